@@ -227,7 +227,8 @@ impl Training {
     ) -> Result<Self, Failure> {
         warn_of(&dataset, host);
         let (fs, stop) = (Arc::new(Disk), Arc::clone(host.stop()));
-        let session = Session { dataset: Arc::clone(&dataset), engine, device_choice, fs, stop };
+        let is_watched = host.watcher().is_some();
+        let session = Session { dataset: Arc::clone(&dataset), engine, device_choice, fs, stop, is_watched };
         let allow_missing = match &task {
             Task::New(options, ..) => options.allow_missing.unwrap_or_default(),
             Task::Resume(..) => config.data.allow_missing,

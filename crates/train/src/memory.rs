@@ -1,7 +1,7 @@
 //! How much memory a run will need, predicted before step 0, and who may take how much of the limit.
 //!
 //! ```text
-//! total = splats + pictures + points + working + beside          <= --max-memory, or the run is refused
+//! total = splats + pictures + points + working + beside + viewer <= --max-memory, or the run is refused
 //! device: splats + working, and whatever of the limit is left    refuses a view whose lists do not fit
 //! loader: a part of the limit, or what its largest picture needs
 //! ```
@@ -38,6 +38,14 @@ const EVALUATION_BYTES_PER_PIXEL: u64 = 32 + 5 * 12;
 /// Bytes per point while cameras and points are written beside refined poses: a record and its place in the file.
 const WRITTEN_BYTES_PER_POINT: u64 = 140;
 
+/// A viewer may take one part in so many of the limit …
+const VIEWER_SHARE: u64 = 8;
+/// … and not more than this.
+const MOST_VIEWER_BYTES: u64 = 1 << 30;
+/// Pictures that a viewer holds on to whatever the loader thinks of them: one that is shown, one that becomes a thumbnail,
+/// and as much again for smaller copies of both, which are at most a quarter.
+const VIEWER_PICTURES: u64 = 3;
+
 /// The program itself, its stacks and what the allocator keeps.
 const PROGRAM_BYTES: u64 = 24 << 20;
 
@@ -61,6 +69,8 @@ pub struct MemoryPlan {
     pub pictures: u64,
     /// Points of the dataset.
     pub points: u64,
+    /// A viewer, where the run may be looked at: its share, and the pictures in its hands.
+    pub viewer: u64,
     /// Buffers of a step: screen splats, tile lists, images; and the program.
     pub working: u64,
     /// The limit (`--max-memory`).
@@ -128,6 +138,19 @@ impl MemoryPlan {
         plan.with_splats(recipe.max_splats.max(start_splats))
     }
 
+    /// The plan of a run that may be looked at while it goes on.
+    #[must_use]
+    pub fn with_viewer(self, dataset: &Dataset) -> Self {
+        let largest = dataset.images.iter().map(ImageEntry::result_bytes).max().unwrap_or(0) as u64;
+        Self { viewer: Self::viewer_budget(self.limit) + VIEWER_PICTURES * largest, ..self }
+    }
+
+    /// Bytes that the frames, thumbnails and packed splats of a viewer may take.
+    #[must_use]
+    pub fn viewer_budget(limit: u64) -> u64 {
+        (limit / VIEWER_SHARE).min(MOST_VIEWER_BYTES)
+    }
+
     /// The plan of a run with so many splats.
     fn with_splats(self, count: u64) -> Self {
         let (fixed, each) = (&self.fixed, &self.per_splat);
@@ -183,13 +206,13 @@ impl MemoryPlan {
     /// Bytes that the device may take: everything that nothing else needs.
     #[must_use]
     pub fn device_bytes(&self) -> u64 {
-        self.limit.saturating_sub(self.beside + self.pictures + self.points + PROGRAM_BYTES)
+        self.limit.saturating_sub(self.beside + self.pictures + self.points + self.viewer + PROGRAM_BYTES)
     }
 
     /// Everything together.
     #[must_use]
     pub fn total(&self) -> u64 {
-        self.splats + self.beside + self.pictures + self.points + self.working
+        self.splats + self.beside + self.pictures + self.points + self.viewer + self.working
     }
 
     /// Whether it fits.

@@ -29,7 +29,7 @@ pub struct Look<'a> {
 }
 
 /// Draws what was asked for and hands it to its page.
-pub fn answer(hub: &Hub, job: &Job, engine: &mut dyn Engine, look: &Look<'_>) {
+pub fn answer(hub: &Hub, job: Job, engine: &mut dyn Engine, look: &Look<'_>) {
     let _span = gausset_prof::span("view");
     let started = Instant::now();
     let painted = match &job.ask {
@@ -39,7 +39,7 @@ pub fn answer(hub: &Hub, job: &Job, engine: &mut dyn Engine, look: &Look<'_>) {
             None => Painted::Failed("there is no such photograph".to_owned()),
         },
         Ask::View(view, camera, pose) => {
-            let mut rendering = hub.buffers();
+            let mut rendering = hub.buffers(&job);
             match draw(view, camera, pose, engine, look, &mut rendering) {
                 Ok(Some(against)) => {
                     Painted::Against(rendering, against, view.gain.unwrap_or(1.0), look.options.background)
@@ -79,7 +79,9 @@ fn draw(
     if view.what == What::Error {
         let photo = view.against.and_then(|number| look.photos?.get(number));
         let (photo, of_photo, there) = photo.ok_or("there is no such photograph")??;
-        let factor = photo.width.div_ceil(camera.width.max(1)).clamp(1, photo.width.min(photo.height).max(1));
+        let factor =
+            photo.width.div_ceil(camera.width.max(1)).max(photo.height.div_ceil(camera.height.max(1)));
+        let factor = factor.clamp(1, photo.width.min(photo.height).max(1));
         (camera, pose) = (of_photo.reduced(factor), there);
         against = Some(if factor == 1 { photo } else { Arc::new(photo.reduced(factor)) });
     }

@@ -6,6 +6,7 @@ use std::time::Instant;
 use gausset_core::engine::Rendering;
 use gausset_core::{Camera, RgbImage8, TargetImage};
 
+use crate::budget::Reserved;
 use crate::colours;
 use crate::encode::Codec;
 use crate::job::{Ask, Job};
@@ -23,6 +24,8 @@ pub struct Drawn {
     step: u64,
     is_moving: bool,
     is_exact: bool,
+    /// Memory that is counted for it, until it is sent.
+    pub(crate) reserved: Reserved,
 }
 
 /// A picture that is not packed yet.
@@ -47,7 +50,7 @@ pub(crate) enum Packed {
 
 impl Drawn {
     /// What is known of it before it is drawn.
-    pub(crate) fn of(job: &Job, step: u64) -> Self {
+    pub(crate) fn of(job: Job, step: u64) -> Self {
         let (is_moving, is_exact) = match &job.ask {
             Ask::View(view, ..) => (view.moving, view.exact),
             Ask::Photo { .. } => (false, false),
@@ -62,6 +65,7 @@ impl Drawn {
             step,
             is_moving,
             is_exact,
+            reserved: job.reserved,
         }
     }
 

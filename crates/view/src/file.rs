@@ -14,7 +14,7 @@ use gausset_flow::saved_run::{
 };
 use gausset_flow::training::warn_of;
 use gausset_flow::{Failure, Host};
-use gausset_io::dataset::{self, OpenOptions};
+use gausset_io::dataset::{self, Dataset, Loader, LoaderOptions, OpenOptions};
 use gausset_io::input;
 use gausset_io::metrics_log::read_metrics;
 use gausset_io::run_folder::{EVALUATION_REPORT, eval_folder, metrics_path};
@@ -32,6 +32,8 @@ use crate::thumbs::Thumbs;
 const NAP: Duration = Duration::from_millis(100);
 /// How often it is looked whether there are new splats.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// Bytes of photographs that are kept; raised to what the largest one needs.
+const PHOTO_BYTES: usize = 64 << 20;
 /// Largest report of an evaluation that is read.
 const MAX_REPORT_BYTES: u64 = 64 << 20;
 
@@ -95,7 +97,8 @@ impl FileView {
         if let Some(run) = &run {
             match run.open_dataset(place, host) {
                 Ok(dataset) => {
-                    of_dataset = Some(Scene::of_dataset(title.clone(), &dataset, &run.splats_from_dataset()));
+                    let turn = run.splats_from_dataset();
+                    of_dataset = Some(Scene::of_dataset(title.clone(), loader(dataset), &turn));
                 }
                 Err(failure) => {
                     host.warn("the dataset", format!("{failure}; there are no photographs to compare with"));
@@ -105,7 +108,7 @@ impl FileView {
             let dataset = Arc::new(dataset::open(data, &OpenOptions::default())?);
             warn_of(&dataset, host);
             let turn = turn_of(&file, &options.input, host)?;
-            of_dataset = Some(Scene::of_dataset(title.clone(), &dataset, &turn));
+            of_dataset = Some(Scene::of_dataset(title.clone(), loader(dataset), &turn));
         }
         let (mut scene, photos) = match of_dataset {
             Some((scene, photos)) if !scene.cameras.is_empty() => (scene, Some(photos)),
@@ -164,7 +167,7 @@ impl FileView {
                     scene_splats: self.scene_splats,
                     step: 0,
                 };
-                answer(hub, &job, &mut *self.engine, &look);
+                answer(hub, job, &mut *self.engine, &look);
             } else {
                 hub.wait(self.loads, NAP);
             }
@@ -247,6 +250,11 @@ impl FileView {
         self.loads += 1;
         Ok(true)
     }
+}
+
+/// Photographs are made when a page wants them, and a few are kept.
+fn loader(dataset: Arc<Dataset>) -> Arc<Loader> {
+    Arc::new(Loader::new(dataset, LoaderOptions { budget_bytes: PHOTO_BYTES, threads: 0 }))
 }
 
 /// How the splats of a file are rendered, and the scene that says so.

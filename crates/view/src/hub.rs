@@ -11,10 +11,12 @@ use std::time::{Duration, Instant};
 
 use gausset_core::engine::Rendering;
 use gausset_flow::broadcast::{Broadcast, Listener};
-use gausset_train::Event;
+use gausset_io::splat::ReadLimits;
+use gausset_train::{Event, MemoryPlan};
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 
+use crate::budget::{Budget, Counter, FRAME_BYTES_PER_PIXEL, Reserved};
 use crate::drawn::Drawn;
 use crate::history::History;
 use crate::job::{Ask, Job};
@@ -32,8 +34,8 @@ const EVENTS: usize = 64;
 const MAX_COMMANDS: usize = 16;
 /// A view at rest is drawn again after a change at most this often.
 const RENEW: Duration = Duration::from_secs(2);
-/// Buffers kept for further frames.
-const SPARE: usize = 3;
+/// A frame is drawn smaller rather than later where its page may have one part in so many of its quota, or more.
+const SMALLEST_PART: u64 = 32;
 
 /// A page, as the hub knows it.
 struct Page {
@@ -44,6 +46,8 @@ struct Page {
     last: Option<(Ask, u64, Instant)>,
     /// Ids of the frames under way, and when they were sent.
     under_way: Vec<(u32, Option<Instant>)>,
+    /// Bytes of the frames under way.
+    held: Counter,
     pace: Pace,
     is_hidden: bool,
     /// Whether it draws by itself and waits for newer splats.
@@ -56,10 +60,20 @@ impl Page {
     fn has_room(&self) -> bool {
         self.under_way.len() < self.pace.window()
     }
+
+    /// What it wants next, apart from what it saw last.
+    fn next_ask(&self) -> Option<&Ask> {
+        self.view.as_ref().or(self.aside.as_ref()).map(|(ask, _)| ask)
+    }
 }
 
-#[derive(Default)]
 struct State {
+    budget: Budget,
+    /// Bytes of all frames under way, and of those that hold a photograph.
+    used: Counter,
+    photos: Counter,
+    /// A buffer for the next frame.
+    spare: Option<Rendering>,
     pages: BTreeMap<u64, Page>,
     /// Number of the page that was drawn for last: the next one comes first.
     turn: u64,
@@ -76,18 +90,62 @@ struct State {
 }
 
 impl State {
-    /// The page to be drawn for next.
-    fn next_page(&self, splats: u64) -> Option<u64> {
+    fn new(scene: Scene) -> Self {
+        Self {
+            // Of what files may take, until a run says what its share is.
+            budget: Budget::of(MemoryPlan::viewer_budget(ReadLimits::default().memory_bytes)),
+            used: Counter::default(),
+            photos: Counter::default(),
+            spare: None,
+            pages: BTreeMap::new(),
+            turn: 0,
+            commands: VecDeque::new(),
+            filter: None,
+            snapshots: Snapshots::default(),
+            thumbs: None,
+            scene: Arc::new(scene),
+            history: History::default(),
+            latest: BTreeMap::new(),
+            step: 0,
+        }
+    }
+
+    /// Pixels that a frame of a page may have now; `None` where it has to wait.
+    fn pixels_now(&self, page: &Page, ask: &Ask) -> Option<u64> {
+        if ask.needs_photo() && self.photos.bytes() > 0 {
+            return None;
+        }
+        let free = self.budget.frames.saturating_sub(self.used.bytes());
+        if ask.is_exact() {
+            let possible = free / FRAME_BYTES_PER_PIXEL;
+            return (possible >= ask.pixels()).then_some(possible);
+        }
+        // Half of what is free stays for the next page: this one may never read its frame.
+        let quota = self.budget.quota(self.pages.len());
+        let possible = quota.saturating_sub(page.held.bytes()).min(free / 2) / FRAME_BYTES_PER_PIXEL;
+        let least = quota / FRAME_BYTES_PER_PIXEL / SMALLEST_PART;
+        (possible >= ask.pixels().min(least)).then_some(possible)
+    }
+
+    /// The page to be drawn for next, and how many pixels it may have.
+    fn next_page(&self, splats: u64) -> Option<(u64, u64)> {
         let ready = |(&number, page): (&u64, &Page)| {
             let is_old = page
                 .last
                 .as_ref()
                 .is_some_and(|(ask, then, at)| *then != splats && is_resting(ask) && at.elapsed() >= RENEW);
-            let asks = page.view.is_some() || page.aside.is_some() || is_old;
-            (asks && page.has_room() && !page.is_hidden).then_some(number)
+            let last = || page.last.as_ref().filter(|_| is_old).map(|(ask, ..)| ask);
+            let ask = page.next_ask().or_else(last).filter(|_| page.has_room() && !page.is_hidden)?;
+            self.pixels_now(page, ask).map(|pixels| (number, pixels))
         };
         let next = self.pages.range(self.turn + 1..).find_map(ready);
         next.or_else(|| self.pages.iter().find_map(ready))
+    }
+
+    /// Frees the spare buffer where it and the frames under way are more than frames may take.
+    fn drop_spare_without_room(&mut self) {
+        let budget = self.budget.frames.saturating_sub(self.used.bytes());
+        self.spare.take_if(|spare| bytes_of(spare) > budget);
     }
 
     /// Whether pages wait for these splats and may have them now.
@@ -112,7 +170,6 @@ pub struct Hub {
     /// Visible pages and commands that wait: one load tells whoever trains that nobody wants anything.
     wanted: AtomicUsize,
     events: Broadcast<String>,
-    spare: Mutex<Vec<Rendering>>,
 }
 
 /// What a page holds that is attached to the hub.
@@ -126,13 +183,11 @@ impl Hub {
     /// A hub for a scene.
     #[must_use]
     pub fn new(scene: Scene) -> Arc<Self> {
-        let state = State { scene: Arc::new(scene), ..State::default() };
         Arc::new(Self {
-            state: Mutex::new(state),
+            state: Mutex::new(State::new(scene)),
             wake: Condvar::new(),
             wanted: AtomicUsize::new(0),
             events: Broadcast::default(),
-            spare: Mutex::default(),
         })
     }
 
@@ -150,6 +205,15 @@ impl Hub {
 
     // The side of whoever draws.
 
+    /// Sets how many bytes frames, splats for pages and thumbnails may take together.
+    pub fn limit_memory(&self, share: u64) {
+        let mut state = self.lock();
+        state.budget = Budget::of(share);
+        if let Some(thumbs) = &state.thumbs {
+            thumbs.limit_memory(state.budget.thumbs);
+        }
+    }
+
     /// Whether anybody looks or has asked for something.
     #[must_use]
     pub fn is_wanted(&self) -> bool {
@@ -161,8 +225,9 @@ impl Hub {
     #[must_use]
     pub fn take(&self, splats: u64) -> Option<Job> {
         let mut state = self.lock();
-        let number = state.next_page(splats)?;
+        let (number, pixels) = state.next_page(splats)?;
         state.turn = number;
+        let (used, photos) = (state.used.clone(), state.photos.clone());
         let page = state.pages.get_mut(&number)?;
         let (ask, asked, renewed) = match (page.view.take(), page.aside.take()) {
             (Some((ask, asked)), aside) => {
@@ -183,7 +248,13 @@ impl Hub {
             }
             ask => ask,
         };
-        Some(Job { page: number, ask, asked, renewed })
+        let ask = ask.within(pixels);
+        let mut counters = vec![used, page.held.clone()];
+        counters.extend(ask.needs_photo().then_some(photos));
+        // One pixel at least, so that a photograph counts.
+        let reserved = Reserved::of(ask.pixels().max(1) * FRAME_BYTES_PER_PIXEL, counters);
+        state.drop_spare_without_room();
+        Some(Job { page: number, ask, asked, renewed, reserved })
     }
 
     /// Brings what was drawn to its page, if it is still there.
@@ -219,7 +290,12 @@ impl Hub {
             return None;
         }
         let sh_degree = if state.scene.live { 0 } else { state.scene.sh_degree };
-        Some(snapshot::sent_degree(count, sh_degree))
+        let room = state.budget.snapshots.saturating_sub(state.snapshots.bytes());
+        let degree = snapshot::sent_degree(count, sh_degree, room);
+        if degree.is_none() {
+            self.take_snapshot(&mut state, splats, Err(snapshot::no_room(count, room)));
+        }
+        degree
     }
 
     /// Splats were packed, or could not be.
@@ -289,7 +365,11 @@ impl Hub {
 
     /// Small pictures of the photographs of the scene's cameras.
     pub fn set_thumbs(&self, thumbs: Option<Arc<Thumbs>>) {
-        self.lock().thumbs = thumbs;
+        let mut state = self.lock();
+        if let Some(thumbs) = &thumbs {
+            thumbs.limit_memory(state.budget.thumbs);
+        }
+        state.thumbs = thumbs;
     }
 
     /// The curves of a finished run.
@@ -302,18 +382,26 @@ impl Hub {
         state.pages.values().for_each(|page| page.notify.notify_one());
     }
 
-    /// Buffers that a frame was drawn into before, or new ones.
+    /// A buffer for the frame of a job: one that a frame was drawn into before, if it is no larger than what the job may
+    /// take, or a new one.
     #[must_use]
-    pub fn buffers(&self) -> Rendering {
-        self.spare.lock().unwrap_or_else(PoisonError::into_inner).pop().unwrap_or_default()
+    pub fn buffers(&self, job: &Job) -> Rendering {
+        let spare = self.lock().spare.take();
+        spare.filter(|spare| bytes_of(spare) <= job.reserved.bytes()).unwrap_or_default()
     }
 
-    /// Gives buffers back.
+    /// Gives a buffer back, which is kept for the next frame while there are pages and room.
     pub fn give_back(&self, rendering: Rendering) {
-        let mut spare = self.spare.lock().unwrap_or_else(PoisonError::into_inner);
-        if spare.len() < SPARE {
-            spare.push(rendering);
+        let mut state = self.lock();
+        if !state.pages.is_empty() {
+            state.spare = Some(rendering);
+            state.drop_spare_without_room();
         }
+    }
+
+    /// Memory was given back: there may be room for another frame.
+    pub(crate) fn wake(&self) {
+        self.wake.notify_all();
     }
 
     // The side of the server.
@@ -331,6 +419,7 @@ impl Hub {
             aside: None,
             last: None,
             under_way: Vec::new(),
+            held: Counter::default(),
             pace: Pace::default(),
             is_hidden: false,
             wants_snapshot: false,
@@ -346,6 +435,9 @@ impl Hub {
     pub(crate) fn detach(&self, page: u64) {
         let mut state = self.lock();
         state.pages.remove(&page);
+        if state.pages.is_empty() {
+            state.spare = None;
+        }
         self.changed(&state);
     }
 
@@ -357,11 +449,22 @@ impl Hub {
     }
 
     /// A page wants to see something.
-    pub(crate) fn ask(&self, page: u64, ask: Ask) {
+    ///
+    /// # Errors
+    /// An exact picture for which the viewer will never have the memory.
+    pub(crate) fn ask(&self, page: u64, ask: Ask) -> Result<(), String> {
+        let most = self.lock().budget.most_pixels();
+        if ask.is_exact() && ask.pixels() > most {
+            let pixels = ask.pixels();
+            return Err(format!(
+                "{pixels} px are too many for the memory of the viewer (expected at most {most})"
+            ));
+        }
         self.with_page(page, |page| {
             let slot = if ask.is_shown() { &mut page.view } else { &mut page.aside };
             *slot = Some((ask, Instant::now()));
         });
+        Ok(())
     }
 
     /// A page can be seen or not.
@@ -480,6 +583,12 @@ impl Hub {
         })
         .to_string()
     }
+}
+
+/// Bytes that a rendering has allocated.
+fn bytes_of(rendering: &Rendering) -> u64 {
+    let Rendering { color, alpha, depth, count, .. } = rendering;
+    4 * (color.capacity() + alpha.capacity() + depth.capacity() + count.capacity()) as u64
 }
 
 /// Whether a view is one that is looked at for a while.

@@ -17,7 +17,7 @@ fn view(id: u32, moving: bool) -> Ask {
     Ask::View(Box::new(request), camera, pose)
 }
 
-fn drawn(job: &Job) -> Drawn {
+fn drawn(job: Job) -> Drawn {
     let mut drawn = Drawn::of(job, 0);
     drawn.painted = Painted::Failed(String::new());
     drawn
@@ -27,12 +27,12 @@ fn drawn(job: &Job) -> Drawn {
 fn the_newest_view_wins_and_one_frame_is_under_way() {
     let hub = Hub::new(Scene::default());
     let page = hub.attach().unwrap().page;
-    (1..=5).for_each(|id| hub.ask(page, view(id, true)));
+    (1..=5).for_each(|id| hub.ask(page, view(id, true)).unwrap());
     let job = hub.take(0).unwrap();
     assert_eq!(job.ask.id(), 5);
-    hub.ask(page, view(6, true));
+    hub.ask(page, view(6, true)).unwrap();
     assert!(hub.take(0).is_none(), "a second frame before the first has arrived");
-    hub.deliver(drawn(&job));
+    hub.deliver(drawn(job));
     assert_eq!(hub.next_drawn(page).map(|drawn| drawn.id), Some(5));
     hub.leaves(page, 5, Some(10.0), false);
     assert!(hub.take(0).is_none());
@@ -45,7 +45,7 @@ fn pages_share_the_splats_that_they_draw_by_themselves() {
     let hub = Hub::new(Scene { splats: 9, ..Scene::default() });
     let pages: Vec<Attached> = (0..8).map(|_| hub.attach().unwrap()).collect();
     assert!(hub.begins_snapshot(1).is_none(), "nobody has asked");
-    hub.ask(pages[0].page, view(1, false));
+    hub.ask(pages[0].page, view(1, false)).unwrap();
     pages.iter().for_each(|page| assert_eq!(hub.want_snapshot(page.page, 0, true), None));
     assert!(hub.take(1).is_none(), "what was seen at rest is no longer looked at");
     assert!(hub.begins_snapshot(1).is_some() && hub.begins_snapshot(1).is_none(), "one for all");
@@ -73,7 +73,7 @@ fn pages_are_drawn_for_in_turn_and_one_that_stalls_stops_nobody() {
     let pages: Vec<u64> = (0..3).map(|_| hub.attach().unwrap().page).collect();
     let mut drawn_for = Vec::new();
     for _ in 0..3 {
-        pages.iter().for_each(|&page| hub.ask(page, view(1, true)));
+        pages.iter().for_each(|&page| hub.ask(page, view(1, true)).unwrap());
         let job = hub.take(0).unwrap();
         drawn_for.push(job.page);
         // The first page never answers.
@@ -86,7 +86,7 @@ fn pages_are_drawn_for_in_turn_and_one_that_stalls_stops_nobody() {
     assert_eq!(job.page, pages[1]);
     hub.detach(pages[2]);
     // What was drawn for a page that went away goes nowhere.
-    hub.deliver(drawn(&Job { page: pages[2], ..job }));
+    hub.deliver(drawn(Job { page: pages[2], ..job }));
     assert!(hub.next_drawn(pages[2]).is_none());
 }
 
@@ -96,7 +96,7 @@ fn nobody_wants_anything_where_no_page_can_be_seen() {
     assert!(!hub.is_wanted());
     let page = hub.attach().unwrap().page;
     assert!(hub.is_wanted());
-    hub.ask(page, view(1, false));
+    hub.ask(page, view(1, false)).unwrap();
     hub.set_hidden(page, true);
     assert!(!hub.is_wanted() && hub.take(0).is_none());
     assert!(hub.command(Command::Save) && hub.is_wanted());
@@ -111,7 +111,7 @@ fn nobody_wants_anything_where_no_page_can_be_seen() {
 fn a_view_at_rest_is_drawn_again_when_the_splats_have_changed_but_not_often() {
     let hub = Hub::new(Scene::default());
     let page = hub.attach().unwrap().page;
-    hub.ask(page, view(1, false));
+    hub.ask(page, view(1, false)).unwrap();
     let job = hub.take(7).unwrap();
     hub.leaves(page, job.ask.id(), None, true);
     assert!(hub.take(8).is_none(), "at once");
@@ -129,7 +129,7 @@ fn a_view_that_moves_is_drawn_smaller_and_one_at_rest_as_asked() {
     let hub = Hub::new(Scene::default());
     let page = hub.attach().unwrap().page;
     let width = |moving| {
-        hub.ask(page, view(1, moving));
+        hub.ask(page, view(1, moving)).unwrap();
         let job = hub.take(0).unwrap();
         hub.leaves(page, 1, Some(100.0), true);
         let Ask::View(_, camera, _) = job.ask else { panic!("no view") };
@@ -137,4 +137,100 @@ fn a_view_that_moves_is_drawn_smaller_and_one_at_rest_as_asked() {
     };
     assert!(width(true) < 640);
     assert_eq!(width(false), 640);
+}
+
+/// A view of so many pixels.
+fn large(id: u32, [width, height]: [u32; 2], exact: bool) -> Ask {
+    let [w, h] = [width, height].map(f64::from);
+    let request = ViewRequest {
+        id,
+        exact,
+        camera: [w, h, w, w, w / 2.0, h / 2.0],
+        pose: rows(&Pose::IDENTITY),
+        ..ViewRequest::default()
+    };
+    let (camera, pose) = request.view().unwrap();
+    Ask::View(Box::new(request), camera, pose)
+}
+
+#[test]
+fn frames_under_way_never_take_more_than_their_share_and_each_page_gets_one() {
+    let hub = Hub::new(Scene::default());
+    hub.limit_memory(64 << 20);
+    let share = Budget::of(64 << 20).frames;
+    let pages: Vec<u64> = (0..MAX_PAGES).map(|_| hub.attach().unwrap().page).collect();
+    pages.iter().for_each(|&page| hub.ask(page, large(1, [4096, 2304], false)).unwrap());
+    // Nobody reads anything.
+    let jobs: Vec<Job> = std::iter::from_fn(|| hub.take(0)).collect();
+    assert_eq!(jobs.iter().map(|job| job.page).collect::<Vec<_>>(), pages);
+    let bytes: u64 = jobs.iter().map(|job| job.reserved.bytes()).sum();
+    assert!(bytes <= share && bytes > share / 2, "{bytes} of {share}");
+    assert!(jobs.iter().all(|job| (20_000..200_000).contains(&job.ask.pixels())));
+    // What was sent gives its memory back.
+    drop(jobs);
+    hub.leaves(pages[0], 1, None, true);
+    hub.ask(pages[0], large(2, [300, 200], false)).unwrap();
+    assert_eq!(hub.take(0).map(|job| job.ask.pixels()), Some(60_000));
+}
+
+#[test]
+fn a_frame_that_one_page_does_not_read_leaves_room_for_the_next_page() {
+    let hub = Hub::new(Scene::default());
+    hub.limit_memory(64 << 20);
+    let mut jobs = Vec::new();
+    for _ in 0..MAX_PAGES {
+        let page = hub.attach().unwrap().page;
+        hub.ask(page, large(1, [4096, 2304], false)).unwrap();
+        jobs.push(hub.take(0).unwrap());
+    }
+    assert!(jobs.iter().all(|job| job.ask.pixels() > 2_000));
+}
+
+#[test]
+fn an_exact_frame_keeps_its_size_or_is_refused() {
+    let hub = Hub::new(Scene::default());
+    hub.limit_memory(64 << 20);
+    let page = hub.attach().unwrap().page;
+    let reason = hub.ask(page, large(1, [4096, 2304], true)).unwrap_err();
+    assert!(reason.contains("9437184 px are too many for the memory of the viewer"), "{reason}");
+    hub.ask(page, large(2, [600, 400], true)).unwrap();
+    assert_eq!(hub.take(0).map(|job| job.ask.pixels()), Some(240_000));
+}
+
+#[test]
+fn one_frame_at_a_time_holds_a_photograph() {
+    let hub = Hub::new(Scene::default());
+    let pages: Vec<u64> = (0..2).map(|_| hub.attach().unwrap().page).collect();
+    for &page in &pages {
+        hub.ask(page, Ask::Photo { id: 1, camera: 0, side: 500 }).unwrap();
+    }
+    let first = hub.take(0).unwrap();
+    assert!(hub.take(0).is_none());
+    drop(first);
+    assert_eq!(hub.take(0).map(|job| job.page), Some(pages[1]));
+}
+
+#[test]
+fn a_spare_buffer_is_kept_while_there_are_pages_and_room() {
+    let hub = Hub::new(Scene::default());
+    let rendering = || Rendering { color: Vec::with_capacity(3_000_000), ..Rendering::default() };
+    hub.give_back(rendering());
+    assert!(hub.lock().spare.is_none(), "no page");
+    let page = hub.attach().unwrap().page;
+    hub.give_back(rendering());
+    hub.ask(page, view(1, false)).unwrap();
+    let job = hub.take(0).unwrap();
+    assert_eq!(hub.buffers(&job).color.capacity(), 3_000_000);
+    hub.give_back(rendering());
+    hub.limit_memory(16 << 20);
+    drop(job);
+    hub.leaves(page, 1, None, true);
+    hub.ask(page, view(2, false)).unwrap();
+    let job = hub.take(0).unwrap();
+    assert!(hub.lock().spare.is_none(), "no room");
+    hub.give_back(Rendering { color: Vec::with_capacity(1000), ..Rendering::default() });
+    assert!(hub.lock().spare.is_some());
+    drop(job);
+    hub.detach(page);
+    assert!(hub.lock().spare.is_none(), "no page is left");
 }

@@ -13,6 +13,7 @@
 
 mod assets;
 mod browser;
+mod budget;
 pub mod colours;
 pub mod draw;
 pub mod drawn;

@@ -56,7 +56,7 @@ impl LiveView {
         }
     }
 
-    fn draw(&self, run: &mut Run, job: &Job) {
+    fn draw(&self, run: &mut Run, job: Job) {
         let device_from_saved = Similarity::from_rotation(*run.splats_from_dataset()).inverse();
         let step = run.step();
         run.look(|engine, options| {
@@ -107,10 +107,11 @@ impl LiveView {
     /// The scene of a run.
     fn show(&mut self, run: &mut Run) {
         let name = run.folder().file_name().map_or_else(String::new, |name| name.display().to_string());
-        let (scene, photos) = Scene::of_dataset(name, run.dataset(), run.splats_from_dataset());
+        let (scene, photos) = Scene::of_dataset(name, Arc::clone(run.loader()), run.splats_from_dataset());
         let options = run.look(|_, options| *options);
         // Splats come and go: their number is in the events. Degrees come one by one.
         self.scene = Scene { live: true, sh_degree: MAX_DEGREE, ..scene.rendered(&options, 0) };
+        self.hub.limit_memory(run.viewer_bytes());
         self.hub.set_thumbs(Some(photos.thumbs()));
         self.photos = Some(photos);
         self.hub.replace_scene(self.scene.clone());
@@ -145,7 +146,7 @@ impl Watcher for LiveView {
         if self.posed.0.elapsed() >= POSES_EVERY && self.posed.1 != run.step() {
             self.take_up_poses(run);
         }
-        self.draw(run, &job);
+        self.draw(run, job);
         let cost = started.elapsed();
         self.next = Instant::now() + cost.mul_f64(1.0 / self.share - 1.0);
     }
@@ -154,7 +155,7 @@ impl Watcher for LiveView {
         self.pass_commands_on(run);
         self.give_snapshot(run, run.step());
         match self.hub.take(run.step()) {
-            Some(job) => self.draw(run, &job),
+            Some(job) => self.draw(run, job),
             None => self.hub.wait(run.step(), NAP),
         }
     }
@@ -170,7 +171,7 @@ impl Watcher for LiveView {
             while self.hub.take_command().is_some() {}
             self.give_snapshot(run, u64::MAX);
             match self.hub.take(u64::MAX) {
-                Some(job) => self.draw(run, &job),
+                Some(job) => self.draw(run, job),
                 None => self.hub.wait(u64::MAX, NAP),
             }
         }

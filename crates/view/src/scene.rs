@@ -6,8 +6,8 @@ use gausset_core::engine::RenderOptions;
 use gausset_core::se3::{Mat3, dot, norm};
 use gausset_core::splats_transform::Similarity;
 use gausset_core::{Camera, Pose, Splats, TargetImage};
+use gausset_io::dataset::Loader;
 use gausset_io::dataset::init::common_cube;
-use gausset_io::dataset::{Dataset, Loader, LoaderOptions};
 use gausset_train::cameras::{self, NamedCamera};
 use gausset_train::orbit::{self, PictureShape};
 use gausset_train::{Split, up};
@@ -16,8 +16,6 @@ use serde::Serialize;
 use crate::protocol::{Filter, rows};
 use crate::thumbs::Thumbs;
 
-/// Bytes that photographs may take which somebody has looked at.
-const PHOTO_BYTES: usize = 64 << 20;
 /// Most cameras that a page is told of: evenly chosen ones where there are more.
 const MAX_CAMERAS: usize = 2000;
 /// Splats of less opacity do not tell where the scene is, if there are others.
@@ -87,7 +85,7 @@ type Photo = (Arc<TargetImage>, Camera, Pose);
 
 /// A dataset's part of what there is to look at: its cameras, and its pictures.
 pub struct Photos {
-    loader: Loader,
+    loader: Arc<Loader>,
     /// Picture of the dataset, camera in the axes of the saved splats, for each camera of the scene.
     views: Vec<(usize, Camera, Pose)>,
     thumbs: Arc<Thumbs>,
@@ -121,9 +119,10 @@ impl Photos {
 }
 
 impl Scene {
-    /// A scene with a dataset, whose axes `splats_from_dataset` has turned.
+    /// A scene with a dataset, whose axes `splats_from_dataset` has turned, and the pictures of its loader.
     #[must_use]
-    pub fn of_dataset(title: String, dataset: &Arc<Dataset>, splats_from_dataset: &Mat3) -> (Self, Photos) {
+    pub fn of_dataset(title: String, loader: Arc<Loader>, splats_from_dataset: &Mat3) -> (Self, Photos) {
+        let dataset = loader.dataset();
         let mut views: Vec<(usize, bool, NamedCamera)> = Vec::new();
         for (split, indices) in [(Split::Train, &dataset.split.train), (Split::Test, &dataset.split.test)] {
             let named = cameras::of_dataset(dataset, split, splats_from_dataset);
@@ -147,9 +146,8 @@ impl Scene {
         };
         scene.cameras = views.iter().map(camera).collect();
         scene.start = scene.cameras.first().cloned().unwrap_or_default();
-        let loader =
-            Loader::new(Arc::clone(dataset), LoaderOptions { budget_bytes: PHOTO_BYTES, threads: 0 });
-        let thumbs = Arc::new(Thumbs::new(dataset, views.iter().map(|(index, ..)| *index).collect()));
+        let images = views.iter().map(|(index, ..)| *index).collect();
+        let thumbs = Arc::new(Thumbs::new(Arc::clone(&loader), images));
         let views = views.into_iter().map(|(index, _, named)| (index, named.camera, named.pose)).collect();
         (scene, Photos { loader, views, thumbs })
     }

@@ -12,6 +12,7 @@ use gausset_core::engine::Engine;
 use gausset_core::splats_transform::Similarity;
 use gausset_core::{Splats, sh};
 use gausset_io::splat::{self, Document, Format, SaveOptions};
+use gausset_io::units;
 use serde_json::json;
 
 use crate::hub::Hub;
@@ -94,6 +95,12 @@ impl Snapshots {
         Some(word.to_string())
     }
 
+    /// Bytes of those that are there.
+    pub(crate) fn bytes(&self) -> u64 {
+        let before = self.before.upgrade();
+        self.newest.iter().chain(&before).map(|snapshot| snapshot.bytes.len() as u64).sum()
+    }
+
     pub(crate) fn newest(&self) -> Option<&Arc<Snapshot>> {
         self.newest.as_ref()
     }
@@ -158,16 +165,32 @@ pub fn pack(
     }
 }
 
-/// The SH degree that so many splats of this degree are sent with.
-pub(crate) fn sent_degree(splats: u64, sh_degree: u8) -> u8 {
+/// The SH degree that so many splats of this degree are sent with, where packing them takes no more than so many bytes.
+pub(crate) fn sent_degree(splats: u64, sh_degree: u8, room: u64) -> Option<u8> {
     // A byte for each coefficient beside 16.3 for the rest.
-    let bytes = |degree: u8| splats * (17 + 3 * sh::coefficients(degree) as u64 - 3);
-    (1..=sh_degree).rev().find(|degree| bytes(*degree) <= SH_BYTES).unwrap_or(0)
+    let packed = |degree: u8| splats * (17 + 3 * sh::coefficients(degree) as u64 - 3);
+    let is_possible =
+        |degree: &u8| (*degree == 0 || packed(*degree) <= SH_BYTES) && making_bytes(splats, *degree) <= room;
+    (0..=sh_degree).rev().find(is_possible)
+}
+
+/// Bytes while so many splats are packed: their copy and its order, the packed ones, and what the device holds for the copy.
+fn making_bytes(splats: u64, sh_degree: u8) -> u64 {
+    let coefficients = 3 * sh::coefficients(sh_degree) as u64;
+    splats * (4 * (11 + coefficients) + 24 + 17 + coefficients)
 }
 
 /// Why so many splats are not sent.
 pub(crate) fn too_many(splats: u64) -> String {
     format!("{splats} splats are too many for a browser (expected at most {MAX_SPLATS})")
+}
+
+/// Why so many splats are not packed.
+pub(crate) fn no_room(splats: u64, room: u64) -> String {
+    let (needed, room) = (units::bytes(making_bytes(splats, 0)), units::bytes(room));
+    format!(
+        "{splats} splats for a browser need more memory than the viewer has (found {needed}, expected at most {room})"
+    )
 }
 
 #[cfg(test)]
@@ -185,8 +208,12 @@ mod tests {
 
     #[test]
     fn sh_is_sent_where_it_fits() {
-        let degrees = [60_000, 166_000, 300_000, 400_000].map(|splats| sent_degree(splats, 3));
-        assert_eq!((degrees, sent_degree(1000, 1)), ([3, 2, 1, 0], 1));
+        let sent = |splats, degree| sent_degree(splats, degree, u64::MAX);
+        let degrees = [60_000, 166_000, 300_000, 400_000].map(|splats| sent(splats, 3));
+        assert_eq!((degrees, sent(1000, 1)), ([3, 2, 1, 0].map(Some), Some(1)));
+        // 1000 splats of degree 3 take 284 kB while they are packed, without SH 100 kB.
+        let within = [300_000, 200_000, 101_000, 90_000].map(|room| sent_degree(1000, 3, room));
+        assert_eq!(within, [Some(3), Some(2), Some(0), None]);
     }
 
     #[test]

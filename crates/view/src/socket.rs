@@ -158,7 +158,10 @@ fn take(message: FromPage, hub: &Hub, page: u64) -> Option<String> {
             }
             return ask_view(view, hub, page);
         }
-        FromPage::Photo { id, camera, side } => hub.ask(page, Ask::Photo { id, camera, side }),
+        FromPage::Photo { id, camera, side } => {
+            let refused = hub.ask(page, Ask::Photo { id, camera, side }).err();
+            return refused.map(|reason| error_line(id, &reason));
+        }
         FromPage::Ack { id } => hub.acknowledge(page, id),
         FromPage::Hidden { hidden } => hub.set_hidden(page, hidden),
         FromPage::Snapshot { have, moving } => return hub.want_snapshot(page, have, moving),
@@ -183,8 +186,9 @@ fn take(message: FromPage, hub: &Hub, page: u64) -> Option<String> {
 fn ask_view(view: Box<ViewRequest>, hub: &Hub, page: u64) -> Option<String> {
     match view.view() {
         Ok((camera, pose)) => {
-            hub.ask(page, Ask::View(view, camera, pose));
-            None
+            let id = view.id;
+            let refused = hub.ask(page, Ask::View(view, camera, pose)).err();
+            refused.map(|reason| error_line(id, &reason))
         }
         Err(error) => Some(error_line(view.id, &error.to_string())),
     }
@@ -196,8 +200,8 @@ fn error_line(id: u32, line: &str) -> String {
 
 /// Sends what there is: frames first, then events.
 async fn send_news(socket: &mut Socket, shared: &Shared, hub: &Hub, page: &Attached) -> Result<(), Close> {
-    while let Some(drawn) = hub.next_drawn(page.page) {
-        let id = drawn.id;
+    while let Some(mut drawn) = hub.next_drawn(page.page) {
+        let (id, reserved) = (drawn.id, std::mem::take(&mut drawn.reserved));
         let (packed, ms) = drawn.pack(|rendering| hub.give_back(rendering), hub.quality(page.page));
         hub.leaves(page.page, id, ms, matches!(packed, Packed::Text(_)));
         let message = match packed {
@@ -205,6 +209,8 @@ async fn send_news(socket: &mut Socket, shared: &Shared, hub: &Hub, page: &Attac
             Packed::Text(line) => Message::text(line),
         };
         send(socket, message, shared).await?;
+        drop(reserved);
+        hub.wake();
     }
     for _ in 0..BATCH {
         match page.events.take() {

@@ -2,9 +2,10 @@
 //! kept in a bounded place.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use gausset_io::dataset::{Dataset, Loader, LoaderOptions};
+use gausset_io::dataset::Loader;
 
 use crate::colours;
 use crate::encode::Codec;
@@ -13,15 +14,17 @@ use crate::encode::Codec;
 const SIDE: u32 = 96;
 /// JPEG quality.
 const QUALITY: u8 = 70;
-/// Bytes of them that are kept: some 3,000.
-const KEPT_BYTES: usize = 8 << 20;
+/// Most bytes of them that are kept: some 3,000.
+const MOST_BYTES: usize = 8 << 20;
 
 /// The small pictures of a dataset.
 pub struct Thumbs {
-    loader: Loader,
+    loader: Arc<Loader>,
     /// Picture of the dataset for each camera of the scene.
     images: Vec<usize>,
     kept: Mutex<Kept>,
+    /// Bytes of them that are kept.
+    most: AtomicUsize,
 }
 
 /// Those that were made, the oldest of which go first.
@@ -49,10 +52,14 @@ impl Kept {
 }
 
 impl Thumbs {
-    pub(crate) fn new(dataset: &Arc<Dataset>, images: Vec<usize>) -> Self {
-        // Nothing that is large is kept: each photograph is needed once.
-        let loader = Loader::new(Arc::clone(dataset), LoaderOptions { budget_bytes: 0, threads: 0 });
-        Self { loader, images, kept: Mutex::default() }
+    pub(crate) fn new(loader: Arc<Loader>, images: Vec<usize>) -> Self {
+        Self { loader, images, kept: Mutex::default(), most: AtomicUsize::new(MOST_BYTES) }
+    }
+
+    /// Keeps no more than so many bytes of them.
+    pub(crate) fn limit_memory(&self, bytes: u64) {
+        let most = usize::try_from(bytes).unwrap_or(MOST_BYTES).min(MOST_BYTES);
+        self.most.store(most, Ordering::Relaxed);
     }
 
     fn kept(&self) -> MutexGuard<'_, Kept> {
@@ -75,7 +82,7 @@ impl Thumbs {
         let picture = colours::of_photo(&photo.reduced(factor), background);
         drop(photo);
         let bytes: Arc<[u8]> = Codec::Moving(QUALITY).pack(&picture).ok()?.into();
-        self.kept().keep(camera, Arc::clone(&bytes), KEPT_BYTES);
+        self.kept().keep(camera, Arc::clone(&bytes), self.most.load(Ordering::Relaxed));
         Some(bytes)
     }
 }

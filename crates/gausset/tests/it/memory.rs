@@ -5,6 +5,7 @@ use gausset_io::image::encode::{PngPixels, png};
 
 use crate::bounds::peak_of;
 use crate::support::Workshop;
+use crate::viewer::{Robot, Shown};
 
 /// The limit of every row.
 const LIMIT_MIB: u64 = 256;
@@ -215,4 +216,93 @@ fn a_gpu_keeps_to_its_own_limit_or_the_run_is_refused() {
     let possible = possible.unwrap_or_else(|| panic!("{line}"));
     let kept = train("64MiB", possible);
     assert_eq!(kept.code, 0, "{}", kept.stderr);
+}
+
+/// Largest resident size of a training of `data` with this limit that is looked at.
+fn peak_while_looked_at(workshop: &Workshop, limit: &str, options: &str, look: impl FnOnce(&Shown)) -> u64 {
+    let command = format!(
+        "train {} --steps 100000 --max-memory {limit} --threads 1 --viewer=0 --viewer-share 0.9 --json -q",
+        options
+    );
+    let shown = Shown::start(workshop, &command.split(' ').collect::<Vec<_>>());
+    look(&shown);
+    let resident = gausset_compute::machine::resident(Some(shown.child.id())).expect("a size");
+    shown.end(Some(rustix::process::Signal::KILL));
+    resident.peak
+}
+
+#[test]
+fn the_memory_limit_holds_while_pages_look_that_never_read() {
+    use serde_json::json;
+    let workshop = Workshop::with_data();
+    let window = json!([4096, 2304, 3000, 3000, 2048, 1152]);
+    let few = "data -o run --max-splats 1000";
+    let peak = peak_while_looked_at(&workshop, "256MiB", few, |shown| {
+        let mut mute: Vec<Robot> = (0..7).map(|_| Robot::enter(shown)).collect();
+        for page in &mut mute {
+            page.ask(1, &window, &json!({"what": "depth"}));
+        }
+        // Pages are drawn for in turn: when one that reads has had a few frames, all others have had theirs.
+        let mut page = Robot::enter(shown);
+        for id in 2..8 {
+            page.ask(id, &window, &json!({"what": "depth", "ack": id - 1}));
+            page.wait_for_frame(id);
+        }
+    });
+    println!("8 pages of 9.4 megapixels, 7 of which never read: {} of 256 MiB", peak / MIB);
+    assert!(peak <= 256 * MIB * 11 / 10, "{} MiB", peak / MIB);
+}
+
+#[test]
+fn the_memory_limit_holds_while_thumbnails_and_photographs_are_made() {
+    use serde_json::json;
+    let workshop = Workshop::empty();
+    Scene { pictures: [5000, 5000], bits: 24, mask: None }.write(&workshop, "large");
+    let small = "large -o run --initial-splats 200 --max-splats 300 --max-resolution 64";
+    let peak = peak_while_looked_at(&workshop, "120MiB", small, |shown| {
+        let mut page = Robot::enter(shown);
+        for round in 0..3 {
+            for camera in 0..4 {
+                page.say(
+                    &json!({"t": "photo", "id": 100 + 4 * round + camera, "camera": camera, "side": 2000}),
+                );
+                assert_eq!(shown.get(&format!("/thumb/{camera}")).0, 200);
+                page.wait_for_frame(100 + 4 * round + camera);
+            }
+        }
+    });
+    println!("thumbnails and photographs of 25 megapixels: {} of 120 MiB", peak / MIB);
+    assert!(peak <= 120 * MIB * 11 / 10, "{} MiB", peak / MIB);
+}
+
+/// The driver of a GPU takes memory of the machine before the first step: that is counted, so a limit below is refused.
+#[test]
+fn what_a_driver_takes_is_counted_by_the_memory_limit() {
+    let workshop = Workshop::with_data();
+    let doctor = workshop.succeed(&["doctor", "--json"]).json();
+    if doctor["chosen"].is_null() {
+        let reason = doctor["reason"].as_str().unwrap_or_default().to_owned();
+        return gausset_testkit::skip_for_gpu("what_a_driver_takes_is_counted_by_the_memory_limit", &reason);
+    }
+    let train = |mebibytes: u64| {
+        let limit = format!("{mebibytes}MiB");
+        let few = ["--max-splats", "1000", "--steps", "10", "--force", "-q", "--json"];
+        let arguments = ["train", "data", "-o", "run", "--device", "gpu", "--max-memory", &limit];
+        peak_of(&workshop, &[&arguments[..], &few].concat())
+    };
+    let (_, refused) = train(30);
+    assert_eq!(refused.code, 2, "{refused:?}");
+    // As much as is needed by its own word, and no more.
+    let mut fits = None;
+    for mebibytes in (40..2000).step_by(20) {
+        let (peak, finished) = train(mebibytes);
+        if finished.code == 0 {
+            fits = Some((mebibytes, peak));
+            break;
+        }
+        assert!(finished.stderr.contains("--max-memory: the run would need about"), "{finished:?}");
+    }
+    let (limit, peak) = fits.expect("a limit that is enough");
+    println!("a GPU: {} of {limit} MiB", peak / MIB);
+    assert!(peak <= limit * MIB * 11 / 10, "{} of {limit} MiB", peak / MIB);
 }

@@ -53,7 +53,7 @@ impl Run {
         let config = absolute(config);
         // Everything that can be refused is, before anything is written or removed.
         let mut start = prepare::first_splats(&config, &dataset)?;
-        let memory = prepare::memory_plan(&config, &dataset, start.splats.len() as u64, &*session.engine)?;
+        let memory = prepare::memory_plan(&config, &session, start.splats.len() as u64)?;
         let loader = prepare::loader(&config, &dataset);
         let budget = MemoryPlan::opening_budget(memory.limit);
         let sky = prepare::has_sky(config.background, &loader);
@@ -119,8 +119,7 @@ impl Run {
             let warning = RunWarning::NoCheckpoint { folder: folder.root().to_owned() };
             events(Event::Warning(warning));
             let mut start = prepare::first_splats(&config, &dataset)?;
-            let memory =
-                prepare::memory_plan(&config, &dataset, start.splats.len() as u64, &*session.engine)?;
+            let memory = prepare::memory_plan(&config, &session, start.splats.len() as u64)?;
             let (budget, decided) = (MemoryPlan::opening_budget(memory.limit), Some(recorded.colours()));
             let (_, gains) = corrections::colours_at_start(&config.recipe, &loader, budget, decided)?;
             if let Some(side) = recorded.record.stereo_side {
@@ -143,8 +142,7 @@ impl Run {
             &recorded.record.fingerprint,
         )?;
         header::check_state(&found.path, &found.state, &config.recipe, &corrections)?;
-        let memory =
-            prepare::memory_plan(&config, &dataset, found.state.splats.len() as u64, &*session.engine)?;
+        let memory = prepare::memory_plan(&config, &session, found.state.splats.len() as u64)?;
         let begin = Begin { memory, loader, corrections, state: found.state, header: Some(header) };
         Self::assemble(config, recorded, folder, session, begin)
     }

@@ -88,6 +88,8 @@ pub struct Session {
     pub fs: Arc<dyn FileSystem>,
     /// Set it to save and stop after the current step.
     pub stop: Arc<AtomicBool>,
+    /// Whether a viewer may look at the run, which then has a share of the memory.
+    pub is_watched: bool,
 }
 
 /// A training run in its folder.
@@ -143,6 +145,18 @@ impl Run {
     #[must_use]
     pub fn dataset(&self) -> &Arc<Dataset> {
         &self.session.dataset
+    }
+
+    /// The loader of its pictures.
+    #[must_use]
+    pub fn loader(&self) -> &Arc<Loader> {
+        &self.loader
+    }
+
+    /// Bytes that the frames, thumbnails and packed splats of a viewer may take.
+    #[must_use]
+    pub fn viewer_bytes(&self) -> u64 {
+        MemoryPlan::viewer_budget(self.memory.limit)
     }
 
     /// The device, to be looked at between two parts of the run: rendering and saving leave no trace.

@@ -3,14 +3,14 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use gausset_core::engine::{DeviceInfo, Engine};
+use gausset_core::engine::DeviceInfo;
 use gausset_core::{Pose, Splats};
 use gausset_io::dataset::init::{self, InitOptions};
 use gausset_io::dataset::{Dataset, DatasetKind, Loader, LoaderOptions};
 use gausset_io::splat::{self, Initial, ReadLimits};
 use gausset_io::units;
 
-use super::{TrainError, same_data};
+use super::{Session, TrainError, same_data};
 use crate::config::{RunRecord, TrainConfig, views_worth};
 use crate::free_space::FreeViews;
 use crate::memory::MemoryPlan;
@@ -157,12 +157,12 @@ pub(super) fn scene_facts(record: &RunRecord, colours: ColourRows) -> SceneFacts
 /// Predicts the memory of a run and refuses one that would not fit.
 pub(super) fn memory_plan(
     config: &TrainConfig,
-    dataset: &Dataset,
+    session: &Session,
     start_splats: u64,
-    engine: &dyn Engine,
 ) -> Result<MemoryPlan, TrainError> {
-    let limit = config.max_memory_bytes();
-    let plan = MemoryPlan::predict(&config.recipe, dataset, start_splats, limit, engine);
+    let (dataset, limit) = (&*session.dataset, config.max_memory_bytes());
+    let plan = MemoryPlan::predict(&config.recipe, dataset, start_splats, limit, &*session.engine);
+    let plan = if session.is_watched { plan.with_viewer(dataset) } else { plan };
     if plan.fits() {
         return Ok(plan);
     }

@@ -85,8 +85,7 @@ impl Run {
         budget::fit(&mut self.config.recipe, &self.forecast, splats, seconds_per_step, seconds);
         self.plan = Plan::even(self.config.recipe.steps);
         self.config.plan = self.plan.clone();
-        let (dataset, engine) = (&self.session.dataset, &*self.session.engine);
-        self.memory = prepare::memory_plan(&self.config, dataset, splats, engine)?;
+        self.memory = prepare::memory_plan(&self.config, &self.session, splats)?;
         self.session.engine.limit_memory(self.memory.device_bytes());
         self.predicted_seconds = Some(seconds);
         self.write_config()?;

@@ -70,7 +70,14 @@ pub fn session(config: &TrainConfig, engine: Box<dyn Engine>, stop: &Arc<AtomicB
 
 /// The same on a dataset that is open.
 pub fn session_on(dataset: Arc<Dataset>, engine: Box<dyn Engine>, stop: &Arc<AtomicBool>) -> Session {
-    Session { dataset, engine, device_choice: None, fs: Arc::new(Disk), stop: Arc::clone(stop) }
+    Session {
+        dataset,
+        engine,
+        device_choice: None,
+        fs: Arc::new(Disk),
+        stop: Arc::clone(stop),
+        is_watched: false,
+    }
 }
 
 /// A new run from its options to its end.

@@ -83,7 +83,7 @@ impl World {
                             scene_splats: None,
                             step: 7,
                         };
-                        answer(&hub, &job, &mut *engine, &look);
+                        answer(&hub, job, &mut *engine, &look);
                     }
                     None => hub.wait(0, Duration::from_millis(20)),
                 }

@@ -111,7 +111,7 @@ pub(super) fn measure(bench: &BenchViewArgs, console: &Console) -> Result<Measur
         Look { photos: None, device_from_saved: Similarity::IDENTITY, options, scene_splats: None, step: 0 };
     while !pages.iter().all(JoinHandle::is_finished) {
         match hub.take(0) {
-            Some(job) => answer(&hub, &job, &mut *engine, &look),
+            Some(job) => answer(&hub, job, &mut *engine, &look),
             None => hub.wait(0, Duration::from_millis(20)),
         }
     }
