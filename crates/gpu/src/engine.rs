@@ -38,6 +38,8 @@ pub struct GpuOptions {
     pub in_flight: usize,
     /// Where density rules are applied.
     pub density: DensityOn,
+    /// Bytes of the machine's memory that the driver took while the device was opened.
+    pub driver_bytes: u64,
 }
 
 /// Trains and renders on a GPU. See the crate's documentation.
@@ -49,6 +51,7 @@ pub struct GpuEngine {
     pub(crate) state: HostState,
     pub(crate) flight: Flight<Task>,
     density: DensityOn,
+    pub(crate) driver_bytes: u64,
     pub(crate) report: StepReport,
     pub(crate) failed: Option<EngineError>,
     /// An engine of the processor that clears free space where rules are applied on the host.
@@ -85,6 +88,7 @@ impl GpuEngine {
             state: HostState::default(),
             flight: Flight::new(if options.in_flight == 0 { IN_FLIGHT } else { options.in_flight }),
             density: options.density,
+            driver_bytes: options.driver_bytes,
             report: StepReport::default(),
             failed: None,
             helper: None,

@@ -29,14 +29,17 @@ impl GpuEngine {
         // under way.
         let working = scene.splats * per_splat + scene.pixels * (32 + 36 + 5 + 1 + 5 * IN_FLIGHT as u64);
         let device = MemoryUse { state, working };
+        // Compiled kernels and what else the driver holds, on the host.
+        let driver = self.driver_bytes;
         if self.gpu().info().shares_memory() {
             // The same bytes under two limits, if somebody has set the second.
             let own = self.own_limit.map_or(MemoryUse::default(), |_| device);
-            return MemoryNeed { host: device, device: own, limit: self.own_limit };
+            let host = MemoryUse { working: working + driver, ..device };
+            return MemoryNeed { host, device: own, limit: self.own_limit };
         }
         // Density rules have the whole state on the host.
         let host =
-            MemoryUse { state: scene.splats * TrainState::bytes_per_splat(scene.sh_degree), working: 0 };
+            MemoryUse { state: scene.splats * TrainState::bytes_per_splat(scene.sh_degree), working: driver };
         MemoryNeed { host, device, limit: self.own_limit }
     }
 

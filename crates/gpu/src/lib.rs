@@ -147,7 +147,8 @@ impl Engine for GpuEngine {
     fn limit_memory(&mut self, bytes: u64) {
         // A device with memory of its own keeps to that.
         if self.gpu().info().shares_memory() {
-            self.memory.limit_to(bytes.min(self.own_limit.unwrap_or(u64::MAX)));
+            let left = bytes.saturating_sub(self.driver_bytes);
+            self.memory.limit_to(left.min(self.own_limit.unwrap_or(u64::MAX)));
         }
     }
 
