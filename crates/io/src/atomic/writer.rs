@@ -11,6 +11,9 @@ use super::{FileKind, FileSystem, OutputFile, Unnamed, WriteError, crash};
 /// Start of the names of temporary files.
 const TEMPORARY_PREFIX: &str = ".tmp-";
 
+/// Bytes of a file's name in that of its temporary file: the longest name that a file system takes leaves no room for more.
+const NAME_BYTES: usize = 64;
+
 /// Bytes collected before a write to the system; larger pieces pass straight through.
 const BUFFER_BYTES: usize = 256 * 1024;
 
@@ -361,12 +364,18 @@ fn is_link(path: &Path) -> bool {
     std::fs::symlink_metadata(path).is_ok_and(|about| about.is_symlink())
 }
 
-/// `.tmp-<pid>-<n>-<name>` beside `target`; `n` keeps two writers of one process apart.
+/// `.tmp-<pid>-<n>-<name>` beside `target`, with as much of the name as fits into [`NAME_BYTES`]; `n` keeps two writers of
+/// one process apart.
 fn temporary_name(target: &Path, name: &OsStr) -> PathBuf {
     static COUNT: AtomicU64 = AtomicU64::new(0);
     let count = COUNT.fetch_add(1, Ordering::Relaxed);
     let mut temporary = OsString::from(format!("{TEMPORARY_PREFIX}{}-{count}-", std::process::id()));
-    temporary.push(name);
+    if name.len() <= NAME_BYTES {
+        temporary.push(name);
+    } else {
+        let name = name.to_string_lossy();
+        temporary.push(&name[..name.floor_char_boundary(NAME_BYTES)]);
+    }
     target.with_file_name(temporary)
 }
 
@@ -412,6 +421,25 @@ impl<F: io::Read> io::Read for Patient<F> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_name_as_long_as_they_may_be_is_written() {
+        // Letters of one, two and three bytes.
+        for name in ["a".repeat(255), "ä".repeat(127), format!("x{}", "あ".repeat(84))] {
+            let folder = tempfile::tempdir().unwrap();
+            let path = folder.path().join(&name);
+            write_atomic(&super::super::Disk, &path, |file| {
+                let names: Vec<_> =
+                    std::fs::read_dir(folder.path())?.map(|e| e.unwrap().file_name()).collect();
+                assert!(names.len() == 1 && names.iter().all(|name| is_temporary(name)), "{names:?}");
+                file.write_all(b"x")
+            })
+            .unwrap();
+            let names: Vec<_> =
+                std::fs::read_dir(folder.path()).unwrap().map(|e| e.unwrap().file_name()).collect();
+            assert_eq!(names, [OsString::from(name)]);
+        }
+    }
 
     #[test]
     fn only_names_that_we_give_are_temporary_names() {
