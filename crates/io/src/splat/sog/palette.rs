@@ -174,7 +174,8 @@ pub(super) fn build(points: &Points<'_>, entries: usize, exec: Exec<'_>) -> Pale
     Palette { entries, labels }
 }
 
-/// How many entries each part gets: by the square root of its error times its size, at most one for each point.
+/// How many entries each part gets: by the square root of its error times its size, at most one for each point; one where
+/// all points are the same.
 fn shares(points: &Points<'_>, members: &[Vec<u32>], centres: &[f32], entries: usize) -> Vec<usize> {
     let error = |part: usize| -> f64 {
         let centre = &centres[part * points.dimensions..(part + 1) * points.dimensions];
@@ -186,8 +187,9 @@ fn shares(points: &Points<'_>, members: &[Vec<u32>], centres: &[f32], entries: u
     // What a full part cannot take goes to the others, until nothing is left or all are full.
     loop {
         let left = entries.saturating_sub(shares.iter().sum());
-        let open: Vec<usize> =
-            (0..members.len()).filter(|&part| shares[part] < members[part].len()).collect();
+        let open: Vec<usize> = (0..members.len())
+            .filter(|&part| shares[part] < members[part].len() && wishes[part] > 0.0)
+            .collect();
         let wanted: f64 = open.iter().map(|&part| wishes[part]).sum();
         if left == 0 || open.is_empty() {
             return shares;
