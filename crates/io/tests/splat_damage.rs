@@ -1,55 +1,21 @@
 //! Damaged and hostile files: an error or splats, never a panic, never more memory than the file deserves.
 
 mod files;
+#[path = "dataset_support/memory.rs"]
+mod memory;
 
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
 use std::path::Path;
 
 use files::{Numbers, PlyOptions, some_splats, some_state, temporary_folder, write_ply};
 use gausset_io::atomic::Disk;
 use gausset_io::checkpoint::{parse_train_state, save_train_state};
 use gausset_io::splat::{
-    self, Document, Format, Initial, ReadLimits, SaveOptions, SpzOptions, parse_initial,
+    self, Document, FORMATS, Format, Initial, ReadLimits, SaveOptions, SplatError, SpzOptions, parse_initial,
 };
 use gausset_testkit::data_file;
 
-/// Counts the bytes that each thread holds.
-struct Counting;
-
-thread_local! {
-    static HELD: Cell<usize> = const { Cell::new(0) };
-    static PEAK: Cell<usize> = const { Cell::new(0) };
-}
-
-// SAFETY: every call is passed on to the system's allocator unchanged; the counters do not allocate.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        let held = HELD.get() + layout.size();
-        HELD.set(held);
-        PEAK.set(PEAK.get().max(held));
-        // SAFETY: the caller's promise about `layout` is the one that the system's allocator wants.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        // Memory may come from another thread: the count must not fall below zero.
-        HELD.set(HELD.get().saturating_sub(layout.size()));
-        // SAFETY: as above; `pointer` came from `alloc`, which is the system's.
-        unsafe { System.dealloc(pointer, layout) }
-    }
-}
-
 #[global_allocator]
-static ALLOCATOR: Counting = Counting;
-
-/// Most bytes held at a time by this thread while `work` ran.
-fn peak_of<T>(work: impl FnOnce() -> T) -> (T, usize) {
-    let before = HELD.get();
-    PEAK.set(before);
-    let result = work();
-    (result, PEAK.get() - before)
-}
+static ALLOCATOR: memory::Counting = memory::Counting;
 
 /// Small files of every kind that the reader knows.
 fn fixtures() -> Vec<(&'static str, Vec<u8>)> {
@@ -117,7 +83,7 @@ fn ksplat() -> Vec<u8> {
 /// Parses hostile bytes; whatever comes of it must be sane and cheap.
 fn survive(bytes: &[u8], what: &dyn Fn() -> String) {
     let limits = ReadLimits { memory_bytes: 1 << 28 };
-    let (result, peak) = peak_of(|| parse_initial(bytes, Path::new("t.ply"), &limits));
+    let (result, peak) = memory::peak(|| parse_initial(bytes, Path::new("t.ply"), &limits));
     // The file's values once more as f32, doubled by a growing array, a chunk of rows and the header's lines. A quantised
     // value has one byte and becomes four; what is packed may be a hundred times as long, and a packer has tables and a
     // window of its own.
@@ -144,7 +110,7 @@ fn survive(bytes: &[u8], what: &dyn Fn() -> String) {
 #[test]
 fn the_fixtures_are_whole() {
     for (name, bytes) in fixtures() {
-        let limits = ReadLimits { memory_bytes: 1 << 20 };
+        let limits = ReadLimits { memory_bytes: 1 << 24 };
         let result = parse_initial(&bytes, Path::new("t.ply"), &limits);
         assert!(result.is_ok(), "{name}: {result:?}");
     }
@@ -233,6 +199,90 @@ fn spliced_files_are_survived() {
     }
 }
 
+/// Files of every format, large enough to tell what a reader holds from what it always has.
+fn large(format: Format) -> Vec<(String, Vec<u8>)> {
+    if format == Format::Ksplat {
+        return vec![
+            ("400,000 splats".to_owned(), plain_ksplat(400_000, 0)),
+            ("a million buckets".to_owned(), plain_ksplat(1, 1_000_000)),
+        ];
+    }
+    let mut samples = Vec::new();
+    for (count, degree) in [(400_000, 0), (30_000, 3)] {
+        let one = some_splats(1, degree, 5);
+        for (what, splats) in
+            [("equal", one.select(&vec![0; count])), ("different", some_splats(count, degree, 5))]
+        {
+            let mut bytes = Vec::new();
+            splat::write(&mut bytes, &Document::new(splats), format, &SaveOptions::default()).unwrap();
+            samples.push((format!("{count} {what} splats of degree {degree}"), bytes));
+        }
+    }
+    if format == Format::Gltf {
+        samples.push(("a GLB with 200,000 nodes".to_owned(), glb_with_nodes(200_000)));
+    }
+    samples
+}
+
+/// A .ksplat of level 0 and degree 0, with a table of buckets that nothing is in.
+fn plain_ksplat(splats: u32, buckets: u32) -> Vec<u8> {
+    let mut bytes = vec![0; 4096 + 1024];
+    (bytes[1], bytes[4]) = (1, 1);
+    for (at, value) in [(0, splats), (4, splats), (20, 12), (36, buckets)] {
+        bytes[4096 + at..][..4].copy_from_slice(&value.to_le_bytes());
+    }
+    bytes.resize(bytes.len() + 4 * buckets as usize, 0);
+    let numbers = [0.5f32, 1.0, -1.0, 0.1, 0.1, 0.1, 1.0, 0.0, 0.0, 0.0];
+    let mut splat: Vec<u8> = numbers.iter().flat_map(|v| v.to_le_bytes()).collect();
+    splat.extend([200, 100, 50, 128]);
+    bytes.extend(splat.repeat(splats as usize));
+    bytes
+}
+
+/// A GLB with nodes that hold nothing.
+fn glb_with_nodes(nodes: usize) -> Vec<u8> {
+    let mut glb = Vec::new();
+    splat::write(&mut glb, &Document::new(some_splats(5, 0, 3)), Format::Gltf, &SaveOptions::default())
+        .unwrap();
+    let length = u32::from_le_bytes(glb[12..16].try_into().unwrap()) as usize;
+    let (json, rest) = glb[20..].split_at(length);
+    let mut json = String::from_utf8(json.to_vec())
+        .unwrap()
+        .replace("[{\"mesh\":0}", &format!("[{{\"mesh\":0}}{}", ",{}".repeat(nodes)));
+    while !json.len().is_multiple_of(4) {
+        json.push(' ');
+    }
+    let words = [2, (20 + json.len() + rest.len()) as u32, json.len() as u32].map(u32::to_le_bytes);
+    [b"glTF", words.as_flattened(), b"JSON", json.as_bytes(), rest].concat()
+}
+
+#[test]
+fn no_reader_holds_more_than_it_was_checked_for() {
+    // Chunks of rows, tables, what a packer has.
+    let always = 2 << 20;
+    let mut more = Vec::new();
+    for row in &FORMATS {
+        for (what, bytes) in large(row.format) {
+            let read = |memory_bytes| parse_initial(&bytes, Path::new("t"), &ReadLimits { memory_bytes });
+            let (mut refused, mut enough) = (0, 1 << 30);
+            while enough - refused > enough / 200 {
+                let limit = (refused + enough) / 2;
+                match read(limit) {
+                    Ok(_) => enough = limit,
+                    Err(SplatError::Memory { .. }) => refused = limit,
+                    Err(error) => panic!("{}, {what}: {error}", row.name),
+                }
+            }
+            let (_, peak) = memory::peak(|| read(enough));
+            let allowed = enough + enough / 10 + always;
+            if peak as u64 > allowed {
+                more.push(format!("{}, {what}: {peak} bytes, checked for {enough}", row.name));
+            }
+        }
+    }
+    assert!(more.is_empty(), "{}", more.join("\n"));
+}
+
 #[test]
 fn damaged_checkpoints_take_no_more_memory_than_they_are_long() {
     let folder = temporary_folder();
@@ -244,7 +294,7 @@ fn damaged_checkpoints_take_no_more_memory_than_they_are_long() {
         let mut damaged = bytes.clone();
         let at = numbers.below(bytes.len() - 8);
         damaged[at..at + 8].copy_from_slice(&numbers.next().to_le_bytes());
-        let (result, peak) = peak_of(|| parse_train_state(&damaged, Path::new("a.ckpt")));
+        let (result, peak) = memory::peak(|| parse_train_state(&damaged, Path::new("a.ckpt")));
         assert!(result.is_err() || damaged == bytes, "round {round}");
         assert!(peak <= 4 * bytes.len() + (64 << 10), "round {round}: {peak} bytes");
     }

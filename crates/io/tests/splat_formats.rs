@@ -9,7 +9,7 @@ use files::{Numbers, some_splats};
 use gausset_core::splats_transform::Similarity;
 use gausset_core::{Splats, sh};
 use gausset_io::splat::{
-    self, Document, Format, Initial, LoadOptions, SaveOptions, SpzFrame, SpzOptions, parse_initial,
+    self, Document, FORMATS, Format, Initial, LoadOptions, SaveOptions, SpzFrame, SpzOptions, parse_initial,
 };
 use gausset_testkit::data_file;
 
@@ -872,6 +872,38 @@ fn a_sog_of_version_1_and_damaged_ones() {
     let line =
         splat::load(&folder.path().join("lod-meta.json"), &LoadOptions::default()).unwrap_err().to_string();
     assert!(line.contains("a streamed SOG, the list of many others"), "{line}");
+}
+
+/// Splats that are all the same, which pack best: each coordinate, log scale, logit and SH coefficient is one number.
+fn equal(count: usize, sh_degree: u8, [mean, log_scale, logit, sh]: [f32; 4]) -> Splats {
+    let mut splat = Splats::with_capacity(sh_degree, 1);
+    splat.push([mean; 3], [log_scale; 3], [0.5; 4], logit, &vec![sh; splat.sh_stride()]);
+    splat.select(&vec![0; count])
+}
+
+#[test]
+fn every_format_that_is_written_reads_equal_splats_again() {
+    let usual = SaveOptions::default();
+    let spz_3 = SaveOptions { spz: SpzOptions { version: 3, ..SpzOptions::default() }, ..usual };
+    let [ordinary, largest, smallest] =
+        [[1.0, -3.0, 2.0, 0.3], [1e12, 40.0, 80.0, 1e6], [-1e12, -80.0, -80.0, -1e6]];
+    for row in FORMATS.iter().filter(|row| row.format.is_written()) {
+        let all = (0..=3).flat_map(|degree| [(1, degree), (100_000, degree)]).chain([(1_000_000, 0)]);
+        let extreme = [(300, 3, largest), (300, 3, smallest)];
+        for (count, degree, numbers) in all.map(|(count, degree)| (count, degree, ordinary)).chain(extreme) {
+            let document = Document::new(equal(count, degree, numbers));
+            for options in [usual, spz_3].into_iter().take(if row.format == Format::Spz { 2 } else { 1 }) {
+                let bytes = written_with(&document, row.format, &options);
+                let what = format!("{} of {count} splats of degree {degree}, {numbers:?}", row.name);
+                match parse_initial(&bytes, Path::new("t"), &LoadOptions::default().limits) {
+                    Ok(Initial::Splats(back)) => {
+                        assert_eq!((back.splats.len(), back.format), (count, row.format), "{what}")
+                    }
+                    other => panic!("{what}: {:?}", other.err()),
+                }
+            }
+        }
+    }
 }
 
 #[test]

@@ -30,8 +30,8 @@ use super::{Document, Format, Initial, SaveOptions, Saved, SplatError};
 
 /// Splats of a chunk.
 const CHUNK: usize = 256;
-/// Rows read at once.
-const BLOCK_ROWS: u64 = 1 << 14;
+/// Bytes of rows read at once.
+const BLOCK_BYTES: u64 = 1 << 19;
 /// Log scales beyond ± this are brought to it.
 const LARGEST_LOG_SCALE: f32 = 20.0;
 /// Largest SH coefficient.
@@ -82,7 +82,7 @@ pub(super) fn sniff(start: &Start) -> bool {
 
 /// Reads a file.
 pub(super) fn read(source: &mut Source<'_>) -> Result<Initial, SplatError> {
-    let (path, limits) = (source.path, source.options.limits);
+    let (path, memory) = (source.path, source.memory);
     let mut input = Input::new(source.stream, source.bytes, path);
     let header = Header::read(&mut input)?;
     let damaged = |place: &str, what, expected: &str, found: String| SplatError::Damaged {
@@ -124,11 +124,9 @@ pub(super) fn read(source: &mut Source<'_>) -> Result<Initial, SplatError> {
         return Err(input.cut_off("elements".to_owned(), expected, format!("{} bytes", input.remaining)));
     }
     let degree = stored_degree.min(sh::MAX_DEGREE);
-    limits.check(count, row_values(degree), path)?;
-
-    let mut ranges: Vec<Ranges> = Vec::new();
-    let mut packed: Vec<[u32; 4]> = Vec::new();
-    let mut splats = Collector::new(degree, count);
+    let mut splats = Collector::new(degree, count, memory)?;
+    let mut ranges: Vec<Ranges> = memory.room(chunks)?;
+    let mut packed: Vec<[u32; 4]> = memory.room(count)?;
     let mut decoder = Some(Decoder::new(degree));
     for element in &header.elements {
         match element.name.as_str() {
@@ -217,7 +215,7 @@ fn rows(input: &mut Input<'_>, element: &Element, mut visit: impl FnMut(&[u8])) 
     let row_bytes = element.min_row_bytes() as usize;
     let (mut left, mut block) = (element.count, Vec::new());
     while left > 0 && row_bytes > 0 {
-        let rows = left.min(BLOCK_ROWS);
+        let rows = left.min((BLOCK_BYTES / row_bytes as u64).max(1));
         block.resize(rows as usize * row_bytes, 0);
         input.exact(&mut block)?;
         block.chunks_exact(row_bytes).for_each(&mut visit);

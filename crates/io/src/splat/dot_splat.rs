@@ -12,7 +12,7 @@ use gausset_core::sh;
 
 use super::format::Start;
 use super::source::Source;
-use super::usable::{Collector, row_values};
+use super::usable::Collector;
 use super::values::{self, Clips};
 use super::{Document, Format, Initial, SaveOptions, Saved, SplatError};
 
@@ -46,11 +46,11 @@ impl Record {
         self.rotation.map(|b| (f32::from(b) - 128.0) / 128.0)
     }
 
-    /// Whether the record looks like one that a program wrote.
+    /// Whether the record looks like one that a program wrote: numbers that can be drawn ([`super::usable`]).
     fn is_plausible(&self) -> bool {
         let length: f32 = self.quaternion().iter().map(|v| v * v).sum();
-        self.mean.iter().all(|v| v.abs() < 1e9)
-            && self.scale.iter().all(|v| (0.0..1e9).contains(v))
+        self.mean.iter().all(|v| v.abs() <= 1e12)
+            && self.scale.iter().all(|v| (0.0..1e18).contains(v))
             && (0.9..1.1).contains(&length)
     }
 }
@@ -72,9 +72,8 @@ pub(super) fn read(source: &mut Source<'_>) -> Result<Initial, SplatError> {
         let found = format!("{} bytes", source.bytes);
         return Err(source.damaged("length", "not a number of splats", "a multiple of 32 bytes", found));
     }
-    source.options.limits.check(count, row_values(0), source.path)?;
     let logits = values::byte_logits(EXTREME_LOGIT);
-    let mut splats = Collector::new(0, count);
+    let mut splats = Collector::new(0, count, source.memory)?;
     let mut chunk = Vec::new();
     let mut left = count;
     while left > 0 {

@@ -101,14 +101,14 @@ pub enum SplatError {
         /// What is there.
         found: String,
     },
-    /// The splats would take more memory than allowed.
-    #[error("{}: header: too many splats for the memory (expected at most {}, found {count} splats of {}); raise ⟨max-memory⟩", path.display(), bytes(*limit), bytes(*needed))]
+    /// Reading it would take more memory than allowed.
+    #[error("{}: size: too large for the memory (expected at most {}, found {} or more to hold at once); raise ⟨max-memory⟩", path.display(), bytes(*limit), bytes(*needed))]
     Memory {
         /// The file.
         path: PathBuf,
-        /// Splats in the file.
+        /// Splats or points in the file; 0 where it is not about them.
         count: u64,
-        /// Bytes that they would take.
+        /// Bytes that would be held at once.
         needed: u64,
         /// Bytes allowed.
         limit: u64,

@@ -3,6 +3,7 @@
 
 use std::io::{self, Cursor, Read, Write};
 
+use flate2::read::ZlibDecoder;
 use gausset_page::scene::{self, Scene};
 
 use super::format::Start;
@@ -16,22 +17,30 @@ pub(super) fn sniff(start: &Start) -> bool {
 
 /// Reads the splats out of a page.
 pub(super) fn read(source: &mut Source<'_>) -> Result<Initial, SplatError> {
-    let limit = source.options.limits.memory_bytes;
-    if source.bytes > limit {
-        let (path, needed) = (source.path.to_owned(), source.bytes);
-        return Err(SplatError::Memory { path, count: 0, needed, limit });
-    }
-    let mut page = Vec::new();
-    let read = (&mut *source.stream).take(limit).read_to_end(&mut page);
+    let memory = source.memory;
+    let mut page = memory.room(source.bytes)?;
+    let read = (&mut *source.stream).take(source.bytes).read_to_end(&mut page);
     read.map_err(|error| source.io(error))?;
-    let Some(ply) = scene::read(&page, limit) else {
+    // What is packed is shorter than its text.
+    let packed_bytes = page.len() as u64;
+    memory.draw(packed_bytes)?;
+    let none = || {
         let (expected, found) = ("a compressed PLY", "none that is whole");
-        return Err(source.damaged("script splats", "no splats in the page", expected, found));
+        source.damaged("script splats", "no splats in the page", expected, found)
     };
+    let packed = scene::packed(&page).ok_or_else(none)?;
+    memory.give_back(source.bytes);
     drop(page);
-    let (bytes, stream) = (ply.len() as u64, &mut Cursor::new(ply));
-    let (path, options) = (source.path, source.options);
-    match compressed_ply::read(&mut Source { stream, bytes, path, folder: None, options })? {
+    // Unpacked twice, because nothing says how long it is: to count it, and to keep it.
+    let ply = || ZlibDecoder::new(&packed[..]);
+    let most = source.options.limits.memory_bytes.saturating_add(1);
+    let bytes = io::copy(&mut ply().take(most), &mut io::sink()).map_err(|_| none())?;
+    let mut content = memory.room(bytes)?;
+    ply().read_to_end(&mut content).map_err(|_| none())?;
+    memory.give_back(packed_bytes);
+    drop(packed);
+    let (path, options, stream) = (source.path, source.options, &mut Cursor::new(content));
+    match compressed_ply::read(&mut Source { stream, bytes, path, folder: None, options, memory })? {
         Initial::Splats(document) => Ok(Initial::Splats(Document { format: Format::Html, ..document })),
         points @ Initial::Points(_) => Ok(points),
     }

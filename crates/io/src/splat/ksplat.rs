@@ -185,8 +185,7 @@ pub(super) fn read(source: &mut Source<'_>) -> Result<Initial, SplatError> {
         begin = end;
     }
     let count = sections.iter().map(|(_, section)| section.splats).sum();
-    source.options.limits.check(count, row_values(degree), source.path)?;
-    let mut splats = Collector::new(degree, count);
+    let mut splats = Collector::new(degree, count, source.memory)?;
     let logits = values::byte_logits(EXTREME_LOGIT);
     for (index, (begin, section)) in sections.iter().enumerate() {
         source.stream.seek(SeekFrom::Start(*begin)).map_err(|error| source.io(error))?;
@@ -254,15 +253,15 @@ impl SectionReader<'_> {
         splats: &mut Collector,
     ) -> Result<(), SplatError> {
         let section = self.section;
-        let mut table = vec![0; section.bucket_table_bytes() as usize];
+        let mut table = source.memory.room(section.bucket_table_bytes())?;
+        table.resize(section.bucket_table_bytes() as usize, 0);
         source.exact(&mut table)?;
         let (sizes, centres) =
             table.split_at_checked(4 * section.partial_buckets as usize).unwrap_or_default();
-        let sizes: Vec<u64> =
-            sizes.as_chunks::<4>().0.iter().map(|b| u64::from(u32::from_le_bytes(*b))).collect();
+        let sizes = sizes.as_chunks::<4>().0.iter().map(|b| u64::from(u32::from_le_bytes(*b)));
         let is_packed = self.layout.level > 0;
         let in_full = section.full_buckets.saturating_mul(section.bucket_splats);
-        let in_partial = sizes.iter().fold(0, |sum: u64, size| sum.saturating_add(*size));
+        let in_partial = sizes.clone().fold(0, u64::saturating_add);
         if is_packed && in_full.saturating_add(in_partial) < section.splats {
             let found = in_full.saturating_add(in_partial).to_string();
             let place = format!("section {index}");
@@ -304,6 +303,7 @@ impl SectionReader<'_> {
             }
             left -= count;
         }
+        source.memory.give_back(section.bucket_table_bytes());
         Ok(())
     }
 

@@ -14,6 +14,7 @@ mod frame;
 mod gltf;
 mod html;
 mod ksplat;
+mod memory;
 mod order;
 mod ply;
 mod report;
@@ -37,25 +38,14 @@ pub use spz::{SpzFrame, SpzOptions};
 
 use crate::input;
 use format::Start;
+use memory::Account;
 use source::Source;
 
 /// Limits while reading.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReadLimits {
-    /// Bytes of memory that the splats may take.
+    /// Bytes of memory that reading may take: the splats, and what of the file is held beside them meanwhile.
     pub memory_bytes: u64,
-}
-
-impl ReadLimits {
-    /// Refuses `count` rows of so many values where they would take too much.
-    fn check(&self, count: u64, values: usize, path: &Path) -> Result<(), SplatError> {
-        let needed = count.saturating_mul(4 * values as u64);
-        if needed > self.memory_bytes {
-            let (path, limit) = (path.to_owned(), self.memory_bytes);
-            return Err(SplatError::Memory { path, count, needed, limit });
-        }
-        Ok(())
-    }
 }
 
 /// What may be taken where the system does not say how much there is.
@@ -110,7 +100,8 @@ pub fn parse_initial(bytes: &[u8], path: &Path, limits: &ReadLimits) -> Result<I
 /// As [`load_initial`].
 pub fn parse(bytes: &[u8], path: &Path, options: &LoadOptions) -> Result<Initial, SplatError> {
     let stream = &mut io::Cursor::new(bytes);
-    read(&mut Source { stream, bytes: bytes.len() as u64, path, folder: None, options })
+    let memory = &Account::new(path, &options.limits);
+    read(&mut Source { stream, bytes: bytes.len() as u64, path, folder: None, options, memory })
 }
 
 /// The format of a file, or of the folder of an unpacked SOG; `None` when it is not one of splats.
@@ -120,7 +111,8 @@ pub fn recognise(path: &Path) -> Option<Format> {
     let file = input::open(path, input::STREAMED).ok()?;
     let bytes = file.metadata().ok()?.len();
     let (stream, options) = (&mut BufReader::new(file), &LoadOptions::default());
-    let mut source = Source { stream, bytes, path, folder: None, options };
+    let memory = &Account::new(path, &options.limits);
+    let mut source = Source { stream, bytes, path, folder: None, options, memory };
     Start { bytes: source.start().ok()?, file_bytes: bytes }.format(path).ok()
 }
 
@@ -136,7 +128,9 @@ fn read_file(path: &Path, options: &LoadOptions) -> Result<Initial, SplatError> 
     let file = input::open(path, input::STREAMED).map_err(io_error)?;
     let bytes = file.metadata().map_err(io_error)?.len();
     let stream = &mut BufReader::with_capacity(1 << 18, file);
-    read(&mut Source { stream, bytes, path, folder: Some(path.parent().unwrap_or(Path::new(""))), options })
+    let (folder, memory) =
+        (Some(path.parent().unwrap_or(Path::new(""))), &Account::new(path, &options.limits));
+    read(&mut Source { stream, bytes, path, folder, options, memory })
 }
 
 /// Reads a file of any format.

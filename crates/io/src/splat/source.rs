@@ -4,6 +4,7 @@
 use std::io::{BufRead, Read, Seek, SeekFrom};
 use std::path::Path;
 
+use super::memory::Account;
 use super::{LoadOptions, SplatError};
 
 /// Bytes at the front of a file that are looked at to recognise a format: the longest header of a PLY.
@@ -26,6 +27,8 @@ pub(super) struct Source<'a> {
     pub(super) folder: Option<&'a Path>,
     /// What the reader may do.
     pub(super) options: &'a LoadOptions,
+    /// What it holds meanwhile: everything whose length the file decides is drawn from here first.
+    pub(super) memory: &'a Account<'a>,
 }
 
 impl Source<'_> {

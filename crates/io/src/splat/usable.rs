@@ -8,7 +8,8 @@
 
 use gausset_core::{Splats, sh};
 
-use super::{Document, Format, ReadReport};
+use super::memory::Account;
+use super::{Document, Format, ReadReport, SplatError};
 
 /// Logit that stands for an opacity of 1: `1 - 3e-7`.
 const FULL_OPACITY_LOGIT: f32 = 15.0;
@@ -129,26 +130,33 @@ fn is_far(position: &[f32]) -> bool {
     position.iter().any(|v| v.abs() > FAR_COORDINATE)
 }
 
-/// Most memory reserved before any splat was seen.
-const FIRST_RESERVATION_BYTES: usize = 64 << 20;
-
 /// The splats that can be drawn, from rows as they are decoded.
 pub(super) struct Collector {
     splats: Splats,
+    /// Splats that there is room for, once there is one: a count alone takes no memory.
+    room: usize,
     usable: Usable,
 }
 
 impl Collector {
     /// For `promised` rows, which may be more than there are.
-    pub(super) fn new(sh_degree: u8, promised: u64) -> Self {
-        let most = FIRST_RESERVATION_BYTES / (4 * row_values(sh_degree));
-        let capacity = usize::try_from(promised).map_or(most, |count| count.min(most));
-        Self { splats: Splats::with_capacity(sh_degree, capacity), usable: Usable::default() }
+    pub(super) fn new(sh_degree: u8, promised: u64, memory: &Account<'_>) -> Result<Self, SplatError> {
+        memory.draw_rows(promised, splat_bytes(promised, sh_degree))?;
+        let room = usize::try_from(promised).unwrap_or_default();
+        Ok(Self { splats: Splats::with_capacity(sh_degree, 0), room, usable: Usable::default() })
+    }
+
+    /// Lowers the SH degree, before the first splat.
+    pub(super) fn cut_degree(&mut self, sh_degree: u8) {
+        self.splats.cut_sh_degree(sh_degree);
     }
 
     /// Adds a row of [`row_values`] values, if it can be drawn.
     pub(super) fn push(&mut self, row: &mut [f32]) -> bool {
         let keeps = self.usable.keeps(row);
+        if self.room > 0 {
+            self.splats = Splats::with_capacity(self.splats.sh_degree, std::mem::take(&mut self.room));
+        }
         if let (true, [x, y, z, sx, sy, sz, qw, qx, qy, qz, logit, sh @ ..]) = (keeps, row) {
             self.splats.push([*x, *y, *z], [*sx, *sy, *sz], [*qw, *qx, *qy, *qz], *logit, sh);
         }
@@ -164,4 +172,9 @@ impl Collector {
 /// Values of a decoded row.
 pub(super) fn row_values(sh_degree: u8) -> usize {
     ROW_SH + 3 * sh::coefficients(sh_degree)
+}
+
+/// Bytes of some splats.
+pub(super) fn splat_bytes(count: u64, sh_degree: u8) -> u64 {
+    count.saturating_mul(4 * row_values(sh_degree) as u64)
 }

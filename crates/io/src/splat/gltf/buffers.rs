@@ -8,6 +8,9 @@ use crate::splat::SplatError;
 use crate::splat::source::{Source, Stream};
 use crate::units::quote;
 
+/// Bytes of a file read ahead.
+const AHEAD_BYTES: usize = 1 << 18;
+
 /// Bytes that buffers come from.
 pub(super) enum Buffer {
     /// A part of the file itself: begin and length.
@@ -42,8 +45,9 @@ pub(super) fn open_buffer(
             return Err(source.damaged(place, "a buffer without content", "a chunk BIN or a uri", "neither"));
         }
         (Some(uri), _) if uri.starts_with("data:") => {
-            let content = uri.split_once(";base64,").and_then(|(_, text)| base64(text.as_bytes()));
-            let Some(content) = content else {
+            let text = uri.split_once(";base64,").map(|(_, text)| text.as_bytes()).unwrap_or_default();
+            let mut content = source.memory.room(text.len() as u64 / 4 * 3 + 3)?;
+            let Some(()) = base64(text, &mut content) else {
                 return Err(source.damaged(place, "data that cannot be read", "base64", quote(uri)));
             };
             let bytes = content.len() as u64;
@@ -59,7 +63,8 @@ pub(super) fn open_buffer(
             let io_error = |error| SplatError::Io { path: path.clone(), action: "open", source: error };
             let file = input::open(&path, input::STREAMED).map_err(io_error)?;
             let bytes = file.metadata().map_err(io_error)?.len();
-            (Buffer::Other(Box::new(BufReader::with_capacity(1 << 18, file)), bytes), bytes)
+            source.memory.draw(AHEAD_BYTES as u64)?;
+            (Buffer::Other(Box::new(BufReader::with_capacity(AHEAD_BYTES, file)), bytes), bytes)
         }
     };
     if buffer.byte_length > bytes {
@@ -69,11 +74,10 @@ pub(super) fn open_buffer(
     Ok(opened)
 }
 
-/// Bytes that were written as base64 (RFC 4648), with or without padding.
-fn base64(text: &[u8]) -> Option<Vec<u8>> {
+/// Appends bytes that were written as base64 (RFC 4648), with or without padding.
+fn base64(text: &[u8], bytes: &mut Vec<u8>) -> Option<()> {
     let text = text.trim_ascii_end();
     let end = text.iter().rposition(|byte| *byte != b'=').map_or(0, |last| last + 1);
-    let mut bytes = Vec::new();
     let (mut word, mut bits) = (0u32, 0);
     for byte in text.get(..end)? {
         let value = match byte {
@@ -91,7 +95,7 @@ fn base64(text: &[u8]) -> Option<Vec<u8>> {
             bytes.push((word >> bits) as u8);
         }
     }
-    Some(bytes)
+    Some(())
 }
 
 /// A name in which `%20` and its kind stand for bytes.
@@ -117,9 +121,13 @@ mod tests {
 
     #[test]
     fn base64_and_percents_are_decoded() {
-        assert_eq!(base64(b"Z2F1c3M="), Some(b"gauss".to_vec()));
-        assert_eq!(base64(b"Z2F1c3NldA"), Some(b"gausset".to_vec()));
-        assert_eq!((base64(b""), base64(b"a?")), (Some(vec![]), None));
+        let decoded = |text: &[u8]| {
+            let mut bytes = Vec::new();
+            base64(text, &mut bytes).map(|()| bytes)
+        };
+        assert_eq!(decoded(b"Z2F1c3M="), Some(b"gauss".to_vec()));
+        assert_eq!(decoded(b"Z2F1c3NldA"), Some(b"gausset".to_vec()));
+        assert_eq!((decoded(b""), decoded(b"a?")), (Some(vec![]), None));
         assert_eq!(percent_decoded("a%20b.bin").as_deref(), Some("a b.bin"));
         assert_eq!((percent_decoded("a%2"), percent_decoded("a%zz")), (None, None));
     }

@@ -18,6 +18,8 @@ use crate::units::quote;
 
 /// Rows read at once.
 const BLOCK_ROWS: u64 = 1 << 14;
+/// Most bytes from one row of a column to the next.
+const MAX_STRIDE: u64 = 255;
 
 /// Numbers of one attribute.
 struct Column {
@@ -100,16 +102,18 @@ impl Columns {
         Ok(Self { geometry, sh, count, degree, transform })
     }
 
-    /// Reads the splats, and brings them to the axes of training.
+    /// Reads the splats as ones of a degree that may be higher, and brings them to the axes of training.
     pub(super) fn read(
         &self,
+        sh_degree: u8,
         source: &mut Source<'_>,
         buffers: &mut [Buffer],
     ) -> Result<Document, SplatError> {
-        let values = row_values(self.degree);
-        let mut splats = Collector::new(self.degree, self.count);
-        let mut rows: Vec<f32> = Vec::new();
-        let mut bytes = Vec::new();
+        let values = row_values(sh_degree);
+        let mut splats = Collector::new(sh_degree, self.count, source.memory)?;
+        let block = self.count.min(BLOCK_ROWS);
+        let mut rows: Vec<f32> = source.memory.room(block * values as u64)?;
+        let mut bytes = source.memory.room(block * MAX_STRIDE)?;
         let mut row = 0;
         while row < self.count {
             let count = (self.count - row).min(BLOCK_ROWS);
@@ -140,6 +144,7 @@ impl Columns {
             }
             row += count;
         }
+        source.memory.give_back(block * (4 * values as u64 + MAX_STRIDE));
         let mut document = splats.into_document(Format::Gltf);
         if self.transform != Similarity::IDENTITY {
             self.transform.apply_to_splats(&mut document.splats);
@@ -182,7 +187,7 @@ impl Column {
         };
         let element = (component.bytes() * parts) as u64;
         let stride = view.byte_stride.unwrap_or(element);
-        if !(element..=255).contains(&stride) {
+        if !(element..=MAX_STRIDE).contains(&stride) {
             return bad("rows that do not overlap, of at most 252 bytes", format!("{stride} bytes"));
         }
         let end_of_view = view.byte_offset.checked_add(view.byte_length).filter(|end| *end <= length);

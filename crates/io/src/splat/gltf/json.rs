@@ -45,7 +45,7 @@ struct Scene {
 struct Node {
     mesh: Option<usize>,
     children: Vec<usize>,
-    matrix: Option<[f64; 16]>,
+    matrix: Option<Box<[f64; 16]>>,
     translation: Option<[f64; 3]>,
     rotation: Option<[f64; 4]>,
     scale: Option<[f64; 3]>,
@@ -156,9 +156,9 @@ impl Root {
 impl Node {
     /// The similarity that its parent sees it under; `None` when it is another transform.
     fn transform(&self) -> Option<Similarity> {
-        if let Some(m) = self.matrix {
+        if let Some(m) = self.matrix.as_deref() {
             // Column-major.
-            let [a, b, c, _, d, e, f, _, g, h, i, _, x, y, z, _] = m;
+            let [a, b, c, _, d, e, f, _, g, h, i, _, x, y, z, _] = *m;
             let columns = [[a, b, c], [d, e, f], [g, h, i]];
             let scale = se3::norm([a, b, c]);
             let rotation = se3::transpose(&columns).map(|row| row.map(|v| v / scale));

@@ -13,7 +13,7 @@ use super::{BINARY_CHUNK, CHUNK_HEAD_BYTES, EXTENSION, HEADER_BYTES, JSON_CHUNK,
 use crate::splat::facts;
 use crate::splat::format::Start;
 use crate::splat::source::Source;
-use crate::splat::usable::row_values;
+use crate::splat::usable::splat_bytes;
 use crate::splat::{Document, Format, Initial, ReadReport, SplatError};
 use crate::units::quote;
 
@@ -35,11 +35,13 @@ pub(in crate::splat) fn sniff(start: &Start) -> bool {
 /// Reads a file.
 pub(in crate::splat) fn read(source: &mut Source<'_>) -> Result<Initial, SplatError> {
     let (json, binary) = container(source)?;
+    source.memory.draw_json(&json)?;
     let mut parser = serde_json::Deserializer::from_slice(&json);
     let root: Root = serde_path_to_error::deserialize(&mut parser).map_err(|error| {
         let place = format!("JSON {}", quote(&error.path().to_string()));
         source.damaged(place, "not the JSON of a glTF", "glTF 2.0", quote(&error.inner().to_string()))
     })?;
+    source.memory.give_back(json.len() as u64);
     drop(json);
     if let Some(name) = root.extensions_required.iter().find(|name| *name != EXTENSION) {
         return Err(source.damaged(
@@ -92,14 +94,18 @@ pub(in crate::splat) fn read(source: &mut Source<'_>) -> Result<Initial, SplatEr
             found,
         ));
     };
-    source.options.limits.check(count, row_values(degree), source.path)?;
-    let mut splats = Splats::with_capacity(degree, 0);
+    let is_one = parts.len() == 1;
+    let mut splats = Splats::default();
+    if !is_one {
+        source.memory.draw_rows(count, splat_bytes(count, degree))?;
+        splats = Splats::with_capacity(degree, count as usize);
+    }
     let mut report = ReadReport::default();
-    let is_where_it_was = parts.len() == 1 && parts.iter().all(|part| part.transform == Similarity::IDENTITY);
+    let is_where_it_was = is_one && parts.iter().all(|part| part.transform == Similarity::IDENTITY);
     for part in parts {
-        let document = part.read(source, &mut buffers)?;
-        let mut part = document.splats.with_sh_degree(degree);
-        if splats.is_empty() {
+        let document = part.read(degree, source, &mut buffers)?;
+        let (bytes, mut part) = (splat_bytes(part.count, degree), document.splats);
+        if is_one {
             splats = part;
         } else {
             splats.means.append(&mut part.means);
@@ -107,6 +113,7 @@ pub(in crate::splat) fn read(source: &mut Source<'_>) -> Result<Initial, SplatEr
             splats.quats.append(&mut part.quats);
             splats.opacity_logits.append(&mut part.opacity_logits);
             splats.sh.append(&mut part.sh);
+            source.memory.give_back(bytes);
         }
         report.add(document.report);
     }
@@ -174,7 +181,7 @@ fn json_bytes(source: &mut Source<'_>, bytes: u64) -> Result<Vec<u8>, SplatError
     if bytes > MAX_JSON_BYTES {
         return Err(source.damaged("JSON", "too long", "at most 64 MiB", format!("{bytes} bytes")));
     }
-    let mut json = Vec::new();
+    let mut json = source.memory.room(bytes)?;
     let read = (&mut *source.stream).take(bytes).read_to_end(&mut json);
     read.map_err(|error| source.io(error))?;
     Ok(json)

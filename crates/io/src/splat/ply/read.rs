@@ -4,6 +4,7 @@
 use super::columns::{Kind, Layout};
 use super::header::{Element, Encoding, Header, Scalar, Shape};
 use super::input::Input;
+use crate::splat::memory::Account;
 use crate::splat::source::Source;
 use crate::splat::usable::{Collector, Usable, row_values};
 use crate::splat::{Document, Format, Initial, PointCloud, SplatError};
@@ -11,12 +12,10 @@ use crate::units::quote;
 
 /// Bytes of rows read at once.
 const CHUNK_BYTES: usize = 1 << 20;
-/// Most memory reserved before any row was seen.
-const FIRST_RESERVATION_BYTES: usize = 64 << 20;
 
 /// Reads a PLY file.
 pub(in crate::splat) fn read_ply(source: &mut Source<'_>) -> Result<Initial, SplatError> {
-    let (path, limits) = (source.path, &source.options.limits);
+    let (path, memory) = (source.path, source.memory);
     let mut input = Input::new(source.stream, source.bytes, path);
     let header = Header::read(&mut input)?;
     let is_vertex = |element: &Element| element.name == "vertex";
@@ -35,14 +34,13 @@ pub(in crate::splat) fn read_ply(source: &mut Source<'_>) -> Result<Initial, Spl
         skip_element(&mut input, element, header.encoding)?;
     }
     check_promise(&input, vertex, header.encoding)?;
-    limits.check(vertex.count, layout.sources.len(), path)?;
 
     let mut result = match layout.kind {
         Kind::Points { colours } => {
-            Initial::Points(read_points(&mut input, &header, vertex, &layout, colours)?)
+            Initial::Points(read_points(&mut input, &header, vertex, &layout, colours, memory)?)
         }
         Kind::Splats { stored_degree, degree, flat } => {
-            let (mut document, sky) = read_splats(&mut input, &header, vertex, &layout, degree)?;
+            let (mut document, sky) = read_splats(&mut input, &header, vertex, &layout, degree, memory)?;
             document.stored_degree(stored_degree);
             Initial::Splats(Document {
                 antialiased: header.comments.antialiased,
@@ -74,11 +72,12 @@ fn read_splats(
     vertex: &Element,
     layout: &Layout,
     degree: u8,
+    memory: &Account<'_>,
 ) -> Result<(Document, usize), SplatError> {
     // A comment that promises more than there is speaks of another file.
     let scene_rows = vertex.count.checked_sub(header.comments.sky).unwrap_or(vertex.count);
     let (mut row_number, mut sky) = (0, 0);
-    let mut splats = Collector::new(degree, vertex.count);
+    let mut splats = Collector::new(degree, vertex.count, memory)?;
     debug_assert_eq!(layout.sources.len(), row_values(degree));
     for_each_row(input, header.encoding, vertex, layout, |row| {
         sky += usize::from(splats.push(row) && row_number >= scene_rows);
@@ -93,10 +92,13 @@ fn read_points(
     vertex: &Element,
     layout: &Layout,
     has_colours: bool,
+    memory: &Account<'_>,
 ) -> Result<PointCloud, SplatError> {
     let mut usable = Usable::default();
-    let mut positions = Vec::with_capacity(first_capacity(vertex, layout));
-    let mut colours = Vec::new();
+    memory.draw_rows(vertex.count, vertex.count.saturating_mul(4 * layout.sources.len() as u64))?;
+    let room = usize::try_from(vertex.count).unwrap_or_default();
+    let mut positions = Vec::with_capacity(room);
+    let mut colours = Vec::with_capacity(if has_colours { room } else { 0 });
     for_each_row(input, header.encoding, vertex, layout, |row| {
         let (position, colour) = row.split_at(3);
         if usable.keeps_point(position) {
@@ -107,12 +109,6 @@ fn read_points(
         }
     })?;
     Ok(PointCloud { positions, colours: has_colours.then_some(colours), report: usable.into_report() })
-}
-
-/// Rows to reserve room for before any was seen: the header may promise more than is sensible.
-fn first_capacity(vertex: &Element, layout: &Layout) -> usize {
-    let most = FIRST_RESERVATION_BYTES / (4 * layout.sources.len());
-    usize::try_from(vertex.count).map_or(most, |count| count.min(most))
 }
 
 /// Refuses a vertex element that promises more rows than the rest of the file can hold.

@@ -30,6 +30,8 @@ const MAX_SIDE: u32 = 16_383;
 const SPARE_PIXELS: u64 = 1 << 16;
 /// Bytes of a WebP beyond its pixels.
 const SPARE_BYTES: u64 = 1 << 20;
+/// Bytes that the decoder has for a pixel beside the picture: its colours, and its transforms for tiles of 16 pixels.
+const DECODER_BYTES: u64 = 5;
 
 /// A zip, or the description itself.
 pub(in crate::splat) fn sniff(start: &Start) -> bool {
@@ -47,12 +49,17 @@ enum Place<'a> {
 struct Picture {
     width: u32,
     height: u32,
-    rgba: Vec<u8>,
+    /// Whether a pixel has four bytes, and not three.
+    has_alpha: bool,
+    pixels: Vec<u8>,
 }
 
 impl Picture {
     fn pixel(&self, index: usize) -> [u8; 4] {
-        self.rgba.as_chunks::<4>().0.get(index).copied().unwrap_or_default()
+        if self.has_alpha {
+            return self.pixels.as_chunks::<4>().0.get(index).copied().unwrap_or_default();
+        }
+        self.pixels.as_chunks::<3>().0.get(index).map_or([0; 4], |&[r, g, b]| [r, g, b, 255])
     }
 }
 
@@ -62,9 +69,9 @@ pub(in crate::splat) fn read(source: &mut Source<'_>) -> Result<Initial, SplatEr
     source.exact(&mut magic)?;
     source.stream.rewind().map_err(|error| source.io(error))?;
     // The stream is lent to the zip, the rest of the source to messages.
-    let Source { stream, bytes, path, folder, options } = source;
+    let Source { stream, bytes, path, folder, options, memory } = source;
     let mut nothing = std::io::empty();
-    let about = Source { stream: &mut nothing, bytes: *bytes, path, folder: *folder, options };
+    let about = Source { stream: &mut nothing, bytes: *bytes, path, folder: *folder, options, memory };
     let mut place = Place::Folder(*folder);
     let text = if magic == *b"PK" {
         let archive = ZipArchive::new(&mut **stream as &mut dyn Stream);
@@ -81,10 +88,11 @@ pub(in crate::splat) fn read(source: &mut Source<'_>) -> Result<Initial, SplatEr
         if *bytes > MAX_META_BYTES {
             return Err(about.damaged(META, "too long", "at most 1 MiB", format!("{bytes} bytes")));
         }
-        let mut text = Vec::new();
+        let mut text = memory.room(*bytes)?;
         stream.take(MAX_META_BYTES).read_to_end(&mut text).map_err(|error| about.io(error))?;
         text
     };
+    memory.draw_json(&text)?;
     let mut parser = serde_json::Deserializer::from_slice(&text);
     let meta: Meta = serde_path_to_error::deserialize(&mut parser).map_err(|error| {
         let name = format!("{META} {}", quote(&error.path().to_string()));
@@ -111,14 +119,14 @@ pub(in crate::splat) fn read(source: &mut Source<'_>) -> Result<Initial, SplatEr
             (_, known) => Ok(known.unwrap_or(sh::MAX_DEGREE)),
         }
     })?;
-    about.options.limits.check(count, row_values(degree), about.path)?;
+    let mut splats = Collector::new(degree, count, memory)?;
     let attributes = Attributes::read(&meta, count, &mut place, &about)?;
     let rest = match &meta.sh_rest {
         Some(rest) => Some(Rest::read(rest, count, attributes.size, &mut place, &about)?),
         None => None,
     };
     let degree = rest.as_ref().map_or(0, |rest| rest.degree);
-    let mut splats = Collector::new(degree, count);
+    splats.cut_degree(degree);
     let mut row = vec![0.0; row_values(degree)];
     for i in 0..count as usize {
         attributes.splat(i, &mut row);
@@ -152,17 +160,26 @@ impl Place<'_> {
                     about.damaged(place(), "cannot be read from the zip", "a file in it", found)
                 };
                 let entry = archive.by_name(name).map_err(|error| broken(&error))?;
-                let mut content = Vec::new();
-                let read = entry.take(limit + 1).read_to_end(&mut content);
+                let size = entry.size();
+                if size > limit {
+                    return Err(too_long());
+                }
+                let mut content = about.memory.room(size)?;
+                // To its end, where its sum is compared.
+                let read = entry.take(size + 1).read_to_end(&mut content);
                 read.map_err(|error| broken(&error))?;
-                if content.len() as u64 > limit { Err(too_long()) } else { Ok(content) }
+                if content.len() as u64 > size { Err(too_long()) } else { Ok(content) }
             }
             Place::Folder(folder) => {
                 let Some(folder) = folder else {
                     return Err(about.damaged(place(), "not there", "a file beside this one", "none"));
                 };
                 let path = folder.join(name);
-                input::read(&path, limit).map_err(|source| SplatError::Io { path, action: "read", source })
+                let io_error = |source| SplatError::Io { path: path.clone(), action: "read", source };
+                let file = input::open(&path, limit).map_err(io_error)?;
+                let mut content = about.memory.room(file.metadata().map_err(io_error)?.len())?;
+                file.take(content.capacity() as u64).read_to_end(&mut content).map_err(io_error)?;
+                Ok(content)
             }
         }
     }
@@ -191,17 +208,18 @@ impl Place<'_> {
                 format!("{width}x{height}"),
             ));
         }
-        let mut pixels = vec![0; decoder.output_buffer_size().unwrap_or(0)];
+        let (area, length) =
+            (u64::from(width) * u64::from(height), decoder.output_buffer_size().unwrap_or(0));
+        let mut pixels = about.memory.room(length as u64)?;
+        about.memory.draw(area * DECODER_BYTES)?;
+        pixels.resize(length, 0);
         match guard::run(|| decoder.read_image(&mut pixels)) {
             Ok(Ok(())) => {}
             Ok(Err(error)) => return Err(broken(quote(&error.to_string()))),
             Err(panic) => return Err(broken(quote(&panic.0))),
         }
-        let rgba = match decoder.has_alpha() {
-            true => pixels,
-            false => pixels.as_chunks::<3>().0.iter().flat_map(|&[r, g, b]| [r, g, b, 255]).collect(),
-        };
-        Ok(Picture { width, height, rgba })
+        about.memory.give_back(area * DECODER_BYTES + bytes.len() as u64);
+        Ok(Picture { width, height, has_alpha: decoder.has_alpha(), pixels })
     }
 }
 

@@ -1,4 +1,5 @@
-//! Reads SPZ files. Blocks grow as their bytes arrive; nothing is believed beyond what the header promises.
+//! Reads SPZ files. How many splats there can be is decided by how they are packed: gzip makes at most 1032 bytes of one,
+//! zstd has no such bound, but version 4 says how long each block is. The memory for all of it is drawn before it is unpacked.
 #![deny(clippy::indexing_slicing, reason = "what comes from outside is never an index")]
 
 use std::f64::consts::FRAC_1_SQRT_2;
@@ -15,19 +16,24 @@ use super::{
 use crate::splat::facts;
 use crate::splat::format::Start;
 use crate::splat::frame::Axes;
+use crate::splat::memory::Account;
 use crate::splat::source::{Source, Stream};
 use crate::splat::usable::{Collector, row_values};
 use crate::splat::values::{self, EXTREME_LOGIT};
 use crate::splat::{Document, Format, Initial, SplatError};
 
 /// Most bytes of extensions.
-const MAX_EXTENSION_BYTES: u64 = 16 << 20;
+const MAX_EXTENSION_BYTES: u64 = 1 << 20;
+/// Most of them that are told.
+const MAX_NOTES: usize = 16;
 /// Splats whose SH is decoded at once.
 const CHUNK_SPLATS: usize = 1 << 12;
 /// Most fractional bits of a position.
 const MAX_FRACTIONAL_BITS: u8 = 23;
 /// Window of a zstd frame that is allowed whatever the length of its content.
 const SMALL_WINDOW: u64 = 8 << 20;
+/// Most bytes that gzip makes of one (RFC 1951: 258 of two bits).
+const GZIP_RATIO: u64 = 1032;
 
 /// The magic number, in the open (version 4) or as gzip.
 pub(in crate::splat) fn sniff(start: &Start) -> bool {
@@ -63,18 +69,19 @@ impl Header {
             let found = self.fractional_bits.to_string();
             return Err(source.damaged("header", "too many fractional bits", "0..23", found));
         }
-        let most = source.bytes.saturating_mul(1024) / 9;
-        if u64::from(self.count) > most {
-            let expected = format!("at most {most} in {} bytes", source.bytes);
-            return Err(source.damaged(
-                "header",
-                "more splats than the file can hold",
-                expected,
-                self.count.to_string(),
-            ));
+        Ok(())
+    }
+
+    /// Refuses more splats than so many bytes can be, once they are unpacked.
+    fn check_count(&self, unpacked: u64, source: &Source<'_>) -> Result<(), SplatError> {
+        let splat: u64 = block_bytes(self.version, self.sh_degree).iter().sum();
+        let most = unpacked / splat;
+        if u64::from(self.count) <= most {
+            return Ok(());
         }
-        let degree = self.sh_degree.min(sh::MAX_DEGREE);
-        source.options.limits.check(u64::from(self.count), row_values(degree), source.path)
+        let expected = format!("at most {most} in {} bytes", source.bytes);
+        let what = "more splats than the file can hold";
+        Err(source.damaged("header", what, expected, self.count.to_string()))
     }
 }
 
@@ -109,9 +116,9 @@ pub(in crate::splat) fn read(source: &mut Source<'_>) -> Result<Initial, SplatEr
 fn read_gzip(source: &mut Source<'_>) -> Result<Initial, SplatError> {
     source.stream.seek(SeekFrom::Start(0)).map_err(|error| source.io(error))?;
     // The stream is lent to the decoder, the rest of the source to messages.
-    let Source { stream, bytes, path, options, folder } = source;
+    let Source { stream, bytes, path, options, folder, memory } = source;
     let mut nothing = std::io::empty();
-    let about = Source { stream: &mut nothing, bytes: *bytes, path, options, folder: *folder };
+    let about = Source { stream: &mut nothing, bytes: *bytes, path, options, folder: *folder, memory };
     let mut gzip = GzDecoder::new(&mut **stream as &mut dyn Stream);
     let mut start = [0; HEADER_BYTES];
     gzip.read_exact(&mut start).map_err(|error| broken(&about, "header", "gzip", &error))?;
@@ -124,14 +131,15 @@ fn read_gzip(source: &mut Source<'_>) -> Result<Initial, SplatError> {
         return Err(about.damaged("header", "unknown version of a gzip SPZ", "2 or 3", found));
     }
     header.check(&about)?;
+    header.check_count(bytes.saturating_mul(GZIP_RATIO), &about)?;
     let mut reader = BlockReader { about: &about, header, packer: "gzip" };
-    let mut decoder = Decoder::new(header);
+    let mut decoder = Decoder::new(header, memory)?;
     for (block, bytes) in block_bytes(header.version, header.sh_degree).into_iter().enumerate() {
         reader.block(block, bytes, &mut gzip, &mut decoder)?;
     }
     let mut extensions = Extensions::default();
     if header.flags & EXTENSIONS != 0 {
-        let mut bytes = Vec::new();
+        let mut bytes = memory.room(MAX_EXTENSION_BYTES)?;
         let read = gzip.by_ref().take(MAX_EXTENSION_BYTES).read_to_end(&mut bytes);
         read.map_err(|error| broken(&about, "extensions", "gzip", &error))?;
         extensions = Extensions::parse(&bytes, &about)?;
@@ -175,7 +183,9 @@ fn read_zstd(source: &mut Source<'_>, header: Header) -> Result<Initial, SplatEr
             table.to_string(),
         ));
     }
-    let mut bytes = vec![0; (table as usize).saturating_sub(HEADER_BYTES_4)];
+    let extension_bytes = table - HEADER_BYTES_4 as u64;
+    let mut bytes = source.memory.room(extension_bytes)?;
+    bytes.resize(extension_bytes as usize, 0);
     source.exact(&mut bytes)?;
     let extensions = match header.flags & EXTENSIONS {
         0 => Extensions::default(),
@@ -222,10 +232,10 @@ fn read_frames(
     places: &[[u64; 2]],
     extensions: Extensions,
 ) -> Result<Initial, SplatError> {
-    let mut decoder = Decoder::new(header);
-    let Source { stream, bytes, path, options, folder } = source;
+    let mut decoder = Decoder::new(header, source.memory)?;
+    let Source { stream, bytes, path, options, folder, memory } = source;
     let mut nothing = std::io::empty();
-    let about = Source { stream: &mut nothing, bytes: *bytes, path, options, folder: *folder };
+    let about = Source { stream: &mut nothing, bytes: *bytes, path, options, folder: *folder, memory };
     let mut reader = BlockReader { about: &about, header, packer: "zstd" };
     let promised = block_bytes(header.version, header.sh_degree);
     for (block, (bytes, name)) in promised.into_iter().zip(BLOCKS).enumerate() {
@@ -245,9 +255,11 @@ fn read_frames(
                 format!("{window} bytes"),
             ));
         }
+        // The decoder's ring has a power of two.
+        memory.draw(2 * window)?;
         stream.seek(SeekFrom::Start(begin)).map_err(|error| about.io(error))?;
         let frame = (&mut **stream).take(packed);
-        let mut frame = StreamingDecoder::new(frame).map_err(|error| {
+        let mut frame = StreamingDecoder::new_with_max_window_size(frame, window).map_err(|error| {
             broken(&about, name, "zstd", &std::io::Error::new(ErrorKind::InvalidData, error.to_string()))
         })?;
         reader.block(block, bytes, &mut frame, &mut decoder)?;
@@ -261,6 +273,7 @@ fn read_frames(
                 "more bytes",
             ));
         }
+        memory.give_back(2 * window);
     }
     decoder.finish(extensions, &about)
 }
@@ -341,20 +354,20 @@ struct Decoder {
     raw: [Vec<u8>; 5],
     logits: [f32; 256],
     row: Vec<f32>,
-    /// Made when the blocks before SH have arrived: a count alone takes no memory.
-    splats: Option<Collector>,
+    splats: Collector,
 }
 
 impl Decoder {
-    fn new(header: Header) -> Self {
-        let degree = header.sh_degree.min(sh::MAX_DEGREE);
-        Self {
-            header,
-            raw: Default::default(),
-            logits: values::byte_logits(EXTREME_LOGIT),
-            row: vec![0.0; row_values(degree)],
-            splats: None,
+    /// Refuses what the memory cannot hold, before anything is unpacked.
+    fn new(header: Header, memory: &Account<'_>) -> Result<Self, SplatError> {
+        let (degree, count) = (header.sh_degree.min(sh::MAX_DEGREE), u64::from(header.count));
+        let splats = Collector::new(degree, count, memory)?;
+        let mut raw: [Vec<u8>; 5] = Default::default();
+        for (raw, bytes) in raw.iter_mut().zip(block_bytes(header.version, header.sh_degree)) {
+            *raw = memory.room(bytes * count)?;
         }
+        let (logits, row) = (values::byte_logits(EXTREME_LOGIT), vec![0.0; row_values(degree)]);
+        Ok(Self { header, raw, logits, row, splats })
     }
 
     fn splat(&mut self, i: usize, rest: &[u8]) {
@@ -386,15 +399,11 @@ impl Decoder {
             *geometry = [x, y, z, sx, sy, sz, qw, qx, qy, qz, logit, r, g, b];
             out.iter_mut().zip(rest).for_each(|(out, &b)| *out = (f32::from(b) - 128.0) / 128.0);
         }
-        let header = self.header;
-        let new = || Collector::new(header.sh_degree.min(sh::MAX_DEGREE), header.count.into());
-        self.splats.get_or_insert_with(new).push(&mut self.row);
+        self.splats.push(&mut self.row);
     }
 
     fn finish(self, extensions: Extensions, about: &Source<'_>) -> Result<Initial, SplatError> {
-        let degree = self.header.sh_degree.min(sh::MAX_DEGREE);
-        let splats = self.splats.unwrap_or_else(|| Collector::new(degree, 0));
-        let mut document = splats.into_document(Format::Spz);
+        let mut document = self.splats.into_document(Format::Spz);
         document.stored_degree(self.header.sh_degree);
         let (axes, frame) = match (extensions.axes.and_then(axes_of), about.options.spz_frame) {
             (Some((name, axes)), _) => (axes, format!("{name}, as the file says")),
@@ -467,6 +476,7 @@ impl Extensions {
         if kind == AXES_EXTENSION {
             match content.first_chunk().map(|b| u32::from_le_bytes(*b)) {
                 Some(axes) if axes_of(axes).is_some() => self.axes = Some(axes),
+                _ if self.notes.len() >= MAX_NOTES => {}
                 other => self.notes.push(format!(
                     "{place}: it names no axes, and was ignored (expected 1..16, found {})",
                     other.map_or("nothing".to_owned(), |axes| axes.to_string())
@@ -484,6 +494,9 @@ impl Extensions {
             0xadbe => "unknown, from a vendor whose extensions can change the axes: the scene may be turned",
             _ => "unknown, and was ignored",
         };
+        if self.notes.len() >= MAX_NOTES {
+            return;
+        }
         self.notes.push(format!(
             "{place}: {what} (expected 0xadbe0002 or 0xadbe0003, found {} bytes)",
             content.len()
