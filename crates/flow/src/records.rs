@@ -11,7 +11,7 @@ use gausset_io::lock::FolderLock;
 use gausset_io::owned::{self, OwnedError};
 use serde_json::Value;
 
-use crate::Failure;
+use crate::{Failure, Host};
 
 /// Marker of the folder of a COLMAP model that we wrote ([`gausset_io::owned`]).
 pub const MODEL: &str = "model";
@@ -30,6 +30,24 @@ pub fn lock(folder: &Path) -> Result<FolderLock, Failure> {
         Failure::new("write", format!("{}: folder: {reason}", folder.display()))
     })?;
     FolderLock::acquire(folder).map_err(|e| Failure::new("in-use", e))
+}
+
+/// Makes the folder of a command ours, or refuses it; keeps other processes out of it until the lock is dropped; removes
+/// what killed ones left half-written, in it and in these folders below it.
+pub fn claim(
+    folder: &Path,
+    purpose: &str,
+    below: impl IntoIterator<Item = impl AsRef<Path>>,
+    overwrite: Overwrite,
+    host: &mut Host<'_>,
+) -> Result<FolderLock, Failure> {
+    owned::claim(&Disk, folder, purpose, overwrite)?;
+    let lock = FolderLock::acquire(folder).map_err(|e| Failure::new("in-use", e))?;
+    if let Some(note) = &lock.note {
+        host.warn("the folder", note);
+    }
+    owned::clean_up(&Disk, folder, purpose, below)?;
+    Ok(lock)
 }
 
 /// Refuses names of what a command makes in its folder that are links out of it, or no files and folders at all.

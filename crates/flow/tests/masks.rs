@@ -148,6 +148,28 @@ fn figures_at_the_seam_the_horizon_and_the_nadir_are_masked_to_their_pixels() {
 }
 
 #[test]
+fn what_a_kill_left_of_masks_goes_with_the_next_call_in_a_folder_of_ours() {
+    let place = Workplace::new(&[("a.png", &[])]);
+    let names = [".tmp-1-0-a.png.png", "cutouts/.tmp-1-1-a.png", ".tmp-notes", "mine/.tmp-1-0-x"];
+    let leave = || {
+        for name in names.map(|name| place.path("masks").join(name)) {
+            fs::create_dir_all(name.parent().unwrap()).unwrap();
+            fs::write(name, "x").unwrap();
+        }
+    };
+    let left = || names.map(|name| place.path("masks").join(name).exists());
+    run(&place.options()).unwrap();
+    leave();
+    run(&place.options()).unwrap();
+    assert_eq!(left(), [false, false, true, true]);
+    // In a folder that was taken by force everything stays.
+    fs::remove_file(place.path("masks/.gausset")).unwrap();
+    leave();
+    run(&MaskOptions { force: true, ..place.options() }).unwrap();
+    assert_eq!(left(), [true; 4]);
+}
+
+#[test]
 fn a_mask_grows_by_degrees_and_drops_what_is_small() {
     let place = Workplace::new(&[("a.png", &[[30.0, 20.0, 6.0], [-60.0, 0.0, 0.8]])]);
     let options = MaskOptions { dilate: Reach::Degrees(3.0), smallest: 10.0, ..place.options() };

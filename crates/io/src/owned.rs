@@ -8,7 +8,9 @@ use std::ffi::OsString;
 use std::io::{self, Write};
 use std::path::{Component, Path, PathBuf};
 
-use crate::atomic::{FileSystem, Overwrite, WriteError, is_temporary, refuse_existing, write_atomic};
+use crate::atomic::{
+    FileSystem, Overwrite, WriteError, is_temporary, refuse_existing, remove_temporaries, write_atomic,
+};
 use crate::input;
 use crate::lock::LOCK_NAME;
 
@@ -144,6 +146,29 @@ pub fn stays_inside(folder: &Path, below: &Path) -> Result<(), WriteError> {
     Ok(())
 }
 
+/// Removes the temporary files that killed processes left in a folder of ours and in these folders below it; in a folder
+/// of somebody else nothing. Whoever calls holds the lock that keeps others from writing there.
+///
+/// # Errors
+/// A folder could not be listed.
+pub fn clean_up(
+    fs: &dyn FileSystem,
+    folder: &Path,
+    purpose: &str,
+    below: impl IntoIterator<Item = impl AsRef<Path>>,
+) -> Result<(), WriteError> {
+    if !is_ours(folder, purpose) {
+        return Ok(());
+    }
+    remove_temporaries(fs, folder)?;
+    for below in below {
+        if stays_inside(folder, below.as_ref()).is_ok() {
+            remove_temporaries(fs, &folder.join(below))?;
+        }
+    }
+    Ok(())
+}
+
 /// Writes the marker into a folder that this process has made.
 ///
 /// # Errors
@@ -212,6 +237,28 @@ mod tests {
         std::fs::write(root.path().join(".tmp-17-0-.gausset"), "").unwrap();
         claim(&Disk, root.path(), "masks", Overwrite::Refuse).unwrap();
         assert!(is_ours(root.path(), "masks"));
+    }
+
+    #[test]
+    fn what_kills_left_goes_from_folders_of_ours_and_from_no_others() {
+        let root = tempfile::tempdir().unwrap();
+        let (ours, theirs) = (root.path().join("ours"), root.path().join("theirs"));
+        claim(&Disk, &ours, "masks", Overwrite::Refuse).unwrap();
+        let names =
+            [".tmp-1-0-a.png", "sub/.tmp-1-1-a.png", "other/.tmp-1-2-a.png", ".tmp-notes", "sub/a.png"];
+        for path in [&ours, &theirs].into_iter().flat_map(|folder| names.map(|name| folder.join(name))) {
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, b"x").unwrap();
+        }
+        #[cfg(unix)]
+        std::os::unix::fs::symlink(theirs.join("sub"), ours.join("out")).unwrap();
+        for folder in [&ours, &theirs] {
+            clean_up(&Disk, folder, "masks", ["sub", "out", "none", "../theirs"]).unwrap();
+            clean_up(&Disk, folder, "views", ["other"]).unwrap();
+        }
+        let left = |folder: &Path| names.map(|name| folder.join(name).exists());
+        assert_eq!(left(&ours), [false, false, true, true, true]);
+        assert_eq!(left(&theirs), [true; 5]);
     }
 
     #[test]

@@ -56,6 +56,12 @@ pub(super) fn encoded(
     Ok(files)
 }
 
+/// Folders below the output in which the files of a picture are.
+pub(super) fn folders(names: &Names) -> [PathBuf; 2] {
+    [names.mask.clone(), Path::new(CUTOUTS).join(&names.cutout)]
+        .map(|path| path.parent().map(Path::to_owned).unwrap_or_default())
+}
+
 /// Writes the files of a frame, which wait for their names.
 pub(super) fn written(
     job: &Job<'_>,

@@ -1,13 +1,12 @@
 //! Masks of all frames: workers make them, the calling thread names the files and writes the manifest.
 
-use std::collections::BTreeMap;
-use std::path::Path;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::sync::mpsc;
 use std::time::Instant;
 
-use gausset_io::atomic::{Disk, Overwrite, Unnamed};
-use gausset_io::lock::FolderLock;
+use gausset_io::atomic::{Overwrite, Unnamed};
 use gausset_io::{guard, owned};
 use gausset_pano::convert::Moment;
 use gausset_pano::selection::FILE;
@@ -24,7 +23,7 @@ use super::reading::{self, Reading};
 use super::report::Masked;
 use super::stages::{Doing, times};
 use super::{Job, frame, photo};
-use crate::{Event, Failure, Host, Part};
+use crate::{Event, Failure, Host, Part, records};
 
 /// What a worker tells the calling thread.
 enum Told {
@@ -58,11 +57,10 @@ struct Shared<'a> {
 pub(super) fn all(job: &Job<'_>, done: &mut Masked, host: &mut Host<'_>) -> Result<(), Failure> {
     let folder = job.options.output.as_path();
     let overwrite = if job.options.force { Overwrite::Replace } else { Overwrite::Refuse };
-    owned::claim(&Disk, folder, PURPOSE, overwrite)?;
-    let lock = FolderLock::acquire(folder).map_err(|e| Failure::new("in-use", e))?;
-    if let Some(note) = &lock.note {
-        host.warn("the folder", note);
-    }
+    let frames = job.input.frames();
+    let names = (0..frames.len()).flat_map(|index| job.input.names(index));
+    let below: BTreeSet<PathBuf> = names.flat_map(|names| files::folders(&names)).collect();
+    let _lock = records::claim(folder, PURPOSE, below, overwrite, host)?;
     owned::stays_inside(folder, Path::new(MANIFEST))?;
     if let Input::Panoramas(source) = job.input
         && let Some(selection) = &source.selection
@@ -71,7 +69,6 @@ pub(super) fn all(job: &Job<'_>, done: &mut Masked, host: &mut Host<'_>) -> Resu
         selection.write(&folder.join(FILE), Overwrite::Replace)?;
     }
     let manifest = Manifest::read(folder);
-    let frames = job.input.frames();
     let mut lines: BTreeMap<usize, Line> = BTreeMap::new();
     let mut to_do = Vec::new();
     for (index, frame) in frames.iter().enumerate() {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use gausset_io::atomic::{Disk, FileSystem, OutputFile, Overwrite, remove_temporaries, write_atomic};
+use gausset_io::atomic::{Disk, FileSystem, OutputFile, Overwrite, write_atomic};
 use gausset_io::input;
 use gausset_io::owned::{self, OwnedError};
 use serde::{Deserialize, Serialize};
@@ -268,12 +268,8 @@ pub(super) fn make_folders(settings: &Settings, folder: &Path) -> Result<(), Spl
     for path in &images {
         Disk.create_folder(path).map_err(write_error(path, "folder"))?;
     }
-    if owned::is_ours(folder, PURPOSE) {
-        for path in images.iter().chain(&masks) {
-            remove_temporaries(&Disk, path)?;
-        }
-    }
-    Ok(())
+    let below = images.iter().chain(&masks).filter_map(|path| path.strip_prefix(folder).ok());
+    Ok(owned::clean_up(&Disk, folder, PURPOSE, below)?)
 }
 
 /// Refuses a path in the output folder at which a link leads out of it, or there can be no file.

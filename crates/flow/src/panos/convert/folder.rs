@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 
 use gausset_compute::Pool;
 use gausset_io::atomic::{Disk, FileSystem, Overwrite, Unnamed, name_together, write_atomic, write_unnamed};
-use gausset_io::lock::FolderLock;
 use gausset_io::{input, owned};
 use gausset_pano::convert;
 use gausset_pano::frames::SourceFrame;
@@ -17,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use super::{Converted, Job, make, room};
 use crate::panos::moments::{Moments, Trouble};
 use crate::panos::source::Source;
-use crate::{Event, Failure, Host, Part, device};
+use crate::{Event, Failure, Host, Part, device, records};
 
 /// What makes a folder of converted pictures ours.
 const PURPOSE: &str = "converted panoramas";
@@ -62,11 +61,7 @@ pub(super) fn all(job: &Job<'_>, done: &mut Converted, host: &mut Host<'_>) -> R
     let Job { options, source, pictures, .. } = *job;
     let folder = options.output.as_path();
     let overwrite = if options.force { Overwrite::Replace } else { Overwrite::Refuse };
-    owned::claim(&Disk, folder, PURPOSE, overwrite).map_err(|e| Failure::new("write", e))?;
-    let lock = FolderLock::acquire(folder).map_err(|e| Failure::new("in-use", e))?;
-    if let Some(note) = &lock.note {
-        host.warn("the folder", note);
-    }
+    let _lock = records::claim(folder, PURPOSE, None::<&Path>, overwrite, host)?;
     if let Some(selection) = &source.selection {
         owned::stays_inside(folder, Path::new(FILE))?;
         selection.write(&folder.join(FILE), Overwrite::Replace)?;
