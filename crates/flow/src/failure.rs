@@ -76,7 +76,6 @@ macro_rules! code {
 code! {
     OptionsError => "config-file",
     WriteError => "write",
-    SplatError => "splats",
     CameraPathError => "camera-path",
     LevelMissing => "device",
     ToolError => "colmap",
@@ -86,6 +85,12 @@ code! {
     PoseFileError => "poses",
     TrackError => "track",
     MatchesError => "matches",
+}
+
+impl From<SplatError> for Failure {
+    fn from(error: SplatError) -> Self {
+        Self::new(if matches!(error, SplatError::Memory { .. }) { "memory" } else { "splats" }, error)
+    }
 }
 
 impl From<DatasetError> for Failure {

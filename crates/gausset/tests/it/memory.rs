@@ -1,7 +1,10 @@
 //! What `--max-memory` promises against what is measured: each input either stays within a tenth above the limit, or is
 //! refused before anything of it is held.
 
+use gausset_core::Splats;
+use gausset_io::atomic::{Disk, WriteOptions};
 use gausset_io::image::encode::{PngPixels, png};
+use gausset_io::splat::{self, Document, SaveOptions};
 
 use crate::bounds::peak_of;
 use crate::support::Workshop;
@@ -95,6 +98,15 @@ fn write_points(workshop: &Workshop, name: &str, count: u64, are_there: bool) {
     file.set_len(8 + count * RECORD as u64).expect("as long as it should be");
 }
 
+/// A SOG of equal splats, which is a few kilobytes.
+fn write_sog(workshop: &Workshop, name: &str, count: usize) {
+    let mut splats = Splats::zeros(0, count);
+    splats.quats.fill([1.0, 0.0, 0.0, 0.0]);
+    let options = (SaveOptions::default(), WriteOptions::default());
+    splat::save(&Disk, &workshop.path(name), &Document::new(splats), &options.0, &options.1)
+        .expect("written");
+}
+
 /// What a row of the matrix must come to.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Must {
@@ -119,6 +131,7 @@ fn whatever_comes_in_the_memory_limit_holds_or_the_run_is_refused() {
     }
     write_points(&workshop, "points", 4_000_000, true);
     write_points(&workshop, "many_points", 6_000_000, false);
+    write_sog(&workshop, "splats.sog", 700_000);
     let few = "--initial-splats 200 --max-splats 300";
     let small = &format!("{few} --max-resolution 64");
     let many = "--initial-splats 20000 --max-splats 20000";
@@ -128,6 +141,8 @@ fn whatever_comes_in_the_memory_limit_holds_or_the_run_is_refused() {
         ("masks of 268 megapixels", "huge_masks", small, Refuse(".png (400x400 px) and its mask takes 768")),
         ("4 million points", "points", "--max-splats 1000", Finish),
         ("6 million points", "many_points", "--max-splats 1000", Refuse("points3D.bin: points: too many")),
+        // A sixth of the limit would hold the splats, but not the pictures that they are read from.
+        ("a SOG of 700,000 splats", "data", "--init splats.sog", Refuse("splats.sog: size: too large")),
         ("20,000 splats", "views", many, Finish),
         ("20,000 splats over the whole view", "views", wide, Refuse("entries, would need")),
         ("pictures of 9 megapixels", "large", small, Finish),
