@@ -1,6 +1,6 @@
 //! Samples and volumes: the first byte chooses the format, any others give finite samples or one line.
 
-use gausset_field::input::{self, Input};
+use gausset_field::input::{self, Input, Wanted};
 
 /// Names that say the format, in the order of the first byte.
 pub(crate) const NAMES: [&str; 8] =
@@ -11,7 +11,7 @@ pub(crate) fn check(bytes: &[u8]) {
     let name = NAMES[usize::from(*first) % NAMES.len()];
     // What a header names lies beside it: half of the same bytes.
     let beside = |_: &str| Ok(content[content.len() / 2..].to_vec());
-    match input::decode(name, content, 0, &beside) {
+    match input::decode(name, content, &Wanted::default(), &beside) {
         Err(error) => {
             let line = error.to_string();
             assert!(!line.contains('\n') && !line.is_empty(), "{line:?}");

@@ -1,11 +1,11 @@
 //! An NRRD volume: any bytes give a volume whose values fill its axes, or one line.
 
-use gausset_field::input::parse_nrrd_header;
+use gausset_field::input::{Wanted, parse_nrrd_header};
 
 pub(crate) fn check(bytes: &[u8]) {
     match parse_nrrd_header(bytes) {
         Err(error) => is_one_line(&error.to_string()),
-        Ok(header) => match header.volume(bytes, 0) {
+        Ok(header) => match header.volume(bytes, &Wanted::default()) {
             Err(error) => is_one_line(&error.to_string()),
             Ok(volume) => {
                 assert_eq!(volume.values.len(), volume.dims.iter().product::<usize>());

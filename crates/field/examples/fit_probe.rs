@@ -6,6 +6,7 @@ use std::path::Path;
 use gausset_compute::VectorLevel;
 use gausset_field::Compute;
 use gausset_field::fit::{Fit, FitOptions, Samples, Solver};
+use gausset_field::input::Wanted;
 use safetensors::SafeTensors;
 
 fn cpu_seconds() -> f64 {
@@ -23,7 +24,7 @@ fn samples(path: &Path) -> Samples {
         let points = floats("x_train").as_chunks().0.to_vec();
         return Samples { points, values: floats("y_train"), grid: None };
     }
-    gausset_field::input::read(path, 0).expect("input").samples()
+    gausset_field::input::read(path, &Wanted::default()).expect("input").samples()
 }
 
 fn main() {

@@ -115,6 +115,14 @@ pub enum ContentError {
         /// What is there.
         found: Option<String>,
     },
+    /// More samples than the caller has memory for.
+    #[error("samples: too many for the memory of this machine (expected at most {most}, found {found})")]
+    Room {
+        /// How many would fit.
+        most: u64,
+        /// How many the file says it has.
+        found: u64,
+    },
     /// A table without rows.
     #[error("no rows (expected x y z value)")]
     NoRows,

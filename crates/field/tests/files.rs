@@ -4,14 +4,14 @@ use std::path::Path;
 
 use gausset_compute::VectorLevel;
 use gausset_field::fit::Grid;
-use gausset_field::input::{self, Input, Volume};
+use gausset_field::input::{self, Input, Volume, Wanted};
 use gausset_field::model::Model;
 use gausset_field::{Compute, Evaluator};
 use gausset_testkit::{data_file, testdata_dir};
 
 fn volume(test: &str, name: &str, frame: usize) -> Option<Volume> {
     let folder = data_file(test, "volume")?;
-    match input::read(&folder.join(name), frame).unwrap() {
+    match input::read(&folder.join(name), &Wanted { frame, ..Wanted::default() }).unwrap() {
         Input::Volume(volume) => Some(volume),
         Input::Samples(_) => panic!("{name}: samples"),
     }
@@ -76,7 +76,7 @@ fn a_cut_off_file_is_refused_wherever_it_is_cut() {
         for share in [0, 1, 10, 50, 90] {
             let path = scratch.path().join(name);
             std::fs::write(&path, &bytes[..bytes.len() * share / 100]).unwrap();
-            let wrong = input::read(&path, 0).unwrap_err().to_string();
+            let wrong = input::read(&path, &Wanted::default()).unwrap_err().to_string();
             assert!(wrong.contains(name) && !wrong.contains('\n'), "{share} %: {wrong}");
         }
     }
@@ -88,7 +88,7 @@ fn tables_and_arrays_say_where_they_are_wrong() {
     let wrong = |name: &str, bytes: &[u8]| {
         let path = scratch.path().join(name);
         std::fs::write(&path, bytes).unwrap();
-        input::read(&path, 0).unwrap_err().to_string()
+        input::read(&path, &Wanted::default()).unwrap_err().to_string()
     };
     assert!(wrong("a.csv", b"x,y,z,v\n1,2,3,4\n1,2,3,inf\n").contains("line 3: not finite"));
     assert!(wrong("a.csv", b"1,2,3,4\n1,2,x,4\n").contains("line 2: not a row"));
@@ -108,7 +108,7 @@ fn tables_may_be_separated_in_every_usual_way() {
     {
         let path = scratch.path().join("t.csv");
         std::fs::write(&path, text).unwrap();
-        let samples = input::read(&path, 0).unwrap().samples();
+        let samples = input::read(&path, &Wanted::default()).unwrap().samples();
         assert_eq!((samples.points, samples.values), (vec![[1.0, 2.0, 3.0]], vec![4.0]), "{text}");
     }
 }
@@ -146,7 +146,7 @@ fn detached(folder: &Path, name: &str) -> String {
         format!("NRRD0004\ntype: uchar\ndimension: 3\nsizes: 2 2 2\nencoding: raw\ndata file: {name}\n\n");
     let path = folder.join("volume.nhdr");
     std::fs::write(&path, header).unwrap();
-    match input::read(&path, 0) {
+    match input::read(&path, &Wanted::default()) {
         Ok(input) => format!("{:?}", input.samples().values.iter().sum::<f64>()),
         Err(error) => error.to_string().replace(&format!("{}: ", path.display()), ""),
     }
@@ -183,7 +183,7 @@ fn pipes_and_devices_are_refused_wherever_they_are_named() {
     for (target, reason) in [("pipe", "is a pipe"), ("zero", "is a device")] {
         for name in ["a.csv", "a.npy", "a.npz", "a.nrrd", "a.nii", "a.nii.gz", "a.hdr", "a.tif"] {
             std::os::unix::fs::symlink(target, at(name)).unwrap();
-            let refusal = input::read(&at(name), 0).unwrap_err().to_string();
+            let refusal = input::read(&at(name), &Wanted::default()).unwrap_err().to_string();
             assert!(refusal.contains(name) && refusal.contains(reason), "{refusal}");
             let refusal = input::read_points(&at(name)).unwrap_err().to_string();
             assert!(refusal.contains(reason), "{refusal}");

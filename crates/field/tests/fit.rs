@@ -155,14 +155,6 @@ fn a_killed_fit_goes_on_to_the_same_bytes() {
 }
 
 #[test]
-fn more_samples_than_the_machine_can_hold_are_refused_before_they_are_made() {
-    assert!(Samples::check_room(1_000_000).is_ok());
-    // 95 TiB.
-    let wrong = Samples::check_room(1 << 40).unwrap_err().to_string();
-    assert!(wrong.starts_with("samples: too many for the memory of this machine"), "{wrong}");
-}
-
-#[test]
 fn a_state_of_other_samples_or_options_is_refused() {
     let compute = compute();
     let [train, test] = synthetic(0);

@@ -79,7 +79,6 @@ code! {
     CameraPathError => "camera-path",
     LevelMissing => "device",
     ToolError => "colmap",
-    InputError => "samples",
     GainsError => "read",
     FramesError => "frames",
     PoseFileError => "poses",
@@ -223,6 +222,12 @@ impl From<AlignError> for Failure {
     }
 }
 
+impl From<InputError> for Failure {
+    fn from(error: InputError) -> Self {
+        Self::new(if error.is_room() { "memory" } else { "samples" }, error)
+    }
+}
+
 impl From<FieldError> for Failure {
     fn from(error: FieldError) -> Self {
         let code = if matches!(error, FieldError::Memory { .. }) { "memory" } else { "field" };
@@ -234,7 +239,6 @@ impl From<FitError> for Failure {
     fn from(error: FitError) -> Self {
         match error {
             FitError::Option { .. } => Self::new("option", error),
-            FitError::Memory { .. } => Self::new("memory", error),
             FitError::State { .. } | FitError::Differs { .. } => Self::new("checkpoint", error),
             _ => Self::new("field", error),
         }

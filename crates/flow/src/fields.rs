@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use gausset_compute::VectorLevel;
 use gausset_field::Compute;
 use gausset_field::fit::{Fit, FitOptions, Fitted, Metrics, Samples, Solver};
-use gausset_field::input::{self, Input};
+use gausset_field::input::{self, Input, Wanted};
 use gausset_field::model::Model;
 use gausset_io::atomic::{Disk, FileSystem, Overwrite, WriteOptions, plain_reason, write_atomic};
 use serde::Serialize;
@@ -92,12 +92,15 @@ pub enum FieldFit {
 /// Input of another kind or too large, options without sense, an interrupted fit that would be lost, a file in the way.
 pub fn fit(options: &FitFieldOptions, host: &mut Host<'_>) -> Result<FieldFit, Failure> {
     let compute = compute(options.threads, options.level)?;
-    let input = input::read(&options.input, options.frame)?;
+    let wanted = Wanted { frame: options.frame, most: Samples::most(), stop: host.stop() };
+    let input = host.unless_stopped(input::read(&options.input, &wanted))?;
+    if host.is_stopping() {
+        return Err(Failure::stopped());
+    }
     let in_file = |error| {
         let failure = Failure::from(error);
         Failure::new(failure.code, format!("{}: {}", options.input.display(), failure.message))
     };
-    Samples::check_room(input.len()).map_err(in_file)?;
     let samples = input.samples();
     host.stage(Stage::FieldInput {
         path: options.input.clone(),

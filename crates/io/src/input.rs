@@ -10,8 +10,9 @@
 #![deny(clippy::indexing_slicing, reason = "what comes from outside is never an index")]
 
 use std::fs::{File, Metadata};
-use std::io::{self, Read};
+use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Component, Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The limit of readers that stream and hold only a part of a file at a time.
 pub const STREAMED: u64 = u64::MAX;
@@ -31,18 +32,62 @@ pub fn open(path: &Path, limit: u64) -> io::Result<File> {
     if bytes > limit { Err(too_large(bytes, limit)) } else { Ok(file) }
 }
 
+/// The flag of work that is never asked to stop.
+pub static NEVER: AtomicBool = AtomicBool::new(false);
+
 /// Reads a regular file of at most `limit` bytes.
 ///
 /// # Errors
 /// As [`open`]; the file grew beyond the limit while it was read.
 pub fn read(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
-    let file = open(path, limit)?;
-    let bytes = file.metadata()?.len();
+    read_unless(&NEVER, path, limit)
+}
+
+/// Reads a regular file of at most `limit` bytes, unless the flag is set before it ends.
+///
+/// # Errors
+/// As [`read`]; the flag is set.
+pub fn read_unless(stop: &AtomicBool, path: &Path, limit: u64) -> io::Result<Vec<u8>> {
+    let file = Stoppable::new(open(path, limit)?, stop);
+    let bytes = file.inner.metadata()?.len();
     let mut content = Vec::new();
     content.try_reserve_exact(usize::try_from(bytes).unwrap_or(usize::MAX))?;
     // One byte more than allowed tells a file that grew.
     file.take(limit.saturating_add(1)).read_to_end(&mut content)?;
     if content.len() as u64 > limit { Err(too_large(content.len() as u64, limit)) } else { Ok(content) }
+}
+
+/// A reader, perhaps of what is unpacked, that fails once a flag is set.
+#[derive(Debug)]
+pub struct Stoppable<'a, R> {
+    inner: R,
+    stop: &'a AtomicBool,
+}
+
+impl<'a, R> Stoppable<'a, R> {
+    /// Most bytes between two looks at the flag.
+    const CHUNK: usize = 1 << 20;
+
+    /// Reads from `inner` until the flag is set.
+    pub const fn new(inner: R, stop: &'a AtomicBool) -> Self {
+        Self { inner, stop }
+    }
+}
+
+impl<R: Read> Read for Stoppable<'_, R> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        if self.stop.load(Ordering::Relaxed) {
+            return Err(io::Error::other("stopped"));
+        }
+        let chunk = into.len().min(Self::CHUNK);
+        self.inner.read(into.get_mut(..chunk).unwrap_or_default())
+    }
+}
+
+impl<R: Seek> Seek for Stoppable<'_, R> {
+    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
+        self.inner.seek(to)
+    }
 }
 
 /// Reads a regular text file of at most `limit` bytes.
@@ -188,6 +233,19 @@ mod tests {
         assert_eq!(plain_reason(&read_to_string(&path, 5).unwrap_err()), "the file is not UTF-8 text");
         let refusal = plain_reason(&open(folder.path(), STREAMED).unwrap_err());
         assert_eq!(refusal, "is a folder (expected a file)");
+    }
+
+    #[test]
+    fn no_more_is_read_once_the_flag_is_set() {
+        let stop = AtomicBool::new(false);
+        let mut stream = Stoppable::new(io::repeat(7), &stop);
+        let mut some = vec![0; 3 * Stoppable::<io::Repeat>::CHUNK];
+        assert_eq!(stream.read(&mut some).unwrap(), Stoppable::<io::Repeat>::CHUNK);
+        stream.read_exact(&mut some).unwrap();
+        stop.store(true, Ordering::Relaxed);
+        assert_eq!(stream.read_to_end(&mut some).unwrap_err().to_string(), "stopped");
+        let refusal = read_unless(&stop, Path::new("Cargo.toml"), STREAMED).unwrap_err();
+        assert_eq!(refusal.to_string(), "stopped");
     }
 
     #[test]

@@ -34,13 +34,10 @@ pub struct Grid {
 }
 
 impl Samples {
-    /// Checks that this machine can hold a fit to so many samples, before they are made.
-    ///
-    /// # Errors
-    /// It cannot.
-    pub fn check_room(count: usize) -> Result<(), FitError> {
-        let most = memory::total() / SAMPLE_BYTES;
-        if count as u64 <= most { Ok(()) } else { Err(FitError::Memory { found: count, most }) }
+    /// Most samples that this machine can hold a fit to.
+    #[must_use]
+    pub fn most() -> u64 {
+        memory::total() / SAMPLE_BYTES
     }
 
     /// Checks that there are samples and that all are finite.

@@ -35,14 +35,6 @@ pub enum FitError {
         /// How many.
         found: usize,
     },
-    /// More samples than this machine has memory for.
-    #[error("samples: too many for the memory of this machine (expected at most {most}, found {found})")]
-    Memory {
-        /// How many.
-        found: usize,
-        /// How many would fit.
-        most: u64,
-    },
     /// A sample that is not finite.
     #[error("sample {index}: not finite (expected numbers, found {point:?} -> {value}); remove it")]
     Sample {

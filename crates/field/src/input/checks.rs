@@ -2,6 +2,11 @@
 
 use std::fmt::Display;
 use std::io::Read;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use bzip2::read::MultiBzDecoder;
+use flate2::read::MultiGzDecoder;
+use gausset_io::input::{NEVER, Stoppable};
 
 use crate::error::ContentError;
 use crate::memory;
@@ -13,6 +18,57 @@ pub(crate) const MAX_INFLATED: u64 = 64 << 30;
 /// Farthest that data may begin in a file, frames apart.
 pub(crate) const MAX_SKIP: u64 = 1 << 30;
 
+/// What a caller wants of a file, and has room for.
+#[derive(Clone, Copy, Debug)]
+pub struct Wanted<'a> {
+    /// Frame of a 4-D volume, from 0.
+    pub frame: usize,
+    /// Most voxels or samples, [`Samples::most`](crate::fit::Samples::most) for a fit. A file that says it has more is
+    /// refused before anything is unpacked.
+    pub most: u64,
+    /// Ends the reading with an error when it is set.
+    pub stop: &'a AtomicBool,
+}
+
+impl Default for Wanted<'_> {
+    fn default() -> Self {
+        Self { frame: 0, most: u64::MAX, stop: &NEVER }
+    }
+}
+
+impl<'a> Wanted<'a> {
+    /// Checks that there is room for so many samples.
+    pub(crate) fn room(&self, samples: u64) -> Result<(), ContentError> {
+        if samples <= self.most {
+            Ok(())
+        } else {
+            Err(ContentError::Room { most: self.most, found: samples })
+        }
+    }
+
+    /// What is read or unpacked until the flag is set.
+    pub(crate) fn stream<R>(&self, inner: R) -> Stoppable<'a, R> {
+        Stoppable::new(inner, self.stop)
+    }
+
+    /// What is unpacked of gzip, once there is room for it.
+    #[allow(clippy::disallowed_methods, reason = "this is the door")]
+    pub(crate) fn gunzip<'b>(&self, packed: &'b [u8]) -> Stoppable<'a, MultiGzDecoder<&'b [u8]>> {
+        self.stream(MultiGzDecoder::new(packed))
+    }
+
+    /// What is unpacked of bzip2, once there is room for it.
+    #[allow(clippy::disallowed_methods, reason = "this is the door")]
+    pub(crate) fn bunzip2<'b>(&self, packed: &'b [u8]) -> Stoppable<'a, MultiBzDecoder<&'b [u8]>> {
+        self.stream(MultiBzDecoder::new(packed))
+    }
+
+    /// Fails once the flag is set.
+    pub(crate) fn go_on(&self) -> Result<(), ContentError> {
+        if self.stop.load(Ordering::Relaxed) { Err(ContentError::unread("data", "stopped")) } else { Ok(()) }
+    }
+}
+
 /// Checks the axes of a volume and returns the number of voxels.
 pub(crate) fn voxels(dims: &[u64]) -> Result<u64, ContentError> {
     let count = dims.iter().try_fold(1u64, |count, d| count.checked_mul(*d)).filter(|n| *n <= MAX_SAMPLES);
@@ -21,27 +77,18 @@ pub(crate) fn voxels(dims: &[u64]) -> Result<u64, ContentError> {
     };
     match count {
         Some(0) => wrong("no voxels", &"at least one along each axis"),
-        Some(count) => fits_in_memory(count, dims),
+        Some(count) => fits_in_memory(count),
         None => wrong("too many voxels", &format_args!("at most {MAX_SAMPLES}")),
     }
 }
 
 /// Compressed files can hold a thousand times their length: what this machine could never hold is refused before it
 /// tries.
-fn fits_in_memory(count: u64, dims: &[u64]) -> Result<u64, ContentError> {
+fn fits_in_memory(count: u64) -> Result<u64, ContentError> {
     /// Value, and the bytes it is read from.
     const BYTES: u64 = 16;
-    let memory = memory::total();
-    if count.saturating_mul(BYTES) <= memory {
-        return Ok(count);
-    }
-    let gib = |bytes: u64| bytes.div_ceil(1 << 30);
-    Err(ContentError::unexpected(
-        "size",
-        "too many voxels for the memory of this machine",
-        format_args!("at most {} GiB", gib(memory)),
-        format_args!("{dims:?} which take {} GiB", gib(count.saturating_mul(BYTES))),
-    ))
+    let wanted = Wanted { most: memory::total() / BYTES, ..Wanted::default() };
+    wanted.room(count).map(|()| count)
 }
 
 /// Reads exactly `wanted` bytes of a stream that may lie about its length.

@@ -28,6 +28,14 @@ pub enum InputError {
     },
 }
 
+impl InputError {
+    /// Whether the file has more samples than there is memory for.
+    #[must_use]
+    pub fn is_room(&self) -> bool {
+        matches!(self, Self::Content { what, .. } if matches!(**what, DecodeError::Content(ContentError::Room { .. })))
+    }
+}
+
 /// Why bytes cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum DecodeError {

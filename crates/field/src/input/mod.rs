@@ -27,6 +27,7 @@ use std::path::Path;
 use gausset_io::image::run_decoder;
 use gausset_io::input::{self, inside};
 
+pub use checks::Wanted;
 pub use error::{DecodeError, InputError};
 pub use nrrd::{NrrdHeader, parse_header as parse_nrrd_header};
 pub use volume::{Affine, IDENTITY, Input, Volume};
@@ -37,11 +38,11 @@ use crate::memory;
 /// The endings of the names of files that can be read.
 const FORMATS: &str = ".csv, .npy, .npz, .nrrd, .nhdr, .nii, .nii.gz, .hdr, .tif";
 
-/// Reads a file of samples or a volume; `frame` chooses one of a 4-D volume.
+/// Reads a file of samples or a volume.
 ///
 /// # Errors
-/// It cannot be read or makes no sense.
-pub fn read(path: &Path, frame: usize) -> Result<Input, InputError> {
+/// It cannot be read, makes no sense or has more than is wanted; the reading was stopped.
+pub fn read(path: &Path, wanted: &Wanted<'_>) -> Result<Input, InputError> {
     let name = path.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
     let content = |what| InputError::Content { path: path.to_owned(), what: Box::new(what) };
     if format(&name).is_none() {
@@ -50,10 +51,11 @@ pub fn read(path: &Path, frame: usize) -> Result<Input, InputError> {
     let folder = path.parent().unwrap_or(Path::new(""));
     let beside = |name: &str| {
         let path = inside(folder, name).map_err(|e| io::Error::new(io::ErrorKind::InvalidInput, e))?;
-        read_whole(&path)
+        read_whole(&path, wanted)
     };
-    let bytes = read_whole(path).map_err(|source| InputError::Io { path: path.to_owned(), source })?;
-    let decoded = run_decoder(|| decode(&name, &bytes, frame, &beside));
+    let bytes =
+        read_whole(path, wanted).map_err(|source| InputError::Io { path: path.to_owned(), source })?;
+    let decoded = run_decoder(|| decode(&name, &bytes, wanted, &beside));
     decoded.unwrap_or_else(|| Err(ContentError::Decoder.into())).map_err(content)
 }
 
@@ -91,20 +93,20 @@ fn format(name: &str) -> Option<Format> {
 pub fn decode(
     name: &str,
     bytes: &[u8],
-    frame: usize,
+    wanted: &Wanted<'_>,
     beside: &dyn Fn(&str) -> io::Result<Vec<u8>>,
 ) -> Result<Input, DecodeError> {
-    let format = format(name);
+    let (format, frame) = (format(name), wanted.frame);
     if frame > 0 && !matches!(format, None | Some(Format::Nrrd | Format::Nifti)) {
         return Err(ContentError::missing(format_args!("frame {frame}"), "no such frame", 0).into());
     }
     Ok(match format {
-        Some(Format::Table) => Input::Samples(table::read(bytes)?),
-        Some(Format::Npy) => npy::read_npy(bytes)?,
-        Some(Format::Npz) => npy::read_npz(bytes)?,
-        Some(Format::Nrrd) => Input::Volume(nrrd::read(bytes, frame, beside)?),
-        Some(Format::Nifti) => Input::Volume(nifti::read(name, bytes, frame, beside)?),
-        Some(Format::Tiff) => Input::Volume(tiff::read(bytes)?),
+        Some(Format::Table) => Input::Samples(table::read(bytes, wanted)?),
+        Some(Format::Npy) => npy::read_npy(bytes, wanted)?,
+        Some(Format::Npz) => npy::read_npz(bytes, wanted)?,
+        Some(Format::Nrrd) => Input::Volume(nrrd::read(bytes, wanted, beside)?),
+        Some(Format::Nifti) => Input::Volume(nifti::read(name, bytes, wanted, beside)?),
+        Some(Format::Tiff) => Input::Volume(tiff::read(bytes, wanted)?),
         None => return Err(no_format()),
     })
 }
@@ -116,9 +118,13 @@ pub fn decode(
 pub fn read_points(path: &Path) -> Result<Vec<[f64; 3]>, InputError> {
     let content =
         |what: ContentError| InputError::Content { path: path.to_owned(), what: Box::new(what.into()) };
-    let bytes = read_whole(path).map_err(|source| InputError::Io { path: path.to_owned(), source })?;
+    let wanted = Wanted::default();
+    let bytes =
+        read_whole(path, &wanted).map_err(|source| InputError::Io { path: path.to_owned(), source })?;
     let is_npy = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("npy"));
-    let decoded = run_decoder(|| if is_npy { npy::read_points(&bytes) } else { table::read_points(&bytes) });
+    let decoded = run_decoder(|| {
+        if is_npy { npy::read_points(&bytes, &wanted) } else { table::read_points(&bytes, &wanted) }
+    });
     let points = decoded.unwrap_or(Err(ContentError::Decoder)).map_err(content)?;
     let bad = points.iter().position(|point| !point.iter().all(|x| x.is_finite()));
     match bad {
@@ -130,6 +136,6 @@ pub fn read_points(path: &Path) -> Result<Vec<[f64; 3]>, InputError> {
     }
 }
 
-fn read_whole(path: &Path) -> io::Result<Vec<u8>> {
-    input::read(path, memory::largest_file())
+fn read_whole(path: &Path, wanted: &Wanted<'_>) -> io::Result<Vec<u8>> {
+    input::read_unless(wanted.stop, path, memory::largest_file())
 }

@@ -9,7 +9,7 @@ use nifti::Endianness;
 use nifti::NiftiHeader;
 
 use crate::error::ContentError;
-use crate::input::checks::{MAX_INFLATED, MAX_SKIP, all_finite, read_exactly, voxels};
+use crate::input::checks::{MAX_INFLATED, MAX_SKIP, Wanted, all_finite, read_exactly, voxels};
 use crate::input::error::DecodeError;
 use crate::input::scalar::Scalar;
 use crate::input::volume::{Affine, Volume, scaling};
@@ -20,26 +20,27 @@ const HEADER: usize = 348;
 pub(crate) fn read(
     name: &str,
     bytes: &[u8],
-    frame: usize,
+    wanted: &Wanted<'_>,
     beside: &dyn Fn(&str) -> std::io::Result<Vec<u8>>,
 ) -> Result<Volume, DecodeError> {
-    let header_bytes = read_exactly(stream(bytes), HEADER as u64, "header")?;
+    let header_bytes = read_exactly(stream(bytes, wanted), HEADER as u64, "header")?;
     let header = parse(&header_bytes)?;
+    let layout = Layout::of(&header, wanted)?;
     if header.magic.starts_with(b"ni1") {
         let name = image_beside(name);
         let data = beside(&name).map_err(|source| DecodeError::Beside { name, source })?;
-        Ok(volume(&header, stream(&data), frame)?)
+        Ok(volume(&header, &layout, stream(&data, wanted))?)
     } else {
-        Ok(volume(&header, stream(bytes), frame)?)
+        Ok(volume(&header, &layout, stream(bytes, wanted))?)
     }
 }
 
 /// The bytes, inflated if they are gzip.
-fn stream(bytes: &[u8]) -> Box<dyn Read + '_> {
+fn stream<'a>(bytes: &'a [u8], wanted: &Wanted<'a>) -> Box<dyn Read + 'a> {
     if bytes.starts_with(&[0x1F, 0x8B]) {
-        Box::new(flate2::read::MultiGzDecoder::new(bytes).take(MAX_INFLATED))
+        Box::new(wanted.gunzip(bytes).take(MAX_INFLATED))
     } else {
-        Box::new(bytes)
+        Box::new(wanted.stream(bytes))
     }
 }
 
@@ -68,48 +69,69 @@ fn parse(bytes: &[u8]) -> Result<NiftiHeader, ContentError> {
     Ok(header)
 }
 
-fn volume(header: &NiftiHeader, mut data: impl Read, frame: usize) -> Result<Volume, ContentError> {
-    let dimension = header.dim[0];
-    if !(1..=7).contains(&dimension) {
-        return Err(ContentError::unexpected("header", "dimension", "1 to 7", dimension));
-    }
-    let size = |axis: u16| if axis <= dimension { u64::from(header.dim[usize::from(axis)]) } else { 1 };
-    let dims = [size(1), size(2), size(3)];
-    let count = voxels(&dims)?;
-    let frames = (4..=7).map(size).try_fold(1u64, |n, d| n.checked_mul(d)).unwrap_or(u64::MAX);
-    if frame as u64 >= frames {
-        let expected = format!("0 to {}", frames.saturating_sub(1));
-        return Err(ContentError::missing(format_args!("frame {frame}"), "no such frame", expected));
-    }
-    let scalar = match header.datatype {
-        2 => Scalar::U8,
-        4 => Scalar::I16,
-        8 => Scalar::I32,
-        16 => Scalar::F32,
-        64 => Scalar::F64,
-        256 => Scalar::I8,
-        512 => Scalar::U16,
-        768 => Scalar::U32,
-        1024 => Scalar::I64,
-        1280 => Scalar::U64,
-        code => {
-            let what = format_args!("datatype {code} is not read");
-            return Err(ContentError::missing("header", what, "real numbers"));
+/// Which bytes of the data are wanted, and what they are.
+struct Layout {
+    dims: [u64; 3],
+    frames: u64,
+    scalar: Scalar,
+    /// Bytes before the frame.
+    skip: u64,
+    /// Bytes of the frame.
+    bytes: u64,
+}
+
+impl Layout {
+    /// As the header says, if there is room for it.
+    fn of(header: &NiftiHeader, wanted: &Wanted<'_>) -> Result<Self, ContentError> {
+        let dimension = header.dim[0];
+        if !(1..=7).contains(&dimension) {
+            return Err(ContentError::unexpected("header", "dimension", "1 to 7", dimension));
         }
-    };
-    let bytes = count * scalar.bytes() as u64;
-    let is_single_file = header.magic.starts_with(b"n+1");
-    let offset = if header.vox_offset >= 0.0 && header.vox_offset <= MAX_SKIP as f32 {
-        (header.vox_offset as u64).max(if is_single_file { HEADER as u64 } else { 0 })
-    } else {
-        let expected = format_args!("0 to {MAX_SKIP}");
-        return Err(ContentError::unexpected("header", "vox_offset", expected, header.vox_offset));
-    };
-    let skip = (frame as u64)
-        .checked_mul(bytes)
-        .and_then(|skip| skip.checked_add(offset))
-        .filter(|skip| *skip < MAX_INFLATED)
-        .ok_or_else(|| ContentError::unread("header", "data lie too far into the file"))?;
+        let size = |axis: u16| if axis <= dimension { u64::from(header.dim[usize::from(axis)]) } else { 1 };
+        let dims = [size(1), size(2), size(3)];
+        let count = voxels(&dims)?;
+        wanted.room(count)?;
+        let frame = wanted.frame as u64;
+        let frames = (4..=7).map(size).try_fold(1u64, |n, d| n.checked_mul(d)).unwrap_or(u64::MAX);
+        if frame >= frames {
+            let expected = format!("0 to {}", frames.saturating_sub(1));
+            return Err(ContentError::missing(format_args!("frame {frame}"), "no such frame", expected));
+        }
+        let scalar = match header.datatype {
+            2 => Scalar::U8,
+            4 => Scalar::I16,
+            8 => Scalar::I32,
+            16 => Scalar::F32,
+            64 => Scalar::F64,
+            256 => Scalar::I8,
+            512 => Scalar::U16,
+            768 => Scalar::U32,
+            1024 => Scalar::I64,
+            1280 => Scalar::U64,
+            code => {
+                let what = format_args!("datatype {code} is not read");
+                return Err(ContentError::missing("header", what, "real numbers"));
+            }
+        };
+        let bytes = count * scalar.bytes() as u64;
+        let is_single_file = header.magic.starts_with(b"n+1");
+        let offset = if header.vox_offset >= 0.0 && header.vox_offset <= MAX_SKIP as f32 {
+            (header.vox_offset as u64).max(if is_single_file { HEADER as u64 } else { 0 })
+        } else {
+            let expected = format_args!("0 to {MAX_SKIP}");
+            return Err(ContentError::unexpected("header", "vox_offset", expected, header.vox_offset));
+        };
+        let skip = frame
+            .checked_mul(bytes)
+            .and_then(|skip| skip.checked_add(offset))
+            .filter(|skip| *skip < MAX_INFLATED)
+            .ok_or_else(|| ContentError::unread("header", "data lie too far into the file"))?;
+        Ok(Self { dims, frames, scalar, skip, bytes })
+    }
+}
+
+fn volume(header: &NiftiHeader, layout: &Layout, mut data: impl Read) -> Result<Volume, ContentError> {
+    let &Layout { dims, frames, scalar, skip, bytes } = layout;
     let skipped = std::io::copy(&mut data.by_ref().take(skip), &mut std::io::sink())
         .map_err(|error| ContentError::unread("data", format_args!("damaged ({error})")))?;
     if skipped < skip {

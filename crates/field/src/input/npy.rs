@@ -7,7 +7,7 @@ use npyz::{DType, NpyFile, Order, TypeChar};
 
 use crate::error::ContentError;
 use crate::fit::Samples;
-use crate::input::checks::{all_finite, read_exactly, voxels};
+use crate::input::checks::{Wanted, all_finite, read_exactly, voxels};
 use crate::input::volume::{Input, Volume};
 
 /// An array as f64, in C order.
@@ -17,13 +17,13 @@ struct Array {
 }
 
 /// Samples (N, 4) or a volume.
-pub(crate) fn read_npy(bytes: &[u8]) -> Result<Input, ContentError> {
-    interpret(array(bytes, "array")?)
+pub(crate) fn read_npy(bytes: &[u8], wanted: &Wanted<'_>) -> Result<Input, ContentError> {
+    interpret(array(bytes, "array", wanted)?)
 }
 
 /// Points (N, 3) or (N, 4).
-pub(crate) fn read_points(bytes: &[u8]) -> Result<Vec<[f64; 3]>, ContentError> {
-    let array = array(bytes, "array")?;
+pub(crate) fn read_points(bytes: &[u8], wanted: &Wanted<'_>) -> Result<Vec<[f64; 3]>, ContentError> {
+    let array = array(bytes, "array", wanted)?;
     match array.shape[..] {
         [_, columns @ (3 | 4)] => {
             Ok(array.values.chunks_exact(columns as usize).map(|r| [r[0], r[1], r[2]]).collect())
@@ -33,18 +33,20 @@ pub(crate) fn read_points(bytes: &[u8]) -> Result<Vec<[f64; 3]>, ContentError> {
 }
 
 /// Arrays `points` (N, 3) and `values` (N); or the only array of the archive, as [`read_npy`].
-pub(crate) fn read_npz(bytes: &[u8]) -> Result<Input, ContentError> {
+pub(crate) fn read_npz(bytes: &[u8], wanted: &Wanted<'_>) -> Result<Input, ContentError> {
     let mut archive =
         zip::ZipArchive::new(Cursor::new(bytes)).map_err(|e| ContentError::unread("archive", e))?;
     let names: Vec<String> = archive.file_names().filter_map(|name| Some(name.ok()?.into_owned())).collect();
     let mut load = |name: &str| -> Result<Array, ContentError> {
-        let mut file = archive.by_name(name).map_err(|e| ContentError::unread(name, e))?;
+        let file = archive.by_name(name).map_err(|e| ContentError::unread(name, e))?;
+        let mut file = wanted.stream(file);
         let mut content = read_header(&mut file).map_err(|error| error.inside(name))?;
         // The header says how much there is to inflate: an archive can hold a thousand times its length.
         let (shape, size) = declared(&content, name)?;
         let data = voxels(&shape).map_err(|error| error.inside(name))?.saturating_mul(size);
+        wanted.room(samples(&shape))?;
         content.extend(read_exactly(file, data, name)?);
-        array(&content, name)
+        array(&content, name, wanted)
     };
     let find =
         |wanted: &[&str]| names.iter().find(|name| wanted.contains(&name.trim_end_matches(".npy"))).cloned();
@@ -66,6 +68,14 @@ pub(crate) fn read_npz(bytes: &[u8]) -> Result<Input, ContentError> {
             let what = "expected arrays `points` and `values`, or one array";
             Err(ContentError::unusable("archive", what, format_args!("{names:?}")))
         }
+    }
+}
+
+/// Samples of an array: rows, or voxels.
+fn samples(shape: &[u64]) -> u64 {
+    match shape {
+        [rows, 1..=4] => *rows,
+        _ => shape.iter().fold(1, |count, side| count.saturating_mul(*side)),
     }
 }
 
@@ -165,18 +175,19 @@ fn declared(bytes: &[u8], place: &str) -> Result<(Vec<u64>, u64), ContentError> 
     Ok((header.shape().to_vec(), kind.size_field().max(1)))
 }
 
-fn array(bytes: &[u8], place: &str) -> Result<Array, ContentError> {
+fn array(bytes: &[u8], place: &str, wanted: &Wanted<'_>) -> Result<Array, ContentError> {
     let length = header_length(bytes).map_err(|error| error.inside(place))?;
     let held = (bytes.len() as u64).checked_sub(length);
     let cut_off = || ContentError::missing("header", "cut off", format_args!("{length} bytes")).inside(place);
     let held = held.ok_or_else(cut_off)?;
     let (shape, size) = declared(bytes, place)?;
+    wanted.room(samples(&shape))?;
     let count = shape.iter().try_fold(1u64, |n, d| n.checked_mul(*d)).unwrap_or(u64::MAX);
     if count.checked_mul(size).is_none_or(|wanted| wanted > held) {
         let what = format_args!("shape {shape:?} needs more bytes than there are ({held})");
         return Err(ContentError::unread(place, what));
     }
-    let file = NpyFile::new(bytes).map_err(|error| not_npy(place, error))?;
+    let file = NpyFile::new(wanted.stream(bytes)).map_err(|error| not_npy(place, error))?;
     let header = file.header().clone();
     let DType::Plain(kind) = header.dtype() else {
         let found = header.dtype().descr();

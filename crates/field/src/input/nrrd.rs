@@ -9,7 +9,7 @@ use std::io::Read;
 use gausset_io::units::quote;
 
 use crate::error::ContentError;
-use crate::input::checks::{MAX_SKIP, all_finite, read_exactly, voxels};
+use crate::input::checks::{MAX_SKIP, Wanted, all_finite, read_exactly, voxels};
 use crate::input::error::DecodeError;
 use crate::input::scalar::Scalar;
 use crate::input::volume::{Affine, Volume, scaling};
@@ -46,16 +46,17 @@ pub struct NrrdHeader {
 /// Reads a volume.
 pub(crate) fn read(
     bytes: &[u8],
-    frame: usize,
+    wanted: &Wanted<'_>,
     beside: &dyn Fn(&str) -> std::io::Result<Vec<u8>>,
 ) -> Result<Volume, DecodeError> {
     let header = parse_header(bytes)?;
+    wanted.room(header.dims.iter().product())?;
     let data_file = header.data_file.as_deref();
     let detached = data_file
         .map(|name| beside(name).map_err(|source| DecodeError::Beside { name: name.to_owned(), source }))
         .transpose()?;
     let data = detached.as_deref().unwrap_or_else(|| bytes.get(header.length..).unwrap_or_default());
-    Ok(header.volume(data, frame)?)
+    Ok(header.volume(data, wanted)?)
 }
 
 /// Parses a header.
@@ -344,8 +345,8 @@ impl NrrdHeader {
     ///
     /// # Errors
     /// What is wrong, with its place.
-    pub fn volume(&self, data: &[u8], frame: usize) -> Result<Volume, ContentError> {
-        let frames = self.frames as usize;
+    pub fn volume(&self, data: &[u8], wanted: &Wanted<'_>) -> Result<Volume, ContentError> {
+        let (frame, frames) = (wanted.frame, self.frames as usize);
         if frame >= frames {
             let expected = format!("0 to {}", frames - 1);
             return Err(ContentError::missing(format_args!("frame {frame}"), "no such frame", expected));
@@ -353,7 +354,7 @@ impl NrrdHeader {
         let count = voxels(&self.dims)?;
         let total =
             count.checked_mul(self.frames).ok_or_else(|| ContentError::unread("size", "too many voxels"))?;
-        let wanted = total * self.scalar.bytes() as u64;
+        let length = total * self.scalar.bytes() as u64;
         let mut data = data;
         for skipped in 0..self.line_skip {
             let end = data.iter().position(|b| *b == b'\n');
@@ -361,17 +362,17 @@ impl NrrdHeader {
             data = &data[end + 1..];
         }
         let values = match self.encoding {
-            Encoding::Ascii => ascii(data, total)?,
+            Encoding::Ascii => ascii(data, total, wanted)?,
             Encoding::Raw => {
                 let skip = match u64::try_from(self.byte_skip) {
                     Ok(skip) => skip,
-                    Err(_) => (data.len() as u64).checked_sub(wanted).unwrap_or(u64::MAX),
+                    Err(_) => (data.len() as u64).checked_sub(length).unwrap_or(u64::MAX),
                 };
                 let from = usize::try_from(skip).ok().and_then(|skip| data.get(skip..)).unwrap_or_default();
-                self.decode(&read_exactly(from, wanted, "data")?)
+                self.decode(&read_exactly(wanted.stream(from), length, "data")?)
             }
-            Encoding::Gzip => self.inflate(flate2::read::MultiGzDecoder::new(data), wanted)?,
-            Encoding::Bzip2 => self.inflate(bzip2::read::MultiBzDecoder::new(data), wanted)?,
+            Encoding::Gzip => self.inflate(wanted.gunzip(data), length)?,
+            Encoding::Bzip2 => self.inflate(wanted.bunzip2(data), length)?,
         };
         let count = count as usize;
         let values: Vec<f64> = if self.frames_first && frames > 1 {
@@ -393,7 +394,7 @@ impl NrrdHeader {
         self.scalar.decode(bytes, self.is_big_endian)
     }
 
-    fn inflate(&self, mut stream: impl Read, wanted: u64) -> Result<Vec<f64>, ContentError> {
+    fn inflate(&self, mut stream: impl Read, length: u64) -> Result<Vec<f64>, ContentError> {
         let skip = u64::try_from(self.byte_skip).unwrap_or(0);
         if skip > MAX_SKIP {
             let expected = format_args!("at most {MAX_SKIP}");
@@ -401,7 +402,7 @@ impl NrrdHeader {
         }
         std::io::copy(&mut stream.by_ref().take(skip), &mut std::io::sink())
             .map_err(|error| ContentError::unread("data", format_args!("damaged ({error})")))?;
-        Ok(self.decode(&read_exactly(stream, wanted, "data")?))
+        Ok(self.decode(&read_exactly(stream, length, "data")?))
     }
 }
 
@@ -409,13 +410,14 @@ fn cut_off(expected: impl Display, found: impl Display) -> ContentError {
     ContentError::unexpected("data", "cut off", expected, found)
 }
 
-fn ascii(data: &[u8], total: u64) -> Result<Vec<f64>, ContentError> {
+fn ascii(data: &[u8], total: u64, wanted: &Wanted<'_>) -> Result<Vec<f64>, ContentError> {
     let text = std::str::from_utf8(data).map_err(|_| ContentError::unread("data", "not text"))?;
     let mut values = Vec::new();
     for word in text.split(|c: char| c.is_whitespace() || c == ',').filter(|word| !word.is_empty()) {
         if values.len() as u64 == total {
             break;
         }
+        wanted.go_on()?;
         let place = || format!("value {}", values.len());
         let value = word.parse().map_err(|_| ContentError::unusable(place(), "not a number", quote(word)))?;
         values.push(value);

@@ -4,11 +4,12 @@ use gausset_io::units::quote;
 
 use crate::error::ContentError;
 use crate::fit::Samples;
+use crate::input::checks::Wanted;
 
 /// Reads samples.
-pub(crate) fn read(bytes: &[u8]) -> Result<Samples, ContentError> {
+pub(crate) fn read(bytes: &[u8], wanted: &Wanted<'_>) -> Result<Samples, ContentError> {
     let mut samples = Samples::default();
-    rows::<4>(bytes, |[x, y, z, value]| {
+    rows::<4>(bytes, wanted, |[x, y, z, value]| {
         samples.points.push([x, y, z]);
         samples.values.push(value);
     })?;
@@ -16,9 +17,9 @@ pub(crate) fn read(bytes: &[u8]) -> Result<Samples, ContentError> {
 }
 
 /// Reads points.
-pub(crate) fn read_points(bytes: &[u8]) -> Result<Vec<[f64; 3]>, ContentError> {
+pub(crate) fn read_points(bytes: &[u8], wanted: &Wanted<'_>) -> Result<Vec<[f64; 3]>, ContentError> {
     let mut points = Vec::new();
-    rows::<3>(bytes, |point| points.push(point))?;
+    rows::<3>(bytes, wanted, |point| points.push(point))?;
     Ok(points)
 }
 
@@ -29,7 +30,11 @@ fn delimiter(bytes: &[u8]) -> u8 {
     [b',', b';', b'\t'].into_iter().find(|d| line.contains(d)).unwrap_or(b' ')
 }
 
-fn rows<const N: usize>(bytes: &[u8], mut each: impl FnMut([f64; N])) -> Result<(), ContentError> {
+fn rows<const N: usize>(
+    bytes: &[u8],
+    wanted: &Wanted<'_>,
+    mut each: impl FnMut([f64; N]),
+) -> Result<(), ContentError> {
     let delimiter = delimiter(bytes);
     let mut reader = csv::ReaderBuilder::new()
         .has_headers(false)
@@ -37,9 +42,9 @@ fn rows<const N: usize>(bytes: &[u8], mut each: impl FnMut([f64; N])) -> Result<
         .delimiter(delimiter)
         .comment(Some(b'#'))
         .trim(csv::Trim::All)
-        .from_reader(bytes);
+        .from_reader(wanted.stream(bytes));
     let mut record = csv::ByteRecord::new();
-    let mut count = 0usize;
+    let mut count = 0;
     let mut is_first = true;
     loop {
         let position = reader.position().line();
@@ -76,8 +81,9 @@ fn rows<const N: usize>(bytes: &[u8], mut each: impl FnMut([f64; N])) -> Result<
             let (place, found) = (format_args!("line {line}"), format_args!("{row:?}"));
             return Err(ContentError::unexpected(place, "not finite", "numbers", found).advising("remove it"));
         }
-        each(row);
         count += 1;
+        wanted.room(count)?;
+        each(row);
     }
     if count == 0 {
         return Err(ContentError::NoRows);

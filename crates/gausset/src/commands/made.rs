@@ -3,7 +3,8 @@
 
 use std::path::{Path, PathBuf};
 
-use gausset_field::input::{self as field_input, Input};
+use gausset_field::fit::Samples;
+use gausset_field::input::{self as field_input, Input, Wanted};
 use gausset_flow::saved_run::SavedRun;
 use gausset_io::container::ContainerReader;
 use gausset_io::image::read_header;
@@ -203,17 +204,18 @@ impl Made {
     }
 
     fn of_samples(file: &Path) -> Option<Self> {
-        let what = match field_input::read(file, 0).ok()? {
-            Input::Volume(volume) => {
-                let [x, y, z] = volume.dims;
-                let frames =
-                    if volume.frames > 1 { format!(", {} frames", volume.frames) } else { String::new() };
-                ("volume", format!("a volume of {x} x {y} x {z} voxels{frames}"))
-            }
-            other @ Input::Samples(_) => {
-                ("samples", format!("{} samples of a field", grouped(other.len() as u64)))
-            }
-        };
+        let what =
+            match field_input::read(file, &Wanted { most: Samples::most(), ..Wanted::default() }).ok()? {
+                Input::Volume(volume) => {
+                    let [x, y, z] = volume.dims;
+                    let frames =
+                        if volume.frames > 1 { format!(", {} frames", volume.frames) } else { String::new() };
+                    ("volume", format!("a volume of {x} x {y} x {z} voxels{frames}"))
+                }
+                other @ Input::Samples(_) => {
+                    ("samples", format!("{} samples of a field", grouped(other.len() as u64)))
+                }
+            };
         let fit = format!("gausset field fit {} -o field.safetensors", in_shell(file));
         Some(Self::new(what.0, what.1, &[fit]))
     }

@@ -1,5 +1,6 @@
 //! Ctrl-C, termination, threads, locks, broken pipes and panics.
 
+use std::io::Write as _;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
@@ -115,6 +116,45 @@ fn a_folder_in_use_is_refused() {
         assert!(finished.stderr.contains("in use"), "{finished:?}");
         assert_eq!(finished.stderr.lines().count(), 1, "{finished:?}");
     }
+}
+
+/// Whether a process has a handler of its own for SIGTERM.
+#[cfg(target_os = "linux")]
+fn catches_termination(child: &std::process::Child) -> bool {
+    let status = std::fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
+    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok())
+        .is_some_and(|mask| mask >> (Signal::TERM.as_raw() - 1) & 1 == 1)
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_signal_ends_the_reading_of_a_large_input() {
+    let workshop = Workshop::empty();
+    let packed = |bytes: &[u8]| {
+        let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
+        packed.write_all(bytes).expect("packed");
+        packed.finish().expect("packed")
+    };
+    // A volume of 128 x 128 x 128 bytes and 30,000 frames, of which 16 GiB are there: seconds of unpacking before the
+    // frame that is asked for would be missed.
+    let mut header = vec![0; 352];
+    header[..4].copy_from_slice(&348i32.to_le_bytes());
+    for (at, word) in [(40, 4u16), (42, 128), (44, 128), (46, 128), (48, 30_000), (70, 2), (72, 8)] {
+        header[at..at + 2].copy_from_slice(&word.to_le_bytes());
+    }
+    header[108..112].copy_from_slice(&352f32.to_le_bytes());
+    header[344..348].copy_from_slice(b"n+1\0");
+    let mut file = packed(&header);
+    file.extend(packed(&vec![0; 16 << 20]).repeat(1024));
+    std::fs::write(workshop.path("long.nii.gz"), file).expect("written");
+    let arguments = ["field", "fit", "long.nii.gz", "-o", "out.safetensors", "--frame", "29999"];
+    let child = workshop.start(&arguments);
+    wait_until("the program waits for signals", || catches_termination(&child));
+    send(&child, Signal::TERM);
+    let finished = Finished::new(&arguments, child.wait_with_output().expect("wait"));
+    assert_eq!((finished.code, finished.stdout.as_str()), (143, ""), "{finished:?}");
+    assert!(!workshop.path("out.safetensors").exists());
 }
 
 #[cfg(target_os = "linux")]

@@ -10,7 +10,7 @@ use gausset_flow::fields::{self, FieldFit, FitFieldOptions, FittedField};
 
 use super::{MachineArgs, check_output};
 use crate::Ending;
-use crate::commands::training::interrupted;
+use crate::commands::training::{ending, interrupted};
 use crate::console::Console;
 use crate::exit::Status;
 use crate::interrupt::Interrupt;
@@ -121,15 +121,16 @@ pub(super) fn run(args: &FitArgs, console: &Console) -> Result<Status, Ending> {
         level: args.machine.simd,
     };
     let interrupt = Interrupt::watch();
-    match attend(&interrupt, console, |host| fields::fit(&options, host))? {
-        FieldFit::Done(fitted) => {
+    match attend(&interrupt, console, |host| fields::fit(&options, host)) {
+        Ok(FieldFit::Done(fitted)) => {
             console.object_or(&*fitted, || table(&fitted, &args.output))?;
             Ok(Status::Done)
         }
-        FieldFit::Stopped { step, state } => {
+        Ok(FieldFit::Stopped { step, state }) => {
             console.note(format!("{}: saved at step {step}; go on with --resume", state.display()));
             Ok(interrupted(&interrupt))
         }
+        Err(failure) => ending(failure, &interrupt),
     }
 }
 

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use gausset_field::Cutoff;
-use gausset_field::input::{self, Input};
+use gausset_field::input::{self, Input, Wanted};
 use gausset_field::render;
 use gausset_flow::Failure;
 
@@ -116,7 +116,9 @@ pub(super) fn slice(args: &SliceArgs, console: &Console) -> Result<Status, Endin
             vec![Panel::grey(width, height, &values, lo, hi)]
         }
         Some(path) => {
-            let Input::Volume(volume) = input::read(path, args.frame)? else {
+            let Input::Volume(volume) =
+                input::read(path, &Wanted { frame: args.frame, ..Wanted::default() })?
+            else {
                 let line = format!("{}: samples (expected a volume for --truth)", path.display());
                 return Err(Failure::usage(line).into());
             };
