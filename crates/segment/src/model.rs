@@ -11,7 +11,7 @@ use gausset_io::units::one_line;
 use gausset_io::{guard, input};
 use xxhash_rust::xxh3::Xxh3;
 
-use crate::engine::{Bundle, Engine, Halt, Network, Port, Refusal, Tensor};
+use crate::engine::{self, Bundle, Engine, Halt, Network, Port, Refusal, Tensor};
 use crate::error::ModelError;
 use crate::proto;
 
@@ -136,8 +136,7 @@ impl Model {
         let work = move || {
             let _ = send.send(guard::run(|| network.run(given, &wanted, &end)));
         };
-        std::thread::Builder::new()
-            .name("model".to_owned())
+        engine::thread()
             .spawn(work)
             .map_err(|e| bad(format!("a run failed: no thread: {}", plain_reason(&e))))?;
         let ran = self.wait(&receive, watch).inspect_err(|_| {

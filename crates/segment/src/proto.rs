@@ -6,8 +6,16 @@
 
 use std::collections::BTreeSet;
 
-/// Graphs inside graphs that are followed.
+/// Graphs inside graphs, and types inside types, that are followed. Engines descend a level for each: rten into any
+/// number of them.
 const DEEPEST: u32 = 16;
+/// Most operators outside of inner graphs. Segmentation networks have some hundred to a few thousand, the largest that
+/// exporters unroll about 10,000. Engines descend a level for each operator of the longest path, which is no longer than
+/// this: their stack is made for it ([`crate::engine::STACK_BYTES`]).
+pub(crate) const MAX_OPERATORS: usize = 20_000;
+/// Most operators in inner graphs, the bodies of `If` and `Loop`, together: real ones have some hundred. rten 0.27 orders
+/// a body when it comes to it, on a thread of its own with the 2 MiB of stack that Rust gives.
+const MAX_INNER_OPERATORS: usize = 2000;
 
 /// What an ONNX file says about itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -20,9 +28,11 @@ pub struct Facts {
     pub outputs: Vec<String>,
     /// Files beside it that hold weights.
     pub external: BTreeSet<String>,
+    /// How many operators it has outside and inside of inner graphs.
+    pub count: [usize; 2],
 }
 
-/// Why bytes are no ONNX model.
+/// Why bytes are no ONNX model, or one that no engine is given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotOnnx {
     /// It does not begin as one.
@@ -34,12 +44,29 @@ pub enum NotOnnx {
     /// There is no graph in it.
     #[error("holds no graph (expected a network)")]
     Empty,
+    /// Graphs or types inside one another.
+    #[error("has graphs or types inside one another (expected at most {DEEPEST} deep, found more)")]
+    Deep,
+    /// More operators than engines have a stack for.
+    #[error("has too many operators (expected at most {MAX_OPERATORS}, found {0})")]
+    Operators(usize),
+    /// More operators in inner graphs than engines have a stack for.
+    #[error(
+        "has too many operators in the bodies of If and Loop (expected at most {MAX_INNER_OPERATORS}, found {0})"
+    )]
+    InnerOperators(usize),
+}
+
+impl From<Broken> for NotOnnx {
+    fn from(Broken: Broken) -> Self {
+        Self::Damaged
+    }
 }
 
 /// Reads what an ONNX file says about itself.
 ///
 /// # Errors
-/// Bytes that are no ONNX model.
+/// Bytes that are no ONNX model; more operators, graphs or types than engines can descend into.
 pub fn scan(data: &[u8]) -> Result<Facts, NotOnnx> {
     // ModelProto: ir_version = 1 comes first in every file that exporters write.
     if data.first() != Some(&0x08) {
@@ -48,13 +75,14 @@ pub fn scan(data: &[u8]) -> Result<Facts, NotOnnx> {
     let mut facts = Facts::default();
     let mut has_graph = false;
     for field in Fields(data) {
-        match field.map_err(|Broken| NotOnnx::Damaged)? {
+        match field? {
             (7, Value::Bytes(graph)) => {
                 has_graph = true;
-                scan_graph(graph, &mut facts, 0).map_err(|Broken| NotOnnx::Damaged)?;
+                scan_graph(graph, &mut facts, 0)?;
             }
+            (25, Value::Bytes(function)) => scan_function(function, &mut facts)?,
             (8, Value::Bytes(import)) => {
-                let (domain, version) = opset(import).map_err(|Broken| NotOnnx::Damaged)?;
+                let (domain, version) = opset(import)?;
                 if domain.is_empty() || domain == "ai.onnx" {
                     facts.opset = version;
                 }
@@ -62,7 +90,13 @@ pub fn scan(data: &[u8]) -> Result<Facts, NotOnnx> {
             _ => {}
         }
     }
-    if has_graph { Ok(facts) } else { Err(NotOnnx::Empty) }
+    let [outer, inner] = facts.count;
+    match () {
+        () if !has_graph => Err(NotOnnx::Empty),
+        () if outer > MAX_OPERATORS => Err(NotOnnx::Operators(outer)),
+        () if inner > MAX_INNER_OPERATORS => Err(NotOnnx::InnerOperators(inner)),
+        () => Ok(facts),
+    }
 }
 
 /// OperatorSetIdProto: domain = 1, version = 2.
@@ -78,23 +112,20 @@ fn opset(data: &[u8]) -> Result<(String, u64), Broken> {
     Ok((domain, version))
 }
 
-/// GraphProto: node = 1, initializer = 5, output = 12 (ValueInfoProto: name = 1).
-fn scan_graph(data: &[u8], facts: &mut Facts, depth: u32) -> Result<(), Broken> {
+/// GraphProto: node = 1, initializer = 5, input = 11, output = 12, value_info = 13.
+fn scan_graph(data: &[u8], facts: &mut Facts, depth: u32) -> Result<(), NotOnnx> {
     if depth > DEEPEST {
-        return Err(Broken);
+        return Err(NotOnnx::Deep);
     }
     for field in Fields(data) {
         match field? {
             (1, Value::Bytes(node)) => scan_node(node, facts, depth)?,
             (5, Value::Bytes(tensor)) => scan_tensor(tensor, facts)?,
-            (12, Value::Bytes(info)) if depth == 0 => {
-                let mut name = String::new();
-                for field in Fields(info) {
-                    if let (1, Value::Bytes(of)) = field? {
-                        name = text(of);
-                    }
+            (of @ 11..=13, Value::Bytes(info)) => {
+                let name = scan_value(info)?;
+                if of == 12 && depth == 0 {
+                    facts.outputs.push(name);
                 }
-                facts.outputs.push(name);
             }
             _ => {}
         }
@@ -102,8 +133,51 @@ fn scan_graph(data: &[u8], facts: &mut Facts, depth: u32) -> Result<(), Broken> 
     Ok(())
 }
 
+/// FunctionProto: node = 7.
+fn scan_function(data: &[u8], facts: &mut Facts) -> Result<(), NotOnnx> {
+    for field in Fields(data) {
+        if let (7, Value::Bytes(node)) = field? {
+            scan_node(node, facts, 0)?;
+        }
+    }
+    Ok(())
+}
+
+/// The name of a value. ValueInfoProto: name = 1, type = 2.
+fn scan_value(data: &[u8]) -> Result<String, NotOnnx> {
+    let mut name = String::new();
+    for field in Fields(data) {
+        match field? {
+            (1, Value::Bytes(of)) => name = text(of),
+            (2, Value::Bytes(kind)) => scan_type(kind, 0)?,
+            _ => {}
+        }
+    }
+    Ok(name)
+}
+
+/// TypeProto: sequence_type = 4 and optional_type = 9, whose elem_type = 1; map_type = 5, whose value_type = 2.
+fn scan_type(data: &[u8], depth: u32) -> Result<(), NotOnnx> {
+    if depth > DEEPEST {
+        return Err(NotOnnx::Deep);
+    }
+    for field in Fields(data) {
+        let (of @ (4 | 5 | 9), Value::Bytes(inner)) = field? else { continue };
+        for field in Fields(inner) {
+            match field? {
+                (1, Value::Bytes(kind)) if of != 5 => scan_type(kind, depth + 1)?,
+                (2, Value::Bytes(kind)) if of == 5 => scan_type(kind, depth + 1)?,
+                _ => {}
+            }
+        }
+    }
+    Ok(())
+}
+
 /// NodeProto: op_type = 4, attribute = 5, domain = 7. AttributeProto: t = 5, g = 6, tensors = 10, graphs = 11.
-fn scan_node(data: &[u8], facts: &mut Facts, depth: u32) -> Result<(), Broken> {
+fn scan_node(data: &[u8], facts: &mut Facts, depth: u32) -> Result<(), NotOnnx> {
+    let [outer, inner] = &mut facts.count;
+    *if depth == 0 { outer } else { inner } += 1;
     let (mut name, mut domain) = (String::new(), String::new());
     for field in Fields(data) {
         match field? {

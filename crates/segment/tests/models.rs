@@ -384,6 +384,58 @@ fn files_that_are_no_usable_models_are_refused_in_one_line() {
     assert!(text(&net).contains("leads out of its folder"), "{}", text(&net));
 }
 
+/// What is red, after so many operators in a row and those of an `If` whose bodies are rows of so many.
+fn long([outer, inner]: [usize; 2]) -> Net {
+    let mut net = Net::new("image", &[1, 3, 16, 16]);
+    net.weights("w", &[1, 3, 1, 1], Weights::Floats(&[40.0, -20.0, -20.0]));
+    net.node("Conv", &["image", "w"], &["red"], &[]);
+    net.node("ReduceMax", &["red"], &["most"], &[Attribute::Integer("keepdims", 0)]);
+    net.node("Cast", &["most"], &["is_any"], &[Attribute::Integer("to", 9)]);
+    let body = |name: &str, count| {
+        let mut body = Net::default();
+        body.row("Relu", "red", name, count);
+        body.output(name);
+        body
+    };
+    let (then, other) = (body("then", inner / 2), body("other", inner - inner / 2));
+    let bodies = [Attribute::Graph("then_branch", &then), Attribute::Graph("else_branch", &other)];
+    net.node("If", &["is_any"], &["first"], &bodies);
+    net.row("Relu", "first", "last", outer - 5);
+    net.node("Sigmoid", &["last"], &["mask"], &[]);
+    net.output("mask");
+    net
+}
+
+#[test]
+fn a_model_with_as_many_operators_in_a_row_as_any_may_have_is_run() {
+    // Debug builds take more stack for each than others.
+    let (_folder, path) = folder(&long([20_000, 2000]), None);
+    let segmenter = open(&path, &Wanted::default()).unwrap();
+    let rgb = [230, 20, 30].repeat(16 * 16);
+    let found = segmenter.find(&Picture { width: 16, height: 16, rgb: &rgb }, patient()).unwrap();
+    assert_eq!(extent(&found[0]), [0, 0, 16, 16]);
+}
+
+#[test]
+fn a_model_that_is_deeper_than_engines_can_descend_is_refused_before_they_see_it() {
+    let many = "model.onnx: model: has too many operators";
+    let expected = format!("{many} (expected at most 20000, found 20001)");
+    assert_eq!(refusal(&long([20_001, 2]), None), expected);
+    let expected = format!("{many} in the bodies of If and Loop (expected at most 2000, found 2001)");
+    assert_eq!(refusal(&long([9, 2001]), None), expected);
+    let deep =
+        "model.onnx: model: has graphs or types inside one another (expected at most 16 deep, found more)";
+    let mut net = Net::default();
+    net.nested_output("deep", 20_000);
+    assert_eq!(refusal(&net, None), deep);
+    let mut net = Net::default();
+    for _ in 0..17 {
+        let inner = std::mem::take(&mut net);
+        net.node("Loop", &["m"], &["y"], &[Attribute::Graph("body", &inner)]);
+    }
+    assert_eq!(refusal(&net, None), deep);
+}
+
 #[test]
 fn weights_beside_a_model_are_read() {
     let mut net = Net::new("x", &[1, 3, 8, 8]);

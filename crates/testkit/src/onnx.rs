@@ -37,6 +37,8 @@ pub enum Attribute<'a> {
     Integers(&'a str, &'a [i64]),
     /// A name.
     Text(&'a str, &'a str),
+    /// A graph, as the bodies of `If` and `Loop`.
+    Graph(&'a str, &'a Net),
 }
 
 /// A network with one input, built node by node.
@@ -123,6 +125,35 @@ impl Net {
         bytes(&mut self.graph, 12, &value_info(name, kind, &[]));
     }
 
+    /// Makes a value an output whose type is a sequence of sequences, so deep.
+    pub fn nested_output(&mut self, name: &str, depth: usize) {
+        let mut kind = Vec::new();
+        for _ in 0..depth {
+            let mut sequence = Vec::new();
+            bytes(&mut sequence, 1, &kind);
+            kind.clear();
+            bytes(&mut kind, 4, &sequence);
+        }
+        let mut info = Vec::new();
+        bytes(&mut info, 1, name.as_bytes());
+        bytes(&mut info, 2, &kind);
+        bytes(&mut self.graph, 12, &info);
+    }
+
+    /// Adds operators in a row, so many, from one value to another.
+    pub fn row(&mut self, operator: &str, from: &str, to: &str, count: usize) {
+        let value = |k| {
+            if k == 0 {
+                from.to_owned()
+            } else if k == count {
+                to.to_owned()
+            } else {
+                format!("{to}{k}")
+            }
+        };
+        (0..count).for_each(|k| self.node(operator, &[&value(k)], &[&value(k + 1)], &[]));
+    }
+
     /// Makes a constant an output: what a model gives whatever it sees.
     pub fn constant_output(&mut self, name: &str, shape: &[i64], weights: Weights<'_>) {
         let inner = format!("{name}_value");
@@ -170,7 +201,7 @@ fn node_of(operator: &str, inputs: &[&str], outputs: &[&str]) -> Vec<u8> {
     node
 }
 
-/// AttributeProto: name 1, i 3, s 4, ints 8, type 20 (INT 2, STRING 3, INTS 7).
+/// AttributeProto: name 1, i 3, s 4, g 6, ints 8, type 20 (INT 2, STRING 3, GRAPH 5, INTS 7).
 fn attribute_of(attribute: &Attribute<'_>) -> Vec<u8> {
     let mut out = Vec::new();
     let mut named = |name: &str, kind: u64| {
@@ -189,6 +220,10 @@ fn attribute_of(attribute: &Attribute<'_>) -> Vec<u8> {
         Attribute::Text(name, value) => {
             named(name, 3);
             bytes(&mut out, 4, value.as_bytes());
+        }
+        Attribute::Graph(name, net) => {
+            named(name, 5);
+            bytes(&mut out, 6, &net.graph);
         }
     }
     out

@@ -190,6 +190,7 @@ pano run data/images -o r --config nowhere.toml
 mask data/images -o r
 mask data/images -o r --model nowhere.onnx
 mask data/images -o r --model syntax.toml
+mask data/images -o r --model long.onnx
 mask nowhere -o r --model red.onnx
 mask data/images -o r --model red.onnx --remove persn
 mask data/images -o r --model red.onnx --remove sky
@@ -392,6 +393,9 @@ fn workshop() -> Workshop {
     let panorama = workshop.read("walk/p0.jpg");
     write("lone/GS__0001_track0.jpg", &panorama);
     write("red.onnx", &gausset_testkit::onnx::Net::of_red(16).bytes());
+    let mut long = gausset_testkit::onnx::Net::new("x", &[1, 3, 16, 16]);
+    long.row("Relu", "x", "y", 20_001);
+    write("long.onnx", &long.bytes());
     for file in ["cameras.bin", "images.bin", "points3D.bin"] {
         // A count that lies: more records than the file can hold.
         write(&format!("broken/sparse/0/{file}"), &[0xff; 16]);

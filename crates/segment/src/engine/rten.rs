@@ -56,18 +56,12 @@ pub(super) fn check(bundle: &Bundle) -> Result<(), Refusal> {
 impl Rten {
     pub(super) fn load(bundle: Bundle) -> Result<Self, String> {
         let Bundle { facts, data, beside } = bundle;
-        let load = || {
-            let mut options = ModelOptions::with_ops(registry());
-            for (name, weights) in beside {
-                options.external_data(&name, weights);
-            }
-            options.load(data)
-        };
-        let pools = Idle::default();
-        let pool = pools.take().unwrap_or_else(pool);
-        let model = pool.run(load).map_err(|e| e.to_string())?;
-        pools.give(pool);
-        Ok(Self { model, pools, outputs: facts.outputs })
+        let mut options = ModelOptions::with_ops(registry());
+        for (name, weights) in beside {
+            options.external_data(&name, weights);
+        }
+        let model = options.load(data).map_err(|e| e.to_string())?;
+        Ok(Self { model, pools: Idle::default(), outputs: facts.outputs })
     }
 
     fn value(&self, id: NodeId, tensor: Tensor) -> Result<Value, String> {
@@ -110,7 +104,8 @@ impl Network for Rten {
         let ids = outputs.iter().map(|&at| of(self.model.output_ids(), at)).collect::<Result<Vec<_>, _>>()?;
         let pool = self.pools.take().unwrap_or_else(pool);
         let options = RunOptions::default().with_thread_pool(Some(Arc::clone(&pool)));
-        let values = pool.run(|| self.model.run(given, &ids, Some(options))).map_err(|e| e.to_string());
+        // It is ordered on this thread, and computed on the pool's.
+        let values = self.model.run(given, &ids, Some(options)).map_err(|e| e.to_string());
         self.pools.give(pool);
         let values = values?;
         Ok(values.into_iter().map(floats).collect())
