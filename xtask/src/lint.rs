@@ -6,13 +6,14 @@
 //! - Sources name no path of one machine.
 //! - Files with unsafe code stand in the table of `docs/unsafe.md`, and tests that `docs/reliability.md` names exist.
 //! - No crate comes to depend on what its room must not know ([`crate::arrows`]).
+//! - Packages of others have licences that `docs/dependencies.md` names ([`crate::licences`]).
 //! - Libraries name no flags of the program in what they say ([`crate::settings`]).
 //! - What pages link to and what pages and comments cite exists ([`crate::cited`]).
 
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use crate::{arrows, cited, settings};
+use crate::{arrows, cited, licences, settings};
 
 /// Paths of a single machine. Put together here so that this file does not find itself.
 const MACHINE_PATHS: [[&str; 2]; 4] = [["\"/", "tmp"], ["\"/", "work"], ["\"/", "home/"], ["\"/", "Users/"]];
@@ -49,7 +50,7 @@ pub(crate) fn run(workspace: &Path) -> Result<(), String> {
         findings += 1;
         println!("{PROMISES}: line {number}: there is no test {name}");
     }
-    for finding in arrows::findings(workspace)? {
+    for finding in arrows::findings(workspace)?.into_iter().chain(licences::findings(workspace)?) {
         findings += 1;
         println!("{finding}");
     }

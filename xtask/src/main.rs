@@ -6,6 +6,7 @@ mod agreement;
 mod arrows;
 mod cited;
 mod full;
+mod licences;
 mod lint;
 mod runs;
 mod settings;
