@@ -15,8 +15,10 @@ use crate::token::Token;
 pub(crate) const MAX_HEAD: usize = 8 << 10;
 /// How long an answer may take to leave.
 pub(crate) const ANSWER_TIME: Duration = Duration::from_secs(10);
-/// How long the other side may take to notice that a connection has ended.
+/// How long the other side may take to notice that a connection has ended, …
 const FAREWELL: Duration = Duration::from_secs(2);
+/// … and how many bytes it may send until then.
+const MAX_UNREAD: usize = 256 << 10;
 
 /// What a request says, as far as it matters here.
 #[derive(Debug, Default)]
@@ -195,11 +197,16 @@ pub(crate) const POLICY: &str = "default-src 'none'; script-src 'self'; style-sr
 pub(crate) async fn end(stream: &mut (impl AsyncRead + AsyncWrite + Unpin)) {
     let listen = async {
         stream.shutdown().await?;
-        let mut unread = [0; 4 << 10];
-        while stream.read(&mut unread).await? > 0 {}
+        let (mut unread, mut count) = ([0; 4 << 10], 0);
+        while count < MAX_UNREAD {
+            match stream.read(&mut unread).await? {
+                0 => break,
+                more => count += more,
+            }
+        }
         std::io::Result::Ok(())
     };
-    // Whoever stays longer, or went away, is cut off.
+    // Who stays longer, sends more, or went away, is cut off.
     let _ = timeout(FAREWELL, listen).await;
 }
 

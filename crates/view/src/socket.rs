@@ -2,11 +2,14 @@
 //!
 //! A page that says or reads nothing for a minute (it is pinged meanwhile), sends too much or nonsense, is dropped.
 
+use std::io::{self, ErrorKind};
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
 use futures_util::{SinkExt, StreamExt};
 use gausset_flow::broadcast::Heard;
-use tokio::io::AsyncWriteExt;
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tokio_tungstenite::WebSocketStream;
@@ -24,8 +27,11 @@ use crate::server::Shared;
 
 /// Most frames and events that are sent before a page is listened to again.
 const BATCH: usize = 16;
+/// Most bytes that are read from a page in a second; 100 messages of a view are half of it. This bounds frames as well,
+/// which are six bytes or more: a message may be of any number of empty ones.
+const MAX_BYTES_PER_S: usize = 2 * MAX_MESSAGE;
 
-type Socket = WebSocketStream<TcpStream>;
+type Socket = WebSocketStream<Metered>;
 
 /// Why a connection ends: the code and the word that the page is told.
 struct Close(CloseCode, &'static str);
@@ -43,11 +49,54 @@ pub(crate) async fn open(mut stream: TcpStream, key: &str, rest: Vec<u8>, shared
     }
     let limits =
         WebSocketConfig::default().max_message_size(Some(MAX_MESSAGE)).max_frame_size(Some(MAX_MESSAGE));
+    let stream = Metered { stream, second: Instant::now(), bytes: 0 };
     let mut socket = WebSocketStream::from_partially_read(stream, rest, Role::Server, Some(limits)).await;
     let Close(code, word) = serve(&mut socket, shared, hub).await;
     let close = CloseFrame { code, reason: word.into() };
     let _ = timeout(Duration::from_secs(2), socket.close(Some(close))).await;
-    head::end(socket.get_mut()).await;
+    head::end(&mut socket.get_mut().stream).await;
+}
+
+/// A connection that cannot be read any more after too many bytes in a second.
+struct Metered {
+    stream: TcpStream,
+    second: Instant,
+    bytes: usize,
+}
+
+impl AsyncRead for Metered {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let before = buffer.filled().len();
+        ready!(Pin::new(&mut self.stream).poll_read(context, buffer))?;
+        if self.second.elapsed() >= Duration::from_secs(1) {
+            (self.second, self.bytes) = (Instant::now(), 0);
+        }
+        self.bytes += buffer.filled().len() - before;
+        let is_within = self.bytes <= MAX_BYTES_PER_S;
+        Poll::Ready(if is_within { Ok(()) } else { Err(ErrorKind::QuotaExceeded.into()) })
+    }
+}
+
+impl AsyncWrite for Metered {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write(context, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(context)
+    }
 }
 
 async fn serve(socket: &mut Socket, shared: &Shared, hub: &Hub) -> Close {
@@ -136,6 +185,9 @@ async fn next_message(socket: &mut Socket) -> Result<Option<FromPage>, Close> {
         Some(Ok(Message::Close(_))) | None => Err(GONE),
         Some(Ok(_)) => Ok(None),
         Some(Err(Error::Capacity(_))) => Err(Close(CloseCode::Size, "message too long")),
+        Some(Err(Error::Io(error))) if error.kind() == ErrorKind::QuotaExceeded => {
+            Err(Close(CloseCode::Policy, "too many bytes"))
+        }
         Some(Err(Error::Utf8(_))) => Err(Close(CloseCode::Unsupported, "not text")),
         Some(Err(_)) => Err(GONE),
     }

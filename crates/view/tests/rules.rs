@@ -264,6 +264,22 @@ fn nonsense_too_much_and_too_many_messages_end_a_page() {
 }
 
 #[test]
+fn empty_frames_without_end_are_not_read_for_long() {
+    // Far more than the buffers of a connection hold.
+    const POURS: usize = 1000;
+    let world = World::new();
+    for mut robot in [Robot::open(&world), Robot::enter(&world)] {
+        // The beginning of a message and then parts of it without content, each masked by zeros.
+        assert!(robot.pour(&[0x01, 0x80, 0, 0, 0, 0]));
+        let parts = [0x00, 0x80, 0, 0, 0, 0].repeat(10_000);
+        let poured = (0..POURS).take_while(|_| robot.pour(&parts)).count();
+        assert!(poured < POURS, "{poured} times 10,000 frames were read");
+    }
+    // A page is answered as before.
+    Robot::enter(&world);
+}
+
+#[test]
 fn a_page_that_shows_no_life_is_dropped() {
     let patience = Patience { silence: Duration::from_millis(300), ..Patience::default() };
     let world = World::with(ServerOptions { patience, ..World::options() });

@@ -212,6 +212,11 @@ impl Robot {
         self.socket.send(Message::binary(bytes.to_vec())).unwrap();
     }
 
+    /// Raw bytes; whether they left.
+    pub(crate) fn pour(&mut self, bytes: &[u8]) -> bool {
+        self.socket.get_mut().write_all(bytes).is_ok()
+    }
+
     /// The next text.
     pub(crate) fn hear(&mut self) -> Value {
         loop {
