@@ -7,7 +7,7 @@ use gausset_pano::selection::{
 };
 use gausset_pano::video::{Video, VideoError};
 
-use crate::panos::track::{TrackChoice, metres_of_film};
+use crate::panos::track::{FilmWay, TrackChoice};
 use crate::{Event, Failure, FramesChosen, Host, Part, Stage};
 
 /// What is asked of a choice of frames.
@@ -96,31 +96,34 @@ pub(crate) fn select(
     known: &Path,
     host: &mut Host<'_>,
 ) -> Result<Selection, Failure> {
-    // What is wrong with a track is told before all frames are looked at.
-    if let Some(track) = track {
-        gausset_pano::track::read(&track.path)?;
-    }
+    let way = track.map(|track| FilmWay::open(track, host)).transpose()?;
     let film = Measured::of(video, shows);
     let (mut lines, notes) = match Selection::known(known, &film) {
         Some(known) => known,
         None => {
+            let times = host.unless_stopped(video.times(host.stop()))?;
+            // What is wrong with a track is told before all frames are looked at.
+            if let Some(way) = &way {
+                let expected = times.count().max(video.about() as usize);
+                way.metres(&(0..expected).map(|k| times.of(k)).collect::<Vec<_>>())?;
+            }
             host.stage(Stage::LookAtFrames);
             host.report(Event::Begun { part: Part::Frames, done: 0, total: video.about() });
             let stop = host.stop();
-            let measured = measure(video, shows, stop, &mut |done| {
+            let measured = measure(video, shows, &times, stop, &mut |done| {
                 host.report(Event::Done { done: done as u64, views_per_s: None });
             });
             host.report(Event::Ended);
-            let (lines, times) = host.unless_stopped(measured)?;
+            let lines = host.unless_stopped(measured)?;
             if host.is_stopping() {
                 return Err(Failure::stopped());
             }
             (lines, times.note.into_iter().collect())
         }
     };
-    if let Some(track) = track {
+    if let Some(way) = way {
         let times: Vec<f64> = lines.iter().map(|line| line.time).collect();
-        Selection::set_metres(&mut lines, &metres_of_film(track, &times, host)?);
+        Selection::set_metres(&mut lines, &way.metres(&times)?);
     }
     let selection = Selection::new(video, film, lines, notes, wanted)?;
     for note in &selection.header.notes {

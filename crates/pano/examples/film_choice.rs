@@ -29,7 +29,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     let silence = Duration::from_secs(120);
     let film = Film::open(&path, Choice::default(), false, [16_384, 8192], silence, &never)?;
     let (started, cpu) = (Instant::now(), cpu_seconds());
-    let (mut lines, _) = measure(&film.video, &Shows::Sphere, &never, &mut |_| {})?;
+    let times = film.video.times(&never)?;
+    let mut lines = measure(&film.video, &Shows::Sphere, &times, &never, &mut |_| {})?;
     let seconds = started.elapsed().as_secs_f64();
     let each = |seconds: f64| 1e3 * seconds / lines.len() as f64;
     println!(

@@ -27,10 +27,11 @@ fn a_walk_gives_equal_steps_and_a_stop_one_frame() {
     let film =
         Film::open(&path, Choice::default(), false, [16_384, 8192], Duration::from_secs(60), &never).unwrap();
     let video = &film.video;
-    let (lines, times) = measure(video, &Shows::Sphere, &never, &mut |_| {}).unwrap();
+    let times = video.times(&never).unwrap();
+    let lines = measure(video, &Shows::Sphere, &times, &never, &mut |_| {}).unwrap();
     assert_eq!((lines.len(), times.count(), &times.note), (60, 60, &None));
     assert!(lines.iter().zip(0..).all(|(line, k)| (line.time - f64::from(k) / 24.0).abs() < 1e-4));
-    assert_eq!(measure(video, &Shows::Sphere, &never, &mut |_| {}).unwrap().0, lines);
+    assert_eq!(measure(video, &Shows::Sphere, &times, &never, &mut |_| {}).unwrap(), lines);
 
     let mut errors: Vec<f64> = Vec::new();
     let mut shown = 0;
@@ -93,7 +94,8 @@ fn a_track_gives_equal_steps_in_metres_where_parallax_misleads() {
     let never = AtomicBool::new(false);
     let film =
         Film::open(&path, Choice::default(), false, [16_384, 8192], Duration::from_secs(60), &never).unwrap();
-    let (lines, _) = measure(&film.video, &Shows::Sphere, &never, &mut |_| {}).unwrap();
+    let times = film.video.times(&never).unwrap();
+    let lines = measure(&film.video, &Shows::Sphere, &times, &never, &mut |_| {}).unwrap();
     let choose = |metres: Option<&[f64]>| {
         let mut lines = lines.clone();
         if let Some(metres) = metres {

@@ -67,7 +67,8 @@ fn measured(film: &Film) -> Vec<Line> {
         folded => Shows::Folded(Box::new(folded)),
     };
     let never = AtomicBool::new(false);
-    measure(&film.video, &shows, &never, &mut |_| {}).unwrap().0
+    let times = film.video.times(&never).unwrap();
+    measure(&film.video, &shows, &times, &never, &mut |_| {}).unwrap()
 }
 
 /// Views of two frames of a film, pixels of 0 to 1.

@@ -105,41 +105,56 @@ fn origin_of(found: &Track) -> Option<gps::Geodetic> {
     }
 }
 
-/// How far the camera of a film had come at these of its seconds, metres; before the frames have poses, so an offset that
-/// is to be found is not known, and nothing is told.
-///
-/// # Errors
-/// A track that cannot be read, or covers no frame.
-pub(crate) fn metres_of_film(
-    choice: &TrackChoice,
-    times: &[f64],
-    host: &mut Host<'_>,
-) -> Result<Vec<Option<f64>>, Failure> {
-    let found = track::read(&choice.path)?;
-    let path = choice.path.display();
-    let TrackOffset::Seconds(offset) = choice.offset else {
-        host.warn(
-            "track",
-            format!("{path}: offset: is found from poses only; frames are chosen without the track"),
-        );
-        return Ok(vec![None; times.len()]);
-    };
-    let since = if found.clock == Clock::Utc { found.fixes.first().map_or(0.0, |fix| fix.time) } else { 0.0 };
-    let fixes = fixes_of(&found, origin_of(&found), since);
-    let moments: Vec<f64> = times.iter().map(|time| time + offset).collect();
-    let metres = speed::metres(&fixes, &moments);
-    if metres.iter().all(Option::is_none) {
-        let ends = [fixes.first(), fixes.last()].map(|fix| fix.map_or(0.0, |fix| fix.time));
-        let frames = [moments.first(), moments.last()].map(|at| at.copied().unwrap_or(0.0));
-        return Err(Failure::new(
-            "track",
-            format!(
-                "{path}: times: from {:.1} to {:.1} s, the frames from {:.1} to {:.1} s (expected the same seconds; ⟨track-offset⟩ is added to those of the frames)",
-                ends[0], ends[1], frames[0], frames[1]
-            ),
-        ));
+/// The way of a film's camera along a track, before its frames have poses.
+pub(crate) struct FilmWay {
+    path: PathBuf,
+    /// The fixes, and what is added to the time of a frame; `None` = the track has no say.
+    known: Option<(Vec<Fix>, f64)>,
+}
+
+impl FilmWay {
+    /// Reads a track. An offset that is found from poses is not known yet: frames are then chosen without it, which is
+    /// told.
+    ///
+    /// # Errors
+    /// A track that cannot be read.
+    pub(crate) fn open(choice: &TrackChoice, host: &mut Host<'_>) -> Result<Self, Failure> {
+        let (path, found) = (choice.path.clone(), track::read(&choice.path)?);
+        let TrackOffset::Seconds(offset) = choice.offset else {
+            let line = "offset: is found from poses only; frames are chosen without the track";
+            host.warn("track", format!("{}: {line}", path.display()));
+            return Ok(Self { path, known: None });
+        };
+        let since =
+            if found.clock == Clock::Utc { found.fixes.first().map_or(0.0, |fix| fix.time) } else { 0.0 };
+        Ok(Self { path, known: Some((fixes_of(&found, origin_of(&found), since), offset)) })
     }
-    Ok(metres)
+
+    /// How far the camera had come at these seconds of the film, metres.
+    ///
+    /// # Errors
+    /// The track covers none of them.
+    pub(crate) fn metres(&self, times: &[f64]) -> Result<Vec<Option<f64>>, Failure> {
+        let Some((fixes, offset)) = &self.known else { return Ok(vec![None; times.len()]) };
+        let moments: Vec<f64> = times.iter().map(|time| time + offset).collect();
+        let metres = speed::metres(fixes, &moments);
+        if metres.iter().all(Option::is_none) {
+            let ends = [fixes.first(), fixes.last()].map(|fix| fix.map_or(0.0, |fix| fix.time));
+            let frames = [moments.first(), moments.last()].map(|at| at.copied().unwrap_or(0.0));
+            return Err(Failure::new(
+                "track",
+                format!(
+                    "{}: times: from {:.1} to {:.1} s, the frames from {:.1} to {:.1} s (expected the same seconds; ⟨track-offset⟩ is added to those of the frames)",
+                    self.path.display(),
+                    ends[0],
+                    ends[1],
+                    frames[0],
+                    frames[1]
+                ),
+            ));
+        }
+        Ok(metres)
+    }
 }
 
 fn fixes_of(found: &Track, origin: Option<gps::Geodetic>, since: f64) -> Vec<Fix> {

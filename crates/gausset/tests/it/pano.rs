@@ -2,11 +2,13 @@
 
 use std::path::Path;
 
+use gausset_compute::Pool;
 use gausset_core::RgbImage8;
 use gausset_io::image::encode;
+use gausset_scenes::room;
 use serde_json::Value;
 
-use crate::support::{Finished, Workshop, wait_until, with_walk};
+use crate::support::{Finished, Workshop, film, wait_until, with_walk};
 
 fn json(text: &str) -> Value {
     serde_json::from_str(text).expect("JSON")
@@ -715,4 +717,30 @@ fn a_preview_of_two_circles_is_a_panorama() {
     assert_eq!(sheet.width, 1536);
     assert_eq!(pixel(768, 400), [true, false, false], "in front");
     assert_eq!((pixel(20, 400), pixel(1516, 400)), ([false, true, false], [false, true, false]), "behind");
+}
+
+/// A track of other seconds is refused before a long film is looked at: nothing but the refusal is said.
+#[test]
+fn a_track_of_other_seconds_is_refused_before_the_first_frame() {
+    let workshop = Workshop::empty();
+    let frames: Vec<_> = (0..8)
+        .map(|k| room::Room::FOR_REGISTRATION.panorama(128, &room::pose(k, 40), &Pool::new(1)))
+        .collect();
+    if !film("a track of other seconds", &workshop.path("walk.mp4"), 128, &frames) {
+        return;
+    }
+    let fixes = |from: u32| (0..40).map(|k| format!("{},{},0\n", from + k, k)).collect::<String>();
+    for (name, from) in [("late.csv", 100), ("fits.csv", 0)] {
+        std::fs::write(workshop.path(name), format!("t,x,y\n{}", fixes(from))).expect("a track");
+    }
+    let choose =
+        ["pano", "frames", "walk.mp4", "--kind", "panorama", "--select", "space", "--dry-run", "--track"];
+    let refused = workshop.run(&[&choose[..], &["late.csv"]].concat());
+    assert_eq!((refused.code, refused.stderr.lines().count()), (2, 1), "{refused:?}");
+    assert!(
+        refused.stderr.contains("late.csv: times: from 100.0 to 139.0 s, the frames from 0.0 to"),
+        "{refused:?}"
+    );
+    workshop.succeed(&[&choose[..], &["fits.csv"]].concat());
+    workshop.succeed(&[&choose[..], &["late.csv", "--track-offset", "100"]].concat());
 }

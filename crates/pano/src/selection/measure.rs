@@ -7,18 +7,18 @@ use super::small::{Shows, SmallFrames, small_size};
 use crate::motion::{Grey, Optics, Scout};
 use crate::video::{Times, Video, VideoError};
 
-/// Measures the frames of a film between start and end; `tell` gets how many are done. What stopped early has fewer
-/// lines.
+/// Measures the frames of a film between start and end, taken at these times; `tell` gets how many are done. What stopped
+/// early has fewer lines.
 ///
 /// # Errors
-/// ffmpeg or ffprobe fails.
+/// ffmpeg fails.
 pub fn measure(
     video: &Video,
     shows: &Shows,
+    times: &Times,
     stop: &AtomicBool,
     tell: &mut dyn FnMut(usize),
-) -> Result<(Vec<Line>, Times), VideoError> {
-    let times = video.times(stop)?;
+) -> Result<Vec<Line>, VideoError> {
     let size = small_size(shows, video.size);
     let [width, height] = size.map(|side| side as usize);
     let optics = match shows {
@@ -34,6 +34,5 @@ pub fn measure(
         done += 1;
         tell(done);
     }
-    let lines = scout.finish().iter().enumerate().map(|(k, sight)| Line::of(k, times.of(k), sight)).collect();
-    Ok((lines, times))
+    Ok(scout.finish().iter().enumerate().map(|(k, sight)| Line::of(k, times.of(k), sight)).collect())
 }
