@@ -1,5 +1,6 @@
 //! What must hold for any bytes that are read as a binary COLMAP model.
 
+use gausset_io::units::is_plain;
 use std::io::Cursor;
 use std::path::Path;
 
@@ -90,7 +91,7 @@ fn rewrite(model: &ColmapModel, format: ModelFormat) -> ColmapModel {
 /// An error is one line that begins with a file.
 pub(crate) fn check_line(error: &DatasetError) {
     let line = error.to_string();
-    assert!(!line.chars().any(char::is_control), "{line:?}");
+    assert!(is_plain(&line), "{line:?}");
     let starts = ["cameras.", "images.", "points3D."];
     assert!(starts.iter().any(|start| line.starts_with(start)), "{line}");
 }

@@ -1,6 +1,7 @@
 //! Samples and volumes: the first byte chooses the format, any others give finite samples or one line.
 
 use gausset_field::input::{self, Input, Wanted};
+use gausset_io::units::is_plain;
 
 /// Names that say the format, in the order of the first byte.
 pub(crate) const NAMES: [&str; 8] =
@@ -14,7 +15,7 @@ pub(crate) fn check(bytes: &[u8]) {
     match input::decode(name, content, &Wanted::default(), &beside) {
         Err(error) => {
             let line = error.to_string();
-            assert!(!line.contains('\n') && !line.is_empty(), "{line:?}");
+            assert!(is_plain(&line), "{line:?}");
         }
         Ok(Input::Samples(samples)) => {
             assert_eq!(samples.points.len(), samples.values.len());

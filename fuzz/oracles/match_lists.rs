@@ -1,11 +1,12 @@
 //! What must hold for keypoints and matches of other programs. The first byte says which.
 
+use gausset_io::units::is_plain;
 use gausset_sfm::matches::{npz, text};
 
 /// Keypoints that are accepted are finite; a refusal is one line.
 pub(crate) fn check(bytes: &[u8]) {
     let Some((form, bytes)) = bytes.split_first() else { return };
-    let line = |problem: &dyn std::fmt::Display| assert!(!problem.to_string().contains('\n'), "{problem}");
+    let line = |problem: &dyn std::fmt::Display| assert!(is_plain(&problem.to_string()), "{problem}");
     let words = || String::from_utf8_lossy(bytes).into_owned();
     match form {
         b'k' => match text::keypoints(&words()) {

@@ -1,5 +1,6 @@
 //! What must hold for tracks of receivers, of any form.
 
+use gausset_io::units::is_plain;
 use gausset_pano::track::{Places, parse};
 
 /// A track that is accepted has times in order and places that are some; a refusal is one line.
@@ -7,7 +8,7 @@ pub(crate) fn check(bytes: &[u8]) {
     let found = match parse(bytes) {
         None => return,
         Some(Err(problem)) => {
-            assert!(!problem.to_string().contains('\n'), "{problem}");
+            assert!(is_plain(&problem.to_string()), "{problem}");
             return;
         }
         Some(Ok(found)) => found,

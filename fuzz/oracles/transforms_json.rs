@@ -1,6 +1,7 @@
 //! What must hold for any bytes that are read as a `transforms.json`.
 
 use gausset_io::dataset::transforms::parse;
+use gausset_io::units::is_plain;
 
 /// What can be read has poses that are rigid and cameras that are cameras; what cannot names its place in one line.
 pub(crate) fn check(bytes: &[u8]) {
@@ -8,7 +9,7 @@ pub(crate) fn check(bytes: &[u8]) {
         Ok(file) => file,
         Err((place, problem)) => {
             let line = format!("{place}: {problem}");
-            assert!(!place.is_empty() && !line.chars().any(char::is_control), "{line:?}");
+            assert!(!place.is_empty() && is_plain(&line), "{line:?}");
             return;
         }
     };

@@ -1,5 +1,7 @@
 //! Numbers, and text from outside, as people can read them in a message.
 
+use std::borrow::Cow;
+
 /// `512 bytes`, `1.5 KiB`, `2.0 GiB`.
 #[must_use]
 pub fn bytes(count: u64) -> String {
@@ -32,20 +34,41 @@ pub fn quote(text: &str) -> String {
     format!("\"{}{cut}\"", short.escape_debug())
 }
 
-/// A message that may hold text from outside, on one line: line breaks become spaces, what else a terminal would obey is
-/// escaped.
+/// Whether a terminal obeys this character instead of showing it: controls (C0, DEL, C1), marks, embeddings, overrides
+/// and isolates of the writing direction (UAX #9), separators of lines and paragraphs. Joiners, which many scripts and
+/// emoji are written with, are not among them.
+#[must_use]
+pub fn is_obeyed(c: char) -> bool {
+    c.is_control()
+        || matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{206f}')
+}
+
+/// Text that may come from outside, as one line that a terminal shows as it is: what it would obey is escaped.
+#[must_use]
+pub fn harmless(text: &str) -> Cow<'_, str> {
+    if !text.contains(is_obeyed) {
+        return Cow::Borrowed(text);
+    }
+    let mut line = String::with_capacity(text.len() + 8);
+    for c in text.chars() {
+        if is_obeyed(c) { line.extend(c.escape_default()) } else { line.push(c) }
+    }
+    Cow::Owned(line)
+}
+
+/// A message that may hold text from outside, on one line: line breaks become spaces, the rest is [`harmless`].
 #[must_use]
 pub fn one_line(message: &str) -> String {
-    let mut line = String::with_capacity(message.len());
-    for part in message.split(['\n', '\r']).map(str::trim).filter(|part| !part.is_empty()) {
-        if !line.is_empty() {
-            line.push(' ');
-        }
-        for c in part.chars() {
-            if c.is_control() { line.extend(c.escape_default()) } else { line.push(c) }
-        }
-    }
-    line
+    let parts = message.split(['\n', '\r']).map(str::trim).filter(|part| !part.is_empty());
+    parts.map(harmless).collect::<Vec<_>>().join(" ")
+}
+
+/// Whether a message about a file is as every reader promises, which the oracles of the fuzz targets check: one line
+/// that a terminal shows as it is, and short, whatever stands in the file.
+#[must_use]
+pub fn is_plain(message: &str) -> bool {
+    const LONGEST: usize = 400;
+    !message.is_empty() && !message.contains(is_obeyed) && message.chars().count() <= LONGEST
 }
 
 /// A message with no number longer than ten characters: longer ones are rounded, `3.142`, `1.000e300`.
@@ -110,18 +133,13 @@ pub fn counted(count: u64, noun: &str) -> String {
     format!("{} {noun}{plural}", grouped(count))
 }
 
-/// Text from outside, cut to a length that fits a line, control characters escaped.
+/// Text from outside, cut to a length that fits a line, and [`harmless`].
 #[must_use]
 pub fn excerpt(text: &str) -> String {
     const LONGEST: usize = 80;
-    let mut line = String::new();
-    for c in text.chars().take(LONGEST) {
-        if c.is_control() { line.extend(c.escape_default()) } else { line.push(c) }
-    }
-    if text.chars().nth(LONGEST).is_some() {
-        line.push('…');
-    }
-    line
+    let end = text.char_indices().nth(LONGEST).map_or(text.len(), |(end, _)| end);
+    let cut = if end < text.len() { "…" } else { "" };
+    harmless(&text[..end]).into_owned() + cut
 }
 
 #[cfg(test)]
@@ -133,6 +151,30 @@ mod tests {
         let line = super::json_problem(&error);
         assert!(line.starts_with("line 2: invalid type: string \"x") && line.contains("at line 7"), "{line}");
         assert!(!line.contains('\n'));
+    }
+
+    #[test]
+    fn what_a_terminal_obeys_is_escaped_and_every_script_stays() {
+        for (raw, shown) in [
+            ("a\x1b[31m\n\t\x07", "a\\u{1b}[31m\\n\\t\\u{7}"),
+            ("\x7f \u{9b}31m", "\\u{7f} \\u{9b}31m"),
+            ("gpj\u{202e}.ply \u{2066}\u{200f}\u{61c}", "gpj\\u{202e}.ply \\u{2066}\\u{200f}\\u{61c}"),
+            ("a\u{2028}b\u{2029}", "a\\u{2028}b\\u{2029}"),
+        ] {
+            assert_eq!(super::harmless(raw), shown);
+        }
+        for name in [
+            "Straße",
+            "e\u{301}té",
+            "می\u{200c}خواهم",
+            "क्\u{200d}ष",
+            "👩\u{200d}🔬",
+            "שלום",
+            "図\u{3000}書",
+            "a\\b \"c\"",
+        ] {
+            assert_eq!(super::harmless(name), name);
+        }
     }
 
     #[test]

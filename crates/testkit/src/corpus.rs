@@ -2,8 +2,8 @@
 
 use crate::workspace_root;
 
-/// Feeds all files of `fuzz/corpus/TARGET` to an oracle, and of each file up to `variants` beginnings and as many copies
-/// with a damaged byte, evenly spread.
+/// Feeds all files of `fuzz/corpus/TARGET` to an oracle, and of each file up to `variants` beginnings, as many copies
+/// with a damaged byte and as many with a number or a name grown to thousands of digits, evenly spread.
 ///
 /// # Panics
 /// If the oracle does, the folder cannot be read or is empty.
@@ -21,6 +21,7 @@ pub fn replay(target: &str, variants: usize, check: fn(&[u8])) {
             let mut damaged = bytes.clone();
             damaged[at] ^= 0x15;
             check(&damaged);
+            check(&[&bytes[..at], &[b'0'; 3000], &bytes[at..]].concat());
         }
         count += 1;
     }

@@ -11,7 +11,7 @@
 
 use gausset_core::Pose;
 use gausset_core::se3::{self, Mat3};
-use gausset_io::units::excerpt;
+use gausset_io::units::{excerpt, quote};
 
 use super::{Malformed, NamedPose, Trajectory, from_centre};
 use crate::geometry::{rotation_x, rotation_y, rotation_z};
@@ -59,8 +59,8 @@ pub fn parse(bytes: &[u8]) -> Result<Trajectory, Malformed> {
         let cell = |at: usize| -> Result<f64, Malformed> {
             let text = record.get(at).and_then(|c| std::str::from_utf8(c).ok()).unwrap_or_default();
             text.parse().ok().filter(|v: &f64| v.is_finite()).ok_or_else(|| {
-                let title = String::from_utf8_lossy(header.get(at).unwrap_or_default()).into_owned();
-                Malformed::new(&place, format!("{title}: {text:?} is no finite number"))
+                let title = excerpt(&String::from_utf8_lossy(header.get(at).unwrap_or_default()));
+                Malformed::new(&place, format!("{title}: {} is no finite number", quote(text)))
             })
         };
         let three = |at: [usize; 3]| -> Result<[f64; 3], Malformed> {
