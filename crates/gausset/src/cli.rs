@@ -106,12 +106,8 @@ pub(crate) fn parse(arguments: &[OsString]) -> Result<Cli, Ending> {
     let parsed =
         definition.try_get_matches_from_mut(arguments).and_then(|matches| Cli::from_arg_matches(&matches));
     parsed.map_err(|error| match error.kind() {
-        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
-            let text = error.render();
-            let is_terminal = std::io::IsTerminal::is_terminal(&std::io::stdout());
-            Ending::Text(if is_terminal { text.ansi().to_string() } else { text.to_string() })
-        }
-        ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => Ending::Usage(error.render().to_string()),
+        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => Ending::Help(error.render()),
+        ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => Ending::Usage(error.render()),
         _ => Failure::usage(usage::line(&error, called(&definition, arguments))).into(),
     })
 }

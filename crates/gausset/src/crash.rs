@@ -7,6 +7,9 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use gausset_io::atomic::{Disk, write_atomic};
+use gausset_io::units::one_line;
+
+use crate::console::last_words;
 
 /// Exit code after a panic, the same as that of Rust's own handler.
 const EXIT_CODE: i32 = 101;
@@ -31,17 +34,16 @@ pub(crate) fn install_hook() {
         let payload = panic.payload();
         let text = payload.downcast_ref::<&str>().copied();
         let text = text.or_else(|| payload.downcast_ref::<String>().map(String::as_str));
-        let message = text.unwrap_or("no message").replace('\n', " ");
+        let message = one_line(text.unwrap_or("no message"));
         let place = panic.location().map_or_else(|| "unknown place".to_owned(), ToString::to_string);
         let line = format!(
             "gausset: internal error at {place}: {message} (version {}); please report",
             env!("CARGO_PKG_VERSION")
         );
         let backtrace = Backtrace::capture();
-        let mut stderr = std::io::stderr().lock();
-        let _ = writeln!(stderr, "{line}");
+        last_words(&line);
         if backtrace.status() == BacktraceStatus::Captured {
-            let _ = writeln!(stderr, "{backtrace}");
+            backtrace.to_string().lines().for_each(last_words);
         }
         // One page, or all, are gone; whoever trains goes on.
         if is_viewer {

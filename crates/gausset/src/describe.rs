@@ -17,13 +17,14 @@ use gausset_prof::Spent;
 use gausset_train::eval::CONTACT_SHEET;
 use gausset_train::{Advice, End, Outcome};
 
+use crate::lines::Lines;
 use crate::numbers::{counted, decibels, duration, grouped, three_digits};
 use crate::shell::in_shell;
 use crate::table::Align;
 use crate::{scores, table};
 
 /// An alignment of photographs.
-pub(crate) fn photos(alignment: &PhotoAlignment) -> String {
+pub(crate) fn photos(alignment: &PhotoAlignment) -> Lines {
     let all = counted(alignment.frames as u64, "photograph");
     let mut rows = vec![
         ("photographs", format!("{} of {all} registered", alignment.registered)),
@@ -38,7 +39,7 @@ pub(crate) fn photos(alignment: &PhotoAlignment) -> String {
 }
 
 /// An alignment of panoramas.
-pub(crate) fn panos(alignment: &PanoAlignment) -> String {
+pub(crate) fn panos(alignment: &PanoAlignment) -> Lines {
     let all = counted(alignment.frames as u64, "frame");
     let (points, views) = (grouped(alignment.points), three_digits(alignment.track_length));
     let scale = match (&alignment.earth, alignment.is_metric) {
@@ -106,7 +107,7 @@ pub(crate) fn mask_share(share: &MaskShare) -> String {
 }
 
 /// The result of a training.
-pub(crate) fn trained(trained: &Trained) -> String {
+pub(crate) fn trained(trained: &Trained) -> Lines {
     let Outcome { summary, evaluation, end, .. } = &trained.outcome;
     let mut rows: Vec<(&str, String)> = Vec::new();
     if let Some(report) = evaluation.as_ref().filter(|report| report.images > 0) {
@@ -145,7 +146,7 @@ pub(crate) fn trained(trained: &Trained) -> String {
 }
 
 /// What a split would make.
-pub(crate) fn split_forecast(forecast: &SplitForecast) -> String {
+pub(crate) fn split_forecast(forecast: &SplitForecast) -> Lines {
     let SplitForecast { view_width, view_height, .. } = forecast;
     let views = grouped(forecast.views as u64);
     table::facts(&[
@@ -157,7 +158,7 @@ pub(crate) fn split_forecast(forecast: &SplitForecast) -> String {
 }
 
 /// What a split has made, in a folder.
-pub(crate) fn split(report: &Report, folder: &Path) -> String {
+pub(crate) fn split(report: &Report, folder: &Path) -> Lines {
     let mut rows = vec![
         ("frames", counted(report.frames as u64, "frame")),
         ("views", counted(report.views as u64, "view")),
@@ -173,11 +174,11 @@ pub(crate) fn split(report: &Report, folder: &Path) -> String {
         return table::facts(&rows);
     }
     rows.push(("limited by", report.times.limit().to_owned()));
-    format!("{}\n{}", table::facts(&rows), stages(&report.times))
+    table::facts(&rows) + "" + stages(&report.times)
 }
 
 /// Where the time of a job went: rows that add up to the time of all workers.
-pub(crate) fn stages(times: &StageTimes) -> String {
+pub(crate) fn stages(times: &StageTimes) -> Lines {
     let header = [
         ("stage", Align::Left),
         ("wall s", Align::Right),

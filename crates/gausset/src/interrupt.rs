@@ -88,12 +88,7 @@ fn hang_up_is_ignored() -> bool {
             let mask = text.lines().find_map(|line| line.strip_prefix("SigIgn:"))?;
             Some(u64::from_str_radix(mask.trim(), 16).ok()? >> (SIGHUP - 1) & 1 == 1)
         });
-    ignored.unwrap_or_else(|| {
-        use std::io::IsTerminal;
-        !(std::io::stdin().is_terminal()
-            || std::io::stdout().is_terminal()
-            || std::io::stderr().is_terminal())
-    })
+    ignored.unwrap_or_else(|| !crate::console::has_terminal())
 }
 
 /// Whether and by what the program was asked to stop.

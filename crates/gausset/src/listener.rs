@@ -9,6 +9,7 @@ use gausset_train::{RunWarning, Started, StereoReport, TrainError};
 use crate::commands::viewer::Viewer;
 use crate::console::Console;
 use crate::interrupt::Interrupt;
+use crate::lines::Lines;
 use crate::numbers::{counted, duration, grouped, three_digits};
 use crate::progress::{Reporter, budget_message, fit_message, training_message};
 use crate::shell::in_shell;
@@ -84,8 +85,8 @@ impl<'a> Listener<'a> {
             Event::RunFolder(folder) => crash::report_into(&folder),
             Event::Training(event) => self.training(&event),
             Event::Aligning(progress) => self.aligning(&progress),
-            Event::PhotosAligned(alignment) => self.console.note(describe::photos(&alignment).trim_end()),
-            Event::PanosAligned(alignment) => self.console.note(describe::panos(&alignment).trim_end()),
+            Event::PhotosAligned(alignment) => self.console.note(describe::photos(&alignment)),
+            Event::PanosAligned(alignment) => self.console.note(describe::panos(&alignment)),
             Event::MetricScale { positions, residual } => {
                 let residual = three_digits(residual);
                 self.console.note(format!(
@@ -119,7 +120,7 @@ impl<'a> Listener<'a> {
             (done, all) => format!("{stage}{again}: {} %", 100 * done * 10 / all / 100 * 10),
         };
         if self.aligning != line {
-            self.console.note(&line);
+            self.console.note(line.as_str());
             self.aligning = line;
         }
     }
@@ -132,7 +133,7 @@ impl<'a> Listener<'a> {
             }
             Event::StereoDone(report) => self.console.note(stereo_line(report)),
             Event::Started(started) => {
-                self.console.note(introduction(started).trim_end());
+                self.console.note(introduction(started));
                 self.reporter = Some(match started.time_budget {
                     // The steps of a run with a time budget are what it finds: what passes is time, in hundredths.
                     Some(_) => Reporter::start(self.console, "", 0, BUDGET_PARTS),
@@ -255,7 +256,7 @@ fn stereo_line(report: &StereoReport) -> String {
 }
 
 /// What a run starts with, and what it will need.
-fn introduction(started: &Started) -> String {
+fn introduction(started: &Started) -> Lines {
     let Started { device, memory, .. } = started;
     let train = counted(started.train_images as u64, "picture");
     let held_out = grouped(started.test_images as u64);

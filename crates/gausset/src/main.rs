@@ -18,6 +18,7 @@ mod exit;
 mod flags;
 mod foreign;
 mod interrupt;
+mod lines;
 mod listener;
 mod mask_engine;
 mod numbers;
@@ -34,6 +35,7 @@ use std::process::ExitCode;
 use std::sync::LazyLock;
 use std::time::Instant;
 
+use clap::builder::StyledStr;
 use gausset_compute::huge_pages::HugePages;
 use gausset_flow::Failure;
 
@@ -75,9 +77,9 @@ pub(crate) enum Ending {
     /// It was refused or failed: one line on stderr, exit code 2.
     Failed(Failure),
     /// Help or the version was asked for and is to be printed.
-    Text(String),
+    Help(StyledStr),
     /// Nothing was asked for: help, on stderr, exit code 2.
-    Usage(String),
+    Usage(StyledStr),
     /// Whoever read stdout has gone, as in `gausset info X | head -1`: nothing is wrong.
     BrokenPipe,
 }
@@ -95,7 +97,7 @@ impl Ending {
                 console.failure(&failure);
                 exit::Status::Refused.into()
             }
-            Self::Text(text) => match console.result(&text) {
+            Self::Help(text) => match console.help(&text) {
                 Ok(()) | Err(Self::BrokenPipe) => exit::Status::Done.into(),
                 Err(ending) => ending.exit_code(console),
             },

@@ -2,6 +2,7 @@
 
 use gausset_prof::{Profile, Row};
 
+use crate::lines::Lines;
 use crate::table;
 
 /// Rows that the table of those with most time has.
@@ -10,17 +11,14 @@ const TOP: usize = 5;
 pub(crate) const STEP: &str = "step";
 
 /// Everything that a profile says, for a terminal.
-pub(crate) fn report(profile: &Profile) -> String {
+pub(crate) fn report(profile: &Profile) -> Lines {
     let about: Vec<(&str, String)> =
         profile.about.iter().map(|(name, value)| (name.as_str(), value.clone())).collect();
-    let parts = [
-        table::facts(&about),
-        profile.table(),
-        profile.top_table(TOP),
-        profile.budget_table(group),
-        profile.floor_table(STEP),
-    ];
-    parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("\n")
+    let tables =
+        [profile.table(), profile.top_table(TOP), profile.budget_table(group), profile.floor_table(STEP)];
+    let head = if about.is_empty() { Lines::default() } else { table::facts(&about) + "" };
+    let tables: Vec<_> = tables.into_iter().filter(|table| !table.is_empty()).collect();
+    head + Lines::laid_out(&tables.join("\n"))
 }
 
 /// What a row of the profile belongs to, in a few words.

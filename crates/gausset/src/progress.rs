@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use gausset_field::fit::FitProgress;
+use gausset_io::units::harmless;
 use gausset_train::Progress;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
@@ -62,7 +63,7 @@ impl<'a> Reporter<'a> {
     /// Reports the progress, with a message.
     pub(crate) fn at(&mut self, position: u64, message: impl FnOnce() -> String) {
         if let Some(bar) = &self.bar {
-            bar.set_message(message());
+            show(bar, &message());
             bar.set_position(position);
             return;
         }
@@ -90,6 +91,11 @@ impl<'a> Reporter<'a> {
     pub(crate) fn finish(self) {
         self.console.set_bar(None);
     }
+}
+
+#[allow(clippy::disallowed_methods, reason = "the bar shows one harmless line")]
+fn show(bar: &ProgressBar, message: &str) {
+    bar.set_message(harmless(message).into_owned());
 }
 
 /// `12 s of 1:00 min: step 345 of about 1,200, loss …`: what a run with a time budget tells.

@@ -2,6 +2,7 @@
 
 use gausset_train::{EvalReport, Scores, Split};
 
+use crate::lines::Lines;
 use crate::numbers::{counted, decibels};
 use crate::table::{self, Align};
 
@@ -12,7 +13,7 @@ pub(crate) const PANELS: &str = "truth | render | error, and the colour-correcte
 const NONE: &str = "-";
 
 /// A report as a table, its means last.
-pub(crate) fn table(report: &EvalReport) -> String {
+pub(crate) fn table(report: &EvalReport) -> Lines {
     let mut header = vec![
         ("picture", Align::Left),
         ("PSNR", Align::Right),
@@ -54,18 +55,18 @@ pub(crate) fn table(report: &EvalReport) -> String {
     }
     let mut text = table::columns(&header, &rows);
     if report.valid_share < 1.0 {
-        text += &format!("valid: {} of the pixels\n", percent(report.valid_share));
+        text += format!("valid: {} of the pixels", percent(report.valid_share));
     }
     if report.exposed > 0 {
         text += match report.split {
             Split::Test => {
-                "exposure: held-out pictures with the gains of the training pictures before and after them\n"
+                "exposure: held-out pictures with the gains of the training pictures before and after them"
             }
-            Split::Train => "exposure: pictures with their own gains\n",
+            Split::Train => "exposure: pictures with their own gains",
         };
     }
     let lpips = if has_lpips { "" } else { "; LPIPS: not measured" };
-    text + &format!("SSIM: {}{lpips}\n", report.ssim_definition)
+    text + format!("SSIM: {}{lpips}", report.ssim_definition)
 }
 
 /// The scores beside PSNR as rows of facts; nothing about what was not measured at all, as by earlier versions.

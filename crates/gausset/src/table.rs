@@ -1,5 +1,11 @@
 //! The one table printer: aligned columns, for people.
 
+use std::borrow::Cow;
+
+use gausset_io::units::harmless;
+
+use crate::lines::Lines;
+
 /// How a column is aligned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Align {
@@ -10,33 +16,31 @@ pub(crate) enum Align {
 }
 
 /// Rows of `name  value`, values in one column.
-pub(crate) fn facts(rows: &[(&str, String)]) -> String {
-    let width = rows.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0);
-    rows.iter().map(|(name, value)| format!("{name:width$}  {value}\n")).collect()
+pub(crate) fn facts(rows: &[(&str, String)]) -> Lines {
+    let names: Vec<_> = rows.iter().map(|(name, _)| harmless(name)).collect();
+    let width = names.iter().map(|name| name.chars().count()).max().unwrap_or(0);
+    names.iter().zip(rows).map(|(name, (_, value))| format!("{name:width$}  {value}")).collect()
 }
 
 /// A table with a header. Rows shorter than the header end there.
-pub(crate) fn columns(header: &[(&str, Align)], rows: &[Vec<String>]) -> String {
+pub(crate) fn columns(header: &[(&str, Align)], rows: &[Vec<String>]) -> Lines {
+    // Before they are measured, or columns would not stand below each other.
+    let rows: Vec<Vec<_>> = rows.iter().map(|row| row.iter().map(|cell| harmless(cell)).collect()).collect();
     let width = |column: usize| {
         let cells = rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count());
         let (title, _) = header[column];
         cells.chain([title.chars().count()]).max().unwrap_or(0)
     };
     let widths: Vec<usize> = (0..header.len()).map(width).collect();
-    let line = |cells: &[&str]| {
+    let line = |cells: &[Cow<'_, str>]| {
         let padded = cells.iter().zip(&widths).zip(header).map(|((cell, &width), (_, align))| match align {
             Align::Left => format!("{cell:width$}"),
             Align::Right => format!("{cell:>width$}"),
         });
-        let line = padded.collect::<Vec<_>>().join("  ");
-        format!("{}\n", line.trim_end())
+        padded.collect::<Vec<_>>().join("  ").trim_end().to_owned()
     };
-    let titles: Vec<&str> = header.iter().map(|(title, _)| *title).collect();
-    let mut out = line(&titles);
-    for row in rows {
-        out += &line(&row.iter().map(String::as_str).collect::<Vec<_>>());
-    }
-    out
+    let titles = header.iter().map(|(title, _)| Cow::Borrowed(*title)).collect();
+    [titles].iter().chain(&rows).map(|row: &Vec<_>| line(row)).collect()
 }
 
 #[cfg(test)]
@@ -47,11 +51,19 @@ mod tests {
     fn numbers_stand_below_each_other() {
         let rows = [vec!["a".to_owned(), "1.00".to_owned()], vec!["long".to_owned(), "12.00".to_owned()]];
         let table = columns(&[("name", Align::Left), ("dB", Align::Right)], &rows);
-        assert_eq!(table, "name     dB\na      1.00\nlong  12.00\n");
+        assert_eq!(table.as_str(), "name     dB\na      1.00\nlong  12.00\n");
+    }
+
+    #[test]
+    fn a_cell_is_as_wide_as_it_is_shown_and_stays_in_its_row() {
+        let rows = [vec!["a\n\u{202e}".to_owned(), "1".to_owned()], vec!["b".to_owned(), "2".to_owned()]];
+        let table = columns(&[("name", Align::Left), ("n", Align::Right)], &rows);
+        assert_eq!(table.as_str(), "name         n\na\\n\\u{202e}  1\nb            2\n");
     }
 
     #[test]
     fn facts_have_their_values_in_one_column() {
-        assert_eq!(facts(&[("a", "1".to_owned()), ("long", "2".to_owned())]), "a     1\nlong  2\n");
+        let table = facts(&[("a", "1".to_owned()), ("long", "2".to_owned())]);
+        assert_eq!(table.as_str(), "a     1\nlong  2\n");
     }
 }

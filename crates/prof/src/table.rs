@@ -102,11 +102,15 @@ pub(crate) fn percent(share: f64) -> String {
 }
 
 /// Writes a title with column heads and the rows; the first cell of a row is left-aligned, the others are right-aligned.
-/// Cells beyond the columns are left out.
+/// Cells beyond the columns are left out. A name from a file has no line break of its own.
 pub(crate) fn write_table(out: &mut String, title: &str, columns: &[&str], rows: &[Vec<String>]) {
     let head: Vec<String> =
         std::iter::once(title).chain(columns.iter().copied()).map(str::to_owned).collect();
-    let all = || std::iter::once(&head).chain(rows);
+    let rows: Vec<Vec<String>> = std::iter::once(&head)
+        .chain(rows)
+        .map(|row| row.iter().map(|c| c.replace('\n', "\\n")).collect())
+        .collect();
+    let all = || rows.iter();
     let width =
         |i: usize| all().filter_map(|row| row.get(i)).map(|cell| cell.chars().count()).max().unwrap_or(0);
     let widths: Vec<usize> = (0..head.len()).map(width).collect();

@@ -14,6 +14,7 @@ use crate::console::Console;
 use crate::device::ComputeArgs;
 use crate::exit::Status;
 use crate::interrupt::Interrupt;
+use crate::lines::Lines;
 use crate::listener::attend;
 use crate::numbers::grouped;
 use crate::table::{self, Align};
@@ -72,13 +73,13 @@ pub(crate) fn run(args: &CleanArgs, console: &Console) -> Result<Status, Ending>
     console.object_or(&cleaned, || {
         let (removed, splats) = (grouped(cleaned.removed as u64), grouped(cleaned.splats as u64));
         let (output, size) = (args.output.display(), units::bytes(cleaned.bytes));
-        table(&cleaned) + &format!("{output}: {removed} of {splats} splats removed, {size}\n")
+        table(&cleaned) + format!("{output}: {removed} of {splats} splats removed, {size}")
     })?;
     Ok(Status::done(cleaned.has_skipped))
 }
 
 /// The scores before and after, as a table.
-fn table(cleaned: &Cleaned) -> String {
+fn table(cleaned: &Cleaned) -> Lines {
     let header =
         [("", Align::Left), ("before", Align::Right), ("after", Align::Right), ("change", Align::Right)];
     let [a, b] = [&cleaned.before, &cleaned.after];

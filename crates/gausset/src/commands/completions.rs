@@ -6,6 +6,7 @@ use clap_complete::Shell;
 use crate::Ending;
 use crate::console::Console;
 use crate::exit::Status;
+use crate::lines::Lines;
 
 const AFTER_HELP: &str = "\
 Examples:
@@ -30,6 +31,6 @@ pub(crate) fn run(
 ) -> Result<Status, Ending> {
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut definition, "gausset", &mut script);
-    console.result(&String::from_utf8_lossy(&script))?;
+    console.result(Lines::laid_out(&String::from_utf8_lossy(&script)))?;
     Ok(Status::Done)
 }

@@ -9,6 +9,7 @@ use gausset_io::units;
 use crate::Ending;
 use crate::console::Console;
 use crate::exit::Status;
+use crate::lines::Lines;
 use crate::listener::brief;
 use crate::numbers::{counted, duration, grouped};
 use crate::table::{self, Align};
@@ -39,7 +40,7 @@ pub(crate) fn run(args: &DoctorArgs, console: &Console) -> Result<Status, Ending
     Ok(Status::done(false))
 }
 
-fn text(examined: &Examined) -> String {
+fn text(examined: &Examined) -> Lines {
     let Examined { question, processor, training, adapters, chosen, reason, automatic, missing } = examined;
     let gpu = chosen.map_or_else(|| reason.clone(), |number| format!("number {number}: {reason}"));
     let mut out = table::facts(&[
@@ -74,26 +75,26 @@ fn text(examined: &Examined) -> String {
                 adapter.fault.clone().unwrap_or_else(|| "passed".to_owned()),
             ]
         };
-        out += "\n";
-        out += &table::columns(&header, &adapters.iter().map(row).collect::<Vec<_>>());
+        out += "";
+        out += table::columns(&header, &adapters.iter().map(row).collect::<Vec<_>>());
     }
     for what in missing {
-        out += &format!("missing: {what}\n");
+        out += format!("missing: {what}");
     }
     if let (Some(question), Some(on_cpu)) = (question, training) {
         let on_adapters =
             adapters.iter().filter_map(|adapter| Some((&*adapter.name, adapter.training.as_ref()?)));
-        out += "\n";
-        out += &trainings(question, std::iter::once(("processor", on_cpu)).chain(on_adapters));
+        out += "";
+        out += trainings(question, std::iter::once(("processor", on_cpu)).chain(on_adapters));
     }
     out
 }
 
 /// What a training would take on each device.
-fn trainings<'a>(question: &Question, devices: impl Iterator<Item = (&'a str, &'a Prospect)>) -> String {
+fn trainings<'a>(question: &Question, devices: impl Iterator<Item = (&'a str, &'a Prospect)>) -> Lines {
     let Question { pictures, largest: [width, height], steps, max_splats } = *question;
-    let mut out = format!(
-        "a training on {} of up to {width}x{height} px: {} steps, up to {} splats, without dense points to begin with\n",
+    let about = format!(
+        "a training on {} of up to {width}x{height} px: {} steps, up to {} splats, without dense points to begin with",
         counted(pictures as u64, "picture"),
         grouped(steps),
         grouped(max_splats),
@@ -123,6 +124,5 @@ fn trainings<'a>(question: &Question, devices: impl Iterator<Item = (&'a str, &'
             time,
         ]
     };
-    out += &table::columns(&header, &devices.map(row).collect::<Vec<_>>());
-    out
+    Lines::from(about) + table::columns(&header, &devices.map(row).collect::<Vec<_>>())
 }

@@ -110,12 +110,12 @@ pub(crate) fn run(args: &EvalArgs, console: &Console) -> Result<Status, Ending> 
     let left_out = evaluated.left_out;
     console.object_or(&Counted { result: &evaluated.report, left_out }, || {
         let sheet = evaluated.folder.join(CONTACT_SHEET);
-        let place = if sheet.is_file() {
-            format!("\n{} ({})\n", sheet.display(), scores::PANELS)
-        } else {
-            String::new()
-        };
-        scores::table(&evaluated.report) + &place
+        let mut lines = scores::table(&evaluated.report);
+        if sheet.is_file() {
+            lines += "";
+            lines += format!("{} ({})", sheet.display(), scores::PANELS);
+        }
+        lines
     })?;
     Ok(Status::done(left_out > 0 && !evaluated.allow_missing))
 }

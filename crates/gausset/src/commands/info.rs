@@ -19,6 +19,7 @@ use super::splat_spread::Spread;
 use crate::Ending;
 use crate::console::Console;
 use crate::exit::Status;
+use crate::lines::Lines;
 use crate::numbers::{counted, decibels, duration, grouped, three_digits};
 use crate::{scores, table};
 
@@ -173,7 +174,7 @@ fn dataset_info(path: &Path, args: &InfoArgs, console: &Console) -> Result<Statu
     Ok(Status::done(dataset.has_skipped() && !args.allow_missing))
 }
 
-fn dataset_table(dataset: &Dataset, info: &DatasetInfo) -> String {
+fn dataset_table(dataset: &Dataset, info: &DatasetInfo) -> Lines {
     let sizes: BTreeSet<[u32; 2]> =
         dataset.images.iter().map(|image| [image.camera.width, image.camera.height]).collect();
     let size = |size: &[u32; 2]| format!("{}x{}", size[0], size[1]);

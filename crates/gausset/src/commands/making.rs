@@ -14,6 +14,7 @@ use crate::commands::training::{ending, interrupted};
 use crate::console::Console;
 use crate::exit::Status;
 use crate::interrupt::Interrupt;
+use crate::lines::Lines;
 use crate::listener::attend;
 
 /// Whether files are written and replaced, and how it is told.
@@ -42,10 +43,10 @@ pub(crate) trait Made: Serialize {
 ///
 /// # Errors
 /// Those of the job.
-pub(crate) fn make<T: Made>(
+pub(crate) fn make<T: Made, L: Into<Lines>>(
     console: &Console,
     job: impl FnOnce(&mut Host<'_>) -> Result<T, Failure>,
-    text: impl FnOnce(&T) -> String,
+    text: impl FnOnce(&T) -> L,
 ) -> Result<Status, Ending> {
     let interrupt = Interrupt::watch();
     let made = match attend(&interrupt, console, job) {

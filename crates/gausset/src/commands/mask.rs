@@ -19,6 +19,7 @@ use crate::console::Console;
 use crate::describe;
 use crate::device::ComputeArgs;
 use crate::exit::Status;
+use crate::lines::Lines;
 use crate::mask_engine::MaskEngineArgs;
 
 const AFTER_HELP: &str = "\
@@ -241,18 +242,18 @@ pub(crate) fn run(args: &MaskArgs, console: &Console) -> Result<Status, Ending> 
 }
 
 /// What was found, for people.
-fn text(done: &Masked, args: &MaskArgs) -> String {
-    let mut lines = Vec::new();
+fn text(done: &Masked, args: &MaskArgs) -> Lines {
+    let mut lines = Lines::default();
     let plural = |count: usize, what: &str| format!("{count} {what}{}", if count == 1 { "" } else { "s" });
     if args.explain && args.model.is_some() {
         let [w, h] = done.input;
-        lines.push(format!("model: {}; input {w}x{h} px; by {}", done.explanation, done.engine));
-        lines.push(format!("looked for: {}", done.looked_for.join(", ")));
+        lines += format!("model: {}; input {w}x{h} px; by {}", done.explanation, done.engine);
+        lines += format!("looked for: {}", done.looked_for.join(", "));
     }
     let output = args.output.display();
     if done.is_dry_run {
-        lines.push(format!("{output}: masks of {} would be made", plural(done.frames, done.of)));
-        return lines.join("\n") + "\n";
+        lines += format!("{output}: masks of {} would be made", plural(done.frames, done.of));
+        return lines;
     }
     let classes: Vec<String> = done.classes.iter().map(|(class, count)| format!("{count} {class}")).collect();
     let kept = if done.resumed > 0 { format!(", {} from before", done.resumed) } else { String::new() };
@@ -261,25 +262,24 @@ fn text(done: &Masked, args: &MaskArgs) -> String {
         (Some(_), []) => format!("; found in {}: nothing", done.with_finds),
         (Some(_), classes) => format!("; found in {}: {}", done.with_finds, classes.join(", ")),
     };
-    lines.push(format!("{output}: {}{kept}{found}", plural(done.frames, done.of)));
+    lines += format!("{output}: {}{kept}{found}", plural(done.frames, done.of));
     if done.temporal > 0 && args.model.is_some() {
-        lines.push(format!("over time: {} filled in, {} dropped", done.filled, done.dropped));
+        lines += format!("over time: {} filled in, {} dropped", done.filled, done.dropped);
     }
     if let Some(share) = done.still_share {
-        lines.push(format!("rides along: {:.2} % of the sphere", 100.0 * share));
+        lines += format!("rides along: {:.2} % of the sphere", 100.0 * share);
     }
     if let Some(worst) = &done.worst {
         let percent = |share: f64| 100.0 * share;
         let of = if done.of == "photograph" { "picture" } else { "sphere" };
-        lines.push(format!(
+        lines += format!(
             "removed: {:.2} % of the {of} on average, {:.2} % at most ({worst})",
             percent(done.removed_mean),
             percent(done.removed_worst)
-        ));
+        );
     }
-    let text = lines.join("\n") + "\n";
     if done.frames == done.resumed {
-        return text;
+        return lines;
     }
-    format!("{text}limited by: {}\n\n{}", done.limit, describe::stages(&done.times))
+    lines + format!("limited by: {}", done.limit) + "" + describe::stages(&done.times)
 }

@@ -182,7 +182,7 @@ pub(crate) fn run(args: &RunArgs, console: &Console) -> Result<Status, Ending> {
         Err(failure) => return ending(failure, &interrupt),
     };
     let status = status(&trained, &interrupt, console);
-    console.object_or(&object(&trained), || describe::photos(&alignment) + &describe::trained(&trained))?;
+    console.object_or(&object(&trained), || describe::photos(&alignment) + describe::trained(&trained))?;
     let is_partial = !alignment.unregistered.is_empty() && !trained.allow_missing;
     Ok(if status == Status::Done { Status::done(is_partial) } else { status })
 }

@@ -12,6 +12,7 @@ use serde_json::json;
 use crate::Ending;
 use crate::console::Console;
 use crate::exit::Status;
+use crate::lines::Lines;
 use crate::profiling;
 
 /// Largest profile that is read; real ones have some tens of kilobytes.
@@ -92,7 +93,7 @@ pub(crate) fn run(args: &ProfileArgs, console: &Console) -> Result<Status, Endin
                 "wall_ms": { "before": before.wall_ms, "after": after.wall_ms },
                 "changes": changes,
             });
-            console.object_or(&object, || before.difference_table(&after))?;
+            console.object_or(&object, || Lines::laid_out(&before.difference_table(&after)))?;
         }
     }
     Ok(Status::Done)

@@ -34,6 +34,8 @@ mod memory;
 #[cfg(unix)]
 mod metres;
 mod mistakes;
+#[cfg(unix)]
+mod names;
 mod pages;
 mod pano;
 mod preview_page;

@@ -16,7 +16,7 @@ use crate::support::{PATIENCE, Workshop, write_walk};
 
 /// What each command is tried with, in words: `IN` is the folder with things to work on, `HERE` the folder that is full
 /// of files of others, in which the program runs. Those that write nothing but to stdout are tried by their help.
-const CASES: &[&[&str]] = &[
+pub(crate) const CASES: &[&[&str]] = &[
     &["demo", "--size", "small", "--steps", "1", "-o", "HERE"],
     &["train", "IN/data", "-o", "HERE", "--steps", "2"],
     &["train", "IN/data", "-o", "HERE/results", "--steps", "2"],
@@ -106,7 +106,7 @@ const CASES: &[&[&str]] = &[
 ];
 
 /// Things to work on, beside the folder of the others.
-fn materials(workshop: &Workshop) {
+pub(crate) fn materials(workshop: &Workshop) {
     let root = workshop.path("in");
     fs::create_dir_all(root.join("walk")).expect("a folder");
     write_dataset(&tiny(), &root.join("data"), &Pool::new(1), &mut |_, _| {}).expect("the tiny data set");

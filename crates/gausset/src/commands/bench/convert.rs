@@ -25,6 +25,7 @@ use crate::Ending;
 use crate::console::Console;
 use crate::device::ComputeArgs;
 use crate::exit::Status;
+use crate::lines::Lines;
 use crate::listener::brief;
 use crate::numbers::{grouped, three_digits};
 use crate::table::{self, Align};
@@ -309,7 +310,7 @@ fn length(path: &Path) -> Result<u64, Failure> {
 }
 
 impl Measured {
-    fn table(&self) -> String {
+    fn table(&self) -> Lines {
         let facts = table::facts(&[
             ("splats", format!("{}, SH {}", grouped(self.splats as u64), self.sh_degree)),
             ("PLY", units::bytes(self.input_bytes)),
@@ -343,8 +344,8 @@ impl Measured {
         }
         let peer = self.rows.iter().filter_map(|row| {
             row.peer_reads_ours_within
-                .map(|within| format!("{}: the peer reads it within {within:.1e}\n", row.format))
+                .map(|within| format!("{}: the peer reads it within {within:.1e}", row.format))
         });
-        format!("{facts}\n{}{}", table::columns(&header, &rows), peer.collect::<String>())
+        facts + "" + table::columns(&header, &rows) + peer.collect::<Lines>()
     }
 }

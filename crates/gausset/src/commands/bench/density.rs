@@ -19,6 +19,7 @@ use crate::Ending;
 use crate::console::Console;
 use crate::device::ComputeArgs;
 use crate::exit::Status;
+use crate::lines::Lines;
 use crate::numbers::grouped;
 use crate::table::{self, Align};
 
@@ -179,7 +180,7 @@ pub(super) fn run(args: &DensityArgs, console: &Console) -> Result<Status, Endin
 }
 
 impl Measured {
-    fn table(&self) -> String {
+    fn table(&self) -> Lines {
         let header = [
             ("splats", Align::Right),
             ("clone", Align::Right),
@@ -204,12 +205,11 @@ impl Measured {
         };
         let rows: Vec<_> = self.sizes.iter().map(row).collect();
         let plural = if self.threads == 1 { "" } else { "s" };
-        format!(
-            "{} thread{plural}, {}, {:.1} GB/s read and written in place\n\n{}",
-            self.threads,
-            self.simd,
-            self.stream_bytes_per_s / 1e9,
-            table::columns(&header, &rows)
-        )
+        let rate = self.stream_bytes_per_s / 1e9;
+        let about = format!(
+            "{} thread{plural}, {}, {rate:.1} GB/s read and written in place",
+            self.threads, self.simd
+        );
+        Lines::from(about) + "" + table::columns(&header, &rows)
     }
 }

@@ -13,6 +13,7 @@ use gausset_flow::device::{Device, DeviceOptions, GpuDensity};
 use serde::Serialize;
 
 use super::timing::Interval;
+use crate::lines::Lines;
 use crate::numbers::grouped;
 use crate::table::{self, Align};
 
@@ -152,7 +153,7 @@ pub(super) fn measure(
 
 impl MeasuredRules {
     /// For people.
-    pub(super) fn table(&self) -> String {
+    pub(super) fn table(&self) -> Lines {
         let header = [
             ("rule", Align::Left),
             ("splats", Align::Right),
@@ -173,11 +174,7 @@ impl MeasuredRules {
             ]
         };
         let rows: Vec<_> = self.rules.iter().map(row).collect();
-        format!(
-            "{}, degree {}, medians (10 to 90 %)\n\n{}",
-            self.device,
-            self.sh_degree,
-            table::columns(&header, &rows)
-        )
+        let about = format!("{}, degree {}, medians (10 to 90 %)", self.device, self.sh_degree);
+        Lines::from(about) + "" + table::columns(&header, &rows)
     }
 }

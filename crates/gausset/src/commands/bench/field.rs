@@ -16,6 +16,7 @@ use super::field_cases::{CutoffRow, Row, Setup, dense, dense_round, with_cutoff}
 use crate::Ending;
 use crate::console::Console;
 use crate::exit::Status;
+use crate::lines::Lines;
 use crate::table::{self, Align};
 
 /// Arguments of `bench field`.
@@ -93,7 +94,7 @@ pub(super) fn run(args: &BenchFieldArgs, console: &Console) -> Result<Status, En
 }
 
 impl Measured {
-    fn table(&self) -> String {
+    fn table(&self) -> Lines {
         let header = [
             ("N", Align::Right),
             ("B", Align::Right),
@@ -150,8 +151,8 @@ impl Measured {
                     ]
                 })
                 .collect();
-            out += "\n";
-            out += &table::columns(&header, &rows);
+            out += "";
+            out += table::columns(&header, &rows);
         }
         out
     }

@@ -17,6 +17,7 @@ use super::args::MeasureArgs;
 use super::scene::Scene;
 use super::timing::{cpu_seconds, median, peak_bytes};
 use crate::console::Console;
+use crate::lines::Lines;
 use crate::numbers::{grouped, three_digits};
 use crate::profiling;
 use crate::table::{self, Align};
@@ -251,7 +252,7 @@ fn stages(profile: &Profile) -> Vec<StageInfo> {
 
 impl Measured {
     /// For people.
-    pub(super) fn table(&self) -> String {
+    pub(super) fn table(&self) -> Lines {
         let WorkloadInfo { splats, visible, intersections, width, height } = self.workload;
         let scene = format!(
             "{} splats, {} visible, {} in tile lists, {width}x{height} px",
@@ -300,7 +301,7 @@ impl Measured {
             ("ratio", Align::Right),
         ];
         if self.stages.iter().all(|stage| stage.gb_per_s.is_none()) {
-            return format!("{head}\n{}", table::columns(&header, &rows));
+            return head + "" + table::columns(&header, &rows);
         }
         // A GPU has rates in place of floors, and their shares of that of a copy.
         let cell = |value: Option<f64>| value.map_or_else(String::new, |value| format!("{value:.2}"));
@@ -311,6 +312,6 @@ impl Measured {
         }
         let [stage, median, share, ..] = header;
         let header = [stage, median, share, ("GB/s", Align::Right), ("of a copy", Align::Right)];
-        format!("{head}\n{}", table::columns(&header, &rows))
+        head + "" + table::columns(&header, &rows)
     }
 }

@@ -16,6 +16,7 @@ use crate::Ending;
 use crate::console::Console;
 use crate::device::DeviceArgs;
 use crate::exit::Status;
+use crate::lines::Lines;
 use crate::numbers::three_digits;
 use crate::table::{self, Align};
 
@@ -120,7 +121,7 @@ pub(crate) fn run(args: &BenchPanoArgs, console: &Console) -> Result<Status, End
 }
 
 impl Measured {
-    fn table(&self) -> String {
+    fn table(&self) -> Lines {
         let head = table::facts(&[
             ("views", format!("{} from panoramas of {}x{} px", self.views, self.width, self.width / 2)),
             ("rate", format!("{} views per CPU second", three_digits(self.views_per_s))),
@@ -132,9 +133,6 @@ impl Measured {
             .iter()
             .map(|s| vec![s.name.to_owned(), format!("{:.2}", s.cpu_ms_per_view)])
             .collect();
-        format!(
-            "{head}\n{}",
-            table::columns(&[("stage", Align::Left), ("CPU ms a view", Align::Right)], &rows)
-        )
+        head + "" + table::columns(&[("stage", Align::Left), ("CPU ms a view", Align::Right)], &rows)
     }
 }

@@ -14,6 +14,7 @@ use crate::commands::training::{ending, interrupted};
 use crate::console::Console;
 use crate::exit::Status;
 use crate::interrupt::Interrupt;
+use crate::lines::Lines;
 use crate::listener::attend;
 use crate::numbers::{grouped, three_digits};
 use crate::table::{self, Align};
@@ -135,7 +136,7 @@ pub(super) fn run(args: &FitArgs, console: &Console) -> Result<Status, Ending> {
 }
 
 /// The result for people.
-fn table(fitted: &FittedField, output: &Path) -> String {
+fn table(fitted: &FittedField, output: &Path) -> Lines {
     let head = table::facts(&[
         ("field", output.display().to_string()),
         ("Gaussians", grouped(fitted.gaussians as u64)),
@@ -172,5 +173,5 @@ fn table(fitted: &FittedField, output: &Path) -> String {
         ("MSE", Align::Right),
         ("MAE", Align::Right),
     ];
-    format!("{head}\n{}", table::columns(&header, &rows))
+    head + "" + table::columns(&header, &rows)
 }

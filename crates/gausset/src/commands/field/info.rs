@@ -10,6 +10,7 @@ use super::load;
 use crate::Ending;
 use crate::console::Console;
 use crate::exit::Status;
+use crate::lines::Lines;
 use crate::numbers::grouped;
 use crate::table;
 
@@ -79,7 +80,7 @@ pub(super) fn run(args: &InfoArgs, console: &Console) -> Result<Status, Ending> 
 }
 
 impl Info {
-    fn table(&self) -> String {
+    fn table(&self) -> Lines {
         let list = |values: &[f64]| values.iter().map(|v| decimals(*v)).collect::<Vec<_>>().join(" ");
         let mut rows = vec![
             ("Gaussians", grouped(self.gaussians as u64)),

@@ -15,6 +15,7 @@ use crate::commands::training::ending;
 use crate::console::Console;
 use crate::exit::Status;
 use crate::interrupt::Interrupt;
+use crate::lines::Lines;
 use crate::listener::attend;
 use crate::{Ending, describe};
 
@@ -163,11 +164,9 @@ pub(crate) fn run(args: &AlignArgs, console: &Console) -> Result<Status, Ending>
         Err(failure) => return ending(failure, &interrupt),
     };
     console.object_or(&alignment, || {
-        let judged = alignment
-            .reference
-            .as_ref()
-            .map(|found| format!("\nagainst the reference\n{}", compare::describe(found)));
-        describe::panos(&alignment) + &judged.unwrap_or_default()
+        let judged = alignment.reference.as_ref();
+        let judged = judged.map(|found| Lines::from("") + "against the reference" + compare::describe(found));
+        describe::panos(&alignment) + judged.unwrap_or_default()
     })?;
     let is_judged = args.reference.is_none() || alignment.reference.is_some();
     Ok(Status::done(!alignment.unregistered.is_empty() || !is_judged))

@@ -13,6 +13,7 @@ use crate::commands::making::{MakingArgs, make};
 use crate::console::Console;
 use crate::device::ComputeArgs;
 use crate::exit::Status;
+use crate::lines::Lines;
 
 const AFTER_HELP: &str = "\
 Examples:
@@ -93,43 +94,43 @@ pub(crate) fn run(args: &CalibrateArgs, console: &Console) -> Result<Status, End
 }
 
 /// What was found, for people.
-fn text(done: &Calibrated, args: &CalibrateArgs) -> String {
+fn text(done: &Calibrated, args: &CalibrateArgs) -> Lines {
     let ([width, height], output) = (done.size, args.output.display());
     if done.is_dry_run {
-        return format!("{output}: would be made of {} frames of {width}x{height} px\n", done.frames);
+        return format!("{output}: would be made of {} frames of {width}x{height} px", done.frames).into();
     }
-    let mut lines = Vec::new();
+    let mut lines = Lines::default();
     for (lens, circle) in done.circles.iter().enumerate() {
         let angle = done.half_angles.get(lens).copied().unwrap_or_default();
-        lines.push(match circle {
+        lines += match circle {
             Some(circle) => format!(
                 "lens {lens}: circle at {:.2}, {:.2} (± {:.2} px), radius {:.2} ± {:.2} px, {angle:.2} degrees at its rim",
                 circle.centre[0], circle.centre[1], circle.centre_doubt, circle.radius, circle.radius_doubt
             ),
             None => format!("lens {lens}: circle as given, {angle:.2} degrees at its rim"),
-        });
+        };
     }
     let [ring, across] = done.tracks;
     let how = match &done.poses {
         Some(posed) => format!("{} with poses", posed.frames),
         None => format!("{} turned", done.turned),
     };
-    lines.push(format!(
+    lines += format!(
         "{ring} places seen by both lenses, {across} from frame to frame ({how}); {:.2} px apart, centres ± {:.2} px, angles ± {:.4} degrees, rotation ± {:.4} degrees",
         done.spread, done.centre_doubt, done.angle_doubt, done.rotation_doubt
-    ));
+    );
     if let Some(posed) = &done.poses {
         let [x, y, z] = posed.second;
-        lines.push(format!(
+        lines += format!(
             "the poses gave way by {:.3} degrees and {:.1} % of a step; second lens at {x:.4}, {y:.4}, {z:.4} ± {:.4} from the first (unit of the poses)",
             posed.moved_degrees,
             100.0 * posed.moved,
             posed.second_doubt
-        ));
+        );
     }
     if let Some([r, g, b]) = done.stops {
-        lines.push(format!("gain of the second lens: {r:+.2}, {g:+.2}, {b:+.2} stops (red, green, blue)"));
+        lines += format!("gain of the second lens: {r:+.2}, {g:+.2}, {b:+.2} stops (red, green, blue)");
     }
-    lines.push(format!("{output}: of {} frames of {width}x{height} px", done.frames));
-    lines.join("\n") + "\n"
+    lines += format!("{output}: of {} frames of {width}x{height} px", done.frames);
+    lines
 }

@@ -13,6 +13,7 @@ use crate::Ending;
 use crate::commands::overwrite;
 use crate::console::Console;
 use crate::exit::Status;
+use crate::lines::Lines;
 use crate::numbers::{counted, grouped, three_digits};
 use crate::table;
 
@@ -58,7 +59,7 @@ pub(crate) fn run(args: &CompareArgs, console: &Console) -> Result<Status, Endin
 }
 
 /// A comparison, for people.
-pub(crate) fn describe(found: &Compared) -> String {
+pub(crate) fn describe(found: &Compared) -> Lines {
     let Compared { first, reference, fit, centre, rotation_degrees, path, .. } = found;
     let unit = if reference.is_metric { "m" } else { "units" };
     let by = match found.matched_by {

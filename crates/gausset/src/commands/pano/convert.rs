@@ -181,5 +181,5 @@ fn text(done: &Converted, args: &ConvertArgs) -> String {
     let pictures = if done.files == 1 { "picture" } else { "pictures" };
     let verb = if done.is_dry_run { "would be made" } else { "there" };
     let kept = if done.resumed > 0 { format!(", {} from before", done.resumed) } else { String::new() };
-    format!("{}: {} {pictures} of {width}x{height} px {verb}{kept}\n", args.output.display(), done.files)
+    format!("{}: {} {pictures} of {width}x{height} px {verb}{kept}", args.output.display(), done.files)
 }

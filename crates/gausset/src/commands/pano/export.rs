@@ -105,7 +105,7 @@ pub(crate) fn run(args: &ExportArgs, console: &Console) -> Result<Status, Ending
         if args.masks.is_some() {
             parts += &format!(", {}", counted(exported.masks as u64, "mask"));
         }
-        format!("{} ({parts})\n", exported.path.display())
+        format!("{} ({parts})", exported.path.display())
     })?;
     Ok(Status::done(exported.registered < exported.frames))
 }

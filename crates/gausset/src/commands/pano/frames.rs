@@ -23,6 +23,7 @@ use crate::console::Console;
 use crate::describe;
 use crate::exit::Status;
 use crate::interrupt::Interrupt;
+use crate::lines::Lines;
 use crate::listener::attend;
 use crate::table::{self, Align};
 
@@ -176,7 +177,7 @@ pub(crate) fn run(args: &FramesArgs, console: &Console) -> Result<Status, Ending
 }
 
 /// The kept frames for people.
-fn text(selection: &Selection, files: &[String]) -> String {
+fn text(selection: &Selection, files: &[String]) -> Lines {
     let header = [
         ("frame", Align::Right),
         ("time", Align::Right),
@@ -205,13 +206,12 @@ fn text(selection: &Selection, files: &[String]) -> String {
     rows.truncate(MOST_ROWS);
     let mut text = table::columns(&header, &rows);
     if more > 0 {
-        text += &format!("and {more} more\n");
+        text += format!("and {more} more");
     }
-    text += "\n";
-    text += &describe::frames_chosen(&FramesChosen::of(selection));
-    text += "\n";
+    text += "";
+    text += describe::frames_chosen(&FramesChosen::of(selection));
     if !files.is_empty() {
-        text += &format!("{}\n", files.join(", "));
+        text += files.join(", ");
     }
     text
 }

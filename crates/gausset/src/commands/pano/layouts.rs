@@ -14,6 +14,7 @@ use crate::Ending;
 use crate::console::Console;
 use crate::describe;
 use crate::exit::Status;
+use crate::lines::Lines;
 use crate::table::{self, Align};
 
 const AFTER_HELP: &str = "\
@@ -134,7 +135,7 @@ impl Entry {
     }
 
     /// One layout for people.
-    fn text(&self) -> String {
+    fn text(&self) -> Lines {
         let mut text = table::facts(&[
             ("layout", format!("{}, {} views", self.name, self.views.len())),
             ("sphere", format!("{} is seen", describe::percent(self.share))),
@@ -144,21 +145,21 @@ impl Entry {
             ),
         ]);
         for hole in &self.holes {
-            text += &format!("hole    {}\n", hole.text());
+            text += format!("hole    {}", hole.text());
         }
         if self.added > 0 {
             let added = &self.views[self.views.len() - self.added..];
-            text += &format!("{}\n", describe::views_added(added));
+            text += describe::views_added(added);
         }
         let [columns, rows] = MAP;
-        text += "\nviews of a direction; above straight up, in the middle straight ahead, . = none\n";
+        text += "";
+        text += "views of a direction; above straight up, in the middle straight ahead, . = none";
         for row in counts(&self.views, columns, rows).chunks(columns) {
             let digits = row.iter().map(|&count| match count {
                 0 => '.',
                 count => char::from_digit(count, 36).unwrap_or('+'),
             });
-            text.extend(digits);
-            text.push('\n');
+            text += digits.collect::<String>();
         }
         text
     }
@@ -183,7 +184,7 @@ impl HoleEntry {
     }
 }
 
-fn table_of(layouts: &[Entry]) -> String {
+fn table_of(layouts: &[Entry]) -> Lines {
     let header = [
         ("layout", Align::Left),
         ("views", Align::Right),

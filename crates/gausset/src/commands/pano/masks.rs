@@ -95,7 +95,7 @@ pub(crate) fn run(args: &MasksArgs, console: &Console) -> Result<Status, Ending>
 fn text(made: &MasksMade, args: &MasksArgs) -> String {
     let verb = if made.is_dry_run { "would be made" } else { "made" };
     format!(
-        "{}: {} {verb}, {} removed on average, {} at most\n",
+        "{}: {} {verb}, {} removed on average, {} at most",
         args.output.display(),
         counted(made.files as u64, "mask"),
         describe::percent(made.removed_mean),

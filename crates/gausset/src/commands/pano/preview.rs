@@ -142,7 +142,7 @@ pub(crate) fn run(args: &PreviewArgs, console: &Console) -> Result<Status, Endin
     let options = WriteOptions { overwrite, ..WriteOptions::default() };
     write_atomic_with(&Disk, &args.output, &options, |file| file.write_all(&png))?;
     let coverage = Coverage::of(&views);
-    console.result(&format!(
+    console.result(format!(
         "{} ({} views; {} of the sphere is seen)",
         args.output.display(),
         views.len(),

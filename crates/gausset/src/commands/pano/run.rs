@@ -169,7 +169,7 @@ pub(crate) fn run(args: &RunArgs, console: &Console) -> Result<Status, Ending> {
     let status = status(trained, &interrupt, console);
     console.object_or(&result, || {
         let masks = masked.as_ref().map(|share| table::facts(&[("masks", describe::mask_share(share))]));
-        describe::panos(alignment) + &masks.unwrap_or_default() + &describe::trained(trained)
+        describe::panos(alignment) + masks.unwrap_or_default() + describe::trained(trained)
     })?;
     let is_partial = (*has_skipped || alignment.registered < alignment.frames) && !trained.allow_missing;
     Ok(if status == Status::Done { Status::done(is_partial) } else { status })

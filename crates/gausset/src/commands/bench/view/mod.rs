@@ -27,6 +27,7 @@ use super::scene::Scene;
 use super::timing::{median, peak_bytes};
 use crate::commands::viewer::failure;
 use crate::console::Console;
+use crate::lines::Lines;
 use crate::numbers::three_digits;
 use crate::table;
 
@@ -174,7 +175,7 @@ fn snapshots(engine: &mut dyn Engine, antialiased: bool) -> Result<Snapshots, Fa
 
 impl Measured {
     /// For people.
-    pub(super) fn table(&self) -> String {
+    pub(super) fn table(&self) -> Lines {
         let size = |[width, height]: [u32; 2]| format!("{width}x{height}");
         table::facts(&[
             ("frames", format!("{} of {}, drawn {}", self.frames, size(self.asked), size(self.drawn))),

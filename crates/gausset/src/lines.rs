@@ -1,0 +1,70 @@
+//! Text for people, made of lines that a terminal only shows.
+//!
+//! Names of pictures, classes and files come from others: an escape sequence or a line break in one would colour the
+//! screen, hide what stands there or forge a line. A result is therefore no string but [`Lines`]: whatever becomes a line
+//! is [`harmless`] from then on, and only this module breaks lines.
+
+use std::ops::{Add, AddAssign};
+
+use gausset_io::units::harmless;
+
+/// Whole lines, each ended by a line break.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Lines(String);
+
+impl Lines {
+    pub(crate) fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// Text of several lines that this program or one of its libraries has laid out.
+    pub(crate) fn laid_out(text: &str) -> Self {
+        text.lines().map(Self::from).fold(Self::default(), Add::add)
+    }
+}
+
+/// One line; a line break in it is escaped.
+impl From<&str> for Lines {
+    fn from(line: &str) -> Self {
+        Self(format!("{}\n", harmless(line)))
+    }
+}
+
+impl From<String> for Lines {
+    fn from(line: String) -> Self {
+        line.as_str().into()
+    }
+}
+
+impl<L: Into<Self>> AddAssign<L> for Lines {
+    fn add_assign(&mut self, more: L) {
+        self.0 += &more.into().0;
+    }
+}
+
+impl<L: Into<Self>> Add<L> for Lines {
+    type Output = Self;
+
+    fn add(mut self, more: L) -> Self {
+        self += more;
+        self
+    }
+}
+
+/// All of them, one after the other.
+impl<L: Into<Self>> FromIterator<L> for Lines {
+    fn from_iter<I: IntoIterator<Item = L>>(lines: I) -> Self {
+        lines.into_iter().fold(Self::default(), Add::add)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_cannot_end_its_line() {
+        let lines = Lines::from("a\nb") + String::from("\x1b[2J") + "" + Lines::laid_out("c\nd\u{202e}\n");
+        assert_eq!(lines.as_str(), "a\\nb\n\\u{1b}[2J\n\nc\nd\\u{202e}\n");
+    }
+}
