@@ -26,8 +26,10 @@ pub struct CleanOptions {
     pub output: PathBuf,
     /// Where the dataset is now; `None` = where the run found it.
     pub data: Option<PathBuf>,
-    /// The file may be replaced, and the dataset may be another than the run's.
+    /// The file may be replaced.
     pub force: bool,
+    /// The dataset may be another than the run's.
+    pub accept_changed_data: bool,
     /// Pictures may have names that lead out of the picture folder.
     pub allow_outside: bool,
     /// What computes.
@@ -63,13 +65,13 @@ pub fn clean_run(options: &CleanOptions, host: &mut Host<'_>) -> Result<Cleaned,
     let output = &options.output;
     let format = convert::format_of(output, "")?;
     let overwrite = if options.force { Overwrite::Replace } else { Overwrite::Refuse };
-    refuse_existing(&Disk, output, overwrite)?;
     let run = SavedRun::read(&options.run)?;
+    refuse_existing(&Disk, output, overwrite)?;
     let mut engine = options.device.engine_for(options.threads as usize, host)?;
     let file = run.load_splats(&mut *engine, host)?;
     let place = DataPlace {
         path: options.data.as_deref(),
-        other: OtherData::forced(options.force),
+        other: OtherData::accepted(options.accept_changed_data),
         allow_outside: options.allow_outside,
     };
     let dataset = run.open_dataset(place, host)?;

@@ -7,6 +7,7 @@ use gausset_core::engine::{Engine, RenderOptions};
 use gausset_core::se3::Mat3;
 use gausset_io::atomic::{Disk, Overwrite, plain_reason};
 use gausset_io::dataset::{self, Dataset, Loader, LoaderOptions, OpenOptions};
+use gausset_io::reading::Reading;
 use gausset_io::run_folder::{EVALUATION, eval_folder, evaluation_is_ours};
 use gausset_io::{input, owned};
 use gausset_train::{
@@ -41,8 +42,10 @@ pub struct EvaluateOptions {
     pub output: Option<PathBuf>,
     /// Splats closer to a camera than this are not drawn, in scene units; `None` = as trained.
     pub near_plane: Option<f64>,
-    /// Files of others in the folder may be replaced, and the dataset may be another than the run's.
+    /// Files of others in the folder may be replaced.
     pub force: bool,
+    /// The dataset may be another than the run's.
+    pub accept_changed_data: bool,
     /// Pictures may have names that lead out of the picture folder.
     pub allow_outside: bool,
     /// Pictures may be missing.
@@ -67,6 +70,7 @@ impl EvaluateOptions {
             output: None,
             near_plane: None,
             force: false,
+            accept_changed_data: false,
             allow_outside: false,
             allow_missing: false,
             device: DeviceOptions::default(),
@@ -77,7 +81,7 @@ impl EvaluateOptions {
     fn place(&self) -> DataPlace<'_> {
         DataPlace {
             path: self.data.as_deref(),
-            other: OtherData::forced(self.force),
+            other: OtherData::accepted(self.accept_changed_data),
             allow_outside: self.allow_outside,
         }
     }
@@ -101,6 +105,8 @@ pub struct Evaluated {
 /// # Errors
 /// No finished run, another dataset, files of somebody else in the way; the job was asked to stop.
 pub fn evaluate(options: &EvaluateOptions, host: &mut Host<'_>) -> Result<Evaluated, Failure> {
+    let splats = Some(&options.run).filter(|run| run.is_file());
+    let _reading = Reading::of([splats, options.lpips.as_ref()].into_iter().flatten());
     // The result of a run in its folder is that of the run, with its dataset, gains and poses.
     let run = match options.run.is_file() {
         true => SavedRun::of_splats(&options.run),

@@ -10,6 +10,7 @@ use gausset_field::fit::{Fit, FitOptions, Fitted, Metrics, Samples, Solver};
 use gausset_field::input::{self, Input, Wanted};
 use gausset_field::model::Model;
 use gausset_io::atomic::{Disk, FileSystem, Overwrite, WriteOptions, plain_reason, write_atomic};
+use gausset_io::reading::Reading;
 use serde::Serialize;
 
 use crate::host::Part;
@@ -92,6 +93,7 @@ pub enum FieldFit {
 /// Input of another kind or too large, options without sense, an interrupted fit that would be lost, a file in the way.
 pub fn fit(options: &FitFieldOptions, host: &mut Host<'_>) -> Result<FieldFit, Failure> {
     let compute = compute(options.threads, options.level)?;
+    let _reading = Reading::of([&options.input]);
     let wanted = Wanted { frame: options.frame, most: Samples::most(), stop: host.stop() };
     let input = host.unless_stopped(input::read(&options.input, &wanted))?;
     if host.is_stopping() {

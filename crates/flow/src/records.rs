@@ -9,6 +9,7 @@ use gausset_io::atomic::{Disk, FileSystem, Overwrite, WriteError, plain_reason, 
 use gausset_io::input;
 use gausset_io::lock::FolderLock;
 use gausset_io::owned::{self, OwnedError};
+use gausset_io::reading;
 use serde_json::Value;
 
 use crate::{Failure, Host};
@@ -107,6 +108,15 @@ pub fn made_of_others(place: &Path, differences: &[String]) -> Failure {
     Failure::new("other-options", line)
 }
 
+/// The same of a folder whose frames have a hash of their options only.
+pub fn made_otherwise(folder: &Path) -> Failure {
+    let line = format!(
+        "{}: made with other options, or by another version; give the same options to go on, choose another folder with ⟨output⟩, or replace it with ⟨force⟩",
+        folder.display()
+    );
+    Failure::new("other-options", line)
+}
+
 /// Files of a model.
 const MODEL_FILES: [&str; 6] =
     ["cameras.bin", "images.bin", "points3D.bin", "rigs.bin", "frames.bin", MODEL_RECORD];
@@ -121,6 +131,7 @@ pub fn may_write_model(folder: &Path, overwrite: Overwrite) -> Result<(), Failur
     stay_inside(folder, &["sparse/0"])?;
     let folder = model_folder(folder);
     stay_inside(&folder, &MODEL_FILES)?;
+    MODEL_FILES.iter().try_for_each(|name| reading::refuse(&folder.join(name)))?;
     if overwrite == Overwrite::Replace || owned::is_ours(&folder, MODEL) {
         return Ok(());
     }

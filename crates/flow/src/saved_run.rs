@@ -1,5 +1,6 @@
 //! What a finished run needs to be looked at again: its configuration, its dataset, its splats on a device.
 
+use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -9,7 +10,8 @@ use gausset_core::splats_transform::Similarity;
 use gausset_io::atomic::Disk;
 use gausset_io::dataset::{self, Dataset, Loader, LoaderOptions};
 use gausset_io::lock::SharedLock;
-use gausset_io::run_folder::{config_path, refuse_ways_out, splats_path};
+use gausset_io::reading::Reading;
+use gausset_io::run_folder::{self, config_path, refuse_ways_out, splats_path};
 use gausset_io::splat::{self, Document, LoadOptions};
 use gausset_train::{MemoryPlan, RecordedRun, SceneFacts, check_dataset, read_summary, with_refined_poses};
 
@@ -22,6 +24,8 @@ pub struct SavedRun {
     pub folder: PathBuf,
     /// Its `config.toml`.
     pub recorded: RecordedRun,
+    /// Keeps its files, and those of its dataset once that is open, from being written over.
+    reading: RefCell<Vec<Arc<Reading>>>,
 }
 
 impl SavedRun {
@@ -54,7 +58,8 @@ impl SavedRun {
         // Says best what is wrong with a folder that holds no run.
         read_summary(folder)?;
         let recorded = RecordedRun::read(&config_path(folder))?;
-        Ok(Self { folder: folder.to_owned(), recorded })
+        let reading = RefCell::new(vec![Arc::new(Reading::of(run_folder::inputs(folder)))]);
+        Ok(Self { folder: folder.to_owned(), recorded, reading })
     }
 
     /// Keeps trainings out of the folder while something is put into it; refuses one that a link leads out of.
@@ -75,12 +80,17 @@ impl SavedRun {
             (options.images, options.masks, options.sparse) = (None, None, None);
         }
         let dataset = dataset::open(path, &options)?;
+        self.reading.borrow_mut().push(Arc::clone(&dataset.reading));
         for line in dataset.report() {
             host.warn("the dataset", line);
         }
         if let Err(error) = check_dataset(&self.folder, &self.recorded, &dataset) {
             match place.other {
                 OtherData::Refuse => return Err(error.into()),
+                OtherData::Unaccepted => {
+                    let Failure { code, message, .. } = error.into();
+                    return Err(Failure::new(code, format!("{message}, or add ⟨accept-changed-data⟩")));
+                }
                 OtherData::Warn => {
                     host.warn("the dataset", error.to_string());
                     return Ok(Arc::new(dataset));
@@ -152,14 +162,16 @@ pub struct DataPlace<'a> {
 pub enum OtherData {
     /// An error.
     Refuse,
+    /// An error that names the option by which it is taken all the same.
+    Unaccepted,
     /// A warning.
     Warn,
 }
 
 impl OtherData {
-    /// With `--force`, a warning.
-    pub const fn forced(force: bool) -> Self {
-        if force { Self::Warn } else { Self::Refuse }
+    /// Where the user accepts changed data, a warning.
+    pub const fn accepted(is_accepted: bool) -> Self {
+        if is_accepted { Self::Warn } else { Self::Unaccepted }
     }
 }
 

@@ -202,11 +202,19 @@ fn the_same_command_goes_on_with_the_same_bytes_and_makes_anew_what_changed() {
     assert_eq!(place.files("masks"), place.files("two"));
     let again = |options: &MaskOptions| run(options).unwrap().resumed;
     assert_eq!(again(&place.options()), 4);
-    assert_eq!(again(&MaskOptions { dilate: Reach::Degrees(1.0), ..place.options() }), 0);
-    assert_eq!(again(&MaskOptions { dilate: Reach::Degrees(1.0), ..place.options() }), 4);
+    // Another command replaces nothing without force.
+    let other = MaskOptions { dilate: Reach::Degrees(1.0), ..place.options() };
+    let replaces_by_force_only = || {
+        let before = place.files("masks");
+        let refused = run(&other).unwrap_err();
+        assert!(refused.code == "other-options" && place.files("masks") == before, "{refused}");
+        assert_eq!(again(&MaskOptions { force: true, ..other.clone() }), 0);
+        assert_eq!(again(&other), 4);
+    };
+    replaces_by_force_only();
     // Another model.
     fs::write(place.path("red.onnx"), Net::of_red(176).bytes()).unwrap();
-    assert_eq!(again(&MaskOptions { dilate: Reach::Degrees(1.0), ..place.options() }), 0);
+    replaces_by_force_only();
     // Another picture in the place of one, without a figure: its mask goes.
     let empty = png(W as u32, W as u32 / 2, PngPixels::Rgb8(&panorama(&[])), &[]).unwrap();
     fs::write(place.path("walk/f1.png"), empty).unwrap();

@@ -4,12 +4,15 @@
 //! place, `gausset_train::TrainConfig::resolve`: defaults < config file < command line. The defaults in the help
 //! texts come from the same table.
 
+use std::any::TypeId;
 use std::ffi::OsString;
+use std::path::PathBuf;
 
 use clap::builder::styling::{AnsiColor, Styles};
 use clap::error::ErrorKind;
-use clap::{CommandFactory, FromArgMatches, Parser};
+use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser};
 use gausset_flow::Failure;
+use gausset_io::reading::Reading;
 
 use crate::Ending;
 use crate::commands::Command;
@@ -97,14 +100,42 @@ fn with_negative_numbers(command: clap::Command) -> clap::Command {
     names.into_iter().fold(command, |command, name| command.mut_subcommand(name, with_negative_numbers))
 }
 
-/// Parses arguments, the program's name first.
+/// Arguments whose files are written.
+const WRITTEN: [&str; 5] = ["output", "sheet", "csv", "profile", "keep"];
+/// Arguments whose folders may be written to as well: their jobs know which files in them they read.
+const WRITTEN_TO: [&str; 7] = ["data", "folder", "input", "photos", "resume", "run", "views_of"];
+
+/// Holds the files that the arguments of a command name, and those directly in folders: they are read, whatever a new
+/// argument is called that is not one of the two kinds above.
+fn read_by(definition: &clap::Command, matches: &ArgMatches) -> Reading {
+    let (mut definition, mut matches) = (definition, matches);
+    while let Some((name, inner)) = matches.subcommand()
+        && let Some(command) = definition.find_subcommand(name)
+    {
+        (definition, matches) = (command, inner);
+    }
+    let arguments =
+        definition.get_arguments().filter(|argument| !WRITTEN.contains(&argument.get_id().as_str()));
+    let read = arguments.flat_map(|argument| {
+        let id = argument.get_id().as_str();
+        // A word such as the name of a format may be that of a folder by chance.
+        let is_path = argument.get_value_parser().type_id() == TypeId::of::<PathBuf>();
+        let holds_folders = is_path && !WRITTEN_TO.contains(&id);
+        let values = matches.try_get_raw(id).ok().flatten().into_iter().flatten().map(PathBuf::from);
+        values.filter(move |path| path.is_file() || holds_folders)
+    });
+    Reading::of(read)
+}
+
+/// Parses arguments, the program's name first. With them comes what they say will be read.
 ///
 /// # Errors
 /// Help or the version was asked for; a mistake, as one line.
-pub(crate) fn parse(arguments: &[OsString]) -> Result<Cli, Ending> {
+pub(crate) fn parse(arguments: &[OsString]) -> Result<(Cli, Reading), Ending> {
     let mut definition = definition();
+    let matches = definition.try_get_matches_from_mut(arguments);
     let parsed =
-        definition.try_get_matches_from_mut(arguments).and_then(|matches| Cli::from_arg_matches(&matches));
+        matches.and_then(|matches| Ok((Cli::from_arg_matches(&matches)?, read_by(&definition, &matches))));
     parsed.map_err(|error| match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => Ending::Help(error.render()),
         ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => Ending::Usage(error.render()),

@@ -57,8 +57,8 @@ fn run(arguments: Vec<OsString>) -> ExitCode {
     crash::install_hook();
     crash::rehearse();
     interrupt::outlive_file_size_limits();
-    let cli = match cli::parse(&arguments) {
-        Ok(cli) => cli,
+    let (cli, _reading) = match cli::parse(&arguments) {
+        Ok(parsed) => parsed,
         Err(ending) => return ending.exit_code(&Console::before_parsing(&arguments)),
     };
     let console = Console::new(cli.verbosity(), cli.command.is_json());

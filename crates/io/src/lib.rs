@@ -14,6 +14,7 @@ pub mod metrics_log;
 pub mod names;
 pub mod npy;
 pub mod owned;
+pub mod reading;
 pub mod run_folder;
 pub mod splat;
 pub mod tensorboard;

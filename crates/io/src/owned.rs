@@ -2,7 +2,7 @@
 //!
 //! A folder is ours only if a marker file of ours says so: `.gausset`, one line, `gausset NAME`. Names and contents of
 //! other files prove nothing. What is not ours is neither replaced nor removed, unless the user says `--force`, and even
-//! then only files whose names we are about to write.
+//! then only files whose names we are about to write. What is read is neither, whatever the user says ([`crate::reading`]).
 
 use std::ffi::OsString;
 use std::io::{self, Write};
@@ -13,6 +13,7 @@ use crate::atomic::{
 };
 use crate::input;
 use crate::lock::LOCK_NAME;
+use crate::reading;
 
 /// Name of the marker file.
 pub const MARKER: &str = ".gausset";
@@ -194,6 +195,7 @@ pub fn remove(folder: &Path, purpose: &str) -> Result<(), OwnedError> {
         let found = format!("no marker {MARKER} of ours");
         return Err(OwnedError::NotOurs { path: folder.to_owned(), found });
     }
+    reading::refuse_folder(folder)?;
     std::fs::remove_dir_all(folder)
         .map_err(|source| WriteError::Io { path: folder.to_owned(), action: "remove", source }.into())
 }

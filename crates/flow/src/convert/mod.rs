@@ -14,6 +14,7 @@ use gausset_core::se3::{self, Mat3};
 use gausset_core::splats_transform::Similarity;
 use gausset_io::atomic::{Disk, Overwrite, WriteError, WriteOptions, refuse_existing, write_atomic_with};
 use gausset_io::dataset::{self, Dataset, OpenOptions};
+use gausset_io::reading::Reading;
 use gausset_io::splat::{
     self, Document, FORMATS, Format, Initial, LoadOptions, SaveOptions, Saved, SpzFrame, SpzOptions,
 };
@@ -137,14 +138,15 @@ pub fn convert(options: &ConvertOptions, host: &mut Host<'_>) -> Result<Converte
     let format = options.format.map_or_else(|| format_of(output, "; or ⟨format⟩"), Ok)?;
     let run = SavedRun::of(&options.input)?;
     let input = run.as_ref().map_or(Ok(options.input.clone()), SavedRun::splats)?;
+    let _reading = Reading::of([&input]);
+    let write = WriteOptions { label: "splats", overwrite: options.overwrite(), ..WriteOptions::default() };
+    refuse_existing(&Disk, output, write.overwrite)?;
     let load = LoadOptions { spz_frame: options.spz_frame, ..LoadOptions::default() };
     let mut document = splat::load(&input, &load)?;
     for line in document.report.lines(&input) {
         host.warn("the splats", line);
     }
     options.check_effects(format, document.format, run.is_some())?;
-    let write = WriteOptions { label: "splats", overwrite: options.overwrite(), ..WriteOptions::default() };
-    refuse_existing(&Disk, output, write.overwrite)?;
 
     let read = SplatFacts::of(&document);
     let seen = options.seen(run.as_ref(), &document, &input, host)?;

@@ -54,7 +54,13 @@ struct Shared<'a> {
     host: HostView<'a>,
 }
 
-pub(super) fn all(job: &Job<'_>, done: &mut Masked, host: &mut Host<'_>) -> Result<(), Failure> {
+/// Makes all masks; `others` is what happens to those that were made with other options.
+pub(super) fn all(
+    job: &Job<'_>,
+    others: Overwrite,
+    done: &mut Masked,
+    host: &mut Host<'_>,
+) -> Result<(), Failure> {
     let folder = job.options.output.as_path();
     let overwrite = if job.options.force { Overwrite::Replace } else { Overwrite::Refuse };
     let frames = job.input.frames();
@@ -62,13 +68,16 @@ pub(super) fn all(job: &Job<'_>, done: &mut Masked, host: &mut Host<'_>) -> Resu
     let below: BTreeSet<PathBuf> = names.flat_map(|names| files::folders(&names)).collect();
     let _lock = records::claim(folder, PURPOSE, below, overwrite, host)?;
     owned::stays_inside(folder, Path::new(MANIFEST))?;
+    let manifest = Manifest::read(folder);
+    if others == Overwrite::Refuse && manifest.is_of_others(&job.asked) {
+        return Err(records::made_otherwise(folder));
+    }
     if let Input::Panoramas(source) = job.input
         && let Some(selection) = &source.selection
     {
         owned::stays_inside(folder, Path::new(FILE))?;
         selection.write(&folder.join(FILE), Overwrite::Replace)?;
     }
-    let manifest = Manifest::read(folder);
     let mut lines: BTreeMap<usize, Line> = BTreeMap::new();
     let mut to_do = Vec::new();
     for (index, frame) in frames.iter().enumerate() {
@@ -280,6 +289,7 @@ fn made(shared: &Shared<'_>, index: usize, outcome: Outcome, worker: &mut Worker
         bytes: source.bytes,
         modified: source.modified,
         settings: job.settings_of(index),
+        options: job.asked.clone(),
         engine: job.segmenter.map_or_else(String::new, |segmenter| segmenter.engine().to_owned()),
         model: job.segmenter.map_or_else(String::new, |segmenter| segmenter.hash().to_owned()),
         detections: outcome.finds.len(),

@@ -39,6 +39,8 @@ use std::time::Duration;
 use gausset_compute::level;
 use gausset_core::Pose;
 use gausset_core::se3::Mat3;
+use gausset_io::atomic::Overwrite;
+use gausset_io::reading::Reading;
 use gausset_pano::convert::fingerprint;
 use gausset_pano::export::FramePose;
 use gausset_segment::{Segmenter, Watch};
@@ -61,12 +63,15 @@ pub use report::{Masked, MaskedFind};
 pub fn mask(options: &MaskOptions, is_dry_run: bool, host: &mut Host<'_>) -> Result<Masked, Failure> {
     options.check()?;
     let input = Input::open(options, host)?;
+    let named = [&options.model, &options.model_toml, &options.poses].into_iter().flatten();
+    let _reading = Reading::of(named.chain(input.frames().iter().flat_map(|frame| &frame.files)));
+    let others = if options.force { Overwrite::Replace } else { Overwrite::Refuse };
     let Some(folder) = options.profile.as_ref().filter(|_| !is_dry_run) else {
-        return of_input(options, &input, is_dry_run, host);
+        return of_input(options, &input, others, is_dry_run, host);
     };
     profiling::take_beside(folder, &options.output)?;
     profiling::start();
-    let done = of_input(options, &input, false, host);
+    let done = of_input(options, &input, others, false, host);
     let (profile, trace) = profiling::stop_recording(&[
         ("folder", options.output.display().to_string()),
         ("frames", input.frames().len().to_string()),
@@ -76,18 +81,25 @@ pub fn mask(options: &MaskOptions, is_dry_run: bool, host: &mut Host<'_>) -> Res
     Ok(done)
 }
 
-/// Masks of the panoramas of a source that was looked at before.
+/// Masks of the panoramas of a source that was looked at before; `others` is what happens to those that were made with
+/// other options.
 ///
 /// # Errors
 /// As [`mask()`].
-pub fn mask_source(options: &MaskOptions, source: Source, host: &mut Host<'_>) -> Result<Masked, Failure> {
+pub fn mask_source(
+    options: &MaskOptions,
+    source: Source,
+    others: Overwrite,
+    host: &mut Host<'_>,
+) -> Result<Masked, Failure> {
     options.check()?;
-    of_input(options, &Input::Panoramas(Box::new(source)), false, host)
+    of_input(options, &Input::Panoramas(Box::new(source)), others, false, host)
 }
 
 fn of_input(
     options: &MaskOptions,
     input: &Input,
+    others: Overwrite,
     is_dry_run: bool,
     host: &mut Host<'_>,
 ) -> Result<Masked, Failure> {
@@ -134,15 +146,18 @@ fn of_input(
         host.warn("the still patch", why);
     }
     let settings = options.settings(segmenter.as_ref(), still.as_ref(), input, reach);
+    // Without what was found to stand still, which depends on the frames.
+    let asked = options.settings(segmenter.as_ref(), None, input, reach);
+    let asked = fingerprint(&format!("{asked} {:?}", options.still()));
     let turns = if reach > 0 { turns::known(input) } else { vec![None; input.frames().len()] };
     let (segmenter, still) = (segmenter.as_ref(), still.as_ref());
-    let job = Job { options, input, segmenter, still, settings, bounds, level, reach, turns, poses };
+    let job = Job { options, input, segmenter, still, settings, asked, bounds, level, reach, turns, poses };
     let mut done = Masked::new(&job);
     if is_dry_run {
         done.is_dry_run = true;
         return Ok(done);
     }
-    folder::all(&job, &mut done, host)?;
+    folder::all(&job, others, &mut done, host)?;
     Ok(done)
 }
 
@@ -182,6 +197,8 @@ struct Job<'a> {
     /// What is found without a model.
     still: Option<&'a StillMasks>,
     settings: String,
+    /// A hash of the options.
+    asked: String,
     /// What is under way at once.
     bounds: Bounds,
     level: gausset_compute::fearless_simd::Level,

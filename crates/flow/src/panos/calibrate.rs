@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use gausset_compute::{Pool, VectorLevel};
 use gausset_io::atomic::{Disk, Overwrite, WriteOptions, check_output, write_atomic_with};
+use gausset_io::reading::Reading;
 use gausset_pano::calibrate::{self, Calibration, CalibrationError, Grey, Start, cells};
 use gausset_pano::equalise::{lens_gains, rounded};
 use gausset_pano::fisheye::DualFisheye;
@@ -123,8 +124,9 @@ pub fn calibrate(
     host: &mut Host<'_>,
 ) -> Result<Calibrated, Failure> {
     let overwrite = if options.force { Overwrite::Replace } else { Overwrite::Refuse };
-    let read = [Some(options.input.as_path()), options.poses.as_deref()];
-    check_output(&Disk, &options.output, overwrite, read.into_iter().flatten())?;
+    let read = [Some(&options.input), options.poses.as_ref(), options.lens.as_ref()];
+    let _reading = Reading::of(read.into_iter().flatten());
+    check_output(&Disk, &options.output, overwrite)?;
     let lenses = options.lens.as_deref().map(DualFisheye::read).transpose();
     let lenses = lenses.map_err(|e| Failure::new("lens", e))?;
     let frames = Frames::open(options, host);

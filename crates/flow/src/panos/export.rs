@@ -7,6 +7,7 @@ use gausset_io::dataset::colmap::{ColmapPoint, ModelFormat};
 use gausset_io::image::encode::{PngPixels, png};
 use gausset_io::image::{Mask, decode_file, decode_mask_file, read_header};
 use gausset_io::input;
+use gausset_io::reading::Reading;
 use gausset_pano::export::{self, Poses};
 use gausset_pano::mask_names::MaskForm;
 use gausset_pano::observed::{self, ObservedPoint};
@@ -17,7 +18,7 @@ use serde::Serialize;
 
 use super::align::poses_path;
 use super::model::{observed_points, write};
-use crate::Failure;
+use crate::{Failure, records};
 
 /// File of the points beside cameras, as Nerfstudio names it.
 const POINTS: &str = "sparse_pc.ply";
@@ -191,6 +192,9 @@ pub fn export(options: &ExportOptions) -> Result<Exported, Failure> {
         return Err(Failure::usage(line));
     }
     let masks = job.masks(masks_folder);
+    let read = masks.iter().map(|mask| mask_file(views_folder, &mask.picture));
+    let model = [poses_path(&options.folder), records::model_folder(&options.folder)];
+    let _reading = Reading::of(model.into_iter().chain(read));
     // In the folder of the split, files of these names are those of an earlier export.
     let is_own = options.output.is_none() && is_ours(views_folder);
     let overwrite = if is_own { Overwrite::Replace } else { options.overwrite };

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use gausset_core::RgbImage8;
 use gausset_io::atomic::{Disk, Overwrite, WriteOptions, check_output, write_atomic_with};
+use gausset_io::reading::Reading;
 use gausset_pano::film::Film;
 use gausset_pano::fisheye::DualFisheye;
 use gausset_pano::selection::{Selection, Shows, SmallFrames, THUMBNAIL, most_shown, sheet};
@@ -87,7 +88,7 @@ impl FramesOptions {
     }
 
     /// Refuses files that could not be written once all frames were looked at.
-    fn check_files(&self, video: &Video) -> Result<(), Failure> {
+    fn check_files(&self) -> Result<(), Failure> {
         let (output, sheet) = (self.output.display(), self.sheet.display());
         if self.sheet == self.output {
             return Err(Failure::usage(format!(
@@ -100,13 +101,8 @@ impl FramesOptions {
         if self.output.extension().is_some_and(|e| e.eq_ignore_ascii_case("png")) {
             return Err(Failure::usage(format!("{output}: is the name of a picture (expected .jsonl)")));
         }
-        let track = self.track.as_ref().map(|track| &track.path);
-        let read = [Some(&video.path), video.second.as_ref(), self.lens.as_ref(), track];
-        let read: Vec<&Path> = read.into_iter().flatten().map(PathBuf::as_path).collect();
-        for file in [&self.output, &self.sheet] {
-            check_output(&Disk, file, self.overwrite, read.iter().copied())?;
-        }
-        Ok(())
+        let files = [&self.output, &self.sheet];
+        Ok(files.into_iter().try_for_each(|file| check_output(&Disk, file, self.overwrite))?)
     }
 
     fn open(&self, host: &Host<'_>) -> Result<(Video, Shows), Failure> {
@@ -181,8 +177,11 @@ pub fn frames(options: &FramesOptions, is_dry: bool, host: &mut Host<'_>) -> Res
     TrackChoice::check(track, Some(&wanted))?;
     let opened = options.open(host);
     let (video, shows) = host.unless_stopped(opened)?;
+    let read =
+        [Some(&video.path), video.second.as_ref(), options.lens.as_ref(), track.map(|track| &track.path)];
+    let _reading = Reading::of(read.into_iter().flatten());
     if !is_dry {
-        options.check_files(&video)?;
+        options.check_files()?;
     }
     let selection = select(&video, &shows, &wanted, track, &options.output, host)?;
     if is_dry {

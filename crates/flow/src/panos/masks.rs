@@ -12,6 +12,7 @@ use gausset_io::atomic::{
 };
 use gausset_io::image::decode::{decode_file, decode_mask_file};
 use gausset_io::image::encode::{PngPixels, png};
+use gausset_io::reading::Reading;
 use gausset_io::{input, owned};
 use gausset_pano::geometry::View;
 use gausset_pano::sphere_mask::{REMOVED, SphereMask};
@@ -128,11 +129,13 @@ pub fn masks(options: &MasksOptions, is_dry_run: bool, host: &mut Host<'_>) -> R
             names.len()
         )));
     }
-    let read = options.inputs.iter().map(PathBuf::as_path);
+    let of_views = |input: &PathBuf| views.iter().map(|view| input.join(&view.name)).collect::<Vec<_>>();
+    let _reading =
+        Reading::of(options.inputs.iter().cloned().chain(options.inputs.iter().flat_map(of_views)));
     if as_file {
-        check_output(&Disk, &options.output, overwrite, read)?;
+        check_output(&Disk, &options.output, overwrite)?;
     } else {
-        refuse_input(&options.output, read)?;
+        refuse_input(&options.output, options.inputs.iter().map(PathBuf::as_path))?;
     }
     let mut made = MasksMade {
         schema: 1,

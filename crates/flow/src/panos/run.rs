@@ -181,12 +181,14 @@ pub fn run(options: &PanoOptions, conditions: Conditions, host: &mut Host<'_>) -
         let mut removal = options.removal.clone();
         removal.engine.python.clone_from(&options.tool.python);
         let removing = SplitOptions { removal, ..cut.clone() };
-        let share = split::make_masks(&source, &folder, &removing, host).inspect_err(|failure| {
-            // Another model is no other job where this one made nothing.
-            if is_new && failure.code == "model" {
-                let _ = Disk.remove(&record);
-            }
-        })?;
+        let share = split::make_masks(&source, &folder, &removing, Overwrite::Replace, host).inspect_err(
+            |failure| {
+                // Another model is no other job where this one made nothing.
+                if is_new && failure.code == "model" {
+                    let _ = Disk.remove(&record);
+                }
+            },
+        )?;
         let share = share.ok_or_else(Failure::stopped)?;
         host.report(Event::Masked(share.clone()));
         masked = Some(share);

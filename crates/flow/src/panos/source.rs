@@ -2,9 +2,10 @@
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use gausset_io::reading::Reading;
 use gausset_pano::eac::{self, Eac};
 use gausset_pano::film::Film;
 use gausset_pano::fisheye::DualFisheye;
@@ -103,6 +104,8 @@ pub struct Source {
     pub limits: Limits,
     /// Factors that make frames alike, once they were asked for.
     pub(super) frame_gains: OnceLock<Vec<[f64; 3]>>,
+    /// Keeps its files from being written over.
+    _reading: Arc<Reading>,
 }
 
 /// Whether pictures of the sphere come in files with this extension.
@@ -139,7 +142,15 @@ impl Source {
         if choice.is_stereo && source.projection.is_some() {
             return Err(Failure::usage("⟨stereo⟩: is for panoramas (found other frames)"));
         }
-        Ok(source)
+        let track = choice.track.as_ref().map(|track| &track.path);
+        let named = [
+            Some(input).filter(|input| input.is_file()),
+            choice.lens.as_deref(),
+            track.map(PathBuf::as_path),
+        ];
+        let files = source.frames.iter().flat_map(|frame| &frame.files).map(PathBuf::as_path);
+        let reading = Reading::of(named.into_iter().flatten().chain(files));
+        Ok(Self { _reading: Arc::new(reading), ..source })
     }
 
     /// Pictures that show the sphere in a way of their own.
@@ -161,6 +172,7 @@ impl Source {
             is_stereo: false,
             limits,
             frame_gains: OnceLock::new(),
+            _reading: Arc::default(),
         }
     }
 

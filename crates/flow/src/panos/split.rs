@@ -6,6 +6,7 @@ use std::time::Duration;
 use gausset_compute::{VectorLevel, level};
 use gausset_io::atomic::{Disk, FileSystem, Overwrite};
 use gausset_io::lock::FolderLock;
+use gausset_io::reading::Reading;
 use gausset_io::{owned, units};
 use gausset_pano::cutter::Format;
 use gausset_pano::equalise::Equalise;
@@ -25,7 +26,7 @@ use super::masked::{MaskShare, Removal};
 use super::source::{FrameChoice, Source};
 use crate::memory::budget;
 use crate::tool::SILENCE;
-use crate::{Event, Failure, Host, Part, Stage, device, profiling};
+use crate::{Event, Failure, Host, Part, Stage, device, profiling, records};
 
 /// Which views.
 #[derive(Clone, Debug, PartialEq)]
@@ -187,7 +188,7 @@ pub struct SplitOptions {
     pub colours: ColourChoice,
     /// What to do with a frame that cannot be used.
     pub on_error: OnError,
-    /// Redo frames that are finished, and write among files of somebody else.
+    /// Redo frames that are finished, replace what was made with other options, and write among files of somebody else.
     pub force: bool,
     /// Seconds for which an outside program (ffmpeg, mask command) may say nothing.
     pub tool_timeout: u64,
@@ -379,6 +380,12 @@ pub fn split(options: &SplitOptions, host: &mut Host<'_>) -> Result<Report, Fail
         }
         source => source?,
     };
+    if !options.force && split::is_ours(&options.output) {
+        let settings = options.settings(&source, host);
+        if split::is_cut_otherwise(&options.output, &host.unless_stopped(settings)?) {
+            return Err(records::made_otherwise(&options.output));
+        }
+    }
     let Some(folder) = &options.profile else { return split_source(options, &source, host) };
     profiling::take_beside(folder, &options.output)?;
     profiling::start();
@@ -402,10 +409,11 @@ pub fn split_source(options: &SplitOptions, source: &Source, host: &mut Host<'_>
     options.views.lens_views(source)?;
     options.colours.equalise(source)?;
     if options.removal.is_wanted() {
-        split::claim(&options.output, if options.force { Overwrite::Replace } else { Overwrite::Refuse })?;
+        let overwrite = if options.force { Overwrite::Replace } else { Overwrite::Refuse };
+        split::claim(&options.output, overwrite)?;
         owned::stays_inside(&options.output, Path::new(PANORAMA_MASKS))?;
         let folder = options.output.join(PANORAMA_MASKS);
-        match make_masks(source, &folder, options, host)? {
+        match make_masks(source, &folder, options, overwrite, host)? {
             Some(share) => host.report(Event::Masked(share)),
             None => {
                 host.stage(Stage::CutStopped);
@@ -415,6 +423,7 @@ pub fn split_source(options: &SplitOptions, source: &Source, host: &mut Host<'_>
         let with_masks = SplitOptions { masks: Some(folder), removal: Removal::default(), ..options.clone() };
         return split_source(&with_masks, source, host);
     }
+    let _masks = Reading::of(&options.masks);
     let settings = options.settings(source, host);
     let settings = host.unless_stopped(settings)?;
     if options.views.full_sphere {
@@ -465,7 +474,8 @@ const MASKS_FOUND: &str = "masks.jsonl";
 /// Folder in the output for masks that are made.
 const PANORAMA_MASKS: &str = "panorama_masks";
 
-/// Masks of what is to be removed of the frames of a source; `None` when it was to stop.
+/// Masks of what is to be removed of the frames of a source; `None` when it was to stop. `others` is what happens to masks
+/// that were made with other options.
 ///
 /// # Errors
 /// A model or frames that cannot be used.
@@ -474,6 +484,7 @@ pub(super) fn make_masks(
     source: &Source,
     folder: &Path,
     options: &SplitOptions,
+    others: Overwrite,
     host: &mut Host<'_>,
 ) -> Result<Option<MaskShare>, Failure> {
     use crate::mask::{MaskOptions, mask_source};
@@ -490,7 +501,7 @@ pub(super) fn make_masks(
         ..MaskOptions::new(&options.input, folder)
     };
     host.stage(Stage::FindMasks);
-    let done = mask_source(&options, source.clone(), host)?;
+    let done = mask_source(&options, source.clone(), others, host)?;
     let share = MaskShare {
         frames: done.frames,
         with_finds: done.with_finds,
@@ -508,6 +519,7 @@ pub(super) fn make_masks(
     _source: &Source,
     _folder: &Path,
     _options: &SplitOptions,
+    _others: Overwrite,
     _host: &mut Host<'_>,
 ) -> Result<Option<MaskShare>, Failure> {
     Err(Failure::usage("⟨mask-model⟩, ⟨still-patch⟩: this program was built without masks (feature `masks`)"))

@@ -16,6 +16,7 @@ use std::path::{Path, PathBuf};
 pub use alignment::PhotoAlignment;
 use gausset_io::atomic::Overwrite;
 use gausset_io::dataset::CameraModel;
+use gausset_io::reading::Reading;
 use gausset_pano::selection::Wanted;
 use gausset_train::{TrainConfig, TrainOptions};
 
@@ -133,6 +134,7 @@ impl PhotoOptions {
 /// Pictures or a video that cannot be used, no COLMAP, no pair that matches, a folder of somebody else; the job was
 /// asked to stop.
 pub fn align(options: &PhotoOptions, host: &mut Host<'_>) -> Result<PhotoAlignment, Failure> {
+    let _reading = Reading::of([Some(&options.photos), options.lens.masks.as_ref()].into_iter().flatten());
     let aligned = pictures::source(options, host).and_then(|source| {
         let _lock = records::lock(&options.output)?;
         let pictures = pictures::pictures(options, source, host)?;
@@ -160,6 +162,7 @@ pub fn run(
         masks: options.lens.masks.clone(),
         ..training.clone()
     };
+    let _reading = Reading::of([Some(&options.photos), options.lens.masks.as_ref()].into_iter().flatten());
     // A mistake in the options is reported before the work begins.
     TrainConfig::resolve(&training, None)?;
     let aligned = pictures::source(options, host).and_then(|source| {

@@ -3,6 +3,7 @@
 mod output;
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use gausset_core::Camera;
 use gausset_core::camera::CameraError;
@@ -10,6 +11,7 @@ use gausset_core::engine::{Engine, Outputs, RenderOptions, Rendering};
 use gausset_core::se3::Mat3;
 use gausset_io::atomic::Overwrite;
 use gausset_io::dataset::{self, Dataset, OpenOptions};
+use gausset_io::reading::Reading;
 use gausset_train::cameras::{self, NamedCamera};
 use gausset_train::orbit::{self, PictureShape};
 use gausset_train::{RunWarning, Split};
@@ -59,8 +61,10 @@ pub struct PictureOptions {
     pub background: Option<[f32; 3]>,
     /// Splats closer to a camera than this are not drawn, in scene units; `None` = as trained.
     pub near_plane: Option<f64>,
-    /// Pictures may be replaced, and the dataset may be another than the run's.
+    /// Pictures may be replaced.
     pub force: bool,
+    /// The dataset may be another than the run's.
+    pub accept_changed_data: bool,
     /// Pictures may have names that lead out of the picture folder.
     pub allow_outside: bool,
     /// What computes.
@@ -84,6 +88,7 @@ impl PictureOptions {
             background: None,
             near_plane: None,
             force: false,
+            accept_changed_data: false,
             allow_outside: false,
             device: DeviceOptions::default(),
             threads: 0,
@@ -105,13 +110,16 @@ pub struct Pictures {
 /// # Errors
 /// No splats or cameras there, files of others in the way; the job was asked to stop.
 pub fn render(options: &PictureOptions, host: &mut Host<'_>) -> Result<Pictures, Failure> {
+    let path = if let CameraChoice::Path(path, _) = &options.cameras { Some(path) } else { None };
+    let _reading =
+        Reading::of([Some(&options.input).filter(|input| input.is_file()), path].into_iter().flatten());
     let mut engine = options.device.engine_for(options.threads as usize, host)?;
     // Reading needs no lock: what is in a run folder is whole, also while a training goes on.
     let is_written_to = options.output.is_none() && SavedRun::is_one(&options.input);
     let _lock = if is_written_to { Some(SavedRun::read(&options.input)?.share()?) } else { None };
     let run = SavedRun::of(&options.input)?.or_else(|| run_of(options));
-    let (mut cameras, mut how, scene_splats) = match run {
-        Some(run) => of_run(&run, options, &mut *engine, host)?,
+    let (mut cameras, mut how, scene_splats, _of_dataset) = match &run {
+        Some(run) => of_run(run, options, &mut *engine, host)?,
         None => of_file(options, &mut *engine, host)?,
     };
     how.near_plane = options.near_plane.unwrap_or(how.near_plane);
@@ -165,8 +173,8 @@ pub fn render(options: &PictureOptions, host: &mut Host<'_>) -> Result<Pictures,
     Ok(Pictures { count: cameras.len(), folder })
 }
 
-/// Cameras, options, and how many splats are the scene where a sky follows them.
-type Prepared = (Vec<NamedCamera>, RenderOptions, Option<u32>);
+/// Cameras, options, how many splats are the scene where a sky follows them, and what is read of a dataset.
+type Prepared = (Vec<NamedCamera>, RenderOptions, Option<u32>, Arc<Reading>);
 
 /// The run whose result is to be seen from its cameras: the dataset is that of the run, and poses may be refined.
 fn run_of(options: &PictureOptions) -> Option<SavedRun> {
@@ -189,13 +197,14 @@ fn of_run(
         choice => {
             let place = DataPlace {
                 path: options.data.as_deref(),
-                other: OtherData::forced(options.force),
+                other: OtherData::accepted(options.accept_changed_data),
                 allow_outside: options.allow_outside,
             };
             of_dataset(choice, &*run.open_dataset(place, host)?, &turn)?
         }
     };
-    Ok((cameras, run.render_options(), scene_splats(&file)))
+    // The run holds its dataset.
+    Ok((cameras, run.render_options(), scene_splats(&file), Arc::default()))
 }
 
 /// Splats, cameras and options of a splat file.
@@ -205,6 +214,7 @@ fn of_file(
     host: &mut Host<'_>,
 ) -> Result<Prepared, Failure> {
     let file = load_splats(&options.input, engine, host)?;
+    let mut reading = Arc::default();
     let cameras = match (&options.cameras, &options.data) {
         (CameraChoice::Path(path, size), _) => {
             let moved = file.saved_from_dataset.unwrap_or_default();
@@ -214,6 +224,7 @@ fn of_file(
             let open = OpenOptions { allow_outside: options.allow_outside, ..OpenOptions::default() };
             let dataset = dataset::open(data, &open)?;
             warn_of(&dataset, host);
+            reading = Arc::clone(&dataset.reading);
             of_dataset(choice, &dataset, &turn_of(&file, &options.input, host)?)?
         }
         (CameraChoice::Orbit(frames, shape), None) => {
@@ -226,7 +237,7 @@ fn of_file(
             )));
         }
     };
-    Ok((cameras, file_options(&file), scene_splats(&file)))
+    Ok((cameras, file_options(&file), scene_splats(&file), reading))
 }
 
 /// A side that follows from the other one may be too long.

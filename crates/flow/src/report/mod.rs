@@ -14,7 +14,8 @@ use std::path::{Path, PathBuf};
 
 use gausset_io::atomic::{Disk, Overwrite, WriteError, WriteOptions, refuse_existing, write_atomic_with};
 use gausset_io::input;
-use gausset_io::run_folder::{numbers_path, report_path};
+use gausset_io::reading::Reading;
+use gausset_io::run_folder::{eval_folder, numbers_path, report_path};
 use serde_json::Value;
 
 use self::page::Content;
@@ -54,9 +55,11 @@ pub struct ReportWritten {
 /// No run there; a file that cannot be read or written; a file of somebody else in the place of the page.
 pub fn write_report(options: &ReportOptions, host: &mut Host<'_>) -> Result<ReportWritten, Failure> {
     let run = SavedRun::read(&options.run)?;
+    let _evaluation = Reading::of([eval_folder(&run.folder)]);
     let _lock = if options.output.is_none() { Some(run.share()?) } else { None };
     let path = options.output.clone().unwrap_or_else(|| report_path(&options.run));
     let overwrite = |is_ours| if is_ours { Overwrite::Replace } else { options.overwrite };
+    refuse_existing(&Disk, &path, overwrite(is_ours(&path)))?;
     let for_programs = match options.output {
         None => {
             let path = numbers_path(&options.run);

@@ -41,9 +41,12 @@ pub(crate) struct CleanArgs {
     /// Where the dataset is now [default: where the run found it].
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
-    /// Replace OUT if it exists, and accept a dataset that is not the run's.
+    /// Replace OUT if it exists.
     #[arg(long, alias = "overwrite", short_aliases = ['y', 'w'])]
     force: bool,
+    /// Take a dataset that is not the run's, or that changed since.
+    #[arg(long)]
+    accept_changed_data: bool,
     /// Take pictures whose names lead out of the picture folder (by `..` or as absolute paths).
     #[arg(long)]
     allow_outside: bool,
@@ -62,6 +65,7 @@ pub(crate) fn run(args: &CleanArgs, console: &Console) -> Result<Status, Ending>
         output: args.output.clone(),
         data: args.data.clone(),
         force: args.force,
+        accept_changed_data: args.accept_changed_data,
         allow_outside: args.allow_outside,
         device: args.compute.device.options(),
         threads: args.compute.threads,

@@ -64,9 +64,12 @@ pub(crate) struct EvalArgs {
     output: Option<PathBuf>,
     #[command(flatten)]
     view: ViewArgs,
-    /// Replace files of others in the folder, and accept a dataset that is not the run's.
+    /// Replace files of others in the folder.
     #[arg(long, alias = "overwrite", short_aliases = ['y', 'w'])]
     force: bool,
+    /// Take a dataset that is not the run's, or that changed since.
+    #[arg(long)]
+    accept_changed_data: bool,
     /// Take pictures whose names lead out of the picture folder (by `..` or as absolute paths).
     #[arg(long)]
     allow_outside: bool,
@@ -92,6 +95,7 @@ impl EvalArgs {
             output: self.output.clone(),
             near_plane: self.view.near_plane,
             force: self.force,
+            accept_changed_data: self.accept_changed_data,
             allow_outside: self.allow_outside,
             allow_missing: self.allow_missing,
             device: self.compute.device.options(),

@@ -20,7 +20,7 @@ use crate::listener::attend;
 /// Whether files are written and replaced, and how it is told.
 #[derive(Clone, Copy, Debug, Args)]
 pub(crate) struct MakingArgs {
-    /// Make anew what is finished, and replace files of somebody else.
+    /// Make anew what is finished or was made with other options, and replace files of somebody else.
     #[arg(long, alias = "overwrite", short_aliases = ['y', 'w'])]
     pub(crate) force: bool,
     /// Look at everything and say what would be made; write nothing.

@@ -98,9 +98,12 @@ pub(crate) struct RenderArgs {
     background: Option<Background>,
     #[command(flatten)]
     view: ViewArgs,
-    /// Replace pictures that exist, and accept a dataset that is not the run's.
+    /// Replace pictures that exist.
     #[arg(long, alias = "overwrite", short_aliases = ['y', 'w'])]
     force: bool,
+    /// Take a dataset that is not the run's, or that changed since.
+    #[arg(long)]
+    accept_changed_data: bool,
     /// Take pictures whose names lead out of the picture folder (by `..` or as absolute paths).
     #[arg(long)]
     allow_outside: bool,
@@ -185,6 +188,7 @@ impl RenderArgs {
             },
             near_plane: self.view.near_plane,
             force: self.force,
+            accept_changed_data: self.accept_changed_data,
             allow_outside: self.allow_outside,
             device: self.compute.device.options(),
             threads: self.compute.threads,

@@ -251,6 +251,27 @@ fn names_of_pictures_choose_no_place() {
 }
 
 #[test]
+fn another_dataset_is_accepted_by_its_own_word_and_not_by_force() {
+    let workshop = trained_on(&["images/a.png", "images/b.png", "images/c.png"]);
+    let picture = workshop.read("data/images/view_004.png");
+    std::fs::write(workshop.path("ds/images/b.png"), picture).expect("another picture");
+    let looks: [&[&str]; 2] =
+        [&["render", "run", "--split", "all", "-o", "out"], &["eval", "run", "-o", "seen"]];
+    for look in looks {
+        for force in [&[][..], &["--force"]] {
+            let refused = workshop.run(&[look, force].concat());
+            assert_eq!(refused.code, 2, "{refused:?}");
+            assert!(refused.stderr.contains("not the dataset of this run"), "{refused:?}");
+            assert!(refused.stderr.ends_with(", or add --accept-changed-data\n"), "{refused:?}");
+        }
+        let accepted = workshop.succeed(&[look, &["--accept-changed-data"]].concat());
+        assert!(accepted.stderr.contains("not the dataset of this run"), "{accepted:?}");
+    }
+    let clean = ["clean", "run", "-o", "clean.ply", "--force"];
+    assert!(workshop.run(&clean).stderr.contains("or add --accept-changed-data"));
+}
+
+#[test]
 fn pictures_that_differ_in_their_ending_only_are_all_rendered() {
     let workshop = trained_on(&["images/a.jpg", "images/a.png", "images/b.png", "images/b_alpha.png"]);
     let all = ["render", "run", "--split", "all", "-o", "out", "--alpha", "--depth", "npy"];

@@ -23,6 +23,7 @@ mod formats;
 mod goes_on;
 mod help;
 mod hints;
+mod inputs;
 mod kills;
 mod known;
 mod light;

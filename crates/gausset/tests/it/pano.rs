@@ -8,7 +8,7 @@ use gausset_io::image::encode;
 use gausset_scenes::room;
 use serde_json::Value;
 
-use crate::support::{Finished, Workshop, film, wait_until, with_walk};
+use crate::support::{Finished, Workshop, film, wait_until, with_walk, write_walk};
 
 fn json(text: &str) -> Value {
     serde_json::from_str(text).expect("JSON")
@@ -354,60 +354,6 @@ fn split_preview_and_export_replace_nothing_of_others_without_force() {
 }
 
 #[test]
-fn no_command_writes_over_what_it_reads_not_even_with_force() {
-    let workshop = with_walk(3);
-    std::fs::copy(workshop.path("walk/p0.jpg"), workshop.path("walk/picture.png")).expect("a copy");
-    std::fs::create_dir_all(workshop.path("masks")).expect("a folder");
-    encode::png_rgb8(&RgbImage8 { width: 8, height: 4, data: vec![0; 96] })
-        .map(|png| std::fs::write(workshop.path("masks/p0.jpg.png"), png))
-        .expect("a PNG")
-        .expect("a mask");
-    let mut cases = vec![
-        vec!["pano", "preview", "walk/picture.png", "-o", "walk/../walk/picture.png"],
-        vec!["pano", "preview", "walk/p0.jpg", "--mask", "masks/p0.jpg.png", "-o", "masks/p0.jpg.png"],
-        vec!["pano", "convert", "walk/p0.jpg", "walk/p0.jpg", "--to", "cross"],
-        vec!["pano", "convert", "walk", "./walk", "--to", "cross"],
-        vec!["pano", "masks", "masks", "-o", "masks"],
-        vec!["pano", "masks", "masks/p0.jpg.png", "-o", "masks/p0.jpg.png"],
-        vec!["pano", "calibrate", "walk/p0.jpg", "-o", "walk/p0.jpg"],
-    ];
-    let clip = ["-v", "error", "-f", "lavfi", "-i", "testsrc=size=64x32:rate=4:duration=1", "-y"];
-    let ffmpeg = std::process::Command::new("ffmpeg").args(clip).arg(workshop.path("walk/clip.mp4")).status();
-    if ffmpeg.is_ok_and(|status| status.success()) {
-        cases.push(vec!["pano", "frames", "walk/clip.mp4", "-o", "walk/clip.mp4"]);
-        std::fs::write(workshop.path("t.png"), "time,lat,lon\n0,50,7\n1,50,7\n").expect("a track");
-        cases.push(vec![
-            "pano",
-            "frames",
-            "walk/clip.mp4",
-            "-o",
-            "f.jsonl",
-            "--track",
-            "t.png",
-            "--sheet",
-            "t.png",
-        ]);
-    } else {
-        gausset_testkit::skip_for_tool("choices that go over a film", "ffmpeg is not installed");
-    }
-    let state = || {
-        let files =
-            ["walk", "masks"].map(|folder| std::fs::read_dir(workshop.path(folder)).expect("a folder"));
-        let mut files: Vec<_> =
-            files.into_iter().flatten().map(|entry| entry.expect("a file").path()).collect();
-        files.sort();
-        files.into_iter().map(|path| (std::fs::read(&path).expect("bytes"), path)).collect::<Vec<_>>()
-    };
-    let before = state();
-    for case in cases {
-        let finished = workshop.run(&[&case[..], &["--force"]].concat());
-        assert_eq!(finished.code, 2, "{finished:?}");
-        assert!(finished.stderr.contains("output: is what is read"), "{finished:?}");
-        assert!(state() == before, "{finished:?}");
-    }
-}
-
-#[test]
 fn masks_of_other_frames_are_told() {
     let workshop = with_walk(1);
     std::fs::create_dir_all(workshop.path("theirs")).expect("a folder");
@@ -648,15 +594,19 @@ fn colours_are_changed_alike_in_views_and_previews_and_written_down() {
     let line = json(manifest.lines().next().expect("a line"));
     let colours = line["colours"].as_str().expect("colours");
     assert!(colours.starts_with("exposure=-0.5,saturation=-100,lut="), "{colours}");
-    // The same command keeps the frames, other colours make them anew.
+    // The same command keeps the frames, other colours make them anew where that is said.
     let view = workshop.path("out/images/view00/p0.jpg");
     let before = std::fs::read(&view).expect("a view");
     let written = std::fs::metadata(&view).and_then(|m| m.modified()).expect("a time");
     workshop.succeed(&split);
     assert_eq!(std::fs::metadata(&view).and_then(|m| m.modified()).expect("a time"), written);
-    workshop.succeed(&["pano", "split", "walk", "-o", "out", "--size", "32", "-q"]);
+    let plain = ["pano", "split", "walk", "-o", "out", "--size", "32", "-q"];
+    let refused = workshop.run(&plain);
+    assert!(refused.code == 2 && refused.stderr.contains("made with other options"), "{refused:?}");
+    assert_eq!(std::fs::read(&view).expect("a view"), before);
+    workshop.succeed(&[&plain[..], &["--force"]].concat());
     assert_ne!(std::fs::read(&view).expect("a view"), before);
-    workshop.succeed(&["pano", "split", "walk", "-o", "out", "--size", "32", "-q", "--look", "exposure=0"]);
+    workshop.succeed(&[&plain[..], &["--look", "exposure=0"]].concat());
     // Frames made alike have a gain each; panoramas have no lenses.
     workshop.succeed(&["pano", "split", "walk", "-o", "alike", "--size", "32", "-q", "--equalise", "frames"]);
     let manifest = std::fs::read_to_string(workshop.path("alike/pano.jsonl")).expect("a manifest");
@@ -743,4 +693,30 @@ fn a_track_of_other_seconds_is_refused_before_the_first_frame() {
     );
     workshop.succeed(&[&choose[..], &["fits.csv"]].concat());
     workshop.succeed(&[&choose[..], &["late.csv", "--track-offset", "100"]].concat());
+}
+
+#[test]
+fn frames_that_were_made_with_other_options_are_replaced_by_force_only() {
+    let workshop = with_walk(2);
+    let cases: [(&[&str], &str, &str); 2] = [
+        (&["pano", "split", "walk", "-o", "views", "-q", "--size"], "views/images/view00/p1.jpg", "views"),
+        (&["pano", "convert", "walk", "nets", "-q", "--to", "cross", "--size"], "nets/p1.jpg", "nets"),
+    ];
+    for (command, made, folder) in cases {
+        let sized = |size: &'static str| [command, &[size]].concat();
+        workshop.succeed(&sized("32"));
+        let before = workshop.read(made);
+        workshop.succeed(&sized("32"));
+        let refused = workshop.run(&sized("48"));
+        assert_eq!(refused.code, 2, "{refused:?}");
+        let start = format!("gausset: {folder}: made with other options");
+        assert!(refused.stderr.starts_with(&start) && refused.stderr.contains("--force"), "{refused:?}");
+        assert!(workshop.read(made) == before, "{command:?}");
+        workshop.succeed(&[&sized("48")[..], &["--force"]].concat());
+        assert!(workshop.read(made) != before, "{command:?}");
+        // The same command goes on where a frame is new, or is another.
+        std::fs::copy(workshop.path("walk/p0.jpg"), workshop.path("walk/p1.jpg")).expect("another frame");
+        workshop.succeed(&sized("48"));
+        write_walk(&workshop.path("walk"), 2);
+    }
 }

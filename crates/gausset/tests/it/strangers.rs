@@ -497,7 +497,7 @@ fn links_that_lead_out_lead_nothing_out() {
 }
 
 /// Names of the sub-commands that a help text lists.
-fn listed(help: &str) -> Vec<String> {
+pub(crate) fn listed(help: &str) -> Vec<String> {
     let lines = help.lines().skip_while(|line| *line != "Commands:").skip(1);
     let lines = lines.take_while(|line| !line.is_empty());
     let names = lines.filter_map(|line| line.strip_prefix("  ").filter(|rest| !rest.starts_with(' ')));

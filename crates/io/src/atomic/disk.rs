@@ -6,7 +6,7 @@ use std::io;
 use std::path::Path;
 
 use super::{FileInfo, FileKind, FileSystem, OutputFile};
-use crate::input;
+use crate::{input, reading};
 
 /// The file system of the machine.
 #[derive(Clone, Copy, Debug, Default)]
@@ -45,14 +45,18 @@ impl FileSystem for Disk {
     }
 
     fn append(&self, path: &Path) -> io::Result<Box<dyn OutputFile>> {
+        not_read(path)?;
         Ok(Box::new(OpenOptions::new().append(true).create(true).open(path)?))
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        not_read(from)?;
+        not_read(to)?;
         fs::rename(from, to)
     }
 
     fn remove(&self, path: &Path) -> io::Result<()> {
+        not_read(path)?;
         fs::remove_file(path)
     }
 
@@ -86,6 +90,11 @@ impl FileSystem for Disk {
     fn free_space(&self, _folder: &Path) -> io::Result<u64> {
         Err(io::ErrorKind::Unsupported.into())
     }
+}
+
+/// The last door before the disk: what is read is neither replaced nor removed.
+fn not_read(path: &Path) -> io::Result<()> {
+    reading::refuse(path).map_err(|_| io::Error::other("is what is read"))
 }
 
 /// The permission bits of a file.

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use super::{FileKind, FileSystem, OutputFile, Unnamed, WriteError, crash};
+use crate::reading;
 
 /// Start of the names of temporary files.
 const TEMPORARY_PREFIX: &str = ".tmp-";
@@ -114,6 +115,7 @@ impl<'a> AtomicWriter<'a> {
     pub fn create(fs: &'a dyn FileSystem, path: &Path, options: &WriteOptions) -> Result<Self, WriteError> {
         let io_error = |action| move |source| WriteError::Io { path: path.to_owned(), action, source };
         let target = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+        reading::refuse(path)?;
         let old = retry(|| fs.info(&target)).map_err(io_error("look up"))?;
         let in_place = match old.map(|info| info.kind) {
             Some(FileKind::Folder) => return Err(WriteError::IsFolder { path: path.to_owned() }),
@@ -261,8 +263,10 @@ impl Drop for AtomicWriter<'_> {
 /// Refuses a name that is taken.
 ///
 /// # Errors
-/// [`WriteError::Exists`] if anything is there, unless `overwrite` allows it.
+/// [`WriteError::Exists`] if anything is there, unless `overwrite` allows it; [`WriteError::IsInput`] if it is read,
+/// whatever `overwrite` says.
 pub fn refuse_existing(fs: &dyn FileSystem, path: &Path, overwrite: Overwrite) -> Result<(), WriteError> {
+    reading::refuse(path)?;
     if overwrite == Overwrite::Replace {
         return Ok(());
     }
@@ -281,13 +285,7 @@ pub fn refuse_existing(fs: &dyn FileSystem, path: &Path, overwrite: Overwrite) -
 ///
 /// # Errors
 /// What is wrong with the name.
-pub fn check_output<'a>(
-    fs: &dyn FileSystem,
-    path: &Path,
-    overwrite: Overwrite,
-    inputs: impl IntoIterator<Item = &'a Path>,
-) -> Result<(), WriteError> {
-    refuse_input(path, inputs)?;
+pub fn check_output(fs: &dyn FileSystem, path: &Path, overwrite: Overwrite) -> Result<(), WriteError> {
     refuse_existing(fs, path, overwrite)?;
     let info = |path: &Path, action| {
         let found = retry(|| fs.info(path));
@@ -307,7 +305,7 @@ pub fn check_output<'a>(
     }
 }
 
-/// Refuses to write where something is read: no ⟨force⟩ is meant that way.
+/// Refuses to write into a folder that is read, among what is in it; files are refused by themselves ([`reading`]).
 ///
 /// # Errors
 /// [`WriteError::IsInput`] if `path` leads to one of `inputs`.

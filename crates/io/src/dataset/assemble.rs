@@ -23,6 +23,7 @@ use super::target;
 use super::transforms::Intrinsics;
 use super::{AppliedTransform, Dataset, DatasetKind, ImageEntry, OpenOptions, Panoramas, Point, Split};
 use crate::image::{Header, ImageProblem, read_header, warp};
+use crate::reading::Reading;
 
 /// Fewer training pictures than this are worth a warning.
 const FEW_IMAGES: usize = 3;
@@ -77,6 +78,8 @@ impl Report {
 pub(super) struct Assembly {
     pub(super) root: PathBuf,
     pub(super) source: PathBuf,
+    /// What was read but pictures and masks: files, and the folder of a model.
+    pub(super) read: Vec<PathBuf>,
     /// The file that lists the pictures, for messages.
     pub(super) file: PathBuf,
     /// The file that lists the cameras, for messages.
@@ -118,6 +121,8 @@ impl Assembly {
             report.warnings.push(Warning::CoincidentCameras { path: self.file.clone(), extent });
         }
         report.skipped.sort_by(|a, b| a.name.cmp(&b.name));
+        let pictures = images.iter().flat_map(|image| [Some(&image.path), image.mask.as_ref()]);
+        let reading = Reading::of(self.read.iter().chain(pictures.flatten()));
         let mut dataset = Dataset {
             root: self.root,
             source: self.source,
@@ -134,6 +139,7 @@ impl Assembly {
             warnings: report.warnings,
             skipped: report.skipped,
             fingerprint: Fingerprint::default(),
+            reading: Arc::new(reading),
         };
         dataset.fingerprint = fingerprint::of(&dataset, &facts);
         Ok(dataset)

@@ -319,6 +319,7 @@ mod tests {
             warnings: Vec::new(),
             skipped: Vec::new(),
             fingerprint: crate::dataset::Fingerprint::default(),
+            reading: Arc::default(),
         })
     }
 

@@ -43,6 +43,8 @@ pub use report::{SkipReason, Skipped, Warning};
 pub use sizes::extent_of as scene_extent;
 pub use tracks::Tracks;
 
+use crate::reading::Reading;
+
 /// What to do with the alpha channel of pictures.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum AlphaMode {
@@ -243,6 +245,8 @@ pub struct Dataset {
     pub skipped: Vec<Skipped>,
     /// Decides whether a run goes on with the data that it began with.
     pub fingerprint: Fingerprint,
+    /// Keeps its files from being written over while it is open.
+    pub reading: Arc<Reading>,
 }
 
 /// Opens the dataset at `path`: a folder with a COLMAP model or `transforms*.json` in it, or such a JSON file.

@@ -83,6 +83,7 @@ fn open_colmap(
     Assembly {
         file: model.images_path(),
         cameras_file: model.cameras_path(),
+        read: vec![model.path.clone()],
         source: model.path,
         kind: DatasetKind::Colmap,
         extension: Extension::Required,
@@ -152,6 +153,8 @@ fn open_json(source: JsonSource, options: &OpenOptions, mut report: Report) -> R
             }
         }
     }
+    let mut read: Vec<_> = files.iter().map(|file| file.path.clone()).collect();
+    read.extend(files.iter().filter_map(|file| Some(root.join(file.content.ply_file_path.as_ref()?))));
     let file = files.first().map_or_else(|| root.clone(), |f| f.path.clone());
     if points.is_empty() {
         report.warnings.push(Warning::NoPoints { path: file.clone() });
@@ -159,6 +162,7 @@ fn open_json(source: JsonSource, options: &OpenOptions, mut report: Report) -> R
     let masks = options.masks.clone().unwrap_or_else(|| root.join("masks"));
     Assembly {
         source: file.clone(),
+        read,
         cameras_file: file.clone(),
         file,
         kind,

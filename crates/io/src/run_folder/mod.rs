@@ -46,7 +46,7 @@ pub use self::names::{
 };
 use self::names::{CHECKPOINTS, NEEDED_FILES};
 use self::survey::{Survey, clean_up, io_error, is_run};
-pub use self::survey::{evaluation_is_ours, refuse_ways_out};
+pub use self::survey::{evaluation_is_ours, inputs, refuse_ways_out};
 use crate::atomic::{
     Committed, FileKind, FileSystem, Overwrite, WriteError, WriteOptions, crash, retry, try_folder,
     write_atomic_with,

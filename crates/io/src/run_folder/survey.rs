@@ -10,12 +10,14 @@ use serde_json::Value;
 use super::error::RunFolderError;
 use super::names::{
     CAMERA_FILES, CAMERAS, CHECKPOINTS, CONFIG_START, CONTACT_SHEET, DEPTH, EVALUATION, EVALUATION_REPORT,
-    PURPOSE, RUN_FILES, cameras_folder, checkpoints_folder, config_path, depth_folder, eval_folder, step_of,
+    PURPOSE, RUN_FILES, cameras_folder, checkpoints_folder, config_path, depth_folder, eval_folder,
+    numbers_path, report_path, step_of,
 };
 use crate::atomic::{FileSystem, Overwrite, WriteError, remove_temporaries, retry};
 use crate::input;
 use crate::names;
 use crate::owned::{self, MARKER};
+use crate::reading;
 
 /// Longest `config.toml` and `metrics.json` that are looked at to see whose they are.
 const MAX_PROOF_BYTES: u64 = 64 << 20;
@@ -48,6 +50,15 @@ pub fn refuse_ways_out(fs: &dyn FileSystem, root: &Path) -> Result<(), WriteErro
         }
     }
     Ok(())
+}
+
+/// What others read of a run: its files but for what they make in its folder, evaluations and the report.
+#[must_use]
+pub fn inputs(root: &Path) -> Vec<PathBuf> {
+    let files = RUN_FILES.iter().map(|name| root.join(name));
+    let made = [report_path(root), numbers_path(root)];
+    let folders = Place::all(root).into_iter().filter(|place| place.purpose != EVALUATION);
+    files.filter(|file| !made.contains(file)).chain(folders.map(|place| place.folder)).collect()
 }
 
 /// Removes what killed processes have left in a run folder that is locked.
@@ -236,6 +247,7 @@ impl Survey {
         if let (Overwrite::Refuse, Some(first)) = (overwrite, old.ours.first()) {
             return Err(RunFolderError::HoldsARun { path: root.to_owned(), found: shown(first) });
         }
+        old.ours.iter().chain(&old.replaced).try_for_each(|path| reading::refuse(path))?;
         Ok(old)
     }
 

@@ -35,7 +35,8 @@ pub use error::SplitError;
 pub use mask_command::{MaskCommand, MaskCommandError};
 pub use masks::{MaskFile, find_mask, has_mask};
 pub use record::{
-    DESCRIPTION, Description, DescriptionError, MANIFEST, ManifestLine, claim, is_ours, read_manifest,
+    DESCRIPTION, Description, DescriptionError, MANIFEST, ManifestLine, claim, is_cut_otherwise, is_ours,
+    read_manifest,
 };
 pub use report::{Event, Report, Skipped};
 pub use run::split;

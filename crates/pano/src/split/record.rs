@@ -76,6 +76,13 @@ pub fn read_manifest(folder: &Path) -> Vec<ManifestLine> {
     text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
 }
 
+/// Whether a folder of ours holds frames that were cut with other settings, or by a version that cuts them otherwise.
+#[must_use]
+pub fn is_cut_otherwise(folder: &Path, settings: &Settings) -> bool {
+    let hash = settings_hash(settings);
+    is_ours(folder) && read_manifest(folder).iter().any(|line| line.settings != hash)
+}
+
 /// The description of a split: what alignment and training need to know.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Description {

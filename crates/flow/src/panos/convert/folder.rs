@@ -62,10 +62,6 @@ pub(super) fn all(job: &Job<'_>, done: &mut Converted, host: &mut Host<'_>) -> R
     let folder = options.output.as_path();
     let overwrite = if options.force { Overwrite::Replace } else { Overwrite::Refuse };
     let _lock = records::claim(folder, PURPOSE, None::<&Path>, overwrite, host)?;
-    if let Some(selection) = &source.selection {
-        owned::stays_inside(folder, Path::new(FILE))?;
-        selection.write(&folder.join(FILE), Overwrite::Replace)?;
-    }
     let settings = settings_hash(job);
     let manifest = folder.join(MANIFEST);
     owned::stays_inside(folder, Path::new(MANIFEST))?;
@@ -75,6 +71,14 @@ pub(super) fn all(job: &Job<'_>, done: &mut Converted, host: &mut Host<'_>) -> R
         .filter_map(|line| serde_json::from_str::<Line>(line).ok())
         .map(|line| (line.frame.clone(), line))
         .collect();
+    let is_other = !known.is_empty() && known.values().all(|line| line.settings != settings);
+    if is_other && !options.force {
+        return Err(records::made_otherwise(folder));
+    }
+    if let Some(selection) = &source.selection {
+        owned::stays_inside(folder, Path::new(FILE))?;
+        selection.write(&folder.join(FILE), Overwrite::Replace)?;
+    }
     let pool = Pool::new(device::threads(options.threads));
     let mut moments = Moments::new(source, job.level, host.stop());
     let mut lines: Vec<Line> = Vec::new();

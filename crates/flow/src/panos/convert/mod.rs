@@ -160,7 +160,7 @@ pub fn convert(
     let is_file = options.is_to_file();
     if is_file {
         let overwrite = if options.force { Overwrite::Replace } else { Overwrite::Refuse };
-        check_output(&Disk, &options.output, overwrite, read_by(options, &source))?;
+        check_output(&Disk, &options.output, overwrite)?;
     } else {
         // Files of a folder would get the names of those that they are made of.
         refuse_input(&options.output, [options.input.as_path()])?;
@@ -198,12 +198,6 @@ pub fn convert(
         folder::all(&job, &mut done, host)?;
     }
     Ok(done)
-}
-
-/// Everything that is read.
-fn read_by<'a>(options: &'a ConvertOptions, source: &'a Source) -> impl Iterator<Item = &'a Path> {
-    let frames = source.frames.iter().flat_map(|frame| &frame.files).map(PathBuf::as_path);
-    frames.chain([options.input.as_path()])
 }
 
 /// How the frames of a source show the sphere, where that is known of all of them.

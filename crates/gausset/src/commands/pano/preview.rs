@@ -99,8 +99,7 @@ impl PreviewArgs {
             let output = self.output.display();
             return Err(Failure::usage(format!("{output}: expected a name that ends with .png")));
         }
-        let inputs = [Some(&self.frame), self.mask.as_ref(), self.lens.as_ref()].into_iter().flatten();
-        Ok(check_output(&Disk, &self.output, overwrite, inputs.map(PathBuf::as_path))?)
+        Ok(check_output(&Disk, &self.output, overwrite)?)
     }
 }
 

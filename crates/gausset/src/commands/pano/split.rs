@@ -98,7 +98,7 @@ pub(crate) struct SplitArgs {
             .map(|w| if w == "stop" { OnError::Stop } else { OnError::Skip })
     )]
     pub(crate) on_error: OnError,
-    /// Redo frames that are finished, and write among files of somebody else.
+    /// Redo frames that are finished or were cut with other options, and write among files of somebody else.
     #[arg(long, alias = "overwrite", short_aliases = ['y', 'w'], help_heading = "Files")]
     pub(crate) force: bool,
     /// Seconds for which an outside program (ffmpeg, mask command) may say nothing.

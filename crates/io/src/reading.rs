@@ -1,0 +1,168 @@
+//! What is read is never written: the one rule of all commands, whatever ⟨force⟩ says.
+//!
+//! A job holds the files that it reads ([`Reading`]) for as long as it may read them: a dataset its pictures, masks and
+//! model, a run its files, a command what its arguments name. Every writer of [`crate::atomic`] and every removal by
+//! [`crate::owned`] asks here ([`refuse`]), so none goes around it. A file counts as the same under each of its names:
+//! another spelling, a link, on Unix a hard link.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
+
+use crate::atomic::WriteError;
+
+/// By what a file is known.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum Key {
+    /// Its path without links and dots.
+    Path(PathBuf),
+    /// Device and number, which all its names share.
+    Number(u64, u64),
+}
+
+/// How often a file is held, and a path of it.
+type Held = HashMap<Key, (usize, PathBuf)>;
+
+/// What the jobs of this process read.
+static HELD: LazyLock<Mutex<Held>> = LazyLock::new(Mutex::default);
+
+fn held() -> MutexGuard<'static, Held> {
+    HELD.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Files that are read. While this value lives, nothing in this process replaces or removes them.
+#[derive(Debug, Default)]
+pub struct Reading {
+    keys: Vec<Key>,
+}
+
+impl Reading {
+    /// Holds these files, of a folder those directly in it. What is not there is not held.
+    pub fn of(paths: impl IntoIterator<Item = impl AsRef<Path>>) -> Self {
+        let mut keys = Vec::new();
+        for path in paths {
+            let path = path.as_ref();
+            let entries = std::fs::read_dir(path).into_iter().flatten().flatten();
+            let inside = entries.map(|entry| entry.path()).filter(|path| path.is_file());
+            let own = path.is_file().then(|| path.to_owned());
+            own.into_iter().chain(inside).for_each(|file| keys.extend(keys_of(&file)));
+        }
+        let mut held = held();
+        for (key, path) in &keys {
+            held.entry(key.clone()).or_insert_with(|| (0, path.clone())).0 += 1;
+        }
+        Self { keys: keys.into_iter().map(|(key, _)| key).collect() }
+    }
+}
+
+impl Drop for Reading {
+    fn drop(&mut self) {
+        let mut held = held();
+        for key in &self.keys {
+            if let Some((count, _)) = held.get_mut(key) {
+                *count -= 1;
+                if *count == 0 {
+                    held.remove(key);
+                }
+            }
+        }
+    }
+}
+
+/// Refuses to write to or to remove a file that is read.
+///
+/// # Errors
+/// [`WriteError::IsInput`].
+pub fn refuse(path: &Path) -> Result<(), WriteError> {
+    let keys = keys_of(path);
+    let held = held();
+    let is_read = keys.iter().any(|(key, _)| match (key, held.get(key)) {
+        (Key::Path(_), found) => found.is_some(),
+        // A number may have become that of another file since.
+        (Key::Number(..), found) => {
+            found.is_some_and(|(_, path)| keys_of(path).iter().any(|(other, _)| other == key))
+        }
+    });
+    if is_read { Err(WriteError::IsInput { path: path.to_owned() }) } else { Ok(()) }
+}
+
+/// Refuses to remove a folder in which a file is read.
+///
+/// # Errors
+/// [`WriteError::IsInput`].
+pub fn refuse_folder(folder: &Path) -> Result<(), WriteError> {
+    let Ok(real) = folder.canonicalize() else { return Ok(()) };
+    match held().keys().any(|key| matches!(key, Key::Path(path) if path.starts_with(&real))) {
+        true => Err(WriteError::IsInput { path: folder.to_owned() }),
+        false => Ok(()),
+    }
+}
+
+/// By what a file is known, each with its real path; nothing where nothing is.
+fn keys_of(path: &Path) -> Vec<(Key, PathBuf)> {
+    let (Ok(real), Ok(about)) = (path.canonicalize(), std::fs::metadata(path)) else { return Vec::new() };
+    let number = number_of(&about).map(|[device, number]| Key::Number(device, number));
+    [Some(Key::Path(real.clone())), number].into_iter().flatten().map(|key| (key, real.clone())).collect()
+}
+
+#[cfg(unix)]
+fn number_of(about: &std::fs::Metadata) -> Option<[u64; 2]> {
+    use std::os::unix::fs::MetadataExt;
+    Some([about.dev(), about.ino()])
+}
+
+#[cfg(not(unix))]
+fn number_of(_about: &std::fs::Metadata) -> Option<[u64; 2]> {
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::atomic::{
+        Disk, FileSystem, Overwrite, check_output, refuse_existing, write_atomic, write_unnamed,
+    };
+    use crate::owned;
+
+    fn is_refused<T: std::fmt::Debug>(written: Result<T, WriteError>) -> bool {
+        matches!(written, Err(WriteError::IsInput { .. }))
+    }
+
+    #[test]
+    fn no_writer_replaces_or_removes_what_is_read_under_any_of_its_names() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        owned::claim(&Disk, &at("ours"), "views", Overwrite::Refuse).unwrap();
+        let file = at("ours/a.png");
+        std::fs::write(&file, "photograph").unwrap();
+        let mut names = vec![file.clone(), at("ours/../ours/./a.png")];
+        #[cfg(unix)]
+        {
+            std::os::unix::fs::symlink(&file, at("link.png")).unwrap();
+            names.push(at("link.png"));
+        }
+        if std::fs::hard_link(&file, at("hard.png")).is_ok() && cfg!(unix) {
+            names.push(at("hard.png"));
+        }
+        let (reading, again) = (Reading::of([at("ours")]), Reading::of([&file]));
+        drop(again);
+        for name in &names {
+            for overwrite in [Overwrite::Replace, Overwrite::Refuse] {
+                assert!(is_refused(refuse_existing(&Disk, name, overwrite)), "{name:?}");
+                assert!(is_refused(check_output(&Disk, name, overwrite)), "{name:?}");
+            }
+            assert!(is_refused(write_atomic(&Disk, name, |_| Ok(()))), "{name:?}");
+            assert!(is_refused(write_unnamed(name, b"render")), "{name:?}");
+            assert!(Disk.remove(name).is_err() && Disk.rename(&at("ours/.gausset"), name).is_err());
+            assert!(Disk.append(name).is_err(), "{name:?}");
+        }
+        let taken = owned::take(&Disk, &at("ours"), "views", ["a.png"], Overwrite::Replace);
+        assert!(is_refused(taken), "not even in a folder of ours");
+        assert!(owned::remove(&at("ours"), "views").is_err());
+        assert_eq!(std::fs::read_to_string(&file).unwrap(), "photograph");
+        write_atomic(&Disk, &at("ours/new.png"), |_| Ok(())).unwrap();
+        drop(reading);
+        write_atomic(&Disk, &file, |_| Ok(())).unwrap();
+        owned::remove(&at("ours"), "views").unwrap();
+    }
+}
