@@ -254,7 +254,11 @@ pub fn parse_views(bytes: &[u8], path: &Path, side: u32, hfov: f64) -> Result<Ve
     let raw: Vec<RawView> = serde_json::from_slice(bytes).map_err(|e| LayoutError::Syntax {
         path: path.to_owned(),
         line: e.line(),
-        what: one_line(e.to_string().split(" at line").next().unwrap_or_default()),
+        // A message may quote a name of any length.
+        what: one_line(e.to_string().split(" at line").next().unwrap_or_default())
+            .chars()
+            .take(240)
+            .collect(),
     })?;
     let bad = |index, problem| Err(LayoutError::View { path: path.to_owned(), index, problem });
     if raw.is_empty() || raw.len() > MAX_VIEWS {

@@ -7,6 +7,7 @@
 use std::path::{Path, PathBuf};
 
 use gausset_io::atomic::plain_reason;
+use gausset_io::units::one_line;
 
 /// Longest file that is read: 65³ lines.
 const MAX_FILE_BYTES: u64 = 32 << 20;
@@ -118,7 +119,7 @@ impl Lut {
             if content.is_empty() || content.starts_with('#') || content.starts_with("TITLE") {
                 continue;
             }
-            let bad = || LutError::Line { line, found: content.chars().take(40).collect() };
+            let bad = || LutError::Line { line, found: shortened(content, 40) };
             let (word, rest) = content.split_once(char::is_whitespace).unwrap_or((content, ""));
             let rest = rest.trim();
             match word {
@@ -132,7 +133,7 @@ impl Lut {
                     let found = found.ok_or_else(|| LutError::Size {
                         line,
                         key: if is_3d { "LUT_3D_SIZE" } else { "LUT_1D_SIZE" },
-                        found: rest.chars().take(20).collect(),
+                        found: shortened(rest, 20),
                         low: *range.start(),
                         high: *range.end(),
                     })?;
@@ -230,6 +231,11 @@ fn three(text: &str) -> Option<[f32; 3]> {
     let mut words = text.split_whitespace().map(number);
     let found = [words.next()??, words.next()??, words.next()??];
     words.next().is_none().then_some(found)
+}
+
+/// What stands in a line, for a message.
+fn shortened(text: &str, most: usize) -> String {
+    one_line(&text.chars().take(most).collect::<String>())
 }
 
 #[cfg(test)]

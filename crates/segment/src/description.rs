@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use gausset_io::input;
-use gausset_io::units::one_line;
+use gausset_io::units::{excerpt, one_line};
 use serde::Deserialize;
 
 use crate::classes::{self, nearest};
@@ -304,7 +304,9 @@ impl Description {
 fn syntax(text: &str, error: &toml::de::Error) -> String {
     let line =
         error.span().map_or(1, |span| 1 + text.bytes().take(span.start).filter(|b| *b == b'\n').count());
-    format!("line {line}: {}", one_line(error.message()))
+    // A message may quote a name of any length.
+    let message: String = one_line(error.message()).chars().take(240).collect();
+    format!("line {line}: {message}")
 }
 
 /// Unknown keys are refused with the nearest known one.
@@ -314,7 +316,7 @@ fn check_keys(table: &toml::Table) -> Result<(), String> {
             || format!("expected {}", known.join(", ")),
             |near| format!("did you mean `{near}`?"),
         );
-        Err(format!("{place}: unknown key `{}` ({hint})", one_line(key)))
+        Err(format!("{place}: unknown key `{}` ({hint})", excerpt(key)))
     };
     let tables = KEYS.map(|(name, _)| name);
     for (name, value) in table {
@@ -383,7 +385,7 @@ impl Raw {
             (None, None) => Vec::new(),
             (None, Some(names)) => names,
             (Some(name), None) => classes::list(name).ok_or_else(|| {
-                format!("[classes] list: expected {}, found `{}`", classes::LISTS.join(", "), one_line(name))
+                format!("[classes] list: expected {}, found `{}`", classes::LISTS.join(", "), excerpt(name))
             })?,
         };
         if names.len() > MAX_CLASSES {
@@ -405,8 +407,8 @@ impl Raw {
                     let hint = near.map_or_else(String::new, |near| format!("; did you mean `{near}`?"));
                     return Err(format!(
                         "[classes.groups] {}: `{}` is no class of the model{hint}",
-                        one_line(group),
-                        one_line(member)
+                        excerpt(group),
+                        excerpt(member)
                     ));
                 }
             }

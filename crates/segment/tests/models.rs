@@ -388,7 +388,10 @@ fn files_that_are_no_usable_models_are_refused_in_one_line() {
 fn long([outer, inner]: [usize; 2]) -> Net {
     let mut net = Net::new("image", &[1, 3, 16, 16]);
     net.weights("w", &[1, 3, 1, 1], Weights::Floats(&[40.0, -20.0, -20.0]));
-    net.node("Conv", &["image", "w"], &["red"], &[]);
+    let sizes =
+        [("kernel_shape", &[1; 2][..]), ("strides", &[1; 2]), ("pads", &[0; 4]), ("dilations", &[1; 2])];
+    let sizes = sizes.map(|(name, values)| Attribute::Integers(name, values));
+    net.node("Conv", &["image", "w"], &["red"], &sizes);
     net.node("ReduceMax", &["red"], &["most"], &[Attribute::Integer("keepdims", 0)]);
     net.node("Cast", &["most"], &["is_any"], &[Attribute::Integer("to", 9)]);
     let body = |name: &str, count| {

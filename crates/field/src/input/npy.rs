@@ -3,6 +3,7 @@
 use std::fmt::Display;
 use std::io::{Cursor, Read};
 
+use gausset_io::units::excerpt;
 use npyz::{DType, NpyFile, Order, TypeChar};
 
 use crate::error::ContentError;
@@ -158,7 +159,8 @@ fn check_depth(header: &[u8]) -> Result<(), ContentError> {
 }
 
 fn not_npy(place: &str, error: std::io::Error) -> ContentError {
-    ContentError::unread("header", format_args!("not a .npy file ({error})")).inside(place)
+    ContentError::unread("header", format_args!("not a .npy file ({})", excerpt(&error.to_string())))
+        .inside(place)
 }
 
 /// Shape and bytes of a number.

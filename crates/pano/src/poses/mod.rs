@@ -22,6 +22,7 @@ use std::path::PathBuf;
 use gausset_core::Pose;
 use gausset_core::pose::PoseError;
 use gausset_core::se3::{self, Mat3};
+use gausset_io::units::{excerpt, one_line};
 use serde::{Deserialize, Serialize};
 
 use crate::export::Earth;
@@ -106,8 +107,11 @@ pub struct Malformed {
 }
 
 impl Malformed {
+    /// The problem may quote the file: it is cut to a length for a message.
     pub(crate) fn new(place: impl ToString, problem: impl ToString) -> Self {
-        Self { place: place.to_string(), problem: problem.to_string() }
+        const LONGEST: usize = 280;
+        let problem = one_line(&problem.to_string()).chars().take(LONGEST).collect();
+        Self { place: excerpt(&place.to_string()), problem }
     }
 
     /// A pose that is none.
