@@ -25,6 +25,7 @@ pub mod hub;
 pub mod job;
 pub mod live;
 mod pace;
+mod places;
 pub mod preview;
 pub mod protocol;
 pub mod scene;

@@ -14,6 +14,7 @@ use tokio::sync::{Notify, Semaphore};
 use crate::browser::{self, Redirect};
 use crate::head::{self, ANSWER_TIME, Head, Refusal};
 use crate::hub::Hub;
+use crate::places::{Place, Places};
 use crate::site::{Answer, Site};
 use crate::snapshot::Snapshot;
 use crate::token::Token;
@@ -25,7 +26,7 @@ pub const FIRST_PORT: u16 = 7007;
 pub const THREAD: &str = "gausset-viewer";
 /// How many ports are tried from there.
 const PORTS_TRIED: u16 = 100;
-/// Most connections at a time.
+/// Most connections at a time. The oldest one without the token gives way to the next.
 pub const MAX_CONNECTIONS: usize = 32;
 /// Most connections that are told so.
 const MAX_REFUSED: usize = 32;
@@ -285,8 +286,7 @@ fn bind(options: &ServerOptions) -> Result<TcpListener, ServerError> {
 /// Accepts until it is told to stop. What is under way then ends with the runtime.
 async fn accept(listener: TcpListener, shared: Arc<Shared>, stop: &Notify) {
     let Ok(listener) = tokio::net::TcpListener::from_std(listener) else { return };
-    let (places, refusals) =
-        (Arc::new(Semaphore::new(MAX_CONNECTIONS)), Arc::new(Semaphore::new(MAX_REFUSED)));
+    let (mut places, refusals) = (Places::new(MAX_CONNECTIONS), Arc::new(Semaphore::new(MAX_REFUSED)));
     loop {
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,
@@ -299,12 +299,9 @@ async fn accept(listener: TcpListener, shared: Arc<Shared>, stop: &Notify) {
         };
         // Frames are small and should not wait for more.
         let _ = stream.set_nodelay(true);
-        if let Ok(place) = Arc::clone(&places).try_acquire_owned() {
+        if let Some(permit) = places.permit().await {
             let shared = Arc::clone(&shared);
-            tokio::spawn(async move {
-                serve(stream, &shared).await;
-                drop(place);
-            });
+            places.spawn(permit, |place| async move { serve(stream, &shared, &place).await });
         } else if let Ok(place) = Arc::clone(&refusals).try_acquire_owned() {
             tokio::spawn(async move {
                 refuse(&mut stream, Refusal::TooMany).await;
@@ -321,11 +318,14 @@ async fn refuse(stream: &mut TcpStream, refusal: Refusal) {
 }
 
 /// One connection: one request.
-async fn serve(mut stream: TcpStream, shared: &Shared) {
+async fn serve(mut stream: TcpStream, shared: &Shared, place: &Place) {
     let head = match head::read(&mut stream, shared.patience.head).await {
         Ok(head) => head,
         Err(refusal) => return refuse(&mut stream, refusal).await,
     };
+    if head.has(&shared.token) {
+        place.keep();
+    }
     match route(&head, shared) {
         Ok(Route::Text(kind, text)) => {
             head::answer(&mut stream, "200 OK", kind, text.as_bytes(), ANSWER_TIME).await;
@@ -338,7 +338,7 @@ async fn serve(mut stream: TcpStream, shared: &Shared) {
             Some(jpeg) => head::answer(&mut stream, "200 OK", "image/jpeg", &jpeg, ANSWER_TIME).await,
             None => refuse(&mut stream, Refusal::NotFound).await,
         },
-        Ok(Route::Socket(key, hub)) => socket::open(stream, &key, head.rest, shared, &hub).await,
+        Ok(Route::Socket(key, hub)) => socket::open(stream, &key, head.rest, shared, &hub, place).await,
         Ok(Route::Question(site)) => {
             let path = head.path;
             let answer = tokio::task::spawn_blocking(move || {

@@ -22,6 +22,7 @@ use crate::drawn::Packed;
 use crate::head;
 use crate::hub::{Attached, Hub};
 use crate::job::Ask;
+use crate::places::Place;
 use crate::protocol::{FromPage, MAX_MESSAGE, MAX_MESSAGES_PER_S, VERSION, ViewRequest};
 use crate::server::Shared;
 
@@ -39,7 +40,14 @@ struct Close(CloseCode, &'static str);
 const GONE: Close = Close(CloseCode::Away, "gone");
 
 /// Answers the handshake and serves the page until it goes.
-pub(crate) async fn open(mut stream: TcpStream, key: &str, rest: Vec<u8>, shared: &Shared, hub: &Hub) {
+pub(crate) async fn open(
+    mut stream: TcpStream,
+    key: &str,
+    rest: Vec<u8>,
+    shared: &Shared,
+    hub: &Hub,
+    place: &Place,
+) {
     let accept = derive_accept_key(key.as_bytes());
     let answer = format!(
         "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: {accept}\r\n\r\n"
@@ -51,7 +59,7 @@ pub(crate) async fn open(mut stream: TcpStream, key: &str, rest: Vec<u8>, shared
         WebSocketConfig::default().max_message_size(Some(MAX_MESSAGE)).max_frame_size(Some(MAX_MESSAGE));
     let stream = Metered { stream, second: Instant::now(), bytes: 0 };
     let mut socket = WebSocketStream::from_partially_read(stream, rest, Role::Server, Some(limits)).await;
-    let Close(code, word) = serve(&mut socket, shared, hub).await;
+    let Close(code, word) = serve(&mut socket, shared, hub, place).await;
     let close = CloseFrame { code, reason: word.into() };
     let _ = timeout(Duration::from_secs(2), socket.close(Some(close))).await;
     head::end(&mut socket.get_mut().stream).await;
@@ -99,7 +107,7 @@ impl AsyncWrite for Metered {
     }
 }
 
-async fn serve(socket: &mut Socket, shared: &Shared, hub: &Hub) -> Close {
+async fn serve(socket: &mut Socket, shared: &Shared, hub: &Hub, place: &Place) -> Close {
     let hello = match timeout(shared.patience.head, next_message(socket)).await {
         Ok(Ok(message)) => message,
         Ok(Err(close)) => return close,
@@ -116,7 +124,7 @@ async fn serve(socket: &mut Socket, shared: &Shared, hub: &Hub) -> Close {
                 .err()
                 .unwrap_or(Close(CloseCode::Policy, "version"));
         }
-        Some(FromPage::Hello { .. }) => {}
+        Some(FromPage::Hello { .. }) => place.keep(),
         _ => return Close(CloseCode::Policy, "no hello"),
     }
     let Some(page) = hub.attach() else { return Close(CloseCode::Again, "too many pages") };

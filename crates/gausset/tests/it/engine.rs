@@ -56,18 +56,18 @@ fn both_engines_make_the_same_masks_and_are_written_down() {
         return skip_for_tool("masks by ONNX Runtime", "no $GAUSSET_PYTHON with onnxruntime");
     };
     let workshop = workshop();
-    let mask = |engine: &str, folder: &str| {
+    let mask = |engine: &str, folder: &str, more: &[&str]| {
         let arguments =
             ["mask", "walk", "-o", folder, "--model", "red.onnx", "--mask-engine", engine, "--json"];
         workshop
-            .command(&arguments)
+            .command(&[&arguments[..], more].concat())
             .env_remove("ORT_DYLIB_PATH")
             .env("GAUSSET_PYTHON", &python)
             .output()
             .expect("it runs")
     };
-    let ours = mask("rten", "ours");
-    let theirs = mask("onnxruntime", "theirs");
+    let ours = mask("rten", "ours", &[]);
+    let theirs = mask("onnxruntime", "theirs", &[]);
     if String::from_utf8_lossy(&theirs.stderr).contains("is not installed there") {
         return skip_for_tool("masks by ONNX Runtime", "no onnxruntime in $GAUSSET_PYTHON");
     }
@@ -82,13 +82,14 @@ fn both_engines_make_the_same_masks_and_are_written_down() {
             .contains("\"engine\":\"ONNX Runtime 1.")
     );
     assert_eq!(workshop.read("ours/a.png.png"), workshop.read("theirs/a.png.png"));
-    // Another engine makes frames anew, the same one goes on.
-    let resumed = |told: &[u8]| {
-        let told: serde_json::Value = serde_json::from_slice(told).expect("an object");
+    // The same engine goes on, another one is another option.
+    let resumed = |output: &std::process::Output| {
+        let told: serde_json::Value = serde_json::from_slice(&output.stdout).expect("an object");
         told["resumed"].as_u64()
     };
-    assert_eq!(resumed(&mask("onnxruntime", "theirs").stdout), Some(1));
-    assert_eq!(resumed(&mask("rten", "theirs").stdout), Some(0));
+    assert_eq!(resumed(&mask("onnxruntime", "theirs", &[])), Some(1));
+    assert_eq!(mask("rten", "theirs", &[]).status.code(), Some(2));
+    assert_eq!(resumed(&mask("rten", "theirs", &["--force"])), Some(0));
 }
 
 #[test]

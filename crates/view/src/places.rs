@@ -1,0 +1,118 @@
+//! Places for connections: when all are taken, the oldest connection that has shown no token gives its place away, so that
+//! nobody without the token keeps the owner out.
+
+use std::collections::VecDeque;
+use std::future::Future;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::task::AbortHandle;
+
+/// All places of a server.
+pub(crate) struct Places {
+    free: Arc<Semaphore>,
+    guests: Arc<Guests>,
+    next: u64,
+}
+
+/// Connections that have shown no token, the oldest first.
+#[derive(Default)]
+struct Guests(Mutex<VecDeque<(u64, AbortHandle)>>);
+
+impl Guests {
+    fn lock(&self) -> MutexGuard<'_, VecDeque<(u64, AbortHandle)>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn remove(&self, number: u64) {
+        self.lock().retain(|guest| guest.0 != number);
+    }
+}
+
+/// The place of one connection, free again when this is dropped.
+pub(crate) struct Place {
+    number: u64,
+    guests: Arc<Guests>,
+    _permit: OwnedSemaphorePermit,
+}
+
+impl Place {
+    /// The connection has shown the token: it gives way to nobody.
+    pub(crate) fn keep(&self) {
+        self.guests.remove(self.number);
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.guests.remove(self.number);
+    }
+}
+
+impl Places {
+    pub(crate) fn new(count: usize) -> Self {
+        Self { free: Arc::new(Semaphore::new(count)), guests: Arc::default(), next: 0 }
+    }
+
+    /// A permit, if need be that of the oldest guest; `None` if every connection has shown the token.
+    pub(crate) async fn permit(&self) -> Option<OwnedSemaphorePermit> {
+        if let Ok(permit) = Arc::clone(&self.free).try_acquire_owned() {
+            return Some(permit);
+        }
+        let (_, oldest) = self.guests.lock().pop_front()?;
+        oldest.abort();
+        Arc::clone(&self.free).acquire_owned().await.ok()
+    }
+
+    /// Spawns what serves a connection, which is a guest until it keeps its place.
+    pub(crate) fn spawn<F>(&mut self, permit: OwnedSemaphorePermit, serve: impl FnOnce(Place) -> F)
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        let (number, guests) = (self.next, Arc::clone(&self.guests));
+        self.next += 1;
+        let task = serve(Place { number, guests, _permit: permit });
+        // Listed before the task can end.
+        let mut guests = self.guests.lock();
+        guests.push_back((number, tokio::spawn(task).abort_handle()));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::sync::mpsc;
+
+    use super::*;
+
+    #[test]
+    fn the_oldest_guest_gives_way_and_who_has_shown_the_token_does_not() {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        runtime.block_on(async {
+            let mut places = Places::new(3);
+            // Each connection waits for ever, and its end is seen by its channel.
+            let connect = async |places: &mut Places, is_known: bool| {
+                let permit = places.permit().await?;
+                let (alive, ended) = mpsc::channel::<()>(1);
+                places.spawn(permit, |place| async move {
+                    if is_known {
+                        place.keep();
+                    }
+                    std::future::pending::<()>().await;
+                    drop((place, alive));
+                });
+                tokio::task::yield_now().await;
+                Some(ended)
+            };
+            let mut owner = connect(&mut places, true).await.unwrap();
+            let mut first = connect(&mut places, false).await.unwrap();
+            let mut second = connect(&mut places, false).await.unwrap();
+            let _third = connect(&mut places, true).await.unwrap();
+            assert_eq!(first.recv().await, None);
+            let _fourth = connect(&mut places, true).await.unwrap();
+            assert_eq!(second.recv().await, None);
+            assert!(connect(&mut places, true).await.is_none(), "all three have shown the token");
+            assert!(owner.try_recv() == Err(mpsc::error::TryRecvError::Empty));
+            assert!(places.guests.lock().is_empty());
+        });
+    }
+}
