@@ -2,7 +2,7 @@
 
 use fearless_simd::Level;
 use gausset_core::engine::{CorrectionRates, EngineError, ExtraGroup, Group, TrainView};
-use gausset_metrics::{Exposure, Gain, GainGradient, Vignetting};
+use gausset_metrics::{Gain, GainGradient, Vignetting};
 use gausset_raster::adam::{Slice, update_slice};
 
 use crate::state::BlockState;
@@ -15,39 +15,27 @@ pub(crate) type Place = (usize, usize);
 pub(crate) struct ColourRows {
     pub(crate) gains: Option<Place>,
     pub(crate) vignetting: Option<Place>,
-    /// Of version 0.1.
-    pub(crate) affine: Option<Place>,
 }
 
 /// How the colours of a view are corrected.
 pub(crate) enum Colours {
     AsRendered,
     Gain(Gain),
-    Affine(Exposure),
 }
 
 /// d loss / d correction.
 pub(crate) enum ColourGradient {
     None,
     Gain(GainGradient),
-    Affine(Exposure),
 }
 
 impl ColourRows {
     /// The rows that a view names.
     pub(crate) fn of(view: &TrainView, state: &BlockState) -> Result<Self, EngineError> {
-        let vignetting = state.correction(Group::Vignetting, view.vignetting_row)?;
-        if state.has_group(Group::Gain) {
-            let gains = state.correction(Group::Gain, view.exposure_row)?;
-            return Ok(Self { gains, vignetting, affine: None });
-        }
-        let affine = state.correction(Group::Exposure, view.exposure_row)?;
-        if affine.is_some() && vignetting.is_some() {
-            let what =
-                format!("view `{}` asks for vignetting beside a group `{}`", view.name, Group::Exposure);
-            return Err(EngineError::BadInput(what));
-        }
-        Ok(Self { gains: None, vignetting, affine })
+        Ok(Self {
+            gains: state.correction(Group::Gain, view.exposure_row)?,
+            vignetting: state.correction(Group::Vignetting, view.vignetting_row)?,
+        })
     }
 
     /// What the rows hold, for a camera with that principal point.
@@ -56,10 +44,6 @@ impl ColourRows {
             let row = state.extras[group].row(row);
             [row[0], row[1], row[2]]
         };
-        if let Some((group, row)) = self.affine {
-            let values = state.extras[group].row(row);
-            return Colours::Affine(std::array::from_fn(|i| values[i]));
-        }
         if self.gains.is_none() && self.vignetting.is_none() {
             return Colours::AsRendered;
         }

@@ -53,8 +53,6 @@ pub struct CpuEngine {
     pub(crate) pipeline: Pipeline,
     pub(crate) loss: LossKernel,
     pub(crate) render: Planes,
-    /// The render after an affine of version 0.1.
-    pub(crate) corrected: Planes,
     /// d loss / d render.
     pub(crate) gradient: Planes,
     pub(crate) clocks: CorrectionTable,
@@ -83,7 +81,6 @@ impl CpuEngine {
             pipeline: Pipeline::default(),
             loss: LossKernel::new(level),
             render: Planes::default(),
-            corrected: Planes::default(),
             gradient: Planes::default(),
             clocks: CorrectionTable::default(),
             report: StepReport::default(),
@@ -101,7 +98,6 @@ impl CpuEngine {
             + self.pipeline.bytes()
             + self.loss.bytes()
             + self.render.bytes()
-            + self.corrected.bytes()
             + self.gradient.bytes()
     }
 

@@ -18,9 +18,9 @@ pub(crate) struct Room {
 }
 
 impl Room {
-    /// A training step: the render, its gradient, and the render with corrected colours.
+    /// A training step: the render and its gradient.
     pub(crate) const STEP: Self =
-        Self { outputs: Outputs::Color, bytes_per_pixel: 3 * 12, bytes_per_entry: ListRoom::BACKWARD };
+        Self { outputs: Outputs::Color, bytes_per_pixel: 2 * 12, bytes_per_entry: ListRoom::BACKWARD };
     /// Tile lists that are only asked.
     pub(crate) const LISTS: Self =
         Self { outputs: Outputs::All, bytes_per_pixel: 0, bytes_per_entry: ListRoom::FORWARD };

@@ -156,11 +156,6 @@ impl BlockState {
         }
     }
 
-    /// Whether there are corrections of this kind.
-    pub(crate) fn has_group(&self, group: Group) -> bool {
-        self.extras.iter().any(|extra| extra.group == group)
-    }
-
     /// The index of a group of per-view corrections and one of its rows, checked.
     pub(crate) fn correction(
         &self,

@@ -6,7 +6,7 @@ use gausset_core::engine::{
     CorrectionRates, EngineError, GradientStatistic, Group, Outputs, StepParams, TrainView,
 };
 use gausset_core::{Projection, Stage, se3};
-use gausset_metrics::{Latitude, LossOptions, Truth, apply_exposure, apply_gain, exposure_vjp, gain_vjp};
+use gausset_metrics::{Latitude, LossOptions, Truth, apply_gain, gain_vjp};
 use gausset_prof::span;
 use gausset_raster::blend::tile_row_to_lines;
 use gausset_raster::blend_vjp::{AbsoluteSums, Lines, Upstream};
@@ -122,9 +122,6 @@ impl CpuEngine {
         };
         match gradient {
             ColourGradient::None => {}
-            ColourGradient::Affine(affine) => {
-                update(rows.affine, params.exposure, affine);
-            }
             ColourGradient::Gain(gain) => {
                 update(rows.vignetting, params.vignetting, &gain.vignetting);
                 if let Some(group) = update(rows.gains, params.exposure, &gain.log_gains) {
@@ -147,17 +144,9 @@ impl CpuEngine {
         self.tiles_to_planes(kernel_view);
         let exec = Exec { pool: &self.pool, level: self.level };
         let colours = colour_rows.read(&self.state, [view.camera.cx, view.camera.cy]);
-        let picture = match &colours {
-            Colours::AsRendered => &self.render,
-            Colours::Gain(gain) => {
-                apply_gain(exec, gain, &mut self.render);
-                &self.render
-            }
-            Colours::Affine(affine) => {
-                apply_exposure(exec, affine, &self.render, &mut self.corrected);
-                &self.corrected
-            }
-        };
+        if let Colours::Gain(gain) = &colours {
+            apply_gain(exec, gain, &mut self.render);
+        }
         let camera = &view.camera;
         let latitude = match camera.projection {
             Projection::Pinhole => None,
@@ -170,15 +159,12 @@ impl CpuEngine {
         let truth = Truth::Bytes(&view.target);
         let value = self
             .loss
-            .run(exec.pool, picture, truth, &options, &mut self.gradient)
+            .run(exec.pool, &self.render, truth, &options, &mut self.gradient)
             .map_err(|err| EngineError::BadInput(format!("view `{}`: {err}", view.name)))?;
         let gradient = match &colours {
             Colours::AsRendered => ColourGradient::None,
             Colours::Gain(gain) => {
                 ColourGradient::Gain(gain_vjp(exec, gain, &self.render, &mut self.gradient))
-            }
-            Colours::Affine(affine) => {
-                ColourGradient::Affine(exposure_vjp(exec, affine, &self.render, &mut self.gradient))
             }
         };
         Ok((value.loss, gradient))

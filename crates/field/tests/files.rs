@@ -113,11 +113,11 @@ fn tables_may_be_separated_in_every_usual_way() {
     }
 }
 
-/// Version 0.1.0 fitted this file with `field fit -n 2 --solver lm` to 24 x 20 x 16 voxels of `10 + two bumps`, 0.5, 0.75
+/// Version 0.2.0 fitted this file with `field fit -n 2 --solver lm` to 24 x 20 x 16 voxels of `10 + two bumps`, 0.5, 0.75
 /// and 1 apart, the first of them at (-3, 2, 1).
 #[test]
-fn a_field_file_of_version_0_1_has_the_values_it_was_fitted_to() {
-    let model = Model::load(&testdata_dir().join("v0.1/field.safetensors")).unwrap();
+fn a_field_file_of_02_has_the_values_it_was_fitted_to() {
+    let model = Model::load(&testdata_dir().join("v0.2/field.safetensors")).unwrap();
     assert_eq!((model.field.len(), model.offset), (2, 10.0));
     assert_eq!(model.grid, Some(Grid { dims: [24, 20, 16], spacing: [0.5, 0.75, 1.0] }));
     let bounds = model.field.bounds.unwrap();
@@ -198,7 +198,7 @@ fn pipes_and_devices_are_refused_wherever_they_are_named() {
 
 #[test]
 fn a_model_whose_voxels_are_no_numbers_of_voxels_is_refused() {
-    let mut model = Model::load(&testdata_dir().join("v0.1/field.safetensors")).unwrap();
+    let mut model = Model::load(&testdata_dir().join("v0.2/field.safetensors")).unwrap();
     let again = |from: &str, to: &str| {
         let bytes = model.to_bytes();
         let length = u64::from_le_bytes(*bytes.first_chunk().unwrap()) as usize;

@@ -243,7 +243,6 @@ fn place_of(options: &EvaluateOptions, run: Option<&SavedRun>) -> Result<(PathBu
         owned::take(&Disk, &folder, EVALUATION, std::iter::empty::<&Path>(), forced)?;
         folder = folder.join("train");
     }
-    // What version 0.1 put into a run folder has no marker, and is ours all the same.
     let is_ours = evaluation_is_ours(&Disk, &folder);
     Ok((folder, if is_ours { Overwrite::Replace } else { forced }))
 }

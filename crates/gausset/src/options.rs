@@ -7,7 +7,7 @@ use std::ffi::OsString;
 use std::marker::PhantomData;
 use std::path::PathBuf;
 
-use clap::builder::{PossibleValue, PossibleValuesParser};
+use clap::builder::PossibleValuesParser;
 use clap::{Arg, ArgMatches, Args, FromArgMatches, value_parser};
 use gausset_flow::Failure;
 use gausset_train::config::{defaults, quality_defaults, strategy_defaults};
@@ -164,8 +164,8 @@ fn argument(option: OptionInfo, defaults: &Defaults) -> Option<Arg> {
     let argument = match option.form {
         Form::Flag => argument.value_parser(value_parser!(bool)),
         Form::Path => argument.value_parser(value_parser!(PathBuf)),
-        Form::Word { words, former } => argument
-            .value_parser(words_parser(words, former))
+        Form::Word { words } => argument
+            .value_parser(PossibleValuesParser::new(words))
             .allow_hyphen_values(words.iter().any(|word| word.starts_with('-'))),
         Form::Whole(_) | Form::Number | Form::Text => {
             argument.value_parser(move |text: &str| (option.check)(text).map(|()| text.to_owned()))
@@ -194,18 +194,6 @@ fn american(name: &str) -> Option<&'static str> {
         "scale-regularisation" => Some("scale-regularization"),
         _ => None,
     }
-}
-
-/// A parser of words that completions and suggestions know; words of earlier versions are taken silently.
-fn words_parser(
-    words: &'static [&'static str],
-    former: &'static [(&'static str, &'static str)],
-) -> PossibleValuesParser {
-    let value = |&word: &&'static str| {
-        let aliases = former.iter().filter(move |(_, today)| *today == word).map(|(before, _)| *before);
-        PossibleValue::new(word).aliases(aliases)
-    };
-    PossibleValuesParser::new(words.iter().map(value))
 }
 
 /// The tables that fill in what nobody says, for the help.

@@ -69,7 +69,7 @@ pub(crate) fn table(report: &EvalReport) -> Lines {
     text + format!("SSIM: {}{lpips}", report.ssim_definition)
 }
 
-/// The scores beside PSNR as rows of facts; nothing about what was not measured at all, as by earlier versions.
+/// The scores beside PSNR as rows of facts; nothing about what was not measured at all.
 pub(crate) fn facts(ssim: Option<f64>, scores: &Scores) -> Vec<(&'static str, String)> {
     let mut rows = Vec::new();
     if ssim.is_some() {
@@ -149,7 +149,7 @@ mod tests {
             lines(unseen)[2..],
             ["- on 0.0 % of the pixels", "not measured: no known points are seen"]
         );
-        // A run of version 0.1.
+        // Nothing was measured.
         assert!(facts(None, &Scores::default()).is_empty());
     }
 }

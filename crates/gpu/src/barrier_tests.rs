@@ -13,12 +13,8 @@ use crate::kernels::Kernel;
 use crate::translation_tests::parsed;
 
 /// Conditions by file-independent text, and why all threads of a workgroup see the same.
-const UNIFORM: [(&str, &str); 23] = [
+const UNIFORM: [(&str, &str); 21] = [
     ("((job.flags And FLAG_POSE) NotEqual 0)", "the unit's record"),
-    (
-        "((job.affine_row.x NotEqual NOWHERE) and (job.affine_rates.w NotEqual 0.0))",
-        "a row of the unit's record",
-    ),
     ("((job.gain_row.x NotEqual NOWHERE) and (job.gain_rates.w NotEqual 0.0))", "a row of the unit's record"),
     ("((job.pose_row.x NotEqual NOWHERE) and (job.pose_rates.w NotEqual 0.0))", "a row of the unit's record"),
     ("((job.sky_row.x NotEqual NOWHERE) and (job.sky_rates.w NotEqual 0.0))", "a row of the unit's record"),
@@ -35,7 +31,6 @@ const UNIFORM: [(&str, &str); 23] = [
     ("(first Less end)", "the list of the workgroup's tile, which nobody writes meanwhile"),
     ("(first Less hi)", "the list of the workgroup's tile, by a uniform load"),
     ("(i Less 3)", "a constant number of rounds"),
-    ("(job.affine_row.x NotEqual NOWHERE)", "the unit's record"),
     ("(k Less 12)", "a constant number of rounds"),
     ("(k Less 27)", "a constant number of rounds"),
     ("(k Less 3)", "a constant number of rounds"),

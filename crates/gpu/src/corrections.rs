@@ -64,11 +64,6 @@ impl Groups {
         self.0.iter().find(|place| place.group == group)
     }
 
-    /// Whether there are corrections of this kind.
-    pub(crate) fn has(&self, group: Group) -> bool {
-        self.place(group).is_some()
-    }
-
     /// First value and number of rows of a group, 0 rows where there is none.
     pub(crate) fn all(&self, group: Group) -> (u32, u32) {
         self.place(group).map_or((NOWHERE, 0), |place| (place.first as u32, place.rows as u32))
@@ -87,19 +82,10 @@ impl Groups {
         Ok([part(0), part(1), part(2), place.first + 3 * rows * width + row].map(|at| at as u32))
     }
 
-    /// The rows that correct the colours of a view: gains, vignetting, affine of version 0.1.
-    pub(crate) fn colour_rows(&self, view: &TrainView) -> Result<[[u32; 4]; 3], EngineError> {
-        let vignetting = self.row(Group::Vignetting, view.vignetting_row)?;
-        if self.has(Group::Gain) {
-            return Ok([self.row(Group::Gain, view.exposure_row)?, vignetting, NO_ROW]);
-        }
-        let affine = self.row(Group::Exposure, view.exposure_row)?;
-        if affine != NO_ROW && vignetting != NO_ROW {
-            let what =
-                format!("view `{}` asks for vignetting beside a group `{}`", view.name, Group::Exposure);
-            return Err(EngineError::BadInput(what));
-        }
-        Ok([NO_ROW, vignetting, affine])
+    /// The rows that correct the colours of a view: gains, vignetting.
+    pub(crate) fn colour_rows(&self, view: &TrainView) -> Result<[[u32; 4]; 2], EngineError> {
+        let gains = self.row(Group::Gain, view.exposure_row)?;
+        Ok([gains, self.row(Group::Vignetting, view.vignetting_row)?])
     }
 }
 
@@ -117,9 +103,9 @@ mod tests {
 
     #[test]
     fn groups_come_back_as_they_went() {
-        let mut extras = vec![ExtraGroup::new(Group::Pose, 3), ExtraGroup::new(Group::Exposure, 2)];
+        let mut extras = vec![ExtraGroup::new(Group::Pose, 3), ExtraGroup::new(Group::Gain, 2)];
         extras[0].values[7] = 0.5;
-        extras[1].v[23] = 2.0;
+        extras[1].v[5] = 2.0;
         extras[0].clocks[2] = 9;
         let (groups, words) = Groups::lay_out(&extras);
         assert_eq!(groups.words(), words.len());

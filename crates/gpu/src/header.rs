@@ -35,7 +35,7 @@ pub(crate) fn header() -> String {
         ("SUMS_STRIDE", SUMS_STRIDE),
         ("SUMS_SKIPPED", SUMS_STRIDE - 1),
         ("TILE_SUMS", TILE_SUMS),
-        ("TILE_SUMS_SKY", 12),
+        ("TILE_SUMS_SKY", 6),
         ("NOWHERE", NOWHERE),
         ("STREAM_DROPOUT", stream::DROPOUT),
         ("STREAM_NOISE", stream::NOISE),

@@ -14,7 +14,7 @@ pub(crate) const BIAS_CLOCKS: u32 = 20_000;
 /// Words of the sums of a group of 256 splats: 15 of the pose, and updates that were skipped.
 pub(crate) const SUMS_STRIDE: u32 = 16;
 /// Floats of the sums of a tile: 12 of the colours, 27 of the sky.
-pub(crate) const TILE_SUMS: u32 = 39;
+pub(crate) const TILE_SUMS: u32 = 33;
 /// Where a row is that is not there.
 pub(crate) const NOWHERE: u32 = u32::MAX;
 
@@ -263,13 +263,11 @@ record! {
         /// Places of a row: values, first moments, second moments, clock; the first is `NOWHERE` if there is none.
         gain_row: [u32; 4],
         vignetting_row: [u32; 4],
-        affine_row: [u32; 4],
         pose_row: [u32; 4],
         sky_row: [u32; 4],
         /// Rate of the first half, rate of the second half, decay, 1 if the row moves.
         gain_rates: [f32; 4],
         vignetting_rates: [f32; 4],
-        affine_rates: [f32; 4],
         pose_rates: [f32; 4],
         sky_rates: [f32; 4],
         /// Number of the unit.

@@ -98,7 +98,6 @@ pub(crate) fn picture_job(
         background: [red, green, blue, 0.0],
         gain_row: NO_ROW,
         vignetting_row: NO_ROW,
-        affine_row: NO_ROW,
         pose_row: NO_ROW,
         sky_row: held.groups.row(Group::Sky, options.sky.then_some(0))?,
         only_first: options.only_first.unwrap_or(u32::MAX),
@@ -140,10 +139,9 @@ pub(crate) fn step(
         return Err(EngineError::BadInput(what));
     }
     let mut job = picture_job(held, camera, &view.pose, &params.render)?;
-    [job.gain_row, job.vignetting_row, job.affine_row] = held.groups.colour_rows(view)?;
+    [job.gain_row, job.vignetting_row] = held.groups.colour_rows(view)?;
     job.pose_row = held.groups.row(Group::Pose, view.pose_row)?;
     job.gain_rates = rates(job.gain_row, params.exposure);
-    job.affine_rates = rates(job.affine_row, params.exposure);
     job.vignetting_rates = rates(job.vignetting_row, params.vignetting);
     job.pose_rates = rates(job.pose_row, params.pose);
     job.sky_rates = rates(job.sky_row, params.sky);
@@ -154,7 +152,7 @@ pub(crate) fn step(
     }
     let scale = set_loss(&mut job, &view.target, params);
     set_update(&mut job, held, params);
-    let rows_move = [job.gain_rates, job.affine_rates, job.vignetting_rates, job.pose_rates, job.sky_rates];
+    let rows_move = [job.gain_rates, job.vignetting_rates, job.pose_rates, job.sky_rates];
     let unit = Unit {
         tiles: u64::from(job.tiles),
         capped: job.cap > 0,

@@ -228,62 +228,14 @@ fn a_folder_that_holds_a_run_is_refused_without_force() {
     RunFolder::create(&Disk, folder.path(), Overwrite::Refuse).unwrap();
 }
 
-/// A folder as version 0.1 left it, without markers, and with files of its user.
-fn old_run(folder: &Path, refines_poses: bool) {
-    for place in ["checkpoints", "eval", "cameras"] {
-        std::fs::create_dir(folder.join(place)).unwrap();
-    }
-    let config = format!("{CONFIG_START}: …\nsteps = 1\nrefine-poses = {refines_poses}\n");
-    std::fs::write(folder.join("config.toml"), config).unwrap();
-    let report = r#"{"split": "test", "images": 1, "per_image": [{"name": "a/b c.jpg"}]}"#;
-    std::fs::write(folder.join("eval/metrics.json"), report).unwrap();
-    for file in [
-        "splats.ply",
-        "checkpoints/step_000010.ckpt",
-        "eval/0000_a_b_c.png",
-        "eval/contact_sheet.png",
-        "cameras/images.bin",
-        "eval/holiday.png",
-        "checkpoints/notes.txt",
-    ] {
-        std::fs::write(folder.join(file), "x").unwrap();
-    }
-}
-
 #[test]
-fn a_run_without_markers_counts_as_one_and_what_it_proves_to_have_written_is_replaced() {
-    let folder = temporary_folder();
-    old_run(folder.path(), true);
-    let refused = RunFolder::create(&Disk, folder.path(), Overwrite::Refuse).unwrap_err();
-    assert!(matches!(refused, RunFolderError::HoldsARun { .. }), "{refused}");
-    drop(RunFolder::open(&Disk, folder.path()).unwrap());
-    drop(RunFolder::create(&Disk, folder.path(), Overwrite::Replace).unwrap());
-    for gone in [
-        "config.toml",
-        "splats.ply",
-        "checkpoints/step_000010.ckpt",
-        "eval/0000_a_b_c.png",
-        "eval/contact_sheet.png",
-        "eval/metrics.json",
-        "cameras/images.bin",
-    ] {
-        assert!(!folder.path().join(gone).exists(), "{gone}");
-    }
-    for mine in ["eval/holiday.png", "checkpoints/notes.txt"] {
-        assert!(folder.path().join(mine).is_file(), "{mine}");
-    }
-}
-
-#[test]
-fn what_a_run_without_markers_does_not_prove_to_have_written_is_in_the_way() {
+fn files_in_a_sub_folder_without_a_marker_are_in_the_way() {
     for theirs in ["eval/0001_holiday.png", "cameras/images.bin", "depth/0001_mine.npy"] {
         let folder = temporary_folder();
-        old_run(folder.path(), false);
-        if !theirs.starts_with("cameras") {
-            std::fs::create_dir_all(folder.path().join("depth")).unwrap();
-            std::fs::remove_file(folder.path().join("cameras/images.bin")).unwrap();
-            std::fs::write(folder.path().join(theirs), "x").unwrap();
-        }
+        drop(RunFolder::create(&Disk, folder.path(), Overwrite::Refuse).unwrap());
+        let file = folder.path().join(theirs);
+        std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+        std::fs::write(&file, "x").unwrap();
         for overwrite in [Overwrite::Refuse, Overwrite::Replace] {
             let refused = RunFolder::create(&Disk, folder.path(), overwrite).unwrap_err();
             assert_eq!(
@@ -293,7 +245,7 @@ fn what_a_run_without_markers_does_not_prove_to_have_written_is_in_the_way() {
                      {theirs}); choose another folder, or move them away"
                 )
             );
-            assert!(folder.path().join("splats.ply").is_file(), "a refusal changes nothing");
+            assert!(file.is_file(), "a refusal changes nothing");
         }
     }
 }

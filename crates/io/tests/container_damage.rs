@@ -289,7 +289,7 @@ fn a_state_whose_arrays_do_not_fit_is_neither_saved_nor_loaded() {
 
 #[test]
 fn groups_of_corrections_have_the_names_that_checkpoints_have_had() {
-    let names = ["gains", "vignetting", "exposure", "pose", "sky"];
+    let names = ["gains", "vignetting", "pose", "sky"];
     assert_eq!(Group::ALL.map(Group::name), names);
     assert_eq!(names.map(Group::from_name), Group::ALL.map(Some));
     let with = |name: &str, width: u32| {
@@ -301,7 +301,7 @@ fn groups_of_corrections_have_the_names_that_checkpoints_have_had() {
     };
     assert_eq!(
         with("fog", 3),
-        "run/a.ckpt: extras: not a training state (expected one of gains, vignetting, exposure, pose, sky, found \"fog\")"
+        "run/a.ckpt: extras: not a training state (expected one of gains, vignetting, pose, sky, found \"fog\")"
     );
     assert_eq!(
         with("pose", 5),

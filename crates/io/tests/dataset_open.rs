@@ -524,21 +524,6 @@ fn the_first_thing_that_differs_from_a_list_of_data_is_named() {
     }
 }
 
-#[test]
-fn the_fingerprint_of_an_earlier_version_is_compared_in_its_way() {
-    // What version 0.1 recorded of this dataset.
-    const FROM_0_1: &str = "1a1b815f6c7a47824f2fd0c1a6f190ca";
-    let scene = Scene::colmap(ModelFormat::Binary);
-    scene.write("masks/left/img 2.png", &tiny_png(16, 12));
-    let fingerprint = scene.open().unwrap().fingerprint;
-    assert!(fingerprint.is(&fingerprint.to_string()));
-    assert!(fingerprint.is(FROM_0_1), "{fingerprint:?}");
-    let mut model = tiny_model();
-    model.images[0].translation[0] += 1.0;
-    scene.model(&model, ModelFormat::Binary);
-    assert!(!scene.open().unwrap().fingerprint.is(FROM_0_1));
-}
-
 #[cfg(unix)]
 #[test]
 fn links_are_followed_and_names_that_lead_out_are_not() {

@@ -7,10 +7,9 @@
 use std::time::Instant;
 
 use gausset_compute::rng::{philox, stream, uniform};
-use gausset_compute::{Exec, Pool, VectorLevel, level};
+use gausset_compute::{Pool, VectorLevel, level};
 use gausset_core::TargetImage;
-use gausset_metrics::exposure::IDENTITY;
-use gausset_metrics::{LossKernel, LossOptions, Planes, Truth, apply_exposure, exposure_vjp};
+use gausset_metrics::{LossKernel, LossOptions, Planes, Truth};
 
 fn main() {
     let mut arguments = std::env::args().skip(1);
@@ -72,13 +71,6 @@ fn main() {
                 std::hint::black_box(loss.expect("pictures have one size"));
             });
         }
-        let exec = Exec { pool: &pool, level };
-        let exposure = IDENTITY.map(|m| 0.9 * m + 0.01);
-        let (mut corrected, mut gradient) = (Planes::default(), render.clone());
-        report("exposure", &mut || apply_exposure(exec, &exposure, &render, &mut corrected));
-        report("exposure VJP", &mut || {
-            std::hint::black_box(exposure_vjp(exec, &exposure, &render, &mut gradient));
-        });
     }
 }
 

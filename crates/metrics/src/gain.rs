@@ -9,7 +9,8 @@
 //! there, too, a splat that is too bright in front of something dark would never change again. With upstream gradient
 //! `u`, where it counts: `∂colour_c = u_c exp(g_c) v`, `∂g_c = Σ u_c corrected_c` and
 //! `∂a_k = Σ_c Σ u_c corrected_c r^2k / v`. Both directions need the corrected picture only, which takes the render's
-//! place. Sums are taken as in [`crate::exposure`].
+//! place. Sums are taken in f32 along a row of pixels, lane by
+//! lane, then in f64: lanes, rows and bands of 16 rows in order.
 
 use fearless_simd::{Simd, f32x16, prelude::*};
 use gausset_compute::simd::{LANES, Row, fma, load, splat, store};

@@ -2,7 +2,7 @@
 //!
 //! - [`mod@reference`]: the definition in f64, plain loops; everything else is tested against it.
 //! - [`loss`]: `(1 - w) L1 + w (1 - SSIM)` of a training step with its gradient, in f32 on 16 lanes and all threads.
-//! - [`gain`]: gains and vignetting on the rendered colour with their VJP; [`exposure`]: a 3x4 affine (version 0.1).
+//! - [`gain`]: gains and vignetting on the rendered colour with their VJP.
 //! - [`quality`]: what `eval` prints, [`ssim`]: SSIM as different programs define it,
 //!   [`lpips`]: LPIPS with weights from a file.
 //! - [`planes`]: the picture layout that the first two work on.
@@ -10,7 +10,6 @@
 //! The same inputs give the same bytes, whatever the number of threads and the vector level.
 #![forbid(unsafe_code)]
 
-pub mod exposure;
 pub mod gain;
 pub mod loss;
 pub mod lpips;
@@ -20,7 +19,6 @@ pub mod reference;
 mod size;
 pub mod ssim;
 
-pub use exposure::{Exposure, apply_exposure, exposure_vjp};
 pub use gain::{Gain, GainGradient, Vignetting, apply_gain, gain_vjp};
 pub use loss::{Latitude, LossKernel, LossOptions, LossValue, Truth};
 pub use lpips::Lpips;

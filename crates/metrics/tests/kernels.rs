@@ -2,14 +2,11 @@
 
 use fearless_simd::Level;
 use gausset_compute::rng::{philox, stream, uniform};
-use gausset_compute::{Exec, Pool, VectorLevel, level};
+use gausset_compute::{Pool, VectorLevel, level};
 use gausset_core::TargetImage;
-use gausset_metrics::exposure::IDENTITY;
 use gausset_metrics::quality::truth_values;
 use gausset_metrics::reference::Pair;
-use gausset_metrics::{
-    Exposure, Latitude, LossKernel, LossOptions, LossValue, Planes, Truth, apply_exposure, exposure_vjp,
-};
+use gausset_metrics::{Latitude, LossKernel, LossOptions, LossValue, Planes, Truth};
 
 const BACKGROUND: [f32; 3] = [0.9, 0.1, 0.4];
 
@@ -289,110 +286,4 @@ fn pictures_of_different_sizes_are_refused() {
         )
         .unwrap_err();
     assert_eq!(err.to_string(), "the truth is 9x8 px (expected 8x9, the size of the render)");
-}
-
-const WARM: Exposure = [1.1, 0.05, -0.02, 0.01, 0.03, 0.9, 0.04, -0.02, -0.06, 0.02, 0.8, 0.05];
-
-#[test]
-fn the_identity_exposure_changes_nothing() {
-    let render = render(&target(37, 23, Kind::Opaque));
-    let mut corrected = Planes::default();
-    apply_exposure(Exec::best(&Pool::new(2)), &IDENTITY, &render, &mut corrected);
-    assert_eq!(corrected.to_interleaved(), render.to_interleaved());
-}
-
-#[test]
-fn the_exposure_vjp_is_the_transpose_of_the_exposure() {
-    // Exposure is affine in the colours and linear in its 12 values, so sums over pixels give the exact VJP in f64.
-    let (width, height) = (37, 40);
-    let render = render(&target(width, height, Kind::Opaque));
-    let upstream: Vec<f32> = (0..3 * 37 * 40).map(|i| uniform(word(8, i)) - 0.5).collect();
-    let mut gradient = Planes::new(width, height);
-    gradient.as_mut_slice().fill(f32::NAN);
-    for (i, &g) in upstream.iter().enumerate() {
-        gradient.line_mut(i / 3 / 37, i % 3)[(i / 3) % 37] = g;
-    }
-    let by_exposure = exposure_vjp(Exec::best(&Pool::new(2)), &WARM, &render, &mut gradient);
-
-    let colours = render.to_interleaved();
-    let mut exact = [0.0; 12];
-    let mut exact_gradient = vec![0.0; upstream.len()];
-    for (pixel, (colour, g)) in colours.chunks_exact(3).zip(upstream.chunks_exact(3)).enumerate() {
-        for i in 0..3 {
-            let g = f64::from(g[i]);
-            for j in 0..3 {
-                exact[4 * i + j] += g * f64::from(colour[j]);
-                exact_gradient[3 * pixel + j] += f64::from(WARM[4 * i + j]) * g;
-            }
-            exact[4 * i + 3] += g;
-        }
-    }
-    for (found, exact) in by_exposure.iter().zip(exact) {
-        // f32 sums along rows of 37 pixels: a few 1e-7 of the sum of magnitudes, which is about 400.
-        assert!((f64::from(*found) - exact).abs() < 1e-4, "{found} {exact}");
-    }
-    assert!(relative_error(&gradient.to_interleaved(), &exact_gradient) < 2e-7);
-    assert!(gradient.as_slice().iter().all(|g| g.is_finite()), "padding becomes 0");
-}
-
-#[test]
-fn the_gradient_through_exposure_and_loss_is_the_slope_of_the_loss() {
-    let target = target(37, 23, Kind::Masked);
-    let render = render(&target);
-    let pool = Pool::new(1);
-    let options = LossOptions { dssim_weight: 0.2, background: BACKGROUND, latitude: None };
-    let (mut corrected, mut gradient) = (Planes::default(), Planes::default());
-    apply_exposure(Exec::best(&pool), &WARM, &render, &mut corrected);
-    LossKernel::new(best()).run(&pool, &corrected, Truth::Bytes(&target), &options, &mut gradient).unwrap();
-    let by_exposure = exposure_vjp(Exec::best(&pool), &WARM, &render, &mut gradient);
-
-    let y: Vec<f64> = truth_values(&target, BACKGROUND).into_iter().map(f64::from).collect();
-    let colours = render.to_interleaved();
-    let loss_at = |m: &[f64; 12]| {
-        let x: Vec<f64> = colours
-            .chunks_exact(3)
-            .flat_map(|c| -> [f64; 3] {
-                let c = [f64::from(c[0]), f64::from(c[1]), f64::from(c[2])];
-                std::array::from_fn(|i| {
-                    m[4 * i] * c[0] + m[4 * i + 1] * c[1] + m[4 * i + 2] * c[2] + m[4 * i + 3]
-                })
-            })
-            .collect();
-        Pair { width: 37, height: 23, x: &x, y: &y, mask: target.mask.as_deref() }
-            .loss(f64::from(0.2f32))
-            .loss
-    };
-    for i in 0..12 {
-        let at = |step: f64| {
-            let mut m = WARM.map(f64::from);
-            m[i] += step;
-            loss_at(&m)
-        };
-        let slope = (at(1e-6) - at(-1e-6)) / 2e-6;
-        // |x - y| has kinks: a step of 1e-6 moves about 2e-6 / 0.5 of all values across theirs.
-        assert!((slope - f64::from(by_exposure[i])).abs() < 2e-4, "value {i}: {slope} {}", by_exposure[i]);
-    }
-}
-
-#[test]
-fn exposure_keeps_its_bits_on_all_threads_and_levels() {
-    let render = render(&target(67, 141, Kind::Opaque));
-    let all = |level: Level, threads: usize| {
-        let pool = Pool::new(threads);
-        let (mut corrected, mut gradient) = (Planes::default(), Planes::new(67, 141));
-        apply_exposure(Exec { pool: &pool, level }, &WARM, &render, &mut corrected);
-        for (i, g) in gradient.as_mut_slice().iter_mut().enumerate() {
-            *g = uniform(word(9, i)) - 0.5;
-        }
-        let by_exposure = exposure_vjp(Exec { pool: &pool, level }, &WARM, &render, &mut gradient);
-        let corrected: Vec<u32> = corrected.to_interleaved().iter().map(|v| v.to_bits()).collect();
-        (by_exposure.map(f32::to_bits), corrected, bits(&gradient))
-    };
-    let expected = all(best(), 1);
-    for wanted in VectorLevel::ALL {
-        let Some(level) = level(wanted) else { continue };
-        for threads in [1, 2, 3, 7] {
-            assert!(all(level, threads) == expected, "{} {threads} threads", wanted.name());
-        }
-    }
 }

@@ -200,7 +200,7 @@ impl Film {
         Moment { frame, projection: self.projection(), metadata: Metadata::default(), bits: 8 }
     }
 
-    /// Which frames are taken: for a hash of the settings, in the words of version 0.1.
+    /// Which frames are taken: for a hash of the settings.
     #[must_use]
     pub fn selection(&self) -> String {
         let Self { video, is_stereo, .. } = self;

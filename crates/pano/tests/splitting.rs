@@ -273,28 +273,6 @@ fn no_link_leads_out_of_the_output_folder() {
     }
 }
 
-#[test]
-fn an_output_of_version_0_1_goes_on() {
-    let input = input(3);
-    let settings = settings(Layout::Ring4, 64);
-    let work = work(1, VectorLevel::Auto).unwrap();
-    let out = tempfile::tempdir().unwrap();
-    run(input.path(), &settings, &work, out.path()).unwrap();
-    // As 0.1 left it: no marker, no lengths of masks.
-    std::fs::remove_file(out.path().join(".gausset")).unwrap();
-    let manifest = out.path().join("pano.jsonl");
-    let text = std::fs::read_to_string(&manifest).unwrap().replace(",\"masks\":[0,0,0,0]", "");
-    assert!(!text.contains("mask"), "{text}");
-    std::fs::write(&manifest, &text).unwrap();
-    assert_eq!(run(input.path(), &settings, &work, out.path()).unwrap().resumed, 3);
-    assert_eq!(std::fs::read_to_string(&manifest).unwrap(), text);
-    // A frame that has a mask of which 0.1 did not tell is cut again.
-    std::fs::create_dir_all(out.path().join("masks/view00")).unwrap();
-    std::fs::write(out.path().join("masks/view00/p001.jpg.png"), b"old").unwrap();
-    assert_eq!(run(input.path(), &settings, &work, out.path()).unwrap().resumed, 2);
-    assert!(!out.path().join("masks/view00/p001.jpg.png").exists());
-}
-
 #[cfg(unix)]
 #[test]
 fn pipes_and_devices_among_the_frames_and_masks_are_named_and_left_out() {

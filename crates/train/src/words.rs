@@ -196,79 +196,17 @@ impl From<AdamMode> for Adam {
     }
 }
 
-/// Whether the colours of each picture are corrected in training, and how.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-#[serde(into = "String")]
-pub enum Exposure {
-    /// By gains, if the tracks say that the exposure of the pictures differs.
-    #[default]
-    Auto,
-    /// By gains.
-    On,
-    /// Not at all.
-    Off,
-    /// By a 3x4 affine, with the first picture as it is: version 0.1, whose files say `true`.
-    Affine,
-}
-
-impl Exposure {
-    /// The words of all values.
-    pub const WORDS: &[&str] = &["auto", "on", "off", "affine"];
-    /// What was typed in version 0.1, when it was a flag, and what it is today.
-    pub const FORMER_WORDS: &[(&str, &str)] = &[("true", "on"), ("false", "off")];
-}
-
-impl FromStr for Exposure {
-    type Err = ParseWordError;
-
-    fn from_str(text: &str) -> Result<Self, ParseWordError> {
-        match text {
-            "auto" => Ok(Self::Auto),
-            "on" | "true" => Ok(Self::On),
-            "off" | "false" => Ok(Self::Off),
-            "affine" => Ok(Self::Affine),
-            _ => Err(ParseWordError { expected: Self::WORDS.join("|"), found: text.to_owned() }),
-        }
-    }
-}
-
-impl fmt::Display for Exposure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Auto => "auto",
-            Self::On => "on",
-            Self::Off => "off",
-            Self::Affine => "affine",
-        })
-    }
-}
-
-impl From<Exposure> for String {
-    fn from(value: Exposure) -> Self {
-        value.to_string()
-    }
-}
-
-/// In files of version 0.1 it was a flag, and `true` meant what is `affine` now.
-impl<'de> Deserialize<'de> for Exposure {
-    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct WordOrFlag;
-        impl serde::de::Visitor<'_> for WordOrFlag {
-            type Value = Exposure;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                write!(f, "one of {}", Exposure::WORDS.join("|"))
-            }
-
-            fn visit_bool<E>(self, flag: bool) -> Result<Exposure, E> {
-                Ok(if flag { Exposure::Affine } else { Exposure::Off })
-            }
-
-            fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<Exposure, E> {
-                text.parse().map_err(E::custom)
-            }
-        }
-        deserializer.deserialize_any(WordOrFlag)
+words! {
+    /// Whether training compensates the exposure of each image by gains.
+    #[derive(Default)]
+    Exposure {
+        /// If the tracks show that the exposure of the images differs.
+        #[default]
+        Auto = "auto",
+        /// Always.
+        On = "on",
+        /// Never.
+        Off = "off",
     }
 }
 
@@ -281,8 +219,6 @@ words! {
         Gains = "gains",
         /// By gains that start at those of the tracks.
         GainsFromTracks = "gains-from-tracks",
-        /// By a 3x4 affine (version 0.1).
-        Affine = "affine",
     }
 }
 

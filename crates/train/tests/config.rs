@@ -29,7 +29,7 @@ fn recorded(config: TrainConfig) -> RecordedRun {
         background: [0.1, 0.2, 0.3],
         sky: false,
         random_background: false,
-        colours: Some(Colours::GainsFromTracks),
+        colours: Colours::GainsFromTracks,
         stereo_side: Some(400),
         up_rotation: [[1.0, 0.0, 0.0], [0.0, 0.6, 0.8], [0.0, -0.8, 0.6]],
     };
@@ -320,7 +320,6 @@ fn options_that_the_others_leave_without_effect_are_refused_by_name() {
         cases.push((vec![("exposure", "'off'")], key, "0.1", vec![("exposure", "'on'")]));
         cases.push((vec![("exposure", "false")], key, "0.1", vec![("exposure", "true")]));
     }
-    cases.push((vec![("exposure", "'affine'")], "vignetting", "true", vec![("exposure", "'on'")]));
     for key in poses {
         cases.push((vec![], key, "0.1", vec![("refine-poses", "true")]));
     }
@@ -456,25 +455,6 @@ fn a_path_is_the_same_however_it_is_spelled() {
 }
 
 /// A path as somebody in the working folder says it, with as many `..` as it takes.
-#[test]
-fn exposure_was_a_flag_and_what_it_meant_then_it_means_in_files() {
-    let read = |text: &str| TrainOptions::from_toml(text, Path::new("c.toml"));
-    let exposure = |text: &str| read(text).unwrap().exposure;
-    assert_eq!(exposure("exposure = true"), Some(Exposure::Affine));
-    assert_eq!(exposure("exposure = false"), Some(Exposure::Off));
-    assert_eq!(exposure("exposure = 'auto'"), Some(Exposure::Auto));
-    for wrong in ["exposure = 'yes'", "exposure = 1"] {
-        let message = read(wrong).unwrap_err().to_string();
-        assert!(message.contains("auto|on|off|affine"), "{message}");
-    }
-    let affine = TrainOptions { exposure: Some(Exposure::Affine), ..TrainOptions::default() };
-    let recipe = |given| resolve(given).unwrap().recipe.exposure.unwrap();
-    assert_eq!((recipe(affine.clone()).rate, recipe(affine).decay), (1e-3, 1e-3));
-    let auto = TrainOptions { exposure: Some(Exposure::Auto), ..TrainOptions::default() };
-    assert_eq!((recipe(auto.clone()).rate, recipe(auto).decay), (2e-3, 0.0));
-    assert_eq!(resolve(TrainOptions::default()).unwrap().recipe.exposure.unwrap().mode, Exposure::Auto);
-}
-
 fn from_here(path: &Path) -> PathBuf {
     let up = std::env::current_dir().unwrap().components().skip(1).map(|_| "..").collect::<PathBuf>();
     up.join(path.strip_prefix("/").unwrap_or(path))

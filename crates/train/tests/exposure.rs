@@ -139,7 +139,7 @@ fn gains_are_those_of_the_pictures_and_stay_there_in_training() {
     let given = TrainOptions { data: Some(data), exposure, max_splats: Some(2_000), ..options(120) };
     let mut engine = cpu(2);
     train(&given, &mut engine, &run, &mut ignore).unwrap();
-    assert_eq!(RecordedRun::read(&run.join("config.toml")).unwrap().colours(), Colours::GainsFromTracks);
+    assert_eq!(RecordedRun::read(&run.join("config.toml")).unwrap().record.colours, Colours::GainsFromTracks);
     // Without a checkpoint the gains are measured again, to the same bytes.
     let whole = splats_of(&run);
     std::fs::remove_dir_all(run.join("checkpoints")).unwrap();
@@ -174,7 +174,7 @@ fn where_pictures_agree_auto_is_off_to_the_byte() {
         };
         let run = folder.path().join(name);
         train(&given, &mut cpu(2), &run, &mut ignore).unwrap();
-        (splats_of(&run), RecordedRun::read(&run.join("config.toml")).unwrap().colours())
+        (splats_of(&run), RecordedRun::read(&run.join("config.toml")).unwrap().record.colours)
     };
     let (auto, off) = (splats(Exposure::Auto, "auto"), splats(Exposure::Off, "off"));
     assert_eq!((auto.1, off.1), (Colours::None, Colours::None));

@@ -69,7 +69,7 @@ fn resolve(given: &TrainOptions) -> Result<TrainConfig, ConfigError> {
 /// Texts for an option: those of all, and its words.
 fn texts(option: &OptionInfo) -> Vec<&'static str> {
     let words = match option.form {
-        Form::Word { words, .. } => words,
+        Form::Word { words } => words,
         _ => &[],
     };
     TEXTS.iter().chain(words).copied().collect()
@@ -83,7 +83,7 @@ fn with(option: &OptionInfo, text: &str) -> Result<TrainOptions, String> {
 #[test]
 fn every_option_reaches_a_configuration_and_comes_back_from_its_file() {
     let record = std::fs::read_to_string(
-        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/v0.1/run/config.toml"),
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/v0.2/run/config.toml"),
     )
     .unwrap();
     let record = RecordedRun::from_toml(&record, Path::new("c.toml")).unwrap().record;

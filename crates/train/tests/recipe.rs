@@ -196,20 +196,12 @@ fn opacities_are_pulled_down_until_a_share_of_the_run() {
 }
 
 #[test]
-fn poses_move_in_their_window_and_exposure_all_the_time() {
-    let recipe = recipe(TrainOptions {
-        steps: Some(1_000),
-        exposure: Some(Exposure::Affine),
-        refine_poses: Some(true),
-        ..Default::default()
-    });
+fn poses_move_in_their_window() {
+    let recipe = recipe(TrainOptions { steps: Some(1_000), refine_poses: Some(true), ..Default::default() });
     let at = |step| recipe.step_params(step, &SCENE);
     assert_eq!((at(99).pose, at(900).pose), (None, None));
     let pose = CorrectionRates { first: 2e-5, second: 1e-5, decay: 1e-6 };
     assert_eq!((at(100).pose, at(899).pose), (Some(pose), Some(pose)));
-    let exposure = |step| at(step).exposure.unwrap();
-    assert_eq!((exposure(0).first, exposure(0).decay), (1e-3, 1e-3));
-    assert!((exposure(1_000).first / 1e-4 - 1.0).abs() < 1e-6);
 }
 
 #[test]

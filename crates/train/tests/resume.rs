@@ -22,17 +22,16 @@ fn everything(strategy: Strategy) -> TrainOptions {
         grow_gradient: (strategy == Strategy::Classic).then_some(2e-6),
         opacity_reset_every: (strategy == Strategy::Classic).then_some(0.3),
         random_background: Some(RandomBackground::Always),
-        exposure: Some(Exposure::Affine),
+        exposure: Some(Exposure::On),
         refine_poses: Some(true),
         seed: Some(7),
         ..options(STEPS)
     }
 }
 
-/// The same with gains and vignetting.
+/// The same with vignetting.
 fn with_gains() -> TrainOptions {
-    let exposure = Some(Exposure::On);
-    TrainOptions { exposure, vignetting: Some(true), ..everything(Strategy::Mcmc) }
+    TrainOptions { vignetting: Some(true), ..everything(Strategy::Mcmc) }
 }
 
 fn whole(options: &TrainOptions) -> Vec<u8> {
@@ -57,7 +56,7 @@ fn the_runs_of_these_tests_do_grow_and_move() {
         train(&everything(strategy), &mut engine, &run, &mut on_event).unwrap();
         assert!(grown > 10, "{strategy}: {grown}");
         let state = engine.save().unwrap();
-        for group in [Group::Exposure, Group::Pose] {
+        for group in [Group::Gain, Group::Pose] {
             let group = state.extra(group).unwrap();
             assert!(group.clocks.iter().all(|&clock| clock > 0), "{strategy}: {group:?}");
         }
@@ -104,7 +103,7 @@ fn gains_survive_stops_and_kills_and_do_not_depend_on_threads() {
     train(&options, &mut cpu(3), &run, &mut stop_at(10)).unwrap();
     let recorded = RecordedRun::read(&run.join("config.toml")).unwrap();
     // These pictures are too small to be measured.
-    assert_eq!(recorded.colours(), Colours::Gains);
+    assert_eq!(recorded.record.colours, Colours::Gains);
     resume(&TrainOptions::default(), &mut cpu(2), &run, &mut ignore).unwrap();
     assert!(splats_of(&run) == expected);
     // Killed before the first checkpoint.

@@ -11,8 +11,7 @@ use common::{
     tiny_dataset, train, write_scene,
 };
 use gausset_core::engine::DensityRule;
-use gausset_io::atomic::{Disk, Overwrite};
-use gausset_io::checkpoint::{load_train_state, save_train_state};
+use gausset_io::atomic::Overwrite;
 use gausset_train::{
     End, Event, Exposure, FreeSpace, MemoryLimit, RecordedRun, Run, RunWarning, Strategy, TrainConfig,
     TrainError, TrainOptions, Up, read_summary, resumable_config,
@@ -82,22 +81,6 @@ fn every_picture_has_gains_of_its_own() {
     for call in &engine.calls {
         if let Call::Step { view, exposure_row, pose_row, .. } = call {
             assert_eq!((*exposure_row, *pose_row), (Some(view - 1), Some(view - 1)));
-        }
-    }
-}
-
-#[test]
-fn with_the_affine_of_01_the_first_picture_keeps_its_colours() {
-    let options = TrainOptions { exposure: Some(Exposure::Affine), refine_poses: Some(true), ..options(7) };
-    let engine = mock_calls(&options);
-    assert_eq!(
-        engine.calls[0],
-        Call::Load { splats: 200, extras: vec![("exposure".to_owned(), 6), ("pose".to_owned(), 7)] }
-    );
-    for call in &engine.calls {
-        if let Call::Step { view, exposure_row, pose_row, .. } = call {
-            // View 1 is the first that is trained on.
-            assert_eq!((*exposure_row, *pose_row), (view.checked_sub(2), Some(view - 1)));
         }
     }
 }
@@ -309,34 +292,6 @@ fn a_run_goes_on_with_its_own_dataset_and_options_only() {
     // A run of version 0.1 has no list.
     std::fs::remove_file(run.join("fingerprint.txt")).unwrap();
     assert!(refusal().contains("not the dataset of this run (expected fingerprint 2-"), "{}", refusal());
-}
-
-#[test]
-fn a_run_of_version_0_1_goes_on_with_its_fingerprint() {
-    let (_folder, run) = runs();
-    let whole = run.with_extension("whole");
-    train(&options(12), &mut cpu(1), &whole, &mut ignore).unwrap();
-    train(&options(12), &mut cpu(1), &run, &mut stop_at(5)).unwrap();
-    let config = std::fs::read_to_string(run.join("config.toml")).unwrap();
-    let now = RecordedRun::read(&run.join("config.toml")).unwrap().record.fingerprint;
-    // What version 0.1 recorded of this dataset, in config.toml and in the checkpoint.
-    const FROM_0_1: &str = "5a2274f79f860927a3d910b5e620a274";
-    std::fs::write(run.join("config.toml"), config.replace(&now, FROM_0_1)).unwrap();
-    std::fs::remove_file(run.join("fingerprint.txt")).unwrap();
-    for entry in std::fs::read_dir(run.join("checkpoints")).unwrap() {
-        let path = entry.unwrap().path();
-        if path.extension() != Some("ckpt".as_ref()) {
-            continue;
-        }
-        let (state, mut header) = load_train_state(&path).unwrap();
-        assert_eq!(header["fingerprint"], now.as_str());
-        header["fingerprint"] = FROM_0_1.into();
-        save_train_state(&Disk, &path, &state, &header).unwrap();
-    }
-    resume(&TrainOptions::default(), &mut cpu(1), &run, &mut ignore).unwrap();
-    assert_eq!(splats_of(&run), splats_of(&whole));
-    let recorded = RecordedRun::read(&run.join("config.toml")).unwrap().record;
-    assert_eq!(recorded.fingerprint, FROM_0_1, "what is recorded stays");
 }
 
 #[test]

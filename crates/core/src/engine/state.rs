@@ -15,8 +15,6 @@ pub enum Group {
     /// 3 values a row, `a` in `1 + a1 r² + a2 r⁴ + a3 r⁶`, r the distance from the principal point in half diagonals of
     /// the picture.
     Vignetting,
-    /// Exposure corrections of version 0.1: 12 values a row, a row-major 3x4 affine on the rendered colour.
-    Exposure,
     /// 6 values a row, a twist `(rho, phi)` multiplied from the left to `camera_from_world`, or to `rig_from_world` of
     /// the rig that the camera belongs to.
     Pose,
@@ -27,7 +25,7 @@ pub enum Group {
 
 impl Group {
     /// All groups.
-    pub const ALL: [Self; 5] = [Self::Gain, Self::Vignetting, Self::Exposure, Self::Pose, Self::Sky];
+    pub const ALL: [Self; 4] = [Self::Gain, Self::Vignetting, Self::Pose, Self::Sky];
 
     /// Stable name, in files and messages.
     #[must_use]
@@ -35,7 +33,6 @@ impl Group {
         match self {
             Self::Gain => "gains",
             Self::Vignetting => "vignetting",
-            Self::Exposure => "exposure",
             Self::Pose => "pose",
             Self::Sky => "sky",
         }
@@ -52,7 +49,6 @@ impl Group {
     pub const fn identity(self) -> &'static [f32] {
         match self {
             Self::Gain | Self::Vignetting => &[0.0; 3],
-            Self::Exposure => &[1.0, 0.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 0.0, 1.0, 0.0],
             Self::Pose => &[0.0; 6],
             Self::Sky => &[0.0; SKY_WIDTH],
         }

@@ -23,8 +23,7 @@ pub struct TrainView {
     pub pose: Pose,
     /// The picture; its size is the camera's.
     pub target: Arc<TargetImage>,
-    /// Row of [`Group::Gain`](super::Group), or of `Group::Exposure` where the state has no gains, if colours of this view
-    /// are corrected.
+    /// Row of `Group::Gain`, if the colours of this view are corrected.
     pub exposure_row: Option<u32>,
     /// Row of `Group::Vignetting`, if the vignetting of this camera is learned.
     pub vignetting_row: Option<u32>,

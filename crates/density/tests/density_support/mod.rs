@@ -23,7 +23,7 @@ pub(crate) fn some_state(n: usize, sh_degree: u8, seed: u64) -> TrainState {
         }
         s
     };
-    let mut state = TrainState::new(splats(0), vec![ExtraGroup::new(Group::Exposure, 2)]);
+    let mut state = TrainState::new(splats(0), vec![ExtraGroup::new(Group::Gain, 2)]);
     state.moments.m = splats(10);
     state.moments.v = splats(20);
     state.group_clock = 600;

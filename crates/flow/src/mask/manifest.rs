@@ -26,8 +26,7 @@ pub(super) struct Line {
     pub(super) modified: u64,
     /// Hash of what decides the bytes: model, engine, description, options, frames that have a say.
     pub(super) settings: String,
-    /// Hash of the options alone; version 0.1 wrote none.
-    #[serde(default)]
+    /// Hash of the options alone.
     pub(super) options: String,
     pub(super) engine: String,
     pub(super) model: String,
@@ -70,8 +69,7 @@ impl Manifest {
 
     /// Whether all that is there was made with other options than these.
     pub(super) fn is_of_others(&self, options: &str) -> bool {
-        let is_other = |line: &Line| !line.options.is_empty() && line.options != options;
-        !self.known.is_empty() && self.known.values().all(is_other)
+        !self.known.is_empty() && self.known.values().all(|line| line.options != options)
     }
 
     /// The line of a frame whose masks are there as they would be made again.

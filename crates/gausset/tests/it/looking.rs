@@ -308,13 +308,6 @@ fn an_evaluation_replaces_what_it_wrote_before_and_nothing_of_others() {
         assert_eq!(pictures_in(&workshop.path("theirs")), [theirs]);
         workshop.succeed(&["eval", "run", "-o", "theirs", "--force", "-q"]);
     }
-    // Version 0.1 wrote no markers; its evaluations are known by their report.
-    for marker in ["run/.gausset", "run/eval/.gausset", "run/eval/train/.gausset"] {
-        std::fs::remove_file(workshop.path(marker)).expect(marker);
-    }
-    for split in ["test", "train"] {
-        workshop.succeed(&["eval", "run", "--split", split, "-q"]);
-    }
 }
 
 #[test]

@@ -69,7 +69,6 @@ train data -o r --strategy classic --config growth.toml
 train data -o r --grow-gradient 1e-4
 train data -o r --exposure off --lr-exposure 1e-3
 train data -o r --exposure maybe
-train data -o r --exposure affine --vignetting
 train data -o r --lr-poses 1e-5
 train data -o r --steps 5 --time-budget 3s
 train data -o r --coarse-factor 1 --coarse-until 0.3

@@ -378,9 +378,8 @@ impl OnTheGpu {
         memory.write(Buffer::Pixels, 0, shown.as_flattened())?;
         memory.write(Buffer::Picture, 0, &y.iter().copied().map(f32::to_bits).collect::<Vec<_>>())?;
         let nothing = [NOWHERE; 4];
-        let (gain_row, vignetting_row, affine_row) = (nothing, nothing, nothing);
-        let job =
-            Job { width, height, tiles_x, tiles, gain_row, vignetting_row, affine_row, ..Job::default() };
+        let (gain_row, vignetting_row) = (nothing, nothing);
+        let job = Job { width, height, tiles_x, tiles, gain_row, vignetting_row, ..Job::default() };
         let forward = [
             Buffer::Job,
             Buffer::Pixels,

@@ -1,7 +1,6 @@
-// The correction of a picture's colours: gains with vignetting, or an affine of version 0.1; as `gausset_metrics`.
+// The correction of an image's colours: gains with vignetting, as `gausset_metrics`.
 //
 //     corrected_c = min(1, exp(g_c) v(r²) colour_c),  v = max(0.05, 1 + a1 r² + a2 r⁴ + a3 r⁶)
-//     corrected_i = Σ_j m_ij colour_j + m_i3
 
 const DARKEST = 0.05;
 
@@ -30,19 +29,9 @@ fn vignetting_at(x: u32, y: u32) -> vec2<f32> {
     return vec2<f32>(square, fma(square, fma(square, fma(square, a3, a2), a1), 1.0));
 }
 
-fn affine_value(i: u32, j: u32) -> f32 {
-    return correction_value(job.affine_row.x + 4u * i + j);
-}
-
 /// A channel of the corrected picture at a pixel.
 fn corrected(x: u32, y: u32, channel: u32) -> f32 {
     let at = 4u * (y * job.width + x);
-    if (job.affine_row.x != NOWHERE) {
-        var value = affine_value(channel, 3u);
-        value = fma(affine_value(channel, 0u), pixels[at], value);
-        value = fma(affine_value(channel, 1u), pixels[at + 1u], value);
-        return fma(affine_value(channel, 2u), pixels[at + 2u], value);
-    }
     var value = pixels[at + channel];
     if (has_gain()) {
         value *= gain_of(channel) * max(vignetting_at(x, y).y, DARKEST);

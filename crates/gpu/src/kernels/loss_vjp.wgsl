@@ -10,7 +10,7 @@
 @group(0) @binding(2) var<storage, read> picture: array<u32>;
 @group(0) @binding(3) var<storage, read> corrections: array<u32>;
 @group(0) @binding(4) var<storage, read> derivatives: array<f32>;
-// Twelve sums of each tile: the affine, or three gains and three coefficients of the vignetting.
+// Sums of each tile: three gains and three coefficients of the vignetting.
 @group(0) @binding(5) var<storage, read_write> tile_sums: array<f32>;
 
 // Plane by plane: a vec3 would take the room of a vec4.
@@ -98,25 +98,7 @@ fn main(@builtin(local_invocation_index) thread: u32, @builtin(workgroup_id) gro
         workgroupBarrier();
     }
     var out = gradient;
-    if (job.affine_row.x != NOWHERE) {
-        let p = 4u * (min(here.at.y, job.height - 1u) * job.width + min(here.at.x, job.width - 1u));
-        var rendered = vec3<f32>(0.0);
-        if (here.counts) { rendered = vec3<f32>(pixels[p], pixels[p + 1u], pixels[p + 2u]); }
-        for (var i = 0u; i < 3u; i++) {
-            var g = gradient.x;
-            if (i == 1u) { g = gradient.y; }
-            if (i == 2u) { g = gradient.z; }
-            sum_up(thread, here.tile, 4u * i, g * rendered.x);
-            sum_up(thread, here.tile, 4u * i + 1u, g * rendered.y);
-            sum_up(thread, here.tile, 4u * i + 2u, g * rendered.z);
-            sum_up(thread, here.tile, 4u * i + 3u, g);
-        }
-        out = vec3<f32>(
-            fma(affine_value(2u, 0u), gradient.z, fma(affine_value(1u, 0u), gradient.y, affine_value(0u, 0u) * gradient.x)),
-            fma(affine_value(2u, 1u), gradient.z, fma(affine_value(1u, 1u), gradient.y, affine_value(0u, 1u) * gradient.x)),
-            fma(affine_value(2u, 2u), gradient.z, fma(affine_value(1u, 2u), gradient.y, affine_value(0u, 2u) * gradient.x)),
-        );
-    } else if (has_gain()) {
+    if (has_gain()) {
         let goes_on = (value < vec3<f32>(1.0)) | (gradient > vec3<f32>(0.0));
         let upstream = select(vec3<f32>(0.0), gradient, goes_on);
         let product = upstream * value;

@@ -1,5 +1,4 @@
-// The rows of corrections that a step names: their gradients from sums over tiles and groups, Adam, the pull towards their
-// identity. One workgroup. A row whose gradient is not finite is left.
+// The rows of corrections that a step names: their gradients from sums over tiles and groups, Adam, the pull towards 0. One workgroup. A row whose gradient is not finite is left.
 //
 // Pose (fixtures, section 5): with the sums G of dL/d[R|t] over the splats, A = G_R Rᵀ + G_t tᵀ, the gradient by a left
 // twist is (G_t, A_21 - A_12, A_02 - A_20, A_10 - A_01); by the twist itself J_lᵀ of it, by its series; by the twist of a
@@ -47,7 +46,7 @@ fn value_at(at: u32) -> f32 {
 
 /// Adam on a row of so many values with the gradient in `gradient`. `row` = places of values, moments and clock;
 /// `rates` = rate of the first values, rate from `split` on, decay, whether the row moves.
-fn move_row(thread: u32, row: vec4<u32>, rates: vec4<f32>, width: u32, split: u32, identity: u32) {
+fn move_row(thread: u32, row: vec4<u32>, rates: vec4<f32>, width: u32, split: u32) {
     workgroupBarrier();
     var finite = true;
     for (var k = 0u; k < width; k++) { finite = finite && is_finite(gradient[k]); }
@@ -69,9 +68,7 @@ fn move_row(thread: u32, row: vec4<u32>, rates: vec4<f32>, width: u32, split: u3
                 vec4<f32>(rate),
                 bias,
             );
-            // The affine of version 0.1 rests at the identity, all others at 0.
-            let rest = select(0.0, 1.0, identity == 1u && thread % 5u == 0u);
-            corrections[row.x + thread] = bitcast<u32>(a.parameter.x - rates.z * (a.parameter.x - rest));
+            corrections[row.x + thread] = bitcast<u32>(a.parameter.x - rates.z * a.parameter.x);
             corrections[row.y + thread] = bitcast<u32>(a.moment1.x);
             corrections[row.z + thread] = bitcast<u32>(a.moment2.x);
         }
@@ -145,26 +142,19 @@ fn pose_gradient(g0: vec4<f32>, g1: vec4<f32>, g2: vec4<f32>) {
 
 @compute @workgroup_size(256)
 fn main(@builtin(local_invocation_index) thread: u32) {
-    if (job.affine_row.x != NOWHERE && job.affine_rates.w != 0.0) {
-        for (var k = 0u; k < 12u; k++) {
-            let sum = over_tiles(thread, k);
-            if (thread == 0u) { gradient[k] = sum; }
-        }
-        move_row(thread, job.affine_row, job.affine_rates, 12u, 12u, 1u);
-    }
     if (job.vignetting_row.x != NOWHERE && job.vignetting_rates.w != 0.0) {
         for (var k = 0u; k < 3u; k++) {
             let sum = over_tiles(thread, 3u + k);
             if (thread == 0u) { gradient[k] = sum; }
         }
-        move_row(thread, job.vignetting_row, job.vignetting_rates, 3u, 3u, 0u);
+        move_row(thread, job.vignetting_row, job.vignetting_rates, 3u, 3u);
     }
     if (job.gain_row.x != NOWHERE && job.gain_rates.w != 0.0) {
         for (var k = 0u; k < 3u; k++) {
             let sum = over_tiles(thread, k);
             if (thread == 0u) { gradient[k] = sum; }
         }
-        move_row(thread, job.gain_row, job.gain_rates, 3u, 3u, 0u);
+        move_row(thread, job.gain_row, job.gain_rates, 3u, 3u);
         hold_mean(thread);
     }
     if (job.sky_row.x != NOWHERE && job.sky_rates.w != 0.0) {
@@ -172,7 +162,7 @@ fn main(@builtin(local_invocation_index) thread: u32) {
             let sum = over_tiles(thread, TILE_SUMS_SKY + k);
             if (thread == 0u) { gradient[k] = sum; }
         }
-        move_row(thread, job.sky_row, job.sky_rates, 27u, 27u, 0u);
+        move_row(thread, job.sky_row, job.sky_rates, 27u, 27u);
     }
     if (job.pose_row.x != NOWHERE && job.pose_rates.w != 0.0) {
         let s00 = over_groups(thread, 0u);
@@ -195,6 +185,6 @@ fn main(@builtin(local_invocation_index) thread: u32) {
                 vec4<f32>(vec3<f32>(s20, s21, s22) - view.rotation_2.w * centre, p.z - turned.z),
             );
         }
-        move_row(thread, job.pose_row, job.pose_rates, 6u, 3u, 0u);
+        move_row(thread, job.pose_row, job.pose_rates, 6u, 3u);
     }
 }

@@ -238,7 +238,7 @@ fn corrections_are_applied_and_moved_the_same() {
         extra
     };
     type Change<'a> = &'a dyn Fn(&mut Setup);
-    let changes: [(&str, Change<'_>); 7] = [
+    let changes: [(&str, Change<'_>); 6] = [
         ("gains", &|s| {
             s.state.extras = vec![rows(Group::Gain, 5, 0.3)];
             (s.view.exposure_row, s.params.exposure) = (Some(3), Some(CORRECTION));
@@ -247,10 +247,6 @@ fn corrections_are_applied_and_moved_the_same() {
             s.state.extras = vec![rows(Group::Vignetting, 2, 0.5), rows(Group::Gain, 2, 0.6)];
             (s.view.exposure_row, s.params.exposure) = (Some(1), Some(CORRECTION));
             (s.view.vignetting_row, s.params.vignetting) = (Some(0), Some(CORRECTION));
-        }),
-        ("an affine", &|s| {
-            s.state.extras = vec![rows(Group::Exposure, 3, 0.2)];
-            (s.view.exposure_row, s.params.exposure) = (Some(0), Some(CORRECTION));
         }),
         ("a pose", &|s| {
             s.state.extras = vec![rows(Group::Pose, 3, 0.05)];

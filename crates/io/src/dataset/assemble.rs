@@ -11,7 +11,7 @@ use gausset_core::Pose;
 
 use super::camera_model::{CameraModel, SourceCamera};
 use super::error::DatasetError;
-use super::fingerprint::{self, Fingerprint, Sample, SourceFacts};
+use super::fingerprint::{self, Fingerprint, Sample};
 use super::lens::Lens;
 use super::limits::MAX_DISTANCE;
 use super::panorama::{Face, face_camera, sphere_camera};
@@ -108,7 +108,7 @@ impl Assembly {
         let listed_count = listed.len();
         let present = self.present(listed, options, &mut report);
         let present_count = present.len();
-        let (images, split, facts) = self.entries(present, options, &mut report)?;
+        let (images, split, roles) = self.entries(present, options, &mut report)?;
         self.check_enough(listed_count, present_count, &images, &split, &report)?;
 
         let centres: Vec<[f64; 3]> = split.train.iter().map(|&i| images[i].pose.centre()).collect();
@@ -141,7 +141,7 @@ impl Assembly {
             fingerprint: Fingerprint::default(),
             reading: Arc::new(reading),
         };
-        dataset.fingerprint = fingerprint::of(&dataset, &facts);
+        dataset.fingerprint = fingerprint::of(&dataset, &roles);
         Ok(dataset)
     }
 
@@ -256,23 +256,16 @@ impl Assembly {
         present: Vec<Present>,
         options: &OpenOptions,
         report: &mut Report,
-    ) -> Result<(Vec<ImageEntry>, Split, Vec<SourceFacts>), DatasetError> {
+    ) -> Result<(Vec<ImageEntry>, Split, Vec<Role>), DatasetError> {
         let mut seen = Seen::default();
-        let (mut images, mut split, mut facts) = (Vec::new(), Split::default(), Vec::new());
+        let (mut images, mut split, mut roles) = (Vec::new(), Split::default(), Vec::new());
         for picture in present {
-            let (name, role) = (picture.found.name.clone(), picture.role);
-            let (spelled, own_role) = (picture.found.spelled.clone(), picture.listed.role);
+            let (name, role, own_role) = (picture.found.name.clone(), picture.role, picture.listed.role);
             match self.entry(picture, options, &mut seen) {
                 Ok(entries) => {
                     let half = if role == Role::Test { &mut split.test } else { &mut split.train };
                     half.extend(images.len()..images.len() + entries.len());
-                    facts.extend(entries.iter().map(|entry| SourceFacts {
-                        spelled: match entry.face {
-                            Some(face) => format!("{spelled}/{}", face.name()),
-                            None => spelled.clone(),
-                        },
-                        role: own_role,
-                    }));
+                    roles.extend(entries.iter().map(|_| own_role));
                     images.extend(entries);
                 }
                 Err(Refusal::Picture(reason)) => report.skip(&name, reason),
@@ -280,7 +273,7 @@ impl Assembly {
             }
         }
         seen.notes.report(&self.folder, &mut report.warnings);
-        Ok((images, split, facts))
+        Ok((images, split, roles))
     }
 
     /// The entry of a picture, or those of a panorama's faces.

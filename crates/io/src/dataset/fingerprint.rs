@@ -7,9 +7,6 @@
 //!
 //! A hash alone cannot say what changed. A run keeps the list that [`Dataset::list_of_data`] makes, and
 //! [`Dataset::difference_from`] names the first picture that is not as it was.
-//!
-//! Version 0.1 knew pictures and masks by their lengths only. What it recorded has no `2-` in front and is compared in
-//! its way ([`Fingerprint::is`]).
 
 use std::collections::BTreeMap;
 use std::fmt::{self, Display, Write};
@@ -76,52 +73,26 @@ impl Display for Sample {
 }
 
 /// Decides whether a run goes on with the data that it began with; displays as what a run records.
-#[derive(Clone, Debug, Default)]
-pub struct Fingerprint {
-    text: String,
-    /// What version 0.1 would have recorded.
-    first_version: String,
-}
-
-impl Fingerprint {
-    /// Whether it is the one that a run has recorded, in this version or in 0.1.
-    #[must_use]
-    pub fn is(&self, recorded: &str) -> bool {
-        recorded == self.text || recorded == self.first_version
-    }
-}
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Fingerprint(String);
 
 impl Display for Fingerprint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.text)
+        f.write_str(&self.0)
     }
 }
 
-impl PartialEq for Fingerprint {
-    fn eq(&self, other: &Self) -> bool {
-        self.text == other.text
-    }
-}
-
-/// What the source says of a picture and its entry does not.
-#[derive(Clone, Debug)]
-pub(super) struct SourceFacts {
-    /// Name as version 0.1 spelled it.
-    pub(super) spelled: String,
-    /// The half of the split that the dataset itself puts it into.
-    pub(super) role: Role,
-}
-
-/// The fingerprint of a dataset; `facts` are in the order of its pictures.
-pub(super) fn of(dataset: &Dataset, facts: &[SourceFacts]) -> Fingerprint {
+/// The fingerprint of a dataset; `roles` are the halves of the split that the dataset itself assigns, in the order of
+/// its images.
+pub(super) fn of(dataset: &Dataset, roles: &[Role]) -> Fingerprint {
     let mut hash = Hash::default();
     hash.number(dataset.images.len() as u64);
-    for (image, facts) in dataset.images.iter().zip(facts) {
+    for (image, role) in dataset.images.iter().zip(roles) {
         hash.text(&image.name);
         hash.content(Some((image.file_bytes, image.sample)));
         hash.content(image.mask_content);
         hash.number(view_of(dataset, image));
-        hash.number(match facts.role {
+        hash.number(match role {
             Role::Undecided => 0,
             Role::Train => 1,
             Role::Test => 2,
@@ -129,24 +100,7 @@ pub(super) fn of(dataset: &Dataset, facts: &[SourceFacts]) -> Fingerprint {
         });
     }
     hash.points(dataset);
-    Fingerprint {
-        text: format!("{KIND}{:032x}", hash.0.digest128()),
-        first_version: first_version(dataset, facts),
-    }
-}
-
-/// The fingerprint of version 0.1.
-fn first_version(dataset: &Dataset, facts: &[SourceFacts]) -> String {
-    let mut hash = Hash::default();
-    hash.number(dataset.images.len() as u64);
-    for (image, facts) in dataset.images.iter().zip(facts) {
-        hash.text(&facts.spelled);
-        hash.number(image.file_bytes);
-        hash.camera(dataset, image);
-        hash.number(image.mask_content.map_or(u64::MAX, |(bytes, _)| bytes));
-    }
-    hash.points(dataset);
-    format!("{:032x}", hash.0.digest128())
+    Fingerprint(format!("{KIND}{:032x}", hash.0.digest128()))
 }
 
 /// Camera, pose and moment of a picture as one number.

@@ -28,7 +28,7 @@ pub(super) struct Found {
     /// The name relative to the folder, without `.` and `..`, with `/` between folders and with its extension. Only of
     /// a file outside is it spelled as the dataset does.
     pub(super) name: String,
-    /// The name as version 0.1 spelled it: `..` and absolute names stayed. For its fingerprint.
+    /// The name as the dataset spells it, for messages.
     pub(super) spelled: String,
     pub(super) path: PathBuf,
     /// The path with links resolved: by which two names are known to be one file.

@@ -20,8 +20,7 @@
 //!
 //! - The folder is one of a run if its marker ([`crate::owned`]) or the first line of its `config.toml` says so; then the
 //!   `RUN_FILES` directly in it are ours.
-//! - In a sub-folder with a marker, what has a name of the form that a run gives is ours. Version 0.1 wrote no markers:
-//!   in a sub-folder without one it takes a proof, see `Place::proof`.
+//! - In a sub-folder with a marker, what has a name of the form that a run gives is ours.
 //! - Anything else is neither replaced nor removed. If it has a name that the run would need, the folder is refused.
 //! - No name of ours may be a link that leads out of the folder, or a pipe or device.
 

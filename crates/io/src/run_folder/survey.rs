@@ -1,11 +1,8 @@
 //! Whose the files in a run folder are.
 
-use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::io;
 use std::path::{Path, PathBuf};
-
-use serde_json::Value;
 
 use super::error::RunFolderError;
 use super::names::{
@@ -15,11 +12,10 @@ use super::names::{
 };
 use crate::atomic::{FileSystem, Overwrite, WriteError, remove_temporaries, retry};
 use crate::input;
-use crate::names;
 use crate::owned::{self, MARKER};
 use crate::reading;
 
-/// Longest `config.toml` and `metrics.json` that are looked at to see whose they are.
+/// Longest `config.toml` that is looked at to see whose it is.
 const MAX_PROOF_BYTES: u64 = 64 << 20;
 
 /// Whether a folder is that of a run: its marker says so, or its `config.toml` begins as ours do.
@@ -77,16 +73,6 @@ struct Place {
     purpose: &'static str,
     /// Whether a name is of the form that a run gives.
     is_name: fn(&str) -> bool,
-    /// Whether a file of such a name is ours though the folder has no marker, as in version 0.1; told the run's folder.
-    proof: fn(&Path, &Self) -> Proof,
-}
-
-/// Which files of a folder without a marker are ours.
-enum Proof {
-    /// All whose names are of the right form.
-    All,
-    /// Those with these names; of pictures, what comes behind their number.
-    These(BTreeSet<String>),
 }
 
 impl Place {
@@ -101,55 +87,20 @@ impl Place {
                     let name = name.strip_suffix(".damaged").unwrap_or(name);
                     step_of(OsStr::new(name)).is_some()
                 },
-                // No other program gives exactly these names to files in the folder of a run of ours.
-                proof: |_, _| Proof::All,
             },
-            Self {
-                folder: eval.join("train"),
-                purpose: EVALUATION,
-                is_name: is_evaluation_name,
-                proof: |_, place| evaluation_proof(&place.folder),
-            },
-            Self {
-                folder: eval,
-                purpose: EVALUATION,
-                is_name: is_evaluation_name,
-                proof: |_, place| evaluation_proof(&place.folder),
-            },
+            Self { folder: eval.join("train"), purpose: EVALUATION, is_name: is_evaluation_name },
+            Self { folder: eval, purpose: EVALUATION, is_name: is_evaluation_name },
             Self {
                 folder: cameras_folder(root),
                 purpose: CAMERAS,
                 is_name: |name| CAMERA_FILES.contains(&name),
-                // Those are names of COLMAP: ours only if the run refines poses.
-                proof: |root, _| {
-                    let config = input::read_to_string(&config_path(root), MAX_PROOF_BYTES);
-                    let refines = config.is_ok_and(|text| text.lines().any(|l| l == "refine-poses = true"));
-                    if refines { Proof::All } else { Proof::These(BTreeSet::new()) }
-                },
             },
-            Self {
-                folder: depth_folder(root),
-                purpose: DEPTH,
-                is_name: |name| is_numbered(name, ".npy"),
-                // Version 0.1 wrote none.
-                proof: |_, _| Proof::These(BTreeSet::new()),
-            },
+            Self { folder: depth_folder(root), purpose: DEPTH, is_name: |name| is_numbered(name, ".npy") },
         ]
     }
 
     fn is_parent_of(&self, name: &OsStr) -> bool {
         self.folder.ends_with("eval") && name == "train"
-    }
-}
-
-impl Proof {
-    fn holds(&self, name: &str) -> bool {
-        match self {
-            Self::All => true,
-            Self::These(names) => {
-                names.contains(name) || name.split_once('_').is_some_and(|(_, rest)| names.contains(rest))
-            }
-        }
     }
 }
 
@@ -165,29 +116,12 @@ fn is_numbered(name: &str, ending: &str) -> bool {
     is_number && rest.len() > ending.len() && rest.ends_with(ending)
 }
 
-/// What an evaluation of version 0.1 wrote into a folder, by its report. Pictures alone prove nothing: without the
-/// report, which is written last, they stay.
-fn evaluation_proof(folder: &Path) -> Proof {
-    let read = || {
-        let report = input::read(&folder.join(EVALUATION_REPORT), MAX_PROOF_BYTES).ok()?;
-        let report: Value = serde_json::from_slice(&report).ok()?;
-        report.get("split")?.as_str()?;
-        let pictures = report.get("per_image")?.as_array()?.iter();
-        let names = pictures.filter_map(|picture| picture.get("name")?.as_str());
-        let ours = [CONTACT_SHEET, EVALUATION_REPORT].map(str::to_owned).into_iter();
-        Some(ours.chain(names.map(|name| format!("{}.png", names::flat(name)))).collect())
-    };
-    Proof::These(read().unwrap_or_default())
-}
-
 /// Whether everything that looks like an evaluation in this folder, `eval` of a run or `train` in it, is of ours.
 #[must_use]
 pub fn evaluation_is_ours(fs: &dyn FileSystem, folder: &Path) -> bool {
-    let proof = evaluation_proof(folder);
-    let holds =
-        |name: &OsStr| name.to_str().is_none_or(|name| !is_evaluation_name(name) || proof.holds(name));
+    let is_other = |name: &OsStr| name.to_str().is_none_or(|name| !is_evaluation_name(name));
     owned::is_ours(folder, EVALUATION)
-        || names_in(fs, folder).is_ok_and(|names| names.iter().all(|name| holds(name)))
+        || names_in(fs, folder).is_ok_and(|names| names.iter().all(|name| is_other(name)))
 }
 
 /// Whose the files are that have names of a run.
@@ -219,15 +153,10 @@ impl Survey {
             if names.is_empty() {
                 continue;
             }
-            let proof = match (owned::is_ours(&place.folder, place.purpose), survey.is_run) {
-                (true, _) => Proof::All,
-                (false, true) => (place.proof)(root, &place),
-                (false, false) => Proof::These(BTreeSet::new()),
-            };
-            for name in names.iter().filter_map(|name| name.to_str()).filter(|name| (place.is_name)(name)) {
-                let list = if proof.holds(name) { &mut survey.ours } else { &mut survey.foreign };
-                list.push(place.folder.join(name));
-            }
+            let is_ours = owned::is_ours(&place.folder, place.purpose);
+            let list = if is_ours { &mut survey.ours } else { &mut survey.foreign };
+            let names = names.iter().filter_map(|name| name.to_str()).filter(|name| (place.is_name)(name));
+            list.extend(names.map(|name| place.folder.join(name)));
         }
         Ok(survey)
     }

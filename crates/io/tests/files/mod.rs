@@ -96,7 +96,7 @@ pub(crate) fn some_state(count: usize, seed: u64) -> TrainState {
     let mut m = some_splats(count, 3, seed + 1);
     m.opacity_logits[0] = f32::from_bits(0x7fc0_1234); // a NaN with a payload
     m.means[0] = [-0.0, f32::INFINITY, 1e-42];
-    let mut extra = ExtraGroup::new(Group::Exposure, 5);
+    let mut extra = ExtraGroup::new(Group::Gain, 5);
     extra.values[3] = 0.25;
     extra.clocks[2] = 77;
     TrainState {

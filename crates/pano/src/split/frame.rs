@@ -117,7 +117,7 @@ pub(super) fn cut(
             masks::Found::File(file) => Some(file),
             masks::Found::Nowhere | masks::Found::Made => None,
         },
-        masks: Some(files.masks),
+        masks: files.masks,
         colours: Some(settings.colouring.text()).filter(|text| !text.is_empty()),
         gains,
     };

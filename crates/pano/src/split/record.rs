@@ -58,9 +58,8 @@ pub struct ManifestLine {
     /// The file of its mask, when it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mask: Option<MaskFile>,
-    /// Length of each view's mask, 0 = none; not known of frames that version 0.1 cut.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub masks: Option<Vec<u64>>,
+    /// Length of each view's mask, 0 = none.
+    pub masks: Vec<u64>,
     /// What was done to its colours: settings, and the name of a LUT.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub colours: Option<String>,
@@ -203,9 +202,9 @@ pub(super) fn settings_hash(settings: &Settings) -> String {
     } = settings;
     let video = film.as_ref().map(|film| (film.selection(), film.eac, film.video.size));
     let command = mask_command.as_ref().map(MaskCommand::words);
-    // Where `None` stands, the folder of masks stood in version 0.1: masks are compared frame by frame.
+    // Masks are compared frame by frame.
     let mut text = format!(
-        "{BYTES_VERSION} {views:?} {format:?} {naming:?} {crop_bottom} {level_gpano} {projection:?} None {command:?} {is_stereo} {video:?}"
+        "{BYTES_VERSION} {views:?} {format:?} {naming:?} {crop_bottom} {level_gpano} {projection:?} {command:?} {is_stereo} {video:?}"
     );
     // What was not there yet in earlier versions says something only where it is used.
     if *numbering != Numbering::Order {
@@ -227,15 +226,12 @@ pub(super) fn settings_hash(settings: &Settings) -> String {
     format!("{:016x}", xxhash_rust::xxh3::xxh3_64(text.as_bytes()))
 }
 
-/// Makes the output folder ours, or refuses it: one that is new, empty, marked, or was filled by version 0.1. With
-/// [`Overwrite::Replace`] any folder is taken.
+/// Makes the output folder ours, or refuses it: one that is new, empty or marked. With [`Overwrite::Replace`] any folder
+/// is taken.
 ///
 /// # Errors
 /// It holds files of somebody else; it cannot be written to.
 pub fn claim(folder: &Path, overwrite: Overwrite) -> Result<(), SplitError> {
-    if !owned::is_ours(folder, PURPOSE) && is_of_version_0_1(folder) {
-        owned::mark(&Disk, folder, PURPOSE)?;
-    }
     owned::claim(&Disk, folder, PURPOSE, overwrite).map_err(|error| match error {
         OwnedError::Write(error) => SplitError::Atomic(error),
         other => SplitError::NotOurs(other),
@@ -245,13 +241,7 @@ pub fn claim(folder: &Path, overwrite: Overwrite) -> Result<(), SplitError> {
 /// Whether the folder is the output of a split, or was forced to be.
 #[must_use]
 pub fn is_ours(folder: &Path) -> bool {
-    owned::is_ours(folder, PURPOSE) || is_of_version_0_1(folder)
-}
-
-/// Version 0.1 marked nothing, but its manifest is known: it has no lengths of masks.
-fn is_of_version_0_1(folder: &Path) -> bool {
-    let lines = read_manifest(folder);
-    lines.iter().all(|line| line.masks.is_none()) && (!lines.is_empty() || Description::read(folder).is_ok())
+    owned::is_ours(folder, PURPOSE)
 }
 
 /// Folders of views, then those of masks.
@@ -337,21 +327,7 @@ fn has_its_files(
     let masks: Vec<u64> = (0..settings.views.len())
         .map(|view| length(mask_path(settings, folder, frame, index, view)))
         .collect();
-    let masks_match = match &line.masks {
-        Some(lengths) => *lengths == masks,
-        // Version 0.1 wrote nothing of masks and lost those of small views: only frames that cannot have one are kept.
-        None => {
-            masks.iter().all(|&bytes| bytes == 0)
-                && settings.mask_command.is_none()
-                && !may_have_alpha(&line.source)
-        }
-    };
-    line.views == views && masks_match
-}
-
-fn may_have_alpha(source: &str) -> bool {
-    let extension = Path::new(source).extension().map(|e| e.to_ascii_lowercase());
-    extension.is_some_and(|e| e == "png" || e == "tif" || e == "tiff")
+    line.views == views && line.masks == masks
 }
 
 pub(super) fn name_of(settings: &Settings, frame: &SourceFrame, index: usize, view: usize) -> String {

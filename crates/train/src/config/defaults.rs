@@ -4,7 +4,7 @@ use gausset_io::dataset::{Dataset, DatasetKind};
 
 use crate::options::TrainOptions;
 use crate::recipe::automatic_cadence;
-use crate::words::{Exposure, Quality, RandomBackground, Strategy};
+use crate::words::{Quality, RandomBackground, Strategy};
 
 /// The defaults that do not depend on the strategy (docs/training.md, 1 to 6): those of the table of options.
 #[must_use]
@@ -217,20 +217,6 @@ fn share_between(start: f64, end: f64, value: f64) -> f64 {
 /// A number with three digits, as people write it into a config file.
 fn round(value: f64) -> f64 {
     format!("{value:.2e}").parse().unwrap_or(value)
-}
-
-/// The defaults that the colour corrections of version 0.1 bring with them.
-#[must_use]
-pub fn exposure_defaults(exposure: Option<Exposure>) -> TrainOptions {
-    match exposure {
-        Some(Exposure::Affine) => TrainOptions {
-            lr_exposure: Some(1e-3),
-            lr_exposure_final: Some(1e-4),
-            exposure_decay: Some(1e-3),
-            ..TrainOptions::default()
-        },
-        _ => TrainOptions::default(),
-    }
 }
 
 /// The defaults that a strategy brings with it; `absolute_gradient` has a threshold of its own.

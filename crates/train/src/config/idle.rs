@@ -19,8 +19,6 @@ pub(crate) enum Needs {
     Mcmc,
     /// Corrections of colours.
     Exposure,
-    /// Corrections of colours by gains.
-    Gains,
     /// Refinement of poses.
     Poses,
     /// Steps that no time budget finds.
@@ -74,12 +72,6 @@ const RULES: &[Rule] = &[
         needs: Needs::Exposure,
         is_idle: |o| o.exposure == Some(Exposure::Off),
         why: "with ⟨exposure = off⟩; leave it out, or take ⟨exposure = auto or on⟩",
-    },
-    Rule {
-        needs: Needs::Gains,
-        // False says what happens.
-        is_idle: |o| o.exposure == Some(Exposure::Affine) && o.vignetting != Some(false),
-        why: "with ⟨exposure = affine⟩; leave it out, or take ⟨exposure = on⟩",
     },
     Rule {
         needs: Needs::Poses,

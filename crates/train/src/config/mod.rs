@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 
 use gausset_io::dataset::{self, AlphaMode, Dataset, OpenOptions};
 
-pub use defaults::{Known, defaults, exposure_defaults, quality_defaults, strategy_defaults, views_worth};
+pub use defaults::{Known, defaults, quality_defaults, strategy_defaults, views_worth};
 pub use error::ConfigError;
 pub(crate) use idle::Needs;
 pub use record::{RecordedRun, RunRecord};
@@ -128,7 +128,7 @@ impl TrainConfig {
 
     /// Resolves what a run has recorded, which holds options without effect as well.
     fn resolve_recorded(recorded: TrainOptions) -> Result<Self, ConfigError> {
-        Self::from_complete(complete(recorded.or(TrainOptions::unrecorded()), None))
+        Self::from_complete(complete(recorded, None))
     }
 
     /// Resolves what somebody says about a run that goes on. What is as it was recorded is not said.
@@ -187,7 +187,6 @@ fn complete(given: TrainOptions, known: Option<Known>) -> TrainOptions {
     let strategy = given.strategy.or(base.strategy).unwrap_or(Strategy::Mcmc);
     let absolute_gradient = given.abs_grad.unwrap_or(false);
     let presets = quality_defaults(&given, known).or(strategy_defaults(strategy, absolute_gradient));
-    let presets = presets.or(exposure_defaults(given.exposure));
     given.or(presets).or(base)
 }
 

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{ConfigError, TrainConfig};
 use crate::options::{self, OptionInfo, OptionsError, RECORD_TABLE, TrainOptions};
-use crate::words::{Colours, Exposure};
+use crate::words::Colours;
 
 /// What a run records about itself in the table `[run]` of its `config.toml`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -23,7 +23,7 @@ pub struct RunRecord {
     pub device_choice: Option<String>,
     /// Fingerprint of the dataset.
     pub fingerprint: String,
-    /// Length and sample of the file given with `--init`; runs of version 0.1 did not record it.
+    /// Length and sample of the file given with `--init`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub init_file: Option<String>,
     /// Pictures to train on.
@@ -41,9 +41,8 @@ pub struct RunRecord {
     pub sky: bool,
     /// Whether each training step had a colour of its own behind them.
     pub random_background: bool,
-    /// How the colours of the pictures were corrected; runs of version 0.1 did not record it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub colours: Option<Colours>,
+    /// How the colours of the images are corrected.
+    pub colours: Colours,
     /// Longest side of the depth maps in px, of a run that made some for its start.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stereo_side: Option<u32>,
@@ -61,15 +60,6 @@ pub struct RecordedRun {
 }
 
 impl RecordedRun {
-    /// How the colours of the pictures are corrected.
-    #[must_use]
-    pub fn colours(&self) -> Colours {
-        self.record.colours.unwrap_or(match self.config.recipe.exposure {
-            Some(exposure) if exposure.mode == Exposure::Affine => Colours::Affine,
-            _ => Colours::None,
-        })
-    }
-
     /// The text of `config.toml`.
     #[must_use]
     pub fn to_toml(&self) -> String {

@@ -50,11 +50,6 @@ macro_rules! options {
                 Self { $($name: row_of::$name().default,)+ }
             }
 
-            /// What a run did that recorded nothing about it: options that came after version 0.1.
-            pub(crate) fn unrecorded() -> Self {
-                Self { $($name: row_of::$name().unrecorded,)+ }
-            }
-
             /// What `self` says, and where it says nothing, what `lower` says.
             #[must_use]
             pub fn or(self, lower: Self) -> Self {

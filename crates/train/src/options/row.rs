@@ -114,7 +114,6 @@ enum Place<T> {
 pub(super) struct Row<T> {
     shown: Option<Shown>,
     pub(super) default: Option<T>,
-    pub(super) unrecorded: Option<T>,
     range: Option<Range<T>>,
     place: Place<T>,
     is_optional: bool,
@@ -127,7 +126,6 @@ pub(super) fn hidden<T>() -> Row<T> {
     Row {
         shown: None,
         default: None,
-        unrecorded: None,
         range: None,
         place: Place::Nowhere,
         is_optional: false,
@@ -159,12 +157,6 @@ impl<T> Row<T> {
     /// What happens where nobody says anything. An option without one has it from presets (`config/defaults.rs`).
     pub(super) fn default(self, value: T) -> Self {
         Self { default: Some(value), ..self }
-    }
-
-    /// What happened in runs of versions that did not know the option, and so recorded nothing about it. Without it
-    /// they did what is the default today.
-    pub(super) fn unrecorded(self, value: T) -> Self {
-        Self { unrecorded: Some(value), ..self }
     }
 
     /// Which values are accepted.

@@ -54,7 +54,7 @@ options! {
     /// Panoramas as cube (the six faces of each) or sphere (as they are; the processor alone can); held-out ones are
     /// faces on both roads.
     panoramas: Panoramas = detail(Data, "ROUTE")
-        .default(Panoramas::Cube).unrecorded(Panoramas::Cube).at(|c| &mut c.data.panoramas);
+        .default(Panoramas::Cube).at(|c| &mut c.data.panoramas);
     /// Colour behind the splats: auto|sky|black|white|R,G,B in 0..1; sky = learnt for each direction; auto =
     /// sky for 40 photographs and more, white for Blender-style data, else black.
     background: Background = detail(Data, "COLOUR").default(Background::Auto).at(|c| &mut c.background);
@@ -65,7 +65,7 @@ options! {
     /// Keep space empty that is known to be empty, close in front of cameras: auto|off; auto = where the
     /// points of the dataset tell.
     free_space: FreeSpace = detail(Density, "WHEN")
-        .default(FreeSpace::Auto).unrecorded(FreeSpace::Off).at(|c| &mut c.recipe.free_space)
+        .default(FreeSpace::Auto).at(|c| &mut c.recipe.free_space)
         .words_in_help().shown_after("density-every");
 
     /// The recipe at three scales: fast, default or best. It sets steps, splats and picture sizes that are
@@ -122,7 +122,7 @@ options! {
     /// Which points splats start from: sfm = those of the dataset; dense = also points from stereo on the
     /// training pictures, or an error where there are none; auto = where enough views agree on them.
     init_points: InitPoints = detail(Model, "POINTS")
-        .default(InitPoints::Auto).unrecorded(InitPoints::Sfm).at(|c| &mut c.recipe.start.points)
+        .default(InitPoints::Auto).at(|c| &mut c.recipe.start.points)
         .needs(&[Needs::ChoiceOfPoints]).words_in_help();
     /// Random splats to start from when a dataset has no points; the default preset takes 20,000 for an
     /// object in front of nothing (Blender-style data).
@@ -213,7 +213,7 @@ options! {
     /// MCMC: this share of the splats, those with the longest axes, are split along that axis instead of
     /// being copied; with fewer than 40 pictures none.
     split_largest: f64 = detail(Density, "SHARE")
-        .unrecorded(0.0).range(SHARE).at_part(|c| Some(&mut c.recipe.density.rules.mcmc()?.split_largest))
+        .range(SHARE).at_part(|c| Some(&mut c.recipe.density.rules.mcmc()?.split_largest))
         .needs(&[Needs::Mcmc]);
     /// MCMC: noise on the means, as a multiple of their rate.
     noise: f64 = detail(Density, "FACTOR")
@@ -221,9 +221,9 @@ options! {
         .needs(&[Needs::Mcmc]);
 
     /// Gains per picture, for photographs with automatic exposure: auto|on|off; auto = on where the points
-    /// that pictures share differ in brightness; affine = the 3x4 affine of version 0.1.
+    /// that pictures share differ in brightness.
     exposure: Exposure = detail(Corrections, "WHEN")
-        .default(Exposure::Auto).unrecorded(Exposure::Off)
+        .default(Exposure::Auto)
         .choice(|c| Some(c.recipe.exposure_mode()), |c, mode| c.recipe.exposure = ExposureRecipe::of(mode))
         .bare("on").may_stand_apart().words_in_help();
     /// Rate of the colour corrections at the start, for 100 visits of a picture; with fewer visits it is
@@ -241,7 +241,7 @@ options! {
         .needs(&[Needs::Exposure]);
     /// Learn the vignetting of each camera.
     vignetting: bool = detail(Corrections, "BOOL")
-        .default(false).at(|c| &mut c.recipe.vignetting).needs(&[Needs::Gains]);
+        .default(false).at(|c| &mut c.recipe.vignetting);
     /// Refine the camera poses.
     refine_poses: bool = detail(Corrections, "BOOL")
         .default(false)

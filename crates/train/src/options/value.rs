@@ -38,8 +38,6 @@ pub enum Form {
     Word {
         /// All of them.
         words: &'static [&'static str],
-        /// Words of earlier versions, with what they are today.
-        former: &'static [(&'static str, &'static str)],
     },
     /// Text in a form of its own.
     Text,
@@ -251,13 +249,13 @@ fn from_words<T: FromStr<Err = ParseWordError>>(text: &OsStr) -> Result<T, Parse
 }
 
 const fn words(words: &'static [&'static str]) -> Form {
-    Form::Word { words, former: &[] }
+    Form::Word { words }
 }
 
 texts! {
     Adam: words(Self::WORDS),
     Alpha: words(Self::WORDS),
-    Exposure: Form::Word { words: Self::WORDS, former: Self::FORMER_WORDS },
+    Exposure: words(Self::WORDS),
     FreeSpace: words(Self::WORDS),
     InitPoints: words(Self::WORDS),
     Panoramas: words(Self::WORDS),

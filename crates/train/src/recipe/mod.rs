@@ -308,8 +308,7 @@ impl Recipe {
     fn exposure_rates(&self, step: u64, rows: &ColourRows) -> Option<CorrectionRates> {
         let exposure = self.exposure?;
         let distance = if rows.are_measured { 1.0 } else { UNMEASURED_PACE };
-        let is_affine = exposure.mode == Exposure::Affine;
-        let pace = if is_affine { 1.0 } else { distance * self.pace(rows.gains) };
+        let pace = distance * self.pace(rows.gains);
         let rate = (pace * self.log_linear(exposure.rate, exposure.rate_final, step)) as f32;
         (pace > 0.0).then_some(CorrectionRates { first: rate, second: rate, decay: exposure.decay as f32 })
     }

@@ -114,13 +114,14 @@ impl Run {
             folder.write_config(&*session.fs, &recorded.to_toml())?;
         }
         let loader = prepare::loader(&config, &dataset);
-        let corrections = Corrections::new(&config.recipe, recorded.colours(), &dataset, recorded.record.sky);
+        let corrections =
+            Corrections::new(&config.recipe, recorded.record.colours, &dataset, recorded.record.sky);
         let Some(found) = search.found else {
             let warning = RunWarning::NoCheckpoint { folder: folder.root().to_owned() };
             events(Event::Warning(warning));
             let mut start = prepare::first_splats(&config, &dataset)?;
             let memory = prepare::memory_plan(&config, &session, start.splats.len() as u64)?;
-            let (budget, decided) = (MemoryPlan::opening_budget(memory.limit), Some(recorded.colours()));
+            let (budget, decided) = (MemoryPlan::opening_budget(memory.limit), Some(recorded.record.colours));
             let (_, gains) = corrections::colours_at_start(&config.recipe, &loader, budget, decided)?;
             if let Some(side) = recorded.record.stereo_side {
                 let parts = (&*loader, &memory, &corrections, &gains);

@@ -35,9 +35,8 @@ impl Corrections {
     /// The corrections that a recipe learns on a dataset, and whether there is a sky to learn: a row per view, or per frame of a rig, whose pictures were
     /// taken in one moment.
     ///
-    /// Colours: gains keep the mean of their logarithm at 0, so that the whole cannot drift; with the affine of version
-    /// 0.1 the first row is the identity and left out. Poses: the row of a frame moves the rig as a whole, in the axes
-    /// of the camera of its first training view.
+    /// Colours: gains keep the mean of their logarithm at 0, so that the whole cannot drift. Poses: the row of a frame
+    /// moves the rig as a whole, in the axes of the camera of its first training view.
     pub(super) fn new(recipe: &Recipe, colours: Colours, dataset: &Dataset, sky: bool) -> Self {
         let images = || dataset.split.train.iter().map(|&index| &dataset.images[index]);
         let moments = moments(dataset);
@@ -60,7 +59,6 @@ impl Corrections {
             colours,
             exposure: match colours {
                 Colours::None => None,
-                Colours::Affine => Some(without_the_first(&moments)),
                 Colours::Gains | Colours::GainsFromTracks => Some(moments.clone()),
             },
             vignetting: recipe.vignetting.then(cameras),
@@ -114,10 +112,7 @@ impl Corrections {
 
     /// The groups before the first step: corrections that change nothing.
     pub(super) fn identities(&self) -> Vec<ExtraGroup> {
-        let exposure = self.exposure.as_ref().map(|rows| match self.colours {
-            Colours::Affine => ExtraGroup::new(Group::Exposure, rows.count),
-            _ => ExtraGroup::new(Group::Gain, rows.count),
-        });
+        let exposure = self.exposure.as_ref().map(|rows| ExtraGroup::new(Group::Gain, rows.count));
         let vignetting = self.vignetting.as_ref().map(|rows| ExtraGroup::new(Group::Vignetting, rows.count));
         let poses = self.poses.as_ref().map(|rows| ExtraGroup::new(Group::Pose, rows.count));
         let sky = self.sky.then(|| ExtraGroup::new(Group::Sky, 1));
@@ -152,7 +147,6 @@ pub(super) fn colours_at_start(
     let mode = recipe.exposure.map_or(Exposure::Off, |exposure| exposure.mode);
     match (mode, decided) {
         (Exposure::Off, _) | (_, Some(Colours::None)) => return Ok((Colours::None, Gains::default())),
-        (Exposure::Affine, _) => return Ok((Colours::Affine, Gains::default())),
         (Exposure::Auto | Exposure::On, _) => {}
     }
     let dataset = loader.dataset();
@@ -187,25 +181,15 @@ fn rows_of_moments(frames: impl Iterator<Item = Option<u32>>) -> Rows {
     Rows { of_view, count: used as usize }
 }
 
-/// The same rows but the first, whose views have none.
-fn without_the_first(rows: &Rows) -> Rows {
-    let of_view = rows.of_view.iter().map(|row| row.and_then(|row| row.checked_sub(1))).collect();
-    Rows { of_view, count: rows.count.saturating_sub(1) }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn pictures_of_one_moment_share_their_rows_and_the_first_moment_keeps_its_colours() {
+    fn pictures_of_one_moment_share_their_rows() {
         let frames = [Some(9), Some(9), None, Some(4), None, Some(9), Some(4)];
         let rows = rows_of_moments(frames.into_iter());
         assert_eq!(rows.of_view, [0, 0, 1, 2, 3, 0, 2].map(Some));
         assert_eq!(rows.count, 4);
-        let colours = without_the_first(&rows);
-        assert_eq!(colours.of_view, [None, None, Some(0), Some(1), Some(2), None, Some(1)]);
-        assert_eq!(colours.count, 3);
-        assert_eq!(without_the_first(&rows_of_moments(std::iter::empty())).count, 0);
     }
 }

@@ -118,7 +118,7 @@ pub(super) fn record(
             RandomBackground::Always => true,
             RandomBackground::Never => false,
         },
-        colours: (colours != Colours::None).then_some(colours),
+        colours,
         stereo_side,
         up_rotation: up::rotation(config.up, &train_poses(dataset)),
     }

@@ -132,7 +132,7 @@ pub fn with_refined_poses(
     if recipe.poses.is_none() {
         return Ok(dataset);
     }
-    let corrections = Corrections::new(recipe, recorded.colours(), &dataset, recorded.record.sky);
+    let corrections = Corrections::new(recipe, recorded.record.colours, &dataset, recorded.record.sky);
     let place = checkpoints_folder(run);
     let missing = |what: &str| TrainError::Checkpoint {
         path: place.clone(),

@@ -18,7 +18,7 @@ const MAX_LIST_BYTES: u64 = 64 << 20;
 /// It is another; the first picture that differs is named if the run has kept the list of its data.
 pub fn check_dataset(folder: &Path, recorded: &RecordedRun, dataset: &Dataset) -> Result<(), TrainError> {
     let expected = &recorded.record.fingerprint;
-    if !dataset.fingerprint.is(expected) {
+    if dataset.fingerprint.to_string() != *expected {
         let list = input::read_to_string(&data_list_path(folder), MAX_LIST_BYTES).unwrap_or_default();
         return Err(TrainError::OtherDataset {
             path: dataset.root.clone(),
