@@ -1,4 +1,4 @@
-//! What must hold for any bytes that are read as a checkpoint.
+//! Properties that must hold for any bytes read as a checkpoint.
 
 use gausset_io::units::is_plain;
 use std::path::Path;
@@ -6,10 +6,10 @@ use std::path::Path;
 use gausset_io::checkpoint::parse_train_state;
 use xxhash_rust::xxh3::xxh3_64;
 
-/// Bytes of the footer: five words under a hash, the hash, the end mark.
+/// Bytes of the footer: five words covered by a hash, the hash, the end mark.
 const FOOTER_BYTES: usize = 56;
 
-/// Reads the bytes as they are, and with checksums that are made right: what lies behind them is reached only so.
+/// Reads the bytes unchanged, and with corrected checksums, without which the code behind the checks is never reached.
 pub(crate) fn check(bytes: &[u8]) {
     read(bytes);
     if let Some(forged) = with_right_checksums(bytes) {
@@ -30,8 +30,8 @@ fn read(bytes: &[u8]) {
     }
 }
 
-/// The bytes with a fitting total, end mark and checksums of header, table, sections and footer, as far as the offsets
-/// in them lead anywhere.
+/// The bytes with correct total size, end mark and checksums of header, table, sections and footer, as far as their
+/// offsets are valid.
 fn with_right_checksums(bytes: &[u8]) -> Option<Vec<u8>> {
     let mut bytes = bytes.to_vec();
     let total = bytes.len();

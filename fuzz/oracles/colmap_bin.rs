@@ -1,4 +1,4 @@
-//! What must hold for any bytes that are read as a binary COLMAP model.
+//! Properties that must hold for any bytes read as a binary COLMAP model.
 
 use gausset_io::units::is_plain;
 use std::io::Cursor;
@@ -23,7 +23,7 @@ pub(crate) fn check(bytes: &[u8]) {
             Err(error) => check_line(&error),
         }
     }
-    // Frames of rigs have a file of their own; any of the three will do.
+    // Frames of rigs are in a separate file; any of the three will do.
     if let Err(error) = frames::read_binary(Path::new("images.bin"), Cursor::new(cameras)) {
         check_line(&error);
     }
@@ -51,7 +51,7 @@ pub(crate) fn parse(
     }
 }
 
-/// A model that could be read is sane, and comes back the same from both encodings.
+/// A model that could be read is valid, and both encodings reproduce it.
 pub(crate) fn check_model(model: &ColmapModel) {
     for camera in &model.cameras {
         assert_eq!(camera.params.len(), camera.model.parameters().len());
@@ -71,7 +71,7 @@ pub(crate) fn check_model(model: &ColmapModel) {
     }
     let binary = rewrite(model, ModelFormat::Binary);
     assert_eq!(contents(&binary, ModelFormat::Binary), contents(model, ModelFormat::Binary));
-    // A line of text cannot hold every name.
+    // Some names do not fit into a line of text.
     let fits_a_line = |name: &str| name.trim() == name && !name.contains(['\n', '\r']);
     if model.images.iter().all(|i| fits_a_line(&i.name)) {
         let text = rewrite(model, ModelFormat::Text);
@@ -88,7 +88,7 @@ fn rewrite(model: &ColmapModel, format: ModelFormat) -> ColmapModel {
     parse([&a, &b, &c], format, Observations::Keep).expect("our own model is read")
 }
 
-/// An error is one line that begins with a file.
+/// An error is one line that starts with a file.
 pub(crate) fn check_line(error: &DatasetError) {
     let line = error.to_string();
     assert!(is_plain(&line), "{line:?}");

@@ -1,4 +1,4 @@
-//! What must hold for any bytes that are read as a COLMAP model in text.
+//! Properties that must hold for any bytes read as a COLMAP text model.
 
 use std::path::Path;
 
@@ -6,7 +6,7 @@ use gausset_io::dataset::colmap::{ModelFormat, Observations, frames};
 
 use super::colmap_bin::{check_line, check_model, parse};
 
-/// Three files in one, a zero byte between them.
+/// Three files in one, separated by zero bytes.
 pub(crate) fn check(bytes: &[u8]) {
     let mut files = bytes.splitn(3, |&b| b == 0);
     let files = [(); 3].map(|()| files.next().unwrap_or_default());

@@ -1,9 +1,9 @@
-//! What must hold for any `.cube` table of colours.
+//! Properties that must hold for any `.cube` colour lookup table.
 
 use gausset_io::units::is_plain;
 use gausset_pano::lut::Lut;
 
-/// A file that is accepted makes a finite colour of every one.
+/// A table that is accepted maps every colour to a finite one.
 pub(crate) fn check(bytes: &[u8]) {
     let lut = match Lut::parse(bytes) {
         Ok(lut) => lut,

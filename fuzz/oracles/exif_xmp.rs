@@ -1,10 +1,10 @@
-//! What must hold for the metadata of any file: EXIF with GPS, XMP with GPano, ICC.
+//! Properties that must hold for the metadata of any file: EXIF with GPS, XMP with GPano, ICC.
 
 use gausset_io::units::is_plain;
 use gausset_pano::geometry::View;
 use gausset_pano::metadata::Metadata;
 
-/// Values are sane or absent, and what views carry reads back as what was meant.
+/// Values are valid or absent, and the metadata written to views reads back as intended.
 pub(crate) fn check(bytes: &[u8]) {
     let found = Metadata::of_jpeg(bytes);
     assert!((1..=8).contains(&found.orientation()), "{}", found.orientation());
@@ -12,7 +12,7 @@ pub(crate) fn check(bytes: &[u8]) {
         assert!(position.latitude.abs() <= 90.0 && position.longitude.abs() <= 180.0);
         assert!(position.altitude.is_finite());
     }
-    // A tiny negative angle rounds to a whole turn.
+    // A tiny negative angle rounds to 360 degrees.
     assert!(found.heading().is_none_or(|h| (0.0..=360.0).contains(&h)));
     for (width, height) in [(64, 32), (100, 100), (8704, 4352)] {
         match found.equirect(width, height) {

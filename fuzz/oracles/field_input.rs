@@ -1,16 +1,17 @@
-//! Samples and volumes: the first byte chooses the format, any others give finite samples or one line.
+//! Samples and volumes: the first byte selects the format; any other bytes give finite samples, or an error of one
+//! line.
 
 use gausset_field::input::{self, Input, Wanted};
 use gausset_io::units::is_plain;
 
-/// Names that say the format, in the order of the first byte.
+/// File names that determine the format, indexed by the first byte.
 pub(crate) const NAMES: [&str; 8] =
     ["a.csv", "a.npy", "a.npz", "a.nrrd", "a.nii", "a.nii.gz", "a.hdr", "a.tif"];
 
 pub(crate) fn check(bytes: &[u8]) {
     let Some((first, content)) = bytes.split_first() else { return };
     let name = NAMES[usize::from(*first) % NAMES.len()];
-    // What a header names lies beside it: half of the same bytes.
+    // A file that a header refers to: half of the same bytes.
     let beside = |_: &str| Ok(content[content.len() / 2..].to_vec());
     match input::decode(name, content, &Wanted::default(), &beside) {
         Err(error) => {

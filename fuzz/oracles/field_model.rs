@@ -1,4 +1,4 @@
-//! A field file: any bytes give a field that can be computed with and written again, or one line.
+//! A field file: any bytes give a field that can be evaluated and written again, or an error of one line.
 
 use gausset_field::model::Model;
 use gausset_io::units::is_plain;

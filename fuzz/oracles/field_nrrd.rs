@@ -1,4 +1,4 @@
-//! An NRRD volume: any bytes give a volume whose values fill its axes, or one line.
+//! An NRRD volume: any bytes give a volume whose values fill its axes, or an error of one line.
 
 use gausset_field::input::{Wanted, parse_nrrd_header};
 use gausset_io::units::is_plain;

@@ -1,4 +1,4 @@
-//! What must hold for any bytes that are read as a picture.
+//! Properties that must hold for any bytes read as an image.
 
 use gausset_io::units::is_plain;
 use std::io::Cursor;
@@ -6,13 +6,13 @@ use std::io::Cursor;
 use gausset_io::image::header::parse_header;
 use gausset_io::image::{MAX_DECODED_BYTES, decode, decoder_is_running};
 
-/// Pictures of at most this many pixels are decoded: larger ones are legal and take their time.
+/// Images of at most this many pixels are decoded: larger ones are legal, but slow.
 const PIXELS: u64 = 1 << 22;
 
-/// Panics of foreign decoders are errors of the picture; ours are findings.
+/// Panics of third-party decoders are errors of the image; those of our own code are findings.
 static HOOK: std::sync::Once = std::sync::Once::new();
 
-/// What can be decoded has the size of its header; what cannot says why in one line.
+/// A decoded image has the size of its header; otherwise there is an error of one line.
 pub(crate) fn check(bytes: &[u8]) {
     HOOK.call_once(|| {
         let hook = std::panic::take_hook();

@@ -1,11 +1,11 @@
-//! What must hold for any bytes that the planar JPEG decoder reads.
+//! Properties that must hold for any bytes read by the planar JPEG decoder.
 
 use gausset_compute::{VectorLevel, level};
 use gausset_pano::jpeg::{DecodeError, Decoder, Header};
 use gausset_pano::load::rgb_from_ycbcr;
 use gausset_pano::plane::Plane;
 
-/// Pictures of at most this many pixels are decoded: larger ones are legal and take their time.
+/// Images of at most this many pixels are decoded: larger ones are legal, but slow.
 const PIXELS: usize = 1 << 18;
 
 fn decode(bytes: &[u8], header: &Header, rows: &[[i32; 2]]) -> Result<Vec<Plane>, DecodeError> {
@@ -15,8 +15,8 @@ fn decode(bytes: &[u8], header: &Header, rows: &[[i32; 2]]) -> Result<Vec<Plane>
     Ok(planes)
 }
 
-/// What is decoded has the size of its header, does not depend on which rows are wanted, and is what another decoder
-/// sees.
+/// A decoded image has the size of its header, does not depend on which rows are requested, and agrees with another
+/// decoder.
 pub(crate) fn check(bytes: &[u8]) {
     let Ok(header) = Header::parse(bytes) else { return };
     if header.width * header.height > PIXELS {
@@ -40,10 +40,10 @@ pub(crate) fn check(bytes: &[u8]) {
     compare(bytes, &planes);
 }
 
-/// Compares with the `image` crate where both store the same samples: grey, and colour without subsampling.
+/// Compares with the `image` crate if both store the same samples: grey, and colour without subsampling.
 fn compare(bytes: &[u8], planes: &[Plane]) {
     let is_full = planes.iter().all(|p| (p.width, p.height) == (planes[0].width, planes[0].height));
-    // Samples at the ends of the range come of coefficients beyond it, which decoders cut off at different places.
+    // Samples at the ends of the range come from coefficients beyond it, which decoders clamp at different points.
     let is_sane = |p: &Plane| p.picture_rows().all(|y| p.row(y as i32).iter().all(|v| (1..=254).contains(v)));
     if !is_full || !planes.iter().all(is_sane) {
         return;

@@ -1,9 +1,9 @@
-//! What must hold for any lens file of two fisheyes.
+//! Properties that must hold for any lens file of two fisheyes.
 
 use gausset_io::units::is_plain;
 use gausset_pano::fisheye::DualFisheye;
 
-/// A file that is accepted has a place, or none, for every direction.
+/// A file that is accepted maps every direction to an image position, or to none.
 pub(crate) fn check(bytes: &[u8]) {
     let lenses = match DualFisheye::parse(bytes) {
         Ok(lenses) => lenses,

@@ -1,4 +1,4 @@
-//! What must hold for keypoints and matches of other programs. The first byte says which.
+//! Properties that must hold for keypoints and matches of third-party programs. The first byte selects which.
 
 use gausset_io::units::is_plain;
 use gausset_sfm::matches::{npz, text};

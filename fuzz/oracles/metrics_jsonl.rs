@@ -1,8 +1,8 @@
-//! What must hold for any bytes that are read as a log of metrics.
+//! Properties that must hold for any bytes read as a metrics log.
 
 use gausset_io::metrics_log::parse_metrics;
 
-/// Reads the bytes; what is read and written as lines comes back the same, and nothing is left over.
+/// Reads the bytes; records that are written as lines read back the same, with nothing left over.
 pub(crate) fn check(bytes: &[u8]) {
     let (records, _) = parse_metrics(&mut &bytes[..]).expect("memory can be read");
     assert!(records.iter().all(serde_json::Value::is_object));

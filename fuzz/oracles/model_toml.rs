@@ -1,4 +1,4 @@
-//! A description of a model is one or is refused in a line.
+//! A model description is valid, or refused with an error of one line.
 
 use gausset_io::units::is_plain;
 use gausset_segment::Description;

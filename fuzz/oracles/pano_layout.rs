@@ -1,4 +1,4 @@
-//! What must hold for any list of views of any panorama.
+//! Properties that must hold for any list of views of any panorama.
 //!
 //! Input: width of the panorama, side of a view, crop (a byte each), then the JSON of the views.
 
@@ -13,10 +13,10 @@ use gausset_pano::layout::{check_view, parse_views};
 use gausset_pano::plane::{Colour, Frame, FrameShape, Plane};
 use gausset_pano::projection::{Equirect, Projection};
 
-/// Pixels of a view that is cut; larger ones are legal and take their time.
+/// Pixels of a view that is cut; larger views are legal, but slow.
 const PIXELS: u32 = 1 << 12;
 
-/// Views that are accepted can be cut: no place outside of the panorama is ever looked at.
+/// Views that are accepted can be cut: no position outside of the panorama is read.
 pub(crate) fn check(bytes: &[u8]) {
     let [width, side, crop, json @ ..] = bytes else { return };
     let (width, side) = (16 + 4 * u32::from(*width), 16 + u32::from(*side));
@@ -48,7 +48,7 @@ pub(crate) fn check(bytes: &[u8]) {
         let mut cuts = 0;
         let mut receive = |cut: CutView<'_>| -> Result<(), ()> {
             assert!(cut.mask.is_none_or(|mask| mask.len() as u32 == view.width * view.height));
-            // A panorama of one colour has views of one colour: nothing else is looked at.
+            // A panorama of one colour has views of that colour: no other pixels are read.
             let picture = image::load_from_memory(cut.picture).expect("a picture").to_luma8();
             assert_eq!(picture.dimensions(), (view.width, view.height));
             assert!(picture.pixels().all(|p| p[0].abs_diff(77) <= 1));

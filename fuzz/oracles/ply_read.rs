@@ -1,4 +1,4 @@
-//! What must hold for any bytes that are read as a PLY file.
+//! Properties that must hold for any bytes read as a PLY file.
 
 use gausset_io::units::is_plain;
 use std::path::Path;
@@ -6,7 +6,7 @@ use std::path::Path;
 use gausset_core::Splats;
 use gausset_io::splat::{Document, Format, Initial, ReadLimits, SaveOptions, parse_initial, write};
 
-/// Reads the bytes; what can be read is sane, and comes back to the bit when it is written and read again.
+/// Reads the bytes; accepted splats are valid, and writing and reading them again reproduces every bit.
 pub(crate) fn check(bytes: &[u8]) {
     let (path, limits) = (Path::new("fuzz.ply"), ReadLimits { memory_bytes: 128 << 20 });
     let file = match parse_initial(bytes, path, &limits) {

@@ -1,9 +1,9 @@
-//! What must hold for poses in the files of other programs. The first byte says which.
+//! Properties that must hold for pose files of third-party programs. The first byte selects which.
 
 use gausset_io::units::is_plain;
 use gausset_pano::poses::{Malformed, Trajectory, metashape, openmvg, opensfm, sidecar, table, tum};
 
-/// A pose that is accepted is a rotation and a place; it comes back from our own table.
+/// A pose that is accepted is a rotation and a position; our own table reproduces it.
 pub(crate) fn check(bytes: &[u8]) {
     let Some((form, bytes)) = bytes.split_first() else { return };
     let text = || String::from_utf8_lossy(bytes).into_owned();

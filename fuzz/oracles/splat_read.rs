@@ -1,11 +1,11 @@
-//! What must hold for any bytes that are read as a splat file of any format.
+//! Properties that must hold for any bytes read as a splat file of any format.
 
 use gausset_io::units::is_plain;
 use std::path::Path;
 
 use gausset_io::splat::{FORMATS, Format, Initial, ReadLimits, SaveOptions, parse_initial, write};
 
-/// Reads the bytes; what can be read is sane, and every format that is written takes it and gives back as many splats.
+/// Reads the bytes; accepted splats are valid, and every format that can be written reproduces their number.
 pub(crate) fn check(bytes: &[u8]) {
     let (path, limits) = (Path::new("fuzz.splats"), ReadLimits { memory_bytes: 128 << 20 });
     let document = match parse_initial(bytes, path, &limits) {
@@ -19,7 +19,7 @@ pub(crate) fn check(bytes: &[u8]) {
     };
     assert_eq!(document.splats.validate(), Ok(()));
     assert!((0..document.splats.len()).all(|i| document.splats.is_usable(i)));
-    // The whole of a large file would take too long for a fuzzer.
+    // A whole large file would take too long for a fuzzer.
     if document.splats.is_empty() || document.splats.len() > 64 {
         return;
     }

@@ -1,9 +1,9 @@
-//! What must hold for tracks of receivers, of any form.
+//! Properties that must hold for tracks of GPS receivers, in any format.
 
 use gausset_io::units::is_plain;
 use gausset_pano::track::{Places, parse};
 
-/// A track that is accepted has times in order and places that are some; a refusal is one line.
+/// A track that is accepted has times in order and finite positions; a refusal is one line.
 pub(crate) fn check(bytes: &[u8]) {
     let found = match parse(bytes) {
         None => return,

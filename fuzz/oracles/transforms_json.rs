@@ -1,9 +1,9 @@
-//! What must hold for any bytes that are read as a `transforms.json`.
+//! Properties that must hold for any bytes read as a `transforms.json`.
 
 use gausset_io::dataset::transforms::parse;
 use gausset_io::units::is_plain;
 
-/// What can be read has poses that are rigid and cameras that are cameras; what cannot names its place in one line.
+/// Accepted poses are rigid and accepted cameras valid; an error is one line with the place.
 pub(crate) fn check(bytes: &[u8]) {
     let file = match parse(bytes) {
         Ok(file) => file,

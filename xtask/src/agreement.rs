@@ -1,4 +1,4 @@
-//! Seed agreement of scenes: trains each with two seeds and compares views that nobody took.
+//! Seed agreement of scenes: trains each with two seeds and compares renders between the training cameras.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -14,29 +14,29 @@ use gausset_train::{RecordedRun, SceneFacts};
 
 use crate::program;
 
-/// Views of a scene that are compared.
+/// Number of views of a scene that are compared.
 const VIEWS: usize = 120;
 
-/// What is compared, and how it is trained.
+/// Arguments: what is compared, and how it is trained.
 #[derive(Debug, clap::Args)]
 pub(crate) struct AgreementArgs {
     /// Datasets, or with `--runs` names of runs without their seed.
     #[arg(required = true, value_name = "SCENE")]
     scenes: Vec<PathBuf>,
-    /// Folder of the runs, `NAME-SEED`; those that are there are not trained again.
+    /// Folder of the runs, `NAME-SEED`; existing runs are not trained again.
     #[arg(long, default_value = "target/agreement")]
     runs: PathBuf,
     /// The two seeds.
     #[arg(long, value_delimiter = ',', num_args = 1, default_value = "0,1")]
     seeds: Vec<u64>,
-    /// Options of the trainings.
+    /// Options of the training runs.
     #[arg(long, default_value = "--max-resolution 360 --steps 2000", allow_hyphen_values = true)]
     train: String,
 }
 
 /// Runs the command.
 pub(crate) fn run(args: &AgreementArgs) -> Result<(), String> {
-    let [first, second] = args.seeds[..] else { return Err("--seeds: two of them, please".to_owned()) };
+    let [first, second] = args.seeds[..] else { return Err("--seeds: expected two seeds".to_owned()) };
     println!("scene             views   mean    worst view");
     let (mut sum, mut worst_of_all) = (0.0, f64::INFINITY);
     for scene in &args.scenes {
@@ -85,7 +85,7 @@ fn compare(runs: &[PathBuf; 2]) -> Result<Vec<f64>, String> {
     let scene = SceneFacts {
         extent: record.scene_extent,
         background: record.background,
-        // A sky is among the splats of a file.
+        // The sky is part of the splats of a file.
         sky: false,
         random_background: record.random_background,
         colours: gausset_train::recipe::ColourRows::default(),

@@ -1,4 +1,4 @@
-//! Arrows between crates that the house must not have: what a crate may never come to need, whoever it gets it from.
+//! Forbidden dependencies between crates, direct or indirect.
 
 use std::path::Path;
 use std::process::Command;
@@ -8,31 +8,31 @@ const FORBIDDEN: [(&str, &[&str], &str); 5] = [
     (
         "gausset-flow",
         &["clap", "indicatif", "signal-hook"],
-        "jobs are functions of plain options: arguments, bars and signals are the program's",
+        "jobs are functions of plain options: arguments, bars and signals belong to the program",
     ),
     (
         "gausset-view",
         &["clap", "indicatif", "signal-hook"],
-        "the viewer is a library: arguments, bars and signals are the program's",
+        "the viewer is a library: arguments, bars and signals belong to the program",
     ),
     (
         "gausset-density",
         &["gausset-raster", "gausset-cpu"],
-        "rules are for every device: what a processor's kernels know is not theirs",
+        "rules are for every device and must not depend on CPU kernels",
     ),
     (
         "gausset-reference",
         &["gausset-raster", "gausset-density", "gausset-cpu", "gausset-compute"],
-        "the definition stands below every implementation",
+        "the definition must not depend on an implementation",
     ),
     (
         "gausset-train",
         &["clap", "gausset-cpu", "gausset-raster", "gausset-pano", "gausset-sfm", "gausset-field"],
-        "a run knows devices by the Engine trait alone, and pictures by their dataset",
+        "a run uses devices through the Engine trait only, and images through their dataset",
     ),
 ];
 
-/// What is in a dependency tree that may not.
+/// The forbidden packages in the dependency trees.
 pub(crate) fn findings(workspace: &Path) -> Result<Vec<String>, String> {
     let mut found = Vec::new();
     for (package, forbidden, why) in FORBIDDEN {

@@ -1,8 +1,8 @@
-//! Every relative link and every file that a page or a comment cites exists.
+//! Checks that every relative link, and every file cited by a page or a comment, exists.
 
 use std::path::{Path, PathBuf};
 
-/// Folders of the repository: a word that begins with one of them is taken for a path.
+/// Folders of the repository: a word that starts with one of them is taken for a path.
 const FOLDERS: [&str; 7] = ["crates/", "docs/", "testdata/", "xtask/", "fuzz/", "bench/", ".ci/"];
 
 /// Findings of one file, with their lines (from 1). `text` is a page or a source file of the workspace.
@@ -37,13 +37,13 @@ pub(crate) fn findings_in(workspace: &Path, file: &Path, text: &str) -> Vec<(usi
     findings
 }
 
-/// Targets of `[text](target)` that are files of this repository or places in them.
+/// Targets of `[text](target)` that are files of this repository, with or without an anchor.
 fn links(line: &str) -> impl Iterator<Item = &str> {
     let targets = line.split("](").skip(1).filter_map(|rest| rest.split(')').next());
     targets.filter(|target| !target.contains("://") && !target.starts_with("mailto:"))
 }
 
-/// Why a link leads nowhere, if it does.
+/// Why a link is broken; `None` if it is not.
 fn broken(folder: &Path, file: &Path, text: &str, link: &str) -> Option<String> {
     let (path, anchor) = link.split_once('#').map_or((link, None), |(path, anchor)| (path, Some(anchor)));
     let target = if path.is_empty() { file.to_owned() } else { folder.join(path) };
@@ -57,15 +57,15 @@ fn broken(folder: &Path, file: &Path, text: &str, link: &str) -> Option<String> 
     (!anchors.any(|known| known == anchor)).then(|| "leads to a heading that does not exist".to_owned())
 }
 
-/// The anchor that hosts of repositories give a heading.
+/// The anchor that repository hosts generate for a heading.
 fn anchor_of(heading: &str) -> String {
     let kept = heading.chars().filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_'));
     kept.flat_map(char::to_lowercase).map(|c| if c == ' ' { '-' } else { c }).collect()
 }
 
-/// Words that are paths in this repository; patterns and places to fill in are left out.
+/// Words that are paths in this repository, without patterns and placeholders.
 fn cited_paths(line: &str) -> impl Iterator<Item = &str> {
-    // `corpus/TARGET`: a place to fill in.
+    // `corpus/TARGET`: a placeholder.
     let is_place_to_fill =
         |word: &str| word.split('/').any(|part| part.chars().all(|c| c.is_ascii_uppercase()));
     words(line).filter(move |word| {

@@ -1,4 +1,4 @@
-//! Everything that is too long for CI: measurements that tests mark as ignored, and benches. What they print belongs
+//! Everything that is too long for CI: measurements that tests mark as ignored, and benchmarks. Their output belongs
 //! into `docs/benchmarks.md`.
 
 use std::path::Path;

@@ -1,13 +1,13 @@
-//! Licences of other people's packages: those that `docs/dependencies.md` names, no other and no fewer.
+//! Licences of third-party packages: exactly those that `docs/dependencies.md` names.
 
 use std::path::Path;
 use std::process::Command;
 
-/// The page, and how its line of licences begins; each stands in backticks there.
+/// The page, and the start of its line of licences; each licence is in backticks there.
 const PAGE: &str = "docs/dependencies.md";
 const LINE: &str = "Licences: ";
 
-/// Packages under a licence that the page does not name, and licences that no package has.
+/// Packages under a licence that the page does not name, and named licences that no package has.
 pub(crate) fn findings(workspace: &Path) -> Result<Vec<String>, String> {
     let page = std::fs::read_to_string(workspace.join(PAGE)).map_err(|error| format!("{PAGE}: {error}"))?;
     let line = page.lines().find_map(|line| line.strip_prefix(LINE));
@@ -46,7 +46,7 @@ fn differences(named: &[&str], packages: &[(&str, &str)]) -> Vec<String> {
     unnamed.chain(unused).collect()
 }
 
-/// What all has to be kept to, each with its options: `(MIT OR Apache-2.0) AND IJG`. Parentheses stand around options
+/// All required terms, each with its alternatives: `(MIT OR Apache-2.0) AND IJG`. Parentheses enclose alternatives
 /// only; old manifests write `/` for `OR`.
 fn terms(licence: &str) -> Vec<Vec<String>> {
     let plain = licence.replace('/', " OR ");

@@ -1,24 +1,25 @@
-//! Rules of this repository that no compiler knows.
+//! Rules of this repository that no compiler checks.
 //!
-//! - Kernels may not call the vector `mul_add`: it is not fused on every level, so results would depend on the
-//!   processor. `mul_add_precise` is. (The scalar `f32::mul_add` is always fused; only files that use
-//!   `fearless_simd` are looked at.)
-//! - Sources name no path of one machine.
-//! - Files with unsafe code stand in the table of `docs/unsafe.md`, and tests that `docs/reliability.md` names exist.
-//! - No crate comes to depend on what its room must not know ([`crate::arrows`]).
-//! - Packages of others have licences that `docs/dependencies.md` names ([`crate::licences`]).
-//! - Libraries name no flags of the program in what they say ([`crate::settings`]).
-//! - What pages link to and what pages and comments cite exists ([`crate::cited`]).
+//! - Kernels may not call the vector `mul_add`: it is not fused on every SIMD level, so results would depend on the
+//!   CPU. `mul_add_precise` is. (The scalar `f32::mul_add` is always fused; only files that use `fearless_simd` are
+//!   checked.)
+//! - Sources contain no path of a single machine.
+//! - Files with unsafe code are listed in the table of `docs/unsafe.md`, and tests that `docs/reliability.md` names
+//!   exist.
+//! - No crate depends on a forbidden crate ([`crate::arrows`]).
+//! - Third-party packages have licences that `docs/dependencies.md` names ([`crate::licences`]).
+//! - Messages of libraries contain no command-line flags ([`crate::settings`]).
+//! - Link targets of pages, and files cited by pages and comments, exist ([`crate::cited`]).
 
 use std::collections::BTreeSet;
 use std::path::Path;
 
 use crate::{arrows, cited, licences, settings};
 
-/// Paths of a single machine. Put together here so that this file does not find itself.
+/// Paths of a single machine. Assembled here so that this file does not match itself.
 const MACHINE_PATHS: [[&str; 2]; 4] = [["\"/", "tmp"], ["\"/", "work"], ["\"/", "home/"], ["\"/", "Users/"]];
 
-/// Looks at all Rust sources and all pages.
+/// Checks all Rust sources and all pages.
 pub(crate) fn run(workspace: &Path) -> Result<(), String> {
     let files = cited::files(workspace)?;
     let table = std::fs::read_to_string(workspace.join(UNSAFE_TABLE))
@@ -32,7 +33,7 @@ pub(crate) fn run(workspace: &Path) -> Result<(), String> {
         if path.extension() == Some("rs".as_ref()) {
             found.extend(unlisted_unsafe(workspace, path, &text, &table));
             found.extend(settings::flags_in_library(workspace, path, &text));
-            // Tests compute what they expect one number at a time: the scalar form is fused everywhere.
+            // Tests compute expected values one number at a time: the scalar form is fused everywhere.
             let kernels = !path.components().any(|part| part.as_os_str() == "tests");
             found.extend(
                 findings_in(&text, kernels).into_iter().map(|(number, what)| (number, what.to_owned())),
@@ -66,7 +67,7 @@ fn names_of_functions(text: &str) -> impl Iterator<Item = &str> {
     text.split("fn ").skip(1).filter_map(|rest| rest.split(['(', '<']).next())
 }
 
-/// The tests that a page names, with their lines: words in backticks that read as a sentence, `it_does_what_it_says`.
+/// The tests that a page names, with their lines: words in backticks that read like a sentence, `it_does_what_it_says`.
 fn named_tests(page: &str) -> impl Iterator<Item = (usize, &str)> {
     let is_test = |word: &&str| {
         let is_name = word.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_');
@@ -80,13 +81,13 @@ fn named_tests(page: &str) -> impl Iterator<Item = (usize, &str)> {
 /// The page that lists all unsafe code.
 const UNSAFE_TABLE: &str = "docs/unsafe.md";
 
-/// The first unsafe code of a file that the table does not name.
+/// The first unsafe code of a file that the table does not list.
 fn unlisted_unsafe(workspace: &Path, path: &Path, text: &str, table: &str) -> Option<(usize, String)> {
     let shown = path.strip_prefix(workspace.join("crates")).unwrap_or(path).to_str()?;
     if table.contains(&format!("`{shown}`")) {
         return None;
     }
-    // Put together here so that this file does not find itself.
+    // Assembled here so that this file does not match itself.
     let forms = ["{", "fn ", "impl ", "extern "].map(|what| ["unsafe", " ", what].concat());
     let is_unsafe = |line: &str| {
         let code = line.split("//").next().unwrap_or_default();
@@ -96,14 +97,14 @@ fn unlisted_unsafe(workspace: &Path, path: &Path, text: &str, table: &str) -> Op
     Some((number, format!("unsafe code in a file that {UNSAFE_TABLE} does not name")))
 }
 
-/// Lines, from 1, with what is wrong there.
+/// Line numbers, from 1, with the problem there.
 fn findings_in(text: &str, kernels: bool) -> Vec<(usize, &'static str)> {
     let is_kernel =
         kernels && text.lines().any(|line| line.starts_with("use ") && line.contains("fearless_simd"));
     let mut findings = Vec::new();
     for (number, line) in (1..).zip(text.lines()) {
         let code = line.split("//").next().unwrap_or_default();
-        // The scalar form is called with its type's name, or on a scalar that says so.
+        // The scalar form is called with its type's name, or on a scalar with that comment.
         let is_scalar =
             code.contains("f32::mul_add") || code.contains("f64::mul_add") || line.contains("// scalar");
         if is_kernel && code.contains(".mul_add(") && !is_scalar {

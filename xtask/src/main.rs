@@ -25,25 +25,25 @@ struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Chore {
-    /// Refuse what compilers do not: unfused multiply-adds in kernels, paths of one machine in sources, links and
-    /// citations that lead nowhere.
+    /// Check what compilers do not: unfused multiply-adds in kernels, paths of a single machine in sources, broken
+    /// links and citations.
     Lint,
     /// Kill a small training again and again, resume it, and compare the result with an uninterrupted run.
     CrashLoop {
-        /// How often.
+        /// Number of kills.
         #[arg(long, default_value_t = 10)]
         kills: u32,
         /// Seed of the times between kills.
         #[arg(long, default_value_t = 1)]
         seed: u64,
     },
-    /// Watch the memory of a long run at a fixed number of splats: resident size at step 2000 against step 200.
+    /// Check the memory of a long run at a fixed number of splats: resident size at step 2000 against step 200.
     Memory,
-    /// The long forms of what CI checks in short: tests marked as ignored, the bench of panoramas. Takes an hour.
+    /// Run the long forms of CI checks: tests marked as ignored, the panorama benchmark. Takes an hour.
     Full,
-    /// How alike two runs with different seeds look from between their training cameras (docs/benchmarks.md).
+    /// Compare two runs with different seeds in views between their training cameras (docs/benchmarks.md).
     Agreement(agreement::AgreementArgs),
-    /// Write procedural captures of a furnished room, whose held-out cameras stand apart from the others.
+    /// Write procedural captures of a furnished room, whose held-out cameras are apart from the others.
     Captures {
         /// Folder for the datasets.
         #[arg(default_value = "target/captures")]
@@ -51,13 +51,13 @@ enum Chore {
     },
     /// Write the manual pages.
     Man {
-        /// Folder for them.
+        /// Output folder.
         #[arg(default_value = "target/man")]
         folder: PathBuf,
     },
     /// Write completion scripts for bash, zsh and fish.
     Completions {
-        /// Folder for them.
+        /// Output folder.
         #[arg(default_value = "target/completions")]
         folder: PathBuf,
     },
@@ -100,7 +100,7 @@ fn workspace() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
-/// Builds the program for release and gives its place.
+/// Builds the program in release mode and returns its path.
 fn program() -> Result<PathBuf, String> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let built = Command::new(cargo)
@@ -117,7 +117,7 @@ fn program() -> Result<PathBuf, String> {
     std::path::absolute(&program).map_err(|error| format!("{}: {error}", program.display()))
 }
 
-/// Runs a command that must succeed and gives its stdout.
+/// Runs a command that must succeed and returns its stdout.
 fn output(command: &mut Command) -> Result<Vec<u8>, String> {
     let output = command.output().map_err(|error| format!("{command:?}: {error}"))?;
     if output.status.success() {

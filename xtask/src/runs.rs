@@ -1,4 +1,4 @@
-//! Long checks of whole runs: killed again and again, watched for memory.
+//! Long checks of whole runs: repeated kills, memory use.
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -13,7 +13,7 @@ const STEPS: &str = "3000";
 /// Splats of the small scene in these runs.
 const MAX_SPLATS: &str = "4000";
 
-/// A folder of this process in the system's place for such things; removed when dropped.
+/// A temporary folder of this process; removed when dropped.
 struct Workshop(PathBuf);
 
 impl Workshop {
@@ -23,7 +23,7 @@ impl Workshop {
         Ok(Self(folder))
     }
 
-    /// The small demo scene as a data set.
+    /// The small demo scene as a dataset.
     fn make_data(&self, program: &Path) -> Result<(), String> {
         output(&mut self.command(program, &["demo", "--size", "small", "--steps", "1", "-o", "demo", "-q"]))?;
         Ok(())
@@ -60,7 +60,7 @@ fn training<'a>(name: &'a str, steps: &'a str, checkpoint_every: &'a str) -> [&'
     ["train", data, "-o", name, "--steps", steps, size, MAX_SPLATS, every, checkpoint_every, "-q"]
 }
 
-/// Kills a run at random times, resumes it, compares its result with that of a run that was left alone.
+/// Kills a run at random times, resumes it, and compares its result with that of an uninterrupted run.
 pub(crate) fn crash_loop(kills: u32, seed: u64) -> Result<(), String> {
     let program = program()?;
     let workshop = Workshop::new("crash-loop")?;
@@ -68,7 +68,7 @@ pub(crate) fn crash_loop(kills: u32, seed: u64) -> Result<(), String> {
     let started = std::time::Instant::now();
     output(&mut workshop.command(&program, &training("whole", STEPS, "0")))?;
     let whole = started.elapsed();
-    // On average, the run has its time in all the sittings together, and some more for what is lost.
+    // On average, all periods together suffice for the run, plus some time for lost work.
     let longest = 2.0 * whole.as_secs_f64() / f64::from(kills.max(1));
     let mut state = seed;
     let mut done = 0;
@@ -80,7 +80,7 @@ pub(crate) fn crash_loop(kills: u32, seed: u64) -> Result<(), String> {
         let mut child = workshop.start(&program, if resumes { &resume[..] } else { &begin[..] })?;
         std::thread::sleep(Duration::from_secs_f64(0.02 + longest * uniform(&mut state)));
         if child.try_wait().map_err(|error| error.to_string())?.is_some() {
-            // It finished before all kills were done: compare, and begin again.
+            // It finished before all kills were done: compare, and start again.
             compare(&workshop)?;
             std::fs::remove_dir_all(workshop.0.join("killed")).map_err(|error| error.to_string())?;
             restarts += 1;
@@ -105,7 +105,7 @@ fn compare(workshop: &Workshop) -> Result<(), String> {
     if workshop.read("whole/splats.ply")? == workshop.read("killed/splats.ply")? {
         Ok(())
     } else {
-        Err("crash-loop: splats.ply differs from that of the run that was left alone".to_owned())
+        Err("crash-loop: splats.ply differs from that of the uninterrupted run".to_owned())
     }
 }
 
@@ -117,15 +117,15 @@ fn uniform(state: &mut u64) -> f64 {
     ((z ^ z >> 31) >> 11) as f64 / (1u64 << 53) as f64
 }
 
-/// Resident bytes may grow by so much between step 200 and step 2000.
+/// Largest growth of resident bytes between step 200 and step 2000.
 const MOST_GROWTH: u64 = 5_000_000;
 
-/// Watches the resident size of a run whose number of splats does not change.
+/// Checks the resident size of a run whose number of splats does not change.
 pub(crate) fn memory() -> Result<(), String> {
     let program = program()?;
     let workshop = Workshop::new("memory")?;
     workshop.make_data(&program)?;
-    // The set is full from the start and grows no more.
+    // The set has its full size from the start.
     let mut arguments = training("run", "2400", "0").to_vec();
     arguments.extend(["--growth", "1", "--checkpoint-seconds", "0"]);
     let mut child = workshop.start(&program, &arguments)?;
@@ -150,7 +150,7 @@ pub(crate) fn memory() -> Result<(), String> {
     }
 }
 
-/// The step of the last whole line of a log.
+/// The step of the last complete line of a log.
 fn last_step(log: &Path) -> u64 {
     let text = std::fs::read_to_string(log).unwrap_or_default();
     let line = text.lines().rev().find(|line| line.ends_with('}')).unwrap_or_default();

@@ -1,10 +1,10 @@
-//! Libraries know no command line: where a message names a setting it writes `⟨key⟩`, and each face says it in its own
-//! words (`crates/gausset/src/flags.rs`).
+//! Libraries do not use command-line flags in messages: a message refers to a setting as `⟨key⟩`, and each front end
+//! replaces it by its own notation (`crates/gausset/src/flags.rs`).
 
 use std::path::Path;
 
-/// Lines of a library's source, from 1, that name a flag in a string. Tests at the end of a file write what they like;
-/// arguments of outside programs and whole commands to type are no settings.
+/// Lines of a library's source, from 1, with a flag in a string. Tests at the end of a file are exempt; arguments of
+/// third-party programs and whole commands are not settings.
 pub(crate) fn flags_in_library(workspace: &Path, path: &Path, text: &str) -> Vec<(usize, String)> {
     let inside = path.strip_prefix(workspace.join("crates")).unwrap_or(Path::new(""));
     let is_source = inside.components().nth(1).is_some_and(|part| part.as_os_str() == "src");

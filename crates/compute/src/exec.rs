@@ -4,9 +4,9 @@ use fearless_simd::Level;
 
 use crate::pool::Pool;
 
-/// The threads that work and the vector level of their kernels, handed to every function that needs both.
+/// The thread pool and the SIMD level of kernels, passed to every function that needs both.
 ///
-/// Tasks go to `pool`, and inside a task a kernel is called by `at_level!`, which compiles it for each level:
+/// Tasks run on `pool`. Inside a task, a kernel is called through `at_level!`, which compiles it for each level:
 ///
 /// ```
 /// use gausset_compute::simd::{LANES, Row, fma, load, splat, store};
@@ -25,14 +25,14 @@ use crate::pool::Pool;
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Exec<'a> {
-    /// Threads that share out the tasks.
+    /// Threads that run the tasks.
     pub pool: &'a Pool,
-    /// Vector level that the kernels of a task run at.
+    /// SIMD level of the kernels in a task.
     pub level: Level,
 }
 
 impl<'a> Exec<'a> {
-    /// At the best vector level of this processor.
+    /// Uses the best SIMD level of this CPU.
     #[must_use]
     pub fn best(pool: &'a Pool) -> Self {
         Self { pool, level: Level::new() }

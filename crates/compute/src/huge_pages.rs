@@ -1,24 +1,24 @@
-//! An allocator that gives every large allocation a map of its own, in huge pages.
+//! An allocator that gives every large allocation its own memory map, in huge pages.
 //!
-//! Splats with their moments take hundreds of megabytes, and a change of the set lays them out anew. Two things follow:
+//! Splats with their moments take hundreds of megabytes, and density control reallocates them. Two things follow:
 //!
-//! - In pages of 4 KiB a third of that time goes into faults of fresh memory. Linux gives pages of 2 MiB to whoever asks
-//!   (`transparent_hugepage = madvise`, the usual setting).
-//! - An allocator that keeps what was freed, as glibc does below 32 MiB, holds on to holes that the next layout does not
-//!   fit: a fifth of a run's memory. What has a map of its own goes back to the system when it is freed.
+//! - With pages of 4 KiB, a third of that time is spent in page faults of fresh memory. Linux gives pages of 2 MiB to
+//!   programs that request them (`transparent_hugepage = madvise`, the usual setting).
+//! - An allocator that keeps freed memory, as glibc does below 32 MiB, retains holes into which the next allocation
+//!   does not fit: a fifth of a run's memory. A separate map returns to the system when it is freed.
 //!
-//! Elsewhere than on Linux this is the system's allocator and nothing else.
+//! On other systems than Linux this is the system's allocator and nothing else.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 
-/// The system's allocator, and maps in huge pages for large allocations:
+/// The system's allocator, with separate maps in huge pages for large allocations:
 /// `#[global_allocator] static A: HugePages = HugePages;`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct HugePages;
 
-// SAFETY: a small allocation goes to `System` as it is. A large one is a private map that starts at a multiple of the
-// huge page, holds at least `layout.size()` bytes, and belongs to nobody else until it is unmapped. Which of the two an
-// allocation is follows from its layout alone, and whoever frees or grows it says that layout again.
+// SAFETY: a small allocation is passed to `System`. A large one is a private map that starts at a multiple of the huge
+// page, holds at least `layout.size()` bytes, and is used by nothing else until it is unmapped. Which of the two an
+// allocation is follows from its layout alone, and the caller passes that layout again to free or grow it.
 #[allow(unsafe_code)]
 unsafe impl GlobalAlloc for HugePages {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
@@ -59,8 +59,7 @@ unsafe impl GlobalAlloc for HugePages {
     }
 
     unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
-        // SAFETY: the caller says the layout with which it asked for the memory, so each kind goes back where it came
-        // from.
+        // SAFETY: the caller passes the layout of the allocation, so each kind returns to where it was allocated.
         unsafe {
             if maps::is_large(layout) {
                 maps::unmap(memory, layout.size());
@@ -77,7 +76,7 @@ mod maps {
 
     use rustix::mm::{Advice, MapFlags, MremapFlags, ProtFlags, madvise, mmap_anonymous, mremap, munmap};
 
-    /// Allocations from this size on have a map of their own: two huge pages.
+    /// Allocations from this size on get their own map: two huge pages.
     const LARGE: usize = 4 << 20;
     const HUGE_PAGE: usize = 2 << 20;
     /// Every page size of Linux divides this.
@@ -87,18 +86,19 @@ mod maps {
         layout.size() >= LARGE && layout.align() <= LARGEST_PAGE
     }
 
-    /// Bytes of the map that holds `size` bytes.
+    /// Size in bytes of the map for `size` bytes.
     fn map_size(size: usize) -> usize {
         size.next_multiple_of(LARGEST_PAGE)
     }
 
-    /// A map for `size` bytes, all zero, that starts at a multiple of [`HUGE_PAGE`]; null if there is no memory.
+    /// Creates a map for `size` bytes, all zero, that starts at a multiple of [`HUGE_PAGE`]; null if there is no
+    /// memory.
     #[allow(unsafe_code)]
     pub(super) fn map(size: usize) -> *mut u8 {
         let size = map_size(size);
         let Some(wide) = size.checked_add(HUGE_PAGE) else { return std::ptr::null_mut() };
-        // SAFETY: a private map without an address given overlaps nothing; what is unmapped are its two ends, which no
-        // one knows of; advice changes no content, and it may be refused.
+        // SAFETY: a private map without a given address overlaps nothing; only its two ends are unmapped, which are not
+        // in use; advice changes no content and may be refused.
         unsafe {
             let (access, kind) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE);
             let Ok(start) = mmap_anonymous(std::ptr::null_mut(), wide, access, kind) else {
@@ -117,7 +117,7 @@ mod maps {
         }
     }
 
-    /// The map at `memory` with another size and the content it had; null, and nothing changed, if there is no memory.
+    /// Resizes the map at `memory`, keeping its content; returns null, with nothing changed, if there is no memory.
     ///
     /// # Safety
     /// `memory` is a map for `size` bytes of [`map`] or of this function.
@@ -137,18 +137,18 @@ mod maps {
     }
 
     /// # Safety
-    /// `memory` is a map for `size` bytes of [`map`] or [`remap`], and nobody uses it any more.
+    /// `memory` is a map for `size` bytes of [`map`] or [`remap`], and is no longer used.
     #[allow(unsafe_code)]
     pub(super) unsafe fn unmap(memory: *mut u8, size: usize) {
         // SAFETY: by the caller's promise.
         let _ = unsafe { munmap(memory.cast(), map_size(size)) };
     }
 
-    /// Asks for huge pages. All of the map is advised, also the end that fills no huge page: advice for a part would make
-    /// two maps of it, and only a single one can be grown.
+    /// Requests huge pages. The whole map is advised, including an end that fills no huge page: advice for a part would
+    /// split the map in two, and only a single map can be grown.
     ///
     /// # Safety
-    /// The range is a map of its own.
+    /// The range is one whole map.
     #[allow(unsafe_code)]
     unsafe fn advise(memory: *mut u8, size: usize) {
         // SAFETY: by the caller's promise; advice may be refused, which is fine.
@@ -156,7 +156,7 @@ mod maps {
     }
 }
 
-/// Nothing is large where there are no maps.
+/// On systems without such maps, no allocation is large.
 #[cfg(not(target_os = "linux"))]
 mod maps {
     use std::alloc::Layout;
@@ -169,7 +169,7 @@ mod maps {
         std::ptr::null_mut()
     }
 
-    // SAFETY: unsafe only to have the shape of the other; nothing is touched.
+    // SAFETY: unsafe only to have the same signature as on Linux; nothing is accessed.
     #[allow(unsafe_code)]
     pub(super) unsafe fn remap(_memory: *mut u8, _size: usize, _new: usize) -> *mut u8 {
         std::ptr::null_mut()
@@ -191,7 +191,8 @@ mod tests {
         let sizes = [1, 4096, (4 << 20) - 1, 4 << 20, (4 << 20) + 1, (13 << 20) + 5];
         for (from, to) in sizes.iter().flat_map(|&a| sizes.iter().map(move |&b| (a, b))) {
             let kept = from.min(to);
-            // SAFETY: the layouts have sizes, every access lies inside, and the memory is given back with its layout.
+            // SAFETY: the layouts have sizes, every access is inside the allocation, and the memory is freed with its
+            // layout.
             unsafe {
                 let memory = HugePages.alloc_zeroed(layout(from));
                 assert!(!memory.is_null() && (memory as usize).is_multiple_of(64));

@@ -1,11 +1,11 @@
-//! The vector level that kernels are dispatched to.
+//! The SIMD level that kernels are dispatched to.
 
 use fearless_simd::Level;
 
-/// A vector level that a person can ask for.
+/// A SIMD level that the user can select.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum VectorLevel {
-    /// The best that this processor has.
+    /// The best level of this CPU.
     #[default]
     Auto,
     /// AVX-512 (Ice Lake and later, Zen 4 and later).
@@ -32,7 +32,7 @@ impl VectorLevel {
     }
 }
 
-/// The dispatch token of a level, `None` where this processor does not have it.
+/// The dispatch token of a level; `None` if this CPU does not support it.
 #[must_use]
 pub fn level(wanted: VectorLevel) -> Option<Level> {
     let best = Level::new();
@@ -51,7 +51,7 @@ pub fn level(wanted: VectorLevel) -> Option<Level> {
     }
 }
 
-/// Stable name of the level of a token: one of [`VectorLevel::name`], and not `auto`.
+/// Stable name of a token's level: one of [`VectorLevel::name`], never `auto`.
 #[must_use]
 pub fn name(level: Level) -> &'static str {
     #[cfg(target_arch = "x86_64")]
@@ -67,7 +67,7 @@ pub fn name(level: Level) -> &'static str {
     VectorLevel::Fallback.name()
 }
 
-/// Name of the level of a token, for people.
+/// Name of a token's level, for messages.
 #[must_use]
 pub fn describe(level: Level) -> &'static str {
     #[cfg(target_arch = "x86_64")]
@@ -92,10 +92,10 @@ pub fn describe(level: Level) -> &'static str {
     }
 }
 
-/// Runs an expression with the token of a vector level: `at_level!(level, simd => kernel(simd, ...))`.
+/// Runs an expression with the token of a SIMD level: `at_level!(level, simd => kernel(simd, ...))`.
 ///
-/// As `fearless_simd::dispatch!`, but on x86-64 it compiles the expression for AVX-512, AVX2 and the baseline only:
-/// processors with SSE4.2 and without AVX2 are rare, and each level costs compile time and code size.
+/// Like `fearless_simd::dispatch!`, but on x86-64 it compiles the expression for AVX-512, AVX2 and the baseline only:
+/// CPUs with SSE4.2 and without AVX2 are rare, and each level costs compile time and code size.
 #[macro_export]
 macro_rules! at_level {
     ($level:expr, $simd:ident => $op:expr) => {{
@@ -112,7 +112,7 @@ macro_rules! at_level {
                 unreachable!("SSE2 is part of x86-64")
             }
         }
-        // The concrete token, not `impl Simd`: kernels have code of their own for some levels.
+        // The concrete token, not `impl Simd`: kernels have separate code for some levels.
         #[cfg(target_arch = "aarch64")]
         {
             if let Some($simd) = level.as_neon() {

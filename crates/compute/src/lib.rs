@@ -1,8 +1,8 @@
-//! Threads, 16-lane vector maths and counter-based random numbers: how things are computed, whatever they mean.
+//! Threads, 16-lane vector maths and counter-based random numbers.
 //!
-//! Everything here keeps the promise *same inputs, same bytes*: work is cut into parts of fixed size that do not
-//! depend on the number of threads, vector code is written once over 16 lanes and executes the same IEEE operations
-//! at every vector level, and random numbers are functions of a counter.
+//! Everything here guarantees *same inputs, same bytes*: work is divided into parts of fixed size that do not depend on
+//! the number of threads, vector code is written once for 16 lanes and executes the same IEEE operations at every SIMD
+//! level, and random numbers are functions of a counter.
 #![deny(unsafe_code)]
 
 mod exec;

@@ -1,16 +1,16 @@
-//! Facts about the machine that limits depend on.
+//! Properties of the machine that limits depend on.
 
-/// Bytes of physical memory, `None` where the system does not say.
+/// Bytes of physical memory; `None` if the system does not report it.
 #[cfg(target_os = "linux")]
 #[must_use]
 pub fn memory_bytes() -> Option<u64> {
     let info = rustix::system::sysinfo();
-    // The C types differ between processors; neither is ever negative.
+    // The C types differ between CPU architectures; neither is ever negative.
     #[allow(clippy::useless_conversion, clippy::unnecessary_cast, reason = "as wide as the machine's words")]
     Some((info.totalram as u64).saturating_mul(u64::from(info.mem_unit.max(1))))
 }
 
-/// Bytes of physical memory, `None` where the system does not say.
+/// Bytes of physical memory; `None` if the system does not report it.
 #[cfg(not(target_os = "linux"))]
 #[must_use]
 pub fn memory_bytes() -> Option<u64> {
@@ -22,16 +22,17 @@ pub fn memory_bytes() -> Option<u64> {
     Some(sysinfo::System::new_with_specifics(only_memory).total_memory()).filter(|&bytes| bytes > 0)
 }
 
-/// Memory that a process occupies, bytes.
+/// Resident memory of a process, bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Resident {
-    /// Now.
+    /// Current size.
     pub now: u64,
-    /// At most, since the process began.
+    /// Largest size since the process started.
     pub peak: u64,
 }
 
-/// Memory that a process occupies (`None`: this one), `None` where the system does not say or there is no such process.
+/// Resident memory of a process (`None`: this one); `None` if the system does not report it or there is no such
+/// process.
 #[must_use]
 #[allow(clippy::disallowed_methods, reason = "a file of the kernel")]
 pub fn resident(process: Option<u32>) -> Option<Resident> {

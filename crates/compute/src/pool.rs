@@ -1,9 +1,9 @@
-//! A pool of threads that run fixed partitions of work and park in between.
+//! A pool of threads that run fixed partitions of work and sleep between jobs.
 //!
 //! A job is a number of tasks; each task index is handed out once (one atomic add per task) to whichever worker is
-//! free, the calling thread among them. What a task does must depend on its index only; then results do not depend
-//! on the number of threads. Workers spin for a few microseconds after a job, because the stages of a training step
-//! follow each other closely, and then sleep: idle threads cost nothing.
+//! free, including the calling thread. What a task does must depend on its index only; then results do not depend on
+//! the number of threads. Workers spin for a few microseconds after a job, because the stages of a training step follow
+//! each other closely, and then sleep: idle threads cost nothing.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -14,19 +14,19 @@ use std::thread::JoinHandle;
 /// Rounds of the spin loop before a waiting thread sleeps: about 10 µs, a few times the gap between two stages.
 const SPIN_ROUNDS: u32 = 2_000;
 
-/// What a profiler hears about the workers of all pools: see [`watch_workers`].
+/// Callbacks through which a profiler observes the workers of all pools: see [`watch_workers`].
 #[derive(Clone, Copy, Debug)]
 pub struct WorkerWatch {
-    /// A worker begins to work on a job; what it returns comes back in `end`.
+    /// A worker starts to work on a job; the return value is passed to `end`.
     pub begin: fn() -> u64,
-    /// It has no more tasks of it.
+    /// The worker has no more tasks of that job.
     pub end: fn(u64),
 }
 
 static WATCH: OnceLock<WorkerWatch> = OnceLock::new();
 
-/// From now on the workers of all pools report when they work (not the threads that call [`Pool::run`]). The first call
-/// counts; a profiler that is switched off should return at once.
+/// Installs callbacks that the workers of all pools (not the threads that call [`Pool::run`]) call while they work.
+/// Only the first call has an effect; the callbacks of a profiler that is switched off should return at once.
 pub fn watch_workers(watch: WorkerWatch) {
     let _ = WATCH.set(watch);
 }
@@ -40,7 +40,7 @@ struct JobPtr(*const (dyn Fn(usize, usize) + Sync));
 unsafe impl Send for JobPtr {}
 
 struct Shared {
-    /// Counts jobs; a change wakes the workers.
+    /// Counts the jobs; a change wakes the workers.
     epoch: AtomicU64,
     /// The current job, `None` between jobs.
     job: Mutex<Option<(JobPtr, usize)>>,
@@ -72,19 +72,19 @@ struct Shared {
 pub struct Pool {
     shared: Arc<Shared>,
     workers: Vec<JoinHandle<()>>,
-    /// One job at a time: concurrent callers queue here.
+    /// Held while a job runs, so that concurrent callers wait here: one job at a time.
     turn: Mutex<()>,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // A poisoned lock only says that a task panicked; the panic itself is carried to the caller.
+    // A poisoned lock only means that a task panicked; the panic itself is passed on to the caller.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Pool {
-    /// A pool in which `threads` threads work, the caller of [`Self::run`] being one of them (at least 1).
+    /// A pool in which `threads` threads work (at least 1), including the caller of [`Self::run`].
     ///
-    /// If the system refuses a thread, the pool goes on with those it has.
+    /// If the system refuses a thread, the pool continues with those it has.
     #[must_use]
     pub fn new(threads: usize) -> Self {
         let shared = Arc::new(Shared {
@@ -110,13 +110,13 @@ impl Pool {
         Self { shared, workers, turn: Mutex::new(()) }
     }
 
-    /// A pool with as many threads as the machine runs at once.
+    /// A pool with as many threads as the machine can run in parallel.
     #[must_use]
     pub fn with_all_cores() -> Self {
         Self::new(std::thread::available_parallelism().map_or(1, usize::from))
     }
 
-    /// Threads that work on a job.
+    /// Number of threads that work on a job.
     #[must_use]
     pub fn threads(&self) -> usize {
         self.workers.len() + 1
@@ -256,7 +256,7 @@ fn work(shared: &Shared, worker: usize) {
                 (watch.end)(token);
             }
             if let Err(panic) = done {
-                // The others need not start tasks of a job that has failed.
+                // The other workers need not start further tasks of a job that has failed.
                 shared.next_task.store(usize::MAX / 2, Ordering::Relaxed);
                 lock(&shared.panic).get_or_insert(panic);
             }

@@ -1,12 +1,12 @@
-//! Telling the processor what will be read soon.
+//! Software prefetch.
 //!
-//! Lists of splats are walked in an order that no hardware prefetcher can guess, and a miss costs as much as a hundred
-//! vector operations. A hint changes no result: on processors without one of these instructions it does nothing.
+//! Lists of splats are walked in an order that no hardware prefetcher can predict, and a miss costs as much as a
+//! hundred vector operations. A hint changes no result: on CPUs without one of these instructions it does nothing.
 
-/// Bytes of a cache line, on every processor of today that matters here (a wrong guess costs only speed).
+/// Bytes of a cache line on every common CPU (a wrong value only costs speed).
 const LINE: usize = 64;
 
-/// Asks for the cache lines of `values[index]`; nothing happens where there is no such value.
+/// Prefetches the cache lines of `values[index]`; does nothing if the index is out of range.
 #[inline(always)]
 pub fn prefetch<T>(values: &[T], index: usize) {
     let Some(value) = values.get(index) else { return };

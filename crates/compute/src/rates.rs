@@ -1,11 +1,11 @@
-//! What this machine can do at most: arithmetic, memory and placing, measured in a tenth of a second.
+//! Peak rates of this machine: arithmetic, memory and scattered stores, measured in a tenth of a second.
 //!
 //! A stage cannot be faster than its multiplications at the full rate of the vector units, nor than its bytes at the
-//! rate of the memory that holds them, nor than its values that go to places of their own. All rates are those of all
-//! threads of a pool together: cores add up for the first and the last, and hardly for the second.
+//! rate of the memory that holds them, nor than its scattered stores. All rates are those of all threads of a pool
+//! together: the first and the last grow with the number of cores, the second hardly.
 //!
-//! Each is a rate that no code on this machine beats, so what a stage would take at these rates is a floor: the best
-//! of several repetitions counts, and what fits into a cache is set against the rate of that cache.
+//! No code on this machine beats these rates, so the time of a stage at these rates is a lower bound: the best of
+//! several repetitions counts, and data that fits into a cache is compared with the rate of that cache.
 
 use std::hint::black_box;
 use std::time::Instant;
@@ -16,41 +16,42 @@ use crate::at_level;
 use crate::exec::Exec;
 use crate::simd::{LANES, Row, fma, load, splat, store, sum_lanes};
 
-/// Independent chains of multiply-adds: enough to hide the latency where a vector has 16 lanes ...
+/// Independent chains of multiply-adds: enough to hide the latency if a vector has 16 lanes.
 const MANY_CHAINS: usize = 10;
-/// ... and where it takes two registers, of which there are only 16. The better of both counts.
+/// The same if 16 lanes take two registers, of which there are only 16. The better of both results counts.
 const FEW_CHAINS: usize = 5;
 /// Multiply-adds of a measurement: about a millisecond.
 const CHAIN_OPS: usize = 4_000_000;
-/// Bytes that are streamed, all threads together, smallest first: first-level, second-level and last-level caches of
-/// most machines, and beyond them.
+/// Bytes that are streamed by all threads together, smallest first: sizes for the first-level, second-level and
+/// last-level caches of most machines, and for main memory.
 pub const STREAM_SIZES: [usize; 5] = [32 << 10, 256 << 10, 2 << 20, 16 << 20, 64 << 20];
-/// Tasks that the largest stream is cut into, so that a thread that was held up is no loss.
+/// Number of tasks that the largest stream is divided into, so that a thread that was interrupted does not delay the
+/// rest.
 const STREAM_TASKS: usize = 64;
-/// Values that each thread places in a measurement.
+/// Values that each thread scatters in a measurement.
 const PLACEMENTS: usize = 1 << 20;
-/// Counters of a placement: 4 KiB, so that they stay in a first-level cache beside the values.
+/// Number of counters: 4 KiB, so that they and the values stay in a first-level cache.
 const BUCKETS: usize = 1 << 10;
-/// Places for the values: 8 KiB.
+/// Number of target positions of the values: 8 KiB.
 const PLACES: usize = 1 << 10;
-/// Repetitions, of which the best counts: other work on the machine only ever slows down.
+/// Repetitions, of which the best counts: other work on the machine can only slow it down.
 const REPETITIONS: usize = 5;
 
-/// Rates of a machine with a number of threads and a vector level.
+/// Peak rates of a machine with a number of threads and a SIMD level.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Rates {
     /// Multiply-adds on 16 lanes of f32 per second, all threads together.
     pub vector_ops_per_s: f64,
-    /// Bytes read and written per second by an update in place of as many bytes as [`STREAM_SIZES`] says, all threads
-    /// together; never more for a larger size.
+    /// Bytes read and written per second by an in-place update of an array of each of the [`STREAM_SIZES`], all threads
+    /// together; never higher for a larger size.
     pub stream_bytes_per_s: [f64; STREAM_SIZES.len()],
-    /// Values per second that are put to the place that a counter holds, with the counter going on by one, all threads
-    /// together, where counters and places are in the first-level cache.
+    /// Values per second that are stored at the index given by a counter, which is then incremented; all threads
+    /// together, with counters and targets in the first-level cache.
     pub placements_per_s: f64,
 }
 
 impl Rates {
-    /// Measures; takes about 0.1 s and 64 MiB for a moment.
+    /// Measures the rates; takes about 0.1 s and, temporarily, 64 MiB.
     #[must_use]
     pub fn measure(exec: Exec<'_>) -> Self {
         let Exec { pool, level } = exec;
@@ -71,7 +72,7 @@ impl Rates {
             });
         });
         let mut stream_bytes_per_s = STREAM_SIZES.map(|bytes| stream_rate(exec, bytes));
-        // A smaller array is never slower but by chance.
+        // A smaller array can only be slower by chance.
         for i in (1..STREAM_SIZES.len()).rev() {
             stream_bytes_per_s[i - 1] = stream_bytes_per_s[i - 1].max(stream_bytes_per_s[i]);
         }
@@ -82,25 +83,25 @@ impl Rates {
         }
     }
 
-    /// Bytes read and written per second by work on an array of so many bytes: the rate of the largest measured size
-    /// that is not larger, so that it errs on the fast side.
+    /// Bytes read and written per second by work on an array of this size: the rate of the largest measured size that
+    /// is not larger. It therefore errs on the fast side.
     #[must_use]
     pub fn stream_of(&self, bytes: f64) -> f64 {
         let fits = STREAM_SIZES.iter().rposition(|&size| size as f64 <= bytes).unwrap_or(0);
         self.stream_bytes_per_s[fits]
     }
 
-    /// Bytes read and written per second in memory, beyond all caches of most machines.
+    /// Bytes read and written per second in main memory, beyond the caches of most machines.
     #[must_use]
     pub fn memory_bytes_per_s(&self) -> f64 {
         self.stream_bytes_per_s[STREAM_SIZES.len() - 1]
     }
 }
 
-/// Bytes read and written per second by updates in place of an array of this size.
+/// Bytes read and written per second by in-place updates of an array of this size.
 fn stream_rate(Exec { pool, level }: Exec<'_>, bytes: usize) -> f64 {
     let mut values: Vec<Row> = vec![[1.0; LANES]; bytes / size_of::<Row>()];
-    // Each thread keeps to its part where that fits into a cache of its own, and sees it often enough to be timed.
+    // Each thread keeps to its own part if that fits into its cache, and repeats it often enough to be timed.
     let largest = STREAM_SIZES[STREAM_SIZES.len() - 1];
     let rounds = (largest / bytes).max(1);
     let tasks = if rounds == 1 { STREAM_TASKS } else { pool.threads() };
@@ -116,7 +117,7 @@ fn stream_rate(Exec { pool, level }: Exec<'_>, bytes: usize) -> f64 {
     2.0 * (rounds * bytes) as f64 / seconds
 }
 
-/// Seconds of the fastest of some repetitions.
+/// Time of the fastest repetition, seconds.
 fn best_seconds(mut work: impl FnMut()) -> f64 {
     let seconds = |_| {
         let started = Instant::now();
@@ -126,7 +127,7 @@ fn best_seconds(mut work: impl FnMut()) -> f64 {
     (0..REPETITIONS).map(seconds).fold(f64::INFINITY, f64::min).max(1e-9)
 }
 
-/// [`CHAIN_OPS`] multiply-adds on 16 lanes in so many independent chains.
+/// Executes [`CHAIN_OPS`] multiply-adds on 16 lanes in `CHAINS` independent chains.
 #[inline(always)]
 fn chains<S: Simd, const CHAINS: usize>(simd: S) -> f32 {
     let (factor, addend) = (splat(simd, black_box(0.999)), splat(simd, black_box(0.001)));
@@ -143,12 +144,12 @@ fn chains<S: Simd, const CHAINS: usize>(simd: S) -> f32 {
     total
 }
 
-/// Puts [`PLACEMENTS`] values where counters point, as a counting sort does.
+/// Stores [`PLACEMENTS`] values where counters point, as a counting sort does.
 fn place_values() -> u32 {
     let mut counters = [0u32; BUCKETS];
     let mut places = [0u64; PLACES];
     for value in 0..PLACEMENTS as u64 {
-        // Neighbours go to different counters, as values that are to be sorted do.
+        // Neighbouring values use different counters, as in a sort.
         let counter = &mut counters[(value as usize).wrapping_mul(0x9E37) % BUCKETS];
         places[*counter as usize % PLACES] = value;
         *counter = counter.wrapping_add(1);
@@ -194,7 +195,7 @@ mod tests {
             count / started.elapsed().as_secs_f64()
         };
         let mut values: Vec<Row> = vec![[1.0; LANES]; STREAM_SIZES[2] / size_of::<Row>()];
-        // Other work may have slowed all five repetitions down, but hardly to less than a quarter.
+        // Other work may have slowed down all five repetitions, but hardly to less than a quarter.
         let slack = 4.0;
         let arithmetic = rate(
             &mut || {
@@ -215,10 +216,10 @@ mod tests {
             2.0 * STREAM_SIZES[2] as f64,
         );
         assert!(stream <= slack * rates.stream_of(STREAM_SIZES[2] as f64), "{stream} {rates:?}");
-        // 16 lanes with two operations each at 8 GHz and two a cycle, and a byte for each bit of a cache line a cycle,
-        // are more than any core has.
+        // 16 lanes with two operations each at 8 GHz and two per cycle, and a byte for each bit of a cache line per
+        // cycle: more than any core can do.
         assert!(rates.vector_ops_per_s < 16e9 && rates.stream_bytes_per_s[0] < 512.0 * 8e9, "{rates:?}");
-        // A placement is at least a load and two stores, of which no core does more than four a cycle.
+        // A placement is at least a load and two stores, and no core does more than four per cycle.
         assert!(rates.placements_per_s < 8e9, "{rates:?}");
         assert!(rates.stream_bytes_per_s.is_sorted_by(|a, b| a >= b), "{rates:?}");
     }
@@ -226,7 +227,7 @@ mod tests {
     #[test]
     fn the_loops_do_as_much_as_they_count() {
         assert_eq!(CHAIN_OPS % MANY_CHAINS + CHAIN_OPS % FEW_CHAINS, 0);
-        // The steps of the hash are odd, so every counter has its share of the values.
+        // The steps of the hash are odd, so every counter gets an equal number of the values.
         assert_eq!(place_values() as usize, PLACEMENTS / BUCKETS);
         assert!(STREAM_SIZES.is_sorted() && STREAM_SIZES.iter().all(|bytes| bytes % size_of::<Row>() == 0));
     }

@@ -1,9 +1,9 @@
 //! Counter-based random numbers: Philox4x32-10 (Salmon et al. 2011, "Parallel random numbers: as easy as 1, 2, 3").
 //!
-//! A number is a function of (seed, stream, step, index), so it does not matter who draws it, when, or on which
-//! device: 32-bit multiplications are all it takes.
+//! A number is a function of (seed, stream, step, index), so it does not depend on the caller, the time or the device.
+//! It only needs 32-bit multiplications.
 
-/// What random numbers are for. Streams never overlap.
+/// The purposes of random numbers. Streams never overlap.
 pub mod stream {
     /// Order of the views.
     pub const VIEWS: u32 = 1;
@@ -27,7 +27,7 @@ pub mod stream {
     pub const FIELD: u32 = 10;
     /// Splats left out of a step.
     pub const DROPOUT: u32 = 11;
-    /// Views in which free space is looked for.
+    /// Views in which free space is searched.
     pub const FREE_SPACE: u32 = 12;
     /// Dense points from depth maps.
     pub const STEREO: u32 = 13;
@@ -64,14 +64,14 @@ pub fn philox(seed: u64, stream: u32, step: u64, index: u32) -> [u32; 4] {
     philox4x32([index, step as u32, high, 0], [seed as u32, (seed >> 32) as u32])
 }
 
-/// A word as a number in [0, 1) with 24 bits.
+/// Converts a word to a number in [0, 1) with 24 bits.
 #[must_use]
 #[inline]
 pub fn uniform(word: u32) -> f32 {
     (word >> 8) as f32 * (1.0 / 16_777_216.0)
 }
 
-/// Two words as a number in [0, 1) with 53 bits.
+/// Converts two words to a number in [0, 1) with 53 bits.
 #[must_use]
 #[inline]
 pub fn uniform_f64(high: u32, low: u32) -> f64 {
@@ -94,7 +94,7 @@ pub fn normals(seed: u64, stream: u32, step: u64, index: u32) -> [f32; 4] {
     [a, b, c, d]
 }
 
-/// A whole number in `0..n` (`n > 0`) without noticeable bias: the high half of a 64-bit product.
+/// An integer in `0..n` (`n > 0`) without noticeable bias: the high half of a 64-bit product.
 #[must_use]
 #[inline]
 pub fn below(words: [u32; 2], n: u64) -> u64 {
@@ -102,7 +102,7 @@ pub fn below(words: [u32; 2], n: u64) -> u64 {
     ((u128::from(x) * u128::from(n)) >> 64) as u64
 }
 
-/// Shuffles (Fisher-Yates) with the numbers of (seed, stream, step, 0..).
+/// Shuffles (Fisher-Yates) with the random numbers of (seed, stream, step, 0..).
 pub fn shuffle<T>(items: &mut [T], seed: u64, stream: u32, step: u64) {
     for i in (1..items.len()).rev() {
         let w = philox(seed, stream, step, i as u32);

@@ -1,8 +1,8 @@
 //! Rows of values that the tasks of a job write in any order.
 //!
-//! Where each task knows the places of its results, but the places of different tasks are interleaved, no slice can be
-//! cut into parts. A row is then written through relaxed atomic stores of eight bytes, which are plain moves on every
-//! processor of today: two tasks that write the same row would mix it up, but nothing worse.
+//! If each task knows the positions of its results, but the positions of different tasks are interleaved, a slice
+//! cannot be divided into parts. Rows are then written through relaxed atomic stores of eight bytes, which are plain
+//! moves on every common CPU: two tasks that write the same row would mix their values, but nothing worse.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -11,13 +11,13 @@ use crate::simd::{AlignedRow, LANES};
 /// Stores per row: two values each.
 const PAIRS: usize = LANES / 2;
 
-/// An [`AlignedRow`] that several threads may write.
+/// An [`AlignedRow`] that several threads may write to.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub struct SharedRow([AtomicU64; PAIRS]);
 
 impl SharedRow {
-    /// Writes all values of the row, given in two halves.
+    /// Writes all values of the row, given as two halves.
     #[inline(always)]
     pub fn store(&self, low: [f32; LANES / 2], high: [f32; LANES / 2]) {
         let low: [u64; PAIRS / 2] = bytemuck::cast(low);
@@ -29,28 +29,28 @@ impl SharedRow {
     }
 }
 
-/// The same rows, for as long as they are borrowed, to be written by several threads.
+/// Borrows rows exclusively as rows that several threads may write to.
 #[must_use]
 pub fn shared(rows: &mut [AlignedRow]) -> &[SharedRow] {
     const { assert!(size_of::<SharedRow>() == size_of::<AlignedRow>()) };
     const { assert!(align_of::<SharedRow>() == align_of::<AlignedRow>()) };
     #[allow(unsafe_code)]
     // SAFETY: both types are 64 bytes without gaps at multiples of 64, and every content is valid for both. The rows
-    // are borrowed exclusively while the result lives, so that all access goes through its atomics.
+    // are borrowed exclusively while the result lives, so all access is through its atomics.
     unsafe {
         std::slice::from_raw_parts(rows.as_mut_ptr().cast_const().cast::<SharedRow>(), rows.len())
     }
 }
 
-/// The same numbers, for as long as they are borrowed, to be written by several threads; an exclusive borrow is all that
-/// the standard library's `AtomicU64::from_mut_slice` wants as well, once it is stable.
+/// Borrows numbers exclusively as atomics that several threads may write to. The standard library's
+/// `AtomicU64::from_mut_slice` will do the same once it is stable.
 #[must_use]
 pub fn shared_u64(values: &mut [u64]) -> &[AtomicU64] {
     const { assert!(size_of::<AtomicU64>() == size_of::<u64>()) };
     const { assert!(align_of::<AtomicU64>() == align_of::<u64>()) };
     #[allow(unsafe_code)]
     // SAFETY: both types have the same size, alignment and valid contents. The numbers are borrowed exclusively while
-    // the result lives, so that all access goes through its atomics.
+    // the result lives, so all access is through its atomics.
     unsafe {
         std::slice::from_raw_parts(values.as_mut_ptr().cast_const().cast::<AtomicU64>(), values.len())
     }

@@ -1,12 +1,12 @@
-//! Vector maths on 16 lanes, the same bits at every vector level.
+//! Vector maths on 16 lanes, with the same bits at every SIMD level.
 //!
-//! Functions are generic over the `fearless_simd` level and always inlined; call them from inside `at_level!`. They
-//! use IEEE operations (`+ - * /`, `sqrt`, fused multiply-add by `mul_add_precise`) in a fixed order, never hardware
-//! estimates. Inputs are meant to be finite; what happens beyond a stated range is said with each function.
+//! Functions are generic over the `fearless_simd` level and always inlined; call them from inside `at_level!`. They use
+//! IEEE operations (`+ - * /`, `sqrt`, fused multiply-add by `mul_add_precise`) in a fixed order, never hardware
+//! estimates. Inputs must be finite; each function documents its behaviour outside its range.
 
 use fearless_simd::{f32x16, i32x16, prelude::*, u32x16};
 
-/// Lanes of every kernel.
+/// Number of lanes of every kernel.
 pub const LANES: usize = 16;
 
 /// `log2(e)`.
@@ -14,10 +14,10 @@ pub const LOG2_E: f32 = std::f32::consts::LOG2_E;
 /// `ln(2)`.
 pub const LN_2: f32 = std::f32::consts::LN_2;
 
-/// One row of a block: what a vector loads and stores.
+/// One row of a block: the unit of vector loads and stores.
 pub type Row = [f32; LANES];
 
-/// A row that starts on a cache line, so that a 16-lane load never touches two.
+/// A row aligned to a cache line, so that a 16-lane load never touches two lines.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 #[repr(C, align(64))]
 pub struct AlignedRow(pub Row);
@@ -34,10 +34,10 @@ pub fn store<S: Simd>(v: f32x16<S>, row: &mut Row) {
     v.store_array(row);
 }
 
-/// An array from a function of the index, with the function inlined whatever its size.
+/// Builds an array from a function of the index, always inlining the function.
 ///
-/// Closures handed to `std::array::from_fn` and `map` do not always end up in the kernel that calls them, and a call
-/// from AVX-512 code into code compiled for the baseline costs more than the kernel itself. Mark the closure
+/// Closures passed to `std::array::from_fn` and `map` are not always inlined into the kernel that calls them, and a
+/// call from AVX-512 code into code compiled for the baseline costs more than the kernel itself. Mark the closure
 /// `#[inline(always)]`.
 #[inline(always)]
 pub fn each<T: Copy, const N: usize>(mut f: impl FnMut(usize) -> T) -> [T; N] {
@@ -48,7 +48,7 @@ pub fn each<T: Copy, const N: usize>(mut f: impl FnMut(usize) -> T) -> [T; N] {
     out
 }
 
-/// A function of each element; see [`each`].
+/// Applies a function to each element; see [`each`].
 #[inline(always)]
 pub fn each_of<T: Copy, U: Copy, const N: usize>(values: [T; N], mut f: impl FnMut(T) -> U) -> [U; N] {
     each(
@@ -57,24 +57,24 @@ pub fn each_of<T: Copy, U: Copy, const N: usize>(values: [T; N], mut f: impl FnM
     )
 }
 
-/// The closure itself; a place to mark it `#[inline(always)]`.
+/// Returns the closure unchanged; used to mark it `#[inline(always)]`.
 #[inline(always)]
 pub fn inlined<F>(f: F) -> F {
     f
 }
 
-/// All lanes `x`.
+/// A vector with `x` in all lanes.
 #[inline(always)]
 pub fn splat<S: Simd>(simd: S, x: f32) -> f32x16<S> {
     f32x16::splat(simd, x)
 }
 
-/// Whether a level has no fused multiply-add of its own: the baseline of x86-64, whose vectors have 4 lanes.
+/// Whether a level lacks a fused multiply-add instruction: the baseline of x86-64, whose vectors have 4 lanes.
 const fn emulates_fma<S: Simd>() -> bool {
     cfg!(any(target_arch = "x86", target_arch = "x86_64")) && <S::f32s as SimdBase<S>>::LEN == 4
 }
 
-/// The emulation is some two hundred instructions: inlined into the kernels it would take minutes and gigabytes to
+/// The emulation takes some two hundred instructions: inlining it into the kernels would take minutes and gigabytes to
 /// compile.
 #[inline(never)]
 fn fma_emulated<S: Simd>(a: f32x16<S>, b: f32x16<S>, c: f32x16<S>) -> f32x16<S> {
@@ -103,14 +103,14 @@ fn horner<S: Simd, const N: usize>(simd: S, x: f32x16<S>, coefficients: [f32; N]
     sum
 }
 
-/// `2^n` for whole numbers `n` in -126..=127.
+/// `2^n` for integers `n` in -126..=127.
 #[inline(always)]
 fn exp2_of_int<S: Simd>(n: i32x16<S>) -> f32x16<S> {
     let bits: u32x16<S> = ((n + 127) << 23).bitcast();
     f32x16::from_bits(bits)
 }
 
-/// `2^x`, relative error below 2.2e-7 (two ulp), exact at whole numbers; `x` is clamped to -125..=126.
+/// `2^x`, relative error below 2.2e-7 (two ulp), exact for integers; `x` is clamped to -125..=126.
 #[inline(always)]
 pub fn exp2<S: Simd>(simd: S, x: f32x16<S>) -> f32x16<S> {
     exp2_bounded_above(simd, x.min(splat(simd, 126.0)))
@@ -118,15 +118,15 @@ pub fn exp2<S: Simd>(simd: S, x: f32x16<S>) -> f32x16<S> {
 
 /// [`exp2`] for `x` that does not exceed 126.
 ///
-/// Adding 1.5 · 2^23 rounds `x` to a whole number, which is then in the lowest bits of the sum, ready to be added to
-/// the exponent of `2^fraction`; that is a minimax polynomial of degree 5 on [-½, ½], with its constant term rounded to 1
-/// (relative error 7.5e-8 around 7.5e-8). Lower degrees save one multiply-add each and lose a digit and a half.
+/// Adding 1.5 · 2^23 rounds `x` to an integer, which is then in the lowest bits of the sum, ready to be added to the
+/// exponent of `2^fraction`. The latter is a minimax polynomial of degree 5 on [-½, ½], with its constant term rounded
+/// to 1 (relative error 7.5e-8 around 7.5e-8). Lower degrees save one multiply-add each and lose a digit and a half.
 #[inline(always)]
 pub fn exp2_bounded_above<S: Simd>(simd: S, x: f32x16<S>) -> f32x16<S> {
     exp2_in_range(simd, x.max(splat(simd, -125.0)))
 }
 
-/// [`exp2`] for `x` in -125..=126; beyond, lanes hold anything.
+/// [`exp2`] for `x` in -125..=126; outside, the result is unspecified.
 #[inline(always)]
 pub fn exp2_in_range<S: Simd>(simd: S, x: f32x16<S>) -> f32x16<S> {
     let round = splat(simd, 12_582_912.0);
@@ -149,7 +149,7 @@ pub fn exp2_in_range<S: Simd>(simd: S, x: f32x16<S>) -> f32x16<S> {
 pub fn exp<S: Simd>(simd: S, x: f32x16<S>) -> f32x16<S> {
     let x = x.max(splat(simd, -87.0)).min(splat(simd, 88.0));
     let whole = (x * splat(simd, LOG2_E)).round_ties_even();
-    // ln 2 in two parts, the first with so few bits that its product with a small whole number is exact.
+    // ln 2 in two parts; the first has so few bits that its product with a small integer is exact.
     let r = fnma(whole, splat(simd, 0.693_359_4), x);
     let r = fnma(whole, splat(simd, -2.121_944_4e-4), r);
     let p = horner(simd, r, [1.0 / 5040.0, 1.0 / 720.0, 1.0 / 120.0, 1.0 / 24.0, 1.0 / 6.0, 0.5, 1.0, 1.0]);
@@ -172,7 +172,7 @@ pub fn ln<S: Simd>(simd: S, x: f32x16<S>) -> f32x16<S> {
     let s = (m - one) / (m + one);
     let s2 = s * s;
     let p = horner(simd, s2, [2.0 / 9.0, 2.0 / 7.0, 2.0 / 5.0, 2.0 / 3.0, 2.0]);
-    // k ln 2 in two parts, small one first.
+    // k ln 2 in two parts, the small one first.
     let low = fma(k, splat(simd, -2.121_944_4e-4), s * p);
     fma(k, splat(simd, 0.693_359_4), low)
 }
@@ -187,7 +187,7 @@ pub fn sigmoid<S: Simd>(simd: S, x: f32x16<S>) -> f32x16<S> {
 /// `(sin, cos)` of `turns · 2π` for `turns` in (-1, 1), absolute error below 2e-7.
 #[inline(always)]
 pub fn sin_cos_turns<S: Simd>(simd: S, turns: f32x16<S>) -> (f32x16<S>, f32x16<S>) {
-    // Quadrant and the rest in [-1/8, 1/8] turns.
+    // Quadrant and remainder in [-1/8, 1/8] turns.
     let quadrant = (turns * splat(simd, 4.0)).round_ties_even();
     let r = fnma(quadrant, splat(simd, 0.25), turns) * splat(simd, std::f32::consts::TAU);
     let r2 = r * r;
@@ -203,7 +203,7 @@ pub fn sin_cos_turns<S: Simd>(simd: S, turns: f32x16<S>) -> (f32x16<S>, f32x16<S
 
 /// The angle of `(x, y)` from the x axis in -π..=π, absolute error below 5e-7; 0 for `(0, 0)`.
 ///
-/// The quotient of the shorter by the longer side is brought to ±tan(π/8), where atan is `q + q³ p(q²)` with the
+/// The quotient of the shorter by the longer side is reduced to ±tan(π/8), where atan is `q + q³ p(q²)` with the
 /// minimax polynomial of Cephes (`atanf`).
 #[inline(always)]
 pub fn atan2<S: Simd>(simd: S, y: f32x16<S>, x: f32x16<S>) -> f32x16<S> {
@@ -238,7 +238,7 @@ pub fn transpose<S: Simd>(rows: [f32x16<S>; LANES]) -> [f32x16<S>; LANES] {
 
 /// Sums of the lanes of 16 vectors at once: lane `i` of the result is the sum over `v[i]`.
 ///
-/// Each sum adds lanes that are 8, 4, 2, 1 apart, in that order, as [`sum_lanes`] does.
+/// Each sum adds lanes that are 8, 4, 2, 1 apart, in that order, like [`sum_lanes`].
 #[inline(always)]
 pub fn sum_each<S: Simd>(v: [f32x16<S>; LANES]) -> f32x16<S> {
     // Folding pairs (i, i + 8), (i, i + 4), ... puts the totals in order.
@@ -280,7 +280,7 @@ mod tests {
     use crate::at_level;
     use crate::level::{VectorLevel, level};
 
-    /// Applies a function to one row at a level; `None` where the processor lacks it.
+    /// Applies a function to one row at a level; `None` if the CPU does not support the level.
     fn at(wanted: VectorLevel, x: Row, f: Function) -> Option<Row> {
         let level = level(wanted)?;
         Some(at_level!(level, simd => apply(simd, x, f)))
@@ -294,7 +294,7 @@ mod tests {
         Sigmoid,
         Sin,
         Cos,
-        /// Of the direction at so many turns and a radius of its own in each lane.
+        /// atan2 of a direction given in turns, with a different radius in each lane.
         Atan2,
     }
 

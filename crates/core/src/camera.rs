@@ -1,22 +1,22 @@
-//! Cameras of the two projections that renderers know: pinholes, and panoramas of the whole sphere.
+//! The camera model of the renderers: pinhole images and panoramas of the whole sphere.
 //!
-//! Distorted and fisheye models live in `gausset-io`, which turns their images into pinhole images at load.
+//! Distorted and fisheye models are handled in `gausset-io`, which undistorts their images to pinhole images at load.
 
 use std::f64::consts::{PI, TAU};
 
-/// How a camera-space point (x, y, z), x right, y down, z forward, comes to its pixel.
+/// How a camera-space point (x, y, z), x right, y down, z forward, maps to a pixel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Projection {
-    /// `(fx x/z + cx, fy y/z + cy)`, of points in front.
+    /// `(fx x/z + cx, fy y/z + cy)`, for points in front of the camera.
     #[default]
     Pinhole,
-    /// Longitude and latitude: `(fx atan2(x, z) + cx, fy atan2(y, hypot(x, z)) + cy)`, of all points. Columns go around
-    /// after `2π fx`; COLMAP's EQUIRECTANGULAR where that is the width and `π fy` the height.
+    /// Longitude and latitude: `(fx atan2(x, z) + cx, fy atan2(y, hypot(x, z)) + cy)`, for all points. Columns repeat
+    /// after `2π fx`. Equal to COLMAP's EQUIRECTANGULAR if that is the image width and `π fy` is the height.
     Equirectangular,
 }
 
 impl Projection {
-    /// Name for people.
+    /// Name for messages.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -29,8 +29,8 @@ impl Projection {
 /// A camera: image size, projection and intrinsics in pixels.
 ///
 /// Pixel (column i, row j) has its centre at (i + 0.5, j + 0.5); the principal point is measured from the top-left
-/// *corner* of the image. How points come to pixels says [`Projection`]; a pixel at the principal point sees
-/// `1 / fx` x `1 / fy` radians in both.
+/// *corner* of the image. [`Projection`] defines how points map to pixels; a pixel at the principal point covers
+/// `1 / fx` x `1 / fy` radians in both projections.
 ///
 /// ```
 /// use gausset_core::Camera;
@@ -42,7 +42,7 @@ impl Projection {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Camera {
-    /// How points come to pixels.
+    /// How points map to pixels.
     pub projection: Projection,
     /// Image width in px.
     pub width: u32,
@@ -58,7 +58,7 @@ pub struct Camera {
     pub cy: f64,
 }
 
-/// Why a set of intrinsics is not a camera.
+/// Why a set of intrinsics is not valid.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum CameraError {
     /// Width or height is zero or beyond [`Camera::MAX_SIDE`].
@@ -91,8 +91,8 @@ impl Camera {
     /// Longest image side that is accepted, in px.
     pub const MAX_SIDE: u32 = 32_768;
 
-    /// The camera of a picture at `1 / factor` of the size; columns and rows at the end that do not fill a block of
-    /// `factor` pixels are cut off.
+    /// The camera of an image downscaled to `1 / factor` of its size. Columns and rows at the end that do not fill a
+    /// block of `factor` pixels are cut off.
     #[must_use]
     pub fn reduced(&self, factor: u32) -> Self {
         let scale = 1.0 / f64::from(factor);
@@ -107,10 +107,11 @@ impl Camera {
         }
     }
 
-    /// Checks intrinsics and makes a pinhole of them.
+    /// Creates a pinhole camera and checks its intrinsics.
     ///
     /// # Errors
-    /// A zero or absurd size, a focal length that is not positive and finite, a principal point that is not finite.
+    /// Returns an error if a side is 0 or above [`Self::MAX_SIDE`], if a focal length is not positive and finite, or if
+    /// the principal point is not finite.
     pub fn new(width: u32, height: u32, fx: f64, fy: f64, cx: f64, cy: f64) -> Result<Self, CameraError> {
         let side = 1..=Self::MAX_SIDE;
         if !side.contains(&width) || !side.contains(&height) {
@@ -126,7 +127,7 @@ impl Camera {
         Ok(Self { projection: Projection::Pinhole, width, height, fx, fy, cx, cy })
     }
 
-    /// The camera of a panorama of the whole sphere, its middle straight ahead.
+    /// The camera of a panorama of the whole sphere; the image centre looks straight ahead.
     ///
     /// ```
     /// let panorama = gausset_core::Camera::panorama(2048, 1024)?;
@@ -136,14 +137,15 @@ impl Camera {
     /// ```
     ///
     /// # Errors
-    /// A zero or absurd size.
+    /// Returns an error if a side is 0 or above [`Self::MAX_SIDE`].
     pub fn panorama(width: u32, height: u32) -> Result<Self, CameraError> {
         let [w, h] = [width, height].map(f64::from);
         let camera = Self::new(width, height, w / TAU, h / PI, 0.5 * w, 0.5 * h)?;
         Ok(Self { projection: Projection::Equirectangular, ..camera })
     }
 
-    /// The pinhole for whoever can show no other: itself, or of a panorama the middle, 90 degrees wide and high.
+    /// A pinhole camera, for viewers that support no other projection: the camera itself, or for a panorama its centre,
+    /// 90 degrees wide and high.
     #[must_use]
     pub fn as_pinhole(&self) -> Self {
         if self.is_pinhole() {
@@ -162,13 +164,13 @@ impl Camera {
         }
     }
 
-    /// Whether it is a pinhole.
+    /// Whether the projection is a pinhole.
     #[must_use]
     pub fn is_pinhole(&self) -> bool {
         self.projection == Projection::Pinhole
     }
 
-    /// Columns after which the picture would show the same again; infinite where it never does.
+    /// Number of columns after which the image repeats; infinite for a pinhole.
     #[must_use]
     pub fn period(&self) -> f64 {
         match self.projection {
@@ -192,7 +194,7 @@ impl Camera {
         self.width as usize * self.height as usize
     }
 
-    /// Pixel of a camera-space point, whatever the sign of its depth.
+    /// Pixel of a camera-space point, for either sign of its depth.
     #[must_use]
     pub fn project(&self, p @ [x, y, z]: [f64; 3]) -> [f64; 2] {
         match self.projection {
@@ -204,7 +206,7 @@ impl Camera {
         }
     }
 
-    /// Direction of a point of the picture in camera axes: `(., ., 1)` for a pinhole, a unit vector for a panorama.
+    /// Direction of an image point in camera axes: `(., ., 1)` for a pinhole, a unit vector for a panorama.
     #[must_use]
     pub fn ray(&self, [u, v]: [f64; 2]) -> [f64; 3] {
         let (a, b) = ((u - self.cx) / self.fx, (v - self.cy) / self.fy);
@@ -217,7 +219,7 @@ impl Camera {
         }
     }
 
-    /// What orders splats and is given as depth: z for a pinhole, the distance for a panorama.
+    /// The depth that orders splats and that depth maps contain: z for a pinhole, the distance for a panorama.
     #[must_use]
     pub fn depth(&self, [x, y, z]: [f64; 3]) -> f64 {
         match self.projection {
@@ -226,7 +228,7 @@ impl Camera {
         }
     }
 
-    /// Number of [`crate::constants::TILE_SIZE`] tiles per row and column.
+    /// Number of [`crate::constants::TILE_SIZE`] tiles: per row, per column.
     #[must_use]
     pub fn tiles(&self) -> [u32; 2] {
         [self.width.div_ceil(crate::constants::TILE_SIZE), self.height.div_ceil(crate::constants::TILE_SIZE)]

@@ -1,13 +1,13 @@
 //! The constants of the renderer, shared by every device.
 //!
-//! They are defined by the fixtures (`testdata/fixtures/raster/README.md`, section 1); changing one changes every
-//! picture, so each stands here once.
+//! The fixtures define them (`testdata/fixtures/raster/README.md`, section 1). Changing one changes every render, so
+//! each is defined here once.
 
-/// A splat is dropped unless its camera-space depth is greater than this (scene units), where no other near plane is
-/// chosen. In f64, because the reference renderer takes it as it is; kernels round it.
+/// A splat is dropped unless its camera-space depth is greater than this (scene units), if no other near plane is
+/// chosen. An f64, because the reference renderer uses it unrounded; kernels round it to f32.
 pub const NEAR_PLANE: f64 = 0.01;
 
-/// The nearest near plane that can be chosen: screen covariances grow with 1/depth² and have to fit into an f32.
+/// The smallest near plane that can be chosen: screen covariances grow with 1/depth² and have to fit into an f32.
 pub const MIN_NEAR_PLANE: f64 = 1e-3;
 
 /// Low-pass variance added to both diagonal entries of the screen covariance, in px² (Kerbl et al. 2023, code).
@@ -22,11 +22,11 @@ pub const ALPHA_MAX: f32 = 0.99;
 /// A splat is blended only while the transmittance *after* it stays greater than this.
 pub const TRANSMITTANCE_STOP: f32 = 1e-4;
 
-/// Margin of the Jacobian clamp as a share of half the image size: `x/z` is clamped this far outside the image.
+/// Margin of the Jacobian clamp as a fraction of half the image size: `x/z` is clamped this far outside the image.
 pub const JACOBIAN_CLAMP_MARGIN: f32 = 0.3;
 
-/// Least distance of a splat from the axis through the poles of a panorama, as a share of its distance from the camera,
-/// for the Jacobian: beyond it columns would be stretched without bound.
+/// Smallest distance of a splat from the polar axis of a panorama that the Jacobian uses, as a fraction of the distance
+/// from the camera. Below it, horizontal stretching would grow without bound.
 pub const POLE_RATIO: f32 = 1e-3;
 
 /// Edge of a tile in pixels. Tiles start at pixel (0, 0); the last ones may be partial.

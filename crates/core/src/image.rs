@@ -1,6 +1,6 @@
 //! Image buffers.
 
-/// An 8-bit RGB picture, rows first, channels interleaved.
+/// An 8-bit RGB image, row-major, channels interleaved.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RgbImage8 {
     /// Width in px.
@@ -12,13 +12,13 @@ pub struct RgbImage8 {
 }
 
 impl RgbImage8 {
-    /// A black picture.
+    /// A black image.
     #[must_use]
     pub fn new(width: u32, height: u32) -> Self {
         Self { width, height, data: vec![0; width as usize * height as usize * 3] }
     }
 
-    /// The picture of an f32 RGB buffer (`height × width × 3`), clamped to 0..1 and rounded to nearest.
+    /// Converts an f32 RGB buffer (`height × width × 3`): clamps to 0..1 and rounds to nearest.
     #[must_use]
     pub fn from_f32(width: u32, height: u32, rgb: &[f32]) -> Self {
         debug_assert_eq!(rgb.len(), width as usize * height as usize * 3);
@@ -26,24 +26,24 @@ impl RgbImage8 {
     }
 }
 
-/// 0..1 to 0..255, rounded to nearest; NaN becomes 0.
+/// Maps 0..1 to 0..255, rounded to nearest; NaN becomes 0.
 #[must_use]
 pub fn quantise(v: f32) -> u8 {
     (v.clamp(0.0, 1.0) * 255.0 + 0.5) as u8
 }
 
-/// What one training or evaluation view should look like, at the size that is rendered.
+/// The target image of a training or evaluation view, at the size that is rendered.
 ///
-/// Held as bytes: 3 to 5 bytes a pixel instead of 12 to 20.
+/// Stored as bytes: 3 to 5 bytes a pixel instead of 12 to 20.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TargetImage {
     /// Width in px.
     pub width: u32,
     /// Height in px.
     pub height: u32,
-    /// `height × width × 3`; straight (not premultiplied) where there is `alpha`.
+    /// `height × width × 3`; straight (not premultiplied) if there is `alpha`.
     pub rgb: Vec<u8>,
-    /// `height × width` coverage to composite with on the step's background; `None` = opaque.
+    /// `height × width` coverage for compositing over the background of the step; `None` = opaque.
     pub alpha: Option<Vec<u8>>,
     /// `height × width`, 0 = ignore this pixel, anything else = keep; `None` = keep all.
     pub mask: Option<Vec<u8>>,
@@ -59,10 +59,11 @@ impl TargetImage {
         }
     }
 
-    /// The picture at `1 / factor` of its size: each pixel is the mean of a block of `factor × factor`.
+    /// Downscales the image to `1 / factor` of its size: each pixel is the mean of a block of `factor × factor`.
     ///
-    /// Pixels weigh with their coverage, masked ones nothing; a pixel of which less than half is kept is masked. Columns
-    /// and rows at the end that do not fill a block are cut off, as [`Camera::reduced`](crate::Camera::reduced) does.
+    /// Pixels are weighted by their coverage, and masked ones are left out; a pixel of which less than half is kept is
+    /// masked. Columns and rows at the end that do not fill a block are cut off, as in
+    /// [`Camera::reduced`](crate::Camera::reduced).
     ///
     /// # Panics
     /// If a side is shorter than `factor`, or `factor` is 0.
@@ -71,7 +72,7 @@ impl TargetImage {
         let (width, height) = (self.width / factor, self.height / factor);
         assert!(
             width > 0 && height > 0,
-            "a picture of {}x{} px has no block of {factor}",
+            "an image of {}x{} px has no block of {factor} px",
             self.width,
             self.height
         );
@@ -114,8 +115,8 @@ impl TargetImage {
         out
     }
 
-    /// Colours (RGB, interleaved) of a picture `width` wide at `1 / factor` of its size, each the mean of its block; what
-    /// does not fill a block is cut off, as by [`reduced`](Self::reduced).
+    /// Downscales interleaved RGB colours of an image of this `width` to `1 / factor`, each the mean of its block.
+    /// Columns and rows that do not fill a block are cut off, as in [`reduced`](Self::reduced).
     #[must_use]
     pub fn reduced_colours(colours: &[f32], width: u32, factor: u32) -> Vec<f32> {
         let (stride, side) = (3 * width as usize, factor as usize);
@@ -131,7 +132,7 @@ impl TargetImage {
         (0..3 * rows * columns).map(|i| block(i / 3 / columns, i / 3 % columns, i % 3)).collect()
     }
 
-    /// Bytes held.
+    /// Bytes of all buffers.
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.rgb.len() + self.alpha.as_ref().map_or(0, Vec::len) + self.mask.as_ref().map_or(0, Vec::len)
@@ -154,7 +155,7 @@ mod tests {
         picture.mask = Some(vec![255, 0, 0, 0]);
         assert_eq!(picture.reduced(2).mask, Some(vec![0]));
         picture.mask = None;
-        // Straight alpha: what is not there has no colour to add.
+        // Straight alpha: transparent pixels contribute no colour.
         picture.alpha = Some(vec![255, 0, 255, 0]);
         let reduced = picture.reduced(2);
         assert_eq!((reduced.rgb, reduced.alpha), (vec![20; 3], Some(vec![128])));

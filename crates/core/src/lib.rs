@@ -1,8 +1,8 @@
-//! The vocabulary of Gausset.
+//! The shared types of Gausset.
 //!
-//! Everything that more than one room of the house needs a word for: [`Splats`], [`Camera`], [`Pose`],
-//! image buffers, the spherical-harmonics basis, SE(3), the renderer's constants, the [`engine::Engine`] seam and
-//! the names of the stages. No files, no threads, no printing.
+//! The types that several crates need: [`Splats`], [`Camera`], [`Pose`], image buffers, the spherical-harmonics basis,
+//! SE(3), the renderer's constants, the [`engine::Engine`] interface and the names of the stages. No files, no threads,
+//! no printing.
 #![forbid(unsafe_code)]
 
 pub mod camera;

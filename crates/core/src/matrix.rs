@@ -69,7 +69,7 @@ pub fn orthonormality_error(r: &Mat3) -> f64 {
     worst
 }
 
-/// The nearest rotation to a nearly orthonormal matrix (Newton's iteration for the polar factor).
+/// The nearest rotation to a nearly orthonormal matrix (Newton iteration for the polar factor).
 #[must_use]
 pub fn orthonormalise(r: &Mat3) -> Mat3 {
     let mut q = *r;
@@ -118,7 +118,7 @@ pub fn quaternion_from_rotation(r: &Mat3) -> [f64; 4] {
     q.map(|v| v * s)
 }
 
-/// Product of two `wxyz` quaternions: the rotation `a` after the rotation `b`.
+/// Product of two `wxyz` quaternions: the rotation `b` followed by the rotation `a`.
 #[must_use]
 pub fn quaternion_mul(a: [f64; 4], b: [f64; 4]) -> [f64; 4] {
     let [aw, ax, ay, az] = a;

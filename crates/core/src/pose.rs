@@ -2,10 +2,10 @@
 
 use crate::matrix::{self, Mat3};
 
-/// A rigid transform that takes world points to camera points: `p_camera = rotation · p_world + translation`.
+/// A rigid transform that maps world points to camera points: `p_camera = rotation · p_world + translation`.
 ///
-/// Camera axes are OpenCV's: x right, y down, z forward. The rotation is stored as a matrix (rows first), so that a
-/// pose read from a file is used as it was written.
+/// Camera axes are OpenCV's: x right, y down, z forward. The rotation is stored as a row-major matrix, so that a pose
+/// read from a file is used exactly as written.
 ///
 /// ```
 /// use gausset_core::Pose;
@@ -24,7 +24,7 @@ pub struct Pose {
     pub translation: [f64; 3],
 }
 
-/// Why numbers are not a pose.
+/// Why numbers do not form a pose.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum PoseError {
     /// A number is NaN or infinite.
@@ -56,7 +56,7 @@ impl Pose {
     /// Pose from a `wxyz` quaternion, which is normalised when its length is within 1e-3 of one.
     ///
     /// # Errors
-    /// Values that are not finite; a length further than 1e-3 from one.
+    /// Returns an error for values that are not finite, or a length further than 1e-3 from one.
     pub fn from_quaternion(wxyz: [f64; 4], translation: [f64; 3]) -> Result<Self, PoseError> {
         if !wxyz.iter().chain(&translation).all(|v| v.is_finite()) {
             return Err(PoseError::NotFinite);
@@ -68,11 +68,11 @@ impl Pose {
         Ok(Self { rotation: matrix::rotation_from_quaternion(wxyz), translation })
     }
 
-    /// Pose from a rotation matrix that must be orthonormal within 1e-4 (it is then re-orthonormalised when it is
-    /// off by more than 1e-6) and right-handed.
+    /// Pose from a rotation matrix, which must be right-handed and orthonormal within 1e-4. It is re-orthonormalised if
+    /// it is off by more than 1e-6.
     ///
     /// # Errors
-    /// Values that are not finite; a matrix that is mirrored, scaled or sheared.
+    /// Returns an error for values that are not finite, or a matrix that is mirrored, scaled or sheared.
     pub fn from_matrix(rotation: Mat3, translation: [f64; 3]) -> Result<Self, PoseError> {
         if !rotation.iter().flatten().chain(&translation).all(|v| v.is_finite()) {
             return Err(PoseError::NotFinite);
@@ -93,7 +93,7 @@ impl Pose {
         [-back[0], -back[1], -back[2]]
     }
 
-    /// A world point in camera axes.
+    /// Transforms a world point to camera axes.
     #[must_use]
     pub fn apply(&self, point_in_world: [f64; 3]) -> [f64; 3] {
         let p = matrix::mul_vec(&self.rotation, point_in_world);

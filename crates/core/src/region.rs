@@ -1,11 +1,11 @@
-//! Parts of space that splats are kept in.
+//! Regions of space, used to select splats.
 
 use crate::se3;
 
-/// A part of space, its surface included.
+/// A region of space, its surface included.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Region {
-    /// A box along the axes.
+    /// An axis-aligned box.
     Box {
         /// Smallest x, y, z.
         min: [f64; 3],
@@ -22,7 +22,8 @@ pub enum Region {
 }
 
 impl Region {
-    /// The ball about the mean of these places that holds all of them, its radius times `factor`; `None` of no place.
+    /// The ball around the mean of these positions that contains all of them, its radius multiplied by `factor`; `None`
+    /// if there are no positions.
     #[must_use]
     pub fn around(places: &[[f64; 3]], factor: f64) -> Option<Self> {
         let count = places.len() as f64;

@@ -1,4 +1,5 @@
-//! The exponential of SE(3), its adjoint and gradients by twists, in f64; with the matrices of [`crate::matrix`].
+//! The exponential map of SE(3), its adjoint and gradients with respect to twists, in f64. Re-exports the matrices of
+//! [`crate::matrix`].
 //!
 //! A twist is `(rho, phi)`, translation first, and acts from the left: `exp(xi^) · camera_from_world`, so that to
 //! first order a camera-space point moves by `rho + phi × p` (fixtures, section 5).
@@ -52,8 +53,8 @@ pub fn exp(twist: [f64; 6]) -> Pose {
     Pose { rotation: so3_exp(phi), translation: mul_vec(&so3_left_jacobian(phi), rho) }
 }
 
-/// The twist that does behind `a_from_b` what `twist` does before it: `a_from_b exp(twist^) = exp(result^) a_from_b`
-/// (the adjoint, Barfoot 2017, eq. 7.45).
+/// The twist on the left that equals `twist` on the right: `a_from_b exp(twist^) = exp(result^) a_from_b` (the adjoint,
+/// Barfoot 2017, eq. 7.45).
 #[must_use]
 pub fn adjoint(a_from_b: &Pose, twist: [f64; 6]) -> [f64; 6] {
     let [rho, phi] = halves(twist).map(|half| mul_vec(&a_from_b.rotation, half));
@@ -61,7 +62,7 @@ pub fn adjoint(a_from_b: &Pose, twist: [f64; 6]) -> [f64; 6] {
     [rho[0] + moved[0], rho[1] + moved[1], rho[2] + moved[2], phi[0], phi[1], phi[2]]
 }
 
-/// The transpose of [`adjoint`]: takes a gradient with respect to its result to one with respect to its twist.
+/// The transpose of [`adjoint`]: maps a gradient with respect to its result to one with respect to its twist.
 #[must_use]
 pub fn adjoint_transposed(a_from_b: &Pose, gradient: [f64; 6]) -> [f64; 6] {
     let [a, b] = halves(gradient);
@@ -71,15 +72,15 @@ pub fn adjoint_transposed(a_from_b: &Pose, gradient: [f64; 6]) -> [f64; 6] {
     [a[0], a[1], a[2], b[0], b[1], b[2]]
 }
 
-/// `(rho, phi)`.
+/// Splits a twist into `(rho, phi)`.
 fn halves(twist: [f64; 6]) -> [[f64; 3]; 2] {
     let [a, b, c, d, e, f] = twist;
     [[a, b, c], [d, e, f]]
 }
 
-/// Gradient with respect to the twist `xi` of a loss whose gradient with respect to a further *left* twist at
-/// `exp(xi^)` is `left`: `J_l(xi)ᵀ left`, with the left Jacobian of SE(3) (Barfoot 2017, eq. 7.85), here by its
-/// series `Σ ad(xi)^n / (n + 1)!`, which converges fast for the small twists of pose refinement.
+/// Gradient of a loss with respect to the twist `xi`, given `left`, its gradient with respect to a further *left* twist
+/// at `exp(xi^)`: `J_l(xi)ᵀ left`, with the left Jacobian of SE(3) (Barfoot 2017, eq. 7.85). Computed by the series
+/// `Σ ad(xi)^n / (n + 1)!`, which converges fast for the small twists of pose refinement.
 #[must_use]
 pub fn twist_gradient(twist: [f64; 6], left: [f64; 6]) -> [f64; 6] {
     // ad(xi) = [[phi^, rho^], [0, phi^]], so ad(xi)ᵀ (a, b) = (-phi × a, -rho × a - phi × b).

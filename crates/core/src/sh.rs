@@ -7,9 +7,9 @@ pub const MAX_DEGREE: u8 = 3;
 
 /// `Y_0`.
 pub const C0: f64 = 0.282_094_791_773_878_14;
-/// Factor of degree 1.
+/// Normalisation factor of degree 1.
 pub const C1: f64 = 0.488_602_511_902_919_9;
-/// Factors of degree 2.
+/// Normalisation factors of degree 2.
 pub const C2: [f64; 5] = [
     1.092_548_430_592_079_2,
     -1.092_548_430_592_079_2,
@@ -17,7 +17,7 @@ pub const C2: [f64; 5] = [
     -1.092_548_430_592_079_2,
     0.546_274_215_296_039_6,
 ];
-/// Factors of degree 3.
+/// Normalisation factors of degree 3.
 pub const C3: [f64; 7] = [
     -0.590_043_589_926_643_5,
     2.890_611_442_640_554,
@@ -28,7 +28,7 @@ pub const C3: [f64; 7] = [
     -0.590_043_589_926_643_5,
 ];
 
-/// Number of coefficients per channel of a degree: `(degree + 1)²`.
+/// Number of coefficients per channel up to a degree: `(degree + 1)²`.
 #[must_use]
 pub const fn coefficients(degree: u8) -> usize {
     (degree as usize + 1) * (degree as usize + 1)

@@ -2,7 +2,7 @@
 
 use crate::sh;
 
-/// Gaussians with raw parameters, all f32: what files, tests and people see.
+/// Gaussians with raw parameters, all f32, as in files and tests.
 ///
 /// | field | per splat | meaning |
 /// |---|---|---|
@@ -12,7 +12,7 @@ use crate::sh;
 /// | `opacity_logits` | 1 | opacity is the logistic of it |
 /// | `sh` | `3 (degree + 1)²` | spherical-harmonics coefficients, coefficient-major, RGB fastest |
 ///
-/// Engines keep a layout of their own and convert at `load` and `save` only.
+/// Engines keep their own layout and convert at `load` and `save` only.
 ///
 /// ```
 /// use gausset_core::Splats;
@@ -40,7 +40,7 @@ pub struct Splats {
     pub sh: Vec<f32>,
 }
 
-/// What is wrong with the arrays of a [`Splats`].
+/// An inconsistency in the arrays of a [`Splats`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SplatsError {
     /// Arrays of different lengths.
@@ -59,7 +59,7 @@ pub enum SplatsError {
 }
 
 impl Splats {
-    /// An empty set with room for `capacity` splats.
+    /// An empty set with capacity for `capacity` splats.
     #[must_use]
     pub fn with_capacity(sh_degree: u8, capacity: usize) -> Self {
         Self {
@@ -91,7 +91,7 @@ impl Splats {
         self.means.len()
     }
 
-    /// Whether there is none.
+    /// Whether there are no splats.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.means.is_empty()
@@ -130,7 +130,7 @@ impl Splats {
     /// Checks that all arrays describe the same number of splats.
     ///
     /// # Errors
-    /// The first array whose length does not fit, or an SH degree above 3.
+    /// Returns an error for the first array of the wrong length, or for an SH degree above 3.
     pub fn validate(&self) -> Result<(), SplatsError> {
         if self.sh_degree > sh::MAX_DEGREE {
             return Err(SplatsError::Degree(self.sh_degree));
@@ -173,10 +173,10 @@ impl Splats {
         out
     }
 
-    /// Keeps the splats whose flag is set, in their order and in the memory that they have.
+    /// Keeps the splats whose flag is set, in their order, without reallocation.
     ///
     /// # Panics
-    /// If there is not a flag for each splat.
+    /// If the number of flags is not the number of splats.
     pub fn retain(&mut self, stays: &[bool]) {
         assert_eq!(stays.len(), self.len(), "a flag for each splat");
         let stride = self.sh_stride();
@@ -196,7 +196,7 @@ impl Splats {
         self.sh.truncate(kept * stride);
     }
 
-    /// Cuts off the SH coefficients above a degree, in the memory that they have.
+    /// Removes the SH coefficients above a degree, without reallocation.
     pub fn cut_sh_degree(&mut self, sh_degree: u8) {
         if sh_degree >= self.sh_degree {
             return;
@@ -207,7 +207,7 @@ impl Splats {
         self.sh_degree = sh_degree;
     }
 
-    /// Converts to another SH degree: higher coefficients are cut off or filled with zeros.
+    /// Converts to another SH degree: higher coefficients are removed, or filled with zeros.
     #[must_use]
     pub fn with_sh_degree(&self, sh_degree: u8) -> Self {
         let (old, new) = (self.sh_stride(), 3 * sh::coefficients(sh_degree));
@@ -220,7 +220,7 @@ impl Splats {
         out
     }
 
-    /// Smallest and largest mean per axis over finite means, `None` when there is none.
+    /// Smallest and largest mean per axis over finite means; `None` if there is none.
     #[must_use]
     pub fn bounds(&self) -> Option<[[f32; 3]; 2]> {
         let mut bounds: Option<[[f32; 3]; 2]> = None;

@@ -1,12 +1,12 @@
-//! Moving, turning and scaling a scene: means, rotations, scales, view-dependent colours and cameras together.
+//! Similarity transforms of a scene: means, rotations, scales, view-dependent colours and cameras together.
 //!
-//! Turning a scene by `R` turns the directions in which it is seen, so SH coefficients change: with `Y_l` the basis of
-//! band l there is an orthogonal matrix `D_l(R)` with `Y_l(R d) = D_l(R) Y_l(d)` for all directions d (the real Wigner
-//! matrix), and the colour towards `R d` stays `c · Y(d)` when the coefficients become `D_l(R) c`.
+//! Rotating a scene by `R` rotates the directions from which it is seen, so SH coefficients change. With `Y_l` the
+//! basis of band l there is an orthogonal matrix `D_l(R)` with `Y_l(R d) = D_l(R) Y_l(d)` for all directions d (the
+//! real Wigner matrix), and the colour towards `R d` stays `c · Y(d)` if the coefficients become `D_l(R) c`.
 //!
-//! `D_l` is the projection of the turned basis on the basis, `∫ Y_l(R d) Y_l(d)ᵀ dd` over the sphere. The integrand is
-//! a polynomial of degree `2 l ≤ 6`, for which McLaren's rule of the icosahedron (1963; weights 5/168 at the 12
-//! vertices, 9/280 at the 20 face centres, exact to degree 9) is exact: no recursion and no special cases.
+//! `D_l` is the projection of the rotated basis on the basis, `∫ Y_l(R d) Y_l(d)ᵀ dd` over the sphere. The integrand is
+//! a polynomial of degree `2 l ≤ 6`. McLaren's icosahedral quadrature rule (1963; weights 5/168 at the 12 vertices,
+//! 9/280 at the 20 face centres) is exact to degree 9, so no recursion and no special cases are needed.
 
 use crate::se3::{self, Mat3};
 use crate::sh::{self, MAX_DEGREE};
@@ -15,7 +15,7 @@ use crate::{Pose, Splats};
 /// A similarity transform of the world: `p_new = scale · rotation · p_old + translation`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Similarity {
-    /// Factor on lengths, positive.
+    /// Scale factor, positive.
     pub scale: f64,
     /// `new_from_old` rotation, row-major, orthonormal and right-handed.
     pub rotation: Mat3,
@@ -30,7 +30,7 @@ impl Default for Similarity {
 }
 
 impl Similarity {
-    /// Changes nothing.
+    /// The identity transform.
     pub const IDENTITY: Self = Self { scale: 1.0, rotation: se3::IDENTITY3, translation: [0.0; 3] };
 
     /// A rotation about the origin.
@@ -39,14 +39,14 @@ impl Similarity {
         Self { rotation, ..Self::IDENTITY }
     }
 
-    /// The new place of a point.
+    /// Transforms a point.
     #[must_use]
     pub fn apply(&self, point: [f64; 3]) -> [f64; 3] {
         let turned = se3::mul_vec(&self.rotation, point);
         std::array::from_fn(|k| self.scale * turned[k] + self.translation[k])
     }
 
-    /// The transform that does this one first and another one then.
+    /// The composition: this transform first, then `next`.
     #[must_use]
     pub fn then(&self, next: &Self) -> Self {
         Self {
@@ -56,7 +56,7 @@ impl Similarity {
         }
     }
 
-    /// The transform that undoes this one.
+    /// The inverse transform.
     #[must_use]
     pub fn inverse(&self) -> Self {
         let rotation = se3::transpose(&self.rotation);
@@ -65,7 +65,7 @@ impl Similarity {
         Self { scale, rotation, translation: back.map(|v| -scale * v) }
     }
 
-    /// The pose of the same camera in the new world. Camera-space points grow by `scale`, pictures stay the same.
+    /// The pose of the same camera in the new world. Camera-space points grow by `scale`; renders stay the same.
     #[must_use]
     pub fn apply_to_pose(&self, camera_from_world: &Pose) -> Pose {
         let rotation = se3::mul(&camera_from_world.rotation, &se3::transpose(&self.rotation));
@@ -74,8 +74,8 @@ impl Similarity {
         Pose { rotation, translation }
     }
 
-    /// Transforms splats in place, computing in f64. Lengths of quaternions are kept; parameters that the transform
-    /// does not touch (with no rotation: quaternions and SH) keep their bits.
+    /// Transforms splats in place, computing in f64. Lengths of quaternions are kept. Parameters that the transform
+    /// does not affect (without rotation: quaternions and SH) keep their bits.
     pub fn apply_to_splats(&self, splats: &mut Splats) {
         for mean in &mut splats.means {
             *mean = self.apply(mean.map(f64::from)).map(|v| v as f32);
@@ -96,15 +96,15 @@ impl Similarity {
     }
 }
 
-/// How SH coefficients change when the scene is turned: one matrix per band above 0.
+/// The change of SH coefficients under a rotation of the scene: one matrix per band above 0.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ShRotation {
-    /// `bands[l - 1]`, of which the first 2 l + 1 rows and columns are used.
+    /// `bands[l - 1]`, using the first 2 l + 1 rows and columns.
     bands: [[[f64; 7]; 7]; MAX_DEGREE as usize],
 }
 
 impl ShRotation {
-    /// The matrices of a `new_from_old` rotation.
+    /// The matrices for a `new_from_old` rotation.
     #[must_use]
     pub fn new(rotation: &Mat3) -> Self {
         let mut bands = [[[0.0; 7]; 7]; MAX_DEGREE as usize];
@@ -124,7 +124,7 @@ impl ShRotation {
         Self { bands }
     }
 
-    /// Turns the coefficients of all splats.
+    /// Rotates the coefficients of all splats.
     pub fn apply(&self, splats: &mut Splats) {
         let stride = splats.sh_stride();
         let degrees = usize::from(splats.sh_degree.min(MAX_DEGREE));
@@ -147,10 +147,10 @@ impl ShRotation {
     }
 }
 
-/// The rotation by the smallest angle that takes one direction to another (Rodrigues); half a turn about any axis
-/// across when they are opposite.
+/// The rotation by the smallest angle that maps one direction to another (Rodrigues). For opposite directions, a
+/// rotation by 180 degrees about some perpendicular axis.
 ///
-/// Returns the identity when a direction has no length.
+/// Returns the identity if a direction has no length.
 #[must_use]
 pub fn rotation_taking(from: [f64; 3], to: [f64; 3]) -> Mat3 {
     let (from_length, to_length) = (se3::norm(from), se3::norm(to));
@@ -159,7 +159,7 @@ pub fn rotation_taking(from: [f64; 3], to: [f64; 3]) -> Mat3 {
     }
     let a = from.map(|v| v / from_length);
     let b = to.map(|v| v / to_length);
-    // Quaternion (1 + a·b, a × b), which is twice as good near half a turn as any arc cosine.
+    // Quaternion (1 + a·b, a × b): near 180 degrees it keeps twice as many digits as an arc cosine.
     let w = 1.0 + se3::dot(a, b);
     if w > 1e-12 {
         let v = se3::cross(a, b);
@@ -208,7 +208,7 @@ mod tests {
         se3::rotation_from_quaternion([0.3 + seed, -0.7 * seed, 0.45, 0.2 - seed])
     }
 
-    /// Numbers in -1..1 that look random.
+    /// Pseudo-random numbers in -1..1.
     fn noise(count: usize, seed: u32) -> Vec<f32> {
         let mut state = seed;
         let mut next = || {
@@ -268,7 +268,7 @@ mod tests {
         let rotation = some_rotation(0.37);
         let turn = ShRotation::new(&rotation);
         for (direction, _) in mclaren_rule() {
-            // An arbitrary direction, not one of those that the matrices were made from.
+            // An arbitrary direction, not one of the quadrature points.
             let d = direction_to(direction, [0.3, -0.2, 0.4]);
             let (old, new) = (sh::basis(d), sh::basis(se3::mul_vec(&rotation, d)));
             for (band, matrix) in turn.bands.iter().enumerate() {

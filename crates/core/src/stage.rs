@@ -1,4 +1,4 @@
-//! The names of the stages: the same word for a file in `raster`, a kernel, a row of the profiler and the docs.
+//! The names of the stages: used for files in `raster`, kernels, rows of the profiler and in the docs.
 
 /// A stage of the pipeline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -63,18 +63,18 @@ impl Stage {
         }
     }
 
-    /// One sentence on what happens there.
+    /// One sentence on what the stage does.
     #[must_use]
     pub const fn about(self) -> &'static str {
         match self {
-            Self::Decode => "read and decode a picture, undistort and downscale it",
-            Self::Stereo => "depth maps of the pictures, dense points from them",
-            Self::Upload => "bring a target picture to the device",
+            Self::Decode => "read and decode an image, undistort and downscale it",
+            Self::Stereo => "depth maps of the images, dense points from them",
+            Self::Upload => "upload a target image to the device",
             Self::Project => "project splats to the screen, evaluate their colour",
             Self::Sort => "order the visible splats by depth",
             Self::Tile => "list the splats of each tile in depth order",
             Self::Blend => "composite each pixel front to back",
-            Self::Loss => "L1 + D-SSIM and its gradient with respect to the picture",
+            Self::Loss => "L1 + D-SSIM and its gradient with respect to the render",
             Self::BlendVjp => "gradients with respect to the screen splats",
             Self::ProjectVjp => "gradients with respect to the raw parameters",
             Self::Adam => "update the parameters",

@@ -12,7 +12,7 @@ use gausset_core::engine::{
 use gausset_cpu::{CpuEngine, CpuOptions};
 use gausset_scenes::workload::{State, Workload};
 
-/// As in the program.
+/// The allocator of the program.
 #[global_allocator]
 static MEMORY: HugePages = HugePages;
 
@@ -26,7 +26,7 @@ fn main() {
     let adam = if arg(5, "sparse") == "dense" { AdamMode::Dense } else { AdamMode::Sparse };
 
     let workload = Workload::new(state);
-    // As a training keeps them.
+    // Sorted along a Morton curve, as training keeps them.
     let order = gausset_density::morton::order(&workload.splats.means, &Pool::new(1));
     let splats = workload.splats.select(&order.into_iter().map(|i| i as usize).collect::<Vec<_>>());
     let mut engine = CpuEngine::new(CpuOptions { threads, level: wanted }).expect("level");

@@ -1,4 +1,4 @@
-//! Per-view corrections: rows of colour and pose, and their update.
+//! Per-view corrections: rows of colour and pose corrections, and their update.
 
 use fearless_simd::Level;
 use gausset_core::engine::{CorrectionRates, EngineError, ExtraGroup, Group, TrainView};
@@ -7,30 +7,30 @@ use gausset_raster::adam::{Slice, update_slice};
 
 use crate::state::BlockState;
 
-/// Index of a group and of one of its rows.
+/// Index of a group, and of a row in it.
 pub(crate) type Place = (usize, usize);
 
-/// The rows that correct the colours of a view.
+/// The rows that correct the colours of a view; `None` where a correction is not used.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct ColourRows {
     pub(crate) gains: Option<Place>,
     pub(crate) vignetting: Option<Place>,
 }
 
-/// How the colours of a view are corrected.
+/// The colour correction of a view, as read from its rows.
 pub(crate) enum Colours {
     AsRendered,
     Gain(Gain),
 }
 
-/// d loss / d correction.
+/// Derivative of the loss with respect to the correction.
 pub(crate) enum ColourGradient {
     None,
     Gain(GainGradient),
 }
 
 impl ColourRows {
-    /// The rows that a view names.
+    /// The rows that a view uses.
     pub(crate) fn of(view: &TrainView, state: &BlockState) -> Result<Self, EngineError> {
         Ok(Self {
             gains: state.correction(Group::Gain, view.exposure_row)?,
@@ -38,7 +38,7 @@ impl ColourRows {
         })
     }
 
-    /// What the rows hold, for a camera with that principal point.
+    /// Reads the correction from the rows, for a camera with its principal point at `centre`.
     pub(crate) fn read(&self, state: &BlockState, centre: [f64; 2]) -> Colours {
         let three = |(group, row): Place| {
             let row = state.extras[group].row(row);
@@ -56,7 +56,7 @@ impl ColourRows {
     }
 }
 
-/// Takes the mean over all rows off each of them, value by value: the mean is then 0 but for the rounding of f32.
+/// Subtracts the mean over all rows from each row, value by value: the mean is then 0 up to the rounding of f32.
 pub(crate) fn hold_mean(group: &mut ExtraGroup) {
     let (width, rows) = (group.group.width(), group.clocks.len());
     for k in 0..width {
@@ -68,10 +68,9 @@ pub(crate) fn hold_mean(group: &mut ExtraGroup) {
     }
 }
 
-/// Adam on one row, then the pull towards its identity: `value -= decay (value - identity)`.
+/// Adam on one row, then decay towards its identity: `value -= decay (value - identity)`.
 ///
-/// The first half of a pose moves with `rates.first`, the second with `rates.second`; all of any other row with the
-/// first.
+/// The first half of a pose uses `rates.first`, the second `rates.second`; all values of any other row use the first.
 pub(crate) fn update_row(
     level: Level,
     extra: &mut ExtraGroup,
@@ -79,7 +78,7 @@ pub(crate) fn update_row(
     gradient: &[f32],
     rates: &CorrectionRates,
 ) {
-    // A gradient that is not finite must not reach the row.
+    // A gradient that is not finite must not change the row.
     if !gradient.iter().all(|g| g.is_finite()) {
         return;
     }

@@ -1,4 +1,4 @@
-//! The engine: its state, its buffers, and what failed.
+//! The engine: its state, its buffers, and its pending error.
 
 use fearless_simd::Level;
 use gausset_compute::{Pool, VectorLevel, level};
@@ -10,21 +10,21 @@ use gausset_raster::pipeline::Pipeline;
 
 use crate::state::BlockState;
 
-/// How a CPU engine is set up.
+/// Options of a CPU engine.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CpuOptions {
-    /// Threads that work; 0 = as many as the machine runs at once.
+    /// Number of threads; 0 = as many as the machine can run in parallel.
     pub threads: usize,
-    /// Vector level.
+    /// SIMD level of the kernels.
     pub level: VectorLevel,
 }
 
-/// This processor lacks a vector level.
+/// The CPU does not support a SIMD level.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("this processor has no {} (use ⟨simd = auto⟩)", .0.name())]
+#[error("this CPU does not support {} (use ⟨simd = auto⟩)", .0.name())]
 pub struct LevelMissing(pub VectorLevel);
 
-/// Trains and renders on the processor.
+/// Trains and renders on the CPU.
 ///
 /// ```
 /// use gausset_core::engine::{Engine, Outputs, RenderOptions};
@@ -57,11 +57,11 @@ pub struct CpuEngine {
     pub(crate) gradient: Planes,
     pub(crate) clocks: CorrectionTable,
     pub(crate) report: StepReport,
-    /// The pass whose buffers are there, as long as they belong to the state.
+    /// The pass whose results the buffers hold, as long as they match the state.
     pub(crate) last: Option<LastPass>,
     /// The view whose tile lists the buffers hold, as long as nothing has changed since.
     pub(crate) listed: Option<(Camera, Pose, RenderOptions)>,
-    /// Bytes that state and buffers may take.
+    /// Bytes that the state and the buffers may take.
     pub(crate) memory_limit: u64,
     pub(crate) failed: Option<EngineError>,
 }
@@ -70,7 +70,7 @@ impl CpuEngine {
     /// An engine without splats.
     ///
     /// # Errors
-    /// A vector level that this processor lacks.
+    /// Returns an error if the CPU does not support the SIMD level.
     pub fn new(options: CpuOptions) -> Result<Self, LevelMissing> {
         let pool = if options.threads == 0 { Pool::with_all_cores() } else { Pool::new(options.threads) };
         let level = level(options.level).ok_or(LevelMissing(options.level))?;
@@ -91,7 +91,7 @@ impl CpuEngine {
         })
     }
 
-    /// Bytes held by parameters, moments and buffers.
+    /// Bytes of parameters, moments and buffers.
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.state.bytes()
@@ -105,17 +105,18 @@ impl CpuEngine {
         self.failed.clone().map_or(Ok(()), Err)
     }
 
-    /// [`Self::check`] before a change of the state.
+    /// Like [`Self::check`], before a change of the state.
     pub(crate) fn check_training(&self) -> Result<(), EngineError> {
         self.check()?;
         if self.state.is_only_drawn {
-            let what = "splats that were loaded to be drawn are asked to be trained (expected a whole state)";
+            let what =
+                "the splats were loaded for rendering only and cannot be trained (expected a whole state)";
             return Err(EngineError::BadInput(what.to_owned()));
         }
         Ok(())
     }
 
-    /// Lets the state go, before another one is laid out, with everything that belongs to it.
+    /// Frees the state and everything that belongs to it, before another one is allocated.
     pub(crate) fn clear(&mut self) {
         (self.listed, self.last) = (None, None);
         self.state = BlockState::default();
@@ -124,13 +125,13 @@ impl CpuEngine {
     }
 }
 
-/// The forward pass that was done last, as far as its buffers do not hold it.
+/// The properties of the last forward pass that its buffers do not contain.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LastPass {
-    /// Size of the picture in px.
+    /// Size of the image in px.
     pub size: [u32; 2],
-    /// SH degree that it was drawn with.
+    /// SH degree that was rendered.
     pub sh_degree: u8,
-    /// The update that came with it; `None` for a picture.
+    /// The update that followed; `None` for a render.
     pub update: Option<AdamMode>,
 }

@@ -1,9 +1,9 @@
-//! What the stages of a step take at least on this machine.
+//! Lower bounds of the stage times of a step on this machine.
 //!
-//! A floor is what no machine of the measured rates could do faster: bytes that have to be read or written at least
-//! once, at the rate of the cache or memory that holds as many; multiplications on 16 lanes; and values that go to a
-//! place that a counter holds. The largest of the three counts. Additions, comparisons and shuffles are not in it:
-//! processors have pipes of their own for them. So a floor errs on the low side, and what a stage takes beyond it is
+//! Three bounds are computed: bytes that have to be read or written at least once, at the rate of the cache or memory
+//! that holds them; multiplications on 16 lanes; and scattered stores. The largest of the three counts. Additions,
+//! comparisons and shuffles are left out: CPUs execute them on separate ports. The bound therefore errs on the low
+//! side, and a stage that is slower than its bound may still have less to gain than their ratio says.
 //! more than the factor says.
 
 use gausset_compute::Rates;
@@ -12,24 +12,25 @@ use gausset_core::engine::{DeviceRates, Floors, StageFloor, StepWork};
 use gausset_core::{Stage, sh};
 use gausset_raster::sort;
 
-/// What a stage has to do at least.
+/// The work that a stage cannot avoid.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct StageWork {
     /// The stage.
     stage: Stage,
     /// Bytes read and written.
     bytes: f64,
-    /// Multiplications on 16 lanes, alone or with an addition, and what takes as long or longer: divisions, roots.
+    /// Multiplications on 16 lanes, alone or fused with an addition, and operations that take at least as long:
+    /// divisions, roots.
     vector_ops: f64,
-    /// Values put to a place that a counter holds.
+    /// Values stored at a position given by a counter.
     placements: f64,
-    /// Parts that the stage is cut into: more threads than these do not help.
+    /// Parts that the stage is divided into: more threads than this do not help.
     parts: usize,
 }
 
 /// Bytes of a float.
 const FLOAT: f64 = 4.0;
-/// Rows of a block that every splat has: mean, scale, rotation, opacity, colour.
+/// Geometry rows of a block: mean, scale, rotation, opacity, colour.
 const GEOMETRY_ROWS: f64 = 14.0;
 /// Bytes of a screen splat.
 const RECORD_BYTES: f64 = 64.0;
@@ -39,25 +40,26 @@ const SLOT_BYTES: f64 = 64.0;
 const KEY_BYTES: f64 = 8.0;
 /// Multiplications of a block in `geometry.rs` and `shape.rs`: 9 for the point, 1 + 4 for the ratios, 4 for the
 /// Jacobian, 12 + 18 + 6 for its product with rotation and scale, 9 for the covariance, 9 for its determinant, 3 for
-/// that and its inverse, 2 for the mean; 6 and 4 to normalise the quaternion, 21 for its matrix, 3 times 10 for the
-/// exponentials. The logarithm and the sigmoid are left out.
+/// the determinant with the low-pass variance and its inverse, 2 for the mean; 6 and 4 to normalise the quaternion, 21
+/// for its matrix, 3 times 10 for the exponentials. The logarithm and the sigmoid are left out.
 const GEOMETRY_OPS: f64 = 138.0;
-/// Multiplications of an entry in a cell, forward: 5 for the exponent, 5 for the power (`exp2_in_range`), 1 for the
+/// Multiplications of a list entry in a cell, forward: 5 for the exponent, 5 for the power (`exp2_in_range`), 1 for the
 /// transmittance, 1 for the weight, 3 for the colour.
 const BLEND_OPS: f64 = 15.0;
-/// The same, backward: 10 for the alpha, 2 for transmittance and weight, 3 for the gain, 1 for its share, 2 for what
-/// is lost behind (a division), 2 for the moments of the first order, 3 for those of the second, 3 for the colour.
+/// The same, backward: 10 for the alpha, 2 for transmittance and weight, 3 for the dot product with the upstream
+/// gradient, 1 for its product with the weight, 2 for the light lost behind the splat (a division), 2 for the first
+/// moments, 3 for the second moments, 3 for the colour.
 const BLEND_VJP_OPS: f64 = 26.0;
-/// Multiplications of 16 values of a channel in the loss: 14 passes of the window (4 moments and 3 derivatives, down
-/// and along) of 6 each, because opposite taps are added first.
+/// Multiplications of 16 values of a channel in the loss: 14 passes of the window (4 moments and 3 derivatives,
+/// vertical and horizontal) of 6 each, because opposite taps are added first.
 const LOSS_OPS: f64 = 84.0;
-/// Bytes of a pixel in the loss: three colours, their gradient, and the target.
+/// Bytes of a pixel in the loss: three colours, their gradients, and the target.
 const LOSS_BYTES: f64 = 27.0;
 /// Multiplications of Adam on a row of 16 values (`adam.rs`): 2 for the first moment, 3 for the second, 2 for their
-/// bias, a root, a division, and 1 for the rate.
+/// bias corrections, a root, a division, and 1 for the rate.
 const ADAM_OPS: f64 = 10.0;
 
-/// The floors of a step with so much work on a machine of these rates.
+/// The lower bounds of a step with this work on a machine with these rates.
 pub(crate) fn floors(step: &StepWork, rates: &Rates, threads: usize) -> Floors {
     let floor = |work: StageWork| StageFloor {
         stage: work.stage,
@@ -75,9 +77,9 @@ pub(crate) fn floors(step: &StepWork, rates: &Rates, threads: usize) -> Floors {
     }
 }
 
-/// What the stages of a step with so much work have to do at least.
+/// The unavoidable work of each stage of a step.
 fn stages(step: &StepWork) -> Vec<StageWork> {
-    // Rows of the spherical harmonics beyond the first.
+    // Rows of the spherical harmonics beyond coefficient 0.
     let rest_rows = 3.0 * (sh::coefficients(step.sh_degree) - 1) as f64;
     let of = |stage, bytes, vector_ops, placements| StageWork {
         stage,
@@ -87,7 +89,7 @@ fn stages(step: &StepWork) -> Vec<StageWork> {
         parts: usize::MAX,
     };
     vec![
-        // Colours are computed in blocks with a visible splat, of which there is one for 16 of these at least.
+        // Colours are computed in blocks with a visible splat; there is at least one such block per 16 visible splats.
         of(
             Stage::Project,
             FLOAT * (GEOMETRY_ROWS * step.splats + rest_rows * step.visible) + RECORD_BYTES * step.visible,
@@ -105,7 +107,7 @@ fn stages(step: &StepWork) -> Vec<StageWork> {
             )
         },
         of(Stage::Tile, KEY_BYTES * step.intersections, 0.0, step.intersections),
-        // The lists, and four floats of each pixel. Records are read again and again, from a cache.
+        // The lists, and four floats per pixel. Records are read repeatedly, from a cache.
         of(Stage::Blend, KEY_BYTES * step.processed + 4.0 * FLOAT * step.pixels, BLEND_OPS * step.cells, 0.0),
         of(Stage::Loss, LOSS_BYTES * step.pixels, LOSS_OPS * 3.0 * step.pixels / LANES as f64, 0.0),
         of(
@@ -125,10 +127,10 @@ fn stages(step: &StepWork) -> Vec<StageWork> {
 }
 
 impl StageWork {
-    /// Milliseconds that the stage takes at least on a machine of these rates with so many threads.
+    /// Lower bound of the time of the stage in ms, on a machine with these rates and number of threads.
     fn floor_ms(&self, rates: &Rates, threads: usize) -> f64 {
         let share = self.parts.min(threads) as f64 / threads as f64;
-        // What is read and written counts twice but lies in one place.
+        // Bytes that are read and written count twice but occupy memory once.
         let bytes = self.bytes / rates.stream_of(self.bytes / 2.0);
         let operations = self.vector_ops / (share * rates.vector_ops_per_s);
         let placements = self.placements / (share * rates.placements_per_s);
@@ -144,7 +146,7 @@ mod tests {
 
     use super::*;
 
-    /// A step of round numbers, all of them large.
+    /// A step with large round numbers.
     const STEP: StepWork = StepWork {
         splats: 160_000.0,
         sh_degree: 3,
@@ -158,7 +160,7 @@ mod tests {
         blocks: 10_000.0,
     };
 
-    /// A machine with a fast cache and a slow memory, and otherwise without limits.
+    /// A machine with a fast cache and a slow memory, and otherwise the given limits.
     fn only(vector_ops_per_s: f64, placements_per_s: f64, cache: f64, memory: f64) -> Rates {
         Rates {
             vector_ops_per_s,
@@ -181,7 +183,7 @@ mod tests {
         assert_eq!(RECORD_BYTES as usize, size_of::<Record>());
         assert_eq!(SLOT_BYTES as usize, size_of::<Slot>());
         assert_eq!(GEOMETRY_ROWS as usize * LANES * size_of::<f32>(), size_of::<GeometryBlock>());
-        // The update reads and writes the whole of parameters and both moments of blocks that are full.
+        // The update reads and writes all parameters and both moments of full blocks.
         let splats = gausset_core::Splats::zeros(2, 3 * LANES);
         let array = Blocks::from_splats(&splats).bytes() as f64;
         let sizes = StepWork { sh_degree: 2, blocks: 3.0, ..StepWork::default() };
@@ -194,7 +196,7 @@ mod tests {
         let free = f64::INFINITY;
         // 3 colours x 84 multiplications x 200,000 pixels / 16 lanes at 10^9 a second.
         assert_close(floor(Stage::Loss, &STEP, &only(1e9, free, free, free), 1), 3.15);
-        // 27 bytes of them at 10^9 a second.
+        // 27 bytes of each at 10^9 a second.
         assert_close(floor(Stage::Loss, &STEP, &only(free, free, 1e9, 1e9), 1), 5.4);
         assert_close(floor(Stage::Loss, &STEP, &only(1e9, free, 1e9, 1e9), 1), 5.4);
         // Three passes over 120,000 keys.
@@ -206,7 +208,7 @@ mod tests {
     fn what_fits_into_a_cache_is_not_set_against_the_memory() {
         let rates = only(f64::INFINITY, f64::INFINITY, 1e11, 1e9);
         let small = StepWork { splats: 2_000.0, visible: 2_000.0, ..STEP };
-        // 2,000 splats are 600 KB and 160,000 of them 44 MB: the memory is a hundred times slower here.
+        // 2,000 splats are 600 KB and 160,000 of them 44 MB: memory is a hundred times slower here.
         let bytes = |sizes: &StepWork| stages(sizes)[0].bytes;
         assert_close(floor(Stage::Project, &small, &rates, 1), 1e3 * bytes(&small) / 1e11);
         assert_close(floor(Stage::Project, &STEP, &rates, 1), 1e3 * bytes(&STEP) / 1e9);
@@ -214,13 +216,13 @@ mod tests {
 
     #[test]
     fn threads_share_the_sort_as_far_as_it_is_cut() {
-        // Twice the threads have twice the rate together.
+        // Two threads have twice the rate together.
         let of = |sizes: &StepWork, threads: usize| {
             let rate = 1e9 * threads as f64;
             floor(Stage::Sort, sizes, &only(f64::INFINITY, rate, f64::INFINITY, f64::INFINITY), threads)
         };
         assert_close(of(&STEP, 2), of(&STEP, 1) / 2.0);
-        // 10,000 keys are one part, which a thread sorts alone; 30,000 are three.
+        // 10,000 keys are one part, which one thread sorts alone; 30,000 are three.
         let few = StepWork { visible: 10_000.0, ..STEP };
         assert_close(of(&few, 2), of(&few, 1));
         assert_close(of(&few, 8), of(&few, 1));

@@ -1,4 +1,4 @@
-//! Clears space that is known to be empty: draws the lists of each view and asks its points, then asks the places.
+//! Makes splats in empty space transparent: tests the rays of each view against its tile lists, then the bubbles.
 
 use gausset_compute::Exec;
 use gausset_compute::simd::LANES;
@@ -10,11 +10,11 @@ use gausset_raster::view::KernelView;
 use crate::engine::CpuEngine;
 use crate::memory::Room;
 
-/// Blocks of splats per task; fixed, so that the partition does not depend on the threads.
+/// Blocks of splats per task; fixed, so that the partition does not depend on the number of threads.
 const CHUNK: usize = 256;
 
 impl CpuEngine {
-    /// Lowers the opacity of the splats that the rule condemns.
+    /// Lowers the opacity of the splats that the rule removes.
     pub(crate) fn clear_space(&mut self, rule: &FreeSpaceRule) -> Result<(), EngineError> {
         let splats = self.state.parameters.len();
         let mut evidence = Evidence::new(splats);
@@ -22,7 +22,7 @@ impl CpuEngine {
         self.pipeline.dropout = None;
         for view in &*rule.views {
             let kernel_view = KernelView::new(&view.camera, &view.pose);
-            let name = || "a view of free space".to_owned();
+            let name = || "a free-space view".to_owned();
             self.make_room(&name, &kernel_view, Room::SPACE)?;
             let exec = Exec { pool: &self.pool, level: self.level };
             let parameters = &self.state.parameters;
@@ -44,7 +44,7 @@ impl CpuEngine {
                     let mean = std::array::from_fn(|k| rows[MEAN + k].0[lane]);
                     let is_in_bubble = || places.as_ref().is_some_and(|places| places.condemn(mean));
                     if evidence.condemns(first + lane, rule) || is_in_bubble() {
-                        // One that was cleared before is not counted again.
+                        // A splat that is already transparent is not counted again.
                         *cleared += u64::from(rows[LOGIT].0[lane] > FreeSpaceRule::CLEARED_LOGIT);
                         rows[LOGIT].0[lane] = FreeSpaceRule::CLEARED_LOGIT;
                         moments[LOGIT].0[lane] = 0.0;

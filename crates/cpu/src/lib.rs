@@ -1,7 +1,7 @@
-//! The CPU engine: raster's stages, metrics' loss, the buffers between them and the order of a step.
+//! The CPU engine: the stages of `raster`, the loss of `metrics`, the buffers between them and the order of a step.
 //!
-//! No policy: which view, which rates and which density rule come in as arguments. Parameters live in blocks of 16
-//! lanes and are converted at `load` and `save` (and around density rules) only. Steps run when they are asked for.
+//! No policy: view, rates and density rule come in as arguments. Parameters are stored in blocks of 16 lanes and are
+//! converted at `load` and `save` (and around density rules) only. Steps run synchronously.
 #![forbid(unsafe_code)]
 
 mod corrections;
@@ -86,12 +86,12 @@ impl Engine for CpuEngine {
         let view = params.only_view(views)?;
         (self.listed, self.last) = (None, None);
         match self.run_step(view, params) {
-            // Belongs to the next report: a step may run late.
+            // Returned by the next report: the contract allows a step to run late.
             Err(error @ EngineError::NonFiniteLoss { .. }) => {
                 self.failed = Some(error);
                 Ok(())
             }
-            // What is refused has changed nothing.
+            // A step that is refused has changed nothing.
             outcome => outcome,
         }
     }
@@ -115,7 +115,7 @@ impl Engine for CpuEngine {
     }
 
     fn poll(&mut self) -> Result<StepReport, EngineError> {
-        // Steps run when they are asked for: there is nothing to wait for.
+        // Steps run synchronously: there is nothing to wait for.
         self.flush()
     }
 
@@ -130,7 +130,7 @@ impl Engine for CpuEngine {
         self.check()?;
         (self.listed, self.last) = (None, None);
         let view = KernelView::new(camera, pose).with_near_plane(options.near_plane);
-        let name = || "a picture".to_owned();
+        let name = || "a render".to_owned();
         self.make_room(&name, &view, Room::picture(outputs))?;
         self.pipeline.sky = self.sky_behind(options)?;
         self.pipeline.dropout = None;
@@ -153,10 +153,10 @@ impl Engine for CpuEngine {
     ) -> Result<Option<Vec<f32>>, EngineError> {
         self.check()?;
         let view = KernelView::new(camera, pose).with_near_plane(options.near_plane);
-        // Right after a render of the same view the lists are there.
+        // Right after a render of the same view the lists already exist.
         if self.listed != Some((*camera, *pose, *options)) {
             (self.listed, self.last) = (None, None);
-            let name = || "a picture".to_owned();
+            let name = || "a render".to_owned();
             self.make_room(&name, &view, Room::LISTS)?;
             let exec = Exec { pool: &self.pool, level: self.level };
             let splats = &self.state.parameters;

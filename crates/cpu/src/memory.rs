@@ -1,4 +1,4 @@
-//! What training takes in memory, and the room of a view within the limit.
+//! Memory needs of training, and the memory available for the lists of a view.
 
 use gausset_core::engine::{EngineError, MemoryNeed, MemoryUse, Outputs, SceneSize, TrainState};
 use gausset_raster::pipeline::{ListRoom, Pipeline, TooManyEntries};
@@ -6,12 +6,12 @@ use gausset_raster::view::KernelView;
 
 use crate::engine::CpuEngine;
 
-/// What a view takes beside what the number of its splats says.
+/// Memory that a view needs in addition to that for its splats.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Room {
-    /// Pictures in tiles.
+    /// Images stored in tiles.
     outputs: Outputs,
-    /// Bytes of pictures beside the tiles.
+    /// Bytes per pixel of images outside the tiles.
     bytes_per_pixel: u64,
     /// Bytes of an entry of a tile list.
     bytes_per_entry: u64,
@@ -25,10 +25,10 @@ impl Room {
     pub(crate) const LISTS: Self =
         Self { outputs: Outputs::All, bytes_per_pixel: 0, bytes_per_entry: ListRoom::FORWARD };
 
-    /// Tile lists that points are asked about.
+    /// Tile lists for the rays of a free-space rule.
     pub(crate) const SPACE: Self = Self { bytes_per_pixel: 0, ..Self::STEP };
 
-    /// A picture: three colours and alpha, for all outputs depth and count, too.
+    /// A render: three colours and alpha; with all outputs also depth and count.
     pub(crate) fn picture(outputs: Outputs) -> Self {
         let values = if outputs == Outputs::All { 6 } else { 4 };
         Self { outputs, bytes_per_pixel: values * 4, bytes_per_entry: ListRoom::FORWARD }
@@ -39,13 +39,13 @@ impl Room {
 /// (`lego` at 400x400 px, 100,000 and 200,000 splats): 170.
 const WORKING_BYTES_PER_SPLAT: u64 = 200;
 
-/// Bytes per pixel of the largest picture in the buffers of a step: colours, their gradient, the windows of the loss,
-/// and what every tile has of list entries and their gradients however few splats there are. Measured: 211 (`plush` at
-/// 320x240 px, 50,000 splats) to 275 (`fox` at 540x960 px, 60,000 random splats that are seen at full size at once).
+/// Bytes per pixel of the largest image in the buffers of a step: colours, their gradients, the windows of the loss,
+/// and the list entries and gradients that every tile has even with few splats. Measured: 211 (`plush` at 320x240 px,
+/// 50,000 splats) to 275 (`fox` at 540x960 px, 60,000 random splats that are all visible at full size).
 const WORKING_BYTES_PER_PIXEL: u64 = 280;
 
-/// What training a scene will take: blocks of parameters and moments are as large as the arrays of a [`TrainState`], and
-/// gradients are never stored.
+/// Memory that training a scene needs. Blocks of parameters and moments are as large as the arrays of a [`TrainState`],
+/// and gradients are never stored.
 pub(crate) fn needs(scene: &SceneSize) -> MemoryNeed {
     let host = MemoryUse {
         state: scene.splats * TrainState::bytes_per_splat(scene.sh_degree),
@@ -55,7 +55,7 @@ pub(crate) fn needs(scene: &SceneSize) -> MemoryNeed {
 }
 
 impl CpuEngine {
-    /// Gives the lists of a view what is left of the memory, if there is enough for all the rest.
+    /// Reserves the remaining memory for the lists of a view; an error if the other buffers do not fit.
     pub(crate) fn make_room(
         &mut self,
         name: &dyn Fn() -> String,
@@ -75,7 +75,7 @@ impl CpuEngine {
         Ok(())
     }
 
-    /// The error for a view that has more entries than there is room for.
+    /// The error for a view with more list entries than fit.
     pub(crate) fn too_many_entries(&self, name: &dyn Fn() -> String, error: TooManyEntries) -> EngineError {
         let ListRoom { bytes, bytes_per_entry } = self.pipeline.room;
         EngineError::OutOfMemory {

@@ -1,4 +1,4 @@
-//! The sky as a row of the engine's state: read before a picture, moved after it.
+//! The sky as a row of the engine's state: read before a render, updated after a step.
 
 use gausset_core::engine::{EngineError, Group, RenderOptions, StepParams};
 use gausset_raster::sky::Sky;
@@ -7,14 +7,14 @@ use crate::corrections;
 use crate::engine::CpuEngine;
 
 impl CpuEngine {
-    /// The sky that a picture has behind its splats.
+    /// The sky behind the splats of a render; `None` if the options do not request it.
     pub(crate) fn sky_behind(&self, options: &RenderOptions) -> Result<Option<Sky>, EngineError> {
         let Some((group, row)) = self.sky_place(options)? else { return Ok(None) };
         let values = self.state.extras[group].row(row);
         Ok(Some(std::array::from_fn(|k| values[k])))
     }
 
-    /// Adam on the sky of a step, with the gradient that its backward pass left.
+    /// Adam on the sky after a step, with the gradient from its backward pass.
     pub(crate) fn update_sky(&mut self, params: &StepParams) -> Result<(), EngineError> {
         let place = self.sky_place(&params.render)?;
         if let (Some((group, row)), Some(rates)) = (place, params.sky) {
@@ -25,7 +25,7 @@ impl CpuEngine {
         Ok(())
     }
 
-    /// Group and row of the sky in the state, if it is asked for.
+    /// Group and row of the sky in the state, if the options request it.
     fn sky_place(&self, options: &RenderOptions) -> Result<Option<(usize, usize)>, EngineError> {
         self.state.correction(Group::Sky, options.sky.then_some(0))
     }

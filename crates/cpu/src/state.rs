@@ -1,4 +1,4 @@
-//! The state of training in the engine's layout.
+//! The training state in the engine's layout.
 
 use gausset_compute::Pool;
 use gausset_compute::simd::LANES;
@@ -6,7 +6,7 @@ use gausset_core::Splats;
 use gausset_core::engine::{DensityStatistics, EngineError, ExtraGroup, Group, Moments, TrainState};
 use gausset_raster::layout::Blocks;
 
-/// A [`TrainState`] with its splats and moments in blocks, and everything per splat padded to whole blocks.
+/// A [`TrainState`] with its splats and moments in blocks, and all per-splat arrays padded to whole blocks.
 #[derive(Debug, Default)]
 pub(crate) struct BlockState {
     pub parameters: Blocks,
@@ -20,7 +20,7 @@ pub(crate) struct BlockState {
     pub group_clock: u64,
     pub next_id: u32,
     pub extras: Vec<ExtraGroup>,
-    /// Whether there are parameters and corrections alone.
+    /// Whether there are only parameters and corrections, for rendering.
     pub is_only_drawn: bool,
 }
 
@@ -53,7 +53,7 @@ fn check_groups(groups: &[ExtraGroup]) -> Result<(), EngineError> {
 }
 
 impl BlockState {
-    /// A state that is only drawn.
+    /// A state for rendering only.
     pub(crate) fn from_splats(
         splats: &Splats,
         extras: Vec<ExtraGroup>,
@@ -83,7 +83,7 @@ impl BlockState {
         }
         check_groups(&state.extras)?;
         let lanes = n.next_multiple_of(LANES);
-        // Array by array, so that no more than one is there twice.
+        // One array at a time, so that at most one exists twice.
         let parameters = Blocks::from_splats_on(&state.splats, pool);
         drop(state.splats);
         let moment1 = Blocks::from_values_on(&state.moments.m, pool);
@@ -128,7 +128,7 @@ impl BlockState {
         }
     }
 
-    /// [`Self::to_state`] in the place of this state: no more than one array is there twice.
+    /// Like [`Self::to_state`], but consumes this state: at most one array exists twice.
     pub(crate) fn into_state(mut self, pool: &Pool) -> TrainState {
         let mut take =
             |blocks: fn(&mut Self) -> &mut Blocks| std::mem::take(blocks(&mut self)).to_splats_on(pool);
@@ -167,7 +167,7 @@ impl BlockState {
         match found {
             Some(place) => Ok(Some((place, row))),
             None => {
-                Err(bad(format!("view asks for row {row} of group `{group}`, which the state does not have")))
+                Err(bad(format!("view uses row {row} of group `{group}`, which the state does not have")))
             }
         }
     }

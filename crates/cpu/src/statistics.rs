@@ -1,7 +1,8 @@
-//! What a step had to do, counted when it is asked for and while a profile is recorded.
+//! Counts of the work of a step, on request and while a profile is recorded.
 //!
-//! Counting reads the buffers of the step that has just been done. What needs a walk over tile entries or splats is
-//! counted in one step of `EVERY`, in a span of its own, so that a profile costs next to nothing and shows it.
+//! Counting reads the buffers of the step that has just been done. Counts that need a pass over tile entries or splats
+//! are taken in one of every `EVERY` steps, in a separate span, so that they cost little and are visible in the
+//! profile.
 
 use gausset_compute::simd::LANES;
 use gausset_core::engine::{AdamMode, Rendering, StepWork};
@@ -13,20 +14,20 @@ use gausset_raster::view::KernelView;
 
 use crate::engine::{CpuEngine, LastPass};
 
-/// Steps of which one is counted in full.
+/// One of this many steps is counted in full.
 const EVERY: u64 = 32;
 
-/// Logit of opacity 1/255, below which nothing is drawn: `-ln 254`.
+/// Logit of opacity 1/255, below which nothing is rendered: `-ln 254`.
 const FAINTEST_LOGIT: f32 = -5.537_334;
 
 impl CpuEngine {
-    /// Work of the pass that was done last; walks over all tile entries.
+    /// Counts the work of the last pass; walks over all tile entries.
     pub(crate) fn work_of(&self, last: &LastPass) -> StepWork {
         let (live, blocks) = last.update.map_or((0, 0), |adam| self.work_behind(adam));
         StepWork { live: live as f64, blocks: blocks as f64, ..self.work_ahead(last) }
     }
 
-    /// Work of the forward pass that was done last.
+    /// Counts the work of the last forward pass.
     fn work_ahead(&self, last: &LastPass) -> StepWork {
         let (pipeline, parameters) = (&self.pipeline, &self.state.parameters);
         let (lists, blended) = (&pipeline.lists, &pipeline.blended);
@@ -48,7 +49,7 @@ impl CpuEngine {
         }
     }
 
-    /// Tile entries with a gradient of the backward pass that was done last, and blocks that were updated with them.
+    /// List entries with a gradient of the last backward pass, and blocks that were updated with them.
     fn work_behind(&self, adam: AdamMode) -> (usize, usize) {
         let pipeline = &self.pipeline;
         let slots = &pipeline.sums.slots[..pipeline.lists.entry_count];
@@ -73,7 +74,7 @@ impl CpuEngine {
     }
 }
 
-/// Counts what the forward pass of a training step had to do.
+/// Counts the work of the forward pass of a training step.
 pub(crate) fn count_forward(engine: &CpuEngine, view: &KernelView, last: &LastPass, step: u64) {
     if !gausset_prof::is_enabled() {
         return;
@@ -105,7 +106,7 @@ pub(crate) fn count_forward(engine: &CpuEngine, view: &KernelView, last: &LastPa
     count_culled(engine, view);
 }
 
-/// Counts how many splats the pixels of a picture were blended from.
+/// Counts how many splats were blended per pixel of a render.
 pub(crate) fn count_contributors(rendering: &Rendering) {
     if !gausset_prof::is_enabled() || rendering.count.is_empty() {
         return;
@@ -119,7 +120,7 @@ pub(crate) fn count_contributors(rendering: &Rendering) {
     counter("contributors of a pixel, most", f64::from(counts[counts.len() - 1]));
 }
 
-/// Counts splats that were not drawn by the reason. What dropout left out would have been drawn.
+/// Counts splats that were not rendered, by reason. Splats left out by dropout would have been visible.
 fn count_culled(engine: &CpuEngine, view: &KernelView) {
     let parameters = &engine.state.parameters;
     let (mut behind, mut faint) = (0u64, 0u64);
@@ -142,7 +143,7 @@ fn count_culled(engine: &CpuEngine, view: &KernelView) {
     counter("left out at random", left_out as f64);
 }
 
-/// Counts what a backward pass had to do, before the update changes anything.
+/// Counts the work of a backward pass, before the update changes anything.
 pub(crate) fn count_backward(engine: &CpuEngine, adam: AdamMode, step: u64) {
     if !gausset_prof::is_enabled() || !step.is_multiple_of(EVERY) {
         return;

@@ -1,4 +1,4 @@
-//! One training step: forward, loss, backward, update.
+//! One training step: forward pass, loss, backward pass, update.
 
 use gausset_compute::Exec;
 use gausset_core::constants::TILE_SIZE;
@@ -24,18 +24,19 @@ impl CpuEngine {
         let camera = &view.camera;
         if (view.target.width, view.target.height) != (camera.width, camera.height) {
             return Err(EngineError::BadInput(format!(
-                "view `{}`: picture is {}x{} px (expected {}x{}, the size of its camera)",
+                "view `{}`: image is {}x{} px (expected {}x{}, the size of its camera)",
                 view.name, view.target.width, view.target.height, camera.width, camera.height
             )));
         }
         if params.frozen > 0 {
-            let what = format!("{} splats are to stay as they are (expected none: all move)", params.frozen);
+            let what =
+                format!("{} splats are frozen (expected 0: this device trains all splats)", params.frozen);
             return Err(EngineError::BadInput(what));
         }
         let colour_rows = ColourRows::of(view, &self.state)?;
         let pose_row = self.state.correction(Group::Pose, view.pose_row)?;
         let twist = pose_row.map(|(group, row)| self.twist(group, row));
-        // The row may be that of a rig, whose movement is another one seen from this camera.
+        // The row may move a rig: the adjoint transforms its twist to one of this camera.
         let twist = twist.map(|twist| match &view.camera_from_rig {
             Some(camera_from_rig) => se3::adjoint(camera_from_rig, twist),
             None => twist,
@@ -111,7 +112,7 @@ impl CpuEngine {
         std::array::from_fn(|i| f64::from(values[i]))
     }
 
-    /// Moves the rows that correct the colours of the view.
+    /// Updates the rows that correct the colours of the view.
     fn update_colours(&mut self, rows: &ColourRows, params: &StepParams, gradient: &ColourGradient) {
         let level = self.level;
         let mut update = |place: Option<Place>, rates: Option<CorrectionRates>, gradient: &[f32]| {
@@ -131,8 +132,8 @@ impl CpuEngine {
         }
     }
 
-    /// Leaves the gradient of the rendered picture in `self.gradient`; returns the loss and the gradient of what
-    /// corrects the colours.
+    /// Leaves the gradient of the render in `self.gradient`; returns the loss and the gradient of the colour
+    /// correction.
     fn loss_and_gradient(
         &mut self,
         view: &TrainView,

@@ -1,4 +1,4 @@
-//! What the engine tells about its work, and what it answers after a step that failed.
+//! Counts of the engine's work, and its answers after a failed step.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -10,7 +10,7 @@ use gausset_core::{Camera, Pose, Splats};
 use gausset_cpu::{CpuEngine, CpuOptions};
 use gausset_scenes::workload::pattern;
 
-/// What is recorded for a profile is one for the whole process: these tests go one after the other.
+/// Profile counters are global to the process: these tests run one at a time.
 fn alone() -> MutexGuard<'static, ()> {
     static ONE: Mutex<()> = Mutex::new(());
     ONE.lock().unwrap_or_else(PoisonError::into_inner)
@@ -43,7 +43,7 @@ fn view() -> TrainView {
     }
 }
 
-/// Small splats: so many at each place, with an opacity.
+/// Small splats: a number of them per position, with an opacity.
 fn splats(groups: &[(usize, [f32; 3], f32)]) -> Splats {
     let all: Vec<([f32; 3], f32)> =
         groups.iter().flat_map(|&(count, mean, logit)| std::iter::repeat_n((mean, logit), count)).collect();
@@ -91,7 +91,7 @@ fn every_splat_is_drawn_or_has_the_reason_that_it_has() {
         names.map(|name| profile.counter(name).unwrap_or_else(|| panic!("{name}")).last)
     };
     assert_eq!(count(0.0), [175.0, 100.0, 0.0, 30.0, 20.0, 25.0]);
-    // Half of those that would be drawn, and none of the others, are left out.
+    // Half of the visible splats are left out, and none of the others.
     let [all, visible, left_out, behind, faint, outside] = count(0.5);
     assert_eq!([all, behind, faint, outside], [175.0, 30.0, 20.0, 25.0]);
     assert_eq!(visible + left_out, 100.0);
@@ -102,7 +102,7 @@ fn every_splat_is_drawn_or_has_the_reason_that_it_has() {
 #[test]
 fn tiles_that_a_cap_cuts_are_counted_in_steps_and_pictures() {
     let _alone = alone();
-    // All splats lie over one point, which is the corner of four of the 3x2 tiles.
+    // All splats project to one point, the corner of four of the 3x2 tiles.
     let mut engine = engine(splats(&[(10, [-4.0 / 6.0, 4.0 / 6.0, 5.0], 0.0)]));
     for (cap, tiles) in [(0, 0), (10, 0), (9, 4), (1, 4)] {
         let render = RenderOptions { max_splats_per_tile: cap, ..RenderOptions::default() };
@@ -117,7 +117,7 @@ fn tiles_that_a_cap_cuts_are_counted_in_steps_and_pictures() {
             tiles,
             "cap {cap}"
         );
-        // What was counted is told once.
+        // Counts are reported once.
         assert_eq!(engine.flush().unwrap().cap_hits, 0);
     }
 }
@@ -131,7 +131,7 @@ fn after_a_step_that_failed_nothing_is_rendered_until_a_state_is_loaded() {
     let render = |engine: &mut CpuEngine| engine.render(&CAMERA, &Pose::IDENTITY, &options, Outputs::All);
     let picture = render(&mut engine).unwrap();
     let nothing = RenderOptions { background: [f32::NAN; 3], ..options };
-    // It is told at the next chance, not at once.
+    // The error is returned by the next report, not at once.
     engine.step(&[view()], &[], &StepParams::new(4, 5, nothing, STILL)).unwrap();
     assert!(matches!(render(&mut engine), Err(EngineError::NonFiniteLoss { step: 4, .. })));
     assert!(matches!(engine.flush(), Err(EngineError::NonFiniteLoss { step: 4, .. })));
@@ -151,11 +151,11 @@ fn what_is_in_front_is_told_of_the_state_as_it_is_whatever_was_rendered_before()
     };
     let mut device = engine(near);
     let fresh = ask(&mut device, &Pose::IDENTITY);
-    // An opacity of a half, at the centre of a splat or next to it.
+    // An opacity of one half, at the centre of a splat or next to it.
     assert!((0.3..0.5).contains(&fresh), "{fresh}");
     device.render(&CAMERA, &Pose::IDENTITY, &options, Outputs::Color).unwrap();
     assert_eq!(ask(&mut device, &Pose::IDENTITY), fresh);
-    // Another view than the one that was rendered, then a step, then other splats.
+    // A view other than the rendered one, then a step, then other splats.
     let aside = Pose { translation: [50.0, 0.0, 0.0], ..Pose::IDENTITY };
     assert_eq!(ask(&mut device, &aside), 0.0);
     assert_eq!(ask(&mut device, &Pose::IDENTITY), fresh);
@@ -184,7 +184,7 @@ fn the_work_of_the_last_pass_is_what_a_profile_counts_of_it() {
     // All 130 splats are in 9 blocks, and a dense step moves them all.
     assert!(work.live > 0.0 && work.live <= work.intersections && work.blocks == 9.0, "{work:?}");
 
-    // A picture of the same view is the same work without an update.
+    // A render of the same view is the same work without an update.
     engine.render(&CAMERA, &Pose::IDENTITY, &RenderOptions::default(), Outputs::All).unwrap();
     assert_eq!(engine.work(), Some(StepWork { live: 0.0, blocks: 0.0, ..work }));
     let stages: Vec<&str> =
@@ -211,7 +211,7 @@ fn what_is_refused_changes_nothing_and_the_next_step_is_done() {
     engine.step(&[small], &[], &params).unwrap_err();
     let frozen = StepParams { frozen: 1, ..params };
     let error = engine.step(&[view()], &[], &frozen).unwrap_err().to_string();
-    assert_eq!(error, "1 splats are to stay as they are (expected none: all move)");
+    assert_eq!(error, "1 splats are frozen (expected 0: this device trains all splats)");
     assert_eq!(engine.save().unwrap(), before);
     engine.step(&[view()], &[], &params).unwrap();
     assert_eq!(engine.flush().unwrap().steps, 1);
@@ -220,7 +220,7 @@ fn what_is_refused_changes_nothing_and_the_next_step_is_done() {
 #[test]
 fn the_screen_radius_of_a_splat_does_not_depend_on_those_beside_it_in_memory() {
     let _alone = alone();
-    // Sixteen splats are a block. The last one lies behind the others: it is projected, and gets no gradient.
+    // Sixteen splats are a block. The last one is behind the others: it is projected, and gets no gradient.
     for in_front in [15, 16] {
         let mut splats = splats(&[(in_front, [0.0, 0.0, 5.0], 6.0), (1, [0.0, 0.0, 6.0], 6.0)]);
         splats.log_scales[..in_front].fill([-1.0; 3]);
@@ -230,7 +230,7 @@ fn the_screen_radius_of_a_splat_does_not_depend_on_those_beside_it_in_memory() {
         engine.step(&[view()], &[], &params).unwrap();
         let statistics = engine.save().unwrap().statistics;
         assert_eq!(statistics.visible_steps, vec![1; in_front + 1]);
-        // Three times a standard deviation of e^-1 / 5 · 30 px and the low-pass filter, for those that are seen.
+        // Three times a standard deviation of e^-1 / 5 · 30 px and the low-pass filter, for the visible ones.
         assert!((statistics.max_radius[0] - 6.8).abs() < 0.1, "{}", statistics.max_radius[0]);
         assert_eq!(statistics.max_radius[in_front], 0.0, "{in_front} in front");
     }
@@ -250,7 +250,7 @@ fn steps_are_told_once_by_whoever_asks_first() {
     assert_eq!((told.steps, told.last_step, told.splats), (2, Some(8), 10));
     assert!(told.loss_sum > 0.0 && told.loss_sum == 2.0 * told.last_loss, "{told:?}");
     let again = engine.flush().unwrap();
-    assert_eq!((again.steps, again.loss_sum), (0, 0.0), "what was told is not told again");
+    assert_eq!((again.steps, again.loss_sum), (0, 0.0), "each step is reported once");
     assert_eq!((again.last_step, again.last_loss, again.visible), (Some(8), told.last_loss, told.visible));
     step(&mut engine, 9);
     let third = engine.flush().unwrap();

@@ -1,4 +1,4 @@
-//! Space that is known to be empty is cleared, and what belongs where it is stays.
+//! Splats in space that is known to be empty are removed, and others stay.
 
 use std::sync::Arc;
 
@@ -48,7 +48,7 @@ fn rays(points: Vec<[f32; 3]>) -> FreeSpaceRule {
     }
 }
 
-/// Which of the splats a rule leaves alone.
+/// Which of the splats a rule keeps.
 fn kept(splats: &Splats, rule: FreeSpaceRule, options: CpuOptions) -> Vec<bool> {
     let mut engine = CpuEngine::new(options).unwrap();
     engine.load(TrainState::new(splats.clone(), Vec::new())).unwrap();
@@ -58,7 +58,7 @@ fn kept(splats: &Splats, rule: FreeSpaceRule, options: CpuOptions) -> Vec<bool> 
         after.opacity_logits.iter().zip(&splats.opacity_logits).map(|(a, b)| a == b).collect();
     let cleared = kept.iter().filter(|&&kept| !kept).count() as u64;
     assert_eq!(engine.flush().unwrap().cleared, cleared);
-    // Nothing but opacities has changed.
+    // Only opacities have changed.
     assert_eq!((&after.means, &after.log_scales, &after.sh), (&splats.means, &splats.log_scales, &splats.sh));
     kept
 }
@@ -66,13 +66,13 @@ fn kept(splats: &Splats, rule: FreeSpaceRule, options: CpuOptions) -> Vec<bool> 
 #[test]
 fn a_veil_close_in_front_of_a_camera_goes_and_all_else_stays() {
     let mut all = vec![
-        // Over the whole picture, close: a veil.
+        // Covers the whole image, close: a veil.
         ([0.0, 0.0, 0.4], 0.15, 0.0),
-        // As close, but over a corner where two of the points are.
+        // As close, but in a corner with two of the points.
         ([0.12, 0.09, 0.4], 0.01, 2.0),
-        // As large in the picture, half of the way: it may be the leaf of a tree.
+        // As large in the image, at half the distance: it may be the leaf of a tree.
         ([0.0, 0.0, 2.0], 0.75, 0.0),
-        // Close, and too faint to matter.
+        // Close, and too faint to have an effect.
         ([0.0, 0.0, 0.5], 0.2, -5.0),
         // Behind the camera.
         ([0.0, 0.0, -0.5], 0.2, 2.0),
@@ -83,7 +83,7 @@ fn a_veil_close_in_front_of_a_camera_goes_and_all_else_stays() {
     let found = kept(&all, rays(wall()), CpuOptions::default());
     assert_eq!(found[..others], [false, true, true, true, true]);
     assert!(found[others..].iter().all(|&kept| kept));
-    // Without points nothing is known, and with points that are as close nothing is free.
+    // Without points nothing is known, and with points at the same distance nothing is free.
     assert!(kept(&all, rays(Vec::new()), CpuOptions::default()).iter().all(|&kept| kept));
     let close: Vec<[f32; 3]> = wall().into_iter().map(|p| p.map(|v| v / 8.0)).collect();
     assert!(kept(&all, rays(close), CpuOptions::default()).iter().all(|&kept| kept));
@@ -108,9 +108,9 @@ fn a_splat_in_a_bubble_goes_unless_a_camera_sees_it_from_close() {
     let found = |cameras: &[(Camera, Pose)]| kept(&all, rule(cameras), CpuOptions::default());
     assert_eq!(found(&[]), [false, false, true]);
     assert_eq!(found(&[from(9.0)]), [false, false, true]);
-    // 2.5 away: more than 3 times 0.5, less than 3 times 0.9 (and both are in the picture).
+    // 2.5 away: more than 3 times 0.5, less than 3 times 0.9 (and both are inside the image).
     assert_eq!(found(&[from(9.0), from(2.5)]), [false, true, true]);
-    // As near, and looking the other way.
+    // As near, but looking in the opposite direction.
     assert_eq!(found(&[from(-2.5)]), [false, false, true]);
 }
 

@@ -1,4 +1,4 @@
-//! Gains and vignetting as rows of the engine's state: they are found, and all of them together change nothing.
+//! Gains and vignetting as rows of the engine's state: they are estimated, and their mean has no effect.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ const CAMERA: Camera = Camera {
 };
 const RATES: CorrectionRates = CorrectionRates { first: 0.01, second: 0.01, decay: 0.0 };
 
-/// One grey wall that fills the picture.
+/// One grey wall that fills the image.
 fn wall() -> Splats {
     let mut splats = Splats::zeros(0, 1);
     splats.means[0] = [0.0, 0.0, 2.0];
@@ -31,7 +31,7 @@ fn wall() -> Splats {
     splats
 }
 
-/// A picture of the wall by a camera with these brightnesses in its middle and its corners.
+/// An image of the wall by a camera with these brightnesses in its centre and corners.
 fn view(row: u32, middle: f32, corner: f32) -> TrainView {
     let pixel = |i: u32| {
         let [x, y] = [i % CAMERA.width, i / CAMERA.width].map(|v| v as f32 + 0.5);
@@ -78,7 +78,7 @@ fn gains_find_the_exposure_of_the_pictures_and_their_mean_stays_zero() {
     let gains = state.extra(Group::Gain).unwrap();
     for c in 0..3 {
         let row = |row: usize| f64::from(gains.row(row)[c]);
-        // The wall keeps its 0.5: what the pictures share does not go into the gains, only what they differ by does.
+        // The wall keeps its 0.5: only the differences between the images become gains, not their common part.
         let mean = (0..3).map(row).sum::<f64>() / 3.0;
         assert!(mean.abs() < 1e-8, "{mean}");
         assert!(row(0) < row(1) && row(1) < row(2), "{gains:?}");
@@ -94,7 +94,7 @@ fn vignetting_is_found_per_camera() {
     let state = engine.save().unwrap();
     let vignetting = state.extra(Group::Vignetting).unwrap();
     let corner: f32 = 1.0 + vignetting.row(0).iter().sum::<f32>();
-    // 0.4 / 0.5 in the corner; L1 with steps of 0.01 stays within a few of them.
+    // 0.4 / 0.5 in the corner; L1 with steps of 0.01 stays within a few steps of it.
     assert!((corner - 0.8).abs() < 0.03, "{vignetting:?}");
     assert_eq!(vignetting.row(1), [0.0; 3]);
 }

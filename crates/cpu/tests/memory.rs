@@ -1,4 +1,4 @@
-//! A view is drawn within the memory that the engine was given, or refused before anything is allocated for its lists.
+//! A view is rendered within the memory limit of the engine, or refused before anything is allocated for its lists.
 
 use std::sync::Arc;
 
@@ -68,7 +68,7 @@ fn a_view_with_more_entries_than_fit_is_refused_before_they_are_allocated() {
     let entries = SPLATS as u64 * TILES;
     let EngineError::OutOfMemory { what, needed, limit } = &error else { panic!("{error}") };
     assert_eq!(*what, format!("view `a.png`: the tile lists, with {entries} entries,"));
-    // A place in a list (8), a mask (2) and the sums of the gradients (64).
+    // A list entry (8), a mask (2) and the sums of the gradients (64).
     assert_eq!(*needed, 74 * entries);
     assert!(*limit < LIMIT && needed > limit, "{error}");
     assert!((large.bytes() as u64) < LIMIT, "nothing was made for them: {} bytes", large.bytes());
@@ -80,7 +80,7 @@ fn a_view_with_more_entries_than_fit_is_refused_before_they_are_allocated() {
         )
     );
 
-    // With as much as is needed it goes on.
+    // It succeeds with exactly the needed memory.
     let mut large = engine(3.0);
     large.limit_memory(LIMIT + needed - limit);
     step(&mut large).unwrap();
@@ -92,7 +92,7 @@ fn a_picture_that_does_not_fit_is_refused_before_it_is_allocated() {
     engine.limit_memory(1 << 30);
     let camera = Camera::new(32_768, 32_768, 3e4, 3e4, 16_384.0, 16_384.0).unwrap();
     let error = engine.render(&camera, &Pose::IDENTITY, &RenderOptions::default(), Outputs::All).unwrap_err();
-    assert!(error.to_string().starts_with("a picture: 32768x32768 px would need 49"), "{error}");
+    assert!(error.to_string().starts_with("a render: 32768x32768 px would need 49"), "{error}");
     assert!(engine.bytes() < 10 << 20, "{} bytes", engine.bytes());
     assert!(engine.render(&CAMERA, &Pose::IDENTITY, &RenderOptions::default(), Outputs::All).is_ok());
 }
@@ -128,5 +128,5 @@ fn what_is_said_to_be_needed_is_enough_and_grows_evenly() {
         SPLATS as u64 * (one.host.total() - none.host.total()),
         "as many times as much for as many splats"
     );
-    assert_eq!((all.device.total(), all.limit), (0, None), "a processor has no memory of its own");
+    assert_eq!((all.device.total(), all.limit), (0, None), "a CPU has no separate memory");
 }

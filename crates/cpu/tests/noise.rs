@@ -12,7 +12,7 @@ use gausset_density::noise_of_splat;
 use gausset_scenes::workload::pattern;
 
 const NOISE: Noise = Noise { scale: 3.0, opacity_fade: 0.005 };
-/// No multiple of 16, so that a block has padding.
+/// Not a multiple of 16, so that a block has padding.
 const SPLATS: usize = 1000;
 
 /// Splats of all shapes and opacities in front of the camera and behind it.
@@ -86,16 +86,17 @@ fn a_step_without_rates_moves_the_means_by_the_noise_of_the_reference() {
         let normals = rng::normals(5, rng::stream::NOISE, 7, i as u32);
         let length = normals[..3].iter().map(|v| v * v).sum::<f32>().sqrt();
         let largest = log_scale.iter().fold(f32::MIN, |a, &b| a.max(b));
-        // The most that Σ can do to the normals; its exponents and the fade's lose up to 1e-5 of it on either side.
+        // The largest factor of Σ on the normals; its exponents and those of the fade lose up to 1e-5 of it on either
+        // side.
         let size = libm::expf(2.0 * largest) * strength * length;
         for k in 0..3 {
             let found = after.means[i][k] - splats.means[i][k];
-            // Half a unit in the last place of the mean is lost when the shift is added, another in the difference.
+            // Half a unit in the last place of the mean is lost when the shift is added, and another in the difference.
             let tolerance = 3e-5 * size + 1.3e-7 * splats.means[i][k].abs().max(1.0);
             assert!((found - shift[k]).abs() <= tolerance, "{i}.{k}: {found} {}", shift[k]);
             moved += usize::from(found.abs() > 1e-3);
         }
     }
-    // Enough of them move visibly for the test to say something.
+    // Enough of them move visibly for the test to be meaningful.
     assert!(moved > 100, "{moved}");
 }

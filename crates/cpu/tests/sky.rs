@@ -1,4 +1,4 @@
-//! The sky as a row of the engine's state: it is learnt where nothing hides it, and it is part of the state.
+//! The sky as a row of the engine's state: it is trained where nothing hides it, and it is saved and loaded.
 
 use std::sync::Arc;
 
@@ -41,7 +41,7 @@ fn ball() -> Splats {
     splats
 }
 
-/// Three views a third of a turn about y apart, whose pictures are blue, grey and orange.
+/// Three views 120 degrees apart about y, with blue, grey and orange images.
 fn views() -> Vec<TrainView> {
     let colours = [[77u8, 128, 230], [128, 128, 128], [230, 153, 51]];
     let view = |(turn, colour): (usize, [u8; 3])| {
@@ -84,8 +84,8 @@ fn the_sky_takes_the_colours_of_the_directions() {
     for view in views() {
         let rendering = engine.render(&CAMERA, &view.pose, &OPTIONS, Outputs::All).unwrap();
         let expected = view.target.rgb[..3].iter().map(|&v| f32::from(v) / 255.0);
-        // The corner, which the ball does not reach. Three colours with edges in between are not quite a sky of degree 2;
-        // it began at 0.5, which is up to 0.4 away.
+        // The corner, which the ball does not reach. Three colours with edges in between are not quite a sky of degree
+        // 2; the sky started at 0.5, which is up to 0.4 off.
         for (found, expected) in rendering.color.iter().zip(expected) {
             assert!((found - expected).abs() < 0.15, "{found} {expected}");
         }
@@ -94,7 +94,7 @@ fn the_sky_takes_the_colours_of_the_directions() {
     }
     let state = engine.save().unwrap();
     assert_eq!(state.extra(Group::Sky).unwrap().clocks, [300]);
-    // Without rates it stays as it is.
+    // Without rates the sky does not change.
     engine.step(&views()[..1], &[], &StepParams::new(300, 0, OPTIONS, STILL)).unwrap();
     assert_eq!(engine.save().unwrap().extras, state.extras);
 }

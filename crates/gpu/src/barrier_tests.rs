@@ -1,8 +1,9 @@
-//! Every condition that decides whether a thread reaches a barrier, by name: all threads of a workgroup have to agree on it.
+//! Every condition that decides whether a thread reaches a barrier, by name: all threads of a workgroup have to agree
+//! on it.
 //!
-//! A barrier that a part of a workgroup misses is undefined, lavapipe forgives it, and a card hangs. So the conditions around
-//! each barrier, and those of what leaves a loop or a function before one, are read from the translator's form of each kernel
-//! and compared with a list, in which each says why it is the same in all threads.
+//! A barrier that only a part of a workgroup reaches is undefined behaviour; lavapipe tolerates it, and a hardware GPU
+//! hangs. So the conditions around each barrier, and those of statements that leave a loop or a function before one,
+//! are extracted from the translator's form of each kernel and compared with a list that states why each is uniform.
 
 use std::collections::BTreeMap;
 
@@ -24,11 +25,8 @@ const UNIFORM: [(&str, &str); 21] = [
     ),
     ("(block Less blocks)", "counted from the unit's record"),
     ("(channel Less 3)", "a constant number of rounds"),
-    (
-        "(first Less blocks)",
-        "counted from the unit's record, of which only what comes behind is written meanwhile",
-    ),
-    ("(first Less end)", "the list of the workgroup's tile, which nobody writes meanwhile"),
+    ("(first Less blocks)", "counted from fields of the unit's record that are not written meanwhile"),
+    ("(first Less end)", "the list of the workgroup's tile, which is not written meanwhile"),
     ("(first Less hi)", "the list of the workgroup's tile, by a uniform load"),
     ("(i Less 3)", "a constant number of rounds"),
     ("(k Less 12)", "a constant number of rounds"),
@@ -43,7 +41,7 @@ const UNIFORM: [(&str, &str); 21] = [
     ("has_gain()", "the unit's record"),
 ];
 
-/// A function while its conditions are collected.
+/// A function whose conditions are being collected.
 struct Walk<'a> {
     module: &'a Module,
     function: &'a Function,
@@ -51,7 +49,7 @@ struct Walk<'a> {
     found: Vec<String>,
 }
 
-/// Whether a block has a statement of a kind, however deep; loops inside are entered if that is wanted.
+/// Whether a block contains a statement of a kind, at any depth; loops inside are searched if `enters_loops`.
 fn has(block: &Block, enters_loops: bool, is_it: &dyn Fn(&Statement) -> bool) -> bool {
     block.iter().any(|statement| {
         is_it(statement)
@@ -86,8 +84,8 @@ impl Walk<'_> {
         has(block, true, &|statement| is_barrier(self.module, statement))
     }
 
-    /// `follows`: a barrier comes after the block, or before it in the next round of a loop; `rounds`: the innermost loop
-    /// around it has one.
+    /// `follows`: a barrier comes after the block, or before it in the next iteration of a loop; `rounds`: the
+    /// innermost loop around it contains one.
     fn walk(&mut self, block: &Block, follows: bool, rounds: bool) {
         for (at, statement) in block.iter().enumerate() {
             let behind = follows
@@ -145,7 +143,7 @@ impl Walk<'_> {
         }
     }
 
-    /// An expression as it might have been written.
+    /// An expression as WGSL-like text.
     fn text(&self, handle: Handle<Expression>) -> String {
         if let Some(name) = self.function.named_expressions.get(&handle) {
             return name.clone();
@@ -171,7 +169,7 @@ impl Walk<'_> {
             Expression::LocalVariable(variable) => {
                 match &self.function.local_variables[*variable].name {
                     Some(name) => name.clone(),
-                    // The translator's own, for `&&` and `||`.
+                    // A temporary of the translator, for `&&` and `||`.
                     None => format!("({})", self.stored(&self.function.body, *variable).join(" and ")),
                 }
             }
@@ -197,7 +195,7 @@ impl Walk<'_> {
         }
     }
 
-    /// What is stored in a variable, and what decides about it.
+    /// The values stored in a variable, and the conditions on which they depend.
     fn stored(&self, block: &Block, variable: Handle<LocalVariable>) -> Vec<String> {
         let is_it = |pointer: Handle<Expression>| matches!(self.function.expressions[pointer], Expression::LocalVariable(stored) if stored == variable);
         let mut found = Vec::new();
@@ -224,7 +222,7 @@ impl Walk<'_> {
         found
     }
 
-    /// The type of an expression, or of what it points to.
+    /// The type of an expression, or of the value that it points to.
     fn base_type(&self, handle: Handle<Expression>) -> Option<&TypeInner> {
         match self.info[handle].ty.inner_with(&self.module.types) {
             TypeInner::Pointer { base, .. } => Some(&self.module.types[*base].inner),

@@ -1,11 +1,11 @@
-//! The groups of corrections in one buffer: of each group its values, first moments, second moments, then its clocks.
+//! The groups of corrections in one buffer: for each group its values, first moments, second moments and clocks.
 
 use gausset_core::engine::{CorrectionRates, EngineError, ExtraGroup, Group, TrainView};
 
 use crate::layout::correction_words;
 use crate::record::NOWHERE;
 
-/// Where the groups lie.
+/// The layout of the groups in the buffer.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Groups(Vec<Place>);
 
@@ -17,11 +17,11 @@ struct Place {
     first: usize,
 }
 
-/// A row that is not there.
+/// The offsets of an absent row.
 pub(crate) const NO_ROW: [u32; 4] = [NOWHERE; 4];
 
 impl Groups {
-    /// Lays groups out; their words in a row.
+    /// Lays groups out; returns the layout and the concatenated words.
     pub(crate) fn lay_out(extras: &[ExtraGroup]) -> (Self, Vec<u32>) {
         let mut places = Vec::new();
         let mut words = Vec::new();
@@ -35,12 +35,12 @@ impl Groups {
         (Self(places), words)
     }
 
-    /// Words of all groups.
+    /// Number of words of all groups.
     pub(crate) fn words(&self) -> usize {
         self.0.iter().map(|place| correction_words(place.group, place.rows)).sum()
     }
 
-    /// The groups from their words.
+    /// Reads the groups from their words.
     pub(crate) fn read(&self, words: &[u32]) -> Vec<ExtraGroup> {
         let extra = |place: &Place| {
             let count = place.rows * place.group.width();
@@ -69,12 +69,12 @@ impl Groups {
         self.place(group).map_or((NOWHERE, 0), |place| (place.first as u32, place.rows as u32))
     }
 
-    /// Places of a row's values, moments and clock.
+    /// Offsets of a row's values, moments and clock.
     pub(crate) fn row(&self, group: Group, row: Option<u32>) -> Result<[u32; 4], EngineError> {
         let Some(row) = row else { return Ok(NO_ROW) };
         let place = self.0.iter().find(|place| place.group == group && (row as usize) < place.rows);
         let Some(place) = place else {
-            let what = format!("view asks for row {row} of group `{group}`, which the state does not have");
+            let what = format!("view uses row {row} of group `{group}`, which the state does not have");
             return Err(EngineError::BadInput(what));
         };
         let (width, rows, row) = (group.width(), place.rows, row as usize);
@@ -89,7 +89,7 @@ impl Groups {
     }
 }
 
-/// Rates of a row as its kernel wants them: all 0 where it does not move.
+/// Rates of a row in the form that its kernel reads: all 0 if it is not updated.
 pub(crate) fn rates(row: [u32; 4], rates: Option<CorrectionRates>) -> [f32; 4] {
     match rates {
         Some(rates) if row != NO_ROW => [rates.first, rates.second, rates.decay, 1.0],

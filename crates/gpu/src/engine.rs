@@ -1,4 +1,4 @@
-//! The engine: what it holds, how a unit runs to its end, and what is reported.
+//! The engine: its state, running a unit to completion, and its reports.
 
 use gausset_compute::Pool;
 use gausset_core::engine::{
@@ -20,32 +20,32 @@ use crate::{planes, rule};
 /// Where density rules are applied.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum DensityOn {
-    /// On the device, as units that nobody waits for.
+    /// On the device, as units that the host does not wait for.
     #[default]
     Device,
-    /// On the processor: the state comes back, and goes up again.
+    /// On the CPU: the state is read back, changed and uploaded again.
     Host,
 }
 
-/// How a GPU engine is set up.
+/// Options of a GPU engine.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct GpuOptions {
-    /// Threads that convert states and apply density rules; 0 = as many as the machine runs at once.
+    /// Threads that convert states and apply density rules; 0 = as many as the machine can run in parallel.
     pub threads: usize,
-    /// Bytes of the device's memory that may be used; `None` = nine tenths of what is its own, if that is known.
+    /// Bytes of the device's memory that may be used; `None` = nine tenths of its own memory, if that is known.
     pub memory_limit: Option<u64>,
-    /// Most steps that are under way, up to 8; 0 = 8. The state does not depend on it.
+    /// Maximum number of steps in flight, up to 8; 0 = 8. The state does not depend on it.
     pub in_flight: usize,
     /// Where density rules are applied.
     pub density: DensityOn,
-    /// Bytes of the machine's memory that the driver took while the device was opened.
+    /// Bytes of host memory that the driver took when the device was opened.
     pub driver_bytes: u64,
 }
 
 /// Trains and renders on a GPU. See the crate's documentation.
 pub struct GpuEngine {
     pub(crate) memory: Memory,
-    /// Bytes that are wanted or known to be there, whatever else limits them.
+    /// Memory limit from the options or from the device, apart from other limits.
     pub(crate) own_limit: Option<u64>,
     pub(crate) pool: Pool,
     pub(crate) state: HostState,
@@ -54,7 +54,7 @@ pub struct GpuEngine {
     pub(crate) driver_bytes: u64,
     pub(crate) report: StepReport,
     pub(crate) failed: Option<EngineError>,
-    /// An engine of the processor that clears free space where rules are applied on the host.
+    /// A CPU engine that clears free space if rules are applied on the host.
     pub(crate) helper: Option<Box<dyn Engine>>,
 }
 
@@ -95,7 +95,7 @@ impl GpuEngine {
         }
     }
 
-    /// With an engine of the processor, which clears free space where density rules are applied on the host.
+    /// Adds a CPU engine, which clears free space if density rules are applied on the host.
     #[must_use]
     pub fn with_helper(mut self, helper: Box<dyn Engine>) -> Self {
         self.helper = Some(helper);
@@ -137,7 +137,7 @@ impl GpuEngine {
         self.submit(Task::Step(Box::new(step)))
     }
 
-    /// Submits a density rule, if it is one that the device is to apply; whether it was.
+    /// Submits a density rule if the device can apply it; returns whether it did.
     pub(crate) fn submit_rule(&mut self, rule: &DensityRule) -> Result<bool, EngineError> {
         let sizes = self.memory.sizes();
         if self.density == DensityOn::Host || !(1..=planes::MOST_ROWS).contains(&sizes.splats) {
@@ -158,8 +158,8 @@ impl GpuEngine {
         Ok(true)
     }
 
-    /// Whether the splats lie in pages, or may have to after a rule that leaves at most so many and at most twice as many as
-    /// there are. Rules on the device know nothing of pages.
+    /// Whether the splats are stored in pages, or may have to be after a rule that leaves at most `most` of them and at
+    /// most doubles their number. Rules on the device do not support pages.
     fn needs_pages(&mut self, most: u32) -> Result<bool, EngineError> {
         let (sizes, page) = (*self.memory.sizes(), self.memory.most_splats_of_a_page());
         if sizes.paging.is_some() || u64::from(most) <= page {
@@ -169,29 +169,29 @@ impl GpuEngine {
         if sizes.splats << (rules + 1) <= page {
             return Ok(false);
         }
-        // How many there are is known when nothing is under way.
+        // The number of splats is known once no unit is in flight.
         self.drain();
         self.check()?;
         Ok(2 * self.state.splats as u64 > page)
     }
 
-    /// Submits what is done without an answer.
+    /// Submits a task without waiting for its result.
     pub(crate) fn submit(&mut self, task: Task) -> Result<(), EngineError> {
         self.fly(|flight, device| flight.submit(device, task));
         self.check()
     }
 
-    /// Acknowledges what is done, without waiting for any.
+    /// Processes finished units, without waiting.
     pub(crate) fn collect(&mut self) {
         self.fly(|flight, device| flight.collect(device));
     }
 
-    /// Waits for what is under way.
+    /// Waits for all units in flight.
     pub(crate) fn drain(&mut self) {
         self.fly(|flight, device| flight.drain(device));
     }
 
-    /// Goes on with what is under way. What fails is the failure that all later calls tell of.
+    /// Advances the units in flight. A failure is returned by all later calls.
     fn fly(&mut self, action: impl FnOnce(&mut Flight<Task>, &mut Tasks<'_>) -> Result<(), EngineError>) {
         let Self { flight, memory, state, report, .. } = self;
         if let Err(error) = action(flight, &mut Tasks { memory, state, report }) {
@@ -199,7 +199,8 @@ impl GpuEngine {
         }
     }
 
-    /// Runs a unit that changes nothing to its end, with as much room as it needs. Nothing else is under way.
+    /// Runs a unit that does not change the state to completion, enlarging buffers as needed. No other unit is in
+    /// flight.
     fn look(&mut self, job: &Job, unit: &Unit) -> Result<[u32; status::WORDS], EngineError> {
         let splats = self.state.splats as u32;
         let job = Job { flags: job.flags | flag::LIFTS, splats, ..*job };
@@ -208,13 +209,13 @@ impl GpuEngine {
         loop {
             self.memory.submit(&job, None, None, unit)?;
             let Some(words) = self.memory.take(true)? else {
-                return Err(EngineError::Device("a picture was lost".to_owned()));
+                return Err(EngineError::Device("a render was lost".to_owned()));
             };
             if words[status::HALT] == halt::NOT {
                 self.memory.splits.note(None, words[status::LONGEST]);
                 return Ok(words);
             }
-            let what = || "a picture".to_owned();
+            let what = || "a render".to_owned();
             self.memory.check_drawn(&what, &words)?;
             let entries = u64::from(words[status::ENTRIES]);
             self.memory.make_room_for_lists(None, job.tile_rows(), &what, entries)?;
@@ -250,7 +251,7 @@ impl GpuEngine {
         Ok(weights)
     }
 
-    /// Renders a picture into buffers of the caller.
+    /// Renders into buffers of the caller.
     pub(crate) fn draw(
         &mut self,
         camera: &Camera,
@@ -298,7 +299,7 @@ impl GpuEngine {
         Ok(())
     }
 
-    /// For people, and for the record of a run: adapter, interface, driver.
+    /// Name for messages and for the run's record: adapter, API, driver.
     pub(crate) fn name(&self) -> String {
         let info = self.gpu().info();
         let what = if info.kind == AdapterKind::Software { " (software)" } else { "" };

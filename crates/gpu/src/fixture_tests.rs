@@ -1,6 +1,6 @@
-//! The fixtures, by the kernels of a training step: from upstream gradients of colours, alpha and depth that the host writes
-//! in place of those of a loss. Two variants of kernels, which no training step uses, take the latter two. `units` has the
-//! cases of single formulas.
+//! The fixtures, by the kernels of a training step: the host writes upstream gradients of colours, alpha and depth in
+//! place of those of a loss. Two kernel variants that no training step uses take the latter two. `units` has the cases
+//! of single formulas.
 //!
 //! Gradients of parameters and of the pose's twist are read as first moments after one step from zero, a tenth of them.
 
@@ -27,11 +27,11 @@ mod units;
 
 struct OnTheGpu(Gpu);
 
-/// Upstream gradients of a picture.
+/// Upstream gradients of a render.
 struct Upstream {
     /// `[H, W, 3]`.
     colour: Vec<f32>,
-    /// Of each pixel: of alpha, of depth, and `alpha dL/dalpha + depth dL/ddepth`.
+    /// For each pixel: `dL/dalpha`, `dL/ddepth`, and `alpha dL/dalpha + depth dL/ddepth`.
     extras: Vec<[f32; 4]>,
 }
 
@@ -55,7 +55,7 @@ impl Backend for OnTheGpu {
     fn outputs(&self, case: &Case) -> Outputs {
         match case.kind {
             Kind::Raster | Kind::RasterLoss => self.raster(case),
-            _ => self.unit(case).expect("the device does its work"),
+            _ => self.unit(case).expect("the device works"),
         }
     }
 }
@@ -64,7 +64,7 @@ impl OnTheGpu {
     fn raster(&self, case: &Case) -> Outputs {
         let mut outputs = Outputs::new();
         for &cap in &case.settings.caps {
-            let result = self.at_cap(case, cap).expect("the device does its work");
+            let result = self.at_cap(case, cap).expect("the device works");
             result.insert_into(&mut outputs, case, cap);
         }
         outputs
@@ -98,11 +98,11 @@ impl OnTheGpu {
             let loss = weights.value(&image, &alpha, &depth);
             (loss, None, Upstream { colour: weights.image, extras })
         };
-        // What the absolute sums take the place of is in the first.
+        // The first run has the gradients whose storage the absolute sums take in the second.
         let mut gradients = probe(&mut engine, case, cap, &upstream, false)?;
         engine.load(TrainState::new(case.splats(), vec![ExtraGroup::new(Group::Pose, 1)]))?;
         gradients.mean2d_abs = probe(&mut engine, case, cap, &upstream, true)?.mean2d_abs;
-        // Each pixel shows the background through what the splats let pass.
+        // Each pixel shows the background weighted by its transmittance.
         let shown = picture.alpha.iter().zip(upstream.colour.as_chunks::<3>().0);
         for (alpha, g) in shown {
             for (sum, &g) in gradients.background.iter_mut().zip(g) {
@@ -128,7 +128,7 @@ fn words(engine: &mut GpuEngine, buffer: Buffer, first: u64, count: usize) -> Re
     Ok(words)
 }
 
-/// Three planes of four values for each splat.
+/// Three planes of four values per splat.
 fn planes(engine: &mut GpuEngine, buffer: Buffer, n: usize) -> Result<[Vec<[f32; 4]>; 3], EngineError> {
     let stride = engine.memory.sizes().splats;
     let mut plane = |k: u64| {
@@ -138,7 +138,7 @@ fn planes(engine: &mut GpuEngine, buffer: Buffer, n: usize) -> Result<[Vec<[f32;
     Ok([plane(0)?, plane(1)?, plane(2)?])
 }
 
-/// The record of a step that moves nothing, of the unit that it belongs to, and the state's pose with it.
+/// The record of a step that updates nothing, with its unit, for the pose of the state.
 fn still(
     engine: &mut GpuEngine,
     case: &Case,
@@ -171,7 +171,7 @@ fn still(
     Ok((job, unit))
 }
 
-/// A step from upstream gradients, and the gradients that it makes of them.
+/// Runs a step from upstream gradients, and returns its gradients.
 fn probe(
     engine: &mut GpuEngine,
     case: &Case,
@@ -224,7 +224,7 @@ fn probe(
     Ok(RasterGradients { mean2d, mean2d_abs, ..gradients(engine, case)? })
 }
 
-/// The gradients of parameters and pose, from the moments after one step from zero.
+/// Gradients of parameters and pose, from the moments after one step from zero.
 fn gradients(engine: &mut GpuEngine, case: &Case) -> Result<RasterGradients, EngineError> {
     let matrix = matrix_gradient(engine, &case.pose(), engine.state.splats)?;
     let state = engine.read_state()?;
@@ -246,7 +246,8 @@ fn gradients(engine: &mut GpuEngine, case: &Case) -> Result<RasterGradients, Eng
     })
 }
 
-/// The gradient of `[R | t]` from the sums of all groups of splats, as `rows.wgsl` has it before it turns to the twist.
+/// The gradient of `[R | t]` from the sums of all groups of splats, as in `rows.wgsl` before the conversion to the
+/// twist.
 fn matrix_gradient(
     engine: &mut GpuEngine,
     pose: &gausset_core::Pose,
@@ -256,7 +257,8 @@ fn matrix_gradient(
     let words = words(engine, Buffer::Sums, 2 * u64::from(BIAS_CLOCKS), stride * n.div_ceil(256))?;
     let sum =
         |k: usize| words.iter().skip(k).step_by(stride).map(|&w| f64::from(f32::from_bits(w))).sum::<f64>();
-    // Moving the camera centre, -Rᵀ t, moves every direction as moving the splats the other way does.
+    // Moving the camera centre, -Rᵀ t, has the same effect on directions as moving the splats in the opposite
+    // direction.
     let centre = [12, 13, 14].map(|k| -sum(k));
     let dot = |a: [f64; 3], b: [f64; 3]| a[0] * b[0] + a[1] * b[1] + a[2] * b[2];
     Ok(std::array::from_fn(|i| {
@@ -266,7 +268,7 @@ fn matrix_gradient(
     }))
 }
 
-/// Bits of the registers that lavapipe makes its subgroups of.
+/// Register width in bits, which determines the subgroup size of lavapipe.
 const REGISTER_BITS: &str = "LP_NATIVE_VECTOR_WIDTH";
 
 #[test]
@@ -281,8 +283,8 @@ fn the_fixtures_are_reproduced() {
     check_backend(&Fixtures::load(), &OnTheGpu(gpu)).assert_passed();
 }
 
-/// Nothing may depend on how many threads go in step: the same test in processes of its own, where the device is a program
-/// that lets somebody choose.
+/// Results must not depend on the subgroup size: runs the same test in separate processes, on a software device whose
+/// subgroup size can be set.
 #[test]
 fn subgroups_of_any_size_do_the_same() {
     let test = "subgroups_of_any_size_do_the_same";

@@ -1,13 +1,12 @@
-//! Units on their way: several at a time, done in their order, each once.
+//! Units in flight: several at a time, executed in order, each exactly once.
 //!
-//! The host submits ahead and asks for statuses later. A unit that lacks room, or whose loss is not finite, halts the
-//! device: it has changed nothing, and what was submitted behind it does nothing either, until a unit comes that lifts the
-//! halt. A density rule is a unit like a step: one that would leave more splats than there is room for halts in the same way.
-//! The host finds the first status that tells of a halt, takes those behind it, which tell of nothing, gives more
-//! room and submits the same units again, the first of them with the order to lift the halt. A loss that is not finite ends
-//! everything behind it instead.
+//! The host submits ahead and reads statuses later. A unit whose buffers are too small, or whose loss is not finite,
+//! halts the device: it has no effect, and later units have none either, until a unit lifts the halt. A density rule is
+//! a unit like a step: one that would leave more splats than fit halts in the same way. The host finds the first status
+//! with a halt, discards the statuses of the later units, enlarges the buffers and submits the same units again; the
+//! first of them lifts the halt. If the loss is not finite, the later units are dropped instead.
 //!
-//! What a device is to this protocol is [`Device`]; `flight_tests` tries it on one in plain Rust.
+//! The protocol uses a device through [`Device`]; `flight_tests` tests it with a model in plain Rust.
 
 use std::collections::VecDeque;
 
@@ -15,39 +14,39 @@ use gausset_core::engine::EngineError;
 
 use crate::record::{halt, status};
 
-/// Most units that are under way.
+/// Maximum number of units in flight.
 pub(crate) const IN_FLIGHT: usize = 8;
 
-/// What a unit reports.
+/// The status words of a unit.
 pub(crate) type Status = [u32; status::WORDS];
 
-/// What the protocol asks of a device.
+/// The operations of a device that the protocol needs.
 pub(crate) trait Device {
-    /// All that is needed to submit a unit, and to submit it again.
+    /// The data needed to submit a unit, once or again.
     type Unit;
 
-    /// Enqueues a unit under a number. With `lifts`, it lifts a halt of an earlier one.
+    /// Enqueues a unit under a number. With `lifts`, it lifts the halt of an earlier one.
     fn submit(&mut self, unit: &Self::Unit, number: u32, lifts: bool) -> Result<(), EngineError>;
 
-    /// The status of the oldest unit whose status has not been taken, if there is one and it has arrived; waits for it if
-    /// that is wanted.
+    /// The status of the oldest unit whose status has not been taken, if there is one and it has arrived; waits for it
+    /// if `wait`.
     fn take(&mut self, wait: bool) -> Result<Option<Status>, EngineError>;
 
-    /// Gives the room that a unit lacked.
+    /// Enlarges the buffers that were too small for a unit.
     fn make_room(&mut self, unit: &Self::Unit, status: &Status) -> Result<(), EngineError>;
 
-    /// A unit has been done.
+    /// Called once for each unit that was executed.
     fn done(&mut self, unit: &Self::Unit, status: &Status);
 
-    /// Why a unit that halted for its loss failed.
+    /// The error of a unit that halted because of its loss.
     fn failure(&self, unit: &Self::Unit, status: &Status) -> EngineError;
 }
 
-/// Units that have been submitted and not been acknowledged.
+/// Units that have been submitted and not acknowledged.
 #[derive(Debug)]
 pub(crate) struct Flight<U> {
     units: VecDeque<(u32, U)>,
-    /// Most of them.
+    /// Maximum number of units.
     most: usize,
     /// Number of the next unit.
     next: u32,
@@ -56,37 +55,37 @@ pub(crate) struct Flight<U> {
 }
 
 impl<U> Flight<U> {
-    /// None, and never more than so many.
+    /// No units, and at most `most` of them later.
     pub(crate) fn new(most: usize) -> Self {
         Self { units: VecDeque::new(), most: most.clamp(1, IN_FLIGHT), next: 0, lifts: true }
     }
 
-    /// The units under way, in their order.
+    /// The units in flight, in order.
     pub(crate) fn units(&self) -> impl Iterator<Item = &U> {
         self.units.iter().map(|(_, unit)| unit)
     }
 
-    /// How many units are under way.
+    /// Number of units in flight.
     #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
         self.units.len()
     }
 
-    /// Whether there is room for one more.
+    /// Whether the maximum number of units is in flight.
     pub(crate) fn is_full(&self) -> bool {
         self.units.len() >= self.most
     }
 
-    /// Forgets all units; the next one lifts any halt.
+    /// Drops all units; the next one lifts any halt.
     pub(crate) fn forget(&mut self) {
         self.units.clear();
         self.lifts = true;
     }
 
-    /// Submits a unit; waits for the oldest one where too many are under way.
+    /// Submits a unit; waits for the oldest one if too many are in flight.
     ///
     /// # Errors
-    /// An earlier unit failed, or the device did: no unit is under way then.
+    /// Returns an error if an earlier unit or the device failed: no unit is in flight then.
     pub(crate) fn submit(&mut self, device: &mut impl Device<Unit = U>, unit: U) -> Result<(), EngineError> {
         while self.is_full() {
             self.step_on(device, true)?;
@@ -102,19 +101,19 @@ impl<U> Flight<U> {
         outcome.inspect_err(|_| self.forget())
     }
 
-    /// Acknowledges what is done, without waiting.
+    /// Acknowledges finished units, without waiting.
     pub(crate) fn collect(&mut self, device: &mut impl Device<Unit = U>) -> Result<(), EngineError> {
         while self.step_on(device, false)? {}
         Ok(())
     }
 
-    /// Waits until everything is done.
+    /// Waits until all units are finished.
     pub(crate) fn drain(&mut self, device: &mut impl Device<Unit = U>) -> Result<(), EngineError> {
         while self.step_on(device, true)? {}
         Ok(())
     }
 
-    /// Takes the status of the oldest unit; whether there was one.
+    /// Takes the status of the oldest unit; returns whether there was one.
     fn step_on(&mut self, device: &mut impl Device<Unit = U>, wait: bool) -> Result<bool, EngineError> {
         let outcome = self.try_step_on(device, wait);
         outcome.inspect_err(|_| self.forget())
@@ -132,7 +131,7 @@ impl<U> Flight<U> {
             self.units.pop_front();
             return Ok(true);
         }
-        // What is behind it has done nothing.
+        // Later units had no effect.
         for _ in 1..self.units.len() {
             device.take(true)?;
         }

@@ -1,5 +1,6 @@
-//! The protocol on a device in plain Rust: whatever it lacks, refuses or takes its time for, the state in the end is that of
-//! a device with ample room, and every step and rule is done once or, behind a failure, not at all.
+//! The protocol with a device in plain Rust: whatever memory it lacks, whatever it refuses and however slow it is, the
+//! final state equals that of a device with ample memory, and every step and rule is done exactly once, or not at all
+//! after a failure.
 
 use std::collections::VecDeque;
 
@@ -8,17 +9,17 @@ use gausset_core::engine::EngineError;
 use crate::flight::{Device, Flight, IN_FLIGHT, Status};
 use crate::record::{halt, status};
 
-/// What a unit of the model is.
+/// A unit of the model.
 #[derive(Clone, Copy, Debug)]
 struct Work {
     name: u32,
     /// Whether its loss is not finite.
     is_bad: bool,
-    /// Whether it is a rule: it changes how many splats there are.
+    /// Whether it is a rule, which changes the number of splats.
     is_rule: bool,
 }
 
-/// What a chain of units has made, and what the next of them needs.
+/// The result of a chain of units, which determines the need of the next one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct State {
     hash: u64,
@@ -28,7 +29,7 @@ struct State {
 impl State {
     const FIRST: Self = Self { hash: 1, splats: 1 };
 
-    /// Of a step entries, of a rule splats that it leaves.
+    /// Entries of a step, or splats that a rule leaves.
     fn need(self, work: Work, needs: u32) -> u32 {
         let hash = mix(self.hash ^ u64::from(self.splats) << 40, u64::from(work.name));
         (hash % u64::from(needs)) as u32
@@ -40,20 +41,20 @@ impl State {
     }
 }
 
-/// A device whose units are chained: what one needs and does depends on the state that those before it have left.
+/// A device whose units form a chain: the need and result of each depend on the state left by the ones before it.
 #[derive(Debug)]
 struct Model {
     state: State,
-    /// Room for entries, and for splats.
+    /// Capacity for entries and for splats.
     capacity: u32,
     room: u32,
-    /// Beyond this no room is given.
+    /// Maximum capacity.
     most: u32,
     /// Largest need of a unit.
     needs: u32,
     is_halted: bool,
     status: Status,
-    /// Submitted and not yet run, in order.
+    /// Submitted units that have not run, in order.
     queue: VecDeque<(Work, u32, bool)>,
     /// Statuses that have not been taken.
     statuses: VecDeque<Status>,
@@ -76,7 +77,7 @@ impl Model {
         (self.random >> 33) as u32 % below
     }
 
-    /// Runs the next unit of the queue as the kernels would.
+    /// Runs the next unit of the queue like the kernels.
     fn run_one(&mut self) {
         let Some((work, number, lifts)) = self.queue.pop_front() else { return };
         if lifts {
@@ -165,7 +166,7 @@ fn model(random: u64, capacity: u32, most: u32, needs: u32) -> Model {
     }
 }
 
-/// The steps one after the other with ample room: those that are done, and the state behind them.
+/// Runs the steps one after the other with ample capacity; returns those that are done, and the final state.
 fn in_order(steps: &[Work], most: u32, needs: u32) -> (Vec<u32>, State) {
     let mut state = State::FIRST;
     let mut done = Vec::new();

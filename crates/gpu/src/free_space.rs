@@ -1,7 +1,7 @@
-//! A rule of free space as units: one for each view, whose rays are followed through its lists, then the rule itself.
+//! A free-space rule as units: one for each view, whose rays are followed through its tile lists, then the rule itself.
 //!
-//! What rays say of each splat is summed as whole numbers in a buffer that only steps use otherwise. It is there from the
-//! first view of a rule up to the rule, and no step comes between.
+//! The evidence of the rays about each splat is summed as integers in a buffer that otherwise only steps use. It is
+//! valid from the first view of a rule up to the rule, with no step in between.
 
 use gausset_core::constants::NEAR_PLANE;
 use gausset_core::engine::{Bubble, EngineError, FreeRay, FreeSpaceRule, FreeView, Outputs, RenderOptions};
@@ -14,16 +14,16 @@ use crate::schedule::{Change, Then, Unit};
 use crate::task::{Ruled, Task};
 use crate::unit::{picture_job, picture_unit, rows};
 
-/// Bits of a share of the light: more says nothing in f32.
+/// Maximum number of fraction bits of a weight: an f32 has no more.
 const MOST_BITS: u32 = 24;
 
-/// What a share of 1 counts: the largest power of two at which so many shares fit 32 bits.
+/// The integer for a weight of 1: the largest power of two with which the sum over all rays fits into 32 bits.
 fn weight_unit(rays: usize) -> f32 {
     let bits = rays.max(1).next_power_of_two().trailing_zeros();
     (1u32 << 31u32.saturating_sub(bits).min(MOST_BITS)) as f32
 }
 
-/// The least whole number that is not below a sum of shares; never reached by a sum that is no number.
+/// The smallest integer that is not below a sum of weights; unreachable if the sum is NaN.
 fn least(weight: f32, unit: f32) -> u32 {
     if weight.is_nan() { u32::MAX } else { (f64::from(weight) * f64::from(unit)).ceil() as u32 }
 }
@@ -44,7 +44,7 @@ fn camera_words((camera, pose): &(Camera, Pose)) -> impl Iterator<Item = u32> + 
     [r0, r1, r2, [x, y, z, NEAR_PLANE as f32], lens, size].into_iter().flatten().map(f32::to_bits)
 }
 
-/// Bubbles, then cameras: what `clear.wgsl` reads.
+/// Bubbles, then cameras: the input of `clear.wgsl`.
 fn place_words(rule: &FreeSpaceRule) -> Vec<u32> {
     let bubble = |bubble: &Bubble| {
         let [x, y, z] = bubble.centre;
@@ -54,7 +54,7 @@ fn place_words(rule: &FreeSpaceRule) -> Vec<u32> {
 }
 
 impl GpuEngine {
-    /// Submits the units of a rule of free space.
+    /// Submits the units of a free-space rule.
     pub(crate) fn clear_space(&mut self, rule: &FreeSpaceRule) -> Result<(), EngineError> {
         let views = rule.views.iter().map(|view| (view, view.rays().collect::<Vec<_>>()));
         let views: Vec<_> = views.filter(|(_, rays)| !rays.is_empty()).collect();

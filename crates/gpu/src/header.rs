@@ -1,4 +1,4 @@
-//! The header of constants and records that all kernels start with.
+//! The header of constants and records at the start of every kernel.
 
 use std::fmt::Write as _;
 
@@ -14,7 +14,7 @@ use crate::record::{
     flag, halt, rule_flag, status,
 };
 
-/// Taps of the SSIM window from its middle on, normalised in f64 (as `gausset_metrics`).
+/// Taps of the SSIM window from its centre outwards, normalised in f64 (as in `gausset_metrics`).
 fn ssim_taps() -> Vec<f32> {
     let middle = SSIM_TAPS / 2;
     let weight = |k: usize| libm::exp(-((k * k) as f64) / (2.0 * SSIM_SIGMA * SSIM_SIGMA));
@@ -22,7 +22,7 @@ fn ssim_taps() -> Vec<f32> {
     (0..=middle).map(|k| (weight(k) / sum) as f32).collect()
 }
 
-/// Constants and records, in WGSL: the start of every kernel.
+/// Constants and records in WGSL: the start of every kernel.
 #[must_use]
 pub(crate) fn header() -> String {
     let mut text = String::from("// Generated from `header.rs` and `record.rs`.\n");
@@ -96,13 +96,13 @@ pub(crate) fn header() -> String {
         ("CENSUS_NEXT_ID", census::NEXT_ID),
         ("CENSUS_BOX", census::BOX),
         ("CENSUS_GRID", census::GRID),
-        // What becomes of a splat.
+        // The decision about a splat.
         ("KEEP", 0),
         ("CLONE", 1),
         ("SPLIT", 2),
         ("PRUNE", 4),
         ("MOVE", 8),
-        // A row of a rule: the splat it comes from, and whether moments and statistics stay behind.
+        // Bits of a row of a rule: the source splat, and whether moments and statistics are dropped.
         ("ROW_SOURCE", 0x1fff_ffff),
     ];
     for (name, value) in
@@ -114,7 +114,7 @@ pub(crate) fn header() -> String {
         let _ = writeln!(text, "const {name}: f32 = {value:e}f;");
     };
     for (name, value) in [
-        // How a splat moves: not, with its gradient, with none (dense updates of what is not drawn).
+        // How a splat is updated: not, with its gradient, or without one (dense updates of invisible splats).
         ("MOVES_NOT", 0.0),
         ("MOVES", 1.0),
         ("MOVES_ON", 2.0),

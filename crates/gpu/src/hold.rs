@@ -1,4 +1,4 @@
-//! A state on its way to the device and back, and what it takes.
+//! Uploading a state and reading it back, and its memory needs.
 
 use gausset_core::Splats;
 use gausset_core::engine::{
@@ -13,39 +13,39 @@ use crate::record::{BIAS_CLOCKS, census};
 use crate::state::HostState;
 use crate::{planes, unit};
 
-/// Room for entries before any are counted.
+/// Capacity for entries before any are counted.
 const FIRST_ENTRIES: u64 = 65_536;
-/// Entries that a splat is assumed to have when memory is predicted.
+/// Entries per splat assumed for memory estimates.
 const ENTRIES_PER_SPLAT: u64 = 4;
 
 impl GpuEngine {
-    /// What training a scene of this size will take.
+    /// Memory that training a scene of this size needs.
     pub(crate) fn memory_need(&self, scene: &SceneSize) -> MemoryNeed {
         let blocks = sh_blocks(scene.sh_degree);
         let state = scene.splats * (144 * (1 + blocks) + 20);
         // Screen splats, boxes, keys, gradients, directions; entries as assumed.
         let per_splat = 48 + 16 + 16 + 4 + 48 + 32 + 68 * ENTRIES_PER_SPLAT;
-        // Render and gradient, derivatives of SSIM, truth and mask, a share of the sums of tiles; what goes up with each step
-        // under way.
+        // Render and gradient, derivatives of SSIM, target and mask, a part of the sums of tiles; uploads of the steps
+        // in flight.
         let working = scene.splats * per_splat + scene.pixels * (32 + 36 + 5 + 1 + 5 * IN_FLIGHT as u64);
         let device = MemoryUse { state, working };
-        // Compiled kernels and what else the driver holds, on the host.
+        // Compiled kernels and other memory of the driver, on the host.
         let driver = self.driver_bytes;
         if self.gpu().info().shares_memory() {
-            // The same bytes under two limits, if somebody has set the second.
+            // The same bytes count against two limits, if the second is set.
             let own = self.own_limit.map_or(MemoryUse::default(), |_| device);
             let host = MemoryUse { working: working + driver, ..device };
             return MemoryNeed { host, device: own, limit: self.own_limit };
         }
-        // Density rules have the whole state on the host.
+        // Density rules need the whole state on the host.
         let host =
             MemoryUse { state: scene.splats * TrainState::bytes_per_splat(scene.sh_degree), working: driver };
         MemoryNeed { host, device, limit: self.own_limit }
     }
 
-    /// Lets the state go.
+    /// Frees the state.
     pub(crate) fn clear(&mut self) -> Result<(), EngineError> {
-        // What is under way is not wanted any more.
+        // The results of units in flight are no longer needed.
         while self.memory.is_busy() && self.memory.take(true).is_ok() {}
         self.flight.forget();
         self.memory.forget_pictures();
@@ -54,7 +54,7 @@ impl GpuEngine {
         self.report = StepReport::default();
         self.failed = None;
         self.memory.gpu().check()?;
-        // Pictures of no splats show none.
+        // Renders of no splats show none.
         self.memory.write_if_there(Buffer::Census, &[0, 0])
     }
 
@@ -80,7 +80,7 @@ impl GpuEngine {
         };
         let most = self.memory.most_entries(sizes.training);
         let sizes = Sizes { entries: sizes.entries.min(most).max(4096), ..sizes };
-        // Refused before the state that is there is touched.
+        // Checked before the existing state is changed.
         self.memory.make_room(&|| format!("a state of {n} splats"), &sizes)?;
         self.memory.write(Buffer::Corrections, 0, &words)?;
         self.memory.write(Buffer::Census, 0, &[splats.len() as u32, 0])?;
@@ -94,12 +94,12 @@ impl GpuEngine {
         planes::write(&mut self.memory, &self.pool, planes::PARAMETERS, splats)
     }
 
-    /// Sends splats that are only drawn.
+    /// Uploads splats for rendering only.
     pub(crate) fn hold_splats(&mut self, splats: &Splats, extras: &[ExtraGroup]) -> Result<(), EngineError> {
         self.hold(splats, extras, true)
     }
 
-    /// Sends a whole state.
+    /// Uploads a whole state.
     pub(crate) fn hold_state(&mut self, state: TrainState) -> Result<(), EngineError> {
         self.hold(&state.splats, &state.extras, false)?;
         planes::write(&mut self.memory, &self.pool, planes::FIRST, &state.moments.m)?;
@@ -121,7 +121,7 @@ impl GpuEngine {
         Ok(self.state.groups.read(&all))
     }
 
-    /// Reads the splats back, up to a degree.
+    /// Reads the splats back, up to an SH degree.
     pub(crate) fn read_splats(&mut self, sh_degree: u8) -> Result<Splats, EngineError> {
         if self.memory.sizes().splats == 0 {
             return Ok(Splats::default());

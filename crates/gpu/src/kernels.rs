@@ -1,4 +1,4 @@
-//! The table of kernels: which files of `kernels/` one is made of, its entry point, how it sees its buffers.
+//! The table of kernels: the files of `kernels/` in each source, its entry point, and the access of its bindings.
 //!
 //! | stage | kernels |
 //! |---|---|
@@ -10,8 +10,8 @@
 //! | `loss` | `loss`, `loss_vjp`, `plan_loss`, `sky_vjp` |
 //! | `blend_vjp` | `blend_vjp`, `slot_sum` |
 //! | `project_vjp+adam` | `direction`, `project_vjp`, `sh_adam` for each block, `dead`, `rows`, `finish` |
-//! | (questions) | `in_front` |
-//! | (taken apart) | `next_band`, `next_chunk`, `next_window`: see `split` |
+//! | (queries) | `in_front` |
+//! | (splitting) | `next_band`, `next_chunk`, `next_window`: see `split` |
 //! | (pages) | `turn_page`; `compact_page` in place of `compact`, `page_gradients` before `direction`: see `layout` |
 //! | `density` | see `schedule::rule` |
 
@@ -19,196 +19,196 @@ use gausset_core::Stage;
 
 use crate::header::header;
 
-/// How a kernel sees a buffer.
+/// How a kernel accesses a buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Access {
-    /// As a uniform.
+    /// Uniform buffer.
     Uniform,
-    /// As storage that it reads.
+    /// Read-only storage.
     Read,
-    /// As storage that it reads and writes.
+    /// Storage that is read and written.
     Write,
 }
 
 use Access::{Read as R, Uniform as U, Write as W};
 
-/// A kernel; those that differ in a constant alone are kernels of their own.
+/// A kernel; variants that differ only in a constant are separate kernels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Kernel {
-    /// Start of a unit.
+    /// Starts a unit.
     Begin,
-    /// Places of visible splats.
+    /// Plans the output positions of visible splats.
     PlanVisible,
-    /// Whether all entries fit.
+    /// Checks whether all entries fit.
     PlanEntries,
-    /// The next band of tile rows.
+    /// Moves to the next band of tile rows.
     NextBand,
-    /// The next chunk of long lists.
+    /// Moves to the next chunk of long lists.
     NextChunk,
-    /// The next part of the dispatch with these arguments, of so many.
+    /// Moves to the next part of a dispatch: index of its arguments, number of parts.
     NextWindow(u8, u8),
-    /// A page of the splats, or all of them.
+    /// Selects a page of the splats, or all of them.
     TurnPage(Turn),
-    /// The loss.
+    /// Reduces the loss.
     PlanLoss,
-    /// End of a step.
+    /// Ends a step.
     Finish,
-    /// The camera.
+    /// Computes the camera with its pose correction.
     View,
-    /// Splats to the screen.
+    /// Projects splats to the screen.
     Project,
-    /// Visible splats, one after another.
+    /// Writes the visible splats to consecutive positions.
     Compact,
-    /// Those of a page, with their records.
+    /// The same for those of a page, with their screen records.
     CompactPage,
-    /// Digits of keys: of which sort, and which byte.
+    /// Counts digits of keys: which sort, which byte.
     Histogram(Sorted, u8),
-    /// Keys to their places.
+    /// Moves keys to their target positions.
     Scatter(Sorted, u8),
-    /// Sums of blocks.
+    /// Scan: sums of blocks.
     Reduce(Scanned),
-    /// Sums before blocks.
+    /// Scan: prefix sums over blocks.
     Spine(Scanned),
-    /// Sums before values.
+    /// Scan: prefix sums over values.
     Down(Scanned),
-    /// The three of them in one workgroup.
+    /// The three scan passes in one workgroup.
     Alone(Scanned),
-    /// Tiles of visible splats.
+    /// Counts the tiles of visible splats.
     Gather,
-    /// Entries.
+    /// Writes the tile entries.
     Emit,
-    /// Entries of tiles.
+    /// Finds the range of entries of each tile.
     Ranges,
-    /// Shorter lists.
+    /// Cuts tile lists to the cap.
     Cap,
-    /// Pixels; with depth and count?
+    /// Blends pixels; true: with depth and count.
     Blend(bool),
-    /// The loss and its derivatives.
+    /// Computes the loss and its derivatives.
     Loss,
-    /// Gradient of the picture.
+    /// Gradient of the render.
     LossVjp,
     /// Gradient of the sky.
     SkyVjp,
-    /// Gradients of entries.
+    /// Gradients of tile entries.
     BlendVjp(Sums),
     /// Gradients of screen splats.
     SlotSum,
-    /// Those of a page.
+    /// Gradients of the screen splats of a page.
     PageGradients,
     /// Gradients of colours.
     Direction,
-    /// Gradients and update of the geometry; with a gradient of the depth?
+    /// Gradients and update of the geometry; true: with a gradient of the depth.
     ProjectVjp(bool),
     /// Update of a block of SH coefficients.
     ShAdam(u8),
-    /// Update of the rows of corrections.
+    /// Update of the correction rows.
     Rows,
     /// Counts dead splats.
     Dead,
-    /// What is in front.
+    /// Weights in front of given depths.
     InFront,
-    /// A formula by itself: for tests.
+    /// A single formula: for tests.
     #[cfg(test)]
     Probe(Probe),
-    /// A planner of a density rule.
+    /// A planning kernel of a density rule.
     PlanRule(RulePlan),
-    /// What a rule makes of each splat; of MCMC?
+    /// Decides for each splat what a rule does with it; true: MCMC.
     Mark(bool),
-    /// Weights of rows.
+    /// Sampling weights of rows.
     Weigh,
-    /// Keys of marks.
+    /// Sort keys from marks.
     Keys,
-    /// Fewer splats that grow.
+    /// Reduces the number of splats that grow.
     Limit,
-    /// Rows that splats keep and get.
+    /// Counts rows that each splat keeps and adds.
     Flags,
-    /// Rows after clone and split.
+    /// Writes the rows after clone and split.
     Spawn,
-    /// Sums of weights of blocks.
+    /// 64-bit scan: sums of weights per block.
     ReduceWide,
-    /// Sums before blocks.
+    /// 64-bit scan: prefix sums over blocks.
     SpineWide,
-    /// Sums up to weights.
+    /// 64-bit scan: prefix sums over weights.
     DownWide,
-    /// Draws; for new splats?
+    /// Draws splats by weight; true: for new splats.
     Draw(bool),
-    /// Rows after draws; with new splats?
+    /// Writes the rows after draws; true: with new splats.
     Share(bool),
-    /// The box of all rows.
+    /// Bounding box of all rows.
     Bounds,
-    /// Morton codes, if rows are to be sorted.
+    /// Morton codes; true: rows are sorted by them.
     Codes(bool),
-    /// Planes of splats to the places of their rows; moments?
+    /// Moves planes of splats to the positions of their rows; true: moments.
     Carry(bool),
-    /// Planes of rows to their places.
+    /// Moves planes of rows to their positions.
     Settle,
-    /// Planes back from another buffer.
+    /// Copies planes back from the scratch buffer.
     Put,
-    /// Ids, clocks and statistics to the places of their rows.
+    /// Moves ids, clocks and statistics to the positions of their rows.
     CarryRecords,
-    /// Back from another buffer.
+    /// Copies them back from the scratch buffer.
     PutRecords,
-    /// Lower opacities.
+    /// Lowers opacities.
     Reset,
-    /// Nothing is said of any splat.
+    /// Clears the free-space evidence.
     Forget,
-    /// What the rays of a view say of splats.
+    /// Adds the free-space evidence of the rays of a view.
     Follow,
-    /// Clears free space.
+    /// Makes splats in free space transparent.
     Clear,
 }
 
-/// Which page is next.
+/// Which page to select.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Turn {
     /// The first one.
     First,
-    /// The one behind.
+    /// The next one.
     Next,
-    /// All of them.
+    /// All splats.
     Whole,
 }
 
-/// Formulas that no kernel of a step shows by themselves.
+/// Formulas whose results no kernel of a step exposes directly.
 #[cfg(test)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Probe {
-    /// An update of values.
+    /// The Adam update of values.
     Adam,
-    /// Rotation and covariance with their VJP.
+    /// Rotation and covariance, with their VJP.
     Shape,
-    /// Splats on the screen.
+    /// Projection of splats.
     Screen,
-    /// The basis of their colours.
+    /// The SH basis of their colours.
     Basis,
-    /// The loss where the truth is given in floats, …
+    /// The loss with a target in floats.
     Loss,
-    /// … its gradient, …
+    /// Gradient of that loss.
     LossVjp,
-    /// … and the SSIM of each pixel.
+    /// SSIM of each pixel.
     Similarity,
 }
 
-/// The planners of a density rule.
+/// The planning kernels of a density rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum RulePlan {
-    /// Which splats may grow.
+    /// Limits which splats may grow.
     Limit,
     /// Rows after clone, split and prune.
     Rows,
     /// Rows after relocation and growth.
     Relocation,
-    /// What is drawn from.
+    /// Total weight for draws.
     Draws,
-    /// Growth begins.
+    /// Starts growth.
     Growth,
-    /// What is added.
+    /// Number of splats to add.
     Added,
-    /// Rows go to their places.
+    /// Starts moving rows to their positions.
     Order,
-    /// The Morton grid.
+    /// Computes the Morton grid.
     Grid,
-    /// End of a rule.
+    /// Ends a rule.
     Finish,
 }
 
@@ -242,16 +242,16 @@ impl RulePlan {
     }
 }
 
-/// What `blend_vjp` sums.
+/// Variants of the sums of `blend_vjp`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Sums {
-    /// Absolute gradients.
+    /// With sums of absolute gradients.
     pub(crate) absolute: bool,
     /// With upstream gradients of alpha and depth.
     pub(crate) extras: bool,
 }
 
-/// What is sorted.
+/// Which items are sorted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Sorted {
     /// Visible splats by depth.
@@ -260,10 +260,10 @@ pub(crate) enum Sorted {
     Entries,
 }
 
-/// What is scanned.
+/// Which values are scanned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Scanned {
-    /// Tiles of visible splats.
+    /// Tile counts of visible splats.
     Tiles,
     /// Digit counts of a sort.
     Counts(Sorted),
@@ -288,26 +288,26 @@ impl Scanned {
     }
 }
 
-/// A constant of a kernel that is set when it is compiled.
+/// An override constant of a kernel: name and value.
 pub(crate) type Constant = (&'static str, f64);
 
 macro_rules! parts {
     ($($name:literal)*) => { &[$(include_str!(concat!("kernels/", $name, ".wgsl"))),*] };
 }
 
-/// What a kernel is made of.
+/// The source of a kernel.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Source {
-    /// Files, in order.
+    /// WGSL files, in order.
     parts: &'static [&'static str],
     /// Entry point.
     pub(crate) entry: &'static str,
-    /// How it sees its buffers.
+    /// Access of each binding.
     pub(crate) bindings: &'static [Access],
 }
 
 impl Source {
-    /// The whole text.
+    /// The concatenated text.
     pub(crate) fn text(&self) -> String {
         let mut text = header();
         for part in self.parts {
@@ -352,11 +352,11 @@ impl Probe {
 
 const PLAN: &[Access] = &[W, W, W, W, W, W];
 const PLAN_RULE: &[Access] = &[W, W, W, W, W, W, W];
-/// What kernels of `carry.wgsl` see.
+/// Bindings of the kernels of `carry.wgsl`.
 const CARRY: &[Access] = &[U, R, R, R, W];
 
 impl Kernel {
-    /// What it is made of.
+    /// The source of this kernel.
     pub(crate) fn source(self) -> Source {
         let (parts, entry, bindings): (&'static [&'static str], _, &'static [Access]) = match self {
             Self::Begin => (parts!("common" "plan"), "begin", PLAN),
@@ -462,7 +462,7 @@ impl Kernel {
         Source { parts, entry, bindings }
     }
 
-    /// Values of its constants.
+    /// Values of its override constants.
     pub(crate) fn constants(self) -> Vec<Constant> {
         match self {
             Self::Histogram(sorted, byte) | Self::Scatter(sorted, byte) => {
@@ -489,7 +489,7 @@ impl Kernel {
         }
     }
 
-    /// Every kernel.
+    /// Every kernel, with each variant.
     #[cfg(test)]
     pub(crate) fn all() -> Vec<Self> {
         let sorts = [Sorted::Splats, Sorted::Entries];
@@ -562,7 +562,7 @@ impl Kernel {
         all
     }
 
-    /// The stage that it is a part of.
+    /// The stage to which it belongs.
     pub(crate) fn stage(self) -> Stage {
         match self {
             Self::Begin | Self::View | Self::Project | Self::PlanVisible => Stage::Project,
@@ -616,7 +616,7 @@ impl Kernel {
         }
     }
 
-    /// Its name in messages and profiles.
+    /// Name for messages and profiles.
     pub(crate) fn label(self) -> String {
         format!("{self:?}")
     }

@@ -1,13 +1,14 @@
-//! Every buffer of the device, with its size: the one place that knows bytes.
+//! All buffers of the device with their sizes; no other module computes bytes.
 //!
-//! N is the room for splats (a multiple of 4096), M that for tile entries, P and T the pixels and tiles of the largest
-//! picture so far. Values per splat lie in *planes* of vec4, element (plane k, splat i) at `k N + i`: neighbouring threads
-//! read neighbouring 16 bytes, and no buffer takes more than 48 bytes per splat, so that a binding limit of 2 GiB is reached
-//! at 44 million splats, one of 128 MiB at 2.79 million.
+//! N is the capacity for splats (a multiple of 4096), M that for tile entries, P and T the pixels and tiles of the
+//! largest image so far. Values per splat are stored in *planes* of vec4, element (plane k, splat i) at `k N + i`:
+//! neighbouring threads read neighbouring 16 bytes, and no buffer takes more than 48 bytes per splat, so that a binding
+//! limit of 2 GiB is reached at 44 million splats, one of 128 MiB at 2.79 million.
 //!
-//! A larger state lies in *pages* of W splats, each with its planes: element (plane k, splat i) of p planes at
-//! `(i / W) p W + k W + i mod W`. A kernel on splats is dispatched for each page and bound to it alone. What is drawn is
-//! copied to buffers of its own, at most as many records as a binding holds; all that works on pixels reads these.
+//! A larger state is stored in *pages* of W splats, each with its planes: element (plane k, splat i) of p planes at
+//! `(i / W) p W + k W + i mod W`. A kernel on splats is dispatched for each page and bound to it alone. The screen
+//! records of visible splats are copied to separate buffers, at most as many as a binding holds; all kernels on pixels
+//! read these.
 
 use std::ops::Range;
 
@@ -23,19 +24,19 @@ use crate::record::{
 pub(crate) enum Buffer {
     /// The record of the unit.
     Job,
-    /// Its camera.
+    /// The camera of the unit.
     View,
     /// Arguments of indirect dispatches, 16 bytes each.
     Arguments,
-    /// What the unit reports.
+    /// The status of the unit.
     Status,
     /// (mean, opacity logit), quaternion, (log scales, 0).
     Splats,
-    /// Adam moments of these.
+    /// First Adam moments of `Splats`.
     Splats1,
-    /// The second ones.
+    /// Second Adam moments of `Splats`.
     Splats2,
-    /// Four SH coefficients of three channels each; block b holds coefficients 4 b ...
+    /// SH coefficients 0 to 3 of three channels each; block b holds coefficients 4 b and up.
     Sh0,
     /// Coefficients 4 to 7.
     Sh1,
@@ -43,37 +44,37 @@ pub(crate) enum Buffer {
     Sh2,
     /// Coefficients 12 to 15.
     Sh3,
-    /// First moments of the blocks.
+    /// First moments of SH block 0.
     ShFirst0,
-    /// Of block 1.
+    /// First moments of SH block 1.
     ShFirst1,
-    /// Of block 2.
+    /// First moments of SH block 2.
     ShFirst2,
-    /// Of block 3.
+    /// First moments of SH block 3.
     ShFirst3,
-    /// Second moments of the blocks.
+    /// Second moments of SH block 0.
     ShSecond0,
-    /// Of block 1.
+    /// Second moments of SH block 1.
     ShSecond1,
-    /// Of block 2.
+    /// Second moments of SH block 2.
     ShSecond2,
-    /// Of block 3.
+    /// Second moments of SH block 3.
     ShSecond3,
     /// Five words: id, clock, visible steps, bits of the gradient sum and of the largest radius.
     Records,
-    /// Screen splats, see `project.wgsl`.
+    /// Screen records of splats, see `project.wgsl`.
     Screen,
     /// Tiles and depth of each splat.
     Boxes,
-    /// Sums of blocks: of scans, of visible splats, of the loss.
+    /// Sums per block: of scans, of visible splats, of the loss.
     Partials,
     /// Keys of the depth sort.
     DepthKeys0,
-    /// And where a pass puts them.
+    /// Output of a pass of the depth sort: keys.
     DepthKeys1,
     /// Splats in the order of the keys.
     Order0,
-    /// And where a pass puts them.
+    /// Output of a pass of the depth sort: splats.
     Order1,
     /// First entry of each visible splat, in depth order.
     Offsets,
@@ -81,56 +82,56 @@ pub(crate) enum Buffer {
     Counts,
     /// Tile of each entry.
     TileKeys0,
-    /// And where a pass puts them.
+    /// Output of a pass of the tile sort: tiles.
     TileKeys1,
-    /// Numbers of the entries, by tile and depth.
+    /// Indices of the entries, by tile and depth.
     Entries0,
-    /// And where a pass puts them.
+    /// Output of a pass of the tile sort: entries.
     Entries1,
     /// Splat of each entry.
     EntrySplats,
-    /// Sums over the pixels of each entry: three vec4.
+    /// Gradient sums over the pixels of each entry: three vec4.
     Slots,
-    /// Part of the entries of each tile.
+    /// Range of the entries of each tile.
     Ranges,
-    /// Rendered picture, and its gradient behind it.
+    /// The render, followed by its gradient.
     Pixels,
-    /// Depth and count of each pixel, if they are wanted.
+    /// Depth and count of each pixel, if requested.
     Depths,
-    /// Derivatives of SSIM: nine floats a pixel.
+    /// Derivatives of SSIM: nine floats per pixel.
     Derivatives,
-    /// The truth as RGBA bytes, then its mask as bits.
+    /// The target image as RGBA bytes, followed by its mask as bits.
     Picture,
     /// Sums of the slots of each splat.
     Gradients,
-    /// Viewing directions, and what they say about the means.
+    /// Viewing directions, and the gradients of the means through them.
     Directions,
-    /// Bias corrections by clock, then sums of each 256 splats.
+    /// Bias corrections by clock, then sums of each group of 256 splats.
     Sums,
-    /// Sums of each tile that the rows of corrections need.
+    /// Sums of each tile for the correction rows.
     TileSums,
     /// The groups of corrections.
     Corrections,
-    /// Questions of what is in front, and their answers: four words.
+    /// Queries of weights in front of depths, and their results: four words each.
     Queries,
-    /// What goes up with a rule of free space: the rays of a view, or bubbles and cameras.
+    /// Upload of a free-space rule: the rays of a view, or bubbles and cameras.
     FreeSpace,
     /// The record of a density rule.
     Rule,
-    /// What the device knows of its splats.
+    /// The device's own counts of its splats.
     Census,
-    /// Screen splats of what is drawn, where splats lie in pages.
+    /// Screen records of visible splats, if splats are stored in pages.
     Drawn,
     /// Their tiles and depth.
     DrawnBoxes,
     /// Sums of their slots.
     DrawnGradients,
-    /// Bound where a kernel wants a buffer and has no use for it.
+    /// Bound if a kernel has a binding that it does not use.
     Nothing,
 }
 
 impl Buffer {
-    /// All of them, in order.
+    /// All buffers, in order.
     pub(crate) const ALL: [Self; 53] = [
         Self::Job,
         Self::View,
@@ -195,7 +196,8 @@ impl Buffer {
     pub(crate) const SH_SECOND: [Self; 4] =
         [Self::ShSecond0, Self::ShSecond1, Self::ShSecond2, Self::ShSecond3];
 
-    /// How many planes of how many bytes a splat what stays of it from unit to unit takes in this buffer, if it has any.
+    /// Number of planes, and bytes per splat of each, of the data in this buffer that persists between units; `None` if
+    /// there is none.
     pub(crate) const fn planes(self) -> Option<(u64, u64)> {
         match self {
             Self::Splats
@@ -218,7 +220,7 @@ impl Buffer {
         }
     }
 
-    /// Bytes of a splat in the pages of this buffer, if it has any.
+    /// Bytes per splat in the pages of this buffer; `None` if it is not paged.
     const fn paged(self) -> Option<u64> {
         match (self, self.planes()) {
             (_, Some((planes, bytes))) => Some(planes * bytes),
@@ -227,83 +229,83 @@ impl Buffer {
         }
     }
 
-    /// What the profile of a device would call it.
+    /// Label for the device's debugging tools.
     pub(crate) fn label(self) -> String {
         format!("{self:?}")
     }
 }
 
-/// How splats lie whose buffers are larger than a binding.
+/// The paging of splats whose buffers are larger than a binding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Paging {
-    /// Splats of a page.
+    /// Number of splats per page.
     pub(crate) page: u64,
-    /// Room for splats that are drawn.
+    /// Capacity for visible splats.
     pub(crate) drawn: u64,
 }
 
-/// What the sizes of all buffers follow from.
+/// The capacities that determine the sizes of all buffers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Sizes {
-    /// Room for splats; 0 = none are there.
+    /// Capacity for splats; 0 = no splats are loaded.
     pub(crate) splats: u64,
-    /// `None`: they are one page.
+    /// `None` if all splats are one page.
     pub(crate) paging: Option<Paging>,
-    /// Blocks of SH coefficients: 1, 1, 3, 4 for the degrees.
+    /// Number of blocks of SH coefficients: 1, 1, 3, 4 for degrees 0 to 3.
     pub(crate) sh_blocks: u64,
-    /// Whether there are moments and all that training needs.
+    /// Whether there are moments and the other buffers for training.
     pub(crate) training: bool,
-    /// Room for tile entries.
+    /// Capacity for tile entries.
     pub(crate) entries: u64,
-    /// Pixels.
+    /// Capacity for pixels.
     pub(crate) pixels: u64,
-    /// Pixels with depth and count.
+    /// Capacity for pixels with depth and count.
     pub(crate) depth_pixels: u64,
-    /// Pixels of the largest picture that was trained on.
+    /// Pixels of the largest image that was trained on.
     pub(crate) training_pixels: u64,
-    /// Tiles.
+    /// Capacity for tiles.
     pub(crate) tiles: u64,
     /// Words of all corrections.
     pub(crate) corrections: u64,
-    /// Questions of what is in front.
+    /// Capacity for queries.
     pub(crate) queries: u64,
-    /// Bytes that go up with rules of free space.
+    /// Bytes uploaded by free-space rules.
     pub(crate) free_space: u64,
 }
 
-/// Room for so many splats.
+/// Capacity for this number of splats, rounded up.
 pub(crate) fn splat_room(splats: u64) -> u64 {
     splats.max(1).next_multiple_of(u64::from(SCAN_BLOCK))
 }
 
-/// Blocks of coefficients of a degree.
+/// Number of blocks of SH coefficients for a degree.
 pub(crate) const fn sh_blocks(degree: u8) -> u64 {
     sh::coefficients(degree).div_ceil(4) as u64
 }
 
 impl Sizes {
-    /// Splats of a page.
+    /// Number of splats per page.
     pub(crate) fn page(&self) -> u64 {
         self.paging.map_or(self.splats, |paging| paging.page)
     }
 
-    /// Pages.
+    /// Number of pages.
     pub(crate) fn pages(&self) -> u64 {
         self.paging.map_or(1, |paging| self.splats / paging.page)
     }
 
-    /// Room for splats that are drawn.
+    /// Capacity for visible splats.
     pub(crate) fn drawn(&self) -> u64 {
         self.paging.map_or(self.splats, |paging| paging.drawn)
     }
 
-    /// Where a page lies in a buffer: its first byte, and how many there are; `None`: the buffer is bound as a whole.
+    /// Position of a page in a buffer: its first byte and its length; `None` if the buffer is bound as a whole.
     pub(crate) fn part(&self, buffer: Buffer, page: u64) -> Option<(u64, u64)> {
         let bytes = self.page() * buffer.paged().filter(|_| self.paging.is_some())?;
         (self.bytes(buffer) > 16).then_some((page * bytes, bytes))
     }
 
-    /// Where the values of so many splats in a plane of a buffer lie: for each page its splats, and the word of the first.
+    /// Position of the values of a plane in a buffer: for each page its splats, and the word of the first.
     pub(crate) fn runs(
         &self,
         buffer: Buffer,
@@ -318,7 +320,7 @@ impl Sizes {
         })
     }
 
-    /// Bytes of a buffer; a buffer that is not needed has 16.
+    /// Bytes of a buffer; 16 if it is not needed.
     pub(crate) fn bytes(&self, buffer: Buffer) -> u64 {
         let (n, page, drawn) = (self.splats, self.page(), self.drawn());
         let apart = |bytes: u64| if self.paging.is_some() { bytes } else { 0 };
@@ -349,7 +351,7 @@ impl Sizes {
             Buffer::Drawn => apart(48 * drawn),
             Buffer::DrawnBoxes => apart(16 * drawn),
             Buffer::DrawnGradients => apart(trained(48 * drawn)),
-            // The longest of: blocks of a scan and their total, groups of splats, two sums of each tile.
+            // The largest of: block sums of a scan with their total, sums of groups of splats, two sums per tile.
             Buffer::Partials => {
                 let scanned = n.max(256 * self.entries.div_ceil(4096)).div_ceil(4096) + 1;
                 4 * scanned.max(n.div_ceil(256)).max(2 * self.tiles)
@@ -380,19 +382,19 @@ impl Sizes {
         bytes.max(16).next_multiple_of(16)
     }
 
-    /// Bytes of what stays of the splats from unit to unit.
+    /// Bytes of the splat data that persists between units.
     pub(crate) fn state(&self) -> u64 {
         let kept = Buffer::ALL.into_iter().filter(|buffer| buffer.planes().is_some());
         kept.map(|buffer| self.bytes(buffer)).sum()
     }
 
-    /// Bytes of all buffers together.
+    /// Bytes of all buffers.
     pub(crate) fn total(&self) -> u64 {
         Buffer::ALL.into_iter().map(|buffer| self.bytes(buffer)).sum()
     }
 }
 
-/// Words of a group of corrections: values, two moments, a clock for each row.
+/// Words of a group of corrections: values, two moments, one clock per row.
 pub(crate) const fn correction_words(group: Group, rows: usize) -> usize {
     rows * (3 * group.width() + 1)
 }
@@ -431,7 +433,7 @@ mod tests {
         assert_eq!((sizes.pages(), sizes.part(Buffer::Splats, 2)), (3, Some((2 * 48 * 8192, 48 * 8192))));
         assert_eq!(sizes.part(Buffer::Records, 1), Some((20 * 8192, 20 * 8192)));
         assert_eq!(sizes.part(Buffer::Boxes, 1), Some((16 * 8192, 16 * 8192)));
-        // What is not there, and what is not of splats.
+        // Buffers that are absent, or not per splat.
         assert_eq!([Buffer::Sh3, Buffer::Order0, Buffer::Drawn].map(|of| sizes.part(of, 1)), [None; 3]);
         assert_eq!(sizes.bytes(Buffer::Screen) + sizes.bytes(Buffer::Drawn), 48 * (8192 + 12_288));
         let mut taken = vec![false; 5 * 24_576];
@@ -441,7 +443,7 @@ mod tests {
             for (range, at) in runs {
                 for place in 0..range.len() as u64 {
                     assert!(!std::mem::replace(&mut taken[(at + place) as usize], true));
-                    // What the kernels compute.
+                    // The address computed by the kernels.
                     let page = at / (5 * 8192);
                     assert_eq!(at + place - page * 5 * 8192, plane * 8192 + place);
                 }

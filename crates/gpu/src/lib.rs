@@ -1,40 +1,41 @@
 //! The GPU engine: the stages of a training step as WGSL kernels, run through `wgpu` on Vulkan, Metal and DirectX 12.
 //!
-//! One submission per step and nothing read back but a record of 64 bytes: counts stay on the device and drive indirect
-//! dispatches; corrections of poses and colours are rows of a buffer that kernels read and move. There are no float atomics,
-//! no assumption on subgroups or on the order in which workgroups run: the same inputs give the same bytes on a device.
+//! There is one submission per step, and only a record of 64 bytes is read back: counts stay on the device and drive
+//! indirect dispatches; corrections of poses and colours are rows of a buffer that kernels read and update. There are
+//! no float atomics and no assumptions on subgroups or on the order in which workgroups run: the same inputs give the
+//! same bytes on a device.
 //!
-//! | file | what |
+//! | file | contents |
 //! |---|---|
-//! | `record`, `header` | what a unit tells its kernels, and the constants that they start with |
+//! | `record`, `header` | the records that a unit passes to its kernels, and the constants at the start of each kernel |
 //! | `layout` | every buffer with its size |
-//! | `kernels` | which files of `kernels/` make a kernel, and how it sees its buffers |
-//! | `schedule` | the dispatches of a step or picture, in order |
-//! | `flight` | units on their way: several at a time, each done once |
-//! | `room` | more room, within limits |
-//! | `split`, `pace` | how the work of a unit is taken apart, so that it has room and holds nobody up |
-//! | `schedule::list`, `schedule::rule` | those of a view and of a step; those of a density rule |
-//! | `task` | what is under way: steps and rules |
-//! | `rule`, `free_space` | the record of a rule from the argument of the trait |
-//! | `unit` | the record of a step from the arguments of the trait |
+//! | `kernels` | the files of `kernels/` in each kernel, and the access of its bindings |
+//! | `schedule` | the dispatches of a step or render, in order |
+//! | `flight` | units in flight: several at a time, each executed once |
+//! | `room` | enlarging buffers, within limits |
+//! | `split`, `pace` | splitting the work of a unit, to fit into memory and to keep the device responsive |
+//! | `schedule::list`, `schedule::rule` | the dispatches of a view and of a step; those of a density rule |
+//! | `task` | what is in flight: steps and rules |
+//! | `rule`, `free_space` | the record of a rule, from the argument of the trait |
+//! | `unit` | the record of a step, from the arguments of the trait |
 //! | `corrections` | the rows of corrections in their buffer |
-//! | `planes` | a state on its way to the device and back |
-//! | `state` | what is known of a state on the host, what is checked of it |
-//! | `engine` | what an engine holds; a unit to its end |
-//! | `hold` | a state to the device and back; what it takes |
+//! | `planes` | conversion of a state to and from device planes |
+//! | `state` | the host's knowledge of a state, and checks of a state |
+//! | `engine` | the engine's fields; running a unit to completion |
+//! | `hold` | uploading a state and reading it back; memory needs |
 //! | `traffic` | bytes that kernels move, for profiles |
-//! | `selftest` | a step against stored results |
-//! | `trial` | how long a step takes, to choose between a processor and its own GPU |
-//! | `device` | everything that names `wgpu` |
+//! | `selftest` | a step compared with stored results |
+//! | `trial` | time of a step, to choose between a CPU and its integrated GPU |
+//! | `device` | all code that uses `wgpu` |
 //!
-//! **Room.** Whether all tile entries of a view fit is known on the device alone. A planner tests it before anything of that
-//! size is written; where they do not fit it takes all workgroups away from what follows, so the unit changes nothing, and
-//! the host gives more room and submits the same unit again. A loss that is not finite halts in the same way.
+//! **Capacity.** Only the device knows whether all tile entries of a view fit. A planning kernel checks it before they
+//! are written. If they do not fit, it sets the dispatch sizes of all later kernels to zero, so the unit has no effect,
+//! and the host enlarges the buffers and submits the same unit again. A loss that is not finite halts in the same way.
 //!
-//! **Density** rules are units like steps: the device decides, counts and moves everything to its place, and the host hears of
-//! it with the record. How many splats there are is therefore known on the device alone while units are under way. With
-//! [`DensityOn::Host`] the state comes back instead, `gausset-density` changes it, it goes up again: the oracle of tests. What
-//! clears free space is a unit for each of its views, and one for the rule.
+//! **Density** rules are units like steps: the device decides, counts and moves all data, and the host learns the
+//! result from the status. While units are in flight, only the device knows the number of splats. With
+//! [`DensityOn::Host`] the state is read back, changed by `gausset-density` and uploaded again: the oracle of tests.
+//! Clearing free space is one unit for each of its views, and one for the rule.
 #![deny(unsafe_code)]
 
 #[cfg(test)]
@@ -92,7 +93,7 @@ impl GpuEngine {
         self.failed.clone().map_or(Ok(()), Err)
     }
 
-    /// Waits for what is under way, then says whether anything has failed.
+    /// Waits for units in flight, then returns an error if anything has failed.
     fn settle(&mut self) -> Result<(), EngineError> {
         self.drain();
         self.check()
@@ -100,17 +101,17 @@ impl GpuEngine {
 
     fn check_training(&self) -> Result<(), EngineError> {
         if self.state.is_only_drawn {
-            let what = "splats that were loaded to be drawn are asked to be trained (expected a whole state)";
+            let what =
+                "the splats were loaded for rendering only and cannot be trained (expected a whole state)";
             return Err(EngineError::BadInput(what.to_owned()));
         }
         Ok(())
     }
 
-    /// Free space as the processor clears it.
+    /// Clears free space with the CPU engine.
     fn clear_space_on_host(&mut self, rule: &DensityRule) -> Result<(), EngineError> {
         let Some(mut helper) = self.helper.take() else {
-            let what =
-                "free space is to be cleared on the host (expected an engine of the processor that helps)";
+            let what = "clearing free space on the host needs a CPU engine (expected `with_helper`)";
             return Err(EngineError::BadInput(what.to_owned()));
         };
         let outcome = self.read_state().and_then(|state| {
@@ -145,7 +146,7 @@ impl Engine for GpuEngine {
     }
 
     fn limit_memory(&mut self, bytes: u64) {
-        // A device with memory of its own keeps to that.
+        // A device with its own memory uses the limit of that memory.
         if self.gpu().info().shares_memory() {
             let left = bytes.saturating_sub(self.driver_bytes);
             self.memory.limit_to(left.min(self.own_limit.unwrap_or(u64::MAX)));
@@ -254,7 +255,7 @@ impl Engine for GpuEngine {
         self.ask(camera, pose, options, queries).map(Some)
     }
 
-    /// The rate alone: that of a copy from buffer to buffer. What stages move, and how long they take, profiles tell.
+    /// Only the measured rate, that of a copy from buffer to buffer. The profile has the bytes and times of the stages.
     fn floors(&mut self, _work: &StepWork) -> Option<Floors> {
         self.settle().ok()?;
         let bytes_per_s = self.memory.copy_rate().ok()?;

@@ -1,29 +1,29 @@
-//! How long dispatches and submissions take, so that none holds the device for too long: a desktop stands still meanwhile, and
-//! drivers end what takes seconds (Windows after two, by default).
+//! Limits the duration of dispatches and submissions, so that none occupies the device for too long: a desktop freezes
+//! meanwhile, and drivers abort work that takes seconds (Windows after two, by default).
 //!
-//! The device's timestamps of some units say what a stage takes for each pixel or splat; what a dispatch would take longer
-//! than [`DISPATCH_MS`] for is done in as many parts, and a unit that would take longer than [`SUBMISSION_MS`] in as many
-//! submissions. Nothing of it shows in the result. What is not known yet counts as slow. A software device does without: no
-//! one watches it, and its times are those of a machine with other work.
+//! Timestamps of some units give the time of each stage per pixel or splat. A dispatch that would take longer than
+//! [`DISPATCH_MS`] is divided into parts, and a unit that would take longer than [`SUBMISSION_MS`] into submissions.
+//! Results do not depend on this. Stages without a measurement count as slow. A software device is never split: it
+//! drives no display, and its times include those of other work on the machine.
 
 use gausset_core::Stage;
 
 use crate::split::Windows;
 
-/// What a dispatch should take at most, ms.
+/// Target duration of a dispatch, ms.
 pub(crate) const DISPATCH_MS: f64 = 20.0;
-/// What a submission should take at most, ms.
+/// Target duration of a submission, ms.
 pub(crate) const SUBMISSION_MS: f64 = 100.0;
-/// What a dispatch is taken for of which nothing is known, ms.
+/// Assumed duration of a dispatch without a measurement, ms.
 const UNKNOWN_MS: f64 = 8.0 * DISPATCH_MS;
-/// Most parts of a dispatch.
+/// Maximum number of parts of a dispatch.
 const MOST_PARTS: f64 = 128.0;
-/// One in so many units is timed.
+/// One of this many units is timed.
 const EVERY: u64 = 50;
-/// What remains of an older, longer time at each newer one: views differ.
+/// Factor on an older, longer time at each newer measurement: views differ.
 const MEMORY: f64 = 0.9;
 
-/// How large a unit is.
+/// Sizes of a unit.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Extent {
     pub(crate) splats: f64,
@@ -31,38 +31,38 @@ pub(crate) struct Extent {
 }
 
 impl Extent {
-    /// What the time of a stage goes with.
+    /// The size with which the time of a stage scales.
     fn of(&self, stage: Stage) -> f64 {
         let size = match stage {
             Stage::Blend | Stage::Loss | Stage::BlendVjp => self.pixels,
             _ => self.splats,
         };
-        // Small ones take no less.
+        // Below this size the time no longer falls.
         size.max(65_536.0)
     }
 }
 
-/// What is known of the times of stages.
+/// The measured times of stages.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Pace {
-    /// Whether anything is split for its time.
+    /// Whether work is split by time at all.
     is_kept: bool,
-    /// Of a whole dispatch of each stage: ms for each pixel or splat.
+    /// For a whole dispatch of each stage: ms per pixel or splat.
     rates: [Option<f64>; Stage::ALL.len()],
 }
 
 impl Pace {
-    /// Nothing is known. Where none `is_kept`, everything stays whole.
+    /// Without measurements. If not `is_kept`, nothing is split.
     pub(crate) fn new(is_kept: bool) -> Self {
         Self { is_kept, rates: Default::default() }
     }
 
-    /// Whether the unit of this number is to be timed.
+    /// Whether the unit with this number is to be timed.
     pub(crate) fn wants(&self, unit: u64) -> bool {
         self.is_kept && unit.is_multiple_of(EVERY)
     }
 
-    /// Notes that so many whole dispatches of a stage took so long together.
+    /// Adds a measurement: `dispatches` whole dispatches of a stage took `ms` together.
     pub(crate) fn note(&mut self, stage: Stage, extent: &Extent, dispatches: f64, ms: f64) {
         let rate = ms / dispatches / extent.of(stage);
         if !rate.is_finite() {
@@ -72,7 +72,7 @@ impl Pace {
         *known = Some(known.map_or(rate, |old| rate.max(MEMORY * old)));
     }
 
-    /// What a whole dispatch will take, ms.
+    /// Expected duration of a whole dispatch, ms.
     fn dispatch_ms(&self, stage: Stage, extent: &Extent) -> f64 {
         if !self.is_kept {
             return 0.0;
@@ -80,7 +80,7 @@ impl Pace {
         self.rates[stage as usize].map_or(UNKNOWN_MS, |rate| rate * extent.of(stage))
     }
 
-    /// Parts of the dispatches of a unit: powers of two, so that there are few plans.
+    /// Number of parts of the dispatches of a unit: powers of two, so that there are few plans.
     pub(crate) fn windows(&self, extent: &Extent) -> Windows {
         Windows::of(|stage| {
             let parts = (self.dispatch_ms(stage, extent) / DISPATCH_MS).ceil().clamp(1.0, MOST_PARTS);
@@ -88,8 +88,8 @@ impl Pace {
         })
     }
 
-    /// Where submissions end: the number of parts of each, of parts that belong to these stages; what belongs to none takes no
-    /// time.
+    /// Divides a unit into submissions: the number of parts in each, given the stage of each part; parts without a
+    /// stage take no time.
     pub(crate) fn submissions(
         &self,
         stages: impl Iterator<Item = Option<Stage>>,
@@ -137,12 +137,12 @@ mod tests {
         assert_eq!((windows.parts(Stage::Blend), windows.parts(Stage::Sort)), (8, 1));
         let parts = || std::iter::repeat_n(Some(Stage::Blend), 16).chain([None; 9]);
         assert_eq!(pace.submissions(parts(), &windows, &STEP), [6, 6, 13]);
-        // A quarter of the picture takes a quarter of the time, a larger picture more.
+        // A quarter of the image takes a quarter of the time, a larger image more.
         let small = Extent { pixels: 2.5e5, ..STEP };
         assert_eq!(pace.windows(&small).parts(Stage::Blend), 2);
         let huge = Extent { pixels: 1e8, ..STEP };
         assert_eq!(pace.windows(&huge).parts(Stage::Blend), 128);
-        // It forgets slowly.
+        // Old times decay slowly.
         (0..30).for_each(|_| pace.note(Stage::Blend, &STEP, 1.0, 2.0));
         assert_eq!(pace.windows(&STEP), Windows::default());
     }

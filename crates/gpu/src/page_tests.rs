@@ -1,4 +1,4 @@
-//! A state that is larger than a binding lies in pages: the same bytes as in one, whatever a page holds.
+//! A state larger than a binding is stored in pages: the same bytes as in one page, for any page size.
 
 use std::sync::Arc;
 
@@ -21,12 +21,12 @@ fn gpu(test: &str) -> Option<Gpu> {
     Gpu::open(&AdapterChoice::Best).map_err(|err| skip_for_gpu(test, &err.to_string())).ok()
 }
 
-/// An engine whose density rules are those of the processor: the ones that a state in pages takes.
+/// An engine that applies density rules on the CPU, as for a state in pages.
 fn whole(gpu: &Gpu) -> GpuEngine {
     GpuEngine::new(gpu, GpuOptions { threads: 1, density: DensityOn::Host, ..GpuOptions::default() })
 }
 
-/// An engine that has no more than so many splats in a page.
+/// An engine with at most this many splats per page.
 fn in_pages(gpu: &Gpu, splats: u64) -> GpuEngine {
     let mut engine = GpuEngine::new(gpu, GpuOptions { threads: 1, ..GpuOptions::default() });
     engine.memory.page_limit = splats;
@@ -43,7 +43,7 @@ fn state(splats: usize) -> TrainState {
         scene(splats).splats,
         groups.map(|(group, rows)| ExtraGroup::new(group, rows)).to_vec(),
     );
-    // Splats that no picture will show, in the midst of the others.
+    // Some splats that no render will show.
     for i in (0..splats).step_by(7) {
         state.splats.means[i] = [0.0, 0.0, -50.0];
     }
@@ -69,7 +69,7 @@ fn view(index: u32) -> TrainView {
     }
 }
 
-/// Each option in some step: sparse and dense updates, noise, dropout, lists that are cut, the three statistics.
+/// Each option in some step: sparse and dense updates, noise, dropout, capped lists, the three statistics.
 fn params(step: u64) -> StepParams {
     let rates = Rates {
         means: 2e-3,
@@ -134,13 +134,13 @@ fn mcmc() -> DensityRule {
     })
 }
 
-/// All that an engine says of a training.
+/// All results of a training.
 type Said = (TrainState, StepReport, [Rendering; 2], Vec<f32>);
 
 fn look(engine: &mut GpuEngine) -> Result<([Rendering; 2], Vec<f32>), EngineError> {
     let (shown, options) = (view(0), params(9).render);
     let picture = engine.render(&shown.camera, &shown.pose, &options, Outputs::All)?;
-    // The first splats alone: up to the middle of a page.
+    // Only the first splats: up to the middle of a page.
     let first = RenderOptions { only_first: Some(5000), ..options };
     let few = engine.render(&shown.camera, &shown.pose, &first, Outputs::Color)?;
     let query = |i: u32| FrontQuery { pixel: [i * 7 % WIDTH, i * 13 % HEIGHT], depth: 4.0 };
@@ -149,11 +149,11 @@ fn look(engine: &mut GpuEngine) -> Result<([Rendering; 2], Vec<f32>), EngineErro
     Ok(([picture, few], front.unwrap_or_default()))
 }
 
-/// Steps, rules and pictures; halfway the state goes to another engine.
+/// Steps, rules and renders; halfway, the state moves to another engine.
 fn train(engine: &mut dyn FnMut() -> GpuEngine) -> Result<Said, EngineError> {
     let mut first = engine();
     let mut start = state(SPLATS);
-    // One that is dead.
+    // One dead splat.
     start.splats.opacity_logits[SPLATS / 2] = f32::NAN;
     first.load(start)?;
     steps(&mut first, 0..3)?;
@@ -186,7 +186,7 @@ fn a_state_in_pages_gives_the_same_bytes() {
         assert!(found.0 == *state, "pages of {page}: the state");
         assert!(found.2 == *pictures && found.3 == *front, "pages of {page}: pictures");
     }
-    // Together with all else that is taken apart; units that lacked room are done again.
+    // Combined with all other splitting; units that did not fit are repeated.
     let found = train(&mut || {
         let mut engine = in_pages(&gpu, 4096);
         engine.memory.entry_limit = 16_384;
@@ -216,7 +216,7 @@ fn splats_that_are_only_drawn_may_lie_in_pages() {
 fn no_kernel_is_bound_to_more_than_the_device_allows() {
     let Some(gpu) = gpu("no_kernel_is_bound_to_more_than_the_device_allows") else { return };
     const MOST: u64 = 1 << 20;
-    // Half of them seen, as those of a binding are fewer.
+    // Half of them visible, as a binding holds fewer records.
     let large = || {
         let mut state = state(3 * SPLATS);
         state.splats.means.iter_mut().step_by(2).for_each(|mean| *mean = [0.0, 0.0, -50.0]);
@@ -226,7 +226,7 @@ fn no_kernel_is_bound_to_more_than_the_device_allows() {
         engine.load(large())?;
         steps(&mut engine, 0..4)?;
         let report = engine.flush()?;
-        // A smaller one, in buffers that were made for the larger one.
+        // A smaller state, in buffers that were allocated for the larger one.
         let saved = engine.save()?;
         engine.load(state(SPLATS / 10))?;
         steps(&mut engine, 0..2)?;
@@ -256,7 +256,7 @@ fn a_view_of_more_splats_than_a_binding_holds_is_one_line_with_numbers() {
         return;
     };
     let mut engine = in_pages(&gpu, u64::MAX);
-    // Of 4096 splats: less than the first view shows.
+    // Records of 4096 splats: fewer than the first view shows.
     engine.memory.binding_limit = 300_000;
     let state = state(SPLATS);
     engine.load(state.clone()).expect("a state");
@@ -265,7 +265,7 @@ fn a_view_of_more_splats_than_a_binding_holds_is_one_line_with_numbers() {
     let failed = engine.render(&shown.camera, &shown.pose, &options, Outputs::Color);
     let line = failed.map(drop).expect_err("refused").to_string();
     assert!(
-        line.starts_with("a picture: the records of ") && line.contains("of which a binding holds 4096,"),
+        line.starts_with("a render: the records of ") && line.contains("of which a binding holds 4096,"),
         "{line}"
     );
     let few = RenderOptions { only_first: Some(4000), ..options };
@@ -297,13 +297,13 @@ fn a_rule_that_may_need_pages_is_left_to_the_processor_and_that_is_reported() {
     };
     let (expected, found) = (grown(u64::MAX).expect("a state"), grown(4096).expect("a state"));
     assert_eq!((expected.0, found.0), ([0, 0, 1], [0, 1, 2]));
-    // The same decisions; the halves of a split are rounded otherwise.
+    // The same decisions; the halves of a split are rounded differently.
     assert!(found.1.splats > 4096 && found.1.split > 0, "{:?}", found.1);
     assert_eq!((found.1.cloned, found.1.split), (expected.1.cloned, expected.1.split));
     assert!(found.2.ids == expected.2.ids && found.2.statistics == expected.2.statistics);
 }
 
-/// With the limit that the device has: on lavapipe a binding is 128 MiB, and 3 million splats are 144 MB in a buffer.
+/// With the limit of the device: on lavapipe a binding is 128 MiB, and 3 million splats are 144 MB in a buffer.
 #[test]
 #[ignore = "long: 3 million splats of degree 3, 8 GB"]
 #[allow(clippy::print_stdout, reason = "a measurement")]

@@ -1,6 +1,6 @@
-//! A state on its way to the device and back: arrays of splats to planes of vec4 and planes to arrays, bit for bit.
+//! Conversion of a state between arrays of splats and planes of vec4, bit for bit, for upload and readback.
 //!
-//! A plane is converted on all threads and sent before the next one is made, so that no more than one is there twice.
+//! A plane is converted on all threads and sent before the next one is created, so that at most one exists twice.
 
 use gausset_compute::Pool;
 use gausset_core::Splats;
@@ -9,7 +9,7 @@ use gausset_core::engine::{DensityStatistics, EngineError, Moments, TrainState};
 use crate::device::Memory;
 use crate::layout::{Buffer, sh_blocks};
 
-/// Most rows that a density rule can name: its words have bits for other things, too.
+/// Largest number of rows that a density rule can index: its words also hold flags.
 pub(crate) const MOST_ROWS: u64 = 1 << 29;
 
 /// Splats per task of a conversion.
@@ -29,7 +29,7 @@ pub(crate) const FIRST: Part = Part { geometry: Buffer::Splats1, sh: Buffer::SH_
 /// Second moments.
 pub(crate) const SECOND: Part = Part { geometry: Buffer::Splats2, sh: Buffer::SH_SECOND };
 
-/// Writes a value of each splat to its place in a plane, page by page.
+/// Writes a value of each splat to its position in a plane, page by page.
 fn write_plane<T: bytemuck::NoUninit>(
     memory: &mut Memory,
     buffer: Buffer,
@@ -132,7 +132,7 @@ pub(crate) fn read(
     Ok(splats)
 }
 
-/// Writes what a state holds of each splat beside parameters and moments.
+/// Writes the data of each splat other than parameters and moments.
 pub(crate) fn write_records(memory: &mut Memory, state: &TrainState) -> Result<(), EngineError> {
     let bits = |values: &[f32]| values.iter().map(|v| v.to_bits()).collect::<Vec<u32>>();
     let statistics = &state.statistics;

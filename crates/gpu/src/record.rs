@@ -1,7 +1,7 @@
-//! What a unit (a step, a picture, a density rule) tells its kernels: the records `Job` and `Rule`.
+//! The parameters of a unit (a step, a render, a density rule) for its kernels: the records `Job` and `Rule`.
 //!
-//! The record is stated once; its words and its WGSL structure follow from the same list. Planners see it as a storage
-//! buffer and write its last fields; all other kernels see the same bytes as a uniform.
+//! Each record is declared once; its words and its WGSL structure are generated from the declaration. Planning kernels
+//! bind it as a storage buffer and write its last fields; all other kernels bind the same bytes as a uniform.
 
 use std::fmt::Write as _;
 
@@ -18,33 +18,33 @@ pub(crate) const TILE_SUMS: u32 = 33;
 /// Where a row is that is not there.
 pub(crate) const NOWHERE: u32 = u32::MAX;
 
-/// Indirect arguments: which grid stands where.
+/// Indices of the indirect arguments.
 pub(crate) mod argument {
-    /// A workgroup for 256 splats.
+    /// One workgroup per 256 splats.
     pub(crate) const SPLATS: u32 = 0;
-    /// For 256 visible splats.
+    /// Per 256 visible splats.
     pub(crate) const VISIBLE: u32 = 1;
-    /// For 4096 visible splats.
+    /// Per 4096 visible splats.
     pub(crate) const VISIBLE_BLOCKS: u32 = 2;
-    /// For 4096 digit counts of the sort of visible splats.
+    /// Per 4096 digit counts of the sort of visible splats.
     pub(crate) const VISIBLE_COUNTS: u32 = 3;
-    /// For 256 entries.
+    /// Per 256 entries.
     pub(crate) const ENTRIES: u32 = 4;
-    /// For 4096 entries.
+    /// Per 4096 entries.
     pub(crate) const ENTRY_BLOCKS: u32 = 5;
-    /// For 4096 digit counts of the sort of entries.
+    /// Per 4096 digit counts of the sort of entries.
     pub(crate) const ENTRY_COUNTS: u32 = 6;
     /// One workgroup.
     pub(crate) const ONE: u32 = 7;
-    /// A workgroup for each tile.
+    /// One workgroup per tile.
     pub(crate) const TILES: u32 = 8;
-    /// A workgroup for each tile of a band.
+    /// One workgroup per tile of a band.
     pub(crate) const BAND: u32 = 9;
     /// A part of another dispatch.
     pub(crate) const WINDOW: u32 = 10;
-    /// For 256 questions or rays.
+    /// Per 256 queries or rays.
     pub(crate) const QUERIES: u32 = 11;
-    /// How many there are.
+    /// Number of arguments.
     pub(crate) const COUNT: u32 = 12;
 }
 
@@ -54,11 +54,11 @@ pub(crate) mod status {
     pub(crate) const HALT: usize = 0;
     /// Visible splats.
     pub(crate) const VISIBLE: usize = 1;
-    /// Entries; where they were too many, those of the band.
+    /// Entries; if there were too many, those of the band.
     pub(crate) const ENTRIES: usize = 2;
     /// Tiles whose list was cut.
     pub(crate) const CUT_TILES: usize = 3;
-    /// Updates skipped.
+    /// Skipped updates.
     pub(crate) const SKIPPED: usize = 4;
     /// Dead splats.
     pub(crate) const DEAD: usize = 5;
@@ -68,9 +68,9 @@ pub(crate) mod status {
     pub(crate) const SSIM: usize = 7;
     /// 1 at the end of a step.
     pub(crate) const DONE: usize = 8;
-    /// The unit that says all this.
+    /// Number of the unit that wrote this status.
     pub(crate) const NUMBER: usize = 9;
-    /// Of a rule: splats afterwards, or that would be there if they had room.
+    /// Of a rule: number of splats afterwards, or needed if they do not fit.
     pub(crate) const SPLATS: usize = 1;
     /// Of a rule: the id of the next new splat.
     pub(crate) const NEXT_ID: usize = 2;
@@ -80,43 +80,43 @@ pub(crate) mod status {
     pub(crate) const SPLIT: usize = 4;
     /// Of a rule: splats removed.
     pub(crate) const PRUNED: usize = 5;
-    /// Of a rule: splats moved to others.
+    /// Of a rule: splats relocated.
     pub(crate) const RELOCATED: usize = 6;
     /// Of a rule: splats added.
     pub(crate) const ADDED: usize = 7;
-    /// Of a rule: splats cleared out of free space.
+    /// Of a rule: splats made transparent in free space.
     pub(crate) const CLEARED: usize = 10;
     /// Entries of the longest list that was blended.
     pub(crate) const LONGEST: usize = 11;
-    /// How many there are.
+    /// Number of words.
     pub(crate) const WORDS: usize = 16;
 }
 
 /// Why a unit stopped.
 pub(crate) mod halt {
-    /// It did not.
+    /// It did not stop.
     pub(crate) const NOT: u32 = 0;
-    /// More entries than there is room for.
+    /// More entries than fit.
     pub(crate) const CAPACITY: u32 = 1;
     /// A loss that is not finite.
     pub(crate) const LOSS: u32 = 2;
-    /// More splats than there is room for.
+    /// More splats than fit.
     pub(crate) const SPLATS: u32 = 3;
-    /// More of them are drawn than there is room for.
+    /// More visible splats than fit.
     pub(crate) const VISIBLE: u32 = 4;
 }
 
-/// Words of the census: what the device knows of its splats, whatever the host knows.
+/// Words of the census: the device's own counts of its splats, which may be ahead of the host's.
 pub(crate) mod census {
-    /// Splats.
+    /// Number of splats.
     pub(crate) const SPLATS: u32 = 0;
     /// Id of the next new splat.
     pub(crate) const NEXT_ID: u32 = 1;
-    /// Ranks of the corners of the box of a rule's rows.
+    /// Ranks of the corners of the bounding box of a rule's rows.
     pub(crate) const BOX: u32 = 2;
     /// Morton cells per unit, three words for each axis.
     pub(crate) const GRID: u32 = 8;
-    /// How many there are.
+    /// Number of words.
     pub(crate) const WORDS: u32 = 20;
 }
 
@@ -124,17 +124,17 @@ pub(crate) mod census {
 pub(crate) mod rule_flag {
     /// The statistics of all splats are cleared.
     pub(crate) const CLEARS: u32 = 1;
-    /// The set stays what it is.
+    /// The set of splats does not change.
     pub(crate) const STAYS: u32 = 2;
-    /// Views of free space have spoken before.
+    /// There is evidence of earlier free-space views.
     pub(crate) const LOOKED: u32 = 4;
 }
 
 /// Bits of [`Job::flags`].
 pub(crate) mod flag {
-    /// Opacity is compensated.
+    /// Antialiased mode.
     pub(crate) const ANTIALIASED: u32 = 1;
-    /// Only splats with a gradient move.
+    /// Only splats with a gradient are updated.
     pub(crate) const SPARSE: u32 = 2;
     /// Statistics of summed gradients.
     pub(crate) const SIGNED: u32 = 4;
@@ -144,19 +144,19 @@ pub(crate) mod flag {
     pub(crate) const NOISE: u32 = 16;
     /// SSIM is part of the loss.
     pub(crate) const SSIM: u32 = 32;
-    /// The picture has a mask.
+    /// The image has a mask.
     pub(crate) const MASK: u32 = 64;
-    /// The picture has coverage.
+    /// The image has coverage.
     pub(crate) const COVERAGE: u32 = 128;
-    /// The gradient of the pose is wanted.
+    /// The gradient of the pose is requested.
     pub(crate) const POSE: u32 = 256;
     /// The row of the pose moves a rig.
     pub(crate) const RIG: u32 = 512;
-    /// A halt of an earlier unit is lifted.
+    /// The unit lifts a halt of an earlier unit.
     pub(crate) const LIFTS: u32 = 1024;
 }
 
-/// A field as words and as WGSL.
+/// A field as words and in WGSL.
 trait Field {
     const WGSL: &'static str;
     fn push(&self, words: &mut Vec<u32>);
@@ -190,12 +190,12 @@ impl Field for [u32; 4] {
     }
 }
 
-/// A structure that goes to the device.
+/// A structure that is uploaded to the device.
 pub(crate) trait Record {
-    /// Its bytes.
+    /// Size in bytes.
     const BYTES: u64;
 
-    /// Its words.
+    /// Its content as words.
     fn words(&self) -> Vec<u32>;
 }
 
@@ -236,13 +236,13 @@ record! {
         origin: [f32; 4],
         /// Focal lengths and principal point, px.
         lens: [f32; 4],
-        /// Ranges of x/z and y/z inside which the Jacobian follows them.
+        /// Ranges of x/z and y/z outside which the Jacobian clamps them.
         ratio: [f32; 4],
     }
 }
 
 record! {
-    /// Everything that the kernels of a unit need to know. Vectors first, so that there are no gaps.
+    /// The parameters of a unit. Vectors come first, so that there are no gaps.
     Job {
         /// The view before its learned correction.
         base_0: [f32; 4],
@@ -260,37 +260,38 @@ record! {
         rig_2: [f32; 4],
         /// Colour behind the splats.
         background: [f32; 4],
-        /// Places of a row: values, first moments, second moments, clock; the first is `NOWHERE` if there is none.
+        /// Offsets of a row: values, first moments, second moments, clock; the first is `NOWHERE` if there is none.
         gain_row: [u32; 4],
         vignetting_row: [u32; 4],
         pose_row: [u32; 4],
         sky_row: [u32; 4],
-        /// Rate of the first half, rate of the second half, decay, 1 if the row moves.
+        /// Rate of the first half, rate of the second half, decay, 1 if the row is updated.
         gain_rates: [f32; 4],
         vignetting_rates: [f32; 4],
         pose_rates: [f32; 4],
         sky_rates: [f32; 4],
         /// Number of the unit.
         unit: u32,
-        /// Splats of the page, which the device knows better; room for them: planes follow each other at this distance.
+        /// Number of splats of the page, which the device updates; then the capacity, which is the distance between
+        /// planes.
         splats: u32,
         capacity: u32,
-        /// Room for entries.
+        /// Capacity for entries.
         entry_capacity: u32,
-        /// Splats from here on are not drawn.
+        /// Splats from this index on are not rendered.
         only_first: u32,
-        /// Picture in px and tiles.
+        /// Size of the image in px and tiles.
         width: u32,
         height: u32,
         tiles_x: u32,
         tiles: u32,
-        /// Degree in use.
+        /// SH degree in use.
         sh_degree: u32,
         /// Bits of `flag`.
         flags: u32,
-        /// Longest list of a tile.
+        /// Maximum length of a tile's list.
         cap: u32,
-        /// Of 65,536, how many splats are left out.
+        /// Number of splats, of 65,536, that dropout leaves out.
         dropout_limit: u32,
         seed_low: u32,
         seed_high: u32,
@@ -299,9 +300,9 @@ record! {
         /// Gradient of L1 and of SSIM: `(1 - w) / values`, `-w / values`.
         l1_factor: f32,
         ssim_factor: f32,
-        /// One part in the square of half the diagonal, 1/px².
+        /// One over the square of half the diagonal, 1/px².
         vignetting_scale: f32,
-        /// All rows of gains, whose mean is held.
+        /// The gain rows, whose mean is held at 0: first value, number of rows.
         gain_values: u32,
         gain_rows: u32,
         rate_means: f32,
@@ -313,30 +314,30 @@ record! {
         /// Bias corrections of dense updates.
         dense_first: f32,
         dense_second: f32,
-        /// Divided by the number of splats on the device.
+        /// Regularisation weights; the device divides them by the number of splats.
         opacity_pull: f32,
         scale_pull: f32,
         noise_scale: f32,
         noise_fade: f32,
-        /// Written on the device: splats that are visible, entries of all tiles.
+        /// Written on the device: number of visible splats, and of entries of all tiles.
         visible: u32,
         entries: u32,
-        /// Questions of what is in front, or points of a view of free space.
+        /// Number of queries, or of rays of a free-space view.
         queries: u32,
-        /// Rows of tiles whose lists are made at a time; of these, written on the device, the first and one past the last.
+        /// Number of tile rows per band; then, written on the device, the first row of the band and one past the last.
         band_rows: u32,
         band_top: u32,
         band_bottom: u32,
-        /// Written on the device: whether the lists are made a second time, on the way back.
+        /// Written on the device: whether the lists are built a second time, for the backward pass.
         is_back: u32,
-        /// Entries of a list that a dispatch walks over, in how many dispatches, and, written on the device, which it is.
+        /// Entries per chunk of a list; number of chunks; and, written on the device, the current chunk.
         chunk_entries: u32,
         chunks: u32,
         chunk: u32,
-        /// Written on the device, of a dispatch that is done in parts: first workgroup, parts done.
+        /// Written on the device, for a dispatch in parts: first workgroup, parts done.
         first_group: u32,
         window: u32,
-        /// Room for splats that are drawn, at which distance planes of their records follow each other.
+        /// Capacity for visible splats, which is the distance between planes of their records.
         drawn_capacity: u32,
         /// Written on the device: first splat of the page.
         first_splat: u32,
@@ -344,7 +345,7 @@ record! {
 }
 
 record! {
-    /// Everything that the kernels of a density rule need to know beside the job.
+    /// The parameters of the kernels of a density rule in addition to the job.
     Rule {
         seed_low: u32,
         seed_high: u32,
@@ -362,19 +363,19 @@ record! {
         flags: u32,
         /// Splats of at most this logit are dead.
         dead_logit: f32,
-        /// Least opacity of a copy.
+        /// Smallest opacity of a copy.
         min_opacity: f32,
         /// Growth as the bits of an f64.
         growth_low: u32,
         growth_high: u32,
-        /// Share of the splats that are never halved, as the bits of an f64.
+        /// Fraction of the splats that are never halved, as the bits of an f64.
         whole_low: u32,
         whole_high: u32,
         /// Blocks of SH coefficients that are stored.
         sh_blocks: u32,
-        /// Highest logit after a reset, logit of what is cleared away.
+        /// Highest logit after a reset, or the logit of removed splats.
         reset_logit: f32,
-        /// Written on the device: how many may grow, rows of splats that are there already, rows of new ones.
+        /// Written on the device: number of splats that may grow, rows of existing splats, rows of new ones.
         room: u32,
         kept: u32,
         added: u32,
@@ -383,25 +384,27 @@ record! {
         /// Sum of all weights.
         total_low: u32,
         total_high: u32,
-        /// Rank of the size from which on a splat is halved.
+        /// Rank of the size above which a splat is halved.
         size_limit: u32,
-        /// Free space: share of a way that is free; what a weight of 1 counts; the least sum and number that condemn.
+        /// Free space: empty fraction of a ray; integer for a weight of 1; smallest sum and smallest number that remove
+        /// a splat.
         reach: f32,
         weight_unit: f32,
         least_weight: u32,
         least_points: u32,
-        /// Bubbles, cameras behind them, how much farther than a bubble's centre these may be.
+        /// Number of bubbles; number of cameras after them; distance of a confirming camera as a multiple of the
+        /// distance from the bubble's centre.
         bubbles: u32,
         cameras: u32,
         near: f32,
-        /// Nothing.
+        /// Padding.
         unused_0: u32,
         unused_1: u32,
     }
 }
 
 impl Job {
-    /// Rows of tiles.
+    /// Number of tile rows.
     pub(crate) fn tile_rows(&self) -> u32 {
         self.tiles / self.tiles_x.max(1)
     }

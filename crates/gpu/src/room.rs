@@ -1,4 +1,4 @@
-//! Room: more of it, within limits.
+//! Enlarging buffers, within limits.
 
 use gausset_core::engine::EngineError;
 
@@ -8,15 +8,16 @@ use crate::layout::{Paging, Sizes, splat_room};
 use crate::planes::MOST_ROWS;
 use crate::record::{halt, status};
 
-/// Bytes that an entry takes in the largest of the buffers: a slot.
+/// Bytes per entry in the largest of the buffers: a slot.
 const BYTES_PER_ENTRY: u64 = 48;
-/// Where nothing is trained: its number.
+/// The same without training: its index.
 const BYTES_PER_DRAWN_ENTRY: u64 = 4;
-/// And a splat.
+/// Bytes per splat in the largest of the buffers.
 const BYTES_PER_SPLAT: u64 = 48;
 
 impl Memory {
-    /// Refuses sizes that are beyond the limit, before anything is allocated. Pictures that stay make way.
+    /// Enlarges the buffers to these sizes; an error, before anything is allocated, if they exceed the limit. Cached
+    /// images are freed if necessary.
     pub(crate) fn make_room(&mut self, what: &dyn Fn() -> String, sizes: &Sizes) -> Result<(), EngineError> {
         let (needed, limit) = (sizes.total(), self.limit());
         if needed > limit {
@@ -28,17 +29,17 @@ impl Memory {
         self.grow(sizes)
     }
 
-    /// Most splats of which one binding of each buffer holds the planes.
+    /// Largest number of splats per page, so that the planes of each buffer fit into one binding.
     pub(crate) fn most_splats_of_a_page(&self) -> u64 {
         self.most_drawn().min(self.page_limit) / 4096 * 4096
     }
 
-    /// Most splats of which one binding holds the records.
+    /// Largest number of splats whose records fit into one binding.
     fn most_drawn(&self) -> u64 {
         (self.most_bytes_of_a_binding() / BYTES_PER_SPLAT).min(MOST_ROWS) / 4096 * 4096
     }
 
-    /// Room for so many splats, in pages of one size where a binding does not hold them.
+    /// Capacity for this number of splats, with pages of equal size if they do not fit into a binding.
     pub(crate) fn room_for_splats(&self, splats: u64) -> (u64, Option<Paging>) {
         let (room, most) = (splat_room(splats), self.most_splats_of_a_page().max(4096));
         if room <= most {
@@ -50,7 +51,8 @@ impl Memory {
         (room, Some(Paging { page, drawn: self.most_drawn().min(room) }))
     }
 
-    /// More room for splats, after a rule was halted that would leave so many; never more head room than for `most` of them.
+    /// Enlarges the capacity for splats after a halted rule that would leave `splats` of them; spare capacity never
+    /// exceeds `most`.
     pub(crate) fn grow_splats(&mut self, splats: u64, most: u64) -> Result<(), EngineError> {
         let sizes = *self.sizes();
         let what = || format!("a density rule that leaves {splats} splats");
@@ -63,7 +65,7 @@ impl Memory {
         let widened =
             self.make_room_for_splats(&what, &Sizes { splats: splat_room(wanted).min(largest), ..sizes });
         match widened {
-            // Head room is not worth a failure.
+            // Spare capacity is optional: retry without it.
             Err(EngineError::OutOfMemory { .. }) => {
                 self.make_room_for_splats(&what, &Sizes { splats: splat_room(splats), ..sizes })
             }
@@ -71,7 +73,8 @@ impl Memory {
         }
     }
 
-    /// As [`Self::make_room`], with what each splat has. It is there twice meanwhile, or waits on the host.
+    /// Like [`Self::make_room`], keeping the data of each splat. It exists twice meanwhile, or is copied through the
+    /// host.
     fn make_room_for_splats(&mut self, what: &dyn Fn() -> String, sizes: &Sizes) -> Result<(), EngineError> {
         let (needed, limit) = (sizes.total(), self.limit());
         if needed > limit {
@@ -90,7 +93,7 @@ impl Memory {
         }
     }
 
-    /// Refuses a view that shows more splats than one binding holds the records of.
+    /// Returns an error if a view has more visible splats than fit into one binding.
     pub(crate) fn check_drawn(&self, what: &dyn Fn() -> String, words: &Status) -> Result<(), EngineError> {
         if words[status::HALT] != halt::VISIBLE {
             return Ok(());
@@ -104,15 +107,15 @@ impl Memory {
         Err(EngineError::OutOfMemory { what, needed, limit })
     }
 
-    /// Most entries that one binding of each buffer holds.
+    /// Largest number of entries that fit into one binding of each buffer.
     pub(crate) fn most_entries(&self, training: bool) -> u64 {
         let bytes = if training { BYTES_PER_ENTRY } else { BYTES_PER_DRAWN_ENTRY };
         let most = (self.most_bytes_of_a_binding() / bytes).min(1 << 31).min(self.entry_limit);
         most / 4096 * 4096
     }
 
-    /// Room for the tile lists of a view, after a unit was halted of which one band has so many entries: more of it, or more
-    /// bands where that is not to be had.
+    /// Makes the tile lists of a view fit, after a halted unit with `entries` entries in one band: enlarges the buffers
+    /// or, if that is not possible, uses more bands.
     pub(crate) fn make_room_for_lists(
         &mut self,
         view: Option<PictureName>,
@@ -123,7 +126,7 @@ impl Memory {
         let sizes = *self.sizes();
         let most = self.most_entries(sizes.training);
         let what = || format!("{}: the tile lists, with {entries} entries,", what());
-        // Head room is not worth a failure.
+        // Spare capacity is optional: retry without it.
         for wanted in [entries + entries / 2, entries].map(|entries| entries.next_multiple_of(4096)) {
             if entries > most {
                 break;
@@ -148,7 +151,7 @@ impl Memory {
         Err(EngineError::OutOfMemory { what: format!("{} of one row of tiles,", what()), needed, limit })
     }
 
-    /// Room for entries in half of the memory that is left, at most so many: the set may grow.
+    /// Number of entries that fit into half of the remaining memory, at most `most`: the set of splats may grow.
     fn entries_that_fit(&self, most: u64) -> u64 {
         let sizes = *self.sizes();
         let total = |entries: u64| Sizes { entries, ..sizes }.total();

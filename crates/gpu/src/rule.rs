@@ -9,7 +9,7 @@ use crate::record::{Job, Rule, rule_flag};
 use crate::schedule::{Change, Then, Unit};
 use crate::task::Ruled;
 
-/// The two words of a number, the lower one first.
+/// The two words of a 64-bit number, low word first.
 fn halves(bits: u64) -> [u32; 2] {
     [bits as u32, (bits >> 32) as u32]
 }
@@ -60,7 +60,7 @@ fn mcmc(rule: &McmcRule) -> Rule {
     }
 }
 
-/// A rule on a state of this degree as a unit; `None` where it is not one.
+/// A rule, for a state of this SH degree, as a unit; `None` if it is not a single unit.
 pub(crate) fn unit(rule: &DensityRule, sh_degree: u8) -> Option<Ruled> {
     let (record, change, reorder) = match rule {
         DensityRule::Classic(rule) => (classic(rule), Change::Classic, rule.reorder),

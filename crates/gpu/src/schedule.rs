@@ -1,4 +1,4 @@
-//! The order of dispatches of a step or picture: a table that any device could walk through.
+//! The sequence of dispatches of a step or render, as a table that does not depend on the device.
 
 mod list;
 mod rule;
@@ -13,32 +13,32 @@ pub(crate) use list::List;
 #[cfg(test)]
 pub(crate) use list::{depth_sort, offset_scan, update_alone};
 
-/// How many workgroups.
+/// Number of workgroups of a dispatch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Grid {
-    /// One.
+    /// One workgroup.
     One,
-    /// So many: for tests.
+    /// A fixed number: for tests.
     #[cfg(test)]
     Groups(u32),
-    /// As many as the arguments of this number say, which are written on the device.
+    /// Indirect: the argument with this index, written on the device.
     Counted(u32),
 }
 
-/// A kernel on some buffers.
+/// A kernel with its buffers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Dispatch {
     /// The kernel.
     pub(crate) kernel: Kernel,
-    /// Its buffers, in the order of its bindings.
+    /// Its buffers, in the order of bindings.
     pub(crate) buffers: Vec<Buffer>,
-    /// Which page of those that lie in pages.
+    /// The page of paged buffers.
     pub(crate) page: u64,
-    /// How many workgroups.
+    /// Number of workgroups.
     pub(crate) grid: Grid,
 }
 
-/// A density rule.
+/// Kinds of density rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Change {
     /// Clone, split, prune.
@@ -47,71 +47,71 @@ pub(crate) enum Change {
     Mcmc,
     /// Lower opacities.
     Reset,
-    /// Free space is cleared.
+    /// Clearing free space.
     Clear,
 }
 
-/// What a unit has to do.
+/// The work of a unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Unit {
-    /// Tiles of the picture.
+    /// Number of tiles of the image.
     pub(crate) tiles: u64,
-    /// Whether lists are cut.
+    /// Whether tile lists are capped.
     pub(crate) capped: bool,
-    /// What follows the lists.
+    /// What follows the tile lists.
     pub(crate) then: Then,
 }
 
-/// What follows the lists of a unit.
+/// What follows the tile lists of a unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Then {
-    /// A picture.
+    /// A render.
     Picture {
-        /// With depth and count.
+        /// Whether with depth and count.
         extras: bool,
     },
-    /// Questions of what is in front.
+    /// Queries of weights in front of depths.
     Questions,
     /// A training step.
     Step {
-        /// Blocks of SH coefficients that the degree in use touches.
+        /// Number of blocks of SH coefficients in use.
         sh_blocks: u64,
-        /// Sums of absolute gradients.
+        /// Whether with sums of absolute gradients.
         absolute: bool,
-        /// The gradient of the sky.
+        /// Whether with the gradient of the sky.
         sky: bool,
-        /// Rows of corrections move.
+        /// Whether correction rows are updated.
         rows: bool,
     },
-    /// Rays of a view of free space.
+    /// Rays of a free-space view.
     Rays {
-        /// Nothing has been said against a splat before.
+        /// Whether it is the first view, without earlier evidence.
         first: bool,
     },
-    /// A density rule: nothing of a view.
+    /// A density rule, without a view.
     Rule {
-        /// Which.
+        /// Kind of rule.
         change: Change,
-        /// The result is sorted along a Morton curve.
+        /// Whether the result is sorted along a Morton curve.
         reorder: bool,
-        /// Blocks of SH coefficients that are stored.
+        /// Number of stored blocks of SH coefficients.
         sh_blocks: u64,
     },
-    /// A step from upstream gradients that the host has written, of colours, alpha and depth: for tests.
+    /// A step from upstream gradients of colours, alpha and depth that the host has written: for tests.
     #[cfg(test)]
     Probe {
-        /// Blocks of SH coefficients.
+        /// Number of blocks of SH coefficients.
         sh_blocks: u64,
-        /// Absolute sums, in place of the gradient of the depth.
+        /// Whether with absolute sums, in place of the gradient of the depth.
         absolute: bool,
     },
 }
 
-/// The buffers of a planner.
+/// The buffers of a planning kernel.
 pub(crate) const PLANNED: [Buffer; 6] =
     [Buffer::Job, Buffer::Arguments, Buffer::Status, Buffer::Partials, Buffer::Sums, Buffer::Census];
 
-/// The dispatches of a unit, taken apart as that is wanted.
+/// The dispatches of a unit, split as given.
 pub(crate) fn dispatches(unit: &Unit, sizes: &Sizes, split: &Split) -> Vec<Dispatch> {
     let is_rule = matches!(unit.then, Then::Rule { .. } | Then::Rays { .. });
     let stage = |kernel: Kernel| if is_rule { Stage::Density } else { kernel.stage() };
@@ -168,7 +168,7 @@ fn whole_dispatches(unit: &Unit, sizes: &Sizes, split: &Split) -> Vec<Dispatch> 
     list.dispatches
 }
 
-/// With each dispatch in as many parts as that is wanted, but for those of one workgroup.
+/// Splits each dispatch into parts, except those of one workgroup.
 fn in_windows(list: Vec<Dispatch>, parts: &dyn Fn(Kernel) -> u8) -> Vec<Dispatch> {
     let mut all = Vec::with_capacity(list.len());
     for dispatch in list {
@@ -192,7 +192,7 @@ fn in_windows(list: Vec<Dispatch>, parts: &dyn Fn(Kernel) -> u8) -> Vec<Dispatch
 }
 
 impl Dispatch {
-    /// Whether it has many workgroups that take turns in any order.
+    /// Whether it has many workgroups, which may run in any order.
     pub(crate) fn is_heavy(&self) -> bool {
         matches!(self.grid, Grid::Counted(argument) if argument != argument::ONE)
     }
@@ -245,7 +245,8 @@ mod tests {
         let on =
             |pages: u64, paging| Sizes { splats: pages << 18, paging, entries: 1 << 20, ..Sizes::default() };
         let count = |sizes: Sizes| dispatches(&unit, &sizes, &WHOLE).len();
-        // `turn_page` twice, `project`, `plan_visible`, `compact_page`, `page_gradients`, seven of the update; back to all.
+        // `turn_page` twice, `project`, `plan_visible`, `compact_page`, `page_gradients`, seven for the update; then
+        // back to all pages.
         assert_eq!(count(on(3, paging)) - count(on(2, paging)), 13);
         assert_eq!(count(on(2, paging)), count(on(1, None)) + 13 + 3);
     }
@@ -259,7 +260,7 @@ mod tests {
         assert_eq!([false, true].map(|reorder| count(Change::Classic, reorder)), [60, 74]);
         assert_eq!([false, true].map(|reorder| count(Change::Mcmc, reorder)), [80, 94]);
         assert_eq!([Change::Reset, Change::Clear].map(|change| count(change, false)), [3, 3]);
-        // A view of free space, 256 px wide.
+        // A free-space view, 256 px wide.
         let view = |first: bool| {
             let unit = Unit { tiles: 256, capped: false, then: Then::Rays { first } };
             dispatches(&unit, &Sizes { splats: 1 << 20, entries: 1 << 20, ..Sizes::default() }, &WHOLE).len()

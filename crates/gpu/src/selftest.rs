@@ -1,6 +1,6 @@
-//! A training step on a small scene against results that are stored here: whether a device does what it is asked.
+//! A training step on a small scene, compared with stored results: whether a device computes correctly.
 //!
-//! The results are those of the engine of the processor, which a test compares with them.
+//! The results are those of the CPU engine, with which a test compares them.
 
 use gausset_compute::rng::philox;
 use gausset_core::engine::{
@@ -14,11 +14,11 @@ use crate::engine::{GpuEngine, GpuOptions};
 const SPLATS: usize = 300;
 const WIDTH: u32 = 70;
 const HEIGHT: u32 = 45;
-/// A stream of random numbers that nothing else has.
+/// A stream of random numbers that is not used elsewhere.
 const STREAM: u32 = 0x5e1f;
 
-/// What is compared: means of colour, alpha, depth and count of a picture; loss, visible splats; means of the absolute
-/// first moments of means, log scales, quaternions, logits and SH coefficients after a step.
+/// The compared values: means of colour, alpha, depth and count of a render; loss, visible splats; means of the
+/// absolute first moments of means, log scales, quaternions, logits and SH coefficients after a step.
 pub const RESULTS: [&str; 11] = [
     "colour",
     "alpha",
@@ -33,7 +33,7 @@ pub const RESULTS: [&str; 11] = [
     "SH",
 ];
 
-/// The results that are expected.
+/// The expected values.
 const EXPECTED: [f64; 11] = [
     0.622597,
     0.954437,
@@ -48,16 +48,16 @@ const EXPECTED: [f64; 11] = [
     1.811833e-05,
 ];
 
-/// How far a result may be off, as a share of it.
+/// Relative tolerance of a result.
 const TOLERANCE: f64 = 2e-4;
 
-/// Uniform in 0..1 by splat and number.
+/// Uniform in 0..1, by splat and index.
 fn random(splat: usize, number: usize) -> f32 {
     let words = philox(7, STREAM, (number / 4) as u64, splat as u32);
     (words[number % 4] >> 8) as f32 / 16_777_216.0
 }
 
-/// Splats of which `growth` is added to the logarithms of the sizes, in front of a camera of so many pixels, and its picture.
+/// Splats in front of a camera, with `growth` added to the logarithms of their sizes, and a view of this size.
 pub(crate) fn scene(
     count: usize,
     [width, height]: [u32; 2],
@@ -139,7 +139,7 @@ pub fn results(engine: &mut dyn Engine) -> Result<[f64; 11], EngineError> {
     ])
 }
 
-/// The first result that is not as expected, in words.
+/// Describes the first result that differs from its expected value; `None` if there is none.
 #[must_use]
 pub fn difference(found: &[f64; 11]) -> Option<String> {
     let is_right = |found: f64, expected: f64| (found - expected).abs() <= TOLERANCE * expected;
@@ -149,10 +149,10 @@ pub fn difference(found: &[f64; 11]) -> Option<String> {
 }
 
 impl Gpu {
-    /// Whether the device does what it is asked.
+    /// Checks that the device computes correctly.
     ///
     /// # Errors
-    /// It fails, or does something else.
+    /// Returns an error if the device fails or computes wrong results.
     pub fn self_test(&self) -> Result<(), EngineError> {
         let mut engine = GpuEngine::new(self, GpuOptions { threads: 1, ..GpuOptions::default() });
         match difference(&results(&mut engine)?) {
@@ -160,7 +160,7 @@ impl Gpu {
             Some(what) => {
                 let name = &self.info().name;
                 Err(EngineError::Device(format!(
-                    "{name}: self-test: {what}; its driver computes something else"
+                    "{name}: self-test: {what}; its driver computes wrong results"
                 )))
             }
         }

@@ -1,4 +1,4 @@
-//! Scan and sort against the host, at sizes around those of their blocks.
+//! Scan and sort compared with the host, at sizes around those of their blocks.
 
 use gausset_core::engine::EngineError;
 use gausset_testkit::skip_for_gpu;
@@ -22,7 +22,7 @@ fn numbers(n: usize) -> Vec<u32> {
     (0..n).map(|_| next()).collect()
 }
 
-/// Buffers for so many visible splats, and the arguments that the planner would have written.
+/// Buffers for this many visible splats, with the arguments that the planning kernel would write.
 fn memory(gpu: &Gpu, n: usize) -> Result<Memory, EngineError> {
     let mut memory = Memory::new(gpu.clone());
     memory.grow(&Sizes { splats: splat_room(n as u64), sh_blocks: 1, tiles: 1, ..Sizes::default() })?;
@@ -60,7 +60,7 @@ fn gpu(test: &str) -> Option<Gpu> {
 fn a_sort_is_the_stable_one_at_any_length() {
     let Some(gpu) = gpu("a_sort_is_the_stable_one_at_any_length") else { return };
     for n in LENGTHS {
-        // Few different keys in two bytes, so that there are ties; all bits in four.
+        // Few different keys in two bytes, so that there are ties; all bits in four bytes.
         for (passes, keys) in [(2, numbers(n).iter().map(|k| k % 700).collect::<Vec<u32>>()), (4, numbers(n))]
         {
             let mut memory = memory(&gpu, n).unwrap();

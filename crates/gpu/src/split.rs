@@ -1,10 +1,10 @@
-//! How the work of a unit is taken apart. None of it shows in the result.
+//! Splitting the work of a unit. Results do not depend on it.
 //!
-//! | what | why | where the result stays the same |
+//! | unit of splitting | reason | why the result stays the same |
 //! |---|---|---|
-//! | bands of tile rows | the tile lists of a view are longer than there is room for | a tile has the same list; the slots of a splat are added in the order of its tiles, band after band |
-//! | chunks of long lists | one workgroup walks over the list of its tile | what a pixel has gathered is carried on, in f32 as before |
-//! | windows of a dispatch | what takes too long stops others from using the device, or ends it ([`crate::pace`]) | workgroups know nothing of each other |
+//! | bands of tile rows | the tile lists of a view do not fit into memory | a tile has the same list; the slots of a splat are added in the order of its tiles, band after band |
+//! | chunks of long lists | one workgroup walks over the list of its tile | the state of a pixel is carried over in f32, as in a single walk |
+//! | windows of a dispatch | long work blocks other users of the device, or is aborted ([`crate::pace`]) | workgroups are independent |
 
 use std::collections::BTreeMap;
 
@@ -12,10 +12,10 @@ use gausset_core::Stage;
 
 use crate::device::PictureName;
 
-/// Entries of a list that one dispatch walks over: at half a microsecond each, as slow devices take, 8 ms.
+/// Entries of a list that one dispatch walks over: at half a microsecond each, as on slow devices, 8 ms.
 pub(crate) const CHUNK_ENTRIES: u32 = 16_384;
 
-/// Parts of each dispatch, by stage.
+/// Number of parts of each dispatch, by stage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Windows([u8; Stage::ALL.len()]);
 
@@ -26,53 +26,53 @@ impl Default for Windows {
 }
 
 impl Windows {
-    /// Whole dispatches.
+    /// Dispatches are not split.
     pub(crate) const WHOLE: Self = Self([1; Stage::ALL.len()]);
 
-    /// So many of each, from 1 on.
+    /// `parts(stage)` parts for each stage, at least 1.
     pub(crate) fn of(parts: impl Fn(Stage) -> u8) -> Self {
         Self(Stage::ALL.map(parts))
     }
 
-    /// Parts of a dispatch of a stage.
+    /// Number of parts of a dispatch of a stage.
     pub(crate) fn parts(&self, stage: Stage) -> u8 {
         self.0[stage as usize]
     }
 }
 
-/// How a unit is taken apart.
+/// How a unit is split.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Split {
-    /// Tile rows of a band.
+    /// Number of tile rows per band.
     pub(crate) band_rows: u32,
-    /// Bands.
+    /// Number of bands.
     pub(crate) bands: u32,
-    /// Dispatches that walk over a list.
+    /// Number of dispatches that walk over a list.
     pub(crate) chunks: u32,
-    /// Parts of each dispatch.
+    /// Number of parts of each dispatch.
     pub(crate) windows: Windows,
 }
 
 impl Default for Split {
-    /// Not at all.
+    /// No splitting.
     fn default() -> Self {
         Self { band_rows: u32::MAX, bands: 1, chunks: 1, windows: Windows::default() }
     }
 }
 
-/// What is known of the lists of a view.
+/// Known properties of the lists of a view.
 #[derive(Clone, Copy, Debug)]
 struct Known {
     band_rows: u32,
     longest: u32,
 }
 
-/// What is known of the lists of all views.
+/// Known properties of the lists of all views.
 #[derive(Debug)]
 pub(crate) struct Splits {
-    /// By picture; those of no picture that stays are one.
+    /// By image; views without a cached image share one entry.
     known: BTreeMap<Option<PictureName>, Known>,
-    /// Entries of a chunk.
+    /// Entries per chunk.
     pub(crate) chunk_entries: u32,
 }
 
@@ -87,7 +87,7 @@ impl Splits {
         self.known.get(&view).copied().unwrap_or(Known { band_rows: u32::MAX, longest: 0 })
     }
 
-    /// How a view with so many rows of tiles is taken apart.
+    /// How to split a view with this number of tile rows.
     pub(crate) fn of(&self, view: Option<PictureName>, tile_rows: u32, windows: Windows) -> Split {
         let known = self.known(view);
         let band_rows = known.band_rows.clamp(1, tile_rows.max(1));
@@ -96,8 +96,8 @@ impl Splits {
         Split { band_rows, bands: tile_rows.div_ceil(band_rows).max(1), chunks, windows }
     }
 
-    /// Takes a view into smaller bands, after one had more entries than there is room for. Whether it can be: a band is one
-    /// row of tiles at least.
+    /// Reduces the bands of a view, after one had more entries than fit. Returns whether that was possible: a band has
+    /// at least one tile row.
     pub(crate) fn divide(
         &mut self,
         view: Option<PictureName>,
@@ -115,7 +115,7 @@ impl Splits {
         true
     }
 
-    /// Remembers the longest list of a view. Nothing is kept of those that one dispatch walks over anyway.
+    /// Stores the length of the longest list of a view, if a single dispatch cannot walk over it.
     pub(crate) fn note(&mut self, view: Option<PictureName>, longest: u32) {
         let known = self.known(view);
         if longest > self.chunk_entries || known.longest > 0 {
@@ -146,7 +146,7 @@ mod tests {
         assert!(splits.divide(view, 13, 3000, 1000));
         assert_eq!(split(&splits, view, 13), (4, 4, 1));
         assert_eq!(split(&splits, Some((4, 1)), 13), (13, 1, 1), "others stay whole");
-        // Hardly too many: at least one row fewer each time.
+        // Only slightly too many: at least one row fewer each time.
         assert!(splits.divide(view, 13, 1001, 1000));
         assert_eq!(split(&splits, view, 13), (3, 5, 1));
         assert!(splits.divide(view, 13, u64::from(u32::MAX), 1000));

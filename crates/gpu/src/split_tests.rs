@@ -1,4 +1,4 @@
-//! Work that is taken apart gives the same bytes: in bands, chunks and windows, alone and together.
+//! Split work gives the same bytes: with bands, chunks and windows, alone and together.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use crate::split::{Split, Windows};
 
 const WIDTH: u32 = 200;
 const HEIGHT: u32 = 150;
-/// Rows of its tiles.
+/// Number of its tile rows.
 const ROWS: u32 = 10;
 
 fn gpu(test: &str) -> Option<Gpu> {
@@ -29,7 +29,7 @@ fn engine(gpu: &Gpu) -> GpuEngine {
     GpuEngine::new(gpu, GpuOptions { threads: 1, ..GpuOptions::default() })
 }
 
-/// Faint splats over much of the picture: each in many tiles, and long lists.
+/// Faint splats over much of the image: each in many tiles, with long lists.
 fn state() -> TrainState {
     let mut splats = scene().make().splats;
     splats.log_scales.iter_mut().for_each(|scale| *scale = [0.2, 0.0, -0.3]);
@@ -76,15 +76,15 @@ fn params(step: u64) -> StepParams {
     let mut params = StepParams { sky, ..StepParams::new(step, 7, render, rates) };
     params.adam = AdamMode::Sparse;
     params.statistic = GradientStatistic::Absolute;
-    // Lists that are cut, too.
+    // Including capped lists.
     params.render.max_splats_per_tile = if step == 3 { 100 } else { 0 };
     params
 }
 
-/// All that an engine says of a training.
+/// All results of a training.
 type Said = (TrainState, StepReport, Rendering, Vec<f32>);
 
-/// Steps on two views; what is learned of their lists in the first is used in later ones. A rule, a picture, questions.
+/// Steps on two views; the later ones use the list properties learned in the first. A rule, a render, queries.
 fn train(engine: &mut GpuEngine) -> Result<Said, EngineError> {
     engine.load(state())?;
     for step in 0..5 {
@@ -108,7 +108,7 @@ fn train(engine: &mut GpuEngine) -> Result<Said, EngineError> {
     }))?;
     let (shown, options) = (view(0), params(9).render);
     let picture = engine.render(&shown.camera, &shown.pose, &options, Outputs::All)?;
-    // Again, with what is known of its lists.
+    // Again, with the known properties of its lists.
     let again = engine.render(&shown.camera, &shown.pose, &options, Outputs::All)?;
     assert!(picture == again);
     let query = |i: u32| FrontQuery { pixel: [i * 7 % (WIDTH + 5), i * 13 % HEIGHT], depth: 4.0 };
@@ -117,12 +117,12 @@ fn train(engine: &mut GpuEngine) -> Result<Said, EngineError> {
     Ok((engine.save()?, report, picture, front.unwrap_or_default()))
 }
 
-/// How the first view is taken apart.
+/// How the first view is split.
 fn split(engine: &GpuEngine) -> Split {
     engine.memory.splits.of(Some((0, 1)), ROWS, Windows::default())
 }
 
-/// Has learned that every stage takes so many parts.
+/// A pace in which every stage takes `parts` parts.
 pub(crate) fn slow(parts: f64) -> Pace {
     let mut pace = Pace::new(true);
     let extent = Extent { splats: 1.0, pixels: 1.0 };

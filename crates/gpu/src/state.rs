@@ -1,11 +1,11 @@
-//! The state: what is known of it on the host, and what is checked of one.
+//! The host's knowledge of the state, and checks of a state.
 
 use gausset_core::Splats;
 use gausset_core::engine::{EngineError, ExtraGroup, TrainState};
 
 use crate::corrections::Groups;
 
-/// What is known on the host of the state that the device holds.
+/// The host's knowledge of the state on the device.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct HostState {
     pub(crate) splats: usize,
@@ -13,11 +13,11 @@ pub(crate) struct HostState {
     pub(crate) group_clock: u64,
     pub(crate) next_id: u32,
     pub(crate) groups: Groups,
-    /// Whether there are parameters and corrections alone.
+    /// Whether there are only parameters and corrections, for rendering.
     pub(crate) is_only_drawn: bool,
 }
 
-/// Checks the arrays of a state: its own lengths, and moments that fit.
+/// Checks the arrays of a state: equal lengths, and matching moments.
 pub(crate) fn check_state(state: &TrainState) -> Result<(), EngineError> {
     let bad = |what: String| Err(EngineError::BadInput(what));
     check_splats("splats", &state.splats)?;
@@ -46,7 +46,7 @@ pub(crate) fn check_state(state: &TrainState) -> Result<(), EngineError> {
     check_groups(&state.extras)
 }
 
-/// Checks splats: arrays of one length, few enough for 32-bit places.
+/// Checks splats: arrays of equal length, few enough for 32-bit indices.
 pub(crate) fn check_splats(name: &str, splats: &Splats) -> Result<(), EngineError> {
     let bad = |what: String| Err(EngineError::BadInput(what));
     if let Err(err) = splats.validate() {

@@ -1,4 +1,4 @@
-//! What a step asks of the host and of the way to the device, counted.
+//! Counts what a step requires of the host and of transfers to the device.
 
 use gausset_core::engine::Engine;
 use gausset_testkit::engine_contract::{params, start, view};
@@ -26,7 +26,7 @@ fn steps(engine: &mut GpuEngine, steps: std::ops::Range<u64>) {
 #[test]
 fn a_step_is_one_submission_that_nobody_waits_for() {
     let Some(mut engine) = engine("a_step_is_one_submission_that_nobody_waits_for") else { return };
-    // Buffers, pipelines and places are made, and both pictures are there.
+    // Until buffers, pipelines and slots are allocated and both images are cached.
     for first in [0, 8] {
         steps(&mut engine, first..first + 8);
         engine.flush().expect("flushed");
@@ -65,7 +65,7 @@ fn pictures_without_room_go_up_with_their_steps() {
     let kept = engine.memory.picture_bytes();
     let bytes = picture_bytes(&view(0).target) + picture_bytes(&view(1).target);
     assert_eq!(kept, bytes);
-    // All that there is, and nothing more.
+    // All current memory, and nothing more.
     let taken = engine.memory.sizes().total();
     engine.memory.limit_to(taken);
     engine.memory.forget_pictures();

@@ -1,4 +1,4 @@
-//! What is under way: steps and density rules, as the protocol sees them.
+//! The tasks in flight: steps and density rules, as the protocol sees them.
 
 use gausset_core::engine::{EngineError, StepReport, TrainView};
 
@@ -10,7 +10,7 @@ use crate::schedule::Unit;
 use crate::state::HostState;
 use crate::unit::{self, LossScale};
 
-/// A step: all that a second try needs.
+/// A step, with everything needed to submit it again.
 #[derive(Debug)]
 pub(crate) struct Step {
     pub(crate) view: TrainView,
@@ -21,7 +21,7 @@ pub(crate) struct Step {
 }
 
 impl Step {
-    /// The name of its picture.
+    /// The key of its image.
     fn picture(&self) -> Option<PictureName> {
         Some((self.view.index, self.view.reduction))
     }
@@ -33,22 +33,22 @@ pub(crate) struct Ruled {
     pub(crate) job: Job,
     pub(crate) rule: Rule,
     pub(crate) unit: Unit,
-    /// What goes up for free space.
+    /// Upload of a free-space rule.
     pub(crate) words: Vec<u32>,
 }
 
-/// A unit under way.
+/// A task in flight.
 #[derive(Debug)]
 pub(crate) enum Task {
     /// A step.
     Step(Box<Step>),
     /// A density rule.
     Rule(Box<Ruled>),
-    /// A view that a rule of free space behind it asks.
+    /// A view of a free-space rule that follows later.
     Rays(Box<Ruled>),
 }
 
-/// The engine as units under way see it.
+/// The parts of the engine that tasks in flight use.
 pub(crate) struct Tasks<'a> {
     pub(crate) memory: &'a mut Memory,
     pub(crate) state: &'a mut HostState,
@@ -76,7 +76,7 @@ impl Device for Tasks<'_> {
                 return self.memory.submit(&job, Some(rule), upload, dispatches);
             }
         };
-        // As far as the host knows: for profiles. The device knows better.
+        // The host's last known number, for profiles; the device may be ahead.
         let splats = self.state.splats as u32;
         let job = Job { unit, splats, flags: step.job.flags | lifted, ..step.job };
         let target = &step.view.target;
@@ -104,7 +104,7 @@ impl Device for Tasks<'_> {
         let (view, job, what) = match task {
             Task::Step(step) => (step.picture(), &step.job, format!("view `{}`", step.view.name)),
             Task::Rule(ruled) => (None, &ruled.job, "a density rule".to_owned()),
-            Task::Rays(ruled) => (None, &ruled.job, "a view of free space".to_owned()),
+            Task::Rays(ruled) => (None, &ruled.job, "a free-space view".to_owned()),
         };
         self.memory.check_drawn(&|| what.clone(), status)?;
         let entries = u64::from(status[status::ENTRIES]);

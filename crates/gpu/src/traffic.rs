@@ -1,30 +1,30 @@
-//! Bytes that kernels move: what a profile sets against their times.
+//! Bytes moved by kernels, for comparison with their times in a profile.
 //!
-//! Each value is counted once where it is read and once where it is written, planes of a splat that nobody draws not at all,
-//! and lists as if they were walked to their end. Caches make it less, scattered reads more.
+//! Each value counts once when it is read and once when it is written; planes of invisible splats do not count, and
+//! lists count as if they were walked to the end. Caches reduce the actual traffic, scattered reads increase it.
 
 use std::ops::AddAssign;
 
 use crate::kernels::{Kernel, Scanned, Sorted};
 
-/// How many there are of what a unit works on.
+/// Numbers of items that a unit works on.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Items {
     pub(crate) splats: f64,
-    /// Splats that are drawn, or rows of a rule.
+    /// Visible splats, or rows of a rule.
     pub(crate) visible: f64,
     pub(crate) entries: f64,
     pub(crate) pixels: f64,
-    /// Blocks of SH coefficients in use.
+    /// Number of blocks of SH coefficients in use.
     pub(crate) sh_blocks: f64,
 }
 
-/// Bytes for each of them.
+/// Bytes per item.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Traffic {
     splat: f64,
     visible: f64,
-    /// For each visible splat and block.
+    /// Per visible splat and block.
     block: f64,
     entry: f64,
     pixel: f64,
@@ -41,7 +41,7 @@ impl AddAssign for Traffic {
 }
 
 impl Traffic {
-    /// All bytes.
+    /// Bytes for all items.
     pub(crate) fn bytes(&self, of: &Items) -> f64 {
         self.splat * of.splats
             + (self.visible + self.block * of.sh_blocks) * of.visible
@@ -57,7 +57,7 @@ const ADAM: f64 = 6.0 * PLANES;
 const BOX: f64 = 16.0;
 
 impl Kernel {
-    /// Bytes that it moves.
+    /// Bytes moved by this kernel.
     pub(crate) fn traffic(self) -> Traffic {
         let of = |splat: f64, visible: f64, entry: f64, pixel: f64| Traffic {
             splat,
@@ -85,9 +85,9 @@ impl Kernel {
             Self::Emit => of(0.0, BOX + 8.0, 12.0, 0.0),
             Self::Ranges => of(0.0, 0.0, 4.0, 0.0),
             Self::Cap => of(0.0, 0.0, 40.0, 0.0),
-            // Numbers of the entry and its splat; (x, y, A, B), (C, L, red, green), (blue, z).
+            // Indices of the entry and its splat; (x, y, A, B), (C, L, red, green), (blue, z).
             Self::Blend(_) => of(0.0, 0.0, 8.0 + 40.0, 16.0),
-            // The render, the truth as bytes, nine derivatives.
+            // The render, the target as bytes, nine derivatives.
             Self::Loss => of(0.0, 0.0, 0.0, 16.0 + 4.0 + 36.0),
             Self::LossVjp => of(0.0, 0.0, 0.0, 16.0 + 4.0 + 36.0 + 16.0),
             Self::SkyVjp => of(0.0, 0.0, 0.0, 16.0),

@@ -1,6 +1,6 @@
-//! Every kernel in the languages of all devices, within the limits that all of them have.
+//! Every kernel translated to all shading languages, within the limits that all devices have.
 //!
-//! The translator says nothing about too much workgroup memory or too many buffers: that is counted here.
+//! The translator does not check workgroup memory or the number of buffers: the tests count them here.
 
 use naga::back::{hlsl, msl, pipeline_constants, spv};
 use naga::valid::{Capabilities, ModuleInfo, ValidationFlags, Validator};

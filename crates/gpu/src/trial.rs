@@ -1,4 +1,4 @@
-//! How long a training step takes on an engine, whichever it is: what chooses between a processor and its own GPU.
+//! Time of a training step on any engine: used to choose between a CPU and its integrated GPU.
 
 use std::time::{Duration, Instant};
 
@@ -9,18 +9,18 @@ use crate::selftest::scene;
 const SPLATS: usize = 20_000;
 const WIDTH: u32 = 400;
 const HEIGHT: u32 = 300;
-/// Steps before the clock starts: kernels are compiled, buffers grow.
+/// Steps before timing starts: kernels are compiled, buffers grow.
 const WARM_UP: u64 = 2;
-/// Steps that are timed together: as many as may be under way.
+/// Steps that are timed together: as many as may be in flight.
 const BATCH: u64 = 8;
 
-/// Milliseconds of a step on a scene of 20,000 splats and 400x300 px, in the best of the batches that end within `budget`.
-/// Where one batch takes longer, it is the only one. The engine has no state afterwards.
+/// Milliseconds per step on a scene of 20,000 splats and 400x300 px, in the best of the batches that end within
+/// `budget`. If one batch takes longer, only one is run. The engine has no state afterwards.
 ///
 /// # Errors
 /// Those of the engine.
 pub fn step_ms(engine: &mut dyn Engine, budget: Duration) -> Result<f64, EngineError> {
-    // Splats of some pixels, as most are.
+    // Splats of some pixels, as is typical.
     let (state, view) = scene(SPLATS, [WIDTH, HEIGHT], -2.0)?;
     engine.load(state)?;
     let rates = Rates {

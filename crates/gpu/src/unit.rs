@@ -1,4 +1,4 @@
-//! A unit: the record and the dispatches of a picture or a step, from what the trait hands over.
+//! Creates the record and the description of a unit (a render or a step) from the arguments of the trait.
 
 use gausset_core::constants::JACOBIAN_CLAMP_MARGIN;
 use gausset_core::engine::{
@@ -11,23 +11,23 @@ use crate::layout::sh_blocks;
 use crate::record::{Job, flag};
 use crate::schedule::{Then, Unit};
 
-/// What a unit needs to know of the state.
+/// The properties of the state that a unit depends on.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Held<'a> {
     /// Stored SH degree.
     pub(crate) sh_degree: u8,
     /// Corrections.
     pub(crate) groups: &'a Groups,
-    /// Dense updates so far.
+    /// Number of dense updates so far.
     pub(crate) group_clock: u64,
 }
 
-/// What comes out of a step's status.
+/// The factors that convert a step's status to its loss.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct LossScale {
-    /// Values that count: valid pixels times three.
+    /// Number of values in the loss: valid pixels times three.
     values: u64,
-    /// Share of D-SSIM.
+    /// Weight of D-SSIM.
     weight: f64,
 }
 
@@ -51,25 +51,25 @@ pub(crate) fn bias_corrections(clock: u64) -> [f32; 2] {
     [ADAM_BETA1, ADAM_BETA2].map(|beta| (1.0 / (1.0 - libm::pow(beta, t))) as f32)
 }
 
-/// A pose as rows with the translation behind.
+/// A pose as rows, with the translation as fourth column.
 pub(crate) fn rows(pose: &Pose) -> [[f32; 4]; 3] {
     let (r, t) = (&pose.rotation, &pose.translation);
     std::array::from_fn(|i| [r[i][0], r[i][1], r[i][2], t[i]].map(|v| v as f32))
 }
 
-/// Refuses a camera that the kernels have no projection for.
+/// Returns an error for a camera whose projection the kernels do not support.
 pub(crate) fn check_projection(camera: &Camera) -> Result<(), EngineError> {
     if camera.is_pinhole() {
         return Ok(());
     }
     let name = camera.projection.name();
     let what = format!(
-        "a picture of {name} projection is asked of the GPU (expected a pinhole: ⟨device = cpu⟩, or for training ⟨panoramas = cube⟩)"
+        "the GPU does not render the {name} projection (expected a pinhole: ⟨device = cpu⟩, or for training ⟨panoramas = cube⟩)"
     );
     Err(EngineError::BadInput(what))
 }
 
-/// The record of a picture; everything is derived in f64 and rounded once.
+/// The record of a render; everything is derived in f64 and rounded once.
 pub(crate) fn picture_job(
     held: &Held<'_>,
     camera: &Camera,
@@ -112,7 +112,7 @@ pub(crate) fn picture_job(
     })
 }
 
-/// What a picture has to do.
+/// The unit of a render.
 pub(crate) fn picture_unit(job: &Job, outputs: Outputs) -> Unit {
     Unit {
         tiles: u64::from(job.tiles),
@@ -121,7 +121,7 @@ pub(crate) fn picture_unit(job: &Job, outputs: Outputs) -> Unit {
     }
 }
 
-/// The record of a step, what it has to do, and how its loss is read.
+/// The record of a step, its unit, and the scale of its loss.
 pub(crate) fn step(
     held: &Held<'_>,
     view: &TrainView,
@@ -130,12 +130,12 @@ pub(crate) fn step(
     let camera = &view.camera;
     if (view.target.width, view.target.height) != (camera.width, camera.height) {
         return Err(EngineError::BadInput(format!(
-            "view `{}`: picture is {}x{} px (expected {}x{}, the size of its camera)",
+            "view `{}`: image is {}x{} px (expected {}x{}, the size of its camera)",
             view.name, view.target.width, view.target.height, camera.width, camera.height
         )));
     }
     if params.frozen > 0 {
-        let what = format!("{} splats are to stay as they are (expected none: all move)", params.frozen);
+        let what = format!("{} splats are frozen (expected 0: this device trains all splats)", params.frozen);
         return Err(EngineError::BadInput(what));
     }
     let mut job = picture_job(held, camera, &view.pose, &params.render)?;
@@ -209,17 +209,17 @@ fn set_update(job: &mut Job, held: &Held<'_>, params: &StepParams) {
     (job.rate_opacities, job.rate_sh_dc, job.rate_sh_rest) =
         (rates.opacity_logits, rates.sh_dc, rates.sh_rest);
     [job.dense_first, job.dense_second] = bias_corrections(held.group_clock + 1);
-    // The device knows how many splats share it.
+    // The device divides them by the number of splats.
     (job.opacity_pull, job.scale_pull) = (params.opacity_regularisation, params.scale_regularisation);
 }
 
-/// Bytes of the words of a picture.
+/// Bytes of the words of an image.
 pub(crate) fn picture_bytes(target: &TargetImage) -> u64 {
     let pixels = u64::from(target.width) * u64::from(target.height);
     4 * (pixels + target.mask.as_ref().map_or(0, |_| pixels.div_ceil(32)))
 }
 
-/// Adds a picture as words: RGBA bytes, then its mask as bits, if it has one.
+/// Appends an image as words: RGBA bytes, then its mask as bits, if it has one.
 pub(crate) fn picture_words(target: &TargetImage, words: &mut Vec<u32>) {
     let pixels = target.width as usize * target.height as usize;
     let first = words.len();

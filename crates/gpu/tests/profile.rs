@@ -1,4 +1,4 @@
-//! What a profile shows of a device: alone in its process, as the profiler is of the whole process.
+//! The profile of a device: in a separate process, because the profiler is global to the process.
 
 use gausset_core::engine::{DensityRule, Engine};
 use gausset_gpu::{AdapterChoice, Gpu, GpuEngine, GpuOptions};
@@ -30,7 +30,7 @@ fn stages_and_transfers_of_a_device_have_rows_with_bytes_and_a_track() {
         |track: &str, name: &str| profile.tracks.iter().find(|row| row.track == track && row.name == name);
     let read = row("gpu transfers", "read back").expect("what came back");
     assert!(read.count > 0 && read.bytes > 0.0 && read.gb_per_s > 0.0, "{read:?}");
-    // A device that tells no times has none.
+    // A device without timestamps has no such rows.
     let Some(blend) = row("gpu", "blend") else { return };
     // One unit in ten is timed.
     assert!((4..=5).contains(&blend.count) && blend.total_ms > 0.0, "{blend:?}");
@@ -41,7 +41,7 @@ fn stages_and_transfers_of_a_device_have_rows_with_bytes_and_a_track() {
         let row = row("gpu", name).unwrap_or_else(|| panic!("no row {name}: {}", profile.table()));
         assert!(row.bytes > 0.0, "{row:?}");
     }
-    // A stage ends before its record has come, and stages of a unit follow each other.
+    // A stage ends before its status has arrived, and stages of a unit follow each other.
     let now = gausset_prof::clock_ns();
     let intervals = trace.events.iter().filter_map(|event| match event {
         gausset_prof::TraceEvent::Interval(interval) if interval.track == "gpu" => Some(interval),

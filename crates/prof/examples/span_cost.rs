@@ -1,4 +1,5 @@
-//! What a span costs: off, on, and with the CPU clock. `cargo run --release -p gausset-prof --example span_cost`.
+//! Measures the cost of a span: off, on, and with the CPU clock.
+//! `cargo run --release -p gausset-prof --example span_cost`.
 #![allow(clippy::print_stdout, reason = "an example prints its result")]
 
 use std::hint::black_box;

@@ -10,20 +10,20 @@ pub(crate) fn now_ns() -> u64 {
     u64::try_from(origin.elapsed().as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// CPU time of all threads of this process, `None` where the system has no such clock.
+/// CPU time of all threads of this process; `None` if the system has no such clock.
 ///
 /// A system call: 0.55 µs, twenty times the monotonic clock.
 pub(crate) fn process_cpu_ns() -> Option<u64> {
     u64::try_from(process_cpu()?.as_nanos()).ok()
 }
 
-/// CPU time of all threads of this process, user and system together; `None` where the system has no such clock.
+/// CPU time of all threads of this process, user and system together; `None` if the system has no such clock.
 #[must_use]
 pub fn process_cpu() -> Option<Duration> {
     read(Clock::Process)
 }
 
-/// CPU time of the calling thread, user and system together; `None` where the system has no such clock.
+/// CPU time of the calling thread, user and system together; `None` if the system has no such clock.
 #[must_use]
 pub fn thread_cpu() -> Option<Duration> {
     read(Clock::Thread)

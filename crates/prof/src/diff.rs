@@ -1,4 +1,4 @@
-//! Two profiles side by side: which stage changed, and by how much more than it varies.
+//! Comparison of two profiles: which stages changed, and by how much relative to their variation.
 
 use std::fmt::Write;
 
@@ -6,23 +6,23 @@ use crate::profile::{Profile, Row, RowKind};
 use crate::stats::MEDIAN_RELATIVE_ERROR;
 use crate::table::{number, write_table};
 
-/// Changes of less than so many standard errors are noise.
+/// Changes below this many standard errors are noise.
 const SIGNIFICANT: f64 = 3.0;
-/// The standard error of a median is that of the mean times this, for a normal distribution: `sqrt(pi / 2)`.
+/// Ratio of the standard error of a median to that of the mean, for a normal distribution: `sqrt(pi / 2)`.
 const MEDIAN_ERROR: f64 = 1.253_3;
 
-/// What happened to a stage from one profile to the other.
+/// How a stage changed from one profile to the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// It takes less time.
     Faster,
     /// It takes more time.
     Slower,
-    /// The difference is within what it varies by.
+    /// The difference is within its variation.
     Same,
-    /// Only the second profile has it.
+    /// Only in the second profile.
     New,
-    /// Only the first profile has it.
+    /// Only in the first profile.
     Gone,
 }
 
@@ -43,18 +43,18 @@ impl Verdict {
 pub struct Change {
     /// Path of the row.
     pub path: String,
-    /// Median of a call before, ms.
+    /// Median time of a call before, ms.
     pub before_ms: f64,
-    /// Median of a call after, ms.
+    /// Median time of a call after, ms.
     pub after_ms: f64,
     /// Standard error of the difference of the medians, ms.
     pub error_ms: f64,
-    /// What it means.
+    /// Whether the change is significant.
     pub verdict: Verdict,
 }
 
 impl Change {
-    /// How much longer a call takes, ms.
+    /// Increase of the median time of a call, ms.
     #[must_use]
     pub fn difference_ms(&self) -> f64 {
         self.after_ms - self.before_ms
@@ -80,7 +80,7 @@ pub fn changes(before: &Profile, after: &Profile) -> Vec<Change> {
 
 fn change(path: &str, before: Option<&Row>, after: Option<&Row>) -> Change {
     let median = |row: Option<&Row>| row.map_or(0.0, |row| row.median_ms);
-    // Besides chance, the histogram knows a median to within half a bucket.
+    // In addition to sampling error, the histogram limits a median to half a bucket.
     let variance = |row: Option<&Row>| {
         row.map_or(0.0, |row| {
             let chance = MEDIAN_ERROR * row.std_ms / (row.count.max(1) as f64).sqrt();
@@ -102,7 +102,7 @@ fn change(path: &str, before: Option<&Row>, after: Option<&Row>) -> Change {
 }
 
 impl Profile {
-    /// A table of what changed from this profile to another one, for a terminal.
+    /// A table of the changes from this profile to another one, for a terminal.
     #[must_use]
     pub fn difference_table(&self, after: &Self) -> String {
         let changes = changes(self, after);
@@ -182,7 +182,7 @@ mod tests {
                 ("step/sort", Verdict::Same),
             ]
         );
-        // 1.2533 x 0.5 / sqrt(100) by chance, 1/128 of the median by the buckets, on both sides.
+        // 1.2533 x 0.5 / sqrt(100) sampling error, 1/128 of the median from the buckets, on both sides.
         let error = [10.0, 15.0].map(|m: f64| 0.062_665f64.powi(2) + (m / 128.0).powi(2)).iter().sum::<f64>();
         assert!((changes[1].error_ms - error.sqrt()).abs() < 1e-6);
         let back = before.difference_table(&before);

@@ -1,7 +1,7 @@
-//! The time of workers that go from stage to stage: every moment belongs to one of them, so the rows add up to the time
-//! of all workers.
+//! Time accounting for workers that switch between stages: every moment belongs to one stage, so the rows add up to the
+//! time of all workers.
 //!
-//! Unlike spans it is always on: turning to another stage costs two readings of clocks, about a microsecond.
+//! Unlike spans it is always on: switching to another stage costs two clock readings, about a microsecond.
 
 use std::time::{Duration, Instant};
 
@@ -10,21 +10,21 @@ use serde::Serialize;
 use crate::Span;
 use crate::clock::thread_cpu;
 
-/// The stages of a kind of work.
+/// The stages of one kind of work.
 pub trait Stages: Copy + PartialEq + 'static {
-    /// All of them, in the order of the work; a worker begins in the first.
+    /// All stages, in the order of the work; a worker starts in the first.
     const ALL: &'static [Self];
 
-    /// The word for it in tables and traces.
+    /// Name in tables and traces.
     fn name(self) -> &'static str;
 }
 
-/// What a stage took, of one worker or of several together.
+/// Time spent in a stage by one worker, or summed over several.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Spent {
-    /// Wall time, seconds: at work, or waiting for a disk, a lock or a processor.
+    /// Wall time, seconds: computing, or waiting for a disk, a lock or a CPU.
     pub wall_s: f64,
-    /// CPU time, seconds; 0 where the system has no clock for threads.
+    /// CPU time, seconds; 0 if the system has no CPU clock for threads.
     pub cpu_s: f64,
 }
 
@@ -51,7 +51,7 @@ impl std::ops::Mul<f64> for Spent {
     }
 }
 
-/// The time of one worker. It stays on the worker's thread, and is a span of the profile while one is recorded.
+/// The time account of one worker. It stays on the worker's thread, and appears as a span while a profile is recorded.
 #[derive(Debug)]
 pub struct Ledger<S: Stages> {
     stage: S,
@@ -61,7 +61,7 @@ pub struct Ledger<S: Stages> {
 }
 
 impl<S: Stages> Ledger<S> {
-    /// Begins in the first stage.
+    /// Starts in the first stage.
     ///
     /// # Panics
     /// If there is no stage.
@@ -72,12 +72,12 @@ impl<S: Stages> Ledger<S> {
         Self { stage, since: now(), spent, span: Some(crate::span(stage.name())) }
     }
 
-    /// The worker does something else from now on; returns what it did before.
+    /// Switches to another stage; returns the previous one.
     pub fn turn_to(&mut self, stage: S) -> S {
         let before = self.stage;
         if stage != before {
             self.book();
-            // One ends before the next begins: they lie beside each other.
+            // One span ends before the next starts, so that they are siblings.
             self.span = None;
             self.span = Some(crate::span(stage.name()));
             self.stage = stage;
@@ -85,7 +85,7 @@ impl<S: Stages> Ledger<S> {
         before
     }
 
-    /// Does something that belongs to another stage, and comes back.
+    /// Runs `work` in another stage, then returns to the current one.
     pub fn during<T>(&mut self, stage: S, work: impl FnOnce() -> T) -> T {
         let before = self.turn_to(stage);
         let result = work();
@@ -93,7 +93,7 @@ impl<S: Stages> Ledger<S> {
         result
     }
 
-    /// What each stage took, in the order of [`Stages::ALL`].
+    /// Time per stage, in the order of [`Stages::ALL`].
     #[must_use]
     pub fn end(mut self) -> Vec<Spent> {
         self.book();
@@ -148,7 +148,7 @@ mod tests {
         let spent = ledger.end();
         let wall: f64 = spent.iter().map(|s| s.wall_s).sum();
         assert!(wall >= all * 0.99 - 1e-3 && spent.iter().all(|s| s.wall_s >= 0.005), "{spent:?} of {all}");
-        // Who sleeps does not compute.
+        // A sleeping thread does not compute.
         assert!(spent.iter().all(|s| s.waiting_s() >= 0.004), "{spent:?}");
     }
 }

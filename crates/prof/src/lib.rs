@@ -1,4 +1,4 @@
-//! Where the time goes: spans on all threads, statistics by path, tables and traces.
+//! Profiling: spans on all threads, statistics by path, tables and traces.
 //!
 //! ```
 //! gausset_prof::set_enabled(true);
@@ -12,19 +12,19 @@
 //! # gausset_prof::set_enabled(false);
 //! ```
 //!
-//! - **Off costs nothing**: a span is one relaxed load of an atomic. On, it costs about 0.1 µs, and 1.5 µs where
-//!   the CPU clock of the process is read as well ([`CPU_CLOCK_DEPTH`]).
-//! - **The rows add up.** Spans nest; the time of a span that no child accounts for is a row of its own, called
+//! - **No cost when off**: a span is one relaxed load of an atomic. When on, it costs about 0.1 µs, and 1.5 µs if the
+//!   CPU clock of the process is read as well ([`CPU_CLOCK_DEPTH`]).
+//! - **The rows add up.** Spans nest; the time of a span that no child accounts for is a separate row, called
 //!   `unattributed`, at every level. The leaf rows of the *critical path* (the thread that switched profiling on, or
-//!   reset it) therefore sum to the wall time exactly, and every share has the wall time as its base.
-//! - **Threads**: spans of other threads are reported apart, summed by path: their time runs beside the wall clock,
-//!   not within it. What all threads together spent in a stage is the `cpu` figure of its row on the critical path.
-//!   The threads of a pool have no spans of their own: [`begin_as_worker`] gives theirs the name of the stage that the
-//!   critical path is in.
-//! - **Devices** have tracks of their own ([`interval`]): their time runs beside the wall clock, too.
-//! - **Workers** that go from stage to stage keep a [`Ledger`], recorded or not: its rows are all of their time.
-//! - **Bounded**: statistics are kept per path ([`MAX_PATHS`], [`MAX_DEPTH`], [`MAX_COUNTERS`] for each thread) and
-//!   do not grow with the number of spans; what does not fit stays in the time of its parent and is counted in
+//!   reset it) therefore sum to the wall time exactly, and every fraction is relative to the wall time.
+//! - **Threads**: spans of other threads are reported separately, summed by path: they run in parallel to the wall
+//!   clock, not within it. The time of all threads together in a stage is the `cpu` figure of its row on the critical
+//!   path. The threads of a pool have no spans of their own: [`begin_as_worker`] gives them the name of the current
+//!   stage of the critical path.
+//! - **Devices** have separate tracks ([`interval`]): their time also runs in parallel to the wall clock.
+//! - **Workers** that switch between stages keep a [`Ledger`], recorded or not: its rows are all of their time.
+//! - **Bounded**: statistics are kept per path ([`MAX_PATHS`], [`MAX_DEPTH`], [`MAX_COUNTERS`] for each thread) and do
+//!   not grow with the number of spans. Spans beyond a limit count as time of their parent and are counted in
 //!   [`Profile::dropped_spans`]. The trace is a ring of the last [`TRACE_EVENTS`] events of each thread.
 #![forbid(unsafe_code)]
 
@@ -54,12 +54,12 @@ pub use tracks::{Interval, TrackRow};
 
 /// Bit of [`MODE`]: spans and counters are recorded.
 const RECORD: u8 = 1;
-/// Bit of [`MODE`]: and each one is kept for the trace.
+/// Bit of [`MODE`]: each span and counter value is also kept for the trace.
 const TRACE: u8 = 2;
 
 static MODE: AtomicU8 = AtomicU8::new(0);
 
-/// Ends its span when dropped. Bound to the thread that started it.
+/// Ends its span when dropped. Must stay on the thread that started it.
 #[must_use = "a span ends when its guard is dropped"]
 #[derive(Debug)]
 pub struct Span {
@@ -68,9 +68,9 @@ pub struct Span {
     not_send: PhantomData<*const ()>,
 }
 
-/// Starts a span on this thread, inside the innermost one that is open here.
+/// Starts a span on this thread, inside the innermost open one.
 ///
-/// Names are stable words (those of the stages); `/` is used between them in paths.
+/// Names are stable words (those of the stages); in paths they are separated by `/`.
 #[inline]
 pub fn span(name: &'static str) -> Span {
     let mode = MODE.load(Ordering::Relaxed);
@@ -87,14 +87,14 @@ impl Drop for Span {
     }
 }
 
-/// Begins the work of a pool's thread on what the critical path is busy with: a span of that name on this thread, which
-/// [`end_as_worker`] ends. Gives 0 where nothing is recorded.
+/// Starts a span on a pool's thread with the name of the innermost open span of the critical path; [`end_as_worker`]
+/// ends it. Returns 0 if nothing is recorded.
 #[must_use]
 pub fn begin_as_worker() -> u64 {
     if MODE.load(Ordering::Relaxed) & RECORD == 0 { 0 } else { recorder::enter_as_worker() }
 }
 
-/// Ends what [`begin_as_worker`] began.
+/// Ends the span started by [`begin_as_worker`].
 pub fn end_as_worker(serial: u64) {
     if serial != 0 {
         recorder::exit(serial, MODE.load(Ordering::Relaxed) & TRACE != 0);
@@ -103,7 +103,7 @@ pub fn end_as_worker(serial: u64) {
 
 /// Adds one value to the statistics of a quantity: splats, visible, intersections, bytes…
 ///
-/// Values are sizes: a negative or not finite one is ignored.
+/// Values are sizes: a value that is negative or not finite is ignored.
 #[inline]
 pub fn counter(name: &'static str, value: f64) {
     let mode = MODE.load(Ordering::Relaxed);
@@ -112,7 +112,7 @@ pub fn counter(name: &'static str, value: f64) {
     }
 }
 
-/// Adds an interval that was measured elsewhere: what a device did, a transfer.
+/// Adds an interval that was measured elsewhere: work of a device, a transfer.
 #[inline]
 pub fn interval(interval: Interval) {
     let mode = MODE.load(Ordering::Relaxed);
@@ -127,10 +127,10 @@ pub fn clock_ns() -> u64 {
     clock::now_ns()
 }
 
-/// Switches recording on or off; what was recorded is kept.
+/// Switches recording on or off; recorded data is kept.
 ///
-/// The wall clock of the profile runs while recording is on. The first thread that switches it on is the critical
-/// path. Spans that are open when it is switched off end there: they count in the total of their path, not in its
+/// The wall clock of the profile runs while recording is on. The first thread that switches it on is the critical path.
+/// Spans that are open when it is switched off end there: they count in the total of their path, not in its
 /// distribution.
 pub fn set_enabled(enabled: bool) {
     if enabled {
@@ -157,20 +157,20 @@ pub fn set_trace(trace: bool) {
     }
 }
 
-/// Forgets everything, restarts the wall clock and makes the calling thread the critical path.
+/// Clears all records, restarts the wall clock and makes the calling thread the critical path.
 ///
-/// Spans that are open leave no record. Called after a few steps, it keeps the warm-up out of the figures.
+/// Open spans leave no record. Call it after a few steps to exclude the warm-up.
 pub fn reset() {
     recorder::reset(is_enabled());
 }
 
-/// What was recorded since the last [`reset`]. Open spans count in the total of their path with their time so far.
+/// The profile since the last [`reset`]. Open spans count in the total of their path with their time so far.
 #[must_use]
 pub fn snapshot() -> Profile {
     recorder::snapshot()
 }
 
-/// The events that were kept while [`set_trace`] was on, by time.
+/// The events recorded while [`set_trace`] was on, by time.
 #[must_use]
 pub fn trace() -> Trace {
     recorder::trace()

@@ -1,21 +1,21 @@
-//! The tree of paths: one node for each nesting of names that was met, with its statistics.
+//! The tree of paths: one node for each nesting of names that occurred, with its statistics.
 
 use crate::stats::Stats;
 
 /// Index of the node above all roots.
 pub(crate) const TOP: usize = 0;
 
-/// A path and what was recorded under it.
+/// A path with its statistics.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Node {
     pub(crate) name: &'static str,
-    /// Nodes one level down, in the order in which they were first met.
+    /// Child nodes, in the order of first occurrence.
     pub(crate) children: Vec<usize>,
-    /// Nanoseconds of all spans of this path, those included that were cut off.
+    /// Nanoseconds of all spans of this path, including spans that were cut off.
     pub(crate) total_ns: u64,
-    /// CPU nanoseconds of the process during these spans, where they were read.
+    /// CPU nanoseconds of the process during these spans, if they were read.
     pub(crate) cpu_ns: Option<u64>,
-    /// Nanoseconds of the spans that ended by themselves.
+    /// Nanoseconds of the spans that ended normally.
     pub(crate) inclusive: Stats,
     /// The same without their children; kept once the path has any.
     pub(crate) exclusive: Option<Box<Stats>>,
@@ -34,7 +34,7 @@ impl Default for Paths {
 }
 
 impl Paths {
-    /// The child of `parent` with this name, made if need be; `None` when the tree has `limit` nodes.
+    /// The child of `parent` with this name, created if needed; `None` if the tree has `limit` nodes.
     pub(crate) fn child(&mut self, parent: usize, name: &'static str, limit: usize) -> Option<usize> {
         let found = self.nodes[parent].children.iter().copied().find(|&c| self.nodes[c].name == name);
         if found.is_some() {
@@ -47,14 +47,14 @@ impl Paths {
         self.nodes.push(Node { name, ..Node::default() });
         let parent = &mut self.nodes[parent];
         if parent.children.is_empty() {
-            // So far no span of this path had a child: what it took was its own.
+            // So far no span of this path had a child: all of its time was exclusive.
             parent.exclusive = Some(Box::new(parent.inclusive.clone()));
         }
         parent.children.push(index);
         Some(index)
     }
 
-    /// Adds all of `other`, path by path; returns how many spans found no room.
+    /// Adds all of `other`, path by path; returns the number of spans that did not fit.
     pub(crate) fn merge(&mut self, other: &Self, limit: usize) -> u64 {
         self.merge_below(TOP, other, TOP, limit)
     }

@@ -1,4 +1,4 @@
-//! The reading side: rows that add up.
+//! The result of profiling: rows that add up.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,38 +6,38 @@ use crate::paths::{Paths, TOP};
 use crate::stats::{MEDIAN_RELATIVE_ERROR, Stats};
 use crate::tracks::{TrackRow, Tracks};
 
-/// Where the time of a period went. All times in milliseconds; the base of every share is `wall_ms`.
+/// Time spent during a period. All times are in milliseconds; every fraction is relative to `wall_ms`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Profile {
     /// Time during which recording was on.
     pub wall_ms: f64,
-    /// CPU time of all threads of the process during it, where the system has a clock for it.
+    /// CPU time of all threads of the process in that time, if the system has a clock for it.
     pub cpu_ms: Option<f64>,
-    /// The critical path, depth first, children in the order in which they were first met. Each row that has children
-    /// ends with one of kind [`RowKind::Unattributed`], and so does the whole: the children of a row sum to the row,
-    /// the rows of depth 0 to `wall_ms`.
+    /// The critical path, depth first, children in the order of first occurrence. The children of each row that has any
+    /// end with one of kind [`RowKind::Unattributed`], and so does the top level: the children of a row sum to the row,
+    /// and the rows of depth 0 to `wall_ms`.
     pub rows: Vec<Row>,
     /// Number of other threads that recorded spans.
     pub worker_threads: u32,
-    /// Spans of all other threads, summed by path. They run beside the wall clock: what they add up to is busy time.
+    /// Spans of all other threads, summed by path. They run in parallel to the wall clock: their sum is busy time.
     pub worker_rows: Vec<Row>,
     /// Statistics of counted quantities.
     pub counters: Vec<CounterRow>,
-    /// What devices did, by track. They run beside the wall clock, and some of their work may have been left out: `count`
-    /// says how often it was measured.
+    /// Work of devices, by track. It runs in parallel to the wall clock, and may have been measured only in part:
+    /// `count` is the number of measurements.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tracks: Vec<TrackRow>,
-    /// Spans that found no room in the bounded tables; their time is that of their parent.
+    /// Spans beyond the limits of the tables; their time counts as that of their parent.
     pub dropped_spans: u64,
     /// Largest relative error of the medians.
     pub median_relative_error: f64,
-    /// What was profiled, for people: pairs of a name and a value.
+    /// Description of what was profiled: pairs of a name and a value.
     #[serde(default)]
     pub about: Vec<(String, String)>,
-    /// What the machine can do at most, if that was measured.
+    /// Peak rates of the machine, if they were measured.
     #[serde(default)]
     pub machine: Option<Machine>,
-    /// What stages have to do at least, if that is known.
+    /// Lower bounds of stages, if they are known.
     #[serde(default)]
     pub floors: Vec<Floor>,
 }
@@ -49,24 +49,24 @@ pub struct Machine {
     pub threads: u32,
     /// Multiply-adds on 16 lanes of f32 per second.
     pub vector_ops_per_s: f64,
-    /// Bytes read and written per second by an update of memory in place.
+    /// Bytes read and written per second by an in-place update of memory.
     pub stream_bytes_per_s: f64,
 }
 
-/// What a stage has to do at least each time it runs, and how long that takes on the measured machine.
+/// Minimum work of a stage each time it runs, and the time it takes on the measured machine.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Floor {
     /// Name of the span.
     pub name: String,
     /// Bytes that have to be read and written.
     pub bytes: f64,
-    /// Multiply-adds on 16 lanes, or what takes as long.
+    /// Multiply-adds on 16 lanes, or operations that take as long.
     pub vector_ops: f64,
-    /// Time that it takes at least.
+    /// Lower bound of the time, ms.
     pub floor_ms: f64,
 }
 
-/// What a row is the time of.
+/// The kind of a row.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RowKind {
@@ -80,25 +80,25 @@ pub enum RowKind {
 /// Statistics of the spans of one path.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Row {
-    /// Names from the outermost span to this one, with `/` in between.
+    /// Names from the outermost span to this one, separated by `/`.
     pub path: String,
     /// The last name of the path.
     pub name: String,
     /// Number of enclosing spans.
     pub depth: u32,
-    /// What the row is the time of.
+    /// The kind of the row.
     pub kind: RowKind,
-    /// Spans that ended.
+    /// Number of spans that ended.
     pub count: u64,
-    /// Time of all spans with what they enclose, those included that were cut off or are still open.
+    /// Time of all spans including nested ones; spans that were cut off or are still open count as well.
     pub total_ms: f64,
-    /// The same without what they enclose.
+    /// The same without nested spans.
     pub self_ms: f64,
-    /// `total_ms` as a share of the wall time, 0..1 on the critical path.
+    /// `total_ms` as a fraction of the wall time, 0..1 on the critical path.
     pub share: f64,
     /// Mean over the spans that ended.
     pub mean_ms: f64,
-    /// Standard deviation of the sample.
+    /// Sample standard deviation.
     pub std_ms: f64,
     /// Shortest span, ms.
     pub min_ms: f64,
@@ -106,11 +106,11 @@ pub struct Row {
     pub median_ms: f64,
     /// Longest span, ms.
     pub max_ms: f64,
-    /// CPU time of all threads of the process during the spans, where it was read.
+    /// CPU time of all threads of the process during the spans, if it was read.
     pub cpu_ms: Option<f64>,
 }
 
-/// Statistics of a counted quantity, in its own unit.
+/// Statistics of a counted quantity, in its unit.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct CounterRow {
     /// Name of the counter.
@@ -121,7 +121,7 @@ pub struct CounterRow {
     pub last: f64,
     /// Mean of the values.
     pub mean: f64,
-    /// Standard deviation of the sample.
+    /// Sample standard deviation.
     pub std: f64,
     /// Smallest value.
     pub min: f64,
@@ -144,8 +144,8 @@ impl Profile {
         self.counters.iter().find(|counter| counter.name == name)
     }
 
-    /// Rows of the critical path that do not overlap: those without children, and what is unattributed. They sum to
-    /// the wall time.
+    /// Rows of the critical path that do not overlap: those without children, and unattributed time. They sum to the
+    /// wall time.
     pub fn exclusive_rows(&self) -> impl Iterator<Item = &Row> {
         self.rows.iter().enumerate().filter_map(|(index, row)| {
             let has_children = self.rows.get(index + 1).is_some_and(|next| next.depth > row.depth);
@@ -153,10 +153,10 @@ impl Profile {
         })
     }
 
-    /// Reads what [`Self::to_json`] has written.
+    /// Reads the output of [`Self::to_json`].
     ///
     /// # Errors
-    /// Text that is not a profile.
+    /// Returns an error for text that is not a profile.
     pub fn from_json(text: &[u8]) -> Result<Self, serde_json::Error> {
         serde_json::from_slice(text)
     }
@@ -231,7 +231,7 @@ fn quoted(field: &str) -> String {
     }
 }
 
-/// What the recorder hands over.
+/// The recorder's data for a profile.
 pub(crate) struct Recorded {
     pub(crate) critical: Paths,
     pub(crate) workers: Paths,
@@ -271,7 +271,7 @@ struct RowWriter<'a> {
     rows: Vec<Row>,
 }
 
-/// Name of the rows of what no child accounts for.
+/// Name of the rows with the time that no child accounts for.
 pub const UNATTRIBUTED: &str = "unattributed";
 
 impl RowWriter<'_> {
@@ -313,7 +313,7 @@ impl RowWriter<'_> {
         });
     }
 
-    /// Time and, when each child has one, CPU time of the children of a node.
+    /// Time of the children of a node and, if each child has one, their CPU time.
     fn sum_of_children(&self, parent: usize) -> (u64, Option<u64>) {
         let children = || self.paths.nodes[parent].children.iter().map(|&c| &self.paths.nodes[c]);
         (children().map(|c| c.total_ns).sum(), children().map(|c| c.cpu_ns).sum())

@@ -1,8 +1,8 @@
-//! The recording side: a log for each thread, a registry of all logs, and the wall clock.
+//! Recording: a log for each thread, a registry of all logs, and the wall clock.
 //!
-//! A thread writes to its own log behind an uncontended lock (about 10 ns), so that a snapshot can read it while the
-//! thread sleeps. When a thread ends, its log is merged into one common log: memory is bounded by the threads that
-//! live, whatever the number of those that lived.
+//! A thread writes to its own log under an uncontended lock (about 10 ns), so that a snapshot can read it while the
+//! thread sleeps. When a thread ends, its log is merged into one common log: memory is bounded by the number of live
+//! threads, not by the number of threads that ever existed.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
@@ -14,19 +14,19 @@ use crate::stats::Stats;
 use crate::trace::{Trace, TraceEvent};
 use crate::tracks::{Interval, Tracks};
 
-/// Most paths of a thread.
+/// Maximum number of paths per thread.
 pub const MAX_PATHS: usize = 256;
-/// Deepest nesting of spans.
+/// Maximum nesting depth of spans.
 pub const MAX_DEPTH: usize = 32;
-/// Most counters of a thread.
+/// Maximum number of counters per thread.
 pub const MAX_COUNTERS: usize = 128;
-/// Most events that are kept for the trace of a thread (the last ones), about 4 MB.
+/// Maximum number of events kept for the trace of a thread (the last ones), about 4 MB.
 pub const TRACE_EVENTS: usize = 1 << 16;
-/// Spans of the critical path read the CPU clock of the process down to this depth: run, step, stage. Deeper ones
-/// are too many for a system call each.
+/// Spans of the critical path read the CPU clock of the process down to this depth: run, step, stage. Deeper ones are
+/// too frequent for a system call each.
 pub const CPU_CLOCK_DEPTH: usize = 3;
 
-/// Most names of threads that are remembered for the trace.
+/// Maximum number of thread names kept for the trace.
 const MAX_THREAD_NAMES: usize = 256;
 
 /// A span that has not ended.
@@ -39,10 +39,10 @@ struct OpenSpan {
     children_ns: u64,
 }
 
-/// What one thread recorded.
+/// The records of one thread.
 #[derive(Default)]
 struct ThreadLog {
-    /// Number of the thread in the order of first appearance.
+    /// Number of the thread, in the order of first appearance.
     thread: u32,
     is_critical: bool,
     paths: Paths,
@@ -58,15 +58,15 @@ struct ThreadLog {
 #[derive(Default)]
 struct Registry {
     live: Vec<Arc<Mutex<ThreadLog>>>,
-    /// Logs of threads that have ended, merged; the critical path's apart.
+    /// Logs of threads that have ended, merged; that of the critical path is kept separately.
     ended: ThreadLog,
     ended_critical: ThreadLog,
     threads_seen: u32,
-    /// Threads beside the critical path that recorded spans and have ended.
+    /// Number of ended threads, other than the critical path, that recorded spans.
     ended_workers: u32,
     thread_names: Vec<(u32, String)>,
     has_critical: bool,
-    /// Time and CPU time at which recording was switched on, while it is.
+    /// Wall and CPU time at which recording was switched on; `None` while it is off.
     running_since: Option<(u64, Option<u64>)>,
     /// Wall and CPU time of earlier periods of recording.
     wall_ns: u64,
@@ -75,16 +75,16 @@ struct Registry {
 
 static REGISTRY: LazyLock<Mutex<Registry>> = LazyLock::new(Mutex::default);
 
-/// Name of the innermost span that is open on the critical path: what the workers of a pool are working on.
+/// Name of the innermost open span of the critical path: the current work of the pool's workers.
 static CURRENT: Mutex<Option<&'static str>> = Mutex::new(None);
 
 /// Locks are always taken in the order registry, log, [`CURRENT`].
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // Nothing panics while it holds one of these locks half-changed.
+    // No panic can leave the data of these locks half-changed.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The calling thread's log; hands it over to the registry when the thread ends.
+/// The calling thread's log; passed to the registry when the thread ends.
 struct LocalLog(Arc<Mutex<ThreadLog>>);
 
 thread_local! {
@@ -119,18 +119,18 @@ impl Drop for LocalLog {
     }
 }
 
-/// Runs `f` on the calling thread's log; `None` while the thread is being torn down.
+/// Runs `f` on the calling thread's log; `None` during thread shutdown.
 fn with_local<R>(f: impl FnOnce(&mut ThreadLog) -> R) -> Option<R> {
     LOCAL.try_with(|local| f(&mut lock(&local.0))).ok()
 }
 
-/// Starts a span on this thread; 0 when it is not recorded.
+/// Starts a span on this thread; returns 0 if it is not recorded.
 pub(crate) fn enter(name: &'static str) -> u64 {
     with_local(|log| log.enter(name)).unwrap_or(0)
 }
 
-/// Starts a span on this thread with the name of the one that is open on the critical path; 0 where there is none, and
-/// on the critical path itself.
+/// Starts a span on this thread with the name of the innermost open span of the critical path; returns 0 if there is
+/// none, and on the critical path itself.
 pub(crate) fn enter_as_worker() -> u64 {
     let current = *lock(&CURRENT);
     let Some(name) = current else { return 0 };
@@ -162,7 +162,7 @@ pub(crate) fn interval(interval: Interval, traced: bool) {
 }
 
 impl ThreadLog {
-    /// Whether spans were recorded here beside the critical path.
+    /// Whether spans were recorded here and this is not the critical path.
     fn is_worker(&self) -> bool {
         !self.is_critical && self.paths.nodes.len() > 1
     }
@@ -177,7 +177,7 @@ impl ThreadLog {
         self.last_serial += 1;
         let reads_cpu_clock = self.is_critical && self.open.len() < CPU_CLOCK_DEPTH;
         let start_cpu_ns = if reads_cpu_clock { process_cpu_ns() } else { None };
-        // The clock is read last: what it cost to get here belongs to the parent.
+        // The clock is read last: the overhead before counts as the parent's time.
         if self.is_critical {
             *lock(&CURRENT) = Some(name);
         }
@@ -187,7 +187,7 @@ impl ThreadLog {
     }
 
     fn exit(&mut self, serial: u64, end_ns: u64, traced: bool) {
-        // Usually the last one. Absent when recording was switched off or reset since.
+        // Usually the last one. Absent if recording was switched off or reset since.
         let Some(depth) = self.open.iter().rposition(|span| span.serial == serial) else { return };
         let end_cpu_ns = if self.open[depth].start_cpu_ns.is_some() { process_cpu_ns() } else { None };
         while self.open.len() > depth {
@@ -209,7 +209,7 @@ impl ThreadLog {
         }
     }
 
-    /// Takes the innermost open span and adds its time to its path and its parent.
+    /// Removes the innermost open span and adds its time to its path and its parent.
     fn close_last(&mut self, end_ns: u64, end_cpu_ns: Option<u64>) -> Option<(OpenSpan, u64)> {
         let span = self.open.pop()?;
         let duration_ns = end_ns.saturating_sub(span.start_ns);
@@ -228,7 +228,7 @@ impl ThreadLog {
         Some((span, duration_ns))
     }
 
-    /// Ends all open spans without a place in the distributions.
+    /// Ends all open spans without adding them to the distributions.
     fn cut_open_spans(&mut self, end_ns: u64) {
         let end_cpu_ns = if self.is_critical { process_cpu_ns() } else { None };
         while self.close_last(end_ns, end_cpu_ns).is_some() {}
@@ -249,7 +249,7 @@ impl ThreadLog {
         self.events.push_back(event);
     }
 
-    /// Paths with the time so far of the spans that are still open.
+    /// Paths including the time so far of the spans that are still open.
     fn paths_until(&self, now_ns: u64) -> Paths {
         let mut paths = self.paths.clone();
         let cpu_now_ns = if self.is_critical && !self.open.is_empty() { process_cpu_ns() } else { None };
@@ -280,7 +280,7 @@ impl ThreadLog {
     }
 }
 
-/// The statistics of a counter, made if need be; `None` when there is no room for another one.
+/// The statistics of a counter, created if needed; `None` if the maximum number of counters is reached.
 fn counter_of<'a>(counters: &'a mut Vec<(&'static str, Stats)>, name: &'static str) -> Option<&'a mut Stats> {
     let index = match counters.iter().position(|(known, _)| *known == name) {
         Some(index) => index,
@@ -311,7 +311,7 @@ impl Registry {
     }
 }
 
-/// The calling thread's log, registered if need be (before the registry is locked).
+/// The calling thread's log, registered if needed (before the registry is locked).
 fn local_log() -> Option<Arc<Mutex<ThreadLog>>> {
     LOCAL.try_with(|local| Arc::clone(&local.0)).ok()
 }
@@ -343,7 +343,7 @@ pub(crate) fn stop() {
     }
 }
 
-/// Forgets everything; the calling thread becomes the critical path.
+/// Clears all records; the calling thread becomes the critical path.
 pub(crate) fn reset(enabled: bool) {
     let me = local_log();
     let mut registry = lock(&REGISTRY);
@@ -377,7 +377,7 @@ pub(crate) fn snapshot() -> Profile {
         let log = lock(log);
         let now = now_ns();
         if log.is_critical {
-            // One reading of the clock for the wall and for the spans that are open on the critical path.
+            // One clock reading for both the wall time and the open spans of the critical path.
             wall_ns += registry.running_since.map_or(0, |(since, _)| now.saturating_sub(since));
         }
         let into = if log.is_critical { &mut critical } else { &mut workers };
@@ -408,7 +408,7 @@ pub(crate) fn snapshot() -> Profile {
     })
 }
 
-/// All events that are kept, by time.
+/// All recorded events, by time.
 pub(crate) fn trace() -> Trace {
     let registry = lock(&REGISTRY);
     let mut events: Vec<TraceEvent> = Vec::new();

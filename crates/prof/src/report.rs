@@ -1,4 +1,4 @@
-//! What a profile says in words: where most of the time goes, and how far stages are from what the machine allows.
+//! Summaries of a profile: where most of the time is spent, and how far stages are from their lower bounds.
 
 use std::fmt::Write;
 
@@ -6,7 +6,7 @@ use crate::profile::{Floor, Profile, Row, RowKind};
 use crate::table::{number, percent, write_table};
 
 impl Profile {
-    /// The exclusive rows that take most of the wall time, most first: name within its parent, and the row.
+    /// The exclusive rows with the largest times, largest first.
     #[must_use]
     pub fn top(&self, count: usize) -> Vec<&Row> {
         let mut rows: Vec<&Row> = self.exclusive_rows().collect();
@@ -15,7 +15,7 @@ impl Profile {
         rows
     }
 
-    /// The rows that take most time as a table.
+    /// The rows with the largest times, as a table.
     #[must_use]
     pub fn top_table(&self, count: usize) -> String {
         let cells = |row: &&Row| {
@@ -33,8 +33,8 @@ impl Profile {
         out
     }
 
-    /// The wall time by groups of rows, which sum to it: each exclusive row belongs to the group that `group_of` names.
-    /// Groups come in the order in which they are first met.
+    /// The wall time by groups of rows, which sum to it: each exclusive row belongs to the group returned by
+    /// `group_of`. Groups are in the order of first occurrence.
     #[must_use]
     pub fn budget(&self, group_of: impl Fn(&Row) -> &'static str) -> Vec<(&'static str, f64)> {
         let mut groups: Vec<(&'static str, f64)> = Vec::new();
@@ -63,8 +63,8 @@ impl Profile {
         out
     }
 
-    /// What the stages take and what they would take at least, each time they run, under a span named `below`; empty
-    /// when no floor is known.
+    /// Times of stages and their lower bounds, per run of a stage, below a span named `below`; empty if no lower bound
+    /// is known.
     #[must_use]
     pub fn floor_table(&self, below: &str) -> String {
         let mut out = String::new();
@@ -90,7 +90,7 @@ impl Profile {
         out
     }
 
-    /// The row of a stage directly below a span of this name.
+    /// The row of a stage directly below a span with this name.
     #[must_use]
     pub fn stage_row(&self, below: &str, name: &str) -> Option<&Row> {
         let end = format!("{below}/{name}");

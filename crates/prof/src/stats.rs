@@ -1,18 +1,18 @@
 //! Statistics of a quantity in constant memory.
 //!
-//! Mean and standard deviation by Welford's recurrence (merged as in Chan et al. 1979); the median from a histogram
-//! whose buckets are a 64th of an octave, so that no value has to be kept.
+//! Mean and standard deviation use Welford's recurrence (merged as in Chan et al. 1979); the median comes from a
+//! histogram whose buckets are a 64th of an octave, so that no values have to be stored.
 
 /// Largest relative error of a median: half a bucket of a 64th of an octave (below 2^-20: 0 is reported).
 pub const MEDIAN_RELATIVE_ERROR: f64 = 1.0 / 128.0;
 
 /// Buckets of an octave.
 const SUB_BUCKETS: usize = 64;
-/// Binary exponents that have buckets; smaller values are counted as zero, larger ones in the last octave.
+/// Binary exponents with buckets; smaller values are counted as zero, larger ones in the last octave.
 const EXPONENTS: std::ops::Range<i32> = -20..52;
 const OCTAVES: usize = (EXPONENTS.end - EXPONENTS.start) as usize;
 
-/// Counts of non-negative values by octave and sub-bucket; octaves are allocated when they are met.
+/// Counts of non-negative values by octave and sub-bucket; octaves are allocated on first use.
 #[derive(Clone, Debug)]
 struct Histogram {
     zeros: u64,
@@ -74,12 +74,12 @@ impl Stats {
         self.histogram.merge(&other.histogram);
     }
 
-    /// Standard deviation of the sample (n - 1), 0 for fewer than two values.
+    /// Sample standard deviation (n - 1), 0 for fewer than two values.
     pub(crate) fn std(&self) -> f64 {
         if self.count < 2 { 0.0 } else { (self.squares / (self.count - 1) as f64).max(0.0).sqrt() }
     }
 
-    /// Median within [`MEDIAN_RELATIVE_ERROR`], 0 when there is no value.
+    /// Median within [`MEDIAN_RELATIVE_ERROR`], 0 if there is no value.
     pub(crate) fn median(&self) -> f64 {
         if self.count == 0 {
             return 0.0;
@@ -88,7 +88,7 @@ impl Stats {
         f64::midpoint(at((self.count - 1) / 2), at(self.count / 2))
     }
 
-    /// Smallest value, 0 when there is none.
+    /// Smallest value, 0 if there is none.
     pub(crate) fn min_or_zero(&self) -> f64 {
         if self.count == 0 { 0.0 } else { self.min }
     }

@@ -1,16 +1,16 @@
-//! The table for people: aligned columns, units in the header, one base for all shares.
+//! The text table: aligned columns, units in the header, one base for all fractions.
 
 use std::fmt::Write;
 
 use crate::profile::{CounterRow, Profile, Row};
 use crate::tracks::TrackRow;
 
-/// Columns of numbers of a span table; the name is left of them.
+/// Numeric columns of a span table, to the right of the name.
 const SPAN_COLUMNS: [&str; 9] =
     ["count", "total ms", "share", "mean ms", "± std", "min", "median", "max", "cpu ms"];
-/// The same without the CPU clock of the process, which only the critical path reads.
+/// The same without CPU time, which is only read on the critical path.
 const WORKER_COLUMNS: &[&str] = SPAN_COLUMNS.split_at(SPAN_COLUMNS.len() - 1).0;
-/// Bytes are those of one interval, the rate is that of all of them.
+/// Bytes are per interval, the rate is over all intervals.
 const TRACK_COLUMNS: [&str; 9] =
     ["count", "total ms", "mean ms", "± std", "min", "median", "max", "MB", "GB/s"];
 const COUNTER_COLUMNS: [&str; 7] = ["count", "last", "mean", "± std", "min", "median", "max"];
@@ -49,7 +49,7 @@ impl Profile {
         if self.dropped_spans > 0 {
             let _ = writeln!(
                 out,
-                "\n{} spans found no room and count as their parent's time",
+                "\n{} spans did not fit into the tables and count as their parent's time",
                 self.dropped_spans
             );
         }
@@ -86,7 +86,7 @@ fn counter_cells(row: &CounterRow) -> Vec<String> {
     [row.name.clone(), row.count.to_string()].into_iter().chain(values.map(number)).collect()
 }
 
-/// Three to four significant digits while there are decimals, whole numbers above.
+/// Three to four significant digits below 1000, integers above.
 pub(crate) fn number(value: f64) -> String {
     let decimals = match value.abs() {
         v if v < 9.9995 => 3,
@@ -101,8 +101,8 @@ pub(crate) fn percent(share: f64) -> String {
     format!("{:.1} %", 100.0 * share)
 }
 
-/// Writes a title with column heads and the rows; the first cell of a row is left-aligned, the others are right-aligned.
-/// Cells beyond the columns are left out. A name from a file has no line break of its own.
+/// Writes a title with column heads and the rows; the first cell of a row is left-aligned, the others are
+/// right-aligned. Cells beyond the columns are left out. Line breaks in a name from a file are escaped.
 pub(crate) fn write_table(out: &mut String, title: &str, columns: &[&str], rows: &[Vec<String>]) {
     let head: Vec<String> =
         std::iter::once(title).chain(columns.iter().copied()).map(str::to_owned).collect();

@@ -9,7 +9,7 @@ use serde_json::json;
 
 use crate::tracks::Interval;
 
-/// Number of the first track in the trace: above those of threads.
+/// Number of the first track in the trace: above the thread numbers.
 const FIRST_TRACK: usize = 1 << 20;
 
 /// One recorded span or counter value.
@@ -26,11 +26,11 @@ pub enum TraceEvent {
         /// Duration in ns.
         duration_ns: u64,
     },
-    /// What a device did, as it was measured there.
+    /// Work of a device, as measured there.
     Interval(Interval),
     /// A value of a counter.
     Counter {
-        /// Number of the thread that counted.
+        /// Number of the thread that set it.
         thread: u32,
         /// Name of the counter.
         name: &'static str,
@@ -42,7 +42,7 @@ pub enum TraceEvent {
 }
 
 impl TraceEvent {
-    /// Time of the event; an enclosing span comes before what it encloses.
+    /// Sort key: start time; an enclosing span comes before the nested ones.
     pub(crate) fn order(&self) -> (u64, std::cmp::Reverse<u64>) {
         match *self {
             Self::Span { start_ns, duration_ns, .. } => (start_ns, std::cmp::Reverse(duration_ns)),

@@ -8,32 +8,32 @@ use crate::stats::Stats;
 /// An interval on a track.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Interval {
-    /// Whose time it is: `gpu`, `gpu transfers`.
+    /// Owner of the time: `gpu`, `gpu transfers`.
     pub track: &'static str,
-    /// What was done: a stage.
+    /// Name of the work, such as a stage.
     pub name: &'static str,
     /// Start, ns of [`clock_ns`](crate::clock_ns).
     pub start_ns: u64,
     /// Duration in ns.
     pub duration_ns: u64,
-    /// Bytes that it moved at least; 0 = not known.
+    /// Lower bound of the bytes moved; 0 = not known.
     pub bytes: f64,
 }
 
-/// Statistics of the intervals of one name on one track.
+/// Statistics of the intervals with one name on one track.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct TrackRow {
     /// Name of the track.
     pub track: String,
-    /// What was done.
+    /// Name of the work.
     pub name: String,
     /// Number of intervals.
     pub count: u64,
-    /// Time of all of them.
+    /// Total time of all intervals, ms.
     pub total_ms: f64,
-    /// Mean time.
+    /// Mean time, ms.
     pub mean_ms: f64,
-    /// Standard deviation of the sample.
+    /// Sample standard deviation, ms.
     pub std_ms: f64,
     /// Shortest interval, ms.
     pub min_ms: f64,
@@ -41,13 +41,13 @@ pub struct TrackRow {
     pub median_ms: f64,
     /// Longest interval, ms.
     pub max_ms: f64,
-    /// Mean of the bytes moved at least; 0 = not known.
+    /// Mean of the lower bounds of the bytes moved; 0 = not known.
     pub bytes: f64,
-    /// These bytes by the time; 0 = not known.
+    /// Bytes divided by time; 0 = not known.
     pub gb_per_s: f64,
 }
 
-/// Statistics of all tracks: rows of one track together, each in the order of its first interval.
+/// Statistics of all tracks: rows grouped by track, both in the order of first occurrence.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Tracks(Vec<Track>);
 
@@ -60,7 +60,7 @@ struct Track {
 }
 
 impl Tracks {
-    /// The row of a name, made if need be; `None` where there is no room for another one.
+    /// The row with this name, created if needed; `None` if the maximum number is reached.
     fn row(&mut self, track: &'static str, name: &'static str) -> Option<&mut Track> {
         let found = self.0.iter().position(|row| (row.track, row.name) == (track, name));
         let at = match found {

@@ -1,4 +1,4 @@
-//! The profiler through its public interface. The recorder is global, so the tests take turns.
+//! The profiler through its public interface. The recorder is global, so the tests run one at a time.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -8,7 +8,7 @@ use gausset_prof::{
     interval, reset, set_enabled, set_trace, snapshot, span, trace,
 };
 
-/// Gives the recorder to one test, empty and off.
+/// Gives exclusive use of the recorder to one test, empty and off.
 fn turn() -> MutexGuard<'static, ()> {
     static TURN: Mutex<()> = Mutex::new(());
     let guard = TURN.lock().unwrap_or_else(PoisonError::into_inner);
@@ -47,7 +47,7 @@ fn children<'a>(profile: &'a Profile, path: &str) -> Vec<&'a Row> {
     profile.rows.iter().filter(is_child).collect()
 }
 
-/// Times are sums of whole nanoseconds; in milliseconds as f64 they add up to this.
+/// Times are sums of integer nanoseconds; in milliseconds as f64 they add up to within this.
 const ROUNDING_MS: f64 = 1e-9;
 
 #[test]
@@ -69,7 +69,7 @@ fn children_and_the_unattributed_rest_sum_to_their_parent_and_all_to_the_wall_ti
     let leaves: f64 = profile.rows.iter().map(|row| row.self_ms).sum::<f64>() - step.self_ms;
     assert!((leaves - profile.wall_ms).abs() < ROUNDING_MS);
 
-    // What was not inside a child was measured, not guessed: at least the work that was put there.
+    // The unattributed time is measured: at least the work outside of any child.
     assert_eq!(profile.row("step/unattributed").unwrap().kind, RowKind::Unattributed);
     assert!(profile.row("step/unattributed").unwrap().min_ms >= 0.1);
     assert!(profile.row("unattributed").unwrap().total_ms >= 0.4);
@@ -158,7 +158,7 @@ fn spans_of_other_threads_stand_apart_and_survive_their_threads() {
     assert_eq!((tile.path.as_str(), tile.count), ("tile", 15));
     assert!(tile.total_ms >= 15.0 * 0.05);
     assert_eq!(profile.counters[0].count, 3);
-    // Three threads were busy inside the span; the critical path still sums to the wall time.
+    // Three threads were busy during the span; the critical path still sums to the wall time.
     let top: f64 = profile.rows.iter().filter(|row| row.depth == 0).map(|row| row.total_ms).sum();
     assert!((top - profile.wall_ms).abs() < ROUNDING_MS);
     #[cfg(unix)]
@@ -184,7 +184,7 @@ fn memory_is_bounded_by_paths_depth_counters_and_the_ring() {
     assert_eq!(profile.rows.len(), MAX_PATHS + 1, "the paths and one unattributed row");
     assert_eq!(profile.dropped_spans, 10);
     assert_eq!(profile.counters.len(), MAX_COUNTERS);
-    assert!(profile.table().contains("10 spans found no room"));
+    assert!(profile.table().contains("10 spans did not fit"));
 
     for _ in 0..TRACE_EVENTS {
         drop(span("path0"));
@@ -328,13 +328,13 @@ fn a_thread_of_a_pool_works_under_the_name_of_the_stage_of_the_critical_path() {
                 scope.spawn(worker);
             });
         }
-        // Between two stages it is the step's own work, and the critical path is no worker.
+        // Between two stages the current span is the step's own, and the critical path is not a worker.
         assert_eq!(gausset_prof::begin_as_worker(), 0);
     }
     set_enabled(false);
     let profile = snapshot();
     let mut rows: Vec<_> = profile.worker_rows.iter().map(|row| (row.path.as_str(), row.count)).collect();
-    // They stand by their time, which on a busy machine is anything.
+    // They are sorted by time, which varies on a busy machine.
     rows.sort_unstable();
     assert_eq!(rows, [("blend", 2), ("sort", 1)]);
     assert_eq!(profile.worker_threads, 2);

@@ -4,16 +4,16 @@
 //! m = 0.9 m + 0.1 g,  v = 0.999 v + 0.001 g²,  p -= rate (m / (1 - 0.9ᵗ)) / (sqrt(v / (1 - 0.999ᵗ)) + 1e-15)
 //! ```
 //!
-//! *Dense*: one clock for all splats, every splat moves. *Sparse*: a clock per splat, and a splat without gradient is
-//! frozen with its moments; the decision is taken lane by lane.
+//! *Dense*: one clock for all splats; every splat is updated. *Sparse*: a clock per splat; a splat without gradient is
+//! unchanged together with its moments. The decision is made per lane.
 
 use fearless_simd::{Level, f32x16, mask32x16, prelude::*};
 use gausset_compute::at_level;
 use gausset_compute::simd::{LANES, Row, fma, load, splat};
 use gausset_core::constants::{ADAM_BETA1, ADAM_BETA2, ADAM_EPSILON};
 
-/// Moments below this are set to zero: they are far below anything that epsilon lets through, and letting them fall
-/// on would end in slow subnormal arithmetic.
+/// Moments below this are set to zero: they have no effect next to epsilon, and letting them decay further would end in
+/// slow subnormal arithmetic.
 const MOMENT_FLOOR: f32 = 1e-36;
 
 /// Bias corrections `1/(1 - 0.9ᵗ)` and `1/(1 - 0.999ᵗ)`, computed in f64.
@@ -26,7 +26,7 @@ pub struct BiasCorrection {
 }
 
 impl BiasCorrection {
-    /// For the update number `clock`, which counts from 1.
+    /// Bias corrections for update number `clock`, counted from 1.
     #[must_use]
     pub fn new(clock: u64) -> Self {
         let t = clock.max(1) as f64;
@@ -35,11 +35,11 @@ impl BiasCorrection {
     }
 }
 
-/// Bias corrections of the first clocks: sparse updates look theirs up.
+/// Precomputed bias corrections for small clocks, used by sparse updates.
 #[derive(Clone, Debug)]
 pub struct CorrectionTable(Vec<BiasCorrection>);
 
-/// Clocks after which both corrections are 1 in f32: `0.999^20000 = 2e-9`.
+/// Number of clocks after which both corrections are 1 in f32: `0.999^20000 = 2e-9`.
 const TABLE_LEN: usize = 20_000;
 
 impl Default for CorrectionTable {
@@ -49,7 +49,7 @@ impl Default for CorrectionTable {
 }
 
 impl CorrectionTable {
-    /// For the update number `clock`.
+    /// Bias corrections for update number `clock`.
     #[must_use]
     #[inline(always)]
     pub fn get(&self, clock: u32) -> BiasCorrection {
@@ -57,7 +57,7 @@ impl CorrectionTable {
     }
 }
 
-/// Bias corrections of 16 splats and which of them move.
+/// Bias corrections of 16 splats, and which of them are updated.
 #[derive(Clone, Copy)]
 pub(crate) struct LaneUpdate<S: Simd> {
     pub first: f32x16<S>,
@@ -107,7 +107,7 @@ pub struct Slice<'a> {
     pub moment2: &'a mut [f32],
 }
 
-/// Update number `clock` (from 1) of a plain array: dense, with one clock.
+/// Applies update number `clock` (from 1) to a plain array: dense, with one clock.
 ///
 /// # Panics
 /// If the slices differ in length.

@@ -1,16 +1,16 @@
 //! Stage `blend`: composites each pixel front to back.
 //!
 //! A task is a tile. Its list is walked in batches of 256 entries until every cell is saturated:
-//! 1. the records of the batch are copied together,
+//! 1. the records of the batch are copied to consecutive memory,
 //! 2. lane = entry: for each band of 4 pixel rows the exact column span of the ellipse `alpha >= 1/255` is computed,
 //!    and each entry is appended to the lists of the cells that its spans touch,
 //! 3. lane = pixel: each cell walks its list.
 //!
-//! The spans lose nothing (they have slack for rounding), and a cell that has stopped never looks at another entry. The
-//! cells that each entry was evaluated at are kept as a 16-bit mask for the backward pass.
+//! The spans are conservative (they have slack for rounding), and a cell that has stopped never reads another entry. A
+//! 16-bit mask per entry records the cells that evaluated it, for the backward pass.
 //!
-//! Blending (fixtures, section 3): `T' = T (1 - alpha)`; a splat is blended while `T' > 1e-4`. `T` simply goes on
-//! falling after a pixel has stopped: it is monotone, so "stopped" needs no state of its own.
+//! Blending (fixtures, section 3): `T' = T (1 - alpha)`; a splat is blended while `T' > 1e-4`. `T` continues to fall
+//! after a pixel has stopped: it is monotone, so "stopped" needs no separate state.
 
 use fearless_simd::{f32x16, mask32x16, prelude::*, u32x16};
 use gausset_compute::prefetch::prefetch;
@@ -30,19 +30,19 @@ use crate::view::KernelView;
 
 /// Entries per batch: their records (16 KiB) stay in the first-level cache while the cells walk them.
 const BATCH: usize = 256;
-/// Entries between asking for a record and copying it.
+/// Prefetch distance of records, in entries.
 const RECORDS_AHEAD: usize = 16;
 
-/// Slack of the column spans as a share of the splat's extents: the quadratic form of a long thin splat is rounded
+/// Slack of the column spans as a fraction of the splat's extents: the quadratic form of a long thin splat is rounded
 /// relative to its large terms.
 const RELATIVE_SLACK: f32 = 1e-4;
 
 /// The pixels of a tile, by cell.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct TilePixels {
-    /// Red, green, blue over the background.
+    /// Red, green, blue composited over the background.
     pub color: [[AlignedRow; 3]; CELLS],
-    /// Transmittance behind the last blended splat.
+    /// Transmittance after the last blended splat.
     pub transmittance: [AlignedRow; CELLS],
 }
 
@@ -56,7 +56,7 @@ impl TileExtras {
     pub const BYTES: u64 = size_of::<Self>() as u64;
 }
 
-/// What is rendered besides colour on request, by cell.
+/// Additional outputs, by cell: depth and count.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct TileExtras {
     /// `Σ w z`.
@@ -70,11 +70,11 @@ pub struct TileExtras {
 pub struct Blended {
     /// One per tile.
     pub tiles: Vec<TilePixels>,
-    /// One per tile if asked for, else empty.
+    /// One per tile if requested, else empty.
     pub extras: Vec<TileExtras>,
     /// For each tile entry: bit `c` is set if the entry was evaluated at cell `c`. Valid up to `processed`.
     pub masks: Vec<u16>,
-    /// Entries of each tile that were looked at before all its cells had stopped.
+    /// Number of entries of each tile that were read before all its cells had stopped.
     pub processed: Vec<u32>,
 }
 
@@ -86,7 +86,7 @@ struct TilePart<'a> {
 }
 
 impl Blended {
-    /// Bytes held.
+    /// Bytes of all buffers.
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.tiles.capacity() * size_of::<TilePixels>()
@@ -134,7 +134,7 @@ struct TileInput<'a> {
     background: [f32; 3],
 }
 
-/// Entry numbers per cell. The tail of 16 takes the full-width store of a partly filled vector.
+/// Entry numbers per cell. The 16 extra elements allow the full-width store of a partly filled vector.
 type CellList = [u32; BATCH + LANES];
 
 #[derive(Clone, Copy)]
@@ -223,10 +223,11 @@ fn copy_records(records: &[Record], entries: &[Entry], local: &mut [Record; BATC
     }
 }
 
-/// Blends the first `length` entries of a cell's list; `Some(n)` when the cell stopped after `n` of them.
+/// Blends the first `length` entries of a cell's list; returns `Some(n)` if the cell stopped after `n` of them.
 ///
-/// The loop is a pipeline of three: the exponent of the entry after the next, the power of the next, and blending. One
-/// after the other they are a chain of some fifty cycles, and the scheduler of a processor holds less than two entries.
+/// The loop is software-pipelined in three stages: the exponent of the entry after the next, the power of the next, and
+/// blending. In sequence they are a dependency chain of some fifty cycles, and the scheduler of a CPU holds less than
+/// two entries.
 #[inline(always)]
 fn blend_cell<S: Simd, const EXTRAS: bool>(
     simd: S,
@@ -241,7 +242,7 @@ fn blend_cell<S: Simd, const EXTRAS: bool>(
     let (x, y) = cell_pixels(simd, origin, c);
     let mut state = *cell;
     let mut stopped = None;
-    // Behind the end there are entries of earlier batches, or zeros: evaluated and not used.
+    // After the end there are entries of earlier batches, or zeros: evaluated and not used.
     let record_of = inlined(
         #[inline(always)]
         |n: usize| &local[list[n % list.len()] as usize % BATCH],
@@ -274,9 +275,9 @@ fn blend_cell<S: Simd, const EXTRAS: bool>(
     stopped
 }
 
-/// Entries that are sorted into cells together, and what is asked for meanwhile.
+/// A batch of entries that are sorted into cells, and what is prefetched meanwhile.
 struct Batch<'a> {
-    /// Their records; `len` of them are of this batch.
+    /// The records; the first `len` of them belong to this batch.
     local: &'a [Record; BATCH],
     len: usize,
     records: &'a [Record],
@@ -284,7 +285,7 @@ struct Batch<'a> {
     following: &'a [Entry],
 }
 
-/// Sorts the entries of a batch into the lists of the active cells that they touch; returns the lengths.
+/// Sorts the entries of a batch into the lists of the active cells that they touch; returns the lengths of the lists.
 #[inline(always)]
 fn cell_lists<S: Simd>(
     simd: S,
@@ -344,7 +345,7 @@ fn cell_lists<S: Simd>(
     lengths
 }
 
-/// The ellipses of 16 entries, ready to be cut by bands of rows.
+/// The ellipses of 16 entries, prepared for intersection with bands of rows.
 struct Spans<S: Simd> {
     x: f32x16<S>,
     y: f32x16<S>,
@@ -383,8 +384,8 @@ impl<S: Simd> Spans<S> {
     /// First and last pixel column, relative to the tile, that each ellipse reaches in a band of 4 rows, and whether
     /// there is any.
     ///
-    /// The right edge is a concave function of `dy`, so its maximum over a band lies at the rightmost point of the
-    /// ellipse clamped to the band; the left edge likewise with the sign turned.
+    /// The right edge is a concave function of `dy`, so its maximum over a band is at the rightmost point of the
+    /// ellipse clamped to the band; the left edge likewise with the sign reversed.
     #[inline(always)]
     fn columns(&self, simd: S, origin: [usize; 2], band: usize) -> (f32x16<S>, f32x16<S>, mask32x16<S>) {
         let zero = splat(simd, 0.0);
@@ -411,7 +412,7 @@ impl<S: Simd> Spans<S> {
 /// Writes the colours of a row of tiles as lines: channel `c` of pixel row `y` (relative to the tiles' top) starts at
 /// `y · row_len + c · stride`.
 ///
-/// `lines` holds 16 pixel rows; all 16 are written, with what lies outside the image as padding.
+/// `lines` holds 16 pixel rows; all 16 are written, with padding outside the image.
 ///
 /// # Panics
 /// If `lines` is too short.

@@ -1,18 +1,18 @@
 //! Stage `blend_vjp`: gradients with respect to the screen splats.
 //!
 //! A task is a tile; its entries are walked *front to back*, with the same arithmetic as the forward pass, so `T` is
-//! the same to the bit and nothing is divided to undo it. Per pixel, with upstream gradients `g` of colour, `g_a` of
-//! alpha and `g_z` of depth, let `s_i = g · colour_i + g_z z_i + g_a` and
-//! `S_i = Σ_{j > i} w_j s_j + T_end g · background`: what lies behind splat i. Then
+//! bit-identical and no division is needed to undo it. Per pixel, with upstream gradients `g` of colour, `g_a` of alpha
+//! and `g_z` of depth, let `s_i = g · colour_i + g_z z_i + g_a`, and let
+//! `S_i = Σ_{j > i} w_j s_j + T_end g · background` be the contribution behind splat i. Then
 //!
 //! ```text
 //! dL/d ln alpha_i = w_i s_i - S_i alpha_i / (1 - alpha_i)      (0 where alpha is clamped or the splat is not blended)
 //! dL/d colour_i   = w_i g
 //! ```
 //!
-//! `S` starts as `g · C + g_z D + g_a (1 - T_end)` from the forward result and loses `w_i s_i` at each splat. Sums over
-//! the pixels of a tile go to one [`Slot`] per (tile, splat) entry; nothing is added atomically, and a later stage adds
-//! the slots of a splat in a fixed order.
+//! `S` starts as `g · C + g_z D + g_a (1 - T_end)` from the forward result, and `w_i s_i` is subtracted at each splat.
+//! Sums over the pixels of a tile go to one [`Slot`] per (tile, splat) entry; there are no atomic additions, and a
+//! later stage adds the slots of a splat in a fixed order.
 
 use fearless_simd::{f32x8, f32x16, mask32x16, prelude::*, u32x16};
 use gausset_compute::prefetch::prefetch;
@@ -37,9 +37,9 @@ pub type Slot = AlignedRow;
 const HALF: usize = LANES / 2;
 /// Entries whose records and alphas are in the first-level cache together.
 const GROUP: usize = 16;
-/// Entries between asking for a record and copying it: some microseconds of arithmetic.
+/// Prefetch distance of records, in entries: some microseconds of arithmetic.
 const RECORDS_AHEAD: usize = 64;
-/// Entries between asking for a slot and writing it.
+/// Prefetch distance of slots, in entries.
 const SLOTS_AHEAD: usize = 32;
 
 /// Names of the values of a [`Slot`]; `v = dL/d ln alpha`, `(dx, dy)` from the mean to the pixel.
@@ -64,13 +64,14 @@ pub mod slot {
     pub const ABS_X: usize = 10;
     /// `Σ |dL/dv|` per pixel, in units of `1/ln 2`.
     pub const ABS_Y: usize = 11;
-    /// Number of values; what follows belongs to the bookkeeping.
+    /// Number of values; the following ones are bookkeeping.
     pub const VALUES: usize = 12;
     /// The bits of the number of the pass that wrote the slot.
     pub const PASS: usize = 12;
 }
 
-/// A picture of several channels, line by line: channel `c` of pixel row `y` starts at `y · row_len + c · stride`.
+/// An image of several channels, stored line by line: channel `c` of pixel row `y` starts at
+/// `y · row_len + c · stride`.
 ///
 /// `stride` and the number of rows are the image's width and height rounded up to 16.
 #[derive(Clone, Copy, Debug)]
@@ -96,7 +97,7 @@ impl Lines<'_> {
     }
 }
 
-/// Gradients of the loss with respect to the rendered picture.
+/// Gradients of the loss with respect to the render.
 #[derive(Clone, Copy, Debug)]
 pub struct Upstream<'a> {
     /// `dL/d colour`, three channels.
@@ -108,15 +109,15 @@ pub struct Upstream<'a> {
 /// Output of the stage; reused from step to step.
 #[derive(Clone, Debug, Default)]
 pub struct SlotSums {
-    /// One per tile entry in the order of splats; meaningful where live.
+    /// One per tile entry, in the order of splats; valid only if live.
     pub slots: Vec<Slot>,
-    /// Number of the last pass: its slots are live.
+    /// Number of the last pass; the slots with this number are live.
     pub pass: u32,
     /// `dL/d background`.
     pub background: [f64; 3],
 }
 
-/// What is accumulated besides the gradients.
+/// What is accumulated in addition to the gradients.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum AbsoluteSums {
     /// Nothing: [`slot::ABS_X`] and [`slot::ABS_Y`] stay 0.
@@ -140,7 +141,7 @@ struct TileInput<'a> {
 }
 
 impl SlotSums {
-    /// Bytes held.
+    /// Bytes of all buffers.
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.slots.capacity() * size_of::<Slot>()
@@ -156,7 +157,7 @@ impl SlotSums {
     /// Runs the stage.
     ///
     /// # Panics
-    /// If gradients of depth are given and the forward pass did not keep depth.
+    /// If gradients of depth are given and the forward pass did not keep the depth.
     pub fn run(
         &mut self,
         exec: Exec<'_>,
@@ -212,7 +213,7 @@ impl SlotSums {
     }
 }
 
-/// What the walk keeps of a cell.
+/// State of a cell during the walk.
 #[derive(Clone, Copy)]
 struct Cell<S: Simd> {
     x: f32x16<S>,
@@ -270,7 +271,7 @@ fn tile_vjp<S: Simd, const EXTRAS: bool, const ABSOLUTE: bool>(
         if pair_count == 0 {
             continue;
         }
-        // Behind the end there are pairs of earlier groups, or zeros: evaluated and not used.
+        // After the end there are pairs of earlier groups, or zeros: evaluated and not used.
         let exponent_of = inlined(
             #[inline(always)]
             |pair: usize| {
@@ -365,7 +366,7 @@ fn start_cell<S: Simd, const EXTRAS: bool>(
     let (x, y) = cell_pixels(simd, origin, c);
     let inside = inside_image(simd, input.view, x, y);
     let corner = cell_origin(origin, c);
-    // Padding of the upstream picture may hold anything: it is masked here once.
+    // Padding of the upstream image may hold any value: it is masked here once.
     let upstream = inlined(
         #[inline(always)]
         |lines: &Lines<'_>, channel: usize| inside.select(load(simd, &lines.cell(channel, corner)), zero),
@@ -389,12 +390,12 @@ fn start_cell<S: Simd, const EXTRAS: bool>(
     Cell { x, y, transmittance, behind, color_gradient, alpha_gradient, depth_gradient }
 }
 
-/// Sums of the lanes of nine vectors, each over lanes 8, 4, 2, 1 apart: eight of them, and the ninth as the first of a
-/// row of zeros.
+/// Sums the lanes of nine vectors, each over lanes 8, 4, 2, 1 apart: eight of them together, and the ninth as the first
+/// of a row of zeros.
 ///
-/// Adding the halves first leaves eight lanes, which cost half as much to turn about and on AVX2 are a register each.
-/// Nothing is put together in memory: a row that is read back in other pieces than it was written in waits until these
-/// have left the store queue, behind all slots that were written before.
+/// Adding the halves first leaves eight lanes, which cost half as much to shuffle and are one register each on AVX2.
+/// Nothing is assembled in memory: a load that spans several earlier stores waits until these have left the store
+/// queue, behind all slots that were written before.
 #[inline(always)]
 fn reduce<S: Simd>(_simd: S, sums: &[f32x16<S>; slot::DEPTH]) -> ([f32; HALF], [f32; HALF]) {
     let v: [f32x8<S>; slot::DEPTH] = each(

@@ -1,8 +1,8 @@
-//! Which splats hang in space that is known to be empty ([`FreeSpaceRule`]).
+//! Finds splats in space that is known to be empty ([`FreeSpaceRule`]).
 //!
-//! A view's tile lists hold its splats in depth order. For each of its points the list of the point's tile is walked
-//! front to back, with the blending of a pixel whose centre is the point's projection; each splat that takes a share of
-//! the light is asked where along the ray its density is largest.
+//! A view's tile lists hold its splats in depth order. For each of its points, the list of the point's tile is walked
+//! front to back and blended as for a pixel centred at the point's projection. For each splat that contributes, the
+//! depth of the peak of its density along the ray is computed.
 
 use gausset_core::Projection;
 use gausset_core::constants::{ALPHA_MAX, TRANSMITTANCE_STOP};
@@ -15,28 +15,28 @@ use crate::project::{LOG2_255, Record, record};
 use crate::view::KernelView;
 use gausset_compute::simd::LANES;
 
-/// Shares of the light below this are not counted.
+/// Blending weights below this are not counted.
 const LEAST_WEIGHT: f32 = 0.02;
 
-/// What the points of some views say about each splat.
+/// Evidence about each splat from the rays of some views.
 #[derive(Clone, Debug, Default)]
 pub struct Evidence {
     /// Sum of the weights against each splat.
     pub against: Vec<f32>,
-    /// Points that speak against it.
+    /// Number of points against it.
     pub points: Vec<u32>,
     /// Sum of the weights for it.
     pub support: Vec<f32>,
 }
 
 impl Evidence {
-    /// Nothing said about so many splats.
+    /// No evidence, for this number of splats.
     #[must_use]
     pub fn new(splats: usize) -> Self {
         Self { against: vec![0.0; splats], points: vec![0; splats], support: vec![0.0; splats] }
     }
 
-    /// Adds what the points of a view say, after `project`, `sort` and `tile` of that view.
+    /// Adds the evidence of a view, after `project`, `sort` and `tile` of that view.
     pub fn add(&mut self, view: &FreeView, pipeline: &Pipeline, splats: &Blocks, reach: f32) {
         let centre = view.pose.centre();
         for FreeRay { at: [u, v], tile, way } in view.rays() {
@@ -67,7 +67,7 @@ impl Evidence {
         }
     }
 
-    /// Whether what is said condemns a splat.
+    /// Whether the evidence suffices to remove a splat.
     #[must_use]
     pub fn condemns(&self, splat: usize, rule: &FreeSpaceRule) -> bool {
         self.against[splat] >= rule.weight
@@ -76,19 +76,19 @@ impl Evidence {
     }
 }
 
-/// The places where cameras were or passed by, and the training cameras.
+/// The bubbles of a rule and the training cameras.
 #[derive(Clone, Debug)]
 pub struct Places {
-    /// Coordinates of the places, axis by axis, so that distances are taken in vectors.
+    /// Coordinates of the bubble centres, one array per axis, so that distances can be vectorised.
     axes: [Vec<f32>; 3],
-    /// Radius of the bubble around each.
+    /// Radius of each bubble.
     radius: Vec<f32>,
     views: Vec<KernelView>,
     near: f32,
 }
 
 impl Places {
-    /// Of a rule; `None` where it names no place.
+    /// The bubbles of a rule; `None` if there are none.
     #[must_use]
     pub fn new(rule: &FreeSpaceRule) -> Option<Self> {
         let axis = |k: usize| rule.bubbles.iter().map(|bubble| bubble.centre[k]).collect();
@@ -101,7 +101,7 @@ impl Places {
         })
     }
 
-    /// Whether a splat with this mean hangs in a bubble, and no camera sees it from close.
+    /// Whether a splat with this mean is inside a bubble, and no camera sees it from close by.
     #[must_use]
     pub fn condemn(&self, mean: [f32; 3]) -> bool {
         let (place, squared) = self.nearest(mean);
@@ -112,7 +112,7 @@ impl Places {
         !self.views.iter().any(|view| squared_distance(mean, view.origin) < limit && sees(view, mean))
     }
 
-    /// The nearest place (the first of equals), and the squared distance to it.
+    /// The nearest bubble (the first of equals), and the squared distance to its centre.
     fn nearest(&self, mean: [f32; 3]) -> (usize, f32) {
         let [xs, ys, zs] = &self.axes;
         let (mut place, mut least) = (0, f32::INFINITY);
@@ -130,7 +130,7 @@ fn squared_distance(a: [f32; 3], b: [f32; 3]) -> f32 {
     (0..3).map(|k| (a[k] - b[k]) * (a[k] - b[k])).sum()
 }
 
-/// Whether a place lies in the picture of a view.
+/// Whether a position is inside the image of a view.
 fn sees(view: &KernelView, place: [f32; 3]) -> bool {
     if view.projection == Projection::Equirectangular {
         return true;
@@ -145,7 +145,7 @@ fn sees(view: &KernelView, place: [f32; 3]) -> bool {
     z > view.near_plane && inside(x, 0) && inside(y, 1)
 }
 
-/// The blending alpha of a splat at a place of the picture.
+/// The blending alpha of a splat at an image position.
 fn alpha_at(splat: &Record, u: f32, v: f32) -> f32 {
     let r = &splat.0;
     let (dx, dy) = (u - r[record::X], v - r[record::Y]);
@@ -155,8 +155,8 @@ fn alpha_at(splat: &Record, u: f32, v: f32) -> f32 {
     if exponent < -LOG2_255 { 0.0 } else { libm::exp2f(exponent).min(ALPHA_MAX) }
 }
 
-/// Where on the way from `centre` along `way` the density of a splat is largest, as a share of the way:
-/// `t = (wᵀ Σ⁻¹ m) / (wᵀ Σ⁻¹ w)` with the mean `m` relative to the centre.
+/// Where along the ray from `centre` in direction `way` the density of a splat is largest, as a fraction of the length
+/// of `way`: `t = (wᵀ Σ⁻¹ m) / (wᵀ Σ⁻¹ w)`, with the mean `m` relative to the centre.
 fn peak_along(splats: &Blocks, splat: usize, centre: [f64; 3], way: [f64; 3]) -> f64 {
     let rows = &splats.geometry[splat / LANES];
     let value = |row: usize| f64::from(rows[row].0[splat % LANES]);

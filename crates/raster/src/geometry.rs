@@ -1,4 +1,4 @@
-//! One block of splats in front of a camera: the chain from raw parameters to the screen, lane by lane.
+//! The projection of a block of splats: the chain from raw parameters to the screen, lane by lane.
 //!
 //! Shared by the forward projection and its VJP, which recomputes it instead of storing it. Formulas: EWA splatting
 //! (Zwicker et al. 2001) as in Kerbl et al. 2023, with the conventions of the fixtures, section 2:
@@ -28,7 +28,7 @@ pub(crate) struct Geometry<S: Simd> {
     pub shape: Shape<S>,
     /// Mean in camera axes.
     pub point: [f32x16<S>; 3],
-    /// Through the projection of the camera.
+    /// The point projected by the camera.
     pub lens: Lens<S>,
     /// `V = T R(q)`, 2x3: the splat's axes on the screen before scaling.
     pub v: [[f32x16<S>; 3]; 2],
@@ -148,18 +148,18 @@ impl<S: Simd> Geometry<S> {
     }
 }
 
-/// What the low-pass filter takes off the opacity in antialiased mode: `sqrt(det_raw / det)`.
+/// The factor on the opacity in antialiased mode, which compensates for the low-pass filter: `sqrt(det_raw / det)`.
 #[inline(always)]
 pub(crate) fn compensation<S: Simd>(det_raw: f32x16<S>, inverse_det: f32x16<S>) -> f32x16<S> {
     (det_raw * inverse_det).sqrt()
 }
 
-/// The direction from the camera to a splat.
+/// The viewing direction from the camera to a splat.
 #[derive(Clone, Copy)]
 pub(crate) struct Direction<S: Simd> {
     /// Unit vector.
     pub unit: [f32x16<S>; 3],
-    /// One over its length before normalising.
+    /// One over its length before normalisation.
     pub inverse_length: f32x16<S>,
 }
 

@@ -1,10 +1,10 @@
-//! How much of a pixel is blended in front of a depth: what stands between a camera and a surface whose depth is known.
+//! The blending weight in front of a given depth at a pixel: what is between a camera and a surface of known depth.
 //!
 //! ```text
 //! in_front(pixel, depth) = Σ w over the blended splats with camera z < depth,  w = alpha T as in `blend`
 //! ```
 //! For reports, not for training: after stage `tile` the list of a pixel's tile holds its splats in depth order, and a
-//! query walks it until the depth is reached. Plain scalar code, one pixel at a time: the same bytes everywhere.
+//! query walks it until the depth is reached. Scalar code, one pixel at a time, with the same bytes on every platform.
 
 use gausset_compute::Pool;
 use gausset_core::constants::{ALPHA_MAX, TILE_SIZE, TRANSMITTANCE_STOP};
@@ -13,10 +13,10 @@ use gausset_core::engine::FrontQuery;
 use crate::project::{LOG2_255, Record, record};
 use crate::tile::TileSplats;
 
-/// Queries of a task.
+/// Queries per task.
 const QUERIES_PER_TASK: usize = 256;
 
-/// The weight in front of each query's depth, 0..1; 0 for a pixel outside the picture.
+/// The weight in front of each query's depth, 0..1; 0 for a pixel outside the image.
 #[must_use]
 pub fn weight_in_front(pool: &Pool, splats: TileSplats<'_>, queries: &[FrontQuery]) -> Vec<f32> {
     let mut weights = vec![0.0; queries.len()];
@@ -39,7 +39,7 @@ fn walk(splats: TileSplats<'_>, query: FrontQuery) -> f32 {
     let (mut sum, mut transmittance) = (0.0f32, 1.0f32);
     for entry in &lists.entries[first..first + lists.len[tile] as usize] {
         let splat = &records[entry.splat()];
-        // The list is in depth order; a depth that is no number is in front of nothing.
+        // The list is in depth order; no weight is in front of a NaN depth.
         if splat.0[record::DEPTH] >= query.depth || query.depth.is_nan() {
             break;
         }
@@ -54,7 +54,7 @@ fn walk(splats: TileSplats<'_>, query: FrontQuery) -> f32 {
     sum
 }
 
-/// Alpha of a splat at a point, 0 where it does not reach 1/255: `pixel::exponent` for one pixel.
+/// Alpha of a splat at a point, 0 below 1/255: `pixel::exponent` for one pixel.
 fn alpha_at(splat: &Record, [x, y]: [f32; 2]) -> f32 {
     let r = &splat.0;
     let (dx, dy) = (x - r[record::X], y - r[record::Y]);

@@ -2,9 +2,9 @@
 //!
 //! Splat `i` is lane `i % 16` of block `i / 16`. A block holds 14 *geometry rows* (mean 3, log scale 3, quaternion 4,
 //! opacity logit, SH coefficient 0 of each channel) in one array and `3 ((degree + 1)² - 1)` *rest rows*
-//! (coefficient-major, RGB fastest) in another, because the two are read and updated at different rates and holes in
-//! a stream cost more than they save. Adam moments have the same layout. Lanes beyond the last splat are padding that
-//! is never visible: their quaternion is zero and their logit `-inf`-like.
+//! (coefficient-major, RGB fastest) in another, because the two are read and updated at different rates and gaps in a
+//! stream cost more than they save. Adam moments have the same layout. Lanes after the last splat are padding that is
+//! never visible: their quaternion is zero and their logit far below the visible threshold.
 
 use gausset_compute::Pool;
 pub use gausset_compute::simd::AlignedRow;
@@ -37,20 +37,20 @@ pub type GeometryBlock = [AlignedRow; GEOMETRY_ROWS];
 pub struct Blocks {
     len: usize,
     sh_degree: u8,
-    /// One per block.
+    /// Geometry rows, one element per block.
     pub geometry: Vec<GeometryBlock>,
-    /// [`Self::rest_rows`] per block.
+    /// [`Self::rest_rows`] rows per block.
     pub rest: Vec<AlignedRow>,
 }
 
-/// Rest rows per block of an SH degree.
+/// Number of rest rows per block for an SH degree.
 #[must_use]
 pub const fn rest_rows(sh_degree: u8) -> usize {
     3 * (sh::coefficients(sh_degree) - 1)
 }
 
 impl Blocks {
-    /// Blocks of `len` splats, all values zero, also in the padding.
+    /// `len` splats with all values zero, including the padding.
     #[must_use]
     pub fn zeros(sh_degree: u8, len: usize) -> Self {
         let blocks = len.div_ceil(LANES);
@@ -62,7 +62,7 @@ impl Blocks {
         }
     }
 
-    /// Parameters in blocks.
+    /// Converts parameters to blocks.
     #[must_use]
     pub fn from_splats(splats: &Splats) -> Self {
         Self::from_splats_on(splats, &Pool::new(1))
@@ -78,7 +78,7 @@ impl Blocks {
         out
     }
 
-    /// Moments or gradients in blocks: as [`Self::from_splats_on`] with zeros in the padding.
+    /// Converts moments or gradients to blocks: like [`Self::from_splats_on`], with zeros in the padding.
     #[must_use]
     pub fn from_values_on(splats: &Splats, pool: &Pool) -> Self {
         let mut out = Self::zeros(splats.sh_degree, splats.len());
@@ -113,7 +113,7 @@ impl Blocks {
         out
     }
 
-    /// Back to a structure of arrays.
+    /// Converts back to a structure of arrays.
     #[must_use]
     pub fn to_splats(&self) -> Splats {
         self.to_splats_on(&Pool::new(1))
@@ -180,7 +180,7 @@ impl Blocks {
         self.len
     }
 
-    /// Whether there is none.
+    /// Whether there are no splats.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len == 0
@@ -192,7 +192,7 @@ impl Blocks {
         self.sh_degree
     }
 
-    /// Rest rows per block.
+    /// Number of rest rows per block.
     #[must_use]
     pub fn rest_rows(&self) -> usize {
         rest_rows(self.sh_degree)
@@ -213,7 +213,7 @@ impl Blocks {
         &mut self.rest[block * rows..(block + 1) * rows]
     }
 
-    /// Bytes held.
+    /// Bytes of all arrays.
     #[must_use]
     pub fn bytes(&self) -> usize {
         size_of_val(&*self.geometry) + size_of_val(&*self.rest)

@@ -1,14 +1,15 @@
-//! One block of splats through the projection of a camera: where the means land, J there, and the way back.
+//! The projection of a block of splats by a camera: projected means, the Jacobian J there, and their gradients.
 //!
 //! | | depth | mean2d | J |
 //! |---|---|---|---|
 //! | pinhole | z | `(fx x/z + cx, fy y/z + cy)` | `[fx/z  0  -fx tx/z ;  0  fy/z  -fy ty/z]`, tx and ty clamped near the image |
 //! | panorama | n | `(fx atan2(x, z) + cx, fy atan2(y, ρ) + cy)` | `[fx z/ρ²  0  -fx x/ρ² ;  -fy xy/(ρn²)  fy ρ/n²  -fy yz/(ρn²)]` |
 //!
-//! with `ρ² = x² + z²`, `n² = ρ² + y²`, and ρ in J at least 1e-3 n. Definitions: `project` of `gausset-reference`.
+//! with `ρ² = x² + z²`, `n² = ρ² + y²`, and ρ in J at least 1e-3 n. The formulas are defined in `project` of
+//! `gausset-reference`.
 //!
-//! A block takes one branch; what a panorama computes is a function of its own, so that the code of the pinhole is what
-//! it would be alone.
+//! A block takes one branch. The panorama is computed in a separate function, so that the code of the pinhole compiles
+//! as if it were alone.
 
 use fearless_simd::{f32x16, mask32x16, prelude::*};
 use gausset_compute::simd::{atan2, each, fma, fnma, inlined, splat};
@@ -18,7 +19,7 @@ use gausset_core::constants::POLE_RATIO;
 use crate::geometry::{dot3, dot3s};
 use crate::view::KernelView;
 
-/// The entries of J that are not 0 everywhere.
+/// The entries of J that are not 0 in every projection.
 #[derive(Clone, Copy)]
 pub(crate) struct Jacobian<S: Simd> {
     pub j00: f32x16<S>,
@@ -29,24 +30,24 @@ pub(crate) struct Jacobian<S: Simd> {
     pub j12: f32x16<S>,
 }
 
-/// A block through a projection.
+/// A block of projected points.
 #[derive(Clone, Copy)]
 pub(crate) struct Lens<S: Simd> {
-    /// Projected mean in px; of a panorama in the period around its principal point.
+    /// Projected mean in px; for a panorama within one period around its principal point.
     pub mean2d: [f32x16<S>; 2],
-    /// What orders splats.
+    /// Depth, which orders the splats.
     pub depth: f32x16<S>,
-    /// Screen from camera.
+    /// J: derivative of the screen position with respect to the camera-space point.
     pub jacobian: Jacobian<S>,
     /// `1 / depth`.
     inverse_depth: f32x16<S>,
-    /// `x/z`, `y/z` as J has them; of a panorama ρ as J has it, and the true one.
+    /// `x/z`, `y/z` as clamped for J; for a panorama, ρ as bounded for J, and the true ρ.
     guarded: [f32x16<S>; 2],
-    /// Where the guard is not active.
+    /// Lanes in which the bound is not active.
     free: [mask32x16<S>; 2],
 }
 
-/// What a loss says of a block on the screen.
+/// Gradients of a loss with respect to the projected block.
 pub(crate) struct LensGradient<'a, S: Simd> {
     pub mean2d: [f32x16<S>; 2],
     pub depth: f32x16<S>,
@@ -192,7 +193,7 @@ impl<S: Simd> Lens<S> {
         [d_x, d_y, d_z]
     }
 
-    /// J as a function of the point, ρ and n; the mean goes back through J itself.
+    /// Differentiates J as a function of the point, ρ and n; the gradient of the mean is propagated through J itself.
     #[inline(always)]
     fn panorama_gradient(
         &self,

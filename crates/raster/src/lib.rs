@@ -1,10 +1,10 @@
 //! The splat renderer and its gradients on the CPU.
 //!
 //! One file per stage, in the order of a training step: [`project`] → [`sort`] → [`tile`] → [`blend`] → (loss) →
-//! [`blend_vjp`] → [`project_vjp`] fused with [`adam`] in [`update`]; [`pipeline`] runs them; [`probe`] shows what they compute on
-//! the way. The definition of every formula is `gausset-reference`.
+//! [`blend_vjp`] → [`project_vjp`] fused with [`adam`] in [`update`]. [`pipeline`] runs them; [`probe`] exposes their
+//! intermediate results. `gausset-reference` defines every formula.
 //!
-//! Kernels are written once over 16 lanes; results do not depend on the number of threads or on the vector level.
+//! Kernels are written once for 16 lanes; results do not depend on the number of threads or on the SIMD level.
 #![forbid(unsafe_code)]
 
 pub mod adam;

@@ -1,4 +1,4 @@
-//! The stages in their order, with the buffers between them.
+//! The stages in order, with the buffers between them.
 
 use gausset_compute::Exec;
 use gausset_core::engine::{Outputs, RenderOptions, Rendering, SKY_WIDTH};
@@ -16,38 +16,38 @@ use crate::sort::sort_by_depth;
 use crate::tile::{Entry, TileLists, TileSplats};
 use crate::view::KernelView;
 
-/// Most entries that 32-bit numbers can count, with the gaps between the lists.
+/// Largest number of entries that 32-bit indices can count, including the gaps between the lists.
 const MOST_ENTRIES: u64 = u32::MAX as u64 / 2;
 
-/// A view has more entries than there may be.
+/// A view has more tile entries than allowed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{entries} tile entries (expected at most {limit})")]
 pub struct TooManyEntries {
     /// Entries of the view.
     pub entries: u64,
-    /// Most that there may be.
+    /// Largest number allowed.
     pub limit: u64,
 }
 
-/// What the lists of a view are made for, and in which memory.
+/// The memory that the tile lists of a view may use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ListRoom {
-    /// Bytes that the entries may take.
+    /// Bytes available for the entries.
     pub bytes: u64,
-    /// Bytes that one takes: [`ListRoom::FORWARD`] or [`ListRoom::BACKWARD`].
+    /// Bytes per entry: [`ListRoom::FORWARD`] or [`ListRoom::BACKWARD`].
     pub bytes_per_entry: u64,
 }
 
 impl ListRoom {
-    /// Bytes of an entry in a forward pass: its place in a list, the mask of its cells.
+    /// Bytes per entry of a forward pass: the list entry and the mask of its cells.
     pub const FORWARD: u64 = (size_of::<Entry>() + size_of::<u16>()) as u64;
-    /// Bytes of an entry when there will be a backward pass: the sums of its gradients, too.
+    /// Bytes per entry if a backward pass follows: also the sums of its gradients.
     pub const BACKWARD: u64 = Self::FORWARD + size_of::<Slot>() as u64;
 
-    /// As much as the numbers of entries allow.
+    /// Limited only by the range of entry indices.
     pub const UNLIMITED: Self = Self { bytes: u64::MAX, bytes_per_entry: Self::BACKWARD };
 
-    /// Most entries.
+    /// Largest number of entries.
     #[must_use]
     pub fn entries(self) -> u64 {
         (self.bytes / self.bytes_per_entry).min(MOST_ENTRIES)
@@ -59,11 +59,11 @@ impl ListRoom {
 pub struct Pipeline {
     /// Memory for the entries of the next view.
     pub room: ListRoom,
-    /// Splats that the next view leaves out at random.
+    /// Dropout of splats in the next view.
     pub dropout: Option<Dropout>,
-    /// The sky behind the splats of the next view, if there is one.
+    /// The sky behind the splats of the next view; `None` if there is none.
     pub sky: Option<Sky>,
-    /// Its gradient, an output of `blend_vjp`; zero without a sky.
+    /// Gradient of the sky, an output of `blend_vjp`; zero without a sky.
     pub sky_gradient: Sky,
     /// Output of `project`.
     pub projected: Projected,
@@ -93,10 +93,10 @@ impl Default for Pipeline {
 }
 
 impl Pipeline {
-    /// `project`, `sort`, `tile`.
+    /// Runs `project`, `sort`, `tile`.
     ///
     /// # Errors
-    /// [`TooManyEntries`] for [`Self::room`].
+    /// [`TooManyEntries`] if they exceed [`Self::room`].
     pub fn lists(
         &mut self,
         exec: Exec<'_>,
@@ -108,7 +108,7 @@ impl Pipeline {
             let _span = span(Stage::Project.name());
             self.projected.run(exec, splats, view, options, self.dropout);
         }
-        // Before anything is allocated for them.
+        // Checked before anything is allocated for them.
         let (entries, limit) = (self.projected.entries, self.room.entries());
         if entries > limit {
             return Err(TooManyEntries { entries, limit });
@@ -125,10 +125,10 @@ impl Pipeline {
         Ok(())
     }
 
-    /// `project`, `sort`, `tile`, `blend` with [`Self::sky`] behind.
+    /// Runs `project`, `sort`, `tile`, `blend`, with [`Self::sky`] behind the splats.
     ///
     /// # Errors
-    /// [`TooManyEntries`] for [`Self::room`].
+    /// [`TooManyEntries`] if they exceed [`Self::room`].
     pub fn forward(
         &mut self,
         exec: Exec<'_>,
@@ -147,7 +147,7 @@ impl Pipeline {
         Ok(())
     }
 
-    /// `blend_vjp` after [`Self::forward`] of the same view.
+    /// Runs `blend_vjp` after [`Self::forward`] of the same view.
     pub fn backward(
         &mut self,
         exec: Exec<'_>,
@@ -164,7 +164,7 @@ impl Pipeline {
         };
     }
 
-    /// `project_vjp` after [`Self::backward`], with the gradients written out.
+    /// Runs `project_vjp` after [`Self::backward`], and writes the gradients out.
     #[must_use]
     pub fn gradients(
         &self,
@@ -184,7 +184,7 @@ impl Pipeline {
         )
     }
 
-    /// The forward result as ordinary pictures.
+    /// The forward result in image layout.
     #[must_use]
     pub fn rendering(&self, view: &KernelView) -> Rendering {
         let mut out = Rendering::default();
@@ -192,7 +192,7 @@ impl Pipeline {
         out
     }
 
-    /// [`Self::rendering`] into buffers that may have been used before.
+    /// Like [`Self::rendering`], but reuses the buffers of `out`.
     pub fn rendering_into(&self, view: &KernelView, out: &mut Rendering) {
         let [width, height] = view.size;
         let pixels = width as usize * height as usize;
@@ -225,12 +225,12 @@ impl Pipeline {
         }
     }
 
-    /// Bytes that the buffers take for a view of so many splats, without its entries.
+    /// Bytes of the buffers for a view of this number of splats, without its tile entries.
     #[must_use]
     pub fn view_bytes(splats: usize, view: &KernelView, outputs: Outputs) -> u64 {
         let tile = TilePixels::BYTES + if outputs == Outputs::All { TileExtras::BYTES } else { 0 };
         let tiles = view.tile_count() as u64 * (tile + TileLists::BYTES_PER_TILE);
-        // The keys once more while they are sorted; at the seam of a panorama a splat may be there twice.
+        // The keys exist twice while they are sorted; at the seam of a panorama a splat may exist twice.
         let times = if view.projection == Projection::Pinhole { 1 } else { 2 };
         tiles + times * splats as u64 * (Projected::BYTES_PER_SPLAT + size_of::<u64>() as u64)
     }
@@ -246,7 +246,7 @@ impl Pipeline {
     }
 }
 
-/// So many values, which the caller sets all.
+/// Resizes to `len` values, all of which the caller overwrites.
 fn make_long<T: Clone + Default>(values: &mut Vec<T>, len: usize) {
     if values.len() != len {
         *values = vec![T::default(); len];

@@ -1,8 +1,8 @@
 //! The arithmetic of one splat at the 16 pixels of a cell.
 //!
 //! A tile of 16x16 px is 4x4 *cells* of 4x4 px; a vector holds one cell, lane `4 row + column`. Small cells waste few
-//! lanes on small splats, and most splats are small. Everything that evaluates alpha goes through [`exponent`] and
-//! [`raw_alpha`], so that forward, backward and the cap agree to the bit.
+//! lanes on small splats, and most splats are small. All code that evaluates alpha uses [`exponent`] and [`raw_alpha`],
+//! so that forward pass, backward pass and the list cap agree bit for bit.
 
 use fearless_simd::{f32x16, mask32x16, prelude::*};
 use gausset_compute::simd::{Row, exp2_in_range, fma, splat};
@@ -46,7 +46,7 @@ pub(crate) fn cell_pixels<S: Simd>(simd: S, tile: [usize; 2], cell: usize) -> (f
     )
 }
 
-/// Which pixels of a cell lie in the image.
+/// Which pixels of a cell are inside the image.
 #[inline(always)]
 pub(crate) fn inside_image<S: Simd>(simd: S, view: &KernelView, x: f32x16<S>, y: f32x16<S>) -> mask32x16<S> {
     x.simd_lt(splat(simd, view.size[0] as f32)) & y.simd_lt(splat(simd, view.size[1] as f32))
@@ -74,17 +74,17 @@ pub(crate) fn exponent<S: Simd>(simd: S, splat_record: &Record, x: f32x16<S>, y:
     fma(along_x, dx, along_y)
 }
 
-/// `o e^-σ`, not clamped, from its logarithm: 0 where it does not reach 1/255.
+/// `o e^-σ` from its base-2 logarithm, not clamped; 0 below 1/255.
 ///
-/// The threshold is that of the logarithm, so that comparing does not wait for the power and nothing has to be clamped;
-/// the exponent is at most log2 of the opacity, but for rounding.
+/// The threshold is applied to the logarithm, so that the comparison does not wait for the power and nothing has to be
+/// clamped; the exponent is at most log2 of the opacity, up to rounding.
 #[inline(always)]
 pub(crate) fn raw_alpha<S: Simd>(simd: S, exponent: f32x16<S>) -> f32x16<S> {
     let drawn = exponent.simd_ge(splat(simd, -LOG2_255));
     drawn.select(exp2_in_range(simd, exponent), splat(simd, 0.0))
 }
 
-/// `min(0.99, o e^-σ)`, 0 where it does not reach 1/255.
+/// `min(0.99, o e^-σ)`; 0 below 1/255.
 #[inline(always)]
 pub(crate) fn clamped_alpha<S: Simd>(simd: S, exponent: f32x16<S>) -> f32x16<S> {
     raw_alpha(simd, exponent).min(splat(simd, ALPHA_MAX))

@@ -1,8 +1,8 @@
-//! What the kernels compute on the way, splat by splat and without culling: for tests and tools.
+//! Intermediate results of the kernels, splat by splat and without culling: for tests and tools.
 //!
-//! A picture shows the arithmetic of `project` and `project_vjp` only through culling and blending. The functions here
-//! run the very code that these stages are made of on all splats, one block after the other, and write down what it
-//! gives; nothing is computed by a second formula, except where a result exists nowhere in the engine (Σ itself).
+//! An image shows the arithmetic of `project` and `project_vjp` only through culling and blending. The functions here
+//! run the same code as these stages on all splats, one block after the other, and return the results; nothing is
+//! computed by a second formula, except results that exist nowhere in the engine (Σ itself).
 
 use fearless_simd::{Level, f32x16, prelude::*};
 use gausset_compute::simd::{LANES, Row, each, each_of, load, splat};
@@ -19,7 +19,7 @@ use crate::shape::Shape;
 use crate::spherical::{C0, at_degree, basis, colour_gradient, colours};
 use crate::view::KernelView;
 
-/// A splat on the screen; all zero when it is not in front of the near plane.
+/// A splat on the screen; all zero if it is not in front of the near plane.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct ScreenSplat {
     /// Projected mean, px.
@@ -30,9 +30,9 @@ pub struct ScreenSplat {
     pub conic: [f32; 3],
     /// Camera depth.
     pub z: f32,
-    /// Opacity, in antialiased mode after compensation.
+    /// Opacity; in antialiased mode after compensation.
     pub opacity: f32,
-    /// The factor that antialiased mode puts on the opacity, whatever the mode.
+    /// The factor that antialiased mode applies to the opacity; computed in both modes.
     pub compensation: f32,
     /// Red, green, blue, clamped at 0.
     pub color: [f32; 3],
@@ -45,17 +45,17 @@ pub struct ScreenSplat {
 pub struct ScreenGradient {
     /// With respect to the projected mean.
     pub mean2d: [f32; 2],
-    /// With respect to `(A, B, C)`, where B is both off-diagonal entries.
+    /// With respect to `(A, B, C)`, where B stands for both off-diagonal entries.
     pub conic: [f32; 3],
     /// With respect to the camera depth.
     pub z: f32,
-    /// With respect to the opacity, in antialiased mode after compensation.
+    /// With respect to the opacity; in antialiased mode after compensation.
     pub opacity: f32,
     /// With respect to the clamped colour.
     pub color: [f32; 3],
 }
 
-/// The colour of a splat and what it is made of.
+/// The colour of a splat and the SH basis from which it is computed.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct ShColor {
     /// SH basis functions of the viewing direction; zero beyond the degree.
@@ -73,7 +73,7 @@ pub struct WorldShape {
     pub covariance: [f32; 9],
 }
 
-/// Projects all splats of a view. Of the options only SH degree and antialiasing matter.
+/// Projects all splats of a view. Of the options, only SH degree and antialiasing are used.
 #[must_use]
 pub fn screen_splats(
     level: Level,
@@ -127,15 +127,15 @@ fn screen_block<S: Simd, const DEGREE: u8>(
     )
 }
 
-/// Gradients of raw parameters and pose from gradients of the screen splats that are in front, by the stage
+/// Computes gradients of raw parameters and pose from gradients of the screen splats that are in front, by the stage
 /// `project_vjp`.
 ///
-/// The stage reads sums over pixels, so each splat gets the sums that mean these gradients: with `Σ` the screen
-/// covariance, `Σ v d = Σ g_mean2d`, `Σ v d dᵀ = -2 g_conic` (half of it off the diagonal), `Σ v = o g_opacity`. The
-/// detour through `Σ` rounds the gradient of the mean by about 1e-7 times the condition number of `Σ`.
+/// The stage reads sums over pixels, so each splat gets the sums that correspond to these gradients: with `Σ` the
+/// screen covariance, `Σ v d = Σ g_mean2d`, `Σ v d dᵀ = -2 g_conic` (half of it off the diagonal), `Σ v = o g_opacity`.
+/// The detour through `Σ` rounds the gradient of the mean by about 1e-7 times the condition number of `Σ`.
 ///
 /// # Panics
-/// If there are not as many gradients as splats.
+/// If the number of gradients is not the number of splats.
 #[must_use]
 pub fn screen_vjp(
     level: Level,
@@ -145,7 +145,7 @@ pub fn screen_vjp(
     upstream: &[ScreenGradient],
 ) -> Gradients {
     assert_eq!(upstream.len(), splats.len(), "one gradient per splat");
-    // Entry i belongs to splat i; that of a splat that is not in front holds zeros.
+    // Entry i belongs to splat i; for a splat that is not in front it holds zeros.
     let entries = splats.geometry.len() * LANES;
     let mut projected = Projected::default();
     projected.rects.resize(entries, TileRect { x0: 0, x1: 1, y0: 0, y1: 1 });
@@ -183,7 +183,7 @@ fn slot_of(s: &ScreenSplat, g: &ScreenGradient) -> Slot {
     sums
 }
 
-/// Colours of all splats seen from a point, whether in front of a camera or not.
+/// Colours of all splats seen from a point, whether or not they are in front of a camera.
 #[must_use]
 pub fn sh_colors(level: Level, splats: &Blocks, origin: [f32; 3], sh_degree: u8) -> Vec<ShColor> {
     let degree = sh_degree.min(splats.sh_degree());
@@ -222,11 +222,11 @@ fn color_block<S: Simd, const DEGREE: u8>(
     )
 }
 
-/// Gradients of SH coefficients and, through the viewing direction, of means from gradients of the colours of
+/// Computes gradients of SH coefficients and, through the viewing direction, of means from gradients of the colours of
 /// [`sh_colors`]. Other parameters have none.
 ///
 /// # Panics
-/// If there are not as many gradients as splats.
+/// If the number of gradients is not the number of splats.
 #[must_use]
 pub fn sh_vjp(
     level: Level,
@@ -309,11 +309,11 @@ fn shape_block<S: Simd>(simd: S, splats: &Blocks, block: usize) -> [WorldShape; 
     )
 }
 
-/// Gradients of quaternions and log scales from gradients of the covariances of [`world_shapes`] (row-major, not
-/// necessarily symmetric). Other parameters have none.
+/// Computes gradients of quaternions and log scales from gradients of the covariances of [`world_shapes`] (row-major,
+/// not necessarily symmetric). Other parameters have none.
 ///
 /// # Panics
-/// If there are not as many gradients as splats.
+/// If the number of gradients is not the number of splats.
 #[must_use]
 pub fn covariance_vjp(level: Level, splats: &Blocks, upstream: &[[f32; 9]]) -> Blocks {
     assert_eq!(upstream.len(), splats.len(), "one gradient per splat");
@@ -332,7 +332,7 @@ fn shape_block_vjp<S: Simd>(simd: S, splats: &Blocks, block: usize, upstream: &[
         #[inline(always)]
         |k| [shape.rotation[0][k], shape.rotation[1][k], shape.rotation[2][k]],
     );
-    // Columns of (W + Wᵀ) R; W + Wᵀ is twice the symmetric part, the 2 dL/dΣ of the chapter on shapes.
+    // Columns of (W + Wᵀ) R; W + Wᵀ is twice the symmetric part, the 2 dL/dΣ of module `shape`.
     let turned: [[f32x16<S>; 3]; 3] = each(
         #[inline(always)]
         |k| {

@@ -1,13 +1,13 @@
-//! Stage `project`: splats to the screen, with their colour.
+//! Stage `project`: projects splats to the screen and evaluates their colour.
 //!
 //! For each block of 16 splats: cull, project, evaluate SH, and write for each visible splat
-//! - a [`Record`]: what a pixel needs to blend it,
-//! - the rectangle of tiles that its `alpha >= 1/255` box touches,
+//! - a [`Record`]: the data that a pixel needs to blend it,
+//! - the rectangle of tiles that the bounding box of its `alpha >= 1/255` ellipse touches,
 //! - its sort key, `depth bits << 32 | splat`.
 //!
 //! Culling is exact: with `tau = 2 ln(255 o)`, a splat reaches alpha 1/255 only inside the ellipse `dᵀ Q d <= tau`,
-//! whose box has half sizes `sqrt(tau a)`, `sqrt(tau c)`. A splat is dropped when it is not in front of the near plane,
-//! when `tau < 0`, when its box touches no pixel centre, when a parameter is NaN, or when what comes out is not finite.
+//! whose bounding box has half sizes `sqrt(tau a)`, `sqrt(tau c)`. A splat is dropped if it is not in front of the near
+//! plane, if `tau < 0`, if its box touches no pixel centre, if a parameter is NaN, or if a result is not finite.
 
 use std::ops::Range;
 
@@ -30,17 +30,17 @@ pub(crate) const BLOCKS_PER_CHUNK: usize = 64;
 pub(crate) const SPLATS_PER_CHUNK: usize = BLOCKS_PER_CHUNK * LANES;
 const _: () = assert!(SPLATS_PER_CHUNK == 1024, "as the documentation says");
 
-/// Slack in px around each extent, far above the rounding errors of f32 and far below what would cost time.
+/// Slack in px around each extent: far above the rounding errors of f32, and too small to cost time.
 pub(crate) const EXTENT_SLACK: f32 = 0.01;
 
 /// `log2(255)`: alpha reaches 1/255 where the exponent reaches `-LOG2_255`.
 pub(crate) const LOG2_255: f32 = 7.994_353_4;
 
-/// Splats that a step leaves out at random (Park et al. 2025, DropGaussian): which ones is a function of the seed, the
+/// Random dropout of splats in a step (Park et al. 2025, DropGaussian). The selection is a function of the seed, the
 /// step and the index of a splat. Not part of the reference renderer.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Dropout {
-    /// Share of the splats, in 0..1.
+    /// Fraction of the splats that is dropped, in 0..1.
     pub share: f32,
     /// Seed of the run.
     pub seed: u64,
@@ -48,7 +48,7 @@ pub struct Dropout {
     pub step: u64,
 }
 
-/// A screen splat, one cache line: values by the names of [`record`].
+/// A screen splat, one cache line: values named in [`record`].
 pub type Record = AlignedRow;
 
 /// Names of the values of a [`Record`].
@@ -73,7 +73,7 @@ pub mod record {
     pub const GREEN: usize = 7;
     /// Blue, clamped at 0.
     pub const BLUE: usize = 8;
-    /// Depth: camera z, or in a panorama the distance.
+    /// Depth: camera z, or the distance in a panorama.
     pub const DEPTH: usize = 9;
     /// Half width of the visible ellipse, px.
     pub const EXTENT_X: usize = 10;
@@ -81,11 +81,11 @@ pub mod record {
     pub const EXTENT_Y: usize = 11;
     /// `dy` of the rightmost point of the ellipse, px.
     pub const RIGHTMOST_DY: usize = 12;
-    /// `A C - B²/4` of the three values above without their cancellation: `(½ log2(e))² / det(cov)`.
+    /// `A C - B²/4` of the three values above, computed without cancellation: `(½ log2(e))² / det(cov)`.
     pub const CONIC_DET: usize = 13;
 }
 
-/// Half-open rectangle of tiles; empty for a splat that is not drawn.
+/// Half-open rectangle of tiles; empty for a splat that is not visible.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TileRect {
     /// First tile column.
@@ -110,11 +110,11 @@ impl TileRect {
 /// Output of the stage; reused from step to step.
 #[derive(Clone, Debug, Default)]
 pub struct Projected {
-    /// One per splat (and padding lane); meaningful where visible.
+    /// One per splat (and padding lane); valid only if visible.
     pub records: Vec<Record>,
     /// One per splat.
     pub rects: Vec<TileRect>,
-    /// First entry of each splat, relative to its chunk; where a splat has none, that of the next one.
+    /// First entry of each splat, relative to its chunk; for a splat without entries, that of the next one.
     pub entry_offset: Vec<u32>,
     /// First entry of each chunk of 1 024 splats.
     pub chunk_entry_base: Vec<u32>,
@@ -122,18 +122,19 @@ pub struct Projected {
     pub visible: Vec<u16>,
     /// Sort keys of the visible splats in splat order.
     pub keys: Vec<u64>,
-    /// Keys by chunk before they are brought together.
+    /// Keys by chunk before they are concatenated.
     chunk_keys: Vec<u64>,
     /// Number of tile entries.
     pub entries: u64,
-    /// Splats that would be visible if dropout had not left them out.
+    /// Splats that would be visible without dropout.
     pub left_out: u64,
-    /// Copies at the seam of a panorama, by splat: records, rectangles and entries behind those of all splats.
+    /// Copies at the seam of a panorama, ordered by splat; their records, rectangles and entries follow those of all
+    /// splats.
     copies: Vec<SeamCopy>,
 }
 
 impl Projected {
-    /// Bytes that a splat takes: its record, rectangle, place, key, and key by chunk.
+    /// Bytes per splat: its record, rectangle, entry offset, key, and key by chunk.
     pub const BYTES_PER_SPLAT: u64 =
         (size_of::<Record>() + size_of::<TileRect>() + size_of::<u32>() + 2 * size_of::<u64>()) as u64;
 
@@ -144,7 +145,7 @@ impl Projected {
         self.chunk_entry_base[splat / SPLATS_PER_CHUNK] as usize + self.entry_offset[splat] as usize
     }
 
-    /// The splat of a record: itself, or the one that it is a copy of.
+    /// The splat of a record: itself, or the one of which it is a copy.
     #[must_use]
     #[inline(always)]
     pub fn splat_of(&self, record: usize) -> usize {
@@ -154,7 +155,7 @@ impl Projected {
         }
     }
 
-    /// Number of splats that are visible.
+    /// Number of visible splats.
     #[must_use]
     pub fn visible_splats(&self) -> u64 {
         if self.copies.is_empty() {
@@ -163,7 +164,7 @@ impl Projected {
         self.visible.iter().map(|lanes| u64::from(lanes.count_ones())).sum()
     }
 
-    /// The splats of a block that have a copy, with the entries of that.
+    /// The splats of a block that have a copy, with the entries of the copy.
     pub(crate) fn copies_of(&self, block: usize) -> impl ExactSizeIterator<Item = (usize, Range<usize>)> {
         let before = |splat: usize| self.copies.partition_point(|copy| (copy.splat as usize) < splat);
         let copies = match self.copies.len() {
@@ -177,7 +178,7 @@ impl Projected {
         })
     }
 
-    /// Bytes held.
+    /// Bytes of all buffers.
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.copies.capacity() * size_of::<SeamCopy>()
@@ -246,14 +247,14 @@ impl Projected {
         for (chunk, (keys, entries)) in counts.into_iter().enumerate() {
             let first = chunk * SPLATS_PER_CHUNK;
             self.keys.extend_from_slice(&self.chunk_keys[first..first + keys]);
-            // Beyond 2^32 entries the caller refuses the step; the base is not used then.
+            // With more than 2^32 entries the caller refuses the step; the base is not used then.
             self.chunk_entry_base.push(self.entries as u32);
             self.entries += entries;
         }
         self.append_copies();
     }
 
-    /// Puts the copies behind the splats.
+    /// Appends the copies to the arrays of the splats.
     fn append_copies(&mut self) {
         for copy in &self.copies {
             let index = self.records.len();
@@ -290,7 +291,7 @@ struct ChunkInput<'a> {
     view: &'a KernelView,
     antialiased: bool,
     dropout: Option<Dropout>,
-    /// Splats from this one on are not drawn.
+    /// Splats from this index on are not rendered.
     only_first: usize,
 }
 
@@ -369,9 +370,9 @@ fn lanes_before(count: usize, block: usize) -> u64 {
     (1 << lanes) - 1
 }
 
-/// Which lanes of a block `dropout` leaves in, one bit each.
+/// Which lanes of a block `dropout` keeps, one bit each.
 fn kept(dropout: Dropout, block: usize) -> u64 {
-    // 16 bits of randomness for each of 16 lanes.
+    // 16 bits of randomness per lane.
     let limit = (dropout.share * 65_536.0) as u32;
     let mut kept = 0;
     for half in 0..2 {
@@ -391,7 +392,7 @@ struct ScreenBlock<S: Simd> {
     rows: [f32x16<S>; LANES],
     visible: u64,
     tile_bounds: [Row; 4],
-    /// What is seen across the seam of a panorama.
+    /// The lanes that are also visible across the seam of a panorama.
     seam: Option<Seam>,
 }
 
@@ -476,7 +477,7 @@ fn project_block<S: Simd, const DEGREE: u8>(
     }
 }
 
-/// Where neither a log scale nor the logit is NaN: exponentials take NaN for the end of their range.
+/// Lanes in which neither a log scale nor the logit is NaN: the exponentials clamp NaN to the end of their range.
 #[inline(always)]
 fn has_shape<S: Simd>(simd: S, block: &GeometryBlock) -> mask32x16<S> {
     let is_number = inlined(
@@ -489,7 +490,7 @@ fn has_shape<S: Simd>(simd: S, block: &GeometryBlock) -> mask32x16<S> {
     is_number(LOG_SCALE) & is_number(LOG_SCALE + 1) & is_number(LOG_SCALE + 2) & is_number(LOGIT)
 }
 
-/// Half-open range of the tiles of a range of pixels.
+/// Half-open tile range of a pixel range.
 #[inline(always)]
 pub(crate) fn tile_range<S: Simd>(simd: S, (first, last): (f32x16<S>, f32x16<S>)) -> [f32x16<S>; 2] {
     let tile = splat(simd, 1.0 / TILE_SIZE as f32);
@@ -505,7 +506,7 @@ pub(crate) fn pixel_range<S: Simd>(
     side: u32,
 ) -> ((f32x16<S>, f32x16<S>), mask32x16<S>) {
     let half = splat(simd, 0.5);
-    // A relative slack for extents so large that the absolute one drowns in rounding.
+    // A relative slack for extents so large that the absolute one is lost in rounding.
     let reach = fma(extent, splat(simd, 1.0 + 1e-5), splat(simd, EXTENT_SLACK));
     let last_pixel = splat(simd, (side - 1) as f32);
     let zero = splat(simd, 0.0);

@@ -1,16 +1,16 @@
-//! Stage `project_vjp`: from the slots of the tiles to gradients of raw parameters and of the camera pose.
+//! Stage `project_vjp`: computes gradients of raw parameters and of the camera pose from the slots of the tiles.
 //!
-//! Each splat adds its slots in the order of its tiles (fixed, whatever the threads did), then those of its copy at the
-//! seam of a panorama; the projection is computed
-//! again, and the chain rule runs backwards through it. With `Q` the conic, `S = Σ v d dᵀ`, `s = Σ v d`:
+//! Each splat adds its slots in the order of its tiles (fixed, independent of the threads), then those of its copy at
+//! the seam of a panorama. The projection is recomputed, and the chain rule runs backwards through it. With `Q` the
+//! conic, `S = Σ v d dᵀ`, `s = Σ v d`:
 //!
 //! ```text
 //! d mean2d = Q s,  d cov = ½ Q S Q,  d logit = Σv (1 - o),  H = Vᵀ (2 dcov) V with V = T R(q),
 //! dT = 2 dcov V diag(s²) Rᵀ,  dJ = dT Wᵀ,  dp from J and mean2d,  dm = Wᵀ dp + SH direction
 //! ```
 //!
-//! `H` is the gradient in the splat's own axes, from which scales and quaternion get theirs (module `shape`).
-//! In antialiased mode `ln o` has the further term `½ ln(det_raw / det)`. Gradients of a block stay in registers and on
+//! `H` is the gradient in the splat's own axes, from which those of scales and quaternion follow (module `shape`). In
+//! antialiased mode `ln o` has the additional term `½ ln(det_raw / det)`. Gradients of a block stay in registers and on
 //! the stack: either they are written out ([`Gradients`]), or the fused update of [`crate::update`] consumes them.
 
 use fearless_simd::{f32x16, mask32x16, prelude::*, u32x16};
@@ -30,7 +30,7 @@ use crate::project::{BLOCKS_PER_CHUNK, Projected, TileRect};
 use crate::spherical::{ColourGradient, at_degree, colour_gradient};
 use crate::view::KernelView;
 
-/// Everything that the stage reads.
+/// The inputs of the stage.
 #[derive(Clone, Copy)]
 pub(crate) struct VjpInput<'a> {
     pub projected: &'a Projected,
@@ -43,7 +43,7 @@ pub(crate) struct VjpInput<'a> {
 pub(crate) struct BlockGradient<S: Simd> {
     /// Rows as in [`crate::layout`].
     pub geometry: [f32x16<S>; GEOMETRY_ROWS],
-    /// Of the colours, and from them of the SH coefficients.
+    /// Gradients of the colours and of the SH coefficients.
     pub colour: ColourGradient<S>,
     /// `dL/d mean2d`, 1/px.
     pub mean2d: [f32x16<S>; 2],
@@ -51,7 +51,7 @@ pub(crate) struct BlockGradient<S: Simd> {
     pub mean2d_abs: [f32x16<S>; 2],
     /// Three standard deviations of the longer screen axis, px.
     pub radius: f32x16<S>,
-    /// Splats with a gradient that is not zero.
+    /// Splats with a non-zero gradient.
     pub touched: mask32x16<S>,
 }
 
@@ -90,7 +90,7 @@ impl<S: Simd> PoseSums<S> {
     }
 }
 
-/// Sums over splats from which the gradient of the pose is made.
+/// Sums over splats from which the gradient of the pose is computed.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct PoseGradientSums {
     rotation: [[f64; 3]; 3],
@@ -99,7 +99,7 @@ pub struct PoseGradientSums {
 }
 
 impl PoseGradientSums {
-    /// Adds another part. Parts are added in a fixed order.
+    /// Adds the sums of another part. Parts are added in a fixed order.
     pub fn add(&mut self, other: &Self) {
         for i in 0..3 {
             for j in 0..3 {
@@ -110,10 +110,10 @@ impl PoseGradientSums {
         }
     }
 
-    /// `dL/d [R | t]` of `camera_from_world`, all uses of the pose included.
+    /// `dL/d [R | t]` of `camera_from_world`, including all uses of the pose.
     #[must_use]
     pub fn matrix(&self, pose: &Pose) -> [[f64; 4]; 3] {
-        // The camera centre is -Rᵀ t, and moving it by δ moves every direction as moving the splats by -δ does.
+        // The camera centre is -Rᵀ t, and moving it by δ has the same effect on directions as moving the splats by -δ.
         let centre = self.direction.map(|v| -v);
         let turned = se3::mul_vec(&pose.rotation, centre);
         std::array::from_fn(|j| {
@@ -136,7 +136,7 @@ impl PoseGradientSums {
     }
 }
 
-/// Slots between asking for one and adding it up: about those of a block.
+/// Prefetch distance of slots: about the number of slots of a block.
 const SLOTS_AHEAD: usize = 40;
 
 /// Whether a block has tile entries.
@@ -155,8 +155,8 @@ fn entries_of(projected: &Projected, rects: &[TileRect], block: usize) -> std::o
     projected.first_entry(block * LANES)..last
 }
 
-/// Adds up the live slots of the 16 splats of a block, those of a splat by tile; row `i` of the result is value `i` of a
-/// slot for each lane.
+/// Sums the live slots of the 16 splats of a block, for each splat in the order of tiles; row `i` of the result is
+/// value `i` of a slot for each lane.
 #[inline(always)]
 fn sum_slots<S: Simd>(simd: S, input: &VjpInput<'_>, block: usize) -> [f32x16<S>; LANES] {
     let zero = splat(simd, 0.0);
@@ -176,7 +176,7 @@ fn sum_slots<S: Simd>(simd: S, input: &VjpInput<'_>, block: usize) -> [f32x16<S>
         while next < end {
             prefetch(slots, next + SLOTS_AHEAD);
             let slot = &slots[next];
-            // Whether a slot is live cannot be foreseen: what is not is masked.
+            // The branch would be unpredictable: slots that are not live are masked instead.
             let live = u32::from(input.sums.is_live(slot)).wrapping_neg();
             let bits: u32x16<S> = load(simd, &slot.0).to_bits();
             sum += f32x16::from_bits(bits & values & u32x16::splat(simd, live));
@@ -243,7 +243,7 @@ pub(crate) fn block_gradient<S: Simd, const DEGREE: u8>(
     let (sxx, sxy, syy) = (sums[slot::VXX], sums[slot::VXY], sums[slot::VYY]);
 
     let mean2d = [fma(conic[0], sx, conic[1] * sy), fma(conic[1], sx, conic[2] * sy)];
-    // ½ Q S Q; the off-diagonal entry counts twice, because b is in both places of the matrix.
+    // ½ Q S Q; the off-diagonal entry counts twice, because b occurs twice in the matrix.
     let p00 = fma(conic[0], sxx, conic[1] * sxy);
     let p01 = fma(conic[0], sxy, conic[1] * syy);
     let p10 = fma(conic[1], sxx, conic[2] * sxy);
@@ -310,14 +310,14 @@ pub(crate) fn block_gradient<S: Simd, const DEGREE: u8>(
         |k| fma(splat(simd, w[2][k]), d_z, fma(splat(simd, w[1][k]), d_y, splat(simd, w[0][k]) * d_x)),
     );
 
-    // Colour and its viewing direction.
+    // Colour and viewing direction.
     let direction = Direction::new(simd, geo.mean, view.origin);
     let upstream = [sums[slot::RED], sums[slot::RED + 1], sums[slot::RED + 2]];
     let colour = colour_gradient::<S, DEGREE>(simd, block, rest, &direction, upstream);
     let mut d_direction = [zero; 3];
     if DEGREE > 0 {
         for k in 0..3 {
-            // Lanes that are not drawn may hold anything; they must not reach the sums.
+            // Invisible lanes may hold any value and must not reach the sums.
             d_direction[k] = touched.select(colour.mean[k], zero);
             d_mean[k] += d_direction[k];
         }
@@ -376,16 +376,16 @@ pub(crate) fn block_gradient<S: Simd, const DEGREE: u8>(
     }
 }
 
-/// Gradients written out, for tests and for whoever needs them apart from the update.
+/// Gradients written out, for tests and for uses other than the fused update.
 #[derive(Clone, Debug, Default)]
 pub struct Gradients {
     /// With respect to the raw parameters.
     pub parameters: Blocks,
     /// With respect to the projected means, 1/px.
     pub mean2d: Vec<[f32; 2]>,
-    /// Sums over pixels of the absolute values, 1/px; zero unless asked for.
+    /// Sums over pixels of the absolute values, 1/px; zero unless requested.
     pub mean2d_abs: Vec<[f32; 2]>,
-    /// Camera pose.
+    /// Gradient sums of the camera pose.
     pub pose: PoseGradientSums,
 }
 

@@ -1,9 +1,9 @@
-//! The seam of a panorama: columns go around, so a splat at one rim is seen at the other, too.
+//! The seam of a panorama: columns wrap around, so a splat at one edge is also visible at the other.
 //!
-//! A splat at `u` also stands one period to the left or right, and each tile sees the one of the two that is nearer to its
-//! middle: a splat at the seam is drawn on both sides, and one near a pole, as wide as the picture or wider, once. The
-//! second one is a *copy*: a record, rectangle, key and entries of its own behind those of the splats, so that no later
-//! stage knows of it but `project_vjp`, which adds its slots to those of its splat.
+//! A splat at `u` is equivalent to one a period to the left or right. Each tile sees the one that is nearer to its
+//! centre: a splat at the seam is rendered on both sides, and one near a pole, as wide as the image or wider, once. The
+//! second one is a *copy*: a separate record, rectangle, key and entries after those of the splats, so that no later
+//! stage handles it specially except `project_vjp`, which adds its slots to those of its splat.
 
 use fearless_simd::{f32x16, prelude::*};
 use gausset_compute::simd::{Row, splat};
@@ -12,10 +12,10 @@ use gausset_core::constants::TILE_SIZE;
 use crate::project::{TileRect, pixel_range, tile_range};
 use crate::view::KernelView;
 
-/// A splat that is seen at the other rim.
+/// A splat that is also visible at the other edge.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SeamCopy {
-    /// Number of the splat.
+    /// Index of the splat.
     pub splat: u32,
     /// From the mean of the splat to that of the copy, px.
     pub shift: f32,
@@ -48,7 +48,8 @@ pub(crate) fn split<S: Simd>(
     let middle = splat(simd, 0.5 * TILE_SIZE as f32);
     let is_left = centre.simd_lt(splat(simd, 0.5 * view.size[0] as f32));
     let shift = is_left.select(splat(simd, period), splat(simd, -period));
-    // Tiles whose middle is nearer to the copy: from one on where the splat stands left, up to one else.
+    // Tiles whose centre is nearer to the copy: from one index on if the splat is in the left half, up to one index
+    // otherwise.
     let from = ((centre + half - middle) * tile).floor() + splat(simd, 1.0);
     let to = ((centre - half - middle) * tile).ceil().max(zero);
     let range = |centre: f32x16<S>| {

@@ -1,12 +1,12 @@
-//! The shape of a splat: standard deviations along its axes and the rotation of these axes, forward and backward.
+//! The shape of a splat: standard deviations along its axes and their rotation, forward and backward.
 //!
 //! ```text
 //! q̂ = q / |q|,  s = e^log_scale,  Σ = R(q̂) diag(s²) R(q̂)ᵀ
 //! ```
 //!
 //! For a loss that depends on a splat's shape through Σ alone, let `H = Rᵀ (2 dL/dΣ) R` with `dL/dΣ` symmetric: the
-//! gradient in the splat's own axes. A scale sees the diagonal of `H`, a rotation of the splat about its axis k the
-//! off-diagonal entry times the difference of the other two variances, which is exactly zero for a sphere:
+//! gradient in the splat's own axes. The gradient of a scale is on the diagonal of `H`. That of a rotation about axis k
+//! is the off-diagonal entry times the difference of the other two variances, which is exactly zero for a sphere:
 //!
 //! ```text
 //! d log_scale_k = s_k² H_kk,  torque_k = H_ij (s_i² - s_j²) with k, i, j cyclic
@@ -40,7 +40,7 @@ pub(crate) struct ShapeGradient<S: Simd> {
 }
 
 impl<S: Simd> Shape<S> {
-    /// From the raw parameters of a block.
+    /// Computes the shapes from the raw parameters of a block.
     #[inline(always)]
     pub(crate) fn new(simd: S, block: &GeometryBlock) -> Self {
         let row = inlined(
@@ -72,7 +72,7 @@ impl<S: Simd> Shape<S> {
         )
     }
 
-    /// Gradients of the raw parameters from the entries `h(i, j)` of the symmetric matrix `H`.
+    /// Computes the gradients of the raw parameters from the entries `h(i, j)` of the symmetric matrix `H`.
     #[inline(always)]
     pub(crate) fn gradient(&self, simd: S, h: impl Fn(usize, usize) -> f32x16<S>) -> ShapeGradient<S> {
         let variance = self.variance();
@@ -109,7 +109,7 @@ fn rotation_matrix<S: Simd>(simd: S, [w, x, y, z]: [f32x16<S>; 4]) -> [[f32x16<S
 
 /// Gradient with respect to a quaternion of any length from the torque in the splat's own axes: `2/|q| · q̂ ⊗ (0, τ)`.
 ///
-/// A rotation by `ω` in the splat's axes turns `q̂` into `q̂ ⊗ (1, ω/2)`, so `ω = 2 vec(q̂* ⊗ dq̂)`; the gradient is
+/// A rotation by `ω` in the splat's axes maps `q̂` to `q̂ ⊗ (1, ω/2)`, so `ω = 2 vec(q̂* ⊗ dq̂)`; the gradient is
 /// orthogonal to `q̂` by construction.
 #[inline(always)]
 fn quaternion_gradient<S: Simd>(

@@ -1,14 +1,14 @@
-//! The sky: a colour behind all splats that depends on the direction alone.
+//! The sky: a colour behind all splats that depends on the viewing direction only.
 //!
-//! With the spherical harmonics `Y_k` up to degree 2 and the unit direction d of a pixel's centre in the world, it has the
-//! colour `b(d) = max(0, 0.5 + Σ_k c_k Y_k(d))`, as splats have theirs. A picture is `C + T_end b(d)`, and with the
-//! gradient g of a pixel `dL/dc_k = Σ_pixels T_end Y_k(d) g` where `b(d) > 0`.
+//! With the spherical harmonics `Y_k` up to degree 2 and the unit direction d of a pixel's centre in the world, its
+//! colour is `b(d) = max(0, 0.5 + Σ_k c_k Y_k(d))`, as for splats. A render is `C + T_end b(d)`, and with the gradient
+//! g of a pixel, `dL/dc_k = Σ_pixels T_end Y_k(d) g` where `b(d) > 0`.
 //!
-//! It is part of `blend` and `blend_vjp`. The walk of `blend_vjp` starts with `g · colour of the pixel`, in which the sky
-//! is by then, and so counts it as what lies behind each splat: gradients of splats need nothing else. A pose is not told
-//! how the sky turns with it; a sky is too smooth to say much about that.
+//! It is part of `blend` and `blend_vjp`. The walk of `blend_vjp` starts with `g · colour of the pixel`, which already
+//! includes the sky, and so counts the sky as light behind each splat: gradients of splats need nothing else. The
+//! derivative of the sky with respect to the pose is left out: a sky is too smooth for it to matter.
 //!
-//! A task is a tile; the sums of tiles are added in their order.
+//! A task is a tile; the sums of tiles are added in tile order.
 
 use fearless_simd::{f32x16, prelude::*};
 use gausset_compute::simd::{each, each_of, fma, load, sin_cos_turns, splat, sum_lanes};
@@ -29,7 +29,7 @@ pub type Sky = [f32; SKY_WIDTH];
 /// Number of basis functions.
 const TERMS: usize = SKY_WIDTH / 3;
 
-/// The basis in the directions of the pixels of a cell.
+/// The basis for the directions of the pixels of a cell.
 #[inline(always)]
 fn basis_at<S: Simd>(simd: S, view: &KernelView, x: f32x16<S>, y: f32x16<S>) -> [f32x16<S>; TERMS] {
     let u = (x - splat(simd, view.centre[0])) / splat(simd, view.focal[0]);
@@ -64,7 +64,7 @@ fn basis_at<S: Simd>(simd: S, view: &KernelView, x: f32x16<S>, y: f32x16<S>) -> 
     )
 }
 
-/// The colour before it is clamped.
+/// The colour before clamping.
 #[inline(always)]
 fn colour<S: Simd>(simd: S, sky: &Sky, basis: &[f32x16<S>; TERMS], channel: usize) -> f32x16<S> {
     let mut value = splat(simd, 0.5);
@@ -74,7 +74,7 @@ fn colour<S: Simd>(simd: S, sky: &Sky, basis: &[f32x16<S>; TERMS], channel: usiz
     value
 }
 
-/// Adds the sky to what is behind the splats of a picture.
+/// Adds the sky behind the splats of a render.
 pub fn add(exec: Exec<'_>, view: &KernelView, sky: &Sky, blended: &mut Blended) {
     let mut parts: Vec<&mut TilePixels> = blended.tiles.iter_mut().collect();
     exec.pool.run_parts(&mut parts, |tile, pixels| {
@@ -97,7 +97,7 @@ fn add_tile<S: Simd>(simd: S, view: &KernelView, sky: &Sky, tile: usize, pixels:
     }
 }
 
-/// `dL/d sky` from the final transmittances of a picture and the gradient of its colours.
+/// `dL/d sky` from the final transmittances of a render and the gradient of its colours.
 #[must_use]
 pub fn gradient(exec: Exec<'_>, view: &KernelView, sky: &Sky, blended: &Blended, color: Lines<'_>) -> Sky {
     let mut sums = vec![[0.0f32; SKY_WIDTH]; blended.tiles.len()];

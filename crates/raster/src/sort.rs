@@ -1,12 +1,12 @@
-//! Stage `sort`: the visible splats by depth.
+//! Stage `sort`: sorts the visible splats by depth.
 //!
 //! A stable radix sort, least significant digit first, on the upper 32 bits of the keys: positive floats order like
-//! their bits. Keys arrive in splat order, so equal depths stay in splat order. Three passes of 11 bits (2 048
-//! counters fit the first-level cache).
+//! their bits. Keys arrive in splat order, so equal depths stay in splat order. There are three passes of 11 bits (2
+//! 048 counters fit into the first-level cache).
 //!
-//! Several threads cut the keys into chunks: each chunk counts its digits, prefix sums over (digit, chunk) give every
-//! chunk its places, and each chunk moves its keys. The order of a stable sort is one, so any number of chunks gives
-//! the same; a thread alone counts the digits of all passes in one go instead.
+//! Several threads divide the keys into chunks: each chunk counts its digits, prefix sums over (digit, chunk) give
+//! every chunk its target positions, and each chunk moves its keys. The result of a stable sort is unique, so any
+//! number of chunks gives the same order. A single thread counts the digits of all passes in one pass instead.
 
 use std::sync::atomic::Ordering;
 
@@ -18,21 +18,21 @@ const DIGIT_BITS: u32 = 11;
 const BUCKETS: usize = 1 << DIGIT_BITS;
 const PASSES: u32 = 3;
 
-/// Fewer keys than these are sorted before another thread has woken up.
+/// Fewer keys than this are sorted before another thread has woken up.
 const MIN_CHUNK: usize = 8192;
-/// Counters grow with the chunks, and the prefix sums over them are serial.
+/// The number of counters grows with the chunks, and the prefix sums over them are serial.
 const MAX_CHUNKS: usize = 32;
 
-/// How often each digit occurs; then, where the next key with this digit goes.
+/// Number of keys with each digit; then the target position of the next key with this digit.
 type Counts = [u32; BUCKETS];
 
-/// Chunks that so many keys are sorted in by so many threads; one is sorted by a thread alone.
+/// Number of chunks for sorting `keys` keys on `threads` threads; 1 = a single thread sorts.
 #[must_use]
 pub fn chunk_count(keys: usize, threads: usize) -> usize {
     if threads == 1 { 1 } else { (keys / MIN_CHUNK).min(2 * threads).clamp(1, MAX_CHUNKS) }
 }
 
-/// Passes that move these keys: one for each digit in which they differ.
+/// Number of passes that move these keys: one for each digit in which they differ.
 #[must_use]
 pub fn moving_passes(keys: &[u64]) -> u32 {
     let differs = |pass| keys.iter().any(|&key| digit(key, pass) != digit(keys[0], pass));
@@ -95,8 +95,8 @@ fn sort_in_chunks(pool: &Pool, chunks: usize, keys: &mut Vec<u64>, scratch: &mut
     }
 }
 
-/// Turns the counts of all chunks into places, digit by digit and inside a digit chunk by chunk. False if all keys share
-/// the digit: moving them would only copy them.
+/// Converts the counts of all chunks to target positions, digit by digit and within a digit chunk by chunk. Returns
+/// false if all keys share the digit: moving them would only copy them.
 fn counts_to_places(counts: &mut [Counts], keys: usize) -> bool {
     let mut next = 0;
     for digit in 0..BUCKETS {
@@ -142,7 +142,7 @@ mod tests {
         assert_eq!(moving_passes(&of([0, 1])), 1);
         assert_eq!(moving_passes(&of([0, 1 << 11 | 1])), 2);
         assert_eq!(moving_passes(&of([0, 1 << 31 | 1 << 11 | 1])), 3);
-        // The lower half of a key is the number of a splat.
+        // The lower half of a key is the index of a splat.
         assert_eq!(moving_passes(&[0, 1]), 0);
         assert_eq!([0, MIN_CHUNK, 2 * MIN_CHUNK, 100 * MIN_CHUNK].map(|n| chunk_count(n, 2)), [1, 1, 2, 4]);
         assert_eq!(chunk_count(100 * MIN_CHUNK, 1), 1);

@@ -1,4 +1,4 @@
-//! Spherical harmonics on 16 lanes: the basis, colours, and the way back from colours to coefficients and means.
+//! Spherical harmonics on 16 lanes: the basis, colours, and gradients of coefficients and means from those of colours.
 //!
 //! Degrees are compile-time constants, so that a kernel for degree 0 does no work for the others. Basis and signs as in
 //! [`gausset_core::sh`].
@@ -25,7 +25,7 @@ const C3: [f32; 7] = [
 /// `Y_0`.
 pub(crate) const C0: f32 = sh::C0 as f32;
 
-/// `at_level!` for a kernel with the SH degree as its second parameter: a function of its own for each degree.
+/// `at_level!` for a kernel with the SH degree as its second parameter: a separate function for each degree.
 macro_rules! at_degree {
     ($level:expr, $degree:expr, $simd:ident => $kernel:ident($($argument:expr),*)) => {
         match $degree {
@@ -155,7 +155,7 @@ pub(crate) fn colours<S: Simd, const DEGREE: u8>(
 /// Gradients of a block's SH coefficients, and of its means through the viewing direction.
 #[derive(Clone, Copy)]
 pub(crate) struct ColourGradient<S: Simd> {
-    /// `dL/d colour` behind the clamp at zero; the gradient of coefficient k is `Y_k · colour`.
+    /// `dL/d colour` before the clamp at zero; the gradient of coefficient k is `Y_k · colour`.
     pub colour: [f32x16<S>; 3],
     /// `Y_1 ..`.
     pub basis: [f32x16<S>; 15],
@@ -191,7 +191,7 @@ impl<S: Simd> ColourGradient<S> {
     }
 }
 
-/// From gradients of the clamped colours back to coefficients and means.
+/// Computes gradients of coefficients and means from gradients of the clamped colours.
 #[inline(always)]
 pub(crate) fn colour_gradient<S: Simd, const DEGREE: u8>(
     simd: S,

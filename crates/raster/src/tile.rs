@@ -1,13 +1,13 @@
 //! Stage `tile`: for each tile the list of splats that touch it, in depth order.
 //!
-//! A counting sort: the depth-sorted splats are cut into a fixed number of chunks; each chunk counts its entries per
-//! tile, a prefix sum over (tile, chunk) gives every chunk its places, and each chunk scatters its splats. Chunks are
-//! a fixed number, so lists do not depend on the number of threads. Each tile's list starts at a multiple of 32
-//! entries, so that tiles own whole words of the bitmap of live entries.
+//! A counting sort: the depth-sorted splats are divided into a fixed number of chunks; each chunk counts its entries
+//! per tile, a prefix sum over (tile, chunk) gives every chunk its target positions, and each chunk scatters its
+//! splats. The number of chunks is fixed, so lists do not depend on the number of threads. Each tile's list starts at a
+//! multiple of 32 entries, so that tiles own whole words of the bitmap of live entries.
 //!
-//! A rectangle is counted by its corners: +1 and -1 in a table with one more row and column than there are tiles, of
-//! which the running sums along rows and columns are the counts.
-//! Splats come in depth order, which is no order in memory: what the next ones need is prefetched.
+//! A rectangle is counted by its corners: +1 and -1 in a table with one more row and column than there are tiles; its
+//! running sums along rows and columns are the counts. Splats in depth order are scattered in memory, so the data of
+//! the next ones is prefetched.
 //!
 //! The rectangle of a splat may contain tiles that its ellipse does not reach; the exact test comes later, where it is
 //! cheap (stage `blend`).
@@ -25,42 +25,42 @@ use crate::view::KernelView;
 
 /// Chunks of the depth-sorted list.
 const DEPTH_CHUNKS: usize = 16;
-/// Splats between asking for a rectangle and using it.
+/// Prefetch distance of rectangles, in splats.
 const RECT_AHEAD: usize = 32;
 /// Alignment of each tile's first entry.
 const ENTRY_ALIGNMENT: usize = 32;
 
-/// What the blending stages walk: the splats of each tile of a view.
+/// The input of the blending stages: the splats of each tile of a view.
 #[derive(Clone, Copy, Debug)]
 pub struct TileSplats<'a> {
     /// The view.
     pub view: &'a KernelView,
-    /// Which splats, in which order.
+    /// The list of splats of each tile, in depth order.
     pub lists: &'a TileLists,
     /// The splats, see [`crate::project::record`].
     pub records: &'a [Record],
 }
 
-/// A splat in the list of a tile, and the number of this entry among all entries in the order of splats: those of a
-/// splat follow each other, tile rows first.
+/// A splat in the list of a tile, with the index of this entry among all entries in the order of splats: those of a
+/// splat are consecutive, row by row of tiles.
 #[derive(Debug, Default)]
 pub struct Entry(AtomicU64);
 
 impl Entry {
-    /// Places are disjoint; relaxed atomic stores are plain stores that need no `unsafe`.
+    /// Positions are disjoint; relaxed atomic stores are plain stores that need no `unsafe`.
     #[inline(always)]
     fn set(&self, splat: u32, slot: u32) {
         self.0.store(u64::from(slot) << 32 | u64::from(splat), Ordering::Relaxed);
     }
 
-    /// Number of the splat.
+    /// Index of the splat.
     #[must_use]
     #[inline(always)]
     pub fn splat(&self) -> usize {
         self.0.load(Ordering::Relaxed) as u32 as usize
     }
 
-    /// Number of the entry in the order of splats.
+    /// Index of the entry in the order of splats.
     #[must_use]
     #[inline(always)]
     pub fn slot(&self) -> usize {
@@ -75,11 +75,11 @@ pub struct TileLists {
     pub entries: Vec<Entry>,
     /// First entry of each tile.
     pub first: Vec<u32>,
-    /// Entries of each tile (after the cap).
+    /// Number of entries of each tile (after the cap).
     pub len: Vec<u32>,
-    /// Entries of all tiles before the cap.
+    /// Number of entries of all tiles before the cap.
     pub entry_count: usize,
-    /// Entries of all tiles with the gaps in between.
+    /// Number of entries of all tiles including the gaps between lists.
     pub padded_entries: usize,
     /// Tiles whose list was cut.
     pub cap_hits: u64,
@@ -87,8 +87,8 @@ pub struct TileLists {
 }
 
 impl TileLists {
-    /// Bytes that a tile takes without entries: where its list begins, its length, and for each chunk of the sort a count
-    /// and the sums from which it comes.
+    /// Bytes per tile without entries: the start of its list, its length, and for each chunk of the sort a count and
+    /// the sums from which it is computed.
     pub const BYTES_PER_TILE: u64 = (2 + 2 * DEPTH_CHUNKS as u64) * size_of::<u32>() as u64;
 
     /// Bytes held.
@@ -114,7 +114,7 @@ impl TileLists {
             count_tiles(splats, &projected.rects, [columns, rows], counts);
         });
 
-        // Turn counts into places: tile by tile, and inside a tile chunk by chunk.
+        // Convert counts to target positions: tile by tile, and within a tile chunk by chunk.
         self.first.clear();
         self.len.clear();
         let mut next = 0usize;
@@ -160,10 +160,10 @@ impl TileLists {
         self.cap_hits = 0;
     }
 
-    /// Cuts each list behind its `cap`-th splat that reaches alpha 1/255 at some pixel of the tile inside the image.
+    /// Cuts each list after its `cap`-th splat that reaches alpha 1/255 at some pixel of the tile inside the image.
     ///
-    /// Forward and backward then walk the same shortened lists. The test evaluates every pixel, with the arithmetic of
-    /// the blending kernel: exact, and only paid for when a cap is asked for.
+    /// Forward and backward pass then walk the same shortened lists. The test evaluates every pixel with the arithmetic
+    /// of the blending kernel: it is exact, and costs time only if a cap is set.
     pub fn cap(&mut self, exec: Exec<'_>, view: &KernelView, records: &[Record], cap: u32) {
         let (first, all) = (&self.first, &*self.entries);
         let mut hit = vec![false; self.len.len()];
@@ -181,7 +181,7 @@ impl TileLists {
     }
 }
 
-/// Length of the list up to and including its `cap`-th splat that draws, `None` when there are no more than `cap`.
+/// Length of the list up to and including its `cap`-th splat that reaches a pixel; `None` if there are at most `cap`.
 #[inline(always)]
 fn capped_length<S: Simd>(
     simd: S,
@@ -213,7 +213,7 @@ fn capped_length<S: Simd>(
     None
 }
 
-/// Adds up in how many of the rectangles each tile lies; `counts` holds `columns` x `rows` tiles.
+/// Counts for each tile the rectangles that contain it; `counts` holds `columns` x `rows` tiles.
 fn count_tiles(keys: &[u64], rects: &[TileRect], [columns, rows]: [usize; 2], counts: &mut [u32]) {
     let stride = columns + 1;
     // Differences wrap below zero; the sums do not.
@@ -249,7 +249,7 @@ fn chunk_of(keys: &[u64], chunk: usize, chunk_len: usize) -> &[u64] {
 
 fn grow(values: &mut Vec<Entry>, len: usize) {
     if values.len() < len {
-        // Head room, so that a slowly growing scene does not reallocate at every step.
+        // Spare capacity, so that a slowly growing scene does not reallocate at every step.
         values.reserve_exact(len + len / 8 - values.len());
         values.resize_with(len, Entry::default);
     }

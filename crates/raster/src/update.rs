@@ -1,7 +1,7 @@
 //! `project_vjp+adam`: the fused update of a training step.
 //!
-//! For each block: gradients (they never touch memory), regularisation, Adam on every row, noise on the means, density
-//! statistics. See [`crate::project_vjp`], [`crate::adam`].
+//! For each block: gradients (which are never stored in memory), regularisation, Adam on every row, noise on the means,
+//! density statistics. See [`crate::project_vjp`], [`crate::adam`].
 
 use fearless_simd::{f32x16, mask32x16, prelude::*, u32x16};
 use gausset_compute::prefetch::prefetch;
@@ -17,34 +17,34 @@ use crate::shape::Shape;
 use crate::spherical::{at_degree, rest_coefficients};
 use crate::{blend_vjp::SlotSums, project::Projected, view::KernelView};
 
-/// Noise fades by `sigmoid(-100 (opacity - fade))`; where the exponent is beyond this it is below 1e-13 and skipped.
+/// Noise fades out as `sigmoid(-100 (opacity - fade))`; beyond this exponent it is below 1e-13 and skipped.
 const NOISE_CUTOFF: f32 = 30.0;
 
-/// Splats between asking for density statistics and adding to them.
+/// Prefetch distance of density statistics, in splats.
 const STATISTICS_AHEAD: usize = 2 * LANES;
 
 /// The arrays that an update changes; each is padded to whole blocks.
 #[derive(Debug)]
 pub struct UpdateState<'a> {
-    /// Raw parameters, which set the number of splats and the SH degree of all others.
+    /// Raw parameters; they determine the number of splats and the SH degree of all other arrays.
     pub parameters: &'a mut Blocks,
     /// First moments.
     pub moment1: &'a mut Blocks,
     /// Second moments.
     pub moment2: &'a mut Blocks,
-    /// Updates of each splat.
+    /// Number of updates of each splat.
     pub clocks: &'a mut [u32],
-    /// Ids of the splats: counters of their noise.
+    /// Ids of the splats: the counters of their noise.
     pub ids: &'a [u32],
     /// Sum of the density statistic.
     pub gradient_sum: &'a mut [f32],
-    /// Steps in which a splat was visible.
+    /// Number of steps in which a splat was visible.
     pub visible_steps: &'a mut [u32],
     /// Largest screen radius, px.
     pub max_radius: &'a mut [f32],
 }
 
-/// What an update reads.
+/// The inputs of an update.
 #[derive(Clone, Copy, Debug)]
 pub struct UpdateInput<'a> {
     /// Output of `project`.
@@ -55,15 +55,15 @@ pub struct UpdateInput<'a> {
     pub view: &'a KernelView,
     /// The step.
     pub params: &'a StepParams,
-    /// Updates so far, this one included ([`AdamMode::Dense`]).
+    /// Number of updates including this one ([`AdamMode::Dense`]).
     pub group_clock: u64,
-    /// Corrections by clock ([`AdamMode::Sparse`]).
+    /// Bias corrections by clock ([`AdamMode::Sparse`]).
     pub corrections: &'a CorrectionTable,
-    /// Whether the gradient of the pose is wanted.
+    /// Whether to compute the gradient of the pose.
     pub wants_pose: bool,
 }
 
-/// What an update reports.
+/// Results of an update.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct UpdateReport {
     /// Sums for the gradient of the pose.
@@ -96,7 +96,7 @@ struct Step<'a> {
     len: usize,
     rest_rows: usize,
     dense: BiasCorrection,
-    /// Rate of each geometry row.
+    /// Learning rate of each geometry row.
     rates: [f32; GEOMETRY_ROWS],
     opacity_pull: f32,
     scale_pull: f32,
@@ -289,7 +289,7 @@ fn real_lanes<S: Simd>(simd: S, block: usize, len: usize) -> mask32x16<S> {
     mask32x16::from_bitmask(simd, (1u64 << n) - 1)
 }
 
-/// Clocks and bias corrections of the lanes that move.
+/// Clocks and bias corrections of the lanes that are updated.
 #[inline(always)]
 fn lane_update<S: Simd>(
     simd: S,
@@ -365,7 +365,7 @@ fn accumulate_statistics<S: Simd>(
     let [width, height] = step.input.view.size.map(|v| splat(simd, 0.5 * v as f32));
     let (x, y) = (mean2d[0] * width, mean2d[1] * height);
     let norm = fma(x, x, y * y).sqrt();
-    // A gradient that is not finite says nothing about density.
+    // Gradients that are not finite are left out of the statistics.
     let counted = visible & (norm * zero).simd_eq(zero);
     let sums = &mut part.gradient_sum[lanes.clone()];
     let sum = f32x16::from_slice(simd, sums);

@@ -1,14 +1,14 @@
-//! A camera with its pose in the single precision and the derived numbers that kernels want.
+//! A camera with its pose in single precision, with derived values for the kernels.
 
 use gausset_core::constants::{JACOBIAN_CLAMP_MARGIN, NEAR_PLANE};
 use gausset_core::{Camera, Pose, Projection};
 
-/// What the projection of a splat needs to know of a view.
+/// A view as the kernels need it.
 #[derive(Clone, Copy, Debug)]
 pub struct KernelView {
-    /// How points come to pixels.
+    /// How points map to pixels.
     pub projection: Projection,
-    /// Columns after which a panorama goes around, px; infinite for a pinhole.
+    /// Columns after which a panorama repeats, px; infinite for a pinhole.
     pub period: f32,
     /// `camera_from_world` rotation, row-major.
     pub rotation: [[f32; 3]; 3],
@@ -20,20 +20,20 @@ pub struct KernelView {
     pub focal: [f32; 2],
     /// Principal point in px.
     pub centre: [f32; 2],
-    /// Range of `x/z` inside which the Jacobian follows it.
+    /// Range of `x/z` outside which the Jacobian clamps it.
     pub ratio_x: [f32; 2],
-    /// Range of `y/z` inside which the Jacobian follows it.
+    /// Range of `y/z` outside which the Jacobian clamps it.
     pub ratio_y: [f32; 2],
     /// Image size in px.
     pub size: [u32; 2],
-    /// Tiles per row and column.
+    /// Number of tiles per row and per column.
     pub tiles: [u32; 2],
-    /// Depth that a splat must exceed to be drawn, in scene units.
+    /// Depth that a splat must exceed to be rendered, scene units.
     pub near_plane: f32,
 }
 
 impl KernelView {
-    /// Derives everything in f64 and rounds once; the near plane is the default one.
+    /// Derives all values in f64 and rounds once; uses the default near plane.
     #[must_use]
     pub fn new(camera: &Camera, pose: &Pose) -> Self {
         let margin = f64::from(JACOBIAN_CLAMP_MARGIN);
@@ -64,7 +64,7 @@ impl KernelView {
         Self { near_plane: near_plane as f32, ..self }
     }
 
-    /// What orders a splat with this mean: z of a pinhole, the distance of a panorama.
+    /// The depth of a splat with this mean: z for a pinhole, the distance for a panorama.
     #[must_use]
     pub fn depth(&self, mean: [f32; 3]) -> f32 {
         let along =

@@ -1,8 +1,8 @@
-//! Culling, tile lists and column spans only save work: pictures are those of evaluating every splat at every pixel.
+//! Culling, tile lists and column spans only save work: renders equal those of evaluating every splat at every pixel.
 //!
-//! The brute force here takes all splats that are in front from `probe`, which does not cull, and blends them with the
-//! arithmetic of the kernels, operation by operation. Pictures are then the same to the bit: a pair of pixel and splat
-//! that was lost, or found in the wrong order, would show.
+//! The brute-force renderer here takes all splats in front of the camera from `probe`, which does not cull, and blends
+//! them with the arithmetic of the kernels, operation by operation. Renders are then bit-identical: a missing pair of
+//! pixel and splat, or a wrong order, would show.
 
 use fearless_simd::Level;
 use gausset_compute::simd::{LANES, LOG2_E, Row, exp2, ln, load, splat};
@@ -32,7 +32,7 @@ fn options(antialiased: bool) -> RenderOptions {
     RenderOptions { sh_degree: 1, background: BACKGROUND, antialiased, ..RenderOptions::default() }
 }
 
-/// Scenes that are hard to cull rightly, with a name for messages.
+/// Scenes that are hard to cull correctly, with a name for messages.
 fn scenes() -> Vec<(&'static str, TestScene)> {
     let recipe = RandomScene { splats: 150, sh_degree: 1, width: 61, height: 43, ..RandomScene::default() };
     let named = [
@@ -63,13 +63,13 @@ fn forward(splats: &Splats, scene: &TestScene, options: &RenderOptions) -> (Pipe
     (pipeline, rendering)
 }
 
-/// What a pixel needs of a splat, by the names of `record`, and the splat's number.
+/// The data that a pixel needs of a splat, named as in `record`, and the splat's index.
 struct Drawn {
     values: Row,
     number: usize,
 }
 
-/// All splats in front that `project` could draw, nearest first, with the values of their records.
+/// All splats that `project` could render, nearest first, with the values of their records.
 fn all_drawn(scene: &TestScene, options: &RenderOptions) -> Vec<Drawn> {
     let view = KernelView::new(&scene.camera, &scene.pose);
     let screen = screen_splats(any_level(), &Blocks::from_splats(&scene.splats), &view, options);
@@ -156,7 +156,7 @@ fn no_pair_of_pixel_and_splat_is_lost() {
             let options = options(antialiased);
             let drawn = all_drawn(&scene, &options);
             let (pipeline, found) = forward(&scene.splats, &scene, &options);
-            // The brute force really starts from the numbers of the kernels.
+            // The brute force uses the same values as the kernels.
             let visible: Vec<&Drawn> =
                 drawn.iter().filter(|d| pipeline.projected.rects[d.number].area() > 0).collect();
             for d in &visible {
@@ -173,10 +173,10 @@ fn no_pair_of_pixel_and_splat_is_lost() {
     }
 }
 
-/// Whether single precision must take the same decisions at a pixel as the reference (fixtures, section 4).
+/// Whether single precision must make the same decisions at a pixel as the reference (fixtures, section 4).
 ///
-/// Its exponents are off by rounding errors of the terms of the quadratic form, which for long thin splats are far
-/// larger than their sum: the distance that is asked for grows with the terms.
+/// The exponents are off by rounding errors of the terms of the quadratic form, which for long thin splats are far
+/// larger than their sum: the required margin grows with the terms.
 fn is_robust(screen: &[Option<reference::ScreenSplat>], order: &[u32], point: [f64; 2]) -> bool {
     let mut transmittance: f64 = 1.0;
     let mut depth_before = f64::NEG_INFINITY;
@@ -235,7 +235,7 @@ fn robust_pixels_are_those_of_the_reference() {
     }
 }
 
-/// A splat that is not drawn: behind the camera, too faint, or far outside the picture.
+/// Adds a splat that is not visible: behind the camera, too faint, or far outside the image.
 fn push_invisible(splats: &mut Splats, scene: &TestScene, kind: usize) {
     let in_camera = [[0.1, 0.1, -1.0], [0.0, 0.0, 2.0], [500.0, 0.0, 2.0]][kind % 3];
     let logit = [2.0, -7.0, 2.0][kind % 3];
@@ -244,7 +244,7 @@ fn push_invisible(splats: &mut Splats, scene: &TestScene, kind: usize) {
     splats.push(mean, [-3.0; 3], [1.0, 0.2, 0.3, 0.4], logit, &coefficients);
 }
 
-/// A picture and the gradients of a random linear loss.
+/// A render and the gradients of a random linear loss.
 fn picture_and_gradients(splats: &Splats, scene: &TestScene) -> (Rendering, Gradients) {
     let view = KernelView::new(&scene.camera, &scene.pose);
     let options = options(true);
@@ -266,7 +266,7 @@ fn picture_and_gradients(splats: &Splats, scene: &TestScene) -> (Rendering, Grad
 
 #[test]
 fn splats_that_are_not_drawn_change_no_bit() {
-    // 37 splats: the last block has 5 of 16. Appending fills it, opens another and fills that too.
+    // 37 splats: the last block has 5 of 16. Appending fills it, starts another and fills that too.
     let scene = RandomScene { splats: 37, sh_degree: 1, ..RandomScene::default() }.make();
     let (picture, gradients) = picture_and_gradients(&scene.splats, &scene);
     let expected = gradients.parameters.to_splats();
@@ -307,7 +307,7 @@ fn the_place_of_a_splat_in_its_block_changes_no_bit_of_it() {
         assert_eq!(found.log_scales[before..], expected.log_scales[..], "{before} in front");
         assert_eq!(found.opacity_logits[before..], expected.opacity_logits[..], "{before} in front");
         assert_eq!(found.sh[before * 12..], expected.sh[..], "{before} in front");
-        // The pose sums over lanes: other places, another order of additions.
+        // The pose sums over lanes: other positions, another order of additions.
         let (a, b) = (moved.pose.twist(&scene.pose), gradients.pose.twist(&scene.pose));
         for (a, b) in a.iter().zip(b) {
             assert!((a - b).abs() < 1e-4 * (1.0 + b.abs()), "{before} in front: {a} {b}");

@@ -1,4 +1,4 @@
-//! Splats that a step leaves out: the picture is that of the others, and they alone get gradients.
+//! Dropout of splats: the render is that of the remaining splats, and only they get gradients.
 
 use gausset_compute::{Exec, Pool, VectorLevel, level};
 use gausset_core::engine::Outputs;
@@ -19,7 +19,7 @@ fn options() -> RenderOptions {
     RenderOptions { sh_degree: 1, background: [0.2, 0.5, 0.8], ..RenderOptions::default() }
 }
 
-/// A share in a step.
+/// Dropout of a fraction in a step.
 fn leaving_out(share: f32, step: u64) -> Option<Dropout> {
     Some(Dropout { share, seed: 7, step })
 }
@@ -36,7 +36,7 @@ fn forward(scene: &TestScene, dropout: Option<Dropout>, threads: usize, simd: Ve
     pipeline
 }
 
-/// Indices of the splats that are drawn.
+/// Indices of the visible splats.
 fn drawn(pipeline: &Pipeline) -> Vec<usize> {
     let mut drawn: Vec<usize> =
         pipeline.projected.keys.iter().map(|key| (key & 0xFFFF_FFFF) as usize).collect();

@@ -1,4 +1,4 @@
-//! The weight in front of a depth against the reference: every splat of every pixel, in f64.
+//! The weight in front of a depth compared with the reference: every splat of every pixel, in f64.
 
 use gausset_compute::{Exec, Pool};
 use gausset_core::engine::{FrontQuery, RenderOptions};
@@ -60,12 +60,12 @@ fn it_is_the_sum_of_the_weights_in_front_at_every_pixel_and_several_depths() {
         let in_front = contributions.iter().filter(|c| depth_of(c.splat) < f64::from(query.depth));
         let expected: f64 = in_front.map(|c| c.at.alpha * c.transmittance).sum();
         let error = (f64::from(*found) - expected).abs();
-        // As for pictures: rounding, but for the few queries where a threshold falls the other way.
+        // As for renders: rounding, except for the few queries where a threshold decides differently.
         assert!(error < 1.5 / 255.0, "{query:?}: {found} {expected}");
         off += usize::from(error > 1e-5);
     }
     assert!(off <= queries.len() / 1000, "{off}");
-    // The test would see nothing if there were nothing in front, or everything.
+    // The test would be meaningless if nothing, or everything, were in front.
     let between = found.iter().filter(|w| (0.2..0.8).contains(*w)).count();
     assert!(between > queries.len() / 10, "{between}");
 }

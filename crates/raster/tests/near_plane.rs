@@ -1,4 +1,4 @@
-//! The near plane: what is not behind it is drawn as if the rest did not exist, by kernels and reference alike.
+//! The near plane: splats in front of it are ignored, by kernels and reference alike.
 
 use gausset_compute::{Exec, Pool};
 use gausset_core::engine::Outputs;
@@ -63,7 +63,7 @@ fn kernels_draw_what_the_reference_draws() {
     let found = rendering(&scene, &options);
     let expected = reference::render(&Scene::new(&scene.splats, &scene.camera, &scene.pose, &options)).color;
     let worst = found.color.iter().zip(&expected).map(|(a, b)| (f64::from(*a) - b).abs()).fold(0.0, f64::max);
-    // As for the fixtures' pictures: 1e-5, but for the few pixels where a threshold falls the other way.
+    // As for the fixtures' renders: 1e-5, except for the few pixels where a threshold decides differently.
     assert!(worst < 1.5 / 255.0, "{worst}");
     let off = found.color.iter().zip(&expected).filter(|(a, b)| (f64::from(**a) - **b).abs() > 1e-5).count();
     assert!(off <= found.color.len() / 1000, "{off}");

@@ -1,5 +1,5 @@
-//! Panoramas by the kernels: pictures and gradients of the reference, at the seam and at the poles, too; what six pinholes
-//! see; the same bytes everywhere.
+//! Panoramas by the kernels: renders and gradients equal the reference, also at the seam and at the poles; agreement
+//! with six pinholes; the same bytes for any threads and SIMD level.
 #![allow(clippy::print_stdout, reason = "measured errors, shown with --nocapture")]
 
 use gausset_compute::{Exec, Pool, VectorLevel, level};
@@ -23,7 +23,8 @@ const OPTIONS: RenderOptions = RenderOptions {
     only_first: None,
 };
 
-/// Splats all around a panorama that is no whole number of tiles wide: every fourth at the seam, every fourth near a pole.
+/// Splats all around a panorama whose width is not a multiple of the tile size: every fourth at the seam, every fourth
+/// near a pole.
 fn scene(seed: u64, splats: usize, size_in_px: [f64; 2]) -> TestScene {
     let mut random = Random::new(seed);
     let camera = Camera::panorama(120, 60).unwrap();
@@ -157,7 +158,7 @@ fn a_splat_at_the_seam_is_drawn_on_both_sides_and_gets_the_gradients_of_both() {
         let scene = TestScene { splats, camera, pose: Pose::IDENTITY };
         kernels(&scene, &RenderOptions { sh_degree: 0, ..OPTIONS }, 1, VectorLevel::Auto).unwrap().rendering
     };
-    // Turned by half a picture it is the same picture, moved by 60 columns.
+    // Rotated by half the image it is the same image, shifted by 60 columns.
     for offset in [-0.4, 0.0, 0.3] {
         let (middle, seam) = (drawn(60.0 + offset), drawn(offset));
         assert!(seam.alpha[30 * 120] > 0.1 && seam.alpha[30 * 120 + 119] > 0.1);
@@ -170,7 +171,7 @@ fn a_splat_at_the_seam_is_drawn_on_both_sides_and_gets_the_gradients_of_both() {
 
 #[test]
 fn a_panorama_shows_what_the_faces_of_a_cube_show() {
-    // Small splats, as a trained scene has them: what is compared is the projection, not its linearisation.
+    // Small splats, as in a trained scene: the test compares the projection, not its linearisation.
     let mut random = Random::new(7);
     let mut splats = Splats::with_capacity(0, 6000);
     for _ in 0..6000 {
@@ -192,7 +193,7 @@ fn a_panorama_shows_what_the_faces_of_a_cube_show() {
     };
     let panorama = Camera::panorama(512, 256).unwrap();
     let found = draw(&panorama, &Pose::IDENTITY);
-    // Faces of 1024 px, so that taking the pixel nearest to a direction costs little.
+    // Faces of 1024 px, so that nearest-pixel sampling costs little accuracy.
     let side = 1024u32;
     let half = f64::from(side) / 2.0;
     let face = Camera::new(side, side, half, half, half, half).unwrap();

@@ -1,4 +1,5 @@
-//! The sky of the kernels against the reference: pictures, its gradient, gradients of splats in front of it, bytes.
+//! The sky of the kernels compared with the reference: renders, its gradient, gradients of splats in front of it,
+//! bytes.
 
 use gausset_compute::{Exec, Pool, VectorLevel, level};
 use gausset_core::Splats;
@@ -13,7 +14,7 @@ use gausset_reference::{self as reference, Scene};
 use gausset_testkit::RandomScene;
 use gausset_testkit::scene::{Random, TestScene};
 
-/// Not a multiple of a tile; wide enough that directions differ.
+/// Not a multiple of a tile, and wide enough for directions to differ.
 const RECIPE: RandomScene = RandomScene {
     seed: 3,
     splats: 60,
@@ -36,14 +37,14 @@ fn sky(seed: u64) -> Sky {
     [0; SKY_WIDTH].map(|_| random.between(-0.9, 0.9) as f32)
 }
 
-/// The picture, the gradient of the sky and those of the splats, for random weights of the colours.
+/// The render, the gradient of the sky and those of the splats, for random weights of the colours.
 struct Pass {
     rendering: Rendering,
     sky: Sky,
     splats: Splats,
 }
 
-/// `dL/d colour` of each value of the picture.
+/// `dL/d colour` of each value of the render.
 fn weights(scene: &TestScene) -> Vec<f64> {
     let mut random = Random::new(77);
     (0..3 * scene.camera.pixels()).map(|_| f64::from(random.between(-1.0, 1.0) as f32)).collect()
@@ -60,7 +61,7 @@ fn kernels(scene: &TestScene, sky: Sky, threads: usize, vector: VectorLevel) -> 
 
     let (width, height) = (scene.camera.width as usize, scene.camera.height as usize);
     let stride = width.next_multiple_of(16);
-    // What lies beside the picture must not count.
+    // Padding outside the image must not count.
     let mut data = vec![1e9f32; 3 * stride * height.next_multiple_of(16)];
     for (i, weight) in weights(scene).iter().enumerate() {
         let (pixel, channel) = (i / 3, i % 3);
@@ -95,7 +96,7 @@ fn pictures_and_gradients_are_those_of_the_reference() {
         let exact =
             Scene { sky: Some(wide), ..Scene::new(&scene.splats, &scene.camera, &scene.pose, &options()) };
         let rendering = reference::render(&exact);
-        // Rounding of f32 in some dozen operations; a splat that is blended in one and not the other has alpha 1/255.
+        // f32 rounding in some dozen operations; a splat that is blended in only one of the two has alpha 1/255.
         let picture = distance(&found.rendering.color, &rendering.color);
         assert!(picture < 1e-5, "{picture:e}");
 
@@ -106,7 +107,7 @@ fn pictures_and_gradients_are_those_of_the_reference() {
         assert!(of_sky < 1e-5, "{of_sky:e}");
         let of_opacities = distance(&found.splats.opacity_logits, &gradients.splats.opacity_logits);
         let of_means = distance(found.splats.means.as_flattened(), gradients.splats.means.as_flattened());
-        // As without a sky: differences of what lies in front and behind.
+        // As without a sky: differences between the colours in front and behind.
         assert!(of_opacities < 1e-4 && of_means < 1e-4, "{of_opacities:e} {of_means:e}");
     }
 }

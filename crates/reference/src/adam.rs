@@ -7,7 +7,7 @@
 
 use gausset_core::constants::{ADAM_BETA1, ADAM_BETA2, ADAM_EPSILON};
 
-/// One step on a group of parameters; `t` counts its steps from 1. Parameters with zero gradient move as well.
+/// One step on a group of parameters; `t` counts its steps from 1. Parameters with zero gradient are updated as well.
 ///
 /// # Panics
 /// If the slices have different lengths.

@@ -1,8 +1,8 @@
 //! Alpha of a splat at a point of the screen (README, section 3).
 //!
-//! The columns of a panorama go around: a splat stands at `u + k period` for all whole k, and each tile of 16 columns
-//! sees the one of them that is nearest to its middle. So a splat at the seam is drawn on both sides, and one near a pole,
-//! which spans all columns, once.
+//! The columns of a panorama wrap around: a splat is equivalent to its copies at `u + k period` for all integers k, and
+//! each tile of 16 columns sees the copy nearest to its centre. So a splat at the seam is rendered on both sides, and
+//! one near a pole, which spans all columns, once.
 
 use gausset_core::constants::TILE_SIZE;
 
@@ -18,14 +18,14 @@ pub struct Alpha {
     pub falloff: f64,
     /// `min(0.99, opacity · falloff)`.
     pub alpha: f64,
-    /// Whether the minimum cut it off; then no gradient passes through alpha.
+    /// Whether the minimum clamped it; then alpha has no gradient.
     pub clamped: bool,
 }
 
-/// Alpha of a splat at a point of the screen, `None` where it is below 1/255.
+/// Alpha of a splat at a point of the screen; `None` below 1/255.
 #[must_use]
 pub fn alpha_at(splat: &ScreenSplat, point: [f64; 2]) -> Option<Alpha> {
-    /// Opacities are at most 1 and ln 255 = 5.541, so beyond this alpha is below 1/255: spares an exponential.
+    /// Opacities are at most 1 and ln 255 = 5.541, so beyond this alpha is below 1/255: saves an exponential.
     const SIGMA_MAX: f64 = 5.6;
     let around = if splat.period.is_finite() { turns(splat, point[0]) * splat.period } else { 0.0 };
     let offset @ [dx, dy] = [point[0] - (splat.mean2d[0] + around), point[1] - splat.mean2d[1]];
@@ -34,14 +34,14 @@ pub fn alpha_at(splat: &ScreenSplat, point: [f64; 2]) -> Option<Alpha> {
     if sigma.is_nan() || sigma > SIGMA_MAX {
         return None;
     }
-    // The form is positive definite; rounding makes it negative for extremely elongated splats only.
+    // The form is positive definite; only rounding makes it negative, for extremely elongated splats.
     let falloff = libm::exp(-sigma.max(0.0));
     let unclamped = splat.opacity * falloff;
     let alpha = unclamped.min(ALPHA_MAX);
     (alpha >= ALPHA_MIN).then_some(Alpha { offset, falloff, alpha, clamped: unclamped > ALPHA_MAX })
 }
 
-/// How many times around the nearest copy of a splat stands, for the tile of a column.
+/// Number of periods to the nearest copy of a splat, for the tile of a column.
 fn turns(splat: &ScreenSplat, column: f64) -> f64 {
     let tile = f64::from(TILE_SIZE);
     let middle = ((column / tile).floor() + 0.5) * tile;

@@ -15,7 +15,7 @@ use super::scene::Scene;
 use super::sky::behind;
 use super::tile::{TileLists, pixel_centre, tile_lists};
 
-/// A rendered view with everything that its gradients need.
+/// A rendered view with the data that its gradients need.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rendering {
     /// Width in px.
@@ -32,7 +32,7 @@ pub struct Rendering {
     pub count: Vec<u32>,
     /// The projected splats; `None` for dropped ones.
     pub screen: Vec<Option<ScreenSplat>>,
-    /// What each tile sees.
+    /// The list of each tile.
     pub tiles: TileLists,
     /// Whether each splat is blended at one pixel or more.
     pub contributes: Vec<bool>,
@@ -43,7 +43,7 @@ pub struct Rendering {
 pub struct Contribution {
     /// Index of the splat.
     pub splat: u32,
-    /// Its alpha there.
+    /// Its alpha at the pixel.
     pub at: Alpha,
     /// Transmittance in front of it.
     pub transmittance: f64,
@@ -55,7 +55,7 @@ pub fn render(scene: &Scene) -> Rendering {
     blend(scene, (0..scene.splats.len()).map(|i| project(scene, i)).collect())
 }
 
-/// Composites splats that are on the screen already; of the scene only camera, background, sky and cap count.
+/// Composites projected splats; of the scene only camera, background, sky and cap are used.
 #[must_use]
 pub fn blend(scene: &Scene, screen: Vec<Option<ScreenSplat>>) -> Rendering {
     let camera = &scene.camera;

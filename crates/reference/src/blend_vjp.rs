@@ -1,16 +1,16 @@
-//! Gradients of the pictures pulled back to the splats on the screen.
+//! Gradients of the rendered images propagated back to the splats on the screen.
 //!
 //! With upstream gradients `G` of colour, `G_alpha` and `G_depth` of a pixel, the blended splats i from front to back,
-//! `v_i = G · color_i + G_depth z_i`, and `T_end` behind the last:
+//! `v_i = G · color_i + G_depth z_i`, and `T_end` after the last:
 //!
 //! ```text
 //! L          = Σ_i alpha_i T_i v_i + T_end v_end,       v_end = G · background - G_alpha
 //! dL/dalpha_i = T_i v_i - (Σ_{j>i} alpha_j T_j v_j + T_end v_end) / (1 - alpha_i)
 //! ```
 //!
-//! The bracket is what lies behind i; it is summed from the back. Through `alpha = o exp(-sigma)`, unless clamped:
-//! `do = exp(-sigma) dalpha`, `dsigma = -alpha dalpha`, `dA = dx²/2 dsigma`, `dB = dx dy dsigma`, `dC = dy²/2 dsigma`,
-//! `dmean2d = -(A dx + B dy, B dx + C dy) dsigma`.
+//! The bracket is the contribution behind i; it is summed from the back. Through `alpha = o exp(-sigma)`, unless
+//! clamped: `do = exp(-sigma) dalpha`, `dsigma = -alpha dalpha`, `dA = dx²/2 dsigma`, `dB = dx dy dsigma`,
+//! `dC = dy²/2 dsigma`, `dmean2d = -(A dx + B dy, B dx + C dy) dsigma`.
 
 use gausset_core::Camera;
 use gausset_core::se3::dot;
@@ -20,7 +20,7 @@ use super::scene::{Scene, SkyF64};
 use super::sky::{behind, behind_vjp};
 use super::tile::pixel_centre;
 
-/// Gradients of a loss with respect to the pictures of a [`Rendering`].
+/// Gradients of a loss with respect to the images of a [`Rendering`].
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Upstream {
     /// `[H, W, 3]`.
@@ -40,7 +40,7 @@ pub struct ScreenGradient {
     pub mean2d_abs: [f64; 2],
     /// Conic (A, B, C), B counted once.
     pub conic: [f64; 3],
-    /// Camera z as blended into the depth picture; what `mean2d` and `conic` owe to z is not in it.
+    /// Camera z as blended into the depth image; the dependence of `mean2d` and `conic` on z is not included.
     pub depth: f64,
     /// Opacity after compensation.
     pub opacity: f64,
@@ -49,7 +49,7 @@ pub struct ScreenGradient {
 }
 
 impl Upstream {
-    /// No gradient at all.
+    /// Zero gradients.
     #[must_use]
     pub fn zeros(camera: &Camera) -> Self {
         let pixels = camera.pixels();

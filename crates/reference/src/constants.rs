@@ -10,11 +10,11 @@ pub const ALPHA_MIN: f64 = 1.0 / 255.0;
 pub const ALPHA_MAX: f64 = 0.99;
 /// A splat is blended only while the transmittance after it stays greater.
 pub const TRANSMITTANCE_STOP: f64 = 1e-4;
-/// Margin of the Jacobian clamp as a share of half the image size.
+/// Margin of the Jacobian clamp as a fraction of half the image size.
 pub const JACOBIAN_CLAMP_MARGIN: f64 = 0.3;
 
 // Rounding 0.3 to f32 would already cost 4e-8, more than the 1e-9 that the fixtures allow in f64. So these are the
-// exact decimals, and the f32 constants of all other devices must be what they round to.
+// exact decimals, and the f32 constants of all other devices must equal their rounded values.
 const _: () = assert!(
     LOW_PASS_VARIANCE as f32 == constants::LOW_PASS_VARIANCE
         && ALPHA_MIN as f32 == constants::ALPHA_MIN

@@ -1,7 +1,7 @@
-//! Start scales from the distances between points (README, section 8), by comparing every pair.
+//! Initial scales from the distances between points (README, section 8), by comparing every pair.
 
-/// Mean of the squared distances to the three nearest other points, per point. Duplicates count as distance 0, a point
-/// itself is excluded by its index; with fewer than three others the mean is over those there are, 0 without any.
+/// Mean of the squared distances to the three nearest other points, per point. Duplicates count as distance 0; a point
+/// itself is excluded by its index. With fewer than three other points, the mean over those, or 0 without any.
 #[must_use]
 pub fn mean_squared_distances(points: &[[f64; 3]]) -> Vec<f64> {
     let squared_distance =
@@ -16,7 +16,7 @@ pub fn mean_squared_distances(points: &[[f64; 3]]) -> Vec<f64> {
     (0..points.len()).map(mean_of_nearest).collect()
 }
 
-/// `ln sqrt(max(d², 1e-7))`: the log scale of all three axes of a splat that starts at a point.
+/// `ln sqrt(max(d², 1e-7))`: the initial log scale of all three axes of a splat at a point.
 #[must_use]
 pub fn start_log_scale(mean_squared_distance: f64) -> f64 {
     libm::log(mean_squared_distance.max(1e-7).sqrt())

@@ -1,20 +1,20 @@
-//! The renderer and its gradients in f64: slow, plain, readable. This is the one definition of every formula; all
-//! other implementations are tested against it, and it is tested against the fixtures
-//! (`testdata/fixtures/raster/README.md`, "the README" below) and against finite differences.
+//! The renderer and its gradients in f64: slow, simple, readable. It is the definition of every formula: all other
+//! implementations are tested against it, and it is tested against the fixtures (`testdata/fixtures/raster/README.md`,
+//! "the README" below) and against finite differences.
 //!
 //! The files follow the pipeline, with the names of the stages:
 //!
-//! | file | what |
+//! | file | contents |
 //! |---|---|
 //! | [`scene`] | inputs in f64: splats, camera, pose, options |
 //! | [`mod@project`], [`sh`] | one splat from the world to the screen, and its colour |
 //! | [`alpha`] | alpha of a splat at a point of the screen |
-//! | [`tile`] | depth order, and which splats a tile sees (the cap) |
-//! | [`blend`], [`sky`] | one pixel front to back, and what is behind all splats |
+//! | [`tile`] | depth order, and the splats of each tile (the cap) |
+//! | [`blend`], [`sky`] | one pixel front to back, and the colour behind all splats |
 //! | [`loss`] | L1, SSIM and the training loss with its gradient |
-//! | [`blend_vjp`] | gradients of the pictures pulled back to screen splats |
-//! | [`project_vjp`] | and on to raw parameters and the camera pose |
-//! | [`adam`], [`knn`] | the optimiser, the start scales |
+//! | [`blend_vjp`] | gradients of the images propagated to screen splats |
+//! | [`project_vjp`] | gradients of raw parameters and of the camera pose |
+//! | [`adam`], [`knn`] | the optimiser, the initial scales |
 //!
 //! ```
 //! use gausset_core::{Camera, Pose, Splats, engine::RenderOptions};

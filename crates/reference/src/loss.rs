@@ -7,13 +7,13 @@
 //!                        B1 = mu_x² + mu_y² + C1,  B2 = v_x + v_y + C2
 //! ```
 //!
-//! Gradient of the mean of S, by the chain rule through mu_x, K x² and K xy:
-//! `D1 = dS/dmu_x` with the squares held, `D2 = dS/d(K x²)`, `D3 = dS/d(K xy)`; K is its own transpose, so
-//! `dx = K(γ D1) + 2x K(γ D2) + y K(γ D3)` with γ = 1 / (number of values).
+//! Gradient of the mean of S, by the chain rule through mu_x, K x² and K xy: `D1 = dS/dmu_x` with the squares fixed,
+//! `D2 = dS/d(K x²)`, `D3 = dS/d(K xy)`; K is its own transpose, so `dx = K(γ D1) + 2x K(γ D2) + y K(γ D3)` with γ = 1
+//! / (number of values).
 
 use gausset_core::constants::{SSIM_C1, SSIM_C2, SSIM_SIGMA, SSIM_TAPS};
 
-/// Loss and its parts for a pair of pictures.
+/// Loss of a pair of images, and its parts.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Loss {
     /// `(1 - w) L1 + w (1 - SSIM)`.
@@ -32,8 +32,7 @@ pub struct Loss {
     pub gradient: Vec<f64>,
 }
 
-/// Loss of a rendered picture `x` against a target `y`, both `[H, W, 3]`; not clamped. sign(0) = 0 in the gradient of
-/// L1.
+/// Loss of a render `x` against a target `y`, both `[H, W, 3]`; not clamped. sign(0) = 0 in the gradient of L1.
 ///
 /// # Panics
 /// If the buffers do not have `height · width · 3` values.
@@ -71,7 +70,7 @@ fn ssim(x: &[f64], y: &[f64], width: usize, height: usize) -> (Vec<f64>, Vec<f64
         let b2 = (k_xx[i] - mx * mx) + (k_yy[i] - my * my) + SSIM_C2;
         let s = a1 * a2 / (b1 * b2);
         map[i] = s;
-        // mu_x stands in a1 (2 mu_y), in a2 (-2 mu_y), in b1 (2 mu_x) and in b2 (-2 mu_x).
+        // mu_x occurs in a1 (2 mu_y), in a2 (-2 mu_y), in b1 (2 mu_x) and in b2 (-2 mu_x).
         d1[i] = (2.0 * my * (a2 - a1) / (b1 * b2) - 2.0 * mx * s * (1.0 / b1 - 1.0 / b2)) / n as f64;
         d2[i] = -s / b2 / n as f64;
         d3[i] = 2.0 * a1 / (b1 * b2) / n as f64;

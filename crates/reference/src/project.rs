@@ -1,4 +1,4 @@
-//! One splat from the world to the screen (README, section 2): EWA splatting (Zwicker et al. 2001) with the released
+//! Projection of one splat to the screen (README, section 2): EWA splatting (Zwicker et al. 2001) with the released
 //! constants of Kerbl et al. 2023 and, in antialiased mode, the opacity compensation of Yu et al. 2024.
 //!
 //! ```text
@@ -19,8 +19,8 @@
 //! J      = [fx z/ρ²  0  -fx x/ρ² ;  -fy xy/(ρ n²)  fy ρ/n²  -fy yz/(ρ n²)]     ρ at least 1e-3 n
 //! ```
 //!
-//! At the poles its first row grows beyond all bounds, which is why ρ is held there: a splat so near to a pole spans all
-//! columns anyway. Columns go around after `2π fx`; see [`mod@super::alpha`] for what is drawn where.
+//! At the poles the first row of J is unbounded, which is why ρ is bounded there: a splat so near to a pole spans all
+//! columns anyway. Columns wrap around after `2π fx`; [`mod@super::alpha`] defines which copy a tile sees.
 
 use gausset_core::constants::POLE_RATIO;
 use gausset_core::se3::{Mat3, mul, norm, rotation_from_quaternion, transpose, transpose_mul_vec};
@@ -38,11 +38,11 @@ pub type Mat2x3 = [[f64; 3]; 2];
 pub struct ScreenSplat {
     /// Mean in camera axes.
     pub mean_in_camera: [f64; 3],
-    /// What orders splats: z for a pinhole, the distance for a panorama.
+    /// Depth, which orders splats: z for a pinhole, the distance for a panorama.
     pub depth: f64,
     /// Projected mean in px.
     pub mean2d: [f64; 2],
-    /// Columns after which the screen goes around, px; infinite for a pinhole.
+    /// Columns after which the screen wraps around, px; infinite for a pinhole.
     pub period: f64,
     /// Screen covariance (a, b, c) in px², before the low-pass filter.
     pub covariance2d: [f64; 3],
@@ -58,9 +58,9 @@ pub struct ScreenSplat {
 
 /// Projects a splat of a scene.
 ///
-/// `None` when it is not in front of the near plane. The README defines nothing for numbers that do not fit; here a
-/// splat is also dropped when a parameter is not finite, when a projected quantity overflows, or when its screen
-/// covariance is so elongated that rounding leaves no positive determinant.
+/// `None` if it is not in front of the near plane. The README does not define the result for degenerate numbers; here a
+/// splat is also dropped if a parameter is not finite, if a projected quantity overflows, or if its screen covariance
+/// is so elongated that rounding leaves no positive determinant.
 #[must_use]
 pub fn project(scene: &Scene, splat: usize) -> Option<ScreenSplat> {
     let splats = &scene.splats;
@@ -121,10 +121,10 @@ pub fn covariance(quat: [f64; 4], log_scales: [f64; 3]) -> Covariance {
 /// The projection linearised at a point.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Linearised {
-    /// What J is made of besides the point: of a pinhole `(x/z, y/z)` clamped to a margin around the image, of a panorama
-    /// `(ρ, n)` with ρ held at the poles.
+    /// The values from which J is computed in addition to the point: for a pinhole `(x/z, y/z)` clamped to a margin
+    /// around the image, for a panorama `(ρ, n)` with ρ bounded at the poles.
     pub guarded: [f64; 2],
-    /// Whether the guard changed them.
+    /// Whether the bound is active for each of them.
     pub clamped: [bool; 2],
     /// `J`: screen from camera.
     pub jacobian: Mat2x3,
@@ -132,7 +132,7 @@ pub struct Linearised {
     pub screen_from_world: Mat2x3,
 }
 
-/// Linearises the projection at a camera-space point that is drawn.
+/// Linearises the projection at a visible camera-space point.
 #[must_use]
 pub fn linearise(camera: &Camera, pose: &Pose, point: [f64; 3]) -> Linearised {
     let (guarded, clamped, jacobian) = match camera.projection {
@@ -145,14 +145,14 @@ pub fn linearise(camera: &Camera, pose: &Pose, point: [f64; 3]) -> Linearised {
     Linearised { guarded, clamped, jacobian, screen_from_world }
 }
 
-/// Far outside the image the true Jacobian explodes, so `x/z` and `y/z` are clamped to the image plus a margin of 0.3
-/// half sizes; for a centred principal point that is the usual ±1.3 tan(fov/2).
+/// Far outside the image the true Jacobian is unbounded, so `x/z` and `y/z` are clamped to the image plus a margin of
+/// 0.3 half sizes; for a centred principal point that is the usual ±1.3 tan(fov/2).
 fn pinhole_jacobian(camera: &Camera, [x, y, z]: [f64; 3]) -> ([f64; 2], [bool; 2], Mat2x3) {
     let clamp = |ratio: f64, size: u32, focal: f64, principal: f64| {
         let size = f64::from(size);
         let margin = JACOBIAN_CLAMP_MARGIN * 0.5 * size / focal;
         let (low, high) = (-(principal / focal + margin), (size - principal) / focal + margin);
-        // Not `f64::clamp`: a principal point far outside the image may turn the bounds around.
+        // Not `f64::clamp`: with a principal point far outside the image the lower bound may exceed the upper one.
         (ratio.max(low).min(high), ratio < low || ratio > high)
     };
     let (tx, x_clamped) = clamp(x / z, camera.width, camera.fx, camera.cx);
@@ -185,7 +185,7 @@ fn screen_covariance(t: &Mat2x3, sigma: &Mat3) -> [f64; 3] {
     [entry(0, 0), entry(0, 1), entry(1, 1)]
 }
 
-/// `sqrt(max((ac - b²)/det, 0))`: by how much the low-pass filter has enlarged the splat's area.
+/// `sqrt(max((ac - b²)/det, 0))`: the ratio of the splat's areas before and after the low-pass filter.
 #[must_use]
 pub fn compensation([a, b, c]: [f64; 3]) -> f64 {
     let blurred = (a + LOW_PASS_VARIANCE) * (c + LOW_PASS_VARIANCE) - b * b;

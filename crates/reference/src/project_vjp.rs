@@ -1,4 +1,4 @@
-//! Gradients with respect to screen splats pulled back to raw parameters and the camera pose.
+//! Gradients with respect to screen splats propagated back to raw parameters and the camera pose.
 //!
 //! Each function here is the transpose of one of [`mod@super::project`], in reverse order. With `P = dL/dcov` as a full
 //! symmetric 2x2 matrix and `Q` the conic as a matrix:
@@ -24,7 +24,7 @@ use super::project::{Linearised, ScreenSplat, covariance, from_camera_centre, li
 use super::scene::{Scene, SkyF64, SplatsF64};
 use super::sh;
 
-/// Gradients of a loss with respect to everything that decides a picture.
+/// Gradients of a loss with respect to all inputs of a render.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Gradients {
     /// Raw parameters.
@@ -33,13 +33,13 @@ pub struct Gradients {
     pub background: [f64; 3],
     /// Coefficients of the sky; zero without one.
     pub sky: SkyF64,
-    /// Camera pose, without what turns the sky.
+    /// Camera pose, without the rotation of the sky.
     pub pose: PoseGradient,
-    /// What the raw gradients were made of, per splat: `mean2d` and `mean2d_abs` among others.
+    /// Gradients with respect to the screen splats, which include `mean2d` and `mean2d_abs`.
     pub screen: Vec<ScreenGradient>,
 }
 
-/// Gradient with respect to the 12 entries of `[R | t]`, each as if it were free.
+/// Gradient with respect to the 12 entries of `[R | t]`, each treated as independent.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct PoseGradient {
     /// dL/dR.
@@ -72,7 +72,7 @@ impl PoseGradient {
     }
 }
 
-/// Gradients of a loss on a rendering of the scene.
+/// Gradients of a loss on a render of the scene.
 #[must_use]
 pub fn vjp(scene: &Scene, rendering: &Rendering, upstream: &Upstream) -> Gradients {
     let (screen, background, sky) = blend_vjp(scene, rendering, upstream);
@@ -108,7 +108,7 @@ fn project_splat_vjp(
     let Scene { splats, camera, pose, .. } = scene;
     let (quat, log_scales, mean) = (splats.quats[index], splats.log_scales[index], splats.means[index]);
 
-    // Opacity, and in antialiased mode through the compensation the screen covariance.
+    // Opacity and, in antialiased mode, the screen covariance through the compensation.
     let logit = splats.opacity_logits[index];
     let mut d_sigmoid = gradient.opacity;
     let mut d_covariance2d = conic_vjp(splat.conic, gradient.conic);
@@ -124,7 +124,7 @@ fn project_splat_vjp(
     }
     d_splats.opacity_logits[index] = d_sigmoid * sigmoid_slope(logit);
 
-    // Screen covariance: to the world covariance and to T = J R.
+    // Screen covariance: gradients of the world covariance and of T = J R.
     let world = covariance(quat, log_scales);
     let linearised = linearise(camera, pose, splat.mean_in_camera);
     let t = &linearised.screen_from_world;
@@ -160,7 +160,7 @@ fn project_splat_vjp(
     add_outer(&mut d_pose.rotation, d_p, mean);
     add(&mut d_pose.translation, d_p);
 
-    // Colour, and through its direction v = m + Rᵀ t.
+    // Colour and, through the viewing direction, v = m + Rᵀ t.
     let v = from_camera_centre(pose, mean);
     let (direction, _) = sh::direction(v);
     let d_sh = d_splats.sh_of_mut(index);
@@ -212,8 +212,8 @@ fn pinhole_point_vjp(
     d_p
 }
 
-/// J is a function of the point, of ρ and of n, and so is its gradient put together. The projected mean goes back through
-/// J itself: its own derivative but for ρ, which is held at the poles in both.
+/// J is a function of the point, of ρ and of n, and its gradient is the sum over them. The gradient of the projected
+/// mean is propagated through J itself, which is its derivative except for ρ; ρ is bounded at the poles in both.
 fn equirectangular_point_vjp(
     camera: &Camera,
     point @ [x, y, z]: [f64; 3],
@@ -241,8 +241,8 @@ fn equirectangular_point_vjp(
     d_p
 }
 
-/// Gradients with respect to quaternion and log scales from a gradient of the world covariance, whose entries are taken
-/// as free: it need not be symmetric.
+/// Gradients with respect to quaternion and log scales from a gradient of the world covariance, whose entries are
+/// treated as independent: it need not be symmetric.
 #[must_use]
 pub fn covariance_vjp(quat: [f64; 4], log_scales: [f64; 3], d_sigma: &Mat3) -> ([f64; 4], [f64; 3]) {
     let world = covariance(quat, log_scales);
@@ -270,7 +270,7 @@ pub fn quaternion_vjp(quat: [f64; 4], r: &Mat3) -> [f64; 4] {
         2.0 * (w * (r[1][0] - r[0][1]) + x * (r[0][2] + r[2][0]) + y * (r[1][2] + r[2][1])
             - 2.0 * z * (r[0][0] + r[1][1])),
     ];
-    // Below the least norm the divisor is a constant, and nothing is projected out.
+    // Below the smallest norm the divisor is constant, and there is no radial part to remove.
     let radial = if length > QUATERNION_MIN_NORM { (0..4).map(|k| unit[k] * d_unit[k]).sum() } else { 0.0 };
     std::array::from_fn(|k| (d_unit[k] - unit[k] * radial) / divisor)
 }
@@ -292,8 +292,8 @@ fn conic_vjp([a, b, c]: [f64; 3], [d_a, d_b, d_c]: [f64; 3]) -> [[f64; 2]; 2] {
     p
 }
 
-/// dL/dcov as a symmetric matrix through `rho = sqrt(n / d)`, `n = ac - b²`, `d = (a + eps)(c + eps) - b²`. Zero where
-/// rho is 0: the root has no slope there.
+/// dL/dcov as a symmetric matrix through `rho = sqrt(n / d)`, `n = ac - b²`, `d = (a + eps)(c + eps) - b²`. Zero if rho
+/// is 0, where the root has no derivative.
 fn compensation_vjp([a, b, c]: [f64; 3], rho: f64, d_rho: f64) -> [[f64; 2]; 2] {
     if rho == 0.0 {
         return [[0.0; 2]; 2];
@@ -303,7 +303,7 @@ fn compensation_vjp([a, b, c]: [f64; 3], rho: f64, d_rho: f64) -> [[f64; 2]; 2] 
     let d_ratio = d_rho / (2.0 * rho);
     // n / d = rho²
     let (d_n, d_d) = (d_ratio / d, -d_ratio * rho * rho / d);
-    // b is two entries of the matrix, each gets half of -2b.
+    // b occurs as two entries of the matrix; each gets half of -2b.
     let off_diagonal = -b * (d_n + d_d);
     [[d_n * c + d_d * c_blurred, off_diagonal], [off_diagonal, d_n * a + d_d * a_blurred]]
 }

@@ -1,6 +1,6 @@
-//! The inputs of a rendering in f64.
+//! The inputs of a render in f64.
 //!
-//! Parameters are f32 everywhere else; here they may also be moved by the tiny steps of a finite difference.
+//! Parameters are f32 everywhere else; here they can also be changed by the tiny steps of a finite difference.
 
 use gausset_core::engine::{RenderOptions, SKY_WIDTH};
 use gausset_core::{Camera, Pose, Splats};
@@ -25,26 +25,26 @@ pub struct SplatsF64 {
 /// Coefficients `[coefficient][channel]` of a sky, or gradients with respect to them.
 pub type SkyF64 = [[f64; 3]; SKY_WIDTH / 3];
 
-/// Everything that decides a picture.
+/// The inputs of a render.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Scene {
     /// Raw parameters in f64.
     pub splats: SplatsF64,
     /// Size and intrinsics, px.
     pub camera: Camera,
-    /// `camera_from_world`, used as it is: the rotation need not be exactly orthonormal.
+    /// `camera_from_world`, used unchanged: the rotation need not be exactly orthonormal.
     pub pose: Pose,
     /// Active SH degree; higher stored coefficients are ignored.
     pub sh_degree: u8,
     /// Colour behind the splats.
     pub background: [f64; 3],
-    /// Coefficients of the sky, which is added to it.
+    /// Coefficients of the sky, which is added to the background.
     pub sky: Option<SkyF64>,
     /// Whether opacity is compensated for the low-pass filter.
     pub antialiased: bool,
-    /// Longest list of a tile, nearest first; 0 = no limit.
+    /// Maximum length of a tile's list, nearest splats first; 0 = no limit.
     pub max_splats_per_tile: u32,
-    /// Depth that a splat must exceed to be drawn.
+    /// Depth that a splat must exceed to be rendered.
     pub near_plane: f64,
 }
 
@@ -68,7 +68,7 @@ impl SplatsF64 {
         self.means.len()
     }
 
-    /// Whether there is none.
+    /// Whether there are no splats.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.means.is_empty()
@@ -111,7 +111,7 @@ impl From<&Splats> for SplatsF64 {
 }
 
 impl Scene {
-    /// The scene of these inputs, without a sky. An active degree above the stored one means the stored one.
+    /// A scene with these inputs, without a sky. An active SH degree above the stored one is reduced to the stored one.
     #[must_use]
     pub fn new(splats: &Splats, camera: &Camera, pose: &Pose, options: &RenderOptions) -> Self {
         Self {

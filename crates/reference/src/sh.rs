@@ -3,7 +3,7 @@
 use gausset_core::se3::{dot, norm};
 use gausset_core::sh::{C1, C2, C3, basis, coefficients};
 
-/// Colour seen along a *unit* direction; only the coefficients `k < (degree + 1)²` take part.
+/// Colour seen along a *unit* direction; only the coefficients `k < (degree + 1)²` are used.
 #[must_use]
 pub fn color(sh: &[[f64; 3]], degree: u8, direction: [f64; 3]) -> [f64; 3] {
     unclamped_color(sh, degree, direction).map(|v| v.max(0.0))
@@ -22,8 +22,8 @@ pub fn unclamped_color(sh: &[[f64; 3]], degree: u8, direction: [f64; 3]) -> [f64
     color
 }
 
-/// Gradient of [`color`]: adds to `d_sh` and returns the gradient with respect to the *unit* direction, as if its three
-/// components were free. No gradient passes a channel that is clamped.
+/// Gradient of [`color`]: adds to `d_sh` and returns the gradient with respect to the *unit* direction, with its three
+/// components treated as independent. A clamped channel has no gradient.
 #[must_use]
 pub fn color_vjp(
     sh: &[[f64; 3]],

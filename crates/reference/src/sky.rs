@@ -1,4 +1,4 @@
-//! What is behind all splats of a pixel: the background, and with a sky the colour
+//! The colour behind all splats of a pixel: the background, plus the colour of the sky if there is one,
 //! `max(0.5 + Σ_k sky[k] Y_k(direction), 0)` per channel for the direction of the pixel's centre in the world.
 
 use gausset_core::se3::transpose_mul_vec;
@@ -18,15 +18,15 @@ pub fn behind(scene: &Scene, column: u32, row: u32) -> [f64; 3] {
     std::array::from_fn(|channel| scene.background[channel] + color[channel])
 }
 
-/// Adds to the gradient of the sky what a pixel gives, from the gradient with respect to [`behind`].
+/// Adds the contribution of a pixel to the gradient of the sky, from the gradient with respect to [`behind`].
 pub fn behind_vjp(scene: &Scene, column: u32, row: u32, d_behind: [f64; 3], d_sky: &mut SkyF64) {
     if let Some(sky) = &scene.sky {
-        // Poses are not told how the sky turns with them.
+        // The gradient with respect to the pose is left out: see the docs of `raster::sky`.
         let _ = sh::color_vjp(sky, DEGREE, direction(scene, column, row), d_behind, d_sky);
     }
 }
 
-/// Unit direction in the world of a pixel's centre.
+/// Unit direction of a pixel's centre in the world.
 fn direction(scene: &Scene, column: u32, row: u32) -> [f64; 3] {
     let in_camera = scene.camera.ray(pixel_centre(column, row));
     sh::direction(transpose_mul_vec(&scene.pose.rotation, in_camera)).0

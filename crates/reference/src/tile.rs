@@ -1,6 +1,6 @@
-//! Depth order, and which splats a tile sees (README, section 3).
+//! Depth order, and the splats of each tile (README, section 3).
 //!
-//! Pictures do not depend on tiles; only the cap does. The list of a tile holds, nearest first, the splats that reach
+//! Renders do not depend on tiles; only the cap does. The list of a tile holds, nearest first, the splats that reach
 //! alpha 1/255 at one or more of its pixel centres, before any early stop; a cap keeps the first entries.
 
 use gausset_core::Camera;
@@ -23,7 +23,7 @@ pub struct TileLists {
 }
 
 impl TileLists {
-    /// The list of the tile that holds a pixel.
+    /// The list of the tile that contains a pixel.
     #[must_use]
     pub fn of_pixel(&self, column: u32, row: u32) -> &[u32] {
         let [columns, _] = self.tiles;

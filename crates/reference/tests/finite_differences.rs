@@ -1,8 +1,9 @@
-//! The gradients of the f64 reference against central differences, on scenes of their own.
+//! The gradients of the f64 reference compared with central differences.
 //!
-//! A picture is a smooth function of its parameters as long as no decision changes: which splats a pixel blends, which
-//! alphas, Jacobians and colours are clamped, what a cap cuts off. So every difference is taken between two scenes that
-//! decide alike; steps shrink until they do, and parameters that sit on an edge even so are counted and bounded.
+//! A render is a smooth function of its parameters as long as no decision changes: which splats a pixel blends, which
+//! alphas, Jacobians and colours are clamped, which splats a cap removes. So every difference is taken between two
+//! scenes with the same decisions; the step is reduced until they agree. Parameters for which it cannot be reduced far
+//! enough are counted, and their number is bounded.
 #![allow(clippy::print_stdout, reason = "measured errors, shown with --nocapture")]
 
 use gausset_core::{Camera, Pose, se3};
@@ -50,7 +51,7 @@ impl Parameter {
             ("background", (0..3).map(Self::Background).collect()),
         ];
         if scene.sky.is_some() {
-            // The sky turns with the pose, which is not told.
+            // The derivative of the sky with respect to the pose is left out.
             kinds.push(("sky", sky));
             return kinds;
         }
@@ -101,8 +102,8 @@ impl Parameter {
     }
 }
 
-/// Everything that a rendering decided: per pixel the blended splats, whether their alpha is clamped and where the sky is black, per splat
-/// whether it is drawn, its clamped Jacobian entries and its clamped channels.
+/// All decisions of a render: per pixel the blended splats, whether their alpha is clamped and where the sky is black;
+/// per splat whether it is visible, its clamped Jacobian entries and its clamped channels.
 fn decisions(scene: &Scene, rendering: &Rendering) -> Vec<u64> {
     let mut decisions = Vec::new();
     for row in 0..rendering.height {
@@ -125,7 +126,7 @@ fn decisions(scene: &Scene, rendering: &Rendering) -> Vec<u64> {
     decisions
 }
 
-/// A loss that every output takes part in, with random weights.
+/// A loss of all outputs, with random weights.
 fn random_upstream(scene: &Scene, seed: u64) -> Upstream {
     let mut random = Random::new(seed);
     let mut upstream = Upstream::zeros(&scene.camera);
@@ -142,7 +143,8 @@ fn linear_loss(upstream: &Upstream, rendering: &Rendering) -> f64 {
         + dot(&upstream.depth, &rendering.depth)
 }
 
-/// `(f(+h) - f(-h)) / 2h` with the largest step at which both sides decide as the middle does; `None` on an edge.
+/// `(f(+h) - f(-h)) / 2h` with the largest step at which both sides have the same decisions as the centre; `None` on an
+/// edge.
 fn difference(at: impl Fn(f64) -> (f64, Vec<u64>), decided: &[u64]) -> Option<f64> {
     STEPS.into_iter().find_map(|h| {
         let ((above, a), (below, b)) = (at(h), at(-h));
@@ -223,7 +225,7 @@ fn classic_gradients_are_the_slopes_of_every_parameter_kind() {
 #[test]
 fn antialiased_gradients_are_the_slopes_of_every_parameter_kind() {
     for seed in 1..=3 {
-        // Down to a fifth of a pixel, where compensation matters.
+        // Down to a fifth of a pixel, where compensation has an effect.
         let recipe = RandomScene { seed, size_in_px: [0.2, 3.0], opacity_logit: [0.0, 4.0], ..SMALL };
         check_linear("antialiased", &scene_of(recipe, true));
     }
@@ -238,7 +240,7 @@ fn gradients_of_sh_degree_3_are_slopes() {
 fn gradients_are_slopes_of_the_sky_and_of_splats_with_a_sky_behind_them() {
     for seed in 1..=3 {
         let mut random = Random::new(40 + seed);
-        // Bright in one direction and dark in another, so that it is black in a part of some channels.
+        // Bright in one direction and dark in another, so that some channels are partly black.
         let sky = [[0; 3]; 9].map(|row| row.map(|_| random.between(-0.9, 0.9)));
         let scene = Scene { sky: Some(sky), ..scene_of(RandomScene { seed, ..SMALL }, false) };
         let pixels = (0..scene.camera.height).flat_map(|y| (0..scene.camera.width).map(move |x| (x, y)));
@@ -304,7 +306,7 @@ fn panorama_of(seed: u64, splats: usize, size_in_px: [f64; 2]) -> Scene {
 fn gradients_of_a_panorama_are_slopes_of_every_parameter_kind() {
     for seed in 1..=4 {
         let scene = panorama_of(seed, 12, [0.8, 2.0]);
-        // A splat at the seam is seen on both sides.
+        // A splat at the seam is visible on both sides.
         let rendering = render(&scene);
         let sees = |column: u32, splat: u32| {
             (0..24).any(|row| {
@@ -352,7 +354,7 @@ fn jacobians_of_a_panorama_are_slopes_up_to_the_poles() {
 
 #[test]
 fn a_panorama_has_the_known_pixel_and_jacobian() {
-    // Independent values, made with numpy in f64.
+    // Independent values, computed with NumPy in f64.
     let camera = Camera::panorama(2048, 1024).unwrap();
     let p = [0.7, -0.4, 1.3];
     let [u, v] = camera.project(p);
@@ -370,7 +372,7 @@ fn gradients_of_the_training_loss_are_slopes() {
     let (width, height) = (scene.camera.width as usize, scene.camera.height as usize);
     let mut random = Random::new(3);
     let target: Vec<f64> = (0..3 * scene.camera.pixels()).map(|_| random.between(0.0, 1.0)).collect();
-    // |x - y| has an edge at 0; scaled up, so that the size of the gradient does not hide in the assertion.
+    // |x - y| has an edge at 0; scaled up, so that the gradient is not too small for the assertion.
     check("training loss", &scene, &|rendering| {
         let loss = loss(&rendering.color, &target, width, height, 0.2);
         let color = loss.gradient.iter().map(|g| 100.0 * g).collect();
@@ -433,7 +435,7 @@ fn the_absolute_statistic_adds_what_each_pixel_alone_would_give() {
     }
     for (gradient, expected) in gradients.screen.iter().zip(expected) {
         for axis in 0..2 {
-            // The same terms in the same order: equal but for the zeros added in between.
+            // The same terms in the same order: equal except for additions of zero.
             assert!((gradient.mean2d_abs[axis] - expected[axis]).abs() <= 1e-14 * expected[axis]);
             assert!(gradient.mean2d_abs[axis] >= gradient.mean2d[axis].abs());
         }
@@ -454,7 +456,7 @@ fn covariance_gradients_are_slopes_for_quaternions_of_any_length() {
         let (d_quat, d_log_scales) = covariance_vjp(quat, log_scales, &weights);
         let pairs: Vec<(f64, Option<f64>)> = (0..7)
             .map(|k| {
-                // Steps relative to the length; gradients scaled back, so that both kinds weigh alike.
+                // Steps relative to the length; gradients scaled back, so that both kinds have equal weight.
                 let (h, scale) = if k < 4 { (1e-5 * length, length) } else { (1e-5, 1.0) };
                 let at = |by: f64| {
                     let (mut quat, mut log_scales) = (quat, log_scales);

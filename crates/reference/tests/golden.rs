@@ -1,5 +1,5 @@
-//! The reference against golden vectors that come from another implementation (NumPy, f64): a scene of three splats,
-//! and the training loss of two small pictures.
+//! The reference compared with golden vectors of another implementation (NumPy, f64): a scene of three splats, and the
+//! training loss of two small images.
 //!
 //! The vectors are given for activated parameters (scales, opacities, colours) to nine digits.
 
@@ -7,7 +7,7 @@ use gausset_core::sh::C0;
 use gausset_core::{Camera, Pose, se3};
 use gausset_reference::{Rendering, Scene, SplatsF64, Upstream, loss, render, vjp};
 
-/// Nine digits are printed; differences of gradients of opposite signs lose one or two.
+/// Nine digits are printed; differences of gradients with opposite signs lose one or two.
 const TOLERANCE: f64 = 2e-8;
 
 const MEANS: [[f64; 3]; 3] = [[0.2, -0.1, 0.3], [-0.3, 0.15, -0.2], [0.05, 0.25, 0.6]];
@@ -150,7 +150,7 @@ fn three_splats_have_the_right_gradients() {
 #[test]
 fn the_loss_of_two_small_pictures_is_right() {
     let picture = |f: fn(usize, usize) -> f64| -> Vec<f64> {
-        // One channel, three times: means over channels stay what they are.
+        // One channel, three times: means over channels do not change.
         (0..12 * 12 * 3).map(|i| f(i / 36, i / 3 % 12)).collect()
     };
     let x = picture(|row, column| ((3 * row + 5 * column) % 17) as f64 / 17.0);

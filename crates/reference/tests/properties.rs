@@ -1,4 +1,4 @@
-//! Facts about every scene, and hostile scenes: the reference draws and differentiates whatever it is given without
+//! Properties of every scene, and degenerate scenes: the reference renders and differentiates any input without
 //! producing a value that is not finite.
 
 use gausset_core::engine::RenderOptions;
@@ -45,7 +45,7 @@ fn reordered(scene: &Scene, order: &[usize]) -> Scene {
 
 #[test]
 fn splats_of_the_background_colour_are_invisible_in_the_picture() {
-    // Weights and what is left behind them add up to 1 at every pixel.
+    // Weights and remaining transmittance add up to 1 at every pixel.
     let mut scene = scene(1, false, 0);
     scene.sh_degree = 0;
     for i in 0..scene.splats.len() {
@@ -56,7 +56,7 @@ fn splats_of_the_background_colour_are_invisible_in_the_picture() {
     assert!(rendering.alpha.iter().any(|&a| a > 0.5), "there is something to see");
     for pixel in rendering.color.as_chunks::<3>().0 {
         for channel in 0..3 {
-            // Up to fifty terms that are each rounded.
+            // Up to fifty terms, each of which is rounded.
             assert!((pixel[channel] - scene.background[channel]).abs() < 1e-14);
         }
     }
@@ -80,7 +80,7 @@ fn the_order_in_which_splats_are_stored_changes_nothing() {
 
 #[test]
 fn moving_the_world_and_the_camera_together_changes_nothing_so_the_gradients_cancel() {
-    // m -> m + d and t -> t - R d give the same picture: sum of dL/dm = Rᵀ dL/dt.
+    // m -> m + d and t -> t - R d give the same render: sum of dL/dm = Rᵀ dL/dt.
     let scene = scene(4, true, 0);
     let gradients = vjp(&scene, &render(&scene), &random_upstream(&scene, 5));
     let back = se3::transpose_mul_vec(&scene.pose.rotation, gradients.pose.translation);
@@ -257,7 +257,7 @@ fn hostile_splats() -> impl Strategy<Value = Splats> {
     })
 }
 
-/// Splats in view with one hostile parameter kind each: nothing else drops them.
+/// Visible splats with one hostile parameter kind each: nothing else drops them.
 fn half_hostile_splats() -> impl Strategy<Value = Splats> {
     vec(
         (0usize..4, [hostile(), hostile(), hostile(), hostile()], -1.0f32..1.0, -1.0f32..1.0, 0.5f32..5.0),

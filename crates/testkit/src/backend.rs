@@ -1,4 +1,4 @@
-//! Running a whole implementation against the fixtures.
+//! Comparison of a whole implementation with the fixtures.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -7,18 +7,18 @@ use crate::fixtures::{Case, Fixtures, Kind};
 use crate::pass_rule::{Comparison, Precision, compare};
 use crate::tensor::Tensor;
 
-/// Candidate tensors of one case under the names of the fixtures, for example `out.image`, `grad.cap256.means`.
+/// Candidate tensors of one case, named as in the fixtures, for example `out.image`, `grad.cap256.means`.
 pub type Outputs = BTreeMap<String, Tensor>;
 
-/// An implementation that can be held against the fixtures.
+/// An implementation that can be compared with the fixtures.
 pub trait Backend {
-    /// What it computes in.
+    /// Precision of its arithmetic.
     fn precision(&self) -> Precision;
 
     /// The kinds of cases that it implements.
     fn kinds(&self) -> &[Kind];
 
-    /// Whether it supplies `mid.*` too.
+    /// Whether it also supplies `mid.*` tensors.
     fn supplies_intermediates(&self) -> bool {
         false
     }
@@ -27,7 +27,7 @@ pub trait Backend {
     fn outputs(&self, case: &Case) -> Outputs;
 }
 
-/// Verdicts on any number of tensors.
+/// Results of comparing any number of tensors.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Report {
     /// One entry per tensor that was required or supplied.
@@ -58,7 +58,7 @@ impl Report {
         );
     }
 
-    /// The tensor that came closest to its relative tolerance, or exceeded it most, per case: for a table.
+    /// Per case, the tensor that came closest to its relative tolerance, or exceeded it most: for a table.
     #[must_use]
     pub fn worst_per_case(&self) -> Vec<&Comparison> {
         let badness = |c: &Comparison| c.tolerance.map_or(0.0, |t| c.relative / t.rel);
@@ -73,7 +73,7 @@ impl Report {
     }
 }
 
-/// Compares the candidates of one case; `out.*` and `grad.*` tensors that were not supplied fail, and so do names that
+/// Compares the candidates of one case. `out.*` and `grad.*` tensors that were not supplied fail, and so do names that
 /// the case does not have.
 #[must_use]
 pub fn check(case: &Case, outputs: &Outputs, precision: Precision) -> Report {

@@ -1,12 +1,13 @@
-//! Seeds and past findings of the fuzz targets, replayed by ordinary tests: a clone without cargo-fuzz checks them, too.
+//! Seeds and past findings of the fuzz targets, replayed by ordinary tests: a clone without cargo-fuzz checks them as
+//! well.
 
 use crate::workspace_root;
 
-/// Feeds all files of `fuzz/corpus/TARGET` to an oracle, and of each file up to `variants` beginnings, as many copies
+/// Passes all files of `fuzz/corpus/TARGET` to an oracle, and for each file up to `variants` prefixes, as many copies
 /// with a damaged byte and as many with a number or a name grown to thousands of digits, evenly spread.
 ///
 /// # Panics
-/// If the oracle does, the folder cannot be read or is empty.
+/// If the oracle panics, or the folder cannot be read or is empty.
 pub fn replay(target: &str, variants: usize, check: fn(&[u8])) {
     let folder = workspace_root().join("fuzz/corpus").join(target);
     let entries = std::fs::read_dir(&folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));

@@ -1,7 +1,7 @@
-//! The ground truth of the renderer: `raster/index.json` and one `<case>.safetensors` per case.
+//! The reference data of the renderer: `raster/index.json` and one `<case>.safetensors` per case.
 //!
-//! The format is described in `testdata/fixtures/raster/README.md`. Loading is strict, so that nothing is skipped in
-//! silence: a tensor file that the index does not list, a listed case without a file, a result tensor without a rule
+//! The format is described in `testdata/fixtures/raster/README.md`. Loading is strict, so that nothing is skipped
+//! silently: a tensor file that the index does not list, a listed case without a file, a result tensor without a rule
 //! and a rule without a tensor are all failures.
 
 use std::collections::BTreeMap;
@@ -13,13 +13,13 @@ use serde::Deserialize;
 use crate::paths::{FIXTURES_VARIABLE, fixtures_dir};
 use crate::tensor::Tensor;
 
-/// What a case is about; decides which tensors it has.
+/// The kind of a case; determines its tensors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
-    /// A rendering with a loss that is linear in colour, alpha and depth.
+    /// A render with a loss that is linear in colour, alpha and depth.
     Raster,
-    /// A rendering with the training loss against a target.
+    /// A render with the training loss against a target.
     RasterLoss,
     /// Rotation and covariance of quaternions and log scales.
     Covariance,
@@ -27,11 +27,11 @@ pub enum Kind {
     Sh,
     /// Screen-space splats.
     Projection,
-    /// SSIM and the training loss of two pictures.
+    /// SSIM and the training loss of two images.
     Ssim,
     /// Steps of Adam.
     Adam,
-    /// Start scales from nearest neighbours.
+    /// Initial scales from nearest neighbours.
     Knn,
 }
 
@@ -49,7 +49,7 @@ impl Kind {
     ];
 }
 
-/// Scalar settings of a case; those that its kind does not have are 0, `false` or empty.
+/// Scalar settings of a case; those that do not apply to its kind are 0, `false` or empty.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
 pub struct Settings {
@@ -101,7 +101,7 @@ pub struct Rule {
 pub struct Case {
     /// Name: the file's name without its extension.
     pub name: String,
-    /// What it is about.
+    /// Kind of the case.
     pub kind: Kind,
     /// One sentence.
     pub about: String,
@@ -116,7 +116,7 @@ pub struct Case {
 /// All cases of a folder, by name.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Fixtures {
-    /// The folder they were read from.
+    /// The folder from which they were read.
     pub folder: PathBuf,
     /// The cases in the order of their names.
     pub cases: Vec<Case>,
@@ -138,11 +138,10 @@ struct IndexEntry {
 }
 
 impl Fixtures {
-    /// Reads every case under `$GAUSSET_FIXTURES/raster`, or under the project's own copy when the variable is not
-    /// set.
+    /// Reads every case under `$GAUSSET_FIXTURES/raster`, or under the project's own copy if the variable is not set.
     ///
     /// # Panics
-    /// If there is no case, or files and index do not fit together.
+    /// If there is no case, or files and index are inconsistent.
     #[must_use]
     pub fn load() -> Self {
         Self::load_from(&fixtures_dir().join("raster"))
@@ -185,7 +184,7 @@ impl Fixtures {
         self.cases.iter().filter(move |case| case.kind == kind)
     }
 
-    /// The case of a name.
+    /// The case with this name.
     ///
     /// # Panics
     /// If there is none.

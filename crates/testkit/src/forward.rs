@@ -1,6 +1,6 @@
-//! Engines in tests that wrap another one.
+//! Support for test engines that wrap another engine.
 
-/// Methods of an `Engine` that ask the engine inside, in an `impl Engine for` a wrapper:
+/// Methods of an `Engine` that forward to the inner engine, in an `impl Engine for` a wrapper:
 /// `forward_to_engine!(|self| self.inner; describe needs load save)`.
 #[macro_export]
 macro_rules! forward_to_engine {

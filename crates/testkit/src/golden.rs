@@ -1,8 +1,8 @@
-//! Results whose bytes are a promise: `testdata/golden/bytes.txt` holds a checksum for each, the same on every platform,
-//! vector level and number of threads.
+//! Results with guaranteed bytes: `testdata/golden/bytes.txt` holds a checksum for each, the same on every platform,
+//! SIMD level and number of threads.
 //!
-//! A changed line is a change that people notice: it belongs into the changelog ("output bytes change"). New lines are
-//! written with `GAUSSET_BLESS=1`.
+//! A changed line is a change that users notice: it must be listed in the changelog ("output bytes change"). New lines
+//! are written with `GAUSSET_BLESS=1`.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -10,13 +10,13 @@ use std::sync::Mutex;
 
 use crate::paths::testdata_dir;
 
-/// Variable that writes what was found instead of comparing.
+/// Environment variable that writes the results instead of comparing them.
 const BLESS_VARIABLE: &str = "GAUSSET_BLESS";
 
 /// Compares the xxh3 checksum of some bytes with the recorded one.
 ///
 /// # Panics
-/// They differ, or there is none.
+/// If they differ, or none is recorded.
 pub fn assert_golden_bytes(name: &str, bytes: &[u8]) {
     static FILE: Mutex<()> = Mutex::new(());
     let _only_one_writes = FILE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
@@ -41,7 +41,7 @@ fn path() -> PathBuf {
     testdata_dir().join("golden").join("bytes.txt")
 }
 
-/// Checksums by name; none when there is no file.
+/// Checksums by name; empty if there is no file.
 fn read() -> BTreeMap<String, String> {
     let text = std::fs::read_to_string(path()).unwrap_or_default();
     text.lines()

@@ -1,7 +1,7 @@
-//! Comparing pictures.
+//! Comparison of images.
 
-/// Peak signal-to-noise ratio of two buffers with values in 0..1, in dB: `-10 log10(mean (a - b)²)`; infinite when
-/// they are equal.
+/// Peak signal-to-noise ratio of two buffers with values in 0..1, in dB: `-10 log10(mean (a - b)²)`; infinite if they
+/// are equal.
 ///
 /// # Panics
 /// If the buffers are empty or of different lengths.

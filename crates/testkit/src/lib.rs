@@ -1,7 +1,8 @@
-//! What the tests of Gausset share: the ground truth and its pass rule, random scenes, picture comparison, and where
-//! to find test data.
+//! Shared test support: the reference data and its pass rule, random scenes, image comparison, and the location of test
+//! data.
 //!
-//! Only tests depend on this crate. It panics instead of returning errors, with messages that say what to repair.
+//! Only tests depend on this crate. It panics instead of returning errors, with messages that say how to fix the
+//! problem.
 //!
 //! ```no_run
 //! use gausset_testkit::{Fixtures, Kind, Precision, Tensor, check};

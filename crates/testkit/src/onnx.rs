@@ -1,10 +1,10 @@
-//! ONNX files without trained weights, written byte by byte: small networks whose answers are known.
+//! ONNX files without trained weights, written byte by byte: small networks with known results.
 //!
 //! Field numbers: `onnx.proto` of ONNX 1.19. ModelProto: ir_version 1, graph 7, opset_import 8. GraphProto: node 1, name 2,
 //! initializer 5, input 11, output 12. NodeProto: input 1, output 2, op_type 4, attribute 5, domain 7. TensorProto: dims 1,
 //! data_type 2, name 8, raw_data 9, external_data 13, data_location 14.
 
-/// Version of the standard operators that nets are written for.
+/// Version of the standard operators that networks are written for.
 const OPSET: u64 = 17;
 
 /// Values of a constant.
@@ -14,7 +14,7 @@ pub enum Weights<'a> {
     Floats(&'a [f32]),
     /// 64-bit integers.
     Integers(&'a [i64]),
-    /// In a file of this name beside the model.
+    /// In a file with this name next to the model.
     Elsewhere(&'a str),
 }
 
@@ -31,13 +31,13 @@ impl Weights<'_> {
 /// An attribute of a node.
 #[derive(Clone, Copy, Debug)]
 pub enum Attribute<'a> {
-    /// A number.
+    /// An integer.
     Integer(&'a str, i64),
-    /// Several.
+    /// A list of integers.
     Integers(&'a str, &'a [i64]),
-    /// A name.
+    /// A string.
     Text(&'a str, &'a str),
-    /// A graph, as the bodies of `If` and `Loop`.
+    /// A graph, such as the bodies of `If` and `Loop`.
     Graph(&'a str, &'a Net),
 }
 
@@ -63,7 +63,7 @@ impl Net {
         bytes(&mut self.graph, 11, &value_info(name, FLOAT, shape));
     }
 
-    /// Says that it is written for another version of the operators.
+    /// Sets another version of the operators.
     #[must_use]
     pub fn of_opset(self, opset: u64) -> Self {
         Self { opset, ..self }
@@ -109,14 +109,14 @@ impl Net {
         bytes(&mut self.graph, 1, &node);
     }
 
-    /// Adds an operator of somebody's own.
+    /// Adds a custom operator.
     pub fn custom_node(&mut self, domain: &str, operator: &str, inputs: &[&str], outputs: &[&str]) {
         let mut node = node_of(operator, inputs, outputs);
         bytes(&mut node, 7, domain.as_bytes());
         bytes(&mut self.graph, 1, &node);
     }
 
-    /// Makes a value an output, of a shape that is not said.
+    /// Makes a value an output, without a declared shape.
     pub fn output(&mut self, name: &str) {
         self.output_of(name, FLOAT);
     }
@@ -125,7 +125,7 @@ impl Net {
         bytes(&mut self.graph, 12, &value_info(name, kind, &[]));
     }
 
-    /// Makes a value an output whose type is a sequence of sequences, so deep.
+    /// Makes a value an output whose type is a sequence nested `depth` times.
     pub fn nested_output(&mut self, name: &str, depth: usize) {
         let mut kind = Vec::new();
         for _ in 0..depth {
@@ -140,7 +140,7 @@ impl Net {
         bytes(&mut self.graph, 12, &info);
     }
 
-    /// Adds operators in a row, so many, from one value to another.
+    /// Adds a chain of `count` operators from one value to another.
     pub fn row(&mut self, operator: &str, from: &str, to: &str, count: usize) {
         let value = |k| {
             if k == 0 {
@@ -154,7 +154,7 @@ impl Net {
         (0..count).for_each(|k| self.node(operator, &[&value(k)], &[&value(k + 1)], &[]));
     }
 
-    /// Makes a constant an output: what a model gives whatever it sees.
+    /// Makes a constant an output, independent of the input.
     pub fn constant_output(&mut self, name: &str, shape: &[i64], weights: Weights<'_>) {
         let inner = format!("{name}_value");
         self.weights(&inner, shape, weights);
@@ -162,7 +162,7 @@ impl Net {
         self.output_of(name, weights.kind());
     }
 
-    /// The file.
+    /// The content of the file.
     #[must_use]
     pub fn bytes(&self) -> Vec<u8> {
         let (mut model, mut import) = (Vec::new(), Vec::new());
@@ -173,11 +173,11 @@ impl Net {
         model
     }
 
-    /// A net that segments what is red: a 1x1 convolution of the colours (0..1) and a sigmoid, as `mask` [1, 1, h, w].
+    /// A network that segments red: a 1x1 convolution of the colours (0..1) and a sigmoid, as `mask` [1, 1, h, w].
     #[must_use]
     pub fn of_red(side: i64) -> Self {
         let mut net = Self::new("image", &[1, 3, side, side]);
-        // 0 where red is 0.5 above the mean of the others, ±10 at a quarter more or less.
+        // 0 if red is 0.5 above the mean of the others, ±10 at a quarter more or less.
         net.weights("w", &[1, 3, 1, 1], Weights::Floats(&[40.0, -20.0, -20.0]));
         net.weights("b", &[1], Weights::Floats(&[-20.0]));
         let attributes = [

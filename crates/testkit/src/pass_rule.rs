@@ -1,8 +1,8 @@
 //! The pass rule of the fixtures (their README, section 9).
 //!
-//! With candidate c and reference r, a tensor passes when `|c - r| / |r| <= rel` (L2 norms) or
-//! `max |c - r| <= abs`; integer tensors must be equal; masked tensors are compared on robust pixels only; a
-//! non-finite candidate value fails wherever it is.
+//! With candidate c and reference r, a tensor passes if `|c - r| / |r| <= rel` (L2 norms) or `max |c - r| <= abs`;
+//! integer tensors must be equal; masked tensors are compared on robust pixels only; a candidate value that is not
+//! finite fails at any pixel.
 
 use std::fmt;
 
@@ -18,22 +18,22 @@ pub enum Precision {
     F64,
 }
 
-/// How far a candidate is from its reference, and the verdict.
+/// Difference of a candidate from its reference, and the result of the comparison.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Comparison {
     /// Case.
     pub case: String,
     /// Tensor.
     pub tensor: String,
-    /// Largest absolute error where it counts; NaN when the tensors could not be compared.
+    /// Largest absolute error of the values that count; NaN if the tensors could not be compared.
     pub max_abs: f64,
-    /// Relative L2 error where it counts; NaN when the tensors could not be compared.
+    /// Relative L2 error of the values that count; NaN if the tensors could not be compared.
     pub relative: f64,
     /// The tolerance, `None` for tensors that must be equal or could not be compared.
     pub tolerance: Option<Tolerance>,
     /// Whether it passed.
     pub passed: bool,
-    /// Why it could not be compared, or how many values differ.
+    /// Reason why it could not be compared, or number of values that differ.
     pub note: String,
 }
 
@@ -56,7 +56,7 @@ impl fmt::Display for Comparison {
 
 /// Compares a candidate for the tensor `name` of a case.
 ///
-/// A candidate of one value fits a reference of shape `[1]` whatever its own shape.
+/// A candidate with one value matches a reference of shape `[1]` for any shape of its own.
 ///
 /// # Panics
 /// If the case has no rule for that name, or a masked tensor has no mask.
@@ -118,7 +118,7 @@ fn errors(pairs: &[(f64, f64)]) -> (f64, f64) {
     (max_abs, relative)
 }
 
-/// Drops the pairs of pixels where a decision is close: `out.cap256.image` is masked by `mask.cap256.robust`.
+/// Drops the pairs of pixels at which a decision is close: `out.cap256.image` is masked by `mask.cap256.robust`.
 fn keep_robust(case: &Case, name: &str, pairs: Vec<(f64, f64)>) -> Vec<(f64, f64)> {
     let parts: Vec<&str> = name.split('.').collect();
     let mask_name = [&["mask"], &parts[1..parts.len() - 1], &["robust"]].concat().join(".");

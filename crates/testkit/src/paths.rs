@@ -1,13 +1,13 @@
-//! Where test data lives.
+//! Locations of test data.
 
 use std::path::{Path, PathBuf};
 
-/// Variable that names the folder with the fixtures' folders `raster`, `field`, ...
+/// Environment variable with the folder that contains the fixtures' folders `raster`, `field`, ...
 pub const FIXTURES_VARIABLE: &str = "GAUSSET_FIXTURES";
-/// Variable that names the folder with the real scenes.
+/// Environment variable with the folder of the real scenes.
 pub const DATA_VARIABLE: &str = "GAUSSET_DATA";
 
-/// The folder that holds the workspace's `Cargo.toml`.
+/// The folder with the workspace's `Cargo.toml`.
 #[must_use]
 pub fn workspace_root() -> PathBuf {
     let testkit = Path::new(env!("CARGO_MANIFEST_DIR"));
@@ -20,7 +20,7 @@ pub fn testdata_dir() -> PathBuf {
     workspace_root().join("testdata")
 }
 
-/// The folder that holds the fixtures' folders: `$GAUSSET_FIXTURES`, or the project's own copy.
+/// The folder with the fixtures' folders: `$GAUSSET_FIXTURES`, or the project's own copy.
 #[must_use]
 pub fn fixtures_dir() -> PathBuf {
     match std::env::var_os(FIXTURES_VARIABLE) {
@@ -29,7 +29,8 @@ pub fn fixtures_dir() -> PathBuf {
     }
 }
 
-/// The folder with the real scenes: `$GAUSSET_DATA`, or `../shared/data` beside the workspace; `None` if it is absent.
+/// The folder with the real scenes: `$GAUSSET_DATA`, or `../shared/data` next to the workspace; `None` if it does not
+/// exist.
 ///
 /// A test that gets `None` calls [`crate::skip()`] and returns.
 #[must_use]
@@ -37,7 +38,7 @@ pub fn data_dir() -> Option<PathBuf> {
     Some(data_dir_candidate()).filter(|folder| folder.is_dir())
 }
 
-/// A file or folder among the real scenes; `None`, and the test is skipped, if it is absent.
+/// A file or folder among the real scenes; if it does not exist, the test is skipped and the result is `None`.
 #[must_use]
 pub fn data_file(test: &str, name: &str) -> Option<PathBuf> {
     let path = data_dir_candidate().join(name);

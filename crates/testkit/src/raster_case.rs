@@ -1,4 +1,4 @@
-//! Cases about rendering in the vocabulary of `core`: inputs out of tensors, results into tensors.
+//! Render cases in the types of `core`: inputs from tensors, results to tensors.
 
 use gausset_core::engine::RenderOptions;
 use gausset_core::{Camera, Pose, Splats, sh};
@@ -7,8 +7,8 @@ use crate::backend::Outputs;
 use crate::fixtures::Case;
 use crate::tensor::Tensor;
 
-/// Weights of the loss `Σ w_image · image + Σ w_alpha · alpha + Σ w_depth · depth`: at the same time the gradients of
-/// the loss with respect to the three pictures.
+/// Weights of the loss `Σ w_image · image + Σ w_alpha · alpha + Σ w_depth · depth`, which are also its gradients with
+/// respect to the three images.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LinearLoss {
     /// `[H, W, 3]`.
@@ -20,7 +20,7 @@ pub struct LinearLoss {
 }
 
 impl LinearLoss {
-    /// The loss of a rendering, summed in f64.
+    /// The loss of a render, summed in f64.
     #[must_use]
     pub fn value(&self, image: &[f64], alpha: &[f64], depth: &[f64]) -> f64 {
         let dot = |w: &[f32], x: &[f64]| w.iter().zip(x).map(|(&w, &x)| f64::from(w) * x).sum::<f64>();
@@ -28,7 +28,7 @@ impl LinearLoss {
     }
 }
 
-/// Everything that a backend computes for a raster case at one cap.
+/// The results of a backend for a raster case at one cap.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RasterResult {
     /// Colour, `[H, W, 3]`.
@@ -41,7 +41,7 @@ pub struct RasterResult {
     pub count: Vec<u32>,
     /// Loss.
     pub loss: f64,
-    /// Gradient of the loss with respect to the picture, for `raster_loss` cases.
+    /// Gradient of the loss with respect to the image, for `raster_loss` cases.
     pub grad_image: Option<Vec<f64>>,
     /// Gradients of the loss.
     pub gradients: RasterGradients,
@@ -97,7 +97,7 @@ impl Case {
     /// `in.means`, `in.quats`, ...: every input is exactly representable in f32.
     ///
     /// # Panics
-    /// If the number of SH coefficients is not that of a degree.
+    /// If the number of SH coefficients does not match a degree.
     #[must_use]
     pub fn splats(&self) -> Splats {
         let coefficients = self.tensor("in.sh").shape[1];
@@ -133,7 +133,7 @@ impl Case {
             .unwrap_or_else(|err| panic!("{}: in.K: {err}", self.name))
     }
 
-    /// `in.viewmat` as it is: the rotation is rounded to f32 and not made orthonormal again.
+    /// `in.viewmat` unchanged: the rotation is rounded to f32 and not re-orthonormalised.
     ///
     /// # Panics
     /// If the last row is not (0, 0, 0, 1).
@@ -178,7 +178,7 @@ impl Case {
 }
 
 impl RasterResult {
-    /// Adds the result at a cap to the outputs of a case under the names of the fixtures.
+    /// Adds the result at a cap to the outputs of a case, named as in the fixtures.
     ///
     /// `mid.*` tensors other than `contributes` do not depend on the cap: they go with cap 0.
     pub fn insert_into(&self, outputs: &mut Outputs, case: &Case, cap: u32) {

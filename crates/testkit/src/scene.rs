@@ -3,7 +3,7 @@
 use gausset_compute::rng::{self, stream};
 use gausset_core::{Camera, Pose, Splats, se3, sh};
 
-/// What a random scene should be like. Start from `RandomScene::default()` and change what matters.
+/// Parameters of a random scene. Start from `RandomScene::default()` and change what matters.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RandomScene {
     /// Seed.
@@ -18,7 +18,7 @@ pub struct RandomScene {
     pub height: u32,
     /// Range of camera depths.
     pub depth: [f64; 2],
-    /// How far means reach beyond the image, as a share of its size; negative keeps them inside.
+    /// Margin by which means extend beyond the image, as a fraction of its size; negative keeps them inside.
     pub overhang: f64,
     /// Range of the standard deviations on screen, in px (drawn log-uniformly, per axis).
     pub size_in_px: [f64; 2],
@@ -42,7 +42,7 @@ impl Default for RandomScene {
     }
 }
 
-/// Splats and a turned, off-centre camera with unequal focal lengths that sees them.
+/// Splats and a rotated, off-centre camera with unequal focal lengths that sees them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TestScene {
     /// Splats.
@@ -54,10 +54,10 @@ pub struct TestScene {
 }
 
 impl RandomScene {
-    /// Makes the scene.
+    /// Creates the scene.
     ///
     /// # Panics
-    /// If the image size is not that of a camera.
+    /// If the image size is not valid for a camera.
     #[must_use]
     pub fn make(&self) -> TestScene {
         let mut random = Random::new(self.seed);
@@ -106,7 +106,7 @@ pub struct Random {
 }
 
 impl Random {
-    /// The sequence of a seed.
+    /// Starts a sequence from a seed.
     #[must_use]
     pub fn new(seed: u64) -> Self {
         Self { seed, next: 0 }

@@ -1,25 +1,24 @@
-//! The one way in which a test says that it does nothing: a line, a log, and switches that make it a failure.
+//! Skipping tests: a message, a log, and environment variables that make a skip a failure.
 //!
-//! `cargo test` counts a skipped test as passed and hides what it prints. So every skip is also appended to the file
-//! that `$GAUSSET_SKIP_LOG` names, which a run of all tests prints at its end; and where the data or the programs are
-//! known to be there, `GAUSSET_REQUIRE_DATA=1`, `GAUSSET_REQUIRE_TOOLS=1` and `GAUSSET_REQUIRE_GPU=1` make their absence a
-//! failure.
+//! `cargo test` counts a skipped test as passed and hides its output. So every skip is also appended to the file named
+//! by `$GAUSSET_SKIP_LOG`, which a run of all tests prints at its end. Where data or programs must be available,
+//! `GAUSSET_REQUIRE_DATA=1`, `GAUSSET_REQUIRE_TOOLS=1` and `GAUSSET_REQUIRE_GPU=1` make their absence a failure.
 
 use std::ffi::OsStr;
 use std::io::Write;
 use std::path::Path;
 
-/// Variable that names the file to which each skip is appended as a line.
+/// Environment variable with the file to which each skip is appended as a line.
 pub const LOG_VARIABLE: &str = "GAUSSET_SKIP_LOG";
-/// Variable that, set to `1`, makes a skip for missing data a failure.
+/// Environment variable that, set to `1`, makes a skip for missing data a failure.
 pub const REQUIRE_DATA_VARIABLE: &str = "GAUSSET_REQUIRE_DATA";
-/// Variable that, set to `1`, makes a skip for a missing program a failure.
+/// Environment variable that, set to `1`, makes a skip for a missing program a failure.
 pub const REQUIRE_TOOLS_VARIABLE: &str = "GAUSSET_REQUIRE_TOOLS";
 
-/// Variable that, set to `1`, makes a skip for a missing GPU a failure.
+/// Environment variable that, set to `1`, makes a skip for a missing GPU a failure.
 pub const REQUIRE_GPU_VARIABLE: &str = "GAUSSET_REQUIRE_GPU";
 
-/// Skips a test because data is missing that is not in the repository.
+/// Skips a test because data that is not in the repository is missing.
 ///
 /// # Panics
 /// If `GAUSSET_REQUIRE_DATA=1`.
@@ -27,7 +26,7 @@ pub fn skip(test: &str, reason: &str) {
     announce(test, reason, Some(REQUIRE_DATA_VARIABLE));
 }
 
-/// Skips a test because a program is missing that it needs: ffmpeg, COLMAP.
+/// Skips a test because a program that it needs is missing: ffmpeg, COLMAP.
 ///
 /// # Panics
 /// If `GAUSSET_REQUIRE_TOOLS=1`.
@@ -35,7 +34,7 @@ pub fn skip_for_tool(test: &str, reason: &str) {
     announce(test, reason, Some(REQUIRE_TOOLS_VARIABLE));
 }
 
-/// Skips a test because no GPU is there, nor a program in its place.
+/// Skips a test because there is neither a GPU nor a software device.
 ///
 /// # Panics
 /// If `GAUSSET_REQUIRE_GPU=1`.
@@ -43,7 +42,7 @@ pub fn skip_for_gpu(test: &str, reason: &str) {
     announce(test, reason, Some(REQUIRE_GPU_VARIABLE));
 }
 
-/// Skips a test, or a part of one, that this machine cannot run: a vector level, a device file.
+/// Skips a test, or a part of one, that this machine cannot run: for example a SIMD level, a device file.
 ///
 /// # Panics
 /// If the log cannot be written.
@@ -67,7 +66,7 @@ fn note(test: &str, reason: &str, required_by: Option<&str>, log: Option<&Path>)
     let line = format!("skipped: {test}: {reason}\n");
     eprint!("{line}");
     if let Some(log) = log.filter(|log| log.as_os_str() != OsStr::new("")) {
-        // One write of a short line to a file that is opened for appending: tests of several processes do not mix.
+        // A single write of a short line to a file opened for appending: tests of several processes do not mix.
         let written = std::fs::OpenOptions::new()
             .create(true)
             .append(true)

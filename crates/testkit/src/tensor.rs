@@ -1,4 +1,4 @@
-//! Tensors as tests see them: a shape and f64 values, whatever type a file or a backend holds them in.
+//! Tensors in tests: a shape and f64 values, whatever type a file or a backend uses.
 
 /// A row-major tensor. Every type that occurs in the fixtures (F64, F32, I32, U8) fits in f64 without rounding.
 #[derive(Clone, Debug, PartialEq)]
@@ -10,7 +10,7 @@ pub struct Tensor {
 }
 
 impl Tensor {
-    /// A tensor of the given values.
+    /// A tensor with the given values.
     ///
     /// # Panics
     /// If the number of values is not the product of the shape.
@@ -44,16 +44,16 @@ impl Tensor {
         self.values.len()
     }
 
-    /// Whether there is no value.
+    /// Whether there are no values.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.values.is_empty()
     }
 
-    /// The only value.
+    /// The only value of the tensor.
     ///
     /// # Panics
-    /// If there is not exactly one.
+    /// If there is not exactly one value.
     #[must_use]
     pub fn to_scalar(&self) -> f64 {
         assert_eq!(self.len(), 1, "a scalar was expected, the shape is {:?}", self.shape);

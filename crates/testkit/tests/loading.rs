@@ -1,11 +1,11 @@
-//! Loading fixtures skips nothing: whatever would go untested is a failure that says so.
+//! Loading fixtures skips nothing: anything that would go untested is a failure with a message.
 
 use std::panic::catch_unwind;
 use std::path::{Path, PathBuf};
 
 use gausset_testkit::{Case, Fixtures, Precision, Tensor, compare, testdata_dir};
 
-/// The project's own fixtures, whatever the environment says.
+/// The project's own fixtures, regardless of the environment.
 fn own_copy() -> PathBuf {
     testdata_dir().join("fixtures/raster")
 }

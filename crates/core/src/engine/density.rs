@@ -1,4 +1,4 @@
-//! Rules that change the set of splats, as data.
+//! Density control: the rules that change the set of splats, as data.
 
 use std::sync::Arc;
 
@@ -21,14 +21,14 @@ pub enum DensityRule {
         /// Highest opacity afterwards.
         max_opacity: f32,
     },
-    /// Space that is known to be empty is cleared.
+    /// Makes splats transparent in space that is known to be empty.
     FreeSpace(FreeSpaceRule),
 }
 
-/// A camera, real or not, with points that are known to be seen from there: the ways to them are free.
+/// A camera, real or virtual, with points that are visible from it: the segments between camera and points are empty.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FreeView {
-    /// Intrinsics; the size decides how fine the test is.
+    /// Intrinsics; the image size determines the resolution of the test.
     pub camera: Camera,
     /// `camera_from_world`.
     pub pose: Pose,
@@ -36,19 +36,19 @@ pub struct FreeView {
     pub points: Vec<[f32; 3]>,
 }
 
-/// The way of the light from a point to a view, where the point lies in its picture.
+/// The segment from a camera to one of its points, for a point inside the image.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct FreeRay {
-    /// Where the point falls, px.
+    /// Projection of the point, px.
     pub at: [f32; 2],
-    /// The tile that this is in.
+    /// Index of the tile that contains the projection.
     pub tile: u32,
-    /// From the camera centre to the point, world axes.
+    /// Vector from the camera centre to the point, world axes.
     pub way: [f64; 3],
 }
 
 impl FreeView {
-    /// The ways of the light of its points, in their order; points behind the camera or beside the picture have none.
+    /// The rays to the points, in the order of the points. Points behind the camera or outside the image have none.
     pub fn rays(&self) -> impl Iterator<Item = FreeRay> {
         let (camera, centre) = (&self.camera, self.pose.centre());
         let columns = camera.tiles()[0];
@@ -70,7 +70,7 @@ impl FreeView {
     }
 }
 
-/// A ball of empty space around a place where a camera was or passed by.
+/// A ball of empty space around a position of a camera, or between two of them.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Bubble {
     /// World position of the centre.
@@ -79,37 +79,37 @@ pub struct Bubble {
     pub radius: f32,
 }
 
-/// Makes splats transparent that hang close in front of cameras, where nothing can be.
+/// Makes splats transparent that float close in front of cameras, where the space is known to be empty.
 ///
-/// *Bubbles*: a splat whose mean lies in one, at the distance `d` from its centre, is condemned unless one of `cameras`
-/// sees it from closer than `near d`: what stands close to where cameras were must have been seen from close.
+/// *Bubbles*: a splat whose mean is inside a bubble, at the distance `d` from its centre, is removed unless one of
+/// `cameras` sees it from closer than `near d`: an object that is really so close to the camera path must have been
+/// seen from close by.
 ///
-/// *Rays*:
-///
-/// from each view the light of each point is followed. Where a splat takes a share `w` (its blending weight) of that
-/// light, and its density along the ray is largest within `reach` of the way, `w` speaks *against* it; elsewhere, up to
-/// as far behind the point, it speaks *for* it. A splat against which enough points speak, and more than for it, gets an
-/// opacity at which it is dead; MCMC moves it elsewhere.
+/// *Rays*: for each view, the ray to each point is followed. If a splat contributes the blending weight `w` to that
+/// ray, and its density along the ray peaks at less than the fraction `reach` of the distance, `w` counts *against* it.
+/// Between `reach` and `2 - reach`, close to the point, `w` counts *for* it. A splat with enough points against it, and a
+/// larger weight against than for it, gets an opacity at which it counts as dead; MCMC relocates it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FreeSpaceRule {
-    /// The views.
+    /// The views whose rays are tested.
     pub views: Arc<[FreeView]>,
-    /// Share of the way from a camera to a point that is free.
+    /// Fraction of the distance from a camera to a point that is empty.
     pub reach: f32,
-    /// Points that condemn a splat ...
+    /// Smallest number of points against a splat that removes it.
     pub points: u32,
-    /// ... if the weights against it are at least this together, and more than those for it.
+    /// Smallest sum of weights against a splat that removes it; the sum must also exceed that for it.
     pub weight: f32,
-    /// Space around cameras and between them.
+    /// Empty balls around and between cameras.
     pub bubbles: Arc<[Bubble]>,
     /// The training cameras with their poses `camera_from_world`.
     pub cameras: Arc<[(Camera, Pose)]>,
-    /// How much farther than the nearest bubble's centre a camera may be that confirms a splat.
+    /// A camera confirms a splat if its distance is at most this multiple of the distance from the nearest bubble
+    /// centre.
     pub near: f32,
 }
 
 impl FreeSpaceRule {
-    /// Logit of a splat that is cleared away: its opacity is 3e-4, below what any rule keeps.
+    /// Opacity logit of a removed splat: an opacity of 3e-4, below what any rule keeps.
     pub const CLEARED_LOGIT: f32 = -8.0;
 }
 
@@ -147,11 +147,11 @@ pub struct McmcRule {
     pub step: u64,
     /// Splats of at most this opacity are dead and are moved to living ones.
     pub dead_opacity: f32,
-    /// The set grows by this factor...
+    /// Factor by which the set grows in one application of the rule.
     pub growth: f32,
-    /// ...up to this number.
+    /// Upper bound of the number of splats.
     pub max_splats: u64,
-    /// This share of the splats, those with the longest axes, are split along that axis instead of being copied when
+    /// The splats with the longest axes, this fraction of all, are split along that axis instead of being copied when
     /// they are drawn once; 0 = none.
     pub split_largest: f32,
     /// Sort the result along a Morton curve.

@@ -1,20 +1,20 @@
-//! The one seam between policy and device.
+//! The interface between training policy and device.
 //!
-//! The trainer decides (which view, which rates, which density rule); an engine executes and keeps the parameters
-//! where they are. Everything an engine needs for a step is in the arguments, so a step can be replayed; two engines
-//! given the same inputs agree within the tolerances of the fixtures.
+//! The trainer decides (which view, which rates, which density rule); an engine executes and holds the parameters in
+//! its own memory. The arguments contain everything that an engine needs for a step, so a step can be replayed. Two
+//! engines given the same inputs agree within the tolerances of the fixtures.
 //!
-//! Exposure and pose corrections are *rows of groups inside the engine's state* ([`ExtraGroup`]): a step names
-//! the rows it uses and the rates to move them with, so that nothing has to be read back between steps.
+//! Exposure and pose corrections are *rows of groups inside the engine's state* ([`ExtraGroup`]): a step specifies the
+//! rows it uses and their learning rates, so nothing has to be read back between steps.
 //!
-//! | file | what |
+//! | file | contents |
 //! |---|---|
-//! | `step` | a view, learning rates, and all that a step needs besides |
-//! | `render` | how pictures are made, and the pictures |
-//! | `density` | the rules that change the set of splats |
-//! | `state` | what an engine holds and a checkpoint keeps |
-//! | `report` | what an engine says about itself and its steps, and what it will need |
-//! | `work` | what a step had to do, and what that takes at least |
+//! | `step` | a view, learning rates, and the other inputs of a step |
+//! | `render` | render options and renders |
+//! | `density` | the rules of density control |
+//! | `state` | what an engine holds and a checkpoint saves |
+//! | `report` | description of an engine, reports on its steps, memory estimates |
+//! | `work` | counts of the work of a step, and lower bounds of its time |
 
 mod density;
 mod render;
@@ -32,10 +32,10 @@ pub use work::{DeviceRates, Floors, StageFloor, StepWork};
 
 use crate::{Camera, Pose, Splats};
 
-/// Why a device could not do what it was asked.
+/// Why a call of an engine failed.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum EngineError {
-    /// The loss of a step was NaN or infinite; parameters are those before the step.
+    /// The loss of a step was NaN or infinite; parameters are as before the step.
     #[error(
         "step {step}: loss on view `{view}` is {loss} (expected finite); parameters are as before this step"
     )]
@@ -47,26 +47,26 @@ pub enum EngineError {
         /// Value found.
         loss: f64,
     },
-    /// Inputs that do not fit together.
+    /// Inputs that are inconsistent or not supported.
     #[error("{0}")]
     BadInput(String),
-    /// The device itself failed: it is gone, or does not do what it is asked. Nothing is known of the state.
+    /// The device failed: it is lost or does not respond. The state is undefined.
     #[error("device: {0}")]
     Device(String),
-    /// More memory than allowed or available.
+    /// More memory needed than allowed or available.
     #[error("{what} would need {} of memory{}", mebibytes(*needed), at_most(*limit))]
     OutOfMemory {
         /// What was to be allocated.
         what: String,
-        /// Bytes that it would take.
+        /// Bytes needed.
         needed: u64,
-        /// Bytes allowed; 0 = the device had none left, whatever it allows.
+        /// Bytes allowed; 0 = the device had no memory left, below any limit.
         limit: u64,
     },
 }
 
 impl EngineError {
-    /// Whether the device failed, not what it was asked: it is lost, or has no memory left. Opened anew it may go on.
+    /// Whether the device itself failed: it is lost, or has no memory left. Reopening it may help.
     #[must_use]
     pub fn is_of_device(&self) -> bool {
         matches!(self, Self::Device(_) | Self::OutOfMemory { limit: 0, .. })
@@ -86,45 +86,45 @@ fn mebibytes(bytes: u64) -> String {
 
 /// A device that can train and render splats.
 ///
-/// **Who owns what.** The engine owns the state; what [`Self::load`] takes is its own from then on, and what
-/// [`Self::save`] gives is a copy. Pictures belong to the caller: an engine may keep what it needs of one under the name
-/// (`index`, `reduction`) of its view. [`Self::render_into`] writes to buffers of the caller and keeps none of them.
+/// **Ownership.** The engine owns the state: [`Self::load`] takes ownership, and [`Self::save`] returns a copy. Images
+/// belong to the caller; an engine may cache what it needs of one under the key (`index`, `reduction`) of its view.
+/// [`Self::render_into`] writes to buffers of the caller and keeps no reference to them.
 ///
-/// **What may be enqueued.** [`Self::step`] and [`Self::densify`] may return before their work is done. It is done in the
-/// order of the calls, and everything that looks at the state or reports on the past ([`Self::save`],
-/// [`Self::corrections`], [`Self::splats`], [`Self::render`], [`Self::weight_in_front`], [`Self::work`], [`Self::flush`]) sees it done.
-/// [`Self::poll`] alone reports on what happens to be finished.
+/// **Asynchronous calls.** [`Self::step`] and [`Self::densify`] may return before their work is done. It is done in the
+/// order of the calls. Every method that reads the state or reports on past steps ([`Self::save`],
+/// [`Self::corrections`], [`Self::splats`], [`Self::render`], [`Self::weight_in_front`], [`Self::work`],
+/// [`Self::flush`]) waits for it. Only [`Self::poll`] reports on the finished part without waiting.
 ///
-/// **When failures are reported.** What the arguments do not allow, and memory that is known to be too small, is refused
-/// at once: the call errs, has changed nothing, and the engine goes on as if it had not been. A step that fails while it
-/// runs (its loss is not finite) changes nothing either, and nothing that is enqueued behind it is done. Its error is returned
-/// by the next report and by every later call but `save`, `corrections` and `splats`, which give the state before that step, until
-/// a state is loaded. After [`EngineError::Device`] nothing is promised.
+/// **Errors.** Invalid arguments, and memory that is known to be too small, are reported at once: the call returns an
+/// error and has no effect. A step that fails while it runs (its loss is not finite) has no effect either, and nothing
+/// that is enqueued after it is executed. Its error is returned by the next report and by every later call except
+/// `save`, `corrections` and `splats`, which return the state before that step, until a state is loaded. After
+/// [`EngineError::Device`] nothing is guaranteed.
 ///
-/// The same calls give the same state and the same pictures, where [`DeviceInfo::deterministic`] says so to the bit.
-/// `gausset_testkit::engine_contract` checks all of this on any engine.
+/// The same calls give the same state and the same renders, bit for bit if [`DeviceInfo::deterministic`] is set.
+/// `gausset_testkit::engine_contract` checks all of this for any engine.
 pub trait Engine: Send {
-    /// What it is.
+    /// Name and properties of the device.
     fn describe(&self) -> DeviceInfo;
 
-    /// What training a scene of this size will take.
+    /// Memory that training a scene of this size needs.
     fn needs(&self, scene: &SceneSize) -> MemoryNeed;
 
-    /// Bytes that the state and the buffers of a view may take from now on: a view that would need more is an error, before
-    /// anything is allocated for it. A device with memory of its own keeps to that instead.
+    /// Limits the bytes of the state and of the buffers of a view from now on: a view that needs more is an error
+    /// before anything is allocated for it. A device with its own memory uses the limit of that memory instead.
     fn limit_memory(&mut self, bytes: u64) {
         let _ = bytes;
     }
 
-    /// Replaces the whole state, and with it everything that was counted or had failed before.
+    /// Replaces the whole state and resets all counters and errors.
     ///
     /// # Errors
-    /// Arrays that do not fit together, too little memory; the engine then holds no splats.
+    /// Returns an error if array lengths are inconsistent or memory is too small; the engine then holds no splats.
     fn load(&mut self, state: TrainState) -> Result<(), EngineError>;
 
-    /// Replaces the whole state by splats that are only drawn, with the corrections that their pictures may name: no
-    /// moments, clocks and statistics need to be there. Steps and density rules may be refused until a state is loaded;
-    /// [`Self::save`] gives the state that [`TrainState::new`] makes of them.
+    /// Replaces the whole state by splats that are only rendered, with the corrections that their views may use.
+    /// Moments, clocks and statistics need not exist. Steps and density rules may be refused until a state is loaded;
+    /// [`Self::save`] returns the state that [`TrainState::new`] creates from the splats.
     ///
     /// # Errors
     /// Those of [`Self::load`].
@@ -132,37 +132,37 @@ pub trait Engine: Send {
         self.load(TrainState::new(splats, extras))
     }
 
-    /// Reads the whole state back and changes nothing: `load(save())` is the identity.
+    /// Reads the whole state back without changing it: `load(save())` is the identity.
     ///
     /// # Errors
-    /// The device failed.
+    /// Returns an error if the device failed.
     fn save(&mut self) -> Result<TrainState, EngineError>;
 
-    /// Reads the groups of corrections back: small beside the whole state, of which it is a part.
+    /// Reads the groups of corrections back: a small part of the whole state.
     ///
     /// # Errors
-    /// The device failed.
+    /// Returns an error if the device failed.
     fn corrections(&mut self) -> Result<Vec<ExtraGroup>, EngineError> {
         Ok(self.save()?.extras)
     }
 
-    /// Reads the splats back as they are to be looked at, with SH up to this degree: without what trains them, a small part
-    /// of [`Self::save`].
+    /// Reads the splats back for display, with SH up to this degree and without moments: a small part of
+    /// [`Self::save`].
     ///
     /// # Errors
-    /// The device failed.
+    /// Returns an error if the device failed.
     fn splats(&mut self, sh_degree: u8) -> Result<Splats, EngineError> {
         let mut splats = self.save()?.splats;
         splats.cut_sh_degree(sh_degree);
         Ok(splats)
     }
 
-    /// Enqueues one training step on some views together: the loss is the mean of theirs, and there is one update. May
-    /// return before the step ran. `next` is a hint: the views that probably come next.
+    /// Enqueues one training step on one or several views: the loss is the mean over the views, and there is one
+    /// update. May return before the step ran. `next` is a prefetch hint: the views that probably come next.
     ///
     /// # Errors
-    /// Inputs that do not fit together, more views at once than the device takes (every device takes one), too little
-    /// memory, a failed earlier step.
+    /// Returns an error if inputs are inconsistent, if there are more views than the device supports (every device
+    /// supports one), if memory is too small, or if an earlier step failed.
     fn step(
         &mut self,
         views: &[TrainView],
@@ -173,27 +173,27 @@ pub trait Engine: Send {
     /// Applies a density rule; enqueued like a step.
     ///
     /// # Errors
-    /// Too little memory, a failed earlier step.
+    /// Returns an error if memory is too small or an earlier step failed.
     fn densify(&mut self, rule: &DensityRule) -> Result<(), EngineError>;
 
-    /// Waits for everything enqueued and reports on it: what was done since the last report.
+    /// Waits for everything enqueued and reports on the steps since the last report.
     ///
     /// # Errors
-    /// [`EngineError::NonFiniteLoss`] of the first step that had one; steps behind it were not executed.
+    /// [`EngineError::NonFiniteLoss`] of the first step with such a loss; later steps were not executed.
     fn flush(&mut self) -> Result<StepReport, EngineError>;
 
-    /// Reports on what has finished, without waiting; otherwise as [`Self::flush`]. What is still under way is in a
-    /// later report: nothing is reported twice, and nothing is lost.
+    /// Reports on finished steps without waiting; otherwise like [`Self::flush`]. Unfinished steps are part of a later
+    /// report: each step is reported exactly once.
     ///
     /// # Errors
     /// Those of [`Self::flush`], as far as they are known.
     fn poll(&mut self) -> Result<StepReport, EngineError>;
 
-    /// Renders the current splats, as they are after everything enqueued. Nothing of training changes by it: no state, no
-    /// statistic, no report.
+    /// Renders the current splats after everything enqueued is done. Rendering changes nothing of the training: no
+    /// state, no statistic, no report.
     ///
     /// # Errors
-    /// Too little memory, a failed earlier step.
+    /// Returns an error if memory is too small or an earlier step failed.
     fn render(
         &mut self,
         camera: &Camera,
@@ -206,10 +206,10 @@ pub trait Engine: Send {
         Ok(rendering)
     }
 
-    /// [`Self::render`] into buffers that may have been used before, of which every value is replaced.
+    /// Like [`Self::render`], but reuses the buffers of `out`; every value is replaced.
     ///
     /// # Errors
-    /// Those of [`Self::render`]; the buffers are then as they were.
+    /// Those of [`Self::render`]; the buffers are then unchanged.
     fn render_into(
         &mut self,
         camera: &Camera,
@@ -219,11 +219,11 @@ pub trait Engine: Send {
         rendering: &mut Rendering,
     ) -> Result<(), EngineError>;
 
-    /// For each query the sum of the weights of the splats that are blended at the centre of its pixel and whose camera
-    /// z is less than its depth; 0 outside the picture. `None` from a device that cannot answer.
+    /// For each query, the sum of the weights of the splats that are blended at the centre of its pixel and whose
+    /// camera z is less than its depth; 0 outside the image. `None` if the device does not support it.
     ///
     /// # Errors
-    /// Too little memory, a failed earlier step.
+    /// Returns an error if memory is too small or an earlier step failed.
     fn weight_in_front(
         &mut self,
         camera: &Camera,
@@ -235,14 +235,14 @@ pub trait Engine: Send {
         Ok(None)
     }
 
-    /// What the last step or picture had to do, counted now, which takes a walk over the buffers that it left. `None`
-    /// where nothing was drawn since the state has changed otherwise, and from a device that does not count.
+    /// Counts of the work of the last step or render, taken now by a pass over the buffers that it left. `None` if
+    /// nothing was rendered since the state changed, and on devices that do not count.
     fn work(&mut self) -> Option<StepWork> {
         None
     }
 
-    /// What the stages of a step with so much work take at least, at rates that are measured now, which takes a tenth of
-    /// a second. `None` from a device that does not know.
+    /// Lower bounds of the stage times of a step with this work, from rates that are measured now (which takes a tenth
+    /// of a second). `None` if the device does not support it.
     fn floors(&mut self, work: &StepWork) -> Option<Floors> {
         let _ = work;
         None

@@ -1,8 +1,8 @@
-//! Pictures: how they are made, and what comes back.
+//! Rendering: options and results.
 
 use crate::constants::NEAR_PLANE;
 
-/// How pictures are made: what the renderer needs besides camera and splats.
+/// Render options: what the renderer needs in addition to camera and splats.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RenderOptions {
     /// SH degree in use; higher stored coefficients are ignored.
@@ -11,13 +11,13 @@ pub struct RenderOptions {
     pub background: [f32; 3],
     /// Opacity compensation for splats smaller than a pixel (Yu et al. 2024, Mip-Splatting's 2D filter as in gsplat).
     pub antialiased: bool,
-    /// Longest list of a tile, nearest first; 0 = no limit.
+    /// Maximum length of a tile's list, nearest splats first; 0 = no limit.
     pub max_splats_per_tile: u32,
     /// A splat is dropped unless its camera-space depth is greater than this (scene units).
     pub near_plane: f64,
     /// Whether the sky of the state ([`Group::Sky`](super::Group)) is added to `background`.
     pub sky: bool,
-    /// Only the first so many splats are drawn; `None` = all. What follows in a saved scene may be its sky.
+    /// Only the first so many splats are rendered; `None` = all. The splats after them in a saved scene may be its sky.
     pub only_first: Option<u32>,
 }
 
@@ -35,7 +35,7 @@ impl Default for RenderOptions {
     }
 }
 
-/// Which pictures of a view are wanted.
+/// Which images of a view are rendered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Outputs {
     /// Colour and alpha.
@@ -45,8 +45,8 @@ pub enum Outputs {
     All,
 }
 
-/// A rendered view. Buffers are rows first; `color` has 3 interleaved channels; `depth` and `count` are empty unless
-/// [`Outputs::All`] is asked for.
+/// A rendered view. Buffers are row-major; `color` has 3 interleaved channels; `depth` and `count` are empty unless
+/// [`Outputs::All`] is requested.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Rendering {
     /// Width in px.
@@ -59,13 +59,13 @@ pub struct Rendering {
     pub alpha: Vec<f32>,
     /// `Σ weight · camera z`; divide by `alpha` for the expected depth.
     pub depth: Vec<f32>,
-    /// Splats blended.
+    /// Number of splats blended.
     pub count: Vec<u32>,
     /// Tiles whose list was cut by `max_splats_per_tile`.
     pub cut_tiles: u64,
 }
 
-/// A pixel and a depth there: how much is blended in front of it?
+/// A query for the blending weight in front of a given depth at a pixel.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct FrontQuery {
     /// Column and row.

@@ -1,23 +1,23 @@
-//! What an engine says about itself and about the steps that it has done.
+//! What an engine reports about itself and about its finished steps.
 
 use serde::Serialize;
 
 /// What happened since the last report ([`Engine::flush`](super::Engine::flush), [`Engine::poll`](super::Engine::poll)).
 ///
-/// Sums and counts start again after each report; what describes the last step or the splats now does not.
+/// Sums and counts restart after each report; fields that describe the last step or the current splats do not.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct StepReport {
     /// Steps executed.
     pub steps: u64,
-    /// Sum of their losses (picture loss only, without regularisation).
+    /// Sum of their losses (image loss only, without regularisation).
     pub loss_sum: f64,
     /// Number of the last step that was executed ([`StepParams::step`](super::StepParams)), since a state was loaded.
     pub last_step: Option<u64>,
     /// Loss of that step.
     pub last_loss: f64,
-    /// Splats now.
+    /// Current number of splats.
     pub splats: u64,
-    /// Splats drawn in that step.
+    /// Splats visible in that step.
     pub visible: u64,
     /// Entries of all its tile lists.
     pub intersections: u64,
@@ -27,7 +27,7 @@ pub struct StepReport {
     pub capped_steps: u64,
     /// Updates skipped because a gradient was not finite.
     pub skipped_updates: u64,
-    /// Splats that are dead because a parameter is not finite, now.
+    /// Current number of splats that are dead because a parameter is not finite.
     pub dead_splats: u64,
     /// Splats cloned.
     pub cloned: u64,
@@ -37,16 +37,18 @@ pub struct StepReport {
     pub pruned: u64,
     /// Dead splats moved to living ones.
     pub relocated: u64,
-    /// Splats cleared out of free space ([`DensityRule::FreeSpace`](super::DensityRule::FreeSpace)).
+    /// Splats made transparent in free space ([`DensityRule::FreeSpace`](super::DensityRule::FreeSpace)).
     pub cleared: u64,
     /// Splats added by growth ([`DensityRule::Mcmc`](super::DensityRule::Mcmc)).
     pub added: u64,
-    /// Density rules that the processor applied because the device holds the splats in a way that its own do not work on.
+    /// Density rules that ran on the CPU, because the device's own rules do not support how it currently holds the
+    /// splats.
     pub host_rules: u64,
 }
 
 impl StepReport {
-    /// Hands over what is to be told, of so many splats: sums and counts start again, what describes the last step stays.
+    /// Takes the report out, with `splats` as the current number: sums and counts restart, fields about the last step
+    /// stay.
     #[must_use]
     pub fn take(&mut self, splats: usize) -> Self {
         let report = Self { splats: splats as u64, ..*self };
@@ -62,56 +64,56 @@ impl StepReport {
     }
 }
 
-/// What a device is.
+/// Description of a device.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct DeviceInfo {
-    /// For people: `CPU, 2 threads, AVX-512`.
+    /// For messages: `CPU, 2 threads, AVX-512`.
     pub name: String,
     /// Kind, for `config.toml`: `cpu`.
     pub kind: String,
-    /// Threads used, if that means something.
+    /// Number of CPU threads used, if that applies to the device.
     pub threads: usize,
-    /// Stable name of the vector level that kernels run at: `avx512`, `avx2`, `fallback`; empty if that means nothing.
+    /// Stable name of the SIMD level of the kernels: `avx512`, `avx2`, `fallback`; empty if it does not apply.
     pub level: String,
-    /// Whether the same inputs give the same bytes whatever the threads and the vector level.
+    /// Whether equal inputs give equal bytes for any number of threads and any SIMD level.
     pub deterministic: bool,
 }
 
-/// How large a scene is, for a prediction of what it takes.
+/// Size of a scene, for memory estimates.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SceneSize {
     /// Splats of the state.
     pub splats: u64,
     /// Degree of their stored SH coefficients.
     pub sh_degree: u8,
-    /// Pixels of the largest picture.
+    /// Pixels of the largest image.
     pub pixels: u64,
 }
 
-/// Bytes in one kind of memory.
+/// Bytes used in one kind of memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct MemoryUse {
     /// Parameters, moments, clocks and statistics of the splats.
     pub state: u64,
-    /// Buffers of a step. What a view takes in lists is an estimate: it follows from the splats that are seen.
+    /// Buffers of a step. The part for a view's tile lists is an estimate: it depends on the visible splats.
     pub working: u64,
 }
 
 impl MemoryUse {
-    /// Both together.
+    /// Sum of both.
     #[must_use]
     pub fn total(&self) -> u64 {
         self.state + self.working
     }
 }
 
-/// What training takes. Each part grows evenly with the number of splats.
+/// Memory that training needs. Each part grows linearly with the number of splats.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct MemoryNeed {
-    /// In the memory of the machine.
+    /// In host memory.
     pub host: MemoryUse,
-    /// In memory of the device's own; nothing where it has none.
+    /// In the device's own memory; zero if it has none.
     pub device: MemoryUse,
-    /// Bytes of the device's own memory that may be used; `None` where it has none.
+    /// Bytes of the device's own memory that may be used; `None` if it has none.
     pub limit: Option<u64>,
 }

@@ -1,25 +1,25 @@
-//! What an engine holds: splats with moments, clocks, statistics, and the groups of corrections.
+//! The state of an engine: splats with moments, clocks and statistics, and the groups of corrections.
 
 use crate::{Splats, sh};
 
-/// Values of a sky.
+/// Number of values of the sky: 9 SH coefficients of 3 channels.
 pub const SKY_WIDTH: usize = 27;
 
 /// What the rows of an [`ExtraGroup`] correct.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Group {
-    /// 3 values a row, the natural logarithm of a factor on each channel of the rendered colour. After an update of a
-    /// row the mean over all rows is taken off each of them, channel by channel, so that the gains of all pictures
-    /// together change nothing (the gauge: what all share belongs to the splats).
+    /// Exposure gain: 3 values a row, the natural logarithm of a factor on each channel of the rendered colour. After
+    /// an update of a row, the mean over all rows is subtracted from each of them, channel by channel. This fixes the
+    /// gauge: a factor that all images share belongs to the splats.
     Gain,
-    /// 3 values a row, `a` in `1 + a1 r² + a2 r⁴ + a3 r⁶`, r the distance from the principal point in half diagonals of
-    /// the picture.
+    /// 3 values a row, `a` in `1 + a1 r² + a2 r⁴ + a3 r⁶`; r is the distance from the principal point in units of half
+    /// the image diagonal.
     Vignetting,
     /// 6 values a row, a twist `(rho, phi)` multiplied from the left to `camera_from_world`, or to `rig_from_world` of
     /// the rig that the camera belongs to.
     Pose,
-    /// One row of [`SKY_WIDTH`] values, the coefficients of spherical harmonics up to degree 2 of the colour behind all
-    /// splats, `[coefficient][channel]`.
+    /// One row of [`SKY_WIDTH`] values: SH coefficients up to degree 2 of the colour behind all splats,
+    /// `[coefficient][channel]`.
     Sky,
 }
 
@@ -27,7 +27,7 @@ impl Group {
     /// All groups.
     pub const ALL: [Self; 4] = [Self::Gain, Self::Vignetting, Self::Pose, Self::Sky];
 
-    /// Stable name, in files and messages.
+    /// Stable name, used in files and messages.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -38,13 +38,13 @@ impl Group {
         }
     }
 
-    /// The group of a name.
+    /// The group with this name; `None` if there is none.
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|group| group.name() == name)
     }
 
-    /// The values of a row that corrects nothing.
+    /// The values of a row that has no effect.
     #[must_use]
     pub const fn identity(self) -> &'static [f32] {
         match self {
@@ -54,7 +54,7 @@ impl Group {
         }
     }
 
-    /// Values of a row.
+    /// Number of values per row.
     #[must_use]
     pub const fn width(self) -> usize {
         self.identity().len()
@@ -67,7 +67,7 @@ impl std::fmt::Display for Group {
     }
 }
 
-/// Adam moments of a [`Splats`]: the same shapes.
+/// Adam moments of a [`Splats`], in arrays of the same shapes.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Moments {
     /// First moments.
@@ -90,10 +90,10 @@ pub struct DensityStatistics {
     pub max_radius: Vec<f32>,
 }
 
-/// A group of corrections with its moments: `rows × width` values each.
+/// A group of corrections with its Adam moments: `rows × width` values each.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ExtraGroup {
-    /// What the rows correct, and how wide they are.
+    /// What the rows correct; determines their width.
     pub group: Group,
     /// Current values.
     pub values: Vec<f32>,
@@ -101,19 +101,19 @@ pub struct ExtraGroup {
     pub m: Vec<f32>,
     /// Second moments.
     pub v: Vec<f32>,
-    /// Updates that each row has received.
+    /// Number of updates of each row.
     pub clocks: Vec<u32>,
 }
 
 impl ExtraGroup {
-    /// So many rows that correct nothing (a grey sky), with zero moments.
+    /// `rows` rows without effect (for the sky: grey), with zero moments.
     #[must_use]
     pub fn new(group: Group, rows: usize) -> Self {
         let values = group.identity().repeat(rows);
         Self { group, m: vec![0.0; values.len()], v: vec![0.0; values.len()], clocks: vec![0; rows], values }
     }
 
-    /// Places of the values of one row.
+    /// Index range of the values of one row.
     #[must_use]
     pub fn range(&self, row: usize) -> std::ops::Range<usize> {
         let width = self.group.width();
@@ -127,24 +127,24 @@ impl ExtraGroup {
     }
 }
 
-/// The whole state that a device holds: what a checkpoint keeps.
+/// The whole state of a device, as saved in a checkpoint.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct TrainState {
     /// Parameters, in the engine's order.
     pub splats: Splats,
     /// Adam moments.
     pub moments: Moments,
-    /// Updates that each splat has received ([`AdamMode::Sparse`](super::AdamMode::Sparse)).
+    /// Number of updates of each splat ([`AdamMode::Sparse`](super::AdamMode::Sparse)).
     pub clocks: Vec<u32>,
-    /// Updates that all splats have received ([`AdamMode::Dense`](super::AdamMode::Dense)).
+    /// Number of updates of all splats ([`AdamMode::Dense`](super::AdamMode::Dense)).
     pub group_clock: u64,
-    /// Identity of each splat: the counter of its random numbers.
+    /// Id of each splat, which is the counter of its random numbers.
     pub ids: Vec<u32>,
-    /// Identity that the next new splat gets.
+    /// Id of the next new splat.
     pub next_id: u32,
     /// Density statistics.
     pub statistics: DensityStatistics,
-    /// Corrections per view.
+    /// Corrections, one group per kind.
     pub extras: Vec<ExtraGroup>,
 }
 
@@ -170,7 +170,7 @@ impl TrainState {
         }
     }
 
-    /// Bytes that a splat takes in a state: each parameter with two moments, and five numbers of clocks, ids and
+    /// Bytes per splat of a state: each parameter with two moments, and five 4-byte values for clock, id and
     /// statistics.
     #[must_use]
     pub const fn bytes_per_splat(sh_degree: u8) -> u64 {
@@ -178,7 +178,7 @@ impl TrainState {
         12 * (11 + 3 * sh::coefficients(sh_degree) as u64) + 20
     }
 
-    /// The corrections of a kind.
+    /// The corrections of one kind, if the state has them.
     #[must_use]
     pub fn extra(&self, group: Group) -> Option<&ExtraGroup> {
         self.extras.iter().find(|extra| extra.group == group)

@@ -1,29 +1,29 @@
-//! What a step had to do, and what that takes at least on a device: figures for profiles and benchmarks.
+//! Counts of the work of a step, and lower bounds of its time on a device: figures for profiles and benchmarks.
 
 use crate::Stage;
 
-/// Sizes of a step or picture: what the times of its stages follow from.
+/// Counts of one step or render, from which the times of its stages follow.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct StepWork {
     /// Splats of the state.
     pub splats: f64,
-    /// SH degree that is drawn and learnt.
+    /// SH degree that is rendered and trained.
     pub sh_degree: u8,
-    /// Splats drawn.
+    /// Visible splats.
     pub visible: f64,
-    /// Pixels of the picture.
+    /// Pixels of the image.
     pub pixels: f64,
-    /// Passes of the sort that move keys.
+    /// Passes of the radix sort that move keys.
     pub sort_passes: f64,
-    /// Entries of all tile lists.
+    /// Total length of all tile lists.
     pub intersections: f64,
-    /// Entries that were looked at before their tile was opaque.
+    /// List entries that were evaluated before their tile was opaque.
     pub processed: f64,
-    /// Entries with a gradient; 0 for a picture.
+    /// List entries with a gradient; 0 for a render.
     pub live: f64,
-    /// Pairs of an entry and a cell of 4x4 pixels that were evaluated.
+    /// Evaluated pairs of a list entry and a cell of 4x4 pixels.
     pub cells: f64,
-    /// Blocks of 16 splats that were updated; 0 for a picture.
+    /// Blocks of 16 splats that were updated; 0 for a render.
     pub blocks: f64,
 }
 
@@ -50,7 +50,7 @@ impl StepWork {
     /// Counter of [`Self::sort_passes`].
     pub const PASSES: &str = "sort passes";
 
-    /// The work from counters, by their names; `None` where no step was counted in full.
+    /// Reads the counts from profile counters by name; `None` if no step was counted in full.
     #[must_use]
     pub fn from_counters(value: impl Fn(&str) -> Option<f64>) -> Option<Self> {
         Some(Self {
@@ -68,35 +68,35 @@ impl StepWork {
     }
 }
 
-/// Rates of a device, as measured: no code on it is faster.
+/// Measured peak rates of a device.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct DeviceRates {
-    /// Threads that the rates are those of, together.
+    /// Number of threads that reach these rates together.
     pub threads: usize,
     /// Multiply-adds on 16 values of f32 per second.
     pub vector_ops_per_s: f64,
-    /// Bytes read and written per second in memory, beyond all caches.
+    /// Bytes read and written per second in main memory, beyond all caches.
     pub bytes_per_s: f64,
 }
 
-/// What a stage takes at least.
+/// Lower bounds for one stage.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct StageFloor {
     /// The stage.
     pub stage: Stage,
-    /// Bytes that it reads and writes at least.
+    /// Bytes that it has to read and write.
     pub bytes: f64,
-    /// Multiply-adds on 16 values that it does at least.
+    /// Multiply-adds on 16 values that it has to do.
     pub vector_ops: f64,
-    /// Milliseconds that it takes at least.
+    /// Lower bound of its time, ms.
     pub floor_ms: f64,
 }
 
-/// What the stages of a step take at least on a device, and the rates that say so.
+/// Lower bounds for the stages of a step on a device, with the rates that they follow from.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Floors {
-    /// Rates of the device.
+    /// Measured rates of the device.
     pub rates: DeviceRates,
-    /// The stages, in their order.
+    /// The stages, in pipeline order.
     pub stages: Vec<StageFloor>,
 }

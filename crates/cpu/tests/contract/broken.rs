@@ -1,4 +1,4 @@
-//! Engines that break a promise, so that the contract is known to notice.
+//! Engines that violate the contract, to test that the contract's checks fail.
 
 use gausset_core::engine::{
     Engine, EngineError, Outputs, RenderOptions, Rendering, StepParams, StepReport, TrainState, TrainView,
@@ -6,7 +6,7 @@ use gausset_core::engine::{
 use gausset_core::{Camera, Pose};
 use gausset_testkit::engine_contract as contract;
 
-/// A promise that is broken.
+/// A violation of the contract.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fault {
     SavesNoClock,
@@ -19,7 +19,7 @@ enum Fault {
     IgnoresNumbersOfSteps,
 }
 
-/// An engine in order but for one fault.
+/// A correct engine except for one fault.
 struct Broken {
     inner: Box<dyn Engine>,
     fault: Fault,

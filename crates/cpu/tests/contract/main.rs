@@ -1,5 +1,5 @@
-//! The contract of engines, kept by the engine of the processor and by one in f64 over the reference; and that both give
-//! the same.
+//! The engine contract, for the CPU engine and for an f64 engine on the reference renderer; and that both give the same
+//! results.
 
 mod broken;
 mod reference;
@@ -22,7 +22,7 @@ mod on_the_reference {
     gausset_testkit::engine_contract!(|| Box::<super::ReferenceEngine>::default());
 }
 
-/// The largest difference between two arrays, as a share of the largest value.
+/// The largest difference between two arrays, as a fraction of the largest value.
 fn difference(a: impl IntoIterator<Item = f32>, b: impl IntoIterator<Item = f32>) -> f64 {
     let (mut largest, mut difference) = (1e-12f64, 0.0f64);
     for (a, b) in a.into_iter().zip(b) {
@@ -32,7 +32,7 @@ fn difference(a: impl IntoIterator<Item = f32>, b: impl IntoIterator<Item = f32>
     difference / largest
 }
 
-/// Pictures, losses, gradients (in the first moments) and statistics of a step.
+/// Renders, losses, gradients (in the first moments) and statistics of a step.
 #[test]
 fn both_engines_do_the_same_step() {
     let groups = || [Group::Gain, Group::Pose, Group::Sky].map(|group| ExtraGroup::new(group, 1)).to_vec();

@@ -1,7 +1,7 @@
 //! A second engine: the definitions of `gausset_reference` in f64, one splat and one pixel after the other.
 //!
-//! It knows gains, poses of single cameras and the sky; dense Adam; all density rules but that of free space. Everything
-//! else it refuses.
+//! It supports gains, poses of single cameras and the sky; dense Adam; all density rules except free space. Everything
+//! else is refused.
 
 use gausset_compute::Pool;
 use gausset_core::engine::{
@@ -27,7 +27,7 @@ pub(crate) struct ReferenceEngine {
 }
 
 fn refuse<T>(what: &str) -> Result<T, EngineError> {
-    Err(EngineError::BadInput(format!("{what}: the reference does not do that")))
+    Err(EngineError::BadInput(format!("{what}: not supported by the reference engine")))
 }
 
 /// Adam in f64 on values that are kept in f32.
@@ -40,7 +40,7 @@ fn adam(values: &mut [f32], m: &mut [f32], v: &mut [f32], gradient: &[f64], rate
     }
 }
 
-/// The target over a background, in f64.
+/// The target composited over a background, in f64.
 fn truth(view: &TrainView, background: [f32; 3]) -> Vec<f64> {
     let target = &view.target;
     let value = |(i, &byte): (usize, &u8)| {
@@ -67,7 +67,7 @@ impl ReferenceEngine {
         if needed > limit { Err(EngineError::OutOfMemory { what, needed, limit }) } else { Ok(()) }
     }
 
-    /// The place of a group that a view or a picture names a row of.
+    /// The group and row of a correction that a view or a render uses.
     fn place(&self, group: Group, row: Option<u32>) -> Result<Option<(usize, usize)>, EngineError> {
         let Some(row) = row else { return Ok(None) };
         let fits = |extra: &ExtraGroup| extra.group == group && (row as usize) < extra.clocks.len();
@@ -154,7 +154,7 @@ impl ReferenceEngine {
         Ok(())
     }
 
-    /// Density statistics of the splats that are seen.
+    /// Density statistics of the visible splats.
     fn count(
         &mut self,
         params: &StepParams,
@@ -232,7 +232,7 @@ impl ReferenceEngine {
         }
     }
 
-    /// Adam on a row of corrections, then the pull towards its identity.
+    /// Adam on a row of corrections, then decay towards its identity.
     fn move_row(&mut self, place: Option<(usize, usize)>, rates: Option<CorrectionRates>, gradient: &[f64]) {
         let (Some((group, row)), Some(rates)) = (place, rates) else { return };
         let extra = &mut self.state.extras[group];
@@ -256,7 +256,7 @@ impl ReferenceEngine {
     }
 }
 
-/// Takes the mean over all rows off each of them.
+/// Subtracts the mean over all rows from each of them.
 fn hold_mean(extra: &mut ExtraGroup) {
     let (width, rows) = (extra.group.width(), extra.clocks.len());
     for k in 0..width {

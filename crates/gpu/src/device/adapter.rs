@@ -1,4 +1,4 @@
-//! Which adapter, and opening it.
+//! Selecting and opening an adapter.
 
 use std::sync::Arc;
 
@@ -7,43 +7,43 @@ use gausset_core::engine::EngineError;
 use super::failure::{Notes, block_on, one_line};
 use super::{Gpu, KernelCache, Shared, backend, kernel_cache};
 
-/// Which adapter is wanted.
+/// Which adapter to open.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum AdapterChoice {
-    /// The best one: a discrete GPU before an integrated one, and a software adapter only where there is no other.
+    /// The best one: a discrete GPU before an integrated one, and a software adapter only if there is no other.
     #[default]
     Best,
-    /// A part of the adapter's name, or its number in the list of all.
+    /// A part of the adapter's name, or its index in the list of all adapters.
     Named(String),
 }
 
-/// What an adapter is made of.
+/// The kind of an adapter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum AdapterKind {
-    /// A card with memory of its own.
+    /// A GPU with its own memory.
     Discrete,
-    /// A part of the processor, with its memory.
+    /// A GPU in the CPU, with shared memory.
     Integrated,
-    /// A share of a card in a virtual machine.
+    /// A fraction of a GPU in a virtual machine.
     Virtual,
-    /// Something else.
+    /// Any other kind.
     Other,
-    /// A program on the processor.
+    /// A software renderer on the CPU.
     Software,
 }
 
-/// What a device is.
+/// Description of a device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GpuInfo {
     /// Name of the adapter.
     pub name: String,
-    /// What it is made of.
+    /// Its kind.
     pub kind: AdapterKind,
-    /// The interface to it: `Vulkan`, `Metal`, `Dx12`.
+    /// The graphics API: `Vulkan`, `Metal`, `Dx12`.
     pub backend: String,
     /// Driver and its version.
     pub driver: String,
-    /// Bytes of memory that it reaches as its own, if that is known. Where it [`shares`](Self::shares_memory) the machine's, that
+    /// Bytes of device-local memory, if known. If the device [`shares`](Self::shares_memory) the machine's memory, this
     /// is a part of it.
     pub memory_bytes: Option<u64>,
 }
@@ -63,14 +63,14 @@ impl GpuInfo {
         Self { name: info.name, kind, backend: format!("{:?}", info.backend), driver, memory_bytes }
     }
 
-    /// Whether its memory is that of the machine.
+    /// Whether it shares the memory of the machine.
     #[must_use]
     pub fn shares_memory(&self) -> bool {
         matches!(self.kind, AdapterKind::Software | AdapterKind::Integrated)
     }
 }
 
-/// Why no adapter is taken.
+/// Why no adapter was selected.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 enum NoAdapter {
     #[error(
@@ -80,7 +80,7 @@ enum NoAdapter {
     None,
     #[error("no adapter is called `{wanted}` (there are {})", numbered(.all))]
     Unknown { wanted: String, all: Vec<GpuInfo> },
-    #[error("`{wanted}` fits {fits} adapters (take a number: {})", numbered(.all))]
+    #[error("`{wanted}` matches {fits} adapters (use an index: {})", numbered(.all))]
     Ambiguous { wanted: String, fits: usize, all: Vec<GpuInfo> },
     #[error("{name}: {found} {what} (expected at least {needed})")]
     Lacks { name: String, what: &'static str, found: u32, needed: u32 },
@@ -94,7 +94,7 @@ impl From<NoAdapter> for EngineError {
     }
 }
 
-/// Adapters with their numbers.
+/// Lists adapters with their indices.
 fn numbered(infos: &[GpuInfo]) -> String {
     let name = |(number, info): (usize, &GpuInfo)| format!("{number}: {} ({})", info.name, info.backend);
     infos.iter().enumerate().map(name).collect::<Vec<_>>().join(", ")
@@ -103,7 +103,8 @@ fn numbered(infos: &[GpuInfo]) -> String {
 fn instance() -> wgpu::Instance {
     let mut descriptor = wgpu::InstanceDescriptor::new_without_display_handle();
     descriptor.backends = wgpu::Backends::VULKAN | wgpu::Backends::METAL | wgpu::Backends::DX12;
-    // The default checks indirect calls by kernels of its own, one for each dispatch; ours come from our planners.
+    // The default flags check indirect calls with additional kernels, one for each dispatch; the arguments here come
+    // from our own planning kernels.
     descriptor.flags = wgpu::InstanceFlags::empty();
     wgpu::Instance::new(descriptor)
 }
@@ -112,7 +113,7 @@ fn adapters() -> Vec<wgpu::Adapter> {
     block_on(instance().enumerate_adapters(wgpu::Backends::all()))
 }
 
-/// The place of the adapter that is meant.
+/// The index of the requested adapter.
 fn choose(infos: &[GpuInfo], choice: &AdapterChoice) -> Result<usize, NoAdapter> {
     if infos.is_empty() {
         return Err(NoAdapter::None);
@@ -135,20 +136,20 @@ fn choose(infos: &[GpuInfo], choice: &AdapterChoice) -> Result<usize, NoAdapter>
     }
 }
 
-/// What somebody who names no device would be served best with.
+/// The device for `--device auto`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Automatic {
-    /// The processor: there is nothing else, or nothing that is known to be hardware.
+    /// The CPU: there is no adapter, or none that is known to be hardware.
     Processor,
-    /// The adapter of this number, without a question: a card with memory of its own.
+    /// The adapter with this index, without a measurement: a GPU with its own memory.
     Card(usize),
-    /// The adapter of this number if it is faster than the processor, which a measurement has to say.
+    /// The adapter with this index if a measurement shows that it is faster than the CPU.
     Measured(usize),
 }
 
 impl Automatic {
-    /// Among these adapters: the first card; else the first part of a processor, or share of a card, that is to be measured;
-    /// never a program on the processor, and nothing of which it is not known what it is.
+    /// Selects among these adapters: the first discrete GPU; else the first integrated or virtual GPU, which is to be
+    /// measured; never a software renderer or an adapter of unknown kind.
     #[must_use]
     pub fn among(infos: &[GpuInfo]) -> Self {
         let first = |kind: AdapterKind| infos.iter().position(|info| info.kind == kind);
@@ -159,9 +160,8 @@ impl Automatic {
         }
     }
 
-    /// The adapter to take where a step took so many milliseconds on the processor and on the adapter, if it was measured
-    /// there; `None` is the processor. A step that failed or was not measured is none, and what is not faster by a tenth is
-    /// not worth leaving the processor for.
+    /// The adapter to use, given the time of a step on the CPU and on the adapter in ms; `None` is the CPU.
+    /// `adapter_ms` is `None` if the step failed or was not measured. The adapter must be faster by at least a tenth.
     #[must_use]
     pub fn decided(self, processor_ms: f64, adapter_ms: Option<f64>) -> Option<usize> {
         match (self, adapter_ms) {
@@ -172,7 +172,7 @@ impl Automatic {
     }
 }
 
-/// What an adapter lacks of what the kernels need.
+/// The limit by which an adapter does not meet the kernels' requirements, if any.
 fn missing(name: &str, limits: &wgpu::Limits) -> Option<NoAdapter> {
     let needs = [
         ("storage buffers of a kernel", limits.max_storage_buffers_per_shader_stage, 8),
@@ -183,23 +183,23 @@ fn missing(name: &str, limits: &wgpu::Limits) -> Option<NoAdapter> {
     lacking.map(|(what, found, needed)| NoAdapter::Lacks { name: name.to_owned(), what, found, needed })
 }
 
-/// An adapter as `gausset doctor` tells of it.
+/// An adapter as shown by `gausset doctor`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AdapterReport {
-    /// What it is.
+    /// Description of the adapter.
     pub info: GpuInfo,
-    /// Where it is on the bus, if that is known: tells equal cards apart.
+    /// PCI bus id, if known: distinguishes equal GPUs.
     pub bus: String,
     /// Largest buffer of a kernel, bytes.
     pub buffer_bytes: u64,
-    /// Whether it can say how long its kernels take.
+    /// Whether it has timestamps to time its kernels.
     pub has_timestamps: bool,
-    /// What it lacks of what the kernels need.
+    /// The requirement of the kernels that it does not meet, if any.
     pub lacks: Option<String>,
 }
 
 impl Gpu {
-    /// All adapters with their limits, in the order of their numbers, and the number of the one that is best.
+    /// All adapters with their limits, in index order, and the index of the best one.
     #[must_use]
     pub fn survey() -> (Vec<AdapterReport>, Option<usize>) {
         let report = |adapter: &wgpu::Adapter| {
@@ -217,7 +217,7 @@ impl Gpu {
         (all, choose(&infos, &AdapterChoice::Best).ok())
     }
 
-    /// All adapters, in the order of their numbers.
+    /// All adapters, in index order.
     #[must_use]
     pub fn list() -> Vec<GpuInfo> {
         adapters().iter().map(GpuInfo::of).collect()
@@ -226,12 +226,13 @@ impl Gpu {
     /// Opens an adapter.
     ///
     /// # Errors
-    /// [`EngineError::Device`]: there is none, or not the one that is meant, or it lacks something.
+    /// [`EngineError::Device`] if there is no adapter, if the requested one does not exist, or if it does not meet the
+    /// requirements.
     pub fn open(choice: &AdapterChoice) -> Result<Self, EngineError> {
         Self::open_with(choice, None)
     }
 
-    /// Opens an adapter, with files for its compiled kernels.
+    /// Opens an adapter, with a cache for its compiled kernels.
     ///
     /// # Errors
     /// Those of [`Self::open`].
@@ -247,7 +248,8 @@ impl Gpu {
         if let Some(lacking) = missing(&info.name, &available) {
             return Err(lacking.into());
         }
-        // The defaults of WebGPU, so that the same kernels run everywhere, with buffers as large as they may be.
+        // The default limits of WebGPU, so that the same kernels run everywhere, with buffers as large as the adapter
+        // allows.
         let limits = wgpu::Limits {
             max_buffer_size: available.max_buffer_size,
             max_storage_buffer_binding_size: available.max_storage_buffer_binding_size,
@@ -295,20 +297,20 @@ impl Gpu {
         Ok(gpu)
     }
 
-    /// Threads that go in step, at least: for tests.
+    /// Smallest subgroup size: for tests.
     #[cfg(test)]
     pub(crate) fn subgroup_size(&self) -> u32 {
         self.shared.device.adapter_info().subgroup_min_size
     }
 
-    /// Refuses the allocation of this number from now on, from 1, as a driver without memory does, and whether it has come
-    /// when it is asked for another: for tests.
+    /// Makes the allocation with this number, counted from 1, fail as on a driver without memory. Returns whether a
+    /// failure set earlier has occurred. For tests.
     #[doc(hidden)]
     pub fn refuse_allocation(&self, number: u64) -> bool {
         self.shared.refused.swap(number, std::sync::atomic::Ordering::Relaxed) == 0
     }
 
-    /// Takes the device away, as a driver may: for tests.
+    /// Destroys the device, as a driver may: for tests.
     #[doc(hidden)]
     pub fn destroy(&self) {
         self.shared.device.destroy();
@@ -344,7 +346,7 @@ mod tests {
         assert_eq!((named("arc"), named("3")), (Ok(1), Ok(3)));
         let refused = |outcome: Result<usize, NoAdapter>| outcome.expect_err("refused").to_string();
         let what = refused(named("h200"));
-        assert!(what.contains("fits 2 adapters") && what.contains("3: NVIDIA"), "{what}");
+        assert!(what.contains("matches 2 adapters") && what.contains("3: NVIDIA"), "{what}");
         assert!(refused(named("radeon")).contains("there are 0: llvmpipe"));
         assert_eq!(choose(&[], &AdapterChoice::Best), Err(NoAdapter::None));
     }

@@ -1,27 +1,28 @@
-//! What `wgpu` gives by unsafe functions alone: how much memory a device has of its own, which its backends are asked, and
-//! compiled kernels of an earlier run. The only unsafe code of this crate.
+//! Features that `wgpu` offers only through unsafe functions: the size of device-local memory, queried from its
+//! backends, and compiled kernels of an earlier run. The only unsafe code of this crate.
 #![allow(
     unsafe_code,
     reason = "handles of a backend are only asked; compiled kernels come from files that are checked"
 )]
 
-/// A cache of compiled kernels, with those that a driver gave earlier, if any; an error of the device where it refuses them.
+/// Creates a cache of compiled kernels from `data` that a driver returned earlier, if any; a device error if the driver
+/// refuses them.
 pub(super) fn pipeline_cache(device: &wgpu::Device, data: Option<&[u8]>) -> wgpu::PipelineCache {
     let descriptor = wgpu::PipelineCacheDescriptor { label: Some("kernels"), data, fallback: false };
-    // SAFETY: data has to come from `PipelineCache::get_data`. It does: `kernel_cache` hands over what carries the sum that
-    // was written with it, for this program and this driver, and wgpu looks at its own header once more.
+    // SAFETY: data has to come from `PipelineCache::get_data`. It does: `kernel_cache` passes only data with the
+    // checksum that was written with it, for this program and this driver, and wgpu checks its own header in addition.
     unsafe { device.create_pipeline_cache(&descriptor) }
 }
 
-/// The bit of a Vulkan heap that is the device's own (`VK_MEMORY_HEAP_DEVICE_LOCAL_BIT`).
+/// The flag of a device-local Vulkan heap (`VK_MEMORY_HEAP_DEVICE_LOCAL_BIT`).
 #[cfg(not(target_vendor = "apple"))]
 const DEVICE_LOCAL: u32 = 1;
 
-/// Bytes of the largest heap that is the device's own; `None` where the backend does not say. Metal is not asked: what it runs
-/// on shares the machine's memory.
+/// Bytes of the largest device-local heap; `None` if the backend does not report it. Metal is not queried: its devices
+/// share the machine's memory.
 #[cfg(not(target_vendor = "apple"))]
 pub(super) fn bytes(adapter: &wgpu::Adapter) -> Option<u64> {
-    // SAFETY: the handles are used for questions about what the adapter is, and dropped before it.
+    // SAFETY: the handles are only used to query properties of the adapter, and dropped before it.
     let heaps = unsafe {
         adapter.as_hal::<wgpu::hal::api::Vulkan>().map(|adapter| {
             let instance = adapter.shared_instance().raw_instance();

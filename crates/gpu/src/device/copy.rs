@@ -1,4 +1,4 @@
-//! How fast the device copies from buffer to buffer: what its kernels' rates are set against.
+//! Measures the buffer copy rate of the device, as a reference for the rates of its kernels.
 
 use std::time::{Duration, Instant};
 
@@ -7,18 +7,18 @@ use gausset_core::engine::EngineError;
 use super::Memory;
 use super::mapping::wait;
 
-/// Bytes of a copy: beyond all caches of today.
+/// Bytes of a copy: beyond all common caches.
 const BYTES: u64 = 128 << 20;
-/// A measurement is at least so long, ...
+/// Minimum duration of a measurement.
 const LEAST: Duration = Duration::from_millis(20);
-/// ... but not of more copies.
+/// Maximum number of copies of a measurement.
 const MOST_COPIES: u32 = 1024;
 
 impl Memory {
-    /// Bytes read and written per second by copies of buffers, after which they are let go.
+    /// Bytes read and written per second by buffer copies. The buffers are freed afterwards.
     ///
     /// # Errors
-    /// There is no memory for two of them; the device fails.
+    /// Returns an error if there is no memory for two of them, or if the device fails.
     pub(crate) fn copy_rate(&mut self) -> Result<f64, EngineError> {
         let free = self.limit().saturating_sub(self.sizes().total()) / 4;
         let most = self.gpu.most_bytes_of_a_buffer();
@@ -39,7 +39,7 @@ impl Memory {
             wait(&gpu, Some(index))?;
             Ok::<_, EngineError>(started.elapsed().as_secs_f64())
         };
-        // The first touches the memory; a single one is mostly waiting, which is not counted.
+        // The first copies touch the memory; a single copy is timed to subtract the waiting time.
         seconds(2)?;
         let alone = seconds(1)?;
         let mut copies = 2;
@@ -52,7 +52,7 @@ impl Memory {
             together = together.min(seconds(copies)?);
         }
         let [whole, difference] = [together / f64::from(copies), (together - alone) / f64::from(copies - 1)];
-        // Where they differ by more than waiting, something else was going on.
+        // If the difference is much smaller, other work disturbed the measurement.
         let seconds = if difference > 0.5 * whole { difference } else { whole };
         Ok(2.0 * bytes as f64 / seconds)
     }

@@ -1,4 +1,4 @@
-//! What goes wrong on a device, as values.
+//! Failures of a device, as values.
 
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -10,12 +10,12 @@ use gausset_core::engine::EngineError;
 
 use super::Gpu;
 
-/// The first thing that went wrong where nobody was looking: uncaptured errors, a lost device.
+/// The first asynchronous failure: an uncaptured error or a lost device.
 #[derive(Debug, Default)]
 pub(super) struct Notes(Mutex<Option<String>>);
 
 impl Notes {
-    /// Takes a note unless there is one.
+    /// Stores a note unless there is one already.
     pub(super) fn note(&self, what: String) {
         let mut first = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         first.get_or_insert(what);
@@ -26,7 +26,7 @@ impl Notes {
     }
 }
 
-/// Waits for a future of wgpu: on native devices it is ready when it is made, or after a poll of the device.
+/// Waits for a future of wgpu: on native devices it is ready immediately, or after a poll of the device.
 pub(super) fn block_on<F: Future>(future: F) -> F::Output {
     let mut future = pin!(future);
     let mut context = Context::from_waker(Waker::noop());
@@ -38,18 +38,18 @@ pub(super) fn block_on<F: Future>(future: F) -> F::Output {
     }
 }
 
-/// One line of a message that may have many.
+/// The first line of a message.
 pub(super) fn one_line(text: &str) -> String {
     text.lines().map(str::trim).filter(|line| !line.is_empty()).collect::<Vec<_>>().join("; ")
 }
 
 impl Gpu {
-    /// An error of the device, under its name.
+    /// An error of the device, with its name.
     pub(super) fn error(&self, what: &str) -> EngineError {
         EngineError::Device(format!("{}: {}", self.shared.info.name, one_line(what)))
     }
 
-    /// Whether the device still does what it is asked.
+    /// Returns an error if the device has failed.
     pub(crate) fn check(&self) -> Result<(), EngineError> {
         match self.shared.notes.first() {
             Some(what) => Err(self.error(&what)),
@@ -57,14 +57,14 @@ impl Gpu {
         }
     }
 
-    /// Whether a test wants this allocation to be refused: counts down to it.
+    /// Whether a test requested that this allocation fails; counts down to it.
     fn is_refused(&self) -> bool {
         use std::sync::atomic::Ordering::Relaxed;
         let counted = self.shared.refused.fetch_update(Relaxed, Relaxed, |left| left.checked_sub(1));
         counted == Ok(1)
     }
 
-    /// Does something between error scopes; `bytes` is what it would allocate, for the message.
+    /// Runs an operation between error scopes; `bytes` is the size that it allocates, for the message.
     pub(super) fn guarded<T>(
         &self,
         what: &str,

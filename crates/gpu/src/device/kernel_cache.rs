@@ -1,8 +1,9 @@
-//! Compiled kernels from run to run, where a backend hands them out (Vulkan).
+//! A cache of compiled kernels between runs, on backends that support it (Vulkan).
 //!
-//! What a driver is given back it trusts, so a file goes there only if it is what was written: of this version of the
-//! program, of the same driver of the same device, of its whole length, with the right sum. Any other is removed, as is one
-//! that the driver itself refuses. Where files lie is no business of this crate: [`KernelCache`] says.
+//! A driver trusts the data that it is given, so a file is only used if it is unchanged: of the same version of the
+//! program, of the same driver of the same device, of the full length, with the correct checksum. Any other file is
+//! removed, as is one that the driver itself refuses. The caller decides where the files are stored: see
+//! [`KernelCache`].
 
 use std::fmt;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -10,52 +11,52 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use super::backend;
 use super::{Gpu, GpuInfo};
 
-/// Files for compiled kernels. A failure costs time and nothing else, so none is told.
+/// Storage for compiled kernels. Failures only cost time, so they are not reported.
 pub trait KernelCache: fmt::Debug + Send + Sync {
-    /// The whole file of this name, if there is one.
+    /// Reads the whole file with this name, if it exists.
     fn read(&self, name: &str) -> Option<Vec<u8>>;
-    /// Replaces the file of this name.
+    /// Replaces the file with this name.
     fn write(&self, name: &str, bytes: &[u8]);
-    /// Removes the file of this name.
+    /// Removes the file with this name.
     fn remove(&self, name: &str);
 }
 
-/// What a file starts with; the number is that of its form.
+/// First bytes of a file; the number is the format version.
 const MAGIC: &[u8; 8] = b"GSTKRN\x001";
-/// Bytes before the driver's own.
+/// Bytes before the driver's data.
 const HEADER: usize = 8 + 8 + 8 + 8;
 
-/// What a device keeps.
+/// The cache of an open device.
 #[derive(Debug)]
 pub(super) struct Kept {
     pub(super) pipelines: wgpu::PipelineCache,
     files: Arc<dyn KernelCache>,
     name: String,
     key: u64,
-    /// Sum of what the file holds, if it holds anything.
+    /// Checksum of the content of the file; `None` if there is no valid file.
     written: Mutex<Option<u64>>,
 }
 
-/// FNV-1a in 64 bits (Fowler, Noll, Vo): tells damage, not malice.
+/// FNV-1a in 64 bits (Fowler, Noll, Vo): detects damage, not malice.
 fn sum(bytes: &[u8]) -> u64 {
     bytes
         .iter()
         .fold(0xcbf2_9ce4_8422_2325, |sum, &byte| (sum ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3))
 }
 
-/// What has to be the same for compiled kernels to be used again.
+/// The properties that must be equal for compiled kernels to be reused, as a hash.
 fn key(info: &GpuInfo) -> u64 {
     let GpuInfo { name, backend, driver, .. } = info;
     sum(format!("{} {name} {backend} {driver}", env!("CARGO_PKG_VERSION")).as_bytes())
 }
 
-/// A file: magic, key, length and sum of what follows, what the driver gave.
+/// The content of a file: magic, key, length and checksum of the data, data of the driver.
 fn encoded(key: u64, data: &[u8]) -> Vec<u8> {
     let numbers = [key, data.len() as u64, sum(data)].map(u64::to_le_bytes);
     [MAGIC.as_slice(), numbers.as_flattened(), data].concat()
 }
 
-/// What the driver gave; `None` where the file is not one that this program has written for this driver, or is damaged.
+/// The driver's data; `None` if the file is damaged, or was not written by this program for this driver.
 fn decoded(key: u64, bytes: &[u8]) -> Option<&[u8]> {
     let (head, data) = bytes.split_at_checked(HEADER)?;
     let (magic, numbers) = head.split_at(MAGIC.len());
@@ -65,13 +66,13 @@ fn decoded(key: u64, bytes: &[u8]) -> Option<&[u8]> {
     is_whole.then_some(data)
 }
 
-/// The cache of a device that was just opened, filled from its file if there is a good one.
+/// Opens the cache of a device that was just opened, and fills it from its file if that is valid.
 pub(super) fn open(gpu: &Gpu, adapter: &wgpu::AdapterInfo, files: Arc<dyn KernelCache>) -> Option<Kept> {
     let device = &gpu.shared.device;
     if !device.features().contains(wgpu::Features::PIPELINE_CACHE) {
         return None;
     }
-    // Vendor and device; the driver is a part of the key.
+    // Vendor and device; the driver is part of the key.
     let name = format!("{}.bin", wgpu::util::pipeline_cache_key(adapter)?);
     let key = key(gpu.info());
     let bytes = files.read(&name);
@@ -89,7 +90,7 @@ pub(super) fn open(gpu: &Gpu, adapter: &wgpu::AdapterInfo, files: Arc<dyn Kernel
 }
 
 impl Kept {
-    /// Writes what has been compiled, unless the file holds it already.
+    /// Writes the compiled kernels, unless the file is up to date.
     pub(super) fn write(&self) {
         let Some(data) = self.pipelines.get_data() else { return };
         let mut written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
@@ -100,7 +101,7 @@ impl Kept {
     }
 }
 
-/// Whether kernels are kept: decided once, when the device is opened.
+/// The cache, if there is one; set once, when the device is opened.
 pub(super) type MaybeKept = OnceLock<Option<Kept>>;
 
 #[cfg(test)]
@@ -113,7 +114,7 @@ mod tests {
     use crate::device::AdapterChoice;
     use crate::kernels::Kernel;
 
-    /// Files in memory, and what was done with them.
+    /// Files in memory, with a count of removals.
     #[derive(Debug, Default)]
     struct Files {
         held: Mutex<BTreeMap<String, Vec<u8>>>,
@@ -188,7 +189,7 @@ mod tests {
         assert_eq!((kept.len(), removed()), (1, 0));
         let (name, good) = kept.iter().next().expect("a file");
         drop(gpu);
-        // A good file is taken, and not written again.
+        // A valid file is used, and not written again.
         let again = opened().expect("opened");
         assert_eq!((held(), removed()), (kept.clone(), 0));
         again.pipeline(Kernel::Keys).expect("a kernel");
@@ -196,7 +197,7 @@ mod tests {
         assert_eq!(removed(), 0);
         let mut flipped = good.clone();
         flipped[HEADER + 3] ^= 0x10;
-        // Not what the driver gave, in a file that is whole.
+        // A valid file whose data the driver does not know.
         let nonsense = encoded(key(opened().expect("opened").info()), b"nothing that a driver would know");
         let damaged =
             [flipped, good[..good.len() / 2].to_vec(), Vec::new(), encoded(1, b"of another"), nonsense];

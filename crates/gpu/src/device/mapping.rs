@@ -1,4 +1,4 @@
-//! Buffers that the host gets hold of, and waiting.
+//! Buffers that are mapped by the host, and waiting.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -12,10 +12,10 @@ const PENDING: u8 = 0;
 const READY: u8 = 1;
 const FAILED: u8 = 2;
 
-/// How long a callback may take that another thread is about to call.
+/// Timeout for a callback that another thread is about to call.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A buffer of which the host gets hold.
+/// A buffer that is being mapped by the host.
 #[derive(Debug)]
 pub(super) struct Mapping {
     buffer: wgpu::Buffer,
@@ -23,7 +23,7 @@ pub(super) struct Mapping {
     state: Arc<AtomicU8>,
 }
 
-/// Asks for the first bytes of a buffer, as soon as what was submitted is done.
+/// Requests mapping of the first bytes of a buffer, once the submitted work is done.
 pub(super) fn map(
     gpu: &Gpu,
     buffer: &wgpu::Buffer,
@@ -47,7 +47,7 @@ pub(super) fn wait(gpu: &Gpu, submission_index: Option<wgpu::SubmissionIndex>) -
     outcome.map(drop).map_err(|what| gpu.error(&what))
 }
 
-/// Lets callbacks be called of what is done.
+/// Runs the callbacks of finished work, without waiting.
 pub(super) fn look(gpu: &Gpu) -> Result<(), EngineError> {
     gpu.guarded("asking", 0, |device, _| {
         let _ = device.poll(wgpu::PollType::Poll);
@@ -55,12 +55,12 @@ pub(super) fn look(gpu: &Gpu) -> Result<(), EngineError> {
 }
 
 impl Mapping {
-    /// Whether the host has it, or never will.
+    /// Whether the mapping has succeeded or failed.
     pub(super) fn is_over(&self) -> bool {
         self.state.load(Ordering::Acquire) != PENDING
     }
 
-    /// Waits until the host has it.
+    /// Waits until the buffer is mapped.
     pub(super) fn settle(&self, gpu: &Gpu) -> Result<(), EngineError> {
         // Another thread that polls the same device may have taken our callback and not called it yet.
         let since = Instant::now();
@@ -71,10 +71,10 @@ impl Mapping {
         if self.state.load(Ordering::Acquire) == READY {
             return Ok(());
         }
-        Err(gpu.error("a buffer of the device did not come to the host"))
+        Err(gpu.error("a device buffer could not be mapped"))
     }
 
-    /// Hands the bytes over and lets the buffer go.
+    /// Passes the bytes to `take` and unmaps the buffer.
     pub(super) fn finish(self, gpu: &Gpu, take: impl FnOnce(&[u8])) -> Result<(), EngineError> {
         self.settle(gpu)?;
         let outcome = gpu.guarded("reading", 0, |_, _| {

@@ -1,4 +1,4 @@
-//! The buffers of an engine: made, written, read.
+//! The buffers of an engine: allocation, writing, reading.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -21,30 +21,30 @@ use crate::traffic::Traffic;
 /// Bytes that are written or read at a time.
 const CHUNK: usize = 16 << 20;
 
-/// What has been asked of the device so far.
+/// Counts of the operations so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Counts {
     /// Units submitted.
     pub(crate) units: u64,
-    /// In so many submissions.
+    /// Submissions of these units.
     pub(crate) submissions: u64,
-    /// Times that the host waited for one.
+    /// Number of times that the host waited for a unit.
     pub(crate) waits: u64,
-    /// Buffers and groups of them that were made.
+    /// Buffers and bind groups created.
     pub(crate) allocations: u64,
-    /// Bytes that went up with units.
+    /// Bytes uploaded with units.
     pub(crate) sent: u64,
-    /// Bytes that came down with units.
+    /// Bytes read back with units.
     pub(crate) read: u64,
 }
 
-/// A dispatch as it is recorded.
+/// A dispatch prepared for recording.
 #[derive(Debug)]
 pub(super) struct Part {
     pub(super) pipeline: wgpu::ComputePipeline,
     pub(super) group: wgpu::BindGroup,
     pub(super) grid: Grid,
-    /// Whether it takes time that is worth a thought.
+    /// Whether its time has to be considered for splitting.
     pub(super) is_heavy: bool,
     pub(super) stage: Stage,
     pub(super) traffic: Traffic,
@@ -56,32 +56,32 @@ pub(crate) struct Memory {
     pub(super) gpu: Gpu,
     pub(super) buffers: Vec<wgpu::Buffer>,
     sizes: Sizes,
-    /// By kernel, buffers and page; empty again whenever a buffer is another one, or pages are.
+    /// Bind groups by kernel, buffers and page; cleared when a buffer is replaced, or when paging changes.
     pub(super) groups: BTreeMap<(Kernel, Vec<Buffer>, u64), wgpu::BindGroup>,
-    /// By unit; empty again with the groups, and when sizes change.
+    /// Recorded dispatches by unit; cleared with the bind groups, and when sizes change.
     pub(super) plans: Vec<(Unit, Split, Arc<[Part]>)>,
-    /// Units under way.
+    /// Units in flight.
     pub(super) ring: Ring,
-    /// Pictures that stay.
+    /// Images cached on the device.
     pub(super) pictures: Pictures,
-    /// How views are taken apart.
+    /// How views are split.
     pub(crate) splits: Splits,
-    /// How long stages take.
+    /// Measured times of stages.
     pub(crate) pace: Pace,
-    /// Made when the first unit is timed.
+    /// Created when the first unit is timed.
     pub(super) timer: Option<Timer>,
-    /// What goes up with a unit, while it is made.
+    /// Upload data of a unit, while it is assembled.
     pub(super) words: Vec<u32>,
     pub(super) counts: Counts,
-    /// Where everything but statuses arrives.
+    /// Staging buffer for reading everything except statuses.
     staging: Option<wgpu::Buffer>,
-    /// Bytes that all buffers may take together.
+    /// Limit of the bytes of all buffers together.
     limit: u64,
-    /// Most entries that there may be room for, whatever the device can: for tests.
+    /// Limit of the capacity for entries, in addition to the device's: for tests.
     pub(crate) entry_limit: u64,
-    /// Most splats of a page, whatever a binding holds: for tests.
+    /// Limit of the splats of a page, in addition to that of a binding: for tests.
     pub(crate) page_limit: u64,
-    /// Most bytes of a binding, whatever the device can: for tests.
+    /// Limit of the bytes of a binding, in addition to the device's: for tests.
     pub(crate) binding_limit: u64,
 }
 
@@ -119,28 +119,28 @@ impl Memory {
         }
     }
 
-    /// Bytes that all buffers may take together.
+    /// Limit of the bytes of all buffers together.
     pub(crate) fn limit(&self) -> u64 {
         self.limit
     }
 
-    /// Keeps to so many bytes, a quarter of them for pictures.
+    /// Sets the limit of all buffers; a quarter of it is for cached images.
     pub(crate) fn limit_to(&mut self, bytes: u64) {
         self.limit = bytes;
         self.pictures.limit(bytes);
     }
 
-    /// Bytes of the pictures that stay.
+    /// Bytes of the cached images.
     pub(crate) fn picture_bytes(&self) -> u64 {
         self.pictures.bytes()
     }
 
-    /// Lets the pictures go: their names are those of others from now on.
+    /// Frees the cached images: from now on their keys belong to other images.
     pub(crate) fn forget_pictures(&mut self) {
         self.pictures.forget();
     }
 
-    /// What has been asked of the device so far.
+    /// Counts of the operations so far.
     #[cfg(test)]
     pub(crate) fn counts(&self) -> Counts {
         self.counts
@@ -151,17 +151,18 @@ impl Memory {
         &self.gpu
     }
 
-    /// What there is.
+    /// Current sizes.
     pub(crate) fn sizes(&self) -> &Sizes {
         &self.sizes
     }
 
-    /// Most bytes that a kernel may be bound to.
+    /// Largest number of bytes that can be bound to a kernel.
     pub(crate) fn most_bytes_of_a_binding(&self) -> u64 {
         self.gpu.most_bytes_of_a_binding().min(self.binding_limit)
     }
 
-    /// The most bytes that a buffer of these sizes may have, if it has more: of a binding, or of a buffer with pages.
+    /// The limit of the bytes of a buffer that it exceeds with these sizes, if any: that of a binding, or of a buffer
+    /// with pages.
     fn limit_of(&self, buffer: Buffer, sizes: &Sizes) -> Option<u64> {
         let bound = sizes.part(buffer, 0).map_or(sizes.bytes(buffer), |(_, bytes)| bytes);
         let limits = [
@@ -171,10 +172,11 @@ impl Memory {
         limits.into_iter().find(|(bytes, most)| bytes > most).map(|(_, most)| most)
     }
 
-    /// Makes the buffers have at least these sizes. What grows is made anew, and then holds zeros.
+    /// Enlarges the buffers to at least these sizes. A buffer that grows is reallocated and zeroed.
     ///
     /// # Errors
-    /// A buffer is larger than the device allows, or there is no memory; some may have grown by then.
+    /// Returns an error if a buffer is larger than the device allows, or if there is no memory; some buffers may have
+    /// grown by then.
     pub(crate) fn grow(&mut self, sizes: &Sizes) -> Result<(), EngineError> {
         let limited = |buffer| Some((buffer, self.limit_of(buffer, sizes)?));
         if let Some((buffer, most)) = Buffer::ALL.into_iter().find_map(limited) {
@@ -182,7 +184,7 @@ impl Memory {
             return Err(EngineError::OutOfMemory { what, needed: sizes.bytes(buffer), limit: most });
         }
         if self.buffers.is_empty() {
-            // All or none: later calls count on each.
+            // All or none: later calls rely on each of them.
             let made = Buffer::ALL.into_iter().map(|buffer| self.make(buffer, sizes));
             self.buffers = made.collect::<Result<_, _>>()?;
         } else {
@@ -204,16 +206,16 @@ impl Memory {
         Ok(())
     }
 
-    /// Makes room for more splats than there is, with everything that is known of those that are there.
+    /// Enlarges the buffers for more splats, keeping the data of the existing ones.
     ///
     /// # Errors
-    /// Those of [`Self::grow`]. Where what is known finds no memory, it stays as it was.
+    /// Those of [`Self::grow`]. If there is no memory for the data, it stays unchanged.
     pub(crate) fn widen(&mut self, sizes: &Sizes) -> Result<(), EngineError> {
         let (old, new) = (self.sizes.splats, sizes.splats);
         let mut wider = Vec::new();
         for buffer in Buffer::ALL {
             let is_kept = buffer.planes().is_some() && sizes.bytes(buffer) > 16;
-            // The corrections of biases stand before the sums.
+            // The bias corrections are stored before the sums.
             if is_kept || buffer == Buffer::Sums {
                 if let Some(most) = self.limit_of(buffer, sizes) {
                     let what = format!("buffer {} of {}", buffer.label(), self.gpu.info().name);
@@ -246,17 +248,17 @@ impl Memory {
         self.grow(sizes)
     }
 
-    /// As [`Self::widen`] by way of the host, where the device has no room for both.
+    /// Like [`Self::widen`], but copies through the host, for devices without memory for both versions.
     ///
     /// # Errors
-    /// Those of [`Self::grow`]; everything is as it was then.
+    /// Those of [`Self::grow`]; everything is unchanged then.
     pub(crate) fn widen_by_host(&mut self, sizes: &Sizes) -> Result<(), EngineError> {
         let before = self.sizes;
         let mut kept = Vec::new();
         for buffer in Buffer::ALL {
             let (planes, bytes) = match buffer.planes() {
                 Some(planes) if before.bytes(buffer) > 16 => planes,
-                // The corrections of biases stand before the sums.
+                // The bias corrections are stored before the sums.
                 _ if buffer == Buffer::Sums => (1, 0),
                 _ => continue,
             };
@@ -269,7 +271,7 @@ impl Memory {
         let grown = self.grow(sizes);
         let (now, outcome) = match grown {
             Ok(()) => (sizes, Ok(())),
-            // What has grown by then is large enough for what was.
+            // Buffers that have grown by then are large enough for the old sizes.
             Err(error) => (&before, self.grow(&before).and(Err(error))),
         };
         for (buffer, words, planes, width) in kept {
@@ -284,7 +286,7 @@ impl Memory {
         self.made(&buffer.label(), sizes.bytes(buffer), usages(buffer))
     }
 
-    /// A buffer.
+    /// Allocates a buffer.
     pub(super) fn made(
         &mut self,
         label: &str,
@@ -302,7 +304,7 @@ impl Memory {
         })
     }
 
-    /// Writes words, from a place in words on.
+    /// Writes words, starting at a word offset.
     pub(crate) fn write(&mut self, buffer: Buffer, first: u64, words: &[u32]) -> Result<(), EngineError> {
         let target = &self.buffers[buffer as usize];
         let bytes: &[u8] = bytemuck::cast_slice(words);
@@ -312,7 +314,7 @@ impl Memory {
                 self.gpu.guarded("writing", part.len() as u64, |_, queue| {
                     queue.write_buffer(target, at, part);
                     if part.len() == CHUNK {
-                        // What is written waits in memory until something is submitted.
+                        // Written data stays in host memory until something is submitted.
                         queue.submit([]);
                     }
                 })
@@ -326,7 +328,7 @@ impl Memory {
         if self.buffers.is_empty() { Ok(()) } else { self.write(buffer, 0, words) }
     }
 
-    /// Reads so many words, from a place in words on, after everything that was submitted; `take` gets them part by part.
+    /// Reads `count` words from a word offset on, after all submitted work; `take` gets them in parts.
     pub(crate) fn read(
         &mut self,
         buffer: Buffer,

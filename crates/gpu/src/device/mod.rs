@@ -1,22 +1,22 @@
-//! The device: the only folder that names `wgpu`.
+//! The device: the only module that uses `wgpu`.
 //!
-//! | file | what |
+//! | file | contents |
 //! |---|---|
-//! | `adapter` | which adapter, and opening it |
-//! | `failure` | what goes wrong as values: error scopes, handlers, panics |
-//! | `pipeline` | kernels, compiled when they are first used |
-//! | `mapping` | buffers that the host gets hold of, and waiting |
-//! | `ring` | the places of units under way |
-//! | `pictures` | pictures that stay on the device |
-//! | `copy` | how fast it copies |
-//! | `memory` | the buffers of an engine: made, written, read |
-//! | `backend` | what is unsafe to ask: memory of a device, compiled kernels of an earlier run |
-//! | `kernel_cache` | compiled kernels from run to run |
-//! | `timer` | how long stages take on the device |
-//! | `queue` | units: recorded, submitted, awaited |
+//! | `adapter` | selecting and opening an adapter |
+//! | `failure` | failures as values: error scopes, handlers, panics |
+//! | `pipeline` | kernels, compiled on first use |
+//! | `mapping` | buffers mapped by the host, and waiting |
+//! | `ring` | the slots of units in flight |
+//! | `pictures` | images cached on the device |
+//! | `copy` | measures its copy rate |
+//! | `memory` | the buffers of an engine: allocation, writing, reading |
+//! | `backend` | unsafe queries: memory size of a device, compiled kernels of an earlier run |
+//! | `kernel_cache` | compiled kernels kept between runs |
+//! | `timer` | stage times on the device |
+//! | `queue` | recording, submitting and awaiting units |
 //!
-//! Nothing of wgpu panics in the face of a user: every creation and submission stands between error scopes, what escapes
-//! them goes to a handler that only takes notes, and all comes out as [`EngineError`](gausset_core::engine::EngineError).
+//! No failure of wgpu panics: every creation and submission is between error scopes, other errors go to a handler that
+//! only stores them, and all are returned as [`EngineError`](gausset_core::engine::EngineError).
 
 mod adapter;
 mod backend;
@@ -45,7 +45,7 @@ use failure::Notes;
 use kernel_cache::MaybeKept;
 use pipeline::Pipeline;
 
-/// An opened adapter with its compiled kernels. Engines share it: a clone is the same device.
+/// An open adapter with its compiled kernels. Engines share it: a clone is the same device.
 #[derive(Clone, Debug)]
 pub struct Gpu {
     shared: Arc<Shared>,
@@ -57,14 +57,14 @@ struct Shared {
     queue: wgpu::Queue,
     info: GpuInfo,
     limits: wgpu::Limits,
-    /// Length of a tick of its timestamps, ns, if it has any.
+    /// Duration of a timestamp tick, ns; `None` without timestamps.
     tick: Option<f32>,
-    /// What went wrong outside of any scope.
+    /// Failures outside of any error scope.
     notes: Arc<Notes>,
     modules: Mutex<BTreeMap<String, wgpu::ShaderModule>>,
     pipelines: Mutex<BTreeMap<Kernel, Pipeline>>,
     kept: MaybeKept,
-    /// Allocations until one is refused, from 1 on; 0 = none is: for tests.
+    /// Number of allocations until one is made to fail, counted from 1; 0 = none is: for tests.
     refused: std::sync::atomic::AtomicU64,
 }
 
@@ -83,29 +83,29 @@ impl Shared {
 }
 
 impl Gpu {
-    /// What it is.
+    /// Description of the device.
     #[must_use]
     pub fn info(&self) -> &GpuInfo {
         &self.shared.info
     }
 
-    /// Writes the compiled kernels to their file, if they are kept; so does whoever lets go of the device last.
+    /// Writes the compiled kernels to their file, if there is a cache; also done when the last clone is dropped.
     pub fn keep_kernels(&self) {
         self.shared.keep_kernels();
     }
 
-    /// Whether it can say how long its passes take.
+    /// Whether it has timestamps for its passes.
     fn has_timestamps(&self) -> bool {
         self.shared.tick.is_some()
     }
 
-    /// The most bytes of a buffer that a kernel may be bound to.
+    /// Largest number of bytes of a buffer that can be bound to a kernel.
     pub(crate) fn most_bytes_of_a_binding(&self) -> u64 {
         let limits = &self.shared.limits;
         limits.max_storage_buffer_binding_size.min(limits.max_buffer_size)
     }
 
-    /// The most bytes that a buffer may have.
+    /// Largest number of bytes of a buffer.
     pub(crate) fn most_bytes_of_a_buffer(&self) -> u64 {
         self.shared.limits.max_buffer_size
     }

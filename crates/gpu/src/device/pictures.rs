@@ -1,20 +1,20 @@
-//! Pictures that stay on the device.
+//! Images cached on the device.
 
 use std::collections::BTreeMap;
 
-/// (index, reduction) of a view, which names the bytes of its picture.
+/// (index, reduction) of a view, which identifies the bytes of its image.
 pub(crate) type PictureName = (u32, u32);
 
-/// Pictures that stay, as far as there is room.
+/// The cache of images, within a memory limit.
 #[derive(Debug)]
 pub(super) struct Pictures {
     kept: BTreeMap<PictureName, wgpu::Buffer>,
     bytes: u64,
-    /// Bytes that all together may take.
+    /// Limit of the bytes of all images together.
     limit: u64,
 }
 
-/// Where nothing is known of the device's memory.
+/// The limit if the memory of the device is unknown.
 const UNKNOWN_LIMIT: u64 = 1 << 30;
 
 impl Default for Pictures {
@@ -24,7 +24,7 @@ impl Default for Pictures {
 }
 
 impl Pictures {
-    /// Keeps to a quarter of so many bytes.
+    /// Limits the cache to a quarter of this memory.
     pub(super) fn limit(&mut self, memory: u64) {
         self.limit = if memory == u64::MAX { UNKNOWN_LIMIT } else { memory / 4 };
         if self.bytes > self.limit {
@@ -32,28 +32,28 @@ impl Pictures {
         }
     }
 
-    /// The picture, if it is there.
+    /// The image, if it is cached.
     pub(super) fn get(&self, name: PictureName) -> Option<&wgpu::Buffer> {
         self.kept.get(&name)
     }
 
-    /// Whether one more of so many bytes has room.
+    /// Whether another image of this size fits.
     pub(super) fn has_room(&self, bytes: u64) -> bool {
         self.bytes + bytes <= self.limit
     }
 
-    /// Keeps a picture.
+    /// Adds an image.
     pub(super) fn keep(&mut self, name: PictureName, picture: wgpu::Buffer) {
         self.bytes += picture.size();
         self.kept.insert(name, picture);
     }
 
-    /// Bytes of all of them.
+    /// Bytes of all images.
     pub(super) fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// Lets all of them go.
+    /// Frees all images.
     pub(super) fn forget(&mut self) {
         self.kept.clear();
         self.bytes = 0;

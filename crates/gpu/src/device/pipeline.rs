@@ -1,4 +1,4 @@
-//! Kernels, compiled when they are first used, and kept.
+//! Kernels, compiled on first use and cached.
 
 use std::sync::PoisonError;
 
@@ -29,7 +29,7 @@ fn entry(binding: usize, access: Access) -> wgpu::BindGroupLayoutEntry {
 }
 
 impl Gpu {
-    /// The compiled kernel.
+    /// The compiled kernel; compiles it on first use.
     pub(super) fn pipeline(&self, kernel: Kernel) -> Result<Pipeline, EngineError> {
         let mut pipelines = self.shared.pipelines.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(pipeline) = pipelines.get(&kernel) {
@@ -57,7 +57,7 @@ impl Gpu {
                 entry_point: Some(source.entry),
                 compilation_options: wgpu::PipelineCompilationOptions {
                     constants: &constants,
-                    // Kernels write what they read.
+                    // Kernels write workgroup memory before they read it.
                     zero_initialize_workgroup_memory: false,
                 },
                 cache: self.shared.kept.get().and_then(Option::as_ref).map(|kept| &kept.pipelines),
@@ -68,7 +68,7 @@ impl Gpu {
         Ok(pipeline)
     }
 
-    /// The text of a kernel, checked and kept: several kernels are made of the same.
+    /// The shader module of a kernel, validated and cached: several kernels share one source.
     fn module(&self, kernel: Kernel) -> Result<wgpu::ShaderModule, EngineError> {
         let text = kernel.source().text();
         let mut modules = self.shared.modules.lock().unwrap_or_else(PoisonError::into_inner);

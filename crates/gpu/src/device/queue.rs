@@ -1,4 +1,4 @@
-//! Units: recorded, submitted, awaited.
+//! Recording, submitting and awaiting units.
 
 use std::sync::Arc;
 
@@ -24,32 +24,32 @@ use crate::traffic::{Items, Traffic};
 
 /// Bytes of a status.
 const STATUS_BYTES: u64 = 4 * status::WORDS as u64;
-/// Plans that are kept; more are of units that do not come again.
+/// Number of recorded plans that are cached; beyond it, they belong to units that do not recur.
 const MOST_PLANS: usize = 64;
 
-/// What goes up with a unit beside its records: a picture, rays.
+/// Data uploaded with a unit in addition to its records: an image, rays.
 pub(crate) struct Upload<'a> {
-    /// Where it goes.
+    /// Destination buffer.
     pub(crate) to: Buffer,
-    /// Under which it may be kept; `None`: it is of this unit alone.
+    /// Key under which it may be cached; `None` if it belongs to this unit alone.
     pub(crate) name: Option<PictureName>,
-    /// Bytes of its words.
+    /// Size of its words, bytes.
     pub(crate) bytes: u64,
-    /// Adds its words.
+    /// Appends its words.
     pub(crate) words: &'a dyn Fn(&mut Vec<u32>),
 }
 
-/// Where what goes up with a unit comes from.
+/// Where the data of a unit comes from.
 enum Source {
-    /// It is on the device.
+    /// It is cached on the device.
     Kept(wgpu::Buffer),
-    /// It goes up, and stays if there is a buffer for it.
+    /// It is uploaded, and cached if there is a buffer for it.
     Sent(Option<wgpu::Buffer>),
 }
 
 impl Memory {
-    /// Submits a unit with the room that there is: one command buffer that takes its records and what goes up with them from
-    /// the host, does the dispatches and sends the status back.
+    /// Submits a unit with the current capacities: one command buffer that uploads its records and data, runs the
+    /// dispatches and copies the status back.
     pub(crate) fn submit(
         &mut self,
         job: &Job,
@@ -75,7 +75,7 @@ impl Memory {
         self.launch(Some((&job, &split, &extent)), rule, upload, &parts)
     }
 
-    /// Submits dispatches alone.
+    /// Submits dispatches without a unit.
     #[cfg(test)]
     pub(crate) fn submit_list(&mut self, dispatches: &[Dispatch]) -> Result<(), EngineError> {
         let parts = self.parts(dispatches)?;
@@ -104,7 +104,7 @@ impl Memory {
             (upload.words)(&mut self.words);
         }
         let bytes = 4 * self.words.len() as u64;
-        // A place of a step has room for a rule, too.
+        // The buffer of a step also has space for a rule.
         let room = bytes.max(Job::BYTES + Rule::BYTES);
         let (mut place, made) = self.ring.place(&gpu, room, STATUS_BYTES + timer::BYTES)?;
         self.counts.allocations += 2 * made;
@@ -123,7 +123,7 @@ impl Memory {
             }
             None => vec![parts.len()],
         };
-        // Of each submission, what is recorded in one pass.
+        // For each submission, the parts that are recorded in one pass.
         let mut rest = parts;
         let mut runs: Vec<Vec<&[Part]>> = Vec::with_capacity(submissions.len());
         for length in submissions {
@@ -192,7 +192,7 @@ impl Memory {
                     sh_blocks: sh_blocks(job.sh_degree as u8) as f64,
                     ..Items::default()
                 },
-                // A view of free space has one, and lists.
+                // A free-space view has a rule and tile lists.
                 is_rule: rule.is_some() && job.tiles == 0,
                 copied: (record_bytes + upload.map_or(0, |upload| upload.bytes)) as f64,
             },
@@ -206,7 +206,7 @@ impl Memory {
         Ok(())
     }
 
-    /// Where it comes from, with a buffer for it to stay in if it has a name and room.
+    /// Finds the source of an upload, with a buffer to cache it if it has a key and fits.
     fn source(&mut self, upload: &Upload<'_>) -> Result<Source, EngineError> {
         let Some(name) = upload.name else { return Ok(Source::Sent(None)) };
         if let Some(kept) = self.pictures.get(name) {
@@ -219,23 +219,23 @@ impl Memory {
         let usage = wgpu::BufferUsages::COPY_DST | wgpu::BufferUsages::COPY_SRC;
         let made = self.made("a picture", upload.bytes, usage);
         match made {
-            // It is a convenience: the device goes on without.
+            // Caching is optional: without memory the device continues without it.
             Err(EngineError::OutOfMemory { .. }) => Ok(Source::Sent(None)),
             made => made.map(|kept| Source::Sent(Some(kept))),
         }
     }
 
-    /// Whether units are under way whose status has not been taken.
+    /// Whether there are units in flight whose status has not been taken.
     pub(crate) fn is_busy(&self) -> bool {
         !self.ring.under.is_empty()
     }
 
-    /// The status of the oldest unit under way, if there is one and it has arrived; waits for it if that is wanted.
+    /// The status of the oldest unit in flight, if there is one and it has arrived; waits for it if `is_awaited`.
     pub(crate) fn take(&mut self, is_awaited: bool) -> Result<Option<[u32; status::WORDS]>, EngineError> {
         let gpu = self.gpu.clone();
         let outcome = self.take_on(&gpu, is_awaited);
         if outcome.is_err() {
-            // What is under way may be so for ever.
+            // After a failure, units in flight may never finish.
             self.ring = Ring::default();
         }
         outcome
@@ -270,7 +270,7 @@ impl Memory {
         Ok(Some(words))
     }
 
-    /// The recorded dispatches of a unit, made once.
+    /// The recorded dispatches of a unit, created once.
     fn plan(&mut self, unit: &Unit, split: &Split) -> Result<Arc<[Part]>, EngineError> {
         let is_it = |(of, with, _): &&(Unit, Split, _)| of == unit && with == split;
         if let Some((_, _, parts)) = self.plans.iter().find(is_it) {
@@ -281,7 +281,7 @@ impl Memory {
         }
         let mut parts = self.parts(&dispatches(unit, self.sizes(), split))?;
         if matches!(unit.then, Then::Rule { .. } | Then::Rays { .. }) {
-            // Also where it sorts and scans.
+            // Including its sorts and scans.
             parts.iter_mut().for_each(|part| part.stage = Stage::Density);
         }
         let parts: Arc<[Part]> = parts.into();
@@ -295,7 +295,7 @@ impl Memory {
             let pipeline = self.gpu.pipeline(dispatch.kernel)?;
             let group = self.group(&pipeline, dispatch)?;
             let stage = match (dispatch.kernel, parts.last()) {
-                // It belongs to what it takes apart.
+                // It belongs to the dispatch that it splits.
                 (
                     Kernel::NextWindow(..) | Kernel::NextChunk | Kernel::TurnPage(_),
                     Some(Part { stage, .. }),
@@ -343,10 +343,10 @@ impl Memory {
 }
 
 impl Memory {
-    /// What a kernel sees of a buffer: a page of it, or all that is used.
+    /// The binding of a buffer for a kernel: one page of it, or the used part.
     fn binding(&self, buffer: Buffer, page: u64) -> wgpu::BufferBinding<'_> {
         let all = &self.buffers[buffer as usize];
-        // It may have been larger once.
+        // The buffer may be larger than its current size.
         let most = all.size().min(self.most_bytes_of_a_binding() / 16 * 16);
         let (offset, bytes) = self.sizes().part(buffer, page).unwrap_or((0, most));
         wgpu::BufferBinding { buffer: all, offset, size: std::num::NonZeroU64::new(bytes) }
@@ -355,7 +355,7 @@ impl Memory {
 
 #[cfg(test)]
 impl Memory {
-    /// First byte and length of all that kernels have been bound to.
+    /// Offset and length in bytes of all current bindings.
     pub(crate) fn bound(&self) -> Vec<(u64, u64)> {
         let of = |(_, buffers, page): &(Kernel, Vec<Buffer>, u64)| {
             buffers.iter().map(|&buffer| self.binding(buffer, *page)).collect::<Vec<_>>()
@@ -365,7 +365,7 @@ impl Memory {
     }
 }
 
-/// The stage of dispatches that stand together, and what they move.
+/// The stage of consecutive dispatches, and their memory traffic.
 fn timed_stage(run: &[Part], split: &Split) -> Option<TimedStage> {
     let mut traffic = Traffic::default();
     run.iter().for_each(|part| traffic += part.traffic);

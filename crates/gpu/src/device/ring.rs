@@ -1,5 +1,5 @@
-//! The places of units under way: of each a buffer that carries its record and picture up, and one that carries its status
-//! down. A place is used again when its status has been taken, so in the steady state nothing is allocated.
+//! The slots of units in flight. Each has a buffer that uploads the record and image of a unit, and one that reads back
+//! its status. A slot is reused when its status has been taken, so in the steady state nothing is allocated.
 
 use std::collections::VecDeque;
 
@@ -10,18 +10,18 @@ use super::mapping::{Mapping, map};
 use super::timer::Timed;
 use crate::flight::IN_FLIGHT;
 
-/// A place.
+/// A slot.
 #[derive(Debug)]
 pub(super) struct Place {
-    /// Goes up; the host has it while no unit is there.
+    /// Upload buffer; mapped by the host while no unit uses it.
     pub(super) up: wgpu::Buffer,
-    /// The way of `up` back to the host, after its first use.
+    /// The pending mapping of `up` after its first use.
     up_again: Option<Mapping>,
-    /// Comes down.
+    /// Readback buffer.
     pub(super) down: wgpu::Buffer,
 }
 
-/// A unit in its place.
+/// A unit in flight with its slot.
 #[derive(Debug)]
 pub(super) struct Under {
     place: Place,
@@ -30,11 +30,11 @@ pub(super) struct Under {
     timed: Timed,
 }
 
-/// All places.
+/// All slots.
 #[derive(Debug, Default)]
 pub(super) struct Ring {
     free: Vec<Place>,
-    /// Units under way, the oldest first.
+    /// Units in flight, oldest first.
     pub(super) under: VecDeque<Under>,
 }
 
@@ -52,7 +52,7 @@ impl Place {
         Ok(Self { up, up_again: None, down: buffer("status", down, usage, false)? })
     }
 
-    /// Puts bytes at the start of what goes up.
+    /// Writes bytes to the start of the upload buffer.
     pub(super) fn fill(&mut self, gpu: &Gpu, bytes: &[u8]) -> Result<(), EngineError> {
         if let Some(again) = self.up_again.take() {
             again.settle(gpu)?;
@@ -68,7 +68,7 @@ impl Place {
         outcome.map_err(|what| gpu.error(&what))
     }
 
-    /// Follows a submission that uses both buffers and sends so many bytes down.
+    /// Registers a submission that uses both buffers and reads `down` bytes back.
     pub(super) fn under(
         mut self,
         gpu: &Gpu,
@@ -83,14 +83,14 @@ impl Place {
 }
 
 impl Ring {
-    /// A place with room for so many bytes each way, and how many had to be made: where none fits, as many as there may be,
-    /// so that none has to be made later.
+    /// A free slot with buffers of these sizes, and how many were allocated: if none fits, as many as there can be
+    /// units in flight, so that none has to be allocated later.
     pub(super) fn place(&mut self, gpu: &Gpu, up: u64, down: u64) -> Result<(Place, u64), EngineError> {
         let fits = |place: &Place| place.up.size() >= up && place.down.size() == down;
         if let Some(found) = self.free.iter().position(fits) {
             return Ok((self.free.swap_remove(found), 0));
         }
-        // Those that are too small make way.
+        // Slots that are too small are freed.
         self.free.clear();
         let place = Place::new(gpu, up, down)?;
         for _ in self.under.len() + 1..IN_FLIGHT {
@@ -99,7 +99,7 @@ impl Ring {
         Ok((place, 1 + self.free.len() as u64))
     }
 
-    /// Takes the oldest unit out of its place.
+    /// Removes the oldest unit, passes its bytes to `take`, and frees its slot.
     pub(super) fn land(&mut self, gpu: &Gpu, take: impl FnOnce(&[u8], &Timed)) -> Result<(), EngineError> {
         let Some(Under { place, status, timed, .. }) = self.under.pop_front() else { return Ok(()) };
         status.finish(gpu, |bytes| take(bytes, &timed))?;

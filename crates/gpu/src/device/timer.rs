@@ -1,7 +1,7 @@
-//! How long the stages of a unit take on the device: its timestamps, taken around a pass for each stage.
+//! Times of the stages of a unit on the device, from timestamps around a pass for each stage.
 //!
-//! Passes are split in units that are timed and in no others. Timestamps that are 0 or run backwards are left out: some
-//! drivers give them for passes without work.
+//! Passes are split only in units that are timed. Timestamps that are 0 or run backwards are ignored: some drivers
+//! return them for passes without work.
 
 use gausset_core::Stage;
 use gausset_core::engine::EngineError;
@@ -11,40 +11,40 @@ use crate::pace::{Extent, Pace};
 use crate::record::{halt, status};
 use crate::traffic::{Items, Traffic};
 
-/// Most stages of a unit; one that is taken apart has a stage several times.
+/// Maximum number of stage passes of a unit; in a split unit a stage occurs several times.
 const MOST_STAGES: u32 = 32;
 /// Bytes of the timestamps of a unit: begin and end of the copies before its dispatches, then of each stage.
 pub(super) const BYTES: u64 = 16 * (1 + MOST_STAGES as u64);
-/// While the profiler records, one in so many units is timed.
+/// While the profiler records, one of this many units is timed.
 pub(super) const EVERY: u64 = 10;
-/// Tracks of the profile.
+/// Names of the tracks of the profile.
 const STAGES: &str = "gpu";
 pub(super) const TRANSFERS: &str = "gpu transfers";
 
-/// Where timestamps go. Units may share it: the device takes them one after the other.
+/// The timestamp queries. Units may share them: the device processes units one after the other.
 #[derive(Debug)]
 pub(super) struct Timer {
     set: wgpu::QuerySet,
     resolved: wgpu::Buffer,
-    /// Whether the device tells times between passes, too.
+    /// Whether the device also supports timestamps between passes.
     times_copies: bool,
-    /// The clock of the host less that of the device, ns: by the unit whose record came soonest after its end, so that no time
-    /// is later than it can have been.
+    /// Host clock minus device clock, ns: from the unit whose record arrived soonest after its end, so that no time is
+    /// later than possible.
     offset: Option<f64>,
 }
 
-/// What is timed of a unit.
+/// The timing data of a unit.
 #[derive(Debug, Default)]
 pub(super) struct Timed {
-    /// Stages in their order. Empty where the unit is not timed.
+    /// Stages in order; empty if the unit is not timed.
     pub(super) stages: Vec<TimedStage>,
-    /// How large the unit is.
+    /// Sizes of the unit.
     pub(super) extent: Extent,
-    /// What is known when it is submitted.
+    /// Item counts known at submission.
     pub(super) items: Items,
     /// Whether it is a rule: its status has rows in place of visible splats, and no entries.
     pub(super) is_rule: bool,
-    /// Bytes that are copied before its dispatches.
+    /// Bytes copied before its dispatches.
     pub(super) copied: f64,
 }
 
@@ -52,14 +52,14 @@ pub(super) struct Timed {
 #[derive(Debug)]
 pub(super) struct TimedStage {
     pub(super) stage: Stage,
-    /// What it moves.
+    /// Its memory traffic.
     pub(super) traffic: Traffic,
-    /// Dispatches as if each were whole.
+    /// Number of dispatches, each counted as whole.
     pub(super) dispatches: f64,
 }
 
 impl Timer {
-    /// `None` on a device without timestamps.
+    /// Returns `None` on a device without timestamps.
     pub(super) fn new(gpu: &Gpu) -> Result<Option<Self>, EngineError> {
         if !gpu.has_timestamps() {
             return Ok(None);
@@ -82,14 +82,14 @@ impl Timer {
         })
     }
 
-    /// Takes the time before (0) or after (1) the copies, if the device can.
+    /// Writes the timestamp before (0) or after (1) the copies, if the device supports it.
     pub(super) fn mark(&self, encoder: &mut wgpu::CommandEncoder, index: u32) {
         if self.times_copies {
             encoder.write_timestamp(&self.set, index);
         }
     }
 
-    /// The timestamps around the pass of a stage; `None` for one too many.
+    /// The timestamps around the pass of a stage; `None` beyond the maximum number.
     pub(super) fn around(&self, stage: usize) -> Option<wgpu::ComputePassTimestampWrites<'_>> {
         let first = 2 + 2 * stage as u32;
         (stage < MOST_STAGES as usize).then_some(wgpu::ComputePassTimestampWrites {
@@ -99,7 +99,7 @@ impl Timer {
         })
     }
 
-    /// Records how the timestamps of so many stages come to a buffer.
+    /// Records the copy of the timestamps of `stages` stages to a buffer.
     pub(super) fn resolve(
         &self,
         encoder: &mut wgpu::CommandEncoder,
@@ -113,13 +113,12 @@ impl Timer {
         encoder.copy_buffer_to_buffer(&self.resolved, 0, to, at, 8 * u64::from(end - first));
     }
 
-    /// The first timestamp that is taken.
+    /// Index of the first timestamp in use.
     fn first(&self) -> u32 {
         if self.times_copies { 0 } else { 2 }
     }
 
-    /// Hands the times of a unit that has just come to its end to the profiler and to who splits units; `period` is the length
-    /// of a tick, ns.
+    /// Reports the times of a finished unit to the profiler and to `pace`; `period` is the duration of a tick, ns.
     pub(super) fn report(
         &mut self,
         timed: &Timed,
@@ -138,7 +137,7 @@ impl Timer {
         let copies = self.times_copies.then_some((TRANSFERS, "upload", timed.copied));
         let ns = |tick: u64| f64::from(period) * tick as f64;
         let times = ticks.as_chunks::<2>().0.iter().skip(usize::from(self.times_copies));
-        // A unit that was halted has done less than it says.
+        // A unit that was halted has done less work than its counts suggest.
         let times = times.filter(|_| status[status::HALT] == halt::NOT);
         for (of, &[begin, end]) in timed.stages.iter().zip(times).take(MOST_STAGES as usize) {
             if begin != 0 && end >= begin {
@@ -167,7 +166,7 @@ impl Timer {
     }
 }
 
-/// Does something that moves so many bytes, and tells the profiler how long the host waited for it.
+/// Runs `action`, which transfers `bytes` bytes, and reports to the profiler how long the host waited.
 pub(super) fn transfer<T>(name: &'static str, bytes: u64, action: impl FnOnce() -> T) -> T {
     let start_ns = gausset_prof::clock_ns();
     let value = action();

@@ -1,4 +1,4 @@
-//! Single formulas: the kernels of a step on numbers that the host writes, and small kernels around the same functions.
+//! Single formulas: the kernels of a step on values written by the host, and small kernels around the same functions.
 
 use gausset_core::engine::{
     Engine, EngineError, ExtraGroup, GradientStatistic, Group, RenderOptions, TrainState,
@@ -16,7 +16,7 @@ use crate::record::{GRID_WIDTH, Job, NOWHERE, Record, View, argument, flag};
 use crate::schedule::{Dispatch, Grid, update_alone};
 use crate::unit;
 
-/// A tenth: what a first moment holds of its first gradient.
+/// One tenth: the fraction of its first gradient that a first moment contains.
 const SHARE: f64 = (1.0 - gausset_core::constants::ADAM_BETA1) as f32 as f64;
 
 /// A splat on the screen.
@@ -38,14 +38,14 @@ fn named<const N: usize>(tensors: [(&str, Tensor); N]) -> Outputs {
     tensors.map(|(name, tensor)| (name.to_owned(), tensor)).into()
 }
 
-/// Words of a buffer from its start, as floats.
+/// Words of a buffer as floats.
 fn floats(memory: &mut Memory, buffer: Buffer, first: u64, count: usize) -> Result<Vec<f32>, EngineError> {
     let mut floats = Vec::with_capacity(count);
     memory.read(buffer, first, count, |_, part| floats.extend(part.iter().copied().map(f32::from_bits)))?;
     Ok(floats)
 }
 
-/// Rows of as many planes of four values as there are, behind each other.
+/// Rows as consecutive planes of four values.
 fn in_planes<const N: usize>(rows: &[[f32; N]], stride: usize) -> Vec<u32> {
     let count = N.div_ceil(4);
     let mut words = vec![0; 4 * count * stride];
@@ -91,7 +91,7 @@ impl OnTheGpu {
         }
     }
 
-    /// Buffers for so many splats, pixels and tiles, with nothing in them.
+    /// Buffers for this many splats, pixels and tiles, without content.
     fn memory(&self, n: usize, pixels: u64, tiles: u64) -> Result<Memory, EngineError> {
         let mut memory = Memory::new(self.0.clone());
         let splats = splat_room(n as u64);
@@ -157,7 +157,7 @@ impl OnTheGpu {
         let weights: Vec<[f32; 9]> = case.tensor("in.w_cov").to_f32_rows();
         let n = quats.len();
         let mut memory = self.memory(n, 16, 1)?;
-        // Planes at this distance: eight of them have room where a step has two.
+        // Planes at this distance: eight of them fit where a step has two.
         let stride = n;
         let job = Job { splats: n as u32, capacity: stride as u32, ..Job::default() };
         memory.write(Buffer::Job, 0, &job.words())?;
@@ -217,7 +217,7 @@ impl OnTheGpu {
             let options = RenderOptions { sh_degree: degree, ..RenderOptions::default() };
             let job = unit::picture_job(&engine.held(), &camera, &pose, &options)?;
             let capacity = engine.memory.sizes().splats as usize;
-            // How many there are is known on the device alone where units begin with `begin`.
+            // Only the device knows the number of splats in units that start with `begin`.
             let job = Job {
                 splats: n as u32,
                 capacity: capacity as u32,
@@ -242,7 +242,7 @@ impl OnTheGpu {
                     (0..n).flat_map(|i| (0..16).map(move |k| (i, k))).map(|(i, k)| value(i, k)).collect();
                 outputs.insert("out.basis".to_owned(), Tensor::new(&[n, 16], &basis));
             }
-            // As if each had been drawn.
+            // As if each splat were visible.
             let drawn: Vec<[u32; 4]> = vec![[0, 1 | 1 << 16, 0, 0]; n];
             memory.write(Buffer::Boxes, 0, drawn.as_flattened())?;
             let sums: Vec<[f32; 12]> = weights
@@ -259,7 +259,7 @@ impl OnTheGpu {
             let all = floats(memory, Buffer::Directions, 0, 8 * capacity)?;
             let means: Vec<&[f32]> = (0..n).map(|i| &all[4 * (capacity + i)..][..3]).collect();
             outputs.insert(format!("grad.dirs{degree}"), Tensor::new(&[n, 3], &means.concat()));
-            // The geometry stays: what moves is said here.
+            // The geometry is not updated: the step sizes are set here.
             let moves: Vec<[f32; 4]> =
                 (0..n).map(|i| [all[4 * i], all[4 * i + 1], all[4 * i + 2], 1.0]).collect();
             memory.write(Buffer::Directions, 0, &in_planes(&moves, capacity))?;
@@ -322,7 +322,7 @@ impl OnTheGpu {
                     ("out.in_front", Tensor::flags(&in_front)),
                 ]));
             }
-            // What sums over pixels would have to be for these gradients of what is on the screen.
+            // The sums over pixels that correspond to these gradients of the screen splats.
             let low_pass = f64::from(gausset_core::constants::LOW_PASS_VARIANCE);
             let sums: Vec<[f32; 12]> = (0..n)
                 .map(|i| {
@@ -419,7 +419,7 @@ impl OnTheGpu {
         let (_, _, of_ssim) = gradient(0.0, share)?;
         run(&mut memory, &[dispatch(Kernel::Probe(Probe::Similarity), &forward, groups)])?;
         let map = floats(&mut memory, Buffer::Derivatives, 0, values)?;
-        // No kernel makes these two: they are the host's.
+        // No kernel computes these two: they are computed on the host.
         let squares = wide(&x).iter().zip(wide(&y)).map(|(x, y)| (x - y) * (x - y)).sum::<f64>();
         let mse = squares / values as f64;
         Ok(named([
@@ -435,7 +435,7 @@ impl OnTheGpu {
     }
 }
 
-/// What all splats of an engine have on the screen of a record's camera.
+/// The screen splats of all splats of an engine, for the camera of a record.
 fn on_screen(engine: &mut GpuEngine, job: &Job) -> Result<Vec<OnScreen>, EngineError> {
     let n = engine.state.splats;
     engine.memory.write(Buffer::Job, 0, &job.words())?;

@@ -1,12 +1,12 @@
-// Stage `blend`: pixels of a tile, front to back.
+// Stage `blend`: composites the pixels of a tile, front to back.
 //
 //     α = min(0.99, 2^exponent), nothing where the exponent is below -log2 255;  T_next = T - α T
 //     blended while T_next > 1e-4:  C += α T colour,  D += α T z
 //     pixel = C + T_end (background + sky)
 //
-// One thread for each pixel; the splats of a tile are loaded 256 at a time. Pixels that have stopped go on loading and
-// waiting, so that no barrier depends on them. A long list may be walked in chunks, a dispatch each: C, T, D and the count
-// are carried from one to the next by the pixels, and the operations are those of one walk.
+// One thread per pixel; the splats of a tile are loaded 256 at a time. Threads whose pixel has stopped continue to load
+// and wait, so that no barrier depends on them. A long list may be walked in chunks, one dispatch each: C, T, D and the
+// count are carried from one to the next in the pixel buffers, and the operations are those of a single walk.
 
 // Whether depth and count are written.
 override EXTRAS: bool = false;
@@ -77,7 +77,7 @@ fn main(@builtin(local_invocation_index) thread: u32, @builtin(workgroup_id) gro
     var stopped = !inside;
     var used = list.x;
     if (job.chunk > 0u && inside) {
-        // A pixel that has stopped has the negative of its transmittance.
+        // The transmittance of a pixel that has stopped is stored negated.
         let carried = pixels[at];
         colour = carried.xyz;
         transmittance = abs(carried.w);

@@ -1,22 +1,22 @@
 // Stage `blend_vjp`: gradients with respect to the screen splats, front to back with the arithmetic of `blend`.
 //
-// Per pixel, with the upstream gradient g of its colour, s_i = g · colour_i and S_i what lies behind splat i (S starts as
-// g · C of the finished pixel and loses w_i s_i at each splat):
+// Per pixel, with the upstream gradient g of its colour, s_i = g · colour_i, and S_i is the contribution behind splat i
+// (S starts as g · C of the finished pixel, and w_i s_i is subtracted at each splat):
 //
 //     v_i = dL/d ln α_i = w_i s_i - S_i α_i / (1 - α_i)      (0 where α is clamped or the splat is not blended)
 //
-// A workgroup is a tile. 64 threads own 64 splats and take turns at the 256 pixels: in round i thread t is at pixel i - t,
-// so each pixel meets the splats in their order and each thread sums alone. The sums of an entry go to its own slot:
-// (Σv, Σv dx, Σv dy, Σv dx²), (Σv dx dy, Σv dy², dL/d red, green), (blue, Σ|v slope_x|, Σ|v slope_y|, 0); offsets from the
-// mean to the pixel.
+// A workgroup is a tile. 64 threads own 64 splats and take turns at the 256 pixels: in round i thread t is at pixel i -
+// t, so each pixel meets the splats in order and each thread sums alone. The sums of an entry go to its own slot: (Σv,
+// Σv dx, Σv dy, Σv dx²), (Σv dx dy, Σv dy², dL/d red, green), (blue, Σ|v slope_x|, Σ|v slope_y|, 0); offsets are from
+// the mean to the pixel.
 //
-// A long list may be walked in chunks, a dispatch each: T and S are carried in the fourth values of picture and gradient,
-// which nobody reads any more.
+// A long list may be walked in chunks, one dispatch each: T and S are carried in the fourth values of render and
+// gradient, which are no longer needed.
 
-// Whether the absolute sums are wanted.
+// Whether to compute the absolute sums.
 override ABSOLUTE: bool = false;
-// Whether there are upstream gradients of alpha and depth too, as no training step has them. Each is one more colour: of
-// alpha 1, of depth z. Without absolute sums Σ w dL/ddepth stands in the place of the first of them.
+// Whether there are also upstream gradients of alpha and depth; no training step has them. Each acts as one more
+// colour: of alpha 1, of depth z. Without absolute sums, Σ w dL/ddepth is stored in place of the first of them.
 override EXTRAS: bool = false;
 
 @group(0) @binding(0) var<uniform> job: Job;
@@ -125,7 +125,7 @@ fn main(@builtin(local_invocation_index) thread: u32, @builtin(workgroup_id) gro
                             sum_1.w = fma(weight, state.y, sum_1.w);
                             sum_2.x = fma(weight, state.z, sum_2.x);
                         }
-                        // Falls on behind the stop, so that nothing is blended after it.
+                        // The transmittance continues to fall after the stop, so that nothing is blended after it.
                         transmittances[p] = next;
                     }
                 }
@@ -149,7 +149,7 @@ fn main(@builtin(local_invocation_index) thread: u32, @builtin(workgroup_id) gro
         }
         return;
     }
-    // What no pixel has used.
+    // Slots of entries that no pixel has used.
     for (var at = max(lo, end) + thread; at < hi; at += 64u) {
         let entry = entries[at];
         slots[3u * entry] = vec4<f32>(0.0);

@@ -1,4 +1,4 @@
-// The box of the means of all rows, by the ranks of their coordinates.
+// The bounding box of the means of all rows, by the ranks of their coordinates.
 
 @group(0) @binding(0) var<uniform> job: Job;
 @group(0) @binding(1) var<storage, read> geometry: array<vec4<u32>>;

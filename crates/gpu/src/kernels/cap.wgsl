@@ -1,4 +1,4 @@
-// Cuts the list of a tile behind its `cap`-th splat that reaches alpha 1/255 at some pixel of the tile inside the picture.
+// Cuts the list of a tile after its `cap`-th splat that reaches alpha 1/255 at some pixel of the tile inside the image.
 
 @group(0) @binding(0) var<uniform> job: Job;
 @group(0) @binding(1) var<storage, read_write> ranges: array<u32>;
@@ -9,7 +9,7 @@
 
 var<workgroup> a: array<vec4<f32>, 256>;
 var<workgroup> b: array<vec4<f32>, 256>;
-// A bit for each entry of the batch that draws.
+// A bit for each entry of the batch that reaches a pixel.
 var<workgroup> draws: array<atomic<u32>, 8>;
 
 @compute @workgroup_size(256)

@@ -1,6 +1,6 @@
-// All planes follow the rows to their places, by way of a buffer that nothing else needs meanwhile.
+// Moves all planes to the positions of the rows, through a buffer that is free meanwhile.
 
-// Zeros for rows that are new or forget their training.
+// Whether to write zeros for rows that are new or drop their moments.
 override MOMENTS: bool = false;
 
 @group(0) @binding(0) var<uniform> job: Job;
@@ -24,7 +24,7 @@ fn carry(@builtin(local_invocation_index) thread: u32, @builtin(workgroup_id) gr
     }
 }
 
-/// Planes of the rows themselves.
+/// Planes of the row geometry.
 @compute @workgroup_size(256)
 fn settle(@builtin(local_invocation_index) thread: u32, @builtin(workgroup_id) group: vec3<u32>) {
     let place = group_index(group) * 256u + thread;
@@ -35,7 +35,7 @@ fn settle(@builtin(local_invocation_index) thread: u32, @builtin(workgroup_id) g
     }
 }
 
-/// Back from the other buffer.
+/// Copies back from the other buffer.
 @compute @workgroup_size(256)
 fn put(@builtin(local_invocation_index) thread: u32, @builtin(workgroup_id) group: vec3<u32>) {
     let place = group_index(group) * 256u + thread;

@@ -1,4 +1,4 @@
-// Ids, clocks and statistics follow the rows to their places, by way of another buffer.
+// Moves ids, clocks and statistics to the positions of the rows, through another buffer.
 
 @group(0) @binding(0) var<uniform> job: Job;
 @group(0) @binding(1) var<uniform> rule: Rule;

@@ -1,5 +1,5 @@
-// Makes splats transparent that hang in space that is known to be empty, as `gausset_raster::free_space`: those that rays
-// condemn, and those in a bubble that no camera sees from close.
+// Makes splats in space that is known to be empty transparent, as `gausset_raster::free_space`: those removed by rays,
+// and those in a bubble that no camera sees from close by.
 
 @group(0) @binding(0) var<uniform> job: Job;
 @group(0) @binding(1) var<uniform> rule: Rule;
@@ -25,7 +25,7 @@ fn squared_distance(a: vec3<f32>, b: vec3<f32>) -> f32 {
     return d.x * d.x + d.y * d.y + d.z * d.z;
 }
 
-/// Whether a mean lies in the picture of a camera.
+/// Whether a mean is inside the image of a camera.
 fn is_seen(mean: vec3<f32>, first: u32) -> bool {
     let x = dot(places[first].xyz, mean) + places[first].w;
     let y = dot(places[first + 1u].xyz, mean) + places[first + 1u].w;
@@ -62,7 +62,7 @@ fn main(@builtin(local_invocation_index) thread: u32, @builtin(workgroup_id) gro
         let splat = splats[i];
         let is_place = are_finite_bits(vec4<u32>(splat.xyz, 0u));
         if (is_condemned_by_rays(i) || (is_place && is_in_bubble(bitcast<vec3<f32>>(splat.xyz)))) {
-            // One that was cleared before is not counted again.
+            // A splat that is already transparent is not counted again.
             if (is_above(splat.w, bitcast<u32>(rule.reset_logit))) { atomicAdd(&cleared, 1u); }
             splats[i].w = bitcast<u32>(rule.reset_logit);
             moments1[i].w = 0u;

@@ -12,13 +12,13 @@ fn has_gain() -> bool {
     return job.gain_row.x != NOWHERE || job.vignetting_row.x != NOWHERE;
 }
 
-/// Factor of a channel without vignetting.
+/// Gain of a channel, without vignetting.
 fn gain_of(channel: u32) -> f32 {
     if (job.gain_row.x == NOWHERE) { return 1.0; }
     return exp(correction_value(job.gain_row.x + channel));
 }
 
-/// r² and the polynomial before it is kept from being too dark.
+/// r², and the vignetting polynomial before its lower bound.
 fn vignetting_at(x: u32, y: u32) -> vec2<f32> {
     if (job.vignetting_row.x == NOWHERE) { return vec2<f32>(0.0, 1.0); }
     let d = vec2<f32>(f32(x) + 0.5, f32(y) + 0.5) - job.lens.zw;
@@ -35,20 +35,20 @@ fn corrected(x: u32, y: u32, channel: u32) -> f32 {
     var value = pixels[at + channel];
     if (has_gain()) {
         value *= gain_of(channel) * max(vignetting_at(x, y).y, DARKEST);
-        // A value that is not a number stays one, so that the loss shows it.
+        // NaN stays NaN, so that the loss shows it.
         if (value > 1.0) { value = 1.0; }
     }
     return value;
 }
 
-/// Whether a pixel counts.
+/// Whether a pixel counts in the loss.
 fn is_valid(x: u32, y: u32) -> bool {
     if ((job.flags & FLAG_MASK) == 0u) { return true; }
     let at = y * job.width + x;
     return ((picture[job.width * job.height + at / 32u] >> (at % 32u)) & 1u) == 1u;
 }
 
-/// The pixel of a thread of a tile: where it is, whether it is inside the picture, whether it counts.
+/// The pixel of a thread of a tile: its position, whether it is inside the image, whether it counts.
 struct Place {
     tile: u32,
     corner: vec2<u32>,
@@ -67,7 +67,7 @@ fn place_of(tile: u32, thread: u32) -> Place {
     return Place(tile, corner, local, at, inside, counts);
 }
 
-/// Render and truth at a pixel; the render has the truth where nothing counts. 0 outside the picture.
+/// Render and target at a pixel; where the pixel does not count, both are the target. 0 outside the image.
 fn pair_at(x: i32, y: i32, channel: u32) -> vec2<f32> {
     if (x < 0 || y < 0 || x >= i32(job.width) || y >= i32(job.height)) { return vec2<f32>(0.0); }
     let t = truth(u32(x), u32(y), channel);
@@ -75,8 +75,8 @@ fn pair_at(x: i32, y: i32, channel: u32) -> vec2<f32> {
     return vec2<f32>(corrected(u32(x), u32(y), channel), t);
 }
 
-/// Taps of the window by their distance from its middle. Sums run from the smallest to the largest, as those of the processor:
-/// the variance of even colours is what rounding leaves of two large numbers.
+/// Taps of the window by their distance from its centre. Sums run from the smallest to the largest tap, as on the CPU:
+/// the variance of even colours is the rounding difference of two large numbers.
 fn tap(k: u32) -> f32 {
     var value = SSIM_TAP_0;
     if (k == 1u) { value = SSIM_TAP_1; }

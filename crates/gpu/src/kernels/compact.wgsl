@@ -1,4 +1,4 @@
-// Keys and numbers of the visible splats, in the order of splats: the input of the depth sort.
+// Keys and indices of the visible splats, in the order of splats: the input of the depth sort.
 
 @group(0) @binding(0) var<uniform> job: Job;
 @group(0) @binding(1) var<storage, read> boxes: array<vec4<u32>>;

@@ -1,5 +1,6 @@
-// As `compact`, of one page of the splats: the records of what is drawn go to buffers of their own, in the order of splats, so
-// that nobody needs the page to read them. There a splat is known by its place, which its box remembers.
+// Like `compact`, for one page of the splats: the records of visible splats are copied to separate buffers, in the
+// order of splats, so that reading them does not need the page. There a splat is identified by its position, which is
+// stored in its box.
 
 @group(0) @binding(0) var<uniform> job: Job;
 @group(0) @binding(1) var<storage, read_write> boxes: array<vec4<u32>>;

@@ -1,4 +1,4 @@
-// Splats that are dead because a parameter is not finite: counted after the update.
+// Counts splats that are dead because a parameter is not finite, after the update.
 
 @group(0) @binding(0) var<uniform> job: Job;
 @group(0) @binding(1) var<storage, read> splats: array<vec4<f32>>;

@@ -1,5 +1,5 @@
-// Stage `project_vjp`, colours: the gradient behind the clamp at zero, and what it says about the mean through the
-// viewing direction. For each visible splat, before anything of it moves.
+// Stage `project_vjp`, colours: the gradient before the clamp at zero, and the gradient of the mean through the viewing
+// direction. Computed for each visible splat before anything of it is updated.
 //
 // With e = Σ_k (c_k · g) ∇Y_k at the unit direction d: d mean = (e - (e · d) d) / |mean - origin|.
 
@@ -11,7 +11,7 @@
 @group(0) @binding(5) var<storage, read> sh_1: array<vec4<f32>>;
 @group(0) @binding(6) var<storage, read> sh_2: array<vec4<f32>>;
 @group(0) @binding(7) var<storage, read> sh_3: array<vec4<f32>>;
-// Sums of the slots; the gradient of the colour is replaced by the one behind the clamp.
+// Sums of the slots; the gradient of the colour is replaced by the one before the clamp.
 @group(0) @binding(8) var<storage, read_write> gradients: array<vec4<f32>>;
 // Plane 0: unit direction; plane 1: gradient of the mean.
 @group(0) @binding(9) var<storage, read_write> directions: array<vec4<f32>>;

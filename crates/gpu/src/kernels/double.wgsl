@@ -1,12 +1,12 @@
-// Numbers with 53 bits, never negative, rounded to nearest, ties to even: what the host does in f64 and other devices must
-// decide alike. A number is `mantissa 2^exponent`; the mantissa has its highest bit at 52, or is 0.
+// Non-negative numbers with 53 bits, rounded to nearest, ties to even: reproduces decisions that the host makes in f64.
+// A number is `mantissa 2^exponent`; the highest bit of the mantissa is bit 52, or the mantissa is 0.
 
 struct Double {
     mantissa: vec2<u32>,
     exponent: i32,
 }
 
-/// `n 2^exponent` rounded; where bits were lost below, the lowest of `n` has to be set.
+/// `n 2^exponent` rounded; if bits were lost below, the lowest bit of `n` has to be set.
 fn rounded(n: vec2<u32>, exponent: i32) -> Double {
     if (n.x == 0u && n.y == 0u) { return Double(n, 0); }
     var top = i32(firstLeadingBit(n.x));
@@ -18,12 +18,12 @@ fn rounded(n: vec2<u32>, exponent: i32) -> Double {
     let half = 1u << (excess - 1u);
     var kept = vec2<u32>((n.x >> excess) | (n.y << (32u - excess)), n.y >> excess);
     if (rest > half || (rest == half && (kept.x & 1u) == 1u)) { kept = add_wide(kept, vec2<u32>(1u, 0u)); }
-    // The next power of two.
+    // Rounded up to the next power of two.
     if ((kept.y >> 21u) != 0u) { return Double(vec2<u32>(0u, 1u << 20u), exponent + i32(excess) + 1); }
     return Double(kept, exponent + i32(excess));
 }
 
-/// Shifted up by less than 64.
+/// Shifts up by less than 64.
 fn shifted_up(n: vec2<u32>, by: u32) -> vec2<u32> {
     if (by == 0u) { return n; }
     if (by >= 32u) { return vec2<u32>(0u, n.x << (by - 32u)); }
@@ -41,13 +41,13 @@ fn double_of_bits(low: u32, high: u32) -> Double {
 }
 
 fn product(a: Double, b: Double) -> Double {
-    // Highest bits at 63: the upper half of the product has at least 63 bits.
+    // The highest bits are bit 63: the upper half of the product has at least 63 bits.
     let words = product_of_wide(shifted_up(a.mantissa, 11u), shifted_up(b.mantissa, 11u));
     let lost = select(0u, 1u, (words.x | words.y) != 0u);
     return rounded(vec2<u32>(words.z | lost, words.w), a.exponent + b.exponent - 22 + 64);
 }
 
-/// `a / b`, b not 0: a bit of the quotient in each round.
+/// `a / b`, b not 0: one bit of the quotient per round.
 fn quotient(a: Double, b: Double) -> Double {
     var rest = a.mantissa;
     var bits = vec2<u32>(0u);
@@ -99,7 +99,7 @@ fn difference(a: u32, b: u32) -> Double {
     return rounded(subtract_wide(one, other), large.y - 38);
 }
 
-/// The whole number below, at most 2^32 - 1; `halves` adds one half first.
+/// The integer part, at most 2^32 - 1; `halves` adds one half first.
 fn whole_of(a: Double, halves: bool) -> u32 {
     if ((a.mantissa.x | a.mantissa.y) == 0u) { return 0u; }
     if (a.exponent > -21) { return 0xffffffffu; }

@@ -1,4 +1,4 @@
-// Draws by weight: a random number below the sum of all weights finds its owner in their prefix sums. `relocate` draws for
+// Draws by weight: a random number below the sum of all weights is located in their prefix sums. `relocate` draws for
 // dead splats, `grow` for new ones.
 
 @group(0) @binding(0) var<uniform> job: Job;
@@ -7,10 +7,10 @@
 @group(0) @binding(3) var<storage, read> records: array<u32>;
 @group(0) @binding(4) var<storage, read_write> marks: array<vec4<u32>>;
 @group(0) @binding(5) var<storage, read_write> draws: array<atomic<u32>>;
-// Of splats: whether they stay; of new ones: which was drawn.
+// For existing splats: whether they stay; for new ones: the splat that was drawn.
 @group(0) @binding(6) var<storage, read_write> places: array<u32>;
 
-/// The first whose sum is greater, so that a row without weight owns nothing.
+/// The first row whose prefix sum is greater, so that a row without weight is never drawn.
 fn owner(target_sum: vec2<u32>) -> u32 {
     var low = 0u;
     var high = job.visible;

@@ -1,5 +1,5 @@
-// The entries of each splat in the band, tile rows first: key = tile, value = number of the entry. It walks over the
-// rectangle that was counted.
+// Writes the entries of each splat in the band, row by row of tiles: key = tile, value = index of the entry. It covers
+// the rectangle that was counted.
 
 @group(0) @binding(0) var<uniform> job: Job;
 @group(0) @binding(1) var<storage, read> boxes: array<vec4<u32>>;

@@ -1,4 +1,4 @@
-// How many rows each splat keeps and how many new ones it gets: what scans turn into places.
+// Number of rows that each splat keeps, and of new ones that it gets; scans convert them to positions.
 
 @group(0) @binding(0) var<uniform> job: Job;
 @group(0) @binding(1) var<storage, read> marks: array<vec4<u32>>;

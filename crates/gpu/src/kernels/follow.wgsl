@@ -1,11 +1,11 @@
-// What the light of points says of the splats on its way, as `gausset_raster::free_space`. A thread for each ray.
+// Adds the evidence of rays about the splats along them, as `gausset_raster::free_space`. One thread per ray.
 //
-// The list of the ray's tile is walked front to back. A splat that takes the share w = alpha T of the light speaks against
-// itself where its density along the ray is largest within `reach` of the way,
+// The list of the ray's tile is walked front to back. A splat with the blending weight w = alpha T is counted against
+// if its density along the ray peaks at t < `reach`,
 //
 //     t = (wᵀ Σ⁻¹ m) / (wᵀ Σ⁻¹ w),  m its mean, w the way, both from the camera centre,
 //
-// and for itself where it is farther, up to as far behind the point. Shares are summed as whole numbers: in any order.
+// and for if t is between `reach` and 2 - `reach`. Weights are summed as integers, so their order does not matter.
 
 @group(0) @binding(0) var<uniform> job: Job;
 @group(0) @binding(1) var<uniform> rule: Rule;
@@ -14,16 +14,16 @@
 @group(0) @binding(4) var<storage, read> entry_splats: array<u32>;
 @group(0) @binding(5) var<storage, read> screen: array<vec4<f32>>;
 @group(0) @binding(6) var<storage, read> splats: array<vec4<f32>>;
-// Place in px, tile, 0; the way, 0.
+// Position in px, tile, 0; vector from the camera to the point, 0.
 @group(0) @binding(7) var<storage, read> rays: array<vec4<u32>>;
 // Planes: sum against a splat, rays against it, sum for it.
 @group(0) @binding(8) var<storage, read_write> evidence: array<atomic<u32>>;
 
-// Shares below are not counted.
+// Smaller weights are not counted.
 const LEAST_SHARE: f32 = 0.02;
 
-/// Where on the way the density of a splat is largest; -1 where that is nowhere. Scales are taken relative to the shortest,
-/// which cancels, so that squares of short ones stay numbers.
+/// The fraction of the ray at which the density of a splat peaks; -1 if there is none. Scales are taken relative to the
+/// shortest, which cancels, so that squares of small scales do not underflow.
 fn peak_along(i: u32, way: vec3<f32>) -> f32 {
     let log_scales = splats[2u * job.capacity + i].xyz;
     let shortest = min(min(log_scales.x, log_scales.y), log_scales.z);

@@ -1,4 +1,4 @@
-// Nothing is said of any splat: what `follow` adds to.
+// Clears the evidence about all splats, to which `follow` adds.
 
 @group(0) @binding(0) var<uniform> job: Job;
 @group(0) @binding(1) var<storage, read_write> evidence: array<u32>;

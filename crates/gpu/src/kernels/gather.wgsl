@@ -1,4 +1,5 @@
-// Tiles of each visible splat in the band, in depth order: what the scan turns into the places of their entries.
+// Number of tiles of each visible splat in the band, in depth order; the scan converts it to positions of their
+// entries.
 
 @group(0) @binding(0) var<uniform> job: Job;
 @group(0) @binding(1) var<storage, read> boxes: array<vec4<u32>>;

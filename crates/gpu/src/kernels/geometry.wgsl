@@ -1,6 +1,6 @@
 // The chain from the raw parameters of a splat to the screen, which `project` and its VJP share.
 //
-// EWA splatting (Zwicker et al. 2001) as in Kerbl et al. 2023, in the words of `gausset_raster`:
+// EWA splatting (Zwicker et al. 2001) as in Kerbl et al. 2023, with the names of `gausset_raster`:
 //
 //     q̂ = q / |q|,  s = e^log_scale,  p = R m + t,  T = J R,  V = T R(q̂),  U = V diag(s),  cov = U Uᵀ,
 //     det = |U_0 × U_1|² + ε (a + c + ε),  opacity after compensation = o sqrt(|U_0 × U_1|² / det)

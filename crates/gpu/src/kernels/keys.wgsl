@@ -1,4 +1,4 @@
-// The keys of marks with their numbers: what a sort begins with.
+// The keys of marks with their indices: the input of a sort.
 
 @group(0) @binding(0) var<uniform> job: Job;
 @group(0) @binding(1) var<storage, read> marks: array<vec4<u32>>;

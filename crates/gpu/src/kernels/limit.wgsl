@@ -1,4 +1,4 @@
-// Where there is too little room, only the first in the order of the mean statistic grow.
+// If the capacity is too small, only the splats with the largest mean statistic grow.
 
 @group(0) @binding(0) var<uniform> job: Job;
 @group(0) @binding(1) var<uniform> rule: Rule;

@@ -55,7 +55,7 @@ fn main(@builtin(local_invocation_index) thread: u32, @builtin(workgroup_id) gro
         }
         workgroupBarrier();
         if (with_ssim) {
-            // Down the columns of the 26 of the margin: filtered[column + 26 row].
+            // Filters down the 26 columns including the margin: filtered[column + 26 row].
             for (var k = thread; k < 416u; k += 256u) {
                 let middle = k + 130u;
                 var sum = vec4<f32>(0.0);
@@ -69,7 +69,7 @@ fn main(@builtin(local_invocation_index) thread: u32, @builtin(workgroup_id) gro
         workgroupBarrier();
         if (here.inside) {
             let middle = (here.local.y + 5u) * 26u + here.local.x + 5u;
-            // Selected, not multiplied: what does not count may be anything.
+            // Selected, not multiplied: pixels that do not count may hold any value.
             if (here.counts) { sums.x += abs(xs[middle] - ys[middle]); }
             if (with_ssim) {
                 let place = here.local.y * 26u + here.local.x + 5u;

@@ -1,8 +1,9 @@
-// Stage `loss`, second half: the gradient of the rendered picture and of what corrects its colours.
+// Stage `loss`, second half: the gradient of the render and of its colour correction.
 //
 //     dL/dx = l1 sign(x - y) + 2 ssim (K h_μ + x K h_q + y K h_p),  h the half derivatives of `loss`
 //
-// then back through the correction. Where a gain is clamped at 1, only a gradient that makes it darker goes on.
+// then back through the correction. Where a gain is clamped at 1, only a gradient that makes the pixel darker is
+// propagated.
 
 @group(0) @binding(0) var<uniform> job: Job;
 // Plane 0: colour and T_end; plane 1: the gradient, written here.
@@ -13,12 +14,12 @@
 // Sums of each tile: three gains and three coefficients of the vignetting.
 @group(0) @binding(5) var<storage, read_write> tile_sums: array<f32>;
 
-// Plane by plane: a vec3 would take the room of a vec4.
+// Plane by plane: a vec3 would take the space of a vec4.
 var<workgroup> halves: array<f32, 2028>;
 var<workgroup> filtered: array<f32, 1248>;
 var<workgroup> totals: array<f32, 256>;
 
-/// Half derivatives at a pixel, 0 outside the picture.
+/// Half derivatives at a pixel, 0 outside the image.
 fn half_at(x: i32, y: i32, channel: u32) -> vec3<f32> {
     if (x < 0 || y < 0 || x >= i32(job.width) || y >= i32(job.height)) { return vec3<f32>(0.0); }
     let n = job.width * job.height;
@@ -34,7 +35,7 @@ fn filtered_in_tile(at: u32) -> vec3<f32> {
     return vec3<f32>(filtered[at], filtered[416u + at], filtered[832u + at]);
 }
 
-/// The sum of a value over the workgroup, written as one of the tile's sums.
+/// Sums a value over the workgroup and writes it as one of the tile's sums.
 fn sum_up(thread: u32, tile: u32, index: u32, value: f32) {
     totals[thread] = value;
     workgroupBarrier();
@@ -104,7 +105,7 @@ fn main(@builtin(local_invocation_index) thread: u32, @builtin(workgroup_id) gro
         let product = upstream * value;
         let polynomial = vignetting_at(here.at.x, here.at.y);
         let vignetting = max(polynomial.y, DARKEST);
-        // Kept from being too dark, it does not move.
+        // At its lower bound the vignetting has no gradient.
         let share = select(0.0, (product.x + product.y + product.z) / vignetting, polynomial.y > DARKEST);
         sum_up(thread, here.tile, 0u, product.x);
         sum_up(thread, here.tile, 1u, product.y);

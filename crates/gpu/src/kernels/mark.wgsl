@@ -1,4 +1,5 @@
-// What a density rule makes of each splat: the decisions of `gausset_density::decide`, bit for bit, and who is dead.
+// The decision of a density rule about each splat: as in `gausset_density::decide`, bit for bit, and which splats are
+// dead.
 
 // Relocation and growth instead of clone, split and prune.
 override MCMC: bool = false;
@@ -11,7 +12,7 @@ override MCMC: bool = false;
 @group(0) @binding(5) var<storage, read> sh_1: array<vec4<u32>>;
 @group(0) @binding(6) var<storage, read> sh_2: array<vec4<u32>>;
 @group(0) @binding(7) var<storage, read> sh_3: array<vec4<u32>>;
-// Decision; weight in draws; key of a sort; place for a draw.
+// Decision; weight in draws; sort key; position for a draw.
 @group(0) @binding(8) var<storage, read_write> marks: array<vec4<u32>>;
 @group(0) @binding(9) var<storage, read_write> status: array<atomic<u32>>;
 
@@ -39,7 +40,7 @@ fn is_any_above(log_scales: vec3<f32>, limit: f32) -> bool {
     return is_above(bits.x, limit_bits) || is_above(bits.y, limit_bits) || is_above(bits.z, limit_bits);
 }
 
-/// `a / b` of a positive f32 and a whole number below 2^24, rounded to nearest: the bits, which grow with it.
+/// `a / b` of a positive f32 and an integer below 2^24, rounded to nearest: its bits, which increase with it.
 fn ratio_bits(a: u32, b: u32) -> u32 {
     let numerator = parts_of(a);
     if ((a & 0x7f800000u) == 0x7f800000u || b == 0u) { return select(0u, 0x7f800000u, numerator.x != 0); }
@@ -47,7 +48,7 @@ fn ratio_bits(a: u32, b: u32) -> u32 {
     let whole = min(b, 0xffffffu);
     let up = countLeadingZeros(whole) - 8u;
     let denominator = whole << up;
-    // 27 bits of the quotient, of which the first may be 0, and whether anything is left.
+    // 27 bits of the quotient, the first of which may be 0, and whether there is a remainder.
     var rest = u32(numerator.x);
     var bits = 0u;
     for (var round = 0u; round < 27u; round++) {

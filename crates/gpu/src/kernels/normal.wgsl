@@ -1,6 +1,6 @@
 // Standard normal numbers from random words.
 
-/// sin and cos of an angle in turns: the quadrant apart, then polynomials on an eighth of a turn.
+/// sin and cos of an angle in turns: reduction by quadrant, then polynomials on an eighth of a turn.
 fn sin_cos_turns(turns: f32) -> vec2<f32> {
     let quadrant = floor(turns * 4.0 + 0.5);
     let r = (turns - quadrant * 0.25) * TAU;

@@ -1,17 +1,17 @@
-// Comparisons of f32 by their bits: exact on every device, whatever it does with NaN, infinities and subnormal numbers.
+// Comparisons of f32 by their bits: exact on every device, however it handles NaN, infinities and subnormal numbers.
 
 fn are_finite_bits(v: vec4<u32>) -> bool {
     let exponents = v & vec4<u32>(0x7f800000u);
     return all(exponents != vec4<u32>(0x7f800000u));
 }
 
-/// A number that grows with the f32 of these bits; both zeros have the same.
+/// An integer that increases with the f32 of these bits; equal for both zeros.
 fn rank_of(bits: u32) -> u32 {
     if ((bits & 0x7fffffffu) == 0u) { return 0x80000000u; }
     return select(bits | 0x80000000u, ~bits, (bits >> 31u) == 1u);
 }
 
-/// `a > b`; false where one is NaN.
+/// `a > b`; false if one is NaN.
 fn is_above(a: u32, b: u32) -> bool {
     let numbers = (a & 0x7fffffffu) <= 0x7f800000u && (b & 0x7fffffffu) <= 0x7f800000u;
     return numbers && rank_of(a) > rank_of(b);

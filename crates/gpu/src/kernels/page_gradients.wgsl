@@ -1,4 +1,4 @@
-// The sums of the slots of a page's splats, from where `compact_page` has put what is drawn.
+// Copies the slot sums of a page's splats from the buffers of `compact_page`.
 
 @group(0) @binding(0) var<uniform> job: Job;
 @group(0) @binding(1) var<storage, read> boxes: array<vec4<u32>>;

@@ -1,4 +1,4 @@
-// The arithmetic of one splat at one pixel, which `cap`, `blend` and `blend_vjp` share.
+// The arithmetic of one splat at one pixel, shared by `cap`, `blend` and `blend_vjp`.
 
 /// The base-2 logarithm of alpha before its thresholds: `(A dx + B dy) dx + C dy² + L`, the offset from the mean to the
 /// pixel. `a` = (x, y, A, B), `b` = (C, L, ..).

@@ -1,5 +1,5 @@
-// The planners: one workgroup each, between the stages. They alone write the job's own counts and the arguments of
-// indirect dispatches. A unit that halts has no workgroups left in what follows, and so changes nothing.
+// The planning kernels: one workgroup each, between the stages. Only they write the job's counts and the arguments of
+// indirect dispatches. A unit that halts has no workgroups in later dispatches, and so has no effect.
 
 @group(0) @binding(0) var<storage, read_write> job: Job;
 @group(0) @binding(1) var<storage, read_write> arguments: array<vec4<u32>>;
@@ -8,11 +8,11 @@
 @group(0) @binding(4) var<storage, read_write> sums: array<u32>;
 @group(0) @binding(5) var<storage, read_write> census: array<u32>;
 
-// Of `next_window`: the arguments of the dispatch that is done in parts, and how many there are.
+// For `next_window`: the index of the arguments of the split dispatch, and the number of parts.
 override DISPATCH: u32 = 0u;
 override PARTS: u32 = 1u;
 
-// Of `turn_page`: to the first page of the splats, 1: to the next one, 2: to all of them.
+// For `turn_page`: 0: the first page of the splats, 1: the next one, 2: all of them.
 override TURN: u32 = 0u;
 
 var<workgroup> shared_words: array<u32, 256>;
@@ -23,29 +23,29 @@ fn halt(reason: u32) {
     for (var i = 0u; i < ARGUMENTS; i++) { arguments[i] = vec4<u32>(0u); }
 }
 
-/// Sum without wrapping: what is too large stays too large.
+/// Saturating sum: a value that is too large stays too large.
 fn add_capped(a: u32, b: u32) -> u32 {
     let sum = a + b;
     return select(sum, 0xffffffffu, sum < a);
 }
 
-/// The band from a row of tiles on.
+/// Starts the band at a tile row.
 fn start_band(top: u32) {
     job.band_top = top;
     job.band_bottom = min(top + job.band_rows, job.tiles / max(job.tiles_x, 1u));
     arguments[ARGUMENT_BAND] = grid((job.band_bottom - top) * job.tiles_x, 1u);
 }
 
-/// Start of a unit.
+/// Starts a unit.
 @compute @workgroup_size(64)
 fn begin(@builtin(local_invocation_index) thread: u32) {
     if (thread != 0u) { return; }
     for (var i = 0u; i < ARGUMENTS; i++) { arguments[i] = vec4<u32>(0u); }
-    // A unit behind one that halted does nothing, and its status is that of the one that halted.
+    // A unit after a halted one does nothing, and its status is that of the halted one.
     if (status[STATUS_HALT] != 0u && (job.flags & FLAG_LIFTS) == 0u) { return; }
     for (var i = 0u; i < STATUS_WORDS; i++) { status[i] = 0u; }
     status[STATUS_NUMBER] = job.unit;
-    // How many splats there are the host need not know: rules may be under way.
+    // The host need not know the number of splats: rules may be in flight.
     job.splats = min(census[CENSUS_SPLATS], job.capacity);
     let most = f32(max(census[CENSUS_SPLATS], 1u));
     job.opacity_pull = job.opacity_pull / most;
@@ -59,7 +59,8 @@ fn begin(@builtin(local_invocation_index) thread: u32) {
     job.entries = 0u;
 }
 
-/// The splats of a page, where they do not fit a binding; what sums over all groups of splats comes behind the last page.
+/// Selects a page of the splats, if they do not fit into one binding; after the last page come the sums over all groups
+/// of splats.
 @compute @workgroup_size(64)
 fn turn_page(@builtin(local_invocation_index) thread: u32) {
     if (thread != 0u) { return; }
@@ -70,7 +71,8 @@ fn turn_page(@builtin(local_invocation_index) thread: u32) {
     if (status[STATUS_HALT] == 0u) { arguments[ARGUMENT_SPLATS] = grid(job.splats, 256u); }
 }
 
-/// Places of the visible splats of each 256: an exclusive scan of their counts, behind those of the pages before.
+/// Positions of the visible splats of each group of 256: an exclusive scan of their counts, after those of the pages
+/// before.
 @compute @workgroup_size(256)
 fn plan_visible(@builtin(local_invocation_index) thread: u32) {
     let blocks = (job.splats + 255u) / 256u;
@@ -106,7 +108,7 @@ fn plan_visible(@builtin(local_invocation_index) thread: u32) {
     }
 }
 
-/// The band below, or the first one again: from there on the way goes back.
+/// Moves to the next band, or back to the first one: from there on the backward pass runs.
 @compute @workgroup_size(64)
 fn next_band(@builtin(local_invocation_index) thread: u32) {
     if (thread != 0u || status[STATUS_HALT] != 0u) { return; }
@@ -115,27 +117,27 @@ fn next_band(@builtin(local_invocation_index) thread: u32) {
     start_band(select(job.band_bottom, 0u, is_over));
 }
 
-/// The next chunk of long lists, or the first one again.
+/// Moves to the next chunk of long lists, or back to the first one.
 @compute @workgroup_size(64)
 fn next_chunk(@builtin(local_invocation_index) thread: u32) {
     if (thread == 0u) { job.chunk = select(job.chunk + 1u, 0u, job.chunk + 1u >= job.chunks); }
 }
 
-/// The workgroups of the next part of a dispatch; behind the last one, those that follow are whole again.
+/// Sets the workgroups of the next part of a dispatch; after the last one, the arguments are whole again.
 @compute @workgroup_size(64)
 fn next_window(@builtin(local_invocation_index) thread: u32) {
     if (thread != 0u) { return; }
     let is_over = job.window == PARTS;
     let size = arguments[DISPATCH].x * arguments[DISPATCH].y;
     var part = (size + PARTS - 1u) / PARTS;
-    // In whole rows of the grid, so that no workgroup is in two parts: some add to what is there.
+    // In whole rows of the grid, so that no workgroup is in two parts: some kernels accumulate.
     if (part > GRID_WIDTH) { part = (part + GRID_WIDTH - 1u) / GRID_WIDTH * GRID_WIDTH; }
     job.first_group = select(min(job.window * part, size), 0u, is_over);
     arguments[ARGUMENT_WINDOW] = grid(min(part, size - job.first_group), 1u);
     job.window = select(job.window + 1u, 0u, is_over);
 }
 
-/// Whether all entries of the band fit, before any of them is written.
+/// Checks whether all entries of the band fit, before any of them is written.
 @compute @workgroup_size(64)
 fn plan_entries(@builtin(local_invocation_index) thread: u32) {
     if (thread != 0u || status[STATUS_HALT] != 0u) { return; }
@@ -145,7 +147,7 @@ fn plan_entries(@builtin(local_invocation_index) thread: u32) {
         halt(HALT_CAPACITY);
         return;
     }
-    // The lists are made a second time on the way back.
+    // The lists are built a second time for the backward pass.
     if (job.is_back == 0u) { status[STATUS_ENTRIES] = add_capped(status[STATUS_ENTRIES], entries); }
     job.entries = entries;
     arguments[ARGUMENT_ENTRIES] = grid(entries, 256u);
@@ -153,10 +155,10 @@ fn plan_entries(@builtin(local_invocation_index) thread: u32) {
     arguments[ARGUMENT_ENTRY_COUNTS] = grid(256u * ((entries + SCAN_BLOCK - 1u) / SCAN_BLOCK), SCAN_BLOCK);
 }
 
-/// The loss: its sums over tiles by a fixed tree. One that is not finite halts the unit.
+/// Reduces the loss over tiles by a fixed tree. A loss that is not finite halts the unit.
 @compute @workgroup_size(256)
 fn plan_loss(@builtin(local_invocation_index) thread: u32) {
-    // The unit may have been halted before: then there are no sums.
+    // If the unit was halted before, there are no sums.
     var sum = vec2<f32>(0.0);
     for (var tile = thread; tile < job.tiles; tile += 256u) {
         sum += vec2<f32>(bitcast<f32>(partials[2u * tile]), bitcast<f32>(partials[2u * tile + 1u]));
@@ -175,7 +177,7 @@ fn plan_loss(@builtin(local_invocation_index) thread: u32) {
     }
 }
 
-/// End of a step: updates that were skipped, over the groups of `project_vjp`.
+/// Ends a step: sums the skipped updates over the groups of `project_vjp`.
 @compute @workgroup_size(256)
 fn finish(@builtin(local_invocation_index) thread: u32) {
     let groups = (job.splats + 255u) / 256u;

@@ -1,9 +1,9 @@
-// Stage `project`: splats to the screen, with their colour.
+// Stage `project`: projects splats to the screen and evaluates their colour.
 //
-// A splat reaches alpha 1/255 only inside the ellipse dᵀ Q d <= τ with τ = 2 ln(255 o), whose box has half sizes
-// sqrt(τ a), sqrt(τ c). It is dropped when it is not in front of the near plane, when τ < 0, when its box touches no
-// pixel centre, or when something is not finite. The rectangle of tiles is written once, as integers: everything that
-// counts tiles or walks over them reads it.
+// A splat reaches alpha 1/255 only inside the ellipse dᵀ Q d <= τ with τ = 2 ln(255 o), whose bounding box has half
+// sizes sqrt(τ a), sqrt(τ c). It is dropped if it is not in front of the near plane, if τ < 0, if its box touches no
+// pixel centre, or if a result is not finite. The rectangle of tiles is written once, as integers, and used by
+// everything that counts tiles or walks over them.
 //
 // Screen record, three planes: (x, y, A, B), (C, L, red, green), (blue, z, 0, 0); the exponent of a pixel at (dx, dy)
 // from the mean is (A dx + B dy) dx + C dy² + L, in base 2.
@@ -22,7 +22,7 @@
 
 var<workgroup> counts: array<u32, 256>;
 
-/// First and last pixel whose centre is within `extent` of `centre`, clamped to the picture.
+/// First and last pixel whose centre is within `extent` of `centre`, clamped to the image.
 fn pixel_range(centre: f32, extent: f32, side: u32) -> vec2<f32> {
     let reach = fma(extent, 1.00001, EXTENT_SLACK);
     return vec2<f32>(max(ceil(centre - reach - 0.5), 0.0), min(floor(centre + reach - 0.5), f32(side - 1u)));
@@ -61,7 +61,7 @@ fn is_left_out(i: u32) -> bool {
     return bits < job.dropout_limit;
 }
 
-/// Projects a splat; its box, empty where it is not drawn.
+/// Projects a splat; returns its box, empty if it is not visible.
 fn project(i: u32) -> vec4<u32> {
     let nothing = vec4<u32>(0u);
     let stride = job.capacity;

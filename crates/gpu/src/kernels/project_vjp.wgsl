@@ -1,4 +1,5 @@
-// Stages `project_vjp` and `adam`, geometry: from the sums of a splat to its raw parameters, and their update.
+// Stages `project_vjp` and `adam`, geometry: gradients of the raw parameters from the sums of a splat, and their
+// update.
 //
 // With Q the conic, S = Σ v d dᵀ, s = Σ v d, V as in `geometry`:
 //
@@ -6,10 +7,10 @@
 //     dT = 2 dcov V diag(s²) Rᵀ,  dJ = dT Wᵀ,  dp from J and mean2d,  dm = Wᵀ dp + what the direction says
 //     d log_scale_k = s_k² H_kk,  torque_k = H_ij (s_i² - s_j²),  dq = 2/|q| q̂ ⊗ (0, torque)
 //
-// In antialiased mode ln o has the further term ½ ln(det_raw / det). Then regularisation, Adam, noise, statistics. A splat
-// with a gradient that is not finite is left as it is, and counted.
+// In antialiased mode ln o has the additional term ½ ln(det_raw / det). Then follow regularisation, Adam, noise,
+// statistics. A splat with a gradient that is not finite is not updated, and counted.
 
-// Whether the sums hold a gradient of the depth, as no training step has it.
+// Whether the sums contain a gradient of the depth; no training step has it.
 override DEPTH: bool = false;
 
 @group(0) @binding(0) var<uniform> job: Job;
@@ -18,7 +19,7 @@ override DEPTH: bool = false;
 @group(0) @binding(3) var<storage, read_write> moments1: array<vec4<f32>>;
 @group(0) @binding(4) var<storage, read_write> moments2: array<vec4<f32>>;
 @group(0) @binding(5) var<storage, read> gradients: array<vec4<f32>>;
-// Plane 0: unit direction and, written here, how the splat moves; plane 1: gradient of the mean.
+// Plane 0: unit direction and, written here, how the splat is updated; plane 1: gradient of the mean.
 @group(0) @binding(6) var<storage, read_write> directions: array<vec4<f32>>;
 // Planes: id, clock, visible steps, bits of the gradient sum, bits of the largest radius.
 @group(0) @binding(7) var<storage, read_write> records: array<u32>;
@@ -49,7 +50,7 @@ struct ShapeGradient {
     quat: vec4<f32>,
 }
 
-/// What two rows of the axes V, with `d_v = 2 dcov V`, say about the shape: parts of H = Vᵀ (2 dcov) V.
+/// The parts of H = Vᵀ (2 dcov) V from two rows of the axes V, with `d_v = 2 dcov V`.
 fn shape_vjp(shape: Shape, v0: vec3<f32>, d_v0: vec3<f32>, v1: vec3<f32>, d_v1: vec3<f32>) -> ShapeGradient {
     let variance = shape.scale * shape.scale;
     let h12 = fma(v0.y, d_v0.z, v1.y * d_v1.z);
@@ -78,7 +79,7 @@ fn gradient_of(i: u32, g: Geometry) -> Gradient {
     let sxy = sum_1.x;
     let syy = sum_1.y;
     out.mean2d = vec2<f32>(fma(q.x, s.x, q.y * s.y), fma(q.y, s.x, q.z * s.y));
-    // ½ Q S Q; the off-diagonal entry counts twice, because b is in both places of the matrix.
+    // ½ Q S Q; the off-diagonal entry counts twice, because b occurs twice in the matrix.
     let p00 = fma(q.x, sxx, q.y * sxy);
     let p01 = fma(q.x, sxy, q.y * syy);
     let p10 = fma(q.y, sxx, q.z * sxy);
@@ -142,7 +143,7 @@ fn accumulate_statistics(i: u32, mean2d: vec2<f32>, radius: f32) {
     let stride = job.capacity;
     let scaled = mean2d * 0.5 * vec2<f32>(f32(job.width), f32(job.height));
     let norm = sqrt(dot(scaled, scaled));
-    // A gradient that is not finite says nothing about density.
+    // Gradients that are not finite are left out of the statistics.
     if (is_finite(norm)) { records[3u * stride + i] = bitcast<u32>(bitcast<f32>(records[3u * stride + i]) + norm); }
     records[4u * stride + i] = bitcast<u32>(max(bitcast<f32>(records[4u * stride + i]), radius));
     records[2u * stride + i] += 1u;
@@ -151,7 +152,7 @@ fn accumulate_statistics(i: u32, mean2d: vec2<f32>, radius: f32) {
 /// `Σ z · fade · scale` with z standard normal from (seed, step, id) (Kheradmand et al. 2024, eq. 12).
 fn noise_of(i: u32, p0: vec4<f32>, p1: vec4<f32>, p2: vec4<f32>) -> vec3<f32> {
     let exponent = (sigmoid(p0.w) - job.noise_fade) * 100.0;
-    // Beyond this the noise is below 1e-13 of itself.
+    // Beyond this the noise factor is below 1e-13.
     if (!(exponent < NOISE_CUTOFF)) { return vec3<f32>(0.0); }
     let words = philox(vec2<u32>(job.seed_low, job.seed_high), STREAM_NOISE, vec2<u32>(job.step_low, job.step_high), records[i]);
     let z = vec3<f32>(normals(words.x, words.y), normals(words.z, words.w).x);
@@ -165,7 +166,7 @@ fn noise_of(i: u32, p0: vec4<f32>, p1: vec4<f32>, p2: vec4<f32>) -> vec3<f32> {
     );
 }
 
-/// Bias corrections of a splat's next update; counts it in sparse mode.
+/// Bias corrections of a splat's next update; increments its clock in sparse mode.
 fn next_corrections(i: u32) -> vec2<f32> {
     if ((job.flags & FLAG_SPARSE) == 0u) { return vec2<f32>(job.dense_first, job.dense_second); }
     let at = job.capacity + i;
@@ -176,7 +177,7 @@ fn next_corrections(i: u32) -> vec2<f32> {
     return vec2<f32>(bitcast<f32>(sums[2u * clock]), bitcast<f32>(sums[2u * clock + 1u]));
 }
 
-/// Gradient, update, noise and statistics of a splat; what it says about the pose.
+/// Gradient, update, noise and statistics of a splat; returns its gradient, with that of the pose.
 fn update(i: u32) -> Gradient {
     let stride = job.capacity;
     let sparse = (job.flags & FLAG_SPARSE) != 0u;
@@ -242,12 +243,12 @@ fn update(i: u32) -> Gradient {
     return out;
 }
 
-/// Where the sums of a workgroup lie: groups are counted over all pages.
+/// Offset of the sums of a workgroup: groups are counted over all pages.
 fn sums_of(block: u32) -> u32 {
     return SUMS_GROUPS + SUMS_STRIDE * (job.first_splat / 256u + block);
 }
 
-/// The sum of a value over the workgroup, as one of the group's.
+/// Sums a value over the workgroup, as one of the group's sums.
 fn sum_up(thread: u32, block: u32, index: u32, value: f32) {
     totals[thread] = value;
     workgroupBarrier();

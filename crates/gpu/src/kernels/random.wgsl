@@ -1,4 +1,4 @@
-// Counter-based random numbers: Philox4x32-10 (Salmon et al. 2011), the words of `gausset_compute::rng`.
+// Counter-based random numbers: Philox4x32-10 (Salmon et al. 2011), the same words as `gausset_compute::rng`.
 
 /// High half of a product of 32-bit numbers.
 fn high_product(a: u32, b: u32) -> u32 {
@@ -27,7 +27,7 @@ fn philox(seed: vec2<u32>, stream: u32, step: vec2<u32>, index: u32) -> vec4<u32
     return c;
 }
 
-/// A word as a number in [0, 1) with 24 bits.
+/// Converts a word to a number in [0, 1) with 24 bits.
 fn uniform_number(word: u32) -> f32 {
     return f32(word >> 8u) * (1.0 / 16777216.0);
 }

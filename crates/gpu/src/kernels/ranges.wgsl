@@ -1,4 +1,4 @@
-// The part of the sorted entries that belongs to each tile, where neighbours differ. Ranges are 0 before.
+// Finds the part of the sorted entries that belongs to each tile, where neighbours differ. Ranges are initialised to 0.
 //
 // A range is four words: first entry, one past the last, one past the last that is blended (`cap`), one past the last
 // that any pixel has used (`blend`).

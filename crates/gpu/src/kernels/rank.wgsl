@@ -1,8 +1,8 @@
-// Which of the visible splats of a workgroup a thread's is.
+// The rank of a thread's splat among the visible splats of its workgroup.
 
 var<workgroup> ranks: array<u32, 256>;
 
-/// How many threads before this one have a 1.
+/// Number of threads before this one with a 1.
 fn rank_of(thread: u32, visible: u32) -> u32 {
     ranks[thread] = visible;
     workgroupBarrier();

@@ -1,5 +1,5 @@
-// Lowers every opacity and zeroes the moments of the logits. A logit that is not finite stays: its splat is dead and must not
-// come back.
+// Lowers every opacity and zeroes the moments of the logits. A logit that is not finite is kept: its splat is dead and
+// must not come back.
 
 @group(0) @binding(0) var<uniform> job: Job;
 @group(0) @binding(1) var<uniform> rule: Rule;

@@ -1,8 +1,8 @@
 // The rows of corrections that a step names: their gradients from sums over tiles and groups, Adam, the pull towards 0. One workgroup. A row whose gradient is not finite is left.
 //
-// Pose (fixtures, section 5): with the sums G of dL/d[R|t] over the splats, A = G_R Rᵀ + G_t tᵀ, the gradient by a left
-// twist is (G_t, A_21 - A_12, A_02 - A_20, A_10 - A_01); by the twist itself J_lᵀ of it, by its series; by the twist of a
-// rig the transposed adjoint of that.
+// Pose (fixtures, section 5): with the sums G of dL/d[R|t] over the splats, A = G_R Rᵀ + G_t tᵀ, the gradient with
+// respect to a left twist is (G_t, A_21 - A_12, A_02 - A_20, A_10 - A_01). With respect to the twist itself, J_lᵀ of
+// it, by its series; with respect to the twist of a rig, the transposed adjoint of that.
 
 @group(0) @binding(0) var<uniform> job: Job;
 @group(0) @binding(1) var<uniform> view: View;
@@ -76,7 +76,7 @@ fn move_row(thread: u32, row: vec4<u32>, rates: vec4<f32>, width: u32, split: u3
     workgroupBarrier();
 }
 
-/// Takes the mean over all rows of gains off each of them, channel by channel.
+/// Subtracts the mean over all rows of gains from each of them, channel by channel.
 fn hold_mean(thread: u32) {
     storageBarrier();
     workgroupBarrier();
@@ -175,7 +175,8 @@ fn main(@builtin(local_invocation_index) thread: u32) {
         let s21 = over_groups(thread, 7u);
         let s22 = over_groups(thread, 8u);
         let p = vec3<f32>(over_groups(thread, 9u), over_groups(thread, 10u), over_groups(thread, 11u));
-        // The camera centre is -Rᵀ t, and moving it moves every direction as moving the splats the other way does.
+        // The camera centre is -Rᵀ t, and moving it has the same effect on directions as moving the splats in the
+        // opposite direction.
         let centre = -vec3<f32>(over_groups(thread, 12u), over_groups(thread, 13u), over_groups(thread, 14u));
         if (thread == 0u) {
             let turned = vec3<f32>(dot(view.rotation_0.xyz, centre), dot(view.rotation_1.xyz, centre), dot(view.rotation_2.xyz, centre));

@@ -1,5 +1,5 @@
-// The planners of a density rule: one thread each. They alone write what a rule counts, and the arguments of its indirect
-// dispatches. A rule whose rows do not fit halts before anything of the state is written.
+// The planning kernels of a density rule: one thread each. Only they write the counts of a rule, and the arguments of
+// its indirect dispatches. A rule whose rows do not fit halts before anything of the state is written.
 
 @group(0) @binding(0) var<storage, read_write> job: Job;
 @group(0) @binding(1) var<storage, read_write> rule: Rule;
@@ -13,7 +13,7 @@ fn has_halted() -> bool {
     return status[STATUS_HALT] != 0u;
 }
 
-/// What is sorted, scanned and walked over from here on.
+/// Sets the number of items that are sorted, scanned and processed from here on.
 fn walk_over(count: u32) {
     job.visible = count;
     // Four more: a scan reads whole vectors.
@@ -22,7 +22,7 @@ fn walk_over(count: u32) {
     arguments[ARGUMENT_VISIBLE_COUNTS] = grid(256u * ((count + SCAN_BLOCK - 1u) / SCAN_BLOCK), SCAN_BLOCK);
 }
 
-/// Whether so many rows have room; halts where they have not.
+/// Whether this number of rows fits; halts if it does not.
 fn fits(count: u32) -> bool {
     status[RULE_SPLATS] = count;
     if (count <= job.capacity) { return true; }
@@ -31,7 +31,7 @@ fn fits(count: u32) -> bool {
     return false;
 }
 
-/// Which of the splats that would grow may. Where all may, nothing is sorted.
+/// Which of the splats that would grow may do so. If all may, nothing is sorted.
 @compute @workgroup_size(64)
 fn plan_limit(@builtin(local_invocation_index) thread: u32) {
     if (thread != 0u || has_halted()) { return; }
@@ -40,7 +40,7 @@ fn plan_limit(@builtin(local_invocation_index) thread: u32) {
     if (status[RULE_CLONED] + status[RULE_SPLIT] > rule.room) { walk_over(job.splats); }
 }
 
-/// The rows after clone, split and prune.
+/// Counts the rows after clone, split and prune.
 @compute @workgroup_size(64)
 fn plan_rows(@builtin(local_invocation_index) thread: u32) {
     if (thread != 0u || has_halted()) { return; }
@@ -50,7 +50,7 @@ fn plan_rows(@builtin(local_invocation_index) thread: u32) {
     if (fits(rule.kept + rule.added)) { walk_over(job.splats); }
 }
 
-/// The rows after relocation and growth: known from the number of splats that are left.
+/// Counts the rows after relocation and growth, which follow from the number of living splats.
 @compute @workgroup_size(64)
 fn plan_relocation(@builtin(local_invocation_index) thread: u32) {
     if (thread != 0u || has_halted()) { return; }
@@ -62,7 +62,7 @@ fn plan_relocation(@builtin(local_invocation_index) thread: u32) {
     if (fits(rule.kept + rule.added)) { walk_over(job.splats); }
 }
 
-/// The sum of all weights, and from which size on a row that is drawn once is halved.
+/// Reads the sum of all weights, and the size above which a row that is drawn once is halved.
 fn look_at_rows() {
     let total = 2u * ((job.visible + SCAN_BLOCK - 1u) / SCAN_BLOCK);
     rule.total_low = partials[total];
@@ -76,18 +76,18 @@ fn look_at_rows() {
 fn plan_draws(@builtin(local_invocation_index) thread: u32) {
     if (thread != 0u || has_halted()) { return; }
     look_at_rows();
-    // Nobody to move to.
+    // There is no splat to relocate to.
     if ((rule.total_low | rule.total_high) == 0u) { status[RULE_RELOCATED] = 0u; }
 }
 
-/// Growth begins, from the rows that relocation has left.
+/// Starts growth, from the rows that relocation has left.
 @compute @workgroup_size(64)
 fn plan_growth(@builtin(local_invocation_index) thread: u32) {
     if (thread != 0u || has_halted()) { return; }
     walk_over(rule.kept);
 }
 
-/// Without weights nothing is added.
+/// If all weights are 0, no splats are added.
 @compute @workgroup_size(64)
 fn plan_added(@builtin(local_invocation_index) thread: u32) {
     if (thread != 0u || has_halted()) { return; }
@@ -97,7 +97,7 @@ fn plan_added(@builtin(local_invocation_index) thread: u32) {
     arguments[ARGUMENT_ENTRIES] = grid(rule.added, 256u);
 }
 
-/// All rows are there: they go to their places. The box of their means is empty so far.
+/// All rows exist: starts moving them to their positions, with an empty bounding box of their means.
 @compute @workgroup_size(64)
 fn plan_order(@builtin(local_invocation_index) thread: u32) {
     if (thread != 0u || has_halted()) { return; }
@@ -124,7 +124,7 @@ fn plan_grid(@builtin(local_invocation_index) thread: u32) {
     }
 }
 
-/// End of a rule: from here on there are as many splats as rows.
+/// Ends a rule: from here on the number of splats is that of the rows.
 @compute @workgroup_size(64)
 fn finish_rule(@builtin(local_invocation_index) thread: u32) {
     if (thread != 0u || has_halted()) { return; }

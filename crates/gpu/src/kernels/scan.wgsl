@@ -1,10 +1,10 @@
 // Exclusive prefix sum of u32 in three dispatches: `reduce`, `spine`, `down`; or in one workgroup: `alone`.
 //
 // Blocks of 4096 values, 16 for each of 256 threads; no workgroup waits for another. Values between the length and the
-// next multiple of 4 must be 0. After `spine` the total stands behind the sums of the blocks. Sums do not wrap: what is
-// too large stays too large.
+// next multiple of 4 must be 0. After `spine` the total is stored after the sums of the blocks. Sums saturate: a value
+// that is too large stays too large.
 
-// Which length: 0 = visible splats, 1 = digit counts of their sort, 2 = digit counts of the sort of entries.
+// The length: 0 = visible splats, 1 = digit counts of their sort, 2 = digit counts of the sort of entries.
 override LENGTH: u32 = 0u;
 
 @group(0) @binding(0) var<uniform> job: Job;
@@ -77,7 +77,7 @@ fn spine(@builtin(local_invocation_index) thread: u32) {
     if (thread == 0u) { partials[blocks] = carry; }
 }
 
-/// Writes the sums before the four vectors of a thread; `start` is the sum before the block.
+/// Writes the prefix sums of the four vectors of a thread; `start` is the sum before the block.
 fn write(thread: u32, block: u32, vectors: u32, start: u32) {
     let at = block * 1024u + thread * 4u;
     var v0 = vec4<u32>(0u);
@@ -107,7 +107,7 @@ fn down(@builtin(local_invocation_index) thread: u32, @builtin(workgroup_id) gro
     write(thread, block, (item_count() + 3u) / 4u, start);
 }
 
-/// All blocks one after another, for lengths at which three dispatches would be mostly waiting.
+/// All blocks one after another, for lengths at which three dispatches would mostly wait.
 @compute @workgroup_size(256)
 fn alone(@builtin(local_invocation_index) thread: u32) {
     let blocks = (item_count() + SCAN_BLOCK - 1u) / SCAN_BLOCK;

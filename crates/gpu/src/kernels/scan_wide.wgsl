@@ -1,5 +1,5 @@
-// Inclusive prefix sum of the weights of marks, in 64 bits: `reduce`, `spine`, `down`, as `scan.wgsl`. Afterwards the total
-// stands behind the sums of the blocks, and no row has been drawn.
+// Inclusive prefix sum of the weights of marks, in 64 bits: `reduce`, `spine`, `down`, like `scan.wgsl`. Afterwards the
+// total is stored after the sums of the blocks, and the draw counts of all rows are 0.
 
 @group(0) @binding(0) var<uniform> job: Job;
 @group(0) @binding(1) var<storage, read> marks: array<vec4<u32>>;

@@ -1,5 +1,5 @@
-// Stage `adam` of a block of four SH coefficients: the gradient of coefficient k is Y_k(d) g, g the gradient of the colour.
-// Coefficients above the degree in use do not move, nor do their moments.
+// Stage `adam` of a block of four SH coefficients: the gradient of coefficient k is Y_k(d) g, with g the gradient of
+// the colour. Coefficients above the degree in use are not updated, nor are their moments.
 
 override BLOCK: u32 = 0u;
 

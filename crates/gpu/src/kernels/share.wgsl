@@ -1,5 +1,6 @@
-// What becomes of a splat that is there several times (Kheradmand et al. 2024, eq. 9; `gausset_density::share_among_copies`),
-// and of one that is halved along its longest axis (`long_axis`). `relocate` makes rows of splats, `grow` rows of rows.
+// The parameters of a splat that is copied several times (Kheradmand et al. 2024, eq. 9;
+// `gausset_density::share_among_copies`), and of one that is halved along its longest axis (`long_axis`). `relocate`
+// creates rows from splats, `grow` rows from rows.
 //
 //     o' = 1 - (1 - o)^(1/n),  s' = s o / D(n, o'),  D(n, o) = π^(-1/2) ∫ 1 - (1 - o exp(-x²))^n dx
 
@@ -71,7 +72,7 @@ fn shared_among(row: Row, copies: u32) -> Row {
     return Row(p0, row.p1, vec4<u32>(bitcast<vec3<u32>>(scales), row.p2.w));
 }
 
-/// One half of a splat; both stay where it is if one of them would not be finite.
+/// One half of a splat; both keep its mean if one of them would not be finite.
 fn half_of(row: Row, side: f32) -> Row {
     let log_scales = bitcast<vec3<f32>>(row.p2.xyz);
     let shape = shape_of(bitcast<vec4<f32>>(row.p1), log_scales);

@@ -1,4 +1,4 @@
-// The gradient of the sky: dL/dc_k = Σ_pixels T_end Y_k(d) g where the sky shines, summed over each tile.
+// The gradient of the sky: dL/dc_k = Σ_pixels T_end Y_k(d) g where the sky is not black, summed over each tile.
 
 @group(0) @binding(0) var<uniform> job: Job;
 @group(0) @binding(1) var<uniform> view: View;

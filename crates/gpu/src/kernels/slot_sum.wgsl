@@ -1,5 +1,5 @@
-// The slots of each visible splat, added in the order of its tiles: to the sum of the bands above. The last value says
-// whether a gradient is not zero.
+// Adds the slots of each visible splat, in the order of its tiles, to the sum of the bands above. The last value
+// indicates whether a gradient is not zero.
 
 @group(0) @binding(0) var<uniform> job: Job;
 @group(0) @binding(1) var<storage, read> boxes: array<vec4<u32>>;

@@ -1,10 +1,10 @@
 // One pass of a stable radix sort by 8 bits of u32 keys with u32 values: `histogram`, a scan of the counts, `scatter`.
 //
-// Blocks of 4096 keys, 16 rounds of 256. Counts are digit-major, `counts[digit · blocks + block]`, so that one prefix sum
-// gives all places. In a round each thread sets its bit in a mask of its digit; a rank is the number of bits below. The
-// order in which atomics happen does not show: the result is the stable one by construction.
+// Blocks of 4096 keys, 16 rounds of 256. Counts are digit-major, `counts[digit · blocks + block]`, so that one prefix
+// sum gives all target positions. In a round each thread sets its bit in a mask of its digit; a rank is the number of
+// bits below. The result does not depend on the order of atomics: it is the stable order by construction.
 
-// Which keys: 0 = visible splats, 1 = entries.
+// The keys: 0 = visible splats, 1 = entries.
 override KEYS: u32 = 0u;
 override SHIFT: u32 = 0u;
 

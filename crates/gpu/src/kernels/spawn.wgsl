@@ -1,5 +1,5 @@
-// The rows after clone and split: kept splats in their order, then new ones in the order of their parents. A clone is an
-// exact copy; the halves of a split are drawn from it, `μ' = μ + R diag(s) ξ`, and shrunk.
+// Writes the rows after clone and split: kept splats in their order, then new ones in the order of their parents. A
+// clone is an exact copy; the halves of a split are drawn from it, `μ' = μ + R diag(s) ξ`, and shrunk.
 
 @group(0) @binding(0) var<uniform> job: Job;
 @group(0) @binding(1) var<uniform> rule: Rule;
@@ -9,7 +9,7 @@
 @group(0) @binding(5) var<storage, read> kept: array<u32>;
 @group(0) @binding(6) var<storage, read> born: array<u32>;
 @group(0) @binding(7) var<storage, read_write> geometry: array<vec4<u32>>;
-// Where a row comes from and what it keeps; its id.
+// Source splat and flags of a row; its id.
 @group(0) @binding(8) var<storage, read_write> rows: array<vec2<u32>>;
 
 fn write(row: u32, p0: vec4<u32>, p1: vec4<u32>, p2: vec4<u32>, source: u32, id: u32) {

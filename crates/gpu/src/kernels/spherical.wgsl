@@ -1,6 +1,6 @@
 // Spherical harmonics up to degree 3, with the basis and signs of `gausset_core::sh`.
 //
-// Coefficients lie in blocks of four coefficients with three channels each: three planes of vec4.
+// Coefficients are stored in blocks of four coefficients with three channels each: three planes of vec4.
 
 struct Coefficients {
     c0: vec3<f32>,
@@ -62,7 +62,7 @@ fn basis_of(block: u32, d: vec3<f32>) -> vec4<f32> {
     return basis_3(d);
 }
 
-/// `Σ_k Y_k c_k` over the coefficients of a block that are in use. What is not used may be anything.
+/// `Σ_k Y_k c_k` over the coefficients of a block that are in use. Unused values are ignored.
 fn colour_of(c: Coefficients, y: vec4<f32>, used: vec4<bool>) -> vec3<f32> {
     var sum = y.x * c.c0;
     if (used.y) { sum = fma(vec3<f32>(y.y), c.c1, sum); }
@@ -71,7 +71,7 @@ fn colour_of(c: Coefficients, y: vec4<f32>, used: vec4<bool>) -> vec3<f32> {
     return sum;
 }
 
-/// `c_k · g` for the coefficients of a block, 0 where they are not in use.
+/// `c_k · g` for the coefficients of a block, 0 if they are not in use.
 fn weights_of(c: Coefficients, g: vec3<f32>, used: vec4<bool>) -> vec4<f32> {
     let w = vec4<f32>(dot(c.c0, g), dot(c.c1, g), dot(c.c2, g), dot(c.c3, g));
     return select(vec4<f32>(0.0), w, used);

@@ -1,8 +1,8 @@
-// The list of a workgroup's tile, which `cap` and `blend` share.
+// The list of a workgroup's tile, shared by `cap` and `blend`.
 
 var<workgroup> list_bounds: vec2<u32>;
 
-/// First entry of a tile and one past its last, which stands at a word of its ranges; the same in each thread.
+/// First entry of a tile and one past its last, which is read from word `last` of its range; the same in each thread.
 fn list_of(tile: u32, thread: u32, last: u32) -> vec2<u32> {
     if (thread == 0u) {
         list_bounds = vec2<u32>(0u);

@@ -1,6 +1,6 @@
-// The true colours of a picture, as the loss sees them: RGBA bytes, coverage in A.
+// The target colours of an image for the loss: RGBA bytes, coverage in A.
 
-/// A channel of the truth: a byte's share of 255, with coverage over the background.
+/// A channel of the target: a byte as a fraction of 255, composited by coverage over the background.
 fn truth(x: u32, y: u32, channel: u32) -> f32 {
     let word = picture[y * job.width + x];
     let value = f32((word >> (8u * channel)) & 255u) / 255.0;

@@ -9,7 +9,7 @@
 @group(0) @binding(1) var<storage, read_write> view: View;
 @group(0) @binding(2) var<storage, read> corrections: array<u32>;
 
-/// (a, b, c) by their series: eight terms reach f32 up to three quarters of a turn.
+/// (a, b, c) by their series: eight terms are accurate to f32 up to an angle of three quarters of a turn.
 fn exponential_coefficients(t2: f32) -> vec3<f32> {
     var a = 1.0;
     var b = 0.5;
@@ -46,7 +46,7 @@ fn main(@builtin(local_invocation_index) thread: u32) {
         rho = rho * turned + cross(shift, phi);
     }
     let k = exponential_coefficients(dot(phi, phi));
-    // E and V - I on a vector.
+    // E and V - I applied to a vector.
     let b0 = vec3<f32>(job.base_0.x, job.base_1.x, job.base_2.x);
     let b1 = vec3<f32>(job.base_0.y, job.base_1.y, job.base_2.y);
     let b2 = vec3<f32>(job.base_0.z, job.base_1.z, job.base_2.z);

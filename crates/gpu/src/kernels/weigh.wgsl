@@ -1,4 +1,4 @@
-// Weight and longest axis of each row, before a set grows by draws from its rows.
+// Weight and longest axis of each row, before growth draws from the rows.
 
 @group(0) @binding(0) var<uniform> job: Job;
 @group(0) @binding(1) var<storage, read> geometry: array<vec4<u32>>;

@@ -1,4 +1,4 @@
-// Whole numbers of 64 bits, as (low, high): sums and products that do not round.
+// 64-bit unsigned integers as (low, high): exact sums and products.
 
 fn add_wide(a: vec2<u32>, b: vec2<u32>) -> vec2<u32> {
     let low = a.x + b.x;
@@ -13,12 +13,12 @@ fn is_less_wide(a: vec2<u32>, b: vec2<u32>) -> bool {
     return a.y < b.y || (a.y == b.y && a.x < b.x);
 }
 
-/// The product of two numbers of 32 bits.
+/// The product of two 32-bit numbers.
 fn product_wide(a: u32, b: u32) -> vec2<u32> {
     return vec2<u32>(a * b, high_product(a, b));
 }
 
-/// The product of two numbers of 64 bits, lowest word first.
+/// The product of two 64-bit numbers, lowest word first.
 fn product_of_wide(a: vec2<u32>, b: vec2<u32>) -> vec4<u32> {
     let low = product_wide(a.x, b.x);
     let mixed_0 = product_wide(a.x, b.y);

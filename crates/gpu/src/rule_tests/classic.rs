@@ -1,10 +1,10 @@
-//! Clone, split, prune; the reset of opacities; the Morton order.
+//! Clone, split, prune; opacity reset; the Morton order.
 
 use gausset_core::engine::{ClassicRule, DensityRule, Engine};
 
 use super::*;
 
-/// The same up to the draws of halves, which are the same numbers in f32.
+/// Results equal the host's, except for random positions of halves, which are equal up to f32 rounding.
 fn compare(name: &str, engine: &mut GpuEngine, before: &TrainState, rule: &ClassicRule) -> StepReport {
     let rule = DensityRule::Classic(*rule);
     let (found, report) = applied(engine, before, std::slice::from_ref(&rule));
@@ -60,7 +60,7 @@ fn decisions_and_rows_are_those_of_the_host() {
     assert!(seen.cloned > 1000 && seen.split > 1000 && seen.pruned > 1000, "{seen:?}");
 }
 
-/// Means of the statistic that are equal, nearly equal, and beyond where f32 is evenly spaced.
+/// Mean statistics that are equal, nearly equal, and beyond the range in which f32 is evenly spaced.
 #[test]
 fn the_largest_mean_statistics_grow_first_and_the_first_of_equals() {
     let Some(gpu) = gpu("the_largest_mean_statistics_grow_first_and_the_first_of_equals") else { return };
@@ -97,7 +97,7 @@ fn halves_have_the_moments_of_the_splat_they_are_drawn_from() {
     for i in 0..n {
         before.splats.means[i] = [1.0, -2.0, 3.0];
         before.splats.log_scales[i] = scales.map(f32::ln);
-        // A turn of 90 degrees about z: x goes to y.
+        // A rotation by 90 degrees about z: x maps to y.
         before.splats.quats[i] = [2.0, 0.0, 0.0, 2.0];
     }
     before.splats.opacity_logits.fill(1.0);
@@ -137,7 +137,7 @@ fn opacities_are_reset_as_on_the_host() {
     }
 }
 
-/// Means on the edges of cells and next to them, of sizes that f32 can hardly hold together, and on a plane.
+/// Means on the edges of cells and next to them, of sizes whose difference f32 can hardly represent, and in a plane.
 #[test]
 fn the_morton_order_is_that_of_the_host() {
     let Some(gpu) = gpu("the_morton_order_is_that_of_the_host") else { return };
@@ -150,14 +150,14 @@ fn the_morton_order_is_that_of_the_host() {
             let mean = &mut before.splats.means[i];
             match kind {
                 0 => {}
-                // Edges of cells of [-3, 7], and up to two steps of f32 off.
+                // Edges of cells of [-3, 7], up to two steps of f32 off.
                 1 => {
                     *mean = std::array::from_fn(|k| {
                         let edge = -3.0 + 10.0 * (words[k] % 1025) as f32 / 1024.0;
                         f32::from_bits(edge.to_bits().wrapping_add(words[3] >> (2 * k) & 3))
                     });
                 }
-                // Any bits.
+                // Arbitrary bits.
                 2 => {
                     *mean = std::array::from_fn(|k| f32::from_bits(words[k]));
                     if !mean.iter().all(|v| v.is_finite()) {
@@ -167,7 +167,8 @@ fn the_morton_order_is_that_of_the_host() {
                 3 => *mean = [mean[0], 2.5, 1e-42 * mean[2]],
                 4 => *mean = mean.map(|v| 1e30 * v * v * v),
                 5 => *mean = mean.map(|v| 1000.0 + 1e-4 * v),
-                // Cells of [-1, 1023] are 1 long: so little beside an edge that rounding to 53 bits decides.
+                // Cells of [-1, 1023] have size 1: relative to the coordinates so little that rounding to 53 bits
+                // decides.
                 _ => {
                     let beside = |word: u32| {
                         (1.0 + (word >> 8 & 3) as f32 / 4.0) * 2f32.powi(-20 - (word % 45) as i32)

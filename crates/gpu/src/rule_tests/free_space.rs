@@ -1,4 +1,4 @@
-//! Free space: the device against the processor, and the protocol around the units of its views.
+//! Free space: the device compared with the CPU, and the protocol around the units of its views.
 
 use gausset_core::engine::{Bubble, FreeSpaceRule, FreeView};
 use gausset_core::{Camera, Pose};
@@ -25,7 +25,7 @@ fn wall() -> Vec<[f32; 3]> {
     along(11).flat_map(|x| along(9).map(move |y| [x, y, 4.0])).collect()
 }
 
-/// Views side by side, of two sizes.
+/// Views next to each other, of two sizes.
 fn rays(views: usize) -> FreeSpaceRule {
     let views = (0..views).map(|i| {
         let pose = Pose { translation: [0.05 * i as f64, -0.02 * i as f64, 0.0], ..Pose::IDENTITY };
@@ -43,7 +43,7 @@ fn rays(views: usize) -> FreeSpaceRule {
     }
 }
 
-/// With two bubbles, which a camera sees from close in part.
+/// With two bubbles, part of which a camera sees from close by.
 fn places(rule: FreeSpaceRule) -> FreeSpaceRule {
     let bubbles = vec![
         Bubble { centre: [0.6, 0.0, 1.0], radius: 0.5 },
@@ -104,7 +104,7 @@ fn what_rays_and_bubbles_condemn_is_what_the_processor_condemns() {
         let logits = |state: &TrainState| bits(&state.splats.opacity_logits);
         let differ = logits(&found).iter().zip(logits(&expected)).filter(|(a, b)| **a != *b).count();
         assert!(if n >= 3000 { told.cleared > 20 } else { n > 0 || told.cleared == 0 }, "{name}: {told:?}");
-        // Shares of light, and where a splat is densest, are rounded differently: one in two hundred may be on the edge.
+        // Weights and peak positions are rounded differently: one in two hundred may be borderline.
         assert!(differ as u64 <= told.cleared / 200, "{name}: {differ} of {} differ", told.cleared);
         assert!(report.cleared.abs_diff(told.cleared) <= told.cleared / 200, "{name}: {report:?} {told:?}");
         let but: &[&str] = if differ == 0 { &[] } else { &["logits", "m logits"] };
@@ -116,7 +116,7 @@ fn what_rays_and_bubbles_condemn_is_what_the_processor_condemns() {
 fn rays_that_are_followed_in_parts_say_the_same() {
     let Some(gpu) = gpu("rays_that_are_followed_in_parts_say_the_same") else { return };
     let rule = [DensityRule::FreeSpace(FreeSpaceRule {
-        // More than a workgroup of them.
+        // More rays than one workgroup.
         views: rays(2)
             .views
             .iter()
@@ -144,7 +144,7 @@ fn what_was_cleared_is_not_counted_again() {
     assert_equal_bits("twice", &twice, &once, &[]);
 }
 
-/// Steps, free space, relocation: what a training does.
+/// Steps, free space, relocation: as in training.
 fn work(engine: &mut GpuEngine, range: std::ops::Range<u64>) {
     for step in range {
         engine.step(&[view(step as u32 % 2)], &[], &params(step)).expect("a step");
@@ -162,7 +162,7 @@ fn views_of_free_space_under_way_give_the_same_bytes_also_without_room() {
     let Some(gpu) = gpu("views_of_free_space_under_way_give_the_same_bytes_also_without_room") else {
         return;
     };
-    // Veils over whole pictures: more entries than there is room for at first.
+    // Veils over the whole image: more entries than the initial capacity.
     let mut start = cloud(3900);
     start.splats.log_scales.iter_mut().step_by(2).for_each(|scale| *scale = [-0.5; 3]);
     start.splats.opacity_logits.iter_mut().for_each(|logit| *logit = logit.min(-3.0));
@@ -192,7 +192,7 @@ fn views_of_free_space_under_way_give_the_same_bytes_also_without_room() {
     let found = run(&mut eight);
     assert_eq!(found.1, report);
     assert_equal_bits("8 under way", &found.0, &expected, &[]);
-    // A view that has no room: the second of three, behind one that has spoken.
+    // A view that does not fit: the second of three, after one that has added evidence.
     let with_room =
         |engine: &mut GpuEngine| applied(engine, &start, &[DensityRule::FreeSpace(rays(1)), wide.clone()]);
     let mut small = engine(&gpu, 8);

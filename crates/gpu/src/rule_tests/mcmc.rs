@@ -1,4 +1,4 @@
-//! Relocation and growth: who was drawn is read from the colours, which no two splats share, and what follows from it is
+//! Relocation and growth: the drawn splats are identified by their colours, which are unique, and the results are
 //! compared with the formulas of the host.
 
 use std::collections::BTreeMap;
@@ -9,7 +9,7 @@ use gausset_density::{MAX_COPIES, logit, share_among_copies};
 
 use super::*;
 
-/// Rows of finite splats.
+/// Indices of finite splats.
 fn finite(state: &TrainState) -> Vec<usize> {
     let splats = &state.splats;
     let is_finite = |i: usize| {
@@ -37,7 +37,7 @@ fn near(name: &str, found: f32, expected: f64, scale: f64) {
     assert!(error <= 2e-5 * scale, "{name}: {found} (expected {expected})");
 }
 
-/// Geometry of a row that comes from splat `source`, which was drawn so often.
+/// Checks the geometry of a row that comes from splat `source`, given how often that was drawn.
 fn check_geometry(
     name: &str,
     [before, after]: [&TrainState; 2],
@@ -80,13 +80,13 @@ fn check_geometry(
     }
 }
 
-/// Either relocation (growth 1) or growth (nobody is dead).
+/// Tests either relocation (growth 1) or growth (no dead splats).
 fn check(name: &str, engine: &mut GpuEngine, before: &TrainState, rule: &McmcRule) -> Vec<u32> {
     let wrapped = DensityRule::Mcmc(*rule);
     let (after, report) = applied(engine, before, std::slice::from_ref(&wrapped));
     let (expected, expected_report) = on_host(before, &wrapped);
     assert_eq!(report, expected_report, "{name}");
-    // Which splats there are, which ids and clocks, does not depend on the draws, but for clocks and moments of sources.
+    // The set of splats, ids and clocks do not depend on the draws, except clocks and moments of sources.
     assert_equal_bits(
         name,
         &after,
@@ -168,14 +168,14 @@ fn dead_splats_move_as_on_the_host() {
             check(&format!("{n} splats, {split_largest}"), &mut engine, &before, &rule);
         }
     }
-    // Nobody is there to move to.
+    // There is no living splat to move to.
     let mut before = state(300, 0, 2);
     before.splats.opacity_logits.fill(-8.0);
     let rule = DensityRule::Mcmc(McmcRule { growth: 1.0, ..mcmc_rule() });
     let (found, report) = applied(&mut engine, &before, &[rule]);
     assert_eq!(report.relocated, 0);
     assert_equal_bits("nobody", &found, &before, &[]);
-    // One is, for all others.
+    // There is one, for all dead splats.
     before.splats.opacity_logits[77] = 2.0;
     let rule = McmcRule { growth: 1.0, ..mcmc_rule() };
     let draws = check("one", &mut engine, &before, &rule);
@@ -203,7 +203,7 @@ fn a_set_grows_as_on_the_host() {
     }
 }
 
-/// Both at once are the one after the other, and a Morton order is that of the host.
+/// Both at once equal one after the other, and the Morton order is that of the host.
 #[test]
 fn relocation_and_growth_together_are_one_after_the_other() {
     let Some(gpu) = gpu("relocation_and_growth_together_are_one_after_the_other") else { return };

@@ -1,4 +1,4 @@
-//! Density rules on the device against those of the host, from the same states.
+//! Density rules on the device compared with those of the host, from the same states.
 
 mod classic;
 mod free_space;
@@ -14,7 +14,7 @@ use gausset_testkit::skip_for_gpu;
 use crate::device::{AdapterChoice, Gpu};
 use crate::engine::{DensityOn, GpuEngine, GpuOptions};
 
-/// Around a workgroup of 256, a block of 4096 and the room that a state of that size has.
+/// Sizes around a workgroup of 256, a block of 4096, and the capacity of such a state.
 const SIZES: [usize; 6] = [0, 1, 255, 256, 257, 4097];
 
 fn gpu(test: &str) -> Option<Gpu> {
@@ -28,7 +28,8 @@ fn engine(gpu: &Gpu, in_flight: usize) -> GpuEngine {
     )
 }
 
-/// A state with something everywhere: moments, clocks, statistics, ids out of order. Opacities of 1 in 8 are of the dead.
+/// A state with non-trivial moments, clocks, statistics, and ids out of order. 1 in 8 opacities are below the dead
+/// threshold.
 fn state(n: usize, degree: u8, seed: u64) -> TrainState {
     let mut splats = Splats::zeros(degree, n);
     let stride = splats.sh_stride();
@@ -94,7 +95,7 @@ fn mcmc_rule() -> McmcRule {
     }
 }
 
-/// What an engine makes of a state, and what it tells.
+/// The state and report of an engine after some rules.
 fn applied(engine: &mut GpuEngine, state: &TrainState, rules: &[DensityRule]) -> (TrainState, StepReport) {
     engine.load(state.clone()).expect("a state");
     rules.iter().for_each(|rule| engine.densify(rule).expect("a rule"));
@@ -134,7 +135,7 @@ fn arrays(state: &TrainState) -> Vec<(String, Vec<u32>)> {
     all
 }
 
-/// Bits of everything but of the arrays that are compared otherwise.
+/// Compares the bits of all arrays except `but`, which are compared elsewhere.
 fn assert_equal_bits(name: &str, a: &TrainState, b: &TrainState, but: &[&str]) {
     for ((what, a), (_, b)) in arrays(a).into_iter().zip(arrays(b)) {
         if !but.contains(&&*what) {

@@ -1,4 +1,5 @@
-//! Rules under way: nobody waits, nothing comes back, whatever lacks room is done again, and all of it gives the same bytes.
+//! Rules in flight: the host does not wait, nothing is read back, units that do not fit are repeated, and all give the
+//! same bytes.
 
 use gausset_core::engine::{ClassicRule, DensityRule, Engine, EngineError, McmcRule};
 use gausset_testkit::engine_contract::{params, view};
@@ -8,7 +9,7 @@ use crate::flight::IN_FLIGHT;
 use crate::layout::{Sizes, splat_room};
 use crate::record::{Job, Record, Rule, status};
 
-/// Steps and rules: the set grows twice beyond its room, while steps are under way.
+/// Steps and rules: the set grows twice beyond its capacity while steps are in flight.
 fn work(engine: &mut GpuEngine, range: std::ops::Range<u64>) {
     for step in range {
         let mut params = params(step);
@@ -30,7 +31,7 @@ fn work(engine: &mut GpuEngine, range: std::ops::Range<u64>) {
     }
 }
 
-/// Splats that the views of the contract see.
+/// Splats that are visible in the views of the contract.
 fn start() -> TrainState {
     let mut state = state(3000, 1, 50);
     state.splats.means.iter_mut().for_each(|[_, _, z]| *z = z.abs() + 1.0);
@@ -53,9 +54,9 @@ fn any_number_of_rules_and_steps_under_way_gives_the_same_bytes() {
     let found = run(&mut eight);
     assert_eq!(found.1, report);
     assert_equal_bits("8 under way", &found.0, &expected, &[]);
-    // Twice, and now with room.
+    // A second time, now with enough capacity.
     assert_equal_bits("again", &run(&mut eight).0, &expected, &[]);
-    // Stopped and resumed: half-way, between a step and a rule.
+    // Stopped and resumed half-way, between a step and a rule.
     let mut first = engine(&gpu, 8);
     first.load(start()).expect("a state");
     work(&mut first, 0..4);
@@ -118,7 +119,7 @@ fn a_rule_that_finds_no_memory_fails_and_changes_nothing() {
         engine.save().expect("saved")
     };
     let expected = run(&mut engine, u64::MAX);
-    // Room for what there will be, but not for both: what there is waits on the host.
+    // Memory for the new buffers, but not for both versions: the data is copied through the host.
     engine.load(start()).expect("a state");
     let sizes = *engine.memory.sizes();
     let limit = Sizes { splats: splat_room(6000), ..sizes }.total();

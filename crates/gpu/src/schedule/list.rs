@@ -1,4 +1,4 @@
-//! Dispatches one after the other: lists of a view, its picture, a step.
+//! Sequences of dispatches: tile lists of a view, its render, a step.
 
 use super::{Dispatch, Grid, PLANNED, Unit};
 use crate::kernels::{Kernel, Scanned, Sorted, Sums, Turn};
@@ -6,10 +6,10 @@ use crate::layout::{Buffer, Sizes};
 use crate::record::argument;
 use crate::split::Split;
 
-/// Counts up to which one workgroup scans them all.
+/// Largest number of counts that a single workgroup scans.
 const ALONE: u64 = 65_536;
 
-/// Where the records of what is drawn lie: with the splats, or by themselves where those lie in pages.
+/// The buffers of the records of visible splats: those of the splats or, if these are paged, separate ones.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Drawn {
     pub(super) screen: Buffer,
@@ -19,7 +19,7 @@ pub(super) struct Drawn {
 
 pub(crate) struct List {
     pub(super) dispatches: Vec<Dispatch>,
-    /// The page that kernels on splats are bound to.
+    /// The page to which kernels on splats are bound.
     page: u64,
     pub(super) drawn: Drawn,
 }
@@ -37,18 +37,18 @@ impl List {
         self.dispatches.push(Dispatch { kernel, buffers: buffers.to_vec(), page: self.page, grid });
     }
 
-    /// A planner: always one workgroup, until the unit has been halted.
+    /// Adds a planning kernel: always one workgroup, unless the unit has been halted.
     pub(super) fn plan(&mut self, kernel: Kernel) {
         self.add(kernel, &PLANNED, Grid::One);
     }
 
-    /// Goes on with another page, or with all of them.
+    /// Switches to another page, or to all of them.
     fn turn(&mut self, turn: Turn, page: u64) {
         self.plan(Kernel::TurnPage(turn));
         self.page = page;
     }
 
-    /// Everything up to the visible splats by depth; the buffer that holds their numbers.
+    /// Adds everything up to the depth sort of visible splats; returns the buffer with their sorted indices.
     pub(super) fn by_depth(&mut self, sizes: &Sizes) -> Buffer {
         use Buffer as B;
         let counted = Grid::Counted;
@@ -75,7 +75,7 @@ impl List {
         order
     }
 
-    /// The entries of a band, by tile and depth: the buffers that hold their tiles and their numbers.
+    /// Adds the entries of a band, sorted by tile and depth; returns the buffers with their tiles and indices.
     fn entries(&mut self, unit: &Unit, sizes: &Sizes, order: Buffer) -> [Buffer; 2] {
         use Buffer as B;
         let counted = Grid::Counted;
@@ -89,7 +89,7 @@ impl List {
         self.sort(Sorted::Entries, tiles, tile_passes(unit.tiles), sizes.entries)
     }
 
-    /// The lists of the tiles of a band; the buffer that holds their entries.
+    /// Adds the tile lists of a band; returns the buffer with their entries.
     pub(super) fn lists(&mut self, unit: &Unit, sizes: &Sizes, order: Buffer) -> Buffer {
         use Buffer as B;
         let [keys, entries] = self.entries(unit, sizes, order);
@@ -101,7 +101,7 @@ impl List {
         entries
     }
 
-    /// A radix sort in so many passes; the pair of buffers that holds the result.
+    /// Adds a radix sort of `passes` passes; returns the pair of buffers with the result.
     pub(crate) fn sort(
         &mut self,
         sorted: Sorted,
@@ -130,7 +130,7 @@ impl List {
         from
     }
 
-    /// An exclusive scan whose total stands behind the sums of its blocks.
+    /// Adds an exclusive scan whose total is stored after the sums of its blocks.
     pub(crate) fn scan(&mut self, scanned: Scanned, data: Buffer, blocks: u32) {
         let buffers = [Buffer::Job, data, Buffer::Partials];
         self.add(Kernel::Reduce(scanned), &buffers, Grid::Counted(blocks));
@@ -156,7 +156,7 @@ impl List {
         self.in_chunks(Kernel::Blend(extras), &buffers, chunks);
     }
 
-    /// A kernel that walks over lists, in so many dispatches.
+    /// Adds a kernel that walks over tile lists, in `chunks` dispatches.
     fn in_chunks(&mut self, kernel: Kernel, buffers: &[Buffer], chunks: u32) {
         for _ in 0..chunks {
             self.add(kernel, buffers, Grid::Counted(argument::BAND));
@@ -180,8 +180,8 @@ impl List {
         }
     }
 
-    /// Gradients of the screen splats. The entries of the last band are there, of the others they are made again; what each
-    /// tile has and uses of them the ranges still know.
+    /// Adds the gradients of the screen splats. The lists of the last band exist; those of the other bands are built
+    /// again. The ranges keep the lengths of each tile's list and of its used part.
     pub(super) fn backward(&mut self, unit: &Unit, sizes: &Sizes, split: &Split, order: Buffer, sums: Sums) {
         use Buffer as B;
         let extras = if sums.extras { B::Derivatives } else { B::Nothing };
@@ -218,11 +218,12 @@ impl List {
             let rows = [B::Job, B::View, B::Corrections, B::Sums, B::TileSums];
             self.add(Kernel::Rows, &rows, Grid::Counted(argument::ONE));
         }
-        // Not for a unit that was halted; the arguments cannot be read and written in one dispatch, so it looks itself.
+        // Has no effect for a halted unit. It checks that itself, because arguments cannot be read and written in one
+        // dispatch.
         self.add(Kernel::Finish, &PLANNED, Grid::One);
     }
 
-    /// Gradients and update of the splats of a page.
+    /// Adds gradients and update of the splats of a page.
     fn update_page(&mut self, sh_blocks: u64, depth: bool) {
         use Buffer as B;
         let splats = Grid::Counted(argument::SPLATS);
@@ -269,18 +270,18 @@ impl List {
     }
 }
 
-/// Where the numbers of the entries are after their sort.
+/// The buffer with the indices of the entries after their sort.
 fn sorted_entries(tiles: u64) -> Buffer {
     if tile_passes(tiles).is_multiple_of(2) { Buffer::Entries0 } else { Buffer::Entries1 }
 }
 
-/// Passes of 8 bits that the numbers of so many tiles need.
+/// Number of 8-bit passes for this number of tiles.
 fn tile_passes(tiles: u64) -> u8 {
     let bits = u64::BITS - tiles.saturating_sub(1).leading_zeros();
     bits.div_ceil(8).max(1) as u8
 }
 
-/// A sort of visible splats by their depth keys alone, and where its result is: for tests.
+/// Only the sort of visible splats by depth keys, and the buffer of its result: for tests.
 #[cfg(test)]
 pub(crate) fn depth_sort(passes: u8, sizes: &Sizes) -> (Vec<Dispatch>, [Buffer; 2]) {
     let mut list = List::new(sizes);
@@ -289,7 +290,7 @@ pub(crate) fn depth_sort(passes: u8, sizes: &Sizes) -> (Vec<Dispatch>, [Buffer; 
     (list.dispatches, result)
 }
 
-/// What follows the sums of the slots, with a gradient of the depth: for tests.
+/// The dispatches after the sums of the slots, with a gradient of the depth: for tests.
 #[cfg(test)]
 pub(crate) fn update_alone(sh_blocks: u64) -> Vec<Dispatch> {
     let mut list = List::new(&Sizes::default());
@@ -298,7 +299,7 @@ pub(crate) fn update_alone(sh_blocks: u64) -> Vec<Dispatch> {
     list.dispatches
 }
 
-/// A scan of the numbers of tiles alone: for tests.
+/// Only a scan of tile counts: for tests.
 #[cfg(test)]
 pub(crate) fn offset_scan() -> Vec<Dispatch> {
     let mut list = List::new(&Sizes::default());

@@ -1,17 +1,17 @@
 //! The order of dispatches of a density rule.
 //!
-//! | part | dispatches | what |
+//! | part | dispatches | purpose |
 //! |---|---|---|
-//! | classic | `mark`, `plan_limit`, `keys`, sort, `limit`, `flags`, `plan_rows`, 2 scans, `spawn` | decisions, fewer of them where room is short, places, rows |
-//! | MCMC, moves | `mark`, `plan_relocation`, `keys`, sort, wide scan, `plan_draws`, `draw`, scan, `share` | who is dead, draws by weight, rows |
+//! | classic | `mark`, `plan_limit`, `keys`, sort, `limit`, `flags`, `plan_rows`, 2 scans, `spawn` | decisions, limited to the capacity, positions, rows |
+//! | MCMC, relocation | `mark`, `plan_relocation`, `keys`, sort, wide scan, `plan_draws`, `draw`, scan, `share` | dead splats, draws by weight, rows |
 //! | MCMC, growth | `plan_growth`, `weigh`, `keys`, sort, wide scan, `plan_added`, `draw`, `plan_order`, `share` | the same for new splats |
-//! | free space | for each view its lists and `follow`, as a unit of its own; then `clear` | what rays say of each splat, summed in whole numbers; bubbles |
-//! | all | `plan_order`, `bounds`, `plan_grid`, `codes`, sort, `settle`, two for each other buffer, `finish_rule` | the Morton order, and everything to its place |
+//! | free space | for each view its lists and `follow`, as a separate unit; then `clear` | evidence of rays about each splat, summed as integers; bubbles |
+//! | all | `plan_order`, `bounds`, `plan_grid`, `codes`, sort, `settle`, two for each other buffer, `finish_rule` | the Morton order, and moving all data to its position |
 //!
-//! *Rows* are what will be there: of each the splat that it comes from, what it leaves behind, and its id; their geometry
-//! lies in a buffer of its own. Up to `finish_rule` and but for what goes to its place, the state is only read, and the
-//! planners look whether all rows have room before anything of it is written. Buffers of a view that no rule needs serve
-//! as scratch: nothing in them outlives a unit.
+//! *Rows* describe the splats after the rule: the source splat of each, the data that it drops, and its id; their
+//! geometry is in a separate buffer. Up to `finish_rule`, and apart from moving data, the state is only read, and the
+//! planning kernels check that all rows fit before anything is written. Buffers of a view that no rule needs serve as
+//! scratch: their content does not outlive a unit.
 
 use super::{Change, Grid, List};
 use crate::kernels::{Kernel, RulePlan, Scanned, Sorted};
@@ -19,7 +19,7 @@ use crate::layout::Buffer as B;
 use crate::record::argument;
 
 impl Change {
-    /// Whether splats stay where they are.
+    /// Whether the set and order of splats stay the same.
     const fn stays(self) -> bool {
         matches!(self, Self::Reset | Self::Clear)
     }
@@ -27,29 +27,29 @@ impl Change {
 
 /// Marks of splats, then of rows.
 const MARKS: B = B::Boxes;
-/// Rows: source and id.
+/// Rows: source splat and id.
 const ROWS: B = B::Directions;
-/// Geometry of the rows at last.
+/// Final geometry of the rows.
 const GEOMETRY: B = B::Gradients;
-/// Geometry of the rows before they grow; then whatever goes to its place.
+/// Geometry of the rows before growth; then scratch for moving data.
 const BETWEEN: B = B::Screen;
-/// Prefix sums of weights: gone when rows grow.
+/// Prefix sums of weights; not needed after growth.
 const WEIGHTS: B = B::Gradients;
-/// What rays say against each splat: from the first view of a rule up to the rule itself.
+/// Evidence of rays about each splat: valid from the first view of a rule up to the rule itself.
 const EVIDENCE: B = B::Gradients;
-/// How often each was drawn.
+/// How often each splat was drawn.
 const DRAWS: B = B::Order1;
-/// Places of what is kept, or what new splats were drawn from.
+/// Positions of kept splats, or sources of new splats.
 const PLACES: B = B::Offsets;
-/// Places of new rows.
+/// Positions of new rows.
 const BORN: B = B::DepthKeys1;
 
 const SPLATS: Grid = Grid::Counted(argument::SPLATS);
-/// Whatever is walked over.
+/// One workgroup per 256 of the items that are currently processed.
 const ROUND: Grid = Grid::Counted(argument::VISIBLE);
 
 impl List {
-    /// What follows the start of a unit that is a rule, with room for so many splats.
+    /// Adds the dispatches of a rule after the start of its unit, with capacity for `room` splats.
     pub(crate) fn rule(&mut self, change: Change, reorder: bool, sh_blocks: u64, room: u64) {
         match change {
             Change::Classic => self.clone_split_prune(room),
@@ -70,7 +70,7 @@ impl List {
         self.plan_rule(RulePlan::Finish);
     }
 
-    /// What follows the lists of a view of free space.
+    /// Adds the dispatches after the tile lists of a free-space view.
     pub(crate) fn rays(&mut self, entries: B, first: bool) {
         if first {
             self.add(Kernel::Forget, &[B::Job, EVIDENCE], SPLATS);
@@ -99,13 +99,13 @@ impl List {
         self.add(Kernel::Mark(mcmc), &mark, SPLATS);
     }
 
-    /// Sorts what is walked over by the keys of its marks.
+    /// Sorts the current items by the keys of their marks.
     fn sort_marks(&mut self, room: u64) {
         self.add(Kernel::Keys, &[B::Job, MARKS, B::DepthKeys0, B::Order0], ROUND);
         self.sort_rows(room);
     }
 
-    /// Sorts by keys; after four passes the result is where the keys were.
+    /// Sorts by keys; after four passes the result is in the input buffers.
     fn sort_rows(&mut self, room: u64) {
         let pairs = [[B::DepthKeys0, B::Order0], [B::DepthKeys1, B::Order1]];
         self.sort(Sorted::Splats, pairs, 4, room);
@@ -125,7 +125,7 @@ impl List {
         self.plan_rule(RulePlan::Order);
     }
 
-    /// What draws need: the order by size, prefix sums of weights.
+    /// Prepares draws: the order by size, prefix sums of weights.
     fn weigh(&mut self, room: u64) {
         self.sort_marks(room);
         let scan = [B::Job, MARKS, B::Partials, WEIGHTS, DRAWS];
@@ -156,7 +156,7 @@ impl List {
         self.add(Kernel::Share(true), &share, ROUND);
     }
 
-    /// In which order the rows are to stand.
+    /// Determines the order of the rows.
     fn order(&mut self, reorder: bool, room: u64) {
         if reorder {
             self.add(Kernel::Bounds, &[B::Job, GEOMETRY, B::Census], ROUND);
@@ -169,7 +169,7 @@ impl List {
         }
     }
 
-    /// Everything goes to its place.
+    /// Moves all data to its position.
     fn carry_all(&mut self, sh_blocks: u64) {
         self.add(Kernel::Settle, &[B::Job, B::Order0, ROWS, GEOMETRY, B::Splats], ROUND);
         let blocks = sh_blocks as usize;

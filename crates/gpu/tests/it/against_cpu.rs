@@ -1,7 +1,7 @@
-//! Pictures, losses, gradients, clocks and statistics of a step, against the engine of the processor from the same state.
+//! Renders, losses, gradients, clocks and statistics of a step, compared with the CPU engine from the same state.
 //!
-//! Gradients are compared as first moments after one step from zero, which are a tenth of them: parameters after Adam's
-//! first step are signs of rounding errors where the gradient is small.
+//! Gradients are compared as first moments after one step from zero, which are a tenth of them: where the gradient is
+//! small, the parameters after Adam's first step are signs of rounding errors.
 
 use std::sync::Arc;
 
@@ -28,7 +28,7 @@ pub(crate) struct Setup {
     pub(crate) params: StepParams,
 }
 
-/// A picture with structure, and with coverage and mask as asked for.
+/// An image with structure, optionally with coverage and mask.
 fn target(width: u32, height: u32, coverage: bool, mask: bool) -> TargetImage {
     let places = || (0..height).flat_map(move |y| (0..width).map(move |x| (x, y)));
     let rgb =
@@ -81,7 +81,7 @@ fn arrays(splats: &Splats) -> [(&'static str, Vec<f32>); 5] {
     ]
 }
 
-/// A picture before, and report and state after one step.
+/// A render before, and report and state after one step.
 fn run(engine: &mut dyn Engine, setup: &Setup) -> (Rendering, StepReport, TrainState) {
     engine.load(setup.state.clone()).expect("a state");
     let view = &setup.view;
@@ -130,7 +130,7 @@ fn compare(test: &str, name: &str, setup: &Setup) {
     }
 }
 
-/// Pixels at which both blend the same number of splats are robust: no threshold is met by rounding alone.
+/// Pixels at which both blend the same number of splats are robust: no threshold is decided by rounding alone.
 fn compare_pictures(name: &str, a: &Rendering, b: &Rendering) {
     assert_eq!((a.width, a.height, a.cut_tiles), (b.width, b.height, b.cut_tiles), "{name}");
     let pixels = a.count.len();
@@ -275,7 +275,7 @@ fn corrections_are_applied_and_moved_the_same() {
     }
 }
 
-/// Splats that no renderer should be asked to draw are left out, stay as they are, and are counted.
+/// Degenerate splats are not rendered, stay unchanged, and are counted.
 #[test]
 fn hostile_splats_are_treated_the_same() {
     type Spoil = fn(&mut Splats);
@@ -303,7 +303,7 @@ fn hostile_splats_are_treated_the_same() {
     }
 }
 
-/// Rules are applied on the host: their result is that of the processor, bit for bit.
+/// Rules are applied on the host: their result equals the CPU's, bit for bit.
 #[test]
 fn free_space_is_cleared_on_the_host_with_the_help_of_the_processor() {
     let Some(gpu) = gpu("free_space_is_cleared_on_the_host_with_the_help_of_the_processor") else { return };

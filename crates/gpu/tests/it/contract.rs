@@ -1,10 +1,10 @@
-//! What every engine promises.
+//! The engine contract.
 
 use crate::gpu::{engine, gpu};
 
 gausset_testkit::engine_contract!(where |test: &str| gpu(test).map(|gpu| move || engine(&gpu)));
 
-/// With the rules that change the set applied by the processor.
+/// With density rules applied on the CPU.
 mod rules_on_the_host {
     use gausset_testkit::engine_contract;
 

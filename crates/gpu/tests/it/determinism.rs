@@ -1,4 +1,4 @@
-//! Same inputs, same bytes: twice, with too little room for entries at first, and with steps taken apart by a save.
+//! Same inputs, same bytes: in two runs, with too little capacity for entries at first, and with a save between steps.
 
 use gausset_core::engine::{
     AdamMode, Engine, EngineError, GradientStatistic, Noise, StepReport, TrainState, TrainView,
@@ -42,8 +42,8 @@ fn the_same_steps_give_the_same_bytes_also_when_they_are_taken_apart() {
     assert!(second.save().expect("saved") == expected, "stopped and resumed");
 }
 
-/// Steps on views of several sizes, so that buffers grow while steps are under way, with far too little room for entries at
-/// first; the tile lists of some views are long.
+/// Steps on views of several sizes, so that buffers grow while steps are in flight, with far too little capacity for
+/// entries at first; the tile lists of some views are long.
 fn train_on_many(engine: &mut dyn Engine) -> (StepReport, TrainState) {
     let large = |width, height| {
         let mut setup = setup(gausset_testkit::RandomScene { width, height, ..recipe(700, 1) }, true, true);
@@ -76,11 +76,11 @@ fn any_number_of_steps_under_way_gives_the_same_bytes() {
     let (_, expected) = with(1);
     let (mut engine, halted) = with(8);
     assert!(halted == expected);
-    // Now there is room from the start.
+    // Now the capacity suffices from the start.
     assert!(train_on_many(&mut engine) == expected);
 }
 
-/// Of eight steps under way the third fails: two are done, and nothing behind it.
+/// The third of eight steps in flight fails: two are done, and none after it.
 #[test]
 fn a_step_that_fails_under_way_ends_what_is_behind_it() {
     let Some(gpu) = gpu("a_step_that_fails_under_way_ends_what_is_behind_it") else { return };
@@ -111,8 +111,7 @@ fn a_step_that_fails_under_way_ends_what_is_behind_it() {
     assert!(engine.save().expect("saved") == expected, "and it goes on with another state");
 }
 
-/// Splats over the whole picture: far more entries than there is room for at first, so that the step is halted and done
-/// again.
+/// Splats over the whole image: far more entries than the initial capacity, so that the step is halted and repeated.
 #[test]
 fn a_step_that_lacks_room_is_done_again_and_only_once() {
     let Some(gpu) = gpu("a_step_that_lacks_room_is_done_again_and_only_once") else { return };
@@ -134,9 +133,9 @@ fn a_step_that_lacks_room_is_done_again_and_only_once() {
     };
     let mut engine = engine(&gpu);
     let halted = run(&mut *engine);
-    // Now there is room from the start.
+    // Now the capacity suffices from the start.
     assert!(run(&mut *engine) == halted);
-    // And a picture that lacks room is drawn all the same.
+    // A render that does not fit at first is completed as well.
     let mut fresh = crate::gpu::engine(&gpu);
     fresh.load(setup.state.clone()).expect("a state");
     let picture = |engine: &mut dyn Engine| {
@@ -148,7 +147,7 @@ fn a_step_that_lacks_room_is_done_again_and_only_once() {
     assert!(small == picture(&mut *fresh));
 }
 
-/// Entries beyond what there is memory for are made band by band.
+/// Entries beyond the available memory are processed band by band.
 #[test]
 fn a_step_with_too_many_entries_for_its_memory_gives_the_same_bytes() {
     let Some(gpu) = gpu("a_step_with_too_many_entries_for_its_memory_gives_the_same_bytes") else {
@@ -167,7 +166,7 @@ fn a_step_with_too_many_entries_for_its_memory_gives_the_same_bytes() {
         engine.limit_memory(memory);
         engine.step(std::slice::from_ref(&setup.view), &[], &setup.params).expect("a step");
         let report = engine.flush().expect("flushed");
-        // More than there is memory for: an entry takes 68 bytes.
+        // More than fits into memory: an entry takes 68 bytes.
         assert!(68 * report.intersections > 9 << 20, "{report:?}");
         (report, engine.save().expect("saved"))
     };

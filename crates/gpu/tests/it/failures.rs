@@ -1,4 +1,4 @@
-//! What goes wrong is an error in one line, never a panic.
+//! Failures are errors of one line, never panics.
 
 use gausset_core::engine::{EngineError, Outputs, RenderOptions};
 use gausset_gpu::{AdapterChoice, Gpu};
@@ -12,7 +12,7 @@ fn a_device_that_is_taken_away_is_an_error_of_every_call() {
     if gpu(test).is_none() {
         return;
     }
-    // One of its own: the others go on.
+    // A separate device: the others continue to work.
     let lost = Gpu::open(&AdapterChoice::Best).expect("it was opened before");
     let mut engine = loaded(&|| engine(&lost), Vec::new());
     engine.step(&[view(0)], &[], &params(0)).expect("a step");

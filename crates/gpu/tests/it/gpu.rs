@@ -17,7 +17,7 @@ fn opened() -> &'static Result<Gpu, String> {
     })
 }
 
-/// The device, or a line that says why the test does nothing.
+/// The device; `None`, with a line that gives the reason, if the test is skipped.
 pub(crate) fn gpu(test: &str) -> Option<Gpu> {
     match opened() {
         Ok(gpu) => Some(gpu.clone()),
@@ -33,7 +33,7 @@ pub(crate) fn engine(gpu: &Gpu) -> Box<dyn Engine> {
     Box::new(GpuEngine::new(gpu, GpuOptions { threads: 2, ..GpuOptions::default() }))
 }
 
-/// An engine that leaves density rules to the processor.
+/// An engine that applies density rules on the CPU.
 pub(crate) fn with_rules_on_host(gpu: &Gpu) -> Box<dyn Engine> {
     let options = GpuOptions { threads: 2, density: DensityOn::Host, ..GpuOptions::default() };
     Box::new(GpuEngine::new(gpu, options))

@@ -1,5 +1,6 @@
-//! The GPU engine on whatever adapter is there. Without one the tests say so and pass; `GAUSSET_REQUIRE_GPU=1` makes that a
-//! failure. All tests share one device: drivers are slow to make many, and kernels are compiled once.
+//! The GPU engine on the available adapter. Without one the tests are skipped with a message; with
+//! `GAUSSET_REQUIRE_GPU=1` that is a failure. All tests share one device: creating many is slow, and kernels are
+//! compiled only once.
 
 mod against_cpu;
 mod contract;

@@ -1,4 +1,4 @@
-//! A device that refuses an allocation, whichever it is.
+//! A device on which one allocation fails, for each allocation in turn.
 
 use gausset_core::engine::{
     ClassicRule, DensityRule, Engine, EngineError, Outputs, RenderOptions, TrainState,
@@ -12,7 +12,7 @@ fn engine(gpu: &Gpu) -> GpuEngine {
     GpuEngine::new(gpu, GpuOptions { threads: 1, ..GpuOptions::default() })
 }
 
-/// A training in small: steps on two views, a rule that lets the set grow, a picture, the state.
+/// A small training: steps on two views, a rule that lets the set grow, a render, the state.
 fn trained(engine: &mut GpuEngine) -> Result<TrainState, EngineError> {
     engine.load(start(Vec::new()))?;
     let rule = ClassicRule {
@@ -43,7 +43,7 @@ fn a_refused_allocation_is_one_line_and_the_device_goes_on() {
     if gpu("a_refused_allocation_is_one_line_and_the_device_goes_on").is_none() {
         return;
     }
-    // One of its own: the others go on.
+    // A separate device: the others continue to work.
     let gpu = Gpu::open(&AdapterChoice::Best).expect("it was opened before");
     let expected = trained(&mut engine(&gpu)).expect("a state");
     let (mut refused, mut survived) = (0, 0);
@@ -54,7 +54,7 @@ fn a_refused_allocation_is_one_line_and_the_device_goes_on() {
         let outcome = trained(&mut engine);
         let has_come = gpu.refuse_allocation(0);
         match outcome {
-            // A convenience was refused: a picture that would stay.
+            // The failed allocation was optional: a cached image.
             Ok(state) => {
                 survived += u32::from(has_come);
                 assert!(state == expected, "allocation {number}");
@@ -67,7 +67,7 @@ fn a_refused_allocation_is_one_line_and_the_device_goes_on() {
                     "allocation {number}: {line}"
                 );
                 refused += 1;
-                // The same engine, with a state of before.
+                // The same engine, with an earlier state.
                 if number % 10 == 1 {
                     assert!(trained(&mut engine).expect("again") == expected, "after allocation {number}");
                 }
@@ -76,7 +76,7 @@ fn a_refused_allocation_is_one_line_and_the_device_goes_on() {
         if !has_come {
             break;
         }
-        // Each of the first buffers, then in larger steps: the places of units are alike.
+        // Each of the first allocations, then in larger steps: the slots of units are alike.
         number += if number < 12 { 1 } else { 5 };
     }
     assert!(refused > 15 && survived <= 2, "{refused} refused, {survived} survived of {number}");

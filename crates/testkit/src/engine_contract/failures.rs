@@ -1,4 +1,4 @@
-//! What is refused, what fails, and what memory has to do with it.
+//! Invalid arguments, failures, and memory limits.
 
 use gausset_core::engine::{
     DensityRule, Engine, EngineError, ExtraGroup, Group, Outputs, SceneSize, StepParams, TrainState,
@@ -8,7 +8,7 @@ use gausset_core::engine::{
 use super::scene::{CORRECTION, loaded, options, params, scene, start, train, view};
 use super::{Make, assert_same};
 
-/// A step that the arguments do not allow errs at once, and the engine goes on as if it had not been asked.
+/// A step with invalid arguments returns an error at once, and the engine continues as if it had not been called.
 pub fn what_is_refused_changes_nothing(make: Make<'_>) {
     let mut engine = loaded(make, vec![ExtraGroup::new(Group::Gain, 2)]);
     train(&mut *engine, 0..1);
@@ -38,9 +38,9 @@ pub fn what_is_refused_changes_nothing(make: Make<'_>) {
     assert_eq!(engine.flush().expect("flushed").steps, 2);
 }
 
-/// States whose arrays tell of different numbers of splats.
+/// States whose arrays have inconsistent lengths.
 pub fn arrays_that_do_not_fit_are_refused(make: Make<'_>) {
-    /// What is spoilt, and how.
+    /// Name of a fault, and how to create it.
     type Spoilt = (&'static str, fn(&mut TrainState));
     let wrong: [Spoilt; 5] = [
         ("a mean too few", |state| state.splats.means.truncate(23)),
@@ -60,8 +60,8 @@ pub fn arrays_that_do_not_fit_are_refused(make: Make<'_>) {
     train(&mut *engine, 0..1);
 }
 
-/// The step, everything behind it, all reports and pictures err alike; the state is that before the step; a new state
-/// puts an end to it.
+/// The failed step, all later steps, all reports and renders return an error; the state is that before the failed step;
+/// a new state resets the error.
 pub fn a_loss_that_is_not_finite_stops_what_follows_and_changes_nothing(make: Make<'_>) {
     let mut engine = loaded(make, Vec::new());
     train(&mut *engine, 0..2);
@@ -71,14 +71,14 @@ pub fn a_loss_that_is_not_finite_stops_what_follows_and_changes_nothing(make: Ma
         Err(EngineError::NonFiniteLoss { step, view, loss }) => {
             assert_eq!((step, &view[..], loss.is_finite()), (4, "view 1", false));
         }
-        other => panic!("the first loss that is not finite should be told: {other:?}"),
+        other => panic!("the first loss that is not finite should be reported: {other:?}"),
     };
     let late = |outcome: Result<(), EngineError>| {
         if outcome.is_err() {
             failed(outcome);
         }
     };
-    // It may be told late.
+    // The error may come late.
     late(engine.step(&[view(1)], &[], &nothing));
     late(engine.step(&[view(2)], &[], &params(5)));
     failed(engine.flush().map(drop));
@@ -88,7 +88,7 @@ pub fn a_loss_that_is_not_finite_stops_what_follows_and_changes_nothing(make: Ma
     failed(engine.densify(&DensityRule::ResetOpacity { max_opacity: 0.1 }));
     let camera = view(0).camera;
     failed(engine.render(&camera, &scene().pose, &options(), Outputs::Color).map(drop));
-    // Who cannot tell need not know why.
+    // A device that does not support the query need not report the error.
     match engine.weight_in_front(&camera, &scene().pose, &options(), &[]) {
         Ok(None) => {}
         told => failed(told.map(drop)),
@@ -108,7 +108,7 @@ pub fn a_loss_that_is_not_finite_stops_what_follows_and_changes_nothing(make: Ma
     assert_same(&*engine, &a, &b, "gone on");
 }
 
-/// Steps and pictures beyond the limit are refused, and change nothing; with enough memory they are done.
+/// Steps and renders beyond the limit are refused and change nothing; with enough memory they are done.
 pub fn too_little_memory_is_told_before_it_is_taken(make: Make<'_>) {
     let mut engine = loaded(make, Vec::new());
     let size = SceneSize { splats: 24, sh_degree: 1, pixels: view(0).camera.pixels() as u64 };
@@ -128,7 +128,7 @@ pub fn too_little_memory_is_told_before_it_is_taken(make: Make<'_>) {
     short(engine.render(&camera, &scene().pose, &options(), Outputs::Color).map(drop));
     short(engine.render(&camera, &scene().pose, &options(), Outputs::All).map(drop));
     assert!(engine.save().expect("saved") == before);
-    // A picture that no machine has the memory for.
+    // A render that no machine has the memory for.
     engine.limit_memory(1 << 30);
     let huge = gausset_core::Camera::new(32_768, 32_768, 3e4, 3e4, 1.6e4, 1.6e4).expect("a camera");
     let refused = engine.render(&huge, &scene().pose, &options(), Outputs::All);
@@ -137,7 +137,7 @@ pub fn too_little_memory_is_told_before_it_is_taken(make: Make<'_>) {
     assert_eq!(engine.flush().expect("flushed").steps, 1);
 }
 
-/// Twice the splats need twice as much on top of what is needed without.
+/// Twice the splats need twice the memory on top of what is needed without splats.
 pub fn needs_grow_evenly(make: Make<'_>) {
     let engine = make();
     let need = |splats: u64, pixels: u64| engine.needs(&SceneSize { splats, sh_degree: 3, pixels });
@@ -161,7 +161,7 @@ pub fn needs_grow_evenly(make: Make<'_>) {
     assert!(!info.name.is_empty() && !info.kind.is_empty());
 }
 
-/// Keeps the trait object-safe and sendable: engines are moved to the thread that trains.
+/// The trait must be object-safe and `Send`: engines are moved to the training thread.
 const _: fn(Box<dyn Engine>) = |engine| {
     fn is_send<T: Send>(_: T) {}
     is_send(engine);

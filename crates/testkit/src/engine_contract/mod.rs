@@ -1,9 +1,9 @@
-//! What every engine promises, as checks: `gausset_core::engine::Engine` says it in words, here it is tried.
+//! The engine contract as checks: `gausset_core::engine::Engine` documents it, this module tests it.
 //!
-//! Each check takes a function that makes an engine without splats. What an engine may leave to others (several views in
-//! a step, splats that stay, corrections that it does not know, density rules that need more than the state) it has to
-//! refuse with [`EngineError::BadInput`]; the check then ends there. [`engine_contract!`](crate::engine_contract!) makes
-//! a test of each.
+//! Each check takes a function that creates an engine without splats. Features that an engine may leave out (several
+//! views in a step, frozen splats, some corrections, density rules that need more than the state) have to be refused
+//! with [`EngineError::BadInput`]; the check then ends there. [`engine_contract!`](crate::engine_contract!) makes a
+//! test of each check.
 //!
 //! ```ignore
 //! mod my_device {
@@ -23,14 +23,14 @@ pub use pictures::*;
 pub use scene::{loaded, params, start, view};
 pub use training::*;
 
-/// An engine.
+/// Any engine.
 pub type AnyEngine = Box<dyn Engine>;
 
-/// Makes an engine without splats.
+/// Creates an engine without splats.
 pub type Make<'a> = &'a dyn Fn() -> AnyEngine;
 
-/// A test for each check of the contract; the argument makes an engine without splats. With `where`: a function of the name
-/// of a test that gives such a maker, or `None` where the test is to do nothing.
+/// Makes a test for each check of the contract; the argument creates an engine without splats. With `where`: a function
+/// that takes the name of a test and returns such a constructor, or `None` if the test is to be skipped.
 #[macro_export]
 macro_rules! engine_contract {
     ($make:expr) => {
@@ -84,16 +84,16 @@ macro_rules! engine_contract {
     };
 }
 
-/// What came of something that an engine may leave to others.
+/// The result of an optional feature; `None` if the engine refuses it.
 fn if_taken<T>(result: Result<T, EngineError>) -> Option<T> {
     match result {
         Ok(value) => Some(value),
         Err(EngineError::BadInput(_)) => None,
-        Err(error) => panic!("what an engine does not do is BadInput: {error:?}"),
+        Err(error) => panic!("unsupported features must return BadInput: {error:?}"),
     }
 }
 
-/// Two states of an engine that should be the same: to the bit where it says so, else up to rounding.
+/// Checks that two states of an engine are the same: bit for bit if it is deterministic, else up to rounding.
 fn assert_same(engine: &dyn Engine, a: &TrainState, b: &TrainState, what: &str) {
     if engine.describe().deterministic {
         assert!(a == b, "{what}: states differ");

@@ -1,4 +1,4 @@
-//! Pictures, and what is asked about them.
+//! Renders, and queries about them.
 
 use gausset_core::engine::{Engine, FrontQuery, Outputs, RenderOptions, Rendering, StepWork};
 
@@ -9,7 +9,7 @@ fn picture(engine: &mut dyn Engine, options: &RenderOptions, outputs: Outputs) -
     engine.render(&scene().camera, &scene().pose, options, outputs).expect("a picture")
 }
 
-/// Colour and alpha are the same whatever is wanted besides; depth and counts are there if they are.
+/// Colour and alpha do not depend on the requested outputs; depth and count exist if requested.
 pub fn pictures_have_the_outputs_that_are_wanted(make: Make<'_>) {
     let mut engine = loaded(make, Vec::new());
     let all = picture(&mut *engine, &options(), Outputs::All);
@@ -29,14 +29,14 @@ pub fn pictures_have_the_outputs_that_are_wanted(make: Make<'_>) {
     let color = picture(&mut *engine, &options(), Outputs::Color);
     assert!(color.color == all.color && color.alpha == all.alpha, "the same splats");
     assert!(color.depth.is_empty() && color.count.is_empty());
-    // Where nothing is, the background is.
+    // Pixels without splats show the background.
     let empty = (0..pixels).find(|&pixel| all.alpha[pixel] == 0.0);
     if let Some(pixel) = empty {
         assert_eq!(all.color[3 * pixel..3 * pixel + 3], options().background);
     }
 }
 
-/// Pictures of other sizes and outputs in the buffers that are given.
+/// Renders of other sizes and outputs into given buffers.
 pub fn buffers_that_were_used_before_make_no_difference(make: Make<'_>) {
     let mut engine = loaded(make, Vec::new());
     let expected = picture(&mut *engine, &options(), Outputs::All);
@@ -60,7 +60,7 @@ pub fn buffers_that_were_used_before_make_no_difference(make: Make<'_>) {
     assert!(buffers == expected, "as they were");
 }
 
-/// `load_splats` for what is only looked at.
+/// `load_splats` for rendering only.
 pub fn splats_that_are_only_drawn_look_the_same(make: Make<'_>) {
     let expected = picture(&mut *loaded(make, Vec::new()), &options(), Outputs::All);
     let mut engine = loaded(make, Vec::new());
@@ -73,7 +73,7 @@ pub fn splats_that_are_only_drawn_look_the_same(make: Make<'_>) {
     engine.step(&[view(0)], &[], &params(0)).expect("a step");
 }
 
-/// What follows in a saved scene may be its sky.
+/// The splats after the first ones in a saved scene may be its sky.
 pub fn only_the_first_splats_are_drawn_where_that_is_asked(make: Make<'_>) {
     let mut engine = loaded(make, Vec::new());
     let part = picture(&mut *engine, &RenderOptions { only_first: Some(7), ..options() }, Outputs::All);
@@ -83,7 +83,7 @@ pub fn only_the_first_splats_are_drawn_where_that_is_asked(make: Make<'_>) {
     assert!(picture(&mut *engine, &options(), Outputs::All) == part);
 }
 
-/// Nothing is in front of the camera, everything in front of the horizon, and nothing outside the picture.
+/// No weight is in front of the camera, all of it in front of the horizon, and none outside the image.
 pub fn what_is_in_front_is_a_part_of_the_picture(make: Make<'_>) {
     let mut engine = loaded(make, Vec::new());
     let all = picture(&mut *engine, &options(), Outputs::All);
@@ -99,7 +99,7 @@ pub fn what_is_in_front_is_a_part_of_the_picture(make: Make<'_>) {
     assert!(weights[0] <= weights[1] && weights[1] <= weights[2], "{weights:?}");
 }
 
-/// Of engines that count: the work of a step has updates, that of a picture has none, and a new state has none yet.
+/// For engines that count: the work of a step has updates, that of a render has none, and a new state has none yet.
 pub fn work_is_that_of_the_last_picture(make: Make<'_>) {
     let mut engine = loaded(make, Vec::new());
     assert_eq!(engine.work(), None);

@@ -1,4 +1,4 @@
-//! A scene so small that an engine in f64 is quick with it.
+//! A scene small enough for an engine in f64.
 
 use std::sync::Arc;
 
@@ -10,11 +10,11 @@ use gausset_core::{Splats, TargetImage};
 use super::Make;
 use crate::{RandomScene, TestScene};
 
-/// Rates at which a few steps are seen.
+/// Rates with which a few steps have a visible effect.
 pub(super) const RATES: Rates =
     Rates { means: 2e-3, log_scales: 5e-3, quats: 1e-3, opacity_logits: 2e-2, sh_dc: 1e-2, sh_rest: 5e-4 };
 
-/// Rates at which nothing moves.
+/// Zero rates.
 pub(super) const STILL: Rates =
     Rates { means: 0.0, log_scales: 0.0, quats: 0.0, opacity_logits: 0.0, sh_dc: 0.0, sh_rest: 0.0 };
 
@@ -37,7 +37,7 @@ pub fn start(extras: Vec<ExtraGroup>) -> TrainState {
     TrainState::new(splats(), extras)
 }
 
-/// A view: the larger its index, the brighter its picture.
+/// A view: the larger its index, the brighter its image.
 #[must_use]
 pub fn view(index: u32) -> TrainView {
     let TestScene { camera, pose, .. } = scene();
@@ -61,12 +61,12 @@ pub fn view(index: u32) -> TrainView {
     }
 }
 
-/// How the pictures of the contract are rendered.
+/// Render options of the contract.
 pub(super) fn options() -> RenderOptions {
     RenderOptions { sh_degree: 1, background: [0.2, 0.3, 0.4], ..RenderOptions::default() }
 }
 
-/// A step with everything optional left out.
+/// A step without optional parts.
 #[must_use]
 pub fn params(step: u64) -> StepParams {
     StepParams::new(step, 11, options(), RATES)

@@ -8,7 +8,7 @@ use gausset_core::engine::{
 use super::scene::{CORRECTION, STILL, loaded, options, params, scene, start, train, view};
 use super::{Make, assert_same, if_taken};
 
-/// `save` gives what `load` was given, with everything that is not a parameter, and a second time as well.
+/// `save` returns what was passed to `load`, including everything that is not a parameter, and does so twice.
 pub fn a_saved_state_is_the_one_that_was_loaded(make: Make<'_>) {
     let mut state = start(Group::ALL.map(|group| ExtraGroup::new(group, 2)).to_vec());
     let n = state.splats.len();
@@ -37,7 +37,7 @@ pub fn a_saved_state_is_the_one_that_was_loaded(make: Make<'_>) {
     }
 }
 
-/// Saving, rendering, asking and polling between steps leave the state and the reports as they would be.
+/// Saving, rendering, querying and polling between steps do not change the state or the reports.
 pub fn looking_changes_nothing_of_training(make: Make<'_>) {
     let mut quiet = loaded(make, Vec::new());
     train(&mut *quiet, 0..6);
@@ -68,7 +68,7 @@ pub fn looking_changes_nothing_of_training(make: Make<'_>) {
     assert_same(&*quiet, &a, &b, "looked at");
 }
 
-/// A state that another engine saved goes on with the same result.
+/// Training resumed from a state that another engine saved gives the same result.
 pub fn a_state_that_was_saved_goes_on_as_if_it_had_not_been(make: Make<'_>) {
     let mut whole = loaded(make, Vec::new());
     train(&mut *whole, 0..6);
@@ -82,7 +82,7 @@ pub fn a_state_that_was_saved_goes_on_as_if_it_had_not_been(make: Make<'_>) {
     assert_same(&*whole, &a, &b, "gone on");
 }
 
-/// An engine that did other things before gives the same as a new one.
+/// An engine that did other things before gives the same results as a new one.
 pub fn the_same_calls_give_the_same_state(make: Make<'_>) {
     let mut used = loaded(make, vec![ExtraGroup::new(Group::Gain, 3)]);
     train(&mut *used, 5..9);
@@ -95,7 +95,7 @@ pub fn the_same_calls_give_the_same_state(make: Make<'_>) {
     assert_same(&*used, &a, &b, "used before");
 }
 
-/// A step is reported to whoever asks first, and to nobody again; what describes the last step stays.
+/// A step is reported once, by the first report after it; fields about the last step stay.
 pub fn each_step_is_told_once(make: Make<'_>) {
     let mut engine = loaded(make, Vec::new());
     let nothing = engine.flush().expect("flushed");
@@ -136,7 +136,7 @@ pub fn without_rates_nothing_moves(make: Make<'_>) {
     assert!(state.moments.m.means.iter().any(|m| *m != [0.0; 3]), "there was a gradient");
 }
 
-/// Sums and counts of visible splats, in the steps that ask for a statistic.
+/// Sums and counts of visible splats, in the steps that request a statistic.
 pub fn statistics_are_those_of_the_steps_that_ask_for_them(make: Make<'_>) {
     let mut engine = loaded(make, Vec::new());
     train(&mut *engine, 0..2);
@@ -163,7 +163,7 @@ pub fn statistics_are_those_of_the_steps_that_ask_for_them(make: Make<'_>) {
     assert!(signed.gradient_sum.iter().any(|&sum| sum > 0.0));
 }
 
-/// Half of the splats are left out, others in other steps and with other seeds.
+/// Half of the splats are left out; which ones depends on step and seed.
 pub fn dropout_depends_on_seed_and_step(make: Make<'_>) {
     let mut engine = loaded(make, Vec::new());
     let mut moments = |seed: u64, step: u64| {
@@ -181,7 +181,8 @@ pub fn dropout_depends_on_seed_and_step(make: Make<'_>) {
     assert_ne!(moments(2, 0), Some(first));
 }
 
-/// A brighter picture gets a larger gain; all gains together change nothing; a row without rates is applied and stays.
+/// A brighter image gets a larger gain; the mean of the gains stays zero; a row without rates is applied and not
+/// updated.
 pub fn gains_are_learnt_and_their_mean_stays_zero(make: Make<'_>) {
     let mut engine = loaded(make, vec![ExtraGroup::new(Group::Gain, 3)]);
     let rowed = |row: u32| TrainView { exposure_row: Some(row), ..view(row) };
@@ -198,7 +199,7 @@ pub fn gains_are_learnt_and_their_mean_stays_zero(make: Make<'_>) {
         assert!((of(0) + of(1) + of(2)).abs() < 1e-6, "{gains:?}");
         assert!(of(0) < of(1) && of(1) < of(2), "{gains:?}");
     }
-    // The gain is applied without being moved: for the dark picture the loss is another one than without.
+    // The gain is applied without being updated: for the dark image the loss differs from that without the gain.
     let still = StepParams { rates: STILL, ..params(30) };
     engine.flush().expect("flushed");
     let mut loss = |view: TrainView| {
@@ -209,7 +210,7 @@ pub fn gains_are_learnt_and_their_mean_stays_zero(make: Make<'_>) {
     assert!(engine.corrections().expect("corrections") == groups);
 }
 
-/// Poses, vignetting and sky: the row that is named moves if it has rates, and no other.
+/// Poses, vignetting and sky: the row that a step uses is updated if it has rates, and no other row.
 pub fn corrections_move_where_a_step_names_them(make: Make<'_>) {
     for group in [Group::Pose, Group::Vignetting, Group::Sky] {
         let rows = if group == Group::Sky { 1 } else { 2 };
@@ -231,12 +232,12 @@ pub fn corrections_move_where_a_step_names_them(make: Make<'_>) {
         let groups = engine.corrections().expect("corrections");
         let last = rows - 1;
         assert_eq!(groups[0].clocks[last], 1, "{group}");
-        assert_ne!(groups[0].row(last), rest.row(last), "{group}: the row that is named");
+        assert_ne!(groups[0].row(last), rest.row(last), "{group}: the row in use");
         assert!(rows == 1 || groups[0].row(0) == rest.row(0), "{group}: the other row");
     }
 }
 
-/// No opacity above the limit, no moments of opacities, all else as it was.
+/// No opacity is above the limit, the moments of opacities are zero, everything else is unchanged.
 pub fn opacities_are_reset_with_their_moments(make: Make<'_>) {
     let mut engine = loaded(make, Vec::new());
     train(&mut *engine, 0..2);
@@ -280,7 +281,7 @@ pub fn a_set_grows_as_far_as_its_limit(make: Make<'_>) {
     assert_eq!(engine.flush().expect("flushed").steps, 1, "and training goes on");
 }
 
-/// Classic: splats of low opacity go, and the statistics start again.
+/// Classic: splats of low opacity are removed, and the statistics are cleared.
 pub fn transparent_splats_are_pruned(make: Make<'_>) {
     let mut state = start(Vec::new());
     for i in [2, 3, 17] {
@@ -309,7 +310,7 @@ pub fn transparent_splats_are_pruned(make: Make<'_>) {
     assert!(state.statistics.visible_steps.iter().all(|&steps| steps == 0));
 }
 
-/// The loss of two views is the mean of theirs, and there is one update of both.
+/// The loss of two views is the mean of theirs, with one update for both.
 pub fn views_together_are_one_step_or_are_refused(make: Make<'_>) {
     let mut engine = loaded(make, Vec::new());
     let Some(()) = if_taken(engine.step(&[view(0), view(2)], &[], &params(0))) else { return };
@@ -323,7 +324,7 @@ pub fn views_together_are_one_step_or_are_refused(make: Make<'_>) {
     assert!((together.last_loss - 0.5 * (alone[0] + alone[1])).abs() < 1e-5, "{together:?} {alone:?}");
 }
 
-/// The first splats of a step that wants them to stay.
+/// Frozen splats: the first ones of a step.
 pub fn splats_that_are_to_stay_stay_or_are_refused(make: Make<'_>) {
     let mut engine = loaded(make, Vec::new());
     let frozen = StepParams { frozen: 10, ..params(0) };
@@ -331,5 +332,5 @@ pub fn splats_that_are_to_stay_stay_or_are_refused(make: Make<'_>) {
     let (before, after) = (start(Vec::new()).splats, engine.save().expect("saved").splats);
     let first: Vec<usize> = (0..10).collect();
     assert!(after.select(&first) == before.select(&first));
-    assert!(after != before, "the others move");
+    assert!(after != before, "the other splats are updated");
 }

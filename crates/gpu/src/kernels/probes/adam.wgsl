@@ -1,4 +1,4 @@
-// For tests: the update of any values, four at a time.
+// For tests: the update of arbitrary values, four at a time.
 
 @group(0) @binding(0) var<uniform> job: Job;
 @group(0) @binding(1) var<storage, read_write> values: array<vec4<f32>>;

@@ -1,4 +1,4 @@
-// For tests, behind `project.wgsl`: what a splat has on the screen, whether it is drawn or not, and the basis of its colour.
+// For tests, after `project.wgsl`: the screen values of a splat, visible or not, and the basis of its colour.
 
 /// Planes: (mean2d, a, b), (c, conic), (z, opacity, compensation, red); bits of (green, blue, 0, 0).
 @compute @workgroup_size(256)

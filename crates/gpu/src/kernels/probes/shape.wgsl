@@ -1,8 +1,8 @@
-// For tests, behind `project_vjp.wgsl`: rotation and covariance of a shape, and the VJP of the covariance in the world.
+// For tests, after `project_vjp.wgsl`: rotation and covariance of a shape, and the VJP of the covariance in the world.
 // Sums over three rows are sums over two and one.
 
-/// The gradient of the covariance, three rows in three planes, is replaced by the rotation; then come three planes of the
-/// covariance, one of the gradient of the quaternion, one of that of the log scales.
+/// The gradient of the covariance, three rows in three planes, is replaced by the rotation; then follow three planes of
+/// the covariance, one of the gradient of the quaternion, one of that of the log scales.
 @compute @workgroup_size(256)
 fn shape(@builtin(local_invocation_index) thread: u32, @builtin(workgroup_id) group: vec3<u32>) {
     let i = group_index(group) * 256u + thread;
@@ -12,7 +12,7 @@ fn shape(@builtin(local_invocation_index) thread: u32, @builtin(workgroup_id) gr
     let u0 = s.r0 * s.scale;
     let u1 = s.r1 * s.scale;
     let u2 = s.r2 * s.scale;
-    // 2 dcov: the gradient with its transpose.
+    // 2 dcov: the gradient plus its transpose.
     let w0 = directions[i].xyz;
     let w1 = directions[stride + i].xyz;
     let w2 = directions[2u * stride + i].xyz;

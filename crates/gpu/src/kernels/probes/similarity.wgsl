@@ -1,4 +1,4 @@
-// For tests, behind `loss.wgsl`: S of each pixel, in the order of the sums there.
+// For tests, after `loss.wgsl`: S of each pixel, with sums in the same order.
 
 fn moments_at(x: i32, y: i32, channel: u32) -> vec4<f32> {
     let pair = pair_at(x, y, channel);
