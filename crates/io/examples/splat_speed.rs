@@ -1,9 +1,9 @@
-//! How fast splat files and checkpoints are read and written.
+//! Measures how fast splat files and checkpoints are read and written.
 //!
 //! ```text
 //! cargo run --release -p gausset-io --example splat_speed [-- SPLATS [FOLDER]]
 //! ```
-//! Each row is the best of five; the time of the sync to the device stands apart.
+//! Each row is the best of five runs; the time of the fsync is listed separately.
 #![allow(clippy::print_stdout, reason = "its output is its purpose")]
 
 use std::error::Error;
@@ -80,7 +80,7 @@ fn measure(count: usize, ply: &std::path::Path, checkpoint: &std::path::Path) ->
     Ok(())
 }
 
-/// Splats with values that look like a scene's, all different.
+/// Splats with plausible values, all different.
 fn some_splats(count: usize) -> Splats {
     let mut splats = Splats::with_capacity(3, count);
     let mut state = 0x9e37_79b9_7f4a_7c15u64;

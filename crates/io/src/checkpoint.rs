@@ -1,14 +1,14 @@
-//! The state of a training run as a file, exact to the bit.
+//! Stores the state of a training run in a file, exact to the bit.
 //!
-//! A [`crate::container`] whose header is `{"kind", "caller", "state"}`: `caller` is what the trainer gave (step, data
-//! cursor, options), `state` the few scalars of [`TrainState`]. The arrays are sections:
+//! A [`crate::container`] whose header is `{"kind", "caller", "state"}`: `caller` is the header that the trainer passed
+//! (step, data cursor, options), `state` the scalars of [`TrainState`]. The arrays are sections:
 //!
 //! | section | values |
 //! |---|---|
 //! | `splats.*`, `moments.m.*`, `moments.v.*` | `means log_scales quats opacity_logits sh` |
 //! | `clocks`, `ids` | one u32 per splat |
 //! | `statistics.*` | `gradient_sum visible_steps max_radius` |
-//! | `extras.N.*` | `values m v clocks` of the N-th group of corrections |
+//! | `extras.N.*` | `values m v clocks` of the N-th parameter group in addition to the splats |
 #![deny(clippy::indexing_slicing, reason = "what comes from outside is never an index")]
 
 use std::path::{Path, PathBuf};
@@ -23,31 +23,31 @@ use crate::container::{ContainerError, ContainerReader, ContainerWriter, Need};
 use crate::splat::ReadLimits;
 use crate::units::{self, quote};
 
-/// `kind` in the header.
+/// Value of `kind` in the header.
 const KIND: &str = "gausset training state";
 
-/// Largest number of groups of corrections.
+/// Largest number of parameter groups in addition to the splats.
 const MAX_EXTRAS: usize = 64;
 
 /// Why a checkpoint could not be saved or loaded.
 #[derive(Debug, thiserror::Error)]
 pub enum CheckpointError {
-    /// Writing failed; what stood under the name is untouched.
+    /// Writing failed; an existing file is unchanged.
     #[error(transparent)]
     Write(#[from] WriteError),
-    /// The file is damaged, cut off or not a container.
+    /// The file is damaged, truncated or not a container.
     #[error(transparent)]
     Container(#[from] ContainerError),
-    /// The file is whole but does not hold a training state.
+    /// The file is intact but does not contain a training state.
     #[error("{}: {place}: not a training state (expected {expected}, found {found})", path.display())]
     State {
         /// The file.
         path: PathBuf,
         /// Header field or array.
         place: String,
-        /// What should be there.
+        /// The expected value.
         expected: String,
-        /// What is there.
+        /// The value found.
         found: String,
     },
 }
@@ -60,27 +60,27 @@ struct Header {
     state: Scalars,
 }
 
-/// What of a [`TrainState`] is not an array.
+/// The scalars of a [`TrainState`].
 #[derive(Serialize, Deserialize)]
 struct Scalars {
-    /// Degrees of splats, first and second moments.
+    /// SH degrees of the splats and of their first and second moments.
     sh_degrees: [u8; 3],
     group_clock: u64,
     next_id: u32,
     extras: Vec<ExtraScalars>,
 }
 
-/// What of an [`ExtraGroup`] is not an array.
+/// The scalars of an [`ExtraGroup`].
 #[derive(Serialize, Deserialize)]
 struct ExtraScalars {
     name: String,
     width: u32,
 }
 
-/// Saves a training state with the caller's own `header` (step, data cursor, options …), atomically.
+/// Saves a training state and the caller's own `header` (step, data cursor, options …) atomically.
 ///
 /// # Errors
-/// Free space below twice the size, a failed write, a header larger than 1 MiB.
+/// Less free space than twice the size, a failed write, or a header larger than 1 MiB.
 pub fn save_train_state(
     fs: &dyn FileSystem,
     path: &Path,
@@ -129,12 +129,12 @@ pub fn save_train_state(
     Ok(committed)
 }
 
-/// Loads a training state and the caller's header, every byte verified.
+/// Loads a training state and the caller's header, and verifies every byte.
 ///
 /// # Errors
-/// A damaged file, or one that does not hold a training state.
+/// The file is damaged or does not contain a training state.
 pub fn load_train_state(path: &Path) -> Result<(TrainState, Value), CheckpointError> {
-    // `section` verifies each section as it reads it, and all of them are read.
+    // `section` verifies each section that it reads, and all sections are read.
     let container = ContainerReader::open_header(path)?;
     let bytes: u64 = container.sections().iter().map(|section| section.bytes).sum();
     let limit = ReadLimits::default().memory_bytes.saturating_mul(2);
@@ -146,7 +146,7 @@ pub fn load_train_state(path: &Path) -> Result<(TrainState, Value), CheckpointEr
     StateReader { container, path }.read()
 }
 
-/// [`load_train_state`] from bytes in memory; `path` is for messages.
+/// As [`load_train_state`], from bytes in memory; `path` is for messages.
 ///
 /// # Errors
 /// As [`load_train_state`].
@@ -155,16 +155,16 @@ pub fn parse_train_state(bytes: &[u8], path: &Path) -> Result<(TrainState, Value
     StateReader { container, path }.read()
 }
 
-/// Reads the caller's header alone, without looking at the big sections.
+/// Reads only the caller's header, without the large sections.
 ///
 /// # Errors
-/// As [`load_train_state`], as far as header and section table go.
+/// As [`load_train_state`], for header and section table.
 pub fn read_checkpoint_header(path: &Path) -> Result<Value, CheckpointError> {
     let container = ContainerReader::open_header(path)?;
     Ok(StateReader { container, path }.header()?.caller)
 }
 
-/// Bytes that the arrays of a state take in a file.
+/// Bytes of the arrays of a state in a file.
 #[must_use]
 pub fn train_state_bytes(state: &TrainState) -> u64 {
     let splats = |s: &Splats| {
@@ -184,12 +184,12 @@ pub fn train_state_bytes(state: &TrainState) -> u64 {
     4 * words as u64
 }
 
-/// The three sets of splat-shaped arrays with the prefixes of their sections.
+/// The three splat-shaped sets of arrays and the prefixes of their sections.
 fn splat_sets(state: &TrainState) -> [(&'static str, &Splats); 3] {
     [("splats", &state.splats), ("moments.m", &state.moments.m), ("moments.v", &state.moments.v)]
 }
 
-/// Takes a container apart.
+/// Reads a state from a container.
 struct StateReader<'a, R> {
     container: ContainerReader<R>,
     path: &'a Path,
@@ -272,7 +272,7 @@ impl<R: std::io::Read + std::io::Seek> StateReader<'_, R> {
     }
 }
 
-/// The group of a name, if its rows are as wide as they should be.
+/// The group with this name, if its row width is as expected.
 fn known_group(scalars: &ExtraScalars) -> Result<Group, Misfit> {
     let misfit = |expected: String, found: String| Misfit { place: "extras".to_owned(), expected, found };
     let Some(group) = Group::from_name(&scalars.name) else {
@@ -286,7 +286,7 @@ fn known_group(scalars: &ExtraScalars) -> Result<Group, Misfit> {
     Ok(group)
 }
 
-/// Something in a state that does not fit the rest of it.
+/// A part of a state that is inconsistent with the rest.
 struct Misfit {
     place: String,
     expected: String,
@@ -300,7 +300,7 @@ impl Misfit {
     }
 }
 
-/// Checks that all arrays describe the same number of splats.
+/// Checks that all arrays have the same number of splats.
 fn check_shapes(state: &TrainState) -> Result<(), Misfit> {
     let misfit =
         |place: &str, expected: String, found: String| Misfit { place: place.to_owned(), expected, found };

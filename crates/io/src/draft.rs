@@ -1,7 +1,8 @@
-//! A folder in the making: `.tmp-<pid>-<n>-NAME` beside the place where it will stand.
+//! An unfinished output folder: `.tmp-<pid>-<n>-NAME` next to its final path.
 //!
-//! It is marked as ours from its first moment ([`crate::owned`]), so that whatever a kill leaves of it can be told from
-//! other people's files and removed. When it is whole it takes its final name; otherwise it goes when it is dropped.
+//! It is marked as Gausset-owned when it is created ([`crate::owned`]), so that the remains of a killed process can be
+//! distinguished from third-party files and removed. When it is complete it is renamed to its final name; otherwise it
+//! is removed on drop.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -10,10 +11,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crate::atomic::{FileSystem, WriteError};
 use crate::owned::{self, OwnedError};
 
-/// Start of the names of everything that is not finished.
+/// Prefix of the names of everything unfinished.
 const PREFIX: &str = ".tmp-";
 
-/// A folder that nobody but this process uses.
+/// A folder that only this process uses.
 #[derive(Debug)]
 pub struct Draft {
     path: PathBuf,
@@ -21,8 +22,8 @@ pub struct Draft {
 }
 
 impl Draft {
-    /// Makes the folder in `parent`, which is made if need be, and removes what earlier processes have left of drafts
-    /// of this name there. Whoever calls holds the lock of `parent`.
+    /// Creates the folder in `parent`, which is created if necessary, and removes drafts of this name that earlier
+    /// processes left there. The caller must hold the lock of `parent`.
     ///
     /// # Errors
     /// The system refused.
@@ -45,7 +46,7 @@ impl Draft {
             let count = COUNT.fetch_add(1, Ordering::Relaxed);
             let path = parent.join(format!("{PREFIX}{}-{count}-{name}", std::process::id()));
             match std::fs::create_dir(&path) {
-                // Somebody's file or folder: never ours to use.
+                // A third-party file or folder: never used.
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
                 Err(error) => return Err(io_error("create folder")(error)),
                 Ok(()) => {
@@ -56,16 +57,16 @@ impl Draft {
         }
     }
 
-    /// Where it is.
+    /// Path of the draft.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Gives the folder its final name, in place of an older folder of ours with the same marker if there is one.
+    /// Renames the folder to `target`, replacing an existing Gausset-owned folder with the same marker.
     ///
     /// # Errors
-    /// What is there is not ours; the system refused.
+    /// The existing folder is not Gausset-owned, or the system refused.
     pub fn publish(self, fs: &dyn FileSystem, target: &Path) -> Result<(), OwnedError> {
         let io_error = |action| move |source| WriteError::Io { path: target.to_owned(), action, source };
         fs.sync_folder(&self.path).map_err(io_error("sync folder"))?;
@@ -79,7 +80,7 @@ impl Draft {
 
 impl Drop for Draft {
     fn drop(&mut self) {
-        // One that was published is not there any more.
+        // A published draft no longer exists here.
         if let Err(error) = owned::remove(&self.path, &self.name) {
             tracing::warn!("{error}");
         }

@@ -1,8 +1,8 @@
-//! Work that may break down on what comes from outside: a panic in it becomes an error of what was worked on.
+//! Runs work on untrusted input that may panic, and turns a panic into an error of that input.
 //!
-//! The program's panic hook ends the process, because a run that goes on without one of its threads would wait for it
-//! for ever. A hook cannot know who will catch a panic, so guarded threads say so: a hook asks [`is_active`] and does
-//! nothing if so.
+//! The program's panic hook exits the process, because a run without one of its threads would wait for it for ever. A
+//! hook cannot know whether a panic will be caught, so guarded threads announce it: a hook calls [`is_active`] and does
+//! nothing if it is true.
 
 use std::any::Any;
 use std::cell::Cell;
@@ -12,21 +12,21 @@ thread_local! {
     static ACTIVE: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Why guarded work gave no result: the message of its panic, on one line.
+/// Why guarded work returned no result: the message of its panic, on one line.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct Breakdown(pub String);
 
-/// Whether a panic of this thread will be caught and reported as an error.
+/// Whether a panic of this thread is caught and reported as an error.
 #[must_use]
 pub fn is_active() -> bool {
     ACTIVE.try_with(Cell::get).unwrap_or(false)
 }
 
-/// Runs work that may break down. What it works on must not be used after a breakdown, or be made anew.
+/// Runs work that may panic. Data that the work modified must not be used after a panic.
 ///
 /// # Errors
-/// It panicked.
+/// The work panicked.
 pub fn run<T>(work: impl FnOnce() -> T) -> Result<T, Breakdown> {
     let before = ACTIVE.replace(true);
     let result = catch_unwind(AssertUnwindSafe(work));
@@ -47,7 +47,7 @@ mod tests {
     fn a_panic_becomes_its_message_and_guards_can_be_nested() {
         let outer = run(|| {
             assert_eq!(run(|| 7), Ok(7));
-            // The inner guard is over, the outer one is not.
+            // The inner guard has ended, the outer one has not.
             assert!(is_active());
             let inner: Result<(), Breakdown> = run(|| panic!("line one\nline {}", 2));
             assert_eq!(inner, Err(Breakdown("line one line 2".to_owned())));

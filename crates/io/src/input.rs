@@ -1,12 +1,11 @@
-//! The one door for what comes in: every file that a user names, or that another file names, is opened here.
+//! Opens all input files: every file that a user names, or that another file names.
 //!
-//! A path from outside can lead to a pipe that nobody writes to, to a device that never ends, or to a file larger than
-//! the memory. So a file is opened without blocking, links are followed, what is no regular file is refused, and each
-//! reader says how many bytes it is prepared to hold. `clippy.toml` disallows `File::open`, `fs::read` and
-//! `fs::read_to_string` everywhere else.
+//! An untrusted path can lead to a pipe without a writer, to an endless device, or to a file larger than memory. So a
+//! file is opened without blocking, links are followed, anything but a regular file is refused, and each reader sets a
+//! limit on the bytes. `clippy.toml` disallows `File::open`, `fs::read` and `fs::read_to_string` everywhere else.
 //!
-//! A name that a file *holds* may have been written by a stranger. [`inside`] holds it, as text, to the folder
-//! of that file. What lies on the disk is the user's: links are followed wherever they lead.
+//! A name *inside* a file is untrusted. [`inside`] restricts it, as text, to the folder of that file. The content of
+//! the disk is under control of the user: links are followed wherever they lead.
 #![deny(clippy::indexing_slicing, reason = "what comes from outside is never an index")]
 
 use std::fs::{File, Metadata};
@@ -14,50 +13,50 @@ use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Component, Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// The limit of readers that stream and hold only a part of a file at a time.
+/// Limit for readers that stream and hold only a part of the file at a time.
 pub const STREAMED: u64 = u64::MAX;
 
 /// Opens a regular file of at most `limit` bytes for reading; links are followed.
 ///
-/// The length that was checked is the length at this moment: a reader that holds the whole file uses [`read`], which
-/// also stops at a file that grows.
+/// The length is checked at this moment only: a reader that holds the whole file uses [`read`], which also fails if the
+/// file grows.
 ///
 /// # Errors
-/// It is not there or may not be read; it is a folder, pipe, device or socket; it is larger than `limit`.
+/// The file does not exist or may not be read, is a folder, pipe, device or socket, or is larger than `limit`.
 pub fn open(path: &Path, limit: u64) -> io::Result<File> {
-    // Looking before opening keeps a device from noticing us; looking again afterwards is what counts.
+    // The check before opening avoids side effects of opening a device; the check afterwards is the decisive one.
     regular(&std::fs::metadata(path)?)?;
     let file = open_without_waiting(path)?;
     let bytes = regular(&file.metadata()?)?;
     if bytes > limit { Err(too_large(bytes, limit)) } else { Ok(file) }
 }
 
-/// The flag of work that is never asked to stop.
+/// Stop flag for work that is never stopped.
 pub static NEVER: AtomicBool = AtomicBool::new(false);
 
 /// Reads a regular file of at most `limit` bytes.
 ///
 /// # Errors
-/// As [`open`]; the file grew beyond the limit while it was read.
+/// As [`open`], or the file grew beyond the limit while it was read.
 pub fn read(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
     read_unless(&NEVER, path, limit)
 }
 
-/// Reads a regular file of at most `limit` bytes, unless the flag is set before it ends.
+/// Reads a regular file of at most `limit` bytes, and stops if the flag is set.
 ///
 /// # Errors
-/// As [`read`]; the flag is set.
+/// As [`read`], or the flag is set.
 pub fn read_unless(stop: &AtomicBool, path: &Path, limit: u64) -> io::Result<Vec<u8>> {
     let file = Stoppable::new(open(path, limit)?, stop);
     let bytes = file.inner.metadata()?.len();
     let mut content = Vec::new();
     content.try_reserve_exact(usize::try_from(bytes).unwrap_or(usize::MAX))?;
-    // One byte more than allowed tells a file that grew.
+    // One byte above the limit reveals a file that grew.
     file.take(limit.saturating_add(1)).read_to_end(&mut content)?;
     if content.len() as u64 > limit { Err(too_large(content.len() as u64, limit)) } else { Ok(content) }
 }
 
-/// A reader, perhaps of what is unpacked, that fails once a flag is set.
+/// A reader, for example of decompressed data, that fails once a flag is set.
 #[derive(Debug)]
 pub struct Stoppable<'a, R> {
     inner: R,
@@ -65,7 +64,7 @@ pub struct Stoppable<'a, R> {
 }
 
 impl<'a, R> Stoppable<'a, R> {
-    /// Most bytes between two looks at the flag.
+    /// Most bytes between two checks of the flag.
     const CHUNK: usize = 1 << 20;
 
     /// Reads from `inner` until the flag is set.
@@ -93,16 +92,16 @@ impl<R: Seek> Seek for Stoppable<'_, R> {
 /// Reads a regular text file of at most `limit` bytes.
 ///
 /// # Errors
-/// As [`read`]; the file is not UTF-8.
+/// As [`read`], or the file is not UTF-8.
 pub fn read_to_string(path: &Path, limit: u64) -> io::Result<String> {
     String::from_utf8(read(path, limit)?)
         .map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "the file is not UTF-8 text"))
 }
 
-/// Opens a folder; what is there and is none is told as what it is: a pipe.
+/// Lists a folder. If the path is something else, the error names its kind, for example a pipe.
 ///
 /// # Errors
-/// It is not there, is no folder, or may not be read.
+/// The path does not exist, is not a folder, or may not be read.
 pub fn folder(path: &Path) -> io::Result<std::fs::ReadDir> {
     std::fs::read_dir(path).map_err(|error| match error.kind() {
         io::ErrorKind::NotADirectory => open(path, STREAMED).err().unwrap_or(error),
@@ -110,30 +109,31 @@ pub fn folder(path: &Path) -> io::Result<std::fs::ReadDir> {
     })
 }
 
-/// A name in a file that leads out of the folder it is relative to.
+/// A name inside a file leads out of the folder to which it is relative.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("leads out of its folder (expected a file below the folder of the file that names it)")]
 pub struct Outside;
 
-/// Where a name inside a file leads: to a path below `folder`, the folder that such names are relative to.
+/// Resolves a name inside a file to a path below `folder`, the folder to which such names are relative.
 ///
-/// The name is read as text: `a/../b.jpg` is `b.jpg`, whatever `a` is on the disk, so that the path given back holds
-/// none of its `..` and no link decides what the name means. A name that climbs out is refused; so is an absolute one,
-/// unless one of its folders *is* `folder`. Links below `folder` are then followed by whoever opens the path: the user
-/// laid them, not the file.
+/// The name is normalised as text: `a/../b.jpg` is `b.jpg`, whatever `a` is on disk, so that the result contains no
+/// `..` and no link changes the meaning of the name. Names that lead out are refused, as are absolute names unless one
+/// of their folders *is* `folder`. Links below `folder` are followed when the path is opened: the user created them,
+/// not the file.
 ///
 /// # Errors
-/// The name leads out.
+/// The name leads out of the folder.
 pub fn inside(folder: &Path, name: impl AsRef<Path>) -> Result<PathBuf, Outside> {
     let here = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
-    // Without a current folder there is only the path as it was given.
+    // Without a working folder, the path is used as given.
     let here = std::path::absolute(here).unwrap_or_else(|_| here.to_owned());
     let there = without_dots(&here.join(name)).ok_or(Outside)?;
     let below = without_dots(&here).and_then(|here| there.strip_prefix(here).ok());
     if let Some(rest) = below {
         return Ok(folder.join(rest));
     }
-    // Another spelling of the folder, through a link or in other letters. Other machines are not asked.
+    // The folder may be spelled differently, through a link or in another case. Paths on other machines are not
+    // resolved.
     let is_local = match there.components().next() {
         Some(Component::Prefix(prefix)) => {
             matches!(prefix.kind(), std::path::Prefix::Disk(_) | std::path::Prefix::VerbatimDisk(_))
@@ -146,13 +146,13 @@ pub fn inside(folder: &Path, name: impl AsRef<Path>) -> Result<PathBuf, Outside>
     Ok(folder.join(rest))
 }
 
-/// A path without `.` and `..`, as text; `None` when a relative one begins with `..`.
+/// A path without `.` and `..`, as text; `None` if a relative one starts with `..`.
 fn without_dots(path: &Path) -> Option<PathBuf> {
     let mut plain = PathBuf::new();
     for component in path.components() {
         match component {
             Component::CurDir => {}
-            // The folder above the root is the root.
+            // The parent of the root is the root.
             Component::ParentDir => {
                 if !plain.pop() && !plain.has_root() {
                     return None;
@@ -164,7 +164,7 @@ fn without_dots(path: &Path) -> Option<PathBuf> {
     Some(plain)
 }
 
-/// Length of a regular file; the reason why anything else is refused.
+/// Length of a regular file; an error for anything else.
 fn regular(about: &Metadata) -> io::Result<u64> {
     if about.is_file() {
         return Ok(about.len());
@@ -194,7 +194,7 @@ fn special_kind(_about: &Metadata) -> &'static str {
     "a device"
 }
 
-/// Opens for reading; a pipe without a writer answers at once instead of waiting for one.
+/// Opens a file for reading without blocking on a pipe that has no writer.
 #[allow(clippy::disallowed_methods, reason = "this is the door")]
 fn open_without_waiting(path: &Path) -> io::Result<File> {
     let mut options = File::options();
@@ -261,7 +261,7 @@ mod tests {
         for out in ["../a.jpg", "a/../../a.jpg", "/etc/passwd", "../images2/a.jpg", "..", "/"] {
             assert_eq!(lead(out), Err(Outside), "{out}");
         }
-        // Files in the current folder have none in their path.
+        // Files in the working folder have no folder in their path.
         assert_eq!(inside(Path::new(""), "a.raw"), Ok(PathBuf::from("a.raw")));
         assert_eq!(inside(Path::new(""), "../a.raw"), Err(Outside));
         assert_eq!(inside(Path::new("not/there"), "../a.raw"), Err(Outside));
@@ -280,10 +280,10 @@ mod tests {
         std::os::unix::fs::symlink(at("elsewhere/b.jpg"), at("scene/linked.jpg")).unwrap();
         std::os::unix::fs::symlink(at("scene"), at("other name")).unwrap();
         let text = |name: &str| read_to_string(&inside(&at("scene"), name).unwrap(), 99).unwrap();
-        // The system would say elsewhere/b.jpg.
+        // The system would resolve it to elsewhere/b.jpg.
         assert_eq!(text("a/../b.jpg"), "scene");
         assert_eq!(text("linked.jpg"), "elsewhere");
-        // An absolute name in another spelling of the folder.
+        // An absolute name with another spelling of the folder.
         assert_eq!(text(at("other name/b.jpg").to_str().unwrap()), "scene");
         assert_eq!(text(at("other name/linked.jpg").to_str().unwrap()), "elsewhere");
     }

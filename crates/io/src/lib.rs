@@ -1,4 +1,4 @@
-//! Files in and out: datasets, pictures, splat files, checkpoints, and writing that never leaves half a file.
+//! File input and output: datasets, images, splat files, checkpoints, and atomic writes.
 #![forbid(unsafe_code)]
 
 pub mod atomic;

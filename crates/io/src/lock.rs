@@ -1,12 +1,12 @@
-//! A folder that is in use is locked, so that two processes never write to one run.
+//! Locks a folder in use, so that two processes never write to one run.
 //!
-//! Two things are locked, and the system releases both when the process ends, however it ends: the folder itself, which
-//! nobody can remove while it is in use and put another in its place, and `FOLDER/.lock`, for systems and file systems
-//! that cannot lock a folder (Windows, some NFS). The file holds process number, host and start time, for the message
-//! and for file systems without any locks: there a lock counts as held when it names a living process of this host, and
-//! as left behind when that process is gone.
+//! Two locks are taken, and the system releases both when the process ends for any reason: the folder itself, so that
+//! it cannot be removed and replaced while in use, and `FOLDER/.lock`, for operating and file systems that cannot lock
+//! a folder (Windows, some NFS). The file contains process id, host and start time, for messages and for file systems
+//! without any locks: there, a lock is held if it names a running process of this host, and stale if that process is
+//! gone.
 //!
-//! `.lock` is a name that others use, too. A link or a file with other words in it is refused and stays as it is; an
+//! Other programs use the name `.lock` as well. A link or a file with other content is refused and left unchanged; an
 //! empty file is used and left empty.
 #![allow(
     clippy::disallowed_methods,
@@ -22,10 +22,10 @@ use std::time::{SystemTime, UNIX_EPOCH};
 /// Name of the lock file.
 pub const LOCK_NAME: &str = ".lock";
 
-/// What is in a lock file that nobody has for himself.
+/// Content of a lock file that is held as shared.
 const SHARED_LINE: &[u8] = b"gausset\n";
 
-/// Longest lock file that is looked at.
+/// Longest lock file that is read, bytes.
 const MAX_LOCK_BYTES: u64 = 4096;
 
 /// Why a folder could not be locked.
@@ -39,12 +39,12 @@ pub enum LockError {
         /// `process 123 on host x (since 2026-11-21 09:30:00 UTC)`.
         holder: String,
     },
-    /// `.lock` is not ours.
+    /// `.lock` was not created by Gausset.
     #[error("{}: lock: {found} (expected no such file, or one that gausset left); choose another folder or move it away", path.display())]
     NotOurs {
         /// The lock file.
         path: PathBuf,
-        /// What is there.
+        /// Kind of the existing entry.
         found: &'static str,
     },
     /// The lock file could not be opened or written.
@@ -52,15 +52,15 @@ pub enum LockError {
     Io {
         /// The lock file.
         path: PathBuf,
-        /// The system's answer.
+        /// Error of the system.
         source: io::Error,
     },
 }
 
-/// Holds the lock of a folder until it is dropped.
+/// Exclusive lock of a folder, held until drop.
 #[derive(Debug)]
 pub struct FolderLock {
-    /// Something worth telling: a lock left by a process that died, or a file system without locks.
+    /// A remark for the user: a stale lock was taken over, or the file system has no locks.
     pub note: Option<String>,
     taken: Taken,
 }
@@ -69,7 +69,7 @@ impl FolderLock {
     /// Locks a folder without waiting.
     ///
     /// # Errors
-    /// Another process holds it; `.lock` is not ours; the lock file cannot be written.
+    /// Another process holds the lock, `.lock` was not created by Gausset, or the lock file cannot be written.
     pub fn acquire(folder: &Path) -> Result<Self, LockError> {
         let mut taken = take(folder, Share::Exclusive)?;
         let note = match (taken.is_locked, &taken.content) {
@@ -92,13 +92,13 @@ impl FolderLock {
 impl Drop for FolderLock {
     fn drop(&mut self) {
         let taken = &mut self.taken;
-        // Removed meanwhile by somebody: what is there now is not ours.
+        // The lock file was removed meanwhile: the file there now belongs to another program.
         if !is_same_file(&taken.file, &taken.path) {
             return;
         }
         let left = match taken.content {
             Content::Foreign => taken.empty(),
-            // Still locked: nobody can have made it his own.
+            // Still locked, so no other process can have taken it over.
             _ => std::fs::remove_file(&taken.path),
         };
         if let Err(e) = left {
@@ -111,23 +111,23 @@ impl Drop for FolderLock {
     }
 }
 
-/// Says that a folder is looked at, or that pictures are put into it, until it is dropped: others may do the same, and
-/// nobody may lock it meanwhile.
+/// Shared lock of a folder that is read or into which images are written, held until drop. Others may hold shared locks
+/// at the same time; an exclusive lock is impossible meanwhile.
 #[derive(Debug)]
 pub struct SharedLock {
     taken: Taken,
 }
 
 impl SharedLock {
-    /// Takes a share of the lock without waiting. On a file system without locks it succeeds, unless a living process
-    /// of this host has left its name.
+    /// Takes a shared lock without waiting. On a file system without locks it succeeds, unless the lock file names a
+    /// running process of this host.
     ///
     /// # Errors
-    /// A process holds the folder for itself; `.lock` is not ours; the lock file cannot be written.
+    /// A process holds an exclusive lock, `.lock` was not created by Gausset, or the lock file cannot be written.
     pub fn acquire(folder: &Path) -> Result<Self, LockError> {
         let mut taken = take(folder, Share::Shared)?;
         if matches!(taken.content, Content::Created) {
-            // So that the last one of those who share it knows that it may go.
+            // Marks the file as Gausset-owned, so that the last holder may remove it.
             taken
                 .file
                 .write_all(SHARED_LINE)
@@ -140,17 +140,17 @@ impl SharedLock {
 impl Drop for SharedLock {
     fn drop(&mut self) {
         let Taken { file, path, content, .. } = &self.taken;
-        // Only the last one takes the file away: it alone can have the lock for itself. A line in it was left by a
-        // process that died: the next one to lock the folder will want to tell.
+        // Only the last holder removes the file, because only it can lock it exclusively. A holder line left by a dead
+        // process stays, so that the next exclusive lock can report it.
         let is_ours = matches!(content, Content::Created | Content::Ours);
         if is_ours && file.try_lock().is_ok() && is_same_file(file, path) {
-            // What would be left is a file that locks nobody out.
+            // A failure leaves a file that locks nothing.
             let _ = std::fs::remove_file(path);
         }
     }
 }
 
-/// For how many a lock is taken.
+/// Kind of lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Share {
     Exclusive,
@@ -166,41 +166,41 @@ impl Share {
     }
 }
 
-/// A lock that was taken.
+/// A lock that is held.
 #[derive(Debug)]
 struct Taken {
     file: File,
     path: PathBuf,
-    /// What stood in the lock file.
+    /// Previous content of the lock file.
     content: Content,
-    /// No, on a file system without locks.
+    /// `false` on a file system without locks.
     is_locked: bool,
-    /// Keeps the lock of the folder itself, where there are such locks.
+    /// Holds the lock of the folder itself, on systems that have such locks.
     _folder: Option<File>,
 }
 
 impl Taken {
-    /// Takes everything out of the lock file.
+    /// Empties the lock file.
     fn empty(&mut self) -> io::Result<()> {
         self.file.set_len(0)?;
         io::Seek::rewind(&mut self.file)
     }
 }
 
-/// What a lock file holds.
+/// Content of a lock file.
 #[derive(Debug)]
 enum Content {
-    /// Nothing yet: this process made it.
+    /// Created by this process.
     Created,
-    /// Nothing, and nobody knows who made it.
+    /// Empty, of unknown origin.
     Foreign,
-    /// [`SHARED_LINE`], or nothing but zeros, which a power failure leaves of a line of ours.
+    /// [`SHARED_LINE`], or only zeros, which a power failure leaves of a line that Gausset wrote.
     Ours,
-    /// Who took the lock.
+    /// The process that took the lock.
     Holder(Holder),
 }
 
-/// Locks a folder and its lock file, or makes sure that nobody holds it by its name.
+/// Locks a folder and its lock file, or checks that no running process is named as holder.
 fn take(folder: &Path, share: Share) -> Result<Taken, LockError> {
     let path = folder.join(LOCK_NAME);
     let io_error = |source| LockError::Io { path: path.clone(), source };
@@ -210,11 +210,11 @@ fn take(folder: &Path, share: Share) -> Result<Taken, LockError> {
     };
     let folder_lock = match lock_folder(folder, share) {
         Err(TryLockError::WouldBlock) => return Err(in_use(Holder::read_at(&path))),
-        // No such locks here: the file alone must do.
+        // Folders cannot be locked here: the lock file has to suffice.
         Err(TryLockError::Error(_)) => None,
         Ok(file) => file,
     };
-    // A lock file that its owner removed between our open and our lock locks nobody out: try the next one.
+    // A lock file that its owner removed between opening and locking protects nothing: try the next one.
     for _ in 0..100 {
         let (mut file, is_new) = open_lock_file(&path)?;
         let locked = share.lock(&file);
@@ -240,7 +240,7 @@ fn take(folder: &Path, share: Share) -> Result<Taken, LockError> {
     Err(io_error(io::Error::other("the lock file changes all the time")))
 }
 
-/// Locks the folder itself: a lock file can be removed while it is locked, and the next one to come would make another.
+/// Locks the folder itself: a lock file can be removed while it is locked, and another process would create a new one.
 #[cfg(unix)]
 fn lock_folder(folder: &Path, share: Share) -> Result<Option<File>, TryLockError> {
     use std::os::unix::fs::OpenOptionsExt;
@@ -255,7 +255,7 @@ fn lock_folder(_folder: &Path, _share: Share) -> Result<Option<File>, TryLockErr
     Ok(None)
 }
 
-/// Opens the lock file, or makes it (`true`); a link is not followed, and what is no regular file is refused.
+/// Opens the lock file, or creates it (`true`). Links are not followed, and only regular files are accepted.
 fn open_lock_file(path: &Path) -> Result<(File, bool), LockError> {
     let io_error = |source| LockError::Io { path: path.to_owned(), source };
     let mut options = OpenOptions::new();
@@ -275,7 +275,7 @@ fn open_lock_file(path: &Path) -> Result<(File, bool), LockError> {
     #[cfg(unix)]
     {
         use std::os::unix::fs::OpenOptionsExt;
-        // It may have become something else since we looked.
+        // It may have been replaced since the check.
         let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK | rustix::fs::OFlags::NOCTTY;
         options.custom_flags(flags.bits().cast_signed());
     }
@@ -286,7 +286,7 @@ fn open_lock_file(path: &Path) -> Result<(File, bool), LockError> {
     Ok((file, false))
 }
 
-/// Whether an error means that the file system knows no locks.
+/// Whether an error means that the file system does not support locks.
 fn has_no_locks(error: &io::Error) -> bool {
     #[cfg(unix)]
     if rustix::io::Errno::from_io_error(error) == Some(rustix::io::Errno::NOLCK) {
@@ -295,7 +295,7 @@ fn has_no_locks(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::Unsupported | io::ErrorKind::InvalidInput)
 }
 
-/// Whether an open file is the one that is under the path now.
+/// Whether an open file is the one that the path refers to now.
 #[cfg(unix)]
 fn is_same_file(file: &File, path: &Path) -> bool {
     use std::os::unix::fs::MetadataExt;
@@ -305,14 +305,14 @@ fn is_same_file(file: &File, path: &Path) -> bool {
     }
 }
 
-/// Whether an open file is the one that is under the path now: here an open file cannot be replaced by another.
+/// Whether the path still exists: on this system an open file cannot be replaced.
 #[cfg(not(unix))]
 fn is_same_file(_file: &File, path: &Path) -> bool {
     path.exists()
 }
 
 impl Content {
-    /// What is in a lock file that others have made; what is wrong with it if that is not of ours.
+    /// Reads an existing lock file. The error says what is wrong if Gausset did not create it.
     fn read(file: &mut File) -> Result<Self, &'static str> {
         let mut bytes = Vec::new();
         let read = io::Seek::rewind(file).and_then(|()| file.take(MAX_LOCK_BYTES).read_to_end(&mut bytes));
@@ -325,7 +325,7 @@ impl Content {
         if bytes == SHARED_LINE || bytes.iter().all(|&byte| byte == 0) {
             return Ok(Self::Ours);
         }
-        Holder::parse(&bytes).map(Self::Holder).ok_or("is a file of somebody else")
+        Holder::parse(&bytes).map(Self::Holder).ok_or("is a file of another program")
     }
 
     fn holder(self) -> Option<Holder> {
@@ -336,7 +336,7 @@ impl Content {
     }
 }
 
-/// Who holds a lock, as the lock file says: `<pid> <seconds since 1970> <host>`.
+/// Holder of a lock, as in the lock file: `<pid> <seconds since 1970> <host>`.
 #[derive(Debug)]
 struct Holder {
     pid: u32,
@@ -354,7 +354,7 @@ impl Holder {
         format!("{} {} {}\n", self.pid, self.since, self.host)
     }
 
-    /// The line of [`Self::to_line`], whole and nothing else.
+    /// Parses a complete line of [`Self::to_line`] and nothing else.
     fn parse(bytes: &[u8]) -> Option<Self> {
         let line = str::from_utf8(bytes).ok()?.strip_suffix('\n')?;
         let mut words = line.split(' ');
@@ -365,7 +365,7 @@ impl Holder {
         is_plain.then_some(Self { pid, since, host })
     }
 
-    /// Who stands in the lock file of this name, if anybody does.
+    /// Holder named in the lock file at this path, if any.
     fn read_at(path: &Path) -> Option<Self> {
         Self::parse(&crate::input::read(path, MAX_LOCK_BYTES).ok()?)
     }
@@ -375,12 +375,12 @@ impl Holder {
     fn is_alive_here(&self) -> bool {
         use rustix::process::Pid;
         let pid = i32::try_from(self.pid).ok().and_then(Pid::from_raw);
-        // A process of another user answers "not permitted", which means that it lives.
+        // For a process of another user the call fails with "not permitted", which means that it is running.
         let lives = |pid| !matches!(rustix::process::test_kill_process(pid), Err(rustix::io::Errno::SRCH));
         self.host == host_name() && pid.is_some_and(lives)
     }
 
-    /// Whether that process runs on this host: not known here, where every file system has locks.
+    /// Whether that process runs on this host: unknown here, where every file system has locks.
     #[cfg(not(unix))]
     fn is_alive_here(&self) -> bool {
         false
@@ -393,7 +393,7 @@ impl std::fmt::Display for Holder {
     }
 }
 
-/// Name of this machine, without spaces; never empty.
+/// Name of this host, without spaces; never empty.
 fn host_name() -> String {
     #[cfg(unix)]
     let name = rustix::system::uname().nodename().to_string_lossy().into_owned();
@@ -404,10 +404,10 @@ fn host_name() -> String {
     if name.is_empty() { "unknown".to_owned() } else { name }
 }
 
-/// `2026-11-21 09:30:00 UTC` of seconds since 1970 (days to civil date after Hinnant, "chrono-compatible low-level date
-/// algorithms").
+/// Formats seconds since 1970 as `2026-11-21 09:30:00 UTC` (days to civil date after Hinnant, "chrono-compatible
+/// low-level date algorithms").
 fn utc(seconds: u64) -> String {
-    // Beyond the year 9999 there is nothing to be right about.
+    // Dates beyond the year 9999 are clamped.
     let seconds = seconds.min(253_402_300_799);
     let (days, time) = (seconds / 86_400, seconds % 86_400);
     let shifted = days + 719_468;
@@ -460,7 +460,7 @@ mod tests {
         let refusal = FolderLock::acquire(folder.path()).unwrap_err().to_string();
         assert!(refusal.contains("in use by another process"), "{refusal}");
         drop(one);
-        assert!(FolderLock::acquire(folder.path()).is_err(), "the other one still looks");
+        assert!(FolderLock::acquire(folder.path()).is_err(), "the other shared lock is still held");
         drop(other);
         assert!(!folder.path().join(LOCK_NAME).exists());
         let lock = FolderLock::acquire(folder.path()).unwrap();
@@ -493,7 +493,7 @@ mod tests {
                 FolderLock::acquire(folder.path()).map(|_| ()).unwrap_err().to_string(),
                 SharedLock::acquire(folder.path()).map(|_| ()).unwrap_err().to_string(),
             ] {
-                let expected = "/.lock: lock: is a file of somebody else (expected no such file, or one that \
+                let expected = "/.lock: lock: is a file of another program (expected no such file, or one that \
                                 gausset left); choose another folder or move it away";
                 assert!(refusal.ends_with(expected), "{refusal}");
             }
@@ -512,7 +512,7 @@ mod tests {
         assert!(FolderLock::acquire(folder.path()).unwrap_err().to_string().contains("in use by process "));
         drop(lock);
         assert_eq!(std::fs::read(&path).unwrap(), b"");
-        // Zeros are what a power failure leaves of a line of ours.
+        // Zeros are what a power failure leaves of a line that Gausset wrote.
         std::fs::write(&path, [0; 30]).unwrap();
         drop(FolderLock::acquire(folder.path()).unwrap());
         assert!(!path.exists());
@@ -549,7 +549,7 @@ mod tests {
         ] {
             assert!(refusal.contains("in use by another process"), "{refusal}");
         }
-        // What somebody put in its place is not ours to remove.
+        // A file that another program put in its place must not be removed.
         std::fs::write(&path, "mine").unwrap();
         drop(lock);
         assert_eq!(std::fs::read(&path).unwrap(), b"mine");
@@ -560,7 +560,7 @@ mod tests {
         let own = Holder::current();
         assert!(own.is_alive_here());
         assert!(!Holder { host: "elsewhere".to_owned(), ..Holder::current() }.is_alive_here());
-        // Process numbers end at 2^22 on Linux.
+        // Process ids end at 2^22 on Linux.
         assert!(!Holder { pid: 1 << 23, ..own }.is_alive_here());
     }
 }

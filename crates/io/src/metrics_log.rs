@@ -1,7 +1,7 @@
-//! `metrics.jsonl`: one JSON object a line, appended while a run goes on.
+//! `metrics.jsonl`: one JSON object per line, appended during a run.
 //!
-//! The one file that is not replaced as a whole. A line that a kill cut off is dropped when the file is opened again;
-//! lines beyond the step from which a run resumes are trimmed, because those steps will run (and report) again.
+//! The only file that is not replaced as a whole. A line truncated by a kill is dropped when the file is opened again;
+//! lines after the step from which a run resumes are removed, because those steps run (and report) again.
 #![deny(clippy::indexing_slicing, reason = "what comes from outside is never an index")]
 
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -13,33 +13,33 @@ use serde_json::Value;
 use crate::atomic::{FileSystem, OutputFile, Patient, WriteError, WriteOptions, retry, write_atomic_with};
 use crate::input;
 
-/// Size at which every second line is dropped.
+/// Size at which every second line is dropped, bytes.
 pub const METRICS_LIMIT_BYTES: u64 = 256 << 20;
 
-/// Largest log that is read: one that was thinned too late.
+/// Longest log that is read: one that could not be thinned in time.
 const LARGEST_LOG_BYTES: u64 = 2 * METRICS_LIMIT_BYTES;
 
-/// Longest line; anything longer is not ours.
+/// Longest line, bytes; Gausset writes no longer ones.
 const MAX_LINE_BYTES: u64 = 1 << 20;
 
 /// The log, open for appending.
 pub struct MetricsLog {
     path: PathBuf,
     file: Patient<Box<dyn OutputFile>>,
-    /// Length of the file.
+    /// Length of the file, bytes.
     bytes: u64,
-    /// Length at which it is thinned.
+    /// Length at which it is thinned, bytes.
     limit_bytes: u64,
-    /// The last line may have been written in part: begin the next one on a new line.
+    /// The last line may be incomplete: start the next one on a new line.
     torn: bool,
 }
 
 impl MetricsLog {
-    /// Opens the log of a run that goes on behind `last_step`: a torn last line and lines whose `step` is greater are
-    /// removed. `None` begins an empty log.
+    /// Opens the log of a run that resumes after `last_step`: an incomplete last line and lines with a larger `step`
+    /// are removed. `None` starts an empty log.
     ///
     /// # Errors
-    /// A failed read or write.
+    /// Reading or writing failed.
     pub fn open(fs: &dyn FileSystem, path: &Path, last_step: Option<u64>) -> Result<Self, WriteError> {
         let is_kept = |record: &Value| match (last_step, record.get("step").and_then(Value::as_u64)) {
             (None, _) => false,
@@ -52,16 +52,16 @@ impl MetricsLog {
         Self::append_to(fs, path)
     }
 
-    /// The same log with another size at which it is thinned.
+    /// Sets the size at which the log is thinned.
     #[must_use]
     pub fn with_limit(self, limit_bytes: u64) -> Self {
         Self { limit_bytes, ..self }
     }
 
-    /// Appends one line, in the file system that the log was opened in.
+    /// Appends one line, using the file system with which the log was opened.
     ///
     /// # Errors
-    /// A failed write. The log stays usable; a line that was written in part is dropped by readers.
+    /// The write failed. The log stays usable; readers drop an incomplete line.
     pub fn append(&mut self, fs: &dyn FileSystem, record: &impl Serialize) -> Result<(), WriteError> {
         let io_error = |source| WriteError::Io { path: self.path.clone(), action: "write", source };
         let mut line = if self.torn { vec![b'\n'] } else { Vec::new() };
@@ -81,7 +81,7 @@ impl MetricsLog {
         Ok(())
     }
 
-    /// Brings everything appended so far to the device.
+    /// Syncs everything appended so far to the device.
     ///
     /// # Errors
     /// The device failed.
@@ -119,7 +119,7 @@ impl MetricsLog {
     }
 }
 
-/// Replaces a log by the lines that `keep` wants. A log that is not there is made.
+/// Rewrites a log with the lines that `keep` accepts. A missing log is created.
 fn rewrite(fs: &dyn FileSystem, path: &Path, mut keep: impl FnMut(&[u8]) -> bool) -> Result<(), WriteError> {
     let io_error = |source| WriteError::Io { path: path.to_owned(), action: "read", source };
     let mut old: Box<dyn Read> = match retry(|| fs.open(path)) {
@@ -134,7 +134,7 @@ fn rewrite(fs: &dyn FileSystem, path: &Path, mut keep: impl FnMut(&[u8]) -> bool
     Ok(())
 }
 
-/// Calls `visit` with each whole line, its end included. A line without an end, or one that is too long, is left out.
+/// Calls `visit` with each complete line, including its line feed. Incomplete and too long lines are skipped.
 fn for_each_line(source: &mut dyn Read, mut visit: impl FnMut(&[u8]) -> io::Result<()>) -> io::Result<()> {
     let mut source = BufReader::with_capacity(1 << 16, Patient(source));
     let mut line = Vec::new();
@@ -153,17 +153,17 @@ fn for_each_line(source: &mut dyn Read, mut visit: impl FnMut(&[u8]) -> io::Resu
     }
 }
 
-/// All lines of a log that are JSON objects, and the number of those that are not.
+/// All lines of a log that are JSON objects, and the number of other lines.
 ///
 /// # Errors
-/// A failed read.
+/// Reading failed.
 pub fn read_metrics(path: &Path) -> Result<(Vec<Value>, usize), WriteError> {
     let io_error = |source| WriteError::Io { path: path.to_owned(), action: "read", source };
     let mut file = input::open(path, LARGEST_LOG_BYTES).map_err(io_error)?;
     parse_metrics(&mut file).map_err(io_error)
 }
 
-/// [`read_metrics`] from any source.
+/// As [`read_metrics`], from any source.
 ///
 /// # Errors
 /// The source failed.

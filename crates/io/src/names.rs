@@ -1,20 +1,20 @@
-//! Names of output files that are made from names in other people's files: they never choose a place.
+//! Builds names of output files from names in third-party files, which must never choose the folder.
 //!
-//! A picture may be called `/home/me/a.jpg`, `../../a.jpg`, `C:\a.jpg` or `.ssh/config`. What is made of such a name is
-//! a path below the output folder, on every system; harmless names stay as they are.
+//! An image may be named `/home/me/a.jpg`, `../../a.jpg`, `C:\a.jpg` or `.ssh/config`. The result is a path below the
+//! output folder on every system; harmless names are unchanged.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-/// Longest name of a file or folder in bytes: file systems take 255, and endings come behind.
+/// Longest name of a file or folder in bytes: file systems allow 255, and suffixes are added.
 const MAX_PART_BYTES: usize = 200;
-/// Longest part of a name that was made flat.
+/// Longest result of [`flat`].
 const MAX_FLAT_CHARS: usize = 60;
-/// Name of what has none.
+/// Name for inputs without a usable one.
 const NAMELESS: &str = "picture";
 
-/// A name as a path below a folder: sub-folders stay, everything that could lead out of the folder, hide the file or
-/// mean something to a system is left out or becomes `_`.
+/// A name as a path below a folder: sub-folders are kept; everything that could lead out of the folder, hide the file
+/// or have a special meaning is removed or replaced by `_`.
 #[must_use]
 pub fn below(name: &str) -> PathBuf {
     let parts = name.split(['/', '\\']).map(plain_part).filter(|part| !part.is_empty());
@@ -22,7 +22,7 @@ pub fn below(name: &str) -> PathBuf {
     if path.as_os_str().is_empty() { PathBuf::from(NAMELESS) } else { path }
 }
 
-/// A name as part of a file name, of letters, digits, `-`, `_` and `.` only, without extension; of a long one its end.
+/// A name as part of a file name: letters, digits, `-`, `_` and `.` only, without extension; long ones keep their end.
 #[must_use]
 pub fn flat(name: &str) -> String {
     let stem = Path::new(name).with_extension("");
@@ -33,9 +33,9 @@ pub fn flat(name: &str) -> String {
     plain[plain.len().saturating_sub(MAX_FLAT_CHARS)..].iter().collect()
 }
 
-/// A path below a folder for each picture, without extension, to which `""` and the endings are added: no two of the
-/// files have the same name, not even where capitals do not count. Pictures that differ in nothing but their extension
-/// (`a.jpg`, `a.png`) keep it.
+/// A path below a folder for each image, without extension, to which `""` and the endings are appended: no two
+/// resulting files have the same name, even if case is ignored. Images that differ only in their extension (`a.jpg`,
+/// `a.png`) keep it.
 #[must_use]
 pub fn distinct(names: &[&str], endings: &[&str]) -> Vec<PathBuf> {
     let stem = |name: &str| below(&Path::new(name).with_extension("").to_string_lossy());
@@ -63,9 +63,9 @@ pub fn distinct(names: &[&str], endings: &[&str]) -> Vec<PathBuf> {
     names.iter().map(apart).collect()
 }
 
-/// A part of a path without anything that could mean more than itself; empty when nothing is left.
+/// A path component without special characters; may become empty.
 fn plain_part(part: &str) -> String {
-    // `C:` and `C:name` are places on other systems; `.`, `..`, and dots and spaces at the end mean nothing or too much.
+    // `C:` and `C:name` are drives on other systems; `.`, `..`, and trailing dots and spaces are special or ignored.
     let part = match part.as_bytes() {
         [letter, b':', ..] if letter.is_ascii_alphabetic() => part.get(2..).unwrap_or_default(),
         _ => part,

@@ -1,20 +1,20 @@
-//! Arrays of f32 as NumPy writes them (`.npy`, version 1.0), which most tools read.
+//! Writes arrays of f32 in the format of NumPy (`.npy`, version 1.0).
 
 use std::io::{self, Write};
 
-/// Numbers that become bytes at a time.
+/// Numbers that are converted to bytes at a time.
 const CHUNK: usize = 1 << 14;
 
-/// Writes an array in C order: `shape` with the last axis fastest.
+/// Writes an array in C order: the last axis of `shape` varies fastest.
 ///
 /// # Errors
-/// Those of the writer.
+/// The writer failed.
 pub fn write(out: &mut dyn Write, shape: &[usize], values: impl IntoIterator<Item = f32>) -> io::Result<()> {
     const MAGIC: &[u8] = b"\x93NUMPY\x01\x00";
     let list: Vec<String> = shape.iter().map(ToString::to_string).collect();
     let comma = if shape.len() == 1 { "," } else { "" };
     let dict = format!("{{'descr': '<f4', 'fortran_order': False, 'shape': ({}{comma}), }}", list.join(", "));
-    // Magic, length, dictionary and its line feed fill a multiple of 64 bytes.
+    // Magic, length, dictionary and its line feed are padded to a multiple of 64 bytes.
     let used = MAGIC.len() + 2;
     let padded = (used + dict.len() + 1).next_multiple_of(64) - used;
     let mut head = MAGIC.to_vec();
@@ -29,7 +29,7 @@ pub fn write(out: &mut dyn Write, shape: &[usize], values: impl IntoIterator<Ite
 /// Writes numbers as little-endian bytes.
 ///
 /// # Errors
-/// Those of the writer.
+/// The writer failed.
 pub fn write_numbers(out: &mut dyn Write, values: impl IntoIterator<Item = f32>) -> io::Result<()> {
     let mut bytes = Vec::with_capacity(4 * CHUNK);
     for value in values {

@@ -1,8 +1,8 @@
-//! The door for what goes out, beside [`crate::atomic`]: which folders and files are ours to replace or remove.
+//! Decides which output folders and files are Gausset-owned, and may therefore be replaced or removed.
 //!
-//! A folder is ours only if a marker file of ours says so: `.gausset`, one line, `gausset NAME`. Names and contents of
-//! other files prove nothing. What is not ours is neither replaced nor removed, unless the user says `--force`, and even
-//! then only files whose names we are about to write. What is read is neither, whatever the user says ([`crate::reading`]).
+//! A folder is Gausset-owned only if its marker file says so: `.gausset`, one line, `gausset NAME`. Names and contents
+//! of other files prove nothing. Other files are neither replaced nor removed unless the user adds `--force`, and then
+//! only those with the names of files that are about to be written. Inputs are never replaced ([`crate::reading`]).
 
 use std::ffi::OsString;
 use std::io::{self, Write};
@@ -18,13 +18,13 @@ use crate::reading;
 /// Name of the marker file.
 pub const MARKER: &str = ".gausset";
 
-/// Longest marker that is looked at.
+/// Longest marker that is read, bytes.
 const MAX_MARKER_BYTES: u64 = 4096;
 
 /// Why a folder cannot be used for output.
 #[derive(Debug, thiserror::Error)]
 pub enum OwnedError {
-    /// The folder holds files of somebody else.
+    /// The folder contains third-party files.
     #[error("{}: output: holds files that gausset did not write (expected an empty or new folder, found {found}); choose another folder, or add ⟨force⟩ to write among them", path.display())]
     NotOurs {
         /// The folder.
@@ -32,12 +32,12 @@ pub enum OwnedError {
         /// The first file, in byte order.
         found: String,
     },
-    /// A call to the system failed.
+    /// A system call failed.
     #[error(transparent)]
     Write(#[from] WriteError),
 }
 
-/// Whether a marker says that a folder is ours, for this purpose (`frames`, `views` …).
+/// Whether a marker says that Gausset owns the folder, for this purpose (`frames`, `views` …).
 #[must_use]
 pub fn is_ours(folder: &Path, purpose: &str) -> bool {
     let marker = folder.join(MARKER);
@@ -45,11 +45,11 @@ pub fn is_ours(folder: &Path, purpose: &str) -> bool {
     is_file && input::read_to_string(&marker, MAX_MARKER_BYTES).is_ok_and(|text| text == line(purpose))
 }
 
-/// Makes a folder (and its parents), or takes one that is empty or ours already, and marks it. With
-/// [`Overwrite::Replace`] a folder of somebody else is taken as well, but not marked: it stays theirs.
+/// Creates a folder (and its parents), or reuses one that is empty or already Gausset-owned, and marks it. With
+/// [`Overwrite::Replace`] a third-party folder is used as well, but not marked.
 ///
 /// # Errors
-/// The folder holds files of somebody else; it cannot be written to.
+/// The folder contains third-party files, or cannot be written to.
 pub fn claim(
     fs: &dyn FileSystem,
     folder: &Path,
@@ -62,7 +62,7 @@ pub fn claim(
         return Ok(());
     }
     match contents(fs, folder)?.first() {
-        // Somebody of ours was faster.
+        // Another Gausset process has just marked it.
         Some(_) if is_ours(folder, purpose) => Ok(()),
         Some(name) if overwrite == Overwrite::Refuse => {
             Err(OwnedError::NotOurs { path: folder.to_owned(), found: name.display().to_string() })
@@ -72,7 +72,7 @@ pub fn claim(
     }
 }
 
-/// Names in a folder, but for that of the lock with which we may hold it, and for those of a marker in the making.
+/// Names in a folder, except those of the lock file and of markers that are being written.
 fn contents(fs: &dyn FileSystem, folder: &Path) -> Result<Vec<OsString>, WriteError> {
     let mut names = fs.list(folder).map_err(|source| WriteError::Io {
         path: folder.to_owned(),
@@ -85,12 +85,12 @@ fn contents(fs: &dyn FileSystem, folder: &Path) -> Result<Vec<OsString>, WriteEr
     Ok(names)
 }
 
-/// Makes a folder for files of these names, or takes one. One that is empty is marked; in one that is marked we may
-/// replace what we wrote before. In a folder of somebody else names that are taken are refused without `--force`, and
-/// it stays theirs. No name may be a link that leads out of the folder, or a pipe or device.
+/// Creates or reuses a folder for files with these names. An empty folder is marked; in a marked folder, earlier files
+/// may be replaced. In a third-party folder, existing files are refused without `--force`, and it is not marked. No
+/// name may be a link that leads out of the folder, or a pipe or device.
 ///
 /// # Errors
-/// A name that is taken or leads out; a folder that cannot be written to.
+/// A file exists or leads out of the folder, or the folder cannot be written to.
 pub fn take(
     fs: &dyn FileSystem,
     folder: &Path,
@@ -111,11 +111,11 @@ pub fn take(
     Ok(())
 }
 
-/// Refuses a path below a folder on which a link leads out of that folder, or at which a pipe, device or socket is.
-/// What is not there yet is fine; the folder itself may be a link.
+/// Refuses a path below a folder if a link on it leads out of that folder, or if it is a pipe, device or socket.
+/// Missing components are fine; the folder itself may be a link.
 ///
 /// # Errors
-/// The first name on the way that leads out or nowhere, or is no file and no folder.
+/// The first component that leads out, is a broken link, or is neither a file nor a folder.
 pub fn stays_inside(folder: &Path, below: &Path) -> Result<(), WriteError> {
     let Ok(real) = std::fs::canonicalize(folder) else { return Ok(()) };
     let mut path = folder.to_owned();
@@ -147,8 +147,8 @@ pub fn stays_inside(folder: &Path, below: &Path) -> Result<(), WriteError> {
     Ok(())
 }
 
-/// Removes the temporary files that killed processes left in a folder of ours and in these folders below it; in a folder
-/// of somebody else nothing. Whoever calls holds the lock that keeps others from writing there.
+/// Removes the temporary files that killed processes left in a Gausset-owned folder and in these sub-folders; does
+/// nothing in a third-party folder. The caller must hold the lock that excludes other writers.
 ///
 /// # Errors
 /// A folder could not be listed.
@@ -170,19 +170,19 @@ pub fn clean_up(
     Ok(())
 }
 
-/// Writes the marker into a folder that this process has made.
+/// Writes the marker into a folder that this process has created.
 ///
 /// # Errors
-/// A failed write.
+/// The write failed.
 pub fn mark(fs: &dyn FileSystem, folder: &Path, purpose: &str) -> Result<(), WriteError> {
     write_atomic(fs, &folder.join(MARKER), |file| file.write_all(line(purpose).as_bytes()))
 }
 
-/// Removes a folder with everything in it, if it is ours; links in it are removed, not followed. One that is not there
-/// is fine.
+/// Removes a Gausset-owned folder with its contents; links in it are removed, not followed. A missing folder is no
+/// error.
 ///
 /// # Errors
-/// The folder is not ours; the system refused.
+/// The folder is not Gausset-owned, or the system refused.
 #[allow(clippy::disallowed_methods, reason = "this is the door")]
 pub fn remove(folder: &Path, purpose: &str) -> Result<(), OwnedError> {
     let about = match std::fs::symlink_metadata(folder) {
@@ -234,7 +234,7 @@ mod tests {
                 threads.into_iter().for_each(|thread| thread.join().unwrap().unwrap());
             });
         }
-        // What a kill left of a marker in the making is no file of somebody else.
+        // A marker that a killed process did not finish is not a third-party file.
         let root = tempfile::tempdir().unwrap();
         std::fs::write(root.path().join(".tmp-17-0-.gausset"), "").unwrap();
         claim(&Disk, root.path(), "masks", Overwrite::Refuse).unwrap();
@@ -316,7 +316,7 @@ mod tests {
             for out in ["out", "out/a.png", "../a.png", "/a.png"] {
                 assert!(refusal(out).unwrap_err().contains("is a link that leads out of"), "{out}");
             }
-            assert!(refusal("nowhere").unwrap_err().contains("is a link that leads nowhere"));
+            assert!(refusal("nowhere").unwrap_err().contains("is a broken symbolic link"));
             assert!(refusal("pipe").unwrap_err().contains("is a pipe, device or socket"));
         }
     }

@@ -1,9 +1,9 @@
-//! What is read is never written: the one rule of all commands, whatever ⟨force⟩ says.
+//! Protects input files: no command writes to a file that it reads, even with ⟨force⟩.
 //!
-//! A job holds the files that it reads ([`Reading`]) for as long as it may read them: a dataset its pictures, masks and
-//! model, a run its files, a command what its arguments name. Every writer of [`crate::atomic`] and every removal by
-//! [`crate::owned`] asks here ([`refuse`]), so none goes around it. A file counts as the same under each of its names:
-//! another spelling, a link, on Unix a hard link.
+//! A job holds the files that it reads ([`Reading`]) as long as it may read them: a dataset its images, masks and
+//! model, a run its files, a command the files in its arguments. Every writer of [`crate::atomic`] and every removal by
+//! [`crate::owned`] checks here ([`refuse`]). A file is the same under all its names: another spelling, a symbolic
+//! link, and on Unix a hard link.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -11,33 +11,33 @@ use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 
 use crate::atomic::WriteError;
 
-/// By what a file is known.
+/// Identity of a file.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Key {
-    /// Its path without links and dots.
+    /// Canonical path.
     Path(PathBuf),
-    /// Device and number, which all its names share.
+    /// Device and inode number, which all hard links share.
     Number(u64, u64),
 }
 
-/// How often a file is held, and a path of it.
+/// Number of holders of a file, and one of its paths.
 type Held = HashMap<Key, (usize, PathBuf)>;
 
-/// What the jobs of this process read.
+/// Files that the jobs of this process read.
 static HELD: LazyLock<Mutex<Held>> = LazyLock::new(Mutex::default);
 
 fn held() -> MutexGuard<'static, Held> {
     HELD.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Files that are read. While this value lives, nothing in this process replaces or removes them.
+/// Input files. While this value lives, nothing in this process replaces or removes them.
 #[derive(Debug, Default)]
 pub struct Reading {
     keys: Vec<Key>,
 }
 
 impl Reading {
-    /// Holds these files, of a folder those directly in it. What is not there is not held.
+    /// Holds these files, and for a folder the files directly in it. Missing files are not held.
     pub fn of(paths: impl IntoIterator<Item = impl AsRef<Path>>) -> Self {
         let mut keys = Vec::new();
         for path in paths {
@@ -69,7 +69,7 @@ impl Drop for Reading {
     }
 }
 
-/// Refuses to write to or to remove a file that is read.
+/// Fails if `path` is an input file: it must not be written or removed.
 ///
 /// # Errors
 /// [`WriteError::IsInput`].
@@ -78,7 +78,7 @@ pub fn refuse(path: &Path) -> Result<(), WriteError> {
     let held = held();
     let is_read = keys.iter().any(|(key, _)| match (key, held.get(key)) {
         (Key::Path(_), found) => found.is_some(),
-        // A number may have become that of another file since.
+        // The inode may have been reused by another file.
         (Key::Number(..), found) => {
             found.is_some_and(|(_, path)| keys_of(path).iter().any(|(other, _)| other == key))
         }
@@ -86,7 +86,7 @@ pub fn refuse(path: &Path) -> Result<(), WriteError> {
     if is_read { Err(WriteError::IsInput { path: path.to_owned() }) } else { Ok(()) }
 }
 
-/// Refuses to remove a folder in which a file is read.
+/// Fails if an input file is below `folder`: it must not be removed.
 ///
 /// # Errors
 /// [`WriteError::IsInput`].
@@ -98,7 +98,7 @@ pub fn refuse_folder(folder: &Path) -> Result<(), WriteError> {
     }
 }
 
-/// By what a file is known, each with its real path; nothing where nothing is.
+/// Identities of a file, each with its canonical path; empty if it does not exist.
 fn keys_of(path: &Path) -> Vec<(Key, PathBuf)> {
     let (Ok(real), Ok(about)) = (path.canonicalize(), std::fs::metadata(path)) else { return Vec::new() };
     let number = number_of(&about).map(|[device, number]| Key::Number(device, number));

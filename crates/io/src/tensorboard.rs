@@ -1,4 +1,4 @@
-//! Event files of TensorBoard: numbers over steps, appended while a run goes on.
+//! Event files of TensorBoard: scalars over steps, appended during a run.
 //!
 //! ```text
 //! record  u64 length | u32 masked CRC-32C of these 8 bytes | data | u32 masked CRC-32C of the data     little-endian
@@ -6,27 +6,27 @@
 //!         Summary: 1 value, repeated;  Value: 1 tag string, 2 simple_value float
 //! masked  (c >> 15 | c << 17) + 0xa282ead8
 //! ```
-//! The first record says `brain.Event:2`. Sources: TensorFlow's `record_writer.h` (TFRecord), `event.proto` and
-//! `summary.proto`, Apache-2.0; read for the layout alone.
+//! The first record contains `brain.Event:2`. Sources: TensorFlow's `record_writer.h` (TFRecord), `event.proto` and
+//! `summary.proto`, Apache-2.0; used only as documentation of the format.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use crate::atomic::{FileSystem, OutputFile, Patient, WriteError, WriteOptions, retry, write_atomic_with};
 
-/// What the first record says.
+/// Content of the first record.
 const VERSION: &str = "brain.Event:2";
-/// Added to a turned CRC, so that CRCs of data that hold CRCs are no weaker.
+/// Added to a rotated CRC, so that CRCs of data that contains CRCs stay effective.
 const MASK_DELTA: u32 = 0xa282_ead8;
 
-/// Numbers at a step.
+/// Scalars at a step.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Scalars {
-    /// Finished steps.
+    /// Number of finished steps.
     pub step: u64,
     /// Seconds since 1970.
     pub wall_time: f64,
-    /// Names, `train/loss`, with values.
+    /// Tags, such as `train/loss`, with values.
     pub values: Vec<(&'static str, f64)>,
 }
 
@@ -37,10 +37,10 @@ pub struct EventFile {
 }
 
 impl EventFile {
-    /// Writes a file with what is known already, and opens it. A file of that name is replaced.
+    /// Writes a file with the scalars known so far and opens it for appending. An existing file is replaced.
     ///
     /// # Errors
-    /// A failed write.
+    /// The write failed.
     pub fn create(
         fs: &dyn FileSystem,
         path: &Path,
@@ -58,10 +58,10 @@ impl EventFile {
         Ok(Self { path: path.to_owned(), file: Patient(file) })
     }
 
-    /// Appends numbers.
+    /// Appends scalars.
     ///
     /// # Errors
-    /// A failed write.
+    /// The write failed.
     pub fn append(&mut self, scalars: &Scalars) -> Result<(), WriteError> {
         self.file.write_all(&record(&scalars_event(scalars))).map_err(|source| WriteError::Io {
             path: self.path.clone(),
@@ -71,7 +71,7 @@ impl EventFile {
     }
 }
 
-/// A record around an event.
+/// Wraps an event into a record.
 fn record(data: &[u8]) -> Vec<u8> {
     let length = (data.len() as u64).to_le_bytes();
     let mut record = length.to_vec();
@@ -105,14 +105,14 @@ fn scalars_event(scalars: &Scalars) -> Vec<u8> {
     event
 }
 
-/// A field of a protobuf message whose value has a length.
+/// Appends a length-delimited field of a protobuf message.
 fn bytes_field(message: &mut Vec<u8>, field: u8, value: &[u8]) {
     message.push(field << 3 | 2);
     varint(message, value.len() as u64);
     message.extend(value);
 }
 
-/// Seven bits a byte, the lowest first.
+/// Appends a varint: seven bits per byte, the lowest first.
 fn varint(message: &mut Vec<u8>, mut value: u64) {
     while value > 127 {
         message.push(value as u8 | 128);
@@ -168,7 +168,7 @@ mod tests {
             rest = &rest[16 + length..];
         }
         let event = |wall_time: f64, rest: &[u8]| [&[0x09], &wall_time.to_le_bytes()[..], rest].concat();
-        // 24 bytes, as every event file of TensorFlow begins.
+        // 24 bytes, as at the start of every event file of TensorFlow.
         assert_eq!(bytes[..8], [24, 0, 0, 0, 0, 0, 0, 0]);
         assert_eq!(records[0], event(1.5, b"\x1a\x0dbrain.Event:2"));
         let values = b"\x2a\x16\x0a\x0a\x0a\x03a/b\x15\x00\x00\x00\x3f\x0a\x08\x0a\x01c\x15\x00\x00\x80\xbf";

@@ -1,8 +1,8 @@
-//! Numbers, and text from outside, as people can read them in a message.
+//! Formats numbers and untrusted text for messages.
 
 use std::borrow::Cow;
 
-/// `512 bytes`, `1.5 KiB`, `2.0 GiB`.
+/// Formats a byte count: `512 bytes`, `1.5 KiB`, `2.0 GiB`.
 #[must_use]
 pub fn bytes(count: u64) -> String {
     const UNITS: [&str; 5] = ["KiB", "MiB", "GiB", "TiB", "PiB"];
@@ -18,14 +18,14 @@ pub fn bytes(count: u64) -> String {
     format!("{value:.1} {}", UNITS[unit])
 }
 
-/// A number for a message: its shortest digits, and as a power of ten where they would be a row of zeros.
+/// Formats a number with its shortest digits, in scientific notation if it would have many zeros.
 #[must_use]
 pub fn number(value: f64) -> String {
     let is_long = value != 0.0 && value.is_finite() && !(1e-4..1e9).contains(&value.abs());
     if is_long { format!("{value:e}") } else { value.to_string() }
 }
 
-/// Text from a file for a message: quoted, short, on one line, without anything that a terminal would obey.
+/// Quotes text from a file for a message: short, on one line, without characters that a terminal interprets.
 #[must_use]
 pub fn quote(text: &str) -> String {
     const MAX_CHARS: usize = 60;
@@ -34,16 +34,16 @@ pub fn quote(text: &str) -> String {
     format!("\"{}{cut}\"", short.escape_debug())
 }
 
-/// Whether a terminal obeys this character instead of showing it: controls (C0, DEL, C1), marks, embeddings, overrides
-/// and isolates of the writing direction (UAX #9), separators of lines and paragraphs. Joiners, which many scripts and
-/// emoji are written with, are not among them.
+/// Whether a terminal interprets this character instead of displaying it: controls (C0, DEL, C1), bidirectional marks,
+/// embeddings, overrides and isolates (UAX #9), line and paragraph separators. Joiners are excluded, because many
+/// scripts and emoji need them.
 #[must_use]
 pub fn is_obeyed(c: char) -> bool {
     c.is_control()
         || matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{206f}')
 }
 
-/// Text that may come from outside, as one line that a terminal shows as it is: what it would obey is escaped.
+/// Untrusted text as one line, with characters that a terminal interprets escaped.
 #[must_use]
 pub fn harmless(text: &str) -> Cow<'_, str> {
     if !text.contains(is_obeyed) {
@@ -56,22 +56,22 @@ pub fn harmless(text: &str) -> Cow<'_, str> {
     Cow::Owned(line)
 }
 
-/// A message that may hold text from outside, on one line: line breaks become spaces, the rest is [`harmless`].
+/// A message that may contain untrusted text, on one line: line breaks become spaces, the rest is [`harmless`].
 #[must_use]
 pub fn one_line(message: &str) -> String {
     let parts = message.split(['\n', '\r']).map(str::trim).filter(|part| !part.is_empty());
     parts.map(harmless).collect::<Vec<_>>().join(" ")
 }
 
-/// Whether a message about a file is as every reader promises, which the oracles of the fuzz targets check: one line
-/// that a terminal shows as it is, and short, whatever stands in the file.
+/// Whether a message about a file has the form that every reader guarantees and the fuzz targets check: one short line
+/// without characters that a terminal interprets, whatever the file contains.
 #[must_use]
 pub fn is_plain(message: &str) -> bool {
     const LONGEST: usize = 400;
     !message.is_empty() && !message.contains(is_obeyed) && message.chars().count() <= LONGEST
 }
 
-/// A message with no number longer than ten characters: longer ones are rounded, `3.142`, `1.000e300`.
+/// A message in which numbers longer than ten characters are rounded: `3.142`, `1.000e300`.
 #[must_use]
 pub fn short_numbers(message: &str) -> String {
     const LONGEST: usize = 10;
@@ -82,7 +82,7 @@ pub fn short_numbers(message: &str) -> String {
         let (number, after) = from.split_at(end);
         line.push_str(before);
         match number.parse::<f64>() {
-            // One with an exponent is as short as it gets.
+            // Numbers with an exponent stay as they are.
             Ok(value) if number.len() > LONGEST && !after.starts_with('e') => {
                 let is_plain = (1e-3..1e6).contains(&value) || value == 0.0;
                 let short = if is_plain { format!("{value:.4}") } else { format!("{value:.3e}") };
@@ -95,16 +95,16 @@ pub fn short_numbers(message: &str) -> String {
     line + rest
 }
 
-/// Columns up to which a line is looked at as a whole.
+/// Column from which messages include the column.
 const WIDE: usize = 100;
 
-/// What is wrong with a JSON file, on one line that begins with its place: `line 3: unknown field …`.
+/// Formats an error of a JSON file as one line that starts with its position: `line 3: unknown field …`.
 #[must_use]
 pub fn json_problem(error: &serde_json::Error) -> String {
     let text = error.to_string();
-    // serde_json ends with the place, if it knows one.
+    // serde_json appends the position, if known.
     let what = text.rsplit_once(" at line ").map_or(text.as_str(), |(what, _)| what);
-    // Programs write whole files as one line, in which its number says nothing.
+    // Programs often write a whole file as one line, where the line number is no help.
     let column = match error.column() {
         column if column > WIDE => format!(", column {column}"),
         _ => String::new(),
@@ -112,7 +112,7 @@ pub fn json_problem(error: &serde_json::Error) -> String {
     format!("line {}{column}: {}", error.line(), one_line(what))
 }
 
-/// `1,234,567`.
+/// Formats a count with thousands separators: `1,234,567`.
 #[must_use]
 pub fn grouped(count: u64) -> String {
     let digits = count.to_string();
@@ -126,14 +126,14 @@ pub fn grouped(count: u64) -> String {
     out
 }
 
-/// `1 picture`, `3 pictures`.
+/// Formats a count with a noun: `1 image`, `3 images`.
 #[must_use]
 pub fn counted(count: u64, noun: &str) -> String {
     let plural = if count == 1 { "" } else { "s" };
     format!("{} {noun}{plural}", grouped(count))
 }
 
-/// Text from outside, cut to a length that fits a line, and [`harmless`].
+/// Untrusted text, truncated to fit a line, and [`harmless`].
 #[must_use]
 pub fn excerpt(text: &str) -> String {
     const LONGEST: usize = 80;

@@ -1,4 +1,4 @@
-//! Crashes: the process aborts at named points, the power goes, the disk is full, two processes meet.
+//! Crashes: the process aborts at named points, the power fails, the disk is full, two processes meet.
 
 #![allow(clippy::print_stderr, reason = "a skipped test says why")]
 
@@ -34,7 +34,7 @@ fn state_at(step: u64) -> TrainState {
     some_state(600 + step as usize, step)
 }
 
-/// A small run: three checkpoints, a log, a result. Goes on where an earlier one stopped.
+/// A small run: three checkpoints, a log, a result. Resumes where an earlier one stopped.
 fn run_three_steps(fs: &dyn FileSystem, folder: &Path) -> Result<(), Box<dyn std::error::Error>> {
     let run = RunFolder::open(fs, folder).or_else(|_| RunFolder::create(fs, folder, Overwrite::Replace))?;
     run.write_config(fs, "steps = 3\n")?;
@@ -50,7 +50,7 @@ fn run_three_steps(fs: &dyn FileSystem, folder: &Path) -> Result<(), Box<dyn std
     Ok(())
 }
 
-/// Starts one test of this file in a process of its own.
+/// Starts one test of this file in a separate process.
 fn child(test: &str, folder: &Path, crash_at: &str) -> Command {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command
@@ -68,7 +68,7 @@ fn text(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
 }
 
-/// What the child processes of the crash-point test do; by itself nothing.
+/// Body of the child processes of the crash-point test; does nothing otherwise.
 #[test]
 fn as_a_child_run_three_steps() {
     if let Some(folder) = child_folder() {
@@ -88,7 +88,7 @@ fn after_a_crash_at_any_point_the_run_goes_on_to_the_same_result() {
             );
         }
     }
-    // A checkpoint is some 30 pieces: these lie in the first, the second and the third.
+    // A checkpoint consists of about 30 writes: these are in the first, the second and the third.
     let mid_write = [1, 20, 40, 70].map(|visit| (format!("checkpoint:mid_write:{visit}"), 1));
     places.extend(mid_write);
     places.push(("splats:mid_write".to_owned(), 1));
@@ -99,7 +99,7 @@ fn after_a_crash_at_any_point_the_run_goes_on_to_the_same_result() {
         let crashed = child("as_a_child_run_three_steps", folder, &place).output().unwrap();
         assert_eq!(crashed.status.signal(), Some(SIGABRT), "{place}: {}", text(&crashed));
 
-        // Every file under its final name is whole.
+        // Every file under its final name is complete.
         let search = newest_checkpoint(&Disk, folder).unwrap();
         assert!(search.damaged.is_empty(), "{place}");
         if let Some(found) = search.found {
@@ -115,7 +115,7 @@ fn after_a_crash_at_any_point_the_run_goes_on_to_the_same_result() {
             );
         }
 
-        // The next start takes over the lock, cleans up and finishes.
+        // The next start takes over the lock, cleans up and completes the run.
         run_three_steps(&Disk, folder).unwrap();
         assert_eq!(
             splat::load(&splats_path(folder), &LoadOptions::default()).unwrap().splats,
@@ -157,7 +157,7 @@ fn a_power_failure_at_any_call_leaves_the_old_or_the_new_checkpoint() {
                 found.step
             );
             assert!(same_bits(&found.state, &state_at(found.step)), "call {n}");
-            // What is older than the one that was being saved is still there, too.
+            // Checkpoints older than the one being saved still exist.
             assert!(checkpoint_path(survivors.path(), 2).exists(), "call {n}");
         }
         if all_calls_made {
@@ -191,7 +191,7 @@ fn a_full_device_gives_one_line_and_stays_a_device() {
     );
 }
 
-/// What the child of the size-limit test does; by itself nothing.
+/// Body of the child of the size-limit test; does nothing otherwise.
 #[test]
 fn as_a_child_save_a_big_file() {
     if let Some(folder) = child_folder() {
@@ -210,7 +210,7 @@ fn as_a_child_save_a_big_file() {
 fn a_limit_on_file_sizes_gives_one_line_and_keeps_the_old_file() {
     let folder = temporary_folder();
     let big = child("as_a_child_save_a_big_file", folder.path(), "");
-    // 64 blocks of 512 or 1024 bytes; without the trap the signal of the limit would end the process.
+    // 64 blocks of 512 or 1024 bytes; without the trap, the signal of the limit would end the process.
     let output = Command::new("sh")
         .args(["-c", "trap '' XFSZ; ulimit -f 64; exec \"$@\"", "sh"])
         .arg(big.get_program())
@@ -226,13 +226,13 @@ fn a_limit_on_file_sizes_gives_one_line_and_keeps_the_old_file() {
     assert_eq!(file_names(folder.path()), ["splats.ply"]);
 }
 
-/// What the children of the lock test do; by themselves nothing.
+/// Body of the children of the lock test; does nothing otherwise.
 #[test]
 fn as_a_child_lock_the_folder() {
     let Some(folder) = child_folder() else { return };
     match RunFolder::create(&Disk, &folder, Overwrite::Replace) {
         Ok(_run) => {
-            // Long enough for all the others to come and go.
+            // Long enough for all the others to start and end.
             std::fs::write(folder.join(format!("won-{}", std::process::id())), "").unwrap();
             while !folder.join("go-home").exists() {
                 std::thread::sleep(std::time::Duration::from_millis(2));
@@ -287,7 +287,7 @@ fn a_link_that_leads_nowhere_is_refused_and_stays() {
         let refused = write_atomic_with(&Disk, &link, &options, |file| file.write_all(b"new"));
         let refused = refused.map(|_| ()).unwrap_err().to_string();
         let expected =
-            "is a link that leads nowhere (expected a file or a free name); remove it or choose another name";
+            "is a broken symbolic link (expected a file or a free name); remove it or choose another name";
         assert_eq!(refused, format!("{}: output: {expected}", link.display()));
     }
     assert_eq!(std::fs::read_link(&link).unwrap(), Path::new("nowhere.txt"));
@@ -306,7 +306,7 @@ fn a_file_that_is_replaced_keeps_its_mode() {
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(kept)).unwrap();
         write_atomic(&Disk, &path, |file| {
             file.write_all(b"new")?;
-            // Not even while it is written may anybody else read it.
+            // No other user may read it, not even while it is being written.
             let temporary = std::fs::read_dir(folder.path())?.map(|entry| entry.unwrap().path());
             let temporary = temporary.into_iter().find(|path| !path.ends_with("secret.txt")).unwrap();
             assert_eq!(std::fs::metadata(temporary)?.permissions().mode() & 0o777, kept);
@@ -348,7 +348,7 @@ fn only_temporary_files_of_ours_are_cleaned_up() {
 #[test]
 fn a_temporary_name_that_is_taken_is_left_to_its_owner() {
     let folder = temporary_folder();
-    // Among them is the name that this process would give next, as if a dead one had had its number.
+    // One of them has the name that this process would use next, as if a dead process had the same id.
     let taken: Vec<PathBuf> =
         (0..500).map(|n| folder.path().join(format!(".tmp-{}-{n}-a.txt", std::process::id()))).collect();
     for path in &taken {

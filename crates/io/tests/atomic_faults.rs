@@ -1,4 +1,5 @@
-//! Fail at the n-th call, SQLite's way: whatever call fails, and however, the old file is intact or the new one whole.
+//! Fails the n-th call (as SQLite's tests do): whichever call fails and however, the old file is intact or the new one
+//! is complete.
 
 mod files;
 
@@ -34,10 +35,10 @@ const FAULTS: [Fault; 12] = [
 /// More calls than any operation here makes.
 const MANY_CALLS: usize = 1000;
 
-/// Runs an operation again and again, letting the first call fail, the second …, until no fault fires.
+/// Repeats an operation and lets the first call fail, then the second …, until no fault occurs.
 ///
-/// `operation` gives the error line, if any; `check` looks at what is left (told whether the operation succeeded).
-/// Returns the names of all calls that were made to fail.
+/// `operation` returns the error line, if any; `check` inspects the result (its argument says whether the operation
+/// succeeded). Returns the names of all calls that failed.
 fn fail_each_call(
     operation: impl Fn(&dyn FileSystem, &Path) -> Result<(), String>,
     prepare: impl Fn(&Path),
@@ -84,7 +85,7 @@ fn copy_folder(from: &Path, to: &Path) {
     }
 }
 
-/// No temporary file survives the next start.
+/// The next start removes all temporary files.
 fn assert_no_temporaries(folder: &Path) {
     remove_temporaries(&Disk, folder).unwrap();
     let names = file_names(folder);
@@ -167,7 +168,7 @@ fn a_run_folder_always_has_a_whole_checkpoint_once_it_had_one() {
             assert!(checkpoints == 2 || checkpoints == 3, "the previous one is kept");
             let config = std::fs::read_to_string(folder.join("config.toml")).unwrap();
             assert!(config == "steps = 3\n" || (!succeeded && config == "steps = 2\n"));
-            // Whole lines of the old log or of the trimmed one.
+            // Complete lines of the old log or of the trimmed one.
             let (records, _) = read_metrics(&metrics_path(folder)).unwrap();
             let steps: Vec<_> = records.iter().map(|r| r["step"].as_u64().unwrap()).collect();
             assert!(steps.starts_with(&[1, 2]) && steps.len() <= 3, "{steps:?}");

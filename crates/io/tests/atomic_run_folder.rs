@@ -1,4 +1,4 @@
-//! The run folder: what is kept, what is refused, what is found again.
+//! The run folder: what is kept, refused and found again.
 
 mod files;
 
@@ -37,7 +37,7 @@ fn damage(path: &Path) {
     std::fs::write(path, bytes).unwrap();
 }
 
-/// An error line with the folder's name shortened.
+/// An error line in which the folder's path is shortened.
 fn line(error: &dyn std::fmt::Display, folder: &Path) -> String {
     error.to_string().replace(&folder.display().to_string(), "RUN")
 }
@@ -76,7 +76,8 @@ fn a_folder_that_cannot_be_written_to_is_refused_before_long_work() {
     let place = temporary_folder();
     let (new, old) = (place.path().join("new/run"), place.path().join("old"));
     std::fs::create_dir(&old).unwrap();
-    // The calls are: look at the folder, at those above, make a file; in one that is there, others before that.
+    // The calls are: look up the folder and those above it, create a file; in an existing folder, further calls before
+    // that.
     let refused = |folder: &Path, call: usize| {
         let disk = FaultyDisk::new(call, Fault::Once(Errno::ACCESS));
         let error = RunFolder::check(&disk, folder, Overwrite::Refuse).unwrap_err();
@@ -90,7 +91,7 @@ fn a_folder_that_cannot_be_written_to_is_refused_before_long_work() {
     };
     assert_eq!(refused(&new, count(&new)), "RUN: create folder: permission denied");
     assert_eq!(refused(&old, count(&old)), "RUN: write to folder: permission denied");
-    // Nothing is left of what was tried.
+    // No traces of the check remain.
     assert_eq!(file_names(&old), Vec::<String>::new());
     assert_eq!(file_names(place.path()), Vec::<String>::new());
 }
@@ -116,7 +117,7 @@ fn a_damaged_checkpoint_is_set_aside_and_the_one_before_is_used() {
     save(&run, 2000);
     damage(&checkpoint_path(folder.path(), 2000));
 
-    // Looking from outside changes nothing.
+    // An inspection changes nothing.
     let looked = newest_checkpoint(&Disk, folder.path()).unwrap();
     assert_eq!(looked.found.unwrap().step, 1000);
     assert!(checkpoint_path(folder.path(), 2000).exists());
@@ -145,7 +146,7 @@ fn with_no_whole_checkpoint_the_run_starts_again() {
     assert!(run.newest_checkpoint(&Disk).unwrap().found.is_none());
     std::fs::write(checkpoint_path(folder.path(), 5), "not a checkpoint at all, but long enough for one")
         .unwrap();
-    // Names that are not ours are left alone.
+    // Names that Gausset does not use are left alone.
     for name in ["step_7.ckpt", "step_+00007.ckpt", "step_x.ckpt", "notes.txt"] {
         std::fs::write(checkpoints_folder(folder.path()).join(name), "").unwrap();
     }
@@ -181,7 +182,7 @@ fn a_folder_that_holds_a_run_is_refused_without_force() {
     let refused = RunFolder::create(&Disk, folder.path(), Overwrite::Refuse).unwrap_err();
     assert_eq!(
         line(&refused, folder.path()),
-        "RUN: run folder: holds a run already (expected an empty or new folder, found config.toml); continue it with \
+        "RUN: run folder: already holds a run (expected an empty or new folder, found config.toml); continue it with \
          ⟨resume⟩, choose another folder, or replace it with ⟨force⟩"
     );
     assert_eq!(list_checkpoints(&Disk, folder.path()).unwrap(), [10], "a refusal changes nothing");
@@ -208,7 +209,7 @@ fn a_folder_that_holds_a_run_is_refused_without_force() {
     for file in left.iter().chain(&mine) {
         std::fs::write(folder.path().join(file), "old").unwrap();
     }
-    // A look changes nothing.
+    // A check changes nothing.
     let refused = RunFolder::check(&Disk, folder.path(), Overwrite::Refuse).unwrap_err();
     assert!(matches!(refused, RunFolderError::HoldsARun { .. }), "{refused}");
     RunFolder::check(&Disk, folder.path(), Overwrite::Replace).unwrap();
@@ -224,7 +225,7 @@ fn a_folder_that_holds_a_run_is_refused_without_force() {
     }
     assert_eq!(std::fs::read(&keep).unwrap(), b"keep me");
     drop(run);
-    // Nothing of a run is left, so nothing stands in the way of the next.
+    // Nothing of the run remains, so the next one can start.
     RunFolder::create(&Disk, folder.path(), Overwrite::Refuse).unwrap();
 }
 
@@ -266,13 +267,13 @@ fn files_of_somebody_else_are_not_a_run() {
          choose another folder, or replace that file with ⟨force⟩"
     );
     assert_eq!(std::fs::read(folder.path().join(".tmp-1-0-a")).unwrap(), b"mine", "not our folder");
-    // What is about to be written is replaced, and nothing else.
+    // Only files that are about to be written are replaced.
     drop(RunFolder::create(&Disk, folder.path(), Overwrite::Replace).unwrap());
     assert!(!folder.path().join("config.toml").exists());
     for file in ["crash.txt", ".tmp-1-0-a", "eval/holiday.png", "checkpoints/best.ckpt"] {
         assert_eq!(std::fs::read(folder.path().join(file)).unwrap(), b"mine", "{file}");
     }
-    // Checkpoints are removed one after the other while a run goes on: theirs would be among them.
+    // Checkpoints are removed one after the other during a run, which would remove the user's as well.
     std::fs::write(folder.path().join("checkpoints/step_000100.ckpt"), "mine").unwrap();
     assert!(RunFolder::create(&Disk, folder.path(), Overwrite::Replace).is_err());
     assert_eq!(std::fs::read(folder.path().join("checkpoints/step_000100.ckpt")).unwrap(), b"mine");
@@ -329,7 +330,7 @@ fn no_link_leads_out_of_a_run_folder() {
         }
         assert_eq!(file_names(&outside).len(), 5, "{name}");
     }
-    // The folder itself may be a link, and so may what stays within it.
+    // The folder itself may be a link, and so may anything that stays within it.
     let _ = std::fs::remove_dir_all(&run);
     std::fs::create_dir(&run).unwrap();
     symlink(&run, root.path().join("link")).unwrap();
@@ -413,7 +414,7 @@ fn a_log_is_trimmed_to_the_step_of_the_checkpoint() {
     let expected = "{\"loss\":0.1,\"step\":100}\n{\"loss\":0.1,\"step\":200}\n\
                     {\"note\":\"a line without a step stays\"}\n{\"step\":201}\n";
     assert_eq!(text, expected);
-    // A new run begins an empty log.
+    // A new run starts an empty log.
     MetricsLog::open(&Disk, &path, None).unwrap();
     assert_eq!(std::fs::read(&path).unwrap(), b"");
 }
@@ -461,7 +462,7 @@ fn too_little_free_space_is_said_before_anything_is_written() {
         panic!("nothing may be written");
     });
     let said = line(&error.unwrap_err(), folder.path());
-    let start = "RUN/big.bin: free space: too little room (expected 1024.0 PiB, found ";
+    let start = "RUN/big.bin: free space: not enough (expected 1024.0 PiB, found ";
     assert!(
         said.starts_with(start) && said.ends_with("); free some space or choose another folder"),
         "{said}"

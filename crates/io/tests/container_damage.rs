@@ -1,4 +1,4 @@
-//! Containers and checkpoints: exact round trips, and damage of every kind is detected and named.
+//! Containers and checkpoints: exact round trips, and damage of every kind is detected and reported.
 
 mod files;
 
@@ -25,7 +25,7 @@ fn parse(bytes: &[u8]) -> Result<(TrainState, Value), String> {
     parse_train_state(bytes, Path::new("run/a.ckpt")).map_err(|e| e.to_string())
 }
 
-/// The error of damaged bytes, which must be one line that names file and place.
+/// The error of damaged bytes, which must be one line with file and position.
 fn assert_detected(bytes: &[u8], what: &str) -> String {
     let Err(line) = parse(bytes) else { panic!("not detected: {what}") };
     assert!(line.starts_with("run/a.ckpt: ") && !line.contains('\n'), "{what}: {line}");
@@ -36,7 +36,7 @@ fn assert_detected(bytes: &[u8], what: &str) -> String {
 fn a_state_comes_back_to_the_bit() {
     let folder = temporary_folder();
     let path = folder.path().join("a.ckpt");
-    // The header's floats must come back to the bit, too; this one needs 17 digits.
+    // The header's floats must survive bit by bit as well; this one needs 17 digits.
     let header = json!({"step": u64::MAX, "rate": 0.1 + 0.2, "tiny": 5e-324, "cursor": [3, 1, 2]});
     for splats in [1, 300] {
         let state = some_state(splats, 11);
@@ -115,7 +115,7 @@ fn hostile_numbers_splices_and_appended_bytes_are_detected() {
     }
 }
 
-/// A container with one section, changed before its checksums are made right again: a clever liar.
+/// A container with one section, modified before its checksums are recomputed: a deliberate forgery.
 fn forged(change: impl Fn(&mut Vec<u8>)) -> String {
     let mut bytes = ContainerWriter::new(Vec::new(), &json!({"a": 1}))
         .and_then(|mut w| {
@@ -150,7 +150,7 @@ fn open(bytes: Vec<u8>) -> Result<ContainerReader<Cursor<Vec<u8>>>, ContainerErr
     Ok(reader)
 }
 
-/// Bytes of the parts of [`forged`]'s container: 24 preamble, 7 header, 8 data, 33 table, 56 footer.
+/// Sizes of the parts of [`forged`]'s container: 24 preamble, 7 header, 8 data, 33 table, 56 footer.
 const TABLE: usize = 24 + 7 + 8;
 const FOOTER: usize = TABLE + 33;
 
@@ -184,26 +184,26 @@ fn every_error_is_one_line_with_place_expectation_and_finding() {
     let expected = "\
 as written: [1.0, 2.0]
 magic: f.ckpt: first bytes: not a checkpoint (expected \"GAUSSETC\", found \"XAUSSETC\")
-version: f.ckpt: format version: not known (expected 1, found 2); use the version of gausset that wrote it
-required flags: f.ckpt: required flags: needs something that this version does not know (found 0x4); use a newer gausset
-reserved: f.ckpt: preamble: the file is cut off or damaged (expected 0 in its last four bytes, found 1)
-header size: f.ckpt: preamble: the file is cut off or damaged (expected a header of at most 48 bytes, found 16711687)
-header text: f.ckpt: header: not JSON (expected an object, found a fault: expected `,` or `]` at line 1 column 5)
-total: f.ckpt: footer: the file is cut off or damaged (expected 129 bytes, found 128 bytes)
-end mark: f.ckpt: footer: the file is cut off or damaged (expected the end mark \"GSETCEND\", found \"GSETCENx\" at byte 120)
-table offset: f.ckpt: section table: the file is cut off or damaged (expected its end at byte 72, found 33 bytes at 40)
-table size: f.ckpt: section table: the file is cut off or damaged (expected its end at byte 72, found 4294967329 bytes at 39)
-name length: f.ckpt: section table entry 0: the file is cut off or damaged (expected 226 bytes, found 32 bytes)
-name text: f.ckpt: section table entry 0: the file is cut off or damaged (expected a name in UTF-8, found \\xffloats)
+version: f.ckpt: format version: unknown (expected 1, found 2); use the version of gausset that wrote it
+required flags: f.ckpt: required flags: requires a feature that this version does not know (found 0x4); use a newer gausset
+reserved: f.ckpt: preamble: the file is truncated or damaged (expected 0 in its last four bytes, found 1)
+header size: f.ckpt: preamble: the file is truncated or damaged (expected a header of at most 48 bytes, found 16711687)
+header text: f.ckpt: header: not JSON (expected an object, found an error: expected `,` or `]` at line 1 column 5)
+total: f.ckpt: footer: the file is truncated or damaged (expected 129 bytes, found 128 bytes)
+end mark: f.ckpt: footer: the file is truncated or damaged (expected the end mark \"GSETCEND\", found \"GSETCENx\" at byte 120)
+table offset: f.ckpt: section table: the file is truncated or damaged (expected its end at byte 72, found 33 bytes at 40)
+table size: f.ckpt: section table: the file is truncated or damaged (expected its end at byte 72, found 4294967329 bytes at 39)
+name length: f.ckpt: section table entry 0: the file is truncated or damaged (expected 226 bytes, found 32 bytes)
+name text: f.ckpt: section table entry 0: the file is truncated or damaged (expected a name in UTF-8, found \\xffloats)
 kind: f.ckpt: section \"floats\": does not fit (expected values of type f32, found an unknown type)
-kind, required: f.ckpt: section table entry 0: needs something that this version does not know (found an unknown type of values in \"floats\"); use a newer gausset
-section flags: f.ckpt: section table entry 0: needs something that this version does not know (found section flags 0x2); use a newer gausset
-section offset: f.ckpt: section table entry 0: the file is cut off or damaged (expected data from byte 31 up to 39, found 8 bytes at 35)
-section size: f.ckpt: section table entry 0: the file is cut off or damaged (expected data from byte 31 up to 39, found 18374686479671623688 bytes at 31)
-section size, smaller: f.ckpt: section table: the file is cut off or damaged (expected sections up to byte 39, found sections up to byte 38)
+kind, required: f.ckpt: section table entry 0: requires a feature that this version does not know (found an unknown type of values in \"floats\"); use a newer gausset
+section flags: f.ckpt: section table entry 0: requires a feature that this version does not know (found section flags 0x2); use a newer gausset
+section offset: f.ckpt: section table entry 0: the file is truncated or damaged (expected data from byte 31 up to 39, found 8 bytes at 35)
+section size: f.ckpt: section table entry 0: the file is truncated or damaged (expected data from byte 31 up to 39, found 18374686479671623688 bytes at 31)
+section size, smaller: f.ckpt: section table: the file is truncated or damaged (expected sections up to byte 39, found sections up to byte 38)
 section data: f.ckpt: section \"floats\": the file is damaged (expected checksum 4de8d78f7134f4b7, found 1761eb6f5468f7eb)
-cut off: f.ckpt: preamble: the file is cut off or damaged (expected at least 24 bytes, found 10 bytes)
-empty: f.ckpt: preamble: the file is cut off or damaged (expected at least 24 bytes, found 0 bytes)
+cut off: f.ckpt: preamble: the file is truncated or damaged (expected at least 24 bytes, found 10 bytes)
+empty: f.ckpt: preamble: the file is truncated or damaged (expected at least 24 bytes, found 0 bytes)
 ";
     assert_eq!(found, expected);
 }
@@ -219,7 +219,7 @@ fn unknown_sections_are_skipped_unless_they_are_required() {
     assert!(with(Need::Optional).refuse_unknown(|name| name == "known").is_ok());
     assert_eq!(
         with(Need::Required).refuse_unknown(|name| name == "known").unwrap_err().to_string(),
-        "f.ckpt: section table: needs something that this version does not know (found the required section \"from \
+        "f.ckpt: section table: requires a feature that this version does not know (found the required section \"from \
          the future\"); use a newer gausset"
     );
 }
@@ -307,7 +307,7 @@ fn groups_of_corrections_have_the_names_that_checkpoints_have_had() {
         with("pose", 5),
         "run/a.ckpt: extras: not a training state (expected 6 values in a row of pose, found 5)"
     );
-    // A name and a width that are known are not what is wrong.
+    // The error must not be about the known name and width.
     assert!(with("pose", 6).contains("splats.means"), "{}", with("pose", 6));
 }
 
@@ -326,7 +326,7 @@ proptest! {
     fn any_section_comes_back(bytes: Vec<u8>, words: Vec<u32>, rows: Vec<[u32; 3]>) {
         round_trip(&bytes);
         round_trip(&words);
-        // Any bits at all as floats, NaN among them.
+        // Arbitrary bits as floats, including NaN.
         let rows: Vec<[f32; 3]> = rows.into_iter().map(|row| row.map(f32::from_bits)).collect();
         round_trip(&rows);
     }

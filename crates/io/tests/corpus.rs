@@ -1,4 +1,4 @@
-//! The seeds and past findings of the fuzz targets, so that a clone without cargo-fuzz checks them, too.
+//! Runs the seeds and past findings of the fuzz targets, so that a clone without cargo-fuzz checks them as well.
 
 use gausset_testkit::corpus::replay;
 
@@ -19,7 +19,7 @@ mod splat_read;
 #[path = "../../../fuzz/oracles/transforms_json.rs"]
 mod transforms_json;
 
-/// Cuts and damages of a seed, at most this many of each.
+/// Largest number of truncations and of damages per seed.
 const VARIANTS: usize = 50;
 
 #[test]

@@ -1,11 +1,11 @@
-//! Camera models against golden values, against each other and against their own inverses.
+//! Camera models compared with golden values, with each other and with their own inverses.
 
 use CameraModel as M;
 use gausset_io::dataset::camera_model::{CameraModel, CameraModelError, SourceCamera};
 use gausset_io::dataset::lens::Lens;
 use proptest::prelude::*;
 
-/// One camera of each model with the parameters of the golden table, and where (0.4, -0.3, 1) lands.
+/// One camera of each model with the parameters of the golden table, and the pixel of (0.4, -0.3, 1).
 fn golden() -> Vec<(CameraModel, Vec<f64>, [f64; 2])> {
     let two = [500.0, 510.0, 320.0, 240.0];
     let one = [500.0, 320.0, 240.0];
@@ -108,7 +108,7 @@ fn a_distortion_that_folds_back_ends_at_the_fold() {
     let fold = 1.0 / 0.9f64.sqrt();
     assert!(lens.project([fold * 0.999, 0.0, 1.0]).is_some());
     assert!(lens.project([fold * 1.001, 0.0, 1.0]).is_none());
-    // The farthest pixel that anything lands on is fold (1 - 0.3 fold²) = 2/3 fold.
+    // The farthest pixel of any ray is at fold (1 - 0.3 fold²) = 2/3 fold.
     assert!(lens.unproject([66.6 * fold, 0.0]).is_some());
     assert!(lens.unproject([66.7 * fold, 0.0]).is_none());
 }
@@ -174,7 +174,7 @@ proptest! {
         let norm = (x * x + y * y + 1.0f64).sqrt();
         let ray = [x / norm, y / norm, 1.0 / norm];
         let Some(pixel) = lens.project(ray) else {
-            // Only a fold may refuse a ray in front of the camera.
+            // In front of the camera, only a fold may have no pixel.
             prop_assert!((x * x + y * y).sqrt() > 0.9, "{model:?} refuses {ray:?}");
             return Ok(());
         };

@@ -1,4 +1,4 @@
-//! COLMAP models: what is written is read back, both encodings say the same, and damage is an error with a place.
+//! COLMAP models: round trips, equal results of both encodings, and damage reported with its position.
 
 mod dataset_support;
 
@@ -49,7 +49,7 @@ fn both_encodings_bring_back_the_same_bits() {
     }
 }
 
-/// SphereSfM's panoramas: camera `SPHERE` with f, cx, cy, in binary under a number that COLMAP uses for another model.
+/// SphereSfM's panoramas: camera `SPHERE` with f, cx, cy, in binary with an id that COLMAP uses for another model.
 #[test]
 fn panoramas_of_spheresfm_are_equirectangular() {
     let text = |line: &str| text::read_cameras(Path::new("cameras.txt"), Cursor::new(line.to_owned()));
@@ -79,7 +79,7 @@ fn panoramas_of_spheresfm_are_equirectangular() {
     }
     let read = |bytes: &[u8]| binary::read_cameras(Path::new("cameras.bin"), Cursor::new(bytes.to_vec()));
     assert_eq!(read(&bytes).unwrap(), [expected.clone(), SourceCamera { id: 2, ..expected }]);
-    // With as many bytes as COLMAP's own model 11 has, it is that one.
+    // With the length of COLMAP's own model 11, it is that model.
     bytes.truncate(8 + 24);
     bytes[..8].copy_from_slice(&1u64.to_le_bytes());
     [5760.0f64, 5760.0, 2880.0, 1440.0].iter().for_each(|v| bytes.extend(v.to_le_bytes()));
@@ -206,7 +206,7 @@ fn garbage_behind_the_last_record_is_refused() {
     ));
 }
 
-/// Finite numbers that survive text: all of them, as they are written with enough digits.
+/// Finite numbers, all of which survive text with enough digits.
 fn finite() -> impl Strategy<Value = f64> {
     prop_oneof![proptest::num::f64::NORMAL, proptest::num::f64::SUBNORMAL, Just(0.0), Just(-0.0)]
 }

@@ -25,7 +25,7 @@ fn neighbour_distances_match_the_fixture() {
         let result = compare(case, "out.log_scales", &Tensor::rows(&log_scales), Precision::F64);
         assert!(result.passed, "{result}");
 
-        // The splats made have these scales, apart from points far from all others.
+        // The splats have these scales, except for isolated points.
         let splats = from_points(&points, None, &InitOptions::CLASSIC).splats;
         let mut sorted = squared.clone();
         sorted.sort_by(f64::total_cmp);
@@ -66,7 +66,7 @@ fn points_that_are_no_places_are_dropped_and_counted() {
     let points = [[0.0; 3], [f64::NAN, 0.0, 0.0], [1.0; 3], [1e300, 0.0, 0.0], [2.0; 3]];
     let start = from_points(&points, None, &InitOptions::CLASSIC);
     assert_eq!(start.splats.means, [[0.0f32; 3], [1.0; 3], [2.0; 3]]);
-    assert_eq!(start.note, "3 splats from points (2 not finite and dropped)");
+    assert_eq!(start.note, "3 splats from points (2 dropped as not finite)");
     assert!((0..3).all(|i| start.splats.is_usable(i)));
 }
 
@@ -84,7 +84,7 @@ fn few_and_coincident_points_give_usable_splats() {
 
 #[test]
 fn many_points_in_one_place_or_plane_do_not_hurt() {
-    // Trees that split along an axis are at a loss when all coordinates agree.
+    // Trees that split along an axis degenerate if all coordinates are equal.
     let place = vec![[0.25; 3]; 20_000];
     assert!(mean_squared_neighbour_distances(&place).iter().all(|&d| d == 0.0));
     let plane: Vec<[f64; 3]> = (0..20_000).map(|i| [f64::from(i % 100), f64::from(i / 100), 7.0]).collect();
@@ -101,7 +101,7 @@ fn lonely_points_keep_the_median_scale() {
     points.push([1e6, 0.0, 0.0]);
     let start = from_points(&points, None, &InitOptions::CLASSIC);
     assert!(start.splats.log_scales[100][0] < 1.0, "{:?}", start.splats.log_scales[100]);
-    assert_eq!(start.note, "101 splats from points (1 far from all others, at the median scale)");
+    assert_eq!(start.note, "101 splats from points (1 isolated, at the median scale)");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! The loader: what it delivers, what it keeps, and that it waits for nothing for ever.
+//! The loader: what it returns, what it caches, and that it never waits for ever.
 
 mod dataset_support;
 
@@ -19,7 +19,7 @@ fn loader(scene: &Scene, options: &OpenOptions, budget_bytes: usize, threads: us
     Loader::new(Arc::new(data), LoaderOptions { budget_bytes, threads })
 }
 
-/// Nine RGBA pictures of a pinhole camera: left half transparent, one column half transparent.
+/// Nine RGBA images of a pinhole camera: left half transparent, one column half transparent.
 fn transparent_scene() -> Scene {
     let scene = Scene::json("\"fl_x\": 14,", "");
     let alpha = |x: u32| [0, 128, 255][(x > 3) as usize + (x > 7) as usize];
@@ -75,7 +75,7 @@ fn alpha_is_kept_to_composite_with() {
     let half = OpenOptions { max_resolution: 8, ..OpenOptions::default() };
     let picture = loader(&scene, &half, 1 << 20, 0).get(0).unwrap();
     assert_eq!(picture.alpha.as_ref().unwrap()[..8], [0, 0, 128, 128, 255, 255, 255, 255]);
-    // Straight colours: those of the covered pixels.
+    // Straight colours, as in the covered pixels.
     assert_eq!(picture.rgb[6..9], [200, 5, 30]);
 }
 
@@ -88,7 +88,7 @@ fn alpha_as_a_mask_ignores_transparent_pixels() {
     let mask = picture.mask.as_ref().unwrap();
     assert!(mask[..4].iter().all(|&m| m == 0) && mask[4..16].iter().all(|&m| m != 0));
     assert_eq!(picture.valid_pixels(), 12 * 12);
-    // A mask file counts beside it.
+    // A mask file is applied in addition.
     let keep_right: Vec<u8> = (0..12).flat_map(|_| (0..16).map(|x| u8::from(x >= 8))).collect();
     scene.write("masks/images/0.png", &png(16, 12, PngPixels::Grey8(&keep_right), &[]).unwrap());
     assert_eq!(loader(&scene, &options, 1 << 20, 0).get(0).unwrap().valid_pixels(), 8 * 12);
@@ -143,7 +143,7 @@ fn a_file_that_changes_after_opening_is_an_error() {
 fn a_dataset_larger_than_the_budget_is_loaded_within_it() {
     let scene = Scene::colmap(ModelFormat::Binary);
     for threads in [0, 1, 3] {
-        // As little as possible: the loader raises it to what two pictures need.
+        // The smallest budget: the loader raises it to what the largest image needs.
         let loader = loader(&scene, &OpenOptions::default(), 0, threads);
         for round in 0..20usize {
             let order: Vec<usize> = (0..9).map(|k| (k * 4 + round) % 9).collect();
@@ -218,9 +218,9 @@ fn dropping_a_busy_loader_ends_its_threads() {
     }
 }
 
-/// Side of the pictures whose memory is measured: large against what a decoder takes whatever the size.
+/// Size of the images whose memory is measured: large compared with the constant buffers of a decoder.
 const LARGE: [u32; 2] = [1024, 512];
-/// What decoders, files and rows take whatever the size.
+/// Constant memory of decoders, files and rows.
 const BESIDE: usize = 64 << 10;
 
 /// A PNG of one value.
@@ -291,7 +291,7 @@ fn making_a_picture_takes_what_is_counted_for_it() {
     let pixels = (LARGE[0] * LARGE[1]) as usize;
     for (kind, camera) in cameras.into_iter().enumerate() {
         for (name, bytes) in &pictures {
-            // What masks take depends on the picture only by its size and alpha.
+            // The memory of masks depends on the image only by its size and alpha.
             let masks = &masks[..if ["colour.jpg", "alpha.png"].contains(name) { masks.len() } else { 1 }];
             for (which, mask) in masks.iter().enumerate() {
                 let scene = Scene::empty();

@@ -1,7 +1,7 @@
-//! Known mistakes, each a tiny dataset, and the lines that a person gets for them.
+//! Known mistakes, each a tiny dataset, and the lines that the user gets for them.
 //!
-//! The lines stand in `testdata/mistakes/datasets.txt`, where they can be read and reviewed as text. After a change that
-//! is meant: `GAUSSET_BLESS=1 cargo test -p gausset-io --test dataset_mistakes`, then read the difference.
+//! The lines are in `testdata/mistakes/datasets.txt`, where they can be reviewed as text. After an intended change:
+//! `GAUSSET_BLESS=1 cargo test -p gausset-io --test dataset_mistakes`, then review the difference.
 
 mod dataset_support;
 
@@ -19,18 +19,18 @@ use gausset_io::image::ImageProblem;
 use gausset_io::image::encode::{PngPixels, png};
 use gausset_testkit::testdata_dir;
 
-/// A dataset with a mistake, and how it is opened.
+/// A dataset with a mistake, and the options to open it.
 struct Mistake {
     name: &'static str,
     scene: Scene,
     options: OpenOptions,
-    /// Part of the path given, relative to the scene.
+    /// Part of the given path, relative to the scene.
     path: &'static str,
-    /// What happens between opening and loading.
+    /// Change between opening and loading.
     before_loading: fn(&Scene),
 }
 
-/// Everything that a mistake led to.
+/// Lines and variants seen so far.
 #[derive(Default)]
 struct Seen {
     variants: BTreeSet<String>,
@@ -41,7 +41,7 @@ impl Mistake {
         Self { name, scene, options: OpenOptions::default(), path: "", before_loading: |_| {} }
     }
 
-    /// The lines of opening and, if that succeeds, of loading every picture.
+    /// The lines of opening and, if that succeeds, of loading every image.
     fn lines(&self, seen: &mut Seen) -> Vec<String> {
         let tidy = |line: &str| self.scene.line(line);
         let path = match self.path {
@@ -102,8 +102,8 @@ impl Seen {
     }
 }
 
-/// Every variant, spelled out: adding one without a mistake that shows its line fails the test. The functions keep the
-/// lists complete, because a new variant does not compile without a place in them.
+/// All variants: a new one without a mistake that shows its line fails the test. The functions keep the lists complete,
+/// because a new variant does not compile without an entry in them.
 fn all_variants() -> Vec<&'static str> {
     fn _errors(e: &DatasetError) {
         use DatasetError as E;
@@ -182,7 +182,7 @@ fn all_variants() -> Vec<&'static str> {
     names.map(|name| &*name.leak()).collect()
 }
 
-/// A binary model whose file `name` is changed.
+/// A binary model in which the file `name` is modified.
 fn binary(name: &str, change: impl Fn(&mut Vec<u8>)) -> Scene {
     let scene = Scene::colmap(ModelFormat::Binary);
     let path = scene.path().join("sparse/0").join(name);
@@ -192,14 +192,14 @@ fn binary(name: &str, change: impl Fn(&mut Vec<u8>)) -> Scene {
     scene
 }
 
-/// A text model whose file `name` is changed by replacing the first occurrence.
+/// A text model in which the file `name` is modified by replacing the first occurrence.
 fn text(name: &str, what: &str, with: &str) -> Scene {
     let scene = Scene::colmap(ModelFormat::Text);
     scene.edit(&format!("sparse/0/{name}"), |text| text.replacen(what, with, 1));
     scene
 }
 
-/// A model that is changed before it is written.
+/// A model that is modified before it is written.
 fn changed(change: impl Fn(&mut ColmapModel)) -> Scene {
     let scene = Scene::colmap(ModelFormat::Binary);
     let mut model = tiny_model();
@@ -213,7 +213,7 @@ fn json(head: &str, frame: &str) -> Scene {
     Scene::json(head, frame)
 }
 
-/// A dataset of many pictures, so that one of them may be unreadable: `picture` stands for the first.
+/// A dataset of many images, so that one of them may be unreadable: `picture` is the first.
 fn one_bad_picture(picture: &[u8]) -> Scene {
     let scene = changed(|model| {
         for i in 9..24u32 {
@@ -430,7 +430,7 @@ fn json_mistakes() -> Vec<Mistake> {
         with("json_too_large", {
             let scene = Scene::empty();
             let path = scene.write("transforms.json", b"");
-            // Sparse: takes no room.
+            // Sparse: takes no disk space.
             std::fs::File::options().write(true).open(path).unwrap().set_len(300 << 20).unwrap();
             scene
         }),
@@ -569,7 +569,7 @@ fn picture_mistakes() -> Vec<Mistake> {
     ]
 }
 
-/// Eleven frames, so that one bad picture is less than a tenth; name and mask may be set for each.
+/// Eleven frames, so that one bad image is less than a tenth; name and mask may be set for each.
 fn crowd(change: impl Fn(u32) -> (&'static str, &'static str)) -> Scene {
     let scene = Scene::empty();
     let frames: Vec<String> = (0..11)

@@ -1,4 +1,4 @@
-//! Opening datasets: where things are looked for, what is skipped, what is refused, how pictures are split.
+//! Opening datasets: search order, skipped images, errors, split.
 
 mod dataset_support;
 
@@ -56,7 +56,7 @@ fn an_unreadable_picture_does_not_reshuffle_the_test_set() {
         scene.report(),
         ["left/img 1.png: picture: is of an unknown format (expected JPEG or PNG); convert it; skipped"]
     );
-    // A missing file and a broken pose do: neither is one of the pictures to split.
+    // A missing file and an invalid pose do: neither is among the images to split.
     scene.remove("images/left/img 1.png");
     assert_ne!(test_names(&before), test_names(&scene.open().unwrap()));
 }
@@ -87,7 +87,7 @@ fn a_model_is_found_in_each_usual_place() {
         assert_eq!((data.images.len(), data.source), (9, scene.path().join(place)));
         assert_eq!(data.fingerprint, usual.open().unwrap().fingerprint, "where it lies does not matter");
     }
-    // The model's own folder leads to the pictures beside `sparse`.
+    // From the model folder itself, the images next to `sparse` are found.
     let data = dataset::open(&usual.path().join("sparse/0"), &OpenOptions::default()).unwrap();
     assert_eq!(data.images_folder, usual.path().join("images"));
 }
@@ -255,7 +255,7 @@ fn listed_twice_counts_once() {
 #[cfg(unix)]
 #[test]
 fn one_file_under_several_names_is_one_picture_and_never_in_both_halves() {
-    // In every second frame the same eight files again: in another spelling, absolute, and through links.
+    // Every second frame lists the same eight files again: in another spelling, as absolute paths, and through links.
     let scene = Scene::empty();
     let mut frames = Vec::new();
     for i in 0..8 {
@@ -287,7 +287,7 @@ fn one_file_under_several_names_is_one_picture_and_never_in_both_halves() {
     let line =
         "8 names lead to a file that is listed already (the first: images/../images/0.png is images/0.png); ";
     assert!(data.report().iter().any(|l| l.contains(line)), "{:?}", data.report());
-    // A list of held-out pictures that names one of them in each of the spellings.
+    // A list of held-out images that names one of them in each of the spellings.
     let outside = scene.path().join("images/1.png");
     let head = format!(
         "\"test_filenames\": [\"images/0.png\", \"{}\", \"links/2.png\", \"./images/x/../3.png\"],",
@@ -439,7 +439,7 @@ fn the_extent_comes_from_training_cameras_and_points() {
     assert!((data.scene_extent - expected).abs() < 1e-12);
     assert_eq!(extent(&OpenOptions { scene_extent: Some(7.5), ..OpenOptions::default() }), 7.5);
 
-    // All cameras in one place: the median distance of the points.
+    // All cameras at the same position: the median distance of the points.
     let mut model = tiny_model();
     let pose = model.images[0].clone();
     for image in &mut model.images {
@@ -530,7 +530,7 @@ fn links_are_followed_and_names_that_lead_out_are_not() {
     use std::os::unix::fs::symlink;
     let scene = Scene::colmap(ModelFormat::Binary);
     let plain = scene.open().unwrap();
-    // As other tools lay out their work: every picture and mask is a link, the folders are links, too.
+    // As other tools arrange their files: every image and mask is a link, and so are the folders.
     std::fs::rename(scene.path().join("images"), scene.path().join("elsewhere")).unwrap();
     let mask = png(16, 12, PngPixels::Grey8(&[255; 16 * 12]), &[]).unwrap();
     for image in &tiny_model().images {
@@ -550,7 +550,7 @@ fn links_are_followed_and_names_that_lead_out_are_not() {
     symlink("mask links", scene.path().join("masks")).unwrap();
     let masked = scene.open().unwrap();
     assert!(masked.images.iter().all(|image| image.mask.is_some()));
-    // A name that leads out is refused, whether there is a file or not.
+    // A name that leads out is refused whether or not the file exists.
     scene.write("secret.png", &tiny_png(16, 12));
     let mut model = tiny_model();
     model.images[0].name = "../secret.png".to_owned();

@@ -1,4 +1,4 @@
-//! Panoramas with known poses as training pictures.
+//! Panoramas with known poses as training images.
 
 use gausset_core::Camera;
 use gausset_core::se3;
@@ -14,7 +14,7 @@ fn colour(d: [f64; 3]) -> [f64; 3] {
     [wave(1.0, 0.5, 0.2), wave(-0.4, 1.0, 0.8), wave(0.3, -0.7, 1.0)]
 }
 
-/// The world (y down) as `transform_matrix` of a panorama that is turned by 40 degrees, at a place.
+/// The world (y down) as `transform_matrix` of a panorama at `centre` that is rotated by 40 degrees.
 fn matrix(centre: [f64; 3]) -> Value {
     let (s, c) = (libm::sin(0.7), libm::cos(0.7));
     // world_from_pano = Ry(0.7); OpenGL axes: y and z of the camera change sign.
@@ -26,7 +26,7 @@ fn matrix(centre: [f64; 3]) -> Value {
     ])
 }
 
-/// A dataset of panoramas of `width` px, all the same picture.
+/// A dataset of panoramas of `width` px, all with the same image.
 fn dataset(width: u32, names: &[&str]) -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     let (w, h) = (f64::from(width), f64::from(width / 2));

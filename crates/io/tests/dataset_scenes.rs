@@ -1,4 +1,4 @@
-//! Every real scene against the values that other programs read from it (`README.md` of the data).
+//! Every real scene compared with the values that other programs read from it (`README.md` of the data).
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -486,7 +486,7 @@ fn at(picture: &TargetImage, x: f64, y: f64, channel: usize) -> f64 {
 
 #[test]
 fn a_fisheye_photograph_undistorts_to_the_photograph_it_was_made_from() {
-    // The fisheye scene holds the photographs of the other scene, seen through an exact fisheye lens.
+    // The fisheye scene contains the photographs of the other scene, seen through an exact fisheye lens.
     let name = "fisheye against pinhole";
     let (Some(fisheye), Some(pinhole)) = (scene(name, "south_fisheye"), scene(name, "south_building")) else {
         return;
@@ -500,7 +500,7 @@ fn a_fisheye_photograph_undistorts_to_the_photograph_it_was_made_from() {
         let twin = pinhole.dataset().images.iter().position(|i| i.name == image.name).unwrap();
         let camera = pinhole.dataset().images[twin].camera;
         let (a, b) = (fisheye.get(index).unwrap(), pinhole.get(twin).unwrap());
-        // Mean difference when the fisheye picture is moved by some pixels.
+        // Mean difference when the fisheye image is shifted by some pixels.
         let difference = |dx: f64, dy: f64| {
             let (mut sum, mut count) = (0.0, 0.0);
             for (row, column) in (20..340).step_by(3).flat_map(|r| (20..460).step_by(3).map(move |c| (r, c)))
@@ -535,7 +535,7 @@ fn tracks_of_a_real_scene_are_those_of_its_pictures() {
     let Some(folder) = scene("tracks", "south_building") else { return };
     let (dataset, model) = (open(&folder), model(&folder));
     let tracks = dataset.read_tracks(u64::MAX).unwrap();
-    // The same observations as the pictures' own lists, which are in another file.
+    // The same observations as in the image records, which are in another file.
     let mut total = 0;
     for (index, image) in dataset.images.iter().enumerate() {
         let listed = model.images.iter().find(|i| i.id == image.id).unwrap();
@@ -547,7 +547,7 @@ fn tracks_of_a_real_scene_are_those_of_its_pictures() {
         total += found.len();
     }
     assert!(total > 50_000 && tracks.len() == total);
-    // As many as there is room for, and none where the source does not tell.
+    // As many as fit, and none if the source does not contain them.
     let some = dataset.read_tracks(16 * dataset.points.len() as u64 + 12_000).unwrap().len();
     assert!((1..=1_000).contains(&some), "{some}");
     assert!(dataset.read_tracks(12_000).unwrap().is_empty());

@@ -1,4 +1,4 @@
-//! `transforms.json`: dialects, intrinsics, poses, splits, and errors that name the place.
+//! `transforms.json`: dialects, intrinsics, poses, splits, and errors with their position.
 
 mod dataset_support;
 
@@ -303,7 +303,7 @@ fn mirrored_and_scaled_matrices_and_odd_last_rows_cost_their_picture_only() {
             "images/3.png: pose: camera is 1e300 units from the origin (expected at most 1e9)",
         ]
     );
-    // A little off is repaired, and the camera stays where it was.
+    // A small deviation is repaired, and the camera centre is unchanged.
     let repaired = data.images.iter().find(|i| &*i.name == "images/5.png").unwrap();
     assert!(gausset_core::se3::orthonormality_error(&repaired.pose.rotation) < 1e-12);
     assert!((repaired.pose.centre()[1] - 0.5).abs() < 1e-12);

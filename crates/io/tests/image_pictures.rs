@@ -1,4 +1,4 @@
-//! Pictures: every variant ends as 8-bit RGB with straight alpha; damage and other formats are named.
+//! Images: every variant is decoded to 8-bit RGB with straight alpha; damage and other formats are reported.
 
 mod dataset_support;
 
@@ -16,9 +16,9 @@ use proptest::prelude::*;
 #[global_allocator]
 static ALLOCATOR: memory::Counting = memory::Counting;
 
-/// A baseline JPEG of one 8x8 block per component whose every coefficient is 0: mid grey in each channel.
+/// A baseline JPEG of one 8x8 block per component in which all coefficients are 0: mid grey in each channel.
 ///
-/// Both Huffman tables hold one code, `0`: difference 0 and end of block. `extra` goes behind the start marker.
+/// Both Huffman tables have one code, `0`: difference 0 and end of block. `extra` is inserted after the start marker.
 fn flat_jpeg(components: u8, start_of_frame: u8, bits: u8, extra: &[u8]) -> Vec<u8> {
     let segment = |marker: u8, data: &[u8]| {
         let length = (data.len() as u16 + 2).to_be_bytes();
@@ -40,7 +40,7 @@ fn flat_jpeg(components: u8, start_of_frame: u8, bits: u8, extra: &[u8]) -> Vec<
         segment(0xC4, &table(0x00)),
         segment(0xC4, &table(0x10)),
         segment(0xDA, &scan),
-        // Two bits a component; the rest is filled with ones.
+        // Two bits per component; the rest is filled with ones.
         vec![[0x3F, 0x0F, 0x03, 0x00][components as usize - 1]],
         vec![0xFF, 0xD9],
     ]
@@ -58,7 +58,7 @@ fn exif(orientation: u8, little: bool) -> Vec<u8> {
     [&[0xFF, 0xE1], &length[..], b"Exif\0\0", &tiff].concat()
 }
 
-/// A PNG through the encoder of the `png` crate, for variants that the product does not write.
+/// A PNG by the encoder of the `png` crate, for variants that Gausset does not write.
 fn png_of(
     colour: png::ColorType,
     depth: png::BitDepth,
@@ -161,7 +161,7 @@ fn exif_orientation_is_read_and_never_applied() {
     }
     let bytes = flat_jpeg(3, 0xC0, 8, &exif(9, true));
     assert_eq!(parse_header(Cursor::new(&bytes)).unwrap().orientation, 1, "9 is no orientation");
-    // A wide picture that says it should be shown upright stays wide, and the dataset says so once.
+    // A wide image with an upright orientation stays wide, and the dataset warns once.
     let scene = Scene::json("\"fl_x\": 14,", "");
     for i in 0..9 {
         scene.write(&format!("images/{i}.png"), &flat_jpeg(3, 0xC0, 8, &exif(6, true)));
@@ -177,7 +177,7 @@ fn exif_orientation_is_read_and_never_applied() {
     );
 }
 
-/// APP1 with time 1/200 s, f/2.8 and ISO 400 in a directory of their own behind the first.
+/// APP1 with time 1/200 s, f/2.8 and ISO 400 in a separate directory after the first.
 fn exif_of_a_shot(little: bool, iso: u16) -> Vec<u8> {
     let u16s = |v: u16| if little { v.to_le_bytes() } else { v.to_be_bytes() };
     let u32s = |v: u32| if little { v.to_le_bytes() } else { v.to_be_bytes() };
@@ -187,7 +187,7 @@ fn exif_of_a_shot(little: bool, iso: u16) -> Vec<u8> {
     let tiff = [
         if little { b"II\x2A\0".to_vec() } else { b"MM\0\x2A".to_vec() },
         u32s(8).to_vec(),
-        // At 8: one entry, the place of the other directory.
+        // At 8: one entry, the offset of the other directory.
         u16s(1).to_vec(),
         entry(0x8769, 4, u32s(26)),
         u32s(0).to_vec(),
@@ -213,7 +213,7 @@ fn time_f_number_and_iso_are_read_where_all_of_them_are_there() {
         assert!((shot.stops() - (4.0 / 200.0 / 7.84f64).log2()).abs() < 1e-12);
         assert_eq!(header(&exif_of_a_shot(little, 0)).shot, None);
         assert_eq!(header(&exif(6, little)).shot, None);
-        // Wherever it is cut, the picture is read.
+        // The image is read wherever the EXIF data is truncated.
         let whole = exif_of_a_shot(little, 400);
         for end in 10..whole.len() {
             let mut cut = whole[..end].to_vec();
@@ -261,7 +261,7 @@ fn a_jpeg_cut_anywhere_is_refused_and_never_half_grey() {
     let bytes = flat_jpeg(3, 0xC0, 8, &exif(1, true));
     assert!(decode(&bytes).is_ok());
     damage::truncations(&bytes, |cut| assert!(decode(cut).is_err(), "cut to {} bytes", cut.len()));
-    // What follows the end marker (previews of phones) does not matter.
+    // Data after the end marker (previews of phones) is ignored.
     assert!(decode(&[&bytes[..], b"trailer"].concat()).is_ok());
 }
 
@@ -349,7 +349,7 @@ proptest! {
 
 #[test]
 fn a_header_tells_whether_the_decoder_keeps_coefficients() {
-    // Start, frame header of 8x8 px with three channels, a table to step over, a scan.
+    // Start, frame header of 8x8 px with three channels, a table to skip, a scan.
     let jpeg = |frame: u8, channels_in_scan: u8| -> Vec<u8> {
         let mut bytes = vec![0xFF, 0xD8, 0xFF, frame, 0, 17, 8, 0, 8, 0, 8, 3];
         bytes.extend([1, 0x11, 0, 2, 0x11, 0, 3, 0x11, 0]);

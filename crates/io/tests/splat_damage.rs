@@ -1,4 +1,4 @@
-//! Damaged and hostile files: an error or splats, never a panic, never more memory than the file deserves.
+//! Damaged and hostile files: an error or splats, never a panic, never more memory than the file justifies.
 
 mod files;
 #[path = "dataset_support/memory.rs"]
@@ -17,7 +17,7 @@ use gausset_testkit::data_file;
 #[global_allocator]
 static ALLOCATOR: memory::Counting = memory::Counting;
 
-/// Small files of every kind that the reader knows.
+/// Small files of every supported kind.
 fn fixtures() -> Vec<(&'static str, Vec<u8>)> {
     let write = |sh_degree, normals| {
         let mut bytes = Vec::new();
@@ -80,13 +80,13 @@ fn ksplat() -> Vec<u8> {
     bytes
 }
 
-/// Parses hostile bytes; whatever comes of it must be sane and cheap.
+/// Parses hostile bytes; the result must be valid and small.
 fn survive(bytes: &[u8], what: &dyn Fn() -> String) {
     let limits = ReadLimits { memory_bytes: 1 << 28 };
     let (result, peak) = memory::peak(|| parse_initial(bytes, Path::new("t.ply"), &limits));
-    // The file's values once more as f32, doubled by a growing array, a chunk of rows and the header's lines. A quantised
-    // value has one byte and becomes four; what is packed may be a hundred times as long, and a packer has tables and a
-    // window of its own.
+    // The file's values once more as f32, doubled by a growing array, a chunk of rows and the header lines. A quantised
+    // value has one byte and becomes four; compressed data may expand a hundredfold, and a decompressor has tables and
+    // a window.
     let is_packed = [&b"NGSP"[..], b"PK", &[0x1f, 0x8b]].iter().any(|magic| bytes.starts_with(magic));
     let allowed = if is_packed { 256 * bytes.len() + (10 << 20) } else { 64 * bytes.len() + (64 << 10) };
     assert!(peak <= allowed, "{}: {peak} bytes for {}", what(), bytes.len());
@@ -141,7 +141,7 @@ fn any_flipped_bits_are_survived() {
             damaged[bit / 8] = bytes[bit / 8];
         }
         let mut numbers = Numbers(1);
-        // Unpacking takes its time.
+        // Decompression is slow.
         for round in 0..if bytes.len() > 1000 { 500 } else { 5000 } {
             for _ in 0..1 + round % 7 {
                 let at = numbers.below(bytes.len());
@@ -199,7 +199,7 @@ fn spliced_files_are_survived() {
     }
 }
 
-/// Files of every format, large enough to tell what a reader holds from what it always has.
+/// Files of every format, large enough to distinguish memory for content from constant buffers.
 fn large(format: Format) -> Vec<(String, Vec<u8>)> {
     if format == Format::Ksplat {
         return vec![
@@ -224,7 +224,7 @@ fn large(format: Format) -> Vec<(String, Vec<u8>)> {
     samples
 }
 
-/// A .ksplat of level 0 and degree 0, with a table of buckets that nothing is in.
+/// A .ksplat of level 0 and degree 0, with a table of empty buckets.
 fn plain_ksplat(splats: u32, buckets: u32) -> Vec<u8> {
     let mut bytes = vec![0; 4096 + 1024];
     (bytes[1], bytes[4]) = (1, 1);
@@ -239,7 +239,7 @@ fn plain_ksplat(splats: u32, buckets: u32) -> Vec<u8> {
     bytes
 }
 
-/// A GLB with nodes that hold nothing.
+/// A GLB with empty nodes.
 fn glb_with_nodes(nodes: usize) -> Vec<u8> {
     let mut glb = Vec::new();
     splat::write(&mut glb, &Document::new(some_splats(5, 0, 3)), Format::Gltf, &SaveOptions::default())
@@ -258,7 +258,7 @@ fn glb_with_nodes(nodes: usize) -> Vec<u8> {
 
 #[test]
 fn no_reader_holds_more_than_it_was_checked_for() {
-    // Chunks of rows, tables, what a packer has.
+    // Chunks of rows, tables, buffers of the decompressor.
     let always = 2 << 20;
     let mut more = Vec::new();
     for row in &FORMATS {

@@ -1,4 +1,5 @@
-//! Formats of other programs: their files are read to their check values, ours hold the bytes that they expect.
+//! Formats of other programs: their files are read to their reference values, and Gausset's files have the bytes that
+//! they expect.
 
 mod files;
 
@@ -32,7 +33,7 @@ fn written_with(document: &Document, format: Format, options: &SaveOptions) -> V
     bytes
 }
 
-/// The two splats of the check values and three others that make the bounds x -2..10, y -0.5..20, z -30..3.
+/// The two splats of the reference values and three others that make the bounds x -2..10, y -0.5..20, z -30..3.
 fn checked() -> Splats {
     let mut splats = Splats::with_capacity(1, 5);
     // f_rest is channel-major: red 0.1 0.2 0.3, green 0.4 0.5 0.6, blue 0.7 0.8 0.9.
@@ -50,7 +51,7 @@ fn checked() -> Splats {
     splats
 }
 
-/// Splats as training makes them: all over the ranges that formats are made for.
+/// Splats as from training, over the whole ranges that the formats support.
 fn trained(count: usize, sh_degree: u8) -> Splats {
     let mut n = Numbers(7);
     let mut splats = Splats::with_capacity(sh_degree, count);
@@ -81,7 +82,7 @@ fn opacity(logit: f32) -> f32 {
     1.0 / (1.0 + (-logit).exp())
 }
 
-/// `b[order[i]]` is `a[i]` within some errors.
+/// Checks that `b[order[i]]` equals `a[i]` within tolerances.
 fn assert_close(a: &Splats, b: &Splats, order: &[usize], within: &Within) {
     assert_eq!((a.len(), a.sh_degree), (b.len(), b.sh_degree));
     for (i, &j) in order.iter().enumerate() {
@@ -116,7 +117,7 @@ fn in_order(splats: &Splats) -> Vec<usize> {
     (0..splats.len()).collect()
 }
 
-/// What `../shared/data/README.md` says of a file, by an independent reader in f64.
+/// Reference values of a file from `../shared/data/README.md`, by an independent reader in f64.
 struct Check {
     splats: usize,
     sh_degree: u8,
@@ -145,7 +146,7 @@ impl Check {
             near("colour", mean(&|i| f64::from(s.sh_of(i)[k])), self.dc[k], 2e-6);
         }
         let opacity = |i: usize| 1.0 / (1.0 + (-f64::from(s.opacity_logits[i])).exp());
-        // The other reader had infinite logits; ours end at 15.
+        // The other reader had infinite logits; those of Gausset end at 15.
         near("opacity", mean(&opacity), self.opacity, 1e-6);
         if let Some(rms) = self.rms_rest {
             let squares = |i: usize| s.sh_of(i)[3..].iter().map(|v| f64::from(v * v)).sum::<f64>();
@@ -154,7 +155,7 @@ impl Check {
     }
 }
 
-/// Loads a file of `shared/data/splats`, if it is there.
+/// Loads a file of `shared/data/splats` if it exists.
 fn sample(test: &str, name: &str) -> Option<Document> {
     let path = data_file(test, &format!("splats/{name}"))?;
     Some(splat::load(&path, &LoadOptions::default()).unwrap())
@@ -215,7 +216,7 @@ fn a_compressed_ply_has_the_bytes_that_others_expect() {
     let float = |k: usize| f32::from_bits(word(4 * k));
     assert_eq!([0, 1, 2, 3, 4, 5].map(float), [-2.0, -0.5, -30.0, 10.0, 20.0, 3.0]);
     let rows = 18 * 4;
-    // Splats of a chunk stand along a curve.
+    // Splats of a chunk are sorted along a curve.
     let row = |position: u32| (0..5).find(|k| word(rows + 16 * k) == position).unwrap();
     let (first, second) = (row(0x4540_07ff), row(0x0001_f6e8));
     assert_eq!((word(rows + 16 * first + 4), word(rows + 16 * second + 4)), (0x321a_40de, 0x5b74_9926));
@@ -286,7 +287,7 @@ fn dot_splat_has_the_bytes_that_others_expect() {
     assert_eq!(record(1.25)[28..], [230, 179, 154, 77]);
     assert_eq!(record(-2.0)[28..], [141, 13, 166, 166]);
     assert_eq!(record(1.25)[24..28], [163, 110, 199, 128]);
-    // The largest first: volume e^-6 times opacity 0.88 stands before e^-6 times 0.73 and e^-13.7.
+    // The largest first: volume e^-6 times opacity 0.88 comes before e^-6 times 0.73 and e^-13.7.
     let first = |row: usize| f32::from_le_bytes(bytes[32 * row..32 * row + 4].try_into().unwrap());
     assert_eq!([first(0), first(1), first(4)], [-2.0, 10.0, 1.25]);
 }
@@ -297,7 +298,7 @@ fn dot_splat_keeps_splats_within_half_a_step_and_says_what_is_lost() {
     let mut bytes = Vec::new();
     let document = Document { antialiased: true, sky: 3, ..Document::new(splats.clone()) };
     let saved = splat::write(&mut bytes, &document, Format::Splat, &SaveOptions::default()).unwrap();
-    let lost = ["SH above degree 0", "that they are to be drawn antialiased", "which splats are the sky"];
+    let lost = ["SH above degree 0", "the antialiased render mode", "which splats are the sky"];
     assert_eq!(saved.lost, lost);
     let outside = |i: usize| {
         splats.sh_of(i)[..3].iter().any(|dc| !(-0.0019..=1.0019).contains(&sh::colour_from_dc(*dc)))
@@ -321,7 +322,7 @@ fn spz(version: u8, sh_bits: [u8; 2], frame: SpzFrame) -> SaveOptions {
     SaveOptions { spz: SpzOptions { version, sh_bits, frame }, ..SaveOptions::default() }
 }
 
-/// The blocks of an SPZ file, inflated, behind one another.
+/// The concatenated blocks of an SPZ file, decompressed.
 fn inflated(bytes: &[u8]) -> Vec<u8> {
     let mut plain = Vec::new();
     if bytes.starts_with(&[0x1f, 0x8b]) {
@@ -349,7 +350,7 @@ fn an_spz_has_the_bytes_that_others_expect() {
         if version == 4 {
             let header = [0x4e, 0x47, 0x53, 0x50, 4, 0, 0, 0, 5, 0, 0, 0, 1, 12, 2, 6, 44, 0, 0, 0];
             assert_eq!(bytes[..20], header);
-            // The extension that names the axes: type, length, RDF.
+            // The extension that specifies the axes: type, length, RDF.
             assert_eq!(bytes[32..44], [0x03, 0, 0xbe, 0xad, 4, 0, 0, 0, 6, 0, 0, 0]);
         }
         let plain = inflated(&bytes);
@@ -372,7 +373,7 @@ fn spz_files_of_other_programs_are_read_to_their_check_values() {
     let mut others = Vec::new();
     for (name, version) in [("os4k/os4k_v2.spz", "2"), ("os4k/os4k_v3.spz", "3"), ("os4k/os4k_v4.spz", "4")] {
         let Some(path) = data_file(test, &format!("splats/{name}")) else { return };
-        // These were written right, up, back.
+        // These were written as right, up, back.
         let options = LoadOptions { spz_frame: Some(SpzFrame::Rub), ..LoadOptions::default() };
         let document = splat::load(&path, &options).unwrap();
         assert_eq!(document.version.as_deref(), Some(version));
@@ -390,7 +391,7 @@ fn spz_files_of_other_programs_are_read_to_their_check_values() {
         others.push(document.splats);
     }
     assert_eq!(others[1], others[2]);
-    // Three bytes say little about a fourth component near 0.
+    // Three bytes determine a fourth component near 0 only roughly.
     let exact = Within { mean: 0.0, log_scale: 0.0, rotation: 0.1, opacity: 0.0, dc: 0.0, rest: 0.0 };
     assert_close(&others[0], &others[1], &in_order(&others[0]), &exact);
     let mut first = Splats::with_capacity(0, 1);
@@ -405,7 +406,7 @@ fn spz_files_of_other_programs_are_read_to_their_check_values() {
     );
     let within = Within { mean: 1e-6, log_scale: 5e-5, rotation: 6e-6, opacity: 6e-6, dc: 6e-6, rest: 0.0 };
     assert_close(&first, &others[1].select(&[0]).with_sh_degree(0), &[0], &within);
-    // The same splats in a PLY say whether SH was turned the right way: SPZ keeps their order.
+    // The same splats in a PLY show whether SH was rotated correctly: SPZ keeps their order.
     let Some(ply) = sample(test, "os4k/os4k.ply") else { return };
     let within =
         Within { mean: 2e-4, log_scale: 0.04, rotation: 2e-3, opacity: 2e-3, dc: 0.014, rest: 0.067 };
@@ -413,7 +414,7 @@ fn spz_files_of_other_programs_are_read_to_their_check_values() {
     for name in ["minimal-v2.spz", "minimal-v3.spz", "minimal-v4.spz"] {
         let Some(document) = sample(test, &format!("minimal/{name}")) else { return };
         assert_eq!((document.splats.len(), document.sh_degree), (4, 0), "{name}");
-        assert_eq!(document.frame.as_deref(), Some("as is (assumed; the file names none)"));
+        assert_eq!(document.frame.as_deref(), Some("as is (assumed; the file does not specify them)"));
     }
     let Some(path) = data_file(test, "splats/minimal/minimal-raw.spz") else { return };
     let error = splat::load(&path, &LoadOptions::default()).unwrap_err().to_string();
@@ -471,7 +472,7 @@ fn what_is_known_of_a_scene_is_kept_where_others_pass_over_it() {
         let back = parse(&bytes);
         assert_eq!(back.saved_from_dataset, Some(moved), "{format:?}");
         assert_eq!((back.vertical_axis, back.antialiased), (whole.vertical_axis, true), "{format:?}");
-        // A SOG is sorted, its sky among the rest.
+        // A SOG is sorted, which mixes the sky with the rest.
         assert_eq!(back.sky, if format == Format::Sog { 0 } else { 2 }, "{format:?}");
         let plain = Document::new(checked());
         let bytes = written_with(&plain, format, &SaveOptions::default());
@@ -499,7 +500,7 @@ fn far_splats_do_not_wrap_in_an_spz_and_what_is_clipped_is_counted() {
     assert_eq!(back.sky, 2);
     let back = back.splats;
     assert_eq!((back.means[0], back.log_scales[1]), ([11_898.0, -2520.0, 1.0], [-10.0, 0.0, 5.9375]));
-    // Farther than 24 bits without a fraction: at the border, and counted.
+    // Farther than 24 bits without a fraction: clamped to the limit, and counted.
     let mut splats = checked();
     splats.means[0][1] = -1e9;
     let saved =
@@ -517,13 +518,13 @@ fn extensions_of_an_spz_are_obeyed_named_or_skipped() {
         let document = parse(&bytes);
         (document.frame.unwrap(), document.report.notes, document.splats.means[0])
     };
-    let assumed = "as is (assumed; the file names none)".to_owned();
+    let assumed = "as is (assumed; the file does not specify them)".to_owned();
     let [x, y, z] = with(0xadbe_0003, 6).2;
     assert_eq!(with(0xadbe_0003, 4), ("RUB, as the file says".to_owned(), vec![], [x, -y, -z]));
     assert_eq!(with(0xadbe_0003, 10), ("RFD, as the file says".to_owned(), vec![], [x, z, y]));
     assert_eq!(with(0xadbe_0002, 6), (assumed.clone(), vec![], [x, y, z]));
     let note =
-        "extension 0xadbe0003: it names no axes, and was ignored (expected 1..16, found 17)".to_owned();
+        "extension 0xadbe0003: does not specify axes, and was ignored (expected 1..16, found 17)".to_owned();
     assert_eq!(with(0xadbe_0003, 17), (assumed.clone(), vec![note], [x, y, z]));
     let note =
         "extension 0x12340001: unknown, and was ignored (expected 0xadbe0002 or 0xadbe0003, found 4 bytes)";
@@ -595,7 +596,7 @@ fn a_glb_keeps_splats_but_for_the_last_bits_of_scales_and_opacities() {
         Format::Gltf,
         &SaveOptions::default(),
     );
-    assert_eq!(none.unwrap_err().to_string(), "a glTF cannot be without splats (expected at least one)");
+    assert_eq!(none.unwrap_err().to_string(), "a glTF file needs splats (expected at least one)");
 }
 
 #[test]
@@ -616,7 +617,7 @@ fn gltf_may_lie_in_two_files_or_in_one_text_and_nodes_move_splats() {
     std::fs::write(folder.path().join("all data.bin"), binary).unwrap();
     json["buffers"][0]["uri"] = "all%20data.bin".into();
     assert_eq!(load(&json).unwrap().splats, plain);
-    // Half a turn about x in the scene is half a turn about x here, too: the axes differ by one about z.
+    // A rotation by 180 degrees about x in the scene is one about x here as well: the axes differ by one about z.
     json["nodes"][0] =
         serde_json::json!({ "mesh": 0, "rotation": [1.0, 0.0, 0.0, 0.0], "scale": [2.0, 2.0, 2.0] });
     let moved = load(&json).unwrap().splats;
@@ -630,7 +631,7 @@ fn gltf_may_lie_in_two_files_or_in_one_text_and_nodes_move_splats() {
     for uri in ["../x.bin", "http://example.org/x.bin", "/etc/passwd"] {
         json["buffers"][0]["uri"] = uri.into();
         let expected = format!(
-            "F/scene.gltf: buffers[0]: a buffer outside (expected a file beside this one, found \"{uri}\")"
+            "F/scene.gltf: buffers[0]: a buffer outside (expected a file next to this one, found \"{uri}\")"
         );
         assert_eq!(error(&json), expected);
     }
@@ -670,7 +671,7 @@ fn ksplats_of_other_programs_are_read_to_their_check_values() {
         Within { mean: 0.0, log_scale: 0.0, rotation: 0.0, opacity: 0.0, dc: 0.0, rest: 1.5 / 255.0 + 1e-3 };
     assert_close(&document.splats, &other.splats, &in_order(&other.splats), &within);
     let Some(ply) = sample(test, "os4k/os4k.ply") else { return };
-    // The coefficients are those of the PLY: channels and degrees are where they belong.
+    // The coefficients are those of the PLY: channels and degrees match.
     let found = &document.splats;
     let order = nearest(found, &ply.splats);
     let within = Within { mean: 1e-3, log_scale: 2e-3, rotation: 2e-3, opacity: 5e-3, dc: 3.0, rest: 1e-3 };
@@ -696,7 +697,7 @@ fn sogs_of_other_programs_are_read_to_their_check_values() {
         };
         check.holds_for("os4k.sog", &document);
     }
-    // The folder and its description are the same.
+    // The folder and its `meta.json` are equivalent.
     for name in ["playbot_lod5_sog", "playbot_lod5_sog/meta.json"] {
         let Some(document) = sample(test, name) else { return };
         let check = Check {
@@ -739,7 +740,7 @@ fn sogs_of_other_programs_are_read_to_their_check_values() {
     check.holds_for("playbot_lod4_sog", &document);
 }
 
-/// A SOG unpacked into a folder, and its description.
+/// A SOG unpacked into a folder, and the path of its `meta.json`.
 fn unpacked(splats: &Splats) -> (tempfile::TempDir, serde_json::Value) {
     let bytes = written(splats, Format::Sog);
     let mut archive = zip::ZipArchive::new(std::io::Cursor::new(bytes)).unwrap();
@@ -772,7 +773,7 @@ fn a_sog_has_the_numbers_that_others_expect() {
     assert_eq!(decoder.dimensions(), (4, 4));
     let mut pixels = vec![0; 64];
     decoder.read_image(&mut pixels).unwrap();
-    // Others cut off where ours is rounded: as much as they have, or one more.
+    // Other programs truncate where Gausset rounds: the same error, or one step more.
     for expected in [[199, 163, 55, 252], [109, 73, 73, 253]] {
         let fits = |pixel: &[u8]| {
             pixel[3] == expected[3] && (0..3).all(|k| (expected[k]..=expected[k] + 1).contains(&pixel[k]))
@@ -791,8 +792,8 @@ fn a_sog_keeps_splats_within_the_steps_of_its_codes() {
         assert!(written_with(&document, Format::Sog, &SaveOptions::default()) == bytes);
         let back = parse(&bytes);
         assert!(back.antialiased && back.report.lines(Path::new("t")).is_empty());
-        // ln(1 + 8) on both sides of 0 in 65,535 steps, at its steepest; codebooks over 6 and 3 units in 256 values; the
-        // palette has 1024 entries for 2000 random vectors, which share nothing: its error is that of its entries.
+        // ln(1 + 8) on both sides of 0 in 65,535 steps, at its steepest; codebooks over 6 and 3 units in 256 values;
+        // the palette has 1024 entries for 2000 unrelated random vectors: its error is that of its entries.
         let within = Within {
             mean: 0.5 * 2.0 * 2.2 / 65_535.0 * 9.0,
             log_scale: 6.0 / 256.0,
@@ -832,7 +833,7 @@ fn a_sog_of_version_1_and_damaged_ones() {
     old["sh0"] = serde_json::json!({ "mins": [-1, -1, -1, -5], "maxs": [1, 1, 1, 5], "files": ["sh0.webp"] });
     let found = load(&old).unwrap();
     assert_eq!((found.version.as_deref(), &found.splats.means), (Some("1"), &plain.splats.means));
-    // The splat with an opacity of a half has the byte 128; version 1 makes a logit of it.
+    // The splat with opacity 1/2 has the byte 128; version 1 decodes it as a logit.
     let half = (0..5).find(|&i| plain.splats.means[i][1] < -0.4).unwrap();
     assert!((found.splats.opacity_logits[half] - (-5.0 + 10.0 * 128.0 / 255.0)).abs() < 1e-6);
     let steps = found.splats.log_scales.iter().flatten().zip([-5.0f32, -6.0, -7.0].into_iter().cycle());
@@ -849,8 +850,7 @@ fn a_sog_of_version_1_and_damaged_ones() {
     let line = broken(&|meta| meta["version"] = 3.into());
     assert_eq!(line, "F/meta.json: meta.json: unknown version of SOG (expected 2, or none for 1, found 3)");
     let line = broken(&|meta| meta["scales"]["codebook"] = serde_json::json!(vec![0.0; 255]));
-    let what =
-        "meta.json: numbers that cannot be (expected scales.codebook with 256 finite numbers, found others)";
+    let what = "meta.json: invalid numbers (expected scales.codebook with 256 finite numbers, found others)";
     assert_eq!(line, format!("F/meta.json: {what}"));
     let line = broken(&|meta| meta["count"] = 17.into());
     assert_eq!(
@@ -864,7 +864,7 @@ fn a_sog_of_version_1_and_damaged_ones() {
     assert_eq!(line, "F/no.webp: read: no such file or folder");
     let line = broken(&|meta| meta["quats"]["files"][0] = "meta.json".into());
     assert!(
-        line.starts_with("F/meta.json: file \"meta.json\": not a picture of a SOG (expected a lossless WebP"),
+        line.starts_with("F/meta.json: file \"meta.json\": not an image of a SOG (expected a lossless WebP"),
         "{line}"
     );
     let list = serde_json::json!({ "version": 1, "lodLevels": 3, "filenames": [] });
@@ -874,7 +874,7 @@ fn a_sog_of_version_1_and_damaged_ones() {
     assert!(line.contains("a streamed SOG, the list of many others"), "{line}");
 }
 
-/// Splats that are all the same, which pack best: each coordinate, log scale, logit and SH coefficient is one number.
+/// Equal splats, which compress best: each coordinate, log scale, logit and SH coefficient is one number.
 fn equal(count: usize, sh_degree: u8, [mean, log_scale, logit, sh]: [f32; 4]) -> Splats {
     let mut splat = Splats::with_capacity(sh_degree, 1);
     splat.push([mean; 3], [log_scale; 3], [0.5; 4], logit, &vec![sh; splat.sh_stride()]);

@@ -1,4 +1,4 @@
-//! PLY files: bits in are bits out, and whatever other programs write is understood.
+//! PLY files: values survive bit by bit, and files of other programs are accepted.
 
 mod files;
 
@@ -47,7 +47,7 @@ const NAMES: [&str; 14] = [
     "rot_1", "rot_2", "rot_3",
 ];
 
-/// Values of one splat that are exact in every number type of PLY from 16 bits on.
+/// Values of one splat that are exact in every number type of PLY with 16 bits or more.
 const VALUES: [f32; 14] = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0, 11.0, 12.0, 13.0, 14.0];
 
 fn splat_of_values() -> Splats {
@@ -65,7 +65,7 @@ fn ascii(columns: &[(&str, &str, &str)]) -> Vec<u8> {
         .into_bytes()
 }
 
-/// The columns of the standard splat as text, to change some of them.
+/// The columns of the standard splat as text, to modify some of them.
 fn columns() -> Vec<(&'static str, &'static str, &'static str)> {
     const TEXT: [&str; 14] = ["1", "2", "3", "4", "5", "6", "7", "8", "9", "10", "11", "12", "13", "14"];
     NAMES.iter().zip(TEXT).map(|(name, value)| ("float", *name, value)).collect()
@@ -107,12 +107,12 @@ fn the_last_splats_are_a_sky_if_a_comment_says_so() {
     let file = self::splats(&bytes);
     assert_eq!((file.sky, file.scene_len()), (3, 2));
     assert_eq!(file.scene().means, file.splats.means[..2]);
-    // What cannot be drawn is not in the file, and not counted, on either side of the border.
+    // Unusable splats are neither written nor counted, on either side of the sky's first splat.
     splats.means[1][0] = f32::NAN;
     splats.means[4][0] = f32::NAN;
     let file = self::splats(&written(&splats, &options));
     assert_eq!((file.sky, file.scene_len()), (2, 1));
-    // The reader leaves out the same where another program wrote it: the column x of the rows is overwritten.
+    // The reader drops the same splats if another program wrote them: the column x of the rows is overwritten.
     let mut damaged = bytes.clone();
     let row = (bytes.len() - (bytes.windows(11).position(|w| w == b"end_header\n").unwrap() + 11)) / 5;
     for i in [1, 4] {
@@ -121,7 +121,7 @@ fn the_last_splats_are_a_sky_if_a_comment_says_so() {
     }
     let file = self::splats(&damaged);
     assert_eq!((file.sky, file.scene_len()), (2, 1));
-    // More than there are, or not a number: a comment of somebody else.
+    // More than there are, or not a number: a third-party comment.
     let digit = bytes.windows(13).position(|w| w == b"gausset sky 3").unwrap() + 12;
     for other in [b'6', b'x', b'-'] {
         let mut bytes = bytes.clone();
@@ -141,7 +141,7 @@ fn how_splats_stand_to_the_cameras_of_their_dataset_is_kept_to_the_bit() {
         let mut bytes = Vec::new();
         splat::write(&mut bytes, &document, format, &SaveOptions::default()).unwrap();
         assert_eq!(splats(&bytes).saved_from_dataset, Some(moved));
-        // What is no similarity says nothing.
+        // Lines that are not a similarity are ignored.
         let text = String::from_utf8_lossy(&bytes[..2000.min(bytes.len())]).into_owned();
         let line = text.lines().find(|line| line.contains("saved_from_dataset")).unwrap();
         let start = bytes.windows(line.len()).position(|w| w == line.as_bytes()).unwrap() + 35;
@@ -151,12 +151,12 @@ fn how_splats_stand_to_the_cameras_of_their_dataset_is_kept_to_the_bit() {
             assert_eq!(splats(&bytes).saved_from_dataset, None, "{}", other[0] as char);
         }
     }
-    // Twice moved is moved by both.
+    // Two transforms are composed.
     document.transform(&moved.inverse());
     let there = document.saved_from_dataset.unwrap().apply([1.0, 2.0, 3.0]);
     assert!((0..3).all(|k| (there[k] - [1.0, 2.0, 3.0][k]).abs() < 1e-4), "{there:?}");
     assert!(document.with_splats(Splats::default(), 0).saved_from_dataset.is_some());
-    // Other formats say that they lose it.
+    // Other formats report the loss.
     let mut bytes = Vec::new();
     let saved = splat::write(&mut bytes, &document, Format::Splat, &SaveOptions::default()).unwrap();
     assert!(saved.lost.iter().any(|what| what.contains("cameras")), "{:?}", saved.lost);
@@ -200,7 +200,7 @@ fn a_file_of_another_program_is_read_to_its_check_values() {
     let square = |i: usize| s.sh_of(i)[3..].iter().map(|v| f64::from(v * v)).sum::<f64>();
     near((mean(&square) / 45.0).sqrt(), 0.022214);
 
-    // Five digits in the table of check values.
+    // Five digits in the table of reference values.
     let close = |a: f32, b: f32| assert!((a - b).abs() < 6e-6, "{a} {b}");
     let [lo, hi] = s.bounds().unwrap();
     for k in 0..3 {
@@ -282,7 +282,7 @@ fn windows_line_ends_and_stray_comments_are_accepted() {
     let windows =
         text.replace("ply\n", "ply\ncomment made elsewhere\nobj_info x y z\n").replace('\n', "\r\n");
     assert_eq!(splats(windows.as_bytes()).splats, splat_of_values());
-    // Binary rows begin right behind the line end.
+    // Binary rows start directly after the line end.
     let unix = written(&splat_of_values(), &PlyOptions::default());
     let end = unix.windows(11).position(|w| w == b"end_header\n").unwrap() + 11;
     let header = std::str::from_utf8(&unix[..end]).unwrap().replace('\n', "\r\n");
@@ -312,7 +312,8 @@ fn elements_around_the_vertices_are_skipped() {
 
 #[test]
 fn ascii_floats_are_rounded_once() {
-    // Between two f32 values, a hair above the middle: rounding to f64 first would lose the hair and round down.
+    // Between two f32 values, slightly above the middle: rounding to f64 first would lose the difference and round
+    // down.
     let hair = "1.00000005960464477540";
     assert_eq!(hair.parse::<f32>(), Ok(1.000_000_1));
     assert_eq!(hair.parse::<f64>().map(|v| v as f32), Ok(1.0));
@@ -353,7 +354,7 @@ fn degree_four_loses_its_top_band_and_says_so() {
     assert_eq!(file.splats.sh[3..], expected);
     assert_eq!(
         file.report.lines(Path::new("t.ply")),
-        ["t.ply: SH degree: the top band was left out (expected a degree of at most 3, found 4)"]
+        ["t.ply: SH degree: the highest band was dropped (expected a degree of at most 3, found 4)"]
     );
 }
 
@@ -430,7 +431,7 @@ fn values_that_single_precision_cannot_compute_with_drop_their_splat() {
         let line = format!("t.ply: dropped 1 of 1 splats: {why} (1)");
         assert_eq!(file.report.lines(Path::new("t.ply"))[0], line);
     }
-    // As far as that: kept, and no bit is changed.
+    // Up to this limit, splats are kept and no bit is changed.
     let far =
         [("f_dc_0", "1e6"), ("x", "1e12"), ("scale_0", "40"), ("scale_1", "-1e38"), ("opacity", "1e38")];
     let mut changes = far.to_vec();
@@ -453,7 +454,7 @@ fn what_cannot_be_drawn_is_dropped_or_repaired_and_counted() {
     s.opacity_logits[6] = f32::INFINITY;
     s.log_scales[7] = [f32::NEG_INFINITY, 1.0, f32::NEG_INFINITY];
     s.means[8] = [0.0, -2e6, 0.0];
-    // Our writer leaves such splats out, so the bytes are put together by hand.
+    // Gausset's writer drops such splats, so the bytes are assembled by hand.
     let properties: String = NAMES.iter().map(|n| format!("property float {n}\n")).collect();
     let mut bytes =
         format!("ply\nformat binary_little_endian 1.0\nelement vertex 9\n{properties}end_header\n")
@@ -477,7 +478,7 @@ fn what_cannot_be_drawn_is_dropped_or_repaired_and_counted() {
              non-finite scale (1), non-finite opacity (1), non-finite colour (1)",
             "t.ply: repaired 2 of 9 splats: opacity of exactly 1 (1), scale of exactly 0 (1)",
             "t.ply: positions: far from the origin (expected coordinates up to 1e6, found 1 beyond)",
-            "t.ply: end of file: data behind the last vertex was ignored (expected none, found 1 bytes)",
+            "t.ply: end of file: data after the last vertex was ignored (expected none, found 1 bytes)",
         ]
     );
 
@@ -621,11 +622,14 @@ fn saving_refuses_a_taken_name_only_when_asked_to() {
     );
     assert_eq!(
         error.unwrap_err().to_string(),
-        format!("{}: output: is a folder (expected a file name); name a file in it", folder.path().display())
+        format!(
+            "{}: output: is a folder (expected a file name); give the name of a file in it",
+            folder.path().display()
+        )
     );
 }
 
-/// Any number that may stand for each parameter of a splat.
+/// Any valid number for each parameter of a splat.
 fn any_drawable() -> impl Strategy<Value = f32> {
     any_finite().prop_map(|v| if (-1e6..=40.0).contains(&v) { v } else { v % 40.0 })
 }

@@ -1,4 +1,4 @@
-// The page of one scene that stands alone: unpacks what is in it, draws, and listens to mouse and keys.
+// Script of the page of one scene: unpacks the splats, renders them, and handles mouse and keyboard.
 
 import { Camera, add, scale, sub, length } from './camera.js';
 import { Input, fillHelp } from './input.js';
@@ -20,7 +20,7 @@ const keep = (name, blob) => {
   setTimeout(() => URL.revokeObjectURL(link.href), 10000);
 };
 
-// The picture at camera `fixed` of the scene has the shape of its photograph, in the middle of the window.
+// View to render. The view of camera `fixed` keeps the aspect ratio of its photograph, centred in the window.
 function shown() {
   const box = canvas.parentElement, ratio = Math.min(2, devicePixelRatio || 1) * share;
   let [width, height] = [box.clientWidth, box.clientHeight].map((v) => Math.max(16, Math.round(v * ratio)));
@@ -42,7 +42,7 @@ function go(index) {
   const at = scene.cameras[index];
   if (at) {
     camera.setPose(at.pose, at.camera, 1);
-    // All of the photograph is in the window.
+    // The field of view shows the whole photograph.
     const [, height, , fy] = shown().camera;
     camera.fov = 2 * Math.atan(height / 2 / fy) * 180 / Math.PI;
     camera.pivot = add(camera.pos, scale(camera.forward, Math.max(1e-3, length(sub(scene.centre, camera.pos)))));
@@ -60,17 +60,17 @@ const actions = {
     if (depth) { leave(); camera.pivotAt(at, canvas.width / canvas.height, depth); jumped(); }
   },
   speed: mode,
-  home: (set) => { if (set) { first = camera.copy(); status('this is the first view now'); } else home(); },
+  home: (set) => { if (set) { first = camera.copy(); status('this view is now the first view'); } else home(); },
   saved: (digit, set) => {
-    if (set) { saved[digit] = camera.copy(); status(`view ${digit} is saved`); } else if (saved[digit]) { leave(); camera.set(saved[digit]); jumped(); }
+    if (set) { saved[digit] = camera.copy(); status(`view ${digit} saved`); } else if (saved[digit]) { leave(); camera.set(saved[digit]); jumped(); }
   },
   side: (axis) => { leave(); camera.side(axis); jumped(); },
   frame: (whole) => { leave(); if (whole) camera.face(scene.centre, scene.radius); else camera.face(); jumped(); },
-  up: () => { camera.up = camera.rot[1].map((v) => -v); status('up is where it is in this view'); },
+  up: () => { camera.up = camera.rot[1].map((v) => -v); status('up direction set from this view'); },
   step: (by) => { const n = scene.cameras.length; if (n) go(((fixed + by) % n + n) % n); },
   copy: () => {
     const text = JSON.stringify({ camera_from_world: camera.pose(), fov: camera.fov, pivot: camera.pivot });
-    navigator.clipboard.writeText(text).then(() => status('the camera is in the clipboard'), () => status('the browser gives no clipboard here'));
+    navigator.clipboard.writeText(text).then(() => status('camera copied to the clipboard'), () => status('the browser does not allow access to the clipboard'));
   },
   panels: () => document.body.classList.toggle('bare'),
   help: () => $('keys').showModal(),
@@ -105,7 +105,7 @@ function turn(now) {
   const dt = (now - before) / 1000;
   before = now;
   const moves = input.advance(Math.min(0.1, dt)), resting = now - movedAt > 150 && !moves;
-  // While it moves as many pixels as the GPU can, at rest all of them.
+  // Fewer pixels while the camera moves, if the GPU is too slow; all of them at rest.
   if (!resting && dt > 0.04) share = Math.max(0.25, share * 0.85);
   else if (!resting && dt < 0.02) share = Math.min(1, share * 1.05);
   else if (resting) share = 1;
@@ -137,17 +137,17 @@ async function main() {
   try {
     view = new SplatView(canvas, () => change());
   } catch (error) {
-    notice(error.message === 'no WebGL 2' ? 'This page needs WebGL 2, which this browser does not have or has switched off. The splats are in it all the same: the button “Splats” saves them as a file that other viewers open.' : error.message);
+    notice(error.message === 'no WebGL 2' ? 'This page needs WebGL 2, which this browser does not support or has disabled. The button “Splats” saves the splats as a file for other viewers.' : error.message);
     mark.ready = 'failed';
     return;
   }
   begin(await view.load(file));
   notice('');
-  status(view.isSoftware ? 'without a GPU: slow' : '');
+  status(view.isSoftware ? 'software rendering: slow' : '');
   input = new Input(canvas, camera, actions, () => { leave(); change(true); });
   new ResizeObserver(change).observe(canvas.parentElement);
   requestAnimationFrame(turn);
-  // For other scripts: a picture of any view, {camera: [width, height, fx, fy, cx, cy], pose: rows of camera_from_world}.
+  // For other scripts: renders any view, {camera: [width, height, fx, fy, cx, cy], pose: rows of camera_from_world}.
   window.gausset = {
     view: shown,
     picture: async (wanted) => {

@@ -1,5 +1,5 @@
-// Where one stands and looks, in the axes of the saved splats. `rot` has the rows of camera_from_world: right, down,
-// forward (x right, y down, z forward in the picture).
+// Camera pose in the axes of the saved splats. `rot` has the rows of camera_from_world: right, down, forward (x right,
+// y down, z forward in the image).
 
 export const sub = (a, b) => a.map((v, k) => v - b[k]);
 export const add = (a, b) => a.map((v, k) => v + b[k]);
@@ -9,7 +9,7 @@ export const cross = (a, b) => [a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * 
 export const length = (a) => Math.hypot(...a);
 export const unit = (a) => { const l = length(a); return l > 1e-12 ? scale(a, 1 / l) : [0, 0, 1]; };
 
-// A vector turned around a unit axis (Rodrigues).
+// A vector rotated around a unit axis (Rodrigues).
 export function turned(v, axis, angle) {
   const c = Math.cos(angle), s = Math.sin(angle);
   return add(add(scale(v, c), scale(cross(axis, v), s)), scale(axis, dot(axis, v) * (1 - c)));
@@ -23,7 +23,7 @@ export function lookAt(from, to, up) {
   return [right, cross(forward, right), forward];
 }
 
-// Quaternion (w, x, y, z) of a rotation matrix, and back: for paths.
+// Quaternion (w, x, y, z) of a rotation matrix, and back: for camera paths.
 export function quaternion(m) {
   const t = m[0][0] + m[1][1] + m[2][2];
   let q;
@@ -79,11 +79,11 @@ export class Camera {
   rotate(axis, angle, around) {
     if (around) this.pos = add(around, turned(sub(this.pos, around), axis, angle));
     this.rot = this.rot.map((row) => unit(turned(row, axis, angle)));
-    // Rows stay at right angles however many small turns there were.
+    // Keeps the rows orthonormal after many small rotations.
     this.rot[0] = unit(cross(this.rot[1], this.rot[2]));
     this.rot[1] = cross(this.rot[2], this.rot[0]);
   }
-  // Pointer moved right and down, in radians: turns right and down, in orbit around the pivot.
+  // A drag right and down by these angles, in radians. In orbit mode the camera rotates around the pivot.
   drag(dx, dy) {
     const around = this.mode === 'orbit' ? this.pivot : null;
     const upright = dot(this.rot[1], this.up) <= 0;
@@ -94,43 +94,43 @@ export class Camera {
     this.rotate(this.right, -dy, around);
     if (!around) this.pivot = add(this.pos, scale(this.forward, distance));
   }
-  // Sideways, in shares of the picture's height.
+  // Moves sideways by fractions of the image height.
   pan(dx, dy) {
     const size = 2 * this.distance * Math.tan(this.fov * Math.PI / 360);
     const move = add(scale(this.rot[0], -dx * size), scale(this.rot[1], -dy * size));
     this.pos = add(this.pos, move); this.pivot = add(this.pivot, move);
   }
-  // The point in the depth of the pivot at a place of the picture, 0..1 across and down.
+  // The point at the depth of the pivot that projects to a position of the image, 0..1 across and down.
   besidePivot([u, v], aspect) {
     const half = Math.tan(this.fov * Math.PI / 360), ray = [(2 * u - 1) * half * aspect, (2 * v - 1) * half, 1], { distance } = this;
     return [0, 1, 2].reduce((at, k) => add(at, scale(this.rot[k], ray[k] * distance)), this.pos);
   }
-  // Closer to a point that stays where it is in the picture, the pivot if none is given; the pivot comes along.
+  // Moves towards a point (default: the pivot), which keeps its position in the image. The pivot moves along.
   dolly(factor, to = this.pivot) {
     const share = Math.max(1e-4 / this.distance, factor);
     this.pos = add(to, scale(sub(this.pos, to), share));
     this.pivot = add(to, scale(sub(this.pivot, to), share));
   }
-  // In units of speed: right, down, forward.
+  // Moves right, down and forward, in units of speed.
   fly(move) {
     const by = [0, 1, 2].reduce((sum, k) => add(sum, scale(this.rot[k], move[k])), [0, 0, 0]);
     this.pos = add(this.pos, by); this.pivot = add(this.pivot, by);
   }
   roll(angle) { this.rotate(this.forward, angle, null); }
-  // To the front (axis z), the right (x) or above (null) of the pivot: any two directions across the vertical.
+  // Moves to the front (axis z), the right (x) or above (null) of the pivot. Front is any direction across the up axis.
   side(axis) {
     const { up, distance } = this;
     const front = unit(cross(Math.abs(up[0]) < 0.9 ? [1, 0, 0] : [0, 0, 1], up)), right = cross(up, front);
     this.pos = add(this.pivot, scale(!axis ? up : axis[0] ? right : front, distance));
     this.rot = lookAt(this.pos, this.pivot, axis ? up : front);
   }
-  // Looks at the pivot, upright; with a place and a size at all of it.
+  // Looks at the pivot, upright. With a centre and a radius, the sphere fills the view.
   face(centre, radius) {
     if (centre) { this.pivot = [...centre]; this.pos = sub(this.pivot, scale(this.forward, 2.2 * radius)); }
     this.rot = lookAt(this.pos, this.pivot, this.up);
     this.mode = 'orbit';
   }
-  // Turns around what is so deep at a point of the picture, 0..1 across and down.
+  // Makes the point at a position of the image (0..1 across and down) and a depth the pivot.
   pivotAt([u, v], aspect, depth) {
     const height = Math.tan(this.fov * Math.PI / 360);
     const ray = [(2 * u - 1) * height * aspect, (2 * v - 1) * height, 1];

@@ -1,15 +1,15 @@
-// Mouse, fingers and keys: what they do to the camera. Speeds are per second, so that they do not depend on the frames.
+// Mouse, touch and keyboard control of the camera. Speeds are per second, so they do not depend on the frame rate.
 
-// All that there is to press, in the order of the help, which is made of this, as is what keys do: in orbit, and in fly where
-// it is something else. Keys stand between backquotes. `moves` and `codes` go by places on the keyboard, `keys` by what is
-// written on them; each gets the input and whether Shift is held. A row is there where the page has the action that it `needs`.
+// All controls, in the order of the help, which is built from this table: `does` in orbit and, if it differs, in fly
+// mode. Keys are between backquotes. `moves` and `codes` refer to physical keys, `keys` to characters. Handlers get the
+// input and whether Shift is held. A row applies only if the page has the action that it `needs`.
 const digits = Object.fromEntries([...'123456789'].map((digit) => [`Digit${digit}`, (i, shift) => i.actions.saved(digit, shift)]));
 export const TABLE = [
-  { show: 'left drag, one finger', does: ['turn around the pivot', 'look around'] },
+  { show: 'left drag, one finger', does: ['orbit around the pivot', 'look around'] },
   { show: 'right or middle drag, two fingers', does: ['move sideways'] },
-  { show: 'wheel', does: ['closer to what is under the pointer, farther', 'faster, slower'] },
-  { show: 'pinch', does: ['closer to the pivot, farther'] },
-  { show: 'double click', does: ['turn around what is there'], needs: 'probe' },
+  { show: 'wheel', does: ['zoom at the pointer', 'faster, slower'] },
+  { show: 'pinch', does: ['zoom at the pivot'] },
+  { show: 'double click', does: ['set the pivot'], needs: 'probe' },
   {
     show: '`W` `A` `S` `D`, arrows', does: ['fly forward, left, back, right'],
     moves: {
@@ -21,12 +21,12 @@ export const TABLE = [
   { show: '`Shift`, `Alt`', does: ['five times as fast, a fifth'] },
   { show: '`,` `.`', does: ['roll by 5 degrees'], keys: { ',': (i) => i.roll(-5), '.': (i) => i.roll(5) } },
   { show: '`V`', does: ['orbit or fly'], keys: { v: (i) => i.otherMode() } },
-  { show: '`F`, `Shift F`', does: ['look at the pivot, at the middle of the scene'], keys: { f: (i, shift) => i.actions.frame(shift) } },
+  { show: '`F`, `Shift F`', does: ['look at the pivot, at the whole scene'], keys: { f: (i, shift) => i.actions.frame(shift) } },
   { show: '`Home`, `Shift Home`', does: ['first view, make this the first view'], codes: { Home: (i, shift) => i.actions.home(shift) } },
   { show: '`1` to `9`, with `Shift`', does: ['saved view, save it'], codes: digits },
-  { show: '`[` `]` `T`', does: ['previous, next, next camera of the photographs'], keys: { '[': (i) => i.actions.step(-1), ']': (i) => i.actions.step(1), t: (i) => i.actions.step(1) } },
-  { show: '`P` held', does: ['the photograph over the picture'], keys: { p: (i) => i.actions.peek(true) }, needs: 'peek' },
-  { show: '`U`', does: ['make this up'], keys: { u: (i) => i.actions.up() } },
+  { show: '`[` `]` `T`', does: ['previous, next, next training camera'], keys: { '[': (i) => i.actions.step(-1), ']': (i) => i.actions.step(1), t: (i) => i.actions.step(1) } },
+  { show: '`P` held', does: ['show the photograph'], keys: { p: (i) => i.actions.peek(true) }, needs: 'peek' },
+  { show: '`U`', does: ['make this direction up'], keys: { u: (i) => i.actions.up() } },
   {
     show: 'number pad `1` `3` `7` `0`', does: ['front, right, top, first view'],
     codes: { Numpad1: (i) => i.actions.side([0, 0, 1]), Numpad3: (i) => i.actions.side([1, 0, 0]), Numpad7: (i) => i.actions.side(null), Numpad0: (i) => i.actions.home(false) },
@@ -34,17 +34,17 @@ export const TABLE = [
   { show: '`G`', does: ['ground grid at the height of the pivot'], keys: { g: (i) => i.actions.grid() }, needs: 'grid' },
   { show: '`K`', does: ['add this view to the camera path'], keys: { k: (i) => i.actions.key() }, needs: 'key' },
   { show: '`X` `C`', does: ['screenshot, copy camera'], keys: { x: (i) => i.actions.screenshot(), c: (i) => i.actions.copy() } },
-  { show: '`Space`', does: ['pause the training, go on'], codes: { Space: (i) => i.actions.pause() }, needs: 'pause' },
+  { show: '`Space`', does: ['pause or resume training'], codes: { Space: (i) => i.actions.pause() }, needs: 'pause' },
   { show: '`I`', does: ['about'], keys: { i: (i) => i.actions.info() }, needs: 'info' },
-  { show: '`H` `?`', does: ['all but the picture, this help'], keys: { h: (i) => i.actions.panels(), '?': (i) => i.actions.help() } },
+  { show: '`H` `?`', does: ['hide or show the panels, this help'], keys: { h: (i) => i.actions.panels(), '?': (i) => i.actions.help() } },
 ];
 const rows = (actions) => TABLE.filter(({ needs }) => !needs || needs in actions);
 
-// Fills the help with what a page with these actions listens to.
+// Fills the help with the controls that a page with these actions has.
 export function fillHelp(body, actions) {
   const cell = (name, text, more) => {
     const made = Object.assign(document.createElement(name), more);
-    // Every other part is a key.
+    // Every second part is a key.
     made.append(...text.split('`').map((part, k) => (k % 2 ? Object.assign(document.createElement('kbd'), { textContent: part }) : part)));
     return made;
   };
@@ -59,7 +59,8 @@ const DAMPING = 0.1; // seconds
 const isField = (element) => element && /^(INPUT|SELECT|TEXTAREA)$/.test(element.tagName);
 
 export class Input {
-  // `actions` has a function for each key that is no movement; `moved` is told of each change of the camera.
+  // `actions` has a function for each key that does not move the camera; `moved` is called after each change of the
+  // camera.
   constructor(canvas, camera, actions, moved) {
     this.canvas = canvas; this.camera = camera; this.actions = actions; this.moved = moved;
     const all = (name) => Object.assign({}, ...rows(actions).map((row) => row[name]));
@@ -124,7 +125,7 @@ export class Input {
     const field = document.activeElement;
     if (isField(field) || (field && /^(BUTTON|SUMMARY)$/.test(field.tagName) && /^(Space|Enter)$/.test(e.code))) return;
     if (e.code in this.moves) {
-      // Arrows scroll a list that has the focus.
+      // Arrow keys scroll a focused list.
       if (e.code.startsWith('Arrow') && field && field.closest('aside')) return;
       this.keys.add(e.code); this.tapped.add(e.code);
       if (this.camera.mode !== 'fly') { this.camera.mode = 'fly'; this.actions.speed(); }
@@ -138,10 +139,10 @@ export class Input {
   }
   otherMode() { this.camera.mode = this.camera.mode === 'fly' ? 'orbit' : 'fly'; this.actions.speed(); }
   roll(degrees) { this.camera.roll(degrees * Math.PI / 180); this.moved(); }
-  // Called with the seconds since the last picture of the screen; whether the camera moves.
+  // Called with the seconds since the last frame. Returns whether the camera moves.
   advance(dt) {
     const wanted = [0, 0, 0];
-    // A key that came and went since the last picture counts, too.
+    // A key that was pressed and released since the last frame counts as well.
     for (const code of new Set([...this.keys, ...this.tapped])) this.moves[code].forEach((v, k) => { wanted[k] += v; });
     this.tapped.clear();
     const keep = this.still.matches ? 0 : Math.exp(-dt / DAMPING);

@@ -1,4 +1,4 @@
-// The splats in a report: unpacked when somebody wants to see them.
+// Unpacks the splats of a report when the user presses the button.
 
 import { unpack } from './sevens.js';
 
@@ -7,7 +7,7 @@ button.addEventListener('click', async () => {
   button.disabled = true;
   const page = new TextDecoder().decode(await unpack(document.getElementById('splats-page')));
   const frame = document.createElement('iframe');
-  frame.title = 'The splats';
+  frame.title = 'Splat viewer';
   frame.srcdoc = page;
   button.replaceWith(frame);
 });

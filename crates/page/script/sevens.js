@@ -1,4 +1,4 @@
-// What is packed into a page: zlib, in characters of 7 bits each; NUL, CR and < are written as À, Í and ü.
+// Unpacks data of a page: zlib, in characters of 7 bits each; NUL, CR and < are written as À, Í and ü.
 
 function bytesOf(text, length) {
   const bytes = new Uint8Array(length);
@@ -10,7 +10,7 @@ function bytesOf(text, length) {
   }
   return bytes;
 }
-// The bytes that an element holds, which is removed.
+// The unpacked bytes of an element. The element is removed.
 export async function unpack(element) {
   const packed = bytesOf(element.textContent, Number(element.dataset.bytes));
   element.remove();

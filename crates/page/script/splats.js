@@ -1,14 +1,14 @@
-// Splats on the GPU of the browser: a compressed PLY goes to textures as it is, a worker sorts, WebGL 2 draws a quad for
-// each splat. Formulas and constants are those of `gausset render` (crates/reference: project, blend, sh).
+// Renders splats on the GPU of the browser: a compressed PLY is uploaded to textures unchanged, a worker sorts, WebGL 2
+// draws a quad per splat. Formulas and constants are those of `gausset render` (crates/reference: project, blend, sh).
 
-const WIDTH = 2048; // of the textures: what every WebGL 2 has
+const WIDTH = 2048; // of the textures; every WebGL 2 supports it
 const CHUNK_TEXELS = 5; // 18 floats
 
-// What a compressed PLY holds, with views or copies of its parts.
+// Contents of a compressed PLY, with views or copies of its parts.
 export function readPly(bytes) {
   const head = new TextDecoder('latin1').decode(bytes.subarray(0, 1 << 16));
   const end = head.indexOf('end_header\n');
-  if (!head.startsWith('ply\n') || end < 0) throw new Error('no PLY');
+  if (!head.startsWith('ply\n') || end < 0) throw new Error('not a PLY file');
   const lines = head.slice(0, end).split('\n');
   const count = (name) => Number((lines.find((line) => line.startsWith(`element ${name} `)) || '0').split(' ').pop());
   const comment = (start) => (lines.find((line) => line.toLowerCase().startsWith(`comment ${start}`)) || ':').split(':')[1].trim();
@@ -16,7 +16,7 @@ export function readPly(bytes) {
   const bands = lines.filter((line) => line.startsWith('property uchar f_rest_')).length;
   let at = end + 11;
   const take = (length) => { at += length; return bytes.slice(at - length, at); };
-  if (bytes.length < at + 72 * chunks + 16 * splats + bands * rows) throw new Error('a PLY that is cut off');
+  if (bytes.length < at + 72 * chunks + 16 * splats + bands * rows) throw new Error('the PLY file is truncated');
   return {
     splats, bands: rows ? bands : 0, degree: rows ? { 9: 1, 24: 2, 45: 3 }[bands] || 0 : 0,
     chunks: new Float32Array(take(72 * chunks).buffer), packed: new Uint32Array(take(16 * splats).buffer), rest: take(bands * rows),
@@ -25,12 +25,12 @@ export function readPly(bytes) {
   };
 }
 
-// The worker, as a function that stands alone: depth order, and questions about all splats.
+// The worker, as a self-contained function: depth order, and queries about all splats.
 export function sorter() {
   let means, alphas, keys, counts = new Uint32Array(1 << 18);
   const floats = new Float32Array(1), bits = new Uint32Array(floats.buffer);
   const depthAt = ([a, b, c, d], i) => a * means[3 * i] + b * means[3 * i + 1] + c * means[3 * i + 2] + d;
-  // Positions and opacities, unpacked as the shader does.
+  // Positions and opacities, unpacked as in the shader.
   function load({ chunks, packed }) {
     const count = packed.length / 4;
     means = new Float32Array(3 * count); alphas = new Uint8Array(count); keys = new Uint32Array(count);
@@ -42,7 +42,7 @@ export function sorter() {
     }
     return around();
   }
-  // Where the scene is: medians over what is not faint.
+  // Centre and radius of the scene: medians over splats that are not faint.
   function around() {
     let seen = [];
     const every = Math.max(1, Math.floor(alphas.length / 200000));
@@ -53,7 +53,8 @@ export function sorter() {
     const radius = median(seen.map((i) => Math.hypot(...centre.map((c, k) => means[3 * i + k] - c))));
     return { centre, radius: radius > 0 ? radius : 1 };
   }
-  // Far to near. Depths are positive, so the bits of a float sort as it does, and buckets are fine where it is near.
+  // Sorts far to near. Depths are positive, so the bits of a float sort as it does, and the buckets are finest near the
+  // camera.
   function sort(row, near, order) {
     let count = 0, low = 0xffffffff, high = 0;
     for (let i = 0; i < keys.length; i++) {
@@ -74,7 +75,7 @@ export function sorter() {
     for (let i = 0; i < keys.length; i++) if (keys[i]) order[counts[(keys[i] - low) >>> shift]++] = i;
     return { order, count };
   }
-  // Depth of what stands at a point of the picture: where the opacities of centres near its ray add up to one.
+  // Depth at a position of the image: where the opacities of centres near its ray add up to one.
   function probe({ pose, ray, reach }) {
     const rows = [0, 4, 8].map((k) => pose.slice(k, k + 4)), hits = [];
     for (let i = 0; i < alphas.length; i++) {
@@ -149,7 +150,7 @@ void main() {
   vec3 mean = unpacked(word.x, three(0), three(3));
   vec3 p = turn * mean + move;
   if (!(p.z > near)) return;
-  // Rotation: the three smaller of w, x, y, z.
+  // Rotation: the three smaller components of w, x, y, z.
   vec3 s = (vec3(word.y >> 20 & 1023u, word.y >> 10 & 1023u, word.y & 1023u) / 1023. - .5) * 1.4142135623730951;
   float l = sqrt(max(0., 1. - dot(s, s)));
   uint largest = word.y >> 30;
@@ -160,7 +161,7 @@ void main() {
     e.x * vec3(1. - 2. * (y * y + z * z), 2. * (x * y + w * z), 2. * (x * z - w * y)),
     e.y * vec3(2. * (x * y - w * z), 1. - 2. * (x * x + z * z), 2. * (y * z + w * x)),
     e.z * vec3(2. * (x * z + w * y), 2. * (y * z - w * x), 1. - 2. * (x * x + y * y)));
-  // Covariance on the screen: rows v of J turn root; its determinant is |v0 x v1|^2, which does not cancel.
+  // 2D covariance: rows v of J turn root; its determinant is |v0 x v1|^2, which does not cancel.
   vec2 t = clamp(p.xy / p.z, bounds.xy, bounds.zw);
   vec2 f = lens.xy / p.z;
   vec3 v0 = (vec3(f.x, 0., -f.x * t.x) * turn) * root, v1 = (vec3(0., f.y, -f.y * t.y) * turn) * root;
@@ -173,7 +174,7 @@ void main() {
   float r = length(vec2(.5 * (a - c), b)), l1 = .5 * (a + c) + r, l2 = det / l1;
   vec2 axis = a > c ? vec2(l1 - c, b) : vec2(b, l1 - a);
   axis = r > 0. ? normalize(axis) : vec2(1., 0.);
-  // As far as alpha is 1/255 or more.
+  // The quad extends to where alpha falls to 1/255.
   at = (vec2(gl_VertexID & 1, gl_VertexID >> 1) * 2. - 1.) * sqrt(2. * log(255. * opacity));
   vec2 place = lens.xy * (p.xy / p.z) + lens.zw + at.x * sqrt(l1) * axis + at.y * sqrt(l2) * vec2(-axis.y, axis.x);
   gl_Position = vec4(2. * place.x / size.x - 1., 1. - 2. * place.y / size.y, 0., 1.);
@@ -199,7 +200,7 @@ void main() {
   result = vec4(colour.rgb * alpha, alpha);
 }`;
 
-// What was blended, over the background.
+// Draws the blended splats over the background.
 const SHOW_VERTEX = `#version 300 es
 void main() { gl_Position = vec4(vec2(gl_VertexID & 1, gl_VertexID >> 1) * 4. - 1., 0., 1.); }`;
 const SHOW_FRAGMENT = `#version 300 es
@@ -212,14 +213,14 @@ void main() {
   result = vec4(clamp(c.rgb + (1. - c.a) * background, 0., 1.), 1.);
 }`;
 
-// The worker of a page that may make it of its own text.
+// A worker from the text of `sorter`, for pages whose content policy allows blobs.
 function ownWorker() {
   const source = URL.createObjectURL(new Blob([`(${sorter})()`], { type: 'text/javascript' }));
   const worker = new Worker(source);
   URL.revokeObjectURL(source);
   return worker;
 }
-// What draws for a context, in words, and whether that is a program on the processor.
+// Name of the renderer of a context, and whether it is a software renderer.
 export function drawer(gl) {
   const facts = gl.getExtension('WEBGL_debug_renderer_info');
   const name = String(gl.getParameter(facts ? facts.UNMASKED_RENDERER_WEBGL : gl.RENDERER));
@@ -227,10 +228,11 @@ export function drawer(gl) {
 }
 
 export class SplatView {
-  // `changed` is called when another picture can be drawn: a new order, a GPU that has come back. The worker runs `sorter`.
+  // `changed` is called when a new image can be drawn: after a sort, or when a lost context is restored. The worker
+  // runs `sorter`.
   constructor(canvas, changed, worker = ownWorker()) {
     this.canvas = canvas; this.changed = changed; this.sortedFor = ''; this.sorting = ''; this.wanted = null; this.count = 0;
-    // What is drawn, what will be as soon as it is in order, and how many files were loaded until then.
+    // The file that is drawn, the one that will be once it is sorted, and counters of loaded files.
     this.ply = null; this.next = null; this.loads = 0; this.drawnLoad = 0;
     const gl = canvas.getContext('webgl2', { alpha: false, antialias: false, depth: false, stencil: false, powerPreference: 'high-performance' });
     if (!gl) throw new Error('no WebGL 2');
@@ -251,7 +253,7 @@ export class SplatView {
     }
     gl.linkProgram(program);
     if (!gl.getProgramParameter(program, gl.LINK_STATUS) && !gl.isContextLost()) {
-      throw new Error(`the GPU refuses a shader: ${gl.getProgramInfoLog(program)} ${gl.getAttachedShaders(program).map((s) => gl.getShaderInfoLog(s)).join(' ')}`);
+      throw new Error(`the GPU driver rejects a shader: ${gl.getProgramInfoLog(program)} ${gl.getAttachedShaders(program).map((s) => gl.getShaderInfoLog(s)).join(' ')}`);
     }
     const places = {};
     for (let i = 0; i < gl.getProgramParameter(program, gl.ACTIVE_UNIFORMS); i++) {
@@ -280,7 +282,7 @@ export class SplatView {
   }
   texture(unit, internal, format, type, data, perTexel) {
     const { gl } = this, texels = Math.ceil(data.length / perTexel), rows = Math.max(1, Math.ceil(texels / WIDTH));
-    if (rows > gl.getParameter(gl.MAX_TEXTURE_SIZE)) throw new Error('more splats than this GPU has room for');
+    if (rows > gl.getParameter(gl.MAX_TEXTURE_SIZE)) throw new Error('too many splats for this GPU');
     const whole = new data.constructor(rows * WIDTH * perTexel);
     whole.set(data);
     const texture = gl.createTexture();
@@ -305,17 +307,17 @@ export class SplatView {
     for (let i = 0; ply.bands && i < ply.splats; i++) rest.set(ply.rest.subarray(ply.bands * i, ply.bands * (i + 1)), row * i);
     this.textures.push(this.texture(2, gl.RGBA32UI, gl.RGBA_INTEGER, gl.UNSIGNED_INT, new Uint32Array(rest.buffer), 4));
   }
-  // Takes the bytes of a compressed PLY; gives where the scene is, and what the file says of it. What was drawn before stays
-  // until the new splats are in order.
+  // Loads a compressed PLY. Resolves to centre and radius of the scene and properties of the file. The old splats are
+  // drawn until the new ones are sorted.
   load(bytes) {
     const next = readPly(bytes), { chunks, packed, splats, degree, up, bands } = next;
-    if (Math.ceil(splats * Math.max(1, Math.ceil(bands / 16)) / WIDTH) > this.gl.getParameter(this.gl.MAX_TEXTURE_SIZE)) throw new Error('more splats than this GPU has room for');
+    if (Math.ceil(splats * Math.max(1, Math.ceil(bands / 16)) / WIDTH) > this.gl.getParameter(this.gl.MAX_TEXTURE_SIZE)) throw new Error('too many splats for this GPU');
     this.next = next; this.loads += 1;
     this.worker.postMessage({ load: { chunks, packed } });
     this.sort();
     return new Promise((resolve) => { this.loaded = (around) => resolve({ ...around, splats, degree, up }); });
   }
-  // Depth of what stands at a point of the picture, 0..1 across and down; 0 where nothing is.
+  // Depth at a position of the image, 0..1 across and down; 0 if there is nothing.
   probe({ camera: [width, height, fx, fy, cx, cy], pose }, [u, v]) {
     const ray = [(u * width - cx) / fx, (v * height - cy) / fy];
     this.worker.postMessage({ probe: { pose, ray, reach: 0.015 * height / fy } });
@@ -358,8 +360,8 @@ export class SplatView {
     gl.framebufferTexture2D(gl.FRAMEBUFFER, gl.COLOR_ATTACHMENT0, gl.TEXTURE_2D, this.target, 0);
     this.targetSize = [width, height];
   }
-  // Draws a view of the size of the canvas: `camera` is width, height, focal lengths and principal point in px, `pose` the
-  // rows of camera_from_world. Whether the splats were in the order of this very view.
+  // Draws a view of the size of the canvas: `camera` is width, height, focal lengths and principal point in px, `pose`
+  // the rows of camera_from_world. Returns whether the splats were sorted for this view.
   draw({ camera: [width, height, fx, fy, cx, cy], pose, background = [0, 0, 0], near = 0.01, degree = 3, faint = 0 }) {
     const { gl, ply } = this;
     const row = pose.slice(8, 12);
@@ -403,7 +405,7 @@ export class SplatView {
     gl.bindVertexArray(null);
     return this.sortedFor === `${row} ${near} ${this.loads}`;
   }
-  // Gives back what the GPU and the worker hold.
+  // Releases GPU memory and the worker.
   end() {
     this.worker.terminate();
     const lose = this.gl.getExtension('WEBGL_lose_context');

@@ -1,4 +1,4 @@
-//! Charts as inline SVG, without a script: lines over steps, and histograms.
+//! Charts as inline SVG without scripts: line charts over steps, and histograms.
 
 use std::fmt::Write as _;
 
@@ -6,36 +6,36 @@ use crate::text::escaped;
 
 /// Size of a chart, px.
 const SIZE: [f64; 2] = [480.0, 190.0];
-/// Space left, right, above and below for numbers.
+/// Margins left, right, above and below for axis labels, px.
 const MARGIN: [f64; 4] = [56.0, 22.0, 10.0, 24.0];
-/// Most points of a line: of more, the least and the largest of each part.
+/// Most points of a line. Longer lines keep the minimum and maximum of each chunk.
 const MOST_POINTS: usize = 400;
 
-/// A line over some axis.
+/// A line chart.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Line<'a> {
-    /// What it shows, with its unit.
+    /// Title, with the unit of the values.
     pub title: &'a str,
-    /// What the horizontal axis is: `steps`.
+    /// Label of the horizontal axis: `steps`.
     pub across: &'a str,
-    /// Points from left to right; those that are not finite are left out.
+    /// Points from left to right. Points that are not finite are skipped.
     pub points: &'a [[f64; 2]],
-    /// Whether the vertical axis is logarithmic, where all values are positive.
+    /// Whether the vertical axis is logarithmic. Ignored unless all values are positive.
     pub logarithmic: bool,
 }
 
-/// How often values lie in parts of equal width.
+/// How many values fall into each bin of equal width.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Histogram<'a> {
-    /// What it shows, with its unit.
+    /// Title, with the unit of the values.
     pub title: &'a str,
-    /// Ends of the axis.
+    /// Range of the horizontal axis.
     pub range: [f64; 2],
-    /// Values in each part.
+    /// Number of values in each bin.
     pub counts: &'a [u64],
 }
 
-/// A number as an axis says it: at most four digits.
+/// Formats a number for an axis label, with at most four digits.
 #[must_use]
 pub fn number(value: f64) -> String {
     let size = value.abs();
@@ -56,7 +56,7 @@ fn trimmed(value: f64, digits: usize) -> String {
     if digits == 0 { text } else { text.trim_end_matches('0').trim_end_matches('.').to_owned() }
 }
 
-/// An axis from data to px.
+/// An axis that maps data to px.
 struct Axis {
     low: f64,
     high: f64,
@@ -80,7 +80,7 @@ impl Axis {
         self.from + (self.to - self.from) * share
     }
 
-    /// Round values within it, about four.
+    /// About four round values within the range.
     fn ticks(&self) -> Vec<f64> {
         if self.logarithmic {
             let mut ticks = Vec::new();
@@ -100,7 +100,7 @@ impl Axis {
     }
 }
 
-/// Begins a drawing with its axes.
+/// Starts an SVG with its axes.
 fn begin(title: &str, summary: &str, across: &Axis, up: &Axis) -> String {
     let [width, height] = SIZE;
     let mut svg = format!(
@@ -149,7 +149,7 @@ fn figure(title: &str, across: &str, last: &str, svg: &str) -> String {
 }
 
 impl Line<'_> {
-    /// The chart; nothing where there are fewer than two points.
+    /// The chart as HTML; empty if there are fewer than two finite points.
     #[must_use]
     pub fn html(&self) -> String {
         let points: Vec<[f64; 2]> =
@@ -175,7 +175,7 @@ impl Line<'_> {
     }
 }
 
-/// The least and the largest of each part, in their order.
+/// The minimum and maximum of each chunk, in their original order.
 fn thinned(points: &[[f64; 2]]) -> Vec<[f64; 2]> {
     if points.len() <= MOST_POINTS {
         return points.to_vec();
@@ -195,7 +195,7 @@ fn thinned(points: &[[f64; 2]]) -> Vec<[f64; 2]> {
 }
 
 impl Histogram<'_> {
-    /// Counts values in so many parts of a range; those outside are counted at its ends.
+    /// Counts values per bin. Values outside the range are counted in the first or last bin; NaN is skipped.
     #[must_use]
     pub fn count(values: impl Iterator<Item = f64>, [low, high]: [f64; 2], parts: usize) -> Vec<u64> {
         let mut counts = vec![0; parts];
@@ -208,7 +208,7 @@ impl Histogram<'_> {
         counts
     }
 
-    /// The chart; nothing where nothing was counted.
+    /// The chart as HTML; empty if all counts are zero.
     #[must_use]
     pub fn html(&self) -> String {
         let most = self.counts.iter().copied().max().unwrap_or(0);

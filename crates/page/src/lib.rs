@@ -1,8 +1,8 @@
-//! Pages that stand alone: nothing in them is loaded from anywhere. A scene to be sent to somebody ([`scene`]), and
-//! reports with charts ([`report`], [`chart`]).
+//! HTML pages that contain everything they need and load nothing: a scene to share ([`scene`]), and reports with charts
+//! ([`report`], [`chart`]).
 //!
-//! The scripts in `script/` draw splats in the browser and take care of mouse, fingers and keys; the viewer serves the
-//! same ones. They are plain modules; [`bundle`] makes one of them.
+//! The scripts in `script/` render splats in the browser and handle mouse, touch and keyboard; the viewer serves the
+//! same ones. They are plain modules; [`bundle`] joins them into one script.
 #![forbid(unsafe_code)]
 
 pub mod chart;
@@ -11,24 +11,24 @@ pub mod scene;
 pub mod sha256;
 pub mod text;
 
-/// Where one stands and looks: `Camera`.
+/// Camera pose and its controls: `Camera`.
 pub const CAMERA: &str = include_str!("../script/camera.js");
-/// Mouse, fingers and keys: `Input`.
+/// Mouse, touch and keyboard: `Input`.
 pub const INPUT: &str = include_str!("../script/input.js");
-/// Splats on the browser's GPU: `SplatView`.
+/// Renders splats on the browser's GPU: `SplatView`.
 pub const SPLATS: &str = include_str!("../script/splats.js");
-/// What is packed into a page: `unpack`.
+/// Unpacks the data that a page contains: `unpack`.
 const SEVENS: &str = include_str!("../script/sevens.js");
 
-/// Whether a file that begins so is a page of ours.
+/// Whether a file that begins with these bytes is a page written by Gausset.
 #[must_use]
 pub fn is_ours(start: &[u8]) -> bool {
     let mark = b"<meta name=\"generator\" content=\"Gausset ";
     start.starts_with(b"<!doctype html>") && start.windows(mark.len()).any(|window| window == mark)
 }
 
-/// One script of several modules, in the order in which they need each other: without imports, exports, comments that
-/// have a line for themselves, and indentation.
+/// Joins modules into one script. Modules come after those they import. Imports, exports, comments on lines of their
+/// own, and indentation are removed.
 #[must_use]
 pub fn bundle(modules: &[&str]) -> String {
     let mut script = String::new();
@@ -43,12 +43,12 @@ pub fn bundle(modules: &[&str]) -> String {
     script
 }
 
-/// A style without indentation.
+/// A style sheet without indentation.
 fn unindented(style: &str) -> String {
     style.lines().map(str::trim_start).collect::<Vec<_>>().join("\n")
 }
 
-/// A template with a text in the place of each `{name}`.
+/// Replaces each `{name}` of a template by a text.
 pub(crate) fn fill(template: &str, of_name: impl Fn(&str) -> String) -> String {
     let mut page = String::new();
     for (k, part) in template.split('{').enumerate() {

@@ -1,4 +1,5 @@
-//! A report as one page: sections of facts, charts, tables and pictures. Text of others is escaped here and nowhere else.
+//! A report as one HTML page: sections of facts, charts, tables and images. All third-party text is escaped here and
+//! nowhere else.
 
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -15,7 +16,7 @@ use crate::{SEVENS, bundle, unindented};
 const STYLE: &str = include_str!("../script/report.css");
 const SCRIPT: &str = include_str!("../script/report.js");
 
-/// A report in the making.
+/// A report that is being built.
 #[derive(Debug)]
 pub struct Report {
     title: String,
@@ -23,36 +24,36 @@ pub struct Report {
     has_splats: bool,
 }
 
-/// A picture with its scores.
+/// A row of [`Report::pictures`]: an image with its scores.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PictureRow {
-    /// Name of the picture.
+    /// Name of the image.
     pub name: String,
-    /// Its numbers, one for each column.
+    /// Its scores, one per column.
     pub cells: Vec<String>,
-    /// JPEG with its width and height in px; `None` where there is no room or no picture.
+    /// JPEG with its width and height in px; `None` if there is no image or it does not fit.
     pub jpeg: Option<(Vec<u8>, [u32; 2])>,
 }
 
 impl Report {
-    /// A report with a line below its title.
+    /// Creates a report with a title and a line below it.
     #[must_use]
     pub fn new(title: &str, lead: &str) -> Self {
         let body = format!("<h1>{}</h1>\n<p class=\"lead\">{}</p>\n", escaped(title), escaped(lead));
         Self { title: title.to_owned(), body, has_splats: false }
     }
 
-    /// Begins a section.
+    /// Starts a section.
     pub fn section(&mut self, heading: &str) {
         let _ = writeln!(self.body, "<h2>{}</h2>", escaped(heading));
     }
 
-    /// A paragraph.
+    /// Adds a paragraph.
     pub fn text(&mut self, text: &str) {
         let _ = writeln!(self.body, "<p class=\"soft\">{}</p>", escaped(text));
     }
 
-    /// Names with their values.
+    /// Adds a list of names with values.
     pub fn facts(&mut self, facts: &[(&str, String)]) {
         self.body.push_str("<dl class=\"facts\">\n");
         for (name, value) in facts {
@@ -61,20 +62,20 @@ impl Report {
         self.body.push_str("</dl>\n");
     }
 
-    /// Charts beside each other; those without values are left out.
+    /// Adds charts side by side. Charts without values are left out.
     pub fn charts(&mut self, lines: &[Line<'_>], histograms: &[Histogram<'_>]) {
         let charts: String =
             lines.iter().map(Line::html).chain(histograms.iter().map(Histogram::html)).collect();
         let _ = writeln!(self.body, "<div class=\"charts\">\n{charts}</div>");
     }
 
-    /// A list.
+    /// Adds a list.
     pub fn list(&mut self, items: &[String]) {
         let items: String = items.iter().map(|item| format!("<li>{}</li>\n", escaped(item))).collect();
         let _ = writeln!(self.body, "<ul>\n{items}</ul>");
     }
 
-    /// A table.
+    /// Adds a table.
     pub fn table(&mut self, head: &[&str], rows: &[Vec<String>]) {
         self.begin_table(head);
         for row in rows {
@@ -90,7 +91,7 @@ impl Report {
         let _ = writeln!(self.body, "<div class=\"wide\"><table><thead><tr>{cells}</tr></thead><tbody>");
     }
 
-    /// Pictures with their scores, a line of numbers above each.
+    /// Adds images with their scores, a row of scores above each image.
     pub fn pictures(&mut self, head: &[&str], rows: &[PictureRow]) {
         self.begin_table(head);
         for PictureRow { name, cells, jpeg } in rows {
@@ -109,16 +110,16 @@ impl Report {
         self.body.push_str("</tbody></table></div>\n");
     }
 
-    /// Text as it is, of many lines.
+    /// Adds preformatted text of several lines.
     pub fn verbatim(&mut self, text: &str) {
         let _ = writeln!(self.body, "<pre tabindex=\"0\">{}</pre>", escaped(text));
     }
 
-    /// The page of a scene ([`scene::write`]), shown when somebody asks for it.
+    /// Adds the page of a scene ([`scene::write`]), which opens when the user presses a button.
     pub fn splats(&mut self, page: &[u8]) {
         let mut packer = ZlibEncoder::new(Vec::new(), Compression::default());
         let mut text = Vec::new();
-        // Memory takes everything.
+        // Writing to memory cannot fail.
         let packed = packer.write_all(page).and_then(|()| packer.finish()).unwrap_or_default();
         let _ = write_sevens(&mut text, &packed);
         let (length, text) = (packed.len(), String::from_utf8(text).unwrap_or_default());
@@ -129,7 +130,7 @@ impl Report {
         self.has_splats = true;
     }
 
-    /// The page.
+    /// Returns the HTML page.
     #[must_use]
     pub fn finish(self) -> String {
         let style = unindented(STYLE);
@@ -138,7 +139,8 @@ impl Report {
             "default-src 'none'; img-src data: blob:; base-uri 'none'; form-action 'none'".to_owned();
         let mut styles = vec![hash(&style)];
         if self.has_splats {
-            // A frame without an address of its own may do what its page may.
+            // An iframe without its own address inherits the content policy, so the policy must allow what the inner
+            // page runs.
             let [inner_script, inner_style] = scene::hashes();
             styles.push(inner_style);
             let _ = write!(policy, "; worker-src blob:; script-src {} {inner_script}", hash(&script));

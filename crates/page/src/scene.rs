@@ -1,10 +1,10 @@
-//! A scene as one file that a browser opens from disk: the page, and a compressed PLY in it.
+//! A scene as one file that a browser opens from disk: an HTML page with a compressed PLY in it.
 //!
 //! ```text
 //! page … <script type="application/octet-stream" id="splats" data-bytes="N">S</script> … script
 //! ```
-//! S is the PLY, packed with zlib to N bytes, as text of 7 bits a character ([`crate::text::write_sevens`]). The content
-//! policy of the page lets nothing be loaded and runs no script but its own, by its SHA-256.
+//! S is the PLY, compressed with zlib to N bytes, as text of 7 bits per character ([`crate::text::write_sevens`]). The
+//! content policy of the page forbids all loading and allows only the page's own script, by its SHA-256.
 
 use std::io::{self, Write};
 
@@ -19,41 +19,41 @@ use crate::{CAMERA, INPUT, SEVENS, SPLATS, bundle, fill, is_ours, unindented};
 const TEMPLATE: &str = include_str!("../script/alone.html");
 const STYLE: &str = include_str!("../script/alone.css");
 const ALONE: &str = include_str!("../script/alone.js");
-/// Most bytes of packed splats in a page: a text in a browser (V8) has at most 2^29 characters.
+/// Most bytes of compressed splats in a page: a string in a browser (V8) has at most 2^29 characters.
 const MOST_BYTES: usize = 450_000_000;
-/// Where the length of the splats stands.
+/// Precedes the length of the splats in the page.
 const MARK: &[u8] = b"id=\"splats\" data-bytes=\"";
 
-/// What a page knows of its scene beside the splats; what is missing, the page finds itself.
+/// Data of the page in addition to the splats. The page estimates missing values from the splats.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Scene {
-    /// Name for people.
+    /// Title shown on the page.
     pub title: String,
-    /// Direction that is up, in the axes of the splats, as all here.
+    /// Up direction. All values here are in the axes of the splats.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub up: Option<[f64; 3]>,
-    /// Point to turn around.
+    /// Point to orbit around.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub centre: Option<[f64; 3]>,
-    /// Size of what there is around it.
+    /// Radius of the scene around the centre, scene units.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub radius: Option<f64>,
     /// Colour behind the splats, 0 to 1.
     pub background: [f32; 3],
-    /// Nearest depth that is drawn, scene units.
+    /// Nearest depth that is rendered, scene units.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub near: Option<f64>,
-    /// View to begin with, where there are no cameras.
+    /// Initial view if there are no cameras.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub start: Option<View>,
-    /// Cameras to go to; the first one is the view to begin with.
+    /// Cameras that the user can select; the first is the initial view.
     pub cameras: Vec<View>,
 }
 
-/// A camera to go to.
+/// A camera that the user can select.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct View {
-    /// Name for people.
+    /// Name shown on the page.
     pub name: String,
     /// Width, height, focal lengths, principal point, px.
     pub camera: [f32; 6],
@@ -66,12 +66,12 @@ fn script() -> String {
     bundle(&[CAMERA, INPUT, SEVENS, SPLATS, ALONE])
 }
 
-/// What a content policy calls the script and the style of the page.
+/// Content policy sources of the script and the style of the page.
 pub(crate) fn hashes() -> [String; 2] {
     [hash(&script()), hash(&unindented(STYLE))]
 }
 
-/// Writes the page of a scene whose splats are these bytes of a compressed PLY. Gives the length of the page.
+/// Writes the page of a scene whose splats are these bytes of a compressed PLY. Returns the length of the page.
 ///
 /// # Errors
 /// The writer failed.
@@ -82,7 +82,7 @@ pub fn write(out: &mut dyn Write, scene: &Scene, ply: &[u8]) -> io::Result<u64> 
     if packed.len() > MOST_BYTES {
         let megabytes = |bytes: usize| bytes / 1_000_000;
         let line = format!(
-            "{} MB of splats are more than browsers take in a page (expected at most {} MB): fewer splats, or a lower SH degree",
+            "{} MB of splats are too many for a web page (expected at most {} MB): use fewer splats or a lower SH degree",
             megabytes(packed.len()),
             megabytes(MOST_BYTES)
         );
@@ -111,14 +111,14 @@ pub fn write(out: &mut dyn Write, scene: &Scene, ply: &[u8]) -> io::Result<u64> 
     Ok(counted.bytes)
 }
 
-/// Whether a file that begins so is such a page.
+/// Whether a file that begins with these bytes is a page written by [`write()`].
 #[must_use]
 pub fn is_one(start: &[u8]) -> bool {
     let policy = b"worker-src blob:; base-uri";
     is_ours(start) && start.windows(policy.len()).any(|window| window == policy)
 }
 
-/// The compressed PLY in a page, packed with zlib; `None` where there is none.
+/// The compressed PLY in a page, still packed with zlib; `None` if the page has none.
 #[must_use]
 pub fn packed(page: &[u8]) -> Option<Vec<u8>> {
     let at = page.windows(MARK.len()).position(|window| window == MARK)? + MARK.len();
@@ -130,7 +130,7 @@ pub fn packed(page: &[u8]) -> Option<Vec<u8>> {
     Some(read_sevens(text, bytes))
 }
 
-/// Counts what it writes.
+/// Counts the bytes that it writes.
 struct Counted<'a> {
     out: &'a mut dyn Write,
     bytes: u64,

@@ -1,4 +1,4 @@
-//! SHA-256 (FIPS 180-4), with which a content policy names the scripts that a page may run.
+//! SHA-256 (FIPS 180-4), by which a content policy identifies the scripts that a page may run.
 
 use crate::text::base64;
 
@@ -73,7 +73,7 @@ const ROUNDS: [u32; 64] = [
     0xc671_78f2,
 ];
 
-/// The digest of some bytes.
+/// SHA-256 digest of `bytes`.
 #[must_use]
 pub fn sha256(bytes: &[u8]) -> [u8; 32] {
     let mut padded = bytes.to_vec();
@@ -111,7 +111,7 @@ pub fn sha256(bytes: &[u8]) -> [u8; 32] {
     digest
 }
 
-/// What a content policy calls a script or style with this text.
+/// Content policy source of a script or style with this text.
 pub(crate) fn hash(text: &str) -> String {
     format!("'sha256-{}'", base64(&sha256(text.as_bytes())))
 }

@@ -1,9 +1,8 @@
-//! Text and bytes of others within a page.
+//! Escapes third-party text, and encodes bytes as text, for HTML pages.
 
 use std::io::{self, Write};
 
-/// A text as HTML shows it, in elements and in attributes with quotes. Control characters, which HTML cannot hold, become
-/// U+FFFD.
+/// Escapes text for HTML elements and quoted attributes. Control characters, which HTML cannot hold, become U+FFFD.
 #[must_use]
 pub fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
@@ -22,15 +21,15 @@ pub fn escaped(text: &str) -> String {
     out
 }
 
-/// A value as JSON that can stand in a script element: nothing in it ends the element.
+/// Formats a value as JSON for a script element: nothing in it can end the element.
 #[must_use]
 pub fn json(value: &impl serde::Serialize) -> String {
-    // What pages are told holds text and numbers alone, which JSON can hold.
+    // Pages only get text and numbers, which JSON can hold.
     let text = serde_json::to_string(value).unwrap_or_else(|_| "null".to_owned());
     text.replace('<', "\\u003c").replace('\u{2028}', "\\u2028").replace('\u{2029}', "\\u2029")
 }
 
-/// Base64 (RFC 4648).
+/// Encodes bytes as base64 (RFC 4648).
 #[must_use]
 pub fn base64(bytes: &[u8]) -> String {
     const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
@@ -46,13 +45,13 @@ pub fn base64(bytes: &[u8]) -> String {
     out
 }
 
-/// Characters of 7 bits each that a page cannot hold as they are, and the bit pattern that makes others of them: `À`, `Í`
-/// and `ü` of NUL, CR and `<`.
+/// 7-bit characters that a page cannot hold unchanged. The bits of [`MOVED`] turn NUL, CR and `<` into `À`, `Í` and
+/// `ü`.
 const AWKWARD: [u8; 3] = [0, b'\r', b'<'];
 const MOVED: u8 = 0xc0;
 
-/// Writes bytes as UTF-8 text of 7 bits a character, which a script element in a page holds unchanged: a sixth more
-/// than the bytes, where base64 takes a third.
+/// Writes bytes as UTF-8 text with 7 bits per character, which a script element holds unchanged. The text is about 1/6
+/// longer than the bytes; base64 is 1/3 longer.
 ///
 /// # Errors
 /// The writer failed.
@@ -86,7 +85,7 @@ pub fn write_sevens(out: &mut dyn Write, bytes: &[u8]) -> io::Result<()> {
     out.write_all(&text)
 }
 
-/// The first `length` bytes of such a text.
+/// Decodes the first `length` bytes of a text by [`write_sevens`].
 #[must_use]
 pub fn read_sevens(text: &[u8], length: usize) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(length.min(text.len()));
@@ -140,7 +139,7 @@ mod tests {
             write_sevens(&mut text, &bytes).unwrap();
             let text = String::from_utf8(text).expect("UTF-8");
             assert!(!text.contains(['\0', '\r', '<']));
-            // As the script in the page reads it.
+            // The condition that the script in the page relies on.
             assert!(text.chars().all(|c| (c as u32) < 128 || [0xc0, 0xcd, 0xfc].contains(&(c as u32))));
             assert!(read_sevens(text.as_bytes(), bytes.len()) == bytes);
         }

@@ -1,56 +1,56 @@
-//! Why a program did not do its work.
+//! Errors of running a program.
 
-/// Why a program did not do its work.
+/// Why a program could not be run or did not succeed.
 #[derive(Debug, thiserror::Error)]
 pub enum ProcessError {
-    /// There is no such program.
+    /// The program was not found.
     #[error("{program}: program: not found")]
     NotFound {
-        /// What was asked for.
+        /// Name or path as given to `Program::new`.
         program: String,
     },
-    /// It could not be started.
+    /// The program could not be started.
     #[error("{program}: program: cannot be started: {reason}")]
     Start {
-        /// What was asked for.
+        /// Name or path as given to `Program::new`.
         program: String,
-        /// The system's answer.
+        /// Error message of the operating system.
         reason: String,
     },
-    /// It ended with an error.
+    /// The program exited with an error.
     #[error("{program}: {how}{}", last(tail))]
     Failed {
         /// The program that failed.
         program: String,
         /// Exit code or signal.
         how: String,
-        /// Last lines of what it said.
+        /// Last lines of its output.
         tail: Vec<String>,
     },
-    /// It said nothing for too long and was ended.
+    /// The program wrote nothing for longer than its limit and was killed.
     #[error(
-        "{program}: no sign of life for {seconds} s, so it was ended (⟨tool-timeout⟩ raises the limit){}",
+        "{program}: no output for {seconds} s, so it was killed (⟨tool-timeout⟩ raises the limit){}",
         last(tail)
     )]
     Silent {
-        /// The program that was ended.
+        /// The program that was killed.
         program: String,
-        /// The limit that it passed.
+        /// The limit, s.
         seconds: u64,
-        /// Last lines of what it said.
+        /// Last lines of its output.
         tail: Vec<String>,
     },
     /// The stop flag was set.
     #[error("{program}: stopped")]
     Stopped {
-        /// The program that was ended.
+        /// The program that was killed.
         program: String,
     },
 }
 
 fn last(tail: &[String]) -> String {
     match tail.iter().rev().find(|line| line.chars().any(char::is_alphanumeric)) {
-        Some(line) => format!("; it said: {}", line.trim()),
+        Some(line) => format!("; last output: {}", line.trim()),
         None => String::new(),
     }
 }

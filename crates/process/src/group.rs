@@ -1,7 +1,7 @@
-//! A program with everything that it started, and the list of all that are running.
+//! Process groups, and the list of those that are running.
 //!
-//! The list holds leaders that are not reaped yet. A number is taken from it before the leader is reaped, and signals
-//! are sent while the list is locked, so no signal ever goes to a process that got the number later.
+//! The list holds group leaders that have not been reaped. A process id is removed from it before the leader is reaped,
+//! and signals are sent while the list is locked, so no signal reaches a process that reuses the id.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -11,32 +11,32 @@ use std::time::{Duration, Instant};
 
 use crate::system;
 
-/// How long [`end_all`] waits for the list: a thread that panicked may hold it for ever.
+/// How long [`end_all`] waits for the lock: a thread that panicked may hold it for ever.
 const PATIENCE: Duration = Duration::from_millis(500);
 
-/// What is running.
+/// The running process groups.
 #[derive(Debug)]
 struct Running {
-    /// Leaders of groups.
+    /// Process ids of the group leaders.
     leaders: BTreeSet<u32>,
-    /// Whether nothing more may be started: this process is about to end.
+    /// Whether no more programs may be started because this process is about to exit.
     is_closed: bool,
 }
 
 static RUNNING: Mutex<Running> = Mutex::new(Running { leaders: BTreeSet::new(), is_closed: false });
 
-/// Stops everything that was started, until [`go_on`]: for a person who pauses the program.
+/// Suspends all running programs until [`go_on`]: for a user who pauses Gausset.
 pub fn pause() {
     lock(&RUNNING).leaders.iter().copied().for_each(system::pause);
 }
 
-/// Lets everything go on that [`pause`] has stopped.
+/// Resumes all programs that [`pause`] suspended.
 pub fn go_on() {
     lock(&RUNNING).leaders.iter().copied().for_each(system::go_on);
 }
 
-/// Kills everything that was started, at once, and lets nothing more be started: for a process that is about to end
-/// without returning to those who wait for these programs.
+/// Kills all running programs immediately and prevents new ones: for a process that is about to exit without returning
+/// to the callers that wait for these programs.
 pub fn end_all() {
     let Some(mut running) = lock_within(&RUNNING, PATIENCE) else { return };
     running.is_closed = true;
@@ -62,19 +62,19 @@ fn lock_within<T>(mutex: &Mutex<T>, patience: Duration) -> Option<MutexGuard<'_,
 /// How a program ended.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum End {
-    /// With this status.
+    /// With this exit status.
     Status(ExitStatus),
-    /// It ended, but the system does not report how.
+    /// The system did not report an exit status.
     Unknown,
 }
 
-/// A program with everything that it started. Dropped, it is killed.
+/// A program and all processes that it started. It is killed on drop.
 pub(crate) struct Group {
     child: Child,
     end: Option<End>,
 }
 
-/// Starts a program in a group of its own that nothing here ends; `None` if nothing may be started any more.
+/// Starts a program in its own process group, which this module never kills. `None` after [`end_all`].
 pub(crate) fn launch(command: &mut Command) -> io::Result<Option<Child>> {
     #[cfg(unix)]
     std::os::unix::process::CommandExt::process_group(command, 0);
@@ -83,11 +83,11 @@ pub(crate) fn launch(command: &mut Command) -> io::Result<Option<Child>> {
 }
 
 impl Group {
-    /// Starts a program as the leader of a group; `None` if nothing may be started any more.
+    /// Starts a program as the leader of a process group. `None` after [`end_all`].
     pub(crate) fn start(command: &mut Command) -> io::Result<Option<Self>> {
         #[cfg(unix)]
         std::os::unix::process::CommandExt::process_group(command, 0);
-        // The list is locked until the program stands in it: [`end_all`] misses none.
+        // The list stays locked until the program is in it, so that [`end_all`] misses none.
         let mut running = lock(&RUNNING);
         if running.is_closed {
             return Ok(None);
@@ -101,7 +101,7 @@ impl Group {
         &mut self.child
     }
 
-    /// How it ended, if it has; what it left running in its group ends then, too.
+    /// How the program ended, or `None` if it is running. Processes left in its group are killed when it ends.
     pub(crate) fn try_wait(&mut self) -> Option<End> {
         if self.end.is_none() && system::has_ended(&mut self.child) {
             self.end();
@@ -109,12 +109,12 @@ impl Group {
         self.end
     }
 
-    /// Kills the whole group, unless it is over.
+    /// Kills the whole group, unless it has ended.
     pub(crate) fn end(&mut self) {
         if self.end.is_some() {
             return;
         }
-        // The leader is not reaped yet, so its number is still its own.
+        // The leader is not reaped yet, so its process id cannot have been reused.
         system::kill(self.child.id());
         lock(&RUNNING).leaders.remove(&self.child.id());
         let _ = self.child.kill();

@@ -1,19 +1,19 @@
-//! Outside programs: argument vectors, never a shell; a process group of their own, which is killed as a whole; output
-//! drained by threads; a limit on silence, not on duration.
+//! Runs other programs: argument vectors, never a shell; a process group each, which is killed as a whole; output read
+//! by threads; a limit on silence, not on duration.
 //!
 //! ```text
 //! Program::new("ffmpeg").arg(..) ─▶ run(stop, on_line) ─▶ every line of stdout and stderr as it comes ─▶ Finished
 //!                                └▶ stream(stop)       ─▶ stdout as bytes, stderr kept
 //! ```
-//! **What is executed.** Programs are looked up in the absolute entries of PATH only ([`find`]), and run in a folder
-//! that holds nothing of anybody's, with the relative entries taken out of PATH, PYTHONPATH and the paths of libraries:
-//! what is in the working folder, beside the pictures or in the output is never run, imported or linked.
+//! **What is executed.** Programs are looked up only in the absolute entries of PATH ([`find`]). They run in a folder
+//! to which only the system's owner writes, with the relative entries removed from PATH, PYTHONPATH and the library
+//! paths. Files in the working folder, next to the images or in the output are therefore never run, imported or linked.
 //!
-//! **How they end.** The stop flag is looked at every 20 ms while somebody waits for a program, whether it says
-//! something or not. Whatever a program has started and left in its group ends with it. [`end_all`] ends everything at
-//! once, for a process that is about to end itself. When this process is killed (SIGKILL) nothing here can act: a
-//! program is then alone, and ends with its next word, because nobody holds the other end of its pipes. The system call
-//! that would end it at once (`PR_SET_PDEATHSIG`) has to be made between fork and exec, which needs `unsafe`.
+//! **How programs end.** The stop flag is checked every 20 ms while a caller waits, whether or not the program writes
+//! anything. Processes that a program left in its group are killed with it. [`end_all`] kills everything immediately,
+//! for a process that is about to exit. If this process is killed (SIGKILL), nothing here can act: a program then exits
+//! at its next write to the closed pipe. The system call that would kill it immediately (`PR_SET_PDEATHSIG`) has to be
+//! made between fork and exec, which needs `unsafe`.
 #![forbid(unsafe_code)]
 
 mod error;

@@ -1,17 +1,17 @@
-//! Where programs are looked for, and the search paths that they get themselves.
+//! Looks up programs, and filters the search paths that they inherit.
 //!
-//! An entry of a search path that is empty or relative means the working folder of the process that reads it, which may
-//! hold files of a stranger. Such entries are passed over here, and not passed on. So is a program that another user of
-//! the machine may have put there ([`is_trusted`]).
+//! An empty or relative entry of a search path means the working folder of the process that reads it, which may hold
+//! untrusted files. Such entries are neither searched nor passed on. A program that another user of the machine may
+//! have put there is skipped as well ([`is_trusted`]).
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
-/// Variables that hold search paths of programs, modules and libraries.
+/// Variables with search paths of programs, modules and libraries.
 pub(crate) const SEARCH_PATHS: [&str; 5] =
     ["PATH", "PYTHONPATH", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "DYLD_FALLBACK_LIBRARY_PATH"];
 
-/// Finds a program that can be executed: by name in the absolute entries of PATH, or by path.
+/// Finds an executable program: by name in the absolute entries of PATH, or by path.
 #[must_use]
 pub fn find(program: &str) -> Option<PathBuf> {
     find_in(&std::env::var_os("PATH").unwrap_or_default(), program)
@@ -23,20 +23,21 @@ fn find_in(path: &OsStr, program: &str) -> Option<PathBuf> {
     if is_name(Path::new(program)) { found.find(|path| is_trusted(path)) } else { found.next() }
 }
 
-/// Whether it is a name, not a path: a path is what the user has chosen.
+/// Whether it is a name, not a path. A path is the user's choice and is not checked.
 fn is_name(program: &Path) -> bool {
     program.parent().is_some_and(|folder| folder.as_os_str().is_empty())
 }
 
-/// Whether only the system, this user, or the owner of the folder can have put a program there: nobody else may write
-/// into the folder or the file, and the file belongs to one of the three. Links are followed, and asked about as well.
+/// Whether only the system, this user, or the owner of the folder can have put a program there: no other user may write
+/// to the folder or the file, and the file belongs to one of the three. Symbolic links are followed, and checked as
+/// well.
 #[cfg(unix)]
 fn is_trusted(program: &Path) -> bool {
     use std::os::unix::fs::MetadataExt;
     let is_trusted_at = |program: &Path| {
         let folder = program.parent()?.metadata().ok()?;
         let file = program.symlink_metadata().ok()?;
-        // The mode of a link means nothing.
+        // The mode of a symbolic link has no meaning.
         let is_writable_by_all = folder.mode() & 0o002 != 0 || (file.is_file() && file.mode() & 0o002 != 0);
         let owners = [0, rustix::process::geteuid().as_raw(), folder.uid()];
         Some(!is_writable_by_all && owners.contains(&file.uid()))
@@ -54,7 +55,7 @@ fn absolute_entries(path: &OsStr) -> impl Iterator<Item = PathBuf> {
     std::env::split_paths(path).filter(|folder| folder.is_absolute())
 }
 
-/// A search path without its empty and relative entries; `None` when nothing is left.
+/// A search path without its empty and relative entries; `None` if none remain.
 pub(crate) fn trusted(path: &OsStr) -> Option<OsString> {
     let path = std::env::join_paths(absolute_entries(path)).ok()?;
     (!path.is_empty()).then_some(path)
@@ -74,7 +75,7 @@ mod tests {
 
     #[test]
     fn entries_that_mean_the_working_folder_are_neither_searched_nor_passed_on() {
-        // The tests of a crate run in its folder, in which this is a file that can be executed.
+        // The tests of a crate run in its folder, in which this is an executable file.
         let relative = tempfile::tempdir_in(".").unwrap();
         let name = "a-tool";
         std::fs::write(relative.path().join(name), "").unwrap();
@@ -90,7 +91,7 @@ mod tests {
         let list = |entries: &[&Path]| std::env::join_paths(entries).unwrap();
         assert_eq!(find_in(&list(&[folder, Path::new("")]), name), None);
         assert_eq!(find_in(&list(&[folder, &absolute]), name), Some(absolute.join(name)));
-        // A path says itself where the program is.
+        // A path needs no lookup.
         let by_path = folder.join(name);
         assert_eq!(find_in(&list(&[]), by_path.to_str().unwrap()), Some(absolute.join(name)));
         assert_eq!(trusted(&list(&[folder, Path::new(""), Path::new("/usr/bin")])).unwrap(), "/usr/bin");
@@ -122,7 +123,7 @@ mod tests {
         assert_eq!(found(), Some(ours.path().join("a-tool")));
         allow(&open.path().join("other"), 0o755);
         assert_eq!(found(), Some(open.path().join("a-tool")));
-        // A path is what the user has chosen.
+        // A path is the user's choice.
         allow(open.path(), 0o777);
         let by_path = open.path().join("other");
         assert_eq!(find_in(&path, by_path.to_str().unwrap()), Some(by_path));

@@ -1,4 +1,4 @@
-//! What a running program says, and the two reasons to end it: the stop flag, and silence.
+//! Output of a running program, and the two reasons to kill it: the stop flag and silence.
 
 use std::collections::VecDeque;
 use std::io::{BufRead, BufReader, Read};
@@ -10,17 +10,17 @@ use std::time::{Duration, Instant};
 use crate::error::ProcessError;
 use crate::group::{End, Group, lock};
 
-/// How often the stop flag and the clock are looked at.
+/// Interval at which the stop flag and the clock are checked.
 pub(crate) const POLL: Duration = Duration::from_millis(20);
 
-/// Lines of output that errors quote and [`Finished`] keeps.
+/// Number of last output lines that errors quote and [`Finished`] keeps.
 pub(crate) const TAIL_LINES: usize = 20;
-/// Longest line that is kept, bytes.
+/// Longest line that is kept, bytes. Longer ones are split.
 pub(crate) const MAX_LINE_BYTES: u64 = 64 * 1024;
-/// A longer time between two looks at the clock means that this process was stopped itself, or the machine slept.
+/// A longer time between two checks of the clock means that this process was suspended or the machine slept.
 pub(crate) const LONGEST_LOOK: Duration = Duration::from_secs(1);
 
-/// Where a line came from.
+/// Stream that a line was read from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stream {
     /// Standard output.
@@ -29,14 +29,14 @@ pub enum Stream {
     Err,
 }
 
-/// What a program that succeeded said last.
+/// Result of a program that succeeded.
 #[derive(Clone, Debug, Default)]
 pub struct Finished {
-    /// Last lines.
+    /// Last lines of its output.
     pub tail: Vec<String>,
 }
 
-/// How long nothing was heard. Time in which this process stood still does not count.
+/// Time since the last output. Time in which this process was suspended does not count.
 #[derive(Debug)]
 pub(crate) struct Silence {
     silent: Duration,
@@ -56,7 +56,7 @@ impl Silence {
     }
 }
 
-/// The last lines of what a program said.
+/// The last [`TAIL_LINES`] lines of output.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Tail(Arc<Mutex<VecDeque<String>>>);
 
@@ -74,7 +74,7 @@ impl Tail {
     }
 }
 
-/// A program that somebody waits for.
+/// A running program with its limits, which a caller waits for.
 pub(crate) struct Waited<'a> {
     pub(crate) program: String,
     pub(crate) group: Group,
@@ -89,15 +89,15 @@ impl<'a> Waited<'a> {
         Self { program, group, tail: Tail::default(), stop, limit, silence: Silence::new() }
     }
 
-    /// It gave a sign of life, or nobody was listening until now.
+    /// Restarts the silence timer: output arrived, or the caller starts to wait.
     pub(crate) fn heard(&mut self) {
         self.silence = Silence::new();
     }
 
-    /// How long it has been silent; whoever waits calls this every [`POLL`].
+    /// Time since the last output. Callers that wait call this every [`POLL`].
     ///
     /// # Errors
-    /// The stop flag is set, or it was silent for too long; it is ended.
+    /// The stop flag is set, or the silence limit has passed. The program has been killed.
     pub(crate) fn look(&mut self) -> Result<Duration, ProcessError> {
         let program = || self.program.clone();
         if self.stop.load(Ordering::Relaxed) {
@@ -113,12 +113,12 @@ impl<'a> Waited<'a> {
         Ok(silent)
     }
 
-    /// Its end as success or failure.
+    /// Maps its exit status to success or failure.
     pub(crate) fn finished(self, end: End) -> Result<Finished, ProcessError> {
         let tail = self.tail.lines();
         let how = match end {
             End::Status(status) if status.success() => return Ok(Finished { tail }),
-            End::Unknown => "ended, but the system does not tell how (is SIGCHLD ignored?)".to_owned(),
+            End::Unknown => "ended with an unknown exit status (is SIGCHLD ignored?)".to_owned(),
             End::Status(status) => {
                 #[cfg(unix)]
                 let signal = std::os::unix::process::ExitStatusExt::signal(&status);
@@ -146,7 +146,8 @@ pub(crate) fn thread(
         .map_err(|e| ProcessError::Start { program: program.to_owned(), reason: e.to_string() })
 }
 
-/// Lines of a pipe; carriage returns end lines too (progress displays).
+/// Calls `f` with each non-empty line of a pipe until it returns `false`. Carriage returns also end lines, as progress
+/// displays use them.
 pub(crate) fn each_line(pipe: impl Read, mut f: impl FnMut(String) -> bool) {
     let mut reader = BufReader::new(pipe);
     let mut buffer = Vec::new();

@@ -1,21 +1,21 @@
-//! A pipe that is read for a limited time, so that whoever wants its bytes can look at a stop flag in between.
+//! A pipe with reads of limited duration, so that callers can check a stop flag in between.
 //!
-//! Unix asks the system whether there is something to read, and reads into the caller's buffer. Where pipes cannot be
-//! asked (Windows) a thread reads ahead, which costs a copy and two switches of threads for 64 KiB.
+//! On Unix, `poll` reports whether there is data, and reads go directly into the caller's buffer. Where pipes cannot be
+//! polled (Windows), a thread reads ahead, which costs a copy and two thread switches per 64 KiB.
 
 #[cfg(not(unix))]
 pub(crate) use ahead::Pipe;
 #[cfg(unix)]
 pub(crate) use poll::Pipe;
 
-/// What a limited read gave.
+/// Result of a read of limited duration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Read {
-    /// So many bytes, at least one.
+    /// Number of bytes read, at least one.
     Bytes(usize),
-    /// Nothing yet.
+    /// No data yet.
     Nothing,
-    /// There is no more.
+    /// End of the output.
     End,
 }
 
@@ -30,7 +30,7 @@ mod poll {
     use super::Read;
     use crate::error::ProcessError;
 
-    /// The reading end.
+    /// The reading end of a pipe.
     pub(crate) struct Pipe(ChildStdout);
 
     impl Pipe {
@@ -39,12 +39,12 @@ mod poll {
             Ok(Self(out))
         }
 
-        /// Reads into `buffer`, which is not empty, and waits at most `patience` for the first byte.
+        /// Reads into `buffer`, which must not be empty, and waits at most `patience` for the first byte.
         pub(crate) fn read(&mut self, buffer: &mut [u8], patience: Duration) -> Read {
             let mut wanted = [PollFd::new(&self.0, PollFlags::IN)];
             let patience = Timespec::try_from(patience).ok();
             match poll(&mut wanted, patience.as_ref()) {
-                // A signal interrupts; the caller looks at its flag and comes again.
+                // Time-out, or interrupted by a signal: the caller checks its stop flag and calls again.
                 Ok(0) | Err(_) => return Read::Nothing,
                 Ok(_) => {}
             }
@@ -69,23 +69,23 @@ mod ahead {
     use crate::error::ProcessError;
     use crate::output::thread;
 
-    /// What one read takes.
+    /// Bytes of one read.
     const CHUNK_BYTES: usize = 64 * 1024;
-    /// Chunks that are read ahead.
+    /// Chunks in the channel before the reading thread blocks.
     const CHUNKS: usize = 16;
 
-    /// The reading end.
+    /// The reading end of a pipe.
     pub(crate) struct Pipe {
         full: mpsc::Receiver<Vec<u8>>,
         chunk: Vec<u8>,
-        /// How many bytes of the chunk were taken.
+        /// Number of bytes of `chunk` that were passed on.
         taken: usize,
     }
 
     impl Pipe {
         pub(crate) fn new(program: &str, mut out: ChildStdout) -> Result<Self, ProcessError> {
             let (sender, full) = mpsc::sync_channel(CHUNKS);
-            // Ends with the pipe, or when nobody wants the bytes any more.
+            // Ends with the pipe, or when the receiver is dropped.
             thread(program, move || {
                 loop {
                     let mut chunk = vec![0; CHUNK_BYTES];
@@ -102,7 +102,7 @@ mod ahead {
             Ok(Self { full, chunk: Vec::new(), taken: 0 })
         }
 
-        /// Reads into `buffer`, which is not empty, and waits at most `patience` for the first byte.
+        /// Reads into `buffer`, which must not be empty, and waits at most `patience` for the first byte.
         pub(crate) fn read(&mut self, buffer: &mut [u8], patience: Duration) -> Read {
             if self.taken == self.chunk.len() {
                 match self.full.recv_timeout(patience) {
@@ -127,7 +127,7 @@ mod tests {
 
     use super::{Read, ahead, poll};
 
-    /// Everything that a script writes, read in pieces of changing size.
+    /// Reads all output of a script in pieces of varying size.
     fn all(script: &str, make: impl Fn(ChildStdout) -> Box<dyn FnMut(&mut [u8]) -> Read>) -> (Vec<u8>, bool) {
         let mut command = Command::new("/bin/sh");
         let mut child = command.args(["-c", script]).stdout(Stdio::piped()).spawn().unwrap();
@@ -161,7 +161,7 @@ mod tests {
                 }
             });
             assert!(bytes == expected.as_bytes(), "{is_ahead}: {} bytes", bytes.len());
-            assert!(has_waited, "{is_ahead}: nothing came for 0.2 s");
+            assert!(has_waited, "{is_ahead}: no data for 0.2 s");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! A program to run: its arguments, its environment, and running it to its end.
+//! A program to run: its arguments, its environment, and ways to run it.
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -13,10 +13,10 @@ use crate::lookup;
 use crate::output::{Finished, POLL, Stream, Waited, each_line, thread};
 use crate::stream::Streaming;
 
-/// A grandchild may hold the pipes open after the program has ended: after so much silence its end is looked for.
+/// A grandchild may keep the pipes open after the program has exited: after this much silence, check whether it has.
 const PIPES_HELD: Duration = Duration::from_secs(1);
 
-/// A program to run.
+/// A program to run, with its arguments and limits.
 #[derive(Clone, Debug)]
 pub struct Program {
     program: PathBuf,
@@ -26,8 +26,8 @@ pub struct Program {
 }
 
 impl Program {
-    /// A program by name (looked up in PATH) or path. It runs in a folder of nobody's, so files are given with
-    /// [`Self::file`].
+    /// A program by name, looked up in PATH, or by path. It runs in a folder to which only the system's owner writes,
+    /// so pass files with [`Self::file`].
     #[must_use]
     pub fn new(program: impl AsRef<Path>) -> Self {
         Self {
@@ -45,36 +45,36 @@ impl Program {
         self
     }
 
-    /// Adds a file by its absolute path, which is never taken for an option.
+    /// Adds a file by its absolute path, so that it is never taken for an option.
     #[must_use]
     pub fn file(self, path: &Path) -> Self {
         self.file_after("", path)
     }
 
-    /// Adds an argument of a few letters and the absolute path of a file: `file:/home/me/-clip.mp4`.
+    /// Adds an argument of a prefix and the absolute path of a file: `file:/home/me/-clip.mp4`.
     #[must_use]
     pub fn file_after(self, letters: &str, path: &Path) -> Self {
         let mut argument = OsString::from(letters);
-        // Fails for an empty path only, which no program can open either.
+        // Fails only for an empty path, which no program can open either.
         argument.push(std::path::absolute(path).unwrap_or_else(|_| Path::new(".").join(path)));
         self.arg(argument)
     }
 
-    /// Sets how long it may say nothing.
+    /// Sets how long the program may write nothing before it is killed. The default is 120 s.
     #[must_use]
     pub fn silence(mut self, limit: Duration) -> Self {
         self.silence = limit;
         self
     }
 
-    /// Runs it in the working folder: for a command line that the user wrote, whose words may be files there.
+    /// Runs the program in the working folder: for a command line of the user whose arguments may be relative paths.
     #[must_use]
     pub fn in_working_folder(mut self) -> Self {
         self.is_here = true;
         self
     }
 
-    /// The command: the program that was found, its arguments, folder and search paths.
+    /// The command with resolved program, arguments, folder and filtered search paths.
     fn command(&self) -> Result<Command, ProcessError> {
         let Some(path) = lookup::resolve(&self.program) else {
             return Err(ProcessError::NotFound { program: self.name() });
@@ -101,7 +101,7 @@ impl Program {
         self.program.display().to_string()
     }
 
-    /// What the system answered to the start; `None` when this process is about to end.
+    /// Maps the result of a start; `None` means that `end_all` was called.
     fn started<T>(&self, answer: std::io::Result<Option<T>>) -> Result<T, ProcessError> {
         let program = self.name();
         match answer {
@@ -112,7 +112,7 @@ impl Program {
         }
     }
 
-    /// Starts it with its output in pipes.
+    /// Starts the program with piped output.
     fn start<'a>(&self, stop: &'a AtomicBool) -> Result<Waited<'a>, ProcessError> {
         let mut command = self.command()?;
         command.env("LC_ALL", "C").stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -120,24 +120,25 @@ impl Program {
         Ok(Waited::new(self.name(), group, self.silence, stop))
     }
 
-    /// Starts it and leaves it alone: for a program that shows something to the user, such as a browser. It has no input
-    /// and no output, keeps the user's language, and may outlive this process.
+    /// Starts the program and does not wait for it: for programs that show something to the user, such as a browser. It
+    /// has no input or output, keeps the user's locale, and may outlive this process.
     ///
     /// # Errors
-    /// It cannot be started.
+    /// The program cannot be started.
     pub fn launch(&self) -> Result<(), ProcessError> {
         let mut command = self.command()?;
         command.stdout(Stdio::null()).stderr(Stdio::null());
         let mut child = self.started(group::launch(&mut command))?;
-        // Reaped when it ends; without a thread it stays a zombie until this process ends, which harms nothing.
+        // A thread reaps it when it exits. If the thread cannot start, the child stays a zombie until this process
+        // exits, which is harmless.
         let _ = thread(&self.name(), move || drop(child.wait()));
         Ok(())
     }
 
-    /// Runs it to its end and hands over each line as it comes.
+    /// Runs the program to its end and passes each line of its output to `on_line` as it arrives.
     ///
     /// # Errors
-    /// It cannot be started, ends with an error, says nothing for too long, or `stop` is set.
+    /// The program cannot be started, exits with an error, writes nothing for too long, or `stop` is set.
     pub fn run(
         &self,
         stop: &AtomicBool,
@@ -146,7 +147,7 @@ impl Program {
         let mut running = self.start(stop)?;
         let (sender, receiver) = mpsc::sync_channel::<(Stream, String)>(1024);
         let (out, err) = (running.group.child().stdout.take(), running.group.child().stderr.take());
-        // The threads end with the pipes. Nobody waits for them: a grandchild that left the group may hold a pipe open.
+        // The threads end with the pipes. They are not joined: a grandchild that left the group may keep a pipe open.
         if let Some(out) = out {
             let sender = sender.clone();
             let send = move |line| sender.send((Stream::Out, line)).is_ok();
@@ -165,7 +166,7 @@ impl Program {
                 }
                 Err(mpsc::RecvTimeoutError::Timeout) => {}
                 Err(mpsc::RecvTimeoutError::Disconnected) => {
-                    // Both pipes are closed: it ends now, or is about to; the limit holds here too.
+                    // Both pipes are closed: the program has exited or is about to. The silence limit still applies.
                     if let Some(end) = running.group.try_wait() {
                         return running.finished(end);
                     }
@@ -180,16 +181,16 @@ impl Program {
         }
     }
 
-    /// Starts it with its standard output as a stream of bytes, which ends when `stop` is set.
+    /// Starts the program with its standard output as a stream of bytes. It is killed when `stop` is set.
     ///
     /// # Errors
-    /// It cannot be started.
+    /// The program cannot be started.
     pub fn stream<'a>(&self, stop: &'a AtomicBool) -> Result<Streaming<'a>, ProcessError> {
         Streaming::new(self.start(stop)?)
     }
 }
 
-/// A folder in which no stranger can have put anything: the root, to which only the system's owner writes.
+/// A folder to which only the system's owner can write: the root.
 fn nobodys_folder() -> Option<PathBuf> {
     #[cfg(unix)]
     {
@@ -259,10 +260,10 @@ mod tests {
     #[test]
     fn failures_quote_the_last_line() {
         let (result, _) = run(&sh("echo because >&2; exit 7"));
-        assert_eq!(result.unwrap_err().to_string(), "/bin/sh: ended with exit code 7; it said: because");
-        // ffprobe closes its JSON after it has said what is wrong.
+        assert_eq!(result.unwrap_err().to_string(), "/bin/sh: ended with exit code 7; last output: because");
+        // ffprobe closes its JSON after the error message.
         let (result, _) = run(&sh("echo because >&2; sleep 0.1; echo '}'; exit 7"));
-        assert_eq!(result.unwrap_err().to_string(), "/bin/sh: ended with exit code 7; it said: because");
+        assert_eq!(result.unwrap_err().to_string(), "/bin/sh: ended with exit code 7; last output: because");
         for absent in ["/nonexistent/tool", "gausset-has-no-such-tool"] {
             let (result, _) = run(&Program::new(absent));
             assert_eq!(result.unwrap_err().to_string(), format!("{absent}: program: not found"));
@@ -271,7 +272,7 @@ mod tests {
         assert!(result.unwrap_err().to_string().contains("signal 9"));
     }
 
-    /// Whether a process whose number a script wrote into a file is running; a zombie is not.
+    /// Whether the process whose id a script wrote into a file is running; zombies do not count.
     #[cfg(target_os = "linux")]
     fn is_running(pid_file: &Path) -> bool {
         let pid = std::fs::read_to_string(pid_file).unwrap();
@@ -308,11 +309,11 @@ mod tests {
     fn what_a_program_leaves_behind_ends_with_it() {
         let folder = tempfile::tempdir().unwrap();
         let pid = folder.path().join("pid");
-        // Its pipes are closed, so nothing but the group leads to it.
+        // Its pipes are closed, so only the process group leads to it.
         let script = format!("sleep 600 >/dev/null 2>&1 & echo $! > {}", pid.display());
         run(&sh(&script)).0.unwrap();
         assert!(ends_soon(&pid), "it lived on");
-        // One that holds the pipes open does not hold the caller.
+        // A child that keeps the pipes open does not block the caller.
         let script = format!("sleep 600 & echo $! > {}; exit 3", pid.display());
         let failure = run(&sh(&script)).0.unwrap_err().to_string();
         assert!(failure.contains("exit code 3"), "{failure}");
@@ -330,7 +331,7 @@ mod tests {
             std::thread::sleep(Duration::from_millis(5));
         }
         pause();
-        // What was under way when the signal came may still be written.
+        // Output in flight when the signal arrived may still be written.
         std::thread::sleep(Duration::from_millis(100));
         let before = length();
         std::thread::sleep(Duration::from_millis(500));
@@ -369,10 +370,10 @@ mod tests {
         wait(&|| fields.exists());
         let fields = std::fs::read_to_string(&fields).unwrap();
         let fields: Vec<&str> = fields.split(' ').collect();
-        // Number and group.
+        // Process id and process group id.
         assert_eq!(fields[0], fields[4]);
         std::fs::write(&go, "").unwrap();
-        // A zombie would still be there.
+        // A zombie would still be listed.
         wait(&|| !Path::new("/proc").join(fields[0]).exists());
         assert!(matches!(
             Program::new("gausset-has-no-such-tool").launch(),

@@ -1,5 +1,5 @@
-//! The output of a running program as bytes. Whoever wants them never blocks in a read: it looks at the stop flag and at
-//! the clock while it waits.
+//! Output of a running program as bytes. The caller never blocks in a read: the stop flag and the silence limit are
+//! checked while it waits.
 
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -8,13 +8,13 @@ use crate::error::ProcessError;
 use crate::output::{Finished, POLL, Waited, each_line, thread};
 use crate::pipe::{Pipe, Read};
 
-/// How long the last words are waited for after the end.
+/// How long to wait for the rest of standard error after the program has exited.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
-/// A running program whose output is read as bytes. Dropped, it is killed.
+/// A running program whose standard output is read as bytes. It is killed on drop.
 pub struct Streaming<'a> {
     running: Waited<'a>,
-    /// `None` after the end.
+    /// `None` once the output has ended.
     out: Option<Pipe>,
     errors: Option<JoinHandle<()>>,
 }
@@ -37,10 +37,10 @@ impl<'a> Streaming<'a> {
         Ok(Self { running, out, errors })
     }
 
-    /// Reads until `buffer` is full or the output ends; returns the number of bytes.
+    /// Reads until `buffer` is full or the output ends. Returns the number of bytes read.
     ///
     /// # Errors
-    /// It was ended because it said nothing for too long while this waited, or because the stop flag is set.
+    /// The program was killed because it wrote nothing for too long during this call, or because the stop flag is set.
     pub fn fill(&mut self, buffer: &mut [u8]) -> Result<usize, ProcessError> {
         let mut have = 0;
         self.running.heard();
@@ -59,10 +59,10 @@ impl<'a> Streaming<'a> {
         Ok(have)
     }
 
-    /// Waits for its end; what it still writes is lost.
+    /// Waits for the program to exit. Output that has not been read is discarded.
     ///
     /// # Errors
-    /// It ended with an error or does not end, or the stop flag is set.
+    /// The program exits with an error or stays silent for longer than its limit, or the stop flag is set.
     pub fn finish(mut self) -> Result<Finished, ProcessError> {
         self.out = None;
         self.running.heard();
@@ -90,7 +90,7 @@ mod tests {
     use crate::Program;
 
     static NEVER: AtomicBool = AtomicBool::new(false);
-    /// Nothing here takes longer.
+    /// Upper bound on the duration of each test here.
     const PATIENCE: Duration = Duration::from_secs(20);
 
     fn sh(script: &str) -> Program {
@@ -109,7 +109,7 @@ mod tests {
         assert!(matches!(stream.fill(&mut buffer), Err(ProcessError::Silent { .. })));
         let stream = sh("echo no >&2; exit 3").stream(&NEVER).unwrap();
         let message = stream.finish().unwrap_err().to_string();
-        assert!(message.ends_with("ended with exit code 3; it said: no"), "{message}");
+        assert!(message.ends_with("ended with exit code 3; last output: no"), "{message}");
     }
 
     #[test]
@@ -117,7 +117,7 @@ mod tests {
         for finishes in [false, true] {
             let stop = AtomicBool::new(false);
             let started = Instant::now();
-            // As a stand-in for a program that hangs; its child holds the pipe from outside of the group.
+            // Stands in for a program that hangs: its child holds the pipe open from outside the process group.
             let mut stream = sh("command -v setsid && setsid sleep 40 & sleep 97").stream(&stop).unwrap();
             let result = std::thread::scope(|scope| {
                 scope.spawn(|| {

@@ -1,7 +1,7 @@
-//! What the systems do differently: signals to a group, and whether its leader has ended.
+//! What differs between operating systems: signals to a group, and whether its leader has exited.
 //!
-//! On Unix a program leads a process group, and its number stays taken until the leader is reaped: everything here is
-//! called before that. Elsewhere the system's own program for ending a process with all that it started is asked.
+//! On Unix a program leads a process group, and its process id is not reused until the leader is reaped: all functions
+//! here must be called before that. Elsewhere the system's own tool kills a process with all that it started.
 
 #[cfg(unix)]
 pub(crate) use unix::{go_on, has_ended, kill, pause};
@@ -17,7 +17,7 @@ mod unix {
 
     fn signal(leader: u32, signal: Signal) {
         if let Some(group) = pid(leader) {
-            // A group of which only the leader is left, unreaped, cannot be signalled on all systems: no error.
+            // Some systems refuse a signal to a group whose only member is the unreaped leader. That is not an error.
             let _ = kill_process_group(group, signal);
         }
     }
@@ -38,13 +38,13 @@ mod unix {
         signal(leader, Signal::KILL);
     }
 
-    /// Looks without reaping, so that the number of the group is still taken afterwards.
+    /// Checks without reaping, so that the id of the group cannot be reused yet.
     pub(crate) fn has_ended(child: &mut Child) -> bool {
         let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
         match pid(child.id()).map(|pid| waitid(WaitId::Pid(pid), options)) {
             Some(Ok(status)) => status.is_some(),
             Some(Err(rustix::io::Errno::INTR)) => false,
-            // Nobody to wait for: a parent that ignores SIGCHLD has bequeathed that to this process.
+            // There is no child to wait for: this process inherited an ignored SIGCHLD from its parent.
             Some(Err(_)) | None => true,
         }
     }
@@ -55,13 +55,13 @@ mod other {
     use std::path::Path;
     use std::process::{Child, Command, Stdio};
 
-    /// There is no way to pause a program.
+    /// Programs cannot be suspended here.
     pub(crate) fn pause(_leader: u32) {}
 
-    /// As [`pause`].
+    /// Does nothing, as [`pause`].
     pub(crate) fn go_on(_leader: u32) {}
 
-    /// Ends a process with everything that it started. Its number stays taken while the handle of the child is open.
+    /// Kills a process with everything that it started. Its id is not reused while the handle of the child is open.
     pub(crate) fn kill(leader: u32) {
         let Some(system) = std::env::var_os("SystemRoot").filter(|root| Path::new(root).is_absolute()) else {
             return;
@@ -69,7 +69,7 @@ mod other {
         #[expect(clippy::disallowed_methods, reason = "the system's own program, by its absolute path")]
         let mut command = Command::new(Path::new(&system).join("System32").join("taskkill.exe"));
         command.args(["/F", "/T", "/PID"]).arg(leader.to_string());
-        // It may have ended already.
+        // It may have exited already.
         let _ = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status();
     }
 

@@ -1,4 +1,4 @@
-//! Ending everything at once. In a process of its own: nothing can be started afterwards.
+//! `end_all` kills everything immediately. This test has its own process: nothing can be started afterwards.
 #![cfg(unix)]
 
 use std::sync::atomic::AtomicBool;
@@ -13,12 +13,12 @@ fn everything_ends_at_once_and_nothing_more_is_started() {
     let started = Instant::now();
     let results = std::thread::scope(|scope| {
         let waiting: Vec<_> = (0..4).map(|_| scope.spawn(|| sleeper.run(&never, &mut |_, _| {}))).collect();
-        // They may be running by now, or not: those that are not may not begin.
+        // Some may be running by now. The others must not start any more.
         std::thread::sleep(Duration::from_millis(300));
         end_all();
         waiting.into_iter().map(|thread| thread.join().unwrap()).collect::<Vec<_>>()
     });
-    assert!(started.elapsed() < Duration::from_secs(20), "somebody still waits");
+    assert!(started.elapsed() < Duration::from_secs(20), "a caller still waits");
     for result in &results {
         let is_over = match result {
             Err(ProcessError::Failed { how, .. }) => how.contains("signal 9"),

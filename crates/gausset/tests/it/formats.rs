@@ -93,11 +93,11 @@ fn what_a_format_does_not_hold_is_said() {
     let assumed = workshop.succeed(&["info", "c.spz", "--json"]).json();
     assert_eq!(
         (assumed["version"].as_str(), frame(&assumed)),
-        (Some("3"), "as is (assumed; the file names none)".to_owned())
+        (Some("3"), "as is (assumed; the file does not specify them)".to_owned())
     );
     let finished = workshop.succeed(&["convert", "c.spz", "d.ply", "--spz-frame", "rub", "--json"]);
-    assert_eq!(frame(&finished.json()["input"]), "RUB, as asked for");
-    assert!(finished.stderr.contains("c.spz: axes: RUB, as asked for"), "{finished:?}");
+    assert_eq!(frame(&finished.json()["input"]), "RUB, as requested");
+    assert!(finished.stderr.contains("c.spz: axes: RUB, as requested"), "{finished:?}");
     let named = workshop.succeed(&["info", "b.spz", "--json"]).json();
     assert_eq!(frame(&named), "RDF, as the file says");
     // To other bits it is another file.

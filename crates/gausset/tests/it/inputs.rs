@@ -200,7 +200,7 @@ fn no_command_writes_over_what_it_reads_not_even_with_force() {
             }
             let finished = workshop.run(&[case, force].concat());
             let is_told =
-                finished.stderr.contains("output: is what is read") || force.is_empty() && !is_benchmark;
+                finished.stderr.contains("output: is an input") || force.is_empty() && !is_benchmark;
             if finished.code != 2 || !is_told {
                 faults.push(format!("{finished:?}"));
             }

@@ -142,7 +142,7 @@ fn a_colmap_that_is_absent_old_silent_or_broken_is_named() {
     let version = "for last; do :; done
 if [ \"$last\" = --version ]; then echo '{\"event\": \"version\", \"version\": \"4.2.1\"}'; exit 0; fi";
     script(&workshop.path("silent"), &format!("{version}\nsleep 60"));
-    assert!(try_with("--python", "silent", &["--tool-timeout", "1"]).contains("no sign of life for 1 s"));
+    assert!(try_with("--python", "silent", &["--tool-timeout", "1"]).contains("no output for 1 s"));
     script(
         &workshop.path("broken"),
         &format!(

@@ -1,11 +1,11 @@
-//! Named places at which a test can make the process die.
+//! Named points at which a test can kill the process.
 //!
 //! In builds with the feature `crash-points`, `GAUSSET_CRASH_AT=checkpoint:after_rename` aborts the process when it
-//! reaches that place for the first time; `…:after_rename:3` waits for the third time. In other builds the calls
-//! compile to nothing and the variable is not looked at.
+//! reaches that point for the first time; `…:after_rename:3` does so at the third time. In other builds the calls
+//! compile to nothing and the variable is not read.
 
-/// The places inside an atomic write, in order. A full name is `<label>:<point>`; labels are the file kinds
-/// `checkpoint`, `splats`, `config`, `metrics` and `file` ([`super::WriteOptions::label`]).
+/// Points of an atomic write, in order. A full name is `<label>:<point>`; labels are the file kinds `checkpoint`,
+/// `splats`, `config`, `metrics` and `file` ([`super::WriteOptions::label`]).
 pub const POINTS: [&str; 7] = [
     "before_write",
     "mid_write",
@@ -16,7 +16,7 @@ pub const POINTS: [&str; 7] = [
     "before_remove_old",
 ];
 
-/// Dies here if the environment asks for it.
+/// Aborts the process if the environment requests a crash at this point.
 #[cfg(feature = "crash-points")]
 pub fn point(label: &str, point: &str) {
     if is_due(label, point) {
@@ -24,12 +24,12 @@ pub fn point(label: &str, point: &str) {
     }
 }
 
-/// Dies here if the environment asks for it; in this build it cannot.
+/// Does nothing: this build has no crash points.
 #[cfg(not(feature = "crash-points"))]
 #[inline(always)]
 pub fn point(_label: &str, _point: &str) {}
 
-/// Whether the environment asks to die at this visit of the place.
+/// Whether the environment requests a crash at this visit of the point.
 #[cfg(feature = "crash-points")]
 pub fn is_due(label: &str, point: &str) -> bool {
     use std::sync::atomic::{AtomicU64, Ordering};
@@ -43,7 +43,7 @@ pub fn is_due(label: &str, point: &str) -> bool {
     VISITS.fetch_add(1, Ordering::Relaxed) + 1 == visit
 }
 
-/// Whether the environment asks to die at this visit of the place; in this build never.
+/// Always `false`: this build has no crash points.
 #[cfg(not(feature = "crash-points"))]
 #[inline(always)]
 pub fn is_due(_label: &str, _point: &str) -> bool {

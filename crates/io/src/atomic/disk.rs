@@ -15,7 +15,7 @@ pub struct Disk;
 impl OutputFile for File {
     fn sync(&mut self) -> io::Result<()> {
         match self.sync_all() {
-            // Devices and pipes have nothing to bring anywhere.
+            // Devices and pipes cannot be synced.
             Err(e) if e.kind() == io::ErrorKind::InvalidInput => Ok(()),
             other => other,
         }
@@ -73,8 +73,8 @@ impl FileSystem for Disk {
     fn sync_folder(&self, folder: &Path) -> io::Result<()> {
         use io::ErrorKind::{InvalidInput, PermissionDenied, Unsupported};
         match File::open(folder).and_then(|folder| folder.sync_all()) {
-            // Some network file systems cannot sync a folder, and one that may be written to but not read cannot be
-            // opened for it: there is nothing better to do.
+            // Some network file systems cannot sync a folder, and a folder with write but without read permission
+            // cannot be opened for it. Neither can be improved here.
             Err(e) if matches!(e.kind(), InvalidInput | Unsupported | PermissionDenied) => Ok(()),
             other => other,
         }
@@ -92,9 +92,9 @@ impl FileSystem for Disk {
     }
 }
 
-/// The last door before the disk: what is read is neither replaced nor removed.
+/// Last check before the disk: input files are neither replaced nor removed.
 fn not_read(path: &Path) -> io::Result<()> {
-    reading::refuse(path).map_err(|_| io::Error::other("is what is read"))
+    reading::refuse(path).map_err(|_| io::Error::other("is an input"))
 }
 
 /// The permission bits of a file.
@@ -109,7 +109,7 @@ fn mode_of(_about: &fs::Metadata) -> Option<u32> {
     None
 }
 
-/// Creates a file; never, not even for a moment, may others read it who may not in the end.
+/// Creates a file with its final permissions, so that no other user can read it in between.
 #[cfg(unix)]
 fn create_with_mode(path: &Path, mode: Option<u32>) -> io::Result<File> {
     use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
@@ -117,7 +117,7 @@ fn create_with_mode(path: &Path, mode: Option<u32>) -> io::Result<File> {
     options.write(true).create_new(true);
     let Some(mode) = mode else { return options.open(path) };
     let file = options.mode(mode).open(path)?;
-    // What the mask of the process took away. File systems without modes have nothing to keep.
+    // Sets the bits that the umask cleared. Fails only on file systems without modes, where it is not needed.
     let _ = file.set_permissions(fs::Permissions::from_mode(mode));
     Ok(file)
 }

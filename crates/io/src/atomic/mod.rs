@@ -1,14 +1,14 @@
-//! Writing files so that each is whole under its final name, or absent.
+//! Atomic file writes: under its final name, a file is complete or absent.
 //!
 //! ```text
 //! check free space → create .tmp-<pid>-<n>-<name> in the same folder → write → fsync → rename → fsync the folder
 //! ```
-//! A failure on the way removes the temporary file and leaves what stood under the final name as it was. A process that
-//! is killed on the way leaves the temporary file, which [`remove_temporaries`] cleans up later. A file that replaces
-//! another keeps its mode: what was readable for its owner only stays so.
+//! On a failure the temporary file is removed and an existing file under the final name stays unchanged. A killed
+//! process leaves the temporary file, which [`remove_temporaries`] deletes later. A file that replaces another keeps
+//! its mode: a file readable only for its owner stays so.
 //!
 //! All access goes through [`FileSystem`], so that tests can make any call fail (`faults`, feature `fault-injection`)
-//! and crash the process at named places ([`crash`], feature `crash-points`).
+//! and kill the process at named points ([`crash`], feature `crash-points`).
 #![allow(clippy::disallowed_methods, reason = "this is the door")]
 
 pub mod crash;
@@ -29,67 +29,67 @@ pub use writer::{
 };
 pub(crate) use writer::{Patient, is_temporary, retry, try_folder};
 
-/// What is under a path.
+/// Kind of a directory entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FileKind {
     /// A regular file.
     File,
     /// A folder.
     Folder,
-    /// A device, pipe or socket: something that is written to but never replaced.
+    /// A device, pipe or socket: it can be written to but is never replaced.
     Special,
 }
 
-/// Facts about a file, links followed.
+/// Metadata of a file, with links followed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FileInfo {
-    /// What it is.
+    /// Kind of the file.
     pub kind: FileKind,
     /// Length in bytes.
     pub bytes: u64,
-    /// Who may read, write and execute it, where the system knows such bits (Unix).
+    /// Permission bits, on systems that have them (Unix).
     pub mode: Option<u32>,
 }
 
-/// An open file that is being written.
+/// A file that is open for writing.
 pub trait OutputFile: io::Write + Send {
-    /// Brings everything written so far to the device (`fsync`).
+    /// Flushes everything written so far to the device (`fsync`).
     ///
     /// # Errors
-    /// The device failed; what it holds is then unknown.
+    /// The device failed; its content is then unknown.
     fn sync(&mut self) -> io::Result<()>;
 }
 
-/// Every way in which Gausset touches files that it writes. Implemented by [`Disk`] and by the fault injectors.
+/// All file system access for output files. Implemented by [`Disk`] and by the fault injectors.
 pub trait FileSystem: Send + Sync {
-    /// What is under a path, `None` when nothing does.
+    /// Metadata of a path, `None` if nothing exists there.
     ///
     /// # Errors
-    /// The system refused to tell.
+    /// The system refused.
     fn info(&self, path: &Path) -> io::Result<Option<FileInfo>>;
 
     /// Opens a file for reading.
     ///
     /// # Errors
-    /// It is not there or may not be read.
+    /// The file does not exist or may not be read.
     fn open(&self, path: &Path) -> io::Result<Box<dyn io::Read + Send>>;
 
-    /// Creates a file that must not exist yet, with a mode where one is given and the system knows modes.
+    /// Creates a file that must not exist yet, with a mode if one is given and the system supports it.
     ///
     /// # Errors
-    /// It exists, the folder does not, or the system refused.
+    /// The file exists, the folder does not, or the system refused.
     fn create_new(&self, path: &Path, mode: Option<u32>) -> io::Result<Box<dyn OutputFile>>;
 
-    /// Opens a file for appending, creating it when it is not there.
+    /// Opens a file for appending, and creates it if necessary.
     ///
     /// # Errors
     /// The system refused.
     fn append(&self, path: &Path) -> io::Result<Box<dyn OutputFile>>;
 
-    /// Gives a file another name, replacing what stood there.
+    /// Renames a file, replacing an existing one.
     ///
     /// # Errors
-    /// The system refused; both names are then as before.
+    /// The system refused; both names are unchanged.
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
 
     /// Removes a file.
@@ -98,7 +98,7 @@ pub trait FileSystem: Send + Sync {
     /// The system refused.
     fn remove(&self, path: &Path) -> io::Result<()>;
 
-    /// Creates a folder and its parents; one that exists is fine.
+    /// Creates a folder and its parents; an existing folder is no error.
     ///
     /// # Errors
     /// The system refused.
@@ -110,60 +110,60 @@ pub trait FileSystem: Send + Sync {
     /// The system refused.
     fn list(&self, folder: &Path) -> io::Result<Vec<std::ffi::OsString>>;
 
-    /// Makes names created, renamed and removed in a folder durable.
+    /// Makes created, renamed and removed names in a folder durable.
     ///
     /// # Errors
     /// The device failed.
     fn sync_folder(&self, folder: &Path) -> io::Result<()>;
 
-    /// Bytes that this process may still write to the file system of a folder.
+    /// Free bytes for this process on the file system of a folder.
     ///
     /// # Errors
-    /// The system does not tell.
+    /// The system does not report it.
     fn free_space(&self, folder: &Path) -> io::Result<u64>;
 }
 
-/// Why a file could not be written. What stood under its name before is untouched unless a variant says otherwise.
+/// Why a file could not be written. An existing file is unchanged unless a variant says otherwise.
 #[derive(Debug, thiserror::Error)]
 pub enum WriteError {
-    /// A call to the system failed.
+    /// A system call failed.
     #[error("{}: {action}: {}", path.display(), plain_reason(source))]
     Io {
-        /// The file that was to be written (never the temporary name).
+        /// The final path (never the temporary one).
         path: PathBuf,
-        /// What was being done: `create`, `write`, `sync`, `rename` …
+        /// The attempted action: `create`, `write`, `sync`, `rename` …
         action: &'static str,
-        /// The system's answer.
+        /// Error of the system.
         source: io::Error,
     },
-    /// Too little space; nothing was written.
+    /// Not enough free space; nothing was written.
     #[error(
-        "{}: free space: too little room (expected {}, found {}); free some space or choose another folder",
+        "{}: free space: not enough (expected {}, found {}); free some space or choose another folder",
         path.display(), crate::units::bytes(*needed), crate::units::bytes(*free)
     )]
     NoSpace {
-        /// The file that was to be written.
+        /// The final path.
         path: PathBuf,
         /// Bytes needed.
         needed: u64,
         /// Bytes free.
         free: u64,
     },
-    /// Something is there already and may not be replaced.
+    /// Something exists there and may not be replaced.
     #[error("{}: output: exists already (expected a free name, found {found}); choose another name or add ⟨force⟩", path.display())]
     Exists {
         /// The file or folder.
         path: PathBuf,
-        /// What is there.
+        /// Kind of the existing entry.
         found: String,
     },
-    /// A link is there, and what it names does not exist.
-    #[error("{}: output: is a link that leads nowhere (expected a file or a free name); remove it or choose another name", path.display())]
+    /// The path is a symbolic link to something that does not exist.
+    #[error("{}: output: is a broken symbolic link (expected a file or a free name); remove it or choose another name", path.display())]
     DanglingLink {
         /// The link.
         path: PathBuf,
     },
-    /// A link leads out of the folder in which everything was to stay.
+    /// A link points outside the folder in which all output has to stay.
     #[error("{}: output: is a link that leads out of {} (expected a file or folder in it); remove the link or choose another folder", path.display(), folder.display())]
     LeadsOut {
         /// The link.
@@ -171,27 +171,27 @@ pub enum WriteError {
         /// The folder.
         folder: PathBuf,
     },
-    /// A pipe, device or socket is where a file of ours was to be.
+    /// A pipe, device or socket exists where a file is to be written.
     #[error("{}: output: is a pipe, device or socket (expected a file, a folder or a free name); remove it or choose another folder", path.display())]
     Special {
-        /// What is there.
+        /// Path of the pipe, device or socket.
         path: PathBuf,
     },
-    /// The file or folder that is read is where something was to be written.
-    #[error("{}: output: is what is read (expected another name); choose one", path.display())]
+    /// The output path is an input file or folder.
+    #[error("{}: output: is an input (expected another name); choose another name", path.display())]
     IsInput {
         /// The file or folder.
         path: PathBuf,
     },
-    /// A folder is where a file was to be written.
-    #[error("{}: output: is a folder (expected a file name); name a file in it", path.display())]
+    /// The output path is a folder.
+    #[error("{}: output: is a folder (expected a file name); give the name of a file in it", path.display())]
     IsFolder {
         /// The folder.
         path: PathBuf,
     },
 }
 
-/// The system's reason in our words: lower case, no code, the same on every platform for the usual ones.
+/// Reason of a system error as Gausset reports it: lower case, no code, the same on every platform for common errors.
 #[must_use]
 pub fn plain_reason(error: &io::Error) -> String {
     use io::ErrorKind as Kind;
@@ -218,7 +218,7 @@ pub fn plain_reason(error: &io::Error) -> String {
     letters.next().map_or_else(String::new, |first| first.to_lowercase().chain(letters).collect())
 }
 
-/// The reason of an error that the standard library has no word for; empty where we have none either.
+/// Reason of an error without a standard `ErrorKind`; empty if there is none here.
 #[cfg(unix)]
 fn reason_of_number(error: &io::Error) -> &'static str {
     use rustix::io::Errno;
@@ -229,7 +229,7 @@ fn reason_of_number(error: &io::Error) -> &'static str {
     }
 }
 
-/// The reason of an error that the standard library has no word for; this system's numbers are not known here.
+/// Reason of an error without a standard `ErrorKind`; this platform's numbers are not mapped.
 #[cfg(not(unix))]
 fn reason_of_number(_error: &io::Error) -> &'static str {
     ""

@@ -1,11 +1,11 @@
-//! Many files that belong together: written one by one, brought to the device by one sync, then named.
+//! Writes files as a batch: written one by one, synced together, then renamed.
 //!
 //! ```text
 //! write .tmp-… (no sync) → … → one sync for all of them → rename each
 //! ```
-//! For files of which a list says that they are there: the list is written after them. A file never is under its
-//! name before its content is on the device. Folders are not synced: a name that a power failure undoes is missing from
-//! its folder, which whoever reads the list can see.
+//! For files that a list refers to: the list is written after them. A file never has its name before its content is on
+//! the device. Folders are not synced: a name that a power failure undoes is missing from its folder, which readers of
+//! the list can detect.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -13,27 +13,27 @@ use std::path::{Path, PathBuf};
 use super::writer::AtomicWriter;
 use super::{Disk, FileSystem, WriteError, WriteOptions, retry};
 
-/// A whole file without its name. Dropped, it vanishes.
+/// A completely written file without its final name. It is deleted on drop.
 #[derive(Debug)]
 pub struct Unnamed {
     /// Final name, as given.
     pub(super) path: PathBuf,
     /// Final name with links resolved.
     pub(super) target: PathBuf,
-    /// Where the content is; `None` for devices and pipes, which were written in place, and once it has its name.
+    /// Path of the content; `None` for devices and pipes, which are written in place, and after the rename.
     pub(super) temporary: Option<PathBuf>,
 }
 
 impl Drop for Unnamed {
     fn drop(&mut self) {
         if let Some(temporary) = &self.temporary {
-            // It may be gone with its folder.
+            // It may have been removed with its folder.
             let _ = retry(|| Disk.remove(temporary));
         }
     }
 }
 
-/// Writes the content of a file that [`name_together`] will name; what is there now stays until then.
+/// Writes the content of a file that [`name_together`] renames later; an existing file stays until then.
 ///
 /// # Errors
 /// As [`super::write_atomic`].
@@ -47,10 +47,10 @@ pub fn write_unnamed(path: &Path, content: &[u8]) -> Result<Unnamed, WriteError>
     writer.close_unnamed()
 }
 
-/// Brings all files to the device, then gives each its name.
+/// Syncs all files, then renames each to its final name.
 ///
 /// # Errors
-/// A call to the system failed. Files that were named before stay; the others vanish.
+/// A system call failed. Files that were already renamed stay; the others are deleted.
 pub fn name_together(mut files: Vec<Unnamed>) -> Result<(), WriteError> {
     let _span = gausset_prof::span("fsync");
     sync_contents(&files)?;
@@ -67,7 +67,7 @@ pub fn name_together(mut files: Vec<Unnamed>) -> Result<(), WriteError> {
     Ok(())
 }
 
-/// One call for each file system: many small files cost one journal commit instead of one each.
+/// One call per file system: many small files cost one journal commit instead of one each.
 #[cfg(target_os = "linux")]
 fn sync_contents(files: &[Unnamed]) -> Result<(), WriteError> {
     use std::os::unix::fs::MetadataExt;

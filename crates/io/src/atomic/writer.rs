@@ -9,39 +9,39 @@ use std::time::Instant;
 use super::{FileKind, FileSystem, OutputFile, Unnamed, WriteError, crash};
 use crate::reading;
 
-/// Start of the names of temporary files.
+/// Prefix of temporary file names.
 const TEMPORARY_PREFIX: &str = ".tmp-";
 
-/// Bytes of a file's name in that of its temporary file: the longest name that a file system takes leaves no room for more.
+/// Bytes of the final name that go into the temporary name, because file systems limit the length of names.
 const NAME_BYTES: usize = 64;
 
-/// Bytes collected before a write to the system; larger pieces pass straight through.
+/// Size of the write buffer in bytes; larger writes bypass it.
 const BUFFER_BYTES: usize = 256 * 1024;
 
-/// How many temporary names are tried before one that is taken counts as an error.
+/// Number of temporary names to try before a taken one is an error.
 const MAX_NAMES: usize = 1000;
 
-/// How often a call interrupted by a signal is tried again.
+/// Number of retries of a call that is interrupted by signals.
 const INTERRUPT_RETRIES: usize = 100;
 
-/// Whether something that is under the name may be replaced.
+/// Whether an existing file may be replaced.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Overwrite {
-    /// It may: for files that Gausset itself keeps up to date.
+    /// Yes: for files that Gausset itself keeps up to date.
     #[default]
     Replace,
-    /// It may not ([`WriteError::Exists`]): for what a person asked to be written, without `--force`.
+    /// No ([`WriteError::Exists`]): for output that the user requested without `--force`.
     Refuse,
 }
 
-/// How a file is to be written.
+/// Options of an atomic write.
 #[derive(Clone, Copy, Debug)]
 pub struct WriteOptions {
     /// Kind of file, for the names of crash points.
     pub label: &'static str,
-    /// Free space without which nothing is begun; 0 = do not look.
+    /// Free space required before writing starts, bytes; 0 = no check.
     pub needed_bytes: u64,
-    /// What to do when the name is taken.
+    /// Whether an existing file may be replaced.
     pub overwrite: Overwrite,
 }
 
@@ -51,21 +51,21 @@ impl Default for WriteOptions {
     }
 }
 
-/// What is known of a finished write.
+/// Result of a finished write.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Committed {
     /// Length of the file.
     pub bytes: u64,
-    /// Seconds spent in bringing file and folder to the device.
+    /// Seconds spent syncing the file and its folder.
     pub sync_seconds: f64,
 }
 
-/// Writes a file as a whole: `body` writes the content, then the file takes its final name.
+/// Writes a file atomically: `body` writes the content, then the file gets its final name.
 ///
-/// An error of `body` is reported as a failed write; its text is kept.
+/// An error of `body` is reported as a failed write with its text.
 ///
 /// # Errors
-/// A call to the system failed, or `path` is a folder. The old file, if there was one, is then still there.
+/// A system call failed, or `path` is a folder. An existing file is then unchanged.
 pub fn write_atomic<T>(
     fs: &dyn FileSystem,
     path: &Path,
@@ -74,10 +74,10 @@ pub fn write_atomic<T>(
     write_atomic_with(fs, path, &WriteOptions::default(), body).map(|(value, _)| value)
 }
 
-/// [`write_atomic`] with options; also returns length and sync time.
+/// As [`write_atomic`], with options; also returns length and sync time.
 ///
 /// # Errors
-/// As [`write_atomic`]; too little free space; a name that is taken and may not be replaced.
+/// As [`write_atomic`], and if there is too little free space or the file exists and may not be replaced.
 pub fn write_atomic_with<T>(
     fs: &dyn FileSystem,
     path: &Path,
@@ -91,24 +91,24 @@ pub fn write_atomic_with<T>(
     }
 }
 
-/// A file on its way to its final name: write to it, then [`AtomicWriter::commit`]. Dropped without that, it vanishes.
+/// A file that is being written: write to it, then call [`AtomicWriter::commit`]. Without that, it is deleted on drop.
 ///
-/// Content streams through a small buffer; a big file never needs a second copy in memory.
+/// Content is streamed through a small buffer, so a large file is never copied in memory.
 pub struct AtomicWriter<'a> {
     fs: &'a dyn FileSystem,
     label: &'static str,
     /// Final name, as given.
     path: PathBuf,
-    /// Final name with links resolved, so that a link is followed and not replaced.
+    /// Final name with links resolved, so that the target of a link is replaced and not the link.
     target: PathBuf,
-    /// Name until the rename; `None` for devices and pipes, which are written in place.
+    /// Temporary name until the rename; `None` for devices and pipes, which are written in place.
     temporary: Option<PathBuf>,
     file: Option<BufWriter<Patient<Box<dyn OutputFile>>>>,
     bytes: u64,
 }
 
 impl<'a> AtomicWriter<'a> {
-    /// Begins to write a file.
+    /// Starts writing a file.
     ///
     /// # Errors
     /// As [`write_atomic_with`].
@@ -122,7 +122,7 @@ impl<'a> AtomicWriter<'a> {
             Some(FileKind::File) if options.overwrite == Overwrite::Refuse => {
                 return Err(WriteError::Exists { path: path.to_owned(), found: "a file".to_owned() });
             }
-            // The rename would replace the link, and what it was to lead to would never appear.
+            // A rename would replace the link, and its target would never be created.
             None if is_link(&target) => return Err(WriteError::DanglingLink { path: path.to_owned() }),
             kind => kind == Some(FileKind::Special),
         };
@@ -131,7 +131,7 @@ impl<'a> AtomicWriter<'a> {
             return Err(WriteError::IsFolder { path: path.to_owned() });
         };
         if options.needed_bytes > 0 && !in_place {
-            // Where the system does not tell, the write itself will.
+            // If the system does not report it, the write itself fails.
             let free = retry(|| fs.free_space(folder_of(&target))).unwrap_or(u64::MAX);
             if free < options.needed_bytes {
                 return Err(WriteError::NoSpace {
@@ -147,7 +147,7 @@ impl<'a> AtomicWriter<'a> {
         } else {
             let mut temporary = temporary_name(&target, name);
             let mut file = retry(|| fs.create_new(&temporary, mode));
-            // Left by a dead process that had our number, or somebody else's: not ours to remove.
+            // The name is taken by a dead process that had this process id, or by another program: do not remove it.
             for _ in 0..MAX_NAMES {
                 if !file.as_ref().is_err_and(|e| e.kind() == io::ErrorKind::AlreadyExists) {
                     break;
@@ -175,11 +175,11 @@ impl<'a> AtomicWriter<'a> {
         self.bytes
     }
 
-    /// Syncs the file, gives it its final name and syncs the folder.
+    /// Syncs the file, renames it to its final name and syncs the folder.
     ///
     /// # Errors
-    /// A call to the system failed. After a failed sync of the folder the new file is in place and whole, but a power
-    /// failure might still undo it; after any other failure the old one is as it was.
+    /// A system call failed. After a failed sync of the folder, the new file is complete and in place, but a power
+    /// failure might still undo it. After any other failure, the old file is unchanged.
     pub fn commit(mut self) -> Result<Committed, WriteError> {
         let file = self.file.take().map(BufWriter::into_inner);
         let mut file = match file {
@@ -213,7 +213,7 @@ impl<'a> AtomicWriter<'a> {
         Ok(Committed { bytes: self.bytes, sync_seconds: clock.elapsed().as_secs_f64() })
     }
 
-    /// Closes the file without a sync and without its name.
+    /// Closes the file without syncing or renaming it.
     pub(super) fn close_unnamed(mut self) -> Result<Unnamed, WriteError> {
         if let Some(Err(e)) = self.file.take().map(BufWriter::into_inner) {
             let (source, buffer) = e.into_parts();
@@ -223,7 +223,7 @@ impl<'a> AtomicWriter<'a> {
         Ok(Unnamed { path: self.path.clone(), target: self.target.clone(), temporary: self.temporary.take() })
     }
 
-    /// The error of a failed action; dropping `self` removes the temporary file.
+    /// Error of a failed action. Dropping `self` deletes the temporary file.
     fn failed(self, action: &'static str, source: io::Error) -> WriteError {
         WriteError::Io { path: self.path.clone(), action, source }
     }
@@ -249,7 +249,7 @@ impl Write for AtomicWriter<'_> {
 impl Drop for AtomicWriter<'_> {
     fn drop(&mut self) {
         if let Some(file) = self.file.take() {
-            // Without this the buffer would be written to a file that nobody wants.
+            // Discards the buffer, which would otherwise be written on drop.
             drop(file.into_parts());
         }
         if let Some(temporary) = &self.temporary
@@ -260,11 +260,11 @@ impl Drop for AtomicWriter<'_> {
     }
 }
 
-/// Refuses a name that is taken.
+/// Fails if a file exists and may not be replaced.
 ///
 /// # Errors
-/// [`WriteError::Exists`] if anything is there, unless `overwrite` allows it; [`WriteError::IsInput`] if it is read,
-/// whatever `overwrite` says.
+/// [`WriteError::Exists`] if anything exists at `path`, unless `overwrite` allows it; [`WriteError::IsInput`] if it is
+/// an input, even with [`Overwrite::Replace`].
 pub fn refuse_existing(fs: &dyn FileSystem, path: &Path, overwrite: Overwrite) -> Result<(), WriteError> {
     reading::refuse(path)?;
     if overwrite == Overwrite::Replace {
@@ -272,7 +272,7 @@ pub fn refuse_existing(fs: &dyn FileSystem, path: &Path, overwrite: Overwrite) -
     }
     let io_error = |source| WriteError::Io { path: path.to_owned(), action: "look up", source };
     let found = match retry(|| fs.info(path)).map_err(io_error)?.map(|info| info.kind) {
-        None if is_link(path) => "a link that leads nowhere",
+        None if is_link(path) => "a broken symbolic link",
         None | Some(FileKind::Special) => return Ok(()),
         Some(FileKind::Folder) => "a folder",
         Some(FileKind::File) => "a file",
@@ -280,11 +280,11 @@ pub fn refuse_existing(fs: &dyn FileSystem, path: &Path, overwrite: Overwrite) -
     Err(WriteError::Exists { path: path.to_owned(), found: found.to_owned() })
 }
 
-/// Refuses a file that could not be written at the end of a long job: a name that is taken, that of a file that is read
-/// (whatever `overwrite` says), that of a folder, one in a folder that is not there.
+/// Checks an output path before a long job. Fails for an existing file, an input file (even with
+/// [`Overwrite::Replace`]), a folder, or a path in a folder that does not exist.
 ///
 /// # Errors
-/// What is wrong with the name.
+/// The path cannot be written, with the reason.
 pub fn check_output(fs: &dyn FileSystem, path: &Path, overwrite: Overwrite) -> Result<(), WriteError> {
     refuse_existing(fs, path, overwrite)?;
     let info = |path: &Path, action| {
@@ -305,10 +305,10 @@ pub fn check_output(fs: &dyn FileSystem, path: &Path, overwrite: Overwrite) -> R
     }
 }
 
-/// Refuses to write into a folder that is read, among what is in it; files are refused by themselves ([`reading`]).
+/// Refuses to write into an input folder. Input files are protected by [`reading`].
 ///
 /// # Errors
-/// [`WriteError::IsInput`] if `path` leads to one of `inputs`.
+/// [`WriteError::IsInput`] if `path` resolves to one of `inputs`.
 pub fn refuse_input<'a>(path: &Path, inputs: impl IntoIterator<Item = &'a Path>) -> Result<(), WriteError> {
     let Ok(target) = path.canonicalize() else { return Ok(()) };
     match inputs.into_iter().any(|input| input.canonicalize().is_ok_and(|input| input == target)) {
@@ -317,28 +317,28 @@ pub fn refuse_input<'a>(path: &Path, inputs: impl IntoIterator<Item = &'a Path>)
     }
 }
 
-/// Looks whether a file can be made in a folder: makes an empty one and removes it.
+/// Tests whether files can be created in a folder: creates an empty one and removes it.
 ///
 /// # Errors
-/// It cannot, as the system says.
+/// The error of the system if it cannot.
 pub(crate) fn try_folder(fs: &dyn FileSystem, folder: &Path) -> io::Result<()> {
     let path = temporary_name(&folder.join("try"), OsStr::new("try"));
     retry(|| fs.create_new(&path, None))?;
     retry(|| fs.remove(&path))
 }
 
-/// Removes the temporary files that killed processes left in a folder; returns how many. For a folder that is ours and
-/// locked, so that nobody else can be writing there.
+/// Removes the temporary files that killed processes left in a folder; returns how many. Only for folders that Gausset
+/// created and locked, so that no other process writes there.
 ///
 /// # Errors
-/// The folder could not be listed (one that is not there is fine). A file that cannot be removed is left and not counted.
+/// The folder could not be listed (a missing one is no error). Files that cannot be removed are left and not counted.
 pub fn remove_temporaries(fs: &dyn FileSystem, folder: &Path) -> Result<usize, WriteError> {
     let names = match retry(|| fs.list(folder)) {
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(0),
         Err(source) => return Err(WriteError::Io { path: folder.to_owned(), action: "list", source }),
         Ok(names) => names,
     };
-    // We make regular files only; links are neither followed nor removed.
+    // Gausset creates only regular files; links are neither followed nor removed.
     let is_file = |path: &Path| {
         !is_link(path) && fs.info(path).ok().flatten().is_some_and(|info| info.kind == FileKind::File)
     };
@@ -346,7 +346,7 @@ pub fn remove_temporaries(fs: &dyn FileSystem, folder: &Path) -> Result<usize, W
     Ok(paths.filter(|path| is_file(path) && retry(|| fs.remove(path)).is_ok()).count())
 }
 
-/// Whether a name is exactly of the form that [`temporary_name`] gives.
+/// Whether a name has exactly the form of [`temporary_name`].
 pub(crate) fn is_temporary(name: &OsStr) -> bool {
     let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     let parts = |name: &str| {
@@ -357,13 +357,13 @@ pub(crate) fn is_temporary(name: &OsStr) -> bool {
         .is_some_and(|[process, count, name]| is_number(&process) && is_number(&count) && !name.is_empty())
 }
 
-/// Whether a link is under a name, wherever it leads.
+/// Whether the path itself is a symbolic link.
 fn is_link(path: &Path) -> bool {
     std::fs::symlink_metadata(path).is_ok_and(|about| about.is_symlink())
 }
 
-/// `.tmp-<pid>-<n>-<name>` beside `target`, with as much of the name as fits into [`NAME_BYTES`]; `n` keeps two writers of
-/// one process apart.
+/// `.tmp-<pid>-<n>-<name>` next to `target`, with at most [`NAME_BYTES`] of the name; `n` distinguishes writers of one
+/// process.
 fn temporary_name(target: &Path, name: &OsStr) -> PathBuf {
     static COUNT: AtomicU64 = AtomicU64::new(0);
     let count = COUNT.fetch_add(1, Ordering::Relaxed);
@@ -377,7 +377,7 @@ fn temporary_name(target: &Path, name: &OsStr) -> PathBuf {
     target.with_file_name(temporary)
 }
 
-/// The folder that holds a file.
+/// The folder of a file.
 fn folder_of(path: &Path) -> &Path {
     match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
@@ -385,7 +385,7 @@ fn folder_of(path: &Path) -> &Path {
     }
 }
 
-/// Repeats a call as long as signals interrupt it, but not for ever.
+/// Repeats a call while signals interrupt it, at most [`INTERRUPT_RETRIES`] times.
 pub(crate) fn retry<T>(mut call: impl FnMut() -> io::Result<T>) -> io::Result<T> {
     for _ in 0..INTERRUPT_RETRIES {
         match call() {
@@ -393,11 +393,11 @@ pub(crate) fn retry<T>(mut call: impl FnMut() -> io::Result<T>) -> io::Result<T>
             other => return other,
         }
     }
-    // Another kind than `Interrupted`, which the standard library would take as an invitation to try again.
-    Err(io::Error::other("interrupted again and again by signals"))
+    // Not `Interrupted`, which the standard library would retry.
+    Err(io::Error::other("interrupted by signals too often"))
 }
 
-/// A file whose reads and writes are repeated when signals interrupt them.
+/// A file whose reads and writes are repeated if signals interrupt them.
 pub(crate) struct Patient<F>(pub(crate) F);
 
 impl Write for Patient<Box<dyn OutputFile>> {

@@ -1,4 +1,4 @@
-//! A file of checksummed sections: what checkpoints are stored in. Little-endian, no padding.
+//! A file of checksummed sections, in which checkpoints are stored. Little-endian, no padding.
 //!
 //! ```text
 //! preamble  magic "GAUSSETC" | format version u32 | required flags u32 | header bytes u32 | 0 u32
@@ -8,12 +8,11 @@
 //! footer    table offset u64 | table bytes u64 | total bytes u64 | xxh3 of preamble and header u64
 //!           | xxh3 of the table u64 | xxh3 of the footer so far u64 | end mark "GSETCEND"
 //! ```
-//! The table is at the end, so that sections stream to the file without being held or counted first. Every byte
-//! lies under exactly one hash or is compared with its only legal value, and the parts must follow each other without
-//! a gap: any flipped bit, any cut and any appended byte is found.
+//! The table is at the end, so that sections can be streamed without buffering or counting them first. Every byte is
+//! covered by exactly one hash or compared with its only valid value, and the parts must follow each other without
+//! gaps: any flipped bit, truncation or appended byte is detected.
 //!
-//! A reader may skip sections that it does not know, unless they are marked [`Need::Required`]; it refuses versions and
-//! flags that it does not know.
+//! A reader may skip unknown sections unless they are marked [`Need::Required`]. It refuses unknown versions and flags.
 
 mod read;
 mod write;
@@ -30,7 +29,7 @@ compile_error!("sections are copied between memory and file as they are: a littl
 pub const MAGIC: [u8; 8] = *b"GAUSSETC";
 /// Last bytes of every container.
 pub const END_MARK: [u8; 8] = *b"GSETCEND";
-/// Version that is written, and the only one that is read.
+/// Format version that is written, and the only one that is read.
 pub const FORMAT_VERSION: u32 = 1;
 /// Largest header in bytes.
 pub const MAX_HEADER_BYTES: usize = 1 << 20;
@@ -46,9 +45,9 @@ const ENTRY_BYTES: usize = 27;
 /// Section flag: a reader that does not know the section must refuse the file.
 const FLAG_REQUIRED: u8 = 1;
 
-/// Values that a section can hold.
+/// Types that a section can contain.
 pub trait Element: bytemuck::Pod {
-    /// Type of the scalars inside.
+    /// Scalar type.
     const KIND: ElementKind;
 }
 
@@ -100,12 +99,12 @@ impl Element for [f32; 4] {
     const KIND: ElementKind = ElementKind::F32;
 }
 
-/// Whether a reader that does not know a section may go on without it.
+/// Whether a reader may skip a section that it does not know.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Need {
-    /// It must refuse the file.
+    /// The reader must refuse the file.
     Required,
-    /// It may skip the section.
+    /// The reader may skip the section.
     Optional,
 }
 
@@ -114,11 +113,11 @@ pub enum Need {
 pub struct SectionInfo {
     /// Name.
     pub name: String,
-    /// Scalar type; `None` for one that this version does not know.
+    /// Scalar type; `None` if this version does not know it.
     pub kind: Option<ElementKind>,
     /// Whether readers must know it.
     pub need: Need,
-    /// First byte in the file.
+    /// Offset of the data in the file, bytes.
     pub offset: u64,
     /// Length in bytes.
     pub bytes: u64,
@@ -129,17 +128,17 @@ pub struct SectionInfo {
 /// Why a container cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum ContainerError {
-    /// A call to the system failed.
+    /// A system call failed.
     #[error("{}: {place}: {}", path.display(), crate::atomic::plain_reason(source))]
     Io {
         /// The file.
         path: PathBuf,
-        /// What was being read.
+        /// The part that was being read.
         place: String,
-        /// The system's answer.
+        /// Error of the system.
         source: std::io::Error,
     },
-    /// The file does not begin as a container does.
+    /// The file does not start like a container.
     #[error("{}: first bytes: not a checkpoint (expected \"GAUSSETC\", found \"{found}\")", path.display())]
     NotAContainer {
         /// The file.
@@ -147,16 +146,16 @@ pub enum ContainerError {
         /// Its first bytes, escaped.
         found: String,
     },
-    /// Another version of the format.
-    #[error("{}: format version: not known (expected {FORMAT_VERSION}, found {found}); use the version of gausset that wrote it", path.display())]
+    /// The format version is unknown.
+    #[error("{}: format version: unknown (expected {FORMAT_VERSION}, found {found}); use the version of gausset that wrote it", path.display())]
     Version {
         /// The file.
         path: PathBuf,
         /// Version found.
         found: u32,
     },
-    /// The file asks for something that this version does not know.
-    #[error("{}: {place}: needs something that this version does not know (found {found}); use a newer gausset", path.display())]
+    /// The file requires a feature that this version does not know.
+    #[error("{}: {place}: requires a feature that this version does not know (found {found}); use a newer gausset", path.display())]
     Unsupported {
         /// The file.
         path: PathBuf,
@@ -165,16 +164,16 @@ pub enum ContainerError {
         /// The flag or section.
         found: String,
     },
-    /// A length or an offset does not fit: the file is cut off, or something was appended.
-    #[error("{}: {place}: the file is cut off or damaged (expected {expected}, found {found})", path.display())]
+    /// A length or an offset is wrong: the file is truncated, or data was appended.
+    #[error("{}: {place}: the file is truncated or damaged (expected {expected}, found {found})", path.display())]
     Structure {
         /// The file.
         path: PathBuf,
         /// Part of the file.
         place: String,
-        /// What should be there.
+        /// The expected value.
         expected: String,
-        /// What is there.
+        /// The value found.
         found: String,
     },
     /// Bytes have changed since they were written.
@@ -184,29 +183,29 @@ pub enum ContainerError {
         path: PathBuf,
         /// Part of the file.
         place: String,
-        /// Hash that was stored.
+        /// Stored hash.
         expected: u64,
         /// Hash of the bytes.
         found: u64,
     },
     /// The header is not JSON.
-    #[error("{}: header: not JSON (expected an object, found a fault: {found})", path.display())]
+    #[error("{}: header: not JSON (expected an object, found an error: {found})", path.display())]
     Header {
         /// The file.
         path: PathBuf,
-        /// What the parser says.
+        /// Message of the parser.
         found: String,
     },
-    /// A section that should be there is not, or holds something else.
+    /// A required section is missing or has unexpected content.
     #[error("{}: section \"{name}\": does not fit (expected {expected}, found {found})", path.display())]
     Section {
         /// The file.
         path: PathBuf,
         /// Name of the section.
         name: String,
-        /// What should be there.
+        /// The expected content.
         expected: String,
-        /// What is there.
+        /// The content found.
         found: String,
     },
 }

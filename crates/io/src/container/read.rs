@@ -1,4 +1,4 @@
-//! Reading a container: every byte is verified before any of it is believed.
+//! Reads containers: every byte is verified before it is used.
 #![deny(clippy::indexing_slicing, reason = "what comes from outside is never an index")]
 
 use std::fs::File;
@@ -15,10 +15,10 @@ use super::{
 use crate::input;
 use crate::units::quote;
 
-/// Bytes read at once while verifying.
+/// Bytes per read while verifying.
 const CHUNK_BYTES: usize = 1 << 20;
 
-/// A container open for reading.
+/// A container that is open for reading.
 pub struct ContainerReader<R = File> {
     source: R,
     path: PathBuf,
@@ -30,15 +30,15 @@ impl ContainerReader<File> {
     /// Opens a container and verifies every byte of it.
     ///
     /// # Errors
-    /// A file that is not a container, of an unknown version, cut off or damaged.
+    /// The file is not a container, has an unknown version, or is truncated or damaged.
     pub fn open(path: &Path) -> Result<Self, ContainerError> {
         let mut reader = Self::open_header(path)?;
         reader.verify_sections()?;
         Ok(reader)
     }
 
-    /// Opens a container and verifies header, table and footer, but not the data of the sections (which
-    /// [`ContainerReader::section`] verifies one by one).
+    /// Opens a container and verifies header, table and footer, but not the data of the sections, which
+    /// [`ContainerReader::section`] verifies one by one.
     ///
     /// # Errors
     /// As [`ContainerReader::open`].
@@ -135,7 +135,7 @@ impl<R: Read + Seek> ContainerReader<R> {
     /// Verifies the data of every section.
     ///
     /// # Errors
-    /// The first section whose data has changed since it was written.
+    /// The first section whose data does not match its checksum.
     pub fn verify_sections(&mut self) -> Result<(), ContainerError> {
         let parts = Parts { path: &self.path };
         let mut chunk = Vec::new();
@@ -156,7 +156,7 @@ impl<R: Read + Seek> ContainerReader<R> {
         Ok(())
     }
 
-    /// Refuses the container if it has a required section that is not accepted by `is_known`.
+    /// Fails if the container has a required section that `is_known` does not accept.
     ///
     /// # Errors
     /// The first such section.
@@ -169,10 +169,10 @@ impl<R: Read + Seek> ContainerReader<R> {
         }
     }
 
-    /// Values of a section; its checksum is verified (again).
+    /// Reads the values of a section and verifies its checksum.
     ///
     /// # Errors
-    /// No such section, another type of values, data that changed since it was written.
+    /// There is no such section, its values have another type, or its data does not match the checksum.
     pub fn section<T: Element>(&mut self, name: &str) -> Result<Vec<T>, ContainerError> {
         let parts = Parts { path: &self.path };
         let does_not_fit = |expected: String, found: String| ContainerError::Section {
@@ -193,7 +193,7 @@ impl<R: Read + Seek> ContainerReader<R> {
             return Err(does_not_fit(format!("a multiple of {size} bytes"), format!("{} bytes", info.bytes)));
         }
         let place = format!("section {}", quote(name));
-        // The length was compared with that of the file when the table was read, but a file can be larger than memory.
+        // The length was checked against the file when the table was read, but a file can be larger than memory.
         let count = usize::try_from(info.bytes / size).unwrap_or(usize::MAX);
         let mut values = Vec::new();
         values.try_reserve_exact(count).map_err(|e| parts.io(&place, e.into()))?;
@@ -206,7 +206,7 @@ impl<R: Read + Seek> ContainerReader<R> {
     }
 }
 
-/// Makes errors that name the file, and reads its parts.
+/// Reads parts of the file and creates errors that name it.
 struct Parts<'a> {
     path: &'a Path,
 }
@@ -231,7 +231,7 @@ impl Parts<'_> {
         Err(ContainerError::Checksum { path: self.path.to_owned(), place: place.to_owned(), expected, found })
     }
 
-    /// `bytes` bytes at `offset`; the caller has compared both with the length of the file.
+    /// Reads `bytes` bytes at `offset`; the caller has checked both against the length of the file.
     fn read_vec(
         &self,
         source: &mut (impl Read + Seek),
@@ -245,7 +245,7 @@ impl Parts<'_> {
         Ok(data)
     }
 
-    /// [`Self::read_vec`] for a part of fixed size, refusing a file that has less.
+    /// As [`Self::read_vec`] for a part of fixed size; fails if the file has fewer bytes.
     fn read_array<const N: usize>(
         &self,
         source: &mut (impl Read + Seek),
@@ -259,7 +259,7 @@ impl Parts<'_> {
         })
     }
 
-    /// The section table; sections must lie between `begin` and `end` without gaps.
+    /// Parses the section table; sections must cover `begin` to `end` without gaps.
     fn parse_table(&self, table: &[u8], begin: u64, end: u64) -> Result<Vec<SectionInfo>, ContainerError> {
         let mut sections: Vec<SectionInfo> = Vec::new();
         let mut rest = table;
@@ -312,7 +312,7 @@ impl Parts<'_> {
     }
 }
 
-/// Takes numbers off the front of bytes whose length has been checked; behind their end there are zeros.
+/// Reads numbers from the front of bytes whose length has been checked; returns zeros beyond the end.
 struct Fields<'a>(&'a [u8]);
 
 impl Fields<'_> {

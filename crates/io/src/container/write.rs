@@ -1,4 +1,4 @@
-//! Writing a container as a stream.
+//! Writes containers as a stream.
 
 use std::io::{self, Write};
 
@@ -17,16 +17,16 @@ pub struct ContainerWriter<W: Write> {
     offset: u64,
     /// Hash of preamble and header.
     header_hash: u64,
-    /// The table so far.
+    /// The section table so far.
     table: Vec<u8>,
     names: Vec<String>,
 }
 
 impl<W: Write> ContainerWriter<W> {
-    /// Begins a container.
+    /// Starts a container.
     ///
     /// # Errors
-    /// The writer failed; the header is larger than [`MAX_HEADER_BYTES`].
+    /// The writer failed, or the header is larger than [`MAX_HEADER_BYTES`].
     pub fn new(mut writer: W, header: &Value) -> io::Result<Self> {
         let json = serde_json::to_vec(header)?;
         if json.len() > MAX_HEADER_BYTES {
@@ -55,13 +55,16 @@ impl<W: Write> ContainerWriter<W> {
     /// Appends a section.
     ///
     /// # Errors
-    /// The writer failed; a name that is empty, longer than 255 bytes or used already; more than [`MAX_SECTIONS`].
+    /// The writer failed, the name is empty, longer than 255 bytes or a duplicate, or there are more than
+    /// [`MAX_SECTIONS`].
     pub fn section<T: Element>(&mut self, name: &str, need: Need, values: &[T]) -> io::Result<()> {
         let Ok(name_bytes @ 1..) = u8::try_from(name.len()) else {
             return Err(bad_input(format!("section name has {} bytes (expected 1..255)", name.len())));
         };
         if self.names.iter().any(|used| used == name) || self.names.len() == MAX_SECTIONS {
-            return Err(bad_input(format!("section {name} is one too many")));
+            return Err(bad_input(format!(
+                "section {name} is a duplicate or exceeds the limit of {MAX_SECTIONS}"
+            )));
         }
         let data: &[u8] = bytemuck::cast_slice(values);
         self.writer.write_all(data)?;
@@ -78,7 +81,7 @@ impl<W: Write> ContainerWriter<W> {
         Ok(())
     }
 
-    /// Writes table and footer and gives the writer back.
+    /// Writes table and footer and returns the writer.
     ///
     /// # Errors
     /// The writer failed.

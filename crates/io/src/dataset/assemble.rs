@@ -1,7 +1,7 @@
-//! From a list of pictures to a [`Dataset`]: files, poses, split, picture headers, cameras, masks.
+//! Turns a list of images into a [`Dataset`]: files, poses, split, image headers, cameras, masks.
 //!
-//! The split is made over pictures that have a pose and a file, before any picture is looked at: one bad JPEG does
-//! not reshuffle the test set.
+//! The split is made over images that have a pose and a file, before any image is opened: one unreadable JPEG does not
+//! reshuffle the test set.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -25,14 +25,14 @@ use super::{AppliedTransform, Dataset, DatasetKind, ImageEntry, OpenOptions, Pan
 use crate::image::{Header, ImageProblem, read_header, warp};
 use crate::reading::Reading;
 
-/// Fewer training pictures than this are worth a warning.
+/// Fewer training images than this cause a warning.
 const FEW_IMAGES: usize = 3;
-/// Share of unreadable pictures that is accepted: one in so many.
+/// At most one in this many images may be unreadable.
 const UNREADABLE_LIMIT: usize = 10;
-/// File names of missing pictures that are kept for their warning.
+/// Number of names of missing images that the warning quotes.
 const MISSING_NAMES: usize = 10;
 
-/// A picture as the source lists it.
+/// An image as the source lists it.
 pub(super) struct Listed {
     pub(super) id: u32,
     pub(super) frame: Option<u32>,
@@ -43,25 +43,25 @@ pub(super) struct Listed {
     pub(super) role: Role,
 }
 
-/// Where the camera of a picture comes from.
+/// Where the camera of an image comes from.
 pub(super) enum CameraOf {
-    /// Index into the cameras of the model.
+    /// Index into the cameras of the COLMAP model.
     Known(usize),
-    /// Intrinsics that may need the size of the picture, their file, and their frame if they are not those of the
-    /// file.
+    /// Intrinsics that may need the size of the image, their file, and the index of their frame unless they are
+    /// top-level.
     Intrinsics { values: Box<Intrinsics>, file: PathBuf, frame: Option<usize> },
 }
 
-/// A picture with a file and a pose.
+/// An image with a file and a pose.
 struct Present {
     listed: Listed,
     found: Found,
     pose: Pose,
-    /// The half it is in; `listed.role` is what the dataset itself says.
+    /// Whether it is trained on or held out; `listed.role` is what the dataset itself specifies.
     role: Role,
 }
 
-/// Everything that is collected on the way.
+/// Warnings and skipped images collected so far.
 #[derive(Default)]
 pub(super) struct Report {
     pub(super) warnings: Vec<Warning>,
@@ -74,13 +74,13 @@ impl Report {
     }
 }
 
-/// What the two kinds of sources have in common once they are read.
+/// What both kinds of source provide once they are parsed.
 pub(super) struct Assembly {
     pub(super) root: PathBuf,
     pub(super) source: PathBuf,
-    /// What was read but pictures and masks: files, and the folder of a model.
+    /// Files and folders that were read, except images and masks.
     pub(super) read: Vec<PathBuf>,
-    /// The file that lists the pictures, for messages.
+    /// The file that lists the images, for messages.
     pub(super) file: PathBuf,
     /// The file that lists the cameras, for messages.
     pub(super) cameras_file: PathBuf,
@@ -88,7 +88,7 @@ pub(super) struct Assembly {
     pub(super) folder: PathBuf,
     pub(super) masks: PathBuf,
     pub(super) extension: Extension,
-    /// Folder of `mask_path` entries.
+    /// Folder to which `mask_path` entries are relative.
     pub(super) name_folder: Option<Root>,
     pub(super) cameras: Vec<SourceCamera>,
     pub(super) points: Vec<Point>,
@@ -145,7 +145,7 @@ impl Assembly {
         Ok(dataset)
     }
 
-    /// Pictures with a file and a pose, each once, by name, with their half of the split.
+    /// Images with a file and a pose, each file once, sorted by name, with their half of the split.
     fn present(&self, listed: Vec<Listed>, options: &OpenOptions, report: &mut Report) -> Vec<Present> {
         let root = Root::new(&self.folder, options.allow_outside);
         let listed_count = listed.len();
@@ -156,7 +156,7 @@ impl Assembly {
             if let (Err(SkipReason::Missing), Some((_, rest)), true) =
                 (&found, entry.name.trim_start_matches("./").split_once('/'), options.images.is_some())
             {
-                // `images/a.jpg` of a JSON file, looked for in another folder of pictures.
+                // `images/a.jpg` of a JSON file, in another image folder given by an option.
                 found = root.find(rest, self.extension);
             }
             let pose = std::mem::replace(&mut entry.pose, Ok(Pose::IDENTITY)).and_then(|pose| {
@@ -184,14 +184,14 @@ impl Assembly {
         }
         let mut present = self.each_once(present, report);
         for Present { listed, .. } in &mut present {
-            // A panorama is a moment by itself. Numbers of moments in files are small.
+            // Each panorama is its own frame. Frame ids in files are small, so ids from the top do not clash.
             if listed.frame.is_none() && self.is_panorama(&listed.camera) {
                 listed.frame = Some(u32::MAX - listed.id);
             }
         }
         present.sort_by(|a, b| a.found.name.as_bytes().cmp(b.found.name.as_bytes()));
-        // Pictures of one moment of a rig see the same things: a moment is held out as a whole, the middle one of
-        // every n, because a walk's first and last have neighbours on one side only.
+        // Images of one rig frame see the same scene, so a frame is held out as a whole. The middle one of every n is
+        // taken, because the first and last of a trajectory have neighbours on one side only.
         let mut moments: BTreeMap<u32, usize> = BTreeMap::new();
         for picture in present.iter().filter(|picture| picture.role == Role::Undecided) {
             if let Some(frame) = picture.listed.frame {
@@ -224,7 +224,7 @@ impl Assembly {
         }
     }
 
-    /// Each file once: the first listed stays, unless a later one says that the picture is held out.
+    /// Keeps each file once: the first entry, unless a later one is held out by the dataset.
     fn each_once(&self, listed: Vec<Present>, report: &mut Report) -> Vec<Present> {
         let mut place_of: BTreeMap<PathBuf, usize> = BTreeMap::new();
         let mut each: Vec<Present> = Vec::new();
@@ -250,7 +250,7 @@ impl Assembly {
         each
     }
 
-    /// Looks at each picture's header and makes its entry.
+    /// Reads the header of each image and creates its entry.
     fn entries(
         &mut self,
         present: Vec<Present>,
@@ -276,7 +276,7 @@ impl Assembly {
         Ok((images, split, roles))
     }
 
-    /// The entry of a picture, or those of a panorama's faces.
+    /// The entry of an image, or one entry per cube face of a panorama.
     fn entry(
         &mut self,
         picture: Present,
@@ -357,7 +357,7 @@ impl Assembly {
         Ok(Face::ALL.map(face).into())
     }
 
-    /// The mask file of a picture with its header, which must be readable.
+    /// The mask file of an image and its header, which must be readable.
     fn mask_of(
         &self,
         name: &str,
@@ -371,13 +371,13 @@ impl Assembly {
         let path = match &named {
             Some(Ok(found)) => Some(found.path.clone()),
             _ => find_mask(&self.masks, &self.folder, name).or_else(|| {
-                // `images/a.jpg` of a JSON file: masks/a.png and the like.
+                // `images/a.jpg` of a JSON file: `masks/a.png` and similar.
                 name.split_once('/').and_then(|(_, rest)| find_mask(&self.masks, &self.folder, rest))
             }),
         };
         let Some(path) = path else {
             return match named {
-                // A mask that is named must not go missing in silence.
+                // A mask that the dataset names must not be missing silently.
                 Some(Err((path, reason))) => Err(SkipReason::NoMask { path, reason: reason.of_other_file() }),
                 _ => Ok(None),
             };
@@ -391,7 +391,7 @@ impl Assembly {
         }
     }
 
-    /// Refuses a dataset of which too little is left.
+    /// Fails if too few images are usable.
     fn check_enough(
         &self,
         listed: usize,
@@ -429,7 +429,7 @@ impl Assembly {
     }
 }
 
-/// Why a picture does not become an entry: it is left out, or its source is wrong.
+/// Why an image gets no entry: it is skipped, or its source is invalid.
 enum Refusal {
     Picture(SkipReason),
     Dataset(DatasetError),
@@ -447,17 +447,17 @@ impl From<DatasetError> for Refusal {
     }
 }
 
-/// What earlier pictures have in common with later ones.
+/// Shared by all images of the dataset.
 #[derive(Default)]
 struct Seen {
-    /// Cameras made of JSON intrinsics, and their index.
+    /// Cameras built from JSON intrinsics, with their index.
     cameras: BTreeMap<CameraKey, usize>,
     /// Lenses by camera and stored size.
     lenses: BTreeMap<(usize, [u32; 2]), Lens>,
     notes: Notes,
 }
 
-/// Facts about many pictures that make one warning each.
+/// Findings about many images that become one warning each.
 #[derive(Default)]
 struct Notes {
     oriented: Option<(usize, String, u8)>,
@@ -499,12 +499,12 @@ impl Notes {
     }
 }
 
-/// The JSON place of intrinsics.
+/// Position of intrinsics in the JSON file.
 fn place_of(frame: Option<usize>) -> String {
     frame.map_or_else(|| "top level".to_owned(), |frame| format!("frames[{frame}]"))
 }
 
-/// What makes two cameras the same, with a total order: model, size, bits of the parameters.
+/// Identity of a camera, with a total order: model, size, bits of the parameters.
 type CameraKey = (u8, [u32; 2], Vec<u64>);
 
 fn camera_key(camera: &SourceCamera) -> CameraKey {

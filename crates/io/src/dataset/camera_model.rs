@@ -1,6 +1,6 @@
-//! The camera models of COLMAP: ids, names, parameters. Their geometry is in [`super::lens`].
+//! Camera models of COLMAP: ids, names, parameters. Their projections are in [`super::lens`].
 //!
-//! Source: `colmap/sensor/models.h` (ids 0 to 17). Parameters are kept in the order of the files.
+//! Source: `colmap/sensor/models.h` (ids 0 to 17). Parameters keep the order of the files.
 
 use gausset_core::Camera;
 
@@ -52,13 +52,13 @@ impl CameraModel {
         Self::Equirectangular,
     ];
 
-    /// The model with an id, if there is one.
+    /// The model with this id, if any.
     #[must_use]
     pub fn from_id(id: i32) -> Option<Self> {
         Self::ALL.get(usize::try_from(id).ok()?).copied()
     }
 
-    /// The model with a name, if there is one.
+    /// The model with this name, if any.
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|model| model.name() == name)
@@ -120,7 +120,7 @@ impl CameraModel {
         }
     }
 
-    /// Whether one focal length serves both axes.
+    /// Whether both axes share one focal length.
     #[must_use]
     pub const fn has_single_focal(self) -> bool {
         matches!(
@@ -136,17 +136,17 @@ impl CameraModel {
     }
 }
 
-/// The name of SphereSfM's panoramas.
+/// Model name of panoramas in SphereSfM.
 pub(crate) const SPHERE: &str = "SPHERE";
-/// The number of that model; COLMAP gave it to another one later.
+/// Model id of panoramas in SphereSfM; COLMAP later used it for another model.
 pub(crate) const SPHERE_ID: i32 = 11;
-/// Its parameters.
+/// Number of parameters of that model.
 pub(crate) const SPHERE_PARAMETERS: usize = 3;
 
-/// A camera as a dataset describes it: model and parameters at the size that they were found for.
+/// A camera as the dataset describes it: model and parameters at the image size of the calibration.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SourceCamera {
-    /// COLMAP camera id; for `transforms.json` a running number.
+    /// COLMAP camera id; for `transforms.json` a sequential number.
     pub id: u32,
     /// Model.
     pub model: CameraModel,
@@ -158,19 +158,19 @@ pub struct SourceCamera {
     pub params: Vec<f64>,
 }
 
-/// Why parameters are not a camera of their model.
+/// Why parameters are invalid for their model.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum CameraModelError {
-    /// Too few or too many parameters.
+    /// Wrong number of parameters.
     #[error("{model} needs {expected} parameters ({names}), found {found}")]
     ParameterCount {
         /// Model.
         model: &'static str,
-        /// Parameters that the model has.
+        /// Number of parameters of the model.
         expected: usize,
-        /// Their names.
+        /// Names of the parameters of the model.
         names: String,
-        /// Parameters found.
+        /// Number of parameters found.
         found: usize,
     },
     /// A parameter is NaN or infinite.
@@ -183,7 +183,7 @@ pub enum CameraModelError {
         /// Value found.
         value: f64,
     },
-    /// A parameter is outside the values for which the model is defined.
+    /// A parameter is outside the domain of the model.
     #[error("{model} parameter {name} is {value} (expected {expected})")]
     OutOfRange {
         /// Model.
@@ -195,7 +195,7 @@ pub enum CameraModelError {
         /// Values allowed.
         expected: &'static str,
     },
-    /// Zero or beyond [`Camera::MAX_SIDE`].
+    /// A side is zero or beyond [`Camera::MAX_SIDE`].
     #[error("image size is {width}x{height} px (expected 1..{max} a side)", max = Camera::MAX_SIDE)]
     Size {
         /// Width found.
@@ -206,7 +206,7 @@ pub enum CameraModelError {
 }
 
 impl CameraModelError {
-    /// A wrong number of parameters.
+    /// Error for a wrong number of parameters.
     pub(crate) fn parameter_count(model: CameraModel, found: usize) -> Self {
         let names = model.parameters();
         Self::ParameterCount { model: model.name(), expected: names.len(), names: names.join(", "), found }
@@ -214,11 +214,11 @@ impl CameraModelError {
 }
 
 impl SourceCamera {
-    /// A camera `SPHERE` of SphereSfM, a branch of COLMAP 3.8: of a picture of 2:1 it is what COLMAP calls EQUIRECTANGULAR.
-    /// Its parameters are f (always 1), cx, cy.
+    /// A `SPHERE` camera of SphereSfM, a fork of COLMAP 3.8. For a 2:1 image it is equivalent to COLMAP's
+    /// EQUIRECTANGULAR. Its parameters are f (always 1), cx, cy.
     ///
     /// # Errors
-    /// A picture that is not 2:1 or whose middle is elsewhere, values that are not finite.
+    /// The image is not 2:1, the principal point is not its centre, or a value is not finite.
     pub fn sphere(id: u32, width: u64, height: u64, params: [f64; 3]) -> Result<Self, CameraModelError> {
         let [_, cx, cy] = params;
         let (w, h) = (width as f64, height as f64);
@@ -238,11 +238,11 @@ impl SourceCamera {
         Self::new(id, CameraModel::Equirectangular, width, height, vec![w, h])
     }
 
-    /// Checks what a file says and makes a camera of it.
+    /// Validates values from a file and creates a camera.
     ///
     /// # Errors
-    /// A size of zero or beyond [`Camera::MAX_SIDE`], a wrong number of parameters, values that are not finite, a
-    /// focal length that is not positive.
+    /// The size is zero or beyond [`Camera::MAX_SIDE`], the number of parameters is wrong, a value is not finite, or a
+    /// focal length is not positive.
     pub fn new(
         id: u32,
         model: CameraModel,
@@ -266,7 +266,7 @@ impl SourceCamera {
                 (CameraModel::Equirectangular, _) | (_, "f" | "fx" | "fy") if value <= 0.0 => "> 0",
                 (CameraModel::Eucm, "alpha") if !(0.0..=1.0).contains(&value) => "0..1",
                 (CameraModel::Eucm, "beta") if value <= 0.0 => "> 0",
-                // tan(ω/2) has to stay finite and positive.
+                // tan(ω/2) has to be finite and positive.
                 (CameraModel::Fov, "omega") if !(0.0..3.1).contains(&value) => "0..3.1 radians",
                 _ => continue,
             };

@@ -1,7 +1,7 @@
-//! Everything that can be wrong with a dataset, as values with a place and a line.
+//! Errors of datasets, with their position in a file and a one-line message.
 //!
-//! Each displays as one line `FILE: PLACE: what is wrong (expected …, found …); what to do`. What costs a single
-//! picture, or nothing, is in [`super::report`].
+//! Each displays as one line `FILE: PLACE: problem (expected …, found …); what to do`. Problems of a single image, and
+//! warnings, are in [`super::report`].
 
 use std::path::{Path, PathBuf};
 
@@ -11,10 +11,10 @@ use super::report::Skipped;
 use crate::splat::Format;
 use crate::units::short_numbers;
 
-/// Why a dataset cannot be used at all.
+/// Why a dataset cannot be used.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum DatasetError {
-    /// Neither a COLMAP model nor a `transforms.json`.
+    /// The path has neither a COLMAP model nor a `transforms.json`.
     #[error(
         "{}: dataset: nothing to train on (expected a COLMAP model in sparse/0 or a transforms.json, \
          found {}); {}",
@@ -27,65 +27,65 @@ pub enum DatasetError {
         }
     )]
     NotADataset {
-        /// The path that was given.
+        /// The path as given.
         path: PathBuf,
-        /// What it is, if it is splats.
+        /// The format, if the file contains splats.
         splats: Option<Format>,
     },
-    /// A call to the system failed.
+    /// A system call failed.
     #[error("{}: {action}: {reason}", path.display())]
     Io {
         /// The file or folder.
         path: PathBuf,
-        /// What was being done.
+        /// The attempted action.
         action: &'static str,
-        /// The system's answer in plain words.
+        /// Error message of the system.
         reason: String,
     },
-    /// A file of a COLMAP model is not there.
+    /// A file of a COLMAP model is missing.
     #[error("{}: model: {file} is missing (expected beside {beside}); copy the whole model", folder.display())]
     MissingModelFile {
         /// Folder of the model.
         folder: PathBuf,
-        /// The file.
+        /// The missing file.
         file: &'static str,
-        /// A file of the model that is there.
+        /// Another file of the model, which exists.
         beside: &'static str,
     },
-    /// There is no picture folder.
+    /// The image folder does not exist.
     #[error(
         "{}: images: no such folder (expected the pictures of the dataset); name it with ⟨images⟩",
         path.display()
     )]
     NoImageFolder {
-        /// The folder looked for.
+        /// The expected folder.
         path: PathBuf,
     },
-    /// A model or JSON file holds something that cannot be right.
+    /// A model or JSON file contains invalid data.
     #[error("{}: {place}: {problem}", path.display())]
     Malformed {
         /// The file.
         path: PathBuf,
-        /// Where in it: `record 17`, `line 4`, `frames[17].transform_matrix`.
+        /// Position in the file: `record 17`, `line 4`, `frames[17].transform_matrix`.
         place: String,
-        /// What is wrong.
+        /// The problem.
         problem: Box<Problem>,
     },
-    /// A camera model for which there is no way to train yet.
+    /// Training does not support the camera model.
     #[error(
         "{}: camera {camera}: {} cannot be trained on in this shape (expected a panorama twice \
          as wide as high); check the camera's size",
         path.display(), model.name()
     )]
     Untrainable {
-        /// The file that names the model.
+        /// The camera file.
         path: PathBuf,
         /// Camera id.
         camera: u32,
-        /// Its model.
+        /// Its camera model.
         model: CameraModel,
     },
-    /// There are more points than fit into the memory.
+    /// The points exceed the memory limit.
     #[error(
         "{}: points: too many for the memory (expected at most {possible} in {}, found {found} or more); thin them \
          out or raise ⟨max-memory⟩",
@@ -94,14 +94,14 @@ pub enum DatasetError {
     TooManyPoints {
         /// The file.
         path: PathBuf,
-        /// Points found, as far as it was looked.
+        /// Number of points found before reading stopped.
         found: u64,
-        /// Points that fit.
+        /// Number of points that fit.
         possible: u64,
-        /// Bytes that they may take.
+        /// Memory limit, bytes.
         limit: u64,
     },
-    /// No picture is left.
+    /// No usable image remains.
     #[error(
         "{}: images: none of the {listed} listed can be used{}",
         path.display(), first_of(first.as_deref())
@@ -109,28 +109,28 @@ pub enum DatasetError {
     NoImages {
         /// Model or JSON file.
         path: PathBuf,
-        /// Pictures that it lists.
+        /// Number of images that it lists.
         listed: usize,
-        /// The first that was left out, with its reason.
+        /// The first skipped image, with its reason.
         first: Option<Box<Skipped>>,
     },
-    /// More than a tenth of the pictures cannot be read.
+    /// More than a tenth of the images cannot be read.
     #[error(
         "{}: images: {unreadable} of {present} cannot be read (expected at most a tenth){}; repair or \
          remove them",
         folder.display(), first_of(Some(first.as_ref()))
     )]
     TooManyUnreadable {
-        /// Picture folder.
+        /// Image folder.
         folder: PathBuf,
-        /// Pictures that cannot be read.
+        /// Number of unreadable images.
         unreadable: usize,
-        /// Pictures on disk.
+        /// Number of images on disk.
         present: usize,
-        /// The first of them, with its reason.
+        /// The first unreadable image, with its reason.
         first: Box<Skipped>,
     },
-    /// Every usable picture is held out.
+    /// All usable images are held out.
     #[error(
         "{}: images: all {images} are held out for evaluation (expected some to train on); use a larger \
          ⟨test-every⟩, or 0",
@@ -139,7 +139,7 @@ pub enum DatasetError {
     NothingToTrainOn {
         /// Model or JSON file.
         path: PathBuf,
-        /// Usable pictures.
+        /// Number of usable images.
         images: usize,
     },
 }
@@ -158,7 +158,7 @@ fn first_of(skipped: Option<&Skipped>) -> String {
     skipped.map_or_else(String::new, |s| format!("; the first: {s}"))
 }
 
-/// What is wrong at a place of a model or JSON file.
+/// Problem at a position of a model or JSON file.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum Problem {
     /// The file ends inside a record.
@@ -166,34 +166,34 @@ pub enum Problem {
     Truncated {
         /// Bytes that the record still needs.
         needed: u64,
-        /// Bytes that there are.
+        /// Bytes that remain.
         left: u64,
     },
-    /// A count that the rest of the file cannot hold.
+    /// A count exceeds what the rest of the file can hold.
     #[error(
         "count of {what} is {found} (expected at most {possible} in the {left} bytes that follow); copy the file again"
     )]
     Count {
-        /// What is counted.
+        /// Kind of record.
         what: &'static str,
         /// Count found.
         found: u64,
-        /// Largest count for the bytes that follow.
+        /// Largest count that fits into the remaining bytes.
         possible: u64,
-        /// Bytes that follow.
+        /// Bytes that remain.
         left: u64,
     },
-    /// More of something than is accepted.
+    /// A count exceeds the limit of Gausset.
     #[error("{found} {what} are too many (expected at most {limit}); make a smaller dataset of it")]
     Limit {
-        /// What is counted.
+        /// Kind of record.
         what: &'static str,
         /// Count found.
         found: u64,
-        /// Largest count accepted.
+        /// The limit.
         limit: u64,
     },
-    /// Bytes after the last record.
+    /// Bytes follow the last record.
     #[error(
         "{bytes} bytes follow the last record (expected none); the count at the start is too small or the file is of another program"
     )]
@@ -201,37 +201,37 @@ pub enum Problem {
         /// Number of bytes.
         bytes: u64,
     },
-    /// A camera model id that nobody knows.
+    /// Unknown camera model id.
     #[error("camera model id is {id} (expected 0..17)")]
     UnknownModelId {
         /// Id found.
         id: i32,
     },
-    /// A camera model name that nobody knows.
+    /// Unknown camera model name.
     #[error("camera model `{name}` is not known (expected a COLMAP model, for example OPENCV)")]
     UnknownModelName {
         /// Name found.
         name: String,
     },
-    /// Parameters that are not a camera.
+    /// The camera parameters are invalid.
     #[error("{}", short_numbers(&.0.to_string()))]
     Camera(#[from] CameraModelError),
-    /// A name without its closing zero byte.
+    /// A name is not terminated by a zero byte.
     #[error("name has no end (expected a zero byte within {limit} bytes)", limit = MAX_NAME_BYTES)]
     NameWithoutEnd,
-    /// A name longer than accepted.
+    /// A name is empty or too long.
     #[error("name has {bytes} bytes (expected 1..{limit})", limit = MAX_NAME_BYTES)]
     NameLength {
         /// Length found.
         bytes: usize,
     },
-    /// A name that is not UTF-8.
+    /// A name is not UTF-8.
     #[error("name `{name}` is not UTF-8; rename the picture")]
     NameEncoding {
-        /// The name with its strange bytes replaced.
+        /// The name with invalid bytes replaced.
         name: String,
     },
-    /// An id that occurs twice.
+    /// An id is used twice.
     #[error("{what} id {id} occurs twice (expected each once)")]
     DuplicateId {
         /// Kind of id.
@@ -239,25 +239,25 @@ pub enum Problem {
         /// The id.
         id: u64,
     },
-    /// An image that names a camera which is not there.
+    /// An image refers to a missing camera.
     #[error("camera id {id} is not in {file} (has {known})")]
     UnknownCamera {
         /// Camera id found.
         id: u32,
-        /// File of the cameras.
+        /// The camera file.
         file: &'static str,
-        /// Ids that there are, for people.
+        /// Existing ids, as text.
         known: String,
     },
-    /// A line with too few fields.
+    /// A line has too few fields.
     #[error("line has {found} fields (expected {expected})")]
     Fields {
-        /// Fields expected, for people: `10: IMAGE_ID QW …`.
+        /// Expected fields, as text: `10: IMAGE_ID QW …`.
         expected: &'static str,
         /// Fields found.
         found: usize,
     },
-    /// A field that is not the number it should be.
+    /// A field is not a number of the expected kind.
     #[error("{field} is `{found}` (expected {expected})")]
     Number {
         /// Name of the field.
@@ -267,27 +267,27 @@ pub enum Problem {
         /// Kind of number.
         expected: &'static str,
     },
-    /// A line that is not text.
+    /// A line is not text.
     #[error("line is not UTF-8 text; is it a binary file under a wrong name?")]
     NotText,
-    /// The file is larger than accepted.
+    /// The file is too large.
     #[error("file has {} (expected at most {})", crate::units::bytes(*found), crate::units::bytes(*limit))]
     FileSize {
         /// Length found.
         found: u64,
-        /// Largest length accepted.
+        /// Largest length allowed.
         limit: u64,
     },
-    /// JSON nested too deeply.
+    /// The JSON is nested too deeply.
     #[error("nested deeper than {limit} levels", limit = MAX_JSON_DEPTH)]
     TooDeep,
-    /// Not JSON, or not the JSON expected here; the text names line and column.
+    /// Invalid JSON, or unexpected content; the message contains line and column.
     #[error("{0}")]
     Json(String),
-    /// A value that is missing.
+    /// A required value is missing.
     #[error("{0} is missing")]
     MissingValue(&'static str),
-    /// A value out of its range.
+    /// A value is out of range.
     #[error("{name} is {} (expected {expected})", short_numbers(&found.to_string()))]
     Value {
         /// Name of the value.
@@ -297,7 +297,7 @@ pub enum Problem {
         /// Values allowed.
         expected: &'static str,
     },
-    /// A JSON file without frames.
+    /// The JSON file has no frames.
     #[error("no frames (expected at least 1)")]
     NoFrames,
 }

@@ -1,9 +1,9 @@
-//! The fingerprint of a dataset: whether a run goes on with the data that it began with.
+//! The fingerprint of a dataset, by which a resumed run checks that its data is unchanged.
 //!
-//! XXH3 (128 bits) over everything that training depends on: names, cameras, poses, points, and of each picture and
-//! mask its length and a [`Sample`]. Options that are recorded elsewhere (resolution, every n-th picture) are left out,
-//! and so are places and times: a copy of a dataset is the same dataset, and `cp`, `git` and archives give files new
-//! times.
+//! XXH3 (128 bits) of everything that training depends on: names, cameras, poses, points, and the length and a
+//! [`Sample`] of each image and mask. Options that are recorded elsewhere (resolution, every n-th image) are excluded,
+//! and so are locations and timestamps: a copy of a dataset is the same dataset, and `cp`, `git` and archives change
+//! timestamps.
 //!
 //! A hash alone cannot say what changed. A run keeps the list that [`Dataset::list_of_data`] makes, and
 //! [`Dataset::difference_from`] names the first picture that is not as it was.
@@ -22,20 +22,21 @@ use crate::input;
 /// Bytes of each of the three parts of a [`Sample`].
 const PART_BYTES: u64 = 16 << 10;
 
-/// What is in front of fingerprints of this kind.
+/// Prefix of fingerprints of this kind.
 const KIND: &str = "2-";
 
-/// XXH3 of the first, middle and last 16 KiB of a file, of all of it up to 48 KiB.
+/// XXH3 of the first, middle and last 16 KiB of a file, or of the whole file up to 48 KiB.
 ///
-/// A whole 24-megapixel photograph is 8 MB, and ten thousand of them are minutes of reading before the first step.
-/// Three parts are 48 KiB: 2.3 ms instead of 64 ms for a picture that is not in memory (two busy cores). A picture that was edited, exported
-/// or exchanged differs in them: its length or its entropy-coded data shift, and a PNG ends with a checksum of all of
-/// its pixels. A byte that was flipped elsewhere in a large JPEG goes unnoticed.
+/// Reading every file in full would be too slow: a 24-megapixel photograph is 8 MB, and ten thousand of them take
+/// minutes to read before the first step. Three parts are 48 KiB: 2.3 ms instead of 64 ms for an image that is not in
+/// the page cache (two busy cores). An image that was edited, exported or replaced differs in them: its length or its
+/// entropy-coded data shift, and a PNG ends with a checksum of all its pixels. A flipped byte elsewhere in a large JPEG
+/// is not detected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Sample(u64);
 
 impl Sample {
-    /// The sample of a file whose content is in memory.
+    /// The sample of a file content in memory.
     pub(super) fn of(content: &[u8]) -> Self {
         let part = PART_BYTES as usize;
         if content.len() <= 3 * part {
@@ -54,7 +55,7 @@ impl Sample {
         let bytes = file.metadata()?.len();
         let mut content = Vec::new();
         if bytes <= 3 * PART_BYTES {
-            // One that grows meanwhile has another length next time.
+            // A file that grows meanwhile has another length next time.
             file.take(3 * PART_BYTES).read_to_end(&mut content)?;
             return Ok((bytes, Self(xxh3_64(&content))));
         }
@@ -103,7 +104,7 @@ pub(super) fn of(dataset: &Dataset, roles: &[Role]) -> Fingerprint {
     Fingerprint(format!("{KIND}{:032x}", hash.0.digest128()))
 }
 
-/// Camera, pose and moment of a picture as one number.
+/// Camera, pose and frame of an image as one hash.
 fn view_of(dataset: &Dataset, image: &ImageEntry) -> u64 {
     let mut hash = Hash::default();
     hash.camera(dataset, image);
@@ -157,11 +158,11 @@ impl Hash {
 /// First line of a list of data.
 const LIST_HEAD: &str = "# The data of this run, which a resumed run compares. Of each picture: length, sample, mask (length, \
                          sample), view, name; then the points.";
-/// Name under which the points are in a list: no picture has an empty one.
+/// Name of the points in a list of data: no image has an empty name.
 const POINTS: &str = "";
 
 impl Dataset {
-    /// The data as text, a line for each picture: what a run keeps so that a later difference has a name.
+    /// The data as text, one line per image. A run keeps it so that a later difference can be named.
     #[must_use]
     pub fn list_of_data(&self) -> String {
         let mut text = format!("{LIST_HEAD}\n");
@@ -172,8 +173,7 @@ impl Dataset {
         text
     }
 
-    /// What is other than in a list of data, in words, one kind of difference at a time; `None` where the list does not
-    /// tell.
+    /// Describes the first kind of difference to a list of data; `None` if there is none or the list is not valid.
     #[must_use]
     pub fn difference_from(&self, list: &str) -> Option<String> {
         let parse = |line: &str| {
@@ -183,7 +183,7 @@ impl Dataset {
         let before: BTreeMap<String, String> =
             list.lines().filter(|line| !line.starts_with('#')).filter_map(parse).collect();
         let now: BTreeMap<String, String> = self.listed_data().collect();
-        // An empty or foreign list says nothing.
+        // An empty or third-party list has no entry for the points.
         before.get(POINTS)?;
         let field = |facts: &str, range: std::ops::Range<usize>| -> Vec<String> {
             facts.split(' ').skip(range.start).take(range.len()).map(str::to_owned).collect()
@@ -211,7 +211,7 @@ impl Dataset {
         named.or_else(|| (before.get(POINTS) != now.get(POINTS)).then(|| "other points".to_owned()))
     }
 
-    /// Facts of each picture and of the points, by name on one line.
+    /// Text of each image and of the points, by name.
     fn listed_data(&self) -> impl Iterator<Item = (String, String)> {
         let mut points = Hash::default();
         points.points(self);

@@ -1,9 +1,9 @@
-//! Initial splats: from points, or at random (`docs`: start of training).
+//! Initial splats, from points or random (`docs`: start of training).
 //!
 //! | parameter | start |
 //! |---|---|
-//! | mean | the point |
-//! | scale, all axes | `factor · sqrt(max(mean of the 3 squared neighbour distances, 1e-7))`; the median scale for points lonelier than 100 medians |
+//! | mean | position of the point |
+//! | scale, all axes | `factor · sqrt(max(mean of the 3 squared neighbour distances, 1e-7))`; the median scale for points farther than 100 medians from their neighbours |
 //! | rotation | identity |
 //! | opacity | [`InitOptions::opacity`] |
 //! | SH 0 | the point's colour; all others 0 |
@@ -20,29 +20,29 @@ use kiddo::{ImmutableKdTree, SquaredEuclidean};
 
 use super::{Dataset, DatasetKind};
 
-/// Neighbours whose distances make a scale.
+/// Number of nearest neighbours that determine the scale.
 const NEIGHBOURS: usize = 3;
-/// Smallest mean squared distance: coincident points get a scale above zero (fixtures).
+/// Smallest mean squared distance, so that coincident points get a scale above zero (fixtures).
 const SMALLEST_SQUARED_DISTANCE: f64 = 1e-7;
-/// Points lonelier than this many median distances keep the median scale.
+/// Points whose neighbours are farther than this many median distances get the median scale.
 const OUTLIER_FACTOR: f64 = 100.0;
 /// Half side of the cube of Blender-style data: covers the NeRF-synthetic objects.
 const BLENDER_HALF_SIDE: f64 = 1.3;
-/// Optical axes count as parallel when the determinant of their (normalised) normal equations is below this.
+/// Optical axes are parallel if the determinant of their (normalised) normal equations is below this.
 const PARALLEL_AXES: f64 = 1e-9;
 
-/// How to start.
+/// Options of the initial splats.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct InitOptions {
-    /// SH degree of the splats made; coefficients above 0 start at 0.
+    /// SH degree of the splats; coefficients above degree 0 start at 0.
     pub sh_degree: u8,
-    /// Opacity of each splat, in 0..1 exclusive.
+    /// Opacity of each splat, between 0 and 1, both exclusive.
     pub opacity: f32,
     /// Factor on the neighbour distance: 1 (classic) or 0.1 (MCMC).
     pub scale_factor: f32,
-    /// Splats to draw when there are no points.
+    /// Number of random splats if there are no points.
     pub random_count: usize,
-    /// Most splats; more points than that are thinned evenly. 0 = no limit.
+    /// Largest number of splats; more points are thinned evenly. 0 means no limit.
     pub max_splats: usize,
     /// Seed of the random numbers.
     pub seed: u64,
@@ -56,18 +56,18 @@ impl InitOptions {
     pub const MCMC: Self = Self { opacity: 0.5, scale_factor: 0.1, ..Self::CLASSIC };
 }
 
-/// Initial splats with the line that says where they came from.
+/// Initial splats with a line that describes their origin.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Start {
     /// The splats.
     pub splats: Splats,
-    /// One line for people, e.g. `100000 random splats in [-1.3, 1.3]^3 (the dataset has no points)`.
+    /// One line of text, e.g. `100000 random splats in [-1.3, 1.3]^3 (the dataset has no points)`.
     pub note: String,
-    /// Whether they are placed at random.
+    /// Whether the positions are random.
     pub is_random: bool,
 }
 
-/// A cube in the world.
+/// A cube in world axes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct StartCube {
     /// Centre.
@@ -76,7 +76,7 @@ pub struct StartCube {
     pub half_side: f64,
 }
 
-/// Initial splats for a dataset: from its points, or random ones in the cameras' common volume when it has none.
+/// Initial splats for a dataset: from its points, or random ones in the common volume of the cameras.
 #[must_use]
 pub fn start(dataset: &Dataset, options: &InitOptions) -> Start {
     let _span = gausset_prof::span("init");
@@ -90,7 +90,7 @@ pub fn start(dataset: &Dataset, options: &InitOptions) -> Start {
     from_each(points.len(), |i| points[i].position, colour, options)
 }
 
-/// The cube in which a dataset without points begins: what its training pictures look at.
+/// The cube for the random splats of a dataset without points: the volume that its training views look at.
 #[must_use]
 pub fn start_cube(dataset: &Dataset) -> StartCube {
     let poses: Vec<Pose> = dataset.split.train.iter().map(|&i| dataset.images[i].pose).collect();
@@ -100,28 +100,28 @@ pub fn start_cube(dataset: &Dataset) -> StartCube {
     }
 }
 
-/// Initial splats from points and colours in 0..1 (`None`: grey); points or colours that are not finite are
-/// dropped.
+/// Initial splats from points and colours in 0..1 (`None`: grey). Points with coordinates or colours that are not
+/// finite are dropped.
 #[must_use]
 pub fn from_points(points: &[[f64; 3]], colours: Option<&[[f32; 3]]>, options: &InitOptions) -> Start {
     let colour = |i: usize| colours.and_then(|c| c.get(i)).copied().unwrap_or([0.5; 3]);
     from_each(points.len(), |i| points[i], colour, options)
 }
 
-/// [`from_points`] of points wherever they are.
+/// As [`from_points`], with points from closures.
 fn from_each(
     count: usize,
     point: impl Fn(usize) -> [f64; 3],
     colour: impl Fn(usize) -> [f32; 3],
     options: &InitOptions,
 ) -> Start {
-    // Splats are f32: a coordinate beyond its range is not a place either.
+    // Splats are f32: coordinates beyond its range are unusable as well.
     let is_usable = |&i: &usize| {
         point(i).iter().all(|&v| (v as f32).is_finite()) && colour(i).iter().all(|c| c.is_finite())
     };
     let usable = (0..count).filter(is_usable).count();
     let wanted = if options.max_splats == 0 { usable } else { options.max_splats.min(usable) };
-    // Of the usable ones the numbers `k usable / wanted`, rounded down.
+    // Keeps the usable points `k usable / wanted`, rounded down.
     let mut kept = Vec::with_capacity(wanted);
     for (number, i) in (0..count).filter(is_usable).enumerate() {
         if kept.len() < wanted && (kept.len() as u128 * usable as u128 / wanted as u128) as usize == number {
@@ -137,10 +137,10 @@ fn from_each(
         details.push(format!("thinned from {usable}"));
     }
     if dropped > 0 {
-        details.push(format!("{dropped} not finite and dropped"));
+        details.push(format!("{dropped} dropped as not finite"));
     }
     if lonely > 0 {
-        details.push(format!("{lonely} far from all others, at the median scale"));
+        details.push(format!("{lonely} isolated, at the median scale"));
     }
     if !details.is_empty() {
         note += &format!(" ({})", details.join("; "));
@@ -148,7 +148,7 @@ fn from_each(
     Start { splats, note, is_random: false }
 }
 
-/// Random grey splats in a cube; `random_count` of them, or `max_splats` if that is less.
+/// Creates random grey splats in a cube: `random_count` of them, or `max_splats` if that is less.
 #[must_use]
 pub fn random(cube: &StartCube, options: &InitOptions) -> Start {
     let count = match options.max_splats {
@@ -176,8 +176,8 @@ pub fn random(cube: &StartCube, options: &InitOptions) -> Start {
     Start { splats, note: format!("{count} random splats in {place}"), is_random: true }
 }
 
-/// The cube that cameras look at: around the point nearest to all optical axes (least squares), the median camera
-/// distance as half side. Where the axes are parallel or the cameras stand in that point, a cube of half side
+/// The cube that the cameras look at: around the point nearest to all optical axes (least squares), with the median
+/// camera distance as half side. If the axes are parallel or the cameras are at that point, a cube of half side
 /// `extent` in front of the mean camera.
 #[must_use]
 pub fn common_cube(poses: &[Pose], extent: f64) -> StartCube {
@@ -220,14 +220,14 @@ pub fn common_cube(poses: &[Pose], extent: f64) -> StartCube {
     StartCube { centre, half_side: extent }
 }
 
-/// The logit of an opacity in 0..1 exclusive.
+/// Logit of an opacity between 0 and 1, both exclusive.
 #[must_use]
 pub fn opacity_logit(opacity: f32) -> f32 {
     let opacity = f64::from(opacity);
     libm::log(opacity / (1.0 - opacity)) as f32
 }
 
-/// Splats at finite points, and the number of points that are too lonely for a scale of their own.
+/// Splats at finite points, and the number of points that are too isolated for their own scale.
 fn make(points: &[[f64; 3]], colour: impl Fn(usize) -> [f32; 3], options: &InitOptions) -> (Splats, usize) {
     let squared = mean_squared_neighbour_distances(points);
     let mut sorted = squared.clone();
@@ -250,11 +250,11 @@ fn make(points: &[[f64; 3]], colour: impl Fn(usize) -> [f32; 3], options: &InitO
     (splats, lonely)
 }
 
-/// Mean squared distance of each point to its 3 nearest other points (exact; to fewer when there are fewer, 0 for a
-/// single point). Points must be finite.
+/// Mean squared distance of each point to its 3 nearest other points (exact; fewer if there are fewer, 0 for a single
+/// point). Points must be finite.
 ///
-/// Points in one place are one node of the tree with a count: thousands of them would all be equally near to each
-/// other, and a search through ties is a search through everything.
+/// Coincident points are one node of the tree with a count: thousands of them would be at equal distance, and a search
+/// through ties visits all of them.
 #[must_use]
 pub fn mean_squared_neighbour_distances(points: &[[f64; 3]]) -> Vec<f64> {
     let neighbours = NEIGHBOURS.min(points.len().saturating_sub(1));
@@ -262,7 +262,7 @@ pub fn mean_squared_neighbour_distances(points: &[[f64; 3]]) -> Vec<f64> {
         return vec![0.0; points.len()];
     }
     let mut order: Vec<usize> = (0..points.len()).collect();
-    // -0 and 0 are one place; adding 0 makes them one number.
+    // -0 and 0 are the same position; adding 0 makes them one number.
     let key = |i: usize| points[i].map(|v| (v + 0.0).to_bits());
     order.sort_by_key(|&i| key(i));
     let (mut places, mut counts) = (Vec::new(), Vec::<usize>::new());
@@ -280,13 +280,13 @@ pub fn mean_squared_neighbour_distances(points: &[[f64; 3]]) -> Vec<f64> {
         }
         place_of[i] = places.len() - 1;
     }
-    // The tree numbers its points with 32 bits, more than a dataset may have; one place alone has no distances.
+    // The tree's 32-bit indices suffice for the largest dataset. A single position has no distances.
     let tree: Option<ImmutableKdTree<f64, 3>> = match places.len() {
         1 => None,
         _ => ImmutableKdTree::new_from_slice(&places).ok(),
     };
     let mean_of_place = |(place, p): (usize, &[f64; 3])| {
-        // Others in the same place first.
+        // Coincident points first.
         let mut squared = vec![0.0; (counts[place] - 1).min(neighbours)];
         if let (Some(tree), Some(wanted)) = (&tree, NonZero::new(neighbours + 1))
             && squared.len() < neighbours
@@ -294,7 +294,7 @@ pub fn mean_squared_neighbour_distances(points: &[[f64; 3]]) -> Vec<f64> {
             let found = tree.query(p).nearest_n::<SquaredEuclidean<f64>>(wanted).execute();
             let others = found.iter().map(|item| item.item as usize).filter(|&other| other != place);
             squared.extend(others.flat_map(|other| {
-                // Distances are summed here, in a fixed order, whatever vector code the tree uses.
+                // Distances are summed here in a fixed order, independently of the tree's SIMD code.
                 let q = places[other];
                 let d = [q[0] - p[0], q[1] - p[1], q[2] - p[2]];
                 let squared = d[0] * d[0] + d[1] * d[1] + d[2] * d[2];

@@ -1,7 +1,7 @@
 //! Projection and unprojection of all camera models, in f64.
 //!
-//! A ray (X, Y, Z) in camera axes (x right, y down, z forward) lands on the pixel `(fx x + cx, fy y + cy)` of the
-//! picture plane, where (x, y) is the *distorted* point. With (u, v) = (X/Z, Y/Z), r² = u² + v²:
+//! A ray (X, Y, Z) in camera axes (x right, y down, z forward) projects to the pixel `(fx x + cx, fy y + cy)`, where
+//! (x, y) is the *distorted* point on the image plane. With (u, v) = (X/Z, Y/Z), r² = u² + v²:
 //!
 //! | family | (x, y) |
 //! |---|---|
@@ -12,8 +12,8 @@
 //! | EUCM | (X, Y) / (α sqrt(β ρ² + Z²) + (1 − α) Z) (Khomutenko et al. 2016) |
 //! | equirectangular | longitude and latitude |
 //!
-//! Polynomials fold back at some radius, where a wider angle would land nearer to the centre again; rays beyond
-//! that radius have no pixel. Formulas of the models: `colmap/sensor/models.h`.
+//! Distortion polynomials fold back at some radius, beyond which a wider angle would project closer to the centre
+//! again; rays beyond that radius have no pixel. Formulas of the models: `colmap/sensor/models.h`.
 
 use std::f64::consts::{FRAC_PI_2, PI};
 
@@ -25,12 +25,12 @@ use super::camera_model::{CameraModel, SourceCamera};
 const FOLD_SEARCH_STEPS: u32 = 512;
 /// Widest angle from the axis of models on the plane z = 1: beyond it, r > 573.
 const WIDEST_PERSPECTIVE_ANGLE: f64 = FRAC_PI_2 - 1.75e-3;
-/// Newton's iteration stops below this step (in units of the picture plane) …
+/// Newton's method has converged when the step is below this (image plane units).
 const NEWTON_STEP: f64 = 1e-13;
-/// … or fails after this many rounds.
+/// Newton's method fails after this many iterations.
 const NEWTON_ROUNDS: u32 = 100;
 
-/// The geometry of a camera: what turns rays into pixels and back.
+/// Projection and unprojection of a camera.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Lens {
     model: CameraModel,
@@ -38,16 +38,16 @@ pub struct Lens {
     focal: [f64; 2],
     /// Principal point in px from the top-left corner.
     centre: [f64; 2],
-    /// Parameters after focal lengths and principal point, in file order, zeros behind.
+    /// Parameters after focal lengths and principal point, in file order, padded with zeros.
     k: [f64; 12],
-    /// Largest radius before distortion that is in use: r for perspective models, θ for fisheye ones.
+    /// Largest valid radius before distortion: r for perspective models, θ for fisheye models.
     fold: f64,
-    /// Rotation from the axes of rays to those of the lens: for a face of a panorama.
+    /// Rotation from the axes of the rays to those of the lens, for a face of a panorama.
     turn: Option<Mat3>,
 }
 
 impl SourceCamera {
-    /// The geometry of this camera.
+    /// The projection of this camera.
     #[must_use]
     pub fn lens(&self) -> Lens {
         Lens::new(self.model, &self.params)
@@ -55,7 +55,7 @@ impl SourceCamera {
 }
 
 impl Lens {
-    /// Geometry of a model with parameters in file order; missing ones count as 0.
+    /// A lens from parameters in file order; missing ones are 0.
     #[must_use]
     pub fn new(model: CameraModel, params: &[f64]) -> Self {
         let at = |i: usize| params.get(i).copied().unwrap_or(0.0);
@@ -76,7 +76,7 @@ impl Lens {
         lens
     }
 
-    /// The same lens for a picture whose axes are scaled.
+    /// The same lens for an image scaled by these factors.
     #[must_use]
     pub fn scaled(&self, sx: f64, sy: f64) -> Self {
         Self {
@@ -86,19 +86,19 @@ impl Lens {
         }
     }
 
-    /// The same lens for rays in axes that `lens_from_ray` takes to its own.
+    /// The same lens for rays in axes that `lens_from_ray` rotates to those of the lens.
     #[must_use]
     pub fn turned(&self, lens_from_ray: Mat3) -> Self {
         Self { turn: Some(lens_from_ray), ..self.clone() }
     }
 
-    /// The same lens for a picture that begins `columns` further to the left.
+    /// The same lens for an image that starts `columns` px further to the left.
     #[must_use]
     pub fn shifted(&self, columns: f64) -> Self {
         Self { centre: [self.centre[0] + columns, self.centre[1]], ..self.clone() }
     }
 
-    /// Columns after which the picture shows the same again; infinite where it never does.
+    /// Width in px after which the image repeats; infinite if it does not.
     #[must_use]
     pub fn period(&self) -> f64 {
         if self.model == CameraModel::Equirectangular { self.focal[0] } else { f64::INFINITY }
@@ -122,7 +122,7 @@ impl Lens {
         self.centre
     }
 
-    /// Whether it is a pinhole: no model of distortion, or one whose coefficients are all 0.
+    /// Whether it is a pinhole: a model without distortion, or all distortion coefficients are 0.
     #[must_use]
     pub fn is_pinhole(&self) -> bool {
         use CameraModel as M;
@@ -137,8 +137,7 @@ impl Lens {
         }
     }
 
-    /// Magnification at the principal point relative to a pinhole with the same focal lengths: d(x, y)/d(u, v)
-    /// there.
+    /// Magnification at the principal point relative to a pinhole with the same focal lengths: d(x, y)/d(u, v).
     #[must_use]
     pub fn central_magnification(&self) -> f64 {
         match self.model {
@@ -147,7 +146,7 @@ impl Lens {
         }
     }
 
-    /// Pixel of a ray; `None` where the model has no pixel for it (behind the camera, beyond the fold).
+    /// Pixel of a ray; `None` if it has none (behind the camera, beyond the fold).
     #[must_use]
     pub fn project(&self, ray: [f64; 3]) -> Option<[f64; 2]> {
         let ray = self.turn.map_or(ray, |turn| se3::mul_vec(&turn, ray));
@@ -165,7 +164,7 @@ impl Lens {
         pixel.iter().all(|v| v.is_finite()).then_some(pixel)
     }
 
-    /// Direction (unit length) that lands on a pixel; `None` when no direction does.
+    /// Unit direction that projects to a pixel; `None` if there is none.
     #[must_use]
     pub fn unproject(&self, pixel: [f64; 2]) -> Option<[f64; 3]> {
         let ray = self.unproject_in_lens(pixel)?;
@@ -205,7 +204,7 @@ impl Lens {
                 if distorted * omega >= FRAC_PI_2 {
                     return None;
                 }
-                // Closed inverse of the factor; its limit at the centre is the inverse of the factor there.
+                // Closed-form inverse of the factor; its limit at the centre is the inverse of the factor there.
                 let undistorted = if distorted < 1e-9 || omega < 1e-9 {
                     1.0 / fov_factor(0.0, omega)
                 } else {
@@ -244,7 +243,7 @@ impl Lens {
         )
     }
 
-    /// Distorted point on the picture plane of a ray.
+    /// Distorted point of a ray on the image plane.
     fn plane_point(&self, x: f64, y: f64, z: f64) -> Option<[f64; 2]> {
         use CameraModel as M;
         let rho2 = x * x + y * y;
@@ -261,7 +260,7 @@ impl Lens {
                 let [alpha, beta] = [self.k[0], self.k[1]];
                 let d = (beta * rho2 + z * z).sqrt();
                 let denominator = alpha * d + (1.0 - alpha) * z;
-                // Beyond z = -w d the projection is not one to one (Khomutenko et al. 2016, eq. 13).
+                // Beyond z = -w d the projection is not injective (Khomutenko et al. 2016, eq. 13).
                 let w = if alpha <= 0.5 { alpha / (1.0 - alpha) } else { (1.0 - alpha) / alpha };
                 (denominator > 0.0 && z > -w * d).then(|| [x / denominator, y / denominator])
             }
@@ -271,7 +270,7 @@ impl Lens {
                 if theta > self.fold {
                     return None;
                 }
-                // On the axis the factor is 1/z for z > 0; straight behind there is no direction to take.
+                // On the axis the factor is 1/z for z > 0; straight backwards has no image direction.
                 let factor = if rho > 1e-12 * z.abs() {
                     theta / rho
                 } else if z > 0.0 {
@@ -291,7 +290,7 @@ impl Lens {
         }
     }
 
-    /// The polynomial part of a model: (u, v) + d(u, v).
+    /// The polynomial distortion of a model: (u, v) + d(u, v).
     fn distort(&self, [u, v]: [f64; 2]) -> [f64; 2] {
         use CameraModel as M;
         let k = &self.k;
@@ -342,7 +341,7 @@ impl Lens {
         }
     }
 
-    /// Radius (r or θ) up to which `radius · radial` grows; infinity (or π) when it always does.
+    /// Radius (r or θ) up to which `radius · radial` increases; infinity (or π) if it always does.
     fn find_fold(&self) -> f64 {
         use CameraModel as M;
         let fisheye = self.is_fisheye();
@@ -371,10 +370,10 @@ impl Lens {
         radius(low)
     }
 
-    /// Inverse of [`Self::distort`] by Newton's iteration from the distorted point.
+    /// Inverse of [`Self::distort`] by Newton's method from the distorted point.
     fn undistort(&self, target: [f64; 2]) -> Option<[f64; 2]> {
         let mut p = target;
-        // Start inside the fold: a far corner of a strong fisheye would otherwise begin on the falling branch.
+        // Start inside the fold: a far corner of a strong fisheye would otherwise start on the decreasing branch.
         let start = (p[0] * p[0] + p[1] * p[1]).sqrt();
         if start > 0.9 * self.fold {
             let shrink = 0.9 * self.fold / start;
@@ -409,7 +408,7 @@ impl Lens {
     }
 }
 
-/// `atan(2 r tan(ω/2)) / (r ω)` with series where it is 0/0 (as in COLMAP).
+/// `atan(2 r tan(ω/2)) / (r ω)`, by its series where it is 0/0 (as in COLMAP).
 fn fov_factor(r2: f64, omega: f64) -> f64 {
     const SMALL: f64 = 1e-4;
     let omega2 = omega * omega;

@@ -1,12 +1,12 @@
-//! How much a dataset may hold, so that a damaged or hostile file costs neither memory nor time.
+//! Limits of a dataset, so that a damaged or hostile file cannot exhaust memory or time.
 
-/// Most pictures of a dataset.
+/// Largest number of images.
 pub(super) const MAX_IMAGES: u64 = 200_000;
-/// Most points of a dataset.
+/// Largest number of points.
 pub(super) const MAX_POINTS: u64 = 100_000_000;
-/// Longest name of a picture in bytes.
+/// Longest image name, bytes.
 pub(super) const MAX_NAME_BYTES: usize = 4096;
-/// Longest `transforms.json` in bytes.
+/// Longest `transforms.json`, bytes.
 pub(super) const MAX_JSON_BYTES: u64 = 256 << 20;
 /// Deepest nesting of a `transforms.json`.
 pub(super) const MAX_JSON_DEPTH: usize = 64;

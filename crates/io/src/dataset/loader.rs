@@ -1,14 +1,15 @@
-//! A bounded background loader: pictures as the trainer sees them, within a byte budget.
+//! A background image loader with a byte budget.
 //!
-//! Each picture of the dataset is absent, being made, ready, or failed. [`Loader::get`] takes what is ready, waits for
-//! what another thread is making, and makes anything else itself, so it never waits for a thread that does nothing.
-//! Background threads make the pictures that [`Loader::prefetch`] named. Ready pictures leave in the order of their
-//! last use when the budget needs room; those still wanted leave last. A failure is a value and stays one.
+//! Each image of the dataset is empty, loading, ready, or failed. [`Loader::get`] returns a ready image, waits for one
+//! that another thread is loading, or else loads it itself, so it never waits for an idle thread. Background threads
+//! load the images named by [`Loader::prefetch`]. When the budget is exhausted, ready images are evicted in the order
+//! of their last use, prefetched ones last. A failure is stored and returned each time.
 //!
-//! Who does what, and when, is decided in `schedule`, which knows no threads and is tested without them. Here are the
-//! threads: they ask, make pictures without holding the lock, tell, and sleep until something has changed.
+//! `schedule` decides which thread loads what and when; it knows no threads and is tested without them. This module
+//! runs the threads: they query the schedule, load images without holding the lock, report back, and sleep until it
+//! changes.
 //!
-//! Bytes: a ready picture counts what it holds; one being made counts what [`ImageEntry::making_bytes`] says.
+//! Bytes: a ready image counts the bytes it holds, a loading one [`ImageEntry::making_bytes`].
 
 mod schedule;
 
@@ -22,15 +23,15 @@ use super::report::Skipped;
 use super::target;
 use super::{Dataset, ImageEntry};
 
-/// Most hints that are kept; more are cut off.
+/// Largest number of prefetch hints; further ones are dropped.
 const MAX_HINTS: usize = 64;
 
 /// Budget and threads of a [`Loader`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LoaderOptions {
-    /// Bytes for ready pictures and for those being made; raised to what the largest picture needs.
+    /// Bytes for ready and loading images. Raised to what the largest image needs.
     pub budget_bytes: usize,
-    /// Background threads; 0 = every picture is made by the caller of [`Loader::get`].
+    /// Number of background threads; with 0, the caller of [`Loader::get`] loads every image.
     pub threads: usize,
 }
 
@@ -40,20 +41,20 @@ impl Default for LoaderOptions {
     }
 }
 
-/// What a [`Loader`] holds at a moment.
+/// Current state of a [`Loader`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LoaderStats {
-    /// Bytes of ready pictures and of those being made.
+    /// Bytes of ready and loading images.
     pub bytes: usize,
-    /// Largest value that `bytes` ever had.
+    /// Maximum of `bytes` so far.
     pub peak_bytes: usize,
-    /// Ready pictures.
+    /// Number of ready images.
     pub ready: usize,
-    /// Pictures made so far.
+    /// Number of images loaded so far.
     pub made: u64,
 }
 
-/// A picture, or why there is none.
+/// A training image, or why it was skipped.
 type Made = Result<TargetImage, Skipped>;
 
 struct State {
@@ -64,14 +65,14 @@ struct State {
 }
 
 struct Shared {
-    /// Makes the picture of an index.
+    /// Loads the image of an index.
     make: Box<dyn Fn(usize) -> Made + Send + Sync>,
     state: Mutex<State>,
-    /// The schedule or `stop` changed.
+    /// Signals a change of the schedule or of `stop`.
     changed: Condvar,
 }
 
-/// Makes and keeps training pictures; see the module documentation. Shared by reference between threads.
+/// Loads and caches training images; see the module documentation. Threads share it by reference.
 pub struct Loader {
     dataset: Arc<Dataset>,
     shared: Arc<Shared>,
@@ -79,7 +80,7 @@ pub struct Loader {
 }
 
 impl Loader {
-    /// A loader for the pictures of a dataset. If the system refuses a thread, it goes on with those it has.
+    /// Creates a loader for a dataset. If the system cannot start a thread, it uses the threads that it has.
     #[must_use]
     pub fn new(dataset: Arc<Dataset>, options: LoaderOptions) -> Self {
         let pictures = Arc::clone(&dataset);
@@ -122,13 +123,13 @@ impl Loader {
         &self.dataset
     }
 
-    /// Most bytes that the loader holds: the option, or what its largest picture needs if that is more.
+    /// Byte budget: the option, or what the largest image needs if that is more.
     #[must_use]
     pub fn budget_bytes(&self) -> usize {
         self.shared.lock().schedule.budget()
     }
 
-    /// What the loader holds now.
+    /// Current statistics.
     #[must_use]
     pub fn stats(&self) -> LoaderStats {
         let State { schedule, peak_bytes, made, .. } = &*self.shared.lock();
@@ -136,10 +137,10 @@ impl Loader {
         LoaderStats { bytes, peak_bytes: *peak_bytes, ready, made: *made }
     }
 
-    /// The training picture of `dataset.images[index]`; makes it, or waits for the thread that is making it.
+    /// The training image of `dataset.images[index]`. Loads it, or waits for the thread that is loading it.
     ///
     /// # Errors
-    /// The picture cannot be used; the same answer each time.
+    /// The image is unusable. The error is the same each time.
     ///
     /// # Panics
     /// If `index` is out of range.
@@ -160,7 +161,7 @@ impl Loader {
         }
     }
 
-    /// Says which pictures will be wanted next, soonest first; replaces earlier hints. Never blocks on pictures.
+    /// Sets the images that will be needed next, soonest first, and replaces earlier hints. Never waits for an image.
     ///
     /// # Panics
     /// If an index is out of range.
@@ -196,7 +197,7 @@ impl std::fmt::Debug for Loader {
 
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, State> {
-        // Poison only says that a maker panicked; its picture was given up on the way.
+        // A poisoned lock only means that a load panicked; `Abandon` has reset its image.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -204,7 +205,7 @@ impl Shared {
         self.changed.wait(state).unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Does something to the schedule and wakes everybody if that is a change that others wait for.
+    /// Applies `act` to the schedule, and wakes all threads if that changes anything they wait for.
     fn change<T>(&self, state: &mut State, act: impl FnOnce(&mut State) -> T) -> T {
         let before = state.schedule.changes();
         let value = act(state);
@@ -215,14 +216,14 @@ impl Shared {
         value
     }
 
-    /// A background thread: makes hinted pictures as long as they fit beside what is wanted.
+    /// Runs a background thread: loads hinted images while they fit into the budget.
     fn work(&self) {
         let mut state = self.lock();
         while !state.stop {
             state = match self.change(&mut state, |state| state.schedule.next_in_background()) {
                 Some(index) => {
                     drop(state);
-                    // Why there is none is returned to whoever asks.
+                    // The schedule keeps the error for later calls of `get`.
                     let _ = self.make(index);
                     self.lock()
                 }
@@ -231,9 +232,9 @@ impl Shared {
         }
     }
 
-    /// Makes a picture for which there is room, without the lock, and hands it in.
+    /// Loads an image for which the budget is reserved, without holding the lock, and stores it.
     fn make(&self, index: usize) -> Result<Arc<TargetImage>, Skipped> {
-        /// Gives the picture up if making it panics, so that nobody waits for it.
+        /// Resets the image if loading panics, so that no thread waits for it for ever.
         struct Abandon<'s>(&'s Shared, usize);
         impl Drop for Abandon<'_> {
             fn drop(&mut self) {
@@ -257,14 +258,14 @@ impl Shared {
 }
 
 impl ImageEntry {
-    /// Bytes of the training picture, at most.
+    /// Upper bound on the bytes of the training image.
     #[must_use]
     pub fn result_bytes(&self) -> usize {
         // Colour, alpha, mask.
         self.camera.pixels() * 5
     }
 
-    /// Bytes while the training picture is made, at most.
+    /// Upper bound on the bytes while the training image is being loaded.
     #[must_use]
     pub fn making_bytes(&self) -> usize {
         usize::try_from(self.decode_bytes).unwrap_or(usize::MAX).saturating_add(self.result_bytes())
@@ -284,7 +285,7 @@ mod tests {
 
     const SIDE: u32 = 4;
 
-    /// So many pictures of 4x4 px that no file holds.
+    /// `count` images of 4x4 px without files.
     fn pictures(count: u32) -> Arc<Dataset> {
         let camera = Camera::new(SIDE, SIDE, 4.0, 4.0, 2.0, 2.0).unwrap();
         let image = |id: u32| ImageEntry {
@@ -323,7 +324,7 @@ mod tests {
         })
     }
 
-    /// A loader whose makers take `micros` of an index.
+    /// A loader in which each image takes a time of `micros`.
     fn slow_loader(
         count: u32,
         options: LoaderOptions,
@@ -337,14 +338,14 @@ mod tests {
         Loader::with_maker(pictures(count), options, Box::new(make))
     }
 
-    /// Fails when `work` takes longer than anything here could.
+    /// Fails if `work` takes longer than anything here should.
     fn in_time(work: impl FnOnce() + Send + 'static) {
         let (done, is_done) = mpsc::channel();
         std::thread::spawn(move || {
             work();
             let _ = done.send(());
         });
-        is_done.recv_timeout(Duration::from_secs(120)).expect("it ends without a panic");
+        is_done.recv_timeout(Duration::from_secs(120)).expect("finishes in time without a panic");
     }
 
     #[test]
@@ -361,7 +362,7 @@ mod tests {
                         scope.spawn(move || {
                             for k in 0..300usize {
                                 let index = (k * (caller + 1) + caller) % 6;
-                                // What comes next, the picture itself first, as a training run says it.
+                                // Hints as a training run gives them: the image itself, then the next ones.
                                 loader.prefetch(&[index, (index + 1) % 6, (index + 2) % 6]);
                                 assert_eq!(loader.get(index).unwrap().rgb[0], index as u8);
                             }

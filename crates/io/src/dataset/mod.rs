@@ -1,13 +1,13 @@
-//! Datasets: photographs with cameras, poses and, if there are any, points.
+//! Datasets: photographs with cameras and poses, and optionally points.
 //!
 //! ```text
 //! COLMAP model (binary | text) ─┐                       ┌─▶ init    initial splats
 //!                               ├─▶ open ─▶ Dataset ────┤
-//! transforms.json (3 dialects) ─┘                       └─▶ loader  pictures as the trainer sees them
+//! transforms.json (3 dialects) ─┘                       └─▶ loader  training images
 //! ```
-//! [`open`] reads models and picture *headers* only; pictures are decoded, undistorted and downscaled by
-//! [`Loader`]. What is wrong with single pictures is collected in [`Dataset::skipped`] and [`Dataset::warnings`];
-//! what makes the whole unusable is a [`DatasetError`].
+//! [`open`] reads models and image *headers* only; [`Loader`] decodes, undistorts and downscales images. Problems of
+//! single images are collected in [`Dataset::skipped`] and [`Dataset::warnings`]; a [`DatasetError`] makes the whole
+//! dataset unusable.
 
 mod assemble;
 pub mod camera_model;
@@ -45,48 +45,49 @@ pub use tracks::Tracks;
 
 use crate::reading::Reading;
 
-/// What to do with the alpha channel of pictures.
+/// Meaning of the alpha channel of images.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum AlphaMode {
-    /// Keep it: truth and render are composited on the same background.
+    /// Composite image and render on the same background.
     #[default]
     Composite,
-    /// Ignore pixels with alpha 0, take all others as opaque.
+    /// Ignore pixels with alpha 0 and treat all others as opaque.
     Mask,
 }
 
-/// What panoramas are trained on as.
+/// How panoramas are trained on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Panoramas {
-    /// The six faces of a cube, pinholes of 90 degrees.
+    /// As the six faces of a cube, pinhole cameras of 90 degrees.
     #[default]
     Cube,
-    /// Themselves. Those that are held out are the faces of a cube all the same, so that figures compare.
+    /// As whole panoramas. Held-out ones are split into cube faces nevertheless, so that metrics are comparable.
     Sphere,
 }
 
-/// How a dataset is opened.
+/// Options for opening a dataset.
 #[derive(Clone, Debug, PartialEq)]
 pub struct OpenOptions {
-    /// Folder of the pictures instead of `images`; relative to the current folder.
+    /// Image folder instead of `images`, relative to the working folder.
     pub images: Option<PathBuf>,
-    /// Folder of the masks instead of `masks`; relative to the current folder.
+    /// Mask folder instead of `masks`, relative to the working folder.
     pub masks: Option<PathBuf>,
-    /// Folder of the COLMAP model instead of `sparse/0`, …; relative to the current folder.
+    /// Folder of the COLMAP model instead of `sparse/0`, …, relative to the working folder.
     pub sparse: Option<PathBuf>,
-    /// Longest side of a training picture in px, of a panorama a quarter of it (the side of a face); 0 = as stored.
+    /// Longest side of a training image in px; for a panorama, the side of a cube face (a quarter of its width). 0 = as
+    /// stored.
     pub max_resolution: u32,
-    /// Every n-th picture is held out, counted from the first; 0 = none. A dataset's own test list wins.
+    /// Holds out every n-th image, counted from the first; 0 = none. The dataset's own test list takes precedence.
     pub test_every: usize,
-    /// What the alpha channel means.
+    /// Meaning of the alpha channel.
     pub alpha: AlphaMode,
-    /// What panoramas are trained on as.
+    /// How panoramas are trained on.
     pub panoramas: Panoramas,
-    /// Whether names may lead out of the picture folder, by `..` or as absolute ones. Links are followed anyway.
+    /// Whether names may point outside the image folder, by `..` or as absolute paths. Links are always followed.
     pub allow_outside: bool,
-    /// Scene extent in scene units instead of the computed one.
+    /// Scene extent in scene units, instead of the computed one.
     pub scene_extent: Option<f64>,
-    /// Bytes that points may take while they are read; more of them are an error.
+    /// Memory limit for points while they are read, bytes. More points are an error.
     pub memory_bytes: u64,
 }
 
@@ -107,7 +108,7 @@ impl Default for OpenOptions {
     }
 }
 
-/// Where a dataset came from.
+/// Format of a dataset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DatasetKind {
     /// A COLMAP model, binary or text.
@@ -121,7 +122,7 @@ pub enum DatasetKind {
 }
 
 impl ImageEntry {
-    /// Name of the stored picture: a face's without the face.
+    /// Name of the stored image: for a cube face, without the name of the face.
     #[must_use]
     pub fn picture_name(&self) -> &str {
         match self.face {
@@ -134,7 +135,7 @@ impl ImageEntry {
 }
 
 impl DatasetKind {
-    /// Stable name, for people and scripts.
+    /// Stable name, for messages and scripts.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -146,37 +147,37 @@ impl DatasetKind {
     }
 }
 
-/// A picture with its camera and pose.
+/// An image with its camera and pose.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ImageEntry {
-    /// Path relative to the picture folder, `/` between folders: the name that people, masks and reports use.
+    /// Path relative to the image folder, with `/` as separator: the name in messages, masks and reports.
     pub name: Arc<str>,
-    /// Where the file is.
+    /// Path of the file.
     pub path: PathBuf,
     /// COLMAP image id, or index of the frame in `transforms.json`.
     pub id: u32,
-    /// The moment of a camera rig in which it was taken together with others: they share exposure and the error of
-    /// the rig's pose. `None` for a picture that stands alone.
+    /// Frame of a camera rig: images of one frame share exposure and the error of the rig pose. `None` for single
+    /// images.
     pub frame: Option<u32>,
     /// Index into [`Dataset::cameras`].
     pub source_camera: usize,
-    /// Size of the stored picture in px.
+    /// Size of the stored image in px.
     pub stored_size: [u32; 2],
     /// Length of the file when the dataset was opened.
     pub file_bytes: u64,
-    /// Bytes that decoding it takes at most, with its mask and everything up to the training picture.
+    /// Upper bound on the bytes for decoding it with its mask, up to the training image.
     pub decode_bytes: u64,
-    /// What else was seen of its content then.
+    /// Sample of the file content when the dataset was opened.
     pub sample: Sample,
-    /// Camera at training size: what [`Loader::get`] delivers. A pinhole, or a panorama ([`Panoramas::Sphere`]).
+    /// Camera at training size, as [`Loader::get`] returns it. A pinhole, or a panorama ([`Panoramas::Sphere`]).
     pub camera: Camera,
     /// `camera_from_world`.
     pub pose: Pose,
-    /// Mask file, if there is one.
+    /// Mask file, if any.
     pub mask: Option<PathBuf>,
     /// Length and sample of the mask file.
     pub mask_content: Option<(u64, Sample)>,
-    /// Which face of a panorama it is; the name is then that of the picture, `/` and the face's.
+    /// Face of a panorama that it is; its name is then that of the image, `/` and the name of the face.
     pub face: Option<Face>,
 }
 
@@ -187,22 +188,22 @@ pub struct Point {
     pub position: [f64; 3],
     /// Colour.
     pub colour: [u8; 3],
-    /// Mean reprojection error in px; NaN when the source does not tell.
+    /// Mean reprojection error in px; NaN if unknown.
     pub error: f64,
-    /// Number of observations; 0 when the source does not tell.
+    /// Number of observations; 0 if unknown.
     pub track_length: u32,
 }
 
-/// Indices into [`Dataset::images`], ascending.
+/// Training and held-out images, as sorted indices into [`Dataset::images`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Split {
-    /// Pictures to train on.
+    /// Training images.
     pub train: Vec<usize>,
-    /// Pictures held out for evaluation.
+    /// Held-out images.
     pub test: Vec<usize>,
 }
 
-/// The world of a `transforms.json`, relative to the world it was made from.
+/// Transform between the world of a `transforms.json` and the world that it was made from.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct AppliedTransform {
     /// `dataset_from_original`, rows of a 3x4 matrix (`applied_transform`).
@@ -214,51 +215,51 @@ pub struct AppliedTransform {
 /// Photographs, cameras, points; see the module documentation.
 #[derive(Clone, Debug)]
 pub struct Dataset {
-    /// The folder (or the folder of the JSON file) it was opened from.
+    /// The folder (or the folder of the JSON file) that was opened.
     pub root: PathBuf,
     /// The model folder or JSON file that was read.
     pub source: PathBuf,
-    /// Folder that picture names are relative to.
+    /// Folder to which image names are relative.
     pub images_folder: PathBuf,
-    /// Where it came from.
+    /// Format of the source.
     pub kind: DatasetKind,
-    /// Cameras as the source describes them, ascending by id.
+    /// Cameras as the source describes them, sorted by id.
     pub cameras: Vec<SourceCamera>,
-    /// Usable pictures, ascending by name (byte order).
+    /// Usable images, sorted by name (byte order).
     pub images: Vec<ImageEntry>,
     /// Finite points in the order of the source.
     pub points: Vec<Point>,
-    /// Which pictures train and which are held out.
+    /// Training and held-out images.
     pub split: Split,
-    /// Background that fits this kind of data: white for [`DatasetKind::Blender`], black otherwise.
+    /// Default background for this kind of data: white for [`DatasetKind::Blender`], black otherwise.
     pub background: [f32; 3],
-    /// What the alpha channel means (from the options).
+    /// Meaning of the alpha channel (from the options).
     pub alpha: AlphaMode,
-    /// Size of the scene in scene units: 1.1 x the largest distance of a training camera from their mean, at least
-    /// the median distance of the points from there (docs/training.md, 3).
+    /// Scene extent in scene units: 1.1 x the largest distance of a training camera from the mean of all, but at least
+    /// the median distance of the points from that mean (docs/training.md, 3).
     pub scene_extent: f64,
-    /// World of a `transforms.json` relative to its origin, if recorded.
+    /// World transform recorded in a `transforms.json`, if any.
     pub applied_transform: Option<AppliedTransform>,
-    /// What a person should know, one line each.
+    /// Warnings for the user, one line each.
     pub warnings: Vec<Warning>,
-    /// Pictures that were left out, with reasons, in name order.
+    /// Skipped images with reasons, sorted by name.
     pub skipped: Vec<Skipped>,
-    /// Decides whether a run goes on with the data that it began with.
+    /// Decides whether a run resumes with unchanged data.
     pub fingerprint: Fingerprint,
-    /// Keeps its files from being written over while it is open.
+    /// Protects the files of the dataset from being overwritten while it is open.
     pub reading: Arc<Reading>,
 }
 
-/// Opens the dataset at `path`: a folder with a COLMAP model or `transforms*.json` in it, or such a JSON file.
+/// Opens the dataset at `path`: a folder that contains a COLMAP model or `transforms*.json`, or such a JSON file.
 ///
 /// # Errors
-/// A model that cannot be read, no usable picture, or more than a tenth of the pictures unreadable.
+/// The model cannot be read, no image is usable, or more than a tenth of the images are unreadable.
 pub fn open(path: &Path, options: &OpenOptions) -> Result<Dataset, DatasetError> {
     open::open(path, options)
 }
 
 impl Dataset {
-    /// The lens of a picture at its stored size.
+    /// The lens of an image at its stored size.
     ///
     /// # Panics
     /// If `index` is out of range.
@@ -272,13 +273,13 @@ impl Dataset {
         }
     }
 
-    /// Whether some inputs were left out: the work succeeds, the exit code is 1.
+    /// Whether some images were skipped: the command succeeds with exit code 1.
     #[must_use]
     pub fn has_skipped(&self) -> bool {
         !self.skipped.is_empty()
     }
 
-    /// The lines that a person should see: warnings, then pictures that were left out, at most five of each kind.
+    /// Lines for the user: warnings, then skipped images, at most five of each kind.
     #[must_use]
     pub fn report(&self) -> Vec<String> {
         const LINES_PER_KIND: usize = 5;
@@ -305,13 +306,13 @@ impl Dataset {
         }
         let more: usize = kinds.iter().map(|(_, count)| count.saturating_sub(LINES_PER_KIND)).sum();
         if more > 0 {
-            lines.push(format!("… and {more} more skipped pictures"));
+            lines.push(format!("… and {more} more skipped images"));
         }
         lines
     }
 }
 
-/// Median of finite values (mean of the two middle ones of an even number); `None` of none. Sorts.
+/// Median of finite values (mean of the two middle ones for an even count); `None` if empty. Sorts `values`.
 fn median(values: &mut [f64]) -> Option<f64> {
     values.sort_by(f64::total_cmp);
     let middle = values.len() / 2;

@@ -1,10 +1,10 @@
-//! Opening: from a path to a [`Dataset`].
+//! Opens datasets: from a path to a [`Dataset`].
 //!
 //! ```text
 //! find the source ─▶ list frames ─▶ find files ─▶ poses ─▶ sort by name
-//!                                        ─▶ split ─▶ picture headers ─▶ cameras ─▶ points
+//!                                        ─▶ split ─▶ image headers ─▶ cameras ─▶ points
 //! ```
-//! This file knows the two kinds of sources; [`super::assemble`] does what they have in common.
+//! This file handles the two kinds of sources separately; [`super::assemble`] does what they share.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -24,7 +24,7 @@ use super::{AppliedTransform, Dataset, DatasetKind, OpenOptions, Point};
 pub(super) fn open(path: &Path, options: &OpenOptions) -> Result<Dataset, DatasetError> {
     let _span = gausset_prof::span("open");
     if let Some(masks) = &options.masks {
-        // Masks that were asked for must not go missing in silence.
+        // A mask folder from the options must not be missing silently.
         std::fs::read_dir(masks).map_err(|e| DatasetError::io(masks, "open masks", &e))?;
     }
     let mut report = Report::default();
@@ -52,7 +52,7 @@ fn open_colmap(
             id: image.id,
             frame: frame_of.get(&image.id).copied(),
             pose: Pose::from_quaternion(image.quaternion, image.translation).map_err(SkipReason::Pose),
-            // The reader has checked that the camera is there.
+            // The reader has checked that the camera exists.
             camera: CameraOf::Known(
                 cameras.binary_search_by_key(&image.camera_id, |c| c.id).unwrap_or_default(),
             ),
@@ -178,7 +178,7 @@ fn open_json(source: JsonSource, options: &OpenOptions, mut report: Report) -> R
     .finish(listed, options, report)
 }
 
-/// Frames of more than one image: frame id of each image id.
+/// Keeps frames with more than one image, as a map from image id to frame id.
 fn shared_frames(mut frame_of: BTreeMap<u32, u32>) -> BTreeMap<u32, u32> {
     let mut sizes = BTreeMap::new();
     frame_of.values().for_each(|&frame| *sizes.entry(frame).or_insert(0u32) += 1);

@@ -1,11 +1,12 @@
-//! Panoramas as training pictures: each becomes the six faces of a cube, cut when they are loaded, or stays whole
-//! ([`super::Panoramas`]).
+//! Panoramas as training images: a panorama is split into the six faces of a cube when it is loaded, or trained on as a
+//! whole ([`super::Panoramas`]).
 //!
 //! ```text
 //! face axes: x right, y down, z forward; direction in the panorama = picture_from_face · direction in the face
 //! face camera: square, 90 degrees, at most a quarter of the panorama's width
 //! ```
-//! Columns go around: before a face is cut, the panorama gets a strip of its other end on both sides.
+//! Panoramas are periodic in x: before a face is cut, the panorama is padded with columns of its other end on both
+//! sides.
 
 use gausset_core::se3::Mat3;
 use gausset_core::{Camera, Pose, camera::CameraError, se3};
@@ -13,7 +14,7 @@ use gausset_core::{Camera, Pose, camera::CameraError, se3};
 use super::sizes::training_size;
 use crate::image::{Mask, Picture};
 
-/// A face of the cube around a panorama's centre.
+/// A face of the cube around the centre of a panorama.
 #[allow(missing_docs, reason = "the names say it")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Face {
@@ -29,7 +30,7 @@ impl Face {
     /// All faces.
     pub const ALL: [Self; 6] = [Self::Front, Self::Right, Self::Back, Self::Left, Self::Up, Self::Down];
 
-    /// Stable name: the last part of [`super::ImageEntry::name`].
+    /// Stable name; the last part of [`super::ImageEntry::name`].
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -42,7 +43,7 @@ impl Face {
         }
     }
 
-    /// Rotation from the face's axes to the panorama's.
+    /// Rotation from the axes of the face to those of the panorama.
     #[must_use]
     pub const fn picture_from_face(self) -> Mat3 {
         match self {
@@ -55,20 +56,20 @@ impl Face {
         }
     }
 
-    /// `face_from_world` of a panorama's `camera_from_world`.
+    /// `face_from_world`, from the `camera_from_world` of the panorama.
     #[must_use]
     pub fn pose(self, panorama: &Pose) -> Pose {
         Pose { rotation: se3::transpose(&self.picture_from_face()), translation: [0.0; 3] }.compose(panorama)
     }
 
-    /// `camera_from_world` of the panorama from that of its face.
+    /// `camera_from_world` of the panorama, from that of its face.
     #[must_use]
     pub fn panorama_pose(self, face: &Pose) -> Pose {
         Pose { rotation: self.picture_from_face(), translation: [0.0; 3] }.compose(face)
     }
 }
 
-/// The camera of a face; `longest` = 0 for no limit.
+/// The camera of a face; `longest` is the limit of its side in px, 0 for none.
 pub(super) fn face_camera(stored: [u32; 2], longest: u32) -> Result<Camera, CameraError> {
     let natural = stored[0] / 4;
     let side = if longest == 0 { natural } else { natural.min(longest) };
@@ -76,19 +77,18 @@ pub(super) fn face_camera(stored: [u32; 2], longest: u32) -> Result<Camera, Came
     Camera::new(side, side, half, half, half, half)
 }
 
-/// The camera of a whole panorama, as sharp as its faces would be; `longest` (of a face) = 0 for no limit.
+/// The camera of a whole panorama, at the resolution of its faces; `longest` limits the side of a face, 0 for none.
 pub(super) fn sphere_camera(stored: [u32; 2], longest: u32) -> Result<Camera, CameraError> {
     let [width, height] = training_size(stored, longest.saturating_mul(4));
     Camera::panorama(width, height)
 }
 
-/// Columns of the other end that faces of this side need on each side of the panorama: as many as the widest filter
-/// reaches.
+/// Columns of padding that faces of this side need on each side of the panorama: the reach of the widest filter.
 pub(super) fn strip(width: u32, side: u32) -> u32 {
     (4 * width / side.max(1) + 8).min(width)
 }
 
-/// The picture with `strip` columns of its other end on each side.
+/// The image with `strip` columns of its other end on each side.
 pub(super) fn with_strips(picture: &Picture, strip: u32) -> Picture {
     let around = |data: &[u8], channels: usize| {
         let (row, strip) = (picture.width as usize * channels, strip as usize * channels);
@@ -108,7 +108,7 @@ pub(super) fn with_strips(picture: &Picture, strip: u32) -> Picture {
     }
 }
 
-/// The mask of a picture of this size, with its strips; a mask of another size is taken at the nearest pixels.
+/// The mask of an image of this size, padded like the image. A mask of another size is sampled at the nearest pixels.
 pub(super) fn mask_with_strips(mask: &Mask, [width, height]: [u32; 2], strip: u32) -> Mask {
     let mut keep = Vec::with_capacity((width + 2 * strip) as usize * height as usize);
     for y in 0..height {

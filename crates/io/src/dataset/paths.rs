@@ -1,10 +1,9 @@
-//! From names in a dataset to files on disk.
+//! Resolves names in a dataset to files on disk.
 //!
-//! A name is a path relative to a folder and must stay inside it, as [`input::inside`] reads it; links on the disk are
-//! followed. One file is one picture, however often and in whatever spelling it is listed: what counts is the path
-//! with its links resolved. Hard links and copies are files of their own: a copy of the dataset would have no hard
-//! links and must be the same dataset, and equal bytes need not be the same view. Names written on Windows
-//! (`sub\a.jpg`) are understood.
+//! A name is a path relative to a folder and must stay inside it, as [`input::inside`] checks; links on disk are
+//! followed. A file is one image, however often and in whatever spelling it is listed: identity is the path with links
+//! resolved. Hard links and copies are separate files: a copy of the dataset has no hard links and must be the same
+//! dataset, and equal bytes need not be the same view. Names written on Windows (`sub\a.jpg`) are accepted.
 
 use std::path::{Component, Path, PathBuf};
 
@@ -12,26 +11,26 @@ use super::report::SkipReason;
 use crate::image::ImageProblem;
 use crate::input;
 
-/// Extensions tried when a name has none that leads to a file.
+/// Extensions to try if a name leads to no file.
 const EXTENSIONS: [&str; 6] = ["png", "jpg", "jpeg", "PNG", "JPG", "JPEG"];
 
-/// A folder whose files are named by a dataset.
+/// A folder that the names of a dataset are relative to.
 #[derive(Clone, Debug)]
 pub(super) struct Root {
     folder: PathBuf,
     allow_outside: bool,
 }
 
-/// A file that a name leads to.
+/// A file that a name resolves to.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Found {
-    /// The name relative to the folder, without `.` and `..`, with `/` between folders and with its extension. Only of
-    /// a file outside is it spelled as the dataset does.
+    /// The name relative to the folder, without `.` and `..`, with `/` as separator and with its extension. For a file
+    /// outside the folder, the spelling of the dataset.
     pub(super) name: String,
     /// The name as the dataset spells it, for messages.
     pub(super) spelled: String,
     pub(super) path: PathBuf,
-    /// The path with links resolved: by which two names are known to be one file.
+    /// The path with links resolved, which identifies the file.
     pub(super) file: PathBuf,
 }
 
@@ -40,12 +39,12 @@ impl Root {
         Self { folder: folder.to_owned(), allow_outside }
     }
 
-    /// Where a name would lead, for messages.
+    /// Path of a name, for messages.
     pub(super) fn path(&self, name: &str) -> PathBuf {
         self.folder.join(tidy(name))
     }
 
-    /// One spelling for all those of a name inside the folder.
+    /// Canonical spelling of a name inside the folder.
     pub(super) fn tidy(&self, name: &str) -> String {
         input::inside(&self.folder, name).map_or_else(|_| tidy(name), |path| self.name_of(&path))
     }
@@ -55,10 +54,10 @@ impl Root {
         tidy(&path.strip_prefix(&self.folder).unwrap_or(path).to_string_lossy())
     }
 
-    /// The file of a name.
+    /// Resolves a name to a file.
     ///
     /// # Errors
-    /// No such file, one outside the folder, or one that the system does not let us see.
+    /// There is no such file, it is outside the folder, or access is denied.
     pub(super) fn find(&self, name: &str, extension: Extension) -> Result<Found, SkipReason> {
         let name = if cfg!(not(windows)) && name.contains('\\') && !self.folder.join(name).exists() {
             name.replace('\\', "/")
@@ -70,7 +69,7 @@ impl Root {
             return Err(SkipReason::Missing);
         }
         let mut result = self.resolve(&name);
-        // `r_0` may be the folder of something else beside the picture `r_0.png`.
+        // `r_0` may be an unrelated folder next to the image `r_0.png`.
         let is_no_file = match &result {
             Ok(found) => found.path.is_dir(),
             Err(reason) => *reason == SkipReason::Missing,
@@ -106,7 +105,7 @@ impl Root {
         }
     }
 
-    /// A file beside a missing one whose name differs in case only.
+    /// A file next to a missing one whose name differs only in case.
     pub(super) fn twin_in_case(&self, name: &str) -> Option<String> {
         let path = self.folder.join(tidy(name));
         let wanted = path.file_name()?.to_str()?.to_lowercase();
@@ -120,14 +119,14 @@ impl Root {
     }
 }
 
-/// Whether a name in a dataset may lack its extension.
+/// Whether a name in a dataset may omit its extension.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Extension {
     Required,
     MayBeMissing,
 }
 
-/// A name without `.` parts and doubled slashes; `..` stays.
+/// A name without `.` parts and doubled slashes; `..` is kept.
 fn tidy(name: &str) -> String {
     let mut parts: Vec<&str> = Vec::new();
     let path = Path::new(name);
@@ -142,9 +141,9 @@ fn tidy(name: &str) -> String {
     if path.is_absolute() { format!("/{joined}") } else { joined }
 }
 
-/// The mask of a picture, as the programs lay them: `<name>.png` (COLMAP), `<stem>.png` (Brush, LichtFeld) below the mask
-/// folder; `<name>.mask.png` (RealityCapture), `<stem>.mask.png`, `<stem>_mask.png` (Metashape, 360toolkit) there or
-/// beside the picture, where it may be `.mask/<stem>.png` (RealityCapture) as well.
+/// The mask of an image, by the conventions of other programs: `<name>.png` (COLMAP), `<stem>.png` (Brush, LichtFeld)
+/// below the mask folder; `<name>.mask.png` (RealityCapture), `<stem>.mask.png`, `<stem>_mask.png` (Metashape,
+/// 360toolkit) there or next to the image, where `.mask/<stem>.png` (RealityCapture) is tried as well.
 pub(super) fn find_mask(masks: &Path, images: &Path, name: &str) -> Option<PathBuf> {
     let stem = match name.rsplit_once('.') {
         Some((stem, extension)) if !extension.contains('/') && !stem.is_empty() => stem,

@@ -1,14 +1,14 @@
-//! The points of a dataset while they are read: one after the other, ascending by id, within the memory.
+//! Collects the points of a dataset while they are read, sorts them by id, and limits their memory.
 //!
-//! A reader hands each point over and keeps none, so that a point is there once. COLMAP writes points in any order; they
-//! are sorted where they lie.
+//! A reader passes on each point and keeps none, so that each point is in memory once. COLMAP writes points in any
+//! order; they are sorted in place.
 
 use std::path::Path;
 
 use super::Point;
 use super::error::DatasetError;
 
-/// Bytes a point while it is read: itself, its id, and for a sort its place and half of a place more.
+/// Bytes per point while reading: the point, its id, and for sorting its index and half an index of scratch.
 const BYTES_PER_POINT: u64 = (size_of::<Point>() + size_of::<u64>() + 6) as u64;
 
 /// Collects the points of a file.
@@ -17,20 +17,20 @@ pub(super) struct PointList<'a> {
     memory_bytes: u64,
     ids: Vec<u64>,
     points: Vec<Point>,
-    /// Points that are not finite, and were left out.
+    /// Number of points dropped because they are not finite.
     pub(super) dropped: usize,
 }
 
 impl<'a> PointList<'a> {
-    /// No points yet, and room for as many as fit into so many bytes.
+    /// Creates an empty list for as many points as fit into `memory_bytes`.
     pub(super) fn new(path: &'a Path, memory_bytes: u64) -> Self {
         Self { path, memory_bytes, ids: Vec::new(), points: Vec::new(), dropped: 0 }
     }
 
-    /// Takes up room for so many points, if that is known beforehand.
+    /// Reserves capacity for `count` points, if the count is known beforehand.
     ///
     /// # Errors
-    /// They are too many.
+    /// The points exceed the memory limit.
     pub(super) fn expect(&mut self, count: u64) -> Result<(), DatasetError> {
         self.check(count)?;
         let room = usize::try_from(count).unwrap_or(usize::MAX);
@@ -38,10 +38,10 @@ impl<'a> PointList<'a> {
         reserved.map_err(|_| self.too_many(count))
     }
 
-    /// Adds a point, if it is finite.
+    /// Adds a point if it is finite.
     ///
     /// # Errors
-    /// They are too many.
+    /// The points exceed the memory limit.
     pub(super) fn add(&mut self, id: u64, point: Point) -> Result<(), DatasetError> {
         if !point.position.iter().all(|v| v.is_finite()) {
             self.dropped += 1;
@@ -53,11 +53,11 @@ impl<'a> PointList<'a> {
         Ok(())
     }
 
-    /// The points, ascending by id; those of one id stay in the order in which they came.
+    /// The points, sorted by id. Points of equal id keep their order.
     pub(super) fn into_points(mut self) -> Vec<Point> {
         if !self.ids.is_sorted() {
             let ids = std::mem::take(&mut self.ids);
-            // More points than numbers of 32 bits are refused by every reader.
+            // Every reader refuses files with more points than 32-bit indices can address.
             let mut order: Vec<u32> = (0..ids.len() as u32).collect();
             order.sort_by_key(|&i| ids[i as usize]);
             drop(ids);
@@ -76,7 +76,7 @@ impl<'a> PointList<'a> {
     }
 }
 
-/// Puts `values[order[k]]` at every place `k`, going round the cycles of the order; `order` becomes `0, 1, 2, …`.
+/// Permutes in place so that position `k` gets `values[order[k]]`, cycle by cycle; `order` becomes `0, 1, 2, …`.
 fn gather<T: Copy>(values: &mut [T], order: &mut [u32]) {
     for start in 0..order.len() {
         let first = values[start];
@@ -116,7 +116,7 @@ mod tests {
         assert!(sorted(&[]).is_empty());
         assert_eq!(sorted(&[1, 2, 3]), [0.0, 1.0, 2.0]);
         assert_eq!(sorted(&[9, 4, 9, 1, 4]), [3.0, 1.0, 4.0, 0.0, 2.0]);
-        // Every order of seven ids against a stable sort.
+        // All permutations of seven ids, compared with a stable sort.
         let mut ids: Vec<u64> = (0..7).collect();
         for k in 0..5_040u64 {
             let mut rest = k;

@@ -1,6 +1,6 @@
-//! What happened to single pictures, and what a person should know: values that display as one line each.
+//! Skipped images and warnings: values that display as one line each.
 //!
-//! A [`SkipReason`] costs one picture, a [`Warning`] nothing; what ends the work is a [`super::DatasetError`].
+//! A [`SkipReason`] drops one image and a [`Warning`] drops nothing; a [`super::DatasetError`] ends the work.
 
 use std::path::PathBuf;
 
@@ -12,26 +12,26 @@ use super::limits::MAX_DISTANCE;
 use crate::image::ImageProblem;
 use crate::units::short_numbers;
 
-/// Names quoted in a line that stands for many pictures.
+/// Number of names quoted in a line about many images.
 const QUOTED_NAMES: usize = 3;
 
-/// A picture that was left out.
+/// A skipped image.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[error("{name}: {reason}")]
 pub struct Skipped {
     /// Name as in the dataset.
     pub name: String,
-    /// Why.
+    /// The reason.
     pub reason: SkipReason,
 }
 
-/// Why a picture was left out.
+/// Why an image was skipped.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum SkipReason {
-    /// Listed, but there is no such file.
+    /// The image is listed, but the file does not exist.
     #[error("picture: no such file")]
     Missing,
-    /// The name leads out of the picture folder.
+    /// The name points outside the image folder.
     #[error(
         "name: leads out of the folder it is relative to (expected a file below it); ⟨allow-outside⟩ accepts it"
     )]
@@ -42,35 +42,35 @@ pub enum SkipReason {
     /// The last row of a pose matrix is not 0 0 0 1.
     #[error("pose: last row is {} (expected [0.0, 0.0, 0.0, 1.0])", short_numbers(&format!("{:?}", .0)))]
     LastRow([f64; 4]),
-    /// The camera is so far away that nothing can be computed in single precision.
+    /// The camera is too far from the origin for single precision.
     #[error("pose: camera is {0:e} units from the origin (expected at most {MAX_DISTANCE:e})")]
     TooFar(f64),
-    /// Another picture is the same file: under the same name, in another spelling, or through a link.
+    /// Another image is the same file: by the same name, another spelling, or a link.
     #[error("name: is the same file as {of} (expected each picture once)")]
     SameFile {
-        /// The picture that stays.
+        /// The image that is kept.
         of: String,
     },
-    /// The file cannot be read as a picture.
+    /// The file cannot be decoded.
     #[error("{0}")]
     Unreadable(ImageProblem),
-    /// Picture and camera have different shapes.
+    /// Image and camera have different aspect ratios.
     #[error(
         "size: {}x{} px does not fit its camera of {}x{} px (expected one ratio for both sides){}",
         found[0], found[1], camera[0], camera[1], if *turned { "; it would fit turned by a quarter: was it rotated after the cameras were found?" } else { "" }
     )]
     Size {
-        /// Size of the picture.
+        /// Size of the image.
         found: [u32; 2],
-        /// Size that the camera was made for.
+        /// Size of the camera.
         camera: [u32; 2],
-        /// Whether the sides fit when swapped.
+        /// Whether it would fit with width and height swapped.
         turned: bool,
     },
-    /// The intrinsics do not make a camera at the picture's size.
+    /// The intrinsics are invalid at the image size.
     #[error("camera: {}", short_numbers(&.0.to_string()))]
     Camera(#[from] CameraError),
-    /// The camera's model cannot be trained on.
+    /// Training does not support the camera model.
     #[error("camera: {} cannot be trained on in this shape (expected a panorama twice as wide as high)", .0.name())]
     Untrainable(CameraModel),
     /// The mask cannot be read.
@@ -78,15 +78,15 @@ pub enum SkipReason {
     Mask {
         /// The mask.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The problem.
         problem: ImageProblem,
     },
-    /// The mask that the dataset names is not there.
+    /// The mask named by the dataset does not exist.
     #[error("mask {}: {}", path.display(), reason)]
     NoMask {
-        /// Where it should be.
+        /// The expected path.
         path: PathBuf,
-        /// Why it cannot be had.
+        /// Why it cannot be used.
         reason: String,
     },
     /// The mask ignores every pixel.
@@ -95,47 +95,47 @@ pub enum SkipReason {
         /// The mask.
         path: PathBuf,
     },
-    /// Nothing to train on though there is no mask file: the alpha channel, or a lens that sees nothing.
+    /// No pixels remain although there is no mask file: the alpha channel or the lens excludes all.
     #[error("picture: no pixel is left after undistortion and alpha channel (expected some)")]
     NoPixels,
 }
 
 impl SkipReason {
-    /// The reason without the word that says what a picture's line is about: for files that are none.
+    /// The reason without its leading label, for files that are not the image itself.
     pub(super) fn of_other_file(&self) -> String {
         let reason = self.to_string();
         let words = ["picture: ", "name: "].iter().find_map(|word| reason.strip_prefix(word));
         words.unwrap_or(&reason).to_owned()
     }
 
-    /// Whether the picture is there but cannot be read: a tenth of those at most is accepted.
+    /// Whether the image exists but cannot be read. At most a tenth of such images is accepted.
     #[must_use]
     pub fn is_unreadable(&self) -> bool {
         matches!(self, Self::Unreadable(_) | Self::Mask { .. } | Self::NoMask { .. })
     }
 }
 
-/// Something a person should know though the dataset is usable.
+/// A problem that the user should know of although the dataset is usable.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum Warning {
-    /// Listed but absent files.
+    /// Listed files do not exist.
     #[error(
         "{}: missing {count} of {listed} listed pictures: {}{}",
         folder.display(), quoted(*count, names), case_hint(hint.as_ref())
     )]
     MissingFiles {
-        /// Picture folder.
+        /// Image folder.
         folder: PathBuf,
-        /// How many.
+        /// Number of missing files.
         count: usize,
-        /// Pictures listed.
+        /// Number of images listed.
         listed: usize,
-        /// The first names.
+        /// The first missing names.
         names: Vec<String>,
-        /// A file whose name differs from the first missing one in case only.
+        /// A file whose name differs from the first missing one only in case.
         hint: Option<String>,
     },
-    /// Pictures that are listed more than once.
+    /// Images are listed more than once.
     #[error(
         "{}: {} to a file that is listed already (the first: {name}{}); each picture counts once, held out \
          if one of its names is",
@@ -143,43 +143,43 @@ pub enum Warning {
         if name == of { String::new() } else { format!(" is {of}") }
     )]
     ListedTwice {
-        /// Picture folder.
+        /// Image folder.
         folder: PathBuf,
-        /// How many.
+        /// Number of duplicates.
         count: usize,
-        /// The first that was left out.
+        /// The first duplicate.
         name: String,
-        /// The picture that it is.
+        /// The image that is the same file.
         of: String,
     },
-    /// Pictures of another size than their cameras.
+    /// Images have another size than their cameras.
     #[error(
         "{}: intrinsics rescaled for {} of another size than the camera (the first: {name}, {}x{} for \
          {}x{} px)",
         folder.display(), many(*count, "picture"), found[0], found[1], camera[0], camera[1]
     )]
     Rescaled {
-        /// Picture folder.
+        /// Image folder.
         folder: PathBuf,
-        /// How many.
+        /// Number of images.
         count: usize,
-        /// The first.
+        /// Name of the first one.
         name: String,
         /// Its size.
         found: [u32; 2],
         /// Size of its camera.
         camera: [u32; 2],
     },
-    /// Several models side by side.
+    /// The folder contains several models.
     #[error("{}: {count} models; using {chosen} with the most images ({images})", folder.display())]
     SeveralModels {
         /// Their folder.
         folder: PathBuf,
-        /// How many.
+        /// Number of models.
         count: usize,
-        /// Name of the one used.
+        /// Name of the chosen model.
         chosen: String,
-        /// Its images.
+        /// Number of its images.
         images: usize,
     },
     /// Both a COLMAP model and a `transforms.json`.
@@ -193,57 +193,57 @@ pub enum Warning {
         /// The model.
         model: PathBuf,
     },
-    /// The picture folder has another name than `images`.
+    /// The image folder is not named `images`.
     #[error("{}: no folder `images`; using {}", root.display(), used.display())]
     OtherImageFolder {
         /// Folder of the dataset.
         root: PathBuf,
-        /// Folder used.
+        /// Folder that is used.
         used: PathBuf,
     },
-    /// No points.
+    /// There are no points.
     #[error("{}: no points; training starts from random splats", path.display())]
     NoPoints {
-        /// The file that has or should have them.
+        /// The file that should contain them.
         path: PathBuf,
     },
-    /// Points that are not finite.
+    /// Points are not finite.
     #[error("{}: dropped {} with coordinates that are not finite", path.display(), many(*count, "point"))]
     PointsDropped {
         /// The file.
         path: PathBuf,
-        /// How many.
+        /// Number of dropped points.
         count: usize,
     },
     /// The frames of camera rigs cannot be read.
     #[error("{reason}; pictures count as taken one by one")]
     FramesUnreadable {
-        /// Line of the reader.
+        /// Message of the reader.
         reason: String,
     },
     /// The points of a `transforms.json` cannot be read.
     #[error("{reason}; the points are left out")]
     PointsUnreadable {
-        /// Line of the reader.
+        /// Message of the reader.
         reason: String,
     },
-    /// Pictures that viewers show rotated.
+    /// Images have an EXIF orientation.
     #[error(
         "{}: EXIF orientation ignored in {}, because poses belong to the stored pixels (the first: \
          {name}, orientation {orientation})",
         folder.display(), many(*count, "picture")
     )]
     Orientation {
-        /// Picture folder.
+        /// Image folder.
         folder: PathBuf,
-        /// How many.
+        /// Number of images.
         count: usize,
-        /// The first.
+        /// Name of the first one.
         name: String,
         /// Its orientation.
         orientation: u8,
     },
-    /// Frames in neither half of the dataset's own split.
+    /// Frames are in neither half of the dataset's own split.
     #[error(
         "{}: not using {} in neither the training nor the test list",
         path.display(), many(*count, "frame")
@@ -251,22 +251,22 @@ pub enum Warning {
     UnusedFrames {
         /// JSON file.
         path: PathBuf,
-        /// How many.
+        /// Number of frames.
         count: usize,
     },
-    /// Names in a split list that no frame has.
+    /// A split list contains names that no frame has.
     #[error("{}: {list}: no frame for {} (the first: {name})", path.display(), many(*count, "name"))]
     UnknownSplitNames {
         /// JSON file.
         path: PathBuf,
         /// Name of the list.
         list: &'static str,
-        /// How many.
+        /// Number of names.
         count: usize,
-        /// The first.
+        /// The first name.
         name: String,
     },
-    /// Masks of another size than their picture.
+    /// Masks have another size than their images.
     #[error(
         "{}: mask resized from {}x{} to the picture's {}x{} px{}",
         path.display(), found[0], found[1], picture[0], picture[1], if *count > 1 { format!(", and {} more", count - 1) } else { String::new() }
@@ -274,22 +274,22 @@ pub enum Warning {
     MaskResized {
         /// The first mask.
         path: PathBuf,
-        /// How many.
+        /// Number of masks.
         count: usize,
         /// Its size.
         found: [u32; 2],
-        /// Size of its picture.
+        /// Size of its image.
         picture: [u32; 2],
     },
-    /// Few cameras.
+    /// There are few training images.
     #[error("{}: only {} to train on; expect little", path.display(), many(*count, "picture"))]
     FewImages {
         /// Model or JSON file.
         path: PathBuf,
-        /// How many.
+        /// Number of training images.
         count: usize,
     },
-    /// All cameras in one place.
+    /// All cameras have the same position.
     #[error(
         "{}: all cameras are at one place; depth cannot be learned (scene extent set to {})",
         path.display(), short_numbers(&format!("{extent:.6}"))
@@ -297,7 +297,7 @@ pub enum Warning {
     CoincidentCameras {
         /// Model or JSON file.
         path: PathBuf,
-        /// Extent used.
+        /// Scene extent that is used.
         extent: f64,
     },
 }

@@ -1,4 +1,4 @@
-//! Sizes: of pictures against their cameras, of training pictures, of the scene.
+//! Sizes: of images compared with their cameras, of training images, of the scene.
 
 use gausset_core::se3;
 
@@ -7,10 +7,10 @@ use super::camera_model::{CameraModel, SourceCamera};
 use super::lens::Lens;
 use super::report::SkipReason;
 
-/// Factor on the largest distance of a camera from the mean of all (Kerbl et al. 2023, code).
+/// Factor on the largest distance of a camera from the mean of all cameras (Kerbl et al. 2023, code).
 const EXTENT_MARGIN: f64 = 1.1;
 
-/// Whether a picture can be of a camera: one ratio for both sides, each within a pixel, and a model that trains.
+/// Checks that an image fits its camera: one scale for both sides, each within a pixel, and a trainable model.
 pub(super) fn check_shape(camera: &SourceCamera, stored: [u32; 2]) -> Result<(), SkipReason> {
     if camera.model == CameraModel::Equirectangular
         && !(is_whole(stored) && is_whole([camera.width, camera.height]))
@@ -24,12 +24,12 @@ pub(super) fn check_shape(camera: &SourceCamera, stored: [u32; 2]) -> Result<(),
     Err(SkipReason::Size { found: stored, camera: size, turned: fits([stored[1], stored[0]], size) })
 }
 
-/// Whether a picture can be a whole panorama: twice as wide as high, up to the rounding of a resize.
+/// Whether the size is that of a full panorama: 2:1, up to the rounding of a resize.
 fn is_whole([width, height]: [u32; 2]) -> bool {
     width >= 8 && width.abs_diff(2 * height) <= 2
 }
 
-/// Whether one ratio takes `camera` to `found` within a pixel on each side.
+/// Whether one scale maps `camera` to `found` within a pixel on each side.
 fn fits(found: [u32; 2], camera: [u32; 2]) -> bool {
     let ratios = |k: usize| {
         let (found, camera) = (f64::from(found[k]), f64::from(camera[k]));
@@ -39,13 +39,13 @@ fn fits(found: [u32; 2], camera: [u32; 2]) -> bool {
     low_x.max(low_y) <= high_x.min(high_y)
 }
 
-/// The lens of a camera for pictures of another size.
+/// The lens of a camera, scaled to images of another size.
 pub(super) fn lens_at(camera: &SourceCamera, stored: [u32; 2]) -> Lens {
     let ratio = |found: u32, of: u32| f64::from(found) / f64::from(of);
     camera.lens().scaled(ratio(stored[0], camera.width), ratio(stored[1], camera.height))
 }
 
-/// Size of the training picture: as stored, or with `longest` as its long side.
+/// Size of the training image: as stored, or scaled down to `longest` px on its long side.
 pub(super) fn training_size(stored: [u32; 2], longest: u32) -> [u32; 2] {
     let long = stored[0].max(stored[1]);
     if longest == 0 || long <= longest {
@@ -55,14 +55,14 @@ pub(super) fn training_size(stored: [u32; 2], longest: u32) -> [u32; 2] {
     stored.map(|side| ((f64::from(side) * scale).round() as u32).clamp(1, longest))
 }
 
-/// Size of a scene from the centres of its training cameras and its points: the unit of the rates of training.
+/// Scene extent from the centres of training cameras and points: the unit of learning rates.
 #[must_use]
 pub fn extent_of(centres: &[[f64; 3]], points: &[[f64; 3]]) -> f64 {
     let point = |&position: &[f64; 3]| Point { position, colour: [0; 3], error: 0.0, track_length: 0 };
     scene_extent(centres, &points.iter().map(point).collect::<Vec<_>>()).0
 }
 
-/// Scene extent, and the largest distance of a camera from their mean.
+/// Scene extent, and the largest distance of a camera from the mean of all.
 pub(super) fn scene_extent(centres: &[[f64; 3]], points: &[Point]) -> (f64, f64) {
     let share = 1.0 / centres.len().max(1) as f64;
     let mut mean = [0.0; 3];
@@ -74,13 +74,13 @@ pub(super) fn scene_extent(centres: &[[f64; 3]], points: &[Point]) -> (f64, f64)
         (d[0] * d[0] + d[1] * d[1] + d[2] * d[2]).sqrt()
     };
     let spread = centres.iter().map(|&c| distance(c)).fold(0.0, f64::max);
-    // Centres are computed from rotations and translations: one place is one place up to rounding.
+    // Centres are computed from rotations and translations, so equal ones differ by rounding.
     let is_one_place = spread <= 1e-9 * (1.0 + se3::norm(mean));
     let spread = if is_one_place { 0.0 } else { spread };
     let mut distances: Vec<f64> = points.iter().map(|p| distance(p.position)).collect();
     let median = super::median(&mut distances).unwrap_or(0.0);
     let extent = (EXTENT_MARGIN * spread).max(median);
-    // One camera and no points: any unit is as good as another.
+    // One camera and no points: the unit is arbitrary.
     let is_usable = extent.is_finite() && extent > 0.0;
     (if is_usable { extent } else { 1.0 }, spread)
 }

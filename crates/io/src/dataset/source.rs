@@ -1,4 +1,4 @@
-//! Finding and reading what describes a dataset: a COLMAP model or JSON files.
+//! Finds and reads the source of a dataset: a COLMAP model or JSON files.
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
 
 use std::collections::BTreeSet;
@@ -13,21 +13,21 @@ use super::transforms::{self, Transforms};
 use super::{DatasetKind, OpenOptions, Point};
 use crate::splat::{self, Initial, ReadLimits, SplatError};
 
-/// Places of a COLMAP model below the folder of a dataset that win over a `transforms.json`.
+/// Folders of a COLMAP model below the dataset folder that take precedence over a `transforms.json`.
 const MODEL_FOLDERS: [&str; 2] = ["sparse", ""];
-/// A place where Nerfstudio leaves the model that its `transforms.json` was made from.
+/// Folder where Nerfstudio keeps the model from which it made its `transforms.json`.
 const SECOND_MODEL_FOLDER: &str = "colmap/sparse";
-/// Picture folders that are tried when there is no `images`.
+/// Image folders to try if there is no `images`.
 const OTHER_IMAGE_FOLDERS: [&str; 4] = ["images_2", "images_4", "images_8", "input"];
 
-/// Which half of the split a frame belongs to.
+/// Half of the split that a frame belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Role {
-    /// The dataset does not say: every n-th is held out.
+    /// Not specified by the dataset: every n-th is held out.
     Undecided,
     Train,
     Test,
-    /// In a list that is neither.
+    /// In neither list.
     Unused,
 }
 
@@ -44,7 +44,7 @@ pub(super) struct ColmapSource {
     pub(super) images: Vec<ColmapImage>,
 }
 
-/// JSON files of one dataset.
+/// The JSON files of one dataset.
 pub(super) struct JsonSource {
     pub(super) root: PathBuf,
     pub(super) kind: DatasetKind,
@@ -54,11 +54,11 @@ pub(super) struct JsonSource {
 pub(super) struct JsonFile {
     pub(super) path: PathBuf,
     pub(super) content: Transforms,
-    /// One for each frame.
+    /// One per frame.
     pub(super) roles: Vec<Role>,
 }
 
-/// Finds and reads what describes the dataset at a path.
+/// Finds and reads the source of the dataset at a path.
 pub(super) fn find(
     path: &Path,
     options: &OpenOptions,
@@ -100,7 +100,7 @@ pub(super) fn find(
         .ok_or_else(|| not_a_dataset(path))
 }
 
-/// The model in a folder or in its numbered sub-folders: the one with most images, the first of equals.
+/// The model in a folder or in its numbered sub-folders: the one with the most images, the first of equals.
 fn read_models(
     root: &Path,
     folder: &Path,
@@ -142,7 +142,7 @@ fn read_models(
     Ok(best)
 }
 
-/// The picture folder of a COLMAP dataset.
+/// The image folder of a COLMAP dataset.
 pub(super) fn image_folder(
     root: &Path,
     model: &Path,
@@ -161,7 +161,7 @@ pub(super) fn image_folder(
         return Ok(standard);
     }
     let siblings = OTHER_IMAGE_FOLDERS.iter().map(|name| root.join(name));
-    // The path given may be the model itself: images are beside `sparse` then, or beside the model.
+    // The given path may be the model folder itself: `images` is then next to `sparse`, or next to the model.
     let above = model.ancestors().skip(1).take(2).map(|folder| folder.join("images"));
     let used = siblings.chain(above).find(|folder| folder.is_dir()).or_else(|| {
         let is_beside = !first_name.is_empty() && root.join(first_name).is_file();
@@ -176,7 +176,7 @@ pub(super) fn image_folder(
     }
 }
 
-/// Reads a JSON file, or the family `transforms_{train,val,test}.json` that it belongs to.
+/// Reads a JSON file, or all of `transforms_{train,val,test}.json` if it is one of them.
 fn read_json(folder: &Path, path: &Path, warnings: &mut Vec<Warning>) -> Result<JsonSource, DatasetError> {
     let name = path.file_name().and_then(|n| n.to_str()).unwrap_or_default();
     let root = folder.to_owned();
@@ -198,7 +198,7 @@ fn read_json(folder: &Path, path: &Path, warnings: &mut Vec<Warning>) -> Result<
         Ok(())
     };
     let [test, val] = ["transforms_test.json", "transforms_val.json"].map(|name| folder.join(name));
-    // Without a test list the validation list is held out; without both, every n-th picture.
+    // Without a test list, the validation list is held out; without both, every n-th image.
     match (test.exists(), val.exists()) {
         (true, has_val) => {
             add(path.to_owned(), Role::Train)?;
@@ -228,9 +228,9 @@ fn kind_of(content: &Transforms) -> DatasetKind {
     }
 }
 
-/// Roles of the frames of a single file: its own lists, if it has any.
+/// Roles of the frames of a single file, from its own lists if it has any.
 fn roles_of(content: &Transforms, folder: &Path, path: &Path, warnings: &mut Vec<Warning>) -> Vec<Role> {
-    // One spelling for each name, or a held-out picture that is spelled otherwise in the list would be trained on.
+    // Names are canonicalised: a held-out image that the list spells differently would otherwise be trained on.
     let root = Root::new(folder, true);
     let tidy = |name: &str| root.tidy(name);
     let list = |names: &Option<Vec<String>>| -> Option<BTreeSet<String>> {
@@ -257,7 +257,7 @@ fn roles_of(content: &Transforms, folder: &Path, path: &Path, warnings: &mut Vec
     let role = |name: String| match (held_out, &train) {
         (None, None) => Role::Undecided,
         (Some(held_out), _) if held_out.contains(&name) => Role::Test,
-        // With both lists, the validation pictures are for neither.
+        // With both lists, the validation images are unused.
         (Some(_), None) if val.as_ref().is_some_and(|val| val.contains(&name)) => Role::Unused,
         (Some(_), None) => Role::Train,
         (None, Some(train)) if train.contains(&name) => Role::Undecided,
@@ -267,10 +267,10 @@ fn roles_of(content: &Transforms, folder: &Path, path: &Path, warnings: &mut Vec
     content.frames.iter().map(|f| role(tidy(&f.file_path))).collect()
 }
 
-/// Finite points of the file named by `ply_file_path`, and how many were not finite; or why there are none.
+/// Finite points of the file named by `ply_file_path` and the number that is not finite, or why there are none.
 ///
 /// # Errors
-/// They are too many for the memory.
+/// The points exceed the memory limit.
 pub(super) fn ply_points(
     data: &Root,
     name: &str,
@@ -282,7 +282,7 @@ pub(super) fn ply_points(
             return Ok(Err(format!("{}: points: {}", data.path(name).display(), reason.of_other_file())));
         }
     };
-    // Of 64 bytes a point the reader counts 24; the others are the point that is made of it.
+    // Of 64 bytes per point the reader accounts for 24; the rest is the resulting `Point`.
     let reading = memory_bytes / 8 * 3;
     let limits = ReadLimits { memory_bytes: reading.min(ReadLimits::default().memory_bytes) };
     let (positions, colours) = match splat::load_initial(&found.path, &limits) {

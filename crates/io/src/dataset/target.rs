@@ -1,4 +1,4 @@
-//! One training picture: decode, undistort and downscale in one pass, alpha and masks.
+//! Creates one training image: decodes, undistorts and downscales, and applies alpha and masks.
 
 use gausset_core::TargetImage;
 
@@ -8,13 +8,13 @@ use crate::image::{
     Header, ImageProblem, Mask, Picture, PictureFormat, area, decode, decode_mask_file, warp,
 };
 
-/// Share of ignored pixels from which a mask looks inverted.
+/// Fraction of ignored pixels from which a mask is probably inverted.
 const SUSPICIOUS_SHARE: f64 = 0.95;
 
-/// The training picture of `dataset.images[index]`.
+/// The training image of `dataset.images[index]`.
 ///
 /// # Errors
-/// The file cannot be read, changed since the dataset was opened, or its mask leaves nothing.
+/// The file cannot be read, has changed since the dataset was opened, or its mask ignores everything.
 pub(super) fn make(dataset: &Dataset, index: usize) -> Result<TargetImage, SkipReason> {
     let image = &dataset.images[index];
     let mut picture = {
@@ -36,7 +36,7 @@ pub(super) fn make(dataset: &Dataset, index: usize) -> Result<TargetImage, SkipR
     let lens = dataset.lens(index);
     let (width, height) = (image.camera.width, image.camera.height);
     let keep = if lens.is_pinhole() || !image.camera.is_pinhole() {
-        // As stored, but for its size: a whole panorama, too.
+        // No undistortion, only scaling; also for whole panoramas.
         picture = area::downscale(picture, width, height);
         mask.as_ref().map(|mask| nearest(mask, width, height))
     } else {
@@ -69,24 +69,24 @@ pub(super) fn make(dataset: &Dataset, index: usize) -> Result<TargetImage, SkipR
     Ok(target)
 }
 
-/// A file of a picture or mask, as its header says.
+/// An image or mask file, as its header describes it.
 #[derive(Clone, Copy)]
 pub(super) struct Stored<'a> {
     pub(super) header: &'a Header,
     pub(super) file_bytes: u64,
 }
 
-/// Bytes that [`make`] takes at most beside its result, for a picture with its mask. A panorama is cut into faces of the
-/// side `face`.
+/// Upper bound on the bytes that [`make`] needs in addition to its result, for an image with its mask. A panorama is
+/// split into faces of side `face`.
 pub(super) fn decode_bytes(picture: Stored<'_>, mask: Option<Stored<'_>>, face: Option<u32>) -> u64 {
-    // The JPEG decoder reads the whole file into memory of its own.
+    // The JPEG decoder copies the whole file into its own memory.
     let files = |stored: Stored<'_>| match stored.header.format {
         PictureFormat::Jpeg => 2 * stored.file_bytes,
         PictureFormat::Png => stored.file_bytes,
     };
     let pixels = picture.header.pixels();
     let decoding = files(picture) + pixels * picture.header.decoding_bytes_per_pixel();
-    // Only PNG has alpha; where alpha is a mask, that one has the size of the picture.
+    // Only PNG has alpha; where alpha is used as a mask, that mask has the size of the image.
     let has_alpha = u64::from(picture.header.format == PictureFormat::Png);
     let decoded = pixels * (3 + has_alpha);
     let decoding_mask =
@@ -100,7 +100,7 @@ pub(super) fn decode_bytes(picture: Stored<'_>, mask: Option<Stored<'_>>, face: 
     decoding.max(decoded + decoding_mask).max(decoded + masks + around)
 }
 
-/// Decodes a picture that must still be the one whose header was read.
+/// Decodes an image after checking that its length, sample and size are those found when the dataset was opened.
 fn read_unchanged(image: &ImageEntry) -> Result<Picture, ImageProblem> {
     let (bytes, size) = (image.file_bytes, image.stored_size);
     let content = decode::read(&image.path)?;
@@ -127,7 +127,7 @@ fn read_unchanged(image: &ImageEntry) -> Result<Picture, ImageProblem> {
     Ok(picture)
 }
 
-/// Keeps pixels with alpha above 0 that `mask` keeps.
+/// Mask of pixels with alpha above 0 that `mask` keeps.
 fn opaque_and(alpha: &[u8], picture: &Picture, mask: Option<&Mask>) -> Mask {
     let (width, height) = (picture.width, picture.height);
     let mut keep = match mask {
@@ -138,7 +138,7 @@ fn opaque_and(alpha: &[u8], picture: &Picture, mask: Option<&Mask>) -> Mask {
     Mask { width, height, keep }
 }
 
-/// A mask at another size: each pixel takes the mask pixel under its centre.
+/// Resamples a mask: each pixel takes the mask pixel under its centre.
 fn nearest(mask: &Mask, width: u32, height: u32) -> Vec<u8> {
     let share = |i: u32, n: u32| (f64::from(i) + 0.5) / f64::from(n);
     (0..height)

@@ -1,38 +1,39 @@
-//! Which pictures see which points: the tracks of a COLMAP model.
+//! Which images see which points: the tracks of a COLMAP model.
 //!
-//! A dataset keeps its points without their observations, which can be as large as all the rest together. What needs
-//! them (depths that a picture confirms, colours that pictures share, neighbours) reads them here, from the same files.
+//! A dataset keeps its points without their observations, which can be as large as everything else together. Depths
+//! confirmed by an image, colours shared between images, and neighbours need them; they are read here from the same
+//! files.
 
 use std::collections::BTreeMap;
 
 use super::colmap::{ModelFolder, NextPoint, Observations};
 use super::{Dataset, DatasetError, DatasetKind};
 
-/// Bytes that a point takes while its observations are read: its id, and its place before and after sorting.
+/// Bytes per point while observations are read: its id, and its index before and after sorting.
 const BYTES_PER_POINT: u64 = 16;
-/// Bytes that an observation takes while it is read: its point and picture, and its place in the result.
+/// Bytes per observation while it is read: point and image, and its slot in the result.
 const BYTES_PER_OBSERVATION: u64 = 12;
 
-/// For each picture of a dataset the points that it sees.
+/// The points that each image of a dataset sees.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tracks {
-    /// Where the points of each picture begin, and their end.
+    /// Start of each image's points in `points`, and the end of the last.
     first: Vec<usize>,
-    /// Indices into [`Dataset::points`], ascending within a picture, each once.
+    /// Indices into [`Dataset::points`], per image, sorted and unique.
     points: Vec<u32>,
 }
 
 impl Tracks {
-    /// Nothing is known of so many pictures.
+    /// No observations for this many images.
     #[must_use]
     pub fn none(images: usize) -> Self {
         Self { first: vec![0; images + 1], points: Vec::new() }
     }
 
-    /// Of pairs of picture and point, in any order; a pair that comes twice counts once.
+    /// Creates tracks from (image, point) pairs in any order; duplicates count once.
     ///
     /// # Panics
-    /// If a picture is not one of `images`.
+    /// If an image index is not below `images`.
     #[must_use]
     pub fn from_pairs(images: usize, mut pairs: Vec<(u32, u32)>) -> Self {
         pairs.sort_unstable();
@@ -47,22 +48,22 @@ impl Tracks {
         Self { first, points: pairs.into_iter().map(|(_, point)| point).collect() }
     }
 
-    /// The points that a picture sees: indices into [`Dataset::points`], ascending.
+    /// Points that an image sees, as sorted indices into [`Dataset::points`].
     ///
     /// # Panics
-    /// If there is no such picture.
+    /// If there is no such image.
     #[must_use]
     pub fn of(&self, image: usize) -> &[u32] {
         &self.points[self.first[image]..self.first[image + 1]]
     }
 
-    /// Whether no picture is known to see a point.
+    /// Whether there are no observations at all.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.points.is_empty()
     }
 
-    /// Observations of all pictures.
+    /// Number of observations of all images.
     #[must_use]
     pub fn len(&self) -> usize {
         self.points.len()
@@ -70,12 +71,12 @@ impl Tracks {
 }
 
 impl Dataset {
-    /// Reads which pictures see which points. Empty where the source does not tell: a `transforms.json`, a model without
-    /// tracks, one with more points than fit into the memory. Of a model with more observations than fit, those of the
-    /// points that come first in the file.
+    /// Reads which images see which points. Empty if the source does not contain it (`transforms.json`, a model without
+    /// tracks) or the points exceed the memory limit. If the observations exceed it, only those of the first points in
+    /// the file are kept.
     ///
     /// # Errors
-    /// The model's file of points cannot be read any more.
+    /// The model's point file cannot be read any more.
     pub fn read_tracks(&self, memory_bytes: u64) -> Result<Tracks, DatasetError> {
         let none = Tracks::none(self.images.len());
         if self.kind != DatasetKind::Colmap {
@@ -85,7 +86,7 @@ impl Dataset {
             return Ok(none);
         };
         let Some(model) = ModelFolder::find(&self.source)? else { return Ok(none) };
-        // The faces of a panorama have no observations of their own.
+        // Faces of a panorama have no observations.
         let pictures = self.images.iter().enumerate().filter(|(_, image)| image.face.is_none());
         let index_of: BTreeMap<u32, u32> = pictures.map(|(i, image)| (image.id, i as u32)).collect();
         let most = usize::try_from(memory_bytes / BYTES_PER_OBSERVATION).unwrap_or(usize::MAX);
@@ -105,7 +106,7 @@ impl Dataset {
             Ok(())
         })?;
         if ids.len() != self.points.len() {
-            // Another model than the one that was opened.
+            // The files now contain another model than the one that was opened.
             return Ok(none);
         }
         let mut order: Vec<u32> = (0..ids.len() as u32).collect();

@@ -3,11 +3,11 @@
 //! ```text
 //! { intrinsics…, "frames": [ { "file_path", "transform_matrix": world_from_camera 4x4, intrinsics…, "mask_path" } ] }
 //! ```
-//! Matrices are `world_from_camera` in OpenGL axes (x right, y up, z backwards): columns 1 and 2 change sign to
-//! reach OpenCV axes, then the inverse is the pose. A frame's own intrinsics win over those of the file.
-//! `aabb_scale`, `scale`, `offset`, `sharpness` and the like belong to other programs and are ignored.
+//! Matrices are `world_from_camera` in OpenGL axes (x right, y up, z backwards): columns 1 and 2 change sign to reach
+//! OpenCV axes, then the inverse is the pose. The intrinsics of a frame take precedence over those of the file.
+//! `aabb_scale`, `scale`, `offset`, `sharpness` and similar keys belong to other programs and are ignored.
 //!
-//! Parsing is typed and streaming, so memory follows the frames and not whatever else a file holds.
+//! Parsing is typed and streaming, so memory grows with the frames and not with other content of the file.
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
 
 use std::f64::consts::PI;
@@ -29,7 +29,7 @@ use crate::units::excerpt;
 /// Largest deviation of the last row of a pose matrix from 0 0 0 1.
 const LAST_ROW_TOLERANCE: f64 = 1e-6;
 
-/// A file as it is written.
+/// Content of a file.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Transforms {
     /// Intrinsics for all frames.
@@ -40,18 +40,18 @@ pub struct Transforms {
     pub applied_transform: Option<[[f64; 4]; 3]>,
     /// `applied_scale`.
     pub applied_scale: Option<f64>,
-    /// `ply_file_path`: the points.
+    /// `ply_file_path`: file with the points.
     pub ply_file_path: Option<String>,
     /// `train_filenames`, `val_filenames`, `test_filenames`.
     pub split_lists: [Option<Vec<String>>; 3],
-    /// Whether `aabb_scale` is there, which instant-ngp's scripts write.
+    /// Whether the file has `aabb_scale`, which instant-ngp's scripts write.
     pub has_aabb_scale: bool,
 }
 
-/// A frame as it is written.
+/// Content of a frame.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Frame {
-    /// Path of the picture, relative to the file; its extension may be missing.
+    /// Path of the image, relative to the file; its extension may be missing.
     pub file_path: String,
     /// Path of the mask, relative to the file.
     pub mask_path: Option<String>,
@@ -61,7 +61,7 @@ pub struct Frame {
     pub intrinsics: Option<Box<Intrinsics>>,
 }
 
-/// Intrinsics as they are written; every value may be missing.
+/// Intrinsics as written; every value may be missing.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[allow(missing_docs, reason = "the names are the keys of the file")]
 pub struct Intrinsics {
@@ -81,8 +81,8 @@ pub struct Intrinsics {
     pub is_fisheye: Option<bool>,
 }
 
-/// A struct that is read from an object with intrinsics among its keys (`serde(flatten)` would lose places and
-/// duplicates).
+/// A struct that is deserialised from an object with intrinsics among its keys (`serde(flatten)` would lose positions
+/// and duplicates).
 macro_rules! with_intrinsics {
     ($name:ident { $($field:ident: $kind:ty,)* }) => {
         #[derive(Deserialize)]
@@ -147,7 +147,7 @@ with_intrinsics!(RawFrame {
     mask_path: Option<String>,
 });
 
-/// `true`, `false` or a number, as Python scripts write flags.
+/// A boolean, or a number as some Python scripts write it.
 struct Truth(bool);
 
 impl<'de> Deserialize<'de> for Truth {
@@ -169,7 +169,7 @@ impl<'de> Deserialize<'de> for Truth {
     }
 }
 
-/// Three or four rows of four numbers.
+/// Three or four rows of four numbers; the last row defaults to 0 0 0 1.
 struct Matrix([[f64; 4]; 4]);
 
 impl<'de> Deserialize<'de> for Matrix {
@@ -200,7 +200,7 @@ impl<'de> Deserialize<'de> for Matrix {
     }
 }
 
-/// A list with a limit on its length.
+/// Deserialises a list with a limit on its length.
 fn bounded<'de, A: SeqAccess<'de>, T: Deserialize<'de>, U>(
     mut items: A,
     what: &'static str,
@@ -270,7 +270,7 @@ impl RawFrame {
 /// Reads a file.
 ///
 /// # Errors
-/// A file that cannot be read, is larger or deeper than accepted, or is not the JSON expected; without frames.
+/// The file cannot be read, is too large or too deeply nested, has unexpected content, or has no frames.
 pub fn read(path: &Path) -> Result<Transforms, DatasetError> {
     let io = |e: std::io::Error| DatasetError::io(path, "read", &e);
     let file = open_regular(path)?;
@@ -287,7 +287,7 @@ pub fn read(path: &Path) -> Result<Transforms, DatasetError> {
 /// Parses the content of a file.
 ///
 /// # Errors
-/// As [`read`]: the place in the JSON and the problem there.
+/// As [`read`]: the position in the JSON and the problem.
 pub fn parse(bytes: &[u8]) -> Result<Transforms, (String, Problem)> {
     let top = |problem| ("top level".to_owned(), problem);
     if bytes.len() as u64 > MAX_JSON_BYTES {
@@ -298,7 +298,7 @@ pub fn parse(bytes: &[u8]) -> Result<Transforms, (String, Problem)> {
     let mut json = serde_json::Deserializer::from_slice(bytes);
     let mut raw: RawFile = serde_path_to_error::deserialize(&mut json).map_err(|e| {
         let path = e.path().to_string();
-        // `?` stands for a key that was not read yet.
+        // `?` means a key that was not read yet.
         let place = path.trim_end_matches(['.', '?']);
         let (line, problem) = describe(e.inner());
         (if place.is_empty() { line } else { excerpt(place) }, problem)
@@ -319,7 +319,7 @@ pub fn parse(bytes: &[u8]) -> Result<Transforms, (String, Problem)> {
     })
 }
 
-/// Line and reason of a JSON error.
+/// Position and problem of a JSON error.
 fn describe(error: &serde_json::Error) -> (String, Problem) {
     let text = error.to_string();
     let reason = text.rsplit_once(" at line ").map_or(text.as_str(), |(reason, _)| reason);
@@ -327,7 +327,7 @@ fn describe(error: &serde_json::Error) -> (String, Problem) {
     (line.clone(), Problem::Json(format!("{} ({line}, column {})", excerpt(reason), error.column())))
 }
 
-/// Refuses nesting that is too deep before anything is built from it.
+/// Checks the nesting depth before anything is deserialised.
 fn check_depth(bytes: &[u8]) -> Result<(), (String, Problem)> {
     let (mut depth, mut line, mut in_string, mut escaped) = (0usize, 1usize, false, false);
     for &byte in bytes {
@@ -355,10 +355,10 @@ fn check_depth(bytes: &[u8]) -> Result<(), (String, Problem)> {
 }
 
 impl Intrinsics {
-    /// These values, and those of `general` where they are missing.
+    /// These values, with missing ones taken from `general`.
     #[must_use]
     pub fn over(&self, general: &Self) -> Self {
-        // A focal length given as an angle here must not be beaten by one in pixels there.
+        // A focal length given here as an angle takes precedence over one in pixels there.
         let own_focal = self.fl_x.is_some() || self.camera_angle_x.is_some();
         let from = |own: Option<f64>, other: Option<f64>| own.or(other);
         let focal = |own: Option<f64>, other: Option<f64>| own.or(other.filter(|_| !own_focal));
@@ -381,7 +381,7 @@ impl Intrinsics {
         }
     }
 
-    /// Whether the focal length stands as an angle only, without the keys that other programs than Blender's script
+    /// Whether the focal length is given only as an angle, without the keys that programs other than Blender's script
     /// write.
     #[must_use]
     pub fn is_blender_style(&self) -> bool {
@@ -394,13 +394,13 @@ impl Intrinsics {
             && k.iter().all(Option::is_none)
     }
 
-    /// The camera of a picture whose stored size is used where the file gives none.
+    /// The camera of an image; `stored` is its size if the file has none.
     ///
-    /// Missing values: `fl_y` = `fl_x`, principal point = centre, distortion = 0. Without distortion the camera is
-    /// a PINHOLE; a `k3` makes a perspective camera FULL_OPENCV, the smallest model that has it.
+    /// Defaults: `fl_y` = `fl_x`, principal point = centre, distortion = 0. Without distortion the camera is a PINHOLE;
+    /// a `k3` makes a perspective camera FULL_OPENCV, the smallest model that has it.
     ///
     /// # Errors
-    /// No focal length, an unknown or unsupported `camera_model`, values that are not a camera.
+    /// There is no focal length, the `camera_model` is unknown or unsupported, or values are invalid.
     pub fn camera(&self, id: u32, stored: [u32; 2]) -> Result<SourceCamera, Problem> {
         let side = |name, value: Option<f64>, stored: u32| match value {
             None => Ok(u64::from(stored)),
@@ -468,18 +468,18 @@ impl Frame {
     /// The pose of the camera.
     ///
     /// # Errors
-    /// Values that are not finite, a last row other than 0 0 0 1, a matrix that is mirrored, scaled or sheared.
+    /// Values are not finite, the last row is not 0 0 0 1, or the matrix is mirrored, scaled or sheared.
     pub fn pose(&self) -> Result<Pose, SkipReason> {
         let [a, b, c, last] = self.matrix;
         let expected = [0.0, 0.0, 0.0, 1.0];
-        // Not `>`: a NaN must fail, too.
+        // Not `>`: a NaN must fail as well.
         if !last.iter().zip(expected).all(|(v, e)| (v - e).abs() <= LAST_ROW_TOLERANCE) {
             return Err(SkipReason::LastRow(last));
         }
         // Rows of camera_from_world = columns of world_from_camera; y and z change sign from OpenGL to OpenCV.
         let rotation = [[a[0], b[0], c[0]], [-a[1], -b[1], -c[1]], [-a[2], -b[2], -c[2]]];
         let centre = [a[3], b[3], c[3]];
-        // The rotation may be repaired a little; the centre stays where it was written.
+        // The rotation may be orthonormalised slightly; the centre stays as written.
         let rotation = Pose::from_matrix(rotation, centre)?.rotation;
         let back = se3::mul_vec(&rotation, centre);
         Ok(Pose { rotation, translation: [-back[0], -back[1], -back[2]] })

@@ -1,16 +1,16 @@
 //! Downscaling with an exact area filter.
 //!
-//! An output pixel is the mean of the source over the rectangle that it covers, source pixels at the rim counting
-//! by their covered share. The filter is separable: rows first, then columns. Weights come from whole numbers, sums
-//! run in source order in f32, so the bytes depend on nothing but the input. Colours are averaged weighted with
-//! alpha.
+//! An output pixel is the mean of the source over the rectangle that it covers; source pixels at the border are
+//! weighted by the covered fraction. The filter is separable: rows first, then columns. Weights are computed from
+//! integers and sums run in source order in f32, so the bytes depend only on the input. Colours are averaged with alpha
+//! weights.
 
 use super::Picture;
 
-/// For each output position of an axis: its first source position and the weights from there on.
+/// Per output position of an axis: its first source position and the weights from there.
 struct Taps {
     first: Vec<usize>,
-    /// Start of the weights of each position, and the end of the last.
+    /// Start of each position's weights, and the end of the last.
     start: Vec<usize>,
     weights: Vec<f32>,
 }
@@ -39,10 +39,10 @@ impl Taps {
     }
 }
 
-/// The picture at a size that is not larger on either axis; the same bytes when the size is the same.
+/// Downscales an image to a size that is not larger on either axis. The same size returns the same bytes.
 ///
 /// # Panics
-/// If the size is larger than the picture's on an axis, or 0.
+/// If the size is 0 or larger than the image on an axis.
 #[must_use]
 pub fn downscale(picture: Picture, width: u32, height: u32) -> Picture {
     assert!(width > 0 && height > 0 && width <= picture.width && height <= picture.height);
@@ -87,7 +87,7 @@ pub fn downscale(picture: Picture, width: u32, height: u32) -> Picture {
     }
 }
 
-/// Filters rows as `load` gives them (as f32, `C` channels) and hands finished rows to `emit`.
+/// Filters the rows that `load` provides (f32, `C` channels) and passes finished rows to `emit`.
 fn filter<const C: usize>(
     source_width: u32,
     columns: &Taps,
@@ -129,7 +129,7 @@ fn filter_row<const C: usize>(source: &[f32], columns: &Taps, out: &mut [f32]) {
     }
 }
 
-/// 0..255 to the nearest byte.
+/// Rounds 0..255 to the nearest byte.
 #[inline(always)]
 pub(super) fn round(v: f32) -> u8 {
     // The cast saturates.
@@ -144,7 +144,7 @@ pub(super) fn premultiplied(colour: &[u8], alpha: u8) -> [f32; 4] {
     [f32::from(colour[0]) * share, f32::from(colour[1]) * share, f32::from(colour[2]) * share, a]
 }
 
-/// Straight colour and alpha of a premultiplied pixel.
+/// Straight colour and alpha from a premultiplied pixel.
 #[inline]
 pub(super) fn straight([r, g, b, a]: [f32; 4]) -> ([u8; 3], u8) {
     match round(a) {
@@ -192,7 +192,7 @@ mod tests {
         let mean = |p: &Picture| p.rgb.iter().map(|&v| f64::from(v)).sum::<f64>() / p.rgb.len() as f64;
         let before = mean(&source);
         for (w, h) in [(100, 66), (50, 33), (33, 67), (7, 5), (1, 1)] {
-            // Rounding each pixel moves the mean by at most half a level.
+            // Rounding changes the mean by at most half a level.
             assert!((mean(&downscale(source.clone(), w, h)) - before).abs() <= 0.5);
         }
     }

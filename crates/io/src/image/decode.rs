@@ -1,10 +1,10 @@
 //! Decoding to 8-bit RGB with optional alpha.
 //!
-//! Every variant ends in the same form: grey and palettes are expanded, 16 bits are rounded to 8, alpha stays
-//! straight, CMYK is converted by the decoder. A channel of alpha that is opaque everywhere is dropped.
+//! All variants are converted to one form: grey and palettes are expanded, 16 bits are rounded to 8, alpha is straight,
+//! CMYK is converted by the decoder. An alpha channel that is opaque everywhere is dropped.
 //!
-//! Same bytes on every processor: the JPEG decoder (zune-jpeg 0.5) gave equal pixels with and without its vector
-//! code on 60 photographs, 73 million values.
+//! The result does not depend on the CPU: the JPEG decoder (zune-jpeg 0.5) gave equal pixels with and without SIMD on
+//! 60 photographs, 73 million values.
 
 use std::io::Cursor;
 use std::path::Path;
@@ -15,15 +15,15 @@ use super::header::{self, PictureFormat, parse_header};
 use super::{ImageError, ImageProblem, MAX_DECODED_BYTES, MAX_FILE_BYTES, MAX_SIDE, Mask, Picture};
 use crate::guard;
 
-/// Reads and decodes a picture file.
+/// Reads and decodes an image file.
 ///
 /// # Errors
-/// As [`super::read_header`]; data that the decoder refuses; a file that ends too early.
+/// As [`super::read_header`], or the decoder fails, or the file is truncated.
 pub fn decode_file(path: &Path) -> Result<Picture, ImageError> {
     read(path).and_then(|bytes| decode(&bytes)).map_err(|problem| ImageError::new(path, problem))
 }
 
-/// Reads and decodes a mask file; colour channels count, alpha does not.
+/// Reads and decodes a mask file from its colour channels; alpha is ignored.
 ///
 /// # Errors
 /// As [`decode_file`].
@@ -39,12 +39,12 @@ pub fn decode_mask(bytes: &[u8]) -> Result<Mask, ImageProblem> {
     decode_pixels(bytes).map(to_mask)
 }
 
-/// Reads a whole picture file within the limits.
+/// Reads a whole image file within the limits.
 pub(crate) fn read(path: &Path) -> Result<Vec<u8>, ImageProblem> {
     crate::input::read(path, MAX_FILE_BYTES).map_err(|e| header::io(&e))
 }
 
-/// Decodes a picture.
+/// Decodes an image.
 ///
 /// # Errors
 /// As [`decode_file`].
@@ -52,7 +52,7 @@ pub fn decode(bytes: &[u8]) -> Result<Picture, ImageProblem> {
     decode_pixels(bytes).map(to_picture)
 }
 
-/// The pixels as they are stored.
+/// Decodes the pixels in their stored format.
 fn decode_pixels(bytes: &[u8]) -> Result<DynamicImage, ImageProblem> {
     let head = parse_header(Cursor::new(bytes))?;
     let format = match head.format {
@@ -79,46 +79,46 @@ fn decode_pixels(bytes: &[u8]) -> Result<DynamicImage, ImageProblem> {
     })
 }
 
-/// Whether this thread is inside a foreign decoder or other guarded work, whose panics become errors of the picture.
+/// Whether this thread is inside a third-party decoder or other guarded work, whose panics become errors of the image.
 ///
-/// A panic hook that prints or ends the process asks here and does nothing if so.
+/// A panic hook that prints or exits should check this and do nothing if it is true.
 #[must_use]
 pub fn decoder_is_running() -> bool {
     guard::is_active()
 }
 
-/// Runs a picture's decoder and makes an error of a panic in it.
+/// Runs an image decoder and turns a panic into an error.
 fn guarded<T>(decoder: impl FnOnce() -> Result<T, ImageProblem>) -> Result<T, ImageProblem> {
     run_decoder(decoder)
         .unwrap_or_else(|| Err(ImageProblem::Decode("the decoder broke down; convert it".to_owned())))
 }
 
-/// Runs a foreign decoder on bytes from outside; `None` if it panicked.
+/// Runs a third-party decoder on untrusted bytes; `None` if it panicked.
 ///
-/// Hostile files have found such places (zune-jpeg 0.5.15 panics on chroma sampled more finely than luma,
-/// `fuzz/corpus/image_decode/chroma_finer_than_luma.jpg`): that is a fault of the file, not of the run.
+/// Fuzzing found such panics (zune-jpeg 0.5.15 panics on chroma sampled more finely than luma,
+/// `fuzz/corpus/image_decode/chroma_finer_than_luma.jpg`). They are treated as faults of the file, not of the run.
 pub fn run_decoder<T>(decoder: impl FnOnce() -> T) -> Option<T> {
-    // The decoder works on values of its own, which nobody sees after a panic.
+    // The decoder works on its own values, which are not used after a panic.
     guard::run(decoder).ok()
 }
 
-/// The decoder's reason as part of a line.
+/// The reason of a decoder error, for one line.
 fn plain(error: &image::ImageError) -> String {
     let text = error.to_string();
     if text.to_lowercase().contains("unexpected end") {
         return "the file ends too early; copy it again".to_owned();
     }
-    // "Format error decoding Png: CRC error: …" says the format twice.
+    // "Format error decoding Png: CRC error: …" repeats the format.
     let reason = text.split_once(" decoding ").and_then(|(_, rest)| rest.split_once(": ")).map(|(_, r)| r);
     crate::units::excerpt(reason.unwrap_or(&text).trim_end_matches('.'))
 }
 
-/// 16 bits to the nearest of 8.
+/// Rounds 16 bits to 8.
 fn narrow(v: u16) -> u8 {
     ((u32::from(v) + 128) / 257) as u8
 }
 
-/// Decoded pixels of any kind as 8-bit RGB with optional alpha.
+/// Converts decoded pixels of any format to 8-bit RGB with optional alpha.
 #[must_use]
 pub fn to_picture(image: DynamicImage) -> Picture {
     let (width, height) = (image.width(), image.height());
@@ -155,7 +155,7 @@ fn split(pixels: impl ExactSizeIterator<Item = ([u8; 3], u8)>) -> (Vec<u8>, Opti
     (rgb, Some(alpha))
 }
 
-/// Colours and alphas of RGBA pixels; the colours move together in the memory that they are in.
+/// Splits RGBA pixels into colours and alpha; the colours are compacted in place.
 fn split_in_place(mut rgba: Vec<u8>) -> (Vec<u8>, Option<Vec<u8>>) {
     let alpha: Vec<u8> = rgba.chunks_exact(4).map(|p| p[3]).collect();
     for i in 0..alpha.len() {
@@ -166,9 +166,8 @@ fn split_in_place(mut rgba: Vec<u8>) -> (Vec<u8>, Option<Vec<u8>>) {
     (rgba, Some(alpha))
 }
 
-/// 0 where every colour is 0, 255 elsewhere, at one byte a pixel.
-/// The brightest of the colours decides. Soft masks keep from the middle on; one of 0 and 1, or of other numbers below it,
-/// keeps all but 0.
+/// Converts an image to a mask with one byte per pixel. The largest colour channel decides: 255 from 128 on, else 0. If
+/// all values are below 128, for example in a mask of 0 and 1, every value above 0 becomes 255.
 fn to_mask(image: DynamicImage) -> Mask {
     fn keep<T: Copy>(pixels: &[T], channels: usize, byte: impl Fn(T) -> u8) -> Vec<u8> {
         let colours = if channels < 3 { 1 } else { 3 };
@@ -199,7 +198,7 @@ mod tests {
     fn a_decoder_that_panics_gives_no_value_and_others_may_be_running_around_it() {
         let outer = run_decoder(|| {
             assert_eq!(run_decoder(|| -> u8 { panic!("a fault of the file") }), None);
-            // The panic hook still has to know that a decoder runs.
+            // The panic hook must still know that a decoder is running.
             decoder_is_running()
         });
         assert_eq!(outer, Some(true));

@@ -1,4 +1,4 @@
-//! Encoding without losses: to PNG, with text chunks, and to WebP.
+//! Lossless encoding: PNG with text chunks, and WebP.
 
 use image_webp::{ColorType as WebpColour, WebPEncoder};
 use png::{BitDepth, ColorType, Compression, Encoder, EncodingError};
@@ -6,20 +6,20 @@ use png::{BitDepth, ColorType, Compression, Encoder, EncodingError};
 /// Kind of pixels to encode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PngPixels<'a> {
-    /// One byte a pixel.
+    /// One byte per pixel.
     Grey8(&'a [u8]),
-    /// One value a pixel.
+    /// One value per pixel.
     Grey16(&'a [u16]),
-    /// Three bytes a pixel.
+    /// Three bytes per pixel.
     Rgb8(&'a [u8]),
-    /// Four bytes a pixel, straight alpha last.
+    /// Four bytes per pixel, straight alpha last.
     Rgba8(&'a [u8]),
 }
 
-/// A PNG file; `texts` are Latin-1 keyword and text pairs (for example the unit of a depth picture).
+/// Encodes a PNG file; `texts` are Latin-1 keyword and text pairs (for example the unit of a depth image).
 ///
 /// # Errors
-/// Pixels that do not fill `width × height`, a size of 0, or a text that is not Latin-1.
+/// The pixels do not fill `width × height`, the size is 0, or a text is not Latin-1.
 pub fn png(
     width: u32,
     height: u32,
@@ -54,7 +54,7 @@ pub fn png(
     Ok(out)
 }
 
-/// An 8-bit RGB picture as PNG.
+/// Encodes an 8-bit RGB image as PNG.
 ///
 /// # Errors
 /// As [`png()`].
@@ -62,10 +62,10 @@ pub fn png_rgb8(picture: &gausset_core::RgbImage8) -> Result<Vec<u8>, EncodingEr
     png(picture.width, picture.height, PngPixels::Rgb8(&picture.data), &[])
 }
 
-/// A lossless WebP file of pixels with straight alpha, four bytes each.
+/// Encodes a lossless WebP file with straight alpha, four bytes per pixel.
 ///
 /// # Errors
-/// Pixels that do not fill `width × height`, a side of 0 or above 16,384 px.
+/// The pixels do not fill `width × height`, or a side is 0 or above 16,384 px.
 pub fn webp_rgba8(width: u32, height: u32, rgba: &[u8]) -> Result<Vec<u8>, image_webp::EncodingError> {
     let mut out = Vec::new();
     WebPEncoder::new(&mut out).encode(rgba, width, height, WebpColour::Rgba8)?;

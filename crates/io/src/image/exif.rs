@@ -1,7 +1,7 @@
-//! What EXIF says of a picture (CIPA DC-008): a TIFF structure of directories, each a count and entries of 12 bytes:
-//! tag, kind, count, and a value of at most four bytes or its place.
+//! Reads EXIF metadata (CIPA DC-008): a TIFF structure of directories, each a count and entries of 12 bytes: tag, type,
+//! count, and a value of at most four bytes or its offset.
 //!
-//! What is damaged is left out. Of a tag that comes twice the first counts.
+//! Damaged fields are skipped. If a tag occurs twice, the first is used.
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
 
 /// Tags, by their names in the standard.
@@ -10,75 +10,76 @@ pub mod tag {
     pub const MAKE: u16 = 0x010F;
     /// Model of the camera.
     pub const MODEL: u16 = 0x0110;
-    /// How the stored pixels are turned, 1..8.
+    /// Orientation of the stored pixels, 1..8.
     pub const ORIENTATION: u16 = 0x0112;
     /// Program that wrote the file.
     pub const SOFTWARE: u16 = 0x0131;
-    /// Place of the Exif directory.
+    /// Offset of the Exif directory.
     pub const EXIF_DIRECTORY: u16 = 0x8769;
-    /// Place of the GPS directory.
+    /// Offset of the GPS directory.
     pub const GPS_DIRECTORY: u16 = 0x8825;
     /// Exposure time, seconds.
     pub const EXPOSURE_TIME: u16 = 0x829A;
-    /// Focal length in diameters of the aperture.
+    /// F-number: focal length divided by aperture diameter.
     pub const F_NUMBER: u16 = 0x829D;
     /// ISO speed.
     pub const PHOTOGRAPHIC_SENSITIVITY: u16 = 0x8827;
     /// `YYYY:MM:DD HH:MM:SS`.
     pub const DATE_TIME_ORIGINAL: u16 = 0x9003;
-    /// Focal length as of a 36 mm wide sensor, mm.
+    /// Equivalent focal length for a sensor 36 mm wide, mm.
     pub const FOCAL_LENGTH_IN_35MM_FILM: u16 = 0xA405;
-    /// Last of the GPS directory.
+    /// Largest tag of the GPS directory.
     pub const LAST_GPS: u16 = 0x1F;
 }
 
-/// Kinds of values.
+/// Types of values.
 pub mod kind {
-    /// Text, with a zero at its end.
+    /// Text with a terminating zero.
     pub const ASCII: u16 = 2;
-    /// 16 bits.
+    /// Unsigned integer of 16 bits.
     pub const SHORT: u16 = 3;
-    /// 32 bits.
+    /// Unsigned integer of 32 bits.
     pub const LONG: u16 = 4;
     /// Numerator and denominator, 32 bits each.
     pub const RATIONAL: u16 = 5;
 }
 
-/// What precedes EXIF in a segment APP1 of a JPEG.
+/// Header of EXIF data in an APP1 segment of a JPEG.
 pub const EXIF: &[u8] = b"Exif\0\0";
 /// Longest value that is read, bytes.
 const MAX_VALUE_BYTES: usize = 4096;
-/// Entries of a GPS directory that are looked at: more than there are tags, because they may come twice.
+/// Largest number of GPS entries that are read: more than there are tags, because tags may be duplicate.
 const MAX_GPS_ENTRIES: usize = 64;
-/// Longest value of the GPS directory that is kept: all of them together fit into a segment of a JPEG.
+/// Longest GPS value that is kept, bytes: all of them together fit into a JPEG segment.
 const MAX_GPS_BYTES: usize = 1024;
 
 /// A field of a directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Field {
-    /// What it is ([`tag`], or one of the GPS directory).
+    /// The tag ([`tag`], or one of the GPS directory).
     pub tag: u16,
-    /// What its bytes are ([`kind`]).
+    /// Type of the values ([`kind`]).
     pub kind: u16,
-    /// How many values.
+    /// Number of values.
     pub count: u32,
-    /// The values, numbers big-endian.
+    /// The values; numbers are big-endian.
     pub bytes: Vec<u8>,
 }
 
-/// How a photograph was exposed (EXIF: ExposureTime, FNumber, PhotographicSensitivity).
+/// Exposure of a photograph (EXIF: ExposureTime, FNumber, PhotographicSensitivity).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shot {
-    /// Seconds, as numerator and denominator.
+    /// Exposure time in seconds, as numerator and denominator.
     pub time: [u32; 2],
-    /// Focal length in diameters of the aperture, as numerator and denominator.
+    /// F-number, as numerator and denominator.
     pub f_number: [u32; 2],
     /// ISO speed.
     pub iso: u32,
 }
 
 impl Shot {
-    /// How bright the picture shows a scene, in stops: `log2(t ISO / (100 N²))`, the negative of the scene's EV.
+    /// Brightness of the image relative to the scene in stops: `log2(t ISO / (100 N²))`, the negative of the scene's
+    /// EV.
     #[must_use]
     pub fn stops(&self) -> f64 {
         let of = |[numerator, denominator]: [u32; 2]| f64::from(numerator) / f64::from(denominator);
@@ -86,12 +87,12 @@ impl Shot {
     }
 }
 
-/// What EXIF says that is used here.
+/// The EXIF metadata that Gausset uses.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Exif {
-    /// How the stored pixels are turned, 1..8.
+    /// Orientation of the stored pixels, 1..8.
     pub orientation: Option<u8>,
-    /// How it was exposed.
+    /// Exposure.
     pub shot: Option<Shot>,
     /// Maker of the camera.
     pub make: Option<String>,
@@ -135,7 +136,7 @@ impl Exif {
         }
     }
 
-    /// What this says, and where it says nothing, what the other does.
+    /// Fills missing values from `other`.
     #[must_use]
     pub fn or(self, other: Self) -> Self {
         Self {
@@ -150,7 +151,7 @@ impl Exif {
 }
 
 impl Field {
-    /// Its first value as a whole number.
+    /// The first value as an integer.
     fn number(&self) -> Option<u32> {
         match self.kind {
             kind::SHORT => self.bytes.first_chunk().map(|&two| u32::from(u16::from_be_bytes(two))),
@@ -167,7 +168,7 @@ impl Field {
         })
     }
 
-    /// Its first rational; neither part is 0.
+    /// The first rational, if neither part is 0.
     fn ratio(&self) -> Option<[u32; 2]> {
         self.rationals().next().filter(|parts| !parts.contains(&0))
     }
@@ -185,7 +186,7 @@ struct Tiff<'a> {
     is_little: bool,
 }
 
-/// An entry of a directory, with the place of its four bytes of value or offset.
+/// A directory entry, with the offset of its four bytes of value or offset.
 struct Entry {
     tag: u16,
     kind: u16,
@@ -213,7 +214,7 @@ impl<'a> Tiff<'a> {
         Some(if self.is_little { u32::from_le_bytes(four) } else { u32::from_be_bytes(four) })
     }
 
-    /// The entries of the directory at a place; none when it is not there.
+    /// The entries of the directory at an offset; empty if there is none.
     fn entries(&self, place: Option<u32>) -> impl Iterator<Item = Entry> {
         let start = place.map(|place| place as usize);
         let count = start.and_then(|start| self.short_at(start)).unwrap_or(0);
@@ -233,7 +234,7 @@ impl<'a> Tiff<'a> {
         self.value(&entry)
     }
 
-    /// The field of an entry, if its kind is known and its value is there.
+    /// The field of an entry, if its type is known and its value is within the data.
     fn value(&self, entry: &Entry) -> Option<Field> {
         let &Entry { tag, kind, count, at } = entry;
         let unit: usize = match kind {
@@ -247,7 +248,7 @@ impl<'a> Tiff<'a> {
         let at = if length <= 4 { at } else { self.number_at(at)? as usize };
         let mut bytes = self.bytes.get(at..at.checked_add(length)?)?.to_vec();
         if self.is_little {
-            // A rational is two numbers of four bytes.
+            // A rational consists of two numbers of four bytes.
             bytes.chunks_exact_mut(unit.min(4)).for_each(<[u8]>::reverse);
         }
         Some(Field { tag, kind, count, bytes })

@@ -1,8 +1,8 @@
-//! Size and kind of a picture from its first bytes, without a decoder.
+//! Reads size and format of an image from its first bytes, without a decoder.
 //!
-//! JPEG: segments ([`super::segments`]) up to the frame header SOFn, which has precision, height, width and the number
-//! of components; APP1 may hold EXIF ([`super::exif`]). PNG (W3C, 3rd edition): chunk IHDR first, eXIf
-//! before IDAT.
+//! JPEG: segments ([`super::segments`]) up to the frame header SOFn, which contains precision, height, width and the
+//! number of components; APP1 may contain EXIF ([`super::exif`]). PNG (W3C, 3rd edition): chunk IHDR first, eXIf before
+//! IDAT.
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
 
 use std::io::{BufRead, BufReader, Cursor, ErrorKind, Read, Seek};
@@ -13,7 +13,7 @@ use super::segments::{SegmentError, Segments, marker};
 use super::{ImageError, ImageProblem, MAX_DECODED_BYTES, MAX_FILE_BYTES, MAX_PIXELS, MAX_SIDE};
 use crate::input;
 
-/// A format that is read.
+/// A supported image format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PictureFormat {
     /// JPEG.
@@ -22,10 +22,10 @@ pub enum PictureFormat {
     Png,
 }
 
-/// What the header of a picture says.
+/// The header of an image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
-    /// Format, from the content.
+    /// Format, detected from the content.
     pub format: PictureFormat,
     /// Width of the stored pixels.
     pub width: u32,
@@ -33,42 +33,42 @@ pub struct Header {
     pub height: u32,
     /// Channels as stored: 1 (grey or palette), 2, 3 or 4.
     pub channels: u8,
-    /// Bits a channel.
+    /// Bits per channel.
     pub bits: u8,
-    /// EXIF orientation, 1..8; 1 when there is none.
+    /// EXIF orientation, 1..8; 1 if missing.
     pub orientation: u8,
-    /// How it was exposed, if EXIF says it.
+    /// Exposure, if EXIF contains it.
     pub shot: Option<Shot>,
-    /// Whether the decoder has to keep the coefficients of the whole picture: a JPEG that is progressive, or that has
-    /// its colours one after the other.
+    /// Whether the decoder has to keep the coefficients of the whole image: a JPEG that is progressive or stores its
+    /// components in separate scans.
     pub keeps_coefficients: bool,
 }
 
 impl Header {
-    /// Pixels.
+    /// Number of pixels.
     #[must_use]
     pub fn pixels(&self) -> u64 {
         u64::from(self.width) * u64::from(self.height)
     }
 
-    /// Bytes a pixel at the height of decoding to a [`super::Picture`]: what the decoder gives, beside what is made of
-    /// it where that is something else.
+    /// Peak bytes per pixel while decoding to a [`super::Picture`]: the decoder's output, and the converted image if
+    /// that is separate.
     #[must_use]
     pub fn decoding_bytes_per_pixel(&self) -> u64 {
         match (self.format, self.channels) {
-            // Grey, then three times grey beside it; the coefficients (16 bits) are gone by then.
+            // Grey, then RGB in addition; the coefficients (16 bits) are freed by then.
             (PictureFormat::Jpeg, 1) => 4,
             (PictureFormat::Jpeg, channels) if self.keeps_coefficients => 3 + 2 * u64::from(channels),
             (PictureFormat::Jpeg, _) => 3,
-            // A chunk `tRNS` adds a channel of alpha. A palette needs less than grey with alpha.
+            // A `tRNS` chunk adds an alpha channel. A palette needs less than grey with alpha.
             (PictureFormat::Png, 1 | 2) => self.sample_bytes() * 2 + 4,
-            // Four channels become three in place, beside the fourth.
+            // Four channels become three in place, and alpha is a separate copy.
             (PictureFormat::Png, _) if self.sample_bytes() == 1 => 5,
             (PictureFormat::Png, _) => 8 + 4,
         }
     }
 
-    /// Bytes a pixel at the height of decoding to a [`super::Mask`].
+    /// Peak bytes per pixel while decoding to a [`super::Mask`].
     #[must_use]
     pub fn mask_bytes_per_pixel(&self) -> u64 {
         match (self.format, self.channels, self.sample_bytes()) {
@@ -83,10 +83,10 @@ impl Header {
     }
 }
 
-/// Reads the header of a picture file.
+/// Reads the header of an image file.
 ///
 /// # Errors
-/// Not a regular file, not JPEG or PNG, damaged, or beyond the limits.
+/// The file is not a regular file, not JPEG or PNG, damaged, or beyond the limits.
 pub fn read_header(path: &Path) -> Result<Header, ImageError> {
     let error = |problem| ImageError::new(path, problem);
     let file = input::open(path, MAX_FILE_BYTES).map_err(|e| error(io(&e)))?;
@@ -100,7 +100,7 @@ pub(super) fn io(error: &std::io::Error) -> ImageProblem {
     }
 }
 
-/// Reads the header of a picture.
+/// Reads the header of an image.
 ///
 /// # Errors
 /// As [`read_header`].
@@ -130,7 +130,7 @@ fn check_size(header: &Header) -> Result<(), ImageProblem> {
         return Err(ImageProblem::Header(format!("size is {width}x{height} px")));
     }
     let pixels = u64::from(width) * u64::from(height);
-    // A palette becomes up to four channels; everything else stays what it is.
+    // A palette expands to up to four channels; everything else keeps its channels.
     let bytes_per_pixel = u64::from(channels.max(3)) * u64::from(bits.div_ceil(8));
     if width > MAX_SIDE
         || height > MAX_SIDE
@@ -142,7 +142,7 @@ fn check_size(header: &Header) -> Result<(), ImageProblem> {
     Ok(())
 }
 
-/// What a file that is neither JPEG nor PNG seems to be.
+/// Name of the format of a file that is neither JPEG nor PNG.
 fn name_of(start: &[u8]) -> &'static str {
     match start {
         [b'R', b'I', b'F', b'F', _, _, _, _, b'W', b'E', b'B', b'P', ..] => "WebP",
@@ -182,7 +182,7 @@ fn jpeg_header(source: impl BufRead + Seek) -> Result<Header, ImageProblem> {
     loop {
         match segments.next_marker()? {
             marker::EOI | marker::SOS => {
-                return Err(ImageProblem::Header("no JPEG frame header before the picture data".to_owned()));
+                return Err(ImageProblem::Header("no JPEG frame header before the image data".to_owned()));
             }
             frame if marker::is_frame(frame) => {
                 let [bits, h1, h0, w1, w0, channels] = segments.take()?;
@@ -237,7 +237,7 @@ fn jpeg_frame(
     })
 }
 
-/// Channels in the first scan, behind a frame header; `None` if the file does not get that far.
+/// Number of channels in the first scan after a frame header; `None` if the file ends earlier.
 fn first_scan(segments: &mut Segments<impl BufRead + Seek>) -> Option<u8> {
     loop {
         match segments.next_marker().ok()? {
@@ -248,7 +248,7 @@ fn first_scan(segments: &mut Segments<impl BufRead + Seek>) -> Option<u8> {
     }
 }
 
-/// Reads the chunks after the signature up to the first with picture data.
+/// Reads the chunks after the signature up to the first with image data.
 fn png_header<R: Read + Seek>(reader: &mut BufReader<R>) -> Result<Header, ImageProblem> {
     let length = u32::from_be_bytes(take(reader)?);
     if (length, &take::<4>(reader)?) != (13, b"IHDR") {
@@ -275,7 +275,7 @@ fn png_header<R: Read + Seek>(reader: &mut BufReader<R>) -> Result<Header, Image
         match &take::<4>(reader)? {
             b"IDAT" | b"IEND" => break,
             b"eXIf" => {
-                // EXIF is bounded by 64 KiB in JPEG; more of it is not ours.
+                // EXIF is limited to 64 KiB in JPEG; the same limit is used here.
                 let mut data = vec![0; length.min(1 << 16) as usize];
                 reader.read_exact(&mut data).map_err(|e| io(&e))?;
                 exif = Exif::read(&data);
@@ -296,13 +296,13 @@ fn png_header<R: Read + Seek>(reader: &mut BufReader<R>) -> Result<Header, Image
     })
 }
 
-/// Walks through all segments of a JPEG up to its end marker.
+/// Checks all segments of a JPEG up to its end marker.
 ///
-/// Decoders fill what is missing with grey and say nothing; a picture that is half grey must not be trained on. And
-/// they trust a second frame header, which then contradicts what the first one let them prepare.
+/// Decoders silently fill missing parts with grey, and a half-grey image must not be trained on. They also accept a
+/// second frame header, which contradicts what they allocated for the first.
 ///
 /// # Errors
-/// The end marker or a segment is missing; a second frame header or start marker.
+/// The end marker or a segment is missing, or there is a second frame header or start marker.
 pub(super) fn check_jpeg(bytes: &[u8]) -> Result<(), ImageProblem> {
     let damaged = |what: &str| Err(ImageProblem::Header(what.to_owned()));
     let mut segments = Segments::new(Cursor::new(bytes.get(2..).unwrap_or_default()));

@@ -1,8 +1,8 @@
-//! Pictures: headers, decoding, filtering, undistortion, encoding.
+//! Images: headers, decoding, filtering, undistortion, encoding.
 //!
-//! Decoders are treated as untrusted: [`header`] reads size and kind with a parser of our own and refuses what is
-//! beyond the limits before any decoder sees the file. EXIF orientation never turns a picture, because poses belong
-//! to the stored pixels; colour profiles are ignored.
+//! Decoders are treated as untrusted: [`header`] reads size and format with a separate parser and rejects files beyond
+//! the limits before any decoder sees them. EXIF orientation never rotates an image, because poses refer to the stored
+//! pixels; colour profiles are ignored.
 
 pub mod area;
 pub mod decode;
@@ -20,22 +20,22 @@ pub use decode::{
 pub use exif::Shot;
 pub use header::{Header, PictureFormat, read_header};
 
-/// Longest side of a picture in px.
+/// Longest side of an image in px.
 pub const MAX_SIDE: u32 = gausset_core::Camera::MAX_SIDE;
-/// Most pixels of a picture.
+/// Largest number of pixels of an image.
 pub const MAX_PIXELS: u64 = 256 << 20;
-/// Most bytes of a decoded picture.
+/// Largest number of bytes of a decoded image.
 pub const MAX_DECODED_BYTES: u64 = 1 << 30;
-/// Longest picture file in bytes.
+/// Longest image file in bytes.
 pub const MAX_FILE_BYTES: u64 = 512 << 20;
 
-/// Why a picture cannot be used.
+/// Why an image cannot be used.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[error("{}: {problem}", path.display())]
 pub struct ImageError {
     /// The file.
     pub path: PathBuf,
-    /// What is wrong.
+    /// The problem.
     pub problem: ImageProblem,
 }
 
@@ -45,28 +45,28 @@ impl ImageError {
     }
 }
 
-/// What is wrong with a picture.
+/// Problem of an image.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum ImageProblem {
-    /// It cannot be read: the system's reason, no regular file, or one that is too large.
+    /// The file cannot be read: a system error, not a regular file, or too large.
     #[error("picture: {0}")]
     Io(String),
-    /// Zero bytes.
+    /// The file is empty.
     #[error("picture: is empty (0 bytes); copy it again")]
     Empty,
-    /// Not a format that is read.
+    /// The format is not supported.
     #[error("picture: is {0} (expected JPEG or PNG); convert it")]
     Format(&'static str),
-    /// A variant of a known format that is not decoded.
+    /// A variant of a supported format that is not decoded.
     #[error("picture: {0} cannot be decoded (expected {1}); convert it")]
     Variant(String, &'static str),
-    /// The header makes no sense.
+    /// The header is invalid.
     #[error("picture: header is damaged: {0}")]
     Header(String),
-    /// The file ends before the picture does.
+    /// The file is truncated.
     #[error("picture: the file ends too early; copy it again")]
     Truncated,
-    /// Too many pixels.
+    /// There are too many pixels.
     #[error(
         "picture: {width}x{height} px are too many (expected at most {MAX_SIDE} a side, {MAX_PIXELS} in all and {} decoded)",
         crate::units::bytes(MAX_DECODED_BYTES)
@@ -77,31 +77,31 @@ pub enum ImageProblem {
         /// Height found.
         height: u32,
     },
-    /// The decoder gave up.
+    /// The decoder failed.
     #[error("picture: cannot be decoded: {0}")]
     Decode(String),
-    /// The file is not the one whose header was read before.
+    /// The file has changed since its header was read.
     #[error(
         "picture: changed since the dataset was opened (expected {expected}, found {found}); start again"
     )]
     Changed {
-        /// Facts recorded then.
+        /// Property recorded then.
         expected: String,
-        /// Facts found now.
+        /// Property found now.
         found: String,
     },
 }
 
-/// A decoded picture, 8 bits a channel.
+/// A decoded image, 8 bits per channel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Picture {
     /// Width in px.
     pub width: u32,
     /// Height in px.
     pub height: u32,
-    /// `height × width × 3`, straight where there is `alpha`.
+    /// `height × width × 3`; straight colours if there is `alpha`.
     pub rgb: Vec<u8>,
-    /// `height × width`; `None` when every pixel is opaque.
+    /// `height × width`; `None` if every pixel is opaque.
     pub alpha: Option<Vec<u8>>,
 }
 
@@ -117,7 +117,7 @@ pub struct Mask {
 }
 
 impl Mask {
-    /// Value at the pixel that covers a place given as shares of width and height, clamped to the mask.
+    /// Value at a position given as fractions of width and height, clamped to the mask.
     #[must_use]
     #[inline]
     pub fn at_share(&self, x: f64, y: f64) -> u8 {

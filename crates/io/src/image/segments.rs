@@ -1,12 +1,11 @@
-//! A walk over the marker segments of a JPEG (ITU T.81, annex B): `FF marker length content`.
+//! Iterates over the marker segments of a JPEG (ITU T.81, annex B): `FF marker length content`.
 //!
-//! Fill bytes and markers without a length (TEM, RSTn) are passed over. Nothing is kept: whoever wants the content of a
-//! segment reads it, the rest is skipped.
+//! Fill bytes and markers without a length (TEM, RSTn) are skipped. Contents are read on request and otherwise skipped.
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
 
 use std::io::{BufRead, ErrorKind, Seek};
 
-/// Markers that somebody asks for.
+/// Markers that callers use.
 pub mod marker {
     /// Start of image.
     pub const SOI: u8 = 0xD8;
@@ -19,46 +18,46 @@ pub mod marker {
     /// Colour profile.
     pub const APP2: u8 = 0xE2;
 
-    /// Whether it begins a frame header: SOFn without DHT (C4), JPG (C8) and DAC (CC).
+    /// Whether it starts a frame header: SOFn without DHT (C4), JPG (C8) and DAC (CC).
     #[must_use]
     pub const fn is_frame(marker: u8) -> bool {
         matches!(marker, 0xC0..=0xCF) && !matches!(marker, 0xC4 | 0xC8 | 0xCC)
     }
 }
 
-/// Why a walk cannot go on.
+/// Why reading cannot continue.
 #[derive(Debug, thiserror::Error)]
 pub enum SegmentError {
-    /// There is something else where a marker should be.
+    /// No marker where one is expected.
     #[error("a JPEG marker is missing")]
     NoMarker,
-    /// A length counts its own two bytes.
+    /// A length is below 2, the size of the length field itself.
     #[error("a JPEG segment has a length below 2")]
     Length,
-    /// The file ends, or cannot be read.
+    /// The file ends or cannot be read.
     #[error(transparent)]
     Io(#[from] std::io::Error),
 }
 
-/// The walk; it begins behind the start marker.
+/// Iterator over segments. It starts after the start marker.
 pub struct Segments<R> {
     source: R,
-    /// Bytes of the present segment that are not read yet.
+    /// Unread bytes of the current segment.
     rest: u16,
-    /// The byte behind the FF that ended a scan.
+    /// The byte after the FF that ended a scan.
     behind_scan: Option<u8>,
 }
 
 impl<R: BufRead + Seek> Segments<R> {
-    /// A walk from a place behind a start marker, or behind a segment.
+    /// Starts at a position after a start marker or after a segment.
     pub fn new(source: R) -> Self {
         Self { source, rest: 0, behind_scan: None }
     }
 
-    /// Goes to the next segment and returns its marker, or to a second start marker or the end marker.
+    /// Advances to the next segment, a second start marker or the end marker, and returns the marker.
     ///
     /// # Errors
-    /// There is no further segment.
+    /// There are no more segments.
     pub fn next_marker(&mut self) -> Result<u8, SegmentError> {
         self.source.seek_relative(i64::from(std::mem::take(&mut self.rest)))?;
         loop {
@@ -88,30 +87,30 @@ impl<R: BufRead + Seek> Segments<R> {
         Ok(bytes)
     }
 
-    /// The next bytes of the present segment.
+    /// The next bytes of the current segment.
     ///
     /// # Errors
-    /// The file ends.
+    /// The file is truncated.
     pub fn take<const N: usize>(&mut self) -> Result<[u8; N], SegmentError> {
         self.rest = self.rest.saturating_sub(N as u16);
         self.bytes()
     }
 
-    /// The rest of the present segment.
+    /// The unread content of the current segment.
     ///
     /// # Errors
-    /// The file ends.
+    /// The file is truncated.
     pub fn content(&mut self) -> Result<Vec<u8>, SegmentError> {
         let mut content = vec![0; usize::from(std::mem::take(&mut self.rest))];
         self.source.read_exact(&mut content)?;
         Ok(content)
     }
 
-    /// Passes over the entropy-coded data behind the present segment: up to the next FF that is neither stuffed (00)
-    /// nor part of a restart marker.
+    /// Skips the entropy-coded data after the current segment: up to the next FF that is neither stuffed (00) nor part
+    /// of a restart marker.
     ///
     /// # Errors
-    /// The file ends.
+    /// The file is truncated.
     pub fn skip_scan(&mut self) -> Result<(), SegmentError> {
         self.source.seek_relative(i64::from(std::mem::take(&mut self.rest)))?;
         loop {
@@ -133,7 +132,7 @@ impl<R: BufRead + Seek> Segments<R> {
         }
     }
 
-    /// The source, at the byte behind what was read.
+    /// The source, positioned after the last byte read.
     pub fn into_source(self) -> R {
         self.source
     }

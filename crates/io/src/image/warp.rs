@@ -1,8 +1,8 @@
 //! Undistortion to a pinhole and downscaling, in one resampling pass.
 //!
-//! Each output pixel looks along its ray, asks the lens where that ray lands in the stored picture and averages
-//! there. Let w be the width, in source px along one source axis, of what the output pixel covers (from the
-//! differences of neighbouring positions). The filter along that axis is
+//! Each output pixel casts its ray, projects it with the lens into the stored image and averages there. Let w be the
+//! width, in source px along one source axis, of the footprint of the output pixel (from the differences of
+//! neighbouring positions). The filter along that axis is
 //!
 //! | w | filter |
 //! |---|---|
@@ -10,9 +10,9 @@
 //! | ≥ 2 (downscaled) | area: the mean over w |
 //! | between | a mixture of both, the cubic stretched by w / 1.2, so that sharpness changes smoothly |
 //!
-//! Weights are normalised to sum 1; source pixels beyond the rim repeat the rim. Pixels whose ray does not land in
-//! the stored picture have no source. Colours are averaged weighted with alpha. Positions are f64, sums f32 in a
-//! fixed order, so bytes depend on nothing but the input.
+//! Weights are normalised to sum 1; beyond the border, the border pixels are repeated. Pixels whose ray does not hit
+//! the stored image have no source. Colours are averaged with alpha weights. Positions are f64, sums f32 in a fixed
+//! order, so the bytes depend only on the input.
 
 use gausset_compute::at_level;
 use gausset_compute::fearless_simd::{Level, f32x4, i32x4, prelude::*, u8x16};
@@ -22,34 +22,33 @@ use super::area::{premultiplied, round, straight};
 use super::{Mask, Picture};
 use crate::dataset::lens::Lens;
 
-/// Widest footprint, in source px, for plain cubic interpolation. Undistortion at full size stays below it nearly
-/// everywhere (stretched kernels cost four times as much), and detail that a factor of 1.2 could alias is rare
-/// there.
+/// Widest footprint, in source px, for pure cubic interpolation. Undistortion at full size stays below it nearly
+/// everywhere (stretched kernels take four times as long), and detail that a factor of 1.2 could alias is rare there.
 const CUBIC_UP_TO: f64 = 1.2;
-/// Pixels of a row of which [`four_by_four`] reads bytes: 16 bytes reach into the sixth.
+/// Pixels of a row from which [`four_by_four`] reads bytes: 16 bytes reach into the sixth.
 const ROW_PIXELS: usize = 6;
-/// Narrowest footprint for the area filter alone.
+/// Narrowest footprint for the pure area filter.
 const AREA_FROM: f64 = 2.0;
 
-/// Widest footprint in multiples of the mean one; lenses with a sane field of view stay far below.
+/// Widest footprint in multiples of the mean; lenses with a plausible field of view stay far below.
 const WIDEST_FOOTPRINT: f64 = 8.0;
 
-/// A warped picture and which of its pixels have a source (and pass the mask).
+/// A warped image, and which of its pixels have a source (and are kept by the mask).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Warped {
-    /// The picture; pixels without source are black and transparent.
+    /// The image; pixels without source are black and transparent.
     pub picture: Picture,
-    /// `height × width`, 0 = no source or ignored by the mask; `None` = every pixel counts.
+    /// `height × width`, 0 = no source or ignored by the mask; `None` = all pixels are kept.
     pub keep: Option<Vec<u8>>,
 }
 
-/// The pinhole camera that pictures of a lens, `stored` px large, are warped to when they are to be `width × height`.
+/// The pinhole camera to which images of a lens with size `stored` are warped to become `width × height`.
 ///
-/// Its focal length is the one at which the centre keeps its magnification: as sharp as the stored picture, nothing
-/// enlarged, whatever falls outside is cut off. The principal point scales with the size.
+/// Its focal length keeps the magnification at the centre: as sharp as the stored image and not enlarged. What falls
+/// outside is cut off. The principal point scales with the size.
 ///
 /// # Errors
-/// Intrinsics that are not a camera.
+/// The intrinsics are invalid.
 pub fn pinhole_for(
     lens: &Lens,
     stored: [u32; 2],
@@ -63,13 +62,13 @@ pub fn pinhole_for(
     Camera::new(width, height, out.fx, out.fy, out.cx, out.cy)
 }
 
-/// Warps a stored picture (of the size that `lens` is for) to a pinhole camera.
+/// Warps a stored image (of the size that `lens` is for) to a pinhole camera.
 #[must_use]
 pub fn warp(picture: &Picture, mask: Option<&Mask>, lens: &Lens, camera: &Camera) -> Warped {
     warp_at(Level::new(), picture, mask, lens, camera)
 }
 
-/// [`warp`] at a vector level.
+/// [`warp`] at a given SIMD level.
 fn warp_at(level: Level, picture: &Picture, mask: Option<&Mask>, lens: &Lens, camera: &Camera) -> Warped {
     let _span = gausset_prof::span("undistort");
     let (width, pixels) = (camera.width as usize, camera.pixels());
@@ -91,7 +90,7 @@ fn warp_at(level: Level, picture: &Picture, mask: Option<&Mask>, lens: &Lens, ca
             keep: &mut keep[start..start + width],
         };
         let neighbours = Neighbours { above: (y > 0).then_some(&above), here: &here, below: &below };
-        // Plain code, compiled for each vector level: the bits are the same, because nothing is fused or reordered.
+        // Scalar code, compiled for each SIMD level: the bits are the same, because nothing is fused or reordered.
         at_level!(level, simd => simd.vectorize(
             #[inline(always)]
             || sampler.fill(simd, neighbours, mask, out),
@@ -104,7 +103,7 @@ fn warp_at(level: Level, picture: &Picture, mask: Option<&Mask>, lens: &Lens, ca
     Warped { picture, keep }
 }
 
-/// A row of the output.
+/// A row of the output image.
 struct OutputRow<'a> {
     rgb: &'a mut [u8],
     alpha: Option<&'a mut [u8]>,
@@ -119,7 +118,7 @@ struct Neighbours<'a> {
     below: &'a [[f64; 2]],
 }
 
-/// A position that is not in any picture.
+/// Position of a pixel without source.
 const OUTSIDE: [f64; 2] = [f64::NAN; 2];
 
 /// Source positions of the pixel centres of a row.
@@ -131,13 +130,13 @@ fn positions(lens: &Lens, camera: &Camera, row: u32, out: &mut [[f64; 2]]) {
     }
 }
 
-/// Change of position per output pixel along one direction, in a picture that goes around after `period` columns; 0
-/// where no neighbour has a position.
+/// Change of position per output pixel along one direction, in an image that repeats after `period` columns; 0 if no
+/// neighbour has a position.
 #[inline(always)]
 fn difference(here: [f64; 2], before: Option<[f64; 2]>, after: Option<[f64; 2]>, period: f64) -> [f64; 2] {
     let between = |a: [f64; 2], b: [f64; 2]| {
         let across = b[0] - a[0];
-        // The other way around is shorter.
+        // The difference across the seam is shorter.
         [if across.abs() > 0.5 * period { across - period.copysign(across) } else { across }, b[1] - a[1]]
     };
     let known = |d: &[f64; 2]| d[0].is_finite() && d[1].is_finite();
@@ -153,7 +152,7 @@ struct Sampler<'a> {
     picture: &'a Picture,
     /// Widest footprint per axis in source px.
     widest: [f64; 2],
-    /// Columns after which the picture repeats.
+    /// Columns after which the image repeats.
     period: f64,
     columns: Vec<f32>,
     rows: Vec<f32>,
@@ -176,7 +175,7 @@ impl<'a> Sampler<'a> {
         for (x, pixel) in out.rgb.chunks_exact_mut(3).enumerate() {
             let position = rows.here[x];
             let [sx, sy] = position;
-            // False for positions that are not a number, too.
+            // Also false for NaN.
             if !(sx >= 0.0 && sx < source_width && sy >= 0.0 && sy < source_height) {
                 continue;
             }
@@ -188,7 +187,7 @@ impl<'a> Sampler<'a> {
             let squared = [along[0] * along[0] + down[0] * down[0], along[1] * along[1] + down[1] * down[1]];
             let is_cubic = squared[0].max(squared[1]) <= CUBIC_UP_TO * CUBIC_UP_TO;
             if is_cubic && is_opaque {
-                // The common case: opaque, at full size, away from the rim.
+                // The common case: opaque, at full size, away from the border.
                 let ((i, columns), (j, rows)) = (cubic_weights(sx), cubic_weights(sy));
                 if i >= 0 && j >= 0 && i as usize + ROW_PIXELS <= width && j as usize + 4 <= height {
                     let start = (j as usize * width + i as usize) * 3;
@@ -257,7 +256,7 @@ impl<'a> Sampler<'a> {
     }
 }
 
-/// 4x4 source pixels from the first byte on: down the columns first, side by side, then along the row.
+/// Sum of 4x4 source pixels from the first byte on: first over the columns in parallel, then along the row.
 #[inline(always)]
 fn four_by_four<S: Simd>(
     simd: S,
@@ -272,7 +271,7 @@ fn four_by_four<S: Simd>(
         let (low, high) = u8x16::from_slice(simd, &source[j * stride..][..16]).widen();
         let ((a, b), (c, _)) = (low.widen(), high.widen());
         let weight = f32x4::splat(simd, rows[j]);
-        // Values below 256 are the same signed; the conversion from unsigned is slow without AVX-512.
+        // Values below 256 are equal as signed integers; conversion from unsigned is slow without AVX-512.
         sums[0] += weight * f32x4::float_from(a.bitcast::<i32x4<S>>());
         sums[1] += weight * f32x4::float_from(b.bitcast::<i32x4<S>>());
         sums[2] += weight * f32x4::float_from(c.bitcast::<i32x4<S>>());
@@ -284,8 +283,8 @@ fn four_by_four<S: Simd>(
     [a[0] + a[3] + b[2] + c[1], a[1] + b[0] + b[3] + c[2], a[2] + b[1] + c[0] + c[3]]
 }
 
-/// Weights of the source pixels around `centre` for a footprint of the given extent; returns the first pixel's
-/// index.
+/// Weights of the source pixels around `centre` for a footprint of the given extent. Returns the index of the first
+/// pixel.
 fn weights(centre: f64, extent: f64, out: &mut Vec<f32>) -> isize {
     out.clear();
     if extent <= CUBIC_UP_TO {
@@ -319,8 +318,8 @@ fn weights(centre: f64, extent: f64, out: &mut Vec<f32>) -> isize {
 /// Index of the first of the four pixels around `centre` ≥ 0, and their weights.
 #[inline(always)]
 fn cubic_weights(centre: f64) -> (isize, [f32; 4]) {
-    // Pixel i has its centre at i + 1/2; t is the way from pixel `first + 1` to `first + 2`. The sum is positive,
-    // so that the cast rounds down.
+    // Pixel i has its centre at i + 1/2; t is the distance from pixel `first + 1` towards `first + 2`. The sum is
+    // positive, so the cast rounds down.
     let second = (centre + 0.5) as isize - 1;
     let t = (centre - 0.5 - second as f64) as f32;
     let near = |d: f32| (1.5 * d - 2.5) * d * d + 1.0;
@@ -360,7 +359,7 @@ mod tests {
         for extent in [0.2, 1.0, 1.2, 1.3, 1.7, 2.0, 2.5, 4.0, 31.4] {
             for centre in [0.5, 10.0, 10.25, 10.5, 10.99] {
                 weights(centre, extent, &mut out);
-                // Rounding of f32 weights.
+                // Tolerance for rounding of the f32 weights.
                 assert!((out.iter().sum::<f32>() - 1.0).abs() < 1e-5, "{extent} {centre} {out:?}");
             }
         }
@@ -397,13 +396,14 @@ mod tests {
         let camera = pinhole_for(&lens, [32, 16], 8, 4).unwrap();
         let warped = warp(&source, None, &lens, &camera).picture;
         let means = super::super::area::downscale(source, 8, 4);
-        // Means may lie on a half and round either way.
+        // Means may be halfway between two values and round either way.
         assert!(warped.rgb.iter().zip(&means.rgb).all(|(a, b)| a.abs_diff(*b) <= 1));
     }
 
     #[test]
     fn a_point_of_the_scene_lands_where_the_pinhole_says() {
-        // A bright dot where the lens sees a ray must appear where the pinhole camera sees the same ray.
+        // A bright dot at the pixel of a ray in the lens must appear at the pixel of the same ray in the pinhole
+        // camera.
         let params = [60.0, 60.0, 50.0, 40.0, 0.08, -0.03, 0.01, -0.004];
         let lens = Lens::new(CameraModel::OpenCvFisheye, &params);
         let camera = pinhole_for(&lens, [100, 80], 100, 80).unwrap();
@@ -437,7 +437,7 @@ mod tests {
         let warped = warp(&source, None, &lens, &camera);
         let keep = warped.keep.unwrap();
         assert_eq!((keep[0], keep[20 * 40 + 20]), (0, 255));
-        // Constant pictures stay constant wherever there is a source.
+        // Constant images stay constant wherever there is a source.
         for (k, p) in keep.iter().zip(warped.picture.rgb.chunks_exact(3)) {
             assert_eq!(p, if *k == 0 { [0; 3] } else { [200; 3] });
         }

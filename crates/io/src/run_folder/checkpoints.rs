@@ -1,4 +1,4 @@
-//! Looks through the checkpoints of a run.
+//! Finds the checkpoints of a run.
 
 use std::path::{Path, PathBuf};
 
@@ -11,30 +11,30 @@ use super::survey::names_in;
 use crate::atomic::{FileSystem, WriteError};
 use crate::checkpoint::{CheckpointError, load_train_state};
 
-/// The newest checkpoint that can be used.
+/// The newest valid checkpoint.
 #[derive(Debug)]
 pub struct FoundCheckpoint {
-    /// Step in its name.
+    /// Step from its name.
     pub step: u64,
     /// The file.
     pub path: PathBuf,
     /// The state.
     pub state: TrainState,
-    /// The header that was given when it was saved.
+    /// The header that was passed when it was saved.
     pub header: Value,
 }
 
-/// What was found when a run was looked through for checkpoints.
+/// Result of a search for checkpoints.
 #[derive(Debug, Default)]
 pub struct CheckpointSearch {
-    /// The newest whole checkpoint; `None`: the run starts from step 0.
+    /// The newest valid checkpoint; `None`: the run starts from step 0.
     pub found: Option<FoundCheckpoint>,
-    /// Newer ones that cannot be used, each with the reason.
+    /// Newer ones that are damaged, with reasons.
     pub damaged: Vec<(PathBuf, CheckpointError)>,
 }
 
 impl CheckpointSearch {
-    /// One line per damaged checkpoint, saying which one is used instead.
+    /// One line per damaged checkpoint, with the one that is used instead.
     #[must_use]
     pub fn lines(&self) -> Vec<String> {
         let instead = match &self.found {
@@ -45,7 +45,7 @@ impl CheckpointSearch {
     }
 }
 
-/// Finds the newest checkpoint of a run that is whole, and changes nothing: for looking at a run from outside.
+/// Finds the newest valid checkpoint of a run without changing anything: for inspection of a run.
 ///
 /// # Errors
 /// The folder could not be listed.
@@ -64,7 +64,7 @@ pub fn newest_checkpoint(fs: &dyn FileSystem, run: &Path) -> Result<CheckpointSe
     Ok(search)
 }
 
-/// Steps of the checkpoints of a run, whole or not, in increasing order.
+/// Steps of all checkpoints of a run, valid or not, in ascending order.
 ///
 /// # Errors
 /// The folder could not be listed.

@@ -1,4 +1,4 @@
-//! Why something in a run folder could not be done.
+//! Errors of run folders.
 
 use std::path::PathBuf;
 
@@ -6,7 +6,7 @@ use crate::atomic::WriteError;
 use crate::checkpoint::CheckpointError;
 use crate::lock::LockError;
 
-/// Why something in a run folder could not be done.
+/// Why an operation on a run folder failed.
 #[derive(Debug, thiserror::Error)]
 pub enum RunFolderError {
     /// Writing failed.
@@ -15,35 +15,35 @@ pub enum RunFolderError {
     /// A checkpoint could not be saved.
     #[error(transparent)]
     Checkpoint(#[from] CheckpointError),
-    /// Somebody else uses the folder.
+    /// Another process uses the folder.
     #[error(transparent)]
     Lock(#[from] LockError),
-    /// A new run would replace an old one.
-    #[error("{}: run folder: holds a run already (expected an empty or new folder, found {found}); continue it with ⟨resume⟩, choose another folder, or replace it with ⟨force⟩", path.display())]
+    /// A new run would replace an existing one.
+    #[error("{}: run folder: already holds a run (expected an empty or new folder, found {found}); continue it with ⟨resume⟩, choose another folder, or replace it with ⟨force⟩", path.display())]
     HoldsARun {
         /// The folder.
         path: PathBuf,
-        /// The first thing found that a run leaves.
+        /// The first file of a run that was found.
         found: String,
     },
-    /// Files of somebody else are in the way.
+    /// Files not created by Gausset have names that the run needs.
     #[error("{}: run folder: holds files that gausset did not write (expected an empty or new folder, found {found}); choose another folder{}", path.display(), if *forcible { ", or replace that file with ⟨force⟩" } else { ", or move them away" })]
     Foreign {
         /// The folder.
         path: PathBuf,
-        /// The first of them.
+        /// The first of these files.
         found: String,
-        /// Whether it would be replaced with `--force`.
+        /// Whether `--force` would replace it.
         forcible: bool,
     },
-    /// There is no run to go on with.
+    /// There is no run to resume.
     #[error("{}: run folder: holds no run (expected {expected}, found {found}); start one with `gausset train DATA -o {}`", path.display(), path.display())]
     NotARun {
         /// The folder.
         path: PathBuf,
-        /// What is missing.
+        /// The missing item.
         expected: &'static str,
-        /// What is there.
+        /// The item found instead.
         found: &'static str,
     },
 }

@@ -1,22 +1,22 @@
-//! The folder of a training run: its names, its lock, its checkpoints.
+//! The folder of a training run: file names, lock, checkpoints.
 //!
 //! ```text
 //! RUN/
-//!   config.toml          everything needed to repeat the run
-//!   fingerprint.txt      the data it was made of, a line for each picture
+//!   config.toml          all options needed to repeat the run
+//!   fingerprint.txt      the training data, one line per image
 //!   splats.ply           the result
-//!   checkpoints/         step_007000.ckpt (latest) and the one before
+//!   checkpoints/         step_007000.ckpt (latest) and the previous one
 //!   metrics.jsonl        one line per report
 //!   profile.json profile.csv trace.json
-//!   gains.json           the gains of the training pictures, of a run that learns them
-//!   cameras.json         the cameras of all pictures in the axes of splats.ply
-//!   cameras/             the refined cameras, of a run that refines poses
-//!   depth/               depth maps of the training pictures, of a run that keeps them
-//!   eval/                truth | render | error pictures, metrics.json
+//!   gains.json           exposure compensation of the training images, if enabled
+//!   cameras.json         the cameras of all images in the axes of splats.ply
+//!   cameras/             the refined cameras, if poses are refined
+//!   depth/               depth maps of the training images, if kept
+//!   eval/                truth, render and error images, metrics.json
 //! ```
-//! Every file is written by [`crate::atomic`]; `metrics.jsonl` alone grows by appended lines ([`crate::metrics_log`]).
+//! Every file is written by [`crate::atomic`]; only `metrics.jsonl` grows by appended lines ([`crate::metrics_log`]).
 //!
-//! A run folder may hold files of others, and may come from others. So what is ours is decided file by file:
+//! A run folder may contain third-party files, and may come from another user. So ownership is decided per file:
 //!
 //! - The folder is one of a run if its marker ([`crate::owned`]) or the first line of its `config.toml` says so; then the
 //!   `RUN_FILES` directly in it are ours.
@@ -54,7 +54,7 @@ use crate::checkpoint::save_train_state;
 use crate::lock::{FolderLock, LOCK_NAME, SharedLock};
 use crate::owned;
 
-/// A run folder that this process has locked.
+/// A run folder locked by this process.
 #[derive(Debug)]
 pub struct RunFolder {
     root: PathBuf,
@@ -62,19 +62,19 @@ pub struct RunFolder {
 }
 
 impl RunFolder {
-    /// Makes (or takes) a folder for a new run and locks it. With [`Overwrite::Replace`] the files of an earlier run
-    /// are removed, and nothing else; without, a folder that holds any of them is refused. Files of somebody else stay;
-    /// a folder in which they have names that the run needs is refused (directly in it, without `Replace`).
+    /// Creates or reuses a folder for a new run and locks it. With [`Overwrite::Replace`], only the files of an earlier
+    /// run are removed; without it, a folder that contains any of them is refused. Files not created by Gausset stay;
+    /// if they have names that the run needs, the folder is refused (directly in it, only without `Replace`).
     ///
     /// # Errors
-    /// The folder is in use; it holds a run and may not be overwritten; files of somebody else are in the way; a link
-    /// leads out of it; it cannot be written to.
+    /// The folder is in use, contains a run and may not be overwritten, contains third-party files with needed names or
+    /// a link that leads out of it, or cannot be written to.
     pub fn create(fs: &dyn FileSystem, root: &Path, overwrite: Overwrite) -> Result<Self, RunFolderError> {
         retry(|| fs.create_folder(root)).map_err(io_error(root, "create folder"))?;
         refuse_ways_out(fs, root)?;
         let lock = FolderLock::acquire(root)?;
         let old = Survey::accepted(fs, root, overwrite)?;
-        // The folder is accepted, and the lock says that nobody else is writing here.
+        // The folder is accepted, and the lock guarantees that no other run writes here.
         if old.is_run {
             clean_up(fs, root)?;
         }
@@ -86,7 +86,7 @@ impl RunFolder {
         let no_names = std::iter::empty::<&Path>;
         owned::take(fs, root, PURPOSE, no_names(), overwrite)?;
         owned::take(fs, &checkpoints_folder(root), CHECKPOINTS, no_names(), overwrite)?;
-        // The names of both folders must outlive a power failure, or what is in them does not.
+        // Both folder names must be durable, or a power failure would lose their contents.
         for folder in [Some(root), root.parent()].into_iter().flatten().filter(|f| !f.as_os_str().is_empty())
         {
             retry(|| fs.sync_folder(folder)).map_err(io_error(folder, "sync folder"))?;
@@ -94,15 +94,15 @@ impl RunFolder {
         Ok(Self { root: root.to_owned(), lock })
     }
 
-    /// Looks whether a folder would be refused for what is in it, who uses it or because it cannot be written to, and
-    /// leaves it as it is: before long work.
+    /// Checks before long work whether [`Self::create`] would refuse the folder for its contents, a lock or missing
+    /// write permission. Changes nothing.
     ///
     /// # Errors
     /// As [`Self::create`].
     pub fn check(fs: &dyn FileSystem, root: &Path, overwrite: Overwrite) -> Result<(), RunFolderError> {
         match retry(|| fs.info(root)).map_err(io_error(root, "look up"))?.map(|info| info.kind) {
             Some(FileKind::Folder) => {}
-            // What cannot become a folder fails when one is made.
+            // A path that cannot become a folder fails when it is created.
             Some(_) => return Ok(()),
             None => {
                 return folder_above(fs, root).map_or(Ok(()), |above| {
@@ -120,10 +120,10 @@ impl RunFolder {
         Ok(try_folder(fs, root).map_err(io_error(root, "write to folder"))?)
     }
 
-    /// Opens and locks the folder of a run that is to go on.
+    /// Opens and locks the folder of a run that is to be resumed.
     ///
     /// # Errors
-    /// The folder is in use, is not there or has no `config.toml`; a link leads out of it.
+    /// The folder is in use, does not exist, has no `config.toml`, or contains a link that leads out of it.
     pub fn open(fs: &dyn FileSystem, root: &Path) -> Result<Self, RunFolderError> {
         let not_a_run = |expected, found| RunFolderError::NotARun { path: root.to_owned(), expected, found };
         let look_up = |path: &Path| retry(|| fs.info(path)).map_err(io_error(path, "look up"));
@@ -145,13 +145,13 @@ impl RunFolder {
         Ok(Self { root: root.to_owned(), lock })
     }
 
-    /// The folder.
+    /// Path of the folder.
     #[must_use]
     pub fn root(&self) -> &Path {
         &self.root
     }
 
-    /// Something worth telling about the lock.
+    /// A remark about the lock for the user, if any.
     #[must_use]
     pub fn lock_note(&self) -> Option<&str> {
         self.lock.note.as_deref()
@@ -160,17 +160,17 @@ impl RunFolder {
     /// Writes `config.toml`.
     ///
     /// # Errors
-    /// A failed write.
+    /// The write failed.
     pub fn write_config(&self, fs: &dyn FileSystem, toml: &str) -> Result<(), RunFolderError> {
         let options = WriteOptions { label: "config", ..WriteOptions::default() };
         write_atomic_with(fs, &config_path(&self.root), &options, |file| file.write_all(toml.as_bytes()))?;
         Ok(())
     }
 
-    /// Writes the list of the data that the run is made of.
+    /// Writes the list of the training data (`fingerprint.txt`).
     ///
     /// # Errors
-    /// A failed write.
+    /// The write failed.
     pub fn write_list_of_data(&self, fs: &dyn FileSystem, list: &str) -> Result<(), RunFolderError> {
         let options = WriteOptions { label: "fingerprint", ..WriteOptions::default() };
         let path = data_list_path(&self.root);
@@ -178,12 +178,12 @@ impl RunFolder {
         Ok(())
     }
 
-    /// Saves the checkpoint of a step; then removes all but this one and the newest before it.
+    /// Saves the checkpoint of a step, then removes all others except the previous one.
     ///
-    /// Checkpoints of later steps are from a future that a resume has given up: they go, too.
+    /// Checkpoints of later steps, which a resume has abandoned, are removed as well.
     ///
     /// # Errors
-    /// A failed write: the checkpoints that were there are still there. An old one that cannot be removed is left.
+    /// The write failed; existing checkpoints are unchanged. Old ones that cannot be removed are left.
     pub fn save_checkpoint(
         &self,
         fs: &dyn FileSystem,
@@ -197,8 +197,8 @@ impl RunFolder {
         Ok(committed)
     }
 
-    /// Finds the newest checkpoint that is whole, to go on from it. Damaged ones in front of it are set aside (renamed
-    /// to `….damaged`), so that they never count as the previous one, and reported.
+    /// Finds the newest valid checkpoint to resume from. Newer damaged ones are renamed to `….damaged`, so that they
+    /// never count as the previous one, and reported.
     ///
     /// # Errors
     /// The folder could not be listed.
@@ -208,7 +208,7 @@ impl RunFolder {
             let aside = path.with_extension("ckpt.damaged");
             if let Err(e) = retry(|| fs.rename(path, &aside)) {
                 tracing::warn!(
-                    "{}: could not be set aside: {}",
+                    "{}: could not be renamed to *.damaged: {}",
                     path.display(),
                     crate::atomic::plain_reason(&e)
                 );
@@ -220,7 +220,7 @@ impl RunFolder {
         Ok(search)
     }
 
-    /// Removes all checkpoints but the one of `step` and the newest before it.
+    /// Removes all checkpoints except that of `step` and the newest before it.
     fn remove_old_checkpoints(&self, fs: &dyn FileSystem, step: u64) -> Result<(), WriteError> {
         let mut steps = list_checkpoints(fs, &self.root)?;
         steps.retain(|&s| s != step);
@@ -239,7 +239,7 @@ impl RunFolder {
     }
 }
 
-/// The nearest folder above a path that is there.
+/// The nearest existing folder above a path.
 fn folder_above<'a>(fs: &dyn FileSystem, path: &'a Path) -> Option<&'a Path> {
     let is_folder =
         |path: &&Path| fs.info(path).ok().flatten().is_some_and(|info| info.kind == FileKind::Folder);

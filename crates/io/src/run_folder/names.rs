@@ -3,20 +3,20 @@
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
-/// What the marker of a run folder says; those of its sub-folders say their names.
+/// Marker text of a run folder; the markers of its sub-folders contain their names.
 pub const PURPOSE: &str = "run";
-/// What the marker of a folder of checkpoints says.
+/// Marker text of the checkpoint folder.
 pub(super) const CHECKPOINTS: &str = "checkpoints";
-/// What the marker of a folder with the pictures of an evaluation says.
+/// Marker text of a folder with the images of an evaluation.
 pub const EVALUATION: &str = "evaluation";
-/// What the marker of a folder with refined cameras says.
+/// Marker text of the folder of refined cameras.
 pub const CAMERAS: &str = "cameras";
-/// What the marker of a folder with depth maps says.
+/// Marker text of the folder of depth maps.
 pub const DEPTH: &str = "depth";
 
-/// Start of the first line of every `config.toml` that a run has written.
+/// Start of the first line of every `config.toml` that a run writes.
 pub const CONFIG_START: &str = "# Everything needed to repeat this run";
-/// Files that a run leaves directly in its folder …
+/// Files that a run writes directly into its folder.
 pub(super) const RUN_FILES: [&str; 13] = [
     "config.toml",
     "fingerprint.txt",
@@ -32,9 +32,9 @@ pub(super) const RUN_FILES: [&str; 13] = [
     "events.out.tfevents.gausset",
     "crash.txt",
 ];
-/// … and those of them that every run writes.
+/// The [`RUN_FILES`] that every run writes.
 pub(super) const NEEDED_FILES: [&str; 3] = ["config.toml", "splats.ply", "metrics.jsonl"];
-/// Files of the folder of refined cameras.
+/// Files in the folder of refined cameras.
 pub(super) const CAMERA_FILES: [&str; 7] = [
     "cameras.bin",
     "images.bin",
@@ -45,15 +45,15 @@ pub(super) const CAMERA_FILES: [&str; 7] = [
     "transforms.json",
 ];
 
-/// Name of the contact sheet in the folder of an evaluation.
+/// File name of the contact sheet of an evaluation.
 pub const CONTACT_SHEET: &str = "contact_sheet.png";
-/// Name of the report in the folder of an evaluation.
+/// File name of the report of an evaluation.
 pub const EVALUATION_REPORT: &str = "metrics.json";
 
-/// Step of a checkpoint's file name, if it is one of ours.
+/// Step from the file name of a checkpoint; `None` for other names.
 pub(super) fn step_of(name: &OsStr) -> Option<u64> {
     let step = name.to_str()?.strip_prefix("step_")?.strip_suffix(".ckpt")?.parse().ok()?;
-    // `step_7.ckpt` or `step_+07000.ckpt` are not names that we give.
+    // Gausset does not write names such as `step_7.ckpt` or `step_+07000.ckpt`.
     (*checkpoint_name(step) == *name).then_some(step)
 }
 
@@ -122,37 +122,37 @@ pub fn report_path(run: &Path) -> PathBuf {
     run.join("report.html")
 }
 
-/// `RUN/metrics.json`: the numbers of the report.
+/// `RUN/metrics.json`: the metrics of the report.
 #[must_use]
 pub fn numbers_path(run: &Path) -> PathBuf {
     run.join("metrics.json")
 }
 
-/// `RUN/events.out.tfevents.gausset`: curves for TensorBoard, which finds files by this name.
+/// `RUN/events.out.tfevents.gausset`: curves for TensorBoard, which finds event files by this name.
 #[must_use]
 pub fn events_path(run: &Path) -> PathBuf {
     run.join("events.out.tfevents.gausset")
 }
 
-/// `RUN/gains.json`: the gains of the training pictures, of a run that learns them.
+/// `RUN/gains.json`: exposure compensation of the training images, if enabled.
 #[must_use]
 pub fn gains_path(run: &Path) -> PathBuf {
     run.join("gains.json")
 }
 
-/// `RUN/cameras.json`: the cameras of all pictures in the axes of `splats.ply`, in the layout of the released 3DGS code.
+/// `RUN/cameras.json`: the cameras of all images in the axes of `splats.ply`, in the format of the released 3DGS code.
 #[must_use]
 pub fn cameras_json_path(run: &Path) -> PathBuf {
     run.join("cameras.json")
 }
 
-/// `RUN/cameras`: the cameras of a run that refines poses.
+/// `RUN/cameras`: the refined cameras of a run that refines poses.
 #[must_use]
 pub fn cameras_folder(run: &Path) -> PathBuf {
     run.join("cameras")
 }
 
-/// `RUN/depth`: depth maps of the training pictures.
+/// `RUN/depth`: depth maps of the training images.
 #[must_use]
 pub fn depth_folder(run: &Path) -> PathBuf {
     run.join("depth")

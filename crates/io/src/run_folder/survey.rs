@@ -1,4 +1,4 @@
-//! Whose the files in a run folder are.
+//! Determines which files in a run folder are Gausset-owned.
 
 use std::ffi::OsStr;
 use std::io;
@@ -18,21 +18,21 @@ use crate::reading;
 /// Longest `config.toml` that is looked at to see whose it is.
 const MAX_PROOF_BYTES: u64 = 64 << 20;
 
-/// Whether a folder is that of a run: its marker says so, or its `config.toml` begins as ours do.
+/// Whether a folder belongs to a run, by its marker or the first line of its `config.toml`.
 pub(super) fn is_run(root: &Path) -> bool {
     owned::is_ours(root, PURPOSE)
         || input::read(&config_path(root), MAX_PROOF_BYTES)
             .is_ok_and(|text| text.starts_with(CONFIG_START.as_bytes()))
 }
 
-/// Refuses a run folder in which a name of ours is a link that leads out of it, or a pipe or device: what is written
-/// there would go elsewhere, or wait for ever.
+/// Refuses a run folder if one of its names is a link that leads out of it, or a pipe or device: a write would go
+/// elsewhere or block for ever.
 ///
 /// # Errors
-/// The first such name; a folder that cannot be listed.
+/// The first such name, or a folder cannot be listed.
 pub fn refuse_ways_out(fs: &dyn FileSystem, root: &Path) -> Result<(), WriteError> {
     let folders = ["checkpoints", "eval", "cameras", "depth", "render"];
-    // The lock looks after itself.
+    // The lock file checks itself.
     for name in RUN_FILES.iter().chain(&folders).chain(&[MARKER]) {
         owned::stays_inside(root, Path::new(name))?;
     }
@@ -48,7 +48,7 @@ pub fn refuse_ways_out(fs: &dyn FileSystem, root: &Path) -> Result<(), WriteErro
     Ok(())
 }
 
-/// What others read of a run: its files but for what they make in its folder, evaluations and the report.
+/// The files of a run that other commands read: without the evaluations and the report, which those commands write.
 #[must_use]
 pub fn inputs(root: &Path) -> Vec<PathBuf> {
     let files = RUN_FILES.iter().map(|name| root.join(name));
@@ -57,7 +57,7 @@ pub fn inputs(root: &Path) -> Vec<PathBuf> {
     files.filter(|file| !made.contains(file)).chain(folders.map(|place| place.folder)).collect()
 }
 
-/// Removes what killed processes have left in a run folder that is locked.
+/// Removes temporary files of killed processes from a locked run folder.
 pub(super) fn clean_up(fs: &dyn FileSystem, root: &Path) -> Result<(), WriteError> {
     remove_temporaries(fs, root)?;
     for place in Place::all(root) {
@@ -69,14 +69,14 @@ pub(super) fn clean_up(fs: &dyn FileSystem, root: &Path) -> Result<(), WriteErro
 /// A sub-folder into which a run writes.
 struct Place {
     folder: PathBuf,
-    /// What its marker says.
+    /// Text of its marker.
     purpose: &'static str,
-    /// Whether a name is of the form that a run gives.
+    /// Whether a run writes files with this kind of name.
     is_name: fn(&str) -> bool,
 }
 
 impl Place {
-    /// All of them, parents before what is in them.
+    /// All sub-folders, parents before their contents.
     fn all(root: &Path) -> [Self; 5] {
         let eval = eval_folder(root);
         [
@@ -109,7 +109,7 @@ fn is_evaluation_name(name: &str) -> bool {
     [CONTACT_SHEET, EVALUATION_REPORT].contains(&name) || is_numbered(name, ".png")
 }
 
-/// Whether a name is a number of four digits or more, `_`, and something with this ending.
+/// Whether a name consists of a number of four digits or more, `_`, and text with this ending.
 fn is_numbered(name: &str, ending: &str) -> bool {
     let Some((number, rest)) = name.split_once('_') else { return false };
     let is_number = number.len() >= 4 && number.bytes().all(|byte| byte.is_ascii_digit());
@@ -124,12 +124,12 @@ pub fn evaluation_is_ours(fs: &dyn FileSystem, folder: &Path) -> bool {
         || names_in(fs, folder).is_ok_and(|names| names.iter().all(|name| is_other(name)))
 }
 
-/// Whose the files are that have names of a run.
+/// Ownership of the files that have names of a run.
 #[derive(Debug, Default)]
 pub(super) struct Survey {
-    /// The folder is one of a run.
+    /// Whether the folder belongs to a run.
     pub(super) is_run: bool,
-    /// Files of a run of ours.
+    /// Gausset-owned files of a run.
     pub(super) ours: Vec<PathBuf>,
     /// Files of others directly in the folder that a new run would or might replace …
     pub(super) replaced: Vec<PathBuf>,
@@ -161,7 +161,7 @@ impl Survey {
         Ok(survey)
     }
 
-    /// What is in a folder that a new run may take.
+    /// Surveys a folder and fails if a new run may not use it.
     pub(super) fn accepted(
         fs: &dyn FileSystem,
         root: &Path,
@@ -180,7 +180,7 @@ impl Survey {
         Ok(old)
     }
 
-    /// The first file of somebody else for which a new run must be refused, and whether `--force` would help.
+    /// The first third-party file for which a new run must be refused, and whether `--force` would help.
     fn in_the_way(&self, overwrite: Overwrite) -> Option<(&Path, bool)> {
         let foreign = self.foreign.first().map(|path| (path.as_path(), false));
         let replaced = self.replaced.first().filter(|_| overwrite == Overwrite::Refuse);
@@ -188,7 +188,7 @@ impl Survey {
     }
 }
 
-/// Names in a folder; none when there is no folder.
+/// Names in a folder; empty if the folder does not exist.
 pub(super) fn names_in(fs: &dyn FileSystem, folder: &Path) -> Result<Vec<std::ffi::OsString>, WriteError> {
     match retry(|| fs.list(folder)) {
         Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),

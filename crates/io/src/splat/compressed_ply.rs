@@ -1,16 +1,17 @@
-//! Compressed PLY (PlayCanvas): 16 bytes a splat in the ranges of chunks of 256, and a byte for each SH coefficient.
+//! Compressed PLY (PlayCanvas): 16 bytes per splat, quantised within chunks of 256 splats, and a byte per SH
+//! coefficient.
 //!
 //! ```text
 //! element chunk ⌈N/256⌉   18 f32: min_x min_y min_z max_x max_y max_z min_scale_x … max_scale_z [min_r … max_b]
 //! element vertex N        4 u32: packed_position packed_rotation packed_scale packed_color
 //! element sh N            9, 24 or 45 u8 f_rest_i, channel-major; absent at degree 0
 //! ```
-//! Positions and log scales have 11, 10 and 11 bits from the top, `min + (max - min) u / (2^bits - 1)`. Rotations have the
-//! index of the largest of `wxyz` in the two top bits, then the other three, `(u / 1023 - 1/2) √2`. Colours (the base
-//! colour `1/2 + C0 dc`) and opacities have 8 bits each.
+//! Positions and log scales have 11, 10 and 11 bits from the highest, `min + (max - min) u / (2^bits - 1)`. Rotations
+//! have the index of the largest component of `wxyz` in the two highest bits, then the other three, `(u / 1023 - 1/2)
+//! √2`. Colours (the base colour `1/2 + C0 dc`) and opacities have 8 bits each.
 //!
-//! SH has steps of 1/32, which is most of what the format loses: it is rounded so that errors of neighbours cancel
-//! ([`super::rounding`]).
+//! SH has a step of 1/32, which causes most of the loss of the format: it is rounded so that errors of neighbouring
+//! splats cancel ([`super::rounding`]).
 #![deny(clippy::indexing_slicing, reason = "what comes from outside is never an index")]
 
 use std::f64::consts::SQRT_2;
@@ -28,20 +29,20 @@ use super::usable::{Collector, row_values};
 use super::values::{self, Clips, EXTREME_LOGIT};
 use super::{Document, Format, Initial, SaveOptions, Saved, SplatError};
 
-/// Splats of a chunk.
+/// Splats per chunk.
 const CHUNK: usize = 256;
-/// Bytes of rows read at once.
+/// Bytes of rows per read.
 const BLOCK_BYTES: u64 = 1 << 19;
-/// Log scales beyond ± this are brought to it.
+/// Log scales are clamped to ± this value.
 const LARGEST_LOG_SCALE: f32 = 20.0;
 /// Largest SH coefficient.
 const LARGEST_SH: f64 = 4.0;
-/// Distance of neighbouring codes of SH.
+/// Quantisation step of SH.
 const SH_STEP: f32 = (2.0 * LARGEST_SH / 256.0) as f32;
-/// Bits of x, y and z.
+/// Bits for x, y and z.
 const BITS: [u32; 3] = [11, 10, 11];
 
-/// Properties of a chunk; files before 2024 have no colours.
+/// Properties of a chunk; files from before 2024 have no colours.
 const CHUNK_NAMES: [&str; 18] = [
     "min_x",
     "min_y",
@@ -65,7 +66,7 @@ const CHUNK_NAMES: [&str; 18] = [
 /// Properties of a splat.
 const PACKED_NAMES: [&str; 4] = ["packed_position", "packed_rotation", "packed_scale", "packed_color"];
 
-/// Ranges of a chunk.
+/// Value ranges of a chunk: minimum and maximum.
 #[derive(Clone, Copy, Debug)]
 struct Ranges {
     mean: [[f32; 3]; 2],
@@ -73,7 +74,7 @@ struct Ranges {
     colour: [[f32; 3]; 2],
 }
 
-/// A PLY whose header names packed positions.
+/// Whether the file is a PLY whose header has packed positions.
 pub(super) fn sniff(start: &Start) -> bool {
     let header = start.bytes.split(|byte| *byte == b'\n');
     let mut lines = header.take_while(|line| !line.starts_with(b"end_header"));
@@ -116,7 +117,7 @@ pub(super) fn read(source: &mut Source<'_>) -> Result<Initial, SplatError> {
         let found = rest.count.to_string();
         return Err(damaged("element sh", "not a row for each splat", &count.to_string(), found));
     }
-    // What the elements promise must be there before memory is taken for them.
+    // Check that the elements fit into the file before allocating memory for them.
     let mut bytes = header.elements.iter().map(|e| e.count.checked_mul(e.min_row_bytes()));
     let promised = bytes.try_fold(0u64, |sum, bytes| sum.checked_add(bytes?));
     if promised.is_none_or(|bytes| bytes > input.remaining) {
@@ -176,7 +177,7 @@ pub(super) fn read(source: &mut Source<'_>) -> Result<Initial, SplatError> {
     }))
 }
 
-/// Byte offsets of properties in a row; the first `needed` of the names must be there.
+/// Byte offsets of properties in a row; the first `needed` names are required.
 fn offsets(
     element: &Element,
     names: &[&str],
@@ -210,7 +211,7 @@ fn offsets(
     Ok(found)
 }
 
-/// Every row of an element, in blocks.
+/// Calls `visit` with every row of an element, reading in blocks.
 fn rows(input: &mut Input<'_>, element: &Element, mut visit: impl FnMut(&[u8])) -> Result<(), SplatError> {
     let row_bytes = element.min_row_bytes() as usize;
     let (mut left, mut block) = (element.count, Vec::new());
@@ -236,12 +237,12 @@ impl Ranges {
     }
 }
 
-/// Makes rows of packed splats.
+/// Decodes packed splats.
 struct Decoder {
     logits: [f32; 256],
-    /// SH coefficients of bytes.
+    /// SH coefficients by byte.
     coefficients: [f32; 256],
-    /// Components of rotations.
+    /// Rotation components by 10-bit code.
     components: Vec<f64>,
     row: Vec<f32>,
 }
@@ -256,14 +257,14 @@ impl Decoder {
         }
     }
 
-    /// Offsets of SH, channel-major as in the file, in the order of a row, coefficient-major.
+    /// Converts the offsets of SH from the channel-major order of the file to the coefficient-major order of a row.
     fn in_order_of_a_row(&self, offsets: &[usize]) -> Vec<usize> {
         let per_channel = offsets.len() / 3;
         let kept = self.row.len() - row_values(0);
         (0..kept).filter_map(|i| offsets.get((i % 3) * per_channel + i / 3).copied()).collect()
     }
 
-    /// Decodes the SH of a row of bytes at offsets [`Self::in_order_of_a_row`].
+    /// Decodes the SH of a row of bytes at offsets from [`Self::in_order_of_a_row`].
     fn sh(&mut self, bytes: &[u8], offsets: &[usize]) {
         let rest = self.row.get_mut(row_values(0)..).unwrap_or_default();
         for (out, &at) in rest.iter_mut().zip(offsets) {
@@ -272,7 +273,7 @@ impl Decoder {
         }
     }
 
-    /// Decodes a splat; its SH is in the row already.
+    /// Decodes a splat whose SH is already in the row.
     fn splat(&mut self, i: usize, ranges: &[Ranges], packed: &[[u32; 4]], splats: &mut Collector) {
         let (Some(ranges), Some(&[position, rotation, scale, colour])) =
             (ranges.get(i / CHUNK), packed.get(i))
@@ -294,7 +295,7 @@ impl Decoder {
     }
 }
 
-/// The SH coefficient of a byte: the middle of its step, and the ends themselves.
+/// SH coefficient of a byte: the middle of its step; 0 and 255 are the limits themselves.
 fn coefficient(byte: usize) -> f32 {
     match byte {
         0 => -LARGEST_SH as f32,
@@ -303,17 +304,17 @@ fn coefficient(byte: usize) -> f32 {
     }
 }
 
-/// Three values of so many bits each, the last one in the lowest, in their ranges.
+/// Unpacks three values with these numbers of bits, the last one in the lowest bits, scaled to their ranges.
 fn unpack(word: u32, [bx, by, bz]: [u32; 3], [low, high]: &[[f32; 3]; 2]) -> [f32; 3] {
     let part =
         |shift: u32, bits: u32| f64::from(word >> shift & ((1 << bits) - 1)) / f64::from((1u32 << bits) - 1);
     let ([x0, y0, z0], [x1, y1, z1]) = (*low, *high);
-    // Weights of both ends: the ends themselves come out exactly, and nothing overflows.
+    // Weighting both ends makes the limits exact and avoids overflow.
     let mix = |t: f64, low: f32, high: f32| (f64::from(low) * (1.0 - t) + f64::from(high) * t) as f32;
     [mix(part(by + bz, bx), x0, x1), mix(part(bz, by), y0, y1), mix(part(0, bz), z0, z1)]
 }
 
-/// The inverse of [`unpack`].
+/// Inverse of [`unpack`].
 fn pack(values: [f32; 3], bits: [u32; 3], [low, high]: &[[f32; 3]; 2]) -> u32 {
     values.iter().zip(bits).zip(low.iter().zip(high)).fold(0, |word, ((&value, bits), (&low, &high))| {
         let range = f64::from(high) - f64::from(low);
@@ -423,7 +424,8 @@ fn ranges_of(splats: &Splats, chunk: &[u32]) -> Ranges {
     }
 }
 
-/// Sorts the splats of a chunk along a Morton curve through its box: each stands near those before it.
+/// Sorts the splats of a chunk along a Morton curve through its bounding box, so that neighbours in the file are close
+/// in space.
 fn along_a_curve(splats: &Splats, ranges: &Ranges, chunk: &mut [u32]) {
     let place = |i: u32| {
         let word = pack(splats.means.get(i as usize).copied().unwrap_or_default(), [8; 3], &ranges.mean);
@@ -447,7 +449,7 @@ fn packed(splats: &Splats, i: usize, ranges: &Ranges, clips: &mut Clips) -> [u32
     [pack(mean, BITS, &ranges.mean), rotation, pack(scale, BITS, &ranges.log_scale), colour]
 }
 
-/// Largest distance between neighbouring codes.
+/// Largest quantisation step of a range.
 fn widest_step([low, high]: &[[f32; 3]; 2]) -> f64 {
     let steps = low.iter().zip(high).zip(BITS);
     steps

@@ -1,4 +1,4 @@
-//! What a splat file holds, whatever its format.
+//! Content of a splat file, independent of its format.
 
 use std::borrow::Cow;
 
@@ -11,35 +11,35 @@ use super::{Format, ReadReport};
 /// A splat file in memory.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Document {
-    /// The splats, with the numbers of the file.
+    /// The splats, with the values of the file.
     pub splats: Splats,
-    /// Whether the splats were trained with opacity compensation and should be drawn with it.
+    /// Whether the splats were trained with opacity compensation and should be rendered with it.
     pub antialiased: bool,
     /// Whether the splats are flat discs (2DGS).
     pub flat: bool,
-    /// Direction that is up, if the file tells.
+    /// Up direction, if the file contains it.
     pub vertical_axis: Option<[f32; 3]>,
-    /// How the splats were moved since they were trained, `saved_from_dataset`, if the file tells: cameras of the dataset
-    /// see them from there.
+    /// Transform of the splats since training, `saved_from_dataset`, if the file contains it. It maps cameras of the
+    /// dataset to the axes of the file.
     pub saved_from_dataset: Option<Similarity>,
-    /// How many of the last splats are a sky far behind the scene, as Gausset exports it.
+    /// Number of splats at the end that are a sky far behind the scene, as Gausset exports it.
     pub sky: usize,
-    /// How a page shows it, in the axes of the splats; no other format keeps that.
+    /// Page settings in the axes of the splats; only HTML pages store them.
     pub page: Option<Box<Scene>>,
-    /// Format that it was read from.
+    /// Format of the file.
     pub format: Format,
-    /// Version of the format, where it has versions: `4`.
+    /// Version of the format, if it has versions: `4`.
     pub version: Option<String>,
-    /// Axes of the numbers in the file, where they were turned or had to be assumed.
+    /// Axes of the file, if they were converted or had to be assumed.
     pub frame: Option<String>,
-    /// SH degree that the file stores; 4 when its top band was dropped ([`gausset_core::sh::MAX_DEGREE`] is 3).
+    /// SH degree of the file; 4 if its highest band was dropped ([`gausset_core::sh::MAX_DEGREE`] is 3).
     pub sh_degree: u8,
-    /// What was dropped, repaired or noticed.
+    /// Dropped, repaired and unusual content.
     pub report: ReadReport,
 }
 
 impl Document {
-    /// Splats of which nothing else is known.
+    /// Creates a document from splats, with defaults for everything else.
     #[must_use]
     pub fn new(splats: Splats) -> Self {
         Self {
@@ -58,7 +58,7 @@ impl Document {
         }
     }
 
-    /// The same document with other splats, the last `sky` of which are a sky.
+    /// Copies the document with other splats, the last `sky` of which are a sky.
     #[must_use]
     pub fn with_splats(&self, splats: Splats, sky: usize) -> Self {
         Self {
@@ -72,24 +72,24 @@ impl Document {
         }
     }
 
-    /// Notes the SH degree of the file, which may be higher than what is kept of it.
+    /// Records the SH degree of the file, which may be higher than that of the splats.
     pub(super) fn stored_degree(&mut self, stored: u8) {
         self.sh_degree = stored;
         let kept = self.splats.sh_degree;
         if stored > kept {
             self.report.notes.push(format!(
-                "SH degree: the top band was left out (expected a degree of at most {kept}, found {stored})"
+                "SH degree: the highest band was dropped (expected a degree of at most {kept}, found {stored})"
             ));
         }
     }
 
-    /// Number of splats of the scene, which come before those of the sky.
+    /// Number of splats of the scene; those of the sky follow.
     #[must_use]
     pub fn scene_len(&self) -> usize {
         self.splats.len() - self.sky
     }
 
-    /// The splats of the scene, without those of the sky.
+    /// The splats of the scene, without the sky.
     #[must_use]
     pub fn scene(&self) -> Cow<'_, Splats> {
         match self.sky {
@@ -98,7 +98,7 @@ impl Document {
         }
     }
 
-    /// Moves, turns and scales the splats, and remembers it.
+    /// Transforms the splats and records the transform.
     pub fn transform(&mut self, by: &Similarity) {
         by.apply_to_splats(&mut self.splats);
         self.saved_from_dataset = Some(self.saved_from_dataset.unwrap_or_default().then(by));
@@ -112,18 +112,18 @@ impl Document {
     }
 }
 
-/// Points with colours, for a start of training.
+/// Points with colours, from which training can start.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PointCloud {
     /// Positions in world space.
     pub positions: Vec<[f32; 3]>,
-    /// Colours in 0..1, one per position; `None` when the file has none.
+    /// Colours in 0..1, one per position; `None` if the file has none.
     pub colours: Option<Vec<[f32; 3]>>,
-    /// What was dropped or noticed.
+    /// Dropped and unusual content.
     pub report: ReadReport,
 }
 
-/// What a file holds that training can start from.
+/// Content of a file from which training can start.
 #[derive(Clone, Debug, PartialEq)]
 #[allow(clippy::large_enum_variant, reason = "there is one at a time")]
 pub enum Initial {

@@ -1,9 +1,9 @@
-//! `.splat` (antimatter15/splat): 32 bytes a splat and nothing else, so SH of degree 0 only.
+//! `.splat` (antimatter15/splat): 32 bytes per splat, no header, SH degree 0 only.
 //!
 //! ```text
 //! 3 f32 mean | 3 f32 scale (linear) | 4 u8 red green blue opacity | 4 u8 rotation wxyz, 128 + 128 q
 //! ```
-//! Records stand in the order of their size times opacity, so that a part of the file is a preview.
+//! Records are sorted by size times opacity, so that a part of the file is a preview.
 #![deny(clippy::indexing_slicing, reason = "what comes from outside is never an index")]
 
 use std::io::{self, Write};
@@ -17,11 +17,11 @@ use super::values::{self, Clips};
 use super::{Document, Format, Initial, SaveOptions, Saved, SplatError};
 
 const RECORD_BYTES: usize = 32;
-/// Records read and written at once.
+/// Records per read and write.
 const CHUNK_RECORDS: usize = 1 << 12;
-/// Logit of an opacity of 255, as other readers of this format have it: `1 - 1e-6`.
+/// Logit of opacity 255, as in other readers of this format: `1 - 1e-6`.
 const EXTREME_LOGIT: f32 = 13.815_51;
-/// Log scale of a scale of 0, as other readers of this format have it.
+/// Log scale of scale 0, as in other readers of this format.
 const ZERO_LOG_SCALE: f32 = -20.0;
 
 /// A record of a file.
@@ -46,7 +46,7 @@ impl Record {
         self.rotation.map(|b| (f32::from(b) - 128.0) / 128.0)
     }
 
-    /// Whether the record looks like one that a program wrote: numbers that can be drawn ([`super::usable`]).
+    /// Whether the record is plausible: values that can be rendered ([`super::usable`]).
     fn is_plausible(&self) -> bool {
         let length: f32 = self.quaternion().iter().map(|v| v * v).sum();
         self.mean.iter().all(|v| v.abs() <= 1e12)
@@ -55,7 +55,8 @@ impl Record {
     }
 }
 
-/// The format has no magic number: the length is a number of records, and the first ones are plausible.
+/// The format has no magic number: the length must be a multiple of the record size, and most of the first records
+/// plausible.
 pub(super) fn sniff(start: &Start) -> bool {
     let records = start.bytes.as_chunks::<RECORD_BYTES>().0;
     let looked_at = records.get(..records.len().min(16)).unwrap_or_default();
@@ -108,7 +109,7 @@ pub(super) fn write(writer: &mut dyn Write, document: &Document, _: &SaveOptions
         .enumerate()
     {
         let opacity = values::opacity(*logit);
-        // What a record covers: its volume times its opacity.
+        // Importance of a record: its volume times its opacity.
         let size: f64 = log_scale.iter().map(|v| f64::from(*v)).sum::<f64>() + libm::log(opacity.max(1e-300));
         let scale = log_scale.map(|v| libm::exp(f64::from(v)) as f32);
         clips.count("scale beyond a 32-bit number", scale.iter().any(|v| !v.is_normal()));

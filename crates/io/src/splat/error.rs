@@ -1,4 +1,4 @@
-//! Why a splat file cannot be read, with the place in it.
+//! Errors of splat files, with the position in the file.
 
 use std::path::PathBuf;
 
@@ -7,17 +7,17 @@ use crate::units::bytes;
 /// Why a splat file cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum SplatError {
-    /// A call to the system failed.
+    /// A system call failed.
     #[error("{}: {action}: {}", path.display(), crate::atomic::plain_reason(source))]
     Io {
         /// The file.
         path: PathBuf,
-        /// What was being done.
+        /// The attempted action.
         action: &'static str,
-        /// The system's answer.
+        /// Error of the system.
         source: std::io::Error,
     },
-    /// No format that is known begins like this.
+    /// The format is unknown.
     #[error("{}: first bytes: not a splat file (expected a PLY, SPZ, SOG, glTF, .splat or .ksplat, found \"{found}\")", path.display())]
     UnknownFormat {
         /// The file.
@@ -33,84 +33,84 @@ pub enum SplatError {
         /// Name of the format.
         found: &'static str,
     },
-    /// A line of the header is wrong.
+    /// A header line is invalid.
     #[error("{}: header line {line}: {what} (expected {expected}, found {found})", path.display())]
     Header {
         /// The file.
         path: PathBuf,
         /// Line, from 1.
         line: usize,
-        /// What is wrong.
+        /// The problem.
         what: &'static str,
-        /// What should be there.
+        /// The expected content.
         expected: String,
-        /// What is there.
+        /// The content found.
         found: String,
     },
-    /// The vertex element lacks columns or has too many.
+    /// The vertex element has missing or additional columns.
     #[error("{}: element vertex: its properties are not those of splats (expected {expected}, found {found})", path.display())]
     Properties {
         /// The file.
         path: PathBuf,
-        /// What should be there.
+        /// The expected properties.
         expected: String,
-        /// What is there.
+        /// The properties found.
         found: String,
     },
-    /// Points where splats were wanted.
+    /// The file contains points instead of splats.
     #[error("{}: element vertex: a point cloud, not splats (expected f_dc, opacity, scale and rot properties, found none); use it as ⟨init⟩", path.display())]
     PointCloud {
         /// The file.
         path: PathBuf,
     },
-    /// The header promises more than the file holds.
-    #[error("{}: {place}: the file is cut off or its header lies (expected {expected}, found {found})", path.display())]
+    /// The header announces more than the file contains.
+    #[error("{}: {place}: the file is truncated or its header is wrong (expected {expected}, found {found})", path.display())]
     CutOff {
         /// The file.
         path: PathBuf,
         /// Part of the file.
         place: String,
-        /// What the header promises.
+        /// Size according to the header.
         expected: String,
-        /// What is there.
+        /// Size found.
         found: String,
     },
-    /// A value cannot be understood.
+    /// A value cannot be parsed.
     #[error("{}: {place}: not a number of its type (expected {expected}, found \"{found}\")", path.display())]
     Value {
         /// The file.
         path: PathBuf,
         /// Row and property.
         place: String,
-        /// What should be there.
+        /// The expected type.
         expected: String,
-        /// What is there.
+        /// The text found.
         found: String,
     },
-    /// Something in the file cannot be.
+    /// The file contains invalid data.
     #[error("{}: {place}: {what} (expected {expected}, found {found})", path.display())]
     Damaged {
         /// The file.
         path: PathBuf,
         /// Part of the file.
         place: String,
-        /// What is wrong.
+        /// The problem.
         what: &'static str,
-        /// What should be there.
+        /// The expected content.
         expected: String,
-        /// What is there.
+        /// The content found.
         found: String,
     },
-    /// Reading it would take more memory than allowed.
-    #[error("{}: size: too large for the memory (expected at most {}, found {} or more to hold at once); raise ⟨max-memory⟩", path.display(), bytes(*limit), bytes(*needed))]
+    /// Reading the file would exceed the memory limit.
+    #[error("{}: size: exceeds the memory limit (expected at most {}, found {} or more at once); raise ⟨max-memory⟩", path.display(), bytes(*limit), bytes(*needed))]
     Memory {
         /// The file.
         path: PathBuf,
-        /// Splats or points in the file; 0 where it is not about them.
+        /// Number of splats or points in the file; 0 if the limit concerns something else.
         count: u64,
-        /// Bytes that would be held at once.
+        /// Bytes needed at once.
         needed: u64,
-        /// Bytes allowed.
+        /// Memory limit, bytes.
         limit: u64,
     },
 }

@@ -1,31 +1,31 @@
-//! What files say of a scene beside the numbers of its splats: what is up, how it was turned since it was trained, which
-//! splats are a sky, how it is drawn.
+//! Metadata that files contain in addition to the splats: up direction, transform since training, which splats are a
+//! sky, rendering mode.
 //!
-//! A PLY says it in comments. GLB (`asset.extras.gausset`), SOG (`asset.gausset` of `meta.json`) and SPZ 4 (an extension)
-//! keep the same lines in places that other readers pass over. They speak of the axes of a PLY.
+//! A PLY stores it in comments. GLB (`asset.extras.gausset`), SOG (`asset.gausset` of `meta.json`) and SPZ 4 (an
+//! extension) store the same lines where other readers ignore them. They refer to the axes of a PLY.
 
 use super::Document;
 use super::ply::{Comments, comments};
 
-/// Most lines that are looked at.
+/// Largest number of lines that are read.
 const MOST_LINES: usize = 16;
 
-/// The lines of a document, none where there is nothing to tell.
+/// Metadata lines of a document; empty if there is nothing to store.
 pub(super) fn lines(document: &Document) -> Vec<String> {
     let text = comments(document);
     let lines = text.lines().filter_map(|line| line.strip_prefix("comment "));
-    // Who wrote it, and that it is drawn as usual, is said elsewhere or goes without saying.
+    // Drop the generator, which is stored elsewhere, and the default render mode.
     lines
         .filter(|l| !l.starts_with("Generated") && *l != "SplatRenderMode: default")
         .map(str::to_owned)
         .collect()
 }
 
-/// The document with what lines say of it.
+/// Applies metadata lines to a document.
 pub(super) fn obey<'a>(document: Document, lines: impl IntoIterator<Item = &'a str>) -> Document {
     let mut said = Comments::default();
     lines.into_iter().take(MOST_LINES).for_each(|line| said.read(line));
-    // Splats that were left out may have been of the sky.
+    // Dropped splats may have belonged to the sky, so its count is invalid then.
     let is_whole = document.report.dropped_total() == 0;
     let sky = usize::try_from(said.sky).ok().filter(|sky| is_whole && *sky <= document.splats.len());
     Document {
@@ -38,7 +38,7 @@ pub(super) fn obey<'a>(document: Document, lines: impl IntoIterator<Item = &'a s
     }
 }
 
-/// The lines under the key `gausset` of an object of other people's keys.
+/// Lines under the key `gausset` of an object that may have third-party keys.
 pub(super) fn in_json(object: &serde_json::Value) -> impl Iterator<Item = &str> {
     object
         .get("gausset")

@@ -1,4 +1,4 @@
-//! The table of formats.
+//! Table of the file formats.
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -12,49 +12,49 @@ use super::{
 /// A file format for splats.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
-    /// The PLY of PlayCanvas: 16 bytes a splat and one for each SH coefficient.
+    /// PLY of PlayCanvas: 16 bytes per splat and one per SH coefficient.
     CompressedPly,
     /// The `.ply` of the released 3DGS code (Kerbl et al. 2023): raw parameters, f32.
     Ply,
-    /// glTF with `KHR_gaussian_splatting`, mostly as a GLB.
+    /// glTF with `KHR_gaussian_splatting`, usually as a GLB.
     Gltf,
-    /// Niantic's: quantised and compressed.
+    /// Format of Niantic: quantised and compressed.
     Spz,
-    /// PlayCanvas': pictures with a pixel a splat.
+    /// Format of PlayCanvas: images with one pixel per splat.
     Sog,
-    /// mkkellogg's: read only.
+    /// Format of mkkellogg: read only.
     Ksplat,
-    /// A page of ours with a compressed PLY in it.
+    /// HTML page of Gausset that contains a compressed PLY.
     Html,
-    /// antimatter15's: 32 bytes a splat, no SH.
+    /// Format of antimatter15: 32 bytes per splat, no SH.
     Splat,
 }
 
-/// What there is to know about a format.
+/// Properties of a format.
 #[derive(Debug)]
 pub struct FormatRow {
-    /// Which one it is.
+    /// The format.
     pub format: Format,
     /// Stable name, for `info --json` and `convert --format`.
     pub name: &'static str,
-    /// Name for people.
+    /// Display name.
     pub title: &'static str,
-    /// Ends of the names of its files, in lower case, with their dot; the first one is usual.
+    /// Endings of file names, in lower case, with their dot; the first one is the default.
     pub endings: &'static [&'static str],
-    /// Whether a file that begins so is of this format.
+    /// Whether the start of a file is of this format.
     pub(super) sniff: fn(&Start) -> bool,
     /// Its reader.
     pub(super) read: fn(&mut Source<'_>) -> Result<Initial, SplatError>,
-    /// Its writer, where it is written.
+    /// Its writer, if the format can be written.
     pub(super) write: Option<Writer>,
-    /// What it cannot hold, in words.
+    /// What the format cannot store, as text.
     pub loses: &'static str,
 }
 
-/// Writes the splats of a document, all of them usable.
+/// Writes the splats of a document, all of which must be usable.
 pub(super) type Writer = fn(&mut dyn Write, &Document, &SaveOptions) -> io::Result<Saved>;
 
-/// All formats, in the order of [`Format`] and in that in which content is looked at.
+/// All formats, in the order of [`Format`], in which they are also detected.
 pub static FORMATS: [FormatRow; 8] = [
     FormatRow {
         format: Format::CompressedPly,
@@ -117,7 +117,7 @@ pub static FORMATS: [FormatRow; 8] = [
         sniff: ksplat::sniff,
         read: ksplat::read,
         write: None,
-        loses: "not written: its program has ended",
+        loses: "not written: its viewer is no longer developed",
     },
     FormatRow {
         format: Format::Html,
@@ -143,7 +143,7 @@ pub static FORMATS: [FormatRow; 8] = [
 ];
 
 impl Format {
-    /// Its row of the table.
+    /// Its row in [`FORMATS`].
     #[must_use]
     pub fn row(self) -> &'static FormatRow {
         &FORMATS[self as usize]
@@ -155,13 +155,13 @@ impl Format {
         self.row().name
     }
 
-    /// The format with a name of the table.
+    /// The format with this name.
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
         FORMATS.iter().find(|row| row.name == name).map(|row| row.format)
     }
 
-    /// The format that the end of a file name means; the longest end counts.
+    /// The format by the ending of a file name; the longest matching ending counts.
     #[must_use]
     pub fn of_path(path: &Path) -> Option<Self> {
         let name = path.file_name()?.to_string_lossy().to_ascii_lowercase();
@@ -173,14 +173,14 @@ impl Format {
         ends.max_by_key(|(length, _)| *length).map(|(_, format)| format)
     }
 
-    /// Whether it is written, too.
+    /// Whether the format can be written.
     #[must_use]
     pub fn is_written(self) -> bool {
         self.row().write.is_some()
     }
 }
 
-/// Ends of file names that can be written, for messages: `.ply, .spz or .glb`.
+/// Endings of formats that can be written, for messages: `.ply, .spz or .glb`.
 pub(super) fn written_endings() -> String {
     let ends: Vec<&str> = FORMATS
         .iter()
@@ -194,7 +194,7 @@ pub(super) fn written_endings() -> String {
     }
 }
 
-/// The beginning of a file.
+/// The start of a file.
 pub(super) struct Start {
     /// Its first bytes.
     pub(super) bytes: Vec<u8>,
@@ -203,12 +203,12 @@ pub(super) struct Start {
 }
 
 impl Start {
-    /// Whether it may be JSON.
+    /// Whether the file may be JSON.
     pub(super) fn is_json(&self) -> bool {
         self.bytes.trim_ascii_start().starts_with(b"{")
     }
 
-    /// Whether a text stands in it.
+    /// Whether the start contains a text.
     pub(super) fn names(&self, text: &str) -> bool {
         self.bytes.windows(text.len()).any(|window| window == text.as_bytes())
     }
@@ -218,7 +218,7 @@ impl Start {
         self.bytes.starts_with(b"ply\n") || self.bytes.starts_with(b"ply\r")
     }
 
-    /// The format of the file.
+    /// Detects the format of the file.
     pub(super) fn format(&self, path: &Path) -> Result<Format, SplatError> {
         if let Some(row) = FORMATS.iter().find(|row| (row.sniff)(self)) {
             return Ok(row.format);

@@ -1,31 +1,31 @@
-//! Axes of other programs: splats with some axes turned round, exactly.
+//! Axes of other programs: exact sign changes of axes.
 //!
-//! Training and PLY have x right, y down, z forward (RDF, the axes of COLMAP). Turning axes round changes signs only, so
-//! that there and back gives the same bits. With `S = diag(signs)` a mean becomes `S m` and a rotation `S R S`, also where
-//! `S` is a mirror: the covariance is `S R D Rᵀ S` either way. A real SH function of band l is a polynomial that is even or
-//! odd in each of x, y, z, so its coefficient changes sign or does not.
+//! Training and PLY have x right, y down, z forward (RDF, the axes of COLMAP). Flipping axes only changes signs, so a
+//! round trip gives the same bits. With `S = diag(signs)` a mean becomes `S m` and a rotation `S R S`, also if `S` is a
+//! mirror: the covariance is `S R D Rᵀ S` either way. A real SH function of band l is a polynomial that is even or odd
+//! in each of x, y, z, so its coefficient either changes sign or stays.
 
 use gausset_core::Splats;
 
 /// For each SH function up to degree 3, the axes in which it is odd: 1 x, 2 y, 4 z.
 const ODD: [u8; 16] = [0, 2, 4, 1, 3, 6, 0, 5, 0, 2, 7, 2, 4, 1, 4, 1];
 
-/// Axes of a file, and how to come from them to those of training.
+/// Axes of a file, and their conversion to those of training.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Axes {
-    /// Whether the second and third axis change places first.
+    /// Whether the second and third axis are swapped first.
     pub(super) swap: bool,
-    /// Signs of x, y, z then.
+    /// Signs of x, y, z after the swap.
     pub(super) signs: [i8; 3],
 }
 
 impl Axes {
-    /// Those of training.
+    /// The axes of training.
     pub(super) const AS_TRAINED: Self = Self { swap: false, signs: [1, 1, 1] };
     /// Right, up, back: OpenGL, three.js.
     pub(super) const RUB: Self = Self { swap: false, signs: [1, -1, -1] };
 
-    /// Brings splats from these axes to those of training; without a swap also back.
+    /// Converts splats from these axes to those of training; without a swap also back.
     pub(super) fn apply(self, splats: &mut Splats) {
         if self.swap {
             swap_yz(splats);
@@ -34,7 +34,7 @@ impl Axes {
     }
 }
 
-/// Turns axes round.
+/// Flips axes.
 fn flip(splats: &mut Splats, signs: [i8; 3]) {
     if signs == [1; 3] {
         return;
@@ -49,7 +49,7 @@ fn flip(splats: &mut Splats, signs: [i8; 3]) {
     flip_sh(splats, signs);
 }
 
-/// Changes the signs of the SH coefficients that are odd in the axes turned round.
+/// Changes the sign of SH coefficients that are odd in the flipped axes.
 fn flip_sh(splats: &mut Splats, signs: [i8; 3]) {
     let turned = (0..3).fold(0, |bits, k| bits | u8::from(signs[k] < 0) << k);
     let negated: Vec<bool> = ODD.iter().map(|odd| (odd & turned).count_ones() % 2 == 1).collect();
@@ -61,14 +61,14 @@ fn flip_sh(splats: &mut Splats, signs: [i8; 3]) {
     }
 }
 
-/// Exchanges y and z: a quarter turn about x, then one of them round.
+/// Swaps y and z: a rotation by 90 degrees about x, then a flip.
 fn swap_yz(splats: &mut Splats) {
     let quarter = [[1.0, 0.0, 0.0], [0.0, 0.0, 1.0], [0.0, -1.0, 0.0]];
     gausset_core::splats_transform::Similarity::from_rotation(quarter).apply_to_splats(splats);
     flip(splats, [1, 1, -1]);
 }
 
-/// Half a turn about z, as glTF has splats: its assets look along +z with y up.
+/// Rotation by 180 degrees about z, as glTF requires for splats: its assets look along +z with y up.
 pub(super) struct HalfTurn;
 
 impl HalfTurn {
@@ -81,12 +81,12 @@ impl HalfTurn {
         [-z, -y, x, w]
     }
 
-    /// The sign of the SH coefficient `k`.
+    /// Sign of SH coefficient `k`.
     pub(super) fn sign(k: usize) -> f32 {
         if (ODD[k] & 3).count_ones() % 2 == 1 { -1.0 } else { 1.0 }
     }
 
-    /// Turns splats.
+    /// Rotates splats.
     pub(super) fn apply(splats: &mut Splats) {
         splats.means.iter_mut().for_each(|mean| *mean = Self::mean(*mean));
         splats.quats.iter_mut().for_each(|quat| *quat = Self::quat(*quat));
@@ -125,7 +125,7 @@ mod tests {
         std::array::from_fn(|c| (0..16).map(|k| basis[k] * f64::from(splats.sh[3 * k + c])).sum())
     }
 
-    /// Whether means, covariances and colours went where a map of space sends them.
+    /// Checks that means, covariances and colours are transformed by a map of space.
     fn assert_mapped(new: &Splats, map: impl Fn([f64; 3]) -> [f64; 3]) {
         let old = splat(3);
         let mean = map(old.means[0].map(f64::from));

@@ -1,4 +1,4 @@
-//! A page for browsers (`crates/page`): a compressed PLY, and what draws it.
+//! HTML page for browsers (`crates/page`): a compressed PLY and the script that renders it.
 #![deny(clippy::indexing_slicing, reason = "what comes from outside is never an index")]
 
 use std::io::{self, Cursor, Read, Write};
@@ -10,18 +10,18 @@ use super::format::Start;
 use super::source::Source;
 use super::{Document, Format, Initial, SaveOptions, Saved, SplatError, compressed_ply};
 
-/// A page of ours.
+/// Whether the file is a page that Gausset wrote.
 pub(super) fn sniff(start: &Start) -> bool {
     scene::is_one(&start.bytes)
 }
 
-/// Reads the splats out of a page.
+/// Reads the splats of a page.
 pub(super) fn read(source: &mut Source<'_>) -> Result<Initial, SplatError> {
     let memory = source.memory;
     let mut page = memory.room(source.bytes)?;
     let read = (&mut *source.stream).take(source.bytes).read_to_end(&mut page);
     read.map_err(|error| source.io(error))?;
-    // What is packed is shorter than its text.
+    // Packed data is shorter than its text.
     let packed_bytes = page.len() as u64;
     memory.draw(packed_bytes)?;
     let none = || {
@@ -31,7 +31,7 @@ pub(super) fn read(source: &mut Source<'_>) -> Result<Initial, SplatError> {
     let packed = scene::packed(&page).ok_or_else(none)?;
     memory.give_back(source.bytes);
     drop(page);
-    // Unpacked twice, because nothing says how long it is: to count it, and to keep it.
+    // Unpacked twice, because the length is not stored: once to count it, once to keep it.
     let ply = || ZlibDecoder::new(&packed[..]);
     let most = source.options.limits.memory_bytes.saturating_add(1);
     let bytes = io::copy(&mut ply().take(most), &mut io::sink()).map_err(|_| none())?;

@@ -1,12 +1,12 @@
-//! `.ksplat` (mkkellogg/GaussianSplats3D), version 0.1: sections of splats, at one of three levels of compression. Read only:
-//! its program has ended.
+//! `.ksplat` (mkkellogg/GaussianSplats3D), version 0.1: sections of splats, at one of three compression levels. Read
+//! only: its viewer is no longer developed.
 //!
 //! ```text
-//! header, 4096 bytes: u8 0, u8 1 (version) | @4 u32 room for sections; how many are in use and splats in all, which some writers leave at 0 | @20 u16 level
-//!                     @36 f32 least and largest SH
-//! sections, 1024 bytes each: u32 splats, room for splats, splats of a bucket, buckets | @16 f32 width of a bucket
+//! header, 4096 bytes: u8 0, u8 1 (version) | @4 u32 capacity for sections; sections in use and splats in total, which some writers leave at 0 | @20 u16 level
+//!                     @36 f32 minimum and maximum SH
+//! sections, 1024 bytes each: u32 splats, capacity for splats, splats per bucket, buckets | @16 f32 width of a bucket
 //!                     @20 u16 bytes of a bucket, 12 | @24 u32 range | @32 u32 full buckets, partial buckets | @40 u16 SH degree
-//! data of a section: u32 a partial bucket (its splats) | 3 f32 a bucket (its centre) | room for splats
+//! data of a section: u32 per partial bucket (its splats) | 3 f32 per bucket (its centre) | capacity for splats
 //! ```
 //! | level | mean | scale (linear) | rotation wxyz | colour, opacity | SH |
 //! |---|---|---|---|---|---|
@@ -14,7 +14,7 @@
 //! | 1 | u16 in its bucket | f16 | f16 | 4 u8 | f16 |
 //! | 2 | u16 in its bucket | f16 | f16 | 4 u8 | u8 in the range of the header |
 //!
-//! SH is channel-major in each degree.
+//! SH is channel-major within each degree.
 #![deny(clippy::indexing_slicing, reason = "what comes from outside is never an index")]
 
 use std::io::SeekFrom;
@@ -31,12 +31,12 @@ const HEADER_BYTES: usize = 4096;
 const SECTION_HEADER_BYTES: usize = 1024;
 const BUCKET_BYTES: usize = 12;
 const MAX_SECTIONS: u32 = 10_000;
-/// Splats read at once.
+/// Splats per read.
 const BLOCK_SPLATS: u64 = 1 << 12;
-/// Range of SH bytes where the header gives none.
+/// Default range of SH bytes.
 const USUAL_SH_RANGE: f32 = 1.5;
 
-/// What the header says.
+/// Fields of the header.
 struct Header {
     version: [u8; 2],
     room_for_sections: u32,
@@ -44,7 +44,7 @@ struct Header {
     sh_range: [f32; 2],
 }
 
-/// What the header of a section says.
+/// Fields of a section header.
 struct Section {
     splats: u64,
     room: u64,
@@ -57,7 +57,7 @@ struct Section {
     sh_degree: u8,
 }
 
-/// Little-endian numbers at places of a header.
+/// Reads little-endian numbers at offsets of a header.
 struct Numbers<'a>(&'a [u8]);
 
 impl Numbers<'_> {
@@ -118,7 +118,7 @@ impl Section {
         (section, [degree, bucket_bytes])
     }
 
-    /// Bytes of the data before the splats.
+    /// Bytes of the tables before the splats.
     fn bucket_table_bytes(&self) -> u64 {
         4 * self.partial_buckets + BUCKET_BYTES as u64 * self.buckets
     }
@@ -168,7 +168,7 @@ pub(super) fn read(source: &mut Source<'_>) -> Result<Initial, SplatError> {
             let expected = format!("at most {}", section.room);
             return Err(source.damaged(
                 place,
-                "more splats than there is room for",
+                "more splats than its capacity",
                 expected,
                 section.splats.to_string(),
             ));
@@ -178,7 +178,12 @@ pub(super) fn read(source: &mut Source<'_>) -> Result<Initial, SplatError> {
             begin.saturating_add(section.bucket_table_bytes()).saturating_add(section.room * splat_bytes);
         if end > source.bytes {
             let (expected, found) = (format!("{end} bytes"), format!("{} bytes", source.bytes));
-            return Err(source.damaged(place, "the file is cut off or its header lies", expected, found));
+            return Err(source.damaged(
+                place,
+                "the file is truncated or its header is wrong",
+                expected,
+                found,
+            ));
         }
         degree = degree.max(section.sh_degree);
         sections.push((begin, section));
@@ -203,17 +208,17 @@ pub(super) fn read(source: &mut Source<'_>) -> Result<Initial, SplatError> {
     if begin < source.bytes {
         let more = source.bytes - begin;
         document.report.notes.push(format!(
-            "end of file: data behind the last section was ignored (expected none, found {more} bytes)"
+            "end of file: data after the last section was ignored (expected none, found {more} bytes)"
         ));
     }
     Ok(Initial::Splats(Document { version: Some(format!("0.1, level {}", header.level)), ..document }))
 }
 
-/// Bytes of the parts of a splat.
+/// Sizes of the parts of a splat, bytes.
 #[derive(Clone, Copy)]
 struct Layout {
     level: u16,
-    /// Bytes of an SH coefficient of a channel.
+    /// Bytes per SH coefficient and channel.
     sh: usize,
     splat: usize,
     sh_degree: u8,
@@ -230,7 +235,7 @@ impl Layout {
         Self { level, sh: sh_bytes, splat: geometry + 4 + coefficients * sh_bytes, sh_degree }
     }
 
-    /// Where colours begin.
+    /// Offset of the colours.
     const fn colour(self) -> usize {
         if self.level == 0 { 40 } else { 20 }
     }
@@ -272,7 +277,7 @@ impl SectionReader<'_> {
                 found,
             ));
         }
-        // The bucket of the next splat, and how many it still holds.
+        // Bucket of the next splat, and the number of splats left in it.
         let full = std::iter::repeat_n(
             section.bucket_splats,
             if is_packed { section.full_buckets as usize } else { 0 },
@@ -338,7 +343,7 @@ impl SectionReader<'_> {
         for degree in 1..=usize::from(layout.sh_degree) {
             let (first, size) = (degree * degree - 1, 2 * degree + 1);
             for k in 0..3 * size {
-                // Channel-major in the degree; coefficient-major in the row.
+                // Channel-major within the degree; coefficient-major in the row.
                 let at = begin + (3 * first + k) * layout.sh;
                 let value = match layout.level {
                     0 => numbers.f32(at),
@@ -354,12 +359,12 @@ impl SectionReader<'_> {
     }
 }
 
-/// The value of a 16-bit float (IEEE 754 binary16).
+/// Converts a 16-bit float (IEEE 754 binary16).
 fn from_half(bits: u16) -> f32 {
     let (sign, exponent, fraction) =
         (u32::from(bits >> 15) << 31, u32::from(bits >> 10 & 31), u32::from(bits & 1023));
     match exponent {
-        // 2^-24 steps below the least normal number.
+        // Subnormal: multiples of 2^-24.
         0 => f32::from_bits(sign | (fraction as f32 * 2f32.powi(-24)).to_bits()),
         31 => f32::from_bits(sign | 0x7f80_0000 | fraction << 13),
         _ => f32::from_bits(sign | (exponent + 112) << 23 | fraction << 13),

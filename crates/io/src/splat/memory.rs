@@ -1,8 +1,8 @@
-//! What a reader holds at once, against what it may.
+//! Accounts for the memory of a reader and enforces its limit.
 //!
-//! Everything whose length a file decides is drawn from the [`Account`] of that file before it is allocated: its bytes, what
-//! is unpacked of them, pictures, JSON, splats. What is dropped on the way is given back. Buffers of a fixed length, 2 MiB in
-//! all, are not counted.
+//! Everything whose size depends on the file is added to the [`Account`] of that file before it is allocated: file
+//! bytes, decompressed data, images, JSON, splats. What is dropped meanwhile is subtracted. Buffers of fixed size, 2
+//! MiB in total, are not counted.
 #![deny(clippy::indexing_slicing, reason = "what comes from outside is never an index")]
 
 use std::cell::Cell;
@@ -10,10 +10,10 @@ use std::path::Path;
 
 use super::{ReadLimits, SplatError};
 
-/// Most bytes that a value of JSON becomes: a node of a glTF, in a vector that grows.
+/// Largest size of a parsed JSON value, bytes: a node of a glTF in a growing vector.
 const JSON_VALUE_BYTES: u64 = 256;
 
-/// The memory of one file's reader.
+/// Memory account of the reader of one file.
 pub(super) struct Account<'a> {
     path: &'a Path,
     limit: u64,
@@ -25,12 +25,12 @@ impl<'a> Account<'a> {
         Self { path, limit: limits.memory_bytes, held: Cell::new(0) }
     }
 
-    /// Counts bytes that are about to be allocated.
+    /// Adds bytes that are about to be allocated.
     pub(super) fn draw(&self, bytes: u64) -> Result<(), SplatError> {
         self.draw_rows(0, bytes)
     }
 
-    /// Counts the memory of `count` splats or points, some bytes all together.
+    /// Adds the memory of `count` splats or points, `bytes` in total.
     pub(super) fn draw_rows(&self, count: u64, bytes: u64) -> Result<(), SplatError> {
         let (limit, needed) = (self.limit, self.held.get().saturating_add(bytes));
         if needed > limit {
@@ -40,12 +40,12 @@ impl<'a> Account<'a> {
         Ok(())
     }
 
-    /// Takes back what was drawn, of something that is dropped now.
+    /// Subtracts bytes of something that is dropped now.
     pub(super) fn give_back(&self, bytes: u64) {
         self.held.set(self.held.get().saturating_sub(bytes));
     }
 
-    /// An empty vector with room for so many values.
+    /// An empty vector with capacity for `count` values.
     pub(super) fn room<T>(&self, count: u64) -> Result<Vec<T>, SplatError> {
         self.draw(count.saturating_mul(size_of::<T>() as u64))?;
         let mut room = Vec::new();
@@ -55,9 +55,9 @@ impl<'a> Account<'a> {
         Ok(room)
     }
 
-    /// Counts what a JSON becomes when it is parsed.
+    /// Adds the memory of a JSON text after parsing.
     pub(super) fn draw_json(&self, text: &[u8]) -> Result<(), SplatError> {
-        // Each value but the first stands behind one of these; strings are as long as their text.
+        // Each value but the first follows one of these characters; strings are as long as their text.
         let values = text.iter().filter(|byte| matches!(byte, b',' | b':' | b'[' | b'{')).count();
         self.draw(text.len() as u64 + JSON_VALUE_BYTES * values as u64)
     }

@@ -1,8 +1,9 @@
-//! Splat files: one file per format, recognised by content.
+//! Splat files: one module per format, detected by content.
 //!
-//! [`FORMATS`] is the table of formats; a new one is a module with a row in it. [`load`] and [`save`] are the two doors:
-//! nobody outside calls the code of a format by name. Readers keep the bits of the values as far as the format has
-//! them. Only what cannot be drawn is touched, and counted in the [`ReadReport`]: NaN, infinities and zero rotations.
+//! [`FORMATS`] is the table of formats; a new format is a module with a row in it. [`load`] and [`save`] are the entry
+//! points; no other code calls a format by name. Readers keep values bit by bit as far as the format stores them. Only
+//! values that cannot be rendered (NaN, infinities and zero rotations) are changed or dropped, and counted in the
+//! [`ReadReport`].
 
 mod compressed_ply;
 mod document;
@@ -44,33 +45,33 @@ use source::Source;
 /// Limits while reading.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReadLimits {
-    /// Bytes of memory that reading may take: the splats, and what of the file is held beside them meanwhile.
+    /// Memory limit of a reader, bytes: the splats, and file content held at the same time.
     pub memory_bytes: u64,
 }
 
-/// What may be taken where the system does not say how much there is.
+/// Memory limit if the system does not report its memory.
 const UNKNOWN_MEMORY: u64 = 2 << 30;
 
 impl Default for ReadLimits {
-    /// Half of the machine's memory.
+    /// Half of the system memory.
     fn default() -> Self {
         Self { memory_bytes: gausset_compute::machine::memory_bytes().map_or(UNKNOWN_MEMORY, |all| all / 2) }
     }
 }
 
-/// How files are read.
+/// Options of reading.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LoadOptions {
-    /// Limits.
+    /// Memory limit.
     pub limits: ReadLimits,
-    /// Axes of SPZ files that do not name them; `None` = those of a PLY, and a word about it.
+    /// Axes of SPZ files that do not specify them; `None` = those of a PLY, with a note in the report.
     pub spz_frame: Option<SpzFrame>,
 }
 
 /// Reads a splat file of any known format.
 ///
 /// # Errors
-/// A file that is not a splat file, holds points only, is damaged or would take more memory than allowed.
+/// The file is not a splat file, contains only points, is damaged, or exceeds the memory limit.
 pub fn load(path: &Path, options: &LoadOptions) -> Result<Document, SplatError> {
     match read_file(path, options)? {
         Initial::Splats(document) => Ok(document),
@@ -81,12 +82,12 @@ pub fn load(path: &Path, options: &LoadOptions) -> Result<Document, SplatError> 
 /// Reads splats or a point cloud.
 ///
 /// # Errors
-/// A file that holds neither, is damaged or would take more memory than allowed.
+/// The file contains neither, is damaged, or exceeds the memory limit.
 pub fn load_initial(path: &Path, limits: &ReadLimits) -> Result<Initial, SplatError> {
     read_file(path, &LoadOptions { limits: *limits, ..LoadOptions::default() })
 }
 
-/// [`load_initial`] from bytes in memory; `path` is for messages.
+/// As [`load_initial`], from bytes in memory; `path` is for messages.
 ///
 /// # Errors
 /// As [`load_initial`].
@@ -94,7 +95,7 @@ pub fn parse_initial(bytes: &[u8], path: &Path, limits: &ReadLimits) -> Result<I
     parse(bytes, path, &LoadOptions { limits: *limits, ..LoadOptions::default() })
 }
 
-/// [`parse_initial`] with options.
+/// As [`parse_initial`], with options.
 ///
 /// # Errors
 /// As [`load_initial`].
@@ -104,7 +105,7 @@ pub fn parse(bytes: &[u8], path: &Path, options: &LoadOptions) -> Result<Initial
     read(&mut Source { stream, bytes: bytes.len() as u64, path, folder: None, options, memory })
 }
 
-/// The format of a file, or of the folder of an unpacked SOG; `None` when it is not one of splats.
+/// Format of a file, or of the folder of an unpacked SOG; `None` if it is not a splat file.
 #[must_use]
 pub fn recognise(path: &Path) -> Option<Format> {
     let path = &file_of(path);
@@ -116,7 +117,7 @@ pub fn recognise(path: &Path) -> Option<Format> {
     Start { bytes: source.start().ok()?, file_bytes: bytes }.format(path).ok()
 }
 
-/// The file to begin with: the description of a folder that holds a SOG.
+/// The file to read first: `meta.json` if the path is the folder of a SOG.
 fn file_of(path: &Path) -> PathBuf {
     let description = path.join("meta.json");
     if path.is_dir() && description.is_file() { description } else { path.to_owned() }
@@ -133,7 +134,7 @@ fn read_file(path: &Path, options: &LoadOptions) -> Result<Initial, SplatError> 
     read(&mut Source { stream, bytes, path, folder, options, memory })
 }
 
-/// Reads a file of any format.
+/// Detects the format of a file and reads it.
 fn read(source: &mut Source<'_>) -> Result<Initial, SplatError> {
     let _span = gausset_prof::span("read_splats");
     let start = Start { bytes: source.start()?, file_bytes: source.bytes };

@@ -1,17 +1,18 @@
-//! An order in which neighbours in space stand together, for formats that code them in groups.
+//! Orders points so that consecutive ones are close in space, for formats that encode splats in groups.
 //!
-//! The set is parted along its longest side, at the whole number of groups where the sides of both parts, times their
-//! points, sum to the least, until one group is left. For points that are spread evenly that is the middle; where a few
-//! lie far out it is between them and the others, which would be coded in coarse steps if they shared a group. Before
-//! that, what lies far out on all sides (a sky, floaters) is parted from the core in shells, by the same measure.
+//! The set is split recursively along its longest side, until one group is left. The split is the multiple of the group
+//! size that minimises the sum of side length times number of points over both parts. For evenly spread points that is
+//! the middle; with a few outliers it separates them from the others, which would be coded in coarse steps if they
+//! shared a group. Before that, points far out on all sides (sky, floaters) are separated from the core in shells, by
+//! the same cost.
 
-/// Parts within parts beyond those of halving, after which only halves are made.
+/// Levels of recursion in addition to those of halving, after which parts are only halved.
 const MORE_LEVELS: u32 = 24;
 
-/// Share of the cost of a whole below which it is parted into a core and a shell.
+/// Fraction of the cost of a set below which it is split into a core and a shell.
 const SHELL_SHARE: f64 = 0.75;
 
-/// Indices of points so that each `group` of them from the front lie together.
+/// Indices of points in an order in which each consecutive `group` is compact.
 pub(super) fn in_groups(points: &[[f32; 3]], group: usize) -> Vec<u32> {
     let mut order: Vec<u32> = (0..points.len() as u32).collect();
     let levels = 2 * points.len().div_ceil(group).max(1).ilog2() + MORE_LEVELS;
@@ -22,15 +23,15 @@ pub(super) fn in_groups(points: &[[f32; 3]], group: usize) -> Vec<u32> {
     order
 }
 
-/// The place of a point with these coordinates on a Morton curve.
+/// Position of a point with these quantised coordinates on a Morton curve.
 pub(super) fn morton(codes: [u16; 3]) -> u64 {
     let spread = |code: u16| (0..16).fold(0u64, |all, bit| all | u64::from(code >> bit & 1) << (3 * bit));
     codes.map(spread).iter().zip(0..).fold(0, |key, (part, axis)| key | part << axis)
 }
 
-/// A number that sorts like a coordinate, then like the index of its point: the order does not depend on how it is found.
+/// A sort key by coordinate, then by index, so that the order does not depend on the sort algorithm.
 fn key(value: f32, index: u32) -> u64 {
-    // Negative numbers have their bits turned round, others come above them.
+    // Negative numbers get all bits inverted, others are placed above them.
     let bits = value.to_bits();
     let rising = if bits >> 31 == 1 { !bits } else { bits | 1 << 31 };
     u64::from(rising) << 32 | u64::from(index)
@@ -42,7 +43,7 @@ fn coordinate(key: u64) -> f32 {
     f32::from_bits(if rising >> 31 == 1 { rising & !(1 << 31) } else { !rising })
 }
 
-/// The points in shells around their median, the core first; each begins at a whole number of groups.
+/// Splits the points into shells around their median, the core first; each starts at a multiple of the group size.
 fn shells<'a>(points: &[[f32; 3]], order: &'a mut [u32], group: usize) -> Vec<&'a mut [u32]> {
     let mut values = Vec::with_capacity(points.len());
     let median = [0, 1, 2].map(|axis| {
@@ -55,10 +56,10 @@ fn shells<'a>(points: &[[f32; 3]], order: &'a mut [u32], group: usize) -> Vec<&'
             f64::from(*values.select_nth_unstable_by(middle, f32::total_cmp).1)
         }
     });
-    // Half of the side of the cube around the median in which a point lies.
+    // Half side of the cube around the median on which a point is.
     let radius =
         |i: u32| (0..3).map(|k| (f64::from(points[i as usize][k]) - median[k]).abs()).fold(0.0, f64::max);
-    // Bits of numbers of one sign sort like the numbers.
+    // The bits of non-negative floats sort like the numbers.
     let mut radii: Vec<(u64, u32)> = order.iter().map(|&i| (radius(i).to_bits(), i)).collect();
     radii.sort_unstable();
     order.iter_mut().zip(&radii).for_each(|(item, (_, i))| *item = *i);
@@ -101,7 +102,7 @@ fn split(points: &[[f32; 3]], items: &mut [u32], keys: &mut [u64], group: usize,
             k as f64 * (place(k - 1) - place(0)) + (items.len() - k) as f64 * (place(last) - place(k))
         };
         let cuts = (group..items.len()).step_by(group);
-        // The middle, where others are not better.
+        // The middle, unless another split is better.
         cuts.fold((middle, cost(middle)), |best, k| if cost(k) < best.1 { (k, cost(k)) } else { best }).0
     };
     items.iter_mut().zip(&*keys).for_each(|(item, key)| *item = *key as u32);
@@ -110,7 +111,7 @@ fn split(points: &[[f32; 3]], items: &mut [u32], keys: &mut [u64], group: usize,
     split(points, right, keys, group, levels.saturating_sub(1));
 }
 
-/// Smallest and largest coordinates.
+/// Minimum and maximum coordinates.
 fn bounds(points: &[[f32; 3]], items: &[u32]) -> [[f32; 3]; 2] {
     items.iter().fold([[f32::INFINITY; 3], [f32::NEG_INFINITY; 3]], |[low, high], &item| {
         let p = points[item as usize];
@@ -160,7 +161,7 @@ mod tests {
             (0..3).map(|k| high[k] - low[k]).fold(0.0, f32::max)
         };
         let wide = order.chunks(256).filter(|group| side(group) > 0.6).count();
-        // 32 of the 40 fill the last group, which is not full; the other 8 are in one with their nearest neighbours.
+        // 32 of the 40 fill the last, incomplete group; the other 8 are in one group with their nearest neighbours.
         assert!(wide <= 2, "{wide} groups are as wide as the scene");
     }
 }

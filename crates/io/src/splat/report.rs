@@ -1,28 +1,28 @@
-//! What a reader left out, replaced or noticed.
+//! Dropped, repaired and unusual content of a file.
 
 use std::path::Path;
 
-/// What a reader left out, replaced or noticed.
+/// Dropped, repaired and unusual content of a file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ReadReport {
     /// Splats or points in the file.
     pub found: u64,
-    /// Splats or points left out, with reasons.
+    /// Numbers of dropped splats or points, by reason.
     pub dropped: Vec<(&'static str, u64)>,
-    /// Splats that were kept with a value replaced, with reasons.
+    /// Numbers of splats that were kept with a replaced value, by reason.
     pub repaired: Vec<(&'static str, u64)>,
-    /// Other things worth telling: `place: what (expected …, found …)`.
+    /// Other remarks: `place: what (expected …, found …)`.
     pub notes: Vec<String>,
 }
 
 impl ReadReport {
-    /// Number of splats or points left out.
+    /// Number of dropped splats or points.
     #[must_use]
     pub fn dropped_total(&self) -> u64 {
         self.dropped.iter().map(|(_, count)| count).sum()
     }
 
-    /// Everything as lines for people, none when all was well.
+    /// All entries as lines for the user; empty if there are none.
     #[must_use]
     pub fn lines(&self, path: &Path) -> Vec<String> {
         let counted = |verb: &str, reasons: &[(&'static str, u64)]| {
@@ -38,7 +38,7 @@ impl ReadReport {
         counts.into_iter().flatten().chain(notes).collect()
     }
 
-    /// Adds what another part of the same file had.
+    /// Adds the report of another part of the same file.
     pub(super) fn add(&mut self, other: Self) {
         self.found += other.found;
         for (mine, others) in [(&mut self.dropped, other.dropped), (&mut self.repaired, other.repaired)] {
@@ -52,12 +52,12 @@ impl ReadReport {
         self.notes.extend(other.notes);
     }
 
-    /// Counts one splat that was left out.
+    /// Counts a dropped splat.
     pub(super) fn drop_one(&mut self, why: &'static str) {
         count_one(&mut self.dropped, why);
     }
 
-    /// Counts one splat that was repaired.
+    /// Counts a repaired splat.
     pub(super) fn repair_one(&mut self, why: &'static str) {
         count_one(&mut self.repaired, why);
     }

@@ -1,16 +1,17 @@
-//! Rounding in which splats that stand together take up each other's errors.
+//! Rounding with error diffusion between neighbouring splats.
 //!
-//! A pixel shows the sum of many splats. Where all of them are rounded to the nearest code on their own, their errors add
-//! up like noise; where each is rounded after what its neighbours have left, they cancel, as in pictures of few colours
-//! (Floyd and Steinberg 1976). For splats `i` of opacity `o`, area `a` (the product of their two larger scales) and error
-//! `e` the sum over space of `(Σ o e G)²` has, for round Gaussians `G`, the cross terms `K_ij = o_i o_j a_i a_j / (a_i +
-//! a_j) exp(-d²/2(a_i + a_j))`: for given errors of the splats before, the best one is `-Σ_j K_ij e_j / K_ii`. So much is
-//! taken off the value before it is rounded, at most half a step, so that no code is more than one away from the nearest.
+//! A pixel shows the sum of many splats. If each is rounded to the nearest code independently, the errors add up like
+//! noise; if each is rounded after adding the error of its neighbours, they cancel, as in dithering (Floyd and
+//! Steinberg 1976). For splats `i` of opacity `o`, area `a` (the product of their two larger scales) and error `e`, the
+//! integral of `(Σ o e G)²` has, for round Gaussians `G`, the cross terms `K_ij = o_i o_j a_i a_j / (a_i + a_j)
+//! exp(-d²/2(a_i + a_j))`: given the errors of the previous splats, the optimum is `-Σ_j K_ij e_j / K_ii`. This amount
+//! is subtracted from the value before rounding, limited to half a step, so that no code differs by more than one from
+//! the nearest.
 
-/// Splats before one whose errors it takes up.
+/// Number of previous splats whose errors are considered.
 const REACH: usize = 32;
 
-/// What a splat covers.
+/// Footprint of a splat.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Place {
     mean: [f32; 3],
@@ -28,29 +29,29 @@ impl Place {
 
 /// Rounds rows of values, one splat after another.
 pub(super) struct Rounding {
-    /// Largest error that is handed on.
+    /// Largest error that is passed on.
     step: f32,
     values: usize,
     places: Vec<Place>,
     /// `[splat][value]`.
     errors: Vec<f32>,
-    /// What the splats before one leave to it.
+    /// Sum of the weighted errors of previous splats.
     left: Vec<f32>,
 }
 
 impl Rounding {
-    /// For rows of so many values, whose codes are a `step` apart.
+    /// For rows of `values` values, whose codes are `step` apart.
     pub(super) fn new(values: usize, step: f32) -> Self {
         Self { step, values, places: Vec::new(), errors: Vec::new(), left: vec![0.0; values] }
     }
 
-    /// Forgets the splats before.
+    /// Starts a new group without previous splats.
     pub(super) fn begin(&mut self) {
         self.places.clear();
         self.errors.clear();
     }
 
-    /// Rounds the values of a splat: `round` gives the code of a value, `decode` the value of a code.
+    /// Rounds the values of a splat: `round` maps a value to a code, `decode` a code to a value.
     pub(super) fn row(
         &mut self,
         place: Place,
@@ -68,7 +69,7 @@ impl Rounding {
         self.places.push(place);
     }
 
-    /// Sums what the splats before leave.
+    /// Sums the weighted errors of previous splats.
     fn take_up(&mut self, place: &Place) {
         self.left.fill(0.0);
         let first = self.places.len().saturating_sub(REACH);
@@ -76,7 +77,7 @@ impl Rounding {
         for (other, errors) in self.places.iter().skip(first).zip(errors) {
             let areas = place.area + other.area;
             let distance: f32 = place.mean.iter().zip(other.mean).map(|(a, b)| (a - b) * (a - b)).sum();
-            // exp(-x) is (1 - x/4)^4, and nothing beyond 4.
+            // exp(-x) is approximated by (1 - x/4)^4, and by 0 beyond 4.
             let root = 1.0 - distance / (8.0 * areas);
             if root > 0.0 {
                 let near = (root * root) * (root * root);
@@ -91,7 +92,7 @@ impl Rounding {
 mod tests {
     use super::*;
 
-    /// Rounds splats at these places to whole numbers; returns the sum of the errors.
+    /// Rounds splats at these positions to integers; returns the sum of the errors.
     fn sum_of_errors(places: impl Iterator<Item = f32>) -> f32 {
         let mut rounding = Rounding::new(1, 1.0);
         let mut code = [0];

@@ -1,4 +1,4 @@
-//! Saving: any document in any format that is written.
+//! Saves documents in any format that can be written.
 
 use std::borrow::Cow;
 use std::io::{self, Write};
@@ -10,15 +10,15 @@ use super::format::written_endings;
 use super::{Document, Format, SpzOptions, ply};
 use crate::atomic::{FileSystem, WriteError, WriteOptions, write_atomic_with};
 
-/// How files are written. Equal documents and options give equal bytes.
+/// Options of writing. Equal documents and options give equal bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SaveOptions {
-    /// Format; `None` = that of the end of the name.
+    /// Format; `None` = by the ending of the file name.
     pub format: Option<Format>,
-    /// PLY: write `nx ny nz` (all zero) as the released code does: useless, but some viewers insist on them, and files
-    /// for strangers should open everywhere. Without them a splat is 12 bytes smaller.
+    /// PLY: write `nx ny nz` (all zero) like the released code. They are useless, but some viewers require them, and
+    /// files should open everywhere. Without them, a splat is 12 bytes smaller.
     pub normals: bool,
-    /// SPZ.
+    /// Options of SPZ.
     pub spz: SpzOptions,
 }
 
@@ -28,63 +28,63 @@ impl Default for SaveOptions {
     }
 }
 
-/// What was written.
+/// Result of a save.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Saved {
     /// Format.
     pub format: Format,
-    /// Version of the format, where it has versions.
+    /// Version of the format, if it has versions.
     pub version: Option<&'static str>,
-    /// Axes of the numbers in the file, where they are not those of the splats or the file names them.
+    /// Axes of the file, if they differ from those of the splats or the file specifies them.
     pub frame: Option<&'static str>,
-    /// Whether the file says how the splats are to be drawn.
+    /// Whether the file stores how the splats are to be rendered.
     pub has_mode: bool,
-    /// Splats in the file.
+    /// Number of splats in the file.
     pub splats: u64,
-    /// Splats left out because a parameter is not finite or the rotation is zero.
+    /// Splats dropped because a parameter is not finite or the rotation is zero.
     pub dropped: u64,
-    /// Length of the file.
+    /// Length of the file, bytes.
     pub bytes: u64,
-    /// Seconds spent in bringing it to the device.
+    /// Seconds spent syncing the file.
     pub sync_seconds: f64,
-    /// Splats with a value that the format cannot hold and that was brought to its nearest, with reasons.
+    /// Numbers of splats with a value outside the range of the format, which was clamped, by reason.
     pub clipped: Vec<(&'static str, u64)>,
-    /// What else is not in the file: `SH above degree 0`.
+    /// Other content that the file lacks: `SH above degree 0`.
     pub lost: Vec<String>,
 }
 
 impl Saved {
-    /// Says what a format loses that holds nothing but the numbers of the splats, up to an SH degree.
+    /// Records the loss of a format that stores only splat values, up to an SH degree.
     pub(super) fn lose_all_but_numbers(&mut self, document: &Document, sh_degree: u8) {
         if document.splats.sh_degree > sh_degree {
             self.lost.push(format!("SH above degree {sh_degree}"));
         }
         self.has_mode = false;
         if document.antialiased {
-            self.lost.push("that they are to be drawn antialiased".to_owned());
+            self.lost.push("the antialiased render mode".to_owned());
         }
         self.lose_scene_facts(document);
     }
 
-    /// Says what a format loses that knows neither what is up nor what is sky.
+    /// Records the loss of a format that stores neither the up direction nor the sky.
     pub(super) fn lose_scene_facts(&mut self, document: &Document) {
         if document.vertical_axis.is_some() {
             self.lost.push("which direction is up".to_owned());
         }
         if document.saved_from_dataset.is_some_and(|moved| moved != Similarity::IDENTITY) {
-            self.lost.push("how they stand to the dataset's cameras".to_owned());
+            self.lost.push("the transform from the dataset's cameras".to_owned());
         }
         self.lose_sky(document);
     }
 
-    /// Says that a format does not tell which splats are the sky.
+    /// Records the loss of a format that does not store which splats are the sky.
     pub(super) fn lose_sky(&mut self, document: &Document) {
         if document.sky > 0 {
             self.lost.push("which splats are the sky".to_owned());
         }
     }
 
-    /// Some splats in so many bytes, with nothing lost.
+    /// Result for a number of splats and bytes, with nothing lost.
     pub(super) fn new(format: Format, splats: usize, bytes: u64) -> Self {
         let (clipped, lost) = (Vec::new(), Vec::new());
         Self {
@@ -102,10 +102,10 @@ impl Saved {
     }
 }
 
-/// Saves a document atomically, in the format that the options or the end of the name tell.
+/// Saves a document atomically, in the format of the options or of the file name.
 ///
 /// # Errors
-/// A name that tells no format that is written; a failed write; a name that is taken, with
+/// The name has no known format that can be written, the write failed, or the file exists, with
 /// [`crate::atomic::Overwrite::Refuse`].
 pub fn save(
     fs: &dyn FileSystem,
@@ -128,10 +128,10 @@ pub fn save(
     Ok(Saved { sync_seconds: committed.sync_seconds, ..saved })
 }
 
-/// Writes a document to a stream. Splats that are not usable ([`gausset_core::Splats::is_usable`]) are left out.
+/// Writes a document to a stream. Unusable splats ([`gausset_core::Splats::is_usable`]) are dropped.
 ///
 /// # Errors
-/// The writer failed; the arrays of the splats do not fit together; the format is not written.
+/// The writer failed, the arrays of the splats are inconsistent, or the format cannot be written.
 pub fn write(
     writer: &mut dyn Write,
     document: &Document,
@@ -149,7 +149,7 @@ pub fn write(
     Ok(Saved { dropped, ..saved })
 }
 
-/// The document without the splats that cannot be drawn, and how many these are.
+/// The document without unusable splats, and their number.
 fn usable(document: &Document) -> (Cow<'_, Document>, u64) {
     let splats = &document.splats;
     let stays: Vec<usize> = (0..splats.len()).filter(|&i| splats.is_usable(i)).collect();

@@ -1,4 +1,4 @@
-//! A file being read: its bytes, how many they are, and what the reader may do.
+//! A file that is being read, with its length, options and memory account.
 #![deny(clippy::indexing_slicing, reason = "what comes from outside is never an index")]
 
 use std::io::{BufRead, Read, Seek, SeekFrom};
@@ -7,32 +7,32 @@ use std::path::Path;
 use super::memory::Account;
 use super::{LoadOptions, SplatError};
 
-/// Bytes at the front of a file that are looked at to recognise a format: the longest header of a PLY.
+/// Bytes at the start of a file that format detection reads: the longest PLY header.
 const START_BYTES: u64 = 64 << 10;
 
-/// Bytes that can be read from any place.
+/// Bytes with random access.
 pub(super) trait Stream: BufRead + Seek {}
 
 impl<T: BufRead + Seek> Stream for T {}
 
-/// A file being read.
+/// A file that is being read.
 pub(super) struct Source<'a> {
-    /// Its bytes.
+    /// Its content.
     pub(super) stream: &'a mut dyn Stream,
-    /// How many they are.
+    /// Length in bytes.
     pub(super) bytes: u64,
-    /// Its name.
+    /// Path, for messages.
     pub(super) path: &'a Path,
-    /// The folder of the file, if it has one: other files that it names lie there.
+    /// Folder of the file, if any, for other files that it names.
     pub(super) folder: Option<&'a Path>,
-    /// What the reader may do.
+    /// Options of the caller.
     pub(super) options: &'a LoadOptions,
-    /// What it holds meanwhile: everything whose length the file decides is drawn from here first.
+    /// Memory account: everything whose size depends on the file is added before it is allocated.
     pub(super) memory: &'a Account<'a>,
 }
 
 impl Source<'_> {
-    /// The first bytes of the file; the place is again its beginning.
+    /// Reads the first bytes of the file and rewinds to its start.
     pub(super) fn start(&mut self) -> Result<Vec<u8>, SplatError> {
         let mut start = Vec::new();
         let read = (&mut *self.stream).take(START_BYTES).read_to_end(&mut start);
@@ -40,12 +40,12 @@ impl Source<'_> {
         Ok(start)
     }
 
-    /// Fills a buffer from the current place.
+    /// Fills a buffer from the current position.
     pub(super) fn exact(&mut self, buffer: &mut [u8]) -> Result<(), SplatError> {
         self.stream.read_exact(buffer).map_err(|source| self.io(source))
     }
 
-    /// The error of something in the file that cannot be.
+    /// Error for invalid data in the file.
     pub(super) fn damaged(
         &self,
         place: impl Into<String>,
@@ -57,7 +57,7 @@ impl Source<'_> {
         SplatError::Damaged { path: self.path.to_owned(), place, what, expected, found }
     }
 
-    /// The error of a failed read.
+    /// Error for a failed read.
     pub(super) fn io(&self, source: std::io::Error) -> SplatError {
         SplatError::Io { path: self.path.to_owned(), action: "read", source }
     }

@@ -1,9 +1,9 @@
-//! What can be drawn: every reader passes its splats through here.
+//! Filters splats that can be rendered; every reader uses it.
 //!
-//! An opacity of exactly 1 (logit +∞) and a scale of exactly 0 (log scale −∞) mean something and are brought to the
-//! nearest value that can be trained; everything else that is not finite, and a rotation of length zero, drops the splat.
-//! So do finite values with which single precision cannot compute: their squares and products are what a renderer
-//! needs, and one such splat would make every pixel that it touches not a number.
+//! An opacity of exactly 1 (logit +∞) and a scale of exactly 0 (log scale −∞) are valid and are replaced by the nearest
+//! trainable value. Other values that are not finite, and a rotation of length zero, drop the splat. So do finite
+//! values too large for single precision: a renderer needs their squares and products, and one such splat would turn
+//! every pixel that it touches into NaN.
 #![deny(clippy::indexing_slicing, reason = "what comes from outside is never an index")]
 
 use gausset_core::{Splats, sh};
@@ -11,26 +11,26 @@ use gausset_core::{Splats, sh};
 use super::memory::Account;
 use super::{Document, Format, ReadReport, SplatError};
 
-/// Logit that stands for an opacity of 1: `1 - 3e-7`.
+/// Logit that replaces an opacity of 1: `1 - 3e-7`.
 const FULL_OPACITY_LOGIT: f32 = 15.0;
-/// Log scale that stands for a scale of 0: `9e-14` scene units.
+/// Log scale that replaces a scale of 0: `9e-14` scene units.
 const ZERO_LOG_SCALE: f32 = -30.0;
-/// Coordinates beyond this (scene units) are worth a note.
+/// Coordinates beyond this (scene units) cause a note.
 const FAR_COORDINATE: f32 = 1e6;
-/// Largest coordinate: neighbouring numbers are 65,536 units apart here.
+/// Largest coordinate: adjacent f32 values are 65,536 units apart here.
 const LARGEST_COORDINATE: f32 = 1e12;
 /// Largest log scale: `2e17` scene units, whose fourth power (a determinant) is finite.
 const LARGEST_LOG_SCALE: f32 = 40.0;
-/// Largest component of a quaternion before it is normalised, and smallest squared length.
+/// Largest component of a quaternion before normalisation; below, its smallest squared length.
 const LARGEST_QUATERNION: f32 = 1e15;
 const SHORTEST_QUATERNION_SQUARED: f32 = 1e-30;
-/// Largest SH coefficient: white is 1.8, and a loss needs its square.
+/// Largest SH coefficient: white is 1.8, and a loss squares it.
 const LARGEST_COEFFICIENT: f32 = 1e6;
 
-/// Parameters of one splat, in the order of a decoded row: mean, log scale, quaternion, opacity logit, SH.
+/// Number of values before SH in a decoded row: mean, log scale, quaternion, opacity logit.
 pub(super) const ROW_SH: usize = 11;
 
-/// Decides which splats can be used and keeps count.
+/// Decides which splats are usable, and counts the others.
 #[derive(Default)]
 pub(super) struct Usable {
     pub(super) report: ReadReport,
@@ -38,12 +38,12 @@ pub(super) struct Usable {
 }
 
 impl Usable {
-    /// Whether a splat (`[mean 3 | log scale 3 | quaternion 4 | logit 1 | SH …]`) is kept; may repair it.
+    /// Whether a splat (`[mean 3 | log scale 3 | quaternion 4 | logit 1 | SH …]`) is kept. May repair it.
     pub(super) fn keeps(&mut self, row: &mut [f32]) -> bool {
         self.report.found += 1;
         let Some((geometry, sh)) = row.split_first_chunk_mut::<ROW_SH>() else { return false };
         let finite = |values: &[f32]| values.iter().fold(true, |all, v| all & v.is_finite());
-        // Not a number is not within anything.
+        // Comparisons with NaN are false.
         let within = |values: &[f32], most: f32| values.iter().fold(true, |all, v| all & (v.abs() <= most));
         let is_ordinary = within(&geometry[..3], LARGEST_COORDINATE)
             & finite(&geometry[3..11])
@@ -82,7 +82,7 @@ impl Usable {
         why.is_none()
     }
 
-    /// The report at the end.
+    /// The final report.
     pub(super) fn into_report(mut self) -> ReadReport {
         if self.far > 0 {
             let far = self.far;
@@ -106,7 +106,7 @@ impl Usable {
     }
 }
 
-/// Why a splat with values that are not ordinary cannot be kept, if so.
+/// Why a splat with unusual values must be dropped; `None` if it can be kept.
 fn unusable(geometry: &[f32; ROW_SH], sh: &[f32]) -> Option<&'static str> {
     let any = |values: &[f32], bad: fn(f32) -> bool| values.iter().any(|&v| bad(v));
     let not_finite = |v: f32| !v.is_finite();
@@ -130,28 +130,28 @@ fn is_far(position: &[f32]) -> bool {
     position.iter().any(|v| v.abs() > FAR_COORDINATE)
 }
 
-/// The splats that can be drawn, from rows as they are decoded.
+/// Collects the usable splats from decoded rows.
 pub(super) struct Collector {
     splats: Splats,
-    /// Splats that there is room for, once there is one: a count alone takes no memory.
+    /// Capacity to reserve with the first splat: a count alone allocates no memory.
     room: usize,
     usable: Usable,
 }
 
 impl Collector {
-    /// For `promised` rows, which may be more than there are.
+    /// Creates a collector for `promised` rows, which may be more than there are.
     pub(super) fn new(sh_degree: u8, promised: u64, memory: &Account<'_>) -> Result<Self, SplatError> {
         memory.draw_rows(promised, splat_bytes(promised, sh_degree))?;
         let room = usize::try_from(promised).unwrap_or_default();
         Ok(Self { splats: Splats::with_capacity(sh_degree, 0), room, usable: Usable::default() })
     }
 
-    /// Lowers the SH degree, before the first splat.
+    /// Lowers the SH degree, before the first splat is added.
     pub(super) fn cut_degree(&mut self, sh_degree: u8) {
         self.splats.cut_sh_degree(sh_degree);
     }
 
-    /// Adds a row of [`row_values`] values, if it can be drawn.
+    /// Adds a row of [`row_values`] values if it is usable.
     pub(super) fn push(&mut self, row: &mut [f32]) -> bool {
         let keeps = self.usable.keeps(row);
         if self.room > 0 {
@@ -163,18 +163,18 @@ impl Collector {
         keeps
     }
 
-    /// The document, and in it the report.
+    /// The document with its report.
     pub(super) fn into_document(self, format: Format) -> Document {
         Document { format, report: self.usable.into_report(), ..Document::new(self.splats) }
     }
 }
 
-/// Values of a decoded row.
+/// Number of values of a decoded row.
 pub(super) fn row_values(sh_degree: u8) -> usize {
     ROW_SH + 3 * sh::coefficients(sh_degree)
 }
 
-/// Bytes of some splats.
+/// Bytes of `count` splats.
 pub(super) fn splat_bytes(count: u64, sh_degree: u8) -> u64 {
     count.saturating_mul(4 * row_values(sh_degree) as u64)
 }

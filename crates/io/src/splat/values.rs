@@ -1,9 +1,9 @@
-//! Between the raw parameters of a splat and what files hold: opacities, unit rotations, bytes.
+//! Converts between raw parameters and file values: opacities, unit rotations, bytes.
 //!
-//! Everything goes through f64 and `libm`, so that equal splats give equal bytes on every machine.
+//! All conversions use f64 and `libm`, so that equal splats give equal bytes on every machine.
 #![deny(clippy::indexing_slicing, reason = "what comes from outside is never an index")]
 
-/// Logit that stands for an opacity of exactly 1, and negative of exactly 0: `1 - 3e-7`.
+/// Logit for an opacity of exactly 1, `1 - 3e-7`; its negative stands for 0.
 pub(super) const EXTREME_LOGIT: f32 = 15.0;
 
 /// Opacity of a logit, 0..=1.
@@ -11,7 +11,7 @@ pub(super) fn opacity(logit: f32) -> f64 {
     1.0 / (1.0 + libm::exp(-f64::from(logit)))
 }
 
-/// Logit of an opacity, held to ±[`EXTREME_LOGIT`]; not a number where the opacity is none.
+/// Logit of an opacity, clamped to ±[`EXTREME_LOGIT`]; NaN if the opacity is NaN.
 pub(super) fn logit(opacity: f64) -> f32 {
     let most = f64::from(EXTREME_LOGIT);
     if opacity >= 1.0 {
@@ -32,15 +32,15 @@ pub(super) fn byte_logits(extreme: f32) -> [f32; 256] {
     })
 }
 
-/// A rotation `wxyz` of length 1; that of a zero quaternion is not a number.
+/// Normalises a rotation `wxyz`; NaN for a zero quaternion.
 pub(super) fn unit([w, x, y, z]: [f32; 4]) -> [f64; 4] {
     let q = [w, x, y, z].map(f64::from);
     let length = libm::sqrt(q.iter().map(|v| v * v).sum());
     q.map(|v| v / length)
 }
 
-/// The three components of a unit quaternion besides the largest (by amount, the first of equals), in order, with the
-/// signs that make the largest positive; and which one that is.
+/// The index of the largest component of a unit quaternion (by magnitude, the first of equals), and the other three in
+/// order, with the sign for which the largest is positive.
 pub(super) fn smallest_three(q: [f64; 4]) -> (usize, [f64; 3]) {
     let largest = q
         .iter()
@@ -54,10 +54,10 @@ pub(super) fn smallest_three(q: [f64; 4]) -> (usize, [f64; 3]) {
     (largest, rest)
 }
 
-/// The quaternion of [`smallest_three`].
+/// Inverse of [`smallest_three`].
 pub(super) fn from_smallest_three(largest: usize, rest: [f64; 3]) -> [f32; 4] {
     let square: f64 = rest.iter().map(|v| v * v).sum();
-    // A square root is exact to the last bit everywhere.
+    // Square roots are correctly rounded on all machines.
     let largest_value = (1.0 - square).max(0.0).sqrt() as f32;
     let [a, b, c] = rest.map(|v| v as f32);
     match largest {
@@ -68,22 +68,22 @@ pub(super) fn from_smallest_three(largest: usize, rest: [f64; 3]) -> [f32; 4] {
     }
 }
 
-/// The whole number in `0..=steps` nearest to `value * steps`, for a value in 0..=1.
+/// The integer in `0..=steps` nearest to `value * steps`, for a value in 0..=1.
 pub(super) fn steps(value: f64, steps: u32) -> u32 {
     (value.clamp(0.0, 1.0) * f64::from(steps) + 0.5) as u32
 }
 
-/// The byte nearest to a value, and whether the value lies outside of 0..=255 by more than half a step.
+/// The byte nearest to a value, and whether the value is outside 0..=255 by more than half a step.
 pub(super) fn byte(value: f64) -> (u8, bool) {
     ((value.clamp(0.0, 255.0) + 0.5) as u8, !(-0.5..=255.5).contains(&value))
 }
 
-/// Counts splats with values that a format cannot hold.
+/// Counts splats with values outside the range of a format.
 #[derive(Default)]
 pub(super) struct Clips(Vec<(&'static str, u64)>);
 
 impl Clips {
-    /// Counts one splat where `is_clipped`.
+    /// Counts one splat if `is_clipped`.
     pub(super) fn count(&mut self, what: &'static str, is_clipped: bool) {
         if !is_clipped {
             return;

@@ -1,4 +1,4 @@
-//! Every kind of damage to a file: cut at every byte, flipped bits, numbers that lie, parts of two files joined.
+//! Every kind of damage to a file: truncation at every byte, flipped bits, wrong numbers, parts of two files joined.
 
 /// Files up to this length are cut at every byte; longer ones at as many evenly spaced lengths.
 const CUTS: usize = 4096;
@@ -11,7 +11,7 @@ fn random(state: &mut u64) -> u64 {
     z ^ (z >> 31)
 }
 
-/// The file cut off at every length.
+/// The file truncated at every length.
 pub(crate) fn truncations(file: &[u8], mut check: impl FnMut(&[u8])) {
     if file.len() <= 64 << 10 {
         (0..file.len()).for_each(|length| check(&file[..length]));
@@ -40,7 +40,7 @@ pub(crate) fn flips(file: &[u8], count: usize, mut check: impl FnMut(&[u8])) {
     }
 }
 
-/// Every word of 4 and of 8 bytes replaced by numbers that files lie with.
+/// Every word of 4 and of 8 bytes replaced by typical wrong numbers.
 pub(crate) fn lies(file: &[u8], mut check: impl FnMut(&[u8])) {
     let integers = [0u64, 1, 0x7FFF_FFFF, 0x8000_0000, 0xFFFF_FFFF, 1 << 63, u64::MAX];
     let reals =

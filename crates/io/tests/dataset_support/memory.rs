@@ -1,4 +1,4 @@
-//! An allocator that counts what the current thread holds, so that a test can bound what parsing takes.
+//! An allocator that counts the memory of the current thread, so that a test can bound what parsing takes.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -8,11 +8,11 @@ thread_local! {
     static HELD: Cell<[isize; 2]> = const { Cell::new([0; 2]) };
 }
 
-/// Counts per thread and lets the system allocate.
+/// Counts per thread and passes on to the system allocator.
 pub(crate) struct Counting;
 
 fn count(bytes: isize) {
-    // Not available while the thread ends: nobody measures then.
+    // Not available while the thread ends, when no measurement runs.
     let _ = HELD.try_with(|held| {
         let [now, peak] = held.get();
         held.set([now + bytes, peak.max(now + bytes)]);
@@ -34,7 +34,7 @@ unsafe impl GlobalAlloc for Counting {
     }
 
     unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, bytes: usize) -> *mut u8 {
-        // A block that grows is counted as one that moves; one that shrinks stays where it is.
+        // A growing block counts as moved; a shrinking one stays where it is.
         let moved = if bytes > layout.size() { layout.size() as isize } else { 0 };
         count(bytes as isize - layout.size() as isize + moved);
         // SAFETY: as above.
@@ -44,7 +44,7 @@ unsafe impl GlobalAlloc for Counting {
     }
 }
 
-/// Runs something and returns the most bytes it held on top of what was there.
+/// Runs a function and returns the peak of the bytes that it held in addition.
 pub(crate) fn peak<T>(run: impl FnOnce() -> T) -> (T, usize) {
     let before = HELD.with(|held| {
         let [now, _] = held.get();

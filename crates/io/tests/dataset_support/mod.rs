@@ -1,4 +1,4 @@
-//! Tiny datasets made in a temporary folder, damage of every kind, and a count of the memory that parsing takes.
+//! Tiny datasets in a temporary folder, damage of every kind, and a measurement of the memory that parsing takes.
 #![allow(dead_code, reason = "each test binary uses its own part")]
 
 pub(crate) mod damage;
@@ -13,7 +13,7 @@ use gausset_io::dataset::{self, Dataset, DatasetError, OpenOptions};
 use gausset_io::image::encode::{PngPixels, png};
 use tempfile::TempDir;
 
-/// Size of the tiny pictures.
+/// Size of the tiny images.
 pub(crate) const SIZE: [u32; 2] = [16, 12];
 
 /// A model with two cameras, nine images in two folders, twelve points, and observations of every kind.
@@ -54,7 +54,7 @@ pub(crate) fn tiny_model() -> ColmapModel {
     ColmapModel { cameras, images, points }
 }
 
-/// A picture whose pixels tell where they are.
+/// An image whose pixels encode their position.
 pub(crate) fn tiny_png(width: u32, height: u32) -> Vec<u8> {
     let pixels: Vec<u8> = (0..height)
         .flat_map(|y| (0..width).flat_map(move |x| [(x * 16) as u8, (y * 20) as u8, 77]))
@@ -62,7 +62,7 @@ pub(crate) fn tiny_png(width: u32, height: u32) -> Vec<u8> {
     png(width, height, PngPixels::Rgb8(&pixels), &[]).unwrap()
 }
 
-/// A folder that vanishes with the value.
+/// A temporary folder that is removed on drop.
 pub(crate) struct Scene {
     folder: TempDir,
 }
@@ -73,7 +73,7 @@ impl Scene {
         Self { folder: tempfile::tempdir().unwrap() }
     }
 
-    /// [`tiny_model`] with its pictures.
+    /// [`tiny_model`] with its images.
     pub(crate) fn colmap(format: ModelFormat) -> Self {
         let scene = Self::empty();
         let model = tiny_model();
@@ -150,13 +150,13 @@ impl Scene {
         self.line(&self.open().expect_err("opening fails").to_string())
     }
 
-    /// The lines of warnings and skipped pictures.
+    /// The lines of warnings and skipped images.
     pub(crate) fn report(&self) -> Vec<String> {
         self.open().unwrap().report().iter().map(|line| self.line(line)).collect()
     }
 }
 
-/// A frame whose camera stands on a circle of radius 4 and looks at its centre (OpenGL axes).
+/// A frame whose camera is on a circle of radius 4 and looks at its centre (OpenGL axes).
 pub(crate) fn json_frame(path: &str, angle: f64, more: &str) -> String {
     let (s, c) = (libm::sin(angle), libm::cos(angle));
     format!(

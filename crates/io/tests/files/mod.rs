@@ -1,4 +1,4 @@
-//! Shared by the tests of files: small states and splats with values that differ everywhere.
+//! Shared by the tests of files: small states and splats in which all values differ.
 #![allow(dead_code, reason = "each test file uses a part")]
 #![allow(clippy::print_stderr, reason = "a skipped test says why")]
 
@@ -10,7 +10,7 @@ use gausset_core::engine::{DensityStatistics, ExtraGroup, Group, Moments, TrainS
 use gausset_io::atomic::{FileSystem, WriteError, WriteOptions};
 use gausset_io::splat::{self, Document, Format, SaveOptions, Saved};
 
-/// Numbers that look random, the same on every run (splitmix64).
+/// Pseudo-random numbers, the same on every run (splitmix64).
 pub(crate) struct Numbers(pub(crate) u64);
 
 impl Numbers {
@@ -40,7 +40,7 @@ impl Numbers {
     }
 }
 
-/// What stands in a PLY besides the splats.
+/// Metadata of a PLY in addition to the splats.
 #[derive(Clone, Debug)]
 pub(crate) struct PlyOptions {
     pub(crate) normals: bool,
@@ -90,7 +90,7 @@ pub(crate) fn some_splats(count: usize, sh_degree: u8, seed: u64) -> Splats {
     splats
 }
 
-/// A state in which no two arrays are equal, with awkward floats among the moments.
+/// A state in which no two arrays are equal, with special floats among the moments.
 pub(crate) fn some_state(count: usize, seed: u64) -> TrainState {
     let mut n = Numbers(seed);
     let mut m = some_splats(count, 3, seed + 1);
@@ -115,7 +115,7 @@ pub(crate) fn some_state(count: usize, seed: u64) -> TrainState {
     }
 }
 
-/// Every bit of the arrays of a set of splats.
+/// All bits of the arrays of a set of splats.
 pub(crate) fn bits(splats: &Splats) -> Vec<u32> {
     let arrays = [
         splats.means.as_flattened(),
@@ -127,7 +127,7 @@ pub(crate) fn bits(splats: &Splats) -> Vec<u32> {
     arrays.into_iter().flatten().map(|v| v.to_bits()).collect()
 }
 
-/// Whether two states are equal to the bit (`==` calls NaN different and -0 the same).
+/// Whether two states are equal bit by bit (`==` treats NaN as different and -0 as equal to 0).
 pub(crate) fn same_bits(a: &TrainState, b: &TrainState) -> bool {
     let floats = |s: &TrainState| -> Vec<u32> {
         let mut all = [bits(&s.splats), bits(&s.moments.m), bits(&s.moments.v)].concat();
@@ -145,12 +145,12 @@ pub(crate) fn same_bits(a: &TrainState, b: &TrainState) -> bool {
     floats(a) == floats(b) && rest(a) == rest(b)
 }
 
-/// A folder for one test; in memory where there is such a place, because thousands of syncs to a disk take minutes.
+/// A folder for one test; in memory if possible, because thousands of syncs to a disk take minutes.
 pub(crate) fn temporary_folder() -> tempfile::TempDir {
     tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap()
 }
 
-/// Names in a folder, sorted, without its sub-folders and our marker.
+/// Names in a folder, sorted, without its sub-folders and the marker.
 pub(crate) fn file_names(folder: &Path) -> Vec<String> {
     let entries = std::fs::read_dir(folder).unwrap().map(Result::unwrap);
     let files = entries.filter(|e| e.file_type().unwrap().is_file());

@@ -1,4 +1,4 @@
-//! The real disk, one call of which fails.
+//! A real disk on which one call fails.
 
 use std::ffi::OsString;
 use std::io::{self, Read, Write};
@@ -10,19 +10,19 @@ use crate::atomic::{Disk, FileInfo, FileSystem, OutputFile};
 /// What happens at the chosen call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// The call fails with this number, once.
+    /// The call fails once with this error number.
     Once(rustix::io::Errno),
-    /// The call and all later calls that write fail with this number, as on a full disk.
+    /// The call and all later writing calls fail with this error number, as on a full disk.
     FromNowOn(rustix::io::Errno),
-    /// The call and all later calls of any kind fail with this number, as on a disk that was pulled out.
+    /// The call and all later calls of any kind fail with this error number, as on a removed disk.
     Dead(rustix::io::Errno),
-    /// A write takes half of the bytes and says so; other calls succeed.
+    /// A write accepts half of the bytes and reports that; other calls succeed.
     ShortWrite,
-    /// A write takes half of the bytes, and the next call fails with this number.
+    /// A write accepts half of the bytes, and the next call fails with this error number.
     TornWrite(rustix::io::Errno),
 }
 
-/// The real disk behind a counter of calls. Clones share the counter.
+/// A real disk that counts calls. Clones share the counter.
 #[derive(Clone, Debug)]
 pub struct FaultyDisk {
     counter: Arc<Mutex<Counter>>,
@@ -37,7 +37,7 @@ struct Counter {
     fault: Fault,
 }
 
-/// What a call has to do.
+/// Outcome of a call.
 enum Verdict {
     Succeed,
     Half,
@@ -45,7 +45,7 @@ enum Verdict {
 }
 
 impl FaultyDisk {
-    /// A disk whose `fail_at`-th call (from 1; 0 = none) meets the fault.
+    /// A disk on which the `fail_at`-th call (from 1; 0 = none) has the fault.
     #[must_use]
     pub fn new(fail_at: usize, fault: Fault) -> Self {
         Self { counter: Arc::new(Mutex::new(Counter { calls: Vec::new(), fail_at, fault })) }
@@ -136,7 +136,7 @@ impl FileSystem for FaultyDisk {
     }
 }
 
-/// An open file whose reads, writes and syncs count.
+/// An open file whose reads, writes and syncs are counted.
 struct FaultyFile<F> {
     file: F,
     disk: FaultyDisk,

@@ -1,7 +1,7 @@
 //! File systems that fail on demand, for tests.
 //!
-//! [`FaultyDisk`] lets the n-th call fail (SQLite's anomaly tests); [`VolatileDisk`] forgets what was not synced when
-//! the power goes.
+//! [`FaultyDisk`] fails at the n-th call (as SQLite's anomaly tests); [`VolatileDisk`] loses unsynced data at a
+//! simulated power failure.
 
 mod faulty;
 mod volatile;

@@ -1,8 +1,8 @@
-//! A disk in memory that loses what was not synced when the power goes.
+//! A disk in memory that loses unsynced data at a simulated power failure.
 //!
-//! The model is harsher than real file systems: data of a file survives only up to its last sync, beyond that each
-//! 512-byte block is old or new at random; each change of a name (create, rename, remove) that was not followed by a
-//! sync of its folder survives or not at random, whatever its order.
+//! The model is harsher than real file systems: file data survives only up to the last sync, after which each 512-byte
+//! block is old or new at random. Each change of a name (create, rename, remove) without a later sync of its folder
+//! survives or not at random, independently of the order.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -23,16 +23,16 @@ pub struct VolatileDisk {
 
 #[derive(Debug)]
 struct Inner {
-    /// Files by number.
+    /// Contents of files, by index.
     files: Vec<Content>,
-    /// Names as a running system sees them.
+    /// Names as seen by the running system.
     names: BTreeMap<PathBuf, usize>,
-    /// Names as they are on the device.
+    /// Names as stored on the device.
     durable_names: BTreeMap<PathBuf, usize>,
-    /// Changes of names since the last sync of their folder.
+    /// Name changes since the last sync of their folder.
     pending: Vec<NameChange>,
     calls: usize,
-    /// Number of the call before which the power goes, from 1; 0 = never.
+    /// Number of the call before which the power fails, from 1; 0 = never.
     power_off_at: usize,
 }
 
@@ -42,7 +42,7 @@ struct Content {
     durable: Vec<u8>,
 }
 
-/// A name that points to another file, or to none, and perhaps a name that it was moved from.
+/// A name that now refers to another file, or to none, and the old name if it was moved.
 #[derive(Clone, Debug)]
 struct NameChange {
     path: PathBuf,
@@ -51,7 +51,7 @@ struct NameChange {
 }
 
 impl VolatileDisk {
-    /// An empty disk; the power goes before the `power_off_at`-th call (from 1; 0 = never).
+    /// Creates an empty disk. The power fails before the `power_off_at`-th call (from 1; 0 = never).
     #[must_use]
     pub fn new(power_off_at: usize) -> Self {
         let inner = Inner {
@@ -71,14 +71,14 @@ impl VolatileDisk {
         self.lock().calls
     }
 
-    /// Lets the power go before the `calls`-th call from now (from 1).
+    /// Schedules a power failure before the `calls`-th call from now (from 1).
     pub fn power_off_after(&self, calls: usize) {
         let mut inner = self.lock();
         inner.power_off_at = inner.calls + calls;
     }
 
-    /// Writes what a power failure at this moment leaves to real files; `coin` is tossed wherever there are two
-    /// possibilities. Paths on this disk are taken relative to `from`.
+    /// Writes the state after a power failure at this moment to real files. `coin` decides where two outcomes are
+    /// possible. Paths on this disk are relative to `from`.
     ///
     /// # Errors
     /// The real files could not be written.
@@ -111,7 +111,7 @@ impl VolatileDisk {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The disk for one more call, if there still is power.
+    /// Counts a call and returns the disk, unless the power is off.
     fn call(&self) -> io::Result<MutexGuard<'_, Inner>> {
         let mut inner = self.lock();
         inner.calls += 1;
@@ -123,7 +123,7 @@ impl VolatileDisk {
 }
 
 impl Content {
-    /// What a power failure leaves of the file.
+    /// Content of the file after a power failure.
     fn survivor(&self, coin: &mut impl FnMut() -> bool) -> Vec<u8> {
         let (old, new) = (self.durable.len(), self.current.len());
         let bytes = if coin() { new } else { old };

@@ -5,7 +5,7 @@
 //! images.bin  : u64 n; n × { u32 image_id; f64 q[4]; f64 t[3]; u32 camera_id; char name[] 0; u64 m; m × { f64 x, y; u64 point_id } }
 //! points3D.bin: u64 n; n × { u64 point_id; f64 xyz[3]; u8 rgb[3]; f64 error; u64 m; m × { u32 image_id; u32 point2D_idx } }
 //! ```
-//! A count is believed only after it was compared with the bytes that follow it; what is not kept is skipped by
+//! A count is checked against the number of bytes that follow before memory is allocated; unused data is skipped by
 //! seeking.
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
 
@@ -28,12 +28,12 @@ const POINT_BYTES: u64 = 51;
 /// Bytes of an element of a track.
 const TRACK_BYTES: u64 = 8;
 
-/// A file that is read record by record, with a count of what is left.
+/// Reads a file record by record and tracks the number of remaining bytes.
 pub(super) struct Records<'a, R> {
     path: &'a Path,
     reader: BufReader<R>,
     left: u64,
-    /// Number of the record being read, from 1; 0 = the header.
+    /// Number of the current record, from 1; 0 is the header.
     pub(super) record: u64,
 }
 
@@ -81,7 +81,7 @@ impl<'a, R: Read + Seek> Records<'a, R> {
         Ok(values)
     }
 
-    /// A count of records of at least `record_bytes` each.
+    /// Reads a count of records of at least `record_bytes` each.
     pub(super) fn count(
         &mut self,
         what: &'static str,
@@ -96,7 +96,7 @@ impl<'a, R: Read + Seek> Records<'a, R> {
         Ok(found)
     }
 
-    /// Refuses a count of records for which too few bytes are left.
+    /// Fails if too few bytes remain for `found` records.
     pub(super) fn fits(&self, what: &'static str, found: u64, record_bytes: u64) -> Result<(), DatasetError> {
         let possible = self.left / record_bytes;
         if found > possible {
@@ -142,15 +142,15 @@ impl<'a, R: Read + Seek> Records<'a, R> {
     }
 }
 
-/// Reads `cameras.bin`; ascending by id.
+/// Reads `cameras.bin`, sorted by id.
 ///
 /// # Errors
-/// A file that is damaged, a model id that is not known, parameters that are not a camera, an id that occurs twice.
+/// The file is damaged, a model id is unknown, parameters are invalid, or an id is duplicate.
 pub fn read_cameras(path: &Path, file: impl Read + Seek) -> Result<Vec<SourceCamera>, DatasetError> {
     let mut records = Records::new(path, file)?;
     let count = records.count("cameras", CAMERA_BYTES, MAX_IMAGES)?;
-    // SphereSfM gave its panoramas a number that COLMAP has since used for a model with 16 parameters: the length of
-    // the file tells which of them wrote it.
+    // SphereSfM's model id for panoramas was later used by COLMAP for a model with 16 parameters. The file length tells
+    // which program wrote it.
     let is_sphere = records.left == count.saturating_mul(CAMERA_BYTES + 8 * SPHERE_PARAMETERS as u64);
     let mut cameras = Vec::new();
     for record in 1..=count {
@@ -176,10 +176,10 @@ pub fn read_cameras(path: &Path, file: impl Read + Seek) -> Result<Vec<SourceCam
     Ok(cameras)
 }
 
-/// Reads `images.bin`; ascending by id.
+/// Reads `images.bin`, sorted by id.
 ///
 /// # Errors
-/// A file that is damaged, a name that is not a name, a camera that is not there, an id that occurs twice.
+/// The file is damaged, a name is invalid, a camera is missing, or an id is duplicate.
 pub fn read_images(
     path: &Path,
     file: impl Read + Seek,
@@ -214,10 +214,10 @@ pub fn read_images(
     Ok(images)
 }
 
-/// Reads `points3D.bin`; ascending by id.
+/// Reads `points3D.bin`, sorted by id.
 ///
 /// # Errors
-/// A file that is damaged.
+/// The file is damaged.
 pub fn read_points(
     path: &Path,
     file: impl Read + Seek,
@@ -226,10 +226,10 @@ pub fn read_points(
     super::collect_points(|take| each_point(path, file, observations, take))
 }
 
-/// Reads `points3D.bin` and hands each point over, in the order of the file.
+/// Reads `points3D.bin` and passes each point to `take`, in file order.
 ///
 /// # Errors
-/// A file that is damaged; what `take` says.
+/// The file is damaged, or `take` fails.
 pub fn each_point(
     path: &Path,
     file: impl Read + Seek,
@@ -260,7 +260,8 @@ pub fn each_point(
     records.finish()
 }
 
-/// Room for so many records: the file is long enough to hold them, so the room is at most twice its length.
+/// Allocates capacity for `count` records. The file is long enough to hold them, so the capacity is at most twice its
+/// length.
 fn room_for<T>(count: u64) -> Vec<T> {
     Vec::with_capacity(usize::try_from(count).unwrap_or(0))
 }

@@ -1,11 +1,11 @@
-//! Frames of camera rigs (COLMAP 3.12 and later): which images were taken at one moment by one rig.
+//! Frames of camera rigs (COLMAP 3.12 and later): which images a rig took at the same time.
 //!
 //! ```text
 //! frames.bin: u64 n; n × { u32 frame_id; u32 rig_id; f64 q[4]; f64 t[3]; u32 m; m × { i32 sensor_type; u32 sensor_id; u64 data_id } }
 //! frames.txt: FRAME_ID RIG_ID QW QX QY QZ TX TY TZ NUM (SENSOR_TYPE SENSOR_ID DATA_ID)...
 //! ```
-//! Poses of images are in the image file in full, so rigs are not needed for rendering; what pictures of one
-//! frame have in common is their exposure and the error of the rig's pose. For cameras, `data_id` is the image id.
+//! The image file contains full poses of all images, so rigs are not needed for rendering. Images of one frame share
+//! their exposure and the error of the rig pose. For cameras, `data_id` is the image id.
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
 
 use std::collections::BTreeMap;
@@ -17,17 +17,17 @@ use super::text::{Lines, split_field, whole};
 use crate::dataset::error::{DatasetError, Problem};
 use crate::dataset::limits::MAX_IMAGES;
 
-/// Bytes of a frame record without its data.
+/// Bytes of a frame record without its data ids.
 const FRAME_BYTES: u64 = 68;
-/// Bytes of one datum of a frame.
+/// Bytes of one data id.
 const DATA_BYTES: u64 = 16;
 /// Sensor type of cameras.
 const CAMERA: i32 = 0;
 
-/// Reads `frames.bin`: frame id of each image id.
+/// Reads `frames.bin` as a map from image id to frame id.
 ///
 /// # Errors
-/// A file that is damaged.
+/// The file is damaged.
 pub fn read_binary(path: &Path, file: impl Read + Seek) -> Result<BTreeMap<u32, u32>, DatasetError> {
     let mut records = Records::new(path, file)?;
     let count = records.count("frames", FRAME_BYTES, MAX_IMAGES)?;
@@ -51,10 +51,10 @@ pub fn read_binary(path: &Path, file: impl Read + Seek) -> Result<BTreeMap<u32, 
     Ok(frame_of)
 }
 
-/// Reads `frames.txt`: frame id of each image id.
+/// Reads `frames.txt` as a map from image id to frame id.
 ///
 /// # Errors
-/// A line that is not a frame.
+/// A line is not a valid frame.
 pub fn read_text(path: &Path, file: impl Read) -> Result<BTreeMap<u32, u32>, DatasetError> {
     let mut lines = Lines::new(path, file);
     let mut frame_of = BTreeMap::new();

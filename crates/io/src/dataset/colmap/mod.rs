@@ -1,7 +1,7 @@
 //! COLMAP models: `cameras`, `images` and `points3D`, binary or text.
 //!
-//! Reading keeps what training needs; observations (2-D points and tracks) can be as large as all the rest together
-//! and are kept on request only ([`Observations`]). Layouts: `colmap/scene/reconstruction_io_binary.cc` and
+//! Readers keep what training needs. Observations (2-D points and tracks) can be as large as everything else together
+//! and are kept only on request ([`Observations`]). Formats: `colmap/scene/reconstruction_io_binary.cc` and
 //! `…_text.cc`.
 
 pub mod binary;
@@ -19,13 +19,13 @@ use super::camera_model::SourceCamera;
 use super::error::{DatasetError, Problem};
 use crate::input;
 
-/// Id of "no 3-D point" in binary files.
+/// Point id in binary files that means "no 3-D point".
 pub const NO_POINT: u64 = u64::MAX;
 
 /// Whether a reader keeps 2-D points and tracks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Observations {
-    /// Count them and throw them away.
+    /// Count and discard them.
     #[default]
     Skip,
     /// Keep them.
@@ -35,15 +35,15 @@ pub enum Observations {
 /// A sparse reconstruction.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ColmapModel {
-    /// Cameras, ascending by id.
+    /// Cameras, sorted by id.
     pub cameras: Vec<SourceCamera>,
-    /// Images with a pose, ascending by id.
+    /// Images with a pose, sorted by id.
     pub images: Vec<ColmapImage>,
-    /// Points, ascending by id.
+    /// Points, sorted by id.
     pub points: Vec<ColmapPoint>,
 }
 
-/// An image record, as written: the pose is not checked here.
+/// An image record as in the file; the pose is not validated here.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ColmapImage {
     /// Image id.
@@ -56,14 +56,14 @@ pub struct ColmapImage {
     pub camera_id: u32,
     /// Path relative to the image folder.
     pub name: String,
-    /// 2-D points in the file; [`Self::points`] holds them if they were kept.
+    /// Number of 2-D points in the file; [`Self::points`] holds them if they were kept.
     pub point_count: u64,
     /// 2-D points: x, y in px from the top-left corner and the id of the 3-D point ([`NO_POINT`] = none).
     pub points: Vec<([f64; 2], u64)>,
 }
 
 impl ColmapImage {
-    /// An image record without 2-D points.
+    /// Creates an image record without 2-D points.
     #[must_use]
     pub fn new(id: u32, name: String, camera_id: u32, pose: &Pose) -> Self {
         Self {
@@ -89,16 +89,16 @@ pub struct ColmapPoint {
     pub colour: [u8; 3],
     /// Mean reprojection error in px.
     pub error: f64,
-    /// Observations in the file; [`Self::track`] holds them if they were kept.
+    /// Number of observations in the file; [`Self::track`] holds them if they were kept.
     pub track_length: u64,
     /// Observations: image id and index of the 2-D point.
     pub track: Vec<[u32; 2]>,
 }
 
-/// What a reader of points yields, one after the other.
+/// Items that a reader of points yields, one at a time.
 #[derive(Clone, Debug, PartialEq)]
 pub enum NextPoint {
-    /// So many points follow, which the file is long enough to hold. Text does not tell.
+    /// Number of points that follow; the file is long enough to hold them. Text files do not provide it.
     Expected(u64),
     /// A point.
     Point(ColmapPoint),
@@ -118,7 +118,7 @@ pub enum ModelFormat {
 pub struct ModelFolder {
     /// The folder.
     pub path: PathBuf,
-    /// Encoding; binary wins where both are complete.
+    /// Encoding; binary is preferred if both are complete.
     pub format: ModelFormat,
 }
 
@@ -134,15 +134,15 @@ impl ModelFormat {
 }
 
 impl ModelFolder {
-    /// The model in a folder, if there is one.
+    /// The model in a folder, if any.
     ///
     /// # Errors
-    /// A model of which cameras or images are missing.
+    /// The camera file or the image file of the model is missing.
     pub fn find(path: &Path) -> Result<Option<Self>, DatasetError> {
         let mut half = None;
         for format in [ModelFormat::Binary, ModelFormat::Text] {
             let [cameras, images, _] = format.file_names();
-            // Pipes and folders of these names fail when they are opened.
+            // Pipes and folders with these names fail when they are opened.
             match (path.join(cameras).exists(), path.join(images).exists()) {
                 (true, true) => return Ok(Some(Self { path: path.to_owned(), format })),
                 (true, false) => half = half.or(Some((images, cameras))),
@@ -179,7 +179,7 @@ impl ModelFolder {
     /// Reads the cameras.
     ///
     /// # Errors
-    /// A file that cannot be read or holds something that cannot be right.
+    /// The file cannot be read or contains invalid data.
     pub fn cameras(&self) -> Result<Vec<SourceCamera>, DatasetError> {
         let path = self.cameras_path();
         let file = open_regular(&path)?;
@@ -206,7 +206,7 @@ impl ModelFolder {
         }
     }
 
-    /// Reads the points, ascending by id; none when there is no point file.
+    /// Reads the points, sorted by id; empty if there is no point file.
     ///
     /// # Errors
     /// As [`Self::cameras`].
@@ -214,10 +214,10 @@ impl ModelFolder {
         collect_points(|take| self.each_point(observations, take))
     }
 
-    /// Reads the points and hands each over, in the order of the file; none when there is no point file.
+    /// Reads the points and passes each to `take`, in file order. Does nothing if there is no point file.
     ///
     /// # Errors
-    /// As [`Self::cameras`], and what `take` says.
+    /// As [`Self::cameras`], or `take` fails.
     pub fn each_point(
         &self,
         observations: Observations,
@@ -234,7 +234,7 @@ impl ModelFolder {
         }
     }
 
-    /// Frame id of each image id, for models with rigs; empty when there is no frame file.
+    /// Frame id of each image id, for models with rigs; empty if there is no frame file.
     ///
     /// # Errors
     /// As [`Self::cameras`].
@@ -267,9 +267,9 @@ impl ModelFolder {
 }
 
 impl ColmapModel {
-    /// The files of the model: names and contents, records in the order of the vectors (ascending by id, please).
+    /// Names and contents of the model files. Records keep the order of the vectors, which should be sorted by id.
     ///
-    /// 2-D points and tracks are written as far as they are held, whatever their counts say.
+    /// Writes the 2-D points and tracks that are held; the counts are ignored.
     #[must_use]
     pub fn to_files(&self, format: ModelFormat) -> [(&'static str, Vec<u8>); 3] {
         let contents = match format {
@@ -282,19 +282,19 @@ impl ColmapModel {
     }
 }
 
-/// Opens a file that is read in parts.
+/// Opens a regular file for streaming.
 pub(crate) fn open_regular(path: &Path) -> Result<File, DatasetError> {
     input::open(path, input::STREAMED).map_err(|e| DatasetError::io(path, "open", &e))
 }
 
-/// All points that a reader hands over, ascending by id.
+/// Collects all points of a reader, sorted by id.
 fn collect_points(
     read: impl FnOnce(&mut dyn FnMut(NextPoint) -> Result<(), DatasetError>) -> Result<(), DatasetError>,
 ) -> Result<Vec<ColmapPoint>, DatasetError> {
     let mut points: Vec<ColmapPoint> = Vec::new();
     read(&mut |next| {
         match next {
-            // The file is long enough to hold them, so the room is at most twice its length.
+            // The file is long enough to hold them, so the capacity is at most twice its length.
             NextPoint::Expected(count) => points.reserve_exact(usize::try_from(count).unwrap_or(0)),
             NextPoint::Point(point) => points.push(point),
         }

@@ -1,4 +1,4 @@
-//! Writing of camera rigs and their frames (COLMAP 3.12 and later).
+//! Writes camera rigs and their frames (COLMAP 3.12 and later).
 //!
 //! ```text
 //! rigs.bin    u64 n; per rig u32 id, u32 sensors, i32 0, u32 reference camera; per other sensor i32 0, u32 camera,
@@ -13,21 +13,21 @@ use gausset_core::Pose;
 
 use super::ModelFormat;
 
-/// One rig and the moments in which it took pictures.
+/// One rig and its frames.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RigModel {
-    /// Cameras with `cam_from_rig`; the first is the reference, its pose is not written.
+    /// Camera ids with `cam_from_rig`. The first is the reference, whose pose is not written.
     pub sensors: Vec<(u32, Pose)>,
-    /// Moments, ids counted from 1 in this order.
+    /// Frames; ids count from 1 in this order.
     pub frames: Vec<RigFrame>,
 }
 
-/// A moment.
+/// A frame: images that the rig took at the same time.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RigFrame {
     /// Pose of the rig.
     pub rig_from_world: Pose,
-    /// Camera and image id of each picture.
+    /// Camera id and image id of each image.
     pub images: Vec<(u32, u32)>,
 }
 
@@ -36,7 +36,7 @@ fn values(pose: &Pose) -> impl Iterator<Item = f64> {
 }
 
 impl RigModel {
-    /// The two files: names and contents.
+    /// Names and contents of the two files.
     #[must_use]
     pub fn to_files(&self, format: ModelFormat) -> [(&'static str, Vec<u8>); 2] {
         match format {

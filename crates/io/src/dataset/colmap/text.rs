@@ -6,8 +6,8 @@
 //!               X Y POINT3D_ID ...                                 (-1 = no point)
 //! points3D.txt: POINT3D_ID X Y Z R G B ERROR (IMAGE_ID POINT2D_IDX)...
 //! ```
-//! Read as other programs write it: CRLF, a byte order mark, tabs and names with spaces are fine, the second line
-//! of the last image may be missing. Written with as many digits as bring back the same number.
+//! Accepts what other programs write: CRLF, a byte order mark, tabs, names with spaces, and a missing second line of
+//! the last image. Numbers are written with as many digits as an exact round trip needs.
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
 
 use std::fmt::Write as _;
@@ -21,10 +21,10 @@ use crate::dataset::error::{DatasetError, Problem};
 use crate::dataset::limits::{MAX_IMAGES, MAX_NAME_BYTES, MAX_POINTS};
 use crate::units::excerpt;
 
-/// Longest line in bytes: the 2-D points of an image with ten million of them.
+/// Longest line in bytes: enough for the 2-D points of an image with ten million of them.
 const MAX_LINE_BYTES: u64 = 256 << 20;
 
-/// A text file that is read line by line.
+/// Reads a text file line by line.
 pub(super) struct Lines<'a, R> {
     path: &'a Path,
     reader: BufReader<R>,
@@ -42,7 +42,7 @@ impl<'a, R: Read> Lines<'a, R> {
         DatasetError::malformed(self.path, format!("line {}", self.number), problem)
     }
 
-    /// Reads the next line into `buffer`; false at the end of the file.
+    /// Reads the next line into `buffer`. Returns `false` at the end of the file.
     fn advance(&mut self) -> Result<bool, DatasetError> {
         self.buffer.clear();
         let io = |e: std::io::Error| DatasetError::io(self.path, "read", &e);
@@ -62,7 +62,7 @@ impl<'a, R: Read> Lines<'a, R> {
         std::str::from_utf8(&self.buffer).map(str::trim).map_err(|_| self.error(Problem::NotText))
     }
 
-    /// Goes to the next line that is neither empty nor a comment; false at the end of the file.
+    /// Advances to the next line that is neither empty nor a comment. Returns `false` at the end of the file.
     pub(super) fn advance_to_record(&mut self) -> Result<bool, DatasetError> {
         while self.advance()? {
             let text = self.text()?;
@@ -83,7 +83,7 @@ pub(super) fn split_field(line: &str) -> Option<(&str, &str)> {
     Some(line.split_once(|c: char| c.is_ascii_whitespace()).unwrap_or((line, "")))
 }
 
-/// The first `N` fields of a line and the rest of it.
+/// Splits the first `N` fields off a line; also returns the rest.
 fn fields<'t, const N: usize>(
     line: &'t str,
     expected: &'static str,
@@ -116,10 +116,10 @@ fn reals<const N: usize>(names: [&'static str; N], texts: &[&str]) -> Result<[f6
     Ok(values)
 }
 
-/// Reads `cameras.txt`; ascending by id.
+/// Reads `cameras.txt`, sorted by id.
 ///
 /// # Errors
-/// A line that is not a camera, an id that occurs twice.
+/// A line is not a valid camera, or an id is duplicate.
 pub fn read_cameras(path: &Path, file: impl Read) -> Result<Vec<SourceCamera>, DatasetError> {
     let mut lines = Lines::new(path, file);
     let mut cameras = Vec::new();
@@ -152,7 +152,7 @@ fn parse_camera(line: &str) -> Result<SourceCamera, Problem> {
     let model =
         CameraModel::from_name(model).ok_or_else(|| Problem::UnknownModelName { name: excerpt(model) })?;
     let names = model.parameters();
-    // Counted before any is stored.
+    // Counted before any value is stored.
     let found = rest.split_ascii_whitespace().count();
     if found != names.len() {
         return Err(CameraModelError::parameter_count(model, found).into());
@@ -171,10 +171,10 @@ fn parse_camera(line: &str) -> Result<SourceCamera, Problem> {
     )?)
 }
 
-/// Reads `images.txt`; ascending by id.
+/// Reads `images.txt`, sorted by id.
 ///
 /// # Errors
-/// A line that is not an image, a camera that is not there, an id that occurs twice.
+/// A line is not a valid image, a camera is missing, or an id is duplicate.
 pub fn read_images(
     path: &Path,
     file: impl Read,
@@ -186,7 +186,7 @@ pub fn read_images(
     while lines.advance_to_record()? {
         let mut image = parse_image(lines.text()?).map_err(|p| lines.error(p))?;
         super::check_camera(cameras, image.camera_id, "cameras.txt").map_err(|p| lines.error(p))?;
-        // The second line belongs to the image whatever it looks like; an empty one must not be skipped.
+        // The second line always belongs to the image; an empty one must not be skipped.
         if lines.advance()? {
             (image.point_count, image.points) =
                 parse_points2d(lines.text()?, observations).map_err(|p| lines.error(p))?;
@@ -217,7 +217,7 @@ fn parse_image(line: &str) -> Result<ColmapImage, Problem> {
     })
 }
 
-/// Number of 2-D points of a line and, if they are to be kept, the points.
+/// Number of 2-D points of a line, and the points if they are kept.
 type Points2d = (u64, Vec<([f64; 2], u64)>);
 
 fn parse_points2d(line: &str, observations: Observations) -> Result<Points2d, Problem> {
@@ -242,10 +242,10 @@ fn parse_points2d(line: &str, observations: Observations) -> Result<Points2d, Pr
     Ok((count, points))
 }
 
-/// Reads `points3D.txt`; ascending by id.
+/// Reads `points3D.txt`, sorted by id.
 ///
 /// # Errors
-/// A line that is not a point.
+/// A line is not a valid point.
 pub fn read_points(
     path: &Path,
     file: impl Read,
@@ -254,10 +254,10 @@ pub fn read_points(
     super::collect_points(|take| each_point(path, file, observations, take))
 }
 
-/// Reads `points3D.txt` and hands each point over, in the order of the file.
+/// Reads `points3D.txt` and passes each point to `take`, in file order.
 ///
 /// # Errors
-/// A line that is not a point; what `take` says.
+/// A line is not a valid point, or `take` fails.
 pub fn each_point(
     path: &Path,
     file: impl Read,

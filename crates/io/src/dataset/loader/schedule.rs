@@ -1,59 +1,59 @@
-//! The decisions of the loader, without threads and without pictures: what is made next, what goes, who waits.
+//! Scheduling of the loader, without threads or images: what to load next, what to evict, who waits.
 //!
 //! ```text
 //!            start                 finish
 //!   Empty ──────────▶ Making ──────────────▶ Ready | Failed
 //!     ▲                 │ abandon               │
-//!     └─────────────────┴───────────────────────┘ makes room for another
+//!     └─────────────────┴───────────────────────┘ evicted
 //! ```
-//! Three rules keep it going, whatever the order in which threads get their turn:
-//! 1. Callers that need room get it in the order of their arrival, and while one of them waits the background starts
-//!    nothing. So what is being made only becomes less, until there is room.
-//! 2. A picture that a caller waits for does not leave before that caller has it. So nobody waits for it twice.
-//! 3. Pictures leave only when that makes enough room. So nothing is thrown away in vain.
+//! Three rules guarantee progress for any order of thread execution:
+//! 1. Callers that need budget get it in the order of arrival, and while one of them waits, the background starts no
+//!   loads. So the number of loading images only decreases until the budget suffices.
+//! 2. An image that a caller waits for is not evicted until that caller has it. So no caller waits twice for an image.
+//! 3. Images are evicted only if that frees enough budget. So no eviction is useless.
 //!
-//! Bytes stay within the budget, which is at least what the largest picture needs.
+//! Bytes stay within the budget, which is at least the need of the largest image.
 
 use std::collections::BTreeMap;
 
-/// State of a picture.
+/// State of an image.
 #[derive(Debug)]
 pub(super) enum Slot<P, E> {
-    /// Not there.
+    /// Not loaded.
     Empty,
-    /// Somebody makes it.
+    /// A thread is loading it.
     Making,
-    /// There, until its room is needed.
+    /// Loaded, and may be evicted.
     Ready { picture: P, bytes: usize, last_use: u64 },
-    /// It cannot be made; the same answer for ever.
+    /// It cannot be loaded; permanent.
     Failed(E),
 }
 
-/// A caller that waits for a picture.
+/// A caller that waits for an image; ordered by arrival.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Ticket(u64);
 
-/// What a caller does next.
+/// Next action of a caller.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Turn<P, E> {
-    /// Takes the picture, or the reason why there is none; the ticket is used up.
+    /// Return the image or the error. The ticket is consumed.
     Take(Result<P, E>),
-    /// Makes the picture, for which there is room now; the ticket is used up.
+    /// Load the image; its budget is reserved. The ticket is consumed.
     Make,
-    /// Waits until [`Schedule::changes`] has changed, and asks again.
+    /// Wait until [`Schedule::changes`] has changed, then call [`Schedule::ask`] again.
     Wait,
 }
 
-/// See the module documentation. `P` is a picture, `E` the reason why there is none.
+/// See the module documentation. `P` is an image, `E` the reason why it cannot be loaded.
 #[derive(Debug)]
 pub(super) struct Schedule<P, E> {
     budget: usize,
-    /// Bytes that each picture takes while it is made: no less than when it is ready.
+    /// Bytes that each image needs while loading; at least as many as when it is ready.
     needs: Vec<usize>,
     slots: Vec<Slot<P, E>>,
-    /// Callers that wait, in the order of their arrival, with the picture that each wants.
+    /// Waiting callers in the order of arrival, with the image that each wants.
     waiting: BTreeMap<Ticket, usize>,
-    /// Pictures wanted next, soonest first.
+    /// Images needed next, soonest first.
     hints: Vec<usize>,
     clock: u64,
     bytes: usize,
@@ -61,7 +61,7 @@ pub(super) struct Schedule<P, E> {
 }
 
 impl<P: Clone, E: Clone> Schedule<P, E> {
-    /// All pictures are absent; `needs` are the bytes that making each takes, to which the budget is raised.
+    /// All images are empty. `needs` are the bytes for loading each; the budget is raised to their maximum.
     pub(super) fn new(budget: usize, needs: Vec<usize>) -> Self {
         Self {
             budget: needs.iter().fold(budget, |budget, &need| budget.max(need)),
@@ -75,37 +75,37 @@ impl<P: Clone, E: Clone> Schedule<P, E> {
         }
     }
 
-    /// Most bytes at a time.
+    /// Byte budget.
     pub(super) fn budget(&self) -> usize {
         self.budget
     }
 
-    /// Bytes of ready pictures and of those being made.
+    /// Bytes of ready and loading images.
     pub(super) fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Ready pictures.
+    /// Number of ready images.
     pub(super) fn ready(&self) -> usize {
         self.slots.iter().filter(|slot| matches!(slot, Slot::Ready { .. })).count()
     }
 
-    /// Grows whenever somebody who waits, or has nothing to do, should look again.
+    /// Counter that grows whenever a waiting or idle thread should check again.
     pub(super) fn changes(&self) -> u64 {
         self.changes
     }
 
-    /// Says which pictures will be wanted next, soonest first; replaces what was said before.
+    /// Sets the images that will be needed next, soonest first, and replaces earlier hints.
     pub(super) fn hint(&mut self, hints: impl IntoIterator<Item = usize>) {
         self.hints.clear();
         self.hints.extend(hints);
         self.changes += 1;
     }
 
-    /// A caller wants a picture.
+    /// Registers a caller that wants an image.
     pub(super) fn arrive(&mut self, index: usize) -> Ticket {
         self.clock += 1;
-        // One picture fewer to hold on to: there may be room for the next.
+        // One hinted image fewer to keep: the next one may fit now.
         self.hints.retain(|&hint| hint != index);
         let ticket = Ticket(self.clock);
         self.waiting.insert(ticket, index);
@@ -113,7 +113,7 @@ impl<P: Clone, E: Clone> Schedule<P, E> {
         ticket
     }
 
-    /// What the caller with this ticket does next.
+    /// Next action of the caller with this ticket.
     pub(super) fn ask(&mut self, ticket: Ticket) -> Turn<P, E> {
         let index = self.waiting[&ticket];
         self.clock += 1;
@@ -138,7 +138,7 @@ impl<P: Clone, E: Clone> Schedule<P, E> {
         turn
     }
 
-    /// The picture that a background thread makes now, if it should make one.
+    /// The image that a background thread should load now, if any.
     pub(super) fn next_in_background(&mut self) -> Option<usize> {
         if self.first_without_room().is_some() {
             return None;
@@ -149,7 +149,7 @@ impl<P: Clone, E: Clone> Schedule<P, E> {
         Some(index)
     }
 
-    /// A picture was made, with the bytes that it holds, or cannot be.
+    /// Stores a loaded image with its bytes, or the reason why it cannot be loaded.
     pub(super) fn finish(&mut self, index: usize, made: Result<(P, usize), E>) {
         self.clock += 1;
         let slot = match made {
@@ -159,7 +159,7 @@ impl<P: Clone, E: Clone> Schedule<P, E> {
         self.replace(index, slot);
     }
 
-    /// A picture was not made after all; somebody else may try.
+    /// Resets an image whose load did not finish; another thread may try.
     pub(super) fn abandon(&mut self, index: usize) {
         self.replace(index, Slot::Empty);
     }
@@ -182,15 +182,15 @@ impl<P: Clone, E: Clone> Schedule<P, E> {
         }
     }
 
-    /// The caller that has waited longest for room.
+    /// The caller that has waited longest for budget.
     fn first_without_room(&self) -> Option<Ticket> {
         let mut waiting = self.waiting.iter();
         waiting.find(|&(_, &index)| matches!(self.slots[index], Slot::Empty)).map(|(&ticket, _)| ticket)
     }
 
-    /// Lets ready pictures go until there is room to make one: the least recently used first, then, if the wish is
-    /// urgent, those that were hinted at, the last hint first. If that would not be enough, nothing goes. Whether there
-    /// is room.
+    /// Evicts ready images until one more can be loaded: the least recently used first, then, if the request is urgent,
+    /// hinted ones, the last hint first. If that would not suffice, nothing is evicted. Returns whether the budget
+    /// suffices.
     fn make_room(&mut self, index: usize, wish: Wish) -> bool {
         let mut leaving: Vec<(LeavesBefore, usize, usize)> = Vec::new();
         for (index, slot) in self.slots.iter().enumerate() {
@@ -222,21 +222,21 @@ impl<P: Clone, E: Clone> Schedule<P, E> {
     }
 }
 
-/// How much a picture is wanted.
+/// Urgency of a load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Wish {
-    /// Nobody waits for it yet.
+    /// A hint; no caller waits for the image yet.
     Idle,
-    /// A caller waits for it.
+    /// A caller waits for the image.
     Urgent,
 }
 
-/// The order in which ready pictures leave.
+/// Sort key of eviction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum LeavesBefore {
-    /// Nobody has asked for it again: by its last use.
+    /// Not hinted: by last use.
     Unwanted(u64),
-    /// By the place among the hints, the last first.
+    /// Hinted: by position in the hints, the last first.
     Hinted(std::cmp::Reverse<usize>),
 }
 
@@ -244,7 +244,7 @@ enum LeavesBefore {
 mod tests {
     use super::*;
 
-    /// SplitMix64: schedules need to be many and the same every time, not good random numbers.
+    /// SplitMix64: the test needs many reproducible schedules, not good random numbers.
     struct Dice(u64);
 
     impl Dice {
@@ -257,12 +257,12 @@ mod tests {
         }
     }
 
-    /// A thread that calls the loader, or one in the background.
+    /// A thread that calls the loader, or a background thread.
     #[derive(Debug)]
     enum Actor {
-        /// Wants so many pictures more.
+        /// Number of images that it still wants.
         Caller { left: usize, state: CallerState },
-        /// Makes this one, or sleeps since so many changes.
+        /// The image that it loads, or the change count since which it sleeps.
         Background { making: Option<usize>, slept_at: Option<u64> },
     }
 
@@ -273,11 +273,11 @@ mod tests {
         Making { wanted: usize },
     }
 
-    /// Who gets the next turn among those that can do something.
+    /// Which of the threads that can act runs next.
     #[derive(Clone, Copy, Debug)]
     enum Turns {
         Random,
-        /// The first in the list always goes first: with background threads there, they never let go.
+        /// The first in the list always runs: background threads at the front never yield.
         First,
         Last,
     }
@@ -286,13 +286,13 @@ mod tests {
         schedule: Schedule<usize, usize>,
         actors: Vec<Actor>,
         dice: Dice,
-        /// Bytes of each picture when it is ready.
+        /// Bytes of each ready image.
         results: Vec<usize>,
-        /// Pictures that cannot be made.
+        /// Images that cannot be loaded.
         broken: Vec<bool>,
         lookahead: usize,
         turns: Turns,
-        /// Nothing is finished as long as somebody else can do something.
+        /// No load finishes while another thread can act.
         slow_makers: bool,
     }
 
@@ -305,7 +305,7 @@ mod tests {
             let broken = needs.iter().map(|_| dice.below(12) == 0).collect();
             let all: usize = needs.iter().sum();
             let largest = needs.iter().copied().max().unwrap_or(0);
-            // Less than one picture, exactly the largest, some, all of them.
+            // Less than one image, exactly the largest, several, all of them.
             let budget = [dice.below(largest + 1), largest, dice.below(all + 1), all][dice.below(4)];
             let background = (0..dice.below(3)).map(|_| Actor::Background { making: None, slept_at: None });
             let callers: Vec<usize> = (0..1 + dice.below(3)).map(|_| 1 + dice.below(6)).collect();
@@ -318,7 +318,7 @@ mod tests {
             Self { schedule, actors, dice, results, broken, lookahead, turns, slow_makers }
         }
 
-        /// Whether somebody is not asleep.
+        /// Whether the thread is awake.
         fn can_act(&self, actor: &Actor) -> bool {
             let is_awake = |slept_at: &Option<u64>| slept_at.is_none_or(|at| at != self.schedule.changes());
             match actor {
@@ -337,11 +337,11 @@ mod tests {
             })
         }
 
-        /// One thing that one actor does under the lock.
+        /// One step of one thread while it holds the lock.
         fn step(&mut self) {
             let mut able: Vec<usize> =
                 (0..self.actors.len()).filter(|&i| self.can_act(&self.actors[i])).collect();
-            assert!(!able.is_empty(), "everybody sleeps: {:?} {:?}", self.schedule, self.actors);
+            assert!(!able.is_empty(), "all threads sleep: {:?} {:?}", self.schedule, self.actors);
             let makes = |&i: &usize| {
                 matches!(
                     self.actors[i],
@@ -404,7 +404,7 @@ mod tests {
             }
         }
 
-        /// A maker is done, one in ten by a panic.
+        /// A load finishes; one in ten panics.
         fn finish(&mut self, index: usize) {
             match self.dice.below(10) {
                 0 => self.schedule.abandon(index),
@@ -413,7 +413,7 @@ mod tests {
             }
         }
 
-        /// Bytes are what the slots say, and within the budget.
+        /// Bytes match the slots and stay within the budget.
         fn check(&self) {
             let of = |index: usize| self.schedule.bytes_of(index, &self.schedule.slots[index]);
             assert_eq!((0..self.results.len()).map(of).sum::<usize>(), self.schedule.bytes());
@@ -432,8 +432,8 @@ mod tests {
                 .iter()
                 .map(|actor| if let Actor::Caller { left, .. } = actor { *left } else { 0 })
                 .sum();
-            // Per call its own picture, and by the background what was hinted at, each with some looks by everybody;
-            // panics let pictures be made again. None of these takes a tenth of it.
+            // Per call its own image, and in the background the hinted ones, each with some checks by all threads;
+            // panics cause reloads. No schedule needs a tenth of it.
             let limit = 400 * calls;
             let mut steps = 0;
             while !model.is_done() {
@@ -448,10 +448,10 @@ mod tests {
             }
             longest = longest.max(steps);
         }
-        assert!(longest > 100, "schedules are long enough to mean something: {longest} steps");
+        assert!(longest > 100, "the longest schedule has {longest} steps");
     }
 
-    /// Two pictures of 6 bytes while they are made and 2 when they are there.
+    /// Two images of 6 bytes while loading and 2 when ready.
     fn two(budget: usize) -> Schedule<char, ()> {
         Schedule::new(budget, vec![6, 6])
     }
@@ -463,7 +463,7 @@ mod tests {
         assert_eq!(schedule.next_in_background(), Some(1));
         let ticket = schedule.arrive(0);
         assert_eq!(schedule.ask(ticket), Turn::Wait, "there is room for one only");
-        // It gets the lock before the caller does, there is room, and somebody will want the third picture.
+        // The background gets the lock before the caller; there is budget, and the third image is hinted.
         schedule.finish(1, Ok(('b', 2)));
         schedule.hint([2]);
         assert_eq!(schedule.next_in_background(), None);
@@ -478,7 +478,7 @@ mod tests {
         schedule.finish(0, Ok(('a', 2)));
         assert_eq!(schedule.next_in_background(), Some(1));
         let ticket = schedule.arrive(2);
-        // 2 + 6 + 6 bytes do not fit, and without the picture that is there it would still be 12 of 8.
+        // 2 + 6 + 6 bytes do not fit; without the ready image, 12 of 8 still do not fit.
         assert_eq!(schedule.ask(ticket), Turn::Wait);
         assert_eq!(schedule.ready(), 1);
     }
@@ -532,7 +532,7 @@ mod tests {
         schedule.hint([0, 1]);
         let ticket = schedule.arrive(4);
         assert_eq!(schedule.ask(ticket), Turn::Make);
-        // 2 is older than 3; 0 and 1 are older still, and hinted at.
+        // Image 2 is older than 3; 0 and 1 are older still, but hinted.
         assert_eq!([0, 1, 2, 3].map(|i| is_ready(&schedule, i)), [true, true, false, true]);
     }
 }

@@ -1,4 +1,4 @@
-//! Where the bytes of a glTF lie: in the file itself, beside it, or in its JSON.
+//! Opens the buffers of a glTF: in the file itself, in another file, or in its JSON.
 #![deny(clippy::indexing_slicing, reason = "what comes from outside is never an index")]
 
 use std::io::{BufReader, Cursor};
@@ -8,22 +8,22 @@ use crate::splat::SplatError;
 use crate::splat::source::{Source, Stream};
 use crate::units::quote;
 
-/// Bytes of a file read ahead.
+/// Bytes of read-ahead per file.
 const AHEAD_BYTES: usize = 1 << 18;
 
-/// Bytes that buffers come from.
+/// Source of the bytes of a buffer.
 pub(super) enum Buffer {
-    /// A part of the file itself: begin and length.
+    /// A part of the file itself: offset and length.
     Inside(u64, u64),
-    /// Another file, or bytes that stood in the JSON.
+    /// Another file, or bytes embedded in the JSON.
     Other(Box<dyn Stream>, u64),
 }
 
-/// Begin and length of a part of the file.
+/// Offset and length of a part of the file.
 pub(super) type Part = (u64, u64);
 
 impl Buffer {
-    /// Its length.
+    /// Length in bytes.
     pub(super) fn bytes(&self) -> u64 {
         match self {
             Self::Inside(_, bytes) | Self::Other(_, bytes) => *bytes,
@@ -31,7 +31,7 @@ impl Buffer {
     }
 }
 
-/// Opens a buffer; `binary` is where the binary chunk of the file is.
+/// Opens a buffer; `binary` is the position of the binary chunk of the file.
 pub(super) fn open_buffer(
     source: &Source<'_>,
     index: usize,
@@ -55,7 +55,7 @@ pub(super) fn open_buffer(
         }
         (Some(uri), _) => {
             let outside =
-                || source.damaged(&*place, "a buffer outside", "a file beside this one", quote(uri));
+                || source.damaged(&*place, "a buffer outside", "a file next to this one", quote(uri));
             let name = percent_decoded(uri).ok_or_else(outside)?;
             let folder =
                 source.folder.filter(|_| !name.contains(':') && !name.contains('\\')).ok_or_else(outside)?;
@@ -74,7 +74,7 @@ pub(super) fn open_buffer(
     Ok(opened)
 }
 
-/// Appends bytes that were written as base64 (RFC 4648), with or without padding.
+/// Decodes base64 (RFC 4648), with or without padding, and appends the bytes.
 fn base64(text: &[u8], bytes: &mut Vec<u8>) -> Option<()> {
     let text = text.trim_ascii_end();
     let end = text.iter().rposition(|byte| *byte != b'=').map_or(0, |last| last + 1);
@@ -98,7 +98,7 @@ fn base64(text: &[u8], bytes: &mut Vec<u8>) -> Option<()> {
     Some(())
 }
 
-/// A name in which `%20` and its kind stand for bytes.
+/// Decodes percent escapes in a name.
 fn percent_decoded(uri: &str) -> Option<String> {
     let mut bytes = Vec::new();
     let mut rest = uri.as_bytes();

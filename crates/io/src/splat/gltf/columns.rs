@@ -1,4 +1,4 @@
-//! The attributes of splats in a glTF: columns of numbers, read in blocks of rows.
+//! Attributes of splats in a glTF: columns of numbers, read in blocks of rows.
 #![deny(clippy::indexing_slicing, reason = "what comes from outside is never an index")]
 
 use std::io::SeekFrom;
@@ -16,12 +16,12 @@ use crate::splat::values;
 use crate::splat::{Document, Format, SplatError};
 use crate::units::quote;
 
-/// Rows read at once.
+/// Rows per read.
 const BLOCK_ROWS: u64 = 1 << 14;
-/// Most bytes from one row of a column to the next.
+/// Largest distance between rows of a column, bytes.
 const MAX_STRIDE: u64 = 255;
 
-/// Numbers of one attribute.
+/// Values of one attribute.
 struct Column {
     buffer: usize,
     begin: u64,
@@ -40,7 +40,7 @@ enum Component {
     U16(bool),
 }
 
-/// Splats of one primitive: where its attributes are, in the order of [`ATTRIBUTES`] and then SH.
+/// Splats of one primitive: its columns in the order of [`ATTRIBUTES`], then SH.
 pub(super) struct Columns {
     geometry: Vec<Column>,
     sh: Vec<Column>,
@@ -49,7 +49,7 @@ pub(super) struct Columns {
     pub(super) transform: Similarity,
 }
 
-/// Attributes besides SH, with the components that they may have: [`Component::F32`] always.
+/// Attributes except SH, with their shape and number of components.
 const ATTRIBUTES: [(&str, &str, usize); 4] = [
     ("POSITION", "VEC3", 3),
     ("KHR_gaussian_splatting:ROTATION", "VEC4", 4),
@@ -102,7 +102,7 @@ impl Columns {
         Ok(Self { geometry, sh, count, degree, transform })
     }
 
-    /// Reads the splats as ones of a degree that may be higher, and brings them to the axes of training.
+    /// Reads the splats with an SH degree that may be higher than stored, and converts them to the axes of training.
     pub(super) fn read(
         &self,
         sh_degree: u8,
@@ -119,7 +119,7 @@ impl Columns {
             let count = (self.count - row).min(BLOCK_ROWS);
             rows.clear();
             rows.resize(count as usize * values, 0.0);
-            // Places in a row: mean, quaternion, log scale, logit, SH.
+            // Offsets in a row: mean, quaternion, log scale, logit, SH.
             let places = [0, 6, 3, 10].into_iter().chain((11..).step_by(3));
             for (column, place) in self.geometry.iter().chain(&self.sh).zip(places) {
                 column.read(source, buffers, row, count, &mut bytes)?;
@@ -135,7 +135,7 @@ impl Columns {
                     for scale in [sx, sy, sz] {
                         *scale = libm::log(f64::from(*scale)) as f32;
                     }
-                    // xyzw in the file.
+                    // The file has xyzw.
                     let quat = [*qw, *qx, *qy, *qz];
                     [*qx, *qy, *qz, *qw] = quat;
                     *logit = values::logit(f64::from(*logit));
@@ -149,8 +149,8 @@ impl Columns {
         if self.transform != Similarity::IDENTITY {
             self.transform.apply_to_splats(&mut document.splats);
         }
-        // Half a turn on completes the one with which such files are written; the sign of a quaternion means nothing,
-        // but this one makes the way there and back exact.
+        // A second rotation by 180 degrees completes that of the writer. Negating the quaternion does not change the
+        // rotation but makes the round trip exact.
         HalfTurn::apply(&mut document.splats);
         for quat in &mut document.splats.quats {
             *quat = quat.map(|v| -v);
@@ -160,7 +160,7 @@ impl Columns {
 }
 
 impl Column {
-    /// The column of an accessor; an error is what is wrong, what should be there and is.
+    /// The column of an accessor. The error holds the problem, the expected and the found content.
     fn of(
         accessor: &Accessor,
         views: &[BufferView],
@@ -211,7 +211,7 @@ impl Column {
         }
     }
 
-    /// Reads the bytes of some rows.
+    /// Reads the bytes of a range of rows.
     fn read(
         &self,
         source: &mut Source<'_>,
@@ -256,7 +256,7 @@ impl Component {
         }
     }
 
-    /// A number of the file.
+    /// Decodes one value.
     fn value(self, bytes: &[u8]) -> f32 {
         let two = bytes.first_chunk().copied().unwrap_or_default();
         let one = bytes.first().copied().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! The JSON of a glTF file: the part that says where splats are.
+//! The JSON of a glTF file, as far as splats need it.
 #![deny(clippy::indexing_slicing, reason = "what comes from outside is never an index")]
 
 use std::collections::BTreeMap;
@@ -7,9 +7,9 @@ use gausset_core::se3;
 use gausset_core::splats_transform::Similarity;
 use serde::Deserialize;
 
-/// Deepest node.
+/// Deepest nesting of nodes.
 const MAX_DEPTH: usize = 64;
-/// Largest scale and shift of a node, and one over the smallest scale.
+/// Largest scale of a node, and the reciprocal of the smallest.
 const MAX_SCALE: f64 = 1e6;
 
 #[derive(Deserialize)]
@@ -27,7 +27,7 @@ pub(super) struct Root {
     pub(super) buffers: Vec<Buffer>,
 }
 
-/// Who made the file, and what they added.
+/// Generator of the file and its additional data.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Asset {
@@ -96,14 +96,14 @@ pub(super) struct Buffer {
     pub(super) uri: Option<String>,
 }
 
-/// A mesh in the scene.
+/// A mesh with its transform in the scene.
 pub(super) struct Placed {
     pub(super) mesh: usize,
     pub(super) transform: Similarity,
 }
 
 impl Root {
-    /// The meshes of the scene, with their places; an error is a place, what is wrong, what should be there and is.
+    /// The meshes of the scene with their transforms. The error holds position, expected and found content.
     pub(super) fn placed(&self) -> Result<Vec<Placed>, [String; 3]> {
         let roots = match self.scenes.get(self.scene.unwrap_or(0)) {
             Some(scene) => scene.nodes.clone(),
@@ -114,7 +114,7 @@ impl Root {
             }
             None => {
                 let is_child = |node: &usize| self.nodes.iter().any(|other| other.children.contains(node));
-                // Without a scene every node that is nobody's child is shown; the search is short for real files.
+                // Without a scene, every root node is shown. The search is quadratic, but real files have few nodes.
                 (0..self.nodes.len().min(1 << 10)).filter(|node| !is_child(node)).collect()
             }
         };
@@ -154,7 +154,7 @@ impl Root {
 }
 
 impl Node {
-    /// The similarity that its parent sees it under; `None` when it is another transform.
+    /// Transform relative to the parent; `None` if it is not a similarity.
     fn transform(&self) -> Option<Similarity> {
         if let Some(m) = self.matrix.as_deref() {
             // Column-major.
@@ -181,7 +181,7 @@ impl Node {
     }
 }
 
-/// A rotation, or the identity where it is one but for rounding.
+/// Snaps a rotation that is the identity except for rounding.
 fn exact(rotation: se3::Mat3) -> se3::Mat3 {
     let near =
         rotation.as_flattened().iter().zip(se3::IDENTITY3.as_flattened()).all(|(a, b)| (a - b).abs() < 1e-9);

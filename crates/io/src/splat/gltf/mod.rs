@@ -1,5 +1,5 @@
-//! glTF 2.0 with `KHR_gaussian_splatting` (Release Candidate of 2026): columns of numbers and a JSON that names them, in
-//! one file (GLB) or apart.
+//! glTF 2.0 with `KHR_gaussian_splatting` (Release Candidate of 2026): columns of numbers and a JSON that describes
+//! them, in one file (GLB) or separate.
 //!
 //! ```text
 //! GLB: "glTF" | u32 2 | u32 length | chunks: u32 length, u32 "JSON" or "BIN\0", content
@@ -13,7 +13,7 @@
 //! | `KHR_gaussian_splatting:SH_DEGREE_l_COEF_n` | 3 f32, n = 0..2l | SH |
 //! | `COLOR_0` | 4 u8, linear light | written for programs that show points |
 //!
-//! Assets of glTF look along +z with y up: half a turn about z from the axes of training.
+//! Assets of glTF look along +z with y up: rotated by 180 degrees about z relative to the axes of training.
 
 mod buffers;
 mod columns;
@@ -26,15 +26,15 @@ pub(super) use write::write;
 
 const MAGIC: &[u8; 4] = b"glTF";
 const VERSION: u32 = 2;
-/// Bytes of the header, and of the head of a chunk.
+/// Bytes of the file header.
 const HEADER_BYTES: u64 = 12;
 const CHUNK_HEAD_BYTES: u64 = 8;
 const JSON_CHUNK: u32 = u32::from_le_bytes(*b"JSON");
 const BINARY_CHUNK: u32 = u32::from_le_bytes(*b"BIN\0");
-/// The extension that this is about.
+/// Name of the extension.
 const EXTENSION: &str = "KHR_gaussian_splatting";
 
-/// Name of the attribute of an SH coefficient, numbered as in [`gausset_core::Splats`].
+/// Attribute name of an SH coefficient, numbered as in [`gausset_core::Splats`].
 fn sh_attribute(coefficient: usize) -> String {
     let degree = coefficient.isqrt();
     format!("{EXTENSION}:SH_DEGREE_{degree}_COEF_{}", coefficient - degree * degree)

@@ -17,14 +17,14 @@ use crate::splat::usable::splat_bytes;
 use crate::splat::{Document, Format, Initial, ReadReport, SplatError};
 use crate::units::quote;
 
-/// Longest JSON.
+/// Longest JSON, bytes.
 const MAX_JSON_BYTES: u64 = 64 << 20;
-/// Fewest bytes of a splat with all its attributes.
+/// Fewest bytes of a splat with all attributes.
 const MIN_SPLAT_BYTES: u64 = 32;
-/// How often data may be used again by other meshes.
+/// How many meshes may share the same data.
 const MAX_REUSE: u64 = 16;
 
-/// GLB by its magic number, JSON by the names that stand in it.
+/// Detects GLB by its magic number, JSON by its keys.
 pub(in crate::splat) fn sniff(start: &Start) -> bool {
     start.bytes.starts_with(MAGIC)
         || start.is_json()
@@ -125,12 +125,12 @@ pub(in crate::splat) fn read(source: &mut Source<'_>) -> Result<Initial, SplatEr
         report,
         ..Document::new(splats)
     };
-    // Facts are of splats that nobody has moved since.
+    // Metadata is valid only for splats that were not transformed since.
     let said = facts::in_json(&root.asset.extras).filter(|_| is_where_it_was);
     Ok(Initial::Splats(facts::obey(document, said)))
 }
 
-/// The JSON of a file, and begin and length of its binary chunk where it is a GLB.
+/// Reads the JSON of a file, and offset and length of the binary chunk of a GLB.
 fn container(source: &mut Source<'_>) -> Result<(Vec<u8>, Option<Part>), SplatError> {
     let mut magic = [0; 4];
     if source.bytes >= HEADER_BYTES {
@@ -168,7 +168,7 @@ fn container(source: &mut Source<'_>) -> Result<(Vec<u8>, Option<Part>), SplatEr
             (BINARY_CHUNK, Some(_)) if binary == (0, 0) => binary = (at, bytes),
             _ => {}
         }
-        // Chunks begin at multiples of four.
+        // Chunks start at multiples of four.
         at += bytes.next_multiple_of(4);
     }
     match json {
@@ -187,7 +187,7 @@ fn json_bytes(source: &mut Source<'_>, bytes: u64) -> Result<Vec<u8>, SplatError
     Ok(json)
 }
 
-/// What the extension of a primitive says about its splats.
+/// Checks the properties of the extension of a primitive.
 fn check_extension(
     source: &Source<'_>,
     extension: &serde_json::Value,

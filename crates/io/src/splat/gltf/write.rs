@@ -18,7 +18,7 @@ const F32: u32 = 5126;
 const U8: u32 = 5121;
 /// `bufferView.target` of vertex attributes.
 const ARRAY_BUFFER: u32 = 34_962;
-/// Rows written at once.
+/// Rows per write.
 const CHUNK_ROWS: usize = 1 << 12;
 
 /// A column of the file.
@@ -37,7 +37,7 @@ pub(in crate::splat) fn write(
 ) -> io::Result<Saved> {
     let invalid = |reason: String| io::Error::new(io::ErrorKind::InvalidInput, reason);
     if document.splats.is_empty() {
-        return Err(invalid("a glTF cannot be without splats (expected at least one)".to_owned()));
+        return Err(invalid("a glTF file needs splats (expected at least one)".to_owned()));
     }
     let splats = &document.splats;
     let count = splats.len();
@@ -161,7 +161,7 @@ fn json_of(columns: &[Column], count: usize, means: &[[f32; 3]], binary: usize) 
     })
 }
 
-/// Writes a column, some rows at a time.
+/// Writes a column in blocks of rows.
 fn column(writer: &mut dyn Write, count: usize, mut row: impl FnMut(usize, &mut Vec<u8>)) -> io::Result<()> {
     let mut bytes = Vec::new();
     for begin in (0..count).step_by(CHUNK_ROWS) {
@@ -176,7 +176,7 @@ fn floats<const N: usize>(out: &mut Vec<u8>, values: &[f32; N]) {
     out.extend_from_slice(values.map(f32::to_le_bytes).as_flattened());
 }
 
-/// The byte of a colour of the sRGB display in linear light, as `COLOR_0` wants it (IEC 61966-2-1).
+/// Converts an sRGB colour to a byte in linear light for `COLOR_0` (IEC 61966-2-1).
 fn linear_byte(colour: f64) -> u8 {
     let c = colour.clamp(0.0, 1.0);
     let linear = if c <= 0.040_45 { c / 12.92 } else { libm::pow((c + 0.055) / 1.055, 2.4) };

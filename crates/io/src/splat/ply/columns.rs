@@ -1,4 +1,4 @@
-//! Which columns of a vertex element are which parameters.
+//! Maps columns of the vertex element to parameters.
 #![deny(clippy::indexing_slicing, reason = "what comes from outside is never an index")]
 
 use std::collections::BTreeMap;
@@ -9,14 +9,14 @@ use gausset_core::sh;
 use super::header::{Element, Scalar, Shape};
 use crate::splat::SplatError;
 
-/// Log scale across a flat disc (2DGS), whose files have no third scale.
+/// Log scale normal to a flat disc (2DGS), whose files have no third scale.
 const FLAT_LOG_SCALE: f32 = -20.0;
 
-/// What the rows of a file are.
+/// Content of the rows of a file.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Layout {
     pub(super) kind: Kind,
-    /// Where the values of a decoded row come from, in its order.
+    /// Sources of the values of a decoded row, in its order.
     pub(super) sources: Vec<Source>,
 }
 
@@ -25,16 +25,16 @@ pub(super) struct Layout {
 pub(super) enum Kind {
     /// A decoded row is `[mean 3 | log scale 3 | quaternion 4 | logit 1 | SH, coefficient-major]`.
     Splats {
-        /// Degree in the file, up to 4.
+        /// SH degree of the file, up to 4.
         stored_degree: u8,
-        /// Degree of a decoded row, up to 3.
+        /// SH degree of a decoded row, up to 3.
         degree: u8,
-        /// The third scale is missing.
+        /// Whether the third scale is missing.
         flat: bool,
     },
     /// A decoded row is `[position 3]` or `[position 3 | colour 3]`.
     Points {
-        /// Whether there are colours.
+        /// Whether the points have colours.
         colours: bool,
     },
 }
@@ -42,29 +42,29 @@ pub(super) enum Kind {
 /// A column of the file.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Column {
-    /// Its number, from 0.
+    /// Index, from 0.
     pub(super) index: usize,
-    /// First byte in a binary row.
+    /// Byte offset in a binary row.
     pub(super) offset: usize,
-    /// Type.
+    /// Type of the value.
     pub(super) scalar: Scalar,
 }
 
-/// Where a value of a decoded row comes from.
+/// Source of a value of a decoded row.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Source {
-    /// A column, as it is.
+    /// A column, unchanged.
     Value(Column),
-    /// A column that is a colour: integers are brought to 0..1.
+    /// A colour column; integers are scaled to 0..1.
     Colour(Column),
-    /// A column that is a colour and becomes the SH coefficient 0.
+    /// A colour column that is converted to SH coefficient 0.
     ColourAsSh(Column),
-    /// Always this.
+    /// A constant.
     Constant(f32),
 }
 
 impl Layout {
-    /// Finds the parameters among the properties of the vertex element, by name.
+    /// Finds the parameters among the properties of the vertex element by name.
     pub(super) fn of(vertex: &Element, path: &Path) -> Result<Self, SplatError> {
         let bad = |expected: String, found: String| SplatError::Properties {
             path: path.to_owned(),
@@ -117,7 +117,7 @@ impl Layout {
         Ok(Self { kind: Kind::Splats { stored_degree, degree, flat: third_scale.is_none() }, sources })
     }
 
-    /// Byte offsets of the values in a binary row, when every value is an f32 taken as it is.
+    /// Byte offsets of the values in a binary row, if every value is an unchanged f32.
     pub(super) fn plain_offsets(&self) -> Option<Vec<usize>> {
         let offset = |source: &Source| match source {
             Source::Value(Column { offset, scalar: Scalar::F32, .. }) => Some(*offset),
@@ -128,7 +128,7 @@ impl Layout {
 }
 
 impl Source {
-    /// The value of a decoded row, given the value of each column.
+    /// The value for a decoded row, from the values of the columns.
     pub(super) fn value(self, value_of: impl Fn(Column) -> f64) -> f32 {
         let colour = |column: Column| match column.scalar {
             Scalar::U8 => value_of(column) / f64::from(u8::MAX),
@@ -144,7 +144,7 @@ impl Source {
     }
 }
 
-/// The columns of an element by name; `None` when one of them is a list.
+/// The columns of an element by name; `None` if any is a list.
 fn columns_of(vertex: &Element) -> Option<BTreeMap<&str, Column>> {
     let mut offset = 0;
     let mut columns = BTreeMap::new();

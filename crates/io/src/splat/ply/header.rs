@@ -12,12 +12,12 @@ use crate::units::quote;
 const MAX_HEADER_BYTES: usize = 64 << 10;
 /// Longest line of a header in bytes.
 const MAX_LINE_BYTES: usize = 4 << 10;
-/// Most properties of all elements together.
+/// Largest number of properties of all elements together.
 const MAX_PROPERTIES: usize = 1024;
-/// Most elements.
+/// Largest number of elements.
 const MAX_ELEMENTS: usize = 64;
 
-/// How values are written.
+/// Encoding of values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::splat) enum Encoding {
     Ascii,
@@ -39,7 +39,7 @@ pub(in crate::splat) enum Scalar {
 }
 
 impl Scalar {
-    /// Type of a name, in the old (`uchar`) and the new (`uint8`) spelling.
+    /// The type with this name, in the old (`uchar`) or new (`uint8`) spelling.
     fn from_name(name: &str) -> Option<Self> {
         Some(match name {
             "char" | "int8" => Self::I8,
@@ -64,7 +64,7 @@ impl Scalar {
         }
     }
 
-    /// The new spelling.
+    /// Name in the new spelling.
     pub(in crate::splat) const fn name(self) -> &'static str {
         match self {
             Self::I8 => "int8",
@@ -84,7 +84,7 @@ impl Scalar {
 pub(in crate::splat) enum Shape {
     /// One value.
     One(Scalar),
-    /// A count and as many values.
+    /// A count followed by that many values.
     List {
         /// Type of the count.
         count: Scalar,
@@ -94,7 +94,7 @@ pub(in crate::splat) enum Shape {
 }
 
 impl Shape {
-    /// Fewest bytes of a value.
+    /// Minimum size in bytes.
     fn min_bytes(self) -> usize {
         match self {
             Self::One(scalar) => scalar.bytes(),
@@ -103,35 +103,35 @@ impl Shape {
     }
 }
 
-/// A column.
+/// A column of an element.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::splat) struct Property {
     pub(in crate::splat) name: String,
     pub(in crate::splat) shape: Shape,
 }
 
-/// A table.
+/// A table of the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::splat) struct Element {
     pub(in crate::splat) name: String,
-    /// Rows that the header promises.
+    /// Number of rows according to the header.
     pub(in crate::splat) count: u64,
     pub(in crate::splat) properties: Vec<Property>,
 }
 
 impl Element {
-    /// Fewest bytes of a row in a binary body; the exact number when there are no lists.
+    /// Minimum bytes of a row in a binary body; exact if there are no lists.
     pub(in crate::splat) fn min_row_bytes(&self) -> u64 {
         self.properties.iter().map(|p| p.shape.min_bytes() as u64).sum()
     }
 
-    /// Whether a row has lists, so that its size varies.
+    /// Whether rows contain lists, so that their size varies.
     pub(in crate::splat) fn has_lists(&self) -> bool {
         self.properties.iter().any(|p| matches!(p.shape, Shape::List { .. }))
     }
 }
 
-/// Everything that a header says.
+/// The parsed header.
 #[derive(Clone, Debug, PartialEq)]
 pub(in crate::splat) struct Header {
     pub(in crate::splat) encoding: Encoding,
@@ -139,7 +139,7 @@ pub(in crate::splat) struct Header {
     pub(in crate::splat) comments: Comments,
 }
 
-/// What comments say that matters; the last one wins.
+/// Metadata from comments; the last occurrence counts.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(in crate::splat) struct Comments {
     /// `SplatRenderMode: mip` or `antialiased 1`.
@@ -150,7 +150,7 @@ pub(in crate::splat) struct Comments {
     pub(in crate::splat) vertical_axis: Option<[f32; 3]>,
     /// `gausset saved_from_dataset …`: scale, rows of the rotation, translation.
     pub(in crate::splat) saved_from_dataset: Option<Similarity>,
-    /// `gausset sky N`: so many of the last splats.
+    /// `gausset sky N`: number of splats at the end that are the sky.
     pub(in crate::splat) sky: u64,
 }
 
@@ -203,7 +203,7 @@ impl Header {
                     };
                     if elements.iter().any(|e| e.name == *name) || elements.len() == MAX_ELEMENTS {
                         let expected = "at most 64 elements of different names";
-                        return Err(bad(input, "one element too many", expected, quote(name)));
+                        return Err(bad(input, "a duplicate element or too many", expected, quote(name)));
                     }
                     elements.push(Element { name: (*name).to_owned(), count, properties: Vec::new() });
                 }
@@ -224,14 +224,14 @@ impl Header {
                     let Some(element) = elements.last_mut() else {
                         return Err(bad(
                             input,
-                            "a property of nothing",
+                            "a property without an element",
                             "an element before it",
                             quote(&text),
                         ));
                     };
                     if properties == MAX_PROPERTIES || element.properties.iter().any(|p| p.name == *name) {
                         let expected = "at most 1024 properties of different names";
-                        return Err(bad(input, "one property too many", expected, quote(name)));
+                        return Err(bad(input, "a duplicate property or too many", expected, quote(name)));
                     }
                     element.properties.push(Property { name: (*name).to_owned(), shape });
                 }
@@ -254,7 +254,7 @@ impl Header {
 }
 
 impl Comments {
-    /// Looks for what matters in a comment; case does not.
+    /// Parses a comment, ignoring case.
     pub(in crate::splat) fn read(&mut self, text: &str) {
         let text = text.trim().to_ascii_lowercase();
         if let Some(mode) = text.strip_prefix("splatrendermode:") {
@@ -267,7 +267,7 @@ impl Comments {
         } else if let Some(count) = text.strip_prefix("gausset sky") {
             self.sky = count.trim().parse().unwrap_or(0);
         } else if let Some(axis) = text.strip_prefix("vertical axis:") {
-            // Letters as Brush reads them: y and z point against the stored axes.
+            // Letters as in Brush: y and z point against the stored axes.
             self.vertical_axis = match axis.trim() {
                 "x" => Some([1.0, 0.0, 0.0]),
                 "y" => Some([0.0, -1.0, 0.0]),
@@ -278,7 +278,7 @@ impl Comments {
     }
 }
 
-/// Scale, rows of the rotation, translation; `None` for what is no similarity.
+/// Parses scale, rows of the rotation, translation; `None` if they are not a similarity.
 fn similarity(text: &str) -> Option<Similarity> {
     let numbers: Vec<f64> = text.split_ascii_whitespace().map(str::parse).collect::<Result<_, _>>().ok()?;
     let [scale, a, b, c, d, e, f, g, h, i, x, y, z] = numbers.try_into().ok()?;
@@ -296,7 +296,7 @@ fn similarity(text: &str) -> Option<Similarity> {
     })
 }
 
-/// Three finite numbers that are not all zero, apart by blanks or commas.
+/// Parses three finite numbers, not all zero, separated by blanks or commas.
 fn three_numbers(text: &str) -> Option<[f32; 3]> {
     let words = text.split([' ', ',', '\t']).filter(|w| !w.is_empty());
     let numbers: Vec<f32> = words.map(str::parse).collect::<Result<_, _>>().ok()?;

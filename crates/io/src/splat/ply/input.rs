@@ -1,4 +1,4 @@
-//! The bytes of a file, with the number that remain: nothing is believed, allocated or skipped beyond it.
+//! Reads a file and tracks the remaining bytes, which limit all allocations and skips.
 #![deny(clippy::indexing_slicing, reason = "what comes from outside is never an index")]
 
 use std::io::{BufRead, ErrorKind, Read};
@@ -6,16 +6,16 @@ use std::path::Path;
 
 use crate::splat::SplatError;
 
-/// Longest word of an ASCII body.
+/// Longest word of an ASCII body, bytes.
 const MAX_WORD_BYTES: usize = 512;
 
-/// A file being read from front to back.
+/// A file that is read from start to end.
 pub(in crate::splat) struct Input<'a> {
     source: &'a mut dyn BufRead,
     pub(in crate::splat) path: &'a Path,
-    /// Bytes behind the current position.
+    /// Bytes after the current position.
     pub(in crate::splat) remaining: u64,
-    /// Line of the current position, from 1; counted in header and ASCII body only.
+    /// Line of the current position, from 1; counted only in the header and in ASCII bodies.
     pub(in crate::splat) line: usize,
 }
 
@@ -24,7 +24,9 @@ impl<'a> Input<'a> {
         Self { source, path, remaining: bytes, line: 1 }
     }
 
-    /// The next line without its end (`\n` or `\r\n`), at most `max_bytes` long; `None` when it is longer or unended.
+    /// The next line without its line end (`
+    /// ` or `\r
+    /// `), at most `max_bytes` long; `None` if it is longer or not terminated.
     pub(in crate::splat) fn line(&mut self, max_bytes: usize) -> Result<Option<Vec<u8>>, SplatError> {
         let mut line = Vec::new();
         let read = (&mut self.source).take(max_bytes as u64 + 1).read_until(b'\n', &mut line);
@@ -47,7 +49,7 @@ impl<'a> Input<'a> {
         Ok(())
     }
 
-    /// Skips bytes; the caller has compared the number with [`Self::remaining`].
+    /// Skips bytes; the caller has checked the number against [`Self::remaining`].
     pub(in crate::splat) fn skip(&mut self, bytes: u64) -> Result<(), SplatError> {
         let skipped = std::io::copy(&mut (&mut self.source).take(bytes), &mut std::io::sink());
         let skipped = skipped.map_err(|source| self.io(source))?;
@@ -58,7 +60,7 @@ impl<'a> Input<'a> {
         Ok(())
     }
 
-    /// Replaces `word` by the next word of an ASCII body; false at the end of the file.
+    /// Reads the next word of an ASCII body into `word`. Returns `false` at the end of the file.
     pub(in crate::splat) fn word(&mut self, word: &mut Vec<u8>) -> Result<bool, SplatError> {
         word.clear();
         loop {
@@ -98,7 +100,7 @@ impl<'a> Input<'a> {
         SplatError::Io { path: self.path.to_owned(), action: "read", source }
     }
 
-    /// The error of a file that ends before what its header promises.
+    /// Error for a file that is shorter than its header says.
     pub(in crate::splat) fn cut_off(&self, place: String, expected: String, found: String) -> SplatError {
         SplatError::CutOff { path: self.path.to_owned(), place, expected, found }
     }

@@ -10,7 +10,7 @@ use crate::splat::usable::{Collector, Usable, row_values};
 use crate::splat::{Document, Format, Initial, PointCloud, SplatError};
 use crate::units::quote;
 
-/// Bytes of rows read at once.
+/// Bytes of rows per read.
 const CHUNK_BYTES: usize = 1 << 20;
 
 /// Reads a PLY file.
@@ -58,14 +58,14 @@ pub(in crate::splat) fn read_ply(source: &mut Source<'_>) -> Result<Initial, Spl
             Initial::Points(points) => &mut points.report,
         };
         report.notes.push(format!(
-            "end of file: data behind the last vertex was ignored (expected none, found {} bytes)",
+            "end of file: data after the last vertex was ignored (expected none, found {} bytes)",
             input.remaining
         ));
     }
     Ok(result)
 }
 
-/// The splats that can be drawn, and how many of the last ones are a sky.
+/// The usable splats, and how many at their end are a sky.
 fn read_splats(
     input: &mut Input<'_>,
     header: &Header,
@@ -74,7 +74,7 @@ fn read_splats(
     degree: u8,
     memory: &Account<'_>,
 ) -> Result<(Document, usize), SplatError> {
-    // A comment that promises more than there is speaks of another file.
+    // A sky count larger than the number of rows belongs to another file and is ignored.
     let scene_rows = vertex.count.checked_sub(header.comments.sky).unwrap_or(vertex.count);
     let (mut row_number, mut sky) = (0, 0);
     let mut splats = Collector::new(degree, vertex.count, memory)?;
@@ -103,7 +103,7 @@ fn read_points(
         let (position, colour) = row.split_at(3);
         if usable.keeps_point(position) {
             positions.extend(<[f32; 3]>::try_from(position));
-            // A colour that is no number is no reason to lose the point.
+            // An invalid colour does not drop the point.
             let colour = <[f32; 3]>::try_from(colour);
             colours.extend(colour.map(|c| c.map(|v| if v.is_finite() { v.clamp(0.0, 1.0) } else { 0.5 })));
         }
@@ -111,14 +111,14 @@ fn read_points(
     Ok(PointCloud { positions, colours: has_colours.then_some(colours), report: usable.into_report() })
 }
 
-/// Refuses a vertex element that promises more rows than the rest of the file can hold.
+/// Fails if the vertex element has more rows than the rest of the file can hold.
 fn check_promise(input: &Input<'_>, vertex: &Element, encoding: Encoding) -> Result<(), SplatError> {
     let row_bytes = match encoding {
-        // A digit and a blank for each value.
+        // A digit and a separator per value.
         Encoding::Ascii => 2 * vertex.properties.len() as u64,
         Encoding::LittleEndian | Encoding::BigEndian => vertex.min_row_bytes(),
     };
-    // The very last blank may be missing.
+    // The last separator may be missing.
     let available = input.remaining.saturating_add(u64::from(encoding == Encoding::Ascii));
     let promised = vertex.count.checked_mul(row_bytes);
     if promised.is_some_and(|bytes| bytes <= available) {
@@ -130,7 +130,7 @@ fn check_promise(input: &Input<'_>, vertex: &Element, encoding: Encoding) -> Res
     Err(input.cut_off("element vertex".to_owned(), expected, found))
 }
 
-/// Decodes every row of the vertex element and hands it on in the order of the layout.
+/// Decodes every row of the vertex element and passes it to `visit` in the order of the layout.
 fn for_each_row(
     input: &mut Input<'_>,
     encoding: Encoding,
@@ -183,7 +183,7 @@ fn for_each_row(
     Ok(())
 }
 
-/// Skips an element in front of the vertices.
+/// Skips an element before the vertices.
 pub(in crate::splat) fn skip_element(
     input: &mut Input<'_>,
     element: &Element,
@@ -227,7 +227,7 @@ pub(in crate::splat) fn skip_element(
             input.exact(&mut bytes)?;
             if let Shape::List { item, .. } = property.shape {
                 let length = list_length(input, number(&bytes, scalar, encoding), &element.name, row)?;
-                // Both factors are small: the length is at most the remaining bytes.
+                // No overflow: the length is at most the number of remaining bytes.
                 let bytes = length.saturating_mul(item.bytes() as u64);
                 if bytes > input.remaining {
                     let place = format!("element {} row {row}", quote(&element.name));
@@ -241,7 +241,7 @@ pub(in crate::splat) fn skip_element(
     Ok(())
 }
 
-/// Length of a list, if the rest of the file can hold it at all.
+/// Validates the length of a list against the rest of the file.
 fn list_length(input: &Input<'_>, value: f64, element: &str, row: u64) -> Result<u64, SplatError> {
     if value >= 0.0 && value <= input.remaining as f64 && value == value.trunc() {
         return Ok(value as u64);
@@ -250,7 +250,7 @@ fn list_length(input: &Input<'_>, value: f64, element: &str, row: u64) -> Result
     Err(input.cut_off(format!("element {} row {row}", quote(element)), expected, value.to_string()))
 }
 
-/// The next number of an ASCII body.
+/// Reads the next number of an ASCII body.
 fn read_word(
     input: &mut Input<'_>,
     word: &mut Vec<u8>,
@@ -264,7 +264,7 @@ fn read_word(
     }
     let text = std::str::from_utf8(word).unwrap_or_default();
     let value = match scalar {
-        // Parsed at its own precision: rounding twice could change the last bit.
+        // Parsed at its own precision, because rounding twice could change the last bit.
         Scalar::F32 => text.parse::<f32>().map(f64::from).ok(),
         _ => text.parse::<f64>().ok(),
     };
@@ -276,7 +276,7 @@ fn read_word(
     })
 }
 
-/// The binary number at the front of `bytes`.
+/// Decodes the binary number at the start of `bytes`.
 fn number(bytes: &[u8], scalar: Scalar, encoding: Encoding) -> f64 {
     let bytes = bytes.iter().take(scalar.bytes());
     let add = |bits: u64, byte: &u8| bits << 8 | u64::from(*byte);

@@ -1,25 +1,25 @@
-//! Codebooks: 256 values that stand for many, with the least squares of the differences.
+//! Codebooks of 256 values with minimal sum of squared errors.
 //!
-//! Lloyd's method in one dimension on sorted values: each entry stands for the values up to halfway to its neighbours and
-//! becomes their mean, from sums that are made once. It begins with entries as dense as the cube root of the density of
-//! the values, which is best for many entries (Panter and Dite 1951).
+//! Lloyd's method in one dimension on sorted values: each entry represents the values up to halfway to its neighbours
+//! and becomes their mean, from prefix sums. It starts with entries whose density is the cube root of that of the
+//! values, which is optimal for many entries (Panter and Dite 1951).
 
 use super::meta::CODEBOOK;
 
-/// Rounds at most.
+/// Largest number of iterations.
 const ROUNDS: usize = 100;
-/// Bins in which the first entries look how dense the values are.
+/// Histogram bins for the density of the values.
 const BINS: usize = 1 << 13;
-/// First entries that are in equal steps.
+/// Number of initial entries that are equally spaced.
 const IN_STEPS: usize = CODEBOOK / 4;
 
-/// A codebook, in rising order.
+/// A codebook in ascending order.
 pub(super) struct Codebook {
     pub(super) values: [f32; CODEBOOK],
 }
 
 impl Codebook {
-    /// The codebook of some finite values.
+    /// The codebook of finite values.
     pub(super) fn of(values: impl Iterator<Item = f32>) -> Self {
         let mut sorted: Vec<f32> = values.collect();
         sorted.sort_unstable_by(f32::total_cmp);
@@ -54,7 +54,7 @@ impl Codebook {
         Self { values: entries.map(|v| v as f32) }
     }
 
-    /// The entry that is nearest to a value.
+    /// The entry nearest to a value.
     pub(super) fn code(&self, value: f32) -> u8 {
         let above = self.values.partition_point(|entry| *entry < value);
         let distance = |k: usize| (f64::from(self.values[k]) - f64::from(value)).abs();
@@ -63,8 +63,8 @@ impl Codebook {
     }
 }
 
-/// Most entries as dense as the cube root of the values in equal bins, for the many; the others in equal steps, for the
-/// few far out, which would have none.
+/// Most initial entries follow the cube root of the density in equal bins, for common values; the others are equally
+/// spaced, for rare outliers, which would get none.
 fn first_entries(sorted: &[f32], [first, last]: [f64; 2]) -> [f64; CODEBOOK] {
     const DENSE: usize = CODEBOOK - IN_STEPS;
     let width = (last - first) / BINS as f64;
@@ -108,7 +108,7 @@ mod tests {
             assert!((near - value).abs() < 0.75 / 256.0, "{value} {near}");
         }
         assert!(line.values.is_sorted());
-        // Most values lie close together, a few far out: all of them are near to an entry.
+        // Most values are close together, with a few outliers: all are close to an entry.
         let far = |i: usize| if i < 9900 { i as f32 / 9900.0 } else { (i - 9899) as f32 };
         let wide = Codebook::of((0..10_000).map(far));
         let error = |i: usize| (wide.values[usize::from(wide.code(far(i)))] - far(i)).abs();

@@ -1,17 +1,17 @@
-//! The description of a SOG.
+//! The `meta.json` of a SOG.
 #![deny(clippy::indexing_slicing, reason = "what comes from outside is never an index")]
 
 use serde::Deserialize;
 
-/// Entries of a codebook.
+/// Number of entries of a codebook.
 pub(super) const CODEBOOK: usize = 256;
 
 #[derive(Deserialize)]
 pub(super) struct Meta {
-    /// None in version 1.
+    /// `None` in version 1.
     pub(super) version: Option<u32>,
     count: Option<u64>,
-    /// Who made the file, and what they added.
+    /// Generator of the file and its additional data.
     #[serde(default)]
     pub(super) asset: serde_json::Value,
     model: Option<String>,
@@ -38,7 +38,7 @@ pub(super) struct Files {
     pub(super) files: Vec<String>,
 }
 
-/// Bytes of some channels: through a codebook, or linear in a range a channel.
+/// Bytes of several channels: through a codebook, or linear in a range per channel.
 #[derive(Deserialize)]
 pub(super) struct Values {
     codebook: Option<Vec<f64>>,
@@ -73,7 +73,7 @@ impl Meta {
 }
 
 impl Values {
-    /// Value of each byte of each channel; `None` where numbers are missing or no numbers.
+    /// Value of each byte of each channel; `None` if numbers are missing or invalid.
     pub(super) fn tables<const N: usize>(&self) -> Option<[[f32; CODEBOOK]; N]> {
         if let Some(codebook) = &self.codebook {
             return table(codebook).map(|table| [table; N]);
@@ -86,7 +86,7 @@ impl Values {
         Some(tables)
     }
 
-    /// Whether opacities are logits in a range, as in version 1: value of each byte.
+    /// Value of each opacity byte if opacities are logits in a range, as in version 1.
     pub(super) fn logits(&self) -> Option<[f32; CODEBOOK]> {
         if self.codebook.is_some() {
             return None;

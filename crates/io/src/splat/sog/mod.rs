@@ -1,7 +1,7 @@
-//! SOG (PlayCanvas): lossless WebP pictures with a pixel a splat, and a `meta.json` that says what their bytes mean; in a
-//! folder, or as a zip in which they are stored.
+//! SOG (PlayCanvas): lossless WebP images with one pixel per splat, and a `meta.json` that describes their bytes; in a
+//! folder, or in a zip without compression.
 //!
-//! | picture | red, green, blue | alpha |
+//! | image | red, green, blue | alpha |
 //! |---|---|---|
 //! | means, low and high byte | 16 bits of `sign(v) ln(1 + abs v)` in a range an axis | |
 //! | scales | entries of a codebook of log scales | |
@@ -10,7 +10,7 @@
 //! | shN labels | entry of the palette, low and high byte | |
 //! | shN centroids | the palette, 64 entries a row, a pixel for each coefficient: entries of a codebook | |
 //!
-//! Version 1 has ranges where version 2 has codebooks, and logits for opacities; it is read only.
+//! Version 1 has ranges instead of codebooks and logits instead of opacities. It is read only.
 
 mod codebook;
 mod meta;
@@ -21,9 +21,9 @@ mod write;
 pub(super) use read::{read, sniff};
 pub(super) use write::write;
 
-/// Name of the description.
+/// Name of the description file.
 const META: &str = "meta.json";
-/// Entries of the palette in a row of its picture.
+/// Palette entries per row of its image.
 const PALETTE_COLUMNS: u32 = 64;
-/// Alpha of a quaternion whose largest component is the first.
+/// Alpha of a quaternion whose first component is the largest.
 const FIRST_LARGEST: u8 = 252;

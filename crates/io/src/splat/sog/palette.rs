@@ -1,43 +1,44 @@
-//! A palette for vectors of SH coefficients: k-means with two levels, the same on any number of threads.
+//! A palette for vectors of SH coefficients: two-level k-means, with the same result for any number of threads.
 //!
-//! Tens of thousands of entries are too many to compare each splat with all of them. So the splats are parted by a coarse
-//! k-means first; each part gets a share of the entries, and a k-means of its own; and in the end each splat takes the
-//! nearest entry of its part and the parts around. Splats weigh as much as their opacity: what is hardly seen may err.
+//! Comparing each splat with tens of thousands of entries is too slow. So the splats are partitioned by a coarse
+//! k-means first; each partition gets a share of the entries and its own k-means; finally, each splat takes the nearest
+//! entry of its partition and the neighbouring ones. Splats are weighted by opacity, because errors of faint ones are
+//! hardly visible.
 //!
-//! The distance of a point p to an entry c is compared by `|c|²/2 - p·c`, 16 entries at a time in the lanes of a vector.
+//! Distances of a point p to entries c are compared by `|c|²/2 - p·c`, 16 entries at a time in SIMD lanes.
 
 use gausset_compute::fearless_simd::{Level, Select, Simd, SimdBase, f32x16};
 use gausset_compute::simd::{LANES, Row, load, splat, store};
 use gausset_compute::{Exec, Pool, at_level, rng};
 
-/// Rounds of the coarse and of the fine k-means.
+/// Iterations of the coarse and of the fine k-means.
 const ROUNDS: usize = 8;
-/// Parts around its own in which a splat looks for an entry.
+/// Number of neighbouring partitions in which a splat searches for an entry.
 const NEIGHBOURS: usize = 12;
-/// Points handed to a thread at once.
+/// Points per thread task.
 const CHUNK: usize = 1 << 10;
-/// Entries from which on there are two levels.
+/// Smallest number of entries for which two levels are used.
 const TWO_LEVELS: usize = 512;
-/// What a transparent splat weighs.
+/// Weight of a transparent splat.
 const LEAST_WEIGHT: f32 = 0.05;
-/// Seed of the first entries.
+/// Seed for the choice of initial entries.
 const SEED: u64 = 0x50_47;
 
-/// Entries and which of them each point takes.
+/// Entries, and the entry of each point.
 pub(super) struct Palette {
     /// `[entry][dimension]`.
     pub(super) entries: Vec<f32>,
-    /// Entry of each point.
+    /// Index of the entry of each point.
     pub(super) labels: Vec<u32>,
 }
 
-/// Points to be parted.
+/// Points to be clustered.
 pub(super) struct Points<'a> {
-    /// Rows that end in the values of a point.
+    /// Rows whose last values are those of a point.
     pub(super) rows: &'a [f32],
-    /// Values of a row.
+    /// Number of values per row.
     pub(super) stride: usize,
-    /// Values of a point.
+    /// Number of values per point.
     pub(super) dimensions: usize,
     /// Weight of each point, 0..=1.
     pub(super) weights: &'a [f32],
@@ -58,11 +59,11 @@ impl Points<'_> {
     }
 }
 
-/// Entries with their dimensions apart, 16 entries in a row.
+/// Entries in transposed blocks, with 16 entries per row.
 struct Table {
     /// `[block][dimension]`.
     rows: Vec<Row>,
-    /// Half of the squared length of each entry; infinite where there is none.
+    /// Half of the squared norm of each entry; infinite for padding.
     half_squares: Vec<Row>,
     dimensions: usize,
 }
@@ -83,7 +84,8 @@ impl Table {
         Self { rows, half_squares, dimensions }
     }
 
-    /// The nearest entry to a point, the first of equals, and half of its squared distance less that of the point.
+    /// The nearest entry to a point, the first of equals, and half of the squared distance minus half of the point's
+    /// squared norm.
     #[inline(always)]
     fn nearest<S: Simd>(&self, simd: S, point: &[f32]) -> (u32, f32) {
         let mut best = splat(simd, f32::INFINITY);
@@ -96,7 +98,7 @@ impl Table {
             }
             let is_less = score.simd_lt(best);
             best = is_less.select(score, best);
-            // Whole numbers below 2^24 are exact.
+            // Integers below 2^24 are exact.
             block_of_best = is_less.select(splat(simd, block as f32), block_of_best);
         }
         let (mut scores, mut blocks) = ([0.0; LANES], [0.0; LANES]);
@@ -113,7 +115,7 @@ impl Table {
     }
 }
 
-/// Makes a palette of at most so many entries, from at least as many points.
+/// Builds a palette of at most `entries` entries from at least as many points.
 pub(super) fn build(points: &Points<'_>, entries: usize, exec: Exec<'_>) -> Palette {
     let Exec { pool, level } = exec;
     let all: Vec<u32> = (0..points.len() as u32).collect();
@@ -174,8 +176,8 @@ pub(super) fn build(points: &Points<'_>, entries: usize, exec: Exec<'_>) -> Pale
     Palette { entries, labels }
 }
 
-/// How many entries each part gets: by the square root of its error times its size, at most one for each point; one where
-/// all points are the same.
+/// Number of entries per partition: proportional to the square root of its error times its size, at most one per point;
+/// one if all points are equal.
 fn shares(points: &Points<'_>, members: &[Vec<u32>], centres: &[f32], entries: usize) -> Vec<usize> {
     let error = |part: usize| -> f64 {
         let centre = &centres[part * points.dimensions..(part + 1) * points.dimensions];
@@ -184,7 +186,7 @@ fn shares(points: &Points<'_>, members: &[Vec<u32>], centres: &[f32], entries: u
     let wishes: Vec<f64> =
         (0..members.len()).map(|part| (error(part) * members[part].len() as f64).sqrt()).collect();
     let mut shares: Vec<usize> = members.iter().map(|members| usize::from(!members.is_empty())).collect();
-    // What a full part cannot take goes to the others, until nothing is left or all are full.
+    // What full partitions cannot take goes to the others, until nothing is left or all are full.
     loop {
         let left = entries.saturating_sub(shares.iter().sum());
         let open: Vec<usize> = (0..members.len())
@@ -209,7 +211,7 @@ fn shares(points: &Points<'_>, members: &[Vec<u32>], centres: &[f32], entries: u
     }
 }
 
-/// For each part itself and the nearest others.
+/// For each partition, itself and its nearest neighbours.
 fn neighbours(centres: &[f32], dimensions: usize) -> Vec<Vec<u32>> {
     let parts: Vec<&[f32]> = centres.chunks_exact(dimensions).collect();
     let nearest = |centre: &[f32]| {
@@ -221,7 +223,7 @@ fn neighbours(centres: &[f32], dimensions: usize) -> Vec<Vec<u32>> {
     parts.iter().map(|centre| nearest(centre)).collect()
 }
 
-/// Lloyd's method over some of the points: entries, and the entry of each of these points.
+/// Lloyd's method on a subset of the points: entries, and the entry of each of these points.
 fn k_means(
     points: &Points<'_>,
     members: &[u32],
@@ -258,7 +260,7 @@ fn k_means(
     (entries, labels)
 }
 
-/// Entries become the means of their points; one without points becomes the point that is farthest from its own.
+/// Sets entries to the means of their points; an entry without points becomes the point farthest from its entry.
 fn update(points: &Points<'_>, members: &[u32], labels: &[u32], entries: &mut [f32]) {
     let dimensions = points.dimensions;
     let mut sums = vec![0.0f64; entries.len()];
@@ -301,7 +303,7 @@ mod tests {
 
     use super::*;
 
-    /// Points around some centres.
+    /// Points around several centres.
     fn values(count: usize, dimensions: usize) -> Vec<f32> {
         let number = |i: u32, k: u32| rng::uniform(rng::philox(1, 2, u64::from(i), k)[0]);
         let value = |i: usize, k: usize| {

@@ -20,36 +20,36 @@ use crate::splat::{Document, Format, Initial, SplatError};
 use crate::units::quote;
 use crate::{guard, input};
 
-/// Longest description.
+/// Longest `meta.json`, bytes.
 const MAX_META_BYTES: u64 = 1 << 20;
-/// Most files in a zip.
+/// Largest number of files in a zip.
 const MAX_ENTRIES: usize = 64;
-/// Longest side of a picture.
+/// Longest side of an image, px.
 const MAX_SIDE: u32 = 16_383;
-/// Pixels of a picture beyond those of its splats: rows that are not full, and sides that are powers of two.
+/// Pixels of an image in addition to those of its splats: incomplete rows, and sides that are powers of two.
 const SPARE_PIXELS: u64 = 1 << 16;
-/// Bytes of a WebP beyond its pixels.
+/// Bytes of a WebP in addition to its pixels.
 const SPARE_BYTES: u64 = 1 << 20;
-/// Bytes that the decoder has for a pixel beside the picture: its colours, and its transforms for tiles of 16 pixels.
+/// Bytes per pixel that the decoder needs in addition to the image: its colours, and transforms for tiles of 16 pixels.
 const DECODER_BYTES: u64 = 5;
 
-/// A zip, or the description itself.
+/// Detects a zip, or a `meta.json`.
 pub(in crate::splat) fn sniff(start: &Start) -> bool {
     let is_meta = start.is_json() && start.names("\"means\"") && start.names("\"sh0\"");
     start.bytes.starts_with(b"PK\x03\x04") || is_meta
 }
 
-/// Where the pictures lie.
+/// Location of the images.
 enum Place<'a> {
     Zip(Box<ZipArchive<&'a mut dyn Stream>>),
     Folder(Option<&'a Path>),
 }
 
-/// A decoded picture.
+/// A decoded image.
 struct Picture {
     width: u32,
     height: u32,
-    /// Whether a pixel has four bytes, and not three.
+    /// Whether pixels have four bytes instead of three.
     has_alpha: bool,
     pixels: Vec<u8>,
 }
@@ -68,7 +68,7 @@ pub(in crate::splat) fn read(source: &mut Source<'_>) -> Result<Initial, SplatEr
     let mut magic = [0; 2];
     source.exact(&mut magic)?;
     source.stream.rewind().map_err(|error| source.io(error))?;
-    // The stream is lent to the zip, the rest of the source to messages.
+    // The stream is borrowed by the zip, the other fields by messages.
     let Source { stream, bytes, path, folder, options, memory } = source;
     let mut nothing = std::io::empty();
     let about = Source { stream: &mut nothing, bytes: *bytes, path, folder: *folder, options, memory };
@@ -76,7 +76,7 @@ pub(in crate::splat) fn read(source: &mut Source<'_>) -> Result<Initial, SplatEr
     let text = if magic == *b"PK" {
         let archive = ZipArchive::new(&mut **stream as &mut dyn Stream);
         let archive = archive.map_err(|error| {
-            about.damaged("zip", "cannot be taken apart", "a whole zip archive", quote(&error.to_string()))
+            about.damaged("zip", "cannot be opened", "a whole zip archive", quote(&error.to_string()))
         })?;
         if archive.len() > MAX_ENTRIES {
             let expected = format!("at most {MAX_ENTRIES}");
@@ -107,7 +107,7 @@ pub(in crate::splat) fn read(source: &mut Source<'_>) -> Result<Initial, SplatEr
         return Err(about.damaged(META, "unknown version of SOG", "2, or none for 1", version.to_string()));
     }
     let Some(count) = meta.count() else {
-        return Err(about.damaged(META, "how many splats is missing", "count", "none"));
+        return Err(about.damaged(META, "the number of splats is missing", "count", "none"));
     };
     let degree = meta.sh_rest.as_ref().map_or(Ok(0), |rest| {
         let known = rest.bands.filter(|bands| (1..=sh::MAX_DEGREE).contains(bands));
@@ -115,7 +115,7 @@ pub(in crate::splat) fn read(source: &mut Source<'_>) -> Result<Initial, SplatEr
             (Some(bands), None) => {
                 Err(about.damaged(META, "unknown SH degree", "shN.bands 1..3", bands.to_string()))
             }
-            // Version 1 tells it by the width of its picture.
+            // Version 1 encodes the degree by the width of its image.
             (_, known) => Ok(known.unwrap_or(sh::MAX_DEGREE)),
         }
     })?;
@@ -145,7 +145,7 @@ pub(in crate::splat) fn read(source: &mut Source<'_>) -> Result<Initial, SplatEr
 }
 
 impl Place<'_> {
-    /// The content of a file that the description names.
+    /// Content of a file that `meta.json` names.
     fn file(&mut self, name: &str, limit: u64, about: &Source<'_>) -> Result<Vec<u8>, SplatError> {
         let place = || format!("file {}", quote(name));
         if name.is_empty() || name == ".." || name.contains(['/', '\\', ':']) {
@@ -165,14 +165,14 @@ impl Place<'_> {
                     return Err(too_long());
                 }
                 let mut content = about.memory.room(size)?;
-                // To its end, where its sum is compared.
+                // Read to the end, where the checksum is verified.
                 let read = entry.take(size + 1).read_to_end(&mut content);
                 read.map_err(|error| broken(&error))?;
                 if content.len() as u64 > size { Err(too_long()) } else { Ok(content) }
             }
             Place::Folder(folder) => {
                 let Some(folder) = folder else {
-                    return Err(about.damaged(place(), "not there", "a file beside this one", "none"));
+                    return Err(about.damaged(place(), "not there", "a file next to this one", "none"));
                 };
                 let path = folder.join(name);
                 let io_error = |source| SplatError::Io { path: path.clone(), action: "read", source };
@@ -184,12 +184,12 @@ impl Place<'_> {
         }
     }
 
-    /// A picture of at most so many pixels.
+    /// Reads an image of at most `most` pixels.
     fn picture(&mut self, name: &str, most: u64, about: &Source<'_>) -> Result<Picture, SplatError> {
         let bytes = self.file(name, 4 * most + SPARE_BYTES, about)?;
         let place = format!("file {}", quote(name));
         let broken =
-            |found: String| about.damaged(&*place, "not a picture of a SOG", "a lossless WebP", found);
+            |found: String| about.damaged(&*place, "not an image of a SOG", "a lossless WebP", found);
         let mut decoder = match guard::run(|| WebPDecoder::new(Cursor::new(&bytes))) {
             Ok(Ok(decoder)) => decoder,
             Ok(Err(error)) => return Err(broken(quote(&error.to_string()))),
@@ -197,7 +197,7 @@ impl Place<'_> {
         };
         let (width, height) = decoder.dimensions();
         if decoder.is_animated() || decoder.is_lossy() {
-            return Err(broken("a film, or a lossy picture".to_owned()));
+            return Err(broken("an animation, or a lossy image".to_owned()));
         }
         if width > MAX_SIDE || height > MAX_SIDE || u64::from(width) * u64::from(height) > most {
             let expected = format!("at most {most} pixels");
@@ -223,7 +223,7 @@ impl Place<'_> {
     }
 }
 
-/// The name at a place of a list of files.
+/// The name at an index of a list of files.
 fn name<'a>(files: &'a [String], index: usize, of: &str, about: &Source<'_>) -> Result<&'a str, SplatError> {
     files
         .get(index)
@@ -231,7 +231,7 @@ fn name<'a>(files: &'a [String], index: usize, of: &str, about: &Source<'_>) -> 
         .ok_or_else(|| about.damaged(META, "a file name is missing", format!("{of}.files[{index}]"), "none"))
 }
 
-/// Everything but SH above degree 0.
+/// All parameters except SH above degree 0.
 struct Attributes {
     size: [u32; 2],
     low: Picture,
@@ -257,7 +257,7 @@ impl Attributes {
             Ok(picture)
         };
         let numbers = |of: &str| {
-            about.damaged(META, "numbers that cannot be", format!("{of} with 256 finite numbers"), "others")
+            about.damaged(META, "invalid numbers", format!("{of} with 256 finite numbers"), "others")
         };
         let Meta { means, scales, quats, sh0, .. } = meta;
         if means.mins.iter().chain(&means.maxs).any(|v| !v.is_finite() || v.abs() > 80.0) {
@@ -276,7 +276,7 @@ impl Attributes {
         Ok(Self { size, low, high, scales, quats, sh0, mins, maxs, scale_tables, colour_tables, logits })
     }
 
-    /// Decodes a splat into the front of a row.
+    /// Decodes a splat into the start of a row.
     fn splat(&self, i: usize, row: &mut [f32]) {
         let (low, high) = (self.low.pixel(i), self.high.pixel(i));
         let mut axes = low.into_iter().zip(high).zip(self.mins.into_iter().zip(self.maxs));
@@ -302,14 +302,14 @@ impl Attributes {
     }
 }
 
-/// The quaternion of a pixel.
+/// Decodes the quaternion of a pixel.
 fn rotation([a, b, c, largest]: [u8; 4]) -> [f32; 4] {
     let Some(largest) = largest.checked_sub(FIRST_LARGEST) else { return [1.0, 0.0, 0.0, 0.0] };
     let part = |byte: u8| (f64::from(byte) / 255.0 * 2.0 - 1.0) * FRAC_1_SQRT_2;
     values::from_smallest_three(usize::from(largest), [a, b, c].map(part))
 }
 
-/// All pictures have the size of the first, and room for every splat.
+/// Checks that all images have the size of the first and enough pixels for all splats.
 fn check_size(
     picture: &Picture,
     size: &mut Option<[u32; 2]>,
@@ -322,12 +322,7 @@ fn check_size(
     let place = || format!("file {}", quote(name));
     let text = |[width, height]: [u32; 2]| format!("{width}x{height}");
     if found != expected {
-        return Err(about.damaged(
-            place(),
-            "another size than the first picture",
-            text(expected),
-            text(found),
-        ));
+        return Err(about.damaged(place(), "not the size of the first image", text(expected), text(found)));
     }
     if u64::from(picture.width) * u64::from(picture.height) < count {
         let expected = format!("{count} pixels");
@@ -356,7 +351,7 @@ impl Rest {
         let Some(table) = rest.table() else {
             return Err(about.damaged(
                 META,
-                "numbers that cannot be",
+                "invalid numbers",
                 "shN.codebook with 256 finite numbers",
                 "others",
             ));

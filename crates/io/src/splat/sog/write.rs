@@ -18,9 +18,9 @@ use crate::splat::order::morton;
 use crate::splat::values;
 use crate::splat::{Document, Format, SaveOptions, Saved};
 
-/// Longest side of a WebP.
+/// Longest side of a WebP, px.
 const MAX_SIDE: usize = 16_383;
-/// Most entries of the palette: labels have 16 bits.
+/// Largest number of palette entries: labels have 16 bits.
 const MAX_ENTRIES: usize = 1 << 16;
 
 /// Writes a document.
@@ -32,7 +32,7 @@ pub(in crate::splat) fn write(
     let splats = &document.splats;
     let count = splats.len();
     let width = 4 * (count as f64).sqrt().div_euclid(4.0) as usize;
-    // The side of a square, up to a multiple of four.
+    // The side of a square, rounded up to a multiple of four.
     let width = if width * width < count { width + 4 } else { width.max(4) };
     let height = 4 * count.div_ceil(4 * width);
     if count == 0 || height > MAX_SIDE || width > MAX_SIDE {
@@ -85,7 +85,7 @@ pub(in crate::splat) fn write(
         "quats": { "files": ["quats.webp"] },
         "sh0": { "codebook": colours.values.to_vec(), "files": ["sh0.webp"] },
     });
-    // Splats are sorted, those of a sky among them.
+    // Splats are sorted, which mixes those of the sky with the others.
     let facts = facts::lines(&Document { sky: 0, ..document.with_splats(Splats::default(), 0) });
     if !facts.is_empty() {
         meta["asset"]["gausset"] = json!(facts);
@@ -116,15 +116,15 @@ pub(in crate::splat) fn write(
     Ok(saved)
 }
 
-/// The splats along a Morton curve through their codes: neighbours stand together, and those with the same upper bytes in
-/// one run, which costs a picture hardly more than one of them.
+/// Orders splats along a Morton curve through their codes: neighbours in space are close in the images, and splats with
+/// equal high bytes form one run, which compresses to almost nothing.
 fn order_of(count: usize, codes: impl Fn(usize) -> [u16; 3]) -> Vec<u32> {
     let mut keys: Vec<(u64, u32)> = (0..count).map(|i| (morton(codes(i)), i as u32)).collect();
     keys.sort_unstable();
     keys.into_iter().map(|(_, i)| i).collect()
 }
 
-/// Pictures with a pixel a splat.
+/// Images with one pixel per splat.
 struct Canvas<'a> {
     order: &'a [u32],
     width: usize,
@@ -145,7 +145,7 @@ impl Canvas<'_> {
     }
 }
 
-/// The shorter of a picture with and without prediction.
+/// Encodes with and without prediction and returns the shorter file.
 fn encode(pixels: &[u8], width: usize, height: usize, colour: ColorType) -> io::Result<Vec<u8>> {
     let with = |predicts: bool| {
         let mut bytes = Vec::new();
@@ -160,7 +160,7 @@ fn encode(pixels: &[u8], width: usize, height: usize, colour: ColorType) -> io::
     Ok(if plain.len() <= predicted.len() { plain } else { predicted })
 }
 
-/// The pixel of a rotation.
+/// Encodes a rotation as a pixel.
 fn rotation(quat: [f32; 4]) -> [u8; 4] {
     let (largest, rest) = values::smallest_three(values::unit(quat));
     let [a, b, c] = rest.map(|v| values::byte((v / FRAC_1_SQRT_2 / 2.0 + 0.5) * 255.0).0);
@@ -182,7 +182,7 @@ impl Rest {
         let weights: Vec<f32> =
             splats.opacity_logits.iter().map(|&logit| values::opacity(logit) as f32).collect();
         let points = Points { rows: &splats.sh, stride, dimensions, weights: &weights };
-        // The largest power of two that is not more than the splats.
+        // The largest power of two not above the number of splats.
         let most = (1usize << splats.len().ilog2()).min(MAX_ENTRIES);
         let palette::Palette { entries, labels } =
             palette::build(&points, most, Exec::best(&Pool::with_all_cores()));
@@ -190,7 +190,7 @@ impl Rest {
         Self { entries, labels, dimensions, codebook }
     }
 
-    /// The palette as a picture.
+    /// Encodes the palette as an image.
     fn centroids(&self) -> io::Result<Vec<u8>> {
         let columns = PALETTE_COLUMNS as usize;
         let (coefficients, count) = (self.dimensions / 3, self.entries.len() / self.dimensions);

@@ -1,5 +1,5 @@
-//! SPZ (Niantic): quantised attributes, each of them a block, compressed. Versions 2 and 3 are gzip over everything,
-//! version 4 has a zstd frame for each block.
+//! SPZ (Niantic): quantised attributes in separate blocks, compressed. Versions 2 and 3 are gzip over everything,
+//! version 4 has a zstd frame per block.
 //!
 //! ```text
 //! u32 "NGSP" | u32 version | u32 splats | u8 SH degree | u8 fractional bits | u8 flags | u8 (v4: streams)
@@ -16,7 +16,8 @@
 //! | rotations, v3 and v4 | 4 | the index of the largest of `xyzw` in the top bits, then sign and 9 bits of the others |
 //! | SH | 3 a coefficient | `(v - 128) / 128`, coefficient-major; written in steps of 2^(8 - bits) |
 //!
-//! The specification says that the axes are RUB; most writers store those of a PLY. An extension of Adobe names them.
+//! The specification says that the axes are RUB; most writers store those of a PLY. An extension of Adobe specifies
+//! them.
 
 mod read;
 mod write;
@@ -31,15 +32,15 @@ const MAGIC: &[u8; 4] = b"NGSP";
 const HEADER_BYTES: usize = 16;
 /// Bytes of the header of version 4.
 const HEADER_BYTES_4: usize = 32;
-/// Flag: trained with opacity compensation.
+/// Flag: the splats were trained with opacity compensation.
 const ANTIALIASED: u8 = 1;
-/// Flag: there are extensions.
+/// Flag: the file has extensions.
 const EXTENSIONS: u8 = 2;
-/// Type of the extension that names the axes, `SPZ_ADOBE_coordinate_system`.
+/// Type of the extension that specifies the axes, `SPZ_ADOBE_coordinate_system`.
 const AXES_EXTENSION: u32 = 0xadbe_0003;
-/// Type of the extension with lines about the scene ([`super::facts`]), of ours.
+/// Type of Gausset's extension with metadata lines ([`super::facts`]).
 const FACTS_EXTENSION: u32 = 0x4741_0001;
-/// Names of the axes, by the number in the extension; number 0 names none.
+/// Names of the axes, by the number in the extension minus one; number 0 is unspecified.
 const AXES_NAMES: [&str; 16] = [
     "LDB", "RDB", "LUB", "RUB", "LDF", "RDF", "LUF", "RUF", "LFD", "RFD", "LFU", "RFU", "LBD", "RBD", "LBU",
     "RBU",
@@ -52,12 +53,12 @@ const RUB: u32 = 4;
 const BLOCKS: [&str; 6] = ["positions", "opacities", "colours", "scales", "rotations", "SH"];
 /// Log scale of byte 0.
 const LEAST_LOG_SCALE: f64 = -10.0;
-/// Steps of a log scale in a unit.
+/// Quantisation steps per unit of log scale.
 const SCALE_STEPS: f64 = 16.0;
 /// Factor on a colour coefficient.
 const COLOUR_SCALE: f64 = 0.15;
 
-/// Axes of the numbers in an SPZ file.
+/// Axes of an SPZ file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SpzFrame {
     /// Those of a PLY, as most programs write them.
@@ -67,12 +68,12 @@ pub enum SpzFrame {
     Rub,
 }
 
-/// How SPZ files are written.
+/// Options for writing SPZ files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SpzOptions {
     /// Version: 3 (gzip, for programs without zstd) or 4.
     pub version: u8,
-    /// Bits of SH coefficients of degree 1 and of the others, 1..=8. The programs of the field write 5 and 4.
+    /// Bits of SH coefficients of degree 1 and of higher degrees, 1..=8. Other programs commonly write 5 and 4.
     pub sh_bits: [u8; 2],
     /// Axes.
     pub frame: SpzFrame,
@@ -84,7 +85,8 @@ impl Default for SpzOptions {
     }
 }
 
-/// The way from axes with a number of [`AXES_NAMES`] to those of training: each letter names the direction of an axis.
+/// Conversion from the axes with a number of [`AXES_NAMES`] to those of training. Each letter is the direction of an
+/// axis.
 fn axes_of(number: u32) -> Option<(&'static str, Axes)> {
     let name = AXES_NAMES.get(usize::try_from(number).ok()?.checked_sub(1)?)?;
     let sign = |positive: char| if name.contains(positive) { 1 } else { -1 };
@@ -92,7 +94,7 @@ fn axes_of(number: u32) -> Option<(&'static str, Axes)> {
     Some((name, Axes { swap, signs: [sign('R'), sign('D'), sign('F')] }))
 }
 
-/// Bytes of a splat in each block.
+/// Bytes per splat in each block.
 fn block_bytes(version: u32, sh_degree: u8) -> [u64; 6] {
     let rest = 3 * ((u64::from(sh_degree) + 1) * (u64::from(sh_degree) + 1) - 1);
     [9, 1, 3, 3, if version == 2 { 3 } else { 4 }, rest]

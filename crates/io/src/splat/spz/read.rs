@@ -1,5 +1,6 @@
-//! Reads SPZ files. How many splats there can be is decided by how they are packed: gzip makes at most 1032 bytes of one,
-//! zstd has no such bound, but version 4 says how long each block is. The memory for all of it is drawn before it is unpacked.
+//! Reads SPZ files. The possible number of splats is limited by the compression: gzip expands a byte to at most 1032,
+//! zstd is not limited, but version 4 stores the length of each block. Memory for everything is accounted for before
+//! decompression.
 #![deny(clippy::indexing_slicing, reason = "what comes from outside is never an index")]
 
 use std::f64::consts::FRAC_1_SQRT_2;
@@ -22,25 +23,25 @@ use crate::splat::usable::{Collector, row_values};
 use crate::splat::values::{self, EXTREME_LOGIT};
 use crate::splat::{Document, Format, Initial, SplatError};
 
-/// Most bytes of extensions.
+/// Largest size of all extensions, bytes.
 const MAX_EXTENSION_BYTES: u64 = 1 << 20;
-/// Most of them that are told.
+/// Largest number of extensions with a note.
 const MAX_NOTES: usize = 16;
 /// Splats whose SH is decoded at once.
 const CHUNK_SPLATS: usize = 1 << 12;
-/// Most fractional bits of a position.
+/// Largest number of fractional bits of a position.
 const MAX_FRACTIONAL_BITS: u8 = 23;
-/// Window of a zstd frame that is allowed whatever the length of its content.
+/// Window of a zstd frame that is always allowed, independently of its content size.
 const SMALL_WINDOW: u64 = 8 << 20;
-/// Most bytes that gzip makes of one (RFC 1951: 258 of two bits).
+/// Largest expansion of a byte by gzip (RFC 1951: 258 bytes from two bits).
 const GZIP_RATIO: u64 = 1032;
 
-/// The magic number, in the open (version 4) or as gzip.
+/// Detects the magic number, uncompressed (version 4) or as gzip.
 pub(in crate::splat) fn sniff(start: &Start) -> bool {
     start.bytes.starts_with(MAGIC) || start.bytes.starts_with(&[0x1f, 0x8b])
 }
 
-/// What the header says.
+/// Fields of the header.
 #[derive(Clone, Copy, Debug)]
 struct Header {
     version: u32,
@@ -60,7 +61,7 @@ impl Header {
         ([m0, m1, m2, m3] == *MAGIC).then_some(header)
     }
 
-    /// Whether the numbers can be.
+    /// Checks that the values are valid.
     fn check(&self, source: &Source<'_>) -> Result<(), SplatError> {
         if self.sh_degree > 4 {
             return Err(source.damaged("header", "unknown SH degree", "0..4", self.sh_degree.to_string()));
@@ -72,7 +73,7 @@ impl Header {
         Ok(())
     }
 
-    /// Refuses more splats than so many bytes can be, once they are unpacked.
+    /// Fails if more splats are announced than the decompressed bytes can hold.
     fn check_count(&self, unpacked: u64, source: &Source<'_>) -> Result<(), SplatError> {
         let splat: u64 = block_bytes(self.version, self.sh_degree).iter().sum();
         let most = unpacked / splat;
@@ -85,7 +86,7 @@ impl Header {
     }
 }
 
-/// What extensions say.
+/// Content of the extensions.
 #[derive(Default)]
 struct Extensions {
     axes: Option<u32>,
@@ -112,10 +113,10 @@ pub(in crate::splat) fn read(source: &mut Source<'_>) -> Result<Initial, SplatEr
     }
 }
 
-/// Versions 2 and 3.
+/// Reads versions 2 and 3.
 fn read_gzip(source: &mut Source<'_>) -> Result<Initial, SplatError> {
     source.stream.seek(SeekFrom::Start(0)).map_err(|error| source.io(error))?;
-    // The stream is lent to the decoder, the rest of the source to messages.
+    // The stream is borrowed by the decoder, the other fields by messages.
     let Source { stream, bytes, path, options, folder, memory } = source;
     let mut nothing = std::io::empty();
     let about = Source { stream: &mut nothing, bytes: *bytes, path, options, folder: *folder, memory };
@@ -149,7 +150,7 @@ fn read_gzip(source: &mut Source<'_>) -> Result<Initial, SplatError> {
     decoder.finish(extensions, &about)
 }
 
-/// Version 4.
+/// Reads version 4.
 fn read_zstd(source: &mut Source<'_>, header: Header) -> Result<Initial, SplatError> {
     header.check(source)?;
     let mut rest = [0; HEADER_BYTES_4 - HEADER_BYTES];
@@ -225,7 +226,7 @@ fn read_zstd(source: &mut Source<'_>, header: Header) -> Result<Initial, SplatEr
     read_frames(source, header, &places, extensions)
 }
 
-/// The frames of version 4, given begin and length of each.
+/// Reads the frames of version 4, given their offsets and lengths.
 fn read_frames(
     source: &mut Source<'_>,
     header: Header,
@@ -250,12 +251,12 @@ fn read_frames(
             let expected = format!("a window of at most {SMALL_WINDOW} bytes");
             return Err(about.damaged(
                 name,
-                "zstd wants too much memory",
+                "zstd requires too much memory",
                 expected,
                 format!("{window} bytes"),
             ));
         }
-        // The decoder's ring has a power of two.
+        // The decoder's ring buffer is rounded up to a power of two.
         memory.draw(2 * window)?;
         stream.seek(SeekFrom::Start(begin)).map_err(|error| about.io(error))?;
         let frame = (&mut **stream).take(packed);
@@ -278,13 +279,13 @@ fn read_frames(
     decoder.finish(extensions, &about)
 }
 
-/// The window that a zstd frame asks for (RFC 8878, 3.1.1.1).
+/// Window size that a zstd frame requires (RFC 8878, 3.1.1.1).
 fn window_bytes(frame: &mut dyn Read) -> std::io::Result<u64> {
     let mut start = [0; 6];
     frame.read_exact(&mut start)?;
     let [_, _, _, _, descriptor, window] = start;
     if descriptor & 0x20 != 0 {
-        // A single segment: its window is its content, whose length follows.
+        // A single segment: its window is its content size, which follows.
         let bytes = [1, 2, 4, 8].get(usize::from(descriptor >> 6)).copied().unwrap_or(8);
         let mut length = [window, 0, 0, 0, 0, 0, 0, 0];
         frame.read_exact(length.get_mut(1..bytes).unwrap_or_default())?;
@@ -298,7 +299,7 @@ fn window_bytes(frame: &mut dyn Read) -> std::io::Result<u64> {
     Ok(base + base / 8 * u64::from(window & 7))
 }
 
-/// The error of a stream that cannot be taken apart.
+/// Error for a stream that cannot be decompressed.
 fn broken(about: &Source<'_>, place: &str, packer: &str, error: &std::io::Error) -> SplatError {
     let found = match error.kind() {
         ErrorKind::UnexpectedEof => "the end of the file".to_owned(),
@@ -307,7 +308,7 @@ fn broken(about: &Source<'_>, place: &str, packer: &str, error: &std::io::Error)
     about.damaged(place, "cannot be decompressed", format!("a whole {packer} stream"), found)
 }
 
-/// Brings blocks to the decoder.
+/// Reads blocks and passes them to the decoder.
 struct BlockReader<'a> {
     about: &'a Source<'a>,
     header: Header,
@@ -315,7 +316,7 @@ struct BlockReader<'a> {
 }
 
 impl BlockReader<'_> {
-    /// Reads a block of so many bytes a splat.
+    /// Reads a block with `bytes` bytes per splat.
     fn block(
         &mut self,
         block: usize,
@@ -347,7 +348,7 @@ impl BlockReader<'_> {
     }
 }
 
-/// Makes splats of bytes.
+/// Converts bytes to splats.
 struct Decoder {
     header: Header,
     /// The blocks before SH.
@@ -358,7 +359,7 @@ struct Decoder {
 }
 
 impl Decoder {
-    /// Refuses what the memory cannot hold, before anything is unpacked.
+    /// Fails before decompression if the splats exceed the memory limit.
     fn new(header: Header, memory: &Account<'_>) -> Result<Self, SplatError> {
         let (degree, count) = (header.sh_degree.min(sh::MAX_DEGREE), u64::from(header.count));
         let splats = Collector::new(degree, count, memory)?;
@@ -407,9 +408,9 @@ impl Decoder {
         document.stored_degree(self.header.sh_degree);
         let (axes, frame) = match (extensions.axes.and_then(axes_of), about.options.spz_frame) {
             (Some((name, axes)), _) => (axes, format!("{name}, as the file says")),
-            (None, Some(SpzFrame::Rub)) => (Axes::RUB, "RUB, as asked for".to_owned()),
-            (None, Some(SpzFrame::AsIs)) => (Axes::AS_TRAINED, "as is, as asked for".to_owned()),
-            (None, None) => (Axes::AS_TRAINED, "as is (assumed; the file names none)".to_owned()),
+            (None, Some(SpzFrame::Rub)) => (Axes::RUB, "RUB, as requested".to_owned()),
+            (None, Some(SpzFrame::AsIs)) => (Axes::AS_TRAINED, "as is, as requested".to_owned()),
+            (None, None) => (Axes::AS_TRAINED, "as is (assumed; the file does not specify them)".to_owned()),
         };
         axes.apply(&mut document.splats);
         document.report.notes.extend(extensions.notes);
@@ -423,18 +424,18 @@ impl Decoder {
     }
 }
 
-/// A function of the first three of some values; zeros where there are fewer.
+/// Applies a function to the first three values; zeros if there are fewer.
 fn three<T>(values: &[T], f: impl Fn(&T) -> f32) -> [f32; 3] {
     let mut values = values.iter();
     std::array::from_fn(|_| values.next().map_or(0.0, &f))
 }
 
-/// The quaternion of version 2.
+/// Decodes the quaternion of version 2.
 fn first_three([x, y, z]: [f32; 3]) -> [f32; 4] {
     [(1.0 - (x * x + y * y + z * z)).max(0.0).sqrt(), x, y, z]
 }
 
-/// The quaternion `wxyz` of versions 3 and 4.
+/// Decodes the quaternion `wxyz` of versions 3 and 4.
 fn smallest_three(word: u32) -> [f32; 4] {
     let part = |shift: u32| {
         let magnitude = f64::from(word >> shift & 511) / 511.0 * FRAC_1_SQRT_2;
@@ -445,7 +446,7 @@ fn smallest_three(word: u32) -> [f32; 4] {
 }
 
 impl Extensions {
-    /// Records of u32 type, u32 length, content.
+    /// Parses records of u32 type, u32 length, content.
     fn parse(mut bytes: &[u8], about: &Source<'_>) -> Result<Self, SplatError> {
         let mut extensions = Self::default();
         while let Some((head, rest)) = bytes.split_first_chunk::<8>() {
@@ -456,7 +457,7 @@ impl Extensions {
                 let found = format!("{} bytes", rest.len());
                 return Err(about.damaged(
                     "extensions",
-                    "an extension is cut off",
+                    "an extension is truncated",
                     format!("{length} bytes"),
                     found,
                 ));
@@ -466,7 +467,7 @@ impl Extensions {
         }
         if !bytes.is_empty() {
             let found = format!("{} bytes", bytes.len());
-            return Err(about.damaged("extensions", "data behind the last one", "none", found));
+            return Err(about.damaged("extensions", "data after the last one", "none", found));
         }
         Ok(extensions)
     }
@@ -478,7 +479,7 @@ impl Extensions {
                 Some(axes) if axes_of(axes).is_some() => self.axes = Some(axes),
                 _ if self.notes.len() >= MAX_NOTES => {}
                 other => self.notes.push(format!(
-                    "{place}: it names no axes, and was ignored (expected 1..16, found {})",
+                    "{place}: does not specify axes, and was ignored (expected 1..16, found {})",
                     other.map_or("nothing".to_owned(), |axes| axes.to_string())
                 )),
             }
@@ -488,10 +489,11 @@ impl Extensions {
             self.facts = String::from_utf8_lossy(content).into_owned();
             return;
         }
-        // The safe orbit of Adobe concerns cameras only; others of that vendor may change what the numbers mean.
+        // Adobe's safe orbit concerns only cameras; other extensions of that vendor may change the meaning of the
+        // values.
         let what = match kind >> 16 {
             0xadbe if kind & 0xffff == 2 => return,
-            0xadbe => "unknown, from a vendor whose extensions can change the axes: the scene may be turned",
+            0xadbe => "unknown, from a vendor whose extensions can change the axes: the scene may be rotated",
             _ => "unknown, and was ignored",
         };
         if self.notes.len() >= MAX_NOTES {
@@ -503,12 +505,12 @@ impl Extensions {
         ));
     }
 
-    /// Notes what stands behind the blocks where there should be nothing.
+    /// Adds a note if there is data after the blocks.
     fn check_end(&mut self, from: &mut dyn Read, about: &Source<'_>) -> Result<(), SplatError> {
         let mut more = [0];
         if from.read(&mut more).map_err(|error| broken(about, "end", "gzip", &error))? > 0 {
             self.notes.push(
-                "end of file: data behind the last block was ignored (expected none, found some)".to_owned(),
+                "end of file: data after the last block was ignored (expected none, found some)".to_owned(),
             );
         }
         Ok(())

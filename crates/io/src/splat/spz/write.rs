@@ -19,15 +19,15 @@ use crate::splat::frame::Axes;
 use crate::splat::values::{self, Clips};
 use crate::splat::{Document, Format, SaveOptions, Saved};
 
-/// Fractional bits of positions that fit in it: a quarter of a millimetre where the unit is a metre.
+/// Default number of fractional bits of positions: a quarter of a millimetre if the unit is a metre.
 const USUAL_FRACTIONAL_BITS: u8 = 12;
 /// Largest position code.
 const LARGEST_CODE: f64 = ((1 << 23) - 1) as f64;
-/// Level of zstd of the reference implementation; what follows replaces most of what it says.
+/// zstd level of the reference implementation; most of its parameters are overridden below.
 const ZSTD_LEVEL: i32 = 12;
-/// The logarithms of zstd's window, of its tables and of the places that it looks at, and the shortest match. Columns of
-/// bytes repeat nearby or not at all: this makes smaller files than level 12 with its window of 4 MiB and tables of 48, in
-/// a fifth of the time and in 1 MiB (300,000 splats of the workload: 10.42 MB for 10.59; 64,000 of a demo: 1.554 for 1.553).
+/// Logarithms of zstd's window, its tables and its search depth, and the shortest match. Columns of bytes repeat nearby
+/// or not at all: these values give smaller files than level 12 with its window of 4 MiB and tables of 48, in a fifth
+/// of the time and in 1 MiB (300,000 splats of the workload: 10.42 MB for 10.59; 64,000 of a demo: 1.554 for 1.553).
 const ZSTD_WINDOW_LOG: u32 = 16;
 const ZSTD_TABLE_LOG: u32 = 16;
 const ZSTD_SEARCH_LOG: u32 = 6;
@@ -95,7 +95,7 @@ pub(in crate::splat) fn write(
     Ok(saved)
 }
 
-/// What makes a frame of so many bytes.
+/// Creates an encoder for a frame of `bytes` bytes.
 fn zstd(bytes: u64) -> io::Result<zstd::Encoder<'static, Vec<u8>>> {
     let mut encoder = zstd::Encoder::new(Vec::new(), ZSTD_LEVEL)?;
     for parameter in [
@@ -112,8 +112,8 @@ fn zstd(bytes: u64) -> io::Result<zstd::Encoder<'static, Vec<u8>>> {
     Ok(encoder)
 }
 
-/// The rest of a file of version 4: extensions, table, frames, each with the length of what is in it. Returns the length of
-/// the file.
+/// Writes the rest of a file of version 4: extensions, table, frames, each with its uncompressed length. Returns the
+/// length of the file.
 fn write_frames(
     writer: &mut dyn Write,
     mut header: Vec<u8>,
@@ -144,14 +144,14 @@ fn write_frames(
     Ok((header.len() + frames.iter().map(|(_, frame)| frame.len()).sum::<usize>()) as u64)
 }
 
-/// As many fractional bits as leave room for the farthest splat, at most the usual number.
+/// Largest number of fractional bits that allows for the farthest splat, at most the default.
 fn fractional_bits(splats: &Splats) -> u8 {
     let farthest = splats.means.iter().flatten().fold(0.0f32, |most, v| most.max(v.abs()));
     let fits = |bits: &u8| libm::ldexp(f64::from(farthest), i32::from(*bits)) <= LARGEST_CODE;
     (0..=USUAL_FRACTIONAL_BITS).rev().find(fits).unwrap_or(0)
 }
 
-/// Makes the bytes of blocks.
+/// Encodes blocks.
 struct Encoder<'a> {
     splats: &'a Splats,
     frame: SpzFrame,
@@ -161,7 +161,7 @@ struct Encoder<'a> {
 }
 
 impl Encoder<'_> {
-    /// Writes a block, a few splats at a time.
+    /// Writes a block in chunks of splats.
     fn block(&mut self, block: usize, writer: &mut dyn Write) -> io::Result<()> {
         let count = self.splats.len();
         let mut bytes = Vec::new();
@@ -181,7 +181,7 @@ impl Encoder<'_> {
         Ok(())
     }
 
-    /// The bytes of some splats in a block.
+    /// Encodes a range of splats for a block.
     fn part(&mut self, block: usize, splats: &Splats, part: Range<usize>, bytes: &mut Vec<u8>) {
         let clips = &mut self.clips;
         match block {
@@ -223,7 +223,7 @@ fn scale(log_scale: &[f32; 3], clips: &mut Clips) -> [u8; 3] {
     codes.map(|code| values::byte(code).0)
 }
 
-/// The smallest three of `xyzw`, each a sign and 9 bits.
+/// Encodes the smallest three components of `xyzw`, each with a sign and 9 bits.
 fn rotation(quat: [f32; 4]) -> u32 {
     let [w, x, y, z] = values::unit(quat);
     let (largest, rest) = values::smallest_three([x, y, z, w]);
@@ -239,7 +239,7 @@ fn coefficients(rest: &[f32], sh_bits: [u8; 2], clips: &mut Clips, bytes: &mut V
     for (coefficients, bits) in [first, others].into_iter().zip(sh_bits) {
         let bucket = 1i32 << (8 - bits);
         bytes.extend(coefficients.iter().map(|v| {
-            // To the nearest whole number, then to the nearest multiple of the bucket.
+            // Rounded to the nearest integer, then to the nearest multiple of the bucket.
             let scaled = 128.0 * f64::from(v.clamp(-2.0, 2.0));
             let code = (scaled + 0.5f64.copysign(scaled)) as i32 + 128;
             ((code + bucket / 2) & -bucket).clamp(0, 255) as u8
@@ -247,7 +247,7 @@ fn coefficients(rest: &[f32], sh_bits: [u8; 2], clips: &mut Clips, bytes: &mut V
     }
 }
 
-/// Counts what passes.
+/// Counts the bytes that it writes.
 struct Counted<'a> {
     writer: &'a mut dyn Write,
     bytes: u64,
