@@ -1,10 +1,10 @@
 //! Adaptive density control: clone, split, prune (Kerbl et al. 2023, section 5).
 //!
-//! A splat whose mean screen-space gradient is large lacks company. A small one gets a copy of itself; a large one is
-//! replaced by two, each drawn from it, `μ' = μ + R diag(s) ξ` with `ξ ~ N(0, I)`, and shrunk, `s' = s / shrink`.
-//! Splats that are hardly opaque or too large are removed. All decisions are made at once from the state before
-//! ([`super::decide`]); then growth is cut to the room that is left, largest mean statistic first, ties by order.
-//! A splat that may not grow for want of room stays as it is.
+//! A splat whose mean screen-space gradient is large covers its region poorly. A small one is cloned; a large one is
+//! replaced by two, each sampled from it, `μ' = μ + R diag(s) ξ` with `ξ ~ N(0, I)`, and shrunk, `s' = s / shrink`.
+//! Splats that are almost transparent or too large are removed. All decisions are made from the previous state
+//! ([`super::decide`]); then growth is limited to the remaining capacity, largest mean statistic first, ties by order.
+//! A splat that cannot grow for lack of capacity stays unchanged.
 
 use gausset_compute::{Exec, Pool, rng};
 use gausset_core::engine::{ClassicRule, TrainState};
@@ -15,7 +15,7 @@ use super::outcome::DensityOutcome;
 use super::rows;
 use super::values::not_finite;
 
-/// Random streams of the two halves of a split; the index of a draw is the id of the splat that is split.
+/// Random streams of the two halves of a split; draws are indexed by the id of the splat that is split.
 pub const SPLIT_STREAMS: [u32; 2] = [rng::stream::SPLIT, rng::stream::SPLIT | 0x8000];
 
 /// Halves per task.
@@ -78,7 +78,7 @@ fn inputs(state: &TrainState) -> Inputs<'_> {
     }
 }
 
-/// Lets only `room` splats grow (each adds one): those with the largest mean statistic, the first of equals.
+/// Lets only `room` splats grow, each by one: those with the largest mean statistic, the first of equals.
 fn limit_growth(state: &TrainState, decisions: &mut [u8], room: usize) {
     let mean_statistic = |i: u32| {
         let i = i as usize;
@@ -93,7 +93,7 @@ fn limit_growth(state: &TrainState, decisions: &mut [u8], room: usize) {
         return;
     }
     if room > 0 {
-        // No two are equal, so the partition does not depend on the algorithm.
+        // Keys are unique, so the partition does not depend on the selection algorithm.
         growing.select_nth_unstable_by(room - 1, |a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
     }
     for &(_, i) in &growing[room..] {
@@ -101,7 +101,7 @@ fn limit_growth(state: &TrainState, decisions: &mut [u8], room: usize) {
     }
 }
 
-/// Moves and shrinks the halves among the newborn splats, which are still copies of their parents, ids included.
+/// Moves and shrinks the halves among the new splats, which are still copies of their parents, including their ids.
 fn place_halves(
     state: &mut TrainState,
     rule: &ClassicRule,
@@ -127,7 +127,7 @@ fn place_halves(
     }
 }
 
-/// `μ + R diag(s) ξ`, in f64; the mean itself if that leaves the range of f32.
+/// `μ + R diag(s) ξ`, in f64; `μ` itself if the result is out of the range of f32.
 fn drawn_from(mean: [f32; 3], log_scale: [f32; 3], quat: [f32; 4], normal: [f32; 3]) -> [f32; 3] {
     let rotation = se3::rotation_from_quaternion(quat.map(f64::from));
     let local = std::array::from_fn(|k| libm::exp(f64::from(log_scale[k])) * f64::from(normal[k]));

@@ -1,7 +1,7 @@
-//! One fused pass that decides for each splat whether it is cloned, split, pruned or kept.
+//! A fused pass that decides for each splat whether it is cloned, split, pruned or kept.
 //!
-//! Everything is compared in the space in which it is stored, so that no exponential, logarithm or division is
-//! needed and every device finds the same bits:
+//! All values are compared in the space in which they are stored, so no exponential, logarithm or division is needed
+//! and every device computes the same bits:
 //!
 //! ```text
 //! grows  = Σ statistic > threshold · steps        (mean statistic > threshold)
@@ -11,12 +11,12 @@
 //!          or screen radius > prune radius
 //! ```
 //!
-//! Pruning judges what would be there after growth, as a rule that grows first and prunes then would: the halves of
-//! a split are smaller than the splat they come from. What is pruned does not grow. Comparisons with NaN are false,
-//! so a NaN never clones, splits or prunes; [`super::apply`] removes such splats by itself.
+//! Pruning applies to the result of growth, as in a rule that first grows and then prunes: the halves of a split are
+//! smaller than the original splat. A pruned splat does not grow. Comparisons with NaN are false, so a NaN never
+//! clones, splits or prunes; [`super::apply`] removes such splats separately.
 //!
-//! The vector pass takes 16 splats at a time. Scales come as triples; instead of taking them apart, all 48 values are
-//! compared where they are, and the 48 answers are folded to 16 in an integer register.
+//! The vector pass processes 16 splats at a time. Scales are stored as triples; instead of deinterleaving them, all 48
+//! values are compared in place, and the 48 results are folded to 16 bits in an integer register.
 
 use fearless_simd::{f32x16, mask8x16, prelude::*, u8x16, u32x16};
 use gausset_compute::simd::{LANES, Row, load, splat};
@@ -25,24 +25,24 @@ use gausset_core::engine::ClassicRule;
 
 use crate::values::{ln, logit};
 
-/// The splat stays as it is.
+/// The splat is unchanged.
 pub const KEEP: u8 = 0;
-/// The splat stays, and a copy is added.
+/// The splat is kept, and a copy is added.
 pub const CLONE: u8 = 1;
 /// The splat is replaced by two smaller ones.
 pub const SPLIT: u8 = 2;
 /// The splat is removed.
 pub const PRUNE: u8 = 4;
 
-/// Splats per task: 400 KB of input. Fixed, so that the partition does not depend on the threads.
+/// Splats per task: 400 KB of input. A constant, so that the partition does not depend on the number of threads.
 const CHUNK: usize = 16_384;
 
-/// What the decisions are made from: one value per splat in each.
+/// Input of the decisions: one value per splat in each array.
 #[derive(Clone, Copy, Debug)]
 pub struct Inputs<'a> {
     /// Sum of the statistic over the steps in which the splat was visible.
     pub gradient_sum: &'a [f32],
-    /// Number of those steps.
+    /// Number of steps in which the splat was visible.
     pub visible_steps: &'a [u32],
     /// Largest screen radius, px. Not read when [`Thresholds::prune_radius`] is infinite.
     pub max_radius: &'a [f32],
@@ -59,7 +59,7 @@ pub struct Thresholds {
     pub gradient: f32,
     /// Growing splats with a larger log scale are split, others cloned.
     pub clone_log_scale: f32,
-    /// What a split takes off the log scales.
+    /// Amount by which a split reduces the log scales.
     pub log_shrink: f32,
     /// Splats with a smaller logit are pruned; `-∞` = none.
     pub prune_logit: f32,
@@ -69,7 +69,7 @@ pub struct Thresholds {
     pub prune_radius: f32,
 }
 
-/// How many splats each decision befell.
+/// Number of splats per decision.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// [`CLONE`].
@@ -81,7 +81,7 @@ pub struct Counts {
 }
 
 impl Thresholds {
-    /// Takes the thresholds of a rule to log space: computed in f64, rounded to f32 once.
+    /// Converts the thresholds of a rule to log space: computed in f64, rounded to f32 once.
     #[must_use]
     pub fn of(rule: &ClassicRule) -> Self {
         Self {
@@ -100,7 +100,7 @@ impl Inputs<'_> {
         self.opacity_logits.len()
     }
 
-    /// The decision for one splat: the scalar meaning of the vector pass.
+    /// The decision for one splat: the scalar definition of the vector pass.
     #[must_use]
     #[inline]
     pub fn decide(&self, splat: usize, t: &Thresholds) -> u8 {
@@ -125,10 +125,11 @@ impl Inputs<'_> {
     }
 }
 
-/// Decides for all splats and counts; `decisions` receives [`KEEP`], [`CLONE`], [`SPLIT`] or [`PRUNE`] for each.
+/// Decides for all splats and returns the counts; `decisions` receives [`KEEP`], [`CLONE`], [`SPLIT`] or [`PRUNE`] for
+/// each.
 ///
 /// # Panics
-/// If the arrays have different lengths (`max_radius` may be empty when it is not read).
+/// If the arrays have different lengths (`max_radius` may be empty if it is not read).
 pub fn decide(exec: Exec<'_>, inputs: &Inputs<'_>, t: &Thresholds, decisions: &mut [u8]) -> Counts {
     let n = inputs.len();
     let by_radius = t.prune_radius < f32::INFINITY;
@@ -137,7 +138,7 @@ pub fn decide(exec: Exec<'_>, inputs: &Inputs<'_>, t: &Thresholds, decisions: &m
             .iter()
             .all(|&len| len == n)
             && (inputs.max_radius.len() == n || !by_radius),
-        "the arrays of a density decision have one length"
+        "the arrays of a density decision have different lengths"
     );
     let mut parts: Vec<(&mut [u8], Counts)> =
         decisions.chunks_mut(CHUNK).map(|chunk| (chunk, Counts::default())).collect();
@@ -163,7 +164,7 @@ pub fn decide(exec: Exec<'_>, inputs: &Inputs<'_>, t: &Thresholds, decisions: &m
     })
 }
 
-/// Whole blocks of 16 in vectors, the rest by [`Inputs::decide`].
+/// Full blocks of 16 in vectors, the remainder by [`Inputs::decide`].
 #[inline(always)]
 fn decide_chunk<S: Simd, const BY_RADIUS: bool>(
     simd: S,
@@ -206,7 +207,7 @@ fn decide_chunk<S: Simd, const BY_RADIUS: bool>(
     counts
 }
 
-/// Bit `i` is set where a value of triple `i`, less `shrink`, is above `limit`.
+/// Sets bit `i` if a value of triple `i`, minus `shrink`, is above `limit`.
 #[inline(always)]
 fn any_axis_above<S: Simd>(simd: S, triples: &[f32; 3 * LANES], shrink: f32, limit: f32) -> u64 {
     let (rows, _) = triples.as_chunks::<LANES>();
@@ -225,7 +226,7 @@ const fn every_third_bit(bits: u64) -> u64 {
     (bits | bits >> 16) & 0xFFFF
 }
 
-/// A byte of `value` where a bit is set, else 0.
+/// `value` in each byte whose bit is set, else 0.
 #[inline(always)]
 fn where_set<S: Simd>(simd: S, bits: u64, value: u8) -> u8x16<S> {
     mask8x16::from_bitmask(simd, bits).select(u8x16::splat(simd, value), u8x16::splat(simd, 0))

@@ -6,11 +6,11 @@
 //! | MCMC: relocate, add | Kheradmand et al. 2024, eq. 9 and section 4 | `mcmc`, `long_axis` |
 //! | opacity reset | Kerbl et al. 2023, section 5.2 | here |
 //!
-//! What all rules share:
+//! Common to all rules:
 //! - Kept splats keep their order and their bits; new ones follow in the order of the splats they come from (classic)
-//!   or of their draws (MCMC). With `reorder` the result is then sorted along a Morton curve.
-//! - New splats have zero moments, clock 0 and the next ids.
-//! - Splats with a parameter that is not finite are removed, counted apart (an opacity reset removes nothing).
+//! - Kept splats keep their order and their bits; new ones follow in the order of their source splats (classic) or of
+//!   their draws (MCMC). With `reorder` the result is then sorted along a Morton curve.
+//! - New splats have zero moments, clock 0 and the next free ids.
 //! - Random numbers are functions of (seed, step, id); nothing depends on the number of threads or the vector level.
 
 #![forbid(unsafe_code)]
@@ -53,7 +53,7 @@ pub fn apply(state: &mut TrainState, rule: &DensityRule, pool: &Pool) -> Density
             reset_opacity(state, *max_opacity);
             DensityOutcome::default()
         }
-        // What a view draws is known to the engine.
+        // Implemented by the engine, which knows what a view draws.
         DensityRule::FreeSpace(_) => DensityOutcome::default(),
     };
     if reorders {
@@ -74,7 +74,7 @@ pub fn reorder(state: &mut TrainState, pool: &Pool) {
 
 /// Lowers every opacity to at most `max_opacity` and zeroes the moments of the opacity logits.
 ///
-/// A logit that is not finite stays: its splat is dead and must not come back.
+/// A logit that is not finite is kept: its splat is dead and must not be revived.
 fn reset_opacity(state: &mut TrainState, max_opacity: f32) {
     let highest = logit(max_opacity);
     for value in state.splats.opacity_logits.iter_mut().filter(|v| v.is_finite()) {

@@ -1,13 +1,14 @@
-//! Splits along the longest axis: what a large splat becomes instead of two coincident copies.
+//! Long-axis split: a large splat becomes two halves along its longest axis instead of two coincident copies.
 //!
-//! Two halves of the same opacity stand at `±δ` on the longest axis and are `s'` long there; the other axes, the
-//! rotation and the colours stay. With weights of one half each, the second moment along the axis stays what it was if
+//! Two halves of equal opacity are placed at `±δ` on the longest axis and have the scale `s'` along it; the other axes,
+//! the rotation and the colours are unchanged. With weights of one half each, the second moment along the axis is
+//! preserved if
 //!
 //! ```text
 //! s'² + δ² = s²,  here δ = (√3/2) s and s' = s/2
 //! ```
 //!
-//! and with `s' = s/2` the two halves together have the integral of the splat. The idea is that of Improved-GS (arXiv
+//! and with `s' = s/2` the two halves together preserve the integral of the splat. The idea is from Improved-GS (arXiv
 //! 2508.12313); the constants follow from the moments.
 
 use gausset_core::Splats;
@@ -18,11 +19,11 @@ const OFFSET: f64 = 0.866_025_403_784_438_6;
 /// `ln(s' / s)`.
 const SHRINK: f32 = -std::f32::consts::LN_2;
 
-/// For each splat whether it is split: it was drawn once, and its longest axis is among the `share` of the longest.
+/// Whether each splat is split: it was drawn once, and its longest axis is in the `share` fraction of the longest.
 pub(super) fn which(splats: &Splats, draws: &[u32], share: f32) -> Vec<bool> {
     let n = splats.len();
     let kept_whole = ((1.0 - f64::from(share)) * n as f64) as usize;
-    // None of no splats.
+    // Also handles an empty set.
     if share <= 0.0 || kept_whole >= n {
         return vec![false; n];
     }
@@ -32,10 +33,10 @@ pub(super) fn which(splats: &Splats, draws: &[u32], share: f32) -> Vec<bool> {
     draws.iter().zip(&splats.log_scales).map(|(&drawn, scales)| drawn == 1 && is_large(scales)).collect()
 }
 
-/// Moves a splat and its copy apart: they become the two halves. Where a half would not be finite they stay together.
+/// Moves a splat and its copy apart, so that they become the two halves. If a half would not be finite, both stay.
 pub(super) fn halve(splats: &mut Splats, source: usize, copy: usize) {
     let scales = splats.log_scales[source];
-    // The first of equals.
+    // The first of equal axes.
     let axis = (0..3).find(|&k| scales[k] == longest(&scales)).unwrap_or(0);
     let rotation = rotation_from_quaternion(splats.quats[source].map(f64::from));
     let offset = OFFSET * libm::exp(f64::from(scales[axis]));

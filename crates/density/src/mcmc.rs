@@ -1,28 +1,28 @@
 //! Relocation and growth: 3D Gaussian splatting as Markov chain Monte Carlo (Kheradmand et al. 2024).
 //!
-//! Dead splats (opacity at most 0.005) are moved onto living ones, and the set grows by copies of its members; both
-//! draw a source with probability proportional to its opacity. A source that is then there `n` times, itself
-//! included, shares its opacity and shrinks so that the picture stays as it was (eq. 9):
+//! Dead splats (opacity at most 0.005) are relocated to living ones, and the set grows by copies of its members; both
+//! draw a source with probability proportional to its opacity. A source that then exists `n` times, itself included,
+//! divides its opacity among the copies and shrinks so that the render is unchanged (eq. 9):
 //!
 //! ```text
-//! o' = 1 - (1 - o)^(1/n)        n coincident copies are as opaque as the one was
-//! s' = s o / D(n, o')           and cover the same integral along a line through the centre
+//! o' = 1 - (1 - o)^(1/n)        n coincident copies have the opacity of the original
+//! s' = s o / D(n, o')           and the same integral along a line through the centre
 //! D(n, o) = Σ_{i=1..n} Σ_{k=0..i-1} C(i-1, k) (-1)^k o^(k+1) / sqrt(k + 1)
 //! ```
 //!
-//! The sum over i has a closed form (the hockey-stick identity), `D = Σ_{k=1..n} C(n, k) (-1)^(k+1) o^k / sqrt(k)`,
-//! but its terms reach `C(51, 25) ≈ 2.5e14` and cancel. With `1/sqrt(k) = (1/sqrt π) ∫ exp(-k x²) dx` it is the
-//! integral that it stands for, of the joint opacity of n equal Gaussians, whose terms are all positive:
+//! The sum over i has a closed form (the hockey-stick identity), `D = Σ_{k=1..n} C(n, k) (-1)^(k+1) o^k / sqrt(k)`, but
+//! its terms reach `C(51, 25) ≈ 2.5e14` and cancel. With `1/sqrt(k) = (1/sqrt π) ∫ exp(-k x²) dx` it becomes the
+//! integral of the joint opacity of n equal Gaussians, whose terms are all positive:
 //!
 //! ```text
 //! D(n, o) = (1/sqrt π) ∫ 1 - (1 - o exp(-x²))^n dx
 //! ```
 //!
-//! The integrand is smooth and decays like a Gaussian, so the trapezoid rule gains digits exponentially: with step
-//! 1/8 on |x| < 7 the relative error is below 3e-14 for n <= 51 and every o in (0, 1) (checked against 60-digit sums).
+//! The integrand is smooth and decays like a Gaussian, so the trapezoidal rule converges exponentially: with step 1/8
+//! on |x| < 7 the relative error is below 3e-14 for n <= 51 and every o in (0, 1) (checked against 60-digit sums).
 //!
-//! Draws search a prefix sum of the opacities in splat order, in f64, for a uniform number whose counter is the id of
-//! the splat that receives the copy. They depend on the order of the splats, which is part of the state.
+//! A draw searches a prefix sum of the opacities in splat order, in f64, for a uniform number whose counter is the id
+//! of the splat that receives the copy. It depends on the order of the splats, which is part of the state.
 
 use gausset_compute::{Pool, rng};
 use gausset_core::engine::{McmcRule, TrainState};
@@ -31,18 +31,18 @@ use super::outcome::DensityOutcome;
 use super::values::{logit, not_finite};
 use super::{long_axis, rows};
 
-/// Most copies that share an opacity (as in gsplat); further draws of one source count as this many.
+/// Maximum number of copies that share an opacity (as in gsplat); further draws of one source count as this many.
 pub const MAX_COPIES: u32 = 51;
 
-/// Highest opacity of a copy: `1 - eps` of f32 (as in gsplat), so that its logit is finite.
+/// Maximum opacity of a copy: `1 - eps` of f32 (as in gsplat), so that its logit is finite.
 const MAX_OPACITY: f64 = 1.0 - f32::EPSILON as f64;
 
-/// Step of the trapezoid rule.
+/// Step of the trapezoidal rule.
 const STEP: f64 = 0.125;
-/// Its nodes `x = 0, STEP, …, 7 - STEP`; beyond, `51 exp(-x²)` is below the last bit.
+/// Nodes of the trapezoidal rule, `x = 0, STEP, …, 7 - STEP`; beyond, `51 exp(-x²)` is below the last bit.
 const NODES: usize = 56;
 
-/// Splats per task; fixed, so that the partition does not depend on the threads.
+/// Splats per task; a constant, so that the partition does not depend on the number of threads.
 const CHUNK: usize = 4096;
 
 pub(super) fn apply(state: &mut TrainState, rule: &McmcRule, pool: &Pool) -> DensityOutcome {
@@ -59,8 +59,8 @@ fn remove_not_finite(state: &mut TrainState, pool: &Pool) -> u64 {
     (dead.len() - kept.len()) as u64
 }
 
-/// Moves dead splats onto living ones. A moved splat keeps its place and id and forgets its training and statistics;
-/// its source forgets its training too, because its parameters jumped.
+/// Relocates dead splats to living ones. A relocated splat keeps its index and id, but its moments and statistics are
+/// reset; the moments of its source are reset too, because its parameters change abruptly.
 fn relocate(state: &mut TrainState, rule: &McmcRule, pool: &Pool) -> u64 {
     let dead_logit = logit(rule.dead_opacity);
     let is_dead = |logit: f32| logit <= dead_logit;
@@ -93,7 +93,7 @@ fn relocate(state: &mut TrainState, rule: &McmcRule, pool: &Pool) -> u64 {
     sources.len() as u64
 }
 
-/// Adds copies until there are `growth` times as many splats, rounded to a whole number, or `max_splats`.
+/// Adds copies until the set has `growth` times as many splats, rounded, or `max_splats`.
 fn add(state: &mut TrainState, rule: &McmcRule, pool: &Pool) -> u64 {
     let n = state.splats.len();
     // Indices and ids are u32.
@@ -121,7 +121,7 @@ fn add(state: &mut TrainState, rule: &McmcRule, pool: &Pool) -> u64 {
     added as u64
 }
 
-/// Inclusive prefix sums of the opacities of the splats that `may_be_drawn`; the others weigh nothing.
+/// Inclusive prefix sums of the opacities of the splats that `may_be_drawn`; the weight of the others is 0.
 fn prefix_sums(opacity_logits: &[f32], may_be_drawn: impl Fn(f32) -> bool + Sync, pool: &Pool) -> Vec<f64> {
     let mut sums = vec![0.0f64; opacity_logits.len()];
     pool.run_chunks(&mut sums, CHUNK, |chunk, weights| {
@@ -139,13 +139,13 @@ fn prefix_sums(opacity_logits: &[f32], may_be_drawn: impl Fn(f32) -> bool + Sync
     sums
 }
 
-/// A source for each receiver, with probability proportional to the steps of `sums`; none if nothing has weight.
+/// A source for each receiver, with probability proportional to the increments of `sums`; empty if all weights are 0.
 fn draw(sums: &[f64], receiver_ids: &[u32], stream: u32, rule: &McmcRule, pool: &Pool) -> Vec<u32> {
     let total = sums.last().copied().unwrap_or(0.0);
     if total <= 0.0 {
         return Vec::new();
     }
-    // The product of the largest uniform number with the total may round to the total.
+    // The product of the largest uniform number and the total may round to the total.
     let last = sums.partition_point(|&sum| sum < total);
     let mut sources = vec![0u32; receiver_ids.len()];
     pool.run_chunks(&mut sources, CHUNK, |chunk, sources| {
@@ -158,17 +158,17 @@ fn draw(sums: &[f64], receiver_ids: &[u32], stream: u32, rule: &McmcRule, pool: 
     sources
 }
 
-/// The splat whose step of the prefix sums holds `target`: the first whose sum is greater, so that a splat without
-/// weight owns nothing.
+/// The splat whose interval of the prefix sums contains `target`: the first with a greater sum, so a splat of weight 0
+/// is never drawn.
 fn owner(sums: &[f64], target: f64) -> usize {
     sums.partition_point(|&sum| sum <= target)
 }
 
-/// What the draws mean for each splat.
+/// The result of the draws for each splat.
 struct Draws {
-    /// How often it was drawn.
+    /// How often each splat was drawn.
     count: Vec<u32>,
-    /// Whether it is split along its longest axis instead of being copied.
+    /// Whether it is split along its longest axis instead of copied.
     splits: Vec<bool>,
 }
 
@@ -183,8 +183,8 @@ impl Draws {
     }
 }
 
-/// Gives each drawn source that is not split the opacity and scales of one of its copies; returns all drawn sources in
-/// order, each once.
+/// Sets the opacity and scales of each drawn source that is not split to those of one copy; returns all drawn sources
+/// in order, each once.
 fn share(state: &mut TrainState, draws: &Draws, min_opacity: f32, pool: &Pool) -> Vec<u32> {
     let distinct: Vec<u32> = (0u32..).zip(&draws.count).filter(|(_, r)| **r > 0).map(|(i, _)| i).collect();
     let mut shares = vec![Share::default(); distinct.len()];
@@ -206,22 +206,22 @@ fn share(state: &mut TrainState, draws: &Draws, min_opacity: f32, pool: &Pool) -
     distinct
 }
 
-/// What becomes of a splat that is there several times.
+/// Opacity and scale of the copies of a splat.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Share {
     /// Logit of the opacity of each copy.
     pub opacity_logit: f32,
-    /// Added to each log scale: `ln(o / D)`.
+    /// Change of each log scale: `ln(o / D)`.
     pub log_scale_change: f32,
 }
 
-/// The opacity and size of each of `copies` coincident splats that together look like one of logit `opacity_logit`
-/// (Kheradmand et al. 2024, eq. 9). The new opacity is clamped to `min_opacity..=1 - eps`, and the size follows from
-/// the clamped value, so that the integral stays what it was in any case.
+/// The opacity and scale of each of `copies` coincident splats that together look like one splat of logit
+/// `opacity_logit` (Kheradmand et al. 2024, eq. 9). The new opacity is clamped to `min_opacity..=1 - eps`, and the
+/// scale follows from the clamped value, so the integral is preserved in any case.
 #[must_use]
 pub fn share_among_copies(opacity_logit: f32, copies: u32, min_opacity: f32) -> Share {
     let x = f64::from(opacity_logit);
-    // ln(1 - o) = -softplus(x), which keeps its digits where o rounds to 1; then o' = 1 - exp(ln(1 - o) / n).
+    // ln(1 - o) = -softplus(x), which keeps its precision where o rounds to 1; then o' = 1 - exp(ln(1 - o) / n).
     let ln_transparency = -(x.max(0.0) + libm::log1p(libm::exp(-x.abs())));
     let shared = -libm::expm1(ln_transparency / f64::from(copies));
     let shared = shared.max(f64::from(min_opacity)).min(MAX_OPACITY);
@@ -232,15 +232,15 @@ pub fn share_among_copies(opacity_logit: f32, copies: u32, min_opacity: f32) -> 
     }
 }
 
-/// `D(n, o)`: the integral along a line through the centre of `n` coincident Gaussians of opacity `o` and unit
-/// scale, as a share of that of one Gaussian of opacity 1. See the module documentation.
+/// `D(n, o)`: the integral along a line through the centre of `n` coincident Gaussians of opacity `o` and unit scale,
+/// relative to that of one Gaussian of opacity 1. See the module documentation.
 #[must_use]
 pub fn copies_integral(n: u32, o: f64) -> f64 {
     let alpha: [f64; NODES] = std::array::from_fn(|k| {
         let x = k as f64 * STEP;
         o * libm::exp(-x * x)
     });
-    // 1 - (1 - a)^n = a (1 + (1 - a) + … + (1 - a)^(n-1)): nothing cancels.
+    // 1 - (1 - a)^n = a (1 + (1 - a) + … + (1 - a)^(n-1)): avoids cancellation.
     let mut series = [0.0f64; NODES];
     for _ in 0..n {
         for (sum, a) in series.iter_mut().zip(&alpha) {

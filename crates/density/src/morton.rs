@@ -1,18 +1,18 @@
 //! Morton order: splats that are near in space become near in memory.
 //!
-//! The bounding box of the finite means is cut into 1024 cells along each axis (Morton 1966; 10 bits an axis fit a
-//! 32-bit key); the code of a cell interleaves the bits of its coordinates, x lowest. Sorting by it is stable, so the
-//! order is a function of the means and of the order before, whatever the number of threads.
+//! The bounding box of the finite means is divided into 1024 cells along each axis (Morton 1966; 10 bits per axis fit a
+//! 32-bit key); the code of a cell interleaves the bits of its coordinates, x lowest. The sort is stable, so the order
+//! is a function of the means and the previous order, for any number of threads.
 
 use gausset_compute::Pool;
 
 /// Bits per axis.
 pub const BITS: u32 = 10;
 
-/// Code of a splat whose mean is not finite: after all others.
+/// Code of a splat whose mean is not finite; it sorts after all others.
 pub const NOT_FINITE: u32 = u32::MAX;
 
-/// Splats per task; fixed, so that the partition does not depend on the threads.
+/// Splats per task; a constant, so that the partition does not depend on the number of threads.
 const CHUNK: usize = 16_384;
 
 /// Spreads the lowest 10 bits of `v` so that two zero bits follow each.
@@ -43,7 +43,7 @@ pub struct Grid {
 }
 
 impl Grid {
-    /// The grid over the finite points; any grid if there is none.
+    /// The grid over the finite points; an arbitrary grid if there are none.
     #[must_use]
     pub fn over(points: &[[f32; 3]]) -> Self {
         let mut low = [f32::INFINITY; 3];
@@ -81,7 +81,7 @@ impl Grid {
 #[must_use]
 pub fn order(points: &[[f32; 3]], pool: &Pool) -> Vec<u32> {
     let grid = Grid::over(points);
-    // Code above index: sorting these numbers is sorting stably by code.
+    // Code in the high bits, index in the low bits: sorting these numbers is a stable sort by code.
     let mut keys = vec![0u64; points.len()];
     pool.run_chunks(&mut keys, CHUNK, |chunk, keys| {
         let first = chunk * CHUNK;

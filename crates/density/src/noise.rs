@@ -4,8 +4,8 @@
 //! mean += Σ z · sigmoid(-100 (opacity - fade)) · scale,    z ~ N(0, I),    Σ = R diag(s²) Rᵀ
 //! ```
 //!
-//! Splats that are hardly opaque wander, within their own shape; opaque ones stay. The engine adds it in the same pass
-//! as the parameter update, in vectors; this is what that must reproduce. The formula is plain f32 with `libm`.
+//! Almost transparent splats move within their own shape; opaque ones stay. The engine adds the noise in the same
+//! vectorised pass as the parameter update; this is the reference for it. The formula is plain f32 with `libm`.
 
 use gausset_compute::rng;
 use gausset_core::constants::QUATERNION_MIN_NORM;
@@ -14,10 +14,10 @@ use gausset_core::engine::Noise;
 /// Steepness of the fade with opacity (Kheradmand et al. 2024, released code).
 pub const FADE_STEEPNESS: f32 = 100.0;
 
-/// What to add to the mean of the splat `id` after step `step`, scene units.
+/// Noise to add to the mean of the splat `id` after step `step`, scene units.
 ///
-/// The normal numbers are the first three of stream `NOISE` at (seed, step, id), so they follow the splat wherever it
-/// is stored. Not finite if a parameter is not finite.
+/// The normal numbers are the first three of stream `NOISE` at (seed, step, id), so they do not depend on where the
+/// splat is stored. The result is not finite if a parameter is not finite.
 #[must_use]
 pub fn noise_of_splat(
     log_scale: [f32; 3],
@@ -57,7 +57,7 @@ fn sigmoid(x: f32) -> f32 {
     1.0 / (1.0 + libm::expf(-x))
 }
 
-/// Rotation of a `wxyz` quaternion of any length (fixtures, section 2).
+/// Rotation matrix of a `wxyz` quaternion of any length (fixtures, section 2).
 fn rotation(quat: [f32; 4]) -> [[f32; 3]; 3] {
     let length = quat.iter().map(|v| v * v).sum::<f32>().sqrt().max(QUATERNION_MIN_NORM as f32);
     let [w, x, y, z] = quat.map(|v| v / length);

@@ -1,8 +1,8 @@
-//! What a rule reports.
+//! Counters of a density rule.
 
 use gausset_core::engine::StepReport;
 
-/// What a density rule did.
+/// Number of splats that a density rule changed, by kind of change.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DensityOutcome {
     /// Splats to which a copy was added (classic).
@@ -11,7 +11,7 @@ pub struct DensityOutcome {
     pub split: u64,
     /// Splats removed for opacity, scale or screen radius (classic).
     pub pruned: u64,
-    /// Dead splats moved to living ones (MCMC).
+    /// Dead splats relocated to living ones (MCMC).
     pub relocated: u64,
     /// Splats added by growth (MCMC).
     pub added: u64,
@@ -20,7 +20,7 @@ pub struct DensityOutcome {
 }
 
 impl DensityOutcome {
-    /// Adds it to what an engine will tell.
+    /// Adds these counters to the report of an engine.
     pub fn add_to(&self, report: &mut StepReport) {
         report.cloned += self.cloned;
         report.split += self.split;

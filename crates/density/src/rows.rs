@@ -1,20 +1,20 @@
-//! Changes of the set of splats: every per-splat array of a state follows one plan.
+//! Changes of the set of splats: every per-splat array of a state is changed in the same way.
 //!
 //! [`edit`] appends copies of splats and then closes the gaps of removed ones, in place: growing a large vector and
-//! moving rows down touches far less fresh memory than building new arrays (fresh pages cost more than the copy).
-//! [`permute`] needs one array of scratch per shape, which changes places with each array in turn.
+//! moving rows down touches far less fresh memory than allocating new arrays (page faults cost more than the copy).
+//! [`permute`] needs one scratch array per shape, which is swapped with each array in turn.
 
 use gausset_compute::Pool;
 use gausset_core::Splats;
 use gausset_core::engine::TrainState;
 
-/// Rows per task of a permutation; fixed, so that the partition does not depend on the threads.
+/// Rows per task of a permutation; a constant, so that the partition does not depend on the number of threads.
 const CHUNK: usize = 4096;
 
-/// What a newborn row of an array holds.
+/// Initial contents of a new row of an array.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Newborn {
-    /// What its parent has: parameters, and the id, until the rule gives it another.
+    /// A copy of its parent's row: parameters, and the id until the rule assigns a new one.
     Copied,
     /// Zero: moments, clock, statistics.
     Zero,
@@ -22,16 +22,16 @@ enum Newborn {
 
 /// A per-splat array of a state, by its shape.
 enum Array<'a> {
-    /// Values and how many make a row.
+    /// Values, and the number of values per row.
     Scalars(&'a mut Vec<f32>, usize),
     Words(&'a mut Vec<u32>),
     Triples(&'a mut Vec<[f32; 3]>),
     Quads(&'a mut Vec<[f32; 4]>),
 }
 
-/// Keeps the rows `kept` (ascending) in their order and puts copies of the rows `parents` behind them.
+/// Keeps the rows `kept` (ascending) in order and appends copies of the rows `parents`.
 ///
-/// The copies are untrained: their moments, clocks and statistics are zero; their ids are those of the parents.
+/// The copies are untrained: their moments, clocks and statistics are zero; their ids are those of their parents.
 pub(crate) fn edit(state: &mut TrainState, kept: &[u32], parents: &[u32], pool: &Pool) {
     let before = state.splats.len();
     if kept.len() == before && parents.is_empty() {
@@ -45,7 +45,7 @@ pub(crate) fn edit(state: &mut TrainState, kept: &[u32], parents: &[u32], pool: 
     });
 }
 
-/// Sorts all rows: row `i` of the result is row `order[i]`.
+/// Permutes all rows: row `i` of the result is row `order[i]`.
 pub(crate) fn permute(state: &mut TrainState, order: &[u32], pool: &Pool) {
     let TrainState { splats: p, moments, clocks, ids, statistics, .. } = state;
     let (m, v) = (&mut moments.m, &mut moments.v);
@@ -83,7 +83,7 @@ pub(crate) fn copy_splat(splats: &mut Splats, from: usize, to: usize) {
     splats.sh.copy_within(from * sh..(from + 1) * sh, to * sh);
 }
 
-/// Makes a splat as good as new to Adam: zero moments, clock 0.
+/// Resets the optimiser state of a splat: zero moments, clock 0.
 pub(crate) fn forget_training(state: &mut TrainState, splat: usize) {
     for moment in [&mut state.moments.m, &mut state.moments.v] {
         let sh = moment.sh_stride();
@@ -96,7 +96,7 @@ pub(crate) fn forget_training(state: &mut TrainState, splat: usize) {
     state.clocks[splat] = 0;
 }
 
-/// All per-splat arrays, the largest first, so that threads finish together.
+/// All per-splat arrays, largest first, so that threads finish at about the same time.
 fn arrays(state: &mut TrainState) -> Vec<(Array<'_>, Newborn)> {
     let TrainState { splats, moments, clocks, ids, statistics, .. } = state;
     let mut arrays = Vec::with_capacity(20);
@@ -129,7 +129,7 @@ fn edit_array<T: Copy + Default>(
     kept: &[u32],
     parents: &[u32],
 ) {
-    assert_eq!(array.len(), before * width, "the arrays of a state have one length");
+    assert_eq!(array.len(), before * width, "the arrays of a state have different lengths");
     array.reserve_exact(parents.len() * width);
     match newborn {
         Newborn::Zero => array.resize((before + parents.len()) * width, T::default()),
@@ -140,7 +140,7 @@ fn edit_array<T: Copy + Default>(
             }
         }
     }
-    // Whole runs of kept rows move down; the newborn rows are the last run.
+    // Contiguous runs of kept rows are moved down; the new rows are the last run.
     let mut to = 0;
     let mut at = 0;
     while at < kept.len() {
@@ -168,7 +168,7 @@ fn permute_alike<T: Copy + Default + Send + Sync, const N: usize>(
 ) {
     let mut scratch = vec![T::default(); order.len() * width];
     for array in arrays {
-        assert_eq!(array.len(), scratch.len(), "the arrays of a state have one length");
+        assert_eq!(array.len(), scratch.len(), "the arrays of a state have different lengths");
         let before: &[T] = array;
         pool.run_chunks(&mut scratch, CHUNK * width, |chunk, after| {
             for (to, &row) in after.chunks_exact_mut(width).zip(&order[chunk * CHUNK..]) {

@@ -1,12 +1,12 @@
-//! Values of splats in the spaces in which they are stored, and which of them are not finite.
+//! Conversions of splat values to their stored spaces, and a check for values that are not finite.
 
 use gausset_compute::Pool;
 use gausset_core::Splats;
 
-/// Splats per task; fixed, so that the partition does not depend on the threads.
+/// Splats per task; a constant, so that the partition does not depend on the number of threads.
 const CHUNK: usize = 4096;
 
-/// For each splat, whether a parameter is not finite; `None` when all splats are finite.
+/// Whether each splat has a parameter that is not finite; `None` if all are finite.
 pub(crate) fn not_finite(splats: &Splats, pool: &Pool) -> Option<Vec<bool>> {
     let sh = splats.sh_stride();
     let mut dead = vec![false; splats.len()];
@@ -23,7 +23,7 @@ pub(crate) fn not_finite(splats: &Splats, pool: &Pool) -> Option<Vec<bool>> {
     dead.contains(&true).then_some(dead)
 }
 
-/// Without early exit, so that it runs in vectors.
+/// Has no early exit, so that it vectorises.
 fn any_not_finite(values: &[f32]) -> bool {
     values.iter().fold(false, |any, v| any | !v.is_finite())
 }

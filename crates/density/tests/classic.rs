@@ -1,4 +1,4 @@
-//! Clone, split and prune on whole states.
+//! Tests of clone, split and prune on whole states.
 
 mod density_support;
 
@@ -43,7 +43,7 @@ fn a_small_splat_with_a_large_gradient_is_cloned_beside_itself() {
     assert_consistent(&state);
     assert_eq!(splat_bits(&state.splats, 0), splat_bits(&before.splats, 0));
     assert_eq!(splat_bits(&state.splats, 1), splat_bits(&before.splats, 0));
-    // The original goes on with its training; the copy starts.
+    // The original keeps its optimiser state; the copy starts with none.
     assert_eq!(splat_bits(&state.moments.v, 0), splat_bits(&before.moments.v, 0));
     assert_eq!(state.clocks, [before.clocks[0], 0]);
     assert!(is_untrained(&state, 1));
@@ -111,7 +111,7 @@ fn halves_are_drawn_from_the_splat_in_its_own_axes() {
 
 #[test]
 fn a_needle_is_split_along_its_length() {
-    // A quarter turn about z (w first): the long axis x of the splat lies along y of the world.
+    // A rotation of 90 degrees about z (w first): the long axis x of the splat points along y of the world.
     let quarter = [std::f32::consts::FRAC_1_SQRT_2, 0.0, 0.0, std::f32::consts::FRAC_1_SQRT_2];
     let mut state = equal_splats(100, [0.0, -9.0, -9.0], quarter, 0.0, 1.0);
     apply(&mut state, ClassicRule { prune_scale: None, ..classic_rule() });
@@ -160,12 +160,12 @@ fn growth_stops_at_the_limit_and_the_largest_statistics_grow_first() {
     let mut state = equal_splats(8, SMALL, IDENTITY, 0.0, 0.0);
     state.statistics.gradient_sum = vec![0.3, 0.9, 0.0, 0.5, 0.9, 0.5, 0.5, 0.4];
     state.statistics.visible_steps = vec![1, 3, 1, 1, 1, 1, 1, 1];
-    // Means: 0.3, 0.3, 0, 0.5, 0.9, 0.5, 0.5, 0.4. Room for three: the 0.9 and the first two of the three 0.5.
+    // Means: 0.3, 0.3, 0, 0.5, 0.9, 0.5, 0.5, 0.4. Capacity for three: the 0.9 and the first two of the three 0.5.
     let mut limited = state.clone();
     let outcome = apply(&mut limited, ClassicRule { max_splats: 11, ..classic_rule() });
     assert_eq!(outcome.cloned, 3);
     assert_eq!(limited.ids, [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10]);
-    // Which ones: give each a colour of its own.
+    // Each splat gets a different colour to identify it.
     for i in 0..8 {
         state.splats.sh[3 * i] = i as f32;
     }
@@ -209,7 +209,7 @@ fn the_result_does_not_depend_on_where_a_splat_is_stored() {
     let outcome = apply(&mut a, classic_rule());
     assert!(outcome.cloned > 100 && outcome.split > 100 && outcome.pruned > 100);
     assert_eq!(apply(&mut b, classic_rule()), outcome);
-    // Ids of new splats are handed out in order, so everything but them is compared, as sets.
+    // Ids of new splats are assigned in order, so everything except them is compared, as sets.
     let as_set = |s: &TrainState| {
         let mut rows: Vec<Vec<u32>> = (0..s.splats.len()).map(|i| row_bits(s, i)[1..].to_vec()).collect();
         rows.sort_unstable();

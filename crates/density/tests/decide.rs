@@ -1,4 +1,4 @@
-//! The fused decision pass against its scalar meaning and against the rule as the paper states it.
+//! Tests the fused decision pass against its scalar definition and against the rule as stated in the paper.
 
 mod density_support;
 
@@ -50,7 +50,7 @@ fn all_levels() -> impl Iterator<Item = fearless_simd::Level> {
     VectorLevel::ALL.into_iter().filter_map(level)
 }
 
-/// Asserts that every level and number of threads decides as the scalar meaning does; returns the decisions.
+/// Asserts that every level and number of threads decides like the scalar definition; returns the decisions.
 fn decisions_everywhere(columns: &Columns, t: &Thresholds) -> Vec<u8> {
     let inputs = columns.inputs();
     let n = columns.opacity_logits.len();
@@ -106,7 +106,7 @@ fn adversarial_values_decide_alike_in_vectors_and_scalars() {
         let radii = adversarial(t.prune_radius);
         let mut scales = adversarial(t.clone_log_scale);
         scales.extend([t.prune_log_scale, t.prune_log_scale.next_up(), t.prune_log_scale + t.log_shrink]);
-        // Every value of each kind meets every count and several values of the other kinds, in every axis.
+        // Every value of each kind is combined with every count and several values of the other kinds, in every axis.
         for (i, &scale) in scales.iter().enumerate() {
             for steps in [0, 1, 2, 3, 100, 1 << 24, (1 << 24) + 1, (1 << 31) + 129, u32::MAX] {
                 for (j, sum) in adversarial(t.gradient * steps as f32).into_iter().enumerate() {
@@ -167,7 +167,7 @@ fn log_space_agrees_with_the_rule_as_the_paper_states_it() {
         let prunes = opacity < f64::from(rule.prune_opacity)
             || remaining > largest
             || columns.max_radius[i] > rule.prune_screen.unwrap();
-        // Thresholds are rounded to f32 in log space: within 1e-6 of one, either answer is right.
+        // Thresholds are rounded to f32 in log space: within 1e-6 of one, either result is correct.
         let near = |x: f64, limit: f32| (x / f64::from(limit) - 1.0).abs() < 1e-6;
         if near(mean, rule.gradient_threshold)
             || near(scale, rule.clone_scale_limit)

@@ -1,4 +1,4 @@
-//! Relocation, growth and opacity sharing against straightforward f64 evaluations.
+//! Tests relocation, growth and opacity sharing against simple f64 implementations.
 
 mod density_support;
 
@@ -17,7 +17,7 @@ fn sigmoid(x: f32) -> f64 {
     1.0 / (1.0 + (-f64::from(x)).exp())
 }
 
-/// The double sum of the paper, and the sum of the magnitudes of its terms: what its rounding error scales with.
+/// The double sum of the paper, and the sum of the magnitudes of its terms, which bounds its rounding error.
 fn double_sum(n: u32, o: f64) -> (f64, f64) {
     let (mut sum, mut magnitude) = (0.0, 0.0);
     for i in 1..=n {
@@ -62,7 +62,7 @@ fn the_integral_is_exact_where_the_double_sum_has_no_digits_left() {
     }
 }
 
-/// Opacity along a line through the centre of `n` coincident Gaussians: by Simpson's rule on 4000 intervals.
+/// Opacity along a line through the centre of `n` coincident Gaussians, by Simpson's rule on 4000 intervals.
 fn rendered_integral(n: u32, opacity: f64, scale: f64) -> f64 {
     let reach = 8.0 * scale.max(1.0);
     let intervals = 4000;
@@ -98,21 +98,21 @@ fn coincident_copies_look_like_the_splat_they_share() {
 
 #[test]
 fn shared_opacities_stay_within_their_clamps_and_keep_the_integral() {
-    // Far more copies than the opacity can feed.
+    // Far more copies than the opacity allows.
     let logit = -5.0;
     let share = share_among_copies(logit, 51, 0.005);
     assert!((sigmoid(share.opacity_logit) - 0.005).abs() < 1e-9);
     let after = rendered_integral(51, 0.005, f64::from(share.log_scale_change).exp());
     assert!((after / rendered_integral(1, sigmoid(logit), 1.0) - 1.0).abs() < 1e-5);
-    // Opaque beyond f32: the copies' logit is that of 1 - eps.
+    // Opaque beyond f32: the logit of the copies is that of 1 - eps.
     let share = share_among_copies(80.0, 2, 0.005);
     assert!((share.opacity_logit - 15.94).abs() < 0.01);
     assert!(share.log_scale_change.is_finite());
-    // Invisible beyond f64.
+    // Transparent beyond f64.
     assert!(share_among_copies(-1e4, 2, 0.005).opacity_logit.is_finite());
 }
 
-/// Relocation as one would write it down: f64, linear search, the double sum.
+/// A simple implementation of relocation: f64, linear search, the double sum.
 struct Straightforward {
     sources: Vec<usize>,
     logits: Vec<f64>,
@@ -323,7 +323,7 @@ fn moments_of(state: &TrainState, splats: &[usize]) -> ([f64; 3], [[f64; 3]; 3])
 fn the_halves_of_a_splat_have_its_mean_covariance_and_integral() {
     let mut before = some_state(400, 1, 53);
     for (mean, logit) in before.splats.means.iter_mut().zip(&mut before.splats.opacity_logits) {
-        // Near the origin, so that the sums keep their digits.
+        // Near the origin, for numerical precision of the sums.
         *mean = mean.map(|v| 0.01 * v);
         *logit = logit.max(-3.0);
     }
@@ -338,7 +338,7 @@ fn the_halves_of_a_splat_have_its_mean_covariance_and_integral() {
         let quat = state.splats.quats[copy];
         let source = (0..400).find(|&i| state.splats.quats[i] == quat).unwrap();
         if (400..400 + added).filter(|&i| state.splats.quats[i] == quat).count() > 1 {
-            // Drawn more than once: copies that stay together.
+            // Drawn more than once: these are copies at the same position.
             assert_eq!(state.splats.means[copy], before.splats.means[source]);
             continue;
         }

@@ -1,4 +1,4 @@
-//! Langevin noise against its definition in f64.
+//! Tests Langevin noise against its definition in f64.
 
 use gausset_compute::rng::{self, stream};
 use gausset_core::engine::Noise;
@@ -7,7 +7,7 @@ use gausset_density::{noise_from_normals, noise_of_splat};
 
 const NOISE: Noise = Noise { scale: 80.0, opacity_fade: 0.005 };
 
-/// `Σ z sigmoid(-100 (o - fade)) scale` with the covariance written out.
+/// `Σ z sigmoid(-100 (o - fade)) scale` with an explicit covariance.
 fn in_f64(log_scale: [f32; 3], quat: [f32; 4], logit: f32, noise: &Noise, z: [f32; 3]) -> ([f64; 3], f64) {
     let r = se3::rotation_from_quaternion(quat.map(f64::from));
     let variance = log_scale.map(|s| (2.0 * f64::from(s)).exp());
@@ -17,7 +17,7 @@ fn in_f64(log_scale: [f32; 3], quat: [f32; 4], logit: f32, noise: &Noise, z: [f3
     let opacity = 1.0 / (1.0 + (-f64::from(logit)).exp());
     let strength = f64::from(noise.scale) / (1.0 + (100.0 * (opacity - f64::from(noise.opacity_fade))).exp());
     let displacement = se3::mul_vec(&covariance, z.map(f64::from)).map(|v| v * strength);
-    // What an error of one part in 1 can do at most: the largest variance times the normals.
+    // Upper bound of the effect of an error of one part in 1: the largest variance times the normals.
     let largest = variance.iter().fold(0.0, |a: f64, &b| a.max(b));
     (displacement, largest * strength * se3::norm(z.map(f64::from)))
 }
@@ -34,8 +34,8 @@ fn noise_agrees_with_its_definition_in_f64() {
         let found = noise_from_normals(log_scale, quat, logit, &NOISE, z);
         let (expected, size) = in_f64(log_scale, quat, logit, &NOISE, z);
         for k in 0..3 {
-            // 1e-5 of the largest that Σ can do to z: the exponent of the fade reaches 70, which costs a factor of
-            // 70 in relative rounding error (4e-6). Where e^x overflows f32 the strength is 0 instead of 1e-37.
+            // 1e-5 of the largest effect of Σ on z: the exponent of the fade reaches 70, which multiplies the relative
+            // rounding error by 70 (4e-6). Where e^x overflows f32 the strength is 0 instead of 1e-37.
             let error = (f64::from(found[k]) - expected[k]).abs();
             assert!(error <= 1e-5 * size + 1e-34, "{i}: {found:?} {expected:?}");
         }
@@ -61,7 +61,7 @@ fn opaque_splats_stay_and_transparent_ones_wander_within_their_shape() {
     assert!(size(moved(5.0)) < 1e-30);
     let wandering = moved(-7.0);
     assert!(size(wandering) > 1e-2);
-    // A flat splat moves in its plane: e^-18 of variance across, e^-4 along.
+    // A flat splat moves in its plane: variance of e^-18 perpendicular to it, e^-4 along it.
     assert!(wandering[2].abs() < 1e-4 * size(wandering));
 }
 

@@ -1,4 +1,4 @@
-//! What holds for every rule: determinism, order, consistency of the arrays.
+//! Properties of every rule: determinism, order, consistency of the arrays.
 
 mod density_support;
 
@@ -120,7 +120,7 @@ fn what_is_not_per_splat_is_left_alone() {
     }
 }
 
-/// Spoils some values of a state.
+/// A state with some invalid values.
 fn hostile_state(n: usize, seed: u64, spoils: &[(usize, u8, f32)]) -> TrainState {
     let mut state = some_state(n, 1, seed);
     for &(at, what, value) in spoils.iter().filter(|_| n > 0) {

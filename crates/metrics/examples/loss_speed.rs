@@ -1,4 +1,4 @@
-//! Time of the loss with its gradient per vector level: `cargo run --release -p gausset-metrics --example loss_speed`.
+//! Measures the loss and its gradient per SIMD level: `cargo run --release -p gausset-metrics --example loss_speed`.
 //!
 //! Arguments: width, height, threads, level (516 344 1 all). Prints milliseconds of CPU time (all threads) and of wall
 //! time per call, the median and the best of 100 calls, and CPU nanoseconds per pixel.
@@ -68,7 +68,7 @@ fn main() {
             let options = LossOptions { dssim_weight, background: [0.2, 0.4, 0.6], latitude: None };
             report(name, &mut || {
                 let loss = kernel.run(&pool, &render, Truth::Bytes(target), &options, &mut gradient);
-                std::hint::black_box(loss.expect("pictures have one size"));
+                std::hint::black_box(loss.expect("images have the same size"));
             });
         }
     }

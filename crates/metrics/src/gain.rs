@@ -1,4 +1,4 @@
-//! Exposure as a gain: a factor per channel on the rendered colour, vignetting, and the VJP.
+//! Exposure compensation by gains: a factor per channel on the rendered colour, vignetting, and their VJP.
 //!
 //! ```text
 //! corrected_c = min(1, exp(g_c) v(r²) colour_c)        v(r²) = max(0.05, 1 + a1 r² + a2 r⁴ + a3 r⁶)
@@ -18,21 +18,21 @@ use gausset_compute::{Exec, at_level};
 
 use crate::planes::{Planes, split, split_mut, sum_in_f64};
 
-/// Pixel rows of a task.
+/// Pixel rows per task.
 const BAND_ROWS: usize = 16;
-/// No vignetting is darker: a factor of 0 would say nothing about the scene.
+/// Minimum vignetting factor: a factor of 0 would not constrain the scene.
 const DARKEST: f32 = 0.05;
 
-/// What the colours of a picture are multiplied by.
+/// Exposure compensation of an image: factors on its colours.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Gain {
     /// Natural logarithm of the factor on each channel.
     pub log_gains: [f32; 3],
-    /// Vignetting of the camera, if there is any.
+    /// Vignetting of the camera, if it is modelled.
     pub vignetting: Option<Vignetting>,
 }
 
-/// A polynomial that darkens a picture towards its corners.
+/// A polynomial that darkens an image towards its corners.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Vignetting {
     /// `a1 a2 a3`.
@@ -44,18 +44,18 @@ pub struct Vignetting {
 /// d loss / d [`Gain`].
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct GainGradient {
-    /// By the log gains.
+    /// By the log gains, per channel.
     pub log_gains: [f32; 3],
-    /// By the coefficients of the vignetting; zeros without one.
+    /// By the coefficients of the vignetting; zeros without vignetting.
     pub vignetting: [f32; 3],
 }
 
-/// A gain with what a row of pixels needs of it.
+/// A gain with precomputed values for a row of pixels.
 #[derive(Clone, Copy)]
 struct Factors {
     gains: [f32; 3],
     vignetting: Option<Vignetting>,
-    /// One part in the square of half the diagonal, 1/px².
+    /// Reciprocal of the squared half diagonal, 1/px².
     scale: f32,
 }
 
@@ -67,7 +67,7 @@ impl Gain {
     }
 }
 
-/// Corrects a rendered picture in place; what its padding holds afterwards is not defined.
+/// Applies a gain to a rendered image in place; its padding is undefined afterwards.
 pub fn apply_gain(exec: Exec<'_>, gain: &Gain, picture: &mut Planes) {
     let factors = gain.factors(picture);
     let row_len = picture.row_len().max(1);
@@ -78,15 +78,15 @@ pub fn apply_gain(exec: Exec<'_>, gain: &Gain, picture: &mut Planes) {
     });
 }
 
-/// The VJP of [`apply_gain`]: turns `gradient` from d loss / d corrected into d loss / d render, in place, and returns
-/// d loss / d gain. Padding takes no part; that of the gradient becomes 0.
+/// The VJP of [`apply_gain`]: converts `gradient` from d loss / d corrected to d loss / d render, in place, and returns
+/// d loss / d gain. Padding is ignored; in the gradient it becomes 0.
 ///
 /// # Panics
-/// If the pictures differ in size.
+/// If the images differ in size.
 #[must_use]
 pub fn gain_vjp(exec: Exec<'_>, gain: &Gain, corrected: &Planes, gradient: &mut Planes) -> GainGradient {
     let size = |picture: &Planes| (picture.width(), picture.height());
-    assert_eq!(size(corrected), size(gradient), "sizes of the pictures");
+    assert_eq!(size(corrected), size(gradient), "image sizes differ");
     let factors = gain.factors(corrected);
     let (width, height) = (corrected.width() as usize, corrected.height() as usize);
     let row_len = corrected.row_len().max(1);
@@ -112,7 +112,7 @@ pub fn gain_vjp(exec: Exec<'_>, gain: &Gain, corrected: &Planes, gradient: &mut 
     GainGradient { log_gains: [r, g, b], vignetting: [a1, a2, a3] }
 }
 
-/// r² and the polynomial of 16 pixels, before it is kept from being too dark.
+/// r² and the polynomial at 16 pixels, before clamping to the minimum.
 #[inline(always)]
 fn polynomial<S: Simd>(
     simd: S,
@@ -145,7 +145,7 @@ fn apply_row<S: Simd>(simd: S, factors: &Factors, y: usize, colour: [&mut [Row];
         };
         for (c, line) in [&mut red[v], &mut green[v], &mut blue[v]].into_iter().enumerate() {
             let value = load(simd, line) * (splat(simd, factors.gains[c]) * vignetting);
-            // A value that is not a number stays one, so that the loss shows it.
+            // A NaN is kept, so that it shows in the loss.
             store(value.simd_gt(one).select(one, value), line);
         }
     }
@@ -196,7 +196,7 @@ fn vjp_row<S: Simd>(
             store(upstream * (splat(simd, factors.gains[c]) * vignetting), line);
         }
         if let Some((square, value)) = polynomial {
-            // Kept from being too dark, it does not move.
+            // A clamped factor does not depend on the coefficients.
             let per_factor = value.simd_gt(darkest).select(share / vignetting, zero);
             let mut power = square;
             for sum in &mut lanes[3..] {

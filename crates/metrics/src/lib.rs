@@ -1,4 +1,4 @@
-//! How far a picture is from the truth, and in which direction it should change: L1, SSIM, PSNR on the CPU.
+//! Image losses and metrics on the CPU: L1, SSIM and PSNR, with gradients.
 //!
 //! - [`mod@reference`]: the definition in f64, plain loops; everything else is tested against it.
 //! - [`loss`]: `(1 - w) L1 + w (1 - SSIM)` of a training step with its gradient, in f32 on 16 lanes and all threads.
@@ -7,7 +7,7 @@
 //!   [`lpips`]: LPIPS with weights from a file.
 //! - [`planes`]: the picture layout that the first two work on.
 //!
-//! The same inputs give the same bytes, whatever the number of threads and the vector level.
+//! Results are bit-identical for any number of threads and any SIMD level.
 #![forbid(unsafe_code)]
 
 pub mod gain;

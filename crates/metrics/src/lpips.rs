@@ -1,5 +1,5 @@
-//! LPIPS (Zhang et al. 2018), version 0.1 on AlexNet: how different two pictures look to a network that was trained to
-//! tell things apart. The weights are not ours to ship: a person names a file that holds them.
+//! LPIPS (Zhang et al. 2018), version 0.1 on AlexNet: perceptual distance of two images by the features of a
+//! classification network. The weights are third-party and not included: the user provides a file with them.
 //!
 //! ```text
 //! x in -1..1, then (x - shift) / scale per channel
@@ -8,27 +8,28 @@
 //! LPIPS = Σ over ①..⑤ of the mean over pixels of  Σ_c w_c (a_c / (|a| + ε) - b_c / (|b| + ε))²,  ε = 1e-10
 //! ```
 //! The file is the state of `lpips.LPIPS(net="alex")` as safetensors in f32 (docs/quality.md): `net.slice1.0.weight`,
-//! …, `lin4.model.1.weight`. Plain f32, planes of channels; each output channel is one task and adds in a fixed order.
+//! …, `lin4.model.1.weight`. Plain f32, planes of channels; each output channel is one task with a fixed order of
+//! summation.
 
 use gausset_compute::Pool;
 use safetensors::{Dtype, SafeTensors};
 
-/// Per channel, of values in -1..1: taken off, and divided by.
+/// Per channel, for values in -1..1: subtracted, and then divided by `SCALE`.
 const SHIFT: [f32; 3] = [-0.030, -0.088, -0.188];
 const SCALE: [f32; 3] = [0.458, 0.448, 0.450];
-/// Keeps pixels without features from dividing by zero.
+/// Prevents a division by zero at pixels without features.
 const EPSILON: f32 = 1e-10;
 
 /// A convolution of the network.
 struct Layer {
-    /// Name of its tensors.
+    /// Prefix of the names of its tensors.
     name: &'static str,
     inputs: usize,
     outputs: usize,
     kernel: usize,
     stride: usize,
     padding: usize,
-    /// Whether a maximum over 3x3 pixels with stride 2 comes before it.
+    /// Whether max pooling over 3x3 pixels with stride 2 comes before it.
     pooled: bool,
 }
 
@@ -45,19 +46,19 @@ const LAYERS: [Layer; 5] = [
     layer("net.slice5.10", [256, 256], 3, false),
 ];
 
-/// Why a file is not the weights of LPIPS.
+/// Why a file does not contain the weights of LPIPS.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LpipsError {
-    /// The container cannot be read.
+    /// The container format is invalid.
     #[error("not a safetensors file: {0}")]
     Container(String),
-    /// A tensor is not there.
+    /// A tensor is missing.
     #[error("has no tensor `{0}` (expected the state of lpips.LPIPS(net=\"alex\"))")]
     Missing(String),
-    /// A tensor is another one.
+    /// A tensor has the wrong type, shape or values.
     #[error("tensor `{name}` is {found} (expected f32 of shape {expected:?}, all finite)")]
     Wrong {
-        /// Its name.
+        /// Name of the tensor.
         name: String,
         /// Type and shape found.
         found: String,
@@ -66,7 +67,7 @@ pub enum LpipsError {
     },
 }
 
-/// Weights of a layer: kernels, biases, and what a difference of each output counts.
+/// Weights of a layer: kernels, biases, and the weight of each output channel in the distance.
 #[derive(Clone, Debug)]
 struct Weights {
     /// `outputs × inputs × kernel × kernel`.
@@ -89,13 +90,13 @@ struct Planes {
 }
 
 impl Lpips {
-    /// Largest file that can hold the weights, in bytes: 10 MiB, and as much again for what else is in it.
+    /// Maximum size of a weights file, in bytes: the weights take about 10 MiB, the rest allows for other contents.
     pub const MAX_FILE_BYTES: u64 = 32 << 20;
 
-    /// Reads the weights out of the bytes of a file.
+    /// Reads the weights from the bytes of a file.
     ///
     /// # Errors
-    /// Other things than the weights of LPIPS 0.1 on AlexNet in f32.
+    /// The file does not contain the weights of LPIPS 0.1 on AlexNet in f32.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, LpipsError> {
         let file = SafeTensors::deserialize(bytes).map_err(|e| LpipsError::Container(e.to_string()))?;
         let mut layers = Vec::with_capacity(LAYERS.len());
@@ -109,11 +110,11 @@ impl Lpips {
         Ok(Self { layers })
     }
 
-    /// The distance of two pictures (interleaved RGB in 0..1, `height × width × 3`); NaN for pictures so small that the
-    /// network sees nothing of them (a side below 31 px). A masked pixel of `a` shows what `b` shows.
+    /// The distance of two images (interleaved RGB in 0..1, `height × width × 3`); NaN if an image is too small for the
+    /// network (a side below 31 px). Masked pixels of `a` are replaced by those of `b`.
     ///
     /// # Panics
-    /// If the pictures are not of that size.
+    /// If the images do not have that size.
     #[must_use]
     pub fn distance(
         &self,
@@ -123,7 +124,7 @@ impl Lpips {
         b: &[f32],
         mask: Option<&[u8]>,
     ) -> f64 {
-        assert_eq!((a.len(), b.len()), (3 * width * height, 3 * width * height), "sizes of the pictures");
+        assert_eq!((a.len(), b.len()), (3 * width * height, 3 * width * height), "image sizes differ");
         let filled = |i: usize| if mask.is_none_or(|mask| mask[i / 3] != 0) { a[i] } else { b[i] };
         let mut a = input([width, height], filled);
         let mut b = input([width, height], |i| b[i]);
@@ -141,7 +142,7 @@ impl Lpips {
     }
 }
 
-/// The values of a tensor of this shape.
+/// The values of a tensor with this shape.
 fn tensor(file: &SafeTensors<'_>, name: String, shape: &[usize]) -> Result<Vec<f32>, LpipsError> {
     let Ok(view) = file.tensor(&name) else { return Err(LpipsError::Missing(name)) };
     let (values, _) = view.data().as_chunks::<4>();
@@ -153,7 +154,7 @@ fn tensor(file: &SafeTensors<'_>, name: String, shape: &[usize]) -> Result<Vec<f
     Ok(values)
 }
 
-/// A picture as the network wants it.
+/// An image as network input.
 fn input([width, height]: [usize; 2], value: impl Fn(usize) -> f32) -> Planes {
     let mut values = Vec::with_capacity(3 * width * height);
     for channel in 0..3 {
@@ -164,7 +165,7 @@ fn input([width, height]: [usize; 2], value: impl Fn(usize) -> f32) -> Planes {
     Planes { width, height, values }
 }
 
-/// A layer with the pooling before it; `None` when nothing is left.
+/// A layer with the pooling before it; `None` if the output would be empty.
 fn forward(pool: &Pool, layer: &Layer, weights: &Weights, input: &Planes) -> Option<Planes> {
     let pooled;
     let input = if layer.pooled {
@@ -201,7 +202,7 @@ fn forward(pool: &Pool, layer: &Layer, weights: &Weights, input: &Planes) -> Opt
     Some(Planes { width, height, values })
 }
 
-/// Adds one tap of a kernel to a row of the output; outside the input there are zeros.
+/// Adds one tap of a kernel to a row of the output; the input is zero-padded.
 fn add_row(row: &mut [f32], from: &[f32], weight: f32, tap_x: usize, layer: &Layer) {
     let Layer { stride, padding, .. } = *layer;
     // The first output whose input is inside.
@@ -215,7 +216,7 @@ fn add_row(row: &mut [f32], from: &[f32], weight: f32, tap_x: usize, layer: &Lay
     }
 }
 
-/// Maximum over 3x3 pixels, every second one; `None` when nothing is left.
+/// Max pooling over 3x3 pixels with stride 2; `None` if the output would be empty.
 fn max_pool(input: &Planes) -> Option<Planes> {
     let side = |side: usize| Some(side.checked_sub(3)? / 2 + 1);
     let (width, height) = (side(input.width)?, side(input.height)?);
@@ -229,7 +230,7 @@ fn max_pool(input: &Planes) -> Option<Planes> {
     Some(Planes { width, height, values })
 }
 
-/// Weighted squared difference of features of unit length, mean over pixels.
+/// Weighted squared difference of normalised features, mean over pixels.
 fn difference(a: &Planes, b: &Planes, weights: &[f32]) -> f64 {
     let pixels = a.width * a.height;
     let lengths = |planes: &Planes| -> Vec<f32> {
@@ -262,7 +263,7 @@ mod tests {
         uniform(philox(9, stream::TEST, set, i as u32)[0])
     }
 
-    /// Random weights under the names of the file, with the spread that keeps features alive.
+    /// Random weights under the tensor names of the file, scaled so that features stay non-zero.
     fn tensors() -> Vec<(String, Vec<usize>, Vec<f32>)> {
         let mut out = Vec::new();
         for (number, l) in LAYERS.iter().enumerate() {
@@ -291,7 +292,7 @@ mod tests {
         safetensors::serialize(views, None).unwrap()
     }
 
-    /// The definition in f64: every output by itself, zeros read outside.
+    /// The definition in f64: every output separately, zeros outside.
     fn by_definition(
         tensors: &[(String, Vec<usize>, Vec<f32>)],
         [w, h]: [usize; 2],

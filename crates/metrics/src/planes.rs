@@ -1,20 +1,20 @@
-//! Pictures as rows of f32 planes: what the vector kernels read and write.
+//! Images as rows of f32 planes: the format of the SIMD kernels.
 //!
-//! Layout: for each pixel row its red, green and blue line, one behind the other (band interleaved by line); a line
-//! has [`Planes::stride`] values, the width rounded up to 16. So a run of pixel rows is one contiguous slice with all
-//! its channels, which is how work is shared between threads, and 16 neighbouring pixels of a channel are one vector.
-//! There are as many rows as the height rounded up to 16: whole 16x16 tiles can be written without looking at the
-//! edge. Kernels never look at the padding (it may hold anything) and say whether they write it.
+//! Layout: for each pixel row its red, green and blue line, one after the other (band interleaved by line); a line has
+//! [`Planes::stride`] values, the width rounded up to 16. So a range of pixel rows is one contiguous slice with all its
+//! channels, which is how work is divided between threads, and 16 neighbouring pixels of a channel are one vector.
+//! There are as many rows as the height rounded up to 16, so that whole 16x16 tiles can be written without edge checks.
+//! Kernels never read the padding (it may contain anything) and document whether they write it.
 //!
-//! Lines start on cache lines: a 16-lane load then never touches two.
+//! Lines are aligned to cache lines: a 16-lane load never touches two.
 
 use fearless_simd::{Simd, f32x16, prelude::*};
 use gausset_compute::simd::{LANES, Row};
 
-/// Bytes of a cache line, and of 16 lanes.
+/// Bytes of a cache line, and of 16 lanes of f32.
 const ALIGNMENT: usize = 64;
 
-/// An RGB picture in f32; see the module for its layout.
+/// An RGB image in f32; its layout is described in the module.
 #[derive(Debug, Default)]
 pub struct Planes {
     width: u32,
@@ -23,10 +23,10 @@ pub struct Planes {
 }
 
 impl Planes {
-    /// Channels of a picture.
+    /// Channels of an image.
     pub const CHANNELS: usize = 3;
 
-    /// A black picture.
+    /// A black image.
     #[must_use]
     pub fn new(width: u32, height: u32) -> Self {
         let mut planes = Self::default();
@@ -34,13 +34,14 @@ impl Planes {
         planes
     }
 
-    /// Changes the size; values are unspecified afterwards. Allocates only when the picture grows beyond any before.
+    /// Changes the size; values are unspecified afterwards. Allocates only if the image grows beyond all previous
+    /// sizes.
     pub fn resize(&mut self, width: u32, height: u32) {
         (self.width, self.height) = (width, height);
         self.buffer.resize(self.rows() * self.row_len());
     }
 
-    /// The planes of interleaved RGB values (`height × width × 3`); padding is 0.
+    /// Planes from interleaved RGB values (`height × width × 3`); padding is 0.
     ///
     /// # Panics
     /// If `rgb` has another length.
@@ -95,7 +96,7 @@ impl Planes {
         (self.height as usize).next_multiple_of(LANES)
     }
 
-    /// Values per pixel row: three lines. `as_mut_slice().chunks_mut(16 * row_len())` are the rows of tiles.
+    /// Values per pixel row: three lines. `as_mut_slice().chunks_mut(16 * row_len())` are rows of tiles.
     #[must_use]
     pub fn row_len(&self) -> usize {
         Self::CHANNELS * self.stride()
@@ -111,7 +112,7 @@ impl Planes {
         &self.as_slice()[start..start + self.stride()]
     }
 
-    /// One channel of pixel row `y`, padding included, to write.
+    /// One channel of pixel row `y`, padding included, mutable.
     ///
     /// # Panics
     /// If `y` is not in the buffer.
@@ -126,19 +127,19 @@ impl Planes {
         self.line(y, channel).as_chunks().0
     }
 
-    /// Everything: `rows() × 3 × stride()` values.
+    /// All values: `rows() × 3 × stride()`.
     #[must_use]
     pub fn as_slice(&self) -> &[f32] {
         self.buffer.as_slice()
     }
 
-    /// Everything, to write: `rows() × 3 × stride()` values.
+    /// All values, mutable: `rows() × 3 × stride()`.
     #[must_use]
     pub fn as_mut_slice(&mut self) -> &mut [f32] {
         self.buffer.as_mut_slice()
     }
 
-    /// Bytes held.
+    /// Bytes of the buffer.
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.buffer.bytes()
@@ -160,7 +161,7 @@ pub(crate) fn split(row: &[f32]) -> [&[Row]; 3] {
     [line(0), line(1), line(2)]
 }
 
-/// The three lines of a pixel row, to write.
+/// The three lines of a pixel row, as mutable vectors.
 pub(crate) fn split_mut(row: &mut [f32]) -> [&mut [Row]; 3] {
     let stride = row.len() / 3;
     let (red, rest) = row.split_at_mut(stride);
@@ -168,14 +169,14 @@ pub(crate) fn split_mut(row: &mut [f32]) -> [&mut [Row]; 3] {
     [red.as_chunks_mut().0, green.as_chunks_mut().0, blue.as_chunks_mut().0]
 }
 
-/// Sum of the lanes in f64, in their order.
+/// Sum of the lanes in f64, in lane order.
 #[inline(always)]
 pub(crate) fn sum_in_f64<S: Simd>(lanes: f32x16<S>) -> f64 {
     let lanes: [f32; LANES] = lanes.to_array();
     lanes.into_iter().map(f64::from).sum()
 }
 
-/// A slice of f32 that starts on a cache line: a vector with some room in front.
+/// A slice of f32 that is aligned to a cache line: a vector with some unused space in front.
 #[derive(Debug, Default)]
 pub(crate) struct AlignedBuffer {
     values: Vec<f32>,
@@ -184,19 +185,19 @@ pub(crate) struct AlignedBuffer {
 }
 
 impl AlignedBuffer {
-    /// Changes the length. Values are unspecified afterwards, but a buffer that was never written holds zeros.
+    /// Changes the length. Values are unspecified afterwards, but a buffer that was never written contains zeros.
     pub(crate) fn resize(&mut self, len: usize) {
         let padded = len + ALIGNMENT / size_of::<f32>();
         if self.values.len() < padded {
             self.values = vec![0.0; padded];
-            // `align_offset` may refuse (it never does for an allocation of this kind); then loads are only slower.
+            // `align_offset` may fail (it does not for this kind of allocation); then loads are only slower.
             let offset = self.values.as_ptr().align_offset(ALIGNMENT);
             self.start = if offset < ALIGNMENT / size_of::<f32>() { offset } else { 0 };
         }
         self.len = len;
     }
 
-    /// Bytes held.
+    /// Bytes of the buffer.
     pub(crate) fn bytes(&self) -> usize {
         size_of_val(&*self.values)
     }
@@ -209,12 +210,12 @@ impl AlignedBuffer {
         &mut self.values[self.start..self.start + self.len]
     }
 
-    /// As vectors; the length must be a multiple of 16 for all values to be seen.
+    /// As vectors; values after the last multiple of 16 are left out.
     pub(crate) fn vectors(&self) -> &[Row] {
         self.as_slice().as_chunks().0
     }
 
-    /// As vectors, to write.
+    /// As mutable vectors.
     pub(crate) fn vectors_mut(&mut self) -> &mut [Row] {
         self.as_mut_slice().as_chunks_mut().0
     }

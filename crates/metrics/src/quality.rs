@@ -1,7 +1,7 @@
-//! The numbers of an evaluation: PSNR and SSIM, both of the render as it is and after a colour fit.
+//! Evaluation metrics: PSNR and SSIM, both of the render itself and after a colour fit.
 //!
-//! Pictures are interleaved RGB in f32 (`height × width × 3`). The render is clamped to 0..1 and not rounded to bytes;
-//! the truth is what the trainer sees. Only valid pixels count. Sums are in f64, in the order of the pixels.
+//! Images are interleaved RGB in f32 (`height × width × 3`). The render is clamped to 0..1 and not rounded to bytes;
+//! the ground truth is the one of training. Only valid pixels count. Sums are in f64, in pixel order.
 
 use gausset_compute::Pool;
 use gausset_core::TargetImage;
@@ -10,17 +10,17 @@ use crate::loss::LossKernel;
 use crate::size::SizeMismatch;
 use crate::ssim::{SsimDefinition, ssim};
 
-/// Channels of a picture.
+/// Channels of an image.
 const CHANNELS: usize = 3;
 
-/// Quality of one rendered picture; NaN where no pixel is valid.
+/// Quality of one render; NaN if no pixel is valid.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Quality {
-    /// PSNR in dB; infinite for equal pictures.
+    /// PSNR in dB; infinite for identical images.
     pub psnr: f64,
     /// Mean SSIM over pixels and channels.
     pub ssim: f64,
-    /// PSNR after a least-squares affine fit of the render's colours to the truth.
+    /// PSNR after a least-squares affine fit of the render's colours to the ground truth.
     pub color_corrected_psnr: f64,
     /// SSIM after the same fit.
     pub color_corrected_ssim: f64,
@@ -28,7 +28,7 @@ pub struct Quality {
     pub valid_share: f64,
 }
 
-/// A render beside its truth, as the metrics see them: values in 0..1.
+/// A render and its ground truth, with values in 0..1.
 ///
 /// ```
 /// use gausset_compute::{Exec, Pool};
@@ -36,7 +36,7 @@ pub struct Quality {
 /// use gausset_metrics::quality::Comparison;
 /// use gausset_metrics::{LossKernel, SsimDefinition};
 ///
-/// // A grey picture, and a render of it that is 1/255 brighter everywhere.
+/// // A grey image, and a render of it that is 1/255 brighter everywhere.
 /// let target = TargetImage { width: 16, height: 16, rgb: vec![100; 3 * 256], alpha: None, mask: None };
 /// let render = vec![101.0 / 255.0; 3 * 256];
 ///
@@ -50,23 +50,23 @@ pub struct Quality {
 /// ```
 #[derive(Clone, Debug)]
 pub struct Comparison<'a> {
-    /// The picture that should have been rendered.
+    /// The target image of the render.
     pub target: &'a TargetImage,
-    /// Colour under its transparent parts.
+    /// Background colour under its transparent pixels.
     pub background: [f32; 3],
     /// The render, clamped.
     pub render: Vec<f32>,
-    /// The truth.
+    /// The ground truth.
     pub truth: Vec<f32>,
-    /// The render with its colours fitted to the truth.
+    /// The render with its colours fitted to the ground truth.
     pub corrected: Vec<f32>,
 }
 
 impl<'a> Comparison<'a> {
-    /// Brings a render (interleaved, not clamped) and its truth together.
+    /// Pairs a render (interleaved, not clamped) with its ground truth.
     ///
     /// # Errors
-    /// `render` is not a picture of the target's size.
+    /// The size of `render` is not that of the target.
     pub fn new(
         (width, height): (u32, u32),
         render: &[f32],
@@ -83,10 +83,10 @@ impl<'a> Comparison<'a> {
         Ok(Self { target, background, render, truth, corrected })
     }
 
-    /// Scores the render.
+    /// Computes all metrics of the render.
     ///
     /// # Errors
-    /// Those of [`ssim`]; the sizes were checked before.
+    /// Errors of [`ssim`]; the sizes were checked before.
     pub fn quality(
         &self,
         kernel: &mut LossKernel,
@@ -106,8 +106,8 @@ impl<'a> Comparison<'a> {
         })
     }
 
-    /// PSNR over the valid pixels that `counts` keeps (one value per pixel, 0 = left out) and their number; NaN when
-    /// there is none.
+    /// PSNR over the valid pixels that `counts` keeps (one value per pixel, 0 = left out), and their number; NaN if
+    /// there are none.
     #[must_use]
     pub fn psnr_where(&self, counts: &[u8]) -> (f64, usize) {
         let is_valid = |i: usize| self.target.mask.as_ref().is_none_or(|mask| mask[i] != 0);
@@ -118,7 +118,7 @@ impl<'a> Comparison<'a> {
     }
 }
 
-/// The truth as the trainer sees it: interleaved RGB in 0..1, composited on `background` where it has coverage.
+/// The ground truth of training: interleaved RGB in 0..1, composited on `background` if it has alpha.
 #[must_use]
 pub fn truth_values(target: &TargetImage, background: [f32; 3]) -> Vec<f32> {
     let unit = |byte: u8| f32::from(byte) / 255.0;
@@ -127,7 +127,7 @@ pub fn truth_values(target: &TargetImage, background: [f32; 3]) -> Vec<f32> {
         for (pixel, &coverage) in values.chunks_exact_mut(CHANNELS).zip(alpha) {
             let coverage = unit(coverage);
             for (value, behind) in pixel.iter_mut().zip(background) {
-                // The same roundings as in the loss.
+                // The same rounding as in the loss.
                 *value = value.mul_add(coverage, behind * (1.0 - coverage));
             }
         }
@@ -135,13 +135,13 @@ pub fn truth_values(target: &TargetImage, background: [f32; 3]) -> Vec<f32> {
     values
 }
 
-/// Mean squared difference over valid pixels and channels; NaN when there are none.
+/// Mean squared difference over valid pixels and channels; NaN if there are none.
 ///
 /// # Panics
-/// If the pictures differ in size.
+/// If the images differ in size.
 #[must_use]
 pub fn mse(render: &[f32], truth: &[f32], mask: Option<&[u8]>) -> f64 {
-    assert_eq!(render.len(), truth.len(), "sizes of the pictures");
+    assert_eq!(render.len(), truth.len(), "image sizes differ");
     let (mut sum, mut count) = (0.0, 0usize);
     for (x, y) in valid_pixels(render, truth, mask) {
         for (x, y) in x.iter().zip(y) {
@@ -153,24 +153,24 @@ pub fn mse(render: &[f32], truth: &[f32], mask: Option<&[u8]>) -> f64 {
     sum / count as f64
 }
 
-/// Peak signal-to-noise ratio in dB over valid pixels and channels, for a peak of 1; infinite for equal pictures, NaN
-/// when there is no valid pixel.
+/// Peak signal-to-noise ratio in dB over valid pixels and channels, for a peak of 1; infinite for identical images, NaN
+/// if there is no valid pixel.
 ///
 /// # Panics
-/// If the pictures differ in size.
+/// If the images differ in size.
 #[must_use]
 pub fn psnr(render: &[f32], truth: &[f32], mask: Option<&[u8]>) -> f64 {
     -10.0 * libm::log10(mse(render, truth, mask))
 }
 
-/// The render under the 3x4 affine of its colours that brings it closest to the truth over the valid pixels (least
-/// squares), clamped to 0..1.
+/// The render after the 3x4 affine transform of its colours that fits the ground truth best over the valid pixels
+/// (least squares), clamped to 0..1.
 ///
 /// # Panics
-/// If the pictures differ in size.
+/// If the images differ in size.
 #[must_use]
 pub fn color_corrected(render: &[f32], truth: &[f32], mask: Option<&[u8]>) -> Vec<f32> {
-    assert_eq!(render.len(), truth.len(), "sizes of the pictures");
+    assert_eq!(render.len(), truth.len(), "image sizes differ");
     let affine = fit_affine(render, truth, mask);
     let mut out = Vec::with_capacity(render.len());
     for pixel in render.chunks_exact(CHANNELS) {
@@ -183,14 +183,14 @@ pub fn color_corrected(render: &[f32], truth: &[f32], mask: Option<&[u8]>) -> Ve
     out
 }
 
-/// Colour with a constant: what the affine is applied to.
+/// Homogeneous colour, to which the affine transform is applied.
 fn features(pixel: &[f32]) -> [f64; 4] {
     [f64::from(pixel[0]), f64::from(pixel[1]), f64::from(pixel[2]), 1.0]
 }
 
-/// Least squares with a faint pull to the identity, which decides where the colours do not (grey or constant renders):
-/// `(A + λ n I) D = Σ f (t - x)ᵀ` with `A = Σ f fᵀ`, λ = 1e-9, and `identity + Dᵀ` is the result. The squared error is
-/// never larger than without correction.
+/// Least squares with a weak regularisation towards the identity, which decides where the colours do not (grey or
+/// constant renders): `(A + λ n I) D = Σ f (t - x)ᵀ` with `A = Σ f fᵀ`, λ = 1e-9; the result is `identity + Dᵀ`. The
+/// squared error is never larger than without correction.
 fn fit_affine(render: &[f32], truth: &[f32], mask: Option<&[u8]>) -> [[f64; 4]; CHANNELS] {
     let mut normal = [[0.0; 4]; 4];
     let mut right = [[0.0; CHANNELS]; 4];
@@ -247,7 +247,7 @@ fn solve_positive_definite<const N: usize, const M: usize>(
     b
 }
 
-/// Pairs of pixels that count.
+/// Pairs of valid pixels.
 fn valid_pixels<'a>(
     render: &'a [f32],
     truth: &'a [f32],
@@ -291,7 +291,7 @@ mod tests {
             .flat_map(|p| m.map(|r| r[0] * p[0] + r[1] * p[1] + r[2] * p[2] + r[3]))
             .collect();
         assert!(psnr(&render, &truth, None) < 30.0);
-        // What remains is the rounding of f32 and the pull of 1e-9 to the identity.
+        // The remaining error is the rounding of f32 and the regularisation of 1e-9.
         assert!(psnr(&color_corrected(&render, &truth, None), &truth, None) > 120.0);
     }
 
@@ -327,7 +327,7 @@ mod tests {
             let loss = LossKernel::new(level)
                 .run(&Pool::new(1), &render, Truth::Bytes(&target), &options, &mut gradient)
                 .unwrap();
-            // Equal bits: not one difference.
+            // Equal bits: no difference at all.
             assert_eq!(loss.l1, 0.0);
         }
     }

@@ -1,7 +1,8 @@
-//! The definition: L1, SSIM, their gradients and PSNR in f64, plain loops.
+//! Reference implementation: L1, SSIM, their gradients and PSNR in f64, plain loops.
 //!
-//! Pictures are interleaved RGB in f64 (`height × width × 3`), `x` the render (not clamped), `y` the truth in 0..1.
-//! With the separable 11-tap Gaussian `K` (sigma 1.5, zero padding, not renormalised at the border; Wang et al. 2004)
+//! Images are interleaved RGB in f64 (`height × width × 3`), `x` the render (not clamped), `y` the ground truth in
+//! 0..1. With the separable 11-tap Gaussian `K` (sigma 1.5, zero padding, not renormalised at the border; Wang et al.
+//! 2004)
 //!
 //! ```text
 //! μx = K x   μy = K y   vx = K(x²) - μx²   vy = K(y²) - μy²   vxy = K(x y) - μx μy
@@ -9,16 +10,16 @@
 //! loss = (1 - w) mean |x - y| + w (1 - mean S)
 //! ```
 //!
-//! Masks: where `mask` is 0 the render is replaced by the truth *before* anything else; both means are then taken over
-//! the valid pixels only (and all channels), and the gradient is 0 at the others. S near a masked pixel thus compares
-//! what is there to compare, and S *at* a masked pixel, about which the render can do nothing but through its
-//! neighbours, does not count.
+//! Masks: where `mask` is 0 the render is replaced by the ground truth *before* anything else; both means are then
+//! taken over the valid pixels only (and all channels), and the gradient is 0 at the others. So S near a masked pixel
+//! compares only valid pixels, and S *at* a masked pixel, which the render affects only through its neighbours, does
+//! not count.
 //!
-//! Rows of a panorama weigh: each mean is then `Σ weight value / Σ weight`.
+//! Rows of a panorama are weighted: each mean is then `Σ weight value / Σ weight`.
 
 use gausset_core::constants::{SSIM_C1, SSIM_C2, SSIM_TAPS};
 
-/// Channels of a picture.
+/// Channels of an image.
 const CHANNELS: usize = 3;
 /// Taps on either side of the centre.
 const RADIUS: usize = SSIM_TAPS / 2;
@@ -38,7 +39,7 @@ pub const WINDOW: [f64; SSIM_TAPS] = [
     0.001_028_380_084_479_11,
 ];
 
-/// Two pictures to compare, and where.
+/// Two images to compare, and the pixels that count.
 #[derive(Clone, Copy, Debug)]
 pub struct Pair<'a> {
     /// Width in px.
@@ -47,16 +48,16 @@ pub struct Pair<'a> {
     pub height: usize,
     /// The render.
     pub x: &'a [f64],
-    /// The truth.
+    /// The ground truth.
     pub y: &'a [f64],
-    /// One value per pixel, 0 = ignore; `None` = all pixels count.
+    /// One value per pixel, 0 = ignore; `None` = all pixels are valid.
     pub mask: Option<&'a [u8]>,
 }
 
-/// Loss of a picture with its gradient.
+/// Loss of an image with its gradient.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Loss {
-    /// `(1 - w) L1 + w (1 - SSIM)`; 0 when no pixel is valid.
+    /// `(1 - w) L1 + w (1 - SSIM)`; 0 if no pixel is valid.
     pub loss: f64,
     /// Mean absolute difference.
     pub l1: f64,
@@ -71,19 +72,19 @@ impl Pair<'_> {
         self.mask.is_none_or(|mask| mask[pixel] != 0)
     }
 
-    /// Number of pixels that count.
+    /// Number of valid pixels.
     #[must_use]
     pub fn valid_pixels(&self) -> usize {
         (0..self.width * self.height).filter(|&pixel| self.is_valid(pixel)).count()
     }
 
-    /// The render with the truth where it is masked.
+    /// The render with the ground truth in masked pixels.
     #[must_use]
     pub fn masked_render(&self) -> Vec<f64> {
         (0..self.x.len()).map(|i| if self.is_valid(i / CHANNELS) { self.x[i] } else { self.y[i] }).collect()
     }
 
-    /// Mean over valid pixels and channels; NaN when there is none.
+    /// Mean over valid pixels and channels; NaN if there are none.
     fn mean(&self, value: impl Fn(usize) -> f64) -> f64 {
         self.weighted_mean(|_| 1.0, value)
     }
@@ -112,13 +113,13 @@ impl Pair<'_> {
         self.mean(|i| (self.x[i] - self.y[i]).powi(2))
     }
 
-    /// Peak signal-to-noise ratio in dB for a peak of 1; infinite for equal pictures.
+    /// Peak signal-to-noise ratio in dB for a peak of 1; infinite for identical images.
     #[must_use]
     pub fn psnr(&self) -> f64 {
         psnr_of_mse(self.mse())
     }
 
-    /// S at each value (valid or not).
+    /// S of each value (valid or not).
     #[must_use]
     pub fn ssim_map(&self) -> Vec<f64> {
         self.statistics().iter().map(Statistics::ssim).collect()
@@ -164,7 +165,7 @@ impl Pair<'_> {
         self.weighted_loss(w, |_| 1.0)
     }
 
-    /// [`Self::loss`] of a picture whose rows weigh this much.
+    /// [`Self::loss`] with row weights.
     #[must_use]
     pub fn weighted_loss(&self, w: f64, rows: impl Fn(usize) -> f64) -> Loss {
         if self.valid_pixels() == 0 {
@@ -201,7 +202,7 @@ impl Pair<'_> {
             .collect()
     }
 
-    /// The window over a picture: rows first, then columns; outside counts as 0.
+    /// Applies the window to an image: rows first, then columns; zero-padded.
     fn filter(&self, value: impl Fn(usize) -> f64) -> Vec<f64> {
         let (width, height) = (self.width, self.height);
         let index = |x: usize, y: usize, channel: usize| (y * width + x) * CHANNELS + channel;
@@ -234,7 +235,7 @@ pub fn psnr_of_mse(mse: f64) -> f64 {
     -10.0 * libm::log10(mse)
 }
 
-/// What the window sees around one value. `squares` is `K(x²) + K(y²)`: only the sum of the variances matters.
+/// Filtered moments at one value. `squares` is `K(x²) + K(y²)`: only the sum of the variances is needed.
 struct Statistics {
     mean_x: f64,
     mean_y: f64,
@@ -263,7 +264,7 @@ impl Statistics {
         self.a1() * self.a2() / (self.b1() * self.b2())
     }
 
-    /// dS/dμx, the means in the variances included.
+    /// dS/dμx, including the means in the variances.
     fn d_mean(&self) -> f64 {
         2.0 * (self.mean_y * (self.a2() - self.a1()) - self.mean_x * self.ssim() * (self.b2() - self.b1()))
             / (self.b1() * self.b2())
@@ -297,7 +298,7 @@ mod tests {
         }
     }
 
-    /// Random pictures that nowhere agree (so that |x - y| is smooth within a small step) and a mask with holes.
+    /// Random images that differ everywhere (so that |x - y| is smooth within a small step), and a mask with holes.
     fn noise(width: usize, height: usize) -> (Vec<f64>, Vec<f64>, Vec<u8>) {
         let draw = |i: usize| philox(3, stream::TEST, 0, i as u32).map(|w| f64::from(uniform(w)));
         let n = width * height * CHANNELS;

@@ -1,14 +1,14 @@
-//! Sizes of pictures that do not fit.
+//! The error of images with different sizes.
 
-/// Pictures that should have one size have two.
+/// Images that must have the same size differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{what} is {found_width}x{found_height} px (expected {width}x{height}, the size of the render)")]
 pub struct SizeMismatch {
-    /// Which picture does not fit.
+    /// The image with the wrong size.
     pub what: &'static str,
-    /// Width that was expected.
+    /// Expected width.
     pub width: u32,
-    /// Height that was expected.
+    /// Expected height.
     pub height: u32,
     /// Width found.
     pub found_width: u32,

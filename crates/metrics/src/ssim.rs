@@ -1,15 +1,15 @@
-//! SSIM as different programs define it: tables of papers differ by 0.01 and more for that reason alone.
+//! SSIM as different programs define it: results in papers differ by 0.01 and more for that reason alone.
 //!
 //! All have `S = (2 μx μy + C1)(2 σxy + C2) / ((μx² + μy² + C1)(σx² + σy² + C2))` with C1 = 0.01², C2 = 0.03² for
-//! values in 0..1, per channel, and the mean over the pixels that count; they differ in the window and in the border:
+//! values in 0..1, per channel, and the mean over the valid pixels; they differ in window and border:
 //!
 //! | name | window | border |
 //! |---|---|---|
-//! | `gaussian11-zero` | 11x11 Gaussian, sigma 1.5 (Wang et al. 2004) | zeros around the picture; all pixels count (the code of Kerbl et al. 2023) |
-//! | `gaussian11-valid` | the same | only pixels whose window lies inside count |
-//! | `uniform7` | 7x7, all weights equal, covariances of a sample: times N / (N - 1), N = 49 | only pixels whose window lies inside count (`scikit-image`, without options) |
+//! | `gaussian11-zero` | 11x11 Gaussian, sigma 1.5 (Wang et al. 2004) | zeros around the image; all pixels count (the code of Kerbl et al. 2023) |
+//! | `gaussian11-valid` | the same | only pixels whose window is inside the image count |
+//! | `uniform7` | 7x7, all weights equal, covariances of a sample: times N / (N - 1), N = 49 | only pixels whose window is inside the image count (`scikit-image`, without options) |
 //!
-//! Where a picture is masked, the render shows the truth, and the pixel does not count.
+//! In masked pixels the render is replaced by the ground truth, and the pixel does not count.
 
 use std::fmt;
 use std::str::FromStr;
@@ -22,20 +22,20 @@ use crate::loss::{LossKernel, Truth};
 use crate::planes::Planes;
 use crate::size::SizeMismatch;
 
-/// Channels of a picture.
+/// Channels of an image.
 const CHANNELS: usize = 3;
 /// Pixels on either side of the centre of the uniform window.
 const UNIFORM_RADIUS: usize = 3;
 
-/// Which SSIM.
+/// A definition of SSIM.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SsimDefinition {
-    /// Gaussian window, zeros around the picture: what training maximises.
+    /// Gaussian window, zero-padded: the definition of training.
     #[default]
     Gaussian11Zero,
-    /// Gaussian window inside the picture.
+    /// Gaussian window inside the image.
     Gaussian11Valid,
-    /// Uniform window inside the picture.
+    /// Uniform window inside the image.
     Uniform7,
 }
 
@@ -43,7 +43,7 @@ impl SsimDefinition {
     /// The names of all definitions.
     pub const NAMES: [&str; 3] = ["gaussian11-zero", "gaussian11-valid", "uniform7"];
 
-    /// Stable name, for people and scripts.
+    /// Stable name, for output and scripts.
     #[must_use]
     pub const fn name(self) -> &'static str {
         Self::NAMES[self as usize]
@@ -60,7 +60,7 @@ impl fmt::Display for SsimDefinition {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("expected {names}, found `{found}`", names = SsimDefinition::NAMES.join("|"))]
 pub struct UnknownSsim {
-    /// What was given.
+    /// The given value.
     pub found: String,
 }
 
@@ -74,10 +74,10 @@ impl FromStr for SsimDefinition {
 }
 
 /// Mean SSIM of `render` (interleaved, in 0..1) and the target composited on `background`, whose values are `truth`;
-/// NaN where no pixel counts.
+/// NaN if no pixel is valid.
 ///
 /// # Errors
-/// The render is not of the target's size.
+/// The render does not have the target's size.
 pub fn ssim(
     definition: SsimDefinition,
     (kernel, pool): (&mut LossKernel, &Pool),
@@ -100,7 +100,7 @@ pub fn ssim(
     })
 }
 
-/// Mean of a map of S over the valid pixels whose Gaussian window lies inside the picture.
+/// Mean of a map of S over the valid pixels whose Gaussian window is inside the image.
 fn mean_inside(map: &Planes, mask: Option<&[u8]>) -> f64 {
     let (width, height) = (map.width() as usize, map.height() as usize);
     let radius = SSIM_TAPS / 2;
@@ -116,14 +116,14 @@ fn mean_inside(map: &Planes, mask: Option<&[u8]>) -> f64 {
     sum / count as f64
 }
 
-/// Sums of a window, or of a column of it: x, y, x² + y², x y.
+/// Sums over a window, or over a column of it: x, y, x² + y², x y.
 type Sums = [f64; 4];
 
 fn add(a: Sums, b: Sums) -> Sums {
     std::array::from_fn(|k| a[k] + b[k])
 }
 
-/// Mean SSIM of `uniform7`; rows are shared among threads, their sums are added in order.
+/// Mean SSIM of `uniform7`; rows are divided among threads, their sums are added in order.
 fn uniform(
     pool: &Pool,
     [width, height]: [usize; 2],
@@ -181,7 +181,7 @@ mod tests {
 
     const SIZE: [u32; 2] = [19, 15];
 
-    /// A random truth, a render that is the truth with noise, and a mask with holes.
+    /// A random ground truth, a render that is the ground truth with noise, and a mask with holes.
     fn pictures() -> (TargetImage, Vec<f32>, Vec<u8>) {
         let [width, height] = SIZE;
         let draw = |i: usize| philox(8, stream::TEST, 0, i as u32);
@@ -200,7 +200,7 @@ mod tests {
         ssim(definition, (&mut kernel, &pool), render, (target, &truth), [0.0; 3]).unwrap()
     }
 
-    /// Window by window, with the variances of the textbook: mean squared deviation from the mean, over N - 1.
+    /// Window by window, with textbook variances: mean squared deviation from the mean, over N - 1.
     fn uniform_by_deviations(target: &TargetImage, render: &[f32]) -> f64 {
         let [width, height] = SIZE.map(|v| v as usize);
         let truth = truth_values(target, [0.0; 3]);
@@ -251,7 +251,7 @@ mod tests {
             let inner: Vec<f64> = (0..map.len()).filter(inside).map(|i| map[i]).collect();
             let valid = inner.iter().sum::<f64>() / inner.len() as f64;
             for (definition, expected, tolerance) in [
-                // The kernel is in f32: its variances lose about 1e-7 of squares near 1, beside C2 = 9e-4.
+                // The kernel is in f32: its variances lose about 1e-7 of squares near 1, compared with C2 = 9e-4.
                 (SsimDefinition::Gaussian11Zero, pair.ssim(), 1e-4),
                 (SsimDefinition::Gaussian11Valid, valid, 1e-4),
                 (SsimDefinition::Uniform7, uniform_by_deviations(&target, &render), 1e-9),
@@ -259,7 +259,7 @@ mod tests {
                 let found = measured(definition, &target, &render);
                 assert!((found - expected).abs() < tolerance, "{definition}: {found} {expected}");
             }
-            // They differ, or the names would mean nothing.
+            // The definitions must differ.
             let all = [SsimDefinition::Gaussian11Zero, SsimDefinition::Gaussian11Valid];
             let [zero, valid] = all.map(|d| measured(d, &target, &render));
             assert!((zero - valid).abs() > 1e-3, "{zero} {valid}");

@@ -1,4 +1,4 @@
-//! The loss fixtures: the cases of kind `ssim`, and the loss of the `raster_loss` cases.
+//! Tests of the loss fixtures: the cases of kind `ssim`, and the loss of the `raster_loss` cases.
 
 use fearless_simd::Level;
 use gausset_compute::Pool;
@@ -59,7 +59,7 @@ impl Backend for Kernels {
         let mut map = Planes::default();
         let ssim = LossKernel::new(Level::new())
             .ssim(&Pool::new(2), &x, Truth::Planes(&y), [0.0; 3], &mut map)
-            .expect("pictures have one size");
+            .expect("images have the same size");
         let shape = &case.tensor("in.x").shape;
         [
             ("out.ssim", Tensor::scalar(ssim)),
@@ -94,7 +94,7 @@ fn run(x: &Planes, y: &Planes, dssim_weight: f32) -> (LossValue, Planes) {
             &LossOptions { dssim_weight, background: [0.0; 3], latitude: None },
             &mut gradient,
         )
-        .expect("pictures have one size");
+        .expect("images have the same size");
     (loss, gradient)
 }
 

@@ -1,4 +1,4 @@
-//! Gains and vignetting: against f64, on all threads and vector levels, and what the clamp does.
+//! Tests gains and vignetting against f64, on all threads and SIMD levels, and at the clamp.
 
 use fearless_simd::Level;
 use gausset_compute::rng::{philox, stream, uniform};
@@ -27,7 +27,7 @@ fn picture(what: u64, low: f32, high: f32) -> Planes {
     planes
 }
 
-/// `[log gains, coefficients]` as one array, and the factor that they are on a pixel's channel.
+/// `[log gains, coefficients]` as one array, and the resulting factor on a pixel's channel.
 fn factor(p: &[f64; 6], pixel: usize, channel: usize) -> f64 {
     let [x, y] = [pixel % SIZE[0] as usize, pixel / SIZE[0] as usize].map(|v| v as f64 + 0.5);
     let [w, h] = SIZE.map(f64::from);
@@ -98,7 +98,7 @@ fn above_one_nothing_pulls_up_and_what_is_too_bright_comes_down() {
     let render = || Planes::from_interleaved(2, 1, &[0.9, 0.5, 0.5, 0.9, 0.5, 0.5]);
     let mut corrected = render();
     apply_gain(Exec::best(&Pool::new(1)), &gain, &mut corrected);
-    // The first pixel's red should be brighter, which a photograph cannot say; the second's darker.
+    // The first pixel's red should be brighter, which a photograph cannot express; the second's darker.
     let mut gradient = Planes::from_interleaved(2, 1, &[-1.0, -1.0, 0.0, 1.0, 0.0, 0.0]);
     let found = gain_vjp(Exec::best(&Pool::new(1)), &gain, &corrected, &mut gradient);
     let red = libm::expf(0.5);

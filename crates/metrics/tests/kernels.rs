@@ -1,4 +1,4 @@
-//! The f32 kernels against the f64 definition, and against themselves on other threads and vector levels.
+//! Tests the f32 kernels against the f64 reference, and for equal bits on other threads and SIMD levels.
 
 use fearless_simd::Level;
 use gausset_compute::rng::{philox, stream, uniform};
@@ -31,7 +31,7 @@ fn word(what: u64, i: usize) -> u32 {
     philox(11, stream::TEST, what, i as u32)[0]
 }
 
-/// A truth with smooth and noisy parts.
+/// A ground truth with smooth and noisy parts.
 fn target(width: u32, height: u32, kind: Kind) -> TargetImage {
     let pixels = width as usize * height as usize;
     let rgb = (0..3 * pixels)
@@ -53,7 +53,7 @@ fn target(width: u32, height: u32, kind: Kind) -> TargetImage {
     }
 }
 
-/// A render near the truth, sometimes equal to it, sometimes outside 0..1; the padding is NaN.
+/// A render near the ground truth, sometimes equal to it, sometimes outside 0..1; the padding is NaN.
 fn render(target: &TargetImage) -> Planes {
     let values: Vec<f32> = truth_values(target, BACKGROUND)
         .into_iter()
@@ -84,7 +84,7 @@ fn bits(planes: &Planes) -> Vec<u32> {
     planes.as_slice().iter().map(|v| v.to_bits()).collect()
 }
 
-/// Bits of everything that a loss returns.
+/// Bits of all values of a loss.
 fn loss_bits(loss: LossValue) -> [u64; 3] {
     [loss.loss.to_bits(), loss.l1.to_bits(), loss.ssim.unwrap_or(7.0).to_bits()]
 }
@@ -106,7 +106,7 @@ fn the_loss_is_the_defined_one_for_every_size_mask_and_coverage() {
             let mask = target.mask.as_deref();
             let pair = Pair { width: width as usize, height: height as usize, x: &x, y: &y, mask };
             for w in [0.0, 0.2, 1.0] {
-                // The weight is rounded to f32 before either of them sees it.
+                // The weight is rounded to f32 before both implementations use it.
                 let w = w as f32;
                 let exact = pair.loss(f64::from(w));
                 let (loss, gradient) = run(&mut kernel, &pool, &target, w);

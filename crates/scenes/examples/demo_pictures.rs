@@ -1,5 +1,5 @@
-//! Renders some pictures of the demo scene, or all of it as a dataset when no picture is named:
-//! `cargo run --release -p gausset-scenes --example demo_pictures -- FOLDER [VIEW...]`.
+//! Renders some images of the demo scene, or the whole scene as a dataset if no view is given: `cargo run --release -p
+//! gausset-scenes --example demo_pictures -- FOLDER [VIEW...]`.
 #![allow(clippy::print_stdout, reason = "an example prints its result")]
 
 use std::error::Error;
@@ -12,7 +12,7 @@ use gausset_scenes::{DemoSize, demo, write_dataset};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let mut args = std::env::args().skip(1);
-    let folder = PathBuf::from(args.next().ok_or("name a folder")?);
+    let folder = PathBuf::from(args.next().ok_or("expected a folder")?);
     let views = args.map(|arg| arg.parse()).collect::<Result<Vec<usize>, _>>()?;
     let scene = demo(DemoSize::Default, 0);
     let pool = Pool::with_all_cores();
@@ -21,7 +21,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         write_dataset(&scene, &folder, &pool, &mut |done, all| println!("{done}/{all}"))?;
     }
     for view in views {
-        let pose = scene.poses.get(view).ok_or("there is no such view")?;
+        let pose = scene.poses.get(view).ok_or("no such view")?;
         let picture = scene.render(&scene.camera, pose, &pool);
         std::fs::write(folder.join(format!("{view}.png")), encode::png_rgb8(&picture)?)?;
     }

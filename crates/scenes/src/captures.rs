@@ -1,10 +1,10 @@
-//! Captures as people make them: a furnished room, photographed by hand with automatic exposure, and held-out cameras
-//! that stand where no training camera does.
+//! Realistic captures: a furnished room, photographed handheld with automatic exposure, and held-out cameras at
+//! positions away from all training cameras.
 //!
-//! The room is an open stage (walls without a ceiling, so that the sun comes in): plain walls with hardly a feature,
-//! furniture along them, toys and pottery in the middle. Every eighth picture, which the usual split holds out, is taken
-//! from somewhere else than its neighbours: nearer, farther away or beside the path. Pictures are brighter or darker by
-//! up to 0.4 EV, slowly along the capture.
+//! The room is an open stage (walls without a ceiling, so that the sun comes in): plain walls with few features,
+//! furniture along them, toys and pottery in the middle. Every eighth image, which the usual split holds out, is taken
+//! from a different position than its neighbours: nearer, farther away or off the path. Images are brighter or darker
+//! by up to 0.4 EV, varying slowly along the capture.
 
 use gausset_compute::rng;
 
@@ -18,22 +18,22 @@ use crate::texture::{Texture, colour};
 use crate::vec3::{Vec3, smoothstep, vec3};
 use crate::world::{Object, World};
 
-/// How a capture was made.
+/// The camera path of a capture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Capture {
-    /// Once around what stands in the middle: 53 pictures.
+    /// Once around the middle of the room: 53 images.
     Orbit,
-    /// From the walls, and close to single things: 48 pictures.
+    /// From the walls, and close to single objects: 48 images.
     CloseUps,
-    /// Through the room, looking ahead: 32 pictures.
+    /// Through the room, looking ahead: 32 images.
     Walk,
 }
 
 impl Capture {
-    /// All of them.
+    /// All captures.
     pub const ALL: [Self; 3] = [Self::Orbit, Self::CloseUps, Self::Walk];
 
-    /// A name for its folder.
+    /// Name of its folder.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -43,7 +43,7 @@ impl Capture {
         }
     }
 
-    /// The room with the cameras of this capture, whose pictures are so many pixels wide and three quarters as high.
+    /// The room with the cameras of this capture; images are `width` px wide and three quarters as high.
     #[must_use]
     pub fn scene(self, width: u32, seed: u64) -> Scene {
         let count = match self {
@@ -71,14 +71,14 @@ impl Capture {
     }
 }
 
-/// Pictures of which the usual split holds one out.
+/// The usual split holds out one of this many images.
 const EVERY: u32 = 8;
-/// Largest exposure in EV, on display values.
+/// Maximum exposure in EV, applied to display values.
 const MOST_STOPS: f64 = 0.4;
 /// Half the size of the room along x and y, and the height of its walls.
 const ROOM: [f64; 3] = [6.6, 6.0, 3.2];
 
-/// What a hand adds to the place of a camera: eight numbers in -1..1.
+/// Handheld jitter of a camera: eight numbers in -1..1.
 struct Hand([f64; 8]);
 
 impl Hand {
@@ -91,10 +91,10 @@ impl Hand {
     }
 }
 
-/// First step of the random numbers of hands.
+/// First step of the random numbers of the jitter.
 const STEP: u64 = 2;
 
-/// Factor on the display values of a picture: two slow waves of different lengths.
+/// Factor on the display values of an image: two slow waves of different lengths.
 fn exposure(capture: Capture, picture: u32, seed: u64) -> f64 {
     let phase = seed as f64 + 2.0 * capture as u32 as f64;
     let at = f64::from(picture);
@@ -102,7 +102,8 @@ fn exposure(capture: Capture, picture: u32, seed: u64) -> f64 {
     libm::exp2(MOST_STOPS * stops)
 }
 
-/// Around the middle at a changing distance and height; held-out cameras at three quarters or six fifths of it.
+/// Around the middle at a varying distance and height; held-out cameras at three quarters or six fifths of the
+/// distance.
 fn orbit(i: u32, count: u32, hand: &Hand) -> [Vec3; 2] {
     let azimuth = (360.0 * (f64::from(i) + 0.3 * hand.0[0]) / f64::from(count)).to_radians();
     let usual = 4.2 + 0.3 * hand.0[1];
@@ -116,7 +117,7 @@ fn orbit(i: u32, count: u32, hand: &Hand) -> [Vec3; 2] {
     [eye, vec3(0.15 * hand.0[3], 0.15 * hand.0[4], 0.45 + 0.1 * hand.0[5])]
 }
 
-/// Places of single things and how near one goes to them.
+/// Positions of single objects, and the camera distance to them.
 const THINGS: [[f64; 4]; 6] = [
     [0.05, 0.25, 0.75, 3.2],
     [-1.55, -0.35, 0.7, 1.7],
@@ -126,11 +127,11 @@ const THINGS: [[f64; 4]; 6] = [
     [1.22, 1.45, 0.6, 1.5],
 ];
 
-/// Half a circle near a thing with one step back in its middle; held-out cameras twice as far away and from above.
+/// Half a circle around an object with one step back in the middle; held-out cameras twice as far away and from above.
 fn close_up(i: u32, hand: &Hand) -> [Vec3; 2] {
     let [x, y, z, near] = THINGS[(i / EVERY) as usize % THINGS.len()];
     let thing = vec3(x, y, z);
-    // From the side of the thing that looks away from the middle, half of a circle.
+    // Half a circle on the side of the object that faces away from the middle.
     let azimuth =
         libm::atan2(y, x) + (140.0 * (f64::from(i % EVERY) / 7.0 - 0.5) + 8.0 * hand.0[0]).to_radians();
     let distance = match i % EVERY {
@@ -141,13 +142,13 @@ fn close_up(i: u32, hand: &Hand) -> [Vec3; 2] {
     let level = vec3(libm::cos(azimuth), libm::sin(azimuth), 0.0) * distance;
     let rise = if i.is_multiple_of(EVERY) { 1.2 } else { 0.45 + 0.2 * hand.0[2] };
     let eye = thing + level + vec3(0.0, 0.0, rise);
-    // Furniture stands along the walls.
+    // Keeps the camera inside the room, whose walls have furniture.
     let inside = |v: f64, half: f64| v.clamp(1.0 - half, half - 1.0);
     let target = thing + vec3(0.1 * hand.0[3], 0.1 * hand.0[4], 0.1 * hand.0[5]);
     [vec3(inside(eye.x, ROOM[0]), inside(eye.y, ROOM[1]), eye.z), target]
 }
 
-/// From corner to corner beside the things, looking ahead and a little inwards; held-out cameras beside the path.
+/// From corner to corner past the objects, looking ahead and a little inwards; held-out cameras off the path.
 fn walk(i: u32, count: u32, hand: &Hand) -> [Vec3; 2] {
     let place = |share: f64| {
         let x = -5.6 + 11.2 * share;
@@ -164,7 +165,7 @@ fn walk(i: u32, count: u32, hand: &Hand) -> [Vec3; 2] {
     [eye, eye + direction]
 }
 
-/// The room with everything in it; the seed moves grain and clouds, not the things.
+/// The room with all objects; the seed changes grain and clouds, not the objects.
 fn room(seed: u64) -> World {
     let mut objects = vec![floor()];
     objects.extend(walls());

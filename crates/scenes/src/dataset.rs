@@ -11,36 +11,36 @@ use gausset_io::image::encode;
 use crate::Scene;
 use crate::points::SparsePoint;
 
-/// Why a dataset could not be written.
+/// Errors of writing a dataset.
 #[derive(Debug, thiserror::Error)]
 pub enum SceneError {
     /// A file could not be written.
     #[error(transparent)]
     Write(#[from] WriteError),
-    /// A folder could not be made.
+    /// A folder could not be created.
     #[error("{}: folder: cannot be made: {source}", path.display())]
     Folder {
         /// The folder.
         path: PathBuf,
-        /// What the system said.
+        /// Error of the operating system.
         source: std::io::Error,
     },
-    /// A picture could not be encoded.
+    /// An image could not be encoded.
     #[error("{}: picture: cannot be encoded: {reason}", path.display())]
     Encode {
-        /// The file it was meant for.
+        /// The file to write.
         path: PathBuf,
-        /// What the encoder said.
+        /// Error of the encoder.
         reason: String,
     },
 }
 
-/// Renders all pictures of a scene and writes them with their cameras and points to a folder.
+/// Renders all images of a scene and writes them with their cameras and points to a folder.
 ///
-/// `progress` is told the number of finished pictures and of all pictures. Files that exist are replaced.
+/// `progress` is called with the number of finished images and of all images. Existing files are replaced.
 ///
 /// # Errors
-/// A folder or file that cannot be written; files written so far stay.
+/// A folder or file cannot be written; files written so far are kept.
 pub fn write_dataset(
     scene: &Scene,
     folder: &Path,
@@ -81,7 +81,7 @@ fn write(path: &Path, bytes: &[u8]) -> Result<(), SceneError> {
     Ok(write_atomic(&Disk, path, |file| std::io::Write::write_all(file, bytes))?)
 }
 
-/// One camera, all pictures, all points; ids count from 1.
+/// A COLMAP model with one camera, all images and all points; ids count from 1.
 fn colmap_model(scene: &Scene, points: &[SparsePoint]) -> ColmapModel {
     let camera = &scene.camera;
     let camera = SourceCamera {

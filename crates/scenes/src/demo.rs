@@ -12,7 +12,7 @@ use crate::world::{Object, World};
 /// Radius of the sky dome.
 const SKY_RADIUS: f64 = 14.0;
 
-/// The objects under their sky; the seed moves veins, grain and the colours of tiles, not the objects.
+/// The objects under their sky; the seed changes veins, grain and the colours of tiles, not the objects.
 #[must_use]
 pub(crate) fn world(seed: u64) -> World {
     let mut objects = vec![table()];
@@ -24,7 +24,7 @@ pub(crate) fn world(seed: u64) -> World {
     World::new(objects, Noise::new(seed), SKY_RADIUS)
 }
 
-/// A shape that stands upright on the table, turned by `yaw` degrees; `rise` is the height of its origin.
+/// Places a shape upright on the table, rotated by `yaw` degrees; `rise` is the height of its origin.
 fn standing(x: f64, y: f64, rise: f64, yaw: f64) -> Placement {
     Placement::upright(vec3(x, y, rise), yaw)
 }
@@ -80,7 +80,7 @@ pub(crate) fn vase() -> Object {
     Object::new(shape, standing(-0.75, 1.5, 0.0, 0.0), Texture::Pottery { height: 1.5 }, 0.045)
 }
 
-/// A ring that stands on edge.
+/// A ring that is placed on its edge.
 pub(crate) fn candy_ring() -> Object {
     let colours = [colour(0xD6_3F45), colour(0xF6_EEDD), colour(0xF6_EEDD)];
     let texture = Texture::Candy { major: 0.46, colours, windings: 4.0 };
@@ -128,7 +128,7 @@ pub(crate) fn small_balls() -> [Object; 5] {
 pub(crate) struct Rings {
     /// Cameras on each ring.
     pub(crate) cameras: u32,
-    /// Elevation above the table in degrees and distance from its centre, one pair a ring.
+    /// Elevation above the table in degrees and distance from its centre, one pair per ring.
     pub(crate) rings: &'static [[f64; 2]],
 }
 
@@ -152,13 +152,13 @@ pub(crate) fn camera(width: u32, height: u32) -> Camera {
     }
 }
 
-/// The poses of all rings, held by a slightly unsteady hand.
+/// The poses of all rings, with handheld jitter.
 pub(crate) fn poses(rings: &Rings, seed: u64) -> Vec<Pose> {
     let mut poses = Vec::new();
     for (ring, &[elevation, distance]) in (0u32..).zip(rings.rings) {
         for i in 0..rings.cameras {
             let hand = unsteadiness(seed, ring * rings.cameras + i);
-            // Rings are turned against each other, so that no two cameras stand above one another.
+            // Rings are rotated against each other, so that no two cameras are directly above one another.
             let share = f64::from(ring) / rings.rings.len() as f64;
             let azimuth = 360.0 * (f64::from(i) + share + 0.25 * hand[0]) / f64::from(rings.cameras);
             let elevation = elevation + 2.0 * hand[1];
@@ -174,14 +174,14 @@ pub(crate) fn poses(rings: &Rings, seed: u64) -> Vec<Pose> {
     poses
 }
 
-/// Eight numbers in -1..1.
+/// Jitter of a camera: eight numbers in -1..1.
 fn unsteadiness(seed: u64, camera: u32) -> [f64; 8] {
     let words = |index| rng::philox(seed, rng::stream::SCENE, 1, 2 * camera + index);
     let (a, b) = (words(0), words(1));
     std::array::from_fn(|k| 2.0 * f64::from(rng::uniform(if k < 4 { a[k] } else { b[k - 4] })) - 1.0)
 }
 
-/// The pose of a camera that looks at a target, upright (z up) but for a roll about its axis in radians.
+/// The pose of a camera that looks at a target, upright (z up) except for a roll about its axis in radians.
 pub(crate) fn look_at(eye: Vec3, target: Vec3, roll: f64) -> Pose {
     let forward = (target - eye).normalised();
     let right = forward.cross(vec3(0.0, 0.0, 1.0)).normalised();

@@ -1,4 +1,4 @@
-//! Procedural scenes: made of formulas, written as ordinary datasets, the same bytes on every machine.
+//! Procedural scenes: defined by formulas, written as ordinary datasets, bit-identical on every machine.
 #![forbid(unsafe_code)]
 
 pub mod captures;
@@ -26,27 +26,27 @@ pub use world::World;
 /// Size of the demo scene.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum DemoSize {
-    /// 60 pictures of 160x120: for tests.
+    /// 60 images of 160x120, for tests.
     Small,
-    /// 72 pictures of 480x360.
+    /// 72 images of 480x360.
     #[default]
     Default,
 }
 
-/// A world with the cameras that look at it.
+/// A world with its cameras.
 #[derive(Clone, Debug)]
 pub struct Scene {
-    /// What there is to see.
+    /// Objects, light and sky.
     pub world: World,
     /// Intrinsics of all cameras.
     pub camera: Camera,
-    /// `camera_from_world` of each picture.
+    /// `camera_from_world` of each image.
     pub poses: Vec<Pose>,
-    /// Factor on the display values of each picture, as automatic exposure chose it; empty = 1.
+    /// Factor on the display values of each image, which simulates automatic exposure; empty = 1.
     pub exposures: Vec<f64>,
-    /// Number of sparse points to look for.
+    /// Maximum number of sparse points.
     pub points: usize,
-    /// Seed of everything random.
+    /// Seed of all random numbers.
     pub seed: u64,
 }
 
@@ -60,7 +60,7 @@ pub fn demo(size: DemoSize, seed: u64) -> Scene {
     scene(camera, &demo::Rings { cameras: per_ring, rings: demo::DEMO_RINGS }, points, seed)
 }
 
-/// The demo scene in eight pictures of 32x24, for unit tests.
+/// The demo scene in eight images of 32x24, for unit tests.
 #[must_use]
 pub fn tiny() -> Scene {
     scene(demo::camera(32, 24), &demo::Rings { cameras: 4, rings: &demo::DEMO_RINGS[1..] }, 200, 0)
@@ -78,13 +78,13 @@ fn scene(camera: Camera, rings: &demo::Rings, points: usize, seed: u64) -> Scene
 }
 
 impl Scene {
-    /// The picture that a camera with a `camera_from_world` pose takes.
+    /// Renders an image from a camera with a `camera_from_world` pose.
     #[must_use]
     pub fn render(&self, camera: &Camera, pose: &Pose, pool: &Pool) -> RgbImage8 {
         self.world.render(camera, pose, pool)
     }
 
-    /// A picture of the capture, with its exposure; bright parts saturate.
+    /// Renders an image of the capture with its exposure; bright parts saturate.
     #[must_use]
     pub fn picture(&self, index: usize, pool: &Pool) -> RgbImage8 {
         let mut picture = self.render(&self.camera, &self.poses[index], pool);

@@ -1,6 +1,6 @@
-//! Which objects a ray can meet at all: lists by place, so that no ray looks at every object.
+//! Spatial lists of the objects that a ray can hit, so that no ray tests every object.
 //!
-//! The lists only leave out what cannot take part; a picture is the same bytes with and without them.
+//! The lists only leave out objects that cannot contribute; images are bit-identical with and without them.
 
 use gausset_core::{Camera, Pose};
 
@@ -25,7 +25,7 @@ pub(crate) struct Grid {
 }
 
 impl Grid {
-    /// A grid of discs (centre and radius, one for each object): a cell lists those that touch it.
+    /// A grid of discs (centre and radius, one per object): a cell lists the discs that overlap it.
     pub(crate) fn of_discs(discs: &[([f64; 2], f64)]) -> Self {
         let size = 2.0 * GRID_HALF / GRID_CELLS as f64;
         let touches = |cell: usize, &([x, y], radius): &([f64; 2], f64)| {
@@ -38,7 +38,7 @@ impl Grid {
         Self { cells: (0..GRID_CELLS * GRID_CELLS).map(list).collect(), all: indices(discs, |_| true) }
     }
 
-    /// The objects whose discs may contain a place.
+    /// The objects whose discs may contain a position.
     pub(crate) fn at(&self, x: f64, y: f64) -> &[Index] {
         let cell = |v: f64| (v + GRID_HALF) * (GRID_CELLS as f64 / (2.0 * GRID_HALF));
         let (column, row) = (cell(x), cell(y));
@@ -54,7 +54,7 @@ fn indices<T>(items: &[T], keep: impl Fn(&T) -> bool) -> Vec<Index> {
     (0..).zip(items).filter(|(_, item)| keep(item)).map(|(index, _)| index).collect()
 }
 
-/// Lists of the objects that a picture shows in each tile.
+/// Lists of the objects that are visible in each tile of an image.
 #[derive(Clone, Debug)]
 pub(crate) struct TileLists {
     columns: usize,
@@ -62,7 +62,7 @@ pub(crate) struct TileLists {
 }
 
 impl TileLists {
-    /// The lists of a picture for objects inside these balls (centre and radius).
+    /// The lists of an image for objects inside these balls (centre and radius).
     pub(crate) fn new(camera: &Camera, pose: &Pose, balls: &[(Vec3, f64)]) -> Self {
         let bounds: Vec<[[f64; 2]; 2]> = balls
             .iter()
@@ -85,16 +85,16 @@ impl TileLists {
         Self { columns, tiles: (0..columns * rows).map(list).collect() }
     }
 
-    /// The objects that the pixel may show.
+    /// The objects that may be visible in a pixel.
     pub(crate) fn at(&self, column: usize, row: usize) -> &[Index] {
         &self.tiles[row / TILE * self.columns + column / TILE]
     }
 }
 
-/// Smallest and largest `x / z` of a disc with its centre at (x, z): the tangents through the origin.
+/// Minimum and maximum `x / z` of a disc with its centre at (x, z): the tangents through the origin.
 fn shadow_on_axis(x: f64, z: f64, radius: f64) -> [f64; 2] {
     let tangent = x * x + z * z - radius * radius;
-    // Around the eye or partly behind it: anywhere.
+    // Contains the eye or is partly behind it: unbounded.
     if tangent <= 0.0 || z <= radius {
         return [f64::NEG_INFINITY, f64::INFINITY];
     }

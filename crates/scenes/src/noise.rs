@@ -23,7 +23,7 @@ impl Noise {
         i64::from(self.permutation[(i & 255) as usize])
     }
 
-    /// A fixed random number in [0, 1) for a pair of whole numbers, in steps of 1/256.
+    /// A fixed random number in [0, 1) for a pair of integers, in steps of 1/256.
     #[must_use]
     pub fn cell(&self, i: i64, j: i64) -> f64 {
         self.at(self.at(i) + j) as f64 / 256.0
@@ -47,13 +47,13 @@ impl Noise {
         mix(face(0), face(1), w)
     }
 
-    /// Sum of octaves of [`Self::value`], each of half the size and half the height of the one before.
+    /// Sum of octaves of [`Self::value`], each of half the size and half the amplitude of the previous one.
     #[must_use]
     pub fn octaves(&self, p: Vec3, octaves: u32) -> f64 {
         let (mut sum, mut p, mut height) = (0.0, p, 1.0);
         for _ in 0..octaves {
             sum += height * self.value(p);
-            // The shift keeps the lattices of the octaves from meeting at the origin.
+            // The offset keeps the lattices of the octaves from coinciding at the origin.
             p = p * 2.0 + vec3(17.3, -9.1, 5.7);
             height *= 0.5;
         }
@@ -88,7 +88,7 @@ mod tests {
             let p = vec3(0.37, 0.61, 0.29) * f64::from(i);
             let here = noise.value(p);
             assert!(here.abs() <= 1.1);
-            // The slope of gradient noise is bounded: a step of 1e-3 cannot jump.
+            // The slope of gradient noise is bounded: it cannot jump within 1e-3.
             assert!((noise.value(p + vec3(1e-3, 0.0, 0.0)) - here).abs() < 5e-3);
             sum += here;
         }

@@ -1,7 +1,7 @@
-//! Panoramas made of formulas, for benches and tests.
+//! Procedural panoramas, for benchmarks and tests.
 //!
 //! [`detailed`]: noise of several scales over longitude and latitude, with sharp-edged structures, in the amount that
-//! makes a 7680x3840 JPEG (4:2:0, quality 95) of 11 to 13 MB: what cameras write.
+//! makes a 7680x3840 JPEG (4:2:0, quality 95) 11 to 13 MB large, like those of real cameras.
 
 use gausset_compute::Pool;
 
@@ -14,7 +14,7 @@ fn hash(x: u32, y: u32, seed: u32) -> u32 {
     n ^ (n >> 16)
 }
 
-/// Smooth noise of cells of `cell` px, going around after `width` px; -1..1.
+/// Smooth noise of cells of `cell` px, periodic after `width` px; -1..1.
 fn noise(x: f32, y: f32, cell: f32, width: f32, seed: u32) -> f32 {
     let (u, v) = (x / cell, y / cell);
     let (i, j) = (u.floor(), v.floor());
@@ -38,7 +38,7 @@ fn luma(x: f32, y: f32, width: f32, seed: u32) -> u8 {
     let texture = 0.5 + 0.5 * octave(480.0, 3);
     let fine = (octave(15.0, 4) * 18.0 + octave(5.0, 5) * 15.0) * texture;
     let grain = ((hash(x as u32, y as u32, seed + 9) >> 24) as f32 - 127.5) * 0.07;
-    // Edges, as of masonry.
+    // Edges, as in masonry.
     let edge = if octave(96.0, 6) > 0.25 { 22.0 } else { 0.0 };
     (118.0 + shape + fine + grain + edge).clamp(0.0, 255.0) as u8
 }
@@ -49,8 +49,8 @@ fn chroma(x: f32, y: f32, width: f32, seed: u32) -> u8 {
     (128.0 + octave(200.0, 11) * 34.0 + octave(24.0, 12) * 10.0).clamp(0.0, 255.0) as u8
 }
 
-/// A detailed panorama of `width` x `width / 2` px, an even number each, in planes of 4:2:0: luma, then blue and red
-/// differences at half the size (full-range BT.601), rows after rows.
+/// A detailed panorama of `width` x `width / 2` px, both even, in 4:2:0 planes: luma, then blue and red differences at
+/// half the size (full-range BT.601), row-major.
 #[must_use]
 pub fn detailed(width: usize, seed: u32, pool: &Pool) -> [Vec<u8>; 3] {
     let scale = width as f32;

@@ -1,4 +1,4 @@
-//! Sparse points, as structure from motion would have found them: places on surfaces with their colour, the pictures
+//! Sparse points, as structure from motion would reconstruct them: positions on surfaces with their colour, the images
 //! that see them, and small errors.
 
 use gausset_compute::{Pool, rng};
@@ -13,43 +13,43 @@ use crate::world::Ray;
 const PIXEL_NOISE: f64 = 0.25;
 /// Standard deviation of a position, on each axis, in px of the camera that found the point.
 const POSITION_NOISE_PIXELS: f64 = 0.3;
-/// Share of the candidates on the sky that become points: a smooth sky has few features.
+/// Fraction of the candidates on the sky that become points: a smooth sky has few features.
 const SKY_SHARE: f32 = 0.3;
-/// How far before a point a ray may end and still have seen it, in scene units.
+/// Distance before a point at which a ray may end and still count as seeing it, in scene units.
 const OCCLUSION_TOLERANCE: f64 = 5e-3;
-/// Candidates a task looks at.
+/// Candidates per task.
 const CHUNK: usize = 256;
 
-/// A point and where it was seen.
+/// A point and its observations.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SparsePoint {
     /// World position, with its error.
     pub position: [f64; 3],
-    /// Display colour, mean over the pictures that see the point.
+    /// Display colour, mean over the images that see the point.
     pub colour: [u8; 3],
     /// Mean distance in px between the observations and the projections of `position`.
     pub error: f64,
-    /// Pictures that see the point, at least two, ascending.
+    /// Images that see the point, at least two, in ascending order.
     pub track: Vec<Observation>,
 }
 
-/// A sparse point in a picture.
+/// The observation of a sparse point in an image.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Observation {
-    /// Index of the picture.
+    /// Index of the image.
     pub view: usize,
-    /// Place in px from the top-left corner, with its error.
+    /// Position in px from the top-left corner, with its error.
     pub pixel: [f64; 2],
 }
 
 impl Scene {
-    /// At most [`Scene::points`] sparse points, spread over the pictures and evenly over each.
+    /// At most [`Scene::points`] sparse points, distributed over the images and evenly within each.
     #[must_use]
     pub fn sparse_points(&self, pool: &Pool) -> Vec<SparsePoint> {
         let _span = gausset_prof::span("sparse_points");
         let eyes: Vec<Eye> = self.poses.iter().map(|pose| Eye::new(&self.camera, pose)).collect();
         let mut points = Vec::with_capacity(self.points);
-        // A quarter of the candidates are lost to the sky; four times as many as points are always enough.
+        // A quarter of the candidates are lost to the sky; four times as many candidates as points are always enough.
         for first in (0..4 * self.points).step_by(4 * CHUNK) {
             if points.len() >= self.points {
                 break;
@@ -64,7 +64,7 @@ impl Scene {
         points
     }
 
-    /// The point of a candidate, unless it is on the sky and passed over, or seen by one picture only.
+    /// The point of a candidate; `None` if it is on the sky and skipped, or seen by only one image.
     fn sparse_point(&self, candidate: usize, eyes: &[Eye]) -> Option<SparsePoint> {
         let (width, height) = (f64::from(self.camera.width), f64::from(self.camera.height));
         let finder = candidate % eyes.len();
@@ -127,8 +127,8 @@ impl Scene {
 /// First step of the random numbers of points; noise and cameras use those below.
 const STEP: u64 = 16;
 
-/// The i-th of a sequence of places in the unit square that cover it evenly (Roberts 2018, "R2": powers of the
-/// plastic number).
+/// The i-th of a low-discrepancy sequence of positions in the unit square (Roberts 2018, "R2": powers of the plastic
+/// number).
 fn spread(i: usize) -> [f64; 2] {
     let i = i as f64 + 0.5;
     let place = [i * 0.754_877_666_246_692_7, i * 0.569_840_290_998_053_3];

@@ -1,7 +1,7 @@
-//! Pictures of a world: a pinhole camera, eight samples where they are needed, display colours.
+//! Renders images of a world: a pinhole camera, eight samples where needed, display colours.
 //!
-//! A pixel is the mean of samples over its square, taken in display space (as splats are blended). Four samples tell
-//! whether it is plain; if not, four more follow. The samples are the same in every pixel: there is no noise.
+//! A pixel is the mean of samples over its square, taken in display space (as splats are blended). Four samples decide
+//! whether it is uniform; if not, four more follow. The samples are the same in every pixel, so there is no noise.
 
 use gausset_compute::Pool;
 use gausset_core::{Camera, Pose, RgbImage8, image::quantise, se3};
@@ -10,19 +10,19 @@ use crate::lists::{Index, TileLists};
 use crate::vec3::Vec3;
 use crate::world::{Openness, Ray, World};
 
-/// Samples of a pixel that is not plain.
+/// Samples of a pixel that is not uniform.
 const SAMPLES: usize = 8;
 /// Samples that decide.
 const FIRST_SAMPLES: usize = 4;
-/// Largest difference of a channel among the first samples of a plain pixel, of 1.
+/// Maximum difference of a channel among the first samples of a uniform pixel, relative to 1.
 const PLAIN_RANGE: f64 = 0.08;
 
-/// Places of the samples relative to the centre of the pixel, in sixteenths of it: each row and each column of an 8x8
-/// grid holds one, the first four and the last four are turned squares around the centre.
+/// Sample positions relative to the centre of the pixel, in sixteenths of it: each row and each column of an 8x8 grid
+/// contains one, the first four and the last four form rotated squares around the centre.
 const PLACES: [[i8; 2]; SAMPLES] = [[5, 1], [-1, 5], [-5, -1], [1, -5], [7, -3], [3, 7], [-7, 3], [-3, -7]];
 
 impl World {
-    /// The picture that a camera takes; rows are rendered in parallel.
+    /// Renders the image of a camera; rows are rendered in parallel.
     #[must_use]
     pub fn render(&self, camera: &Camera, pose: &Pose, pool: &Pool) -> RgbImage8 {
         let _span = gausset_prof::span("ray_trace");
@@ -38,7 +38,7 @@ impl World {
         image
     }
 
-    /// Depth along the optical axis at the centre of each pixel, in scene units, rows first; the sky dome counts as a
+    /// Depth along the optical axis at the centre of each pixel, in scene units, row-major; the sky dome counts as a
     /// surface.
     #[must_use]
     pub fn depth(&self, camera: &Camera, pose: &Pose, pool: &Pool) -> Vec<f32> {
@@ -53,7 +53,7 @@ impl World {
         depth
     }
 
-    /// Display colour of the pixel whose top-left corner is at (x, y) and which shows some of these objects.
+    /// Display colour of the pixel whose top-left corner is at (x, y), of which only `candidates` can be visible.
     fn pixel(&self, eye: &Eye, x: f64, y: f64, candidates: &[Index]) -> Vec3 {
         let mut openness = Openness::default();
         let mut sample = |place: [i8; 2]| {
@@ -90,7 +90,7 @@ fn smaller(a: Vec3, b: Vec3) -> Vec3 {
     Vec3 { x: a.x.min(b.x), y: a.y.min(b.y), z: a.z.min(b.z) }
 }
 
-/// A camera at its place: from pixels to rays.
+/// A camera at its position, which maps pixels to rays.
 #[derive(Clone, Copy, Debug)]
 pub struct Eye {
     camera: Camera,
@@ -109,13 +109,13 @@ impl Eye {
         }
     }
 
-    /// Where the eye stands in the world.
+    /// Position of the camera in the world.
     #[must_use]
     pub fn centre(&self) -> Vec3 {
         self.centre
     }
 
-    /// The ray through a place of the picture, in px from its top-left corner.
+    /// The ray through a position in the image, in px from its top-left corner.
     #[must_use]
     pub fn ray(&self, u: f64, v: f64) -> Ray {
         let in_camera = [(u - self.camera.cx) / self.camera.fx, (v - self.camera.cy) / self.camera.fy, 1.0];

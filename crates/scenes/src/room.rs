@@ -1,11 +1,11 @@
-//! A room made of formulas, seen by a panoramic camera on a closed path: for tests that know every pose and colour.
+//! A procedural room, seen by a panoramic camera on a closed path: for tests with known poses and colours.
 //!
 //! ```text
 //! box of half extents (3, 1.5, 4) m with three square pillars; x right, y down, z forward
 //! path      o(a) = (1.71 sin a, 0.1 sin 3a, 1.3 cos a - 0.2), a = 2π k/N; heading 0.35 k rad
 //! colour    octaves of 3-D value noise on a lattice of hashes, contrast 2.2 about the middle, dark spots
 //! ```
-//! Where the path touches a pillar, the camera sees through it: a ray meets a pillar where it enters it.
+//! Where the path crosses a pillar, the camera sees through it: a ray hits a pillar only where it enters it.
 
 use std::f64::consts::{PI, TAU};
 
@@ -16,29 +16,30 @@ use gausset_core::{Pose, RgbImage8, se3};
 const HALF: [f64; 3] = [3.0, 1.5, 4.0];
 /// Pillars from floor to ceiling: x, z, half width, m.
 const PILLARS: [[f64; 3]; 3] = [[-1.2, 1.0, 0.35], [1.3, -1.4, 0.30], [0.2, 2.6, 0.40]];
-/// Cells per metre and height of the octaves.
+/// Cells per metre and amplitude of the octaves.
 const OCTAVES: [(f64, f64); 5] = [(1.3, 0.35), (3.1, 0.25), (8.0, 0.2), (21.0, 0.15), (47.0, 0.1)];
 
-/// What the walls look like.
+/// Appearance of the walls.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Room {
-    /// How many of the five octaves, from the coarsest.
+    /// Number of the five octaves that are used, from the coarsest.
     pub octaves: usize,
     /// Whether there are dark spots with sharp rims.
     pub has_spots: bool,
-    /// Whether there are pillars, at whose rims the colour jumps.
+    /// Whether there are pillars, at whose edges the colour is discontinuous.
     pub has_pillars: bool,
-    /// Another number, other walls.
+    /// Seed of the wall pattern.
     pub seed: u32,
 }
 
 impl Room {
-    /// Detail down to an eighth of a metre with sharp spots: registers, and panoramas of 2048 px do not alias much.
+    /// Detail down to an eighth of a metre with sharp spots: suitable for registration, with little aliasing in
+    /// panoramas of 2048 px.
     pub const FOR_REGISTRATION: Self = Self { octaves: 3, has_spots: true, has_pillars: true, seed: 0 };
-    /// Two octaves, nothing sharp: sampled without loss, so that errors of geometry are all that is left.
+    /// Two octaves without sharp edges: sampled without loss, so that only geometric errors remain.
     pub const SMOOTH: Self = Self { octaves: 2, has_spots: false, has_pillars: false, seed: 0 };
 
-    /// Colour of the wall that a ray from inside the room meets, 0 to 1.
+    /// Colour, 0 to 1, of the wall that a ray from inside the room hits.
     #[must_use]
     pub fn colour(&self, origin: [f64; 3], direction: [f64; 3]) -> [f64; 3] {
         let distance = distance(origin, direction, if self.has_pillars { &PILLARS } else { &[] });
@@ -58,8 +59,8 @@ impl Room {
         out
     }
 
-    /// The panorama of a pose (`pano_from_world`), `width` x `width / 2` px: longitude grows to the right from behind,
-    /// latitude upwards.
+    /// The panorama of a pose (`pano_from_world`), `width` x `width / 2` px: longitude increases to the right starting
+    /// from behind, latitude upwards.
     #[must_use]
     pub fn panorama(&self, width: u32, pose: &Pose, pool: &Pool) -> RgbImage8 {
         let (w, h) = (f64::from(width), f64::from(width / 2));
@@ -70,7 +71,7 @@ impl Room {
         })
     }
 
-    /// A picture from rays in panorama axes, of which there is one for each continuous point (x, y).
+    /// An image from rays in panorama axes, given by a function of the continuous position (x, y).
     #[must_use]
     pub fn picture(
         &self,
@@ -106,7 +107,7 @@ pub fn pose(k: usize, count: usize) -> Pose {
     Pose { rotation, translation }
 }
 
-/// Distance along a ray to what it meets.
+/// Distance along a ray to the first hit.
 fn distance(origin: [f64; 3], direction: [f64; 3], pillars: &[[f64; 3]]) -> f64 {
     let mut nearest = f64::INFINITY;
     for i in 0..3 {
@@ -118,7 +119,7 @@ fn distance(origin: [f64; 3], direction: [f64; 3], pillars: &[[f64; 3]]) -> f64 
         let mut enter = f64::NEG_INFINITY;
         let mut leave = f64::INFINITY;
         for (at, o, d) in [(x, origin[0], direction[0]), (z, origin[2], direction[2])] {
-            // A ray along a side gives infinities of the right signs.
+            // A ray parallel to a side gives infinities of the correct signs.
             let (a, b) = ((at - half - o) / d, (at + half - o) / d);
             enter = enter.max(a.min(b));
             leave = leave.min(a.max(b));
@@ -170,7 +171,7 @@ mod tests {
         assert_eq!(d([0.0; 3], [0.0, -1.0, 0.0]), 1.5);
         // Straight ahead from x = 0.2: the third pillar begins at z = 2.2.
         assert!((d([0.2, 0.0, 0.0], [0.0, 0.0, 1.0]) - 2.2).abs() < 1e-12);
-        // From inside of a pillar it is not there.
+        // From inside a pillar it is not hit.
         assert!((d([-1.2, 0.0, 1.0], [0.0, 0.0, 1.0]) - 3.0).abs() < 1e-12);
     }
 
@@ -185,7 +186,7 @@ mod tests {
                     && (centre[1] - 0.1 * (3.0 * a).sin()).abs() < 1e-12
             );
         }
-        // Heading 0.35: the panorama's middle looks 0.35 rad to the right of z.
+        // Heading 0.35: the panorama's centre points 0.35 rad to the right of z.
         let ahead = se3::transpose_mul_vec(&pose(1, 8).rotation, [0.0, 0.0, 1.0]);
         assert!((ahead[0] - 0.35f64.sin()).abs() < 1e-12 && (ahead[2] - 0.35f64.cos()).abs() < 1e-12);
     }

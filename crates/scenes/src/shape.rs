@@ -1,7 +1,7 @@
 //! Shapes as signed distance functions: negative inside, and never larger than the distance to the surface outside,
 //! so that a ray may advance by the value (sphere tracing, Hart 1996). Formulas: Quilez, "Distance functions".
 //!
-//! A shape stands in its own axes, z up; [`Placement`] puts it into the world.
+//! A shape is defined in its own axes, z up; [`Placement`] places it in the world.
 
 use gausset_core::se3::Mat3;
 
@@ -38,7 +38,7 @@ pub enum Shape {
         /// Radius of the rims.
         rounding: f64,
     },
-    /// Two balls on the z axis, the lower one at the origin, and the cone that wraps them.
+    /// Two balls on the z axis, the lower one at the origin, and the cone that envelops them.
     RoundCone {
         /// Radius of the lower ball.
         bottom: f64,
@@ -60,7 +60,7 @@ pub enum Shape {
     Vase {
         /// Height.
         height: f64,
-        /// Radius at the widest place.
+        /// Maximum radius.
         radius: f64,
     },
 }
@@ -143,7 +143,7 @@ impl Shape {
         }
     }
 
-    /// Whether every straight line meets the shape in one piece: it cannot throw a shadow on itself.
+    /// Whether every straight line intersects the shape in one segment, so that it cannot cast a shadow on itself.
     #[must_use]
     pub fn is_convex(&self) -> bool {
         !matches!(self, Self::Torus { .. } | Self::Arch { .. } | Self::Vase { .. })
@@ -158,7 +158,7 @@ impl Shape {
                 let to_circle = major / length2(p.x, p.y);
                 vec3(p.x - p.x * to_circle, p.y - p.y * to_circle, p.z).normalised()
             }
-            // On the flat top of the table the differences below would only find this again.
+            // On the flat top of the table numeric differentiation would give the same result.
             Self::Cylinder { radius, half_height, rounding }
                 if p.z > half_height - 1e-3 && length2(p.x, p.y) < radius - rounding =>
             {
@@ -191,7 +191,7 @@ fn smooth_max(a: f64, b: f64, size: f64) -> f64 {
     a.max(b) + overlap * overlap * 0.25 / size
 }
 
-/// Outline of the vase: radius as a share of the widest, from the foot (0) to the lip (1).
+/// Outline of the vase: radius relative to the maximum, from the foot (0) to the lip (1).
 fn vase_radius(t: f64) -> f64 {
     // A cubic Hermite chain through foot, belly, neck and lip with level tangents in belly and neck.
     const KNOTS: [[f64; 3]; 4] = [[0.0, 0.55, 1.6], [0.40, 1.0, 0.0], [0.80, 0.42, 0.0], [1.0, 0.62, 1.6]];
@@ -212,7 +212,7 @@ fn vase_radius(t: f64) -> f64 {
         + m1 * width * (s3 - s2)
 }
 
-/// Where a shape stands in the world.
+/// Position and rotation of a shape in the world.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Placement {
     /// Origin of the shape in the world.
@@ -222,13 +222,13 @@ pub struct Placement {
 }
 
 impl Placement {
-    /// Upright at a place, turned about z by `yaw` degrees.
+    /// Upright at a position, rotated about z by `yaw` degrees.
     #[must_use]
     pub fn upright(origin: Vec3, yaw: f64) -> Self {
         Self::turned(origin, yaw, 0.0)
     }
 
-    /// Tilted about the shape's x axis by `tilt` degrees first, then turned about z by `yaw` degrees.
+    /// First tilted about the shape's x axis by `tilt` degrees, then rotated about z by `yaw` degrees.
     #[must_use]
     pub fn turned(origin: Vec3, yaw: f64, tilt: f64) -> Self {
         let radians = std::f64::consts::PI / 180.0;
@@ -238,20 +238,20 @@ impl Placement {
         Self { origin, rotation: [[cy, sy, 0.0], [-sy * ct, cy * ct, st], [sy * st, -cy * st, ct]] }
     }
 
-    /// A world direction in the shape's axes.
+    /// Transforms a world direction to the shape's axes.
     #[must_use]
     pub fn direction(&self, d: Vec3) -> Vec3 {
         let row = |r: [f64; 3]| Vec3::from(r).dot(d);
         vec3(row(self.rotation[0]), row(self.rotation[1]), row(self.rotation[2]))
     }
 
-    /// A world point in the shape's axes.
+    /// Transforms a world point to the shape's axes.
     #[must_use]
     pub fn point(&self, p: Vec3) -> Vec3 {
         self.direction(p - self.origin)
     }
 
-    /// A direction of the shape in the world.
+    /// Transforms a direction of the shape to world axes.
     #[must_use]
     pub fn to_world(&self, d: Vec3) -> Vec3 {
         let [x, y, z] = self.rotation.map(Vec3::from);
@@ -287,7 +287,7 @@ mod tests {
     fn distances_never_grow_faster_than_the_way_so_no_ray_can_step_through() {
         for shape in SHAPES {
             for (a, b) in points(0).zip(points(1)) {
-                // Near pairs catch steep places, far pairs jumps.
+                // Near pairs test steep slopes, far pairs jumps.
                 for b in [b, a + (b - a) * 1e-3] {
                     let change = (shape.distance(a) - shape.distance(b)).abs();
                     assert!(change <= (a - b).length() * 1.001 + 1e-12, "{shape:?} {a:?} {b:?}");

@@ -1,7 +1,7 @@
-//! Solid textures: reflectance as a function of the place on the shape, in the shape's own axes.
+//! Solid textures: reflectance as a function of the position on the shape, in the shape's own axes.
 //!
-//! Every edge between two colours is a ramp about as wide as a pixel of the largest pictures, and noise ends at
-//! features of a few pixels: what cannot be resolved would only be aliasing to a camera and noise to a training.
+//! Every edge between two colours is a ramp about as wide as a pixel of the largest images, and noise ends at features
+//! of a few pixels: finer detail would only cause aliasing in images and noise in training.
 
 use std::f64::consts::TAU;
 
@@ -27,9 +27,9 @@ pub enum Texture {
     Candy {
         /// Radius of the circle that the tube follows.
         major: f64,
-        /// Colours in turn.
+        /// Colours in order.
         colours: [Vec3; 3],
-        /// Windings of each colour.
+        /// Number of windings of each colour.
         windings: f64,
     },
     /// Six gores of a ball, with caps.
@@ -38,7 +38,7 @@ pub enum Texture {
     Dots {
         /// Ground and dots.
         colours: [Vec3; 2],
-        /// Distance of the dots.
+        /// Distance between the dots.
         pitch: f64,
         /// Radius of the dots.
         radius: f64,
@@ -55,14 +55,14 @@ pub enum Texture {
         /// Height of the body.
         height: f64,
     },
-    /// A screw of two colours around the z axis.
+    /// A helix of two colours around the z axis.
     Spiral {
         /// Both colours.
         colours: [Vec3; 2],
         /// Height of a winding.
         pitch: f64,
     },
-    /// One colour with soft clouds.
+    /// One colour with soft brightness variation.
     Plain {
         /// The colour.
         colour: Vec3,
@@ -76,7 +76,7 @@ pub enum Texture {
     },
 }
 
-/// Linear colour of a display colour `0xRRGGBB` (gamma 2, as the pictures use).
+/// Linear colour of a display colour `0xRRGGBB` (gamma 2, as in the images).
 #[must_use]
 pub const fn colour(rgb: u32) -> Vec3 {
     const fn linear(byte: u32) -> f64 {
@@ -104,7 +104,7 @@ const RINGS: [(f64, f64, Ring); 11] = [
 /// Pattern of a ring of tiles.
 #[derive(Clone, Copy)]
 enum Ring {
-    /// Two colours in turn.
+    /// Two colours alternating.
     Pair(u32, u32),
     /// Triangles of the first colour on the second.
     Teeth(u32, u32),
@@ -204,7 +204,7 @@ fn face_coordinates(p: Vec3, normal: Vec3) -> [f64; 2] {
     }
 }
 
-/// A colour with clouds of lighter and darker.
+/// A colour with lighter and darker patches.
 fn mottled(colour: Vec3, p: Vec3, strength: f64, noise: &Noise) -> Vec3 {
     colour * (1.0 + strength * (noise.value(p * 4.0) + 0.7 * noise.value(p * 9.0 + vec3(3.1, 0.0, 0.0))))
 }
@@ -222,12 +222,12 @@ fn mosaic(p: Vec3, noise: &Noise) -> Vec3 {
     let arc = across.min(1.0 - across) * TAU * r / tiles;
     let to_joint = arc.min(r - inner).min((outer - r).abs());
 
-    // Turns may be negative; tiles of one ring count from 0.
+    // The index may be negative; tiles of one ring count from 0.
     let number = (tile as i64).rem_euclid(tiles as i64);
     let base = match pattern {
         Ring::Pair(a, b) => colour(if number % 2 == 0 { a } else { b }),
         Ring::Teeth(a, b) => {
-            // A triangle that stands on the inner joint; its flank is a ramp.
+            // A triangle based on the inner joint; its flank is a ramp.
             let flank = (1.0 - along) - (2.0 * across - 1.0).abs();
             colour(b).mix(colour(a), smoothstep(-0.04, 0.04, flank))
         }

@@ -1,14 +1,14 @@
 //! The reference workload: the scene on which the speed of a training step is measured.
 //!
-//! 165,751 splats of SH degree 3 seen at 516x344, made from nothing but `+ - * / sqrt` in f64 and SplitMix64, so that
-//! every program in every language gets the same bits: an object, a ground, a wall and some clutter. Two states:
-//! *trained* (anisotropic, opacities spread) and *initial* (isotropic, opacity 0.1, as at the start of a training).
-//! Splats come in the order in which they are drawn; a training keeps its splats along a Morton curve
-//! (`gausset_density::morton`), and so should a measurement.
+//! 165,751 splats of SH degree 3 seen at 516x344, computed with only `+ - * / sqrt` in f64 and SplitMix64, so that a
+//! program in any language gets the same bits: an object, a ground, a wall and some clutter. Two states: *trained*
+//! (anisotropic, varied opacities) and *initial* (isotropic, opacity 0.1, as at the start of training). Splats are in
+//! the order in which they are generated; training keeps its splats along a Morton curve (`gausset_density::morton`),
+//! and a measurement should do the same.
 
 use gausset_core::{Camera, Pose, Splats, TargetImage};
 
-/// Splats of the workload.
+/// Number of splats of the workload.
 pub const SPLATS: usize = 165_751;
 /// Image width in px.
 pub const WIDTH: u32 = 516;
@@ -24,25 +24,25 @@ const FOCAL: f64 = 480.0;
 /// Logit of opacity 0.1.
 const INITIAL_LOGIT: f64 = -2.197_224_6;
 
-/// In which state the splats are.
+/// State of the splats.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
-    /// As after training: flat splats of all opacities. "T" in the tables of figures.
+    /// As after training: flat splats of all opacities. "T" in the benchmark tables.
     Trained,
-    /// As initialised from points: isotropic, opacity 0.1. "I" in the tables of figures.
+    /// As initialised from points: isotropic, opacity 0.1. "I" in the benchmark tables.
     Initial,
 }
 
-/// A scene with a view to render and a picture to compare it with.
+/// A scene with a view to render and an image to compare with.
 #[derive(Clone, Debug)]
 pub struct Workload {
-    /// The splats, in the order in which they are drawn.
+    /// The splats, in the order in which they are generated.
     pub splats: Splats,
     /// Intrinsics.
     pub camera: Camera,
     /// `camera_from_world`.
     pub pose: Pose,
-    /// The picture to train towards; a pattern, not a view of the scene.
+    /// The training image; a pattern, not a view of the scene.
     pub target: TargetImage,
 }
 
@@ -53,7 +53,7 @@ impl Workload {
         Self::sized(state, SPLATS, [WIDTH, HEIGHT])
     }
 
-    /// The same with another number of splats (the first `splats` draws) and an image of another size in px that shows
+    /// The workload with another number of splats (the first `splats` draws) and another image size in px that shows
     /// the same width of the scene.
     #[must_use]
     pub fn sized(state: State, splats: usize, [width, height]: [u32; 2]) -> Self {
@@ -93,7 +93,7 @@ impl Draws {
         (self.next() >> 40) as f64 / 16_777_216.0
     }
 
-    /// About normal: twelve uniforms, added left to right, less six (Irwin-Hall).
+    /// Approximately normal: the sum of twelve uniforms, added left to right, minus six (Irwin-Hall).
     fn normal(&mut self) -> f64 {
         (0..12).fold(0.0, |sum, _| sum + self.uniform()) - 6.0
     }
@@ -158,7 +158,7 @@ fn dot(a: [f64; 3], b: [f64; 3]) -> f64 {
     a[0] * b[0] + a[1] * b[1] + a[2] * b[2]
 }
 
-/// A picture of any size to train towards: `((((7x + 13y + 29c) ^ (xy >> 4)) & 127) + ((x ^ y) & 64) + 16)`.
+/// A training image of any size: `((((7x + 13y + 29c) ^ (xy >> 4)) & 127) + ((x ^ y) & 64) + 16)`.
 #[must_use]
 pub fn pattern(width: u32, height: u32) -> TargetImage {
     let mut rgb = Vec::with_capacity(width as usize * height as usize * 3);
@@ -218,7 +218,7 @@ mod tests {
             let [u, v] = workload.camera.project(p);
             p[2] > 0.01 && (0.0..f64::from(WIDTH)).contains(&u) && (0.0..f64::from(HEIGHT)).contains(&v)
         });
-        // 79 % of the whole workload touch the picture; centres are a little fewer.
+        // 79 % of the splats of the whole workload overlap the image; slightly fewer centres are inside it.
         assert!((0.70..0.80).contains(&(visible.count() as f64 / 2000.0)));
     }
 

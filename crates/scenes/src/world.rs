@@ -1,4 +1,4 @@
-//! A world of objects under a sky: what a ray meets and which light comes back.
+//! A world of objects under a sky: ray intersection and shading.
 //!
 //! Light is a sun with soft shadows, the sky dome (a hemisphere of cool light above, warm light from below, dimmed in
 //! corners), and one reflection on glossy surfaces. Distances are in scene units, light is linear.
@@ -12,13 +12,13 @@ use crate::vec3::{Vec3, smoothstep, vec3};
 /// A solid with a surface.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Object {
-    /// Its form.
+    /// Shape of the object.
     pub shape: Shape,
-    /// Its place.
+    /// Position and rotation of the object.
     pub placement: Placement,
-    /// Its reflectance.
+    /// Reflectance of the object.
     pub texture: Texture,
-    /// Share of light that its polish mirrors at normal incidence, 0 = matt (Schlick's F0; glass and glaze: 0.04).
+    /// Fraction of light that is mirrored at normal incidence, 0 = matt (Schlick's F0; glass and glaze: 0.04).
     pub gloss: f64,
     /// Centre of a ball that contains it.
     ball_centre: Vec3,
@@ -34,13 +34,14 @@ pub struct World {
     sky_radius: f64,
     /// Indices of all objects.
     all: Vec<Index>,
-    /// Objects that can take sun from a point, by the place where the sun's ray through the point meets z = 0.
+    /// Objects that can block the sun from a point, by the position where the sun's ray through the point crosses z =
+    /// 0.
     between_sun: Grid,
-    /// Objects that can make a point dim by being near, by its place on the xy plane.
+    /// Objects that can dim a point by their proximity, by its position on the xy plane.
     near: Grid,
 }
 
-/// Index of the ground in [`World::objects`]; it throws no shadows.
+/// Index of the ground in [`World::objects`]; it casts no shadows.
 pub const GROUND: usize = 0;
 
 /// A ray; `direction` has length 1.
@@ -60,7 +61,7 @@ impl Ray {
     }
 }
 
-/// What a ray meets.
+/// The first hit of a ray.
 #[derive(Clone, Copy, Debug)]
 pub struct Hit {
     /// Distance from the origin of the ray.
@@ -69,7 +70,8 @@ pub struct Hit {
     pub object: Option<usize>,
 }
 
-/// How open the surface is that a pixel shows. It changes little within a pixel: the first sample of an object counts.
+/// Ambient openness of the surface that a pixel shows. It varies little within a pixel, so the value of the first
+/// sample of an object is reused.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Openness(Option<(usize, f64)>);
 
@@ -82,9 +84,9 @@ impl Openness {
     }
 }
 
-/// A ray that comes this close to a surface has met it.
+/// Distance to a surface at which a ray counts as a hit.
 const HIT_DISTANCE: f64 = 1e-4;
-/// Most steps of a ray inside the bounding ball of an object; only grazing rays need more than about 40.
+/// Maximum number of steps of a ray inside the bounding ball of an object; only grazing rays need more than about 40.
 const MAX_STEPS: u32 = 160;
 /// Offset along the normal with which secondary rays start.
 const SURFACE_OFFSET: f64 = 2e-3;
@@ -92,15 +94,15 @@ const SURFACE_OFFSET: f64 = 2e-3;
 /// Towards the sun.
 const SUN_DIRECTION: [f64; 3] = [-0.46, -0.52, 0.72];
 const SUN_LIGHT: Vec3 = vec3(2.70, 2.40, 1.95);
-/// Sharpness of shadows: distance to the occluder per width of the half-shadow.
+/// Sharpness of shadows: distance to the occluder per width of the penumbra.
 const SHADOW_SHARPNESS: f64 = 9.0;
-/// Lowest z of a point that the sun can reach: the lower rim of the table.
+/// Minimum z of a point that the sun can reach: the lower rim of the table.
 const LOWEST_POINT: f64 = -0.3;
-/// Distances from a surface at which it is looked whether something is near.
+/// Distances from a surface at which ambient occlusion is probed.
 const OPENNESS_PROBES: [f64; 3] = [0.13, 0.29, 0.52];
 const SKY_LIGHT: Vec3 = vec3(0.42, 0.52, 0.68);
 const BOUNCE_LIGHT: Vec3 = vec3(0.30, 0.24, 0.19);
-/// Exponent of the sun's highlight: broad, because polish here is not perfect.
+/// Exponent of the sun's highlight; low, because the surfaces are not perfectly polished.
 const HIGHLIGHT_EXPONENT: u32 = 5;
 
 impl World {
@@ -135,7 +137,7 @@ impl World {
         self.objects.iter().map(|o| (o.ball_centre, o.ball_radius)).collect()
     }
 
-    /// What a ray meets first; the sky dome is behind everything.
+    /// The first hit of a ray; the sky dome is behind everything.
     #[must_use]
     pub fn first_hit(&self, ray: &Ray) -> Hit {
         self.first_hit_among(ray, &self.all)
@@ -151,18 +153,18 @@ impl World {
         hit
     }
 
-    /// Light that comes back along a ray.
+    /// Radiance along a ray.
     #[must_use]
     pub fn light(&self, ray: &Ray) -> Vec3 {
         self.light_among(ray, &self.all, &mut Openness::default())
     }
 
-    /// The same for a ray that can meet only some of the objects and belongs to the pixel of `openness`.
+    /// Radiance along a ray that can only hit `candidates`; `openness` is the cache of its pixel.
     pub(crate) fn light_among(&self, ray: &Ray, candidates: &[Index], openness: &mut Openness) -> Vec3 {
         self.light_from(ray, &self.first_hit_among(ray, candidates), Some(openness))
     }
 
-    /// Light of what a ray has met; with `openness` for a ray of the eye, without for a mirrored one.
+    /// Radiance of a hit; with `openness` for a camera ray, without for a mirrored one.
     fn light_from(&self, ray: &Ray, hit: &Hit, openness: Option<&mut Openness>) -> Vec3 {
         let Some(index) = hit.object else {
             return self.sky(ray.at(hit.distance));
@@ -182,7 +184,7 @@ impl World {
         let reflect = openness.is_some();
         let open = match openness {
             Some(known) => known.of(index, || self.openness(index, point, normal)),
-            // A mirrored surface is a faint one: there an average will do.
+            // Mirrored surfaces are faint, so an average is sufficient.
             None => 0.85,
         };
         let ambient = BOUNCE_LIGHT.mix(SKY_LIGHT, up) * open;
@@ -198,7 +200,7 @@ impl World {
             if reflect {
                 let bounced = Ray { origin: outside, direction: mirrored };
                 let seen = self.light_from(&bounced, &self.first_hit(&bounced), None);
-                // Corners see less; a bright sky must not shine into them.
+                // Corners receive less light; a bright sky must not reflect in them.
                 light = light * (1.0 - share) + seen * (share * (0.4 + 0.6 * open));
             }
             let mut highlight = mirrored.dot(sun_direction).max(0.0);
@@ -210,7 +212,7 @@ impl World {
         light
     }
 
-    /// Share of the sun's disc that a point of an object sees.
+    /// Fraction of the sun's disc that is visible from a point of an object.
     fn sun_share(&self, of: usize, point: Vec3, to_sun: Vec3) -> f64 {
         let ray = Ray { origin: point, direction: to_sun };
         let on_plane = ray.at(-point.z / to_sun.z);
@@ -228,12 +230,13 @@ impl World {
         share
     }
 
-    /// How open the space before a surface is, 1 = nothing near (Evans 2006, "Fast approximations for global illumination").
+    /// Ambient openness in front of a surface, 1 = nothing near (Evans 2006, "Fast approximations for global
+    /// illumination").
     fn openness(&self, of: usize, point: Vec3, normal: Vec3) -> f64 {
         let mut nearest = OPENNESS_PROBES;
         for index in self.near.at(point.x, point.y).iter().map(|&i| usize::from(i)) {
             let object = &self.objects[index];
-            // Whatever is near a probe is nearer to the point than twice the reach of the probe.
+            // An object near a probe is nearer to the point than twice the distance of the probe.
             if (index == of && object.shape.is_convex()) || !object.is_within(point, 2.0 * OPENNESS_PROBES[2])
             {
                 continue;
@@ -282,7 +285,7 @@ impl World {
 }
 
 impl Object {
-    /// A solid with a surface; see the fields.
+    /// An object with these properties.
     #[must_use]
     pub fn new(shape: Shape, placement: Placement, texture: Texture, gloss: f64) -> Self {
         let (rise, ball_radius) = shape.bounding_ball();
@@ -303,7 +306,7 @@ impl Object {
         (along + half > 0.0).then_some(((along - half).max(0.0), along + half))
     }
 
-    /// Where on the plane z = 0 a ray towards the sun must start for the object to take any of its light.
+    /// Disc on the plane z = 0 outside which rays towards the sun are not shadowed by the object.
     ///
     /// A ray with its closest approach `aside` of the ball, at a distance `along`, loses light when
     /// `aside < radius + (along + radius) / sharpness`; and `along` is at most
@@ -313,7 +316,7 @@ impl Object {
         let aside = (self.ball_radius + (height + self.ball_radius) / SHADOW_SHARPNESS)
             / (1.0 - 1.0 / (SHADOW_SHARPNESS * sun.z));
         let centre = self.ball_centre - sun * (self.ball_centre.z / sun.z);
-        // A ball throws an ellipse that is longer by the slant of the light.
+        // A ball casts an elliptic shadow that is elongated by the slant of the light.
         ([centre.x, centre.y], aside / sun.z)
     }
 
@@ -321,7 +324,7 @@ impl Object {
         Ray { origin: self.placement.point(ray.origin), direction: self.placement.direction(ray.direction) }
     }
 
-    /// Distance at which a ray meets the object, if it is nearer than `limit`.
+    /// Distance at which a ray hits the object, if it is less than `limit`.
     fn hit(&self, ray: &Ray, limit: f64) -> Option<f64> {
         let (enter, leave) = self.enter_bounds(ray)?;
         let end = leave.min(limit);
@@ -329,14 +332,14 @@ impl Object {
             return None;
         }
         if let Shape::Sphere { .. } = self.shape {
-            // The ball is its own bound; a ray that starts on it leaves.
+            // The ball is its own bounding ball; a ray that starts on it leaves it.
             return (enter > 0.0).then_some(enter);
         }
         let ray = self.in_shape_axes(ray);
-        // Half of all rays meet the table top; the more level they are, the more steps the slab saves.
+        // Half of all rays hit the table top; the more level they are, the more steps the slab saves.
         let [low, high] = self.shape.height_range();
         let (a, b) = ((low - ray.origin.z) / ray.direction.z, (high - ray.origin.z) / ray.direction.z);
-        // A level ray inside the slab gives infinities; on its faces NaN, which min and max pass over.
+        // A level ray inside the slab gives infinities; on its faces NaN, which min and max ignore.
         let (mut distance, end) = (enter.max(a.min(b)), end.min(a.max(b) + HIT_DISTANCE));
         for _ in 0..MAX_STEPS {
             if distance > end {
@@ -348,17 +351,17 @@ impl Object {
             }
             distance += free;
         }
-        // Still grazing after all steps: as near to a hit as can be seen.
+        // Still grazing after all steps, which is visually a hit.
         Some(distance)
     }
 
-    /// Share of the sun's disc in the ray's direction that the object leaves free: the closest approach as seen from
-    /// the start of the ray (Quilez, "Soft shadows in raymarched SDFs", with Aaltonen's improvement).
+    /// Fraction of the sun's disc in the ray's direction that the object leaves visible, from the closest approach as
+    /// seen from the start of the ray (Quilez, "Soft shadows in raymarched SDFs", with Aaltonen's improvement).
     fn light_past(&self, ray: &Ray) -> f64 {
         let to_centre = self.ball_centre - ray.origin;
         let along = to_centre.dot(ray.direction);
         let radius = self.ball_radius;
-        // Most objects are too far aside, which shows without a root.
+        // Most objects are too far to the side, which can be tested without a square root.
         let aside_squared = (to_centre.dot(to_centre) - along * along).max(0.0);
         let reach = radius + (along + radius) * (1.0 / SHADOW_SHARPNESS);
         if along < -radius || aside_squared >= reach * reach {
@@ -378,7 +381,7 @@ impl Object {
             if free < HIT_DISTANCE {
                 return 0.0;
             }
-            // Where two empty balls overlap, the closest approach lies between their centres.
+            // If two empty balls overlap, the closest approach is between their centres.
             let back = if before.is_finite() { (free * free / (2.0 * before)).min(free) } else { 0.0 };
             let closest = (free * free - back * back).max(0.0).sqrt();
             share = share.min(SHADOW_SHARPNESS * closest / (distance - back).max(1e-4));
@@ -424,7 +427,7 @@ mod tests {
                 taking += u32::from(takes);
             }
         }
-        // Both happen often, or the test would be empty.
+        // Both cases must be frequent for the test to be meaningful.
         assert!(left_out > 10_000 && taking > 500, "{left_out} {taking}");
     }
 
@@ -439,7 +442,7 @@ mod tests {
         let light =
             |x: f64| ball.light_past(&Ray { origin: vec3(x, 0.0, 0.0), direction: vec3(0.0, 0.0, 1.0) });
         assert_eq!((light(0.0), light(0.49)), (0.0, 0.0));
-        // Half-way at half the width of the half-shadow, which is a ninth of the distance.
+        // Half of the light at half the width of the penumbra, which is a ninth of the distance.
         assert!((light(0.5 + 0.5 * 3.0 / SHADOW_SHARPNESS) - 0.5).abs() < 1e-12);
         assert_eq!(light(0.5 + 3.01 / SHADOW_SHARPNESS), 1.0);
     }

@@ -1,4 +1,4 @@
-//! The demo scene through its public interface.
+//! Tests the demo scene through its public interface.
 
 use gausset_compute::Pool;
 use gausset_core::{Camera, Pose, RgbImage8};
@@ -16,7 +16,7 @@ fn pixel(image: &RgbImage8, [x, y]: [f64; 2]) -> Vec3 {
     vec3(byte(0), byte(1), byte(2))
 }
 
-/// A scene of eight pictures that are large enough to tell places apart.
+/// A scene of eight images that are large enough to distinguish positions.
 fn medium() -> Scene {
     let scene = tiny();
     let camera = demo(DemoSize::Small, 0).camera;
@@ -55,7 +55,7 @@ fn pictures_are_the_same_bytes_on_any_number_of_threads_and_on_any_machine() {
     let one = scene.render(&scene.camera, &scene.poses[2], &Pool::new(1));
     let three = scene.render(&scene.camera, &scene.poses[2], &Pool::new(3));
     assert_eq!(one, three);
-    // FNV-1a (64 bit) of the picture; a change of the scene changes it, another processor must not.
+    // FNV-1a (64 bit) of the image; a change of the scene changes it, another CPU must not.
     let hash = one.data.iter().fold(0xCBF2_9CE4_8422_2325_u64, |hash, &byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01B3)
     });
@@ -81,7 +81,7 @@ fn a_ray_from_above_meets_the_table_and_one_beside_it_the_sky() {
     let world = tiny().world;
     let down =
         |x: f64, y: f64| world.first_hit(&Ray { origin: vec3(x, y, 5.0), direction: vec3(0.0, 0.0, -1.0) });
-    // An empty place of the table, whose top is at z = 0.
+    // An empty position on the table, whose top is at z = 0.
     let table = down(2.75, 0.0);
     assert_eq!(table.object, Some(GROUND));
     assert!((table.distance - 5.0).abs() < 1e-4);
@@ -99,7 +99,7 @@ fn a_place_behind_a_block_as_seen_from_the_sun_is_in_shadow() {
         assert_eq!(world.first_hit(&ray).object, Some(GROUND), "({x}, {y}) is free");
         world.light(&ray)
     };
-    // The same ring of pale tiles, in the sun and behind the column (the sun stands at -x, -y).
+    // The same ring of pale tiles, in the sun and behind the column (the sun is at -x, -y).
     let brightness = |c: Vec3| c.x + c.y + c.z;
     assert!(brightness(light(2.52, -0.50)) < 0.5 * brightness(light(-2.0, -1.9)));
 }
@@ -128,8 +128,8 @@ fn sparse_points_project_onto_pixels_of_their_colour() {
             beside.push((pixel(image, [projected[0], (projected[1] + 12.0) % 120.0]) - colour).length());
         }
     }
-    // Pixels mix colours at edges and shine differs between views, so the median is compared; 12 px away the colour
-    // is another one.
+    // Pixels mix colours at edges and highlights differ between views, so the median is compared; 12 px away the colour
+    // is different.
     let (here, beside) = (median(&mut here), median(&mut beside));
     assert!(here < 16.0 && beside > 3.0 * here, "{here} {beside}");
 }

@@ -1,11 +1,11 @@
-//! Depth maps of a scene: time, shares, and what they look like.
+//! Computes the depth maps of a scene and prints times, fractions and images.
 //!
 //! `cargo run --release -p gausset-stereo --example sweep_speed -- demo|DATASET [--side 400] [--planes 64]
 //! [--neighbours 4] [--threads 1] [--level auto] [--no-tracks] [--no-points] [--count 30000] [--out FOLDER]`
 //!
-//! Prints CPU seconds (of all threads, without reading the pictures) and the verdict; for the demo, whose depth is
-//! known, the share of confirmed pixels within 3 % of it. `--out` gets a PNG of some depth maps beside their pictures
-//! and `dense.ply`, a point cloud with colours.
+//! Prints CPU seconds (of all threads, without reading the images) and the verdict; for the demo, whose depth is known,
+//! also the fraction of confirmed pixels within 3 % of it. `--out` writes a PNG of some depth maps next to their
+//! images, and `dense.ply`, a coloured point cloud.
 #![allow(clippy::print_stdout, reason = "a program for the terminal")]
 
 use std::error::Error;
@@ -24,20 +24,20 @@ use gausset_stereo::{
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
-/// A scene with its pictures.
+/// A scene with its images.
 struct Input {
     views: Vec<View>,
     pictures: Vec<Arc<TargetImage>>,
     points: Vec<[f64; 3]>,
     visible: Vec<Vec<u32>>,
     cube: Option<Cube>,
-    /// True depth at the size of the pictures, where it is known.
+    /// Ground-truth depth at image resolution, where known.
     truth: Option<Vec<Vec<f32>>>,
 }
 
 fn main() -> Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let source = arguments.first().ok_or("name a dataset, or demo")?;
+    let source = arguments.first().ok_or("expected a dataset, or demo")?;
     let text = |name: &str, default: &str| {
         let at = arguments.iter().position(|a| a == name);
         at.and_then(|at| arguments.get(at + 1)).map_or(default.to_owned(), Clone::clone)
@@ -48,7 +48,7 @@ fn main() -> Result<()> {
     let pool = Pool::new(number("--threads", 1)? as usize);
     let wanted = text("--level", "auto");
     let wanted = VectorLevel::ALL.into_iter().find(|l| l.name() == wanted).ok_or("no such level")?;
-    let level = level(wanted).ok_or("this processor lacks the level")?;
+    let level = level(wanted).ok_or("this CPU lacks the SIMD level")?;
     let mut input = if source == "demo" { demo_scene(side)? } else { dataset(Path::new(source), side)? };
     if has("--no-tracks") {
         input.visible.clear();
@@ -109,7 +109,7 @@ fn demo_scene(side: u32) -> Result<Input> {
     let scene = demo(DemoSize::Default, 0);
     let pool = Pool::with_all_cores();
     let camera = scene.camera.resized(side, side * 3 / 4);
-    // Every eighth picture is held out.
+    // Every eighth image is held out.
     let train: Vec<usize> = (0..scene.poses.len()).filter(|i| i % 8 != 0).collect();
     let poses: Vec<_> = train.iter().map(|&i| scene.poses[i]).collect();
     let views = poses.iter().map(|&pose| View { camera, pose }).collect();
@@ -153,7 +153,7 @@ fn dataset(path: &Path, side: u32) -> Result<Input> {
     Ok(Input { views, pictures, points, visible, cube, truth: None })
 }
 
-/// Prints how near to the truth the depths are.
+/// Prints how close the depths are to the ground truth.
 fn compare(depths: &Depths, truth: &[Vec<f32>]) {
     let (mut pixels, mut confirmed, mut within, mut fine, mut wide, mut wide_within) = (0, 0, 0, 0, 0, 0);
     for (map, truth) in depths.maps.iter().zip(truth) {
@@ -180,7 +180,7 @@ fn compare(depths: &Depths, truth: &[Vec<f32>]) {
     );
 }
 
-/// Some depth maps beside their pictures, and the points.
+/// Writes some depth maps next to their images, and the points.
 fn write(folder: &Path, depths: &Depths, points: &[DensePoint]) -> Result<()> {
     std::fs::create_dir_all(folder)?;
     for (view, map) in depths.maps.iter().enumerate().step_by(depths.maps.len().div_ceil(8)) {

@@ -1,24 +1,24 @@
-//! Which depths other views confirm.
+//! Geometric consistency check: which depths other views confirm.
 //!
-//! A pixel with inverse depth q lands in a neighbour at (u/w, v/w) with depth w/q; the neighbour agrees when its own
-//! depth there is within 2 %. Kept are pixels with a score above 0.55 that one neighbour agrees
-//! with, or above 0.4 that two agree with; counted apart are the neighbours that agree under an angle above 3°.
+//! A pixel with inverse depth q projects into a neighbour at (u/w, v/w) with depth w/q; the neighbour agrees if its own
+//! depth there is within 2 %. A pixel is confirmed if its score is above 0.55 and one neighbour agrees, or above 0.4
+//! and two agree. Neighbours that agree under an angle above 3° are also counted separately.
 
 use crate::surface::Surface;
 use crate::warp::Warp;
 
-/// Largest difference of depths that agree, as a share.
+/// Maximum relative difference of depths that agree.
 pub(crate) const SAME_DEPTH: f32 = 0.02;
-/// Score above which one, and two agreeing neighbours are enough.
+/// Minimum scores with one and with two agreeing neighbours.
 const SCORE_FOR_ONE: f32 = 0.55;
 pub(crate) const SCORE_FOR_TWO: f32 = 0.4;
-/// Pixels of the smallest piece of surface that is kept, and the ratio of depths of neighbouring pixels of one piece.
+/// Minimum number of pixels of a surface segment, and the maximum ratio of depths of neighbouring pixels in a segment.
 const SMALLEST_PIECE: usize = 16;
 const ONE_PIECE: f32 = 1.03;
-/// Cosine of 3 degrees: narrower pairs confirm, but tell little about depth.
+/// Cosine of 3 degrees: narrower pairs confirm, but constrain depth weakly.
 const WIDE_COSINE: f64 = 0.998_629_534_754_573_8;
 
-/// How many neighbours agree with a pixel.
+/// Number of neighbours that agree with a pixel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Support {
     /// Neighbours whose own depth agrees.
@@ -27,7 +27,7 @@ pub struct Support {
     pub wide: u8,
 }
 
-/// Support of each pixel of a view; nothing where its score is not above `least_score`.
+/// Support of each pixel of a view; zero if its score is not above `least_score`.
 pub(crate) fn support(
     view: &Surface,
     neighbours: &[(Warp, &Surface)],
@@ -55,7 +55,7 @@ pub(crate) fn support(
                     continue;
                 }
                 let there = v as usize * other.width + u as usize;
-                // Depth there over the depth it should have.
+                // Depth in the neighbour over the depth it should have.
                 let ratio = q / w / other.inverse_depth[there];
                 if other.score[there] > least_score && (ratio - 1.0).abs() < tolerance {
                     out[at].agree += 1;
@@ -72,8 +72,8 @@ pub(crate) fn is_confirmed(score: f32, support: Support) -> bool {
     (score > SCORE_FOR_ONE && support.agree >= 1) || (score > SCORE_FOR_TWO && support.agree >= 2)
 }
 
-/// Forgets pieces of a few pixels: wrong depths that agree by chance are lonely. A piece is what hangs together with
-/// depths that differ little from pixel to pixel.
+/// Removes segments of a few pixels: wrong depths that agree by chance are isolated. A segment is a connected component
+/// whose depths differ little from pixel to pixel.
 pub(crate) fn drop_specks(depth: &mut [f32], width: usize) {
     let mut is_seen = vec![false; depth.len()];
     let mut piece = Vec::new();

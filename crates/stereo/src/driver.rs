@@ -1,4 +1,4 @@
-//! The order of things: prepare, plan, sweep, refine, confirm.
+//! The stages of stereo in order: prepare, plan, sweep, refine, confirm.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -15,42 +15,42 @@ use crate::verdict::Verdict;
 use crate::warp::Warp;
 use crate::{DepthMap, Depths, Options, Plan, Scene, View, memory, neighbours};
 
-/// Smallest variance of a patch with a depth, in squared grey levels: 2e-5 of 1. Ten times as much leaves out a sixth
-/// of the pixels, and those that are left are no more often right (docs/stereo.md).
+/// Minimum variance of a patch with a depth, in squared grey levels: 2e-5 relative to a range of 1. Ten times as much
+/// leaves out a sixth of the pixels, and the remaining ones are not correct more often (docs/stereo.md).
 const LEAST_VARIANCE: f32 = 2e-5 * 255.0 * 255.0;
-/// Fewest planes of a sweep.
+/// Minimum number of planes of a sweep.
 const FEWEST_PLANES: u32 = 16;
-/// The refinement: steps on either side of the surface, and steps per plane of the sweep.
+/// Refinement: steps on either side of the surface, and steps per plane of the sweep.
 const REFINE_STEPS: u32 = 4;
 const REFINE_PER_PLANE: f32 = 4.0;
-/// The second refinement, from behind the edges: steps on either side, and the ratio of inverse depths from which on it
-/// is another surface.
+/// Second refinement, from the surface behind edges: steps on either side, and the ratio of inverse depths below which
+/// it is another surface.
 const BEHIND_STEPS: u32 = 2;
 const BEHIND: f32 = 0.97;
-/// At half size views agree within this share.
+/// Maximum relative difference of depths that agree at half size.
 const COARSE_TOLERANCE: f32 = 0.05;
-/// And pixels count from this score on.
+/// Minimum score of pixels at half size.
 const COARSE_SCORE: f32 = 0.3;
 
-/// A view while it is worked on.
+/// A view during processing.
 struct Work {
     prepared: Option<Prepared>,
-    /// At the size of the depth map.
+    /// The view at the size of its depth map.
     view: View,
     plan: Plan,
-    /// Inverse depth of the first plane and the distance between two.
+    /// Inverse depth of the first plane, and the distance between planes.
     first: f32,
     step: f32,
     planes: u32,
 }
 
-/// Depth maps of all views. `picture` hands over the picture of a view at the size of its camera, once, in order;
-/// `None` = it cannot be read, and the view has no depth.
+/// Computes depth maps of all views. `picture` returns the image of a view at the size of its camera and is called once
+/// per view, in order; `None` if it cannot be read, and the view then has no depth.
 ///
-/// `None` when `stop` was set meanwhile; it is looked at between pictures and between bands of rows.
+/// Returns `None` if `stop` is set, which is checked between images and between bands of rows.
 ///
 /// # Panics
-/// If a picture has another size than its camera.
+/// If an image and its camera differ in size.
 pub fn depth_maps(
     scene: &Scene<'_>,
     picture: &mut dyn FnMut(usize) -> Option<Arc<TargetImage>>,
@@ -134,7 +134,7 @@ impl Work {
             return Self { prepared, view, plan, first: 0.0, step: 0.0, planes: 0 };
         }
         let (nearest, farthest) = (1.0 / near, 1.0 / far);
-        // One plane a pixel at half size, in the neighbour where it takes most.
+        // One plane per pixel of displacement at half size, in the neighbour with the largest displacement.
         let (width, height) = (f64::from(view.camera.width), f64::from(view.camera.height));
         let places = [[0.5, 0.5], [0.2, 0.2], [0.8, 0.2], [0.2, 0.8], [0.8, 0.8]];
         let travels = plan.neighbours.iter().flat_map(|&other| {
@@ -153,13 +153,13 @@ impl Work {
         self.prepared.as_ref().map(|prepared| &prepared.levels[level])
     }
 
-    /// The view at a level: 0 = the depth map's size, 1 = half of it.
+    /// The view at a pyramid level: 0 = size of the depth map, 1 = half of it.
     fn at(&self, level: usize) -> View {
         View { camera: if level == 0 { self.view.camera } else { self.view.camera.reduced(2) }, ..self.view }
     }
 }
 
-/// The maps from a view to its neighbours, with something of each.
+/// The warps from a view to its neighbours, each with a value of the neighbour.
 fn warps<'a, T>(work: &[Work], index: usize, level: usize, of: impl Fn(usize) -> T + 'a) -> Vec<(Warp, T)> {
     let from = work[index].at(level);
     let warp = |&other: &usize| {
@@ -169,7 +169,7 @@ fn warps<'a, T>(work: &[Work], index: usize, level: usize, of: impl Fn(usize) ->
     work[index].plan.neighbours.iter().map(warp).collect()
 }
 
-/// A band of a view.
+/// A band of rows of a view.
 struct Part<'a> {
     view: usize,
     rows: Range<usize>,
@@ -177,7 +177,7 @@ struct Part<'a> {
     score: &'a mut [f32],
 }
 
-/// All views at a level: by planes, or around surfaces of half the size. `None` when `stop` was set meanwhile.
+/// Sweeps all views at a level: over planes, or around surfaces of half the size. `None` if `stop` is set.
 fn swept(
     work: &[Work],
     at: usize,
@@ -203,7 +203,7 @@ fn swept(
     exec.pool.run_parts(&mut parts, |_, part| {
         let w = &work[part.view];
         let Some(reference) = w.grey(at).filter(|_| !stop.load(Ordering::Relaxed)) else { return };
-        // Neighbours are usable views: they have pictures.
+        // Neighbours are usable views, which have images.
         let neighbours: Vec<(Warp, &Grey)> = warps(work, part.view, at, |other| work[other].grey(at))
             .into_iter()
             .filter_map(|(warp, grey)| Some((warp, grey?)))
@@ -231,8 +231,9 @@ fn swept(
             inverse_depth,
             score,
         );
-        // Again with every edge moved to where the far surface may begin. In front of a plain background a patch
-        // matches at the depth of the edge that it holds, so that near surfaces grow by half a patch.
+        // Repeats the refinement with every edge moved outwards to where the far surface may begin. In front of a
+        // uniform background a patch matches at the depth of the edge that it contains, so near surfaces grow by half a
+        // patch.
         let (mut far, mut far_score) = (vec![0.0; score.len()], vec![0.0; score.len()]);
         let first = -(BEHIND_STEPS as f32) * step;
         let job = Job { first, steps: 2 * BEHIND_STEPS + 1, ..job };
@@ -253,7 +254,7 @@ fn swept(
     (!stop.load(Ordering::Relaxed)).then_some(surfaces)
 }
 
-/// The depth map of a view.
+/// Assembles the depth map of a view.
 fn map(work: Work, surface: &Surface, support: Vec<Support>) -> DepthMap {
     let Some(prepared) = work.prepared else { return DepthMap::default() };
     if surface.width == 0 {

@@ -1,11 +1,11 @@
 //! Depth maps by plane sweep, and dense points from them: classical multi-view stereo, deterministic and bounded.
 //!
 //! ```text
-//! pictures ─▶ grey, two sizes ─▶ sweep at half size ─▶ surface ─▶ refine at full size ─▶ confirm ─▶ depth maps
+//! images ─▶ grey, two sizes ─▶ sweep at half size ─▶ surface ─▶ refine at full size ─▶ confirm ─▶ depth maps
 //! points, poses ─▶ neighbours, depth range ─┘                                                  └─▶ dense points
 //! ```
-//! Constants and figures: `docs/stereo.md`. Places in pictures follow [`Camera`]; depths are along the optical axis, in
-//! scene units. Same inputs, same bytes on any number of threads and at any vector level.
+//! Constants and measurements: `docs/stereo.md`. Pixel coordinates follow [`Camera`]; depths are along the optical
+//! axis, in scene units. Results are bit-identical for any number of threads and any SIMD level.
 #![forbid(unsafe_code)]
 
 mod confirm;
@@ -30,16 +30,16 @@ pub use neighbours::Plan;
 pub use points::{DensePoint, PointOptions, dense_points};
 pub use verdict::Verdict;
 
-/// A view, at the size of the picture that comes with it.
+/// A view, at the size of its image.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct View {
-    /// Intrinsics of the picture.
+    /// Intrinsics of the image.
     pub camera: Camera,
     /// `camera_from_world`.
     pub pose: Pose,
 }
 
-/// A cube in the world: where to look when there are no points.
+/// A cube in world coordinates: the region to search if there are no points.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Cube {
     /// Centre.
@@ -48,29 +48,29 @@ pub struct Cube {
     pub half_side: f64,
 }
 
-/// What is known before the sweep.
+/// Input of stereo.
 #[derive(Clone, Copy, Debug)]
 pub struct Scene<'a> {
     /// All views.
     pub views: &'a [View],
     /// World positions of the sparse points; may be empty.
     pub points: &'a [[f64; 3]],
-    /// For each view the points that it sees; may be empty, or shorter than the views: then points are projected.
+    /// Indices of the points that each view sees; may be empty, or shorter than the views: points are then projected.
     pub visible: &'a [Vec<u32>],
-    /// Where to look when there are no points: the cube of the random start.
+    /// Region to search if there are no points: the cube of the random start.
     pub cube: Option<Cube>,
 }
 
-/// How depth maps are made.
+/// Options of stereo.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Options {
-    /// Longest side of a depth map in px; pictures are reduced by whole numbers until they fit.
+    /// Longest side of a depth map in px; images are downsampled by integer factors until they fit.
     pub longest_side: u32,
-    /// Most planes of the sweep at half size; fewer where one step is less than a pixel.
+    /// Maximum number of planes of the sweep at half size; fewer if one step is less than a pixel.
     pub planes: u32,
-    /// Most neighbours that a view is compared with.
+    /// Maximum number of neighbours per view.
     pub neighbours: u32,
-    /// Bytes that the maps and what they are made of may take; depth maps become smaller to keep to it.
+    /// Maximum bytes of the maps and all intermediate data; depth maps become smaller to stay within it.
     pub memory_bytes: u64,
 }
 
@@ -80,28 +80,28 @@ impl Default for Options {
     }
 }
 
-/// What stereo found in one view.
+/// Depth map of one view.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct DepthMap {
-    /// Intrinsics at the size of the map; `None` = no map of this view.
+    /// Intrinsics at the size of the map; `None` = this view has no map.
     pub camera: Option<Camera>,
-    /// Depth along the optical axis in scene units, rows first; 0 = unknown, else confirmed by other views.
+    /// Depth along the optical axis in scene units, row-major; 0 = unknown, otherwise confirmed by other views.
     pub depth: Vec<f32>,
-    /// By how many, per pixel.
+    /// Confirming neighbours per pixel.
     pub support: Vec<Support>,
-    /// The picture at the size of the map, `height × width × 3`.
+    /// The image at the size of the map, `height × width × 3`.
     pub rgb: Vec<u8>,
-    /// Views it was compared with, and the depths that were looked at.
+    /// Neighbours of the view, and the searched depth range.
     pub plan: Plan,
 }
 
 /// The depth maps of all views.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Depths {
-    /// One for each view.
+    /// One map per view.
     pub maps: Vec<DepthMap>,
-    /// What they are good for.
+    /// How reliable the maps are.
     pub verdict: Verdict,
-    /// Longest side that the memory allowed, in px.
+    /// Longest side of the maps that memory allowed, in px.
     pub longest_side: u32,
 }

@@ -1,26 +1,27 @@
-//! How much memory a run takes.
+//! Memory of stereo.
 //!
-//! Per pixel of a depth map, all views at once: texels 4 + 1 (the quarter is the picture at half size), colours 3,
-//! masks 1.25, inverse depth and score 8 + 2, the surface to refine and the one behind its edges 1 + 1, support 2 (and 0.5
-//! at half size), the depth map 4: less than 28 bytes, and not all at one time. Per thread a band of rows of everything
-//! that the kernel keeps, counted for [`THREADS`] of them: the size of the maps must not depend on their number. The pictures that the caller hands over come on top, one at a time.
+//! Per pixel of a depth map, for all views at once: texels 4 + 1 (the quarter is the image at half size), colours 3,
+//! masks 1.25, inverse depth and score 8 + 2, the surface to refine and the one behind its edges 1 + 1, support 2 (and
+//! 0.5 at half size), the depth map 4: less than 28 bytes, and not all at the same time. Per thread, the buffers of the
+//! kernel for a band of rows, counted for [`THREADS`] threads: the size of the maps must not depend on the actual
+//! number. Images passed in by the caller are not included; there is one at a time.
 
 use crate::View;
 use crate::sweep::{BAND, scratch_bytes_per_column};
 
 /// Bytes per pixel of the depth maps.
 const PER_PIXEL: u64 = 28;
-/// Threads that are counted; each one more takes 0.6 MB at 400 px.
+/// Number of threads that is assumed; each further thread takes 0.6 MB at 400 px.
 const THREADS: u64 = 16;
-/// Depth maps do not become smaller than this to fit into the memory.
+/// Minimum longest side of depth maps that are made smaller to fit into memory, in px.
 const SMALLEST_SIDE: u32 = 48;
 
-/// Whole number by which a picture is reduced, for its longest side to be at most `longest_side`.
+/// Integer factor by which an image is downsampled for its longest side to be at most `longest_side`.
 pub(crate) fn factor(view: &View, longest_side: u32) -> u32 {
     view.camera.width.max(view.camera.height).div_ceil(longest_side.max(1))
 }
 
-/// Bytes that depth maps of these views take while they are made.
+/// Peak bytes for depth maps of these views.
 #[must_use]
 pub fn bytes(views: &[View], longest_side: u32) -> u64 {
     let pixels = |view: &View| {
@@ -32,7 +33,7 @@ pub fn bytes(views: &[View], longest_side: u32) -> u64 {
     views.iter().map(pixels).sum::<u64>() * PER_PIXEL + scratch * THREADS
 }
 
-/// The largest side, at most `wanted`, with which the memory is enough; `None` if there is none.
+/// The largest side, at most `wanted`, that fits into memory; `None` if none does.
 #[must_use]
 pub fn largest_side(views: &[View], wanted: u32, limit: u64) -> Option<u32> {
     let mut side = wanted;

@@ -1,46 +1,46 @@
-//! Which views are compared with a view, and over which depths.
+//! Selects the neighbours and the depth range of each view.
 //!
-//! A neighbour is worth the sum over common points of `w(θ)`, θ the angle under which the point sees the two cameras:
-//! `(θ/8°)²` below 8°, 1 up to 30°, 0.2 above (near views match well but tell little about depth; wide ones see other
-//! things). Views without tracks use places that are made up: on rays through the picture, at depths of their range.
-//! (Points that fall into a picture may lie behind walls: neighbours found with them confirmed 41 % of the pixels of a
-//! walk around a house, made-up places 56 %.)
+//! The rank of a neighbour is the sum over common points of `w(θ)`, where θ is the angle between the rays from the
+//! point to the two cameras: `(θ/8°)²` below 8°, 1 up to 30°, 0.2 above (near views match well but constrain depth
+//! weakly; wide ones see other surfaces). Views without tracks use synthetic points: on rays through the image, at
+//! depths of their range. (Points that project into an image may be behind walls: neighbours found with them confirmed
+//! 41 % of the pixels of a walk around a house, synthetic points 56 %.)
 //!
-//! The range of depths is 0.35 x the 1 % to 2.5 x the 99 % quantile of the points that a view sees, or that fall into its
-//! picture; without points it is the cube of the random start.
+//! The depth range is 0.35 x the 1 % to 2.5 x the 99 % quantile of the points that a view sees, or that project into
+//! its image; without points it is the cube of the random start.
 
 use gausset_compute::Pool;
 use gausset_core::{Camera, Pose, se3};
 
 use crate::{Cube, Scene, View};
 
-/// Quantiles of the depth of points, and the factors on them.
+/// Quantiles of the depths of points, and the factors on them.
 const NEAR: (f64, f64) = (0.01, 0.35);
 const FAR: (f64, f64) = (0.99, 2.5);
-/// Fewer points than this tell neither range nor neighbours.
+/// Minimum number of points for a depth range and for neighbours.
 const FEWEST_POINTS: usize = 12;
-/// The nearest depth as a share of the distance to the middle of the cube, for cameras in or near it.
+/// Minimum depth relative to the distance to the centre of the cube, for cameras in or near it.
 const NEAREST_IN_CUBE: f64 = 0.2;
-/// Pairs (view, view) of points that are looked at; more points than that are thinned.
+/// Maximum number of (view, view) pairs of points; more points than that are subsampled.
 const MOST_PAIRS: u64 = 20_000_000;
-/// Made-up places: columns, rows and depths.
+/// Synthetic points: columns, rows and depths.
 const GRID: [u32; 3] = [4, 3, 5];
-/// Angles of `w(θ)` in degrees, and its value above.
+/// Angles of `w(θ)` in degrees between which it is 1, and its value above.
 const FULL_WEIGHT: [f64; 2] = [8.0, 30.0];
 const WIDE_WEIGHT: f64 = 0.2;
-/// A neighbour sees at least this share of the points that a view sees.
+/// Minimum fraction of a view's points that a neighbour sees.
 const LEAST_COMMON: f64 = 0.05;
 
-/// What a view is compared with.
+/// Neighbours and depth range of a view.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Plan {
-    /// Indices of its neighbours, best first; none = no depth.
+    /// Indices of its neighbours, best first; empty = no depth.
     pub neighbours: Vec<usize>,
     /// Nearest and farthest depth along the optical axis, in scene units.
     pub depths: [f64; 2],
 }
 
-/// Plans all views: at most `count` neighbours each.
+/// Plans all views, with at most `count` neighbours each.
 pub(crate) fn plan(scene: &Scene<'_>, usable: &[bool], count: usize, pool: &Pool) -> Vec<Plan> {
     let seen: Vec<Vec<u32>> = (0..scene.views.len())
         .map(|view| {
@@ -48,7 +48,7 @@ pub(crate) fn plan(scene: &Scene<'_>, usable: &[bool], count: usize, pool: &Pool
             tracked.iter().filter(|&&p| (p as usize) < scene.points.len()).copied().collect()
         })
         .collect();
-    // Views of each point, thinned.
+    // The views of each point, subsampled.
     let mut tracks: Vec<Vec<u32>> = vec![Vec::new(); scene.points.len()];
     for (view, seen) in (0u32..).zip(&seen).filter(|&(view, _)| usable[view as usize]) {
         seen.iter().for_each(|&p| tracks[p as usize].push(view));
@@ -102,7 +102,7 @@ fn weight(angle: f64) -> f64 {
     }
 }
 
-/// Angle under which a point sees two others.
+/// Angle at `point` between the rays to `a` and `b`.
 fn angle(point: [f64; 3], a: [f64; 3], b: [f64; 3]) -> f64 {
     let to = |c: [f64; 3]| [c[0] - point[0], c[1] - point[1], c[2] - point[2]];
     let (a, b) = (to(a), to(b));
@@ -111,7 +111,7 @@ fn angle(point: [f64; 3], a: [f64; 3], b: [f64; 3]) -> f64 {
     if product > 0.0 { libm::acos((dot / product).clamp(-1.0, 1.0)) } else { 0.0 }
 }
 
-/// Depth of a point that falls into a picture.
+/// Depth of a point that projects into the image; `None` otherwise.
 fn place(view: &View, point: [f64; 3]) -> Option<f64> {
     let View { camera, pose } = view;
     let p = pose.apply(point);
@@ -122,7 +122,7 @@ fn place(view: &View, point: [f64; 3]) -> Option<f64> {
     is_inside.then_some(p[2])
 }
 
-/// The points that fall into a picture.
+/// The points that project into the image.
 fn within(view: &View, points: &[[f64; 3]]) -> Vec<u32> {
     (0u32..).zip(points).filter(|&(_, &point)| place(view, point).is_some()).map(|(i, _)| i).collect()
 }
@@ -145,7 +145,7 @@ fn range(view: &View, points: &[[f64; 3]], seen: &[u32], cube: Option<Cube>) -> 
     (found[0] > 0.0 && found[1] > found[0] && found[1].is_finite()).then_some(found)
 }
 
-/// Places on rays through a picture, even in inverse depth.
+/// Points on rays through an image, evenly spaced in inverse depth.
 fn made_up(view: &View, depths: [f64; 2]) -> impl Iterator<Item = [f64; 3]> {
     let (camera, world) = (view.camera, view.pose.inverse());
     let share = |i: u32, n: u32| (f64::from(i) + 0.5) / f64::from(n);
@@ -156,13 +156,13 @@ fn made_up(view: &View, depths: [f64; 2]) -> impl Iterator<Item = [f64; 3]> {
     })
 }
 
-/// The camera point at a share of the picture's width and height, at a depth.
+/// The camera point at fractions of the image width and height, at a depth.
 fn back_project(camera: &Camera, x: f64, y: f64, depth: f64) -> [f64; 3] {
     let (u, v) = (x * f64::from(camera.width), y * f64::from(camera.height));
     [(u - camera.cx) / camera.fx * depth, (v - camera.cy) / camera.fy * depth, depth]
 }
 
-/// Whether two poses stand in one place, as far as depth goes.
+/// Whether two poses have the same position, relative to `depth`.
 pub(crate) fn is_same_place(a: &Pose, b: &Pose, depth: f64) -> bool {
     let (a, b) = (a.centre(), b.centre());
     se3::norm([a[0] - b[0], a[1] - b[1], a[2] - b[2]]) < 1e-6 * depth

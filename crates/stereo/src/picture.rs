@@ -1,28 +1,28 @@
-//! Pictures as the sweep reads them: grey bytes, four taps in a word, at two sizes.
+//! Images in the format of the sweep: grey bytes, the four bilinear taps in one word, at two sizes.
 //!
 //! ```text
 //! texel (x, y) = grey(x, y) | grey(x+1, y) << 8 | grey(x, y+1) << 16 | grey(x+1, y+1) << 24
 //! ```
-//! A bilinear sample is then one 32-bit load; columns and rows beyond the edge repeat it. Grey is
-//! `(77 R + 150 G + 29 B) / 256` (Rec. 601). Where a picture is transparent it fades to middle grey.
+//! A bilinear sample is then one 32-bit load; columns and rows outside repeat the edge. Grey is `(77 R + 150 G + 29 B)
+//! / 256` (Rec. 601). Transparent pixels fade to middle grey.
 
 use gausset_core::TargetImage;
 
-/// Radius of the patch that is compared: 5x5 px.
+/// Radius of the patches, which are 5x5 px.
 pub(crate) const RADIUS: usize = 2;
-/// Pictures with a side shorter than this at the coarse level are left out.
+/// Minimum side of an image at the coarse level; smaller images are left out.
 pub(crate) const SHORTEST_COARSE_SIDE: u32 = 12;
-/// Coverage below which a pixel is no surface.
+/// Alpha below which a pixel is no surface.
 const OPAQUE: u8 = 128;
 
-/// A grey picture at one size.
+/// A grey image at one size.
 #[derive(Debug, Default)]
 pub(crate) struct Grey {
     pub(crate) width: usize,
     pub(crate) height: usize,
-    /// `height × width` words, see the module.
+    /// `height × width` words, see the module documentation.
     pub(crate) texels: Vec<u32>,
-    /// `height × width`, 0 = a patch here is not to be trusted; `None` = all may be.
+    /// `height × width`, 0 = patches here are unreliable; `None` = all patches are usable.
     pub(crate) usable: Option<Vec<u8>>,
 }
 
@@ -50,7 +50,7 @@ impl Grey {
         self.usable.as_ref().is_none_or(|usable| usable[y * self.width + x] != 0)
     }
 
-    /// The picture at half the size; an odd column or row at the end is cut off.
+    /// The image at half the size; an odd last column or row is dropped.
     fn half(&self) -> Self {
         let (width, height) = (self.width / 2, self.height / 2);
         let blocks = || (0..height).flat_map(|y| (0..width).map(move |x| (2 * x, 2 * y)));
@@ -72,16 +72,16 @@ impl Grey {
     }
 }
 
-/// A view's pictures.
+/// The prepared image of a view.
 #[derive(Debug)]
 pub(crate) struct Prepared {
-    /// At the size of the depth map, and at half of it.
+    /// Grey images at the size of the depth map, and at half of it.
     pub(crate) levels: [Grey; 2],
     /// Colours at the size of the depth map.
     pub(crate) rgb: Vec<u8>,
 }
 
-/// Reduces a picture by a whole number and takes it apart; `None` when too little is left of it.
+/// Downsamples an image by an integer factor and prepares it; `None` if the result is too small.
 pub(crate) fn prepare(picture: &TargetImage, factor: u32) -> Option<Prepared> {
     let shortest = picture.width.min(picture.height) / factor;
     if shortest < 2 * SHORTEST_COARSE_SIDE {

@@ -1,14 +1,14 @@
-//! Dense points from depth maps: where nothing is known yet, first.
+//! Dense points from depth maps, with priority for regions without sparse points.
 //!
 //! A pixel that two neighbours confirm from more than 3 degrees away is a candidate, with the weight
 //!
 //! ```text
 //! (depth / focal)² (1 - coverage) / (1 + neighbours that agree)
 //! ```
-//! the area of surface that it shows, less where the picture holds SfM points, shared with the views that show it too.
-//! Each is drawn with a probability in proportion to its weight, by a random number of its view and place; a point in a
-//! voxel that an earlier one took (views, rows, columns in order) is left out. Voxels are as large as the spacing of
-//! the points on the picture, times depth / focal, to the power of two below.
+//! It is the surface area of the pixel, reduced where the image already shows SfM points, and divided among the views
+//! that show it. Each candidate is drawn with a probability in proportion to its weight, by a random number of its view
+//! and pixel; a point in a voxel that an earlier one occupies (in order of views, rows, columns) is left out. Voxels
+//! are as large as the point spacing in the image, times depth / focal, rounded down to a power of two.
 
 use std::collections::HashSet;
 
@@ -18,17 +18,17 @@ use gausset_core::{Camera, Stage};
 use crate::verdict::is_gated;
 use crate::{DepthMap, Depths, Scene, View};
 
-/// Cells that coverage is counted in, in px of the depth map.
+/// Size of the cells in which coverage is counted, in px of the depth map.
 const CELL: usize = 8;
-/// Points a cell that cover it wholly.
+/// Number of points that cover a cell completely.
 const FULL_CELL: f64 = 4.0;
-/// Largest distance between points on the picture, in px of the depth map: the scale of a lone point stays a detail.
+/// Maximum distance between points in the image, in px of the depth map, so that an isolated point remains a detail.
 const WIDEST_SPACING: f64 = 6.0;
 
-/// How points are made.
+/// Options of dense points.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PointOptions {
-    /// Most points.
+    /// Maximum number of points.
     pub count: usize,
     /// Seed of the random numbers.
     pub seed: u64,
@@ -41,14 +41,15 @@ pub struct DensePoint {
     pub position: [f64; 3],
     /// Colour of its pixel.
     pub colour: [u8; 3],
-    /// Size of what it stands for: depth / focal length x distance between points on the picture, in scene units.
+    /// Size of the surface that it represents: depth / focal length x distance between points in the image, in scene
+    /// units.
     pub scale: f32,
     /// The view that it comes from.
     pub view: u32,
 }
 
-/// Points from depth maps, in the order of views, rows and columns; at most `options.count`. How many are worth having is
-/// told by the [`Verdict`](crate::Verdict).
+/// Points from depth maps, in the order of views, rows and columns; at most `options.count`. The number of useful
+/// points follows from the [`Verdict`](crate::Verdict).
 #[must_use]
 pub fn dense_points(scene: &Scene<'_>, depths: &Depths, options: &PointOptions) -> Vec<DensePoint> {
     let _span = gausset_prof::span(Stage::Stereo.name());
@@ -77,14 +78,14 @@ pub fn dense_points(scene: &Scene<'_>, depths: &Depths, options: &PointOptions) 
     points
 }
 
-/// The voxel of a point: its size as a power of two and its place.
+/// The voxel of a point: its size as a power of two, and its index.
 fn voxel(position: [f64; 3], scale: f64) -> (i32, [i64; 3]) {
     let power = libm::floor(libm::log2(scale)) as i32;
     let size = libm::exp2(f64::from(power));
     (power, position.map(|v| libm::floor(v / size) as i64))
 }
 
-/// A pixel that may become a point.
+/// A pixel that can become a point.
 struct Candidate {
     view: usize,
     pixel: usize,
@@ -95,7 +96,7 @@ struct Candidate {
     weight: f64,
 }
 
-/// All candidates in order.
+/// Calls `f` with all candidates in order.
 fn for_each(scene: &Scene<'_>, depths: &Depths, mut f: impl FnMut(Candidate)) {
     for (view, map) in depths.maps.iter().enumerate() {
         let Some(camera) = map.camera else { continue };
@@ -122,7 +123,7 @@ fn for_each(scene: &Scene<'_>, depths: &Depths, mut f: impl FnMut(Candidate)) {
     }
 }
 
-/// How far the SfM points cover each cell of a depth map, 0..1.
+/// Fraction of each cell of a depth map that SfM points cover, 0..1.
 fn coverage(scene: &Scene<'_>, view: usize, map: &DepthMap, camera: &Camera) -> Vec<f64> {
     let cells = [(camera.width as usize).div_ceil(CELL), (camera.height as usize).div_ceil(CELL)];
     let mut counts = vec![0.0f64; cells[0] * cells[1]];

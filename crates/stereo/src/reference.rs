@@ -1,10 +1,10 @@
-//! The score of one pixel in f64, one sample at a time: what the kernel of [`crate::sweep`] must match.
+//! The score of one pixel in f64, one sample at a time: the reference for the kernel of [`crate::sweep`].
 
 use crate::picture::{Grey, RADIUS};
 use crate::sweep::VARIANCE_FLOOR;
 use crate::warp::Warp;
 
-/// Bilinear grey value at a place; the edge is repeated.
+/// Bilinear grey value at a position; the edge is repeated.
 fn sample(grey: &Grey, u: f64, v: f64) -> f64 {
     let (u, v) = (u.clamp(0.0, (grey.width - 1) as f64), v.clamp(0.0, (grey.height - 1) as f64));
     let (x, y) = (u.floor() as usize, v.floor() as usize);
@@ -15,7 +15,7 @@ fn sample(grey: &Grey, u: f64, v: f64) -> f64 {
     (1.0 - fv) * ((1.0 - fu) * at(0, 0) + fu * at(1, 0)) + fv * ((1.0 - fu) * at(0, 1) + fu * at(1, 1))
 }
 
-/// ZNCC of the patch around a pixel with its place in a neighbour, 0 where that does not see the pixel.
+/// ZNCC of the patch around a pixel with its position in a neighbour; 0 if the neighbour does not see the pixel.
 fn correlation(
     reference: &Grey,
     warp: &Warp,
@@ -73,7 +73,7 @@ mod tests {
     use gausset_compute::{VectorLevel, level};
     use gausset_core::{Camera, Pose, TargetImage};
 
-    /// Smooth noise: neighbouring bytes are related, so that interpolation matters.
+    /// Smooth noise: neighbouring bytes are correlated, so that interpolation matters.
     fn grey(width: u32, height: u32, seed: u64) -> Grey {
         let word = |x: u32, y: u32| philox(seed, stream::TEST, u64::from(y / 3), x / 3)[0] as u8;
         let rgb = (0..height).flat_map(|y| (0..width).map(move |x| (x, y)));
@@ -130,7 +130,7 @@ mod tests {
             for (i, &s) in all.1.iter().enumerate() {
                 let (x, y) = (i % width as usize, i / width as usize);
                 let expected = score(&reference, &neighbours, x, y, &exact);
-                // Places are f32 (1e-5 px, 100 grey levels a px); variances are hundreds here, sums 1e5.
+                // Positions are f32 (1e-5 px, 100 grey levels per px); variances are hundreds here, sums 1e5.
                 assert!((f64::from(s) - expected).abs() < 2e-3, "({x}, {y}): {s}, expected {expected}");
             }
             match &first {
@@ -142,7 +142,7 @@ mod tests {
 
     #[test]
     fn the_best_step_is_found_and_refined_between_steps() {
-        // One picture, and the same moved by 1.5 px: inverse depth 0.5 with a baseline of 3 px.
+        // One image, and the same moved by 1.5 px: inverse depth 0.5 with a baseline of 3 px.
         let (width, height) = (64u32, 32u32);
         let byte = |x: f64, y: f64| {
             (127.0 + 60.0 * (0.9 * x + 0.3 * y).sin() + 50.0 * (0.23 * x - 0.7 * y).cos()) as u8
@@ -175,7 +175,7 @@ mod tests {
         for y in 3..29 {
             for x in 6..58 {
                 let i = y * 64 + x;
-                // Steps are 0.45 px; the parabola finds the place between 0.4 and 0.55.
+                // Steps are 0.45 px; the parabola finds the position between 0.4 and 0.55.
                 assert!(s[i] > 0.9 && (q[i] - 0.5).abs() < 0.05, "({x}, {y}): {} {}", q[i], s[i]);
             }
         }

@@ -1,23 +1,23 @@
-//! From the winners of the plane sweep to a surface that the refinement starts from.
+//! Converts the best planes of the sweep to a surface from which the refinement starts.
 //!
-//! Winners that another view agrees with are kept, in the median of their agreeing surroundings; the others take the
-//! median of agreeing pixels nearby, or of all pixels around where there are none. The refinement samples each pixel of
-//! a patch at its own depth, so the patch lies on the surface whatever its slant, and edges do not smear.
+//! Pixels that another view confirms are kept, median-filtered over their confirmed neighbourhood; the others take the
+//! median of confirmed pixels nearby, or of all pixels around if there are none. The refinement samples each pixel of a
+//! patch at its own depth, so the patch follows the surface at any slant, and edges do not smear.
 
 use crate::picture::{Grey, RADIUS};
 
-/// Pixels around that a pixel which nothing agrees with takes its depth from.
+/// Radius from which an unconfirmed pixel takes its depth.
 const FILL_RADIUS: usize = 3;
-/// Neighbouring coarse depths within this ratio are one surface and are interpolated.
+/// Maximum ratio of neighbouring coarse depths on one surface, between which depths are interpolated.
 const ONE_SURFACE: f32 = 1.08;
 
-/// Inverse depths of a level, row by row.
+/// Inverse depths of a level, row-major.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Surface {
     pub(crate) width: usize,
     pub(crate) height: usize,
     pub(crate) inverse_depth: Vec<f32>,
-    /// Score, 0 = none.
+    /// Matching score, 0 = none.
     pub(crate) score: Vec<f32>,
 }
 
@@ -28,7 +28,7 @@ impl Surface {
         Self { width, height, inverse_depth: vec![0.0; pixels], score: vec![0.0; pixels] }
     }
 
-    /// The surface with what nothing agrees with replaced; `agrees` has one number a pixel, 0 = nothing.
+    /// The surface with unconfirmed pixels replaced; `agrees` returns whether a pixel is confirmed.
     pub(crate) fn cleaned(&self, agrees: impl Fn(usize) -> bool) -> Vec<f32> {
         let mut values = Vec::with_capacity((2 * FILL_RADIUS + 1).pow(2));
         let good: Vec<bool> = (0..self.score.len()).map(agrees).collect();
@@ -46,7 +46,7 @@ impl Surface {
         out
     }
 
-    /// The inverse depths of some pixels of a square.
+    /// The inverse depths of the pixels of a square that `keep` accepts.
     fn around(&self, x: usize, y: usize, radius: usize, keep: impl Fn(usize) -> bool, out: &mut Vec<f32>) {
         out.clear();
         for row in y.saturating_sub(radius)..(y + radius + 1).min(self.height) {
@@ -57,7 +57,7 @@ impl Surface {
     }
 }
 
-/// Each pixel at the farthest depth of the 5x5 around it, where that is another surface.
+/// Replaces each pixel by the farthest depth in its 5x5 neighbourhood, if that is another surface.
 pub(crate) fn background(inverse_depth: &[f32], width: usize) -> Vec<f32> {
     let height = inverse_depth.len().checked_div(width).unwrap_or(0);
     let around = |i: usize, n: usize| i.saturating_sub(RADIUS)..(i + RADIUS + 1).min(n);
@@ -79,16 +79,17 @@ pub(crate) fn background(inverse_depth: &[f32], width: usize) -> Vec<f32> {
     out
 }
 
-/// A value of the middle; `None` of none.
+/// The median; `None` of an empty slice.
 fn median(values: &mut [f32]) -> Option<f32> {
     let middle = values.len() / 2;
     (!values.is_empty()).then(|| *values.select_nth_unstable_by(middle, f32::total_cmp).1)
 }
 
-/// Row `y` of a picture twice as large, from inverse depths of `width` columns: bilinear on one surface, else nearest.
+/// Row `y` of an image twice as large, from inverse depths of `width` columns: bilinear on one surface, nearest
+/// otherwise.
 pub(crate) fn upsample_row(coarse: &[f32], width: usize, y: usize, out: &mut [f32]) {
     let height = coarse.len() / width;
-    // Centres: fine pixel i is at (i + 0.5) / 2 - 0.5 of the coarse picture.
+    // Pixel centres: fine pixel i is at (i + 0.5) / 2 - 0.5 of the coarse image.
     let taps = |i: usize, n: usize| {
         let near = (i / 2).min(n - 1);
         let other = if i.is_multiple_of(2) { near.saturating_sub(1) } else { (near + 1).min(n - 1) };

@@ -1,22 +1,23 @@
-//! The kernel: how well a band of rows agrees with its neighbours at a range of inverse depths. Lane = pixel.
+//! The sweep kernel: matches a band of rows with its neighbours over a range of inverse depths. Lane = pixel.
 //!
 //! For each step k and pixel the inverse depth is `prior + first + k step` (the plane sweep has a prior of zero, the
 //! refinement a surface). Each neighbour is sampled there (bilinear) and compared over 5x5 px by zero-mean normalised
-//! cross-correlation, which knows no exposure:
+//! cross-correlation, which is invariant to exposure:
 //!
 //! ```text
 //! ZNCC = (mean(r n) - mean(r) mean(n)) / sqrt(max(var r, floor) max(var n, floor))     floor = 1e-5, of 1
 //! score = mean of the best two over the neighbours, of max(ZNCC, 0); 0 where a neighbour does not see the point
 //! ```
-//! Kept per pixel: the best score, its step and the scores beside it, whose parabola gives the place between steps.
+//! Stored per pixel: the best score, its step and the two adjacent scores, whose parabola gives the position between
+//! steps.
 //!
 //! ```text
-//! locate   16 lanes  place in the neighbour → index of the texel, two fractions, inside or not
+//! locate   16 lanes  position in the neighbour → index of the texel, two fractions, inside or not
 //! fetch    scalar    one 32-bit load a pixel (gather instructions do not pay: docs/experiments.md)
 //! blend    16 lanes  four bytes → grey
 //! compare  16 lanes  sums along 5 columns, running sums down 5 rows, ZNCC
 //! ```
-//! Stages run row by row, so that no vector load waits for single stores.
+//! Stages run row by row, so that vector loads do not wait for scalar stores.
 
 use std::ops::Range;
 
@@ -27,26 +28,26 @@ use gausset_compute::simd::{LANES, Row, fma, fnma, inlined, load, splat, store};
 use crate::picture::{Grey, RADIUS};
 use crate::warp::Warp;
 
-/// Rows of a task.
+/// Rows per task.
 pub(crate) const BAND: usize = 32;
-/// Pixels of a patch, and its side.
+/// Side of a patch, and its number of pixels.
 const SIDE: usize = 2 * RADIUS + 1;
 const PATCH: f32 = (SIDE * SIDE) as f32;
-/// Smallest variance of a patch, in squared grey levels: 1e-5 of 1.
+/// Minimum variance of a patch, in squared grey levels: 1e-5 relative to a range of 1.
 pub(crate) const VARIANCE_FLOOR: f32 = 1e-5 * 255.0 * 255.0;
-/// Subtracted from grey values, so that squares keep their digits.
+/// Subtracted from grey values, so that squares keep their precision.
 const MIDDLE: f32 = 127.5;
-/// Points whose depth in the neighbour is a smaller part than this of their depth here are not looked at.
+/// Minimum ratio of a point's depth in the neighbour to its depth here; nearer points are not used.
 const SMALLEST_RATIO: f32 = 0.05;
 /// Quantities that are summed over a patch: n, n², r n.
 const SUMS: usize = 3;
 
-/// What one task computes.
+/// Input of one task.
 pub(crate) struct Job<'a> {
     pub(crate) reference: &'a Grey,
     pub(crate) neighbours: &'a [(Warp, &'a Grey)],
     pub(crate) rows: Range<usize>,
-    /// First inverse depth and the distance to the next, relative to the prior.
+    /// First inverse depth and the step, relative to the prior.
     pub(crate) first: f32,
     pub(crate) step: f32,
     pub(crate) steps: u32,
@@ -54,31 +55,31 @@ pub(crate) struct Job<'a> {
     pub(crate) least_variance: f32,
 }
 
-/// Buffers of one task, in rows of `vectors` (picture) or `vectors + 2` (a vector of margin on either side).
+/// Buffers of one task, in rows of `vectors` (image) or `vectors + 2` (a vector of margin on either side).
 #[derive(Debug, Default)]
 pub(crate) struct Scratch {
-    /// Rows of the reference with two more above and below; with margin.
+    /// Rows of the reference, with two more above and below; with margin.
     reference: Vec<Row>,
-    /// Prior of the same rows, no margin.
+    /// Prior of the same rows; without margin.
     prior: Vec<Row>,
     mean: Vec<Row>,
-    /// 1 / deviation; 0 = no depth here.
+    /// 1 / standard deviation; 0 = no depth here.
     inverse: Vec<Row>,
     places: Places,
     texel: Vec<[u32; LANES]>,
     /// The sampled row; with margin.
     sample: Vec<Row>,
-    /// Whether the neighbour sees the pixel, 0 or 1: of the last rows.
+    /// Whether the neighbour sees the pixel, 0 or 1, for the last rows.
     inside: Vec<Row>,
     /// Sums along the columns of the last rows, and over the patch.
     ring: Vec<[Row; SUMS]>,
     patch: Vec<[Row; SUMS]>,
-    /// Best two of the neighbours, per pixel of the band.
+    /// Best two scores over the neighbours, per pixel of the band.
     top: Vec<[Row; 2]>,
     best: Vec<Best>,
 }
 
-/// Where the pixels of a row are seen in the neighbour: the texel, and how far to the next one.
+/// Positions of the pixels of a row in the neighbour: the texel, and the fractions to the next one.
 #[derive(Debug, Default)]
 struct Places {
     index: Vec<[u32; LANES]>,
@@ -86,7 +87,7 @@ struct Places {
     fraction_v: Vec<Row>,
 }
 
-/// What is kept of a vector of pixels.
+/// Running best of a vector of pixels.
 #[derive(Clone, Copy, Debug)]
 struct Best {
     score: Row,
@@ -96,9 +97,9 @@ struct Best {
     last: Row,
 }
 
-/// Bytes of the buffers of a task for each column of the picture, a little more than needed.
+/// Bytes of the buffers of a task per image column, slightly overestimated.
 pub(crate) const fn scratch_bytes_per_column(rows: usize) -> u64 {
-    // Reference and prior, mean and inverse, the best two, the best; then what is there once or five times.
+    // Reference and prior, mean and inverse, the best two, the best; then the rows that exist once or five times.
     (4 * (2 * (rows + 2 * RADIUS) + 2 * rows + 2 * rows + 5 * rows + 5 + SIDE + (SIDE + 1) * SUMS) + 16)
         as u64
 }
@@ -126,7 +127,7 @@ impl Scratch {
     }
 }
 
-/// Inverse depth and score (0 = none) of the rows of a job. `prior(y, row)` fills a row of inverse depths.
+/// Inverse depth and score (0 = none) of the rows of a job. `prior(y, row)` fills in a row of inverse depths.
 pub(crate) fn sweep(
     level: Level,
     job: &Job<'_>,
@@ -160,7 +161,7 @@ pub(crate) fn sweep(
     }
 }
 
-/// The picture rows that a band reads; beyond the picture its first and last are repeated.
+/// The image rows that a band reads; outside the image its first and last row are repeated.
 fn halo(rows: &Range<usize>, height: usize) -> impl Iterator<Item = usize> {
     (rows.start..rows.end + 2 * RADIUS).map(move |y| y.saturating_sub(RADIUS).min(height - 1))
 }
@@ -172,7 +173,7 @@ fn extend(row: &mut [f32], width: usize) {
     row[LANES + width..LANES + width + RADIUS].fill(last);
 }
 
-/// Place of the top of the parabola through three scores one step apart; 0 at the ends of the range.
+/// Position of the maximum of the parabola through three scores one step apart; 0 at the ends of the range.
 fn peak(before: f32, best: f32, after: f32) -> f32 {
     let bend = before - 2.0 * best + after;
     if before <= 0.0 || after <= 0.0 || bend >= 0.0 {
@@ -196,20 +197,20 @@ fn run<S: Simd>(simd: S, job: &Job<'_>, scratch: &mut Scratch, vectors: usize) {
     }
 }
 
-/// 32 values around a vector: its lanes are at 8..24.
+/// 32 values around a vector, whose lanes are at 8..24.
 #[inline(always)]
 fn window(row: &[f32], v: usize) -> &[f32; 2 * LANES] {
     let from = v * LANES + LANES / 2;
     row[from..from + 2 * LANES].first_chunk().expect("the slice is that long")
 }
 
-/// The vector `shift - RADIUS` columns beside the middle of a window.
+/// The vector that is offset by `shift - RADIUS` columns from the centre of a window.
 #[inline(always)]
 fn shifted<S: Simd>(simd: S, window: &[f32; 2 * LANES], shift: usize) -> f32x16<S> {
     f32x16::from_slice(simd, &window[LANES / 2 - RADIUS + shift..][..LANES])
 }
 
-/// Mean and inverse deviation of the patches of the reference.
+/// Mean and inverse standard deviation of the patches of the reference.
 #[inline(always)]
 fn statistics<S: Simd>(simd: S, job: &Job<'_>, scratch: &mut Scratch, vectors: usize) {
     let share = splat(simd, 1.0 / PATCH);
@@ -238,7 +239,7 @@ fn statistics<S: Simd>(simd: S, job: &Job<'_>, scratch: &mut Scratch, vectors: u
     }
 }
 
-/// Compares all rows of the band with one neighbour at one step, and keeps the best two.
+/// Compares all rows of the band with one neighbour at one step, and updates the best two scores.
 #[inline(always)]
 fn compare_band<S: Simd>(
     simd: S,
@@ -296,7 +297,7 @@ fn compare_band<S: Simd>(
     }
 }
 
-/// Places of a row in the neighbour.
+/// Computes the positions of a row in the neighbour.
 #[inline(always)]
 fn locate<S: Simd>(
     simd: S,
@@ -337,14 +338,14 @@ fn locate<S: Simd>(
         store(u_in - u_floor, &mut fraction_u[v]);
         store(v_in - v_floor, &mut fraction_v[v]);
         store(seen.select(one, zero), &mut inside[v]);
-        // Whole numbers below 2^24: exact.
+        // Whole numbers below 2^24 are exact.
         let place: i32x16<S> = fma(v_floor, stride, u_floor).to_int();
         let place: u32x16<S> = place.bitcast();
         place.store_array(&mut index[v]);
     }
 }
 
-/// The texels of a row.
+/// Loads the texels of a row.
 #[inline(always)]
 fn fetch(texels: &[u32], index: &[[u32; LANES]], texel: &mut [[u32; LANES]]) {
     for (texel, &i) in texel.as_flattened_mut().iter_mut().zip(index.as_flattened()) {
@@ -395,8 +396,9 @@ fn correlation<S: Simd>(simd: S, patch: &[Row; SUMS], mean_r: &Row, inverse_r: &
     covariance * load(simd, inverse_r) * inverse_root(simd, variance)
 }
 
-/// `1 / sqrt(x)` of positive normal numbers, relative error below 5e-6: halving the exponent, then Newton's method
-/// twice. No hardware estimate (they differ between processors), and a third of the time of a root and a division.
+/// `1 / sqrt(x)` of positive normal numbers, relative error below 5e-6: halves the exponent, then two Newton
+/// iterations. Uses no hardware estimate (they differ between CPUs), and takes a third of the time of a square root and
+/// a division.
 #[inline(always)]
 fn inverse_root<S: Simd>(simd: S, x: f32x16<S>) -> f32x16<S> {
     let bits: u32x16<S> = x.to_bits();
@@ -408,7 +410,7 @@ fn inverse_root<S: Simd>(simd: S, x: f32x16<S>) -> f32x16<S> {
     y
 }
 
-/// Takes the scores of a step into what is kept.
+/// Updates the running best with the scores of a step.
 #[inline(always)]
 fn keep_best<S: Simd>(simd: S, step: f32, top: &[[Row; 2]], best: &mut [Best]) {
     let (half, previous, step) = (splat(simd, 0.5), splat(simd, step - 1.0), splat(simd, step));

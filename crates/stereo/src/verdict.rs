@@ -1,41 +1,41 @@
-//! What the depth maps of a scene are good for.
+//! Assesses how reliable the depth maps of a scene are.
 //!
-//! Points in the wrong place cost more than blur: on a scene that is seen from few places, detail at a wrong depth made
-//! a training worse by 1.2 dB. So a pixel becomes a point only where two neighbours confirm it from more than 3 degrees
-//! away, and a scene whose points few views agree on gets fewer points: the share of the budget rises from 0 where a
-//! point has 3 views to 1 where it has 4.
+//! Points at wrong positions cost more than blur: on a scene that is seen from few positions, detail at a wrong depth
+//! reduced the quality of a training by 1.2 dB. So a pixel becomes a point only if two neighbours confirm it from more
+//! than 3 degrees away, and a scene on whose points few views agree gets fewer points: the fraction of the budget rises
+//! from 0 at 3 views per point to 1 at 4.
 
 use crate::{DepthMap, Support};
 
-/// Neighbours that must confirm a point from more than 3 degrees away.
+/// Number of neighbours that must confirm a point from more than 3 degrees away.
 pub(crate) const GATE: u8 = 2;
-/// Share of gated pixels below which there are no points.
+/// Minimum fraction of gated pixels; below it there are no points.
 const FEWEST_GATED: f64 = 0.02;
-/// Views per point without points, and with all of them.
+/// Views per point at which the budget is 0, and at which it is 1.
 const VIEWS: [f64; 2] = [3.0, 4.0];
 
-/// Shares of all pixels and what follows from them.
+/// Fractions of all pixels, and the budget that follows from them.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Verdict {
-    /// Pixels of all depth maps.
+    /// Number of pixels of all depth maps.
     pub pixels: u64,
-    /// Share of them with a confirmed depth.
+    /// Fraction of them with a confirmed depth.
     pub confirmed: f64,
-    /// Share that two neighbours confirm from more than 3 degrees away: what becomes points.
+    /// Fraction that two neighbours confirm from more than 3 degrees away; these pixels can become points.
     pub gated: f64,
     /// Mean number of views (itself and those that agree from more than 3 degrees away) of a confirmed pixel.
     pub views_per_point: f64,
-    /// Share of the points wanted that should be made, 0..1.
+    /// Fraction of the requested points to create, 0..1.
     pub budget: f64,
 }
 
-/// Whether a pixel may become a point.
+/// Whether a pixel can become a point.
 pub(crate) fn is_gated(support: Support) -> bool {
     support.wide >= GATE
 }
 
 impl Verdict {
-    /// Of the depth maps of a scene.
+    /// The verdict on the depth maps of a scene.
     pub(crate) fn new(maps: &[DepthMap]) -> Self {
         let (mut pixels, mut confirmed, mut gated, mut views) = (0u64, 0u64, 0u64, 0u64);
         for map in maps {

@@ -1,8 +1,8 @@
-//! Where a pixel of one view lands in another, as a function of its inverse depth.
+//! Maps a pixel of one view to another view, as a function of its inverse depth.
 //!
-//! With the pixel's place `x` (homogeneous), inverse depth `q` along the optical axis, and the relative pose (R, t):
-//! `(u, v, w) = K' R K⁻¹ x + q K' t`, the place is `(u/w, v/w)` and the depth there `w/q` (Collins 1996, the plane
-//! sweep; here each pixel may have a plane of its own). Places are indices of pixels: centres are whole numbers.
+//! For the pixel position `x` (homogeneous), inverse depth `q` along the optical axis, and the relative pose (R, t):
+//! `(u, v, w) = K' R K⁻¹ x + q K' t`, the position is `(u/w, v/w)` and the depth there `w/q` (Collins 1996, the plane
+//! sweep; here each pixel can have its own plane). Positions are pixel indices: centres are whole numbers.
 
 use gausset_core::{Camera, Pose, se3};
 
@@ -20,7 +20,7 @@ pub(crate) struct Warp {
 }
 
 impl Warp {
-    /// From one camera at its pose to another.
+    /// The warp from one camera at its pose to another.
     pub(crate) fn new(from: (&Camera, &Pose), to: (&Camera, &Pose)) -> Self {
         let relative = to.1.compose(&from.1.inverse());
         let (k, other) = (from.0, to.0);
@@ -45,7 +45,7 @@ impl Warp {
         std::array::from_fn(|i| self.origin[i] + x * self.column[i] + y * self.row[i] + q * self.shift[i])
     }
 
-    /// How far the place moves, in px, from one inverse depth to another; 0 where either is behind the camera.
+    /// Displacement of the position, in px, between two inverse depths; 0 if either is behind the camera.
     pub(crate) fn travel(&self, x: f64, y: f64, q: [f64; 2]) -> f64 {
         let [a, b] = q.map(|q| self.at(x, y, q));
         if a[2] <= 0.0 || b[2] <= 0.0 {
@@ -55,7 +55,7 @@ impl Warp {
         (du * du + dv * dv).sqrt()
     }
 
-    /// Cosine of the angle under which a point of the first view's pixel sees both cameras.
+    /// Cosine of the triangulation angle of a pixel's point between the two cameras.
     pub(crate) fn cosine(&self, x: f64, y: f64, q: f64) -> f64 {
         let ray = [self.ray[0][0] * x + self.ray[0][1], self.ray[1][0] * y + self.ray[1][1], 1.0];
         let p = ray.map(|r| r / q);

@@ -1,4 +1,4 @@
-//! Depth maps of procedural scenes, whose depth is known, and of pictures that have none.
+//! Tests depth maps of procedural scenes, whose depth is known, and of images without depth.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -59,7 +59,7 @@ fn demo_views(chosen: &[usize]) -> Input {
     }
 }
 
-/// Pixels, confirmed pixels, those of them within 3 % of the truth.
+/// Number of pixels, of confirmed pixels, and of confirmed pixels within 3 % of the truth.
 fn tally(depths: &Depths, truth: &[Vec<f32>]) -> [f64; 3] {
     let mut counts = [0.0; 3];
     for (map, truth) in depths.maps.iter().zip(truth) {
@@ -86,7 +86,7 @@ fn depths_of_the_demo_scene_are_right_and_many_and_so_are_its_points() {
     let wanted = PointOptions { count: 2_000, seed: 3 };
     let points = dense_points(&input.scene(), &depths, &wanted);
     assert!((800..=2_000).contains(&points.len()), "{}", points.len());
-    // A point is where the true surface of its view is: 86 %, less than of the pixels, because far ones weigh more.
+    // A point must be on the true surface of its view: 86 %, less than for pixels, because far ones have more weight.
     let on_surface = points.iter().filter(|point| {
         let view = &input.views[point.view as usize];
         let p = view.pose.apply(point.position);
@@ -132,7 +132,7 @@ fn poses_alone_are_enough() {
     let depths = depth_maps(&scene, &mut picture, &Options::default(), Exec::best(&pool), &go_on).unwrap();
     let [pixels, confirmed, within] = tally(&depths, &input.truth);
     assert!(confirmed > 0.7 * with_points.verdict.confirmed * pixels && within > 0.85 * confirmed);
-    // Without a place to look at there is nothing.
+    // Without points or a search region there is no depth.
     assert_eq!(input.run(&Options::default(), best(), 2).verdict.confirmed, 0.0);
 }
 
@@ -161,31 +161,31 @@ fn what_has_no_depth_gets_none() {
     for picture in &mut grey.pictures {
         Arc::make_mut(picture).rgb.fill(128);
     }
-    assert!(is_empty(&run(&grey)), "plain pictures");
+    assert!(is_empty(&run(&grey)), "uniform images");
 
     let mut masked = demo_views(&[0, 1, 2]);
     for picture in &mut masked.pictures {
         Arc::make_mut(picture).mask = Some(vec![0; 160 * 120]);
     }
-    assert!(is_empty(&run(&masked)), "masked pictures");
+    assert!(is_empty(&run(&masked)), "masked images");
 
     let mut clear = demo_views(&[0, 1, 2]);
     for picture in &mut clear.pictures {
         Arc::make_mut(picture).alpha = Some(vec![0; 160 * 120]);
     }
-    assert!(is_empty(&run(&clear)), "transparent pictures");
+    assert!(is_empty(&run(&clear)), "transparent images");
 
-    // Back to back.
+    // Cameras that face in opposite directions.
     let mut apart = demo_views(&[0, 1]);
     let away = Pose::from_quaternion([0.0, 0.0, 1.0, 0.0], [0.0; 3]).unwrap();
     apart.views[1].pose = away.compose(&apart.views[0].pose);
     apart.visible.clear();
-    assert!(is_empty(&run(&apart)), "views that show nothing in common");
+    assert!(is_empty(&run(&apart)), "views without overlap");
 
-    // Pictures that cannot be read, or are of other things.
+    // Images that cannot be read, or that show other scenes.
     let mut gone = demo_views(&[0, 1, 2]);
     gone.pictures.clear();
-    assert!(is_empty(&run(&gone)), "no pictures");
+    assert!(is_empty(&run(&gone)), "no images");
     let mut strange = demo_views(&[0, 1, 2]);
     for (view, picture) in (0u32..).zip(&mut strange.pictures) {
         let draw =

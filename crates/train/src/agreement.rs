@@ -1,8 +1,8 @@
-//! Seed agreement: how alike two runs of the same recipe with different seeds look from where nobody took a picture.
+//! Seed agreement: compares novel views of two runs of the same recipe with different seeds.
 //!
-//! Two runs differ in what chance decided, and nothing else. Where the photographs decide, they agree; where nothing
-//! does (veils, clouds, smears), they do not. No truth is needed, so the views can stand where held-out cameras and
-//! people stand: between neighbouring training cameras.
+//! The two runs differ only in their random numbers. They agree where the photographs determine the result, and differ
+//! where they do not (veils, clouds, smears). No ground truth is needed, so the views can be placed where held-out
+//! cameras and viewers are: between neighbouring training cameras.
 
 use gausset_core::engine::{Engine, EngineError, Outputs, RenderOptions};
 use gausset_core::{Camera, Pose};
@@ -11,12 +11,12 @@ use gausset_metrics::quality::psnr;
 
 use crate::between::{neighbours, pose_between, visible_points};
 
-/// Shares of the way between two neighbours at which views stand.
+/// Positions of the views between two neighbours, as fractions of their distance.
 const SHARES: [f64; 3] = [0.25, 0.5, 0.75];
-/// Each picture and the one after it are neighbours where no points tell.
+/// Without points, each image and the next one count as neighbours.
 const NEXT: usize = 1;
 
-/// Three views between each pair of neighbouring training cameras, at most `most` of them, evenly chosen.
+/// Three views between each pair of neighbouring training cameras; at most `most` views, evenly chosen.
 #[must_use]
 pub fn novel_views(dataset: &Dataset, tracks: Tracks, most: usize) -> Vec<(Camera, Pose)> {
     let train = &dataset.split.train;
@@ -31,12 +31,12 @@ pub fn novel_views(dataset: &Dataset, tracks: Tracks, most: usize) -> Vec<(Camer
         let [a, b] = [a, b].map(|index| &dataset.images[index]);
         (a.camera, pose_between(&a.pose, &b.pose, share, [0.0; 3]))
     };
-    // A step that is no multiple of three keeps all shares.
+    // With a step that is no multiple of three, all fractions occur.
     let step = if step > 1 && step.is_multiple_of(SHARES.len()) { step + 1 } else { step };
     views.step_by(step).map(view).collect()
 }
 
-/// PSNR in dB between the pictures of two engines in each view; renders are clamped to 0..1.
+/// PSNR in dB between the renders of two engines, per view; renders are clamped to 0..1.
 ///
 /// # Errors
 /// A device failed.

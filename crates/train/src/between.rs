@@ -1,38 +1,38 @@
-//! Views that nobody took: between neighbouring training cameras, with the points that must be seen from there.
+//! Novel views between neighbouring training cameras, with the points that must be visible from there.
 //!
-//! Held-out cameras, and people who look at a splat, stand between the cameras of the training pictures. A point of the
-//! reconstruction that two neighbours see is seen from between them, too: the light from the point to each of them
-//! passed through empty space, and so did, almost always, the light to what lies between.
+//! Held-out cameras and viewers are usually between the training cameras. A point of the reconstruction that two
+//! neighbours see is also visible between them: the rays from the point to each of them pass through empty space, and
+//! so, almost always, do the rays to positions in between.
 
 use gausset_core::{Camera, Pose, se3};
 use gausset_io::dataset::{Dataset, Tracks};
 
-/// Most neighbours of a camera.
+/// Maximum number of neighbours of a camera.
 const NEIGHBOURS: usize = 4;
-/// Fewest points that two neighbours have in common.
+/// Minimum number of common points of two neighbours.
 const FEWEST_COMMON: usize = 15;
-/// Largest angle between the optical axes of neighbours, as its cosine.
+/// Cosine of the largest angle between the optical axes of neighbours.
 const LEAST_COSINE: f64 = 0.5;
 
-/// Most points that are looked at; of more of them, every so many.
+/// Maximum number of points that are used; of more points, every n-th is used.
 const MOST_POINTS: usize = 100_000;
 
-/// A pair of neighbouring training pictures.
+/// A pair of neighbouring training images.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pair {
-    /// Indices of the pictures in the dataset.
+    /// Indices of the images in the dataset.
     pub images: [usize; 2],
-    /// Points that both see: indices into [`Dataset::points`], ascending.
+    /// Points that both images see: ascending indices into [`Dataset::points`].
     pub common: Vec<u32>,
 }
 
-/// Every so many of the points of a dataset are looked at: a limit on memory and time.
+/// Every n-th point of a dataset is used, which limits memory and time; this is n.
 #[must_use]
 pub fn stride_of_points(dataset: &Dataset) -> usize {
     dataset.points.len().div_ceil(MOST_POINTS).max(1)
 }
 
-/// Pairs of neighbouring training pictures: for each picture the others with which it has most points in common.
+/// Pairs of neighbouring training images: each image with those that share most points with it.
 #[must_use]
 pub fn neighbours(dataset: &Dataset, visible: &Tracks) -> Vec<Pair> {
     let train = &dataset.split.train;
@@ -69,8 +69,8 @@ pub fn neighbours(dataset: &Dataset, visible: &Tracks) -> Vec<Pair> {
     pairs.into_iter().map(both).collect()
 }
 
-/// Which training pictures see which of the points that are looked at ([`stride_of_points`]): the tracks, or where there
-/// are none, the points in front of each camera that no nearer point hides.
+/// Visible points per training image, among those used ([`stride_of_points`]): from the tracks, or without tracks the
+/// points in front of each camera that are not occluded by a nearer point.
 #[must_use]
 pub fn visible_points(dataset: &Dataset, tracks: Tracks) -> Tracks {
     let stride = stride_of_points(dataset);
@@ -80,9 +80,9 @@ pub fn visible_points(dataset: &Dataset, tracks: Tracks) -> Tracks {
         let pairs = dataset.split.train.iter().flat_map(|&index| of(index)).collect();
         return Tracks::from_pairs(dataset.images.len(), pairs);
     }
-    /// Cells along the longer side of a picture.
+    /// Grid cells along the longer side of an image.
     const CELLS: f64 = 48.0;
-    /// A point farther than this times the nearest around it is hidden.
+    /// A point is occluded if it is farther than the nearest point around it by this factor.
     const HIDDEN: f64 = 1.2;
     let mut pairs = Vec::new();
     for &index in &dataset.split.train {
@@ -109,7 +109,7 @@ pub fn visible_points(dataset: &Dataset, tracks: Tracks) -> Tracks {
     Tracks::from_pairs(dataset.images.len(), pairs)
 }
 
-/// Where in the picture a point is, and how deep; `None` where the camera does not see it.
+/// Pixel position and depth of a point; `None` if the camera does not see it.
 fn seen_at(camera: &Camera, pose: &Pose, point: [f64; 3]) -> Option<([f64; 2], f64)> {
     let local = pose.apply(point);
     let depth = camera.depth(local);
@@ -121,8 +121,8 @@ fn seen_at(camera: &Camera, pose: &Pose, point: [f64; 3]) -> Option<([f64; 2], f
     inside.then_some(([u, v], depth))
 }
 
-/// The camera at a share of the way from one pose to another: the centre on the line between theirs, moved by `aside`,
-/// the rotation between theirs.
+/// Interpolates two poses at the fraction `share` from `a` to `b`: the centre on the line between theirs, moved by
+/// `aside`, and the interpolated rotation.
 #[must_use]
 pub fn pose_between(a: &Pose, b: &Pose, share: f64, aside: [f64; 3]) -> Pose {
     let (qa, qb) = (a.quaternion(), b.quaternion());

@@ -1,8 +1,8 @@
-//! Cameras to render from: those of a dataset, a camera path from a file. Orbits are in [`crate::orbit`].
+//! Cameras to render from: those of a dataset, or a camera path from a file. Orbits are in [`crate::orbit`].
 //!
 //! Poses are `camera_from_world` in the axes of the *saved* splats. Cameras of a dataset and of a `transforms.json` are
-//! in the dataset's axes and are turned like the splats were; a Nerfstudio camera path is made in a viewer that shows
-//! the saved splats and is taken as it is.
+//! in the dataset's axes and are rotated like the splats. A Nerfstudio camera path is created in a viewer that shows
+//! the saved splats and is not rotated.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -19,16 +19,16 @@ use serde::Deserialize;
 
 use crate::words::Split;
 
-/// Largest camera path file that is read, in bytes.
+/// Maximum size of a camera path file, in bytes.
 const MAX_PATH_BYTES: u64 = 64 << 20;
-/// Most cameras of a path.
+/// Maximum number of cameras in a path.
 const MAX_CAMERAS: usize = 100_000;
 
-/// A camera with a name for its picture.
+/// A camera with a name for its render.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NamedCamera {
-    /// Name for the files of its picture, without extension: a path that stays below the output folder, another one
-    /// for each camera.
+    /// Name for the files of its render, without extension: a path that stays inside the output folder, unique per
+    /// camera.
     pub name: PathBuf,
     /// Intrinsics.
     pub camera: Camera,
@@ -36,33 +36,33 @@ pub struct NamedCamera {
     pub pose: Pose,
 }
 
-/// Why a camera path cannot be used.
+/// Why a camera path is invalid.
 #[derive(Debug, thiserror::Error)]
 pub enum CameraPathError {
-    /// It could not be read.
+    /// The file could not be read.
     #[error("{}: read: {}", path.display(), gausset_io::atomic::plain_reason(source))]
     Io {
         /// The file.
         path: PathBuf,
-        /// The system's answer.
+        /// Error of the operating system.
         source: std::io::Error,
     },
-    /// It does not hold cameras.
+    /// The file does not contain valid cameras.
     #[error("{}: {place}: {what}", path.display())]
     Malformed {
         /// The file.
         path: PathBuf,
         /// Line or field.
         place: String,
-        /// What is wrong, with what was expected and found.
+        /// What is wrong, with expected and found values.
         what: String,
     },
-    /// It is a `transforms.json` that cannot be used.
+    /// The file is an invalid `transforms.json`.
     #[error(transparent)]
     Transforms(#[from] DatasetError),
 }
 
-/// Why numbers are not the pose of a camera.
+/// Why numbers are not a camera pose.
 #[derive(Debug, thiserror::Error)]
 enum MatrixError {
     #[error("has {0} numbers (expected 16)")]
@@ -71,10 +71,10 @@ enum MatrixError {
     Pose(#[from] SkipReason),
 }
 
-/// What is added to the name of a camera for its files besides the colours.
+/// Suffixes of a camera's name for its files other than colour.
 pub const ENDINGS: [&str; 2] = ["_alpha", "_depth"];
 
-/// The cameras of a dataset's split, turned like the saved splats. Their names do not depend on the split.
+/// The cameras of a dataset's split, rotated like the saved splats. Their names do not depend on the split.
 #[must_use]
 pub fn of_dataset(dataset: &Dataset, split: Split, splats_from_dataset: &Mat3) -> Vec<NamedCamera> {
     let turn = Similarity::from_rotation(*splats_from_dataset);
@@ -82,7 +82,7 @@ pub fn of_dataset(dataset: &Dataset, split: Split, splats_from_dataset: &Mat3) -
         Split::Train => &dataset.split.train,
         Split::Test => &dataset.split.test,
     };
-    // A name may be an absolute path into the picture folder; where that is, is no part of the picture's name.
+    // A name may be an absolute path into the image folder; the location of that folder is not part of the name.
     let folder = format!("{}/", dataset.images_folder.display());
     let own_name = |name: &'_ Arc<str>| name.strip_prefix(&folder).unwrap_or(name).to_owned();
     let own_names: Vec<String> = dataset.images.iter().map(|image| own_name(&image.name)).collect();
@@ -98,7 +98,7 @@ pub fn of_dataset(dataset: &Dataset, split: Split, splats_from_dataset: &Mat3) -
         .collect()
 }
 
-/// A Nerfstudio camera path as it is written.
+/// The JSON of a Nerfstudio camera path.
 #[derive(Deserialize)]
 struct NerfstudioPath {
     camera_path: Vec<NerfstudioCamera>,
@@ -107,7 +107,7 @@ struct NerfstudioPath {
     render_height: Option<f64>,
 }
 
-/// A camera of such a path.
+/// A camera of a Nerfstudio camera path.
 #[derive(Deserialize)]
 struct NerfstudioCamera {
     /// `world_from_camera`, OpenGL axes, 4x4 row-major.
@@ -116,7 +116,7 @@ struct NerfstudioCamera {
     fov: f64,
 }
 
-/// A camera of a `cameras.json`, as the released 3DGS code and every run write it.
+/// A camera of a `cameras.json`, as written by the released 3DGS code and by every run.
 #[derive(Deserialize)]
 struct ListedCamera {
     img_name: String,
@@ -131,12 +131,12 @@ struct ListedCamera {
     cy: Option<f64>,
 }
 
-/// Cameras of a file: a Nerfstudio camera path or a `cameras.json`, which are made beside the saved splats and taken as
-/// they are, or a `transforms.json`, which is turned like the saved splats.
-/// `size` is used for files that do not tell the size of their pictures. Distortion is left out.
+/// Reads the cameras of a file: a Nerfstudio camera path or a `cameras.json`, which refer to the saved splats and are
+/// not rotated, or a `transforms.json`, which is rotated like the saved splats. `size` is used if the file has no image
+/// size. Distortion is ignored.
 ///
 /// # Errors
-/// A file that is neither, or has a camera or pose that is none; no size where one is needed.
+/// The file has none of these formats, or contains an invalid camera or pose; no size is given where one is needed.
 pub fn read_path(
     path: &Path,
     size: Option<[u32; 2]>,
@@ -144,7 +144,7 @@ pub fn read_path(
 ) -> Result<Vec<NamedCamera>, CameraPathError> {
     let io = |source| CameraPathError::Io { path: path.to_owned(), source };
     let bytes = input::read(path, MAX_PATH_BYTES).map_err(io)?;
-    // Only the key that tells the two kinds apart; everything else is looked at by their own readers.
+    // Parses only the key that distinguishes the formats; each format has its own reader.
     #[derive(Deserialize)]
     struct Kind {
         camera_path: Option<serde::de::IgnoredAny>,
@@ -161,7 +161,7 @@ pub fn read_path(
     checked(path, cameras)
 }
 
-/// Cameras of pictures that can be held.
+/// Checks that every camera's image fits the size limits.
 fn checked(path: &Path, cameras: Vec<NamedCamera>) -> Result<Vec<NamedCamera>, CameraPathError> {
     let too_large = |view: &&NamedCamera| view.camera.pixels() as u64 > MAX_PIXELS;
     if let Some(NamedCamera { name, camera, .. }) = cameras.iter().find(too_large) {
@@ -214,7 +214,7 @@ fn listed_cameras(
                 .map_err(|error| bad(error.to_string()))?;
             let [x, y, z] = listed.position;
             let [a, b, c] = listed.rotation;
-            // The columns of y and z turned round: OpenGL's axes.
+            // The y and z columns are negated: OpenGL axes.
             let row = |[right, down, ahead]: [f64; 3], centre| [right, -down, -ahead, centre];
             let matrix = [row(a, x), row(b, y), row(c, z), [0.0, 0.0, 0.0, 1.0]].concat();
             let pose = pose_of(&matrix).map_err(|error| bad(error.to_string()))?;
@@ -244,7 +244,7 @@ fn nerfstudio_cameras(
     };
     let written = side(file.render_width).zip(side(file.render_height)).map(|(w, h)| [w, h]);
     let [width, height] = size.or(written).ok_or_else(|| {
-        malformed(path, "render_width, render_height", "no picture size (expected whole numbers of px)")
+        malformed(path, "render_width, render_height", "no image size (expected whole numbers of px)")
     })?;
     let cameras = file.camera_path.iter().enumerate();
     cameras
@@ -299,11 +299,7 @@ fn transforms_cameras(
                 Some(size) => size,
                 None if has_size => [1, 1],
                 None => {
-                    return Err(malformed(
-                        path,
-                        place(),
-                        "no picture size (expected w and h, or a size asked for)",
-                    ));
+                    return Err(malformed(path, place(), "no image size (expected w and h, or ⟨size⟩)"));
                 }
             };
             let source = intrinsics
@@ -325,7 +321,7 @@ fn transforms_cameras(
         .collect()
 }
 
-/// A camera of any model without its distortion.
+/// A camera of any model, without its distortion.
 fn without_distortion(source: &SourceCamera) -> Result<Camera, CameraError> {
     if source.model == CameraModel::Equirectangular {
         return Camera::panorama(source.width, source.height);
@@ -364,7 +360,7 @@ mod tests {
         let NamedCamera { name, camera, pose } = &cameras[0];
         assert_eq!((name.to_str(), camera.width, camera.height), (Some("frame_0000"), 200, 100));
         assert!((camera.fy - 50.0).abs() < 1e-9 && camera.fx == camera.fy);
-        // It stands at (1, 2, 3) and looks along -z.
+        // The camera is at (1, 2, 3) and looks along -z.
         assert!(close(pose.centre(), [1.0, 2.0, 3.0]));
         assert!(close(pose.apply([1.0, 2.0, 0.0]), [0.0, 0.0, 3.0]));
         assert!(pose.apply([1.0, 3.0, 0.0])[1] < 0.0);

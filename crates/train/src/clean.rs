@@ -1,5 +1,5 @@
-//! Which splats of a finished run hang in space that is known to be empty: the rule of training
-//! ([`DensityRule::FreeSpace`]), asked again and again until it finds nothing more.
+//! Finds floaters of a finished run: splats in space that is known to be empty. Applies the rule of training
+//! ([`DensityRule::FreeSpace`]) repeatedly until it finds no more.
 
 use gausset_core::Splats;
 use gausset_core::engine::{DensityRule, Engine, EngineError, TrainState};
@@ -8,18 +8,18 @@ use gausset_core::splats_transform::Similarity;
 
 use crate::free_space::FreeViews;
 
-/// The rule is asked at least so often, with other views each time …
+/// Minimum number of passes of the rule, each with other views.
 const FEWEST_PASSES: u64 = 8;
-/// … until so many in a row find nothing, …
+/// The rule is repeated until this many passes in a row find nothing.
 const QUIET_PASSES: u64 = 3;
-/// … and at most so often.
+/// Maximum number of passes.
 const MOST_PASSES: u64 = 64;
 
-/// Finds the splats of a scene that nothing hangs in front of cameras for. `saved_from_dataset` is how the splats were
-/// turned when they were saved; `space` is in the axes of the dataset. Gives for each splat whether it stays. What the
-/// engine held is lost.
+/// For each splat of a scene, whether it is kept because it is not a floater. `saved_from_dataset` is the rotation that
+/// was applied to the splats when they were saved; `space` is in the axes of the dataset. Replaces the state of the
+/// engine.
 ///
-/// The same splats, views and `seed` give the same answer.
+/// The result is deterministic in splats, views and `seed`.
 ///
 /// # Errors
 /// The device failed.
@@ -41,7 +41,7 @@ pub fn keep(
         engine.densify(&DensityRule::FreeSpace(space.rule(seed, pass)))?;
         quiet = if engine.flush()?.cleared > 0 { 0 } else { quiet + 1 };
     }
-    // A splat that was cleared has an opacity that it did not have before.
+    // The rule clears a splat by lowering its opacity.
     let after = engine.save()?.splats;
     Ok(scene
         .opacity_logits

@@ -1,4 +1,4 @@
-//! What happens in a run: events as data, for progress bars, viewers and reports.
+//! Events of a run, as data for progress bars, viewers and reports.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -10,35 +10,35 @@ use crate::eval::{EvalReport, Scores, Trust};
 use crate::memory::MemoryPlan;
 use crate::warning::{RunWarning, SkippedPicture, is_zero};
 
-/// Something that happened in a run. Serialises with its name under `event`; see [`Event::to_json`].
+/// An event of a run. Serialises with its name under `event`; see [`Event::to_json`].
 #[derive(Clone, Debug, Serialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub enum Event {
-    /// Depth maps are being made of so many training pictures, before the run starts.
+    /// Stereo has started to compute depth maps of this many training images, before the run starts.
     StereoBegun {
-        /// Training pictures.
+        /// Number of training images.
         views: usize,
     },
-    /// They are made, and points of them.
+    /// Stereo has finished depth maps and points.
     StereoDone(StereoReport),
-    /// Everything is loaded; the next thing is a step. Comes once, before step 0 or the first resumed step.
+    /// Everything is loaded and the first step follows. Sent once, before step 0 or the first resumed step.
     Started(Started),
-    /// Some steps are done.
+    /// Some steps have finished.
     Progress(Progress),
-    /// The set of splats has changed since this was told last.
+    /// The set of splats has changed since the last such event.
     Density {
         /// Finished steps.
         step: u64,
-        /// Splats now.
+        /// Current number of splats.
         splats: u64,
-        /// Splats that are new: cloned, split off, grown.
+        /// New splats: cloned, split or grown.
         added: u64,
         /// Splats that were removed, or cleared out of free space.
         pruned: u64,
-        /// Dead splats that were moved to living ones.
+        /// Dead splats that were relocated to living ones.
         relocated: u64,
     },
-    /// Something a person should know though the run goes on.
+    /// A problem that does not stop the run.
     Warning(RunWarning),
     /// Held-out views were rendered and scored.
     Evaluated {
@@ -47,63 +47,63 @@ pub enum Event {
         /// The scores.
         report: EvalReport,
     },
-    /// A checkpoint is on the device.
+    /// A checkpoint was written to disk.
     Checkpointed {
         /// Finished steps.
         step: u64,
-        /// Length of the file.
+        /// Size of the file in bytes.
         bytes: u64,
-        /// Seconds that it took.
+        /// Seconds spent writing it.
         seconds: f64,
     },
-    /// `splats.ply` is on the device.
+    /// `splats.ply` was written to disk.
     Exported {
         /// Finished steps.
         step: u64,
         /// The file.
         path: PathBuf,
-        /// Splats in it.
+        /// Number of splats in it.
         splats: u64,
-        /// Splats left out, because a parameter is not finite.
+        /// Number of splats left out because a parameter is not finite.
         dropped: u64,
-        /// Length of the file.
+        /// Size of the file in bytes.
         bytes: u64,
     },
-    /// A view that was asked for.
+    /// A requested view was rendered.
     Picture {
-        /// Of the request.
+        /// Id of the request.
         id: u64,
         /// Finished steps.
         step: u64,
-        /// The view; left out where an event is text.
+        /// The render; omitted from JSON.
         #[serde(skip)]
         picture: Arc<Rendering>,
     },
-    /// A view that was asked for and cannot be rendered.
+    /// A requested view could not be rendered.
     NoPicture {
-        /// Of the request.
+        /// Id of the request.
         id: u64,
         /// Finished steps.
         step: u64,
-        /// Why, as one line.
+        /// The reason, as one line.
         reason: String,
     },
-    /// No step is done until somebody asks to go on.
+    /// The run is paused until it is asked to resume.
     Paused {
         /// Finished steps.
         step: u64,
     },
-    /// Steps are done again.
+    /// The run has resumed after a pause.
     Resumed {
         /// Finished steps.
         step: u64,
     },
-    /// All steps are done and everything is written.
+    /// All steps are done and all files are written.
     Finished(Summary),
 }
 
 impl Event {
-    /// Number of the form of [`Event::to_json`]: another one where what a program reads has changed its meaning.
+    /// Version of the format of [`Event::to_json`]; it increases when a field changes its meaning.
     pub const SCHEMA: u32 = 1;
 
     /// The event as one line of JSON, `{"schema":1,"event":"progress",…}`.
@@ -115,99 +115,99 @@ impl Event {
             #[serde(flatten)]
             event: &'a Event,
         }
-        // Structs and numbers alone: there is nothing that JSON cannot hold.
+        // The event contains only structs and numbers, all of which JSON can represent.
         serde_json::to_string(&Line { schema: Self::SCHEMA, event: self }).unwrap_or_default()
     }
 }
 
-/// What stereo has found before a run starts.
+/// Result of stereo before a run starts.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct StereoReport {
-    /// Training pictures with a depth map.
+    /// Number of training images with a depth map.
     pub views: usize,
-    /// Share of the pixels whose depth other views confirm.
+    /// Fraction of the pixels whose depth other views confirm.
     pub confirmed: f64,
     /// Mean number of views that agree on such a pixel.
     pub views_per_point: f64,
-    /// Points that the run starts with.
+    /// Number of points that the run starts with.
     pub points: usize,
 }
 
-/// What a run starts with.
+/// State of a run at its start.
 #[derive(Clone, Debug, Serialize)]
 pub struct Started {
-    /// The device.
+    /// The device that trains.
     pub device: DeviceInfo,
     /// Finished steps: 0 for a new run.
     pub step: u64,
     /// Steps of the whole run.
     pub steps: u64,
-    /// Pictures to train on.
+    /// Number of training images.
     pub train_images: usize,
-    /// Pictures held out.
+    /// Number of held-out images.
     pub test_images: usize,
-    /// Splats now.
+    /// Current number of splats.
     pub splats: u64,
-    /// One line on where they came from.
+    /// One line on the origin of the splats.
     pub start: String,
     /// Size of the scene in scene units.
     pub scene_extent: f64,
-    /// Memory that the run will need at most.
+    /// Predicted maximum memory of the run.
     pub memory: MemoryPlan,
-    /// Seconds that the run may take, if that was limited; the steps are then as many as are expected to fit.
+    /// Time budget in seconds, if there is one; the number of steps is then chosen to fit.
     pub time_budget: Option<f64>,
-    /// Seconds that the steps will take, if that was measured ([`crate::Run::predict_time`]).
+    /// Predicted seconds for the steps, if measured ([`crate::Run::predict_time`]).
     pub predicted_seconds: Option<f64>,
 }
 
-/// How far a run is.
+/// Progress of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Progress {
     /// Finished steps.
     pub step: u64,
     /// Steps of the whole run.
     pub steps: u64,
-    /// Mean loss of the steps since the last progress.
+    /// Mean loss of the steps since the last progress event.
     pub loss: f64,
-    /// Splats now.
+    /// Current number of splats.
     pub splats: u64,
-    /// Steps per second, lately.
+    /// Recent steps per second.
     pub it_per_s: f64,
-    /// Bytes of memory that the program has, where the system tells.
+    /// Resident memory of the process in bytes, where the system reports it.
     pub memory: Option<u64>,
-    /// Of a run with a time budget: the seconds that it has used of it, and the budget.
+    /// With a time budget: seconds used of it, and the budget in seconds.
     pub budget: Option<[f64; 2]>,
-    /// Seconds to the end at the present pace, with the splats that are still to come; `None` before there is a pace.
+    /// Estimated seconds to the end, including splats that will be added; `None` before the speed is known.
     pub seconds_left: Option<f64>,
-    /// Everything the device counted since the last progress.
+    /// Counters of the device since the last progress event.
     pub report: StepReport,
 }
 
-/// The result of a run in numbers: `{"kind":"run", …}`, a stable contract for scripts.
+/// The summary of a run: `{"kind":"run", …}`, a stable contract for scripts.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Summary {
     /// Always `run`.
     pub kind: String,
     /// Finished steps.
     pub steps: u64,
-    /// Splats.
+    /// Number of splats.
     pub splats: u64,
-    /// Wall seconds of training, over all sittings, without evaluation.
+    /// Wall seconds of training over all sessions, without evaluation.
     pub seconds: f64,
-    /// CPU seconds of the same.
+    /// CPU seconds of training over all sessions.
     pub cpu_seconds: f64,
-    /// Mean PSNR of the held-out views in dB; `None` when it was not measured or is infinite.
+    /// Mean PSNR of the held-out views in dB; `None` if not measured or infinite.
     pub psnr: Option<f64>,
-    /// Mean SSIM of the same.
+    /// Mean SSIM of the held-out views.
     #[serde(default)]
     pub ssim: Option<f64>,
-    /// Means of the other scores.
+    /// Means of the further scores.
     #[serde(flatten)]
     pub scores: Scores,
-    /// How far they can be trusted.
+    /// Scores that show how far the result can be trusted.
     #[serde(flatten)]
     pub trust: Trust,
-    /// Tiles whose list was cut by `--max-splats-per-tile`, over all steps; left out where there are none.
+    /// Tiles whose list was truncated by `--max-splats-per-tile`, over all steps; omitted if zero.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub cut_tiles: u64,
 }
@@ -216,7 +216,7 @@ impl Summary {
     /// The value of `kind`.
     pub const KIND: &str = "run";
 
-    /// Of a run that has done nothing yet.
+    /// The summary of a run before its first step.
     pub(crate) fn of_nothing() -> Self {
         Self {
             kind: Self::KIND.to_owned(),
@@ -238,25 +238,25 @@ impl Summary {
 pub enum End {
     /// All steps are done.
     Finished,
-    /// It was asked to stop; a checkpoint was saved.
+    /// The run was asked to stop; a checkpoint was saved.
     Stopped,
 }
 
-/// What a call of [`crate::Run::train`] did.
+/// Outcome of a call of [`crate::Run::train`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct Outcome {
-    /// How it ended.
+    /// How the call ended.
     pub end: End,
-    /// The run in numbers, so far.
+    /// Summary of the run so far.
     pub summary: Summary,
-    /// Scores of the held-out views, if the run finished and there are some.
+    /// Scores of the held-out views, if the run finished and there are held-out views.
     pub evaluation: Option<EvalReport>,
-    /// Pictures that turned out to be unreadable.
+    /// Images that could not be read.
     pub skipped: Vec<SkippedPicture>,
 }
 
 impl Outcome {
-    /// Of a run that was asked to stop before it could begin: there is nothing to save.
+    /// Outcome of a run that was asked to stop before its first step; there is nothing to save.
     #[must_use]
     pub fn not_begun() -> Self {
         Self { end: End::Stopped, summary: Summary::of_nothing(), evaluation: None, skipped: Vec::new() }

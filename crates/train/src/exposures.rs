@@ -1,15 +1,14 @@
-//! The exposure that a picture is rendered with: a training picture has the gain that it was trained with, any other the
-//! one between the training pictures before and after it.
+//! The gain with which an image is rendered: training images have their learnt gain, other images one that is
+//! interpolated between the training images before and after them.
 //!
-//! Automatic exposure follows the light with time, so pictures that were taken one after the other have similar gains,
-//! more so than pictures that stand near each other (docs/training.md, 6). The order of the pictures is that of their
-//! names, folder by folder, numbers by their value. How far that holds is measured on the training pictures, each told
-//! from the others: the gain `p` that the neighbours tell is taken times `Σ g p / Σ p²` in 0..1, about 1 in a video and
-//! 0 where names are not in the order of time.
+//! Automatic exposure follows the light over time, so images taken in succession have similar gains, more so than
+//! images taken at nearby positions (docs/training.md, 6). The order of the images is that of their names, folder by
+//! folder, numbers by value. How well this works is measured on the training images by leave-one-out: the gain `p`
+//! predicted from the neighbours is multiplied by `Σ g p / Σ p²`, clamped to 0..1, which is about 1 in a video and 0 if
+//! names are not in order of time.
 //!
-//! Where all pictures say in EXIF with which time, f-number and ISO they were taken, and that explains the gains of the
-//! training pictures, it tells its part first and the neighbours the rest. Nothing is learnt from the pictures that are
-//! held out.
+//! If the EXIF data of all images state exposure time, f-number and ISO, and these explain the gains of the training
+//! images, they are applied first and the neighbours predict the remainder. Nothing is learnt from held-out images.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -24,41 +23,41 @@ use gausset_io::input;
 use gausset_io::run_folder::gains_path;
 use serde::{Deserialize, Serialize};
 
-/// Longest file of gains that is read.
+/// Maximum size of a gains file, in bytes.
 const MAX_FILE_BYTES: u64 = 64 << 20;
 
 /// The gains that a run has learnt: `RUN/gains.json`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct LearntGains {
-    /// Of each training picture.
+    /// The gains of the training images.
     gains: Vec<PictureGain>,
 }
 
-/// The gains that a run has written cannot be used.
+/// The gains file of a run is invalid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{}: {what} (expected the gains of a run); remove it to evaluate without", path.display())]
 pub struct GainsError {
     /// `RUN/gains.json`.
     path: PathBuf,
-    /// What is wrong in it.
+    /// What is wrong with it.
     what: String,
 }
 
-/// Gain of a picture.
+/// The gain of an image.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct PictureGain {
-    /// Its name.
+    /// Name of the image.
     name: String,
     /// Natural logarithm of the factor on red, green and blue.
     log_gain: [f32; 3],
 }
 
-/// Log gain of each picture of a dataset, by its index; `None` = the splats as they are.
+/// Log gain of each image of a dataset, by its index; `None` = render without gain.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Exposures(Vec<Option<[f32; 3]>>);
 
 impl LearntGains {
-    /// The gains in a state, with the row of each training view; `None` where no gains are learnt.
+    /// The gains in a state, by the row of each training view; `None` if no gains are learnt.
     pub(crate) fn of(
         dataset: &Dataset,
         groups: &[ExtraGroup],
@@ -80,10 +79,10 @@ impl LearntGains {
         Ok(())
     }
 
-    /// Reads `RUN/gains.json`; `None` where the run has none.
+    /// Reads `RUN/gains.json`; `None` if the run has none.
     ///
     /// # Errors
-    /// A file that cannot be read or is not one of gains.
+    /// The file cannot be read or is not a gains file.
     pub fn read(run: &Path) -> Result<Option<Self>, GainsError> {
         let path = gains_path(run);
         let refused = |what: String| GainsError { path: path.clone(), what };
@@ -103,7 +102,7 @@ impl LearntGains {
         }
     }
 
-    /// The gain of each picture of a dataset: its own, else between those before and after it.
+    /// The gain of each image of a dataset: its own, or interpolated between the images before and after it.
     #[must_use]
     pub fn of_pictures(&self, dataset: &Dataset) -> Exposures {
         let stops: Option<Vec<f64>> =
@@ -111,7 +110,7 @@ impl LearntGains {
         self.with_stops(dataset, stops.as_deref())
     }
 
-    /// The same with the stops of light of each picture, where all are known.
+    /// The same, with the exposure of each image in stops, if known for all.
     fn with_stops(&self, dataset: &Dataset, stops: Option<&[f64]>) -> Exposures {
         let own: BTreeMap<&str, [f32; 3]> =
             self.gains.iter().map(|picture| (&*picture.name, picture.log_gain)).collect();
@@ -146,14 +145,14 @@ impl LearntGains {
 }
 
 impl Exposures {
-    /// Log gain of a picture.
+    /// Log gain of an image.
     #[must_use]
     pub fn of(&self, index: usize) -> Option<[f32; 3]> {
         self.0.get(index).copied().flatten()
     }
 }
 
-/// Brings rendered colours (RGB, interleaved) to an exposure, as in training: times `exp(g)`, at most 1.
+/// Applies an exposure to rendered colours (RGB, interleaved), as in training: multiplies by `exp(g)` and clamps to 1.
 pub(crate) fn expose(colours: &mut [f32], log_gain: [f32; 3]) {
     let gain = log_gain.map(libm::expf);
     for pixel in colours.chunks_exact_mut(3) {
@@ -161,14 +160,14 @@ pub(crate) fn expose(colours: &mut [f32], log_gain: [f32; 3]) {
     }
 }
 
-/// Pictures with a gain from which a line through stops and gains is drawn.
+/// Minimum number of images with a gain for a line fit of gains against stops.
 const FEWEST_SETTINGS: usize = 8;
-/// Share of the variance of the brightness that the line must explain.
+/// Fraction of the variance of the brightness that the line must explain.
 const EXPLAINED: f64 = 0.5;
 
-/// What the settings of the camera tell of the log gain of each picture, the same for all channels: the line of least
-/// squares through stops and mean log gain of the pictures whose gain is known, without its mean; 0 for all where that
-/// explains little, as where the camera followed the light.
+/// The part of each image's log gain that the camera settings predict, equal for all channels: the least-squares line
+/// through stops and mean log gains of the images with a known gain, minus its mean. It is 0 for all images if the line
+/// explains little, for instance because the camera followed the light.
 fn told_by_settings(known: &[Option<[f32; 3]>], stops: &[f64]) -> Vec<f32> {
     let brightness = |gain: &[f32; 3]| gain.iter().map(|&g| f64::from(g)).sum::<f64>() / 3.0;
     let pairs: Vec<[f64; 2]> = known
@@ -185,8 +184,7 @@ fn told_by_settings(known: &[Option<[f32; 3]>], stops: &[f64]) -> Vec<f32> {
     stops.iter().map(|stops| (slope * (stops - mean[0])) as f32).collect()
 }
 
-/// Fills in the gains of sequences that are not known: those that their neighbours tell, times how far these can be
-/// trusted.
+/// Fills in unknown gains of sequences with those predicted by their neighbours, multiplied by the shrinkage factor.
 fn fill_in_the_others(sequences: &mut [Vec<Option<[f32; 3]>>]) {
     let told: Vec<Vec<_>> =
         sequences.iter().map(|gains| (0..gains.len()).map(|at| between(gains, at)).collect()).collect();
@@ -203,8 +201,8 @@ fn fill_in_the_others(sequences: &mut [Vec<Option<[f32; 3]>>]) {
     }
 }
 
-/// The gain that the others tell at a place of a sequence: linear between the known ones before and after, beyond the
-/// last of them constant.
+/// The gain that the others predict at position `at` of a sequence: linear between the known ones before and after it,
+/// constant beyond the last of them.
 fn between(gains: &[Option<[f32; 3]>], at: usize) -> Option<[f32; 3]> {
     let before = (0..at).rev().find_map(|i| Some((at - i, gains[i]?)));
     let after = (at + 1..gains.len()).find_map(|i| Some((i - at, gains[i]?)));
@@ -218,12 +216,12 @@ fn between(gains: &[Option<[f32; 3]>], at: usize) -> Option<[f32; 3]> {
     }
 }
 
-/// The folder of a picture's name.
+/// The folder part of an image's name.
 fn folder_of(image: &ImageEntry) -> &str {
     image.picture_name().rsplit_once('/').map_or("", |(folder, _)| folder)
 }
 
-/// The order in which pictures were taken, as far as their names tell it.
+/// The order in which images were taken, as far as their names show it.
 fn in_order(a: &ImageEntry, b: &ImageEntry) -> Ordering {
     folder_of(a).cmp(folder_of(b)).then_with(|| natural(a.picture_name(), b.picture_name()))
 }
@@ -300,10 +298,10 @@ mod tests {
             fill_in_the_others(&mut sequences);
             sequences[0][missing].unwrap()[0]
         };
-        // A line: its inner points are told exactly, its ends by their neighbours, whose gain is smaller.
+        // A line: its inner points are predicted exactly, its ends by their neighbours, whose gain is smaller.
         let line: Vec<f32> = (0..17).map(|i| 0.05 * (i as f32 - 8.0)).collect();
         assert!((filled(&line, 12) - 0.2).abs() < 1e-6);
-        // From picture to picture the other way: neighbours tell the opposite, and nothing is taken from them.
+        // Alternating gains: neighbours predict the opposite, and nothing is taken from them.
         let jumping: Vec<f32> = (0..16).map(|i| if i % 2 == 0 { 0.3 } else { -0.3 }).collect();
         assert_eq!(filled(&jumping, 8), 0.0);
         assert_eq!(filled(&[0.0, 0.0], 1), 0.0);
@@ -323,7 +321,7 @@ mod tests {
         for (told, stops) in told.iter().zip(&stops) {
             assert!((f64::from(*told) - 0.3 * (stops - mean)).abs() < 1e-6, "{told} at {stops}");
         }
-        // The camera followed the light: brighter settings, same pictures.
+        // The camera followed the light: brighter settings, same images.
         let even: Vec<_> = (0..12u8).map(|i| Some([if i % 2 == 0 { 0.01f32 } else { -0.01 }; 3])).collect();
         assert_eq!(told_by_settings(&even, &stops), vec![0.0; 12]);
         let few: Vec<_> = line.iter().enumerate().map(|(i, gain)| gain.filter(|_| i < 8)).collect();

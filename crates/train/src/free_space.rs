@@ -1,8 +1,9 @@
-//! Free space by evidence: views between neighbouring training cameras, from which the points that both see must be seen.
+//! Free-space regularisation: views between neighbouring training cameras, from which the points that both see must be
+//! visible.
 //!
-//! What few or no training views look at is free to become anything, and what stands close to a camera covers its whole
-//! picture. So before each change of the set of splats, some views that nobody took are asked what hangs close in front
-//! of them ([`FreeSpaceRule`]). Views and points are a function of the dataset, the seed and the step alone.
+//! Regions that few or no training views observe are unconstrained, and a splat close to a camera covers its whole
+//! image. So before each change of the set of splats, some novel views are tested for splats close in front of them
+//! ([`FreeSpaceRule`]). Views and points are a function of the dataset, the seed and the step alone.
 
 use std::sync::Arc;
 
@@ -13,35 +14,36 @@ use gausset_io::dataset::{Dataset, Point, Tracks};
 
 use crate::between::{Pair, neighbours, pose_between, stride_of_points, visible_points};
 
-/// Views before each change.
+/// Number of views before each change.
 const VIEWS: u32 = 24;
-/// Longest side of a view in px, about: a veil is large.
+/// Approximate longest side of a view in px; veils are large, so a small image suffices.
 const SIDE: u32 = 256;
-/// Most points of a view.
+/// Maximum number of points per view.
 const MOST_POINTS: usize = 256;
-/// How far aside of the line between its neighbours a view may stand, as a share of their distance.
+/// Maximum lateral offset of a view from the line between its neighbours, as a fraction of their distance.
 const ASIDE: f64 = 0.2;
-/// Nothing may hang within this share of the way to a point that is seen. Farther away, needles and smears in front of
-/// far walls are what few pictures show of them, and clearing them away costs more than it gains (docs/experiments.md).
+/// Space within this fraction of the distance to a visible point must be empty. Farther away, needles and smears in
+/// front of distant walls are all that few images show of them, and clearing them costs more than it gains
+/// (docs/experiments.md).
 const REACH: f32 = 0.3;
-/// Points of which a splat takes the light until it counts as a veil: it covers a good part of a picture.
+/// Minimum number of points that a splat must occlude to count as a veil, which covers a large part of an image.
 const FEWEST_POINTS: u32 = 10;
-/// Light that it takes of them together, in points.
+/// Minimum light that it takes from them in total, in points.
 const LEAST_WEIGHT: f32 = 2.0;
 
-/// Radius of a bubble, as a share of the distance to the nearest points.
+/// Radius of a bubble, as a fraction of the distance to the nearest points.
 const BUBBLE: f64 = 0.7;
-/// The points nearest to a place of which one may be wrong ...
+/// The distance to the third nearest point counts, as nearer ones may be wrong.
 const NEAREST: usize = 3;
-/// ... among those that so many pictures see.
+/// Only points that at least this many images see count as nearest points.
 const WELL_SEEN: u32 = 3;
-/// Most bubbles between two neighbours.
+/// Maximum number of bubbles between two neighbours.
 const MOST_BETWEEN: usize = 8;
-/// A splat in a bubble stays if a camera sees it from less than this times its distance to the bubble's centre.
+/// A splat in a bubble is kept if a camera sees it from less than this times its distance to the bubble's centre.
 const NEAR: f32 = 5.0;
 
-/// Bubbles around the training cameras and on the lines between neighbours: as far as a share of the way to the nearest
-/// points, in whatever direction they are.
+/// Bubbles around the training cameras and on the lines between neighbours. The radius is a fraction of the distance to
+/// the nearest points, in whatever direction they are.
 fn bubbles(dataset: &Dataset, pairs: &[Pair]) -> Arc<[Bubble]> {
     let well_seen = |point: &&Point| point.track_length == 0 || point.track_length >= WELL_SEEN;
     let looked_at = dataset.points.iter().step_by(stride_of_points(dataset));
@@ -75,13 +77,13 @@ fn bubbles(dataset: &Dataset, pairs: &[Pair]) -> Arc<[Bubble]> {
     bubbles.into()
 }
 
-/// Where views can stand, and what is seen from there.
+/// Possible views between cameras, and the points visible from them.
 #[derive(Clone, Debug)]
 pub struct FreeViews {
     pairs: Vec<Pair>,
-    /// Camera, reduced, and pose of each picture of the dataset.
+    /// Camera, reduced, and pose of each image of the dataset.
     cameras: Vec<(Camera, Pose)>,
-    /// Of every so many points the position.
+    /// Positions of every n-th point.
     points: Vec<[f32; 3]>,
     stride: usize,
     bubbles: Arc<[Bubble]>,
@@ -89,7 +91,7 @@ pub struct FreeViews {
 }
 
 impl FreeViews {
-    /// What the points of a dataset tell; `None` where they tell nothing.
+    /// Derives the free space from the points of a dataset; `None` if there are no neighbouring images.
     #[must_use]
     pub fn of(dataset: &Dataset, tracks: Tracks) -> Option<Self> {
         let visible = visible_points(dataset, tracks);
@@ -115,7 +117,7 @@ impl FreeViews {
         })
     }
 
-    /// The rule after so many steps of a run.
+    /// The rule after `step` steps of a run.
     #[must_use]
     pub fn rule(&self, seed: u64, step: u64) -> FreeSpaceRule {
         FreeSpaceRule {

@@ -1,65 +1,66 @@
-//! How much brighter or darker each picture is than the others, from points that several pictures see.
+//! Measures how much brighter or darker each image is than the others, from points that several images see.
 //!
-//! A camera with automatic exposure multiplies a whole picture by a factor that nobody has written down. Structure from
-//! motion knows which pictures see the same point, and what they make of its colour tells the factors: with
-//! `L = log colour` of point p in picture i, for each channel
+//! A camera with automatic exposure multiplies an image by an unknown factor. Structure from motion knows which images
+//! see the same point, and the observed colours of the point determine the factors: with `L = log colour` of point p in
+//! image i, for each channel
 //!
 //! ```text
 //! minimise  Σ w (L_ip - m_p - g_i)²      w = 1 / (1 + (e / 0.15)²), e the mean of |L - m - g| over channels
 //! ```
-//! by alternating means: `m_p` of a point, then `g_i` of a picture, with weights that let go of highlights and wrong
-//! matches. What all pictures share is the scene's: the mean of the gains is 0. Colours are means over a small square
-//! around the projected point; those near black or white say nothing about a factor and are left out.
+//! by alternating means: `m_p` of a point, then `g_i` of an image, with weights that suppress highlights and wrong
+//! matches. A factor common to all images belongs to the scene, so the mean of the gains is 0. Colours are means over a
+//! small square around the projected point; colours near black or white do not constrain a factor and are left out.
 
 use gausset_core::TargetImage;
 use gausset_io::dataset::{Loader, Tracks};
 
-/// Channels below or above are left out.
+/// Range of usable colour values; channels outside are left out.
 const USABLE: [f64; 2] = [0.05, 0.95];
-/// Pictures that must have seen a point.
+/// Minimum number of images that must have seen a point.
 const SHORTEST_TRACK: u32 = 3;
 /// Residual (of log colours) at which an observation has half its weight.
 const RESIDUAL_SCALE: f64 = 0.15;
-/// Observations that a gain needs to be known.
+/// Minimum number of observations for a known gain.
 const FEWEST_OBSERVATIONS: u32 = 30;
-/// Observations that are used; points are left out evenly where there are more.
+/// Maximum number of observations; with more, points are left out evenly.
 const MOST_OBSERVATIONS: usize = 300_000;
-/// The square around a point has this share of the longer side of a picture: seven pixels of 800.
+/// Half the side of the square around a point, as a fraction of the longer side of an image: seven by seven pixels at
+/// 800 px.
 const SQUARE_SHARE: f64 = 1.0 / 320.0;
-/// Pictures whose longer side is shorter are not measured: a square of three pixels would be a large part of them.
+/// Minimum longer side of an image in px: in smaller images a square of three pixels would be a large part of them.
 const SMALLEST_SIDE: u32 = 96;
-/// The means alternate until no gain moves by more than this …
+/// The alternation stops when no gain changes by more than this.
 const SETTLED: f64 = 1e-6;
-/// … or so many times.
+/// Maximum number of passes of the alternation.
 const MOST_PASSES: u32 = 500;
-/// Pictures announced to the loader in advance.
+/// Images announced to the loader in advance.
 const LOOKAHEAD: usize = 8;
 
-/// Gains are worth correcting when they scatter by more than this (standard deviation of the logarithm).
+/// Standard deviation of the log gains from which correcting them is worthwhile.
 pub const NOTABLE_SD: f64 = 0.03;
 
-/// Log gains of pictures, or of groups of pictures that share one.
+/// Log gains of images, or of groups of images that share one.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Gains {
-    /// Natural logarithm of the gain of each row on each channel; `None` where too few points were seen.
+    /// Natural logarithm of the gain of each row on each channel; `None` if too few points were observed.
     pub rows: Vec<Option<[f64; 3]>>,
-    /// Observations that were used.
+    /// Number of observations that were used.
     pub observations: usize,
-    /// PSNR in dB of the observed colours against the mean of their point …
+    /// PSNR in dB of the observed colours against the mean of their point.
     pub psnr: f64,
-    /// … and after division by the gains.
+    /// The same PSNR after division by the gains.
     pub psnr_after: f64,
 }
 
 impl Gains {
-    /// Whether enough rows are known to speak of all.
+    /// Whether enough rows are known to represent all.
     #[must_use]
     pub fn are_known(&self) -> bool {
         let known = self.known().count();
         known >= 3 && 2 * known >= self.rows.len()
     }
 
-    /// Whether the pictures differ by more than measuring them does.
+    /// Whether the images differ by more than the measurement error.
     #[must_use]
     pub fn are_notable(&self) -> bool {
         self.are_known() && self.sd() > NOTABLE_SD
@@ -73,7 +74,7 @@ impl Gains {
         (squares / count.max(1) as f64).sqrt()
     }
 
-    /// Standard deviation of what the channels of a row have beside its brightness.
+    /// Standard deviation of the channels of a row around its brightness.
     #[must_use]
     pub fn white_balance_sd(&self) -> f64 {
         let count = 3 * self.known().count();
@@ -110,7 +111,7 @@ fn mean(gain: [f64; 3]) -> f64 {
     gain.iter().sum::<f64>() / 3.0
 }
 
-/// A point as a picture shows it.
+/// The colour of a point in an image.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Observation {
     point: u32,
@@ -119,11 +120,11 @@ struct Observation {
     log_colour: [f32; 3],
 }
 
-/// Measures the gains of pictures, given as (index into the dataset's, row): pictures of one row share a gain. Pictures
-/// that cannot be read are left out.
+/// Measures the gains of images, given as (index in the dataset, row): images of one row share a gain. Unreadable
+/// images are left out.
 ///
 /// # Panics
-/// If a picture or row is out of range.
+/// If an image or row is out of range.
 #[must_use]
 pub fn measure(loader: &Loader, tracks: &Tracks, pictures: &[(usize, u32)], rows: usize) -> Gains {
     let _span = gausset_prof::span("gains");
@@ -161,7 +162,7 @@ pub fn measure(loader: &Loader, tracks: &Tracks, pictures: &[(usize, u32)], rows
     solve(&observations, rows)
 }
 
-/// Which points enough of the pictures see, and not more of them than can be used.
+/// Which points are seen by enough of the images, limited to the number of observations that can be used.
 fn well_seen(tracks: &Tracks, pictures: &[(usize, u32)], points: usize) -> Vec<bool> {
     let mut seen = vec![0u32; points];
     for &(index, _) in pictures {
@@ -178,7 +179,7 @@ fn well_seen(tracks: &Tracks, pictures: &[(usize, u32)], points: usize) -> Vec<b
     seen.into_iter().map(&mut choose).collect()
 }
 
-/// Mean colour of a square around a place in px, in 0..1; `None` at the edge, where a pixel does not count, and where a
+/// Mean colour of a square around a position in px, in 0..1; `None` at the image border, if a pixel is masked, or if a
 /// channel is near black or white.
 fn colour_at(picture: &TargetImage, [x, y]: [f64; 2]) -> Option<[f64; 3]> {
     let (width, height) = (picture.width as usize, picture.height as usize);
@@ -249,7 +250,7 @@ fn solve(observations: &[Observation], rows: usize) -> Gains {
     Gains { rows, observations: observations.len(), psnr, psnr_after }
 }
 
-/// Weighted mean of what the observations of a point are without their gains.
+/// Weighted mean of the observations of a point, with their gains removed.
 fn mean_colour(seen: &[Observation], weights: &[f64], gains: &[[f64; 3]]) -> [f64; 3] {
     let total: f64 = weights.iter().sum();
     std::array::from_fn(|c| {
@@ -259,7 +260,7 @@ fn mean_colour(seen: &[Observation], weights: &[f64], gains: &[[f64; 3]]) -> [f6
     })
 }
 
-/// PSNR of the observations against the mean colour of their point, as they are or divided by their gains.
+/// PSNR of the observations against the mean colour of their point, as observed or divided by their gains.
 fn agreement(observations: &[Observation], gains: &[[f64; 3]], divided: bool) -> f64 {
     let colour = |seen: &Observation, c: usize| {
         let gain = if divided { gains[seen.row as usize][c] } else { 0.0 };
@@ -280,8 +281,8 @@ mod tests {
     use super::*;
     use gausset_compute::rng::{normals, philox, stream, uniform};
 
-    /// Points with colours of their own, seen by some of the pictures under their gains with noise; one in ten
-    /// observations is a highlight that has nothing to do with the point.
+    /// Points with random colours, seen by some of the images under their gains with noise; one in ten observations is
+    /// a highlight that is unrelated to the point.
     fn observed(gains: &[[f64; 3]], points: u32, noise: f64) -> Vec<Observation> {
         let mut seen = Vec::new();
         for point in 0..points {
@@ -322,7 +323,7 @@ mod tests {
             }
         }
         assert!(found.are_notable() && found.psnr_after > found.psnr);
-        // Four pictures are 0.25 from the mean.
+        // Four images are 0.25 from the mean.
         let (_, worst_ev) = found.worst().unwrap();
         assert!((worst_ev.abs() * std::f64::consts::LN_2 - 0.25).abs() < 0.012, "{worst_ev}");
     }

@@ -1,7 +1,7 @@
 //! Training: options, recipe, the loop with its events, resume, evaluation.
 //!
-//! The trainer decides and knows no device: everything that computes goes through
-//! [`gausset_core::engine::Engine`], everything that people see is an [`Event`].
+//! The trainer is independent of the device: all computation goes through [`gausset_core::engine::Engine`], and all
+//! reports to the user are [`Event`]s.
 //!
 //! ```text
 //! TrainOptions (command line, file, defaults) ─▶ TrainConfig ─▶ Run ─▶ RUN/splats.ply

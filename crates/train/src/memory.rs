@@ -1,12 +1,12 @@
-//! How much memory a run will need, predicted before step 0, and who may take how much of the limit.
+//! Predicts the memory of a run before step 0, and divides the limit between its parts.
 //!
 //! ```text
 //! total = splats + pictures + points + working + beside + viewer <= --max-memory, or the run is refused
 //! device: splats + working, and whatever of the limit is left    refuses a view whose lists do not fit
-//! loader: a part of the limit, or what its largest picture needs
+//! loader: a part of the limit, or as much as its largest image needs
 //! ```
-//! What a view takes in lists follows from the splats that are seen, which nobody knows before they are projected: so
-//! `working` has an estimate of them by the engine, and the device looks again before it makes them ([`Self::device_bytes`]).
+//! The tile lists of a view depend on the visible splats, which are unknown before projection. So `working` contains an
+//! estimate by the engine, and the device checks again before it allocates them ([`Self::device_bytes`]).
 //!
 //! [`Self::device_bytes`]: MemoryPlan::device_bytes
 
@@ -19,81 +19,80 @@ use crate::eval::depth_map_bytes;
 use crate::recipe::Recipe;
 use crate::sheet;
 
-/// Pictures may take one part in so many of the limit.
+/// Decoded images may use 1 / this of the limit.
 const PICTURE_SHARE: u64 = 4;
-/// Reduced pictures may take one part in so many of the limit …
+/// Downsampled images may use 1 / this of the limit.
 const REDUCED_SHARE: u64 = 16;
-/// … and not more than this, beyond which making them anew costs little beside a step.
+/// Maximum bytes of downsampled images; beyond it, downsampling again costs little compared with a step.
 const MOST_REDUCED_BYTES: u64 = 256 << 20;
-/// Tracks may take one part in so many of the limit.
+/// Tracks may use 1 / this of the limit.
 const TRACKS_SHARE: u64 = 16;
-/// Pictures that a run holds on to whatever the loader thinks of them: the views that are timed beforehand.
+/// Images that a run holds independently of the loader's cache: the views on which the time is predicted.
 const HELD_PICTURES: u64 = 4;
 
-/// Bytes per pixel of a view while it is scored, in f32: the render with depth and counts (32), and of the colours the
-/// clamped ones, their planes, the map of SSIM, the truth and the render with corrected colours (12 each). Once planes
-/// and map are gone, their place is enough for depths and queries about them.
+/// Bytes per pixel of a view during scoring, in f32: the render with depth and counts (32), and 12 each for the clamped
+/// colours, their planes, the SSIM map, the ground truth and the colour-corrected render. Once planes and map are
+/// freed, their memory is enough for depths and their queries.
 const EVALUATION_BYTES_PER_PIXEL: u64 = 32 + 5 * 12;
 
-/// Bytes per point while cameras and points are written beside refined poses: a record and its place in the file.
+/// Bytes per point while cameras and points are written with refined poses: a record and its place in the file.
 const WRITTEN_BYTES_PER_POINT: u64 = 140;
 
-/// A viewer may take one part in so many of the limit …
+/// A viewer may use 1 / this of the limit.
 const VIEWER_SHARE: u64 = 8;
-/// … and not more than this.
+/// Maximum bytes of a viewer.
 const MOST_VIEWER_BYTES: u64 = 1 << 30;
-/// Pictures that a viewer holds on to whatever the loader thinks of them: one that is shown, one that becomes a thumbnail,
-/// and as much again for smaller copies of both, which are at most a quarter.
+/// Images that a viewer holds independently of the loader's cache: one that is shown, one that becomes a thumbnail, and
+/// as much again for smaller copies of both, which are at most a quarter.
 const VIEWER_PICTURES: u64 = 3;
 
-/// The program itself, its stacks and what the allocator keeps.
+/// The program itself, its stacks, and memory retained by the allocator.
 const PROGRAM_BYTES: u64 = 24 << 20;
 
-/// The limit of the machine's memory, …
+/// Name of the setting that limits the machine's memory.
 const SETTING: &str = "⟨max-memory⟩";
-/// … and that of a device's own.
+/// Name of the setting that limits the device's own memory.
 const GPU_SETTING: &str = "⟨max-gpu-memory⟩";
 
 /// Memory that a run needs, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct MemoryPlan {
-    /// Most splats that the run will have.
+    /// Maximum number of splats of the run.
     pub splat_count: u64,
     /// Parameters and moments of all splats.
     pub splats: u64,
-    /// What is there from time to time beside a step, the larger of two: a copy of the state while a checkpoint is
-    /// written (a change of the set of splats moves the state array by array and needs less), or the buffers of an
-    /// evaluation.
+    /// Temporary memory besides a step, the larger of two: a copy of the state while a checkpoint is written (a change
+    /// of the set of splats moves the state array by array and needs less), or the buffers of an evaluation.
     pub beside: u64,
-    /// Decoded pictures and those being decoded.
+    /// Decoded images, and images that are being decoded.
     pub pictures: u64,
     /// Points of the dataset.
     pub points: u64,
-    /// A viewer, where the run may be looked at: its share, and the pictures in its hands.
+    /// A viewer, if one is attached: its part of the limit, and the images that it holds.
     pub viewer: u64,
     /// Buffers of a step: screen splats, tile lists, images; and the program.
     pub working: u64,
     /// The limit (`--max-memory`).
     pub limit: u64,
-    /// Memory of the device's own that the run will need; 0 where it has none.
+    /// The device's own memory that the run will need; 0 if the device has none.
     pub device: u64,
     /// Part of [`Self::beside`] that does not depend on the number of splats: an evaluation.
     #[serde(skip)]
     evaluation: u64,
-    /// Part of the other that does not: points that are written.
+    /// Part of the checkpoint copy that does not depend on the number of splats: points that are written.
     #[serde(skip)]
     written_points: u64,
-    /// What the engine needs without splats, and for each of them.
+    /// Memory of the engine without splats, and per splat.
     #[serde(skip)]
     fixed: MemoryNeed,
     #[serde(skip)]
     per_splat: MemoryNeed,
-    /// Bytes of a splat in the copy of the state.
+    /// Bytes per splat in the copy of the state.
     #[serde(skip)]
     copy_per_splat: u64,
 }
 
-/// By how much each kind of memory grows with a splat.
+/// Growth of each kind of memory per splat.
 fn difference(more: MemoryNeed, less: MemoryNeed) -> MemoryNeed {
     let of = |more: MemoryUse, less: MemoryUse| MemoryUse {
         state: more.state - less.state,
@@ -103,7 +102,7 @@ fn difference(more: MemoryNeed, less: MemoryNeed) -> MemoryNeed {
 }
 
 impl MemoryPlan {
-    /// Prediction for a recipe on a dataset with an engine.
+    /// Predicts the memory of a recipe on a dataset with an engine.
     #[must_use]
     pub fn predict(
         recipe: &Recipe,
@@ -138,20 +137,20 @@ impl MemoryPlan {
         plan.with_splats(recipe.max_splats.max(start_splats))
     }
 
-    /// The plan of a run that may be looked at while it goes on.
+    /// Adds a viewer to the plan.
     #[must_use]
     pub fn with_viewer(self, dataset: &Dataset) -> Self {
         let largest = dataset.images.iter().map(ImageEntry::result_bytes).max().unwrap_or(0) as u64;
         Self { viewer: Self::viewer_budget(self.limit) + VIEWER_PICTURES * largest, ..self }
     }
 
-    /// Bytes that the frames, thumbnails and packed splats of a viewer may take.
+    /// Bytes that a viewer may use for frames, thumbnails and packed splats.
     #[must_use]
     pub fn viewer_budget(limit: u64) -> u64 {
         (limit / VIEWER_SHARE).min(MOST_VIEWER_BYTES)
     }
 
-    /// The plan of a run with so many splats.
+    /// The plan with `count` splats.
     fn with_splats(self, count: u64) -> Self {
         let (fixed, each) = (&self.fixed, &self.per_splat);
         Self {
@@ -164,58 +163,59 @@ impl MemoryPlan {
         }
     }
 
-    /// Bytes that points may take while a dataset is opened. A limit that is too small for the program is refused with the plan.
+    /// Bytes that points may use while a dataset is opened. A limit that is too small for the program is refused later,
+    /// with the plan.
     #[must_use]
     pub fn opening_budget(limit: u64) -> u64 {
         limit.saturating_sub(PROGRAM_BYTES).max(1 << 20)
     }
 
-    /// Bytes that a file of first splats may take: the state of a run has three floats for each of them, twice while a
+    /// Bytes that an `--init` file may use: the state of a run has three floats for each of its values, twice while a
     /// checkpoint is written.
     #[must_use]
     pub fn start_budget(limit: u64) -> u64 {
         limit / 6
     }
 
-    /// Bytes that decoded pictures may take.
+    /// Bytes that decoded images may use.
     #[must_use]
     pub fn picture_budget(limit: u64) -> u64 {
         limit / PICTURE_SHARE
     }
 
-    /// Bytes that reduced pictures may take.
+    /// Bytes that downsampled images may use.
     #[must_use]
     pub fn reduced_budget(limit: u64) -> u64 {
         (limit / REDUCED_SHARE).min(MOST_REDUCED_BYTES)
     }
 
-    /// Bytes that depth maps may take before the first step, when there are no buffers of a step, no moments and no copies
-    /// of the state. Of the points there is a copy, with the pictures that see them.
+    /// Bytes that depth maps may use before the first step, when step buffers, moments and copies of the state do not
+    /// exist yet. The points are copied, together with the images that see them.
     #[must_use]
     pub fn stereo_budget(&self) -> u64 {
         let others = self.splats + self.pictures + 2 * self.points + PROGRAM_BYTES;
         self.limit.saturating_sub(others + self.limit / TRACKS_SHARE)
     }
 
-    /// Bytes that tracks may take.
+    /// Bytes that tracks may use.
     #[must_use]
     pub fn tracks_budget(limit: u64) -> u64 {
         limit / TRACKS_SHARE
     }
 
-    /// Bytes that the device may take: everything that nothing else needs.
+    /// Bytes that the device may use: the limit minus all other parts.
     #[must_use]
     pub fn device_bytes(&self) -> u64 {
         self.limit.saturating_sub(self.beside + self.pictures + self.points + self.viewer + PROGRAM_BYTES)
     }
 
-    /// Everything together.
+    /// Sum of all parts.
     #[must_use]
     pub fn total(&self) -> u64 {
         self.splats + self.beside + self.pictures + self.points + self.viewer + self.working
     }
 
-    /// Whether it fits.
+    /// Whether the run fits into the limits.
     #[must_use]
     pub fn fits(&self) -> bool {
         self.total() <= self.limit && self.device <= self.device_limit()
@@ -226,13 +226,13 @@ impl MemoryPlan {
         self.fixed.limit.unwrap_or(u64::MAX)
     }
 
-    /// Whether only the device's own memory is short.
+    /// Whether only the device's own memory is insufficient.
     #[must_use]
     pub fn is_short_of_device(&self) -> bool {
         self.device > self.device_limit() && self.total() <= self.limit
     }
 
-    /// Needed and allowed bytes of the memory that is short.
+    /// Needed and allowed bytes of the memory that is insufficient.
     #[must_use]
     pub fn shortage(&self) -> [u64; 2] {
         if self.is_short_of_device() {
@@ -241,13 +241,13 @@ impl MemoryPlan {
         [self.total(), self.limit]
     }
 
-    /// The setting that would have to be raised.
+    /// The setting to raise.
     #[must_use]
     pub fn setting(&self) -> &'static str {
         if self.is_short_of_device() { GPU_SETTING } else { SETTING }
     }
 
-    /// The setting behind a refusal of the device.
+    /// The setting that caused an error of the device.
     #[must_use]
     pub fn setting_behind(&self, refused: &EngineError) -> &'static str {
         let is_own = |limit: u64| self.fixed.limit == Some(limit);
@@ -257,7 +257,7 @@ impl MemoryPlan {
         }
     }
 
-    /// Most splats that would fit with everything else as it is, if any would.
+    /// Maximum number of splats that would fit with everything else unchanged; `None` if none would.
     #[must_use]
     pub fn possible_splats(&self) -> Option<u64> {
         let empty = self.with_splats(0);
@@ -270,7 +270,7 @@ impl MemoryPlan {
         Some(with_copy.min(with_evaluation).min(on_device)).filter(|&possible| possible > 0)
     }
 
-    /// What makes a run too large that no number of splats would make small enough, and what helps.
+    /// Advice for a run that does not fit: the settings to change.
     #[must_use]
     pub fn advice(&self, dataset: &Dataset, start_splats: u64) -> String {
         if let Some(possible) = self.possible_splats().filter(|&possible| possible >= start_splats) {
@@ -283,7 +283,7 @@ impl MemoryPlan {
         let neediest = dataset.images.iter().max_by_key(|image| image.making_bytes());
         let neediest =
             neediest.filter(|image| image.making_bytes() as u64 > Self::picture_budget(self.limit));
-        // What is left for pictures when all the rest has its own.
+        // Memory left for images after all other parts.
         match (neediest, self.limit.checked_sub(least.total() - least.pictures)) {
             (Some(image), Some(left)) => {
                 let [width, height] = image.stored_size;
@@ -311,7 +311,7 @@ impl MemoryPlan {
     }
 }
 
-/// Pictures that are there at once: those of the loader, and those that it let go while somebody still holds them.
+/// Images in memory at once: those of the loader's cache, and those evicted from it but still in use.
 fn picture_bytes(dataset: &Dataset, limit: u64) -> u64 {
     let most = |bytes: fn(&ImageEntry) -> usize| dataset.images.iter().map(bytes).max().unwrap_or(0) as u64;
     let (making, result) = (most(ImageEntry::making_bytes), most(ImageEntry::result_bytes));
@@ -320,7 +320,7 @@ fn picture_bytes(dataset: &Dataset, limit: u64) -> u64 {
     (all + making).min(budget + HELD_PICTURES * result)
 }
 
-/// Pictures at a part of their size, for the coarse part of a run.
+/// Downsampled images for the coarse part of a run.
 fn reduced_bytes(recipe: &Recipe, dataset: &Dataset, limit: u64) -> u64 {
     if recipe.coarse.factor <= 1 {
         return 0;
@@ -331,7 +331,7 @@ fn reduced_bytes(recipe: &Recipe, dataset: &Dataset, limit: u64) -> u64 {
     train.sum::<u64>().min(MemoryPlan::reduced_budget(limit) + HELD_PICTURES * largest)
 }
 
-/// The contact sheet of an evaluation: its views, the sheet, the encoded sheet.
+/// The contact sheet of an evaluation: its views, the sheet, and the encoded sheet.
 fn sheet_bytes(dataset: &Dataset, views: usize) -> u64 {
     let view = |image: &ImageEntry| sheet::view_bytes(image.camera.width, image.camera.height);
     let largest = dataset.split.test.iter().map(|&index| view(&dataset.images[index])).max().unwrap_or(0);

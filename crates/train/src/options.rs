@@ -1,9 +1,8 @@
 //! `TrainOptions`: every option of a training run, each of them optional.
 //!
-//! This is the low-level form: what a command line, a config file or a preset says, and nothing about what it leaves
-//! out. Layers are combined with [`TrainOptions::or`] and resolved once into a [`crate::TrainConfig`]. All there is to
-//! know about an option is in its row of the table (`options/table.rs`); its long name (`max-splats`) is its key in
-//! files.
+//! This is the low-level form: the options given by a command line, a config file or a preset; all others are unset.
+//! Layers are combined with [`TrainOptions::or`] and resolved once into a [`crate::TrainConfig`]. An option is defined
+//! by its row in the table (`options/table.rs`); its long name (`max-splats`) is its key in files.
 
 mod fields;
 mod row;
@@ -16,27 +15,27 @@ pub use row::{Heading, OptionInfo, Shown};
 pub use table::TrainOptions;
 pub use value::{Form, SetError};
 
-/// Largest config file that is read, in bytes.
+/// Maximum size of a config file, in bytes.
 pub const MAX_CONFIG_BYTES: u64 = 1 << 20;
 
-/// Table of a config file that holds what a run recorded about itself; options are never read from it.
+/// Table of a config file that holds the record of a run; options are never read from it.
 pub const RECORD_TABLE: &str = "run";
 
-/// What a run records about its start when that was random splats.
+/// Part of a run's record of its start if that was random splats.
 const RANDOM_START: &str = " random splats in ";
 
-/// Why a config file cannot be used.
+/// Why a config file is invalid.
 #[derive(Debug, thiserror::Error)]
 pub enum OptionsError {
-    /// It could not be read.
+    /// The file could not be read.
     #[error("{}: read: {}", path.display(), gausset_io::atomic::plain_reason(source))]
     Io {
         /// The file.
         path: PathBuf,
-        /// The system's answer.
+        /// Error of the operating system.
         source: std::io::Error,
     },
-    /// It is not TOML.
+    /// The file is not TOML.
     #[error("{}: line {line}: {what} (expected TOML: `key = value` lines)", path.display())]
     Syntax {
         /// The file.
@@ -46,14 +45,14 @@ pub enum OptionsError {
         /// What is wrong.
         what: String,
     },
-    /// A key that is no option.
+    /// A key that is not an option.
     #[error("{}: {key}: no such option{}", path.display(), nearest.as_ref().map(|n| format!("; did you mean `{n}`?")).unwrap_or_default())]
     UnknownKey {
         /// The file.
         path: PathBuf,
         /// The key.
         key: String,
-        /// The option whose name is most like it, if any is.
+        /// The option with the most similar name, if any is similar enough.
         nearest: Option<String>,
     },
     /// A value of the wrong type or form.
@@ -69,27 +68,27 @@ pub enum OptionsError {
 }
 
 impl TrainOptions {
-    /// The option whose name is most like `key`, if any is near enough to be meant.
+    /// The option with the most similar name to `key`, if it is similar enough to be meant.
     #[must_use]
     pub fn nearest_key(key: &str) -> Option<String> {
-        // Keys of hostile files can be as long as the file; no option is.
+        // Keys of malicious files can be as long as the file; option names are short.
         let start: String = key.chars().take(64).collect();
         let distances = Self::keys().map(|known| (strsim::levenshtein(&start, known), known));
         let (distance, nearest) = distances.min_by_key(|(distance, _)| *distance)?;
-        // A third of the letters wrong is a typing error; more is another word.
+        // A third of the letters wrong is a typing error; more is a different word.
         (distance <= key.chars().count().max(3) / 3).then(|| nearest.to_owned())
     }
 
-    /// Reads a config file that somebody names. One that a run has written, with a table `[run]`, holds everything that
-    /// the run resolved: what has no effect there is left out, because nobody gave it.
+    /// Reads a config file that the user names. A file written by a run, with a table `[run]`, contains all resolved
+    /// options; those without effect are dropped, because the user did not give them.
     ///
     /// # Errors
-    /// A file that cannot be read or is not TOML, an unknown key, a value of the wrong type.
+    /// The file cannot be read or is not TOML, a key is unknown, a value has the wrong type.
     pub fn read(path: &Path) -> Result<Self, OptionsError> {
         Self::from_config_file(&read_text(path)?, path)
     }
 
-    /// As [`Self::read`], from text; `path` is for messages.
+    /// As [`Self::read`], from text; `path` is used in messages.
     ///
     /// # Errors
     /// As [`Self::read`].
@@ -103,7 +102,7 @@ impl TrainOptions {
         Ok(options.without_idle())
     }
 
-    /// Options from the text of a config file, all of them; a table `[run]` is skipped. `path` is for messages.
+    /// All options in the text of a config file; a table `[run]` is skipped. `path` is used in messages.
     ///
     /// # Errors
     /// As [`Self::read`].
@@ -118,7 +117,7 @@ impl TrainOptions {
                 let nearest = Self::nearest_key(&key);
                 return Err(OptionsError::UnknownKey { path: path.to_owned(), key, nearest });
             }
-            // One key at a time, so that the message can name it.
+            // One key at a time, so that the message can name the key.
             let single = toml::Table::from_iter([(key.clone(), value)]);
             let one: Self = single.try_into().map_err(|error: toml::de::Error| OptionsError::Value {
                 path: path.to_owned(),
@@ -135,7 +134,7 @@ impl TrainOptions {
     pub fn given(&self) -> Vec<(String, toml::Value)> {
         match toml::Value::try_from(self) {
             Ok(toml::Value::Table(table)) => table.into_iter().collect(),
-            // Only paths that are not Unicode cannot be told in TOML; `TrainConfig` refuses them.
+            // Only paths that are not Unicode cannot be represented in TOML; `TrainConfig` rejects them.
             _ => Vec::new(),
         }
     }
@@ -210,7 +209,7 @@ mod tests {
     #[test]
     fn every_key_is_accepted_by_its_own_name() {
         for key in TrainOptions::keys() {
-            // A table is no option's type, so a known key fails on its value and an unknown one on its name.
+            // No option is a table, so a known key fails on its value and an unknown one on its name.
             let err = parse(&format!("{key} = {{}}")).unwrap_err();
             assert!(matches!(err, OptionsError::Value { .. }), "{key}: {err}");
         }

@@ -1,6 +1,6 @@
-//! Cameras on a closed way around a scene.
+//! Camera orbits: closed camera paths around a scene.
 //!
-//! The scene is known by the cameras of its dataset, or, for a bare splat file, by the splats themselves.
+//! The orbit is derived from the cameras of the scene's dataset, or, for a bare splat file, from the splats.
 
 use gausset_core::camera::CameraError;
 use gausset_core::se3::{self, IDENTITY3, Mat3};
@@ -12,22 +12,22 @@ use crate::cameras::{NamedCamera, of_dataset};
 use crate::up;
 use crate::words::{Split, Up};
 
-/// Mean length of the viewing directions from which on cameras count as all facing one way.
+/// Minimum length of the mean viewing direction for cameras that count as facing one way.
 const FACING_ONE_WAY: f64 = 0.7;
 
-/// Picture of an orbit around splats without a dataset, in px.
+/// Image size of an orbit around splats without a dataset, in px.
 const DEFAULT_SIZE: [u32; 2] = [1280, 720];
-/// Its vertical field of view in degrees: that of a normal lens.
+/// Vertical field of view in degrees without a dataset: that of a normal lens.
 const DEFAULT_FOV: f64 = 50.0;
-/// Splats of less opacity do not tell where the scene is, if there are others.
+/// Splats with a lower opacity logit do not determine the location of the scene, if there are others.
 const FAINT_LOGIT: f32 = -2.2;
-/// Radius of what an orbit should show, in median distances of the splats from their middle: all of an object whose
-/// splats lie on its surface, and not the sky of a landscape.
+/// Radius that an orbit should show, in median distances of the splats from their centre: all of an object whose splats
+/// are on its surface, but not the sky of a landscape.
 const RADIUS_IN_MEDIANS: f64 = 1.5;
-/// Elevation of the way around splats, as the sine of its angle (20 degrees).
+/// Sine of the elevation of an orbit around splats (20 degrees).
 const ELEVATION_SINE: f64 = 0.342;
 
-/// What the pictures of an orbit should be like; what is not given is as in the dataset, or a usual value.
+/// Image size and field of view of an orbit; unset values are those of the dataset, or defaults.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct PictureShape {
     /// Width in px.
@@ -39,11 +39,11 @@ pub struct PictureShape {
 }
 
 impl PictureShape {
-    /// A camera with this shape, and everything else as in `camera`: a size given by one side keeps the proportions, a
-    /// new size keeps the field of view of the height.
+    /// Applies this shape to `camera`; everything else is kept. A size given by one side keeps the aspect ratio, and a
+    /// new size keeps the vertical field of view.
     ///
     /// # Errors
-    /// A side or a field of view that no camera has.
+    /// A size or field of view that is invalid for a camera.
     pub fn applied_to(&self, camera: &Camera) -> Result<Camera, CameraError> {
         if *self == Self::default() {
             return Ok(*camera);
@@ -73,14 +73,14 @@ impl PictureShape {
     }
 }
 
-/// `frames` cameras on a closed way around the scene of a dataset, with the intrinsics of its first training camera.
+/// `frames` cameras on a closed path around the scene of a dataset, with the intrinsics of its first training camera.
 ///
-/// Where the training cameras look inwards, the way is a circle around the point that they look at, at their mean
-/// distance and height. Where they all face one way (a facade, the ground), it is a small circle around their mean
+/// If the training cameras look inwards, the path is a circle around the point that they look at, at their mean
+/// distance and height. If they all face one way (a facade, the ground), it is a small circle around their mean
 /// position, so that nothing is seen from behind.
 ///
 /// # Errors
-/// A shape that no camera has. No cameras where the dataset has none to train on.
+/// A shape that is invalid for a camera. Returns no cameras if the dataset has no training images.
 pub fn around_dataset(
     dataset: &Dataset,
     frames: usize,
@@ -110,13 +110,13 @@ pub fn around_dataset(
     Ok(circle.cameras(frames, centre, up, &camera))
 }
 
-/// `frames` cameras on a circle around splats, a little above their middle and far enough away to show most of them.
+/// `frames` cameras on a circle around splats, a little above their centre and far enough away to show most of them.
 ///
-/// The middle is the median of the positions, and the size follows from the median distance to it: some splats far
-/// away, as for a sky, do not matter. `up` is the direction that is up, -y where nobody knows.
+/// The centre is the median of the positions, and the size follows from the median distance to it, so some splats far
+/// away, such as a sky, do not matter. `up` is the up direction, -y if unknown.
 ///
 /// # Errors
-/// A shape that no camera has. No cameras where there are no splats.
+/// A shape that is invalid for a camera. Returns no cameras if there are no splats.
 pub fn around_splats(
     splats: &Splats,
     frames: usize,
@@ -142,7 +142,7 @@ pub fn around_splats(
     let [width_px, height_px] = DEFAULT_SIZE;
     let usual = Camera::new(width_px, height_px, focal, focal, 0.5 * width, 0.5 * height)?;
     let camera = shape.applied_to(&usual)?;
-    // The narrower of the two half angles has to hold the ball.
+    // The narrower of the two half angles must contain the ball.
     let half_side = f64::from(camera.width).min(f64::from(camera.height)) / 2.0;
     let sine = half_side / libm::hypot(half_side, camera.fx.max(camera.fy));
     let away = radius / sine;
@@ -165,7 +165,7 @@ struct Circle {
 }
 
 impl Circle {
-    /// The circle around `middle` across `axis` that begins towards `start`.
+    /// The circle around `middle` in the plane perpendicular to `axis`, starting towards `start`.
     fn around(middle: [f64; 3], axis: [f64; 3], start: [f64; 3], radius: f64) -> Self {
         let axis = unit(axis).unwrap_or(up::SAVED_UP);
         let first = unit(across(start, axis)).unwrap_or_else(|| any_across(axis));
@@ -184,7 +184,7 @@ impl Circle {
             .collect()
     }
 
-    /// The point after a share of the way around.
+    /// The point after a fraction of the circle.
     fn at(&self, share: f64) -> [f64; 3] {
         let angle = std::f64::consts::TAU * share;
         let (sin, cos) = (self.radius * libm::sin(angle), self.radius * libm::cos(angle));
@@ -192,7 +192,7 @@ impl Circle {
     }
 }
 
-/// The pose of a camera at `position` that looks at `target` and has `up` up in its picture.
+/// The pose of a camera at `position` that looks at `target`, with `up` upwards in its image.
 #[must_use]
 pub fn look_at(position: [f64; 3], target: [f64; 3], up: [f64; 3]) -> Pose {
     let forward = unit(minus(target, position)).unwrap_or([0.0, 0.0, 1.0]);
@@ -210,7 +210,7 @@ fn mean(vectors: &[[f64; 3]]) -> [f64; 3] {
     std::array::from_fn(|k| vectors.iter().map(|v| v[k]).sum::<f64>() / vectors.len().max(1) as f64)
 }
 
-/// The part of a vector across a unit axis.
+/// The component of a vector perpendicular to a unit axis.
 fn across(v: [f64; 3], axis: [f64; 3]) -> [f64; 3] {
     let along = se3::dot(v, axis);
     std::array::from_fn(|k| v[k] - along * axis[k])
@@ -221,7 +221,7 @@ fn unit(v: [f64; 3]) -> Option<[f64; 3]> {
     (length > 1e-9).then(|| v.map(|x| x / length))
 }
 
-/// Some unit vector across a unit vector.
+/// Some unit vector perpendicular to a unit vector.
 fn any_across(axis: [f64; 3]) -> [f64; 3] {
     let other = if axis[0].abs() < 0.9 { [1.0, 0.0, 0.0] } else { [0.0, 1.0, 0.0] };
     unit(across(other, axis)).unwrap_or(other)
@@ -242,10 +242,10 @@ mod tests {
         assert!(close(pose.centre(), position));
         let seen = pose.apply(target);
         assert!(seen[0].abs() < 1e-12 && seen[1].abs() < 1e-12 && seen[2] > 0.0);
-        // A point above the target is higher in the picture: smaller y.
+        // A point above the target is higher in the image: smaller y.
         assert!(pose.apply([0.5, 0.0, 0.1])[1] < 0.0);
         assert!(se3::determinant(&pose.rotation) > 0.999);
-        // Straight down there is no up; any will do.
+        // Looking straight down there is no unique up; any will do.
         let down = look_at([0.0, 0.0, 5.0], [0.0; 3], up);
         assert!(close(down.apply([0.0; 3]), [0.0, 0.0, 5.0]));
     }

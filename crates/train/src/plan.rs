@@ -1,9 +1,9 @@
-//! Which step of the schedules a step of the run is.
+//! Maps the steps of a run to the steps of its schedules.
 //!
-//! Schedules are written for a number of steps that is known beforehand. A run that must end at a given time learns
-//! only on the way how many steps it can afford, so it changes its mind: at some steps it decides on a new last step,
-//! and walks the rest of the schedules evenly until then. The list of these decisions is all that is needed to repeat
-//! the run exactly, and a run without a time budget has one decision: as many steps as its schedules.
+//! Schedules are written for a number of steps that is known beforehand. A run that must end at a given time finds out
+//! only during training how many steps it can afford. So at some steps it decides on a new last step, and traverses the
+//! rest of the schedules evenly until then. The list of these decisions is all that is needed to repeat the run
+//! exactly. A run without a time budget has one decision: as many steps as its schedules.
 //!
 //! ```text
 //! scheduled(s) = from_i + floor((s - at_i) (schedule - from_i) / (end_i - at_i))      at_i ≤ s, i the last such decision
@@ -16,9 +16,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::words::ParseWordError;
 
-/// Most decisions of a plan that is read from a file.
+/// Maximum number of decisions of a plan that is read from a file.
 const MAX_DECISIONS: usize = 100_000;
-/// Longest run and longest schedule.
+/// Maximum number of steps of a run or schedule.
 const MAX_STEPS: u64 = 1_000_000_000;
 
 /// The decisions of a run about its last step.
@@ -31,34 +31,34 @@ pub struct Plan {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Decision {
-    /// Finished steps when it was made.
+    /// Finished steps at the time of the decision.
     at: u64,
-    /// The step of the schedules then.
+    /// The step of the schedules at that time.
     from: u64,
-    /// Last step from then on.
+    /// Last step of the run from then on.
     end: u64,
 }
 
 impl Plan {
-    /// One step of the schedules after the other.
+    /// A plan with one step of the schedules per step.
     #[must_use]
     pub fn even(schedule_steps: u64) -> Self {
         Self { schedule_steps, decisions: vec![Decision { at: 0, from: 0, end: schedule_steps }] }
     }
 
-    /// Steps of the schedules.
+    /// Number of steps of the schedules.
     #[must_use]
     pub fn schedule_steps(&self) -> u64 {
         self.schedule_steps
     }
 
-    /// Steps of the run, as of the last decision.
+    /// Number of steps of the run according to the last decision.
     #[must_use]
     pub fn end(&self) -> u64 {
         self.decisions.last().map_or(0, |decision| decision.end)
     }
 
-    /// Whether each step of the run is one of the schedules.
+    /// Whether the steps of the run are those of the schedules.
     #[must_use]
     pub fn is_even(&self) -> bool {
         *self == Self::even(self.schedule_steps)
@@ -71,8 +71,8 @@ impl Plan {
         decision.map_or(0, |decision| decision.scheduled(done, self.schedule_steps))
     }
 
-    /// Decides after `done` steps that the run will have `end`. Earlier decisions about what comes then are forgotten;
-    /// `end` is raised to the next step.
+    /// Decides after `done` steps that the run has `end` steps. Discards earlier decisions for later steps; `end` is
+    /// raised to at least the next step.
     pub fn decide(&mut self, done: u64, end: u64) {
         let from = self.scheduled(done);
         self.decisions.retain(|decision| decision.at < done);
@@ -84,7 +84,7 @@ impl Decision {
     fn scheduled(&self, done: u64, schedule_steps: u64) -> u64 {
         let steps = u128::from((self.end - self.at).max(1));
         let walked = u128::from((done - self.at).min(self.end - self.at));
-        // A share of at most one of a number below 2^64.
+        // At most `schedule_steps - from`, so it fits into 64 bits.
         self.from + (walked * u128::from(schedule_steps - self.from) / steps) as u64
     }
 }
@@ -164,7 +164,7 @@ mod tests {
             [20, 22, 60, 60, 61, 80, 100]
         );
         assert_eq!(plan.end(), 120);
-        // An end that has passed is the next step.
+        // An end that has passed becomes the next step.
         plan.decide(70, 10);
         assert_eq!((plan.end(), plan.scheduled(71)), (71, 100));
     }

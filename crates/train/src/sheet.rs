@@ -1,5 +1,5 @@
-//! Pictures of an evaluation: `truth | render | error` per view, and a contact sheet of many views. Where the colours
-//! of a render are off, the render with corrected colours is a fourth picture.
+//! Images of an evaluation: `truth | render | error` per view, and a contact sheet of several views. If the colours of
+//! a render are off, the colour-corrected render is added as a fourth image.
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -14,24 +14,23 @@ use gausset_metrics::quality::Comparison;
 /// Mean absolute difference of a pixel's channels that is drawn white.
 const WHITE_ERROR: f32 = 0.25;
 
-/// The corrected render is shown where it is better than the plain one by more than this, in dB.
+/// Minimum gain in dB for which the colour-corrected render is shown.
 pub const SHOWN_CORRECTION: f64 = 0.5;
 
-/// Width that a picture of a view takes on a contact sheet at most, in px.
+/// Maximum width of each image of a view on a contact sheet, in px.
 const SHEET_PICTURE_WIDTH: u32 = 320;
-/// Most pictures of a view.
+/// Maximum number of images per view.
 const MOST_PICTURES: u32 = 4;
-/// Most views on a contact sheet; of more, evenly chosen ones.
+/// Maximum number of views on a contact sheet; of more views, evenly chosen ones.
 pub(crate) const SHEET_VIEWS: usize = 24;
 /// Space between views in px.
 const GAP: u32 = 4;
-/// Colour of that space.
+/// Grey value of the gap.
 const GAP_COLOUR: u8 = 255;
 
-/// Truth, render and error side by side, and if asked for the corrected render.
+/// Ground truth, render and error side by side, and optionally the colour-corrected render.
 ///
-/// The error is the mean absolute difference over the channels, white from a quarter on; pixels that do not count are
-/// black.
+/// The error is the mean absolute difference over the channels, white from a quarter on; invalid pixels are black.
 #[must_use]
 pub fn panels(comparison: &Comparison<'_>, corrected: bool) -> RgbImage8 {
     let Comparison { target, render, truth, .. } = comparison;
@@ -53,7 +52,7 @@ pub fn panels(comparison: &Comparison<'_>, corrected: bool) -> RgbImage8 {
     beside(&pictures.into_iter().map(to_bytes).collect::<Vec<_>>())
 }
 
-/// Pictures of one size side by side, with a gap between them.
+/// Places images of one size side by side, with a gap between them.
 fn beside(pictures: &[RgbImage8]) -> RgbImage8 {
     let height = pictures.first().map_or(0, |p| p.height);
     let gaps = GAP * (pictures.len() as u32).saturating_sub(1);
@@ -71,7 +70,7 @@ fn beside(pictures: &[RgbImage8]) -> RgbImage8 {
     RgbImage8 { width, height, data }
 }
 
-/// A picture not wider than `width`, in its proportions.
+/// An image downsampled to at most `width`, with its aspect ratio.
 fn narrowed(picture: &RgbImage8, width: u32) -> RgbImage8 {
     if picture.width <= width {
         return picture.clone();
@@ -83,36 +82,36 @@ fn narrowed(picture: &RgbImage8, width: u32) -> RgbImage8 {
     RgbImage8 { width, height, data: area::downscale(source, width, height).rgb }
 }
 
-/// Bytes of a view on a contact sheet: four pictures of this size side by side, narrowed.
+/// Bytes of a view on a contact sheet: four images of this size side by side, downsampled.
 pub(crate) fn view_bytes(width: u32, height: u32) -> u64 {
     let (width, height) = (u64::from(MOST_PICTURES * width + (MOST_PICTURES - 1) * GAP), u64::from(height));
     let narrowed = width.min(u64::from(MOST_PICTURES * SHEET_PICTURE_WIDTH));
     3 * narrowed * (height * narrowed / width.max(1) + 1)
 }
 
-/// Views below each other.
+/// A contact sheet: views one below the other.
 #[derive(Debug)]
 pub struct ContactSheet {
-    /// Every so many views one is taken.
+    /// Every n-th view is shown.
     every: usize,
     views: Vec<RgbImage8>,
 }
 
 impl ContactSheet {
-    /// A sheet for so many views.
+    /// A sheet for `views` views.
     #[must_use]
     pub fn new(views: usize) -> Self {
         Self { every: views.div_ceil(SHEET_VIEWS).max(1), views: Vec::new() }
     }
 
-    /// Adds the view at a position, of so many pictures side by side, if it is one of those on the sheet.
+    /// Adds the view at a position, which consists of `pictures` images side by side, if the sheet shows that position.
     pub fn add(&mut self, position: usize, view: &RgbImage8, pictures: u32) {
         if position.is_multiple_of(self.every) {
             self.views.push(narrowed(view, pictures * SHEET_PICTURE_WIDTH));
         }
     }
 
-    /// The sheet; `None` when it is empty.
+    /// The contact sheet; `None` if it is empty.
     #[must_use]
     pub fn picture(&self) -> Option<RgbImage8> {
         let width = self.views.iter().map(|v| v.width).max()?;
@@ -131,13 +130,14 @@ impl ContactSheet {
     }
 }
 
-/// Name of the picture of a view: its position and as much of its own name as any file system takes.
+/// File name of a view's image: its position and its own name, shortened and restricted to characters that any file
+/// system accepts.
 #[must_use]
 pub fn file_name(position: usize, name: &str) -> String {
     format!("{position:04}_{}.png", names::flat(name))
 }
 
-/// Writes a picture as PNG.
+/// Writes an image as PNG.
 ///
 /// # Errors
 /// The write failed.
@@ -154,7 +154,7 @@ mod tests {
     fn the_panels_show_truth_render_and_where_they_differ() {
         let target =
             TargetImage { width: 2, height: 1, rgb: vec![255; 6], alpha: None, mask: Some(vec![1, 0]) };
-        // Off by an eighth, which is half of what is white; and a masked pixel.
+        // Off by an eighth, which is half of the white level; and a masked pixel.
         let render = [0.875, 0.875, 0.875, 0.0, 0.0, 0.0];
         let comparison = Comparison::new((2, 1), &render, &target, [0.0; 3]).unwrap();
         let view = panels(&comparison, false);
@@ -163,7 +163,7 @@ mod tests {
         assert_eq!((pixel(0), pixel(1)), (255, 255));
         assert_eq!((pixel(6), pixel(7)), (223, 0));
         assert_eq!((pixel(12), pixel(13)), (128, 0));
-        // The fourth is the render with the colours of the truth.
+        // The fourth image is the render with the colours of the ground truth.
         let with_fourth = panels(&comparison, true);
         assert_eq!(with_fourth.width, 2 + 3 * (4 + 2));
         assert_eq!(with_fourth.data[3 * 18], 255);

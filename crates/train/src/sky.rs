@@ -1,37 +1,37 @@
-//! The sky of a run as splats, for files: a sphere far outside, which every viewer draws.
+//! Converts the sky of a run to splats, for files: a distant sphere that every viewer can draw.
 //!
-//! [`COUNT`] round splats on a Fibonacci sphere (González 2010) around the training cameras, each with the colour of the sky
-//! in its direction as seen from the middle. Cameras are at most a thirtieth of the radius away from there, so that they
-//! see the colours turned by two degrees at most; a sky of degree 2 hardly changes on that way.
+//! [`COUNT`] round splats on a Fibonacci sphere (González 2010) around the training cameras, each with the colour of
+//! the sky in its direction as seen from the centre. Cameras are at most a thirtieth of the radius away from the
+//! centre, so the colours appear rotated by at most two degrees; a sky of degree 2 hardly changes over that angle.
 
 use gausset_core::engine::SKY_WIDTH;
 use gausset_core::sh::{C0, basis};
 use gausset_core::{Pose, Splats, se3};
 
-/// Splats of a sky.
+/// Number of splats of a sky.
 pub const COUNT: usize = 4000;
 
-/// Standard deviation in distances of neighbours, `sqrt(4π / COUNT)` radii. At 0.9 a thousandth of what is behind shines
-/// through (with more opacity, too); at 1.2 the picture is more blurred: twice the error of a strong sky.
+/// Standard deviation in neighbour distances, `sqrt(4π / COUNT)` radii. At 0.9 a thousandth of the background shines
+/// through (even with more opacity); at 1.2 the image is blurrier: twice the error of a strong sky.
 const SPREAD: f64 = 1.0;
-/// Opacity. A renderer leaves out the splat that would leave less than 1e-4 of the light: what it leaves is then at most
-/// `1e-4 / (1 - opacity)`.
+/// Opacity of a sky splat. A renderer leaves out the splat after which less than 1e-4 of the light would remain, so at
+/// most `1e-4 / (1 - opacity)` is left.
 const OPACITY: f64 = 0.85;
-/// Least radius in scene extents.
+/// Minimum radius in scene extents.
 const RADIUS: f64 = 30.0;
-/// Radius in distances of the farthest splat that matters. Splats are drawn in the order of their depths along the axis of
-/// a camera, which differ within a splat of the sky.
+/// Radius relative to the distance of the farthest relevant splat. Splats are sorted by depth along the optical axis,
+/// which varies within a splat of the sky.
 const BEYOND: f64 = 1.5;
-/// Solid angle in steradians that all splats behind the sky may cover together: some always fly off, to thousands of
-/// extents, and viewers show only so much of what is far away. In a picture of 60 degrees it is a thousandth.
+/// Maximum solid angle in steradians that all splats behind the sky may cover together: some always drift off, to
+/// thousands of extents, and viewers limit the drawing distance. In an image of 60 degrees it is a thousandth.
 const HIDDEN: f64 = 1e-3;
-/// Largest radius in scene extents.
+/// Maximum radius in scene extents.
 const LARGEST_RADIUS: f64 = 1000.0;
 /// Logit of the opacity 1/255, below which a splat is not drawn.
 const UNSEEN_LOGIT: f32 = -5.54;
 
-/// Appends the sky of these coefficients (`[coefficient][channel]`, degree 2) to the splats of a scene that these cameras
-/// see, whose size is `extent` scene units.
+/// Appends a sky to the splats of a scene. `sky` holds its coefficients (`[coefficient][channel]`, degree 2), `cameras`
+/// the views of the scene, and `extent` its size in scene units.
 pub fn append(splats: &mut Splats, sky: &[f32], cameras: &[Pose], extent: f64) {
     let centre = mean(cameras);
     let radius = radius(splats, centre, extent);
@@ -60,7 +60,7 @@ pub fn colour(sky: &[f32], direction: [f64; 3]) -> [f64; 3] {
     })
 }
 
-/// The direction of a splat: heights evenly spaced, turned by the golden angle each.
+/// The direction of a splat: heights evenly spaced, rotated by the golden angle each.
 fn direction(index: usize) -> [f64; 3] {
     let golden_angle = std::f64::consts::PI * (3.0 - 5f64.sqrt());
     let height = 1.0 - (2 * index + 1) as f64 / COUNT as f64;
@@ -69,13 +69,13 @@ fn direction(index: usize) -> [f64; 3] {
     [across * cosine, across * sine, height]
 }
 
-/// The middle of cameras; the origin without any.
+/// The mean position of cameras; the origin without any.
 fn mean(cameras: &[Pose]) -> [f64; 3] {
     let count = cameras.len().max(1) as f64;
     std::array::from_fn(|k| cameras.iter().map(|pose| pose.centre()[k]).sum::<f64>() / count)
 }
 
-/// Radius behind everything that matters.
+/// Radius beyond all relevant splats.
 fn radius(splats: &Splats, centre: [f64; 3], extent: f64) -> f64 {
     let seen = (0..splats.len()).filter(|&i| splats.is_usable(i) && splats.opacity_logits[i] > UNSEEN_LOGIT);
     let distance = |i: usize| se3::norm(std::array::from_fn(|k| f64::from(splats.means[i][k]) - centre[k]));
@@ -90,7 +90,7 @@ fn radius(splats: &Splats, centre: [f64; 3], extent: f64) -> f64 {
     (BEYOND * farthest).max(RADIUS * extent).min(LARGEST_RADIUS * extent)
 }
 
-/// Solid angle that a splat covers at most, from that distance: its opacity times `2π` of its two larger standard
+/// Maximum solid angle that a splat covers from that distance: its opacity times `2π` of its two larger standard
 /// deviations.
 fn solid_angle(splats: &Splats, i: usize, distance: f64) -> f64 {
     let opacity = 1.0 / (1.0 + libm::exp(-f64::from(splats.opacity_logits[i])));
@@ -109,7 +109,7 @@ mod tests {
         let mut splats = Splats::with_capacity(1, 4);
         let quat = [1.0, 0.0, 0.0, 0.0];
         splats.push([100.0, 0.0, 0.0], [2.0; 3], quat, 0.0, &[0.0; 12]);
-        // Neither what cannot be seen nor what flew off and is small from there takes the sky with it.
+        // Splats that are invisible, or that drifted off and appear small, do not enlarge the sky.
         splats.push([0.0, 1e5, 0.0], [9.0; 3], quat, -8.0, &[0.0; 12]);
         splats.push([0.0, 1e5, 0.0], [2.0; 3], quat, 8.0, &[0.0; 12]);
         splats.push([f32::NAN; 3], [0.0; 3], quat, 0.0, &[0.0; 12]);
@@ -122,7 +122,7 @@ mod tests {
         let centre = [1.0, 0.0, 0.0];
         for i in 4..splats.len() {
             let away: [f64; 3] = std::array::from_fn(|k| f64::from(splats.means[i][k]) - centre[k]);
-            // One and a half times the 99 of the splat that matters, more than thirty extents.
+            // One and a half times the distance of 99 of the farthest relevant splat, more than thirty extents.
             assert!((se3::norm(away) - 148.5).abs() < 1e-4);
             let expected = colour(&sky, away.map(|v| v / se3::norm(away)));
             for (k, expected) in expected.into_iter().enumerate() {
@@ -132,7 +132,7 @@ mod tests {
             assert_eq!(splats.sh_of(i)[3..], [0.0; 9]);
         }
         assert_eq!(radius(&Splats::zeros(0, 0), centre, 2.0), 60.0);
-        // Never farther than this.
+        // The radius is limited.
         (splats.means[0][0], splats.log_scales[0]) = (1e9, [20.0; 3]);
         assert_eq!(radius(&splats, centre, 2.0), 2000.0);
         // No two are closer than half of the distance of neighbours.

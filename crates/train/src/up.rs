@@ -1,11 +1,11 @@
-//! Which way is up in the saved scene.
+//! Determines the up direction of the saved scene.
 //!
-//! Splat files are looked at with y pointing down, as in COLMAP: common viewers take -y for up. A dataset's axes are
-//! arbitrary, so the saved scene is turned by the smallest rotation that takes its up direction to -y.
+//! Splat files are viewed with y pointing down, as in COLMAP: common viewers use -y as up. A dataset's axes are
+//! arbitrary, so the saved scene is rotated by the smallest rotation that maps its up direction to -y.
 //!
 //! The up direction of a set of cameras is the mean of theirs, `-row 1` of each `camera_from_world` rotation (image y
-//! points down). Where those cancel out, as for aerial photographs that look straight down from flights back and forth,
-//! it is the direction that they look away from.
+//! points down). If those cancel out, as for aerial photographs that look straight down from flights back and forth, it
+//! is the mean direction opposite to their viewing directions.
 
 use gausset_core::Pose;
 use gausset_core::se3::{self, IDENTITY3, Mat3};
@@ -13,14 +13,14 @@ use gausset_core::splats_transform::rotation_taking;
 
 use crate::words::Up;
 
-/// What viewers take for up.
+/// The up direction of viewers.
 pub const SAVED_UP: [f64; 3] = [0.0, -1.0, 0.0];
 
-/// Shorter mean directions of unit vectors do not tell a direction.
+/// Minimum length of the mean of unit vectors that defines a direction.
 const SHORTEST_MEAN: f64 = 0.2;
 
-/// The up direction of a scene in its dataset's axes, as a unit vector; `None` when the scene is saved as it is or
-/// the cameras do not tell.
+/// The up direction of a scene in its dataset's axes, as a unit vector; `None` if the scene is saved unrotated or the
+/// cameras do not define one.
 #[must_use]
 pub fn direction(up: Up, camera_from_world: &[Pose]) -> Option<[f64; 3]> {
     match up {
@@ -35,12 +35,12 @@ pub fn direction(up: Up, camera_from_world: &[Pose]) -> Option<[f64; 3]> {
     }
 }
 
-/// The mean up direction of cameras, or the mean direction that they look away from.
+/// The mean up direction of cameras, or the mean direction opposite to their viewing directions.
 fn of_cameras(camera_from_world: &[Pose]) -> Option<[f64; 3]> {
     mean_of(camera_from_world, 1).or_else(|| mean_of(camera_from_world, 2))
 }
 
-/// The normalised mean of the negated axes `row` of cameras, `None` when they cancel out.
+/// The normalised mean of the negated axes `row` of cameras; `None` if they cancel out.
 fn mean_of(camera_from_world: &[Pose], row: usize) -> Option<[f64; 3]> {
     let mut sum = [0.0; 3];
     for pose in camera_from_world {
@@ -71,7 +71,7 @@ mod tests {
             let to = se3::mul_vec(&rotation(up, &[]), from);
             assert!((0..3).all(|k| (to[k] - SAVED_UP[k]).abs() < 1e-12), "{up}: {to:?}");
         }
-        // What is up already, or not to be touched, keeps its bits.
+        // An up direction that is already correct, or must not be changed, keeps its bits.
         assert_eq!(rotation(Up::MinusY, &[]), IDENTITY3);
         assert_eq!(rotation(Up::None, &[]), IDENTITY3);
     }

@@ -1,8 +1,8 @@
-//! The order in which training views come: shuffled epochs without replacement.
+//! The order of training views: shuffled epochs without replacement.
 //!
-//! Epoch `e` is a permutation of all training views, a function of (seed, e) alone, so a [`Cursor`] is two numbers
-//! and any position can be found again. A view that turns out to be unreadable keeps its place in every permutation
-//! and is stepped over: the order of the others does not depend on when that was noticed.
+//! Epoch `e` is a permutation of all training views, a function of (seed, e) alone, so a [`Cursor`] is two numbers and
+//! any position can be restored. An unreadable view keeps its position in every permutation and is skipped: the order
+//! of the others does not depend on when it was detected.
 
 use gausset_compute::rng;
 use serde::{Deserialize, Serialize};
@@ -23,11 +23,11 @@ pub struct ViewOrder {
     cursor: Cursor,
     /// Permutations of the cursor's epoch and of the next one.
     epochs: [Vec<u32>; 2],
-    /// Views that are stepped over.
+    /// Which views are skipped.
     skipped: Vec<bool>,
 }
 
-/// Permutation of an epoch.
+/// The permutation of an epoch.
 fn permutation(seed: u64, epoch: u64, views: usize) -> Vec<u32> {
     let mut order: Vec<u32> = (0..views as u32).collect();
     rng::shuffle(&mut order, seed, rng::stream::VIEWS, epoch);
@@ -35,7 +35,7 @@ fn permutation(seed: u64, epoch: u64, views: usize) -> Vec<u32> {
 }
 
 impl ViewOrder {
-    /// The order of `views` training views, from `cursor` on. A position behind the end of its epoch is its end.
+    /// The order of `views` training views, starting at `cursor`. A position past the end of its epoch is its end.
     #[must_use]
     pub fn new(seed: u64, views: usize, cursor: Cursor) -> Self {
         let epochs = [permutation(seed, cursor.epoch, views), permutation(seed, cursor.epoch + 1, views)];
@@ -44,25 +44,25 @@ impl ViewOrder {
         order
     }
 
-    /// The next view, `None` when every view is skipped.
+    /// The current view; `None` if every view is skipped.
     #[must_use]
     pub fn current(&self) -> Option<usize> {
         self.epochs[0].get(self.cursor.position as usize).map(|&view| view as usize)
     }
 
-    /// Where [`Self::current`] stands.
+    /// Position of [`Self::current`].
     #[must_use]
     pub fn cursor(&self) -> Cursor {
         self.cursor
     }
 
-    /// Goes on to the next view.
+    /// Advances to the next view.
     pub fn advance(&mut self) {
         self.cursor.position += 1;
         self.settle();
     }
 
-    /// Steps over a view from now on.
+    /// Skips a view from now on.
     pub fn skip(&mut self, view: usize) {
         if let Some(skipped) = self.skipped.get_mut(view) {
             *skipped = true;
@@ -70,20 +70,20 @@ impl ViewOrder {
         self.settle();
     }
 
-    /// Views that are stepped over.
+    /// Number of skipped views.
     #[must_use]
     pub fn skipped(&self) -> usize {
         self.skipped.iter().filter(|&&skipped| skipped).count()
     }
 
-    /// Up to `count` views from the current one on, at most to the end of the next epoch.
+    /// Up to `count` views starting with the current one, at most to the end of the next epoch.
     pub fn upcoming(&self, count: usize) -> impl Iterator<Item = usize> + '_ {
         let here = self.epochs[0].iter().skip(self.cursor.position as usize);
         let views = here.chain(&self.epochs[1]).map(|&view| view as usize);
         views.filter(|&view| !self.skipped[view]).take(count)
     }
 
-    /// Moves the cursor to the first view at or behind it that is not skipped.
+    /// Moves the cursor to the next view that is not skipped, which may be the current one.
     fn settle(&mut self) {
         if self.skipped.iter().all(|&skipped| skipped) {
             self.cursor.position = self.skipped.len() as u64;
@@ -136,7 +136,7 @@ mod tests {
         take(&mut whole, 13);
         let mut resumed = ViewOrder::new(9, 5, whole.cursor());
         assert_eq!(take(&mut whole, 20), take(&mut resumed, 20));
-        // A cursor at the end of an epoch is the beginning of the next.
+        // A cursor at the end of an epoch equals the beginning of the next.
         let at_end = ViewOrder::new(9, 5, Cursor { epoch: 0, position: 5 });
         assert_eq!(at_end.cursor(), Cursor { epoch: 1, position: 0 });
     }

@@ -1,40 +1,40 @@
-//! What a person should know of a run that goes on.
+//! Warnings of a run.
 
 use std::path::PathBuf;
 
 use serde::ser::SerializeStruct;
 use serde::{Deserialize, Serialize};
 
-/// Something a person should know though the run goes on. Displays as one line.
+/// A problem that does not stop the run. Displays as one line.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum RunWarning {
-    /// A picture cannot be decoded; the run goes on without it.
+    /// An image cannot be decoded; the run continues without it.
     #[error("{}: skipped: {}", .0.name, .0.reason)]
     UnreadablePicture(SkippedPicture),
-    /// The loss is far above what it was.
+    /// The loss is far above its median.
     #[error(
         "step {step}: loss is {loss:.4}, more than {factor} times the median of {median:.4} for {steps} steps; the rates may be too high"
     )]
     LossExplosion {
         /// Finished steps.
         step: u64,
-        /// Mean loss lately.
+        /// Recent mean loss.
         loss: f64,
-        /// Median before.
+        /// Median loss before.
         median: f64,
-        /// How many times the median is too much.
+        /// Factor over the median that triggers the warning.
         factor: f64,
-        /// For how many steps.
+        /// Number of steps with a high loss.
         steps: u64,
     },
     /// Splats are dead because a parameter is not finite.
     #[error(
-        "step {step}: {count} splats have a parameter that is not finite; they are left out of pictures and files"
+        "step {step}: {count} splats have a parameter that is not finite; they are left out of renders and files"
     )]
     DeadSplats {
         /// Finished steps.
         step: u64,
-        /// How many.
+        /// Number of such splats.
         count: u64,
     },
     /// Updates were skipped because a gradient was not finite.
@@ -44,48 +44,48 @@ pub enum RunWarning {
     SkippedUpdates {
         /// Finished steps.
         step: u64,
-        /// How many, since the start.
+        /// Number of skipped updates since the start.
         count: u64,
     },
-    /// The processor applies density rules in place of the device.
+    /// The CPU does density control in place of the device.
     #[error(
-        "step {step}: {count} splats are more than one binding of the device holds, or may soon be: the processor applies the density rules, and the state comes back for each"
+        "step {step}: {count} splats exceed one binding of the device, or may do so soon: density control runs on the CPU, and the state is copied back for each update"
     )]
     HostRules {
         /// Finished steps.
         step: u64,
-        /// Splats.
+        /// Number of splats.
         count: u64,
     },
-    /// The limit of splats per tile has cut lists while training.
+    /// The limit of splats per tile has truncated lists in training.
     #[error(
         "⟨max-splats-per-tile⟩ {limit}: the lists of {tiles} tiles were cut, in {cut_steps} of {steps} steps; splats behind the nearest {limit} were not drawn there (raise the limit, or 0 for none)"
     )]
     CutLists {
-        /// The limit.
+        /// The limit of splats per tile.
         limit: u32,
-        /// Tiles, over all steps.
+        /// Number of truncated tiles, over all steps.
         tiles: u64,
         /// Steps with such a tile.
         cut_steps: u64,
-        /// Steps done.
+        /// Number of finished steps.
         steps: u64,
     },
-    /// The limit of splats per tile has cut lists in pictures: of an evaluation, or for their own sake.
+    /// The limit of splats per tile has truncated lists in renders, of an evaluation or for output.
     #[error(
         "⟨max-splats-per-tile⟩ {limit}: the lists of {tiles} tiles were cut, in {cut_views} of {views} pictures; splats behind the nearest {limit} were not drawn there"
     )]
     CutPictures {
-        /// The limit.
+        /// The limit of splats per tile.
         limit: u32,
-        /// Tiles, over all pictures.
+        /// Number of truncated tiles, over all renders.
         tiles: u64,
-        /// Pictures with such a tile.
+        /// Number of renders with such a tile.
         cut_views: u64,
-        /// Pictures.
+        /// Number of renders.
         views: u64,
     },
-    /// A checkpoint cannot be used and was set aside.
+    /// A checkpoint is invalid and was set aside.
     #[error("{0}")]
     DamagedCheckpoint(String),
     /// A resumed run has no checkpoint yet.
@@ -94,13 +94,13 @@ pub enum RunWarning {
         /// The run folder.
         folder: PathBuf,
     },
-    /// Something else that is already one line.
+    /// Any other warning of one line.
     #[error("{0}")]
     Note(String),
 }
 
 impl RunWarning {
-    /// What it is about, as one word.
+    /// The kind of warning, as one word.
     #[must_use]
     pub const fn kind(&self) -> &'static str {
         match self {
@@ -128,16 +128,16 @@ impl Serialize for RunWarning {
     }
 }
 
-/// A picture that was left out while training.
+/// An image that was left out of training.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SkippedPicture {
     /// Name as in the dataset.
     pub name: String,
-    /// Why.
+    /// The reason.
     pub reason: String,
 }
 
-/// Serialisation leaves a count of nothing out.
+/// For serde: omits a count of zero.
 #[allow(clippy::trivially_copy_pass_by_ref, reason = "the signature that serde calls")]
 pub(crate) fn is_zero(count: &u64) -> bool {
     *count == 0

@@ -1,4 +1,4 @@
-//! Options whose values are words: one definition of the spelling for the command line, config files and messages.
+//! Options whose values are words: one definition of their spelling for the command line, config files and messages.
 
 use std::fmt;
 use std::str::FromStr;
@@ -12,12 +12,11 @@ use serde::{Deserialize, Serialize};
 pub struct ParseWordError {
     /// The accepted forms.
     pub expected: String,
-    /// What was given.
+    /// The given value.
     pub found: String,
 }
 
-/// A type is written into files as its `Display` and read back with its `FromStr`: what serde's `into` and `try_from`
-/// need.
+/// Serialises a type with its `Display` and parses it with its `FromStr`, for serde's `into` and `try_from`.
 macro_rules! string_in_files {
     ($name:ty) => {
         impl TryFrom<String> for $name {
@@ -91,21 +90,21 @@ words! {
 }
 
 words! {
-    /// The recipe at three scales: how much time a run may take.
+    /// The recipe at three scales of training time.
     #[derive(Default)]
     Quality {
-        /// Under a minute on two cores for a hundred small pictures.
+        /// Under a minute on two cores for a hundred small images.
         Fast = "fast",
         /// A few minutes.
         #[default]
         Default = "default",
-        /// As good as the schedules of the literature, in a fraction of an hour and more.
+        /// The quality of the schedules of the literature, in a fraction of an hour or more.
         Best = "best",
     }
 }
 
 words! {
-    /// What the alpha channel of a picture means.
+    /// The meaning of an image's alpha channel.
     #[derive(Default)]
     Alpha {
         /// Coverage: truth and render are composited on the same background.
@@ -117,27 +116,27 @@ words! {
 }
 
 words! {
-    /// What panoramas are trained on as.
+    /// How panoramas are trained on.
     #[derive(Default)]
     Panoramas {
         /// The six faces of a cube.
         #[default]
         Cube = "cube",
-        /// Themselves, by the projection of a sphere.
+        /// Panoramas themselves, with a spherical projection.
         Sphere = "sphere",
     }
 }
 
 words! {
-    /// Which points splats start from.
+    /// Points from which splats start.
     #[derive(Default)]
     InitPoints {
-        /// Those of the dataset and dense ones from stereo, where enough views agree on them.
+        /// Those of the dataset, and dense ones from stereo if enough views agree on them.
         #[default]
         Auto = "auto",
         /// Those of the dataset.
         Sfm = "sfm",
-        /// Those of the dataset and dense ones from stereo, or an error where there are none.
+        /// Those of the dataset and dense ones from stereo; an error if stereo finds none.
         Dense = "dense",
     }
 }
@@ -146,7 +145,7 @@ words! {
     /// Whether space that is known to be empty is kept empty.
     #[derive(Default)]
     FreeSpace {
-        /// Where the points of the dataset tell.
+        /// If the points of the dataset provide the evidence.
         #[default]
         Auto = "auto",
         /// No.
@@ -155,7 +154,7 @@ words! {
 }
 
 words! {
-    /// Whether each step has a background colour of its own.
+    /// Whether each step has a random background colour.
     #[derive(Default)]
     RandomBackground {
         /// When training starts from random splats.
@@ -169,7 +168,7 @@ words! {
 }
 
 words! {
-    /// Which splats Adam moves.
+    /// Which splats Adam updates.
     Adam {
         /// All of them, every step.
         Dense = "dense",
@@ -211,13 +210,13 @@ words! {
 }
 
 words! {
-    /// How a run corrects the colours of its pictures: what came of [`Exposure`] on its data.
+    /// How a run corrects the colours of its images: the result of [`Exposure`] on its data.
     Colours {
         /// Not at all.
         None = "none",
-        /// By gains that are found during training.
+        /// By gains that start at zero.
         Gains = "gains",
-        /// By gains that start at those of the tracks.
+        /// By gains that are initialised from the tracks.
         GainsFromTracks = "gains-from-tracks",
     }
 }
@@ -256,14 +255,14 @@ words! {
     }
 }
 
-/// Colour behind the splats.
+/// Background colour.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum Background {
     /// White for Blender-style datasets, black otherwise.
     #[default]
     Auto,
-    /// A sky that is learnt: its colour depends on the direction.
+    /// A learnt sky, whose colour depends on the direction.
     Sky,
     /// RGB in 0..1.
     Colour([f32; 3]),
@@ -287,7 +286,7 @@ impl FromStr for Background {
         let channels: Vec<f32> =
             text.split(',').map(|part| part.trim().parse()).collect::<Result<_, _>>().map_err(|_| bad())?;
         let colour: [f32; 3] = channels.try_into().map_err(|_| bad())?;
-        // The range check also refuses NaN.
+        // The range check also rejects NaN.
         if colour.iter().all(|v| (0.0..=1.0).contains(v)) { Ok(Self::Colour(colour)) } else { Err(bad()) }
     }
 }
@@ -340,7 +339,7 @@ impl FromStr for MemoryLimit {
             return Ok(Self::Auto);
         }
         let lower = text.to_ascii_lowercase();
-        // `4G` is what `ulimit`, `docker` and Java take: 4 GiB.
+        // `4G` means 4 GiB, as for `ulimit`, `docker` and Java.
         let letters = [("T", 1 << 40), ("G", 1 << 30), ("M", 1 << 20), ("K", 1 << 10)];
         let (number, unit) = UNITS
             .iter()
@@ -351,7 +350,7 @@ impl FromStr for MemoryLimit {
         if let Ok(whole) = number.parse::<u64>() {
             return whole.checked_mul(unit).map(Self::Bytes).ok_or_else(bad);
         }
-        // Fractions such as 1.5GiB; beyond 2^53 bytes nobody writes fractions.
+        // Fractions such as 1.5GiB; above 2^53 bytes fractions are not needed.
         match number.parse::<f64>() {
             Ok(value) if value >= 0.0 && value * (unit as f64) < 9.0e15 => {
                 Ok(Self::Bytes((value * unit as f64) as u64))
@@ -375,11 +374,11 @@ impl fmt::Display for MemoryLimit {
 
 string_in_files!(MemoryLimit);
 
-/// Wall time that a run may take.
+/// Maximum wall time of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum TimeBudget {
-    /// As long as its steps take.
+    /// No limit.
     #[default]
     None,
     /// Milliseconds from the start of the program to the finished result.
@@ -419,7 +418,7 @@ impl FromStr for TimeBudget {
     }
 }
 
-/// `90`, `90s`, `1.5m`, `1h30m`, `2 min 5 s`: numbers with units that become smaller.
+/// Parses `90`, `90s`, `1.5m`, `1h30m`, `2 min 5 s`: numbers with decreasing units.
 fn seconds_of(text: &str) -> Option<f64> {
     const UNITS: [(&[&str], f64); 3] = [(&["h"], 3600.0), (&["min", "m"], 60.0), (&["s", ""], 1.0)];
     let (mut rest, mut seconds, mut units) = (text.trim(), 0.0, UNITS.iter());
@@ -429,7 +428,7 @@ fn seconds_of(text: &str) -> Option<f64> {
         let behind = rest[end..].trim_start();
         let end = behind.find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(behind.len());
         let name = &behind[..end];
-        // `1h30` could be minutes or seconds.
+        // A trailing number as in `1h30` is ambiguous: minutes or seconds.
         let (_, unit) =
             units.find(|(names, _)| names.contains(&name) && (seconds == 0.0 || !name.is_empty()))?;
         seconds += number * unit;

@@ -1,4 +1,4 @@
-//! Runs with a time budget can be repeated exactly with what they recorded, whatever they decided on the way.
+//! A run with a time budget can be repeated exactly from its recorded decisions.
 
 mod common;
 
@@ -15,7 +15,7 @@ fn within(budget_ms: u64) -> TrainOptions {
     TrainOptions { time_budget: Some(TimeBudget::Milliseconds(budget_ms)), steps: None, ..options(1) }
 }
 
-/// Starts a run and keeps it to its budget; stops it after `stop_after` steps.
+/// Starts a run with a time budget; stops it after `stop_after` steps.
 fn start(given: &TrainOptions, run: &Path, stop_after: Option<u64>) -> Outcome {
     let since = Instant::now();
     let config = TrainConfig::resolve(given, None).unwrap();
@@ -31,7 +31,7 @@ fn start(given: &TrainOptions, run: &Path, stop_after: Option<u64>) -> Outcome {
     started.train(&mut events).unwrap()
 }
 
-/// What `config.toml` of a run says, as options of another.
+/// The `config.toml` of a run, as options of another run.
 fn recorded(run: &Path) -> TrainOptions {
     RecordedRun::read(&run.join("config.toml")).unwrap().config.to_options()
 }
@@ -55,7 +55,7 @@ fn a_run_with_a_time_budget_that_was_stopped_goes_on_and_is_repeated_as_a_whole(
     assert_eq!(stopped.end, End::Stopped);
     let finished = resume(&TrainOptions::default(), &mut cpu(1), &run, &mut ignore).unwrap();
     assert_eq!(finished.end, End::Finished);
-    // The second sitting kept to no budget: its steps are those that the first one had planned.
+    // The second session had no budget: its steps are those that the first one had planned.
     let given = TrainOptions { time_budget: Some(TimeBudget::None), ..recorded(&run) };
     let again = folder.path().join("again");
     train(&given, &mut cpu(1), &again, &mut ignore).unwrap();

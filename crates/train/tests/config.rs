@@ -1,4 +1,5 @@
-//! Options resolve in layers, refuse nonsense with a line that helps, and survive the way through `config.toml`.
+//! Options resolve in layers, reject invalid values with a helpful line, and survive a round trip through
+//! `config.toml`.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -76,7 +77,7 @@ fn presets_know_how_many_pictures_there_are_and_how_large() {
         };
         quality_defaults(&TrainOptions { quality: Some(quality), ..TrainOptions::default() }, Some(known))
     };
-    // Few pictures are kept from being learnt by heart, in every preset.
+    // Every preset counteracts overfitting with few images.
     for quality in [Quality::Fast, Quality::Default, Quality::Best] {
         let (few, many) = (of(quality, 15, 4e5), of(quality, 64, 4e5));
         assert_eq!((few.dropout, many.dropout), (Some(0.1), Some(0.0)));
@@ -84,7 +85,7 @@ fn presets_know_how_many_pictures_there_are_and_how_large() {
         assert_eq!(few.random_background, Some(RandomBackground::Always));
         assert_eq!(many.random_background, Some(RandomBackground::Auto));
     }
-    // The default preset does the same work on pictures of any size, within limits; the best one three times as much.
+    // The default preset does the same work on images of any size, within limits; the best one three times as much.
     let steps = |quality, pixels_each| of(quality, 64, pixels_each).steps.unwrap();
     let work = |pixels_each: f64| steps(Quality::Default, pixels_each) as f64 * (pixels_each + 160e3);
     assert!((work(160e3) / work(500e3) - 1.0).abs() < 0.02);
@@ -102,7 +103,7 @@ fn the_set_grows_to_what_the_pictures_can_tell_in_time() {
         quality_defaults(&given, Some(Known { pictures: 50, views: 50, pixels, points, is_object: false }))
     };
     let steps = |steps| TrainOptions { steps: Some(steps), ..TrainOptions::default() };
-    // One splat for 40 pixels, within limits.
+    // One splat per 40 pixels, within limits.
     let most = |pixels| of(0, pixels, steps(6_000)).max_splats.unwrap();
     assert_eq!([most(1.0), most(2e6), most(1e9)], [2_000, 50_000, 200_000]);
     // Two fifths of 6,000 steps are 24 changes, of 1,500 steps 12.
@@ -118,7 +119,7 @@ fn the_set_grows_to_what_the_pictures_can_tell_in_time() {
         let growth = of(points, 1e9, given).growth.unwrap();
         assert!((growth - expected).abs() < 1e-3, "{points}: {growth}, {expected}");
     }
-    // An object in front of nothing starts from a fifth of the splats.
+    // An object without background starts from a fifth of the splats.
     let object = Known { pictures: 50, views: 50, pixels: 1e9, points: 0, is_object: true };
     let object = quality_defaults(&steps(6_000), Some(object));
     assert_eq!(
@@ -126,19 +127,19 @@ fn the_set_grows_to_what_the_pictures_can_tell_in_time() {
         (Some(20_000), Some(100_000))
     );
     assert!((object.growth.unwrap() - 10f64.powf(1.0 / 24.0)).abs() < 1e-3);
-    // Few pictures: until the changes end, which are 25 in 1,500 steps.
+    // With few images growth lasts until the changes end, which are 25 in 1,500 steps.
     let few = quality_defaults(
         &steps(1_500),
         Some(Known { pictures: 15, views: 15, pixels: 1e9, points: 5_000, is_object: false }),
     );
     assert!((few.growth.unwrap() - 40f64.powf(1.0 / 25.0)).abs() < 1e-3);
-    // The pull on opacities ends at 0.6, or with the growth.
+    // Opacity regularisation ends at 0.6, or with the growth.
     let until = |pictures| {
         let known = Known { pictures, views: pictures, pixels: 1e9, points: 5_000, is_object: false };
         quality_defaults(&steps(6_000), Some(known)).opacity_regularisation_until.unwrap()
     };
     assert_eq!([15, 50].map(until), [0.833, 0.6]);
-    // What a file holds is not known yet, nor what a time budget allows.
+    // Neither the contents of a file nor the steps of a time budget are known yet.
     let from_file = TrainOptions { init: Some("start.ply".into()), ..steps(6_000) };
     let budget =
         TrainOptions { time_budget: Some(TimeBudget::Milliseconds(30_000)), ..TrainOptions::default() };
@@ -233,7 +234,7 @@ fn windows_that_are_empty_or_out_of_order_are_refused() {
     assert!(message(window(0.5, 0.5)).contains("out of order"));
     assert_eq!(
         message(TrainOptions { steps: Some(1000), density_every: Some(900), ..window(0.1, 0.5) }),
-        "⟨density-from = 0.1⟩ and ⟨density-until = 0.5⟩: no multiple of ⟨density-every⟩ 900 lies between steps 100 \
+        "⟨density-from = 0.1⟩ and ⟨density-until = 0.5⟩: no multiple of ⟨density-every⟩ 900 is between steps 100 \
          and 500 (expected at least one)"
     );
     let poses = TrainOptions {
@@ -243,7 +244,7 @@ fn windows_that_are_empty_or_out_of_order_are_refused() {
         ..TrainOptions::default()
     };
     assert!(message(poses).starts_with("⟨poses-from = 0.9⟩ and ⟨poses-until = 0.1⟩: the window of pose"));
-    // A single step has no window, and nobody asked for one.
+    // A single step has no window, which is not an error by default.
     assert!(resolve(TrainOptions { steps: Some(1), ..TrainOptions::default() }).is_ok());
 }
 
@@ -267,7 +268,7 @@ fn a_run_that_goes_on_may_change_its_limits_but_not_its_result() {
         "RUN/config.toml: the run was started with steps = 500 (given: 300), antialiased = false (given: true); \
          resume without these options or start a new run"
     );
-    // What the run recorded may be said again, with effect or without; what it did not is refused.
+    // Recorded options may be given again, with effect or without; others are rejected.
     let classic = TrainOptions { strategy: Some(Strategy::Classic), ..TrainOptions::default() };
     let classic = recorded(resolve(classic).unwrap());
     let again = classic.config.to_options();
@@ -278,7 +279,7 @@ fn a_run_that_goes_on_may_change_its_limits_but_not_its_result() {
         message(&run, TrainOptions { lr_poses: Some(0.5), ..TrainOptions::default() }),
         "⟨lr-poses⟩: has no effect without ⟨refine-poses⟩; leave it out, or give ⟨refine-poses⟩"
     );
-    // Another strategy is another run, and its options are not what is wrong.
+    // Another strategy is another run; the error is the strategy, not its options.
     let other = TrainOptions { strategy: Some(Strategy::Classic), ..TrainOptions::default() };
     assert!(message(&run, other).starts_with("RUN/config.toml: the run was started with strategy = "));
 }
@@ -305,7 +306,7 @@ fn options_that_the_others_leave_without_effect_are_refused_by_name() {
     ];
     let mcmc = [("dead-opacity", "0.1"), ("growth", "1.1"), ("split-largest", "0.2"), ("noise", "3.0")];
     let poses = ["lr-poses", "pose-decay", "poses-from"];
-    // Choices; an option that has no effect with them, and its value; what gives it one.
+    // Choices; an option without effect under them, and its value; a choice that makes it effective.
     type Case =
         (Vec<(&'static str, &'static str)>, &'static str, &'static str, Vec<(&'static str, &'static str)>);
     let mut cases: Vec<Case> = Vec::new();
@@ -344,18 +345,18 @@ fn options_that_the_others_leave_without_effect_are_refused_by_name() {
         let wrong = with(&given(&choices), key, value);
         let message = TrainConfig::resolve(&wrong, None).unwrap_err().to_string();
         assert!(message.starts_with(&format!("⟨{key}⟩: has no effect with")), "{choices:?}: {message}");
-        // The same in a config file, and on the command line over one.
+        // The same in a config file, and on the command line over a config file.
         let in_file = TrainConfig::resolve(&TrainOptions::default(), Some(&wrong)).unwrap_err().to_string();
         assert_eq!(in_file, message);
         let alone = with(&TrainOptions::default(), key, value);
         assert_eq!(TrainConfig::resolve(&alone, Some(&given(&choices))).unwrap_err().to_string(), message);
-        // What it belongs to makes it right, and without it the rest is.
+        // The choice that it belongs to makes it valid, and without the option the rest is valid.
         let repaired = repair.iter().fold(wrong, |given, (key, value)| with(&given, key, value));
         let is_right = TrainConfig::resolve(&repaired, None).is_ok();
         assert!(is_right || repair.is_empty(), "{choices:?}, ⟨{key}⟩, {repair:?}");
         assert!(TrainConfig::resolve(&given(&choices), None).is_ok(), "{choices:?}");
     }
-    // Nothing is held out, and nothing is asked for.
+    // No images are held out and no evaluation is requested.
     assert!(TrainConfig::resolve(&given(&[("test-every", "0"), ("eval-every", "0")]), None).is_ok());
 }
 
@@ -380,7 +381,7 @@ fn what_belongs_to_a_choice_of_the_file_goes_when_the_command_line_chooses_other
     assert_eq!((merged.growth, merged.lr_exposure, merged.steps), (None, None, None));
     let config = TrainConfig::resolve(&choices, Some(&file)).unwrap();
     assert_eq!((config.recipe.strategy(), config.recipe.exposure), (Strategy::Classic, None));
-    // What the person says as well is not the file's.
+    // An option that the user also gives is not dropped with the file's.
     let both = TrainOptions { growth: Some(1.3), ..choices };
     let message = TrainConfig::resolve(&both, Some(&file)).unwrap_err().to_string();
     assert!(message.starts_with("⟨growth⟩: has no effect with ⟨strategy = classic⟩"), "{message}");
@@ -411,7 +412,7 @@ fn what_a_run_has_recorded_is_a_config_file_whatever_it_chose() {
         let again = TrainConfig::resolve(&TrainOptions::default(), Some(&file)).unwrap();
         assert_eq!(again.to_options().without_idle(), run.config.to_options().without_idle());
     }
-    // Where the start was random, how many there were is part of it.
+    // The number of random splats at the start is recorded.
     let mut run = recorded(resolve(TrainOptions::default()).unwrap());
     run.record.start = "500 random splats in [-1, 1]^3".to_owned();
     let file = TrainOptions::from_config_file(&run.to_toml(), path).unwrap();
@@ -444,7 +445,7 @@ fn a_path_is_the_same_however_it_is_spelled() {
         let resumed = run.resumed_with(&with(spelling.clone()), path);
         assert_eq!(resumed.unwrap().data, run.config.data, "{}", spelling.display());
     }
-    // One that is not there is one of its words.
+    // A path that does not exist is compared by its text.
     let absent =
         recorded(TrainConfig::resolve(&with("absent".into()), None).unwrap().with_absolute_paths().unwrap());
     assert!(absent.resumed_with(&with("./absent/".into()), path).is_ok());
@@ -473,7 +474,7 @@ fn a_config_without_the_record_of_a_run_is_not_a_run() {
 }
 
 prop_compose! {
-    /// Options of which each group is given or not; values in range.
+    /// Options in which each group is present or not; all values are in range.
     fn some_options()(
         words in (0usize..2, 0usize..2, 0usize..2, 0usize..8, 0usize..4, any::<bool>(), any::<bool>()),
         numbers in prop::collection::vec(0.0f64..1.0, 24),
@@ -522,7 +523,7 @@ proptest! {
         let run = recorded(TrainConfig::resolve(&given.without_idle(), None).unwrap());
         let text = run.to_toml();
         prop_assert_eq!(&RecordedRun::from_toml(&text, Path::new("config.toml")).unwrap(), &run);
-        // The same text serves as a config file, but for what had no effect.
+        // The same text is a valid config file, except for options without effect.
         let options = TrainOptions::from_config_file(&text, Path::new("config.toml")).unwrap();
         let again = TrainConfig::resolve(&TrainOptions::default(), Some(&options)).unwrap().to_options();
         prop_assert_eq!(again.without_idle(), run.config.to_options().without_idle());

@@ -1,4 +1,4 @@
-//! A dense start: points from stereo behind those of the dataset, with the same bytes however a run is made.
+//! Dense initialisation: points from stereo, appended to those of the dataset, reproducible to the bit.
 
 mod common;
 
@@ -22,7 +22,7 @@ use gausset_train::{
     TrainOptions,
 };
 
-/// The small demo scene: pictures of 160x120 px.
+/// The small demo scene: images of 160x120 px.
 fn small_dataset() -> &'static Path {
     static FOLDER: OnceLock<PathBuf> = OnceLock::new();
     FOLDER.get_or_init(|| {
@@ -41,7 +41,7 @@ fn from(points: InitPoints, steps: u64) -> TrainOptions {
     }
 }
 
-/// The splats that a run begins with, and what it records.
+/// The initial splats of a run, and its record.
 fn start_of(options: &TrainOptions) -> (Splats, RecordedRun) {
     let (_folder, run) = runs();
     let mut engine = MockEngine::default();
@@ -61,15 +61,15 @@ fn dense_points_come_behind_those_of_the_dataset_and_there_is_room_left() {
     let (dense, recorded) = start_of(&from(InitPoints::Dense, 1));
     let (first, all) = (sfm.len(), dense.len());
     assert_eq!(dense.select(&(0..first).collect::<Vec<_>>()), sfm);
-    // At most half of the largest number: 4,000, and a voxel holds one.
+    // At most half of the maximum, 4,000; a voxel contains one point.
     assert!((first + 1_500..=first + 4_000).contains(&all) && all <= 8_000, "{first}, {all}");
     let count = all - first;
     assert!(recorded.record.start.ends_with(&format!(", {count} from stereo")), "{}", recorded.record.start);
     assert_eq!(recorded.record.stereo_side, Some(400));
-    // They begin as opaque as the others, and know no direction.
+    // They have the same opacity as the others, and no view-dependent colour.
     assert!(dense.opacity_logits.iter().all(|&o| o == sfm.opacity_logits[0]));
     assert!(dense.sh.chunks_exact(dense.sh_stride()).all(|sh| sh[3..].iter().all(|&v| v == 0.0)));
-    // Where many views agree the gate is open, and the share is that of the verdict.
+    // Where enough views agree, `auto` also uses stereo, with the fraction given by the verdict.
     let (auto, _) = start_of(&from(InitPoints::Auto, 1));
     assert!((first + 500..=all).contains(&auto.len()), "{first}, {}, {all}", auto.len());
     // `--initial-scale` is a factor on all scales.
@@ -90,13 +90,13 @@ fn threads_levels_stops_and_kills_do_not_change_a_byte() {
         train(&given, &mut cpu(threads as usize), &run, &mut ignore).unwrap();
         assert!(splats_of(&run) == expected, "{threads} threads");
     }
-    // Stopped after ten steps: what goes on from a checkpoint needs no depth maps.
+    // Stopped after ten steps: resuming from a checkpoint needs no depth maps.
     let (_folder, run) = runs();
     train(&options, &mut cpu(1), &run, &mut stop_at(10)).unwrap();
     let mut no_stereo = |event: &Event, _: &AtomicBool| assert!(!matches!(event, Event::StereoBegun { .. }));
     resume(&TrainOptions::default(), &mut cpu(2), &run, &mut no_stereo).unwrap();
     assert!(splats_of(&run) == expected, "stopped");
-    // Killed before the first checkpoint: everything is made again.
+    // Killed before the first checkpoint: everything is computed again.
     let (folder, run) = runs();
     let killed = folder.path().join("killed");
     let mut kill = |event: &Event, _: &AtomicBool| {
@@ -153,7 +153,7 @@ fn kept_depth_maps_are_arrays_of_right_depths_and_are_the_runs_own() {
     // 88 % of all views (crates/stereo/tests).
     assert!(known.len() > 5_000 && right * 10 > known.len() * 8, "{right} of {}", known.len());
 
-    // Without a checkpoint those that are there stay, and what is missing comes back.
+    // Without a checkpoint, existing depth maps are kept and missing ones are computed again.
     std::fs::remove_dir_all(run.join("checkpoints")).unwrap();
     std::fs::remove_file(&files[3]).unwrap();
     std::fs::write(&files[4], "as it was").unwrap();
@@ -170,7 +170,7 @@ fn kept_depth_maps_are_arrays_of_right_depths_and_are_the_runs_own() {
 
 #[test]
 fn where_stereo_finds_nothing_dense_is_refused_and_auto_starts_from_the_points_alone() {
-    // Too small for two sizes.
+    // Too small for two scales.
     let max_resolution = Some(24);
     let tiny = |points| TrainOptions { init_points: Some(points), max_resolution, ..options(5) };
     let (_folder, run) = runs();
@@ -178,18 +178,17 @@ fn where_stereo_finds_nothing_dense_is_refused_and_auto_starts_from_the_points_a
     assert_eq!(
         error.to_string(),
         format!(
-            "{}: ⟨init-points = dense⟩: stereo has found no points (expected surfaces that three pictures see from more \
-             than 3 degrees apart, found 0.0 % of the pixels confirmed in 0 of 7 pictures); take ⟨init-points = auto or \
-             sfm⟩",
+            "{}: ⟨init-points = dense⟩: stereo found no points (expected surfaces that three images see from more than \
+             3 degrees apart, found 0.0 % of the pixels confirmed in 0 of 7 images); use ⟨init-points = auto or sfm⟩",
             tiny_dataset().display()
         )
     );
     assert!(!run.exists());
     assert!(whole(&tiny(InitPoints::Auto)) == whole(&tiny(InitPoints::Sfm)));
-    // The points of the dataset fill the set.
+    // The points of the dataset use up the maximum number of splats.
     let full = |points| TrainOptions { max_splats: Some(150), ..tiny(points) };
     let error = train(&full(InitPoints::Dense), &mut cpu(1), &run, &mut ignore).unwrap_err().to_string();
-    assert!(error.contains("no room for dense points (expected fewer points"), "{error}");
+    assert!(error.contains("dense points do not fit (expected fewer points"), "{error}");
     let mut no_stereo = |event: &Event, _: &AtomicBool| assert!(!matches!(event, Event::StereoBegun { .. }));
     train(&full(InitPoints::Auto), &mut cpu(1), &run, &mut no_stereo).unwrap();
 }
@@ -203,7 +202,7 @@ fn a_run_that_is_stopped_in_stereo_has_written_nothing() {
     };
     let error = train(&from(InitPoints::Dense, 5), &mut cpu(2), &run, &mut stop).unwrap_err();
     assert!(matches!(error, TrainError::Stopped) && !run.exists());
-    // A folder that is taken is told before the work.
+    // A folder in use is reported before stereo starts.
     std::fs::create_dir_all(&run).unwrap();
     std::fs::write(run.join("splats.ply"), "mine").unwrap();
     let error = train(&from(InitPoints::Dense, 5), &mut cpu(2), &run, &mut stop).unwrap_err();
@@ -257,7 +256,7 @@ fn with_gains_the_colours_are_those_of_the_scene_and_without_them_those_of_the_p
     let mut changed = 0;
     for i in sfm.len()..with.splats.len() {
         let (scene, picture) = (colour(&with.splats, i), colour(&without.splats, i));
-        // The gain of one of the pictures lies between them.
+        // The gain of one of the images is between them.
         let is_one = |row: usize| {
             let gain = gains.row(row);
             (0..3).all(|c| (scene[c] * libm::exp(f64::from(gain[c])) - picture[c]).abs() < 1e-5)
@@ -287,7 +286,7 @@ fn less_memory_makes_smaller_depth_maps_and_a_run_that_goes_on_makes_the_same() 
     let more = TrainOptions { max_memory: Some(MemoryLimit::Bytes(4 << 30)), ..TrainOptions::default() };
     resume(&more, &mut cpu(2), &run, &mut ignore).unwrap();
     assert!(splats_of(&run) == expected);
-    // A size that does not fit is refused.
+    // A size that does not fit is rejected.
     let config = run.join("config.toml");
     let text = std::fs::read_to_string(&config).unwrap();
     std::fs::write(&config, text.replace(&format!("stereo-side = {side}"), "stereo-side = 400")).unwrap();

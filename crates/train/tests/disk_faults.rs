@@ -1,4 +1,4 @@
-//! Whatever call to the disk fails, a run ends with one line, and goes on later to the same bytes.
+//! Whichever disk operation fails, a run ends with a one-line error and resumes later to the same bytes.
 
 mod common;
 
@@ -55,10 +55,10 @@ fn an_export_or_a_checkpoint_that_was_asked_for_and_finds_no_room_is_told_and_th
         assert!(faulty.requests().send(request.clone()));
         faulty.advance().unwrap();
         let warnings = faulty.take_events().filter(|event| {
-            matches!(event, Event::Warning(warning) if warning.to_string().ends_with("; training goes on"))
+            matches!(event, Event::Warning(warning) if warning.to_string().ends_with("; training continues"))
         });
         told += warnings.count();
-        // The fault may come later, in a call that nobody asked for.
+        // The fault may occur later, in a call that was not requested.
         if disk.calls().len() >= before + call {
             faulty.train(&mut |_| {}).unwrap();
             assert_eq!(splats_of(&run), expected);
@@ -69,7 +69,7 @@ fn an_export_or_a_checkpoint_that_was_asked_for_and_finds_no_room_is_told_and_th
 
 #[test]
 fn a_disk_that_fails_at_any_call_costs_one_line_and_no_result() {
-    // Depth maps, two checkpoints, an export on the way and all that comes at the end.
+    // Depth maps, two checkpoints, an export during training and all writes at the end.
     let options = TrainOptions {
         checkpoint_every: Some(2),
         export_every: Some(2),
@@ -84,16 +84,16 @@ fn a_disk_that_fails_at_any_call_costs_one_line_and_no_result() {
     let calls = healthy.calls().len();
     assert!(calls > 50, "{calls}");
     let mut told = 0;
-    // Every third call: each kind of call is among them, and the files' own tests try them all.
+    // Every third call: this includes each kind of call, and the tests of the file functions try them all.
     for fail_at in (1..=calls).step_by(3) {
         let fault = if fail_at % 2 == 0 { Fault::FromNowOn(Errno::NOSPC) } else { Fault::Once(Errno::IO) };
         let (folder, run) = runs();
         match run_on(&Arc::new(FaultyDisk::new(fail_at, fault)), &options, &run) {
-            // Some failures are harmless: cleaning up, or looking for more room.
+            // Some failures are harmless: cleaning up, or checking for free space.
             Ok(()) => {}
             Err(error) => {
                 let line = error.to_string();
-                // What is named is the run, something in it, or the folder that holds it, which is synced as well.
+                // The error names the run, a file in it, or the parent folder, which is also synced.
                 let place = folder.path().to_str().unwrap();
                 assert!(!line.contains('\n') && line.contains(place), "{fail_at}: {line}");
                 told += 1;
@@ -109,7 +109,7 @@ fn a_disk_that_fails_at_any_call_costs_one_line_and_no_result() {
     assert!(told * 6 > calls, "{told} of {calls}");
 }
 
-/// The real disk, which refuses checkpoints once `config.toml` says that the run has no time budget any more.
+/// The real file system, except that it rejects checkpoints once `config.toml` contains no time budget.
 struct RefusesTheLastCheckpoint {
     run: PathBuf,
 }
@@ -160,7 +160,7 @@ impl FileSystem for RefusesTheLastCheckpoint {
     }
 }
 
-/// A device each step of which takes so much longer.
+/// A device whose steps each take longer by a fixed duration.
 struct Slow(CpuEngine, Duration);
 
 impl Engine for Slow {
@@ -177,7 +177,7 @@ impl Engine for Slow {
     }
 }
 
-/// `config.toml` is written before the last checkpoint: when that fails, what it says is what the run comes to.
+/// `config.toml` is written before the last checkpoint: if that fails, the run still ends as `config.toml` says.
 #[test]
 fn a_time_budget_whose_last_checkpoint_fails_goes_on_to_what_its_config_says() {
     let (folder, run) = runs();
@@ -202,7 +202,7 @@ fn a_time_budget_whose_last_checkpoint_fails_goes_on_to_what_its_config_says() {
         begun.keep_to_budget(since)?;
         begun.train(&mut events)
     };
-    // Stopped once, so that there is a checkpoint that knows the first decision only. Then the machine gets slow.
+    // Stopped once, so that a checkpoint exists that contains only the first decision. Then the machine becomes slow.
     let first = begin(Box::new(cpu(1)), 10, true).unwrap();
     assert_eq!(first.end, End::Stopped);
     let planned = RecordedRun::read(&run.join("config.toml")).unwrap().config.plan.end();

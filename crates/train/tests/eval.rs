@@ -1,4 +1,4 @@
-//! Scores and pictures of an evaluation, and that training makes them better.
+//! Scores and images of an evaluation, and that training improves them.
 
 mod common;
 
@@ -72,7 +72,7 @@ fn the_report_has_the_keys_that_scripts_read() {
     assert_eq!(keys, scores);
     assert!(scores.iter().all(|key| *key == "name" || json.get(key).is_some()), "{json}");
     assert_eq!(json["ssim_definition"], "gaussian11-zero");
-    // The device draws nothing and cannot tell what is in front: no depth, no haze.
+    // The mock device draws nothing and reports no weight in front: no depth, no haze.
     assert_eq!((&json["covisible_share"], &json["psnr_covisible"]), (&0.0.into(), &serde_json::Value::Null));
     assert_eq!((&json["haze"], &records[0]["haze"]), (&serde_json::Value::Null, &serde_json::Value::Null));
     let read: EvalReport = serde_json::from_value(json.clone()).unwrap();
@@ -103,7 +103,7 @@ fn files_of_somebody_else_are_not_replaced_by_an_evaluation() {
         attempt(Overwrite::Replace).unwrap();
         assert_ne!(std::fs::read(to.join(theirs)).unwrap(), b"mine");
     }
-    // What an evaluation wrote into a folder of its own, the next one replaces.
+    // Files that an evaluation wrote into a new folder are replaced by the next one.
     let to = folder.path().join("own");
     for _ in 0..2 {
         eval(&mut MockEngine::default(), &eval_options(Split::Test), Some(&to));
@@ -122,7 +122,7 @@ fn pictures_of_every_view_and_a_contact_sheet_are_written() {
     names.sort();
     assert_eq!(names, [".gausset", "0000_view_000.png", "contact_sheet.png", "metrics.json"]);
     let header = gausset_io::image::read_header(&to.join("0000_view_000.png")).unwrap();
-    // Four pictures of 32x24 with three gaps of 4: a black render has its colours corrected.
+    // Four images of 32x24 with three gaps of 4: the colours of a black render are corrected.
     assert_eq!((header.width, header.height), (4 * 32 + 12, 24));
     let written: serde_json::Value =
         serde_json::from_slice(&std::fs::read(to.join("metrics.json")).unwrap()).unwrap();
@@ -131,7 +131,7 @@ fn pictures_of_every_view_and_a_contact_sheet_are_written() {
 
 #[test]
 fn a_picture_equal_to_its_truth_has_no_psnr_in_json() {
-    // A black picture of the dataset's size, rendered by a device that draws the background only.
+    // A black image of the dataset's size, rendered by a device that draws only the background.
     let folder = tempfile::tempdir().unwrap();
     common::copy_folder(tiny_dataset(), folder.path());
     let black = gausset_core::RgbImage8::new(32, 24);
@@ -154,7 +154,7 @@ fn a_picture_equal_to_its_truth_has_no_psnr_in_json() {
 #[test]
 fn fog_before_a_camera_is_haze_and_what_it_hides_is_not_covisible() {
     let (_folder, run) = runs();
-    // With pictures this few the presets split nothing, either.
+    // With so few images the presets split nothing either.
     let given = TrainOptions { max_splats: Some(3000), split_largest: Some(0.0), ..options(600) };
     train(&given, &mut cpu(1), &run, &mut ignore).unwrap();
     let record = RecordedRun::read(&run.join("config.toml")).unwrap().record;
@@ -174,7 +174,7 @@ fn fog_before_a_camera_is_haze_and_what_it_hides_is_not_covisible() {
     let options =
         EvalOptions { splats_from_dataset: record.up_rotation, reduction: 3, ..eval_options(Split::Test) };
     let small = eval(&mut engine, &options, None);
-    // Errors of neighbouring pixels cancel; what is measured in depth stays.
+    // Errors of neighbouring pixels cancel; depth-based metrics stay the same.
     assert!(
         small.psnr > clear.psnr && small.scores.ssim_colour_corrected > clear.scores.ssim_colour_corrected
     );
@@ -182,7 +182,7 @@ fn fog_before_a_camera_is_haze_and_what_it_hides_is_not_covisible() {
     let whole = EvalOptions { reduction: 10_000, ..options };
     let refused = evaluate(&mut engine, &loader(), whole, None, &AtomicBool::new(false)).unwrap_err();
     assert!(refused.to_string().contains("has no block of 10000x10000"), "{refused}");
-    // Seven views around a scene in all directions are few: a part of a picture is confirmed, and near splats remain.
+    // Seven views around a scene in all directions are few: a part of an image is confirmed, and near splats remain.
     assert!(share > 0.1 && clear.scores.psnr_covisible.unwrap() > 9.0, "{:?}", clear.scores);
     assert!((0.0..0.8).contains(&clear.scores.haze.unwrap()), "{:?}", clear.scores);
 
@@ -201,7 +201,7 @@ fn fog_before_a_camera_is_haze_and_what_it_hides_is_not_covisible() {
     assert!(after > before + 0.2, "{before} {after}");
     assert!(fog.scores.covisible_share.unwrap() < 0.5 * share, "{:?}", fog.scores);
 
-    // On the way through a run the pictures must do.
+    // During training only the image metrics are measured.
     let quick = score(
         splat::load(&run.join("splats.ply"), &LoadOptions::default()).unwrap().splats,
         Measures::Pictures,
@@ -211,7 +211,7 @@ fn fog_before_a_camera_is_haze_and_what_it_hides_is_not_covisible() {
     assert_eq!(quick.scores.psnr_colour_corrected, clear.scores.psnr_colour_corrected);
 }
 
-/// Trains and gives the run's own score with that of its saved splats, seen through turned cameras.
+/// Trains a run and returns its own score, the score of its saved splats through rotated cameras, and the rotation.
 fn scores(given: &TrainOptions) -> (f64, f64, Mat3) {
     let (_folder, run) = runs();
     let outcome = train(given, &mut cpu(1), &run, &mut ignore).unwrap();
@@ -226,12 +226,12 @@ fn scores(given: &TrainOptions) -> (f64, f64, Mat3) {
 
 #[test]
 fn the_saved_splats_score_as_in_the_run_whichever_way_was_up() {
-    // With SH that depend on the view, so that turning them matters.
+    // With view-dependent SH, so that their rotation matters.
     let given = TrainOptions { strategy: Some(Strategy::Classic), lr_sh_rest: Some(0.01), ..options(100) };
     for up in [Up::None, Up::Auto, Up::X] {
         let (in_run, saved, rotation) = scores(&TrainOptions { up: Some(up), ..given.clone() });
         assert_eq!(rotation == IDENTITY3, up == Up::None);
-        // Turning rounds to f32.
+        // Rotation rounds to f32.
         assert!((in_run - saved).abs() < 1e-2, "{up}: {in_run} {saved}");
     }
 }
@@ -259,10 +259,10 @@ fn an_orbit_goes_around_what_the_cameras_look_at() {
     for camera in &around {
         let here = camera.pose.centre();
         assert!((distance(here, middle) - radius).abs() < 1e-9);
-        // As far out as the cameras of the dataset are, roughly.
+        // About as far out as the cameras of the dataset.
         let nearest = training.iter().map(|c| distance(c.pose.centre(), here)).fold(f64::MAX, f64::min);
         assert!(nearest < 1.5 * radius, "{nearest} {radius}");
     }
-    // Half a turn later it is on the other side.
+    // Half a circle later it is on the other side.
     assert!((distance(around[0].pose.centre(), around[4].pose.centre()) - 2.0 * radius).abs() < 1e-9);
 }

@@ -1,5 +1,4 @@
-//! Pictures of different exposure: measured on the points that they share, held during training, left alone where
-//! there is nothing to correct.
+//! Exposure compensation: gains are measured on shared points, kept in training, and off where the exposures agree.
 
 mod common;
 
@@ -19,13 +18,13 @@ use gausset_train::{
     TrainOptions, evaluate,
 };
 
-/// EV of the training pictures of the small scene: up to ±0.35, with a mean of 0.
+/// EV of the training images of the small scene: up to ±0.35, with a mean of 0.
 fn ev(index: usize, count: usize) -> f64 {
     let turn = (index * 7 % count) as f64 / (count - 1) as f64;
     0.7 * turn - 0.35
 }
 
-/// The pictures of the small demo scene, in their order.
+/// The images of the small demo scene, in order.
 fn small_scene(folder: &Path) -> Vec<PathBuf> {
     write_scene(&gausset_scenes::demo(gausset_scenes::DemoSize::Small, 0), folder);
     let mut pictures: Vec<_> =
@@ -34,7 +33,7 @@ fn small_scene(folder: &Path) -> Vec<PathBuf> {
     pictures
 }
 
-/// Makes a picture brighter by so many EV.
+/// Makes an image brighter by `ev` EV.
 fn brighten(path: &Path, ev: f64) {
     let gain = libm::exp2(ev);
     let picture = decode_file(path).unwrap();
@@ -43,7 +42,7 @@ fn brighten(path: &Path, ev: f64) {
     std::fs::write(path, encode::png_rgb8(&changed).unwrap()).unwrap();
 }
 
-/// The small demo scene, each training picture brighter or darker by its EV.
+/// The small demo scene, with each training image brighter or darker by its EV.
 fn scene_of_many_exposures(folder: &Path) -> Vec<f64> {
     let pictures = small_scene(folder);
     let training: Vec<_> = pictures.iter().enumerate().filter(|(i, _)| i % 8 != 0).map(|(_, p)| p).collect();
@@ -52,7 +51,7 @@ fn scene_of_many_exposures(folder: &Path) -> Vec<f64> {
     (0..count).map(|i| ev(i, count)).collect()
 }
 
-/// EV of a picture of a walk from the shade into the light and back.
+/// EV of an image of a walk from shade into light and back.
 fn ev_on_the_way(index: usize, count: usize) -> f64 {
     -0.5 * libm::cos(std::f64::consts::TAU * index as f64 / count as f64)
 }
@@ -81,12 +80,13 @@ fn a_held_out_picture_is_rendered_with_the_exposure_of_those_before_and_after_it
     for &index in &dataset.split.test {
         let expected = (ev_on_the_way(index, pictures.len()) - all) * std::f64::consts::LN_2;
         for gain in exposures.of(index).unwrap() {
-            // Between its neighbours on a curve, with what training moves the gains; without it up to 0.35.
+            // Between its neighbours on a curve, plus the change of the gains in training; without interpolation up to
+            // 0.35.
             assert!((f64::from(gain) - expected).abs() < 0.06, "{index}: {gain} instead of {expected}");
         }
     }
 
-    // The run has scored them so, and whoever reads its files finds the same.
+    // The run scored the images in this way, and its files give the same result.
     let report = std::fs::read_to_string(eval_folder(&run).join(REPORT)).unwrap();
     let report: EvalReport = serde_json::from_str(&report).unwrap();
     assert_eq!(report.exposed, dataset.split.test.len() as u64);
@@ -155,7 +155,7 @@ fn gains_are_those_of_the_pictures_and_stay_there_in_training() {
         assert!((0..expected.len()).map(found).sum::<f64>().abs() / count < 1e-7);
         let squares = expected.iter().enumerate();
         let squares = squares.map(|(row, ev)| (found(row) - ev * std::f64::consts::LN_2).powi(2));
-        // Measured to 0.01 and then moved by two visits of 0.006: the run is short.
+        // Measured to 0.01 and then changed by two visits of 0.006: the run is short.
         assert!((squares.sum::<f64>() / count).sqrt() < 0.03);
     }
 }

@@ -1,4 +1,4 @@
-//! Where free space is looked for: views between neighbours, bubbles that respect the points, nothing without points.
+//! Free space: views between neighbours, bubbles that contain no reliable points, nothing without points.
 
 mod common;
 
@@ -49,11 +49,11 @@ fn neighbours_are_training_pictures_that_see_the_same_points() {
             assert!(pair.images.iter().all(|&image| visible.of(image).contains(point)));
         }
     }
-    // Without tracks, the points that no nearer ones hide take their place.
+    // Without tracks, points that are not occluded are used instead.
     let seen = visible_points(&data, Tracks::none(data.images.len()));
     assert!(!seen.is_empty());
     for &image in &data.split.test {
-        assert!(seen.of(image).is_empty(), "what a held-out picture sees is not asked");
+        assert!(seen.of(image).is_empty(), "held-out images are not used");
     }
 }
 
@@ -118,7 +118,7 @@ fn what_hangs_where_cameras_were_is_found_however_the_splats_were_turned() {
     let mut engine = cpu(1);
     let stays = clean::keep(&mut engine, &splats, &turn, &space, 0).unwrap();
     assert_eq!(stays.len(), count);
-    assert!(stays[data.points.len()..].iter().all(|&stays| !stays), "each place where cameras were is empty");
+    assert!(stays[data.points.len()..].iter().all(|&stays| !stays), "every camera position is free space");
     let kept = stays[..data.points.len()].iter().filter(|&&stays| stays).count();
     assert!(kept * 100 >= data.points.len() * 98, "{kept} of {} points are left", data.points.len());
     assert_eq!(stays, clean::keep(&mut cpu(2), &splats, &turn, &space, 0).unwrap());

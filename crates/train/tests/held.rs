@@ -1,4 +1,4 @@
-//! A run that somebody holds: looked at and asked for things between its parts, sent to other threads, dropped.
+//! The owner of a run can render and send requests between its steps, move it to other threads, and drop it.
 
 mod common;
 
@@ -26,7 +26,7 @@ fn go_on(run: &Path) -> Run {
     Run::resume(config, run, session, &mut |_| {}).unwrap()
 }
 
-/// A run with everything that comes between steps.
+/// A run with every kind of work between steps.
 fn busy() -> TrainOptions {
     TrainOptions {
         checkpoint_every: Some(9),
@@ -44,7 +44,7 @@ fn finished(run: &mut Run) -> Vec<Event> {
     events
 }
 
-/// Does so many steps.
+/// Does `count` steps.
 fn steps(run: &mut Run, count: u64) {
     let end = run.step() + count;
     while run.step() < end {
@@ -57,12 +57,12 @@ fn a_run_that_is_looked_at_paused_saved_dropped_and_resumed_gives_the_same_bytes
     let (_first, whole) = runs();
     let events = finished(&mut start(&busy(), &whole));
     let evaluated = |events: &[Event]| events.iter().filter(|e| matches!(e, Event::Evaluated { .. })).count();
-    assert_eq!(evaluated(&events), 4, "three on the way and the last");
+    assert_eq!(evaluated(&events), 4, "three during training and the last");
 
     let (_second, held) = runs();
     let mut run = start(&busy(), &held);
     steps(&mut run, 5);
-    // Somebody renders between two steps, on the device of the run.
+    // Renders between two steps, on the device of the run.
     let image = run.dataset().images[3].clone();
     let picture =
         run.engine().render(&image.camera, &image.pose, &RenderOptions::default(), Outputs::All).unwrap();
@@ -87,14 +87,14 @@ fn a_run_that_is_looked_at_paused_saved_dropped_and_resumed_gives_the_same_bytes
         .collect();
     assert_eq!(told, ["paused 8", "picture 7 8 32", "checkpoint 8"]);
     assert_eq!(run.step(), 8);
-    // It is dropped like that, as by a program that ends, and another goes on.
+    // It is dropped without an end, as by a program that exits, and another run resumes.
     drop(run);
     let mut run = go_on(&held);
     assert_eq!(run.step(), 8);
     steps(&mut run, 1);
     finished(&mut run);
     assert!(splats_of(&held) == splats_of(&whole));
-    // A run that has ended can be looked at, and says again what came of it.
+    // A run that has ended can still render, and returns its outcome again.
     assert!(requests_are_answered_after_the_end(&mut run, view));
 }
 
@@ -119,7 +119,7 @@ fn a_run_is_sent_to_a_thread_and_asked_from_another() {
             let _ = tell.send(matches!(event, Event::Resumed { .. }));
         })
     });
-    // It waits; and what it was asked meanwhile is done before any step.
+    // The run waits, and handles requests before any step.
     assert!(requests.send(Request::Resume));
     assert!(told.iter().any(|is_resumed| is_resumed));
     assert!(requests.send(Request::Stop));
@@ -139,7 +139,7 @@ fn a_paused_run_stops_when_it_is_told_to() {
     assert_eq!(run.advance().unwrap(), Advanced::Answered);
     assert_eq!(run.advance().unwrap(), Advanced::Waiting);
     stop.store(true, Ordering::Relaxed);
-    let Advanced::Over(outcome) = run.advance().unwrap() else { panic!("it goes on") };
+    let Advanced::Over(outcome) = run.advance().unwrap() else { panic!("the run has not ended") };
     assert_eq!((outcome.end, outcome.summary.steps), (End::Stopped, 0));
 }
 

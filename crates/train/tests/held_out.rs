@@ -1,5 +1,5 @@
-//! Held-out pictures have no part in training, whichever rule holds them out: their files are not opened, nothing is
-//! learnt for their views, and what they show does not change a byte of the splats.
+//! Held-out images do not affect training, whichever rule holds them out: their files are not opened, nothing is learnt
+//! for their views, and their contents do not change a byte of the splats.
 
 mod common;
 
@@ -22,15 +22,15 @@ use gausset_train::{
 const SIZE: [u32; 2] = [32, 24];
 const STEPS: u64 = 40;
 
-/// A dataset with one of the rules that hold pictures out.
+/// A dataset with one of the rules that hold images out.
 struct Rule {
     name: &'static str,
     options: TrainOptions,
-    /// Names of the pictures that are held out.
+    /// Names of the held-out images.
     held_out: Vec<&'static str>,
 }
 
-/// The eight pictures of the tiny scene with each rule there is.
+/// The eight images of the tiny scene with each rule.
 fn rules(folder: &Path) -> Vec<Rule> {
     let make = |name: &'static str, held_out: &[&'static str]| {
         let data = folder.join(name);
@@ -43,7 +43,7 @@ fn rules(folder: &Path) -> Vec<Rule> {
     let none = make("none", &[]);
     let none = Rule { options: TrainOptions { test_every: Some(0), ..none.options }, ..none };
 
-    // Four moments of two pictures each; of every two moments the second is held out.
+    // Four rig frames of two images each; of every two frames the second is held out.
     let moments = make("moments", &["view_002.png", "view_003.png", "view_006.png", "view_007.png"]);
     let moments = Rule { options: TrainOptions { test_every: Some(2), ..moments.options }, ..moments };
     let data = moments.options.data.clone().unwrap();
@@ -52,7 +52,7 @@ fn rules(folder: &Path) -> Vec<Rule> {
     let list = make("list", &["images/view_001.png", "images/view_004.png"]);
     let names = r#""test_filenames": ["images/view_004.png", "./images/../images/view_001.png"],"#;
     write_json(&list, "transforms.json", names, &["images/"], |_| true);
-    // Every file twice, and the list says one of the spellings.
+    // Every file twice; the list contains one of the spellings.
     let twice = make("twice", &["images/view_001.png", "images/view_004.png"]);
     write_json(&twice, "transforms.json", names, &["images/", "images/../images/"], |_| true);
     let files = make("two files", &["images/view_005.png", "images/view_007.png"]);
@@ -92,8 +92,8 @@ fn frames_of_two(dataset: &Dataset) -> Vec<u8> {
     bytes
 }
 
-/// Writes some pictures of a rule's COLMAP model as a JSON file (`world_from_camera`, OpenGL axes), once for each way to
-/// spell their folder.
+/// Writes some images of a rule's COLMAP model as a JSON file (`world_from_camera`, OpenGL axes), once for each
+/// spelling of their folder.
 fn write_json(rule: &Rule, file: &str, head: &str, folders: &[&str], takes: impl Fn(&ImageEntry) -> bool) {
     let data = rule.options.data.as_ref().unwrap();
     let dataset = gausset_io::dataset::open(&data.join("sparse/0"), &Default::default()).unwrap();
@@ -125,24 +125,24 @@ fn write_json(rule: &Rule, file: &str, head: &str, folders: &[&str], takes: impl
     std::fs::write(data.join(file), text).unwrap();
 }
 
-/// Files of the pictures of one half, with their masks.
+/// Files of the images of one half, with their masks.
 fn files(dataset: &Dataset, half: &[usize]) -> Vec<PathBuf> {
     let images = half.iter().map(|&index| &dataset.images[index]);
     images.flat_map(|image| std::iter::once(image.path.clone()).chain(image.mask.clone())).collect()
 }
 
-/// Everything that is learnt for single views.
+/// Enables everything that is learnt per view.
 fn with_corrections(options: &TrainOptions) -> TrainOptions {
     TrainOptions {
         exposure: Some(Exposure::On),
         refine_poses: Some(true),
-        // Stereo looks at the training pictures beforehand.
+        // Stereo reads the training images beforehand.
         init_points: Some(InitPoints::Auto),
         ..options.clone()
     }
 }
 
-/// The system tells when one of some files is opened.
+/// Counts, through the operating system, how often some files are opened.
 #[cfg(target_os = "linux")]
 struct Watch(std::os::fd::OwnedFd);
 
@@ -157,7 +157,7 @@ impl Watch {
         Self(watch)
     }
 
-    /// How many times since it was asked last.
+    /// Number of openings since the last call.
     fn count(&self) -> usize {
         let mut buffer = [std::mem::MaybeUninit::uninit(); 4096];
         let mut events = rustix::fs::inotify::Reader::new(&self.0, &mut buffer);
@@ -191,7 +191,7 @@ fn no_file_of_a_held_out_picture_is_opened_before_the_evaluation() {
             let test = files(&dataset, &dataset.split.test);
             assert_eq!(test.len(), 2 * rule.held_out.len(), "a mask each");
             let (held_out, trained) = (Watch::on(&test), Watch::on(&files(&dataset, &dataset.split.train)));
-            // The last progress is told before the evaluation begins.
+            // The last progress event comes before the evaluation begins.
             let mut before = [0, 0];
             let mut events = |event: Event| {
                 if matches!(event, Event::Progress(_)) {
@@ -207,7 +207,7 @@ fn no_file_of_a_held_out_picture_is_opened_before_the_evaluation() {
             drop(run);
             assert_eq!(before[0], 0, "{}, {kind}", rule.name);
             assert!(before[1] >= 2 * (8 - rule.held_out.len()), "{}, {kind}: {before:?}", rule.name);
-            // The evaluation looks at them: the watch does work.
+            // The evaluation opens them, which shows that the watch works.
             assert_eq!(held_out.count() == 0, rule.held_out.is_empty(), "{}, {kind}", rule.name);
         }
     }
@@ -238,7 +238,7 @@ fn nothing_is_learnt_for_held_out_views() {
         let (mut engine, run) = (cpu(1), folder.path().join(format!("{}, run", rule.name)));
         train(&options, &mut engine, &run, &mut ignore).unwrap();
         let state = engine.save().unwrap();
-        // A row for each moment to train on.
+        // A row for each rig frame to train on.
         let rows = |group: Group| state.extra(group).unwrap().clocks.len();
         let expected = moments(&dataset.split.train);
         assert_eq!((rows(Group::Pose), rows(Group::Gain)), (expected, expected), "{}", rule.name);
@@ -257,7 +257,7 @@ fn nothing_is_learnt_for_held_out_views() {
 fn what_held_out_pictures_show_does_not_change_a_byte_of_the_splats() {
     let (folder, _) = runs();
     for rule in rules(folder.path()) {
-        // A preset, evaluations on the way, and everything that is learnt.
+        // A preset, evaluations during training, and everything that is learnt.
         let options = TrainOptions {
             quality: Some(Quality::Best),
             eval_every: (!rule.held_out.is_empty()).then_some(10),
@@ -271,7 +271,7 @@ fn what_held_out_pictures_show_does_not_change_a_byte_of_the_splats() {
         let (before, psnr) = splats("as they are");
         let dataset = opened(&rule);
         for (k, &index) in dataset.split.test.iter().enumerate() {
-            // Noise: everything but the size is another.
+            // Noise: everything but the size differs.
             let noise: Vec<u8> = (0..3 * SIZE[0] * SIZE[1])
                 .map(|i| (i.wrapping_mul(2_654_435_761).rotate_left(9 + k as u32) >> 24) as u8)
                 .collect();

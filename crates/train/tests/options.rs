@@ -1,5 +1,5 @@
-//! Every row of the table of options: what is said by its name reaches a configuration and comes back from a file as it
-//! was, and what is out of range is refused with one line.
+//! Every row of the table of options: a value given by name reaches a configuration and survives a round trip through a
+//! file, and a value out of range is rejected with one line.
 
 use std::ffi::OsStr;
 use std::path::Path;
@@ -7,7 +7,7 @@ use std::path::Path;
 use gausset_train::options::{Form, OptionInfo};
 use gausset_train::{ConfigError, RecordedRun, TrainConfig, TrainOptions};
 
-/// Texts among which each option finds some that it takes, and some that it does not.
+/// Texts among which each option finds some valid and some invalid values.
 const TEXTS: [&str; 25] = [
     "true",
     "false",
@@ -36,7 +36,7 @@ const TEXTS: [&str; 25] = [
     "",
 ];
 
-/// Choices of which one at least gives an option an effect.
+/// Choices of which at least one makes an option effective.
 const CHOICES: [&str; 6] = [
     "",
     "strategy = 'classic'",
@@ -50,13 +50,13 @@ fn read(text: &str) -> TrainOptions {
     TrainOptions::from_toml(text, Path::new("c.toml")).unwrap()
 }
 
-/// What a configuration says that has these options, with the first choices that give them an effect.
+/// The configuration with these options, and the first choices that make them effective.
 fn resolve(given: &TrainOptions) -> Result<TrainConfig, ConfigError> {
     let given = given.clone().or(TrainOptions { data: Some("scene".into()), ..TrainOptions::default() });
     let mut last = None;
     for choices in CHOICES {
         match TrainConfig::resolve(&given.clone().or(read(choices)), None) {
-            // Neither is about the value: another choice may do.
+            // Neither error is about the value: another choice may make it valid.
             Err(error @ (ConfigError::NoEffect { .. } | ConfigError::Range { option: "steps", .. })) => {
                 last.get_or_insert(error);
             }
@@ -66,7 +66,7 @@ fn resolve(given: &TrainOptions) -> Result<TrainConfig, ConfigError> {
     Err(last.unwrap())
 }
 
-/// Texts for an option: those of all, and its words.
+/// Texts for an option: the common ones, and its words.
 fn texts(option: &OptionInfo) -> Vec<&'static str> {
     let words = match option.form {
         Form::Word { words } => words,
@@ -94,7 +94,7 @@ fn every_option_reaches_a_configuration_and_comes_back_from_its_file() {
             let Ok(config) = resolve(&given) else { continue };
             let value = given.given().remove(0);
             assert_eq!(value.0, option.name);
-            // No options but this one, as a config file.
+            // Only this option, as a config file.
             assert_eq!(read(&toml::to_string(&given).unwrap()), given, "{} = {text}", option.name);
             // All options, as a run records them.
             assert!(config.to_options().given().contains(&value), "{} = {text}", option.name);
@@ -103,7 +103,8 @@ fn every_option_reaches_a_configuration_and_comes_back_from_its_file() {
             values.push(value.1);
         }
         values.dedup();
-        // With a single value a default could pass for it. There is one plan among the texts, which has no default.
+        // With a single value the default could be mistaken for it. Only one of the texts is a plan, and plans have no
+        // default.
         assert!(
             values.len() > 1 || option.name == "plan" && values.len() == 1,
             "{}: {values:?}",
@@ -134,7 +135,7 @@ fn what_an_option_does_not_take_is_refused_with_a_line_that_says_what_it_takes()
                     let is_told = option.expected == expected || expected == "0..2^63-1";
                     assert!(is_told, "{line}, and the table says {}", option.expected);
                     assert_eq!(line, format!("⟨{name}⟩: {found} is out of range (expected {expected})"));
-                    // Long numbers are told with an exponent.
+                    // Long numbers are shown with an exponent.
                     let number = |text: &str| text.parse::<f64>().map(f64::to_bits);
                     assert_eq!(number(&found), number(text), "{line}");
                     refusals += 1;
@@ -142,7 +143,7 @@ fn what_an_option_does_not_take_is_refused_with_a_line_that_says_what_it_takes()
             }
         }
         assert!(refusals > 0, "{}", option.name);
-        // In a file the line names the file as well.
+        // For a file the line also names the file.
         let line = TrainOptions::from_toml(&format!("{} = 'perhaps'", option.name), Path::new("c.toml"));
         let line = line.unwrap_err().to_string();
         assert!(

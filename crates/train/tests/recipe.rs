@@ -1,4 +1,4 @@
-//! The schedules, against values computed by hand.
+//! The schedules, tested against values computed by hand.
 
 use gausset_core::engine::{CorrectionRates, DensityRule, GradientStatistic, McmcRule};
 use gausset_train::recipe::{ColourRows, DensityRules};
@@ -32,7 +32,7 @@ fn of_steps(steps: u64, strategy: Strategy) -> Recipe {
 #[test]
 fn the_rate_of_the_means_falls_log_linearly_and_scales_with_the_scene() {
     let recipe = of_steps(30_000, Strategy::Classic);
-    // 2 x 1.6e-4, and a factor of 10 down at half time, of 100 at the end.
+    // 2 x 1.6e-4, lower by a factor of 10 at half time and of 100 at the end.
     for (step, expected) in [(0, 3.2e-4), (15_000, 3.2e-5), (30_000, 3.2e-6), (7_500, 3.2e-4 / 10f64.sqrt())]
     {
         let rate = f64::from(recipe.rates(step, 2.0).means);
@@ -112,7 +112,7 @@ fn pictures_double_their_side_and_each_size_has_twice_the_steps_of_the_one_befor
     assert_eq!(sizes(&coarse(2, 0.5), 800, 600), [(0, 2), (500, 1)]);
     assert_eq!(sizes(&coarse(8, 0.7), 800, 600), [(0, 8), (100, 4), (300, 2), (700, 1)]);
     assert_eq!(sizes(&coarse(1, 0.6), 800, 600), [(0, 1)]);
-    // Small pictures are not reduced to a blur.
+    // Small images are not downsampled further.
     assert_eq!(sizes(&coarse(4, 0.6), 100, 160), [(0, 2), (600, 1)]);
     assert_eq!(sizes(&coarse(8, 0.7), 90, 60), [(0, 1)]);
 }
@@ -233,7 +233,7 @@ fn gains_come_equally_far_in_any_run_and_do_not_move_where_there_are_none() {
     near(vignetting, 5e-4);
     near(first(&run, 20, true)[0], 2.0 * 2e-3);
     near(first(&recipe(5_000), 50, true)[0], 2e-3);
-    // Not measured beforehand, and at most three times as fast.
+    // Without a measurement, at most three times as fast.
     near(first(&run, 10, false)[0], 3.0 * 2e-3);
     near(first(&run, 500, true)[0], 3.0 * 2e-3);
 }

@@ -1,4 +1,4 @@
-//! Poses that are refined are saved as a dataset that fits the saved splats.
+//! Refined poses are saved as a dataset that matches the saved splats.
 
 mod common;
 
@@ -24,7 +24,7 @@ fn open_at(data: &Path, open_options: &OpenOptions) -> Dataset {
     gausset_io::dataset::open(data, open_options).unwrap()
 }
 
-/// The tiny dataset as a `transforms.json` beside links to its pictures.
+/// The tiny dataset as a `transforms.json` with links to its images.
 fn as_transforms(folder: &Path) -> PathBuf {
     let dataset = open_at(tiny_dataset(), &OpenOptions::default());
     common::copy_folder(&tiny_dataset().join("images"), &folder.join("images"));
@@ -54,13 +54,13 @@ fn difference(a: &Pose, b: &Pose) -> f64 {
         + (0..3).map(|k| (apart.rotation[k][k] - 1.0).abs()).sum::<f64>()
 }
 
-/// Trains with refinement and opens what was saved, with the pictures of the data.
+/// Trains with pose refinement and opens the saved cameras with the original images.
 fn refined(data: &Path, reopen: impl Fn(&Path) -> Dataset) {
     let (_folder, run) = runs();
     let given = TrainOptions {
         data: Some(data.to_owned()),
         refine_poses: Some(true),
-        // A hundred times the usual rate: poses should move visibly in few steps.
+        // A hundred times the usual rate, so that poses move visibly in few steps.
         lr_poses: Some(1e-3),
         up: Some(Up::X),
         ..options(150)
@@ -85,7 +85,7 @@ fn refined(data: &Path, reopen: impl Fn(&Path) -> Dataset) {
         };
         assert!(difference(&expected, &new.pose) < 1e-9, "{}", old.name);
     }
-    // With their refined cameras the training views look more like their pictures than with the old ones.
+    // With refined cameras the training views match their images better than with the original ones.
     let file = splat::load(&run.join("splats.ply"), &LoadOptions::default()).unwrap();
     engine.load(TrainState::new(file.splats, Vec::new())).unwrap();
     let mut psnr = |dataset: Arc<Dataset>, splats_from_dataset| {
@@ -126,14 +126,14 @@ fn of_a_transforms_file_as_a_transforms_file() {
     });
 }
 
-/// The tiny dataset as pictures of a rig of two cameras: views 2k and 2k + 1 were taken in one moment.
+/// The tiny dataset as images of a rig of two cameras: views 2k and 2k + 1 were taken at the same time.
 fn as_rig(folder: &Path) -> PathBuf {
     let data = folder.join("rig");
     common::copy_folder(tiny_dataset(), &data);
     let mut frames = 4u64.to_le_bytes().to_vec();
     for frame in 0..4u32 {
         frames.extend(frame.to_le_bytes());
-        // Rig, and its pose, which nobody reads: those of the images stand in their file.
+        // The rig and its pose, which is not read: the poses of the images are in their own file.
         frames.extend(1u32.to_le_bytes());
         frames.extend([1.0f64, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0].iter().flat_map(|v| v.to_le_bytes()));
         frames.extend(2u32.to_le_bytes());
@@ -160,10 +160,10 @@ fn pictures_of_one_moment_of_a_rig_share_one_correction() {
     let (_folder, run) = runs();
     let mut engine = cpu(1);
     train(&given, &mut engine, &run, &mut ignore).unwrap();
-    // Four moments of two pictures, one of them held out.
+    // Four rig frames of two images, one of them held out.
     assert_eq!(engine.save().unwrap().extra(Group::Pose).unwrap().clocks.len(), 3);
 
-    // What the cameras of a rig are to each other does not change.
+    // The relative poses of the cameras of a rig do not change.
     let recorded = RecordedRun::read(&run.join("config.toml")).unwrap();
     let before = open_at(given.data.as_ref().unwrap(), &recorded.config.open_options());
     let after = with_refined_poses(before.clone(), &run, &recorded).unwrap();
@@ -226,8 +226,8 @@ fn the_gradient_of_a_rig_is_that_of_its_camera_carried_over_by_the_adjoint() {
         let moments = engine.save().unwrap().extras[0].m.clone();
         (loss, std::array::from_fn::<f64, 6, _>(|k| 10.0 * f64::from(moments[k])))
     };
-    // A twist t of the rig moves the camera by the twist Ad t, so that the gradient comes back through Ad transposed.
-    // That of a camera is tested against the fixtures; differences of the loss of whole pictures scatter too much.
+    // A twist t of the rig moves the camera by the twist Ad t, so the gradient is transformed by Ad transposed. The
+    // gradient of a camera is tested against the fixtures; loss differences of whole images are too noisy.
     let twist = [0.02, -0.01, 0.03, 0.01, 0.02, -0.015];
     let (rig_loss, rig_gradient) = run(&view(Some(camera_from_rig)), twist);
     let (loss, gradient) = run(&view(None), se3::adjoint(&camera_from_rig, twist));
@@ -240,6 +240,6 @@ fn the_gradient_of_a_rig_is_that_of_its_camera_carried_over_by_the_adjoint() {
         let error = (rig_gradient[k] - expected[k]).abs();
         assert!(error < 2e-5 * largest, "{k}: {rig_gradient:?} {expected:?}");
     }
-    // Without the adjoint they are far apart.
+    // Without the adjoint the two gradients differ clearly.
     assert!((0..6).any(|k| (rig_gradient[k] - gradient[k]).abs() > 0.05 * largest));
 }

@@ -1,4 +1,4 @@
-//! A run gives the same `splats.ply` however often it is saved, looked at, stopped, killed and resumed.
+//! A run writes the same `splats.ply` however often it is saved, rendered, stopped, killed and resumed.
 
 mod common;
 
@@ -14,11 +14,11 @@ use gausset_train::{
 
 const STEPS: u64 = 60;
 
-/// Everything that is part of a run's state: density control, corrections, random numbers of all kinds.
+/// Enables everything that is part of a run's state: density control, corrections, all kinds of random numbers.
 fn everything(strategy: Strategy) -> TrainOptions {
     TrainOptions {
         strategy: Some(strategy),
-        // Grow eagerly: the gradients of this scene are small.
+        // Grow early: the gradients of this scene are small.
         grow_gradient: (strategy == Strategy::Classic).then_some(2e-6),
         opacity_reset_every: (strategy == Strategy::Classic).then_some(0.3),
         random_background: Some(RandomBackground::Always),
@@ -143,7 +143,7 @@ fn a_run_that_was_stopped_again_and_again_ends_as_if_it_never_had() {
     }
 }
 
-/// Runs with frequent checkpoints and keeps what a kill at the first event that `is_time` would have left.
+/// Trains with frequent checkpoints and keeps what a kill at the first event that `is_time` accepts would have left.
 fn killed(options: &TrainOptions, killed: &Path, is_time: impl Fn(&Event) -> bool) {
     let (_folder, run) = runs();
     let mut copied = false;
@@ -222,7 +222,7 @@ fn a_run_is_finished_when_its_evaluation_is_there_and_not_before() {
         assert_eq!(read_finished(&run).unwrap(), None, "killed when it had {at}");
         let outcome = resume(&TrainOptions::default(), &mut cpu(1), &run, &mut ignore).unwrap();
         assert!(outcome.evaluation.as_ref().is_some_and(|report| report.images == 1));
-        // What is read back is what the call gave.
+        // The outcome read back equals the returned one.
         assert_eq!(read_finished(&run).unwrap(), Some(outcome), "killed when it had {at}");
         std::fs::remove_file(run.join("eval/metrics.json")).unwrap();
         assert_eq!(read_finished(&run).unwrap(), None);

@@ -1,4 +1,4 @@
-//! What a run asks of its device, what it tells, what it writes, and how it ends when something is wrong.
+//! Calls of a run to its device, its events and files, and how it ends after an error.
 
 mod common;
 
@@ -39,7 +39,7 @@ fn each_step_names_its_view_and_the_one_that_follows() {
     for pair in steps.windows(2) {
         assert_eq!(pair[0].2, Some(pair[1].1));
     }
-    // Picture 0 is held out; every epoch of seven steps shows the seven others.
+    // Image 0 is held out; every epoch of seven steps uses the seven others.
     for epoch in steps.chunks_exact(7) {
         let mut views: Vec<u32> = epoch.iter().map(|s| s.1).collect();
         views.sort_unstable();
@@ -91,7 +91,7 @@ fn a_run_tells_its_start_its_progress_and_its_end() {
     let mut kinds = Vec::new();
     let mut on_event = |event: &Event, _: &AtomicBool| {
         kinds.push(match event {
-            Event::StereoBegun { .. } | Event::StereoDone(_) => panic!("nobody asked for stereo"),
+            Event::StereoBegun { .. } | Event::StereoDone(_) => panic!("stereo was not requested"),
             Event::Started(started) => {
                 assert_eq!((started.step, started.steps, started.splats), (0, 20, 200));
                 assert_eq!((started.train_images, started.test_images), (7, 1));
@@ -108,7 +108,7 @@ fn a_run_tells_its_start_its_progress_and_its_end() {
             | Event::Paused { .. }
             | Event::Resumed { .. }
             | Event::Density { .. } => {
-                panic!("nobody asked for it")
+                panic!("it was not requested")
             }
             Event::Evaluated { .. } => "evaluated",
             Event::Checkpointed { .. } => "checkpointed",
@@ -123,7 +123,7 @@ fn a_run_tells_its_start_its_progress_and_its_end() {
         });
     };
     train(&options(20), &mut MockEngine::default(), &run, &mut on_event).unwrap();
-    // Twenty steps have a line of the log, and so a progress, each.
+    // Each of the twenty steps has a line in the log and a progress event.
     let progress = kinds.iter().filter(|kind| **kind == "progress").count();
     kinds.dedup();
     assert_eq!(progress, 20);
@@ -182,7 +182,7 @@ fn the_summary_of_a_run_is_read_from_its_folder_finished_or_not() {
     ];
     assert_eq!(keys, expected);
     assert_eq!(json["kind"], "run");
-    // Each step is in the log once, however often it was run.
+    // Each step is in the log once, however often it was executed.
     let log = std::fs::read_to_string(run.join("metrics.jsonl")).unwrap();
     let steps: Vec<u64> = log
         .lines()
@@ -242,7 +242,7 @@ fn a_run_is_not_overwritten_unless_that_was_said() {
     let error = train(&options(4), &mut MockEngine::default(), &run, &mut ignore).unwrap_err();
     assert!(matches!(error, TrainError::Folder(_)), "{error}");
     assert_eq!(std::fs::read(run.join("config.toml")).unwrap(), before);
-    // Said, but with a start that cannot be made: nothing is lost.
+    // Overwriting is allowed, but the start fails: nothing is lost.
     let config = |init: Option<&Path>| {
         let options = TrainOptions { init: init.map(Path::to_owned), ..options(4) };
         TrainConfig::resolve(&options, None).unwrap()
@@ -263,7 +263,7 @@ fn a_run_goes_on_with_its_own_dataset_and_options_only() {
     let other = TrainOptions { steps: Some(5), ..TrainOptions::default() };
     let line = resumable_config(&run, &other).unwrap_err().to_string();
     assert!(line.contains("steps = 3 (given: 5)"), "{line}");
-    // The same pictures somewhere else are the same dataset; one picture less is another.
+    // The same images at another location are the same dataset; with one image less it is another dataset.
     let moved = folder.path().join("moved");
     copy_folder(tiny_dataset(), &moved);
     let given = TrainOptions { data: Some(moved.clone()), ..TrainOptions::default() };
@@ -275,7 +275,7 @@ fn a_run_goes_on_with_its_own_dataset_and_options_only() {
         assert!(matches!(error, TrainError::OtherDataset { .. }), "{error}");
         error.to_string()
     };
-    // The same length, another content: a picture that was edited, and one whose mask was.
+    // The same length with other contents: an edited image, and an edited mask.
     let picture = moved.join("images/view_003.png");
     let original = std::fs::read(&picture).unwrap();
     let mut edited = original.clone();
@@ -284,7 +284,7 @@ fn a_run_goes_on_with_its_own_dataset_and_options_only() {
     let line = refusal();
     let expected = "not the dataset of this run: changed content: view_003.png (expected fingerprint 2-";
     assert!(line.contains(expected), "{line}");
-    // A copy has other times, and is the same.
+    // A copy has other modification times, but is the same dataset.
     std::fs::write(&picture, &original).unwrap();
     resume(&given, &mut MockEngine::default(), &run, &mut ignore).unwrap();
     std::fs::remove_file(&picture).unwrap();
@@ -311,7 +311,7 @@ fn the_file_of_the_first_splats_is_part_of_the_data() {
     let line = resumed().unwrap_err().to_string();
     let expected = format!("{}: file: not the splats that this run began with (expected ", first.display());
     assert!(line.starts_with(&expected), "{line}");
-    // Behind step 0 nobody reads it any more.
+    // After step 0 the file is not needed any more.
     std::fs::remove_file(&first).unwrap();
     resumed().unwrap();
 }
@@ -339,7 +339,7 @@ fn a_run_that_would_not_fit_into_memory_is_refused_with_what_would() {
     assert!(train(&too_many, &mut MockEngine::default(), &other, &mut ignore).is_err());
 }
 
-/// The tiny scene with more cameras, so that one bad picture is less than a tenth.
+/// The tiny scene with more cameras, so that one bad image is less than a tenth.
 fn crowded_dataset(folder: &Path) {
     let mut scene = gausset_scenes::tiny();
     let poses = scene.poses.clone();
@@ -347,7 +347,7 @@ fn crowded_dataset(folder: &Path) {
     write_scene(&scene, folder);
 }
 
-/// Cuts a picture off in the middle of its data, so that its header is good.
+/// Truncates an image in the middle of its data; its header stays valid.
 fn cut(picture: &Path) {
     let bytes = std::fs::read(picture).unwrap();
     std::fs::write(picture, &bytes[..bytes.len() / 2]).unwrap();
@@ -372,7 +372,7 @@ fn a_picture_that_cannot_be_decoded_is_left_out_and_listed() {
     assert!(warnings[0].starts_with("view_010.png: skipped: "), "{warnings:?}");
     assert_eq!(outcome.skipped.iter().map(|s| s.name.as_str()).collect::<Vec<_>>(), ["view_010.png"]);
     assert!(!engine.calls.iter().any(|call| matches!(call, Call::Step { view: 10, .. })));
-    // The others keep their turns: a run that is resumed goes on in the same order, without a second warning.
+    // The others keep their positions: a resumed run uses the same order, without a second warning.
     let views = |calls: &[Call]| -> Vec<u32> {
         let step = |call: &Call| if let Call::Step { view, .. } = call { Some(*view) } else { None };
         calls.iter().filter_map(step).collect()
@@ -463,7 +463,7 @@ fn a_set_that_density_control_empties_ends_the_run_and_leaves_the_last_checkpoin
         "step 50: splats: none is left that can be drawn (expected at least one); lower ⟨prune-opacity⟩, raise \
          ⟨prune-scale⟩, or set ⟨opacity-reset-every = 0⟩; the last checkpoint is that of step 45"
     );
-    // What was good stays: checkpoint and export of step 45, from which the run can go on.
+    // Earlier results are kept: checkpoint and export of step 45, from which the run can resume.
     let ply = splats_of(&run);
     let count = gausset_io::splat::load(&run.join("splats.ply"), &gausset_io::splat::LoadOptions::default())
         .unwrap()
@@ -477,7 +477,7 @@ fn a_set_that_density_control_empties_ends_the_run_and_leaves_the_last_checkpoin
 
 #[test]
 fn lists_that_a_limit_cuts_are_counted_over_all_sittings_and_said_once() {
-    // Splats that are cleared away would leave tiles of fewer than two.
+    // Removing splats would leave tiles with fewer than two.
     let given =
         TrainOptions { max_splats_per_tile: Some(2), free_space: Some(FreeSpace::Off), ..options(30) };
     let (_folder, run) = runs();
@@ -491,7 +491,7 @@ fn lists_that_a_limit_cuts_are_counted_over_all_sittings_and_said_once() {
     };
     let outcome = train(&given, &mut cpu(1), &run, &mut listen).unwrap();
     let tiles = outcome.summary.cut_tiles;
-    // At least one tile in each step: the scene fills its pictures. No more than the four of 32x24 px.
+    // At least one tile in each step, as the scene fills its images; at most the four of 32x24 px.
     assert!((30..=120).contains(&tiles), "{tiles}");
     let report = outcome.evaluation.unwrap();
     assert_eq!((report.cut_views, report.images), (1, 1));
@@ -516,7 +516,7 @@ fn lists_that_a_limit_cuts_are_counted_over_all_sittings_and_said_once() {
     let resumed = resume(&TrainOptions::default(), &mut cpu(1), &cut, &mut ignore).unwrap();
     assert_eq!(resumed.summary.cut_tiles, tiles);
 
-    // Where nothing was cut, nothing is said: the keys of the summary are as they were.
+    // Without truncated lists there is no warning, and the summary has no additional keys.
     let (_folder, whole) = runs();
     let whole = train(&options(5), &mut cpu(1), &whole, &mut ignore).unwrap();
     let json = serde_json::to_value(&whole.summary).unwrap();

@@ -1,4 +1,4 @@
-//! A sky that is learnt, and the splats that stand for it in files.
+//! The learnt sky, and the splats that represent it in files.
 
 #![allow(clippy::print_stdout, reason = "measured errors, shown with --nocapture")]
 
@@ -67,7 +67,7 @@ fn a_sphere_of_splats_shows_the_sky_and_nothing_of_what_is_behind_it() {
     let mut engine = cpu(1);
     engine.load(TrainState::new(splats, Vec::new())).unwrap();
     let (mut squares, mut values, mut most, mut most_through) = (0.0, 0.0, 0.0f64, 0.0f32);
-    // A wide lens and a long one.
+    // A wide-angle lens and a long one.
     for focal in [32.0, 400.0] {
         let camera = Camera::new(64, 48, focal, focal, 32.0, 24.0).unwrap();
         let mut picture = |pose: &Pose, white: f32| -> Rendering {
@@ -75,7 +75,7 @@ fn a_sphere_of_splats_shows_the_sky_and_nothing_of_what_is_behind_it() {
             engine.render(&camera, pose, &options, Outputs::All).unwrap()
         };
         for index in 0..40 {
-            // All around, from the middle and from places as far out as cameras are.
+            // In all directions, from the centre and from positions as far out as cameras are.
             let turn = se3::so3_exp(std::array::from_fn(|_| random.between(-3.0, 3.0)));
             let out = if index % 2 == 0 { 0.0 } else { extent / 3f64.sqrt() };
             let place: [f64; 3] = std::array::from_fn(|k| cameras[0].centre()[k] + out);
@@ -84,14 +84,14 @@ fn a_sphere_of_splats_shows_the_sky_and_nothing_of_what_is_behind_it() {
             let (black, white) = (picture(&pose, 0.0), picture(&pose, 1.0));
             for (pixel, (on_black, on_white)) in black.color.iter().zip(&white.color).enumerate() {
                 let through = on_white - on_black;
-                assert!(through <= 1e-3, "{through} of the background is seen");
+                assert!(through <= 1e-3, "{through} of the background is visible");
                 most_through = most_through.max(through);
                 let (x, y) = (pixel / 3 % 64, pixel / 3 / 64);
                 let [u, v] = [(x as f64 - 31.5) / focal, (y as f64 - 23.5) / focal];
                 let way = se3::transpose_mul_vec(&turn, [u, v, 1.0]);
                 let expected = sky::colour(&coefficients, way.map(|d| d / se3::norm(way)))[pixel % 3];
-                // Blurred over some degrees, most towards the edges of a wide picture, and seen from up to two degrees
-                // beside the middle; this sky changes by up to one in a radian, which is more than real ones do.
+                // Blurred over some degrees, most towards the edges of a wide image, and seen from up to two degrees
+                // off the centre; this sky changes by up to one per radian, which is more than real skies do.
                 let error = (f64::from(*on_black) - expected).abs();
                 most = most.max(error);
                 (squares, values) = (squares + error * error, values + 1.0);
@@ -111,7 +111,7 @@ fn the_saved_splats_show_what_the_run_has_learnt() {
     let recorded = RecordedRun::read(&run.join("config.toml")).unwrap();
     assert!(recorded.record.sky && recorded.record.background == [0.0; 3]);
     let (state, file) = (last_state(&run), saved(&run));
-    // Training knows no splats of a sky.
+    // The training state contains no sky splats.
     assert_eq!((file.sky, file.scene_len()), (sky::COUNT, state.splats.len()));
     assert_eq!(state.extra(Group::Sky).unwrap().clocks, [300]);
     assert_eq!(outcome.summary.splats, state.splats.len() as u64);
@@ -126,9 +126,9 @@ fn the_saved_splats_show_what_the_run_has_learnt() {
         [outcome.summary.psnr.unwrap(), by_state.psnr.unwrap(), by_file.psnr.unwrap()];
     println!("harmonics {by_state:.3} dB, splats {by_file:.3} dB, in the run {in_run:.3} dB");
     assert!((by_state - by_file).abs() < 0.05, "harmonics {by_state} dB, splats {by_file} dB");
-    // Turning rounds to f32.
+    // Rotation rounds to f32.
     assert!((in_run - by_file).abs() < 1e-2, "{in_run} {by_file}");
-    // Without its sky it is another picture.
+    // Without its sky the score is different.
     let alone = TrainState::new(file.scene().into_owned(), Vec::new());
     let alone = score(alone, RenderOptions::default(), None, turn).psnr.unwrap();
     assert!(alone < by_file - 1.0, "{alone} {by_file}");
@@ -144,14 +144,14 @@ fn the_splats_of_a_sky_are_no_surface() {
     let alone = TrainState::new(file.scene().into_owned(), Vec::new());
     let known = score(whole.clone(), RenderOptions::default(), Some(file.scene_len()), turn).scores;
     let without = score(alone, RenderOptions::default(), None, turn).scores;
-    // Haze and the co-visible share are those of the scene, to the bit.
+    // Haze and the co-visible fraction are those of the scene, to the bit.
     assert_eq!((known.haze, known.covisible_share), (without.haze, without.covisible_share));
     assert!(known.covisible_share.is_some_and(|share| share > 0.0), "{known:?}");
-    assert_ne!(known.psnr_covisible, without.psnr_covisible, "the colour is that of the picture");
-    // Taken for a surface it would have disturbed them.
+    assert_ne!(known.psnr_covisible, without.psnr_covisible, "the colour includes the sky");
+    // If the sky were counted as a surface, they would differ.
     let mistaken = score(whole, RenderOptions::default(), None, turn).scores;
     assert_ne!(mistaken.covisible_share, known.covisible_share);
-    // The run itself knows; turning rounds to f32.
+    // The run itself excludes the sky; rotation rounds to f32.
     let in_run = outcome.summary.scores.covisible_share.unwrap();
     assert!((in_run - known.covisible_share.unwrap()).abs() < 0.02, "{in_run} {known:?}");
 }

@@ -1,11 +1,11 @@
-//! What the tests of the density rules share.
+//! Shared by the tests of the density rules.
 #![allow(dead_code)]
 
 use gausset_compute::rng::{self, stream};
 use gausset_core::Splats;
 use gausset_core::engine::{ClassicRule, ExtraGroup, Group, McmcRule, TrainState};
 
-/// A state in the middle of a training: every array holds different numbers, ids are in no order.
+/// A state in the middle of training: every array contains different numbers, ids are unordered.
 pub(crate) fn some_state(n: usize, sh_degree: u8, seed: u64) -> TrainState {
     let uniform = |what: u64, i: usize, low: f32, high: f32| {
         low + (high - low) * rng::uniform(rng::philox(seed, stream::TEST, what, i as u32)[0])
@@ -42,7 +42,7 @@ pub(crate) fn some_state(n: usize, sh_degree: u8, seed: u64) -> TrainState {
     state
 }
 
-/// The rule at step 600 of a run, with thresholds that meet [`some_state`] in the middle.
+/// The rule at step 600 of a run, with thresholds in the middle of the values of [`some_state`].
 pub(crate) fn classic_rule() -> ClassicRule {
     ClassicRule {
         seed: 7,
@@ -71,7 +71,7 @@ pub(crate) fn mcmc_rule() -> McmcRule {
     }
 }
 
-/// All bits of one splat and of everything that is kept with it.
+/// All bits of one splat and its optimiser state and statistics.
 pub(crate) fn row_bits(state: &TrainState, i: usize) -> Vec<u32> {
     let mut bits = vec![
         state.ids[i],
@@ -150,7 +150,7 @@ pub(crate) fn is_finite(splats: &Splats, i: usize) -> bool {
     splat_bits(splats, i).iter().all(|&bits| f32::from_bits(bits).is_finite())
 }
 
-/// Whether Adam has never touched a splat.
+/// Whether a splat has not been updated by Adam.
 pub(crate) fn is_untrained(state: &TrainState, i: usize) -> bool {
     let zero = |splats: &Splats| splat_bits(splats, i).iter().all(|&bits| bits == 0);
     zero(&state.moments.m) && zero(&state.moments.v) && state.clocks[i] == 0

@@ -1,12 +1,12 @@
-//! One band of pixel rows through both halves of SSIM, channel by channel, four rows at a time.
+//! Processes one band of pixel rows through both halves of SSIM, channel by channel, four rows at a time.
 //!
 //! ```text
 //! x, y ──window down──▶ 4 moments ──window along──▶ S and its 3 derivatives ──▶ ring of 16 rows
 //!                                    ring ──window down──▶ ──window along──▶ gradient (with x, y)
 //! ```
 //!
-//! A gradient row needs the derivatives of 5 rows above and below it, so a band computes the statistics of 10 rows
-//! more than it writes. The buffers of a worker (about 260 bytes per column) stay in its second-level cache.
+//! A gradient row needs the derivatives of 5 rows above and below it, so a band computes the statistics of 10 more rows
+//! than it writes. The buffers of a worker (about 260 bytes per column) fit into its L2 cache.
 
 use std::ops::Range;
 
@@ -18,9 +18,9 @@ use super::lines::{self, DERIVATIVES, Factors, MOMENTS, Pixels};
 use super::window::{GROUP, GROUP_INPUTS, MARGIN, RADIUS};
 use crate::planes::{AlignedBuffer, Planes};
 
-/// Rows of derivatives that are kept: those that a group of gradient rows needs, rounded up to whole groups.
+/// Rows of derivatives that are buffered: those that a group of gradient rows needs, rounded up to whole groups.
 const RING_ROWS: usize = GROUP_INPUTS.next_multiple_of(GROUP);
-/// Groups by which statistics run ahead of the gradient.
+/// Number of groups by which the statistics are ahead of the gradient.
 const LEAD: usize = RING_ROWS / GROUP - 1;
 
 /// Sums over one line: one channel of one pixel row.
@@ -32,7 +32,7 @@ pub(super) struct LineSums {
     pub(super) ssim: f64,
 }
 
-/// What a pass writes.
+/// Output of a pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Output {
     /// d loss / d render.
@@ -41,27 +41,27 @@ pub(super) enum Output {
     SsimMap,
 }
 
-/// What all bands read.
+/// Inputs of all bands.
 pub(super) struct Pictures<'a> {
-    /// The render; masked pixels hold the truth.
+    /// The render; masked pixels contain the ground truth.
     pub(super) x: &'a Planes,
-    /// The truth.
+    /// The ground truth.
     pub(super) y: &'a Planes,
-    /// 1 where a value counts, else 0; one line per pixel row, or ...
+    /// 1 for valid values, else 0; one line per pixel row, or one line for all rows.
     pub(super) weights: &'a [Row],
-    /// ... one line for all rows.
+    /// Whether `weights` is one line for all rows.
     pub(super) one_weight_line: bool,
     /// A line of zeros.
     pub(super) zeros: &'a [Row],
-    /// What rows weigh besides.
+    /// Weights of the rows of a panorama.
     pub(super) latitude: Option<Latitude>,
 }
 
-/// What one task writes.
+/// Outputs of one task.
 pub(super) struct Band<'a> {
     /// Pixel rows of the band.
     pub(super) rows: Range<usize>,
-    /// The output of these rows and of padding rows behind them, laid out as [`Planes`].
+    /// The output of these rows and the padding rows after them, laid out as [`Planes`].
     pub(super) out: &'a mut [f32],
     /// A sum for each line of `out`.
     pub(super) sums: &'a mut [LineSums],
@@ -70,7 +70,7 @@ pub(super) struct Band<'a> {
 /// Buffers of one worker.
 #[derive(Debug, Default)]
 pub(super) struct Scratch {
-    /// A group of rows of each moment, moment by moment; later of each derivative, filtered down the columns.
+    /// A group of rows of each moment, moment by moment; later of each derivative, filtered along the columns.
     filtered: Lines,
     /// The last [`RING_ROWS`] rows of the derivatives, row by row.
     ring: Lines,
@@ -87,7 +87,7 @@ impl Scratch {
     }
 }
 
-/// Computes a band.
+/// Computes the output of a band.
 pub(super) fn run(
     level: Level,
     pictures: &Pictures<'_>,
@@ -110,7 +110,7 @@ pub(super) fn run(
     }
 }
 
-/// S of each value.
+/// Writes S of each value.
 fn map_channel(
     level: Level,
     pictures: &Pictures<'_>,
@@ -128,7 +128,7 @@ fn map_channel(
     }
 }
 
-/// The gradient of L1 alone.
+/// Writes the gradient of L1 alone.
 fn l1_channel(level: Level, pictures: &Pictures<'_>, channel: usize, factors: Factors, band: &mut Band<'_>) {
     for y in band.rows.clone() {
         let (out, sums) = band.line(y, channel, pictures.x.stride());
@@ -137,7 +137,7 @@ fn l1_channel(level: Level, pictures: &Pictures<'_>, channel: usize, factors: Fa
     }
 }
 
-/// The gradient of L1 and SSIM.
+/// Writes the gradient of L1 and SSIM.
 fn gradient_channel(
     level: Level,
     pictures: &Pictures<'_>,
@@ -154,7 +154,7 @@ fn gradient_channel(
     }
 }
 
-/// Four rows of the derivatives of S into the ring; S itself is summed where it belongs to the band.
+/// Writes four rows of the derivatives of S to the ring; S itself is summed for the rows of the band.
 ///
 /// Group 0 starts 5 rows above the band.
 fn derivative_group(
@@ -191,7 +191,7 @@ fn derivative_group(
                     band.line(y, channel, pictures.x.stride()).1.ssim = sum;
                 }
             }
-            // Rows behind the last one needed are only read for gradient rows that are not written.
+            // Rows after the last one needed are only read for gradient rows that are not written.
             Some(_) => {}
             None => {
                 let derivatives = scratch.ring.lines_mut::<DERIVATIVES>(slot * DERIVATIVES);
@@ -201,7 +201,7 @@ fn derivative_group(
     }
 }
 
-/// Four rows of the gradient.
+/// Writes four rows of the gradient.
 fn gradient_group(
     level: Level,
     pictures: &Pictures<'_>,
@@ -226,7 +226,7 @@ fn gradient_group(
     }
 }
 
-/// The moments of four rows, filtered down the columns.
+/// The moments of four rows, filtered along the columns.
 fn filter_moments(level: Level, pictures: &Pictures<'_>, channel: usize, first: isize, filtered: &mut Lines) {
     let rows = |picture| -> [&[Row]; GROUP_INPUTS] {
         std::array::from_fn(|i| {
@@ -247,7 +247,7 @@ impl Band<'_> {
 }
 
 impl Pictures<'_> {
-    /// `y` if it is a row of the pictures.
+    /// `y` if it is a row of the images.
     fn row(&self, y: isize) -> Option<usize> {
         usize::try_from(y).ok().filter(|&y| y < self.x.height() as usize)
     }
@@ -262,7 +262,7 @@ impl Pictures<'_> {
         &self.weights[first..first + len]
     }
 
-    /// What a row weighs, and factors with that in the one of L1: derivatives of S have it in them.
+    /// The weight of a row, and factors with that weight in the L1 factor; the derivatives of S already contain it.
     fn row_weight(&self, y: usize, factors: Factors) -> (f64, Factors) {
         let weight = self.latitude.map_or(1.0, |latitude| latitude.weight(y));
         (f64::from(weight), Factors { l1: factors.l1 * weight, ..factors })
@@ -273,7 +273,7 @@ impl Pictures<'_> {
     }
 }
 
-/// Lines of one length, each with a margin of zeros on either side.
+/// Lines of equal length, each with a margin of zeros on either side.
 #[derive(Debug, Default)]
 struct Lines {
     buffer: AlignedBuffer,
@@ -285,7 +285,7 @@ impl Lines {
     fn resize(&mut self, len: usize, count: usize) {
         if self.len != len {
             self.buffer.resize(count * (len + 2 * MARGIN) * LANES);
-            // Margins are never written again; lines of another length left something else in their place.
+            // Margins are never written again; lines of another length have left other values there.
             self.buffer.as_mut_slice().fill(0.0);
             self.len = len;
         }
@@ -305,20 +305,20 @@ impl Lines {
         std::array::from_fn(|quantity| self.with_margins(quantity * GROUP + i))
     }
 
-    /// `N` lines in a row, without margins, to write.
+    /// `N` consecutive lines, without margins, mutable.
     fn lines_mut<const N: usize>(&mut self, first: usize) -> [&mut [Row]; N] {
         let len = self.len + 2 * MARGIN;
         let mut lines = self.buffer.vectors_mut()[first * len..][..N * len].chunks_exact_mut(len);
         std::array::from_fn(|_| lines.next().map_or(&mut [][..], |line| &mut line[MARGIN..len - MARGIN]))
     }
 
-    /// The groups of all moments, to write.
+    /// The groups of all moments, mutable.
     fn groups_mut(&mut self) -> [[&mut [Row]; GROUP]; MOMENTS] {
         let mut lines = self.lines_mut::<{ MOMENTS * GROUP }>(0).into_iter();
         std::array::from_fn(|_| std::array::from_fn(|_| lines.next().unwrap_or_default()))
     }
 
-    /// Makes the values behind the picture zero.
+    /// Sets the values after the end of the image row to zero.
     fn clear_padding(&mut self, line: usize, width: usize) {
         let [vectors] = self.lines_mut(line);
         vectors.as_flattened_mut()[width..].fill(0.0);

@@ -1,7 +1,7 @@
-//! The vector kernels of the loss: each goes once along a line, or along four lines of a group.
+//! The SIMD kernels of the loss: each processes one line, or the four lines of a group.
 //!
 //! Lines are slices of vectors; a line *with margins* has one vector of zeros on either side. The kernels are
-//! dispatched one line at a time, which costs a jump per line and keeps each of them small enough for the compiler.
+//! dispatched per line, which costs a jump per line and keeps each of them small enough for the compiler.
 
 use std::ops::Range;
 
@@ -18,18 +18,17 @@ pub(super) const MOMENTS: usize = 4;
 /// Derivatives of S: by `K x`, `K (x²)` and `K (x y)`.
 pub(super) const DERIVATIVES: usize = 3;
 
-/// Vectors along which all moments are filtered before going on: what 28 lines of input leave in the first-level
-/// cache.
+/// Vectors for which all moments are filtered at a time: 28 lines of input of this length fit into the L1 cache.
 const CHUNK: usize = 8;
 
-/// By what sums turn into the loss: the gradient is `l1 sign(x - y) + ssim dS/dx`.
+/// Factors from sums to the loss: the gradient is `l1 sign(x - y) + ssim dS/dx`.
 #[derive(Clone, Copy)]
 pub(super) struct Factors {
     pub(super) l1: f32,
     pub(super) ssim: f32,
 }
 
-/// One line of the pictures: render, truth, and 1 where a value counts, else 0.
+/// One line of the images: render, ground truth, and 1 for valid values, else 0.
 #[derive(Clone, Copy)]
 pub(super) struct Pixels<'a> {
     pub(super) x: &'a [Row],
@@ -37,7 +36,7 @@ pub(super) struct Pixels<'a> {
     pub(super) weights: &'a [Row],
 }
 
-/// Four rows of the four moments, filtered down the columns, from 14 rows of the pictures.
+/// Filters four rows of the four moments along the columns, from 14 rows of the images.
 pub(super) fn filter_moments(
     level: Level,
     x: &[&[Row]; GROUP_INPUTS],
@@ -64,16 +63,16 @@ pub(super) fn filter_moments(
     at_level!(level, simd => run(simd, x, y, out));
 }
 
-/// Four rows of one quantity, filtered down the columns, from 14 rows.
+/// Filters four rows of one quantity along the columns, from 14 rows.
 pub(super) fn filter(level: Level, rows: &[&[Row]; GROUP_INPUTS], mut out: [&mut [Row]; GROUP]) {
     let all = 0..out[0].len();
     at_level!(level, simd => down(simd, all, rows, rows, &mut out, |value, _| value));
 }
 
-/// Filters `of(x, y)` down the columns.
+/// Filters `of(x, y)` along the columns.
 ///
-/// Lanes do not meet here, so vectors may have the width of the processor's registers: with 16 lanes in two registers
-/// the 14 rows would not fit, which costs half of the speed on AVX2.
+/// Lanes are independent here, so vectors may have the width of the CPU's registers: with 16 lanes in two registers the
+/// 14 rows would not fit, which costs half of the speed on AVX2.
 #[inline(always)]
 fn down<S: Simd>(
     simd: S,
@@ -84,7 +83,7 @@ fn down<S: Simd>(
     of: impl Fn(S::f32s, S::f32s) -> S::f32s,
 ) {
     let taps = Taps::<S, S::f32s>::new(simd);
-    // Slices of one length, so that the loop needs no checks.
+    // Slices of equal length, so that the loop needs no bounds checks.
     let len = vectors.len() * LANES;
     let (mut xs, mut ys) = ([&[][..]; GROUP_INPUTS], [&[][..]; GROUP_INPUTS]);
     for i in 0..GROUP_INPUTS {
@@ -113,7 +112,7 @@ fn down<S: Simd>(
     }
 }
 
-/// S of a line from its moments (with margins), 0 where it does not count; returns the sum of the line.
+/// S of a line from its moments (with margins), 0 for invalid values; returns the sum of the line.
 pub(super) fn ssim(level: Level, moments: &[&[Row]; MOMENTS], weights: &[Row], out: &mut [Row]) -> f64 {
     #[inline(always)]
     fn run<S: Simd>(simd: S, moments: &[&[Row]; MOMENTS], weights: &[Row], out: &mut [Row]) -> f64 {
@@ -129,8 +128,7 @@ pub(super) fn ssim(level: Level, moments: &[&[Row]; MOMENTS], weights: &[Row], o
     at_level!(level, simd => run(simd, moments, weights, out))
 }
 
-/// Half of the derivatives of S of a line from its moments (with margins), 0 where S does not count; returns the sum
-/// of S.
+/// Half of the derivatives of S of a line from its moments (with margins), 0 for invalid values; returns the sum of S.
 pub(super) fn ssim_derivatives(
     level: Level,
     moments: &[&[Row]; MOMENTS],
@@ -161,8 +159,8 @@ pub(super) fn ssim_derivatives(
     at_level!(level, simd => run(simd, moments, weights, out))
 }
 
-/// The gradient of a line from the half derivatives (filtered down the columns, with margins); returns the sum of
-/// |x - y|.
+/// The gradient of a line from the half derivatives (filtered along the columns, with margins); returns the sum of |x -
+/// y|.
 pub(super) fn gradient(
     level: Level,
     derivatives: &[&[Row]; DERIVATIVES],
@@ -179,7 +177,7 @@ pub(super) fn gradient(
         out: &mut [Row],
     ) -> f64 {
         let taps = Taps::<S, f32x16<S>>::new(simd);
-        // Derivatives are halved.
+        // The derivatives were halved.
         let ssim_factor = splat(simd, 2.0 * factors.ssim);
         let len = out.len();
         let (xs, ys, weights) = (&pixels.x[..len], &pixels.y[..len], &pixels.weights[..len]);
@@ -216,7 +214,7 @@ pub(super) fn l1_gradient(level: Level, pixels: Pixels<'_>, factors: Factors, ou
     at_level!(level, simd => run(simd, pixels, factors, out))
 }
 
-/// `|x - y|` and the L1 gradient, both 0 where the weight is.
+/// `|x - y|` and the L1 gradient, both 0 where the weight is 0.
 #[inline(always)]
 fn l1_of<S: Simd>(
     simd: S,
@@ -226,13 +224,13 @@ fn l1_of<S: Simd>(
     factors: Factors,
 ) -> (f32x16<S>, f32x16<S>) {
     let zero = splat(simd, 0.0);
-    // Selected, not multiplied: what lies under a zero weight may be anything.
+    // Selected, not multiplied: values under a zero weight are arbitrary, even NaN.
     let difference = weight.simd_eq(zero).select(zero, x - y);
     let slope = splat(simd, factors.l1).copysign(difference);
     (difference.abs(), difference.simd_eq(zero).select(zero, slope))
 }
 
-/// S of 16 neighbouring values with what its derivatives are made of; all 0 where the weight is.
+/// S of 16 neighbouring values, and the terms of its derivatives; all 0 where the weight is 0.
 struct Similarity<S: Simd> {
     mean_x: f32x16<S>,
     mean_y: f32x16<S>,
@@ -240,13 +238,13 @@ struct Similarity<S: Simd> {
     a2: f32x16<S>,
     b1: f32x16<S>,
     b2: f32x16<S>,
-    /// `weight / (B1 B2)`; every result has it as a factor, some twice, which does not matter for 0 and 1.
+    /// `weight / (B1 B2)`; every result contains it as a factor, some twice, which does not matter for 0 and 1.
     reciprocal: f32x16<S>,
     ssim: f32x16<S>,
 }
 
 impl<S: Simd> Similarity<S> {
-    /// At vector `v` of a line, from its moments.
+    /// Evaluates S at vector `v` of a line, from its moments.
     #[inline(always)]
     fn at(
         simd: S,
@@ -270,7 +268,7 @@ impl<S: Simd> Similarity<S> {
         Self { mean_x, mean_y, a1, a2, b1, b2, reciprocal, ssim: a1 * a2 * reciprocal }
     }
 
-    /// Half of dS by `K x`, `K (x²)` and `K (x y)`; the middle one is then to be multiplied by `2 x`.
+    /// Half of dS by `K x`, `K (x²)` and `K (x y)`; the second must then be multiplied by `2 x`.
     #[inline(always)]
     fn half_derivatives(&self) -> [f32x16<S>; DERIVATIVES] {
         let by_means = fnma(self.mean_x * self.ssim, self.b2 - self.b1, self.mean_y * (self.a2 - self.a1));

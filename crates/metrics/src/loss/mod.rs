@@ -1,12 +1,12 @@
 //! The loss of a training step and its gradient: `(1 - w) L1 + w (1 - SSIM)` in f32 on 16 lanes and all threads.
 //!
-//! The formulas, masks included, are those of [`crate::reference`]. A call goes through the pictures twice:
+//! The formulas, masks included, are those of [`crate::reference`]. A call makes two passes over the images:
 //!
-//! 1. `truth`: the bytes of the truth become f32 planes (composited on the step's background); with a mask, the
-//!    render is copied with the truth in its holes.
+//! 1. `truth`: the bytes of the ground truth become f32 planes (composited on the step's background); with a mask, the
+//!    render is copied and its masked pixels are replaced by the ground truth.
 //! 2. `band`: bands of pixel rows, one task each, stream through both halves of SSIM and write the gradient.
 //!
-//! Sums are collected per line in f64 and added in the order of the lines, so neither threads nor bands show in them.
+//! Sums are collected per line in f64 and added in line order, so results do not depend on threads or bands.
 
 mod band;
 mod lines;
@@ -25,29 +25,29 @@ use crate::size::SizeMismatch;
 use band::{Band, LineSums, Output, Scratch};
 use lines::Factors;
 
-/// Pixel rows of a task, a multiple of the rows that are filtered at once. Each task computes the statistics of 10
-/// more rows than it has, so bands should be tall, but a picture should make more tasks than there are threads: 32 rows
-/// cost 5 % more time and 64 rows 5 % less (516x344).
+/// Pixel rows per task, a multiple of the rows that are filtered at once. Each task computes the statistics of 10 more
+/// rows than it has, so bands should be tall, but an image should yield more tasks than there are threads: 32 rows cost
+/// 5 % more time and 64 rows 5 % less (516x344).
 const BAND_ROWS: usize = 44;
 
-/// What the loss is made of.
+/// Options of the loss.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LossOptions {
-    /// Share `w` of D-SSIM; 0 leaves SSIM out.
+    /// Weight `w` of D-SSIM; 0 skips SSIM.
     pub dssim_weight: f32,
-    /// Colour under the transparent parts of the truth.
+    /// Background colour under transparent pixels of the ground truth.
     pub background: [f32; 3],
-    /// What the rows of a panorama weigh; `None` = all pixels alike.
+    /// Weights of the rows of a panorama; `None` = equal weights.
     pub latitude: Option<Latitude>,
 }
 
-/// The rows of a panorama: pixels weigh with the cosine of their latitude, their share of the sphere. A row near a pole
-/// has as many of them as the equator, and sees little.
+/// Row weights of a panorama: a pixel's weight is the cosine of its latitude, in proportion to its solid angle. A row
+/// near a pole has as many pixels as the equator but covers little.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Latitude {
     /// Row of latitude 0, px from the top edge.
     pub equator: f32,
-    /// Rows of a radian, px.
+    /// Rows per radian, px.
     pub rows_per_radian: f32,
 }
 
@@ -59,12 +59,12 @@ impl Latitude {
     }
 }
 
-/// What a picture should look like.
+/// The ground truth of a render.
 #[derive(Clone, Copy, Debug)]
 pub enum Truth<'a> {
-    /// Bytes, with optional coverage and mask.
+    /// Bytes, with optional alpha and mask.
     Bytes(&'a TargetImage),
-    /// Values, all valid.
+    /// Values, all of them valid.
     Planes(&'a Planes),
 }
 
@@ -84,40 +84,40 @@ impl Truth<'_> {
     }
 }
 
-/// Loss of a picture.
+/// Loss of an image.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LossValue {
-    /// `(1 - w) L1 + w (1 - SSIM)`; 0 when no pixel is valid.
+    /// `(1 - w) L1 + w (1 - SSIM)`; 0 if no pixel is valid.
     pub loss: f64,
     /// Mean absolute difference over valid pixels and channels, weighted by [`LossOptions::latitude`].
     pub l1: f64,
-    /// Mean SSIM over valid pixels and channels, weighted likewise; `None` when its weight is 0.
+    /// Mean SSIM over valid pixels and channels, weighted likewise; `None` if its weight is 0.
     pub ssim: Option<f64>,
-    /// Pixels that counted.
+    /// Number of valid pixels.
     pub valid_pixels: usize,
 }
 
-/// The loss with the buffers it needs, which grow to the largest picture seen and are then reused: later calls
-/// allocate no more than the list of their bands.
+/// The loss kernel with its buffers, which grow to the largest image seen and are then reused: later calls only
+/// allocate the list of their bands.
 #[derive(Debug)]
 pub struct LossKernel {
     level: Level,
-    /// The truth in f32, unless it came so.
+    /// The ground truth in f32, unless it was given as planes.
     truth: Planes,
-    /// The render with the truth where it is masked; only with a mask.
+    /// The render with the ground truth in masked pixels; only used with a mask.
     filled_render: Planes,
-    /// 1 where a value counts, 0 where it is masked or padding: a line for every pixel row, or one for all of them.
+    /// 1 for valid values, 0 for masked values and padding: a line per pixel row, or one for all of them.
     weights: AlignedBuffer,
-    /// A line of zeros: what is above and below the picture.
+    /// A line of zeros, for rows above and below the image.
     zeros: AlignedBuffer,
     /// Sums of |x - y| and S of each line.
     line_sums: Vec<LineSums>,
-    /// One per worker.
+    /// One scratch buffer per worker.
     scratch: Vec<Mutex<Scratch>>,
 }
 
 impl LossKernel {
-    /// A kernel for a vector level, without buffers yet.
+    /// A kernel for a SIMD level, without buffers yet.
     #[must_use]
     pub fn new(level: Level) -> Self {
         Self {
@@ -131,11 +131,11 @@ impl LossKernel {
         }
     }
 
-    /// Loss of `render` against `truth`; `gradient` takes the render's size and becomes d loss / d render, 0 in its
-    /// padding and where the truth is masked.
+    /// Loss of `render` against `truth`; `gradient` is resized to the render and becomes d loss / d render, 0 in its
+    /// padding and at masked pixels.
     ///
     /// # Errors
-    /// Pictures of different sizes.
+    /// The images differ in size.
     pub fn run(
         &mut self,
         pool: &Pool,
@@ -163,11 +163,11 @@ impl LossKernel {
         Ok(LossValue { loss, l1, ssim, valid_pixels })
     }
 
-    /// Mean SSIM of `render` and `truth` over valid pixels and channels (1 if there is none); `map` takes the
-    /// render's size and becomes S of each value, 0 where it does not count.
+    /// Mean SSIM of `render` and `truth` over valid pixels and channels (1 if there are none); `map` is resized to the
+    /// render and becomes S of each value, 0 for invalid ones.
     ///
     /// # Errors
-    /// Pictures of different sizes.
+    /// The images differ in size.
     pub fn ssim(
         &mut self,
         pool: &Pool,
@@ -199,7 +199,7 @@ impl LossKernel {
             + scratch
     }
 
-    /// First time through the pictures: truth, weights and filled render.
+    /// First pass: ground truth, weights and filled render.
     fn prepare(&mut self, pool: &Pool, render: &Planes, truth: &Truth<'_>, background: [f32; 3]) {
         let (width, stride) = (render.width() as usize, render.stride());
         self.zeros.resize(stride);
@@ -239,7 +239,7 @@ impl LossKernel {
         }
     }
 
-    /// Second time through the pictures: one task per band.
+    /// Second pass: one task per band.
     fn pass(
         &mut self,
         pool: &Pool,
@@ -295,13 +295,13 @@ fn total_weight(truth: &Truth<'_>, latitude: Latitude) -> f64 {
     (0..height).map(|row| f64::from(latitude.weight(row)) * valid(row) as f64).sum()
 }
 
-/// Pixel rows of a band; may be empty for the last, which then holds padding only.
+/// Pixel rows of a band; may be empty for the last one, which then contains only padding.
 fn band_rows(band: usize, picture: &Planes) -> Range<usize> {
     let height = picture.height() as usize;
     (band * BAND_ROWS).min(height)..((band + 1) * BAND_ROWS).min(height)
 }
 
-/// Checks that the pictures fit together and counts the valid pixels.
+/// Checks that the image sizes match, and counts the valid pixels.
 fn check(render: &Planes, truth: &Truth<'_>) -> Result<usize, SizeMismatch> {
     let (found_width, found_height) = truth.size();
     let (width, height) = (render.width(), render.height());
@@ -315,6 +315,6 @@ fn check(render: &Planes, truth: &Truth<'_>) -> Result<usize, SizeMismatch> {
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // A poisoned lock only says that a task panicked; the pool carries the panic to the caller.
+    // A poisoned lock only means that a task panicked; the pool propagates the panic to the caller.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

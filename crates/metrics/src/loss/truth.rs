@@ -1,7 +1,8 @@
-//! The truth as the vector kernels want it: bytes to f32 planes, composited; masked pixels of the render filled in.
+//! Prepares the ground truth for the SIMD kernels: bytes to f32 planes, composited; masked pixels of the render filled
+//! in.
 //!
-//! A byte `v` means `v / 255`, rounded once. With coverage `a` (straight alpha) the truth is
-//! `rgb · a + background · (1 - a)`: exact where `a` is 0 or 1.
+//! A byte `v` is `v / 255`, rounded once. With alpha `a` (straight) the ground truth is `rgb · a + background · (1 -
+//! a)`: exact where `a` is 0 or 1.
 
 use std::ops::Range;
 
@@ -11,7 +12,7 @@ use gausset_core::TargetImage;
 
 use crate::planes::{AlignedBuffer, Planes};
 
-/// One line of weights for a picture without a mask: 1 for pixels, 0 for padding.
+/// One line of weights for an image without a mask: 1 for pixels, 0 for padding.
 pub(super) fn one_weight_line(weights: &mut AlignedBuffer, width: usize, stride: usize) {
     weights.resize(stride);
     let line = weights.as_mut_slice();
@@ -19,17 +20,17 @@ pub(super) fn one_weight_line(weights: &mut AlignedBuffer, width: usize, stride:
     line[width..].fill(0.0);
 }
 
-/// The rows of a band that have a mask.
+/// The rows of a band of a masked image.
 pub(super) struct MaskedPart<'a> {
-    /// Becomes the truth.
+    /// Output: the ground truth.
     pub(super) truth: &'a mut [f32],
-    /// Becomes the render, with the truth where it is masked.
+    /// Output: the render, with the ground truth in masked pixels.
     pub(super) filled_render: &'a mut [f32],
-    /// Becomes 1 where a pixel counts, else 0.
+    /// Output: 1 for valid pixels, else 0.
     pub(super) weights: &'a mut [f32],
 }
 
-/// Writes the pixel `rows` of the truth as planes.
+/// Writes the pixel `rows` of the ground truth as planes.
 #[inline(always)]
 pub(super) fn unpack_rows<S: Simd>(
     simd: S,
@@ -47,7 +48,7 @@ pub(super) fn unpack_rows<S: Simd>(
     }
 }
 
-/// Writes the pixel `rows` of truth, weights and filled render.
+/// Writes the pixel `rows` of ground truth, weights and filled render.
 #[inline(always)]
 pub(super) fn unpack_masked_rows<S: Simd>(
     simd: S,
@@ -97,7 +98,7 @@ fn unpack_row<S: Simd>(simd: S, rgb: &[u8], alpha: Option<&[u8]>, background: [f
     }
 }
 
-/// Chunks of N bytes, the last filled up with zeros.
+/// Chunks of N bytes, the last padded with zeros.
 #[inline(always)]
 fn vectors_of<const N: usize>(bytes: &[u8]) -> impl Iterator<Item = [u8; N]> {
     let (whole, rest) = bytes.as_chunks::<N>();
@@ -106,7 +107,7 @@ fn vectors_of<const N: usize>(bytes: &[u8]) -> impl Iterator<Item = [u8; N]> {
     whole.iter().copied().chain((!rest.is_empty()).then_some(last))
 }
 
-/// Bytes as multiples of 1/255, each rounded once: the product with 1/255, corrected by its remainder.
+/// Bytes times 1/255, each rounded once: the product with 1/255, corrected by its remainder.
 #[inline(always)]
 fn unit<S: Simd>(simd: S, bytes: [u8; LANES]) -> f32x16<S> {
     let (v, reciprocal) = (f32x16::load_array(simd, bytes.map(f32::from)), splat(simd, 1.0 / 255.0));

@@ -1,6 +1,6 @@
-//! The 11-tap window of SSIM on 16 lanes: down columns four rows at a time, and along a line.
+//! The 11-tap window of SSIM on 16 lanes: along columns four rows at a time, and along a line.
 //!
-//! Taps are symmetric: opposite values are added first, then multiplied once; from the outermost pair inwards.
+//! Taps are symmetric: opposite values are added first, then multiplied once, from the outermost pair inwards.
 
 use std::marker::PhantomData;
 
@@ -14,9 +14,9 @@ use crate::reference::WINDOW;
 pub(super) const RADIUS: usize = SSIM_TAPS / 2;
 /// Rows that are filtered at once: 14 loads instead of 44.
 pub(super) const GROUP: usize = 4;
-/// Rows that a group looks at.
+/// Input rows of a group.
 pub(super) const GROUP_INPUTS: usize = GROUP + 2 * RADIUS;
-/// Vectors in front of a line that [`Taps::along`] may look at, and behind it.
+/// Vectors of margin before and after a line that [`Taps::along`] may read.
 pub(super) const MARGIN: usize = 1;
 
 /// The taps from the outermost to the centre, in all lanes of a vector.
@@ -33,7 +33,7 @@ impl<S: Simd, V: SimdFloat<S, Element = f32>> Taps<S, V> {
         Self(taps, PhantomData)
     }
 
-    /// Down the columns: the window centred on rows 5, 6, 7 and 8 of 14.
+    /// Filters along the columns: the window centred on rows 5, 6, 7 and 8 of 14.
     #[inline(always)]
     pub(super) fn down(&self, rows: &[V; GROUP_INPUTS]) -> [V; GROUP] {
         let mut sums = [rows[0]; GROUP];
@@ -49,10 +49,11 @@ impl<S: Simd, V: SimdFloat<S, Element = f32>> Taps<S, V> {
 }
 
 impl<S: Simd> Taps<S, f32x16<S>> {
-    /// Along a line that has [`MARGIN`] vectors on either side: the window centred on the 16 values of vector `v`.
+    /// Filters along a line that has [`MARGIN`] vectors on either side: the window centred on the 16 values of vector
+    /// `v`.
     #[inline(always)]
     pub(super) fn along(&self, simd: S, line: &[Row], v: usize) -> f32x16<S> {
-        // The vector and its neighbours as an array: constant offsets need no checks.
+        // The vector and its neighbours as an array: constant offsets need no bounds checks.
         let near = line[v..].first_chunk::<3>().expect("a margin on either side").as_flattened();
         let at = |k: usize| f32x16::from_slice(simd, &near[LANES - RADIUS + k..][..LANES]);
         let mut sum = (at(0) + at(2 * RADIUS)) * self.0[0];

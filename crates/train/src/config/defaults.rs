@@ -1,4 +1,4 @@
-//! Presets as data: ordinary [`TrainOptions`] that fill in what nobody said.
+//! Presets as data: ordinary [`TrainOptions`] that fill in options that were not given.
 
 use gausset_io::dataset::{Dataset, DatasetKind};
 
@@ -6,69 +6,69 @@ use crate::options::TrainOptions;
 use crate::recipe::automatic_cadence;
 use crate::words::{Quality, RandomBackground, Strategy};
 
-/// The defaults that do not depend on the strategy (docs/training.md, 1 to 6): those of the table of options.
+/// The defaults that do not depend on the strategy (docs/training.md, 1 to 6), from the table of options.
 #[must_use]
 pub fn defaults() -> TrainOptions {
     TrainOptions::from_table()
 }
 
-/// Runs of at most so many steps are short …
+/// Maximum number of steps of a short run.
 const SHORT_STEPS: f64 = 3_000.0;
-/// … and of at least so many are long.
+/// Minimum number of steps of a long run.
 const LONG_STEPS: f64 = 6_000.0;
-/// Runs of at most so many steps want twice the published rates also where they start from points.
+/// Up to this many steps, runs use twice the published rates even if they start from points.
 const FAST_STEPS: f64 = 4_500.0;
-/// Steps that a run with a time budget is expected to make per second.
+/// Assumed steps per second of a run with a time budget.
 const BUDGET_STEPS_PER_SECOND: f64 = 20.0;
-/// Work of the default preset, which decides its steps, in pixels: 8,800 steps of 400x400 px …
+/// Work of the default preset, which determines its steps, in pixels: 8,800 steps of 400x400 px.
 const OBJECT_WORK: f64 = 2.8e9;
-/// … and where a dense start may save the first of them: 3,500 of 800x600 px.
+/// The same if a dense start can replace the first steps: 3,500 steps of 800x600 px.
 const DEFAULT_WORK: f64 = 2.25e9;
-/// What the splats of a step cost, in pixels, fitted to a few runs (docs/benchmarks.md, "Time budgets and presets").
+/// Cost of a step's splats, in pixels, fitted to a few runs (docs/benchmarks.md, "Time budgets and presets").
 const SPLAT_PIXELS: f64 = 160e3;
-/// Fewest and most steps of the default preset.
+/// Minimum and maximum number of steps of the default preset.
 const DEFAULT_STEPS: [f64; 2] = [3_000.0, 10_000.0];
-/// Steps of the best preset for each of the default preset …
+/// Steps of the best preset per step of the default preset.
 const BEST_FACTOR: u64 = 3;
-/// … and most: real scenes are best after 9,000 to 15,000 steps and are learnt by heart in 30,000.
+/// Maximum number of steps of the best preset: real scenes are best after 9,000 to 15,000 steps and overfit at 30,000.
 const BEST_STEPS: u64 = 30_000;
-/// Training pixels for each splat, below which more splats cost time and gain nothing …
+/// Training pixels per splat; with fewer, more splats cost time without gain.
 const PIXELS_PER_SPLAT: f64 = 40.0;
-/// … but so many may be there in any case.
+/// Minimum for the maximum number of splats.
 const FEWEST_SPLATS: u64 = 2_000;
-/// Share of a run after which the set has its full size …
+/// Fraction of a run after which the set has its full size.
 const GROWN_AT: f64 = 0.4;
-/// … which with few pictures is when its changes end (MCMC).
+/// The same with few images: the end of density control (MCMC).
 const MCMC_UNTIL: f64 = 5.0 / 6.0;
-/// Share of a run during which opacities are pulled down.
+/// Fraction of a run during which opacities are regularised.
 const PULL_UNTIL: f64 = 0.6;
-/// Least growth per change (Kheradmand et al. 2024) and most.
+/// Minimum (Kheradmand et al. 2024) and maximum growth per change.
 const GROWTH: [f64; 2] = [1.05, 1.3];
-/// Sets of fewer training pictures are learnt by heart unless something is done about it.
+/// Sets with fewer training images overfit without countermeasures.
 const FEW_PICTURES: u64 = 40;
-/// How often a run of the default preset looks at each of few pictures: beyond, held-out ones get worse.
+/// Maximum visits of each image in a run of the default preset with few images; beyond it, held-out views get worse.
 const MOST_LOOKS: f64 = 110.0;
-/// Share of the splats that each step leaves out where there are few pictures.
+/// Fraction of splats that each step leaves out if there are few images.
 const DROPOUT: f64 = 0.1;
-/// Share of the splats that are split rather than copied where there are not few.
+/// Fraction of splats that are split rather than copied if there are not few images.
 const SPLIT_LARGEST: f64 = 0.5;
 
-/// What presets know of a dataset.
+/// Facts about a dataset on which presets depend.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Known {
-    /// Training pictures.
+    /// Number of training images.
     pub pictures: u64,
-    /// Pictures of a camera's angle that they are worth: a whole panorama is worth six.
+    /// Number of training views by field of view: a full panorama counts as six.
     pub views: u64,
-    /// Pixels of all of them at the size at which they are trained on.
+    /// Sum of their pixels at training resolution.
     pub pixels: f64,
-    /// Points to start from.
+    /// Number of points to start from.
     pub points: u64,
-    /// An object in front of nothing: Blender-style data.
+    /// Whether the scene is an object without background: Blender-style data.
     pub is_object: bool,
 }
 
-/// Pictures of a camera's angle that the training pictures are worth: a whole panorama shows as much as six.
+/// Number of training views by field of view: a full panorama counts as six.
 #[must_use]
 pub fn views_worth(dataset: &Dataset) -> u64 {
     let worth = |&index: &usize| if dataset.images[index].camera.is_pinhole() { 1 } else { 6 };
@@ -76,7 +76,7 @@ pub fn views_worth(dataset: &Dataset) -> u64 {
 }
 
 impl Known {
-    /// Of a dataset that was opened at its training size.
+    /// The facts of a dataset that was opened at training resolution.
     #[must_use]
     pub fn of(dataset: &Dataset) -> Self {
         let train = &dataset.split.train;
@@ -90,34 +90,33 @@ impl Known {
         }
     }
 
-    /// Mean pixels of a picture.
+    /// Mean pixels per image.
     fn pixels_each(&self) -> f64 {
         self.pixels / self.pictures.max(1) as f64
     }
 }
 
-/// The recipe at three scales, for a run with the options that somebody gave on such pictures where they are known.
-/// Costs follow
-/// `splats x a + pixels x b` per step (docs/benchmarks.md), so steps, splats and sizes shrink together. What was
-/// measured (docs/experiments.md):
+/// The recipe at three scales, for a run with the given options and images, if they are known. The cost of a step is
+/// `splats x a + pixels x b` (docs/benchmarks.md), so steps, splats and sizes shrink together. Measurements behind the
+/// values (docs/experiments.md):
 ///
-/// - Fewer steps want higher rates: twice the published ones gain 0.5 to 2 dB in 1,200 to 3,000 steps. Random starts
-///   and few pictures want them in longer runs too; from points the published ones are better in 6,000.
-/// - Short runs want a decade of decay of the means, where two are published; from 6,000 steps on two are better.
-/// - Small pictures at the start pay in short runs and cost quality in long ones; they pay longer where stereo has
-///   found the coarse form before.
-/// - A random start wants half as many splats as there will be where the scene fills its pictures (0.5 dB in the same
-///   time); where an object stands in front of nothing they cost a fifth more time and gain nothing.
-/// - More splats pay until there is one for about 40 pixels of the training pictures; growth is as fast as it takes to
+/// - Fewer steps need higher rates: twice the published ones gain 0.5 to 2 dB in 1,200 to 3,000 steps. Random starts
+///   and few images need them in longer runs too; with points the published ones are better at 6,000 steps.
+/// - Short runs need one decade of decay of the means instead of the published two; from 6,000 steps on two are better.
+/// - Downsampled images at the start pay off in short runs and cost quality in long ones; they pay off for longer if
+///   stereo has already found the coarse shape.
+/// - A random start should have half of the final number of splats if the scene fills its images (0.5 dB in the same
+///   time); for an object without background they cost a fifth more time and gain nothing.
+/// - More splats pay off until there is one per about 40 pixels of the training images; growth is as fast as needed to
 ///   have them in time.
-/// - Splats are pulled towards transparency for the first 0.6 of a run: afterwards it costs up to 0.4 dB and makes
-///   lists longer.
-/// - Splats close in front of cameras where nobody stood spoil whole pictures; where points tell that the space is free
+/// - Opacity regularisation acts for the first 0.6 of a run: afterwards it costs up to 0.4 dB and makes tile lists
+///   longer.
+/// - Splats close in front of positions without a camera spoil whole images; where points show that the space is free,
 ///   it is kept free (castle +1.2 dB, worst views +3 dB).
-/// - Large splats that are split along their longest axis show finer detail than copies; with few pictures it is detail
-///   that the held-out ones do not have.
-/// - Few pictures are learnt by heart: leaving out splats and changing the background gain 0.3 to 0.9 dB, and half of the
-///   steps 0.5 dB where each would be looked at 240 times.
+/// - Large splats that are split along their longest axis show finer detail than copies; with few images it is detail
+///   that the held-out views do not have.
+/// - Few images are overfitted: leaving out splats and changing the background gain 0.3 to 0.9 dB, and half of the
+///   steps 0.5 dB where each image would be visited 240 times.
 #[must_use]
 pub fn quality_defaults(given: &TrainOptions, known: Option<Known>) -> TrainOptions {
     let quality = given.quality.unwrap_or(Quality::Default);
@@ -129,7 +128,7 @@ pub fn quality_defaults(given: &TrainOptions, known: Option<Known>) -> TrainOpti
         }
         Quality::Best => (best_steps(known), [100_000, 400_000], 1_600),
     };
-    // How long the run will be: 0 = short, 1 = long. The steps of a run with a time budget are not known yet.
+    // Expected length of the run: 0 = short, 1 = long. The steps of a run with a time budget are not known yet.
     let budget = given.time_budget.and_then(|budget| budget.seconds());
     let expected = match (given.steps, budget) {
         (Some(steps), _) => steps as f64,
@@ -140,7 +139,7 @@ pub fn quality_defaults(given: &TrainOptions, known: Option<Known>) -> TrainOpti
         max_splats.min((known.pixels / PIXELS_PER_SPLAT) as u64).max(FEWEST_SPLATS)
     });
     let most = given.max_splats.unwrap_or(max_splats);
-    // What a file holds is not known, nor how many steps a time budget leaves.
+    // Neither the contents of an `--init` file nor the steps of a time budget are known.
     let is_open = given.init.is_some() || (given.steps.is_none() && budget.is_some());
     let start = known.filter(|_| !is_open).map(|known| match known.points {
         0 => given.initial_splats.unwrap_or(initial_splats),
@@ -184,8 +183,8 @@ pub fn quality_defaults(given: &TrainOptions, known: Option<Known>) -> TrainOpti
     }
 }
 
-/// Steps of the default preset: as many as are the same work, so that small and large pictures take about the same time;
-/// few pictures are not looked at more often than it pays.
+/// Steps of the default preset: a constant amount of work, so that small and large images take about the same time; few
+/// images are not visited more often than pays off.
 fn default_steps(known: Option<Known>) -> u64 {
     let [fewest, most] = DEFAULT_STEPS;
     let Some(known) = known else { return 6_000 };
@@ -200,7 +199,7 @@ fn best_steps(known: Option<Known>) -> u64 {
     (BEST_FACTOR * default_steps(known)).min(BEST_STEPS)
 }
 
-/// Growth per change of the set that makes `start` splats `most` after so many steps of a run of `expected` steps.
+/// Growth per change of the set that takes `start` splats to `most` within `steps` steps of a run of `expected` steps.
 fn growth(start: u64, most: u64, steps: f64, expected: f64) -> f64 {
     let changes = steps / automatic_cadence(expected as u64) as f64;
     let factor = most as f64 / start.max(1) as f64;
@@ -209,12 +208,12 @@ fn growth(start: u64, most: u64, steps: f64, expected: f64) -> f64 {
     (growth * 1e3).round() / 1e3
 }
 
-/// How far `value` is on the way from `start` to `end`, 0 before and 1 after.
+/// Position of `value` between `start` and `end`, clamped to 0..1.
 fn share_between(start: f64, end: f64, value: f64) -> f64 {
     ((value - start) / (end - start)).clamp(0.0, 1.0)
 }
 
-/// A number with three digits, as people write it into a config file.
+/// Rounds to three significant digits, for readable config files.
 fn round(value: f64) -> f64 {
     format!("{value:.2e}").parse().unwrap_or(value)
 }
@@ -226,7 +225,7 @@ pub fn strategy_defaults(strategy: Strategy, absolute_gradient: bool) -> TrainOp
     match strategy {
         Strategy::Mcmc => TrainOptions {
             density_until: Some(MCMC_UNTIL),
-            // Published: 0.5 and 0.1, which leave short runs far behind (docs/experiments.md).
+            // Published: 0.5 and 0.1, which score lower in short runs (docs/experiments.md).
             initial_opacity: Some(0.1),
             initial_scale: Some(1.0),
             opacity_regularisation: Some(0.01),

@@ -1,8 +1,9 @@
-//! Options that others leave without effect: whoever gives one gets a refusal that says how to mean it.
+//! Rejects options that have no effect with the other options; the message says what to do instead.
 //!
-//! What counts is what a *person* gives. A run's own `config.toml` holds what the run resolved, keys without effect
-//! among them; they are left out when it is used as a config file ([`TrainOptions::read`]). And where the command line
-//! chooses otherwise than a config file, what belonged to the file's choice goes with it ([`TrainOptions::over`]).
+//! Only options that the *user* gives count. A run's own `config.toml` holds all resolved options, some of them without
+//! effect; they are dropped when it is used as a config file ([`TrainOptions::read`]). If the command line overrides a
+//! choice of a config file, the file's options that belonged to that choice are dropped with it
+//! ([`TrainOptions::over`]).
 
 use gausset_io::dataset::Dataset;
 
@@ -10,36 +11,36 @@ use super::{ConfigError, complete};
 use crate::options::TrainOptions;
 use crate::words::{Exposure, InitPoints, Strategy, TimeBudget};
 
-/// What an option may need to have an effect; its row in the table of options says what it does need.
+/// A condition under which an option has an effect; the option's row in the table names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Needs {
     /// Classic density control.
     Classic,
     /// Relocation.
     Mcmc,
-    /// Corrections of colours.
+    /// Exposure compensation.
     Exposure,
     /// Refinement of poses.
     Poses,
-    /// Steps that no time budget finds.
+    /// A number of steps that is not chosen by a time budget.
     OwnSteps,
-    /// A plan that no time budget makes.
+    /// A plan that is not made by a time budget.
     OwnPlan,
-    /// Pictures that start smaller.
+    /// Images that start downsampled.
     CoarsePictures,
-    /// Colour that depends on direction.
+    /// View-dependent colour.
     ShDegree,
-    /// A weight of the mean opacity.
+    /// A weight for the mean opacity.
     OpacityPull,
-    /// Pictures that are held out.
+    /// Held-out images.
     HeldOut,
-    /// A start from something else than a file.
+    /// A start that is not a file.
     NoFile,
-    /// A start from something else than dense points alone.
+    /// A start that is not from dense points alone.
     OtherPoints,
-    /// A start for which points are chosen.
+    /// A start for which points are selected.
     ChoiceOfPoints,
-    /// A start for which depth maps may be made.
+    /// A start that may use depth maps.
     DepthForPoints,
     /// A start that is not from the points of the dataset alone.
     DepthMaps,
@@ -47,13 +48,13 @@ pub(crate) enum Needs {
     Folder,
 }
 
-/// When something that options need is missing.
+/// When a condition is not met.
 struct Rule {
-    /// What they need.
+    /// The condition.
     needs: Needs,
-    /// Whether it is missing with these options, all of which are there that have a default.
+    /// Whether it is not met by these options, whose defaults are filled in.
     is_idle: fn(&TrainOptions) -> bool,
-    /// What leaves them without effect, and what to do: `has no effect …`.
+    /// Why options that need it have no effect, and what to do: `has no effect …`.
     why: &'static str,
 }
 
@@ -86,7 +87,7 @@ const RULES: &[Rule] = &[
     Rule {
         needs: Needs::OwnPlan,
         is_idle: |o| o.time_budget.is_some_and(|budget| budget != TimeBudget::None),
-        why: "with ⟨time-budget⟩, which makes a plan of its own; leave it out, or give ⟨time-budget = none⟩",
+        why: "with ⟨time-budget⟩, which makes its own plan; leave it out, or give ⟨time-budget = none⟩",
     },
     Rule {
         needs: Needs::CoarsePictures,
@@ -105,7 +106,7 @@ const RULES: &[Rule] = &[
     },
     Rule {
         needs: Needs::HeldOut,
-        // 0 says "at the end only", which is what happens.
+        // 0 means "at the end only", which is the actual behaviour.
         is_idle: |o| o.test_every == Some(0) && o.eval_every != Some(0),
         why: "with ⟨test-every = 0⟩, which holds no picture out; leave it out, or hold some out",
     },
@@ -121,7 +122,7 @@ const RULES: &[Rule] = &[
     },
     Rule {
         needs: Needs::ChoiceOfPoints,
-        // Auto says what happens.
+        // `auto` matches the actual behaviour.
         is_idle: |o| o.init.is_some() && o.init_points == Some(InitPoints::Dense),
         why: "with ⟨init⟩, whose splats or points are the start; leave it out",
     },
@@ -142,13 +143,13 @@ const RULES: &[Rule] = &[
     },
 ];
 
-/// An option that is given and has no effect.
+/// An option that was given and has no effect.
 struct Idle {
     option: &'static str,
     why: &'static str,
 }
 
-/// The options among those given that have no effect.
+/// The given options that have no effect.
 fn idle(given: &TrainOptions) -> Vec<Idle> {
     let all = complete(given.clone(), None);
     let needs = |key: &str, rule: &Rule| TrainOptions::needs(key).contains(&rule.needs);
@@ -160,12 +161,12 @@ fn idle(given: &TrainOptions) -> Vec<Idle> {
     found
 }
 
-/// Refuses the first option without effect.
+/// Returns an error for the first option without effect.
 pub(super) fn refuse(given: &TrainOptions) -> Result<(), ConfigError> {
     refuse_those(given, |_| true)
 }
 
-/// As [`refuse`], of those for which somebody is to blame.
+/// As [`refuse`], limited to the options that `is_to_blame` accepts.
 pub(super) fn refuse_those(
     given: &TrainOptions,
     is_to_blame: impl Fn(&str) -> bool,
@@ -176,7 +177,7 @@ pub(super) fn refuse_those(
     }
 }
 
-/// Refuses an option that this dataset leaves without effect.
+/// Returns an error for an option that has no effect on this dataset.
 pub(super) fn refuse_for(given: &TrainOptions, dataset: &Dataset) -> Result<(), ConfigError> {
     if given.initial_splats.is_some() && !dataset.points.is_empty() {
         let why = "with a dataset that has points, which are the start; leave it out";
@@ -186,8 +187,8 @@ pub(super) fn refuse_for(given: &TrainOptions, dataset: &Dataset) -> Result<(), 
 }
 
 impl TrainOptions {
-    /// What a person says over a config file: the same as [`TrainOptions::or`], but options of the file whose effect
-    /// the person's choice takes away are left out. `--strategy classic` over a file with a growth leaves that out.
+    /// Layers the user's options over a config file: like [`TrainOptions::or`], but options of the file that the user's
+    /// choice makes ineffective are dropped. `--strategy classic` over a file with a growth drops the growth.
     #[must_use]
     pub fn over(self, file: Self) -> Self {
         let mistakes_of_file = idle(&file);
@@ -200,7 +201,7 @@ impl TrainOptions {
         merged
     }
 
-    /// The same without the options that have no effect.
+    /// The options without those that have no effect.
     #[must_use]
     pub fn without_idle(mut self) -> Self {
         for Idle { option, .. } in idle(&self) {

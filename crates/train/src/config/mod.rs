@@ -4,8 +4,9 @@
 //! built-in < strategy < quality < config file < command line  ─▶  TrainConfig  ⇄  RUN/config.toml
 //! ```
 //! Presets are data: [`defaults`], [`strategy_defaults`] and [`quality_defaults`] are ordinary [`TrainOptions`], and a
-//! further preset is one more layer between them and the config file. `RUN/config.toml` holds every option under its own name, so it serves
-//! as a config file itself (`--config RUN/config.toml` repeats the run), and a table `[run]` with what the run recorded.
+//! further preset is one more layer between them and the config file. `RUN/config.toml` holds every option under its
+//! own name, so it is itself a config file (`--config RUN/config.toml` repeats the run), and a table `[run]` with the
+//! run's record.
 
 mod defaults;
 mod error;
@@ -27,68 +28,69 @@ use crate::plan::Plan;
 use crate::recipe::Recipe;
 use crate::words::{Alpha, Background, MemoryLimit, Panoramas, Quality, Strategy, TimeBudget, Up};
 
-/// A whole training configuration.
+/// The complete configuration of a training run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TrainConfig {
-    /// Which pictures, and how they are read.
+    /// Images and how they are read.
     pub data: DataConfig,
-    /// Colour behind the splats.
+    /// Background colour.
     pub background: Background,
     /// Which direction is up in the saved scene.
     pub up: Up,
-    /// The preset that options nobody gave came from; they are all in the other fields.
+    /// The preset that filled in options that were not given; their values are in the other fields.
     pub quality: Quality,
-    /// What decides the result. Its steps are those of the schedules, which are the run's unless it has a time budget.
+    /// Everything that determines the result. Its steps are those of the schedules, which equal the run's unless it has
+    /// a time budget.
     pub recipe: Recipe,
-    /// Which step of the schedules each step is.
+    /// Maps steps of the run to steps of the schedules.
     pub plan: Plan,
     /// Seconds that the run may take.
     pub time_budget: TimeBudget,
-    /// What the run may use; without influence on the result.
+    /// Resources that the run may use; they do not affect the result.
     pub limits: Limits,
-    /// What is written when; without influence on the result.
+    /// Output files and intervals; they do not affect the result.
     pub outputs: Outputs,
 }
 
-/// Which pictures, and how they are read.
+/// Images and how they are read.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct DataConfig {
     /// The dataset.
     pub path: PathBuf,
-    /// Folder of the pictures.
+    /// Image folder.
     pub images: Option<PathBuf>,
-    /// Folder of the masks.
+    /// Mask folder.
     pub masks: Option<PathBuf>,
     /// Folder of the COLMAP model.
     pub sparse: Option<PathBuf>,
     /// Splats or points to start from.
     pub init: Option<PathBuf>,
-    /// Pictures may lie outside the picture folder.
+    /// Images may be outside the image folder.
     pub allow_outside: bool,
-    /// Pictures may be absent or unreadable without that being told by the exit code.
+    /// Missing or unreadable images do not change the exit code.
     pub allow_missing: bool,
-    /// Every n-th picture is held out; 0 = none.
+    /// Every n-th image is held out; 0 = none.
     pub test_every: u32,
-    /// Longest side of a picture in px; 0 = no limit.
+    /// Longest side of an image in px; 0 = no limit.
     pub max_resolution: u32,
-    /// What alpha channels mean.
+    /// Meaning of alpha channels.
     pub alpha: Alpha,
-    /// What panoramas are trained on as.
+    /// How panoramas are trained on.
     pub panoramas: Panoramas,
     /// Scene extent in scene units; 0 = from the cameras.
     pub scene_extent: f64,
 }
 
-/// What a run may use.
+/// Resources that a run may use.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Limits {
-    /// Threads; 0 = all processors available.
+    /// Threads; 0 = all available CPUs.
     pub threads: u32,
-    /// Memory.
+    /// Memory limit.
     pub max_memory: MemoryLimit,
 }
 
-/// What a run writes when.
+/// Output files and intervals.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Outputs {
     /// Steps between checkpoints; 0 = no limit by steps.
@@ -99,39 +101,38 @@ pub struct Outputs {
     pub eval_every: u64,
     /// Steps between exports; 0 = at the end only.
     pub export_every: u64,
-    /// Depth maps of the training pictures, where they are made.
+    /// Keep the depth maps of the training images, if they are computed.
     pub keep_depth: bool,
 }
 
 impl TrainConfig {
-    /// Resolves the options of command line and config file, without a look at the dataset.
+    /// Resolves the options of command line and config file, without reading the dataset.
     ///
     /// # Errors
-    /// No dataset, a value out of range, a window that is empty or out of order, an option that the others leave
-    /// without effect.
+    /// No dataset, a value out of range, a window that is empty or out of order, an option without effect.
     pub fn resolve(command_line: &TrainOptions, file: Option<&TrainOptions>) -> Result<Self, ConfigError> {
         let given = command_line.clone().over(file.cloned().unwrap_or_default());
         idle::refuse(&given)?;
         Self::from_complete(complete(given, None))
     }
 
-    /// Resolves the options that somebody gave for a dataset whose pictures are known. A run's own `config.toml` gives
-    /// all of them, and then the pictures change nothing.
+    /// Resolves the given options for a dataset whose images are known. A run's own `config.toml` gives all options,
+    /// and then the images change nothing.
     ///
     /// # Errors
-    /// As [`Self::resolve`]; an option that this dataset leaves without effect.
+    /// As [`Self::resolve`]; an option that has no effect on this dataset.
     pub fn resolve_for(given: &TrainOptions, dataset: &Dataset) -> Result<Self, ConfigError> {
         idle::refuse(given)?;
         idle::refuse_for(given, dataset)?;
         Self::from_complete(complete(given.clone(), Some(Known::of(dataset))))
     }
 
-    /// Resolves what a run has recorded, which holds options without effect as well.
+    /// Resolves the options that a run has recorded, which include options without effect.
     fn resolve_recorded(recorded: TrainOptions) -> Result<Self, ConfigError> {
         Self::from_complete(complete(recorded, None))
     }
 
-    /// Resolves what somebody says about a run that goes on. What is as it was recorded is not said.
+    /// Resolves the options for a resumed run. Options equal to the recorded ones count as not given.
     fn resolve_resumed(given: &TrainOptions, recorded: &TrainOptions) -> Result<Self, ConfigError> {
         let changed = given.clone().otherwise_than(recorded);
         let merged = changed.clone().over(recorded.clone());
@@ -139,7 +140,7 @@ impl TrainConfig {
         Self::resolve_recorded(merged)
     }
 
-    /// Resolves options of which every one that has a default is given.
+    /// Resolves options in which every option that has a default is given.
     fn from_complete(options: TrainOptions) -> Result<Self, ConfigError> {
         let options = options.checked()?;
         if let (Some(steps), Some(plan)) = (options.steps, &options.plan)
@@ -154,7 +155,7 @@ impl TrainConfig {
         Ok(config)
     }
 
-    /// A configuration that options are written to.
+    /// A blank configuration that options are written to.
     fn blank() -> Self {
         Self {
             data: DataConfig::default(),
@@ -169,19 +170,20 @@ impl TrainConfig {
         }
     }
 
-    /// The plan, where it is another than one step of the schedules after the other.
+    /// The plan, if it differs from one step of the schedules per step.
     pub(crate) fn uneven_plan(&self) -> Option<Plan> {
         (!self.plan.is_even()).then(|| self.plan.clone())
     }
 
-    /// Makes a plan that of the run, with the schedules that it is for.
+    /// Sets the plan of the run, and the schedules that it is for.
     pub(crate) fn set_plan(&mut self, plan: Plan) {
         self.recipe.steps = plan.schedule_steps();
         self.plan = plan;
     }
 }
 
-/// The options that somebody gave with the defaults of all others, of a dataset's pictures where they are known.
+/// The given options, completed with the defaults of all others; defaults depend on the dataset's images if they are
+/// known.
 fn complete(given: TrainOptions, known: Option<Known>) -> TrainOptions {
     let base = defaults();
     let strategy = given.strategy.or(base.strategy).unwrap_or(Strategy::Mcmc);
@@ -190,7 +192,7 @@ fn complete(given: TrainOptions, known: Option<Known>) -> TrainOptions {
     given.or(presets).or(base)
 }
 
-/// Checks that the windows of density control and pose refinement hold steps.
+/// Checks that the windows of density control and pose refinement contain steps.
 fn check_windows(recipe: &Recipe) -> Result<(), ConfigError> {
     let density = |what: String| ConfigError::Window {
         from_option: "density-from",
@@ -204,10 +206,10 @@ fn check_windows(recipe: &Recipe) -> Result<(), ConfigError> {
             "the window of density control is empty or out of order (expected from < until)".to_owned(),
         ));
     }
-    // A very short run may end before anything could change; a cadence that somebody chose should not.
+    // A very short run may end before any change; a cadence that the user chose must take effect.
     if recipe.density.every > 0 && recipe.first_density_step().is_none() {
         return Err(density(format!(
-            "no multiple of ⟨density-every⟩ {} lies between steps {} and {} (expected at least one)",
+            "no multiple of ⟨density-every⟩ {} is between steps {} and {} (expected at least one)",
             recipe.density.every,
             recipe.steps_of(recipe.density.from),
             recipe.steps_of(recipe.density.until),
@@ -226,13 +228,13 @@ fn check_windows(recipe: &Recipe) -> Result<(), ConfigError> {
 }
 
 impl TrainConfig {
-    /// The options that resolve to this configuration: every one that has an influence is given.
+    /// The options that resolve to this configuration; every option with an effect is given.
     #[must_use]
     pub fn to_options(&self) -> TrainOptions {
         TrainOptions::read_from(&mut self.clone())
     }
 
-    /// How the dataset of this configuration is opened.
+    /// The options with which this configuration opens its dataset.
     #[must_use]
     pub fn open_options(&self) -> OpenOptions {
         OpenOptions {
@@ -255,7 +257,7 @@ impl TrainConfig {
         }
     }
 
-    /// Threads to use on this machine.
+    /// Number of threads to use on this machine.
     #[must_use]
     pub fn threads(&self) -> usize {
         match self.limits.threads {
@@ -264,7 +266,7 @@ impl TrainConfig {
         }
     }
 
-    /// Bytes of memory to stay within on this machine: half of it unless told otherwise.
+    /// Memory limit on this machine in bytes: half of its memory by default.
     #[must_use]
     pub fn max_memory_bytes(&self) -> u64 {
         match self.limits.max_memory {
@@ -273,10 +275,10 @@ impl TrainConfig {
         }
     }
 
-    /// The configuration with all its paths absolute, so that it means the same in another working folder.
+    /// The configuration with absolute paths, so that it is valid in any working directory.
     ///
     /// # Errors
-    /// The working folder is gone.
+    /// The working directory no longer exists.
     pub fn with_absolute_paths(mut self) -> std::io::Result<Self> {
         let mut options = self.to_options();
         for path in options.paths().flatten() {
@@ -286,7 +288,7 @@ impl TrainConfig {
         Ok(self)
     }
 
-    /// The same with other names for all paths.
+    /// The configuration with every path mapped by `name`.
     #[must_use]
     pub fn with_paths(mut self, name: impl Fn(&Path) -> PathBuf) -> Self {
         let mut options = self.to_options();
@@ -298,7 +300,7 @@ impl TrainConfig {
     }
 }
 
-/// Physical memory of the machine, or of nothing better than 4 GiB where the system does not tell.
+/// Physical memory of the machine in bytes; 4 GiB if the system does not report it.
 fn physical_memory_bytes() -> u64 {
     gausset_compute::machine::memory_bytes().unwrap_or(4 << 30)
 }

@@ -1,4 +1,4 @@
-//! `RUN/config.toml`: the configuration of a run, and what the run recorded about itself.
+//! `RUN/config.toml`: the configuration of a run, and the record that the run writes about itself.
 
 use std::path::{Path, PathBuf};
 
@@ -8,7 +8,7 @@ use super::{ConfigError, TrainConfig};
 use crate::options::{self, OptionInfo, OptionsError, RECORD_TABLE, TrainOptions};
 use crate::words::Colours;
 
-/// What a run records about itself in the table `[run]` of its `config.toml`.
+/// The table `[run]` of a run's `config.toml`, written by the run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct RunRecord {
@@ -16,9 +16,9 @@ pub struct RunRecord {
     pub version: String,
     /// Kind of the device: `cpu`.
     pub device: String,
-    /// The device for people.
+    /// Name of the device for display.
     pub device_name: String,
-    /// Why it was this one, where nobody had named it and there was a choice.
+    /// Why this device was selected, if the user did not name one and there was a choice.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub device_choice: Option<String>,
     /// Fingerprint of the dataset.
@@ -26,36 +26,36 @@ pub struct RunRecord {
     /// Length and sample of the file given with `--init`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub init_file: Option<String>,
-    /// Pictures to train on.
+    /// Number of training images.
     pub train_images: u64,
-    /// Pictures held out.
+    /// Number of held-out images.
     pub test_images: u64,
-    /// Where the first splats came from.
+    /// Origin of the initial splats.
     pub start: String,
     /// Scene extent in scene units.
     pub scene_extent: f64,
-    /// Colour behind the splats.
+    /// Background colour.
     pub background: [f32; 3],
-    /// Whether the colour behind them was learnt: a sky.
+    /// Whether the background was learnt as a sky.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub sky: bool,
-    /// Whether each training step had a colour of its own behind them.
+    /// Whether each training step had a random background colour.
     pub random_background: bool,
     /// How the colours of the images are corrected.
     pub colours: Colours,
     /// Longest side of the depth maps in px, of a run that made some for its start.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stereo_side: Option<u32>,
-    /// Rotation `saved_from_dataset` of everything that is saved (rows), which turns up to -y.
+    /// Rotation `saved_from_dataset` of all saved results (rows); it maps up to -y.
     pub up_rotation: [[f64; 3]; 3],
 }
 
-/// A run's `config.toml` as read back.
+/// The `config.toml` of a run as read back.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RecordedRun {
     /// The configuration.
     pub config: TrainConfig,
-    /// What the run recorded.
+    /// The record of the run.
     pub record: RunRecord,
 }
 
@@ -66,7 +66,7 @@ impl RecordedRun {
         let mut text = String::from(
             "# Everything needed to repeat this run: `gausset train --config config.toml -o NEW_FOLDER`\n",
         );
-        // Neither can fail: keys are strings, and paths were checked to be Unicode when the options were resolved.
+        // Neither call can fail: keys are strings, and paths were checked to be Unicode when the options were resolved.
         text.push_str(&toml::to_string(&self.config.to_options()).unwrap_or_default());
         let record = toml::Table::try_from(&self.record).unwrap_or_default();
         let record = toml::Table::from_iter([(RECORD_TABLE.to_owned(), toml::Value::Table(record))]);
@@ -75,15 +75,15 @@ impl RecordedRun {
         text
     }
 
-    /// Reads a `config.toml` that a run has written.
+    /// Reads the `config.toml` of a run.
     ///
     /// # Errors
-    /// As [`TrainOptions::read`] and [`TrainConfig::resolve`]; no usable table `[run]`.
+    /// As [`TrainOptions::read`] and [`TrainConfig::resolve`]; no valid table `[run]`.
     pub fn read(path: &Path) -> Result<Self, ConfigError> {
         Self::from_toml(&options::read_text(path)?, path)
     }
 
-    /// As [`Self::read`], from text; `path` is for messages.
+    /// As [`Self::read`], from text; `path` is used in messages.
     ///
     /// # Errors
     /// As [`Self::read`].
@@ -109,11 +109,11 @@ impl RecordedRun {
         Ok(Self { config, record })
     }
 
-    /// The configuration with which the run goes on when `given` is said on the command line: limits and outputs may
-    /// change, and the place of the data.
+    /// The configuration with which the run resumes if `given` is on the command line: limits, outputs and the location
+    /// of the data may change.
     ///
     /// # Errors
-    /// Options that differ from the run's and would change its result, all of them listed; an option without effect.
+    /// Options differ from the run's and would change its result (all are listed); an option has no effect.
     pub fn resumed_with(&self, given: &TrainOptions, config_path: &Path) -> Result<TrainConfig, ConfigError> {
         let recorded = self.config.to_options();
         let resumed = TrainConfig::resolve_resumed(&spelled_as(&recorded, given.clone()), &recorded)?;
@@ -125,8 +125,8 @@ impl RecordedRun {
         }
     }
 
-    /// Options with an influence on the result that are others in `config`, each as `steps = 7000 (given: 300)`. Two
-    /// spellings of one place are equal.
+    /// Options that affect the result and differ in `config`, each as `steps = 7000 (given: 300)`. Two spellings of one
+    /// path are equal.
     #[must_use]
     pub fn differences(&self, config: &TrainConfig) -> Vec<String> {
         let recorded = self.config.to_options();
@@ -145,8 +145,8 @@ impl RecordedRun {
     }
 }
 
-/// `given` with every path spelled as in `recorded` if both lead to the same place, and from the root if not: a run
-/// records absolute paths, people say relative ones.
+/// `given` with every path spelled as in `recorded` if both refer to the same location, and absolute otherwise: a run
+/// records absolute paths, users give relative ones.
 fn spelled_as(recorded: &TrainOptions, mut given: TrainOptions) -> TrainOptions {
     let mut recorded = recorded.clone();
     for (path, known) in given.paths().zip(recorded.paths()) {
@@ -159,14 +159,14 @@ fn spelled_as(recorded: &TrainOptions, mut given: TrainOptions) -> TrainOptions 
     given
 }
 
-/// Whether two paths are spellings of one place: `photos`, `./photos/`, `/home/me/photos` and links to it.
+/// Whether two paths refer to the same location: `photos`, `./photos/`, `/home/me/photos` and links to it.
 fn is_same_place(a: &Path, b: &Path) -> bool {
-    // Paths compare by their parts: a slash at the end is none.
+    // Paths compare by component, so a trailing slash does not matter.
     from_root(a) == from_root(b)
         || std::fs::canonicalize(a).is_ok_and(|a| std::fs::canonicalize(b).is_ok_and(|b| a == b))
 }
 
-/// The path from the root; as it is where there is no working folder any more.
+/// The absolute path; unchanged if the working directory no longer exists.
 fn from_root(path: &Path) -> PathBuf {
     std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
 }

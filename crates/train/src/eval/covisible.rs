@@ -1,11 +1,11 @@
-//! Which pixels of a view the training views could tell anything about (after DyCheck, Gao et al. 2022).
+//! Co-visibility: the pixels of a view that the training views observe (after DyCheck, Gao et al. 2022).
 //!
-//! A pixel is co-visible when its 3-D point, at the depth rendered there, is confirmed by three training views or more:
-//! it lands inside their picture, and the depth rendered at that place agrees within a tenth. What is left out was seen by
-//! nobody, or has a geometry that training views contradict.
+//! A pixel is co-visible if its 3D point, at the depth rendered there, is confirmed by at least three training views:
+//! the point projects into their image, and the depth rendered there agrees within a tenth. All other pixels were not
+//! observed, or have a geometry that training views contradict.
 //!
-//! A rendered depth is the expected one, `Σ w z / Σ w`, and there is one where alpha is a half or more. Training views
-//! are rendered small: their depth maps answer "is this surface seen from there", not "where is its edge".
+//! The rendered depth is the expected depth, `Σ w z / Σ w`, defined where alpha is at least a half. Training views are
+//! rendered small: their depth maps only answer whether a surface is visible, not where its edge is.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -20,49 +20,50 @@ use super::error::EvalError;
 
 /// Training views that must confirm a pixel.
 pub(super) const CONFIRMATIONS: u8 = 3;
-/// Largest difference of two depths that agree, as a share of the expected one.
+/// Maximum relative difference of two depths that agree.
 const TOLERANCE: f32 = 0.1;
-/// Least alpha of a pixel that has a depth.
+/// Minimum alpha of a pixel that has a depth.
 const LEAST_ALPHA: f32 = 0.5;
 /// Longest side of a depth map in px.
 const MAP_SIDE: u32 = 160;
-/// Most depth maps that are kept. Of more training views than this ...
+/// Maximum number of cached depth maps. With more training views, only the [`NEAREST`] ones of each view are used.
 const MOST_MAPS: usize = 200;
-/// ... the nearest ones of each view are asked.
+/// Number of training views that are used per view in a large dataset.
 const NEAREST: usize = 32;
 
-/// The depths of a training view; NaN where there is none.
+/// The depths of a training view; NaN where undefined.
 struct DepthMap {
     index: usize,
     camera: Camera,
     depths: Vec<f32>,
 }
 
-/// The depth maps of training views, made when they are needed.
+/// The depth maps of training views, rendered on demand.
 pub(super) struct DepthMaps {
     dataset: Arc<Dataset>,
-    /// Turns the cameras as the splats were turned.
+    /// Transforms cameras to the axes of the saved splats.
     turn: Similarity,
     options: RenderOptions,
     maps: Vec<DepthMap>,
 }
 
 impl DepthMaps {
-    /// No maps yet.
+    /// An empty cache.
     pub(super) fn new(dataset: Arc<Dataset>, turn: Similarity, options: &RenderOptions) -> Self {
-        // Depths have no colour.
+        // Depth maps need no view-dependent colour.
         let options = RenderOptions { sh_degree: 0, ..*options };
         Self { dataset, turn, options, maps: Vec::new() }
     }
 
-    /// Bytes of all maps of a dataset that are there at once.
+    /// Bytes of all maps of a dataset that are cached at once.
     pub(crate) fn bytes(dataset: &Dataset) -> u64 {
         let map = |&index: &usize| 4 * reduced(&dataset.images[index].camera).pixels() as u64;
         let largest = dataset.split.train.iter().map(map).max().unwrap_or(0);
         largest * dataset.split.train.len().min(MOST_MAPS) as u64
     }
 
-    /// For each pixel of a view of the dataset, how many training views confirm it, at most [`CONFIRMATIONS`].
+    /// For each pixel of a view of the dataset, the number of training views that confirm it, at most
+    /// [`CONFIRMATIONS`].
     pub(super) fn confirmations(
         &mut self,
         engine: &mut dyn Engine,
@@ -73,7 +74,7 @@ impl DepthMaps {
     ) -> Result<Vec<u8>, EvalError> {
         let asked = self.asked(view);
         if self.dataset.split.train.len() > MOST_MAPS {
-            // Views follow each other along a path: what the next one asks is mostly what this one asked.
+            // Consecutive views lie on a path, so the maps of this view are mostly reused for the next.
             let room = MOST_MAPS - asked.len();
             let is_asked = |map: &DepthMap| asked.contains(&map.index);
             let (mut kept, others): (Vec<_>, Vec<_>) =
@@ -111,7 +112,7 @@ impl DepthMaps {
         Ok(counts)
     }
 
-    /// The training views that are asked about a view, the nearest first; never the view itself.
+    /// The training views that are used for a view, nearest first; never the view itself.
     fn asked(&self, view: usize) -> Vec<usize> {
         let images = &self.dataset.images;
         let train = &self.dataset.split.train;
@@ -138,13 +139,14 @@ impl DepthMaps {
     }
 }
 
-/// How unlike two views are: distance of the cameras as a share of the scene, plus the chord between their directions.
+/// Dissimilarity of two views: distance of the cameras relative to the scene extent, plus the chord between their
+/// directions.
 fn distance(a: &Pose, b: &Pose, extent: f64) -> f64 {
     let length = |a: [f64; 3], b: [f64; 3]| (0..3).map(|k| (a[k] - b[k]) * (a[k] - b[k])).sum::<f64>().sqrt();
     length(a.centre(), b.centre()) / extent + length(a.rotation[2], b.rotation[2])
 }
 
-/// The same view not larger than a depth map.
+/// The same view, no larger than a depth map.
 fn reduced(camera: &Camera) -> Camera {
     let longest = camera.width.max(camera.height);
     if longest <= MAP_SIDE {
@@ -170,10 +172,10 @@ fn expected_depths(rendering: &Rendering) -> Vec<f32> {
     pixels.map(|(depth, &alpha)| if alpha >= LEAST_ALPHA { depth / alpha } else { f32::NAN }).collect()
 }
 
-/// A training view that is asked about the pixels of another. In f32: whether depths agree within a tenth needs no more.
+/// A training view that confirms pixels of another view. In f32: agreement of depths within a tenth needs no more.
 enum Witness<'a> {
     Pinhole(PinholeWitness<'a>),
-    /// One of the two is a panorama: the pixel goes through the world, in f64.
+    /// One of the two is a panorama: the pixel is transformed through world coordinates, in f64.
     Any {
         camera: &'a Camera,
         map: &'a DepthMap,
@@ -190,7 +192,7 @@ impl<'a> Witness<'a> {
         Self::Any { camera, map, map_from_camera: map_pose.compose(&pose.inverse()) }
     }
 
-    /// Whether the point at a depth of a pixel lies on what this view sees.
+    /// Whether the point at `depth` of a pixel is on the surface that this view sees.
     fn confirms(&self, pixel: [f32; 2], depth: f32) -> bool {
         let (camera, map, map_from_camera) = match self {
             Self::Pinhole(witness) => return witness.confirms(pixel, depth),
@@ -200,7 +202,7 @@ impl<'a> Witness<'a> {
         let local = map_from_camera.apply(point);
         let (z, [u, v]) = (map.camera.depth(local), map.camera.project(local));
         let [width, height] = [map.camera.width, map.camera.height].map(f64::from);
-        // Comparisons that NaN fails.
+        // These comparisons are false for NaN.
         if !(z > 0.0 && u >= 0.0 && u < width && v >= 0.0 && v < height) {
             return false;
         }
@@ -209,7 +211,7 @@ impl<'a> Witness<'a> {
     }
 }
 
-/// A pinhole that is asked about the pixels of another.
+/// A pinhole camera that confirms pixels of another pinhole camera.
 struct PinholeWitness<'a> {
     depths: &'a [f32],
     /// Width and height of the map.
@@ -222,12 +224,12 @@ struct PinholeWitness<'a> {
 impl<'a> PinholeWitness<'a> {
     fn new((camera, pose): (&Camera, &Pose), map: &'a DepthMap, map_pose: &Pose) -> Self {
         let Pose { rotation: [x, y, z], translation: t } = map_pose.compose(&pose.inverse());
-        // The intrinsics of the map from the left ...
+        // Multiply by the intrinsics of the map from the left ...
         let to = &map.camera;
         let along = |f: f64, row: [f64; 3], c: f64| std::array::from_fn(|k| f * row[k] + c * z[k]);
         let rows: [[f64; 3]; 3] = [along(to.fx, x, to.cx), along(to.fy, y, to.cy), z];
         let offset = [to.fx * t[0] + to.cx * t[2], to.fy * t[1] + to.cy * t[2], t[2]];
-        // ... and the inverse of those of the view from the right.
+        // ... and by the inverse intrinsics of the view from the right.
         let from_pixel = rows.map(|[x, y, z]| {
             let (x, y) = (x / camera.fx, y / camera.fy);
             [x, y, z - x * camera.cx - y * camera.cy].map(|v| v as f32)
@@ -236,7 +238,7 @@ impl<'a> PinholeWitness<'a> {
         Self { depths: &map.depths, size, from_pixel, offset: offset.map(|v| v as f32) }
     }
 
-    /// Whether the point at a depth of a pixel lies on what this view sees.
+    /// Whether the point at `depth` of a pixel is on the surface that this view sees.
     fn confirms(&self, [u, v]: [f32; 2], depth: f32) -> bool {
         let axis = |k: usize| {
             let [x, y, z] = self.from_pixel[k];
@@ -249,7 +251,7 @@ impl<'a> PinholeWitness<'a> {
         let inverse = 1.0 / z;
         let (u, v) = (axis(0) * inverse, axis(1) * inverse);
         let [width, height] = self.size;
-        // Comparisons that NaN fails.
+        // These comparisons are false for NaN.
         if !(u >= 0.0 && u < width && v >= 0.0 && v < height) {
             return false;
         }
@@ -313,7 +315,7 @@ mod tests {
         let camera = Camera::new(1600, 1201, 1500.0, 1490.0, 810.0, 590.0).unwrap();
         let small = reduced(&camera);
         assert_eq!((small.width, small.height), (160, 120));
-        // The same share of the picture, from the same corner.
+        // The same fraction of the image, from the same corner.
         assert!((small.fx / 160.0 - camera.fx / 1600.0).abs() < 1e-12);
         assert!((small.cy / 120.0 - camera.cy / 1201.0).abs() < 1e-12);
         assert_eq!(reduced(&small), small);

@@ -9,10 +9,10 @@ pub enum EvalError {
     /// The device failed.
     #[error(transparent)]
     Engine(#[from] EngineError),
-    /// A picture or report could not be written.
+    /// An image or report could not be written.
     #[error(transparent)]
     Write(#[from] WriteError),
-    /// It was asked to stop.
+    /// The evaluation was asked to stop.
     #[error("evaluation: stopped before its end")]
     Stopped,
 }

@@ -1,26 +1,27 @@
-//! Haze: what is in the air between a camera and surfaces whose depth is known.
+//! Haze: how much is drawn in front of surfaces whose depth is known.
 //!
 //! ```text
 //! haze = mean over pixels with known depth D of the weight blended in front of 0.9 D      0 = clear, 1 = opaque
 //! ```
-//! A depth is known where a point of the reconstruction is seen. Points have no surface, so one behind a wall would be
-//! "seen" between two points of the wall: what is much farther than the nearest point around is taken as hidden.
+//! A depth is known where a point of the reconstruction is visible. Points have no surface, so a point behind a wall
+//! would be "visible" between two points of the wall: points that are much farther than the nearest point around them
+//! count as occluded.
 
 use gausset_core::engine::FrontQuery;
 use gausset_core::{Camera, Pose};
 use gausset_io::dataset::Point;
 
-/// Weight nearer than this share of the known depth is in front of it; the rest of it is room for the splats of the
-/// surface itself and for errors of the point.
+/// A splat is in front of a surface if it is nearer than this fraction of the known depth; the rest is tolerance for
+/// the splats of the surface itself and for errors of the point.
 const IN_FRONT: f32 = 0.9;
-/// Cells along the width of a picture in which points hide each other.
+/// Grid cells along the width of an image in which points occlude each other.
 const CELLS_ALONG_WIDTH: f64 = 64.0;
-/// A point is hidden if it is farther than the nearest one around by more than this factor.
+/// A point is occluded if it is farther than the nearest one around it by more than this factor.
 const HIDDEN: f32 = 1.2;
 
-/// The pixels of a view with a known depth, and the depth up to which something is in front of it: for
-/// [`gausset_core::engine::Engine::weight_in_front`]. Of the points in a pixel the nearest counts; masked pixels are
-/// left out.
+/// The pixels of a view with a known depth, and the depth up to which a splat is in front of it, for
+/// [`gausset_core::engine::Engine::weight_in_front`]. Of several points in a pixel the nearest counts; masked pixels
+/// are left out.
 pub(super) fn queries(
     camera: &Camera,
     pose: &Pose,
@@ -33,7 +34,7 @@ pub(super) fn queries(
     let [last_column, last_row] = cell_of(width - 1, height - 1);
     let columns = last_column + 1;
 
-    // Twice through the points rather than a list of those that are seen: there may be millions.
+    // Two passes over the points instead of a list of the visible ones: there may be millions.
     let mut nearest_in_cell = vec![f32::INFINITY; columns * (last_row + 1)];
     for (x, y, depth) in points.iter().filter_map(|point| seen(camera, pose, point)) {
         let [column, row] = cell_of(x, y);
@@ -67,7 +68,7 @@ pub(super) fn queries(
     known.map(query).collect()
 }
 
-/// Pixel and depth of a point, if it is in the picture.
+/// Pixel and depth of a point, if it is in the image.
 fn seen(camera: &Camera, pose: &Pose, point: &Point) -> Option<(usize, usize, f32)> {
     let local = pose.apply(point.position);
     let z = camera.depth(local);
@@ -79,7 +80,7 @@ fn seen(camera: &Camera, pose: &Pose, point: &Point) -> Option<(usize, usize, f3
     inside.then_some((u as usize, v as usize, z as f32))
 }
 
-/// The mean, `None` of nothing.
+/// The mean; `None` for an empty slice.
 pub(super) fn mean(weights: &[f32]) -> Option<f64> {
     let sum: f64 = weights.iter().copied().map(f64::from).sum();
     (!weights.is_empty()).then(|| sum / weights.len() as f64)
@@ -94,7 +95,7 @@ mod tests {
         Camera::new(640, 480, 500.0, 500.0, 320.0, 240.0).unwrap()
     }
 
-    /// The point that is seen at a pixel in a depth by the camera at the origin.
+    /// The point that the camera at the origin sees at a pixel and depth.
     fn at(u: f64, v: f64, z: f64) -> Point {
         let position = [(u - 320.0) * z / 500.0, (v - 240.0) * z / 500.0, z];
         Point { position, colour: [0; 3], error: 0.0, track_length: 3 }

@@ -1,4 +1,4 @@
-//! Evaluation: renders views of a dataset and scores them against their pictures (docs/training.md, 1).
+//! Evaluation: renders views of a dataset and scores them against their photographs (docs/training.md, 1).
 
 mod covisible;
 mod error;
@@ -34,59 +34,60 @@ use crate::sheet::{self, ContactSheet};
 use crate::warning::SkippedPicture;
 use crate::words::Split;
 
-/// How much is measured of a view.
+/// Which metrics are measured per view.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Measures {
-    /// PSNR and SSIM, plain and after a colour fit: of the picture alone.
+    /// PSNR and SSIM, plain and after a colour fit; these need only the image.
     Pictures,
-    /// Co-visible pixels and haze, too, for which training views are rendered.
+    /// Also co-visible pixels and haze, which need renders of training views.
     All,
 }
 
-/// What is evaluated, and how.
+/// Views to evaluate, and how.
 #[derive(Clone, Debug)]
 pub struct EvalOptions {
-    /// Which views.
+    /// Split to evaluate.
     pub split: Split,
-    /// At most so many of them, evenly spread; `None` = all.
+    /// Maximum number of views, evenly spread; `None` = all.
     pub most: Option<usize>,
-    /// How they are rendered; the background is also under the truth where that is transparent.
+    /// Render options; a transparent ground truth is composited on the same background.
     pub render: RenderOptions,
-    /// Gains of the pictures, from a run that has learnt them.
+    /// Exposure of each image, from a run that has learnt gains.
     pub exposures: Option<Exposures>,
-    /// How many splats are the scene; those that follow are its sky, which is seen and is no surface. `None` = all.
+    /// Number of splats of the scene; those after them are its sky, which is drawn but is no surface. `None` = all.
     pub scene_splats: Option<u32>,
-    /// Rotation `splats_from_dataset`: how the splats were turned when they were saved. The cameras turn with them.
+    /// Rotation `splats_from_dataset` that was applied to the splats when they were saved. The cameras are rotated with
+    /// them.
     pub splats_from_dataset: Mat3,
-    /// Pictures and renders are compared at `1 / reduction` of their size, means of blocks; 1 = as they are. Co-visible
-    /// pixels and haze are always those of the full size.
+    /// Images and renders are compared at `1 / reduction` of their size, by block means; 1 = full size. Co-visible
+    /// pixels and haze are always computed at full size.
     pub reduction: u32,
-    /// Which SSIM.
+    /// SSIM definition.
     pub ssim: SsimDefinition,
-    /// How much is measured.
+    /// Metrics to measure.
     pub measures: Measures,
-    /// LPIPS with its weights, if it is to be measured.
+    /// LPIPS with its weights, if it is measured.
     pub lpips: Option<Arc<Lpips>>,
 }
 
-/// Bytes of an evaluation beside its pictures: the depth maps of training views.
+/// Bytes of an evaluation in addition to its images: the depth maps of training views.
 pub(crate) fn depth_map_bytes(dataset: &Dataset) -> u64 {
     DepthMaps::bytes(dataset)
 }
 
-/// Where the pictures of an evaluation go.
+/// Output folder of an evaluation.
 #[derive(Clone)]
 pub struct PictureFolder {
-    /// Where files are written.
+    /// File system that files are written to.
     pub fs: Arc<dyn FileSystem>,
     /// The folder, usually `RUN/eval`.
     pub folder: PathBuf,
-    /// Whether files of others in it may be replaced; those of an earlier evaluation always are.
+    /// Whether files that are not from an evaluation may be overwritten; those of an earlier evaluation always are.
     pub overwrite: Overwrite,
 }
 
 impl PictureFolder {
-    /// Takes the folder for the pictures of these views.
+    /// Takes ownership of the folder for the images of these views.
     fn take(&self, dataset: &Dataset, views: &[usize]) -> Result<(), WriteError> {
         let pictures = views.iter().enumerate();
         let pictures =
@@ -96,15 +97,15 @@ impl PictureFolder {
     }
 }
 
-/// Pictures announced to the loader in advance.
+/// Images announced to the loader in advance.
 const LOOKAHEAD: usize = 4;
 
-/// Renders and scores the views of a split with the splats that the engine holds. With `pictures`, a picture
-/// `truth | render | error` per view, a contact sheet and `metrics.json` are written.
+/// Renders and scores the views of a split with the splats that the engine holds. With `pictures`, writes an image
+/// `truth | render | error` per view, a contact sheet and `metrics.json`.
 ///
 /// # Errors
-/// The device failed, the folder holds files of others with names that are needed, a file could not be written, `stop`
-/// was set. Unreadable pictures are skipped and listed.
+/// The device failed, the folder contains third-party files with the same names, a file could not be written, `stop`
+/// was set. Unreadable images are skipped and listed.
 pub fn evaluate(
     engine: &mut dyn Engine,
     loader: &Loader,
@@ -117,13 +118,13 @@ pub fn evaluate(
     evaluation.finish()
 }
 
-/// An evaluation that goes on picture by picture, so that whoever holds it can do something else in between. The engine
-/// must hold the same splats each time.
+/// An evaluation that advances one view at a time, so that its owner can do other work in between. The engine must hold
+/// the same splats each time.
 pub struct Evaluation {
     options: EvalOptions,
     pictures: Option<PictureFolder>,
     views: Vec<usize>,
-    /// Views that are done.
+    /// Number of finished views.
     done: usize,
     turn: Similarity,
     surfaces: RenderOptions,
@@ -132,7 +133,7 @@ pub struct Evaluation {
     sheet: Option<ContactSheet>,
     records: Vec<EvalRecord>,
     skipped: Vec<SkippedPicture>,
-    /// Valid pixels, and all.
+    /// Number of valid pixels, and of all pixels.
     pixels: [f64; 2],
     cut_tiles: u64,
     cut_views: u64,
@@ -140,10 +141,10 @@ pub struct Evaluation {
 }
 
 impl Evaluation {
-    /// An evaluation with no view done; its folder is taken.
+    /// Starts an evaluation and takes its folder.
     ///
     /// # Errors
-    /// The folder holds files of others with names that are needed.
+    /// The folder contains third-party files with the same names.
     pub fn begin(
         engine: &dyn Engine,
         loader: &Loader,
@@ -181,13 +182,13 @@ impl Evaluation {
         })
     }
 
-    /// Views that are done, and all.
+    /// Number of finished views, and of all views.
     #[must_use]
     pub fn progress(&self) -> [usize; 2] {
         [self.done, self.views.len()]
     }
 
-    /// Renders and scores the next view; `false` when there is none.
+    /// Renders and scores the next view; `false` if there is none.
     ///
     /// # Errors
     /// The device failed, a file could not be written, `stop` was set.
@@ -266,7 +267,7 @@ impl Evaluation {
                 Some(_) => &engine.render(&image.camera, &pose, &self.surfaces, Outputs::All)?,
                 None => &rendering,
             };
-            // First of all, while the device has the view that it rendered.
+            // Must come first, while the device still holds the projection of this view.
             let mask = target.mask.as_deref();
             let queries = haze::queries(&image.camera, &image.pose, &dataset.points, mask);
             let weights = match queries.is_empty() {
@@ -291,7 +292,7 @@ impl Evaluation {
         Ok(())
     }
 
-    /// The report; writes it with the contact sheet where pictures were asked for.
+    /// Returns the report; writes it together with the contact sheet if there is an output folder.
     ///
     /// # Errors
     /// A file could not be written.
@@ -317,10 +318,10 @@ impl Evaluation {
     }
 }
 
-/// Width and height, colours and truth of a picture that is compared at a smaller size.
+/// Size, colours and ground truth of an image that is compared at a smaller size.
 type Reduced = ((u32, u32), Vec<f32>, TargetImage);
 
-/// A render and its truth at `1 / factor` of their size; `None` of 1.
+/// A render and its ground truth at `1 / factor` of their size; `None` if the factor is 1.
 fn reduced(
     ((width, height), colours): ((u32, u32), &[f32]),
     target: &TargetImage,
@@ -348,7 +349,7 @@ struct Scorer {
 }
 
 impl Scorer {
-    /// Metrics on so many threads, as many as render; a device that has none takes one.
+    /// Metrics on `threads` threads, as many as the renderer uses; one if the device has none.
     fn new(threads: usize) -> Self {
         let level = gausset_compute::fearless_simd::Level::new();
         Self { kernel: LossKernel::new(level), pool: Pool::new(threads.max(1)) }

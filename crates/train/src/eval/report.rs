@@ -1,4 +1,4 @@
-//! The scores of an evaluation, as they are written and read back.
+//! The scores of an evaluation, as written to and read from JSON.
 
 use gausset_metrics::SsimDefinition;
 use gausset_metrics::quality::Quality;
@@ -7,28 +7,28 @@ use serde::{Deserialize, Serialize};
 use crate::warning::{RunWarning, SkippedPicture, is_zero};
 use crate::words::Split;
 
-/// What is measured beside PSNR and SSIM (docs/quality.md); `None` where it was not measured or is not finite.
+/// Metrics in addition to PSNR and SSIM (docs/quality.md); `None` if not measured or not finite.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Scores {
-    /// PSNR in dB after an affine colour fit per picture.
+    /// PSNR in dB after an affine colour fit per image.
     pub psnr_colour_corrected: Option<f64>,
     /// SSIM after the same fit.
     pub ssim_colour_corrected: Option<f64>,
-    /// PSNR in dB of the pixels that three training views or more confirm.
+    /// PSNR in dB of the pixels that at least three training views confirm.
     pub psnr_covisible: Option<f64>,
-    /// Share of these among the pixels that count.
+    /// Fraction of the valid pixels that are co-visible.
     pub covisible_share: Option<f64>,
-    /// Share of the pixels that only one or two training views confirm.
+    /// Fraction of the valid pixels that only one or two training views confirm.
     pub scarce_share: Option<f64>,
     /// Mean weight blended in front of known depths, 0 to 1.
     pub haze: Option<f64>,
-    /// LPIPS, with weights that a person has named.
+    /// LPIPS, with weights that the user has provided.
     pub lpips: Option<f64>,
 }
 
 impl Scores {
-    /// Those of a picture that its pixels alone tell.
+    /// The scores that depend only on the pixels of an image.
     pub(super) fn of(quality: &Quality) -> Self {
         Self {
             psnr_colour_corrected: finite(quality.color_corrected_psnr),
@@ -37,18 +37,18 @@ impl Scores {
         }
     }
 
-    /// Adds the PSNR of the co-visible pixels and their number, and how many only one or two views confirm, of so many
-    /// valid ones.
+    /// Adds the PSNR and number of the co-visible pixels, and the number of pixels that only one or two views confirm,
+    /// of `valid_pixels`.
     pub(super) fn add_covisible(&mut self, (psnr, pixels): (f64, usize), scarce: usize, valid_pixels: usize) {
         self.psnr_covisible = finite(psnr);
         self.covisible_share = finite(pixels as f64 / valid_pixels as f64);
         self.scarce_share = finite(scarce as f64 / valid_pixels as f64);
     }
 
-    /// Means over pictures.
+    /// Means over images.
     fn mean_of(records: &[EvalRecord]) -> Self {
         let of = |score: fn(&Self) -> Option<f64>| mean(records.iter().map(|record| score(&record.scores)));
-        // A view may have no co-visible pixel or no point: the mean is over the others.
+        // A view may have no co-visible pixel or no point: it does not count in that mean.
         let of_known = |score: fn(&Self) -> Option<f64>| {
             let known: Vec<f64> = records.iter().filter_map(|record| score(&record.scores)).collect();
             mean(known.into_iter().map(Some))
@@ -68,16 +68,16 @@ impl Scores {
 /// Scores of one view.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct EvalRecord {
-    /// Name of the picture.
+    /// Name of the image.
     pub name: String,
-    /// PSNR in dB; `None` for equal pictures, whose PSNR is infinite.
+    /// PSNR in dB; `None` for identical images, whose PSNR is infinite.
     pub psnr: Option<f64>,
-    /// Mean SSIM; `None` when no pixel counts.
+    /// Mean SSIM; `None` if no pixel is valid.
     pub ssim: Option<f64>,
-    /// Share of the pixels that count.
+    /// Fraction of valid pixels.
     #[serde(default = "one", skip_serializing_if = "is_one")]
     pub valid_share: f64,
-    /// The other scores.
+    /// Further scores.
     #[serde(flatten)]
     pub scores: Scores,
 }
@@ -91,7 +91,7 @@ fn one() -> f64 {
     1.0
 }
 
-/// What SSIM meant in reports that do not say it.
+/// SSIM definition of reports that do not state it.
 fn first_definition() -> String {
     SsimDefinition::Gaussian11Zero.to_string()
 }
@@ -101,39 +101,39 @@ fn first_definition() -> String {
 pub struct EvalReport {
     /// `test` or `train`.
     pub split: Split,
-    /// Views scored.
+    /// Number of scored views.
     pub images: usize,
-    /// Mean of the PSNRs in dB; `None` when a picture is equal to its truth or there is none.
+    /// Mean PSNR in dB; `None` if an image is identical to its ground truth or there is no image.
     pub psnr: Option<f64>,
-    /// Mean of the SSIMs; `None` when there is no picture.
+    /// Mean SSIM; `None` if there is no image.
     pub ssim: Option<f64>,
-    /// Name of the SSIM that was measured, one of [`SsimDefinition::NAMES`].
+    /// Name of the SSIM definition, one of [`SsimDefinition::NAMES`].
     #[serde(default = "first_definition")]
     pub ssim_definition: String,
-    /// Share of all pixels that count.
+    /// Fraction of valid pixels among all pixels.
     pub valid_share: f64,
-    /// Means of the other scores.
+    /// Means of the further scores.
     #[serde(flatten)]
     pub scores: Scores,
-    /// Pictures that were rendered with a gain: training pictures with their own, others with that of those before and
-    /// after them; left out where there are none.
+    /// Number of images rendered with a gain: training images with their own, others with one interpolated from their
+    /// neighbours; omitted if zero.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub exposed: u64,
-    /// Tiles whose list was cut by `--max-splats-per-tile`, over all views; left out where there are none.
+    /// Tiles whose list was truncated by `--max-splats-per-tile`, over all views; omitted if zero.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub cut_tiles: u64,
-    /// Views with such a tile.
+    /// Number of views with such a tile.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub cut_views: u64,
     /// Scores per view, by name.
     pub per_image: Vec<EvalRecord>,
-    /// Views whose picture cannot be read.
+    /// Views whose image cannot be read.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub skipped: Vec<SkippedPicture>,
 }
 
 impl EvalReport {
-    /// A report of these views, with their means; nothing else is said in it yet.
+    /// A report of these views with their means; all other fields are blank.
     pub(crate) fn of(split: Split, ssim: SsimDefinition, per_image: Vec<EvalRecord>) -> Self {
         Self {
             split,
@@ -151,7 +151,7 @@ impl EvalReport {
         }
     }
 
-    /// What is said about lists that a limit has cut.
+    /// Warning about tile lists that a limit has truncated.
     #[must_use]
     pub fn cut_lists(&self, limit: u32) -> Option<RunWarning> {
         let (tiles, cut_views, views) = (self.cut_tiles, self.cut_views, self.images as u64);
@@ -159,12 +159,13 @@ impl EvalReport {
     }
 }
 
-/// `None` for what JSON cannot say: the PSNR of equal pictures is infinite, without valid pixels nothing is a number.
+/// `None` for values that JSON cannot represent: the PSNR of identical images is infinite, and metrics without valid
+/// pixels are NaN.
 pub(super) fn finite(value: f64) -> Option<f64> {
     value.is_finite().then_some(value)
 }
 
-/// The mean, if every value is there and there is one.
+/// The mean, if there is at least one value and none is missing.
 fn mean(values: impl ExactSizeIterator<Item = Option<f64>>) -> Option<f64> {
     let count = values.len();
     let sum: f64 = values.sum::<Option<f64>>()?;

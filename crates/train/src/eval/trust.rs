@@ -1,44 +1,43 @@
-//! How far a result can be trusted, and what would help: one line from the scores of held-out and training pictures.
+//! How far a result can be trusted, and what would improve it: one line from the scores of held-out and training views.
 
 use serde::{Deserialize, Serialize};
 
 use super::report::EvalReport;
 
-/// Haze from which something hangs before the cameras: trees and walls without texture alone have up to 0.36
-/// (docs/quality.md).
+/// Haze from which floaters are likely: trees and walls without texture alone reach 0.36 (docs/quality.md).
 const HAZY: f64 = 0.5;
-/// Training pictures may be better than held-out ones by so many dB.
+/// PSNR in dB by which training views normally exceed held-out ones.
 const USUAL_GAP: f64 = 4.0;
-/// Share of the pixels that three training views should confirm.
+/// Fraction of the pixels that three training views should confirm.
 const WELL_SEEN: f64 = 0.7;
-/// PSNR that a colour fit may gain, in dB.
+/// PSNR in dB that a colour fit normally gains.
 const USUAL_CORRECTION: f64 = 1.0;
 
-/// Scores that tell how far a result can be trusted; `None` where it was not measured.
+/// Scores that show how far a result can be trusted; `None` if not measured.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Trust {
-    /// Mean PSNR of some training pictures in dB.
+    /// Mean PSNR of some training views in dB.
     pub training_psnr: Option<f64>,
 }
 
-/// What would help a run.
+/// What would improve a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Advice {
-    /// Something hangs in the air.
+    /// Floaters in front of the cameras.
     Haze,
-    /// Much is seen by one or two pictures alone.
+    /// Many pixels are seen by only one or two images.
     MorePictures,
-    /// Training pictures are learnt by heart.
+    /// The splats overfit the training images.
     LearntByHeart,
-    /// Pictures differ in brightness or colour, and no gains are learnt.
+    /// Images differ in brightness or colour, and no gains are learnt.
     Exposure,
-    /// They differ in another way than the gains of those before and after them tell.
+    /// Images differ in a way that the gains of their neighbours do not predict.
     Jumps,
 }
 
 impl Advice {
-    /// What the scores advise; `None` = nothing is out of the ordinary.
+    /// The advice that the scores give; `None` if nothing is unusual.
     #[must_use]
     pub fn of(held_out: &EvalReport, trust: &Trust) -> Option<Self> {
         let scores = &held_out.scores;
@@ -58,24 +57,24 @@ impl Advice {
         }
     }
 
-    /// One line: what is wrong, and what to do.
+    /// One line: the problem and what to do.
     #[must_use]
     pub fn line(self) -> &'static str {
         match self {
             Self::Haze => {
-                "haze: something hangs in the air before the cameras; look at the worst pictures and take more from there"
+                "haze: there are floaters in front of the cameras; look at the worst images and take more photographs from there"
             }
             Self::MorePictures => {
-                "much of the held-out pictures is seen by one or two photographs alone: take more from there"
+                "many pixels of the held-out views are seen by only one or two photographs: take more from there"
             }
             Self::LearntByHeart => {
-                "the training pictures are learnt by heart: more photographs, or fewer splats (⟨max-splats⟩)"
+                "the training images are overfitted: take more photographs, or use fewer splats (⟨max-splats⟩)"
             }
             Self::Jumps => {
-                "brightness or colour jump from picture to picture: lock exposure and white balance when taking them"
+                "brightness or colour jump from image to image: lock exposure and white balance when taking them"
             }
             Self::Exposure => {
-                "brightness or colour differ from picture to picture: lock exposure and white balance, or try ⟨exposure = on⟩"
+                "brightness or colour differ from image to image: lock exposure and white balance, or try ⟨exposure = on⟩"
             }
         }
     }

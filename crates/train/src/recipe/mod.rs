@@ -29,28 +29,29 @@ use crate::words::{Exposure, FreeSpace, RandomBackground, Strategy};
 const DENSITY_CADENCE: u64 = 100;
 /// Shorter runs change the set proportionally more often, so that they have as many changes as a run of this length.
 const FULL_CADENCE_STEPS: u64 = 3_000;
-/// Steps between two changes of the set in a run of so many steps, unless somebody said how many.
+/// Steps between two changes of the set in a run of `steps` steps, by default.
 pub(crate) fn automatic_cadence(steps: u64) -> u64 {
     (steps * DENSITY_CADENCE / FULL_CADENCE_STEPS).clamp(1, DENSITY_CADENCE)
 }
 
 /// No opacity reset after this fraction of the run: opacities need time to come back.
 const LAST_RESET: f64 = 0.75;
-/// Pictures are not reduced below this side, px.
+/// Minimum side of a downsampled image, px.
 pub const SMALLEST_SIDE: u32 = 48;
 /// Opacity after a reset (Kerbl et al. 2023, code).
 const RESET_OPACITY: f32 = 0.01;
 /// Factor by which the scales of split halves shrink: 0.8 x 2 (Kerbl et al. 2023, code).
 const SPLIT_SHRINK: f32 = 1.6;
 
-/// Everything that decides the result of a run besides its data. The default is blank: options are written into it.
+/// Everything that determines the result of a run, apart from its data. The default is blank; options are written into
+/// it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Recipe {
     /// Steps of the whole run.
     pub steps: u64,
     /// Seed of all random numbers.
     pub seed: u64,
-    /// Largest number of splats.
+    /// Maximum number of splats.
     pub max_splats: u64,
     /// Highest SH degree.
     pub sh_degree: u8,
@@ -62,25 +63,25 @@ pub struct Recipe {
     pub max_splats_per_tile: u32,
     /// Depth that a splat must exceed to be drawn, in scene units.
     pub near_plane: f64,
-    /// Share of the splats that a step leaves out.
+    /// Fraction of the splats that a step leaves out at random.
     pub dropout: f64,
-    /// Whether each step has a background colour of its own; see [`SceneFacts::random_background`].
+    /// Whether each step has a random background colour; see [`SceneFacts::random_background`].
     pub random_background: RandomBackground,
-    /// Whether space that is known to be empty is kept empty, see [`crate::free_space`].
+    /// Whether space that is known to be empty is kept empty; see [`crate::free_space`].
     pub free_space: FreeSpace,
-    /// Sizes of the pictures over the run.
+    /// Image sizes over the run.
     pub coarse: CoarseRecipe,
-    /// Splats at the start.
+    /// Initial splats.
     pub start: StartRecipe,
-    /// The loss.
+    /// The training loss.
     pub loss: LossRecipe,
-    /// Which splats Adam moves.
+    /// Which splats Adam updates.
     pub adam: AdamMode,
     /// Learning rates.
     pub rates: RateRecipe,
     /// When and how the set of splats changes.
     pub density: DensityRecipe,
-    /// Colour corrections per picture.
+    /// Exposure compensation per image.
     pub exposure: Option<ExposureRecipe>,
     /// Whether the vignetting of each camera is learned.
     pub vignetting: bool,
@@ -88,43 +89,43 @@ pub struct Recipe {
     pub poses: Option<PoseRecipe>,
 }
 
-/// Visits of a row in a run for which rates of colours are written. A row moves only when one of its pictures is drawn,
-/// by about its rate: with rates in inverse proportion to the visits it comes equally far in any run.
+/// Visits of a row in a run for which colour rates are specified. A row changes only when one of its images is drawn,
+/// by about its rate: with rates in inverse proportion to the visits it changes equally far in any run.
 pub const PACE_VISITS: f64 = 100.0;
-/// Rates are raised at most so many times where there are fewer visits.
+/// Maximum factor on rates of rows with fewer visits.
 const FASTEST_PACE: f64 = 3.0;
-/// Gains that nobody has measured beforehand have a longer way to go.
+/// Factor on the rates of gains that were not initialised from measurements, which have farther to move.
 const UNMEASURED_PACE: f64 = 3.0;
-/// Rate of the coefficients of a sky at the start of a run and at its end.
+/// Learning rates of the sky coefficients at the start and end of a run.
 const SKY_RATES: [f64; 2] = [2e-2, 2e-3];
-/// Where backgrounds are random, the sky takes their place at this fraction of the run.
+/// With random backgrounds, the sky replaces them at this fraction of the run.
 const SKY_AFTER_RANDOM: f64 = 0.5;
-/// Rates of the vignetting at the start and at the end.
+/// Learning rates of the vignetting at the start and end of a run.
 const VIGNETTING_RATES: [f64; 2] = [5e-3, 5e-4];
 
-/// Rows that correct colours.
+/// Number of rows that correct colours.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ColourRows {
-    /// Of gains.
+    /// Rows of gains.
     pub gains: usize,
-    /// Of vignetting.
+    /// Rows of vignetting.
     pub vignetting: usize,
-    /// The gains start at those of the tracks.
+    /// Whether the gains are initialised from the tracks.
     pub are_measured: bool,
 }
 
-/// What a recipe needs to know about the scene.
+/// Facts about the scene that a recipe needs.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct SceneFacts {
     /// Size of the scene in scene units.
     pub extent: f64,
-    /// Colour behind the splats where it is not random; black with a sky.
+    /// Background colour if it is not random; black with a sky.
     pub background: [f32; 3],
     /// Whether a sky is learnt.
     pub sky: bool,
-    /// Whether each training step has a background colour of its own.
+    /// Whether each training step has a random background colour.
     pub random_background: bool,
-    /// Rows that correct colours.
+    /// Number of rows that correct colours.
     pub colours: ColourRows,
 }
 
@@ -138,13 +139,13 @@ impl Recipe {
         }
     }
 
-    /// Whether colours are corrected, and how.
+    /// Whether and how colours are corrected.
     #[must_use]
     pub fn exposure_mode(&self) -> Exposure {
         self.exposure.map_or(Exposure::Off, |exposure| exposure.mode)
     }
 
-    /// A fraction of the run in steps, rounded to nearest.
+    /// A fraction of the run as a number of steps, rounded to nearest.
     #[must_use]
     pub fn steps_of(&self, fraction: f64) -> u64 {
         (fraction * self.steps as f64).round() as u64
@@ -157,7 +158,7 @@ impl Recipe {
         libm::exp((1.0 - t) * libm::log(start) + t * libm::log(end))
     }
 
-    /// Learning rates of a step.
+    /// Learning rates at a step.
     #[must_use]
     pub fn rates(&self, step: u64, extent: f64) -> Rates {
         let r = &self.rates;
@@ -171,16 +172,16 @@ impl Recipe {
         }
     }
 
-    /// SH degree of a step: one more at each multiple of `sh_every`.
+    /// SH degree at a step: one more at each multiple of `sh_every`.
     #[must_use]
     pub fn sh_degree_at(&self, step: u64) -> u8 {
         let raises = step / self.steps_of(self.sh_every).max(1);
         raises.min(u64::from(self.sh_degree)) as u8
     }
 
-    /// By how much the pictures of a step are reduced (a power of two), for pictures of this size.
+    /// Downsampling factor (a power of two) at a step, for images of this size.
     ///
-    /// Never so much that a side is shorter than [`SMALLEST_SIDE`].
+    /// Never so large that a side is shorter than [`SMALLEST_SIDE`].
     #[must_use]
     pub fn reduction_at(&self, step: u64, width: u32, height: u32) -> u32 {
         let doublings = self.coarse.factor.max(1).ilog2();
@@ -197,7 +198,7 @@ impl Recipe {
         factor
     }
 
-    /// Colour behind the splats in a step.
+    /// Background colour at a step.
     #[must_use]
     pub fn background_at(&self, step: u64, scene: &SceneFacts) -> [f32; 3] {
         if !scene.random_background || self.has_sky_at(step, scene) {
@@ -207,13 +208,13 @@ impl Recipe {
         [r, g, b].map(rng::uniform)
     }
 
-    /// Whether the sky is behind the splats in a step: where backgrounds are random only in the last part of a run, so
-    /// that splats have their place before there is a colour that they could hide behind.
+    /// Whether a step renders the sky. With random backgrounds only the last part of a run does, so that splats are in
+    /// place before there is a sky colour that could hide missing ones.
     fn has_sky_at(&self, step: u64, scene: &SceneFacts) -> bool {
         scene.sky && (!scene.random_background || step >= self.steps_of(SKY_AFTER_RANDOM))
     }
 
-    /// Rates of the sky.
+    /// Learning rates of the sky.
     fn sky_rates(&self, step: u64, scene: &SceneFacts) -> Option<CorrectionRates> {
         let [start, end] = SKY_RATES;
         let rate = self.log_linear(start, end, step) as f32;
@@ -221,13 +222,13 @@ impl Recipe {
         self.has_sky_at(step, scene).then_some(rates)
     }
 
-    /// Weight of the mean opacity in the loss of a step.
+    /// Weight of the mean opacity in the loss at a step.
     fn opacity_regularisation_at(&self, step: u64) -> f64 {
         let is_on = step < self.steps_of(self.loss.opacity_regularisation_until);
         if is_on { self.loss.opacity_regularisation } else { 0.0 }
     }
 
-    /// How pictures of a step are rendered.
+    /// Options with which a training step renders.
     #[must_use]
     pub fn render_options_at(&self, step: u64, scene: &SceneFacts) -> RenderOptions {
         RenderOptions {
@@ -241,7 +242,7 @@ impl Recipe {
         }
     }
 
-    /// How pictures are rendered for evaluation after `done` steps: as in training, on the fixed background or the sky.
+    /// Options with which an evaluation renders after `done` steps: as in training, on the fixed background or the sky.
     #[must_use]
     pub fn eval_options(&self, done: u64, scene: &SceneFacts) -> RenderOptions {
         RenderOptions {
@@ -255,7 +256,7 @@ impl Recipe {
         }
     }
 
-    /// Everything a step needs besides its view.
+    /// All parameters of a step except its view.
     #[must_use]
     pub fn step_params(&self, step: u64, scene: &SceneFacts) -> StepParams {
         let rates = self.rates(step, scene.extent);
@@ -279,7 +280,7 @@ impl Recipe {
         }
     }
 
-    /// Noise on the means after a step with that rate (MCMC, every step of the run).
+    /// Noise on the means after a step with learning rate `means_rate` (MCMC, every step of the run).
     fn noise(&self, means_rate: f32) -> Option<Noise> {
         match self.density.rules {
             DensityRules::Mcmc(mcmc) if mcmc.noise > 0.0 => Some(Noise {
@@ -290,7 +291,7 @@ impl Recipe {
         }
     }
 
-    /// The statistic that classic density control reads, until it has stopped.
+    /// The gradient statistic of classic density control, while it is active.
     fn statistic_at(&self, step: u64) -> GradientStatistic {
         match self.density.rules {
             DensityRules::Classic(classic) if step + 1 < self.steps_of(self.density.until) => {
@@ -304,7 +305,7 @@ impl Recipe {
         }
     }
 
-    /// Rates of colour corrections.
+    /// Learning rates of exposure compensation.
     fn exposure_rates(&self, step: u64, rows: &ColourRows) -> Option<CorrectionRates> {
         let exposure = self.exposure?;
         let distance = if rows.are_measured { 1.0 } else { UNMEASURED_PACE };
@@ -313,12 +314,12 @@ impl Recipe {
         (pace > 0.0).then_some(CorrectionRates { first: rate, second: rate, decay: exposure.decay as f32 })
     }
 
-    /// Factor on the rates of so many rows of colours; 0 of none.
+    /// Factor on the rates of `rows` rows of colours; 0 if there are none.
     fn pace(&self, rows: usize) -> f64 {
         (PACE_VISITS * rows as f64 / self.steps.max(1) as f64).min(FASTEST_PACE)
     }
 
-    /// Rates of the vignetting.
+    /// Learning rates of the vignetting.
     fn vignetting_rates(&self, step: u64, rows: usize) -> Option<CorrectionRates> {
         let pace = self.pace(rows);
         let [start, end] = VIGNETTING_RATES;
@@ -326,7 +327,7 @@ impl Recipe {
         (self.vignetting && pace > 0.0).then_some(CorrectionRates { first: rate, second: rate, decay: 0.0 })
     }
 
-    /// Rates of pose corrections, inside their window.
+    /// Learning rates of pose refinement, inside its window.
     fn pose_rates(&self, step: u64, extent: f64) -> Option<CorrectionRates> {
         let poses = self.poses?;
         let window = self.steps_of(poses.from)..self.steps_of(poses.until);
@@ -354,7 +355,7 @@ impl Recipe {
             && done.is_multiple_of(self.density_cadence())
     }
 
-    /// The first step count after which the set changes, if there is one.
+    /// The first number of steps after which the set changes, if any.
     #[must_use]
     pub fn first_density_step(&self) -> Option<u64> {
         let cadence = self.density_cadence();
@@ -410,7 +411,7 @@ impl Recipe {
     }
 
     fn classic_rule(&self, classic: &ClassicRecipe, done: u64, extent: f64) -> ClassicRule {
-        // Large splats are removed only once a reset has shown which of them matter.
+        // Large splats are removed only after a reset has shown which of them matter.
         let reset_was = self.reset_interval().is_none_or(|interval| done > interval);
         ClassicRule {
             seed: self.seed,

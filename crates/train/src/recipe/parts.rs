@@ -1,40 +1,40 @@
-//! The parts of a recipe: blank ones are filled by options, full ones are read by [`super::Recipe`].
+//! The parts of a recipe: filled in from options, read by [`super::Recipe`].
 
 use crate::words::{Exposure, InitPoints, Strategy};
 
-/// Coarse to fine: small pictures first, which cost less and spread splats over what is large.
+/// Coarse to fine: training starts on downsampled images, which cost less and distribute splats over large structures.
 ///
-/// With `factor = 2^k` the side of a picture doubles k times, the i-th time after `until (2^i - 1) / (2^k - 1)` of the
-/// run, so that each size has twice as many steps as the one before.
+/// With `factor = 2^k` the side of an image doubles k times, the i-th time after `until (2^i - 1) / (2^k - 1)` of the
+/// run, so that each size has twice as many steps as the previous one.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct CoarseRecipe {
-    /// Pictures start at one part in so many of their size; a power of two, 1 = always the full size.
+    /// Images start at `1 / factor` of their size; a power of two, 1 = always full size.
     pub factor: u32,
-    /// Fraction of the run after which they have their full size.
+    /// Fraction of the run after which images have full size.
     pub until: f64,
 }
 
-/// Splats at the start.
+/// Initial splats.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct StartRecipe {
-    /// Which points splats start from.
+    /// Points from which splats start.
     pub points: InitPoints,
-    /// Random splats when there are no points.
+    /// Number of random splats if there are no points.
     pub random_splats: u64,
-    /// Opacity.
+    /// Initial opacity.
     pub opacity: f64,
-    /// Factor on the neighbour distance.
+    /// Factor on the neighbour distance for the initial scale.
     pub scale: f64,
 }
 
 /// Terms of the loss.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct LossRecipe {
-    /// Share of D-SSIM; the rest is L1.
+    /// Weight of D-SSIM; the rest is L1.
     pub dssim_weight: f64,
-    /// Weight of the mean opacity …
+    /// Weight of the mean opacity.
     pub opacity_regularisation: f64,
-    /// … before this fraction of the run.
+    /// Fraction of the run until which that weight applies.
     pub opacity_regularisation_until: f64,
     /// Weight of the mean scale over splats and axes.
     pub scale_regularisation: f64,
@@ -43,32 +43,32 @@ pub struct LossRecipe {
 /// Learning rates over the run.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct RateRecipe {
-    /// Means at the start, in scene extents.
+    /// Rate of means at the start, in scene extents.
     pub means: f64,
-    /// Means at the end, in scene extents; log-linear in between.
+    /// Rate of means at the end, in scene extents; log-linear in between.
     pub means_final: f64,
-    /// Log scales.
+    /// Rate of log scales.
     pub scales: f64,
-    /// Quaternions.
+    /// Rate of quaternions.
     pub quats: f64,
-    /// Opacity logits.
+    /// Rate of opacity logits.
     pub opacities: f64,
-    /// SH coefficient 0.
+    /// Rate of SH coefficient 0.
     pub sh_dc: f64,
-    /// Other SH coefficients.
+    /// Rate of the other SH coefficients.
     pub sh_rest: f64,
 }
 
 /// When and how the set of splats changes.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct DensityRecipe {
-    /// After this fraction of the run …
+    /// Fraction of the run after which changes begin.
     pub from: f64,
-    /// … and before this one …
+    /// Fraction of the run before which changes end.
     pub until: f64,
-    /// … every so many steps; 0 = 100, fewer for runs under 3,000 steps.
+    /// Steps between two changes; 0 = 100, fewer for runs under 3,000 steps.
     pub every: u64,
-    /// By which rules.
+    /// Rules of the changes.
     pub rules: DensityRules,
 }
 
@@ -139,27 +139,27 @@ pub struct McmcRecipe {
     pub dead_opacity: f64,
     /// Growth of the set per change.
     pub growth: f64,
-    /// Share of the splats, the largest, that are split rather than copied.
+    /// Fraction of the splats, the largest, that are split rather than copied.
     pub split_largest: f64,
     /// Noise on the means as a multiple of their rate.
     pub noise: f64,
 }
 
-/// Schedule of colour corrections.
+/// Schedule of exposure compensation.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct ExposureRecipe {
-    /// When, and by what.
+    /// When and how colours are corrected.
     pub mode: Exposure,
-    /// Rate at the start; of gains in a run that visits each picture [`super::PACE_VISITS`] times.
+    /// Rate at the start; for gains it applies to a run that visits each image [`super::PACE_VISITS`] times.
     pub rate: f64,
     /// Rate at the end; log-linear in between.
     pub rate_final: f64,
-    /// Share by which a correction returns to the identity at each visit.
+    /// Fraction by which a correction decays towards the identity at each visit.
     pub decay: f64,
 }
 
 impl ExposureRecipe {
-    /// A blank schedule, if colours are corrected at all.
+    /// A blank schedule; `None` if colours are not corrected.
     pub(crate) fn of(mode: Exposure) -> Option<Self> {
         (mode != Exposure::Off).then(|| Self { mode, ..Self::default() })
     }
@@ -170,10 +170,10 @@ impl ExposureRecipe {
 pub struct PoseRecipe {
     /// Rate: radians for rotations, scene extents for translations.
     pub rate: f64,
-    /// Share by which a correction returns to zero each step.
+    /// Fraction by which a correction decays towards zero each step.
     pub decay: f64,
-    /// Begins at this fraction of the run.
+    /// Fraction of the run at which refinement begins.
     pub from: f64,
-    /// Ends at this fraction of the run.
+    /// Fraction of the run at which refinement ends.
     pub until: f64,
 }

@@ -1,4 +1,4 @@
-//! A run goes on by one part: a step, a picture of an evaluation, a checkpoint, an answer to a request.
+//! Advances a run by one unit of work: a step, an image of an evaluation, a checkpoint, or the answer to a request.
 
 use std::slice::from_ref;
 use std::sync::Arc;
@@ -15,61 +15,61 @@ use crate::events::{End, Event, Outcome};
 use crate::warning::RunWarning;
 use crate::words::TimeBudget;
 
-/// Steps between two reports of the device, after which the device has told how it went. Long enough for a device that works
-/// behind to stay busy, short enough to stop soon after a loss that is not finite.
+/// Steps between two reports of the device. Long enough to keep an asynchronous device busy, short enough to stop soon
+/// after a loss that is not finite.
 const FLUSH_EVERY: u64 = 10;
 
-/// Lines of `metrics.jsonl` come every so many steps, and in short runs often enough for [`FEWEST_REPORTS`].
+/// Steps between two lines of `metrics.jsonl`; fewer in short runs, so that they get [`FEWEST_REPORTS`] lines.
 const REPORT_EVERY: u64 = 100;
-/// Lines of `metrics.jsonl` that a run has at least, if it has as many steps.
+/// Minimum number of lines in `metrics.jsonl`, if the run has that many steps.
 const FEWEST_REPORTS: u64 = 50;
 
-/// What a call of [`Run::advance`] has done.
+/// What a call of [`Run::advance`] did.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Advanced {
-    /// A step.
+    /// One training step.
     Step,
-    /// A picture of an evaluation was rendered and scored, or an evaluation began or ended.
+    /// An evaluation began or ended, or one of its images was rendered and scored.
     Evaluation,
     /// A checkpoint or `splats.ply` was written.
     Saved,
     /// A request was answered.
     Answered,
-    /// Nothing: the run is paused.
+    /// Nothing; the run is paused.
     Waiting,
-    /// Nothing: the run has ended, and this came of it.
+    /// Nothing; the run has ended with this outcome.
     Over(Box<Outcome>),
 }
 
-/// What is due between two steps. Done in this order.
+/// Work that is due between two steps, in the order in which it is done.
 #[derive(Default)]
 pub(super) struct Due {
-    /// An evaluation; `Some(None)` = it has not begun.
+    /// An evaluation; `Some(None)` if it has not begun.
     evaluation: Option<Option<Box<Evaluation>>>,
     checkpoint: bool,
     export: bool,
 }
 
-/// Where a run is.
+/// Phase of a run.
 pub(super) enum Phase {
-    /// Steps are left, or something is due after the last one that was done.
+    /// Steps are left, or work is due after the last finished step.
     Training(Due),
-    /// All steps are done and in a checkpoint; the result is not written.
+    /// All steps are done and in a checkpoint; the result is not yet written.
     Exporting(Box<TrainState>),
     /// The result is written; held-out views are being scored.
     Scoring(Option<Box<Evaluation>>),
-    /// And some training views beside them.
+    /// The held-out views are scored; some training views are now scored for comparison.
     Trusting(Box<EvalReport>, Box<Evaluation>),
-    /// It has ended.
+    /// The run has ended.
     Over(Box<Outcome>),
 }
 
 impl Run {
-    /// Goes on by one part. What happened meanwhile comes from [`Self::take_events`].
+    /// Does one unit of work. Its events are returned by [`Self::take_events`].
     ///
     /// # Errors
-    /// A loss that is not finite, a device or file system that fails, too many unreadable pictures. The last
-    /// checkpoint is intact; the run cannot go on in this process.
+    /// A loss that is not finite, a failure of the device or file system, too many unreadable images. The last
+    /// checkpoint is intact; this `Run` cannot continue afterwards.
     pub fn advance(&mut self) -> Result<Advanced, TrainError> {
         if !self.is_started {
             self.is_started = true;
@@ -85,7 +85,7 @@ impl Run {
         if self.is_paused && !self.is_asked_to_stop() {
             return Ok(Advanced::Waiting);
         }
-        // While a part is done the phase is that of a run with nothing due; an error leaves it there.
+        // During the work the phase is `Training` with nothing due; an error leaves it so.
         let advanced = match std::mem::replace(&mut self.phase, Phase::Training(Due::default())) {
             Phase::Training(due) => self.go_on_training(due),
             Phase::Exporting(state) => self.last_export(*state),
@@ -130,7 +130,7 @@ impl Run {
         Ok(Advanced::Saved)
     }
 
-    /// One step. Returns what is due after it.
+    /// Does one step and returns what is due after it.
     fn do_step(&mut self) -> Result<Due, TrainError> {
         let _span = gausset_prof::span("step");
         let recipe = &self.config.recipe;
@@ -142,9 +142,9 @@ impl Run {
             let reduction = recipe.reduction_at(now, view.camera.width, view.camera.height);
             self.coarse.reduce(view, reduction)
         };
-        // Random numbers count the steps of the run, of which several may be one of the schedules.
+        // Random numbers are keyed by the step of the run; several of them can map to one step of the schedules.
         let params = recipe.step_params(now, &self.scene).numbered(self.done);
-        // A view that will be reduced is no help to a device that looks ahead.
+        // A view that will be downsampled later is useless to a device that prefetches it.
         let next = self.feed.next().filter(|next| {
             recipe.reduction_at(self.plan.scheduled(self.done + 1), next.camera.width, next.camera.height)
                 == 1
@@ -173,7 +173,7 @@ impl Run {
                 self.poll()?;
             }
         }
-        // The last step has its checkpoint, export and evaluation when the run ends.
+        // At the last step, checkpoint, export and evaluation are done by the end of the run.
         if is_last {
             return Ok(Due::default());
         }
@@ -184,7 +184,7 @@ impl Run {
         })
     }
 
-    /// Saves and ends.
+    /// Saves a checkpoint and ends the run.
     fn stop(&mut self) -> Result<Advanced, TrainError> {
         let state = self.save()?;
         self.checkpoint(&state)?;
@@ -193,12 +193,12 @@ impl Run {
         Ok(self.end(outcome))
     }
 
-    /// Writes the checkpoint of what all steps have made.
+    /// Writes the checkpoint after the last step.
     fn last_checkpoint(&mut self) -> Result<TrainState, TrainError> {
         let state = self.save()?;
         if self.deadline.take().is_some() {
-            // From now on the run is one of so many steps, and can be repeated. If the checkpoint fails, it is done
-            // from an earlier one with these decisions.
+            // From here on the number of steps is fixed and the run can be repeated. If writing this checkpoint fails,
+            // the run is repeated from an earlier one with the same decisions.
             self.config.plan = self.plan.clone();
             self.config.time_budget = TimeBudget::None;
             self.write_config()?;
@@ -207,7 +207,7 @@ impl Run {
         Ok(state)
     }
 
-    /// Writes the result.
+    /// Writes `splats.ply`.
     fn last_export(&mut self, state: TrainState) -> Result<Advanced, TrainError> {
         self.export(state)?;
         self.stopwatch.pause();
@@ -215,7 +215,7 @@ impl Run {
         Ok(Advanced::Saved)
     }
 
-    /// The held-out views, one by one.
+    /// Scores the held-out views one by one.
     fn go_on_scoring(&mut self, evaluation: Option<Box<Evaluation>>) -> Result<Advanced, TrainError> {
         if self.is_asked_to_stop() {
             let outcome = self.outcome(End::Stopped, None);
@@ -241,7 +241,7 @@ impl Run {
         Ok(Advanced::Evaluation)
     }
 
-    /// The training views that are scored beside them, one by one.
+    /// Scores some training views for comparison, one by one.
     fn go_on_trusting(
         &mut self,
         report: Box<EvalReport>,
@@ -277,9 +277,9 @@ impl Run {
         Advanced::Over(Box::new(outcome))
     }
 
-    /// Does what is asked. The time that it takes is none of training.
+    /// Answers a request. The time it takes does not count as training.
     fn answer(&mut self, request: Request) -> Result<(), TrainError> {
-        // What is there after the last step is saved anyway.
+        // After the last step the state is saved anyway.
         let is_over = !matches!(self.phase, Phase::Training(_));
         match request {
             Request::Pause if !is_over && !self.is_paused => {
@@ -310,11 +310,11 @@ impl Run {
         Ok(())
     }
 
-    /// What somebody asked for on the way and cannot be written is told, and is no reason to end a run.
+    /// Turns a failed write that was requested during training into a warning: it must not end the run.
     fn excuse(&mut self, done: Result<(), TrainError>) -> Result<(), TrainError> {
         match done {
             Err(error @ (TrainError::Write(_) | TrainError::Folder(_))) => {
-                let line = format!("{error}; training goes on");
+                let line = format!("{error}; training continues");
                 self.outbox.push(Event::Warning(RunWarning::Note(line)));
                 Ok(())
             }
@@ -322,8 +322,7 @@ impl Run {
         }
     }
 
-    /// Renders a view. One that cannot be rendered is no reason to end a run: if the device has failed, the next step
-    /// says so.
+    /// Renders a requested view. A failure does not end the run: if the device has failed, the next step reports it.
     fn picture(&mut self, wanted: &PictureRequest) {
         let (id, step) = (wanted.id, self.done);
         let options = self.picture_options();

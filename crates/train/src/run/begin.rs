@@ -1,4 +1,4 @@
-//! How a run begins, or goes on from a checkpoint.
+//! How a run starts, or resumes from a checkpoint.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -26,22 +26,22 @@ use crate::events::Event;
 use crate::memory::MemoryPlan;
 use crate::warning::RunWarning;
 
-/// What a run begins with, or goes on with.
+/// What a run starts or resumes with.
 struct Begin {
     memory: MemoryPlan,
     loader: Arc<Loader>,
     corrections: Corrections,
     state: TrainState,
-    /// Of the checkpoint that the state comes from.
+    /// Header of the checkpoint that the state comes from.
     header: Option<CheckpointHeader>,
 }
 
 impl Run {
-    /// Prepares a new run in `folder`: makes the first splats, takes and locks the folder, writes `config.toml`.
+    /// Prepares a new run in `folder`: creates the initial splats, takes and locks the folder, writes `config.toml`.
     ///
     /// # Errors
-    /// A start that cannot be made, too little memory, a folder that is in use or holds a run (unless it may be
-    /// overwritten), a device that cannot hold the splats; it was asked to stop.
+    /// The initial splats cannot be created, memory does not suffice, the folder is in use or holds a run (unless it
+    /// may be overwritten), the device cannot hold the splats, or the run was asked to stop.
     pub fn start(
         config: TrainConfig,
         folder: &Path,
@@ -51,7 +51,7 @@ impl Run {
     ) -> Result<Self, TrainError> {
         let dataset = Arc::clone(&session.dataset);
         let config = absolute(config);
-        // Everything that can be refused is, before anything is written or removed.
+        // All checks that can fail come before anything is written or removed.
         let mut start = prepare::first_splats(&config, &dataset)?;
         let memory = prepare::memory_plan(&config, &session, start.splats.len() as u64)?;
         let loader = prepare::loader(&config, &dataset);
@@ -85,12 +85,12 @@ impl Run {
         Self::assemble(config, recorded, folder, session, begin)
     }
 
-    /// Prepares the run in `folder` to go on from its newest checkpoint, or from step 0 when there is none.
-    /// `config` comes from [`crate::resumable_config`].
+    /// Prepares the run in `folder` to resume from its newest checkpoint, or from step 0 if there is none. `config`
+    /// comes from [`crate::resumable_config`].
     ///
     /// # Errors
-    /// A folder that is in use or holds no run, another dataset, options that would change the result, a checkpoint
-    /// that is not of this run.
+    /// The folder is in use or holds no run, the dataset differs, options would change the result, or a checkpoint does
+    /// not belong to this run.
     pub fn resume(
         config: TrainConfig,
         folder: &Path,
@@ -148,7 +148,7 @@ impl Run {
         Self::assemble(config, recorded, folder, session, begin)
     }
 
-    /// Puts a run together and brings its state to the device.
+    /// Assembles a run and loads its state onto the device.
     fn assemble(
         config: TrainConfig,
         recorded: RecordedRun,
@@ -220,7 +220,7 @@ impl Run {
     }
 }
 
-/// The configuration with absolute paths; where there is no working folder any more, as it is.
+/// The configuration with absolute paths; unchanged if the working directory no longer exists.
 fn absolute(config: TrainConfig) -> TrainConfig {
     config.clone().with_absolute_paths().unwrap_or(config)
 }

@@ -1,26 +1,26 @@
-//! Keeping to a time budget: how many splats and steps a run can afford, decided before it begins and again on the way.
+//! Time budget: decides how many splats and steps a run can afford, before it starts and again during training.
 
 use std::time::{Duration, Instant};
 
 use super::forecast::Forecast;
 use crate::recipe::Recipe;
 
-/// Budgets of splats that are tried, the largest first …
+/// Splat budgets to try, largest first. The first that allows [`ENOUGH_STEPS`] is used.
 const SPLATS: [u64; 9] = [400_000, 300_000, 200_000, 150_000, 100_000, 70_000, 50_000, 35_000, 25_000];
-/// … until a run can afford so many steps, below which more splats do not pay.
+/// Number of steps below which more splats do not pay off.
 const ENOUGH_STEPS: f64 = 3_000.0;
-/// Schedules have so many steps at least and at most.
+/// Minimum and maximum number of steps of the schedules.
 const SCHEDULE_STEPS: [f64; 2] = [100.0, 60_000.0];
-/// Runs with fewer steps than [`ENOUGH_STEPS`] stay coarse for longer.
+/// Fraction of the run up to which images stay coarse if it has fewer steps than [`ENOUGH_STEPS`].
 const COARSE_UNTIL_WHEN_SHORT: f64 = 0.7;
-/// Time for what comes after the last step: so much, and for each splat that is saved.
+/// Seconds reserved for the work after the last step: a constant, and an amount per saved splat.
 const RESERVE: [f64; 2] = [0.15, 2.5e-6];
-/// A new decision is worth it when the number of steps left changes by this share …
+/// Minimum relative change in the number of steps left that justifies a new decision.
 const WORTH_DECIDING: f64 = 0.01;
-/// … and not more often than this.
+/// Minimum time between two decisions.
 const BETWEEN_DECISIONS: Duration = Duration::from_millis(250);
 
-/// A moment at which the result must be there.
+/// Time by which the result must be available.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Deadline {
     at: Instant,
@@ -34,19 +34,19 @@ impl Deadline {
         Self { at, decided: since }
     }
 
-    /// Seconds that are used of so many.
+    /// Seconds of a budget of `seconds` that are used up.
     pub(super) fn used_of(&self, seconds: f64) -> f64 {
         (seconds - self.at.saturating_duration_since(Instant::now()).as_secs_f64()).max(0.0)
     }
 
-    /// Seconds for steps from now on, when so many splats must be saved behind them.
+    /// Seconds left for steps if `splats` must be saved after them.
     pub(super) fn seconds_left(&self, splats: u64) -> f64 {
         let reserve = RESERVE[0] + RESERVE[1] * splats as f64;
         self.at.saturating_duration_since(Instant::now()).as_secs_f64() - reserve
     }
 
-    /// The new last step of a run that has done `done` steps and plans to end at `end`, if it is worth a decision: the
-    /// schedules have `scheduled_left` steps left, which would take `seconds` one by one.
+    /// The new last step of a run that has done `done` steps and plans to end at `end`, or `None` if the change is too
+    /// small. The schedules have `scheduled_left` steps left, which would take `seconds` if each was done once.
     pub(super) fn decide(
         &mut self,
         done: u64,
@@ -69,7 +69,7 @@ impl Deadline {
     }
 }
 
-/// Changes a recipe so that it fits into `seconds`, when a step at its beginning takes `seconds_per_step`.
+/// Adjusts a recipe so that it fits into `seconds`, if an early step takes `seconds_per_step`.
 pub(super) fn fit(
     recipe: &mut Recipe,
     forecast: &Forecast,

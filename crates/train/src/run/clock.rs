@@ -1,10 +1,10 @@
-//! Time of a run: wall and CPU seconds over all sittings, the rate, and when the next checkpoint is due.
+//! Timing of a run: wall and CPU seconds over all sessions, step rate, and when the next checkpoint is due.
 
 use std::time::{Duration, Instant};
 
 use crate::config::Outputs;
 
-/// Time constant over which the rate is smoothed.
+/// Time constant of the rate's smoothing, seconds.
 const RATE_SECONDS: f64 = 10.0;
 
 /// CPU seconds that this process has used, user and system together.
@@ -12,7 +12,7 @@ pub(super) fn process_cpu_seconds() -> f64 {
     gausset_prof::process_cpu().map_or(0.0, |time| time.as_secs_f64())
 }
 
-/// Seconds of training over all sittings; evaluation does not count.
+/// Seconds of training over all sessions; evaluation does not count.
 #[derive(Debug)]
 pub(super) struct Stopwatch {
     before: [f64; 2],
@@ -20,12 +20,12 @@ pub(super) struct Stopwatch {
 }
 
 impl Stopwatch {
-    /// A running watch that has `seconds` and `cpu_seconds` on it already.
+    /// A running stopwatch that starts at `seconds` and `cpu_seconds`.
     pub(super) fn start(seconds: f64, cpu_seconds: f64) -> Self {
         Self { before: [seconds, cpu_seconds], running_since: Some((Instant::now(), process_cpu_seconds())) }
     }
 
-    /// Wall and CPU seconds on the watch.
+    /// Wall and CPU seconds so far.
     pub(super) fn read(&self) -> [f64; 2] {
         let [seconds, cpu_seconds] = self.before;
         match self.running_since {
@@ -36,13 +36,13 @@ impl Stopwatch {
         }
     }
 
-    /// Forgets the time since it was started or went on.
+    /// Discards the time since the stopwatch was started or resumed.
     pub(super) fn restart(&mut self) {
         self.running_since = None;
         self.go_on();
     }
 
-    /// Whether it runs.
+    /// Whether the stopwatch runs.
     pub(super) fn is_running(&self) -> bool {
         self.running_since.is_some()
     }
@@ -53,7 +53,7 @@ impl Stopwatch {
         self.running_since = None;
     }
 
-    /// Lets it run again.
+    /// Resumes the stopwatch.
     pub(super) fn go_on(&mut self) {
         if self.running_since.is_none() {
             self.running_since = Some((Instant::now(), process_cpu_seconds()));
@@ -61,7 +61,7 @@ impl Stopwatch {
     }
 }
 
-/// Something per second, steps for instance, smoothed exponentially over some seconds of training.
+/// A rate per second, of steps for instance, smoothed exponentially over some seconds of training.
 #[derive(Debug, Default)]
 pub(super) struct Rate {
     smoothed: Option<f64>,
@@ -69,17 +69,17 @@ pub(super) struct Rate {
 }
 
 impl Rate {
-    /// A rate that is measured from `seconds` on a [`Stopwatch`] on.
+    /// A rate that is measured from `seconds` of a [`Stopwatch`].
     pub(super) fn from(seconds: f64) -> Self {
         Self { smoothed: None, last_seconds: seconds }
     }
 
-    /// Goes on at `seconds` with the rate so far: what was done in between does not count.
+    /// Continues at `seconds` with the current rate: work done in between does not count.
     pub(super) fn go_on_from(&mut self, seconds: f64) {
         self.last_seconds = seconds;
     }
 
-    /// Counts what was done up to `seconds` and gives the rate.
+    /// Adds `amount` done up to `seconds` and returns the rate.
     pub(super) fn count(&mut self, amount: f64, seconds: f64) -> f64 {
         let elapsed = (seconds - self.last_seconds).max(1e-9);
         self.last_seconds = seconds;
@@ -90,7 +90,7 @@ impl Rate {
     }
 }
 
-/// When checkpoints are due: after so many steps or seconds, whichever comes first.
+/// Decides when checkpoints are due: after a number of steps or seconds, whichever comes first.
 #[derive(Debug)]
 pub(super) struct CheckpointClock {
     every_steps: u64,
@@ -101,7 +101,7 @@ pub(super) struct CheckpointClock {
 }
 
 impl CheckpointClock {
-    /// A clock that starts now; `last_step` is that of the checkpoint that the run goes on from.
+    /// A clock that starts now; `last_step` is the step of the checkpoint from which the run resumes.
     pub(super) fn start(outputs: &Outputs, last_step: Option<u64>) -> Self {
         Self {
             every_steps: outputs.checkpoint_every,
@@ -116,7 +116,7 @@ impl CheckpointClock {
         is_multiple(done, self.every_steps) || self.every.is_some_and(|every| self.last.elapsed() >= every)
     }
 
-    /// A checkpoint was saved.
+    /// Records that a checkpoint of `step` was saved.
     pub(super) fn saved(&mut self, step: u64) {
         self.last = Instant::now();
         self.last_step = Some(step);

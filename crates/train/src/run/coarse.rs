@@ -1,25 +1,25 @@
-//! Reduced pictures for the coarse part of a run, kept while their size is wanted.
+//! Downsampled images for the coarse part of a run, cached while their size is in use.
 //!
-//! A reduced picture is a pure function of the picture, so what is kept and what is made again changes no result.
+//! A downsampled image is a pure function of the image, so caching does not change results.
 
 use std::sync::Arc;
 
 use gausset_core::TargetImage;
 use gausset_core::engine::TrainView;
 
-/// Reduces views.
+/// Downsamples views.
 #[derive(Debug)]
 pub(super) struct Coarse {
-    /// Bytes of reduced pictures that are kept; others are made each time.
+    /// Maximum bytes of cached images; others are downsampled each time.
     budget: u64,
     factor: u32,
-    /// By index of the picture in the dataset.
+    /// By index of the image in the dataset.
     kept: Vec<Option<Arc<TargetImage>>>,
     bytes: u64,
 }
 
 impl Coarse {
-    /// Keeps so many bytes of reduced pictures.
+    /// A cache of at most `budget` bytes.
     pub(super) fn new(budget: u64) -> Self {
         Self { budget, factor: 1, kept: Vec::new(), bytes: 0 }
     }
@@ -90,8 +90,8 @@ mod tests {
         let half = coarse.reduce(view.clone(), 2);
         assert_eq!((half.camera.width, half.camera.height), (4, 3));
         assert_eq!((half.target.width, half.target.height), (4, 3));
-        assert_eq!((half.index, half.reduction), (3, 2), "the name of the picture");
-        // The same point of the scene lands on the same place of the picture.
+        assert_eq!((half.index, half.reduction), (3, 2), "the index of the image");
+        // The same point of the scene projects to the same relative position in the image.
         assert_eq!((half.camera.fx, half.camera.cy), (4.0, 1.5));
         assert!(Arc::ptr_eq(&half.target, &coarse.reduce(view.clone(), 2).target));
         let whole = coarse.reduce(view.clone(), 1);

@@ -1,4 +1,4 @@
-//! Which row of which group of corrections belongs to which training view.
+//! Assigns training views to rows of the correction groups (exposure, vignetting, pose).
 
 use std::collections::BTreeMap;
 
@@ -32,8 +32,8 @@ struct Rows {
 }
 
 impl Corrections {
-    /// The corrections that a recipe learns on a dataset, and whether there is a sky to learn: a row per view, or per frame of a rig, whose pictures were
-    /// taken in one moment.
+    /// The corrections that a recipe learns on a dataset, and whether a sky is learnt. There is one row per view, or
+    /// per rig frame, whose images were taken at the same time.
     ///
     /// Colours: gains keep the mean of their logarithm at 0, so that the whole cannot drift. Poses: the row of a frame
     /// moves the rig as a whole, in the axes of the camera of its first training view.
@@ -68,7 +68,7 @@ impl Corrections {
         }
     }
 
-    /// Row of a view's colour correction.
+    /// Row of a view's exposure correction.
     pub(super) fn exposure_row(&self, train_index: usize) -> Option<u32> {
         self.exposure.as_ref().and_then(|rows| rows.of_view.get(train_index).copied().flatten())
     }
@@ -78,7 +78,7 @@ impl Corrections {
         self.vignetting.as_ref().and_then(|rows| rows.of_view.get(train_index).copied().flatten())
     }
 
-    /// How many rows correct colours.
+    /// Number of rows that correct colours.
     pub(super) fn colour_rows(&self) -> ColourRows {
         let count = |rows: &Option<Rows>| rows.as_ref().map_or(0, |rows| rows.count);
         ColourRows {
@@ -93,7 +93,7 @@ impl Corrections {
         self.poses.as_ref().and_then(|rows| rows.of_view.get(train_index).copied().flatten())
     }
 
-    /// Pose of a view's camera in the rig that its pose row moves; `None` where the row moves the camera itself.
+    /// Pose of a view's camera in the rig that its pose row moves; `None` if the row moves the camera itself.
     pub(super) fn camera_from_rig(&self, train_index: usize) -> Option<Pose> {
         self.camera_from_rig.get(train_index).copied().flatten()
     }
@@ -110,7 +110,7 @@ impl Corrections {
         se3::exp(twist).compose(pose)
     }
 
-    /// The groups before the first step: corrections that change nothing.
+    /// The groups before the first step, as identities.
     pub(super) fn identities(&self) -> Vec<ExtraGroup> {
         let exposure = self.exposure.as_ref().map(|rows| ExtraGroup::new(Group::Gain, rows.count));
         let vignetting = self.vignetting.as_ref().map(|rows| ExtraGroup::new(Group::Vignetting, rows.count));
@@ -119,7 +119,7 @@ impl Corrections {
         exposure.into_iter().chain(vignetting).chain(poses).chain(sky).collect()
     }
 
-    /// The groups before the first step, gains at those that were measured; a row that was not is 1.
+    /// The groups before the first step, with gains initialised from measurements; rows without a measurement are 1.
     pub(super) fn starting_at(&self, gains: &Gains) -> Vec<ExtraGroup> {
         let mut groups = self.identities();
         if let Some(group) = groups.iter_mut().find(|group| group.group == Group::Gain) {
@@ -131,13 +131,13 @@ impl Corrections {
     }
 }
 
-/// The moments of the training views.
+/// Rows per rig frame of the training views.
 fn moments(dataset: &Dataset) -> Rows {
     rows_of_moments(dataset.split.train.iter().map(|&index| dataset.images[index].frame))
 }
 
-/// How a new run corrects colours, with the gains that it starts at. What a run that goes on has decided stands in
-/// `decided`, and then the same gains are found.
+/// How a new run corrects colours, and its initial gains. For a resumed run, `decided` is the recorded mode; the
+/// measured gains are then the same.
 pub(super) fn colours_at_start(
     recipe: &Recipe,
     loader: &Loader,
@@ -162,7 +162,7 @@ pub(super) fn colours_at_start(
     })
 }
 
-/// A row per frame and per view without one, in the order of their first views.
+/// One row per rig frame, and one per view without a frame, in the order of their first views.
 fn rows_of_moments(frames: impl Iterator<Item = Option<u32>>) -> Rows {
     let mut of_frame = BTreeMap::new();
     let mut used = 0u32;

@@ -1,15 +1,15 @@
-//! A dense start: points from the depth maps of the training pictures, behind those of the dataset.
+//! Dense initialisation: points from the depth maps of the training images, appended to those of the dataset.
 //!
 //! ```text
-//! training pictures, poses, points with their tracks ─▶ stereo ─▶ dense points ─▶ splats behind the first ones
-//!                                                          └─▶ RUN/depth/0012_NAME.npy, where they are kept
+//! training images, poses, points with their tracks ─▶ stereo ─▶ dense points ─▶ splats after the sparse ones
+//!                                                          └─▶ RUN/depth/0012_NAME.npy, if they are kept
 //! ```
 //! A dense splat: mean = the point; scale of all axes = the point's ([`DensePoint::scale`]) times `--initial-scale`;
-//! opacity = that of all splats at the start; SH 0 = the colour of its pixel, divided by the gain of the picture where
-//! training begins with gains; rotation identity. Random splats are replaced: they stand where nothing is known.
+//! opacity = that of all initial splats; SH 0 = the colour of its pixel, divided by the gain of the image if training
+//! starts with gains; rotation identity. Random splats are replaced: they fill regions where nothing is known.
 //!
-//! What is found is a function of dataset, seed and the size of the maps. Less memory makes them smaller, so the size
-//! is recorded, and a run that goes on without a checkpoint makes the same.
+//! The result is a function of dataset, seed and depth map size. Less memory makes the maps smaller, so the size is
+//! recorded, and a run that resumes without a checkpoint computes the same points.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -34,24 +34,24 @@ use crate::gains::Gains;
 use crate::memory::MemoryPlan;
 use crate::words::InitPoints;
 
-/// Share of `--max-splats` that dense points may have at the start; the rest is for points of the dataset, and for what
-/// density control finds missing.
+/// Fraction of `--max-splats` that dense points may take initially; the rest is for the points of the dataset and for
+/// density control.
 const DENSE_SHARE: f64 = 0.5;
-/// Pictures announced to the loader in advance.
+/// Images announced to the loader in advance.
 const LOOKAHEAD: usize = 8;
 
-/// What a dense start is made of.
+/// Inputs of a dense initialisation.
 pub(super) struct DenseStart<'a> {
     config: &'a TrainConfig,
     loader: &'a Loader,
     memory: &'a MemoryPlan,
     corrections: &'a Corrections,
-    /// Of the rows of the corrections.
+    /// Gains of the rows of the corrections.
     gains: &'a Gains,
     stop: &'a AtomicBool,
 }
 
-/// What stereo looks at: the training views with the points of the dataset.
+/// Input of stereo: the training views and the points of the dataset.
 struct Training {
     views: Vec<View>,
     points: Vec<[f64; 3]>,
@@ -60,7 +60,7 @@ struct Training {
 }
 
 impl<'a> DenseStart<'a> {
-    /// Of a run with these parts.
+    /// A dense initialisation of a run.
     pub(super) fn new(
         config: &'a TrainConfig,
         (loader, memory, corrections, gains): (&'a Loader, &'a MemoryPlan, &'a Corrections, &'a Gains),
@@ -69,7 +69,8 @@ impl<'a> DenseStart<'a> {
         Self { config, loader, memory, corrections, gains, stop }
     }
 
-    /// Longest side of the depth maps of a new run; `None` = it wants none, or has no room for them and may do without.
+    /// Longest side of the depth maps of a new run; `None` if the run uses none, or if they are optional and memory
+    /// does not suffice.
     pub(super) fn side(&self, start: &init::Start) -> Result<Option<u32>, TrainError> {
         let wanted = self.config.recipe.start.points;
         if wanted == InitPoints::Sfm || self.config.data.init.is_some() {
@@ -78,7 +79,7 @@ impl<'a> DenseStart<'a> {
         if self.most_points(start) == 0 {
             return match wanted {
                 InitPoints::Dense => Err(self.no_points(format!(
-                    "no room for dense points (expected fewer points in the dataset than ⟨max-splats⟩ {}, found {})",
+                    "dense points do not fit (expected fewer points in the dataset than ⟨max-splats⟩ {}, found {})",
                     self.config.recipe.max_splats,
                     start.splats.len()
                 ))),
@@ -88,9 +89,8 @@ impl<'a> DenseStart<'a> {
         let (views, options) = (views(self.loader.dataset()), Options::default());
         if views.iter().any(|view| !view.camera.is_pinhole()) {
             return match wanted {
-                InitPoints::Dense => {
-                    Err(self.no_points("stereo takes no panoramas (expected ⟨panoramas = cube⟩)".to_owned()))
-                }
+                InitPoints::Dense => Err(self
+                    .no_points("stereo does not support panoramas (expected ⟨panoramas = cube⟩)".to_owned())),
                 _ => Ok(None),
             };
         }
@@ -101,7 +101,7 @@ impl<'a> DenseStart<'a> {
         }
     }
 
-    /// Adds dense points to the start, from depth maps of this size, which are handed over.
+    /// Adds dense points to the initial splats, from depth maps of size `side`, and returns the maps.
     pub(super) fn add_to(
         &self,
         start: &mut init::Start,
@@ -117,12 +117,12 @@ impl<'a> DenseStart<'a> {
         let train = &dataset.split.train;
         let mut picture = |view: usize| {
             self.loader.prefetch(&train[view..train.len().min(view + LOOKAHEAD)]);
-            // Training warns of a picture that cannot be read.
+            // Training itself warns of an image that cannot be read.
             self.loader.get(train[view]).ok()
         };
         let options = Options { longest_side: side, memory_bytes: u64::MAX, ..Options::default() };
         let level = level(VectorLevel::Auto)
-            .ok_or_else(|| EngineError::BadInput("this processor has no vector level".to_owned()))?;
+            .ok_or_else(|| EngineError::BadInput("this CPU has no supported SIMD level".to_owned()))?;
         let pool = Pool::new(self.config.threads());
         let scene = training.scene();
         let depths = depth_maps(&scene, &mut picture, &options, Exec { pool: &pool, level }, self.stop);
@@ -136,8 +136,8 @@ impl<'a> DenseStart<'a> {
         let (views, verdict) = (maps(&depths), depths.verdict);
         if points.is_empty() && self.config.recipe.start.points == InitPoints::Dense {
             return Err(self.no_points(format!(
-                "stereo has found no points (expected surfaces that three pictures see from more than 3 degrees \
-                 apart, found {:.1} % of the pixels confirmed in {views} of {} pictures)",
+                "stereo found no points (expected surfaces that three images see from more than 3 degrees \
+                 apart, found {:.1} % of the pixels confirmed in {views} of {} images)",
                 100.0 * verdict.confirmed,
                 train.len()
             )));
@@ -154,14 +154,14 @@ impl<'a> DenseStart<'a> {
         Ok(depths)
     }
 
-    /// Points that there may be beside those of the dataset.
+    /// Maximum number of points besides those of the dataset.
     fn most_points(&self, start: &init::Start) -> usize {
         let max_splats = self.config.recipe.max_splats;
         let taken = if start.is_random { 0 } else { start.splats.len() as u64 };
         ((DENSE_SHARE * max_splats as f64) as u64).min(max_splats.saturating_sub(taken)) as usize
     }
 
-    /// The share of them that is worth having.
+    /// The fraction of the points that is kept.
     fn share(&self, depths: &Depths) -> f64 {
         match self.config.recipe.start.points {
             InitPoints::Dense => 1.0,
@@ -172,7 +172,7 @@ impl<'a> DenseStart<'a> {
     fn training(&self) -> Result<Training, TrainError> {
         let dataset = self.loader.dataset();
         let tracks = dataset.read_tracks(MemoryPlan::tracks_budget(self.config.max_memory_bytes()))?;
-        // Without tracks points are projected.
+        // Without tracks, visibility comes from projecting the points.
         let visible = match tracks.is_empty() {
             true => Vec::new(),
             false => dataset.split.train.iter().map(|&index| tracks.of(index).to_vec()).collect(),
@@ -207,7 +207,7 @@ impl<'a> DenseStart<'a> {
         }
     }
 
-    /// Log gain of a training view, 0 where training begins without one.
+    /// Log gain of a training view; 0 if training starts without gains.
     fn log_gain(&self, view: usize) -> [f64; 3] {
         let row = self.corrections.exposure_row(view).map(|row| row as usize);
         row.and_then(|row| self.gains.rows.get(row).copied().flatten()).unwrap_or_default()
@@ -232,19 +232,19 @@ impl Training {
     }
 }
 
-/// The training views at the size at which they are trained on.
+/// The training views at training resolution.
 fn views(dataset: &Dataset) -> Vec<View> {
     let images = dataset.split.train.iter().map(|&index| &dataset.images[index]);
     images.map(|image| View { camera: image.camera, pose: image.pose }).collect()
 }
 
-/// How many views have a depth map.
+/// Number of views with a depth map.
 fn maps(depths: &Depths) -> usize {
     depths.maps.iter().filter(|map| map.camera.is_some()).count()
 }
 
-/// Writes depth maps into the run folder, but for those that are there: f32 scene units along the optical axis, NaN =
-/// unknown, as `render --depth npy` writes them.
+/// Writes depth maps into the run folder, except those that exist: f32 in scene units along the optical axis, NaN =
+/// unknown, in the format of `render --depth npy`.
 pub(super) fn keep(
     fs: &dyn FileSystem,
     folder: &RunFolder,

@@ -1,4 +1,4 @@
-//! Why a run could not start, go on or end: one line each.
+//! Errors that prevent a run from starting, resuming or finishing; one line each.
 
 use std::path::PathBuf;
 
@@ -11,46 +11,46 @@ use gausset_io::splat::SplatError;
 use crate::config::ConfigError;
 use crate::eval::EvalError;
 
-/// What there is to go back to.
+/// States the last checkpoint, from which training can resume.
 fn last_checkpoint(step: Option<u64>) -> String {
     step.map_or("there is no checkpoint yet".to_owned(), |step| {
         format!("the last checkpoint is that of step {step}")
     })
 }
 
-/// Why a run could not start, go on or end.
+/// Why a run could not start, resume or finish.
 #[derive(Debug, thiserror::Error)]
 pub enum TrainError {
     /// The configuration cannot be used.
     #[error(transparent)]
     Config(#[from] ConfigError),
-    /// Something in the run folder could not be read or written.
+    /// A file in the run folder could not be read or written.
     #[error(transparent)]
     Folder(#[from] RunFolderError),
     /// A file could not be written.
     #[error(transparent)]
     Write(#[from] WriteError),
-    /// The file given with `--init` cannot be used.
+    /// The file given with `--init` is invalid.
     #[error(transparent)]
     Init(#[from] SplatError),
-    /// The dataset cannot be read any more.
+    /// The dataset can no longer be read.
     #[error(transparent)]
     Dataset(#[from] DatasetError),
-    /// The file given with `--init` holds nothing.
+    /// The file given with `--init` contains no usable splats.
     #[error("{}: splats: none is usable (expected at least one)", path.display())]
     EmptyInit {
         /// The file.
         path: PathBuf,
     },
-    /// Stereo has found nothing to start from.
-    #[error("{}: ⟨init-points = dense⟩: {why}; take ⟨init-points = auto or sfm⟩", path.display())]
+    /// Stereo found no points to start from.
+    #[error("{}: ⟨init-points = dense⟩: {why}; use ⟨init-points = auto or sfm⟩", path.display())]
     NoDensePoints {
         /// The dataset.
         path: PathBuf,
-        /// What there is not, with what was expected and found.
+        /// What is missing, with expected and found values.
         why: String,
     },
-    /// It was asked to stop before its first step: there is nothing to save.
+    /// The run was asked to stop before its first step; there is nothing to save.
     #[error("stopped before the first step; nothing is lost")]
     Stopped,
     /// The device failed.
@@ -67,20 +67,20 @@ pub enum TrainError {
         /// Step of the last checkpoint, which is intact.
         checkpoint: Option<u64>,
     },
-    /// The device failed, is gone, or has no memory left.
+    /// The device failed, was removed or is out of memory.
     #[error("{source}; {}", last_checkpoint(*checkpoint))]
     Device {
-        /// What it said.
+        /// Error of the device.
         source: EngineError,
         /// Step of the last checkpoint, which is intact.
         checkpoint: Option<u64>,
     },
-    /// Nothing is left to train.
+    /// No splats are left to train.
     #[error("step {step}: splats: none is left that can be drawn (expected at least one); {remedy}; {}", last_checkpoint(*checkpoint))]
     NoSplats {
         /// Finished steps.
         step: u64,
-        /// What may help.
+        /// Settings to change.
         remedy: &'static str,
         /// Step of the last checkpoint, which is intact.
         checkpoint: Option<u64>,
@@ -90,7 +90,7 @@ pub enum TrainError {
     OtherDataset {
         /// The dataset.
         path: PathBuf,
-        /// The first difference in words, if the run has kept the list of its data.
+        /// The first difference, if the run has recorded the list of its data.
         what: Option<String>,
         /// Fingerprint recorded by the run.
         expected: String,
@@ -107,16 +107,16 @@ pub enum TrainError {
         /// Length and sample found.
         found: String,
     },
-    /// Too many pictures cannot be decoded.
+    /// Too many images cannot be decoded.
     #[error("{}: images: {unreadable} of {present} cannot be read (expected at most a tenth); the first: {first}; repair or remove them", folder.display())]
     TooManyUnreadable {
-        /// Picture folder.
+        /// Image folder.
         folder: PathBuf,
-        /// Pictures that cannot be read.
+        /// Images that cannot be read.
         unreadable: usize,
-        /// Pictures to train on.
+        /// Training images.
         present: usize,
-        /// The first of them, with its reason.
+        /// The first unreadable image, with the reason.
         first: String,
     },
     /// The run would need more memory than it may use.
@@ -124,43 +124,43 @@ pub enum TrainError {
         "{setting}: the run would need about {needed} for {splats} splats (expected at most {limit}); {advice}"
     )]
     Memory {
-        /// The setting of the limit.
+        /// Name of the setting that sets the limit.
         setting: &'static str,
-        /// Predicted need, with its unit.
+        /// Predicted memory, with unit.
         needed: String,
-        /// Splats that it is predicted for.
+        /// Number of splats for which it is predicted.
         splats: u64,
-        /// The limit, with its unit.
+        /// The limit, with unit.
         limit: String,
-        /// What would fit.
+        /// Settings that would fit.
         advice: String,
     },
     /// Depth maps would need more memory than the run may use.
     #[error(
-        "⟨max-memory⟩: depth maps of the training pictures would need about {needed} (expected at most {limit}); raise it, or take ⟨init-points = sfm⟩"
+        "⟨max-memory⟩: depth maps of the training images would need about {needed} (expected at most {limit}); raise it, or use ⟨init-points = sfm⟩"
     )]
     StereoMemory {
-        /// Predicted need, with its unit.
+        /// Predicted memory, with unit.
         needed: String,
-        /// What is left for them, with its unit.
+        /// Memory left for them, with unit.
         limit: String,
     },
     /// A view would need more memory than the run may use.
     #[error("{source}; lower ⟨max-splats⟩, ⟨max-resolution⟩ or ⟨initial-scale⟩, or raise {setting}")]
     View {
-        /// The setting of the limit.
+        /// Name of the setting that sets the limit.
         setting: &'static str,
-        /// Which view, and how much.
+        /// The view and the memory it needs.
         source: EngineError,
     },
-    /// A checkpoint does not hold what its run needs.
+    /// A checkpoint does not contain what its run needs.
     #[error("{}: {place}: {what}", path.display())]
     Checkpoint {
         /// The checkpoint.
         path: PathBuf,
         /// Field of the header or state.
         place: String,
-        /// What is wrong, with what was expected and found.
+        /// What is wrong, with expected and found values.
         what: String,
     },
 }

@@ -1,4 +1,4 @@
-//! The saved result: `splats.ply`, turned so that up is up, and with refined poses the cameras beside it.
+//! The saved result: `splats.ply`, rotated upright.
 
 use gausset_core::Splats;
 use gausset_core::se3::{IDENTITY3, Mat3};
@@ -9,8 +9,8 @@ use gausset_io::splat::{self, Document, SaveOptions, Saved};
 
 use crate::up::SAVED_UP;
 
-/// Writes `splats.ply`: the splats turned by `saved_from_dataset`, bit for bit as they are when that is the identity. The
-/// last `sky` of them are a sky.
+/// Writes `splats.ply`: the splats rotated by `saved_from_dataset`, unchanged to the bit if that is the identity. The
+/// last `sky` of them form the sky.
 pub(super) fn save_splats(
     fs: &dyn FileSystem,
     folder: &RunFolder,
@@ -22,7 +22,7 @@ pub(super) fn save_splats(
     let is_turned = *saved_from_dataset != IDENTITY3;
     let vertical_axis = is_turned.then(|| SAVED_UP.map(|v| v as f32));
     let mut document = Document { antialiased, sky, vertical_axis, ..Document::new(splats) };
-    // Bits stay as they are where nothing is turned.
+    // An identity rotation must not change any bits.
     document.transform(&Similarity::from_rotation(*saved_from_dataset));
     let write = WriteOptions { label: "splats", needed_bytes: 0, overwrite: Overwrite::Replace };
     splat::save(fs, &splats_path(folder.root()), &document, &SaveOptions::default(), &write)

@@ -1,4 +1,4 @@
-//! Training views one after the other, one of them ahead: order, loader, and pictures that cannot be read.
+//! Delivers training views in order, one loaded ahead, and skips images that cannot be read.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,18 +12,18 @@ use super::corrections::Corrections;
 use crate::views::{Cursor, ViewOrder};
 use crate::warning::{RunWarning, SkippedPicture};
 
-/// Pictures announced to the loader in advance.
+/// Images announced to the loader in advance.
 const LOOKAHEAD: usize = 8;
 
-/// At most one in so many pictures may be unreadable.
+/// At most one in this many images may be unreadable.
 const UNREADABLE_SHARE: usize = 10;
 
-/// The training views in their order.
+/// The training views in training order.
 pub(super) struct Feed {
     loader: Arc<Loader>,
     order: ViewOrder,
     corrections: Corrections,
-    /// The next view, already loaded, and its place in the order.
+    /// The next view, already loaded, and its position in the order.
     ahead: Option<(Cursor, TrainView)>,
     skipped: Vec<SkippedPicture>,
     unreadable: usize,
@@ -36,7 +36,7 @@ impl Feed {
         Self { order, corrections, ahead: None, skipped: Vec::new(), unreadable: 0, loader }
     }
 
-    /// Steps over pictures that were found unusable earlier in the run.
+    /// Skips images that were found unusable earlier in the run.
     pub(super) fn without(mut self, skipped: Vec<SkippedPicture>, unreadable: usize) -> Self {
         for picture in &skipped {
             if let Some(view) = train_index(self.loader.dataset(), &picture.name) {
@@ -47,10 +47,10 @@ impl Feed {
         self
     }
 
-    /// The next view; the one behind it is then loaded, too.
+    /// The next view; the view after it is then loaded.
     ///
     /// # Errors
-    /// Too many pictures cannot be read.
+    /// Too many images cannot be read.
     pub(super) fn take(&mut self, warn: &mut dyn FnMut(RunWarning)) -> Result<TrainView, TrainError> {
         let (_, view) = match self.ahead.take() {
             Some(ahead) => ahead,
@@ -60,8 +60,8 @@ impl Feed {
         Ok(view)
     }
 
-    /// Up to `count` views that come next, again and again the same ones until one is taken; without those that
-    /// cannot be read, and without the rest once `stop` is set.
+    /// Up to `count` of the next views, without taking them: repeated calls return the same views. Unreadable images
+    /// are left out; stops early once `stop` is set.
     pub(super) fn preview(&self, count: usize, stop: &AtomicBool) -> Vec<TrainView> {
         let views: Vec<usize> = self.order.upcoming(count).collect();
         let wanted = |view: &usize| self.loader.dataset().split.train[*view];
@@ -74,7 +74,7 @@ impl Feed {
         readable.collect()
     }
 
-    /// A training view with its picture.
+    /// A training view with its image.
     fn view(&self, train_index: usize, target: Arc<TargetImage>) -> TrainView {
         let dataset = self.loader.dataset();
         let index = dataset.split.train[train_index];
@@ -93,32 +93,32 @@ impl Feed {
         }
     }
 
-    /// The view that [`Self::take`] will give next.
+    /// The view that [`Self::take`] will return next.
     pub(super) fn next(&self) -> Option<&TrainView> {
         self.ahead.as_ref().map(|(_, view)| view)
     }
 
-    /// Where the view that [`Self::take`] will give next stands in the order.
+    /// Position in the order of the view that [`Self::take`] will return next.
     pub(super) fn cursor(&self) -> Cursor {
         self.ahead.as_ref().map_or(self.order.cursor(), |(cursor, _)| *cursor)
     }
 
-    /// Which corrections the views have.
+    /// The corrections of the views.
     pub(super) fn corrections(&self) -> &Corrections {
         &self.corrections
     }
 
-    /// Pictures that turned out to be unusable.
+    /// Images that are unusable.
     pub(super) fn skipped(&self) -> &[SkippedPicture] {
         &self.skipped
     }
 
-    /// How many of them cannot be read.
+    /// Number of images that cannot be read.
     pub(super) fn unreadable(&self) -> usize {
         self.unreadable
     }
 
-    /// Loads the view at the order's cursor, or the first one behind it that can be used, and goes on.
+    /// Loads the view at the order's cursor, or the next usable one, and advances the cursor.
     fn load(&mut self, warn: &mut dyn FnMut(RunWarning)) -> Result<(Cursor, TrainView), TrainError> {
         let dataset = Arc::clone(self.loader.dataset());
         loop {
@@ -160,7 +160,7 @@ impl Feed {
     }
 }
 
-/// Index in the training split of a picture's name.
+/// Index in the training split of an image name.
 fn train_index(dataset: &Dataset, name: &str) -> Option<usize> {
     dataset.split.train.iter().position(|&index| *dataset.images[index].name == *name)
 }

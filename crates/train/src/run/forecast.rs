@@ -1,28 +1,28 @@
-//! How long a run will take: measured on a few steps before it begins, corrected while it goes on.
+//! Predicts how long a run takes: measured on a few steps before it starts, corrected while it trains.
 //!
 //! The time of a step grows with splats and pixels. On the reference workload and its multiples it is, in CPU
-//! milliseconds, `0.155 splats / 1000 + 0.108 pixels / 1000` (docs/benchmarks.md); here only the ratio of the two
-//! factors matters, because the pace of this machine on these pictures is measured. Splats are taken to grow as the
-//! recipe lets them: with MCMC to the budget, otherwise not at all, because nobody knows beforehand.
+//! milliseconds, `0.155 splats / 1000 + 0.108 pixels / 1000` (docs/benchmarks.md). Only the ratio of the two factors
+//! matters here, because the speed of this machine on these images is measured. Splats are assumed to grow as the
+//! recipe allows: with MCMC to the budget, otherwise not at all, because growth is not known in advance.
 
 use std::collections::BTreeMap;
 
 use crate::recipe::{DensityRules, Recipe};
 
-/// Cost of a splat in a step, in units of a thousand …
+/// Cost of a splat in a step.
 const COST_OF_SPLAT: f64 = 0.155e-3;
-/// … and of a pixel.
+/// Cost of a pixel in a step, in the same unit.
 const COST_OF_PIXEL: f64 = 0.108e-3;
 
-/// What the steps of a run cost, in a unit of its own.
+/// Cost of the steps of a run, in units of the constants above.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Forecast {
-    /// Sizes of the training views in px, and how many have each.
+    /// Image sizes of the training views in px, with the number of views of each size.
     sizes: BTreeMap<[u32; 2], u64>,
 }
 
 impl Forecast {
-    /// For views of these sizes in px.
+    /// A forecast for views of these sizes in px.
     pub(super) fn new(views: impl Iterator<Item = [u32; 2]>) -> Self {
         let mut sizes = BTreeMap::new();
         for size in views {
@@ -31,7 +31,7 @@ impl Forecast {
         Self { sizes }
     }
 
-    /// Mean pixels of a view in a step, which may be a coarse one.
+    /// Mean pixels per view at a step, which may be coarse.
     fn pixels(&self, recipe: &Recipe, step: u64) -> f64 {
         let (mut pixels, mut views) = (0.0, 0.0);
         for (&[width, height], &count) in &self.sizes {
@@ -42,12 +42,12 @@ impl Forecast {
         pixels / views.max(1.0)
     }
 
-    /// Cost of a step with so many splats.
+    /// Cost of a step with `splats` splats.
     pub(super) fn cost_of_step(&self, recipe: &Recipe, step: u64, splats: u64) -> f64 {
         COST_OF_SPLAT * splats as f64 + COST_OF_PIXEL * self.pixels(recipe, step)
     }
 
-    /// Cost of the steps from `done` to the end, when there are `splats` now.
+    /// Cost of the steps from `done` to the end, with `splats` splats now.
     pub(super) fn cost_to_end(&self, recipe: &Recipe, done: u64, splats: u64) -> f64 {
         let cadence = recipe.density_cadence().max(1);
         let (mut step, mut splats, mut cost) = (done, splats, 0.0);
@@ -92,7 +92,8 @@ mod tests {
         let cost = forecast.cost_to_end(&recipe, 0, 10_000);
         let all_steps = |splats| 6_000.0 * forecast.cost_of_step(&recipe, 0, splats);
         assert!(cost > all_steps(10_000) && cost < all_steps(80_000), "{cost}");
-        // Three doublings after steps 200, 300 and 400 (density begins after step 100), then the budget is reached.
+        // Three doublings after steps 200, 300 and 400 (density control begins after step 100), then the budget is
+        // reached.
         let expected = [(200.0, 10_000), (100.0, 20_000), (100.0, 40_000), (5_600.0, 80_000)];
         let expected: f64 =
             expected.into_iter().map(|(n, splats)| n * forecast.cost_of_step(&recipe, 0, splats)).sum();

@@ -1,4 +1,4 @@
-//! What a run would take, without one.
+//! Predicts memory and time of a run without training it.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -16,21 +16,21 @@ use crate::config::TrainConfig;
 use crate::memory::MemoryPlan;
 use crate::views::Cursor;
 
-/// What a run would take on a device, without the dense points that it may begin with.
+/// Prediction for a run on a device, without the dense points that it may start with.
 #[derive(Clone, Copy, Debug)]
 pub struct Foreseen {
-    /// Memory, whether that is there or not.
+    /// Memory, whether available or not.
     pub memory: MemoryPlan,
-    /// Splats at its start.
+    /// Initial number of splats.
     pub splats: u64,
-    /// Seconds of its steps at the pace of the first few; `None` where the memory is not there.
+    /// Seconds for all steps, at the speed of the first few; `None` if memory does not suffice.
     pub seconds: Option<f64>,
 }
 
-/// The memory that a run of a configuration would take on a device, without the dense points that it may begin with.
+/// Predicts the memory of a run on a device, without the dense points that it may start with.
 ///
 /// # Errors
-/// A start that cannot be made.
+/// The initial splats cannot be created.
 pub fn foresee_memory(
     config: &TrainConfig,
     dataset: &Arc<Dataset>,
@@ -40,10 +40,10 @@ pub fn foresee_memory(
     Ok(MemoryPlan::predict(&config.recipe, dataset, splats, config.max_memory_bytes(), engine))
 }
 
-/// Foresees a run of a configuration on a device, by a few steps on its first views. Nothing is written.
+/// Predicts memory and time of a run on a device from a few steps on its first views. Writes nothing.
 ///
 /// # Errors
-/// A start that cannot be made; a device that fails.
+/// The initial splats cannot be created; the device fails.
 pub fn foresee(
     config: &TrainConfig,
     dataset: &Arc<Dataset>,

@@ -1,4 +1,4 @@
-//! What a checkpoint holds besides the device's state: the position in the run, as JSON.
+//! Header of a checkpoint: the position in the run, as JSON, stored with the device's state.
 
 use std::path::Path;
 
@@ -15,7 +15,7 @@ use crate::views::Cursor;
 use crate::warning::SkippedPicture;
 use crate::words::TimeBudget;
 
-/// Position of a run.
+/// Position in a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct CheckpointHeader {
     /// Version of Gausset that wrote it.
@@ -26,9 +26,9 @@ pub(super) struct CheckpointHeader {
     pub(super) step: u64,
     /// Position of the next view.
     pub(super) cursor: Cursor,
-    /// Pictures that turned out to be unusable …
+    /// Images that are unusable.
     pub(super) skipped: Vec<SkippedPicture>,
-    /// … and how many of them cannot be read.
+    /// Number of images that cannot be read.
     pub(super) unreadable: usize,
     /// Wall seconds of training so far.
     pub(super) seconds: f64,
@@ -38,24 +38,24 @@ pub(super) struct CheckpointHeader {
     pub(super) loss_sum: f64,
     /// Steps since the last report.
     pub(super) loss_steps: u64,
-    /// Updates skipped so far, because a gradient was not finite.
+    /// Updates skipped so far because a gradient was not finite.
     pub(super) skipped_updates: u64,
-    /// Tiles whose list was cut so far …
+    /// Tiles whose splat list was truncated so far.
     #[serde(default)]
     pub(super) cut_tiles: u64,
-    /// … and steps with such a tile.
+    /// Steps with such a tile so far.
     #[serde(default)]
     pub(super) cut_steps: u64,
-    /// How the set of splats has changed since the last report.
+    /// Changes to the set of splats since the last report.
     #[serde(default)]
     pub(super) changes: Changes,
-    /// Decisions so far of a run with a time budget.
+    /// Decisions so far, if the run has a time budget.
     #[serde(default)]
     pub(super) plan: Option<Plan>,
 }
 
 impl CheckpointHeader {
-    /// The header of a checkpoint, checked against the run that it should belong to.
+    /// Reads the header of a checkpoint and checks that it belongs to this run.
     pub(super) fn read(
         path: &Path,
         header: &serde_json::Value,
@@ -66,8 +66,8 @@ impl CheckpointHeader {
         let bad = |what| TrainError::Checkpoint { path: path.to_owned(), place: "header".to_owned(), what };
         let mut header = Self::deserialize(header).map_err(|error| bad(error.to_string()))?;
         if config.time_budget == TimeBudget::None {
-            // The run came to its end and wrote all its decisions into `config.toml`, of which this checkpoint knows
-            // only the first: that of its last step could not be saved or used.
+            // The run reached its end and recorded all decisions in `config.toml`. This checkpoint is older and knows
+            // only some of them: the last one could not be saved or used.
             header.plan = None;
         }
         let steps = header.plan.as_ref().unwrap_or(&config.plan).end();
@@ -90,7 +90,7 @@ impl CheckpointHeader {
     }
 }
 
-/// Checks that a state is one of this run: SH degree and rows of corrections.
+/// Checks that a state matches this run: SH degree and rows of corrections.
 pub(super) fn check_state(
     path: &Path,
     state: &TrainState,

@@ -1,4 +1,4 @@
-//! A run is looked at between two of its parts.
+//! Read-only access to a run between two units of work.
 
 use gausset_core::Pose;
 use gausset_core::engine::{Engine, Group, RenderOptions};
@@ -7,7 +7,8 @@ use gausset_core::se3::Mat3;
 use super::{Run, refined};
 
 impl Run {
-    /// Lets somebody look at the device, who is told how this run renders pictures now. The time is none of training.
+    /// Calls `look` with the device and the options with which this run renders now. The time does not count as
+    /// training.
     pub fn look<T>(&mut self, look: impl FnOnce(&mut dyn Engine, &RenderOptions) -> T) -> T {
         let options = self.picture_options();
         let was_running = self.stopwatch.is_running();
@@ -19,8 +20,8 @@ impl Run {
         looked
     }
 
-    /// Poses of the dataset's pictures, by index, as the run has refined them so far, in the dataset's axes; `None` where it
-    /// refines none, or the device does not tell. The time is none of training.
+    /// Current refined poses of the dataset's images, by index, in the dataset's axes. `None` if the run refines no
+    /// poses or the device does not return them. The time does not count as training.
     pub fn refined_poses(&mut self) -> Option<Vec<Pose>> {
         self.config.recipe.poses.as_ref()?;
         let groups = self.look(|engine, _| engine.corrections()).ok()?;
@@ -28,7 +29,7 @@ impl Run {
         Some(refined::refined_poses(&self.session.dataset, group, self.feed.corrections()))
     }
 
-    /// Rotation that turns the splats on the device, which stand as the dataset does, to those of `splats.ply`.
+    /// Rotation from the dataset's axes, in which the device holds the splats, to those of `splats.ply`.
     #[must_use]
     pub fn splats_from_dataset(&self) -> &Mat3 {
         &self.recorded.record.up_rotation

@@ -5,15 +5,15 @@
 //!                         ├─▶ load ─▶ step … ───┼─▶ save ─▶ checkpoints/step_….ckpt
 //! resume ── checkpoint ───┘                     └─▶ render ─▶ eval/       … save ─▶ splats.ply
 //! ```
-//! A run is held by whoever wants it done and goes on in small parts ([`Run::advance`]): a step, a picture of an
-//! evaluation, a checkpoint. In between its device can be looked at, and it takes requests ([`Request`]).
+//! The owner of a run advances it in small units of work ([`Run::advance`]): a step, an image of an evaluation, a
+//! checkpoint. Between them the owner can render on the device, and other threads can send requests ([`Request`]).
 //!
-//! Nothing on the right has an influence on the steps: flushing, saving and rendering only read. So a run gives the
-//! same `splats.ply` however often it is looked at, stopped, killed and resumed. Whatever is lost in a kill is what
-//! was done since the last checkpoint, and it is done again in the same way.
+//! Nothing on the right affects the steps: flushing, saving and rendering only read. A run therefore writes the same
+//! `splats.ply` however often it is viewed, stopped, killed and resumed. A kill loses the work since the last
+//! checkpoint, which is repeated identically.
 //!
 //! Order of writes: `config.toml` before step 0; at the end the checkpoint of the last step, then `splats.ply`, then
-//! the evaluation, then the last line of `metrics.jsonl`. A run that is killed in between goes on there.
+//! the evaluation, then the last line of `metrics.jsonl`. A killed run resumes at the first of these that is missing.
 
 mod advance;
 mod begin;
@@ -80,15 +80,15 @@ pub use summary::{read_finished, read_summary};
 pub struct Session {
     /// The dataset, opened with [`TrainConfig::open_options`].
     pub dataset: Arc<Dataset>,
-    /// The device.
+    /// The device that trains.
     pub engine: Box<dyn Engine>,
-    /// Why it was this one, where nobody had named it and there was a choice: for the record of a new run.
+    /// Why this device was selected, if the user did not name one and there was a choice; recorded by a new run.
     pub device_choice: Option<String>,
-    /// Where files are written.
+    /// File system that files are written to.
     pub fs: Arc<dyn FileSystem>,
-    /// Set it to save and stop after the current step.
+    /// Set this flag to save and stop after the current step.
     pub stop: Arc<AtomicBool>,
-    /// Whether a viewer may look at the run, which then has a share of the memory.
+    /// Whether a viewer is attached, which then gets a part of the memory.
     pub is_watched: bool,
 }
 
@@ -112,14 +112,15 @@ pub struct Run {
     /// Cost ([`Forecast`]) per second.
     pace: Rate,
     predicted_seconds: Option<f64>,
-    /// Which step of the schedules each step is.
+    /// Maps steps of the run to steps of the schedules.
     plan: Plan,
     deadline: Option<Deadline>,
     checkpoints: CheckpointClock,
     watch: Watch,
-    /// Splats of the scene, once the device holds what `splats.ply` shows: those that follow are its sky.
+    /// Number of splats without the sky, once the device holds the splats of `splats.ply`; the splats after them are
+    /// the sky.
     exported_scene: Option<u32>,
-    /// What is known to be empty, where that is asked for.
+    /// Known empty space, if the recipe regularises it.
     free_space: Option<FreeViews>,
     phase: Phase,
     requests: Requests,
@@ -141,44 +142,44 @@ impl Run {
         self.folder.root()
     }
 
-    /// The dataset that it is trained on.
+    /// The dataset of the run.
     #[must_use]
     pub fn dataset(&self) -> &Arc<Dataset> {
         &self.session.dataset
     }
 
-    /// The loader of its pictures.
+    /// The loader of its images.
     #[must_use]
     pub fn loader(&self) -> &Arc<Loader> {
         &self.loader
     }
 
-    /// Bytes that the frames, thumbnails and packed splats of a viewer may take.
+    /// Bytes that a viewer may use for frames, thumbnails and packed splats.
     #[must_use]
     pub fn viewer_bytes(&self) -> u64 {
         MemoryPlan::viewer_budget(self.memory.limit)
     }
 
-    /// The device, to be looked at between two parts of the run: rendering and saving leave no trace.
+    /// The device, to be used between two units of work: rendering and saving do not affect training.
     pub fn engine(&mut self) -> &mut dyn Engine {
         &mut *self.session.engine
     }
 
-    /// Where requests can be left for the run, from any thread.
+    /// Handle through which any thread can send requests to the run.
     #[must_use]
     pub fn requests(&self) -> Requests {
         self.requests.clone()
     }
 
-    /// What has happened since this was called last, in order.
+    /// Events since the last call, in order.
     pub fn take_events(&mut self) -> impl Iterator<Item = Event> {
         self.outbox.take()
     }
 
-    /// Goes on to the end, or until it is asked to stop. `events` is called as they happen.
+    /// Advances to the end, or until the run is asked to stop. Calls `events` with each event.
     ///
     /// # Errors
-    /// A loss that is not finite, a device or file system that fails, too many unreadable pictures. The last
+    /// A loss that is not finite, a failure of the device or file system, too many unreadable images. The last
     /// checkpoint is intact.
     pub fn train(&mut self, events: &mut dyn FnMut(Event)) -> Result<Outcome, TrainError> {
         loop {
@@ -214,14 +215,14 @@ impl Run {
         self.session.stop.load(Ordering::Relaxed)
     }
 
-    /// Waits for the device, takes its report and passes it on. Gives the rate.
+    /// Waits for the device, then takes and forwards its report. Returns the step rate.
     fn flush(&mut self) -> Result<f64, TrainError> {
         let _span = gausset_prof::span("report");
         let flushed = self.session.engine.flush();
         self.take_in(flushed)
     }
 
-    /// Takes the report of the device on what it has finished, and passes it on.
+    /// Takes and forwards the report of the steps that the device has finished. Returns the step rate.
     fn poll(&mut self) -> Result<f64, TrainError> {
         let _span = gausset_prof::span("report");
         let polled = self.session.engine.poll();
@@ -298,7 +299,7 @@ impl Run {
         Outcome { end, summary, evaluation, skipped: self.feed.skipped().to_vec() }
     }
 
-    /// The set is empty, or none of it can be drawn.
+    /// The error for a run without splats, or without any that can be drawn.
     fn no_splats(&self) -> TrainError {
         let remedy = match self.config.recipe.strategy() {
             Strategy::Classic => {
@@ -309,7 +310,7 @@ impl Run {
         TrainError::NoSplats { step: self.done, remedy, checkpoint: self.checkpoints.last_step }
     }
 
-    /// An error of the device, with what is left of the run.
+    /// An error of the device, with the last checkpoint.
     fn engine_error(&self, source: EngineError) -> TrainError {
         match source {
             EngineError::NonFiniteLoss { .. } => {
@@ -326,16 +327,16 @@ impl Run {
     }
 }
 
-/// Bytes of memory that the program has, where the system tells.
+/// Resident memory of this process in bytes, where the system reports it.
 fn resident_bytes() -> Option<u64> {
     gausset_compute::machine::resident(None).map(|resident| resident.now)
 }
 
-/// The configuration with which the run in `folder` goes on when `given` is said on the command line. Open the
-/// dataset and the device with it, then call [`Run::resume`].
+/// The configuration with which the run in `folder` resumes if `given` is on the command line. Open the dataset and the
+/// device with it, then call [`Run::resume`].
 ///
 /// # Errors
-/// No run there; options that differ from the run's and would change its result.
+/// The folder holds no run; options differ from the run's and would change its result.
 pub fn resumable_config(folder: &Path, given: &TrainOptions) -> Result<TrainConfig, TrainError> {
     let recorded = summary::read_recorded(folder)?;
     Ok(recorded.resumed_with(given, &config_path(folder))?)

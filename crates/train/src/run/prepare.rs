@@ -1,4 +1,4 @@
-//! What a run begins with: first splats, corrections, scene facts, memory.
+//! Prepares a run: initial splats, corrections, scene facts, memory.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -18,13 +18,13 @@ use crate::recipe::{ColourRows, SceneFacts};
 use crate::up;
 use crate::words::{Background, Colours, FreeSpace, RandomBackground};
 
-/// With so many photographs a sky is learnt unless somebody says otherwise: with fewer, random backgrounds do more
-/// against splats that pretend to be what is behind them (docs/experiments.md).
+/// Number of photographs from which a sky is learnt by default. With fewer, random backgrounds do more against splats
+/// that imitate the background (docs/experiments.md).
 const FEWEST_VIEWS_OF_A_SKY: u64 = 40;
 /// Background threads of the loader.
 const LOADER_THREADS: usize = 1;
 
-/// The first splats with the line that says where they came from.
+/// The initial splats, with a note on their origin.
 pub(super) fn first_splats(config: &TrainConfig, dataset: &Dataset) -> Result<init::Start, TrainError> {
     let recipe = &config.recipe;
     let options = InitOptions {
@@ -46,12 +46,12 @@ pub(super) fn first_splats(config: &TrainConfig, dataset: &Dataset) -> Result<in
     Ok(start)
 }
 
-/// The splats of a file, or splats made from its points.
+/// The splats of a file, or splats created from its points.
 fn from_file(path: &Path, options: &InitOptions, memory_bytes: u64) -> Result<init::Start, TrainError> {
     let limits = ReadLimits { memory_bytes: MemoryPlan::start_budget(memory_bytes) };
     let mut start = match splat::load_initial(path, &limits)? {
         Initial::Splats(file) => {
-            // A sky is learnt anew, and one that is splats would only be in its way.
+            // The sky is learnt again; sky splats of the file would only interfere.
             let splats = finite(file.scene().into_owned()).with_sh_degree(options.sh_degree);
             let sky =
                 if file.sky > 0 { format!(" without the {} of a sky", file.sky) } else { String::new() };
@@ -66,13 +66,13 @@ fn from_file(path: &Path, options: &InitOptions, memory_bytes: u64) -> Result<in
     Ok(start)
 }
 
-/// The splats that can be drawn.
+/// The splats whose parameters are all finite.
 fn finite(splats: Splats) -> Splats {
     let usable: Vec<usize> = (0..splats.len()).filter(|&i| splats.is_usable(i)).collect();
     if usable.len() == splats.len() { splats } else { splats.select(&usable) }
 }
 
-/// Views from which splats are told that hang in empty space, where the recipe wants them and the points can tell.
+/// Views for detecting splats in free space, if the recipe uses them and the points provide the evidence.
 pub(super) fn free_views(config: &TrainConfig, dataset: &Dataset) -> Result<Option<FreeViews>, TrainError> {
     if config.recipe.free_space == FreeSpace::Off || dataset.points.is_empty() {
         return Ok(None);
@@ -86,7 +86,7 @@ pub(super) fn train_poses(dataset: &Dataset) -> Vec<Pose> {
     dataset.split.train.iter().map(|&index| dataset.images[index].pose).collect()
 }
 
-/// What the run records about itself.
+/// The record that the run writes about itself.
 pub(super) fn record(
     config: &TrainConfig,
     dataset: &Dataset,
@@ -124,7 +124,7 @@ pub(super) fn record(
     }
 }
 
-/// Whether a sky is learnt: by itself where there are enough pictures, from a camera and not cut out.
+/// Whether a sky is learnt: by default if there are enough photographs and none has its background cut out.
 pub(super) fn has_sky(background: Background, loader: &Loader) -> bool {
     let dataset = loader.dataset();
     let train = &dataset.split.train;
@@ -143,7 +143,7 @@ pub(super) fn has_sky(background: Background, loader: &Loader) -> bool {
     }
 }
 
-/// What the recipe needs to know about the scene.
+/// Facts about the scene that the recipe needs.
 pub(super) fn scene_facts(record: &RunRecord, colours: ColourRows) -> SceneFacts {
     SceneFacts {
         extent: record.scene_extent,
@@ -154,7 +154,7 @@ pub(super) fn scene_facts(record: &RunRecord, colours: ColourRows) -> SceneFacts
     }
 }
 
-/// Predicts the memory of a run and refuses one that would not fit.
+/// Predicts the memory of a run and returns an error if it does not fit.
 pub(super) fn memory_plan(
     config: &TrainConfig,
     session: &Session,
@@ -176,7 +176,7 @@ pub(super) fn memory_plan(
     })
 }
 
-/// The loader of the training pictures, within its share of the memory.
+/// The loader of the training images, limited to its part of the memory.
 pub(super) fn loader(config: &TrainConfig, dataset: &Arc<Dataset>) -> Arc<Loader> {
     let budget = MemoryPlan::picture_budget(config.max_memory_bytes());
     let options = LoaderOptions {

@@ -1,11 +1,11 @@
 //! The cameras of a dataset in the axes of the saved splats: `RUN/cameras.json`, and with refined poses `RUN/cameras/`.
 //!
 //! `cameras.json` has the layout of the released 3DGS code (Kerbl et al. 2023, `camera_to_JSON`), which viewers import:
-//! a list of `id`, `img_name`, `width`, `height`, `position` (of the camera), `rotation` (rows of `world_from_camera`, y
-//! down, z ahead), `fx`, `fy`; and beyond it the principal point, `cx` and `cy`. All lengths of pictures are in px.
+//! a list of `id`, `img_name`, `width`, `height`, `position` (of the camera), `rotation` (rows of `world_from_camera`,
+//! y down, z ahead), `fx`, `fy`; in addition the principal point, `cx` and `cy`. All image lengths are in px.
 //!
-//! A COLMAP model comes back as a COLMAP model, a `transforms.json` as a `transforms.json`; lenses are those of the
-//! dataset. Held-out views keep their poses, and turn with the others.
+//! A COLMAP model is written as a COLMAP model, a `transforms.json` as a `transforms.json`; intrinsics are those of the
+//! dataset. Held-out views keep their poses, but are rotated with the others.
 
 use std::io::Write;
 use std::path::Path;
@@ -29,7 +29,7 @@ use super::corrections::Corrections;
 use super::header::check_state;
 use crate::config::RecordedRun;
 
-/// A camera as the released 3DGS code writes it.
+/// A camera in the format of the released 3DGS code.
 #[derive(Serialize)]
 struct ListedCamera<'a> {
     id: usize,
@@ -44,7 +44,7 @@ struct ListedCamera<'a> {
     cy: f64,
 }
 
-/// The cameras of a run as it has trained them.
+/// The cameras of a run after training.
 pub(super) struct TrainedCameras<'a> {
     pub(super) dataset: &'a Dataset,
     pub(super) state: &'a TrainState,
@@ -53,14 +53,14 @@ pub(super) struct TrainedCameras<'a> {
 }
 
 impl TrainedCameras<'_> {
-    /// `camera_from_world` of all pictures, in the axes of the dataset; `None` of a run that refines none.
+    /// `camera_from_world` of all images, in the axes of the dataset; `None` if the run refines no poses.
     fn refined(&self) -> Option<Vec<Pose>> {
         let group = self.state.extra(Group::Pose)?;
         Some(refined_poses(self.dataset, group, self.corrections))
     }
 }
 
-/// Writes `cameras.json`, with the poses that the run has refined, if it refines them.
+/// Writes `cameras.json`, with refined poses if the run has them.
 pub(super) fn list_cameras(
     fs: &dyn FileSystem,
     run: &Path,
@@ -75,7 +75,7 @@ pub(super) fn list_cameras(
         ListedCamera { id, img_name: &image.name, width, height, position, rotation, fx, fy, cx, cy }
     });
     write_atomic(fs, &cameras_json_path(run), |file| {
-        // A line for each, so that people can read it.
+        // One camera per line, for readability.
         let mut mark = "[\n";
         for camera in listed {
             file.write_all(mark.as_bytes())?;
@@ -87,7 +87,7 @@ pub(super) fn list_cameras(
     Ok(())
 }
 
-/// Writes the cameras of a run that refines poses; of any other, nothing.
+/// Writes the cameras of a run that refines poses; writes nothing for other runs.
 pub(super) fn save_cameras(
     fs: &dyn FileSystem,
     run: &Path,
@@ -101,7 +101,7 @@ pub(super) fn save_cameras(
         DatasetKind::Colmap => colmap_files(dataset, &poses, &turn),
         _ => vec![("transforms.json", transforms_file(dataset, &poses))],
     };
-    // What is there was looked at when the run folder was taken.
+    // Ownership of existing files was checked when the run folder was taken.
     owned::take(fs, &folder, CAMERAS, files.iter().map(|(name, _)| name), Overwrite::Replace)?;
     for (name, content) in files {
         write_atomic(fs, &folder.join(name), |file| file.write_all(&content))?;
@@ -109,7 +109,7 @@ pub(super) fn save_cameras(
     Ok(())
 }
 
-/// `camera_from_world` of all pictures, training views with their corrections.
+/// `camera_from_world` of all images; training views include their corrections.
 pub(super) fn refined_poses(dataset: &Dataset, group: &ExtraGroup, corrections: &Corrections) -> Vec<Pose> {
     let mut poses: Vec<Pose> = dataset.images.iter().map(|image| image.pose).collect();
     for (train_index, &index) in dataset.split.train.iter().enumerate() {
@@ -118,11 +118,11 @@ pub(super) fn refined_poses(dataset: &Dataset, group: &ExtraGroup, corrections: 
     poses
 }
 
-/// The dataset of a run with the poses that the run has refined, in the dataset's own axes; unchanged where the run
-/// refines none. They come from the newest checkpoint, which a finished run writes together with its splats.
+/// The dataset of a run with refined poses, in the dataset's own axes; unchanged if the run refines none. The poses
+/// come from the newest checkpoint, which a finished run writes together with its splats.
 ///
 /// # Errors
-/// No whole checkpoint, or one that is not of this run and dataset.
+/// No complete checkpoint, or one that is not of this run and dataset.
 pub fn with_refined_poses(
     mut dataset: Dataset,
     run: &Path,
@@ -140,7 +140,7 @@ pub fn with_refined_poses(
         what: what.to_owned(),
     };
     let Some(found) = newest_checkpoint(&Disk, run)?.found else {
-        return Err(missing("there is no whole checkpoint to take the refined poses from"));
+        return Err(missing("there is no complete checkpoint with refined poses"));
     };
     check_state(&found.path, &found.state, recipe, &corrections)?;
     let group = found.state.extra(Group::Pose).ok_or_else(|| missing("the checkpoint has none"))?;
@@ -151,7 +151,7 @@ pub fn with_refined_poses(
     Ok(dataset)
 }
 
-/// Pose of the stored picture; of a panorama's faces, which move together, the first tells it.
+/// Pose of the stored image. The faces of a panorama move together, so its first face determines the pose.
 fn stored_pose(image: &ImageEntry, pose: &Pose) -> Option<Pose> {
     match image.face {
         None => Some(*pose),
@@ -160,7 +160,7 @@ fn stored_pose(image: &ImageEntry, pose: &Pose) -> Option<Pose> {
     }
 }
 
-/// The files of a COLMAP model, in the encoding of the dataset's.
+/// The files of a COLMAP model, text or binary like the dataset's.
 fn colmap_files(dataset: &Dataset, poses: &[Pose], turn: &Similarity) -> Vec<(&'static str, Vec<u8>)> {
     let format = match ModelFolder::find(&dataset.source) {
         Ok(Some(found)) => found.format,
@@ -193,7 +193,7 @@ fn colmap_files(dataset: &Dataset, poses: &[Pose], turn: &Similarity) -> Vec<(&'
     model.to_files(format).into()
 }
 
-/// A `transforms.json` with intrinsics per frame; picture names as in the dataset.
+/// A `transforms.json` with intrinsics per frame; image names as in the dataset.
 fn transforms_file(dataset: &Dataset, poses: &[Pose]) -> Vec<u8> {
     let frames: Vec<Value> = dataset
         .images

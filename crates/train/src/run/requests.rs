@@ -1,4 +1,4 @@
-//! What can be asked of a run while it goes on: requests as data, left for it from any thread.
+//! Requests to a run while it trains: plain data, sent from any thread.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -6,21 +6,21 @@ use std::time::Duration;
 
 use gausset_core::{Camera, Pose};
 
-/// Most requests that wait for a run.
+/// Maximum number of queued requests.
 pub const MAX_REQUESTS: usize = 64;
-/// How long a paused run sleeps before it looks whether it is to stop.
+/// How long a paused run sleeps before it checks again whether it must stop.
 const NAP: Duration = Duration::from_millis(50);
 
-/// Something that a run is asked to do between two of its parts. Nothing of it has an influence on the steps.
+/// A request to a run, handled between two units of work. Requests do not affect the steps.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Request {
-    /// Do no step until [`Self::Resume`]. Other requests are answered meanwhile.
+    /// Do no steps until [`Self::Resume`]. Other requests are still answered.
     Pause,
-    /// Go on.
+    /// Continue training.
     Resume,
     /// Write a checkpoint now.
     Save,
-    /// Write `splats.ply` now, as the splats are.
+    /// Write the current splats to `splats.ply` now.
     Export,
     /// Render a view; the answer is [`crate::Event::Picture`].
     Picture(PictureRequest),
@@ -28,23 +28,23 @@ pub enum Request {
     Stop,
 }
 
-/// A view that somebody wants to see.
+/// A view to render.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PictureRequest {
-    /// Comes back with the answer.
+    /// Returned with the answer.
     pub id: u64,
-    /// Intrinsics.
+    /// Intrinsics of the view.
     pub camera: Camera,
     /// `camera_from_world`, in the axes of the dataset.
     pub pose: Pose,
 }
 
-/// The place where requests are left.
+/// The queue of requests.
 #[derive(Clone, Debug, Default)]
 pub struct Requests(Arc<(Mutex<VecDeque<Request>>, Condvar)>);
 
 impl Requests {
-    /// Leaves a request; `false` if there are [`MAX_REQUESTS`] already. Never waits for the run.
+    /// Queues a request; `false` if [`MAX_REQUESTS`] are queued already. Never blocks on the run.
     #[must_use]
     pub fn send(&self, request: Request) -> bool {
         let mut waiting = self.lock();
@@ -56,22 +56,22 @@ impl Requests {
         has_room
     }
 
-    /// The oldest request.
+    /// Removes the oldest request.
     pub(super) fn take(&self) -> Option<Request> {
         self.lock().pop_front()
     }
 
-    /// Sleeps until there is a request, but not long.
+    /// Sleeps until there is a request or a short time has passed.
     pub(crate) fn wait(&self) {
         let waiting = self.lock();
         if waiting.is_empty() {
-            // Whatever woke it, whoever called looks again.
+            // The reason for waking does not matter: the caller checks again.
             let _ = self.0.1.wait_timeout(waiting, NAP);
         }
     }
 
     fn lock(&self) -> MutexGuard<'_, VecDeque<Request>> {
-        // Nothing that is done under the lock can leave the list half changed.
+        // No operation under the lock can leave the list half changed.
         self.0.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,4 +1,4 @@
-//! What a run writes: checkpoints, splats, evaluations.
+//! What a run writes: checkpoints, splats and evaluations.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -19,19 +19,19 @@ use crate::exposures::{Exposures, LearntGains};
 use crate::sky;
 use crate::words::{Split, TimeBudget};
 
-/// Training views that are scored beside the held-out ones.
+/// Training views that are scored for comparison with the held-out ones.
 const TRUSTED_VIEWS: usize = 8;
 
 impl Run {
-    /// Writes `config.toml` as the configuration is now.
+    /// Writes the current configuration to `config.toml`.
     pub(super) fn write_config(&mut self) -> Result<(), TrainError> {
         self.recorded.config = self.config.clone();
         self.folder.write_config(&*self.session.fs, &self.recorded.to_toml())?;
         Ok(())
     }
 
-    /// Reads the whole state back, after the device has told of any failure. A state without a splat that can be drawn
-    /// is none to keep.
+    /// Reads the whole state back, after the device has reported any failure. Returns an error if no splat can be
+    /// drawn.
     pub(super) fn save(&mut self) -> Result<TrainState, TrainError> {
         self.flush()?;
         let _span = gausset_prof::span("checkpoint");
@@ -44,7 +44,7 @@ impl Run {
         }
     }
 
-    /// Writes a checkpoint, unless there is one of this step.
+    /// Writes a checkpoint, unless one of this step exists.
     pub(super) fn checkpoint(&mut self, state: &TrainState) -> Result<(), TrainError> {
         if self.checkpoints.last_step == Some(self.done) {
             return Ok(());
@@ -77,8 +77,7 @@ impl Run {
         Ok(())
     }
 
-    /// Writes `splats.ply`, and beside it the cameras that see it, the gains that were learnt and the poses that were
-    /// refined.
+    /// Writes `splats.ply` together with the cameras, the learnt gains and the refined poses.
     pub(super) fn export(&mut self, mut state: TrainState) -> Result<(), TrainError> {
         let _span = gausset_prof::span("export");
         let turn = &self.recorded.record.up_rotation;
@@ -104,7 +103,7 @@ impl Run {
         Ok(())
     }
 
-    /// The gains of the training pictures, where they are learnt.
+    /// The gains of the training images, if they are learnt.
     fn learnt_gains(&mut self) -> Result<Option<LearntGains>, TrainError> {
         let corrections = self.feed.corrections();
         if corrections.colour_rows().gains == 0 {
@@ -115,7 +114,7 @@ impl Run {
         Ok(LearntGains::of(dataset, &groups, |train_index| corrections.exposure_row(train_index)))
     }
 
-    /// Puts the sky of a state behind its splats, as splats. Gives how many these are.
+    /// Appends the sky of a state to its splats, and returns the number of sky splats.
     fn append_sky(&self, splats: &mut Splats, groups: &[ExtraGroup]) -> usize {
         let before = splats.len();
         if let Some(sky) = groups.iter().find(|group| group.group == Group::Sky) {
@@ -125,9 +124,9 @@ impl Run {
         splats.len() - before
     }
 
-    /// Brings what `splats.ply` shows to the device, in place of the state with its sky. No step may follow.
+    /// Replaces the state on the device with the splats of `splats.ply`, sky included. No step may follow.
     fn load_exported(&mut self) -> Result<(), TrainError> {
-        // The moments go before those of the new state are there.
+        // The optimiser moments are freed before the new state is allocated.
         let TrainState { mut splats, extras, .. } = self.save()?;
         let scene = splats.len() as u32;
         self.append_sky(&mut splats, &extras);
@@ -137,7 +136,8 @@ impl Run {
         Ok(())
     }
 
-    /// Begins to score the held-out views, if there are some: at the end (with `pictures`) what `splats.ply` shows.
+    /// Begins to score the held-out views, if there are any. With `pictures` (at the end) it scores the exported
+    /// splats.
     pub(super) fn begin_evaluation(&mut self, pictures: bool) -> Result<Option<Evaluation>, TrainError> {
         if self.session.dataset.split.test.is_empty() {
             return Ok(None);
@@ -148,29 +148,29 @@ impl Run {
             self.load_exported()?;
         }
         let options = EvalOptions {
-            // On the way it should cost little.
+            // An evaluation during training should be cheap.
             measures: if pictures { Measures::All } else { Measures::Pictures },
             ..self.eval_options(Split::Test, exposures)
         };
         let pictures = pictures.then(|| PictureFolder {
             fs: Arc::clone(&self.session.fs),
             folder: eval_folder(self.folder.root()),
-            // What is there was looked at when the run folder was taken.
+            // Ownership of existing files was checked when the run folder was taken.
             overwrite: Overwrite::Replace,
         });
         Ok(Some(Evaluation::begin(&*self.session.engine, &self.loader, options, pictures)?))
     }
 
-    /// Scores the next view; `false` when there is none, or it is asked to stop.
+    /// Scores the next view; `false` if there is none, or if the run is asked to stop.
     pub(super) fn next_picture(&mut self, evaluation: &mut Evaluation) -> Result<bool, TrainError> {
         match evaluation.next(&mut *self.session.engine, &self.loader, &self.session.stop) {
-            // Whoever goes on with the run looks at the flag.
+            // The caller checks the stop flag.
             Err(EvalError::Stopped) => Ok(true),
             scored => Ok(scored?),
         }
     }
 
-    /// Emits the scores.
+    /// Emits the scores of a finished evaluation.
     pub(super) fn end_evaluation(
         &mut self,
         evaluation: Evaluation,
@@ -181,18 +181,18 @@ impl Run {
             self.restart_clocks();
         }
         self.outbox.push(Event::Evaluated { step: self.done, report: report.clone() });
-        // Said once, of the result.
+        // Reported once, for the final result.
         let cut = report.cut_lists(self.config.recipe.max_splats_per_tile).filter(|_| pictures);
         self.outbox.extend(cut.map(Event::Warning));
         Ok(report)
     }
 
-    /// The time of what comes is none of training …
+    /// Stops the clocks: the time until [`Self::restart_clocks`] does not count as training.
     pub(super) fn pause_clocks(&mut self) {
         self.stopwatch.pause();
     }
 
-    /// … until here.
+    /// Restarts the clocks after [`Self::pause_clocks`].
     pub(super) fn restart_clocks(&mut self) {
         self.stopwatch.go_on();
         let [seconds, _] = self.stopwatch.read();
@@ -200,26 +200,26 @@ impl Run {
         self.pace.go_on_from(seconds);
     }
 
-    /// Begins to score some training views, beside which the held-out ones are looked at.
+    /// Begins to score some training views, for comparison with the held-out ones.
     pub(super) fn begin_trust(&mut self) -> Result<Evaluation, TrainError> {
         let exposures = self.exposures()?;
         let options = EvalOptions { most: Some(TRUSTED_VIEWS), ..self.eval_options(Split::Train, exposures) };
         Ok(Evaluation::begin(&*self.session.engine, &self.loader, options, None)?)
     }
 
-    /// The gains with which pictures are rendered, where some are learnt.
+    /// The gains with which images are rendered, if any are learnt.
     fn exposures(&mut self) -> Result<Option<Exposures>, TrainError> {
         Ok(self.learnt_gains()?.map(|gains| gains.of_pictures(&self.session.dataset)))
     }
 
-    /// How this run renders a view to be looked at.
+    /// Options with which this run renders a view for display.
     pub(super) fn picture_options(&self) -> RenderOptions {
         let render = self.config.recipe.eval_options(self.plan.scheduled(self.done), &self.scene);
-        // A sky that has become splats is not put behind them once more.
+        // A sky that was converted to splats must not be drawn a second time.
         RenderOptions { sky: render.sky && self.exported_scene.is_none(), ..render }
     }
 
-    /// How this run evaluates.
+    /// Options with which this run evaluates.
     fn eval_options(&self, split: Split, exposures: Option<Exposures>) -> EvalOptions {
         let render = self.picture_options();
         EvalOptions {
@@ -236,7 +236,7 @@ impl Run {
         }
     }
 
-    /// Goes on to score the held-out views between two steps. Returns the evaluation until it is done.
+    /// Continues an evaluation of the held-out views between two steps. Returns it until it is done.
     pub(super) fn evaluate_on_the_way(
         &mut self,
         evaluation: Option<Box<Evaluation>>,

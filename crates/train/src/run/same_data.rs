@@ -1,4 +1,4 @@
-//! Whether a run goes on with the data that it began with, and what differs if not.
+//! Checks that a run resumes with the same data, and reports the first difference.
 
 use std::path::Path;
 
@@ -9,13 +9,13 @@ use gausset_io::run_folder::data_list_path;
 use super::TrainError;
 use crate::config::RecordedRun;
 
-/// Largest list of data that is read: 200,000 pictures with names of 250 bytes.
+/// Maximum size of a data list: 200,000 images with names of 250 bytes.
 const MAX_LIST_BYTES: u64 = 64 << 20;
 
-/// Checks that a dataset, opened with the options of the run in `folder`, is the one that the run began with.
+/// Checks that a dataset, opened with the options of the run in `folder`, is the one of that run.
 ///
 /// # Errors
-/// It is another; the first picture that differs is named if the run has kept the list of its data.
+/// The dataset differs; the error names the first image that differs if the run has recorded the list of its data.
 pub fn check_dataset(folder: &Path, recorded: &RecordedRun, dataset: &Dataset) -> Result<(), TrainError> {
     let expected = &recorded.record.fingerprint;
     if dataset.fingerprint.to_string() != *expected {
@@ -30,15 +30,15 @@ pub fn check_dataset(folder: &Path, recorded: &RecordedRun, dataset: &Dataset) -
     Ok(())
 }
 
-/// Checks that the file of the first splats, if there is one and it is still there, is the one that the run began with.
+/// Checks that the `--init` file, if there is one and it still exists, is the one of the run.
 ///
 /// # Errors
-/// It is another.
+/// The file differs.
 pub fn check_init(recorded: &RecordedRun) -> Result<(), TrainError> {
     let (Some(path), Some(expected)) = (&recorded.config.data.init, &recorded.record.init_file) else {
         return Ok(());
     };
-    // One that is gone is needed at step 0 only, and whoever reads it there says so.
+    // A missing file is needed at step 0 only, where reading it reports the error.
     match init_file(path) {
         Some(found) if found != *expected => {
             Err(TrainError::OtherInit { path: path.clone(), expected: expected.clone(), found })
@@ -47,7 +47,7 @@ pub fn check_init(recorded: &RecordedRun) -> Result<(), TrainError> {
     }
 }
 
-/// What a run records of the file of its first splats.
+/// What a run records about its `--init` file.
 pub(super) fn init_file(path: &Path) -> Option<String> {
     Sample::of_file(path).ok().map(|(bytes, sample)| format!("{bytes}-{sample}"))
 }

@@ -1,4 +1,4 @@
-//! The lines of `metrics.jsonl`, and the numbers of a run as read back from its folder.
+//! The lines of `metrics.jsonl`, and the summary of a run as read back from its folder.
 
 use std::path::Path;
 
@@ -15,26 +15,26 @@ use crate::events::{End, Outcome, Summary};
 use crate::warning::SkippedPicture;
 use crate::words::Split;
 
-/// Longest report of an evaluation that is read: ten thousands of pictures.
+/// Maximum size of an evaluation report: tens of thousands of images.
 const MAX_REPORT_BYTES: u64 = 64 << 20;
 
-/// How the steps since the line before went.
+/// Progress of the steps since the previous line.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub(super) struct ReportLine {
     /// Finished steps.
     pub(super) step: u64,
-    /// Mean loss since the line before.
+    /// Mean loss since the previous line.
     pub(super) loss: f64,
-    /// Splats.
+    /// Number of splats.
     pub(super) splats: u64,
     /// Splats drawn in the last step.
     pub(super) visible: u64,
-    /// How the set has changed since the line before.
+    /// Changes to the set of splats since the previous line.
     #[serde(flatten)]
     pub(super) changes: Changes,
-    /// Bytes of memory that the program has, where the system tells.
+    /// Resident memory of the process in bytes, where the system reports it.
     pub(super) memory: Option<u64>,
-    /// Steps per second.
+    /// Training steps per second.
     pub(super) it_per_s: f64,
     /// Wall seconds of training.
     pub(super) seconds: f64,
@@ -42,7 +42,7 @@ pub(super) struct ReportLine {
     pub(super) cpu_seconds: f64,
 }
 
-/// Scores of the held-out views on the way.
+/// Scores of the held-out views during training.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub(super) struct EvaluationLine {
     /// Finished steps.
@@ -53,19 +53,19 @@ pub(super) struct EvaluationLine {
     pub(super) ssim: Option<f64>,
 }
 
-/// The end of a run.
+/// The last line of a run.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(super) struct FinishedLine {
     /// Finished steps.
     pub(super) step: u64,
-    /// The run in numbers.
+    /// Summary of the run.
     pub(super) finished: Summary,
-    /// Pictures that turned out to be unreadable.
+    /// Images that could not be read.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) skipped: Vec<SkippedPicture>,
 }
 
-/// Any line, as far as a summary needs it.
+/// Any line, with the fields that a summary needs.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct AnyLine {
@@ -90,10 +90,10 @@ pub(super) fn read_recorded(folder: &Path) -> Result<RecordedRun, TrainError> {
     Ok(RecordedRun::read(&path)?)
 }
 
-/// The numbers of a run, finished or not, from the files in its folder; reads only.
+/// Reads the summary of a run, finished or not, from the files in its folder. Writes nothing.
 ///
 /// # Errors
-/// No run there, a log that cannot be read.
+/// The folder holds no run, or its log cannot be read.
 pub fn read_summary(folder: &Path) -> Result<Summary, TrainError> {
     read_recorded(folder)?;
     let mut summary = Summary::of_nothing();
@@ -117,11 +117,11 @@ pub fn read_summary(folder: &Path) -> Result<Summary, TrainError> {
     Ok(summary)
 }
 
-/// What a run that is finished came to: its splats, its evaluation and the last line of its log are there. `None` for
-/// one that is to go on, if only with its evaluation. Reads only.
+/// The outcome of a finished run: its splats, its evaluation and the last line of its log exist. `None` if the run can
+/// resume, if only for its evaluation. Writes nothing.
 ///
 /// # Errors
-/// No run there, a log that cannot be read.
+/// The folder holds no run, or its log cannot be read.
 pub fn read_finished(folder: &Path) -> Result<Option<Outcome>, TrainError> {
     let held_out = read_recorded(folder)?.record.test_images;
     let path = metrics_path(folder);
@@ -135,7 +135,7 @@ pub fn read_finished(folder: &Path) -> Result<Option<Outcome>, TrainError> {
         let report = input::read(&eval_folder(folder).join(REPORT), MAX_REPORT_BYTES).ok();
         let report = report.and_then(|bytes| serde_json::from_slice::<EvalReport>(&bytes).ok());
         let Some(report) = report else { return Ok(None) };
-        // `gausset eval` may have put another one in its place since, made with other options.
+        // `gausset eval` may have replaced the report since, with other options.
         evaluation = Some(report).filter(|r| r.split == Split::Test && r.psnr == summary.psnr);
     }
     Ok(Some(Outcome { end: End::Finished, summary, evaluation, skipped }))

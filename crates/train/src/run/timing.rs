@@ -1,4 +1,4 @@
-//! How long a run takes: predicted before its first step, corrected while it goes on, kept to a budget.
+//! How long a run takes: predicted before its first step, corrected during training, limited by a time budget.
 
 use std::slice::from_ref;
 use std::time::Instant;
@@ -9,28 +9,28 @@ use super::budget::{self, Deadline};
 use super::{Run, TrainError, prepare};
 use crate::plan::Plan;
 
-/// Views that are trained on to predict how long a run will take.
+/// Training views on which the duration of a run is predicted.
 pub(super) const TIMED_VIEWS: usize = 4;
-/// Steps that are timed together: so many at least, …
+/// Minimum number of steps that are timed together.
 const FEWEST_TIMED: usize = TIMED_VIEWS - 1;
-/// … and more as long as this has not passed, because a device with several steps under way shows its pace in many, …
+/// Minimum seconds of timing, because a device with several steps in flight needs many to show its speed.
 const TIMED_SECONDS: f64 = 0.05;
-/// … up to so many.
+/// Maximum number of steps that are timed together.
 const MOST_TIMED: usize = 32;
-/// Steps that a run has at least for a prediction.
+/// Minimum number of steps of a run for a prediction.
 const WORTH_PREDICTING: u64 = 50;
 
-/// Seconds of a step on some views, again and again, with one wait behind all of them; nothing where there are no views.
+/// Seconds per step on `views`, which are repeated, with a single wait after all steps; `None` if there are no views.
 ///
 /// # Errors
-/// Those of the device.
+/// Errors of the device.
 pub(super) fn pace(
     engine: &mut dyn Engine,
     views: &[TrainView],
     params: &StepParams,
 ) -> Result<Option<f64>, EngineError> {
     let Some(first) = views.first() else { return Ok(None) };
-    // It makes room for its buffers, and does not count.
+    // The first step allocates buffers and is not timed.
     engine.step(from_ref(first), &[], params)?;
     engine.flush()?;
     let (started, mut steps) = (Instant::now(), 0);
@@ -46,11 +46,11 @@ pub(super) fn pace(
 }
 
 impl Run {
-    /// Predicts how long the run will take, from a few steps on its next views, which leave no trace: the state is
-    /// read back before them and loaded again after them. The prediction comes with [`crate::Event::Started`].
+    /// Predicts how long the run takes from a few steps on its next views. They leave no trace: the state is read back
+    /// before them and restored after them. [`crate::Event::Started`] reports the prediction.
     ///
     /// # Errors
-    /// The device failed.
+    /// The device fails.
     pub fn predict_time(&mut self) -> Result<(), TrainError> {
         if self.plan.end() - self.done < WORTH_PREDICTING {
             return Ok(());
@@ -66,11 +66,11 @@ impl Run {
         Ok(())
     }
 
-    /// Makes the run keep to its time budget, if it has one: it ends when the budget is used up, counted from `since`
-    /// (for a run that goes on: less what it has used before). A run that begins gets as many splats and steps as fit.
+    /// Applies the time budget of the run, if it has one: the run ends when the budget is used up, counted from `since`
+    /// (less what a resumed run has used before). A new run gets as many splats and steps as fit.
     ///
     /// # Errors
-    /// The device failed, `config.toml` could not be written.
+    /// The device fails, or `config.toml` cannot be written.
     pub fn keep_to_budget(&mut self, since: Instant) -> Result<(), TrainError> {
         let Some(budget) = self.config.time_budget.seconds() else { return Ok(()) };
         let [used, _] = self.stopwatch.read();
@@ -93,8 +93,8 @@ impl Run {
         Ok(())
     }
 
-    /// Seconds of a step, from a few on the next views that leave no trace; nothing if they failed, because they will fail again
-    /// when they count. A view that does not fit into the memory is an error at once.
+    /// Seconds per step, from a few steps on the next views that leave no trace. `None` if they fail, because they will
+    /// fail again in training. A view that does not fit into memory is an error at once.
     fn time_steps(&mut self) -> Result<Option<f64>, TrainError> {
         let _span = gausset_prof::span("predict");
         let state = self.session.engine.save()?;
@@ -119,14 +119,14 @@ impl Run {
         }
     }
 
-    /// Steps of the run for each step of the schedules from now on.
+    /// Steps of the run per step of the schedules from now on.
     pub(super) fn steps_per_scheduled(&self) -> f64 {
         let left = self.config.recipe.steps.saturating_sub(self.plan.scheduled(self.done));
         self.plan.end().saturating_sub(self.done) as f64 / left.max(1) as f64
     }
 
-    /// Corrects what is known about the pace of the run by what the device has told, at `seconds` of training; a run
-    /// with a time budget decides anew how many steps it has. Gives the seconds that are left.
+    /// Updates the speed of the run from a report of the device, at `seconds` of training; a run with a time budget
+    /// decides again how many steps it has. Returns the seconds left.
     pub(super) fn correct_times(&mut self, report: &StepReport, seconds: f64) -> Option<f64> {
         let recipe = &self.config.recipe;
         let before = self.plan.scheduled(self.done.saturating_sub(1));

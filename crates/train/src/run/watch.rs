@@ -1,4 +1,4 @@
-//! Watches the reports of the device: mean losses for the log, and signs that something goes wrong.
+//! Watches the reports of the device: mean losses for the log, and signs of trouble.
 
 use std::collections::VecDeque;
 
@@ -7,28 +7,28 @@ use serde::{Deserialize, Serialize};
 
 use crate::warning::RunWarning;
 
-/// Reports whose mean losses make the running median.
+/// Reports in the running median of mean losses.
 const MEDIAN_REPORTS: usize = 101;
-/// Reports before a median means something.
+/// Minimum number of reports for a median.
 const FEWEST_REPORTS: usize = 5;
-/// A loss of so many medians …
+/// Loss, in medians, that counts as an explosion if it lasts for [`EXPLOSION_STEPS`].
 const EXPLOSION_FACTOR: f64 = 10.0;
-/// … for so many steps is an explosion.
+/// Steps that a high loss must last.
 const EXPLOSION_STEPS: u64 = 50;
 
-/// How a set of splats has changed.
+/// Changes to a set of splats.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Changes {
-    /// Splats that are new: cloned, split off, grown.
+    /// New splats: cloned, split or grown.
     pub(super) added: u64,
     /// Splats that were removed, or cleared out of free space.
     pub(super) pruned: u64,
-    /// Dead splats that were moved to living ones.
+    /// Dead splats that were relocated to living ones.
     pub(super) relocated: u64,
 }
 
 impl Changes {
-    /// What a report tells of them.
+    /// The changes in a report.
     pub(super) const fn of(report: &StepReport) -> Self {
         let StepReport { cloned, split, added, pruned, cleared, relocated, .. } = *report;
         Self { added: cloned + split + added, pruned: pruned + cleared, relocated }
@@ -46,7 +46,7 @@ impl Changes {
     }
 }
 
-/// What the reports have added up to.
+/// Sums over the reports.
 #[derive(Debug, Default)]
 pub(super) struct Watch {
     /// Sum of the losses since the last line of the log.
@@ -55,15 +55,15 @@ pub(super) struct Watch {
     pub(super) loss_steps: u64,
     /// Updates skipped since the start of the run.
     pub(super) skipped_updates: u64,
-    /// Tiles whose list was cut since the start of the run …
+    /// Tiles whose splat list was truncated since the start of the run.
     pub(super) cut_tiles: u64,
-    /// … and steps with such a tile.
+    /// Steps with such a tile since the start of the run.
     pub(super) cut_steps: u64,
-    /// Splats now.
+    /// Current number of splats.
     pub(super) splats: u64,
-    /// Splats drawn in the last step that was told of.
+    /// Splats drawn in the last reported step.
     pub(super) visible: u64,
-    /// How the set of splats has changed since the last line of the log.
+    /// Changes to the set of splats since the last line of the log.
     pub(super) changes: Changes,
     recent: VecDeque<f64>,
     high_steps: u64,
@@ -74,12 +74,12 @@ pub(super) struct Watch {
 }
 
 impl Watch {
-    /// Nothing was reported yet.
+    /// A watch before the first report.
     pub(super) fn new(splats: u64) -> Self {
         Self { splats, ..Self::default() }
     }
 
-    /// Takes in a report after `step` finished steps.
+    /// Adds a report after `step` finished steps, and warns of problems.
     pub(super) fn take_in(&mut self, step: u64, report: &StepReport, warn: &mut dyn FnMut(RunWarning)) {
         self.loss_sum += report.loss_sum;
         self.loss_steps += report.steps;
@@ -106,7 +106,7 @@ impl Watch {
         }
     }
 
-    /// What is said at the end of a run of so many steps about lists that a limit has cut.
+    /// Warning at the end of a run of `steps` steps if a limit has truncated tile lists.
     pub(super) fn cut_lists(&self, limit: u32, steps: u64) -> Option<RunWarning> {
         let (tiles, cut_steps) = (self.cut_tiles, self.cut_steps);
         (tiles > 0).then_some(RunWarning::CutLists { limit, tiles, cut_steps, steps })
@@ -133,7 +133,7 @@ impl Watch {
         }
     }
 
-    /// The mean loss since the last line of the log, which begins anew.
+    /// The mean loss since the last line of the log; resets the sum.
     pub(super) fn take_mean_loss(&mut self) -> Option<f64> {
         let mean = (self.loss_steps > 0).then(|| self.loss_sum / self.loss_steps as f64);
         (self.loss_sum, self.loss_steps) = (0.0, 0);
@@ -183,7 +183,7 @@ mod tests {
             watch.take_in(step, &report, &mut |warning| lines.push(warning.to_string()));
         }
         assert_eq!(lines.len(), 1);
-        assert!(lines[0].starts_with("step 20: 3000000 splats are more than one binding"), "{}", lines[0]);
+        assert!(lines[0].starts_with("step 20: 3000000 splats exceed one binding"), "{}", lines[0]);
     }
 
     #[test]

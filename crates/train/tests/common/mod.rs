@@ -1,4 +1,4 @@
-//! Shared by the tests of runs: a tiny dataset, a run on it, a device that only pretends.
+//! Shared by the tests of runs: a tiny dataset, runs on it, and a mock device.
 #![allow(dead_code, unreachable_pub, reason = "each test binary uses its part")]
 
 use std::path::{Path, PathBuf};
@@ -20,8 +20,8 @@ use gausset_train::{
 };
 use tempfile::TempDir;
 
-/// The tiny demo scene as a dataset: eight pictures of 32x24 px, one of them held out. Every test process writes the
-/// same bytes to the same place, each file as a whole.
+/// The tiny demo scene as a dataset: eight images of 32x24 px, one of them held out. Every test process writes the same
+/// bytes to the same place, each file atomically.
 pub fn tiny_dataset() -> &'static Path {
     static FOLDER: OnceLock<PathBuf> = OnceLock::new();
     FOLDER.get_or_init(|| {
@@ -44,9 +44,9 @@ pub fn options(steps: u64) -> TrainOptions {
         threads: Some(1),
         checkpoint_every: Some(0),
         checkpoint_seconds: Some(0),
-        // What is asked of the dense start stands in dense.rs.
+        // The dense start is tested in dense.rs.
         init_points: Some(InitPoints::Sfm),
-        // A sky has tests of its own.
+        // The sky has its own tests.
         background: Some(Background::Colour([0.0; 3])),
         ..TrainOptions::default()
     }
@@ -60,15 +60,15 @@ pub fn open(config: &TrainConfig) -> Arc<Dataset> {
     Arc::new(dataset::open(&config.data.path, &config.open_options()).unwrap())
 }
 
-/// What a test does while a run goes on: it may look at each event and ask to stop.
+/// Callback of a test during a run: it receives each event and can set the stop flag.
 pub type OnEvent<'a> = &'a mut dyn FnMut(&Event, &AtomicBool);
 
-/// What a run works with, on a disk that works.
+/// The session of a run, on a disk without faults.
 pub fn session(config: &TrainConfig, engine: Box<dyn Engine>, stop: &Arc<AtomicBool>) -> Session {
     session_on(open(config), engine, stop)
 }
 
-/// The same on a dataset that is open.
+/// The same on an opened dataset.
 pub fn session_on(dataset: Arc<Dataset>, engine: Box<dyn Engine>, stop: &Arc<AtomicBool>) -> Session {
     Session {
         dataset,
@@ -80,7 +80,7 @@ pub fn session_on(dataset: Arc<Dataset>, engine: Box<dyn Engine>, stop: &Arc<Ato
     }
 }
 
-/// A new run from its options to its end.
+/// Trains a new run from its options to its end.
 pub fn train(
     options: &TrainOptions,
     engine: &mut impl Spare,
@@ -96,7 +96,7 @@ pub fn train(
     })
 }
 
-/// A run that goes on, to its end.
+/// Resumes a run and trains it to its end.
 pub fn resume(
     given: &TrainOptions,
     engine: &mut impl Spare,
@@ -112,7 +112,7 @@ pub fn resume(
     })
 }
 
-/// A device in place of which another can stand while it is lent to a run.
+/// A device that can be replaced by a placeholder while a run owns it.
 pub trait Spare: Engine + 'static {
     fn spare() -> Self;
 }
@@ -129,7 +129,7 @@ impl Spare for MockEngine {
     }
 }
 
-/// Lends a device to a run, which owns its device: what was done to it is seen afterwards.
+/// Lends a device to a run, which owns its device; its state is visible again afterwards.
 pub fn lend<E: Spare, T>(engine: &mut E, work: impl FnOnce(Box<dyn Engine>) -> T) -> T {
     let lent = Arc::new(Mutex::new(std::mem::replace(engine, E::spare())));
     let done = work(Box::new(Lent(Arc::clone(&lent))));
@@ -146,10 +146,10 @@ impl<E: Engine> Engine for Lent<E> {
     );
 }
 
-/// Does nothing with events.
+/// Ignores events.
 pub fn ignore(_: &Event, _: &AtomicBool) {}
 
-/// A splat file without the comment of how it stands to its dataset, as files were before they said it.
+/// A splat file without its `saved_from_dataset` comment, as written before that comment existed.
 #[allow(dead_code, reason = "not every test looks at recorded bytes")]
 pub fn without_turn(file: &[u8]) -> Vec<u8> {
     let mark = b"comment gausset saved_from_dataset";
@@ -162,7 +162,7 @@ pub fn splats_of(run: &Path) -> Vec<u8> {
     std::fs::read(run.join("splats.ply")).unwrap()
 }
 
-/// Copies a run folder as it is at this moment: what a kill would leave.
+/// Copies a run folder in its current state, which is what a kill would leave.
 pub fn copy_folder(from: &Path, to: &Path) {
     std::fs::create_dir_all(to).unwrap();
     for entry in std::fs::read_dir(from).unwrap() {
@@ -176,7 +176,7 @@ pub fn copy_folder(from: &Path, to: &Path) {
     }
 }
 
-/// Sets the flag when so many steps are done.
+/// Sets the flag once `step` steps are done.
 pub fn stop_at(step: u64) -> impl FnMut(&Event, &AtomicBool) {
     move |event, stop| {
         if matches!(event, Event::Progress(progress) if progress.step >= step) {
@@ -185,7 +185,7 @@ pub fn stop_at(step: u64) -> impl FnMut(&Event, &AtomicBool) {
     }
 }
 
-/// A call of the trainer, as far as tests look at it.
+/// A call of the trainer, with the parts that tests check.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Call {
     Load { splats: usize, extras: Vec<(String, usize)> },
@@ -196,12 +196,12 @@ pub enum Call {
     Render,
 }
 
-/// A device that records what it is asked to do and does nothing.
+/// A device that records its calls and computes nothing.
 #[derive(Default)]
 pub struct MockEngine {
     pub calls: Vec<Call>,
     pub params: Vec<StepParams>,
-    /// The loss of this step is not a number.
+    /// Step whose loss is NaN.
     pub fails_at: Option<u64>,
     state: TrainState,
     steps: u64,
@@ -219,7 +219,7 @@ impl Engine for MockEngine {
         DeviceInfo { name: "mock".to_owned(), kind: "mock".to_owned(), threads: 1, ..DeviceInfo::default() }
     }
 
-    /// About as much as a processor.
+    /// About the memory of the CPU engine.
     fn needs(&self, scene: &SceneSize) -> MemoryNeed {
         let host = gausset_core::engine::MemoryUse {
             state: scene.splats * TrainState::bytes_per_splat(scene.sh_degree),
@@ -313,7 +313,7 @@ impl Engine for MockEngine {
     }
 }
 
-/// A fresh folder for runs.
+/// A new temporary folder for runs.
 pub fn runs() -> (TempDir, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
     let run = folder.path().join("run");
