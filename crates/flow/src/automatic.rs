@@ -1,33 +1,33 @@
-//! Which device a training takes whose device nobody has named.
+//! Device selection for trainings with `--device auto`.
 //!
-//! A card with memory of its own; else a GPU of the processor, if a step on it takes a tenth less time than on the processor,
-//! which a measurement of a second says; never a software device, and none that fails its self-test. Other jobs than trainings
-//! are over before such questions are worth their time: for them it is the processor.
+//! In this order: a discrete GPU that passes the self-test; an integrated GPU if a one-second benchmark shows that a
+//! step on it takes a tenth less time than on the CPU; otherwise the CPU. Software renderers are never chosen. Other
+//! jobs always use the CPU: they are too short for a benchmark to pay off.
 
 use gausset_gpu::{Automatic, GpuInfo};
 
-/// What is to be asked of a machine.
+/// The devices of a machine and their measurements; a trait, so that tests can replace it.
 pub(crate) trait Machine {
-    /// Its adapters, in the order of their numbers.
+    /// Its adapters. The index of an adapter is its number.
     fn adapters(&mut self) -> Vec<GpuInfo>;
-    /// What is wrong with one.
+    /// Why an adapter cannot be used; `None` if it passes the self-test.
     fn fault(&mut self, number: usize) -> Option<String>;
-    /// Milliseconds of a step on the processor; `None` where it cannot be told.
+    /// Milliseconds per step on the CPU; `None` if it cannot be measured.
     fn processor_ms(&mut self) -> Option<f64>;
-    /// Milliseconds of a step on an adapter.
+    /// Milliseconds per step on an adapter; `None` if it cannot be measured.
     fn adapter_ms(&mut self, number: usize) -> Option<f64>;
 }
 
-/// What is taken.
+/// The chosen device.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Choice {
-    /// The adapter of this number; `None` = the processor.
+    /// Number of the chosen adapter; `None` = the CPU.
     pub(crate) adapter: Option<usize>,
-    /// Why, in a line; `None` where there was no choice.
+    /// The reason in one line; `None` if there was no alternative.
     pub(crate) reason: Option<String>,
 }
 
-/// Chooses.
+/// Chooses the device. An adapter that fails its self-test is removed and the choice repeated among the others.
 pub(crate) fn choose(machine: &mut dyn Machine) -> Choice {
     let mut left: Vec<(usize, GpuInfo)> = machine.adapters().into_iter().enumerate().collect();
     let mut faults = Vec::new();
@@ -36,9 +36,8 @@ pub(crate) fn choose(machine: &mut dyn Machine) -> Choice {
         let automatic = Automatic::among(&infos);
         let place = match automatic {
             Automatic::Processor => {
-                // What is wrong with each says its name.
-                let reason =
-                    (!faults.is_empty()).then(|| format!("the processor, because {}", faults.join("; ")));
+                // Each fault begins with the name of its adapter.
+                let reason = (!faults.is_empty()).then(|| format!("the CPU, because {}", faults.join("; ")));
                 return Choice { adapter: None, reason };
             }
             Automatic::Card(place) | Automatic::Measured(place) => place,
@@ -50,15 +49,15 @@ pub(crate) fn choose(machine: &mut dyn Machine) -> Choice {
             continue;
         }
         if let Automatic::Card(_) = automatic {
-            let reason = Some(format!("{}, a card with memory of its own", info.name));
+            let reason = Some(format!("{}, a discrete GPU", info.name));
             return Choice { adapter: Some(number), reason };
         }
         let [processor, adapter] = [machine.processor_ms(), machine.adapter_ms(number)];
         let taken = processor.and_then(|processor| automatic.decided(processor, adapter));
         let told = |ms: Option<f64>| ms.map_or("an unknown time".to_owned(), |ms| format!("{ms:.2} ms"));
         let times =
-            format!("a step takes {} on {}, {} on the processor", told(adapter), info.name, told(processor));
-        let name = if taken.is_some() { &info.name } else { "the processor" };
+            format!("a step takes {} on {}, {} on the CPU", told(adapter), info.name, told(processor));
+        let name = if taken.is_some() { &info.name } else { "the CPU" };
         return Choice { adapter: taken.map(|_| number), reason: Some(format!("{name}: {times}")) };
     }
 }
@@ -75,7 +74,7 @@ mod tests {
         faulty: Vec<usize>,
         processor_ms: Option<f64>,
         adapter_ms: Option<f64>,
-        /// What was asked, in order: adapters that were tried, and `99` for a measurement.
+        /// Calls in order: numbers of self-tested adapters, and `99` for a CPU measurement.
         asked: Vec<usize>,
     }
 
@@ -126,9 +125,9 @@ mod tests {
         let mut machine = fake(&[Software, Discrete, Discrete], &[1]);
         let Choice { adapter, reason } = choose(&mut machine);
         assert_eq!((adapter, machine.asked), (Some(2), vec![1, 2]));
-        assert_eq!(reason.as_deref(), Some("GPU 2, a card with memory of its own"));
+        assert_eq!(reason.as_deref(), Some("GPU 2, a discrete GPU"));
         let all = choose(&mut fake(&[Discrete, Discrete], &[0, 1]));
-        let reason = "the processor, because GPU 0: self-test: loss; GPU 1: self-test: loss";
+        let reason = "the CPU, because GPU 0: self-test: loss; GPU 1: self-test: loss";
         assert_eq!(all, Choice { adapter: None, reason: Some(reason.to_owned()) });
     }
 
@@ -142,10 +141,10 @@ mod tests {
         };
         let (taken, reason) = of(Some(10.0), Some(4.0));
         assert_eq!(taken, Some(1));
-        assert_eq!(reason, "GPU 1: a step takes 4.00 ms on GPU 1, 10.00 ms on the processor");
+        assert_eq!(reason, "GPU 1: a step takes 4.00 ms on GPU 1, 10.00 ms on the CPU");
         let (taken, reason) = of(Some(10.0), Some(9.5));
         assert_eq!(taken, None);
-        assert!(reason.starts_with("the processor: a step takes 9.50 ms on GPU 1"), "{reason}");
+        assert!(reason.starts_with("the CPU: a step takes 9.50 ms on GPU 1"), "{reason}");
         assert_eq!(of(Some(10.0), None).0, None);
         assert_eq!(of(None, Some(1.0)).0, None);
     }

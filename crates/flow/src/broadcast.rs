@@ -1,12 +1,12 @@
-//! Events for several who listen, none of whom can hold up the work.
+//! Broadcasts events to several receivers without blocking the sender.
 //!
-//! Each has a queue of limited length. Whoever is slower than the events loses the oldest ones and learns how many.
+//! Each receiver has a bounded queue. A receiver that falls behind loses the oldest events and learns how many.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
-/// What one listener has not taken yet.
+/// Events that one receiver has not yet taken.
 struct Queue<T> {
     state: Mutex<State<T>>,
     arrived: Condvar,
@@ -21,12 +21,12 @@ struct State<T> {
 
 impl<T> Queue<T> {
     fn lock(&self) -> MutexGuard<'_, State<T>> {
-        // Nothing that is done under the lock can leave the queue half changed.
+        // Poisoning is harmless: no code under this lock can panic with the queue half changed.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Where events come from.
+/// The sending end.
 pub struct Broadcast<T> {
     listeners: Mutex<Vec<Weak<Queue<T>>>>,
 }
@@ -38,8 +38,8 @@ impl<T> Default for Broadcast<T> {
 }
 
 impl<T> Broadcast<T> {
-    /// A new listener, who hears what is sent from now on. The oldest of more than `capacity` events (at least one) that
-    /// are not taken are lost.
+    /// Adds a receiver of all events sent from now on. Its queue holds `capacity` events (at least one); when it is
+    /// full, the oldest event is dropped.
     pub fn listen(&self, capacity: usize) -> Listener<T> {
         let state = State { events: VecDeque::new(), lost: 0, is_closed: false };
         let queue =
@@ -48,7 +48,7 @@ impl<T> Broadcast<T> {
         Listener(queue)
     }
 
-    /// Sends an event to all; waits for nobody.
+    /// Sends an event to all receivers. Never waits for a receiver.
     pub fn send(&self, event: T) {
         let event = Arc::new(event);
         self.listeners().retain(|listener| {
@@ -78,30 +78,30 @@ impl<T> Drop for Broadcast<T> {
     }
 }
 
-/// Somebody who listens.
+/// A receiving end.
 pub struct Listener<T>(Arc<Queue<T>>);
 
-/// What a listener hears.
+/// Result of taking from a queue.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Heard<T> {
-    /// The oldest event that was not taken.
+    /// The oldest event in the queue.
     Event(Arc<T>),
-    /// So many events were lost since the one before.
+    /// Number of events lost since the previous call.
     Lost(u64),
-    /// Nothing new, for now.
+    /// The queue is empty for now.
     Nothing,
-    /// Nothing new, and nothing will come.
+    /// The queue is empty and the sender is gone.
     Closed,
 }
 
 impl<T> Listener<T> {
-    /// Takes the oldest event, if there is one.
+    /// Takes the oldest event without waiting.
     #[must_use]
     pub fn take(&self) -> Heard<T> {
         Self::next(&mut self.0.lock())
     }
 
-    /// Takes the oldest event; waits for one, but not longer than this.
+    /// Takes the oldest event; waits up to `timeout` for one.
     #[must_use]
     pub fn wait(&self, timeout: Duration) -> Heard<T> {
         let deadline = Instant::now() + timeout;
@@ -148,7 +148,7 @@ mod tests {
         let event = |event| Heard::Event(Arc::new(event));
         assert_eq!(heard(&slow), [Heard::Lost(3), event(3), event(4), Heard::Nothing]);
         assert_eq!(heard(&fast).len(), 6);
-        // Who comes later hears what is sent from then on.
+        // A late receiver gets only events sent after it was added.
         let late = broadcast.listen(2);
         broadcast.send(9);
         assert_eq!(heard(&late), [event(9), Heard::Nothing]);

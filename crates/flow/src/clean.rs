@@ -1,4 +1,4 @@
-//! A run without the splats that hang in space which cameras and points show to be empty, and what that changes.
+//! Removes floating splats from a finished run: those in space that its cameras and points show to be empty.
 
 use std::path::PathBuf;
 
@@ -17,50 +17,50 @@ use crate::device::DeviceOptions;
 use crate::saved_run::{DataPlace, OtherData, SavedRun};
 use crate::{Failure, Host, convert};
 
-/// Which run, and where the cleaned splats go.
+/// Options of [`clean_run()`].
 #[derive(Clone, Debug)]
 pub struct CleanOptions {
     /// Folder of a finished run.
     pub run: PathBuf,
     /// Splat file to write, in the format of its name.
     pub output: PathBuf,
-    /// Where the dataset is now; `None` = where the run found it.
+    /// Path of the dataset; `None` = where the run found it.
     pub data: Option<PathBuf>,
-    /// The file may be replaced.
+    /// Replace an existing output file.
     pub force: bool,
-    /// The dataset may be another than the run's.
+    /// Accept a dataset that differs from the run's.
     pub accept_changed_data: bool,
-    /// Pictures may have names that lead out of the picture folder.
+    /// Accept image names that lead out of the image folder.
     pub allow_outside: bool,
-    /// What computes.
+    /// Device for rendering.
     pub device: DeviceOptions,
-    /// Threads; 0 = all processors.
+    /// Threads; 0 = all CPU threads.
     pub threads: u32,
 }
 
-/// What was done: a stable contract.
+/// Result of [`clean_run()`]; its JSON form is a stable contract.
 #[derive(Debug, Serialize)]
 pub struct Cleaned {
-    /// Splats of the run.
+    /// Splats before cleaning.
     pub splats: usize,
-    /// Those that were removed.
+    /// Splats removed.
     pub removed: usize,
-    /// Scores of the held-out pictures with all splats.
+    /// Scores of the held-out views before cleaning.
     pub before: EvalReport,
-    /// The same without those that were removed.
+    /// Scores of the held-out views after cleaning.
     pub after: EvalReport,
-    /// Bytes of the file.
+    /// Size of the output file in bytes.
     #[serde(skip)]
     pub bytes: u64,
-    /// Whether pictures had to be left out.
+    /// Whether images were skipped that the run did not allow to be missing.
     #[serde(skip)]
     pub has_skipped: bool,
 }
 
-/// Removes what hangs in the air before the cameras of a run, and writes what is left.
+/// Removes the floating splats of a run, writes the others, and evaluates both on the held-out views.
 ///
 /// # Errors
-/// A file of another kind, no finished run, another dataset or one without points; the job was asked to stop.
+/// An unknown output format, no finished run, another dataset, a dataset without points, or the job was asked to stop.
 pub fn clean_run(options: &CleanOptions, host: &mut Host<'_>) -> Result<Cleaned, Failure> {
     let output = &options.output;
     let format = convert::format_of(output, "")?;
@@ -117,12 +117,12 @@ pub fn clean_run(options: &CleanOptions, host: &mut Host<'_>) -> Result<Cleaned,
     Ok(Cleaned { splats: file.splats.len(), removed, before, after, bytes, has_skipped })
 }
 
-/// What the points of a dataset show to be empty.
+/// The empty space that the points and cameras of a dataset imply.
 fn free_space(run: &SavedRun, dataset: &Dataset) -> Result<FreeViews, Failure> {
     let memory = MemoryPlan::tracks_budget(run.recorded.config.max_memory_bytes());
     FreeViews::of(dataset, dataset.read_tracks(memory)?).ok_or_else(|| {
         let line = format!(
-            "{}: points: none that neighbouring cameras share (expected the points of a reconstruction, which show \
+            "{}: points: none are shared by neighbouring cameras (expected the points of a reconstruction, which show \
              what is empty)",
             dataset.root.display()
         );

@@ -1,10 +1,10 @@
-//! A scene made of formulas, trained and evaluated, to see that everything works.
+//! Generates a procedural scene, trains and evaluates it: a check that the whole pipeline works.
 //!
 //! ```text
-//! DIR/.tmp-data/  the scene while it is made ──rename──▶ DIR/data/  with demo.json, which says which scene it is
-//! DIR/run/        the run; one that was interrupted goes on
+//! DIR/.tmp-data/  the scene during generation ──rename──▶ DIR/data/  with demo.json, which records size and seed
+//! DIR/run/        the run; an interrupted run resumes
 //! ```
-//! Both folders of the scene have a marker ([`gausset_io::owned`]); without it none is ever removed.
+//! Both scene folders have an ownership marker ([`gausset_io::owned`]); a folder without it is never removed.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -21,10 +21,10 @@ use crate::saved_run::SavedRun;
 use crate::training::Task;
 use crate::{Event, Failure, Host, Part, Stage};
 
-/// Which demo, and where.
+/// Options of the demo.
 #[derive(Clone, Debug)]
 pub struct DemoOptions {
-    /// Size of the scene.
+    /// Output folder for scene and run.
     pub size: DemoSize,
     /// Folder for scene and run.
     pub output: PathBuf,
@@ -32,13 +32,13 @@ pub struct DemoOptions {
     pub steps: Option<u64>,
     /// Seed of the scene and of the training.
     pub seed: u64,
-    /// The demo that the folder holds may be replaced.
+    /// Replace the demo in the folder.
     pub force: bool,
-    /// Threads; 0 = all processors.
+    /// Threads; 0 = all CPU threads.
     pub threads: u32,
 }
 
-/// How the demo of a size is trained: enough for its pictures, and no more.
+/// Training options per scene size: as many steps and splats as its images need.
 fn training(args: &DemoOptions, data: PathBuf) -> TrainOptions {
     let common = TrainOptions {
         data: Some(data),
@@ -48,7 +48,7 @@ fn training(args: &DemoOptions, data: PathBuf) -> TrainOptions {
         ..TrainOptions::default()
     };
     common.or(match args.size {
-        // So few steps that splats start as wide as the space between the points, and move faster than they should.
+        // With so few steps, splats start as wide as the point spacing and the learning rates are higher than usual.
         DemoSize::Small => TrainOptions {
             steps: Some(300),
             max_splats: Some(6_000),
@@ -65,18 +65,18 @@ fn training(args: &DemoOptions, data: PathBuf) -> TrainOptions {
     })
 }
 
-/// Says in `DIR/data` which scene it is.
+/// Content of `DIR/data/demo.json`: identifies the scene.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct SceneNote {
     size: String,
     seed: u64,
 }
 
-/// Name of the file of the [`SceneNote`] in the dataset.
+/// File name of the [`SceneNote`] in the dataset.
 const NOTE: &str = "demo.json";
-/// Longest such file.
+/// Size limit of that file.
 const MAX_NOTE_BYTES: u64 = 4096;
-/// What the marker of the dataset says.
+/// Purpose in the ownership marker of the dataset.
 const PURPOSE: &str = "demo";
 
 impl SceneNote {
@@ -85,34 +85,34 @@ impl SceneNote {
         Self { size: size.to_owned(), seed: args.seed }
     }
 
-    /// The note of a dataset, if it is one of a demo.
+    /// Reads the note of a dataset; `None` if the dataset is not from a demo.
     fn read(data: &Path) -> Option<Self> {
         serde_json::from_slice(&input::read(&data.join(NOTE), MAX_NOTE_BYTES).ok()?).ok()
     }
 }
 
-/// Makes the scene, where it is not there, and returns what is to be trained on it: a new run, or the one that was
-/// begun. Nobody can ask it to stop: half a scene is of no use.
+/// Generates the scene unless it exists, and returns the training task: a new run, or the interrupted one. Generation
+/// does not react to the stop flag, because a partial scene is useless.
 ///
 /// # Errors
-/// A folder with another demo or with somebody's pictures; a folder that cannot be written to.
+/// A folder with another demo or with files not created by Gausset; a folder that cannot be written to.
 pub fn prepare(args: &DemoOptions, host: &mut Host<'_>) -> Result<Task, Failure> {
     let (data, run) = (args.output.join("data"), args.output.join("run"));
-    // A mistake in the options is reported before the scene is made.
+    // Report a mistake in the options before the scene is generated.
     let options = training(args, data.clone());
     TrainConfig::resolve(&options, None)?;
     let is_same_scene = SceneNote::read(&data) == Some(SceneNote::of(args));
     let has_run = SavedRun::is_one(&run);
     let is_finished = has_run && read_finished(&run)?.is_some();
     let goes_on = !args.force && has_run && is_same_scene && !is_finished;
-    // A link that leads nowhere is in the way as well.
+    // `symlink_metadata`: a broken link blocks the name as well.
     let has_data = data.symlink_metadata().is_ok();
     let is_in_the_way = has_run || (has_data && !is_same_scene);
     if !args.force && is_in_the_way && !goes_on {
         let found = if has_run { "run" } else { "data" };
         return Err(holds_a_demo(&args.output, found));
     }
-    // Somebody's own pictures are not ours to replace.
+    // `force` does not replace data that was not created by a demo.
     if args.force && has_data && !owned::is_ours(&data, PURPOSE) {
         return Err(not_a_demo(&data));
     }
@@ -132,7 +132,7 @@ fn holds_a_demo(folder: &Path, found: &str) -> Failure {
     Failure::new(
         "exists",
         format!(
-            "{folder}: folder: holds a demo already (expected an empty or new folder, found {found}); choose another with ⟨output⟩, or replace it with ⟨force⟩"
+            "{folder}: folder: contains a demo already (expected an empty or new folder, found {found}); choose another with ⟨output⟩, or replace it with ⟨force⟩"
         ),
     )
 }
@@ -142,12 +142,13 @@ fn not_a_demo(data: &Path) -> Failure {
     Failure::new(
         "exists",
         format!(
-            "{data}: folder: is not of a demo (expected {MARKER} of a demo in it); choose another folder with ⟨output⟩, or remove it yourself"
+            "{data}: folder: was not created by a demo (expected {MARKER} of a demo in it); choose another folder with ⟨output⟩, or remove it yourself"
         ),
     )
 }
 
-/// Writes the scene as a dataset, which appears as a whole. What an interrupted demo has left is made anew.
+/// Writes the scene as a dataset and moves it into place when complete. Removes the remains of an interrupted demo
+/// first.
 fn make_scene(args: &DemoOptions, data: &Path, host: &mut Host<'_>) -> Result<(), Failure> {
     host.stage(Stage::MakeScene(data.to_owned()));
     let unfinished = args.output.join(".tmp-data");
@@ -169,7 +170,7 @@ fn make_scene(args: &DemoOptions, data: &Path, host: &mut Host<'_>) -> Result<()
     Disk.sync_folder(&args.output).map_err(|error| write_failure(&args.output, "sync folder", &error))
 }
 
-/// Removes a folder that a demo has made, if it is there.
+/// Removes a folder that a demo created, if it exists.
 fn remove(folder: &Path) -> Result<(), Failure> {
     owned::remove(folder, PURPOSE).map_err(not_ours)
 }
@@ -177,7 +178,7 @@ fn remove(folder: &Path) -> Result<(), Failure> {
 fn not_ours(error: OwnedError) -> Failure {
     match error {
         OwnedError::Write(error) => error.into(),
-        // `--force` is no help here.
+        // `--force` does not help here.
         OwnedError::NotOurs { path, .. } => not_a_demo(&path),
     }
 }

@@ -1,4 +1,4 @@
-//! Which device computes, and how.
+//! Device selection and engine construction.
 
 #[cfg(feature = "gpu")]
 use std::path::Path;
@@ -15,57 +15,57 @@ use crate::host::Host;
 #[cfg(feature = "gpu")]
 use crate::{automatic, kernel_files};
 
-/// A device that can be asked for.
+/// A requested device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Device {
-    /// A card, or a GPU of the processor that is faster than it, where a training begins; else the processor. A training that
-    /// goes on keeps its device.
+    /// For a new training, a discrete GPU or an integrated GPU faster than the CPU; otherwise the CPU. A resumed
+    /// training keeps its device.
     #[default]
     Auto,
-    /// The processor.
+    /// The CPU.
     Cpu,
     /// The best GPU.
     Gpu,
-    /// The GPU of which this is a part of the name, or the number.
+    /// The GPU with this number, or whose name contains this text.
     Named(&'static str),
 }
 
-/// Where a GPU engine applies the rules that change the set of splats.
+/// Where a GPU engine runs density control.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GpuDensity {
-    /// On the processor: the whole state comes back and goes up again.
+    /// On the CPU: the whole state is downloaded and uploaded again.
     Host,
     /// On the GPU.
     Device,
 }
 
-/// An engine, and what a person should know of it.
+/// An engine and, if there is one, a warning for the user.
 type Opened = (Box<dyn Engine>, Option<String>);
 
-/// Which device, and how it computes. The result is the same with all vector instructions, and up to rounding on a GPU.
+/// Device and its settings. Results are identical at all SIMD levels, and equal up to rounding on a GPU.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DeviceOptions {
-    /// What computes.
+    /// Device.
     pub device: Device,
-    /// Vector instructions of the processor.
+    /// SIMD level of the CPU.
     pub level: VectorLevel,
-    /// Bytes of a GPU's memory that may be used; `None` = nine tenths of what is its own.
+    /// Limit of GPU memory in bytes; `None` = nine tenths of the GPU's own memory.
     pub gpu_memory: Option<u64>,
-    /// Where a GPU applies density rules, if somebody has said so; not a thing to say of the processor.
+    /// Where a GPU runs density control; `None` = the default. Must be `None` for the CPU.
     pub density: Option<GpuDensity>,
 }
 
 impl DeviceOptions {
-    /// The engine with so many threads, 0 = all. It may take half of the machine's memory, unless somebody sets another
-    /// limit.
+    /// Opens the engine with this many threads (0 = all). Its memory limit is half of the machine's memory, unless
+    /// another limit is set.
     ///
     /// # Errors
-    /// This processor lacks the vector level; there is no GPU, or this program was built without.
+    /// The CPU lacks the SIMD level; there is no such GPU, or this program was built without GPU support.
     pub fn engine(self, threads: usize) -> Result<Box<dyn Engine>, Failure> {
         Ok(self.open(threads)?.0)
     }
 
-    /// The same, with a warning where another device is faster.
+    /// As [`Self::engine`], and warns if another device is faster.
     ///
     /// # Errors
     /// Those of [`Self::engine`].
@@ -77,8 +77,8 @@ impl DeviceOptions {
         Ok(engine)
     }
 
-    /// The engine for a training, and why it is this one where nobody has named it: chosen among all that there are for a new
-    /// run, that of the run (kind and name) for one that goes on.
+    /// Opens the engine for a training and, if it was chosen automatically, returns the reason. A new run chooses among
+    /// all devices; a resumed one gets the device of the run (kind and name).
     pub(crate) fn engine_for_training(
         self,
         threads: usize,
@@ -95,13 +95,13 @@ impl DeviceOptions {
         }
     }
 
-    /// The GPU of a run, or the processor where it is not to be had.
+    /// Opens the GPU of a resumed run; falls back to the CPU with a warning.
     fn kept(self, threads: usize, name: &str, host: &mut Host<'_>) -> Result<Box<dyn Engine>, Failure> {
         match self.gpu_of(name).engine_for(threads, host) {
             Err(failure) => {
                 host.warn(
                     "the device",
-                    format!("{name}: not to be had ({failure}); the run goes on on the processor"),
+                    format!("{name}: not available ({failure}); the run continues on the CPU"),
                 );
                 self.engine_for(threads, host)
             }
@@ -109,7 +109,7 @@ impl DeviceOptions {
         }
     }
 
-    /// With the GPU whose record has this name, if it is there, else with the best one.
+    /// Selects the GPU with the recorded name, or the best GPU if it is gone.
     #[cfg(feature = "gpu")]
     fn gpu_of(self, recorded: &str) -> Self {
         let all = gausset_gpu::Gpu::list();
@@ -147,14 +147,12 @@ impl DeviceOptions {
 
     fn open(self, threads: usize) -> Result<Opened, Failure> {
         if self.gpu_memory.is_some() && matches!(self.device, Device::Auto | Device::Cpu) {
-            let what =
-                "⟨max-gpu-memory⟩ is the limit of a GPU (expected ⟨device = gpu⟩ or a GPU's name with it)";
+            let what = "⟨max-gpu-memory⟩: needs a GPU (expected ⟨device = gpu⟩ or a GPU's name)";
             return Err(Failure::usage(what));
         }
         let (mut engine, warning) = match self.device {
             Device::Auto | Device::Cpu if self.density.is_some() => {
-                let what =
-                    "⟨gpu-density⟩: has no effect on the processor; leave it out, or take ⟨device = gpu⟩";
+                let what = "⟨gpu-density⟩: has no effect on the CPU; leave it out, or take ⟨device = gpu⟩";
                 return Err(Failure::usage(what));
             }
             Device::Auto | Device::Cpu => (self.processor(threads)?, None),
@@ -177,20 +175,20 @@ impl DeviceOptions {
         let before = resident();
         let gpu = Gpu::open_with(&choice, kernel_files::of_user())?;
         gpu.self_test()?;
-        // Where the process has never been larger, its peak is what the driver needs while it compiles. As much again is
-        // for kernels that are compiled later and commands under way: 116 MiB when lavapipe (Mesa 22.3) is opened, 230 after
-        // ten steps of a small training.
+        // Estimate of the driver's memory. If opening raised the peak of the process, the increase is what the driver
+        // needs to compile. It is doubled for kernels compiled later and commands in flight. Measured with lavapipe
+        // (Mesa 22.3): 116 MiB when opened, 230 MiB after ten steps of a small training.
         let driver_bytes = 2 * match (before, resident()) {
             (Some(before), Some(after)) if after.peak > before.peak => after.peak - before.now,
             (Some(before), Some(after)) => after.now.saturating_sub(before.now),
             _ => 0,
         };
-        // What most runs need, whatever becomes of this one.
+        // Save the kernels that most runs need, even if this run fails.
         gpu.keep_kernels();
         let info = gpu.info();
         let is_software = info.kind == AdapterKind::Software;
         let warning =
-            is_software.then(|| format!("{} is a software device: ⟨device = cpu⟩ is faster", info.name));
+            is_software.then(|| format!("{} is a software renderer: ⟨device = cpu⟩ is faster", info.name));
         let memory_limit = self.gpu_memory;
         let density = match self.density {
             None => DensityOn::default(),
@@ -206,27 +204,27 @@ impl DeviceOptions {
 
     #[cfg(not(feature = "gpu"))]
     fn gpu(self, _threads: usize, _name: Option<&str>) -> Result<Opened, Failure> {
-        Err(Failure::new("device", "this program was built without GPUs (feature `gpu`)"))
+        Err(Failure::new("device", "this program was built without GPU support (feature `gpu`)"))
     }
 }
 
-/// The adapter of a number. Numbers are as good as names, and of each there is one.
+/// The adapter with this number. The string is leaked at most once per adapter opened.
 #[cfg(feature = "gpu")]
 pub(crate) fn numbered(number: usize) -> Device {
     Device::Named(number.to_string().leak())
 }
 
-/// How long the steps of a measurement may take on each of two devices.
+/// Time limit of a benchmark on each of the two devices.
 #[cfg(feature = "gpu")]
 const TRIAL: std::time::Duration = std::time::Duration::from_millis(500);
 
-/// Whether there may be a GPU, without asking a driver: on Linux each has a node among the devices.
+/// Whether a GPU may be present, without loading a driver: on Linux each GPU has a device node.
 #[cfg(feature = "gpu")]
 fn has_hardware(devices: &Path) -> bool {
     if !cfg!(target_os = "linux") {
         return true;
     }
-    // NVIDIA's own driver, Windows' Linux, phones with Adreno and Mali.
+    // NVIDIA's driver, WSL, and phones with Adreno and Mali.
     let nodes = ["nvidiactl", "dxg", "kgsl-3d0", "mali0"];
     let renders = devices.join("dri").read_dir().into_iter().flatten().flatten();
     nodes.iter().any(|node| devices.join(node).exists())
@@ -242,7 +240,7 @@ struct ThisMachine {
 
 #[cfg(feature = "gpu")]
 impl ThisMachine {
-    /// Milliseconds of a step; `None` where there are none.
+    /// Milliseconds per step; `None` if the device cannot be opened or fails.
     fn step_ms(&self, device: Device) -> Option<f64> {
         let mut engine = DeviceOptions { device, ..self.options }.engine(self.threads).ok()?;
         gausset_gpu::trial::step_ms(&mut *engine, TRIAL).ok()
@@ -252,7 +250,7 @@ impl ThisMachine {
 #[cfg(feature = "gpu")]
 impl automatic::Machine for ThisMachine {
     fn adapters(&mut self) -> Vec<gausset_gpu::GpuInfo> {
-        // Drivers take memory, and some speak: they are not loaded where there is nothing for them.
+        // Loading drivers costs memory, and some print to the terminal: skip it on machines without a GPU.
         if has_hardware(Path::new("/dev")) { gausset_gpu::Gpu::list() } else { Vec::new() }
     }
 
@@ -270,7 +268,7 @@ impl automatic::Machine for ThisMachine {
     }
 }
 
-/// So many threads, 0 = one for each processor.
+/// Resolves a thread count: 0 = one per CPU thread.
 #[must_use]
 pub fn threads(wanted: u32) -> usize {
     match wanted {
@@ -299,7 +297,7 @@ mod tests {
             path
         };
         assert!(!has_hardware(devices.path()));
-        // A screen without a renderer.
+        // A display without a renderer.
         node("dri/card0");
         assert!(!has_hardware(devices.path()));
         for name in ["dri/renderD128", "nvidiactl", "dxg"] {

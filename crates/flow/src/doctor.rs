@@ -1,4 +1,4 @@
-//! What there is to compute with, what is wrong with it, and what a training would take on it.
+//! Lists the compute devices, checks them, and estimates what a training needs on each.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -11,90 +11,90 @@ use serde::Serialize;
 use crate::device::{Device, DeviceOptions};
 use crate::{Failure, Host};
 
-/// A GPU, or a program in its place.
+/// A GPU or software renderer.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Adapter {
-    /// Number, for `--device`.
+    /// Number to pass to `--device`.
     pub number: usize,
     /// Name.
     pub name: String,
-    /// `discrete`, `integrated`, `virtual`, `other`, `software`.
+    /// Kind: `discrete`, `integrated`, `virtual`, `other` or `software`.
     pub kind: &'static str,
-    /// Interface: `Vulkan`, `Metal`, `Dx12`.
+    /// Graphics API: `Vulkan`, `Metal` or `Dx12`.
     pub backend: String,
     /// Driver with its version.
     pub driver: String,
-    /// Place on the bus, which tells equal cards apart; may be empty.
+    /// Bus address, which distinguishes identical GPUs; may be empty.
     pub bus: String,
-    /// Memory of its own, bytes: `null` where it shares the machine's, or does not say.
+    /// Dedicated memory in bytes; `None` if it shares the machine's memory or does not report it.
     pub memory_bytes: Option<u64>,
-    /// Largest buffer of a kernel, bytes.
+    /// Largest storage buffer of a kernel in bytes.
     pub buffer_bytes: u64,
-    /// Whether the profiler can see its stages.
+    /// Whether it has timestamp queries, which the profiler needs for stages on the GPU.
     pub has_timestamps: bool,
-    /// Whether a small training step gives the results that are expected: `null`, or what is wrong.
+    /// Why it cannot be used; `None` if a small training step gives the expected results.
     pub fault: Option<String>,
-    /// What a training would take, if one was asked about and there is no fault.
+    /// Estimate for the training on a given dataset; `None` without a dataset or with a fault.
     pub training: Option<Prospect>,
 }
 
-/// What a training with default options would take on a device, without the dense points that it may begin with.
+/// Estimated needs of a training with default options on one device, without optional dense initial points.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Prospect {
-    /// Memory of the machine that it would take with all splats, bytes, …
+    /// Host memory needed with the maximum number of splats, in bytes.
     pub memory: u64,
-    /// … of so many that it may take; and …
+    /// Host memory that it may use, in bytes.
     pub memory_limit: u64,
-    /// … of the device's own.
+    /// Device memory needed, in bytes.
     pub device_memory: u64,
-    /// Whether there is that much.
+    /// Whether the needs fit both limits.
     pub fits: bool,
-    /// Most splats that there is memory for.
+    /// Largest number of splats that fits in memory.
     pub possible_splats: Option<u64>,
-    /// Seconds of its steps, if they could be predicted.
+    /// Predicted time of all steps in seconds; `None` if it could not be predicted.
     pub seconds: Option<f64>,
-    /// Why they could not, if something failed.
+    /// Why the prediction failed, if it did.
     pub fault: Option<String>,
 }
 
-/// The training that was asked about.
+/// The training to estimate.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Question {
-    /// Training pictures.
+    /// Number of training images.
     pub pictures: usize,
-    /// Width and height of the largest in px.
+    /// Width and height of the largest image in pixels.
     pub largest: [u32; 2],
-    /// Steps.
+    /// Number of steps.
     pub steps: u64,
-    /// Splats at most.
+    /// Maximum number of splats.
     pub max_splats: u64,
 }
 
-/// All devices.
+/// Report of [`examine()`].
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Examined {
-    /// The training that was asked about, if one was.
+    /// The training to estimate, if a dataset was given.
     pub question: Option<Question>,
-    /// The processor, with the vector instructions that are used.
+    /// Name of the CPU with the SIMD level in use.
     pub processor: String,
-    /// What that training would take on it.
+    /// Estimate of that training on the CPU.
     pub training: Option<Prospect>,
-    /// GPUs by their numbers.
+    /// Adapters, ordered by number.
     pub adapters: Vec<Adapter>,
-    /// The one that `--device gpu` takes …
+    /// Number of the adapter that `--device gpu` selects.
     pub chosen: Option<usize>,
-    /// … and why, or why there is none.
+    /// Why that adapter was selected, or why there is none.
     pub reason: String,
-    /// What could be taken where no device is named. It is the processor so far: no hardware has been run.
+    /// What `--device auto` selects, in words.
     pub automatic: String,
-    /// What seems to be missing on this machine.
+    /// Components that this machine seems to lack.
     pub missing: Vec<String>,
 }
 
-/// Looks for devices and tries each of them, with a few steps on a dataset if there is one to ask about.
+/// Lists and tests all devices. With a dataset, also estimates its training on each, from a few steps.
 ///
 /// # Errors
-/// A dataset that cannot be opened, or not be trained on.
+/// A dataset that cannot be opened or trained on.
 pub fn examine(data: Option<&Path>, host: &mut Host<'_>) -> Result<Examined, Failure> {
     let scene = data.map(|data| Scene::open(data, host)).transpose()?;
     let mut examined = gpus();
@@ -113,7 +113,7 @@ pub fn examine(data: Option<&Path>, host: &mut Host<'_>) -> Result<Examined, Fai
     Ok(examined)
 }
 
-/// A dataset with the default options for it.
+/// A dataset and its default training configuration.
 struct Scene {
     config: TrainConfig,
     dataset: Arc<Dataset>,
@@ -160,8 +160,8 @@ impl Scene {
 #[cfg(not(feature = "gpu"))]
 fn gpus() -> Examined {
     Examined {
-        reason: "this program was built without GPUs (feature `gpu`)".to_owned(),
-        automatic: "the processor".to_owned(),
+        reason: "this program was built without GPU support (feature `gpu`)".to_owned(),
+        automatic: "the CPU".to_owned(),
         ..Examined::default()
     }
 }
@@ -172,14 +172,14 @@ fn gpus() -> Examined {
     let (reports, chosen) = Gpu::survey();
     let infos: Vec<_> = reports.iter().map(|report| report.info.clone()).collect();
     let automatic = match Automatic::among(&infos) {
-        Automatic::Processor => "the processor".to_owned(),
+        Automatic::Processor => "the CPU".to_owned(),
         Automatic::Card(number) => {
             format!(
-                "number {number}, a card, for trainings; the processor for other jobs, or if the card fails its self-test"
+                "number {number}, a discrete GPU, for trainings; the CPU for other jobs, or if the GPU fails its self-test"
             )
         }
         Automatic::Measured(number) => format!(
-            "the processor, or number {number} where a training begins and a measurement of a second finds it faster"
+            "the CPU, or number {number} for a new training if a one-second benchmark finds it faster"
         ),
     };
     let adapter = |(number, report): (usize, gausset_gpu::AdapterReport)| {
@@ -207,18 +207,18 @@ fn gpus() -> Examined {
     };
     let adapters: Vec<Adapter> = reports.into_iter().enumerate().map(adapter).collect();
     let reason = match chosen.map(|number| adapters[number].kind) {
-        None => "no adapter: neither Vulkan nor Metal nor DirectX 12 shows one".to_owned(),
-        Some("software") => "there is no other; ⟨device = cpu⟩ is faster".to_owned(),
-        Some(_) if adapters.len() == 1 => "there is no other".to_owned(),
-        Some("discrete") => "the first card with memory of its own".to_owned(),
-        Some(_) => "no card with memory of its own is there".to_owned(),
+        None => "no adapter found through Vulkan, Metal or DirectX 12".to_owned(),
+        Some("software") => "the only adapter; ⟨device = cpu⟩ is faster".to_owned(),
+        Some(_) if adapters.len() == 1 => "the only adapter".to_owned(),
+        Some("discrete") => "the first discrete GPU".to_owned(),
+        Some(_) => "there is no discrete GPU".to_owned(),
     };
     let has_hardware = adapters.iter().any(|adapter| adapter.kind != "software");
     let missing = if has_hardware { Vec::new() } else { missing() };
     Examined { adapters, chosen, reason, automatic, missing, ..Examined::default() }
 }
 
-/// What Linux lacks where no hardware shows up.
+/// Components that Linux lacks, if no hardware GPU was found.
 #[cfg(all(feature = "gpu", target_os = "linux"))]
 fn missing() -> Vec<String> {
     use std::path::Path;
@@ -236,7 +236,7 @@ fn missing() -> Vec<String> {
     let named = ["VK_DRIVER_FILES", "VK_ICD_FILENAMES"].iter().any(|name| std::env::var_os(name).is_some());
     let icds = ["/usr/share/vulkan/icd.d", "/etc/vulkan/icd.d", "/usr/local/share/vulkan/icd.d"];
     if !named && !icds.iter().any(|folder| has_entry(folder, "", ".json")) {
-        let what = "a driver's ICD file in /usr/share/vulkan/icd.d or /etc/vulkan/icd.d, or VK_DRIVER_FILES that names one";
+        let what = "a driver's ICD file in /usr/share/vulkan/icd.d or /etc/vulkan/icd.d, or one named by VK_DRIVER_FILES";
         missing.push(what.to_owned());
     }
     let is_nvidia = Path::new("/dev/nvidiactl").exists();
@@ -244,7 +244,7 @@ fn missing() -> Vec<String> {
     let nodes: Vec<_> =
         nodes.filter(|node| node.file_name().to_string_lossy().starts_with("renderD")).collect();
     if nodes.is_empty() && !is_nvidia {
-        missing.push("a GPU: there is neither /dev/dri/renderD* nor /dev/nvidiactl".to_owned());
+        missing.push("a GPU: neither /dev/dri/renderD* nor /dev/nvidiactl exists".to_owned());
     }
     let capabilities = std::env::var("NVIDIA_DRIVER_CAPABILITIES").unwrap_or_default();
     if is_nvidia

@@ -1,4 +1,4 @@
-//! The pictures of a split of a run, rendered and compared with the truth.
+//! Renders the views of a split and compares them with the photographs.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -20,44 +20,44 @@ use crate::saved_run::{DataPlace, OtherData, SavedRun, file_options, load_splats
 use crate::training::warn_of;
 use crate::{Failure, Host};
 
-/// Bytes that the pictures may take that a splat file is compared with.
+/// Memory for the photographs in bytes when a splat file is evaluated.
 const PICTURE_BYTES: usize = 512 << 20;
 
-/// Which pictures of which run, and how they are compared.
+/// Options of [`evaluate()`].
 #[derive(Clone, Debug)]
 pub struct EvaluateOptions {
-    /// Folder of the run, or a splat file.
+    /// Run folder or splat file.
     pub run: PathBuf,
-    /// Where the dataset is now; `None` = where the run found it. A splat file needs one.
+    /// Path of the dataset; `None` = where the run found it. Required for a splat file.
     pub data: Option<PathBuf>,
-    /// Which pictures.
+    /// Split to evaluate.
     pub split: Split,
-    /// Which SSIM.
+    /// Definition of SSIM.
     pub ssim: SsimDefinition,
-    /// They are compared at 1/N of the size, blocks of N x N pixels averaged.
+    /// Compare at 1/N of the size: blocks of N x N pixels are averaged.
     pub reduction: u32,
-    /// LPIPS is measured with the weights in this file.
+    /// File with LPIPS weights; `None` = LPIPS is not measured.
     pub lpips: Option<PathBuf>,
-    /// Folder for the pictures truth | render | error; `None` = RUN/eval, or RUN/eval/train.
+    /// Folder for the comparison images (photograph | render | error); `None` = RUN/eval, or RUN/eval/train.
     pub output: Option<PathBuf>,
-    /// Splats closer to a camera than this are not drawn, in scene units; `None` = as trained.
+    /// Distance in scene units below which splats are not rendered; `None` = as trained.
     pub near_plane: Option<f64>,
-    /// Files of others in the folder may be replaced.
+    /// Replace files in the folder that Gausset did not create.
     pub force: bool,
-    /// The dataset may be another than the run's.
+    /// Accept a dataset that differs from the run's.
     pub accept_changed_data: bool,
-    /// Pictures may have names that lead out of the picture folder.
+    /// Accept image names that lead out of the image folder.
     pub allow_outside: bool,
-    /// Pictures may be missing.
+    /// Do not fail if images are missing.
     pub allow_missing: bool,
-    /// What computes.
+    /// Device for rendering.
     pub device: DeviceOptions,
-    /// Threads; 0 = all processors.
+    /// Threads; 0 = all CPU threads.
     pub threads: u32,
 }
 
 impl EvaluateOptions {
-    /// The held-out pictures of a run; everything else as it is by default.
+    /// Evaluates the held-out views of a run, with defaults for everything else.
     #[must_use]
     pub fn new(run: impl Into<PathBuf>) -> Self {
         Self {
@@ -87,32 +87,33 @@ impl EvaluateOptions {
     }
 }
 
-/// What was measured.
+/// Result of [`evaluate()`].
 #[derive(Debug)]
 pub struct Evaluated {
     /// The scores.
     pub report: EvalReport,
-    /// Where the pictures are.
+    /// Folder of the comparison images.
     pub folder: PathBuf,
-    /// Pictures that had to be left out, because they cannot be read or are missing.
+    /// Images that were skipped because they are missing or unreadable.
     pub left_out: usize,
-    /// Whether that is as it is to be.
+    /// Whether missing images are allowed, by these options or by the run.
     pub allow_missing: bool,
 }
 
-/// Renders the pictures of a split and compares them with the truth.
+/// Renders the views of a split, compares them with the photographs and writes comparison images.
 ///
 /// # Errors
-/// No finished run, another dataset, files of somebody else in the way; the job was asked to stop.
+/// No finished run, another dataset, files in the output folder that Gausset did not create, or the job was asked to
+/// stop.
 pub fn evaluate(options: &EvaluateOptions, host: &mut Host<'_>) -> Result<Evaluated, Failure> {
     let splats = Some(&options.run).filter(|run| run.is_file());
     let _reading = Reading::of([splats, options.lpips.as_ref()].into_iter().flatten());
-    // The result of a run in its folder is that of the run, with its dataset, gains and poses.
+    // The result file inside a run folder is evaluated with the dataset, gains and poses of that run.
     let run = match options.run.is_file() {
         true => SavedRun::of_splats(&options.run),
         false => Some(SavedRun::read(&options.run)?),
     };
-    // Reading needs no lock: what is in a run folder is whole, also while a training goes on.
+    // Reading needs no lock: files in a run folder are always complete, even during training.
     let is_written_to = run.as_ref().filter(|_| options.output.is_none());
     let _lock = is_written_to.map(SavedRun::share).transpose()?;
     let lpips = options.lpips.as_deref().map(read_lpips).transpose()?;
@@ -149,14 +150,14 @@ pub fn evaluate(options: &EvaluateOptions, host: &mut Host<'_>) -> Result<Evalua
     }
     if report.images == 0 {
         let (root, split) = (dataset.root.display(), options.split);
-        host.warn("the dataset", format!("{root}: split {split}: holds no picture"));
+        host.warn("the dataset", format!("{root}: split {split}: contains no images"));
     }
     let left_out = report.skipped.len() + dataset.skipped.len();
     let of_run = run.is_some_and(|run| run.recorded.config.data.allow_missing);
     Ok(Evaluated { report, folder, left_out, allow_missing: options.allow_missing || of_run })
 }
 
-/// Splats on a device, and the pictures that they are compared with.
+/// Splats loaded on a device, and the views to compare them with.
 struct Seen {
     dataset: Arc<Dataset>,
     loader: Loader,
@@ -185,7 +186,7 @@ impl Seen {
         })
     }
 
-    /// Nobody knows with which gains a file was trained, and in front of which background.
+    /// Sets up a splat file without its run: exposure gains and background are unknown.
     fn of_file(
         options: &EvaluateOptions,
         engine: &mut dyn Engine,
@@ -194,7 +195,7 @@ impl Seen {
         let path = &options.run;
         let Some(data) = &options.data else {
             let line = format!(
-                "{}: dataset: not given (expected ⟨data = DIR⟩, whose pictures the splats are compared with; or the folder of a run)",
+                "{}: dataset: not given (expected ⟨data = DIR⟩ with images to compare the splats with, or a run folder)",
                 path.display()
             );
             return Err(Failure::usage(line));
@@ -217,21 +218,21 @@ impl Seen {
     }
 }
 
-/// Reads the weights of LPIPS.
+/// Reads the LPIPS weights.
 fn read_lpips(path: &Path) -> Result<Lpips, Failure> {
     let refused = |reason: String| Failure::new("read", format!("{}: LPIPS: {reason}", path.display()));
     let bytes = input::read(path, Lpips::MAX_FILE_BYTES).map_err(|error| refused(plain_reason(&error)))?;
     Lpips::from_bytes(&bytes).map_err(|error| refused(error.to_string()))
 }
 
-/// `scene-eval` for `scene.ply`.
+/// The default output folder: `scene-eval` for `scene.ply`.
 fn beside(file: &Path) -> PathBuf {
     let mut name = file.file_stem().unwrap_or_default().to_owned();
     name.push("-eval");
     file.with_file_name(name)
 }
 
-/// Where the pictures go, and whether files of others may be replaced there.
+/// Output folder, and whether files in it may be replaced.
 fn place_of(options: &EvaluateOptions, run: Option<&SavedRun>) -> Result<(PathBuf, Overwrite), Failure> {
     let forced = if options.force { Overwrite::Replace } else { Overwrite::Refuse };
     if let Some(folder) = &options.output {
@@ -239,7 +240,7 @@ fn place_of(options: &EvaluateOptions, run: Option<&SavedRun>) -> Result<(PathBu
     }
     let mut folder = run.map_or_else(|| beside(&options.run), |run| eval_folder(&run.folder));
     if options.split == Split::Train {
-        // Made before what is in it, so that it is known to be ours.
+        // Claim the parent folder first, so that it carries the ownership marker.
         owned::take(&Disk, &folder, EVALUATION, std::iter::empty::<&Path>(), forced)?;
         folder = folder.join("train");
     }

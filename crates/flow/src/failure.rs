@@ -1,5 +1,5 @@
-//! Why a job was refused or failed: one line, and for programs a stable code. The table of codes for the errors of all
-//! libraries below.
+//! The error type of all jobs: one line, and a stable code for scripts. Maps the errors of all libraries below to
+//! codes.
 
 use gausset_core::engine::EngineError;
 use gausset_cpu::LevelMissing;
@@ -23,44 +23,44 @@ use gausset_train::cameras::CameraPathError;
 use gausset_train::{ConfigError, EvalError, GainsError, OptionsError, TrainError};
 use serde::Serialize;
 
-/// Why a job was refused or failed. Displays as its one line; serialises as the object of `--json` errors.
+/// Why a job was refused or failed. Displays as one line; serialises as the error object of `--json`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, thiserror::Error)]
 #[error("{message}")]
 pub struct Failure {
-    /// Stable word for programs, listed in `docs/errors.md`.
+    /// Stable code for scripts, listed in `docs/errors.md`.
     pub code: &'static str,
-    /// `FILE: PLACE: what is wrong (expected …, found …); what to do`.
+    /// `FILE: PLACE: problem (expected …, found …); remedy`.
     pub message: String,
 }
 
-/// Code of a job that was asked to stop.
+/// Code of a job that stopped on request.
 const STOPPED: &str = "stopped";
 
 impl Failure {
-    /// A failure with its code; the message becomes one line.
+    /// Creates a failure; the message is reduced to one line.
     pub fn new(code: &'static str, message: impl ToString) -> Self {
         Self { code, message: one_line(&message.to_string()) }
     }
 
-    /// A mistake in the options.
+    /// An invalid option, or options that exclude each other.
     pub fn usage(message: impl ToString) -> Self {
         Self::new("usage", message)
     }
 
-    /// Somebody asked the job to stop, and it did.
+    /// The job stopped on request.
     #[must_use]
     pub fn stopped() -> Self {
         Self::new(STOPPED, "stopped")
     }
 
-    /// Whether the job ended because it was asked to.
+    /// Whether the job stopped on request.
     #[must_use]
     pub fn is_stopped(&self) -> bool {
         self.code == STOPPED
     }
 }
 
-/// Gives an error type one code for all its variants.
+/// Maps each error type to one code for all its variants.
 macro_rules! code {
     ($($error:ty => $code:literal),+ $(,)?) => {
         $(
@@ -137,7 +137,7 @@ impl From<EngineError> for Failure {
         match error {
             EngineError::NonFiniteLoss { .. } => Self::new("loss", error),
             EngineError::OutOfMemory { .. } => {
-                Self::new("memory", format!("{error}; smaller pictures and fewer splats need less"))
+                Self::new("memory", format!("{error}; use smaller images or fewer splats"))
             }
             EngineError::BadInput(_) | EngineError::Device(_) => Self::new("device", error),
         }

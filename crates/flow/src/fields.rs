@@ -1,4 +1,4 @@
-//! Fits a Gaussian field to samples or a volume, with checkpoints beside the result.
+//! Fits a Gaussian field to samples or a volume, with checkpoints next to the result.
 
 use std::io::{ErrorKind, Write as _};
 use std::path::{Path, PathBuf};
@@ -18,56 +18,56 @@ use crate::{Event, Failure, Host, Stage};
 
 /// Time between two checkpoints.
 const CHECKPOINT_EVERY: Duration = Duration::from_secs(20);
-/// No state is larger: some 400 bytes for each of the most Gaussians that can be asked for.
+/// Size limit of a checkpoint: about 400 bytes for each of the maximum number of Gaussians.
 const MAX_STATE_BYTES: u64 = 32 << 30;
-/// Samples from which on steps look at a part of them …
+/// Number of samples from which steps use mini-batches by default.
 const MANY_SAMPLES: usize = 50_000;
-/// … one in so many.
+/// Number of batches in that case.
 const BATCHES_OF_MANY: u8 = 4;
 
-/// What is fitted, how, and where it goes.
+/// Options of [`fit()`].
 #[derive(Clone, Debug)]
 pub struct FitFieldOptions {
-    /// Samples (`x y z value`) or a volume.
+    /// Input file: samples (`x y z value`) or a volume.
     pub input: PathBuf,
     /// Frame of a 4-D volume, from 0.
     pub frame: usize,
-    /// Field file (`.safetensors`) to write; `OUTPUT.state` holds what a fit needs to go on.
+    /// Output field file (`.safetensors`); the checkpoint is `OUTPUT.state`.
     pub output: PathBuf,
-    /// How it is fitted; `batches` is taken from [`Self::batches`].
+    /// Options of the fit; its `batches` is overridden by [`Self::batches`].
     pub fit: FitOptions,
-    /// A step of Adam looks at one part in so many; `None` = as the number of samples asks for.
+    /// Number of batches: a step of Adam uses one of them. `None` = chosen by the number of samples.
     pub batches: Option<u8>,
-    /// Go on where an interrupted fit of the same input and options stopped.
+    /// Resume an interrupted fit of the same input and options.
     pub resume: bool,
     /// Replace the output if it exists.
     pub force: bool,
-    /// Threads; 0 = all processors.
+    /// Threads; 0 = all CPU threads.
     pub threads: u32,
-    /// Vector instructions.
+    /// SIMD level.
     pub level: VectorLevel,
 }
 
-/// A finished fit in numbers: a stable contract.
+/// Result of a finished fit; its JSON form is a stable contract.
 #[derive(Clone, Debug, Serialize)]
 pub struct FittedField {
     /// Gaussians of the field.
     pub gaussians: usize,
-    /// Steps that were taken.
+    /// Number of steps.
     pub steps: u64,
     /// Step of the field that was kept: the best on the validation samples.
     pub best_step: u64,
-    /// Wall time of the fit in s.
+    /// Wall time of the fit in seconds.
     pub seconds: f64,
-    /// Numbers that the fit has chosen.
+    /// Number of fitted parameters.
     pub parameters: usize,
-    /// Range of the data, the peak of PSNR.
+    /// Value range of the data, used as the peak of PSNR.
     pub peak: f64,
     /// Errors on the training samples.
     pub train: Metrics,
     /// Errors on the held-out samples.
     pub test: Metrics,
-    /// Errors on those of them that are no background.
+    /// Errors on the held-out samples that are not background.
     pub test_foreground: Metrics,
     /// Point-Gaussian pairs computed by the steps.
     pub pairs: u64,
@@ -76,9 +76,9 @@ pub struct FittedField {
 /// How a fit ended.
 #[derive(Clone, Debug)]
 pub enum FieldFit {
-    /// The field is written.
+    /// The fit finished and the field is written.
     Done(Box<FittedField>),
-    /// The job was asked to stop; this file holds what the fit needs to go on.
+    /// The job was asked to stop; the fit can resume from the checkpoint.
     Stopped {
         /// Steps done.
         step: u64,
@@ -90,7 +90,7 @@ pub enum FieldFit {
 /// Fits a field and writes it.
 ///
 /// # Errors
-/// Input of another kind or too large, options without sense, an interrupted fit that would be lost, a file in the way.
+/// Unsupported or too large input, invalid options, a checkpoint that would be lost, or an existing output file.
 pub fn fit(options: &FitFieldOptions, host: &mut Host<'_>) -> Result<FieldFit, Failure> {
     let compute = compute(options.threads, options.level)?;
     let _reading = Reading::of([&options.input]);
@@ -119,8 +119,7 @@ pub fn fit(options: &FitFieldOptions, host: &mut Host<'_>) -> Result<FieldFit, F
     let automatic = if samples.values.len() >= MANY_SAMPLES { BATCHES_OF_MANY } else { 1 };
     let settings = FitOptions { batches: options.batches.unwrap_or(automatic), ..options.fit.clone() };
     if options.batches.is_some() && settings.resolved_solver() == Solver::Lm {
-        let line =
-            "⟨batches⟩: Levenberg-Marquardt looks at all samples (expected ⟨solver = adam⟩); leave it out";
+        let line = "⟨batches⟩: Levenberg-Marquardt uses all samples (expected ⟨solver = adam⟩); leave it out";
         return Err(Failure::new("option", line));
     }
     let started = Instant::now();
@@ -139,7 +138,7 @@ pub fn fit(options: &FitFieldOptions, host: &mut Host<'_>) -> Result<FieldFit, F
     let overwrite = if options.force { Overwrite::Replace } else { Overwrite::Refuse };
     let write = WriteOptions { label: "field", overwrite, ..WriteOptions::default() };
     model(&input, &samples, &fitted).save(&Disk, &options.output, &write)?;
-    // The state has served; what cannot be removed does no harm.
+    // The checkpoint is no longer needed. A failure to remove it is harmless.
     let _ = Disk.remove(&state_path);
     Ok(FieldFit::Done(Box::new(FittedField {
         gaussians: fitted.field.len(),
@@ -155,18 +154,18 @@ pub fn fit(options: &FitFieldOptions, host: &mut Host<'_>) -> Result<FieldFit, F
     })))
 }
 
-/// What computes with so many threads, 0 = all.
+/// Creates the CPU compute context with this many threads (0 = all).
 ///
 /// # Errors
-/// This processor lacks the vector level.
+/// The CPU lacks the SIMD level.
 pub fn compute(threads: u32, level: VectorLevel) -> Result<Compute, Failure> {
     Compute::new(threads as usize, level).ok_or_else(|| {
         let name = level.name();
-        Failure::new("device", format!("⟨simd = {name}⟩: this processor does not have it; use ⟨simd = auto⟩"))
+        Failure::new("device", format!("⟨simd = {name}⟩: not supported by this CPU; use ⟨simd = auto⟩"))
     })
 }
 
-/// Steps to the end, with checkpoints; `false` if it was asked to stop before.
+/// Runs all remaining steps with checkpoints; returns `false` if asked to stop before the end.
 fn steps(fit: &mut Fit<'_>, state_path: &Path, host: &mut Host<'_>) -> Result<bool, Failure> {
     let progress = fit.progress();
     host.report(Event::Begun { part: Part::Steps, done: progress.step, total: progress.steps });
@@ -195,7 +194,7 @@ fn state_path(output: &Path) -> PathBuf {
     PathBuf::from(name)
 }
 
-/// The state to go on from, if there is one and that is wanted. One that would be lost unnoticed is refused.
+/// Reads the checkpoint if `resume` is set. An existing checkpoint is refused without `resume` or `force`.
 fn read_state(
     options: &FitFieldOptions,
     path: &Path,
@@ -207,7 +206,7 @@ fn read_state(
         Ok(_) if options.force => Ok(None),
         Ok(_) => {
             let line = format!(
-                "{place}: an interrupted fit (expected none); add ⟨resume⟩ to go on, ⟨force⟩ to begin again"
+                "{place}: an interrupted fit (expected none); add ⟨resume⟩ to continue it or ⟨force⟩ to start again"
             );
             Err(Failure::new("resume", line))
         }

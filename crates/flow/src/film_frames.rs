@@ -1,4 +1,4 @@
-//! Which frames of a film are taken: asked, measured, chosen. For panoramas and for ordinary video.
+//! Frame selection for panoramic and ordinary video: options, measurement, selection.
 
 use std::path::Path;
 
@@ -10,28 +10,28 @@ use gausset_pano::video::{Video, VideoError};
 use crate::panos::track::{FilmWay, TrackChoice};
 use crate::{Event, Failure, FramesChosen, Host, Part, Stage};
 
-/// What is asked of a choice of frames.
+/// Criterion of the frame selection, as given by the user.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct SelectChoice {
-    /// By what; `None` = by space, by time where a rate is given.
+    /// Criterion; `None` = space, or time if a rate is given.
     pub select: Option<Select>,
-    /// Degrees of parallax between neighbours, by space; `None` = 4.
+    /// Parallax between neighbouring frames in degrees, for selection by space; `None` = 4.
     pub step: Option<f64>,
 }
 
-/// Options that mean something for one way of choosing only.
+/// Options that apply to one criterion only.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Rates {
-    /// Frames a second.
+    /// Frames per second.
     pub(crate) fps: Option<f64>,
-    /// Of so many neighbouring frames, the sharpest.
+    /// Keep the sharpest of this many neighbouring frames.
     pub(crate) sharpest_of: Option<u32>,
-    /// At most so many frames.
+    /// Maximum number of frames.
     pub(crate) max_frames: Option<u32>,
 }
 
 impl SelectChoice {
-    /// What is wanted; `None` = all frames, without a look at them.
+    /// Resolves the options; `None` = take all frames without measuring them.
     pub(crate) fn wanted(&self, rates: Rates) -> Result<Option<Wanted>, Failure> {
         let Rates { fps, sharpest_of, max_frames } = rates;
         let select = match (self.select, fps, sharpest_of) {
@@ -84,10 +84,10 @@ impl From<SelectionError> for Failure {
     }
 }
 
-/// Looks at all frames of a film, unless the file of an earlier choice knows them, and chooses.
+/// Measures all frames of a video, or reads the measurements of an earlier selection, and selects frames.
 ///
 /// # Errors
-/// ffmpeg fails, there is no frame; the job was asked to stop.
+/// ffmpeg fails, the video has no frame, or the job was asked to stop.
 pub(crate) fn select(
     video: &Video,
     shows: &Shows,
@@ -102,7 +102,7 @@ pub(crate) fn select(
         Some(known) => known,
         None => {
             let times = host.unless_stopped(video.times(host.stop()))?;
-            // What is wrong with a track is told before all frames are looked at.
+            // Report a bad track before the slow measurement of all frames.
             if let Some(way) = &way {
                 let expected = times.count().max(video.about() as usize);
                 way.metres(&(0..expected).map(|k| times.of(k)).collect::<Vec<_>>())?;
@@ -136,20 +136,20 @@ pub(crate) fn select(
     Ok(selection)
 }
 
-/// What a person should know of a choice that rests on little.
+/// A warning about a selection based on too few measurements.
 fn doubt(selection: &Selection) -> Option<String> {
     let (header, frames) = (&selection.header, selection.lines.len());
     if header.select != Select::Space || frames < 2 {
         return None;
     }
-    // The first one has nothing that it could be compared with.
+    // The first frame has no predecessor to be compared with.
     let unknown = selection.lines[1..].iter().filter(|line| line.parallax.is_none()).count();
     if 2 * unknown > frames {
         return Some(format!(
-            "motion of {unknown} of {frames} frames could not be measured (too small, too dark or nothing to follow); there frames are taken by time"
+            "motion of {unknown} of {frames} frames could not be measured (too small, too dark or no texture); these frames are selected by time"
         ));
     }
     (header.kept == 1 && header.max_frames != Some(1)).then(|| {
-        format!("the camera stays in one place: 1 of {frames} frames is taken; say ⟨select = time⟩ for more")
+        format!("the camera does not move: 1 of {frames} frames is selected; use ⟨select = time⟩ for more")
     })
 }

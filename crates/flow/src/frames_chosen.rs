@@ -1,28 +1,28 @@
-//! Which frames of a film were taken.
+//! Summary of a frame selection.
 
 use gausset_pano::selection::{Reason, Select, Selection};
 
-/// What was chosen of a film.
+/// Summary of a frame selection.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FramesChosen {
-    /// By what.
+    /// Criterion.
     pub select: Select,
-    /// Degrees of parallax between neighbours, by space.
+    /// Parallax between neighbouring frames in degrees, for selection by space.
     pub step: Option<f64>,
-    /// Metres that such a step stands for where a track tells the way.
+    /// Metres that this parallax corresponds to, if a GPS track is given.
     pub step_metres: Option<f64>,
-    /// Frames a second, by time.
+    /// Frames per second, for selection by time.
     pub fps: Option<f64>,
-    /// Frames that are taken.
+    /// Number of frames selected.
     pub kept: usize,
-    /// Frames of the film.
+    /// Number of frames in the video.
     pub frames: usize,
-    /// Why the others are not, and how many.
+    /// Number of rejected frames per reason.
     pub dropped: Vec<(Reason, usize)>,
 }
 
 impl FramesChosen {
-    /// What a selection has chosen.
+    /// Summarises a selection.
     #[must_use]
     pub fn of(selection: &Selection) -> Self {
         let header = &selection.header;

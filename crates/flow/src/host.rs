@@ -1,4 +1,4 @@
-//! Who a job works for: who receives events, and where to look whether to stop.
+//! The interface between a job and its front end: events out, and a stop flag in.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -12,141 +12,141 @@ use crate::panos::masked::MaskShare;
 use crate::photos::alignment::PhotoAlignment;
 use crate::{Failure, Watcher};
 
-/// Something that happened in a job, as data.
+/// What happened in a job, as data.
 #[derive(Clone, Debug)]
 pub enum Event {
-    /// The next part of the job begins.
+    /// The job enters its next stage.
     Stage(Stage),
-    /// So many things are to be done one after the other; [`Event::Done`] counts them.
+    /// A progress count begins; [`Event::Done`] advances it.
     Begun {
-        /// What they are.
+        /// Kind of the counted items.
         part: Part,
-        /// How many are done already.
+        /// Number already done.
         done: u64,
-        /// How many there are, about.
+        /// Total number, an estimate for videos.
         total: u64,
     },
-    /// So many of them are done.
+    /// Progress of the current count.
     Done {
-        /// How many.
+        /// Number done so far.
         done: u64,
-        /// Views per second, where views are cut.
+        /// Views per second, while panoramas are split.
         views_per_s: Option<f64>,
     },
-    /// There are no more of them.
+    /// The current count is complete.
     Ended,
-    /// A folder of a run is ours from now on.
+    /// The run folder exists and belongs to this job.
     RunFolder(PathBuf),
-    /// Something happened in the training run.
+    /// An event of the training run.
     Training(Box<gausset_train::Event>),
-    /// A step of a field's fit is done.
+    /// A step of a field fit is done.
     Fitting(FitProgress),
-    /// Structure from motion is so far.
+    /// Progress of structure from motion.
     Aligning(gausset_sfm::Progress),
-    /// Photographs are aligned, now or by an earlier job.
+    /// Photographs are aligned, by this job or an earlier one.
     PhotosAligned(PhotoAlignment),
-    /// Panoramas are aligned, now or by an earlier job.
+    /// Panoramas are aligned, by this job or an earlier one.
     PanosAligned(Box<PanoAlignment>),
-    /// The scale of a model is in metres.
+    /// The model was scaled to metres by GPS.
     MetricScale {
-        /// GPS positions that it is taken from.
+        /// Number of GPS positions used.
         positions: usize,
-        /// Root mean square of their distances to the fit, m.
+        /// Root mean square distance between GPS positions and the fit, in metres.
         residual: f64,
     },
-    /// GPS positions are there, but scatter too much to tell the scale.
+    /// GPS positions exist, but scatter too much to determine the scale.
     NoMetricScale,
-    /// A track fits the frames: the scale is in metres.
+    /// The model was scaled to metres by a GPS track.
     OnTrack(gausset_pano::export::Earth),
-    /// These views were added so that every direction is seen; none if nothing was missing.
+    /// Views that were added to the layout so that it covers the sphere; empty if none were needed.
     ViewsAdded(Vec<gausset_pano::geometry::View>),
-    /// These frames of a film are taken.
+    /// Frames of a video were selected.
     FramesChosen(FramesChosen),
-    /// A model looked for what is not to be seen, and masked so much.
+    /// A segmentation model created masks.
     Masked(MaskShare),
-    /// Panoramas were cut, and this is where the time went.
+    /// Panoramas were split; time per stage.
     Cut(gausset_pano::split::StageTimes),
-    /// Points were added far away, where there is sky.
+    /// Number of points added far away, in the direction of the sky.
     FarPoints(usize),
-    /// Nobody has named a device, there was a choice, and this one is taken: a line that says why.
+    /// Reason why a device was chosen automatically, in one line.
     DeviceChosen(String),
-    /// Something a person should know though the job goes on.
+    /// A warning; the job continues.
     Warning {
-        /// What it is about: `pictures`, `the dataset`. Of many about the same, the first few are enough for a person.
+        /// Topic, such as `pictures` or `the dataset`. Front ends may show only the first few warnings of one topic.
         about: &'static str,
-        /// One line.
+        /// The warning in one line.
         line: String,
     },
 }
 
-/// A part of a job.
+/// A stage of a job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Stage {
-    /// A procedural scene is made in this folder.
+    /// A procedural scene is generated in this folder.
     MakeScene(PathBuf),
-    /// A model looks for what is to be masked.
+    /// A segmentation model creates masks.
     FindMasks,
-    /// Panoramas are cut into views to align.
+    /// Panoramas are split into the views that are aligned.
     CutForAlignment,
-    /// Panoramas are cut into views to train on.
+    /// Panoramas are split into the views that are trained on.
     CutForTraining,
-    /// All frames of a film are looked at, to choose among them.
+    /// All frames of a video are measured for frame selection.
     LookAtFrames,
-    /// The light of neighbouring frames is compared, to make them alike.
+    /// The brightness of neighbouring frames is compared, to equalise it.
     CompareLight,
-    /// About so many pictures are taken from a video.
+    /// Frames are extracted from a video; their estimated number.
     TakeFrames(u64),
-    /// COLMAP begins.
+    /// Alignment begins.
     Align {
-        /// How many …
+        /// Number of images.
         count: usize,
-        /// … of what: `photograph`, `frame`.
+        /// Noun for one of them: `photograph` or `frame`.
         what: &'static str,
-        /// Name and version of the program.
+        /// Name and version of the aligner.
         tool: String,
     },
-    /// A field is fitted to these samples.
+    /// The samples of a field fit were read.
     FieldInput {
-        /// The file.
+        /// The input file.
         path: PathBuf,
-        /// Voxels along x, y and z of a volume.
+        /// Number of voxels along x, y and z of a volume.
         voxels: Option<[usize; 3]>,
-        /// Which frame of how many, where there are several.
+        /// Index of the frame and number of frames, for a volume with several.
         frame: Option<[usize; 2]>,
-        /// Samples of the file, voxels included.
+        /// Number of samples or voxels in the file.
         samples: usize,
     },
-    /// This file of an interrupted fit is not there; the fit begins at step 0.
+    /// This checkpoint of a field fit does not exist; the fit starts at step 0.
     NoFieldState(PathBuf),
-    /// The run in this folder goes on.
+    /// The run in this folder resumes.
     GoOn(PathBuf),
-    /// The training was finished by an earlier job.
+    /// An earlier job has finished the training.
     TrainedAlready,
     /// The job was asked to stop before the training could begin.
     StoppedBeforeTraining,
-    /// The training was asked to stop and has saved a checkpoint.
+    /// The job was asked to stop; training has saved a checkpoint.
     TrainingStopped {
-        /// Finished steps.
+        /// Number of finished steps.
         step: u64,
-        /// Folder of the run.
+        /// The run folder.
         run: PathBuf,
     },
-    /// The views of some panoramas are cut; the rest was not begun, because the job was asked to stop.
+    /// The job was asked to stop while panoramas were split; the remaining ones were not begun.
     CutStopped,
 }
 
-/// Things of which a job does many.
+/// Items that a job counts to show progress.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
     /// Frames of a video or panoramas.
     Frames,
-    /// Pictures.
+    /// Images.
     Pictures,
     /// Steps of a fit.
     Steps,
 }
 
-/// Who a job works for.
+/// Connects a job to its front end.
 pub struct Host<'a> {
     stop: &'a Arc<AtomicBool>,
     events: &'a mut dyn FnMut(Event),
@@ -154,34 +154,34 @@ pub struct Host<'a> {
 }
 
 impl<'a> Host<'a> {
-    /// Somebody who sets `stop` when the job is to end as soon as what it has is saved, and receives `events`.
+    /// Creates a host. The job sends `events`, and ends after saving its progress once `stop` is set.
     pub fn new(stop: &'a Arc<AtomicBool>, events: &'a mut dyn FnMut(Event)) -> Self {
         Self { stop, events, watcher: None }
     }
 
-    /// Does a job whose training somebody watches.
+    /// Runs a job with a watcher for its training.
     pub fn watched<T>(&mut self, watcher: &mut dyn Watcher, job: impl FnOnce(&mut Host<'_>) -> T) -> T {
         job(&mut Host { stop: self.stop, events: &mut *self.events, watcher: Some(watcher) })
     }
 
-    /// Whoever watches the training.
+    /// The watcher of the training, if there is one.
     pub(crate) fn watcher(&mut self) -> Option<&mut (dyn Watcher + 'a)> {
         self.watcher.as_deref_mut()
     }
 
-    /// The flag that says that the job is to stop.
+    /// The stop flag, for threads and libraries of the job.
     #[must_use]
     pub fn stop(&self) -> &'a Arc<AtomicBool> {
         self.stop
     }
 
-    /// Whether the job is to stop.
+    /// Whether the job has been asked to stop.
     #[must_use]
     pub fn is_stopping(&self) -> bool {
         self.stop.load(Ordering::Relaxed)
     }
 
-    /// Reports what happened.
+    /// Sends an event; training events go to the watcher first.
     pub fn report(&mut self, event: Event) {
         if let (Event::Training(event), Some(watcher)) = (&event, &mut self.watcher) {
             watcher.hear(event);
@@ -189,17 +189,17 @@ impl<'a> Host<'a> {
         (self.events)(event);
     }
 
-    /// Reports which part of the job begins.
+    /// Reports the next stage.
     pub fn stage(&mut self, stage: Stage) {
         self.report(Event::Stage(stage));
     }
 
-    /// Warns.
+    /// Sends a warning.
     pub fn warn(&mut self, about: &'static str, line: impl Into<String>) {
         self.report(Event::Warning { about, line: line.into() });
     }
 
-    /// What failed while the job was asked to stop failed because of that.
+    /// Replaces any error by [`Failure::stopped`] if the job has been asked to stop: the stop is then its cause.
     ///
     /// # Errors
     /// The failure, or [`Failure::stopped`].

@@ -1,8 +1,8 @@
-//! Compiled kernels of GPUs in the user's cache folder.
+//! Cache of compiled GPU kernels in the user's cache folder.
 //!
-//! The folder is `$GAUSSET_CACHE`, which is off where that is empty; else `gausset` in the user's own: `$XDG_CACHE_HOME` or
-//! `~/.cache` on Linux, `~/Library/Caches` on macOS, `%LOCALAPPDATA%` on Windows. Without any of them nothing is kept. Nobody
-//! is told of a file that cannot be read or written: it saves a second at most.
+//! The folder is `$GAUSSET_CACHE`, or `gausset` in the user's cache folder: `$XDG_CACHE_HOME` or `~/.cache` on Linux,
+//! `~/Library/Caches` on macOS, `%LOCALAPPDATA%` on Windows. An empty `$GAUSSET_CACHE` disables the cache, and without
+//! any of these variables there is none. Read and write errors are ignored: the cache saves a second at most.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -12,19 +12,19 @@ use gausset_gpu::KernelCache;
 use gausset_io::atomic::{Disk, FileSystem, write_atomic};
 use gausset_io::input;
 
-/// Larger files are none of ours.
+/// Size limit of a cache file; a larger one was not written by Gausset.
 const MOST_BYTES: u64 = 64 << 20;
 
-/// A folder for compiled kernels.
+/// A folder of compiled kernels.
 #[derive(Debug)]
 struct Folder(PathBuf);
 
-/// Where kernels are kept, by the variables of the environment; an absolute folder, or none.
+/// The cache folder according to environment variables: an absolute path, or `None`.
 fn folder(variable: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
     if let Some(own) = variable("GAUSSET_CACHE") {
         return Some(PathBuf::from(own)).filter(|folder| folder.is_absolute());
     }
-    // A relative path means nothing here (XDG Base Directory Specification).
+    // A relative path is invalid here (XDG Base Directory Specification).
     let of = |name: &str| variable(name).map(PathBuf::from).filter(|folder| folder.is_absolute());
     let users = if cfg!(windows) {
         of("LOCALAPPDATA")
@@ -36,7 +36,7 @@ fn folder(variable: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
     users.map(|folder| folder.join("gausset"))
 }
 
-/// The files for compiled kernels of this user, if there is a place for them.
+/// The kernel cache of the current user, if there is one.
 pub(crate) fn of_user() -> Option<Arc<dyn KernelCache>> {
     folder(|name| std::env::var_os(name)).map(|folder| Arc::new(Folder(folder)) as Arc<dyn KernelCache>)
 }
@@ -104,7 +104,7 @@ mod tests {
         assert_eq!(std::fs::read_dir(root.path().join("a/b")).unwrap().count(), 1, "nothing temporary stays");
         files.remove("k.bin");
         assert_eq!(files.read("k.bin"), None);
-        // A file where the folder should be.
+        // A file where the folder should be: errors are ignored.
         std::fs::write(root.path().join("c"), b"").unwrap();
         let files = Folder(root.path().join("c"));
         files.write("k.bin", b"kernels");

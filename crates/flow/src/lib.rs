@@ -1,16 +1,17 @@
-//! The jobs that people want done, as library functions: the waist of the house.
+//! Every job of Gausset as a library function: the layer between the front ends and the algorithms.
 //!
 //! ```text
-//!  command line   viewer   Python          arguments, pictures on a screen, keywords
+//!  command line   viewer   Python          arguments, a page in the browser, keyword arguments
 //!        └───────────┼────────┘
-//!                  flow                    plain options in, events out, a result
+//!                  flow                    plain options in; events and a result out
 //!   photos ─ panos ─ training ─ evaluate ─ convert ─ clean ─ demo ─ fields
 //!        ┌───────┬───┴───┬───────┐
-//!      train    pano    sfm     io …       how each part is done
+//!      train    pano    sfm     io …       the algorithms
 //! ```
-//! A job is a function of an options struct, which has a `Default` or a `new` of what must be given, and of a [`Host`]:
-//! who receives events ([`Event`]), and where to look whether to stop. It returns what was done, or a [`Failure`]:
-//! one line with a stable code. No job knows a terminal, an argument parser or the end of a process.
+//! A job is a function of an options struct and a [`Host`]. The struct has a `Default`, or a `new` that takes the
+//! required values. The host receives events ([`Event`]) and holds the stop flag. A job returns its result or a
+//! [`Failure`]:
+//! one line with a stable code. No job knows a terminal, an argument parser or how the process ends.
 #![forbid(unsafe_code)]
 
 #[cfg(feature = "gpu")]

@@ -1,4 +1,4 @@
-//! Which engine runs a segmentation model, as somebody says it.
+//! Selection of the inference engine for segmentation models.
 
 use std::path::PathBuf;
 
@@ -6,21 +6,21 @@ use crate::Failure;
 #[cfg(feature = "masks")]
 use crate::Host;
 
-/// An engine by its name.
+/// An inference engine.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum EngineKind {
-    /// The built-in one.
+    /// The built-in engine.
     #[default]
     Rten,
-    /// ONNX Runtime, a library of the machine.
+    /// ONNX Runtime, loaded from a shared library of the machine.
     OnnxRuntime,
 }
 
 impl EngineKind {
-    /// All of them.
+    /// All engines.
     pub const ALL: [Self; 2] = [Self::Rten, Self::OnnxRuntime];
 
-    /// The name.
+    /// Name as in options: `rten` or `onnxruntime`.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -30,23 +30,23 @@ impl EngineKind {
     }
 }
 
-/// An engine, and where its library is.
+/// An inference engine and the location of its library.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MaskEngine {
-    /// Which.
+    /// The engine.
     pub kind: EngineKind,
-    /// The library of ONNX Runtime; `None` = `$ORT_DYLIB_PATH`, else in a Python.
+    /// Shared library of ONNX Runtime; `None` = `$ORT_DYLIB_PATH`, otherwise the one of a Python package.
     pub library: Option<PathBuf>,
-    /// A Python with the package onnxruntime; `None` = `$GAUSSET_PYTHON`, then python3 in PATH.
+    /// Python that has the package onnxruntime; `None` = `$GAUSSET_PYTHON`, then python3 in PATH.
     pub python: Option<PathBuf>,
 }
 
 impl MaskEngine {
-    /// What nothing looks at is a mistake.
+    /// Refuses options that would have no effect.
     pub(crate) fn check(&self, has_model: bool) -> Result<(), Failure> {
         if !has_model && (self.kind != EngineKind::Rten || self.library.is_some()) {
             return Err(Failure::usage(
-                "⟨mask-engine⟩, ⟨onnx-library⟩: have no effect without a model; leave them out",
+                "⟨mask-engine⟩, ⟨onnx-library⟩: have no effect without a segmentation model; leave them out",
             ));
         }
         if self.kind == EngineKind::Rten && self.library.is_some() {
@@ -57,7 +57,7 @@ impl MaskEngine {
         Ok(())
     }
 
-    /// Loads it.
+    /// Loads the engine.
     #[cfg(all(feature = "masks", feature = "onnxruntime"))]
     pub(crate) fn open(&self, host: &Host<'_>) -> Result<gausset_segment::Engine, Failure> {
         use gausset_segment::{Engine, LibraryChoice};
@@ -70,7 +70,7 @@ impl MaskEngine {
         }
     }
 
-    /// Finds it built in.
+    /// Returns the built-in engine; this build has no other.
     #[cfg(all(feature = "masks", not(feature = "onnxruntime")))]
     pub(crate) fn open(&self, _host: &Host<'_>) -> Result<gausset_segment::Engine, Failure> {
         match self.kind {

@@ -1,16 +1,16 @@
-//! Memory for jobs on footage: frames, tables, masks.
+//! Memory budget of footage jobs (frames, tables, masks).
 
 use gausset_io::units;
 use gausset_train::MemoryLimit;
 
 use crate::Failure;
 
-/// Least that `--max-memory` may be.
+/// Smallest value of `--max-memory`.
 const LEAST_MEMORY: u64 = 64 << 20;
-/// What the program itself takes, beside frames and tables.
+/// Memory of the program itself, in addition to frames and tables.
 const PROGRAM_MEMORY: u64 = 24 << 20;
 
-/// Bytes for frames and tables.
+/// Bytes available for frames and tables.
 pub(crate) fn budget(limit: MemoryLimit) -> Result<u64, Failure> {
     match limit {
         MemoryLimit::Auto => Ok(quarter_of_the_machine()),

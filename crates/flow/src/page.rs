@@ -1,4 +1,4 @@
-//! How a page shows a scene ([`gausset_page::scene`]): its name, what is up, cameras to go to.
+//! Builds the scene of an exported HTML page ([`gausset_page::scene`]): title, up direction and cameras.
 
 use std::path::Path;
 
@@ -16,11 +16,12 @@ use gausset_train::{Split, Up, up};
 use crate::Host;
 use crate::saved_run::{DataPlace, OtherData, SavedRun};
 
-/// Most cameras of a page: evenly chosen ones where there are more.
+/// Maximum number of cameras on a page; more are thinned out evenly.
 const MOST_CAMERAS: usize = 100;
 
-/// The scene of a page that is written to `output`: the splats of a file, or those of a run with the cameras of its
-/// dataset. `change` is what was done to the splats since they were read. A dataset that cannot be opened is a warning.
+/// The scene of a page that is written to `output`: the splats of a file, or of a run with the cameras of its dataset.
+/// `change` is the transform applied to the splats since they were read. If the dataset cannot be opened, the page has
+/// no cameras and a warning is sent.
 #[must_use]
 pub fn scene(
     output: &Path,
@@ -36,7 +37,7 @@ pub fn scene(
             let place = DataPlace { path: data, other: OtherData::Warn, allow_outside: false };
             let dataset = run.open_dataset(place, host);
             if let Err(failure) = &dataset {
-                host.warn("the dataset", format!("{failure}; the page has no cameras of photographs"));
+                host.warn("the dataset", format!("{failure}; the page has no cameras"));
             }
             let scene =
                 dataset.map_or_else(|_| Scene::default(), |dataset| of_dataset(run, &dataset, change));
@@ -54,7 +55,7 @@ pub fn scene(
     Scene { title, up: Some(up), ..scene }
 }
 
-/// The cameras of a run, and what they look at.
+/// Cameras, centre, radius and up direction of a run's dataset, transformed by `change`.
 fn of_dataset(run: &SavedRun, dataset: &Dataset, change: &Similarity) -> Scene {
     let turn = run.splats_from_dataset();
     let split = |split| cameras::of_dataset(dataset, split, &turn);
@@ -79,7 +80,7 @@ fn of_dataset(run: &SavedRun, dataset: &Dataset, change: &Similarity) -> Scene {
 }
 
 fn view(named: &NamedCamera) -> View {
-    // A page draws pinholes.
+    // Pages render with a pinhole camera.
     let Camera { width, height, fx, fy, cx, cy, .. } = named.camera.as_pinhole();
     let camera = [f64::from(width), f64::from(height), fx, fy, cx, cy].map(|v| v as f32);
     let Pose { rotation, translation } = &named.pose;

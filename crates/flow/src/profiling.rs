@@ -1,4 +1,4 @@
-//! Where the time of a job goes: recorded, on all threads, and what it would be at least on this machine.
+//! Records profiles on all threads, and computes the lower bounds of this machine (floors).
 
 use std::io::Write;
 use std::path::Path;
@@ -14,17 +14,17 @@ use gausset_train::Outcome;
 
 use crate::Failure;
 
-/// Begins to record spans, counters and single events.
+/// Starts recording spans, counters and events.
 pub fn start() {
     watch_workers(WorkerWatch { begin: gausset_prof::begin_as_worker, end: gausset_prof::end_as_worker });
     gausset_prof::set_enabled(true);
     gausset_prof::set_trace(true);
 }
 
-/// Ends the recording of a training, and writes it into the folder of the run.
+/// Stops the recording of a training and writes it into the run folder.
 ///
 /// # Errors
-/// A file that cannot be written.
+/// A profile file cannot be written.
 pub fn finish(engine: &mut dyn Engine, folder: &Path, outcome: &Outcome) -> Result<Profile, Failure> {
     let about = [
         ("run", folder.display().to_string()),
@@ -37,7 +37,7 @@ pub fn finish(engine: &mut dyn Engine, folder: &Path, outcome: &Outcome) -> Resu
     Ok(profile)
 }
 
-/// Ends the recording; measures the machine and adds what the stages would take at least.
+/// Stops recording, measures the machine and adds the floor of each stage.
 pub fn stop(engine: &mut dyn Engine, about: &[(&str, String)]) -> (Profile, Trace) {
     let (mut profile, trace) = stop_recording(about);
     let median = |name: &str| profile.counter(name).map(|counter| counter.median);
@@ -47,7 +47,7 @@ pub fn stop(engine: &mut dyn Engine, about: &[(&str, String)]) -> (Profile, Trac
     (profile, trace)
 }
 
-/// Ends the recording of a job without an engine.
+/// Stops the recording of a job that has no engine.
 pub fn stop_recording(about: &[(&str, String)]) -> (Profile, Trace) {
     gausset_prof::set_enabled(false);
     gausset_prof::set_trace(false);
@@ -56,7 +56,7 @@ pub fn stop_recording(about: &[(&str, String)]) -> (Profile, Trace) {
     (profile, trace)
 }
 
-/// The rates of this machine, and what the stages of a step with so much work take at least at them.
+/// Measured rates of this machine, and the least time that each stage of a step with this work can take at these rates.
 pub fn floors(engine: &mut dyn Engine, work: &StepWork) -> (Option<Machine>, Vec<Floor>) {
     let Some(Floors { rates, stages }) = engine.floors(work) else { return (None, Vec::new()) };
     let machine = Machine {
@@ -73,26 +73,28 @@ pub fn floors(engine: &mut dyn Engine, work: &StepWork) -> (Option<Machine>, Vec
     (Some(machine), floors.collect())
 }
 
-/// What the marker of a folder says that was made for profiles.
+/// Purpose in the ownership marker of a profile folder.
 const PURPOSE: &str = "profile";
 
-/// [`take`], for a job that puts other files into a folder of its own.
+/// As [`take`], for a job that has its own output folder.
 ///
 /// # Errors
-/// As [`take`]; a folder that is that of the job, or in it, where it would be a stranger's.
+/// As [`take`]; the profile folder is the job's folder or inside it.
 pub fn take_beside(folder: &Path, job: &Path) -> Result<(), Failure> {
     if folder.starts_with(job) {
         let (folder, job) = (folder.display(), job.display());
-        return Err(Failure::usage(format!("⟨profile⟩: {folder} lies in {job}; name a folder beside it")));
+        return Err(Failure::usage(format!(
+            "⟨profile⟩: {folder} is inside {job}; choose a folder next to it"
+        )));
     }
     take(folder)
 }
 
-/// Takes a folder for `profile.json`, `profile.csv` and `trace.json`; in one of somebody else none of them may exist.
-/// A run folder is taken already.
+/// Claims a folder for `profile.json`, `profile.csv` and `trace.json`. In a folder that Gausset did not create, none of
+/// these files may exist. A run folder is already claimed.
 ///
 /// # Errors
-/// A name that is taken, a folder that cannot be written to.
+/// One of the files exists, or the folder cannot be written to.
 pub fn take(folder: &Path) -> Result<(), Failure> {
     let names = [profile_path, profile_csv_path, trace_path].map(|path| path(Path::new("")));
     owned::take(&Disk, folder, PURPOSE, names, Overwrite::Refuse).map_err(|error| match error {
@@ -107,7 +109,7 @@ pub fn take(folder: &Path) -> Result<(), Failure> {
 /// Writes `profile.json`, `profile.csv` and `trace.json` into a folder.
 ///
 /// # Errors
-/// A file that cannot be written.
+/// A file cannot be written.
 pub fn save(profile: &Profile, trace: &Trace, folder: &Path) -> Result<(), Failure> {
     write_atomic(&Disk, &profile_path(folder), |file| file.write_all(profile.to_json().as_bytes()))?;
     write_atomic(&Disk, &profile_csv_path(folder), |file| file.write_all(profile.to_csv().as_bytes()))?;

@@ -1,6 +1,6 @@
-//! What `run`, `align` and `pano run` leave between their stages: models, and small JSON files that say what a stage was
-//! made with. The same command goes on where it was; another one is refused with the option that differs, and nothing is touched
-//! without `--force`.
+//! Intermediate results of `run`, `align` and `pano run`: models, and JSON records of the options each was made with.
+//! The same command resumes. A command with other options is refused with the option that differs; only `--force`
+//! replaces results.
 
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
@@ -14,17 +14,17 @@ use serde_json::Value;
 
 use crate::{Failure, Host};
 
-/// Marker of the folder of a COLMAP model that we wrote ([`gausset_io::owned`]).
+/// Purpose in the ownership marker of a COLMAP model folder ([`gausset_io::owned`]).
 pub const MODEL: &str = "model";
-/// What the model of photographs was made with, in its folder.
+/// File name of the record of a photo model, in the model folder.
 pub const MODEL_RECORD: &str = "align.json";
-/// Name of the folder in which COLMAP works, while it does.
+/// Name of the temporary working folder of COLMAP.
 pub const WORK: &str = "sfm";
 
-/// Longest record that is read: one with the names of a million pictures.
+/// Size limit of a record: enough for a million image names.
 const MAX_RECORD_BYTES: u64 = 64 << 20;
 
-/// Makes the folder of a command and keeps other processes out of it until the lock is dropped.
+/// Creates the folder of a command and locks it against other processes.
 pub fn lock(folder: &Path) -> Result<FolderLock, Failure> {
     Disk.create_folder(folder).map_err(|source| {
         let reason = plain_reason(&source);
@@ -33,8 +33,8 @@ pub fn lock(folder: &Path) -> Result<FolderLock, Failure> {
     FolderLock::acquire(folder).map_err(|e| Failure::new("in-use", e))
 }
 
-/// Makes the folder of a command ours, or refuses it; keeps other processes out of it until the lock is dropped; removes
-/// what killed ones left half-written, in it and in these folders below it.
+/// Claims the folder of a command or refuses it, locks it against other processes, and removes half-written files of
+/// killed processes in it and in the subfolders `below`.
 pub fn claim(
     folder: &Path,
     purpose: &str,
@@ -51,30 +51,30 @@ pub fn claim(
     Ok(lock)
 }
 
-/// Refuses names of what a command makes in its folder that are links out of it, or no files and folders at all.
+/// Refuses output names that are links out of the folder, or neither file nor folder.
 pub fn stay_inside(folder: &Path, names: &[&str]) -> Result<(), Failure> {
     names.iter().try_for_each(|name| owned::stays_inside(folder, Path::new(name))).map_err(Failure::from)
 }
 
-/// One name for a place, whatever leads to it; for records.
+/// Canonical path for records: the same for every spelling of a path.
 pub fn place(path: &Path) -> String {
     let named = std::fs::canonicalize(path).or_else(|_| std::path::absolute(path));
     named.unwrap_or_else(|_| path.to_owned()).display().to_string()
 }
 
-/// The record in a file; none if there is none that can be read.
+/// Reads a record; `None` if the file is missing or is not a JSON object.
 pub fn read_record(path: &Path) -> Option<Value> {
     let text = input::read(path, MAX_RECORD_BYTES).ok()?;
     serde_json::from_slice(&text).ok().filter(Value::is_object)
 }
 
-/// Writes a record.
+/// Writes a record as indented JSON.
 pub fn write_record(path: &Path, record: &Value) -> Result<(), WriteError> {
     write_atomic(&Disk, path, |file| writeln!(file, "{record:#}"))
 }
 
-/// What differs between two records, each as `fps = 2 (given: 3)`. Keys are the long names of options, or what else a
-/// stage depends on.
+/// Differences between two records, each as `fps = 2 (given: 3)`. Keys are long option names or other inputs of the
+/// stage.
 pub fn differences(was: &Value, is: &Value) -> Vec<String> {
     let keys =
         |record: &Value| record.as_object().into_iter().flat_map(|o| o.keys().cloned()).collect::<Vec<_>>();
@@ -98,26 +98,26 @@ fn difference(key: &str, was: &Value, is: &Value) -> String {
     format!("{key} = {} (given: {})", shown(was), shown(is))
 }
 
-/// Something that was made is there, of other things than those given.
+/// Error for an existing result that was made with other options.
 pub fn made_of_others(place: &Path, differences: &[String]) -> Failure {
     let line = format!(
-        "{}: made with {}; give the same options to go on, choose another folder with ⟨output⟩, or replace it with ⟨force⟩",
+        "{}: made with {}; use the same options to resume, choose another folder with ⟨output⟩, or replace it with ⟨force⟩",
         place.display(),
         differences.join(", ")
     );
     Failure::new("other-options", line)
 }
 
-/// The same of a folder whose frames have a hash of their options only.
+/// Error for existing frames made with other options, where only a hash of the options is known.
 pub fn made_otherwise(folder: &Path) -> Failure {
     let line = format!(
-        "{}: made with other options, or by another version; give the same options to go on, choose another folder with ⟨output⟩, or replace it with ⟨force⟩",
+        "{}: made with other options, or by another version; use the same options to resume, choose another folder with ⟨output⟩, or replace it with ⟨force⟩",
         folder.display()
     );
     Failure::new("other-options", line)
 }
 
-/// Files of a model.
+/// Files that a model folder may contain.
 const MODEL_FILES: [&str; 6] =
     ["cameras.bin", "images.bin", "points3D.bin", "rigs.bin", "frames.bin", MODEL_RECORD];
 
@@ -126,7 +126,7 @@ pub fn model_folder(folder: &Path) -> PathBuf {
     folder.join("sparse").join("0")
 }
 
-/// Says before the long work of an alignment that a model may be written to `FOLDER/sparse/0`; changes nothing.
+/// Checks before a long alignment that a model may be written to `FOLDER/sparse/0`. Changes nothing.
 pub fn may_write_model(folder: &Path, overwrite: Overwrite) -> Result<(), Failure> {
     stay_inside(folder, &["sparse/0"])?;
     let folder = model_folder(folder);
@@ -145,7 +145,7 @@ pub fn may_write_model(folder: &Path, overwrite: Overwrite) -> Result<(), Failur
     }
 }
 
-/// Takes `FOLDER/sparse/0` for a model of ours.
+/// Claims `FOLDER/sparse/0` for a model.
 pub fn claim_model(folder: &Path, overwrite: Overwrite) -> Result<PathBuf, Failure> {
     may_write_model(folder, overwrite)?;
     let model = model_folder(folder);
@@ -172,7 +172,7 @@ mod tests {
                 "photographs = 3 (given: 2, 2 gone: \"b.jpg\", 1 new: \"d.jpg\")",
             ]
         );
-        // A record of another version may know more or less.
+        // Records of other versions may have more or fewer keys.
         assert_eq!(differences(&json!({}), &json!({ "seed": 1 })), ["seed = nothing (given: 1)"]);
     }
 

@@ -1,4 +1,4 @@
-//! What a finished run needs to be looked at again: its configuration, its dataset, its splats on a device.
+//! Access to a finished run: configuration, dataset and splats.
 
 use std::cell::RefCell;
 use std::path::{Path, PathBuf};
@@ -17,66 +17,67 @@ use gausset_train::{MemoryPlan, RecordedRun, SceneFacts, check_dataset, read_sum
 
 use crate::{Failure, Host};
 
-/// A run as its folder records it.
+/// A run, as recorded in its folder.
 #[derive(Debug)]
 pub struct SavedRun {
-    /// Its folder.
+    /// The run folder.
     pub folder: PathBuf,
-    /// Its `config.toml`.
+    /// Content of its `config.toml`.
     pub recorded: RecordedRun,
-    /// Keeps its files, and those of its dataset once that is open, from being written over.
+    /// Marks the files of the run, and of its dataset once opened, as inputs that must not be overwritten.
     reading: RefCell<Vec<Arc<Reading>>>,
 }
 
 impl SavedRun {
-    /// Whether a folder is that of a run.
+    /// Whether a folder is a run folder.
     pub fn is_one(folder: &Path) -> bool {
         config_path(folder).is_file()
     }
 
-    /// The run whose result a file is: it lies in the folder of one, under the name that the run gave it.
+    /// The run that a splat file is the result of: the file is in a run folder and has the name of the result file.
     pub fn of_splats(file: &Path) -> Option<Self> {
         let folder = std::path::absolute(file).ok()?.parent()?.to_owned();
         let is_result = Self::is_one(&folder) && splats_path(&folder).file_name() == file.file_name();
-        // Under the name by which it was called.
+        // Keep the spelling of the path that the caller used.
         let folder =
             file.parent().filter(|folder| !folder.as_os_str().is_empty()).map_or(folder, Path::to_owned);
         if is_result { Self::read(&folder).ok() } else { None }
     }
 
-    /// The run of a folder; `None` for a file, and for a folder that holds the parts of one (an unpacked SOG).
+    /// Reads the run of a folder; `None` for a file, and for a folder that is a splat format itself (an unpacked SOG).
     ///
     /// # Errors
-    /// A folder that holds neither.
+    /// The folder is neither.
     pub fn of(input: &Path) -> Result<Option<Self>, Failure> {
         let is_file = !input.is_dir() || splat::recognise(input).is_some();
         if is_file { Ok(None) } else { Self::read(input).map(Some) }
     }
 
-    /// Reads `config.toml`.
+    /// Reads the run in a folder.
     pub fn read(folder: &Path) -> Result<Self, Failure> {
-        // Says best what is wrong with a folder that holds no run.
+        // Gives the best error for a folder without a finished run.
         read_summary(folder)?;
         let recorded = RecordedRun::read(&config_path(folder))?;
         let reading = RefCell::new(vec![Arc::new(Reading::of(run_folder::inputs(folder)))]);
         Ok(Self { folder: folder.to_owned(), recorded, reading })
     }
 
-    /// Keeps trainings out of the folder while something is put into it; refuses one that a link leads out of.
+    /// Locks the folder against trainings while files are written into it. Refuses a folder with links that lead out of
+    /// it.
     pub fn share(&self) -> Result<SharedLock, Failure> {
         refuse_ways_out(&Disk, &self.folder)?;
         SharedLock::acquire(&self.folder)
             .map_err(|error| Failure::new("in-use", format!("{error}, or name another folder with -o")))
     }
 
-    /// Opens the dataset of the run, from another place if one is given.
+    /// Opens the dataset of the run, from `place` if it has a path.
     pub fn open_dataset(&self, place: DataPlace<'_>, host: &mut Host<'_>) -> Result<Arc<Dataset>, Failure> {
         let config = &self.recorded.config;
         let path = place.path.unwrap_or(&config.data.path);
         let mut options = config.open_options();
         options.allow_outside |= place.allow_outside;
         if place.path.is_some() {
-            // The run's folders belong to the place that it was trained from.
+            // Subfolders in the configuration are relative to the original dataset.
             (options.images, options.masks, options.sparse) = (None, None, None);
         }
         let dataset = dataset::open(path, &options)?;
@@ -97,24 +98,24 @@ impl SavedRun {
                 }
             }
         }
-        // Splats were trained with the poses that the run refined: looked at from others they are out of place.
+        // If the run refined the camera poses, the splats fit only those.
         Ok(Arc::new(with_refined_poses(dataset, &self.folder, &self.recorded)?))
     }
 
-    /// A loader within the memory of the run.
+    /// Creates an image loader within the memory limit of the run.
     pub fn loader(&self, dataset: &Arc<Dataset>) -> Loader {
         let budget = MemoryPlan::picture_budget(self.recorded.config.max_memory_bytes());
         let budget_bytes = usize::try_from(budget).unwrap_or(usize::MAX);
         Loader::new(Arc::clone(dataset), LoaderOptions { budget_bytes, threads: 1 })
     }
 
-    /// Path of the saved splats.
+    /// Path of the trained splats.
     pub fn splats(&self) -> Result<PathBuf, Failure> {
         let path = splats_path(&self.folder);
         if !path.is_file() {
             let folder = self.folder.display();
             let line = format!(
-                "{}: no such file: the run has not finished; go on with ⟨resume⟩ {folder}",
+                "{}: no such file: the run has not finished; resume it with ⟨resume⟩ {folder}",
                 path.display()
             );
             return Err(Failure::new("not-finished", line));
@@ -122,12 +123,12 @@ impl SavedRun {
         Ok(path)
     }
 
-    /// Brings the saved splats to a device.
+    /// Loads the trained splats onto a device.
     pub fn load_splats(&self, engine: &mut dyn Engine, host: &mut Host<'_>) -> Result<Document, Failure> {
         load_splats(&self.splats()?, engine, host)
     }
 
-    /// How views of the finished run are rendered.
+    /// Render options of the finished run.
     pub fn render_options(&self) -> RenderOptions {
         let record = &self.recorded.record;
         let scene = SceneFacts {
@@ -140,42 +141,42 @@ impl SavedRun {
         recipe.eval_options(recipe.steps, &scene)
     }
 
-    /// Rotation `splats_from_dataset` that turned the saved splats.
+    /// Rotation `splats_from_dataset` that was applied to the saved splats.
     pub fn splats_from_dataset(&self) -> Mat3 {
         self.recorded.record.up_rotation
     }
 }
 
-/// Where the dataset of a run is now, and what may be odd about it.
+/// Where the dataset of a run is, and what may differ from the training.
 #[derive(Clone, Copy, Debug)]
 pub struct DataPlace<'a> {
-    /// Its place; `None` = where the run found it.
+    /// Path; `None` = where the run found it.
     pub path: Option<&'a Path>,
-    /// What to do if it is another one.
+    /// What to do if the dataset differs from the run's.
     pub other: OtherData,
-    /// Whether pictures may lie outside the picture folder, even if they might not when the run was trained.
+    /// Accept image paths outside the image folder, even if the training did not.
     pub allow_outside: bool,
 }
 
-/// What to do with a dataset that is not that of the run.
+/// What to do with a dataset that differs from the run's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OtherData {
-    /// An error.
+    /// Fail.
     Refuse,
-    /// An error that names the option by which it is taken all the same.
+    /// Fail with a message that names the option to accept it.
     Unaccepted,
-    /// A warning.
+    /// Warn.
     Warn,
 }
 
 impl OtherData {
-    /// Where the user accepts changed data, a warning.
+    /// `Warn` if the user accepts changed data, otherwise `Unaccepted`.
     pub const fn accepted(is_accepted: bool) -> Self {
         if is_accepted { Self::Warn } else { Self::Unaccepted }
     }
 }
 
-/// Reads a splat file, says what is odd about it and brings it to a device.
+/// Reads a splat file, warns about its irregularities and loads it onto a device.
 pub fn load_splats(path: &Path, engine: &mut dyn Engine, host: &mut Host<'_>) -> Result<Document, Failure> {
     let file = splat::load(path, &LoadOptions::default())?;
     for line in file.report.lines(path) {
@@ -185,7 +186,7 @@ pub fn load_splats(path: &Path, engine: &mut dyn Engine, host: &mut Host<'_>) ->
     Ok(file)
 }
 
-/// How views of a splat file are rendered, as far as it tells.
+/// Render options for a splat file, from its metadata.
 pub fn file_options(file: &Document) -> RenderOptions {
     RenderOptions {
         sh_degree: file.splats.sh_degree,
@@ -194,21 +195,21 @@ pub fn file_options(file: &Document) -> RenderOptions {
     }
 }
 
-/// How many splats of a file are the scene, where a sky follows them.
+/// Number of scene splats in a file that also has sky splats; `None` if it has none.
 pub fn scene_splats(file: &Document) -> Option<u32> {
-    // The device numbers splats with 32 bits and has taken this many.
+    // Fits `u32`: the device counts splats with 32 bits and has loaded these.
     (file.sky > 0).then_some(file.scene_len() as u32)
 }
 
-/// The rotation that took the splats of a file away from their dataset, whose cameras turn with them; a file that does not tell is
-/// taken to be in the dataset's axes, which is said.
+/// Rotation of a file's splats relative to their dataset, to be applied to its cameras. If the file does not record it,
+/// warns and assumes none.
 ///
 /// # Errors
-/// They were moved or scaled as well.
+/// The splats were moved or scaled.
 pub fn turn_of(file: &Document, path: &Path, host: &mut Host<'_>) -> Result<Mat3, Failure> {
     let Some(moved) = file.saved_from_dataset else {
         let line = format!(
-            "{}: does not say how its splats stand to the dataset: taken as if they were never turned or moved",
+            "{}: has no transform relative to the dataset: the splats are assumed not to be rotated or moved",
             path.display()
         );
         host.warn("the splats", line);
@@ -216,8 +217,8 @@ pub fn turn_of(file: &Document, path: &Path, host: &mut Host<'_>) -> Result<Mat3
     };
     if moved != Similarity::from_rotation(moved.rotation) {
         let line = format!(
-            "{}: cameras: those of a dataset do not see these splats, which were moved or scaled since they were trained \
-             (expected splats as they were trained or turned; or cameras with ⟨path = FILE⟩)",
+            "{}: cameras: a dataset's cameras do not match these splats, which were moved or scaled after training \
+             (expected splats as trained, or only rotated; or cameras from ⟨path = FILE⟩)",
             path.display()
         );
         return Err(Failure::new("cameras", line));
@@ -225,5 +226,5 @@ pub fn turn_of(file: &Document, path: &Path, host: &mut Host<'_>) -> Result<Mat3
     Ok(moved.rotation)
 }
 
-/// Splats that nobody turned.
+/// Rotation of splats that keep the axes of the dataset.
 pub const NOT_TURNED: Mat3 = IDENTITY3;

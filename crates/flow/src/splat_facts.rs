@@ -1,4 +1,4 @@
-//! What a splat file holds, as facts for people and programs.
+//! Statistics of a splat file, for `gausset info` and scripts.
 
 use gausset_core::Splats;
 use gausset_io::splat::{Document, Saved};
@@ -6,51 +6,51 @@ use serde::Serialize;
 
 use crate::convert::edits;
 
-/// Share of the splats that lies between the bounds of the middle, along each axis.
+/// Fraction of the splats between the `middle` bounds, along each axis.
 const MIDDLE: f64 = 0.98;
-/// Median distances from the middle beyond which a splat counts as far.
+/// Distance from the middle, in median distances, beyond which a splat counts as far.
 pub const FAR: f64 = 20.0;
-/// Opacity below which a splat counts as transparent: hardly a step of 8 bits.
+/// Opacity below which a splat counts as transparent: about one step of 8 bits.
 pub const TRANSPARENT: f64 = 0.005;
 
-/// Facts about the splats of a file: a stable contract.
+/// Statistics of a splat file; the JSON form is a stable contract.
 #[derive(Clone, Debug, Serialize)]
 pub struct SplatFacts {
     /// Number of splats.
     pub count: usize,
-    /// SH degree that the file stores.
+    /// SH degree stored in the file.
     pub sh_degree: u8,
-    /// `null` when there is no splat.
+    /// Bounds of the scene splats; `None` without splats.
     pub bounds: Option<Bounds>,
     /// Bounds without the outermost hundredth at each end of each axis.
     pub middle: Option<Bounds>,
-    /// Splats of the scene beyond [`FAR`] median distances from its middle, which rule the bounds.
+    /// Number of scene splats beyond [`FAR`] median distances from the middle, which dominate the bounds.
     pub far: usize,
-    /// Splats of less opacity than [`TRANSPARENT`].
+    /// Number of splats with an opacity below [`TRANSPARENT`].
     pub transparent: usize,
-    /// Bytes of the splats in memory.
+    /// Size of the splats in memory, in bytes.
     pub memory_bytes: u64,
-    /// Stable name of the format.
+    /// Stable format name.
     pub format: &'static str,
-    /// Version of the format, where it has versions.
+    /// Format version, if the format has versions.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
-    /// How they are to be drawn: `default`, `mip`, `2dgs`.
+    /// Render mode: `default`, `mip` or `2dgs`.
     pub mode: &'static str,
-    /// Whether that is with opacity compensation.
+    /// Whether the mode uses opacity compensation.
     pub antialiased: bool,
-    /// Axes of the file, where they were turned, named or assumed.
+    /// Coordinate axes of the file, if they were converted, recorded or assumed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub frame: Option<String>,
-    /// Direction that is up, if the file tells.
+    /// Up direction, if the file records it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub up: Option<[f32; 3]>,
-    /// Splats of a sky, which are not in the bounds; left out where there is none.
+    /// Number of sky splats, which the bounds exclude; omitted if there are none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sky: Option<usize>,
-    /// Splats that were left out, because they cannot be drawn.
+    /// Splats dropped because they cannot be rendered.
     pub dropped: u64,
-    /// Splats of the file with a value that was brought to its nearest.
+    /// Splats with a value clamped to the nearest valid one.
     pub repaired: u64,
 }
 
@@ -64,7 +64,7 @@ pub struct Bounds {
 }
 
 impl SplatFacts {
-    /// The facts about a file that was read.
+    /// Statistics of a file that was read.
     #[must_use]
     pub fn of(document: &Document) -> Self {
         let scene = document.scene();
@@ -93,7 +93,7 @@ impl SplatFacts {
         }
     }
 
-    /// The facts about a file that was written of a document.
+    /// Statistics of a file written from a document.
     #[must_use]
     pub fn of_saved(document: &Document, saved: &Saved) -> Self {
         let facts = Self {
@@ -110,7 +110,7 @@ impl SplatFacts {
     }
 }
 
-/// Bounds between the percentiles of each axis.
+/// Bounds between two percentiles of each axis.
 fn middle(splats: &Splats) -> Option<Bounds> {
     let last = splats.len().checked_sub(1)?;
     let cut = ((1.0 - MIDDLE) / 2.0 * last as f64).round() as usize;

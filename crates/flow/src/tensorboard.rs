@@ -1,5 +1,5 @@
-//! The curves of a run for TensorBoard: `RUN/events.out.tfevents.gausset`, beside `metrics.jsonl`, of which a run that
-//! goes on makes its beginning again.
+//! Training curves for TensorBoard: `RUN/events.out.tfevents.gausset`, next to `metrics.jsonl`. When a run resumes, the
+//! earlier part is rewritten from `metrics.jsonl`.
 
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -11,20 +11,20 @@ use gausset_io::tensorboard::{EventFile, Scalars};
 use gausset_train::Event;
 use serde_json::Value;
 
-/// Parts of a run of which each has its numbers.
+/// Number of points per curve: one value each 1/200 of the run.
 const PARTS: u64 = 200;
 
-/// The file, and what was not written yet.
+/// The event file and the loss not yet written.
 pub(crate) struct Curves {
     file: EventFile,
-    /// Step from which the next numbers are written.
+    /// First step of the next value.
     next: u64,
     loss_sum: f64,
     loss_steps: u64,
 }
 
 impl Curves {
-    /// Begins the file of a run that was begun or goes on.
+    /// Creates the event file of a new or resumed run.
     pub(crate) fn open(run: &Path) -> Result<Self, WriteError> {
         let metrics = metrics_path(run);
         let lines = if metrics.is_file() { read_metrics(&metrics)?.0 } else { Vec::new() };
@@ -36,7 +36,7 @@ impl Curves {
         Ok(Self { file, next: known.last().map_or(1, |last| last.step + 1), loss_sum: 0.0, loss_steps: 0 })
     }
 
-    /// Writes what an event tells.
+    /// Writes the values of an event.
     pub(crate) fn hear(&mut self, event: &Event) -> Result<(), WriteError> {
         let (step, values) = match event {
             Event::Progress(progress) => {
@@ -65,7 +65,8 @@ impl Curves {
     }
 }
 
-/// A line of `metrics.jsonl`; its time follows from the seconds of training, `at` is that of the line before.
+/// Values of one line of `metrics.jsonl`. The wall time is the start plus the seconds of training, or `at`, the time of
+/// the previous line.
 fn of_line(line: &Value, begun: f64, at: &mut f64) -> Option<Scalars> {
     let step = line["step"].as_u64()?;
     *at = line["seconds"].as_f64().map_or(*at, |seconds| begun + seconds);

@@ -1,4 +1,4 @@
-//! What aligns, and how it runs.
+//! Selection of the aligner and its options.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -7,26 +7,26 @@ use gausset_sfm::{Mapper, Tool};
 
 use crate::{Failure, Host, device};
 
-/// Seconds for which COLMAP may say nothing: matching many pictures takes long without a word.
+/// Default timeout for COLMAP in seconds without output: matching many images is silent for long.
 const COLMAP_SILENCE: u64 = 1800;
-/// Seconds for which ffmpeg or a mask command may say nothing.
+/// Default timeout for ffmpeg and mask commands in seconds without output.
 pub const SILENCE: u64 = 120;
 
-/// Who aligns panoramas.
+/// The program that aligns panoramas.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Aligner {
     /// COLMAP.
     #[default]
     Colmap,
-    /// What is built in: no program is needed.
+    /// The built-in aligner, which needs no other program.
     Own,
 }
 
 impl Aligner {
-    /// All of them.
+    /// All aligners.
     pub const ALL: [Self; 2] = [Self::Colmap, Self::Own];
 
-    /// Its name.
+    /// Name as in options: `colmap` or `own`.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -36,30 +36,30 @@ impl Aligner {
     }
 }
 
-/// What aligns: which COLMAP, and how it runs.
+/// The aligner and its options.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ToolOptions {
-    /// Who aligns; photographs are aligned by COLMAP.
+    /// Aligner of panoramas; photographs are always aligned by COLMAP.
     pub aligner: Aligner,
     /// Python that has pycolmap; `None` = `$GAUSSET_PYTHON`, then python3 in PATH.
     pub python: Option<PathBuf>,
     /// The colmap executable, 3.12 or later, instead of pycolmap.
     pub colmap: Option<PathBuf>,
-    /// Seconds for which an outside program may say nothing; `None` = 1800 for COLMAP, 120 for others.
+    /// Timeout for external programs in seconds without output; `None` = 1800 for COLMAP, 120 for others.
     pub timeout: Option<u64>,
     /// Seed of the alignment.
     pub seed: u32,
-    /// Who makes a model of the matches.
+    /// COLMAP mapper that reconstructs from the matches.
     pub mapper: Mapper,
-    /// Threads of the alignment; 0 = all processors. With one, it is repeatable.
+    /// Threads of the alignment; 0 = all CPU threads. Only one thread is repeatable.
     pub threads: u32,
 }
 
 impl ToolOptions {
-    /// Finds the program.
+    /// Finds the aligner.
     ///
     /// # Errors
-    /// There is none, or none that can be used; the built-in aligner with options of COLMAP; the job was asked to stop.
+    /// COLMAP is not installed or too old; the built-in aligner with options of COLMAP; the job was asked to stop.
     pub fn find(&self, host: &Host<'_>) -> Result<Tool, Failure> {
         if self.aligner == Aligner::Own {
             let others = [
@@ -75,36 +75,36 @@ impl ToolOptions {
         host.unless_stopped(Tool::find(self.python.as_deref(), self.colmap.as_deref(), host.stop()))
     }
 
-    /// The mapper, if it is another than that of models whose record names none.
+    /// Name of the mapper for the record; `None` for the default, which older records omit.
     pub(crate) fn other_mapper(&self) -> Option<&'static str> {
         (self.mapper != Mapper::default()).then(|| self.mapper.name())
     }
 
-    /// The aligner, if it is another than that of models whose record names none.
+    /// Name of the aligner for the record; `None` for the default, which older records omit.
     pub(crate) fn other_aligner(&self) -> Option<&'static str> {
         (self.aligner != Aligner::default()).then(|| self.aligner.name())
     }
 
-    /// Threads of the alignment.
+    /// Resolved number of threads.
     #[must_use]
     pub fn thread_count(&self) -> usize {
         device::threads(self.threads)
     }
 
-    /// How long COLMAP may say nothing.
+    /// Timeout of COLMAP.
     #[must_use]
     pub fn silence(&self) -> Duration {
         Duration::from_secs(self.timeout.unwrap_or(COLMAP_SILENCE))
     }
 
-    /// How long ffmpeg may say nothing.
+    /// Timeout of ffmpeg and other programs.
     #[must_use]
     pub fn silence_of_others(&self) -> Duration {
         Duration::from_secs(self.timeout.unwrap_or(SILENCE))
     }
 }
 
-/// An option that the built-in aligner does not take.
+/// Error for an option that the built-in aligner does not take.
 pub(crate) fn of_colmap_alone(key: &str) -> Failure {
-    Failure::usage(format!("⟨{key}⟩: is an option of COLMAP (expected none with ⟨aligner = own⟩)"))
+    Failure::usage(format!("⟨{key}⟩: applies to COLMAP only (expected none with ⟨aligner = own⟩)"))
 }

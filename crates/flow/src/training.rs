@@ -1,4 +1,4 @@
-//! A training run from its options to its result: dataset, device, run folder, profile.
+//! Runs a training: from options to run folder, with dataset, device and profile.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -21,20 +21,20 @@ use crate::saved_run::SavedRun;
 use crate::tensorboard::Curves;
 use crate::{Event, Failure, Host, Stage, profiling, report};
 
-/// What a training is done on, and why on this where nobody has named it.
+/// An engine and, if it was chosen automatically, the reason.
 type Chosen = (Box<dyn Engine>, Option<String>);
 
-/// Which run, and where.
+/// What to train.
 #[derive(Debug)]
 pub enum Task {
-    /// A run with the options that somebody gave, in a new folder or one that may be replaced.
+    /// A new run with these options, in a new folder or one that may be replaced.
     New(Box<TrainOptions>, PathBuf, Overwrite),
-    /// The run in this folder goes on.
+    /// Resumes the run in this folder.
     Resume(Box<TrainConfig>, PathBuf),
 }
 
 impl Task {
-    /// A new run; options that nobody may give are refused before any picture is looked at.
+    /// A new run. Invalid options are refused before any image is read.
     ///
     /// # Errors
     /// Options out of range or that exclude each other.
@@ -43,15 +43,15 @@ impl Task {
         Ok(Self::New(Box::new(options), folder, overwrite))
     }
 
-    /// The run in a folder, with what `given` may change of it.
+    /// Resumes the run in a folder; `given` holds the options that change.
     ///
     /// # Errors
-    /// No run there; options that would change its result.
+    /// The folder has no run, or an option would change its result.
     pub fn resume(folder: PathBuf, given: &TrainOptions) -> Result<Self, Failure> {
         Ok(Self::Resume(Box::new(resumable_config(&folder, given)?), folder))
     }
 
-    /// The folder of the run.
+    /// The run folder.
     #[must_use]
     pub fn folder(&self) -> &Path {
         match self {
@@ -59,7 +59,7 @@ impl Task {
         }
     }
 
-    /// What it is done on, and why on this where nobody has named it.
+    /// Opens the engine for this task.
     fn engine(
         &self,
         config: &TrainConfig,
@@ -71,14 +71,14 @@ impl Task {
             Self::Resume(_, folder) => Some(SavedRun::read(folder)?.recorded.record),
         };
         let run = run.as_ref().map(|run| (run.device.as_str(), run.device_name.as_str()));
-        // A GPU knows pinholes alone: nobody's choice must not end in its refusal.
+        // Spherical cameras train on the CPU only, so automatic selection must not pick a GPU that would refuse them.
         if config.data.panoramas == Panoramas::Sphere {
             return Ok((conditions.device.engine_for(config.threads(), host)?, None));
         }
         conditions.device.engine_for_training(config.threads(), run, host)
     }
 
-    /// The same, or the processor where nobody has named the device and the memory of the chosen one is too small.
+    /// Replaces an automatically chosen device by the CPU if its memory is too small for the run.
     fn with_room(
         &self,
         chosen: Chosen,
@@ -94,7 +94,7 @@ impl Task {
         Ok((processor.engine_for(config.threads(), host)?, Some(reason)))
     }
 
-    /// The configuration as far as it is known without the dataset.
+    /// The configuration as far as it is known before the dataset is opened.
     fn first_config(&self) -> Result<TrainConfig, Failure> {
         let config = match self {
             Self::New(options, ..) => TrainConfig::resolve(options, None)?,
@@ -104,7 +104,7 @@ impl Task {
     }
 }
 
-/// Why the processor is taken instead of a device whose own memory is too small for a run.
+/// The reason to use the CPU, if the device's own memory is too small for the run.
 fn too_small(
     config: &TrainConfig,
     dataset: &Arc<Dataset>,
@@ -114,64 +114,64 @@ fn too_small(
     let [needed, limit] = memory.shortage().map(units::bytes);
     let name = engine.describe().name;
     let reason =
-        || format!("the processor, because {name} has {limit} of memory for it and {needed} are needed");
+        || format!("the CPU, because {name} has {limit} of memory available and {needed} are needed");
     Ok(memory.is_short_of_device().then(reason))
 }
 
-/// Paths from the root, so that a run can go on from any folder.
+/// Makes paths absolute, so that the run can resume from any working folder.
 fn with_absolute_paths(config: TrainConfig) -> Result<TrainConfig, Failure> {
     config.with_absolute_paths().map_err(|error| {
         let reason = plain_reason(&error);
-        Failure::new("option", format!("working folder: cannot be named: {reason}"))
+        Failure::new("option", format!("working folder: has no absolute path: {reason}"))
     })
 }
 
-/// How a run is done, beside what its options say: none of it has an influence on the result but a time budget.
+/// Settings of a training that do not change its result (except through a time budget).
 #[derive(Clone, Copy, Debug)]
 pub struct Conditions {
-    /// What computes.
+    /// Device.
     pub device: DeviceOptions,
-    /// Whether to record where the time goes.
+    /// Whether to record a profile.
     pub profile: bool,
-    /// Whether the run gets a `report.html` at its end.
+    /// Whether to write `report.html` at the end of the run.
     pub report: bool,
-    /// Whether curves are written for TensorBoard.
+    /// Whether to write curves for TensorBoard.
     pub tensorboard: bool,
-    /// When the job began: time budgets count from here.
+    /// Start time of the job, from which time budgets count.
     pub started: Instant,
 }
 
 impl Conditions {
-    /// On a device, from now on.
+    /// Default conditions on a device, with the start time now.
     #[must_use]
     pub fn on(device: DeviceOptions) -> Self {
         Self { device, profile: false, report: true, tensorboard: false, started: Instant::now() }
     }
 }
 
-/// What was done.
+/// Result of a training.
 #[derive(Debug)]
 pub struct Trained {
-    /// Folder of the run.
+    /// The run folder.
     pub folder: PathBuf,
-    /// What came of it.
+    /// Outcome of the run.
     pub outcome: Outcome,
-    /// Pictures that had to be left out, because they cannot be read or are missing.
+    /// Images skipped because they are missing or unreadable.
     pub skipped: usize,
-    /// Whether that is as it is to be (`allow_missing`).
+    /// Whether missing images are allowed.
     pub allow_missing: bool,
-    /// Where the time went, if that was asked for.
+    /// The profile, if one was recorded.
     pub profile: Option<Profile>,
 }
 
 impl Trained {
-    /// Whether the run was asked to stop, and can go on.
+    /// Whether the run stopped on request and can resume.
     #[must_use]
     pub fn is_stopped(&self) -> bool {
         self.outcome.end == End::Stopped
     }
 
-    /// Whether something had to be left out that is missed.
+    /// Whether images were skipped that are not allowed to be missing.
     #[must_use]
     pub fn has_skipped(&self) -> bool {
         self.skipped > 0 && !self.allow_missing
@@ -184,27 +184,27 @@ impl Trained {
     }
 }
 
-/// A training run that somebody holds: everything is open and checked, and it goes on in small parts.
+/// An opened and checked training run that advances in small parts.
 ///
-/// It may be sent to another thread. In between two parts its device can be looked at ([`Run::engine`]) and it answers
+/// It can be sent to another thread. Between parts the caller can render on its device ([`Run::engine`]) and send
 /// requests ([`Run::requests`]).
 pub struct Training {
     run: Run,
     conditions: Conditions,
     allow_missing: bool,
     curves: Option<Curves>,
-    /// Step at which a device was lost, if one was.
+    /// Step at which the device was lost, if it was.
     lost_at: Option<u64>,
 }
 
-/// A device that is lost again within so many steps is not worth another try.
+/// If a device is lost again within this many steps, training does not retry.
 const STEPS_BETWEEN_LOSSES: u64 = 100;
 
 impl Training {
-    /// Opens the dataset and the device, makes the first splats or reads the checkpoint, and takes the folder.
+    /// Opens dataset and device, creates the initial splats or reads the checkpoint, and claims the folder.
     ///
     /// # Errors
-    /// Everything that can be wrong with dataset, folder, options and device; it was asked to stop meanwhile.
+    /// Any error of dataset, folder, options or device; the job was asked to stop.
     pub fn new(task: Task, conditions: Conditions, host: &mut Host<'_>) -> Result<Self, Failure> {
         let config = task.first_config()?;
         let engine = task.engine(&config, conditions, host)?;
@@ -216,7 +216,7 @@ impl Training {
         Self::on(task, config, engine, dataset, conditions, host)
     }
 
-    /// The same on a dataset that is open, on a device that is there.
+    /// As [`Self::new`], with an opened dataset and engine.
     fn on(
         task: Task,
         config: TrainConfig,
@@ -257,12 +257,12 @@ impl Training {
         Ok(Self { run, conditions, allow_missing, curves, lost_at: None })
     }
 
-    /// The run, to be looked at and asked for something.
+    /// The run, for rendering and requests.
     pub fn run(&mut self) -> &mut Run {
         &mut self.run
     }
 
-    /// Goes on by one part: a step, a picture of an evaluation, a checkpoint.
+    /// Runs one part: a training step, one view of an evaluation, or a checkpoint.
     ///
     /// # Errors
     /// As [`Run::advance`].
@@ -274,7 +274,7 @@ impl Training {
         Ok(advanced?)
     }
 
-    /// Goes on to the end, looked at between all parts.
+    /// Runs to the end and calls the watcher between parts.
     fn train_watched(&mut self, host: &mut Host<'_>) -> Result<Outcome, TrainError> {
         if let Some(watcher) = host.watcher() {
             watcher.begin(&mut self.run);
@@ -286,7 +286,7 @@ impl Training {
             }
             let advanced = advanced?;
             if let Advanced::Over(outcome) = &advanced {
-                // Before somebody looks at the result for hours.
+                // Write the report now: the watcher may keep the result open for hours.
                 self.report(outcome, host);
             }
             let run = &mut self.run;
@@ -303,7 +303,7 @@ impl Training {
         }
     }
 
-    /// Writes the page of a run that is done, whatever becomes of it.
+    /// Writes `report.html` of a finished run. A failure is only a warning.
     fn report(&self, outcome: &Outcome, host: &mut Host<'_>) {
         if self.conditions.report
             && outcome.end == End::Finished
@@ -313,18 +313,19 @@ impl Training {
         }
     }
 
-    /// Whether a device that was lost now was not lost just before.
+    /// Whether a lost device should be reopened: not if it was lost a few steps before.
     fn is_worth_another_try(&self) -> bool {
         self.lost_at.is_none_or(|before| self.run.step() >= before + STEPS_BETWEEN_LOSSES)
     }
 
-    /// The run on a device that is opened anew, from its last checkpoint on: the same bytes in the end.
+    /// Reopens the device and resumes from the last checkpoint. The result is identical to that of an uninterrupted
+    /// run.
     fn recovered(self, lost: &EngineError, checkpoint: u64, host: &mut Host<'_>) -> Result<Self, Failure> {
         let Self { run, conditions, .. } = self;
         let (folder, dataset, lost_at) = (run.folder().to_owned(), Arc::clone(run.dataset()), run.step());
-        let line = format!("{lost}; the run goes on from the checkpoint of step {checkpoint}");
+        let line = format!("{lost}; the run resumes from the checkpoint of step {checkpoint}");
         host.warn("the device", line);
-        // The folder and what is left of the device are free before they are taken again.
+        // Release the run folder and the old device before they are opened again.
         drop(run);
         let task = Task::resume(folder, &TrainOptions::default())?;
         let config = task.first_config()?;
@@ -333,11 +334,11 @@ impl Training {
         Ok(Self { lost_at: Some(lost_at), ..again })
     }
 
-    /// Goes on to the end, or until the job is asked to stop. A device that is lost is opened again, and the run goes on from
-    /// its last checkpoint; one that is lost again within 100 steps ends it.
+    /// Runs to the end, or until the job is asked to stop. If the device is lost, it is reopened and the run resumes
+    /// from its last checkpoint; a second loss within 100 steps is an error.
     ///
     /// # Errors
-    /// As [`Run::advance`]; a profile that cannot be written.
+    /// As [`Run::advance`]; the profile cannot be written.
     pub fn finish(mut self, host: &mut Host<'_>) -> Result<Trained, Failure> {
         let outcome = loop {
             let outcome = if host.watcher().is_some() {
@@ -363,7 +364,7 @@ impl Training {
             let line = format!("{}: skipped: {}", view.name, view.reason);
             host.warn("pictures left out of the evaluation", line);
         }
-        // After the profile, which is a part of it.
+        // After the profile, which the report includes.
         self.report(&trained.outcome, host);
         if trained.is_stopped() {
             let (step, run) = (trained.outcome.summary.steps, trained.folder.clone());
@@ -373,11 +374,11 @@ impl Training {
     }
 }
 
-/// What warnings of the curves for TensorBoard are about, and what they mean for the run.
+/// Topic of TensorBoard warnings, and their consequence.
 const CURVES: &str = "the curves";
-const NO_CURVES: &str = "nothing more is written for TensorBoard";
+const NO_CURVES: &str = "TensorBoard output is disabled";
 
-/// Reports what happened in a run, to its curves first.
+/// Passes an event of the run to its curves, then to the host.
 fn pass_on(curves: &mut Option<Curves>, event: gausset_train::Event, host: &mut Host<'_>) {
     if let Some(Err(error)) = curves.as_mut().map(|curves| curves.hear(&event)) {
         *curves = None;
@@ -386,16 +387,16 @@ fn pass_on(curves: &mut Option<Curves>, event: gausset_train::Event, host: &mut 
     host.report(Event::Training(Box::new(event)));
 }
 
-/// Trains to the end or until the job is asked to stop.
+/// Trains to the end, or until the job is asked to stop.
 ///
 /// # Errors
-/// Everything that can be wrong with dataset, folder, options and device.
+/// Any error of dataset, folder, options or device.
 pub fn train(task: Task, conditions: Conditions, host: &mut Host<'_>) -> Result<Trained, Failure> {
     let folder = task.folder().to_owned();
     finish(folder, Training::new(task, conditions, host), host)
 }
 
-/// Goes on with a run that could begin; one that was asked to stop before has done nothing.
+/// Finishes a run that could be started. If the job was asked to stop before that, returns an empty result.
 fn finish(
     folder: PathBuf,
     begun: Result<Training, Failure>,
@@ -416,18 +417,18 @@ fn finish(
     }
 }
 
-/// Says what is odd about a dataset.
+/// Reports irregularities of a dataset as warnings.
 pub fn warn_of(dataset: &Dataset, host: &mut Host<'_>) {
     for line in dataset.report() {
         host.warn("the dataset", line);
     }
 }
 
-/// Trains in a folder that may hold the same run: one that is finished is reported again, one that was begun goes on. A
-/// run of other data or options is replaced with [`Overwrite::Replace`] only.
+/// Trains in a folder that may hold the same run. A finished run is only reported again; an interrupted one resumes. A
+/// run with other data or options is refused, or replaced with [`Overwrite::Replace`].
 ///
 /// # Errors
-/// As [`train`]; a folder with another run.
+/// As [`train`]; the folder has another run.
 pub fn begin_or_go_on(
     folder: PathBuf,
     options: &TrainOptions,
@@ -451,8 +452,8 @@ pub fn begin_or_go_on(
     finish(folder, Training::on(task, config, engine, Arc::new(dataset), conditions, host), host)
 }
 
-/// The dataset of the run in a folder, if it is the run that these options ask for. Options that nobody gives now, but
-/// somebody gave then, are differences, too.
+/// Opens the dataset of the run in a folder, if data and options are the same. An option that was set then and is not
+/// set now is a difference, too.
 fn same_run(folder: &Path, options: &TrainOptions) -> Result<Dataset, Failure> {
     let recorded = SavedRun::read(folder)?.recorded;
     let first = with_absolute_paths(TrainConfig::resolve(options, None)?)?;
@@ -460,7 +461,7 @@ fn same_run(folder: &Path, options: &TrainOptions) -> Result<Dataset, Failure> {
     let differences = recorded.differences(&TrainConfig::resolve_for(options, &dataset)?);
     if !differences.is_empty() {
         let line = format!(
-            "{}: the run was started with {}; give the same options to go on, choose another folder with ⟨output⟩, or replace it with ⟨force⟩",
+            "{}: the run was started with {}; use the same options to resume, choose another folder with ⟨output⟩, or replace it with ⟨force⟩",
             config_path(folder).display(),
             differences.join(", "),
         );

@@ -1,18 +1,18 @@
-//! Somebody who looks at a training while it goes on: a viewer.
+//! Observes a training while it runs; implemented by the viewer.
 
 use gausset_train::{Event, Run};
 
-/// Looks at a training between two of its parts, on its own thread. Nothing that it does has an influence on the steps: it
-/// renders on the device ([`Run::look`]) and leaves requests ([`Run::requests`]). The training waits for it meanwhile.
+/// Called between two parts of a training, on its thread, which waits for the call to return. A watcher cannot change
+/// the steps: it renders on the device ([`Run::look`]) and sends requests ([`Run::requests`]).
 pub trait Watcher {
-    /// The run is about to do its first part.
+    /// The run is about to start its first part.
     fn begin(&mut self, run: &mut Run);
-    /// Something happened, before or while the run goes on.
+    /// An event, before or during the run.
     fn hear(&mut self, event: &Event);
-    /// A part is done.
+    /// A part is complete.
     fn between(&mut self, run: &mut Run);
-    /// The run is paused: looks, or sleeps for a moment.
+    /// The run is paused. Renders, or sleeps briefly.
     fn wait(&mut self, run: &mut Run);
-    /// The run has ended and its result is written. It goes when this returns.
+    /// The run has ended and its result is written. The run is dropped when this returns.
     fn after(&mut self, run: &mut Run);
 }

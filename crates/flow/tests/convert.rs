@@ -1,4 +1,4 @@
-//! Conversions as a library does them: what moves looks the same from a camera that moves along, and what a format costs
+//! Conversions through the library: transformed splats look the same from transformed cameras, and the loss of a format
 //! is measured before anything is written.
 
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ use gausset_train::Up;
 use gausset_train::orbit::{PictureShape, around_splats};
 use tempfile::TempDir;
 
-/// Splats in a ball with SH of degree 3, of which the first is far out and the second nearly transparent.
+/// Splats in a ball with SH of degree 3; the first is far out, the second nearly transparent.
 fn write_scene(folder: &Path, count: usize) -> PathBuf {
     let mut state = 7u32;
     let mut number = || {
@@ -78,10 +78,10 @@ fn what_is_moved_looks_the_same_to_a_camera_that_moves_along() {
     };
     let (old, new) = (colours(&before, None), colours(&after, Some(&edits)));
     let brightest = old.iter().copied().fold(0.0, f32::max);
-    // Numbers of either file are rounded to f32, and colours are sums of some tens of splats.
+    // Values of both files are rounded to f32, and colours are sums of some tens of splats.
     let largest = old.iter().zip(&new).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
     assert!(brightest > 0.5 && largest < 1e-5, "{brightest} {largest}");
-    // SH that were not turned would show: the pictures depend on them.
+    // Unrotated SH coefficients would change the renders.
     let mut flat = after.clone();
     flat.splats.sh.clone_from(&before.splats.sh);
     let unturned = colours(&flat, Some(&edits));
@@ -140,7 +140,7 @@ fn a_wanted_quality_chooses_the_fewest_bits_or_nothing_is_written() {
     let more = wanted(psnr + 1.0, None).unwrap();
     assert!(more.sh_bits > few.sh_bits && more.saved.bytes > bytes);
     assert!(more.loss.unwrap().psnr.unwrap() >= psnr + 1.0);
-    // Bits that were asked for are kept, and refused if they do not do.
+    // Requested SH bits are used, and refused if their quality is too low.
     assert_eq!(wanted(20.0, Some([3, 3])).unwrap().sh_bits, Some([3, 3]));
     assert!(wanted(psnr + 1.0, Some([4, 3])).is_err());
 }

@@ -1,4 +1,4 @@
-//! Memory of conversions: what is told to take so much takes no more, measured in processes of their own.
+//! Memory of conversions: they take no more than estimated, measured in separate processes.
 #![cfg(target_os = "linux")]
 #![allow(clippy::print_stdout, reason = "the children tell what they measured")]
 
@@ -22,7 +22,7 @@ use gausset_train::MemoryLimit;
 const WIDTH: usize = 3072;
 const MIB: f64 = 1024.0 * 1024.0;
 
-/// A picture to a panorama as PNG, a film of strips to panoramas as JPEG.
+/// Converts an image to a panorama as PNG, and a video of strips to panoramas as JPEG.
 fn converted(input: &Path, limit: u64) -> Result<Converted, Failure> {
     let is_film = input.extension().is_some_and(|kind| kind == "mp4");
     let output = tempfile::tempdir().unwrap();
@@ -47,7 +47,7 @@ fn converted(input: &Path, limit: u64) -> Result<Converted, Failure> {
     convert(&options, false, &mut Host::new(&stop, &mut ignore))
 }
 
-/// Converts in a process of its own: what the test below starts.
+/// Converts in a separate process, started by the test below.
 #[test]
 #[ignore = "a part of the other test"]
 fn child() {
@@ -101,14 +101,14 @@ fn a_conversion_stays_within_its_memory_or_is_refused_with_what_it_takes() {
             refusal.contains(", or make it smaller: ") && refusal.contains("px of this kind fit"),
             "{refusal}"
         );
-        // `…: memory: converting it takes 97.5 MiB (expected …`: that, and what the program itself takes.
+        // `…: memory: converting it takes 97.5 MiB (expected …`: that, plus the memory of the program itself.
         let told = refusal.split("takes ").nth(1).and_then(|rest| rest.split(' ').next());
         let told: f64 = told.and_then(|number| number.parse().ok()).unwrap_or_else(|| panic!("{refusal}"));
         let limit = (told + 0.1 + 24.0) * MIB;
         let peak = measured(&input, limit as u64);
         println!("{name}: at most {:.0} MiB, measured {:.0} MiB", limit / MIB, peak / MIB);
         assert!(peak <= 1.1 * limit, "{name}: {:.0} of {:.0} MiB", peak / MIB, limit / MIB);
-        // The promise is no wild guess either.
+        // The estimate is not far too large either.
         assert!(peak >= limit / 3.0, "{name}: {:.0} of {:.0} MiB", peak / MIB, limit / MIB);
     }
 }

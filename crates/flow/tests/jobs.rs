@@ -1,4 +1,4 @@
-//! Jobs as a library does them: no program, no terminal.
+//! Jobs through the library: no command line, no terminal.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use gausset_sfm::Tool;
 use gausset_train::{Background, Event as RunEvent, TrainOptions};
 use tempfile::TempDir;
 
-/// Does a job and returns what it gave with the events, which may set the flag.
+/// Runs a job and returns its result with the events; the event handler may set the stop flag.
 fn job<T>(
     mut on_event: impl FnMut(&Event, &AtomicBool),
     job: impl FnOnce(&mut Host<'_>) -> T,
@@ -32,7 +32,7 @@ fn job<T>(
     (done, told)
 }
 
-/// A job that nobody stops.
+/// Runs a job without stopping it.
 fn done<T>(work: impl FnOnce(&mut Host<'_>) -> Result<T, Failure>) -> (T, Vec<Event>) {
     let (done, events) = job(|_, _| {}, work);
     (done.unwrap(), events)
@@ -97,7 +97,7 @@ fn a_training_is_stopped_goes_on_and_is_reported_again() {
     assert!(has_stage(&events, &Stage::TrainedAlready));
     assert_eq!(again.outcome.summary.psnr, trained.outcome.summary.psnr);
 
-    // Other options are another run.
+    // Other options are a different run.
     let other = TrainOptions { seed: Some(1), ..options.clone() };
     let (refused, _) = job(
         |_, _| {},
@@ -113,11 +113,11 @@ fn a_finished_run_is_evaluated_from_its_folder_alone() {
     let task = Task::new(options(&scene(root.path())), run.clone(), Overwrite::Refuse).unwrap();
     let (trained, _) = done(|host| training::train(task, conditions(), host));
     let (evaluated, _) = done(|host| evaluate(&EvaluateOptions::new(&run), host));
-    // The file holds the splats turned upright, in single precision.
+    // The file holds the splats rotated upright, in single precision.
     let [of_file, of_run] = [evaluated.report.psnr, trained.outcome.summary.psnr].map(Option::unwrap);
     assert!((of_file - of_run).abs() < 1e-3, "{of_file} {of_run}");
     assert_eq!(evaluated.folder, run.join("eval"));
-    // A job that was asked to stop says so, and nothing else.
+    // A job that was asked to stop reports exactly that.
     let stop_at_once = Arc::new(AtomicBool::new(true));
     let mut events = |_| {};
     let stopped = evaluate(&EvaluateOptions::new(&run), &mut Host::new(&stop_at_once, &mut events));
@@ -133,7 +133,7 @@ fn panoramas_are_looked_at_once_and_cut_with_the_options_of_a_library() {
         job(|_, _| {}, |host| split::split(&SplitOptions::new(&input, root.path().join("out")), host));
     assert_eq!(refused.unwrap_err().code, "frames");
     assert!(!root.path().join("out").exists());
-    // As a whole job: refused before anything is made.
+    // The whole pipeline is refused before anything is created.
     let options = PanoOptions::new(&input, root.path().join("all"));
     let (refused, _) = job(|_, _| {}, |host| pano_run::run(&options, conditions(), host));
     assert!(["frames", "colmap"].contains(&refused.unwrap_err().code));
@@ -151,7 +151,7 @@ fn photographs_become_a_splat_without_the_program() {
     let root = TempDir::new().unwrap();
     let photographs = root.path().join("photographs");
     std::fs::create_dir(&photographs).unwrap();
-    // A part of the way around is enough, and quick to align.
+    // A part of the circle is enough, and quick to align.
     let mut names: Vec<_> = std::fs::read_dir(pictures).unwrap().map(|e| e.unwrap().path()).collect();
     names.sort();
     for path in names.iter().take(10) {
@@ -170,7 +170,7 @@ fn photographs_become_a_splat_without_the_program() {
     assert!(alignment.registered >= 8, "{alignment:?}");
     assert!(!trained.is_stopped() && trained.folder.join("splats.ply").is_file());
     assert!(events.iter().any(|event| matches!(event, Event::Aligning(_))));
-    // The same once more does nothing again.
+    // Repeating the call does no work.
     let ((again, _), events) = done(|host| photos::run(&options, &training, conditions(), host));
     assert_eq!(again, alignment);
     assert!(has_stage(&events, &Stage::TrainedAlready));

@@ -1,4 +1,4 @@
-//! Masks from end to end: a net that segments what is red, panoramas and photographs with red figures of known pixels.
+//! Masks end to end: a network that segments red pixels, on panoramas and photographs with red figures of known pixels.
 #![cfg(feature = "masks")]
 
 use std::collections::BTreeMap;
@@ -16,7 +16,7 @@ use gausset_pano::geometry::direction_from_equirect;
 use gausset_testkit::onnx::Net;
 use tempfile::TempDir;
 
-/// A disc on the sphere: yaw and pitch of its middle and its radius, degrees.
+/// A disc on the sphere: yaw and pitch of its centre and its radius, in degrees.
 type Disc = [f64; 3];
 
 const W: usize = 1440;
@@ -69,7 +69,7 @@ impl Workplace {
         self.folder.path().join(name)
     }
 
-    /// Masks that do not grow, with the edges that the net finds.
+    /// Options without dilation and with the edges of the network.
     fn options(&self) -> MaskOptions {
         let options = MaskOptions::new(self.path("walk"), self.path("masks"));
         MaskOptions {
@@ -104,7 +104,7 @@ fn run(options: &MaskOptions) -> Result<Masked, Failure> {
     mask(options, false, &mut Host::new(&stop, &mut |_: Event| {}))
 }
 
-/// Intersection over union of what a mask removes and a figure, by area on the sphere.
+/// Intersection over union of the removed region and a figure, by area on the sphere.
 fn iou(mask: &Path, figure: &[bool]) -> f64 {
     let picture = decode_file(mask).unwrap();
     assert_eq!((picture.width as usize, picture.height as usize), (W, W / 2));
@@ -131,7 +131,7 @@ fn figures_at_the_seam_the_horizon_and_the_nadir_are_masked_to_their_pixels() {
     let truth = figure(&discs);
     let found = iou(&place.path("masks/a.png.png"), &truth);
     assert!(found >= 0.97, "{found}");
-    // Nothing found: no file, but a line.
+    // No detection: no mask file, but a manifest line.
     let files = place.files("masks");
     assert!(!files.contains_key("b.png.png"));
     let manifest = String::from_utf8(files["masks.jsonl"].clone()).unwrap();
@@ -139,7 +139,7 @@ fn figures_at_the_seam_the_horizon_and_the_nadir_are_masked_to_their_pixels() {
         manifest.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert_eq!(lines[1]["detections"], 0);
     assert_eq!(lines[0]["files"]["a.png.png"], files["a.png.png"].len());
-    // The second look makes small figures better.
+    // The second pass improves small figures.
     let one = MaskOptions { passes: 1, output: place.path("one"), ..place.options() };
     run(&one).unwrap();
     let coarse = iou(&place.path("one/a.png.png"), &truth);
@@ -162,7 +162,7 @@ fn what_a_kill_left_of_masks_goes_with_the_next_call_in_a_folder_of_ours() {
     leave();
     run(&place.options()).unwrap();
     assert_eq!(left(), [false, false, true, true]);
-    // In a folder that was taken by force everything stays.
+    // Existing files stay in a folder that was claimed by force.
     fs::remove_file(place.path("masks/.gausset")).unwrap();
     leave();
     run(&MaskOptions { force: true, ..place.options() }).unwrap();
@@ -187,7 +187,7 @@ fn the_same_command_goes_on_with_the_same_bytes_and_makes_anew_what_changed() {
         frames.iter().map(|(n, d)| (n.as_str(), std::slice::from_ref(d))).collect();
     let place = Workplace::new(&frames);
     run(&MaskOptions { threads: 2, output: place.path("two"), ..place.options() }).unwrap();
-    // Asked to stop after the second frame.
+    // Stop after the second frame.
     let stop = Arc::new(AtomicBool::new(false));
     let flag = Arc::clone(&stop);
     let mut hear = |event: Event| {
@@ -202,7 +202,7 @@ fn the_same_command_goes_on_with_the_same_bytes_and_makes_anew_what_changed() {
     assert_eq!(place.files("masks"), place.files("two"));
     let again = |options: &MaskOptions| run(options).unwrap().resumed;
     assert_eq!(again(&place.options()), 4);
-    // Another command replaces nothing without force.
+    // A command with other options replaces nothing without force.
     let other = MaskOptions { dilate: Reach::Degrees(1.0), ..place.options() };
     let replaces_by_force_only = || {
         let before = place.files("masks");
@@ -215,12 +215,12 @@ fn the_same_command_goes_on_with_the_same_bytes_and_makes_anew_what_changed() {
     // Another model.
     fs::write(place.path("red.onnx"), Net::of_red(176).bytes()).unwrap();
     replaces_by_force_only();
-    // Another picture in the place of one, without a figure: its mask goes.
+    // An image is replaced by one without a figure: its mask is removed.
     let empty = png(W as u32, W as u32 / 2, PngPixels::Rgb8(&panorama(&[])), &[]).unwrap();
     fs::write(place.path("walk/f1.png"), empty).unwrap();
     assert_eq!(again(&MaskOptions { dilate: Reach::Degrees(1.0), ..place.options() }), 3);
     assert!(!place.path("masks/f1.png.png").exists() && place.path("masks/f0.png.png").exists());
-    // A mask that somebody removed is made again.
+    // A deleted mask is created again.
     fs::remove_file(place.path("masks/f0.png.png")).unwrap();
     assert_eq!(again(&MaskOptions { dilate: Reach::Degrees(1.0), ..place.options() }), 3);
     assert!(place.path("masks/f0.png.png").exists());
@@ -291,7 +291,7 @@ fn photographs_are_masked_by_pixels_and_cut_out() {
         let rgb = decode_file(&place.path(name)).unwrap().rgb;
         rgb.chunks_exact(3).filter(|p| p[0] == 0).count() as f64
     };
-    // 60 px and 5 more on each side, but for the corners: π 5² of 100 px stay of them.
+    // 60 px and 5 more on each side, except for the corners, of which π 5² of 100 px remain.
     let expected = 70.0 * 70.0 - (4.0 - std::f64::consts::PI) * 25.0;
     let found = removed("masks/p.png.png");
     assert!((found / expected - 1.0).abs() < 0.06, "{found} {expected}");
@@ -322,20 +322,20 @@ fn what_cannot_be_used_is_told_in_one_line_with_its_code() {
     let (code, line) = refused(&MaskOptions { dilate: Reach::Pixels(3.0), ..place.options() });
     assert_eq!(
         (code, line.as_str()),
-        ("usage", "⟨dilate⟩: px are for photographs; say degrees for panoramas and their views")
+        ("usage", "⟨dilate⟩: pixels apply to photographs only; use degrees for panoramas and their views")
     );
     assert_eq!(refused(&MaskOptions { dilate: Reach::Degrees(90.0), ..place.options() }).0, "usage");
-    // A folder of somebody else.
+    // A folder that Gausset did not create.
     fs::create_dir(place.path("masks")).unwrap();
     fs::write(place.path("masks/thesis.txt"), "mine").unwrap();
     assert_eq!(refused(&place.options()).0, "exists");
-    // A frame that cannot be read is left out, and said.
+    // An unreadable frame is skipped and reported.
     fs::write(place.path("walk/z.png"), b"\x89PNG\r\n\x1a\n").unwrap();
     let done = run(&MaskOptions { output: place.path("fresh"), ..place.options() }).unwrap();
     assert_eq!((done.frames, done.skipped.len()), (1, 1));
 }
 
-/// An operator who rides along is found without any model, in frames of a room that passes by.
+/// An operator who moves with the camera is detected without a model, in frames of a room.
 #[test]
 fn what_rides_along_is_masked_without_a_model() {
     use gausset_compute::Pool;
@@ -379,13 +379,13 @@ fn what_rides_along_is_masked_without_a_model() {
     assert!(both as f64 >= 0.9 * either as f64 && wrong <= 1e-3, "{both} of {either}, {wrong} elsewhere");
     assert!(done.still_share.is_some_and(|share| share > 0.03 && share < 0.06), "{done:?}");
     assert_eq!(run(&options).unwrap().resumed, FRAMES);
-    // One frame more or less changes what is still in all of them: masks are made anew.
+    // One frame more or fewer changes the static foreground of all: masks are created again.
     fs::remove_file(folder.path().join("walk/00.png")).unwrap();
     fs::remove_file(folder.path().join("walk/07.png")).unwrap();
     assert!(run(&options).unwrap().resumed < FRAMES - 2);
     let nothing = run(&MaskOptions { still_patch: false, ..options.clone() }).unwrap_err();
-    assert!(nothing.to_string().contains("nothing is to be removed"), "{nothing}");
+    assert!(nothing.to_string().contains("nothing to remove"), "{nothing}");
     let photographs = MaskOptions { kind: Some(gausset_flow::mask::InputKind::Photographs), ..options };
     let refused = run(&photographs).unwrap_err().to_string();
-    assert!(refused.contains("are for panoramas (found photographs)"), "{refused}");
+    assert!(refused.contains("apply to panoramas only (found photographs)"), "{refused}");
 }

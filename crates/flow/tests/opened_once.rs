@@ -1,4 +1,5 @@
-//! How often a job opens its dataset: counted by the profiler, which is one for the whole process, so alone in it.
+//! Counts how often a job opens its dataset, by the profiler. It is global to the process, so this test has its own
+//! binary.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -32,7 +33,7 @@ fn begin(data: &Path, run: &Path, stops: bool) -> Trained {
     training::begin_or_go_on(run.to_owned(), &options, Overwrite::Refuse, conditions, &mut host).unwrap()
 }
 
-/// How often a dataset was opened meanwhile.
+/// Counts how often the dataset was opened during a job.
 fn opened(work: impl FnOnce()) -> u64 {
     gausset_prof::reset();
     gausset_prof::set_enabled(true);

@@ -1,5 +1,5 @@
-//! Models with weights, which are not in the repository: `GAUSSET_MODELS=DIR` names a folder of them, each with its
-//! description. Every one runs over `walk` and `garden`; masks and cut-outs stay in `DIR/pictures`, to be looked at.
+//! Models with weights, which are not in the repository: `GAUSSET_MODELS=DIR` is a folder of models with descriptions.
+//! Each one runs over `walk` and `garden`; masks and cut-outs stay in `DIR/pictures` for inspection.
 #![cfg(feature = "masks")]
 
 use std::path::PathBuf;

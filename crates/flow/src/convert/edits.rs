@@ -1,4 +1,4 @@
-//! What a conversion does to splats: some are left out, then all are moved, then their SH is cut, then they are sorted.
+//! Edits of a conversion, in this order: filter splats, transform them, reduce the SH degree, sort.
 
 use gausset_compute::Pool;
 use gausset_core::splats_transform::Similarity;
@@ -8,27 +8,28 @@ use gausset_io::splat::Document;
 use gausset_train::{Up, up};
 use serde::Serialize;
 
-/// What is done to splats, in the order of the fields. By default nothing.
+/// Edits of splats, applied in the order of the fields. The default changes nothing.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Edits {
-    /// Splats farther from the middle of the scene than so many times the median distance are left out; those of a sky
-    /// stay. The middle is the median of the positions along each axis.
+    /// Removes scene splats farther from the middle than this many times the median distance; sky splats are kept. The
+    /// middle is the median position along each axis.
     pub drop_far: Option<f64>,
-    /// Splats of less opacity are left out, 0..=1.
+    /// Removes splats with a lower opacity (0 to 1).
     pub min_opacity: Option<f64>,
-    /// Splats whose centre lies outside any of these are left out, those of a sky, too; in the axes of the input.
+    /// Keeps only splats whose centre is inside all of these regions, in the axes of the input. Applies to sky splats,
+    /// too.
     pub within: Vec<Region>,
-    /// What is added to all positions, in scene units.
+    /// Translation in scene units.
     pub translate: [f64; 3],
-    /// Turns about x, then y, then z, through the origin, in degrees.
+    /// Rotation about x, then y, then z, through the origin, in degrees.
     pub rotate: [f64; 3],
-    /// Factor on positions and sizes.
+    /// Scale factor of positions and sizes.
     pub scale: f64,
-    /// Direction that becomes up (-y).
+    /// Direction that is rotated to up (-y).
     pub up: Up,
-    /// SH above this degree is cut off.
+    /// Maximum SH degree.
     pub sh_degree: Option<u8>,
-    /// Splats are sorted so that neighbours in space stand together.
+    /// Sorts splats in Morton order, so that neighbours in space are neighbours in the file.
     pub morton: bool,
 }
 
@@ -48,19 +49,19 @@ impl Default for Edits {
     }
 }
 
-/// How many splats were left out, and by which filter.
+/// Number of splats removed by each filter; a splat counts once.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Removed {
-    /// Too far from the middle.
+    /// Too far from the middle of the scene.
     pub far: usize,
     /// Too transparent.
     pub faint: usize,
-    /// Outside of what was to be kept.
+    /// Outside the regions to keep.
     pub outside: usize,
 }
 
 impl Removed {
-    /// All of them.
+    /// Total over all filters.
     #[must_use]
     pub fn total(&self) -> usize {
         self.far + self.faint + self.outside
@@ -68,7 +69,7 @@ impl Removed {
 }
 
 impl Edits {
-    /// Leaves out what is to be left out; the bits of what stays stay.
+    /// Removes splats according to the filters; the others keep their bits.
     pub fn filter(&self, document: &mut Document) -> Removed {
         let mut removed = Removed::default();
         let far = self.drop_far.and_then(|factor| Far::of(document, factor));
@@ -95,7 +96,7 @@ impl Edits {
         removed
     }
 
-    /// Where a splat of the input comes to be.
+    /// The transform from input to output coordinates.
     #[must_use]
     pub fn moves(&self) -> Similarity {
         let shift = Similarity { translation: self.translate, ..Similarity::IDENTITY };
@@ -104,7 +105,7 @@ impl Edits {
         shift.then(&Similarity::from_rotation(turn(self.rotate))).then(&size).then(&upright)
     }
 
-    /// Moves, cuts and sorts.
+    /// Transforms, reduces the SH degree and sorts.
     pub fn shape(&self, document: &mut Document) {
         let moves = self.moves();
         if moves != Similarity::IDENTITY {
@@ -126,7 +127,7 @@ impl Edits {
         }
     }
 
-    /// Whether any of them could change pictures of the splats, besides their being moved.
+    /// Whether these edits can change renders other than by the transform.
     #[must_use]
     pub fn can_change_pictures(&self) -> bool {
         self.drop_far.is_some()
@@ -135,32 +136,32 @@ impl Edits {
             || self.sh_degree.is_some()
     }
 
-    /// Whether pictures of the splats change, besides their being moved.
+    /// Whether renders changed other than by the transform.
     #[must_use]
     pub fn change_pictures(&self, removed: &Removed, sh_degree: u8) -> bool {
         removed.total() > 0 || self.sh_degree.is_some_and(|degree| degree < sh_degree)
     }
 }
 
-/// How many splats of the scene [`Edits::drop_far`] would leave out.
+/// Number of scene splats that [`Edits::drop_far`] would remove.
 pub(crate) fn far(document: &Document, factor: f64) -> usize {
     let scene = document.splats.means.iter().take(document.scene_len());
     Far::of(document, factor).map_or(0, |far| scene.filter(|mean| far.holds(**mean)).count())
 }
 
-/// How many splats [`Edits::min_opacity`] would leave out.
+/// Number of splats that [`Edits::min_opacity`] would remove.
 pub(crate) fn faint(document: &Document, least: f64) -> usize {
     document.splats.opacity_logits.iter().filter(|logit| opacity(**logit) < least).count()
 }
 
-/// What is far from the middle of a scene.
+/// A sphere around the middle of a scene; splats outside are far.
 struct Far {
     middle: [f64; 3],
     most: f64,
 }
 
 impl Far {
-    /// None of no splats, and none where half of them lie in one place.
+    /// `None` without splats, and if the median distance is 0.
     fn of(document: &Document, factor: f64) -> Option<Self> {
         let means = document.splats.means.get(..document.scene_len())?;
         let median = |mut values: Vec<f64>| {
@@ -186,7 +187,7 @@ fn opacity(logit: f32) -> f64 {
     1.0 / (1.0 + libm::exp(-f64::from(logit)))
 }
 
-/// The rotation `Rz Ry Rx` of angles in degrees; quarters of a turn are exact.
+/// The rotation `Rz Ry Rx` of angles in degrees; exact for multiples of 90 degrees.
 fn turn(degrees: [f64; 3]) -> se3::Mat3 {
     let mut all = se3::IDENTITY3;
     for (axis, degrees) in degrees.into_iter().enumerate() {
@@ -205,7 +206,7 @@ fn turn(degrees: [f64; 3]) -> se3::Mat3 {
     all
 }
 
-/// Sorts the scene, and the sky after it, in Morton order.
+/// Sorts the scene splats and the sky splats separately in Morton order.
 fn sort(document: &mut Document) {
     let (means, scene) = (&document.splats.means, document.scene_len());
     let pool = Pool::with_all_cores();
@@ -222,7 +223,7 @@ mod tests {
 
     use super::*;
 
-    /// A line of splats at x = 0, 1, 2 …, each more opaque than the one before; the last two are a sky far out.
+    /// A line of splats at x = 0, 1, 2 …, with increasing opacity; the last two are distant sky splats.
     fn document() -> Document {
         let mut splats = Splats::with_capacity(1, 12);
         for i in 0..12 {
@@ -250,7 +251,8 @@ mod tests {
         let edits = Edits { min_opacity: Some(0.5), within: vec![region, ball], ..Edits::default() };
         let mut some = document();
         let removed = edits.filter(&mut some);
-        // 0 to 4 are faint; of 5 to 8 in the box the ball holds 6, 7 and 8; 9 and the sky are outside of the box.
+        // 0 to 4 are too transparent. Of 5 to 8, inside the box, the ball contains 6, 7 and 8. 9 and the sky are
+        // outside the box.
         assert_eq!(removed, Removed { far: 0, faint: 5, outside: 4 });
         assert_eq!((places(&some), some.sky), (vec![6.0, 7.0, 8.0], 0));
     }

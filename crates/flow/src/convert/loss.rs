@@ -1,4 +1,4 @@
-//! What a conversion costs: pictures of the splats before and after, from the same cameras.
+//! Measures the loss of a conversion: renders of the splats before and after, from the same cameras.
 
 use gausset_core::engine::{Engine, Outputs, RenderOptions};
 use gausset_core::splats_transform::Similarity;
@@ -10,27 +10,27 @@ use serde::Serialize;
 use crate::device::DeviceOptions;
 use crate::{Event, Failure, Host, Part};
 
-/// How much pictures differ: a stable contract.
+/// Difference between renders before and after a conversion; the JSON form is a stable contract.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Loss {
-    /// Mean PSNR over the views in dB; `null` where the pictures do not differ.
+    /// Mean PSNR over the views in dB; `None` if all renders are identical.
     pub psnr: Option<f64>,
-    /// That of the view that differs most.
+    /// PSNR of the worst view in dB.
     pub worst: Option<f64>,
-    /// Its name.
+    /// Name of the worst view.
     pub worst_view: String,
-    /// How many views.
+    /// Number of views.
     pub views: usize,
-    /// Where their cameras are from: `held-out`, `around`.
+    /// Source of the cameras: `held-out` or `around`.
     pub cameras: &'static str,
 }
 
-/// Cameras in the axes of what is written, and two devices: one for the splats before, one for those after.
+/// Cameras in the axes of the output, and two engines: one for the splats before the conversion, one for those after.
 pub(super) struct Scales {
     pub(super) cameras: Vec<NamedCamera>,
-    /// Where they are from.
+    /// Source of the cameras.
     pub(super) source: &'static str,
-    /// How they are drawn, but for what a document says itself.
+    /// Render options; the documents override SH degree and anti-aliasing.
     pub(super) how: RenderOptions,
     engines: [Box<dyn Engine>; 2],
 }
@@ -47,7 +47,7 @@ impl Scales {
         Ok(Self { cameras, source, how, engines: [engine()?, engine()?] })
     }
 
-    /// Compares what is written with what it was made of, which `moves` took to where it is now.
+    /// Compares renders of the original and the converted splats. `moves` is the transform between them.
     pub(super) fn weigh(
         &mut self,
         before: &Document,

@@ -1,5 +1,5 @@
-//! Splats of one file, or of a run, into another file: what is left out, moved and cut, in which format, and what that
-//! costs.
+//! Converts splats of a file or run to another format, with optional filters, transforms and SH reduction, and measures
+//! the loss.
 
 pub(crate) mod edits;
 mod loss;
@@ -32,82 +32,82 @@ use crate::splat_facts::SplatFacts;
 use crate::training::warn_of;
 use crate::{Failure, Host, page};
 
-/// Cameras around splats of which no others are known.
+/// Number of cameras on the circle around splats without a dataset.
 const CAMERAS_AROUND: usize = 12;
-/// Names of where cameras are from.
+/// Camera sources, as reported in [`Loss::cameras`].
 const AROUND: &str = "around";
 const HELD_OUT: &str = "held-out";
-/// Bits of SH in an SPZ that are tried for a wanted quality, from the smallest file on.
+/// Numbers of SH bits tried in an SPZ to reach a given quality, the smallest file first.
 const SH_BITS: [[u8; 2]; 6] = [[4, 3], [5, 4], [6, 5], [7, 6], [8, 7], [8, 8]];
 
-/// Which file becomes which, and how.
+/// Options of [`convert()`].
 #[derive(Clone, Debug, Default)]
 pub struct ConvertOptions {
-    /// A splat file, or the folder of a finished run.
+    /// A splat file or the folder of a finished run.
     pub input: PathBuf,
-    /// File to write.
+    /// Output file.
     pub output: PathBuf,
-    /// Its format; `None` = that of the end of its name.
+    /// Output format; `None` = according to the file extension.
     pub format: Option<Format>,
-    /// What is done to the splats.
+    /// Edits to apply.
     pub edits: Edits,
-    /// Splats outside of the ball around the training cameras of the run, its radius times this, are left out.
+    /// Removes splats outside the ball around the training cameras of the run, its radius multiplied by this factor.
     pub crop_to_cameras: Option<f64>,
-    /// The dataset that the splats were trained on; `None` = where the run found it, and of a file none.
+    /// Dataset that the splats were trained on; `None` = where the run found it, or none for a file.
     pub data: Option<PathBuf>,
-    /// A PLY is written without the normals that some viewers insist on.
+    /// Writes a PLY without normals, which some viewers require.
     pub no_normals: bool,
-    /// Bits of SH in an SPZ; `None` = the usual ones, or those that the wanted quality needs.
+    /// SH bits of an SPZ; `None` = the default, or as many as the requested quality needs.
     pub sh_bits: Option<[u8; 2]>,
-    /// Version of an SPZ; `None` = the newest.
+    /// SPZ version; `None` = the newest.
     pub spz_version: Option<u8>,
-    /// Axes of an SPZ, read or written; `None` = what it says, and those of a PLY.
+    /// Axes of an SPZ input or output; `None` = those that the input records, and those of a PLY for the output.
     pub spz_frame: Option<SpzFrame>,
-    /// What the conversion costs is measured.
+    /// Measures the loss of the conversion.
     pub report: bool,
-    /// The least mean PSNR against the splats that are converted, in dB.
+    /// Minimum mean PSNR in dB of the converted splats against the original ones.
     pub min_psnr: Option<f64>,
-    /// An existing file may be replaced.
+    /// Replace an existing output file.
     pub force: bool,
-    /// What computes pictures.
+    /// Device that renders for the measurements.
     pub device: DeviceOptions,
-    /// Its threads; 0 = all processors.
+    /// Threads; 0 = all CPU threads.
     pub threads: u32,
 }
 
 impl ConvertOptions {
-    /// A file into another one; everything else as it is by default.
+    /// Converts one file to another, with defaults for everything else.
     #[must_use]
     pub fn new(input: impl Into<PathBuf>, output: impl Into<PathBuf>) -> Self {
         Self { input: input.into(), output: output.into(), ..Self::default() }
     }
 }
 
-/// What was done.
+/// Result of [`convert()`].
 #[derive(Clone, Debug)]
 pub struct Converted {
-    /// The file that was read.
+    /// The splat file that was read.
     pub input: PathBuf,
-    /// What it holds.
+    /// Statistics of the input.
     pub read: SplatFacts,
-    /// What was left out as asked for.
+    /// Splats removed by the filters.
     pub removed: Removed,
-    /// What the new file holds.
+    /// Statistics of the output.
     pub written: SplatFacts,
-    /// How it was written.
+    /// Details of the written file.
     pub saved: Saved,
-    /// Bits of SH of an SPZ.
+    /// SH bits of an SPZ output.
     pub sh_bits: Option<[u8; 2]>,
-    /// What the format costs, where that was measured.
+    /// Loss caused by the format, if measured.
     pub loss: Option<Loss>,
-    /// What leaving out and cutting cost, where that was measured and there was something.
+    /// Loss caused by filters and SH reduction, if measured and if there was any.
     pub edits_loss: Option<Loss>,
 }
 
-/// The format that the end of a name means, if it is written.
+/// The output format for a file extension.
 ///
 /// # Errors
-/// A name that means none, or one that is read only; `hint` ends the line of the former.
+/// An unknown extension (`hint` is appended to that message), or a format that can only be read.
 pub fn format_of(path: &Path, hint: &str) -> Result<Format, Failure> {
     let place = path.display();
     match Format::of_path(path) {
@@ -131,8 +131,8 @@ pub fn format_of(path: &Path, hint: &str) -> Result<Format, Failure> {
 /// Converts splats.
 ///
 /// # Errors
-/// A file that cannot be read or written, options that mean nothing for these formats or leave no splat, a loss that is
-/// larger than allowed; the job was asked to stop.
+/// The input cannot be read or the output not written, an option does not apply to these formats, no splat is left, the
+/// loss exceeds the limit, or the job was asked to stop.
 pub fn convert(options: &ConvertOptions, host: &mut Host<'_>) -> Result<Converted, Failure> {
     let output = &options.output;
     let format = options.format.map_or_else(|| format_of(output, "; or ⟨format⟩"), Ok)?;
@@ -185,10 +185,10 @@ pub fn convert(options: &ConvertOptions, host: &mut Host<'_>) -> Result<Converte
     Ok(Converted { input, read, removed, written, saved, sh_bits, loss: Some(loss), edits_loss })
 }
 
-/// What some splats lose that became others, as views around them show it.
+/// Measures the loss between two sets of splats, rendered from cameras around them.
 ///
 /// # Errors
-/// There is no splat to look at; a device that is not there; the job was asked to stop.
+/// There are no splats, the device is not available, or the job was asked to stop.
 pub fn weigh(
     before: &Document,
     after: &Document,
@@ -200,13 +200,13 @@ pub fn weigh(
     scales.weigh(before, &Similarity::IDENTITY, after, host)
 }
 
-/// Cameras around splats.
+/// Cameras on a circle around the splats.
 fn around(document: &Document) -> Result<Vec<NamedCamera>, Failure> {
     let (scene, up) = (document.scene(), document.vertical_axis);
     let cameras = orbit::around_splats(&scene, CAMERAS_AROUND, up, &PictureShape::default());
     let cameras = cameras.map_err(|error| Failure::usage(error.to_string()))?;
     if cameras.is_empty() {
-        return Err(Failure::new("cameras", "there is no splat to look at"));
+        return Err(Failure::new("cameras", "there are no splats to render"));
     }
     Ok(cameras)
 }
@@ -216,7 +216,7 @@ impl ConvertOptions {
         if self.force { Overwrite::Replace } else { Overwrite::Refuse }
     }
 
-    /// Refuses options that mean nothing for these formats.
+    /// Refuses options that have no effect with these formats.
     fn check_effects(&self, written: Format, read: Format, is_run: bool) -> Result<(), Failure> {
         let spz = Format::Spz;
         let keeps_order = matches!(written, Format::Ply | Format::Spz | Format::Gltf);
@@ -243,8 +243,8 @@ impl ConvertOptions {
         Ok(())
     }
 
-    /// The dataset that the splats were trained on, where its cameras are wanted: of the run, or of a file the one that is
-    /// named.
+    /// Opens the dataset that the splats were trained on, if its cameras are needed: that of the run, or the one given
+    /// for a file.
     fn seen(
         &self,
         run: Option<&SavedRun>,
@@ -271,12 +271,12 @@ impl ConvertOptions {
         }
     }
 
-    /// The ball around the training cameras, if that is what is kept.
+    /// The ball around the training cameras that `crop_to_cameras` keeps.
     fn ball(&self, seen: Option<&Seen>) -> Result<Option<Region>, Failure> {
         let Some(factor) = self.crop_to_cameras else { return Ok(None) };
         let Some(Seen { dataset, turn, .. }) = seen else {
             let line = format!(
-                "{}: ⟨crop-to-cameras⟩: a splat file knows no cameras (expected the folder of a run, or ⟨data = DIR⟩; or name \
+                "{}: ⟨crop-to-cameras⟩: a splat file has no cameras (expected a run folder, or ⟨data = DIR⟩; or give \
                  a box with ⟨box⟩)",
                 self.input.display()
             );
@@ -288,10 +288,10 @@ impl ConvertOptions {
     }
 }
 
-/// Where splats are seen from.
+/// The training dataset, as cameras for the splats.
 struct Seen {
     dataset: Arc<Dataset>,
-    /// From the axes of the dataset to those of the splats.
+    /// Rotation from dataset axes to splat axes.
     turn: Mat3,
     how: RenderOptions,
 }
@@ -300,15 +300,15 @@ fn nothing_left(input: &Path, removed: &Removed) -> Failure {
     let reasons = [
         (removed.far, "too far out"),
         (removed.faint, "too transparent"),
-        (removed.outside, "outside of what is kept"),
+        (removed.outside, "outside the region to keep"),
     ];
     let reasons = reasons.iter().filter(|(count, _)| *count > 0);
     let reasons: Vec<String> = reasons.map(|(count, why)| format!("{count} {why}")).collect();
     let (input, all) = (input.display(), removed.total());
-    Failure::usage(format!("{input}: none of {all} splats is left ({})", reasons.join(", ")))
+    Failure::usage(format!("{input}: no splats left of {all} ({})", reasons.join(", ")))
 }
 
-/// What is written, once the splats are as they should be.
+/// Encoding of the edited splats.
 struct Conversion<'a> {
     options: &'a ConvertOptions,
     format: Format,
@@ -317,7 +317,7 @@ struct Conversion<'a> {
 }
 
 impl Conversion<'_> {
-    /// Bits of SH, if the format has them.
+    /// SH bits, if the format has them.
     fn sh_bits(&self, chosen: Option<[u8; 2]>) -> Option<[u8; 2]> {
         let is_spz = self.format == Format::Spz && self.document.splats.sh_degree > 0;
         is_spz.then(|| self.save_options(chosen).spz.sh_bits)
@@ -333,7 +333,7 @@ impl Conversion<'_> {
         SaveOptions { format: Some(self.format), normals: !options.no_normals, spz }
     }
 
-    /// Cameras that see the splats as they are to be written.
+    /// Cameras that view the output splats: the held-out views if there are any, otherwise a circle around the splats.
     fn scales(&self, seen: Option<&Seen>, moves: &Similarity) -> Result<Scales, Failure> {
         let of_dataset = |seen: &Seen| cameras::of_dataset(&seen.dataset, Split::Test, &seen.turn);
         let mut held_out = seen.map(of_dataset).unwrap_or_default();
@@ -346,7 +346,7 @@ impl Conversion<'_> {
         Scales::new(cameras, source, how, self.options.device, self.options.threads)
     }
 
-    /// Encodes, looks at the result, and writes it if it is good enough.
+    /// Encodes, measures the loss, and writes the file if the quality suffices; otherwise tries more SH bits.
     fn save_weighed(
         &mut self,
         scales: &mut Scales,
@@ -373,8 +373,8 @@ impl Conversion<'_> {
         let least = self.options.min_psnr.unwrap_or_default();
         let (output, title) = (self.options.output.display(), self.format.row().title);
         let line = format!(
-            "{output}: loss: {title} keeps {:.2} dB of these splats (expected at least {least}); take a format that keeps \
-             more, such as .glb or .ply, or ask for less",
+            "{output}: loss: {title} keeps {:.2} dB of these splats (expected at least {least}); use a format that keeps \
+             more, such as .glb or .ply, or a lower ⟨min-psnr⟩",
             best.unwrap_or_default()
         );
         Err(Failure::new("convert-loss", line))
@@ -394,7 +394,7 @@ impl Conversion<'_> {
         let load = LoadOptions { spz_frame, ..LoadOptions::default() };
         match splat::parse(bytes, &self.options.output, &load)? {
             Initial::Splats(document) => Ok(document),
-            Initial::Points(_) => Err(Failure::new("splats", "what was written holds no splats")),
+            Initial::Points(_) => Err(Failure::new("splats", "the encoded file contains no splats")),
         }
     }
 

@@ -1,4 +1,4 @@
-//! The files of a frame: encoded and written without their names by a worker, named together by the calling thread.
+//! Output files of a frame. A worker encodes and writes them under temporary names; the calling thread renames them.
 
 use std::path::{Path, PathBuf};
 
@@ -15,12 +15,12 @@ use super::manifest::Line;
 use super::{CutoutFormat, Job, Modes};
 use crate::Failure;
 
-/// What makes a folder of masks ours.
+/// Purpose in the ownership marker of a mask folder.
 pub(super) const PURPOSE: &str = "masks";
-/// Folder of the cut-outs, beside the masks.
+/// Subfolder of the cut-outs, next to the masks.
 const CUTOUTS: &str = "cutouts";
 
-/// Masks as PNG, and cut-outs where they are wanted. A mask that keeps everything is no file.
+/// Encodes the masks as PNG, and cut-outs if requested. A mask that keeps everything is not written.
 pub(super) fn encoded(
     job: &Job<'_>,
     names: &[Names],
@@ -28,7 +28,7 @@ pub(super) fn encoded(
 ) -> Result<Vec<(PathBuf, Vec<u8>)>, String> {
     let mut files = Vec::new();
     let modes = job.options.modes;
-    // The mask ends where the soft edge begins.
+    // With a soft edge, the removed region of the mask ends where the edge begins.
     let removed = if job.options.feather > 0.0 { 1 } else { REMOVED };
     let hardened = |mask: &[u8]| mask.iter().map(|k| if *k < removed { 0 } else { 255 }).collect::<Vec<u8>>();
     for (index, (mask, [w, h])) in outcome.masks.iter().enumerate() {
@@ -56,13 +56,13 @@ pub(super) fn encoded(
     Ok(files)
 }
 
-/// Folders below the output in which the files of a picture are.
+/// Folders below the output that contain the files of an image.
 pub(super) fn folders(names: &Names) -> [PathBuf; 2] {
     [names.mask.clone(), Path::new(CUTOUTS).join(&names.cutout)]
         .map(|path| path.parent().map(Path::to_owned).unwrap_or_default())
 }
 
-/// Writes the files of a frame, which wait for their names.
+/// Writes the files of a frame under temporary names.
 pub(super) fn written(
     job: &Job<'_>,
     files: &[(PathBuf, Vec<u8>)],
@@ -90,7 +90,7 @@ pub(super) fn written(
     Ok(unnamed)
 }
 
-/// Gives files their names, and removes those of an earlier mask that are no longer wanted.
+/// Renames the files to their final names, and removes files of an earlier mask that no longer exist.
 pub(super) fn named(
     folder: &Path,
     files: Vec<Unnamed>,

@@ -1,4 +1,4 @@
-//! A frame to its end: what the frames around it know, growth, what rides along, the box; then the masks of its pictures.
+//! Last stage of a frame: temporal consistency, dilation, static foreground, keep box; then the masks of its images.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use super::sighting::{Sighting, namesake, unit};
 use super::stages::Doing;
 use super::{Job, Reach, paint, turns};
 
-/// The masks of a frame.
+/// Computes the final masks of a frame.
 pub(super) fn finish(job: &Job<'_>, ready: &Ready<Looked>, worker: &mut Worker) -> Result<Outcome, Trouble> {
     worker.ledger.turn_to(Doing::WorkOver);
     let options = job.options;
@@ -42,9 +42,7 @@ pub(super) fn finish(job: &Job<'_>, ready: &Ready<Looked>, worker: &mut Worker) 
     if let Some(keep_box) = &options.keep_box {
         let Some(pose) = &job.poses[ready.index] else {
             let frame = &job.input.frames()[ready.index].stem;
-            return Err(Trouble::Frame(format!(
-                "{frame}: frame: has no pose, so it is not known where the box is"
-            )));
+            return Err(Trouble::Frame(format!("{frame}: frame: has no pose, which ⟨keep-box⟩ needs")));
         };
         keep_box.remove_outside(pose, &mut sphere);
     }
@@ -60,8 +58,8 @@ pub(super) fn finish(job: &Job<'_>, ready: &Ready<Looked>, worker: &mut Worker) 
     Ok(Outcome { masks, rgb: Arc::clone(&own.rgb), finds, dropped, is_alone, removed })
 }
 
-/// Drops what only this frame has a little of, and fills in what it missed. How many were dropped, and whether no frame
-/// had a say because it is not known how the camera turned.
+/// Drops weak detections that no neighbouring frame confirms, and fills in missed ones. Returns the number of dropped
+/// detections, and whether no neighbour could be used because the camera rotation is unknown.
 fn settle(
     job: &Job<'_>,
     ready: &Ready<Looked>,
@@ -79,7 +77,7 @@ fn settle(
         };
         parts.into_iter().map(find).collect()
     };
-    // Pictures of another size say nothing.
+    // Frames of another size cannot be compared.
     let same = |looked: &&Looked| [looked.sphere.width, looked.sphere.height] == size;
     let around: Vec<Option<&Looked>> =
         ready.around.iter().map(|looked| looked.as_deref().filter(same)).collect();
@@ -112,7 +110,7 @@ fn settle(
     (finds[at].len() - settled.kept.len(), is_alone)
 }
 
-/// How the camera turned from the frame before to this one.
+/// Camera rotation from the previous frame to this one.
 fn turn(job: &Job<'_>, index: usize, before: &Looked, own: &Looked) -> Option<Mat3> {
     job.turns[index]
         .or_else(|| *own.turn.get_or_init(|| turns::between(before.small.as_ref()?, own.small.as_ref()?)))

@@ -1,4 +1,4 @@
-//! Masks of all frames: workers make them, the calling thread names the files and writes the manifest.
+//! Masks of all frames: workers create them, the calling thread renames the files and writes the manifest.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -25,26 +25,26 @@ use super::stages::{Doing, times};
 use super::{Job, frame, photo};
 use crate::{Event, Failure, Host, Part, records};
 
-/// What a worker tells the calling thread.
+/// A message from a worker to the calling thread.
 enum Told {
     Made(usize, Result<Box<Made>, Stop>),
-    /// A worker has ended; where its time went.
+    /// The worker has ended; time per stage.
     Ended(Vec<Spent>),
 }
 
-/// Why there is no mask of a frame, or of any further one.
+/// Why a frame, or all remaining frames, have no mask.
 enum Stop {
     Trouble(Trouble),
     Failed(Failure),
 }
 
-/// Files that wait for their names, and a line for the manifest.
+/// Files under temporary names, and the manifest line of the frame.
 struct Made {
     files: Vec<Unnamed>,
     line: Line,
 }
 
-/// What workers share.
+/// State shared by the workers.
 struct Shared<'a> {
     job: &'a Job<'a>,
     manifest: &'a Manifest,
@@ -54,7 +54,7 @@ struct Shared<'a> {
     host: HostView<'a>,
 }
 
-/// Makes all masks; `others` is what happens to those that were made with other options.
+/// Creates all masks; `others` says what to do with masks made with other options.
 pub(super) fn all(
     job: &Job<'_>,
     others: Overwrite,
@@ -102,7 +102,7 @@ pub(super) fn all(
             scope.spawn(move || {
                 let mut worker = Worker::new();
                 work(shared, &mut worker, &send);
-                // Nobody listens any more where the job has failed.
+                // If the job has failed, nothing receives the message.
                 let _ = send.send(Told::Ended(worker.ledger.end()));
             });
         }
@@ -130,7 +130,7 @@ pub(super) fn all(
                         manifest.write(frames, &lines)
                     })
                 }
-                // One that is finished, and was looked at for those beside it.
+                // The frame has finished masks already; it was analysed only for its neighbours.
                 Err(Stop::Trouble(Trouble::Frame(_))) if lines.contains_key(&index) => Ok(()),
                 Err(Stop::Trouble(Trouble::Frame(reason))) => {
                     host.warn("frames", format!("{reason}; skipped"));
@@ -163,7 +163,7 @@ pub(super) fn all(
         let all = lines.len();
         host.warn(
             "over time",
-            format!("{alone} of {all} frames stand for themselves: how the camera turned before and behind them is not known"),
+            format!("{alone} of {all} frames have no temporal check: the camera rotation to their neighbours is unknown"),
         );
     }
     if done.is_cancelled {
@@ -181,7 +181,7 @@ pub(super) fn all(
     Ok(())
 }
 
-/// What the lines say together.
+/// Sums up the manifest lines.
 fn sum_up<'a>(done: &mut Masked, lines: impl Iterator<Item = &'a Line>) {
     done.frames = 0;
     for line in lines {
@@ -202,7 +202,7 @@ fn sum_up<'a>(done: &mut Masked, lines: impl Iterator<Item = &'a Line>) {
     done.removed_mean /= done.frames.max(1) as f64;
 }
 
-/// Looks at frames, and finishes those that become ready by it.
+/// Analyses frames, and finishes those that become ready.
 fn work(shared: &Shared<'_>, worker: &mut Worker, send: &mpsc::Sender<Told>) {
     let Shared { job, queue, reading, host, .. } = shared;
     while let Some((index, moment)) = reading.next(job, queue, worker, host) {
@@ -231,7 +231,7 @@ fn work(shared: &Shared<'_>, worker: &mut Worker, send: &mpsc::Sender<Told>) {
     }
 }
 
-/// A panic costs the frame, not the job.
+/// Turns a panic into an error of the frame, so that the job continues.
 fn guarded<T>(
     shared: &Shared<'_>,
     index: usize,
@@ -239,14 +239,14 @@ fn guarded<T>(
 ) -> Result<T, Trouble> {
     guard::run(work).unwrap_or_else(|breakdown| {
         let frame = &shared.job.input.frames()[index].stem;
-        Err(Trouble::Frame(format!("{frame}: frame: cannot be used: {breakdown}")))
+        Err(Trouble::Frame(format!("{frame}: frame: unusable: {breakdown}")))
     })
 }
 
-/// What a look at a frame gives.
+/// Result of analysing a frame.
 enum Seen {
     Sphere(Box<Looked>),
-    /// Nobody else has a say in it.
+    /// A photograph is complete, because it has no neighbouring frames.
     Photograph(Box<Outcome>),
 }
 
@@ -274,7 +274,7 @@ fn look(
     Ok(Seen::Sphere(Box::new(looked)))
 }
 
-/// The files of a frame, without their names.
+/// Encodes and writes the files of a frame under temporary names.
 fn made(shared: &Shared<'_>, index: usize, outcome: Outcome, worker: &mut Worker) -> Result<Box<Made>, Stop> {
     let Shared { job, manifest, .. } = shared;
     let source = &job.input.frames()[index];

@@ -1,12 +1,12 @@
-//! One frame of the sphere: what the model finds in its views is carried to a panorama, united and worked on there.
+//! Detection in one full-sphere frame: detections in views are warped to a panorama and merged and refined there.
 //!
 //! ```text
-//! first pass   the views of a layout, as large as the model's input
-//! second pass  a view around each part of what was found, as large as it needs: people near the nadir are cut by any
-//!              layout, and those far away are small in it
-//! after that   edges to those of the picture ▸ holes ▸ small parts
+//! first pass   the views of a layout, in the input size of the model second pass  a view around each detected region,
+//! as large as it needs: layouts cut people near the nadir, and distant
+//!              people are small in them
+//! refinement   edges snap to image edges ▸ holes ▸ small regions
 //! ```
-//! Frames around it, growth and what else is removed come after that: `finish`.
+//! Temporal consistency, dilation and other removed regions follow in `finish`.
 
 use std::f64::consts::TAU;
 use std::sync::atomic::AtomicBool;
@@ -32,21 +32,21 @@ use super::stages::Doing;
 use super::{Job, paint};
 use crate::Host;
 
-/// Widest panorama that finds are carried to, px; a wider frame's mask is its mask enlarged. 0.125 degrees a pixel.
+/// Maximum width of the mask panorama in pixels (0.125 degrees per pixel); masks of wider frames are upsampled.
 pub(super) const WIDEST: usize = 2880;
-/// Narrowest.
+/// Minimum width of the mask panorama in pixels.
 const NARROWEST: usize = 512;
-/// Width of the pictures by which a turn of the camera is told, px.
+/// Width of the panoramas used to estimate the camera rotation, in pixels.
 pub(super) const SMALL: usize = 960;
 
-/// Why there is no mask of a frame.
+/// Why a frame has no mask.
 pub(super) enum Trouble {
-    /// The frame is left out.
+    /// This frame is unusable and skipped.
     Frame(String),
-    /// Nothing goes on.
+    /// The model failed; the job ends.
     Model(ModelError),
     Stopped,
-    /// The film has no such frame.
+    /// The video has no such frame.
     End,
 }
 
@@ -59,7 +59,7 @@ impl From<ModelError> for Trouble {
     }
 }
 
-/// What a worker keeps.
+/// State of a worker.
 pub(super) struct Worker {
     cutter: Cutter,
     pub(super) ledger: Ledger<Doing>,
@@ -71,7 +71,7 @@ impl Worker {
     }
 }
 
-/// Plans for frames of a shape, shared by workers.
+/// Sampling plans by frame shape and projection, shared by the workers.
 #[derive(Default)]
 pub(super) struct Plans(Mutex<Vec<(FrameShape, Projection, Arc<Plan>)>>);
 
@@ -88,42 +88,42 @@ impl Plans {
     }
 }
 
-/// How pictures show the sphere.
+/// Projection of the images of a frame.
 pub(super) enum Shown {
     One(Box<Projection>),
-    /// The views of a split, of these widths and heights.
+    /// The views of a split, with their widths and heights.
     Views(Vec<[usize; 2]>),
 }
 
-/// What the model found in a frame, worked on as far as one frame alone tells.
+/// Detections in one frame, refined but not yet compared with other frames.
 pub(super) struct Looked {
     pub(super) sphere: SphereMask,
     pub(super) sightings: Vec<Sighting>,
     pub(super) shown: Shown,
-    /// The pictures as RGB, for cut-outs.
+    /// RGB images, for cut-outs.
     pub(super) rgb: Arc<Vec<Vec<u8>>>,
-    /// The frame, small and grey, where it is needed to tell how the camera turned.
+    /// Low-resolution grey panorama, if needed to estimate the camera rotation.
     pub(super) small: Option<Grey>,
-    /// The turn from the frame before, once somebody asked for it.
+    /// Camera rotation from the previous frame, computed on first use.
     pub(super) turn: OnceLock<Option<Mat3>>,
 }
 
-/// What was found in a frame.
+/// Final masks and detections of a frame.
 pub(super) struct Outcome {
-    /// The masks of its pictures (0 = remove), with width and height.
+    /// Masks of its images (0 = remove), with width and height.
     pub(super) masks: Vec<(Vec<u8>, [usize; 2])>,
-    /// The pictures as RGB, for cut-outs.
+    /// RGB images, for cut-outs.
     pub(super) rgb: Arc<Vec<Vec<u8>>>,
     pub(super) finds: Vec<MaskedFind>,
-    /// Finds that were dropped because no frame around it knows them.
+    /// Number of detections dropped because no neighbouring frame confirms them.
     pub(super) dropped: usize,
-    /// Whether nothing could be said of the frames around it, where they should have had a say.
+    /// Whether neighbouring frames should have been used but could not be compared.
     pub(super) is_alone: bool,
-    /// Share of the sphere, or of the photograph.
+    /// Masked fraction of the sphere, or of the photograph.
     pub(super) removed: f64,
 }
 
-/// What is found in a frame that shows the sphere.
+/// Detects in a panorama or other full-sphere frame.
 pub(super) fn panorama(
     job: &Job<'_>,
     index: usize,
@@ -166,12 +166,12 @@ pub(super) fn panorama(
     Ok(Looked { sphere, sightings, shown, rgb: Arc::new(rgb), small, turn: OnceLock::new() })
 }
 
-/// Side of the views that a model looks at, px.
+/// Side of the views that are passed to the model, in pixels.
 pub(super) fn side_of(segmenter: &Segmenter) -> u32 {
     segmenter.size().into_iter().max().unwrap_or(16).clamp(16, 4096) as u32
 }
 
-/// Looks again, around what was found.
+/// Second pass: runs the model on views around the detected regions.
 fn second_look(
     job: &Job<'_>,
     side: u32,
@@ -193,7 +193,7 @@ fn second_look(
     look(job, &plan, frame, worker, host, sphere, sightings)
 }
 
-/// What is found in the views of a frame.
+/// Detects in the views of a split.
 pub(super) fn views(
     job: &Job<'_>,
     description: &Description,
@@ -211,7 +211,7 @@ pub(super) fn views(
         let [w, h] = [picture.width as usize, picture.height as usize];
         if [picture.width, picture.height] != [view.width, view.height] {
             return Err(Trouble::Frame(format!(
-                "{}: picture: {w}x{h} px (expected {}x{}, as the split says)",
+                "{}: picture: {w}x{h} px (expected {}x{}, according to the split)",
                 file.display(),
                 view.width,
                 view.height
@@ -230,7 +230,7 @@ pub(super) fn views(
     Ok(Looked { sphere, sightings, shown, rgb: Arc::new(rgb), small: None, turn: OnceLock::new() })
 }
 
-/// Fills holes and drops what is small.
+/// Fills holes and drops small regions.
 fn clean(job: &Job<'_>, sphere: &mut SphereMask) {
     if !sphere.keeps_all() {
         sphere.fill_holes(job.options.holes);
@@ -238,7 +238,7 @@ fn clean(job: &Job<'_>, sphere: &mut SphereMask) {
     }
 }
 
-/// The flag to stop, for workers.
+/// The stop flag of the host, for worker threads.
 pub(super) struct HostView<'a> {
     pub(super) stop: &'a AtomicBool,
 }
@@ -249,7 +249,7 @@ impl<'a> HostView<'a> {
     }
 }
 
-/// What the model finds in a picture.
+/// Runs the model on an image.
 pub(super) fn find(
     job: &Job<'_>,
     picture: &Picture<'_>,
@@ -266,7 +266,7 @@ pub(super) fn find(
     Ok(found)
 }
 
-/// The keep mask of finds in a picture: 255 where none is.
+/// Merges detections into one keep mask: 255 where there is none.
 pub(super) fn united(finds: &[Find], [width, height]: [usize; 2]) -> Vec<u8> {
     let mut keep = vec![255; width * height];
     for find in finds {
@@ -281,7 +281,7 @@ pub(super) fn united(finds: &[Find], [width, height]: [usize; 2]) -> Vec<u8> {
     keep
 }
 
-/// Looks at views of a frame, and carries what is found to the sphere.
+/// Runs the model on views of a frame and warps the detections to the sphere.
 fn look(
     job: &Job<'_>,
     plan: &Plan,

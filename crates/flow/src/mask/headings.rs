@@ -1,19 +1,19 @@
-//! Which way a walk goes, in the axes of each of its panoramas: by poses, or by what a film shows.
+//! Walking direction in the axes of each panorama: from poses, or from the motion measured in a video.
 //!
-//! An operator turns with the walk; panoramas that are kept level and towards the north do not.
+//! An operator turns with the walking direction. Panoramas that are levelled and oriented north do not.
 
 use gausset_core::Pose;
 use gausset_core::se3::{self, IDENTITY3, Mat3};
 use gausset_pano::selection::Line;
 
-/// Share of the median step below which a camera stands: the direction of so short a way is noise.
+/// A camera that moves less than this fraction of the median step is considered stationary: its direction is noise.
 const STEP: f64 = 0.2;
-/// Share of a way that is level at least, where it is a direction.
+/// Minimum horizontal fraction of a displacement for it to have a heading.
 const LEVEL: f64 = 0.3;
-/// Degrees of parallax from which on a frame of a film tells the way.
+/// Minimum parallax in degrees for the direction of motion of a video frame to be used.
 const PARALLAX: f64 = 1.0;
 
-/// By poses (`pano_from_world`), each from the one before it to the one behind; degrees of yaw.
+/// Headings from poses (`pano_from_world`): direction from the previous to the next camera, in degrees of yaw.
 pub(super) fn of_poses(poses: &[Option<Pose>]) -> Vec<Option<f64>> {
     let known: Vec<(usize, &Pose)> =
         poses.iter().enumerate().filter_map(|(frame, pose)| Some((frame, pose.as_ref()?))).collect();
@@ -36,11 +36,11 @@ pub(super) fn of_poses(poses: &[Option<Pose>]) -> Vec<Option<f64>> {
     headings
 }
 
-/// By the choice of a film's frames: of each that is kept the mean of what the frames behind the kept one before it, up to
-/// the next kept one, tell, in its axes.
+/// Headings from the frame selection of a video. For each selected frame: the mean direction of motion of the frames
+/// between its selected neighbours, in its own axes.
 pub(super) fn of_film(lines: &[Line], names: &[&str]) -> Vec<Option<f64>> {
-    // What takes directions of the first frame to each, as far as turns are known without a gap, and the number of the
-    // stretch without one.
+    // For each frame, the number of its stretch of known rotations, and the rotation from the first frame of that
+    // stretch.
     let mut turns: Vec<(usize, Mat3)> = Vec::with_capacity(lines.len());
     for line in lines {
         let (stretch, last) = turns.last().copied().unwrap_or((0, IDENTITY3));
@@ -73,7 +73,7 @@ pub(super) fn of_film(lines: &[Line], names: &[&str]) -> Vec<Option<f64>> {
     headings
 }
 
-/// The yaw of a direction, if it has one.
+/// Yaw of a direction; `None` if it is too steep.
 fn yaw([x, y, z]: [f64; 3]) -> Option<f64> {
     let level = libm::hypot(x, z);
     (level > 1e-12 && level >= LEVEL * libm::hypot(level, y)).then(|| libm::atan2(x, z).to_degrees())
@@ -85,7 +85,7 @@ mod tests {
 
     use super::*;
 
-    /// `pano_from_world` of a panorama at a place, turned by degrees to the right.
+    /// `pano_from_world` of a panorama at `centre`, rotated to the right by `turn` degrees.
     fn pose(centre: [f64; 3], turn: f64) -> Pose {
         let rotation = se3::transpose(&gausset_pano::geometry::rotation_y(turn));
         let moved = se3::mul_vec(&rotation, centre);
@@ -94,7 +94,8 @@ mod tests {
 
     #[test]
     fn poses_tell_the_way_in_the_axes_of_each_panorama() {
-        // East, then north (forward), with a panorama that turns; one has no pose, one stands where the last one is.
+        // East, then north (forward), with a rotating panorama; one has no pose, one is at the position of the previous
+        // one.
         let poses = [
             Some(pose([0.0, 0.0, 0.0], 0.0)),
             Some(pose([1.0, 0.0, 0.0], 90.0)),
@@ -110,14 +111,14 @@ mod tests {
             assert!(off.abs() < 1e-9, "{found:?}, {expected:?}");
         }
         assert_eq!(of_poses(&[None, None]), [None, None]);
-        // Straight up is no direction.
+        // Straight up has no heading.
         let up = [Some(pose([0.0; 3], 0.0)), Some(pose([0.0, -1.0, 0.0], 0.0))];
         assert_eq!(of_poses(&up), [None, None]);
     }
 
     #[test]
     fn a_film_tells_the_way_in_the_axes_of_each_kept_frame() {
-        // The camera turns by ten degrees a frame to the right and goes on along what was forward at first.
+        // The camera rotates right by ten degrees per frame and moves along its initial forward direction.
         let line = |frame: usize| {
             let angle = (10.0 * frame as f64).to_radians();
             let sight = Sight {
@@ -143,7 +144,7 @@ mod tests {
             let off = heading.unwrap() + 30.0 * frame as f64;
             assert!(off.abs() < 0.1, "frame {frame}: {heading:?}");
         }
-        // Standing, it goes nowhere.
+        // A stationary camera has no heading.
         lines[7..].iter_mut().for_each(|line| line.parallax = Some(0.3));
         assert_eq!(of(&lines)[3], None);
         assert!(of(&lines)[2].is_some());

@@ -1,4 +1,4 @@
-//! What IN is: panoramas in whatever way they show the sphere, photographs, or the views of a split.
+//! Input of the mask job: panoramas or other full-sphere images, photographs, or the views of a split.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -16,19 +16,19 @@ use crate::panos::{FrameChoice, ShapeChoice};
 use crate::tool::SILENCE;
 use crate::{Failure, Host};
 
-/// What pictures are.
+/// Kind of the input images.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InputKind {
-    /// The whole sphere by longitude and latitude, or a part of it.
+    /// Full-sphere images, or parts of an equirectangular panorama.
     Panoramas,
-    /// What one camera sees.
+    /// Ordinary photographs.
     Photographs,
-    /// Views of panoramas, cut by a split.
+    /// Views of panoramas, created by a split.
     Views,
 }
 
 impl InputKind {
-    /// What one of them is called.
+    /// Noun for one frame.
     #[must_use]
     pub const fn noun(self) -> &'static str {
         match self {
@@ -39,11 +39,11 @@ impl InputKind {
     }
 }
 
-/// Pictures that were looked at.
+/// Input that has been probed.
 pub(super) enum Input {
     Panoramas(Box<Source>),
     Photographs(Vec<SourceFrame>),
-    /// The folder of a split, and its frames, with a picture for each of its views.
+    /// Folder of a split, and its frames, with an image per view.
     Views(PathBuf, Description, Vec<SourceFrame>),
 }
 
@@ -54,7 +54,7 @@ impl Input {
             let is_chosen = *choice != FrameChoice::default();
             return match kind {
                 _ if is_chosen => Err(Failure::usage(format!(
-                    "{}: is the folder of a split, whose frames are chosen already; leave out ⟨every⟩, ⟨fps⟩, ⟨lens⟩ and the like",
+                    "{}: is the folder of a split, whose frames are already selected; leave out ⟨every⟩, ⟨fps⟩, ⟨lens⟩ and other frame options",
                     path.display()
                 ))),
                 None | Some(InputKind::Views) => Self::of_split(path),
@@ -70,7 +70,7 @@ impl Input {
             Ok(Self::Panoramas(Box::new(source.choose(&options.output, host)?)))
         };
         let is_file = path.is_file();
-        // What photographs do not have says that there are none.
+        // These options only apply to full-sphere footage.
         let is_of_sphere =
             choice.lens.is_some() || choice.is_stereo || choice.shape != ShapeChoice::default();
         if *kind == Some(InputKind::Panoramas) || is_of_sphere || (is_file && !has_picture_name(path)) {
@@ -91,13 +91,13 @@ impl Input {
         }
         if *choice != FrameChoice::default() {
             return Err(Failure::usage(
-                "⟨every⟩, ⟨fps⟩, ⟨max-frames⟩ and the like: are for panoramas and videos (found photographs)",
+                "⟨every⟩, ⟨fps⟩, ⟨max-frames⟩ and other frame options: apply to panoramas and videos only (found photographs)",
             ));
         }
         Ok(Self::Photographs(frames))
     }
 
-    /// Whether frames follow each other in time.
+    /// Whether frames are consecutive in time.
     pub(super) fn is_film(&self) -> bool {
         match self {
             Self::Panoramas(source) => source.film.is_some(),
@@ -106,7 +106,7 @@ impl Input {
         }
     }
 
-    /// What decides what frames show, beside their files.
+    /// Part of the settings hash: everything besides the files that determines the content of the frames.
     pub(super) fn text(&self) -> String {
         match self {
             Self::Panoramas(source) => {
@@ -121,7 +121,7 @@ impl Input {
         let description = Description::read(folder).map_err(|e| Failure::new("frames", e))?;
         if description.lens_axes.is_some() {
             let line = format!(
-                "{}: frames: are lenses apart (expected views of panoramas); mask the source: `gausset mask`, then split with ⟨masks⟩",
+                "{}: frames: are separate lenses (expected views of panoramas); mask the source instead: `gausset mask`, then split with ⟨masks⟩",
                 folder.display()
             );
             return Err(Failure::new("frames", line));
@@ -150,7 +150,7 @@ impl Input {
         }
     }
 
-    /// Names of what a frame gets, relative to the folder.
+    /// Output names of a frame, relative to the output folder.
     pub(super) fn names(&self, index: usize) -> Vec<Names> {
         let frame = &self.frames()[index];
         match self {
@@ -168,11 +168,11 @@ impl Input {
     }
 }
 
-/// Names of what belongs to a picture.
+/// Output names of an image.
 pub(super) struct Names {
-    /// That of the picture with `.png` behind it, as COLMAP wants; of a frame that is no file of its own, of the frame.
+    /// Name of the image plus `.png`, as COLMAP expects; for frames that are not one file, the name of the frame.
     pub(super) mask: PathBuf,
-    /// Without an extension.
+    /// Name without extension.
     pub(super) cutout: PathBuf,
 }
 
@@ -186,7 +186,7 @@ fn has_picture_name(path: &Path) -> bool {
     path.extension().is_some_and(crate::panos::source::is_picture)
 }
 
-/// Whether the first picture that can be opened shows the sphere.
+/// Whether the first readable image is a panorama.
 fn shows_sphere(frames: &[SourceFrame]) -> bool {
     let limits = Limits::default();
     let opened = frames

@@ -1,4 +1,4 @@
-//! A box in space as masks: whatever a panorama shows beside it is removed.
+//! Masks from a box in space: everything in a panorama outside the box is removed.
 
 use gausset_core::{Pose, se3};
 use gausset_pano::geometry::direction_from_equirect;
@@ -6,10 +6,10 @@ use gausset_pano::sphere_mask::SphereMask;
 
 use crate::Failure;
 
-/// What is kept, in the world of some poses.
+/// Box to keep, in the coordinates of the given poses.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct KeepBox {
-    /// The corner with the least coordinates and the one with the largest.
+    /// Minimum and maximum corner.
     pub corners: [[f64; 3]; 2],
 }
 
@@ -20,11 +20,11 @@ impl KeepBox {
             return Ok(());
         }
         Err(Failure::usage(format!(
-            "⟨keep-box⟩: expected the least x, y, z and then larger ones, found {low:?} and {high:?}"
+            "⟨keep-box⟩: expected the minimum x, y, z and then a larger maximum, found {low:?} and {high:?}"
         )))
     }
 
-    /// Removes the directions in which a camera does not see the box. One inside of it sees it everywhere.
+    /// Removes the directions in which a camera does not see the box. A camera inside the box keeps everything.
     pub(super) fn remove_outside(&self, pano_from_world: &Pose, sphere: &mut SphereMask) {
         let centre = pano_from_world.centre();
         let (w, h) = (sphere.width as f64, sphere.height as f64);
@@ -38,12 +38,13 @@ impl KeepBox {
         }
     }
 
-    /// Whether a ray meets the box: between the planes of all three axes at once (Kay and Kajiya 1986).
+    /// Whether a ray hits the box: slab test (Kay and Kajiya 1986).
     fn is_met(&self, origin: [f64; 3], ray: [f64; 3]) -> bool {
         let [low, high] = self.corners;
         let (mut enter, mut leave) = (0.0f64, f64::INFINITY);
         for k in 0..3 {
-            // Along a plane both are infinite; on it, not a number, which `min` and `max` leave out.
+            // For a ray parallel to a plane both values are infinite; for a ray in the plane NaN, which `min` and `max`
+            // ignore.
             let (a, b) = ((low[k] - origin[k]) / ray[k], (high[k] - origin[k]) / ray[k]);
             enter = enter.max(a.min(b));
             leave = leave.min(a.max(b));
@@ -61,11 +62,11 @@ mod tests {
         let keep = KeepBox { corners: [[-1.0, -1.0, 1.0], [1.0, 1.0, 3.0]] };
         let mut sphere = SphereMask::keep_all(720, 360);
         keep.remove_outside(&Pose::IDENTITY, &mut sphere);
-        // Its near face is that of a cube around the camera: a sixth of the sphere.
+        // Its near face equals a face of a cube around the camera: a sixth of the sphere.
         let kept = 1.0 - sphere.removed_share();
         assert!((kept - 1.0 / 6.0).abs() < 2e-3, "{kept}");
         assert_eq!((sphere.data[180 * 720 + 360], sphere.data[180 * 720]), (255, 0));
-        // From inside nothing is beside it.
+        // From inside, the box covers all directions.
         let inside = KeepBox { corners: [[-1.0; 3], [1.0; 3]] };
         let mut sphere = SphereMask::keep_all(72, 36);
         inside.remove_outside(&Pose::IDENTITY, &mut sphere);

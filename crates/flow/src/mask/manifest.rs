@@ -1,4 +1,4 @@
-//! `masks.jsonl`: a line for each finished frame, by which the same command goes on.
+//! `masks.jsonl`: a line per finished frame, from which the same command resumes.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -12,19 +12,19 @@ use serde::{Deserialize, Serialize};
 use super::report::MaskedFind;
 use crate::Failure;
 
-/// Its name.
+/// File name of the manifest.
 pub(super) const MANIFEST: &str = "masks.jsonl";
-/// Longest one that is read.
+/// Size limit of the manifest.
 const MAX_MANIFEST_BYTES: u64 = 1 << 30;
 
-/// A line of the manifest: a frame that is done.
+/// A line of the manifest: a finished frame.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Line {
     pub(super) frame: String,
-    /// Length of its pictures, and when they were changed.
+    /// Total size of its image files in bytes; `modified` is their modification time.
     pub(super) bytes: u64,
     pub(super) modified: u64,
-    /// Hash of what decides the bytes: model, engine, description, options, frames that have a say.
+    /// Hash of everything that the output depends on: model, engine, description, options, neighbouring frames.
     pub(super) settings: String,
     /// Hash of the options alone.
     pub(super) options: String,
@@ -32,15 +32,15 @@ pub(super) struct Line {
     pub(super) model: String,
     pub(super) detections: usize,
     pub(super) finds: Vec<MaskedFind>,
-    /// Finds that were dropped because no frame around it knows them.
+    /// Number of detections dropped because no neighbouring frame confirms them.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub(super) dropped: usize,
-    /// Whether nothing could be said of the frames around it, where they should have had a say.
+    /// Whether neighbouring frames should have been used but could not be compared.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(super) is_alone: bool,
-    /// Share of the sphere, or of the photograph, that is removed.
+    /// Masked fraction of the sphere, or of the photograph.
     pub(super) removed: f64,
-    /// Files that were written, with their lengths.
+    /// Output files with their sizes in bytes.
     pub(super) files: BTreeMap<String, u64>,
 }
 
@@ -49,7 +49,7 @@ fn is_zero(count: &usize) -> bool {
     *count == 0
 }
 
-/// What is known of a folder from before.
+/// The manifest of earlier runs in an output folder.
 pub(super) struct Manifest {
     folder: PathBuf,
     known: BTreeMap<String, Line>,
@@ -62,17 +62,17 @@ impl Manifest {
         Self { folder: folder.to_owned(), known: lines.map(|line| (line.frame.clone(), line)).collect() }
     }
 
-    /// What was known of a frame.
+    /// The earlier line of a frame.
     pub(super) fn known(&self, frame: &SourceFrame) -> Option<&Line> {
         self.known.get(&frame.stem)
     }
 
-    /// Whether all that is there was made with other options than these.
+    /// Whether all earlier masks were made with other options.
     pub(super) fn is_of_others(&self, options: &str) -> bool {
         !self.known.is_empty() && self.known.values().all(|line| line.options != options)
     }
 
-    /// The line of a frame whose masks are there as they would be made again.
+    /// The line of a frame whose masks exist and are up to date.
     pub(super) fn finished(&self, settings: &str, frame: &SourceFrame) -> Option<Line> {
         let line = self.known(frame)?;
         let is_same =
@@ -84,8 +84,8 @@ impl Manifest {
         (is_same && line.files.iter().all(is_there)).then(|| line.clone())
     }
 
-    /// Writes the lines that are done, in the order of the frames; what was finished before and comes later in `frames`
-    /// stays known, should this be interrupted.
+    /// Writes the lines of finished frames in frame order. Lines of later frames in `frames` that were finished before
+    /// are kept, in case this run is interrupted.
     pub(super) fn write(&self, frames: &[SourceFrame], lines: &BTreeMap<usize, Line>) -> Result<(), Failure> {
         let later = frames.iter().enumerate().filter(|(index, _)| !lines.contains_key(index));
         let later = later.filter_map(|(_, frame)| self.known(frame));

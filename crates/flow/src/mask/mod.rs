@@ -1,19 +1,17 @@
-//! Masks of what a segmentation model finds: in panoramas, in the views of a split, in photographs; and of what rides
-//! along with the camera, which is found in panoramas without any model.
+//! Creates masks: of what a segmentation model detects in panoramas, views of a split or photographs; and of the static
+//! foreground of panoramas, which needs no model.
 //!
 //! ```text
-//! options   what is asked of all of it       input     what IN is
-//! plan      how many frames at once, within memory
-//! reading   frames of files and films        queue     who does which frame, and when it is ready
-//! frame     what the model finds in one      sighting  finds as directions         photo  one photograph
-//! turns     how the camera turned            finish    the frames around it, growth, what else is removed
-//! keep_box  a box in space                   paint     between the sphere and the pixels of pictures
-//! headings  which way the walk goes
-//! folder    workers                          files, manifest  what is written, going on where it stopped
+//! options   options of the job                input     kind of the input, its frames plan      number of concurrent
+//! frames, within memory reading   frames of files and videos        queue     order of frames, and when one can be
+//! finished frame     detection in one frame            sighting  detections as directions   photo  one photograph
+//! turns     rotation of the camera            finish    temporal consistency, dilation, other removed regions keep_box
+//! a box in space                    paint     resampling between sphere and images headings  walking direction folder
+//! workers                           files, manifest  output, resuming
 //! ```
-//! A worker has one frame in its hands and runs the model on one thread, so the bytes do not depend on the number of
-//! workers. `masks.jsonl` remembers finished frames by name, length, time of change and a hash of the settings, in which
-//! the model's own is; where frames before and behind have a say in a frame, they are in its hash, too.
+//! A worker processes one frame at a time and runs the model on one thread, so the output does not depend on the number
+//! of workers. `masks.jsonl` records finished frames by name, size, modification time and a hash of the settings, which
+//! includes that of the model. If neighbouring frames are used, they are part of the hash, too.
 
 mod files;
 mod finish;
@@ -56,10 +54,10 @@ pub use options::{CutoutFormat, MaskOptions, Modes, Reach};
 use plan::Bounds;
 pub use report::{Masked, MaskedFind};
 
-/// Makes masks; with `is_dry_run` opens pictures and model, and writes nothing.
+/// Creates masks; with `is_dry_run` opens the input and the model without writing anything.
 ///
 /// # Errors
-/// Pictures, a model or options that cannot be used, files of somebody else, a file that cannot be written.
+/// Unusable images, model or options, files that Gausset did not create, or a file that cannot be written.
 pub fn mask(options: &MaskOptions, is_dry_run: bool, host: &mut Host<'_>) -> Result<Masked, Failure> {
     options.check()?;
     let input = Input::open(options, host)?;
@@ -81,7 +79,7 @@ pub fn mask(options: &MaskOptions, is_dry_run: bool, host: &mut Host<'_>) -> Res
     Ok(done)
 }
 
-/// Masks of the panoramas of a source that was looked at before; `others` is what happens to those that were made with
+/// Creates masks for the panoramas of a source that has been opened; `others` says what to do with masks made with
 /// other options.
 ///
 /// # Errors
@@ -106,11 +104,11 @@ fn of_input(
     let kind = input.kind();
     if let (Reach::Pixels(_), InputKind::Panoramas | InputKind::Views) = (options.dilate, kind) {
         return Err(Failure::usage(
-            "⟨dilate⟩: px are for photographs; say degrees for panoramas and their views",
+            "⟨dilate⟩: pixels apply to photographs only; use degrees for panoramas and their views",
         ));
     }
     let refused = |what: &str, are_for: &str| {
-        Err(Failure::usage(format!("{what}: are for {are_for} (found {}s)", kind.noun())))
+        Err(Failure::usage(format!("{what}: apply to {are_for} only (found {}s)", kind.noun())))
     };
     if kind != InputKind::Panoramas && options.wants_still() {
         return refused("⟨still-patch⟩, ⟨crop-bottom⟩", "panoramas");
@@ -126,8 +124,8 @@ fn of_input(
         }
         None => None,
     };
-    let level = level(options.simd)
-        .ok_or_else(|| Failure::new("device", "⟨simd⟩: this processor does not have it"))?;
+    let level =
+        level(options.simd).ok_or_else(|| Failure::new("device", "⟨simd⟩: not supported by this CPU"))?;
     let poses = poses_of(input, options, host)?;
     let reach = match (options.temporal, &segmenter) {
         (_, None) => 0,
@@ -146,7 +144,7 @@ fn of_input(
         host.warn("the still patch", why);
     }
     let settings = options.settings(segmenter.as_ref(), still.as_ref(), input, reach);
-    // Without what was found to stand still, which depends on the frames.
+    // Hash of the options alone: without the detected static foreground, which depends on the frames.
     let asked = options.settings(segmenter.as_ref(), None, input, reach);
     let asked = fingerprint(&format!("{asked} {:?}", options.still()));
     let turns = if reach > 0 { turns::known(input) } else { vec![None; input.frames().len()] };
@@ -161,7 +159,7 @@ fn of_input(
     Ok(done)
 }
 
-/// Poses of the frames where something needs them: a box, and what stays in the direction of the walk.
+/// Poses of the frames, if needed by the keep box or for the walking direction.
 fn poses_of(input: &Input, options: &MaskOptions, host: &mut Host<'_>) -> Result<Vec<Option<Pose>>, Failure> {
     let frames = input.frames();
     let poses = match (input, &options.poses) {
@@ -169,7 +167,7 @@ fn poses_of(input: &Input, options: &MaskOptions, host: &mut Host<'_>) -> Result
             known::poses_of_frames(description, poses.as_ref().unwrap_or(folder), host)?
         }
         (_, None) if options.keep_box.is_some() => {
-            return Err(Failure::usage("⟨keep-box⟩: needs ⟨poses⟩, in whose world the box is"));
+            return Err(Failure::usage("⟨keep-box⟩: needs ⟨poses⟩ in the coordinates of the box"));
         }
         (_, None) => return Ok(vec![None; frames.len()]),
         (_, Some(path)) => {
@@ -180,7 +178,7 @@ fn poses_of(input: &Input, options: &MaskOptions, host: &mut Host<'_>) -> Result
     Ok(poses.frames.iter().map(FramePose::pose).collect())
 }
 
-/// Which way the walk goes, in the axes of each panorama.
+/// Walking direction in the axes of each panorama, in degrees of yaw.
 fn headings_of(source: &Source, poses: &[Option<Pose>]) -> Vec<Option<f64>> {
     if poses.iter().any(Option::is_some) {
         return headings::of_poses(poses);
@@ -189,40 +187,40 @@ fn headings_of(source: &Source, poses: &[Option<Pose>]) -> Vec<Option<f64>> {
     source.selection.as_ref().map_or_else(Vec::new, |chosen| headings::of_film(&chosen.lines, &names))
 }
 
-/// Everything that was decided before the first frame.
+/// Everything decided before the first frame.
 struct Job<'a> {
     options: &'a MaskOptions,
     input: &'a Input,
     segmenter: Option<&'a Segmenter>,
-    /// What is found without a model.
+    /// Masks that need no model.
     still: Option<&'a StillMasks>,
     settings: String,
-    /// A hash of the options.
+    /// Hash of the options.
     asked: String,
-    /// What is under way at once.
+    /// Limits on concurrent frames.
     bounds: Bounds,
     level: gausset_compute::fearless_simd::Level,
-    /// Frames before and behind that have a say in a frame.
+    /// Number of neighbouring frames on each side used for temporal consistency.
     reach: usize,
-    /// Takes directions of the frame before to each frame, where the choice of the frames tells it.
+    /// Camera rotation from the previous frame to each frame, if the frame selection recorded it.
     turns: Vec<Option<Mat3>>,
-    /// `pano_from_world` of the frames, where a box is kept.
+    /// `pano_from_world` of the frames, if a keep box is given.
     poses: Vec<Option<Pose>>,
 }
 
 impl Job<'_> {
-    /// Whether pictures are written, not only masks.
+    /// Whether images are needed for cut-outs.
     fn wants_pictures(&self) -> bool {
         self.options.modes != Modes::Masks
     }
 
-    /// Whether a frame has to be compared with one beside it to tell how the camera turned.
+    /// Whether a frame is compared with a neighbour to estimate the camera rotation.
     fn compares(&self, index: usize) -> bool {
         let is_unknown = |index: usize| self.turns.get(index).is_some_and(Option::is_none);
         self.reach > 0 && ((index > 0 && is_unknown(index)) || is_unknown(index + 1))
     }
 
-    /// A hash of what decides the bytes of a frame.
+    /// Hash of everything that the output of a frame depends on.
     fn settings_of(&self, index: usize) -> String {
         let frames = self.input.frames();
         let mut text = self.settings.clone();
@@ -239,7 +237,7 @@ impl Job<'_> {
         fingerprint(&text)
     }
 
-    /// The name of a class of the model.
+    /// Name of a class of the model.
     fn class(&self, number: usize) -> String {
         self.segmenter.map_or_else(String::new, |segmenter| segmenter.class(number).to_owned())
     }

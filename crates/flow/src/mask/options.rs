@@ -1,4 +1,4 @@
-//! What is asked of masks.
+//! Options of the mask job.
 
 use std::path::PathBuf;
 
@@ -14,33 +14,33 @@ use crate::mask_engine::MaskEngine;
 use crate::panos::FrameChoice;
 use crate::panos::still::{StillChoice, StillMasks};
 
-/// Most frames that may miss a find in a row.
+/// Largest value of `temporal`.
 const MOST_FRAMES: u32 = 5;
-/// Changes when the same input would give other bytes.
+/// Part of the settings hash; incremented when the same input gives other bytes.
 const BYTES_VERSION: u32 = 1;
 
-/// How far a mask grows.
+/// Distance by which a mask is dilated.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Reach {
-    /// Degrees on the sphere; in photographs by their focal length.
+    /// Degrees on the sphere; in photographs converted by their focal length.
     Degrees(f64),
     /// Pixels of a photograph.
     Pixels(f64),
 }
 
-/// What is written.
+/// Kinds of output.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Modes {
     /// Masks, 0 = remove.
     #[default]
     Masks,
-    /// Pictures with alpha.
+    /// Cut-outs: images with alpha.
     Cutouts,
     /// Both.
     Both,
 }
 
-/// How pictures with alpha are written, without losses.
+/// Lossless file format of cut-outs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CutoutFormat {
     /// PNG.
@@ -50,75 +50,75 @@ pub enum CutoutFormat {
     Webp,
 }
 
-/// Pictures, a model, and where the masks go.
+/// Options of [`super::mask()`].
 #[derive(Clone, Debug)]
 pub struct MaskOptions {
     /// A panorama or photograph, a folder of either, or the folder of a split.
     pub input: PathBuf,
-    /// Folder for the masks.
+    /// Output folder of the masks.
     pub output: PathBuf,
-    /// The model (ONNX); `None` = what is found without one.
+    /// Segmentation model (ONNX); `None` = only masks that need no model.
     pub model: Option<PathBuf>,
-    /// Its description (TOML); `None` = beside it, or what its outputs tell.
+    /// Description of the model (TOML); `None` = the file next to the model, or derived from its outputs.
     pub model_toml: Option<PathBuf>,
-    /// What runs it.
+    /// Inference engine of the model.
     pub engine: MaskEngine,
-    /// What is looked for.
+    /// Classes to detect.
     pub wanted: Wanted,
-    /// Which frames, of panoramas and videos.
+    /// Frame selection, for panoramas and videos.
     pub frames: FrameChoice,
-    /// What the pictures are; `None` = by their shape.
+    /// Kind of the images; `None` = recognised by their size and metadata.
     pub kind: Option<InputKind>,
-    /// Mask what stays at its place in all panoramas while the rest passes by: the operator, the tripod.
+    /// Masks what does not move relative to the camera in all panoramas: operator, tripod.
     pub still_patch: bool,
-    /// And its shadow.
+    /// Masks its shadow as well.
     pub shadow: bool,
-    /// Mask everything within so many degrees of straight down, in panoramas.
+    /// Masks everything within this angle of the nadir in degrees, in panoramas.
     pub crop_bottom: f64,
-    /// Keep only what lies in a box in space: the corner with the least coordinates and the one with the largest.
+    /// Keeps only a box in space.
     pub keep_box: Option<KeepBox>,
-    /// Poses of the frames in any form that is known, for the box and for the direction of the walk; `None` = those in the
-    /// folder of a split.
+    /// Poses of the frames in any supported format, for the box and the walking direction; `None` = those in the folder
+    /// of a split.
     pub poses: Option<PathBuf>,
-    /// Frames in a row that may miss a find that those around them have, and before and behind which a weak find needs
-    /// another one; `None` = 1 for films and splits of them, 0 for others.
+    /// Number of consecutive frames in which a missed detection is filled in, and of neighbours on each side among
+    /// which a weak detection must be confirmed. `None` = 1 for videos and splits of them, 0 otherwise.
     pub temporal: Option<u32>,
-    /// The views of the first pass over a panorama.
+    /// Layout of the views in the first pass over a panorama.
     pub layout: Layout,
-    /// 1: those views alone. 2: a view around each find too.
+    /// 1 = the views of the layout only. 2 = also a view around each detection.
     pub passes: u32,
-    /// How far masks grow.
+    /// Dilation of the masks.
     pub dilate: Reach,
-    /// Holes of at most this share of what is around them are filled.
+    /// Fills holes up to this fraction of the surrounding region.
     pub holes: f64,
-    /// Finds smaller than so many square degrees are dropped.
+    /// Drops detections smaller than this, in square degrees.
     pub smallest: f64,
-    /// Edges follow those of the picture within so many degrees; 0 = they stay as found.
+    /// Snaps mask edges to image edges within this many degrees; 0 = off.
     pub edges: f64,
-    /// Cut-outs get soft edges so many degrees wide.
+    /// Width of the soft edges of cut-outs in degrees.
     pub feather: f64,
-    /// What is written.
+    /// Kinds of output.
     pub modes: Modes,
-    /// How cut-outs are written.
+    /// File format of cut-outs.
     pub cutouts: CutoutFormat,
-    /// Write a white mask for a frame in which nothing was found.
+    /// Writes a white mask for a frame without detections.
     pub empty_masks: bool,
-    /// Longest run of the model on one picture, seconds.
+    /// Timeout of the model per image in seconds.
     pub model_timeout: u64,
     /// Folder for a profile: `profile.json`, `profile.csv`, `trace.json`.
     pub profile: Option<PathBuf>,
-    /// Redo finished frames, and write among files of somebody else.
+    /// Redo finished frames, and write into folders that Gausset did not create.
     pub force: bool,
-    /// Memory to stay within; auto = a quarter of the machine's, at most 2 GiB.
+    /// Memory limit; auto = a quarter of the machine's memory, at most 2 GiB.
     pub max_memory: MemoryLimit,
-    /// Threads; 0 = all processors. As many frames are under way at once, or fewer where memory asks for it.
+    /// Threads; 0 = all CPU threads. As many frames are processed concurrently, fewer if memory is short.
     pub threads: u32,
-    /// Vector instructions with which pictures are cut; the engine chooses its own.
+    /// SIMD level for resampling; the inference engine chooses its own.
     pub simd: VectorLevel,
 }
 
 impl MaskOptions {
-    /// Pictures and a folder for their masks, of which nothing is to be found yet; everything else as it is by default.
+    /// Input and output folder, without anything to mask yet and with defaults for everything else.
     #[must_use]
     pub fn new(input: impl Into<PathBuf>, output: impl Into<PathBuf>) -> Self {
         Self {
@@ -155,7 +155,7 @@ impl MaskOptions {
         }
     }
 
-    /// Values out of range, and such as do not go together.
+    /// Refuses values out of range and options that exclude each other.
     pub(super) fn check(&self) -> Result<(), Failure> {
         let within = |key: &str, value: f64, most: f64| {
             if (0.0..=most).contains(&value) {
@@ -175,7 +175,7 @@ impl MaskOptions {
         self.still().check()?;
         if self.model.is_none() && !self.wants_still() && !self.shadow && self.keep_box.is_none() {
             return Err(Failure::usage(
-                "nothing is to be removed (expected ⟨model⟩, ⟨still-patch⟩, ⟨crop-bottom⟩ or ⟨keep-box⟩)",
+                "nothing to remove (expected ⟨model⟩, ⟨still-patch⟩, ⟨crop-bottom⟩ or ⟨keep-box⟩)",
             ));
         }
         if let Some(keep_box) = &self.keep_box {
@@ -208,7 +208,7 @@ impl MaskOptions {
         Ok(())
     }
 
-    /// What only a model looks at is a mistake without one.
+    /// Refuses options that have no effect without a model.
     fn check_without_model(&self) -> Result<(), Failure> {
         let plain = Self::new(&self.input, &self.output);
         let of_model = [
@@ -228,7 +228,7 @@ impl MaskOptions {
         }
     }
 
-    /// What is found without a model.
+    /// Options of the masks that need no model.
     pub(super) fn still(&self) -> StillChoice {
         let dilate = match self.dilate {
             Reach::Degrees(degrees) => degrees,
@@ -242,7 +242,7 @@ impl MaskOptions {
         self.still_patch || self.crop_bottom > 0.0
     }
 
-    /// What decides the bytes of all frames.
+    /// Settings that the output of all frames depends on, as text for a hash.
     pub(super) fn settings(
         &self,
         segmenter: Option<&Segmenter>,

@@ -1,4 +1,4 @@
-//! Between the sphere and the pixels of pictures, in whatever way these show it.
+//! Resamples between the sphere and the pixels of images in any projection.
 
 use std::sync::atomic::AtomicBool;
 
@@ -13,7 +13,7 @@ use gausset_pano::projection::{Equirect, Projection};
 use gausset_pano::sphere_mask::SphereMask;
 use gausset_pano::unproject::Unprojection;
 
-/// The mask of a picture, at its size. What shows nothing is kept.
+/// The mask of an image at its size. Pixels that do not show the sphere are kept.
 pub(super) fn mask_of(sphere: &SphereMask, projection: &Projection) -> (Vec<u8>, [usize; 2]) {
     let [w, h] = projection.picture().map(|side| side as usize);
     if sphere.data.iter().all(|&keep| keep == 255) {
@@ -42,7 +42,7 @@ pub(super) fn mask_of(sphere: &SphereMask, projection: &Projection) -> (Vec<u8>,
     (out, [w, h])
 }
 
-/// The luma of a frame as a panorama; `None` when it is to stop.
+/// Luma of a frame as a panorama; `None` if asked to stop.
 pub(super) fn luma(
     moment: &Moment,
     [width, height]: [usize; 2],
@@ -57,7 +57,7 @@ pub(super) fn luma(
     Some(shrunk(&frame.planes[0], &Equirect::whole(width as u32, width as u32 / 2), [width, height]))
 }
 
-/// A plane as a panorama: the mean of the pixels that lie in each.
+/// Reduces a plane to a panorama: each pixel is the mean of the pixels it covers.
 fn shrunk(plane: &Plane, equirect: &Equirect, [width, height]: [usize; 2]) -> Vec<u8> {
     let scale = [equirect.full_width / width as f64, equirect.full_height / height as f64];
     let mut out = vec![128; width * height];
@@ -74,7 +74,7 @@ fn shrunk(plane: &Plane, equirect: &Equirect, [width, height]: [usize; 2]) -> Ve
                 plane.row(y as i32)[columns.clone()].iter().map(|&v| usize::from(v)).sum::<usize>()
             };
             let sum = rows.clone().map(of_row).sum::<usize>();
-            // What the picture does not show stays grey.
+            // Directions outside the image stay grey.
             if let Some(mean) = sum.checked_div(rows.len() * columns.len()) {
                 *out = mean as u8;
             }
@@ -83,12 +83,12 @@ fn shrunk(plane: &Plane, equirect: &Equirect, [width, height]: [usize; 2]) -> Ve
     out
 }
 
-/// The pixels of a picture as RGB.
+/// The pixels of an image as RGB.
 pub(super) fn rgb_of(moment: &Moment) -> Vec<u8> {
     let frame = &moment.frame;
     let (width, height) = (frame.planes[0].width, frame.planes[0].height);
     if let Projection::Cube(_) = &moment.projection {
-        // The canvas is the faces; each pixel of the picture is one of theirs.
+        // The frame stores the faces; map each pixel of the image to its face.
         let [w, h] = moment.projection.picture().map(|side| side as usize);
         let shown = Unprojection::new(&moment.projection);
         let pixel = |k: usize| {

@@ -1,4 +1,4 @@
-//! One photograph: what the model finds in it, grown.
+//! Masks of one photograph: detection and dilation.
 
 use std::sync::Arc;
 
@@ -12,10 +12,10 @@ use super::report::MaskedFind;
 use super::stages::Doing;
 use super::{Job, Reach};
 
-/// Focal length of a photograph that says nothing, in parts of its longer side: what COLMAP takes.
+/// Focal length of a photograph without metadata, relative to its longer side: the default of COLMAP.
 const FOCAL: f64 = 1.2;
 
-/// The mask of a photograph.
+/// Creates the mask of a photograph.
 pub(super) fn photograph(
     job: &Job<'_>,
     source: &SourceFrame,
@@ -23,7 +23,7 @@ pub(super) fn photograph(
     host: &HostView<'_>,
 ) -> Result<Outcome, Trouble> {
     let Some(file) = source.files.first() else {
-        return Err(Trouble::Frame(format!("{}: frame: has no picture", source.stem)));
+        return Err(Trouble::Frame(format!("{}: frame: has no image", source.stem)));
     };
     worker.ledger.turn_to(Doing::Decode);
     let picture = gausset_io::image::decode_file(file).map_err(|e| Trouble::Frame(e.to_string()))?;

@@ -1,5 +1,5 @@
-//! How many frames are under way at once: as many as there are threads, as long as everything fits in memory together:
-//! the model, its tensors, decoded pictures, tables, masks, and frames that wait for those behind them.
+//! Number of frames processed concurrently: as many as there are threads, if everything fits in memory: the model, its
+//! tensors, decoded images, tables, masks, and frames that wait for their neighbours.
 
 use gausset_io::units;
 use gausset_pano::load::{self, Limits};
@@ -15,49 +15,47 @@ use crate::panos::source::Source;
 use crate::panos::still::LOOKING;
 use crate::{Failure, device};
 
-/// Bytes a pixel of the panorama that finds are carried to, while it is worked over: the mask, the planes with which its
-/// edges are moved, what grows.
+/// Bytes per pixel of the mask panorama during refinement: the mask, the planes for its edges, dilation buffers.
 const SPHERE_PIXEL: u64 = 32;
-/// Bytes a pixel of the tables by which views are cut.
+/// Bytes per pixel of a view's sampling table.
 const TABLE_PIXEL: u64 = 8;
-/// Bytes a pixel of a picture's mask until it is written: soft and hard.
+/// Bytes per pixel of an image's mask until it is written: soft and hard.
 const MASK_PIXEL: u64 = 2;
-/// Of a photograph's, also what is found one by one.
+/// Bytes per pixel of a photograph's mask, including the separate detections.
 const PHOTO_PIXEL: u64 = 4;
-/// Bytes a pixel of a cut-out until it is written: its pixels, and the file while it grows.
+/// Bytes per pixel of a cut-out until it is written: pixels and the growing file.
 const CUTOUT_PIXEL: u64 = 12;
-/// Bytes a pixel of a picture that is kept for a cut-out.
+/// Bytes per pixel of an image that is kept for a cut-out.
 const RGB: u64 = 3;
 
-/// What is on the way at once.
+/// Limits on concurrent frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Bounds {
-    /// Frames that are worked on.
+    /// Number of frames processed at a time.
     pub(super) workers: usize,
-    /// Frames from the oldest that is worked on to the newest, where frames wait for others.
+    /// Number of frames from the oldest unfinished to the newest, if frames wait for neighbours.
     pub(super) ahead: usize,
 }
 
-/// What a job takes, bytes.
+/// Memory needs of the job in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Demand {
-    /// Once.
+    /// Shared by all frames.
     shared: u64,
-    /// For each frame that is worked on.
+    /// Per frame being processed.
     each: u64,
-    /// For each that waits.
+    /// Per waiting frame.
     waiting: u64,
 }
 
 impl Demand {
-    /// What it takes in all. Frames wait only where others have a say in them: those ahead, and those that are needed
-    /// by the oldest.
+    /// Total memory. Frames wait only for temporal consistency: those ahead, and those that the oldest one needs.
     fn of(self, Bounds { workers, ahead }: Bounds, reach: usize) -> u64 {
         let waiting = if reach > 0 { ahead + 2 * reach } else { 0 };
         self.shared + workers as u64 * self.each + waiting as u64 * self.waiting
     }
 
-    /// The most that fits; `None` = not one frame.
+    /// The largest limits that fit; `None` if not even one frame fits.
     fn fitting(self, budget: u64, threads: usize, reach: usize) -> Option<Bounds> {
         let roomy = (1..=threads).rev().map(|workers| Bounds { workers, ahead: 2 * (workers + reach) });
         let mut all = roomy.chain([LEAST]);
@@ -65,19 +63,19 @@ impl Demand {
     }
 }
 
-/// One frame after the other.
+/// One frame at a time.
 const LEAST: Bounds = Bounds { workers: 1, ahead: 1 };
 
-/// What a frame takes, bytes.
+/// Memory needs of a frame.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 struct Picture {
-    /// While it is decoded and looked at.
+    /// Bytes during decoding and detection.
     decoded: u64,
-    /// Pixels of its masks.
+    /// Number of pixels of its masks.
     pixels: u64,
 }
 
-/// Frames that are under way at once.
+/// Determines the limits on concurrent frames.
 pub(super) fn bounds(
     options: &MaskOptions,
     input: &Input,
@@ -111,7 +109,7 @@ pub(super) fn bounds(
     };
     let fitting = demand.fitting(budget, threads, reach);
     let bounds = fitting.ok_or_else(|| too_large(options, model, demand.of(LEAST, reach), budget))?;
-    // What rides along is looked for before, one frame after the other.
+    // The static foreground is detected before, one frame at a time.
     let looking = model.shared + picture.decoded + LOOKING;
     if options.still_patch && looking > budget {
         return Err(too_large(options, Memory { each: 0, ..model }, looking, budget));
@@ -124,7 +122,7 @@ fn too_large(options: &MaskOptions, model: Memory, all: u64, budget: u64) -> Fai
     Failure::new(
         "memory",
         format!(
-            "{}: memory: masking a frame takes {} (the model {}, its tensors {}, pictures and masks {}; expected at most {}); raise ⟨max-memory⟩, or take a smaller model",
+            "{}: memory: masking a frame takes {} (the model {}, its tensors {}, images and masks {}; expected at most {}); raise ⟨max-memory⟩, or use a smaller model",
             options.input.display(),
             text(all),
             text(model.shared),
@@ -135,15 +133,15 @@ fn too_large(options: &MaskOptions, model: Memory, all: u64, budget: u64) -> Fai
     )
 }
 
-/// What the largest frame takes. One that cannot be opened is left out later, with its reason.
+/// Needs of the largest frame. Unreadable frames count as nothing; they are skipped later with a reason.
 fn largest(input: &Input) -> Picture {
     match input {
         Input::Panoramas(source) => match &source.film {
             Some(film) => {
                 let pixels: u64 = film.video.size.map(u64::from).iter().product();
-                // A cube is there twice for a moment: as it is stored, and folded with its frames.
+                // A cube map is in memory twice for a moment: as stored, and as faces with their margins.
                 let folded = if film.cube.is_some() { pixels * 7 / 4 } else { 0 };
-                // Planes of 4:2:0 with their padding, and halves of them.
+                // Padded 4:2:0 planes and half-size planes.
                 Picture { decoded: pixels * 17 / 8 + folded, pixels }
             }
             None => {
@@ -154,7 +152,7 @@ fn largest(input: &Input) -> Picture {
             let files = frames.iter().flat_map(|frame| &frame.files);
             files.map(|file| of_file(file, &Limits::default()).0).max().unwrap_or_default()
         }
-        // One view is decoded at a time; the masks of all are written together.
+        // One view is decoded at a time; the masks of all views are written together.
         Input::Views(_, description, _) => {
             let pixels = description.views.iter().map(|view| u64::from(view.width) * u64::from(view.height));
             Picture { decoded: 3 * RGB * pixels.clone().max().unwrap_or(0), pixels: pixels.sum() }
@@ -162,7 +160,7 @@ fn largest(input: &Input) -> Picture {
     }
 }
 
-/// A panorama in one file or several.
+/// Needs of a panorama in one or more files.
 fn of_files(source: &Source, files: &[std::path::PathBuf]) -> Picture {
     let (mut all, mut planes) = (Picture::default(), 0);
     for (picture, own) in files.iter().map(|file| of_file(file, &source.limits)) {
@@ -171,17 +169,17 @@ fn of_files(source: &Source, files: &[std::path::PathBuf]) -> Picture {
         planes += own;
     }
     if files.len() > 1 {
-        // The parts stay beside the whole.
+        // The parts stay in memory together with the whole frame.
         all.decoded += planes;
     }
     if matches!(source.projection, Some(Projection::Cube(_))) {
-        // And the picture beside its folded faces.
+        // So does the image together with its faces.
         all.decoded += planes + planes / 8;
     }
     all
 }
 
-/// A file, and the bytes of its planes.
+/// Needs of a file, and the bytes of its planes.
 fn of_file(file: &std::path::Path, limits: &Limits) -> (Picture, u64) {
     load::demand(file, limits).map_or_else(
         |_| (Picture::default(), 0),
@@ -208,7 +206,7 @@ mod tests {
     fn frames_that_wait_for_others_count() {
         let demand = Demand { shared: 0, each: 100 << 20, waiting: 10 << 20 };
         let fitting = |mebibytes: u64| demand.fitting(mebibytes << 20, 2, 1);
-        // Two workers, six frames on the way and two that the oldest needs.
+        // Two workers, six frames in progress and two that the oldest needs.
         assert_eq!(fitting(280), Some(Bounds { workers: 2, ahead: 6 }));
         assert_eq!(fitting(279), Some(Bounds { workers: 1, ahead: 4 }));
         assert_eq!(fitting(159), Some(LEAST));

@@ -1,24 +1,24 @@
-//! Who does which frame, and when a frame is ready.
+//! Work queue: which worker analyses which frame, and when a frame can be finished.
 //!
-//! Frames are looked at in order. A frame is finished once those around it that have a say in it were looked at, by
-//! whoever looked at the last of them; so nobody waits for anybody, but for workers that are far ahead.
+//! Frames are analysed in order. A frame is finished by the worker that analyses the last of its neighbours. Workers
+//! therefore never wait for each other, except when they are too far ahead.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// How long a worker that is ahead sleeps before it looks whether all is over.
+/// How long a worker that is too far ahead sleeps before it checks for the end of the job.
 const NAP: Duration = Duration::from_millis(50);
 
-/// The frames of a job. `T` is what is seen in one.
+/// The frames of a job. `T` is the analysis of one frame.
 pub(super) struct Queue<T> {
-    /// So many frames before and behind have a say.
+    /// Number of neighbours on each side that a frame depends on.
     reach: usize,
     frames: usize,
-    /// Frames that are looked at: those to be finished, and those around them.
+    /// Frames to analyse, ascending: those to be finished and their neighbours.
     looks: Vec<usize>,
-    /// How many of these may be on the way, from the oldest that somebody works on.
+    /// Maximum number of frames in progress, counted from the oldest unfinished one.
     most: usize,
     state: Mutex<State<T>>,
     moved: Condvar,
@@ -26,28 +26,28 @@ pub(super) struct Queue<T> {
 
 struct State<T> {
     next: usize,
-    /// By frame; `None` = it cannot be used.
+    /// Analyses by frame; `None` = unusable, or no longer needed.
     seen: BTreeMap<usize, Option<Arc<T>>>,
-    /// Frames that wait to be finished.
+    /// Frames still to be finished.
     open: BTreeSet<usize>,
-    /// Frames that somebody is finishing.
+    /// Frames being finished by a worker.
     begun: BTreeSet<usize>,
-    /// Looks that are not over, by their place.
+    /// Analyses in progress, as indices into `looks`.
     looking: BTreeSet<usize>,
     is_over: bool,
 }
 
-/// A frame with what was seen around it.
+/// A frame ready to be finished, with the analyses of its neighbours.
 pub(super) struct Ready<T> {
     pub(super) index: usize,
-    /// Of the frames around it, in order; `None` = it cannot be used.
+    /// Analyses of the neighbours and the frame itself, in order; `None` = unusable.
     pub(super) around: Vec<Option<Arc<T>>>,
-    /// First of these frames.
+    /// Index of the first of these frames.
     pub(super) first: usize,
 }
 
 impl<T> Queue<T> {
-    /// Of `frames`, these are to be finished, so many at once. At most `most + 2 reach` are held.
+    /// A queue that finishes the frames `to_do` of `frames`. It holds at most `most + 2 reach` analyses.
     pub(super) fn new(frames: usize, to_do: &[usize], reach: usize, most: usize) -> Self {
         let around = |index: usize| around(index, reach, frames);
         let looks: BTreeSet<usize> = to_do.iter().flat_map(|&index| around(index)).collect();
@@ -68,12 +68,12 @@ impl<T> Queue<T> {
         }
     }
 
-    /// How many frames are looked at.
+    /// Number of frames to analyse.
     pub(super) fn looks(&self) -> usize {
         self.looks.len()
     }
 
-    /// The next frame to look at.
+    /// The next frame to analyse; waits while too far ahead, and returns `None` at the end.
     pub(super) fn next(&self, is_over: impl Fn() -> bool) -> Option<usize> {
         let mut state = self.lock();
         loop {
@@ -92,7 +92,7 @@ impl<T> Queue<T> {
         Some(self.looks[place])
     }
 
-    /// Takes what was seen in a frame; the frames that became ready are the caller's to finish.
+    /// Stores the analysis of a frame; the caller must finish the frames returned.
     pub(super) fn put(&self, index: usize, seen: Option<T>) -> Vec<Ready<T>> {
         let mut state = self.lock();
         if let Ok(place) = self.looks.binary_search(&index) {
@@ -120,7 +120,7 @@ impl<T> Queue<T> {
         ready
     }
 
-    /// A frame is finished.
+    /// Marks a frame as finished.
     pub(super) fn finished(&self, index: usize) {
         let mut state = self.lock();
         state.begun.remove(&index);
@@ -128,20 +128,20 @@ impl<T> Queue<T> {
         self.moved.notify_all();
     }
 
-    /// Place of the oldest frame that somebody looks at or finishes.
+    /// Position in `looks` of the oldest frame in progress.
     fn oldest(&self, state: &State<T>) -> usize {
         let finishing = state.begun.first().map(|index| self.looks.partition_point(|look| look < index));
         let looking = state.looking.first().copied();
         looking.into_iter().chain(finishing).min().unwrap_or(state.next)
     }
 
-    /// No further frame is to be begun.
+    /// Ends the queue: no further frame is started.
     pub(super) fn end(&self) {
         self.lock().is_over = true;
         self.moved.notify_all();
     }
 
-    /// A frame is no longer open: what only it needed may go.
+    /// Closes a frame and releases analyses that no open frame needs.
     fn forget(&self, state: &mut State<T>, index: usize) {
         state.open.remove(&index);
         for near in around(index, self.reach, self.frames) {
@@ -157,7 +157,7 @@ impl<T> Queue<T> {
     }
 }
 
-/// A frame and those that have a say in it.
+/// A frame and its neighbours within `reach`.
 fn around(index: usize, reach: usize, frames: usize) -> RangeInclusive<usize> {
     index.saturating_sub(reach)..=(index + reach).min(frames.saturating_sub(1))
 }
@@ -181,7 +181,7 @@ mod tests {
         assert_eq!((ready.len(), ready[0].index, ready[0].first), (1, 2, 1));
         assert_eq!(of(&ready[0]), [Some(1), Some(2), Some(3)]);
         queue.finished(2);
-        // Frame 4 cannot be used, and says nothing; frame 2 is still needed.
+        // Frame 4 is unusable and has no analysis; frame 2 is still needed.
         let ready = queue.put(next(), None);
         assert_eq!((ready[0].index, of(&ready[0])), (3, vec![Some(2), Some(3), None]));
         queue.finished(3);
@@ -209,7 +209,7 @@ mod tests {
                 let gives_up = || asked.replace(asked.get() + 1) > 0;
                 match queue.next(gives_up) {
                     Some(index) => ready.extend(queue.put(index, Some(index))),
-                    // Nothing more may be begun: now the newest is finished.
+                    // The queue is full: finish the newest frame.
                     None => {
                         let held = queue.lock().seen.values().flatten().count();
                         assert!(held <= most + 2 * reach, "{held} with {reach}");

@@ -1,4 +1,4 @@
-//! Frames as they come: out of files, by any worker; out of the pipe of a video, one worker at a time.
+//! Reads frames: from files by any worker, from the pipe of a video by one worker at a time.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Mutex, PoisonError};
@@ -16,20 +16,20 @@ use super::queue::Queue;
 use super::stages::Doing;
 use crate::panos::source::Source;
 
-/// The running ffmpeg of a film.
+/// The ffmpeg process of a video.
 enum Pipe<'a> {
     Closed,
     Open(Box<video::Reader<'a>>),
-    /// What is broken stays broken.
+    /// After an error no more frames are read.
     Broken,
 }
 
-/// Where frames come from.
+/// Source of decoded frames.
 pub(super) struct Reading<'a> {
     pipe: Mutex<Pipe<'a>>,
 }
 
-/// The next frame: decoded already, if it comes from a film.
+/// Index of the next frame, and the decoded frame if it comes from a video.
 pub(super) type Next = (usize, Result<Option<Moment>, Trouble>);
 
 impl<'a> Reading<'a> {
@@ -37,7 +37,7 @@ impl<'a> Reading<'a> {
         Self { pipe: Mutex::new(Pipe::Closed) }
     }
 
-    /// The next frame of a job.
+    /// Takes the next frame from the queue, and reads it if it comes from a video.
     pub(super) fn next<T>(
         &self,
         job: &Job<'_>,
@@ -78,14 +78,14 @@ fn read<'a>(
         Ok(false) => Err(Trouble::End),
         Err(error) => {
             *pipe = Pipe::Broken;
-            // What ended because it was to stop is not broken.
+            // An error after a stop request is not a broken video.
             let is_stopped = host.stop.load(Ordering::Relaxed);
             Err(if is_stopped { Trouble::Stopped } else { Trouble::Frame(error.to_string()) })
         }
     }
 }
 
-/// Reads a frame of files.
+/// Reads a frame from image files.
 pub(super) fn of_files(
     source: &Source,
     frame: &SourceFrame,

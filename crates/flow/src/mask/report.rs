@@ -1,4 +1,4 @@
-//! What was found and done: stable contracts.
+//! Results of the mask job; their JSON forms are stable contracts.
 
 use std::collections::BTreeMap;
 
@@ -9,83 +9,83 @@ use serde::{Deserialize, Serialize};
 use super::Job;
 use crate::panos::still::StillMasks;
 
-/// Something that is removed in a frame.
+/// A detection that is masked in a frame.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct MaskedFind {
-    /// Its class.
+    /// Name of the class.
     pub class: String,
-    /// How sure the model is, 0 to 1.
+    /// Confidence, 0 to 1.
     pub score: f64,
-    /// Direction of its middle, degrees to the right of the middle of the panorama.
+    /// Yaw of its centre in degrees, to the right of the centre of the panorama.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub yaw: Option<f64>,
-    /// Degrees above the horizon.
+    /// Pitch of its centre in degrees above the horizon.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pitch: Option<f64>,
-    /// Its area before it grows.
+    /// Area before dilation.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub square_degrees: Option<f64>,
-    /// Its area in a photograph before it grows.
+    /// Area in a photograph before dilation, in pixels.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pixels: Option<usize>,
-    /// Whether only the frames around it have it.
+    /// Whether it was filled in from neighbouring frames.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_filled: bool,
 }
 
-/// What was done, or would be.
+/// Result of the mask job or a dry run.
 #[derive(Clone, Debug, Serialize)]
 pub struct Masked {
     schema: u32,
     kind: &'static str,
-    /// What the frames are.
+    /// Noun for one frame: `panorama`, `photograph` or `frame`.
     pub of: &'static str,
-    /// Frames that are done now, or would be.
+    /// Number of finished frames.
     pub frames: usize,
-    /// Frames that were done before.
+    /// Number of frames finished earlier.
     pub resumed: usize,
-    /// Frames in which something was found.
+    /// Number of frames with a detection.
     pub with_finds: usize,
-    /// Finds of all frames.
+    /// Number of detections in all frames.
     pub detections: usize,
-    /// How many of each class.
+    /// Number of detections per class.
     pub classes: BTreeMap<String, usize>,
-    /// Mean over the frames of the share of the sphere, or of the photograph, that is removed.
+    /// Masked fraction of the sphere, or of the photograph; mean over the frames.
     pub removed_mean: f64,
-    /// The largest of these shares.
+    /// Largest masked fraction.
     pub removed_worst: f64,
-    /// The frame that it is of.
+    /// Name of the frame with the largest masked fraction.
     pub worst: Option<String>,
-    /// What ran the model; nothing of this where there is none.
+    /// Inference engine; this and the fields about the model are empty without a model.
     pub engine: &'static str,
-    /// Frames that are under way at once.
+    /// Number of concurrent frames.
     pub workers: usize,
-    /// Hash (XXH3) of the model.
+    /// XXH3 hash of the model file.
     pub model: String,
-    /// Width and height of its input, px.
+    /// Width and height of the model input in pixels.
     pub input: [usize; 2],
-    /// What is looked for.
+    /// Names of the classes to detect.
     pub looked_for: Vec<String>,
-    /// Share of the sphere that rides along with the camera, with its shadow; `None` where it was not looked for.
+    /// Fraction of the sphere covered by the static foreground and its shadow; `None` if it was not requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub still_share: Option<f64>,
-    /// Where the description of the model came from.
+    /// Source of the model description.
     pub explanation: String,
-    /// Finds that frames around a frame have and it missed.
+    /// Number of detections filled in from neighbouring frames.
     pub filled: usize,
-    /// Weak finds that no frame around theirs knows.
+    /// Number of weak detections dropped because no neighbouring frame confirms them.
     pub dropped: usize,
-    /// Frames before and behind that have a say in a frame.
+    /// Number of neighbouring frames on each side that were used.
     pub temporal: usize,
-    /// Where the time went.
+    /// Time per stage.
     pub times: StageTimes,
-    /// The stage that limits.
+    /// The slowest stage, which limits the speed.
     pub limit: &'static str,
-    /// Frames left out.
+    /// Skipped frames.
     pub skipped: Vec<Skipped>,
-    /// Whether nothing was written because nothing was to be.
+    /// Whether this is a dry run, which writes nothing.
     pub is_dry_run: bool,
-    /// Whether it was stopped.
+    /// Whether the job was asked to stop.
     #[serde(skip)]
     pub is_cancelled: bool,
 }

@@ -1,4 +1,4 @@
-//! Finds as directions: where they are, which part of a mask is which of them, how a part is looked at again.
+//! Detections as directions on the sphere, their assignment to regions of a mask, and the views of the second pass.
 
 use gausset_core::se3;
 use gausset_pano::geometry::{View, direction_from_equirect};
@@ -6,26 +6,26 @@ use gausset_pano::sphere_mask::SphereMask;
 use gausset_pano::sphere_mask::regions::Region;
 use gausset_segment::Find;
 
-/// Most finds around which a second look is taken, the largest.
+/// Maximum number of second-pass views, one for each of the largest regions.
 pub(super) const MOST_LOOKS: usize = 24;
-/// Field of view of a second look, degrees.
+/// Field of view of the second pass in degrees.
 const LOOK: std::ops::RangeInclusive<f64> = 24.0..=120.0;
-/// What a second look sees beside a find, on each side: a share of it, and degrees.
+/// Margin of a second-pass view on each side: a fraction of the region's radius, plus degrees.
 const BESIDE: (f64, f64) = (0.25, 4.0);
 
-/// A find as its direction.
+/// A detection as a direction.
 #[derive(Clone)]
 pub(super) struct Sighting {
     pub(super) class: usize,
     pub(super) score: f32,
-    /// Unit vector to the middle of its mask.
+    /// Unit vector to the centre of its mask.
     pub(super) towards: [f64; 3],
-    /// Whether only the frames around it have it.
+    /// Whether it was filled in from neighbouring frames.
     pub(super) is_filled: bool,
 }
 
-/// The connected parts of a find, largest share of each and middle (px of its picture): a class of pixels is one find
-/// wherever it is, and no surer at a place than the pixels there.
+/// Connected parts of a detection: confidence and centre (px of the image). A semantic class is one detection wherever
+/// it appears, so the confidence of a part is limited by that of its pixels.
 pub(super) fn parts(find: &Find) -> Vec<(f32, [f64; 2])> {
     let [width, height] = find.size;
     let mut is_new: Vec<bool> = find.soft.iter().map(|soft| *soft >= 128).collect();
@@ -57,10 +57,10 @@ pub(super) fn parts(find: &Find) -> Vec<(f32, [f64; 2])> {
     parts
 }
 
-/// What a part of a mask is: the surest of the finds whose middles lie nearest.
+/// The detection that a region of a mask belongs to: the most confident of the nearest ones.
 pub(super) fn namesake<'a>(region: &Region, sightings: &'a [Sighting]) -> Option<&'a Sighting> {
     let middle = unit(region.middle);
-    // As wide as a disc of its area, so that each of several in one region can be the one.
+    // Tolerance: the radius of a disc of the region's area, so that each of several detections in a region qualifies.
     let near = libm::sqrt(region.square_degrees / std::f64::consts::PI).max(1.0).to_radians();
     let away = |sighting: &Sighting| libm::acos(se3::dot(middle, sighting.towards).clamp(-1.0, 1.0));
     let rank = |s: &Sighting| ((away(s) - near).max(0.0), -s.score);
@@ -75,7 +75,7 @@ pub(super) fn unit(v: [f64; 3]) -> [f64; 3] {
     v.map(|c| c / length)
 }
 
-/// The largest parts, in their own order.
+/// The largest regions; keeps the order if all are used.
 pub(super) fn largest(mut regions: Vec<Region>) -> Vec<Region> {
     if regions.len() > MOST_LOOKS {
         regions.sort_by(|a, b| b.square_degrees.total_cmp(&a.square_degrees));
@@ -84,7 +84,7 @@ pub(super) fn largest(mut regions: Vec<Region>) -> Vec<Region> {
     regions
 }
 
-/// Angle between the middle of a region and its farthest pixel, degrees; `None` for one that goes around.
+/// Angle between the centre of a region and its farthest pixel, degrees; `None` for a region that surrounds the camera.
 fn radius(region: &Region, sphere: &SphereMask) -> Option<f64> {
     if se3::dot(region.middle, region.middle) < 0.01 {
         return None;
@@ -99,7 +99,7 @@ fn radius(region: &Region, sphere: &SphereMask) -> Option<f64> {
     Some(libm::acos(least.clamp(-1.0, 1.0)).to_degrees())
 }
 
-/// The view of a second look.
+/// The second-pass view around a region.
 pub(super) fn around(region: &Region, sphere: &SphereMask, side: u32) -> Option<View> {
     let radius = radius(region, sphere)?;
     let hfov = (2.0 * (radius * (1.0 + BESIDE.0) + BESIDE.1)).clamp(*LOOK.start(), *LOOK.end());
@@ -115,7 +115,7 @@ mod tests {
 
     #[test]
     fn a_find_in_two_places_is_two_sightings() {
-        // Rows: something sure on the left, something unsure on the right.
+        // Rows: a confident part on the left, an uncertain one on the right.
         let soft = vec![255, 250, 0, 0, 150, 255, 255, 100, 0, 140];
         let find = Find { class: 0, score: 0.9, corner: [10, 20], size: [5, 2], soft };
         let [sure, unsure] = parts(&find)[..] else { panic!("{:?}", parts(&find)) };

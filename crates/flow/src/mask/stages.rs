@@ -1,26 +1,26 @@
-//! What a worker does, for the table of where the time went.
+//! Stages of a worker, for the table of times.
 
 use gausset_pano::split::StageTimes;
 use gausset_prof::{Spent, Stages};
 
-/// Waiting for others has stages of its own.
+/// A stage. Waiting has its own stages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Doing {
-    /// Waits for its turn at the pipe of a video, or until frames before it are done.
+    /// Waits for its turn at the pipe of a video, or until earlier frames are done.
     Turn,
     Read,
     Decode,
-    /// Cuts views.
+    /// Resamples views.
     Cut,
-    /// The model, with its input and what is read from its outputs.
+    /// Runs the model, including preparation of its input and decoding of its outputs.
     Inference,
-    /// Brings finds to the sphere.
+    /// Warps detections to the sphere.
     Carry,
-    /// Edges, holes, time, growth, masks of views.
+    /// Refinement, temporal consistency, dilation, masks of views.
     WorkOver,
     Encode,
     Write,
-    /// Waits until the calling thread has brought earlier frames to the device.
+    /// Waits until the calling thread has written earlier frames to disk.
     Queue,
 }
 
@@ -54,7 +54,7 @@ impl Stages for Doing {
     }
 }
 
-/// The rows of all workers together: work in its order, then waiting.
+/// Rows of all workers added up: work stages in order, then waiting.
 pub(super) fn times(workers: &[Vec<Spent>], wall_s: f64, sync: Spent) -> StageTimes {
     let row = |(at, doing): (usize, &Doing)| {
         let mut sum = Spent::default();

@@ -1,4 +1,4 @@
-//! How the camera turned between the frames of a film.
+//! Rotation of the camera between the frames of a video.
 
 use std::path::Path;
 
@@ -9,10 +9,10 @@ use gausset_pano::selection::{FILE, Line};
 
 use super::input::Input;
 
-/// Longest `frames.jsonl` that is read.
+/// Size limit of `frames.jsonl`.
 const MAX_BYTES: u64 = 1 << 30;
 
-/// Takes directions of the frame before to each frame, as far as the choice of the frames tells it.
+/// Rotation from the previous frame to each frame, if the frame selection recorded it.
 pub(super) fn known(input: &Input) -> Vec<Option<Mat3>> {
     let names: Vec<&str> = input.frames().iter().map(|frame| frame.stem.as_str()).collect();
     match input {
@@ -30,7 +30,7 @@ fn lines(folder: &Path) -> Vec<Line> {
     text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
 }
 
-/// Turns from each kept frame to the next, of all that lie between.
+/// Rotations from each selected frame to the next, composed over the frames between.
 fn along(lines: &[Line], names: &[&str]) -> Vec<Option<Mat3>> {
     let mut turns = vec![None; names.len()];
     let mut since: Option<Mat3> = None;
@@ -48,7 +48,7 @@ fn along(lines: &[Line], names: &[&str]) -> Vec<Option<Mat3>> {
     turns
 }
 
-/// The turn between two panoramas by what both show, if it can be told.
+/// Estimates the rotation between two panoramas from their content.
 pub(super) fn between(before: &Grey, after: &Grey) -> Option<Mat3> {
     if [before.width, before.height] != [after.width, after.height] {
         return None;

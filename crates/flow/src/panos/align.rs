@@ -1,4 +1,4 @@
-//! Poses of panoramas by structure from motion.
+//! Aligns panoramas: estimates their poses by structure from motion.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -27,19 +27,19 @@ use super::track;
 use crate::tool::ToolOptions;
 use crate::{Event, Failure, Host, Stage, records};
 
-/// Name of the file of the poses.
+/// File name of the poses.
 const POSES: &str = "poses.json";
 
-/// File of the poses.
+/// Path of the pose file in a folder of views.
 #[must_use]
 pub fn poses_path(folder: &Path) -> PathBuf {
     folder.join(POSES)
 }
 
-/// Longest manifest of a split that is looked at.
+/// Size limit of a split manifest.
 const MAX_MANIFEST_BYTES: u64 = 1 << 30;
 
-/// What an alignment depends on: the views and the tool; behind a space what is known besides, if anything is.
+/// Fingerprint of an alignment: a hash of views and tool, and after a space a hash of prior knowledge, if there is any.
 fn fingerprint(folder: &Path, tool: &ToolOptions, known: &KnownChoice) -> String {
     let manifest = input::read(&folder.join(MANIFEST), MAX_MANIFEST_BYTES).unwrap_or_default();
     let mut text = manifest;
@@ -58,17 +58,17 @@ fn fingerprint(folder: &Path, tool: &ToolOptions, known: &KnownChoice) -> String
     }
 }
 
-/// FNV-1a: this is a name, not a checksum.
+/// FNV-1a hash. It identifies inputs and does not need to be cryptographic.
 fn hash(bytes: &[u8]) -> String {
     let fold = |h: u64, b: &u8| (h ^ u64::from(*b)).wrapping_mul(0x100_0000_01b3);
     format!("{:016x}", bytes.iter().fold(0xcbf2_9ce4_8422_2325u64, fold))
 }
 
-/// The poses of an earlier alignment of the same views. Who says nothing of a track takes what there is; one that was
-/// aligned with another track, or without, is kept unless it may be replaced.
+/// Poses of an earlier alignment of the same views. Without options about a track, any earlier alignment is accepted.
+/// An alignment with another track, or without one, is only discarded with `Replace`.
 ///
 /// # Errors
-/// It is one of those.
+/// The earlier alignment used other tracks and `overwrite` is `Refuse`.
 pub fn finished(
     folder: &Path,
     tool: &ToolOptions,
@@ -87,18 +87,18 @@ pub fn finished(
         (false, Overwrite::Refuse) => Err(Failure::new(
             "other-options",
             format!(
-                "{}: was aligned with another ⟨track⟩, ⟨track-offset⟩ or ⟨refine⟩, or with none; leave them out to take it as it is, or align anew with ⟨force⟩",
+                "{}: was aligned with another ⟨track⟩, ⟨track-offset⟩ or ⟨refine⟩, or with none; leave them out to keep it, or align again with ⟨force⟩",
                 folder.display()
             ),
         )),
     }
 }
 
-/// Aligns the views in a folder as [`align`] does, and judges the poses by others of the same panoramas. A judgement that
-/// is not possible (too few frames registered) is a warning: the alignment stands.
+/// Aligns views as [`align`] does and compares the poses with reference poses of the same panoramas. If the comparison
+/// is impossible (too few frames registered), it warns and keeps the alignment.
 ///
 /// # Errors
-/// As [`align`]; before it, a reference that cannot be read or has none of the frames.
+/// As [`align`]; the reference cannot be read or has none of the frames (checked first).
 pub fn align_and_compare(
     folder: &Path,
     reference: &Path,
@@ -118,10 +118,11 @@ pub fn align_and_compare(
     Ok(PanoAlignment { reference: compared.ok(), ..PanoAlignment::of(&poses, folder) })
 }
 
-/// Aligns the views in a folder and writes `sparse/0` and `poses.json`. What is known before is used.
+/// Aligns the views in a folder and writes `sparse/0` and `poses.json`. Uses the prior knowledge in `known`.
 ///
 /// # Errors
-/// No folder of views, no COLMAP, no pair that matches, a model of somebody else; the job was asked to stop.
+/// Not a folder of views, no COLMAP, no matching pair of images, a model that Gausset did not create, or the job was
+/// asked to stop.
 pub fn align(
     folder: &Path,
     known: &KnownChoice,
@@ -144,7 +145,7 @@ fn align_views(
     let description = Description::read(folder).map_err(|e| Failure::new("frames", e))?;
     if description.naming != Naming::Rig {
         return Err(Failure::usage(format!(
-            "{}: names: are flat, so COLMAP cannot know which views belong together (expected ⟨naming = rig⟩); split again",
+            "{}: names: are flat, so COLMAP cannot group the views of a panorama (expected ⟨naming = rig⟩); split again",
             folder.display()
         )));
     }
@@ -180,8 +181,8 @@ fn align_views(
     let absolute = std::path::absolute(folder).unwrap_or_else(|_| folder.to_owned());
     let masks = absolute.join("masks");
     let work = Draft::new(&Disk, &absolute, records::WORK)?;
-    // Poses that are given are in metres before points are made for them, so that the places of the track are in their
-    // world.
+    // Scale given poses to metres before their points are triangulated, so that the track positions are in the same
+    // coordinates.
     let fit =
         known.as_mut().zip(track.as_ref()).and_then(|(known, track)| track.bring_to_metres(known, host));
     let places = track.as_ref().zip(fit.as_ref()).filter(|_| choice.refine);
@@ -218,7 +219,7 @@ fn align_views(
         _ => format!("{}, {} mapper", tool.describe(), options.mapper.name()),
     };
     let is_given = known.is_some() && !choice.refine;
-    // Poses that were given may know their place on the earth by themselves.
+    // Poses read from a file may already be georeferenced.
     let is_on_track = fit.is_some() || known.is_none();
     let context = Context { description: &description, folder, tool: &tool, by: &by, input };
     let (model, mut poses) = match known {
@@ -232,7 +233,7 @@ fn align_views(
         relate_lenses(&mut poses, axes, is_given, host);
     }
     if is_known && model.colmap.points.is_empty() {
-        host.warn("poses", "points: none could be made; these poses are not those of these pictures (other axes, mirrored, other names), or the pictures show too little");
+        host.warn("poses", "points: none could be triangulated; these poses do not belong to these images (other axes, mirrored, other names), or the images have too few features");
     }
     records::claim_model(folder, overwrite)?;
     model.write(&model_folder, &job.frames)?;
@@ -241,27 +242,27 @@ fn align_views(
     for name in unregistered(&poses) {
         host.warn(
             "frames",
-            format!("{name}: frame: {}", if is_known { "has no pose there" } else { "did not register" }),
+            format!("{name}: frame: {}", if is_known { "has no given pose" } else { "did not register" }),
         );
     }
     Ok(poses)
 }
 
-/// Lets the tool do a job.
+/// Runs the aligner and forwards its progress.
 fn run(job: &Job, tool: &Tool, host: &mut Host<'_>) -> Result<Aligned, Failure> {
     let stop = host.stop();
     let mut report = |progress: &gausset_sfm::Progress| host.report(Event::Aligning(progress.clone()));
     Ok(gausset_sfm::align(job, tool, stop, &mut report)?)
 }
 
-/// Measures how two lenses stand to each other that are frames of their own; a lens that did not register gets its pose
-/// from the other one, but none is added to poses that were given.
+/// Estimates the relative pose of two lenses that were aligned as separate frames. A lens without a pose gets one from
+/// the other lens, except if the poses were given by the user.
 fn relate_lenses(poses: &mut Poses, axes: [[f64; 2]; 2], is_given: bool, host: &mut Host<'_>) {
     let mut completed = poses.clone();
     let Some(mut found) = LensRelation::complete(&mut completed, axes) else {
         return host.warn(
             "frames",
-            "lenses: no frame has poses of both, so that nothing is known of how they stand to each other; turn the camera between frames",
+            "lenses: no frame has poses of both, so their relative pose is unknown; turn the camera between frames",
         );
     };
     if is_given {
@@ -272,7 +273,7 @@ fn relate_lenses(poses: &mut Poses, axes: [[f64; 2]; 2], is_given: bool, host: &
     poses.lenses = Some(found);
 }
 
-/// The frames of a split with their views.
+/// The frames of a split with the image names of their views.
 fn frames_of(description: &Description) -> Vec<FrameImages> {
     let views = 0..description.views.len();
     let images = |frame| views.clone().map(|view| description.picture_name(frame, view)).collect();
@@ -281,19 +282,19 @@ fn frames_of(description: &Description) -> Vec<FrameImages> {
         .collect()
 }
 
-/// What a result is made of.
+/// The inputs that all poses of a result share.
 struct Context<'a> {
     description: &'a Description,
     folder: &'a Path,
     tool: &'a Tool,
-    /// What aligns, in words.
+    /// Description of the aligner.
     by: &'a str,
     input: String,
 }
 
 impl Context<'_> {
-    /// The model in metres, where a track or the GPS of the pictures allows it; refined with the places of the track where
-    /// the job has kept its database for it.
+    /// Scales the model to metres by the track, or without one by the GPS of the images. If the aligner kept its
+    /// database, the model is also refined with the track positions as priors.
     fn with_scale(
         &self,
         aligned: Aligned,
@@ -323,8 +324,8 @@ impl Context<'_> {
         self.held(run(&refinement, self.tool, host)?.model, track, &fit, host)
     }
 
-    /// Poses that were given, with points: as they were but for the unit that a track gave them, or refined: held by the
-    /// places of the track, or brought back to the world in which they were given.
+    /// Result for given poses after triangulation. Not refined: the given poses, scaled by the track. Refined: held by
+    /// the track positions, or transformed back to the coordinates in which they were given.
     fn of_known(
         &self,
         mut model: Model,
@@ -351,8 +352,8 @@ impl Context<'_> {
         Ok((model, Poses { tool: format!("{tool}, {what} by {}", self.tool.describe()), applied, ..poses }))
     }
 
-    /// A model that the places of a track have held in an adjustment, and where it is: the same offset but for a little, as
-    /// the way has hardly changed.
+    /// Scales a model that was refined with track positions. If the track cannot be fitted again, uses the earlier fit:
+    /// the trajectory has hardly changed.
     fn held(
         &self,
         mut model: Model,
@@ -373,7 +374,7 @@ impl Context<'_> {
     }
 }
 
-/// The places of a track as what holds the centres of the frames in an adjustment.
+/// Track positions as priors for the camera centres of the frames.
 fn priors(track: &track::Open, fit: &TrackFit, description: &Description) -> Vec<Prior> {
     let (places, deviation) = track.places(fit);
     let prior = |(frame, place): (usize, Option<[f64; 3]>)| {
@@ -383,7 +384,7 @@ fn priors(track: &track::Open, fit: &TrackFit, description: &Description) -> Vec
     places.into_iter().enumerate().filter_map(prior).collect()
 }
 
-/// Where a view looks, as the built-in aligner is told it.
+/// Converts a view to the form of the built-in aligner.
 fn looks(view: &View) -> gausset_sfm::View {
     gausset_sfm::View {
         focal: view.focal(),
@@ -393,7 +394,7 @@ fn looks(view: &View) -> gausset_sfm::View {
     }
 }
 
-/// Sets the scale to metres where GPS allows it.
+/// Scales the model to metres if GPS positions fit it; returns whether it did.
 fn set_scale(model: &mut Model, description: &Description, folder: &Path, host: &mut Host<'_>) -> bool {
     let manifest = read_manifest(folder);
     let mut centres = Vec::new();
@@ -420,7 +421,7 @@ fn set_scale(model: &mut Model, description: &Description, folder: &Path, host: 
     }
 }
 
-/// The poses of panoramas in a model of their views.
+/// Poses of the panoramas, from a model of their views.
 pub(super) fn poses_of(
     model: &Model,
     description: &Description,

@@ -1,4 +1,4 @@
-//! What an alignment of panoramas gave.
+//! Summary of a panorama alignment.
 
 use std::path::{Path, PathBuf};
 
@@ -9,41 +9,41 @@ use serde::Serialize;
 use super::compare::Compared;
 use crate::records;
 
-/// An alignment of panoramas: a stable contract.
+/// Summary of a panorama alignment; the JSON form is a stable contract.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct PanoAlignment {
-    /// Panoramas.
+    /// Number of panoramas.
     pub frames: usize,
-    /// Those with a pose.
+    /// Number of panoramas with a pose.
     pub registered: usize,
-    /// What aligned them.
+    /// Description of the aligner.
     pub tool: String,
-    /// Points of the model.
+    /// Number of landmarks.
     pub points: u64,
-    /// Mean reprojection error, px.
+    /// Mean reprojection error in pixels.
     pub mean_reprojection_px: f64,
-    /// Mean number of views that see a point.
+    /// Mean number of observations per landmark.
     pub track_length: f64,
-    /// Whether one unit is a metre, by GPS.
+    /// Whether the unit is a metre, determined by GPS.
     pub is_metric: bool,
     /// Names of the panoramas without a pose.
     pub unregistered: Vec<String>,
-    /// Where the world is on the earth, by a track that was given.
+    /// Georeference of the model, if a GPS track was given.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub earth: Option<Earth>,
-    /// How two lenses stand to each other that were aligned each for itself.
+    /// Relative pose of two lenses that were aligned as separate frames.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lenses: Option<LensRelation>,
-    /// What the poses are off from others that were given.
+    /// Errors against reference poses, if given.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reference: Option<Compared>,
-    /// Folder of the model.
+    /// Model folder.
     #[serde(skip)]
     pub model: PathBuf,
 }
 
 impl PanoAlignment {
-    /// What the poses of the views in a folder say.
+    /// Summarises the poses of the views in a folder.
     #[must_use]
     pub fn of(poses: &Poses, folder: &Path) -> Self {
         Self {

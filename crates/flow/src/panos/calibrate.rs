@@ -1,4 +1,4 @@
-//! A lens file from frames of two fisheye lenses.
+//! Calibrates two fisheye lenses from frames and writes a lens file.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -15,109 +15,109 @@ use serde::Serialize;
 use super::circles::Frames;
 use crate::{Event, Failure, Host, Part, device};
 
-/// Radius of the circles, where it is given.
+/// Radius of the image circles, given by the user.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum CircleRadius {
-    /// Of half the shorter side of a lens' part of the frame.
+    /// Percent of half the shorter side of one lens' part of the frame.
     Percent(f64),
-    /// px.
+    /// Pixels.
     Pixels(f64),
 }
 
-/// Frames, and the lens file that is made of them.
+/// Options of [`calibrate()`].
 #[derive(Clone, Debug)]
 pub struct CalibrateOptions {
-    /// A folder of pictures, a picture, or a video (through ffmpeg).
+    /// A folder of images, an image, or a video (read by ffmpeg).
     pub input: PathBuf,
-    /// The lens file.
+    /// Output lens file.
     pub output: PathBuf,
-    /// A lens file to start from.
+    /// Lens file with the initial calibration.
     pub lens: Option<PathBuf>,
-    /// Radius of the circles, whatever the pictures say.
+    /// Radius of the image circles; `None` = detected in the images.
     pub circle_radius: Option<CircleRadius>,
-    /// Poses of the frames, in any form of a comparison.
+    /// Poses of the frames, in any format that a comparison reads.
     pub poses: Option<PathBuf>,
-    /// Frames that are looked at, spread evenly; with poses in runs of neighbours.
+    /// Maximum number of frames, evenly spaced; with poses, evenly spaced runs of neighbours.
     pub max_frames: u32,
-    /// Video: first second.
+    /// Video: start in seconds.
     pub start: f64,
-    /// Video: last second.
+    /// Video: end in seconds.
     pub end: Option<f64>,
-    /// Replace a lens file that is there.
+    /// Replace an existing lens file.
     pub force: bool,
-    /// Threads; 0 = all processors.
+    /// Threads; 0 = all CPU threads.
     pub threads: u32,
-    /// Vector instructions of the processor.
+    /// SIMD level of the CPU.
     pub simd: VectorLevel,
 }
 
-/// A circle that was found: a stable contract.
+/// A detected image circle; the JSON form is a stable contract.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct FoundCircle {
-    /// Centre, px.
+    /// Centre in pixels.
     pub centre: [f64; 2],
-    /// Radius, px.
+    /// Radius in pixels.
     pub radius: f64,
-    /// Standard deviations, px.
+    /// Standard deviation of the centre in pixels.
     pub centre_doubt: f64,
-    /// Of the radius, px.
+    /// Standard deviation of the radius in pixels.
     pub radius_doubt: f64,
 }
 
-/// What frames with poses told: a stable contract.
+/// Results that need frames with poses; the JSON form is a stable contract.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Posed {
-    /// Frames with a pose.
+    /// Number of frames with a pose.
     pub frames: usize,
-    /// Corners of these that were found again; 0 where all were taken at one place.
+    /// Number of corners tracked between them; 0 if all frames were taken at one position.
     pub corners: usize,
-    /// By how much the given poses gave way, root of mean squares, degrees.
+    /// Root mean square change of the given rotations in degrees.
     pub moved_degrees: f64,
-    /// The same for places, parts of the usual way between neighbours.
+    /// Root mean square change of the given positions, relative to the usual distance between neighbours.
     pub moved: f64,
-    /// From the first lens to the second, x right, y down, z forward, in the unit of the poses.
+    /// Position of the second lens relative to the first: x right, y down, z forward, in the unit of the poses.
     pub second: [f64; 3],
-    /// Standard deviation of a coordinate of that.
+    /// Standard deviation of each of its coordinates.
     pub second_doubt: f64,
 }
 
-/// What was found, or would be looked at: a stable contract.
+/// Result of a calibration or dry run; the JSON form is a stable contract.
 #[derive(Clone, Debug, Serialize)]
 pub struct Calibrated {
     schema: u32,
     kind: &'static str,
-    /// Frames that were looked at.
+    /// Number of frames used.
     pub frames: usize,
-    /// Width and height of a frame, px.
+    /// Width and height of a frame in pixels.
     pub size: [u32; 2],
-    /// The circles; null where a radius was given and none was found.
+    /// The image circles; `null` if the radius was given and no circle was detected.
     pub circles: Vec<Option<FoundCircle>>,
-    /// Angle from the axis to the rim, degrees.
+    /// Angle from the optical axis to the rim of each circle, in degrees.
     pub half_angles: Vec<f64>,
-    /// Places that both lenses see, and places that a frame and another one see.
+    /// Number of tracks seen by both lenses, and of tracks seen in several frames.
     pub tracks: [usize; 2],
-    /// Frames whose turn against the one before is known.
+    /// Number of frames with a known rotation relative to the previous frame.
     pub turned: usize,
-    /// What poses told; null without poses, and where all frames were taken at one place.
+    /// Results from the poses; `null` without poses, and if all frames were taken at one position.
     pub poses: Option<Posed>,
-    /// Standard deviation of what places say, px.
+    /// Standard deviation of the residuals in pixels.
     pub spread: f64,
-    /// Standard deviation of the centres, px.
+    /// Standard deviation of the circle centres in pixels.
     pub centre_doubt: f64,
-    /// Standard deviation of the rotation between the lenses, degrees.
+    /// Standard deviation of the rotation between the lenses in degrees.
     pub rotation_doubt: f64,
-    /// The largest standard deviation of the angle that a pixel means, degrees.
+    /// Largest standard deviation of the angle of a pixel, in degrees.
     pub angle_doubt: f64,
-    /// Stops by which the second lens is darker, of red, green and blue.
+    /// Exposure difference of the second lens in stops (positive = darker), for red, green and blue.
     pub stops: Option<[f64; 3]>,
-    /// Whether nothing was written because nothing was to be.
+    /// Whether this is a dry run, which writes nothing.
     pub is_dry_run: bool,
 }
 
-/// Calibrates two lenses and writes their file; with `is_dry_run` only looks at the frames.
+/// Calibrates two lenses and writes the lens file; with `is_dry_run` only counts and measures the frames.
 ///
 /// # Errors
-/// Frames that cannot be used, no circles, too little that both lenses see, a file that is there.
+/// Unusable frames, no circles, too few tracks seen by both lenses, or the output file exists.
 pub fn calibrate(
     options: &CalibrateOptions,
     is_dry_run: bool,
@@ -174,7 +174,7 @@ pub fn calibrate(
     });
     host.report(Event::Ended);
     host.unless_stopped(read)?;
-    // A film may end before its frames do that were chosen.
+    // A video may end before its last selected frame.
     done.frames = greys.len();
     poses.truncate(greys.len());
     let pool = Pool::new(device::threads(options.threads));
@@ -196,7 +196,7 @@ pub fn calibrate(
     if found.turned == 0 && found.walk.is_none() {
         host.warn(
             "frames",
-            "none is turned on the spot against the one before; towards the axis the polynomial keeps the form that it starts from (of a camera that moved, ⟨poses⟩ tell more)",
+            "no frame is rotated on the spot relative to the previous one; near the axis the polynomial keeps its initial shape (if the camera moved, ⟨poses⟩ improve it)",
         );
     }
     let text = found.lenses.to_json();
@@ -231,7 +231,7 @@ impl Calibrated {
     }
 }
 
-/// Puts the median of the gains of frames into the lenses; returns the stops between them.
+/// Stores the median gains of the frames in the lenses; returns the exposure difference in stops.
 fn put_gains(lenses: &mut DualFisheye, gains: &[[[f64; 3]; 2]]) -> Option<[f64; 3]> {
     if gains.is_empty() {
         return None;

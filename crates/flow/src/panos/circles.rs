@@ -1,7 +1,7 @@
-//! The frames of two circles that a lens file is made from: which, where they were taken, their pixels.
+//! Selects and reads the dual-fisheye frames for a calibration, with their poses.
 //!
-//! Without poses they are spread evenly. With poses, corners are followed between neighbours, so frames come in runs of
-//! neighbours, which are spread evenly.
+//! Without poses, frames are evenly spaced. With poses, corners are tracked between neighbouring frames, so runs of
+//! neighbours are selected, evenly spaced.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -24,17 +24,17 @@ use super::source::is_picture;
 use crate::tool::SILENCE;
 use crate::{Failure, Host};
 
-/// Frames of a run of neighbours.
+/// Number of frames in a run of neighbours.
 const RUN: usize = 4;
 
-/// Where frames come from.
+/// Source of the frames.
 pub(super) enum Frames {
     Pictures(Vec<SourceFrame>),
     Video(Box<Video>),
 }
 
 impl Frames {
-    /// The frames, and of each its pose, as far as there are poses at all.
+    /// Selects the frames. Also returns the pose of each, or an empty list without poses.
     pub(super) fn open(
         options: &CalibrateOptions,
         host: &mut Host<'_>,
@@ -48,10 +48,10 @@ impl Frames {
         }
         let is_of_film = options.start != 0.0 || options.end.is_some();
         let one = input.is_file() && input.extension().is_some_and(is_picture);
-        // What is not there is told as a folder that is not.
+        // A missing path is reported by `list_frames` as a missing folder.
         let is_folder = !input.is_file();
         if (one || is_folder) && is_of_film {
-            return Err(Failure::usage("⟨start⟩, ⟨end⟩: are for videos (found pictures)"));
+            return Err(Failure::usage("⟨start⟩, ⟨end⟩: apply to videos only (found images)"));
         }
         if !(one || is_folder) {
             return match &options.poses {
@@ -70,7 +70,7 @@ impl Frames {
         Ok((Self::Pictures(picks.into_iter().map(|pick| all[pick].clone()).collect()), poses))
     }
 
-    /// A film of which nothing is known: spread evenly.
+    /// Selects evenly spaced frames of a video.
     fn of_film(options: &CalibrateOptions, host: &Host<'_>) -> Result<Self, Failure> {
         let most = options.max_frames.max(1) as usize;
         let open = |fps: f64| {
@@ -78,12 +78,12 @@ impl Frames {
             let choice = Choice { fps: Some(fps), start, end, sharpest_of: 1 };
             open(&options.input, choice, host).map_err(|e| Failure::new("video", e))
         };
-        // Frames expected at one a second: the seconds.
+        // At one frame per second, the number of frames is the duration.
         let seconds = open(1.0)?.frames.saturating_sub(1).max(1);
         Ok(Self::Video(Box::new(open(most as f64 / seconds as f64)?.at_most(most))))
     }
 
-    /// A film whose frames were chosen by a split, which says beside their poses which ones they are.
+    /// Selects frames of a video that a split has selected before; its record tells which frames the poses belong to.
     fn of_chosen(
         options: &CalibrateOptions,
         path: &Path,
@@ -91,7 +91,7 @@ impl Frames {
     ) -> Result<(Self, Vec<Option<Pose>>), Failure> {
         if options.start != 0.0 || options.end.is_some() {
             return Err(Failure::usage(
-                "⟨start⟩, ⟨end⟩: have no effect with ⟨poses⟩ of a video, whose frames were chosen before; leave them out",
+                "⟨start⟩, ⟨end⟩: have no effect with ⟨poses⟩ of a video, whose frames are already selected; leave them out",
             ));
         }
         let file = path.join(FILE);
@@ -100,7 +100,7 @@ impl Frames {
             return Err(Failure::new(
                 "poses",
                 format!(
-                    "{}: which frames of {input} the poses are of is not known (expected the folder that `gausset pano split` made of the video, with {FILE})",
+                    "{}: the poses do not identify frames of {input} (expected the folder that `gausset pano split` created from the video, with {FILE})",
                     path.display()
                 ),
             ));
@@ -112,7 +112,7 @@ impl Frames {
             return Err(Failure::new(
                 "poses",
                 format!(
-                    "{}: of {} of {} bytes (found {input} of {found} bytes); say which video they are of",
+                    "{}: belongs to {} of {} bytes (found {input} of {found} bytes); give the video of these poses",
                     file.display(),
                     header.film.video,
                     header.film.bytes
@@ -134,7 +134,7 @@ impl Frames {
         }
     }
 
-    /// Width and height, of pictures those of the first.
+    /// Width and height in pixels; for images, of the first one.
     pub(super) fn size(&self) -> Result<[u32; 2], Failure> {
         match self {
             Self::Video(video) => Ok(video.size),
@@ -147,15 +147,15 @@ impl Frames {
         }
     }
 
-    /// Decodes them one after the other.
+    /// Decodes the frames one after the other and passes each to `take`.
     pub(super) fn each(
         &self,
         options: &CalibrateOptions,
         host: &mut Host<'_>,
         take: &mut dyn FnMut(&Frame, &mut Host<'_>),
     ) -> Result<(), Failure> {
-        let level = level(options.simd)
-            .ok_or_else(|| Failure::new("device", "⟨simd⟩: this processor does not have it"))?;
+        let level =
+            level(options.simd).ok_or_else(|| Failure::new("device", "⟨simd⟩: not supported by this CPU"))?;
         let mut frame = Frame::default();
         match self {
             Self::Pictures(frames) => {
@@ -207,13 +207,13 @@ fn open(input: &Path, choice: Choice, host: &Host<'_>) -> Result<Video, VideoErr
     circles_of(input, choice, [width, height], Duration::from_secs(SILENCE), host.stop())
 }
 
-/// A picture by itself, under its own name.
+/// An image as a frame of the same name.
 fn picture(path: &Path) -> SourceFrame {
     let stem = path.file_stem().map(|stem| stem.to_string_lossy().into_owned());
     source_frame(&stem.unwrap_or_default(), vec![path.to_owned()])
 }
 
-/// Which of these frames are taken, in order, and their poses.
+/// Selects frames with poses; returns their indices in order, and their poses.
 fn posed(
     names: &[String],
     path: &Path,
@@ -230,7 +230,7 @@ fn posed(
         host.warn(
             "poses",
             format!(
-                "{}: names: {count} of {all} frames have no pose, {first} first; they are not looked at",
+                "{}: names: {count} of {all} frames have no pose, {first} first; they are ignored",
                 path.display()
             ),
         );
@@ -244,7 +244,7 @@ fn posed(
     Ok((picks, poses))
 }
 
-/// At most so many of `all` frames, as runs of neighbours that are spread evenly.
+/// Indices of at most `most` of `all` frames, as evenly spaced runs of neighbours.
 fn runs(all: usize, most: usize) -> Vec<usize> {
     if all <= most {
         return (0..all).collect();
@@ -252,7 +252,7 @@ fn runs(all: usize, most: usize) -> Vec<usize> {
     let count = (most / RUN).max(1);
     let starts = (0..=count).map(|k| k * most / count);
     let starts: Vec<usize> = starts.collect();
-    // What is left out lies between the runs.
+    // The skipped frames form the gaps between the runs.
     let gap = |k: usize| if count == 1 { (all - most) / 2 } else { k * (all - most) / (count - 1) };
     (0..count).flat_map(|k| (starts[k]..starts[k + 1]).map(move |at| at + gap(k))).collect()
 }

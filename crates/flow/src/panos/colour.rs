@@ -1,4 +1,4 @@
-//! What is asked of colours: settings, a LUT, what is made alike.
+//! Colour options: adjustments, a LUT and exposure equalisation.
 
 use std::path::PathBuf;
 
@@ -17,38 +17,38 @@ use super::moments::{Moments, Trouble};
 use super::source::Source;
 use crate::{Event, Failure, Host, Part, Stage, device};
 
-/// What is asked.
+/// Colour options.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ColourChoice {
-    /// The settings.
+    /// Adjustments such as exposure and contrast.
     pub look: Look,
-    /// A `.cube` file.
+    /// LUT in a `.cube` file.
     pub lut: Option<PathBuf>,
-    /// What is made alike; `None` = the lenses, where there are two.
+    /// What to equalise; `None` = the lenses, if there are two.
     pub equalise: Option<Equalise>,
 }
 
 impl ColourChoice {
-    /// The colouring, its LUT read.
+    /// The adjustments with the LUT loaded.
     ///
     /// # Errors
-    /// A LUT that cannot be used.
+    /// The LUT cannot be used.
     pub fn colouring(&self) -> Result<Colouring, Failure> {
         let lut = self.lut.as_deref().map(Lut::read).transpose().map_err(|e| Failure::new("lut", e))?;
         Ok(Colouring { look: self.look, lut })
     }
 
-    /// What is made alike of a source.
+    /// Resolves what to equalise for a source.
     ///
     /// # Errors
-    /// Lenses of a source that has none.
+    /// Lenses were requested for a source without two lenses.
     pub fn equalise(&self, source: &Source) -> Result<Equalise, Failure> {
         let film = source.film.as_ref().map(gausset_pano::film::Film::projection);
         let projection = film.as_ref().or(source.projection.as_ref());
         let has_lenses = projection.is_some_and(|p| equalise::parts(p).is_some());
         match self.equalise {
             Some(Equalise::Lenses) if !has_lenses => Err(Failure::usage(
-                "⟨equalise = lenses⟩: is for frames of two lenses (found none); leave it out",
+                "⟨equalise = lenses⟩: applies to frames of two lenses only (found none); leave it out",
             )),
             Some(asked) => Ok(asked),
             None if has_lenses => Ok(Equalise::Lenses),
@@ -57,7 +57,7 @@ impl ColourChoice {
     }
 }
 
-/// Colours one frame of a source, as a split does.
+/// Applies colours to one frame of a source, as a split does.
 pub(super) fn apply(
     colouring: &Colouring,
     equalise: Equalise,
@@ -73,8 +73,8 @@ pub(super) fn apply(
     }
 }
 
-/// Factors of red, green and blue that make the frames of a source alike, whose frames were chosen; found once. Frames
-/// that cannot be read get none, and are told when they are cut.
+/// Gains of red, green and blue that equalise the selected frames of a source; computed once. Unreadable frames get no
+/// gains and are reported later, when they are split.
 ///
 /// # Errors
 /// The job was asked to stop.
@@ -87,8 +87,7 @@ pub(super) fn frame_gains(
     if let Some(known) = source.frame_gains.get() {
         return Ok(known.clone());
     }
-    let level =
-        level(simd).ok_or_else(|| Failure::new("device", "⟨simd⟩: this processor does not have it"))?;
+    let level = level(simd).ok_or_else(|| Failure::new("device", "⟨simd⟩: not supported by this CPU"))?;
     let pool = Pool::new(device::threads(threads));
     let stop = host.stop();
     let mut moments = Moments::new(source, level, stop);

@@ -1,4 +1,4 @@
-//! Poses against others of the same pictures: what they are off, in degrees and metres.
+//! Compares poses with reference poses of the same images: errors in degrees and metres.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -16,87 +16,87 @@ use crate::Failure;
 /// One side of a comparison.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Side {
-    /// Where it was read.
+    /// Path that was read.
     pub path: PathBuf,
-    /// Its form.
+    /// Format name.
     pub form: &'static str,
-    /// Pictures with a pose.
+    /// Number of images with a pose.
     pub poses: usize,
-    /// Pictures without one, as far as the form tells.
+    /// Number of images without a pose, as far as the format records them.
     pub unregistered: usize,
-    /// Whether one unit is known to be a metre.
+    /// Whether the unit is known to be a metre.
     pub is_metric: bool,
-    /// What was chosen while it was read.
+    /// Note about an ambiguity resolved while reading.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
-    /// How far its points are from where its pictures saw them, where it has points with observations.
+    /// Reprojection error, if the file has points with observations.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reprojection: Option<Reprojection>,
 }
 
-/// What one picture's pose is off.
+/// Errors of one image's pose.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Frame {
     /// Name in the reference.
     pub name: String,
-    /// Distance of the centres, units of the reference.
+    /// Distance of the camera centres in units of the reference.
     pub centre_error: f64,
-    /// Angle between the rotations.
+    /// Angle between the rotations in degrees.
     pub rotation_error_degrees: f64,
-    /// Centre, taken to the world of the reference.
+    /// Camera centre, transformed to the coordinates of the reference.
     pub fitted: [f64; 3],
-    /// Centre in the reference.
+    /// Camera centre in the reference.
     pub reference: [f64; 3],
-    /// Whether it took part in the fit.
+    /// Whether the pose was used for the fit.
     pub is_fitted: bool,
 }
 
-/// A comparison of poses: a stable contract.
+/// A comparison of poses; the JSON form is a stable contract.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Compared {
-    /// Version of this form.
+    /// Version of this layout.
     pub schema: u32,
-    /// What is judged.
+    /// The poses under test.
     pub first: Side,
-    /// What it is judged by.
+    /// The reference poses.
     pub reference: Side,
-    /// How names found each other.
+    /// How names were matched.
     pub matched_by: MatchedBy,
-    /// Poses of the reference that the first has, too.
+    /// Number of poses that both sides have.
     pub common: usize,
-    /// Their share of the reference's.
+    /// The same as a fraction of the poses of the reference.
     pub registered_share: f64,
-    /// Names in the reference that the first has no pose of.
+    /// Names in the reference without a pose in the first.
     pub missing: Vec<String>,
-    /// The similarity that takes the first to the reference.
+    /// Similarity from the coordinates of the first to those of the reference.
     pub fit: Similarity,
-    /// Whether all centres lie on a line, so that the fit turns as the cameras do.
+    /// Whether all centres are on a line, so that camera rotations determine the rotation about it.
     pub is_line: bool,
-    /// Names that did not take part in the fit, because they are too far off.
+    /// Names excluded from the fit as outliers.
     pub left_out_of_fit: Vec<String>,
-    /// Errors of the centres, units of the reference.
+    /// Errors of the centres in units of the reference.
     pub centre: Spread,
-    /// Errors of the rotations.
+    /// Errors of the rotations in degrees.
     pub rotation_degrees: Spread,
-    /// Length of the reference's path.
+    /// Length of the reference trajectory.
     pub path: f64,
-    /// What adds up along it.
+    /// Drift along the trajectory.
     pub drift: Option<Drift>,
-    /// Picture by picture, in the order of the reference.
+    /// Errors per image, in the order of the reference.
     pub frames: Vec<Frame>,
 }
 
-/// Compares the poses at two places.
+/// Compares the poses of two files or folders.
 ///
 /// # Errors
-/// Poses that cannot be read, fewer than three in common, names that stand twice, worlds that no similarity joins.
+/// Poses that cannot be read, fewer than three in common, duplicate names, or no similarity that fits.
 pub fn compare(first: &Path, reference: &Path) -> Result<Compared, Failure> {
     let (a, b) = (find::read(first)?, find::read(reference)?);
     let sides = [side(first, &a)?, side(reference, &b)?];
     compare_lists(&a, &b, sides)
 }
 
-/// Refuses poses that have no name in common with some frames.
+/// Refuses reference poses that share no name with the frames.
 ///
 /// # Errors
 /// As [`compare()`].
@@ -170,7 +170,7 @@ fn compare_lists(a: &Trajectory, b: &Trajectory, sides: [Side; 2]) -> Result<Com
 }
 
 impl Compared {
-    /// Picture by picture as a table (CSV).
+    /// Errors per image as CSV.
     #[must_use]
     pub fn csv(&self) -> String {
         let mut out = "name,centre_error,rotation_error_degrees,fitted_x,fitted_y,fitted_z,reference_x,reference_y,reference_z,in_fit\n".to_owned();
@@ -192,7 +192,7 @@ impl Compared {
         out
     }
 
-    /// The picture whose error is largest.
+    /// The image with the largest error.
     #[must_use]
     pub fn worst(&self, error: impl Fn(&Frame) -> f64) -> Option<&Frame> {
         self.frames.iter().max_by(|a, b| error(a).total_cmp(&error(b)))

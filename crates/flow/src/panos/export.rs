@@ -1,4 +1,4 @@
-//! Aligned panoramas for other programs: poses, points and masks in the forms that they read, all in one world.
+//! Exports aligned panoramas to other programs: poses, points and masks in their formats, all in the same coordinates.
 
 use std::path::{Path, PathBuf};
 
@@ -20,35 +20,35 @@ use super::align::poses_path;
 use super::model::{observed_points, write};
 use crate::{Failure, records};
 
-/// File of the points beside cameras, as Nerfstudio names it.
+/// File name of the points next to exported cameras, as Nerfstudio expects it.
 const POINTS: &str = "sparse_pc.ply";
 
-/// A form of poses.
+/// An export format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Form {
-    /// A COLMAP model of the views with rigs, frames and points.
+    /// COLMAP model of the views with rigs, frames and points.
     Colmap,
-    /// `transforms.json` of the views, `panoramas.json`, points.
+    /// `transforms.json` of the views, `panoramas.json`, and points.
     Transforms,
-    /// Metashape XML of the views, points.
+    /// Metashape XML of the views, and points.
     Metashape,
-    /// Metashape XML of the panoramas (spherical), points.
+    /// Metashape XML of the panoramas (spherical cameras), and points.
     MetashapeSpherical,
-    /// RealityCapture sidecars of the views, points.
+    /// RealityCapture XMP sidecars of the views, and points.
     Xmp,
-    /// RealityCapture's table of the views, points.
+    /// RealityCapture table of the views, and points.
     Realitycapture,
     /// TUM trajectory of the panoramas.
     Tum,
-    /// Table of the panoramas.
+    /// CSV table of the panoramas.
     Csv,
-    /// Positions of the panoramas on the earth.
+    /// GPX track with the geographic positions of the panoramas.
     Gpx,
 }
 
 impl Form {
-    /// All forms.
+    /// All formats.
     pub const ALL: [Self; 9] = [
         Self::Colmap,
         Self::Transforms,
@@ -77,13 +77,13 @@ impl Form {
         }
     }
 
-    /// The form of a name.
+    /// The format with this name.
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|form| form.name() == name)
     }
 
-    /// Folder of the files when none is given, relative to that of the alignment.
+    /// Default output folder, relative to the alignment folder.
     const fn folder(self) -> &'static str {
         match self {
             Self::Colmap => "export",
@@ -93,59 +93,59 @@ impl Form {
     }
 }
 
-/// What is exported, and where to.
+/// Options of [`export()`].
 #[derive(Clone, Debug)]
 pub struct ExportOptions {
-    /// Folder of the alignment.
+    /// Alignment folder.
     pub folder: PathBuf,
-    /// Folder of another split of the same frames, whose views are exported.
+    /// Folder of another split of the same frames, whose views are exported instead.
     pub views_of: Option<PathBuf>,
-    /// Folder of the panoramas, for their size.
+    /// Folder of the source panoramas, to read their size.
     pub sources: Option<PathBuf>,
-    /// The form.
+    /// Output format.
     pub form: Form,
-    /// COLMAP's text form.
+    /// Whether a COLMAP model is written as text.
     pub is_text: bool,
-    /// Where to; `None` = into the folder of the alignment.
+    /// Output folder; `None` = the alignment folder.
     pub output: Option<PathBuf>,
-    /// Masks, and for which program.
+    /// Mask convention of the target program; `None` = no masks.
     pub masks: Option<MaskForm>,
-    /// 255 = remove instead of 0.
+    /// Inverts masks: 255 = remove.
     pub invert: bool,
-    /// A white mask for pictures without one.
+    /// Writes white masks for images without one.
     pub empty_masks: bool,
-    /// Whether files that are there may be replaced.
+    /// Whether existing files may be replaced.
     pub overwrite: Overwrite,
 }
 
-/// What was written: a stable contract.
+/// Result of an export; the JSON form is a stable contract.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Exported {
-    /// Version of this form.
+    /// Version of this layout.
     pub schema: u32,
-    /// The form.
+    /// Output format.
     pub format: Form,
-    /// The file, or the folder of several.
+    /// The output file, or the folder if there are several.
     pub path: PathBuf,
-    /// Panoramas.
+    /// Number of panoramas.
     pub frames: usize,
-    /// Those with a pose.
+    /// Number of panoramas with a pose.
     pub registered: usize,
-    /// Views of each.
+    /// Number of views per panorama.
     pub views: usize,
-    /// Points.
+    /// Number of points.
     pub points: usize,
-    /// Observations of the points.
+    /// Number of observations of the points.
     pub observations: usize,
-    /// Masks.
+    /// Number of masks.
     pub masks: usize,
 }
 
-/// Writes aligned panoramas for another program.
+/// Exports aligned panoramas for another program.
 ///
 /// # Errors
-/// No alignment, another split of other frames, files that are there or cannot be written, a form that needs what is
-/// not known (GPX: a scale in metres).
+/// No alignment, a split of other frames, files that exist or cannot be written, or a format that needs more than is
+/// known (GPX needs a georeference).
 pub fn export(options: &ExportOptions) -> Result<Exported, Failure> {
     let frames = |e| Failure::new("frames", e);
     let source = Description::read(&options.folder).map_err(|e| frames(e.to_string()))?;
@@ -157,12 +157,12 @@ pub fn export(options: &ExportOptions) -> Result<Exported, Failure> {
     };
     if !target.frames.iter().any(|name| source.frames.contains(name)) {
         let line =
-            format!("{}: frames: none of those in {}", views_folder.display(), options.folder.display());
+            format!("{}: frames: none is a frame of {}", views_folder.display(), options.folder.display());
         return Err(frames(line));
     }
     if target.lens_axes.is_some() && options.form == Form::MetashapeSpherical {
         let line = format!(
-            "metashape-spherical: is for panoramas (found lenses apart in {}); take metashape, for the views",
+            "metashape-spherical: applies to panoramas only (found separate lenses in {}); use metashape for the views",
             views_folder.display()
         );
         return Err(Failure::usage(line));
@@ -170,7 +170,7 @@ pub fn export(options: &ExportOptions) -> Result<Exported, Failure> {
     let registered = export::poses_of_panoramas(&target, &poses).len();
     if registered == 0 {
         let line = format!(
-            "{}: frames: none of those of {} has a pose there; align them first",
+            "{}: frames: no frame of {} has a pose; align them first",
             poses_path(&options.folder).display(),
             views_folder.display()
         );
@@ -184,18 +184,18 @@ pub fn export(options: &ExportOptions) -> Result<Exported, Failure> {
     };
     let job = Job { options, views_folder, target: &target, poses: &poses, points: &points };
     let (files, path) = job.files(&out)?;
-    // COLMAP's own folder has its masks in it; other files stand beside the pictures and masks of the split.
+    // A COLMAP export has its own masks folder; other formats use the images and masks of the split.
     let is_beside = options.output.is_none() && options.form != Form::Colmap;
     let masks_folder = if is_beside { views_folder } else { out.as_path() };
     if is_beside && options.masks == Some(MaskForm::Colmap) && (options.invert || options.empty_masks) {
-        let line = "masks colmap: would replace the masks of the split; name another folder with ⟨output⟩";
+        let line = "masks colmap: would replace the masks of the split; choose another folder with ⟨output⟩";
         return Err(Failure::usage(line));
     }
     let masks = job.masks(masks_folder);
     let read = masks.iter().map(|mask| mask_file(views_folder, &mask.picture));
     let model = [poses_path(&options.folder), records::model_folder(&options.folder)];
     let _reading = Reading::of(model.into_iter().chain(read));
-    // In the folder of the split, files of these names are those of an earlier export.
+    // In the folder of the split, existing files of these names are from an earlier export.
     let is_own = options.output.is_none() && is_ours(views_folder);
     let overwrite = if is_own { Overwrite::Replace } else { options.overwrite };
     for path in files.iter().map(|(path, _)| path).chain(masks.iter().map(|mask| &mask.to)) {
@@ -221,7 +221,7 @@ pub fn export(options: &ExportOptions) -> Result<Exported, Failure> {
     })
 }
 
-/// Without observations that a view's mask hides, and without points of which then none is left.
+/// Removes observations hidden by a view's mask, and points that lose all observations.
 fn without_hidden(
     mut points: Vec<ObservedPoint>,
     target: &Description,
@@ -263,11 +263,11 @@ fn read_mask(folder: &Path, picture: &str) -> Result<Option<Mask>, Failure> {
 
 /// A mask to be written.
 struct MaskJob {
-    /// Name of the picture.
+    /// Name of the image.
     picture: String,
-    /// Size of the picture, px.
+    /// Size of the image in pixels.
     size: [u32; 2],
-    /// Where to.
+    /// Output path.
     to: PathBuf,
 }
 
@@ -279,16 +279,16 @@ struct Job<'a> {
     points: &'a [ObservedPoint],
 }
 
-/// A file that is to be written, and what is in it.
+/// Path and content of an output file.
 type Content = (PathBuf, Vec<u8>);
 
 impl Job<'_> {
-    /// The files, and the one to be named (or their folder).
+    /// The output files, and the path to report (the main file or its folder).
     fn files(&self, out: &Path) -> Result<(Vec<Content>, PathBuf), Failure> {
         let Self { options, target, poses, points, .. } = self;
         let mut files: Vec<Content> = Vec::new();
         let bare: Vec<ColmapPoint> = points.iter().map(|p| p.point.clone()).collect();
-        // Points are in the world of the cameras beside them.
+        // Transform the points to the coordinates of the exported cameras.
         let applied = poses.applied.filter(|_| options.form == Form::Transforms);
         let place = |point: ColmapPoint| ColmapPoint {
             position: applied.map_or(point.position, |applied| applied.point(point.position)),
@@ -311,7 +311,7 @@ impl Job<'_> {
                 let mask_of = |name: &str| self.mask_path(name);
                 let points_file = ply.is_some().then_some(POINTS);
                 files.extend(ply);
-                // Lenses that were cut apart have no panorama.
+                // Separate lenses have no panorama.
                 if target.lens_axes.is_none() {
                     let sources: Vec<ManifestLine> = read_manifest(self.views_folder);
                     files.push((
@@ -364,11 +364,11 @@ impl Job<'_> {
         Ok((files, path))
     }
 
-    /// Size of the panoramas, from the header of the first one.
+    /// Width and height of the panoramas, from the header of the first one.
     fn source_size(&self) -> Result<[u32; 2], Failure> {
         let Some(folder) = &self.options.sources else {
             return Err(Failure::usage(
-                "metashape-spherical: needs the size of the panoramas; name their folder with ⟨sources⟩",
+                "metashape-spherical: needs the size of the panoramas; give their folder with ⟨sources⟩",
             ));
         };
         let manifest = read_manifest(self.views_folder);
@@ -383,8 +383,8 @@ impl Job<'_> {
         Ok([header.width, header.height])
     }
 
-    /// Positions of the panoramas on the earth, by the track that they were aligned with, or by the similarity that the
-    /// GPS of the frames gave the scale with.
+    /// Geographic positions of the panoramas, from the GPS track of the alignment, or by fitting the GPS positions of
+    /// the frames.
     fn positions(&self) -> Result<Vec<(String, [f64; 3])>, Failure> {
         let manifest = read_manifest(&self.options.folder);
         let all = export::poses_of_panoramas(self.target, self.poses);
@@ -412,7 +412,7 @@ impl Job<'_> {
             Failure::new(
                 "poses",
                 format!(
-                    "{folder}: poses: have no place on the earth (expected three frames or more with GPS that agrees with the alignment)"
+                    "{folder}: poses: are not georeferenced (expected three or more frames with GPS that agrees with the alignment)"
                 ),
             )
         };
@@ -430,7 +430,7 @@ impl Job<'_> {
             .collect())
     }
 
-    /// Whether the mask of a picture is exported.
+    /// Whether a mask is exported for an image.
     fn has_mask(&self, form: MaskForm, picture: &str) -> bool {
         self.options.empty_masks
             || form == MaskForm::Alpha
@@ -444,13 +444,13 @@ impl Job<'_> {
             .any(|pose| mask_file(self.views_folder, &pose.name).is_file())
     }
 
-    /// The mask of a picture as `transforms.json` names it.
+    /// Path of an image's mask as written in `transforms.json`.
     fn mask_path(&self, picture: &str) -> Option<String> {
         let form = self.options.masks.filter(|form| *form != MaskForm::Alpha)?;
         self.has_mask(form, picture).then(|| form.path(picture))
     }
 
-    /// Masks to be written, relative to this folder.
+    /// Masks to write below this folder.
     fn masks(&self, out: &Path) -> Vec<MaskJob> {
         let Some(form) = self.options.masks else { return Vec::new() };
         export::poses_of_views(self.target, self.poses)
@@ -458,17 +458,18 @@ impl Job<'_> {
             .enumerate()
             .filter(|(_, pose)| self.has_mask(form, &pose.name))
             .map(|(index, pose)| {
-                // Views of a frame follow each other.
+                // The views of a frame are consecutive.
                 let view = &self.target.views[index % self.target.views.len()];
                 let to = out.join(form.path(&pose.name));
                 MaskJob { picture: pose.name, size: [view.width, view.height], to }
             })
-            // The files of the split itself are not written again.
+            // Do not overwrite the masks of the split.
             .filter(|mask| mask.to != mask_file(self.views_folder, &mask.picture))
             .collect()
     }
 
-    /// The file of a mask: 0 = remove (255 where inverted), everything else 255; or the picture with it as its alpha.
+    /// Content of a mask file: 0 = remove, 255 = keep (swapped if inverted); or the image with the mask as alpha
+    /// channel.
     fn mask(&self, job: &MaskJob) -> Result<Vec<u8>, Failure> {
         let MaskJob { picture, size: [width, height], .. } = job;
         let found = read_mask(self.views_folder, picture)?;

@@ -1,4 +1,4 @@
-//! The choice of a film's frames by itself: its file, and a sheet of the frames that are kept.
+//! Frame selection of a video as a job: writes the selection and a contact sheet of the selected frames.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -19,52 +19,52 @@ use crate::film_frames::{Rates, SelectChoice, select};
 use crate::tool::SILENCE;
 use crate::{Failure, Host};
 
-/// What the frames of a film show.
+/// What the frames of a video show.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FilmKind {
-    /// The whole sphere.
+    /// The full sphere.
     Panorama,
-    /// What an ordinary lens sees.
+    /// An ordinary perspective image.
     Ordinary,
 }
 
-/// A film, and what is to be chosen of it.
+/// Options of [`frames()`].
 #[derive(Clone, Debug)]
 pub struct FramesOptions {
     /// The video.
     pub input: PathBuf,
-    /// The file for the choice.
+    /// Output file of the selection.
     pub output: PathBuf,
-    /// The picture of the frames that are kept.
+    /// Output contact sheet (PNG).
     pub sheet: PathBuf,
-    /// What the frames show; `None` = the sphere if their shape says so.
+    /// Kind of footage; `None` = the sphere if the frame size suggests it.
     pub kind: Option<FilmKind>,
-    /// What they look like, if they show the sphere.
+    /// Projection of the frames, for full-sphere footage.
     pub shape: ShapeChoice,
-    /// By what frames are chosen; here all of them may be shown, too.
+    /// Criterion of the selection; `all` lists all frames here.
     pub select: SelectChoice,
-    /// Frames a second, by time.
+    /// Frames per second, for selection by time.
     pub fps: Option<f64>,
-    /// First second.
+    /// Start in seconds.
     pub start: f64,
-    /// Last second.
+    /// End in seconds.
     pub end: Option<f64>,
-    /// Two eyes, one above the other; the upper one is looked at.
+    /// Top-bottom stereo; the upper eye is measured.
     pub is_stereo: bool,
-    /// Frames of two fisheye circles, described by a lens file (docs/pano.md).
+    /// Lens file that describes dual-fisheye frames (docs/pano.md).
     pub lens: Option<PathBuf>,
-    /// At most so many frames.
+    /// Maximum number of frames.
     pub max_frames: Option<u32>,
-    /// The way of the camera where its pictures say little of it.
+    /// GPS track, for motion that the images do not show.
     pub track: Option<TrackChoice>,
-    /// Whether files that are there may be replaced.
+    /// Whether existing files may be replaced.
     pub overwrite: Overwrite,
-    /// Seconds for which ffmpeg may say nothing.
+    /// Timeout of ffmpeg in seconds without output.
     pub tool_timeout: u64,
 }
 
 impl FramesOptions {
-    /// A video and where its choice goes; everything else as it is by default.
+    /// Input video and output file, with defaults for everything else.
     #[must_use]
     pub fn new(input: impl Into<PathBuf>, output: impl Into<PathBuf>) -> Self {
         let output = output.into();
@@ -87,19 +87,19 @@ impl FramesOptions {
         }
     }
 
-    /// Refuses files that could not be written once all frames were looked at.
+    /// Refuses unusable output files before the slow measurement of all frames.
     fn check_files(&self) -> Result<(), Failure> {
         let (output, sheet) = (self.output.display(), self.sheet.display());
         if self.sheet == self.output {
             return Err(Failure::usage(format!(
-                "⟨sheet⟩: {sheet} is the file for all frames; name another one"
+                "⟨sheet⟩: {sheet} is the output file of the selection; choose another name"
             )));
         }
         if !self.sheet.extension().is_some_and(|e| e.eq_ignore_ascii_case("png")) {
-            return Err(Failure::usage(format!("⟨sheet⟩: {sheet}: expected a name that ends with .png")));
+            return Err(Failure::usage(format!("⟨sheet⟩: {sheet}: expected a name ending in .png")));
         }
         if self.output.extension().is_some_and(|e| e.eq_ignore_ascii_case("png")) {
-            return Err(Failure::usage(format!("{output}: is the name of a picture (expected .jsonl)")));
+            return Err(Failure::usage(format!("{output}: is an image name (expected .jsonl)")));
         }
         let files = [&self.output, &self.sheet];
         Ok(files.into_iter().try_for_each(|file| check_output(&Disk, file, self.overwrite))?)
@@ -108,7 +108,7 @@ impl FramesOptions {
     fn open(&self, host: &Host<'_>) -> Result<(Video, Shows), Failure> {
         if self.input.is_dir() {
             return Err(Failure::usage(format!(
-                "{}: is a folder (expected a video); of a folder all pictures are taken, or every n-th with ⟨every⟩",
+                "{}: is a folder (expected a video); in a folder all images are used, or every n-th with ⟨every⟩",
                 self.input.display()
             )));
         }
@@ -127,7 +127,7 @@ impl FramesOptions {
         if let Some(lens) = &self.lens {
             if self.is_stereo || is_said || self.kind == Some(FilmKind::Ordinary) {
                 return Err(Failure::usage(
-                    "⟨lens⟩: goes with none of ⟨stereo⟩, ⟨from⟩ and ⟨kind = ordinary⟩",
+                    "⟨lens⟩: cannot be combined with ⟨stereo⟩, ⟨from⟩ or ⟨kind = ordinary⟩",
                 ));
             }
             let lenses = DualFisheye::read(lens).map_err(|e| Failure::new("lens", e))?;
@@ -137,7 +137,7 @@ impl FramesOptions {
         }
         if is_said && self.kind == Some(FilmKind::Ordinary) {
             return Err(Failure::usage(
-                "⟨from⟩, ⟨from-faces⟩, ⟨from-turns⟩: go with ⟨kind = panorama⟩; leave one of both out",
+                "⟨from⟩, ⟨from-faces⟩, ⟨from-turns⟩: need ⟨kind = panorama⟩; leave one of both out",
             ));
         }
         let is_of_camera = self.input.extension().is_some_and(|e| e.eq_ignore_ascii_case("360"));
@@ -150,7 +150,7 @@ impl FramesOptions {
             return Ok(of_sphere(self.shape.of_film(film()?, host)?));
         }
         let video = plain()?;
-        // What has the shape of a film of the sphere may still have odd sides.
+        // Footage with the size of full-sphere video may still be unusable as such.
         if self.kind.is_none()
             && let Ok(film) = film()
             && let Told::Film(film) = self.shape.told(film, host)?
@@ -161,10 +161,10 @@ impl FramesOptions {
     }
 }
 
-/// Chooses frames of a film; with `is_dry` nothing is written.
+/// Selects frames of a video; with `is_dry` nothing is written.
 ///
 /// # Errors
-/// A film or options that cannot be used, files that are there already.
+/// An unusable video or options, or existing output files.
 pub fn frames(options: &FramesOptions, is_dry: bool, host: &mut Host<'_>) -> Result<Selection, Failure> {
     let rates = Rates { fps: options.fps, sharpest_of: None, max_frames: options.max_frames };
     let wanted = options.select.wanted(rates)?;
@@ -201,7 +201,7 @@ fn write(path: &Path, bytes: &[u8], overwrite: Overwrite) -> Result<(), Failure>
     Ok(())
 }
 
-/// The kept frames as small pictures, at most as many as are shown, spread evenly.
+/// Thumbnails of the selected frames, evenly thinned out to the number that the sheet can show.
 fn thumbnails(
     video: &Video,
     shows: &Shows,
@@ -212,7 +212,7 @@ fn thumbnails(
     let count = picks.len().min(most_shown());
     let shown: Vec<usize> = (0..count).map(|k| picks[k * picks.len() / count]).collect();
     let [width, height] = match shows {
-        // As panoramas.
+        // Cube maps are shown as panoramas.
         Shows::Folded(_) => [2, 1],
         Shows::Sphere | Shows::Pinhole => video.size.map(|side| side as usize),
     };

@@ -1,4 +1,4 @@
-//! What is known before panoramas are aligned: poses from another program, of the panoramas themselves or of their views.
+//! Prior knowledge for an alignment: poses from another program (of the panoramas or their views), GPS track, matches.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -16,29 +16,29 @@ use super::track::{TrackChoice, TrackOffset};
 use crate::tool::{Aligner, of_colmap_alone};
 use crate::{Failure, Host, records};
 
-/// Views of a panorama share one centre: up to this share of the extent of all centres.
+/// Largest distance between the centres of one panorama's views, as a fraction of the extent of all centres.
 const SAME_CENTRE: f64 = 1e-3;
-/// Farthest centre: a thousand times as far as the sun is, in metres, and its square is a number.
+/// Largest distance of a centre from the origin: a thousand times that of the sun in metres; its square is finite.
 const FARTHEST: f64 = 1e14;
 
-/// What is known before an alignment.
+/// Prior knowledge for an alignment.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct KnownChoice {
-    /// Poses of the panoramas or their views by another program: they stay as they are, but for the unit that a track gives
-    /// them, and only points are made.
+    /// Poses of the panoramas or their views by another program. They are kept (scaled to metres by a GPS track), and
+    /// only points are triangulated.
     pub poses: Option<PathBuf>,
-    /// Whether these, or the places of the track, are where a bundle adjustment of poses and points begins.
+    /// Whether bundle adjustment refines these poses, or uses the GPS track as priors.
     pub refine: bool,
-    /// The track of a receiver.
+    /// GPS track.
     pub track: Option<TrackChoice>,
-    /// A folder with keypoints and raw matches of the views.
+    /// Folder with keypoints and raw matches of the views.
     pub matches: Option<PathBuf>,
-    /// A database of COLMAP with both.
+    /// COLMAP database with keypoints and matches.
     pub database: Option<PathBuf>,
 }
 
 impl KnownChoice {
-    /// What a run from panoramas to a splat can say of it, under the names of the options; nothing = `null`.
+    /// The values that `pano run` depends on, by option name; `null` = not set.
     pub(super) fn record(&self) -> [(&'static str, Value); 3] {
         let offset = self.track.as_ref().and_then(|track| match track.offset {
             TrackOffset::Auto => Some(json!("auto")),
@@ -51,8 +51,8 @@ impl KnownChoice {
         ]
     }
 
-    /// Refuses a refinement of nothing, and with the built-in aligner what COLMAP alone can use: of a track it takes the
-    /// scale and the place on the earth, but does not let the places hold the poses.
+    /// Refuses `refine` without poses or a track, and options that the built-in aligner does not support: from a track
+    /// it takes scale and georeference, but not priors for the poses.
     pub(super) fn check(&self, aligner: Aligner) -> Result<(), Failure> {
         let of_colmap = [
             ("poses", self.poses.is_some()),
@@ -67,17 +67,17 @@ impl KnownChoice {
         if self.refine && self.poses.is_none() && self.track.is_none() {
             return Err(Failure::new(
                 "option",
-                "⟨refine⟩: has no effect without what is refined; leave it out, or take ⟨track⟩ or, of an alignment, ⟨poses⟩",
+                "⟨refine⟩: has no effect without ⟨track⟩ or, for an alignment, ⟨poses⟩; leave it out, or add one of them",
             ));
         }
         Ok(())
     }
 }
 
-/// The poses of the frames of a split, from a file of any form.
+/// Poses of the frames of a split, from a file in any supported format.
 ///
 /// # Errors
-/// Poses that cannot be read or have no name in common with the frames or their views.
+/// The poses cannot be read, or share no name with the frames or their views.
 pub(crate) fn poses_of_frames(
     description: &Description,
     path: &Path,
@@ -87,7 +87,7 @@ pub(crate) fn poses_of_frames(
     let frames = &description.frames;
     let pairs = pairs_of_panoramas(frames, &list);
     let is_named = |pairs: &Pairs| matches!(pairs.by, MatchedBy::Name | MatchedBy::NameWithoutExtension);
-    // Names of views have a folder, without which they are those of panoramas.
+    // View names have a folder. Without it they equal the names of panoramas.
     let views = match &pairs {
         Ok(pairs) if is_named(pairs) => None,
         _ => of_views(description, &list, path, host),
@@ -99,10 +99,10 @@ pub(crate) fn poses_of_frames(
     Ok(named(frames, &found, &list, path, host))
 }
 
-/// The poses of panoramas of these names, from a file of any form.
+/// Poses of panoramas with these names, from a file in any supported format.
 ///
 /// # Errors
-/// Poses that cannot be read or have no name in common with the frames.
+/// The poses cannot be read, or share no name with the frames.
 pub(crate) fn poses_of_names(frames: &[String], path: &Path, host: &mut Host<'_>) -> Result<Poses, Failure> {
     let list = read(path)?;
     let pairs = pairs_of_panoramas(frames, &list).map_err(|e| unnamed(path, &e))?;
@@ -110,17 +110,17 @@ pub(crate) fn poses_of_names(frames: &[String], path: &Path, host: &mut Host<'_>
     Ok(named(frames, &found, &list, path, host))
 }
 
-/// Reads poses of any form that stand in a world of sums that COLMAP can do.
+/// Reads poses and refuses coordinates too large for COLMAP's arithmetic.
 fn read(path: &Path) -> Result<Trajectory, Failure> {
     let list = find::read(path)?;
-    // The largest coordinate: the sum of its squares need not be a number.
+    // Compare the largest coordinate: the sum of squares could overflow.
     let away = |pose: &NamedPose| pose.pose.centre().iter().fold(0.0, |most: f64, v| most.max(v.abs()));
     match list.poses.iter().find(|pose| away(pose) > FARTHEST) {
         None => Ok(list),
         Some(far) => {
             let (name, away) = (&far.name, away(far));
             let line = format!(
-                "{}: {name:?}: stands {away:.0e} from the origin (expected at most {FARTHEST:e})",
+                "{}: {name:?}: is {away:.0e} from the origin (expected at most {FARTHEST:e})",
                 path.display()
             );
             Err(Failure::new("poses", line))
@@ -132,7 +132,7 @@ fn unnamed(path: &Path, problem: &MatchError) -> Failure {
     Failure::new("poses", format!("{}: names: {problem}", path.display()))
 }
 
-/// Poses under the names of their frames.
+/// Converts poses to the names of their frames.
 fn named(
     frames: &[String],
     found: &[Option<Pose>],
@@ -158,7 +158,7 @@ fn named(
     }
 }
 
-/// A list of names as poses to be matched with.
+/// A trajectory of names only, for matching.
 fn names(names: impl Iterator<Item = String>) -> Trajectory {
     let pose = |(moment, name)| NamedPose { name, pose: Pose::IDENTITY, moment };
     Trajectory { poses: (0..).zip(names).map(pose).collect(), ..Trajectory::default() }
@@ -168,7 +168,7 @@ fn pairs_of_panoramas(frames: &[String], list: &Trajectory) -> Result<Pairs, Mat
     matching::pairs(list, &names(frames.iter().cloned()), ["it", "the frames"])
 }
 
-/// Poses of panoramas; where their names did not say it, how they were found is told.
+/// Poses of panoramas; warns if they were not matched by full names.
 fn of_panoramas(
     frames: &[String],
     list: &Trajectory,
@@ -179,7 +179,7 @@ fn of_panoramas(
     let by = match pairs.by {
         MatchedBy::Name | MatchedBy::NameWithoutExtension => None,
         MatchedBy::Stem => Some("names without folder and extension"),
-        MatchedBy::Place => Some("time stamps as places in the list of frames, from 0"),
+        MatchedBy::Place => Some("time stamps as indices into the list of frames, from 0"),
     };
     tell(list, &pairs.pairs, by, &|frame| frames[frame].clone(), path, host);
     let mut found = vec![None; frames.len()];
@@ -189,7 +189,7 @@ fn of_panoramas(
     found
 }
 
-/// Tells how poses found their pictures where names alone did not say it, and which poses are of none.
+/// Warns if poses were not matched by full names, and about poses that match no image.
 fn tell(
     list: &Trajectory,
     pairs: &[(usize, usize)],
@@ -206,14 +206,11 @@ fn tell(
     let used: BTreeSet<usize> = pairs.iter().map(|(pose, _)| *pose).collect();
     if let Some(idle) = (0..count).find(|pose| !used.contains(pose)) {
         let (idle, left) = (&list.poses[idle].name, count - used.len());
-        host.warn(
-            "poses",
-            format!("{path}: names: {left} of {count} are of none of the frames (as {idle:?})"),
-        );
+        host.warn("poses", format!("{path}: names: {left} of {count} match no frame (such as {idle:?})"));
     }
 }
 
-/// Poses of panoramas from those of their views; `None` where the names are not those of views.
+/// Poses of panoramas computed from those of their views; `None` if the names are not view names.
 fn of_views(
     description: &Description,
     list: &Trajectory,
@@ -227,7 +224,7 @@ fn of_views(
         let found = matching::pairs(list, &all, ["it", "the views"]).ok()?;
         matches!(found.by, MatchedBy::Name | MatchedBy::NameWithoutExtension).then_some(found.pairs)
     };
-    // Other programs put the folders of their own before it.
+    // Other programs prepend their own folders.
     let parts = picture(0).split('/').count();
     let (pairs, by) = match by_name(list) {
         Some(pairs) => (pairs, None),
@@ -255,7 +252,7 @@ fn of_views(
         host.warn(
             "poses",
             format!(
-                "{}: {worst}: its views stand up to {apart:.3} apart; the first one is taken",
+                "{}: {worst}: its views are up to {apart:.3} apart; the first one is used",
                 path.display()
             ),
         );
@@ -263,7 +260,7 @@ fn of_views(
     Some(found)
 }
 
-/// A list whose names are the last parts of what they were.
+/// A copy of the list with names reduced to their last parts.
 fn with_last(list: &Trajectory, parts: usize) -> Trajectory {
     let mut list = list.clone();
     for pose in &mut list.poses {
@@ -275,8 +272,8 @@ fn with_last(list: &Trajectory, parts: usize) -> Trajectory {
     list
 }
 
-/// Brings a model whose poses were adjusted back to the world in which they were given: an adjustment leaves it free to
-/// drift.
+/// Transforms a refined model back to the coordinates of the given poses: bundle adjustment is free to drift as a
+/// whole.
 pub(super) fn bring_back(model: &mut Model, own: &Poses, given: &Poses) {
     let pairs = own.frames.iter().zip(&given.frames).filter_map(|(a, b)| Some((a.pose()?, b.pose()?)));
     let pairs: Vec<(Pose, Pose)> = pairs.collect();

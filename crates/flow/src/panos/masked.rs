@@ -1,4 +1,4 @@
-//! What is removed of panoramas before they are cut.
+//! Options and statistics of the masks made before panoramas are split.
 
 use std::path::PathBuf;
 
@@ -7,51 +7,51 @@ use serde::Serialize;
 use crate::Failure;
 use crate::mask_engine::MaskEngine;
 
-/// What is looked for in panoramas and removed from their views.
+/// What to detect in panoramas and mask in their views.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Removal {
-    /// What a segmentation model finds: people, and what they carry.
+    /// Segmentation model, which detects people and what they carry.
     pub model: Option<PathBuf>,
-    /// What stays at its place while the rest passes by: the operator, the tripod.
+    /// Mask what does not move relative to the camera: operator, tripod.
     pub still_patch: bool,
-    /// The shadow of that.
+    /// Mask its shadow as well.
     pub shadow: bool,
-    /// Frames before and behind that have a say in what the model found in a frame; `None` = 1 for films, 0 for others.
+    /// Number of neighbouring frames on each side used to check detections; `None` = 1 for videos, 0 otherwise.
     pub temporal: Option<u32>,
-    /// What runs the model.
+    /// Inference engine of the model.
     pub engine: MaskEngine,
 }
 
 impl Removal {
-    /// Refuses what has no effect.
+    /// Refuses options without effect.
     pub(crate) fn check(&self) -> Result<(), Failure> {
         self.engine.check(self.model.is_some())?;
         if self.shadow && !self.still_patch {
-            return Err(Failure::usage("⟨shadow⟩: needs ⟨still-patch⟩, whose shadow it is"));
+            return Err(Failure::usage("⟨shadow⟩: needs ⟨still-patch⟩"));
         }
         Ok(())
     }
 
-    /// Whether masks are to be made.
+    /// Whether masks are to be created.
     pub(crate) fn is_wanted(&self) -> bool {
         self.model.is_some() || self.still_patch
     }
 }
 
-/// What was removed.
+/// Statistics of the created masks.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct MaskShare {
-    /// Frames that were looked at.
+    /// Number of frames processed.
     pub frames: usize,
-    /// Those in which the model found something.
+    /// Number of frames with a detection.
     pub with_finds: usize,
-    /// Share of the sphere that rides along with the camera, with its shadow; `None` where it was not looked for.
+    /// Fraction of the sphere covered by the static foreground and its shadow; `None` if it was not requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub still_share: Option<f64>,
-    /// Mean over the frames of the share of the sphere that is removed.
+    /// Masked fraction of the sphere, mean over the frames.
     pub removed_mean: f64,
-    /// The largest of these shares.
+    /// Largest masked fraction of the sphere.
     pub removed_worst: f64,
-    /// Frames without a mask because they cannot be used.
+    /// Number of unusable frames, which have no mask.
     pub skipped: usize,
 }

@@ -1,7 +1,8 @@
-//! Masks of anybody: read, united, subtracted, turned over, carried from views to panoramas and back.
+//! Combines masks from any source: union, difference, intersection, inversion, and conversion between views and
+//! panoramas.
 //!
-//! A mask belongs to a frame by its name: `NAME.png`, `NAME.jpg.png` and `NAME_mask.png` are all of NAME. A single file
-//! beside folders is for all frames.
+//! A mask belongs to a frame by its name: `NAME.png`, `NAME.jpg.png` and `NAME_mask.png` belong to NAME. A single file
+//! given together with folders applies to all frames.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
@@ -22,94 +23,94 @@ use serde::Serialize;
 use super::split::ViewChoice;
 use crate::{Failure, Host};
 
-/// What makes a folder of masks ours.
+/// Purpose in the ownership marker of a mask folder.
 const PURPOSE: &str = "masks";
-/// Most masks of a folder.
+/// Maximum number of masks in a folder.
 const MOST_MASKS: usize = 1 << 20;
 
-/// What the second and later masks do to the first.
+/// How the second and later masks are combined with the first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Combine {
-    /// What any of them removes is removed.
+    /// Remove the pixels that any mask removes.
     #[default]
     Unite,
-    /// What the first removes and no other.
+    /// Remove the pixels that the first mask removes and no other does.
     Subtract,
-    /// What all of them remove.
+    /// Remove the pixels that all masks remove.
     Intersect,
 }
 
-/// Where masks are carried.
+/// Conversion of masks between views and panoramas.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Carry {
-    /// Nowhere.
+    /// No conversion.
     #[default]
     Stay,
-    /// Those of views, to panoramas of this width.
+    /// Converts masks of views to panoramas of this width.
     ToPanorama(u32),
-    /// Those of panoramas, to views.
+    /// Converts masks of panoramas to views.
     ToViews,
 }
 
-/// Masks, and what becomes of them.
+/// Options of [`masks()`].
 #[derive(Clone, Debug)]
 pub struct MasksOptions {
-    /// Masks, or folders of them; with [`Carry::ToPanorama`] folders with a folder for each view.
+    /// Masks or folders of masks; with [`Carry::ToPanorama`], folders with a subfolder for each view.
     pub inputs: Vec<PathBuf>,
-    /// A folder, or of one mask a `.png`.
+    /// Output folder, or for a single mask a `.png` file.
     pub output: PathBuf,
-    /// How they are combined.
+    /// How masks are combined.
     pub combine: Combine,
-    /// Whether what is removed is kept then, and the other way around.
+    /// Whether to swap removed and kept pixels.
     pub invert: bool,
-    /// Where they are carried.
+    /// Conversion between views and panoramas.
     pub carry: Carry,
-    /// Which views.
+    /// Layout of the views.
     pub views: ViewChoice,
-    /// Degrees by which what is removed grows on the sphere.
+    /// Dilation of the removed region on the sphere, in degrees.
     pub dilate: f64,
-    /// Degrees within which its edge is soft.
+    /// Width of the soft edge in degrees.
     pub feather: f64,
-    /// Replace files of somebody else.
+    /// Replace files that Gausset did not create.
     pub force: bool,
 }
 
-/// What was made, or would be: a stable contract.
+/// Result of [`masks()`] or a dry run; the JSON form is a stable contract.
 #[derive(Clone, Debug, Serialize)]
 pub struct MasksMade {
     schema: u32,
     kind: &'static str,
-    /// Frames with a mask.
+    /// Number of frames with a mask.
     pub masks: usize,
-    /// Files.
+    /// Number of files.
     pub files: usize,
-    /// Share of the sphere (of other masks: of the picture) that is removed, mean over the frames.
+    /// Removed fraction of the sphere (of masks in other shapes: of the image), mean over the frames.
     pub removed_mean: f64,
-    /// The largest of these shares.
+    /// Largest removed fraction.
     pub removed_worst: f64,
-    /// Frames left out.
+    /// Skipped frames.
     pub skipped: Vec<Skipped>,
-    /// Whether nothing was written because nothing was to be.
+    /// Whether this is a dry run, which writes nothing.
     pub is_dry_run: bool,
-    /// Whether it was stopped.
+    /// Whether the job was asked to stop.
     #[serde(skip)]
     pub is_cancelled: bool,
 }
 
-/// The files of one input by the name of their frame; of views, one after the other.
+/// The files of one input by frame name.
 enum Input {
-    /// One for all frames.
+    /// One mask for all frames.
     All(PathBuf),
-    /// A mask for each frame.
+    /// One mask per frame.
     Each(BTreeMap<String, PathBuf>),
-    /// Masks of views: by frame, which view and its file.
+    /// Masks of views: per frame, index of the view and file.
     Views(BTreeMap<String, Vec<(usize, PathBuf)>>),
 }
 
-/// Makes masks of masks; with `is_dry_run` says how many that would be.
+/// Combines and converts masks; with `is_dry_run` only counts them.
 ///
 /// # Errors
-/// Masks or options that cannot be used, files of somebody else, a file that cannot be written.
+/// Unusable masks or options, files that Gausset did not create, or a file that cannot be written.
 pub fn masks(options: &MasksOptions, is_dry_run: bool, host: &mut Host<'_>) -> Result<MasksMade, Failure> {
     check(options)?;
     let views = match options.carry {
@@ -124,7 +125,7 @@ pub fn masks(options: &MasksOptions, is_dry_run: bool, host: &mut Host<'_>) -> R
     let overwrite = if options.force { Overwrite::Replace } else { Overwrite::Refuse };
     if as_file && (names.len() != 1 || options.carry == Carry::ToViews) {
         return Err(Failure::usage(format!(
-            "{}: is the name of one mask (expected a folder for {} frames)",
+            "{}: is a single mask file (expected a folder for {} frames)",
             options.output.display(),
             names.len()
         )));
@@ -211,7 +212,7 @@ fn check(options: &MasksOptions) -> Result<(), Failure> {
     }
     if options.carry == Carry::Stay && options.views != ViewChoice::default() {
         return Err(Failure::usage(
-            "⟨layout⟩, ⟨views⟩, ⟨size⟩ and the like: have no effect without ⟨to-panorama⟩ or ⟨to-views⟩; leave them out, or add one",
+            "⟨layout⟩, ⟨views⟩, ⟨size⟩ and other view options: have no effect without ⟨to-panorama⟩ or ⟨to-views⟩; leave them out, or add one",
         ));
     }
     if let Carry::ToPanorama(width) = options.carry
@@ -243,7 +244,7 @@ impl Input {
         let mut all: BTreeMap<String, Vec<(usize, PathBuf)>> = BTreeMap::new();
         for (index, view) in views.iter().enumerate() {
             let folder = path.join(&view.name);
-            // A view of which nothing is removed may have none.
+            // A view without removed pixels may have no mask folder.
             if folder.is_dir() {
                 for (name, file) in listed(&folder)? {
                     all.entry(name).or_default().push((index, file));
@@ -258,7 +259,7 @@ impl Input {
     }
 }
 
-/// The PNG files of a folder by the name of their frame.
+/// The PNG files of a folder by frame name.
 fn listed(folder: &Path) -> Result<BTreeMap<String, PathBuf>, Failure> {
     let failed = |e: std::io::Error| {
         let reason = gausset_io::atomic::plain_reason(&e);
@@ -281,7 +282,7 @@ fn listed(folder: &Path) -> Result<BTreeMap<String, PathBuf>, Failure> {
             return Err(Failure::new(
                 "frames",
                 format!(
-                    "{}: mask: is of {name}, as {} is; take one of them away",
+                    "{}: mask: belongs to {name}, as does {}; remove one of them",
                     path.display(),
                     other.display()
                 ),
@@ -291,7 +292,7 @@ fn listed(folder: &Path) -> Result<BTreeMap<String, PathBuf>, Failure> {
     Ok(masks)
 }
 
-/// The frame that a mask is of.
+/// The frame name of a mask file.
 fn frame_name(path: &Path) -> Option<String> {
     let stem = path.file_stem()?.to_string_lossy().into_owned();
     let stem = stem.strip_suffix("_mask").unwrap_or(&stem);
@@ -301,7 +302,7 @@ fn frame_name(path: &Path) -> Option<String> {
     Some(picture.map_or(stem, |(name, _)| name).to_owned())
 }
 
-/// The frames that get a mask: those of any input; for what is taken away or shared, those of the first.
+/// Names of the frames that get a mask: those of any input; for difference and intersection, those of the first input.
 fn names(inputs: &[Input], options: &MasksOptions) -> Result<Vec<String>, Failure> {
     let of = |input: &Input| -> Vec<String> {
         match input {
@@ -315,12 +316,12 @@ fn names(inputs: &[Input], options: &MasksOptions) -> Result<Vec<String>, Failur
     if !names.is_empty() {
         return Ok(names.into_iter().collect());
     }
-    // Only files: the name of the first.
+    // Single files only: use the name of the first.
     let first = options.inputs.first().and_then(|path| frame_name(path));
     first.map(|name| vec![name]).ok_or_else(|| Failure::usage("expected a mask, or a folder of them"))
 }
 
-/// The mask of a frame, combined and worked on.
+/// The combined and converted mask of a frame.
 fn mask_of(
     name: &str,
     inputs: &[Input],
@@ -372,7 +373,7 @@ fn mask_of(
         }
     }
     let Some((mut mask, first)) = mask else {
-        return Err(Failure::new("frames", format!("{name}: mask: there is none")));
+        return Err(Failure::new("frames", format!("{name}: mask: not found")));
     };
     if options.invert {
         mask.invert();
@@ -398,7 +399,7 @@ fn mask_of(
     Ok(mask)
 }
 
-/// A mask with its soft values; of one that has only values like 0 and 1, all but 0 keep.
+/// Reads a mask with soft values. If all values are tiny (such as 0 and 1), every value but 0 means keep.
 fn read(path: &Path) -> Result<SphereMask, Failure> {
     let failed = |e| Failure::new("frames", e);
     let picture = decode_file(path).map_err(failed)?;
@@ -409,7 +410,7 @@ fn read(path: &Path) -> Result<SphereMask, Failure> {
     Ok(SphereMask::from_data(picture.width as usize, picture.height as usize, keep))
 }
 
-/// Share of a mask that is removed: of the sphere, or of a picture of another shape.
+/// Removed fraction of a mask: of the sphere if it is 2:1, otherwise of the image.
 fn share(mask: &SphereMask) -> f64 {
     if mask.width == 2 * mask.height {
         return mask.removed_share();
@@ -418,7 +419,8 @@ fn share(mask: &SphereMask) -> f64 {
     removed as f64 / mask.data.len() as f64
 }
 
-/// The files of a mask: of 0 and 255 alone, because to other programs all but 0 keeps, unless its edge is to be soft.
+/// Output files of a mask. Values are 0 and 255 only, because other programs keep every value but 0; except with
+/// `feather`.
 fn files_of(
     name: &str,
     mask: &SphereMask,
@@ -438,7 +440,7 @@ fn files_of(
     for view in options.views.views(mask.width as u32)? {
         let (width, height) = (view.width as usize, view.height as usize);
         let cut = mask.cut(&view, width, height);
-        // Named as those of `pano split`: the views are JPEG.
+        // Same names as `pano split`: the views are JPEG.
         let path = Path::new(&view.name).join(format!("{name}.jpg.png"));
         files.push((path, encoded(width, height, &cut)?));
     }
@@ -480,7 +482,7 @@ mod tests {
         }
     }
 
-    /// Removes a rectangle of columns and rows.
+    /// A mask that removes a rectangle of columns and rows.
     fn mask(columns: std::ops::Range<usize>, rows: std::ops::Range<usize>) -> SphereMask {
         let mut mask = SphereMask::keep_all(256, 128);
         for y in rows {
@@ -515,7 +517,7 @@ mod tests {
         wanted.subtract(&b);
         wanted.invert();
         assert_eq!(read(&at("one.png")).unwrap(), wanted);
-        // What is there stays, unless it is said.
+        // Existing files are only replaced with `force`.
         assert_eq!(run(&subtracted).err().map(|e| e.code), Some("write"));
         run(&MasksOptions { force: true, ..subtracted }).unwrap();
     }
@@ -546,7 +548,8 @@ mod tests {
             let pairs = back.data.iter().zip(&original.data).enumerate();
             pairs.filter(|(_, (a, b))| of(**a, **b)).map(|(at, _)| back.pixel_share(at / 256)).sum()
         };
-        // Twice through masks of 0 and 255: half a pixel along an edge of 1.2 turns of 256 px is 0.6 % of the sphere.
+        // Two conversions through binary masks: half a pixel along an edge of 1.2 turns of 256 px is 0.6 % of the
+        // sphere.
         let (lost, added) = (share(|a, b| a > b), share(|a, b| a < b));
         assert!(lost < 0.003 && added < 0.003, "{lost} {added}");
     }

@@ -1,4 +1,4 @@
-//! 360-degree footage: views, poses, and from panoramas to a splat.
+//! 360-degree footage: split into views, alignment, and the whole pipeline from panoramas to a splat.
 
 pub mod align;
 pub(crate) mod alignment;

@@ -1,4 +1,4 @@
-//! The sparse model of aligned panoramas, read and written.
+//! Reads and writes the sparse model of aligned panoramas.
 
 use std::io::Write;
 use std::path::Path;
@@ -11,10 +11,10 @@ use gausset_pano::split::Description;
 
 use crate::{Failure, records};
 
-/// Points of the aligned model in a folder.
+/// Points of the model in an alignment folder; empty without a model.
 ///
 /// # Errors
-/// A model that cannot be read.
+/// The model cannot be read.
 pub fn points_of(folder: &Path) -> Result<Vec<ColmapPoint>, Failure> {
     match ModelFolder::find(&records::model_folder(folder))? {
         Some(model) => Ok(model.points(Observations::Skip)?),
@@ -22,10 +22,10 @@ pub fn points_of(folder: &Path) -> Result<Vec<ColmapPoint>, Failure> {
     }
 }
 
-/// Points of the aligned model in a folder with what its views saw of them.
+/// Points of the model in an alignment folder, with their observations in the views.
 ///
 /// # Errors
-/// A model that cannot be read.
+/// The model cannot be read.
 pub fn observed_points(folder: &Path, description: &Description) -> Result<Vec<ObservedPoint>, Failure> {
     match ModelFolder::find(&records::model_folder(folder))? {
         Some(model) => Ok(observed::of_model(model.read(Observations::Keep)?, description)),
@@ -33,10 +33,10 @@ pub fn observed_points(folder: &Path, description: &Description) -> Result<Vec<O
     }
 }
 
-/// Writes a COLMAP model of the views of aligned panoramas, its points without observations.
+/// Writes a COLMAP model of the views of aligned panoramas; its points have no observations.
 ///
 /// # Errors
-/// A file that cannot be written.
+/// A file cannot be written.
 pub fn write_colmap(
     folder: &Path,
     description: &Description,
@@ -49,10 +49,10 @@ pub fn write_colmap(
     files.iter().try_for_each(|(name, bytes)| write(&folder.join(name), bytes))
 }
 
-/// Writes a file, in a folder that is made where it is missing.
+/// Writes a file and creates its folder if needed.
 ///
 /// # Errors
-/// A file that cannot be written.
+/// The file cannot be written.
 pub fn write(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
     if let Some(parent) = path.parent() {
         Disk.create_folder(parent).map_err(|e| {

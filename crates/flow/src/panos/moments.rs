@@ -1,4 +1,4 @@
-//! Frames as they are sampled, one after the other: out of files, or out of the pipe of a video.
+//! Reads frames in order, from image files or from a video through ffmpeg.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -11,11 +11,11 @@ use gausset_pano::video::{Reader, VideoError};
 use super::source::Source;
 use crate::Failure;
 
-/// Why a frame is not there.
+/// Why a frame could not be read.
 pub(super) enum Trouble {
-    /// It is left out.
+    /// This frame is unusable and skipped.
     Frame(String),
-    /// The video has no further frame; or it is broken, and that is why.
+    /// The video has no more frames; `Some` reason if it is broken.
     End(Option<String>),
     Stopped,
     Fatal(Failure),
@@ -26,7 +26,7 @@ pub(super) struct Moments<'a> {
     source: &'a Source,
     level: Level,
     stop: &'a AtomicBool,
-    /// The running ffmpeg of a video.
+    /// The running ffmpeg process of a video.
     reader: Option<Reader<'a>>,
 }
 
@@ -35,7 +35,7 @@ impl<'a> Moments<'a> {
         Self { source, level, stop, reader: None }
     }
 
-    /// Reads frame `index`, ascending.
+    /// Reads frame `index`; indices must ascend.
     pub(super) fn read(&mut self, index: usize) -> Result<Moment, Trouble> {
         let Source { frames, projection, film, is_stereo, limits, .. } = self.source;
         let Some(film) = film else {
@@ -47,7 +47,7 @@ impl<'a> Moments<'a> {
         match self.of_film(film, index, &mut frame) {
             Ok(true) => Ok(film.moment(frame)),
             Ok(false) => Err(Trouble::End(None)),
-            // What ended because it was to stop is not broken.
+            // An error after a stop request is not a broken video.
             Err(_) if self.stop.load(Ordering::Relaxed) => Err(Trouble::Stopped),
             Err(error) => Err(Trouble::End(Some(error.to_string()))),
         }

@@ -1,10 +1,10 @@
-//! From panoramas to a splat, in stages that can be resumed.
+//! From panoramas to a splat, in resumable stages.
 //!
 //! ```text
-//! DIR/masks/   masks of the panoramas, where some are made
+//! DIR/masks/   masks of the panoramas, if any are created
 //! DIR/align/   views for alignment (ring8), poses.json, sparse/0
 //! DIR/train/   views for training (cube6) with the same rig poses, sparse/0
-//! DIR/sphere/  instead of it, where panoramas are trained on as they are
+//! DIR/sphere/  replaces train/ if whole panoramas are trained on
 //! DIR/run/     the training run: splats.ply, eval/
 //! ```
 
@@ -36,55 +36,55 @@ use crate::tool::{SILENCE, ToolOptions};
 use crate::training::{self, Conditions, Trained};
 use crate::{Event, Failure, Host, Stage, records};
 
-/// Widest views for alignment: more pixels cost matching time and registered nothing more.
+/// Maximum width of the views for alignment. More pixels cost matching time and did not register more frames.
 const ALIGN_SIDE: u32 = 960;
-/// Frames below which every fourth is held out instead of every eighth.
+/// Below this number of frames, every fourth is held out instead of every eighth.
 const FEW_FRAMES: usize = 16;
-/// Name of the record of what a folder was made with.
+/// File name of the record of options in the output folder.
 const RECORD: &str = "pano_run.json";
-/// What is in it under `made-by`.
+/// Value of `made-by` in the record.
 const MADE_BY: &str = "gausset pano run";
 
-/// Footage, and how it becomes a splat.
+/// Options of [`run()`].
 #[derive(Clone, Debug)]
 pub struct PanoOptions {
-    /// Panoramas, as for a split.
+    /// Input footage, as for a split.
     pub input: PathBuf,
-    /// Folder for everything.
+    /// Output folder.
     pub output: PathBuf,
-    /// Views to train on.
+    /// Layout of the views for training.
     pub train_layout: Layout,
-    /// How views lie to the lenses of frames that have two.
+    /// Arrangement of the views relative to the lenses of dual-lens frames.
     pub lenses: Lenses,
-    /// Side of a view to train on, px; `None` = a quarter of the panorama's width.
+    /// Side of the views for training in pixels; `None` = a quarter of the panorama's width.
     pub train_size: Option<u32>,
-    /// Everything within so many degrees of straight down is masked: tripod, operator.
+    /// Masks everything within this angle of the nadir in degrees: tripod, operator.
     pub crop_bottom: f64,
-    /// Folder with a mask per frame (0 = remove).
+    /// Folder with one mask per frame (0 = remove).
     pub masks: Option<PathBuf>,
-    /// A program that writes a mask per frame, as for a split.
+    /// Program that writes a mask per frame, as for a split.
     pub mask_command: Option<String>,
-    /// What is looked for and removed, with masks in `masks/` of the output; a Python is that of the alignment.
+    /// Masks to create in `masks/` of the output folder. Uses the Python of the alignment options.
     pub removal: Removal,
-    /// What is done to the colours.
+    /// Colour options.
     pub colours: ColourChoice,
-    /// Which frames.
+    /// Frame selection.
     pub frames: FrameChoice,
-    /// What aligns them.
+    /// Aligner and its options.
     pub tool: ToolOptions,
-    /// What is known before they are aligned.
+    /// Prior knowledge for the alignment.
     pub known: KnownChoice,
-    /// Options of the training. Without a word about it every fourth frame is held out, from 16 frames on every eighth;
-    /// exposure and poses are corrected, one of each per panorama.
+    /// Training options. By default every fourth frame is held out (every eighth from 16 frames on), and exposure and
+    /// poses are optimised, one of each per panorama.
     pub training: TrainOptions,
-    /// Whether what the folder holds may be replaced.
+    /// Whether existing results may be replaced.
     pub overwrite: Overwrite,
-    /// Threads of the split; 0 = all processors.
+    /// Threads of the split; 0 = all CPU threads.
     pub threads: u32,
 }
 
 impl PanoOptions {
-    /// Footage, and the folder for what is made of it; everything else as it is by default.
+    /// Input footage and output folder, with defaults for everything else.
     #[must_use]
     pub fn new(input: impl Into<PathBuf>, output: impl Into<PathBuf>) -> Self {
         Self {
@@ -108,38 +108,38 @@ impl PanoOptions {
     }
 }
 
-/// What was done.
+/// Result of [`run()`].
 #[derive(Debug)]
 pub struct PanoRun {
-    /// The alignment.
+    /// Summary of the alignment.
     pub alignment: PanoAlignment,
-    /// What was removed, where masks were made.
+    /// Statistics of the masks, if they were created.
     pub masked: Option<MaskShare>,
-    /// The training.
+    /// Result of the training.
     pub trained: Trained,
-    /// Whether frames had to be left out of the views.
+    /// Whether frames were skipped by the split.
     pub has_skipped: bool,
 }
 
-/// What is known before the training.
+/// Results of the stages before training.
 struct Prepared {
     alignment: PanoAlignment,
     masked: Option<MaskShare>,
     has_skipped: bool,
 }
 
-/// Where the parts of a job are.
+/// Folders of the stages.
 struct Folders {
     align: PathBuf,
-    /// Views to train on, or the model of whole panoramas.
+    /// Views for training, or the model of whole panoramas.
     train: PathBuf,
     run: PathBuf,
 }
 
-/// From panoramas to a splat. The same call goes on where an earlier one was stopped.
+/// Runs the whole pipeline from panoramas to a splat. The same call resumes after a stop.
 ///
 /// # Errors
-/// As [`split::split`], [`align::align`] and [`training::train`]; the job was asked to stop before the training.
+/// As [`split::split`], [`align::align`] and [`training::train`]; the job was asked to stop before training.
 pub fn run(options: &PanoOptions, conditions: Conditions, host: &mut Host<'_>) -> Result<PanoRun, Failure> {
     let folder = |name: &str| options.output.join(name);
     let is_sphere = options.training.panoramas == Some(Panoramas::Sphere);
@@ -148,13 +148,13 @@ pub fn run(options: &PanoOptions, conditions: Conditions, host: &mut Host<'_>) -
         train: folder(if is_sphere { "sphere" } else { "train" }),
         run: folder("run"),
     };
-    // A mistake in the options or a tool that is missing is reported before the work begins.
+    // Report mistakes in the options and missing tools before the work begins.
     options.removal.check()?;
     TrainConfig::resolve(&training_options(options, &folders.train, None), None)?;
     options.known.check(options.tool.aligner)?;
     if options.lenses == Lenses::Separate && options.train_layout != Layout::Cube6 {
         return Err(Failure::usage(
-            "⟨lenses = separate⟩: has views of its own (found ⟨train-layout⟩); leave one of both out",
+            "⟨lenses = separate⟩: has a fixed layout (found ⟨train-layout⟩); leave one of both out",
         ));
     }
     let aligned = || align::finished(&folders.align, &options.tool, &options.known, options.overwrite);
@@ -183,7 +183,7 @@ pub fn run(options: &PanoOptions, conditions: Conditions, host: &mut Host<'_>) -
         let removing = SplitOptions { removal, ..cut.clone() };
         let share = split::make_masks(&source, &folder, &removing, Overwrite::Replace, host).inspect_err(
             |failure| {
-                // Another model is no other job where this one made nothing.
+                // Nothing was made with this model yet, so another model must not count as a changed option.
                 if is_new && failure.code == "model" {
                     let _ = Disk.remove(&record);
                 }
@@ -237,7 +237,7 @@ pub fn run(options: &PanoOptions, conditions: Conditions, host: &mut Host<'_>) -
     train(options, &folders, prepared, extent, conditions, host)
 }
 
-/// The training of what was prepared.
+/// Trains on the prepared views.
 fn train(
     options: &PanoOptions,
     folders: &Folders,
@@ -256,14 +256,14 @@ fn train(
     Ok(PanoRun { alignment, masked, trained, has_skipped })
 }
 
-/// Where the time of a split went, if it did anything.
+/// Reports the times of a split, unless all of it was resumed.
 fn report_times(report: &Report, host: &mut Host<'_>) {
     if report.frames > report.resumed {
         host.report(Event::Cut(report.times.clone()));
     }
 }
 
-/// Writes the model of the views for training; returns the size of the scene.
+/// Writes the model of the views for training; returns the scene extent.
 fn write_model(
     options: &PanoOptions,
     folders: &Folders,
@@ -278,8 +278,8 @@ fn write_model(
     Ok(extent)
 }
 
-/// The points of the alignment, and points far away where there is sky, in the colours of the views in a folder. With
-/// the size of the scene, from cameras and points without those far away: the unit of rates.
+/// The landmarks, plus far points in the direction of the sky with colours of the views in a folder. Also returns the
+/// scene extent, the unit of learning rates, which excludes the far points.
 fn with_far_points(
     views: &Path,
     mut points: Vec<ColmapPoint>,
@@ -302,7 +302,8 @@ fn extent(poses: &Poses, points: &[ColmapPoint]) -> f64 {
     scene_extent(&centres, &points)
 }
 
-/// Takes the folder for these options, before anything in it is touched: whether its views are to be made anew.
+/// Claims the output folder for these options before anything in it changes; returns whether existing views must be
+/// redone.
 fn claim(options: &PanoOptions) -> Result<bool, Failure> {
     let PanoOptions { output, overwrite, .. } = options;
     let path = output.join(RECORD);
@@ -321,7 +322,7 @@ fn claim(options: &PanoOptions) -> Result<bool, Failure> {
     Ok(*overwrite == Overwrite::Replace && (is_new || !differences.is_empty()))
 }
 
-/// Everything that decides what the job makes, under the names of the options.
+/// Record of everything that the results depend on, by option name.
 fn made_with(options: &PanoOptions) -> Value {
     let PanoOptions { frames, training, removal, .. } = options;
     let place = |path: &Option<PathBuf>| path.as_deref().map(records::place);
@@ -371,7 +372,7 @@ fn made_with(options: &PanoOptions) -> Value {
     all
 }
 
-/// The options of the run, with so many panoramas that have a pose.
+/// The training options, with defaults that depend on the number of registered panoramas.
 fn training_options(options: &PanoOptions, data: &Path, registered: Option<usize>) -> TrainOptions {
     let every = match registered {
         Some(registered) if registered < 3 => 0,
@@ -383,14 +384,14 @@ fn training_options(options: &PanoOptions, data: &Path, registered: Option<usize
     let own = TrainOptions { data: Some(data.to_owned()), images, ..options.training.clone() };
     own.or(TrainOptions {
         test_every: Some(every),
-        // One of each per panorama: its views share the moment.
+        // One per panorama: its views were taken at the same time.
         exposure: Some(Exposure::On),
         refine_poses: Some(true),
         ..TrainOptions::default()
     })
 }
 
-/// The track, where it has a say in which frames are taken.
+/// The GPS track, if it affects frame selection: a video with selection by space.
 fn track_of_film(options: &PanoOptions) -> Option<TrackChoice> {
     let is_film = options.input.is_file() && !options.input.extension().is_some_and(is_picture);
     let wanted = options.frames.select.select;

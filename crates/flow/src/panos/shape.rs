@@ -1,5 +1,5 @@
-//! What a picture, or a frame of a film, is: a panorama, or a cube in a cross, a strip or six faces. Told by its shape,
-//! asked where that says too little.
+//! Recognises the projection of an image or video: a panorama, or a cube map as cross, strip or six faces. The size
+//! decides; ambiguous sizes need an option.
 
 use std::path::Path;
 
@@ -15,24 +15,24 @@ use gausset_pano::video::VideoProblem;
 
 use crate::{Failure, Host};
 
-/// What pictures of the sphere look like.
+/// Projection of full-sphere images.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SourceShape {
-    /// Longitude and latitude, twice as wide as high.
+    /// Equirectangular: longitude and latitude, twice as wide as high.
     Equirect,
-    /// A cube unfolded to a cross.
+    /// Cube map unfolded to a cross.
     Cross,
-    /// The faces of a cube in rows.
+    /// Cube map with its faces in rows.
     Strip,
-    /// Six pictures, one a face.
+    /// Cube map as six images, one per face.
     Faces,
 }
 
 impl SourceShape {
-    /// All of them.
+    /// All projections.
     pub const ALL: [Self; 4] = [Self::Equirect, Self::Cross, Self::Strip, Self::Faces];
 
-    /// The stable name.
+    /// Stable name.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -44,43 +44,43 @@ impl SourceShape {
     }
 }
 
-/// What a film is.
+/// Result of recognising a video.
 pub(super) enum Told {
-    /// One that shows the sphere.
+    /// A full-sphere video.
     Film(Box<Film>),
-    /// Its shape says too little, or the wrong thing: why it cannot be used.
+    /// The size is ambiguous or wrong; the reason.
     Unclear(Failure),
 }
 
-/// What the size of a picture tells.
+/// What the size of an image implies.
 enum BySize {
     Panorama,
     Net(Net),
-    /// If what a cross leaves empty is of one colour.
+    /// A cross, provided that its empty corners have one colour.
     PerhapsCross(Net),
-    /// Too little, or the wrong thing: what is told of it.
+    /// Ambiguous or wrong; the message.
     Unclear(String),
-    /// One face, or two eyes.
+    /// One face of a cube, or a stereo pair.
     Square,
     Other,
 }
 
-/// What is told of a picture that has the shape of a cross, and no empty corners.
-const NO_CORNERS: &str = "may be a cross, but its corners are not of one colour (expected a panorama of 2:1, or a cross); say ⟨from = cross⟩ if it is one";
+/// Message for an image with the size of a cross whose corners are not empty.
+const NO_CORNERS: &str = "may be a cross, but its corners are not of one colour (expected a panorama of 2:1, or a cross); use ⟨from = cross⟩ if it is one";
 
-/// What is said about the pictures of a source; all that is missing is told by their shape.
+/// Options about the projection of a source; the rest is derived from the image size.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ShapeChoice {
-    /// What they look like.
+    /// The projection.
     pub from: Option<SourceShape>,
     /// Order of the faces of a strip [default: rludfb].
     pub faces: Option<[Face; 6]>,
-    /// Quarter turns clockwise of what is at each place of a strip [default: none].
+    /// Clockwise quarter turns of the face at each position of a strip [default: none].
     pub turns: Option<[u8; 6]>,
 }
 
 impl ShapeChoice {
-    /// Whether something is said of the faces of a strip.
+    /// Whether options for strips are set.
     fn is_of_strip(&self) -> bool {
         self.faces.is_some() || self.turns.is_some()
     }
@@ -90,10 +90,10 @@ impl ShapeChoice {
         Order { faces: self.faces.unwrap_or(plain.faces), turns: self.turns.unwrap_or(plain.turns) }
     }
 
-    /// How frames in single pictures show the sphere, by the first that can be read; `None` for panoramas.
+    /// Projection of frames stored as single images, from the first readable one; `None` for panoramas.
     ///
     /// # Errors
-    /// Pictures of two shapes, or of one that is not what was said, or that may be several things.
+    /// Images of different sizes, of another projection than given, or of an ambiguous size.
     pub(super) fn of_pictures(
         &self,
         folder: &Path,
@@ -107,7 +107,7 @@ impl ShapeChoice {
                 return Err(Failure::new(
                     "frames",
                     format!(
-                        "{path}: frames: no faces (expected six pictures a frame, NAME_right, NAME_left, NAME_up, NAME_down, NAME_front, NAME_back)"
+                        "{path}: frames: no faces (expected six images per frame, NAME_right, NAME_left, NAME_up, NAME_down, NAME_front, NAME_back)"
                     ),
                 ));
             }
@@ -115,7 +115,7 @@ impl ShapeChoice {
         }
         let files = || frames.iter().flat_map(|frame| &frame.files);
         let first = files().find_map(|file| load::open(file, limits, Vec::new()).ok());
-        // What cannot be read is told when it is cut.
+        // Unreadable images are reported when they are split.
         let Some(mut first) = first else { return Ok(None) };
         let found = self.of_first(&mut first)?;
         let shape = |faces: &Faces| faces.size();
@@ -148,7 +148,7 @@ impl ShapeChoice {
         Ok(found.map(|faces| Projection::Cube(Cube { faces })))
     }
 
-    /// Refuses an order of faces where there is no strip.
+    /// Refuses face order options if there is no strip.
     fn without_order(&self) -> Result<(), Failure> {
         if self.is_of_strip() {
             return Err(Failure::usage(
@@ -158,7 +158,7 @@ impl ShapeChoice {
         Ok(())
     }
 
-    /// The cube of the first picture; `None` when it is a panorama.
+    /// Cube map layout of the first image; `None` for a panorama.
     fn of_first(&self, first: &mut Opened) -> Result<Option<Faces>, Failure> {
         let size = first.upright_size();
         let [w, h] = size;
@@ -176,7 +176,7 @@ impl ShapeChoice {
             BySize::Unclear(what) => return Err(failed(&what)),
             BySize::Square => {
                 return Err(failed(
-                    "may be a face of a cube, or two eyes (expected a panorama of 2:1); name six faces NAME_right, NAME_left, NAME_up, NAME_down, NAME_front, NAME_back, or say ⟨stereo = tb⟩",
+                    "may be a face of a cube, or a stereo pair (expected a panorama of 2:1); name six faces NAME_right, NAME_left, NAME_up, NAME_down, NAME_front, NAME_back, or use ⟨stereo = tb⟩",
                 ));
             }
             BySize::Panorama | BySize::Other => return Ok(None),
@@ -189,25 +189,25 @@ impl ShapeChoice {
         Ok(Some(Faces::of_net(net, self.order(), side)))
     }
 
-    /// What a size says, with what was said.
+    /// Combines the image size with the given options.
     fn by_size(&self, size: [u32; 2], is_panorama: bool) -> BySize {
         let of_net = Net::of_size(size);
         match (self.from, of_net) {
             (Some(SourceShape::Cross), Some(net)) if net.is_cross() => BySize::Net(net),
             (Some(SourceShape::Cross), _) => {
-                BySize::Unclear("is no cross (expected 4 by 3 or 3 by 4 square faces)".to_owned())
+                BySize::Unclear("is not a cross (expected 4 by 3 or 3 by 4 square faces)".to_owned())
             }
             (Some(SourceShape::Strip), Some(net)) if !net.is_cross() => BySize::Net(net),
             (Some(SourceShape::Strip), _) => BySize::Unclear(
-                "is no strip (expected 6 by 1, 1 by 6, 3 by 2 or 2 by 3 square faces)".to_owned(),
+                "is not a strip (expected 6 by 1, 1 by 6, 3 by 2 or 2 by 3 square faces)".to_owned(),
             ),
-            // What says itself where it lies on the sphere is no cube.
+            // Images whose metadata place them on the sphere are not cube maps.
             _ if is_panorama => BySize::Panorama,
             (None, Some(net)) if net.is_cross() => BySize::PerhapsCross(net),
             (None, Some(net @ (Net::Strip6x1 | Net::Strip1x6))) => BySize::Net(net),
             (None, Some(net)) if self.is_of_strip() => BySize::Net(net),
             (None, Some(net)) => BySize::Unclear(format!(
-                "may be a strip of {} faces, or a photograph (expected a panorama of 2:1); say ⟨from = strip⟩ if it is one",
+                "may be a strip of {} faces, or a photograph (expected a panorama of 2:1); use ⟨from = strip⟩ if it is one",
                 net.name()
             )),
             _ if size[0] == size[1] => BySize::Square,
@@ -215,10 +215,10 @@ impl ShapeChoice {
         }
     }
 
-    /// A film, whose frames are panoramas, both streams of a GoPro MAX, crosses or strips.
+    /// Resolves the projection of a video: panoramas, GoPro MAX streams, crosses or strips.
     ///
     /// # Errors
-    /// Frames that are not what was said, or that may be several things; ffmpeg fails.
+    /// Frames of another projection than given or of an ambiguous size; ffmpeg fails.
     pub(super) fn of_film(&self, film: Film, host: &Host<'_>) -> Result<Film, Failure> {
         match self.told(film, host)? {
             Told::Film(film) => Ok(*film),
@@ -226,20 +226,20 @@ impl ShapeChoice {
         }
     }
 
-    /// [`Self::of_film`], which leaves it to the caller what becomes of frames that their shape does not tell.
+    /// As [`Self::of_film`], but returns an ambiguous size as a value instead of an error.
     ///
     /// # Errors
     /// As [`Self::of_film`].
     pub(super) fn told(&self, film: Film, host: &Host<'_>) -> Result<Told, Failure> {
         if self.from == Some(SourceShape::Faces) {
             return Err(Failure::usage(
-                "⟨from = faces⟩: is for folders with six pictures a frame (found a video); say ⟨from = cross⟩ or ⟨from = strip⟩",
+                "⟨from = faces⟩: applies to folders with six images per frame (found a video); use ⟨from = cross⟩ or ⟨from = strip⟩",
             ));
         }
         if film.eac.is_some() {
             if *self != Self::default() {
                 return Err(Failure::usage(
-                    "⟨from⟩, ⟨from-faces⟩, ⟨from-turns⟩: are for panoramas and cubes (found GoPro MAX streams)",
+                    "⟨from⟩, ⟨from-faces⟩, ⟨from-turns⟩: apply to panoramas and cubes only (found GoPro MAX streams)",
                 ));
             }
             return Ok(Told::Film(Box::new(film)));
@@ -254,7 +254,7 @@ impl ShapeChoice {
             BySize::Net(net) => net,
             BySize::PerhapsCross(net) => {
                 let level =
-                    level(VectorLevel::Auto).ok_or_else(|| Failure::new("device", "no vector level"))?;
+                    level(VectorLevel::Auto).ok_or_else(|| Failure::new("device", "no SIMD level"))?;
                 if !host.unless_stopped(film.shows_cross(net, level, host.stop()))? {
                     return unclear(NO_CORNERS);
                 }
@@ -281,9 +281,9 @@ impl ShapeChoice {
 
     fn looks_empty(&self, first: &mut Opened, faces: &Faces) -> Result<bool, Failure> {
         let mut frame = Frame::default();
-        let level = level(VectorLevel::Auto).ok_or_else(|| Failure::new("device", "no vector level"))?;
+        let level = level(VectorLevel::Auto).ok_or_else(|| Failure::new("device", "no SIMD level"))?;
         let all = [[0, i32::MAX / 2]; 3];
-        // The file's bytes are used up by some decoders: a copy is decoded.
+        // Some decoders consume the bytes of the file: decode a copy.
         let mut copy = load::parse(
             &first.path,
             &Limits { width: u32::MAX, height: u32::MAX, bytes: u64::MAX },
@@ -295,10 +295,10 @@ impl ShapeChoice {
         Ok(cube::is_empty_around(faces, &frame))
     }
 
-    /// The sets of six pictures in a folder, and how they show the sphere; `None` when there are none.
+    /// Groups the images of a folder into cube maps of six images; `None` if there are none.
     ///
     /// # Errors
-    /// A set that lacks a face; pictures that are not square.
+    /// A set without all faces; images that are not square.
     pub(super) fn of_sets(
         &self,
         folder: &Path,
@@ -320,7 +320,10 @@ impl ShapeChoice {
             }
             return Err(Failure::new(
                 "frames",
-                format!("{}: picture: {w}x{h} px is no face of a cube (expected a square)", file.display()),
+                format!(
+                    "{}: picture: {w}x{h} px is not a face of a cube (expected a square)",
+                    file.display()
+                ),
             ));
         }
         let sets = sets.map_err(|(name, missing)| {
@@ -338,7 +341,7 @@ impl ShapeChoice {
         let order = Order { turns: self.turns.unwrap_or_default(), ..Order::default() };
         if self.faces.is_some() {
             return Err(Failure::usage(
-                "⟨from-faces⟩: has no effect on six pictures, whose names say what they are; leave it out",
+                "⟨from-faces⟩: has no effect on six images, whose names identify the faces; leave it out",
             ));
         }
         let faces = Faces::of_net(Net::Strip1x6, order, w);
@@ -346,7 +349,7 @@ impl ShapeChoice {
     }
 }
 
-/// The net that pictures of this size are, where nothing else has such a shape but a photograph of 4:3.
+/// The cube map layout of this size, unless it is also a common photo size (4:3 or 3:2 layouts of 3 by 2 faces).
 fn clear_net(size: [u32; 2]) -> Option<Net> {
     Net::of_size(size).filter(|net| !matches!(net, Net::Strip3x2 | Net::Strip2x3))
 }

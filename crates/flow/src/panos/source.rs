@@ -1,4 +1,4 @@
-//! What footage is given: which frames, how large, in which projection. Looked at once, however often views are cut.
+//! Input footage: frames, size and projection. It is probed once, even if several splits use it.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -20,30 +20,30 @@ use super::track::TrackChoice;
 use crate::film_frames::{self, Rates, SelectChoice};
 use crate::{Failure, Host};
 
-/// Which frames.
+/// Options about the input frames.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FrameChoice {
-    /// Every n-th frame of a folder.
+    /// Use every n-th image of a folder.
     pub every: u32,
-    /// Video: by what frames are chosen.
+    /// Video: criterion of the frame selection.
     pub select: SelectChoice,
     /// Video: frames per second.
     pub fps: Option<f64>,
-    /// Video: first second.
+    /// Video: start in seconds.
     pub start: f64,
-    /// Video: last second.
+    /// Video: end in seconds.
     pub end: Option<f64>,
-    /// Video: of so many neighbouring frames, the sharpest.
+    /// Video: keep the sharpest of this many neighbouring frames.
     pub sharpest_of: u32,
-    /// Two eyes, one above the other; the upper one is taken.
+    /// Top-bottom stereo; the upper eye is used.
     pub is_stereo: bool,
-    /// Frames of two fisheye circles, described by a lens file (docs/pano.md).
+    /// Lens file that describes dual-fisheye frames (docs/pano.md).
     pub lens: Option<PathBuf>,
-    /// At most so many frames: of a video spread by parallax, of a folder evenly.
+    /// Maximum number of frames: of a video selected by parallax, of a folder evenly spaced.
     pub max_frames: Option<u32>,
-    /// What the pictures look like.
+    /// Options about the projection.
     pub shape: ShapeChoice,
-    /// Video: the way of the camera where its pictures say little of it.
+    /// Video: GPS track, for motion that the images do not show.
     pub track: Option<TrackChoice>,
 }
 
@@ -66,59 +66,59 @@ impl Default for FrameChoice {
 }
 
 impl FrameChoice {
-    /// Refuses what only a video has.
+    /// Refuses options that apply to videos only.
     fn not_of_video(&self, found: &str) -> Result<(), Failure> {
         let Self { fps, start, end, sharpest_of, select, .. } = self;
         if fps.is_some() || end.is_some() || *start != 0.0 || *sharpest_of != 1 {
             return Err(Failure::usage(format!(
-                "⟨fps⟩, ⟨start⟩, ⟨end⟩, ⟨sharpest-of⟩: are for videos (found {found})"
+                "⟨fps⟩, ⟨start⟩, ⟨end⟩, ⟨sharpest-of⟩: apply to videos only (found {found})"
             )));
         }
         if *select != SelectChoice::default() {
-            return Err(Failure::usage(format!("⟨select⟩, ⟨step⟩: are for videos (found {found})")));
+            return Err(Failure::usage(format!("⟨select⟩, ⟨step⟩: apply to videos only (found {found})")));
         }
         Ok(())
     }
 }
 
-/// Footage that was looked at.
+/// Footage that has been probed.
 #[derive(Clone, Debug)]
 pub struct Source {
     /// The frames.
     pub frames: Vec<SourceFrame>,
-    /// Pixels around the horizon.
+    /// Width of the equivalent panorama: pixels around the horizon.
     pub around: u32,
-    /// What the pictures are, where they are no panoramas.
+    /// Projection of image files that are not panoramas.
     pub projection: Option<Projection>,
-    /// The film that the frames come from.
+    /// The video that the frames come from.
     pub film: Option<Film>,
-    /// What is wanted of the film, until frames are chosen.
+    /// Options of the frame selection, until it is done.
     wanted: Option<Wanted>,
-    /// The way of the camera, until then.
+    /// GPS track, until the selection is done.
     track: Option<TrackChoice>,
-    /// Which frames of the film were chosen, and why.
+    /// The frame selection of the video, with reasons.
     pub selection: Option<Selection>,
-    /// Whether the upper of two eyes is to be taken.
+    /// Whether images are top-bottom stereo, of which the upper eye is used.
     pub is_stereo: bool,
-    /// The largest picture that is opened.
+    /// Size limits of images.
     pub limits: Limits,
-    /// Factors that make frames alike, once they were asked for.
+    /// Gains that equalise the frames, computed on first use.
     pub(super) frame_gains: OnceLock<Vec<[f64; 3]>>,
-    /// Keeps its files from being written over.
+    /// Marks the files as inputs that must not be overwritten.
     _reading: Arc<Reading>,
 }
 
-/// Whether pictures of the sphere come in files with this extension.
+/// Whether this file extension is that of a supported image format.
 #[must_use]
 pub fn is_picture(extension: &OsStr) -> bool {
     ["jpg", "jpeg", "insp", "png", "tif", "tiff"].iter().any(|known| extension.eq_ignore_ascii_case(known))
 }
 
 impl Source {
-    /// Looks at a picture, a folder or a video. `silence` is how long ffmpeg may say nothing.
+    /// Probes an image, a folder or a video. `silence` is the timeout of ffmpeg without output.
     ///
     /// # Errors
-    /// Nothing there that can be used, a choice that is not for such footage; the job was asked to stop.
+    /// No usable input, options that do not apply to it, or the job was asked to stop.
     pub fn open(
         input: &Path,
         choice: &FrameChoice,
@@ -136,11 +136,11 @@ impl Source {
         let source = host.unless_stopped(source)?;
         if choice.track.is_some() && source.film.is_none() {
             return Err(Failure::usage(
-                "⟨track⟩: chooses frames of a video (found pictures; `gausset pano align` takes it for their places)",
+                "⟨track⟩: selects frames of a video (found images; `gausset pano align` uses it for their positions)",
             ));
         }
         if choice.is_stereo && source.projection.is_some() {
-            return Err(Failure::usage("⟨stereo⟩: is for panoramas (found other frames)"));
+            return Err(Failure::usage("⟨stereo⟩: applies to panoramas only (found other frames)"));
         }
         let track = choice.track.as_ref().map(|track| &track.path);
         let named = [
@@ -153,13 +153,13 @@ impl Source {
         Ok(Self { _reading: Arc::new(reading), ..source })
     }
 
-    /// Pictures that show the sphere in a way of their own.
+    /// Image files with a projection other than equirectangular.
     fn of_projection(frames: Vec<SourceFrame>, projection: Projection, limits: Limits) -> Self {
         let around = projection.pixels_around();
         Self { projection: Some(projection), ..Self::of_files(frames, around, limits) }
     }
 
-    /// Pictures in files: panoramas, unless something else is said of them.
+    /// Image files that are panoramas, or stereo pairs of panoramas.
     fn of_files(frames: Vec<SourceFrame>, around: u32, limits: Limits) -> Self {
         Self {
             frames,
@@ -176,8 +176,7 @@ impl Source {
         }
     }
 
-    /// Chooses the frames of a film, where that was not done; `folder` may hold an earlier choice, whose measurements
-    /// are used again.
+    /// Selects the frames of a video, unless done before. Measurements of an earlier selection in `folder` are reused.
     ///
     /// # Errors
     /// ffmpeg fails; the job was asked to stop.
@@ -192,7 +191,7 @@ impl Source {
         Ok(self)
     }
 
-    /// Whether a frame is several pictures.
+    /// Whether a frame consists of several images.
     #[must_use]
     pub fn has_parts(&self) -> bool {
         self.is_eac() || self.frames.iter().any(|frame| frame.files.len() > 1)
@@ -206,7 +205,7 @@ impl Source {
     }
 
     fn of_picture(input: &Path, choice: &FrameChoice, limits: Limits) -> Result<Self, Failure> {
-        choice.not_of_video("a picture")?;
+        choice.not_of_video("an image")?;
         let stem = input.file_stem().map(|s| s.to_string_lossy().into_owned()).unwrap_or_default();
         let frames = vec![source_frame(&stem, vec![input.to_owned()])];
         if let Some(lenses) = lenses_of(choice)? {
@@ -239,16 +238,16 @@ impl Source {
         };
         let wanted = choice.select.wanted(rates)?;
         TrackChoice::check(choice.track.as_ref(), wanted.as_ref())?;
-        // What is chosen one by one is chosen among all.
+        // A frame selection chooses among all frames of the video.
         let chosen = Choice { fps: if wanted.is_none() { fps } else { None }, start, end, sharpest_of };
         let largest = [limits.width, limits.height];
         let film = match lenses_of(choice)? {
             Some(_) if is_stereo => {
-                return Err(Failure::usage("⟨stereo⟩: is for panoramas and cubes (found ⟨lens⟩)"));
+                return Err(Failure::usage("⟨stereo⟩: applies to panoramas and cubes only (found ⟨lens⟩)"));
             }
             Some(_) if choice.shape != ShapeChoice::default() => {
                 return Err(Failure::usage(
-                    "⟨from⟩, ⟨from-faces⟩, ⟨from-turns⟩: are for panoramas and cubes (found ⟨lens⟩)",
+                    "⟨from⟩, ⟨from-faces⟩, ⟨from-turns⟩: apply to panoramas and cubes only (found ⟨lens⟩)",
                 ));
             }
             Some(lenses) => Film::of_lenses(input, &lenses, chosen, largest, silence, host.stop())?,
@@ -264,9 +263,9 @@ impl Source {
         };
         let frames = video_frames(&film.video);
         if choice.every != 1 {
-            return Err(Failure::usage("⟨every⟩: is for folders of pictures; say ⟨fps⟩ for a video"));
+            return Err(Failure::usage("⟨every⟩: applies to folders of images; use ⟨fps⟩ for a video"));
         }
-        // ffmpeg gives the upper eye alone.
+        // ffmpeg crops stereo frames to the upper eye.
         let track = choice.track.clone();
         Ok(Self { film: Some(film), wanted, track, ..Self::of_files(frames, around, limits) })
     }
@@ -298,13 +297,13 @@ impl Source {
     }
 }
 
-/// The lens file that was named.
+/// Reads the given lens file.
 fn lenses_of(choice: &FrameChoice) -> Result<Option<DualFisheye>, Failure> {
     let lenses = choice.lens.as_deref().map(DualFisheye::read).transpose();
     lenses.map_err(|e| Failure::new("lens", e))
 }
 
-/// What the frames of a film show, for those who look at them.
+/// What the frames of a video show, for motion measurement.
 pub(super) fn shows(film: &Film) -> Shows {
     match film.projection() {
         Projection::Equirect(_) => Shows::Sphere,
@@ -312,7 +311,7 @@ pub(super) fn shows(film: &Film) -> Shows {
     }
 }
 
-/// Refuses a GoPro MAX stream whose other half is not there.
+/// Refuses a GoPro MAX stream without its counterpart.
 pub(crate) fn refuse_lone_stream(folder: &Path, frames: &[SourceFrame]) -> Result<(), Failure> {
     match eac::missing_stream(frames) {
         Some(missing) => Err(Failure::new(
@@ -326,7 +325,7 @@ pub(crate) fn refuse_lone_stream(folder: &Path, frames: &[SourceFrame]) -> Resul
     }
 }
 
-/// The layout of GoPro MAX streams of the size of the first.
+/// Layout of GoPro MAX streams, from the size of the first frame.
 fn eac_of(frames: &[SourceFrame], limits: &Limits) -> Result<Eac, Failure> {
     let Some(file) = frames.first().and_then(|frame| frame.files.first()) else {
         return Err(Failure::new("frames", "frames: none found"));
@@ -337,7 +336,7 @@ fn eac_of(frames: &[SourceFrame], limits: &Limits) -> Result<Eac, Failure> {
         let file = file.display();
         Failure::new(
             "frames",
-            format!("{file}: picture: {w}x{h} px is no GoPro MAX stream (expected 4096x1344 or 2272x736)"),
+            format!("{file}: picture: {w}x{h} px is not a GoPro MAX stream (expected 4096x1344 or 2272x736)"),
         )
     })
 }
@@ -353,7 +352,7 @@ fn choose(frames: Vec<SourceFrame>, choice: &FrameChoice) -> Vec<SourceFrame> {
     }
 }
 
-/// Pixels around the horizon in the first frame that can be read.
+/// Width of the equivalent panorama, from the first readable frame.
 fn width_of_first(frames: &[SourceFrame], limits: &Limits, is_stereo: bool) -> Result<u32, Failure> {
     let mut first_error = None;
     for file in frames.iter().flat_map(|frame| &frame.files) {

@@ -1,10 +1,10 @@
-//! Panoramas as they are for training: a model with one EQUIRECTANGULAR camera a size, and their masks.
+//! Prepares whole panoramas for training: a model with one EQUIRECTANGULAR camera per image size, and masks.
 //!
 //! ```text
 //! DIR/sphere/sparse/0   cameras, poses of the panoramas, points
-//! DIR/sphere/masks      NAME.png, 0 = ignore; only where something is to be ignored
+//! DIR/sphere/masks      NAME.png, 0 = ignore; only if there is something to ignore
 //! ```
-//! Pictures stay where they are.
+//! Images are not copied.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -25,13 +25,13 @@ use super::run::PanoOptions;
 use super::source::Source;
 use crate::{Failure, records};
 
-/// What makes the folder of masks ours.
+/// Purpose in the ownership marker of the mask folder.
 const MASKS: &str = "masks of panoramas";
 
-/// Refuses footage, and what is to be done to it, that training on whole panoramas cannot do.
+/// Refuses footage and options that training on whole panoramas does not support.
 ///
 /// # Errors
-/// Frames that are no panoramas in files; colours, a mask command, a size of views.
+/// Frames that are not panoramas in image files; colour options, a mask command, a view size.
 pub(super) fn check(options: &PanoOptions, source: &Source) -> Result<(), Failure> {
     let bad = |what: &str| {
         Err(Failure::usage(format!(
@@ -40,21 +40,21 @@ pub(super) fn check(options: &PanoOptions, source: &Source) -> Result<(), Failur
     };
     let colours = &options.colours;
     if source.film.is_some() || source.projection.is_some() || source.is_stereo || source.has_parts() {
-        return bad("takes pictures of 2:1 as they are (found other footage)");
+        return bad("needs equirectangular image files of 2:1 (found other footage)");
     }
     if !colours.look.text().is_empty() || colours.lut.is_some() || colours.equalise.is_some() {
-        return bad("leaves colours as they are (found ⟨look⟩, ⟨lut⟩ or ⟨equalise⟩)");
+        return bad("does not change colours (found ⟨look⟩, ⟨lut⟩ or ⟨equalise⟩)");
     }
     if options.mask_command.is_some() {
-        return bad("takes masks from files (found ⟨mask-command⟩)");
+        return bad("reads masks from files only (found ⟨mask-command⟩)");
     }
     if options.train_size.is_some() {
-        return bad("cuts no views (found ⟨train-size⟩; ⟨max-resolution⟩ makes panoramas smaller)");
+        return bad("has no views (found ⟨train-size⟩; use ⟨max-resolution⟩ to reduce panoramas)");
     }
     Ok(())
 }
 
-/// Folder that the names of pictures are relative to.
+/// Folder that image names are relative to.
 pub(super) fn pictures(options: &PanoOptions) -> PathBuf {
     let input = &options.input;
     let folder = if input.is_file() { input.parent().unwrap_or(Path::new("")) } else { input };
@@ -64,7 +64,7 @@ pub(super) fn pictures(options: &PanoOptions) -> PathBuf {
 /// A panorama with a pose.
 struct Posed<'a> {
     frame: &'a SourceFrame,
-    /// Its file, and that relative to the folder of pictures.
+    /// Path of the image file; `name` is the path relative to the image folder.
     file: &'a Path,
     name: String,
     size: [u32; 2],
@@ -74,7 +74,7 @@ struct Posed<'a> {
 /// Writes model and masks into `folder`.
 ///
 /// # Errors
-/// A picture or mask that cannot be read, files of somebody else, a file that cannot be written.
+/// An image or mask that cannot be read, files that Gausset did not create, or a file that cannot be written.
 pub(super) fn write(
     options: &PanoOptions,
     folder: &Path,
@@ -99,7 +99,7 @@ pub(super) fn write(
     write_masks(options, &folder.join("masks"), &posed)
 }
 
-/// The files of the model.
+/// Files of the model.
 fn model_of(posed: &[Posed<'_>], points: Vec<ColmapPoint>) -> impl Iterator<Item = (&'static str, Vec<u8>)> {
     let mut cameras: BTreeMap<[u32; 2], u32> = BTreeMap::new();
     for panorama in posed {
@@ -121,7 +121,7 @@ fn model_of(posed: &[Posed<'_>], points: Vec<ColmapPoint>) -> impl Iterator<Item
     model.to_files(ModelFormat::Binary).into_iter()
 }
 
-/// Masks of the panoramas that have one, or whose bottom is to be ignored.
+/// Writes masks for panoramas that have one, or whose bottom is cropped.
 fn write_masks(options: &PanoOptions, folder: &Path, posed: &[Posed<'_>]) -> Result<(), Failure> {
     owned::claim(&Disk, folder, MASKS, options.overwrite)?;
     for panorama in posed {
@@ -131,13 +131,13 @@ fn write_masks(options: &PanoOptions, folder: &Path, posed: &[Posed<'_>]) -> Res
         owned::stays_inside(folder, Path::new(&own))?;
         let path = folder.join(own);
         if given.is_none() && options.crop_bottom == 0.0 {
-            // One of other options would still count.
+            // Remove a mask of earlier options, which would still be used.
             let _ = Disk.remove(&path);
             continue;
         }
         let mask = given.map(|path| decode_mask_file(&path).map_err(|error| Failure::new("frames", error)));
         let mask = mask.transpose()?;
-        // Latitude of a row from straight down.
+        // Angle of the row from the nadir.
         let is_cropped =
             |y: u32| 180.0 * (1.0 - (f64::from(y) + 0.5) / f64::from(height)) < options.crop_bottom;
         let mut keep = Vec::with_capacity(width as usize * height as usize);

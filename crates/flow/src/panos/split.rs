@@ -1,4 +1,4 @@
-//! Panoramas to perspective views.
+//! Splits panoramas into perspective views.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -28,40 +28,40 @@ use crate::memory::budget;
 use crate::tool::SILENCE;
 use crate::{Event, Failure, Host, Part, Stage, device, profiling, records};
 
-/// Which views.
+/// Layout and size of the views.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ViewChoice {
-    /// A layout.
+    /// Layout.
     pub layout: Layout,
-    /// Views from a JSON list of {yaw, pitch, roll, hfov, width, height} instead.
+    /// JSON list of views {yaw, pitch, roll, hfov, width, height}, used instead of the layout.
     pub views: Option<PathBuf>,
-    /// Side of a view in px; `None` = a quarter of the panorama's width at 90 degrees.
+    /// Side of a view in pixels; `None` = a quarter of the panorama's width at 90 degrees.
     pub size: Option<u32>,
-    /// Horizontal field of view in degrees; `None` = the layout's.
+    /// Horizontal field of view in degrees; `None` = that of the layout.
     pub fov: Option<f64>,
-    /// Turns all views to the right, degrees.
+    /// Rotates all views to the right, in degrees.
     pub rotate: f64,
-    /// Adds the fewest views that let every direction be seen.
+    /// Adds the fewest views that complete the coverage of the sphere.
     pub full_sphere: bool,
-    /// How views lie to the lenses of frames that have two.
+    /// Arrangement of the views relative to the lenses of dual-lens frames.
     pub lenses: Lenses,
 }
 
-/// How views lie to the lenses of frames that have two.
+/// Arrangement of views relative to the lenses of dual-lens frames.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Lenses {
-    /// Views over the whole sphere, some of them over the seam, as if both lenses had one centre.
+    /// Views of the whole sphere, some across the seam, as if both lenses had one centre.
     #[default]
     Together,
-    /// Views inside one lens each; each lens of a frame is a frame with a pose of its own.
+    /// Views inside one lens each. Each lens of a frame becomes a frame with its own pose.
     Separate,
 }
 
 impl Lenses {
-    /// All of them.
+    /// All arrangements.
     pub const ALL: [Self; 2] = [Self::Together, Self::Separate];
 
-    /// Its name.
+    /// Name as in options.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -86,10 +86,10 @@ impl Default for ViewChoice {
 }
 
 impl ViewChoice {
-    /// The views for a source that is `around` px wide, with those that complete the sphere if that was asked for.
+    /// The views for a panorama `around` pixels wide, including those that complete the sphere if requested.
     ///
     /// # Errors
-    /// Values out of range, a file of views that cannot be used, a sphere that takes too many views.
+    /// Values out of range, an unusable file of views, or too many views to complete the sphere.
     pub fn views(&self, around: u32) -> Result<Vec<View>, Failure> {
         let mut views = self.chosen(around)?;
         if self.full_sphere {
@@ -100,10 +100,10 @@ impl ViewChoice {
         Ok(views)
     }
 
-    /// The views of each lens, where lenses are cut apart.
+    /// The views of each lens; `None` unless lenses are split separately.
     ///
     /// # Errors
-    /// A source without two lenses, a choice of views that is not for them, a circle that is too small.
+    /// A source without two lenses, layout options, or too small an image circle.
     pub fn lens_views(&self, source: &Source) -> Result<Option<LensViews>, Failure> {
         if self.lenses == Lenses::Together {
             return Ok(None);
@@ -111,12 +111,12 @@ impl ViewChoice {
         let film = source.film.as_ref().map(gausset_pano::film::Film::projection);
         let Some(Projection::Fisheye(frame)) = film.as_ref().or(source.projection.as_ref()) else {
             return Err(Failure::usage(
-                "⟨lenses = separate⟩: is for frames of two fisheye circles (found none; ⟨lens⟩ describes them); leave it out",
+                "⟨lenses = separate⟩: applies to frames of two fisheye circles only (found none; ⟨lens⟩ describes them); leave it out",
             ));
         };
         if self.layout != Layout::Ring8 || self.views.is_some() || self.rotate != 0.0 || self.full_sphere {
             return Err(Failure::usage(
-                "⟨lenses = separate⟩: has views of its own (found ⟨layout⟩, ⟨views⟩, ⟨rotate⟩ or ⟨full-sphere⟩); leave one of both out",
+                "⟨lenses = separate⟩: has a fixed layout (found ⟨layout⟩, ⟨views⟩, ⟨rotate⟩ or ⟨full-sphere⟩); leave one of both out",
             ));
         }
         let hfov = self.fov.unwrap_or(90.0);
@@ -128,7 +128,7 @@ impl ViewChoice {
         Ok(Some(found))
     }
 
-    /// The views without those that complete the sphere.
+    /// The views of the layout or file, without those that complete the sphere.
     fn chosen(&self, around: u32) -> Result<Vec<View>, Failure> {
         let mut views = match &self.views {
             Some(path) => {
@@ -156,58 +156,58 @@ impl ViewChoice {
     }
 }
 
-/// Panoramas, the views that they are cut into, and where to.
+/// Options of [`split()`].
 #[derive(Clone, Debug)]
 pub struct SplitOptions {
-    /// A folder of panoramas (JPEG, PNG, TIFF), of GoPro MAX stream pairs, or a video (through ffmpeg).
+    /// Folder of panoramas (JPEG, PNG, TIFF) or GoPro MAX stream pairs, or a video (read by ffmpeg).
     pub input: PathBuf,
-    /// Folder for the views.
+    /// Output folder of the views.
     pub output: PathBuf,
-    /// Which views.
+    /// Layout and size of the views.
     pub views: ViewChoice,
-    /// Which frames.
+    /// Frame selection.
     pub frames: FrameChoice,
-    /// Everything within so many degrees of straight down is masked: tripod, operator.
+    /// Masks everything within this angle of the nadir in degrees: tripod, operator.
     pub crop_bottom: f64,
-    /// Folder with a mask per frame (0 = remove); `None` = INPUT/masks.
+    /// Folder with one mask per frame (0 = remove); `None` = INPUT/masks.
     pub masks: Option<PathBuf>,
-    /// A program that writes a mask per frame, with its arguments; {frame} and {mask} stand for the picture and for the
-    /// PNG to write.
+    /// Program with arguments that writes a mask per frame. {frame} is replaced by the path of the image and {mask} by
+    /// that of the PNG to write.
     pub mask_command: Option<String>,
-    /// What is looked for and removed before anything is cut; its masks are kept in `panorama_masks/` of the output.
+    /// Masks to create before the split; they are kept in `panorama_masks/` of the output folder.
     pub removal: Removal,
-    /// Turn panoramas level by the pitch and roll that their metadata say.
+    /// Levels panoramas by the pitch and roll in their metadata.
     pub level_gpano: bool,
-    /// Kind of the views.
+    /// File format of the views.
     pub format: Format,
-    /// Their names.
+    /// Naming scheme of the views.
     pub naming: Naming,
-    /// Which numbers flat names have.
+    /// Numbering of flat names.
     pub numbering: Numbering,
-    /// What is done to the colours.
+    /// Colour options.
     pub colours: ColourChoice,
-    /// What to do with a frame that cannot be used.
+    /// What to do with an unusable frame.
     pub on_error: OnError,
-    /// Redo frames that are finished, replace what was made with other options, and write among files of somebody else.
+    /// Redo finished frames, replace results of other options, and write into folders that Gausset did not create.
     pub force: bool,
-    /// Seconds for which an outside program (ffmpeg, mask command) may say nothing.
+    /// Timeout of external programs (ffmpeg, mask command) in seconds without output.
     pub tool_timeout: u64,
-    /// Largest panorama, px.
+    /// Largest panorama in pixels (width, height).
     pub max_side: [u32; 2],
-    /// Longest file of a frame, MiB.
+    /// Largest input file of a frame in MiB.
     pub max_file: u64,
-    /// Memory to stay within; auto = a quarter of the machine's, at most 2 GiB.
+    /// Memory limit; auto = a quarter of the machine's memory, at most 2 GiB.
     pub max_memory: MemoryLimit,
     /// Folder for a profile of the split: `profile.json`, `profile.csv`, `trace.json`.
     pub profile: Option<PathBuf>,
-    /// Threads; 0 = all processors.
+    /// Threads; 0 = all CPU threads.
     pub threads: u32,
-    /// Vector instructions of the processor.
+    /// SIMD level of the CPU.
     pub simd: VectorLevel,
 }
 
 impl SplitOptions {
-    /// Footage, and the folder for its views; everything else as it is by default.
+    /// Input footage and output folder, with defaults for everything else.
     #[must_use]
     pub fn new(input: impl Into<PathBuf>, output: impl Into<PathBuf>) -> Self {
         Self {
@@ -236,7 +236,7 @@ impl SplitOptions {
         }
     }
 
-    /// Looks at the footage and chooses its frames; nothing is written.
+    /// Probes the footage and selects frames, without writing anything.
     ///
     /// # Errors
     /// As [`Source::open`] and [`Source::choose`].
@@ -248,12 +248,12 @@ impl SplitOptions {
             )));
         }
         if let Some(masks) = self.masks.as_deref().filter(|masks| !masks.is_dir()) {
-            let found = if masks.exists() { "is no folder" } else { "no such folder" };
+            let found = if masks.exists() { "is not a folder" } else { "no such folder" };
             let line =
                 format!("{}: masks: {found} (expected one with a mask for each frame)", masks.display());
             return Err(Failure::new("frames", line));
         }
-        // A LUT that cannot be used is told before frames are looked at.
+        // Report an unusable LUT before frames are measured.
         self.colours.colouring()?;
         let [width, height] = self.max_side;
         let limits = Limits { width, height, bytes: self.max_file.saturating_mul(1 << 20) };
@@ -261,14 +261,14 @@ impl SplitOptions {
         Source::open(&self.input, &self.frames, limits, silence, host)?.choose(&self.output, host)
     }
 
-    /// What is to be done with the frames of a source.
+    /// Resolves the options for a source.
     fn settings(&self, source: &Source, host: &mut Host<'_>) -> Result<Settings, Failure> {
         let mask_command = match &self.mask_command {
             Some(_) if source.has_parts() => {
                 return Err(Failure::usage(if source.is_eac() {
-                    "⟨mask-command⟩: is for panoramas and fisheyes (found GoPro MAX streams)"
+                    "⟨mask-command⟩: applies to panoramas and fisheyes only (found GoPro MAX streams)"
                 } else {
-                    "⟨mask-command⟩: is for frames of one picture (found six faces a frame)"
+                    "⟨mask-command⟩: applies to frames of one image only (found six faces per frame)"
                 }));
             }
             Some(text) => {
@@ -280,7 +280,7 @@ impl SplitOptions {
         let lenses = self.views.lens_views(source)?;
         if lenses.is_some() && self.level_gpano {
             return Err(Failure::usage(
-                "⟨level⟩: is for panoramas (found ⟨lenses = separate⟩); leave one of both out",
+                "⟨level⟩: applies to panoramas only (found ⟨lenses = separate⟩); leave one of both out",
             ));
         }
         let equalise = self.colours.equalise(source)?;
@@ -313,36 +313,36 @@ impl SplitOptions {
     }
 }
 
-/// What will be done: a stable contract.
+/// Forecast of a split; the JSON form is a stable contract.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct SplitForecast {
     schema: u32,
     kind: &'static str,
-    /// Panoramas.
+    /// Number of panoramas.
     pub frames: usize,
-    /// Views of all of them.
+    /// Total number of views.
     pub views: usize,
-    /// Width of a view, px.
+    /// Width of a view in pixels.
     pub view_width: u32,
-    /// Height of a view, px.
+    /// Height of a view in pixels.
     pub view_height: u32,
-    /// Bytes of the views.
+    /// Estimated size of the views in bytes.
     pub disk_bytes: u64,
-    /// CPU seconds.
+    /// Estimated CPU time in seconds.
     pub cpu_seconds: f64,
-    /// Nothing was written because nothing was to be.
+    /// Always `true`: a forecast writes nothing.
     is_dry_run: bool,
 }
 
-/// Bytes of a pixel of a view at quality 95, as the preflight counts them.
+/// Estimated bytes per pixel of a JPEG view at quality 95.
 const BYTES_PER_PIXEL: f64 = 0.35;
-/// CPU time of a pixel of a view, decoding included, seconds.
+/// Estimated CPU seconds per pixel of a view, including decoding.
 const SECONDS_PER_PIXEL: f64 = 12e-9;
 
-/// Frames, views, disk and time of a split, without doing it.
+/// Forecasts frames, views, disk space and time of a split.
 ///
 /// # Errors
-/// As [`split()`], as far as it can be known before.
+/// As [`split()`], for what can be checked in advance.
 pub fn forecast(options: &SplitOptions, host: &mut Host<'_>) -> Result<SplitForecast, Failure> {
     let source = options.open(host)?;
     let without = SplitOptions {
@@ -368,11 +368,11 @@ pub fn forecast(options: &SplitOptions, host: &mut Host<'_>) -> Result<SplitFore
     })
 }
 
-/// Cuts panoramas into views. Frames that were finished before are kept; a report says whether the job was asked to
-/// stop before it was done.
+/// Splits panoramas into views. Frames finished earlier are kept. The report says whether the job stopped on request
+/// before the end.
 ///
 /// # Errors
-/// Footage or options that cannot be used, a folder of somebody else, too little room or memory.
+/// Unusable footage or options, a folder that Gausset did not create, too little disk space or memory.
 pub fn split(options: &SplitOptions, host: &mut Host<'_>) -> Result<Report, Failure> {
     let source = match options.open(host) {
         Err(failure) if failure.is_stopped() => {
@@ -399,13 +399,13 @@ pub fn split(options: &SplitOptions, host: &mut Host<'_>) -> Result<Report, Fail
     Ok(report)
 }
 
-/// Cuts the panoramas of a source that was looked at before.
+/// Splits a source that has been opened.
 ///
 /// # Errors
 /// As [`split()`].
 pub fn split_source(options: &SplitOptions, source: &Source, host: &mut Host<'_>) -> Result<Report, Failure> {
     options.removal.check()?;
-    // Before masks are made for it.
+    // Check these before masks are created.
     options.views.lens_views(source)?;
     options.colours.equalise(source)?;
     if options.removal.is_wanted() {
@@ -435,7 +435,7 @@ pub fn split_source(options: &SplitOptions, source: &Source, host: &mut Host<'_>
         && !source.frames.iter().any(|frame| split::has_mask(&settings, frame))
     {
         let masks = masks.display();
-        host.warn("masks", format!("{masks}: no mask is of any frame (expected NAME.jpg.png or NAME.png)"));
+        host.warn("masks", format!("{masks}: no mask matches a frame (expected NAME.jpg.png or NAME.png)"));
     }
     let folder = options.output.as_path();
     let budget = budget(options.max_memory)?;
@@ -449,8 +449,8 @@ pub fn split_source(options: &SplitOptions, source: &Source, host: &mut Host<'_>
         owned::stays_inside(folder, Path::new(FILE))?;
         selection.write(&folder.join(FILE), Overwrite::Replace)?;
     }
-    let level = level(options.simd)
-        .ok_or_else(|| Failure::new("device", "⟨simd⟩: this processor does not have it"))?;
+    let level =
+        level(options.simd).ok_or_else(|| Failure::new("device", "⟨simd⟩: not supported by this CPU"))?;
     let threads = device::threads(options.threads);
     let work = Work { threads, level, on_error: options.on_error, force: options.force, budget };
     host.report(Event::Begun { part: Part::Frames, done: 0, total: source.frames.len() as u64 });
@@ -469,16 +469,16 @@ pub fn split_source(options: &SplitOptions, source: &Source, host: &mut Host<'_>
     Ok(report)
 }
 
-/// What `gausset mask` leaves in a folder, also where it finds nothing.
+/// File that `gausset mask` leaves in a mask folder even without detections.
 const MASKS_FOUND: &str = "masks.jsonl";
-/// Folder in the output for masks that are made.
+/// Subfolder of the output for created masks.
 const PANORAMA_MASKS: &str = "panorama_masks";
 
-/// Masks of what is to be removed of the frames of a source; `None` when it was to stop. `others` is what happens to masks
-/// that were made with other options.
+/// Creates masks for the frames of a source; `None` if asked to stop. `others` says what to do with masks made with
+/// other options.
 ///
 /// # Errors
-/// A model or frames that cannot be used.
+/// An unusable model or unusable frames.
 #[cfg(feature = "masks")]
 pub(super) fn make_masks(
     source: &Source,
@@ -513,7 +513,7 @@ pub(super) fn make_masks(
     Ok((!done.is_cancelled).then_some(share))
 }
 
-/// Masks are not built in.
+/// This build has no segmentation.
 #[cfg(not(feature = "masks"))]
 pub(super) fn make_masks(
     _source: &Source,
@@ -522,10 +522,12 @@ pub(super) fn make_masks(
     _others: Overwrite,
     _host: &mut Host<'_>,
 ) -> Result<Option<MaskShare>, Failure> {
-    Err(Failure::usage("⟨mask-model⟩, ⟨still-patch⟩: this program was built without masks (feature `masks`)"))
+    Err(Failure::usage(
+        "⟨mask-model⟩, ⟨still-patch⟩: this program was built without mask support (feature `masks`)",
+    ))
 }
 
-/// Pixels of the views of a frame.
+/// Pixels of all views of a frame.
 fn pixels(settings: &Settings) -> f64 {
     settings.views.iter().map(|v| f64::from(v.width) * f64::from(v.height)).sum()
 }
@@ -543,7 +545,7 @@ fn check_space(folder: &Path, frames: &[SourceFrame], settings: &Settings) -> Re
         return Err(Failure::new(
             "write",
             format!(
-                "{}: free space: too little room (expected about {needed}, found {free}); free some space or choose another folder",
+                "{}: free space: not enough (expected about {needed}, found {free}); free some space or choose another folder",
                 folder.display()
             ),
         ));

@@ -1,6 +1,7 @@
-//! Masks without any model: what rides along with the camera, its shadow, what is below.
+//! Masks that need no segmentation model: the static foreground (operator, tripod), its shadow, and the region around
+//! the nadir.
 //!
-//! Frames are looked at small and one after the other; of many, some, evenly.
+//! Frames are read at low resolution, one after the other. Of many frames, evenly spaced ones are used.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -19,27 +20,27 @@ use gausset_pano::sphere_mask::still::{MOST_FRAMES, StillAxes, StillFinder, Stil
 use super::source::{Source, shows};
 use crate::{Event, Failure, Host, Part};
 
-/// Width of the panoramas that are looked at, px.
+/// Width of the panoramas that are analysed, in pixels.
 const WIDTH: usize = 960;
 
-/// What is removed of every frame.
+/// What to mask in every frame.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct StillChoice {
-    /// What stays at its place while the rest passes by: the operator, the tripod.
+    /// Mask what does not move relative to the camera: operator, tripod.
     pub still_patch: bool,
-    /// The shadow of that.
+    /// Mask its shadow as well.
     pub shadow: bool,
-    /// Everything within so many degrees of straight down.
+    /// Mask everything within this angle of the nadir, in degrees.
     pub crop_bottom: f64,
-    /// Degrees by which all of it grows.
+    /// Dilation of the mask in degrees.
     pub dilate: f64,
 }
 
 impl StillChoice {
-    /// Refuses what makes no sense.
+    /// Refuses invalid options.
     ///
     /// # Errors
-    /// Angles out of range, a shadow of nothing.
+    /// Angles out of range, or a shadow without static foreground.
     pub fn check(&self) -> Result<(), Failure> {
         if !(0.0..=90.0).contains(&self.crop_bottom) {
             let found = self.crop_bottom;
@@ -49,37 +50,38 @@ impl StillChoice {
             return Err(Failure::usage(format!("⟨dilate⟩: expected 0 to 30 degrees, found {}", self.dilate)));
         }
         if self.shadow && !self.still_patch {
-            return Err(Failure::usage("⟨shadow⟩: needs ⟨still-patch⟩, whose shadow it is"));
+            return Err(Failure::usage("⟨shadow⟩: needs ⟨still-patch⟩"));
         }
         Ok(())
     }
 }
 
-/// Bytes that looking at frames takes beside the frame in hand: discs, as they are and turned, and their means.
+/// Memory of the analysis in addition to the current frame, in bytes: nadir discs, as read and rotated, and their
+/// means.
 pub(crate) const LOOKING: u64 = 80 << 20;
 
-/// Masks of all frames of a source.
+/// Static masks of all frames of a source.
 #[derive(Debug)]
 pub struct StillMasks {
     choice: StillChoice,
-    /// Degrees of yaw, of all frames, in the axes of the patch.
+    /// Yaw of each frame in the axes of the patch, in degrees.
     headings: Vec<f64>,
     patch: Option<StillPatch>,
-    /// The mask that is that of all frames of one size.
+    /// Cache of the mask shared by all frames of one size.
     all: Mutex<Option<Arc<SphereMask>>>,
-    /// Why nothing rides along, where that was asked.
+    /// Why no static foreground was found, if it was requested.
     pub nothing: Option<String>,
 }
 
-/// Numbers of the frames that were looked at.
+/// Indices of the analysed frames.
 type Looked = Vec<usize>;
 
 impl StillMasks {
-    /// Looks at the frames. `headings`: the direction of the walk in the axes of each panorama, degrees of yaw; empty, or
-    /// nothing in it, where it is not known.
+    /// Detects the static foreground. `headings`: walking direction in the axes of each panorama, degrees of yaw; empty
+    /// or `None` if unknown.
     ///
     /// # Errors
-    /// Options or frames that cannot be used; the job was asked to stop.
+    /// Unusable options or frames; the job was asked to stop.
     pub fn find(
         source: &Source,
         choice: StillChoice,
@@ -109,19 +111,19 @@ impl StillMasks {
         Ok(found)
     }
 
-    /// Whether one mask is that of all frames.
+    /// Whether all frames share one mask.
     #[must_use]
     pub fn is_one(&self) -> bool {
         self.patch.as_ref().is_none_or(|patch| patch.axes == StillAxes::Panorama)
     }
 
-    /// What was found, if it was looked for and is there.
+    /// The detected static foreground.
     #[must_use]
     pub fn patch(&self) -> Option<&StillPatch> {
         self.patch.as_ref()
     }
 
-    /// The mask of a frame (by its place among the source's frames).
+    /// The mask of a frame, by index in the source.
     #[must_use]
     pub fn mask(&self, frame: usize, width: usize, height: usize) -> Arc<SphereMask> {
         if !self.is_one() {
@@ -146,7 +148,7 @@ impl StillMasks {
         mask
     }
 
-    /// What rides along, and its shadow.
+    /// Draws the static foreground and its shadow.
     fn draw(&self, frame: usize, mask: &mut SphereMask) {
         let Some(patch) = &self.patch else { return };
         let heading = self.headings.get(frame).copied().unwrap_or(0.0);
@@ -157,7 +159,8 @@ impl StillMasks {
         }
     }
 
-    /// Share of the sphere that rides along, with its shadow where that was asked for. A turn does not change it.
+    /// Fraction of the sphere covered by the static foreground, and its shadow if requested. Independent of the
+    /// heading.
     #[must_use]
     pub fn share(&self) -> f64 {
         let mut mask = SphereMask::keep_all(720, 360);
@@ -165,8 +168,8 @@ impl StillMasks {
         mask.removed_share()
     }
 
-    /// What decides the mask of a frame beside the choice: it is found in all frames together, so that one more of them
-    /// may change it.
+    /// Fingerprint of the detected foreground. It is part of the mask settings, because it depends on all frames: an
+    /// additional frame may change it.
     #[must_use]
     pub fn text(&self) -> String {
         let mut mask = SphereMask::keep_all(720, 360);
@@ -177,8 +180,8 @@ impl StillMasks {
     }
 }
 
-/// Headings of all frames in the axes of the patch: that of the walk where it is known, else of the nearest frame for which
-/// it is, and by how much that patch is off it.
+/// Headings of all frames in the axes of the patch: the walking direction of the frame or of the nearest frame with a
+/// known one, plus the offset of the patch in the nearest analysed frame.
 fn settled(headings: &[Option<f64>], patch: &StillPatch, looked: &Looked, frames: usize) -> Vec<f64> {
     let known: Vec<(usize, f64)> =
         headings.iter().enumerate().filter_map(|(frame, heading)| Some((frame, (*heading)?))).collect();
@@ -199,7 +202,7 @@ fn look_at_pictures(
     finder: &mut StillFinder,
     host: &mut Host<'_>,
 ) -> Result<Looked, Failure> {
-    let level = level(VectorLevel::Auto).ok_or_else(|| Failure::new("device", "no vector level"))?;
+    let level = level(VectorLevel::Auto).ok_or_else(|| Failure::new("device", "no SIMD level"))?;
     let pool = Pool::with_all_cores();
     let count = source.frames.len().min(MOST_FRAMES);
     let mut looked = Vec::with_capacity(count);
@@ -214,9 +217,9 @@ fn look_at_pictures(
             convert::read(&frame.files, source.projection.as_ref(), source.is_stereo, &source.limits, level);
         let moment = match read {
             Ok(moment) => moment,
-            // It is told again where it is cut.
+            // Also reported when the frame is split.
             Err(error) => {
-                host.warn("frames", format!("{error}; not looked at"));
+                host.warn("frames", format!("{error}; ignored"));
                 continue;
             }
         };
@@ -271,7 +274,7 @@ fn look_at_film(
     Ok(looked)
 }
 
-/// A panorama at [`WIDTH`], each pixel the mean of what it covers.
+/// Reduces a panorama to a width of [`WIDTH`]; each pixel is the mean of the pixels it covers.
 fn small(frame: &Frame) -> RgbImage8 {
     let (width, height) = (WIDTH, WIDTH / 2);
     let planes: Vec<Vec<u8>> = frame.planes.iter().map(|plane| shrunk(plane, width, height)).collect();

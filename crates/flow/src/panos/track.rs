@@ -1,4 +1,4 @@
-//! The track of a receiver: scale, place on the earth and places of panoramas.
+//! GPS tracks: scale, georeference and positions of panoramas.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -15,46 +15,46 @@ use gausset_sfm::{gps, speed};
 
 use crate::{Failure, Host};
 
-/// Longest file whose times are looked at.
+/// Size limit of a file that is read for its times.
 const MAX_BYTES: u64 = 1 << 30;
 
-/// A track, and by how much its clock differs from that of the camera.
+/// A GPS track and its clock offset.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TrackChoice {
-    /// GPX, NMEA or CSV.
+    /// GPX, NMEA or CSV file.
     pub path: PathBuf,
-    /// What is added to the time of a frame to get that of the track.
+    /// Clock offset, added to the time of a frame to get that of the track.
     pub offset: TrackOffset,
 }
 
 impl TrackChoice {
-    /// Refuses a track that has no say in a choice of frames.
+    /// Refuses a track that does not affect the frame selection.
     pub(super) fn check(track: Option<&Self>, wanted: Option<&Wanted>) -> Result<(), Failure> {
         match track {
             Some(_) if wanted.is_none_or(|wanted| wanted.select != Select::Space) => Err(Failure::usage(
-                "⟨track⟩: chooses frames by space alone; leave it out, or take ⟨select = space⟩",
+                "⟨track⟩: applies to selection by space only; leave it out, or take ⟨select = space⟩",
             )),
             _ => Ok(()),
         }
     }
 }
 
-/// By how much two clocks differ.
+/// Offset between the clocks of camera and track.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum TrackOffset {
-    /// By so many seconds.
+    /// In seconds.
     Seconds(f64),
-    /// By as many as fit best.
+    /// Estimated from the poses.
     Auto,
 }
 
-/// A track with the times of the frames on its clock.
+/// A track, and the times of the frames on its clock.
 pub(super) struct Open {
     choice: TrackChoice,
     fixes: Vec<Fix>,
-    /// What the metres of the fixes are of.
+    /// Geographic origin of the local metric coordinates of the fixes.
     origin: Option<gps::Geodetic>,
-    /// Of each frame, seconds.
+    /// Time of each frame in seconds.
     times: Vec<Option<f64>>,
 }
 
@@ -75,13 +75,13 @@ pub(super) fn open(
         return Err(Failure::new(
             "track",
             format!(
-                "{}: times: {known} of {} frames have one (expected {FEWEST} or more: a video, or pictures with the date in their EXIF)",
+                "{}: times: {known} of {} frames have one (expected {FEWEST} or more: a video, or images with an EXIF date)",
                 folder.display(),
                 times.len()
             ),
         ));
     }
-    // Clocks that count from different things are both set to their beginnings.
+    // If one clock is UTC and the other starts at an arbitrary time, count both from their first value.
     let begin = found.fixes.first().map_or(0.0, |fix| fix.time);
     let mut since = 0.0;
     match (frames_clock, found.clock) {
@@ -97,7 +97,7 @@ pub(super) fn open(
     Ok(Open { choice: choice.clone(), fixes: fixes_of(&found, origin, since), origin, times })
 }
 
-/// What the metres of the fixes are of.
+/// Geographic origin of the local coordinates: the first fix; `None` if the track is already in metres.
 fn origin_of(found: &Track) -> Option<gps::Geodetic> {
     match found.places {
         Places::Earth => found.fixes.first().map(|fix| fix.place),
@@ -105,23 +105,23 @@ fn origin_of(found: &Track) -> Option<gps::Geodetic> {
     }
 }
 
-/// The way of a film's camera along a track, before its frames have poses.
+/// Distance travelled along a track during a video, used before its frames have poses.
 pub(crate) struct FilmWay {
     path: PathBuf,
-    /// The fixes, and what is added to the time of a frame; `None` = the track has no say.
+    /// The fixes and the clock offset; `None` = the track is not used.
     known: Option<(Vec<Fix>, f64)>,
 }
 
 impl FilmWay {
-    /// Reads a track. An offset that is found from poses is not known yet: frames are then chosen without it, which is
-    /// told.
+    /// Reads a track. With an offset of `Auto`, which needs poses, frames are selected without the track, with a
+    /// warning.
     ///
     /// # Errors
-    /// A track that cannot be read.
+    /// The track cannot be read.
     pub(crate) fn open(choice: &TrackChoice, host: &mut Host<'_>) -> Result<Self, Failure> {
         let (path, found) = (choice.path.clone(), track::read(&choice.path)?);
         let TrackOffset::Seconds(offset) = choice.offset else {
-            let line = "offset: is found from poses only; frames are chosen without the track";
+            let line = "offset: can be estimated from poses only; frames are selected without the track";
             host.warn("track", format!("{}: {line}", path.display()));
             return Ok(Self { path, known: None });
         };
@@ -130,7 +130,7 @@ impl FilmWay {
         Ok(Self { path, known: Some((fixes_of(&found, origin_of(&found), since), offset)) })
     }
 
-    /// How far the camera had come at these seconds of the film, metres.
+    /// Distance travelled in metres at these times of the video in seconds.
     ///
     /// # Errors
     /// The track covers none of them.
@@ -144,7 +144,7 @@ impl FilmWay {
             return Err(Failure::new(
                 "track",
                 format!(
-                    "{}: times: from {:.1} to {:.1} s, the frames from {:.1} to {:.1} s (expected the same seconds; ⟨track-offset⟩ is added to those of the frames)",
+                    "{}: times: from {:.1} to {:.1} s, the frames from {:.1} to {:.1} s (expected an overlap; ⟨track-offset⟩ is added to the frame times)",
                     self.path.display(),
                     ends[0],
                     ends[1],
@@ -167,7 +167,7 @@ fn fixes_of(found: &Track, origin: Option<gps::Geodetic>, since: f64) -> Vec<Fix
     found.fixes.iter().map(fix).collect()
 }
 
-/// When each frame was taken: by the film's own time stamps, or by the dates of the pictures.
+/// Time of each frame: time stamps of the video, or EXIF dates of the images.
 fn times_of(folder: &Path, description: &Description) -> (Vec<Option<f64>>, Clock) {
     if let Ok(text) = input::read_to_string(&folder.join(FILE), MAX_BYTES) {
         let lines = text.lines().skip(1).filter_map(|row| serde_json::from_str::<Line>(row).ok());
@@ -184,7 +184,7 @@ fn times_of(folder: &Path, description: &Description) -> (Vec<Option<f64>>, Cloc
 }
 
 impl Open {
-    /// Fits the track to the frames that have a pose; `None`, and a warning, where it says nothing about them.
+    /// Fits the track to the frames with a pose; warns and returns `None` if it gives no scale.
     pub(super) fn fit(&self, poses: &Poses, host: &mut Host<'_>) -> Option<TrackFit> {
         let frame = |(frame, time): (&gausset_pano::export::FramePose, &Option<f64>)| {
             Some(Frame { time: (*time)?, pose: frame.pose()? })
@@ -200,7 +200,7 @@ impl Open {
             TrackOffset::Auto => match find_offset(&frames, &way) {
                 Some(offset) => (offset, true),
                 None => {
-                    let line = "offset: at none the track has places for most of the frames";
+                    let line = "offset: the track covers most of the frames at none";
                     host.warn("track", format!("{path}: {line}; it is not used"));
                     return None;
                 }
@@ -213,16 +213,16 @@ impl Open {
                 let line = "times: fewer than three frames were taken during the track";
                 host.warn(
                     "track",
-                    format!("{path}: {line}; it is not used (⟨track-offset = auto⟩ looks for the offset)"),
+                    format!("{path}: {line}; it is not used (⟨track-offset = auto⟩ estimates the offset)"),
                 );
             }
             None => {
-                let line = "places: the frames are all at one place, which tells no scale; it is not used";
+                let line = "positions: all frames are at one position, which gives no scale; it is not used";
                 host.warn("track", format!("{path}: {line}"));
             }
             Some(fit) if !fit.is_good() => {
                 let line = format!(
-                    "places: {:.2} m from the frames at a spread of {:.2} m, which tells no scale; it is not used",
+                    "positions: {:.2} m from the frames at a spread of {:.2} m, which gives no scale; it is not used",
                     fit.residual, fit.spread
                 );
                 host.warn("track", format!("{path}: {line}"));
@@ -230,7 +230,7 @@ impl Open {
             Some(fit) if fit.offset_deviation_s.is_some_and(|d| d.is_nan() || d > 1.0) => {
                 host.warn(
                     "track",
-                    format!("{path}: offset: is known to a second at best; a way with bends tells more"),
+                    format!("{path}: offset: is uncertain by more than a second; a trajectory with turns gives a better estimate"),
                 );
             }
             Some(_) => {}
@@ -238,7 +238,7 @@ impl Open {
         found.filter(TrackFit::is_good)
     }
 
-    /// Brings poses to metres, where the track fits them, and says where they are on the earth.
+    /// Scales poses to metres and georeferences them, if the track fits.
     pub(super) fn bring_to_metres(&self, poses: &mut Poses, host: &mut Host<'_>) -> Option<TrackFit> {
         let fit = self.fit(poses, host)?;
         for translation in poses.frames.iter_mut().filter_map(|frame| frame.translation.as_mut()) {
@@ -249,7 +249,7 @@ impl Open {
         Some(fit)
     }
 
-    /// What a fit says of a world that has been scaled by it.
+    /// Georeference of a model that has been scaled by a fit.
     pub(super) fn earth(&self, fit: &TrackFit) -> Earth {
         let name = self.choice.path.file_name().unwrap_or(self.choice.path.as_os_str());
         Earth {
@@ -266,7 +266,8 @@ impl Open {
         }
     }
 
-    /// Places of the frames in the world that a fit has scaled, by frame; and the standard deviation of a coordinate.
+    /// Track positions of the frames in the coordinates of the scaled model, and the standard deviation of a
+    /// coordinate.
     pub(super) fn places(&self, fit: &TrackFit) -> (Vec<Option<[f64; 3]>>, f64) {
         let way = Way::new(&self.fixes, f64::INFINITY);
         let back = se3::transpose(&fit.similarity.rotation);
@@ -274,7 +275,7 @@ impl Open {
             let at = way.place((*time)? + fit.offset_s)?;
             Some(se3::mul_vec(&back, std::array::from_fn(|k| at[k] - fit.similarity.translation[k])))
         };
-        // A millimetre: COLMAP wants some.
+        // At least a millimetre: COLMAP needs a positive deviation.
         (self.times.iter().map(place).collect(), (fit.residual / 3.0f64.sqrt()).max(1e-3))
     }
 }

@@ -1,19 +1,19 @@
-//! What an alignment of photographs gave.
+//! Summary of a photo alignment.
 
 use std::path::PathBuf;
 
 use serde::Serialize;
 
-/// An alignment of photographs: a stable contract.
+/// Summary of a photo alignment; the JSON form is a stable contract.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct PhotoAlignment {
-    /// Photographs.
+    /// Number of photographs.
     pub frames: usize,
-    /// Those with a pose.
+    /// Number of photographs with a pose.
     pub registered: usize,
-    /// Points of the model.
+    /// Number of landmarks.
     pub points: usize,
-    /// Mean reprojection error, px.
+    /// Mean reprojection error in pixels.
     pub mean_reprojection_px: f64,
     /// Names of the photographs without a pose.
     pub unregistered: Vec<String>,

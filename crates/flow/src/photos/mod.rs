@@ -1,11 +1,11 @@
-//! Ordinary photographs and video: structure from motion, and from pictures to a splat.
+//! Photographs and ordinary video: alignment, and the whole pipeline to a splat.
 //!
 //! ```text
-//! video ─▶ OUTPUT/frames/ (chosen by the camera's way)  ┐
+//! video ─▶ OUTPUT/frames/ (selected by camera motion)   ┐
 //! photographs ──────────────────────────────────────────┴▶ OUTPUT/sparse/0 ─▶ OUTPUT/run/
 //! ```
-//! Frames and model have a marker of ours and a record of what they were made with ([`crate::records`]). What has no
-//! marker is somebody else's: frames are never put among it, a model only where it may be replaced.
+//! Frames and model have an ownership marker and a record of their options ([`crate::records`]). Without a marker they
+//! were not created by Gausset: frames are never added to such a folder, and a model only replaces it on request.
 
 pub(crate) mod alignment;
 mod model;
@@ -25,26 +25,26 @@ use crate::tool::ToolOptions;
 use crate::training::{self, Conditions, Trained};
 use crate::{Event, Failure, Host, records};
 
-/// How the photographs were taken.
+/// How the photographs or the video were taken.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LensOptions {
-    /// Camera model of COLMAP.
+    /// COLMAP camera model.
     pub camera_model: CameraModel,
-    /// All photographs are of one camera at one focal length.
+    /// All photographs are from one camera at one focal length.
     pub single_camera: bool,
-    /// Names follow the way of the camera: neighbours only are matched, from 121 photographs on.
+    /// File names follow the path of the camera: from 121 photographs on, only neighbours are matched.
     pub sequence: bool,
-    /// Folder of masks NAME.png (0 = ignore).
+    /// Folder with masks NAME.png (0 = ignore).
     pub masks: Option<PathBuf>,
-    /// Video: by what frames are chosen.
+    /// Video: criterion of the frame selection.
     pub select: SelectChoice,
-    /// Video: pictures per second, by time. `None` = 2.
+    /// Video: frames per second, for selection by time. `None` = 2.
     pub fps: Option<f64>,
-    /// Video: first second. `None` = 0.
+    /// Video: start in seconds. `None` = 0.
     pub start: Option<f64>,
-    /// Video: last second.
+    /// Video: end in seconds.
     pub end: Option<f64>,
-    /// Video: at most so many pictures, spread by parallax. `None` = 300.
+    /// Video: maximum number of frames, selected by parallax. `None` = 300.
     pub max_frames: Option<u32>,
 }
 
@@ -65,7 +65,7 @@ impl Default for LensOptions {
 }
 
 impl LensOptions {
-    /// What is wanted of the frames of a video; `None` = all of them.
+    /// Options of the frame selection; `None` = take all frames.
     fn wanted(&self) -> Result<Option<Wanted>, Failure> {
         let rates = Rates { fps: self.fps, sharpest_of: None, max_frames: Some(self.max_frames()) };
         self.select.wanted(rates)
@@ -79,7 +79,7 @@ impl LensOptions {
         self.max_frames.unwrap_or(300)
     }
 
-    /// Refuses what only a video listens to.
+    /// Refuses options that apply to videos only.
     fn check_photographs(&self) -> Result<(), Failure> {
         let of_video = [
             ("⟨select⟩", self.select.select.is_some()),
@@ -93,29 +93,29 @@ impl LensOptions {
             None => Ok(()),
             Some((option, _)) => Err(Failure::new(
                 "option",
-                format!("{option}: has no effect on a folder of photographs; leave it out, or name a video"),
+                format!("{option}: has no effect on a folder of photographs; leave it out, or give a video"),
             )),
         }
     }
 }
 
-/// Photographs or a video to be aligned, and where to.
+/// Options of [`align()`] and [`run`].
 #[derive(Clone, Debug)]
 pub struct PhotoOptions {
     /// Folder of photographs, or a video (through ffmpeg).
     pub photos: PathBuf,
-    /// Folder for the model (`sparse/0`), and for the run.
+    /// Output folder of the model (`sparse/0`) and the run.
     pub output: PathBuf,
-    /// How they were taken.
+    /// How the input was taken.
     pub lens: LensOptions,
-    /// What aligns them.
+    /// Aligner and its options.
     pub tool: ToolOptions,
-    /// Whether a model of somebody else, and frames and runs of other options, may be replaced.
+    /// Whether to replace models that Gausset did not create, and frames and runs with other options.
     pub overwrite: Overwrite,
 }
 
 impl PhotoOptions {
-    /// Photographs, and the folder for what is made of them; everything else as it is by default.
+    /// Input and output folder, with defaults for everything else.
     #[must_use]
     pub fn new(photos: impl Into<PathBuf>, output: impl Into<PathBuf>) -> Self {
         Self {
@@ -128,11 +128,11 @@ impl PhotoOptions {
     }
 }
 
-/// Aligns photographs or the frames of a video: writes `OUTPUT/sparse/0`.
+/// Aligns photographs or video frames and writes `OUTPUT/sparse/0`.
 ///
 /// # Errors
-/// Pictures or a video that cannot be used, no COLMAP, no pair that matches, a folder of somebody else; the job was
-/// asked to stop.
+/// Unusable images or video, no COLMAP, no matching pair of images, a folder that Gausset did not create, or the job
+/// was asked to stop.
 pub fn align(options: &PhotoOptions, host: &mut Host<'_>) -> Result<PhotoAlignment, Failure> {
     let _reading = Reading::of([Some(&options.photos), options.lens.masks.as_ref()].into_iter().flatten());
     let aligned = pictures::source(options, host).and_then(|source| {
@@ -143,10 +143,10 @@ pub fn align(options: &PhotoOptions, host: &mut Host<'_>) -> Result<PhotoAlignme
     host.unless_stopped(aligned)
 }
 
-/// From photographs or a video to a splat: aligns them, where that was not done before, and trains in `OUTPUT/run`. The
-/// same call goes on where an earlier one was stopped.
+/// From photographs or a video to a splat: aligns them unless done before, and trains in `OUTPUT/run`. The same call
+/// resumes after a stop.
 ///
-/// `training` are the options of the run; data, pictures and masks are put in their place.
+/// `training` holds the options of the run; its dataset, images and masks are overridden.
 ///
 /// # Errors
 /// As [`align`] and [`training::train`].
@@ -163,14 +163,14 @@ pub fn run(
         ..training.clone()
     };
     let _reading = Reading::of([Some(&options.photos), options.lens.masks.as_ref()].into_iter().flatten());
-    // A mistake in the options is reported before the work begins.
+    // Report a mistake in the options before any work begins.
     TrainConfig::resolve(&training, None)?;
     let aligned = pictures::source(options, host).and_then(|source| {
         let lock = records::lock(&options.output)?;
         records::stay_inside(&options.output, &["run"])?;
         let pictures = pictures::pictures(options, source, host)?;
         let frames = pictures::photographs(&pictures.folder)?;
-        // A model that is there and is one of these photographs is used again.
+        // An existing model of the same photographs is used again.
         let alignment = match model::known(options, &pictures, &frames)? {
             Some(known) => model::describe(options, &known, &frames),
             None => model::align(options, &pictures, &frames, host)?,
@@ -184,7 +184,7 @@ pub fn run(
     Ok((alignment, trained))
 }
 
-/// A path from the root, for programs that work in another folder.
+/// Absolute path, for external programs that run in another folder.
 fn absolute(path: &Path) -> PathBuf {
     std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
 }

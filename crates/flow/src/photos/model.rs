@@ -1,4 +1,4 @@
-//! The model of photographs: one that is there already, or one that COLMAP makes.
+//! The model of photographs: an existing one, or a new one by COLMAP.
 
 use gausset_io::atomic::{Disk, FileSystem, Overwrite, WriteError};
 use gausset_io::draft::Draft;
@@ -20,7 +20,7 @@ fn is_sequence(options: &PhotoOptions, pictures: &Pictures) -> bool {
     options.lens.sequence || pictures.is_video
 }
 
-/// What a model depends on, under the names of the options.
+/// Record of everything that the model depends on; keys are option names.
 fn record(options: &PhotoOptions, pictures: &Pictures, frames: &[FrameImages]) -> Value {
     json!({
         "photographs": frames.iter().map(|frame| &frame.name).collect::<Vec<_>>(),
@@ -33,8 +33,8 @@ fn record(options: &PhotoOptions, pictures: &Pictures, frames: &[FrameImages]) -
     })
 }
 
-/// The model of these photographs that is there, if it was made with these options. A whole model that somebody
-/// else made of them serves as well.
+/// The existing model of these photographs, if it was made with these options. A complete model that Gausset did not
+/// create is accepted as well.
 pub(super) fn known(
     options: &PhotoOptions,
     pictures: &Pictures,
@@ -42,7 +42,7 @@ pub(super) fn known(
 ) -> Result<Option<Model>, Failure> {
     let folder = records::model_folder(&options.output);
     if owned::is_ours(&folder, records::MODEL) {
-        // Written last: without it the model may be half of one.
+        // The record is written last: without it the model may be incomplete.
         let Some(known) = records::read_record(&folder.join(records::MODEL_RECORD)) else {
             return Ok(None);
         };
@@ -55,7 +55,7 @@ pub(super) fn known(
     Ok(Model::read(&folder, frames).ok().filter(|model| !model.frames.is_empty()))
 }
 
-/// Aligns photographs and writes the model to `output/sparse/0`. Whoever calls holds the lock of `output`.
+/// Aligns photographs and writes the model to `output/sparse/0`. The caller holds the lock of `output`.
 pub(super) fn align(
     options: &PhotoOptions,
     pictures: &Pictures,
@@ -66,7 +66,7 @@ pub(super) fn align(
     records::may_write_model(output, *overwrite)?;
     let program = tool.find(host)?;
     host.stage(Stage::Align { count: frames.len(), what: "photograph", tool: program.describe() });
-    // Databases are large and of no use afterwards: the folder goes when this is done, whatever comes of it.
+    // The COLMAP database is large and not needed afterwards: the folder is removed even after an error.
     let work = Draft::new(&Disk, &absolute(output), records::WORK)?;
     let job = Job {
         images: absolute(&pictures.folder),
@@ -110,7 +110,8 @@ fn write(
     let path = folder.join(records::MODEL_RECORD);
     let is_ours = owned::is_ours(&folder, records::MODEL);
     if is_ours && path.is_file() {
-        // While files of two models stand side by side nothing says that they are one.
+        // Remove the record first: while files of two models are mixed, no record must claim that the model is
+        // complete.
         let failed = |source| WriteError::Io { path: path.clone(), action: "remove", source };
         Disk.remove(&path).map_err(failed)?;
     }
@@ -121,7 +122,7 @@ fn write(
     Ok(())
 }
 
-/// What a model says of these photographs.
+/// Summarises a model of these photographs.
 pub(super) fn describe(options: &PhotoOptions, model: &Model, frames: &[FrameImages]) -> PhotoAlignment {
     let missing = (0..frames.len()).filter(|index| !model.frames.contains_key(index));
     PhotoAlignment {

@@ -1,4 +1,4 @@
-//! Where the photographs are: a folder as it is, or frames that are taken from a video first.
+//! The images to align: a folder of photographs, or frames extracted from a video.
 
 use std::path::{Path, PathBuf};
 
@@ -16,27 +16,27 @@ use super::PhotoOptions;
 use crate::film_frames::select;
 use crate::{Event, Failure, Host, Part, Stage, records};
 
-/// Name of the folder of frames in that of the job, and what its marker says.
+/// Name of the frame folder in the output folder, and the purpose in its ownership marker.
 const FRAMES: &str = "frames";
-/// What the frames were taken with, in their folder.
+/// File name of the record in the frame folder.
 const FRAMES_RECORD: &str = "frames.json";
-/// Largest frame of a video, px.
+/// Maximum width and height of a video frame in pixels.
 const LARGEST_FRAME: [u32; 2] = [16_384, 16_384];
 
-/// Where the pictures come from.
+/// Source of the images.
 pub(super) enum Source {
     Photographs,
     Video(Box<Video>),
 }
 
-/// The pictures of one camera or more.
+/// Images of one or more cameras.
 pub(super) struct Pictures {
     pub(super) folder: PathBuf,
-    /// Frames of one video: one camera, neighbours in time.
+    /// Whether they are frames of one video: one camera, consecutive in time.
     pub(super) is_video: bool,
 }
 
-/// Looks at what was given, before anything is written.
+/// Checks the input before anything is written.
 pub(super) fn source(options: &PhotoOptions, host: &Host<'_>) -> Result<Source, Failure> {
     let PhotoOptions { photos, lens, tool, .. } = options;
     if !photos.is_file() {
@@ -50,12 +50,12 @@ pub(super) fn source(options: &PhotoOptions, host: &Host<'_>) -> Result<Source, 
     Ok(Source::Video(Box::new(video.map_err(|e| Failure::new("video", e))?)))
 }
 
-/// Where the pictures are, or will be once they were taken from the video.
+/// Folder of the images, or of the frames to be extracted.
 pub(super) fn picture_folder(options: &PhotoOptions) -> PathBuf {
     if options.photos.is_file() { options.output.join(FRAMES) } else { options.photos.clone() }
 }
 
-/// The folder as it is, or the frames of a video, which are written to `output/frames` first.
+/// Returns the photo folder as it is, or extracts the frames of a video to `output/frames`.
 pub(super) fn pictures(
     options: &PhotoOptions,
     source: Source,
@@ -76,7 +76,7 @@ pub(super) fn pictures(
             return Err(records::made_of_others(&folder, &differences));
         }
     }
-    // A COLMAP that is missing is reported before the work begins.
+    // Report a missing COLMAP before the work begins.
     options.tool.find(host)?;
     let selection = match options.lens.wanted()? {
         Some(wanted) => Some(select(&video, &Shows::Pinhole, &wanted, None, &folder.join(FILE), host)?),
@@ -96,7 +96,7 @@ pub(super) fn pictures(
     Ok(Pictures { folder, is_video: true })
 }
 
-/// What frames depend on, under the names of the options.
+/// Record of everything that the frames depend on; keys are option names.
 fn frames_record(options: &PhotoOptions, video: &Video) -> Value {
     let PhotoOptions { photos, lens, .. } = options;
     let source = video_frames(video).into_iter().next();
@@ -121,7 +121,7 @@ fn take_frames(
 ) -> Result<(), Failure> {
     let most = options.lens.max_frames() as usize;
     let total = video.frames.min(most) as u64;
-    let level = level(VectorLevel::Auto).ok_or_else(|| Failure::new("device", "no vector level"))?;
+    let level = level(VectorLevel::Auto).ok_or_else(|| Failure::new("device", "no SIMD level"))?;
     host.stage(Stage::TakeFrames(total));
     host.report(Event::Begun { part: Part::Frames, done: 0, total });
     let taken = extract(video, folder, most, level, host.stop(), &mut |done| {
@@ -134,33 +134,33 @@ fn take_frames(
     }
     if taken == 0 {
         let video = options.photos.display();
-        return Err(Failure::new("video", format!("{video}: video: gave no frame")));
+        return Err(Failure::new("video", format!("{video}: video: contains no frames")));
     }
     Ok(())
 }
 
-/// Frames go into a folder of ours only: what else is there would be taken for frames of the video.
+/// Refuses a frame folder that Gausset did not create: other images in it would be taken for frames of the video.
 fn refuse_frames_of_others(folder: &Path) -> Result<(), Failure> {
     if folder.symlink_metadata().is_err() {
         return Ok(());
     }
     let names = Disk.list(folder).unwrap_or_default();
-    let found = names.first().map_or_else(|| "none of ours".to_owned(), |name| name.display().to_string());
+    let found = names.first().map_or_else(|| "no marker".to_owned(), |name| name.display().to_string());
     let line = format!(
-        "{}: folder: was not made by gausset (expected none, or one with frames of this video, found {found}); move it away, or choose another folder with -o",
+        "{}: folder: was not made by gausset (expected none, or one with frames of this video, found {found}); move it, or choose another folder with -o",
         folder.display()
     );
     Err(Failure::new("exists", line))
 }
 
-/// The photographs as moments of their own.
+/// Lists the photographs; each is its own frame, with one image.
 pub(super) fn photographs(folder: &Path) -> Result<Vec<FrameImages>, Failure> {
     let of_file = |path: &PathBuf| match path.file_name().and_then(|name| name.to_str()) {
-        // COLMAP's database and our records know names as text.
+        // COLMAP's database and Gausset's records store names as text.
         Some(name) if !name.contains(char::is_control) => Ok(name.to_owned()),
         _ => {
             let (folder, name) = (folder.display(), path.file_name().unwrap_or_default());
-            let line = format!("{folder}: photograph {name:?}: has a name that is no plain text; rename it");
+            let line = format!("{folder}: photograph {name:?}: name is not plain text; rename it");
             Err(Failure::new("frames", line))
         }
     };

@@ -1,4 +1,4 @@
-//! Pictures of splats, from cameras of a dataset, an orbit or a path.
+//! Renders splats from the cameras of a dataset, an orbit or a camera path.
 
 mod output;
 
@@ -24,57 +24,57 @@ use crate::saved_run::{DataPlace, OtherData, SavedRun, file_options, load_splats
 use crate::training::warn_of;
 use crate::{Event, Failure, Host, Part};
 
-/// Which cameras.
+/// Cameras to render from.
 #[derive(Clone, Debug)]
 pub enum CameraChoice {
-    /// Those of the dataset that are held out.
+    /// Held-out views of the dataset.
     Test,
-    /// Those of the dataset that are trained on.
+    /// Training views of the dataset.
     Train,
-    /// All of the dataset, by name.
+    /// All views of the dataset, sorted by name.
     All,
-    /// So many on a circle around what the dataset's cameras look at, or around the splats of a file.
+    /// This many on a circle around the scene that the dataset's cameras view, or around the splats of a file.
     Orbit(usize, PictureShape),
-    /// Those of a file: a Nerfstudio camera path or transforms.json; the size is for one that does not tell.
+    /// Cameras of a file: a Nerfstudio camera path or transforms.json. The size applies if the file has none.
     Path(PathBuf, Option<[u32; 2]>),
 }
 
-/// Which pictures of which splats, and where to.
+/// Options of [`render()`].
 #[derive(Clone, Debug)]
 pub struct PictureOptions {
-    /// Folder of a run, or a splat file.
+    /// Run folder or splat file.
     pub input: PathBuf,
-    /// Which cameras.
+    /// Cameras to render from.
     pub cameras: CameraChoice,
-    /// Panoramas of the whole sphere are drawn from the places of the cameras, so many px wide and half as high, their
-    /// middle where the camera looks.
+    /// Renders panoramas of this width (px) and half the height at the camera positions; their centre is the viewing
+    /// direction of the camera.
     pub panorama: Option<u32>,
-    /// Where the dataset is; `None` = where the run found it.
+    /// Path of the dataset; `None` = where the run found it.
     pub data: Option<PathBuf>,
-    /// Folder for the pictures; `None` = RUN/render, or the file's name without .ply.
+    /// Output folder; `None` = RUN/render, or the name of the file without its extension.
     pub output: Option<PathBuf>,
-    /// Depths are written as well.
+    /// Also writes depths in this format.
     pub depth: Option<DepthFormat>,
-    /// Alphas are written as well, as 8-bit PNG.
+    /// Also writes alphas, as 8-bit PNG.
     pub alpha: bool,
-    /// Colour behind the splats, in place of a sky; `None` = as trained.
+    /// Background colour, which replaces a sky; `None` = as trained.
     pub background: Option<[f32; 3]>,
-    /// Splats closer to a camera than this are not drawn, in scene units; `None` = as trained.
+    /// Distance in scene units below which splats are not rendered; `None` = as trained.
     pub near_plane: Option<f64>,
-    /// Pictures may be replaced.
+    /// Replace existing renders.
     pub force: bool,
-    /// The dataset may be another than the run's.
+    /// Accept a dataset that differs from the run's.
     pub accept_changed_data: bool,
-    /// Pictures may have names that lead out of the picture folder.
+    /// Accept image names that lead out of the image folder.
     pub allow_outside: bool,
-    /// What computes.
+    /// Device for rendering.
     pub device: DeviceOptions,
-    /// Threads; 0 = all processors.
+    /// Threads; 0 = all CPU threads.
     pub threads: u32,
 }
 
 impl PictureOptions {
-    /// The held-out views of a run, or what is asked for of a file; everything else as it is by default.
+    /// Renders the held-out views, with defaults for everything else.
     #[must_use]
     pub fn new(input: impl Into<PathBuf>) -> Self {
         Self {
@@ -96,25 +96,25 @@ impl PictureOptions {
     }
 }
 
-/// What was made.
+/// Result of [`render()`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pictures {
-    /// How many.
+    /// Number of renders.
     pub count: usize,
-    /// Where they are.
+    /// Folder of the renders.
     pub folder: PathBuf,
 }
 
-/// Renders pictures into a folder.
+/// Renders views into a folder.
 ///
 /// # Errors
-/// No splats or cameras there, files of others in the way; the job was asked to stop.
+/// No splats or no cameras, existing files in the folder that Gausset did not create, or the job was asked to stop.
 pub fn render(options: &PictureOptions, host: &mut Host<'_>) -> Result<Pictures, Failure> {
     let path = if let CameraChoice::Path(path, _) = &options.cameras { Some(path) } else { None };
     let _reading =
         Reading::of([Some(&options.input).filter(|input| input.is_file()), path].into_iter().flatten());
     let mut engine = options.device.engine_for(options.threads as usize, host)?;
-    // Reading needs no lock: what is in a run folder is whole, also while a training goes on.
+    // Reading needs no lock: files in a run folder are always complete, even during training.
     let is_written_to = options.output.is_none() && SavedRun::is_one(&options.input);
     let _lock = if is_written_to { Some(SavedRun::read(&options.input)?.share()?) } else { None };
     let run = SavedRun::of(&options.input)?.or_else(|| run_of(options));
@@ -125,7 +125,7 @@ pub fn render(options: &PictureOptions, host: &mut Host<'_>) -> Result<Pictures,
     how.near_plane = options.near_plane.unwrap_or(how.near_plane);
     if let Some(colour) = options.background {
         how.background = colour;
-        // It would not be seen behind a sky.
+        // A sky would hide the background.
         how.only_first = scene_splats;
     }
     if let Some(width) = options.panorama {
@@ -134,7 +134,7 @@ pub fn render(options: &PictureOptions, host: &mut Host<'_>) -> Result<Pictures,
         cameras.iter_mut().for_each(|named| named.camera = panorama);
     }
     if cameras.is_empty() {
-        let line = format!("{}: cameras: there are none to render from", options.input.display());
+        let line = format!("{}: cameras: none to render from", options.input.display());
         return Err(Failure::new("cameras", line));
     }
     let folder = options.output.clone().unwrap_or_else(|| {
@@ -143,7 +143,7 @@ pub fn render(options: &PictureOptions, host: &mut Host<'_>) -> Result<Pictures,
     let overwrite = if options.force { Overwrite::Replace } else { Overwrite::Refuse };
     let output = Output { folder: &folder, depth: options.depth, alpha: options.alpha, overwrite };
     output.make_folder(&cameras)?;
-    // Depths and alphas are those of the scene.
+    // Depth and alpha describe the scene without the sky.
     let surfaces = RenderOptions { only_first: scene_splats, ..how };
     let is_asked_for_surfaces = options.depth.is_some() || options.alpha;
     let outputs = if is_asked_for_surfaces { Outputs::All } else { Outputs::Color };
@@ -173,17 +173,17 @@ pub fn render(options: &PictureOptions, host: &mut Host<'_>) -> Result<Pictures,
     Ok(Pictures { count: cameras.len(), folder })
 }
 
-/// Cameras, options, how many splats are the scene where a sky follows them, and what is read of a dataset.
+/// Cameras, render options, the number of scene splats if a sky follows them, and the files in use of a dataset.
 type Prepared = (Vec<NamedCamera>, RenderOptions, Option<u32>, Arc<Reading>);
 
-/// The run whose result is to be seen from its cameras: the dataset is that of the run, and poses may be refined.
+/// The run of a result file, if its dataset's cameras are needed: the run knows its dataset and the refined poses.
 fn run_of(options: &PictureOptions) -> Option<SavedRun> {
     let is_of_dataset =
         matches!(options.cameras, CameraChoice::Test | CameraChoice::Train | CameraChoice::All);
     if is_of_dataset || options.data.is_some() { SavedRun::of_splats(&options.input) } else { None }
 }
 
-/// Splats, cameras and options of a run.
+/// Loads splats, cameras and options of a run.
 fn of_run(
     run: &SavedRun,
     options: &PictureOptions,
@@ -203,11 +203,11 @@ fn of_run(
             of_dataset(choice, &*run.open_dataset(place, host)?, &turn)?
         }
     };
-    // The run holds its dataset.
+    // `run` already marks its dataset as in use.
     Ok((cameras, run.render_options(), scene_splats(&file), Arc::default()))
 }
 
-/// Splats, cameras and options of a splat file.
+/// Loads splats, cameras and options of a splat file.
 fn of_file(
     options: &PictureOptions,
     engine: &mut dyn Engine,
@@ -233,19 +233,19 @@ fn of_file(
         (CameraChoice::Test | CameraChoice::Train | CameraChoice::All, None) => {
             let path = options.input.display();
             return Err(Failure::usage(format!(
-                "{path}: cameras: a splat file has none (expected ⟨orbit⟩, ⟨path = FILE⟩ or ⟨data = DIR⟩, or the folder of a run)"
+                "{path}: cameras: a splat file has none (expected ⟨orbit⟩, ⟨path = FILE⟩ or ⟨data = DIR⟩, or a run folder)"
             )));
         }
     };
     Ok((cameras, file_options(&file), scene_splats(&file), reading))
 }
 
-/// A side that follows from the other one may be too long.
+/// The size that follows from an aspect ratio and field of view may be invalid.
 fn bad_shape(error: CameraError) -> Failure {
     Failure::usage(format!("⟨width⟩, ⟨height⟩, ⟨fov⟩: {error}"))
 }
 
-/// The cameras that were asked for, of a dataset.
+/// The selected cameras of a dataset.
 fn of_dataset(choice: &CameraChoice, dataset: &Dataset, turn: &Mat3) -> Result<Vec<NamedCamera>, Failure> {
     let split = |split| cameras::of_dataset(dataset, split, turn);
     Ok(match choice {
@@ -259,7 +259,7 @@ fn of_dataset(choice: &CameraChoice, dataset: &Dataset, turn: &Mat3) -> Result<V
             all.sort_by(|a, b| a.name.cmp(&b.name));
             all
         }
-        // A path was read before it came to this.
+        // Paths are read by the callers.
         CameraChoice::Test | CameraChoice::Path(..) => split(Split::Test),
     })
 }

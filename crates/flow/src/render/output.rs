@@ -1,4 +1,4 @@
-//! The files of rendered views: colours, alphas and depths.
+//! Writes rendered views: colour, alpha and depth files.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -16,19 +16,19 @@ use gausset_train::cameras::NamedCamera;
 
 use crate::Failure;
 
-/// Alpha below which there is no depth: nothing worth speaking of was hit.
+/// Alpha below which a pixel has no depth: almost nothing was hit.
 const FAINTEST_ALPHA: f32 = 0.01;
 
-/// How depths are written.
+/// File format of depths.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DepthFormat {
-    /// 16-bit PNG; the text chunk `depth-scale` says how many scene units one level is, 0 = nothing there.
+    /// 16-bit PNG; the text chunk `depth-scale` holds the scene units per level. 0 = no depth.
     Png,
-    /// f32 scene units, NaN = nothing there.
+    /// NumPy array of f32 in scene units; NaN = no depth.
     Npy,
 }
 
-/// Where pictures go, and which.
+/// Output folder and the kinds of files to write.
 pub(super) struct Output<'a> {
     pub(super) folder: &'a Path,
     pub(super) depth: Option<DepthFormat>,
@@ -37,12 +37,13 @@ pub(super) struct Output<'a> {
 }
 
 impl Output<'_> {
-    /// Where a file of a picture goes; names may have folders in them.
+    /// Path of an output file; names may contain folders.
     fn path(&self, name: &Path, ending: &str) -> PathBuf {
         self.folder.join(below(name, ending))
     }
 
-    /// Refuses names that are taken or lead out of the folder, before anything is rendered; then makes the folders.
+    /// Refuses existing names and names that lead out of the folder before anything is rendered, then creates the
+    /// folders.
     pub(super) fn make_folder(&self, cameras: &[NamedCamera]) -> Result<(), Failure> {
         for view in cameras {
             for ending in self.endings() {
@@ -61,7 +62,7 @@ impl Output<'_> {
         Ok(())
     }
 
-    /// Endings of the files that each picture has.
+    /// File name endings of each view.
     fn endings(&self) -> impl Iterator<Item = &'static str> {
         let alpha = self.alpha.then_some("_alpha.png");
         let depth = self.depth.map(|format| match format {
@@ -93,7 +94,7 @@ impl Output<'_> {
             Some(DepthFormat::Npy) => {
                 let depths = depths(rendering).map(|depth| depth.unwrap_or(f32::NAN));
                 let mut bytes = Vec::new();
-                // Writing to memory does not fail.
+                // Writing to a `Vec` cannot fail.
                 let _ = npy::write(&mut bytes, &[height as usize, width as usize], depths);
                 self.write(&self.path(name, "_depth.npy"), &bytes)?;
             }
@@ -110,20 +111,20 @@ impl Output<'_> {
     }
 }
 
-/// A name with an ending; dots in the name stay.
+/// Appends an ending to a name and keeps dots in the name.
 fn below(name: &Path, ending: &str) -> PathBuf {
     let mut path = name.as_os_str().to_owned();
     path.push(ending);
     path.into()
 }
 
-/// The expected depth of each pixel in scene units, where something was hit.
+/// Expected depth of each pixel in scene units; `None` where nothing was hit.
 fn depths(rendering: &Rendering) -> impl Iterator<Item = Option<f32>> + '_ {
     let pixels = rendering.depth.iter().zip(&rendering.alpha);
     pixels.map(|(&depth, &alpha)| (alpha >= FAINTEST_ALPHA).then(|| depth / alpha))
 }
 
-/// Depths as 16-bit levels, 0 = nothing there, and scene units per level.
+/// Depths as 16-bit levels (0 = no depth), and scene units per level.
 fn depth_levels(rendering: &Rendering) -> (Vec<u16>, f32) {
     let largest = depths(rendering).flatten().fold(0.0f32, f32::max);
     let scale = if largest > 0.0 { largest / f32::from(u16::MAX) } else { 1.0 };

@@ -1,8 +1,7 @@
-//! `report.html`: what came of a run, as one page that opens from disk.
+//! `report.html`: results of a run on one page that opens from disk without a server.
 //!
-//! Everything in it is read back from the folder of the run: `config.toml`, `metrics.jsonl`, `eval/`, `profile.json`,
-//! `splats.ply`. Equal folders give equal bytes. A report in the folder of its run has its numbers beside it, in
-//! `metrics.json`.
+//! All content is read from the run folder: `config.toml`, `metrics.jsonl`, `eval/`, `profile.json`, `splats.ply`.
+//! Equal folders give equal bytes. A report inside its run folder has its numbers next to it, in `metrics.json`.
 
 mod numbers;
 mod page;
@@ -22,37 +21,38 @@ use self::page::Content;
 use crate::saved_run::SavedRun;
 use crate::{Failure, Host};
 
-/// Bytes at the front of a page that say whose it is.
+/// Bytes at the start of a page that are searched for Gausset's mark.
 const START_BYTES: u64 = 2048;
-/// Most bytes of a `metrics.json` that are looked at to see whose it is.
+/// Size limit of a `metrics.json` that is checked for ownership.
 const MAX_NUMBERS_BYTES: u64 = 64 << 20;
 
-/// Which report, and where it goes.
+/// Options of [`write_report()`].
 #[derive(Clone, Debug)]
 pub struct ReportOptions {
-    /// Folder of the run.
+    /// The run folder.
     pub run: PathBuf,
-    /// The page; `None` = `report.html` in the folder of the run.
+    /// Output page; `None` = `report.html` in the run folder.
     pub output: Option<PathBuf>,
-    /// Whether the splats are in it, to be looked at.
+    /// Whether to embed an interactive view of the splats.
     pub splats: bool,
-    /// What happens to a file that is there and is no report of ours.
+    /// What to do with an existing file that is not a report of Gausset.
     pub overwrite: Overwrite,
 }
 
-/// What was written.
+/// A written report.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReportWritten {
     /// The page.
     pub path: PathBuf,
-    /// Its length.
+    /// Its size in bytes.
     pub bytes: u64,
 }
 
-/// Writes the report of a run, finished or not. A report of ours is replaced.
+/// Writes the report of a run, finished or not. An existing report of Gausset is replaced.
 ///
 /// # Errors
-/// No run there; a file that cannot be read or written; a file of somebody else in the place of the page.
+/// The folder has no run, a file cannot be read or written, or the page would replace a file that Gausset did not
+/// create.
 pub fn write_report(options: &ReportOptions, host: &mut Host<'_>) -> Result<ReportWritten, Failure> {
     let run = SavedRun::read(&options.run)?;
     let _evaluation = Reading::of([eval_folder(&run.folder)]);
@@ -79,7 +79,7 @@ pub fn write_report(options: &ReportOptions, host: &mut Host<'_>) -> Result<Repo
     Ok(written)
 }
 
-/// Whether a file is a page that we wrote.
+/// Whether a file is a page written by Gausset.
 fn is_ours(path: &Path) -> bool {
     let mut start = Vec::new();
     let read =
@@ -87,7 +87,7 @@ fn is_ours(path: &Path) -> bool {
     read.is_ok() && gausset_page::is_ours(&start)
 }
 
-/// Whether a file has the numbers of a report.
+/// Whether a file is a `metrics.json` written by Gausset.
 fn are_our_numbers(path: &Path) -> bool {
     let file = input::read(path, MAX_NUMBERS_BYTES).ok();
     let numbers: Option<Value> = file.and_then(|bytes| serde_json::from_slice(&bytes).ok());
@@ -96,13 +96,13 @@ fn are_our_numbers(path: &Path) -> bool {
     })
 }
 
-/// Writes the report of a run whose folder is held and has just been finished.
+/// Writes the report of a run that has just finished; the caller holds the lock of its folder.
 pub(crate) fn write_at_end(folder: &Path, host: &mut Host<'_>) -> Result<ReportWritten, Failure> {
     let run = SavedRun::read(folder)?;
     let content = Content::read(&run)?;
     let numbers = content.numbers(&run);
     let page = page::html(&run, &content, &numbers, false, host)?;
-    // What was there was looked at when the run folder was taken.
+    // Existing files were checked when the run folder was claimed.
     write(&numbers_path(folder), &numbers.to_json(), Overwrite::Replace)?;
     Ok(write(&report_path(folder), &page, Overwrite::Replace)?)
 }

@@ -1,4 +1,4 @@
-//! `metrics.json`: every number of the report, for programs (docs/files.md tells its fields).
+//! `metrics.json`: all numbers of the report for scripts (fields: docs/files.md).
 
 use gausset_io::splat::Document;
 use gausset_page::chart::Histogram;
@@ -8,21 +8,21 @@ use serde::Serialize;
 use super::record::{Density, Record, Series};
 use crate::saved_run::SavedRun;
 
-/// Layout of the file.
+/// Version of the file layout.
 pub(super) const SCHEMA: u32 = 1;
-/// Parts of a histogram.
+/// Number of bins of a histogram.
 const PARTS: usize = 60;
 
-/// The numbers of a run.
+/// Content of `metrics.json`.
 #[derive(Debug, Serialize)]
 pub(super) struct Numbers<'a> {
     schema: u32,
-    /// Version of the program that trained.
+    /// Version of Gausset that trained the run.
     version: &'a str,
-    /// The result, of a run that is done.
+    /// Summary of a finished run.
     result: Option<&'a Summary>,
     pub(super) seconds_to: SecondsTo,
-    /// The newest evaluation.
+    /// The latest evaluation.
     evaluation: Option<&'a EvalReport>,
     curves: Curves<'a>,
     density: &'a [Density],
@@ -30,8 +30,8 @@ pub(super) struct Numbers<'a> {
     warnings: &'a [String],
 }
 
-/// Seconds of training until the held-out pictures were first seen to have so many dB; `None` where they never had, or
-/// were looked at only once or twice.
+/// Training time in seconds until the held-out views first reached a PSNR. `None` if they never did, or were evaluated
+/// at most twice.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub(super) struct SecondsTo {
     #[serde(rename = "20 dB")]
@@ -42,7 +42,7 @@ pub(super) struct SecondsTo {
     pub(super) db_30: Option<f64>,
 }
 
-/// Pairs of a step and a value.
+/// Series of (step, value) pairs.
 #[derive(Debug, Serialize)]
 struct Curves<'a> {
     loss: &'a Series,
@@ -52,7 +52,7 @@ struct Curves<'a> {
     memory: &'a Series,
 }
 
-/// What the splats of the scene are like.
+/// Distributions of the scene splats.
 #[derive(Debug, Serialize)]
 pub(super) struct Histograms {
     pub(super) opacity: Counts,
@@ -60,7 +60,7 @@ pub(super) struct Histograms {
     pub(super) log10_longest_over_shortest: Counts,
 }
 
-/// How many values there are in each of equal parts of a range; the first and last part have what lies beyond, too.
+/// Counts per equal bin of a range. The first and last bin include the values outside the range.
 #[derive(Debug, Serialize)]
 pub(super) struct Counts {
     pub(super) range: [f64; 2],
@@ -100,7 +100,7 @@ impl<'a> Numbers<'a> {
 
 impl SecondsTo {
     fn of(record: &Record) -> Self {
-        // With a measurement at the end alone there is nothing to tell.
+        // Two measurements at most are too few to say when a PSNR was reached.
         let to = |psnr| record.seconds_to(psnr).filter(|_| record.psnr.len() > 2);
         Self { db_20: to(20.0), db_25: to(25.0), db_30: to(30.0) }
     }

@@ -1,4 +1,4 @@
-//! The sections of the report, in the order in which people ask.
+//! The sections of the report, the most important first.
 
 use std::path::{Component, Path, PathBuf};
 
@@ -17,12 +17,12 @@ use super::record::{Density, Record};
 use crate::saved_run::SavedRun;
 use crate::{Failure, Host, page};
 
-/// Rows of the table of density changes: more are put together.
+/// Maximum rows of the density table; consecutive changes are merged.
 const DENSITY_ROWS: usize = 40;
-/// Rows of the profile that are shown: what takes this share of the time.
+/// Profile rows below this fraction of the time are hidden.
 const SHOWN_SHARE: f64 = 0.005;
 
-/// What a run's report is made of.
+/// Data of a report.
 pub(super) struct Content {
     record: Record,
     splats: Option<Document>,
@@ -45,7 +45,7 @@ impl Content {
     }
 }
 
-/// The last two parts of a name: where a folder lies on this machine is nobody's business.
+/// The last two components of a path: the full path is private to the machine.
 fn end_of(path: &Path) -> PathBuf {
     let whole = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     let parts: Vec<Component<'_>> =
@@ -53,7 +53,7 @@ fn end_of(path: &Path) -> PathBuf {
     parts[parts.len().saturating_sub(2)..].iter().collect()
 }
 
-/// The page of a run.
+/// Renders the report as HTML.
 pub(super) fn html(
     run: &SavedRun,
     content: &Content,
@@ -73,13 +73,13 @@ pub(super) fn html(
         report.section("Splats");
         report.splats(&scene_page(run, &title, file, host)?);
     }
-    report.section("On the way");
+    report.section("Training curves");
     let log_loss = Line { title: "loss", across: "steps", points: &record.loss, logarithmic: true };
     let line = |title, points| Line { title, across: "steps", points, logarithmic: false };
     report.charts(
         &[
             log_loss,
-            line("PSNR of held-out pictures, dB", &record.psnr),
+            line("PSNR of held-out views, dB", &record.psnr),
             line("splats", &record.splats),
             line("steps per second", &record.steps_per_second),
             line("memory, bytes", &record.memory),
@@ -93,20 +93,20 @@ pub(super) fn html(
         pictures_of(&mut report, run, evaluation);
     }
     if let Some((file, histograms)) = splats.as_ref().zip(numbers.histograms.as_ref()) {
-        report.section("What the splats are like");
+        report.section("Splat statistics");
         shapes(&mut report, file, histograms);
     }
     if let Some(profile) = &record.profile {
-        report.section("Where the time went");
+        report.section("Profile");
         stages(&mut report, profile);
     }
     if !warnings.is_empty() {
         report.section("Warnings");
         report.list(warnings);
     }
-    report.section("How to repeat it");
+    report.section("Configuration");
     report.text(
-        "Saved as config.toml, with folders as they are on the machine, it gives the same splats once more, byte for \
+        "Saved as config.toml, with the folders of your machine, this configuration reproduces the same splats, byte for \
          byte, from the same data.",
     );
     let mut recorded = run.recorded.clone();
@@ -127,7 +127,7 @@ fn summary(run: &SavedRun, record: &Record, to: &SecondsTo) -> Vec<(&'static str
         }
         facts
             .push(("SSIM, mean", format!("{} ({})", number(evaluation.ssim, 4), evaluation.ssim_definition)));
-        facts.push(("pictures scored", format!("{} ({})", evaluation.images, evaluation.split)));
+        facts.push(("views evaluated", format!("{} ({})", evaluation.images, evaluation.split)));
     }
     let steps = record.loss.last().map_or(0, |[step, _]| *step as u64);
     let last = |series: &[[f64; 2]]| series.last().map_or(0.0, |[_, value]| *value);
@@ -151,9 +151,9 @@ fn summary(run: &SavedRun, record: &Record, to: &SecondsTo) -> Vec<(&'static str
         facts.extend(seconds.map(|seconds| (name, duration(seconds))));
     }
     if let Some(psnr) = done.and_then(|summary| summary.trust.training_psnr) {
-        facts.push(("PSNR of training pictures", format!("{psnr:.2} dB")));
+        facts.push(("PSNR of training views", format!("{psnr:.2} dB")));
     }
-    facts.push(("pictures", format!("{} to train on, {} held out", about.train_images, about.test_images)));
+    facts.push(("images", format!("{} for training, {} held out", about.train_images, about.test_images)));
     facts.push(("start", about.start.clone()));
     facts.push(("seed", run.recorded.config.recipe.seed.to_string()));
     facts.push(("dataset", about.fingerprint.clone()));
@@ -171,26 +171,27 @@ fn duration(seconds: f64) -> String {
 }
 
 fn pictures_of(report: &mut Report, run: &SavedRun, evaluation: &EvalReport) {
-    report.section(&format!("Pictures ({}), the worst first", evaluation.split));
+    report.section(&format!("Views ({}), the worst first", evaluation.split));
     let scores = &evaluation.scores;
     report.facts(&[
-        ("PSNR with colours fitted", format!("{} dB", number(scores.psnr_colour_corrected, 2))),
-        ("PSNR seen by 3 views", format!("{} dB", number(scores.psnr_covisible, 2))),
+        ("PSNR, colour-corrected", format!("{} dB", number(scores.psnr_colour_corrected, 2))),
+        ("PSNR, pixels seen by 3 views", format!("{} dB", number(scores.psnr_covisible, 2))),
         ("haze", number(scores.haze, 4)),
     ]);
-    report
-        .text("Photograph, render, and their difference, white from a quarter on. Large ones are in eval/.");
+    report.text(
+        "Photograph, render and absolute difference (white = 0.25 or more). Full-size images are in eval/.",
+    );
     let rows = pictures::rows(&run.folder, evaluation);
     let without = rows.iter().filter(|row| row.jpeg.is_none()).count();
     report.pictures(&COLUMNS, &rows);
     if without > 0 {
         report.text(&format!(
-            "{without} pictures are not shown: not in eval/, or beyond the size of this page."
+            "{without} views have no image here: it is missing in eval/, or this page would be too large."
         ));
     }
 }
 
-/// The table of density changes.
+/// Adds the table of density changes.
 fn density(report: &mut Report, changes: &[Density]) {
     let rows = changes.chunks(changes.len().div_ceil(DENSITY_ROWS)).map(|part| {
         let sum = |count: fn(&Density) -> u64| grouped(part.iter().map(count).sum());
@@ -203,7 +204,7 @@ fn density(report: &mut Report, changes: &[Density]) {
             grouped(last.splats),
         ]
     });
-    report.text("What density control did up to each of these steps, since the one before:");
+    report.text("Changes by density control between each step and the previous row:");
     report.table(&["step", "added", "pruned", "relocated", "splats"], &rows.collect::<Vec<_>>());
 }
 
@@ -212,13 +213,13 @@ fn shapes(report: &mut Report, file: &Document, histograms: &Histograms) {
         &[],
         &[
             histograms.opacity.chart("opacity"),
-            histograms.log10_largest_scale.chart("largest scale, powers of ten of a scene unit"),
-            histograms.log10_longest_over_shortest.chart("longest over shortest axis, powers of ten"),
+            histograms.log10_largest_scale.chart("largest scale, log10 of scene units"),
+            histograms.log10_longest_over_shortest.chart("longest / shortest axis, log10"),
         ],
     );
     let far = file.scene_len();
     report.text(&format!(
-        "{} splats, {} of them a sky; SH degree {}.",
+        "{} splats, {} of them sky; SH degree {}.",
         grouped(file.splats.len() as u64),
         grouped((file.splats.len() - far) as u64),
         file.sh_degree
@@ -236,23 +237,22 @@ fn stages(report: &mut Report, profile: &Profile) {
             format!("{:.3}", row.median_ms),
         ]
     });
-    report.table(&["stage", "share", "time", "times", "median, ms"], &rows.collect::<Vec<_>>());
+    report.table(&["stage", "share", "time", "calls", "median, ms"], &rows.collect::<Vec<_>>());
 }
 
 fn cut_lists(record: &Record) -> Option<String> {
     let tiles = record.finished.as_ref().map_or(0, |summary| summary.cut_tiles);
-    (tiles > 0).then(|| format!("{} lists of tiles were cut by max-splats-per-tile", grouped(tiles)))
+    (tiles > 0).then(|| format!("{} tile lists were truncated by max-splats-per-tile", grouped(tiles)))
 }
 
-/// The page of the run's scene.
+/// The embedded page of the run's splats.
 fn scene_page(run: &SavedRun, title: &str, file: &Document, host: &mut Host<'_>) -> Result<Vec<u8>, Failure> {
     let scene = page::scene(&run.folder, Some(run), None, &Similarity::IDENTITY, file, host);
     let scene = Scene { title: title.to_owned(), ..scene };
     let document = Document { page: Some(Box::new(scene)), ..file.clone() };
     let mut page = Vec::new();
     let written = splat::write(&mut page, &document, Format::Html, &SaveOptions::default());
-    written.map_err(|error| {
-        Failure::new("write", format!("{}: the page of its splats: {error}", run.folder.display()))
-    })?;
+    written
+        .map_err(|error| Failure::new("write", format!("{}: splat page: {error}", run.folder.display())))?;
     Ok(page)
 }

@@ -1,4 +1,4 @@
-//! Pictures of an evaluation, small and as JPEG: photograph, render and error side by side.
+//! Thumbnails of an evaluation as JPEG: photograph, render and error side by side.
 
 use std::path::Path;
 
@@ -9,30 +9,30 @@ use gausset_page::report::PictureRow;
 use gausset_train::{EvalRecord, EvalReport, sheet};
 use jpeg_encoder::{ColorType, Encoder, SamplingFactor};
 
-/// Bytes of all pictures together.
+/// Total size limit of all thumbnails in bytes.
 const ALL_BYTES: usize = 3 << 20;
-/// Height of a picture where there are few, and at least, px.
+/// Largest and smallest height of a thumbnail in pixels.
 const HEIGHT: [f64; 2] = [170.0, 80.0];
-/// So many are few.
+/// Number of views up to which thumbnails have the largest height; above it, their area shrinks with the number.
 const FEW: f64 = 60.0;
 const QUALITY: u8 = 70;
-/// Largest picture of an evaluation that is read.
+/// Size limit of a comparison image that is read.
 const MAX_PICTURE_BYTES: u64 = 1 << 30;
 
-/// Names of the columns.
+/// Column titles.
 pub(super) const COLUMNS: [&str; 6] = [
-    "picture",
+    "view",
     "PSNR, dB",
     "SSIM",
-    "PSNR with colours fitted, dB",
-    "PSNR seen by 3 views, dB",
-    "pixels that count",
+    "PSNR, colour-corrected, dB",
+    "PSNR, pixels seen by 3 views, dB",
+    "valid pixels",
 ];
 
-/// The rows of an evaluation, the worst first.
+/// Table rows of an evaluation, the worst first.
 pub(super) fn rows(run: &Path, report: &EvalReport) -> Vec<PictureRow> {
     let mut order: Vec<(usize, &EvalRecord)> = report.per_image.iter().enumerate().collect();
-    // A picture without a PSNR is equal to its truth.
+    // A view without a PSNR is identical to its photograph.
     let psnr = |record: &EvalRecord| record.psnr.unwrap_or(f64::INFINITY);
     order.sort_by(|(i, a), (k, b)| psnr(a).total_cmp(&psnr(b)).then(i.cmp(k)));
     let height = (HEIGHT[0] * (FEW / order.len().max(1) as f64).sqrt()).clamp(HEIGHT[1], HEIGHT[0]);
@@ -58,12 +58,12 @@ fn cells(record: &EvalRecord) -> Vec<String> {
     ]
 }
 
-/// A number with so many digits, or a dash.
+/// A number with this many decimals, or a dash.
 pub(super) fn number(value: Option<f64>, digits: usize) -> String {
     value.map_or("–".to_owned(), |value| format!("{value:.digits$}"))
 }
 
-/// A picture not higher than this, as JPEG with its size; `None` where there is none that can be read.
+/// Reads an image and reduces it to at most this height. Returns the JPEG and its size, or `None` if it cannot be read.
 fn small(path: &Path, height: u32) -> Option<(Vec<u8>, [u32; 2])> {
     let picture = decode(&input::read(path, MAX_PICTURE_BYTES).ok()?).ok()?;
     let width = (u64::from(picture.width) * u64::from(height)).div_ceil(u64::from(picture.height.max(1)));

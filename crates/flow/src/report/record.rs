@@ -1,4 +1,4 @@
-//! What a run has written down, read back for its report.
+//! Reads the logs and results in a run folder for the report.
 
 use std::path::Path;
 
@@ -11,27 +11,27 @@ use serde::{Deserialize, Serialize};
 
 use crate::Failure;
 
-/// Largest report of an evaluation that is read.
+/// Size limit of an evaluation report.
 const MAX_REPORT_BYTES: u64 = 64 << 20;
-/// Largest profile that is read.
+/// Size limit of a profile.
 const MAX_PROFILE_BYTES: u64 = 16 << 20;
 
-/// Values over steps.
+/// (step, value) pairs.
 pub(super) type Series = Vec<[f64; 2]>;
 
-/// What became of the set of splats between two lines of the log.
+/// Changes of the splat set between two lines of the log.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub(super) struct Density {
-    /// Step of the second line.
+    /// Step of the later line.
     pub(super) step: u64,
     pub(super) added: u64,
     pub(super) pruned: u64,
     pub(super) relocated: u64,
-    /// Splats then.
+    /// Number of splats after the change.
     pub(super) splats: u64,
 }
 
-/// The lines of `metrics.jsonl`, by what they tell; the other files where they are there.
+/// Contents of `metrics.jsonl` as series, and of other result files if they exist.
 #[derive(Debug, Default)]
 pub(super) struct Record {
     pub(super) loss: Series,
@@ -39,18 +39,18 @@ pub(super) struct Record {
     pub(super) splats: Series,
     pub(super) steps_per_second: Series,
     pub(super) memory: Series,
-    /// Changes of the set of splats, where there were some.
+    /// Lines in which the set of splats changed.
     pub(super) density: Vec<Density>,
-    /// Seconds of training at steps.
+    /// Seconds of training at each step.
     pub(super) seconds: Series,
-    /// Pictures that turned out to be unreadable, with reasons.
+    /// Unreadable images with reasons.
     pub(super) skipped: Vec<String>,
     pub(super) finished: Option<Summary>,
     pub(super) evaluation: Option<EvalReport>,
     pub(super) profile: Option<Profile>,
 }
 
-/// Any line of the log.
+/// A line of the log, of any kind.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct AnyLine {
@@ -101,7 +101,7 @@ impl Record {
         Ok(record)
     }
 
-    /// Seconds of training until the held-out views were first seen to have so many dB.
+    /// Seconds of training until the held-out views first reached this PSNR.
     pub(super) fn seconds_to(&self, psnr: f64) -> Option<f64> {
         let [step, _] = self.psnr.iter().find(|[_, value]| *value >= psnr)?;
         let line = self.seconds.iter().find(|[at, _]| at >= step);

@@ -1,4 +1,4 @@
-//! A device that is lost under way, or has no memory left.
+//! Recovery from a lost device and from exhausted device memory.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -10,7 +10,7 @@ use tempfile::TempDir;
 
 use super::*;
 
-/// A device that is taken away after so many steps.
+/// An engine that fails after this many steps.
 struct Lost(CpuEngine, AtomicU64, EngineError);
 
 impl Engine for Lost {
@@ -41,7 +41,7 @@ fn out_of_memory_after(steps: u64) -> Box<dyn Engine> {
     Box::new(Lost(cpu, AtomicU64::new(steps), error))
 }
 
-/// A run on a device that is lost after so many steps, with checkpoints every so many, if any; what it was warned of.
+/// Trains 40 steps with a checkpoint every `every` steps. Returns the result and the warnings.
 fn train_on(
     data: &Path,
     run: &Path,
@@ -87,15 +87,15 @@ fn a_run_whose_device_is_lost_goes_on_from_its_checkpoint_to_the_same_bytes() {
     train_on(&data, &whole, None, 10, None).0.unwrap();
     let (trained, warnings) = train_on(&data, &lost, Some(lost_after(25)), 10, None);
     assert_eq!(trained.unwrap().outcome.summary.steps, 40);
-    let is_told = |line: &String| line.contains("lost; the run goes on from the checkpoint of step 20");
+    let is_told = |line: &String| line.contains("lost; the run resumes from the checkpoint of step 20");
     assert_eq!(warnings.iter().filter(|line| is_told(line)).count(), 1, "{warnings:?}");
     assert_eq!(bytes(&lost), bytes(&whole));
 
-    // No memory left is as a lost device: once.
+    // Exhausted memory is handled like a lost device.
     let full = root.path().join("full");
     let (trained, warnings) = train_on(&data, &full, Some(out_of_memory_after(25)), 10, None);
     trained.unwrap();
-    let line = "Slots on a card would need 48.0 MiB of memory, and the device has none left; the run goes on from the \
+    let line = "Slots on a card would need 48.0 MiB of memory, and the device has none left; the run resumes from the \
                 checkpoint of step 20";
     assert!(warnings.iter().any(|warning| warning == line), "{warnings:?}");
     assert_eq!(bytes(&full), bytes(&whole));
@@ -104,16 +104,16 @@ fn a_run_whose_device_is_lost_goes_on_from_its_checkpoint_to_the_same_bytes() {
     let end = "has none left; the last checkpoint is that of step 20";
     assert!(failure.to_string().ends_with(end) && !failure.to_string().contains('\n'), "{failure}");
 
-    // Without a checkpoint there is nothing to go on from.
+    // Without a checkpoint the run cannot resume.
     let failure = train_on(&data, &early, Some(lost_after(5)), 10, None).0.unwrap_err();
     assert!(failure.to_string().ends_with("the device is lost; there is no checkpoint yet"), "{failure}");
     assert_eq!(failure.code, "device");
-    // One that was lost before, less than 100 steps ago, is not tried again.
+    // A second loss within 100 steps is final.
     let failure = train_on(&data, &twice, Some(lost_after(25)), 10, Some(3)).0.unwrap_err();
     assert!(failure.to_string().ends_with("the last checkpoint is that of step 20"), "{failure}");
 }
 
-/// A card that has a memory of so many bytes.
+/// A device with this many bytes of memory.
 struct Card(CpuEngine, u64);
 
 impl Engine for Card {
@@ -155,16 +155,13 @@ fn a_card_that_nobody_has_named_is_left_where_its_memory_is_too_small() {
         let scene = SceneSize { splats: 1, ..SceneSize::default() };
         (chosen.0.needs(&scene).limit, chosen.1, told)
     };
-    let why = Some("a card with memory of its own");
+    let why = Some("a discrete GPU");
     let card = (Some(1 << 30), why.map(str::to_owned), Vec::new());
-    assert_eq!(taken(1 << 30, why), card, "there is room");
+    assert_eq!(taken(1 << 30, why), card, "it fits");
     let (limit, reason, told) = taken(1 << 10, why);
-    assert_eq!(limit, None, "the processor");
+    assert_eq!(limit, None, "the CPU");
     let reason = reason.expect("why");
-    assert!(
-        reason.starts_with("the processor, because ") && reason.contains("has 1.0 KiB of memory"),
-        "{reason}"
-    );
+    assert!(reason.starts_with("the CPU, because ") && reason.contains("has 1.0 KiB of memory"), "{reason}");
     assert_eq!(told, [reason]);
-    assert_eq!(taken(1 << 10, None), (Some(1 << 10), None, Vec::new()), "somebody has named it");
+    assert_eq!(taken(1 << 10, None), (Some(1 << 10), None, Vec::new()), "named by the user");
 }

@@ -41,7 +41,7 @@ fn a_file_of_a_run_is_seen_from_the_cameras_of_its_dataset() {
     // A format that does not keep how it stands: somebody is told.
     workshop.succeed(&["convert", "sent.ply", "sent.splat"]);
     let told = workshop.succeed(&["eval", "sent.splat", "--data", "data"]).stderr;
-    assert!(told.contains("sent.splat: does not say how its splats stand to the dataset"), "{told}");
+    assert!(told.contains("sent.splat: has no transform relative to the dataset"), "{told}");
     assert!(workshop.path("sent-eval/contact_sheet.png").is_file());
     // Once more with what is known of the run: no dataset is to be named.
     assert!((psnr(&workshop, &["run/splats.ply"]) - truth).abs() < 1e-9);
@@ -73,7 +73,9 @@ fn splats_that_were_moved_or_need_a_dataset_are_refused_in_a_line() {
     for command in ["render", "eval", "view"] {
         let refused = workshop.run(&[command, "scaled.ply", "--data", "data"]);
         assert_eq!(refused.code, 2, "{refused:?}");
-        assert!(refused.stderr.contains("scaled.ply: cameras: those of a dataset do not see these splats"));
+        assert!(
+            refused.stderr.contains("scaled.ply: cameras: a dataset's cameras do not match these splats")
+        );
     }
     let refused = workshop.run(&["eval", "sent.ply"]);
     assert_eq!(refused.code, 2, "{refused:?}");

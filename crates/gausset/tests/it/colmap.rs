@@ -577,7 +577,7 @@ fn the_own_aligner_registers_real_walks() {
         assert!(before == std::fs::read(workshop.path("w/poses.json")).expect("poses"));
         let refused =
             workshop.run(&["pano", "align", "w", "--aligner", "own", "--mapper", "global", "--force"]);
-        assert!(refused.stderr.contains("--mapper: is an option of COLMAP"), "{}", refused.stderr);
+        assert!(refused.stderr.contains("--mapper: applies to COLMAP only"), "{}", refused.stderr);
         // Something else under the name of a view.
         let first = std::fs::read_dir(workshop.path("w/images/view02"))
             .expect("views")

@@ -202,27 +202,24 @@ fn films_that_may_be_several_things_are_asked_about_in_one_line() {
     };
     refused(
         "pano split strip.mp4 -o o",
-        "strip.mp4: video: 192x128 px may be a strip of 3x2 faces, or a photograph (expected a panorama of 2:1); say --from strip if it is one",
+        "strip.mp4: video: 192x128 px may be a strip of 3x2 faces, or a photograph (expected a panorama of 2:1); use --from strip if it is one",
     );
     refused(
         "pano split photo.mp4 -o o",
         "photo.mp4: video: 128x96 px may be a cross, but its corners are not of one colour",
     );
-    refused("pano split photo.mp4 -o o --from strip", "photo.mp4: video: 128x96 px is no strip");
+    refused("pano split photo.mp4 -o o --from strip", "photo.mp4: video: 128x96 px is not a strip");
     refused(
         "pano split strip.mp4 -o o --from faces",
-        "--from faces: is for folders with six pictures a frame",
+        "--from faces: applies to folders with six images per frame",
     );
     refused("pano split tour.mp4 -o o --from-turns 000000", "--from-faces, --from-turns: have no effect");
-    refused(
-        "pano frames strip.mp4 --from strip --kind ordinary",
-        "--from, --from-faces, --from-turns: go with",
-    );
+    refused("pano frames strip.mp4 --from strip --kind ordinary", "--from, --from-faces, --from-turns: need");
     refused(
         "pano convert tour.mp4 o.jpg --to equirect --select all",
-        "o.jpg: is the name of one picture, but there are",
+        "o.jpg: is a single image, but there are",
     );
-    refused("pano convert tour.mp4 o --to equirect --every 2", "--every: is for folders of pictures");
+    refused("pano convert tour.mp4 o --to equirect --every 2", "--every: applies to folders of images");
     refused(
         "pano convert tour.mp4 o --to equirect --select all --size 8192 --max-memory 64MiB",
         "tour.mp4: memory: converting it takes 97.3 MiB (expected at most 40.0 MiB); raise --max-memory, or take --size 5232",

@@ -52,7 +52,7 @@ fn the_small_demo_trains_evaluates_and_can_be_looked_at_afterwards() {
 
     let again = workshop.run(&["demo", "--size", "small", "-o", "d"]);
     assert_eq!(again.code, 2);
-    assert!(again.stderr.contains("holds a demo already"), "{again:?}");
+    assert!(again.stderr.contains("contains a demo already"), "{again:?}");
 
     // The run folder tells the same.
     assert!(is_told_again(&run, &workshop.succeed(&["info", "d/run", "--json"]).json()));
@@ -212,13 +212,13 @@ fn a_demo_that_is_interrupted_goes_on_and_never_leaves_half_a_scene() {
 
     // Another demo is not this one.
     let other = workshop.run(&["demo", "--size", "small", "-o", "d", "--seed", "6"]);
-    assert!(other.code == 2 && other.stderr.contains("holds a demo already"), "{other:?}");
+    assert!(other.code == 2 && other.stderr.contains("contains a demo already"), "{other:?}");
     let finished = workshop.succeed(&demo);
     assert!(finished.stderr.contains("going on with the run in d/run"), "{finished:?}");
     assert_eq!(finished.json()["steps"], 400);
     // Somebody's own pictures are not replaced, whatever is forced.
     std::fs::remove_file(workshop.path("d/data/.gausset")).expect("remove");
     let forced = workshop.run(&[&demo[..], &["--force"]].concat());
-    assert!(forced.code == 2 && forced.stderr.contains("is not of a demo"), "{forced:?}");
+    assert!(forced.code == 2 && forced.stderr.contains("was not created by a demo"), "{forced:?}");
     assert!(workshop.path("d/data/images/view_000.png").is_file());
 }

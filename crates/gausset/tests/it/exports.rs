@@ -321,14 +321,14 @@ fn masks_are_where_each_program_looks() {
     );
     // GPX needs a place on the earth.
     let refused = workshop.run(&["pano", "export", "w", "--format", "gpx", "-o", "g"]);
-    assert!(refused.code == 2 && refused.stderr.contains("have no place on the earth"), "{refused:?}");
+    assert!(refused.code == 2 && refused.stderr.contains("are not georeferenced"), "{refused:?}");
     // Poses of other frames are none.
     let others =
         String::from_utf8(workshop.read("w/poses.json")).expect("text").replace("frame_0", "other_0");
     std::fs::write(workshop.path("w/poses.json"), others).expect("a file");
     let refused = workshop.run(&["pano", "export", "w", "--format", "csv", "-o", "g"]);
     assert!(
-        refused.code == 2 && refused.stderr.contains("w/poses.json: frames: none of those of w has"),
+        refused.code == 2 && refused.stderr.contains("w/poses.json: frames: no frame of w has"),
         "{refused:?}"
     );
     assert!(!workshop.path("g").exists());

@@ -240,7 +240,7 @@ fn frames_of_a_video_are_taken_once_and_never_put_among_other_peoples_pictures()
     }
     std::fs::write(workshop.path("mine/frames/deep/notes.txt"), b"mine").expect("a file");
     for command in ["run", "align"] {
-        for (folder, found) in [("mine", "found deep"), ("empty", "found none of ours")] {
+        for (folder, found) in [("mine", "found deep"), ("empty", "found no marker")] {
             for force in [&[][..], &["--force"]] {
                 let arguments = [&[command, "walk.mp4", "-o", folder][..], force].concat();
                 refused(&workshop, folder, &arguments, &["frames: folder: was not made by gausset", found]);
@@ -324,7 +324,7 @@ fn names_of_photographs_are_never_words_of_a_command() {
     for name in [&b"photos/x\xff.png"[..], b"photos/x\n--help.png"] {
         let path = workshop.path("").join(std::ffi::OsStr::from_bytes(name));
         std::fs::write(&path, b"x").expect("a file");
-        refused(&workshop, "out", &["align", "photos", "-o", "out"], &["has a name that is no plain text"]);
+        refused(&workshop, "out", &["align", "photos", "-o", "out"], &["name is not plain text"]);
         std::fs::remove_file(path).expect("remove");
     }
     let words = ["--camera-model", "expected one of SIMPLE_PINHOLE"];

@@ -176,12 +176,12 @@ fn what_is_wrong_with_poses_is_one_line_and_how_they_were_found_is_another() {
         (
             "more.csv",
             all(&str::to_owned) + "guest,9,9,9,1,0,0,0\n",
-            "more.csv: names: 1 of 4 are of none of the frames (as \"guest\")",
+            "more.csv: names: 1 of 4 match no frame (such as \"guest\")",
         ),
         (
             "seconds.txt",
             "0.0 0 0 0 0 0 0 1\n0.5 1 0.3 0 0 0 0 1\n1 2 1.2 0 0 0 0 1\n".into(),
-            "matched by time stamps as places in the list of frames, from 0 (\"0.0\" is frame_00)",
+            "matched by time stamps as indices into the list of frames, from 0 (\"0.0\" is frame_00)",
         ),
     ] {
         write(name, &text);

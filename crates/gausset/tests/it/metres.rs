@@ -213,12 +213,12 @@ fn poses_are_kept_to_the_last_digit_where_no_track_fits_them() {
     write(&workshop, "still.csv", &table(names_of(&workshop).into_iter(), &still));
     let found = workshop.succeed(&[&ALIGN[..], &["still.csv", "--track", "track.csv"]].concat());
     assert!(
-        found.stderr.contains("places: the frames are all at one place, which tells no scale"),
+        found.stderr.contains("positions: all frames are at one position, which gives no scale"),
         "{found:?}"
     );
     for (file, offset, line) in [
         ("track.csv", "3600", "track.csv: times: fewer than three frames were taken during the track"),
-        ("elsewhere.csv", "3.4", "which tells no scale; it is not used"),
+        ("elsewhere.csv", "3.4", "which gives no scale; it is not used"),
     ] {
         let more = ["given.csv", "--track", file, "--track-offset", offset];
         let found = workshop.succeed(&[&ALIGN[..], &more].concat());

@@ -359,7 +359,7 @@ fn masks_of_other_frames_are_told() {
     std::fs::create_dir_all(workshop.path("theirs")).expect("a folder");
     let split = ["pano", "split", "walk", "-o", "o", "--size", "32", "--masks", "theirs"];
     let warned = workshop.succeed(&split).stderr;
-    assert!(warned.contains("warning: theirs: no mask is of any frame"), "{warned}");
+    assert!(warned.contains("warning: theirs: no mask matches a frame"), "{warned}");
     // Nothing was found in any frame: what `gausset mask` leaves then.
     std::fs::write(workshop.path("theirs/masks.jsonl"), "").expect("a file");
     assert!(!workshop.succeed(&split).stderr.contains("warning"));
@@ -510,19 +510,19 @@ fn cubes_that_fit_nothing_are_one_line_each() {
     let cases: [(&[&str], &str); 12] = [
         (
             &["photo.png", "o.png", "--to", "equirect"],
-            "photo.png: picture: 96x64 px may be a strip of 3x2 faces, or a photograph (expected a panorama of 2:1); say --from strip if it is one",
+            "photo.png: picture: 96x64 px may be a strip of 3x2 faces, or a photograph (expected a panorama of 2:1); use --from strip if it is one",
         ),
         (
             &["square.png", "o.png", "--to", "equirect"],
-            "square.png: picture: 64x64 px may be a face of a cube, or two eyes",
+            "square.png: picture: 64x64 px may be a face of a cube, or a stereo pair",
         ),
         (
             &["odd.png", "o.png", "--to", "equirect", "--from", "cross"],
-            "odd.png: picture: 100x77 px is no cross (expected 4 by 3 or 3 by 4 square faces)",
+            "odd.png: picture: 100x77 px is not a cross (expected 4 by 3 or 3 by 4 square faces)",
         ),
         (
             &["odd.png", "o.png", "--to", "equirect", "--from", "strip"],
-            "odd.png: picture: 100x77 px is no strip",
+            "odd.png: picture: 100x77 px is not a strip",
         ),
         (
             &["mixed", "o", "--to", "strip"],
@@ -533,7 +533,7 @@ fn cubes_that_fit_nothing_are_one_line_each() {
             "set: frames: x_back is missing (expected six faces: right, left, up, down, front, back)",
         ),
         (&["alpha.png", "o.png", "--to", "cross"], "alpha.png: picture: has alpha (expected none)"),
-        (&["deep.png", "o.png", "--to", "cross"], "deep.png: picture: has 16 bits a sample (expected 8)"),
+        (&["deep.png", "o.png", "--to", "cross"], "deep.png: picture: has 16 bits per sample (expected 8)"),
         (
             &["walk/p0.jpg", "o.png", "--to", "equirect", "--from-faces", "rludfb"],
             "--from-faces, --from-turns: have no effect without a strip",

@@ -1,4 +1,4 @@
-//! Many frames to a folder, and what it remembers of them.
+//! Converts many frames into a folder, with a manifest.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -18,13 +18,13 @@ use crate::panos::moments::{Moments, Trouble};
 use crate::panos::source::Source;
 use crate::{Event, Failure, Host, Part, device, records};
 
-/// What makes a folder of converted pictures ours.
+/// Purpose in the ownership marker of the folder.
 const PURPOSE: &str = "converted panoramas";
-/// Name of the manifest in such a folder.
+/// File name of the manifest.
 const MANIFEST: &str = "convert.jsonl";
-/// Longest manifest that is read.
+/// Size limit of the manifest.
 const MAX_MANIFEST_BYTES: u64 = 1 << 30;
-/// Part of the settings: changes when the same input would give other bytes.
+/// Part of the settings hash; incremented when the same input gives other bytes.
 const BYTES_VERSION: u32 = 1;
 
 /// A line of the manifest.
@@ -33,12 +33,12 @@ struct Line {
     frame: String,
     /// Name of the first file of the source.
     source: String,
-    /// Length of the files of the source, and their time of change.
+    /// Total size of the source files in bytes; `modified` is their modification time.
     bytes: u64,
     modified: u64,
-    /// Hash of what decides the bytes.
+    /// Hash of everything that the output bytes depend on.
     settings: String,
-    /// Length of each file.
+    /// Size of each output file in bytes.
     files: Vec<u64>,
 }
 
@@ -56,7 +56,7 @@ impl Line {
     }
 }
 
-/// Many frames, or many files, to a folder.
+/// Converts all frames of a source into the output folder.
 pub(super) fn all(job: &Job<'_>, done: &mut Converted, host: &mut Host<'_>) -> Result<(), Failure> {
     let Job { options, source, pictures, .. } = *job;
     let folder = options.output.as_path();
@@ -105,7 +105,7 @@ pub(super) fn all(job: &Job<'_>, done: &mut Converted, host: &mut Host<'_>) -> R
                     line.files = lengths;
                     lines.push(line);
                     new += 1;
-                    // What was finished before and comes later stays known, should this be interrupted.
+                    // Also keep the lines of later frames that were finished before, in case this run is interrupted.
                     let later = source.frames[index + 1..].iter().filter_map(|f| known.get(&f.stem));
                     write_lines(&manifest, lines.iter().chain(later))?;
                 }
@@ -114,7 +114,7 @@ pub(super) fn all(job: &Job<'_>, done: &mut Converted, host: &mut Host<'_>) -> R
                     break;
                 }
                 Err(Trouble::Frame(reason)) => skip(done, frame, reason, host),
-                // What is broken stays broken.
+                // A broken video gives no further frames.
                 Err(Trouble::End(why)) => {
                     if let Some(reason) = why {
                         skip(done, frame, reason, host);
@@ -151,7 +151,7 @@ fn skip(done: &mut Converted, frame: &SourceFrame, reason: String, host: &mut Ho
     done.skipped.push(Skipped { frame: frame.stem.clone(), reason });
 }
 
-/// Converts a frame: its files are written one after the other, and get their names together. Returns their lengths.
+/// Converts a frame. Its files are written under temporary names and renamed together. Returns their sizes.
 fn convert_frame(
     job: &Job<'_>,
     moments: &mut Moments<'_>,
@@ -190,7 +190,7 @@ fn write_lines<'a>(path: &Path, lines: impl Iterator<Item = &'a Line>) -> Result
 
 fn settings_hash(&Job { options, source, pictures, colours, .. }: &Job<'_>) -> String {
     let Source { projection, is_stereo, film, .. } = source;
-    // Streams of a GoPro MAX were not averaged, and their chroma mixed over the edges of faces.
+    // Older versions did not average GoPro MAX streams and mixed chroma across face edges: the suffix invalidates them.
     let since = if source.is_eac() { " averaged" } else { "" };
     let mut text = format!(
         "{BYTES_VERSION} {pictures:?} {:?} {projection:?} {is_stereo} {} {}{since}",

@@ -1,13 +1,13 @@
-//! Pictures of the sphere into another form: panorama, cross, strip, six faces.
+//! Converts full-sphere images to another projection: panorama, cross, strip, six faces.
 //!
-//! One picture goes to a file (six faces: to a folder); a folder, and the frames of a video that are chosen, go to a
-//! folder, which is marked as ours and has a line of `convert.jsonl` for each frame that is finished: the same command
-//! goes on where it was interrupted, with the same bytes.
+//! One image is converted to a file (six faces: to a folder). A folder, or selected frames of a video, is converted to
+//! a folder with an ownership marker and a line in `convert.jsonl` for each finished frame. The same command resumes an
+//! interrupted conversion with identical results.
 //!
 //! ```text
-//! folder     many frames: files, manifest, going on
+//! folder     many frames: files, manifest, resuming
 //! panorama   one frame, for a preview
-//! room       whether a frame fits into memory
+//! room       memory check of a frame
 //! ```
 
 mod folder;
@@ -41,51 +41,51 @@ use crate::memory::budget;
 use crate::{Failure, Host, device};
 pub use panorama::panorama_of;
 
-/// Highest picture that is read and made, px: a strip of six faces below each other is higher than a panorama.
+/// Maximum width and height of images in pixels; high, because the faces of a strip may be stacked vertically.
 const MOST: u32 = 49_152;
 
-/// What pictures are converted to.
+/// Target projection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Target {
-    /// Panoramas of 2:1.
+    /// Equirectangular panoramas of 2:1.
     Equirect,
-    /// A cross or a strip.
+    /// Cross or strip.
     Net(Net, Order),
-    /// Six pictures each.
+    /// Six images per frame.
     Faces,
 }
 
-/// Pictures of the sphere, what they are converted to, and where to.
+/// Options of [`convert()`].
 #[derive(Clone, Debug)]
 pub struct ConvertOptions {
-    /// A picture, a folder of them, or a video.
+    /// An image, a folder of images, or a video.
     pub input: PathBuf,
-    /// A picture; of a folder or a video, or for six faces, a folder.
+    /// Output image; for a folder, a video or six faces, an output folder.
     pub output: PathBuf,
-    /// What they become.
+    /// Target projection.
     pub to: Target,
-    /// Side of a face, or width of a panorama, px; `None` = as fine as the source.
+    /// Side of a face or width of a panorama in pixels; `None` = the resolution of the source.
     pub size: Option<u32>,
-    /// Kind of the files.
+    /// File format.
     pub format: Format,
-    /// What is done to the colours.
+    /// Colour options.
     pub colours: ColourChoice,
-    /// Which frames, and what they look like.
+    /// Frame selection and projection of the input.
     pub frames: FrameChoice,
-    /// Make finished frames anew, and replace files of somebody else.
+    /// Redo finished frames, and replace files that Gausset did not create.
     pub force: bool,
-    /// Seconds for which ffmpeg may say nothing.
+    /// Timeout of ffmpeg in seconds without output.
     pub tool_timeout: u64,
-    /// Memory to stay within; auto = a quarter of the machine's, at most 2 GiB.
+    /// Memory limit; auto = a quarter of the machine's memory, at most 2 GiB.
     pub max_memory: MemoryLimit,
-    /// Threads; 0 = all processors.
+    /// Threads; 0 = all CPU threads.
     pub threads: u32,
-    /// Vector instructions of the processor.
+    /// SIMD level of the CPU.
     pub simd: VectorLevel,
 }
 
 impl ConvertOptions {
-    /// Whether one picture is written, under the name that is given.
+    /// Whether the output is a single image file.
     #[must_use]
     pub fn is_to_file(&self) -> bool {
         let extension = self.output.extension().map(|e| e.to_ascii_lowercase());
@@ -94,52 +94,52 @@ impl ConvertOptions {
     }
 }
 
-/// What was done, or would be: a stable contract.
+/// Result of a conversion or dry run; the JSON form is a stable contract.
 #[derive(Clone, Debug, Serialize)]
 pub struct Converted {
     schema: u32,
     kind: &'static str,
-    /// Frames that are there now, or would be.
+    /// Number of frames in the output.
     pub frames: usize,
-    /// Their files.
+    /// Number of output files.
     pub files: usize,
-    /// Frames that were there before.
+    /// Number of frames that were finished earlier.
     pub resumed: usize,
-    /// Width and height of a file, px.
+    /// Width and height of an output file in pixels.
     pub size: [u32; 2],
-    /// Frames left out.
+    /// Skipped frames.
     pub skipped: Vec<Skipped>,
-    /// Whether nothing was written because nothing was to be.
+    /// Whether this is a dry run, which writes nothing.
     pub is_dry_run: bool,
-    /// Whether it was stopped.
+    /// Whether the job was asked to stop.
     #[serde(skip)]
     pub is_cancelled: bool,
 }
 
-/// What is done to the colours of every frame.
+/// Resolved colour options.
 struct Colours {
     colouring: Colouring,
     equalise: Equalise,
 }
 
-/// Everything that was decided before the first frame.
+/// Everything decided before the first frame.
 struct Job<'a> {
     options: &'a ConvertOptions,
     source: &'a Source,
     pictures: &'a Pictures,
     colours: &'a Colours,
     level: Level,
-    /// Bytes for what is under way.
+    /// Memory budget in bytes.
     budget: u64,
 }
 
-/// What a source becomes: the end of each name, and what the picture shows.
+/// Output images per frame: suffix of the file name, and projection.
 type Pictures = Vec<(String, Shown)>;
 
-/// Converts pictures; with `is_dry_run` says what that would make.
+/// Converts images; with `is_dry_run` only reports the result.
 ///
 /// # Errors
-/// Pictures or options that cannot be used, files of somebody else, a file that cannot be written.
+/// Unusable images or options, files that Gausset did not create, or a file that cannot be written.
 pub fn convert(
     options: &ConvertOptions,
     is_dry_run: bool,
@@ -152,17 +152,17 @@ pub fn convert(
     let colours =
         Colours { colouring: options.colours.colouring()?, equalise: options.colours.equalise(&source)? };
     if colours.equalise == Equalise::Frames {
-        return Err(Failure::usage("⟨equalise = frames⟩: is for split and run; leave it out"));
+        return Err(Failure::usage("⟨equalise = frames⟩: applies to split and run only; leave it out"));
     }
-    let level = level(options.simd)
-        .ok_or_else(|| Failure::new("device", "⟨simd⟩: this processor does not have it"))?;
+    let level =
+        level(options.simd).ok_or_else(|| Failure::new("device", "⟨simd⟩: not supported by this CPU"))?;
     let budget = budget(options.max_memory)?;
     let is_file = options.is_to_file();
     if is_file {
         let overwrite = if options.force { Overwrite::Replace } else { Overwrite::Refuse };
         check_output(&Disk, &options.output, overwrite)?;
     } else {
-        // Files of a folder would get the names of those that they are made of.
+        // Outputs have the names of their sources, so the output folder must not be the input folder.
         refuse_input(&options.output, [options.input.as_path()])?;
     }
     let source = source.choose(&options.output, host)?;
@@ -180,13 +180,13 @@ pub fn convert(
     if is_file && source.frames.len() != 1 {
         let output = options.output.display();
         return Err(Failure::usage(format!(
-            "{output}: is the name of one picture, but there are {} frames (expected a folder)",
+            "{output}: is a single image, but there are {} frames (expected a folder)",
             source.frames.len()
         )));
     }
     let job = Job { options, source: &source, pictures: &pictures, colours: &colours, level, budget };
     if let (Some(_), Some(frame)) = (&source.film, source.frames.first()) {
-        // All frames of a video are alike.
+        // All frames of a video have the same size.
         room::check(&job, frame).map_err(|what| Failure::new("memory", what))?;
     }
     if is_dry_run {
@@ -200,14 +200,14 @@ pub fn convert(
     Ok(done)
 }
 
-/// How the frames of a source show the sphere, where that is known of all of them.
+/// The projection, if all frames of the source share it.
 fn projection_of(source: &Source) -> Option<Projection> {
     source.film.as_ref().map(Film::projection).or_else(|| source.projection.clone())
 }
 
-/// What each frame becomes.
+/// The output images of each frame.
 fn pictures(options: &ConvertOptions, source: &Source) -> Result<Pictures, Failure> {
-    // As fine as the source: as many pixels around the horizon, in faces that the encoder need not fill up.
+    // Default: the resolution of the source around the horizon, with faces of whole 16 px encoder blocks.
     let natural = (source.around / 4).next_multiple_of(16).max(16);
     let side = options.size.unwrap_or(natural);
     let most = if let Target::Net(net, _) = options.to {
@@ -238,10 +238,10 @@ fn pictures(options: &ConvertOptions, source: &Source) -> Result<Pictures, Failu
     })
 }
 
-/// Takes a picture that was made, with its place among those of its frame.
+/// Receives an encoded image and its index among those of the frame.
 type Receive<'a> = dyn FnMut(usize, &[u8]) -> Result<(), Failure> + 'a;
 
-/// Makes the pictures of a frame, one after the other.
+/// Creates the images of a frame, one after the other.
 fn make(
     job: &Job<'_>,
     moment: &mut Moment,
@@ -253,19 +253,19 @@ fn make(
     let file = file.display();
     if moment.bits > 8 {
         return Err(Trouble::Frame(format!(
-            "{file}: picture: has {} bits a sample (expected 8); make it one of 8 bits first",
+            "{file}: picture: has {} bits per sample (expected 8); convert it to 8 bits first",
             moment.bits
         )));
     }
     if moment.frame.alpha.is_some() {
         return Err(Trouble::Frame(format!(
-            "{file}: picture: has alpha (expected none); take it off, a mask can be a picture beside it"
+            "{file}: picture: has alpha (expected none); remove it, or store it as a separate mask"
         )));
     }
     let Colours { colouring, equalise } = job.colours;
     colour::apply(colouring, *equalise, &moment.projection, &mut moment.frame, None);
     let Some((_, first)) = job.pictures.first() else { return Ok(()) };
-    // All pictures of a frame are as fine.
+    // All images of a frame have the same resolution.
     let sampled = Sampled::new(&moment.projection, &moment.frame, first);
     for (place, (_, shown)) in job.pictures.iter().enumerate() {
         let panorama = matches!(shown, Shown::Equirect(_)).then(|| shown.size());
@@ -281,7 +281,7 @@ fn make(
     Ok(())
 }
 
-/// One picture to a file.
+/// Converts one image to a file.
 fn one(job: &Job<'_>, done: &mut Converted, host: &Host<'_>) -> Result<(), Failure> {
     let options = job.options;
     let Some(frame) = job.source.frames.first() else { return Ok(()) };
@@ -309,7 +309,7 @@ fn one(job: &Job<'_>, done: &mut Converted, host: &Host<'_>) -> Result<(), Failu
     }
 }
 
-/// That a video gave nothing.
+/// Message for a video without frames.
 fn no_frame(job: &Job<'_>) -> String {
-    format!("{}: video: gave no frame", job.options.input.display())
+    format!("{}: video: contains no frames", job.options.input.display())
 }

@@ -1,4 +1,4 @@
-//! One frame as a panorama: what a preview shows.
+//! Reads one frame as a panorama, for previews.
 
 use std::path::Path;
 use std::time::Duration;
@@ -17,10 +17,10 @@ use crate::panos::source::{FrameChoice, Source};
 use crate::tool::SILENCE;
 use crate::{Failure, Host};
 
-/// The first frame of pictures or of a video, whole, and as a panorama where it is none.
+/// The first frame of images or of a video at full size, converted to a panorama if needed.
 ///
 /// # Errors
-/// Footage that cannot be used; the job was asked to stop.
+/// Unusable footage; the job was asked to stop.
 pub fn panorama_of(
     input: &Path,
     choice: &FrameChoice,
@@ -29,10 +29,10 @@ pub fn panorama_of(
     host: &Host<'_>,
 ) -> Result<(Frame, Equirect), Failure> {
     if colours.equalise == Some(Equalise::Frames) {
-        return Err(Failure::usage("⟨equalise = frames⟩: is for split and run; leave it out"));
+        return Err(Failure::usage("⟨equalise = frames⟩: applies to split and run only; leave it out"));
     }
     let source = Source::open(input, choice, Limits::default(), Duration::from_secs(SILENCE), host)?;
-    let level = level(VectorLevel::Auto).ok_or_else(|| Failure::new("device", "no vector level"))?;
+    let level = level(VectorLevel::Auto).ok_or_else(|| Failure::new("device", "no SIMD level"))?;
     let none = || Failure::new("frames", format!("{}: frames: none found", input.display()));
     let read = Moments::new(&source, level, host.stop()).read(0);
     let mut moment = read.map_err(|trouble| match trouble {

@@ -1,5 +1,5 @@
-//! Whether a frame has room within the memory that there is: its planes, what its decoder holds, the pictures that are made
-//! of it. One frame is under way at a time, and its rows are shared by the threads.
+//! Memory check of a conversion: planes of a frame, memory of its decoder, output images. One frame is processed at a
+//! time, and the threads share its rows.
 
 use gausset_io::units;
 use gausset_pano::cutter::Format;
@@ -11,20 +11,20 @@ use gausset_pano::projection::Projection;
 
 use super::Job;
 
-/// Bytes that a frame takes.
+/// Memory needed for a frame, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Demand {
-    /// From its file, or the pipe, to its planes and their halves.
+    /// Decoding, planes and half-size planes.
     source: u64,
-    /// A picture that is made of it, from its planes to its file.
+    /// One output image, from its planes to the encoded file.
     picture: u64,
-    /// What is done to its colours.
+    /// Colour tables.
     colours: u64,
-    /// Width and height of the frame, px.
+    /// Width and height of the frame in pixels.
     size: [u64; 2],
 }
 
-/// Refuses a frame that does not fit: one line, with what would.
+/// Refuses a frame that exceeds the memory budget; the message says what would fit.
 pub(super) fn check(job: &Job<'_>, frame: &SourceFrame) -> Result<(), String> {
     let demand = demand(job, frame)?;
     let Demand { source, picture, colours, .. } = demand;
@@ -40,10 +40,10 @@ pub(super) fn check(job: &Job<'_>, frame: &SourceFrame) -> Result<(), String> {
     ))
 }
 
-/// What else would help, with `budget` bytes for frame and picture.
+/// Advice besides more memory, with `budget` bytes for frame and output.
 fn advice(demand: &Demand, size: Option<u32>, budget: u64) -> String {
     let &Demand { source, picture, size: [width, height], .. } = demand;
-    // What is made grows with its own size, where that is said, else with that of the frame.
+    // The output depends on `size` if given, otherwise on the size of the frame.
     if let (Some(size), Some(left)) = (size, budget.checked_sub(source)) {
         let fits = (f64::from(size) * (left as f64 / picture as f64).sqrt()) as u32 / 16 * 16;
         return if fits >= 16 { format!(", or take ⟨size = {fits}⟩") } else { String::new() };
@@ -63,17 +63,17 @@ fn demand(job: &Job<'_>, frame: &SourceFrame) -> Result<Demand, String> {
         Some(film) => {
             let [width, height] = film.video.size.map(u64::from);
             let pixels = width * height;
-            // A cube is there twice for a moment: as it is stored, and folded with its frames.
+            // A cube map is in memory twice for a moment: as stored, and as faces with their margins.
             let folded = if film.cube.is_some() { 7 * pixels / 4 } else { 0 };
-            // Of several frames the sharpest so far is kept beside what comes through the pipe.
+            // To pick the sharpest frame, the best one so far is kept in addition to the current one.
             let pipe = if film.video.choice.sharpest_of == 1 { 3 * pixels / 2 } else { 13 * pixels / 4 };
-            // Planes of 4:2:0 with their padding, and halves of them.
+            // Padded 4:2:0 planes and half-size planes.
             (pipe + 17 * pixels / 8 + folded, [width, height])
         }
         None => of_files(job, frame)?,
     };
     let pixels = job.pictures.iter().map(|(_, shown)| shown.size().map(u64::from).iter().product::<u64>());
-    // Planes and file; of a PNG, pixels and what is packed of them, twice while it grows.
+    // Planes and encoded file; for PNG, the pixels and the growing packed data, which is twice in memory.
     let each = if job.options.format == Format::Png { 9 } else { 3 };
     let picture = each * pixels.max().unwrap_or(0) + (1 << 20);
     let colours = match (job.colours.equalise, job.colours.colouring.is_neutral()) {
@@ -85,7 +85,7 @@ fn demand(job: &Job<'_>, frame: &SourceFrame) -> Result<Demand, String> {
     Ok(Demand { source: bytes, picture, colours, size })
 }
 
-/// Bytes from files to planes, and the size of the frame.
+/// Memory for reading image files to planes, and the size of the frame.
 fn of_files(job: &Job<'_>, frame: &SourceFrame) -> Result<(u64, [u64; 2]), String> {
     let source = job.source;
     let (mut bytes, mut planes, mut pixels) = (0, 0, 0);
@@ -96,11 +96,11 @@ fn of_files(job: &Job<'_>, frame: &SourceFrame) -> Result<(u64, [u64; 2]), Strin
         pixels += demand.pixels;
     }
     if frame.files.len() > 1 {
-        // The parts stay beside the whole.
+        // The parts stay in memory together with the whole frame.
         bytes += planes;
     }
     if matches!(source.projection, Some(Projection::Cube(_))) {
-        // And the picture beside its folded faces.
+        // So does the image together with its faces.
         bytes += planes + planes / 8;
     }
     let size = match &source.projection {
@@ -120,13 +120,13 @@ mod tests {
     #[test]
     fn what_would_fit_is_told_in_the_size_that_can_be_changed() {
         let demand = Demand { source: 600, picture: 300, colours: 0, size: [4000, 2000] };
-        // A quarter of the bytes: half the sides, of frame and picture together.
+        // A quarter of the bytes: half the width and height, of frame and output together.
         assert_eq!(advice(&demand, None, 225), ", or make it smaller: 1984x992 px of this kind fit");
-        // The picture alone is too large: a quarter of it fits.
+        // Only the output is too large: a quarter of it fits.
         assert_eq!(advice(&demand, Some(1024), 675), ", or take ⟨size = 512⟩");
-        // Beside a picture of this size, a quarter of the frame fits.
+        // With an output of this size, a quarter of the frame fits.
         assert_eq!(advice(&demand, Some(1024), 450), ", or make it smaller: 1984x992 px of this kind fit");
-        // Not even a small one does.
+        // Not even a small frame fits.
         assert_eq!(advice(&demand, Some(1024), 100), "");
     }
 }
