@@ -1,5 +1,5 @@
-//! What work on masks of the sphere costs: `mask_costs [WIDTH] [DEGREES]`. The mask is what ten figures and the lower
-//! 20 degrees remove; times are the median of 15, on one thread.
+//! Measures operations on sphere masks: `mask_costs [WIDTH] [DEGREES]`. The mask removes ten figures and the lower 20
+//! degrees; times are the median of 15 runs on one thread.
 #![allow(clippy::print_stdout, reason = "a program")]
 
 use std::error::Error;

@@ -1,4 +1,4 @@
-//! Writes the procedural room as a walk: `room_sequence DIR [FRAMES] [WIDTH]` makes DIR/frame_NN.png and
+//! Renders the procedural room along a path: `room_sequence DIR [FRAMES] [WIDTH]` writes DIR/frame_NN.png and
 //! DIR/truth.json with the pose of each frame, for `gausset pano run DIR` and for tests.
 #![allow(clippy::print_stdout, reason = "a program")]
 

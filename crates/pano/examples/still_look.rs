@@ -1,5 +1,5 @@
-//! Shows what rides along with the camera: `still_look DIR PANORAMA...` writes DIR/NAME.png, the panoramas at 1200 px
-//! with what would be removed in red.
+//! Shows the detected static foreground: `still_look DIR PANORAMA...` writes DIR/NAME.png, the panoramas at 1200 px
+//! with the removed part in red.
 #![allow(clippy::print_stdout, reason = "a program")]
 
 use std::error::Error;

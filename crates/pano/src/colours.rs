@@ -1,32 +1,32 @@
-//! Samples of video → samples of JPEG: limited to full range, BT.709 to BT.601.
+//! Converts video samples to JPEG samples: limited to full range, BT.709 to BT.601.
 //!
 //! ```text
 //! Y' = kYY (Y - black) + kYb (Cb - 128) + kYr (Cr - 128)          chroma of the block of 2x2 that Y lies in
 //! Cb' = 128 + kbb (Cb - 128) + kbr (Cr - 128)                     Cr' likewise; neither depends on Y
 //! ```
-//! Both are YCbCr of the same R'G'B' (ITU-R BT.601 and BT.709: Kr, Kb = 0.299, 0.114 and 0.2126, 0.0722), so one
-//! matrix leads from one to the other; its first column below the luma is zero. 14-bit fixed point, rounded to nearest.
-//! Done here for the rows that are needed, it takes a tenth of what ffmpeg's filter takes for whole frames.
+//! Both are YCbCr of the same R'G'B' (ITU-R BT.601 and BT.709: Kr, Kb = 0.299, 0.114 and 0.2126, 0.0722), so one matrix
+//! converts one to the other. Its first column is zero below the luma. 14-bit fixed point, rounded to nearest.
+//! Converting only the needed rows takes a tenth of the time of ffmpeg's filter on whole frames.
 
 use gausset_compute::at_level;
 use gausset_compute::fearless_simd::{Level, prelude::*};
 
 use crate::plane::Plane;
 
-/// Bits after the point of the factors.
+/// Fractional bits of the fixed-point factors.
 const FRACTION: u32 = 14;
 
-/// Which R'G'B' a YCbCr means.
+/// The R'G'B' to YCbCr matrix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Matrix {
-    /// Standard definition, and JPEG.
+    /// BT.601: standard definition and JPEG.
     Bt601,
-    /// High definition.
+    /// BT.709: high definition.
     Bt709,
 }
 
 impl Matrix {
-    /// Shares of red and blue in luma.
+    /// Weights of red and blue in luma.
     const fn red_blue(self) -> [f64; 2] {
         match self {
             Self::Bt601 => [0.299, 0.114],
@@ -35,29 +35,29 @@ impl Matrix {
     }
 }
 
-/// The way from a kind of video to JPEG.
+/// A colour conversion from a kind of video to JPEG.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Colours {
     /// Y of black.
     black: i32,
-    /// Factors of (Y - black, Cb - 128, Cr - 128) in the new Y.
+    /// Factors of (Y - black, Cb - 128, Cr - 128) for the new Y.
     luma: [i32; 3],
-    /// Factors of (Cb - 128, Cr - 128) in the new Cb and Cr.
+    /// Factors of (Cb - 128, Cr - 128) for the new Cb and Cr.
     chroma: [[i32; 2]; 2],
 }
 
 impl Colours {
-    /// Samples that stay as they are.
+    /// The identity: samples stay unchanged.
     pub const SAME: Self =
         Self { black: 0, luma: [1 << FRACTION, 0, 0], chroma: [[1 << FRACTION, 0], [0, 1 << FRACTION]] };
 
-    /// The way from samples of a matrix and range.
+    /// The conversion from samples with this matrix and range.
     #[must_use]
     pub fn new(matrix: Matrix, is_full_range: bool) -> Self {
         let [kr, kb] = matrix.red_blue();
         let [jr, jb] = Matrix::Bt601.red_blue();
         let (y_scale, c_scale) = if is_full_range { (1.0, 1.0) } else { (255.0 / 219.0, 255.0 / 224.0) };
-        // R'G'B' less Y, of a unit of full-range Cb and Cr.
+        // R'G'B' minus Y for one unit of full-range Cb and Cr.
         let rgb_of_cb = [0.0, -2.0 * (1.0 - kb) * kb / (1.0 - kr - kb), 2.0 * (1.0 - kb)];
         let rgb_of_cr = [2.0 * (1.0 - kr), -2.0 * (1.0 - kr) * kr / (1.0 - kr - kb), 0.0];
         let ycc = |rgb: [f64; 3]| {
@@ -74,7 +74,7 @@ impl Colours {
         }
     }
 
-    /// Converts whole raw planes (Y, and Cb and Cr of half the size) into the rows that `planes` store.
+    /// Converts full-size raw planes (Y, and Cb and Cr at half the size) into the rows that `planes` store.
     pub(crate) fn convert(&self, level: Level, raw: [&[u8]; 3], planes: &mut [Plane]) {
         let [luma, cb, cr] = raw;
         let [y_plane, b_plane, r_plane] = planes else { return };
@@ -92,7 +92,7 @@ impl Colours {
             let is_new = row != of_row;
             of_row = row;
             let (out, offsets) = (y_plane.row_mut(y as i32), offsets.as_mut_slice());
-            // Plain integer code, compiled for each vector level.
+            // Plain integer code, compiled for each SIMD level.
             at_level!(level, simd => simd.vectorize(
                 #[inline(always)]
                 || {
@@ -115,7 +115,7 @@ impl Colours {
         }
     }
 
-    /// What the chroma of a row adds to its luma, for both pixels that share it.
+    /// Computes the contribution of a chroma row to the luma of both pixels that share each sample.
     #[inline(always)]
     fn luma_offsets(&self, [cb, cr]: [&[u8]; 2], offsets: &mut [i32]) {
         for ((pair, &b), &r) in offsets.chunks_exact_mut(2).zip(cb).zip(cr) {

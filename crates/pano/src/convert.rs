@@ -1,9 +1,9 @@
-//! Whole pictures of the sphere from others: panoramas, crosses, strips and faces of cubes.
+//! Converts whole-sphere images: to panoramas, crosses, strips and faces of cubes.
 //!
-//! Each pixel of the new picture looks into a direction, and the direction has a place in the source. Up to 1.5 source
-//! pixels per pixel it is sampled with Catmull-Rom's cubic (16 taps), up to [`HALVE_ABOVE`] bilinearly, and finer
-//! sources are halved first by 2x2 averages: what measured best for views (`docs/benchmarks.md`). Sums are in f32 in a
-//! fixed order, so the bytes depend neither on threads nor on the vector level.
+//! Each output pixel has a direction, and the direction has a position in the source. Up to 1.5 source pixels per
+//! pixel, the source is sampled with Catmull-Rom's cubic (16 taps), up to [`HALVE_ABOVE`] bilinearly, and finer sources
+//! are halved first by 2x2 averages: this measured best for views (`docs/benchmarks.md`). Sums are in f32 in a fixed
+//! order, so the bytes depend neither on threads nor on the SIMD level.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -22,20 +22,20 @@ use crate::metadata::Metadata;
 use crate::plane::{Frame, Halving, Plane};
 use crate::projection::Projection;
 
-/// Source pixels per pixel above which bilinear sampling is better than the cubic.
+/// Source pixels per output pixel above which bilinear sampling scores better than the cubic.
 const CUBIC_UP_TO: f64 = 1.5;
 
-/// What a picture shows.
+/// The projection of an output image.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Shown {
-    /// The whole sphere by longitude and latitude; width in px, twice the height.
+    /// An equirectangular panorama of this width in px; the height is half of it.
     Equirect(u32),
     /// Faces of a cube.
     Faces(Faces),
 }
 
 impl Shown {
-    /// A picture of each face alone, in the order of [`Face::ALL`].
+    /// One output image per face, in the order of [`Face::ALL`].
     #[must_use]
     pub fn each_face(side: u32) -> Vec<Self> {
         Face::ALL.into_iter().map(|face| Self::Faces(Faces::one(face, side))).collect()
@@ -50,10 +50,10 @@ impl Shown {
         }
     }
 
-    /// Source pixels per pixel in the middle of a face, or on the horizon.
+    /// Source pixels per output pixel at the centre of a face, or on the horizon.
     fn minification(&self, source: &Projection) -> f64 {
         let of = |around: u32, is_flat: bool| {
-            // In the middle of a flat face pixels are wider than on average by 4/π.
+            // At the centre of a flat face, pixels cover an angle that is 4/π times the average.
             f64::from(around) * if is_flat { std::f64::consts::FRAC_PI_4 } else { 1.0 }
         };
         let found = of(source.pixels_around(), matches!(source, Projection::Cube(_)));
@@ -65,7 +65,7 @@ impl Shown {
     }
 }
 
-/// Planes of a source that are sampled, halved as often as that takes.
+/// The planes of a source frame, halved as often as the output resolution needs.
 pub struct Sampled<'a> {
     projection: &'a Projection,
     planes: Vec<&'a Plane>,
@@ -74,7 +74,7 @@ pub struct Sampled<'a> {
 }
 
 impl<'a> Sampled<'a> {
-    /// Prepares a frame to be shown as `shown`; of a cube, the frame is the folded one.
+    /// Prepares a frame for sampling at the resolution of `shown`. For a cube, the frame must be folded.
     #[must_use]
     pub fn new(projection: &'a Projection, frame: &'a Frame, shown: &Shown) -> Self {
         let mut density = shown.minification(projection);
@@ -95,7 +95,7 @@ impl<'a> Sampled<'a> {
             halves = next;
             density /= 2.0;
         }
-        // The taps of the cubic must not reach over an edge that is none on the sphere.
+        // The taps of the cubic must not cross an image edge that is not an edge on the sphere.
         let is_smooth = matches!(projection, Projection::Equirect(_) | Projection::Cube(_));
         Self { projection, planes, halves, is_cubic: density <= CUBIC_UP_TO && is_smooth }
     }
@@ -104,7 +104,7 @@ impl<'a> Sampled<'a> {
         self.halves.get(index).unwrap_or_else(|| self.planes[index])
     }
 
-    /// The sample of a plane in a direction; `None` where the source shows nothing.
+    /// Samples a plane in a direction; `None` where the source shows nothing.
     fn at(&self, index: usize, direction: [f64; 3]) -> Option<f32> {
         let place = self.projection.place(direction);
         if !place.is_seen {
@@ -131,7 +131,7 @@ impl<'a> Sampled<'a> {
     }
 }
 
-/// Pixels of a plane by whole coordinates, also beyond its edges.
+/// Access to the pixels of a plane by integer coordinates, also outside of it.
 struct Taps<'a> {
     plane: &'a Plane,
     wraps: bool,
@@ -141,7 +141,7 @@ impl Taps<'_> {
     fn pixel(&self, mut column: i64, mut row: i64) -> f32 {
         let (width, height) = (self.plane.width as i64, self.plane.height as i64);
         if self.wraps {
-            // Beyond a pole the sphere goes on half a turn away.
+            // Beyond a pole, the row continues on the opposite meridian.
             if row < 0 || row >= height {
                 row = if row < 0 { -1 - row } else { 2 * height - 1 - row };
                 column += width / 2;
@@ -152,7 +152,7 @@ impl Taps<'_> {
         f32::from(self.plane.row(row as i32)[column as usize])
     }
 
-    /// Four neighbours of a row, from column `first`.
+    /// Four neighbouring pixels of a row, starting at column `first`.
     fn four(&self, first: i64, row: i64) -> [f32; 4] {
         let (width, height) = (self.plane.width as i64, self.plane.height as i64);
         if first >= 0 && first + 4 <= width && (0..height).contains(&row) {
@@ -187,29 +187,30 @@ impl Taps<'_> {
     }
 }
 
-/// Weights of four neighbours at a share `t` of the way from the second to the third (Catmull and Rom 1974).
+/// Weights of four neighbours at the fraction `t` between the second and the third (Catmull and Rom 1974).
 fn catmull_rom(t: f32) -> [f32; 4] {
     let (t2, t3) = (t * t, t * t * t);
     [-0.5 * t + t2 - 0.5 * t3, 1.0 - 2.5 * t2 + 1.5 * t3, 0.5 * t + 2.0 * t2 - 1.5 * t3, -0.5 * t2 + 0.5 * t3]
 }
 
-/// A frame of a source: decoded, and of a cube folded.
+/// A decoded frame of a source; a cube is folded already.
 #[derive(Debug)]
 pub struct Moment {
-    /// Its planes.
+    /// Decoded planes.
     pub frame: Frame,
-    /// How they show the sphere.
+    /// How the planes show the sphere.
     pub projection: Projection,
-    /// What the first of its files says.
+    /// Metadata of the first file.
     pub metadata: Metadata,
-    /// Bits of a sample in the file.
+    /// Bits per sample in the file.
     pub bits: u8,
 }
 
-/// Decodes the files of a frame whole. Without a projection it is a panorama, or the upper of two.
+/// Decodes all rows of the files of a frame. Without a projection, the frame is a panorama, or two stacked ones of
+/// which the upper is used.
 ///
 /// # Errors
-/// A file that cannot be used, of another size than its projection or the others.
+/// A file cannot be used, or its size differs from that of the projection or of the other files.
 pub fn read(
     files: &[PathBuf],
     projection: Option<&Projection>,
@@ -220,16 +221,16 @@ pub fn read(
     read_in_steps(files, projection, is_stereo, limits, level, &mut |_| {})
 }
 
-/// What is being done with a file.
+/// What is happening to a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// It is read.
+    /// The file is being read.
     Read,
-    /// It is decoded.
+    /// The file is being decoded.
     Decode,
 }
 
-/// [`read`], which tells what it begins to do.
+/// Like [`read`], and calls `begins` before each step.
 ///
 /// # Errors
 /// As [`read`].
@@ -289,15 +290,15 @@ pub fn read_in_steps(
     Ok(Moment { frame, projection, bits: opened.bits(), metadata: opened.metadata })
 }
 
-/// That a picture has another size than the others of its source.
+/// The message for an image whose size differs from the others of its source.
 pub(crate) fn other_size([w, h]: [u32; 2], [ew, eh]: [u32; 2]) -> String {
     format!("picture: {w}x{h} px (expected {ew}x{eh}, as the others have)")
 }
 
-/// A frame of another projection as a panorama of this width.
+/// Converts a frame of another projection to a panorama of this width.
 ///
 /// # Errors
-/// It was stopped.
+/// The stop flag was set.
 pub fn panorama(moment: &Moment, width: u32, writing: Writing<'_>) -> Result<Frame, ConvertError> {
     let shown = Shown::Equirect(width);
     let source = Sampled::new(&moment.projection, &moment.frame, &shown);
@@ -314,36 +315,36 @@ pub fn panorama(moment: &Moment, width: u32, writing: Writing<'_>) -> Result<Fra
     Ok(frame)
 }
 
-/// Why there is no picture.
+/// Why conversion ended without an image.
 #[derive(Debug, thiserror::Error)]
 pub enum ConvertError {
-    /// The flag to stop was set.
+    /// The stop flag was set.
     #[error("stopped")]
     Stopped,
-    /// It cannot be encoded.
+    /// The image cannot be encoded.
     #[error("picture: cannot be encoded: {0}")]
     Encoding(String),
 }
 
-/// How a picture is written.
+/// How an output image is computed and encoded.
 #[derive(Clone, Copy)]
 pub struct Writing<'a> {
-    /// Kind of file.
+    /// File format.
     pub format: Format,
-    /// Vector level of the encoder; no influence on the bytes.
+    /// SIMD level of the encoder; does not change the bytes.
     pub level: Level,
-    /// Threads.
+    /// Thread pool.
     pub pool: &'a Pool,
-    /// Looked at in every row.
+    /// Stop flag, checked in every row.
     pub stop: &'a AtomicBool,
     /// Marker segments of a JPEG.
     pub segments: &'a [Vec<u8>],
 }
 
-/// Draws and encodes a picture.
+/// Renders and encodes an image.
 ///
 /// # Errors
-/// It was stopped, or cannot be encoded.
+/// The stop flag was set, or the image cannot be encoded.
 pub fn picture(source: &Sampled<'_>, shown: &Shown, writing: Writing<'_>) -> Result<Vec<u8>, ConvertError> {
     let [width, height] = shown.size();
     let is_grey = source.planes.len() < 3;
@@ -377,7 +378,7 @@ pub fn picture(source: &Sampled<'_>, shown: &Shown, writing: Writing<'_>) -> Res
     }
 }
 
-/// One plane of a picture, a sample for `step` x `step` pixels.
+/// Renders one plane of an image, with one sample per `step` x `step` pixels.
 fn draw(
     source: &Sampled<'_>,
     shown: &Shown,
@@ -386,13 +387,13 @@ fn draw(
     writing: &Writing<'_>,
 ) -> Result<Vec<u8>, ConvertError> {
     let [width, height] = shown.size().map(|side| side.div_ceil(step) as usize);
-    // What is not shown is black.
+    // Pixels without a source stay black.
     let nothing = if plane == 0 { 0 } else { 128 };
     let mut out = vec![nothing; width * height];
     let rows: Vec<Mutex<&mut [u8]>> = out.chunks_mut(width).map(Mutex::new).collect();
     let at = |k: usize| (k as f64 + 0.5) * f64::from(step);
     let [full_width, full_height] = shown.size().map(f64::from);
-    // Of a panorama: sine and cosine of each column's longitude.
+    // For panoramas: sine and cosine of the longitude of each column.
     let columns: Vec<[f64; 3]> = match shown {
         Shown::Equirect(_) => (0..width)
             .map(|x| direction_from_equirect(at(x), 0.5 * full_height, full_width, full_height))
@@ -419,7 +420,7 @@ fn draw(
     if writing.stop.load(Ordering::Relaxed) { Err(ConvertError::Stopped) } else { Ok(out) }
 }
 
-/// A short name for settings: the same for the same text.
+/// A short hash of a text, for comparing settings.
 #[must_use]
 pub fn fingerprint(text: &str) -> String {
     format!("{:016x}", xxhash_rust::xxh3::xxh3_64(text.as_bytes()))

@@ -1,13 +1,13 @@
-//! How much of the sphere a set of views sees: computed, not sampled.
+//! The fraction of the sphere that a set of views covers, computed exactly, not sampled.
 //!
-//! The sphere is eight spherical triangles. Four planes through its centre bound what a view sees; they cut away from
-//! every convex spherical polygon what lies within, and what remains is at most four convex polygons again. What no
-//! view has cut away in the end is the hole, its area the sum of triangles (Van Oosterom and Strackee 1983):
+//! The sphere starts as eight spherical triangles. Four planes through its centre bound a view. They split every convex
+//! spherical polygon into the part inside the view, which is removed, and at most four convex polygons outside it. What
+//! remains after all views is the hole; its area is a sum of triangle areas (Van Oosterom and Strackee 1983):
 //!
 //! ```text
 //! tan(E/2) = a·(b × c) / (1 + a·b + b·c + c·a)
 //! ```
-//! Pieces below 1e-12 steradians are rounding where two edges lie on each other, and are dropped.
+//! Pieces below 1e-12 steradians are rounding errors along coincident edges, and are dropped.
 
 mod complete;
 mod polygon;
@@ -17,41 +17,41 @@ use polygon::{Polygon, View4, components, sphere};
 
 use crate::geometry::{View, direction_from_equirect};
 
-/// Smallest piece in steradians: 0.04 square arc seconds.
+/// Smallest piece that is kept, steradians: 0.04 square arc seconds.
 const SLIVER: f64 = 1e-12;
-/// The whole sphere in steradians.
+/// Area of the whole sphere, steradians.
 const SPHERE: f64 = 4.0 * std::f64::consts::PI;
-/// Most pieces that are followed to find the least number of views of a direction.
+/// Largest number of pieces in the search for the minimum view count.
 const MAX_PIECES: usize = 1 << 20;
 
-/// What a set of views sees.
+/// Coverage of the sphere by a set of views.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Coverage {
-    /// Share of the sphere that at least one view sees, 0 to 1.
+    /// Fraction of the sphere that at least one view sees, 0 to 1.
     pub share: f64,
     /// Mean number of views that see a direction.
     pub mean: f64,
-    /// Least number of views that see a direction; `None` where the views are too many to tell.
+    /// Minimum number of views that see a direction; `None` if the search was too large.
     pub least: Option<u32>,
-    /// What no view sees, the largest first.
+    /// Connected parts that no view sees, the largest first.
     pub holes: Vec<Hole>,
 }
 
 /// A connected part of the sphere that no view sees.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Hole {
-    /// Share of the sphere, 0 to 1.
+    /// Fraction of the sphere, 0 to 1.
     pub share: f64,
-    /// Direction of its middle, degrees to the right; `None` of a belt without a middle.
+    /// Yaw of its centre, degrees; `None` for a belt without a centre.
     pub yaw: Option<f64>,
-    /// The same, degrees upwards.
+    /// Pitch of its centre, degrees upwards.
     pub pitch: Option<f64>,
-    /// Angle in degrees from the middle to its farthest point.
+    /// Angle from the centre to its farthest point, degrees.
     pub radius: f64,
 }
 
 impl Coverage {
-    /// Of these views.
+    /// Computes the coverage of these views.
     #[must_use]
     pub fn of(views: &[View]) -> Self {
         let planes: Vec<View4> = views.iter().map(View4::new).collect();
@@ -99,8 +99,8 @@ fn angles(d: [f64; 3]) -> (f64, f64) {
     (yaw, libm::atan2(-d[1], flat).to_degrees())
 }
 
-/// Share of the sphere that one view sees: `asin(p q / sqrt((1 + p²)(1 + q²))) / π` with the tangents p, q of half its
-/// fields of view.
+/// Fraction of the sphere that one view sees: `asin(p q / sqrt((1 + p²)(1 + q²))) / π` with the tangents p, q of half
+/// its fields of view.
 #[must_use]
 pub fn share_of(view: &View) -> f64 {
     let p = 0.5 * f64::from(view.width) / view.focal();
@@ -108,11 +108,11 @@ pub fn share_of(view: &View) -> f64 {
     libm::asin(p * q / libm::sqrt((1.0 + p * p) * (1.0 + q * q))) / std::f64::consts::PI
 }
 
-/// By how many of a set of views a direction is seen.
+/// Counts the views that see a direction.
 pub struct Seen(Vec<View4>);
 
 impl Seen {
-    /// Of these views.
+    /// Prepares these views.
     #[must_use]
     pub fn new(views: &[View]) -> Self {
         Self(views.iter().map(View4::new).collect())
@@ -125,7 +125,7 @@ impl Seen {
     }
 }
 
-/// How many of the views see each cell of a grid over the panorama: rows from the top, columns from the left.
+/// Number of views that see each cell of a grid over the panorama: rows from the top, columns from the left.
 #[must_use]
 pub fn counts(views: &[View], columns: usize, rows: usize) -> Vec<u32> {
     let seen = Seen::new(views);
@@ -138,12 +138,12 @@ pub fn counts(views: &[View], columns: usize, rows: usize) -> Vec<u32> {
         .collect()
 }
 
-/// What none of the views sees.
+/// The parts of the sphere that none of the views sees.
 fn unseen(views: &[View4]) -> Vec<Polygon> {
     views.iter().fold(sphere(), |rest, view| without(&rest, view))
 }
 
-/// What of the polygons a view does not see.
+/// The parts of the polygons that a view does not see.
 fn without(rest: &[Polygon], view: &View4) -> Vec<Polygon> {
     let mut left = Vec::with_capacity(rest.len());
     for polygon in rest {
@@ -152,8 +152,8 @@ fn without(rest: &[Polygon], view: &View4) -> Vec<Polygon> {
     left
 }
 
-/// The least number of views of a direction, by following each piece through all views; pieces that cannot have fewer
-/// than the fewest so far are given up.
+/// The minimum number of views that see a direction. Splits each piece by all views in turn (branch and bound); drops
+/// pieces that cannot have fewer views than the best so far.
 fn least(views: &[View4]) -> Option<u32> {
     let mut stack: Vec<(Polygon, usize, u32)> = sphere().into_iter().map(|p| (p, 0, 0)).collect();
     let (mut best, mut pieces) = (u32::MAX, 0usize);
@@ -170,7 +170,7 @@ fn least(views: &[View4]) -> Option<u32> {
         if pieces > MAX_PIECES {
             return None;
         }
-        // What is outside comes off the stack first: it has the smaller count.
+        // Outside parts are popped first: they have the smaller count.
         if let Some(inside) = view.split(&piece, &mut outside) {
             stack.push((inside, next + 1, count + 1));
         }

@@ -1,11 +1,12 @@
-//! A frame → its views, encoded: the inner part of the splitter.
+//! Cuts a frame into encoded views: the inner part of the splitter.
 //!
-//! A [`Plan`] holds everything that is the same for all frames of one shape: the coordinate tables, which rows of which
-//! plane are needed, masks. A [`Cutter`] is a worker's set of buffers; it never allocates after its first frame.
+//! A [`Plan`] holds everything that is the same for all frames of one shape: the coordinate tables, the rows needed of
+//! each plane, and the validity masks. A [`Cutter`] is a worker's set of buffers; it never allocates after its first
+//! frame.
 //!
-//! Views that differ only by a yaw of a whole number of columns share a table (ring8: one for all eight). Planes that
+//! Views that differ only by a yaw of a whole number of columns share a table (`ring8`: one for all eight). Planes that
 //! are much finer than a view (more than [`HALVE_ABOVE`] source pixels a pixel) are halved first by 2x2 averages. Masks
-//! and alpha go with them: a mask halves to the smallest of 2x2, so that no minification brings back what it removes.
+//! and alpha are halved with them. A mask takes the minimum of 2x2, so that no minification restores a removed pixel.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -29,7 +30,7 @@ use crate::table::{Placed, Table, TableSpec, validity};
 /// procedural room with detail down to its pixels, and at 2.45 in a photograph of 5760 px.
 pub const HALVE_ABOVE: f64 = 2.6;
 
-/// How views are written.
+/// File format of the views.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
     /// JPEG, 4:2:0, at a quality of 1..=100.
@@ -39,7 +40,7 @@ pub enum Format {
 }
 
 impl Format {
-    /// File name extension.
+    /// File name extension, without the dot.
     #[must_use]
     pub const fn extension(self) -> &'static str {
         match self {
@@ -49,37 +50,37 @@ impl Format {
     }
 }
 
-/// The tables of a view.
+/// Coordinate tables and validity mask of one view.
 #[derive(Clone, Debug)]
 struct ViewTables {
-    /// Over plane 0 (and alpha), a pixel each.
+    /// For plane 0 (and alpha), one entry per pixel.
     luma: Placed,
-    /// Over the chroma planes: every second pixel for JPEG, each for PNG.
+    /// For the chroma planes: one entry per second pixel for JPEG, per pixel for PNG.
     chroma: Option<Placed>,
-    /// What is to be used of the view, if not all.
+    /// Validity mask (0 = not usable); `None` if all pixels are usable.
     validity: Option<Arc<Vec<u8>>>,
 }
 
-/// What is the same for all frames of one shape.
+/// Everything that is the same for all frames of one shape.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// The views, in order.
+    /// The views, in layout order.
     pub views: Vec<View>,
-    /// How they are written.
+    /// File format of the views.
     pub format: Format,
-    /// Shape of the frames.
+    /// Plane sizes and colour model of the frames.
     pub shape: FrameShape,
-    /// Whether columns go around.
+    /// Whether column W is column 0.
     pub wraps: bool,
     tables: Vec<ViewTables>,
-    /// How often each plane is halved before it is sampled.
+    /// Number of 2x2 halvings of each plane before it is sampled.
     halvings: Vec<u32>,
-    /// Rows needed of each plane as decoded.
+    /// First and last row needed of each decoded plane.
     pub rows: Vec<[i32; 2]>,
 }
 
 impl Plan {
-    /// Builds the tables for frames of this shape. `crop_bottom`: degrees around the nadir that are masked.
+    /// Builds the tables for frames of this shape. Directions within `crop_bottom` degrees of the nadir are masked.
     #[must_use]
     pub fn new(
         views: Vec<View>,
@@ -93,8 +94,8 @@ impl Plan {
         Self::seen_by(&projections, views, format, shape, crop_bottom, pool)
     }
 
-    /// The same where each view has a projection of its own, as views of one lens have: all of the same canvas, and with
-    /// as many pixels around.
+    /// Like [`Self::new`], with one projection per view, as the views of separate lenses need it. All projections must
+    /// have the same canvas and the same [`Projection::pixels_around`].
     #[must_use]
     pub(crate) fn seen_by(
         projections: &[&Projection],
@@ -150,7 +151,7 @@ impl Plan {
                 let same_size = shape.sizes[0] == shape.sizes[1] && halvings[0] == halvings[1];
                 if same_size && chroma_step == 1 { luma.clone() } else { placed(1, chroma_step) }
             });
-            // What is masked around the nadir does not depend on the yaw.
+            // Validity depends on the angle from the nadir, not on the yaw.
             let twin = views[..index]
                 .iter()
                 .zip(&tables)
@@ -174,13 +175,13 @@ impl Plan {
         Self { views, format, shape, wraps: whole.wraps(), tables, halvings, rows }
     }
 
-    /// Which pixels of a view are to be used, if not all.
+    /// Validity mask of a view (0 = not usable); `None` if all pixels are usable.
     #[must_use]
     pub fn validity(&self, view: usize) -> Option<&[u8]> {
         self.tables[view].validity.as_ref().map(|v| v.as_slice())
     }
 
-    /// The tables, each once; views that differ by whole columns share one.
+    /// The tables without duplicates; views that differ by whole columns share one.
     fn distinct_tables(&self) -> Vec<&Arc<Table>> {
         let mut tables: Vec<&Arc<Table>> = Vec::new();
         for placed in self.tables.iter().flat_map(|t| t.chroma.iter().chain([&t.luma])) {
@@ -191,13 +192,13 @@ impl Plan {
         tables
     }
 
-    /// Bytes of all tables.
+    /// Total size of the tables in bytes.
     #[must_use]
     pub fn table_bytes(&self) -> usize {
         self.distinct_tables().iter().map(|table| table.bytes()).sum()
     }
 
-    /// Number of tables.
+    /// Number of distinct tables.
     #[must_use]
     pub fn table_count(&self) -> usize {
         self.distinct_tables().len()
@@ -208,14 +209,14 @@ fn differs_by_yaw(a: &View, b: &View) -> bool {
     a.pitch == b.pitch && a.roll == b.roll && a.hfov == b.hfov && a.width == b.width && a.height == b.height
 }
 
-/// Columns by which view `b` is to the right of view `a`, if that is a whole number.
+/// Number of columns from view `a` to view `b`, if it is whole.
 fn columns_between(a: &View, b: &View, width: u32) -> Option<usize> {
     let columns = (b.yaw - a.yaw).rem_euclid(360.0) / 360.0 * f64::from(width);
     let whole = columns.round();
     ((columns - whole).abs() < 1e-9).then(|| whole as usize % width as usize)
 }
 
-/// Wall and CPU time of the parts of the work, seconds.
+/// Time per stage, seconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Times {
     /// Sampling the views.
@@ -224,19 +225,19 @@ pub struct Times {
     pub encode: f64,
 }
 
-/// A frame to cut, and how.
+/// A frame to cut, with everything that cutting needs.
 pub struct CutJob<'a> {
-    /// Vector level.
+    /// SIMD level.
     pub level: Level,
-    /// The plan for frames of its shape.
+    /// The plan for frames of this shape.
     pub plan: &'a Plan,
-    /// The frame; its planes are padded.
+    /// The frame; its planes are padded in place.
     pub frame: &'a mut Frame,
-    /// A mask of the frame (0 = remove) at the size of plane 0.
+    /// A mask of the frame (0 = remove), at the size of plane 0.
     pub mask: Option<&'a Plane>,
-    /// Looked at every 16 rows.
+    /// Checked every 16 rows.
     pub cancel: &'a AtomicBool,
-    /// Gives the marker segments of a view.
+    /// Returns the marker segments of a view.
     pub segments: &'a dyn Fn(&View) -> Vec<Vec<u8>>,
 }
 
@@ -247,43 +248,43 @@ pub struct Cutter {
     band: Band,
     encoders: Vec<Encoder>,
     half: Vec<Vec<Plane>>,
-    /// Alpha halved as a picture is, for PNG.
+    /// Alpha halved by averages, for PNG.
     half_alpha: Vec<Plane>,
-    /// The frame's mask and its alpha, halved as masks.
+    /// The frame's mask and its alpha, halved by minima.
     removed: [Vec<Plane>; 2],
-    /// Rows of RGB(A) for PNG.
+    /// Pixels of a view as RGB(A), for PNG.
     pixels: Vec<u8>,
     rows: [Vec<u8>; 4],
 }
 
-/// A view that was cut.
+/// A finished view.
 #[derive(Debug)]
 pub struct CutView<'a> {
-    /// Which one.
+    /// Index of the view in the plan.
     pub index: usize,
-    /// The picture file.
+    /// The encoded image file.
     pub picture: &'a [u8],
-    /// A mask of the view (0 = remove), when there is something to remove.
+    /// A mask of the view (0 = remove), if any pixel is removed.
     pub mask: Option<&'a [u8]>,
 }
 
-/// Why cutting stopped.
+/// Why cutting ended early.
 #[derive(Debug)]
 pub enum CutError<E> {
     /// The cancel flag was set.
     Cancelled,
     /// The receiver of the views failed.
     Receiver(E),
-    /// A view cannot be encoded: why.
+    /// A view cannot be encoded, with the reason.
     Encoding(String),
 }
 
-/// What a minified mask keeps: below, a pixel shows something that the mask removes. A pixel that is half removed is
-/// removed, because what is left of a person shows.
+/// Resampled mask values below this count as removed. The threshold is near 255: a pixel that is removed by half would
+/// still show a remnant of the masked object.
 const KEPT: u8 = 250;
 
 impl Cutter {
-    /// Cuts all views of a frame; `receive` gets each view as it is ready.
+    /// Cuts all views of a frame and passes each to `receive` as soon as it is finished.
     ///
     /// # Errors
     /// Cancelled, the receiver failed, or a view cannot be encoded.
@@ -317,8 +318,8 @@ impl Cutter {
         Ok(())
     }
 
-    /// Samples all views of a frame, as RGB of 3 bytes a pixel; `receive` gets each view's number and pixels. The plan is one
-    /// for [`Format::Png`]; masks and alpha are not looked at.
+    /// Samples all views of a frame and passes the index and the pixels (RGB, 3 bytes each) of each view to `receive`.
+    /// The plan must be for [`Format::Png`]; masks and alpha are ignored.
     ///
     /// # Errors
     /// Cancelled, or the receiver failed.
@@ -369,7 +370,8 @@ impl Cutter {
         self.half[index].last().unwrap_or(&frame.planes[index])
     }
 
-    /// The mask of a view: from the view's own geometry, the frame's mask and its alpha; empty = keep everything.
+    /// Computes the mask of a view from its validity mask, the frame's mask and the frame's alpha. An empty result
+    /// keeps everything.
     fn mask_of(&mut self, job: &CutJob<'_>, index: usize, out: &mut Vec<u8>) {
         out.clear();
         let tables = &job.plan.tables[index];
@@ -397,7 +399,7 @@ impl Cutter {
         }
     }
 
-    /// Cuts and encodes a view as JPEG; which encoder holds it, or `None` when cancelled.
+    /// Cuts and encodes a view as JPEG. Returns the index of the encoder that holds it, or `None` if cancelled.
     fn jpeg(&mut self, job: &CutJob<'_>, index: usize, quality: u8, times: &mut Times) -> Option<usize> {
         let CutJob { level, plan, .. } = *job;
         let tables = &plan.tables[index];
@@ -445,7 +447,7 @@ impl Cutter {
         Some(at)
     }
 
-    /// The encoder for pictures of this kind.
+    /// Index of the encoder for this size, sampling and quality; creates it if there is none.
     fn encoder(&mut self, width: usize, height: usize, sampling: Sampling, quality: u8) -> usize {
         match self.encoders.iter().position(|e| e.fits(width, height, sampling, quality)) {
             Some(at) => at,
@@ -459,7 +461,7 @@ impl Cutter {
     /// Cuts and encodes a view as PNG.
     fn png<E>(&mut self, job: &CutJob<'_>, index: usize, times: &mut Times) -> Result<Vec<u8>, CutError<E>> {
         let started = Instant::now();
-        // Out of `self` while its planes are read; they come back whatever happens.
+        // Taken out of `self` because `self` is borrowed while its planes are read; put back in every case.
         let mut buffers = (
             std::mem::take(&mut self.rows),
             std::mem::take(&mut self.staging),
@@ -481,7 +483,7 @@ impl Cutter {
         Ok(bytes)
     }
 
-    /// Samples the pixels of a view for PNG into the last of the buffers; `None` when cancelled.
+    /// Samples the pixels of a view for PNG into the last buffer. Returns `None` if cancelled.
     fn pixels_of(
         &self,
         job: &CutJob<'_>,
@@ -538,7 +540,7 @@ enum PngKind {
     Grey,
 }
 
-/// Halves a plane `count` times; the last of `halves` is the result, if any.
+/// Halves a plane `count` times. The result is the last of `halves`; `halves` stays empty for a count of 0.
 fn halve(plane: &Plane, halves: &mut Vec<Plane>, count: u32, wraps: bool, how: Halving) {
     halves.resize_with(count as usize, Plane::default);
     let mut source = plane;

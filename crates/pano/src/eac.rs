@@ -6,28 +6,29 @@
 //! g(t) = (4/π) atan(t)          face coordinates grow with the angle, not with the tangent
 //! ```
 //! The side faces (left, right, down, up) hold a strip of `2b` columns in their middle twice, because two lenses meet
-//! there; both are blended linearly. Widths (side, centre, side) are 1376, 1344, 1376 with b = 32 in 5.6K mode and
-//! 768, 736, 768 with b = 16 in 3K mode. Formulas: checked against trek-view/max2sphere's output (33 dB over four
-//! frames, the rest being its point sampling) and by registering both walks of the test data.
+//! there; the two copies are blended linearly. Widths (side, centre, side) are 1376, 1344, 1376 with b = 32 in 5.6K
+//! mode and 768, 736, 768 with b = 16 in 3K mode. The formulas were checked against the output of trek-view/max2sphere
+//! (33 dB over four frames; the remaining difference is its point sampling) and by registering both walks of the test
+//! data.
 //!
-//! The canvas is A above B.
+//! The canvas is stream A above stream B.
 
 use crate::frames::{SourceFrame, source_frame};
 use crate::place::Place;
 
-/// Sizes of the faces.
+/// Face sizes of a GoPro MAX stream pair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Eac {
     /// Width of a side face in px.
     pub side: u32,
     /// Width of the centre face, which is also the height of a stream.
     pub centre: u32,
-    /// Half the width of the strip that a side face holds twice.
+    /// Half the width of the strip that a side face holds twice, px.
     pub overlap: u32,
 }
 
 impl Eac {
-    /// The sizes for streams of this size, if they are those of a GoPro MAX.
+    /// The face sizes for streams of this size; `None` if it is not that of a GoPro MAX.
     #[must_use]
     pub fn of_stream(width: u32, height: u32) -> Option<Self> {
         match (width, height) {
@@ -37,33 +38,33 @@ impl Eac {
         }
     }
 
-    /// Pixels of a face across 90 degrees.
+    /// Pixels of a face per 90 degrees.
     #[must_use]
     pub fn face_side(&self) -> u32 {
         self.centre
     }
 
-    /// Size of a stream.
+    /// Width and height of a stream, px.
     #[must_use]
     pub fn stream(&self) -> [u32; 2] {
         [2 * self.side + self.centre, self.centre]
     }
 
-    /// Size of both streams, one above the other.
+    /// Size of both streams stacked vertically, px.
     #[must_use]
     pub fn canvas(&self) -> [u32; 2] {
         let [w, h] = self.stream();
         [w, 2 * h]
     }
 
-    /// The place of a direction.
+    /// The canvas position of a direction.
     #[must_use]
     pub fn place(&self, direction: [f64; 3]) -> Place {
         let [x, y, z] = direction;
         let up = -y;
         let g = |t: f64| libm::atan(t) * std::f64::consts::FRAC_2_PI * 2.0;
         let (ax, ay, az) = (x.abs(), y.abs(), z.abs());
-        // (U to the right, V up) on the face, both 0..1; which face; which third of which stream.
+        // Face coordinates (U to the right, V up, 0..1), and the patch: which third of which stream.
         let right_of = |t: f64| 0.5 * (g(t) + 1.0);
         let left_of = |t: f64| 0.5 * (1.0 - g(t));
         let (fu, fv, patch) = if az >= ax && az >= ay {
@@ -87,7 +88,7 @@ impl Eac {
         self.on_canvas(patch, s, t)
     }
 
-    /// Columns from and to, rows from and to, of the face that places of this patch are on.
+    /// Canvas bounds (left, right, top, bottom) of the face of a patch.
     #[must_use]
     pub fn bounds(&self, patch: u8) -> [f64; 4] {
         let (side, centre) = (f64::from(self.side), f64::from(self.centre));
@@ -97,7 +98,7 @@ impl Eac {
         [left, left + width, top, top + centre]
     }
 
-    /// Canvas place of face coordinates (s right, t down, 0..1).
+    /// Canvas position of face coordinates (s right, t down, 0..1).
     fn on_canvas(&self, patch: u8, s: f64, t: f64) -> Place {
         let (side, centre) = (f64::from(self.side), f64::from(self.centre));
         let height = centre;
@@ -105,7 +106,7 @@ impl Eac {
         let x0 = [0.0, side, side + centre][usize::from(third)];
         let y0 = if patch < 3 { 0.0 } else { height };
         let v = (y0 + t * height).clamp(y0 + 0.5, y0 + height - 0.5);
-        // Taps never reach into a neighbour on the canvas, which is no neighbour on the sphere.
+        // Taps never reach into the adjacent face on the canvas, which is not adjacent on the sphere.
         let column = |at: f64, width: f64| (x0 + at * width).clamp(x0 + 0.5, x0 + width - 0.5);
         let place = |u, second| Place { u, v, patch, is_seen: true, second };
         if third == 1 {
@@ -118,7 +119,7 @@ impl Eac {
         if share <= 0.0 {
             place(column(left, side), None)
         } else if share >= 1.0 {
-            // The other half of the face is another smooth part.
+            // Right of the strip, the face is another continuous patch.
             Place { patch: patch + 8, ..place(column(right, side), None) }
         } else {
             let second = Some(([column(right, side), v], share));
@@ -127,7 +128,7 @@ impl Eac {
     }
 }
 
-/// The name of the stream that is missing beside the first of these pictures that is one of two GoPro MAX streams.
+/// Name of the counterpart that is missing of a GoPro MAX stream image; `None` if all are paired.
 #[must_use]
 pub fn missing_stream(frames: &[SourceFrame]) -> Option<String> {
     frames.iter().find_map(|frame| {
@@ -140,7 +141,8 @@ pub fn missing_stream(frames: &[SourceFrame]) -> Option<String> {
     })
 }
 
-/// Joins the pictures `NAME_track0` and `NAME_track5` of GoPro MAX streams to frames; `None` when these are none.
+/// Pairs the images `NAME_track0` and `NAME_track5` of GoPro MAX streams into frames; `None` if other images are among
+/// them or a counterpart is missing.
 #[must_use]
 pub fn pairs(frames: &[SourceFrame]) -> Option<Vec<SourceFrame>> {
     let mut pairs = Vec::new();
@@ -171,10 +173,10 @@ mod tests {
         // Forward: the middle of the first stream; backward: of the second.
         assert_eq!(at([0.0, 0.0, 1.0]), (1136.0, 368.0));
         assert_eq!(at([0.0, 0.0, -1.0]), (1136.0, 1104.0));
-        // Looking up a little from the front goes up on the canvas; a little to the right goes right.
+        // Slightly up from the front is up on the canvas; slightly to the right is right.
         assert!(eac.place([0.0, -0.1, 1.0]).v < 368.0);
         assert!(eac.place([0.1, 0.0, 1.0]).u > 1136.0);
-        // The middle of a side face is shown twice, equally.
+        // The middle of a side face has two positions with equal weights.
         let side = eac.place([1.0, 0.0, 0.0]);
         assert!((side.second.unwrap().1 - 0.5).abs() < 1e-9);
     }

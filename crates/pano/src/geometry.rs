@@ -1,4 +1,4 @@
-//! Where a pixel of a view looks, and where that direction is in a panorama.
+//! From a pixel of a view to its direction, and from a direction to a pixel of a panorama.
 //!
 //! ```text
 //! panorama axes p: x right, y down, z forward (towards the image centre)
@@ -7,25 +7,24 @@
 //! lon = atan2(x, z), lat = atan2(-y, hypot(x, z))
 //! u = (lon/π + 1) W/2,  v = (1/2 - lat/π) H      continuous, pixel (i, j) has its centre at (i + ½, j + ½)
 //! ```
-//! The same as COLMAP's camera model EQUIRECTANGULAR. Pixels and every exported pose come from
-//! [`View::pano_from_camera`].
+//! The same as COLMAP's camera model EQUIRECTANGULAR. Images and all exported poses use [`View::pano_from_camera`].
 
 use std::f64::consts::PI;
 
 use gausset_core::se3::{self, Mat3};
 use serde::{Deserialize, Serialize};
 
-/// A perspective view out of a panorama: square pixels, principal point in the middle. Written into the description of
-/// a split under these names.
+/// A perspective view of a panorama: square pixels, principal point at the centre. Serialised under these names in the
+/// description of a split.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct View {
-    /// Name of its folder: `view00`.
+    /// Name of the view and its folder: `view00`.
     pub name: String,
-    /// Turn to the right, degrees.
+    /// Rotation to the right, degrees.
     pub yaw: f64,
-    /// Look up, degrees.
+    /// Rotation upwards, degrees.
     pub pitch: f64,
-    /// Clockwise turn of the camera seen from behind, degrees.
+    /// Clockwise rotation of the camera seen from behind, degrees.
     pub roll: f64,
     /// Horizontal field of view, degrees.
     pub hfov: f64,
@@ -57,7 +56,7 @@ pub fn rotation_y(degrees: f64) -> Mat3 {
     [[c, 0.0, s], [0.0, 1.0, 0.0], [-s, 0.0, c]]
 }
 
-/// Rotation about x (right): positive turns z towards -y, that is up.
+/// Rotation about x (right): positive turns z towards -y, upwards.
 #[must_use]
 pub fn rotation_x(degrees: f64) -> Mat3 {
     let (s, c) = sin_cos_degrees(degrees);
@@ -91,7 +90,7 @@ impl View {
         0.5 * f64::from(self.width) * c / s
     }
 
-    /// Vertical field of view in degrees: from the tangent, not in proportion to the height.
+    /// Vertical field of view in degrees, computed from the tangent, not in proportion to the height.
     #[must_use]
     pub fn vfov(&self) -> f64 {
         2.0 * libm::atan(0.5 * f64::from(self.height) / self.focal()).to_degrees()
@@ -110,7 +109,8 @@ impl View {
         se3::mul_vec(&self.pano_from_camera(), self.ray_in_camera(x, y))
     }
 
-    /// Source pixels per output pixel at the centre of the view, for a panorama that is `pano_width` px around.
+    /// Source pixels per output pixel at the centre of the view, for a panorama with `pano_width` pixels per 360
+    /// degrees.
     #[must_use]
     pub fn minification(&self, pano_width: u32) -> f64 {
         f64::from(pano_width) / (2.0 * PI) / self.focal()
@@ -126,7 +126,7 @@ pub fn equirect_from_direction(d: [f64; 3], width: f64, height: f64) -> [f64; 2]
     [(lon / PI + 1.0) * 0.5 * width, (0.5 - lat / PI) * height]
 }
 
-/// Unit direction of the continuous point (u, v) of a full panorama.
+/// Unit direction of the continuous point (u, v) in a full panorama.
 #[must_use]
 pub fn direction_from_equirect(u: f64, v: f64, width: f64, height: f64) -> [f64; 3] {
     let lon = (2.0 * u / width - 1.0) * PI;
@@ -135,12 +135,13 @@ pub fn direction_from_equirect(u: f64, v: f64, width: f64, height: f64) -> [f64;
     [cos_lat * libm::sin(lon), -sin_lat, cos_lat * libm::cos(lon)]
 }
 
-/// Views as seen by a panorama whose camera had this pitch and roll (degrees): angles of the same directions.
+/// The views in the axes of a panorama whose camera had this pitch and roll (degrees), so that they look in the same
+/// directions of the levelled panorama.
 pub(crate) fn levelled(views: &[View], [pitch, roll]: [f64; 2]) -> Vec<View> {
     if pitch == 0.0 && roll == 0.0 {
         return views.to_vec();
     }
-    // level_from_pano = Rx(pitch) Rz(roll); a view of the level panorama looks at its inverse in the stored one.
+    // level_from_pano = Rx(pitch) Rz(roll); the views of the level panorama are rotated by its inverse.
     let pano_from_level = se3::transpose(&se3::mul(&rotation_x(pitch), &rotation_z(roll)));
     views
         .iter()
@@ -158,7 +159,7 @@ pub fn angles(r: &Mat3) -> (f64, f64, f64) {
     // Third column: (sin yaw cos pitch, -sin pitch, cos yaw cos pitch).
     let pitch = libm::atan2(-r[1][2], libm::sqrt(r[1][0] * r[1][0] + r[1][1] * r[1][1]));
     if pitch.abs() > 89.999_f64.to_radians() {
-        // Straight up or down: the yaw says everything.
+        // Straight up or down, yaw and roll have the same axis: the yaw takes the whole rotation.
         let yaw = libm::atan2(-r[2][0], r[0][0]);
         return (yaw.to_degrees(), pitch.to_degrees(), 0.0);
     }
@@ -238,8 +239,8 @@ mod tests {
             centre(&levelled(&[view(yaw, pitch, 0.0, 90.0, 64, 64)], tilt)[0])
         };
         let near = |a: [f64; 2], b: [f64; 2]| (a[0] - b[0]).abs() + (a[1] - b[1]).abs() < 1e-9;
-        // One px a degree. The camera looked 20 degrees up: the horizon ahead lies 20 degrees below its centre, that
-        // behind 20 above, that at the sides where it was.
+        // One pixel per degree. The camera was pitched up by 20 degrees: the horizon ahead is 20 degrees below the
+        // centre, behind it is 20 degrees above, and at the sides it is unchanged.
         assert!(near(at([20.0, 0.0], 0.0, 0.0), [180.0, 110.0]));
         assert!(
             near(at([20.0, 0.0], 180.0, 0.0), [360.0, 70.0])
@@ -247,11 +248,11 @@ mod tests {
         );
         assert!(near(at([20.0, 0.0], 90.0, 0.0), [270.0, 90.0]));
         assert!(near(at([20.0, 0.0], 0.0, 20.0), [180.0, 90.0]));
-        // It was turned clockwise by 10 degrees: the level right lies 10 degrees above its own.
+        // The camera was rolled clockwise by 10 degrees: the level right is 10 degrees above its own.
         assert!(near(at([0.0, 10.0], 90.0, 0.0), [270.0, 80.0]));
         assert!(near(at([0.0, 10.0], -90.0, 0.0), [90.0, 100.0]));
         assert!(near(at([0.0, 10.0], 0.0, 0.0), [180.0, 90.0]));
-        // And the picture is turned back: the roll of the view ahead undoes it.
+        // The roll of the view ahead compensates that of the camera.
         let ahead = &levelled(&[view(0.0, 0.0, 0.0, 90.0, 64, 64)], [0.0, 10.0])[0];
         assert!((ahead.roll + 10.0).abs() < 1e-9);
     }

@@ -1,4 +1,4 @@
-//! JSON files that earlier steps, or people, have written.
+//! Reads JSON files written by earlier steps or by users.
 
 use std::path::{Path, PathBuf};
 
@@ -7,33 +7,33 @@ use gausset_io::input;
 use gausset_io::units::json_problem;
 use serde::de::DeserializeOwned;
 
-/// Why a file cannot be used, whatever it says.
+/// Why a JSON file cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum JsonError {
-    /// It cannot be read.
+    /// The file cannot be read.
     #[error("{}: file: {reason}", path.display())]
     Read {
-        /// Where it should be.
+        /// The file.
         path: PathBuf,
-        /// The system's answer, and what was looked for.
+        /// The system's error message, with what was expected.
         reason: String,
     },
-    /// It has another form.
+    /// The content does not match the expected structure.
     #[error("{}: {problem}", path.display())]
     Syntax {
-        /// The file that was read.
+        /// The file.
         path: PathBuf,
-        /// What is wrong, with its line.
+        /// The problem, with its line.
         problem: String,
     },
 }
 
-/// A system's answer with what was expected, unless it says that itself.
+/// Appends what was expected to a system's error message, unless it contains that.
 pub(crate) fn expecting(reason: String, expected: &str) -> String {
     if reason.contains("(expected ") { reason } else { format!("{reason} (expected {expected})") }
 }
 
-/// Reads a file of at most so many bytes.
+/// Reads and parses a file of at most `limit` bytes.
 pub(crate) fn read<T: DeserializeOwned>(
     path: &Path,
     limit: u64,

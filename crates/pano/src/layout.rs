@@ -1,8 +1,8 @@
 //! Sets of views that a panorama is cut into.
 //!
-//! The order of a layout's list is the number of the view; view 0 is the rig's reference sensor. A layout from a
-//! file is a JSON list of objects with `yaw` and `pitch` and, where they differ from the defaults, `name`, `roll`,
-//! `hfov`, `width`, `height`.
+//! A view's number is its position in the list; view 0 is the reference sensor of the rig. A layout file is a JSON list
+//! of objects with `yaw` and `pitch` and, where they differ from the defaults, `name`, `roll`, `hfov`, `width`,
+//! `height`.
 
 use std::path::{Path, PathBuf};
 
@@ -13,7 +13,7 @@ use crate::geometry::View;
 
 /// Largest number of views in a layout.
 pub const MAX_VIEWS: usize = 256;
-/// Largest file of views that is read, in bytes.
+/// Largest layout file that is read, in bytes.
 const MAX_FILE_BYTES: u64 = 1 << 20;
 
 /// A named layout.
@@ -59,7 +59,7 @@ impl Layout {
         Self::Ring8Caps,
     ];
 
-    /// The stable name.
+    /// Stable name, as used in options and files.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -77,13 +77,13 @@ impl Layout {
         }
     }
 
-    /// The layout of a name.
+    /// The layout with this name.
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|layout| layout.name() == name)
     }
 
-    /// Field of view of its views, degrees.
+    /// Default horizontal field of view of the views, degrees.
     #[must_use]
     pub const fn hfov(self) -> f64 {
         match self {
@@ -99,7 +99,7 @@ impl Layout {
         }
     }
 
-    /// (yaw, pitch) of each view, degrees.
+    /// Yaw and pitch of each view, degrees.
     #[must_use]
     pub fn directions(self) -> Vec<(f64, f64)> {
         let ring = |count: u32, first: f64, pitch: f64| {
@@ -123,7 +123,7 @@ impl Layout {
         }
     }
 
-    /// The views at `width` x `height` px, with another field of view if one is given.
+    /// The views at `width` x `height` px; `hfov` replaces the default field of view.
     #[must_use]
     pub fn views(self, width: u32, height: u32, hfov: Option<f64>) -> Vec<View> {
         let hfov = hfov.unwrap_or(self.hfov());
@@ -134,8 +134,8 @@ impl Layout {
             .collect()
     }
 
-    /// Side of the views that keeps the detail of a panorama of this width: its angular density at the centre of a
-    /// view, as a multiple of 16 px.
+    /// View size that keeps the resolution of a panorama of this width: its angular density at the centre of a view,
+    /// rounded to a multiple of 16 px.
     #[must_use]
     pub fn natural_side(self, pano_width: u32, hfov: Option<f64>) -> u32 {
         if self == Self::Colmap12 {
@@ -146,8 +146,8 @@ impl Layout {
     }
 }
 
-/// Side of square views of this field of view that shows a quarter of a panorama's width per 90 degrees, which is
-/// 1.27 source pixels per pixel at the centre and 0.64 at the edge.
+/// Size of square views with this field of view that has a quarter of the panorama's width per 90 degrees. That is 1.27
+/// source pixels per pixel at the centre and 0.64 at the edge.
 #[must_use]
 pub fn natural_side(pano_width: u32, hfov: f64) -> u32 {
     let scale = (0.5 * hfov).to_radians();
@@ -155,49 +155,49 @@ pub fn natural_side(pano_width: u32, hfov: f64) -> u32 {
     ((side / 16.0).round().clamp(4.0, 1024.0) as u32) * 16
 }
 
-/// Folder of a view: `view07`.
+/// Folder name of a view, such as `view07`.
 #[must_use]
 pub fn view_name(index: usize) -> String {
     format!("view{index:02}")
 }
 
-/// Why a list of views cannot be used.
+/// Why a layout file cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum LayoutError {
     /// The file could not be read.
     #[error("{}: read: {reason}", path.display())]
     Read {
-        /// The file of views.
+        /// The layout file.
         path: PathBuf,
-        /// The system's answer.
+        /// The system's error message.
         reason: String,
     },
     /// The file is not a list of views.
     #[error("{}: line {line}: {what} (expected a JSON list of objects with yaw and pitch)", path.display())]
     Syntax {
-        /// The file of views.
+        /// The layout file.
         path: PathBuf,
         /// Line, from 1.
         line: usize,
-        /// What is wrong.
+        /// The problem.
         what: String,
     },
     /// A value is out of range.
     #[error("{}: view {index}: {problem}", path.display())]
     View {
-        /// The file of views.
+        /// The layout file.
         path: PathBuf,
-        /// Which view, from 0.
+        /// Index of the view, from 0.
         index: usize,
-        /// What is wrong.
+        /// The problem.
         problem: ViewError,
     },
 }
 
-/// What is wrong with a view, or a list of them.
+/// Why a view or a list of views is invalid.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum ViewError {
-    /// There are so many views.
+    /// The list has this many views.
     #[error("{0} views (expected 1..{MAX_VIEWS})")]
     Count(usize),
     /// Two views have this name.
@@ -206,16 +206,16 @@ pub enum ViewError {
     /// An angle is out of range.
     #[error("yaw, pitch and roll must be finite degrees")]
     Angles,
-    /// The horizontal field of view is out of range: degrees.
+    /// The horizontal field of view (degrees) is out of range.
     #[error("hfov is {0} (expected more than 0 and at most 170 degrees)")]
     Hfov(f64),
-    /// A side is out of range: px.
+    /// The width or height (px) is out of range.
     #[error("size is {0}x{1} px (expected 16..16384 a side)")]
     Size(u32, u32),
-    /// The vertical field of view is out of range: degrees.
+    /// The vertical field of view (degrees) is out of range.
     #[error("vertical field of view is {0:.1} degrees (expected at most 176)")]
     Vfov(f64),
-    /// The name is not plain.
+    /// The name contains other characters than letters, digits, `-` and `_`, or is too long or empty.
     #[error("name must be 1 to 64 letters, digits, - or _")]
     Name,
 }
@@ -233,11 +233,11 @@ struct RawView {
     height: Option<u32>,
 }
 
-/// Reads views from a JSON file; `side` and `hfov` are for views that do not say.
+/// Reads views from a JSON file. `side` and `hfov` are the defaults of views that do not specify them.
 ///
 /// # Errors
-/// A file that cannot be read or is no list of views; angles that are not finite, a field of view outside (0, 170],
-/// sizes outside 16..=16384, names that are not plain or not unique.
+/// The file cannot be read or is not a list of views; angles that are not finite, a field of view outside (0, 170],
+/// sizes outside 16..=16384, names that are invalid or not unique.
 pub fn read_views(path: &Path, side: u32, hfov: f64) -> Result<Vec<View>, LayoutError> {
     let bytes = gausset_io::input::read(path, MAX_FILE_BYTES).map_err(|e| LayoutError::Read {
         path: path.to_owned(),
@@ -246,7 +246,7 @@ pub fn read_views(path: &Path, side: u32, hfov: f64) -> Result<Vec<View>, Layout
     parse_views(&bytes, path, side, hfov)
 }
 
-/// [`read_views`] from bytes; `path` is for messages.
+/// Like [`read_views`], from bytes; `path` is for messages.
 ///
 /// # Errors
 /// As [`read_views`].
@@ -254,7 +254,7 @@ pub fn parse_views(bytes: &[u8], path: &Path, side: u32, hfov: f64) -> Result<Ve
     let raw: Vec<RawView> = serde_json::from_slice(bytes).map_err(|e| LayoutError::Syntax {
         path: path.to_owned(),
         line: e.line(),
-        // A message may quote a name of any length.
+        // serde quotes unknown field names, which can be of any length.
         what: one_line(e.to_string().split(" at line").next().unwrap_or_default())
             .chars()
             .take(240)
@@ -289,7 +289,7 @@ pub fn parse_views(bytes: &[u8], path: &Path, side: u32, hfov: f64) -> Result<Ve
 /// Checks the values of a view.
 ///
 /// # Errors
-/// What is out of range.
+/// The first value that is out of range.
 pub fn check_view(view: &View) -> Result<(), ViewError> {
     if ![view.yaw, view.pitch, view.roll].iter().all(|a| a.is_finite() && a.abs() <= 3600.0) {
         return Err(ViewError::Angles);

@@ -1,20 +1,19 @@
-//! 360-degree footage: cut into perspective views at the speed of the codecs, with exact geometry; and ordinary footage.
+//! 360-degree footage, cut into perspective views with exact geometry at the speed of the codecs, and ordinary footage.
 //!
 //! ```text
-//! frames, video  pictures and videos of any kind   film      videos of panoramas
-//! geometry  what a pixel of a view looks at        layout    which views
-//! projection, cube, eac, fisheye  where a direction is in the source's pictures
-//! calibrate a lens file from frames of two fisheyes
-//! lens_views, lens_pose  views inside one lens, and how two lenses stand to each other
-//! convert   whole pictures of the sphere: panorama, cross, strip, faces
-//! motion, selection  how a film moves, and which of its frames are taken
-//! look, lut, grade, equalise  what is done to colours, and its table
-//! poses     poses as other programs write them     export    poses and points for them
-//! track     where a receiver was, moment by moment
-//! observed  points and what views saw of them
-//! sphere_mask  what of the sphere is removed
-//! table     coordinates, 16 pixels a segment       remap     sampling in whole numbers
-//! ```
+//! frames, video  image files and videos of any kind    film      videos of panoramas
+//! geometry  directions of a view's pixels              layout    sets of views
+//! projection, cube, eac, fisheye  from a direction to the source image
+//! calibrate   a lens file from frames of two fisheye lenses
+//! lens_views, lens_pose  views inside one lens, and the relative pose of two lenses
+//! convert   whole-sphere images: panorama, cross, strip, faces
+//! motion, selection  camera motion of a video, and selection of its frames
+//! look, lut, grade, equalise  colour changes, and their lookup table
+//! poses     poses written by other programs           export    poses and points for other programs
+//! track     GPS tracks
+//! observed  landmarks and their observations
+//! sphere_mask  masks on the sphere
+//! table     coordinates, 16 pixels a segment          remap     sampling in integers
 #![deny(unsafe_code)]
 
 pub mod calibrate;

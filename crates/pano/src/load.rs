@@ -1,7 +1,7 @@
-//! A picture file → planes.
+//! Loads an image file into planes.
 //!
-//! Baseline JPEG goes through the decoder of our own, everything else (progressive JPEG, CMYK, PNG, TIFF) through the
-//! `image` crate and RGB, converted to full-range BT.601 without subsampling.
+//! Baseline JPEG uses the decoder of this crate. Everything else (progressive JPEG, CMYK, PNG, TIFF) uses the `image`
+//! crate and is converted from RGB to full-range BT.601 without subsampling.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Cursor, Read, Seek};
@@ -19,14 +19,14 @@ use crate::metadata::{Metadata, NotEquirect};
 use crate::plane::{Colour, Frame, FrameShape, Plane};
 use crate::projection::Equirect;
 
-/// Limits on source pictures.
+/// Limits on source images.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Widest picture, px.
+    /// Largest width, px.
     pub width: u32,
-    /// Highest picture, px.
+    /// Largest height, px.
     pub height: u32,
-    /// Longest file, bytes.
+    /// Largest file, bytes.
     pub bytes: u64,
 }
 
@@ -36,26 +36,26 @@ impl Default for Limits {
     }
 }
 
-/// Why a frame cannot be used.
+/// Why an image file cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{}: {what}", path.display())]
 pub struct LoadError {
-    /// The picture file.
+    /// The image file.
     pub path: PathBuf,
-    /// `PLACE: what is wrong …`.
+    /// The problem, as `PLACE: what is wrong …`.
     pub what: String,
 }
 
-/// A file in memory with what its header says.
+/// An image file in memory with its parsed header.
 #[derive(Debug, Default)]
 pub struct Opened {
-    /// The picture file.
+    /// The image file.
     pub path: PathBuf,
-    /// Its whole content.
+    /// The whole file.
     pub data: Vec<u8>,
     /// Width and height, px.
     pub size: [u32; 2],
-    /// What it says about itself.
+    /// EXIF, GPano and ICC data.
     pub metadata: Metadata,
     jpeg: Option<Header>,
 }
@@ -64,14 +64,14 @@ fn error(path: &Path, what: impl Into<String>) -> LoadError {
     LoadError { path: path.to_owned(), what: what.into() }
 }
 
-/// Reads a file into `buffer` and looks at its header.
+/// Reads a file into `buffer` and parses its header.
 ///
 /// # Errors
-/// Not a regular file, not a picture, beyond the limits, damaged.
+/// Not a regular file, not an image, over the limits, or damaged.
 pub fn open(path: &Path, limits: &Limits, mut buffer: Vec<u8>) -> Result<Opened, LoadError> {
     let (file, length) = open_file(path, limits)?;
     buffer.clear();
-    // One byte more tells a file that grows.
+    // One byte more than expected, so that a growing file is noticed.
     buffer.reserve_exact(length as usize + 1);
     file.take(length + 1).read_to_end(&mut buffer).map_err(|e| io(path, &e))?;
     parse(path, limits, buffer)
@@ -81,7 +81,7 @@ fn io(path: &Path, e: &std::io::Error) -> LoadError {
     error(path, format!("picture: {}", gausset_io::atomic::plain_reason(e)))
 }
 
-/// Opens a picture file of an accepted length, and returns the length.
+/// Opens an image file and returns it with its length, which is within the limits.
 fn open_file(path: &Path, limits: &Limits) -> Result<(File, u64), LoadError> {
     let file = input::open(path, input::STREAMED).map_err(|e| io(path, &e))?;
     let length = file.metadata().map_err(|e| io(path, &e))?.len();
@@ -98,26 +98,26 @@ fn open_file(path: &Path, limits: &Limits) -> Result<(File, u64), LoadError> {
     Ok((file, length))
 }
 
-/// What a picture takes on its way from its file to planes.
+/// Memory that decoding an image needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Demand {
-    /// Pixels of the picture.
+    /// Number of pixels of the image.
     pub pixels: u64,
     /// Bytes of its planes.
     pub planes: u64,
-    /// Bytes at the worst moment: file, what decoders hold, planes with their halves.
+    /// Peak bytes: file, decoder buffers, planes and their halved copies.
     pub bytes: u64,
 }
 
-/// Bytes from the beginning of a JPEG in which its header is looked for; one that is longer counts as unusual.
+/// Bytes at the start of a JPEG that are searched for its header first.
 const HEADER_BYTES: u64 = 1 << 20;
 
-/// Returns what decoding a picture takes, by the header of its file. No pixel is decoded.
+/// Computes the memory that decoding an image needs from the header of its file. No pixel is decoded.
 ///
-/// A baseline JPEG takes its planes and nothing else; of other pictures decoders hold the channels, often twice.
+/// A baseline JPEG needs only its planes. For other formats, decoders hold the channels as well, often twice.
 ///
 /// # Errors
-/// Not a regular file, not a picture, beyond the limits, a header that makes no sense.
+/// Not a regular file, not an image, over the limits, or an invalid header.
 pub fn demand(path: &Path, limits: &Limits) -> Result<Demand, LoadError> {
     let (mut file, length) = open_file(path, limits)?;
     let mut start = Vec::new();
@@ -132,7 +132,7 @@ pub fn demand(path: &Path, limits: &Limits) -> Result<Demand, LoadError> {
         return Ok(Demand::of(length, size, 2 * bytes_a_pixel + converted, has_alpha));
     }
     let header = match parse_header(Cursor::new(&start)) {
-        // What stands before the picture data may be longer.
+        // The segments before the image data can be longer than `HEADER_BYTES`.
         Err(gausset_io::image::ImageProblem::Truncated) if length > HEADER_BYTES => {
             file.rewind().map_err(|e| io(path, &e))?;
             parse_header(file)
@@ -143,7 +143,7 @@ pub fn demand(path: &Path, limits: &Limits) -> Result<Demand, LoadError> {
     let size = [header.width, header.height];
     check_size(path, limits, size)?;
     if header.format == PictureFormat::Png {
-        // A palette or grey becomes RGB, perhaps with alpha.
+        // Palette and grey images become RGB, with alpha if they have it.
         return Ok(Demand::of(length, size, header.decoding_bytes_per_pixel(), header.channels != 3));
     }
     let turned = header.orientation != 1;
@@ -158,18 +158,18 @@ pub fn demand(path: &Path, limits: &Limits) -> Result<Demand, LoadError> {
 }
 
 impl Demand {
-    /// Of a picture that becomes RGB first: its planes are not subsampled.
+    /// For an image that is decoded to RGB first: its planes are not subsampled.
     fn of(file: u64, size: [u32; 2], decoding: u64, has_alpha: bool) -> Self {
         let size = size.map(u64::from);
         let pixels = size[0] * size[1];
-        // Alpha is halved twice: as a picture and as a mask.
+        // Alpha is halved twice: by averages as an image, and by minima as a mask.
         let planes = plane_bytes(size) * if has_alpha { 4 } else { 3 };
         let halves = planes / 3 + if has_alpha { plane_bytes(size) / 3 } else { 0 };
         Self { pixels, planes, bytes: file + planes + halves.max(decoding * pixels) }
     }
 }
 
-/// Bytes of a plane with its padding.
+/// Bytes of a plane including its padding.
 fn plane_bytes([width, height]: [u64; 2]) -> u64 {
     (width + 192) * (height + 3)
 }
@@ -178,7 +178,7 @@ fn is_tiff(data: &[u8]) -> bool {
     matches!(data.get(..4), Some(b"II*\0" | b"MM\0*"))
 }
 
-/// Size, channels and bytes of a decoded pixel of a TIFF.
+/// Size, number of channels, and bytes per decoded pixel of a TIFF.
 fn tiff_header(path: &Path, source: impl BufRead + Seek) -> Result<([u32; 2], u8, u64), LoadError> {
     let damaged = |what: String| error(path, format!("picture: TIFF header is damaged: {what}"));
     guard::run(|| {
@@ -201,7 +201,7 @@ fn check_size(path: &Path, limits: &Limits, [w, h]: [u32; 2]) -> Result<[u32; 2]
     Ok([w, h])
 }
 
-/// [`open`] for bytes that are in memory already.
+/// Like [`open`], for a file that is already in memory.
 ///
 /// # Errors
 /// As [`open`].
@@ -214,7 +214,7 @@ pub fn parse(path: &Path, limits: &Limits, data: Vec<u8>) -> Result<Opened, Load
     }
     let header = parse_header(Cursor::new(&opened.data)).map_err(|e| error(path, e.to_string()))?;
     opened.size = check_size(path, limits, [header.width, header.height])?;
-    // The header of a bomb costs nothing, its pixels would: compressed data of a panorama takes at least this much.
+    // Guards against decompression bombs: a compressed panorama has at least one byte per 4096 pixels.
     let pixels = u64::from(header.width) * u64::from(header.height);
     if pixels / 4096 > opened.data.len() as u64 {
         return Err(error(
@@ -242,14 +242,14 @@ pub fn parse(path: &Path, limits: &Limits, data: Vec<u8>) -> Result<Opened, Load
 }
 
 impl Opened {
-    /// Width and height as the EXIF orientation wants the picture to be seen, px.
+    /// Width and height after applying the EXIF orientation, px.
     #[must_use]
     pub fn upright_size(&self) -> [u32; 2] {
         let [w, h] = self.size;
         if self.metadata.orientation() >= 5 { [h, w] } else { [w, h] }
     }
 
-    /// Bits of a sample; 8 where the header says nothing else.
+    /// Bits per sample; 8 if the header does not specify it.
     #[must_use]
     pub fn bits(&self) -> u8 {
         if is_tiff(&self.data) {
@@ -259,10 +259,10 @@ impl Opened {
         parse_header(Cursor::new(&self.data)).map_or(8, |header| header.bits)
     }
 
-    /// How it shows the sphere; with two eyes, one above the other, how the upper one does.
+    /// The part of the sphere that the image shows. For stacked stereo, that of the upper eye.
     ///
     /// # Errors
-    /// Neither twice as wide as high nor a sensible part of such a panorama.
+    /// Neither 2:1, nor a valid part of a 2:1 panorama by its GPano metadata.
     pub fn equirect(&self, is_stereo: bool) -> Result<Equirect, NotEquirect> {
         let [w, h] = self.upright_size();
         if !is_stereo {
@@ -274,8 +274,8 @@ impl Opened {
         Ok(Equirect::whole(w, h / 2))
     }
 
-    /// Sizes of the planes that [`Self::decode`] returns. For files that need the general decoder this is a guess about
-    /// colour and alpha that holds for all frames of one kind.
+    /// Plane sizes that [`Self::decode`] will return; `None` if the general decoder is needed, because colour and alpha
+    /// are known only after decoding then.
     #[must_use]
     pub fn shape(&self) -> Option<FrameShape> {
         let header = self.jpeg.as_ref()?;
@@ -284,7 +284,7 @@ impl Opened {
         Some(FrameShape { colour, sizes, has_alpha: false })
     }
 
-    /// Decodes the rows that are needed of each plane into `frame`.
+    /// Decodes the needed rows of each plane into `frame`.
     ///
     /// # Errors
     /// Damaged data.
@@ -330,7 +330,7 @@ impl Opened {
     }
 }
 
-/// RGB as three full planes.
+/// Converts RGB to three full-size YCbCr planes.
 fn fill(frame: &mut Frame, picture: &Picture) {
     let (width, height) = (picture.width as usize, picture.height as usize);
     let all = [-1, height as i32];
@@ -358,7 +358,7 @@ fn fill(frame: &mut Frame, picture: &Picture) {
     });
 }
 
-/// Full-range BT.601 (JFIF), 16-bit fixed point, rounded to nearest.
+/// Converts RGB to full-range BT.601 YCbCr (JFIF): 16-bit fixed point, rounded to nearest.
 #[must_use]
 pub fn ycbcr_from_rgb([r, g, b]: [u8; 3]) -> [u8; 3] {
     let (r, g, b) = (i32::from(r), i32::from(g), i32::from(b));
@@ -378,7 +378,7 @@ pub fn rgb_from_ycbcr([y, cb, cr]: [u8; 3]) -> [u8; 3] {
     [r, g, b].map(|v| v.clamp(0, 255) as u8)
 }
 
-/// A picture as its EXIF orientation wants it to be seen.
+/// Applies an EXIF orientation to an image.
 fn turn(picture: Picture, orientation: u8) -> Picture {
     let (w, h) = (picture.width as usize, picture.height as usize);
     let swaps = orientation >= 5;

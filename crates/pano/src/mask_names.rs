@@ -1,6 +1,6 @@
-//! Where programs look for the mask of a picture, and what it says there.
+//! Where other programs look for the mask of an image.
 
-/// A way of giving masks to a program.
+/// A naming convention for masks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MaskForm {
     /// COLMAP, Gausset: `masks/PATH.jpg.png`.
@@ -13,14 +13,14 @@ pub enum MaskForm {
     Brush,
     /// 360toolkit: `masks/PATH_mask.png`.
     Toolkit360,
-    /// RealityCapture, RealityScan: `PATH.jpg.mask.png` beside the picture.
+    /// RealityCapture, RealityScan: `PATH.jpg.mask.png` in the folder of the image.
     RealityCapture,
     /// Metashape: `masks/PATH_mask.png`, template `{filename}_mask.png`.
     Metashape,
 }
 
 impl MaskForm {
-    /// All names, aliases behind the name that they stand for.
+    /// All names; aliases follow the name that they stand for.
     pub const NAMES: [(&'static str, Self); 12] = [
         ("colmap", Self::Colmap),
         ("gausset", Self::Colmap),
@@ -36,19 +36,20 @@ impl MaskForm {
         ("metashape", Self::Metashape),
     ];
 
-    /// The form of a program's name.
+    /// The convention of a program.
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
         Self::NAMES.iter().find(|(own, _)| *own == name).map(|(_, form)| *form)
     }
 
-    /// Path of the file for a picture (`view00/a.jpg`), relative to the folder of the export.
+    /// Path of the mask of an image (`view00/a.jpg`), relative to the folder of the export.
     #[must_use]
     pub fn path(self, picture: &str) -> String {
         let stem = picture.rsplit_once('.').map_or(picture, |(stem, _)| stem);
         match self {
             Self::Colmap => format!("masks/{picture}.png"),
-            // A folder of its own: masks that keep everything would change those of the split.
+            // A separate folder: Nerfstudio also needs masks that keep everything, and those must not be added to
+            // `masks`.
             Self::Nerfstudio => format!("masks_nerfstudio/{picture}.png"),
             Self::Alpha => format!("images/{stem}.png"),
             Self::Brush => format!("masks/{stem}.png"),
@@ -57,10 +58,10 @@ impl MaskForm {
         }
     }
 
-    /// Whether a program that is given one mask wants one of each picture.
+    /// Whether the program needs a mask for every image as soon as one image has one.
     #[must_use]
     pub fn wants_all(self) -> bool {
-        // Nerfstudio refuses a list in which some frames have none.
+        // Nerfstudio rejects a dataset in which only some frames have masks.
         self == Self::Nerfstudio
     }
 }

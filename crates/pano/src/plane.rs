@@ -1,46 +1,46 @@
 //! Planes of 8-bit samples, padded for sampling, and frames made of them.
 //!
 //! ```text
-//! columns 0..W, then copies of columns 0..64      row first_row, first_row + 1, … (only those that are needed)
+//! columns 0..W, then copies of columns 0..64      rows first_row, first_row + 1, … (only those that are needed)
 //! ```
-//! A whole panorama keeps row -1 above row 0 and row H below row H-1 where they are needed: the outermost row, half a
-//! turn away. The buffers are kept and reused from frame to frame, so that the system does not have to clear fresh
-//! memory each time.
+//! Where needed, a whole panorama also stores row -1 above row 0 and row H below row H-1: the outermost row, shifted by
+//! W/2 columns. The buffers are reused from frame to frame, so that the system does not have to clear fresh memory each
+//! time.
 
 use crate::table::PAD_COLUMNS;
 
-/// What 2x2 samples become when a plane is halved.
+/// How 2x2 samples are combined when a plane is halved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Halving {
-    /// Their mean: for what is looked at.
+    /// Their mean, for images.
     Mean,
-    /// The smallest: for masks (0 = remove), where a place that is partly removed is removed.
+    /// Their minimum, for masks (0 = remove): a partly removed pixel counts as removed.
     Smallest,
 }
 
-/// Rows of 8-bit samples.
+/// A plane of 8-bit samples.
 #[derive(Clone, Debug, Default)]
 pub struct Plane {
-    /// Samples; row `first_row` first.
+    /// Samples of the stored rows, including padding.
     pub data: Vec<u8>,
-    /// Distance between rows.
+    /// Distance between rows in samples.
     pub stride: usize,
     /// Columns without padding.
     pub width: usize,
-    /// Rows of the whole plane, whether they are stored or not.
+    /// Rows of the whole plane, stored or not.
     pub height: usize,
-    /// First stored row; -1 at a pole.
+    /// First stored row; -1 for the row beyond the upper pole.
     pub first_row: i32,
-    /// Stored rows.
+    /// Number of stored rows.
     pub rows: usize,
 }
 
 impl Plane {
-    /// Takes the shape of a plane of which rows `rows[0]..=rows[1]` are needed, for reuse. Content is undefined.
+    /// Resizes the plane to store rows `rows[0]..=rows[1]`, reusing the buffer. The content is undefined.
     pub fn reshape(&mut self, width: usize, height: usize, rows: [i32; 2]) {
         let padded = width + PAD_COLUMNS;
         let mut stride = padded.next_multiple_of(64);
-        // Rows that lie a multiple of 4096 bytes apart compete for the same cache sets.
+        // Rows at a distance of a multiple of 4096 bytes compete for the same cache sets.
         if stride.is_multiple_of(4096) {
             stride += 64;
         }
@@ -48,11 +48,11 @@ impl Plane {
         (self.width, self.height, self.stride) = (width, height, stride);
         self.first_row = low;
         self.rows = (high - low + 1).max(0) as usize;
-        // One row more, so that the lower tap of a last row is always inside.
+        // One more row, so that the lower tap of the last row is always inside.
         self.data.resize((self.rows + 1) * stride, 0);
     }
 
-    /// The stored rows that are rows of the picture (not those beyond the poles).
+    /// The stored rows that are part of the image, without those beyond the poles.
     #[must_use]
     pub fn picture_rows(&self) -> std::ops::Range<usize> {
         let end = (self.first_row + self.rows as i32).clamp(0, self.height as i32);
@@ -66,13 +66,13 @@ impl Plane {
         &self.data[start..start + self.width]
     }
 
-    /// A stored row without padding.
+    /// A stored row without padding, mutable.
     pub fn row_mut(&mut self, row: i32) -> &mut [u8] {
         let start = (row - self.first_row) as usize * self.stride;
         &mut self.data[start..start + self.width]
     }
 
-    /// Fills the padding: columns that go around and rows beyond the poles, or copies of the last of them.
+    /// Fills the padding columns and the rows beyond the poles: wrapped around, or repeating the last column or row.
     pub fn pad(&mut self, wraps: bool) {
         let width = self.width;
         for row in self.data.chunks_exact_mut(self.stride).take(self.rows) {
@@ -108,7 +108,7 @@ impl Plane {
         }
     }
 
-    /// Becomes planes of equal shape, below each other.
+    /// Becomes the vertical concatenation of planes of equal shape.
     fn stack<'a>(&mut self, parts: impl Iterator<Item = &'a Self> + Clone) {
         let Some(first) = parts.clone().next() else { return };
         let (width, height) = (first.width, first.height);
@@ -121,7 +121,7 @@ impl Plane {
         }
     }
 
-    /// Makes a plane of half the width and height: each sample from 2x2.
+    /// Writes a plane of half the width and height, combining 2x2 samples.
     pub fn halve_into(&self, out: &mut Self, how: Halving) {
         let picture = self.picture_rows();
         let (width, height) = (self.width / 2, self.height / 2);
@@ -148,10 +148,10 @@ impl Plane {
     }
 }
 
-/// What the planes of a frame mean.
+/// The colour model of a frame.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Colour {
-    /// One plane: brightness.
+    /// One plane: luma.
     #[default]
     Grey,
     /// Luma and two chroma planes, full-range BT.601 (JFIF).
@@ -161,9 +161,9 @@ pub enum Colour {
 /// A decoded frame of the source.
 #[derive(Clone, Debug, Default)]
 pub struct Frame {
-    /// What the planes mean.
+    /// The colour model of the planes.
     pub colour: Colour,
-    /// One or three planes; chroma may be smaller.
+    /// One or three planes; chroma may be subsampled.
     pub planes: Vec<Plane>,
     /// Opacity, at the size of plane 0, if the source has it.
     pub alpha: Option<Plane>,
@@ -177,7 +177,7 @@ impl Frame {
         FrameShape { colour: self.colour, sizes, has_alpha: self.alpha.is_some() }
     }
 
-    /// Becomes frames of equal shape, below each other; `None` when their shapes differ or there is none.
+    /// Becomes the vertical concatenation of frames of equal shape; `None` if their shapes differ or there is none.
     pub fn stack(&mut self, parts: &[Self]) -> Option<()> {
         let first = parts.first()?;
         if parts.iter().any(|p| p.shape() != first.shape()) {
@@ -190,33 +190,33 @@ impl Frame {
         }
         self.alpha = first.alpha.is_some().then(|| {
             let mut plane = self.alpha.take().unwrap_or_default();
-            // All shapes are the same: each has one.
+            // All shapes are equal, so every part has alpha.
             plane.stack(parts.iter().filter_map(|part| part.alpha.as_ref()));
             plane
         });
         Some(())
     }
 
-    /// Takes the lower half of the rows for another picture.
+    /// Drops the lower half of the rows, without moving samples.
     pub fn keep_upper_half(&mut self) {
         for plane in self.planes.iter_mut().chain(&mut self.alpha) {
             plane.height /= 2;
         }
     }
 
-    /// Bytes that the planes hold.
+    /// Bytes allocated for the planes.
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.planes.iter().chain(&self.alpha).map(|p| p.data.capacity()).sum()
     }
 }
 
-/// Sizes and meaning of the planes of a frame.
+/// Sizes and colour model of a frame's planes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FrameShape {
-    /// What the planes mean.
+    /// The colour model of the planes.
     pub colour: Colour,
-    /// Width and height of each plane.
+    /// Width and height of each plane, px.
     pub sizes: Vec<[u32; 2]>,
     /// Whether there is an alpha plane.
     pub has_alpha: bool,

@@ -1,4 +1,4 @@
-//! A contact sheet: the panorama with the outlines of the views and what is masked, and the views below it.
+//! A contact sheet: the panorama with the outlines of the views and its mask, and the views below it.
 
 use std::sync::atomic::AtomicBool;
 
@@ -13,18 +13,18 @@ use crate::load::rgb_from_ycbcr;
 use crate::plane::{Colour, Frame};
 use crate::projection::{Equirect, Projection};
 
-/// Width of the sheet, px.
+/// Width of the contact sheet, px.
 const WIDTH: usize = 1536;
-/// Points along an edge of an outline.
+/// Points per edge of an outline.
 const EDGE_POINTS: usize = 600;
 /// Distance between views, px.
 const GAP: usize = 4;
 
-/// Colours of the outlines, in turn.
+/// Colours of the outlines, used cyclically.
 const COLOURS: [[u8; 3]; 6] =
     [[255, 70, 60], [60, 200, 255], [255, 210, 40], [90, 255, 110], [255, 110, 255], [255, 150, 60]];
 
-/// Draws the sheet of a panorama that is decoded whole; what its mask leaves out is red.
+/// Draws the contact sheet of a completely decoded panorama. Masked pixels are red.
 #[must_use]
 pub fn sheet(
     frame: &mut Frame,
@@ -73,14 +73,14 @@ pub fn sheet(
         }
         Ok(())
     };
-    // Views that fail to be drawn stay grey: there is nothing to cancel or to write here.
+    // Views that fail to render stay grey: this function cannot report errors.
     let segments = |_: &View| Vec::new();
     let job = CutJob { level: exec.level, plan: &plan, frame, mask: None, cancel, segments: &segments };
     let _ = Cutter::default().cut(job, &mut Times::default(), &mut receive);
     RgbImage8 { width: WIDTH as u32, height: height as u32, data: sheet }
 }
 
-/// The panorama at the size of the sheet, by nearest samples.
+/// Draws the panorama at the size of the sheet, by nearest samples.
 fn draw_panorama(frame: &Frame, sheet: &mut [u8], top: usize) {
     for y in 0..top {
         for x in 0..WIDTH {
@@ -90,7 +90,7 @@ fn draw_panorama(frame: &Frame, sheet: &mut [u8], top: usize) {
     }
 }
 
-/// Colour of a pixel of the frame as it would be at another size, by nearest samples.
+/// Colour of a pixel of the frame scaled to `width` x `height`, by nearest sample.
 fn colour_at(frame: &Frame, [x, y]: [usize; 2], [width, height]: [usize; 2]) -> [u8; 3] {
     let sample = |plane: usize| {
         let p = &frame.planes[plane];
@@ -102,7 +102,7 @@ fn colour_at(frame: &Frame, [x, y]: [usize; 2], [width, height]: [usize; 2]) -> 
     }
 }
 
-/// A frame that is decoded whole as a picture of at most so many columns: means of as many pixels as one takes.
+/// Scales a completely decoded frame down by a whole factor to at most `most_width` columns, averaging pixels.
 #[must_use]
 pub fn picture(frame: &Frame, most_width: u32) -> RgbImage8 {
     let whole = frame.planes.first().map_or([0, 0], |plane| [plane.width, plane.height]);
@@ -122,7 +122,7 @@ pub fn picture(frame: &Frame, most_width: u32) -> RgbImage8 {
     RgbImage8 { width: width as u32, height: height as u32, data }
 }
 
-/// Shows what is masked in red.
+/// Tints masked pixels red.
 fn redden_masked(mask: &Mask, sheet: &mut [u8], top: usize) {
     for (pixel, rgb) in sheet.chunks_exact_mut(3).take(WIDTH * top).enumerate() {
         let share = |at: usize, of: usize| (at as f64 + 0.5) / of as f64;
@@ -133,7 +133,7 @@ fn redden_masked(mask: &Mask, sheet: &mut [u8], top: usize) {
     }
 }
 
-/// Shows what no view sees at a quarter of its brightness.
+/// Darkens directions that no view sees to a quarter of their brightness.
 fn darken_unseen(views: &[View], equirect: Equirect, sheet: &mut [u8], top: usize) {
     let seen = Seen::new(views);
     for y in 0..top {
@@ -150,7 +150,7 @@ fn darken_unseen(views: &[View], equirect: Equirect, sheet: &mut [u8], top: usiz
     }
 }
 
-/// Draws the edge of a view onto the panorama.
+/// Draws the outline of a view onto the panorama.
 fn outline(view: &View, equirect: Equirect, sheet: &mut [u8], top: usize, colour: [u8; 3]) {
     let (w, h) = (f64::from(view.width), f64::from(view.height));
     let r = view.pano_from_camera();

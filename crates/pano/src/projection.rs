@@ -1,7 +1,7 @@
-//! Where a direction is in the pictures of a source: a panorama, a cropped one, a cube, GoPro MAX streams, two fisheyes.
+//! From a direction to the source image: a panorama, a cropped panorama, a cube, GoPro MAX streams, two fisheyes.
 //!
-//! A projection places a direction (panorama axes) on a *canvas*: the picture, or several pictures of one moment
-//! stacked below each other. Canvas coordinates are continuous, in luma pixels.
+//! A projection maps a direction (panorama axes) to a position on a *canvas*: the image, or several images taken at the
+//! same time, stacked vertically. Canvas coordinates are continuous, in luma pixels.
 
 use gausset_core::se3;
 
@@ -14,17 +14,17 @@ use crate::place::Place;
 /// A full equirectangular panorama or a part of one (GPano crop).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Equirect {
-    /// Width of the whole sphere, in pixels of the stored picture.
+    /// Width of the whole sphere, in pixels of the stored image.
     pub full_width: f64,
-    /// Height of the whole sphere.
+    /// Height of the whole sphere, in pixels of the stored image.
     pub full_height: f64,
-    /// Column of the whole at which the stored picture begins.
+    /// Column of the whole sphere at which the stored image begins.
     pub left: f64,
-    /// Row of the whole at which the stored picture begins.
+    /// Row of the whole sphere at which the stored image begins.
     pub top: f64,
-    /// Stored width.
+    /// Width of the stored image, px.
     pub width: u32,
-    /// Stored height.
+    /// Height of the stored image, px.
     pub height: u32,
 }
 
@@ -36,7 +36,7 @@ impl Equirect {
         Self { full_width, full_height, left: 0.0, top: 0.0, width, height }
     }
 
-    /// Whether the stored picture goes all the way around and from pole to pole.
+    /// Whether the stored image covers 360 by 180 degrees.
     #[must_use]
     pub fn is_whole(&self) -> bool {
         self.left == 0.0
@@ -46,17 +46,17 @@ impl Equirect {
     }
 }
 
-/// A way in which a source shows the sphere.
+/// How a source image shows the sphere.
 #[allow(clippy::large_enum_variant, reason = "there is one a source, never many")]
 #[derive(Clone, Debug, PartialEq)]
 pub enum Projection {
-    /// Longitude and latitude.
+    /// Equirectangular: longitude and latitude.
     Equirect(Equirect),
     /// Both streams of a GoPro MAX, the first above the second.
     Eac(Eac),
     /// Two fisheye circles.
     Fisheye(DualFisheye),
-    /// The faces of a cube; the canvas is what [`Cube::fold`] makes.
+    /// The faces of a cube; the canvas is the output of [`Cube::fold`].
     Cube(Cube),
 }
 
@@ -72,7 +72,7 @@ impl Projection {
         }
     }
 
-    /// Size of a picture of this source as it is decoded, several of them below each other.
+    /// Size of a decoded image of this source, with several images stacked vertically.
     #[must_use]
     pub fn picture(&self) -> [u32; 2] {
         match self {
@@ -81,8 +81,9 @@ impl Projection {
         }
     }
 
-    /// Whether planes may be halved: where 2x2 pixels never belong to two places. Edges between the faces of a GoPro MAX
-    /// stream, and between circles, are at even columns and rows; [`crate::cutter::Plan`] halves even sides alone.
+    /// Whether planes may be halved: 2x2 pixels must never span two unrelated parts of the sphere. Edges between the
+    /// faces of a GoPro MAX stream, and between fisheye circles, are at even columns and rows; [`crate::cutter::Plan`]
+    /// halves only even sizes.
     #[must_use]
     pub fn may_be_halved(&self) -> bool {
         match self {
@@ -91,8 +92,8 @@ impl Projection {
         }
     }
 
-    /// Columns from and to, rows from and to, that a place of this patch is sampled within, where something else lies
-    /// beside it on the canvas.
+    /// Canvas bounds (left, right, top, bottom) for sampling in this patch, where an unrelated part of the sphere is
+    /// adjacent on the canvas.
     #[must_use]
     pub fn bounds(&self, patch: u8) -> Option<[f64; 4]> {
         match self {
@@ -101,13 +102,13 @@ impl Projection {
         }
     }
 
-    /// Whether columns go around: column W is column 0, and row -1 is row 0 half a turn away.
+    /// Whether columns wrap around: column W is column 0, and row -1 is row 0 shifted by W/2 columns.
     #[must_use]
     pub fn wraps(&self) -> bool {
         matches!(self, Self::Equirect(e) if e.is_whole())
     }
 
-    /// Pixels around the horizon at the density of this source: what view sizes are chosen by.
+    /// Pixels per 360 degrees on the horizon, from which view sizes are chosen.
     #[must_use]
     pub fn pixels_around(&self) -> u32 {
         match self {
@@ -118,7 +119,7 @@ impl Projection {
         }
     }
 
-    /// The place of a direction.
+    /// The canvas position of a direction.
     #[must_use]
     pub fn place(&self, direction: [f64; 3]) -> Place {
         match self {
@@ -127,7 +128,8 @@ impl Projection {
                 if e.is_whole() {
                     return Place::plain(u, v);
                 }
-                // Of the turns that reach the stored part, the one that does so first.
+                // A direction has columns at multiples of the full width; use the first that is not left of the stored
+                // part.
                 let mut u = u - e.left;
                 if u < 0.0 {
                     u += e.full_width;

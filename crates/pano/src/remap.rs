@@ -1,13 +1,13 @@
-//! Sampling a plane through a coordinate table: bilinear, in whole numbers.
+//! Bilinear sampling of a plane through a coordinate table, in integer arithmetic.
 //!
 //! ```text
 //! stage 1  16 lanes  coordinates of a row → index of the upper left tap, two weights of 7 bits
 //! stage 2  scalar    two 16-bit loads a pixel: the upper and the lower pair of taps
 //! stage 3  16 lanes  out = (a(128-fu) + b fu)(128-fv) + (c(128-fu) + d fu) fv, rounded to nearest, / 2^14
 //! ```
-//! Gather instructions do not pay (measured: `docs/experiments.md`), so stage 2 is plain loads, and the stages run row
-//! by row so that stage 3 does not wait for single stores. All of it is integer arithmetic but the parabolas of stage
-//! 1, which use IEEE products and sums in a fixed order: the same bytes at every vector level.
+//! Gather instructions do not pay off (measured: `docs/experiments.md`), so stage 2 uses plain loads. The stages run
+//! row by row, so that stage 3 does not wait for single stores. All arithmetic is on integers, except for the parabolas
+//! of stage 1, which use IEEE products and sums in a fixed order: the bytes are the same at every SIMD level.
 
 use gausset_compute::at_level;
 use gausset_compute::fearless_simd::{Level, f32x16, i16x32, i32x16, prelude::*};
@@ -21,11 +21,11 @@ use crate::table::{Exact, Placed, SEGMENT, Segment, Table};
 pub struct Staging {
     /// Index of the upper left tap of each pixel.
     index: Vec<i32>,
-    /// Per segment 16 horizontal weights, then 16 vertical ones.
+    /// Per segment: 16 horizontal weights, then 16 vertical ones.
     weights: Vec<[i16; 2 * SEGMENT]>,
     upper: Vec<u16>,
     lower: Vec<u16>,
-    /// Pixels of whole segments.
+    /// Output pixels, rounded up to whole segments.
     out: Vec<u8>,
 }
 
@@ -70,7 +70,7 @@ pub fn remap_row(
     }
 }
 
-/// Stage 1.
+/// Stage 1: computes the index of the upper left tap and the weights of each pixel.
 fn locate(
     level: Level,
     Placed { table, shift }: &Placed,
@@ -82,7 +82,7 @@ fn locate(
     let geometry =
         Geometry { stride: plane.stride as i32, first_row: plane.first_row, shift: *shift as i32, wrap };
     at_level!(level, simd => locate_fitted(simd, segments, geometry, &mut staging.index, &mut staging.weights));
-    // Torn segments are rare; a pass of their own keeps the one above free of branches.
+    // Segments without a fit are rare; a separate pass keeps the one above free of branches.
     let per_segment = staging.index.chunks_exact_mut(SEGMENT).zip(&mut staging.weights);
     for (segment, (index, weights)) in segments.iter().zip(per_segment) {
         let Some(exact) = table.exact_of(segment) else { continue };
@@ -141,7 +141,7 @@ fn locate_fitted<S: Simd>(
     }
 }
 
-/// Two neighbouring samples; zero outside, which tables never ask for.
+/// Two neighbouring samples; zero outside the plane, where tables have no taps.
 #[inline(always)]
 fn pair(data: &[u8], at: usize) -> u16 {
     match data.get(at..at + 2) {
@@ -150,7 +150,7 @@ fn pair(data: &[u8], at: usize) -> u16 {
     }
 }
 
-/// Stage 3.
+/// Stage 3: blends the four taps of each pixel.
 #[inline(always)]
 fn blend(weights: &[[i16; 2 * SEGMENT]], upper: &[u16], lower: &[u16], out: &mut [u8]) {
     let taps = upper.chunks_exact(SEGMENT).zip(lower.chunks_exact(SEGMENT));
@@ -170,7 +170,7 @@ fn blend(weights: &[[i16; 2 * SEGMENT]], upper: &[u16], lower: &[u16], out: &mut
     }
 }
 
-/// One sample, for pixels that show two places.
+/// Samples one pixel, for pixels that blend two source positions.
 fn sample(plane: &Plane, e: Exact, shift: usize, wrap: Option<usize>) -> u8 {
     let wrap = wrap.map_or(i32::MAX, |w| w as i32);
     let geometry =
@@ -185,7 +185,7 @@ fn sample(plane: &Plane, e: Exact, shift: usize, wrap: Option<usize>) -> u8 {
     ((top * 128 + (bottom - top) * i32::from(e.fv) + 8192) >> 14) as u8
 }
 
-/// Samples a plane of f32 values (rows of `width`, the whole panorama) at a pixel of a table: for measurements.
+/// Samples a plane of f32 values (rows of `width`, the whole panorama) at a pixel of a table. For measurements.
 #[must_use]
 pub fn sample_f32(table: &Table, x: usize, y: usize, data: &[f32], width: usize, height: usize) -> f32 {
     let [u, v] = table.coordinates(x, y);

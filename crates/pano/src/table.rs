@@ -1,15 +1,15 @@
-//! Coordinate tables: which source pixels each pixel of a view is made of.
+//! Coordinate tables: the source pixels of each pixel of a view.
 //!
-//! 16 neighbouring pixels of a row share a *segment*: their source coordinates relative to a whole pixel, as a
-//! parabola in f32, in units of 1/128 px. The parabola goes through the exact coordinates of pixels 0, 8 and 15; where
-//! it misses those of pixels 4 or 12 by more than `FIT_TOLERANCE`, or where the source is torn (an edge of a cube
-//! face, a pole), the segment stores its 16 coordinates one by one. Parabolas take 2.25 bytes a pixel and stay within
-//! 0.0005 px of the truth for usual views; coordinates are rounded to 1/128 px, so the whole is within 0.008 px.
-//! (Straight lines over 8 px miss by 0.0069 px before rounding.)
+//! 16 neighbouring pixels of a row share a *segment*, which stores their source coordinates relative to a whole pixel
+//! as a parabola in f32, in units of 1/128 px. The parabola goes through the exact coordinates of pixels 0, 8 and 15.
+//! Where it misses those of pixels 4 or 12 by more than `FIT_TOLERANCE`, or where the source is discontinuous (an edge
+//! of a cube face, a pole), the segment stores its 16 coordinates one by one. Parabolas take 2.25 bytes a pixel and
+//! stay within 0.0005 px of the exact coordinates for usual views. Coordinates are rounded to 1/128 px, so the total
+//! error is below 0.008 px. (Straight lines over 8 px miss by 0.0069 px before rounding.)
 //!
-//! A panorama of the whole sphere wraps: a segment begins in columns 0..W and its taps may run into the copy of the
-//! first [`PAD_COLUMNS`] columns that planes keep to the right of column W-1. Above row 0 and below row H-1 is the
-//! outermost row, half a turn away.
+//! A panorama of the whole sphere wraps around. A segment begins in columns 0..W, and its taps may reach into the copy
+//! of the first [`PAD_COLUMNS`] columns that planes keep to the right of column W-1. Above row 0 and below row H-1,
+//! planes repeat the outermost row, shifted by W/2 columns.
 
 use std::sync::Arc;
 
@@ -23,16 +23,16 @@ use crate::projection::{Projection, degrees_from_nadir};
 pub const SEGMENT: usize = 16;
 /// Columns that planes repeat on the right.
 pub const PAD_COLUMNS: usize = 64;
-/// Units of a pixel in which coordinates are kept.
+/// Subpixel units per pixel.
 pub const UNITS: f64 = 128.0;
-/// Furthest a parabola may be from the exact coordinates at the pixels that are checked, px.
+/// Largest error of a parabola at the checked pixels, px.
 const FIT_TOLERANCE: f64 = 0.0015;
-/// Widest range of coordinates in a segment, px; it must fit into the padding with its right tap.
+/// Largest range of coordinates in a segment, px; it must fit into the padding, including the right tap.
 const WIDEST: f64 = (PAD_COLUMNS - 4) as f64;
-/// Marks a segment that has no coordinates of its own in [`Table::exact`].
+/// Marks a segment that stores a parabola and has no entries in [`Table::exact`].
 const FITTED: u32 = u32::MAX;
 
-/// The coordinates of 16 pixels.
+/// The source coordinates of 16 pixels.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Segment {
     /// Whole column that `u` is relative to.
@@ -43,11 +43,11 @@ pub struct Segment {
     pub u: [f32; 3],
     /// The same for rows.
     pub v: [f32; 3],
-    /// First of 16 coordinates in [`Table::exact`], or none.
+    /// Index of the first of 16 coordinates in [`Table::exact`], or `FITTED`.
     exact: u32,
 }
 
-/// A coordinate on its own.
+/// The source coordinates of a single pixel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Exact {
     /// Column of the left tap.
@@ -60,72 +60,72 @@ pub struct Exact {
     pub fv: u8,
 }
 
-/// A pixel that shows two places of the source.
+/// A pixel that blends two source positions.
 #[derive(Clone, Copy, Debug)]
 pub struct Blend {
-    /// Pixel in its row.
+    /// Column of the output.
     pub x: u32,
-    /// The second place.
+    /// The second source position.
     pub second: Exact,
-    /// Share of the second place in 1/256.
+    /// Weight of the second position in 1/256.
     pub share: u16,
 }
 
 /// The table of one view (or of all views that differ by a whole number of columns) over one plane of the source.
 #[derive(Clone, Debug)]
 pub struct Table {
-    /// Pixels in a row of the output.
+    /// Width of the output.
     pub width: usize,
-    /// Rows of the output.
+    /// Height of the output.
     pub height: usize,
-    /// Columns after which the plane repeats; `None` where it does not.
+    /// Period of the plane in columns; `None` if it does not wrap.
     pub wrap: Option<usize>,
     segments: Vec<Segment>,
     exact: Vec<Exact>,
     blends: Vec<Blend>,
-    /// Ranges of `blends` by row; empty when there are none.
+    /// Start of each row's range in `blends`; empty if there are none.
     blend_rows: Vec<u32>,
-    /// First and last row of the plane that is read, lower taps included.
+    /// First and last row of the plane that is read, including lower taps.
     pub rows: [i32; 2],
 }
 
-/// A table with the columns by which a view is turned against the one that it was built for.
+/// A table and the number of columns by which a view is rotated from the one that the table was built for.
 #[derive(Clone, Debug)]
 pub struct Placed {
-    /// The table that both use.
+    /// The table, shared by several views.
     pub table: Arc<Table>,
     /// Columns to add to those of the table.
     pub shift: usize,
 }
 
-/// What a table is built for.
+/// What a table maps.
 #[derive(Clone, Copy, Debug)]
 pub struct TableSpec<'a> {
     /// The view that is sampled.
     pub view: &'a View,
-    /// Pixels of the view per pixel of the output: 1, or 2 for subsampled chroma.
+    /// View pixels per output pixel: 1, or 2 for subsampled chroma.
     pub step: u32,
     /// The source that is sampled.
     pub projection: &'a Projection,
-    /// Size of the plane that the canvas is stored in.
+    /// Size of the plane that stores the canvas.
     pub plane: [u32; 2],
 }
 
 impl TableSpec<'_> {
-    /// Size of the output.
+    /// Width and height of the output.
     #[must_use]
     pub fn output(&self) -> [usize; 2] {
         [self.view.width, self.view.height].map(|side| side.div_ceil(self.step) as usize)
     }
 
-    /// Factors from canvas to plane coordinates.
+    /// Scale factors from canvas to plane coordinates.
     fn scale(&self) -> [f64; 2] {
         let [w, h] = self.projection.canvas();
         [f64::from(self.plane[0]) / f64::from(w), f64::from(self.plane[1]) / f64::from(h)]
     }
 }
 
-/// Exact index coordinates (continuous minus ½) of an output pixel in the plane, with what is known of the place.
+/// Computes the exact index coordinates (continuous minus ½) of output pixels in the plane.
 struct Sampler<'a> {
     spec: TableSpec<'a>,
     rotation: se3::Mat3,
@@ -169,7 +169,8 @@ impl<'a> Sampler<'a> {
             if self.wrap.is_some() {
                 return [u, v];
             }
-            // Taps stay on the plane, and where it is coarser than the canvas on its part.
+            // Taps must stay on the plane. Where the plane is coarser than the canvas, they must also stay within the
+            // patch.
             let [w, h] = self.spec.plane.map(f64::from);
             let [left, right, top, bottom] = match bounds {
                 Some([left, right, top, bottom]) => [left * sx, right * sx, top * sy, bottom * sy],
@@ -202,7 +203,7 @@ fn parabola(y8: f64, y15: f64) -> [f64; 2] {
     [y8 / 8.0 - 8.0 * c, c]
 }
 
-/// Rows that one task builds.
+/// Rows per task of the thread pool.
 const ROWS_PER_TASK: usize = 16;
 
 #[derive(Default)]
@@ -270,14 +271,14 @@ impl Table {
         &self.segments[y * per_row..(y + 1) * per_row]
     }
 
-    /// The 16 coordinates of a segment that has them one by one.
+    /// The 16 coordinates of a segment that stores them one by one.
     #[must_use]
     pub fn exact_of(&self, segment: &Segment) -> Option<&[Exact]> {
         let first = segment.exact as usize;
         (segment.exact != FITTED).then(|| &self.exact[first..first + SEGMENT])
     }
 
-    /// Pixels of a row that show two places.
+    /// Pixels of a row that blend two source positions.
     #[must_use]
     pub fn blends_of(&self, y: usize) -> &[Blend] {
         if self.blend_rows.is_empty() {
@@ -286,13 +287,13 @@ impl Table {
         &self.blends[self.blend_rows[y] as usize..self.blend_rows[y + 1] as usize]
     }
 
-    /// Share of the segments that store their coordinates one by one.
+    /// Fraction of the segments that store their coordinates one by one, 0 to 1.
     #[must_use]
     pub fn exact_share(&self) -> f64 {
         (self.exact.len() / SEGMENT) as f64 / self.segments.len().max(1) as f64
     }
 
-    /// Bytes of the table.
+    /// Size of the table in bytes.
     #[must_use]
     pub fn bytes(&self) -> usize {
         size_of_val(self.segments.as_slice())
@@ -300,7 +301,7 @@ impl Table {
             + size_of_val(self.blends.as_slice())
     }
 
-    /// Index coordinates that the table stands for at a pixel, as the kernels use them: in whole units.
+    /// Index coordinates of a pixel as the kernels compute them, rounded to 1/128 px.
     #[must_use]
     pub fn coordinates(&self, x: usize, y: usize) -> [f64; 2] {
         let segment = &self.row(y)[x / SEGMENT];
@@ -373,7 +374,7 @@ fn rows_of_exact(exact: &[Exact]) -> [i32; 2] {
     [rows.clone().min().unwrap_or(0), rows.max().unwrap_or(0) + 1]
 }
 
-/// A coordinate in whole units.
+/// Rounds a coordinate to 1/128 px.
 fn round(sampler: &Sampler<'_>, [u, v]: [f64; 2]) -> Exact {
     let units = |x: f64| libm::floor(x * UNITS + 0.5) as i64;
     let mut u = units(u);
@@ -389,7 +390,7 @@ fn round(sampler: &Sampler<'_>, [u, v]: [f64; 2]) -> Exact {
     }
 }
 
-/// The segment as a parabola, if it is one.
+/// Fits a parabola to the segment; `None` if the error is too large.
 fn fitted(sampler: &Sampler<'_>, first: usize, y: usize) -> Option<Segment> {
     let x = first as f64;
     let at = |k: f64| sampler.at(x + k, y as f64);
@@ -410,7 +411,7 @@ fn fitted(sampler: &Sampler<'_>, first: usize, y: usize) -> Option<Segment> {
         if (value(4.0) - p4[axis]).abs() > FIT_TOLERANCE || (value(12.0) - p12[axis]).abs() > FIT_TOLERANCE {
             return None;
         }
-        // A parabola is extreme at its ends and, if that lies between them, at its vertex.
+        // A parabola is extreme at its ends and, if it is between them, at its vertex.
         let vertex = if c != 0.0 { (-b / (2.0 * c)).clamp(0.0, 15.0) } else { 0.0 };
         let (end, bend) = (value(15.0), value(vertex));
         let (low, high) = (end.min(bend).min(0.0), end.max(bend).max(0.0));
@@ -418,7 +419,8 @@ fn fitted(sampler: &Sampler<'_>, first: usize, y: usize) -> Option<Segment> {
             return None;
         }
         let origin = if axis == 0 { start.u } else { start.v };
-        // Half a unit of rounding must not come out negative, nor the range below the whole pixel.
+        // The rounding constant of half a unit must keep coordinates non-negative, so the whole pixel is taken below
+        // the smallest coordinate of the segment.
         let mut whole = libm::floor(origin + low);
         let constant = (origin - whole) * UNITS + 0.5;
         if axis == 0
@@ -436,8 +438,8 @@ fn fitted(sampler: &Sampler<'_>, first: usize, y: usize) -> Option<Segment> {
     Some(out)
 }
 
-/// Which pixels of a view are to be used: 255, or 0 where the source shows nothing or the ground within
-/// `crop_bottom` degrees of straight down. `None` when all are.
+/// Validity mask of a view: 255, or 0 where the source shows nothing or within `crop_bottom` degrees of the nadir.
+/// `None` if all pixels are valid.
 #[must_use]
 pub fn validity(view: &View, projection: &Projection, crop_bottom: f64, pool: &Pool) -> Option<Vec<u8>> {
     let has_holes = match projection {
@@ -481,7 +483,7 @@ mod tests {
         Table::build(TableSpec { view, step, projection: &projection, plane }, &Pool::new(1))
     }
 
-    /// Largest distance from the f64 formula over all pixels; at a pole, where longitude means nothing, as the
+    /// Largest distance from the f64 formula over all pixels. At a pole, where longitude is undefined, it is the
     /// distance on the sphere in source pixels of the equator.
     fn worst(view: &View, step: u32, width: u32, every: usize) -> f64 {
         let table = table(view, step, width);
@@ -502,8 +504,8 @@ mod tests {
 
     #[test]
     fn tables_of_all_layouts_are_within_a_hundredth_of_a_pixel() {
-        // A pano of 3840 px and views of a quarter of it: curvature as at 7680 and 1920, with which the error grows
-        // in proportion to the size, is covered by the test of one large view below.
+        // A panorama of 1920 px and views of a quarter of it. The error grows with the size; the test of one large view
+        // below covers 7680 px.
         for layout in Layout::ALL {
             for view in layout.views(480, 480, None) {
                 for step in [1, 2] {

@@ -1,6 +1,6 @@
-//! From a pixel of a source to the direction that it shows: the other way around than [`Projection::place`].
+//! From a pixel of a source to its direction: the inverse of [`Projection::place`].
 //!
-//! Masks live on the sphere and are files of the size of the pictures that they are of.
+//! Masks are computed on the sphere and stored as files of the size of their source images.
 
 use gausset_core::se3;
 
@@ -9,18 +9,18 @@ use crate::fisheye::{DualFisheye, Lens};
 use crate::geometry::direction_from_equirect;
 use crate::projection::Projection;
 
-/// Steps of the radius at which the angle of a fisheye lens is known.
+/// Steps of the radius at which the angle of a fisheye lens is tabulated.
 const STEPS: usize = 4096;
 
-/// What the pixels of a source show. Points are those of the picture as it is stored, of several below each other.
+/// Directions of the pixels of a source. Points are those of the stored image, with several images stacked vertically.
 pub struct Unprojection<'a> {
     projection: &'a Projection,
-    /// Of fisheyes: the angle over the half angle, by radius; for each lens.
+    /// For fisheyes, one table per lens: angle over half angle, by radius.
     angles: [Vec<f64>; 2],
 }
 
 impl<'a> Unprojection<'a> {
-    /// Of a projection.
+    /// Builds the tables for a projection.
     #[must_use]
     pub fn new(projection: &'a Projection) -> Self {
         let angles = match projection {
@@ -30,7 +30,7 @@ impl<'a> Unprojection<'a> {
         Self { projection, angles }
     }
 
-    /// The direction that a continuous point shows, not normalised; `None` where it shows nothing.
+    /// The direction of a continuous point, not normalised; `None` where the source shows nothing.
     #[must_use]
     pub fn direction(&self, u: f64, v: f64) -> Option<[f64; 3]> {
         match self.projection {
@@ -48,7 +48,7 @@ impl<'a> Unprojection<'a> {
             let (x, y) = (u - lens.centre[0], v - lens.centre[1]);
             (libm::hypot(x, y) / lens.radius, x, y, lens, angles)
         });
-        // The circles do not overlap: a point belongs to the one whose rim is further.
+        // The circles do not overlap: a point belongs to the lens with the smaller relative radius.
         let (share, x, y, lens, angles) = seen.min_by(|a, b| a.0.total_cmp(&b.0))?;
         if share > 1.0 {
             return None;
@@ -62,7 +62,7 @@ impl<'a> Unprojection<'a> {
     }
 }
 
-/// Angles over the half angle at even steps of the radius, by bisection: the polynomial rises.
+/// Angles over the half angle at even steps of the radius, by bisection; the polynomial is monotonic.
 fn angles_of(lens: &Lens) -> Vec<f64> {
     let [k1, k2, k3] = lens.polynomial;
     let radius = |t: f64| t * (k1 + t * t * (k2 + t * t * k3)) / (k1 + k2 + k3);
@@ -78,7 +78,7 @@ fn angles_of(lens: &Lens) -> Vec<f64> {
     (0..=STEPS).map(angle).collect()
 }
 
-/// What a point of both streams of a GoPro MAX shows: [`Eac::place`] backwards.
+/// The direction of a point on the canvas of a GoPro MAX: the inverse of [`Eac::place`].
 fn of_eac(eac: &Eac, u: f64, v: f64) -> [f64; 3] {
     let (side, centre) = (f64::from(eac.side), f64::from(eac.centre));
     let (row, t) = if v < centre { (0, v / centre) } else { (1, v / centre - 1.0) };
@@ -113,7 +113,7 @@ mod tests {
     use crate::place::Place;
     use crate::projection::Equirect;
 
-    /// How far (px) the places of a direction are from the point that shows it.
+    /// Distance (px) from a point to the nearer canvas position of its direction.
     fn apart(place: &Place, u: f64, v: f64) -> f64 {
         let first = libm::hypot(place.u - u, place.v - v);
         place.second.map_or(first, |([a, b], _)| first.min(libm::hypot(a - u, b - v)))

@@ -1,4 +1,4 @@
-//! The seeds of the fuzz targets pass their oracles, whole, cut and damaged.
+//! Runs the oracles of the fuzz targets on their seeds, unchanged, truncated and damaged.
 
 use gausset_testkit::corpus::replay;
 
@@ -17,7 +17,7 @@ mod pose_files;
 #[path = "../../../fuzz/oracles/track_files.rs"]
 mod track_files;
 
-/// Cuts and damages of a seed, at most this many of each.
+/// Largest number of truncated variants, and of damaged variants, per seed.
 const VARIANTS: usize = 200;
 
 #[test]

@@ -1,4 +1,4 @@
-//! Films of cubes: of a walk through the procedural room, unfolded by ffmpeg's `v360`, and by its own panoramas.
+//! Videos of cubes: a path through the procedural room, unfolded by ffmpeg's `v360`, compared with its panoramas.
 #![allow(dead_code, reason = "the walk is shared with others")]
 #![allow(clippy::print_stderr, reason = "tests say what they measured")]
 
@@ -23,11 +23,11 @@ use gausset_pano::split::{OnError, Settings, Work, split};
 use gausset_pano::video::Choice;
 use gausset_testkit::skip::skip_for_tool;
 
-/// Nets with the filters that make them of panoramas; faces of 128 px.
+/// Arrangements with the filters that make them from panoramas; faces of 128 px.
 const NETS: [(Net, &str, &str, &str); 3] = [
     (Net::Strip3x2, "bfdulr", "012310", "v360=e:c3x2:w=384:h=256:out_forder=bfdulr:out_frot=012310"),
     (Net::Strip1x6, "rludfb", "000000", "v360=e:c1x6:w=128:h=768"),
-    // Left, front, right, back in a row, and up and down above and below the front.
+    // Left, front, right, back in a row, with up and down above and below the front.
     (
         Net::Cross4x3,
         "rludfb",
@@ -42,7 +42,7 @@ fn order(faces: &str, turns: &str) -> Order {
 }
 
 fn unfold(folder: &Path, filter: &str, name: &str) -> PathBuf {
-    // `v360` samples half a pixel off: half of a small one.
+    // `v360` samples with an offset of half a pixel, so the source is enlarged first.
     let filter = format!("scale=2048:1024:flags=bicubic,{filter}");
     let status = Command::new("ffmpeg")
         .args(["-v", "error", "-y", "-i", "walk.mkv", "-filter_complex", &filter])
@@ -71,7 +71,7 @@ fn measured(film: &Film) -> Vec<Line> {
     measure(&film.video, &shows, &times, &never, &mut |_| {}).unwrap()
 }
 
-/// Views of two frames of a film, pixels of 0 to 1.
+/// Views of two frames of a video, values 0 to 1.
 fn views(film: &Film, out: &Path, threads: usize) -> Vec<Vec<f32>> {
     let views = Layout::Cube6.views(96, 96, Some(100.0));
     let film = film.clone().picked(&[3, 20]);
@@ -97,7 +97,7 @@ fn a_film_of_cubes_is_that_of_its_panoramas() {
         return skip_for_tool(test, "ffmpeg is not installed");
     }
     let folder = tempfile::tempdir().unwrap();
-    // Sharp frames of a walk that turns.
+    // Sharp frames of a path with rotation.
     let mut shots: Vec<walk::Shot> = walk::shots(8.0).into_iter().skip(150).take(30).collect();
     for shot in &mut shots {
         shot.exposed = vec![shot.pose];
@@ -120,7 +120,7 @@ fn a_film_of_cubes_is_that_of_its_panoramas() {
         }
         let film = film.of_cube(net, order(faces, turns));
         let name = net.name();
-        // How it turns, and which frames are taken, is what the panoramas tell.
+        // Measured rotations and selected frames must match those of the panoramas.
         let own = measured(&film);
         let mut apart: Vec<f64> = Vec::new();
         let (mut error, mut error_of_panoramas) = (Vec::new(), Vec::new());
@@ -154,7 +154,7 @@ fn a_film_of_cubes_is_that_of_its_panoramas() {
             "{name}: {:?} {chosen:?}",
             picks(&film, &own)
         );
-        // Its views are those of the panoramas, whatever the number of threads.
+        // Its views match those of the panoramas, for any number of threads.
         let cut = views(&film, &out, 2);
         assert!(cut == views(&film, &out, 1), "{name}");
         let each = cut.iter().zip(&direct).map(|(a, b)| gausset_testkit::psnr(a, b));
@@ -162,7 +162,7 @@ fn a_film_of_cubes_is_that_of_its_panoramas() {
         eprintln!("{name}: {least:.1} dB at least");
         assert!(least > 30.0, "{name}: {least}");
     }
-    // A film of another kind, of the size of a cross.
+    // An ordinary video with the aspect ratio of a cross.
     let tall = unfold(folder.path(), "scale=320:240", "tall.mp4");
     assert!(
         !open(&tall)

@@ -1,4 +1,4 @@
-//! Cubes: to and fro, against ffmpeg's `v360`, and as sources of views.
+//! Cubes: conversion in both directions, comparison with ffmpeg's `v360`, and cubes as sources of views.
 #![allow(clippy::print_stderr, reason = "tests say what they measured")]
 
 use std::path::Path;
@@ -37,7 +37,7 @@ fn pixels(png: &[u8]) -> Vec<f32> {
     picture.rgb.iter().map(|&v| f32::from(v) / 255.0).collect()
 }
 
-/// A room without sharp edges, seen from one place.
+/// A room without sharp edges, from one position.
 fn smooth_room(width: u32) -> Vec<u8> {
     let room = Room { octaves: 2, has_spots: false, has_pillars: false, seed: 0 };
     png_rgb8(&room.panorama(width, &pose(1, 8), &Pool::new(2))).unwrap()
@@ -64,7 +64,7 @@ fn a_panorama_survives_every_net_to_and_fro() {
         let back = made(&moment(&file, Some(&projection)), &Shown::Equirect(2048), 2, VectorLevel::Auto);
         let psnr = gausset_testkit::psnr(&original, &pixels(&back));
         eprintln!("{}: {psnr:.2} dB", net.name());
-        // What is asked is 45 dB; half a pixel of shift gives 40.
+        // 45 dB is required; half a pixel of shift gives 40.
         assert!(psnr > 48.0, "{}: {psnr}", net.name());
     }
 }
@@ -75,7 +75,7 @@ fn threads_and_vector_levels_do_not_change_a_picture() {
     let source = folder.path().join("room.png");
     std::fs::write(&source, smooth_room(256)).unwrap();
     let panorama = moment(&source, None);
-    // Finer, alike, and so much coarser that the source is halved.
+    // Finer than the source, equal, and so much coarser that the source is halved.
     for side in [128, 64, 16] {
         let shown = Shown::Faces(Faces::of_net(Net::Cross4x3, Order::default(), side));
         let one = made(&panorama, &shown, 1, VectorLevel::Auto);
@@ -84,7 +84,7 @@ fn threads_and_vector_levels_do_not_change_a_picture() {
     }
 }
 
-/// Pictures of ffmpeg's `v360` from a panorama: `output` names format and options.
+/// Images from ffmpeg's `v360` of a panorama; `output` gives format and options.
 fn v360(folder: &Path, input: &str, filter: &str, output: &str) -> bool {
     let run = Command::new("ffmpeg")
         .args([
@@ -104,7 +104,7 @@ fn v360(folder: &Path, input: &str, filter: &str, output: &str) -> bool {
     run.is_ok_and(|status| status.success())
 }
 
-/// A square of a picture, turned clockwise by quarters.
+/// One face of an image, rotated clockwise by quarter turns.
 fn square(
     picture: &gausset_io::image::Picture,
     [column, row]: [usize; 2],
@@ -138,7 +138,7 @@ fn faces_are_where_and_as_ffmpeg_has_them() {
     let (side, turned) = (256u32, "out_forder=bfdulr:out_frot=012310");
     let order = Order { faces: Order::faces_of("bfdulr").unwrap(), turns: [0, 1, 2, 3, 1, 0] };
     let panorama = moment(&folder.path().join("room.png"), None);
-    // ffmpeg has three nets of six faces; a cross has the faces of any of them.
+    // ffmpeg has three arrangements of six faces; a cross has the same faces.
     for (net, format) in [(Net::Strip3x2, "c3x2"), (Net::Strip6x1, "c6x1"), (Net::Strip1x6, "c1x6")] {
         for (order, options) in [(Order::default(), ""), (order, turned)] {
             let [columns, rows] = net.grid();
@@ -156,7 +156,7 @@ fn faces_are_where_and_as_ffmpeg_has_them() {
                 (0..6).map(|k| [k % columns as usize, k / columns as usize]).collect();
             for (k, &place) in places.iter().enumerate() {
                 let own = square(&ours, place, side as usize, 0);
-                // The same place and turn fits, and none of the 23 others does as well.
+                // The same cell and rotation matches, and none of the 23 others does.
                 let psnr = |place: [usize; 2], turns: usize| {
                     gausset_testkit::psnr(&own, &square(&theirs, place, side as usize, turns))
                 };
@@ -174,7 +174,7 @@ fn faces_are_where_and_as_ffmpeg_has_them() {
                     }
                 }
             }
-            // And back: ffmpeg's picture as a source of ours is the panorama again.
+            // And back: ffmpeg's image as a source gives the panorama again.
             let projection = cube(Faces::of_net(net, order, side));
             let theirs = moment(&folder.path().join("ff.png"), Some(&projection));
             let back = pixels(&made(&theirs, &Shown::Equirect(1024), 2, VectorLevel::Auto));
@@ -184,7 +184,7 @@ fn faces_are_where_and_as_ffmpeg_has_them() {
             assert!(psnr > 36.0, "{format} {options}: {psnr}");
         }
     }
-    // Both crosses hold the same faces as the strip.
+    // Both crosses contain the same faces as the strip.
     let strip = made(
         &panorama,
         &Shown::Faces(Faces::of_net(Net::Strip6x1, Order::default(), side)),
@@ -224,7 +224,7 @@ fn views_of_a_cube_are_those_of_its_panorama() {
     let file = folder.path().join("cross.png");
     std::fs::write(&file, made(&panorama, &Shown::Faces(faces.clone()), 2, VectorLevel::Auto)).unwrap();
     let mut cross = moment(&file, Some(&cube(faces)));
-    // A view over an edge, one at a corner, one straight up, and one so small that planes are halved.
+    // A view across an edge, one at a corner, one straight up, and one so small that planes are halved.
     let view = |name: &str, yaw, pitch, roll, side| View {
         name: name.into(),
         yaw,
@@ -274,10 +274,10 @@ fn views_of_a_cube_are_those_of_its_panorama() {
         for ((view, a), b) in views.iter().zip(from_panorama).zip(from_cross) {
             let psnr = gausset_testkit::psnr(&a, &b);
             eprintln!("{}: {psnr:.2} dB", view.name);
-            // Faces have more pixels at their corners than the panorama: of the small view they are averaged otherwise.
+            // Faces have more pixels at their corners than the panorama, so a small view averages them differently.
             let least = if view.width > 64 { 48.0 } else { 42.0 };
             assert!(psnr > least, "{}: {psnr}", view.name);
-            // An edge of a face that shows would be a line of larger differences.
+            // A visible edge of a face would be a line of larger differences.
             let mut sums = [[0.0f64; 2]; 2];
             for (k, (a, b)) in a.chunks_exact(3).zip(b.chunks_exact(3)).enumerate() {
                 let (x, y) = (k as u32 % view.width, k as u32 / view.width);
@@ -296,7 +296,7 @@ fn views_of_a_cube_are_those_of_its_panorama() {
 
 #[test]
 fn a_panorama_of_the_same_size_is_the_same_picture() {
-    // A whole panorama as a source of itself is the same picture.
+    // A whole panorama converted to its own size is unchanged.
     let folder = tempfile::tempdir().unwrap();
     let source = folder.path().join("room.png");
     std::fs::write(&source, smooth_room(256)).unwrap();
@@ -308,7 +308,7 @@ fn a_panorama_of_the_same_size_is_the_same_picture() {
         .zip(&pixels(&std::fs::read(&source).unwrap()))
         .map(|(a, b)| (a - b).abs())
         .fold(0.0, f32::max);
-    // Colours go through YCbCr.
+    // Colours are converted to YCbCr and back.
     assert!(worst <= 2.5 / 255.0, "{worst}");
     assert_eq!(Face::ALL.map(Face::name), ["right", "left", "up", "down", "front", "back"]);
 }

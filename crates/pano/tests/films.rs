@@ -1,4 +1,4 @@
-//! Which frames of a film are taken, and what is never opened: with the system's ffmpeg.
+//! Frame selection and refused inputs of videos, with the installed ffmpeg.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -12,7 +12,7 @@ use gausset_testkit::skip::skip_for_tool;
 
 const WIDTH: usize = 64;
 const HEIGHT: usize = 32;
-/// Rows in which a frame carries its number: left half and right half, one digit of 16 each.
+/// Rows in which a frame encodes its number: two base-16 digits, in the left and the right half.
 const CODE_ROWS: usize = 4;
 
 fn has_ffmpeg(test: &str) -> bool {
@@ -23,7 +23,7 @@ fn has_ffmpeg(test: &str) -> bool {
     is_there
 }
 
-/// A film in which every frame shows its number; a frame is sharp below it where `is_sharp` says so.
+/// A video in which every frame encodes its number; `is_sharp` determines which frames are sharp below the code.
 fn film(folder: &Path, name: &str, rate: &str, count: usize, is_sharp: impl Fn(usize) -> bool) -> PathBuf {
     let mut raw = Vec::new();
     for k in 0..count {
@@ -64,7 +64,7 @@ fn number(left: u8, right: u8) -> usize {
     16 * digit(left) + digit(right)
 }
 
-/// Numbers of the frames that are taken.
+/// Indices of the selected frames.
 fn taken(video: &Video) -> Vec<usize> {
     let level = level(VectorLevel::Auto).unwrap();
     let never = AtomicBool::new(false);
@@ -94,13 +94,13 @@ fn at_most_so_many_frames_are_spread_over_the_film() {
     assert_eq!(taken(&video.clone().at_most(5)), [0, 20, 40, 60, 80]);
     assert_eq!(taken(&video.clone().at_most(3)), [0, 33, 66]);
     assert_eq!(taken(&video.at_most(1000)).len(), 100);
-    // Two a second of ten seconds, of which four are wanted; a part of the film.
+    // Two a second over ten seconds, limited to four; then part of the video.
     let choice = Choice { fps: Some(2.0), sharpest_of: 0, ..Choice::default() };
     let video = open(&path, choice.clone()).unwrap();
     assert_eq!(taken(&video.clone().at_most(4)), [0, 25, 50, 75]);
     let part = open(&path, Choice { start: 2.0, end: Some(6.0), ..choice }).unwrap();
     assert_eq!(taken(&part.at_most(2)), [20, 40]);
-    // What `gausset run VIDEO` does with them.
+    // As `gausset run VIDEO` extracts them.
     let out = tempfile::tempdir().unwrap();
     let level = level(VectorLevel::Auto).unwrap();
     let count = extract(&video, out.path(), 4, level, &AtomicBool::new(false), &mut |_| {}).unwrap();
@@ -122,16 +122,16 @@ fn a_rate_that_does_not_divide_that_of_the_film_is_kept_on_average() {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
-    // Ten seconds; a frame of each period of 9.6.
+    // Ten seconds at 24 fps; one frame per period of 9.6 frames.
     let path = film(folder.path(), "a.mkv", "24", 240, |_| false);
     let choice = Choice { fps: Some(2.5), sharpest_of: 0, ..Choice::default() };
     let expected: Vec<usize> = (0..25usize).map(|k| (48 * k).div_ceil(5)).collect();
     assert_eq!(taken(&open(&path, choice).unwrap()), expected);
-    // Without a choice of the sharpest, ffmpeg gives the nearest: as many.
+    // Without a selection of the sharpest, ffmpeg returns the nearest frames, as many.
     let nearest = taken(&open(&path, Choice { fps: Some(2.5), ..Choice::default() }).unwrap());
     assert_eq!(nearest.len(), 25);
     assert!(nearest.iter().enumerate().all(|(k, &n)| (n as f64 - 9.6 * k as f64).abs() <= 9.6 / 2.0 + 1.0));
-    // A film of 23.976 frames a second.
+    // A video at 23.976 fps.
     let path = film(folder.path(), "b.mkv", "24000/1001", 240, |_| false);
     let choice = Choice { fps: Some(4.0), sharpest_of: 0, ..Choice::default() };
     let expected: Vec<usize> =
@@ -146,7 +146,7 @@ fn frames_are_picked_by_their_number_whatever_their_time_stamps_say() {
     }
     let folder = tempfile::tempdir().unwrap();
     let even = film(folder.path(), "a.mkv", "10", 60, |_| false);
-    // The first twenty frames a tenth of a second apart, the others a quarter: 20 frames more and two seconds.
+    // The first twenty frames are at intervals of 0.1 s, the others of 0.25 s: 20 more frames and two seconds.
     let uneven = folder.path().join("b.mkv");
     let status = Command::new("ffmpeg")
         .args(["-v", "error", "-i"])
@@ -191,7 +191,7 @@ fn the_sharpest_of_neighbours_is_taken() {
     let path = film(folder.path(), "a.mkv", "10", 40, |k| k % 5 == 3);
     let choice = Choice { sharpest_of: 5, ..Choice::default() };
     assert_eq!(taken(&open(&path, choice).unwrap()), [3, 8, 13, 18, 23, 28, 33, 38]);
-    // Of each half second.
+    // The sharpest of each half second.
     let choice = Choice { sharpest_of: 0, fps: Some(2.0), ..Choice::default() };
     assert_eq!(taken(&open(&path, choice).unwrap()), [3, 8, 13, 18, 23, 28, 33, 38]);
 }
@@ -212,7 +212,7 @@ fn a_playlist_opens_no_other_file_whatever_it_is_called() {
         let output = Command::new("ffprobe").args(list).arg(path).output().unwrap();
         String::from_utf8_lossy(&output.stdout).contains("width=64")
     };
-    // This is what would happen: ffmpeg looks at the content, not at the name.
+    // Without the check, ffmpeg would follow the content, whatever the name.
     let playlist = folder.path().join("clip.mp4");
     std::fs::write(&playlist, text("ffconcat")).unwrap();
     assert!(probe(&playlist), "ffprobe follows a list of files that is called clip.mp4");
@@ -229,7 +229,7 @@ fn a_playlist_opens_no_other_file_whatever_it_is_called() {
         let playlist = folder.path().join(name);
         std::fs::write(&playlist, text("ffconcat")).unwrap();
         let refusal = open(&playlist, Choice::default()).unwrap_err().to_string();
-        assert!(refusal.contains("is of no kind that is read (expected .mp4, .mov"), "{refusal}");
+        assert!(refusal.contains("has an unsupported type (expected .mp4, .mov"), "{refusal}");
     }
 }
 
@@ -245,7 +245,7 @@ fn names_that_look_like_options_or_protocols_are_names() {
         std::fs::copy(&film, &path).unwrap();
         assert_eq!(taken(&open(&path, Choice::default()).unwrap()), [0, 1, 2], "{name}");
     }
-    // Too large to be decoded, by the limits.
+    // Larger than the limits.
     let refusal =
         Video::open(&film, Choice::default(), [32, 32], Duration::from_secs(60), &AtomicBool::new(false))
             .unwrap_err()

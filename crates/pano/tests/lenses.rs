@@ -443,12 +443,12 @@ fn circles_come_in_one_stream_two_streams_or_two_files() {
     };
     assert_eq!(
         told(open("torn.insv", Choice::default())),
-        "torn.insv: video: its two streams last 2.00 s and 1.00 s (expected the same); copy it again, or say ⟨end = 1.00⟩ for what both show"
+        "torn.insv: video: its two streams last 2.00 s and 1.00 s (expected the same); copy it again, or use ⟨end = 1.00⟩ for the part that both have"
     );
     assert_eq!(told(open("torn.insv", Choice { end: Some(1.0), ..Choice::default() })), "[400, 200]");
     assert_eq!(
         told(open("VID_3_10_001.insv", Choice::default())),
-        "VID_3_10_001.insv: video: shows one of two lenses (expected a second stream in it or in VID_3_00_001.insv beside it); copy both files"
+        "VID_3_10_001.insv: video: shows one of two lenses (expected a second stream in it or in VID_3_00_001.insv next to it); copy both files"
     );
     ffmpeg(&format!("{} -vf crop=200:100:0:0 {code} flat.insv", looped(1)), folder);
     assert_eq!(
@@ -465,6 +465,6 @@ fn circles_come_in_one_stream_two_streams_or_two_files() {
     );
     assert_eq!(
         told(panorama),
-        "two.insv: video: shows two fisheye circles (expected a panorama or ordinary footage); say ⟨lens⟩, a file that `gausset pano calibrate` makes"
+        "two.insv: video: shows two fisheye circles (expected a panorama or ordinary footage); use ⟨lens⟩ with a file from `gausset pano calibrate`"
     );
 }

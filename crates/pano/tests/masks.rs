@@ -1,4 +1,4 @@
-//! Masks and alpha at every minification: what the source removes is removed from each view, whatever its size.
+//! Masks and alpha at every minification: each view removes what the source removes, whatever its size.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -16,9 +16,9 @@ use gausset_pano::split::{OnError, Report, Settings, Work, split};
 
 const WIDTH: u32 = 2880;
 const HEIGHT: u32 = 1440;
-/// What is removed from the panorama: columns and rows.
+/// Removed columns and rows of the panorama.
 const REMOVED: [[f64; 2]; 2] = [[1300.0, 1700.0], [500.0, 900.0]];
-/// Unhalved, unhalved by a hair's breadth, halved once, halved twice.
+/// Not halved; just above the limit, so halved once; halved once; halved twice.
 const SIDES: [u32; 4] = [360, 352, 240, 120];
 
 fn run(input: &Path, settings: &Settings, out: &Path) -> Report {
@@ -33,7 +33,7 @@ fn is_removed(x: u32, y: u32) -> bool {
     inside(x, columns) && inside(y, rows)
 }
 
-/// A grey panorama; with `has_alpha`, transparent where it is removed.
+/// A grey panorama; with `has_alpha`, removed pixels are transparent.
 fn panorama(has_alpha: bool) -> Vec<u8> {
     let pixels = (0..HEIGHT).flat_map(|y| (0..WIDTH).map(move |x| (x, y)));
     let pixels: Vec<u8> = if has_alpha {
@@ -51,26 +51,26 @@ fn mask() -> Vec<u8> {
     png(WIDTH, HEIGHT, PngPixels::Grey8(&pixels), &[]).unwrap()
 }
 
-/// Where a pixel of a view lies in the panorama, px.
+/// Position of a view's pixel in the panorama, px.
 fn place(view: &View, i: usize) -> [f64; 2] {
     let (x, y) = ((i as u32 % view.width) as f64 + 0.5, (i as u32 / view.width) as f64 + 0.5);
     let ray = view.ray_in_panorama(x, y);
     equirect_from_direction(ray, f64::from(WIDTH), f64::from(HEIGHT))
 }
 
-/// Distance in px to the rectangle that is removed; negative inside.
+/// Distance to the removed rectangle, px; negative inside.
 fn distance([u, v]: [f64; 2]) -> f64 {
     let [[left, right], [top, bottom]] = REMOVED;
     (left - u).max(u - right).max(top - v).max(v - bottom)
 }
 
-/// How often a panorama is halved for views of this side, by the rule of docs/pano.md.
+/// Number of halvings of a panorama for views of this size, by the rule in docs/pano.md.
 fn halvings(side: u32) -> u32 {
     let density = f64::from(WIDTH) / std::f64::consts::PI / f64::from(side);
     (0..).find(|&k| density / f64::from(1 << k) <= HALVE_ABOVE).unwrap()
 }
 
-/// The masks of a split by the name of their view.
+/// The masks of a split, by the name of the view.
 fn masks(out: &Path, settings: &Settings) -> BTreeMap<String, Vec<u8>> {
     let read = |view: &View| {
         let path = out.join(format!("masks/{}/a.{}.png", view.name, settings.format.extension()));
@@ -98,10 +98,10 @@ fn masks_and_alpha_are_cut_at_every_minification() {
             let out = tempfile::tempdir().unwrap();
             run(input.path(), &settings, out.path());
             let masks = masks(out.path(), &settings);
-            // Only view 0 looks that way; the others keep everything and have no mask.
+            // Only view 0 sees the removed part; the others keep everything and have no mask.
             assert_eq!(masks.keys().collect::<Vec<_>>(), ["view00"], "side {side}, alpha {has_alpha}");
-            // The sample of a pixel is made of at most two neighbours in the halved panorama, each of which is removed
-            // if it touches what is removed.
+            // A pixel samples at most two neighbours in the halved panorama, each of which is removed if it touches a
+            // removed pixel.
             let reach = f64::from(2u32 << halvings(side));
             for (i, &keep) in masks["view00"].iter().enumerate() {
                 let distance = distance(place(&settings.views[0], i));
@@ -140,7 +140,7 @@ fn the_ground_is_masked_at_every_minification_with_and_without_a_mask() {
             let masks = masks(out.path(), &settings);
             let names: Vec<&String> = masks.keys().collect();
             assert_eq!(names, if has_mask { vec!["view00", "view05"] } else { vec!["view05"] });
-            // Straight down: a circle, to the pixel.
+            // Straight down, the mask is a circle, exact to the pixel.
             let down = &settings.views[5];
             for (i, &keep) in masks["view05"].iter().enumerate() {
                 let (x, y) = ((i as u32 % side) as f64 + 0.5, (i as u32 / side) as f64 + 0.5);
@@ -154,7 +154,7 @@ fn the_ground_is_masked_at_every_minification_with_and_without_a_mask() {
 
 #[test]
 fn masks_of_fisheye_frames_are_cut_at_every_size() {
-    // Two circles side by side; the mask removes a disc around the axis of the first, 30 degrees wide.
+    // Two circles side by side; the mask removes a disc of 30 degrees around the axis of the first.
     const LENSES: &str = r#"{ "width": 1600, "height": 800, "lenses": [
         { "cx": 400, "cy": 400, "radius": 400, "half_angle": 100 },
         { "cx": 1200, "cy": 400, "radius": 400, "half_angle": 100, "yaw": 180 } ] }"#;
@@ -163,7 +163,7 @@ fn masks_of_fisheye_frames_are_cut_at_every_size() {
     let grey = vec![100; 1600 * 800];
     std::fs::write(input.path().join("a.png"), png(1600, 800, PngPixels::Grey8(&grey), &[]).unwrap())
         .unwrap();
-    // 4 px a degree.
+    // 4 px per degree.
     let keep = |i: usize| {
         let (x, y) = ((i % 1600) as f64 + 0.5 - 400.0, (i / 1600) as f64 + 0.5 - 400.0);
         if x.hypot(y) < 120.0 { 0 } else { 255 }
@@ -184,7 +184,7 @@ fn masks_of_fisheye_frames_are_cut_at_every_size() {
         for (i, &keep) in masks["view00"].iter().enumerate() {
             let ray = front.ray_in_camera((i as u32 % side) as f64 + 0.5, (i as u32 / side) as f64 + 0.5);
             let angle = (ray[0].hypot(ray[1]) / ray[2]).atan().to_degrees();
-            // Two pixels of the frame, which is halved for small views: what touches something removed is removed.
+            // Two pixels of the frame, which is halved for small views; halving extends removed areas.
             let reach = f64::from(2u32 << halvings) / 4.0;
             assert!(
                 !(angle < 29.5 && keep != 0 || angle > 30.0 + reach && keep == 0),

@@ -1,4 +1,4 @@
-//! Memory over a long split, in a process of its own: what is measured is the resident size.
+//! Memory of a long split, in a separate process because it measures the resident size.
 #![cfg(target_os = "linux")]
 
 use std::collections::BTreeMap;
@@ -30,7 +30,8 @@ fn pictures(folder: &Path) -> BTreeMap<String, Vec<u8>> {
     out
 }
 
-/// 200 frames, every twentieth damaged: the others are as in a clean run, the bad ones are named, memory stays.
+/// 200 frames, every twentieth damaged: the others are as in a clean run, the damaged ones are reported, and memory
+/// stays constant.
 #[test]
 fn two_hundred_frames_take_the_memory_of_twenty() {
     let level = level(VectorLevel::Auto).unwrap();
@@ -43,7 +44,7 @@ fn two_hundred_frames_take_the_memory_of_twenty() {
         if k % 20 == 7 {
             let mut bad = good.clone();
             match k / 20 % 4 {
-                // Cut, emptied, a marker where none may be, a header that asks for much.
+                // Truncated, emptied, an invalid marker, a header with an excessive size.
                 0 => bad.truncate(good.len() / 2),
                 1 => bad.clear(),
                 2 => bad[good.len() / 2..][..2].copy_from_slice(&[0xFF, 0xC4]),
@@ -78,7 +79,7 @@ fn two_hundred_frames_take_the_memory_of_twenty() {
     let expected: Vec<String> = (0..10).map(|k| format!("p{:03}", 20 * k + 7)).collect();
     assert_eq!(names, expected);
     assert_eq!((report.frames, views.len()), (190, 190 * 8));
-    // A frame that is skipped tells no size, and which one is the twentieth to be done depends on the threads.
+    // Skipped frames do not report a size, and the order of completion depends on the threads.
     let early = *sizes.range(20..).next().unwrap().1;
     let late = *sizes.values().next_back().unwrap();
     assert!(late <= 1.1 * early, "{early} KiB after 20 frames, {late} KiB at the end");

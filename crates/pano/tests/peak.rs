@@ -1,4 +1,5 @@
-//! Memory of a split against its budget: what is promised from headers is measured, in processes of their own.
+//! Memory of a split against its budget: the estimates from headers are compared with measurements, in separate
+//! processes.
 #![cfg(target_os = "linux")]
 #![allow(clippy::print_stdout, reason = "the children tell what they measured")]
 
@@ -20,7 +21,7 @@ const WIDTH: u32 = 4096;
 const HEIGHT: u32 = 2048;
 const MIB: f64 = 1024.0 * 1024.0;
 
-/// (name, written by, masked).
+/// File kind, and whether frames have a mask.
 const KINDS: [(&str, bool); 8] = [
     ("own.jpg", false),
     ("own.jpg", true),
@@ -55,7 +56,7 @@ fn write(path: &Path) {
     picture.save_with_format(path, ImageFormat::from_path(path).unwrap()).unwrap();
 }
 
-/// Memory of this process now and at most, bytes.
+/// Current and peak memory of this process, bytes.
 fn resident() -> [f64; 2] {
     let resident = gausset_compute::machine::resident(None).unwrap();
     [resident.now as f64, resident.peak as f64]
@@ -73,7 +74,7 @@ fn cut(input: &Path, budget: u64) -> Result<usize, SplitError> {
     split(&frames, &settings(), &work, out.path(), &AtomicBool::new(false), &mut |_| {}).map(|r| r.frames)
 }
 
-/// Splits in a process of its own: what the tests below start.
+/// Runs a split in a separate process, started by the tests below.
 #[test]
 #[ignore = "a part of the other tests"]
 fn child() {
@@ -116,7 +117,7 @@ fn frames_of_every_kind_stay_within_the_budget_or_are_refused() {
             }
         }
         let one = demand(&first, &Limits::default()).unwrap();
-        // A grey PNG of 8 bits: decoded, perhaps with alpha; the mask, its plane, and halves of it.
+        // An 8-bit grey PNG: decoded, possibly with alpha; the mask, its plane, and its halved copies.
         let mask = if has_mask { 5 * one.pixels } else { 0 };
         // One frame with the buffers of its views and the tables.
         let budget = one.bytes + mask + (6 << 20);
@@ -128,7 +129,7 @@ fn frames_of_every_kind_stay_within_the_budget_or_are_refused() {
             grew / MIB
         );
         assert!(grew <= 1.1 * budget as f64, "{kind}: {:.0} of {:.0} MiB", grew / MIB, budget as f64 / MIB);
-        // The promise is no wild guess either: at least a third of it is used.
+        // The estimate is not too high: at least a third of it is used.
         assert!(grew >= budget as f64 / 3.0, "{kind}: {:.0} of {:.0} MiB", grew / MIB, budget as f64 / MIB);
         let refusal = cut(input.path(), one.bytes / 2).unwrap_err().to_string();
         assert!(refusal.contains(&format!("_{kind}: memory: cutting it takes ")), "{refusal}");
@@ -138,14 +139,14 @@ fn frames_of_every_kind_stay_within_the_budget_or_are_refused() {
 
 #[test]
 fn a_small_file_of_many_pixels_is_refused_before_it_is_decoded() {
-    // 16384x8192 px of one colour: a small file, 400 MB of pixels.
+    // 16384x8192 px of one colour: a small file with 400 MB of pixels.
     let input = tempfile::tempdir().unwrap();
     let path = input.path().join("bomb.tif");
     let strip = [0x81, 7].repeat(64 * 16_384 * 3 / 128);
     let strips = 8_192 / 64;
     let (data, lists) = (8 + 2 + 12 * 9 + 4, 8 + 2 + 12 * 9 + 4 + strip.len() as u32);
     let mut file = b"II*\0\x08\0\0\0\x09\0".to_vec();
-    // Width, height, 3 x 8 bits, PackBits, RGB, offsets, samples, rows of a strip, lengths.
+    // Width, height, 3 x 8 bits, PackBits, RGB, offsets, samples, rows per strip, lengths.
     let entries = [
         (256, 4, 1, 16_384),
         (257, 4, 1, 8_192),
@@ -164,7 +165,7 @@ fn a_small_file_of_many_pixels_is_refused_before_it_is_decoded() {
     file.extend([0; 4]);
     file.extend(&strip);
     file.extend([8, 0, 8, 0, 8, 0]);
-    // All strips are the same.
+    // All strips are equal.
     file.extend((0..strips).flat_map(|_| u32::to_le_bytes(data)));
     file.extend((0..strips).flat_map(|_| u32::to_le_bytes(strip.len() as u32)));
     assert!(file.len() < 60_000);

@@ -1,4 +1,4 @@
-//! What views of a panorama look like against the truth: a room rendered directly, and supersampled views.
+//! Compares views of a panorama with the truth: a room rendered directly, and supersampled views.
 #![allow(clippy::print_stdout, reason = "measurements for docs/benchmarks.md")]
 
 use std::sync::atomic::AtomicBool;
@@ -10,7 +10,7 @@ use gausset_pano::plane::{Colour, Frame, FrameShape, Plane};
 use gausset_pano::projection::{Equirect, Projection};
 use gausset_scenes::room::{self, Room};
 
-/// One channel of a picture.
+/// One channel of an image.
 struct Grey {
     width: usize,
     height: usize,
@@ -23,7 +23,7 @@ impl Grey {
         Self { width: picture.width as usize, height: picture.height as usize, data }
     }
 
-    /// Columns go around, rows repeat the rim.
+    /// Columns wrap around, rows are clamped.
     fn at(&self, x: i64, y: i64) -> f64 {
         let x = x.rem_euclid(self.width as i64) as usize;
         let y = y.clamp(0, self.height as i64 - 1) as usize;
@@ -80,12 +80,12 @@ fn bytes(data: &[u8]) -> impl Iterator<Item = f64> + '_ {
     data.iter().map(|&v| f64::from(v))
 }
 
-/// Half a pixel of error anywhere costs 10 dB here: without the -0.5 of the formulas 40 to 46 dB are left.
+/// Half a pixel of error anywhere costs 10 dB here: without the -0.5 in the formulas, 40 to 46 dB remain.
 #[test]
 fn views_of_a_smooth_room_are_the_room_rendered_directly() {
     let (pool, pose) = (Pool::new(1), room::pose(1, 8));
     let pano = Grey::green(&Room::SMOOTH.panorama(2048, &pose, &pool));
-    // Ahead, across the seam, both poles, and two that are turned about all axes.
+    // Ahead, across the seam, both poles, and two rotated about all axes.
     for (yaw, pitch, roll) in [
         (0.0, 0.0, 0.0),
         (180.0, 0.0, 0.0),
@@ -103,7 +103,7 @@ fn views_of_a_smooth_room_are_the_room_rendered_directly() {
     }
 }
 
-/// (source px per view px, splitter, plain bilinear), dB against 4x4 supersampling.
+/// Source pixels per view pixel, PSNR of the splitter and of plain bilinear sampling against 4x4 supersampling, dB.
 fn minified(pano: &Grey, ratios: &[f64]) -> Vec<[f64; 3]> {
     let around = pano.width as f64;
     let mut out = Vec::new();
@@ -143,7 +143,7 @@ fn views_that_minify_four_times_gain_three_decibels_over_plain_bilinear() {
     println!("minified {ratio:.2}: {ours:.1} dB, plain bilinear {plain:.1} dB");
     assert!((3.9..4.1).contains(&ratio));
     assert!(ours >= plain + 3.0, "{ours:.1} dB, plain bilinear {plain:.1} dB");
-    // At the ratios of the default layouts (4 / pi and below the limit) nothing is averaged away.
+    // At the ratios of the default layouts (4 / pi, below the limit) nothing is averaged.
     let [ratio, ours, plain] = minified(&detailed_room(1024), &[1.27])[0];
     assert!(ratio < HALVE_ABOVE && (ours - plain).abs() < 0.5, "{ours:.1} dB, plain bilinear {plain:.1} dB");
 }
@@ -162,7 +162,7 @@ fn crossover_of_averaging_and_plain_sampling() {
         }
     }
     for (name, pano) in &sources {
-        // Halving is forced by asking for the half panorama.
+        // Halving is forced by passing a halved panorama.
         let (w, h) = (pano.width / 2, pano.height / 2);
         let mean = |x: usize, y: usize| {
             let p = |i: usize, j: usize| u32::from(pano.data[(2 * y + j) * pano.width + 2 * x + i]);

@@ -1,5 +1,5 @@
-//! The splitter from files to files: same bytes whatever the threads and the vector level, bad frames left out, kept
-//! frames kept, nothing half-written.
+//! Splits from files to files: the bytes depend neither on threads nor on the SIMD level, bad frames are skipped,
+//! finished frames are kept, and no partial file remains.
 #![allow(clippy::print_stderr, reason = "tests say why they skip something")]
 
 use std::collections::BTreeMap;
@@ -66,7 +66,7 @@ fn threads_and_vector_levels_do_not_change_a_byte() {
             let out = tempfile::tempdir().unwrap();
             run(input.path(), &settings(Layout::Dome16, 64), &work, out.path()).unwrap();
             let files = content(out.path());
-            // Beside the views: the marker, the manifest, the description, the rig.
+            // In addition to the views: the marker, the manifest, the description, and the rig.
             assert_eq!(files.len(), 5 * 16 + 4);
             assert!(*first.get_or_insert_with(|| files.clone()) == files, "{} {threads}", wanted.name());
         }
@@ -124,7 +124,7 @@ fn frames_that_are_finished_are_kept_and_the_end_is_the_same() {
     let report = split(&frames, &settings, &work, out.path(), &stop, &mut told).unwrap();
     assert!(report.is_cancelled);
     assert!(content(out.path()).keys().all(|name| !name.to_string_lossy().contains(".tmp-")));
-    // A view of a finished frame is cut short, as after a power failure.
+    // A view of a finished frame is truncated, as after a power failure.
     let victim = out.path().join("images/view00/p000.jpg");
     if victim.exists() {
         std::fs::write(&victim, b"x").unwrap();
@@ -134,7 +134,7 @@ fn frames_that_are_finished_are_kept_and_the_end_is_the_same() {
     assert!(content(out.path()) == content(whole.path()));
     let again = run(input.path(), &settings, &work, out.path()).unwrap();
     assert_eq!(again.resumed, 6);
-    // Other settings: everything again.
+    // With other settings, all frames are cut again.
     let mut other = settings.clone();
     other.format = Format::Jpeg(80);
     assert_eq!(run(input.path(), &other, &work, out.path()).unwrap().resumed, 0);
@@ -145,7 +145,7 @@ fn masks_are_split_with_the_frames_and_alpha_becomes_a_mask() {
     use gausset_io::image::encode::{PngPixels, png};
     let input = tempfile::tempdir().unwrap();
     let (w, h) = (128u32, 64u32);
-    // Transparent on the right half; a mask that removes the upper half.
+    // Transparent on the right half, and a mask that removes the upper half.
     let pixels: Vec<u8> =
         (0..w * h).flat_map(|i| [200, 100, 50, if i % w < w / 2 { 255 } else { 0 }]).collect();
     std::fs::write(input.path().join("a.png"), png(w, h, PngPixels::Rgba8(&pixels), &[]).unwrap()).unwrap();
@@ -160,7 +160,8 @@ fn masks_are_split_with_the_frames_and_alpha_becomes_a_mask() {
         let path = out.path().join(format!("masks/view{view:02}/a.jpg.png"));
         gausset_io::image::decode_mask_file(&path).unwrap().keep
     };
-    // View 3 looks left (opaque half): only the mask's upper half is gone. View 1 looks right: nothing is left.
+    // View 3 looks left (opaque half): only the mask's upper half is removed. View 1 looks right: everything is
+    // removed.
     let left = keep(3);
     assert!(left[..64 * 30].iter().all(|&k| k == 0) && left[64 * 34..].iter().all(|&k| k == 255));
     assert!(keep(1).iter().all(|&k| k == 0));
@@ -190,11 +191,11 @@ fn masks_that_come_change_or_go_are_noticed() {
         (0..4).filter(|v| out.path().join(format!("masks/view0{v}/{frame}.jpg.png")).is_file()).count()
     };
     assert_eq!((again(), again()), (0, 3));
-    // One comes.
+    // A mask is added.
     let mask = masks.join("p001.png");
     std::fs::write(&mask, mask_without(0..40)).unwrap();
     assert_eq!((again(), has_masks("p001"), has_masks("p000"), again()), (2, 4, 0, 3));
-    // It changes, but keeps its length and its time.
+    // It changes, but keeps its length and modification time.
     let time = std::fs::metadata(&mask).unwrap().modified().unwrap();
     let mut other = mask_without(0..41);
     let length = std::fs::metadata(&mask).unwrap().len() as usize;
@@ -203,15 +204,15 @@ fn masks_that_come_change_or_go_are_noticed() {
     std::fs::write(&mask, &other).unwrap();
     std::fs::File::options().write(true).open(&mask).unwrap().set_modified(time).unwrap();
     assert_eq!((again(), again()), (2, 3));
-    // A mask of a view is lost, or comes from somewhere.
+    // A mask of a view is lost, or a foreign file appears in its place.
     std::fs::remove_file(out.path().join("masks/view02/p001.jpg.png")).unwrap();
     assert_eq!((again(), has_masks("p001")), (2, 4));
     std::fs::write(out.path().join("masks/view02/p002.jpg.png"), b"x").unwrap();
     assert_eq!((again(), has_masks("p002")), (2, 0));
-    // It goes: nothing of it stays.
+    // It is deleted: nothing of it remains.
     std::fs::remove_file(&mask).unwrap();
     assert_eq!((again(), has_masks("p001"), again()), (2, 0, 3));
-    // The same folder under another spelling is the same folder.
+    // The same folder under another spelling.
     let spelled = Settings {
         masks: Some(input.path().join("../").join(input.path()).join("masks")),
         ..settings.clone()
@@ -241,7 +242,7 @@ fn files_of_somebody_else_are_neither_replaced_nor_removed() {
     let refusal = run(input.path(), &settings, &work, out.path()).unwrap_err().to_string();
     assert!(refusal.contains("holds files that gausset did not write"), "{refusal}");
     assert!(content(out.path()) == before);
-    // Forced, only files of our names change, and the folder stays theirs.
+    // With force, only files with Gausset's names change, and the folder stays unclaimed.
     work.force = true;
     run(input.path(), &settings, &work, out.path()).unwrap();
     let after = content(out.path());
@@ -322,7 +323,7 @@ fn real_gopro_streams_are_cut_without_seams() {
                 });
                 mean.sum::<f64>() / f64::from(picture.height)
             };
-            // The seam lies between the two middle columns.
+            // The seam is between the two middle columns.
             across += step(w / 2 - 1);
             beside += (step(w / 2 - 4) + step(w / 2 - 3) + step(w / 2 + 1) + step(w / 2 + 2)) / 4.0;
         }
@@ -332,8 +333,8 @@ fn real_gopro_streams_are_cut_without_seams() {
 
 #[test]
 fn a_view_of_a_smooth_room_is_the_room_rendered_directly() {
-    // Colour as a smooth function of the direction: a panorama of it, split, against the function itself at the ray of
-    // each pixel. Half a pixel of error anywhere would cost more than 10 dB.
+    // A panorama of a smooth function of the direction is split and compared with the function at the ray of each
+    // pixel. Half a pixel of error anywhere would cost more than 10 dB.
     use gausset_io::image::encode::{PngPixels, png};
     let (w, h) = (1024usize, 512usize);
     let pixels: Vec<u8> = (0..w * h)
@@ -356,7 +357,7 @@ fn a_view_of_a_smooth_room_is_the_room_rendered_directly() {
     run(input.path(), &settings, &work(1, VectorLevel::Auto).unwrap(), out.path()).unwrap();
     for view in &settings.views {
         let psnr = psnr(&out.path().join(format!("images/{}/a.png", view.name)), view, colour);
-        // Rounding of RGB and YCbCr alone leaves about 48 dB.
+        // Rounding of RGB and YCbCr alone limits the PSNR to about 48 dB.
         assert!(psnr > 46.0, "{}: {psnr:.1} dB", view.name);
     }
 }
@@ -369,7 +370,7 @@ fn colour(d: [f64; 3]) -> [f64; 3] {
     [wave(1.0, 2.0, 0.5), wave(-1.5, 0.3, 2.0), wave(0.2, -1.0, 1.7)].map(|v| 255.0 * v)
 }
 
-/// PSNR of a view's file against colours of directions in panorama axes.
+/// PSNR of a view's file against a colour function of the direction (panorama axes).
 fn psnr(path: &Path, view: &gausset_pano::geometry::View, wanted: impl Fn([f64; 3]) -> [f64; 3]) -> f64 {
     let picture = gausset_io::image::decode_file(path).unwrap();
     assert_eq!((picture.width, picture.height), (view.width, view.height));
@@ -385,13 +386,13 @@ fn psnr(path: &Path, view: &gausset_pano::geometry::View, wanted: impl Fn([f64; 
 #[test]
 fn views_of_two_fisheyes_are_the_world_at_their_rays() {
     use gausset_io::image::encode::{PngPixels, png};
-    // The lenses look right and left, the second turned by a quarter; its mapping is no straight line.
+    // The lenses look right and left, the second rotated by 90 degrees, with a non-linear mapping.
     const LENSES: &str = r#"{ "width": 1600, "height": 800, "blend_degrees": 4, "lenses": [
         { "cx": 402, "cy": 397, "radius": 390, "half_angle": 98, "yaw": 90, "pitch": 5 },
         { "cx": 1195, "cy": 401, "radius": 395, "half_angle": 97, "yaw": -90, "roll": 90,
           "polynomial": [1, -0.1, 0.02] } ] }"#;
     let fisheye = gausset_pano::fisheye::DualFisheye::parse(LENSES.as_bytes()).unwrap();
-    // Rendered the other way round: the angle of each pixel from the axis, by bisection of the mapping.
+    // Rendered by the inverse mapping: the angle of each pixel from the axis, by bisection.
     let mut pixels = Vec::new();
     for i in 0..1600 * 800 {
         let (x, y) = ((i % 1600) as f64 + 0.5, (i / 1600) as f64 + 0.5);
@@ -429,10 +430,10 @@ fn views_of_two_fisheyes_are_the_world_at_their_rays() {
     run(input.path(), &settings, &work(2, VectorLevel::Auto).unwrap(), out.path()).unwrap();
     for view in &settings.views {
         let psnr = psnr(&out.path().join(format!("images/{}/a.png", view.name)), view, colour);
-        // 8 bits of RGB and YCbCr leave about 48 dB; half a pixel of error costs ten.
+        // 8 bits of RGB and YCbCr limit the PSNR to about 48 dB; half a pixel of error costs 10 dB.
         assert!(psnr > 45.0, "{}: {psnr:.1} dB", view.name);
     }
-    // All of the sphere is seen.
+    // The whole sphere is seen.
     assert!(!out.path().join("masks").exists());
 }
 
@@ -443,7 +444,7 @@ fn gpano_levels_a_panorama() {
         use gausset_pano::geometry::{rotation_x, rotation_z};
         gausset_core::se3::mul(&rotation_x(15.0), &rotation_z(-8.0))
     };
-    // The world as a camera sees it that looks 15 degrees up and is turned by -8.
+    // The world as seen by a camera pitched up by 15 degrees and rolled by -8.
     let in_world = |d: [f64; 3]| colour(gausset_core::se3::mul_vec(&level_from_pano, d));
     let mut picture = image::RgbImage::new(w as u32, h as u32);
     for (x, y, pixel) in picture.enumerate_pixels_mut() {
@@ -475,7 +476,7 @@ fn gpano_levels_a_panorama() {
             let path = out.path().join(format!("images/{}/a.png", view.name));
             let (level, tilted) = (psnr(&path, view, colour), psnr(&path, view, in_world));
             let (right, wrong) = if level_gpano { (level, tilted) } else { (tilted, level) };
-            // The JPEG leaves about 40 dB (chroma at half the size); the tilt, a few.
+            // The JPEG limits the PSNR to about 40 dB (chroma at half the size); an uncorrected tilt leaves only a few.
             assert!(right > 36.0 && wrong < 30.0, "{level_gpano} {}: {right:.1} {wrong:.1} dB", view.name);
         }
     }

@@ -1,4 +1,4 @@
-//! GoPro MAX streams made of a known room, through a real ffmpeg.
+//! GoPro MAX streams rendered from a known room and read through ffmpeg.
 #![allow(clippy::print_stderr, reason = "tests say why they skip something")]
 
 use std::path::Path;
@@ -18,11 +18,11 @@ use gausset_pano::split::{OnError, Settings, Work, split};
 use gausset_pano::video::Choice;
 use gausset_scenes::room::{self, Room};
 
-/// Direction of a place on a face: `t` down, both 0 to 1.
+/// Direction of a point on a face; `s` to the right and `t` down, both 0 to 1.
 fn direction(stream: usize, face: usize, s: f64, t: f64) -> [f64; 3] {
     // Equi-angular: the tangent of the angle across the face.
     let tangent = |v: f64| ((2.0 * v - 1.0) * std::f64::consts::FRAC_PI_4).tan();
-    // Stream A upright: (s, t) = (U, 1 - V); stream B turned: (s, t) = (V, U). Up is -y.
+    // Stream A is upright: (s, t) = (U, 1 - V); stream B is rotated: (s, t) = (V, U). Up is -y.
     let (u, v) = if stream == 0 { (s, 1.0 - t) } else { (t, s) };
     let (a, b) = (tangent(u), tangent(v));
     match (stream, face) {
@@ -35,7 +35,7 @@ fn direction(stream: usize, face: usize, s: f64, t: f64) -> [f64; 3] {
     }
 }
 
-/// A stream's picture of the room: the faces at the sides hold a strip in their middle twice.
+/// The image of a stream of the room; the side faces hold a strip in their middle twice.
 fn stream(eac: &Eac, index: usize, pose: &gausset_core::Pose) -> RgbImage8 {
     let [width, height] = eac.stream();
     let mut picture = RgbImage8::new(width, height);
@@ -81,9 +81,9 @@ fn views_of_two_stream_files_are_the_room_rendered_directly() {
     let input = ["-v", "error", "-framerate", "2", "-loop", "1", "-t", "1", "-i"];
     let both = [&input[..], &["0.png"], &input[2..], &["1.png", "-map", "0:v", "-map", "1:v"]].concat();
     let code = ["-c:v", "ffv1", "-pix_fmt", "yuv420p", "-colorspace", "bt709", "-color_range", "tv"];
-    // A mov file tells the matrix only together with these.
+    // A mov file stores the matrix only together with these.
     let tags = ["-color_primaries", "bt709", "-color_trc", "bt709", "-f", "mov", "max.360"];
-    // The filter converts as the flags say; ffmpeg alone would leave the matrix of BT.601.
+    // The filter converts as specified; ffmpeg alone would keep the BT.601 matrix.
     let filter = ["-vf", "scale=out_color_matrix=bt709:out_range=tv"];
     ffmpeg(&[&both[..], &filter, &code, &tags].concat(), folder.path());
     let choice = Choice::default();
@@ -108,7 +108,7 @@ fn views_of_two_stream_files_are_the_room_rendered_directly() {
         let sum: f64 =
             cut.rgb.iter().zip(&direct.data).map(|(a, b)| (f64::from(*a) - f64::from(*b)).powi(2)).sum();
         let psnr = 10.0 * (255.0 * 255.0 * cut.rgb.len() as f64 / sum).log10();
-        // Limited range, two colour conversions and chroma at half size; a face that is turned or swapped is below 15.
+        // Limited range, two colour conversions and chroma at half size; a rotated or swapped face is below 15 dB.
         assert!(psnr > 38.0, "{}: {psnr:.1} dB", view.name);
     }
 }

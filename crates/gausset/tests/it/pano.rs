@@ -225,7 +225,7 @@ fn a_mask_command_makes_masks_frame_by_frame() {
     assert_eq!(failed.code, 2, "{failed:?}");
     assert!(failed.stderr.contains("p0: mask command: false: ended with exit code 1"), "{}", failed.stderr);
     for (command, wanted) in
-        [("nonexistent-program x", "is no program"), ("'x", "quotes do not match"), ("", "is empty")]
+        [("nonexistent-program x", "is not a program"), ("'x", "quotes do not match"), ("", "is empty")]
     {
         let failed = workshop.run(&arguments("o", command));
         assert_eq!(failed.code, 2);
@@ -301,8 +301,7 @@ fn a_frame_on_which_the_splitter_breaks_down_is_named_and_left_out() {
     let finished = Finished::new(&arguments, output);
     assert_eq!(finished.code, 1, "{finished:?}");
     assert_eq!(json(&finished.stdout)["frames"], 2);
-    let told =
-        "walk/p1.jpg: picture: internal error while it was split (this is a rehearsal); please report it";
+    let told = "walk/p1.jpg: picture: internal error while splitting (this is a rehearsal); please report it";
     assert!(finished.stderr.contains(told), "{}", finished.stderr);
     // The same command goes on with it.
     let again = workshop.succeed(&arguments);

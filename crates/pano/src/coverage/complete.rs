@@ -1,43 +1,43 @@
-//! The fewest further views that close the hole of a layout.
+//! The fewest additional views that close the holes of a layout.
 //!
-//! A search over several hundred directions: a point of the hole must be seen by some view, so the search branches on
-//! those that see the middle of its largest piece, deeper by one view each time nothing was found (iterative
-//! deepening), and gives up a branch when the views left to add are smaller than the hole. What a greedy choice finds
-//! bounds it from above; where the search runs out of its budget, the greedy answer is the result.
+//! Searches over several hundred directions. Some view must see the centre of the hole's largest piece, so the search
+//! branches on the candidates that do. It allows one more view each time nothing was found (iterative deepening), and
+//! prunes a branch if the remaining views together are smaller than the hole. A greedy solution is the upper bound; it
+//! is also the result if the search exceeds its budget.
 
 use super::polygon::{Polygon, View4};
 use super::{SPHERE, angles, share_of, unseen, without};
 use crate::geometry::View;
 use crate::layout::{MAX_VIEWS, view_name};
 
-/// Step of the grid of directions that are tried, degrees.
+/// Step of the grid of candidate directions, degrees.
 const STEP: i32 = 15;
-/// Branches of the search that are followed in all, and of one piece.
+/// Branches that are searched in total, and per piece.
 const BUDGET: usize = 4_000;
 const BRANCHES: usize = 24;
 
-/// Why a hole cannot be closed.
+/// Why holes cannot be closed.
 #[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
 pub enum CompleteError {
-    /// There is no view to take size and field of view from.
+    /// There is no view that gives the size and the field of view.
     #[error("no views to complete")]
     NoViews,
-    /// It takes more views than a layout may have.
+    /// More than [`MAX_VIEWS`] views would be needed.
     #[error("more than {MAX_VIEWS} views of {0} degrees would be needed (expected a wider field of view)")]
     TooMany(f64),
 }
 
-/// A view that may be added.
+/// A view that may be added, with its bounding planes.
 struct Candidate {
     view: View,
     planes: View4,
 }
 
-/// The views to add so that every direction is seen, with size and field of view of the first one; none if nothing is
-/// missing.
+/// The views to add so that every direction is seen, with the size and the field of view of the first view. Empty if
+/// nothing is missing.
 ///
 /// # Errors
-/// No views, or so many more that they are beyond [`MAX_VIEWS`].
+/// There are no views, or more than [`MAX_VIEWS`] would be needed.
 pub fn complete(views: &[View]) -> Result<Vec<View>, CompleteError> {
     let model = views.first().ok_or(CompleteError::NoViews)?;
     let planes: Vec<View4> = views.iter().map(View4::new).collect();
@@ -55,7 +55,7 @@ pub fn complete(views: &[View]) -> Result<Vec<View>, CompleteError> {
     let greedy = greedy(model, &candidates, hole.clone(), room);
     let most = greedy.as_ref().map_or(room, Vec::len);
     let mut budget = BUDGET;
-    // Deep searches find nothing within their budget that greed has not found.
+    // Deeper searches exceed the budget before they improve on the greedy solution.
     let found =
         (fewest..most.min(fewest + 4)).find_map(|depth| search(&candidates, &hole, depth, each, &mut budget));
     let added = found.or(greedy).ok_or(CompleteError::TooMany(model.hfov))?;
@@ -67,7 +67,8 @@ fn area(hole: &[Polygon]) -> f64 {
     hole.iter().map(Polygon::area).sum()
 }
 
-/// Straight up and down, the middles of the largest pieces, then a grid; upright and turned by 45 degrees.
+/// Candidate directions: straight up and down, the centres of the largest pieces, then a grid; each with a roll of 0
+/// and of 45 degrees.
 fn candidates(model: &View, hole: &[Polygon]) -> Vec<Candidate> {
     let mut directions = vec![(0.0, 90.0), (0.0, -90.0)];
     let mut pieces: Vec<&Polygon> = hole.iter().collect();
@@ -85,7 +86,7 @@ fn candidate(model: &View, yaw: f64, pitch: f64, roll: f64) -> Candidate {
     Candidate { planes: View4::new(&view), view }
 }
 
-/// The candidate that closes most of the hole, again and again.
+/// Adds the candidate that closes most of the hole until none is left.
 fn greedy(model: &View, candidates: &[Candidate], mut hole: Vec<Polygon>, room: usize) -> Option<Vec<View>> {
     let mut added = Vec::new();
     while !hole.is_empty() {
@@ -99,7 +100,7 @@ fn greedy(model: &View, candidates: &[Candidate], mut hole: Vec<Polygon>, room: 
         for candidate in candidates.iter().chain([&own]) {
             let rest = without(&hole, &candidate.planes);
             let left = area(&rest);
-            // The first of equals: the directions that people expect come first.
+            // Ties go to the earlier candidate: the common directions come first.
             if best.as_ref().is_none_or(|(least, ..)| left < least - 1e-9) {
                 best = Some((left, candidate, rest));
             }
@@ -111,7 +112,7 @@ fn greedy(model: &View, candidates: &[Candidate], mut hole: Vec<Polygon>, room: 
     Some(added)
 }
 
-/// Views that close the hole, at most `depth` of them.
+/// Searches for at most `depth` views that close the hole.
 fn search(
     candidates: &[Candidate],
     hole: &[Polygon],

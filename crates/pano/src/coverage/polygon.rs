@@ -1,13 +1,13 @@
-//! Convex polygons on the sphere, and the four planes of a view that cut them.
+//! Convex polygons on the sphere, and the four bounding planes of a view that split them.
 
 use gausset_core::se3;
 
 use super::SLIVER;
 use crate::geometry::View;
 
-/// A corner nearer to a plane than this lies on it.
+/// Largest distance from a plane at which a corner counts as on it.
 const ON_PLANE: f64 = 1e-13;
-/// Two edges lie on the same great circle if their normals differ by less than this.
+/// Largest difference of normals at which two edges count as on the same great circle.
 const SAME_CIRCLE: f64 = 1e-9;
 
 pub(super) fn dot(a: [f64; 3], b: [f64; 3]) -> f64 {
@@ -23,7 +23,7 @@ fn unit(v: [f64; 3]) -> [f64; 3] {
     v.map(|x| x / length)
 }
 
-/// A convex polygon within a hemisphere: unit corners, counter-clockwise seen from outside.
+/// A convex polygon within a hemisphere: unit vectors, counter-clockwise seen from outside.
 #[derive(Clone, Debug)]
 pub(super) struct Polygon(Vec<[f64; 3]>);
 
@@ -44,7 +44,7 @@ impl Polygon {
         &self.0
     }
 
-    /// Triangles of a fan: area and corners.
+    /// A triangle fan: area and corners of each triangle.
     fn triangles(&self) -> impl Iterator<Item = (f64, [[f64; 3]; 3])> {
         let a = self.0[0];
         self.0[1..].windows(2).map(move |pair| {
@@ -54,12 +54,12 @@ impl Polygon {
         })
     }
 
-    /// Steradians.
+    /// Area in steradians.
     pub(super) fn area(&self) -> f64 {
         self.triangles().map(|(area, _)| area).sum()
     }
 
-    /// Sum over the triangles of area times middle.
+    /// Sum over the triangles of area times centre.
     pub(super) fn moment(&self) -> [f64; 3] {
         self.triangles().fold([0.0; 3], |sum, (area, [a, b, c])| {
             let middle = unit([0, 1, 2].map(|k| a[k] + b[k] + c[k]));
@@ -67,12 +67,12 @@ impl Polygon {
         })
     }
 
-    /// A direction well inside.
+    /// A direction well inside the polygon.
     pub(super) fn middle(&self) -> [f64; 3] {
         unit(self.moment())
     }
 
-    /// The part where `normal · d ≥ 0`, and the part where it is not.
+    /// Splits into the part with `normal · d ≥ 0` and the rest.
     fn cut(&self, normal: [f64; 3]) -> (Option<Self>, Option<Self>) {
         let heights: Vec<f64> = self
             .0
@@ -114,7 +114,7 @@ impl Polygon {
     }
 }
 
-/// What bounds a view: a direction is seen if it lies on the inner side of all four planes.
+/// The four bounding planes of a view: a direction is seen if it is on the inner side of all of them.
 pub(super) struct View4([[f64; 3]; 4]);
 
 impl View4 {
@@ -133,9 +133,9 @@ impl View4 {
         self.0.iter().all(|&normal| dot(normal, d) >= 0.0)
     }
 
-    /// Adds what of a polygon the view does not see to a list, and gives what it sees.
+    /// Returns the part of a polygon that the view sees, and appends the rest to `unseen`.
     pub(super) fn split(&self, polygon: &Polygon, unseen: &mut Vec<Polygon>) -> Option<Polygon> {
-        // Most polygons lie wholly beyond one of the planes.
+        // Most polygons are entirely outside one of the planes.
         if self.0.iter().any(|&normal| polygon.0.iter().all(|&c| dot(normal, c) <= ON_PLANE)) {
             unseen.push(polygon.clone());
             return None;
@@ -150,7 +150,7 @@ impl View4 {
     }
 }
 
-/// Groups polygons that share a part of an edge.
+/// Groups polygons that share part of an edge.
 pub(super) fn components(polygons: &[Polygon]) -> Vec<Vec<&Polygon>> {
     let mut group: Vec<usize> = (0..polygons.len()).collect();
     fn root(group: &mut [usize], mut k: usize) -> usize {
@@ -175,7 +175,7 @@ pub(super) fn components(polygons: &[Polygon]) -> Vec<Vec<&Polygon>> {
     parts.into_values().collect()
 }
 
-/// Whether two polygons on different sides of a great circle share a part of it.
+/// Whether two polygons on different sides of a great circle share part of an edge on it.
 fn touch(a: &Polygon, b: &Polygon) -> bool {
     let edges = |p: &Polygon| -> Vec<([f64; 3], [f64; 3], [f64; 3])> {
         let corners = &p.0;
@@ -192,7 +192,7 @@ fn touch(a: &Polygon, b: &Polygon) -> bool {
         let across = cross(normal, from);
         let place = |d: [f64; 3]| libm::atan2(dot(d, across), dot(d, from));
         of_b.iter().any(|&(start, end, other)| {
-            // Seen from the other side the edge runs backwards.
+            // The edge of the polygon on the other side has the opposite orientation.
             let is_same = se3::norm([0, 1, 2].map(|k| normal[k] + other[k])) < SAME_CIRCLE;
             is_same && place(to).min(place(start)) - place(end).max(0.0) > SAME_CIRCLE
         })

@@ -1,4 +1,4 @@
-//! Against directions on a spiral, and against the formula of one view.
+//! Compares with directions on a spiral, and with the formula for one view.
 
 use super::*;
 use crate::layout::Layout;
@@ -13,7 +13,7 @@ fn spiral(count: usize) -> impl Iterator<Item = [f64; 3]> {
     })
 }
 
-/// Share of the directions that are seen, mean and least number of views.
+/// Fraction of the directions that are seen, mean and minimum number of views.
 fn sampled(views: &[View], count: usize) -> (f64, f64, u32) {
     let planes: Vec<View4> = views.iter().map(View4::new).collect();
     let (mut seen, mut sum, mut least) = (0usize, 0u64, u32::MAX);
@@ -26,7 +26,7 @@ fn sampled(views: &[View], count: usize) -> (f64, f64, u32) {
     (seen as f64 / count as f64, sum as f64 / count as f64, least)
 }
 
-/// Views at random, and the same ones every time.
+/// Random views, reproducible by seed.
 fn random_views(seed: u64) -> Vec<View> {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     let mut next = move || {
@@ -54,7 +54,7 @@ fn compare(views: &[View], directions: usize, points: f64) {
     let (share, mean, least) = sampled(views, directions);
     assert!((coverage.share - share).abs() < points / 100.0, "{} {share} {views:?}", coverage.share);
     assert!((coverage.mean - mean).abs() < 10.0 * points / 100.0, "{} {mean}", coverage.mean);
-    // A small region with fewer views may lie between the directions, never the other way round.
+    // The sampled directions can miss a small region with fewer views, but cannot find too few.
     assert!(coverage.least.unwrap() <= least, "{:?} {least}", coverage.least);
     let holes: f64 = coverage.holes.iter().map(|hole| hole.share).sum();
     assert!((holes + coverage.share - 1.0).abs() < 1e-9);
@@ -90,7 +90,7 @@ fn layouts_see_the_shares_that_are_published() {
     assert!((up.share - down.share).abs() < 1e-9 && (up.share - 0.1511).abs() < 1e-3);
     assert_eq!(up.pitch.unwrap().abs().round(), 90.0);
     assert!((45.0..48.0).contains(&up.radius), "{}", up.radius);
-    // One is as large as the other; both are named.
+    // The two holes have equal area; both are reported.
     assert!((up.pitch.unwrap() + down.pitch.unwrap()).abs() < 1e-6);
 }
 
@@ -99,7 +99,7 @@ fn random_views_see_what_directions_on_a_spiral_say() {
     (0..40).for_each(|seed| compare(&random_views(seed), 20_000, 0.2));
 }
 
-/// The figure of the documentation; `docs/pano.md` has the command.
+/// The figure in the documentation; `docs/pano.md` has the command.
 #[test]
 #[ignore = "a million directions for each of 210 sets of views: a minute in a release build"]
 fn a_million_directions_agree_to_a_hundredth_of_a_point() {

@@ -1,35 +1,35 @@
-//! A cube as a source of views: its faces below each other on a canvas, each with a frame of pixels that show what its
-//! neighbours show there, so that no sample knows of an edge.
+//! Folds a cube into a canvas: its faces stacked vertically, each padded with pixels from its neighbours, so that
+//! sampling can cross the edges of a face.
 
 use super::{Face, Faces};
 use crate::place::Place;
 use crate::plane::{Frame, FrameShape, Plane};
 
-/// Pixels of its neighbours around a face on the canvas, at the size of plane 0.
+/// Width of the padding around a face on the canvas, px of plane 0.
 pub const PAD: u32 = 8;
 
-/// A cube as a source of views: six faces in a picture, or six pictures, which are taken as one below the other.
+/// A cube as a source of views: six faces in one image, or six images stacked vertically.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Cube {
-    /// Where the faces are.
+    /// Positions of the faces in the image.
     pub faces: Faces,
 }
 
 impl Cube {
-    /// Size of the picture, or of six below each other.
+    /// Size of the image, or of the six stacked images, px.
     #[must_use]
     pub fn picture(&self) -> [u32; 2] {
         self.faces.size()
     }
 
-    /// Size of the canvas: the faces with their frames.
+    /// Size of the canvas: six faces with their padding, px.
     #[must_use]
     pub fn canvas(&self) -> [u32; 2] {
         let pitch = self.faces.side + 2 * PAD;
         [pitch, 6 * pitch]
     }
 
-    /// The place of a direction on the canvas.
+    /// The canvas position of a direction.
     #[must_use]
     pub fn place(&self, direction: [f64; 3]) -> Place {
         let (face, [a, b]) = Face::of(direction);
@@ -39,7 +39,7 @@ impl Cube {
         Place { patch: face as u8, ..Place::plain(at(a), top + at(b)) }
     }
 
-    /// Lays the faces of a decoded picture onto the canvas, plane by plane.
+    /// Copies the faces of a decoded image to the canvas and pads them, plane by plane.
     pub fn fold(&self, picture: &Frame, canvas: &mut Frame) {
         canvas.colour = picture.colour;
         canvas.planes.resize_with(picture.planes.len(), Plane::default);
@@ -53,7 +53,7 @@ impl Cube {
         });
     }
 
-    /// Shape of the canvas of pictures of this shape.
+    /// Shape of the canvas for images of this shape.
     #[must_use]
     pub fn folded(&self, picture: &FrameShape) -> FrameShape {
         let canvas = |size: &[u32; 2]| {
@@ -64,7 +64,7 @@ impl Cube {
         FrameShape { sizes: picture.sizes.iter().map(canvas).collect(), ..picture.clone() }
     }
 
-    /// How a plane of this width and height is laid onto the canvas.
+    /// Sizes for folding a plane of this width and height.
     fn lay(&self, [plane_width, plane_height]: [usize; 2]) -> Lay {
         let side = self.faces.side as usize;
         let [width, height] = self.picture().map(|v| v as usize);
@@ -75,7 +75,7 @@ impl Cube {
         Lay { sides: step.map(|s| side / s), pads: step.map(|s| PAD as usize / s), repeat }
     }
 
-    /// [`Self::fold`] for one plane, which may be smaller than plane 0 by a whole factor.
+    /// Like [`Self::fold`], for one plane, which may be smaller than plane 0 by an integer factor.
     pub fn fold_plane(&self, from: &Plane, to: &mut Plane) {
         let Lay { sides, pads, repeat } = self.lay([from.width, from.height]);
         let pitch = [0, 1].map(|axis| sides[axis] + 2 * pads[axis]);
@@ -112,17 +112,17 @@ impl Cube {
     }
 }
 
-/// How a plane lies on the canvas.
+/// Sizes of a plane on the canvas.
 struct Lay {
-    /// Pixels of a face, across and down.
+    /// Size of a face in the plane, across and down.
     sides: [usize; 2],
-    /// Pixels of its frame.
+    /// Padding of a face in the plane, across and down.
     pads: [usize; 2],
-    /// Where a subsampled plane has half a pixel at an edge of a face, each of its pixels is repeated so often.
+    /// Repetitions of each pixel, across and down. Above 1 for a subsampled plane whose face edges fall on half pixels.
     repeat: [usize; 2],
 }
 
-/// Fills the frame around a face with what its neighbours show in these directions.
+/// Fills the padding of a face by sampling the adjacent faces in its directions.
 fn frame_of(face: Face, sides: [usize; 2], pads: [usize; 2], plane: &mut Plane) {
     let pitch = [0, 1].map(|axis| sides[axis] + 2 * pads[axis]);
     for j in 0..pitch[1] {
@@ -160,8 +160,8 @@ mod tests {
 
     #[test]
     fn the_frame_of_a_face_shows_what_lies_beyond_its_edge() {
-        // A smooth function of the direction, on the faces of a strip with turns: everywhere on the canvas, frames
-        // included, it is that of the direction there.
+        // A smooth function of the direction on the faces of a strip with rotations: the whole canvas, including the
+        // padding, must have the function's value in each direction.
         let side = 96u32;
         let value = |d: [f64; 3]| {
             let n = (d[0] * d[0] + d[1] * d[1] + d[2] * d[2]).sqrt();
@@ -202,7 +202,7 @@ mod tests {
     #[test]
     fn the_shape_of_a_canvas_is_known_before_a_picture_is_folded() {
         use crate::plane::Colour;
-        // Chroma at half the size, of faces whose sides are even and odd.
+        // Chroma at half the size, for even and odd face sizes.
         for side in [32, 31] {
             let cube = Cube { faces: Faces::of_net(Net::Cross4x3, Order::default(), side) };
             let [w, h] = cube.picture();

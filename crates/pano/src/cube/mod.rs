@@ -1,4 +1,4 @@
-//! The sphere on the six faces of a cube: in one picture (a cross or a strip), or in six.
+//! The sphere on the six faces of a cube: in one image (a cross or a strip), or in six images.
 //!
 //! ```text
 //! face    letter  looks at   right of it  below it     names of files
@@ -9,10 +9,10 @@
 //! front   f       ( 0, 0, 1)   x           y            front, f, pz
 //! back    b       ( 0, 0,-1)  -x           y            back,  b, nz
 //! ```
-//! The same faces as views of 90 degrees of [`crate::layout::Layout::Cube6`], and as ffmpeg's filter `v360` has them
-//! (compared in `tests/cubes.rs`). A face may be stored turned clockwise by quarters, as `v360` allows.
+//! The faces match the 90-degree views of [`crate::layout::Layout::Cube6`] and ffmpeg's filter `v360` (compared in
+//! `tests/cubes.rs`). A face may be stored rotated clockwise by quarter turns, as `v360` allows.
 //!
-//! As a source of views, a cube is *folded* (`fold`); by what a picture or a film is taken for a cube: `tell`.
+//! As a source of views, a cube is *folded* (`fold`); `tell` recognises images and videos of cubes.
 
 mod fold;
 mod tell;
@@ -20,7 +20,7 @@ mod tell;
 pub use fold::{Cube, PAD};
 pub use tell::{is_empty_around, sets, shows_cross};
 
-/// Widest face, px: rows of the canvas are counted in 16 bits.
+/// Largest face, px: rows of the canvas are counted in 16 bits.
 pub const MAX_SIDE: u32 = 8192;
 
 /// A face of the cube, in the order of ffmpeg's letters.
@@ -30,9 +30,9 @@ pub enum Face {
     Right,
     /// To the left.
     Left,
-    /// Straight up, the front below it.
+    /// Straight up, with the front below it.
     Up,
-    /// Straight down, the front above it.
+    /// Straight down, with the front above it.
     Down,
     /// Straight ahead.
     Front,
@@ -41,16 +41,16 @@ pub enum Face {
 }
 
 impl Face {
-    /// All of them, in the order `rludfb`.
+    /// All faces, in the order `rludfb`.
     pub const ALL: [Self; 6] = [Self::Right, Self::Left, Self::Up, Self::Down, Self::Front, Self::Back];
 
-    /// The stable name.
+    /// Stable name, as used in options and files.
     #[must_use]
     pub const fn name(self) -> &'static str {
         self.words()[0]
     }
 
-    /// What files of this face are called: the name, and what else is usual.
+    /// Words in file names that denote this face: its name and common alternatives.
     const fn words(self) -> [&'static str; 4] {
         match self {
             Self::Right => ["right", "r", "px", "posx"],
@@ -75,7 +75,7 @@ impl Face {
         }
     }
 
-    /// The face that a direction meets, and where.
+    /// The face that a direction hits, and the position on it.
     #[must_use]
     pub fn of(direction: [f64; 3]) -> (Self, [f64; 2]) {
         let [x, y, z] = direction;
@@ -92,17 +92,17 @@ impl Face {
     }
 }
 
-/// A face as it is stored: turned clockwise by so many quarters.
+/// A stored face, rotated clockwise by quarter turns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cell {
-    /// Which face.
+    /// The face.
     pub face: Face,
     /// Quarter turns, 0 to 3.
     pub turns: u8,
 }
 
 impl Cell {
-    /// Where a point of the face is stored.
+    /// The stored position of a point of the face.
     fn stored(self, [a, b]: [f64; 2]) -> [f64; 2] {
         match self.turns % 4 {
             0 => [a, b],
@@ -112,7 +112,7 @@ impl Cell {
         }
     }
 
-    /// Direction of a stored point.
+    /// Direction of a stored position.
     #[must_use]
     pub fn direction(self, stored: [f64; 2]) -> [f64; 3] {
         let back = Self { turns: (4 - self.turns % 4) % 4, ..self };
@@ -120,16 +120,16 @@ impl Cell {
     }
 }
 
-/// How the six faces lie in one picture.
+/// Arrangement of the six faces in one image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Net {
     /// A cross, 4 faces wide and 3 high: left, front, right, back; up above and down below the front.
     Cross4x3,
     /// A cross, 3 faces wide and 4 high: left, front, right; up above the front, below it down and, upside down, back.
     Cross3x4,
-    /// One beside the other.
+    /// One row.
     Strip6x1,
-    /// One below the other.
+    /// One column.
     Strip1x6,
     /// Two rows of three.
     Strip3x2,
@@ -138,11 +138,11 @@ pub enum Net {
 }
 
 impl Net {
-    /// All of them.
+    /// All arrangements.
     pub const ALL: [Self; 6] =
         [Self::Cross4x3, Self::Cross3x4, Self::Strip6x1, Self::Strip1x6, Self::Strip3x2, Self::Strip2x3];
 
-    /// Faces in a row, and rows.
+    /// Number of columns and rows.
     #[must_use]
     pub const fn grid(self) -> [u32; 2] {
         match self {
@@ -155,26 +155,26 @@ impl Net {
         }
     }
 
-    /// `4x3`.
+    /// Name, such as `4x3`.
     #[must_use]
     pub fn name(self) -> String {
         let [columns, rows] = self.grid();
         format!("{columns}x{rows}")
     }
 
-    /// The net of a name.
+    /// The arrangement with this name.
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|net| net.name() == name)
     }
 
-    /// Whether it has empty places.
+    /// Whether it has empty cells.
     #[must_use]
     pub const fn is_cross(self) -> bool {
         matches!(self, Self::Cross4x3 | Self::Cross3x4)
     }
 
-    /// The net of a picture of this size, if its sides are those of one.
+    /// The arrangement whose aspect ratio is that of an image of this size.
     #[must_use]
     pub fn of_size([width, height]: [u32; 2]) -> Option<Self> {
         Self::ALL.into_iter().find(|net| {
@@ -184,12 +184,12 @@ impl Net {
     }
 }
 
-/// Which face is where in a strip, and how it is turned: ffmpeg's `forder` and `frot`.
+/// Order and rotation of the faces in a strip: ffmpeg's `forder` and `frot`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Order {
     /// The faces, row by row.
     pub faces: [Face; 6],
-    /// Quarter turns clockwise of what is stored at each place.
+    /// Clockwise quarter turns of the stored face in each cell.
     pub turns: [u8; 6],
 }
 
@@ -200,7 +200,7 @@ impl Default for Order {
 }
 
 impl Order {
-    /// Faces from six of the letters `rludfb`, each once.
+    /// Parses six of the letters `rludfb`, each used once.
     #[must_use]
     pub fn faces_of(text: &str) -> Option<[Face; 6]> {
         let mut faces = [Face::Right; 6];
@@ -216,7 +216,7 @@ impl Order {
         (seen.len() == 6).then_some(faces)
     }
 
-    /// Quarter turns from six digits 0 to 3.
+    /// Parses six digits from 0 to 3.
     #[must_use]
     pub fn turns_of(text: &str) -> Option<[u8; 6]> {
         let turns: Vec<u8> = text.bytes().map(|b| b.wrapping_sub(b'0')).collect();
@@ -224,19 +224,19 @@ impl Order {
     }
 }
 
-/// Six square faces in a grid of places.
+/// A grid of square cells with faces.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Faces {
     /// Side of a face, px.
     pub side: u32,
-    /// Places in a row.
+    /// Number of columns.
     pub columns: u32,
-    /// What is at each place, row by row.
+    /// The face in each cell, row by row; `None` = empty.
     pub cells: Vec<Option<Cell>>,
 }
 
 impl Faces {
-    /// The faces of a net. A cross has its own order; that of a strip is given.
+    /// The faces of an arrangement. `order` applies to strips; a cross has a fixed order.
     #[must_use]
     pub fn of_net(net: Net, order: Order, side: u32) -> Self {
         let [columns, rows] = net.grid();
@@ -263,19 +263,19 @@ impl Faces {
         Self { side, columns, cells }
     }
 
-    /// One face alone.
+    /// A single face.
     #[must_use]
     pub fn one(face: Face, side: u32) -> Self {
         Self { side, columns: 1, cells: vec![Some(Cell { face, turns: 0 })] }
     }
 
-    /// Size of the picture, px.
+    /// Size of the image, px.
     #[must_use]
     pub fn size(&self) -> [u32; 2] {
         [self.columns * self.side, self.cells.len() as u32 / self.columns * self.side]
     }
 
-    /// What lies where, in words: grid, letters and turns, row by row; `.` at an empty place.
+    /// Text form: grid, letters and rotations, row by row; `.` for an empty cell.
     #[must_use]
     pub fn text(&self) -> String {
         let rows = self.cells.len() as u32 / self.columns;
@@ -288,7 +288,7 @@ impl Faces {
         text
     }
 
-    /// What a continuous point of the picture shows; `None` at an empty place.
+    /// The direction of a continuous point of the image; `None` in an empty cell.
     #[must_use]
     pub fn direction(&self, x: f64, y: f64) -> Option<[f64; 3]> {
         let side = f64::from(self.side);

@@ -1,4 +1,4 @@
-//! By what something is taken for a cube: a cross by what it leaves empty, six pictures by their names.
+//! Recognises cubes: a cross by its empty cells, six images by their names.
 
 use std::path::PathBuf;
 
@@ -6,12 +6,12 @@ use super::{Face, Faces};
 use crate::frames::{SourceFrame, source_frame};
 use crate::plane::{Frame, Plane};
 
-/// Brightest less darkest: what compression leaves of an even colour.
+/// Largest luma range of a uniform area after compression.
 const EVEN: u8 = 24;
-/// Pixels at the edge of a face, over which compression spreads it.
+/// Width of the edge of a cell that is ignored, because compression blurs across it, px.
 const EDGE: usize = 16;
 
-/// Whether what a cross leaves empty is of one brightness, as in a photograph it is not.
+/// Whether all empty cells of a cross have one brightness, unlike a photograph.
 #[must_use]
 pub fn is_empty_around(faces: &Faces, picture: &Frame) -> bool {
     let Some(luma) = picture.planes.first() else {
@@ -25,8 +25,8 @@ pub fn is_empty_around(faces: &Faces, picture: &Frame) -> bool {
     low > high || high - low <= EVEN
 }
 
-/// Whether a frame of a film is a cross: what it leaves empty is of one brightness, and the faces, one excepted, which may
-/// be the sky, are not. `None` where a frame shows too little to tell, as the first ones of a film may.
+/// Whether a video frame is a cross: its empty cells are uniform, and at least five of its faces are not (one may be
+/// the sky). `None` if too few faces have content, as in the first frames of a video.
 #[must_use]
 pub fn shows_cross(faces: &Faces, picture: &Frame) -> Option<bool> {
     let luma = picture.planes.first()?;
@@ -41,7 +41,7 @@ pub fn shows_cross(faces: &Faces, picture: &Frame) -> Option<bool> {
     (full >= 5).then_some(true)
 }
 
-/// Darkest and brightest pixel at a place, but for its edge.
+/// Darkest and brightest pixel of a cell, without its edge.
 fn range(faces: &Faces, place: usize, luma: &Plane) -> [u8; 2] {
     let (side, columns) = (faces.side as usize, faces.columns as usize);
     let (left, top) = (place % columns * side, place / columns * side);
@@ -55,7 +55,7 @@ fn range(faces: &Faces, place: usize, luma: &Plane) -> [u8; 2] {
     [low, high]
 }
 
-/// The face that the name of a file ends with, and what stands before it.
+/// The face at the end of a file stem, and the part before it.
 fn face_of(stem: &str) -> Option<(&str, Face)> {
     let cut = stem.rfind(['_', '-', '.', ' ']).map_or(0, |at| at + 1);
     let word = stem[cut..].to_ascii_lowercase();
@@ -63,8 +63,8 @@ fn face_of(stem: &str) -> Option<(&str, Face)> {
     Some((stem[..cut].trim_end_matches(['_', '-', '.', ' ']), face))
 }
 
-/// Joins six pictures of faces to a frame each; `None` when the frames are none such. A set that lacks a face is told
-/// by its name and that face.
+/// Groups images of single faces into frames of six; `None` if an image is not a face. An incomplete set is returned as
+/// the error: its name and the missing face.
 #[must_use]
 pub fn sets(frames: &[SourceFrame]) -> Option<Result<Vec<SourceFrame>, (String, &'static str)>> {
     let mut sets: Vec<(&str, [Option<PathBuf>; 6])> = Vec::new();
@@ -128,7 +128,7 @@ mod tests {
         let is_face = |x: usize, y: usize| x / 64 == 1 || y / 64 == 1;
         let of = |value: &dyn Fn(usize, usize) -> u8| shows_cross(&faces, &frame(value));
         assert_eq!(of(&|x, y| if is_face(x, y) { busy(x, y) } else { 16 }), Some(true));
-        // Under an even sky.
+        // Below a uniform sky.
         assert_eq!(of(&|x, y| if is_face(x, y) && y >= 64 { busy(x, y) } else { 235 }), Some(true));
         assert_eq!(of(&busy), Some(false));
         // A black frame, and a title across the middle of one.

@@ -1,12 +1,12 @@
 //! The 8x8 cosine transform and its inverse, on rows of 8 lanes.
 //!
-//! Arai, Agui and Nakajima's form (1988): five products and 29 sums a line; what remains of the scaling is folded into
-//! the quantisation. Coefficients are kept transposed (`8 u + v`), which saves one of two transpositions each way.
-//! f32 with IEEE products and sums in a fixed order: the same bytes at every vector level.
+//! Arai, Agui and Nakajima's form (1988): five products and 29 sums per line; the remaining scaling is folded into the
+//! quantisation. Coefficients are stored transposed (`8 u + v`), which saves one of two transpositions in each
+//! direction. f32 with IEEE products and sums in a fixed order: the bytes are the same at every SIMD level.
 
 use gausset_compute::fearless_simd::{f32x8, i32x8, prelude::*};
 
-/// `cos(kπ/16) √2` for k > 0, 1 for k = 0: what AAN leaves of the scale of frequency k.
+/// `cos(kπ/16) √2` for k > 0, 1 for k = 0: the scale of frequency k that remains after the AAN transform.
 const AAN: [f64; 8] =
     [1.0, 1.387_039_845, 1.306_562_965, 1.175_875_602, 1.0, 0.785_694_958, 0.541_196_100, 0.275_899_379];
 
@@ -127,7 +127,7 @@ pub fn inverse<S: Simd>(simd: S, block: &[i16; 64], scale: &[f32; 64], out: &mut
     let rows = inverse_1d(simd, transpose(inverse_1d(simd, rows)));
     let (grey, low, high) = (f32x8::splat(simd, 128.5), f32x8::splat(simd, 0.0), f32x8::splat(simd, 255.5));
     for (y, row) in rows.into_iter().enumerate() {
-        // Truncation after adding a half is rounding, as nothing is negative.
+        // Truncation after adding one half rounds, because no value is negative.
         let whole: i32x8<S> = (row + grey).max(low).min(high).to_int();
         let values: [i32; 8] = whole.to_array();
         let Some(target) = out[y * stride..].first_chunk_mut::<8>() else { return };
@@ -169,7 +169,7 @@ mod tests {
             }
             let mut back = [0u8; 64];
             at_level!(level, simd => inverse(simd, &out, &inverse_scale(&[1; 64]), &mut back, 8));
-            // Coefficients rounded to whole numbers move samples by less than two.
+            // Rounding coefficients to integers changes samples by less than two.
             assert!(samples.iter().zip(&back).all(|(a, b)| a.abs_diff(*b) <= 1));
             assert_eq!(*first.get_or_insert((out, back)), (out, back), "{}", wanted.name());
         }

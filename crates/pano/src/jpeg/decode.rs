@@ -1,10 +1,10 @@
-//! Baseline JPEG → planes: only the rows that are asked for, nothing upsampled, nothing converted.
+//! Decodes baseline JPEG to planes: only the requested rows, without upsampling or colour conversion.
 //!
 //! ```text
 //! header ─▶ entropy-coded data without stuffing (in place) ─▶ per MCU row: Huffman ─▶ IDCT ─▶ planes
 //!                                                             rows above: Huffman only; rows below: not read
 //! ```
-//! Nothing is guessed: an invalid code, data that ends too early, a missing end marker are errors, where libjpeg fills
+//! Errors are never concealed: an invalid code, truncated data and a missing end marker are errors, where libjpeg fills
 //! with grey and warns.
 #![deny(clippy::unwrap_used, clippy::expect_used)]
 
@@ -17,14 +17,14 @@ use super::header::{Component, Header};
 use super::huffman::{BitReader, Huffman, read_block, skip_block};
 use crate::plane::Plane;
 
-/// Decodes frames, one after the other, into the same buffers.
+/// Decodes frames one after another, reusing its buffers.
 #[derive(Debug, Default)]
 pub struct Decoder {
     /// Ends of the restart intervals in the unstuffed data.
     ends: Vec<usize>,
 }
 
-/// Tables and scale of a component, ready to use.
+/// Tables and scale of a component, prepared for decoding.
 struct Ready<'a> {
     component: Component,
     dc: &'a Huffman,
@@ -33,13 +33,13 @@ struct Ready<'a> {
 }
 
 impl Decoder {
-    /// Decodes the rows `rows[0]..=rows[1]` of the luma plane, and those of the chroma planes that belong to them.
+    /// Decodes the rows `rows[0]..=rows[1]` of the luma plane and the corresponding rows of the chroma planes.
     ///
-    /// `data` is the file; its entropy-coded part is unstuffed in place. `planes` get the shape of what is stored: rows
-    /// are rounded outwards to whole MCUs. Padding is the caller's.
+    /// `data` is the whole file; its entropy-coded part is unstuffed in place. `planes` are resized to the stored rows,
+    /// which are rounded outwards to whole MCUs. Padding is not filled.
     ///
     /// # Errors
-    /// Damaged or truncated data; tables that are missing.
+    /// Damaged or truncated data, or missing tables.
     pub fn decode(
         &mut self,
         level: Level,
@@ -87,7 +87,7 @@ impl Decoder {
     }
 }
 
-/// Gives the planes the shape of the MCU rows that hold the rows asked for, and tells which those are.
+/// Resizes the planes to the MCU rows that contain the requested rows, and returns these MCU rows.
 pub(super) fn reshape_planes(
     header: &Header,
     rows: &[[i32; 2]],
@@ -101,13 +101,13 @@ pub(super) fn reshape_planes(
         let unit = 8 * usize::from(header.components[index].v);
         let first = wanted.start * unit;
         let last = (wanted.end * unit).min(height);
-        // Columns of whole MCUs are written; those beyond the picture fall into the padding.
+        // Whole MCUs are written; columns beyond the image fall into the padding.
         plane.reshape(width, height, decoded_rows(first, last, height));
     }
     wanted
 }
 
-/// MCU rows that hold the rows asked for.
+/// MCU rows that contain the requested rows.
 fn wanted_mcu_rows(header: &Header, rows: &[[i32; 2]], unit: usize, down: usize) -> std::ops::Range<usize> {
     let (mut first, mut end) = (down, 0);
     for (index, &[low, high]) in rows.iter().enumerate().take(header.components.len()) {
@@ -119,15 +119,15 @@ fn wanted_mcu_rows(header: &Header, rows: &[[i32; 2]], unit: usize, down: usize)
     first.min(down)..end.max(first.min(down))
 }
 
-/// Stored rows of a plane: those of the MCUs, and the row beyond a pole where they reach it.
+/// Stored rows of a plane: those of the MCUs, and the row beyond a pole if they reach it.
 fn decoded_rows(first: usize, end: usize, height: usize) -> [i32; 2] {
     let low = if first == 0 { -1 } else { first as i32 };
     let high = if end >= height { height as i32 } else { end as i32 - 1 };
     [low, high]
 }
 
-/// Removes the zeros after FF and the restart markers; gives the length up to the next other marker, which must be
-/// the end of the picture. `ends` gets the end of each restart interval.
+/// Removes the zeros after FF and the restart markers, up to the next other marker, which must be the end of the image.
+/// Returns the remaining length; `ends` receives the end of each restart interval.
 fn unstuff(data: &mut [u8], ends: &mut Vec<usize>) -> Result<usize, DecodeError> {
     ends.clear();
     let (mut from, mut to) = (0, 0);
@@ -195,7 +195,7 @@ impl Job<'_> {
             let is_wanted = mcu_row >= self.wanted.start;
             for mcu in 0..self.across {
                 if until_restart == 0 {
-                    // The interval must be used up but for its last, filled byte.
+                    // The interval must be used up, except for its padded last byte.
                     if bits.byte_position() != limit {
                         return Err(Damaged("a restart interval has the wrong length"));
                     }
@@ -235,7 +235,7 @@ impl Job<'_> {
     }
 }
 
-/// Transforms a block and stores what lies in the plane; clears it.
+/// Transforms a block, stores the part within the plane, and clears the block.
 #[inline(always)]
 fn store<S: Simd>(
     simd: S,
@@ -287,7 +287,7 @@ mod tests {
         level(wanted).unwrap()
     }
 
-    /// A 4:2:0 picture with detail.
+    /// A 4:2:0 image with detail.
     fn encoded(width: usize, height: usize) -> Vec<u8> {
         let level = level_of(VectorLevel::Auto);
         let mut encoder = Encoder::new(width, height, Sampling::Half, 92);
@@ -348,7 +348,7 @@ mod tests {
 
     #[test]
     fn another_decoder_agrees_within_rounding() {
-        // Grey files come back as luma without conversion from the other decoder.
+        // The other decoder returns grey files as luma without conversion.
         let level = level_of(VectorLevel::Auto);
         let (width, height) = (72, 40);
         let mut encoder = Encoder::new(width, height, Sampling::Grey, 80);
@@ -411,7 +411,7 @@ mod tests {
                 }
             }
         }
-        // Bits of a value change that value and nothing else; those of a code shift what follows.
+        // A flipped value bit changes only that value; a flipped code bit shifts everything after it.
         assert!(noticed * 4 > tried, "{noticed} of {tried}");
     }
 }

@@ -1,10 +1,10 @@
-//! Planes → baseline JPEG, a band of MCU rows at a time.
+//! Encodes planes to baseline JPEG, one band of MCU rows at a time.
 //!
 //! ```text
 //! SOI  [segments of the caller: EXIF, XMP, ICC]  DQT  SOF0  DHT  SOS  entropy-coded data  EOI
 //! ```
-//! Standard Huffman tables (annex K): tables made for the picture save 2 % and cost three times the encoding (measured
-//! with libjpeg-turbo). Code and value bits of a coefficient leave in one step.
+//! Standard Huffman tables (annex K): optimised tables save 2 % and triple the encoding time (measured with
+//! libjpeg-turbo). Code and value bits of a coefficient are written in one step.
 
 use gausset_compute::at_level;
 use gausset_compute::fearless_simd::{Level, i16x32, prelude::*};
@@ -21,7 +21,7 @@ pub enum Sampling {
     Half,
 }
 
-/// A band of samples: 16 rows of luma (8 for grey), 8 of each chroma, rows as wide as whole MCUs.
+/// A band of samples: 16 rows of luma (8 for grey), 8 of each chroma plane, padded to the width of whole MCUs.
 #[derive(Clone, Debug, Default)]
 pub struct Band {
     /// Rows of luma.
@@ -33,7 +33,7 @@ pub struct Band {
 }
 
 impl Band {
-    /// A band for pictures of this width.
+    /// Resizes the band for images of this width.
     pub fn reshape(&mut self, width: usize, sampling: Sampling) {
         self.stride = width.next_multiple_of(16);
         self.luma.resize(self.stride * 16, 0);
@@ -69,7 +69,7 @@ impl Codes {
     }
 }
 
-/// Bits on their way out; the first bit is the highest.
+/// Bit buffer for output, most significant bit first.
 #[derive(Clone, Debug, Default)]
 struct Bits {
     buffer: u64,
@@ -91,7 +91,7 @@ impl Bits {
         // `free` may be 64 only when nothing is used, and then `length` is smaller.
         let full = (self.buffer << free) | (bits >> rest);
         push_stuffed(full, out);
-        // Bits above the `rest` lowest have left; they fall out at the next 64.
+        // Bits above the `rest` lowest are already written; the next flush discards them.
         self.buffer = bits;
         self.used = rest;
     }
@@ -131,7 +131,7 @@ fn push_stuffed(word: u64, out: &mut Vec<u8>) {
     }
 }
 
-/// Encodes pictures of one size, quality and sampling, one after the other.
+/// Encodes images of one size, quality and sampling, one after another.
 #[derive(Clone, Debug)]
 pub struct Encoder {
     width: usize,
@@ -148,7 +148,7 @@ pub struct Encoder {
 }
 
 impl Encoder {
-    /// An encoder for pictures of `width` x `height` px (1..=65535 each) at a quality of 1..=100.
+    /// An encoder for images of `width` x `height` px (1..=65535 each) at a quality of 1..=100.
     #[must_use]
     pub fn new(width: usize, height: usize, sampling: Sampling, quality: u8) -> Self {
         let quantisation = tables::quantisation(quality);
@@ -167,7 +167,7 @@ impl Encoder {
         }
     }
 
-    /// Whether this encoder makes such pictures.
+    /// Whether this encoder has this size, sampling and quality.
     #[must_use]
     pub fn fits(&self, width: usize, height: usize, sampling: Sampling, quality: u8) -> bool {
         (self.width, self.height, self.sampling, self.quality) == (width, height, sampling, quality)
@@ -179,7 +179,7 @@ impl Encoder {
         if self.sampling == Sampling::Half { 16 } else { 8 }
     }
 
-    /// Begins a picture; `segments` are whole marker segments (`FF E1 …`) that follow SOI.
+    /// Begins an image; `segments` are complete marker segments (`FF E1 …`), written after SOI.
     pub fn start(&mut self, segments: &[&[u8]]) {
         self.bits = Bits::default();
         self.predicted = [0; 3];
@@ -217,7 +217,7 @@ impl Encoder {
         out.extend([0, 63, 0]);
     }
 
-    /// Encodes the next rows: [`Self::band_rows`] of them, columns and rows beyond the picture filled in.
+    /// Encodes the next [`Self::band_rows`] rows; columns and rows beyond the image must be filled in.
     pub fn band(&mut self, level: Level, band: &Band) {
         // A coefficient takes at most 27 bits; a band at this size can then be written without growing.
         at_level!(level, simd => self.band_at(simd, band));
@@ -295,14 +295,14 @@ impl Encoder {
         }
     }
 
-    /// Ends the picture and returns its bytes, which are valid until the next [`Self::start`].
+    /// Ends the image and returns its bytes, which are valid until the next [`Self::start`].
     pub fn finish(&mut self) -> &[u8] {
         self.bits.finish(&mut self.out);
         self.out.extend([0xFF, 0xD9]);
         &self.out
     }
 
-    /// [`Self::finish`] of an encoder that makes no other picture.
+    /// Like [`Self::finish`], consuming the encoder.
     #[must_use]
     pub fn into_bytes(mut self) -> Vec<u8> {
         self.finish();

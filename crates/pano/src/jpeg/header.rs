@@ -1,4 +1,4 @@
-//! What precedes the picture data of a JPEG: sizes, components, tables.
+//! The header of a JPEG: sizes, components, tables.
 #![deny(clippy::unwrap_used, clippy::expect_used)]
 
 use std::io::Cursor;
@@ -10,13 +10,13 @@ use super::tables::ZIGZAG;
 /// Why a JPEG cannot be decoded here.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DecodeError {
-    /// A kind of JPEG that is left to the general decoder: progressive, 12 bits, CMYK …
+    /// A kind of JPEG that the general decoder handles: progressive, 12 bits, CMYK …
     #[error("{0}")]
     Unsupported(&'static str),
-    /// The file ends before the picture does.
+    /// The file ends within the image.
     #[error("the file ends too early")]
     Truncated,
-    /// The file contradicts itself.
+    /// The file is inconsistent.
     #[error("damaged JPEG: {0}")]
     Damaged(&'static str),
 }
@@ -33,7 +33,7 @@ impl From<SegmentError> for DecodeError {
     }
 }
 
-/// A component of the frame.
+/// A colour component of the image.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Component {
     pub(super) id: u8,
@@ -46,7 +46,7 @@ pub struct Component {
     pub(super) ac: u8,
 }
 
-/// What precedes the entropy-coded data.
+/// A parsed header, up to the entropy-coded data.
 #[derive(Clone, Debug)]
 pub struct Header {
     /// Width in px.
@@ -60,18 +60,18 @@ pub struct Header {
     pub(super) quantisation: [Option<[u16; 64]>; 4],
     pub(super) dc: [Option<RawTable>; 4],
     pub(super) ac: [Option<RawTable>; 4],
-    /// Where the entropy-coded data begins.
+    /// Offset of the entropy-coded data in the file.
     pub(super) scan: usize,
 }
 
-/// A Huffman table as the file has it.
+/// A Huffman table as stored in the file.
 #[derive(Clone, Debug)]
 pub(super) struct RawTable {
     pub(super) counts: [u8; 16],
     pub(super) symbols: Vec<u8>,
 }
 
-/// A reader of the content of a segment.
+/// A reader for the content of a segment.
 struct Bytes<'a> {
     data: &'a [u8],
     at: usize,
@@ -171,7 +171,7 @@ impl Header {
             self.components.push(Component { id, h, v, quantisation, dc: 0, ac: 0 });
         }
         if let [only] = self.components.as_mut_slice() {
-            // A scan of one component is not interleaved: its sampling factors mean nothing.
+            // A scan of one component is not interleaved, so its sampling factors have no effect.
             (only.h, only.v) = (1, 1);
         } else {
             let (h, v) = (self.components[0].h, self.components[0].v);

@@ -1,4 +1,4 @@
-//! Huffman-coded coefficients: tables ready for lookup, bits, blocks.
+//! Huffman-coded coefficients: lookup tables, bit reader, blocks.
 //!
 //! A lookup of 11 bits gives run, value and length of most coefficients in one step; longer codes are rare.
 #![deny(clippy::unwrap_used, clippy::expect_used)]
@@ -10,28 +10,28 @@ use super::tables::ZIGZAG_TRANSPOSED;
 /// Bits of the lookup.
 const LOOKUP: u32 = 11;
 
-/// Where codes of a table lead.
+/// A decoding table.
 #[derive(Clone, Debug)]
 pub(super) struct Huffman {
     /// By the next 11 bits: `value << 16 | symbol_bits << 12 … `, see [`Entry`].
     lookup: Vec<Entry>,
-    /// For longer codes: the largest code of each length, left-aligned to 16 bits, plus 1.
+    /// For longer codes: one more than the largest code of each length, left-aligned to 16 bits.
     limit: [u32; 18],
     /// `index of the first symbol of a length - its first code`.
     offset: [i32; 17],
     symbols: Vec<u8>,
 }
 
-/// What 11 bits say.
+/// The result of an 11-bit lookup.
 #[derive(Clone, Copy, Debug, Default)]
 struct Entry {
-    /// The coefficient, when its bits are among the 11.
+    /// The coefficient, if its bits are within the 11.
     value: i16,
     /// Run of zeros and size of the value, as coded.
     symbol: u8,
-    /// Bits used: code and, when `is_whole`, value. 0 = a longer code.
+    /// Number of bits used: the code and, if `is_whole`, the value. 0 = a longer code.
     length: u8,
-    /// Whether `value` is there.
+    /// Whether `value` is complete.
     is_whole: bool,
 }
 
@@ -80,7 +80,7 @@ impl Huffman {
         }
     }
 
-    /// The symbol of a code longer than the lookup; (symbol, length), length 0 = none.
+    /// The symbol of a code longer than the lookup, and the code length; length 0 = invalid.
     #[inline(never)]
     fn long_code(&self, next16: u32) -> (u8, u32) {
         for length in LOOKUP + 1..=16 {
@@ -104,7 +104,7 @@ fn extend(bits: u32, size: u32) -> i32 {
     bits as i32 - if negative { (1 << size) - 1 } else { 0 }
 }
 
-/// Bits of unstuffed data, the first one highest.
+/// Reads bits of unstuffed data, most significant bit first.
 pub(super) struct BitReader<'a> {
     data: &'a [u8],
     at: usize,
@@ -144,13 +144,13 @@ impl<'a> BitReader<'a> {
         self.count -= bits;
     }
 
-    /// Position in whole bytes, a started one counted.
+    /// Position in whole bytes, rounded up.
     pub(super) fn byte_position(&self) -> usize {
         self.at - (self.count / 8) as usize
     }
 }
 
-/// Reads the DC coefficient of a block; 56 bits are available before, at least 28 after.
+/// Reads the DC coefficient of a block. Needs 56 available bits and leaves at least 28.
 #[inline(always)]
 fn read_dc(bits: &mut BitReader<'_>, table: &Huffman, predicted: &mut i32) -> Result<(), DecodeError> {
     let entry = table.lookup[(bits.buffer >> (64 - LOOKUP)) as usize];
@@ -187,7 +187,7 @@ fn take_value(bits: &mut BitReader<'_>, size: u32) -> i32 {
     value
 }
 
-/// Reads a block into transposed order; whether only its mean is not zero.
+/// Reads a block into transposed order. Returns whether only its DC coefficient is nonzero.
 #[inline(always)]
 pub(super) fn read_block(
     bits: &mut BitReader<'_>,
@@ -243,7 +243,7 @@ pub(super) fn read_block(
     Ok(is_flat)
 }
 
-/// Reads over a block, for its DC coefficient.
+/// Skips a block, except for its DC coefficient.
 #[inline(always)]
 pub(super) fn skip_block(
     bits: &mut BitReader<'_>,

@@ -1,9 +1,10 @@
-//! Baseline JPEG in planes: no RGB, no upsampling, only the rows that are needed.
+//! A baseline JPEG codec for planes: no RGB, no upsampling, only the rows that are needed.
 //!
-//! Half of the time of general libraries on 360-degree frames goes into colour conversion, chroma resampling and rows
-//! that no view shows (`docs/benchmarks.md`), so the splitter has its own codec for the one kind of file that cameras
-//! write: baseline, Huffman coded, 8 bits, one interleaved scan (ITU-T T.81). Everything else goes to the `image`
-//! crate ([`crate::load`]). Both directions are tested against other codecs, truncated and bit-flipped.
+//! On 360-degree frames, general libraries spend half of their time on colour conversion, chroma resampling and rows
+//! that no view shows (`docs/benchmarks.md`). The splitter therefore has its own codec for the one kind of file that
+//! cameras write: baseline, Huffman coded, 8 bits, one interleaved scan (ITU-T T.81). Everything else is decoded by the
+//! `image` crate ([`crate::load`]). Both directions are tested against other codecs, and with truncated and bit-flipped
+//! files.
 
 pub mod dct;
 pub mod decode;
@@ -18,5 +19,5 @@ pub use encode::{Encoder, Sampling};
 pub use header::{DecodeError, Header};
 pub use whole::{encode_frame, encode_picture, encode_planes};
 
-/// Which codec reads and writes baseline files, for measurements.
+/// Name of the codec for baseline files, recorded with measurements.
 pub const BACKEND: &str = "own";

@@ -32,7 +32,7 @@ const CHROMA_QUANTISATION: [u8; 64] = [
     99, 99, 99, 99, 99, 99, 99, 99, 99, 99, 99, 99,
 ];
 
-/// Quantisation tables (luma, chroma; natural order) of a quality 1..=100, scaled as libjpeg does.
+/// Quantisation tables (luma, chroma; natural order) for a quality of 1..=100, scaled as in libjpeg.
 #[must_use]
 pub fn quantisation(quality: u8) -> [[u8; 64]; 2] {
     let quality = u32::from(quality.clamp(1, 100));
@@ -41,16 +41,16 @@ pub fn quantisation(quality: u8) -> [[u8; 64]; 2] {
         .map(|table| table.map(|q| ((u32::from(q) * scale + 50) / 100).clamp(1, 255) as u8))
 }
 
-/// A Huffman table as it stands in a file: how many codes of each length 1..=16, and their symbols.
+/// A Huffman table as stored in a file: the number of codes of each length 1..=16, and their symbols.
 #[derive(Clone, Copy, Debug)]
 pub struct HuffmanSpec {
-    /// Codes of length 1..=16.
+    /// Number of codes of each length 1..=16.
     pub counts: [u8; 16],
     /// Symbols by ascending code.
     pub symbols: &'static [u8],
 }
 
-/// Sizes of DC differences: symbols of both DC tables.
+/// Symbols of both DC tables: sizes of DC differences.
 const DC_SYMBOLS: &[u8] = &[0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11];
 
 /// Tables K.3 and K.4: DC, luma and chroma.

@@ -1,4 +1,4 @@
-//! Whole pictures of 4:2:0 as JPEG files.
+//! Encodes whole 4:2:0 images as JPEG files.
 
 use gausset_compute::fearless_simd::Level;
 
@@ -15,7 +15,7 @@ pub fn encode_frame(frame: &Frame, quality: u8, level: Level) -> Vec<u8> {
     })
 }
 
-/// Encodes planes of 4:2:0, rows after rows: luma, and blue and red differences of half its sides.
+/// Encodes 4:2:0 planes, row by row: luma, then Cb and Cr at half the width and height.
 #[must_use]
 pub fn encode_planes(width: usize, planes: &[Vec<u8>; 3], quality: u8, level: Level) -> Vec<u8> {
     encode([width, planes[0].len() / width], Sampling::Half, quality, level, &[], &|plane, y| {
@@ -23,7 +23,7 @@ pub fn encode_planes(width: usize, planes: &[Vec<u8>; 3], quality: u8, level: Le
     })
 }
 
-/// Encodes one plane of grey, or three of 4:2:0 whose chroma sides are halves rounded up, with these marker segments.
+/// Encodes one grey plane, or three 4:2:0 planes with chroma sizes rounded up, with these marker segments.
 #[must_use]
 pub fn encode_picture(
     [width, height]: [usize; 2],
@@ -39,14 +39,14 @@ pub fn encode_picture(
     })
 }
 
-/// A row of a plane, or its last one.
+/// A row of a plane; beyond the end, its last row.
 fn row_of(plane: &[u8], width: usize, y: usize) -> &[u8] {
     let mut rows = plane.chunks_exact(width);
     let last = rows.len() - 1;
     rows.nth(y.min(last)).unwrap_or_default()
 }
 
-/// Encodes rows; those beyond a plane repeat its last row.
+/// Encodes rows; beyond the end of a plane, its last row is repeated.
 fn encode<'a>(
     [width, height]: [usize; 2],
     sampling: Sampling,
@@ -59,7 +59,7 @@ fn encode<'a>(
     let mut band = Band::default();
     band.reshape(width, sampling);
     encoder.start(segments);
-    // Columns beyond the picture repeat its last column.
+    // Columns beyond the image repeat its last column.
     let copy = |plane: usize, out: &mut [u8], top: usize, stride: usize| {
         for (k, out) in out.chunks_exact_mut(stride).enumerate() {
             let row = row(plane, top + k);

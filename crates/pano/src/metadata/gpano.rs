@@ -1,15 +1,15 @@
-//! The GPano packet (Google, Photo Sphere XMP Metadata), and the verdict on how a picture shows the sphere.
+//! The GPano packet (Google, Photo Sphere XMP Metadata), and the part of the sphere that an image shows.
 
 use crate::projection::Equirect;
 
-/// What GPano says (Google, Photo Sphere XMP Metadata).
+/// The values of a GPano packet.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct GPano {
-    /// Size of the whole sphere as declared.
+    /// Size of the whole sphere as declared, px.
     pub full: Option<[f64; 2]>,
-    /// Left and top of the stored part.
+    /// Left and top of the stored part, px.
     pub crop_at: [f64; 2],
-    /// Size of the stored part as declared.
+    /// Size of the stored part as declared, px.
     pub crop_size: Option<[f64; 2]>,
     /// Compass heading of the centre, degrees.
     pub heading: Option<f64>,
@@ -17,11 +17,11 @@ pub struct GPano {
     pub pitch: f64,
     /// Roll of the camera, degrees.
     pub roll: f64,
-    /// Whether `ProjectionType` is something else than equirectangular.
+    /// Whether `ProjectionType` is not equirectangular.
     pub is_other_projection: bool,
 }
 
-/// Reads the GPano attributes or elements of an XMP packet.
+/// Parses the GPano attributes or elements of an XMP packet.
 #[must_use]
 pub fn parse_gpano(xmp: &str) -> Option<GPano> {
     if !xmp.contains("GPano:") {
@@ -58,10 +58,10 @@ pub fn parse_gpano(xmp: &str) -> Option<GPano> {
     })
 }
 
-/// How a picture of this size shows the sphere.
+/// The part of the sphere that an image of this size shows.
 ///
 /// # Errors
-/// Neither twice as wide as high nor described by GPano; what GPano says makes no sense.
+/// Neither 2:1 nor described by GPano, or the GPano values are invalid.
 pub(super) fn equirect(gpano: Option<GPano>, width: u32, height: u32) -> Result<Equirect, NotEquirect> {
     let (w, h) = (f64::from(width), f64::from(height));
     if let Some(GPano { is_other_projection: true, .. }) = gpano {
@@ -78,7 +78,7 @@ pub(super) fn equirect(gpano: Option<GPano>, width: u32, height: u32) -> Result<
         if !good {
             return Err(NotEquirect::Part { part: [cw, ch], at: [left, top], full: [fw, fh] });
         }
-        // A file can be a resize of what it declares.
+        // The file may have been resized after the values were written.
         let (sx, sy) = (w / cw, h / ch);
         if (sx / sy - 1.0).abs() > 0.02 {
             return Err(NotEquirect::Shape { size: [width, height], declared: [cw, ch] });
@@ -101,44 +101,44 @@ pub(super) fn equirect(gpano: Option<GPano>, width: u32, height: u32) -> Result<
     Err(NotEquirect::Size([width, height]))
 }
 
-/// Why a picture shows no part of the sphere that is known.
+/// Why an image is not an equirectangular panorama.
 #[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
 pub enum NotEquirect {
-    /// GPano says so.
+    /// GPano declares another projection.
     #[error("GPano: ProjectionType is not equirectangular")]
     Projection,
-    /// GPano contradicts itself.
+    /// The GPano values are inconsistent.
     #[error(
-        "GPano: a part of {}x{} px at ({}, {}) of {}x{} px makes no sense (expected a part of a 2:1 panorama)",
+        "GPano: a part of {}x{} px at ({}, {}) of {}x{} px is invalid (expected a part of a 2:1 panorama)",
         part[0], part[1], at[0], at[1], full[0], full[1]
     )]
     Part {
-        /// Size of the part as declared.
+        /// Size of the part as declared, px.
         part: [f64; 2],
-        /// Its left and top.
+        /// Left and top of the part, px.
         at: [f64; 2],
-        /// Size of the whole as declared.
+        /// Size of the whole as declared, px.
         full: [f64; 2],
     },
-    /// GPano contradicts the picture.
+    /// GPano does not match the image.
     #[error(
-        "GPano: the picture is {}x{} px, which is not the shape of the declared {}x{} px",
+        "GPano: the image of {}x{} px does not have the aspect ratio of the declared {}x{} px",
         size[0], size[1], declared[0], declared[1]
     )]
     Shape {
-        /// Size of the picture, px.
+        /// Size of the image, px.
         size: [u32; 2],
-        /// Size as declared.
+        /// Size of the part as declared, px.
         declared: [f64; 2],
     },
-    /// A picture of this size, without GPano.
+    /// An image of this size is not 2:1 and has no GPano metadata.
     #[error(
-        "picture: {}x{} px is no panorama (expected twice as wide as high, or GPano metadata); stitch it first, or cut it with `gausset pano split`: ⟨lens⟩ for two fisheye circles, ⟨stereo = tb⟩ for one eye above the other",
+        "picture: {}x{} px is not a panorama (expected twice as wide as high, or GPano metadata); stitch it first, or cut it with `gausset pano split`: ⟨lens⟩ for two fisheye circles, ⟨stereo = tb⟩ for one eye above the other",
         .0[0], .0[1]
     )]
     Size([u32; 2]),
-    /// A picture of this size is to show two eyes.
-    #[error("picture: {}x{} px does not show two eyes (expected a square with sides of a multiple of 4)", .0[0], .0[1])]
+    /// An image of this size cannot be a stacked stereo panorama.
+    #[error("picture: {}x{} px is not a stacked stereo panorama (expected a square with sides of a multiple of 4)", .0[0], .0[1])]
     Eyes([u32; 2]),
 }
 
@@ -157,8 +157,8 @@ mod tests {
         let found = parse_gpano(elements);
         let crop = equirect(found, 1000, 500).unwrap();
         assert_eq!((crop.full_width, crop.left, crop.top), (2000.0, 500.0, 250.0));
-        assert!(equirect(found, 1000, 900).unwrap_err().to_string().contains("not the shape"));
+        assert!(equirect(found, 1000, 900).unwrap_err().to_string().contains("aspect ratio"));
         let message = equirect(None, 300, 200).unwrap_err().to_string();
-        assert!(message.starts_with("picture: 300x200 px is no panorama"));
+        assert!(message.starts_with("picture: 300x200 px is not a panorama"));
     }
 }

@@ -1,9 +1,10 @@
-//! EXIF and XMP: what a panorama says about itself, and what its views are given.
+//! EXIF and XMP metadata of panoramas and their views.
 //!
-//! `read`: Make, Model, DateTimeOriginal, Orientation, the GPS directory, the GPano packet, the ICC profile. `gpano`: how
-//! a picture shows the sphere, by its size and its packet. `write`: what each view gets while it is encoded, as one APP1
-//! each: those facts (heading turned with the view), the focal length, and a packet of our own with the frame and the
-//! angles of the view. Thumbnails, maker notes, serial numbers and GPano are left out: none of them is true of a view.
+//! `read`: Make, Model, DateTimeOriginal, Orientation, the GPS directory, the GPano packet, the ICC profile. `gpano`:
+//! the part of the sphere that an image shows, by its size and its packet. `write`: the APP1 segments of each view:
+//! these fields (with the heading rotated to the view), the focal length, and a Gausset XMP packet with the frame and
+//! the angles of the view. Thumbnails, maker notes, serial numbers and GPano are left out, because they do not apply to
+//! a view.
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
 
 mod gpano;

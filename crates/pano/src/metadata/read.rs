@@ -1,4 +1,4 @@
-//! What a panorama says about itself.
+//! Reads the metadata of an image.
 
 use std::io::Cursor;
 
@@ -9,41 +9,41 @@ use super::gpano::{self, GPano, NotEquirect, parse_gpano};
 use crate::projection::Equirect;
 use crate::track::clock;
 
-/// GPS: where the camera looked, degrees from north.
+/// GPS tag: viewing direction, degrees from north.
 pub(super) const IMG_DIRECTION: u16 = 0x11;
-/// GPS: time of day (UTC) and date.
+/// GPS tags: time of day (UTC), and date.
 const GPS_TIME: u16 = 7;
 const GPS_DATE: u16 = 0x1D;
-/// What precedes XMP in a segment APP1.
+/// Prefix of XMP in an APP1 segment.
 pub(super) const XMP: &[u8] = b"http://ns.adobe.com/xap/1.0/\0";
 
-/// What precedes a part of a colour profile in a segment APP2.
+/// Prefix of a part of an ICC profile in an APP2 segment.
 const ICC: &[u8] = b"ICC_PROFILE\0";
 
-/// A place on the earth.
+/// A GPS position.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Position {
     /// Degrees north.
     pub latitude: f64,
     /// Degrees east.
     pub longitude: f64,
-    /// Metres above sea level; 0 when the file does not say.
+    /// Metres above sea level; 0 if the file does not specify it.
     pub altitude: f64,
 }
 
-/// What a picture file says about itself.
+/// Metadata of an image file.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Metadata {
-    /// What EXIF says.
+    /// The EXIF fields.
     pub exif: Exif,
-    /// The GPano packet.
+    /// The GPano packet, if there is one.
     pub gpano: Option<GPano>,
-    /// Contents of the segments APP2 with the ICC profile.
+    /// Contents of the APP2 segments with the ICC profile.
     pub icc: Vec<Vec<u8>>,
 }
 
 impl Metadata {
-    /// Reads the segments of a JPEG up to its picture data. What cannot be read is left out.
+    /// Reads the segments of a JPEG before its image data. Unreadable segments are ignored.
     #[must_use]
     pub fn of_jpeg(data: &[u8]) -> Self {
         let mut found = Self::default();
@@ -66,21 +66,21 @@ impl Metadata {
         found
     }
 
-    /// EXIF orientation; 1 when the file does not say.
+    /// EXIF orientation; 1 if the file does not specify it.
     #[must_use]
     pub fn orientation(&self) -> u8 {
         self.exif.orientation.unwrap_or(1)
     }
 
-    /// How a picture of this size shows the sphere.
+    /// The part of the sphere that an image of this size shows.
     ///
     /// # Errors
-    /// Neither twice as wide as high nor described by GPano; what GPano says makes no sense.
+    /// Neither 2:1 nor described by GPano, or the GPano values are invalid.
     pub fn equirect(&self, width: u32, height: u32) -> Result<Equirect, NotEquirect> {
         gpano::equirect(self.gpano, width, height)
     }
 
-    /// Where it was taken.
+    /// GPS position, if the file has one.
     #[must_use]
     pub fn position(&self) -> Option<Position> {
         let entry = |tag| self.exif.gps.iter().find(|e| e.tag == tag);
@@ -98,7 +98,7 @@ impl Metadata {
         in_range.then_some(Position { latitude, longitude, altitude })
     }
 
-    /// When it was taken, seconds since 1970: by GPS (UTC), else by the camera's clock, whose zone is not known.
+    /// Time of capture in seconds since 1970: by GPS (UTC), else by the camera's clock, whose time zone is unknown.
     #[must_use]
     pub fn moment(&self) -> Option<f64> {
         let entry = |tag| self.exif.gps.iter().find(|e| e.tag == tag);
@@ -120,7 +120,7 @@ impl Metadata {
     }
 }
 
-/// The first rationals of a field; x/0 counts as 0.
+/// The first N rationals of a field; x/0 counts as 0.
 fn numbers<const N: usize>(field: &Field) -> Option<[f64; N]> {
     let mut rationals = field.rationals();
     let mut out = [0.0; N];

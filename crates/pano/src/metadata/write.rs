@@ -1,4 +1,4 @@
-//! What a view is given: EXIF and a packet of our own.
+//! Metadata of the views: EXIF and Gausset's XMP packet.
 
 use std::fmt::Write as _;
 
@@ -8,14 +8,14 @@ use gausset_io::image::segments::marker;
 use super::read::{IMG_DIRECTION, Metadata, XMP};
 use crate::geometry::View;
 
-/// Namespace of the packet that views carry.
+/// Namespace of the XMP packet in views.
 pub const XMP_NAMESPACE: &str = "https://gausset.dev/ns/pano/1.0/";
 
-/// GPS: that the direction is one from true north.
+/// GPS tag: the direction is relative to true north.
 const IMG_DIRECTION_REF: u16 = 0x10;
 
 impl Metadata {
-    /// The marker segments of a view of `frame`.
+    /// The marker segments for a view of `frame`.
     #[must_use]
     pub fn segments(&self, view: &View, frame: &str) -> Vec<Vec<u8>> {
         let xmp = [XMP, xmp_packet(view, frame, "").as_bytes()].concat();
@@ -24,7 +24,7 @@ impl Metadata {
         own.into_iter().chain(icc).map(|(marker, content)| segment(marker, content)).collect()
     }
 
-    /// The marker segments of a picture that is made of the whole frame. `panorama`: it is one, of this size.
+    /// The marker segments of an image that was made from the whole frame; `panorama` is its size if it is a panorama.
     #[must_use]
     pub fn whole_segments(&self, panorama: Option<[u32; 2]>) -> Vec<Vec<u8>> {
         let exif = self.exif_with(None, 0.0);
@@ -39,7 +39,7 @@ impl Metadata {
         self.exif_with(Some(focal_35mm), view.yaw)
     }
 
-    /// EXIF with this focal length, for what is turned to the right by so many degrees.
+    /// EXIF with this focal length, for an image at `yaw` degrees to the right of the panorama's centre.
     fn exif_with(&self, focal_35mm: Option<u16>, yaw: f64) -> Vec<u8> {
         let mut main = Vec::new();
         for (tag, text) in [(tag::MAKE, &self.exif.make), (tag::MODEL, &self.exif.model)] {
@@ -74,14 +74,14 @@ impl Metadata {
     }
 }
 
-/// Text without what other programs might trip over.
+/// An ASCII field; removes control and non-ASCII characters, which other programs may not handle.
 fn text_field(tag: u16, text: &str) -> Field {
     let mut bytes: Vec<u8> = text.bytes().filter(|b| (0x20..0x7F).contains(b)).take(200).collect();
     bytes.push(0);
     Field { tag, kind: kind::ASCII, count: bytes.len() as u32, bytes }
 }
 
-/// The place of another directory, which is filled in later.
+/// The pointer to another directory, filled in later.
 fn pointer(tag: u16) -> Field {
     Field { tag, kind: kind::LONG, count: 1, bytes: vec![0; 4] }
 }
@@ -142,13 +142,13 @@ fn write_directory(fields: &[Field], at: usize, out: &mut Vec<u8>) {
     out.extend(values);
 }
 
-/// A marker segment with this content; content too long for one is left out.
+/// A marker segment; empty if the content is too long.
 fn segment(marker: u8, content: &[u8]) -> Vec<u8> {
     let Ok(length) = u16::try_from(content.len() + 2) else { return Vec::new() };
     [&[0xFF, marker], &length.to_be_bytes()[..], content].concat()
 }
 
-/// An XMP packet that says that a picture is a whole panorama (Google, Photo Sphere XMP Metadata).
+/// A GPano packet for a whole panorama (Google, Photo Sphere XMP Metadata).
 fn gpano_packet([width, height]: [u32; 2], heading: Option<f64>) -> String {
     let heading = heading.map_or_else(String::new, |h| format!(" GPano:PoseHeadingDegrees=\"{h}\""));
     format!(
@@ -156,7 +156,7 @@ fn gpano_packet([width, height]: [u32; 2], heading: Option<f64>) -> String {
     )
 }
 
-/// An XMP packet with the angles of a view; `more` are further attributes.
+/// An XMP packet with the angles of a view; `more` holds further attributes.
 #[must_use]
 pub fn xmp_packet(view: &View, frame: &str, more: &str) -> String {
     let escape = |text: &str| -> String {
@@ -239,7 +239,7 @@ mod tests {
         assert!((position.altitude - 123.0).abs() < 1e-9);
         assert_eq!(back.heading(), Some(30.0));
         assert!(String::from_utf8_lossy(&file).contains("pano:frame=\"a &amp; b\" pano:view=\"view02\""));
-        // Every truncation is survived.
+        // Every truncation is parsed without a panic.
         for length in 0..file.len() {
             let _ = Metadata::of_jpeg(&file[..length]);
         }

@@ -1,18 +1,18 @@
-//! Round growth of what is removed, in degrees on the sphere or in pixels of a photograph.
+//! Dilation of removed parts: by degrees on the sphere, or by pixels in a photograph.
 //!
-//! A pixel is removed when the centre of a removed one lies within the radius. Of each pair of rows the circle allows a
-//! width (`longitude_reach`), by which the runs of one row are widened into the other: exact, over seam and poles, and
-//! as fast as there are few runs.
+//! A pixel is removed if the centre of a removed pixel is within the radius. For each pair of rows, the circle has a
+//! half width (`longitude_reach`), by which the runs of one row are widened into the other. The result is exact across
+//! the seam and the poles, and the cost is proportional to the number of runs.
 
 use super::reach::longitude_reach;
 use super::runs::{Run, join, runs};
 use super::{REMOVED, SphereMask};
 
-/// Finest steps of a feathered edge.
+/// Largest number of steps of a feathered edge.
 const MOST_STEPS: usize = 32;
 
 impl SphereMask {
-    /// Removes what lies within these degrees of what is removed.
+    /// Removes everything within this many degrees of a removed pixel.
     pub fn dilate(&mut self, degrees: f64) {
         let rows: Vec<Vec<Run>> = self.removed_runs();
         for (row, grown) in self.data.chunks_exact_mut(self.width).zip(grown(&rows, self.width, degrees)) {
@@ -22,10 +22,10 @@ impl SphereMask {
         }
     }
 
-    /// Makes the edge soft: from 0 at what is removed to 255 these degrees away from it.
+    /// Softens the edges: values rise from 0 at removed pixels to 255 at this many degrees from them.
     pub fn feather(&mut self, degrees: f64) {
         let rows: Vec<Vec<Run>> = self.removed_runs();
-        // Two steps a row are as fine as distances between pixels.
+        // Two steps per row resolve the distances between pixels.
         let rows_of_edge = degrees / 180.0 * self.height as f64;
         let steps = (2.0 * rows_of_edge).ceil().clamp(1.0, MOST_STEPS as f64) as usize;
         for step in (1..steps).rev() {
@@ -44,10 +44,10 @@ impl SphereMask {
     }
 }
 
-/// Removes what lies within `radius` px of what is removed from a photograph's mask of rows of `width`.
+/// Removes all pixels of a photograph's mask within `radius` px of a removed pixel; `width` is the row length.
 ///
 /// # Panics
-/// If the values are not whole rows.
+/// If the length is not a multiple of `width`.
 pub fn dilate_pixels(mask: &mut [u8], width: usize, radius: f64) {
     if width == 0 || mask.is_empty() {
         return;
@@ -69,7 +69,7 @@ pub fn dilate_pixels(mask: &mut [u8], width: usize, radius: f64) {
     }
 }
 
-/// The runs of every row that lie within these degrees of some runs.
+/// For each row, the runs within this many degrees of the given runs.
 fn grown(rows: &[Vec<Run>], width: usize, degrees: f64) -> impl Iterator<Item = Vec<Run>> {
     let height = rows.len();
     let radius = degrees.to_radians();
@@ -84,7 +84,7 @@ fn grown(rows: &[Vec<Run>], width: usize, degrees: f64) -> impl Iterator<Item = 
                 continue;
             }
             let Some(reach) = longitude_reach(latitude(from), latitude(y), radius) else { continue };
-            // The smallest of roundings must not lose the pixel that a circle just touches.
+            // Rounding must not lose the pixel that a circle just touches.
             let half = (reach / std::f64::consts::TAU * width as f64 + 1e-9) as usize;
             for run in runs {
                 widen(*run, half, width, &mut grown);
@@ -96,7 +96,7 @@ fn grown(rows: &[Vec<Run>], width: usize, degrees: f64) -> impl Iterator<Item = 
     })
 }
 
-/// Adds a run that is wider by `half` on both sides, in one or two parts of a row that goes around.
+/// Appends a run widened by `half` on both sides, as one or two parts of a row that wraps around.
 fn widen(run: Run, half: usize, width: usize, out: &mut Vec<Run>) {
     let length = run.end - run.start + 2 * half;
     if length >= width {
@@ -120,7 +120,7 @@ mod tests {
     use super::*;
     use crate::geometry::direction_from_equirect;
 
-    /// Angle from each pixel to the next one that is removed, degrees, looked for among all of them.
+    /// Angle from each pixel to the nearest removed one in degrees, by exhaustive search.
     fn angles_to(mask: &SphereMask, removed: &[(usize, usize)]) -> Vec<f64> {
         let (w, h) = (mask.width as f64, mask.height as f64);
         let direction = |x: usize, y: usize| direction_from_equirect(x as f64 + 0.5, y as f64 + 0.5, w, h);
@@ -128,7 +128,7 @@ mod tests {
         (0..mask.data.len())
             .map(|at| {
                 let d = direction(at % mask.width, at / mask.width);
-                // The nearest has the largest cosine; the angle then without its loss.
+                // The nearest has the largest cosine; its angle is then computed without cancellation.
                 let nearest = from.iter().copied().max_by(|a, b| se3::dot(*a, d).total_cmp(&se3::dot(*b, d)));
                 nearest.map_or(180.0, |n| crate::projection::angle_between(n, d).to_degrees())
             })
@@ -137,7 +137,7 @@ mod tests {
 
     #[test]
     fn growth_is_that_of_brute_force_over_seam_and_poles() {
-        // Ground, both poles, the seam, and a few at random places.
+        // The ground, both poles, the seam, and a few random positions.
         let removed = [
             (700, 360),
             (0, 200),
@@ -157,7 +157,7 @@ mod tests {
         for degrees in [0.3, 0.6, 1.0, 2.7, 10.0] {
             let mut grown = mask.clone();
             grown.dilate(degrees);
-            // Of pixels that a circle just touches, either may be right.
+            // For pixels that a circle just touches, both results are accepted.
             let wrong = grown.data.iter().zip(&angles).filter(|(keep, angle)| {
                 (**keep == 0) != (**angle <= degrees) && (**angle - degrees).abs() > 1e-6
             });
@@ -189,7 +189,7 @@ mod tests {
         mask.feather(6.0);
         for (keep, angle) in mask.data.iter().zip(angles) {
             let wanted = (255.0 * angle / 6.0).min(255.0);
-            // A step of 24, upwards.
+            // 24 steps, rounded up.
             assert!((f64::from(*keep) - wanted).abs() <= 255.0 / 24.0 + 1.0, "{angle}: {keep} {wanted}");
         }
     }

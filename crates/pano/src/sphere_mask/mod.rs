@@ -1,14 +1,14 @@
-//! Masks on the sphere: a panorama of 8 bits into which finds of views are carried, where they are worked on, and from
-//! which masks of views of any layout are cut.
+//! Masks on the sphere: an 8-bit panorama into which detections of views are projected and refined, and from which
+//! masks for views of any layout are sampled.
 //!
 //! ```text
-//! 255 = keep, 0 = remove, in between = soft; below REMOVED it counts as removed
-//! axes and pixels as in `geometry`: column W is column 0, row -1 is row 0 half a turn away
-//! views   view -> sphere -> view        dilate    round growth, soft edges
-//! regions connected parts, holes        refine    edges follow a picture
-//! still   what rides along with the camera   over_time finds of a film
+//! 255 = keep, 0 = remove, in between = soft; values below REMOVED count as removed
+//! axes and pixels as in `geometry`: column W is column 0, row -1 is row 0 shifted by W/2 columns
+//! views   view -> sphere -> view        dilate    dilation, soft edges
+//! regions connected regions, holes      refine    edges aligned to the image
+//! still   static foreground (operator, tripod)   over_time detections of a video
 //! ```
-//! Widths are given in degrees on the sphere, so they are the same at the horizon and at the poles.
+//! Distances are in degrees on the sphere, so they are the same at the horizon and at the poles.
 
 pub mod dilate;
 pub mod over_time;
@@ -24,10 +24,10 @@ use std::f64::consts::PI;
 /// Values below this count as removed.
 pub const REMOVED: u8 = 128;
 
-/// Which directions of the sphere are kept: an equirectangular picture, row by row.
+/// The kept and removed directions of the sphere: an equirectangular image, row by row.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SphereMask {
-    /// Columns, all the way around.
+    /// Columns; together 360 degrees.
     pub width: usize,
     /// Rows, from pole to pole.
     pub height: usize,
@@ -45,10 +45,10 @@ impl SphereMask {
         Self::from_data(width, height, vec![255; width * height])
     }
 
-    /// A mask of these values.
+    /// A mask with these values.
     ///
     /// # Panics
-    /// If it has no pixels, or another number of them.
+    /// If it has no pixels, or `data` has another length than `width · height`.
     #[must_use]
     pub fn from_data(width: usize, height: usize, data: Vec<u8>) -> Self {
         assert!(width > 0 && height > 0, "a mask of no pixels");
@@ -62,7 +62,7 @@ impl SphereMask {
         self.data.iter().all(|&keep| keep >= REMOVED)
     }
 
-    /// Removes what the other removes as well.
+    /// Also removes what the other mask removes.
     ///
     /// # Panics
     /// If their sizes differ.
@@ -70,7 +70,7 @@ impl SphereMask {
         self.merge(other, |own, other| own.min(other));
     }
 
-    /// Keeps what the other removes.
+    /// Keeps what the other mask removes.
     ///
     /// # Panics
     /// If their sizes differ.
@@ -78,7 +78,7 @@ impl SphereMask {
         self.merge(other, |own, other| own.max(255 - other));
     }
 
-    /// Removes only what both remove.
+    /// Removes only what both masks remove.
     ///
     /// # Panics
     /// If their sizes differ.
@@ -93,19 +93,19 @@ impl SphereMask {
         }
     }
 
-    /// Keeps what was removed, and the other way around.
+    /// Swaps kept and removed.
     pub fn invert(&mut self) {
         self.data.iter_mut().for_each(|keep| *keep = 255 - *keep);
     }
 
-    /// Removes everything within these degrees of straight down.
+    /// Removes everything within this many degrees of the nadir.
     pub fn crop_bottom(&mut self, degrees: f64) {
         let first =
             (self.height as f64 * (1.0 - degrees / 180.0) - 0.5).ceil().clamp(0.0, self.height as f64);
         self.data[first as usize * self.width..].fill(0);
     }
 
-    /// Share of the sphere that counts as removed.
+    /// Fraction of the sphere that counts as removed, 0 to 1.
     #[must_use]
     pub fn removed_share(&self) -> f64 {
         let rows = self.data.chunks_exact(self.width).enumerate();
@@ -116,26 +116,27 @@ impl SphereMask {
         .sum()
     }
 
-    /// Share of the sphere that a pixel of a row covers: (sin top - sin bottom) / 2W.
+    /// Fraction of the sphere that a pixel of a row covers: (sin top - sin bottom) / 2W.
     #[must_use]
     pub fn pixel_share(&self, row: usize) -> f64 {
         let sine = |edge: usize| libm::cos(PI * edge as f64 / self.height as f64);
         (sine(row) - sine(row + 1)) / (2 * self.width) as f64
     }
 
-    /// Latitude of the centres of a row, rad.
+    /// Latitude of the pixel centres of a row, rad.
     #[must_use]
     pub fn latitude(&self, row: usize) -> f64 {
         PI * (0.5 - (row as f64 + 0.5) / self.height as f64)
     }
 
-    /// Longitude of the centres of a column, rad.
+    /// Longitude of the pixel centres of a column, rad.
     #[must_use]
     pub fn longitude(&self, column: usize) -> f64 {
         PI * (2.0 * (column as f64 + 0.5) / self.width as f64 - 1.0)
     }
 
-    /// The value at a continuous point (pixel (i, j) has its centre at (i + ½, j + ½)), bilinear, over seam and poles.
+    /// Samples a continuous point bilinearly, across the seam and the poles; pixel (i, j) has its centre at (i + ½, j +
+    /// ½).
     #[must_use]
     #[inline]
     pub fn sample(&self, u: f32, v: f32) -> f32 {
@@ -158,7 +159,7 @@ impl SphereMask {
         upper + (lower - upper) * fv
     }
 
-    /// The value of a pixel that may lie beyond the seam or a pole.
+    /// The value of a pixel that may be beyond the seam or a pole.
     fn around(&self, x: isize, y: isize) -> u8 {
         let (w, h) = (self.width as isize, self.height as isize);
         let inside = y.clamp(0, h - 1);
@@ -204,7 +205,7 @@ mod tests {
         mask.data[7] = 55; // Row 0, last column.
         assert_eq!(mask.sample(0.0, 0.5), 155.0);
         assert_eq!(mask.sample(8.0, 0.5), 155.0);
-        // Above it is row 0 half a turn away: column 3.
+        // Above row 0 is row 0 shifted by half its columns: column 3.
         assert_eq!(mask.sample(3.5, -0.5), 55.0);
         assert_eq!(mask.sample(3.5, 0.0), 155.0);
     }

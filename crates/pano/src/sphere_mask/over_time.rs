@@ -1,8 +1,8 @@
-//! Finds of a film over time: one that a frame missed is filled in from the frames around it, one that no other frame
-//! knows and that is weak is dropped.
+//! Temporal consistency of detections in a video: a detection missing in a frame is interpolated from the frames around
+//! it, and a weak one without a match in other frames is dropped.
 //!
-//! A find of another frame is carried by how the camera turned in between; what is left is its own way, of which each
-//! frame in between has its share.
+//! A detection of another frame is first transformed by the camera's rotation between the frames. The remaining
+//! displacement is the object's own motion, interpolated linearly over the frames in between.
 
 use gausset_core::se3::{self, IDENTITY3, Mat3};
 
@@ -12,25 +12,27 @@ use super::regions::{Region, RegionRun};
 use crate::geometry::{direction_from_equirect, equirect_from_direction};
 use crate::projection::angle_between;
 
-/// Something that was found in a frame.
+/// A detected object in one frame.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Find {
-    /// Where.
+    /// Its pixels on the sphere.
     pub region: Region,
-    /// How sure it is, 0 to 1.
+    /// Confidence of the detector, 0 to 1.
     pub confidence: f32,
-    /// What it is, a number of the caller's: what is filled in has that of the earlier find.
+    /// Class number, defined by the caller. An interpolated detection has the class of the earlier one.
     pub class: usize,
 }
 
-/// How finds of neighbouring frames are compared.
+/// How detections of neighbouring frames are matched.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct OverTime {
-    /// Frames in a row that may miss a find, and before and behind which another one is looked for.
+    /// Largest gap in frames that is interpolated, and the number of frames before and after in which a match is
+    /// searched.
     pub frames: usize,
-    /// Degrees by which a find may move from frame to frame once the camera's turn is taken out, besides half its radius.
+    /// Degrees by which a detection may move per frame after compensation of the camera's rotation, in addition to half
+    /// its radius.
     pub degrees: f64,
-    /// Confidence below which a find needs another one beside it.
+    /// Confidence below which a detection needs a match in another frame.
     pub weak: f32,
 }
 
@@ -40,11 +42,11 @@ impl Default for OverTime {
     }
 }
 
-/// What every frame shows, of what was found in each (in masks of this width and height). `turns[k]` takes directions of
-/// frame k - 1 to frame k; where it is not known, nothing is said over that step.
+/// The detections of every frame after the consistency check, for masks of this width and height. `turns[k]` rotates
+/// directions of frame k - 1 to frame k; if it is unknown, no detections are matched across that step.
 ///
 /// # Panics
-/// If there is not a turn for each frame.
+/// If `turns` and `finds` differ in length.
 #[must_use]
 pub fn over_time(
     finds: &[Vec<Find>],
@@ -61,19 +63,20 @@ pub fn over_time(
         .collect()
 }
 
-/// What one frame shows.
+/// The result for one frame.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Settled {
-    /// Places of the finds that stay among those of the frame.
+    /// Indices of the frame's detections that are kept.
     pub kept: Vec<usize>,
-    /// Finds of the frames around it that it missed: what is there is all of them together.
+    /// Interpolated detections that the frame missed. Each is stored twice, once from either side; the object is their
+    /// union.
     pub filled: Vec<Find>,
 }
 
-/// [`over_time`] for frame `k` alone: frames further away than [`OverTime::frames`] say nothing.
+/// Like [`over_time`], for frame `k` only. Frames farther away than [`OverTime::frames`] have no influence.
 ///
 /// # Panics
-/// If there is not a turn for each frame, or no frame `k`.
+/// If `turns` and `finds` differ in length, or there is no frame `k`.
 #[must_use]
 pub fn settled(
     finds: &[&[Find]],
@@ -96,7 +99,7 @@ struct Film<'a> {
 }
 
 impl Film<'_> {
-    /// Takes directions of one frame to another.
+    /// The rotation of directions of one frame to another.
     fn turn(&self, from: usize, to: usize) -> Option<Mat3> {
         if from > to {
             return Some(se3::transpose(&self.turn(to, from)?));
@@ -104,7 +107,7 @@ impl Film<'_> {
         self.turns[from + 1..=to].iter().try_fold(IDENTITY3, |all, turn| Some(se3::mul(turn.as_ref()?, &all)))
     }
 
-    /// Whether two finds, with the middle of the second as the first one's frame sees it, may be the same thing.
+    /// Whether two detections may be the same object; `b_middle` is the centre of the second in the frame of the first.
     fn is_same(&self, a: &Find, b: &Find, b_middle: [f64; 3], steps: usize) -> bool {
         let radius = |find: &Find| (find.region.square_degrees / std::f64::consts::PI).sqrt();
         let (small, large) = {
@@ -130,7 +133,7 @@ impl Film<'_> {
         })
     }
 
-    /// What frames before and behind know and this one does not.
+    /// Detections that frames before and after have and this one misses.
     fn missed(&self, k: usize) -> Vec<Find> {
         let mut filled: Vec<Find> = Vec::new();
         for gap in 2..=self.how.frames + 1 {
@@ -176,13 +179,13 @@ impl Film<'_> {
     }
 }
 
-/// A region as it is seen after a turn of all directions.
+/// A region after a rotation of all directions.
 #[must_use]
 pub fn turned(region: &Region, [width, height]: [usize; 2], turn: &Mat3) -> Region {
     let mut mask = SphereMask::keep_all(width, height);
     mask.remove(region);
     let (w, h) = (width as f64, height as f64);
-    // An edge of a run is never further from the middle than its furthest pixel's corner.
+    // No run edge is farther from the centre than the corner of its farthest pixel.
     let radius = region
         .runs
         .iter()
@@ -219,7 +222,7 @@ pub fn turned(region: &Region, [width, height]: [usize; 2], turn: &Mat3) -> Regi
     Region { runs, square_degrees: region.square_degrees, middle }
 }
 
-/// The shortest turn from one direction to another (Rodrigues).
+/// The shortest rotation from one direction to another (Rodrigues).
 fn onto(from: [f64; 3], to: [f64; 3]) -> Mat3 {
     let axis = se3::cross(from, to);
     let length = se3::norm(axis);
@@ -230,7 +233,7 @@ fn onto(from: [f64; 3], to: [f64; 3]) -> Mat3 {
     se3::so3_exp(axis.map(|value| value * angle / length))
 }
 
-/// A share of the shortest way between two directions.
+/// Interpolates between two directions along the great circle.
 fn between(from: [f64; 3], to: [f64; 3], share: f64) -> [f64; 3] {
     let axis = se3::cross(from, to);
     let length = se3::norm(axis);
@@ -270,7 +273,7 @@ mod tests {
         Find { region: mask.regions().remove(0), confidence, class: 0 }
     }
 
-    /// A camera that turns by 7 degrees a frame and leans, past a figure that walks 1.5 degrees a frame.
+    /// A camera that rotates by 7 degrees per frame and tilts, past a figure that moves 1.5 degrees per frame.
     fn film(count: usize) -> (Vec<SphereMask>, Vec<Option<Mat3>>) {
         let pose = |k: usize| rotation(7.0 * k as f64, 3.0 * (k as f64).sin(), 2.0 * (k as f64).cos());
         let turns = (0..count)
@@ -295,11 +298,11 @@ mod tests {
                 if k % 5 == 2 {
                     missed.push(k);
                 } else {
-                    // Half of the figure's finds are weak: they know each other.
+                    // Half of the figure's detections are weak, and confirm each other.
                     finds.push(find(&truth[k], if k % 2 == 0 { 0.5 } else { 0.9 }));
                 }
                 if k % 3 == 0 {
-                    // Something else each time.
+                    // A different position each time.
                     let place = rotation(100.0 + 67.0 * k as f64, 30.0 - 11.0 * (k % 7) as f64, 0.0);
                     finds.push(find(&figure(se3::mul_vec(&place, [0.0, 0.0, 1.0])), 0.55));
                     single += 1;
@@ -321,7 +324,7 @@ mod tests {
             assert!(more * 100 <= there * 15, "frame {k}: {more} px too many for {there}");
         }
         let left: usize = settled.iter().map(Vec::len).sum();
-        // The figure once a frame, in two layers where it was filled.
+        // The figure once per frame, twice where it was interpolated.
         assert_eq!(left, 32 + 2 * missed.len(), "of {single} single finds none is left");
     }
 

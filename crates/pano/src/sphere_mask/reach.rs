@@ -1,9 +1,9 @@
-//! How far along a row a circle on the sphere reaches.
+//! Extent of a circle on the sphere along a row.
 
 use std::f64::consts::PI;
 
-/// Half the width, in rad of longitude, of the part of a row at latitude `b` that lies within `radius` (rad) of a point
-/// at latitude `a`; `None` where there is none, π where all of the row does.
+/// Half the width, in rad of longitude, of the part of a row at latitude `b` within `radius` (rad) of a point at
+/// latitude `a`; `None` if no part is, π if the whole row is.
 ///
 /// Haversines: `sin²(radius/2) = sin²((a-b)/2) + cos a cos b sin²(width/2)`, exact for small circles as well.
 pub(super) fn longitude_reach(a: f64, b: f64, radius: f64) -> Option<f64> {
@@ -36,7 +36,7 @@ mod tests {
             assert!((cosine - radius.cos()).abs() < 1e-12, "{a} {b} {radius}");
         }
         assert_eq!(longitude_reach(0.0, 0.2, 0.1), None);
-        // The pole lies within the circle, and the row beyond it does as a whole.
+        // The pole is within the circle, and so is the whole row beyond it.
         assert_eq!(longitude_reach(1.5, 1.55, 0.2), Some(PI));
     }
 }

@@ -1,23 +1,23 @@
-//! Edges that follow those of the picture: the guided filter (He, Sun and Tang 2013) on luma.
+//! Aligns mask edges to image edges: the guided filter (He, Sun and Tang 2013) on luma.
 //!
 //! ```text
 //! a = cov(I, p) / (var(I) + ε),  b = mean(p) - a mean(I),  q = mean(a) I + mean(b)      means over a window
 //! ```
-//! The window goes around the seam and is as wide on the sphere in every row: a row at latitude φ has 1/cos φ times the
-//! columns. Only rows near removed pixels are looked at.
+//! The window wraps around the seam and has the same width on the sphere in every row: a row at latitude φ has 1/cos φ
+//! times the columns. Only rows near removed pixels are processed.
 
 use std::ops::Range;
 
 use super::SphereMask;
 
-/// Luma levels, in parts of white, that are taken for noise of a surface: the root of ε.
+/// Luma noise of a uniform surface, relative to white: the square root of ε.
 const SMOOTH: f32 = 0.02;
 
 impl SphereMask {
-    /// Moves soft and rough edges to those of a picture of the mask's size, within these degrees.
+    /// Aligns soft and rough edges to those of an image of the mask's size, within this many degrees.
     ///
     /// # Panics
-    /// If the picture has another size.
+    /// If the image has another size.
     pub fn refine_edges(&mut self, luma: &[u8], degrees: f64) {
         assert_eq!(luma.len(), self.data.len(), "values of a picture");
         let radius = (degrees / 180.0 * self.height as f64).round() as usize;
@@ -36,7 +36,7 @@ impl SphereMask {
         if radius == 0 {
             return;
         }
-        // What the means of means see.
+        // The rows that means of means reach.
         let band = first.saturating_sub(2 * radius)..(last + 2 * radius + 2).min(self.height);
         self.filter(luma, band, radius);
     }
@@ -82,16 +82,16 @@ struct Window<'a> {
 }
 
 impl Window<'_> {
-    /// Means over the windows: along rows that go around, then down those that there are.
+    /// Means over the windows: along rows that wrap around, then down the rows of the band.
     fn mean(&self, values: &[f32]) -> Vec<f32> {
         let w = self.width;
         let mut across = vec![0.0f32; values.len()];
-        // A row with as much of itself on both sides as the window sees.
+        // The row, extended on both sides by as many wrapped pixels as the window needs.
         let mut padded: Vec<f32> = Vec::new();
         for ((row, out), &half) in values.chunks_exact(w).zip(across.chunks_exact_mut(w)).zip(self.halves) {
             padded.clear();
             padded.extend(row[w - half..].iter().chain(row).chain(&row[..half]));
-            // In f64, so that what is added and taken away again leaves nothing behind.
+            // In f64, so that adding and subtracting a value leaves no remainder.
             let count = (2 * half + 1) as f64;
             let mut sum: f64 = padded[..2 * half].iter().map(|value| f64::from(*value)).sum();
             for ((out, first), last) in out.iter_mut().zip(&padded).zip(&padded[2 * half..]) {
@@ -152,7 +152,7 @@ mod tests {
     #[test]
     fn a_rough_edge_becomes_that_of_the_picture_across_the_seam() {
         let (w, h) = (720usize, 360usize);
-        // A dark disc of 20 degrees behind the camera, which the mask covers with 3 degrees too much or too little.
+        // A dark disc of 20 degrees behind the camera, whose mask is 3 degrees too large or too small.
         let wide = SphereMask::keep_all(w, h);
         let angle = |at: usize| {
             let (lon, lat) = (wide.longitude(at % w), wide.latitude(at / w));
@@ -165,7 +165,7 @@ mod tests {
             mask.refine_edges(&luma, 8.0);
             let wrong = (0..w * h).filter(|&at| (mask.data[at] < REMOVED) != (angle(at) < 20.0)).count();
             let before = (0..w * h).filter(|&at| (angle(at) < 20.0 + off) != (angle(at) < 20.0)).count();
-            // Near the edge some windows see more of the wrong mask than of the picture.
+            // Near the edge, some windows contain more of the wrong mask than of the image.
             assert!(3 * wrong < before, "{wrong} of {before}");
         }
     }

@@ -1,6 +1,7 @@
-//! Connected parts of a mask: the seam joins columns, a pole joins all of its row.
+//! Connected regions of a mask: columns connect across the seam, and all pixels of the first or last row at a pole.
 //!
-//! What is removed is connected over corners too, what is kept over edges only, so that a closed line parts the sphere.
+//! Removed pixels are connected across edges and corners, kept pixels across edges only, so that a closed line
+//! separates the sphere.
 
 use std::f64::consts::PI;
 
@@ -13,29 +14,29 @@ use crate::geometry::direction_from_equirect;
 /// Square degrees of the whole sphere: 4π (180/π)².
 const SPHERE: f64 = 4.0 * 180.0 * 180.0 / PI;
 
-/// Columns of a row that belong to a region.
+/// A run of columns in a row that belongs to a region.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RegionRun {
     /// Row of the mask.
     pub row: usize,
     /// First column.
     pub start: usize,
-    /// Column after the last.
+    /// One past the last column.
     pub end: usize,
 }
 
-/// A connected part of a mask.
+/// A connected region of a mask.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Region {
     /// Its pixels, row by row.
     pub runs: Vec<RegionRun>,
-    /// Its area, square degrees.
+    /// Area in square degrees.
     pub square_degrees: f64,
-    /// Direction of its middle (mean of its directions), panorama axes; not normalised for a region that goes around.
+    /// Direction of its centre (mean of its directions), panorama axes. Normalised, unless the directions cancel out.
     pub middle: [f64; 3],
 }
 
-/// Which part of a mask.
+/// Which pixels form the regions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Part {
     Removed,
@@ -43,7 +44,7 @@ enum Part {
 }
 
 impl SphereMask {
-    /// The connected parts of what is removed, from the top.
+    /// The connected regions of removed pixels, from top to bottom.
     #[must_use]
     pub fn regions(&self) -> Vec<Region> {
         Labelled::of(self, Part::Removed).regions
@@ -65,7 +66,7 @@ impl SphereMask {
         }
     }
 
-    /// Keeps removed parts that are smaller.
+    /// Keeps removed regions that are smaller than this.
     pub fn drop_small(&mut self, square_degrees: f64) {
         for region in self.regions() {
             if region.square_degrees < square_degrees {
@@ -74,8 +75,8 @@ impl SphereMask {
         }
     }
 
-    /// Removes kept parts that are enclosed by what is removed and no larger than this share of the largest removed part
-    /// that they touch. The largest kept part is never one.
+    /// Removes kept regions that are enclosed by removed ones and whose area is at most `share` times that of the
+    /// largest removed region that they touch. The largest kept region is never removed.
     pub fn fill_holes(&mut self, share: f64) {
         let kept = Labelled::of(self, Part::Kept);
         let Some(outside) = (0..kept.regions.len()).reduce(|a, b| {
@@ -99,10 +100,10 @@ impl SphereMask {
     }
 }
 
-/// The regions of a mask, and of each of its runs which one it belongs to.
+/// The regions of a mask, and the region of each of its runs.
 struct Labelled {
     width: usize,
-    /// By row: runs with the number of their region.
+    /// Per row: runs with the index of their region.
     rows: Vec<Vec<(RegionRun, usize)>>,
     regions: Vec<Region>,
 }
@@ -156,11 +157,11 @@ impl Labelled {
         Self { width, rows, regions }
     }
 
-    /// Calls for each pair of regions that touch, over edges.
+    /// Calls `call` for each pair of regions that touch at an edge.
     fn each_touching(&self, other: &Self, mut call: impl FnMut(usize, usize)) {
         for (row, own) in self.rows.iter().enumerate() {
             for (run, region) in own {
-                // Beside it.
+                // In the same row.
                 for (next, part) in &other.rows[row] {
                     let meets = next.end % self.width == run.start || run.end % self.width == next.start;
                     if meets {
@@ -178,7 +179,7 @@ impl Labelled {
     }
 }
 
-/// Calls for runs of a row and the row below it that touch.
+/// Calls `call` for each pair of touching runs in a row and the row below it.
 fn touching(
     all: &[RegionRun],
     upper: std::ops::Range<usize>,
@@ -216,7 +217,7 @@ fn measure(region: &mut Region, mask: &SphereMask) {
     for run in &region.runs {
         let share = mask.pixel_share(run.row);
         region.square_degrees += (run.end - run.start) as f64 * share * SPHERE;
-        // The mean direction of an arc of a row: its middle, shorter by sin(x)/x.
+        // The mean direction of an arc of a row: its centre, with the horizontal components scaled by sin(x)/x.
         let half = PI * (run.end - run.start) as f64 / w;
         let [x, y, z] =
             direction_from_equirect(0.5 * (run.start + run.end) as f64, run.row as f64 + 0.5, w, h);
@@ -232,7 +233,7 @@ fn measure(region: &mut Region, mask: &SphereMask) {
     }
 }
 
-/// Sets of runs (union-find with halved paths).
+/// Disjoint sets of runs (union-find with path halving).
 struct Sets(Vec<usize>);
 
 impl Sets {
@@ -248,7 +249,7 @@ impl Sets {
         at
     }
 
-    /// The earlier run stands for both, so that regions are numbered from the top.
+    /// The earlier run is the root, so that regions are numbered from the top.
     fn join(&mut self, a: usize, b: usize) {
         let (a, b) = (self.root(a), self.root(b));
         self.0[a.max(b)] = a.min(b);
@@ -267,7 +268,7 @@ mod tests {
     #[test]
     fn the_seam_and_the_poles_join() {
         let apart = mask(&["........", "#......#", "...##...", "..#.....", "........", "........"]);
-        // Across the seam one, over a corner another.
+        // One region across the seam, another connected at a corner.
         assert_eq!(apart.regions().len(), 2);
         let corner = mask(&["........", "#.......", ".......#", "........"]);
         assert_eq!(corner.regions().len(), 1);
@@ -279,7 +280,8 @@ mod tests {
 
     #[test]
     fn labels_are_those_of_a_flood() {
-        // Random masks against the slowest way: pixels that touch take each other's smaller number until none changes.
+        // Compares random masks with the simplest algorithm: touching pixels take the smaller label until nothing
+        // changes.
         for seed in 1..6u64 {
             let (w, h) = (24usize, 12usize);
             let noise = |at: usize| {
@@ -335,7 +337,7 @@ mod tests {
         assert_eq!(filled, mask(&ring));
         filled.fill_holes(0.5);
         assert_eq!(filled.data[2 * 12 + 4], 0);
-        // A pixel there covers 30 x 30 degrees, times cos(15) or so.
+        // A pixel there covers 30 x 30 degrees, times about cos(15°).
         let area = mask(&[
             "............",
             "............",

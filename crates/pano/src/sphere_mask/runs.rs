@@ -1,13 +1,13 @@
-//! Runs of removed pixels: a mask is a few of them a row.
+//! Runs of removed pixels; a mask has few of them per row.
 
-/// Columns `start..end` of a row; of a row that goes around, `end` may lie beyond the last column.
+/// Columns `start..end` of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Run {
     pub(super) start: usize,
     pub(super) end: usize,
 }
 
-/// The runs of a row of whose values `wanted` holds.
+/// The runs of a row whose values satisfy `wanted`.
 pub(super) fn runs(row: &[u8], wanted: impl Fn(u8) -> bool) -> Vec<Run> {
     let mut runs = Vec::new();
     let mut x = 0;
@@ -20,7 +20,7 @@ pub(super) fn runs(row: &[u8], wanted: impl Fn(u8) -> bool) -> Vec<Run> {
     runs
 }
 
-/// Joins sorted runs that overlap or touch.
+/// Joins overlapping or touching runs of a sorted list.
 pub(super) fn join(sorted: &mut Vec<Run>) {
     sorted.dedup_by(|next, last| {
         let is_one = next.start <= last.end;

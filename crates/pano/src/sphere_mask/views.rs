@@ -1,11 +1,11 @@
-//! Views to the sphere and back, by inverse mapping both ways: no holes.
+//! Projects masks between views and the sphere, with inverse mapping in both directions, which leaves no holes.
 //!
 //! ```text
-//! carry  each pixel of the sphere looks into the view       smallest of what was there and what is seen
-//! cut    each pixel of the view looks at the sphere         bilinear
+//! carry  samples the view at each pixel of the sphere      minimum of old and new value
+//! cut    samples the sphere at each pixel of the view      bilinear
 //! ```
-//! Where the target is coarser than the source, a pixel is the mean of as many samples along each side as source pixels
-//! lie beside each other in it.
+//! Where the target is coarser than the source, a pixel is the mean of several samples: per side, the number of source
+//! pixels that it spans.
 
 use std::f64::consts::{PI, TAU};
 
@@ -17,18 +17,18 @@ use crate::geometry::View;
 use crate::projection::angle_between;
 
 impl SphereMask {
-    /// Removes what the mask of a view removes. The mask may have another size than the view: it is stretched over it.
-    /// What lies beside the view by less than a pixel of the sphere takes the value of the view's edge, so that views that
-    /// meet leave no gap.
+    /// Removes what the mask of a view removes. The mask is stretched if its size differs from the view's. Directions
+    /// outside the view by less than a pixel of the sphere take the value at the view's edge, so that adjacent views
+    /// leave no gap.
     ///
     /// # Panics
-    /// If the mask has not `w · h` values, or none.
+    /// If the mask is empty or its length is not `w · h`.
     pub fn carry_from_view(&mut self, view: &View, mask: &[u8], w: usize, h: usize) {
         assert!(w > 0 && h > 0 && mask.len() == w * h, "values of a view's mask");
         let Some(span) = removed_span(mask, w) else { return };
         let look = Look::new(view, w, h);
         let pixel = TAU / self.width as f64;
-        // Pixels of the view in a pixel of the sphere, in the middle of the view.
+        // Pixels of the view per pixel of the sphere, at the centre of the view.
         let per_side = samples(f64::from(look.focal[0].max(look.focal[1])) * pixel);
         let margin = [f64::from(look.focal[0]) * pixel, f64::from(look.focal[1]) * pixel].map(|m| m as f32);
         let (axis, radius) = look.cap(span);
@@ -41,7 +41,7 @@ impl SphereMask {
                 [libm::sin(lon) as f32, libm::cos(lon) as f32]
             })
             .collect();
-        // Elsewhere the mask keeps everything; at its edges it reaches over them.
+        // Outside of these bounds the mask keeps everything. At the edges of the view, the bounds extend by the margin.
         let within = [[span[0], span[1], w], [span[2], span[3], h]];
         let within = [0, 1].map(|k| {
             let [from, to, size] = within[k];
@@ -98,7 +98,7 @@ impl SphereMask {
         }
     }
 
-    /// The mask of a view, at any size.
+    /// Samples the mask of a view, at any size.
     #[must_use]
     pub fn cut(&self, view: &View, w: usize, h: usize) -> Vec<u8> {
         if self.data.iter().all(|&keep| keep == 255) {
@@ -131,8 +131,8 @@ impl SphereMask {
     }
 }
 
-/// Columns from and to, rows from and to, outside of which a mask keeps everything and is not sampled; `None` where it
-/// keeps everything.
+/// Bounds (left, right, top, bottom) outside of which a mask keeps everything and is not sampled; `None` if it keeps
+/// everything.
 fn removed_span(mask: &[u8], w: usize) -> Option<[usize; 4]> {
     let mut span: Option<[usize; 4]> = None;
     for (y, row) in mask.chunks_exact(w).enumerate() {
@@ -144,19 +144,19 @@ fn removed_span(mask: &[u8], w: usize) -> Option<[usize; 4]> {
         let [left, right, top, _] = span.unwrap_or([first, last + 1, y, y + 1]);
         span = Some([left.min(first), right.max(last + 1), top, y + 1]);
     }
-    // Bilinear samples reach half a pixel further.
+    // Bilinear samples reach half a pixel farther.
     span.map(|[left, right, top, bottom]| {
         [left.saturating_sub(1), (right + 1).min(w), top.saturating_sub(1), (bottom + 1).min(mask.len() / w)]
     })
 }
 
-/// Samples along a side of a pixel in which this many source pixels lie.
+/// Samples per side of a pixel that spans this many source pixels.
 fn samples(source_pixels: f64) -> usize {
-    // A fifth of a pixel more than one is still what bilinear samples show.
+    // Up to 1.2 source pixels, one bilinear sample is sufficient.
     (source_pixels - 0.2).ceil().clamp(1.0, 64.0) as usize
 }
 
-/// A view with a mask of its own size, in f32: 1e-4 px at 8192.
+/// A view at the size of its mask, in f32: an error of 1e-4 px at 8192 px.
 struct Look {
     camera_from_pano: [[f32; 3]; 3],
     focal: [f32; 2],
@@ -177,7 +177,7 @@ impl Look {
         }
     }
 
-    /// The middle of a part of the mask, and the angle (rad) within which all of it lies: that to its furthest corner.
+    /// The centre of a part of the mask, and the angle (rad) to its farthest corner.
     fn cap(&self, [left, right, top, bottom]: [usize; 4]) -> ([f64; 3], f64) {
         let towards = |x: f32, y: f32| self.direction(x, y).map(f64::from);
         let middle = towards(0.5 * (left + right) as f32, 0.5 * (top + bottom) as f32);
@@ -186,7 +186,7 @@ impl Look {
         (middle, angles.into_iter().fold(0.0, f64::max))
     }
 
-    /// Where in the mask a direction is, if it is at most `margin` px beside it.
+    /// The position of a direction in the mask, if it is at most `margin` px outside of it.
     #[inline]
     fn place(&self, [x, y, z]: [f32; 3], margin: [f32; 2]) -> Option<[f32; 2]> {
         let m = &self.camera_from_pano;
@@ -201,8 +201,8 @@ impl Look {
         (inside(0, px) && inside(1, py)).then_some([px, py])
     }
 
-    /// [`Self::place`] of many directions of a latitude; far outside for what is behind the view. No branches, so that
-    /// several are done at once.
+    /// Like [`Self::place`], for many directions at one latitude; directions behind the view get a position far
+    /// outside. Free of branches, so that the loop is vectorised.
     fn places(&self, [sin_lat, cos_lat]: [f32; 2], longitudes: &[[f32; 2]], out: &mut Vec<[f32; 2]>) {
         let m = &self.camera_from_pano;
         let place = |&[sin_lon, cos_lon]: &[f32; 2]| {
@@ -217,7 +217,7 @@ impl Look {
         out.extend(longitudes.iter().map(place));
     }
 
-    /// Direction in panorama axes of a continuous point of the mask, not normalised.
+    /// Direction (panorama axes) of a continuous point of the mask, not normalised.
     #[inline]
     fn direction(&self, x: f32, y: f32) -> [f32; 3] {
         let m = &self.camera_from_pano;
@@ -226,7 +226,7 @@ impl Look {
     }
 }
 
-/// The value at a continuous point of a flat mask, bilinear; beyond its edge that of the edge.
+/// Samples a flat mask bilinearly at a continuous point; outside, the value at the edge.
 #[inline]
 fn sample_plane(mask: &[u8], w: usize, h: usize, x: f32, y: f32) -> f32 {
     let (x, y) = ((x - 0.5).clamp(0.0, (w - 1) as f32), (y - 0.5).clamp(0.0, (h - 1) as f32));
@@ -244,7 +244,7 @@ mod tests {
     use super::*;
     use crate::layout::Layout;
 
-    /// Numbers from 0 to 1, the same ones each time.
+    /// Reproducible random numbers from 0 to 1.
     struct Random(u64);
 
     impl Random {
@@ -257,7 +257,7 @@ mod tests {
         }
     }
 
-    /// An ellipse in a square view of 90 degrees, somewhere in it.
+    /// A random ellipse in a square view of 90 degrees.
     fn ellipse(random: &mut Random, side: usize) -> Vec<u8> {
         let half = side as f64 * 0.5;
         let (a, b) = (half * (0.15 + 0.6 * random.next()), half * (0.15 + 0.6 * random.next()));
@@ -272,12 +272,12 @@ mod tests {
         (0..side * side).map(|at| if inside(at) { 0 } else { 255 }).collect()
     }
 
-    /// Shares of intersection and union of what two masks remove, and removed pixels that are kept inside.
+    /// IoU of the removed pixels of two masks, and the number of pixels that `b` keeps inside of what `a` removes.
     fn compared(a: &[u8], b: &[u8], side: usize) -> (f64, usize) {
         let removed = |keep: u8| keep < super::super::REMOVED;
         let both = a.iter().zip(b).filter(|(a, b)| removed(**a) && removed(**b)).count();
         let either = a.iter().zip(b).filter(|(a, b)| removed(**a) || removed(**b)).count();
-        // A hole: kept, while the mask removes it and everything within two pixels of it.
+        // A hole: `b` keeps the pixel, while `a` removes it and everything within two pixels of it.
         let deep =
             |x: usize, y: usize| (y - 2..=y + 2).all(|y| (x - 2..=x + 2).all(|x| removed(a[y * side + x])));
         let holes = (2..side - 2)
@@ -287,12 +287,12 @@ mod tests {
         (both as f64 / either as f64, holes)
     }
 
-    /// Worst IoU of 40 masks of views of `side` px carried to a sphere of 1440 px (natural side 360) and cut again.
+    /// Worst IoU of 40 masks of views of `side` px projected to a sphere of 1440 px (natural side 360) and back.
     fn worst(side: usize) -> f64 {
         let mut random = Random(side as u64);
         let mut worst = 1.0f64;
         for k in 0..40 {
-            // All latitudes, both poles and the seam among them.
+            // All latitudes, including both poles and the seam.
             let pitch = -90.0 + 180.0 * f64::from(k) / 39.0;
             let yaw = if k % 4 == 0 { 180.0 } else { 360.0 * random.next() };
             let roll = 360.0 * random.next();
@@ -333,7 +333,7 @@ mod tests {
 
     #[test]
     fn a_pixel_is_carried_where_the_view_looks() {
-        // The truth by one ray: the only removed pixel of a view.
+        // The direction of the only removed pixel of a view.
         let view = View {
             name: String::new(),
             yaw: 170.0,
@@ -356,7 +356,7 @@ mod tests {
 
     #[test]
     fn a_minified_cut_is_the_mean_of_what_it_covers() {
-        // Columns removed in turn: finer than the view, so all of it is half removed.
+        // Every other column is removed, finer than the view resolves, so that everything is half removed.
         let data = (0..2048 * 1024).map(|at| if at % 2 == 0 { 0 } else { 255 }).collect();
         let sphere = SphereMask::from_data(2048, 1024, data);
         let view = Layout::Ring4.views(64, 64, None).remove(0);

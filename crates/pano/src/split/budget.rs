@@ -1,8 +1,9 @@
-//! The bytes that workers share, so that all frames in flight stay within a limit.
+//! The memory budget of all frames in flight, shared by the workers.
 //!
-//! A worker reserves what its frame takes before it reads a pixel of it, and keeps the reservation with its buffers for
-//! the next frame. A worker that has to wait holds nothing, and one that sees somebody waiting lets go after its frame:
-//! nobody waits for ever. What stays for the whole run, the tables of the views, is charged without waiting.
+//! A worker reserves the memory of its frame before it reads a pixel of it, and keeps the reservation, with its
+//! buffers, for the next frame. A worker that waits holds no reservation, and a worker that sees another one waiting
+//! releases its reservation after its frame, so no worker waits forever. Memory that stays allocated for the whole run,
+//! such as the tables of the views, is charged without waiting.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
@@ -29,29 +30,30 @@ impl Budget {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What one frame may take: everything but what was charged.
+    /// The most that one frame may take: the budget minus charged bytes.
     pub(super) fn largest(&self) -> u64 {
         self.all.saturating_sub(self.state().charged)
     }
 
-    /// Whether a worker waits for others to let go.
+    /// Whether a worker waits for memory.
     pub(super) fn is_wanted(&self) -> bool {
         self.state().waiting > 0
     }
 
-    /// Counts bytes that stay, without waiting.
+    /// Counts bytes that stay allocated, without waiting.
     pub(super) fn charge(&self, bytes: u64) {
         self.state().charged += bytes;
     }
 
-    /// Takes bytes that were charged off the count.
+    /// Subtracts bytes that were charged.
     pub(super) fn discharge(&self, bytes: u64) {
         let mut state = self.state();
         state.charged = state.charged.saturating_sub(bytes);
         self.changed.notify_all();
     }
 
-    /// Waits until so much is free, or nobody holds anything.
+    /// Waits until this many bytes are free, or no other worker holds a reservation. The latter admits a frame that
+    /// exceeds the budget alone.
     fn reserve(&self, bytes: u64) {
         let mut state = self.state();
         state.waiting += 1;
@@ -68,7 +70,7 @@ impl Budget {
     }
 }
 
-/// What a worker has reserved; given back when it goes.
+/// The reservation of a worker; released on drop.
 pub(super) struct Reservation<'a> {
     budget: &'a Budget,
     bytes: u64,
@@ -83,14 +85,14 @@ impl<'a> Reservation<'a> {
         self.bytes
     }
 
-    /// Lets everything go. The caller holds no buffers any more.
+    /// Releases everything. The caller must have dropped its buffers.
     pub(super) fn release(&mut self) {
         if self.bytes > 0 {
             self.budget.give(std::mem::take(&mut self.bytes));
         }
     }
 
-    /// Waits for so much. The caller holds no buffers.
+    /// Replaces the reservation, waiting for memory. The caller must have dropped its buffers.
     pub(super) fn renew(&mut self, bytes: u64) {
         self.release();
         self.budget.reserve(bytes);

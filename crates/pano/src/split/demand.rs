@@ -1,4 +1,4 @@
-//! How many bytes a frame takes, by its header, and how many workers the budget allows.
+//! Memory per frame, estimated from its header, and the number of workers that the budget allows.
 
 use std::path::PathBuf;
 
@@ -14,10 +14,10 @@ use crate::projection::Projection;
 /// Why a frame cannot be cut within the budget.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum DemandError {
-    /// A file of it cannot be used.
+    /// A file of the frame cannot be used.
     #[error(transparent)]
     Load(#[from] LoadError),
-    /// It takes more than there is.
+    /// The frame needs more memory than the budget.
     #[error(
         "{}: memory: cutting it takes {} (expected at most {}); raise ⟨max-memory⟩, or make it smaller: {}x{side} px of this kind fit",
         file.display(), gausset_io::units::bytes(*bytes), gausset_io::units::bytes(*most), 2 * side
@@ -25,29 +25,30 @@ pub(super) enum DemandError {
     TooLarge {
         /// The first file of the frame.
         file: PathBuf,
-        /// Bytes that it takes.
+        /// Bytes that the frame needs.
         bytes: u64,
-        /// Bytes that there are.
+        /// Bytes that are available.
         most: u64,
-        /// Height (px) of a panorama of its kind that fits.
+        /// Height (px) of the largest panorama of this kind that fits.
         side: u64,
     },
 }
 
-/// Frames of a folder that are looked at before the work begins.
+/// Frames of a folder whose headers are read before the work begins.
 const FRAMES_LOOKED_AT: usize = 4;
 
-/// How many workers the budget allows, by the first frames. Where a later one takes more, workers wait for each other.
+/// Number of workers that the budget allows, estimated from the first frames. If a later frame needs more, workers wait
+/// for each other.
 pub(super) fn threads_within(shared: &Shared<'_>, todo: &[usize]) -> Result<usize, SplitError> {
     let (settings, work) = (shared.settings, shared.work);
     let Some(Film { video, .. }) = &settings.film else {
         let first = todo.iter().take(FRAMES_LOOKED_AT);
-        // One that cannot be read is reported when its turn comes.
+        // An unreadable frame is reported when it is processed.
         let each = first.filter_map(|&index| demand(shared, index).ok()).max();
         return Ok(each.map_or(work.threads, |each| work.threads.min((work.budget / each.max(1)) as usize)));
     };
     let [width, height] = video.size.map(u64::from);
-    // What comes through the pipe, and the sharpest of its neighbours so far.
+    // The pipe buffer, and the sharpest frame so far of a window.
     let shared = 3 * width * height;
     let each = film_demand(settings, video.size);
     if work.budget < shared + each {
@@ -61,7 +62,7 @@ pub(super) fn threads_within(shared: &Shared<'_>, todo: &[usize]) -> Result<usiz
     Ok(work.threads.min(((work.budget - shared) / each) as usize))
 }
 
-/// Bytes that a frame in files takes from its file to its encoded views.
+/// Bytes that a frame in files needs, from reading to its encoded views.
 pub(super) fn demand(shared: &Shared<'_>, index: usize) -> Result<u64, DemandError> {
     let (settings, frame) = (shared.settings, &shared.frames[index]);
     let (mut bytes, mut planes, mut pixels) = (0, 0, 0);
@@ -72,11 +73,11 @@ pub(super) fn demand(shared: &Shared<'_>, index: usize) -> Result<u64, DemandErr
         pixels += demand.pixels;
     }
     if frame.files.len() > 1 {
-        // The parts stay beside the whole.
+        // The parts stay allocated next to the stacked frame.
         bytes += planes;
     }
     if matches!(settings.projection, Some(Projection::Cube(_))) {
-        // And the picture beside its folded faces.
+        // The image stays allocated next to its folded faces.
         bytes += planes + planes / 8;
     }
     bytes += masks::demand(settings, frame, pixels) + view_bytes(settings);
@@ -84,25 +85,25 @@ pub(super) fn demand(shared: &Shared<'_>, index: usize) -> Result<u64, DemandErr
     if bytes <= largest {
         return Ok(bytes);
     }
-    // What a frame takes grows with its pixels.
+    // Memory is proportional to the number of pixels.
     let side = (pixels as f64 * largest as f64 / bytes as f64 / 2.0).sqrt() as u64 / 16 * 16;
     let file = frame.files.first().cloned().unwrap_or_default();
     Err(DemandError::TooLarge { file, bytes, most: largest, side })
 }
 
-/// Bytes of the buffers of one view: pixels and file.
+/// Bytes of the buffers of one view: pixels and encoded file.
 fn view_bytes(settings: &Settings) -> u64 {
     let pixels = settings.views.iter().map(|v| u64::from(v.width) * u64::from(v.height)).max().unwrap_or(0);
     let each = if settings.format == Format::Png { 9 } else { 3 };
     each * pixels + (1 << 20)
 }
 
-/// Bytes that a worker takes for frames of a film.
+/// Bytes that a worker needs for frames of a video.
 fn film_demand(settings: &Settings, [width, height]: [u32; 2]) -> u64 {
     let pixels = u64::from(width) * u64::from(height);
     let mask = if settings.mask_command.is_some() { masks::MADE_BYTES * pixels } else { 0 };
-    // A cube is there twice: as it is stored, and folded with its frames.
+    // A cube is stored twice: as decoded, and folded with padding.
     let stored = if matches!(settings.projection(), Some(Projection::Cube(_))) { pixels * 7 / 4 } else { 0 };
-    // Planes of 4:2:0 with their padding, and halves of them.
+    // Planes of 4:2:0 with their padding, and their halved copies.
     pixels * 17 / 8 + stored + mask + view_bytes(settings)
 }

@@ -7,10 +7,10 @@ use gausset_io::owned::OwnedError;
 
 use crate::load::LoadError;
 
-/// Why the work could not be done.
+/// Why a split failed.
 #[derive(Debug, thiserror::Error)]
 pub enum SplitError {
-    /// Something in the input is wrong as a whole.
+    /// The input as a whole is invalid.
     #[error("{0}")]
     Input(String),
     /// No frame could be used.
@@ -18,23 +18,23 @@ pub enum SplitError {
     Nothing {
         /// The folder of the frames.
         path: PathBuf,
-        /// The first reason.
+        /// The first frame's error.
         first: String,
     },
-    /// With [`OnError::Stop`](super::OnError::Stop).
+    /// A frame failed with [`OnError::Stop`](super::OnError::Stop).
     #[error("{0}")]
     Stopped(String),
     /// A file could not be written.
     #[error("{}: {action}: {reason}", path.display())]
     Write {
-        /// The file or folder at which it failed.
+        /// The file or folder.
         path: PathBuf,
-        /// What was being done.
+        /// The action that failed.
         action: &'static str,
-        /// The system's answer.
+        /// The system's error message.
         reason: String,
     },
-    /// The output folder holds files of somebody else.
+    /// The output folder holds files that Gausset did not create.
     #[error(transparent)]
     NotOurs(#[from] OwnedError),
     /// A file of the description could not be written.
@@ -49,7 +49,7 @@ pub(super) fn write_error<'a>(
     move |e| SplitError::Write { path: path.to_owned(), action, reason: plain_reason(&e) }
 }
 
-/// A frame that is left out.
+/// A skipped frame.
 pub(super) struct LeftOut {
     pub(super) index: usize,
     pub(super) reason: String,
@@ -57,9 +57,9 @@ pub(super) struct LeftOut {
 
 /// Why a frame was not cut.
 pub(super) enum FrameError {
-    /// This frame cannot be used.
+    /// Only this frame cannot be used.
     Frame(String),
-    /// Nothing can be written any more.
+    /// Output cannot be written any more.
     Fatal(SplitError),
 }
 

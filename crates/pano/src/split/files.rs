@@ -1,5 +1,5 @@
-//! The files of a frame: views and masks are written without their names, and named together once the last one is on
-//! the device; then the manifest names the frame.
+//! The output files of a frame. Views and masks are written under temporary names and renamed together once the last
+//! one is synced; then the manifest records the frame.
 
 use std::path::{Path, PathBuf};
 
@@ -19,11 +19,11 @@ pub(super) struct ViewFiles<'a> {
     frame: &'a SourceFrame,
     index: usize,
     pub(super) files: Vec<Unnamed>,
-    /// Masks that this frame does not have; one of an earlier run goes.
+    /// Mask paths without a mask in this frame; files of earlier runs at these paths are removed.
     pub(super) without: Vec<PathBuf>,
-    /// Bytes of each picture.
+    /// Length of each image file, bytes.
     pub(super) views: Vec<u64>,
-    /// Bytes of each mask; 0 = none.
+    /// Length of each mask file, bytes; 0 = no mask.
     pub(super) masks: Vec<u64>,
 }
 
@@ -71,7 +71,7 @@ impl<'a> ViewFiles<'a> {
     }
 }
 
-/// A frame whose files wait for their names.
+/// A frame whose files are written but not renamed yet.
 pub(super) struct Cut {
     pub(super) index: usize,
     pub(super) line: ManifestLine,
@@ -79,7 +79,7 @@ pub(super) struct Cut {
     pub(super) without: Vec<PathBuf>,
 }
 
-/// Names the files of frames, with one sync for all, and then the frames in the manifest.
+/// Renames the files of several frames, with one sync for all, and records the frames in the manifest.
 pub(super) fn finish(cuts: &mut [Cut], manifest: &mut Manifest) -> Result<(), SplitError> {
     name_together(cuts.iter_mut().flat_map(|cut| std::mem::take(&mut cut.files)).collect())?;
     for path in cuts.iter().flat_map(|cut| &cut.without) {

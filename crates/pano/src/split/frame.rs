@@ -1,4 +1,4 @@
-//! One frame, from its pictures to the files of its views.
+//! Processes one frame, from its images to the files of its views.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -32,13 +32,13 @@ pub(super) struct Buffers {
     decoder: Decoder,
     pub(super) frame: Frame,
     parts: Vec<Frame>,
-    /// A cube before it is folded.
+    /// A cube before folding.
     pub(super) unfolded: Frame,
     mask: Frame,
     cutter: Cutter,
 }
 
-/// Breaks down on a frame of this name if the environment asks for it, so that a test can see what a person would.
+/// Panics on a frame of this name if the environment asks for it, so that a test can check the error message.
 #[cfg(debug_assertions)]
 fn rehearse(frame: &str) {
     let is_due = std::env::var_os("GAUSSET_REHEARSE_BREAKDOWN").is_some_and(|name| name == frame);
@@ -48,7 +48,7 @@ fn rehearse(frame: &str) {
 #[cfg(not(debug_assertions))]
 const fn rehearse(_frame: &str) {}
 
-/// One frame, from its file to its views, which wait for their names; `None` when it was cancelled.
+/// Processes one frame up to its written, not yet renamed files. Returns `None` if cancelled.
 pub(super) fn cut(
     shared: &Shared<'_>,
     index: usize,
@@ -84,7 +84,7 @@ pub(super) fn cut(
         mask.planes[0].pad(plan.wraps);
         &mask.planes[0]
     });
-    // The orientation of the views in the file is that of the layout, not that of a levelled panorama.
+    // The file stores the orientation of the views in the layout, not in a levelled panorama.
     let segments = |view: &View| {
         let own = settings.views.iter().find(|v| v.name == view.name && settings.lenses.is_none());
         let named = own.unwrap_or(view);
@@ -124,7 +124,7 @@ pub(super) fn cut(
     Ok(Some(Cut { index, line, files: files.files, without: files.without }))
 }
 
-/// Changes the colours of a frame as it was asked for; returns the gains of its lenses, or its own.
+/// Applies the colour settings to a frame. Returns the gains of its lenses, or its own gain.
 fn colour(shared: &Shared<'_>, index: usize, frame: &mut Frame) -> Option<Vec<[f64; 3]>> {
     let settings = shared.settings;
     let gains = match settings.equalise {
@@ -144,7 +144,7 @@ fn colour(shared: &Shared<'_>, index: usize, frame: &mut Frame) -> Option<Vec<[f
     gains
 }
 
-/// How a picture shows the sphere, and the pitch and roll by which it is levelled.
+/// The projection of an image, and the pitch and roll by which it is levelled.
 fn projection_and_tilt(
     settings: &Settings,
     opened: &Opened,
@@ -177,7 +177,7 @@ fn projection_and_tilt(
     Ok((projection, tilt))
 }
 
-/// Decodes a picture into the frame of the buffers, with the plan for its shape.
+/// Decodes an image into the frame of the buffers. Returns the plan for its shape.
 fn decode(
     shared: &Shared<'_>,
     (projection, tilt): (Projection, [f64; 2]),
@@ -215,7 +215,7 @@ fn decode(
     Ok(plan_of(buffers.frame.shape(), projection))
 }
 
-/// Decodes the pictures of one moment and stacks them below each other.
+/// Decodes the images of one frame and stacks them vertically.
 fn stacked(
     shared: &Shared<'_>,
     source: &SourceFrame,
@@ -225,7 +225,7 @@ fn stacked(
     let settings = shared.settings;
     let Some(projection) = &settings.projection else {
         return Err(FrameError::Frame(format!(
-            "{}: frame: has several pictures, but no projection is given",
+            "{}: frame: has several images, but no projection is given",
             source.stem
         )));
     };
@@ -252,7 +252,7 @@ fn stacked(
     let Buffers { parts, unfolded, frame, .. } = buffers;
     let stacked = if matches!(projection, Projection::Cube(_)) { &mut *unfolded } else { &mut *frame };
     stacked.stack(parts).ok_or_else(|| {
-        FrameError::Frame(format!("{}: frame: its pictures are of different kinds", source.stem))
+        FrameError::Frame(format!("{}: frame: its images differ in size or channels", source.stem))
     })?;
     if let Projection::Cube(cube) = projection {
         cube.fold(unfolded, frame);

@@ -1,4 +1,4 @@
-//! An outside program that makes masks.
+//! An external program that makes masks.
 
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
@@ -6,31 +6,31 @@ use std::time::Duration;
 
 use gausset_process::{ProcessError, Program, find};
 
-/// Why a command line is no mask command.
+/// Why a mask command is invalid.
 #[derive(Debug, thiserror::Error)]
 pub enum MaskCommandError {
     /// A quote is not closed.
     #[error("quotes do not match in `{0}`")]
     Quotes(String),
-    /// There are no words.
+    /// The command is empty.
     #[error("is empty (expected a program and its arguments)")]
     Empty,
-    /// The first word names no program.
-    #[error("`{0}` is no program (expected one in PATH, or a path to one)")]
+    /// The program does not exist.
+    #[error("`{0}` is not a program (expected one in PATH, or a path to one)")]
     NoProgram(String),
 }
 
-/// An outside program that writes a mask for a frame: 0 = remove, anything else = keep; no file = keep everything.
+/// An external program that writes a mask for a frame: 0 = remove, anything else = keep; no file = keep everything.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MaskCommand {
-    /// Program and arguments; `{frame}` and `{mask}` stand for the picture and for the PNG that is to be written.
+    /// Program and arguments. `{frame}` and `{mask}` are replaced by the paths of the image and of the PNG to write.
     words: Vec<String>,
     silence: Duration,
 }
 
 impl MaskCommand {
-    /// Takes a command line apart as a shell would, without running one. Without `{frame}` and `{mask}`, both are
-    /// added at its end. `silence`: how long the program may say nothing.
+    /// Splits a command line like a shell, without running one. If `{frame}` or `{mask}` is missing, it is appended.
+    /// `silence` is the longest time without output.
     ///
     /// # Errors
     /// Quotes do not match, or there is no such program.
@@ -48,17 +48,17 @@ impl MaskCommand {
         Ok(Self { words, silence })
     }
 
-    /// What the result depends on.
+    /// Program and arguments, on which the result depends.
     #[must_use]
     pub fn words(&self) -> &[String] {
         &self.words
     }
 
-    /// Runs it for a picture; it writes `mask`, or nothing.
+    /// Runs the program for an image. It writes `mask`, or nothing.
     pub(super) fn run(&self, frame: &Path, mask: &Path, stop: &AtomicBool) -> Result<(), ProcessError> {
         let mut words = self.words.iter();
         let Some(program) = words.next() else { return Ok(()) };
-        // The user's own command line: its words may be files of the working folder.
+        // This is the user's command line: relative paths refer to the working folder.
         let mut program = Program::new(program).silence(self.silence).in_working_folder();
         for word in words {
             program = match word.as_str() {

@@ -1,4 +1,4 @@
-//! Masks of frames: found beside them, or made by an outside program.
+//! Masks of frames: read from files next to the frames, or made by an external program.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -17,20 +17,20 @@ use crate::jpeg::encode_frame;
 use crate::plane::{Colour, Frame, Plane};
 use crate::projection::Projection;
 
-/// Folder in the output for masks that a command makes, while they are needed.
+/// Output subfolder for masks from a command, removed at the end.
 pub(super) const MASK_FOLDER: &str = ".masks";
-/// What makes that folder ours.
+/// Purpose that marks the folder as created by Gausset.
 pub(super) const MASK_FOLDER_PURPOSE: &str = "masks for a moment";
-/// Quality of the pictures of video frames that a mask command sees.
+/// JPEG quality of video frames passed to a mask command.
 const SNAPSHOT_QUALITY: u8 = 95;
 
-/// The mask file that a frame was cut with.
+/// The mask file with which a frame was cut.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MaskFile {
-    /// Its name, without its folder.
+    /// File name, without its folder.
     pub file: String,
-    /// Hash of its content. Length and time would not do: tools that paint masks write many files of the same length
-    /// within a second, and copies keep the time. Masks are small.
+    /// Hash of the content. Length and modification time are not sufficient: painting tools write many files of the
+    /// same length within a second, and copies keep the time. Masks are small.
     pub hash: String,
 }
 
@@ -41,29 +41,29 @@ impl MaskFile {
     }
 }
 
-/// The mask file of a frame as it is now; one that cannot be read is like none that was ever used.
+/// The current mask file of a frame. An unreadable file gets the hash of an empty one, which never matches.
 pub(super) fn now(settings: &Settings, frame: &SourceFrame) -> Option<MaskFile> {
     let path = path_of(settings, frame)?;
     let content = input::read(&path, MAX_FILE_BYTES).unwrap_or_default();
     Some(MaskFile::of(&path, &content))
 }
 
-/// Bytes a pixel of a mask's plane, and of halves of it.
+/// Bytes per pixel of a mask's plane and its halved copies.
 const PLANE_BYTES: u64 = 2;
-/// Bytes a pixel of a mask that a command makes: as a grey PNG or JPEG of 8 bits.
+/// Bytes per pixel of a mask from a command: an 8-bit grey PNG or JPEG.
 pub(super) const MADE_BYTES: u64 = 3 + PLANE_BYTES;
 
-/// Bytes that decoding the mask of a frame takes, if it has one.
+/// Bytes that decoding the mask of a frame needs, if it has one.
 pub(super) fn demand(settings: &Settings, frame: &SourceFrame, pixels: u64) -> u64 {
     if settings.mask_command.is_some() {
         return MADE_BYTES * pixels;
     }
-    // One that cannot be read is told when it is.
+    // An unreadable mask is reported when it is decoded.
     let header = path_of(settings, frame).and_then(|path| gausset_io::image::read_header(&path).ok());
     header.map_or(0, |header| header.pixels() * (header.mask_bytes_per_pixel() + PLANE_BYTES))
 }
 
-/// The mask file of a frame.
+/// Path of the mask file of a frame, if there is one.
 fn path_of(settings: &Settings, frame: &SourceFrame) -> Option<PathBuf> {
     if settings.mask_command.is_some() {
         return None;
@@ -78,21 +78,21 @@ fn path_of(settings: &Settings, frame: &SourceFrame) -> Option<PathBuf> {
     find_mask(frame.files.first()?, &frame.stem, settings.masks.as_deref())
 }
 
-/// Whether there is a file with a mask of a frame.
+/// Whether a frame has a mask file.
 #[must_use]
 pub fn has_mask(settings: &Settings, frame: &SourceFrame) -> bool {
     path_of(settings, frame).is_some()
 }
 
-/// Where the mask of a frame came from.
+/// Source of a frame's mask.
 pub(super) enum Found {
     Nowhere,
-    /// From the command.
+    /// Made by the command.
     Made,
     File(MaskFile),
 }
 
-/// Decodes the mask of a frame, if it has one, into `out`; `stored` is the frame as its files have it.
+/// Decodes the mask of a frame into `out`, if it has one; `stored` is the frame as decoded, not folded.
 pub(super) fn load(
     shared: &Shared<'_>,
     source: &SourceFrame,
@@ -115,7 +115,7 @@ pub(super) fn load(
     }
 }
 
-/// Runs the command for a frame; returns the path at which the mask is, if it made one.
+/// Runs the command for a frame. Returns the path where the mask is, if the command made one.
 fn make(
     shared: &Shared<'_>,
     command: &MaskCommand,
@@ -144,8 +144,8 @@ fn make(
     Ok(mask)
 }
 
-/// Decodes a mask that has the size of the frame; of a mask for two stacked eyes, the upper half. That of a cube is
-/// folded like its picture.
+/// Decodes a mask of the frame's size. Of a mask for stacked stereo, the upper half is used. The mask of a cube is
+/// folded like its image.
 fn decode(path: &Path, out: &mut Frame, stored: &Frame, settings: &Settings) -> Result<MaskFile, FrameError> {
     let error = |what: String| FrameError::Frame(format!("{}: {what}", path.display()));
     let content = input::read(path, MAX_FILE_BYTES)
@@ -172,13 +172,13 @@ fn decode(path: &Path, out: &mut Frame, stored: &Frame, settings: &Settings) -> 
     Ok(MaskFile::of(path, &content))
 }
 
-/// Names of the mask of a frame of a film.
+/// File names of the mask of a video frame, in the order of the search.
 fn film_mask_names(stem: &str) -> [String; 3] {
     [format!("{stem}.png"), format!("{stem}.jpg.png"), format!("{stem}_mask.png")]
 }
 
-/// The mask of a frame, if there is one: `DIR/NAME.png`, `DIR/STEM.png`, `DIR/STEM_mask.png` in the folder of masks or in
-/// `masks` beside the frame, or beside it.
+/// The mask file of a frame, if there is one: `DIR/NAME.png`, `DIR/STEM.png` or `DIR/STEM_mask.png` in the mask folder
+/// or in `masks` next to the frame, or a file in the frame's own folder.
 #[must_use]
 pub fn find_mask(file: &Path, stem: &str, masks: Option<&Path>) -> Option<PathBuf> {
     let name = file.file_name()?.to_string_lossy().into_owned();

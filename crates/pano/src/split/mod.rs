@@ -1,16 +1,16 @@
-//! The streaming splitter: frames in, encoded views out.
+//! The streaming splitter: from frames to encoded views.
 //!
 //! ```text
 //! worker: take the next frame ─▶ read ─▶ decode needed rows ─▶ per view: remap ▸ encode band by band ─▶ .tmp-…
 //! caller: frames whose last view is written ─▶ one sync for all ─▶ rename ─▶ manifest lines, synced
 //! ```
-//! One worker has one frame in its hands, with buffers that it keeps; frames are handed out in order; the next ones are
-//! announced to the system (`fadvise`) so that a cold disk reads ahead. A byte budget, counted from the headers, bounds
-//! what is in flight. A frame that fails is named and skipped, and leaves nothing behind. `pano.jsonl` remembers
-//! finished frames by name, length, time of change, a hash of its mask and one of the settings: a run that starts again
-//! goes on where it was, with the same bytes.
+//! Each worker processes one frame at a time and reuses its buffers. Frames are assigned in order. The following ones
+//! are announced to the system (`fadvise`), so that a slow disk reads ahead. A memory budget, estimated from the
+//! headers, bounds the frames in flight. A frame that fails is reported and skipped, and leaves no files behind.
+//! `pano.jsonl` records finished frames by name, length, modification time, and hashes of the mask and the settings; an
+//! interrupted run resumes from it and writes the same bytes.
 //!
-//! | asked and answered | one frame | shared by workers | on disk |
+//! input and output | one frame | shared by workers | on disk |
 //! |---|---|---|---|
 //! | `settings`, `report`, `error` | `worker` → `frame` → `masks`, `files` | `turns`, `plans`, `budget`, `demand`, `stages` | `record` |
 

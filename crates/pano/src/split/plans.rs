@@ -1,4 +1,4 @@
-//! The plans of the kinds of frames that come, built once each and shared by all workers.
+//! The plans for the shapes of frames that occur, built once each and shared by all workers.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -12,7 +12,7 @@ use crate::geometry::levelled;
 use crate::plane::FrameShape;
 use crate::projection::Projection;
 
-/// What a plan is good for.
+/// What a plan depends on.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Key {
     pub(super) projection: Projection,
@@ -22,19 +22,19 @@ pub(super) struct Key {
 }
 
 impl Key {
-    /// Of all frames of a film.
+    /// The key for all frames of a video.
     pub(super) fn of_film(film: &Film) -> Self {
         Self { projection: film.projection(), shape: film.shape(), tilt: [0.0, 0.0] }
     }
 }
 
-/// Plans that are kept; frames of one folder are usually alike.
+/// Plans that are kept; frames of one folder usually have the same shape.
 const PLANS_KEPT: usize = 2;
 
-/// The plans in use.
+/// A cache of plans.
 pub(super) struct Plans<'a> {
     settings: &'a Settings,
-    /// Threads that build tables.
+    /// Number of threads that build tables.
     threads: usize,
     kept: Mutex<Vec<(Key, Arc<Plan>)>>,
 }
@@ -44,13 +44,13 @@ impl<'a> Plans<'a> {
         Self { settings, threads, kept: Mutex::default() }
     }
 
-    /// The plan for frames of a kind; its tables are charged to the budget.
+    /// The plan for a key; the budget is charged for its tables.
     pub(super) fn get(&self, key: Key, budget: &Budget) -> Arc<Plan> {
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, plan)) = kept.iter().find(|(k, _)| *k == key) {
             return Arc::clone(plan);
         }
-        // Built under the lock: other workers would build the same.
+        // Built under the lock, because other workers would build the same plan.
         let Settings { views, lenses, format, crop_bottom, .. } = self.settings;
         let views = levelled(views, key.tilt);
         let (shape, pool) = (key.shape.clone(), Pool::new(self.threads));

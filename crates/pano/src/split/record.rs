@@ -1,5 +1,5 @@
-//! What stays in the output folder beside the views: the manifest of what is finished, the description of the split,
-//! the names of everything.
+//! The records in the output folder: the manifest of finished frames, the description of the split, and the names of
+//! all files.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -23,39 +23,39 @@ use crate::lens_views::{frame_of_lens, lens_frame};
 use crate::projection::Projection;
 use crate::rig;
 
-/// Name of the manifest in the output folder.
+/// File name of the manifest in the output folder.
 pub const MANIFEST: &str = "pano.jsonl";
-/// Name of the description of the split.
+/// File name of the description of the split.
 pub const DESCRIPTION: &str = "pano.json";
-/// Name of the configuration of the rig, for COLMAP.
+/// File name of the rig configuration for COLMAP.
 const RIG_CONFIG: &str = "rig_config.json";
-/// What makes an output folder ours.
+/// Purpose that marks an output folder as created by Gausset.
 const PURPOSE: &str = "panoramas";
-/// Longest manifest and longest description that are read.
+/// Largest manifest and largest description that are read, bytes.
 const MAX_MANIFEST_BYTES: u64 = 1 << 30;
 const MAX_DESCRIPTION_BYTES: u64 = 64 << 20;
-/// Part of the settings hash: changes when the same input would give other bytes.
+/// Part of the settings hash; incremented when the same input produces different bytes.
 const BYTES_VERSION: u32 = 2;
 
-/// A line of the manifest.
+/// A line of the manifest: one finished frame.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ManifestLine {
     /// Name of the frame.
     pub frame: String,
-    /// Name of the source file.
+    /// File name of the first source image.
     pub source: String,
-    /// Length of that file, or of the files, bytes.
+    /// Length of the source file, or of all of them, bytes.
     pub bytes: u64,
-    /// Its time of change.
+    /// Modification time of the source.
     pub modified: u64,
     /// Hash of the settings.
     pub settings: String,
-    /// Length of each view's file.
+    /// Length of each view's file, bytes.
     pub views: Vec<u64>,
     /// Latitude, longitude (degrees) and altitude (m), when known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gps: Option<[f64; 3]>,
-    /// The file of its mask, when it has one.
+    /// The mask file, if the frame has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mask: Option<MaskFile>,
     /// Length of each view's mask, 0 = none.
@@ -63,41 +63,42 @@ pub struct ManifestLine {
     /// What was done to its colours: settings, and the name of a LUT.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub colours: Option<String>,
-    /// Factors of red, green and blue that made lenses or frames alike: two, or one.
+    /// Gains of red, green and blue from equalisation: two for lenses, one for a frame.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gains: Option<Vec<[f64; 3]>>,
 }
 
-/// Reads a manifest; lines that are damaged are left out.
+/// Reads a manifest; damaged lines are ignored.
 #[must_use]
 pub fn read_manifest(folder: &Path) -> Vec<ManifestLine> {
     let text = input::read_to_string(&folder.join(MANIFEST), MAX_MANIFEST_BYTES).unwrap_or_default();
     text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
 }
 
-/// Whether a folder of ours holds frames that were cut with other settings, or by a version that cuts them otherwise.
+/// Whether an output folder of Gausset holds frames that were cut with other settings, or by a version that writes
+/// other bytes.
 #[must_use]
 pub fn is_cut_otherwise(folder: &Path, settings: &Settings) -> bool {
     let hash = settings_hash(settings);
     is_ours(folder) && read_manifest(folder).iter().any(|line| line.settings != hash)
 }
 
-/// The description of a split: what alignment and training need to know.
+/// The description of a split, for alignment and training.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Description {
     /// The views that each frame was cut into.
     pub views: Vec<View>,
-    /// How files are named.
+    /// Naming scheme of the files.
     pub naming: Naming,
-    /// Extension of the views.
+    /// File name extension of the views.
     pub extension: String,
     /// Names of the frames, in order.
     pub frames: Vec<String>,
-    /// Their numbers in flat names; their places where there are none.
+    /// Numbers of the frames in flat names; if empty, their indices.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub numbers: Vec<u64>,
-    /// Where each frame is one lens of two (`NAME_lens0`, `NAME_lens1`): yaw and pitch of the axis of each as the lens file
-    /// says, degrees. Views are in the axes of an upright lens then.
+    /// For separate lenses, where each frame is one lens of two (`NAME_lens0`, `NAME_lens1`): yaw and pitch of the axis
+    /// of each lens from the lens file, degrees. The views are then relative to an upright lens.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lens_axes: Option<[[f64; 2]; 2]>,
 }
@@ -105,28 +106,28 @@ pub struct Description {
 /// Why a description cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum DescriptionError {
-    /// The file cannot be used.
+    /// The file cannot be read.
     #[error(transparent)]
     File(#[from] JsonError),
-    /// A view makes no sense.
+    /// A view is invalid.
     #[error("{}: view {index}: {problem}", path.display())]
     View {
-        /// The file that was read.
+        /// The description file.
         path: PathBuf,
-        /// Which view, from 0.
+        /// Index of the view, from 0.
         index: usize,
-        /// What is wrong.
+        /// The problem.
         problem: ViewError,
     },
     /// There is no view.
     #[error("{}: views: none", .0.display())]
     NoViews(PathBuf),
-    /// The name of a frame makes no sense.
-    #[error("{}: frames: {frame:?} is no name of a frame", path.display())]
+    /// A frame name is invalid.
+    #[error("{}: frames: {frame:?} is not a valid frame name", path.display())]
     Frame {
-        /// The file that was read.
+        /// The description file.
         path: PathBuf,
-        /// The name as it was found.
+        /// The name in the file.
         frame: String,
     },
 }
@@ -135,7 +136,7 @@ impl Description {
     /// Reads the description of the split in a folder.
     ///
     /// # Errors
-    /// It cannot be read, or makes no sense.
+    /// It cannot be read, or its content is invalid.
     pub fn read(folder: &Path) -> Result<Self, DescriptionError> {
         let path = folder.join(DESCRIPTION);
         let found: Self = json::read(&path, MAX_DESCRIPTION_BYTES, "the folder of `gausset pano split`")?;
@@ -152,14 +153,14 @@ impl Description {
         }
     }
 
-    /// The frame of the source that a frame is of: itself, or the one of which it is a lens.
+    /// The source frame of a frame: the frame itself, or the one of which it is a lens.
     #[must_use]
     pub fn source_of<'a>(&self, frame: &'a str) -> &'a str {
         let lens = self.lens_axes.and_then(|_| frame_of_lens(frame));
         lens.map_or(frame, |(source, _)| source)
     }
 
-    /// Name of a picture relative to `images/`.
+    /// Path of an image relative to `images/`.
     #[must_use]
     pub fn picture_name(&self, frame: usize, view: usize) -> String {
         let number = self.numbers.get(frame).copied().unwrap_or(frame as u64);
@@ -206,21 +207,21 @@ pub(super) fn settings_hash(settings: &Settings) -> String {
     let mut text = format!(
         "{BYTES_VERSION} {views:?} {format:?} {naming:?} {crop_bottom} {level_gpano} {projection:?} {command:?} {is_stereo} {video:?}"
     );
-    // What was not there yet in earlier versions says something only where it is used.
+    // Settings added later enter the hash only where they are used, so that older hashes stay valid.
     if *numbering != Numbering::Order {
         text += &format!(" {numbering:?}");
     }
     let is_eac =
         matches!(projection, Some(Projection::Eac(_))) || film.as_ref().is_some_and(|f| f.eac.is_some());
     if is_eac {
-        // Chroma mixed over the edges of faces, and nothing was averaged.
+        // Earlier versions mixed chroma over the edges of faces and did not average.
         text += " averaged";
     }
     if lenses.is_some() {
         text += " separate lenses";
     }
     if settings.has_colours() {
-        // Gains of frames are compared frame by frame.
+        // The gains of frames are compared per frame.
         text += &format!(" colours {} {}", colouring.text(), equalise.name());
     }
     format!("{:016x}", xxhash_rust::xxh3::xxh3_64(text.as_bytes()))
@@ -230,7 +231,7 @@ pub(super) fn settings_hash(settings: &Settings) -> String {
 /// is taken.
 ///
 /// # Errors
-/// It holds files of somebody else; it cannot be written to.
+/// The folder holds files that Gausset did not create, or cannot be written.
 pub fn claim(folder: &Path, overwrite: Overwrite) -> Result<(), SplitError> {
     owned::claim(&Disk, folder, PURPOSE, overwrite).map_err(|error| match error {
         OwnedError::Write(error) => SplitError::Atomic(error),
@@ -238,13 +239,13 @@ pub fn claim(folder: &Path, overwrite: Overwrite) -> Result<(), SplitError> {
     })
 }
 
-/// Whether the folder is the output of a split, or was forced to be.
+/// Whether the folder is the output of a split, or was claimed with force.
 #[must_use]
 pub fn is_ours(folder: &Path) -> bool {
     owned::is_ours(folder, PURPOSE)
 }
 
-/// Folders of views, then those of masks.
+/// The folders of the views, and those of the masks.
 pub(super) fn subfolders(settings: &Settings, folder: &Path) -> (Vec<PathBuf>, Vec<PathBuf>) {
     let below = |top: PathBuf| match settings.naming {
         Naming::Rig => settings.views_of_frame().iter().map(|view| top.join(&view.name)).collect(),
@@ -253,7 +254,7 @@ pub(super) fn subfolders(settings: &Settings, folder: &Path) -> (Vec<PathBuf>, V
     (below(folder.join("images")), below(folder.join("masks")))
 }
 
-/// Makes the folders of the views; in an output folder of ours, removes what a killed process left half-written.
+/// Creates the folders of the views. In an output folder of Gausset, removes temporary files of a killed process.
 pub(super) fn make_folders(settings: &Settings, folder: &Path) -> Result<(), SplitError> {
     let (images, masks) = subfolders(settings, folder);
     for path in images.iter().chain(&masks) {
@@ -269,13 +270,13 @@ pub(super) fn make_folders(settings: &Settings, folder: &Path) -> Result<(), Spl
     Ok(owned::clean_up(&Disk, folder, PURPOSE, below)?)
 }
 
-/// Refuses a path in the output folder at which a link leads out of it, or there can be no file.
+/// Returns an error if a path in the output folder leaves it through a link, or cannot hold a file.
 pub(super) fn stays_inside(folder: &Path, path: &Path) -> Result<(), SplitError> {
     let below = path.strip_prefix(folder).unwrap_or(path);
     Ok(owned::stays_inside(folder, below)?)
 }
 
-/// Frames that are finished with these settings, and the others.
+/// Divides the frames into those that are finished with these settings, and the remaining indices.
 pub(super) fn find_todo(
     frames: &[SourceFrame],
     settings: &Settings,
@@ -306,13 +307,13 @@ pub(super) fn find_todo(
     (finished, todo)
 }
 
-/// Whether a frame was cut with the gains that it has among the frames of now.
+/// Whether a frame was cut with its current gains.
 fn has_its_gains(line: &ManifestLine, settings: &Settings, index: usize) -> bool {
     let own = settings.frame_gains.get(index);
     settings.equalise != Equalise::Frames || line.gains.as_deref().and_then(<[_]>::first) == own
 }
 
-/// Whether views and masks have the lengths that a line of the manifest names.
+/// Whether views and masks have the lengths that the manifest records.
 fn has_its_files(
     line: &ManifestLine,
     settings: &Settings,
@@ -340,7 +341,7 @@ pub(super) fn name_of(settings: &Settings, frame: &SourceFrame, index: usize, vi
     picture_name(settings.naming, &stem, number, &views[view].name, view, extension)
 }
 
-/// Names of the frames that a frame of the source becomes: itself, or each of its lenses.
+/// Names of the frames that a source frame becomes: itself, or each of its lenses.
 fn frames_of(settings: &Settings, stem: &str) -> Vec<String> {
     match settings.lenses {
         Some(_) => (0..2).map(|lens| lens_frame(stem, lens)).collect(),
@@ -348,7 +349,7 @@ fn frames_of(settings: &Settings, stem: &str) -> Vec<String> {
     }
 }
 
-/// The number of one of these in flat names.
+/// The number of a lens in flat names.
 fn number_of_lens(settings: &Settings, number: u64, lens: usize) -> u64 {
     if settings.lenses.is_some() { number.saturating_mul(2).saturating_add(lens as u64) } else { number }
 }
@@ -366,7 +367,7 @@ fn number_of(settings: &Settings, frame: &SourceFrame, index: usize) -> u64 {
     }
 }
 
-/// Refuses frames that would get the same number.
+/// Returns an error if two frames would get the same number.
 pub(super) fn numbers_differ(settings: &Settings, frames: &[SourceFrame]) -> Result<(), SplitError> {
     if settings.naming != Naming::Flat {
         return Ok(());
@@ -376,7 +377,7 @@ pub(super) fn numbers_differ(settings: &Settings, frames: &[SourceFrame]) -> Res
         let number = number_of(settings, frame, index);
         if let Some(first) = known.insert(number, &frame.stem) {
             return Err(SplitError::Input(format!(
-                "frames: {first} and {} would both be number {number} (expected another last number in each name); take ⟨numbering = order⟩",
+                "frames: {first} and {} would both be number {number} (expected a different last number in each name); use ⟨numbering = order⟩",
                 frame.stem
             )));
         }
@@ -384,7 +385,7 @@ pub(super) fn numbers_differ(settings: &Settings, frames: &[SourceFrame]) -> Res
     Ok(())
 }
 
-/// The file of a view.
+/// Path of a view's file.
 pub(super) fn view_path(
     settings: &Settings,
     folder: &Path,
@@ -395,7 +396,7 @@ pub(super) fn view_path(
     folder.join("images").join(name_of(settings, frame, index, view))
 }
 
-/// The file of a view's mask: where COLMAP looks for it.
+/// Path of a view's mask, where COLMAP looks for it.
 pub(super) fn mask_path(
     settings: &Settings,
     folder: &Path,
@@ -415,7 +416,7 @@ pub(super) fn write_manifest<'a>(
     Ok(())
 }
 
-/// The manifest while it grows.
+/// The manifest, opened for appending.
 pub(super) struct Manifest {
     path: PathBuf,
     file: Box<dyn OutputFile>,
@@ -428,7 +429,7 @@ impl Manifest {
         Ok(Self { path, file })
     }
 
-    /// Adds lines, in one write, and brings them to the device.
+    /// Appends lines in one write, and syncs.
     pub(super) fn append<'a>(
         &mut self,
         lines: impl Iterator<Item = &'a ManifestLine>,
@@ -443,7 +444,7 @@ fn text_of<'a>(lines: impl Iterator<Item = &'a ManifestLine>) -> String {
     lines.filter_map(|line| serde_json::to_string(line).ok()).map(|line| line + "\n").collect()
 }
 
-/// Writes what the next steps need: the description and, for a rig, its configuration for COLMAP.
+/// Writes the description, and for a rig its configuration for COLMAP.
 pub(super) fn describe(
     settings: &Settings,
     frames: &[SourceFrame],

@@ -1,26 +1,26 @@
-//! What a split reports: events while it works, and what was done.
+//! Events during a split, and its final report.
 
 use serde::Serialize;
 
 use super::stages::StageTimes;
 
-/// What happens; reported on the calling thread.
+/// A progress event, reported on the calling thread.
 #[derive(Clone, Debug)]
 pub enum Event {
-    /// A frame is finished: (finished, all).
+    /// A frame is finished or skipped.
     Frame {
         /// Frames finished or skipped so far.
         done: usize,
-        /// Frames in all.
+        /// Total number of frames.
         all: usize,
         /// Views per second so far.
         views_per_s: f64,
     },
-    /// A frame was left out.
+    /// A frame was skipped.
     Skipped(Skipped),
 }
 
-/// A frame that was left out.
+/// A skipped frame.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Skipped {
     /// Name of the frame.
@@ -29,19 +29,19 @@ pub struct Skipped {
     pub reason: String,
 }
 
-/// What was done.
+/// The result of a split.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
-    /// Frames that are there now, with those of earlier runs.
+    /// Finished frames, including those of earlier runs.
     pub frames: usize,
-    /// Views of these frames.
+    /// Total number of views of these frames.
     pub views: usize,
-    /// Frames that were there before.
+    /// Frames that were finished by earlier runs.
     pub resumed: usize,
-    /// Frames left out, in order.
+    /// Skipped frames, in order.
     pub skipped: Vec<Skipped>,
-    /// Whether it was stopped.
+    /// Whether the split was cancelled.
     pub is_cancelled: bool,
-    /// Where the time went.
+    /// Time per stage.
     pub times: StageTimes,
 }

@@ -1,4 +1,4 @@
-//! The split as a whole: workers cut, the calling thread finishes what they cut.
+//! The whole split: workers cut frames, and the calling thread syncs, renames and records them.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -29,7 +29,7 @@ use crate::grade::{self, Grade};
 /// Splits frames into views in `folder`.
 ///
 /// # Errors
-/// No frame can be used, a file cannot be written, or a bad frame with [`OnError::Stop`].
+/// No frame can be used, a file cannot be written, or a frame fails with [`OnError::Stop`].
 pub fn split(
     frames: &[SourceFrame],
     settings: &Settings,
@@ -46,7 +46,7 @@ pub fn split(
     let mut lines: BTreeMap<usize, ManifestLine> = finished;
     let mut report = Report { resumed: lines.len(), ..Report::default() };
     let mut skipped: BTreeMap<usize, String> = BTreeMap::new();
-    // Only what is true stays in the manifest while frames are redone.
+    // While frames are redone, the manifest lists only frames whose files are valid.
     record::write_manifest(folder, lines.values())?;
     let mut manifest = record::Manifest::open(folder)?;
     let shared = Shared {
@@ -70,6 +70,7 @@ pub fn split(
     let mut failure = None;
     let (mut workers, mut sync) = (Vec::new(), Spent::default());
     std::thread::scope(|scope| {
+        // Bounded: workers wait if syncing cannot keep up.
         let (sender, receiver) = mpsc::sync_channel::<Told>(threads + 2);
         for _ in 0..threads {
             let (sender, shared) = (sender.clone(), &shared);
@@ -82,7 +83,7 @@ pub fn split(
             receiver.recv()
         };
         while let Ok(first) = next() {
-            // All that is there is brought to the device together.
+            // All finished frames share one sync.
             let mut cuts: Vec<Cut> = Vec::new();
             for told in std::iter::once(first).chain(receiver.try_iter().take(threads)) {
                 match told {
@@ -123,7 +124,7 @@ pub fn split(
         }
     });
     report.times = StageTimes::of(&workers, started.elapsed().as_secs_f64(), sync);
-    // What mask commands left; usually there is nothing. One that is not ours stays.
+    // Leftovers of mask commands, usually none. A folder that Gausset did not create is kept.
     let _ = owned::remove(&folder.join(masks::MASK_FOLDER), masks::MASK_FOLDER_PURPOSE);
     if let Some(error) = failure {
         return Err(error);
@@ -152,7 +153,7 @@ pub fn split(
     Ok(report)
 }
 
-/// What the calling thread took since then.
+/// Wall and CPU time of the calling thread since then.
 fn since((wall, cpu): (Instant, Option<Duration>)) -> Spent {
     let now = gausset_prof::thread_cpu();
     let cpu_s = now.zip(cpu).map_or(0.0, |(now, then)| now.saturating_sub(then).as_secs_f64());

@@ -1,4 +1,4 @@
-//! What is asked of a split: what decides the bytes, and how the work is done.
+//! Settings of a split: those that determine the bytes, and those that do not.
 
 use std::path::PathBuf;
 
@@ -15,76 +15,76 @@ use crate::lens_views::LensViews;
 use crate::load::Limits;
 use crate::projection::Projection;
 
-/// What to do with a frame that cannot be used.
+/// How to handle a frame that cannot be used.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnError {
-    /// Name it, leave it out, go on.
+    /// Report it, skip it, and continue.
     #[default]
     Skip,
     /// Stop the whole split.
     Stop,
 }
 
-/// How files are named.
+/// Naming scheme of the output files.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Naming {
-    /// `images/view00/FRAME.jpg`: COLMAP sees the views of a frame as one moment of a rig.
+    /// `images/view00/FRAME.jpg`: COLMAP treats the views of a frame as one rig frame.
     #[default]
     Rig,
     /// `images/frame_00000_cam_00.jpg`.
     Flat,
 }
 
-/// Which number a frame has in [`Naming::Flat`].
+/// The number of a frame in [`Naming::Flat`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Numbering {
-    /// Its place among the frames, from 0.
+    /// Its index among the frames, from 0.
     #[default]
     Order,
-    /// The last number in the name of its source; its place where there is none.
+    /// The last number in the name of its source; its index if there is none.
     Source,
 }
 
-/// Everything that decides what is written.
+/// All settings that determine the output.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// The views that each frame is cut into.
     pub views: Vec<View>,
-    /// Of frames of two lenses that are cut apart, where `views` come from: [`LensViews::of_both`].
+    /// Set if the two lenses of each frame are cut separately; `views` then comes from [`LensViews::of_both`].
     pub lenses: Option<LensViews>,
-    /// How they are written.
+    /// File format of the views.
     pub format: Format,
-    /// How files are named.
+    /// Naming scheme of the files.
     pub naming: Naming,
-    /// Which numbers flat names have.
+    /// Numbering of flat names.
     pub numbering: Numbering,
-    /// Degrees around the nadir that are masked.
+    /// Masked angle around the nadir, degrees.
     pub crop_bottom: f64,
-    /// Turn panoramas level by what GPano says.
+    /// Level panoramas by the pitch and roll in their GPano metadata.
     pub level_gpano: bool,
-    /// How every frame shows the sphere; `None` = equirectangular, by its own size and GPano.
+    /// The projection of all frames; `None` = equirectangular, by the size and GPano metadata of each.
     pub projection: Option<Projection>,
-    /// Folder with masks of frames.
+    /// Folder with masks of the frames.
     pub masks: Option<PathBuf>,
-    /// What makes masks, instead of a folder.
+    /// A command that makes masks, instead of a folder.
     pub mask_command: Option<MaskCommand>,
-    /// Pictures show two eyes, one above the other; the upper one is taken.
+    /// Images are stacked stereo; the upper eye is used.
     pub is_stereo: bool,
-    /// Limits on source pictures.
+    /// Limits on source images.
     pub limits: Limits,
-    /// The frames are those of this film.
+    /// The video from which the frames are taken, if any.
     pub film: Option<Film>,
-    /// What is done to the colours.
+    /// Colour settings.
     pub colouring: Colouring,
-    /// What is made alike before.
+    /// Equalisation before the colour settings.
     pub equalise: Equalise,
-    /// With [`Equalise::Frames`], factors of red, green and blue for each frame.
+    /// With [`Equalise::Frames`]: gains of red, green and blue per frame.
     pub frame_gains: Vec<[f64; 3]>,
 }
 
 impl Settings {
-    /// These views in that format, and nothing out of the ordinary: frames are panoramas in files, without masks.
+    /// Default settings for these views: frames are panoramas in files, without masks.
     #[must_use]
     pub fn new(views: Vec<View>, format: Format) -> Self {
         Self {
@@ -107,33 +107,33 @@ impl Settings {
         }
     }
 
-    /// How frames show the sphere, where that is known of all of them.
+    /// The projection that all frames share, if there is one.
     pub(super) fn projection(&self) -> Option<Projection> {
         self.film.as_ref().map(Film::projection).or_else(|| self.projection.clone())
     }
 
-    /// The views of a frame, or of a lens that is a frame of its own.
+    /// The views of a frame, or of one lens if lenses are cut separately.
     pub(super) fn views_of_frame(&self) -> &[View] {
         self.lenses.as_ref().map_or(&self.views, |lenses| &lenses.views)
     }
 
-    /// Whether colours are changed at all.
+    /// Whether any setting changes colours.
     pub(super) fn has_colours(&self) -> bool {
         !self.colouring.is_neutral() || self.equalise != Equalise::Off
     }
 }
 
-/// How the work is done; no influence on the bytes.
+/// Settings that do not change the bytes.
 #[derive(Clone, Debug)]
 pub struct Work {
-    /// Worker threads.
+    /// Number of worker threads.
     pub threads: usize,
-    /// Vector level.
+    /// SIMD level.
     pub level: Level,
-    /// What to do with bad frames.
+    /// How to handle frames that cannot be used.
     pub on_error: OnError,
-    /// Redo finished frames, and write among files of somebody else.
+    /// Redo finished frames, and write even into a folder that Gausset did not create.
     pub force: bool,
-    /// Bytes of frames in flight and of tables, all together; a frame that takes more is left out.
+    /// Memory budget in bytes for frames in flight and tables together; a frame that needs more is skipped.
     pub budget: u64,
 }

@@ -1,4 +1,4 @@
-//! What the workers of a split share.
+//! State that the workers of a split share.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,23 +15,23 @@ pub(super) struct Shared<'a> {
     pub(super) frames: &'a [SourceFrame],
     pub(super) settings: &'a Settings,
     pub(super) work: &'a Work,
-    /// The folder that is written to.
+    /// The output folder.
     pub(super) folder: &'a Path,
-    /// Of the settings.
+    /// Hash of the settings.
     pub(super) hash: &'a str,
-    /// The caller's flag.
+    /// The caller's stop flag.
     pub(super) stop: &'a AtomicBool,
-    /// Our own, after a failure.
+    /// Set by the split itself after a failure.
     pub(super) failed: AtomicBool,
     pub(super) turns: Turns<'a>,
     pub(super) plans: Plans<'a>,
     pub(super) budget: Budget,
-    /// The colours of all frames, where they are changed.
+    /// The colour changes of all frames, if any.
     pub(super) grade: Option<Grade>,
 }
 
 impl Shared<'_> {
-    /// Rows of each plane that are decoded for a plan.
+    /// Rows of each plane to decode for a plan.
     pub(super) fn rows(&self, plan: &Plan) -> Vec<[i32; 2]> {
         if self.settings.has_colours() {
             rows_with_chroma(&plan.rows, &plan.shape.sizes)
@@ -40,7 +40,7 @@ impl Shared<'_> {
         }
     }
 
-    /// Whether no further frame is to be cut.
+    /// Whether no further frame should be cut.
     pub(super) fn is_over(&self) -> bool {
         self.stop.load(Ordering::Relaxed) || self.failed.load(Ordering::Relaxed)
     }

@@ -1,28 +1,28 @@
-//! Where the time of a split goes.
+//! Time per stage of a split.
 
 use gausset_prof::{Spent, Stages};
 use serde::Serialize;
 
 use crate::cutter::Times;
 
-/// What a worker does. Waiting for others has stages of its own.
+/// The current stage of a worker. Waiting for other workers has its own stages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Doing {
-    /// Waits for its turn at the pipe of a video.
+    /// Waits for the pipe of a video.
     Turn,
-    /// Waits until others let go of memory.
+    /// Waits for memory that other workers hold.
     Memory,
     Read,
-    /// Builds the tables of the views, or waits for who builds them.
+    /// Builds the tables of the views, or waits for another worker that builds them.
     Tables,
     Decode,
-    /// Finds masks: runs a command, decodes files.
+    /// Makes or reads masks: runs a command, decodes files.
     Mask,
     Colour,
     /// Samples views and encodes them, band by band.
     Cut,
     Write,
-    /// Waits until the calling thread has brought earlier frames to the device.
+    /// Waits until the calling thread has synced earlier frames.
     Queue,
 }
 
@@ -56,46 +56,46 @@ impl Stages for Doing {
     }
 }
 
-/// What one worker took.
+/// Time of one worker.
 #[derive(Clone, Debug)]
 pub(super) struct WorkerTime {
-    /// Of each stage, in their order.
+    /// Time per stage, in the order of the stages.
     pub(super) spent: Vec<Spent>,
-    /// How its cutting is shared out.
+    /// Division of the cutting time into sampling and encoding.
     pub(super) cut: Times,
 }
 
-/// Where the time of a split went: the rows of the workers add up to `workers * wall_s`.
+/// Time per stage of a split; the rows of the workers add up to `workers * wall_s`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct StageTimes {
-    /// Threads that cut.
+    /// Number of worker threads.
     pub workers: usize,
     /// Wall time from their start to their end, seconds.
     pub wall_s: f64,
-    /// Of all workers together, in the order of the work; waiting for others comes after it.
+    /// Time per stage of all workers, in the order of the work, followed by waiting times.
     pub stages: Vec<StageTime>,
-    /// Of the calling thread: bringing files to the device and naming them, beside the workers.
+    /// Time of the calling thread, which syncs and renames files while the workers run.
     pub sync: Spent,
 }
 
-/// A row.
+/// A row of the profile.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct StageTime {
     /// `read`, `tables`, `decode`, `mask`, `colour`, `remap`, `encode`, `write`, `wait: turn`, `wait: memory`,
-    /// `wait: device`, `idle`; of masks those of `gausset mask`.
+    /// `wait: device`, `idle`; for masks, the stages of `gausset mask`.
     pub stage: &'static str,
-    /// What it took.
+    /// Wall and CPU time of the stage.
     #[serde(flatten)]
     pub spent: Spent,
 }
 
-/// From this share of the wall time on, what only one thread can do at a time is what a split waits for.
+/// Fraction of the wall time from which on a serial stage is reported as the bottleneck.
 const SERIAL: f64 = 0.8;
-/// From this share of the workers' time on, waiting for memory is.
+/// Fraction of the workers' time from which on waiting for memory is reported as the bottleneck.
 const SHORT_OF_MEMORY: f64 = 0.25;
 
 impl StageTimes {
-    /// Adds up what workers took in `wall_s` seconds.
+    /// Adds up the times of the workers of a run of `wall_s` seconds.
     pub(super) fn of(workers: &[WorkerTime], wall_s: f64, sync: Spent) -> Self {
         let sum = |doing: Doing| {
             let at = Doing::ALL.iter().position(|d| *d == doing).unwrap_or(0);
@@ -124,7 +124,8 @@ impl StageTimes {
         Self::of_rows(workers.len(), wall_s, &rows, sync)
     }
 
-    /// Of rows of another job whose workers go from stage to stage. What is missing to the time of all workers is `idle`.
+    /// Builds a profile from the rows of another job whose workers move from stage to stage. The rest of the workers'
+    /// time is `idle`.
     #[must_use]
     pub fn of_rows(workers: usize, wall_s: f64, rows: &[(&'static str, Spent)], sync: Spent) -> Self {
         let known: f64 = rows.iter().map(|(_, spent)| spent.wall_s).sum();
@@ -138,14 +139,14 @@ impl StageTimes {
         self.stages.iter().find(|row| row.stage == name).map_or(0.0, |row| row.spent.wall_s)
     }
 
-    /// The share of a row in the time of all workers, 0 to 1.
+    /// Fraction of all workers' time that a row takes, 0 to 1.
     #[must_use]
     pub fn share(&self, row: &StageTime) -> f64 {
         row.spent.wall_s / (self.workers as f64 * self.wall_s).max(1e-12)
     }
 
-    /// The stage that limits: what one thread alone does nearly all the time, else memory, else where workers spend
-    /// most of their time.
+    /// The bottleneck: a serial stage that is busy nearly all the time, else memory, else the stage with the most
+    /// worker time.
     #[must_use]
     pub fn limit(&self) -> &'static str {
         // Workers that wait for a turn wait for the one that reads.

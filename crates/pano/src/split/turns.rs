@@ -1,4 +1,4 @@
-//! Who cuts which frame: in order, one worker at a time at the pipe of a video.
+//! Assigns frames to workers, in order; for a video, one worker at a time reads from the pipe.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -11,11 +11,11 @@ use super::stages::Doing;
 use crate::plane::Frame;
 use crate::video::{Reader, Video, VideoError};
 
-/// The frames that are still to be cut, by their index, in order.
+/// The remaining frames, by index, in order.
 pub(super) struct Turns<'a> {
     todo: &'a [usize],
     next: AtomicUsize,
-    /// The running ffmpeg; whoever holds the lock reads the next frame.
+    /// The running ffmpeg; the worker that holds the lock reads the next frame.
     reader: Mutex<Option<Reader<'a>>>,
 }
 
@@ -24,14 +24,14 @@ impl<'a> Turns<'a> {
         Self { todo, next: AtomicUsize::new(0), reader: Mutex::new(None) }
     }
 
-    /// Takes the next frame; with it the one that is taken `ahead` turns later.
+    /// Takes the next frame, together with the frame that will be taken `ahead` calls later.
     pub(super) fn take(&self, ahead: usize) -> Option<(usize, Option<usize>)> {
         let turn = self.next.fetch_add(1, Ordering::Relaxed);
         self.todo.get(turn).map(|&index| (index, self.todo.get(turn + ahead).copied()))
     }
 
-    /// Takes the next frame of a video and reads `rows` of its planes; `None` at its end. After a failure there is no
-    /// next frame: what is broken stays broken.
+    /// Takes the next frame of a video and reads `rows` of its planes; `None` at the end. After a failure no further
+    /// frame is read, because the stream cannot be resumed.
     pub(super) fn read(
         &self,
         video: &Video,

@@ -1,4 +1,4 @@
-//! A worker: one frame after the other, within the budget of bytes.
+//! A worker: processes one frame after another, within the memory budget.
 
 use std::path::Path;
 use std::sync::atomic::Ordering;
@@ -18,21 +18,21 @@ use super::stages::{Doing, WorkerTime};
 use crate::cutter::Times;
 use crate::film::Film;
 
-/// What a worker reports to the thread that called the split.
+/// A message from a worker to the calling thread.
 pub(super) enum Told {
     Cut(Box<Cut>),
     Skipped(LeftOut),
     Failed(SplitError),
-    /// A worker has ended; where its time went.
+    /// The worker has ended, with its time per stage.
     Ended(WorkerTime),
 }
 
-/// Cuts frames until there is none left, or the split is to stop.
+/// Cuts frames until none is left or the split stops.
 pub(super) fn work(shared: &Shared<'_>, sender: &mpsc::SyncSender<Told>) {
     let (mut ledger, mut cut) = (Ledger::begin(), Times::default());
     frames(shared, sender, &mut ledger, &mut cut);
     let ended = Told::Ended(WorkerTime { spent: ledger.end(), cut });
-    // Nobody listens any more where the split has failed.
+    // If the split has failed, the receiver may be gone.
     let _ = sender.send(ended);
 }
 
@@ -57,6 +57,7 @@ fn frames(
                 None => return,
             },
         };
+        // Another worker waits for memory: drop the buffers first, then release their reservation.
         if shared.settings.film.is_none() && shared.budget.is_wanted() {
             buffers = Buffers::default();
             reservation.release();
@@ -67,7 +68,7 @@ fn frames(
     }
 }
 
-/// Takes the next frame in files, and waits until the budget has room for it.
+/// Takes the next frame in files, and waits until the budget admits it.
 fn next_of_files(
     shared: &Shared<'_>,
     buffers: &mut Buffers,
@@ -76,7 +77,7 @@ fn next_of_files(
 ) -> Result<Option<usize>, LeftOut> {
     ledger.turn_to(Doing::Read);
     let Some((index, ahead)) = shared.turns.take(shared.work.threads.max(1)) else { return Ok(None) };
-    // This worker will probably get that one after the present one.
+    // The frame that this worker will probably get next.
     ahead.iter().flat_map(|&ahead| &shared.frames[ahead].files).for_each(|file| read_ahead(file));
     match demand(shared, index) {
         Err(error) => return Err(LeftOut { index, reason: error.to_string() }),
@@ -89,7 +90,7 @@ fn next_of_files(
     Ok(Some(index))
 }
 
-/// Reads the next frame of a film into the buffers.
+/// Reads the next frame of a video into the buffers.
 fn next_of_film(
     shared: &Shared<'_>,
     film: &Film,
@@ -98,14 +99,14 @@ fn next_of_film(
 ) -> Result<Option<usize>, LeftOut> {
     let plan = ledger.during(Doing::Tables, || shared.plans.get(Key::of_film(film), &shared.budget));
     let own = shared.rows(&plan);
-    // A mask command sees the whole frame, and a cube is folded whole.
+    // A mask command needs the whole frame, and a cube is folded as a whole.
     let whole = shared.settings.mask_command.is_some() || film.cube.is_some();
     let all = [[if film.cube.is_some() { 0 } else { -1 }, i32::MAX / 2]; 3];
     let rows = if whole { all.as_slice() } else { own.as_slice() };
     let Buffers { frame, unfolded, .. } = buffers;
     let into = (if film.cube.is_some() { &mut *unfolded } else { &mut *frame }, &mut *ledger);
     match shared.turns.read(&film.video, shared.stop, rows, shared.work.level, into) {
-        // What ended because it was to stop is not broken.
+        // A stream that was stopped on request is not an error.
         Err(_) if shared.stop.load(Ordering::Relaxed) => Ok(None),
         next => {
             if let (Some(cube), Ok(Some(_))) = (&film.cube, &next) {
@@ -116,7 +117,7 @@ fn next_of_film(
     }
 }
 
-/// Cuts a frame; `None` when it was to stop. A panic costs the frame, not the split.
+/// Cuts a frame; `None` if the split stops. A panic skips the frame and does not end the split.
 fn cut_guarded(
     shared: &Shared<'_>,
     index: usize,
@@ -133,13 +134,13 @@ fn cut_guarded(
             let frame = &shared.frames[index];
             let file = frame.files.first().map(|f| f.display().to_string()).unwrap_or_default();
             let reason =
-                format!("{file}: picture: internal error while it was split ({panic}); please report it");
+                format!("{file}: picture: internal error while splitting ({panic}); please report it");
             Some(Told::Skipped(LeftOut { index, reason }))
         }
     }
 }
 
-/// A hint to the system: nothing depends on it.
+/// Hints the system to read the file ahead; the result is not used.
 fn read_ahead(file: &Path) {
     #[cfg(target_os = "linux")]
     if let Ok(file) = gausset_io::input::open(file, gausset_io::input::STREAMED) {

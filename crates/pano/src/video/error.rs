@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use gausset_io::atomic::WriteError;
 use gausset_process::ProcessError;
 
-/// Why frames of a video cannot be had.
+/// Why frames of a video cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum VideoError {
     /// The video cannot be read.
@@ -13,10 +13,10 @@ pub enum VideoError {
     Video {
         /// The video file.
         path: PathBuf,
-        /// What is wrong.
+        /// The problem.
         problem: VideoProblem,
     },
-    /// A picture of a frame could not be written.
+    /// The image of a frame could not be written.
     #[error(transparent)]
     Write(#[from] WriteError),
 }
@@ -30,49 +30,49 @@ impl VideoError {
 /// What is wrong with a video.
 #[derive(Debug, thiserror::Error)]
 pub enum VideoProblem {
-    /// The file cannot be opened: the system's reason.
+    /// The file cannot be opened, with the system's reason.
     #[error("{0}")]
     Open(String),
-    /// Its extension is none of these.
-    #[error("is of no kind that is read (expected {0})")]
+    /// The file name extension is not supported.
+    #[error("has an unsupported type (expected {0})")]
     Kind(String),
-    /// A program is missing.
+    /// An external program is missing.
     #[error("{0} is not installed (expected in PATH); install ffmpeg, for example: apt install ffmpeg")]
     Tool(&'static str),
-    /// ffprobe fails.
+    /// ffprobe failed.
     #[error("cannot be read: {0}")]
     Probe(#[source] ProcessError),
-    /// ffmpeg fails.
+    /// ffmpeg failed.
     #[error(transparent)]
     Tools(#[from] ProcessError),
-    /// A fact is missing.
+    /// Required information is missing.
     #[error("{0}")]
     Facts(&'static str),
-    /// More pixels than are allowed.
+    /// The frames exceed the size limit.
     #[error("{}x{} px are too many (expected at most {}x{}); raise ⟨max-side⟩", size[0], size[1], limits[0], limits[1])]
     Large {
         /// Width and height, px.
         size: [u32; 2],
-        /// The most that is allowed.
+        /// The limits, px.
         limits: [u32; 2],
     },
-    /// Sides that planes of 4:2:0 cannot have.
+    /// The frame size is not possible with 4:2:0.
     #[error("{}x{} px (expected even sides of at least 16)", .0[0], .0[1])]
     Sides([u32; 2]),
-    /// Not the shape of a panorama.
+    /// The aspect ratio is not that of a panorama.
     #[error(
-        "{}x{} px is no panorama (expected twice as wide as high, or the two streams of a GoPro MAX); for stacked eyes say ⟨stereo = tb⟩, for two fisheye circles ⟨lens⟩", .0[0], .0[1]
+        "{}x{} px is not a panorama (expected twice as wide as high, or the two streams of a GoPro MAX); for stacked stereo use ⟨stereo = tb⟩, for two fisheye circles ⟨lens⟩", .0[0], .0[1]
     )]
     Shape([u32; 2]),
-    /// What a camera with two fisheye lenses stores, taken for something else.
+    /// Raw footage of a camera with two fisheye lenses, opened as another kind.
     #[error(
-        "shows two fisheye circles (expected a panorama or ordinary footage); say ⟨lens⟩, a file that `gausset pano calibrate` makes"
+        "shows two fisheye circles (expected a panorama or ordinary footage); use ⟨lens⟩ with a file from `gausset pano calibrate`"
     )]
     TwoCircles,
-    /// Not the shape of two circles.
+    /// The aspect ratio is not that of two circles.
     #[error("{}x{} px (expected two circles, side by side or one above the other: about 2:1 or 1:2, or two streams)", .0[0], .0[1])]
     Circles([u32; 2]),
-    /// Streams that do not make the frame that the lens file describes.
+    /// The streams do not form the frame that the lens file describes.
     #[error("{} (expected {}x{} px, as the lens file says, in one stream, or each half in one of two)", sizes_of(found), expected[0], expected[1])]
     Lenses {
         /// Width and height of each stream, px.
@@ -80,33 +80,33 @@ pub enum VideoProblem {
         /// Width and height of the frame, px.
         expected: [u32; 2],
     },
-    /// One of two streams is missing; what the file with it would be called.
+    /// One of two streams is missing.
     #[error("shows one of two lenses (expected a second stream in it{}); copy both files", beside(other.as_deref()))]
     OneLens {
-        /// Name of the other file of the pair.
+        /// Name of the other file of the pair, if the name follows the pattern.
         other: Option<String>,
     },
-    /// The second file of a pair.
+    /// The second file of a pair cannot be used.
     #[error("{}: the second of its pair: {problem}", path.display())]
     Second {
         /// The second file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The problem with it.
         problem: Box<Self>,
     },
-    /// Seconds that the two streams of a pair last.
-    #[error("its two streams last {:.2} s and {:.2} s (expected the same); copy it again, or say ⟨end = {:.2}⟩ for what both show", .0[0], .0[1], .0[0].min(.0[1]))]
+    /// The two streams of a pair differ in duration (seconds).
+    #[error("its two streams last {:.2} s and {:.2} s (expected the same); copy it again, or use ⟨end = {:.2}⟩ for the part that both have", .0[0], .0[1], .0[0].min(.0[1]))]
     Lengths([f64; 2]),
-    /// Longer than a day: seconds, and the most.
+    /// The video is longer than a day: its duration and the limit, seconds.
     #[error("lasts {0:.0} s (expected at most {1:.0})")]
     Long(f64, f64),
-    /// Nothing is chosen of a film that lasts so many seconds.
+    /// The selected range of a video of this duration (seconds) is empty.
     #[error("no frame lies between ⟨start⟩ and ⟨end⟩ (it lasts {0:.2} s)")]
     Nothing(f64),
-    /// Too many frames are chosen, and the most.
+    /// Too many frames are selected: their number and the limit.
     #[error("{0:.0} frames are too many (expected at most {1}); use ⟨fps⟩")]
     Frames(f64, f64),
-    /// ffmpeg ends early.
+    /// ffmpeg ended within a frame.
     #[error("the stream ends within a frame; the frames before it are kept")]
     Torn,
 }
@@ -117,7 +117,7 @@ fn sizes_of(found: &[[u32; 2]]) -> String {
     format!("has {} px", sizes.join(" and "))
 }
 
-/// Where else the second stream would be.
+/// Names the other file in which the second stream could be.
 fn beside(other: Option<&str>) -> String {
-    other.map(|name| format!(" or in {name} beside it")).unwrap_or_default()
+    other.map(|name| format!(" or in {name} next to it")).unwrap_or_default()
 }

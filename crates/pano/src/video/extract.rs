@@ -1,4 +1,4 @@
-//! Frames of a video as pictures: what ordinary footage is trained from.
+//! Extracts frames of a video as image files, for training on ordinary footage.
 
 use std::io::Write;
 use std::path::Path;
@@ -12,14 +12,15 @@ use super::open::Video;
 use crate::jpeg::encode_frame;
 use crate::plane::Frame;
 
-/// Quality of pictures made of frames.
+/// JPEG quality of extracted frames.
 const PICTURE_QUALITY: u8 = 95;
 
-/// Writes the frames of a video as JPEG pictures `frame_NNNNNN.jpg`, at most `most`, spread evenly over the film; `tell`
-/// gets how many there are. Returns their number.
+/// Writes at most `most` frames of a video, evenly spaced, as JPEG files `frame_NNNNNN.jpg`. Calls `tell` with the
+/// number of frames written so far, and returns their total number.
 ///
 /// # Errors
-/// ffmpeg fails or delivers nothing, a picture cannot be written. `stop` ends it early, without error.
+/// ffmpeg fails or delivers nothing, or an image cannot be written. Setting `stop` ends the extraction early without an
+/// error.
 pub fn extract(
     video: &Video,
     folder: &Path,

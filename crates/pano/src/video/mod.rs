@@ -1,15 +1,15 @@
-//! Video through the system's ffmpeg: frames as planes over a pipe, never through a picture file.
+//! Reads video through the installed ffmpeg: frames arrive as planes over a pipe, without temporary image files.
 //!
 //! ```text
 //! probe    ffprobe: streams, sizes, duration, colours, checked
-//! open     which frames: Video
-//! reader   ffmpeg -vf fps -f rawvideo ─▶ W·H·1.5 bytes a frame ─▶ planes; sharpness: which of several
-//! small    all frames as small pictures, and their times: by what they are chosen
-//! extract  frames as JPEG pictures
+//! open     selection of frames: Video
+//! reader   ffmpeg -vf fps -f rawvideo ─▶ W·H·1.5 bytes a frame ─▶ planes; sharpness: selects one of several
+//! small    all frames at reduced size with their times, for frame selection
+//! extract  frames as JPEG files
 //! ```
-//! Video is usually of limited range and BT.709, JPEG of full range and BT.601. The usual kinds are converted when a
-//! frame's needed rows are copied out of the pipe ([`crate::colours`]); for the others ffmpeg does it, which takes
-//! longer. Nothing here knows panoramas: those are [`crate::film`].
+//! Video usually has limited range and BT.709, JPEG has full range and BT.601. The common kinds are converted while the
+//! needed rows of a frame are copied out of the pipe ([`crate::colours`]); for others ffmpeg converts, which is slower.
+//! This module is independent of panoramas; see [`crate::film`].
 
 mod error;
 mod extract;

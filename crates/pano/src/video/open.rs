@@ -1,4 +1,4 @@
-//! A video, and which of its frames are taken.
+//! A video file and the selection of its frames.
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -13,18 +13,18 @@ use crate::plane::{Colour, FrameShape};
 
 /// Longest video, seconds.
 const MAX_SECONDS: f64 = 24.0 * 3600.0;
-/// Frames a second of a file that does not say.
+/// Frame rate assumed for files that do not specify one, 1/s.
 const USUAL_RATE: f64 = 30.0;
-/// Most frames that are kept.
+/// Largest number of selected frames.
 const MAX_FRAMES: f64 = 1e6;
 
 impl Arrangement {
-    /// Whether its pictures come from two streams.
+    /// Whether frames combine two streams.
     pub(crate) const fn is_of_two(self) -> bool {
         matches!(self, Self::Stacked | Self::Beside)
     }
 
-    /// Size of a frame, by that of the first stream.
+    /// Size of a frame, from the size of the first stream.
     pub(crate) fn size(self, [width, height]: [u32; 2]) -> [u32; 2] {
         match self {
             Self::Whole => [width, height],
@@ -36,7 +36,7 @@ impl Arrangement {
     }
 }
 
-/// Whether frames of this size can be read.
+/// Checks that frames of this size can be read.
 pub(crate) fn check_size(size: [u32; 2], limits: [u32; 2]) -> Result<(), VideoProblem> {
     if size[0] > limits[0] || size[1] > limits[1] {
         return Err(VideoProblem::Large { size, limits });
@@ -47,81 +47,82 @@ pub(crate) fn check_size(size: [u32; 2], limits: [u32; 2]) -> Result<(), VideoPr
     Ok(())
 }
 
-/// Which frames of a video.
+/// A selection of frames.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Choice {
     /// Frames per second; `None` = all.
     pub fps: Option<f64>,
-    /// First second.
+    /// Start of the range, seconds.
     pub start: f64,
-    /// Last second.
+    /// End of the range, seconds; `None` = end of the video.
     pub end: Option<f64>,
-    /// Of so many neighbouring frames the sharpest; 1 = all; 0 = of all frames of the file in a period of `fps`.
+    /// The sharpest of each group of this many frames is selected. 1 = all frames; 0 = the groups are all stored frames
+    /// within a period of `fps`.
     pub sharpest_of: u32,
 }
 
 impl Default for Choice {
-    /// All frames.
+    /// Selects all frames.
     fn default() -> Self {
         Self { fps: None, start: 0.0, end: None, sharpest_of: 1 }
     }
 }
 
-/// What becomes of the pictures of a file.
+/// How decoded images become frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Arrangement {
-    /// They are taken as they are.
+    /// Unchanged.
     Whole,
-    /// An odd last column or row is cut off: planes of 4:2:0 have even sides.
+    /// Without an odd last column or row, because 4:2:0 needs even sizes.
     Even,
-    /// The upper half is taken.
+    /// The upper half only.
     UpperHalf,
-    /// Those of two streams of one size are taken, the first above the second.
+    /// Two streams of one size, the first above the second.
     Stacked,
-    /// The same, the first to the left of the second.
+    /// Two streams of one size, the first to the left of the second.
     Beside,
 }
 
-/// A video that can be read.
+/// An opened video.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Video {
     /// The video file.
     pub path: PathBuf,
-    /// The file with the second of two streams, if it is another one.
+    /// The file with the second of two streams, if it is a separate file.
     pub second: Option<PathBuf>,
-    /// Width and height of a frame of planes.
+    /// Width and height of a frame, px.
     pub size: [u32; 2],
-    /// Frames that are taken: of those that are to be expected one more, because rates and durations are rounded.
+    /// Upper bound of the number of selected frames: one more than computed, because rates and durations are rounded.
     pub frames: usize,
-    /// Periods of the film, of each of which a frame could be taken.
+    /// Number of selection periods; one frame is selected per period.
     pub(crate) periods: usize,
-    /// Frames out of ffmpeg in a period; a fraction where the rates do not divide.
+    /// Frames from ffmpeg per period; may be fractional.
     frames_a_period: f64,
-    /// Frames a second that ffmpeg is asked for, if not those of the file: `5/2`.
+    /// Frame rate requested from ffmpeg, if it differs from the file's: `5/2`.
     pub(super) rate: Option<String>,
-    /// Frames a second of the file, on average.
+    /// Average frame rate of the file, 1/s.
     pub(super) stored_rate: f64,
-    /// Numbers of the frames that are taken, counted from the first of the choice, ascending; `None` = by the choice.
+    /// Indices of explicitly selected frames, counted from `choice.start`, ascending; `None` = selected by `choice`.
     pub(super) picks: Option<Arc<[usize]>>,
-    /// What ffmpeg calls the kind of file.
+    /// ffmpeg's name of the container format.
     pub(super) container: &'static str,
-    /// Most pixels of a frame, for ffmpeg.
+    /// ffmpeg's limit on the pixels of a frame.
     pub(super) max_pixels: String,
-    /// What becomes of its pictures.
+    /// How decoded images become frames.
     pub(crate) arrangement: Arrangement,
-    /// Which frames.
+    /// The selection of frames.
     pub choice: Choice,
-    /// How long ffmpeg may deliver nothing.
+    /// Longest time without output from ffmpeg.
     pub silence: Duration,
-    /// What turns its samples into those of a JPEG; `None`: ffmpeg does that.
+    /// Colour conversion to JPEG samples; `None` = done by ffmpeg.
     pub colours: Option<Colours>,
 }
 
 impl Video {
-    /// Looks at a video file.
+    /// Opens a video file.
     ///
     /// # Errors
-    /// ffmpeg is missing, the file is no video, is too large or too long.
+    /// ffmpeg is missing, or the file is not a video, too large or too long.
     pub fn open(
         path: &Path,
         choice: Choice,
@@ -138,8 +139,8 @@ impl Video {
         })
     }
 
-    /// [`Self::open`], where `arrange` decides by the sizes of the streams what becomes of the pictures. A file of one
-    /// stream may have its second in the file `second`.
+    /// Like [`Self::open`]; `arrange` decides from the stream sizes how images become frames. The second stream may be
+    /// in the file `second`.
     pub(crate) fn arranged(
         path: &Path,
         second: Option<&Path>,
@@ -152,10 +153,10 @@ impl Video {
         let look = || -> Result<Self, VideoProblem> {
             let container = container(path)?;
             let probe = probe(path, container, limits, silence, stop)?;
-            let first = probe.streams.first().ok_or(VideoProblem::Facts("has no pictures"))?;
+            let first = probe.streams.first().ok_or(VideoProblem::Facts("has no video stream"))?;
             let mut sizes: Vec<[u32; 2]> = probe.streams.iter().map_while(ProbeStream::shown_size).collect();
             if sizes.is_empty() {
-                return Err(VideoProblem::Facts("has no size"));
+                return Err(VideoProblem::Facts("has no frame size"));
             }
             let second = second.filter(|_| sizes.len() == 1);
             let other = match second {
@@ -178,7 +179,7 @@ impl Video {
             let (rate, frames_a_second, frames_a_period) = pace(&choice, first.avg_frame_rate.as_deref());
             let stored_rate = first.avg_frame_rate.as_deref().and_then(ratio).unwrap_or(USUAL_RATE);
             let seconds = choice.end.unwrap_or(duration).min(duration) - choice.start;
-            // A thousandth of a frame is rounding.
+            // A thousandth of a frame is a rounding error.
             let frames = (seconds * frames_a_second / frames_a_period - 1e-3).ceil();
             if frames.is_nan() || frames < 1.0 {
                 return Err(VideoProblem::Nothing(duration));
@@ -209,7 +210,7 @@ impl Video {
         look().map_err(|problem| VideoError::new(path, problem))
     }
 
-    /// The same video with these frames: numbers of those that the file holds between start and end, ascending.
+    /// Selects frames explicitly: ascending indices of the stored frames between start and end.
     #[must_use]
     pub fn picked(mut self, picks: &[usize]) -> Self {
         self.frames = picks.len();
@@ -217,13 +218,13 @@ impl Video {
         self
     }
 
-    /// Numbers of the frames that are taken, if they were chosen one by one.
+    /// Indices of explicitly selected frames, if any.
     #[must_use]
     pub fn picks(&self) -> Option<&[usize]> {
         self.picks.as_deref()
     }
 
-    /// The same video with at most so many frames, spread evenly over the film; frames that were chosen one by one stay.
+    /// Limits the selection to at most `most` frames, evenly spaced. Explicitly selected frames are not changed.
     #[must_use]
     pub fn at_most(mut self, most: usize) -> Self {
         if self.picks.is_some() {
@@ -233,7 +234,7 @@ impl Video {
         self
     }
 
-    /// Which frames out of ffmpeg frame `index` is chosen from.
+    /// Range of ffmpeg's output frames from which frame `index` is selected.
     pub(super) fn window(&self, index: usize) -> Range<usize> {
         if let Some(picks) = &self.picks {
             return picks.get(index).map_or(usize::MAX..usize::MAX, |&pick| pick..pick + 1);
@@ -243,7 +244,7 @@ impl Video {
         first(period)..first(period + 1)
     }
 
-    /// Shape of its frames: 4:2:0.
+    /// Plane sizes of its frames: 4:2:0.
     #[must_use]
     pub fn shape(&self) -> FrameShape {
         let [w, h] = self.size;
@@ -255,12 +256,12 @@ impl Video {
     }
 }
 
-/// Whether a file is of a camera with two fisheye lenses that stores what they see.
+/// Whether the file extension is that of raw footage with two fisheye circles.
 pub(crate) fn is_of_two_circles(path: &Path) -> bool {
     path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("insv"))
 }
 
-/// What ffprobe says of the second file of a pair.
+/// Probes the second file of a pair.
 fn probe_of(
     path: &Path,
     limits: [u32; 2],
@@ -271,10 +272,10 @@ fn probe_of(
     look().map_err(|problem| VideoProblem::Second { path: path.to_owned(), problem: Box::new(problem) })
 }
 
-/// Seconds by which two streams of one take may differ: some frames.
+/// Largest difference in duration of two streams of one recording, seconds: some frames.
 const UNEQUAL: f64 = 0.5;
 
-/// What both of two streams last; `end` may keep within it.
+/// Duration that both streams cover. A larger difference is accepted if `end` is within the shorter one.
 fn common_duration(first: f64, second: f64, end: Option<f64>) -> Result<f64, VideoProblem> {
     let shorter = first.min(second);
     if (first - second).abs() > UNEQUAL && end.is_none_or(|end| end > shorter) {
@@ -283,16 +284,16 @@ fn common_duration(first: f64, second: f64, end: Option<f64>) -> Result<f64, Vid
     Ok(shorter)
 }
 
-/// The rate that ffmpeg is asked for, if not that of the file; frames a second out of ffmpeg; how many of them make a
-/// period. `stored` is the rate of the file.
+/// The rate requested from ffmpeg (`None` = that of the file), the frames per second from ffmpeg, and the number of
+/// them per period. `stored` is the rate of the file.
 fn pace(choice: &Choice, stored: Option<&str>) -> (Option<String>, f64, f64) {
-    // The file's rate as it is written, so that nothing is rounded: 30000/1001.
+    // The file's rate in its own notation (30000/1001), to avoid rounding.
     let (stored_text, stored_rate) = match stored.and_then(|t| Some((t, ratio(t)?))) {
         Some((text, rate)) => (text.to_owned(), rate),
         None => (format!("{USUAL_RATE}/1"), USUAL_RATE),
     };
     match (choice.sharpest_of, choice.fps) {
-        // All frames are looked at; of each period the sharpest stays.
+        // All frames are read; the sharpest of each period is selected.
         (0, fps) => (Some(stored_text), stored_rate, (stored_rate / fps.unwrap_or(stored_rate)).max(1.0)),
         (window, Some(fps)) => (Some(fps.to_string()), fps, f64::from(window)),
         (window, None) => (None, stored_rate, f64::from(window)),

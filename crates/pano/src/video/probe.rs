@@ -1,4 +1,4 @@
-//! What ffprobe says of a file, and which files it is asked about.
+//! ffprobe: information about a file, and the supported file types.
 
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
@@ -11,7 +11,7 @@ use serde::Deserialize;
 use super::error::VideoProblem;
 use crate::colours::{Colours, Matrix};
 
-/// What ffprobe says.
+/// Output of ffprobe.
 #[derive(Deserialize)]
 pub(super) struct Probe {
     #[serde(default)]
@@ -20,7 +20,7 @@ pub(super) struct Probe {
 }
 
 impl Probe {
-    /// How long a stream lasts, or what it is in.
+    /// Duration of a stream, or of the file if the stream has none, seconds.
     pub(super) fn seconds(&self, stream: usize) -> Option<f64> {
         let number =
             |text: &Option<String>| text.as_ref()?.parse::<f64>().ok().filter(|v| v.is_finite() && *v >= 0.0);
@@ -44,12 +44,12 @@ pub(super) struct ProbeStream {
 
 #[derive(Deserialize)]
 struct ProbeSideData {
-    /// Degrees by which ffmpeg turns the pictures.
+    /// Rotation that ffmpeg applies to the images, degrees.
     rotation: Option<f64>,
 }
 
 impl ProbeStream {
-    /// How its samples become those of a JPEG, if they are of a usual kind.
+    /// Conversion of the samples to those of JPEG; `None` for uncommon formats.
     pub(super) fn colours(&self) -> Option<Colours> {
         let is_full = match self.pix_fmt.as_deref()? {
             "yuvj420p" => true,
@@ -58,14 +58,14 @@ impl ProbeStream {
         };
         let matrix = match self.color_space.as_deref().unwrap_or("unknown") {
             "bt709" => Matrix::Bt709,
-            // What ffmpeg takes those for that say nothing.
+            // ffmpeg's default for unspecified matrices.
             "smpte170m" | "bt470bg" | "unknown" => Matrix::Bt601,
             _ => return None,
         };
         Some(Colours::new(matrix, is_full))
     }
 
-    /// Width and height as they are shown.
+    /// Width and height after rotation, px.
     pub(super) fn shown_size(&self) -> Option<[u32; 2]> {
         let stored = [self.width?, self.height?];
         let is_turned = |data: &ProbeSideData| data.rotation.is_some_and(|r| r.rem_euclid(180.0) == 90.0);
@@ -78,18 +78,18 @@ pub(super) struct ProbeFormat {
     pub(super) duration: Option<String>,
 }
 
-/// `30000/1001` as a number.
+/// Parses a ratio such as `30000/1001`.
 pub(super) fn ratio(text: &str) -> Option<f64> {
     let (a, b) = text.split_once('/')?;
     let value = a.parse::<f64>().ok()? / b.parse::<f64>().ok()?;
     Some(value).filter(|v| v.is_finite() && *v > 0.0)
 }
 
-/// Most frames whose time stamps are kept: a day at a hundred a second.
+/// Largest number of frame times that are kept: a day at 100 frames a second.
 const MAX_PACKETS: usize = 10_000_000;
 
-/// Kinds of files that are read, by their extension, and what ffmpeg calls them. Each holds its pictures itself: a
-/// playlist, whatever its name, is none of them, so no other file and no address is ever opened.
+/// Supported file types by extension, with ffmpeg's name of the container. All of them store their own images.
+/// Playlists are not supported, whatever their extension, so that no other file and no network address is ever opened.
 const CONTAINERS: [(&[&str], &str); 4] = [
     (&["mp4", "mov", "m4v", "360", "insv"], "mov"),
     (&["mkv", "webm"], "matroska"),
@@ -102,12 +102,12 @@ fn container_of(path: &Path) -> Option<&'static str> {
     CONTAINERS.iter().find_map(|(names, format)| names.contains(&extension.as_str()).then_some(*format))
 }
 
-/// Most pixels that a decoder is to make room for: a frame within the limits, with two eyes or rows that are cut off.
+/// ffmpeg's limit on decoded pixels: twice the size limit, for stereo or for rows that are cropped.
 pub(super) fn max_pixels([width, height]: [u32; 2]) -> String {
     (2 * u64::from(width) * u64::from(height)).min(u64::from(u32::MAX >> 1)).to_string()
 }
 
-/// A file of a kind that is read, as ffmpeg calls the kind.
+/// Checks that a file is readable and of a supported type; returns ffmpeg's name of the container.
 pub(super) fn container(path: &Path) -> Result<&'static str, VideoProblem> {
     let opened = input::open(path, input::STREAMED);
     opened.map_err(|e| VideoProblem::Open(gausset_io::atomic::plain_reason(&e)))?;
@@ -121,7 +121,7 @@ pub(super) fn container(path: &Path) -> Result<&'static str, VideoProblem> {
     }
 }
 
-/// Asks ffprobe about a file.
+/// Runs ffprobe on a file.
 pub(super) fn probe(
     path: &Path,
     container: &str,
@@ -142,21 +142,21 @@ pub(super) fn probe(
     let program = arguments.iter().chain(&wanted).fold(Program::new("ffprobe"), Program::arg);
     let asked = program.file_after("file:", path).silence(silence).run(stop, &mut on_line);
     asked.map_err(VideoProblem::Probe)?;
-    serde_json::from_str(&text).map_err(|_| VideoProblem::Facts("ffprobe tells nothing about it"))
+    serde_json::from_str(&text).map_err(|_| VideoProblem::Facts("ffprobe returned no information about it"))
 }
 
-/// Times of the frames of a file, as it stores them.
+/// Time stamps of the frames of a file, as stored.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct StoredTimes {
-    /// Seconds, ascending.
+    /// Times in seconds, ascending.
     pub(super) times: Vec<f64>,
-    /// Frames that say no time.
+    /// Number of frames without a time stamp.
     pub(super) untimed: usize,
-    /// When the file begins, seconds.
+    /// Start time of the file, seconds.
     pub(super) start: f64,
 }
 
-/// Asks ffprobe for the time stamps of the frames, which it does not decode.
+/// Reads the time stamps of the frames with ffprobe, without decoding.
 pub(super) fn stored_times(
     path: &Path,
     container: &str,
@@ -179,14 +179,14 @@ pub(super) fn stored_times(
 }
 
 impl StoredTimes {
-    /// `packet|pts_time=0.033333|flags=K__`, `format|start_time=0.000000`.
+    /// Parses `packet|pts_time=0.033333|flags=K__` or `format|start_time=0.000000`.
     fn take(&mut self, line: &str) {
         let value = |name: &str| line.split('|').find_map(|part| part.strip_prefix(name)?.strip_prefix('='));
         let number = |text: Option<&str>| text?.parse::<f64>().ok().filter(|v| v.is_finite());
         if line.starts_with("format|") {
             self.start = number(value("start_time")).unwrap_or(0.0);
         } else if line.starts_with("packet|") && !value("flags").is_some_and(|flags| flags.contains('D')) {
-            // D: decoded for the sake of others only, before an edit list begins.
+            // D: decoded only because other frames depend on it, before the start of an edit list.
             match number(value("pts_time")) {
                 Some(time) => self.times.push(time),
                 None => self.untimed += 1,

@@ -1,4 +1,4 @@
-//! A running ffmpeg: its output as frames of planes.
+//! A running ffmpeg process whose output is read as frames of planes.
 
 use std::sync::atomic::AtomicBool;
 
@@ -11,13 +11,13 @@ use super::sharpness::sharpness;
 use crate::colours::Colours;
 use crate::plane::{Colour, Frame, Plane};
 
-/// Ticks a second of frames that are counted: any whole number.
+/// Frame rate used when frames are counted; any integer works.
 const COUNTED: u32 = 25;
 
 impl Video {
-    /// ffmpeg, which writes the frames of the choice through these filters as raw samples. `is_counted`: every frame of
-    /// the file once, whatever its time stamp says; else as many a second as the file has on average, repeated or left
-    /// out where it has another number.
+    /// The ffmpeg command that writes the frames between start and end as raw samples, through the filters `then`. With
+    /// `is_counted`, every stored frame is written once, whatever its time stamp; otherwise frames are repeated or
+    /// dropped to the file's average rate.
     pub(super) fn program(&self, then: Vec<String>, is_counted: bool) -> Program {
         let Choice { start, end, .. } = &self.choice;
         let [width, height] = self.size;
@@ -27,7 +27,7 @@ impl Video {
             Arrangement::UpperHalf => vec!["crop=iw:ih/2:0:0".to_owned()],
         };
         if is_counted {
-            // Time stamps become the numbers 0, 1, 2 ... at a rate of their own, so that no frame is late or early.
+            // Replaces time stamps by 0, 1, 2 ..., so that ffmpeg neither drops nor repeats frames.
             filters.push(format!("settb=1/{COUNTED},setpts=N"));
         }
         filters.extend(then);
@@ -39,11 +39,11 @@ impl Video {
         let length = end.map(|end| format!("{}", (end - start).max(0.0)));
         for file in [Some(&self.path), self.second.as_ref()].into_iter().flatten() {
             program = program.arg("-f").arg(self.container).arg("-max_pixels").arg(&self.max_pixels);
-            // Before the input: seeks, then decodes up to the exact frame.
+            // Before the input: ffmpeg seeks, then decodes up to the exact frame.
             if *start > 0.0 {
                 program = program.arg("-ss").arg(format!("{start}"));
             }
-            // The end is a time of the file, so it is the input's where the output's time stamps are counted.
+            // With counted frames, output time stamps are not times of the file, so the length applies to the input.
             if let (Some(length), true) = (&length, is_counted) {
                 program = program.arg("-t").arg(length);
             }
@@ -55,7 +55,7 @@ impl Video {
         program = if self.arrangement.is_of_two() {
             let second = if self.second.is_some() { "[1:v:0]" } else { "[0:v:1]" };
             let stack = if self.arrangement == Arrangement::Beside { "hstack" } else { "vstack" };
-            // What one shows alone at its end is no frame.
+            // Frames after the end of the shorter stream are dropped.
             program
                 .arg("-filter_complex")
                 .arg(format!("[0:v:0]{second}{stack}=inputs=2:shortest=1,{filters}"))
@@ -68,10 +68,10 @@ impl Video {
         ["-an", "-f", "rawvideo", "-"].into_iter().fold(program, Program::arg)
     }
 
-    /// Starts ffmpeg, which ends when `stop` is set.
+    /// Starts ffmpeg. It is terminated when `stop` is set.
     ///
     /// # Errors
-    /// It cannot be started.
+    /// ffmpeg cannot be started.
     pub fn start<'a>(&self, stop: &'a AtomicBool) -> Result<Reader<'a>, VideoError> {
         let mut filters = Vec::new();
         if self.picks.is_none()
@@ -91,20 +91,21 @@ impl Video {
     }
 }
 
-/// A running ffmpeg.
+/// A running ffmpeg process.
 pub struct Reader<'a> {
     stream: Option<Streaming<'a>>,
-    /// Number of the next frame.
+    /// Index of the next output frame.
     position: usize,
     buffer: Vec<u8>,
     spare: Frame,
 }
 
 impl Reader<'_> {
-    /// Reads frame `index` (ascending) into `frame`, of which `rows` are kept; false at the end of the video.
+    /// Reads frame `index` (ascending), storing `rows` of its planes in `frame`. Returns `false` at the end of the
+    /// video.
     ///
     /// # Errors
-    /// ffmpeg failed, was stopped or delivers nothing; the stream ends within a frame.
+    /// ffmpeg failed, was stopped or delivers nothing, or the stream ends within a frame.
     pub fn read(
         &mut self,
         video: &Video,
@@ -119,6 +120,7 @@ impl Reader<'_> {
                 return Ok(false);
             }
         }
+        // If the window holds several frames, `spare` keeps the sharpest so far.
         let mut best: Option<f64> = None;
         for _ in window.clone() {
             if !self.raw(video)? {
@@ -140,7 +142,7 @@ impl Reader<'_> {
         Ok(best.is_some())
     }
 
-    /// Reads the next frame into the buffer; false at the end.
+    /// Reads the next frame into the buffer. Returns `false` at the end.
     fn raw(&mut self, video: &Video) -> Result<bool, VideoError> {
         let Some(stream) = &mut self.stream else { return Ok(false) };
         let [w, h] = video.size.map(|s| s as usize);
@@ -159,7 +161,7 @@ impl Reader<'_> {
     }
 }
 
-/// Raw planes into a frame, in the colours of a JPEG.
+/// Converts raw planes to a frame with JPEG colours.
 fn fill(video: &Video, raw: &[u8], rows: &[[i32; 2]], level: Level, frame: &mut Frame) {
     frame.colour = Colour::YCbCr;
     frame.alpha = None;

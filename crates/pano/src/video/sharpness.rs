@@ -1,11 +1,11 @@
-//! How sharp a frame is: which of several is taken.
+//! Sharpness of a frame, for selecting the sharpest of several.
 
-/// Variance of the Laplacian of the luma at a quarter of the size: low where motion blurs.
+/// Variance of the Laplacian of the luma at a quarter of the resolution; low under motion blur.
 pub(super) fn sharpness(raw: &[u8], [w, h]: [u32; 2]) -> f64 {
     let (w, h) = (w as usize, h as usize);
     let at = |x: usize, y: usize| f64::from(raw[4 * y * w + 4 * x]);
     let (mut sum, mut squares, mut count) = (0.0, 0.0, 0.0);
-    // The middle half of the height: the poles are stretched.
+    // Only the middle half of the height, because panoramas are stretched at the poles.
     for y in (h / 16).max(1)..(3 * h / 16).max(2) {
         for x in 1..w / 4 - 1 {
             let l = at(x - 1, y) + at(x + 1, y) + at(x, y - 1) + at(x, y + 1) - 4.0 * at(x, y);
@@ -22,7 +22,7 @@ pub(super) fn sharpness(raw: &[u8], [w, h]: [u32; 2]) -> f64 {
 mod tests {
     use super::*;
 
-    /// Sharpness of a picture of 64x32 px of which every fourth sample of a row and every fourth row counts.
+    /// Sharpness of an image of 64x32 px, of which only every fourth sample and row is used.
     fn of(value: impl Fn(usize, usize) -> u8) -> f64 {
         let raw: Vec<u8> = (0..64 * 32).map(|i| value(i % 64 / 4, i / 64 / 4)).collect();
         sharpness(&raw, [64, 32])
@@ -35,9 +35,9 @@ mod tests {
         // A checkerboard of 0 and 100: the Laplacian is 400 and -400.
         let checker = |high: u8| move |x: usize, y: usize| if (x + y).is_multiple_of(2) { 0 } else { high };
         assert_eq!(of(checker(100)), 160_000.0);
-        // Half the contrast, a quarter of the variance.
+        // Half the contrast gives a quarter of the variance.
         assert_eq!(of(checker(50)), 40_000.0);
-        // One column of 100 in 14: Laplacians of -200 there and 100 beside it.
+        // One column of 100 in 14: Laplacians of -200 there and 100 next to it.
         let column = of(|x, _| if x == 5 { 100 } else { 0 });
         assert!((column - 60_000.0 / 14.0).abs() < 1e-9, "{column}");
     }

@@ -1,4 +1,4 @@
-//! All frames of a video as small pictures, and when they were taken: what they are chosen by.
+//! All frames of a video at reduced size, and their times, for frame selection.
 
 use std::sync::atomic::AtomicBool;
 
@@ -8,23 +8,23 @@ use super::error::{VideoError, VideoProblem};
 use super::open::Video;
 use super::probe::{StoredTimes, stored_times};
 
-/// When the frames between start and end of a choice were taken.
+/// Times of the frames between start and end of a selection.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Times {
-    /// Seconds from the beginning of the file, for as many frames as say so.
+    /// Seconds from the start of the file, for the frames with a time stamp.
     stored: Vec<f64>,
-    /// Frames a second of those that do not.
+    /// Frame rate for the frames without, 1/s.
     rate: f64,
-    /// First second of the choice.
+    /// Start of the selection, seconds.
     start: f64,
-    /// What was found wrong: one line.
+    /// A warning about the time stamps, one line.
     pub note: Option<String>,
 }
 
 impl Times {
     fn new(found: StoredTimes, rate: f64, start: f64, end: Option<f64>) -> Self {
         let StoredTimes { times, untimed, start: begin } = found;
-        // ffmpeg rounds to whole microseconds.
+        // ffmpeg rounds times to microseconds.
         let is_chosen = |t: &f64| *t >= start - 1e-6 && end.is_none_or(|end| *t < end - 1e-6);
         let all = times.len();
         let mut stored: Vec<f64> = times.into_iter().map(|t| t - begin).filter(is_chosen).collect();
@@ -41,14 +41,14 @@ impl Times {
         Self { stored, rate, start, note }
     }
 
-    /// About how many frames there are.
+    /// Number of frames with a time stamp.
     #[must_use]
     pub fn count(&self) -> usize {
         self.stored.len()
     }
 
-    /// Seconds from the beginning of the file to frame `index` of the choice. Frames beyond those that say so follow at
-    /// the rate of the file.
+    /// Time of frame `index` of the selection, seconds from the start of the file. Frames after the last time stamp are
+    /// extrapolated at the frame rate.
     #[must_use]
     pub fn of(&self, index: usize) -> f64 {
         match (self.stored.get(index), self.stored.last()) {
@@ -60,26 +60,26 @@ impl Times {
 }
 
 impl Video {
-    /// About how many frames the file has between start and end.
+    /// Approximate number of stored frames between start and end.
     #[must_use]
     pub fn about(&self) -> u64 {
         self.periods as u64
     }
 
-    /// The times of its frames between start and end.
+    /// The times of the frames between start and end.
     ///
     /// # Errors
-    /// ffprobe fails.
+    /// ffprobe failed.
     pub fn times(&self, stop: &AtomicBool) -> Result<Times, VideoError> {
         let found = stored_times(&self.path, self.container, self.silence, stop)
             .map_err(|problem| VideoError::new(&self.path, problem))?;
         Ok(Times::new(found, self.stored_rate, self.choice.start, self.choice.end))
     }
 
-    /// Starts ffmpeg, which gives every frame between start and end once, scaled to a size: grey, or RGB.
+    /// Starts ffmpeg, which writes every stored frame between start and end once, scaled to this size, as grey or RGB.
     ///
     /// # Errors
-    /// It cannot be started.
+    /// ffmpeg cannot be started.
     pub fn start_small<'a>(
         &self,
         [width, height]: [u32; 2],
@@ -87,7 +87,7 @@ impl Video {
         stop: &'a AtomicBool,
     ) -> Result<SmallReader<'a>, VideoError> {
         let format = if is_grey { "gray" } else { "rgb24" };
-        // Means over what becomes a pixel; nothing is to alias.
+        // Area averaging, to avoid aliasing.
         let filters =
             vec![format!("scale={width}:{height}:flags=area:out_range=full"), format!("format={format}")];
         let program = self.program(filters, true);
@@ -97,17 +97,17 @@ impl Video {
     }
 }
 
-/// A running ffmpeg that gives small pictures.
+/// A running ffmpeg process that writes frames at reduced size.
 pub struct SmallReader<'a> {
     stream: Option<Streaming<'a>>,
     bytes: usize,
 }
 
 impl SmallReader<'_> {
-    /// Reads the next picture; false at the end. `video` is the one that this reads.
+    /// Reads the next image; `video` must be the video that was started. Returns `false` at the end.
     ///
     /// # Errors
-    /// ffmpeg failed, was stopped or delivers nothing; the stream ends within a picture.
+    /// ffmpeg failed, was stopped or delivers nothing, or the stream ends within an image.
     pub fn read(&mut self, video: &Video, picture: &mut Vec<u8>) -> Result<bool, VideoError> {
         let Some(stream) = &mut self.stream else { return Ok(false) };
         picture.resize(self.bytes, 0);

@@ -1,9 +1,9 @@
-//! The lower part of a panorama as a disc around straight down: equidistant, without seam or pole.
+//! The lower part of a panorama as a disc around the nadir: azimuthal equidistant, without seam or pole.
 //!
 //! ```text
-//! pixel (x, y) from the middle: angle from the nadir = r · DEGREES_PER_PIXEL, longitude = atan2(x, -y)
+//! pixel (x, y) from the centre: angle from the nadir = r · PIXEL degrees, longitude = atan2(x, -y)
 //! ```
-//! So "up" in the disc is forward, and a turn about the vertical is a turn of the disc.
+//! "Up" in the disc is forward, and a rotation about the vertical is a rotation of the disc.
 
 use std::f64::consts::PI;
 
@@ -11,32 +11,33 @@ use gausset_core::RgbImage8;
 
 use crate::load::ycbcr_from_rgb;
 
-/// Pixels of a side of the disc.
+/// Side of the disc, px.
 pub(super) const SIDE: usize = 257;
-/// Pixels of the disc, corners included.
+/// Pixels of the square around the disc, corners included.
 pub(super) const AREA: usize = SIDE * SIDE;
-/// Angle from straight down at its rim, degrees. The horizon and all above it are not looked at: sky stands still too.
+/// Angle from the nadir at the rim, degrees. The horizon and everything above are excluded, because the sky does not
+/// move either.
 pub(super) const RIM: f64 = 84.0;
-/// Degrees of a pixel along a radius.
+/// Degrees per pixel along a radius.
 pub(super) const PIXEL: f64 = 2.0 * RIM / SIDE as f64;
 
-/// Brightness and two colour differences of each pixel.
+/// Luma and two chroma values of each pixel.
 pub(super) type Disc = Vec<[u8; 3]>;
 
-/// Place of a pixel: degrees from straight down, and longitude in rad.
+/// Position of a pixel: degrees from the nadir, and longitude in rad.
 pub(super) fn place(at: usize) -> (f64, f64) {
     let middle = 0.5 * (SIDE - 1) as f64;
     let (x, y) = ((at % SIDE) as f64 - middle, (at / SIDE) as f64 - middle);
     (libm::hypot(x, y) * PIXEL, libm::atan2(x, -y))
 }
 
-/// Continuous index coordinates of a place.
+/// Continuous index coordinates of a direction.
 fn point(degrees: f64, longitude: f64) -> [f64; 2] {
     let (middle, r) = (0.5 * (SIDE - 1) as f64, degrees / PIXEL);
     [middle + r * libm::sin(longitude), middle - r * libm::cos(longitude)]
 }
 
-/// The disc of a panorama of the whole sphere; `turn`: longitude (rad) that comes to lie where forward is.
+/// The disc of a whole-sphere panorama, rotated so that longitude `turn` (rad) is forward.
 pub(super) fn disc_of(panorama: &RgbImage8, turn: f64) -> Disc {
     let (w, h) = (panorama.width as usize, panorama.height as usize);
     (0..AREA)
@@ -58,7 +59,7 @@ pub(super) fn disc_of(panorama: &RgbImage8, turn: f64) -> Disc {
         .collect()
 }
 
-/// How much of a place of the sphere a set of the disc's pixels covers, 0 to 1; `turn` as in [`disc_of`].
+/// Coverage of a direction by a set of disc pixels, 0 to 1; `turn` as in [`disc_of`].
 pub(super) fn cover(set: &[bool], degrees: f64, longitude: f64, turn: f64) -> f64 {
     if degrees >= RIM {
         return 0.0;
@@ -72,7 +73,7 @@ pub(super) fn cover(set: &[bool], degrees: f64, longitude: f64, turn: f64) -> f6
     upper * (1.0 - fy) + lower * fy
 }
 
-/// Means over squares of `2 reach + 1` pixels, smaller ones at the edge.
+/// Means over squares of `2 reach + 1` pixels, clipped at the edges.
 pub(super) fn blurred(disc: &Disc, reach: usize) -> Disc {
     let along = |values: &Disc, step: usize| -> Disc {
         (0..AREA)

@@ -1,55 +1,56 @@
-//! What speaks for a place riding along, and what for its being ground that passes by.
+//! Evidence that a pixel shows static foreground, against evidence that it shows ground that moves past.
 //!
 //! ```text
-//! rides along   a colour m of its own, any; frame t shows c ~ N(m, σ), or now and then anything
+//! static        has a constant colour m, uniformly distributed; frame t shows c ~ N(m, σ), sometimes an outlier
 //! ground        frame t shows c ~ the colours of the ground
-//! evidence      log p(m) + n/T Σ_t log (p(c_t | rides) / p(c_t | ground))        n = min(T, FRAMES)
+//! evidence      log p(m) + n/T Σ_t log (p(c_t | static) / p(c_t | ground))        n = min(T, FRAMES)
 //! ```
-//! A colour is one of the ground's, too, when the surroundings of its place show it. Grey asphalt that passes by looks the same in all frames, but so does the ground around it: it is no evidence. Hair
-//! and a tripod are of colours that the ground does not have, or, where it has all of them, stay while it changes.
+//! A colour also counts as a ground colour if the surroundings of the pixel show it. Grey asphalt looks the same in all
+//! frames, but so does the asphalt around it, so it is no evidence. Hair and a tripod have colours that the ground
+//! lacks; or, where the ground has all of them, they stay constant while the ground changes.
 
 use super::disc::{AREA, Disc, PIXEL, RIM, SIDE, place};
 
-/// Levels of a bin of brightness, and of the two colour differences.
+/// Histogram bin widths of luma and the two chroma values, in levels.
 const BIN: [usize; 3] = [8, 4, 4];
-/// Bins of each.
+/// Number of bins per channel.
 const BINS: [usize; 3] = [32, 64, 64];
-/// All bins.
+/// Total number of bins.
 const COLOURS: usize = BINS[0] * BINS[1] * BINS[2];
-/// What the brightness, and the colour, of something that rides along varies by, levels: light, cloth, hair.
+/// Standard deviation of luma and chroma of static foreground, in levels: light, cloth, hair.
 const SIGMA: [f64; 3] = [12.0, 5.0, 5.0];
-/// Share of the frames in which it is hidden, or moves.
+/// Fraction of the frames in which static foreground is hidden or moves.
 const HIDDEN: f64 = 0.1;
-/// Share of the ground's colours that were not seen elsewhere.
+/// Probability mass for ground colours that were not observed.
 const UNSEEN: f64 = 0.02;
-/// Frames that speak at most: neighbouring frames repeat each other.
+/// Effective number of frames at most, because neighbouring frames are not independent.
 const FRAMES: f64 = 8.0;
-/// Times that counts are smoothed along brightness and colours: a variance of half a bin each time, together σ². So ground
-/// of one colour is as likely as something that rides along and has this colour.
+/// Number of smoothing passes along luma and chroma. Each adds a variance of half a bin; together they add σ². So
+/// ground of one colour is as likely as static foreground of this colour.
 const SMOOTHINGS: [usize; 3] = [4, 3, 3];
-/// Degrees from straight down between which there is ground.
+/// Range of angles from the nadir that is sampled as ground, degrees.
 const GROUND: [f64; 2] = [15.0, 65.0];
-/// Degrees from a place between which it is compared with its surroundings: an operator is smaller, a lawn is not.
+/// Distances (degrees) at which the surroundings of a pixel are sampled: beyond an operator's size, within a lawn's.
 const AROUND: [f64; 2] = [20.0, 45.0];
-/// Share of the surroundings up to which, and from which on, a place's own colour is that of its surroundings: an operator
-/// has two arms.
+/// Fractions of the surroundings with the same colour: up to the first, the colour counts as distinct; from the second
+/// on, as that of the surroundings. The first is not zero, because an operator has two arms.
 const SOME: f64 = 0.2;
 const MOST: f64 = 0.5;
-/// Places that are looked at around each.
+/// Samples in the surroundings of each pixel.
 const LOOKS: usize = 96;
-/// Squared difference, in units of [`SIGMA`], below which two colours are the same.
+/// Squared difference, in units of [`SIGMA`], below which two colours count as the same.
 const SAME_COLOUR: f64 = 6.0;
 
-/// Colours of the ground.
+/// Colour distribution of the ground.
 pub(super) struct Ground {
-    /// Shares of all colours.
+    /// Probability of each colour bin.
     shares: Vec<f32>,
-    /// Of each pixel, how much of what lies [`AROUND`] it has its own colour, 0 to 1.
+    /// For each pixel, how much its surroundings (at distances [`AROUND`]) share its colour, 0 to 1.
     same_around: Vec<f32>,
 }
 
 impl Ground {
-    /// Of what the discs show; `own`: colours of what may ride along.
+    /// Estimates the distribution from the discs; `own` holds the colours of possible static foreground.
     pub(super) fn of(discs: &[Disc], own: &[[u8; 3]]) -> Self {
         let mut counts = vec![0.0f32; COLOURS];
         for at in (0..AREA).filter(|at| (GROUND[0]..GROUND[1]).contains(&place(*at).0)) {
@@ -63,7 +64,7 @@ impl Ground {
     }
 }
 
-/// See [`Ground`]. Looked at are places on a spiral, each in another frame.
+/// See [`Ground`]. Samples positions on a spiral, each in another frame.
 fn same_around(discs: &[Disc], own: &[[u8; 3]]) -> Vec<f32> {
     let golden = std::f64::consts::PI * (3.0 - 5.0f64.sqrt());
     let places: Vec<[i32; 2]> = (0..LOOKS)
@@ -94,7 +95,7 @@ fn same_around(discs: &[Disc], own: &[[u8; 3]]) -> Vec<f32> {
         .collect()
 }
 
-/// Squared difference of two colours in units of [`SIGMA`].
+/// Squared difference of two colours in units of [`SIGMA`]; `lighter` is added to the luma of `own`.
 fn square_apart(colour: [u8; 3], own: [u8; 3], lighter: f64) -> f64 {
     let off = |k: usize| {
         let more = if k == 0 { lighter } else { 0.0 };
@@ -103,19 +104,18 @@ fn square_apart(colour: [u8; 3], own: [u8; 3], lighter: f64) -> f64 {
     (0..3).map(|k| off(k) * off(k)).sum()
 }
 
-/// How likely something that rides along and has a colour shows another one: a logarithm, of which nothing depends on the
-/// ground.
+/// Log-likelihood that static foreground of colour `own` shows `colour`; independent of the ground.
 pub(super) fn alike(colour: [u8; 3], own: [u8; 3]) -> f64 {
     let shows = libm::exp(-0.5 * square_apart(colour, own, 0.0));
     libm::log((1.0 - HIDDEN) * shows + HIDDEN * 1e-3)
 }
 
-/// Evidence of every pixel for riding along; `lighter`: levels by which each frame shows what rides along brighter.
+/// Evidence of every pixel for static foreground; `lighter` is the luma offset of the foreground in each frame, levels.
 pub(super) fn evidence(discs: &[Disc], ground: &Ground, own: &[[u8; 3]], lighter: &[f64]) -> Vec<f32> {
     let volume = (BIN[0] * BIN[1] * BIN[2]) as f64;
     let peak = volume / (libm::pow(std::f64::consts::TAU, 1.5) * SIGMA[0] * SIGMA[1] * SIGMA[2]);
     let anything = 1.0 / COLOURS as f64;
-    // Of all colours that can be told apart, one.
+    // The prior of one colour among all distinguishable ones.
     let own_colour = -libm::log(peak * COLOURS as f64);
     let weight = FRAMES.min(discs.len() as f64) / discs.len() as f64;
     (0..AREA)
@@ -151,7 +151,7 @@ pub(super) fn medians(discs: &[Disc]) -> Disc {
         .collect()
 }
 
-/// Levels by which each frame shows a patch brighter than its own colours: medians.
+/// Luma offset of a patch in each frame from its median colours, levels: medians over the pixels.
 pub(super) fn lighter(discs: &[Disc], own: &[[u8; 3]], patch: &[bool]) -> Vec<f64> {
     discs
         .iter()
@@ -171,7 +171,7 @@ fn bin(colour: [u8; 3]) -> usize {
     (of(0) * BINS[1] + of(1)) * BINS[2] + of(2)
 }
 
-/// A quarter, a half, a quarter, as often as it takes: what rides along and ground vary alike.
+/// Binomial filter (¼, ½, ¼), repeated until its variance is that of static foreground.
 fn smooth(counts: &mut [f32]) {
     let axes = [(BINS[1] * BINS[2], BINS[0]), (BINS[2], BINS[1]), (1, BINS[2])];
     for (step, bins) in (0..3).flat_map(|axis| [axes[axis]].into_iter().cycle().take(SMOOTHINGS[axis])) {

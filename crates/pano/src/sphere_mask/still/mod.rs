@@ -1,14 +1,14 @@
-//! What rides along with the camera, without any model: the operator, the tripod.
+//! Detects static foreground, such as the operator or the tripod, without a model.
 //!
-//! That is the part joined to straight down that stays at its place in all frames while the rest passes by; in the axes of
-//! the panorama (a camera on a helmet, a car), or in those of the walk's direction (a camera that keeps its heading while
-//! the operator turns), whichever shows more of it.
+//! Static foreground is the region connected to the nadir that does not move between frames while the rest moves past.
+//! It is detected in the axes of the panorama (a camera on a helmet or a car) or in those of the walking direction (a
+//! camera that keeps its heading while the operator turns), whichever gives more evidence.
 //!
 //! ```text
-//! disc      the lower part of a frame around straight down      evidence  riding along against passing by
-//! shadow    what it darkens                                     settle    how far each frame is off the walk's direction
+//! disc      the lower part of a frame around the nadir      evidence  static foreground against moving ground
+//! shadow    the shadow of the foreground                    settle    heading offset of each frame
 //! ```
-//! Frames are looked at one after the other; of many, at most [`MOST_FRAMES`] are kept, evenly.
+//! Frames are added one after another; at most [`MOST_FRAMES`], evenly spaced, are kept.
 
 mod disc;
 mod evidence;
@@ -20,79 +20,80 @@ use gausset_core::RgbImage8;
 use self::disc::{AREA, Disc, PIXEL, RIM, SIDE, place};
 use super::SphereMask;
 
-/// Frames that are kept at most, a quarter of a MB each.
+/// Largest number of frames that are kept, a quarter of a MB each.
 pub const MOST_FRAMES: usize = 48;
-/// Fewest frames that say something.
+/// Smallest number of frames for a result.
 pub const FEWEST_FRAMES: usize = 3;
-/// Degrees from straight down beyond which all moves where the camera does.
+/// Degrees from the nadir beyond which everything must move if the camera does.
 const MOVES_FROM: f64 = 50.0;
-/// Degrees around straight down in which a patch begins.
+/// Degrees around the nadir in which the region must begin.
 const ROOT: f64 = 15.0;
-/// Times that a patch is looked for: the second time by how bright each frame shows it.
+/// Detection rounds; the second compensates the brightness of each frame.
 const ROUNDS: usize = 2;
-/// Share of the disc beyond [`MOVES_FROM`] that may seem to ride along; where it is more, the camera stands.
+/// Fraction of the disc beyond [`MOVES_FROM`] that may look static; above it, the camera is not moving.
 const STANDS: f64 = 0.6;
-/// Pixels on each side that are taken together: a pole is narrow; hair and cloth are rough, and move a little.
+/// Blur sizes in pixels: a pole is narrow; hair and cloth are rough and move slightly.
 const SCALES: [usize; 3] = [1, 3, 7];
-/// Mean change between discs, levels, below which a frame shows nothing new.
+/// Mean luma change between discs, levels, below which a frame is ignored as a duplicate.
 const SAME: f64 = 2.0;
-/// Headings that differ by less are one, rad.
+/// Headings that differ by less than this count as equal, rad.
 const ONE_HEADING: f64 = 0.05;
 
-/// In which axes something stays at its place.
+/// The axes in which the foreground is static.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StillAxes {
-    /// Those of the panoramas.
+    /// Those of the panorama.
     Panorama,
-    /// Those of the walk: its direction is forward.
+    /// Those of the walking direction, which is forward.
     Heading,
 }
 
-/// Why nothing was found.
+/// Why no static foreground was detected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NothingStill {
-    /// Too few frames differ.
+    /// Too few distinct frames.
     #[error("{0} frames differ below the horizon (expected at least {FEWEST_FRAMES})")]
     Frames(usize),
-    /// All of the picture stays where it is.
-    #[error("all that is below the horizon stays at its place: the camera does not move")]
+    /// The whole image is static.
+    #[error("everything below the horizon is static: the camera does not move")]
     Stands,
-    /// Nothing straight down stays.
-    #[error("nothing that is joined to straight down stays at its place")]
+    /// Nothing at the nadir is static.
+    #[error("no static region is connected to the nadir")]
     Nothing,
 }
 
-/// The part that stays at its place.
+/// Static foreground.
 #[derive(Clone, Debug)]
 pub struct StillPatch {
-    /// In which axes.
+    /// The axes in which it is static.
     pub axes: StillAxes,
-    /// Frames that it was found in.
+    /// Number of frames in which it was detected.
     pub frames: usize,
-    /// In the walk's axes: degrees that those axes are off the given headings, of the frames that were looked at (by their
-    /// place among those). The way of a walk is known to some degrees, and nobody looks just where he goes.
+    /// For the axes of the walking direction: frame index (among those added) and offset in degrees from the given
+    /// heading, for each frame that was used. The heading is known only to some degrees, and the operator does not
+    /// always look straight ahead.
     pub offsets: Vec<(usize, f64)>,
     patch: Vec<bool>,
     shadow: Vec<bool>,
 }
 
 impl StillPatch {
-    /// Degrees by which the walk's axes are off the heading of a frame (by its place among those looked at): those of the
-    /// nearest frame for which it is known.
+    /// Offset of the axes from the heading of a frame, degrees; `frame` is the index among the frames added. Uses the
+    /// nearest frame with a known offset.
     #[must_use]
     pub fn offset(&self, frame: usize) -> f64 {
         let nearest = self.offsets.iter().min_by_key(|(other, _)| other.abs_diff(frame));
         nearest.map_or(0.0, |(_, offset)| *offset)
     }
 
-    /// The mask of a frame whose walk goes towards `heading` (degrees of yaw in the panorama's axes; of no account for a
-    /// patch in those axes).
+    /// The mask of a frame whose walking direction is `heading` (degrees of yaw in panorama axes). The heading is
+    /// ignored if the foreground is static in panorama axes.
     #[must_use]
     pub fn mask(&self, width: usize, height: usize, heading: f64) -> SphereMask {
         self.drawn(&self.patch, width, height, heading)
     }
 
-    /// The mask of its shadow, likewise; keeps everything where none was found.
+    /// The mask of its shadow, with the same arguments. Keeps everything if no shadow was detected.
     #[must_use]
     pub fn shadow(&self, width: usize, height: usize, heading: f64) -> SphereMask {
         self.drawn(&self.shadow, width, height, heading)
@@ -115,19 +116,19 @@ impl StillPatch {
     }
 }
 
-/// Looks at frames one after the other.
+/// Collects frames and detects static foreground in them.
 #[derive(Debug, Default)]
 pub struct StillFinder {
     kept: Vec<Kept>,
-    /// One frame of so many is kept, 0 = all.
+    /// Every 2^`halvings`-th distinct frame is kept.
     halvings: u32,
-    /// Frames that were looked at; those that showed something new.
+    /// Frames that were added, and those of them that were distinct.
     looked: usize,
     seen: usize,
     last: Disc,
 }
 
-/// A frame that was looked at.
+/// A frame that is kept for detection.
 #[derive(Debug)]
 struct Kept {
     frame: usize,
@@ -136,14 +137,14 @@ struct Kept {
 }
 
 impl StillFinder {
-    /// Somebody who has seen nothing yet.
+    /// A finder without frames.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Looks at a panorama of the whole sphere, of any size (960x480 is enough), with the direction of the walk in its
-    /// axes (degrees of yaw), where that is known.
+    /// Adds a whole-sphere panorama of any size (960x480 is sufficient), with the walking direction in its axes
+    /// (degrees of yaw), if known.
     pub fn look(&mut self, panorama: &RgbImage8, heading: Option<f64>) {
         let disc = disc::disc_of(panorama, 0.0);
         let frame = self.looked;
@@ -166,10 +167,10 @@ impl StillFinder {
         }
     }
 
-    /// The part that stays, in the axes that show more of it.
+    /// Detects the static foreground, in the axes that give more evidence.
     ///
     /// # Errors
-    /// There is none, or nobody could tell.
+    /// No static foreground was found, or there was too little motion to detect it.
     pub fn finish(self) -> Result<StillPatch, NothingStill> {
         let frames = self.kept.len();
         if frames < FEWEST_FRAMES {
@@ -177,7 +178,7 @@ impl StillFinder {
         }
         let known: Vec<(usize, f64)> =
             self.kept.iter().filter_map(|kept| Some((kept.frame, kept.heading?.to_radians()))).collect();
-        // Of one heading the walk's axes are those of the panoramas.
+        // With a constant heading, both axes are the same.
         let differ = known.iter().any(|(_, heading)| apart(*heading, known[0].1) > ONE_HEADING);
         let walked = (differ && known.len() >= FEWEST_FRAMES).then(|| {
             let of_known = |kept: &Kept| Some(turned(&kept.disc, kept.heading?.to_radians()));
@@ -204,13 +205,13 @@ fn apart(a: f64, b: f64) -> f64 {
     turn.min(std::f64::consts::TAU - turn)
 }
 
-/// Mean difference in brightness inside of the rim, levels.
+/// Mean luma difference of two discs, levels.
 fn change(a: &Disc, b: &Disc) -> f64 {
     let sum: u64 = a.iter().zip(b).map(|(a, b)| u64::from(a[0].abs_diff(b[0]))).sum();
     sum as f64 / AREA as f64
 }
 
-/// A disc with this longitude (rad) where forward is, by nearest pixels.
+/// A disc rotated so that this longitude (rad) is forward, by nearest pixels.
 fn turned(disc: &Disc, turn: f64) -> Disc {
     let (sine, cosine) = (libm::sin(turn), libm::cos(turn));
     let middle = 0.5 * (SIDE - 1) as f64;
@@ -224,7 +225,7 @@ fn turned(disc: &Disc, turn: f64) -> Disc {
         .collect()
 }
 
-/// Discs of one scale, and the colour that each of their pixels would have if it rode along.
+/// Discs at one blur size, with the median colour of each pixel.
 struct Scale {
     reach: usize,
     discs: Vec<Disc>,
@@ -232,17 +233,17 @@ struct Scale {
     ground: evidence::Ground,
 }
 
-/// What stays at its place.
+/// A detected static region.
 struct Found {
     /// Its pixels.
     patch: Vec<bool>,
-    /// How much speaks for it.
+    /// Sum of its evidence.
     sum: f64,
-    /// What each pixel would look like if it rode along.
+    /// Median colour of each pixel.
     own: Disc,
 }
 
-/// The part of discs that stays at its place.
+/// Detects the static region of a set of discs.
 fn find(discs: &[Disc]) -> Result<Found, NothingStill> {
     let scales = SCALES.map(|reach| {
         let discs: Vec<Disc> = discs.iter().map(|disc| disc::blurred(disc, reach)).collect();
@@ -256,7 +257,7 @@ fn find(discs: &[Disc]) -> Result<Found, NothingStill> {
         let mut best = vec![f32::MIN; AREA];
         for Scale { reach, discs, own, ground } in &scales {
             let evidence = evidence::evidence(discs, ground, own, &lighter);
-            // Where means reach over an edge, ground beside it seems to stay as well.
+            // Blur lets ground at the edge of the foreground look static, so the result is eroded by the blur radius.
             let inner = within(&evidence, reach / 2);
             best.iter_mut().zip(inner).for_each(|(best, more)| *best = best.max(more));
         }
@@ -280,10 +281,10 @@ fn find(discs: &[Disc]) -> Result<Found, NothingStill> {
     Ok(Found { patch, sum, own })
 }
 
-/// Evidence of one pixel beyond which it says no more.
+/// Bound on the evidence of a single pixel.
 const STEP: f32 = 12.0;
 
-/// Least evidence around each pixel.
+/// Minimum of the evidence around each pixel.
 fn within(evidence: &[f32], reach: usize) -> Vec<f32> {
     let least = |values: &[f32], step: usize| -> Vec<f32> {
         let around = |at: usize| -> f32 {
@@ -296,7 +297,7 @@ fn within(evidence: &[f32], reach: usize) -> Vec<f32> {
     if reach == 0 { evidence.to_vec() } else { least(&least(evidence, 1), SIDE) }
 }
 
-/// Evidence of a pixel and those around it: means over 5x5.
+/// Means of the evidence over 5x5 pixels.
 fn smoothed(evidence: &[f32]) -> Vec<f32> {
     let mean = |values: &[f32], step: usize| -> Vec<f32> {
         let around = |at: usize| -> f32 {
@@ -311,17 +312,17 @@ fn smoothed(evidence: &[f32]) -> Vec<f32> {
     mean(&mean(&clamped, 1), SIDE)
 }
 
-/// The pixels with evidence for them that are joined to straight down, and what they enclose.
+/// The pixels with positive evidence that are connected to the nadir, and the pixels that they enclose.
 fn joined(evidence: &[f32]) -> Vec<bool> {
     let root = |at: &usize| place(*at).0 < ROOT;
     let patch = flood((0..AREA).filter(root), |at| evidence[at] > 0.0);
-    // What the rim does not reach is enclosed.
+    // Enclosed pixels are those that are not connected to the rim.
     let rim = (0..AREA).filter(|at| place(*at).0 > RIM - 2.0 * PIXEL);
     let outside = flood(rim, |at| !patch[at]);
     outside.iter().zip(&patch).map(|(outside, patch)| *patch || !outside).collect()
 }
 
-/// All pixels that are reached from some over edges through those that are allowed.
+/// All pixels connected across edges to the start pixels, through allowed pixels.
 fn flood(from: impl Iterator<Item = usize>, is_allowed: impl Fn(usize) -> bool) -> Vec<bool> {
     let mut reached = vec![false; AREA];
     let mut open: Vec<usize> = from.filter(|at| is_allowed(*at)).collect();

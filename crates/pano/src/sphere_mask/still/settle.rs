@@ -1,29 +1,29 @@
-//! How far the axes of each frame are off the direction of the walk.
+//! Refines the heading of each frame.
 //!
-//! The direction of a walk is known to some degrees, and an operator looks to the side. So each frame is turned on, by the
-//! turn at which it shows what was found best, and what stays is looked for again, as long as more speaks for it.
+//! The walking direction is known only to some degrees, and the operator looks to the side. Each frame is therefore
+//! rotated to match the detected foreground best, and the foreground is detected again, as long as the evidence grows.
 
 use super::disc::{Disc, SIDE};
 use super::{Found, NothingStill, StillAxes, StillPatch, evidence, find, shadow, turned};
 
-/// Times that turns are looked for.
+/// Largest number of iterations.
 const ROUNDS: usize = 4;
-/// Degrees of a turn that is looked for, either way, and of the steps between.
+/// Search range of the rotation in both directions, and its step, degrees.
 const MOST: i32 = 24;
 const STEP: i32 = 2;
-/// By how much more has to speak for another round.
+/// Factor by which the evidence must grow for another iteration.
 const MORE: f64 = 1.01;
 
-/// What stays in the axes of the walk.
+/// Static foreground in the axes of the walking direction.
 pub(super) struct Walked {
     pub(super) found: Found,
-    /// How much further each disc was turned, rad.
+    /// Additional rotation of each disc, rad.
     offsets: Vec<f64>,
     discs: Vec<Disc>,
 }
 
 impl Walked {
-    /// The patch; `known`: numbers of the frames, and their headings.
+    /// Converts to the result; `known` holds the indices and headings of the frames.
     pub(super) fn patch(self, known: &[(usize, f64)]) -> StillPatch {
         let offsets =
             known.iter().zip(&self.offsets).map(|((frame, _), offset)| (*frame, offset.to_degrees()));
@@ -37,7 +37,7 @@ impl Walked {
     }
 }
 
-/// Of discs with the walk's direction forward, as far as it is known.
+/// Iterates from discs rotated so that the given walking direction is forward.
 pub(super) fn settle(towards: Vec<Disc>) -> Result<Walked, NothingStill> {
     let (found, offsets) = (find(&towards)?, vec![0.0; towards.len()]);
     let mut best = Walked { found, offsets, discs: towards.clone() };
@@ -57,10 +57,10 @@ pub(super) fn settle(towards: Vec<Disc>) -> Result<Walked, NothingStill> {
     Ok(best)
 }
 
-/// The turn at which a disc shows best what was found, near an earlier one.
+/// The rotation at which a disc matches the foreground best, among the search range and the previous one.
 fn offset_of(disc: &Disc, found: &Found, earlier: f64) -> f64 {
     let steps = (-MOST..=MOST).step_by(STEP as usize);
-    // Small turns first: of two that are as good, the smaller one.
+    // Small rotations first, so that they win ties.
     let mut turns: Vec<f64> = steps.map(|degrees| f64::from(degrees).to_radians()).collect();
     turns.sort_by(|a, b| a.abs().total_cmp(&b.abs()));
     let mut best = (f64::MIN, earlier);
@@ -73,7 +73,7 @@ fn offset_of(disc: &Disc, found: &Found, earlier: f64) -> f64 {
     best.1
 }
 
-/// How likely a turned disc is where the patch lies.
+/// Log-likelihood of a rotated disc over the detected region.
 fn likeness(disc: &Disc, found: &Found, turn: f64) -> f64 {
     let (sine, cosine) = (libm::sin(turn), libm::cos(turn));
     let middle = 0.5 * (SIDE - 1) as f64;

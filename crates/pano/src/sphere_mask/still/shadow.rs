@@ -1,27 +1,28 @@
-//! The shadow of what rides along: darker than the ground beside it, of the same chroma, joined to it, below the horizon.
+//! The shadow of static foreground: darker than the adjacent ground, of the same chroma, connected to the foreground,
+//! below the horizon.
 //!
-//! Frames are averaged first: the ground passes by and becomes even, the shadow rides along, as long as the camera keeps
-//! its heading to the sun.
+//! Frames are averaged first: moving ground averages out, and the shadow does not, as long as the camera keeps its
+//! heading relative to the sun.
 
 use super::disc::{AREA, Disc, PIXEL, RIM, SIDE, place};
 use super::flood;
 
-/// Brightness of shadow, in parts of that of the ground beside it: display values, of which 0.45 is a fifth of the light.
+/// Luma of shadow relative to the adjacent ground: display values, of which 0.45 is a fifth of the light.
 const DARKER: [f64; 2] = [0.2, 0.8];
-/// Difference of colour (colour difference over brightness) below which two grounds are one.
+/// Difference in chroma (chroma over luma) below which two pixels count as the same ground.
 const SAME_CHROMA: f64 = 0.06;
-/// Degrees from a place between which ground is looked at.
+/// Distances (degrees) at which the surroundings are sampled.
 const AROUND: [f64; 2] = [4.0, 40.0];
-/// Places that are looked at around each.
+/// Samples in the surroundings of each pixel.
 const LOOKS: usize = 128;
-/// Part of the ground of one colour around a place that is darker than its lit ground.
+/// Quantile of the luma of the surrounding ground that is taken as lit ground.
 const LIT: f64 = 0.6;
-/// Degrees by which the shadow may begin beside what throws it.
+/// Largest gap between the foreground and its shadow, degrees.
 const GAP: f64 = 2.5;
-/// Size of a shadow, in sizes of what throws it, above which it is that of something else.
+/// Largest area of a shadow, as a multiple of the foreground's; a larger one is rejected.
 const MOST: usize = 4;
 
-/// Pixels of the shadow of a patch.
+/// The pixels of the shadow of a region.
 pub(super) fn shadow(discs: &[Disc], patch: &[bool]) -> Vec<bool> {
     let mean = mean(discs);
     let golden = std::f64::consts::PI * (3.0 - 5.0f64.sqrt());
@@ -52,7 +53,7 @@ pub(super) fn shadow(discs: &[Disc], patch: &[bool]) -> Vec<bool> {
             }
         }
         lights.sort_by(f64::total_cmp);
-        // A quarter of what is looked at: else there is no ground of this colour.
+        // At least a quarter of the samples must show ground of this colour.
         if 4 * lights.len() < LOOKS {
             return false;
         }
@@ -60,7 +61,7 @@ pub(super) fn shadow(discs: &[Disc], patch: &[bool]) -> Vec<bool> {
         (DARKER[0]..DARKER[1]).contains(&(light / lit))
     };
     let dark: Vec<bool> = (0..AREA).map(|at| !patch[at] && place(at).0 < RIM && is_dark(at)).collect();
-    // Through the patch and the seam beside it, into what is dark.
+    // Connected through the foreground and the gap around it.
     let near = grown(patch, GAP / PIXEL);
     let joined = flood((0..AREA).filter(|at| patch[*at]), |at| near[at] || dark[at]);
     let shadow: Vec<bool> = (0..AREA).map(|at| joined[at] && dark[at]).collect();
@@ -68,7 +69,7 @@ pub(super) fn shadow(discs: &[Disc], patch: &[bool]) -> Vec<bool> {
     if count(&shadow) > MOST * count(patch) { vec![false; AREA] } else { shadow }
 }
 
-/// Brightness and colour differences about 0, means over the frames and 3x3 pixels; never black.
+/// Means over the frames and 3x3 pixels: luma, at least 1, and chroma relative to 128.
 fn mean(discs: &[Disc]) -> Vec<[f64; 3]> {
     let mut sums = vec![[0u32; 3]; AREA];
     for disc in discs {
@@ -93,7 +94,7 @@ fn mean(discs: &[Disc]) -> Vec<[f64; 3]> {
         .collect()
 }
 
-/// Pixels within a distance of a set.
+/// Dilates a set of pixels by a radius in px.
 fn grown(set: &[bool], radius: f64) -> Vec<bool> {
     let mut mask: Vec<u8> = set.iter().map(|is| if *is { 0 } else { 255 }).collect();
     super::super::dilate::dilate_pixels(&mut mask, SIDE, radius);

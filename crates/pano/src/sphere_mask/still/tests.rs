@@ -5,15 +5,15 @@ use gausset_scenes::room::{self, Room};
 use super::super::REMOVED;
 use super::*;
 
-/// What of a frame is the operator: a head of 25 degrees with a shoulder on one side, and a pole of 3 degrees up to 60
-/// degrees from straight down, in the axes that `turn` (degrees of yaw) is forward in.
+/// The colour of the operator in a direction, if it is hit: a head of 25 degrees with a shoulder on one side, and a
+/// pole of 3 degrees up to 60 degrees from the nadir, in axes rotated by `turn` (degrees of yaw).
 fn is_operator(direction: [f64; 3], turn: f64) -> Option<[u8; 3]> {
     let d = se3::mul_vec(&se3::transpose(&crate::geometry::rotation_y(turn)), direction);
     let degrees = crate::projection::degrees_from_nadir(d);
     let longitude = libm::atan2(d[0], d[2]).to_degrees();
     let across = degrees * longitude.to_radians().sin();
     let along = degrees * longitude.to_radians().cos();
-    // Hair in strands, cloth in stripes, a grey pole.
+    // Hair with strands, striped cloth, a grey pole.
     if across.hypot(along + 6.0) < 22.0 {
         let strand = 14.0 * (longitude / 4.0).sin();
         return Some([(58.0 + strand) as u8, (44.0 + strand) as u8, (36.0 + strand) as u8]);
@@ -24,7 +24,7 @@ fn is_operator(direction: [f64; 3], turn: f64) -> Option<[u8; 3]> {
     (along > 0.0 && along < 60.0 && across.abs() < 1.5).then_some([120, 120, 125])
 }
 
-/// Frames of the room with a sky above 20 degrees and the operator in them, with what is his.
+/// Frames of the room with a sky above 20 degrees and the operator, each with the true mask of the operator.
 fn frames(count: usize, turn: impl Fn(usize) -> f64, is_moving: bool) -> Vec<(RgbImage8, Vec<bool>)> {
     let (w, h) = (480u32, 240u32);
     let pool = Pool::new(2);
@@ -48,7 +48,7 @@ fn frames(count: usize, turn: impl Fn(usize) -> f64, is_moving: bool) -> Vec<(Rg
         .collect()
 }
 
-/// IoU of a mask with the truth, and the share of the sphere that it removes elsewhere.
+/// IoU of a mask with the truth, and the fraction of the sphere that it removes elsewhere.
 fn judged(mask: &SphereMask, truth: &[bool]) -> (f64, f64) {
     let (mut both, mut either, mut wrong) = (0.0, 0.0, 0.0);
     for (at, (keep, truth)) in mask.data.iter().zip(truth).enumerate() {
@@ -86,7 +86,7 @@ fn an_operator_who_turns_with_the_walk_is_found_in_its_axes() {
         let (iou, wrong) = judged(&found.mask(480, 240, heading(k) + found.offset(k)), truth);
         assert!(iou >= 0.90 && wrong <= 0.001, "frame {k}: IoU {iou:.4}, elsewhere {wrong:.5}");
     }
-    // In the panoramas' axes hardly anything of him stays.
+    // In panorama axes hardly any part of the operator is static.
     let mut finder = StillFinder::new();
     frames.iter().for_each(|(picture, _)| finder.look(picture, None));
     let alone = finder.finish().map_or(0.0, |found| judged(&found.mask(480, 240, 0.0), &frames[3].1).0);
@@ -96,7 +96,7 @@ fn an_operator_who_turns_with_the_walk_is_found_in_its_axes() {
 #[test]
 fn a_walk_whose_direction_is_roughly_known_will_do() {
     let heading = |k: usize| 25.0 * k as f64;
-    // He looks up to 14 degrees to the side, and the direction of two frames is not known.
+    // The operator looks up to 14 degrees to the side, and the direction of two frames is unknown.
     let off = |k: usize| 14.0 * (1.3 * k as f64).sin();
     let frames = frames(12, heading, true);
     let mut finder = StillFinder::new();
@@ -109,7 +109,7 @@ fn a_walk_whose_direction_is_roughly_known_will_do() {
         let (iou, wrong) = judged(&found.mask(480, 240, heading(k) + off(k) + found.offset(k)), truth);
         assert!(iou >= 0.85 && wrong <= 0.002, "frame {k}: IoU {iou:.4}, elsewhere {wrong:.5}");
     }
-    // As they were given, masks lie beside him.
+    // With the given headings, the masks miss the operator.
     let given = |k: usize| judged(&found.mask(480, 240, heading(k) + off(k)), &frames[k].1).0;
     let worst = (0..12).map(given).fold(1.0, f64::min);
     assert!(worst < 0.8, "{worst}");
@@ -120,7 +120,7 @@ fn a_camera_that_stands_or_rides_alone_gives_nothing() {
     let standing = frames(1, |_| 0.0, false);
     let mut finder = StillFinder::new();
     for k in 0..5 {
-        // Not the same frame again: a little darker each time.
+        // Slightly darker each time, so that no frame is a duplicate.
         let mut picture = standing[0].0.clone();
         picture.data.iter_mut().for_each(|value| *value = value.saturating_sub(4 * k));
         finder.look(&picture, None);
@@ -147,7 +147,7 @@ fn many_frames_take_no_more_memory() {
     assert!(finder.kept.len() <= MOST_FRAMES, "{}", finder.kept.len());
 }
 
-/// Smooth noise on the ground, cells of a metre down to an eighth, 0 to 1.
+/// Smooth noise on the ground from 0 to 1, with cells from one metre to an eighth.
 fn ground(x: f64, z: f64) -> f64 {
     let hash = |i: i64, j: i64| {
         let mut v = (i.wrapping_mul(0x1F1F_1F1F) ^ j.wrapping_mul(0x5851_F42D)) as u64;
@@ -166,7 +166,7 @@ fn ground(x: f64, z: f64) -> f64 {
     0.5 * octave(1.0) + 0.3 * octave(4.0) + 0.2 * octave(8.0)
 }
 
-/// Whether the shadow of the operator lies there: 35 degrees wide, to 55 degrees from straight down, to the right.
+/// Whether a direction is in the operator's shadow: 35 degrees wide, up to 55 degrees from the nadir, to the right.
 fn is_shadow(d: [f64; 3]) -> bool {
     let degrees = crate::projection::degrees_from_nadir(d);
     let turn = (libm::atan2(d[0], d[2]).to_degrees() - 90.0).to_radians();
@@ -178,7 +178,7 @@ fn is_shadow(d: [f64; 3]) -> bool {
 fn a_shadow_is_found_and_the_ground_beside_it_is_not() {
     let (w, h) = (480usize, 240usize);
     let of_ground = |d: [f64; 3], k: usize| {
-        // A camera 2 m up that walks half a metre a frame over grey ground with a strip of grass.
+        // A camera at a height of 2 m moves half a metre per frame over grey ground with a strip of grass.
         let far = 2.0 / d[1];
         let (x, z) = (d[0] * far + 0.1 * k as f64, d[2] * far + 0.5 * k as f64);
         let light = 0.55 + 0.5 * ground(x, z);
@@ -195,7 +195,7 @@ fn a_shadow_is_found_and_the_ground_beside_it_is_not() {
             let colour = match is_operator(d, 0.0) {
                 Some(colour) => colour.map(f64::from),
                 None if d[1] <= 0.02 => [150.0, 190.0, 240.0],
-                // A fifth of the light is 0.48 of the display value.
+                // A fifth of the light would be 0.48 of the display value; 0.55 is used.
                 None if is_shadow(d) => of_ground(d, k).map(|value| 0.55 * value),
                 None => of_ground(d, k),
             };
@@ -218,7 +218,7 @@ fn a_shadow_is_found_and_the_ground_beside_it_is_not() {
         }
         (hit / there, wrong)
     };
-    // By itself, given the operator.
+    // The shadow alone, given the operator.
     let operator: Vec<bool> = (0..AREA)
         .map(|at| {
             let (degrees, longitude) = place(at);
@@ -235,7 +235,7 @@ fn a_shadow_is_found_and_the_ground_beside_it_is_not() {
     };
     let (found, wrong) = judged(&alone.shadow(w, h, 0.0));
     assert!(found >= 0.8 && wrong <= 0.003, "alone: found {found:.3} of it, {wrong:.5} elsewhere");
-    // Together: a shadow that keeps its direction stays at its place too, and may be taken for a part of the operator.
+    // Both together: a shadow with a constant direction is static too, and may be detected as part of the operator.
     let both = finder.finish().unwrap();
     let mut mask = both.mask(w, h, 0.0);
     mask.unite(&both.shadow(w, h, 0.0));
