@@ -1,5 +1,5 @@
-//! Films a walk through the procedural room and measures how frames are chosen:
-//! `film_choice FILE.mp4 [WIDTH [SHOWN]]` makes the film where it is missing, WIDTH px wide, scaled to SHOWN px.
+//! Measures the selection of frames on a video of a walk through the procedural room:
+//! `film_choice FILE.mp4 [WIDTH [SHOWN]]`. A missing video is rendered at WIDTH px and scaled to SHOWN px.
 #![allow(clippy::print_stdout, reason = "a program")]
 #![allow(dead_code, reason = "shared with tests")]
 
@@ -34,7 +34,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let seconds = started.elapsed().as_secs_f64();
     let each = |seconds: f64| 1e3 * seconds / lines.len() as f64;
     println!(
-        "{} frames; ms a frame: {:.1} wall with decoding, {:.2} CPU of this program",
+        "{} frames; ms per frame: {:.1} wall time with decoding, {:.2} CPU time of this program",
         lines.len(),
         each(seconds),
         each(cpu_seconds() - cpu)
@@ -47,12 +47,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             .filter(|(l, s)| s.is_duplicate == is_duplicate && l.duplicate == found)
             .count()
     };
-    println!(
-        "duplicates: {} found, {} not, {} found wrongly",
-        of(true, true),
-        of(true, false),
-        of(false, true)
-    );
+    println!("duplicates: {} found, {} missed, {} false", of(true, true), of(true, false), of(false, true));
     let mut sums = [0; 3];
     for step in [2.5, 3.0, 4.0, 5.0, 6.0, 8.0] {
         let wanted = Wanted { step, ..Wanted::default() };
@@ -62,7 +57,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
     let [kept, avoidable, duplicates] = sums;
     println!(
-        "together: {kept} kept, {avoidable} of them blurred with a sharp one in reach, {duplicates} duplicates"
+        "total: {kept} kept, {avoidable} of them blurred with a sharp frame in reach, {duplicates} duplicates"
     );
     for (select, max_frames) in [(Select::Space, Some(25)), (Select::Time, None)] {
         let wanted = Wanted { select, max_frames, fps: 4.0, ..Wanted::default() };
@@ -72,13 +67,13 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// CPU seconds of this thread; 0 where the system does not say.
+/// CPU seconds of this thread; 0 where the system does not report them.
 fn cpu_seconds() -> f64 {
     let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
     text.split(' ').next().and_then(|ns| ns.parse::<f64>().ok()).map_or(0.0, |ns| 1e-9 * ns)
 }
 
-/// Errors of the turns from frame to frame, and of all of them together.
+/// Prints the errors of the rotations from frame to frame.
 fn turns(lines: &[Line], shots: &[walk::Shot]) {
     let mut errors = Vec::new();
     let mut shown = 0;
@@ -96,7 +91,7 @@ fn turns(lines: &[Line], shots: &[walk::Shot]) {
     errors.sort_by(f64::total_cmp);
     let at = |share: f64| errors[((errors.len() - 1) as f64 * share) as usize];
     println!(
-        "turns of {} of {} frames: errors in degrees: median {:.4}, 95 % {:.4}, worst {:.4}",
+        "rotations of {} of {} frames: errors in degrees: median {:.4}, 95 % {:.4}, worst {:.4}",
         errors.len(),
         lines.len() - 1,
         at(0.5),
@@ -105,13 +100,13 @@ fn turns(lines: &[Line], shots: &[walk::Shot]) {
     );
 }
 
-/// Prints a choice; how many frames it keeps, blurred ones without need, duplicates.
+/// Prints a selection. Returns its kept frames, avoidable blurred frames and duplicates.
 fn report(lines: &[Line], shots: &[walk::Shot], select: Select, step: f64) -> [usize; 3] {
     let kept: Vec<usize> = lines.iter().filter(|line| line.kept).map(|line| line.frame).collect();
     let steps: Vec<f64> =
         kept.windows(2).map(|p| walk::distance(&shots[p[0]].pose, &shots[p[1]].pose)).collect();
     let blurred: Vec<usize> = kept.iter().copied().filter(|&k| shots[k].is_blurred).collect();
-    // A sharp one is in reach: within a quarter of the mean step.
+    // A sharp frame is in reach if it is within a quarter of the mean step.
     let reach = 0.25 * steps.iter().sum::<f64>() / steps.len().max(1) as f64;
     let in_reach = |k: usize| {
         let near = |j: &usize| walk::distance(&shots[*j].pose, &shots[k].pose) < reach;
@@ -133,7 +128,7 @@ fn report(lines: &[Line], shots: &[walk::Shot], select: Select, step: f64) -> [u
         println!("  blurred and kept: frame {k}: {}", around.join(" "));
     }
     println!(
-        "{}: {} kept, {step:.2} degrees, spread of steps {:.3} (mean {:.3} m, worst {:.3} m), blurred {} ({} avoidable, {:.1} % of the film), duplicates {}",
+        "{}: {} kept, {step:.2} degrees, spread of steps {:.3} (mean {:.3} m, worst {:.3} m), blurred {} ({} avoidable, {:.1} % of the video), duplicates {}",
         select.name(),
         kept.len(),
         walk::spread(&steps),

@@ -1,12 +1,12 @@
-//! Brightness and white balance made alike: of the two lenses of one frame.
+//! Equalises exposure and white balance of the two lenses of a frame.
 //!
 //! ```text
-//! directions that both lenses see      5x5 px of either, neither too dark nor burnt out → linear light a, b
-//! r = robust mean of log2(a / b)       per channel: the mean of what lies within three deviations of the median
-//! gains   2^(-r/2) and 2^(r/2)         mean zero in log space: the frame as a whole stays as bright as it was
+//! directions that both lenses see      5x5 px of each, neither too dark nor overexposed → linear light a, b
+//! r = robust mean of log2(a / b)       per channel: the mean of values within three deviations of the median
+//! gains   2^(-r/2) and 2^(r/2)         mean zero in log space: the brightness of the whole frame is unchanged
 //! ```
-//! The deviation is 1.4826 times the median of the distances from the median, so that flare and parallax, which change
-//! some places a lot, change nothing.
+//! The deviation is 1.4826 times the median absolute deviation, so that flare and parallax, which change few places by
+//! a lot, have no effect.
 
 use std::f64::consts::PI;
 
@@ -18,16 +18,16 @@ use crate::look::linear_from_srgb;
 use crate::plane::{Colour, Frame};
 use crate::projection::Projection;
 
-/// Directions that are looked at, on a spiral.
+/// Number of sampled directions, on a spiral.
 const DIRECTIONS: usize = 60_000;
-/// Fewest of them that say anything.
+/// Minimum number of valid directions.
 const FEWEST: usize = 64;
-/// Encoded values that are neither lost in noise nor burnt out.
+/// Range of encoded values that are neither noise nor overexposed.
 const USABLE: std::ops::RangeInclusive<f64> = 10.0..=245.0;
-/// Largest gain that is believed, in stops.
+/// Largest plausible ratio of the lenses, in stops.
 const MOST: f64 = 4.0;
 
-/// What is made alike.
+/// What to equalise.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Equalise {
     /// Nothing.
@@ -40,10 +40,10 @@ pub enum Equalise {
 }
 
 impl Equalise {
-    /// All of them.
+    /// All modes.
     pub const ALL: [Self; 3] = [Self::Off, Self::Lenses, Self::Frames];
 
-    /// The stable name.
+    /// The stable name in options and files.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -54,16 +54,16 @@ impl Equalise {
     }
 }
 
-/// A part of the canvas that one lens sees: columns from and to, rows from and to, px.
+/// A part of the canvas that belongs to one lens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Part {
-    /// Columns from and to, rows from and to.
+    /// First column, end column, first row, end row, px.
     pub area: [usize; 4],
-    /// Which lens, 0 or 1.
+    /// The lens, 0 or 1.
     pub lens: usize,
 }
 
-/// The parts of the canvas that each of two lenses sees; `None` for a source that is not of two.
+/// The parts of the canvas of each lens; `None` for a source without two lenses.
 #[must_use]
 pub fn parts(projection: &Projection) -> Option<Vec<Part>> {
     match projection {
@@ -73,7 +73,7 @@ pub fn parts(projection: &Projection) -> Option<Vec<Part>> {
     }
 }
 
-/// The lenses meet in the middle of the side faces: the front lens sees the front and the halves beside it.
+/// The lenses meet in the middle of the side faces: the front lens covers the front face and the adjacent halves.
 fn parts_of_eac(eac: &Eac) -> Vec<Part> {
     let [width, height] = eac.stream().map(|v| v as usize);
     let first = eac.side as usize / 2;
@@ -90,11 +90,11 @@ fn parts_of_eac(eac: &Eac) -> Vec<Part> {
     parts
 }
 
-/// Circles side by side or one above the other: the line half way between their centres.
+/// Circles side by side or one above the other, separated halfway between their centres.
 fn parts_of_fisheye(fisheye: &DualFisheye) -> Vec<Part> {
     let (width, height) = (fisheye.width as usize, fisheye.height as usize);
     let [a, b] = [0, 1].map(|k| fisheye.lenses[k].centre);
-    // An even place: two pixels share their chroma.
+    // An even position, because two pixels share their chroma.
     let half = |a: f64, b: f64, most: usize| ((0.25 * (a + b)).max(0.0) as usize * 2).min(most);
     if (a[0] - b[0]).abs() >= (a[1] - b[1]).abs() {
         let cut = half(a[0], b[0], width);
@@ -113,7 +113,8 @@ fn parts_of_fisheye(fisheye: &DualFisheye) -> Vec<Part> {
     }
 }
 
-/// Factors of red, green and blue for each of the two lenses of a frame; `None` where too little is seen by both.
+/// Equalising gains of red, green and blue for both lenses of a frame; `None` if too few directions are valid in both,
+/// or the ratio is implausible.
 #[must_use]
 pub fn lens_gains(projection: &Projection, frame: &Frame) -> Option<[[f64; 3]; 2]> {
     let parts = parts(projection)?;
@@ -129,7 +130,7 @@ pub fn lens_gains(projection: &Projection, frame: &Frame) -> Option<[[f64; 3]; 2
         let direction = on_spiral(k, DIRECTIONS);
         let place = projection.place(direction);
         let Some((second, share)) = place.second.filter(|_| place.is_seen) else { continue };
-        // At the rim of a circle lies what is none of the picture.
+        // The rim of a circle contains pixels outside the image.
         if !(0.1..=0.9).contains(&share) {
             continue;
         }
@@ -156,7 +157,7 @@ pub fn lens_gains(projection: &Projection, frame: &Frame) -> Option<[[f64; 3]; 2
     Some(gains)
 }
 
-/// The k-th of so many directions that are spread evenly over the sphere.
+/// The k-th of `count` directions that are spread evenly over the sphere.
 pub(crate) fn on_spiral(k: usize, count: usize) -> [f64; 3] {
     let golden = PI * (3.0 - libm::sqrt(5.0));
     let y = 1.0 - 2.0 * (k as f64 + 0.5) / count as f64;
@@ -165,8 +166,8 @@ pub(crate) fn on_spiral(k: usize, count: usize) -> [f64; 3] {
     [across * libm::sin(angle), y, across * libm::cos(angle)]
 }
 
-/// Colours a frame of two lenses: equalised, each with a grade of its own. Returns the gains; where there are none to
-/// be found in it nor in its lens file, `None`, and nothing is done.
+/// Grades a frame of two lenses with equalising gains. Returns the gains. If they can neither be estimated from the
+/// frame nor taken from the lens file, returns `None` and leaves the frame unchanged.
 pub fn grade_lenses(
     projection: &Projection,
     colouring: &Colouring,
@@ -184,13 +185,13 @@ pub fn grade_lenses(
     Some(gains)
 }
 
-/// A gain as it is written: six places after the point.
+/// Rounds a gain to six decimal places, as in files.
 #[must_use]
 pub fn rounded(gain: f64) -> f64 {
     libm::round(gain * 1e6) / 1e6
 }
 
-/// Linear light around a place of the canvas, of 5x5 px; `None` where it is too dark, burnt out or not stored.
+/// Sum of the linear light of 5x5 px around a point of the canvas; `None` where too dark, overexposed or not stored.
 fn colour_at(frame: &Frame, [u, v]: [f64; 2]) -> Option<[f64; 3]> {
     const REACH: i64 = 2;
     let luma = frame.planes.first()?;
@@ -214,12 +215,12 @@ fn colour_at(frame: &Frame, [u, v]: [f64; 2]) -> Option<[f64; 3]> {
     Some(sum)
 }
 
-/// Linear light of a pixel; `None` where it is too dark, burnt out or not stored.
+/// Linear light of a pixel; `None` where too dark, overexposed or not stored.
 fn light_of(frame: &Frame, x: usize, y: usize) -> Option<[f64; 3]> {
     usable(frame, x, y).map(|rgb| rgb.map(|value| linear_from_srgb(f64::from(value) / 255.0)))
 }
 
-/// Encoded red, green and blue of a pixel; `None` where it is too dark, burnt out or not stored.
+/// Encoded red, green and blue of a pixel; `None` where too dark, overexposed or not stored.
 pub(crate) fn usable(frame: &Frame, x: usize, y: usize) -> Option<[u8; 3]> {
     let luma = frame.planes.first()?;
     let at = |index: usize| {
@@ -235,7 +236,7 @@ pub(crate) fn usable(frame: &Frame, x: usize, y: usize) -> Option<[u8; 3]> {
     rgb.iter().all(|&value| USABLE.contains(&f64::from(value))).then_some(rgb)
 }
 
-/// The mean of what lies within three deviations of the median; `None` of fewer than so many.
+/// Mean of the values within three robust deviations of the median; `None` for fewer than `fewest` values.
 pub(crate) fn robust_mean(values: &mut [f64], fewest: usize) -> Option<f64> {
     if values.len() < fewest.max(1) {
         return None;
@@ -264,14 +265,14 @@ mod tests {
         { "cx": 200, "cy": 200, "radius": 200, "half_angle": 100 },
         { "cx": 600, "cy": 200, "radius": 200, "half_angle": 100, "yaw": 180 } ] }"#;
 
-    /// Some smooth colours of the sphere, in linear light.
+    /// Smooth colours on the sphere, in linear light.
     fn light([x, y, z]: [f64; 3]) -> [f64; 3] {
         let n = libm::sqrt(x * x + y * y + z * z);
         let wave = |a: f64, b: f64| 0.2 + 0.08 * libm::sin(4.0 * a / n) * libm::cos(3.0 * b / n);
         [wave(x, y), wave(y, z), wave(z, x)]
     }
 
-    /// A frame of which each pixel of the canvas shows what its direction says, times the factors of its lens.
+    /// A frame whose pixels show the colour of their direction times the factors of their lens.
     fn frame(projection: &Projection, factors: [[f64; 3]; 2], flare: bool) -> Frame {
         let [w, h] = projection.canvas().map(|v| v as usize);
         let parts = parts(projection).unwrap();
@@ -296,7 +297,7 @@ mod tests {
                 plane.row_mut(y as i32)[x] = value;
             }
         };
-        // Densely enough that no pixel is left out.
+        // Dense enough to set every pixel.
         let count = 16 * w * h;
         for k in 0..count {
             let direction = on_spiral(k, count);
@@ -317,7 +318,7 @@ mod tests {
         for flare in [false, true] {
             for (stops, balance) in [(1.0, [1.15, 1.0, 0.85]), (-1.0, [0.85, 1.0, 1.15])] {
                 let factor = balance.map(|b: f64| b * libm::exp2(stops));
-                // Half each, as the equaliser gives it back.
+                // Half each, as the equaliser splits the ratio.
                 let factors = [factor.map(libm::sqrt), factor.map(|f| 1.0 / libm::sqrt(f))];
                 let gains = lens_gains(&fisheye, &frame(&fisheye, factors, flare)).unwrap();
                 for c in 0..3 {

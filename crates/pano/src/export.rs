@@ -1,6 +1,6 @@
-//! Poses of panoramas as models of other programs.
+//! Export of panorama poses to COLMAP, Nerfstudio and RealityCapture.
 //!
-//! Every export comes from the same rotation that the pixels were cut with ([`View::pano_from_camera`]); views of one
+//! All exports use the same rotation with which the pixels were sampled ([`View::pano_from_camera`]). Views of one
 //! frame share their centre exactly.
 
 use std::collections::BTreeMap;
@@ -23,66 +23,66 @@ use crate::poses::{Applied, NamedPose};
 use crate::rig;
 use crate::split::{Description, ManifestLine, Naming};
 
-/// Longest list of poses that is read.
+/// Maximum size of `poses.json`, bytes.
 const MAX_POSES_BYTES: u64 = 256 << 20;
 
 /// The result of an alignment: `poses.json`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Poses {
-    /// What aligned it.
+    /// Program that aligned the frames.
     pub tool: String,
-    /// Hash of what was aligned.
+    /// Hash of the aligned input.
     pub input: String,
-    /// Whether one unit is a metre, by GPS.
+    /// Whether the unit is a metre, from GPS.
     pub is_metric: bool,
-    /// Points of the sparse model.
+    /// Number of points of the sparse model.
     pub points: u64,
     /// Mean reprojection error, px.
     pub mean_reprojection_px: f64,
-    /// Mean number of pictures that see a point.
+    /// Mean number of observations per point.
     pub track_length: f64,
-    /// Where the world is on the earth, by a track.
+    /// Georeference of the world, from a GPS track.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub earth: Option<Earth>,
-    /// What the `transforms.json` that the poses came from has done to the world: done again where one is written.
+    /// World transform of the `transforms.json` that the poses were read from; applied again when one is written.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub applied: Option<Applied>,
-    /// How two lenses stand to each other that were aligned each for itself.
+    /// Relative pose of two lenses that were aligned separately.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lenses: Option<LensRelation>,
     /// All frames, in order.
     pub frames: Vec<FramePose>,
 }
 
-/// Where a world whose unit is a metre is on the earth: metres east, north and up of `origin` are `R x + t`.
+/// Georeference of a metric world: metres east, north and up of `origin` are `R x + t`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Earth {
-    /// Name of the track's file.
+    /// File name of the GPS track.
     pub track: String,
-    /// Degrees north, degrees east, metres up; none where the track has metres of its own.
+    /// Degrees north, degrees east, metres up; `None` if the track has local coordinates.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub origin: Option<[f64; 3]>,
-    /// R, wxyz.
+    /// Rotation R, wxyz.
     pub rotation: [f64; 4],
-    /// t, m.
+    /// Translation t, m.
     pub translation: [f64; 3],
-    /// What is added to the time of a frame to get that of the track, seconds.
+    /// Offset from the time of a frame to the time of the track, seconds.
     pub offset_s: f64,
-    /// Its standard deviation, where it was looked for, seconds.
+    /// Standard deviation of the offset, seconds; `None` if it was not estimated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub offset_deviation_s: Option<f64>,
-    /// Frames that have a place on the track.
+    /// Number of frames with a position on the track.
     pub frames: usize,
-    /// Root mean square distance of the frames from their places, far ones weighing less, m.
+    /// Robust RMS distance of the frames from their track positions, m; outliers have less weight.
     pub residual_m: f64,
-    /// Root mean square distance of the places from their mean, m.
+    /// RMS distance of the track positions from their mean, m.
     pub spread_m: f64,
-    /// Frames of which the track says where the camera looked, or how it was held.
+    /// Number of frames with heading or tilt in the track.
     pub looks: usize,
 }
 
 impl Earth {
-    /// Whether it is a rotation and a place on the earth.
+    /// Whether rotation, translation and origin are valid.
     fn is_place(&self) -> bool {
         let is_on_earth = |[north, east, _]: [f64; 3]| north.abs() <= 90.0 && east.abs() <= 180.0;
         Pose::from_quaternion(self.rotation, self.translation).is_ok() && self.origin.is_none_or(is_on_earth)
@@ -94,14 +94,14 @@ impl Earth {
 pub struct FramePose {
     /// Name of the frame.
     pub name: String,
-    /// `pano_from_world` rotation, wxyz; none when the frame did not register.
+    /// Rotation of `pano_from_world`, wxyz; `None` if the frame is not registered.
     pub rotation: Option<[f64; 4]>,
-    /// `pano_from_world` translation.
+    /// Translation of `pano_from_world`; `None` if the frame is not registered.
     pub translation: Option<[f64; 3]>,
 }
 
 impl FramePose {
-    /// `pano_from_world`.
+    /// The pose `pano_from_world`; `None` if the frame is not registered or the pose is invalid.
     #[must_use]
     pub fn pose(&self) -> Option<Pose> {
         Pose::from_quaternion(self.rotation?, self.translation?).ok()
@@ -109,7 +109,7 @@ impl FramePose {
 }
 
 impl Poses {
-    /// Frames that have a pose.
+    /// Number of frames with a pose.
     #[must_use]
     pub fn registered(&self) -> usize {
         self.frames.iter().filter(|f| f.rotation.is_some()).count()
@@ -118,7 +118,7 @@ impl Poses {
     /// Reads `poses.json`.
     ///
     /// # Errors
-    /// It cannot be read, or makes no sense.
+    /// It cannot be read, or a pose, `earth` or `applied` is invalid.
     pub fn read(path: &Path) -> Result<Self, PosesError> {
         let found: Self = json::read(path, MAX_POSES_BYTES, "the result of `gausset pano align`")?;
         if let Some(bad) = found.frames.iter().find(|f| f.rotation.is_some() && f.pose().is_none()) {
@@ -136,28 +136,28 @@ impl Poses {
 /// Why poses cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum PosesError {
-    /// The file cannot be used.
+    /// The file cannot be read or parsed.
     #[error(transparent)]
     File(#[from] JsonError),
-    /// Where the world is on the earth, or what was done to it, makes no sense.
-    #[error("{}: {place}: is no rotation, place and scale", path.display())]
+    /// `earth` or `applied` is invalid.
+    #[error("{}: {place}: is not a valid rotation, position and scale", path.display())]
     World {
-        /// The file that was read.
+        /// The file.
         path: PathBuf,
         /// `earth` or `applied`.
         place: &'static str,
     },
-    /// The pose of a frame makes no sense.
-    #[error("{}: frames: {frame:?}: its pose is not finite or no rotation", path.display())]
+    /// The pose of a frame is invalid.
+    #[error("{}: frames: {frame:?}: pose is not finite or not a rotation", path.display())]
     Pose {
-        /// The file that was read.
+        /// The file.
         path: PathBuf,
         /// Name of the frame.
         frame: String,
     },
 }
 
-/// Cameras of a layout: one for each view, PINHOLE, ids from 1.
+/// PINHOLE cameras of a layout, one per view, ids from 1.
 fn cameras(views: &[View]) -> Vec<SourceCamera> {
     (1u32..)
         .zip(views)
@@ -176,7 +176,7 @@ fn cameras(views: &[View]) -> Vec<SourceCamera> {
         .collect()
 }
 
-/// Registered frames: index in the description, pose.
+/// Registered frames: index in the description, and pose.
 pub(crate) fn registered<'a>(
     description: &'a Description,
     poses: &'a Poses,
@@ -187,7 +187,7 @@ pub(crate) fn registered<'a>(
     })
 }
 
-/// The views of the registered frames with their poses, in the order of frames, then views; the moment is the frame.
+/// Poses of the views of all registered frames, ordered by frame, then view; `moment` is the index of the frame.
 #[must_use]
 pub fn poses_of_views(description: &Description, poses: &Poses) -> Vec<NamedPose> {
     let of_frame = |(frame, pano_from_world): (usize, Pose)| {
@@ -200,7 +200,7 @@ pub fn poses_of_views(description: &Description, poses: &Poses) -> Vec<NamedPose
     registered(description, poses).flat_map(of_frame).collect()
 }
 
-/// The registered frames with the poses of their panoramas.
+/// Poses of the panoramas of all registered frames.
 #[must_use]
 pub fn poses_of_panoramas(description: &Description, poses: &Poses) -> Vec<NamedPose> {
     registered(description, poses)
@@ -212,7 +212,7 @@ pub fn poses_of_panoramas(description: &Description, poses: &Poses) -> Vec<Named
         .collect()
 }
 
-/// A COLMAP model of all views of the registered frames, and of points with what these views saw of them.
+/// Files of a COLMAP model: all views of the registered frames, and points with their observations.
 #[must_use]
 pub fn colmap_files(
     description: &Description,
@@ -266,7 +266,7 @@ pub fn colmap_files(
     out
 }
 
-/// Rows of camera-to-world in OpenGL axes, in a world to which something was applied.
+/// Rows of `world_from_camera` with OpenGL camera axes, in the world after `applied`.
 fn transform_matrix(pose: &Pose, applied: Option<&Applied>) -> [[f64; 4]; 4] {
     let centre = pose.centre();
     let at = applied.map_or(centre, |applied| applied.point(centre));
@@ -285,7 +285,7 @@ fn say_applied(all: &mut Value, poses: &Poses) {
     }
 }
 
-/// Points as a PLY file: places and colours.
+/// Points as a binary PLY file: positions and colours.
 #[must_use]
 pub fn points_ply(points: &[ColmapPoint]) -> Vec<u8> {
     let mut out = format!("ply\nformat binary_little_endian 1.0\nelement vertex {}\n", points.len());
@@ -300,8 +300,8 @@ pub fn points_ply(points: &[ColmapPoint]) -> Vec<u8> {
     out
 }
 
-/// `transforms.json` (Nerfstudio): camera-to-world in OpenGL axes, the world as it is; `points_file` holds the points and
-/// `mask_of` the mask of a picture (0 = ignore).
+/// `transforms.json` (Nerfstudio): `world_from_camera` with OpenGL camera axes. `points_file` names the file of the
+/// points, `mask_of` the mask of an image (0 = ignore).
 #[must_use]
 pub fn transforms(
     description: &Description,
@@ -336,9 +336,9 @@ pub fn transforms(
     serde_json::to_string_pretty(&all).unwrap_or_default() + "\n"
 }
 
-/// `panoramas.json`: the panoramas themselves (`transforms.json` form, camera model EQUIRECTANGULAR), for viewers of
-/// 360-degree pictures and for `gausset train`. `sources` are the frames' files as the manifest names them, `points_file`
-/// holds the points.
+/// `panoramas.json`: the panoramas in the form of `transforms.json` with camera model EQUIRECTANGULAR, for viewers of
+/// 360° images and for `gausset train`. `sources` are the lines of the manifest with the files of the frames,
+/// `points_file` names the file of the points.
 #[must_use]
 pub fn panoramas(
     description: &Description,
@@ -361,10 +361,10 @@ pub fn panoramas(
     serde_json::to_string_pretty(&all).unwrap_or_default() + "\n"
 }
 
-/// XMP sidecars as RealityCapture reads them: (picture name without extension, content).
+/// XMP sidecars for RealityCapture: (image name without extension, content).
 ///
-/// `Rotation` is `camera_from_world`, row by row; `Position` the camera's centre; the focal length that of a 36 mm wide
-/// sensor.
+/// `Rotation` is `camera_from_world`, row by row; `Position` is the camera's centre; the focal length is for a sensor
+/// that is 36 mm wide.
 #[must_use]
 pub fn xmp_sidecars(description: &Description, poses: &Poses) -> Vec<(String, String)> {
     let views = &description.views;
@@ -428,7 +428,7 @@ mod tests {
         (description, Poses { frames, ..Poses::default() })
     }
 
-    /// Directions of pixels in the world, from the panorama: what every export must give back.
+    /// Directions of pixels in the world, from the panorama: what every export must reproduce.
     fn truth(
         description: &Description,
         poses: &Poses,
@@ -448,7 +448,7 @@ mod tests {
     #[test]
     fn what_was_applied_to_a_world_is_applied_again() {
         let (description, poses) = example(Layout::Cube6);
-        // Nerfstudio's turn of COLMAP's world; and a shift and a scale as well.
+        // Nerfstudio's rotation of COLMAP's world, and one with a translation and a scale.
         for (transform, scale) in [
             ([[0.0, 1.0, 0.0, 0.0], [1.0, 0.0, 0.0, 0.0], [-0.0, -0.0, -1.0, -0.0]], 1.0),
             ([[0.0, 0.0, 1.0, 5.0], [1.0, 0.0, 0.0, -2.0], [0.0, 1.0, 0.0, 0.5]], 0.25),

@@ -1,10 +1,10 @@
-//! Points far away where a reconstruction has none: sky and horizon as a start for training.
+//! Distant initial points where a reconstruction has none: sky and horizon for training.
 //!
-//! Structure from motion finds nothing in a sky, and splats that start near the ground never get there in a short
-//! training. Panoramas show every direction, so points on a far shell can start with the right colour: directions
-//! spread evenly over the upper half of the sphere (golden-angle spiral, Swinbank and Purser 2006), those left out in
-//! whose neighbourhood the reconstruction has points, the rest at four times the distance below which 90 % of the
-//! points lie.
+//! Structure from motion reconstructs no sky, and splats that start near the ground do not reach it in a short
+//! training. Panoramas show every direction, so points on a distant shell can be initialised with the correct colour.
+//! Directions are spread evenly over the upper hemisphere (golden-angle spiral, Swinbank and Purser 2006), except where
+//! the reconstruction has points nearby. The radius of the shell is four times the 90th percentile of the distances of
+//! the reconstructed points.
 
 use std::path::Path;
 
@@ -14,16 +14,17 @@ use gausset_io::dataset::colmap::ColmapPoint;
 use crate::export::{Poses, registered};
 use crate::split::Description;
 
-/// Points of a full upper half.
+/// Number of points of the full upper hemisphere.
 const COUNT: usize = 3000;
-/// Cosine of the angle around a direction in which one point of the reconstruction is enough: 4 degrees.
+/// Cosine of the angle (4 degrees) within which a reconstructed point suppresses a direction.
 const NEIGHBOURHOOD: f64 = 0.997_56;
-/// Sine of the lowest latitude, 5 degrees: below, the ground is in the way.
+/// Sine of the lowest elevation, 5 degrees: below it the ground is visible.
 const LOWEST: f64 = 0.087;
-/// Frames that are looked at for colours, spread evenly.
+/// Maximum number of frames that are sampled for colours, spread evenly.
 const FRAMES: usize = 8;
 
-/// The points of the shell for a split in `folder`; none when there is nothing to tell its size from.
+/// Points of the shell for a split in `folder`. Empty if `known` has no points or the frames have no common up
+/// direction.
 #[must_use]
 pub fn far_points(
     folder: &Path,
@@ -73,9 +74,9 @@ pub fn far_points(
         .collect()
 }
 
-/// Directions of the upper half above [`LOWEST`].
+/// Directions of the upper hemisphere above [`LOWEST`].
 fn upper_half(up: [f64; 3]) -> impl Iterator<Item = [f64; 3]> {
-    // Any two axes across.
+    // Any two axes orthogonal to up.
     let helper = if up[0].abs() < 0.8 { [1.0, 0.0, 0.0] } else { [0.0, 1.0, 0.0] };
     let a = unit(cross(up, helper)).unwrap_or([1.0, 0.0, 0.0]);
     let b = cross(up, a);
@@ -88,7 +89,7 @@ fn upper_half(up: [f64; 3]) -> impl Iterator<Item = [f64; 3]> {
     })
 }
 
-/// Adds what a frame's views show in each direction (panorama axes): sums of RGB and a count.
+/// Adds the colours that a frame's views show in each direction (panorama axes): sums of RGB and a count.
 fn add_colours(
     folder: &Path,
     description: &Description,
@@ -105,7 +106,7 @@ fn add_colours(
     let owner: Vec<usize> = directions.iter().map(|&d| best(d)).collect();
     for (index, view) in views.iter().enumerate().filter(|(index, _)| owner.contains(index)) {
         let path = folder.join("images").join(description.picture_name(frame, index));
-        // A view that cannot be read has no colours to give.
+        // A view that cannot be read contributes no colours.
         let Ok(picture) = gausset_io::image::decode_file(&path) else { continue };
         let camera_from_pano = se3::transpose(&view.pano_from_camera());
         let (w, h) = (f64::from(picture.width), f64::from(picture.height));
@@ -153,7 +154,7 @@ mod tests {
 
     #[test]
     fn the_shell_has_the_colours_of_the_panorama_and_leaves_out_what_is_known() {
-        // Right half red, left half blue, in panorama axes; the camera stands at x = 5, turned by 90 degrees.
+        // Right half red, left half blue, in panorama axes; the camera is at x = 5, rotated by 90 degrees.
         let views = Layout::Cube6.views(16, 16, None);
         let folder = tempfile::tempdir().unwrap();
         for view in &views {
@@ -200,9 +201,9 @@ mod tests {
         for p in &points {
             let d = minus(p.position, [5.0, 0.0, 0.0]);
             assert!((se3::norm(d) - 40.0).abs() < 1e-9);
-            // y points down; a known point lies straight up.
+            // y points down; a known point is straight up.
             assert!(d[1] < -3.0 && -d[1] / 40.0 < 0.9977, "{d:?}");
-            // Away from the rim of both colours, where a pixel holds one of them.
+            // Away from the border of both colours, where a pixel may show either.
             if dot(d, right).abs() > 8.0 {
                 assert_eq!(p.colour, if dot(d, right) > 0.0 { [200, 0, 0] } else { [0, 0, 200] });
             }

@@ -1,15 +1,14 @@
-//! Stage 2 of sampling: the four taps of each pixel, without a bounds check per load.
+//! Stage 2 of sampling: loads the four taps of each pixel, without a bounds check per load.
 //!
-//! The loads are what sampling spends its time on (they wait for memory), and the fewer instructions stand between
-//! them, the more of them are under way at once: with a check per load a view takes 18.5 ms, without 14.1 (7680 px
-//! to 1920 px, the processor of `docs/benchmarks.md`). The range of a row's indices is checked once, vectorised,
-//! before the loop.
+//! Sampling is bound by the latency of these loads, and the fewer instructions between them, the more loads are in
+//! flight at once: with a check per load a view takes 18.5 ms, without 14.1 ms (7680 px to 1920 px, the CPU of
+//! `docs/benchmarks.md`). The range of a row's indices is checked once, vectorised, before the loop.
 #![allow(unsafe_code)]
 
-/// Reads the pairs of samples at each index and one row below.
+/// Loads the pair of samples at each index and the pair one row below.
 ///
-/// `upper[k] = data[i] | data[i + 1] << 8` for `i = index[k]`, and `lower[k]` the same at `i + stride`. Where an index
-/// would reach outside of `data`, all pairs become zero; tables never ask for that.
+/// `upper[k] = data[i] | data[i + 1] << 8` for `i = index[k]`, and `lower[k]` the same at `i + stride`. If any index
+/// would read outside `data`, all pairs become zero; valid tables have no such index.
 pub(crate) fn pairs(data: &[u8], stride: usize, index: &[i32], upper: &mut [u16], lower: &mut [u16]) {
     let (mut low, mut high) = (i32::MAX, 0i32);
     for &i in index {

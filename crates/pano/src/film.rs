@@ -1,9 +1,9 @@
-//! Panoramas in motion: a video of the whole sphere.
+//! 360° videos: how the streams and frames of a video show the sphere.
 //!
-//! A GoPro MAX `.360` file has its two pictures in two streams, which are stacked. Not tried on `.360` files of a camera;
-//! on streams made with ffmpeg it is tested. The same holds for `.insv` and other files of two fisheye circles: in one
-//! stream, in two, or in two files `NAME_00_…` and `NAME_10_…`. Frames that are crosses or strips of a cube come out of
-//! the video as they are stored, and are folded then.
+//! A GoPro MAX `.360` file has two streams, which are stacked to one frame. Two fisheye circles (`.insv` and other
+//! files) may be in one stream, in two streams, or in two files `NAME_00_…` and `NAME_10_…`. Both are tested with
+//! streams made by ffmpeg, not with files of a real camera. Crosses and strips of a cube are decoded as stored and
+//! folded afterwards.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
@@ -20,28 +20,29 @@ use crate::plane::{Frame, FrameShape};
 use crate::projection::{Equirect, Projection};
 use crate::video::{Arrangement, Choice, Video, VideoError, VideoProblem, check_size, is_of_two_circles};
 
-/// Frames in which a cross is looked for: two seconds that are dark, or show a title, are passed over.
+/// Maximum number of frames that are examined for a cross: two seconds of dark frames or titles can be skipped.
 const FRAMES_LOOKED_AT: usize = 60;
 
-/// A video of the whole sphere.
+/// A 360° video.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Film {
-    /// The video that its frames come from.
+    /// The video file or files.
     pub video: Video,
-    /// Two streams of a GoPro MAX, stacked.
+    /// Layout of the two stacked streams of a GoPro MAX, if it is one.
     pub eac: Option<Eac>,
-    /// Two fisheye circles.
+    /// Lenses of two fisheye circles, if the frames show them.
     pub fisheye: Option<DualFisheye>,
-    /// A cross, or a strip.
+    /// Cube of a cross or strip, if the frames show one.
     pub cube: Option<Cube>,
     is_stereo: bool,
 }
 
 impl Film {
-    /// Looks at a video of panoramas. `is_stereo`: top and bottom are two eyes, of which the upper is taken.
+    /// Opens a video of panoramas. `is_stereo`: the frames hold the left and right eye one above the other; the upper
+    /// one is used.
     ///
     /// # Errors
-    /// As [`Video::open`]; its frames are no panoramas.
+    /// As [`Video::open`], or the frames are not panoramas.
     pub fn open(
         path: &Path,
         choice: Choice,
@@ -53,7 +54,8 @@ impl Film {
         Self::of_shape(path, choice, is_stereo, limits, silence, stop, is_panorama)
     }
 
-    /// Looks at a video whose frames are panoramas, or the faces of a cube, as [`Self::of_cube`] says then.
+    /// Opens a video of panoramas or of cubes, without checking the aspect ratio; for a cube, call [`Self::of_cube`]
+    /// next.
     ///
     /// # Errors
     /// As [`Video::open`].
@@ -99,14 +101,14 @@ impl Film {
         Ok(Self { video, eac, fisheye: None, cube: None, is_stereo })
     }
 
-    /// The same film, whose frames are the faces of a cube; `net` is one of their size.
+    /// Declares that the frames show a cube with the layout `net`, which must fit their size.
     #[must_use]
     pub fn of_cube(self, net: Net, order: Order) -> Self {
         let side = self.video.size[0] / net.grid()[0];
         Self { cube: Some(Cube { faces: Faces::of_net(net, order, side) }), ..self }
     }
 
-    /// Whether its frames, which have the size of such a net, are crosses: by the first that tells it.
+    /// Whether frames of the size of `net` show a cross, by the first frame from which it can be decided.
     ///
     /// # Errors
     /// ffmpeg fails.
@@ -125,11 +127,11 @@ impl Film {
         Ok(false)
     }
 
-    /// Looks at a video of two fisheye circles, described by `lenses`: both in one stream, each in one of two streams,
-    /// or in one of two files, whose names differ by `_00_` and `_10_`; either may be given.
+    /// Opens a video of two fisheye circles, described by `lenses`: both in one stream, in two streams, or in two files
+    /// whose names differ by `_00_` and `_10_`. `path` may be either of them.
     ///
     /// # Errors
-    /// As [`Video::open`]; its frames are not those that the lens file describes, or one lens is missing.
+    /// As [`Video::open`], or the frames do not match the lens file, or one lens is missing.
     pub fn of_lenses(
         path: &Path,
         lenses: &DualFisheye,
@@ -156,19 +158,19 @@ impl Film {
         Ok(Self { video, eac: None, fisheye: Some(lenses.clone()), cube: None, is_stereo: false })
     }
 
-    /// The same film with at most so many frames, spread evenly over it.
+    /// Keeps at most `most` frames, spread evenly.
     #[must_use]
     pub fn at_most(self, most: usize) -> Self {
         Self { video: self.video.at_most(most), ..self }
     }
 
-    /// The same film with these of its frames ([`Video::picked`]).
+    /// Keeps only the given frames ([`Video::picked`]).
     #[must_use]
     pub fn picked(self, picks: &[usize]) -> Self {
         Self { video: self.video.picked(picks), ..self }
     }
 
-    /// How its frames show the sphere.
+    /// Projection of the frames.
     #[must_use]
     pub fn projection(&self) -> Projection {
         let [width, height] = self.video.size;
@@ -182,14 +184,14 @@ impl Film {
         }
     }
 
-    /// Shape of its frames as they are sampled: those of a cube are folded.
+    /// Shape of the frames as they are sampled: cubes are folded.
     #[must_use]
     pub fn shape(&self) -> FrameShape {
         let stored = self.video.shape();
         self.cube.as_ref().map_or_else(|| stored.clone(), |cube| cube.folded(&stored))
     }
 
-    /// A frame that was read whole, as it is sampled.
+    /// Converts a completely decoded frame for sampling: cubes are folded.
     #[must_use]
     pub fn moment(&self, mut frame: Frame) -> Moment {
         if let Some(cube) = &self.cube {
@@ -222,22 +224,22 @@ impl Film {
     }
 }
 
-/// Whether frames of this size are panoramas.
+/// Whether frames of this size are equirectangular panoramas.
 fn is_panorama([width, height]: [u32; 2]) -> bool {
     width == 2 * height
 }
 
-/// The layout of a GoPro MAX file, by the sizes of its streams.
+/// Layout of a GoPro MAX file, by the sizes of its streams.
 fn eac_of(streams: &[[u32; 2]]) -> Option<Eac> {
     let [first, second, ..] = streams else { return None };
     Eac::of_stream(first[0], first[1]).filter(|_| first == second)
 }
 
-/// A video of two fisheye circles of which nothing is known yet: both in one stream, side by side or one above the other,
-/// or each in one of two streams or files, which are put side by side.
+/// Opens a video of two fisheye circles without a lens file: both in one stream, side by side or one above the other,
+/// or in two streams or files, which are placed side by side.
 ///
 /// # Errors
-/// As [`Video::open`]; frames that cannot be two circles, one lens missing.
+/// As [`Video::open`], or the frames cannot be two circles, or one lens is missing.
 pub fn circles_of(
     path: &Path,
     choice: Choice,
@@ -263,12 +265,12 @@ pub fn circles_of(
     })
 }
 
-/// The files of a video of two lenses.
+/// Files of a video of two lenses.
 struct Files {
     first: PathBuf,
-    /// The second of a pair.
+    /// Second file of a pair.
     second: Option<PathBuf>,
-    /// Name of the file of a pair that is not there.
+    /// Name of the missing file of a pair.
     missing: Option<String>,
 }
 
@@ -285,12 +287,12 @@ impl Files {
     }
 }
 
-/// The frames of half the size of two circles side by side, and of two above each other.
+/// Sizes of one lens' half of a canvas: circles side by side, and one above the other.
 fn halves([width, height]: [u32; 2]) -> [[u32; 2]; 2] {
     [[width / 2, height], [width, height / 2]]
 }
 
-/// How streams of these sizes make a frame of two circles.
+/// Arrangement of streams of these sizes to a canvas of two circles.
 fn arrangement_of(streams: &[[u32; 2]], canvas: [u32; 2]) -> Option<Arrangement> {
     let first = *streams.first()?;
     if first == canvas {
@@ -301,10 +303,10 @@ fn arrangement_of(streams: &[[u32; 2]], canvas: [u32; 2]) -> Option<Arrangement>
     two.into_iter().find(|two| is_pair && two.size(first) == canvas)
 }
 
-/// Both files of a pair, `…_00_…` first, by the name of one of them.
+/// Both files of a pair, `…_00_…` first, from the name of either.
 fn pair_of(path: &Path) -> Option<[PathBuf; 2]> {
     let name = path.file_name()?.to_str()?;
-    // The last place: dates stand before it.
+    // The last match counts, because dates precede it.
     let at = name.rfind("_00_").max(name.rfind("_10_"))?;
     Some(["_00_", "_10_"].map(|lens| {
         let (before, after) = (&name[..at], &name[at + lens.len()..]);

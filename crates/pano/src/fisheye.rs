@@ -1,18 +1,21 @@
-//! Two fisheye lenses, back to back, described by a lens file.
+//! Projection of two fisheye lenses, back to back, described by a lens file.
 //!
 //! ```json
 //! { "width": 6080, "height": 3040, "blend_degrees": 5,
 //!   "lenses": [ { "cx": 1520, "cy": 1520, "radius": 1520, "half_angle": 100, "yaw": 0, "pitch": 0, "roll": 0 },
 //!               { "cx": 4560, "cy": 1520, "radius": 1520, "half_angle": 100, "yaw": 180 } ] }
 //! ```
-//! `cx`, `cy` (px from the top-left corner of the frame) is the centre of a lens' circle, `radius` (px) the distance
-//! from there at which the angle from the axis is `half_angle` (degrees), `yaw`, `pitch`, `roll` the direction of the
-//! lens as for views. `polynomial: [k1, k2, k3]` replaces the equidistant mapping by
-//! `r = radius · t (k1 + k2 t² + k3 t⁴)/(k1 + k2 + k3)` with `t = angle/half_angle`. Where both lenses see a
-//! direction, weights fall to zero over the last `blend_degrees` of each. `gain: [r, g, b]`, factors of linear light,
-//! makes the lenses alike in frames that do not say it themselves ([`crate::equalise`]). The two centres are some
-//! centimetres apart, so near things show double there. [`crate::calibrate`] makes such files. Not tried on files of a
-//! camera: calibrations are not published.
+//! - `cx`, `cy`: centre of the image circle of a lens, px from the top-left corner of the frame.
+//! - `radius`: distance from the centre, px, at which the angle from the axis is `half_angle`, degrees.
+//! - `yaw`, `pitch`, `roll`: direction of the lens, as for views.
+//! - `polynomial: [k1, k2, k3]`: replaces the equidistant mapping by
+//!   `r = radius · t (k1 + k2 t² + k3 t⁴)/(k1 + k2 + k3)` with `t = angle/half_angle`.
+//! - `blend_degrees`: where both lenses see a direction, the weight of each falls to zero over its last degrees.
+//! - `gain: [r, g, b]`: factors of linear light that equalise the lenses, for frames from which they cannot be
+//!   estimated ([`crate::equalise`]).
+//!
+//! The two lens centres are some centimetres apart, so near objects appear twice in the overlap. [`crate::calibrate`]
+//! makes lens files. Not tested with files of a real camera, because manufacturers' calibrations are not published.
 
 use std::path::{Path, PathBuf};
 
@@ -24,13 +27,13 @@ use serde_json::{Value, json};
 use crate::geometry::{angles, rotation};
 use crate::place::Place;
 
-/// Longest lens file that is read.
+/// Maximum size of a lens file, bytes.
 const MAX_FILE_BYTES: u64 = 1 << 20;
 
-/// One lens.
+/// A fisheye lens.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Lens {
-    /// Centre of the circle, px.
+    /// Centre of the image circle, px of the frame.
     pub centre: [f64; 2],
     /// Distance from the centre at `half_angle`, px.
     pub radius: f64,
@@ -40,24 +43,24 @@ pub struct Lens {
     pub polynomial: [f64; 3],
     /// Lens axes to panorama axes.
     pub pano_from_lens: Mat3,
-    /// Factors of red, green and blue, in linear light.
+    /// Gains of red, green and blue, in linear light.
     pub gain: [f64; 3],
 }
 
-/// A frame with two circles.
+/// A frame with two image circles.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DualFisheye {
     /// Width of the frame, px.
     pub width: u32,
     /// Height of the frame, px.
     pub height: u32,
-    /// Width of the zone in which a lens fades out, radians.
+    /// Width of the zone in which the weight of a lens falls to zero, radians.
     pub blend: f64,
     /// The two lenses.
     pub lenses: [Lens; 2],
 }
 
-/// Keys of a lens file, and of a lens in it.
+/// Valid keys of a lens file, and of a lens in it.
 const KEYS: [&str; 4] = ["width", "height", "blend_degrees", "lenses"];
 const LENS_KEYS: [&str; 9] =
     ["cx", "cy", "radius", "half_angle", "polynomial", "yaw", "pitch", "roll", "gain"];
@@ -107,59 +110,59 @@ struct RawLens {
 pub struct LensFileError {
     /// The lens file.
     pub path: PathBuf,
-    /// What is wrong.
+    /// The problem.
     pub problem: LensError,
 }
 
-/// What is wrong with a description of lenses, which are counted from 0.
+/// A problem in a lens file. Lenses count from 0.
 #[derive(Debug, thiserror::Error)]
 pub enum LensError {
-    /// The system's answer.
+    /// The file cannot be read.
     #[error("read: {0}")]
     Read(String),
-    /// No JSON of this form.
+    /// Not JSON, or of the wrong types.
     #[error("{0}")]
     Syntax(String),
-    /// A key that means nothing: its place, its name, the key that is most like it.
-    #[error("{place}{key}: no such key{}", nearest.map(|n| format!("; did you mean {n}?")).unwrap_or_default())]
+    /// Unknown key.
+    #[error("{place}{key}: unknown key{}", nearest.map(|n| format!("; did you mean {n}?")).unwrap_or_default())]
     Key {
-        /// What it stands in, with a point behind it.
+        /// Path of the object that contains it, with a trailing dot.
         place: String,
-        /// The key.
+        /// The unknown key.
         key: String,
-        /// The nearest one that means something.
+        /// The most similar valid key.
         nearest: Option<&'static str>,
     },
-    /// Width and height of the frame, px.
+    /// Width or height of the frame is out of range, px.
     #[error("width, height: {0}x{1} px (expected 16..16384)")]
     Size(u32, u32),
-    /// Width of the zone in which a lens fades out, degrees.
+    /// Width of the blend zone is out of range, degrees.
     #[error("blend_degrees: {0} (expected 0..45)")]
     Blend(f64),
-    /// How many lenses it has.
+    /// The number of lenses is not 2.
     #[error("lenses: {0} of them (expected 2)")]
     Count(usize),
-    /// A number of a lens.
-    #[error("lenses[{0}]: a number is not finite or absurd")]
+    /// A number of a lens is not finite or too large.
+    #[error("lenses[{0}]: a number is not finite or not below 1e6")]
     Number(usize),
-    /// Radius and angle of a lens.
+    /// Radius or half angle of a lens is out of range.
     #[error("lenses[{0}]: radius {1} px and half_angle {2} degrees (expected at least 1 px, 1..140)")]
     Circle(usize, f64, f64),
-    /// A factor of a lens.
+    /// A gain of a lens is out of range.
     #[error("lenses[{0}]: gain {1} (expected above 0, at most 16)")]
     Gain(usize, f64),
-    /// The polynomial of a lens has no scale.
-    #[error("lenses[{0}]: polynomial sums to 0")]
+    /// The coefficients of a lens sum to 0.
+    #[error("lenses[{0}]: polynomial: the coefficients sum to 0")]
     Polynomial(usize),
-    /// Two angles would have one place.
+    /// The mapping is not monotonic: two angles would have the same radius.
     #[error(
         "lenses[{0}]: polynomial: the radius does not grow with the angle all the way to the rim (expected k1 + 3 k2 t² + 5 k3 t⁴ above 0 for t from 0 to 1, over the sum)"
     )]
     Falling(usize),
 }
 
-/// Whether the radius grows with the angle from the axis to the rim: the least of a quadratic in t² is at an end or at its
-/// vertex.
+/// Whether the radius grows with the angle up to the rim. The derivative is a quadratic in t², whose minimum is at an
+/// end of the interval or at its vertex.
 fn rises([k1, k2, k3]: [f64; 3]) -> bool {
     let sum = k1 + k2 + k3;
     let slope = |u: f64| (k1 + 3.0 * k2 * u + 5.0 * k3 * u * u) / sum;
@@ -171,7 +174,7 @@ impl DualFisheye {
     /// Reads a lens file.
     ///
     /// # Errors
-    /// It cannot be read, or makes no sense.
+    /// It cannot be read or is invalid.
     pub fn read(path: &Path) -> Result<Self, LensFileError> {
         let read = gausset_io::input::read(path, MAX_FILE_BYTES);
         let parsed = read.map_err(|e| LensError::Read(gausset_io::atomic::plain_reason(&e)));
@@ -179,10 +182,10 @@ impl DualFisheye {
         parsed.map_err(|problem| LensFileError { path: path.to_owned(), problem })
     }
 
-    /// A lens file from its bytes.
+    /// Parses the content of a lens file.
     ///
     /// # Errors
-    /// What is wrong, with its place.
+    /// The first problem, with its location.
     pub fn parse(bytes: &[u8]) -> Result<Self, LensError> {
         let syntax = |e: serde_json::Error| LensError::Syntax(json_problem(&e));
         check_keys(&serde_json::from_slice(bytes).map_err(syntax)?)?;
@@ -229,12 +232,12 @@ impl DualFisheye {
         })
     }
 
-    /// The text of its lens file, which [`Self::parse`] reads.
+    /// Content of the lens file, which [`Self::parse`] reads.
     #[must_use]
     pub fn to_json(&self) -> String {
         let places = |value: f64, places: i32| {
             let scale = libm::pow(10.0, f64::from(places));
-            // Adding 0 makes -0 to 0.
+            // Adding 0 turns -0 into 0.
             libm::round(value * scale) / scale + 0.0
         };
         let lens = |lens: &Lens| {
@@ -260,27 +263,27 @@ impl DualFisheye {
         format!("{file:#}\n")
     }
 
-    /// Factors of red, green and blue for each lens, if the file says any.
+    /// Gains of red, green and blue of both lenses; `None` if all are 1.
     #[must_use]
     pub fn gains(&self) -> Option<[[f64; 3]; 2]> {
         let gains = [self.lenses[0].gain, self.lenses[1].gain];
         (gains != [[1.0; 3]; 2]).then_some(gains)
     }
 
-    /// Size of the frame.
+    /// Size of the frame, px.
     #[must_use]
     pub fn canvas(&self) -> [u32; 2] {
         [self.width, self.height]
     }
 
-    /// Pixels around the horizon at the density of the first lens.
+    /// Pixels around the horizon at the angular resolution of the first lens.
     #[must_use]
     pub fn pixels_around(&self) -> u32 {
         let lens = &self.lenses[0];
         (lens.radius / lens.half_angle * std::f64::consts::TAU).clamp(16.0, 32_768.0) as u32
     }
 
-    /// The place of a direction: in one lens, or in both with weights.
+    /// Position of a direction on the canvas: in one lens, or in both with weights.
     #[must_use]
     pub fn place(&self, direction: [f64; 3]) -> Place {
         let [a, b] = &self.lenses;
@@ -300,11 +303,11 @@ impl DualFisheye {
         }
     }
 
-    /// The same frame as one lens sees it: nothing is taken from the other.
+    /// The same frame restricted to one lens.
     #[must_use]
     pub fn alone(&self, lens: usize) -> Self {
         let mut one = self.clone();
-        // A circle infinitely far off the canvas sees nothing.
+        // A circle infinitely far outside the canvas sees nothing.
         one.lenses[1 - lens].centre = [f64::NEG_INFINITY; 2];
         one
     }
@@ -332,12 +335,12 @@ impl DualFisheye {
     }
 }
 
-/// Refuses keys that mean nothing.
+/// Rejects unknown keys.
 fn check_keys(file: &Value) -> Result<(), LensError> {
     let check = |value: &Value, known: &[&'static str], place: String| {
         let keys = value.as_object().into_iter().flat_map(|object| object.keys());
         let Some(key) = keys.clone().find(|key| !known.contains(&key.as_str())) else { return Ok(()) };
-        // Keys of hostile files can be as long as the file.
+        // Keys of malicious files can be as long as the file.
         let key: String = key.chars().take(64).collect();
         let distances = known.iter().map(|known| (strsim::levenshtein(&key, known), *known));
         let nearest = distances.min().filter(|(distance, _)| *distance <= key.chars().count().max(3) / 2);
@@ -367,7 +370,7 @@ mod tests {
         assert!((front.u - 100.0).abs() + (front.v - 100.0).abs() < 1e-9 && front.second.is_none());
         let back = f.place([0.0, 0.0, -1.0]);
         assert!((back.u - 300.0).abs() < 1e-9);
-        // At 90 degrees both lenses see with equal weight, at 90/100 of the radius.
+        // At 90 degrees both lenses have equal weight, at 90/100 of the radius.
         let side = f.place([1.0, 0.0, 0.0]);
         assert!((side.u - 190.0).abs() < 1e-9);
         let (second, share) = side.second.unwrap();
@@ -380,15 +383,15 @@ mod tests {
         let wrong = LENSES.replacen("\"radius\": 100", "\"radius\": 0", 1);
         assert!(message(wrong.as_bytes()).starts_with("lenses[0]: radius 0 px"));
         assert!(message(b"{}").starts_with("line 1: missing field"));
-        assert_eq!(message(br#"{"with": 1}"#), "with: no such key; did you mean width?");
+        assert_eq!(message(br#"{"with": 1}"#), "with: unknown key; did you mean width?");
         let wrong = LENSES.replacen("half_angle", "half_angel", 1);
-        assert_eq!(message(wrong.as_bytes()), "lenses[0].half_angel: no such key; did you mean half_angle?");
+        assert_eq!(message(wrong.as_bytes()), "lenses[0].half_angel: unknown key; did you mean half_angle?");
         let wrong = LENSES.replacen("\"yaw\"", "\"gain\": [1, 0, 1], \"yaw\"", 1);
         assert!(message(wrong.as_bytes()).starts_with("lenses[1]: gain 0"));
         // r = t (1 - 5 t²)/-4: falls at first, below 0.
         let wrong = LENSES.replacen("\"yaw\"", "\"polynomial\": [1, -5, 0], \"yaw\"", 1);
         assert!(message(wrong.as_bytes()).starts_with("lenses[1]: polynomial: the radius does not grow"));
-        // Turns back between centre and rim: 1 - 3.6 u + 3 u² is below 0 at u = 0.6.
+        // Not monotonic between centre and rim: 1 - 3.6 u + 3 u² is below 0 at u = 0.6.
         let wrong = LENSES.replacen("\"yaw\"", "\"polynomial\": [1, -1.2, 0.6], \"yaw\"", 1);
         assert!(message(wrong.as_bytes()).starts_with("lenses[1]: polynomial: the radius does not grow"));
         let four =

@@ -1,4 +1,4 @@
-//! Frames: pictures of a folder, or moments of a video.
+//! Frames of an input: images of a folder, or frames of a video.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -10,51 +10,51 @@ use gausset_io::input;
 
 use crate::video::Video;
 
-/// A source of frames.
+/// A frame of the input, with the files that it is read from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SourceFrame {
     /// Name in the output: letters, digits, `.`, `-`, `_`.
     pub stem: String,
-    /// The picture, or both streams' pictures of one moment.
+    /// The image file, or several files that together hold one frame.
     pub files: Vec<PathBuf>,
-    /// Length of the files.
+    /// Total size of the files, bytes.
     pub bytes: u64,
-    /// Time of the last change, seconds since 1970.
+    /// Latest modification time, seconds since 1970.
     pub modified: u64,
 }
 
-/// Why a folder has no frames.
+/// Why the frames of a folder cannot be listed.
 #[derive(Debug, thiserror::Error)]
 pub enum FramesError {
     /// It cannot be read.
     #[error("{}: folder: {reason}", path.display())]
     Folder {
-        /// The folder that was to be read.
+        /// The folder.
         path: PathBuf,
-        /// The system's answer.
+        /// The system's error.
         reason: String,
     },
-    /// Two names differ in extension and case alone.
+    /// Two files would get the same frame name.
     #[error(
         "{}: frames: {first} and {second} would get the same name (expected names that differ in plain letters and digits, without extension and case); rename one", path.display()
     )]
     Twins {
-        /// The folder of both files.
+        /// The folder.
         path: PathBuf,
-        /// One name.
+        /// Name of the first file.
         first: String,
-        /// The name that is the same but for extension and case.
+        /// Name of the second file.
         second: String,
     },
-    /// It holds no picture.
+    /// The folder has no images.
     #[error("{}: frames: none found (expected .jpg, .png or .tif files)", .0.display())]
     None(PathBuf),
 }
 
-/// Lists the frames of a folder: JPEG (also .insp), PNG and TIFF files in byte order, masks left out.
+/// Lists the frames of a folder: JPEG (also .insp), PNG and TIFF files without masks, sorted by name (byte order).
 ///
 /// # Errors
-/// The folder cannot be read, holds no picture, or two files whose names are the same without extension and case.
+/// The folder cannot be read or has no images, or two names are equal without extension and case.
 pub fn list_frames(folder: &Path) -> Result<Vec<SourceFrame>, FramesError> {
     let unreadable =
         |e: std::io::Error| FramesError::Folder { path: folder.to_owned(), reason: plain_reason(&e) };
@@ -92,7 +92,7 @@ fn has_picture_extension(path: &Path) -> bool {
     path.extension().and_then(|e| e.to_str()).is_some_and(|e| is_picture(&e.to_ascii_lowercase()))
 }
 
-/// The frames of a video: names, and the length and time by which a change is noticed.
+/// The frames of a video. Size and modification time of its files reveal a changed input.
 #[must_use]
 pub fn video_frames(video: &Video) -> Vec<SourceFrame> {
     let both = [&video.path].into_iter().chain(&video.second).cloned().collect();
@@ -100,7 +100,7 @@ pub fn video_frames(video: &Video) -> Vec<SourceFrame> {
     (0..video.frames).map(|k| SourceFrame { stem: format!("frame_{k:06}"), ..one.clone() }).collect()
 }
 
-/// A frame of these files, with their length and time.
+/// A frame of these files, with their total size and latest modification time.
 #[must_use]
 pub fn source_frame(stem: &str, files: Vec<PathBuf>) -> SourceFrame {
     let (mut bytes, mut modified) = (0, 0);
@@ -114,7 +114,7 @@ pub fn source_frame(stem: &str, files: Vec<PathBuf>) -> SourceFrame {
     SourceFrame { stem: plain_stem(stem), files, bytes, modified }
 }
 
-/// A name that every program reads: other characters become `_`.
+/// A portable name: characters except letters, digits, `.`, `-`, `_` become `_`.
 pub(crate) fn plain_stem(stem: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_');
     let name: String = stem.chars().take(120).map(|c| if plain(c) { c } else { '_' }).collect();

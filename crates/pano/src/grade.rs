@@ -1,12 +1,12 @@
-//! A look and a LUT, compiled: samples of YCbCr → samples of YCbCr.
+//! Look and LUT compiled to tables: YCbCr samples → YCbCr samples.
 //!
 //! ```text
-//! row (Cb, Cr)  256 values of Y, Cb, Cr each, made when the first pixel of that chroma comes, kept for all frames
+//! row (Cb, Cr)  256 values of Y, Cb, Cr each, computed for the first pixel of that chroma and kept for all frames
 //! a pixel       Y' = row.y[Y]           Cb', Cr' = row.cb[Ȳ], row.cr[Ȳ]    Ȳ = mean of the luma that shares the chroma
 //! ```
-//! Nothing is interpolated but what [`Look`] and [`Lut`] interpolate, and a pixel costs one load of a table whose part in
-//! use is small: pictures have few chromas. What is added to a sample is the difference that the colours make to its
-//! colour in R'G'B', so neutral settings leave every byte as it is, also where YCbCr lies outside of R'G'B'.
+//! There is no interpolation beyond that of [`Look`] and [`Lut`], and a pixel costs one load from a table of which
+//! little is in use, because images have few chromas. The tables add the difference that grading makes in R'G'B', so
+//! neutral settings leave every byte unchanged, also where YCbCr is outside R'G'B'.
 
 use std::sync::OnceLock;
 
@@ -14,31 +14,31 @@ use crate::look::{Look, linear_from_srgb, luminance, srgb_from_linear};
 use crate::lut::Lut;
 use crate::plane::{Colour, Frame};
 
-/// Bytes that a grade takes at most: its list of rows, and those of the chromas that R'G'B' has (two in five).
+/// Maximum size of a grade, bytes: its list of rows, and the rows of all chromas inside R'G'B' (two in five).
 pub const MOST_BYTES: u64 = 65_536 * 16 + 28_000 * 784;
-/// Bytes that one of a single frame takes at most, where there is no LUT: it has one chroma of 4x4.
+/// Maximum size of a grade for one frame without LUT, bytes: it has one chroma of 4x4.
 pub const QUICK_BYTES: u64 = 65_536 * 16 + 28_000 / 16 * 784;
 
-/// Encoded value from which on the gains of lenses and frames fade to 1.
+/// Encoded value above which the gains of lenses and frames fade to 1.
 const BURNT_FROM: f32 = 0.94;
 
-/// Everything that is done to the colours of a source.
+/// Colour processing of a source.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Colouring {
     /// The settings.
     pub look: Look,
-    /// A table, after them.
+    /// Look-up table, applied after the settings.
     pub lut: Option<Lut>,
 }
 
 impl Colouring {
-    /// Whether every colour stays as it is.
+    /// Whether colours are unchanged.
     #[must_use]
     pub fn is_neutral(&self) -> bool {
         self.look.is_neutral() && self.lut.is_none()
     }
 
-    /// What it says, for manifests and hashes: the settings, and the name of the table.
+    /// Text for manifests and hashes: the settings, and the fingerprint of the table.
     #[must_use]
     pub fn text(&self) -> String {
         let lut = self.lut.as_ref().map(|lut| format!("lut={}", lut.fingerprint()));
@@ -47,7 +47,7 @@ impl Colouring {
     }
 }
 
-/// New samples of all luma values at one chroma.
+/// Output samples for all luma values at one chroma.
 #[derive(Clone, Debug)]
 struct Row {
     y: [u8; 256],
@@ -55,30 +55,30 @@ struct Row {
     cr: [u8; 256],
 }
 
-/// A colouring with factors of red, green and blue before it, compiled.
+/// A compiled colouring with gains of red, green and blue.
 #[derive(Debug)]
 pub struct Grade {
     colouring: Colouring,
-    /// Those of the settings.
+    /// Gains of the settings.
     own: [f32; 3],
-    /// Those that make lenses or frames alike.
+    /// Gains that equalise lenses or frames.
     gains: [f32; 3],
     curves: Curves,
     rows: Vec<OnceLock<Box<Row>>>,
-    /// Luma values from one that is computed to the next; those between lie on a line.
+    /// Spacing of the luma values that are computed; those between are interpolated linearly.
     step: u8,
 }
 
 impl Grade {
-    /// [`Self::new`] for one frame: where there is no LUT, every fourth luma value is computed, which is a quarter of
-    /// the work and off by a level at most, or two where a channel burns out.
+    /// [`Self::new`] for a single frame: without LUT only every fourth luma value is computed, which is a quarter of
+    /// the work. The error is at most one level, or two where a channel clips.
     #[must_use]
     pub fn of_frame(colouring: &Colouring, gains: [f64; 3]) -> Self {
         let step = if colouring.lut.is_none() { 4 } else { 1 };
         Self { step, ..Self::new(colouring.clone(), gains) }
     }
 
-    /// Prepares a colouring; `gains` are factors of linear light, for instance those of an equaliser.
+    /// Compiles a colouring; `gains` are factors of linear light, such as those of an equaliser.
     #[must_use]
     pub fn new(colouring: Colouring, gains: [f64; 3]) -> Self {
         let (own, gains) = (colouring.look.gains().map(|v| v as f32), gains.map(|v| v as f32));
@@ -88,14 +88,14 @@ impl Grade {
         Self { colouring, own, gains, curves, rows, step: 1 }
     }
 
-    /// The new colour of an encoded one, before it is rounded.
+    /// Grades an encoded colour, without rounding.
     #[must_use]
     pub fn rgb(&self, encoded: [f32; 3]) -> [f32; 3] {
         let Colouring { look, lut } = &self.colouring;
         let mut rgb = encoded;
-        // Settings that are neutral leave encoded values as they are, to the last bit.
+        // Neutral settings leave encoded values bit-identical.
         if self.gains != [1.0; 3] || !look.is_neutral() {
-            // What is burnt out has lost its colour: a gain below 1 would make a grey of its own of it.
+            // Clipped pixels have lost their colour: a gain below 1 would turn them grey.
             let brightest = encoded[0].max(encoded[1]).max(encoded[2]);
             let t = ((brightest - BURNT_FROM) / (1.0 - BURNT_FROM)).clamp(0.0, 1.0);
             let kept = 1.0 - t * t * (3.0 - 2.0 * t);
@@ -145,14 +145,14 @@ impl Grade {
         row
     }
 
-    /// Grades the stored rows of a frame.
+    /// Grades all stored rows of a frame.
     pub fn apply(&self, frame: &mut Frame) {
         let Some(luma) = frame.planes.first() else { return };
         let all = [0, luma.width, 0, luma.height];
         self.apply_to(frame, all);
     }
 
-    /// Grades a part of a frame: columns from and to, rows from and to, in pixels of plane 0.
+    /// Grades a part of a frame: first column, end column, first row, end row, in pixels of plane 0.
     pub fn apply_to(&self, frame: &mut Frame, [left, right, top, bottom]: [usize; 4]) {
         match (frame.colour, frame.planes.as_mut_slice()) {
             (Colour::YCbCr, [luma, cb, cr]) => {
@@ -163,7 +163,7 @@ impl Grade {
                 let chroma_rows = top.div_ceil(steps[1])..bottom.div_ceil(steps[1]).min(cb.height);
                 let (stored, luma_stored) = (cb.picture_rows(), luma.picture_rows());
                 for y in chroma_rows {
-                    // Luma that is stored beyond the stored chroma takes the nearest; there is a row of it at most.
+                    // Luma stored beyond the stored chroma, at most one row, uses the nearest chroma row.
                     let lines =
                         (y * steps[1]).max(luma_stored.start)..((y + 1) * steps[1]).min(luma_stored.end);
                     if stored.is_empty() || (lines.is_empty() && !stored.contains(&y)) {
@@ -213,7 +213,7 @@ impl Grade {
     }
 }
 
-/// Rows of the planes that have to be decoded so that those of a plan can be graded: luma and the chroma that it shares.
+/// Extends the rows of a plan to those that must be decoded for grading: luma together with the chroma that it shares.
 #[must_use]
 pub fn rows_with_chroma(rows: &[[i32; 2]], sizes: &[[u32; 2]]) -> Vec<[i32; 2]> {
     let (Some(&luma), Some(&[_, height])) = (rows.first(), sizes.first()) else { return rows.to_vec() };
@@ -230,23 +230,23 @@ pub fn rows_with_chroma(rows: &[[i32; 2]], sizes: &[[u32; 2]]) -> Vec<[i32; 2]> 
     all
 }
 
-/// Functions of one value, tabulated with straight lines between points: no further than 1/50 level from f64.
+/// Tabulated functions with linear interpolation: within 1/50 level of f64.
 #[derive(Debug)]
 struct Curves {
-    /// Of encoded values 0 to 1.
+    /// Linear light of encoded values 0 to 1.
     linear: Vec<f32>,
-    /// Of linear values 0 to 1.
+    /// Encoded values of linear light 0 to 1.
     encoded: Vec<f32>,
-    /// Factor of the tone, of log2 L from [`TONE_FROM`] on; empty when there is none.
+    /// Factor of the tone curve by log2 L from [`TONE_FROM`] on; empty if the tone is neutral.
     tone: Vec<f32>,
 }
 
-/// Parts of the encoding curves.
+/// Intervals of the encoding curves.
 const PARTS: usize = 4096;
-/// Darkest luminance of the tone curve, as a power of 2, and its parts per stop.
+/// log2 of the darkest luminance of the tone curve, and its intervals per stop.
 const TONE_FROM: f32 = -20.0;
 const TONE_PARTS: f32 = 64.0;
-/// Stops of the tone curve.
+/// Range of the tone curve, stops.
 const TONE_STOPS: usize = 28;
 
 impl Curves {
@@ -281,7 +281,7 @@ impl Curves {
     }
 }
 
-/// The value of a table at a place between its points.
+/// Interpolates a table linearly.
 fn between(table: &[f32], at: f32) -> f32 {
     let whole = at as usize;
     let rest = at - whole as f32;
@@ -331,7 +331,7 @@ mod tests {
 
     #[test]
     fn neutral_settings_and_a_neutral_lut_leave_every_byte() {
-        // All colours that YCbCr can say, also those outside of R'G'B'.
+        // All YCbCr values, also those outside R'G'B'.
         let size = 33;
         let mut text = format!("LUT_3D_SIZE {size}\n");
         for k in 0..size * size * size {
@@ -401,7 +401,7 @@ mod tests {
                 }
             }
         }
-        // Two levels where a channel burns out between two computed values.
+        // Two levels where a channel clips between two computed values.
         assert!(worst <= 2 && other < 256, "{worst} {other}");
     }
 

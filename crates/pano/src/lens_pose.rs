@@ -1,8 +1,8 @@
-//! How two lenses that were aligned each for itself stand to each other: one pose from all frames.
+//! Relative pose of two lenses that were aligned separately: one pose from all frames.
 //!
-//! Each frame says it once, with errors, and a frame at which one lens was lost says nonsense. The geometric median of
-//! the rotations (tangent space of SO(3)) and of the centres is hardly moved by such frames, as long as they are fewer
-//! than half: Weiszfeld's algorithm (Hartley, Aftab, Trumpf: L1 rotation averaging using the Weiszfeld algorithm, 2011).
+//! Each frame gives one noisy estimate, and frames whose alignment failed for one lens are outliers. The geometric
+//! median of the rotations (tangent space of SO(3)) and of the centres is robust as long as outliers are fewer than
+//! half: Weiszfeld's algorithm (Hartley, Aftab, Trumpf: L1 rotation averaging using the Weiszfeld algorithm, 2011).
 
 use gausset_core::Pose;
 use gausset_core::se3;
@@ -11,26 +11,27 @@ use serde::{Deserialize, Serialize};
 use crate::export::{FramePose, Poses};
 use crate::lens_views::{frame_of_lens, lens_frame, upright};
 
-/// Turns of Weiszfeld's algorithm at most.
+/// Maximum iterations of Weiszfeld's algorithm.
 const TURNS: usize = 200;
-/// Radians and units below which a step is the end.
+/// Step below which iteration ends, radians or units of the poses.
 const STILL: f64 = 1e-12;
 
-/// The constant pose of the second lens to the first, and how far frames deviate from it.
+/// The constant relative pose of two lenses, with the deviations of the frames from it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LensPose {
-    /// Axes of the first lens to those of the second.
+    /// Relative pose: axes of the first lens to those of the second.
     pub second_from_first: Pose,
-    /// Frames that both lenses have poses for.
+    /// Number of frames with poses of both lenses.
     pub frames: usize,
     /// Median and largest deviation of the rotation, degrees.
     pub turn: [f64; 2],
-    /// Median and largest deviation of the second lens' centre, in the unit of the poses.
+    /// Median and largest deviation of the centre of the second lens, in the unit of the poses.
     pub place: [f64; 2],
 }
 
 impl LensPose {
-    /// From the poses of both lenses (axes from world) at each frame; `None` without any.
+    /// Estimates the relative pose from the poses (`lens_from_world`) of both lenses at each frame; `None` without
+    /// frames.
     #[must_use]
     pub fn of(frames: &[[Pose; 2]]) -> Option<Self> {
         let each: Vec<Pose> = frames.iter().map(|[first, second]| second.compose(&first.inverse())).collect();
@@ -53,7 +54,7 @@ impl LensPose {
                 break;
             }
         }
-        // Back on SO(3) to the last digit.
+        // Normalise the rotation exactly.
         let quaternion = Pose { rotation, ..*first }.quaternion();
         let rotation = Pose::from_quaternion(quaternion, [0.0; 3]).ok()?.rotation;
         let translation = se3::mul_vec(&rotation, centre).map(|v| -v);
@@ -68,36 +69,36 @@ impl LensPose {
     }
 }
 
-/// Frames with poses of both lenses from which on the constant pose gives one lens what the other has.
+/// Minimum number of frames with poses of both lenses for completing missing poses.
 const ENOUGH: usize = 3;
 
-/// How two lenses of a camera stand to each other, as an alignment found it: a stable contract.
+/// Relative pose of the two lenses of a camera from an alignment: a stable contract.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LensRelation {
-    /// Frames that both lenses have poses for.
+    /// Number of frames with poses of both lenses.
     pub frames: usize,
-    /// Axes of the first lens, upright, to those of the second: rotation, wxyz.
+    /// Rotation from the upright axes of the first lens to those of the second, wxyz.
     pub rotation: [f64; 4],
-    /// Their translation, in the unit of the poses.
+    /// Translation, in the unit of the poses.
     pub translation: [f64; 3],
     /// Angle of that rotation, degrees.
     pub angle_degrees: f64,
-    /// Angle between it and the one of the lens file, degrees.
+    /// Angle between the rotation and that of the lens file, degrees.
     pub off_lens_file_degrees: f64,
-    /// Distance of the two centres, in the unit of the poses.
+    /// Distance between the two lens centres, in the unit of the poses.
     pub baseline: f64,
-    /// Median and largest deviation of a frame from the rotation, degrees.
+    /// Median and largest deviation of the frames from the rotation, degrees.
     pub deviation_degrees: [f64; 2],
-    /// Median and largest deviation of a frame from the place of the second lens, in the unit of the poses.
+    /// Median and largest deviation of the frames from the centre of the second lens, in the unit of the poses.
     pub deviation: [f64; 2],
-    /// Lenses that did not register and got their pose from the other one.
+    /// Names of the lens frames that did not register, whose pose was computed from the other lens.
     pub completed: Vec<String>,
 }
 
 impl LensRelation {
-    /// Measures how the lenses of frames stand to each other; a lens without a pose gets that of the other with it, where
-    /// three frames or more tell it. `axes` are those of the lens file (yaw and pitch, degrees). `None` where no frame has
-    /// poses of both.
+    /// Estimates the relative pose of the lenses. If three or more frames have poses of both, missing poses are
+    /// computed from the other lens and added to `poses`. `axes` are yaw and pitch of the lenses in the lens file,
+    /// degrees. `None` if no frame has poses of both lenses.
     #[must_use]
     pub fn complete(poses: &mut Poses, axes: [[f64; 2]; 2]) -> Option<Self> {
         let find = |name: &str| poses.frames.iter().position(|frame| frame.name == name);
@@ -141,22 +142,22 @@ impl LensRelation {
     }
 }
 
-/// Rotation vector (radians) that takes a rotation to that of a pose.
+/// Rotation vector from a rotation to that of a pose, radians.
 fn turn_between(pose: &Pose, from: &se3::Mat3) -> [f64; 3] {
     let between = se3::mul(&pose.rotation, &se3::transpose(from));
     let [w, x, y, z] = Pose { rotation: between, translation: [0.0; 3] }.quaternion();
     let sine = se3::norm([x, y, z]);
-    // Of the two quaternions the one with the shorter turn.
+    // Of the two equivalent quaternions use the smaller angle.
     let half = libm::atan2(sine, w.abs());
     let factor = if sine > 1e-15 { 2.0 * half / sine } else { 2.0 } * w.signum();
     [x, y, z].map(|v| factor * v)
 }
 
-/// The step from a point to the geometric median, from where the samples are seen from it.
+/// One Weiszfeld step towards the geometric median; `away` are the samples relative to the current point.
 fn weiszfeld(away: impl Iterator<Item = [f64; 3]>) -> [f64; 3] {
     let (mut sum, mut weights) = ([0.0; 3], 0.0);
     for d in away {
-        // A sample at the point itself would weigh infinitely.
+        // Bound the weight of a sample at the current point.
         let weight = 1.0 / se3::norm(d).max(STILL);
         sum = std::array::from_fn(|k| sum[k] + weight * d[k]);
         weights += weight;
@@ -164,7 +165,7 @@ fn weiszfeld(away: impl Iterator<Item = [f64; 3]>) -> [f64; 3] {
     sum.map(|v| v / weights)
 }
 
-/// Medians of the components, of quaternions on the side of the first: where the search begins.
+/// Initial rotation: component-wise medians of the quaternions, with signs aligned to the first.
 fn median_quaternion(poses: &[Pose]) -> [f64; 4] {
     let first = poses[0].quaternion();
     let same_side = |pose: &Pose| {
@@ -195,13 +196,13 @@ fn median_and_largest(values: Vec<f64>) -> [f64; 2] {
 mod tests {
     use super::*;
 
-    /// Numbers in -1..1 that look random.
+    /// Pseudo-random numbers from -1 to 1.
     fn noise(seed: &mut u64) -> f64 {
         *seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (*seed >> 11) as f64 / (1u64 << 52) as f64 - 1.0
     }
 
-    /// Frames along a way, the second lens 3 cm behind the first; with errors, and every fifth frame lost.
+    /// Frames with random poses, noise `error`, and outliers where `is_lost`.
     fn frames(truth: &Pose, error: f64, is_lost: impl Fn(usize) -> bool) -> Vec<[Pose; 2]> {
         let mut seed = 7;
         let mut three = |scale: f64| [0; 3].map(|_| scale * noise(&mut seed));
@@ -238,7 +239,7 @@ mod tests {
         let apart = se3::norm(minus(found.second_from_first.centre(), truth.centre()));
         let turned = se3::norm(turn_between(&found.second_from_first, &truth.rotation)).to_degrees();
         assert!(apart < 6e-4 && turned < 0.03, "{apart} {turned}");
-        // The median deviation is that of the good frames; the worst tells of the lost ones.
+        // The median deviation is that of the inliers; the largest shows the outliers.
         assert!(found.turn[0] < 0.15 && found.turn[1] > 10.0, "{found:?}");
         assert!(found.place[0] < 3e-3 && found.place[1] > 0.3, "{found:?}");
     }
@@ -270,7 +271,7 @@ mod tests {
         let half_turn = se3::so3_exp([0.0, std::f64::consts::PI, 0.0]);
         let off = se3::norm(turn_between(&truth, &half_turn)).to_degrees();
         assert!((found.off_lens_file_degrees - off).abs() < 1e-6, "{found:?} {off}");
-        // Two frames are too few to tell of others.
+        // Two frames are too few for completing others.
         let mut few = of(&|k, lens| k > 2 || k == 2 && lens == 1);
         let found = LensRelation::complete(&mut few, [[0.0, 0.0], [180.0, 0.0]]).unwrap();
         assert_eq!((found.frames, few.registered()), (2, 5));

@@ -1,9 +1,9 @@
-//! Views that lie inside one lens of a frame with two fisheye circles.
+//! Views that are inside one lens of a frame with two fisheye circles.
 //!
-//! The two centres are some centimetres apart: a view over the seam shows near things double, and no pose is right for
-//! both of its halves. Layouts of the sphere put views on the seam (two of `ring8`, four of `cube6`), and leaving them
-//! out would lose what they alone see. So each lens has views of its own: one along its axis, four turned off it to the
-//! left, right, up and down, as far as they stay inside both circles and touch the axis.
+//! The two lens centres are some centimetres apart: a view across the seam shows near objects twice, and no pose fits
+//! both of its halves. Layouts of the sphere place views on the seam (two of `ring8`, four of `cube6`); omitting them
+//! would lose coverage. Therefore each lens gets separate views: one along its axis and four rotated left, right, up
+//! and down, as far as they stay inside both circles and still contain the axis.
 
 use gausset_core::se3::{self, Mat3};
 
@@ -11,13 +11,13 @@ use crate::fisheye::DualFisheye;
 use crate::geometry::{View, angles, rotation};
 use crate::layout::view_name;
 
-/// Step in which views are turned back until they lie inside the circle, degrees.
+/// Step by which views are rotated back towards the axis until they are inside the circle, degrees.
 const STEP: f64 = 0.5;
-/// Distance that views keep from the rim of the circle, px of the view or of the source, whichever are larger: what is
-/// read beside a place from planes that were halved and from chroma at half the size.
+/// Margin of views to the rim of the circle, in px of the view or of the source, whichever are larger: interpolation in
+/// downsampled planes and in half-size chroma reads neighbouring pixels.
 const RIM: f64 = 3.0;
 
-/// Why a lens has no views.
+/// A lens cannot hold the requested view.
 #[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
 #[error(
     "lenses[{lens}]: a view of {hfov} degrees along its axis leaves its circle (expected a narrower one)"
@@ -29,23 +29,23 @@ pub struct LensViewError {
     pub hfov: f64,
 }
 
-/// The views of two lenses that are cut apart: the same ones around the axis of each.
+/// Views of two lenses that are split separately: the same layout around the axis of each lens.
 ///
-/// A lens of a frame so becomes a frame of its own, whose axes are those of the lens turned upright: x to the right, y
-/// down, z along its axis. Its views are the same rig for every lens and frame.
+/// Each lens of a frame becomes a separate frame, in the upright axes of the lens: x to the right, y down, z along its
+/// axis. The views form the same rig for every lens and frame.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LensViews {
-    /// The views of a lens, in its axes.
+    /// The views of a lens, in the upright axes of the lens.
     pub views: Vec<View>,
     /// Yaw and pitch of the axis of each lens in the axes of the lens file, degrees.
     pub axes: [[f64; 2]; 2],
 }
 
 impl LensViews {
-    /// Square views of `side` px and `hfov` degrees.
+    /// Makes square views of `side` px and `hfov` degrees.
     ///
     /// # Errors
-    /// A circle is too small for such a view.
+    /// A circle is too small for a view along its axis.
     pub fn of(frame: &DualFisheye, side: u32, hfov: f64) -> Result<Self, LensViewError> {
         let axes = frame.lenses.each_ref().map(|lens| {
             let (yaw, pitch, _) = angles(&lens.pano_from_lens);
@@ -70,20 +70,20 @@ impl LensViews {
             let turns = (0..).map(|k| 0.5 * hfov - STEP * f64::from(k)).take_while(|turn| *turn > 0.0);
             let mut off_axis = turns.map(|turn| view(found.views.len(), right * turn, up * turn));
             let in_both = |view: &View| (0..2).all(|lens| holds(frame, lens, &found.in_panorama(lens, view)));
-            // One that can hardly be turned shows what the first shows.
+            // The largest rotation that keeps the view inside both circles; none if no rotation does.
             let inside = off_axis.find(in_both);
             found.views.extend(inside);
         }
         Ok(found)
     }
 
-    /// The views of a lens as they lie in the panorama.
+    /// The views of a lens in panorama axes.
     #[must_use]
     pub fn of_lens(&self, lens: usize) -> Vec<View> {
         self.views.iter().map(|view| self.in_panorama(lens, view)).collect()
     }
 
-    /// Those of the first lens, then those of the second.
+    /// The views of the first lens, then those of the second, in panorama axes.
     #[must_use]
     pub fn of_both(&self) -> Vec<View> {
         (0..2).flat_map(|lens| self.of_lens(lens)).collect()
@@ -96,32 +96,32 @@ impl LensViews {
     }
 }
 
-/// Axes of an upright lens to those of the lens file, from yaw and pitch of its axis, degrees.
+/// Rotation from the upright axes of a lens to panorama axes, from yaw and pitch of its axis, degrees.
 #[must_use]
 pub fn upright([yaw, pitch]: [f64; 2]) -> Mat3 {
     rotation(yaw, pitch, 0.0)
 }
 
-/// Name of a lens of a frame, which is a frame of its own.
+/// Name of the separate frame of one lens of a frame.
 #[must_use]
 pub fn lens_frame(frame: &str, lens: usize) -> String {
     format!("{frame}{LENS}{lens}")
 }
 
-/// The frame of which a lens is, and which one.
+/// Inverse of [`lens_frame`]: frame name and lens, or `None` if the name has no lens.
 #[must_use]
 pub fn frame_of_lens(name: &str) -> Option<(&str, usize)> {
     let (frame, lens) = name.rsplit_once(LENS)?;
     Some((frame, lens.parse().ok().filter(|lens| *lens < 2)?))
 }
 
-/// What stands between the name of a frame and the number of its lens, from 0 as in the lens file.
+/// Separator between the name of a frame and the number of its lens, which counts from 0 as in the lens file.
 const LENS: &str = "_lens";
 
-/// Whether a view lies wholly inside the circle of a lens, and on the canvas.
+/// Whether a view is completely inside the circle of a lens and on the canvas.
 ///
-/// The outline of a view is the outline of its picture in the circle, so that it is enough to look along it; only a
-/// view that looks backwards could have its outline inside and the rest outside.
+/// It suffices to check the outline of the view: only for a view that contains the backward direction could the outline
+/// be inside and the rest outside.
 #[must_use]
 pub fn holds(frame: &DualFisheye, lens: usize, view: &View) -> bool {
     let one = &frame.lenses[lens];
@@ -138,7 +138,7 @@ pub fn holds(frame: &DualFisheye, lens: usize, view: &View) -> bool {
         && (0..=view.height).all(|y| inside(0, y) && inside(view.width, y))
 }
 
-/// Whether a direction (panorama axes) is in a view.
+/// Whether a view contains a direction (panorama axes).
 fn sees(view: &View, direction: [f64; 3]) -> bool {
     let [x, y, z] = se3::transpose_mul_vec(&view.pano_from_camera(), direction);
     let f = view.focal();
@@ -230,7 +230,7 @@ mod tests {
     fn a_view_that_is_too_wide_for_the_circle_is_refused() {
         let wrong = LensViews::of(&frame(50.0, "\"yaw\": 180"), 64, 90.0).unwrap_err();
         assert!(wrong.to_string().starts_with("lenses[0]: a view of 90 degrees"), "{wrong}");
-        // Its outline is inside a circle of 140 degrees, but it looks at what is behind the lens.
+        // Its outline is inside a circle of 140 degrees, but it looks backwards.
         let back = View { yaw: 180.0, hfov: 60.0, ..Layout::Ring4.views(64, 64, None).remove(0) };
         assert!(!holds(&frame(140.0, "\"yaw\": 180"), 0, &back));
     }

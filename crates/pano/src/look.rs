@@ -1,4 +1,4 @@
-//! What a person asks of the colours, and its meaning: a function of linear light.
+//! Colour settings and their definition as a function of linear light.
 //!
 //! ```text
 //! R'G'B' of sRGB (IEC 61966-2-1) → linear light
@@ -11,53 +11,53 @@
 //!   R, G, B follow L in proportion
 //!   black        v ← (v - k) / (1 - k),  k = black / 1000
 //!   saturation, vibrance   v ← L + (v - L) (1 + s/100) (1 + v/100 (1 - (max - min) / max))
-//! clamped to 0..1 → R'G'B' → the LUT, which maps encoded values, as other programs have it
+//! clamped to 0..1 → R'G'B' → LUT, which maps encoded values as in other programs
 //! ```
-//! All of them at zero change nothing.
+//! With all settings at zero, colours are unchanged.
 
 use serde::{Deserialize, Serialize};
 
-/// Shares of red, green and blue in luminance.
+/// Weights of red, green and blue in luminance.
 const LUMINANCE: [f64; 3] = [0.2126, 0.7152, 0.0722];
-/// Reflectance of middle grey, which contrast leaves as it is.
+/// Reflectance of middle grey, which contrast does not change.
 const MIDDLE_GREY: f64 = 0.18;
 
-/// Settings of the colours; 0 is neutral for each.
+/// Colour settings; 0 is neutral for each.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Look {
-    /// Brighter by so many stops.
+    /// Exposure change in stops, -5 to 5.
     pub exposure: f64,
-    /// White balance towards red (and away from blue), -100 to 100: half a stop each at the ends.
+    /// White balance from blue (-100) to red (100): half a stop in each of the two channels at the ends.
     pub warmth: f64,
-    /// White balance towards magenta, -100 (green) to 100: half a stop at the ends.
+    /// White balance from green (-100) to magenta (100): half a stop at the ends.
     pub tint: f64,
-    /// Middle tones, -100 to 100.
+    /// Brightness of the midtones, -100 to 100.
     pub brightness: f64,
-    /// -100 to 100.
+    /// Contrast around middle grey, -100 to 100.
     pub contrast: f64,
-    /// Bright parts by up to a stop, -100 to 100.
+    /// Brightness of highlights, up to one stop, -100 to 100.
     pub highlights: f64,
-    /// Dark parts by up to a stop, -100 to 100.
+    /// Brightness of shadows, up to one stop, -100 to 100.
     pub shadows: f64,
-    /// What becomes black, -100 (lifted) to 100, in thousandths of linear light.
+    /// Black point in thousandths of linear light, -100 (lifted) to 100.
     pub black: f64,
-    /// -100 (grey) to 100.
+    /// Saturation, -100 (grey) to 100.
     pub saturation: f64,
-    /// Saturation of what is pale, -100 to 100.
+    /// Saturation of pale colours, -100 to 100.
     pub vibrance: f64,
 }
 
-/// Why a text is no look.
+/// Why a text cannot be parsed as a look.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum LookError {
     /// A part is not `KEY=VALUE`.
     #[error("expected KEY=VALUE, found `{0}`")]
     Form(String),
-    /// There is no such setting.
+    /// Unknown setting.
     #[error("no setting `{0}` (expected one of {names})", names = Look::KEYS.map(|(key, _)| key).join(", "))]
     Key(String),
-    /// Two values for one setting.
+    /// A setting is given twice.
     #[error("`{0}` is given twice")]
     Twice(String),
     /// A value is out of range.
@@ -65,9 +65,9 @@ pub enum LookError {
     Value {
         /// The setting.
         key: &'static str,
-        /// Least value.
+        /// Smallest valid value.
         low: f64,
-        /// Largest value.
+        /// Largest valid value.
         high: f64,
         /// What was given.
         value: String,
@@ -75,7 +75,7 @@ pub enum LookError {
 }
 
 impl Look {
-    /// Names of the settings, with the largest value of either sign.
+    /// Names of the settings with the largest absolute value of each.
     pub const KEYS: [(&'static str, f64); 10] = [
         ("exposure", 5.0),
         ("warmth", 100.0),
@@ -95,10 +95,10 @@ impl Look {
         [exposure, warmth, tint, brightness, contrast, highlights, shadows, black, saturation, vibrance]
     }
 
-    /// A look from `KEY=VALUE,KEY=VALUE`.
+    /// Parses `KEY=VALUE,KEY=VALUE`.
     ///
     /// # Errors
-    /// Another form, an unknown name, a value out of range.
+    /// Malformed text, an unknown or repeated name, or a value out of range.
     pub fn parse(text: &str) -> Result<Self, LookError> {
         let mut look = Self::default();
         let mut seen: Vec<usize> = Vec::new();
@@ -128,13 +128,13 @@ impl Look {
         Ok(look)
     }
 
-    /// Whether nothing is asked.
+    /// Whether all settings are neutral.
     #[must_use]
     pub fn is_neutral(&self) -> bool {
         *self == Self::default()
     }
 
-    /// What it says, in the form that [`Self::parse`] reads.
+    /// The settings that are not neutral, in the form that [`Self::parse`] reads.
     #[must_use]
     pub fn text(&self) -> String {
         let mut copy = *self;
@@ -143,7 +143,7 @@ impl Look {
         parts.map(|((key, _), value)| format!("{key}={value}")).collect::<Vec<_>>().join(",")
     }
 
-    /// Factors of red, green and blue: exposure and white balance, which leaves the luminance of grey as it is.
+    /// Gains of red, green and blue from exposure and white balance; white balance keeps the luminance of grey.
     #[must_use]
     pub fn gains(&self) -> [f64; 3] {
         let balance = [self.warmth / 200.0, -self.tint / 200.0, -self.warmth / 200.0].map(libm::exp2);
@@ -151,7 +151,7 @@ impl Look {
         balance.map(|gain| gain / grey * libm::exp2(self.exposure))
     }
 
-    /// The binary logarithm of the new luminance, of that of the old one.
+    /// Tone curve: log2 of the new luminance from log2 of the old one.
     #[must_use]
     pub fn tone(&self, log: f64) -> f64 {
         let grey = libm::log2(MIDDLE_GREY);
@@ -163,19 +163,19 @@ impl Look {
         steeper + self.highlights / 100.0 * bright + self.shadows / 100.0 * dark
     }
 
-    /// Whether luminance keeps its value.
+    /// Whether the tone curve changes luminance.
     #[must_use]
     pub fn has_tone(&self) -> bool {
         [self.brightness, self.contrast, self.highlights, self.shadows].iter().any(|v| *v != 0.0)
     }
 
-    /// Whether black point and saturation change anything.
+    /// Whether black point, saturation or vibrance change colours.
     #[must_use]
     pub fn has_finish(&self) -> bool {
         [self.black, self.saturation, self.vibrance].iter().any(|v| *v != 0.0)
     }
 
-    /// What is done after the tone: black point, saturation, vibrance.
+    /// Applies what follows the tone curve: black point, saturation, vibrance.
     #[must_use]
     pub fn finish(&self, rgb: [f64; 3]) -> [f64; 3] {
         let black = self.black / 1000.0;
@@ -190,7 +190,7 @@ impl Look {
         rgb.map(|v| luminance + (v - luminance) * factor)
     }
 
-    /// The whole way in linear light: the definition, in f64.
+    /// Applies all settings to linear light: the reference definition in f64.
     #[must_use]
     pub fn apply(&self, rgb: [f64; 3]) -> [f64; 3] {
         let gains = self.gains();
@@ -217,7 +217,7 @@ pub fn linear_from_srgb(v: f64) -> f64 {
     if v <= 0.040_45 { v / 12.92 } else { libm::pow((v + 0.055) / 1.055, 2.4) }
 }
 
-/// The encoded value of linear light.
+/// Encoded value of linear light (IEC 61966-2-1).
 #[must_use]
 pub fn srgb_from_linear(v: f64) -> f64 {
     if v <= 0.003_130_8 { 12.92 * v } else { 1.055 * libm::pow(v, 1.0 / 2.4) - 0.055 }
@@ -265,7 +265,7 @@ mod tests {
         assert!(near(of("shadows=100", [0.5; 3]), [0.5; 3]) && of("shadows=100", [0.01; 3])[0] > 0.018);
         assert!(of("black=100", [0.1; 3])[0].abs() < 1e-12);
         assert!(near(of("saturation=-100", [0.4, 0.1, 0.2]), [luminance([0.4, 0.1, 0.2]); 3]));
-        // Vibrance moves pale colours further, in proportion.
+        // Vibrance changes pale colours more, relative to their saturation.
         let moved = |rgb: [f64; 3]| {
             let after = of("vibrance=50", rgb);
             (after[0] - luminance(after)) / (rgb[0] - luminance(rgb))

@@ -1,91 +1,91 @@
-//! Look-up tables of colours: `.cube` files (Adobe, Cube LUT Specification 1.0), of one and of three dimensions.
+//! Colour look-up tables: `.cube` files (Adobe, Cube LUT Specification 1.0) with one or three dimensions.
 //!
-//! In a table of three dimensions red changes fastest. It is read between its points tetrahedrally: of the six
-//! tetrahedra of a cell the one that holds the colour, its four corners weighted by the sorted fractions (what ffmpeg's
-//! `lut3d` does). One dimension is read linearly.
+//! In a 3D table red changes fastest. Interpolation is tetrahedral, as in ffmpeg's `lut3d`: of the six tetrahedra of a
+//! cell, the four corners of the one that contains the colour are weighted by the sorted fractions. 1D tables are
+//! interpolated linearly.
 
 use std::path::{Path, PathBuf};
 
 use gausset_io::atomic::plain_reason;
 use gausset_io::units::one_line;
 
-/// Longest file that is read: 65³ lines.
+/// Maximum size of a file, bytes: enough for 65³ lines.
 const MAX_FILE_BYTES: u64 = 32 << 20;
-/// Points along an axis of a table of three dimensions.
+/// Valid sizes of a 3D table, in points per axis.
 const SIZES_3D: std::ops::RangeInclusive<usize> = 2..=65;
-/// Points of a table of one dimension.
+/// Valid sizes of a 1D table, in points.
 const SIZES_1D: std::ops::RangeInclusive<usize> = 2..=65_536;
-/// Largest value that makes sense in a table.
+/// Largest valid value of a table.
 const LARGEST: f32 = 1e6;
 
-/// A table of colours over encoded values, 0 to 1.
+/// A colour look-up table for encoded values, 0 to 1.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Lut {
-    /// Points along an axis.
+    /// Points per axis.
     size: usize,
     is_3d: bool,
-    /// Value of the first and the last point of each axis.
+    /// Input values of the first and the last point of each axis.
     domain: [[f32; 3]; 2],
-    /// Three a point.
+    /// Output colours of the points, red fastest.
     points: Vec<[f32; 3]>,
 }
 
-/// Why a file is no table.
+/// Why a LUT file cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[error("{}: {problem}", path.display())]
 pub struct LutFileError {
     /// The file.
     pub path: PathBuf,
-    /// What is wrong.
+    /// The problem.
     pub problem: LutError,
 }
 
-/// What is wrong with a table.
+/// A problem in a LUT file.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LutError {
-    /// The system's answer.
+    /// The file cannot be read.
     #[error("LUT: {0}")]
     Read(String),
-    /// It is not text.
-    #[error("LUT: is no text (expected a .cube file)")]
+    /// The file is not text.
+    #[error("LUT: is not text (expected a .cube file)")]
     NoText,
     /// No size is given.
     #[error("LUT: has no LUT_3D_SIZE and no LUT_1D_SIZE (expected one of them)")]
     NoSize,
-    /// A second size.
+    /// The size is given twice.
     #[error("line {0}: a second size (expected one of LUT_3D_SIZE and LUT_1D_SIZE)")]
     TwoSizes(usize),
-    /// A size that no table has.
+    /// The size is out of range.
     #[error("line {line}: {key} {found} (expected {low}..{high})")]
     Size {
         /// From 1.
         line: usize,
-        /// Which size.
+        /// Key of the size.
         key: &'static str,
-        /// What stands there.
+        /// The value in the file.
         found: String,
-        /// Least size.
+        /// Smallest valid size.
         low: usize,
-        /// Largest size.
+        /// Largest valid size.
         high: usize,
     },
-    /// A line that is neither a key nor a colour.
+    /// A line is neither a key nor a colour.
     #[error("line {line}: `{found}` (expected three finite numbers)")]
     Line {
         /// From 1.
         line: usize,
-        /// What stands there, shortened.
+        /// The line, shortened.
         found: String,
     },
-    /// Wrong number of colours.
+    /// The number of colours does not match the size.
     #[error("LUT: {found} colours (expected {expected} for its size)")]
     Count {
         /// Colours in the file.
         found: usize,
-        /// Colours that its size takes.
+        /// Colours that the size requires.
         expected: usize,
     },
-    /// A domain without extent.
+    /// `DOMAIN_MIN` is not below `DOMAIN_MAX`.
     #[error("line {0}: a domain without extent (expected DOMAIN_MIN below DOMAIN_MAX)")]
     Domain(usize),
 }
@@ -94,20 +94,20 @@ impl Lut {
     /// Reads a `.cube` file.
     ///
     /// # Errors
-    /// It cannot be read, or makes no sense.
+    /// It cannot be read or is invalid.
     pub fn read(path: &Path) -> Result<Self, LutFileError> {
         let read = gausset_io::input::read(path, MAX_FILE_BYTES);
         let parsed = read.map_err(|e| LutError::Read(plain_reason(&e))).and_then(|bytes| Self::parse(&bytes));
         parsed.map_err(|problem| LutFileError { path: path.to_owned(), problem })
     }
 
-    /// A table from the bytes of a `.cube` file.
+    /// Parses the content of a `.cube` file.
     ///
     /// # Errors
-    /// What is wrong, with its line.
+    /// The first problem, with its line.
     pub fn parse(bytes: &[u8]) -> Result<Self, LutError> {
         let text = std::str::from_utf8(bytes).map_err(|_| LutError::NoText)?;
-        // Editors of Windows put a byte order mark before a text.
+        // Windows editors write a byte order mark.
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         let mut size: Option<(usize, bool)> = None;
         let mut domain = [[0.0f32; 3], [1.0; 3]];
@@ -143,7 +143,7 @@ impl Lut {
                     domain[usize::from(word == "DOMAIN_MAX")] = three(rest).ok_or_else(bad)?;
                     domain_line = line;
                 }
-                // Resolve's form of the same.
+                // DaVinci Resolve's form of the domain.
                 "LUT_3D_INPUT_RANGE" | "LUT_1D_INPUT_RANGE" => {
                     let mut numbers = rest.split_whitespace().map(number);
                     let (Some(Some(low)), Some(Some(high)), None) =
@@ -155,7 +155,7 @@ impl Lut {
                     domain_line = line;
                 }
                 _ => {
-                    // Colours after the size that says how many there may be.
+                    // The size must precede the colours, so that their number is bounded.
                     let Some((size, is_3d)) = size else {
                         return Err(if three(content).is_some() { LutError::NoSize } else { bad() });
                     };
@@ -180,7 +180,7 @@ impl Lut {
         Ok(Self { size, is_3d, domain, points })
     }
 
-    /// The colour that it makes of another one.
+    /// Maps an encoded colour.
     #[must_use]
     pub fn apply(&self, rgb: [f32; 3]) -> [f32; 3] {
         let last = (self.size - 1) as f32;
@@ -197,7 +197,7 @@ impl Lut {
             });
         }
         let steps = [1, self.size, self.size * self.size];
-        // The tetrahedron: from the lower corner along the axes in the order of their fractions.
+        // Corners of the tetrahedron: from the lower corner along the axes in descending order of their fractions.
         let mut order = [0, 1, 2];
         order.sort_by(|&a, &b| rest[b].total_cmp(&rest[a]));
         let mut index: usize = (0..3).map(|c| whole[c] * steps[c]).sum();
@@ -212,7 +212,7 @@ impl Lut {
         out
     }
 
-    /// Name of what it says: the same for the same table.
+    /// Fingerprint of the content: equal for equal tables.
     #[must_use]
     pub fn fingerprint(&self) -> String {
         let mut bytes = Vec::with_capacity(12 * self.points.len() + 32);
@@ -226,14 +226,14 @@ fn number(word: &str) -> Option<f32> {
     word.parse::<f32>().ok().filter(|v| v.is_finite() && v.abs() <= LARGEST)
 }
 
-/// Three numbers and nothing else.
+/// Exactly three numbers.
 fn three(text: &str) -> Option<[f32; 3]> {
     let mut words = text.split_whitespace().map(number);
     let found = [words.next()??, words.next()??, words.next()??];
     words.next().is_none().then_some(found)
 }
 
-/// What stands in a line, for a message.
+/// Shortens a line for a message.
 fn shortened(text: &str, most: usize) -> String {
     one_line(&text.chars().take(most).collect::<String>())
 }
@@ -242,7 +242,7 @@ fn shortened(text: &str, most: usize) -> String {
 mod tests {
     use super::*;
 
-    /// A table of a function of encoded colours.
+    /// A `.cube` file that samples a function of encoded colours.
     pub(crate) fn cube(size: usize, f: impl Fn([f64; 3]) -> [f64; 3]) -> String {
         let mut text = format!("# made by a test\nTITLE \"t\"\nLUT_3D_SIZE {size}\n\n");
         let at = |k: usize| k as f64 / (size - 1) as f64;
@@ -259,7 +259,7 @@ mod tests {
 
     #[test]
     fn what_is_linear_between_points_is_found_exactly() {
-        // Tetrahedra reproduce linear functions, and a plane along the diagonal of a cell.
+        // Tetrahedral interpolation reproduces linear functions exactly.
         let lut = Lut::parse(cube(5, |[r, g, b]| [0.5 * r + 0.5 * g, g, 1.0 - b]).as_bytes()).unwrap();
         for rgb in [[0.0, 0.3, 1.0], [0.11, 0.77, 0.5], [0.99, 0.01, 0.42]] {
             let [r, g, b]: [f32; 3] = rgb;

@@ -1,7 +1,7 @@
-//! Points of an alignment with where views saw them, and the same for the views of another layout.
+//! Landmarks of an alignment with their observations, and their transfer to the views of another layout.
 //!
-//! A point was seen in a direction of the panorama; each view of another layout that looks there sees it where that
-//! direction lands. So what a point is off stays the same as an angle, whatever views it is carried to.
+//! An observation is a direction of the panorama. In another layout, each view that contains this direction observes
+//! the landmark at its projection, so the reprojection error is unchanged as an angle.
 
 use std::collections::BTreeMap;
 
@@ -13,23 +13,23 @@ use crate::geometry::View;
 use crate::rig;
 use crate::split::Description;
 
-/// Where a view saw a point.
+/// Position of a landmark in a view.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Observation {
     /// Index of the frame.
     pub frame: usize,
     /// Index of the view.
     pub view: usize,
-    /// Place in the view, px from its top-left corner.
+    /// Position in the view, px from its top-left corner.
     pub pixel: [f64; 2],
 }
 
-/// A point and the views that saw it.
+/// A landmark with its observations.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ObservedPoint {
-    /// The point; its own track stays empty.
+    /// The point; its `track` is empty, because `observations` replace it.
     pub point: ColmapPoint,
-    /// Where it was seen, at most once in each view.
+    /// Observations, at most one per view of a frame.
     pub observations: Vec<Observation>,
 }
 
@@ -40,7 +40,7 @@ impl From<ColmapPoint> for ObservedPoint {
     }
 }
 
-/// The points of a model of the views of `description` that was read with its observations.
+/// Landmarks of a COLMAP model of the views of `description`. The model must have been read with observations.
 #[must_use]
 pub fn of_model(model: ColmapModel, description: &Description) -> Vec<ObservedPoint> {
     let mut places: BTreeMap<String, (usize, usize)> = BTreeMap::new();
@@ -69,8 +69,8 @@ pub fn of_model(model: ColmapModel, description: &Description) -> Vec<ObservedPo
         .collect()
 }
 
-/// The same points as the views of another split of these frames see them. Of several sightings that land in one view
-/// the one with the smallest error stays.
+/// Transfers landmarks to the views of another split of the same frames. Of several observations in one view, the one
+/// with the smallest error is kept.
 #[must_use]
 pub fn carried(
     points: Vec<ObservedPoint>,
@@ -117,7 +117,7 @@ pub fn carried(
     carried
 }
 
-/// Where a direction of the panorama lands in a view, if it is in the picture.
+/// Projects a direction of the panorama to a view; `None` outside the image.
 fn pixel_of(view: &View, direction: [f64; 3]) -> Option<[f64; 2]> {
     let [x, y, z] = se3::transpose_mul_vec(&view.pano_from_camera(), direction);
     let (f, w, h) = (view.focal(), f64::from(view.width), f64::from(view.height));
@@ -125,7 +125,7 @@ fn pixel_of(view: &View, direction: [f64; 3]) -> Option<[f64; 2]> {
     (z > 0.0 && (0.0..w).contains(&pixel[0]) && (0.0..h).contains(&pixel[1])).then_some(pixel)
 }
 
-/// What a point is off from where a view saw it, px; none behind the view.
+/// Reprojection error of a point, px; `None` behind the view.
 fn error(view: &View, pano_from_world: &Pose, position: [f64; 3], pixel: [f64; 2]) -> Option<f64> {
     let [x, y, z] = rig::cam_from_world(view, pano_from_world).apply(position);
     let f = view.focal();
@@ -170,7 +170,7 @@ mod tests {
             [100.0 * x / z + 100.5, 100.0 * y / z + 99.75]
         };
         let seen = |frame| Observation { frame, view: 0, pixel };
-        // The frame without a pose is left out.
+        // The frame without a pose is omitted.
         let given = vec![ObservedPoint { point, observations: vec![seen(0), seen(1)] }];
         let found = &carried(given.clone(), &source, &target, &poses)[0];
         let ray = source.views[0].ray_in_panorama(pixel[0], pixel[1]);

@@ -1,17 +1,17 @@
-//! The place of a direction on a canvas: what every kind of source returns.
+//! Position of a direction on the canvas of a source, the result of every projection.
 
-/// A direction on the canvas.
+/// Position of a direction on the canvas.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Place {
-    /// Column, continuous.
+    /// Column, continuous px.
     pub u: f64,
-    /// Row, continuous.
+    /// Row, continuous px.
     pub v: f64,
-    /// Which smooth part of the canvas this is: neighbours with different patches are not interpolated between.
+    /// Index of the continuous part of the canvas; there is no interpolation between different parts.
     pub patch: u8,
-    /// Whether the source shows this direction at all.
+    /// Whether the source shows this direction.
     pub is_seen: bool,
-    /// A second place that shows the same direction, with its share of the colour.
+    /// A second position that shows the same direction, with its weight in the blend, 0 to 1.
     pub second: Option<([f64; 2], f64)>,
 }
 

@@ -1,4 +1,4 @@
-//! The views of a panorama as a camera rig: COLMAP's configuration, poses of views, exported models.
+//! The views of a panorama as a camera rig: COLMAP's rig configuration and poses of views.
 //!
 //! All views of a frame share one centre. View 0 is the reference sensor: `rig_from_world = cam_from_world` of view 0,
 //! `cam_from_rig = cam_from_pano · pano_from_cam0`, translation exactly zero.

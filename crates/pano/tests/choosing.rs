@@ -1,4 +1,4 @@
-//! Frames of a film of the procedural room: what is measured against what is true, and what is chosen.
+//! Frame selection on a video of the procedural room: measurements against ground truth, and the selected frames.
 #![allow(dead_code, reason = "shared with an example")]
 
 mod walk;
@@ -20,7 +20,7 @@ fn a_walk_gives_equal_steps_and_a_stop_one_frame() {
     }
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("walk.mp4");
-    // A second and a half of walking, then a stop.
+    // 1.5 s of walking, then a stop.
     let shots = walk::shots(2.5);
     walk::film(&path, &shots, 256, [480, 240]);
     let never = AtomicBool::new(false);
@@ -60,7 +60,7 @@ fn a_walk_gives_equal_steps_and_a_stop_one_frame() {
     assert!(kept.iter().filter(|&&k| k > 38).count() <= 1, "{kept:?}");
     assert!(kept.iter().all(|&k| !shots[k].is_duplicate));
     assert!(selection.reasons(false).get(&Reason::Standing).is_some_and(|&count| count > 8), "{selection:?}");
-    // What is written is read again, and gives the same choice.
+    // The file can be read back and gives the same selection.
     let file = folder.path().join("frames.jsonl");
     selection.write(&file, gausset_io::atomic::Overwrite::Refuse).unwrap();
     let (known, _) = Selection::known(&file, &selection.header.film).unwrap();
@@ -70,7 +70,7 @@ fn a_walk_gives_equal_steps_and_a_stop_one_frame() {
     assert_eq!(again, selection);
     let other = Measured { bytes: 1, ..selection.header.film.clone() };
     assert_eq!(Selection::known(&file, &other), None);
-    // By time: four a second.
+    // By time: four frames per second.
     let by_time = choose(&Wanted { select: Select::Time, fps: 4.0, ..Wanted::default() });
     assert_eq!(by_time.picks().len(), 10);
 }
@@ -84,7 +84,7 @@ fn a_track_gives_equal_steps_in_metres_where_parallax_misleads() {
     }
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("walk.mp4");
-    // Sharp frames of a walk, a stop, a turn, a run, and a walk again.
+    // Sharp frames of a walk, a stop, a rotation, a run, and a walk again.
     let mut shots = walk::shots(8.5);
     for shot in &mut shots {
         shot.exposed = vec![shot.pose];
@@ -105,7 +105,7 @@ fn a_track_gives_equal_steps_in_metres_where_parallax_misleads() {
         let measured = Measured::of(&film.video, &Shows::Sphere);
         Selection::new(&film.video, measured, lines, Vec::new(), &Wanted::default()).unwrap()
     };
-    // A place that is so many times as large looks the same from a camera that goes so many times as far.
+    // A scene that is `larger` times as large looks the same from a camera that moves `larger` times as far.
     let way = |larger: f64| -> Vec<f64> {
         let mut way = vec![0.0];
         for (k, pair) in shots.windows(2).enumerate() {

@@ -1,4 +1,4 @@
-//! Colours from files to files: LUTs against ffmpeg, neutral settings, lenses and frames made alike.
+//! Colour processing from files to files: LUTs against ffmpeg, neutral settings, equalisation of lenses and frames.
 #![allow(clippy::print_stderr, reason = "tests say what they measured")]
 
 use std::path::Path;
@@ -31,7 +31,7 @@ fn cut(input: &Path, settings: &Settings, out: &Path) {
     split(&frames, settings, &work, out, &AtomicBool::new(false), &mut |_| {}).unwrap();
 }
 
-/// A table of 33 points: curves, and colours that mix.
+/// A table of 33 points with curves and mixed channels.
 fn table() -> String {
     let mut text = "LUT_3D_SIZE 33\n".to_owned();
     for k in 0..33 * 33 * 33 {
@@ -119,11 +119,11 @@ fn neutral_colours_give_the_same_views_and_others_are_in_the_manifest() {
             / picture.rgb.len() as f64
     };
     let ratio = mean(&brighter) / mean(&before);
-    // Twice the light, less what is burnt out.
+    // Twice the light, minus clipped pixels.
     assert!((1.7..=2.02).contains(&ratio), "{ratio}");
 }
 
-/// Times the linear light of each pixel by factors that may differ from column to column.
+/// Multiplies the linear light of each pixel by gains that depend on the column.
 fn gained(picture: &RgbImage8, factors: impl Fn(usize) -> [f64; 3]) -> RgbImage8 {
     let width = picture.width as usize;
     let data = picture.data.chunks_exact(3).enumerate().flat_map(|(at, rgb)| {
@@ -150,7 +150,7 @@ fn the_step_between_two_lenses_falls_to_a_tenth() {
         let (s, c) = (libm::sin(angle) / r.max(1e-9), libm::cos(angle));
         if u < 512.0 { [x * s, y * s, c] } else { [-x * s, y * s, -c] }
     });
-    // Half as bright, so that no channel burns out: what is burnt out keeps its white.
+    // Half as bright, so that no channel clips: clipped pixels stay white.
     let truth = gained(&truth, |_| [0.5; 3]);
     let folder = tempfile::tempdir().unwrap();
     let half = [0.85, 1.0, 1.15].map(|b: f64| libm::sqrt(b * 0.5));
@@ -177,7 +177,7 @@ fn the_step_between_two_lenses_falls_to_a_tenth() {
     let (as_is, none) = views("dark", "o2", Equalise::Off);
     let (alike, gains) = views("dark", "o3", Equalise::Lenses);
     assert_eq!(none, None);
-    // How much more a half of a view differs from the truth than the other, in stops.
+    // Difference between the errors of the left and the right half of a view, in stops.
     let step = |views: &[Vec<u8>; 2]| {
         let mut worst = 0.0f64;
         for (view, truth) in views.iter().zip(&truth) {
@@ -209,7 +209,7 @@ fn the_step_between_two_lenses_falls_to_a_tenth() {
     }
 }
 
-/// A panorama as a split sees it.
+/// Reads a panorama as a split does.
 fn shown(picture: &RgbImage8, pool: &Pool) -> Shown {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("a.png");
@@ -221,20 +221,20 @@ fn shown(picture: &RgbImage8, pool: &Pool) -> Shown {
     Shown::of(&panorama(&moment, frame_gains::WIDTH, writing).unwrap())
 }
 
-/// Frames of a walk through a room; a gain is put on the picture of each and found again.
+/// Frames of a walk through a room; a known gain is applied to each and estimated again.
 struct Walked {
     name: &'static str,
     room: Room,
     width: u32,
-    /// The first of them, and how many there are around the path.
+    /// Number of the first frame, and frames around the whole path.
     first: usize,
     around: usize,
-    /// How bright they are, before gains.
+    /// Brightness before gains.
     light: f64,
 }
 
 impl Walked {
-    /// The worst errors of so many frames: in stops, and of white balance as a share.
+    /// Largest errors over `count` frames: exposure in stops, and white balance as a fraction.
     fn errors(&self, count: usize) -> [f64; 2] {
         let stops = [0.0, 1.0, -0.4, -1.0, 0.3, 0.8, -0.7, 0.1];
         let balances = [1.0, 1.15, 0.9, 0.85, 1.1, 1.0, 0.95, 1.15];
@@ -261,7 +261,7 @@ impl Walked {
     }
 }
 
-/// Half as bright, so that a stop more burns little out.
+/// Half as bright, so that little clips at one stop more.
 const PLAIN: Walked = Walked {
     name: "a walk",
     room: Room { octaves: 4, has_spots: false, has_pillars: true, seed: 0 },
@@ -270,7 +270,7 @@ const PLAIN: Walked = Walked {
     around: 16,
     light: 0.5,
 };
-/// What the example `room_sequence` begins with.
+/// The first frames of the example `room_sequence`.
 const SPOTS: Walked = Walked { name: "dark spots", room: Room::FOR_REGISTRATION, width: 2048, ..PLAIN };
 const DARK: Walked = Walked {
     name: "little light",
@@ -281,7 +281,7 @@ const DARK: Walked = Walked {
     ..PLAIN
 };
 
-/// What is asked is 0.03 stops and 1 %. Where a frame is burnt out, less is known of how bright it is.
+/// The requirement is 0.03 stops and 1 %. Clipped frames determine their brightness less accurately.
 fn assert_found(walked: &Walked, count: usize) {
     let [stops, balance] = walked.errors(count);
     let most = if walked.light < 1.0 { 0.01 } else { 0.03 };

@@ -25,7 +25,7 @@ mod two_circles;
 
 use two_circles::{DETAILED, Drawing, angles_between, poor_start, rotation_between};
 
-/// Lenses with a mapping that is no straight line, axes that are not opposite, circles beside the middles.
+/// Lenses with a nonlinear mapping, axes that are not opposite, and circles off the centres of their halves.
 const LENSES: &str = r#"{ "width": 1600, "height": 800, "blend_degrees": 4, "lenses": [
     { "cx": 402.4, "cy": 397.2, "radius": 381.3, "half_angle": 99, "polynomial": [1, -0.06, 0.012] },
     { "cx": 1196.7, "cy": 402.8, "radius": 383.1, "half_angle": 99, "polynomial": [1, -0.06, 0.012],
@@ -35,7 +35,7 @@ fn truth() -> DualFisheye {
     DualFisheye::parse(LENSES.as_bytes()).unwrap()
 }
 
-/// Six frames of a camera that turns on the spot.
+/// Six frames of a camera that only rotates.
 fn turned_frames(drawing: &Drawing, pool: &Pool) -> Vec<Grey> {
     (0..6)
         .map(|k| {
@@ -48,7 +48,7 @@ fn turned_frames(drawing: &Drawing, pool: &Pool) -> Vec<Grey> {
         .collect()
 }
 
-/// Sum of uniform noise: near enough to a Gaussian, the same on every machine.
+/// Sum of uniform noise: approximately Gaussian and identical on every machine.
 fn noise(seed: &mut u64) -> f64 {
     (0..6)
         .map(|_| {
@@ -124,7 +124,7 @@ fn circles_are_found_in_noise_flare_and_dark_rooms() {
     });
     let cells = cells(truth.canvas()).unwrap();
     let mut seed = 7;
-    // Light, noise, flare: a glow around a lamp near the rim that reaches beyond it.
+    // Light, noise, flare: a glow around a lamp near the rim that extends beyond it.
     for (light, sigma, flare) in [(1.0, 2.0, 0.0), (1.0, 6.0, 60.0), (0.06, 3.0, 0.0), (0.1, 3.0, 20.0)] {
         let frames: Vec<Grey> = (0..6)
             .map(|_| {
@@ -166,7 +166,7 @@ fn what_are_no_two_circles_is_told() {
     assert_eq!(failed(600, 300, &|_, _| 2), CalibrationError::Circle(CircleError::Dark(0)));
     let cap = |x: f64, y: f64| if disc(x, y, 150.0, 150.0, 140.0) { 120 } else { 1 };
     assert_eq!(failed(600, 300, &cap), CalibrationError::Circle(CircleError::Dark(1)));
-    // No black anywhere.
+    // No black pixels.
     let panorama = |x: f64, y: f64| (120.0 + 40.0 * (x / 37.0).sin() * (y / 23.0).cos()) as u8;
     assert_eq!(failed(600, 300, &panorama), CalibrationError::Circle(CircleError::None(0)));
     let three = |x: f64, y: f64| {
@@ -179,14 +179,14 @@ fn what_are_no_two_circles_is_told() {
         failed(600, 300, &three),
         CalibrationError::Circle(CircleError::More(0, _) | CircleError::None(0))
     ));
-    // Two even circles: nothing to follow.
+    // Two uniform circles without corners.
     let even = |x: f64, y: f64| {
         if disc(x, y, 150.0, 150.0, 140.0) || disc(x, y, 450.0, 150.0, 140.0) { 120 } else { 0 }
     };
     assert!(matches!(failed(600, 300, &even), CalibrationError::Overlap(..)));
 }
 
-/// A view as it is cut from one plane.
+/// Renders a view from one plane.
 fn cut(projection: &Projection, plane: Plane, view: &View, pool: &Pool) -> Vec<u8> {
     let size = [plane.width as u32, plane.height as u32];
     let shape = FrameShape { colour: Colour::Grey, sizes: vec![size], has_alpha: false };
@@ -210,16 +210,16 @@ fn cut(projection: &Projection, plane: Plane, view: &View, pool: &Pool) -> Vec<u
     out
 }
 
-/// A frame whose circles are of one grey each, black beside them, and views so small that the frame is halved for them.
+/// The circles of the frame have one grey each on black, and some views are so small that the frame is downsampled.
 #[test]
 fn views_of_a_lens_show_nothing_of_the_other_and_nothing_beside_its_circle() {
     let (mut truth, pool) = (truth(), Pool::new(2));
-    // So narrow that views off the axis are turned back from the rim.
+    // So narrow that views off the axis must be rotated back from the rim.
     truth.lenses.iter_mut().for_each(|lens| lens.half_angle = 88f64.to_radians());
     let greys = [100.0, 200.0];
     let size = truth.canvas().map(|side| side as usize);
     let value = |x: usize, y: usize| {
-        // A pixel that the rim goes through is not inside.
+        // A pixel that the rim crosses is not inside.
         let far =
             |lens: &Lens| (x as f64 + 0.5 - lens.centre[0]).hypot(y as f64 + 0.5 - lens.centre[1]) + 1.0;
         let inside = (0..2).find(|&k| far(&truth.lenses[k]) < truth.lenses[k].radius);
@@ -259,7 +259,7 @@ fn psnr(a: &[u8], wanted: &[f64]) -> f64 {
     10.0 * (255.0f64.powi(2) * a.len() as f64 / sum).log10()
 }
 
-/// Mean of so many times as many rays each way over the pixels of a view.
+/// Renders a view as the mean of `times` x `times` rays per pixel.
 fn supersampled(view: &View, times: usize, value: &dyn Fn([f64; 3]) -> f64) -> Vec<f64> {
     let side = view.width as usize;
     let part = |k: usize| (k as f64 + 0.5) / times as f64;
@@ -273,7 +273,7 @@ fn supersampled(view: &View, times: usize, value: &dyn Fn([f64; 3]) -> f64) -> V
         .collect()
 }
 
-/// The least PSNR of six views, cut with one lens file from what the lenses of another drew of a smooth room.
+/// Lowest PSNR of six views of a smooth room, rendered with the lens file `found` from a frame of the lenses `truth`.
 fn views_against_truth(found: &DualFisheye, truth: &DualFisheye, pool: &Pool) -> f64 {
     let pose = room::pose(2, 6);
     let value = |d: [f64; 3]| 255.0 * Room::SMOOTH.colour(pose.centre(), d)[1];
@@ -306,14 +306,14 @@ fn fisheyes_and_gopro_streams_are_averaged_before_they_are_minified() {
     let fisheye = (Projection::Fisheye(fisheye), drawing.size, drawing.drawn(&pool, &|d, _| value(d)));
     let eac = Eac::of_stream(2272, 736).unwrap();
     let size = eac.canvas().map(|v| v as usize);
-    // Every place of the canvas from its direction, by the faces' formulas the other way round.
+    // Every pixel of the canvas from its direction, by the inverse of the faces' formulas.
     let data = (0..size[0] * size[1]).map(|at| {
         let (x, y) = ((at % size[0]) as f64 + 0.5, (at / size[0]) as f64 + 0.5);
         value(eac_direction(&eac, x, y))
     });
     let eac = (Projection::Eac(eac), size, data.collect::<Vec<f64>>());
     for (projection, size, data) in [fisheye, eac] {
-        // Four source pixels a pixel.
+        // Four source pixels per pixel of the view.
         let side = (f64::from(projection.pixels_around()) / std::f64::consts::PI / 4.0) as u32 / 2 * 2;
         for view in [view(0.0, 0.0, side), view(90.0, 0.0, side), view(160.0, 40.0, side)] {
             let wanted = supersampled(&view, 5, &value);
@@ -329,7 +329,7 @@ fn fisheyes_and_gopro_streams_are_averaged_before_they_are_minified() {
     }
 }
 
-/// Bilinear, from the full source.
+/// Bilinear sample of the full-resolution source.
 fn plain_sample(projection: &Projection, size: [usize; 2], data: &[f64], direction: [f64; 3]) -> f64 {
     let at = |[u, v]: [f64; 2]| {
         let (u, v) =
@@ -345,7 +345,7 @@ fn plain_sample(projection: &Projection, size: [usize; 2], data: &[f64], directi
     place.second.map_or(first, |(second, share)| first + share * (at(second) - first))
 }
 
-/// Direction of a place on both streams of a GoPro MAX, one above the other.
+/// Direction of a point on the two stacked streams of a GoPro MAX.
 fn eac_direction(eac: &Eac, x: f64, y: f64) -> [f64; 3] {
     let (side, centre) = (f64::from(eac.side), f64::from(eac.centre));
     let (stream, y) = if y < centre { (0, y) } else { (1, y - centre) };
@@ -382,7 +382,7 @@ fn ffmpeg(arguments: &str, folder: &Path) {
     assert!(status.unwrap().success());
 }
 
-/// One frame of a video, as luma.
+/// Luma of the first frame of a video.
 fn first_frame(video: &Video) -> Plane {
     let never = AtomicBool::new(false);
     let mut frame = Frame::default();
@@ -432,7 +432,7 @@ fn circles_come_in_one_stream_two_streams_or_two_files() {
         let found: Vec<u8> = (0..200).flat_map(|y| luma.row(y).to_vec()).collect();
         let db = psnr(&found, &data);
         assert!(db > 38.0, "{name}: {db:.1} dB");
-        // Nothing is known yet.
+        // Without a lens file.
         let blind =
             circles_of(&folder.join(name), Choice::default(), limits, Duration::from_secs(60), &never);
         assert_eq!(blind.unwrap().size, [400, 200]);

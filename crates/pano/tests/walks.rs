@@ -1,4 +1,4 @@
-//! Two fisheye lenses, calibrated from frames of a camera that walks through a known room.
+//! Calibration of two fisheye lenses from frames of a camera that moves through a known room.
 #![allow(clippy::print_stdout, reason = "measurements for docs/benchmarks.md")]
 
 use std::sync::atomic::AtomicBool;
@@ -14,17 +14,17 @@ mod two_circles;
 
 use two_circles::{DETAILED, Drawing, angles_between, poor_start, rotation_between};
 
-/// Lenses that differ, neither of them equidistant.
+/// Different lenses, neither of them equidistant.
 const LENSES: &str = r#"{ "width": 1600, "height": 800, "blend_degrees": 4, "lenses": [
     { "cx": 402.4, "cy": 397.2, "radius": 381.3, "half_angle": 99, "polynomial": [1, -0.06, 0.012] },
     { "cx": 1196.7, "cy": 402.8, "radius": 383.1, "half_angle": 98.6, "polynomial": [1, -0.052, 0.003],
       "yaw": 180.9, "pitch": 0.6, "roll": -0.5 } ] }"#;
-/// Metres from the first lens back to the second, where they are apart.
+/// Distance of the second lens behind the first, m, where they are apart.
 const APART: f64 = 0.03;
-/// Frames of a whole round.
+/// Frames of the whole path around the room.
 const ROUND: usize = 24;
 
-/// Poses of a camera that goes round the room, some 0.4 m a step, and looks about.
+/// Poses of a camera that moves around the room by about 0.4 m per frame and rotates.
 fn walk(frames: usize) -> Vec<Pose> {
     let pose = |k: usize| {
         let (on_path, step) = (room::pose(k, ROUND), k as f64);
@@ -36,7 +36,7 @@ fn walk(frames: usize) -> Vec<Pose> {
     (0..frames).map(pose).collect()
 }
 
-/// The same, off by up to so many degrees around each axis and so many metres along it.
+/// The poses with errors of up to `degrees` around each axis and `metres` along it.
 fn off(poses: &[Pose], degrees: f64, metres: f64) -> Vec<Option<Pose>> {
     let mut seed = 5u64;
     let mut next = || {
@@ -53,7 +53,7 @@ fn off(poses: &[Pose], degrees: f64, metres: f64) -> Vec<Option<Pose>> {
     poses.iter().map(pose).collect()
 }
 
-/// Those lenses in frames of 1600 px over so much.
+/// The lenses in frames that are `smaller` times smaller than 1600 px.
 fn truth(smaller: u32) -> DualFisheye {
     let mut lenses = DualFisheye::parse(LENSES.as_bytes()).unwrap();
     (lenses.width, lenses.height) = (1600 / smaller, 800 / smaller);
@@ -69,7 +69,7 @@ fn frames(truth: &DualFisheye, poses: &[Pose], behind: f64, pool: &Pool) -> Vec<
     poses.iter().map(|pose| drawing.room(DETAILED, pose, behind, pool)).collect()
 }
 
-/// What both lenses are from frames of a walk with these poses, and how far that is from the truth.
+/// Calibrates and returns the errors against the truth: RMS and worst angle, and rotation between the lenses, degrees.
 fn found(what: &str, frames: &[Grey], start: &Start, truth: &DualFisheye) -> (Calibration, [f64; 3]) {
     let found = calibrate(frames, start, &Pool::new(2), &AtomicBool::new(false)).unwrap();
     let ([mean, worst], turn) =
@@ -88,8 +88,8 @@ fn poses_of_a_walk_tell_the_whole_of_each_lens_and_the_way_between_them() {
     let (lenses, poses) = (Some(poor_start(&truth)), off(&poses, 0.3, 0.004));
     let start = Start { lenses, poses, ..Start::default() };
     let (with, [mean, worst, turn]) = found("apart", &frames, &start, &truth);
-    // Of the rotation 0.03 is asked of six frames of twice the size (`walks_measured`): three of these leave it open
-    // together with what is sideways of the way between the lenses.
+    // With six frames of twice the size the bound of the rotation is 0.03 (`walks_measured`). Three of these frames
+    // cannot separate it from the sideways part of the offset between the lenses.
     assert!(mean < 0.05 && worst < 0.15 && turn < 0.05, "{mean} {worst} {turn}");
     assert!(turn < 3.0 * with.rotation_doubt && with.rotation_doubt < 0.02, "{}", with.rotation_doubt);
     let walk = with.walk.unwrap();
@@ -108,7 +108,7 @@ fn poses_at_one_place_tell_how_frames_are_turned() {
     };
     let poses = [0.0, 1.0, 2.0].map(pose);
     let frames = frames(&truth, &poses, 0.0, &Pool::new(2));
-    // As an aligner gives them, whose places say nothing.
+    // As from an alignment without usable positions.
     let alone = poses.map(|pose| Pose { translation: [0.0; 3], ..pose });
     let start = Start { lenses: Some(poor_start(&truth)), poses: off(&alone, 0.2, 0.0), ..Start::default() };
     let (with, [mean, worst, turn]) = found("on the spot", &frames, &start, &truth);
@@ -145,7 +145,7 @@ fn walks_measured() {
             let poor = Start { poses: off(poses, 0.3, 0.004), ..rings };
             let none = Start { lenses: None, ..poor.clone() };
             let exact = Start { poses: off(poses, 0.0, 0.0), ..poor.clone() };
-            // Other starts of one part.
+            // Other initial values for the first part only.
             let starts = [("poor start", poor), ("no start", none), ("exact poses", exact)];
             for (how, start) in starts.into_iter().take(if part == 0 { 3 } else { 1 }) {
                 let (_, [mean, worst, turn]) = found(&what(how), &frames, &start, &truth);

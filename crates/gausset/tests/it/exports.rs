@@ -238,7 +238,7 @@ fn a_comparison_says_what_is_off() {
     change("few.json", &|v| v["frames"].as_array_mut().expect("frames").truncate(2));
     refused(&["w", "few.json"], "2 in common (expected at least 3)");
     change("twins.json", &|v| v["frames"][1]["name"] = v["frames"][0]["name"].clone());
-    refused(&["w", "twins.json"], "stands 2 times in the second");
+    refused(&["w", "twins.json"], "occurs 2 times in the second");
     change("still.json", &|v| {
         for k in 0..3 {
             v["frames"][k]["translation"] = serde_json::json!([0, 0, 0]);
@@ -252,7 +252,7 @@ fn a_comparison_says_what_is_off() {
     });
     refused(&["w", "strangers.json"], "no name in common");
     // Views against panoramas.
-    refused(&["w/sparse/0", "other.json"], "stands 8 times in the first");
+    refused(&["w/sparse/0", "other.json"], "occurs 8 times in the first");
 
     // The same numbers beside an alignment.
     let judged = ["pano", "align", "w", "--python", "./python", "--reference", "other.json", "--json"];

@@ -100,9 +100,9 @@ fn what_is_wrong_with_a_track_is_one_line() {
     for (name, text, line) in [
         ("route.gpx", gpx("").as_str(), "route.gpx: trkpt 1: has no time (expected a recorded track"),
         ("one.gpx", one.as_str(), "one.gpx: GPX track: 1 fix (expected 2 or more)"),
-        ("a.csv", "when,lat,lon\n1,2,3\n", "a.csv: line 1: columns: none has times"),
-        ("b.csv", "time,lat,lon\n1,2,x\n", "b.csv: line 2: lon: \"x\" is no finite number"),
-        ("c.txt", "1 2 3\n", "c.txt: form: not known (expected GPX, NMEA or CSV with a header)"),
+        ("a.csv", "when,lat,lon\n1,2,3\n", "a.csv: line 1: columns: no time column"),
+        ("b.csv", "time,lat,lon\n1,2,x\n", "b.csv: line 2: lon: \"x\" is not a finite number"),
+        ("c.txt", "1 2 3\n", "c.txt: format: unknown (expected GPX, NMEA or CSV with a header)"),
     ] {
         std::fs::write(workshop.path(name), text).expect("a file");
         let refused =
@@ -135,7 +135,7 @@ fn what_is_wrong_with_poses_is_one_line_and_how_they_were_found_is_another() {
         (
             "twice.csv",
             table(&[("frame_00", at[0]), ("frame_00", at[1])]),
-            "twice.csv: names: \"frame_00\" stands 2 times in it (expected once)",
+            "twice.csv: names: \"frame_00\" occurs 2 times in it (expected once)",
         ),
         (
             "strangers.csv",
@@ -152,7 +152,7 @@ fn what_is_wrong_with_poses_is_one_line_and_how_they_were_found_is_another() {
             table(&[("frame_00", at[0]), ("frame_01", [1e300, 0.0, 0.0])]),
             "far.csv: \"frame_01\": stands 1e300 from the origin (expected at most 1e14)",
         ),
-        ("earth.json", earth.into(), "earth.json: earth: is no rotation, place and scale"),
+        ("earth.json", earth.into(), "earth.json: earth: is not a valid rotation, position and scale"),
     ] {
         write(name, &text);
         assert_one_line(&align(name), "poses", line);

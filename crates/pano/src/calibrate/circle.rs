@@ -1,11 +1,12 @@
-//! Where a lens draws on the sensor: the circle at whose rim brightness falls to black.
+//! Detection of the image circle of a lens: brightness falls to black at its rim.
 //!
 //! ```text
-//! mean      of all frames: noise falls, and what is dark in one is bright in another
-//! coarse    over centres and radii, the mean over angles of log((inside + n)/(outside + n)) at ±1.5 of 96 px a side
-//!           (an integro-differential operator, Daugman 1993, of logarithms, so that lamps do not outweigh dark walls)
-//! fine      along 720 rays the steepest fall (derivative of a Gaussian), to a part of a pixel; a circle through these
-//!           by Gauss-Newton with Tukey's weights, within ±6 %, then ±2 %, then ±4 px of the one before
+//! mean      of all frames: reduces noise, and parts that are dark in one frame are bright in another
+//! coarse    over centres and radii, the mean over angles of log((inside + n)/(outside + n)) at ±1.5 px of an image of
+//!           96 px a side (integro-differential operator, Daugman 1993, of logarithms, so that lamps do not outweigh
+//!           dark walls)
+//! fine      sub-pixel position of the steepest fall along 720 rays (derivative of a Gaussian); a circle through these
+//!           points by Gauss-Newton with Tukey weights, within ±6 %, then ±2 %, then twice ±4 px of the previous circle
 //! ```
 
 use std::f64::consts::TAU;
@@ -13,49 +14,49 @@ use std::f64::consts::TAU;
 use super::Grey;
 use super::linear::{inverse_diagonal, median, solve};
 
-/// A circle, in px of the frame.
+/// An image circle, in px of the frame.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Circle {
-    /// Its centre.
+    /// Centre, px.
     pub centre: [f64; 2],
-    /// Its radius.
+    /// Radius, px.
     pub radius: f64,
-    /// Standard deviation of a coordinate of the centre.
+    /// Standard deviation of a coordinate of the centre, px.
     pub centre_doubt: f64,
-    /// Standard deviation of the radius.
+    /// Standard deviation of the radius, px.
     pub radius_doubt: f64,
 }
 
-/// Why no circle was found; lenses are counted from 0.
+/// Why no circle was found. The first value is the lens, from 0.
 #[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
 pub enum CircleError {
-    /// Nothing but black.
-    #[error("lens {0}: all frames are black there (expected pictures; is its cap on?)")]
+    /// All frames are black.
+    #[error("lens {0}: all frames are black (expected images; is the lens cap on?)")]
     Dark(usize),
-    /// No fall of brightness along a circle.
-    #[error("lens {0}: no circle found (expected a bright disc on black); say ⟨circle-radius⟩")]
+    /// Brightness does not fall along any circle.
+    #[error("lens {0}: no circle found (expected a bright disc on black); set ⟨circle-radius⟩")]
     None(usize),
-    /// The share of pixels outside of the circle that are as bright as it.
+    /// Pixels outside the circle are bright: their percentage.
     #[error(
-        "lens {0}: {1:.0} % of what lies outside of its circle is not black (expected one circle a lens, two in all)"
+        "lens {0}: {1:.0} % of the pixels outside its circle are not black (expected one circle per lens, two in total)"
     )]
     More(usize, f64),
 }
 
-/// Side of the picture in which the circle is looked for first, px.
+/// Side of the image of the coarse search, px.
 const COARSE: usize = 96;
-/// Grey levels that are taken for noise.
+/// Noise level, grey levels.
 const NOISE: f64 = 2.0;
-/// Mean logarithm at the rim below which there is no circle.
+/// Minimum mean logarithm of the brightness ratio at the rim of a circle.
 const LEAST_FALL: f64 = 0.35;
-/// Rays of the fine search.
+/// Number of rays of the fine search.
 const RAYS: usize = 720;
-/// Levels below which everything is black.
+/// Grey levels below which a frame counts as black.
 const BLACK: f64 = 6.0;
-/// Doubt below which none is stated, px: what edges are worth at best.
+/// Lower bound of reported standard deviations, px: the best accuracy of an edge.
 const LEAST_DOUBT: f64 = 0.03;
 
-/// A part of the mean of frames.
+/// Mean of all frames within one cell.
 struct Mean {
     side: [usize; 2],
     data: Vec<f32>,
@@ -77,7 +78,7 @@ impl Mean {
         Self { side: [width, height], data }
     }
 
-    /// Bilinear; `None` outside.
+    /// Bilinear sample; `None` outside.
     fn at(&self, u: f64, v: f64) -> Option<f64> {
         let (u, v) = (u - 0.5, v - 0.5);
         let [w, h] = self.side;
@@ -92,7 +93,7 @@ impl Mean {
         Some(top * (1.0 - b) + bottom * b)
     }
 
-    /// Means of squares of `step` px.
+    /// Downsamples by means of `step` x `step` px.
     fn reduced(&self, step: usize) -> Self {
         let side = self.side.map(|v| (v / step).max(2));
         let data = (0..side[0] * side[1]).map(|at| {
@@ -110,7 +111,7 @@ impl Mean {
         Self { side, data: data.collect() }
     }
 
-    /// The value below which so large a share of the pixels lies.
+    /// Quantile of the pixels for a fraction from 0 to 1.
     fn quantile(&self, share: f64) -> f64 {
         let mut values: Vec<f32> =
             self.data.iter().step_by(self.data.len().div_ceil(100_000)).copied().collect();
@@ -119,10 +120,10 @@ impl Mean {
     }
 }
 
-/// The circle of lens `lens` in its part of the frames.
+/// Finds the image circle of lens `lens` in `cell` (left, top, width, height), its half of the frames.
 ///
 /// # Errors
-/// Black everywhere, no circle, more than one.
+/// [`CircleError::Dark`], [`CircleError::None`] or [`CircleError::More`].
 pub fn find(frames: &[Grey], cell: [usize; 4], lens: usize) -> Result<Circle, CircleError> {
     let mean = Mean::of(frames, cell);
     if mean.quantile(0.98) < BLACK {
@@ -155,7 +156,7 @@ pub fn find(frames: &[Grey], cell: [usize; 4], lens: usize) -> Result<Circle, Ci
     })
 }
 
-/// Centre, radius and mean logarithm of the best circle.
+/// Grid search: centre, radius and mean logarithm of the best circle.
 fn coarse(small: &Mean, black: f64) -> ([f64; 2], f64, f64) {
     let [w, h] = small.side.map(|v| v as f64);
     let side = w.min(h);
@@ -172,7 +173,7 @@ fn coarse(small: &Mean, black: f64) -> ([f64; 2], f64, f64) {
                 seen += 1.0;
             }
         }
-        // A circle may leave the frame, but not most of it.
+        // Part of a circle may be outside the frame, but not most of it.
         if seen < 32.0 { f64::NEG_INFINITY } else { sum / seen * libm::sqrt(seen / 96.0) }
     };
     let mut best = ([0.5 * w, 0.5 * h], 0.45 * side, f64::NEG_INFINITY);
@@ -197,7 +198,7 @@ fn coarse(small: &Mean, black: f64) -> ([f64; 2], f64, f64) {
     look(centre, 2.0, [radius - 2.0, radius + 2.0], 0.5)
 }
 
-/// The place of the steepest fall on each ray, with its steepness.
+/// Sub-pixel position of the steepest fall on each ray, with its steepness.
 fn edge_points(mean: &Mean, centre: [f64; 2], radius: f64, reach: f64) -> Vec<([f64; 2], f64)> {
     const STEP: f64 = 0.5;
     const SIGMA: f64 = 1.5;
@@ -210,7 +211,7 @@ fn edge_points(mean: &Mean, centre: [f64; 2], radius: f64, reach: f64) -> Vec<([
     let mut points = Vec::with_capacity(RAYS);
     for ray in 0..RAYS {
         let angle = TAU * ray as f64 / RAYS as f64;
-        // The mean of neighbouring rays: half of the way to the next one.
+        // Averages five rays, spread over 40 % of the spacing of rays.
         let sides = [-0.2, -0.1, 0.0, 0.1, 0.2].map(|part| angle + part * TAU / RAYS as f64);
         let sides = sides.map(|a| [libm::cos(a), libm::sin(a)]);
         let profile: Option<Vec<f64>> = (0..count + 2 * half)
@@ -238,9 +239,9 @@ fn edge_points(mean: &Mean, centre: [f64; 2], radius: f64, reach: f64) -> Vec<([
     points
 }
 
-/// A circle through points, robust; with standard deviations of centre and radius.
+/// Robust circle through points: centre, radius, and standard deviations of centre and radius.
 fn fit(points: &[([f64; 2], f64)], centre: [f64; 2], radius: f64) -> Option<([f64; 2], f64, [f64; 2])> {
-    // Where the fall is next to nothing, noise says where it is.
+    // The position of a very weak edge is noise.
     let usual = median(points.iter().map(|p| p.1).collect());
     let points: Vec<[f64; 2]> = points.iter().filter(|p| p.1 > 0.1 * usual).map(|p| p.0).collect();
     if points.len() < RAYS / 8 {
@@ -277,7 +278,7 @@ fn fit(points: &[([f64; 2], f64)], centre: [f64; 2], radius: f64) -> Option<([f6
     (r > 2.0).then_some((c, r, doubt))
 }
 
-/// The share of pixels well outside of the circle that are at least half as bright as those inside.
+/// Fraction of the pixels well outside the circle that are at least half as bright as those inside.
 fn bright_outside(small: &Mean, centre: [f64; 2], radius: f64, black: f64) -> f64 {
     let [w, _] = small.side;
     let far = |at: usize| {

@@ -1,12 +1,13 @@
-//! Corners of frames with poses, found again in frames nearby and in the other lens, however far they are.
+//! Landmarks from frames with poses: corners matched in nearby frames and in the other lens, at any depth.
 //!
 //! ```text
-//! near     for each frame the nearest ones by their poses
-//! look     coarse pictures: along the line on which a corner appears for all distances, in patches wide enough for what
-//!          lens and poses are off; every sighting narrows the line down for the next
-//! refine   fine pictures: where it is expected, to hundredths of a pixel, stretched as what slants is
+//! near     nearest frames of each frame, by pose
+//! look     coarse images: search along the epipolar line, in a band as wide as the error of lens and poses; each
+//!          observation narrows the range of depth for the next
+//! refine   fine images: search around the predicted position, to hundredths of a pixel, with an affine warp
 //! ```
-//! A corner with its sightings is a thing; its own pixel is exact, as all sightings are of the patch around it.
+//! A landmark is a corner with its observations. The corner's own pixel is taken as exact, because all observations are
+//! matches of the patch around it.
 
 use gausset_compute::Pool;
 use gausset_core::se3;
@@ -16,43 +17,43 @@ use super::model::Model;
 use super::state::State;
 use super::tracks::{Eye, Patch, RIM, Seen, Tangent, Track, Warp, Zone, corners};
 
-/// Frames in which the corners of a frame are looked for.
+/// Number of frames in which the corners of a frame are searched.
 const NEIGHBOURS: usize = 4;
-/// Corners of a bin; in the ring, one would leave the rotation between the lenses up to twice as far off.
+/// Corners per bin. In the ring, one per bin would double the error of the rotation between the lenses.
 const EACH: usize = 1;
 const EACH_OF_RING: usize = 3;
-/// Parts of the way between two places that the nearest things are away from the first.
+/// Minimum depth of a landmark, in distances between the two cameras.
 const NEAREST: f64 = 1.2;
-/// Nearness over the usual way, at most.
+/// Maximum inverse depth, times the median distance between neighbouring frames.
 const CLOSEST: f64 = 3.0;
-/// Sightings in other frames that tell how near something is.
+/// Number of observations in other frames that determine the depth of a landmark.
 const ENOUGH: usize = 2;
-/// Patches along a line, at most.
+/// Maximum number of patches along an epipolar line.
 const LINE: usize = 64;
-/// Radians of a pixel of coarse and of fine pictures, about.
+/// Approximate angle of a pixel of coarse and fine images, radians.
 pub(super) const COARSE: f64 = 0.5 * std::f64::consts::PI / 180.0;
 pub(super) const FINE: f64 = 0.13 * std::f64::consts::PI / 180.0;
-/// Parts of the radius within which corners are taken.
+/// Fraction of the radius within which corners are detected.
 const WITHIN: f64 = RIM - 0.02;
 
-/// Frames, so many times smaller.
+/// Frames downsampled by `factor`, with lens models to match.
 pub(super) struct Level {
     greys: Vec<Grey>,
     factor: usize,
     models: [Model; 2],
 }
 
-/// A corner and its sightings, in pixels of the full frames.
+/// A corner and its observations, in pixels of the full frames.
 #[derive(Clone, Debug)]
 pub(super) struct Thing {
     pub(super) corner: Seen,
-    /// One over its distance.
+    /// Inverse depth, in one over the unit of the poses.
     pub(super) nearness: f64,
     pub(super) sightings: Vec<Seen>,
 }
 
 impl Level {
-    /// Pictures with pixels of about so many radians, if they have as many.
+    /// Downsamples the frames so that a pixel covers about `wanted` radians; frames are never enlarged.
     pub(super) fn new(frames: &[Grey], state: &State, wanted: f64, pool: &Pool) -> Self {
         let factor = (libm::round(wanted / state.models[0].pixel()) as usize).max(1);
         let greys = pool.map(frames.len(), |frame| frames[frame].reduced(factor));
@@ -63,7 +64,7 @@ impl Level {
         Eye { frame, lens, grey: &self.greys[frame], model: &self.models[lens] }
     }
 
-    /// What a pixel of the full frame is here, and the other way round.
+    /// Converts a pixel of the full frame to this level; [`Self::to_full`] is the inverse.
     fn to_here(&self, pixel: [f64; 2]) -> [f64; 2] {
         pixel.map(|v| v / self.factor as f64)
     }
@@ -72,13 +73,13 @@ impl Level {
         pixel.map(|v| v * self.factor as f64)
     }
 
-    /// Steps in so many radians.
+    /// Search radius in steps for an angle in radians.
     fn reach(&self, within: f64) -> i32 {
         (within / self.models[0].pixel() + 1.0) as i32
     }
 
-    /// Finds things by the corners of a lens of a frame in these other frames, so many radians beside where
-    /// lens and poses expect them.
+    /// Detects the corners of one lens of a frame and searches for them in the frames `near`, within `within` radians
+    /// of the epipolar line that lens and poses predict.
     pub(super) fn look(
         &self,
         state: &State,
@@ -88,7 +89,8 @@ impl Level {
     ) -> Vec<Thing> {
         let reach = self.reach(within);
         let from = self.eye(frame, lens);
-        // The whole circle, and more in the ring that the other lens sees: that is what tells the rotation between them.
+        // The whole circle, and more corners in the ring that both lenses see: it determines the rotation between the
+        // lenses.
         let inner = from.model.mapped(std::f64::consts::PI - self.models[1 - lens].angle(RIM));
         let zones = [
             Zone { radii: [0.02, WITHIN], bins: [24, 6], each: EACH },
@@ -126,14 +128,14 @@ impl Level {
             }
             let (nearness, certainty) = placed(state, &thing);
             thing.nearness = nearness;
-            // So far lens and poses may be off by as much as is looked for.
+            // Until the first solve, errors of lens and poses are as large as the search radius.
             let doubt = 0.5 * f64::from(reach * self.factor as i32) / libm::sqrt(certainty);
             range = doubt.is_finite().then_some([nearness - 2.0 * doubt, nearness + 2.0 * doubt]);
         }
         (!thing.sightings.is_empty()).then_some(thing)
     }
 
-    /// Finds the sightings of a thing again, where they are expected.
+    /// Matches the observations of a landmark again around their predicted positions.
     pub(super) fn refine(&self, state: &State, thing: &Thing, near: &[usize], within: f64) -> Option<Thing> {
         let reach = self.reach(within);
         let corner = thing.corner;
@@ -150,14 +152,14 @@ impl Level {
     }
 }
 
-/// Both lenses of frames nearby, then the other lens of its own.
+/// Lenses to search: both lenses of the nearby frames, then the other lens of the same frame.
 fn eyes(from: Eye<'_>, near: &[usize]) -> impl Iterator<Item = (usize, usize)> {
     let others = near.iter().flat_map(|&frame| [(frame, 0), (frame, 1)]);
     others.chain([(from.frame, 1 - from.lens)])
 }
 
-/// The plane of a patch as it is seen for all nearness within a range, at places that are about as far from each other as
-/// is looked; in the middle of a range that is no longer than that.
+/// Samples a range of inverse depths along the epipolar line: the patch's plane for each, 1.5 search radii apart in the
+/// image. A range that is shorter than this gives its middle alone.
 fn line(
     state: &State,
     patch: &Patch,
@@ -190,7 +192,7 @@ fn line(
     planes
 }
 
-/// The nearness with which a thing misses its sightings least, and how certain it is: squares of px per unit of it.
+/// Inverse depth with the smallest reprojection error (Gauss-Newton), and its information: squared px per squared unit.
 fn placed(state: &State, thing: &Thing) -> (f64, f64) {
     let mut nearness = thing.nearness;
     let mut certainty = 0.0;
@@ -215,7 +217,7 @@ fn placed(state: &State, thing: &Thing) -> (f64, f64) {
     (nearness, certainty)
 }
 
-/// The nearest frames of each frame that has a pose, nearest first.
+/// The nearest frames with poses of each frame with a pose, nearest first.
 pub(super) fn near(state: &State, has_pose: &[bool]) -> Vec<Vec<usize>> {
     let centres: Vec<[f64; 3]> = state.poses.iter().map(|pose| pose.centre()).collect();
     let of = |frame: usize| {
@@ -232,7 +234,7 @@ pub(super) fn distance(a: [f64; 3], b: [f64; 3]) -> f64 {
     se3::norm([0, 1, 2].map(|k| a[k] - b[k]))
 }
 
-/// Things as the solver wants them: tracks in their order, their nearness.
+/// Landmarks in the form that the solver takes: matches sorted by landmark, and inverse depths.
 pub(super) fn tracks_of(things: &[Thing]) -> (Vec<Track>, Vec<f64>) {
     let track = |(at, thing): (usize, &Thing)| {
         let (from, sightings) = (thing.corner, thing.sightings.clone());

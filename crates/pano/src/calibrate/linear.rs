@@ -1,21 +1,21 @@
 //! Small dense least squares in f64.
 
-/// Solves the symmetric positive definite system `a x = b` of `n` unknowns (Cholesky), of which the lower half is read;
-/// `None` where it is not definite.
+/// Solves the symmetric positive definite system `a x = b` by Cholesky decomposition. Only the lower triangle of `a` is
+/// read. Returns `None` if `a` is not positive definite.
 pub(super) fn solve(a: &[f64], b: &[f64]) -> Option<Vec<f64>> {
     let n = b.len();
     let l = factor(a, n)?;
     Some(substitute(&l, b))
 }
 
-/// Diagonal of the inverse of a symmetric positive definite matrix.
+/// Diagonal of the inverse of a symmetric positive definite `n` x `n` matrix; `None` if it is not positive definite.
 pub(super) fn inverse_diagonal(a: &[f64], n: usize) -> Option<Vec<f64>> {
     let l = factor(a, n)?;
     let unit = |k: usize| (0..n).map(|i| f64::from(u8::from(i == k))).collect::<Vec<f64>>();
     Some((0..n).map(|k| substitute(&l, &unit(k))[k]).collect())
 }
 
-/// The variance of what unknowns say along a direction, by their normal equations.
+/// Variance of the linear combination `along` of the parameters, from their normal equations `a`.
 pub(super) fn variance(a: &[f64], along: &[f64]) -> Option<f64> {
     Some(solve(a, along)?.iter().zip(along).map(|(x, y)| x * y).sum())
 }
@@ -53,7 +53,7 @@ fn substitute(l: &[f64], b: &[f64]) -> Vec<f64> {
     x
 }
 
-/// The middle value; of an even number the mean of both; 0 of none.
+/// Median; the mean of the two middle values for an even count; 0 for no values.
 pub(super) fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     let half = values.len() / 2;

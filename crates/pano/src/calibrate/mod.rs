@@ -1,17 +1,19 @@
-//! The lens file of two fisheye lenses, from frames that they took.
+//! Calibration of two fisheye lenses: estimates the lens file from frames that both lenses took.
 //!
 //! ```text
-//! circle   where brightness falls to black, over all frames: centre and radius with their doubt
-//! model    a lens with a free polynomial: direction → pixel and back
-//! tracks   corners that one lens sees, found again by the other in the ring that both see (and, where the camera was
-//!          turned between frames, in the next frame)
-//! state    lenses and poses while they are solved for: where one lens of a frame sees what another one sees
-//! solve    centres, polynomials, rotations, poses: Levenberg-Marquardt over the tracks, robust
-//! follow   corners found again in frames nearby, where frames have poses
-//! run      all of it, in rounds; with poses: `walk`
+//! circle   image circle of each lens: centre and radius with standard deviations
+//! model    lens with a free polynomial: direction → pixel and back
+//! tracks   matches of corners between the two lenses, in the ring that both see, and between consecutive frames where
+//!          the camera rotated
+//! turn     rotation of the camera between two frames
+//! state    parameters that are optimised (lenses, poses, inverse depths), residuals and Jacobians
+//! solve    robust Levenberg-Marquardt over the matches
+//! follow   landmarks: corners matched in nearby frames, where frames have poses
+//! walk     bundle adjustment with given poses
+//! run      the stages in order
 //! ```
-//! What the ring alone says about a lens is said at 80 to 100 degrees from its axis; towards the axis the polynomial
-//! keeps the form that it starts from, unless frames that were turned against each other, or have poses, say more.
+//! The ring alone constrains a lens only at 80 to 100 degrees from its axis. Towards the axis the polynomial keeps its
+//! initial shape, unless there are frames that are rotated against each other or frames with poses.
 
 pub mod circle;
 mod follow;
@@ -30,7 +32,7 @@ pub use walk::FEWEST_POSES;
 
 use crate::plane::Plane;
 
-/// The luma of a frame.
+/// Luma of a frame, 8 bits per pixel.
 #[derive(Clone, Debug, Default)]
 pub struct Grey {
     /// Width in px.
@@ -42,7 +44,7 @@ pub struct Grey {
 }
 
 impl Grey {
-    /// A copy of a plane of which all rows are stored.
+    /// Copies the luma of a plane whose rows are all stored.
     #[must_use]
     pub fn of(plane: &Plane) -> Self {
         let rows = plane.picture_rows();
@@ -50,7 +52,7 @@ impl Grey {
         Self { width: plane.width, height: rows.len(), data }
     }
 
-    /// So many times smaller each way: means of squares, rounded.
+    /// Downsamples by `factor` in both directions: rounded means of `factor` x `factor` pixels.
     fn reduced(&self, factor: usize) -> Self {
         let (width, height) = (self.width / factor, self.height / factor);
         let mut data = Vec::with_capacity(width * height);
@@ -65,7 +67,7 @@ impl Grey {
         Self { width, height, data }
     }
 
-    /// Bilinear sample at the continuous point (u, v); rims repeat.
+    /// Bilinear sample at the continuous point (u, v), px; coordinates outside are clamped to the border.
     fn at(&self, u: f64, v: f64) -> f64 {
         let (right, bottom) = (self.width - 1, self.height - 1);
         let (u, v) = ((u - 0.5).clamp(0.0, right as f64), (v - 0.5).clamp(0.0, bottom as f64));
@@ -79,11 +81,11 @@ impl Grey {
     }
 }
 
-/// Shortest side of a frame in which circles are looked for, px.
+/// Minimum side of a frame, px.
 const LEAST_SIDE: u32 = 64;
 
-/// The parts of a frame that hold one circle each, `[left, top, width, height]` px: halves side by side, or one above
-/// the other; `None` for a frame of another shape.
+/// The halves of a frame that hold one image circle each, `[left, top, width, height]` px: left and right, or top and
+/// bottom. `None` if the frame is smaller than 64 px or its aspect ratio is not between 1.6 and 2.4.
 #[must_use]
 pub fn cells([width, height]: [u32; 2]) -> Option<[[usize; 4]; 2]> {
     if width.min(height) < LEAST_SIDE {

@@ -1,32 +1,32 @@
-//! A lens while it is calibrated.
+//! Lens model of the calibration.
 
 use gausset_core::se3::{self, Mat3};
 
-/// Angle to which polynomials are scaled, radians (100 degrees).
+/// Angle that normalises the polynomial's argument, radians (100 degrees).
 pub(super) const REFERENCE: f64 = 100.0 * std::f64::consts::PI / 180.0;
 
-/// `r = radius · t (b0 + b1 t² + b2 t⁴)`, `t = angle / 100°`; `b0 + b1 + b2` need not be 1.
+/// Radially symmetric lens: `r = radius · t (b0 + b1 t² + b2 t⁴)`, `t = angle / 100°`. `b0 + b1 + b2` need not be 1.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Model {
     /// Centre, px of the frame.
     pub(super) centre: [f64; 2],
-    /// Radius of the circle that the lens draws, px.
+    /// Radius of the image circle, px.
     pub(super) radius: f64,
-    /// Coefficients.
+    /// Coefficients `b0`, `b1`, `b2`.
     pub(super) polynomial: [f64; 3],
     /// Lens axes to panorama axes.
     pub(super) pano_from_lens: Mat3,
 }
 
 impl Model {
-    /// Distance from the centre at an angle from the axis, in radii.
+    /// Distance from the centre, in radii, at an angle from the axis, radians.
     pub(super) fn mapped(&self, angle: f64) -> f64 {
         let t = angle / REFERENCE;
         let [a, b, c] = self.polynomial;
         t * (a + t * t * (b + t * t * c))
     }
 
-    /// The pixel of a direction in lens axes.
+    /// Projects a direction in lens axes to a pixel.
     pub(super) fn project(&self, [x, y, z]: [f64; 3]) -> [f64; 2] {
         let across = libm::sqrt(x * x + y * y);
         let r = self.radius * self.mapped(libm::atan2(across, z));
@@ -34,7 +34,8 @@ impl Model {
         [self.centre[0] + scale * x, self.centre[1] + scale * y]
     }
 
-    /// The angle from the axis at so many radii from the centre, by Newton's method.
+    /// Angle from the axis, radians, at a distance from the centre, in radii: inverse of [`Self::mapped`] by Newton's
+    /// method.
     pub(super) fn angle(&self, radii: f64) -> f64 {
         let [a, b, c] = self.polynomial;
         let mut t = radii / (a + b + c);
@@ -50,7 +51,7 @@ impl Model {
         t * REFERENCE
     }
 
-    /// The unit direction, in lens axes, of a pixel.
+    /// Unit direction of a pixel in lens axes.
     pub(super) fn unproject(&self, [u, v]: [f64; 2]) -> [f64; 3] {
         let (dx, dy) = (u - self.centre[0], v - self.centre[1]);
         let far = libm::sqrt(dx * dx + dy * dy);
@@ -59,12 +60,12 @@ impl Model {
         [scale * dx, scale * dy, libm::cos(angle)]
     }
 
-    /// The pixel of a direction in panorama axes, if it is within so many radii.
+    /// Projects a direction in panorama axes; `None` if the pixel is farther than `within` radii from the centre.
     pub(super) fn seen(&self, direction: [f64; 3], within: f64) -> Option<[f64; 2]> {
         self.seen_in_lens(se3::transpose_mul_vec(&self.pano_from_lens, direction), within)
     }
 
-    /// The same for a direction in lens axes.
+    /// Projects a direction in lens axes; `None` if the pixel is farther than `within` radii from the centre.
     pub(super) fn seen_in_lens(&self, [x, y, z]: [f64; 3], within: f64) -> Option<[f64; 2]> {
         let across = libm::sqrt(x * x + y * y);
         let radii = self.mapped(libm::atan2(across, z));
@@ -72,10 +73,10 @@ impl Model {
         (radii <= within).then_some([self.centre[0] + scale * x, self.centre[1] + scale * y])
     }
 
-    /// By how much unknowns (centre, coefficients) are changed for a difference quotient.
+    /// Step sizes of the central differences by centre (px) and coefficients.
     pub(super) const STEPS: [f64; 5] = [1e-3, 1e-3, 1e-6, 1e-6, 1e-6];
 
-    /// For each unknown, this lens with a little more of it and with a little less.
+    /// For each parameter, this lens with the parameter increased and decreased by its step.
     pub(super) fn changed(&self) -> [[Self; 2]; 5] {
         std::array::from_fn(|k| {
             [1.0, -1.0].map(|sign| {
@@ -89,7 +90,7 @@ impl Model {
         })
     }
 
-    /// How both coordinates of the pixel change with a direction in lens axes.
+    /// Jacobian of the pixel by the direction in lens axes, by central differences.
     pub(super) fn slopes_by_direction(&self, direction: [f64; 3]) -> [[f64; 3]; 2] {
         let step = 1e-6 * se3::norm(direction);
         let by = [0, 1, 2].map(|k| {
@@ -103,7 +104,7 @@ impl Model {
         [0, 1].map(|c| by.map(|pixel| pixel[c]))
     }
 
-    /// How the distance from the centre, px, changes with each coefficient at an angle, and with the angle.
+    /// Derivatives of the distance from the centre, px, by each coefficient and by the angle.
     pub(super) fn slopes(&self, angle: f64) -> ([f64; 3], f64) {
         let t = angle / REFERENCE;
         let t2 = t * t;
@@ -112,13 +113,13 @@ impl Model {
         (powers, self.radius * (a + t2 * (3.0 * b + 5.0 * t2 * c)) / REFERENCE)
     }
 
-    /// The same lens in pictures that are so many times smaller.
+    /// The lens for images that are downsampled by `factor`.
     pub(super) fn reduced(&self, factor: usize) -> Self {
         let scale = 1.0 / factor as f64;
         Self { centre: self.centre.map(|c| c * scale), radius: self.radius * scale, ..*self }
     }
 
-    /// Radians of a pixel at the reference angle, about.
+    /// Approximate angle of a pixel, radians.
     pub(super) fn pixel(&self) -> f64 {
         REFERENCE / self.radius
     }

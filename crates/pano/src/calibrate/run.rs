@@ -1,4 +1,4 @@
-//! The rounds of a calibration.
+//! Stages of a calibration.
 
 use std::f64::consts::{FRAC_PI_2, PI, TAU};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,94 +18,94 @@ use super::{Grey, cells};
 use crate::fisheye::{DualFisheye, Lens};
 use crate::geometry::rotation;
 
-/// Fewest tracks in the ring from which lenses are calibrated.
+/// Minimum number of matches in the ring.
 const FEWEST: usize = 60;
-/// Spread of tracks that agree on no lens, in radii.
+/// Maximum spread of the residuals, in radii of the circle; above it no lens fits the matches.
 const MOST_SPREAD: f64 = 0.006;
-/// Width of the zone in which a lens fades out, at most, radians.
+/// Maximum width of the blend zone, radians.
 const BLEND: f64 = 5.0 * PI / 180.0;
 
-/// What is known before.
+/// Initial values of a calibration.
 #[derive(Clone, Debug, Default)]
 pub struct Start {
-    /// Lenses that are roughly right; `None` = back to back, with any roll, equidistant.
+    /// Approximate lenses; `None` = equidistant lenses back to back, with any roll.
     pub lenses: Option<DualFisheye>,
-    /// Radius of the circles, px, whatever the pictures say.
+    /// Radius of the image circles, px; `None` = detected in the frames.
     pub radius: Option<f64>,
-    /// Poses (`pano_from_world`) of the frames as far as they are known, one for each; empty = none.
+    /// Known poses (`pano_from_world`), one entry per frame; empty = none.
     pub poses: Vec<Option<Pose>>,
 }
 
-/// Two calibrated lenses, and how well they are known.
+/// Calibrated lenses with their uncertainty.
 #[derive(Clone, Debug)]
 pub struct Calibration {
-    /// The lenses.
+    /// The calibrated lenses.
     pub lenses: DualFisheye,
-    /// The circles that were found; `None` of a lens whose radius was given and that shows none.
+    /// Detected image circles; `None` if a radius was given and no circle was found.
     pub circles: [Option<Circle>; 2],
-    /// Tracks in the ring that both lenses see, and between frames that have poses or are turned against each other.
+    /// Number of matches in the ring that both lenses see, and number of matches between frames.
     pub tracks: [usize; 2],
-    /// Frames whose turn against the one before is known.
+    /// Number of frames whose rotation relative to the previous frame is known.
     pub turned: usize,
-    /// Spread of the tracks: standard deviation of a coordinate, px.
+    /// Spread of the residuals: robust standard deviation of a coordinate, px.
     pub spread: f64,
     /// Standard deviation of the centres, px.
     pub centre_doubt: f64,
     /// Standard deviation of the rotation between the lenses, degrees.
     pub rotation_doubt: f64,
-    /// The largest standard deviation of the angle that a pixel means, degrees.
+    /// Largest standard deviation of the angle from the axis of a pixel, degrees.
     pub angle_doubt: f64,
-    /// What poses told, if there were any.
+    /// Result of the calibration with given poses; `None` if there were none or the camera only rotated.
     pub walk: Option<Walk>,
 }
 
-/// What frames of a camera that moved told.
+/// Details of a calibration from frames with poses at different positions.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Walk {
     /// Frames with a pose.
     pub frames: usize,
-    /// Corners of these that were found again.
+    /// Number of landmarks.
     pub corners: usize,
-    /// By how much poses gave way, roots of mean squares: degrees, and parts of the usual way between neighbours.
+    /// RMS change of the given poses: rotation, degrees, and position, in median distances between neighbouring frames.
     pub moved: [f64; 2],
-    /// From the first lens to the second in panorama axes, in the unit of the poses.
+    /// Position of the second lens relative to the first in panorama axes, in the unit of the poses.
     pub second: [f64; 3],
-    /// Standard deviation of a coordinate of that.
+    /// Standard deviation of a coordinate of [`Self::second`], in the unit of the poses.
     pub second_doubt: f64,
 }
 
-/// Why lenses were not calibrated.
+/// Why a calibration failed.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum CalibrationError {
-    /// Neither twice as wide as high nor the other way round.
+    /// The frame is too small or not about 2:1 or 1:2; its size, px.
     #[error(
         "frames of {0}x{1} px (expected two circles of at least 64 px, side by side or one above the other: about 2:1 or 1:2)"
     )]
     Shape(u32, u32),
-    /// A circle.
+    /// An image circle was not found.
     #[error(transparent)]
     Circle(#[from] CircleError),
-    /// Too little is seen by both lenses: tracks found, and those needed.
+    /// Too few matches between the two lenses: found, required.
     #[error(
-        "{0} places were found that both lenses see (expected at least {1}); take frames of a far scene with detail all around"
+        "{0} matches between the two lenses (expected at least {1}); take frames of a distant scene with detail all around"
     )]
     Overlap(usize, usize),
-    /// The tracks agree on no lens: their spread, px.
+    /// No lens fits the matches: spread of the residuals, and its maximum, px.
     #[error(
-        "what both lenses see does not fit together ({0:.1} px apart; expected below {1:.1}); take frames of a farther scene, or say ⟨lens⟩ to start from"
+        "no lens fits the matches between the two lenses (residual {0:.1} px; expected below {1:.1}); take frames of a more distant scene, or start from a lens file with ⟨lens⟩"
     )]
     Spread(f64, f64),
-    /// Too few frames have a pose: how many, and those needed.
+    /// Too few frames have a pose: found, required.
     #[error("{0} of its frames have a pose (expected at least {1})")]
     Poses(usize, usize),
-    /// Too little is found again in other frames with poses: sightings, and those needed.
+    /// Too few matches between frames with poses: found, required.
     #[error(
-        "{0} corners are seen in other frames where the poses expect them (expected at least {1}); are these poses of these frames, x right, y down, z forward?"
+        "{0} corners were matched in other frames where the poses predict them (expected at least {1}); check that the poses belong to these frames, with axes x right, y down, z forward"
     )]
     Sightings(usize, usize),
-    /// What is found fits no poses near those given: its spread, px.
+    /// The matches do not agree with the given poses: spread of the residuals, and its maximum, px.
     #[error(
-        "what the frames show does not fit to their poses ({0:.1} px apart; expected below {1:.1}); are these poses of these frames, x right, y down, z forward?"
+        "the frames do not agree with their poses (residual {0:.1} px; expected below {1:.1}); check that the poses belong to these frames, with axes x right, y down, z forward"
     )]
     Misfit(f64, f64),
     /// The job was asked to stop.
@@ -114,14 +114,14 @@ pub enum CalibrationError {
 }
 
 impl CalibrationError {
-    /// Whether it is the poses that do not serve.
+    /// Whether the given poses are the cause.
     #[must_use]
     pub fn is_of_poses(&self) -> bool {
         matches!(self, Self::Poses(..) | Self::Sightings(..) | Self::Misfit(..))
     }
 }
 
-/// Refuses poses of frames that are too few.
+/// Checks that enough frames have a pose.
 ///
 /// # Errors
 /// [`CalibrationError::Poses`].
@@ -129,7 +129,7 @@ pub fn check_poses(poses: &[Option<Pose>]) -> Result<(), CalibrationError> {
     stand(poses).map(|_| ())
 }
 
-/// Calibrates two lenses from frames of one size, which is not empty.
+/// Calibrates two lenses from frames of equal size. The result does not depend on the number of threads.
 ///
 /// # Errors
 /// See [`CalibrationError`].
@@ -147,7 +147,7 @@ pub fn calibrate(
     for (slot, found) in circles.iter_mut().zip(found) {
         *slot = match (found, start.radius) {
             (Ok(circle), _) => Some(circle),
-            // A circle that was given need not be found; black says that nothing can be.
+            // A given radius replaces a circle that is not found, but not black frames.
             (Err(CircleError::None(_) | CircleError::More(..)), Some(_)) => None,
             (Err(error), _) => return Err(error.into()),
         };
@@ -157,7 +157,7 @@ pub fn calibrate(
     let pixel = state.models[0].pixel();
     let coarse = Search { step: (4.5 * PI / 180.0 / 20.0_f64).max(pixel), reach: 20 };
     let fine = [6, 3].map(|reach| Search { step: pixel, reach });
-    // With poses of a walk, rings are a beginning.
+    // With poses at different positions, the ring only initialises the lenses: fewer rounds and corners suffice.
     let is_beginning = matches!(stands, Some(Stand::Apart(_)));
     let (rounds, each) = if is_beginning { (1, 2) } else { (2, 4) };
     let mut ring = job.ring(&state, coarse, 1)?;
@@ -176,7 +176,7 @@ pub fn calibrate(
         return Ok(Calibration { walk: Some(walk), ..told(&walked, size, start, circles, &fit, &tracks) });
     }
     let turned = match stands {
-        // The poses of frames at one place tell how they are turned.
+        // Poses at one position give the rotations between frames.
         Some(_) => turned_by(&mut state, &start.poses),
         None => job.turns(&mut state)?,
     };
@@ -186,7 +186,7 @@ pub fn calibrate(
             let search = Search { step: pixel, reach };
             across = job.across(&state, &turned, search)?;
             ring = job.ring(&state, Search { step: pixel, reach: 3 }, 4)?;
-            // Poses of other frames let nearly nothing be found again.
+            // Poses that belong to other frames leave almost no matches.
             let fewest = FEWEST * turned.iter().filter(|&&is_known| is_known).count();
             if across.len() < fewest && stands.is_some() {
                 return Err(CalibrationError::Sightings(across.len(), fewest));
@@ -204,7 +204,7 @@ pub fn calibrate(
     Ok(Calibration { turned, ..told(&state, size, start, circles, &fit, &tracks) })
 }
 
-/// What was found.
+/// Assembles the result without the details of given poses.
 fn told(
     state: &State,
     size: [u32; 2],
@@ -258,7 +258,8 @@ fn sub(a: [f64; 3], b: [f64; 3]) -> [f64; 3] {
     [0, 1, 2].map(|k| a[k] - b[k])
 }
 
-/// Takes the turns of frames from their poses; whether each is known against the one before.
+/// Takes the rotations of frames from their poses. Returns, for each pair of consecutive frames, whether both have a
+/// pose.
 fn turned_by(state: &mut State, poses: &[Option<Pose>]) -> Vec<bool> {
     let mut first = None;
     for (now, given) in state.poses.iter_mut().zip(poses) {
@@ -269,7 +270,7 @@ fn turned_by(state: &mut State, poses: &[Option<Pose>]) -> Vec<bool> {
     poses.windows(2).map(|pair| pair[0].is_some() && pair[1].is_some()).collect()
 }
 
-/// Frames, and who works on them.
+/// Frames, thread pool and stop flag of a calibration.
 pub(super) struct Job<'a> {
     pub(super) frames: &'a [Grey],
     pub(super) pool: &'a Pool,
@@ -281,7 +282,7 @@ impl Job<'_> {
         if self.stop.load(Ordering::Relaxed) { Err(CalibrationError::Stopped) } else { Ok(()) }
     }
 
-    /// Circles and start as models.
+    /// Initial state from circles and [`Start`].
     fn first_state(
         &self,
         start: &Start,
@@ -310,14 +311,14 @@ impl Job<'_> {
             return Ok(state(models));
         }
         let (share, roll) = self.scan([circle(0), circle(1)]).ok_or(CalibrationError::Overlap(0, FEWEST))?;
-        // Equidistant: the given share of the radius is at 90 degrees.
+        // Equidistant: `share` of the radius corresponds to 90 degrees.
         let polynomial = [share * REFERENCE / FRAC_PI_2, 0.0, 0.0];
         let back = se3::mul(&rotation(180.0, 0.0, 0.0), &rotation(0.0, 0.0, roll));
         Ok(state([model(0, polynomial, IDENTITY3), model(1, polynomial, back)]))
     }
 
-    /// The share of the radius at which both lenses see the same, and the roll of the second lens, degrees: where bands
-    /// around both circles are most alike.
+    /// Fraction of the radius at which both lenses see the same, and roll of the second lens, degrees, by the best
+    /// correlation of bands around both circles.
     fn scan(&self, circles: [([f64; 2], f64); 2]) -> Option<(f64, f64)> {
         const AROUND: usize = 720;
         const BANDS: [f64; 5] = [-0.03, -0.015, 0.0, 0.015, 0.03];
@@ -325,7 +326,7 @@ impl Job<'_> {
             let (centre, radius) = circles[lens];
             let values = (0..AROUND).map(|k| {
                 let angle = TAU * k as f64 / AROUND as f64;
-                // Seen from behind, the second lens goes round the other way, from its left.
+                // The second lens looks backwards, so its angle runs in the opposite direction, from the left.
                 let angle = if lens == 0 { angle } else { PI - angle };
                 let r = radii * radius;
                 frame.at(centre[0] + r * libm::cos(angle), centre[1] + r * libm::sin(angle))
@@ -360,7 +361,7 @@ impl Job<'_> {
         (score > 0.3).then_some((shares[at], roll))
     }
 
-    /// Tracks in the ring that both lenses see, both ways, from so many corners a bin.
+    /// Matches in the ring that both lenses see, in both directions, with `each` corners per bin.
     fn ring(&self, state: &State, search: Search, each: usize) -> Result<Vec<Track>, CalibrationError> {
         let tracks = self.pool.map(2 * self.frames.len(), |task| {
             if self.go_on().is_err() {
@@ -369,7 +370,7 @@ impl Job<'_> {
             let (frame, lens) = (task / 2, task % 2);
             let eye = |lens| Eye { frame, lens, grey: &self.frames[frame], model: &state.models[lens] };
             let (from, to) = (eye(lens), eye(1 - lens));
-            // As far inwards as the other lens still sees, and a little more.
+            // Inwards to where the other lens still sees, and a little more.
             let inner = from.model.mapped(PI - to.model.angle(RIM) - 0.03);
             let zone = Zone { radii: [inner.clamp(0.3, 0.95), RIM - 0.02], bins: [90, 2], each };
             corners(from, zone)
@@ -385,7 +386,8 @@ impl Job<'_> {
         Ok(tracks)
     }
 
-    /// Finds how each frame is turned against the one before; whether it is known.
+    /// Estimates the rotation of each frame relative to the previous one. Returns whether each was found; otherwise the
+    /// frame keeps the rotation of the previous one.
     fn turns(&self, state: &mut State) -> Result<Vec<bool>, CalibrationError> {
         let models = &state.models;
         let shown = self.pool.map(self.frames.len(), |frame| described(&self.frames[frame], models));
@@ -402,7 +404,7 @@ impl Job<'_> {
         Ok(known)
     }
 
-    /// Tracks from each frame to the next, where the turn is known; of a camera that moved, none.
+    /// Matches from each frame to the next, where the rotation is known. A camera that also moved has none.
     fn across(&self, state: &State, known: &[bool], search: Search) -> Result<Vec<Track>, CalibrationError> {
         let tracks = self.pool.map(2 * known.len(), |task| {
             let (frame, lens) = (task / 2, task % 2);
@@ -432,7 +434,7 @@ impl Job<'_> {
     }
 }
 
-/// The coefficients of a lens for a circle of this radius.
+/// Coefficients of a lens for an image circle of this radius.
 fn scaled(lens: &Lens, radius: f64) -> [f64; 3] {
     let sum: f64 = lens.polynomial.iter().sum();
     let scale = lens.radius / radius / sum;
@@ -441,7 +443,7 @@ fn scaled(lens: &Lens, radius: f64) -> [f64; 3] {
     [scale * a * t, scale * b * t * t * t, scale * c * libm::pow(t, 5.0)]
 }
 
-/// The result as a lens file has it: from the axis to the rim of the circle.
+/// Converts the result to the form of a lens file, whose polynomial ends at the rim of the circle.
 fn lenses_of(state: &State, [width, height]: [u32; 2], start: &Start) -> DualFisheye {
     let lenses = state.models.map(|model| {
         let half_angle = model.angle(1.0).clamp(0.1, 139.0 * PI / 180.0);
@@ -457,7 +459,7 @@ fn lenses_of(state: &State, [width, height]: [u32; 2], start: &Start) -> DualFis
             gain: [1.0; 3],
         }
     });
-    // Where one ends the other must still see.
+    // Each lens must still see where the other one has faded out.
     let overlap = lenses[0].half_angle + lenses[1].half_angle - PI;
     let blend = start.lenses.as_ref().map_or(BLEND, |l| l.blend).min((0.5 * overlap).max(0.0));
     DualFisheye { width, height, blend, lenses }

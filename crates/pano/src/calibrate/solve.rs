@@ -1,15 +1,16 @@
-//! Both lenses and where the frames were taken, from tracks: Levenberg-Marquardt over pixels, with Cauchy's weights.
+//! Optimises both lenses and the poses of the frames: Levenberg-Marquardt over reprojection residuals with Cauchy
+//! weights.
 //!
 //! ```text
-//! error      project(to, way(ray(from))) - pixel(to)           px, divided by the tracks' own spread
-//! way        y = R ray + nearness · s: turn and shift from one lens of a frame to one of another (`state`)
-//! unknowns   of each lens: centre, three coefficients; the rotation of the second lens; of each frame its turn, or, where
-//!            frames have poses, its pose, and where the second lens is; of each thing seen from several places its
-//!            nearness, one over its distance, which is eliminated (Schur complement)
-//! priors     centre: that of the circle; coefficients: those of the start, and alike for both lenses; poses: as given
+//! residual   project(to, relative_pose(ray(from))) - pixel(to)    px, divided by the spread of the residuals
+//! relative   y = R ray + inverse_depth · t, from one lens of a frame to a lens of another frame (`state`)
+//! parameters of each lens: centre, three coefficients; rotation of the second lens; of each frame its rotation, or,
+//!            with given poses, its pose and the position of the second lens; of each landmark its inverse depth,
+//!            which is eliminated (Schur complement)
+//! priors     centre: that of the circle; coefficients: those of the start, similar for both lenses; poses: as given
 //! ```
-//! The priors decide what the tracks leave open: from one ring of overlap alone, one lens that is wider and one that is
-//! narrower than believed look the same.
+//! Priors are needed because the matches leave parameters undetermined: with the ring of overlap alone, a wider first
+//! lens with a narrower second lens explains the matches as well as the reverse.
 
 use std::ops::Range;
 
@@ -20,45 +21,49 @@ use super::model::Model;
 use super::state::{BASELINE, BOTH, LENS, POSE, Slopes, State};
 use super::tracks::Track;
 
-/// Standard deviations of what is believed before.
+/// Prior standard deviations: of a centre, in radii, and of the coefficients.
 const CENTRE: f64 = 0.002;
 const COEFFICIENTS: [f64; 3] = [0.1, 0.01, 0.01];
-/// How much the coefficients of both lenses differ; where frames have poses, each lens is told by itself.
+/// Prior standard deviation of the difference of the coefficients of both lenses; larger with given poses, which
+/// constrain each lens separately.
 const ALIKE: f64 = 0.001;
 const ALIKE_WITH_POSES: f64 = 0.03;
-/// Of given poses: radians, and parts of the usual way between frames; of the second lens' place the same.
+/// Prior standard deviations of given poses: rotation, radians, and position, in median distances between neighbouring
+/// frames; then of the position of the second lens, in the same unit.
 const TURN: f64 = 0.02;
 const PLACE: f64 = 0.05;
 const APART: f64 = 0.1;
-/// Of nearness, over the usual way: what lies so close is seen by nothing else.
+/// Prior standard deviation of inverse depth, times the median distance between neighbouring frames: closer landmarks
+/// are not seen from other frames.
 const NEARNESS: f64 = 10.0;
 
-/// Something that is believed before: unknowns with their factors, what they miss it by, its standard deviation.
+/// Prior on a linear combination of parameters: `row` holds parameter indices with factors, `error` the deviation from
+/// the prior, `sigma` its standard deviation.
 struct Prior {
     row: Vec<(usize, f64)>,
     error: f64,
     sigma: f64,
 }
 
-/// How well it is known.
+/// Uncertainty of a solution.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Fit {
-    /// Standard deviations of the unknowns.
+    /// Standard deviation of each parameter.
     pub(super) doubts: Vec<f64>,
-    /// The largest standard deviation of the angle that a pixel of either lens means, radians.
+    /// Largest standard deviation of the angle from the axis of a pixel of either lens, radians.
     pub(super) angle_doubt: f64,
-    /// Spread of the tracks, px.
+    /// Spread of the residuals, px.
     pub(super) spread: f64,
 }
 
 impl Fit {
-    /// The largest standard deviation of some unknowns.
+    /// Largest standard deviation of a range of parameters; 0 if it is empty or the parameters are undetermined.
     pub(super) fn doubt(&self, unknowns: Range<usize>) -> f64 {
         self.doubts.get(unknowns).unwrap_or_default().iter().copied().fold(0.0, f64::max)
     }
 }
 
-/// What is believed before about `state`, where `believed` was before.
+/// Priors on the first state, centred on the second.
 fn priors(state: &State, believed: &State) -> Vec<Prior> {
     let mut rows = Vec::new();
     let mut push = |row: Vec<(usize, f64)>, error, sigma| rows.push(Prior { row, error, sigma });
@@ -80,7 +85,7 @@ fn priors(state: &State, believed: &State) -> Vec<Prior> {
         push(vec![(2 + k, 1.0), (LENS + 2 + k, -1.0)], a - b - before, alike);
     }
     let Some(unit) = state.unit else {
-        // The turn of a frame without tracks is held where it is.
+        // A weak prior keeps the rotation of frames without matches.
         (BOTH..state.count()).for_each(|k| push(vec![(k, 1.0)], 0.0, 10.0));
         return rows;
     };
@@ -94,7 +99,7 @@ fn priors(state: &State, believed: &State) -> Vec<Prior> {
         let turned = se3::mul(&now.rotation, &se3::transpose(&then.rotation));
         let turned = [[2, 1], [0, 2], [1, 0]].map(|[i, j]| 0.5 * (turned[i][j] - turned[j][i]));
         for k in 0..3 {
-            // A twist moves the centre against its translation.
+            // The translation of a twist moves the centre in the opposite direction.
             push(vec![(at + k, 1.0)], off[k], PLACE * unit);
             push(vec![(at + POSE - 3 + k, 1.0)], turned[k], TURN);
         }
@@ -102,12 +107,12 @@ fn priors(state: &State, believed: &State) -> Vec<Prior> {
     rows
 }
 
-/// Standard deviation of nearness, before.
+/// Prior standard deviation of inverse depth.
 fn nearness_sigma(state: &State) -> f64 {
     NEARNESS / state.unit.unwrap_or(1.0)
 }
 
-/// Squares of the spread from which on errors count less.
+/// Scale of the Cauchy loss: squared residual, in squared spreads, at which the weight is one half.
 const CAUCHY: f64 = 6.0;
 
 fn cost(state: &State, believed: &State, tracks: &[Track], spread: f64) -> f64 {
@@ -119,7 +124,8 @@ fn cost(state: &State, believed: &State, tracks: &[Track], spread: f64) -> f64 {
     tracks + priors + state.nearness.iter().map(|&nearness| square(nearness, sigma)).sum::<f64>()
 }
 
-/// Solves for all unknowns from `start`, by tracks in the order of their things; `believed` says what is believed before.
+/// Optimises all parameters from `start`, with priors centred on the second state. The matches must be sorted by
+/// landmark.
 pub(super) fn solve(start: &State, believed: &State, tracks: &[Track]) -> (State, Fit) {
     let n = start.count();
     let mut state = start.clone();
@@ -153,8 +159,8 @@ pub(super) fn solve(start: &State, believed: &State, tracks: &[Track]) -> (State
     (state, Fit { doubts, angle_doubt: angle_doubt[0].max(angle_doubt[1]), spread })
 }
 
-/// The largest standard deviation of the angle at a distance from the centre, of a lens whose coefficients begin at an
-/// unknown.
+/// Largest standard deviation, over 12 angles up to the rim, of the angle at a fixed distance from the centre, radians.
+/// `first` is the index of the lens' first coefficient.
 fn angle_doubt(model: &Model, first: usize, a: &[f64], n: usize) -> f64 {
     let at = |part: u32| {
         let angle = f64::from(part) / 12.0 * model.angle(1.0);
@@ -170,27 +176,27 @@ fn length(e: [f64; 2]) -> f64 {
     libm::hypot(e[0], e[1])
 }
 
-/// Standard deviation of a coordinate, from the median of the distances.
+/// Robust standard deviation of a residual coordinate, px, from the median of the residual lengths; 0.02 px at least.
 pub(super) fn spread(state: &State, tracks: &[Track]) -> f64 {
     // The median of a Rayleigh distribution is 1.1774 of its standard deviation.
     (median(tracks.iter().map(|t| length(state.error(t))).collect()) / 1.1774).max(0.02)
 }
 
-/// The normal equations of a step.
+/// Normal equations of a step, with inverse depths kept apart for elimination.
 struct Equations {
     n: usize,
-    /// Of the unknowns that stay, with what the tracks of things say: the lower half.
+    /// Matrix of the parameters that are not eliminated; only the lower triangle is filled.
     a: Vec<f64>,
     b: Vec<f64>,
     things: Vec<Eliminated>,
 }
 
-/// What couples a thing's nearness to the other unknowns.
+/// Row of the normal equations of a landmark's inverse depth.
 struct Eliminated {
     thing: usize,
     own: f64,
     right: f64,
-    /// Unknowns, ascending, with their coupling.
+    /// Parameter indices, ascending, with their coupling.
     coupling: Vec<(usize, f64)>,
 }
 
@@ -239,7 +245,7 @@ impl Equations {
         Self { n, a, b, things }
     }
 
-    /// Damped, without the things.
+    /// Damped matrix and right side after elimination of the inverse depths (Schur complement).
     fn reduced(&self, damping: f64) -> (Vec<f64>, Vec<f64>) {
         let (mut a, mut b) = (self.a.clone(), self.b.clone());
         (0..self.n).for_each(|k| a[k * self.n + k] *= 1.0 + damping);

@@ -1,9 +1,10 @@
-//! Two lenses and frames while they are solved for, and how what one lens of a frame sees appears in another.
+//! Parameters of the calibration (two lenses, poses, inverse depths), with the residuals and Jacobians of matches.
 //!
-//! A corner is a ray from the lens that saw it; what it shows lies 1/nearness along that ray, in the unit of the poses.
-//! Directions stay finite for what is far (inverse depth, Civera et al. 2008): with x = ray + nearness · (place of the
-//! lens), in the axes of the frame, `y = R x + nearness · t` are the axes of another frame, and `y - nearness · (place of
-//! its lens)` is where that lens sees it.
+//! A landmark is parameterised by a ray from the lens that saw it and its inverse depth (Civera et al. 2008): it is at
+//! distance `1/d` along the ray for inverse depth `d`, in the unit of the poses. Points at infinity have `d = 0`, and
+//! all directions stay finite. With `x = ray + d · (position of the lens)` in the axes of the frame, the point is
+//! `y = R x + d · t` in the axes of another frame, and `y - d · (position of its lens)` is the direction in which that
+//! lens sees it.
 
 use std::ops::Range;
 
@@ -13,28 +14,29 @@ use gausset_core::se3::{self, Mat3};
 use super::model::Model;
 use super::tracks::{Seen, Track};
 
-/// Unknowns of a lens; of both, with the second one's rotation.
+/// Parameters of one lens (centre, three coefficients), and of both lenses with the rotation of the second.
 pub(super) const LENS: usize = 5;
 pub(super) const BOTH: usize = 2 * LENS + 3;
-/// Where frames have poses: the first unknown of the second lens' place; how many a pose has, translation first.
+/// With given poses: index of the first parameter of the second lens' position, and the number of parameters of a pose,
+/// translation first.
 pub(super) const BASELINE: usize = BOTH;
 pub(super) const POSE: usize = 6;
 
-/// What is looked for.
+/// Values of all parameters.
 #[derive(Clone, Debug)]
 pub(super) struct State {
     pub(super) models: [Model; 2],
     /// `pano_from_world` of each frame; the world is that of the given poses, or the axes of the first frame.
     pub(super) poses: Vec<Pose>,
-    /// The usual way between neighbouring frames, where these have poses; `None` = frames at one place, which are turned.
+    /// Median distance between neighbouring frames, if poses are given; `None` if the camera only rotated.
     pub(super) unit: Option<f64>,
-    /// Where the second lens is from the first, in panorama axes.
+    /// Position of the second lens relative to the first, in panorama axes.
     pub(super) second: [f64; 3],
-    /// Of each thing that is seen from several places: one over its distance.
+    /// Inverse depth of each landmark, in one over the unit of the poses.
     pub(super) nearness: Vec<f64>,
 }
 
-/// From what is around one lens of a frame to what is around one of another: `turn · ray + nearness · shift`.
+/// Relative pose from one lens of a frame to a lens of another frame: maps a ray of inverse depth `d` to `R ray + d t`.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Way {
     pub(super) turn: Mat3,
@@ -42,7 +44,7 @@ pub(super) struct Way {
 }
 
 impl Way {
-    /// From another frame at the same place.
+    /// Pure rotation, for frames at the same position.
     pub(super) fn turn(turn: &Mat3) -> Self {
         Self { turn: *turn, shift: [0.0; 3] }
     }
@@ -52,7 +54,8 @@ impl Way {
     }
 }
 
-/// Pixels by which a track misses, and how they change with each unknown, which may stand there more than once.
+/// Residual of a match, px, and its Jacobian: derivatives by parameter index, where an index may occur more than once
+/// and then contributions are summed, and by the inverse depth of its landmark.
 pub(super) struct Slopes {
     pub(super) error: [f64; 2],
     pub(super) by: Vec<(usize, [f64; 2])>,
@@ -65,12 +68,12 @@ fn add(a: [f64; 3], factor: f64, b: [f64; 3]) -> [f64; 3] {
 }
 
 impl State {
-    /// Where a lens is, in the axes of its frame.
+    /// Position of a lens in the axes of its frame.
     fn place(&self, lens: usize) -> [f64; 3] {
         if lens == 0 { [0.0; 3] } else { self.second }
     }
 
-    /// From one lens of a frame to one of another.
+    /// Relative pose between the lenses of two observations.
     pub(super) fn way(&self, from: Seen, to: Seen) -> Way {
         let (here, there) = (self.place(from.lens), self.place(to.lens));
         if from.frame == to.frame {
@@ -82,7 +85,7 @@ impl State {
         Way { turn, shift: add(add(carried, 1.0, b.translation), -1.0, there) }
     }
 
-    /// What lies along the ray of a pixel, in panorama axes.
+    /// Ray of an observation in panorama axes.
     pub(super) fn ray(&self, seen: Seen) -> [f64; 3] {
         let model = &self.models[seen.lens];
         se3::mul_vec(&model.pano_from_lens, model.unproject(seen.pixel))
@@ -92,12 +95,12 @@ impl State {
         track.thing.map_or(0.0, |thing| self.nearness[thing])
     }
 
-    /// Pixels by which a track misses.
+    /// Reprojection residual of a match, px.
     pub(super) fn error(&self, track: &Track) -> [f64; 2] {
         self.error_at(track, self.nearness_of(track))
     }
 
-    /// The same for something so near.
+    /// Residual of a match for the given inverse depth, px.
     pub(super) fn error_at(&self, track: &Track, nearness: f64) -> [f64; 2] {
         let Track { from, to, .. } = *track;
         let model = &self.models[to.lens];
@@ -106,7 +109,7 @@ impl State {
         [u - to.pixel[0], v - to.pixel[1]]
     }
 
-    /// How many unknowns stay when things are eliminated.
+    /// Number of parameters without inverse depths, which the solver eliminates.
     pub(super) fn count(&self) -> usize {
         match self.unit {
             None => BOTH + 3 * self.poses.len().saturating_sub(1),
@@ -114,7 +117,7 @@ impl State {
         }
     }
 
-    /// The unknowns of a frame: its turn (the first frame has none), or its pose.
+    /// Parameters of a frame: its rotation (the first frame is fixed and has none), or, with given poses, its pose.
     pub(super) fn unknowns_of(&self, frame: usize) -> Option<Range<usize>> {
         match self.unit {
             None => frame.checked_sub(1).map(|before| BOTH + 3 * before..BOTH + 3 * frame),
@@ -122,7 +125,7 @@ impl State {
         }
     }
 
-    /// After a step of all unknowns but the nearness of things.
+    /// The state after a step of all parameters except inverse depths.
     pub(super) fn moved(&self, step: &[f64]) -> Self {
         let three = |from: usize| [step[from], step[from + 1], step[from + 2]];
         let mut next = self.clone();
@@ -146,7 +149,7 @@ impl State {
         next
     }
 
-    /// What a track misses, and its derivatives.
+    /// Residual and Jacobian of a match. Lens parameters use central differences, the rest is analytic.
     pub(super) fn slopes(&self, track: &Track) -> Slopes {
         let Track { from, to, .. } = *track;
         let (a, b) = (&self.models[from.lens], &self.models[to.lens]);
@@ -158,7 +161,8 @@ impl State {
         let there_in_lens = se3::transpose_mul_vec(&b.pano_from_lens, there);
         let [u, v] = b.project(there_in_lens);
         let in_lens = b.slopes_by_direction(there_in_lens);
-        // By the direction there, and by that here; `both` is one number for each coordinate of the pixel.
+        // Derivatives by the direction at the target, and by the direction at the source; `both` evaluates a function
+        // for each coordinate of the pixel.
         let by_there = in_lens.map(|row| se3::mul_vec(&b.pano_from_lens, row));
         let by_here = by_there.map(|row| se3::transpose_mul_vec(&way.turn, row));
         let by_ray = by_here.map(|row| se3::transpose_mul_vec(&a.pano_from_lens, row));
@@ -174,7 +178,7 @@ impl State {
             by.push((LENS * to.lens + k, both(&|c| (up[c] - down[c]) / (2.0 * Model::STEPS[k]))));
         }
         let mut turned = |first: usize, sign: f64, place: [f64; 3], rows: [[f64; 3]; 2]| {
-            // A turn by φ moves a place p by φ × p, and d · (φ × p) = φ · (p × d).
+            // A rotation by φ moves a point p by φ × p, and d · (φ × p) = φ · (p × d).
             let rows = rows.map(|row| se3::cross(place, row));
             (0..3).for_each(|k| by.push((first + k, both(&|c| sign * rows[c][k]))));
         };

@@ -1,10 +1,9 @@
-//! Corners of one picture found again in another, through lenses that are roughly known.
+//! Matching of corners between images of approximately known lenses.
 //!
-//! A corner is the middle of a patch on the tangent plane of its direction. The other picture is sampled on the same
-//! plane, turned and moved as the pictures are against each other, so that only a shift is left: first the best
-//! correlation within reach (to whole steps), then shift, gain and offset by Gauss-Newton, to some hundredths of a step;
-//! seen from another place what slants is stretched, too. What is kept are pixels of both pictures, in which no lens takes
-//! part.
+//! A corner is the centre of a patch on the tangent plane of its direction. The other image is sampled on the same
+//! plane, transformed by the relative pose, so that only a shift is left: first the best correlation within reach, to
+//! whole steps, then shift, gain and offset by Gauss-Newton, to some hundredths of a step; from another position also
+//! an affine warp, for slanted surfaces. A match keeps the pixels of both images, which do not depend on the lens.
 
 use std::f64::consts::TAU;
 
@@ -15,25 +14,25 @@ use super::linear::solve;
 use super::model::Model;
 use super::state::Way;
 
-/// A place of a picture.
+/// A pixel seen by one lens of a frame.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Seen {
     pub(super) frame: usize,
     pub(super) lens: usize,
-    /// px of the frame.
+    /// Pixel of the frame.
     pub(super) pixel: [f64; 2],
 }
 
-/// One thing, seen twice.
+/// Match: two observations of the same point.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Track {
     pub(super) from: Seen,
     pub(super) to: Seen,
-    /// Which one, where how near it is is asked; else it is far.
+    /// Landmark whose inverse depth is estimated; `None` if the point is treated as infinitely far away.
     pub(super) thing: Option<usize>,
 }
 
-/// A lens of a frame.
+/// Image of one lens of a frame, with the lens model.
 #[derive(Clone, Copy)]
 pub(super) struct Eye<'a> {
     pub(super) frame: usize,
@@ -48,32 +47,33 @@ impl Eye<'_> {
     }
 }
 
-/// What a patch may look like elsewhere, apart from brightness: moved, or stretched and turned as well.
+/// Geometric model of the alignment of a patch: a shift, or an affine warp. Gain and offset are always fitted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Warp {
     Shift,
     Affine,
 }
 
-/// How far is looked, and how finely.
+/// Search window.
 #[derive(Clone, Copy)]
 pub(super) struct Search {
     /// Radians between samples.
     pub(super) step: f64,
-    /// Steps to each side.
+    /// Steps to each side of the expected position.
     pub(super) reach: i32,
 }
 
-/// Part of the radius within which pictures are sampled: at the rim light is scattered.
+/// Fraction of the radius within which images are sampled; closer to the rim there is scattered light.
 pub(super) const RIM: f64 = 0.985;
-/// Samples from the middle of a patch to its side.
+/// Half side of a patch, in samples.
 const HALF: i32 = 6;
-/// Least correlation, and by how much one that is so many steps away must be worse.
+/// Minimum correlation, and its minimum margin over any candidate that is more than `ELSEWHERE` steps away.
 const ALIKE: f64 = 0.8;
 const CLEARLY: f64 = 0.04;
 const ELSEWHERE: f64 = 3.0;
 
-/// Where corners are looked for: radii from and to, in parts of the circle's, and how many a bin.
+/// Region in which corners are detected: inner and outer radius as fractions of the circle's radius, bins (angular,
+/// radial), and corners per bin.
 #[derive(Clone, Copy)]
 pub(super) struct Zone {
     pub(super) radii: [f64; 2],
@@ -81,7 +81,7 @@ pub(super) struct Zone {
     pub(super) each: usize,
 }
 
-/// Corners (Shi and Tomasi 1994) of a lens, spread over bins of angle and radius; in order.
+/// Detects corners (Shi and Tomasi 1994), the strongest of each bin of angle and radius, in order of bins.
 pub(super) fn corners(eye: Eye<'_>, zone: Zone) -> Vec<[f64; 2]> {
     let Eye { grey, model, .. } = eye;
     let outer = zone.radii[1] * model.radius;
@@ -92,7 +92,7 @@ pub(super) fn corners(eye: Eye<'_>, zone: Zone) -> Vec<[f64; 2]> {
     let (columns, rows) = (range(model.centre[0], grey.width), range(model.centre[1], grey.height));
     let (width, height) = (columns.len(), rows.len());
     let value = |x: usize, y: usize| f32::from(grey.data[y * grey.width + x]);
-    // Products of gradients, then their sums over 5x5.
+    // Products of gradients, which `strength` sums over 5x5 pixels.
     let mut products = vec![[0.0f32; 3]; width * height];
     for y in 0..height {
         for x in 0..width {
@@ -133,7 +133,7 @@ pub(super) fn corners(eye: Eye<'_>, zone: Zone) -> Vec<[f64; 2]> {
     for y in 3..height.saturating_sub(3) {
         for x in 3..width.saturating_sub(3) {
             let own = strengths[y * width + x];
-            // A tenth of a grey level a pixel is noise.
+            // Below 50 (summed over 25 pixels) it is noise.
             if own < 50.0 {
                 continue;
             }
@@ -160,7 +160,7 @@ pub(super) fn corners(eye: Eye<'_>, zone: Zone) -> Vec<[f64; 2]> {
     found
 }
 
-/// A plane that touches the sphere in a direction, or that plane as another place sees it.
+/// Tangent plane of the sphere at a direction, or that plane transformed to another camera.
 #[derive(Clone, Copy)]
 pub(super) struct Tangent {
     ahead: [f64; 3],
@@ -171,7 +171,7 @@ pub(super) struct Tangent {
 
 impl Tangent {
     fn new(ahead: [f64; 3], step: f64) -> Self {
-        // The axis that is furthest from the direction.
+        // The coordinate axis farthest from the direction.
         let least = (0..3).min_by(|&a, &b| ahead[a].abs().total_cmp(&ahead[b].abs())).unwrap_or(0);
         let mut axis = [0.0; 3];
         axis[least] = 1.0;
@@ -186,7 +186,7 @@ impl Tangent {
         [0, 1, 2].map(|k| self.ahead[k] + a * self.right[k] + b * self.down[k])
     }
 
-    /// What a lens shows on it.
+    /// The plane in the axes of a lens.
     fn through<'a>(&self, eye: Eye<'a>) -> Shown<'a> {
         let in_lens = |v: [f64; 3]| se3::transpose_mul_vec(&eye.model.pano_from_lens, v);
         let plane = Self {
@@ -199,7 +199,7 @@ impl Tangent {
     }
 }
 
-/// A plane in the axes of a lens, as its picture shows it.
+/// A plane in the axes of a lens, for sampling its image.
 #[derive(Clone, Copy)]
 struct Shown<'a> {
     plane: Tangent,
@@ -217,7 +217,7 @@ impl Shown<'_> {
     }
 }
 
-/// What is around a pixel, sampled on the plane that touches the sphere there.
+/// Neighbourhood of a pixel, sampled on the tangent plane of its direction.
 pub(super) struct Patch {
     plane: Tangent,
     values: Vec<f64>,
@@ -231,7 +231,7 @@ impl Patch {
         let ahead = se3::mul_vec(&from.model.pano_from_lens, from.model.unproject(pixel));
         let plane = Tangent::new(ahead, step);
         let side = 2 * HALF + 3;
-        // One sample more to each side, for gradients.
+        // One extra sample on each side for gradients.
         let shown = plane.through(from);
         let patch: Option<Vec<f64>> =
             square(HALF + 1).map(|(i, j)| shown.value(i.into(), j.into())).collect();
@@ -245,14 +245,16 @@ impl Patch {
         Some(Self { plane, values, gradients, template })
     }
 
-    /// Its plane, facing whom it was sampled from at so much nearness, as it is seen from elsewhere.
+    /// The patch's plane at the given inverse depth, fronto-parallel to the camera that it was sampled from,
+    /// transformed to another camera.
     pub(super) fn carried(&self, way: &Way, nearness: f64) -> Tangent {
         let Tangent { ahead, right, down, step } = self.plane;
         let [right, down] = [right, down].map(|v| se3::mul_vec(&way.turn, v));
         Tangent { ahead: way.carried(ahead, nearness), right, down, step }
     }
 
-    /// The pixel of another picture that shows the same, within reach (steps) of one of these planes; and of which.
+    /// Searches for the patch in another image within `reach` steps around each of `planes`. Returns the pixel and the
+    /// index of the plane; `None` if the correlation is too low or ambiguous.
     pub(super) fn seek(
         &self,
         to: Eye<'_>,
@@ -293,10 +295,10 @@ impl Patch {
         Some((shown.pixel(x, y)?, index))
     }
 
-    /// The shift to a part of a step, with gain and offset.
+    /// Refines the shift to sub-step accuracy, with gain and offset.
     fn refined(&self, there: Shown<'_>, start: [f64; 2], warp: Warp) -> Option<[f64; 2]> {
         let n = if warp == Warp::Affine { 8 } else { 4 };
-        // Shift, gain and offset, then what stretches and turns the patch.
+        // Shift, gain, offset, then the affine part.
         let mut by = [start[0], start[1], 1.0, 0.0, 0.0, 0.0, 0.0, 0.0];
         for _ in 0..12 {
             let (mut a, mut b) = (vec![0.0; n * n], vec![0.0; n]);
@@ -304,7 +306,7 @@ impl Patch {
                 let (i, j) = (f64::from(i), f64::from(j));
                 let (x, y) = (i + by[0] + by[4] * i + by[5] * j, j + by[1] + by[6] * i + by[7] * j);
                 let value = there.value(x, y)?;
-                // The gradient of the patch stands for that of what it is compared with.
+                // The gradient of the patch approximates that of the other image.
                 let [gx, gy] = self.gradients[k];
                 let row = [gx, gy, value, 1.0, gx * i, gx * j, gy * i, gy * j];
                 let error = by[2] * value + by[3] - self.values[k];
@@ -330,8 +332,7 @@ impl Patch {
     }
 }
 
-/// Finds what is at a pixel of one picture in another, whose panorama axes are turned by `turn` against those of the
-/// first.
+/// Matches a pixel of one image in another, whose panorama axes are rotated by `turn` relative to the first.
 pub(super) fn find(
     from: Eye<'_>,
     to: Eye<'_>,
@@ -350,19 +351,20 @@ fn square(half: i32) -> impl Iterator<Item = (i32, i32)> {
     (-half..=half).flat_map(move |j| (-half..=half).map(move |i| (i, j)))
 }
 
-/// Mean 0 and length 1; `None` of an even patch.
+/// Normalises to mean 0 and length 1; `None` for a patch without contrast.
 fn normalised(values: &[f64]) -> Option<Vec<f64>> {
     let mean = values.iter().sum::<f64>() / values.len() as f64;
     let length = libm::sqrt(values.iter().map(|v| (v - mean) * (v - mean)).sum());
-    // Three grey levels on average.
+    // At least three grey levels of standard deviation.
     (length > 3.0 * libm::sqrt(values.len() as f64))
         .then(|| values.iter().map(|v| (v - mean) / length).collect())
 }
 
-/// The correlations of a template with all of a window's squares within reach.
+/// Normalised correlations of a template with all squares of the window within reach, passed to `take` with their
+/// shift.
 fn correlate(template: &[f64], window: &[f64], reach: i32, mut take: impl FnMut(f64, [f64; 2])) {
     let (patch, wide) = ((2 * HALF + 1) as usize, (2 * (HALF + reach) + 1) as usize);
-    // Sums, squares and products of a row of squares, side by side.
+    // Sums, squares and products for a row of squares at once, so that the inner loop vectorises.
     let mut columns = [0, 1, 2].map(|_| vec![0.0f64; (2 * reach + 1) as usize]);
     for (top, j) in (-reach..=reach).enumerate() {
         columns.iter_mut().for_each(|of| of.fill(0.0));
@@ -379,7 +381,7 @@ fn correlate(template: &[f64], window: &[f64], reach: i32, mut take: impl FnMut(
         }
         for (at, i) in (-reach..=reach).enumerate() {
             let variance = squares[at] - sums[at] * sums[at] / template.len() as f64;
-            // What was not sampled is NaN, and no candidate.
+            // Samples outside the image are NaN, which fails this comparison.
             if variance > 1.0 {
                 take(products[at] / libm::sqrt(variance), [i.into(), j.into()]);
             }

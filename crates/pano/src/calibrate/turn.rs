@@ -1,8 +1,8 @@
-//! How a camera was turned between two frames: corners of both lenses described by what is around them, pairs that are
-//! each other's best, the rotation that most of them agree on.
+//! Rotation of the camera between two frames: corners of both lenses with patch descriptors, mutual nearest neighbours,
+//! and the rotation with most inliers.
 //!
-//! A camera that moved as well sees near things shift: where fewer than a third of the pairs agree on one rotation,
-//! nothing is said.
+//! If the camera also moved, near landmarks shift by parallax. Returns no rotation if fewer than a third of the pairs
+//! are inliers.
 
 use gausset_core::se3::{self, Mat3};
 
@@ -10,29 +10,29 @@ use super::Grey;
 use super::model::Model;
 use super::tracks::{Eye, RIM, Zone, corners};
 
-/// Samples along a side of a description, and degrees between them.
+/// Samples along a side of a descriptor, and degrees between them.
 const PATCH: i32 = 11;
 const STEP_DEGREES: f64 = 0.7;
-/// Least correlation, and by how much the next best must be worse.
+/// Minimum correlation, and minimum margin over the second best.
 const ALIKE: f32 = 0.8;
 const CLEARLY: f32 = 0.03;
-/// Radians within which a pair agrees with a rotation.
+/// Inlier threshold of a pair, radians.
 const AGREE: f64 = 0.015;
-/// Rotations that are tried, and the seed of the choice.
+/// Number of random rotation hypotheses, and the seed.
 const TRIES: usize = 600;
 const SEED: u64 = 24;
-/// Fewest pairs that agree.
+/// Minimum number of inliers.
 const FEWEST: usize = 40;
 
-/// A corner with what is around it.
+/// A corner with its patch descriptor.
 pub(super) struct Described {
     direction: [f64; 3],
     patch: Vec<f32>,
 }
 
-/// The corners of a frame.
+/// Detects and describes the corners of a frame.
 pub(super) fn described(grey: &Grey, models: &[Model; 2]) -> Vec<Described> {
-    // Pixels of about a step.
+    // Downsample so that a pixel covers about a step of the descriptor.
     let factor = ((STEP_DEGREES.to_radians() / models[0].pixel()) as usize).max(1);
     let (grey, models) = (&grey.reduced(factor), models.map(|model| model.reduced(factor)));
     let mut found = Vec::new();
@@ -48,10 +48,11 @@ pub(super) fn described(grey: &Grey, models: &[Model; 2]) -> Vec<Described> {
     found
 }
 
-/// Luma around a direction, upright, of mean 0 and length 1.
+/// Upright luma patch around a direction, normalised to mean 0 and length 1; `None` near the poles, outside the lens or
+/// without contrast.
 fn patch(eye: Eye<'_>, ahead: [f64; 3]) -> Option<Vec<f32>> {
     let across = libm::hypot(ahead[0], ahead[2]);
-    // Straight up or down there is no upright.
+    // Near the poles the upright direction is undefined.
     if across < 0.2 {
         return None;
     }
@@ -78,7 +79,7 @@ fn patch(eye: Eye<'_>, ahead: [f64; 3]) -> Option<Vec<f32>> {
     Some(values)
 }
 
-/// The rotation from the axes of the first frame to those of the second that most corners agree on.
+/// The rotation from the axes of the first frame to those of the second with most inliers (RANSAC).
 pub(super) fn between(first: &[Described], second: &[Described]) -> Option<Mat3> {
     let best_of = |from: &[Described], to: &[Described]| -> Vec<Option<usize>> {
         let alike =
@@ -88,7 +89,7 @@ pub(super) fn between(first: &[Described], second: &[Described]) -> Option<Mat3>
                 let (mut best, mut next, mut at) = (-1.0, -1.0, 0);
                 for (index, candidate) in to.iter().enumerate() {
                     let value = alike(corner, candidate);
-                    // The other lens may show the same corner again.
+                    // The other lens may show the same corner again; it does not count as second best.
                     let is_same = se3::dot(to[at].direction, candidate.direction) > 0.999;
                     if value > best {
                         (next, best, at) = (if is_same { next } else { best }, value, index);
@@ -145,25 +146,25 @@ pub(super) fn between(first: &[Described], second: &[Described]) -> Option<Mat3>
     (count >= FEWEST && 3 * count >= pairs.len()).then_some(turn)
 }
 
-/// The rotation that takes the first of each pair to the second: by their common frames (TRIAD).
+/// The rotation that maps the first direction of each pair to the second (TRIAD).
 fn of_two([a, b]: [[f64; 3]; 2], [c, d]: [[f64; 3]; 2]) -> Option<Mat3> {
     let frame = |x: [f64; 3], y: [f64; 3]| {
         let z = se3::cross(x, y);
         let length = se3::norm(z);
         (length > 0.2).then(|| {
             let z = z.map(|v| v / length);
-            // Its columns.
+            // The triad's vectors are the columns.
             se3::transpose(&[x, se3::cross(z, x), z])
         })
     };
-    // Both pairs must be as far apart from each other.
+    // A rotation preserves the angle between the two directions.
     if (se3::dot(a, c) - se3::dot(b, d)).abs() > 0.02 {
         return None;
     }
     Some(se3::mul(&frame(b, d)?, &se3::transpose(&frame(a, c)?)))
 }
 
-/// A Gauss-Newton step of least squares over pairs: `b = a + w x a`.
+/// One Gauss-Newton step of least squares over pairs: `b = a + w × a`.
 fn improved(turn: &Mat3, pairs: &[[[f64; 3]; 2]]) -> Option<Mat3> {
     let (mut a, mut b) = ([0.0; 9], [0.0; 3]);
     for pair in pairs {

@@ -1,8 +1,8 @@
-//! Lenses from frames whose poses are known: a bundle adjustment in which the poses are believed, not held.
+//! Calibration from frames with given poses: bundle adjustment with priors on the poses instead of fixed poses.
 //!
-//! Poses that were found with a rough lens are off as that lens is, so they have to give way: each has its own place and
-//! turn, pulled to the given ones by no more than what they may be worth. That also settles where the world is and how
-//! large. Lenses that are some centimetres apart are told as well, by what is near and seen by both.
+//! Poses that were estimated with a rough lens inherit its errors, so they are refined as well, each with a prior at
+//! its given value. The priors also fix position, rotation and scale of the world. The offset between the two lenses,
+//! some centimetres, is estimated from near landmarks that both see.
 
 use gausset_core::Pose;
 
@@ -13,25 +13,25 @@ use super::solve::{Fit, solve};
 use super::state::State;
 use super::tracks::Track;
 
-/// Fewest frames with poses.
+/// Minimum number of frames with poses.
 pub const FEWEST_POSES: usize = 3;
-/// Fewest sightings of corners in other frames, for each frame.
+/// Minimum number of matches in other frames, per frame.
 const FEWEST: usize = 150;
-/// Degrees by which rough lens and poses together may be off, and what is left of that when both are better.
+/// Expected error of rough lens and poses together, degrees, and the error that remains after the first solve.
 const OFF: f64 = 2.0;
 const LEFT: f64 = 0.6;
-/// Things that a task refines.
+/// Landmarks per parallel task.
 const PART: usize = 64;
 
-/// How frames stand by their poses.
+/// Motion of the camera between the frames.
 pub(super) enum Stand {
-    /// At one place.
+    /// All frames have the same position: the camera only rotated.
     Turned,
-    /// This is the usual way from one to the nearest.
+    /// Frames have different positions; the value is the median distance of a frame to its nearest neighbour.
     Apart(f64),
 }
 
-/// Where frames were taken, if enough is known of it.
+/// Camera motion from the poses; fails if fewer than [`FEWEST_POSES`] frames have one.
 pub(super) fn stand(poses: &[Option<Pose>]) -> Result<Stand, CalibrationError> {
     let centres: Vec<[f64; 3]> = poses.iter().flatten().map(Pose::centre).collect();
     if centres.len() < FEWEST_POSES {
@@ -50,7 +50,7 @@ pub(super) fn stand(poses: &[Option<Pose>]) -> Result<Stand, CalibrationError> {
 }
 
 impl Job<'_> {
-    /// Solves with poses, from lenses that are roughly right.
+    /// Optimises lenses and poses from approximate lenses: first on coarse images, then on fine ones.
     pub(super) fn walk(
         &self,
         rough: &State,
@@ -89,7 +89,7 @@ impl Job<'_> {
     }
 }
 
-/// Solves by the sightings of things, whose nearness is known better afterwards.
+/// Optimises over the observations of the landmarks and writes the new inverse depths to the landmarks.
 fn solved(
     state: &State,
     believed: &State,

@@ -1,4 +1,4 @@
-//! The corners of a panorama, and what is around them.
+//! Corners of a panorama with patch descriptors.
 
 use gausset_core::se3;
 
@@ -10,45 +10,45 @@ use crate::plane::Frame;
 
 use super::WIDTH;
 
-/// Corners of a frame, and how far around none is stronger, px.
+/// Maximum corners per frame, and the radius of non-maximum suppression, px.
 const CORNERS: usize = 1500;
 const APART: i32 = 3;
-/// Degrees of latitude beyond which no corner is taken: operator, tripod, stretched pixels.
+/// Latitude beyond which no corners are detected, degrees: operator, tripod, stretched pixels.
 const LATITUDE: f64 = 50.0;
-/// Degrees between the samples of a patch, and how many there are on either side of its middle.
+/// Degrees between the samples of a patch, and samples on either side of its centre.
 pub(super) const STEP_DEGREES: f64 = 0.7;
 pub(super) const REACH: i32 = 5;
-/// Samples of a patch.
+/// Number of samples of a patch.
 pub(super) const AREA: usize = ((2 * REACH + 1) * (2 * REACH + 1)) as usize;
-/// Values of a patch that is compared: its samples, and zeros up to a multiple of the lanes.
+/// Length of a stored patch: samples, padded with zeros to a multiple of the SIMD lanes.
 const PADDED: usize = AREA.next_multiple_of(16);
-/// Length of such a patch: products of two of them, and their sums, fit into 32 bits.
+/// Norm of a stored patch: inner products of two patches fit into 32 bits.
 const LENGTH: f32 = 16_384.0;
 
 /// A corner of a panorama.
 #[derive(Clone, Debug)]
 pub(super) struct Corner {
-    /// Where it is, degrees.
+    /// Position, degrees; latitude counts from the zenith.
     pub(super) longitude: f64,
     pub(super) latitude: f64,
-    /// Ahead is the corner; right and down are across, of unit length.
+    /// Unit vectors: ahead (towards the corner), right and down.
     axes: [[f64; 3]; 3],
-    /// Luma around it, of mean 0 and length [`LENGTH`].
+    /// Luma patch, normalised to mean 0 and norm [`LENGTH`].
     patch: [i16; PADDED],
 }
 
-/// What is kept of a frame.
+/// Data of a frame that is needed for comparisons.
 #[derive(Clone, Debug, Default)]
 pub struct Shown {
     /// Luma.
     grey: Grey,
-    /// Linear light of red, green and blue; NaN where it is not known.
+    /// Linear light of red, green and blue; NaN where too dark, overexposed or missing.
     light: Vec<[f32; 3]>,
     pub(super) corners: Vec<Corner>,
 }
 
 impl Shown {
-    /// Looks at a panorama of [`WIDTH`] px.
+    /// Extracts corners and linear light of a panorama that is 1024 px wide; empty for another size.
     #[must_use]
     pub fn of(panorama: &Frame) -> Self {
         let (width, height) = (WIDTH as usize, WIDTH as usize / 2);
@@ -70,13 +70,13 @@ impl Shown {
         shown
     }
 
-    /// Luma at a place around a corner, in steps to the right and down.
+    /// Luma at an offset from a corner, in patch steps to the right and down.
     pub(super) fn luma(&self, corner: &Corner, at: [f32; 2]) -> f32 {
         let (four, weights) = self.taps(corner.place(at));
         four.iter().zip(weights).map(|(&k, weight)| f32::from(self.grey.data[k]) * weight).sum()
     }
 
-    /// Linear light at a place around a corner, NaN where it is not known.
+    /// Linear light at an offset from a corner, in patch steps; NaN where it is invalid.
     pub(super) fn light(&self, corner: &Corner, at: [f32; 2]) -> [f32; 3] {
         let (four, weights) = self.taps(corner.place(at));
         let mut sum = [0.0; 3];
@@ -86,7 +86,7 @@ impl Shown {
         sum
     }
 
-    /// The four pixels around a place of the panorama, and their shares.
+    /// The four pixels around a point of the panorama, with bilinear weights.
     fn taps(&self, [u, v]: [f64; 2]) -> ([usize; 4], [f32; 4]) {
         let (width, height) = (self.grey.width as i64, self.grey.height as i64);
         let (u, v) = (u - 0.5, v - 0.5);
@@ -98,7 +98,7 @@ impl Shown {
     }
 }
 
-/// Where luma is a corner more than around it, the strongest first.
+/// Local maxima of the corner strength, strongest first.
 fn strongest(grey: &Grey) -> Vec<[usize; 2]> {
     let width = grey.width;
     let margin = ((90.0 - LATITUDE) / 180.0 * grey.height as f64) as usize;
@@ -114,7 +114,7 @@ fn strongest(grey: &Grey) -> Vec<[usize; 2]> {
         own > 0.0
             && around.filter(|&at| at != (0, 0)).all(|(dx, dy)| {
                 let other = of(x + dx, y + dy);
-                // Of equal ones the first.
+                // The first of equal ones wins.
                 other < own || (other == own && (dy, dx) > (0, 0))
             })
     };
@@ -141,7 +141,7 @@ impl Corner {
             *value = shown.luma(&corner, at);
         }
         let length = normalise(&mut values);
-        // An even wall is like every other one.
+        // A patch without contrast matches any other.
         if length < 2.0 * (2 * REACH + 1) as f32 {
             return None;
         }
@@ -151,7 +151,7 @@ impl Corner {
         Some(corner)
     }
 
-    /// The point of the panorama so many steps to the right and down.
+    /// Point of the panorama at an offset in patch steps to the right and down.
     fn place(&self, [right, down]: [f32; 2]) -> [f64; 2] {
         let step = STEP_DEGREES.to_radians();
         let (a, b) = (step * f64::from(right), step * f64::from(down));
@@ -159,7 +159,7 @@ impl Corner {
         equirect_from_direction(d, f64::from(WIDTH), f64::from(WIDTH / 2))
     }
 
-    /// Correlation of what is around two corners.
+    /// Correlation of two patches.
     pub(super) fn alike(&self, other: &Self) -> f32 {
         let sum = self
             .patch
@@ -170,12 +170,12 @@ impl Corner {
     }
 }
 
-/// Places of the samples of a patch, in steps.
+/// Offsets of the samples of a patch, in steps.
 pub(super) fn places() -> impl Iterator<Item = [f32; 2]> {
     (-REACH..=REACH).flat_map(|y| (-REACH..=REACH).map(move |x| [x as f32, y as f32]))
 }
 
-/// Makes the mean of samples 0 and their length 1; the length they had.
+/// Normalises samples to mean 0 and length 1; returns the length before.
 pub(super) fn normalise(values: &mut [f32; AREA]) -> f32 {
     let mean = values.iter().sum::<f32>() / AREA as f32;
     values.iter_mut().for_each(|v| *v -= mean);

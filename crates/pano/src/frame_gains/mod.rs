@@ -1,14 +1,13 @@
-//! Brightness and white balance made alike: of the frames of a walk, from what neighbours both show.
+//! Exposure and white balance compensation of consecutive frames, from corners that nearby frames share.
 //!
 //! ```text
-//! a frame      a panorama of 1024 px, its strongest corners (Shi and Tomasi 1994), each with a patch of 11x11 samples
-//!              of luma on the tangent plane, 0.7 degrees apart, of mean 0 and length 1: a gain hardly changes it
-//! two frames   pairs of corners that are each other's best, the next best clearly worse, aligned by an affine map
-//!              (Baker and Matthews 2004) → ratio of the sums of their linear light where both show it;
-//!              r = robust mean of its log2, per channel
-//! all frames   least squares of g_i - g_j = -r_ij over neighbours up to three frames apart, mean zero
+//! a frame      panorama of 1024 px, its strongest corners (Shi and Tomasi 1994), each with a patch of 11x11 samples of
+//!              luma on the tangent plane, 0.7 degrees apart, normalised to mean 0 and length 1: hardly depends on gain
+//! two frames   mutual best matches with a clear margin, aligned by an affine warp (Baker and Matthews 2004) → ratio of
+//!              the sums of their linear light where both are valid; r = robust mean of its log2, per channel
+//! all frames   least squares of g_i - g_j = -r_ij over pairs up to three frames apart, mean zero
 //! ```
-//! Nothing is assumed about poses; the up of the panoramas is taken as up.
+//! No poses are needed. Panoramas are assumed to be upright.
 
 mod corner;
 mod pair;
@@ -21,12 +20,12 @@ use crate::equalise::rounded;
 pub use corner::Shown;
 use pair::{Ratio, ratio};
 
-/// Width of the panoramas that are compared, px.
+/// Width of the compared panoramas, px.
 pub const WIDTH: u32 = 1024;
-/// Frames that are compared with each.
+/// Number of previous frames that each frame is compared with.
 const NEIGHBOURS: usize = 3;
 
-/// How much brighter one frame is than a later one.
+/// Brightness ratio of a frame to a later one.
 #[derive(Clone, Copy, Debug)]
 struct Edge {
     from: usize,
@@ -34,7 +33,7 @@ struct Edge {
     ratio: Ratio,
 }
 
-/// Frames of a walk, one after the other; only the last few are kept.
+/// Accumulates consecutive frames; only the last few are kept in memory.
 #[derive(Debug, Default)]
 pub struct Walk {
     count: usize,
@@ -43,7 +42,7 @@ pub struct Walk {
 }
 
 impl Walk {
-    /// Takes the next frame in, and compares it with those before it.
+    /// Adds the next frame and compares it with the previous ones.
     pub fn add(&mut self, shown: Shown, pool: &Pool) {
         let ratios = pool.map(self.recent.len(), |k| ratio(&self.recent[k], &shown));
         let first = self.count - self.recent.len();
@@ -57,7 +56,7 @@ impl Walk {
         }
     }
 
-    /// Factors of red, green and blue that make frames alike; 1 for those that share nothing with their neighbours.
+    /// Compensating gains of red, green and blue per frame, in linear light; 1 for frames that match no other.
     #[must_use]
     pub fn gains(&self) -> Vec<[f64; 3]> {
         let mut gains = vec![[1.0; 3]; self.count];
@@ -71,8 +70,8 @@ impl Walk {
     }
 }
 
-/// Least squares of `g_i - g_j = -r_ij` by conjugate gradients, from zero: mean zero in every group of frames that
-/// hang together.
+/// Least squares of `g_i - g_j = -r_ij` by conjugate gradients, started at zero so that the mean is zero in every
+/// connected group of frames. Values are log2 gains.
 fn solve(count: usize, edges: &[Edge], channel: usize) -> Vec<f64> {
     let product = |g: &[f64]| {
         let mut out = vec![0.0; count];
@@ -121,7 +120,7 @@ mod tests {
         let mut edges = Vec::new();
         for i in 0usize..6 {
             for j in i + 1..6.min(i + 3) {
-                // A frame that is brighter by t needs -t.
+                // A frame that is brighter by t stops needs -t.
                 let ratio = Ratio { stops: [truth[i] - truth[j]; 3], weight: 10.0 + i as f64 };
                 edges.push(Edge { from: i, to: j, ratio });
             }

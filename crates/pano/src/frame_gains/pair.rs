@@ -1,46 +1,45 @@
-//! What two frames both show, and how their light compares.
+//! Matches the corners of two frames and compares their light.
 //!
-//! A place is nearer in one frame than in the other, and seen from another side: without an alignment its patch holds a
-//! little more of what is around it, and its light is 10 to 20 % off. Each is aligned from either side, since the frame
-//! whose corner it is shows it in the middle of a pixel and the other does not: one side alone drifts by 0.001 stops a
-//! frame.
+//! A surface has different distance and angle in the two frames. Without alignment its patches cover slightly different
+//! parts, and their light differs by 10 to 20 %. Each pair is aligned in both directions, because a corner is at a
+//! pixel centre only in its own frame: one direction alone drifts by 0.001 stops per frame.
 
 use super::corner::{AREA, Corner, REACH, Shown, normalise, places};
 use crate::equalise::robust_mean;
 use crate::motion::solve;
 
-/// Least correlation of two patches to be compared at all, and by how much the next best must be worse.
+/// Minimum correlation of a match, and minimum margin over the second best.
 const ALIKE: f32 = 0.8;
 const CLEARLY: f32 = 0.02;
-/// Degrees by which the ways of two pairs may differ.
+/// Maximum deviation of a match's displacement from that of most, degrees.
 const AGREE_DEGREES: f64 = 15.0;
-/// Fewest pairs of corners that say anything.
+/// Minimum number of matches.
 const FEWEST: usize = 16;
-/// Steps of an alignment, and where they end, in samples.
+/// Maximum Gauss-Newton steps of an alignment, and the step below which it ends, in samples.
 const STEPS: usize = 12;
 const STILL: f32 = 0.01;
-/// Samples that a place may move by, and the largest stretch or shear, until it is taken for another place.
+/// Maximum shift, in samples, and maximum stretch or shear of an alignment; beyond them the match is rejected.
 const FAR: f32 = 3.0;
 const STRETCH: f32 = 0.6;
-/// Least correlation of two patches once they are aligned.
+/// Minimum correlation after alignment.
 const SAME: f32 = 0.9;
-/// Fewest samples of a place whose light is known in both frames.
+/// Minimum number of samples whose light is valid in both frames.
 const KNOWN: usize = AREA / 4;
 
-/// How much brighter one frame is than another.
+/// Brightness ratio of two frames.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Ratio {
-    /// Binary logarithm, of red, green and blue.
+    /// log2 of the ratio, of red, green and blue.
     pub(super) stops: [f64; 3],
-    /// Places that it comes from.
+    /// Number of matches that it is the mean of.
     pub(super) weight: f64,
 }
 
-/// Compares two frames; `None` where they share too little.
+/// Compares two frames; `None` if there are too few matches.
 pub(super) fn ratio(a: &Shown, b: &Shown) -> Option<Ratio> {
     let mut ratios: [Vec<f64>; 3] = Default::default();
     for (one, other) in pairs(a, b) {
-        // From either side: a corner is where it is in one of them, and only found in the other.
+        // Both directions: the corner is exact in one frame and only matched in the other.
         let there = align(a, one, b, other).and_then(|affine| stops(a, one, b, other, affine));
         let back = align(b, other, a, one).and_then(|affine| stops(b, other, a, one, affine));
         if let (Some(there), Some(back)) = (there, back) {
@@ -57,11 +56,11 @@ pub(super) fn ratio(a: &Shown, b: &Shown) -> Option<Ratio> {
     Some(Ratio { stops, weight })
 }
 
-/// What is most alike to a corner among those of another frame.
+/// Best match of a corner among those of another frame.
 #[derive(Clone, Copy)]
 struct Best {
     alike: f32,
-    /// Of the next best.
+    /// Correlation of the second best.
     next: f32,
     at: usize,
 }
@@ -82,7 +81,7 @@ impl Best {
     }
 }
 
-/// Corners that are each other's best, and move as most do.
+/// Mutual best matches whose displacement agrees with most.
 fn pairs<'a>(a: &'a Shown, b: &'a Shown) -> Vec<(&'a Corner, &'a Corner)> {
     let (mut there, mut back) = (vec![Best::NONE; a.corners.len()], vec![Best::NONE; b.corners.len()]);
     for (i, (one, there)) in a.corners.iter().zip(&mut there).enumerate() {
@@ -97,7 +96,7 @@ fn pairs<'a>(a: &'a Shown, b: &'a Shown) -> Vec<(&'a Corner, &'a Corner)> {
     });
     let pairs: Vec<(&Corner, &Corner)> =
         mutual.map(|(i, best)| (&a.corners[i], &b.corners[best.at])).collect();
-    // A turn of the camera moves all of them alike, its way only some degrees: what most agree on.
+    // A rotation of the camera shifts all longitudes equally and translation only by some degrees: take the mode.
     let moved = |(a, b): &(&Corner, &Corner)| (b.longitude - a.longitude).rem_euclid(360.0);
     let apart = |a: f64, b: f64| {
         let difference = (a - b).rem_euclid(360.0);
@@ -108,7 +107,7 @@ fn pairs<'a>(a: &'a Shown, b: &'a Shown) -> Vec<(&'a Corner, &'a Corner)> {
     agree(turn).filter(|(a, b)| (a.latitude - b.latitude).abs() < AGREE_DEGREES).copied().collect()
 }
 
-/// Where a place of a patch is in the other: `[x', y'] = [[1 + p0, p1], [p3, 1 + p4]] [x, y] + [p2, p5]`.
+/// Affine warp from one patch to the other: `[x', y'] = [[1 + p0, p1], [p3, 1 + p4]] [x, y] + [p2, p5]`.
 #[derive(Clone, Copy, Debug, Default)]
 struct Affine([f32; 6]);
 
@@ -118,7 +117,7 @@ impl Affine {
         [x + p[0] * x + p[1] * y + p[2], y + p[3] * x + p[4] * y + p[5]]
     }
 
-    /// This after the inverse of a small other one.
+    /// Composition of this warp with the inverse of a small one.
     fn after_inverse(&self, small: [f32; 6]) -> Option<Self> {
         let [a, b, c, d, e, f] = small;
         let determinant = (1.0 + a) * (1.0 + e) - b * d;
@@ -126,7 +125,7 @@ impl Affine {
             return None;
         }
         let scale = 1.0 / determinant;
-        // The inverse as a matrix and a shift.
+        // The inverse as a matrix and a translation.
         let m = [scale * (1.0 + e), -scale * b, -scale * d, scale * (1.0 + a)];
         let t = [-(m[0] * c + m[1] * f), -(m[2] * c + m[3] * f)];
         let p = &self.0;
@@ -148,8 +147,8 @@ impl Affine {
     }
 }
 
-/// Aligns what is around two corners: Gauss-Newton of the differences of normalised luma, with the gradients of the
-/// first (inverse composition, Baker and Matthews 2004). `None` where they are not the same place after all.
+/// Aligns the patches of two corners: Gauss-Newton of the differences of normalised luma with the gradients of the
+/// first (inverse compositional, Baker and Matthews 2004). `None` if they do not match.
 fn align(a: &Shown, one: &Corner, b: &Shown, other: &Corner) -> Option<Affine> {
     const SIDE: usize = 2 * REACH as usize + 1;
     const RIMMED: usize = SIDE + 2;
@@ -172,7 +171,7 @@ fn align(a: &Shown, one: &Corner, b: &Shown, other: &Corner) -> Option<Affine> {
     for slope in &mut slopes {
         let mean = slope.iter().sum::<f32>() / AREA as f32;
         slope.iter_mut().for_each(|v| *v = (*v - mean) / length);
-        // Contrast is taken out as well.
+        // Remove the component along the patch, since contrast is normalised.
         let along: f32 = slope.iter().zip(&wanted).map(|(a, b)| a * b).sum();
         slope.iter_mut().zip(&wanted).for_each(|(v, w)| *v -= along * w);
     }
@@ -183,7 +182,7 @@ fn align(a: &Shown, one: &Corner, b: &Shown, other: &Corner) -> Option<Affine> {
         }
     }
     let trace: f64 = (0..6).map(|i| matrix[i][i]).sum();
-    // What a patch says nothing of stays as it is.
+    // Damping keeps undetermined parameters unchanged.
     for (i, row) in matrix.iter_mut().enumerate() {
         row[i] += 1e-5 * trace;
     }
@@ -203,7 +202,7 @@ fn align(a: &Shown, one: &Corner, b: &Shown, other: &Corner) -> Option<Affine> {
         if !affine.is_near() {
             return None;
         }
-        // The most that a sample at the rim moved.
+        // Largest motion of a sample at the border.
         let rim = REACH as f32;
         let along = |k: usize| rim * (step[k].abs() + step[k + 1].abs()) + step[k + 2].abs();
         if along(0).max(along(3)) < STILL {
@@ -214,7 +213,7 @@ fn align(a: &Shown, one: &Corner, b: &Shown, other: &Corner) -> Option<Affine> {
     (alike > SAME).then_some(affine)
 }
 
-/// Binary logarithms of the light of a place of one frame over that of the other.
+/// log2 of the ratio of the linear light of two aligned patches, per channel.
 fn stops(a: &Shown, one: &Corner, b: &Shown, other: &Corner, affine: Affine) -> Option<[f64; 3]> {
     let (mut sums, mut known) = ([[0.0f32; 2]; 3], 0);
     for at in places() {

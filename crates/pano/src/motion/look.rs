@@ -1,23 +1,23 @@
-//! What one small picture says by itself: gradients, light; and what changed since another.
+//! Statistics of a small image (gradients and exposure), and the change between two images.
 
 use super::optics::Optics;
 use super::picture::Grey;
 
-/// Bands of latitude (of rows, for a pinhole) whose sharpness is compared with that of the same band in the neighbours.
+/// Bands of latitude (of rows, for a pinhole); the sharpness of a band is compared with the same band of nearby frames.
 pub(super) const BANDS: usize = 8;
-/// Side of a tile in which changes are looked for, px.
+/// Side of a tile of the change detection, px.
 const TILE: usize = 16;
 
-/// What a picture shows.
+/// Statistics of an image.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Looks {
-    /// Mean square of the differences of neighbouring pixels over that of the brightness, for each band.
+    /// Mean square of the differences of neighbouring pixels over the square of the mean brightness, per band.
     pub(super) gradients: [f64; BANDS],
-    /// Stops above middle grey (0.18), of the mean linear light.
+    /// Exposure: mean linear light in stops above middle grey (0.18).
     pub(super) exposure: f64,
 }
 
-/// Linear light of the 256 values (BT.709's inverse is near enough to sRGB's here), in 2^-16.
+/// Linear light of the 256 values in units of 2^-16. The sRGB curve is close enough to BT.709's for this.
 fn light() -> [u32; 256] {
     std::array::from_fn(|v| {
         let v = v as f64 / 255.0;
@@ -26,7 +26,7 @@ fn light() -> [u32; 256] {
     })
 }
 
-/// Looks at pictures of one kind.
+/// Computes [`Looks`]; holds the table of linear light.
 pub(super) struct Looker {
     light: [u32; 256],
 }
@@ -56,7 +56,7 @@ impl Looker {
             squares[band] += weight * (across as f64 * stretch * stretch + down as f64);
             brightness[band] += weight * sum as f64;
             weights[band] += weight * row.len() as f64;
-            // Every fourth row is enough for the light.
+            // Every fourth row is enough for the exposure.
             if y % 4 == 0 {
                 let sum: u64 = row.iter().map(|&v| u64::from(self.light[usize::from(v)])).sum();
                 light += weight * sum as f64;
@@ -76,10 +76,10 @@ impl Looker {
     }
 }
 
-/// Sums of the squared differences to the pixels on the right and below, and of the pixels.
+/// Sums of the squared differences to the right and lower neighbours, and of the pixels.
 fn differences(row: &[u8], next: &[u8]) -> (u64, u64, u64) {
-    // Products of 16 bits are what every processor has for vectors. At most 32,768 pixels of 255² fit into 31 bits;
-    // rows are narrower. Wrapping, because a check of each sum keeps it from being a vector.
+    // 16-bit products vectorise on every CPU. At most 32,768 pixels of 255² fit into 31 bits, and rows are narrower.
+    // Wrapping, because an overflow check per sum prevents vectorisation.
     let squares = |a: &[u8], b: &[u8]| {
         a.iter().zip(b).fold(0i32, |sum, (&a, &b)| {
             let d = i16::from(a) - i16::from(b);
@@ -90,13 +90,13 @@ fn differences(row: &[u8], next: &[u8]) -> (u64, u64, u64) {
     (squares(row, &row[1..]) as u64, squares(row, next) as u64, u64::from(sum))
 }
 
-/// Sum of the differences of pixels.
+/// Sum of absolute differences.
 #[inline]
 fn apart(a: &[u8], b: &[u8]) -> u32 {
     a.iter().zip(b).fold(0, |sum, (&a, &b)| sum.wrapping_add(u32::from(a.abs_diff(b))))
 }
 
-/// Mean difference of two pictures in grey levels, and that of the tile that differs most.
+/// Mean absolute difference of two images in grey levels: of the whole image, and of the tile that differs most.
 pub(super) fn change(a: &Grey, b: &Grey) -> [f64; 2] {
     if a.width != b.width || a.height != b.height || a.data.is_empty() {
         return [255.0; 2];
@@ -146,7 +146,7 @@ mod tests {
             assert!(blurred.gradients[band] < 0.7 * sharp.gradients[band]);
             assert!((dark.gradients[band] / sharp.gradients[band] - 1.0).abs() < 0.08);
         }
-        // Middle grey of 0.18 is 117.5 of 255; a uniform picture has no gradients.
+        // Middle grey of 0.18 is 117.5 of 255; a uniform image has no gradients.
         let grey = Looker::new().look(&picture(|_, _| 118.0), &optics);
         assert!(grey.exposure.abs() < 0.02 && grey.gradients == [0.0; BANDS], "{grey:?}");
     }

@@ -1,13 +1,13 @@
-//! How a film moves: sharpness, light, turns and parallax of its frames, from small grey pictures, one after the other.
+//! Camera motion in a video: sharpness, exposure, rotation and parallax of its frames, from small grey images in order.
 //!
 //! ```text
-//! picture   levels, each half as large                         look    gradients, light, what changed
-//! optics    pixels and directions: a sphere, or a pinhole      track   corners, found again (Lucas and Kanade 1981)
-//! turn      rotation of directions, whatever moves besides     scout   all of it, frame by frame
+//! picture   grey images and image pyramids                     look    gradients, exposure, change between frames
+//! optics    pixels and directions: a sphere, or a pinhole      track   corner tracking (Lucas and Kanade 1981)
+//! turn      robust rotation and direction of motion            scout   the whole measurement, frame by frame
 //! ```
-//! A frame is compared with a *reference*, an earlier frame whose corners it still shows; the next reference is taken
-//! when it has moved away by [`scout::REACH`]. So what standing still adds does not grow with the number of frames.
-//! Everything is done in order on one thread, and sums have a fixed order: the same film gives the same numbers.
+//! A frame is compared with a *reference*, an earlier frame whose corners it still shows. A new reference is taken when
+//! the parallax exceeds [`scout::REACH`], so noise of a camera at rest does not add up over frames. All work is done in
+//! order on one thread with sums in a fixed order: the same video gives the same numbers.
 
 mod look;
 pub mod optics;

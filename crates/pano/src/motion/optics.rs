@@ -1,4 +1,4 @@
-//! Where the pixels of a small picture look.
+//! Projection of small images: pixels to directions and back.
 
 use std::f64::consts::PI;
 
@@ -6,47 +6,48 @@ use gausset_core::se3;
 
 use crate::geometry::{direction_from_equirect, equirect_from_direction};
 
-/// Degrees of latitude beyond which nothing is looked at: operator, tripod, stretched pixels.
+/// Latitude beyond which pixels of a panorama are ignored, degrees: operator, tripod, stretched pixels.
 pub const LATITUDE: f64 = 60.0;
-/// Focal length of a camera that says nothing, over the longer side: 65 degrees, as the main lenses of phones.
+/// Assumed focal length of an unknown camera, in longer sides: 65 degrees, as the main lenses of phones.
 const USUAL_FOCAL: f64 = 0.78;
 
-/// How a picture shows directions. Points are continuous: pixel (i, j) has its centre at (i + ½, j + ½).
+/// Projection of an image. Points are continuous: pixel (i, j) has its centre at (i + ½, j + ½).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Optics {
     width: f64,
     height: f64,
-    /// Focal length in px; `None` = a panorama of the whole sphere.
+    /// Focal length, px; `None` = a panorama of the whole sphere.
     focal: Option<f64>,
 }
 
 impl Optics {
-    /// A panorama of the whole sphere.
+    /// Equirectangular panorama of the whole sphere.
     #[must_use]
     pub fn sphere(width: usize, height: usize) -> Self {
         Self { width: width as f64, height: height as f64, focal: None }
     }
 
-    /// A picture of an ordinary camera whose lens nobody knows.
+    /// Pinhole image of a camera with unknown lens: the focal length is assumed.
     #[must_use]
     pub fn pinhole(width: usize, height: usize) -> Self {
         let focal = USUAL_FOCAL * width.max(height) as f64;
         Self { width: width as f64, height: height as f64, focal: Some(focal) }
     }
 
-    /// Whether columns go around.
+    /// Whether the left border continues at the right one.
     #[must_use]
     pub fn wraps(&self) -> bool {
         self.focal.is_none()
     }
 
-    /// Degrees by which a camera may turn until most of what it sees is new; `None` for a sphere, which sees the same.
+    /// Rotation after which a pinhole image shows mostly new content, degrees; `None` for a sphere, which always shows
+    /// all.
     #[must_use]
     pub fn turn_to_the_new(&self) -> Option<f64> {
         self.focal.map(|focal| libm::atan(0.5 * self.width.min(self.height) / focal).to_degrees())
     }
 
-    /// Unit direction of a point.
+    /// Unit direction of a point, px.
     #[must_use]
     pub fn direction(&self, [x, y]: [f64; 2]) -> [f64; 3] {
         match self.focal {
@@ -59,7 +60,7 @@ impl Optics {
         }
     }
 
-    /// The point of a direction, if the picture shows it.
+    /// The point of a direction, px, if the image shows it.
     #[must_use]
     pub fn point(&self, direction: [f64; 3]) -> Option<[f64; 2]> {
         match self.focal {
@@ -73,7 +74,7 @@ impl Optics {
         }
     }
 
-    /// Rows that are looked at.
+    /// Rows that are used: for a sphere those within [`LATITUDE`].
     #[must_use]
     pub fn rows(&self) -> std::ops::Range<usize> {
         let height = self.height as usize;
@@ -84,7 +85,7 @@ impl Optics {
         margin.min(height / 2)..height - margin.min(height / 2)
     }
 
-    /// How much wider than high the pixels of a row are drawn.
+    /// Horizontal stretch of the pixels of a row: one over the cosine of the latitude for a sphere.
     #[must_use]
     pub fn stretch(&self, row: usize) -> f64 {
         match self.focal {

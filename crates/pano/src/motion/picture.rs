@@ -1,35 +1,35 @@
-//! Small grey pictures and their halves.
+//! Small grey images and image pyramids.
 
-/// Levels of a pyramid: a corner is found again over eight times the reach of the finest.
+/// Levels of a pyramid: the coarsest has eight times the search range of the finest.
 const LEVELS: usize = 4;
-/// Least side of a level, px.
+/// Minimum side of a level, px.
 const LEAST_SIDE: usize = 24;
 
-/// A grey picture, row by row.
+/// A grey image, row by row.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Grey {
-    /// Pixels in a row.
+    /// Width, px.
     pub width: usize,
-    /// Rows.
+    /// Height, px.
     pub height: usize,
     /// `width · height` samples.
     pub data: Vec<u8>,
 }
 
 impl Grey {
-    /// A black picture.
+    /// A black image.
     #[must_use]
     pub fn new(width: usize, height: usize) -> Self {
         Self { width, height, data: vec![0; width * height] }
     }
 
-    /// A row.
+    /// The samples of row `y`.
     #[must_use]
     pub fn row(&self, y: usize) -> &[u8] {
         &self.data[y * self.width..][..self.width]
     }
 
-    /// Means of 2x2 pixels, into a picture that is there already.
+    /// Downsamples by means of 2x2 pixels into an existing image, whose memory is reused.
     fn halve_into(&self, half: &mut Self) {
         (half.width, half.height) = (self.width / 2, self.height / 2);
         half.data.resize(half.width * half.height, 0);
@@ -43,14 +43,14 @@ impl Grey {
     }
 }
 
-/// A picture and its halves, the finest first.
+/// An image pyramid, finest level first.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Pyramid {
     pub(super) levels: Vec<Grey>,
 }
 
 impl Pyramid {
-    /// Takes a picture in, and gives the one that was there before back for its memory.
+    /// Rebuilds the pyramid from `finest`, which receives the previous image so that its memory can be reused.
     pub(super) fn renew(&mut self, finest: &mut Grey) {
         let sides = [finest.width, finest.height];
         let fits = |level: &usize| sides.iter().all(|side| side >> level >= LEAST_SIDE);

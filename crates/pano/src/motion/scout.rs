@@ -1,4 +1,4 @@
-//! Frame by frame: what a film shows and how it moves.
+//! Frame by frame measurement of a video: image statistics and camera motion.
 
 use gausset_core::se3::{self, IDENTITY3, Mat3};
 
@@ -10,42 +10,44 @@ use super::turn::{FEWEST, Pair, turn};
 
 /// Parallax at which a frame becomes the next reference, degrees.
 pub const REACH: f64 = 2.0;
-/// Share of the corners of a reference below which a new one is taken.
+/// Fraction of the reference's corners below which a new reference is taken.
 const ENOUGH: f64 = 0.5;
-/// Share of the corners of the frame before that has to be found again, and to agree. Where most are gone at once, the few
-/// that are left are those that moved little: they say nothing of how far the camera went.
+/// Fraction of the inliers of the previous frame that must be inliers again. After a sudden loss of most corners, the
+/// remaining ones are those that moved little, so their parallax underestimates the motion.
 const STAYS: f64 = 0.4;
-/// Frames without motion after which a new reference is taken, and a corner is looked for no longer.
+/// Frames without an estimate after which a new reference is taken, and misses after which a corner is dropped.
 const PATIENCE: usize = 4;
-/// Frames before and behind whose sharpness a frame is compared with.
+/// Frames before and after a frame whose sharpness it is compared with.
 const NEIGHBOURS: usize = 7;
-/// Mean change in grey levels, and of the tile that changes most, below which a frame is the last one again.
+/// Change in grey levels below which a frame duplicates the previous one: of the mean, and of the tile that changes
+/// most.
 const DUPLICATE: [f64; 2] = [0.4, 2.0];
 
-/// What is known of a frame.
+/// Measurements of a frame.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sight {
-    /// Gradients over those of the neighbours' median: 1 = as sharp as they are.
+    /// Sharpness: gradients relative to the median of nearby frames; 1 = as sharp as they are.
     pub sharpness: f64,
     /// Stops above middle grey.
     pub exposure: f64,
-    /// Whether it is the frame before it again.
+    /// Whether it duplicates the previous frame.
     pub is_duplicate: bool,
-    /// Turn since the frame before, as axis times degrees, in the axes of the pictures; `None` = not known.
+    /// Rotation since the previous frame, axis times degrees, in image axes; `None` = unknown.
     pub rotation: Option<[f64; 3]>,
-    /// Median angle of the corners' ways since the reference once the turn is taken out, degrees; `None` = not known.
+    /// Parallax: median angular displacement of the corners since the reference after removing the rotation, degrees;
+    /// `None` = unknown.
     pub parallax: Option<f64>,
-    /// Which way the camera went since the reference, a unit vector in the axes of this picture; `None` = not known.
+    /// Direction of the camera's motion since the reference, a unit vector in the axes of this image; `None` = unknown.
     pub way: Option<[f64; 3]>,
-    /// Number of the reference, from 0 at the first frame that was looked at.
+    /// Number of the reference frame, from 0 at the first measured frame.
     pub reference: usize,
-    /// Parallax from the first frame on, reference by reference, degrees.
+    /// Accumulated parallax from the first frame on, reference by reference, degrees.
     pub path: f64,
-    /// Corners of the reference that were found again.
+    /// Number of tracked corners of the reference.
     pub tracks: usize,
 }
 
-/// A corner of the reference, and where it was last.
+/// A corner of the reference with its last known direction.
 struct Followed {
     corner: Corner,
     direction: [f64; 3],
@@ -53,25 +55,25 @@ struct Followed {
     missed: usize,
 }
 
-/// An earlier frame with which frames are compared.
+/// An earlier frame with which later frames are compared.
 struct Reference {
     number: usize,
-    /// Path at this frame.
+    /// Accumulated parallax at this frame, degrees.
     path: f64,
     followed: Vec<Followed>,
-    /// Takes directions of the reference to the last frame.
+    /// Rotation from the axes of the reference to those of the last frame.
     rotation: Mat3,
-    /// Corners that agreed in the last frame whose motion is known.
+    /// Inliers in the last frame whose motion is known.
     agreed: f64,
 }
 
-/// Looks at the frames of a film one after the other.
+/// Measures the frames of a video one after the other.
 pub struct Scout {
     optics: Optics,
     looker: Looker,
     pyramid: Pyramid,
     reference: Option<Reference>,
-    /// Turn from the frame before the last to the last.
+    /// Rotation between the last two frames; predicts the next one.
     pace: Mat3,
     lost: usize,
     sights: Vec<Sight>,
@@ -79,7 +81,7 @@ pub struct Scout {
 }
 
 impl Scout {
-    /// Somebody who has seen nothing yet.
+    /// A scout without frames.
     #[must_use]
     pub fn new(optics: Optics) -> Self {
         Self {
@@ -94,7 +96,7 @@ impl Scout {
         }
     }
 
-    /// Looks at the next frame; `picture` gets memory of an earlier one back.
+    /// Measures the next frame. Takes its pixels and leaves an earlier image in `picture`, so that memory is reused.
     pub fn look(&mut self, picture: &mut Grey) {
         let number = self.sights.len();
         let Looks { gradients, exposure } = self.looker.look(picture, &self.optics);
@@ -134,7 +136,7 @@ impl Scout {
         self.sights.push(sight);
     }
 
-    /// All that was seen.
+    /// Returns the measurements of all frames, with sharpness relative to nearby frames.
     #[must_use]
     pub fn finish(mut self) -> Vec<Sight> {
         let sharpness = relative(&self.gradients);
@@ -144,14 +146,15 @@ impl Scout {
         self.sights
     }
 
-    /// Follows the corners of the reference: the share of them that was found, if that says how the camera moved.
+    /// Tracks the corners of the reference and estimates the motion. Returns the fraction of corners found, or `None`
+    /// if the motion is unknown.
     fn follow(&mut self, number: usize, sight: &mut Sight) -> Option<f64> {
         let reference = self.reference.as_mut()?;
         let (optics, pyramid, pace) = (&self.optics, &self.pyramid, &self.pace);
         let mut pairs: Vec<Pair> = Vec::with_capacity(reference.followed.len());
         let mut found: Vec<usize> = Vec::with_capacity(reference.followed.len());
         for (index, followed) in reference.followed.iter_mut().enumerate() {
-            // A corner goes on turning as the camera did.
+            // Predict each corner with the last rotation of the camera.
             let expected = se3::mul_vec(pace, followed.last);
             let place =
                 optics.point(expected).and_then(|about| followed.corner.find(pyramid, about, optics.wraps()));
@@ -177,7 +180,7 @@ impl Scout {
             reference.rotation = expected;
             return None;
         };
-        // What was mistaken for a corner is looked for where the turn takes the corner.
+        // Outliers restart at the position that the rotation predicts.
         for (&index, (direction, seen)) in found.iter().zip(&pairs) {
             let turned = se3::mul_vec(&turn.rotation, *direction);
             let apart: f64 = (0..3).map(|k| (turned[k] - seen[k]) * (turned[k] - seen[k])).sum();
@@ -200,7 +203,7 @@ impl Scout {
         Some(pairs.len() as f64 / count.max(1) as f64)
     }
 
-    /// Takes this frame for the reference.
+    /// Makes this frame the reference.
     fn refer_to(&mut self, number: usize, path: f64) {
         let corners = corners(&self.pyramid, &self.optics);
         let followed: Vec<Followed> = corners
@@ -218,7 +221,7 @@ impl Scout {
     }
 }
 
-/// Axis times angle of a rotation, rad.
+/// Rotation vector (axis times angle), radians.
 fn axis_angle(r: &Mat3) -> [f64; 3] {
     let [w, x, y, z] = se3::quaternion_from_rotation(r);
     let sine = libm::sqrt(x * x + y * y + z * z);
@@ -227,8 +230,8 @@ fn axis_angle(r: &Mat3) -> [f64; 3] {
     [x, y, z].map(|v| v * scale)
 }
 
-/// Sharpness of frames relative to their neighbours: of each band the gradients over the neighbours' median; of the bands
-/// the mean, each as much as its neighbours show.
+/// Sharpness of frames relative to nearby frames: per band, gradients over the median of nearby frames; then the mean
+/// of the bands, weighted by that median.
 fn relative(gradients: &[[f64; BANDS]]) -> Vec<f64> {
     let mut around = Vec::with_capacity(2 * NEIGHBOURS + 1);
     (0..gradients.len())
@@ -258,7 +261,7 @@ mod tests {
     #[test]
     fn a_white_wall_is_not_blurred_and_a_blurred_frame_is() {
         let mut gradients = vec![[4e-3; BANDS]; 40];
-        // From frame 20 on there is a wall.
+        // From frame 20 on a blank wall fills the image.
         for g in &mut gradients[20..] {
             *g = [4e-6; BANDS];
         }
@@ -268,7 +271,7 @@ mod tests {
         assert!((sharpness[30] - 1.0).abs() < 1e-12 && (sharpness[5] - 1.0).abs() < 1e-12);
     }
 
-    /// Blocks of 6 px of any grey: above this share of the height those of seed 1, below those of another seed.
+    /// Random grey blocks of 6 px: above this fraction of the height from seed 1, below from `seed`.
     fn blocks(seed: u64, share: f64) -> Grey {
         let (width, height) = (480, 240);
         let value = |at: usize| {
@@ -288,9 +291,9 @@ mod tests {
             scout.look(&mut blocks(seed, share));
         }
         let sights = scout.finish();
-        // The same again has moved by rounding alone.
+        // An identical frame moves only by rounding.
         assert!(sights[1].parallax.is_some_and(|p| p < 1e-6) && sights[1].tracks > 100, "{sights:?}");
-        // Some corners are found again, and stand still.
+        // Some corners are tracked and do not move.
         assert_eq!((sights[2].parallax, sights[3].parallax), (None, None), "{sights:?}");
     }
 

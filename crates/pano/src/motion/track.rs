@@ -1,9 +1,9 @@
-//! Corners of a picture, and where later pictures show them.
+//! Corner detection and tracking.
 //!
-//! Corners are the strongest of each cell (Shi and Tomasi 1994), so that they lie all over the picture. They are found
-//! again by Gauss-Newton of the differences of a patch, from the coarsest level to the finest (Lucas and Kanade 1981;
-//! gradients of the first picture, as in Baker and Matthews 2004), means and contrast taken out: a change of
-//! exposure moves nothing.
+//! Detection takes the strongest corner of each cell (Shi and Tomasi 1994), so that corners cover the whole image.
+//! Tracking is Gauss-Newton of the differences of a patch, from the coarsest level to the finest (Lucas and Kanade
+//! 1981; gradients of the first image, as in Baker and Matthews 2004). Mean and contrast are normalised, so a change of
+//! exposure does not move a corner.
 
 use super::optics::Optics;
 use super::picture::{Grey, Pyramid};
@@ -11,25 +11,25 @@ use super::picture::{Grey, Pyramid};
 /// Side of a patch, px.
 const SIDE: usize = 12;
 const AREA: usize = SIDE * SIDE;
-/// Sums that are kept side by side; divides [`AREA`].
+/// Parallel partial sums of [`product`]; divides [`AREA`].
 const LANES: usize = 48;
-/// Pixels of a row that are read at once: those of a patch with a rim, and one more.
+/// Pixels of a row that are read at once: those of a patch with its border, and one more for interpolation.
 const WIDEST: usize = 16;
-/// Side of a patch with a rim for gradients.
+/// Side of a patch with a border of one pixel for gradients.
 const RIMMED: usize = SIDE + 2;
-/// Cells of the half-size picture along its longer side, of each of which the strongest corner is taken.
+/// Cells along the longer side of the half-size image; the strongest corner of each is taken.
 const CELLS: usize = 30;
-/// Reach of the sums of a corner, px of the half-size picture.
+/// Half window of the structure tensor, px of the half-size image.
 const CORNER: usize = 3;
-/// Least strength of a corner: squared grey levels a pixel.
+/// Minimum strength of a corner: squared grey levels per pixel.
 const STRENGTH: f32 = 12.0;
-/// Steps on a level, and where they end, px.
+/// Maximum Gauss-Newton steps per level, and the step below which they end, px.
 const STEPS: usize = 8;
 const STILL: f32 = 0.02;
-/// Least correlation of a patch with what it is taken for.
+/// Minimum correlation of a patch with its match.
 const ALIKE: f32 = 0.8;
 
-/// A patch of a corner on one level: values without their mean, gradients, the inverse of their structure.
+/// A patch of a corner on one level: values and gradients without their means, and the inverse of the structure tensor.
 #[derive(Clone, Debug)]
 struct Patch {
     value: [f32; AREA],
@@ -37,11 +37,11 @@ struct Patch {
     down: [f32; AREA],
     inverse: [f32; 3],
     length: f32,
-    /// Products of the gradients with the values.
+    /// Inner products of the gradients with the values.
     along: [f32; 2],
 }
 
-/// Sums over the samples of a patch of another picture: of themselves, of their squares, of products with the patch.
+/// Sums over the samples of another image's patch: of the samples, of their squares, of products with this patch.
 #[derive(Clone, Copy)]
 struct Sums {
     own: f32,
@@ -52,21 +52,21 @@ struct Sums {
 }
 
 impl Sums {
-    /// Of the samples without their mean.
+    /// Length of the samples after removing their mean.
     fn length(&self) -> f32 {
         (self.square - self.own * self.own / AREA as f32).max(0.0).sqrt()
     }
 }
 
-/// A corner of a reference, to be found in other pictures.
+/// A corner of a reference image, to be tracked in other images.
 #[derive(Clone, Debug)]
 pub(super) struct Corner {
-    /// Where it is, continuous px.
+    /// Position in the reference, continuous px.
     pub(super) point: [f64; 2],
     patches: Vec<Option<Patch>>,
 }
 
-/// The corners of a picture.
+/// Detects the corners of an image.
 pub(super) fn corners(pyramid: &Pyramid, optics: &Optics) -> Vec<Corner> {
     let level = usize::from(pyramid.levels.len() > 1);
     let picture = &pyramid.levels[level];
@@ -100,11 +100,11 @@ pub(super) fn corners(pyramid: &Pyramid, optics: &Optics) -> Vec<Corner> {
     corners
 }
 
-/// Smaller eigenvalue of the mean structure around each pixel of some rows.
+/// Smaller eigenvalue of the mean structure tensor around each pixel of `rows`.
 pub(crate) fn strengths(picture: &Grey, rows: std::ops::Range<usize>, wraps: bool) -> Vec<f32> {
     let w = picture.width;
     let tall = rows.len() + 2 * CORNER;
-    // Products of gradients of a row more on both sides, summed along the row.
+    // Gradient products of the rows and `CORNER` more on both sides, summed along the row.
     let mut sums = [vec![0i32; tall * w], vec![0i32; tall * w], vec![0i32; tall * w]];
     let mut products = [vec![0i32; w + 2 * CORNER], vec![0i32; w + 2 * CORNER], vec![0i32; w + 2 * CORNER]];
     for k in 0..tall {
@@ -168,7 +168,7 @@ impl Corner {
         patches.first()?.is_some().then_some(Self { point, patches })
     }
 
-    /// Where a picture shows it, looked for around a place.
+    /// Position of the corner in another image, searched around `about`; `None` if it is not found.
     pub(super) fn find(&self, pyramid: &Pyramid, about: [f64; 2], wraps: bool) -> Option<[f64; 2]> {
         let mut place = about;
         for level in (0..pyramid.levels.len()).rev() {
@@ -179,7 +179,7 @@ impl Corner {
                     let scale = (1 << level) as f64;
                     place = [scale * (f64::from(found[0]) + 0.5), scale * (f64::from(found[1]) + 0.5)];
                 }
-                // A coarse level may show nothing of it.
+                // A coarse level may fail; the finer ones continue from the last position.
                 _ if level > 0 => {}
                 _ => return None,
             }
@@ -188,12 +188,12 @@ impl Corner {
     }
 }
 
-/// A continuous point as an index on a level.
+/// Converts a continuous point to an index on a level.
 fn on_level(point: [f64; 2], level: usize) -> [f32; 2] {
     point.map(|v| (v / (1 << level) as f64 - 0.5) as f32)
 }
 
-/// Samples of `N` x `N` pixels, the first one at `at`, with its fractions.
+/// Samples `N` x `N` pixels bilinearly, the first one at `at`; returns false if the image does not contain them.
 fn sample<const N: usize>(picture: &Grey, at: [f32; 2], wraps: bool, out: &mut [f32]) -> bool {
     let [x, y] = at.map(f32::floor);
     let (fx, fy) = (at[0] - x, at[1] - y);
@@ -203,7 +203,7 @@ fn sample<const N: usize>(picture: &Grey, at: [f32; 2], wraps: bool, out: &mut [
         return false;
     }
     let is_plain = x >= 0 && x + (WIDEST as i64) <= w;
-    // Between columns first, each row once, then between rows.
+    // Interpolate between columns first, each row once, then between rows.
     let mut above = [0.0f32; N];
     for k in 0..=N {
         let row = picture.row(y as usize + k);
@@ -227,8 +227,8 @@ fn sample<const N: usize>(picture: &Grey, at: [f32; 2], wraps: bool, out: &mut [
     true
 }
 
-/// Sum of products, in a fixed order of lanes: so many that compilers leave the loop over them a loop, and make vectors
-/// of it (of four lanes they made single numbers).
+/// Inner product in a fixed order of lanes. With 48 lanes compilers keep the inner loop and vectorise it; with four
+/// they produced scalar code.
 fn product(a: &[f32; AREA], b: &[f32; AREA]) -> f32 {
     let mut lanes = [0.0f32; LANES];
     for (a, b) in a.as_chunks::<LANES>().0.iter().zip(b.as_chunks::<LANES>().0) {
@@ -283,9 +283,9 @@ impl Patch {
         })
     }
 
-    /// The patch has no mean, so that of the samples adds nothing to products with it and is not taken out.
+    /// Sums for one step. The patch has mean zero, so the mean of the samples need not be subtracted from the products.
     fn sums(&self, seen: &mut [f32; AREA]) -> Sums {
-        // Around middle grey, squares keep more of their digits.
+        // Centred at middle grey, squares lose fewer digits.
         seen.iter_mut().for_each(|v| *v -= 128.0);
         Sums {
             own: product(seen, &[1.0; AREA]),
@@ -296,7 +296,7 @@ impl Patch {
         }
     }
 
-    /// Its place near an index, and the correlation there.
+    /// Aligns the patch from a start index; returns the index found and the correlation there.
     fn find(&self, picture: &Grey, start: [f32; 2], wraps: bool) -> Option<([f32; 2], f32)> {
         let (mut at, mut alike) = (start, 0.0);
         let mut seen = [0.0f32; AREA];
@@ -306,7 +306,7 @@ impl Patch {
                 return None;
             }
             let sums = self.sums(&mut seen);
-            // As much contrast as in the reference: else a darker picture would seem to have moved.
+            // Scale to the contrast of the reference; otherwise a darker image would appear to have moved.
             let length = sums.length();
             let gain = (self.length / length.max(1e-3)).clamp(0.25, 4.0);
             alike = sums.value / (length * self.length).max(1e-6);
@@ -322,7 +322,7 @@ impl Patch {
                 break;
             }
         }
-        // `alike` is of the last place but one, which is near enough.
+        // `alike` is from the last but one position, which is close enough.
         Some((at, alike))
     }
 }
@@ -331,7 +331,7 @@ impl Patch {
 mod tests {
     use super::*;
 
-    /// A smooth texture that goes around, moved by so many pixels.
+    /// A smooth periodic texture, shifted by (dx, dy) px.
     fn pyramid(dx: f64, dy: f64, gain: f64) -> Pyramid {
         let (w, h) = (480usize, 240usize);
         let wave = |x: f64, y: f64, a: f64, b: f64| {

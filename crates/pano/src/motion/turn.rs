@@ -1,51 +1,52 @@
-//! How the camera turned between two frames, from directions of the same corners, whatever it moved besides.
+//! Rotation of the camera between two frames from matched directions, robust to translation.
 //!
 //! ```text
-//! RANSAC       two pairs make a rotation (their triads); the one with the least Σ min(angle², τ²) stays (MSAC, Torr
-//!              and Zisserman 2000)
-//! rotation     Gauss-Newton of Σ w |R a - b|², Cauchy weights
-//! and motion   on a sphere: Gauss-Newton of the distances to the epipolar planes, b · (t × R a), over R and the way t.
-//!              Near things on one side only would else pull the rotation.
+//! RANSAC        two pairs determine a rotation (their triads); the one with the least Σ min(angle², τ²) is kept (MSAC,
+//!               Torr and Zisserman 2000)
+//! rotation      Gauss-Newton of Σ w |R a - b|², Cauchy weights
+//! translation   on a sphere: Gauss-Newton of the distances to the epipolar planes, b · (t × R a), over R and the
+//!               direction t. Without it, near landmarks on one side would bias the rotation.
 //! ```
 
 use gausset_core::se3::{self, Mat3};
 
-/// Rotations that are tried.
+/// Number of rotation hypotheses.
 const TRIES: usize = 64;
-/// Angle beyond which a pair says nothing of a rotation, rad.
+/// Inlier threshold of a rotation, radians.
 const REACH: f64 = 0.02;
-/// Width of the Cauchy weights, rad: what a corner is found within.
+/// Width of the Cauchy weights, radians: the accuracy of a corner.
 const NOISE: f64 = 0.0012;
-/// Median angle after the rotation from which on there is a way to be found, rad.
+/// Median residual angle after the rotation above which the direction of motion is estimated, radians.
 const MOVED: f64 = 0.0025;
-/// Fewest pairs.
+/// Minimum number of pairs.
 pub(super) const FEWEST: usize = 12;
 
 /// Directions of a corner in two frames.
 pub(super) type Pair = ([f64; 3], [f64; 3]);
 
-/// A turn, and what it leaves.
+/// A rotation with what remains after it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Turn {
-    /// Takes directions of the first frame to the second.
+    /// Maps directions of the first frame to the second.
     pub(super) rotation: Mat3,
-    /// Median angle between turned directions and those found, rad.
+    /// Parallax: median angle between rotated and observed directions, radians.
     pub(super) parallax: f64,
-    /// Share of the pairs that move as still things do.
+    /// Fraction of inliers: pairs consistent with a static scene.
     pub(super) agreeing: f64,
-    /// Which way the camera went, a unit vector in the axes of the second frame; `None` where turn and way cannot be told
-    /// apart, or it went nowhere.
+    /// Direction of the camera's motion, a unit vector in the axes of the second frame; `None` if rotation and
+    /// translation cannot be separated, or the camera did not move.
     pub(super) way: Option<[f64; 3]>,
 }
 
-/// The turn of most pairs. `start` is tried as well; `seed` decides which pairs are tried. `is_sphere`: pairs lie all
-/// around, so that turn and way can be told apart.
+/// Estimates the rotation with most inliers. `start` is an additional hypothesis, `seed` selects the random pairs.
+/// `is_sphere`: the pairs cover all directions, so that rotation and translation can be separated. `None` for fewer
+/// than [`FEWEST`] pairs.
 pub(super) fn turn(pairs: &[Pair], start: &Mat3, seed: u64, is_sphere: bool) -> Option<Turn> {
     if pairs.len() < FEWEST {
         return None;
     }
     let mut random = Random(seed);
-    // Sums only grow: one that is too large already is not finished.
+    // The sum only grows, so the evaluation ends once it exceeds the best.
     let cost = |r: &Mat3, least: f64| -> f64 {
         let mut sum = 0.0;
         for some in pairs.chunks(16) {
@@ -69,7 +70,7 @@ pub(super) fn turn(pairs: &[Pair], start: &Mat3, seed: u64, is_sphere: bool) -> 
     let mut agreeing = share(pairs, |pair| chord(&rotation, pair) < REACH * REACH);
     if is_sphere && median_angle(pairs, &rotation) > MOVED {
         let (refined, way) = refine_with_way(pairs, rotation);
-        // What is beside its epipolar plane moves by itself, or was mistaken for something else.
+        // Pairs off their epipolar plane belong to moving objects or are mismatches.
         let is_still = |pair: &Pair| off_plane(&refined, way, pair).abs() < 4.0 * NOISE;
         let still: Vec<Pair> = pairs.iter().copied().filter(is_still).collect();
         if still.len() >= FEWEST && 2 * still.len() > pairs.len() {
@@ -82,7 +83,7 @@ pub(super) fn turn(pairs: &[Pair], start: &Mat3, seed: u64, is_sphere: bool) -> 
     Some(Turn { rotation, parallax: median_angle(pairs, &rotation), agreeing, way: None })
 }
 
-/// Of both signs of a way the one from which most of what is still moves away.
+/// Resolves the sign of the direction of motion: most static points move away from it.
 fn forward(still: &[Pair], rotation: &Mat3, way: [f64; 3]) -> [f64; 3] {
     let recedes = |(a, b): &&Pair| se3::dot(way, se3::mul_vec(rotation, *a)) > se3::dot(way, *b);
     let receding = still.iter().filter(recedes).count();
@@ -93,7 +94,7 @@ fn share(pairs: &[Pair], is_counted: impl Fn(&Pair) -> bool) -> f64 {
     pairs.iter().filter(|pair| is_counted(pair)).count() as f64 / pairs.len().max(1) as f64
 }
 
-/// Square of the chord between a turned direction and the one found: of the angle, for small ones.
+/// Squared chord between the rotated and the observed direction; approximates the squared angle if small.
 fn chord(r: &Mat3, (a, b): &Pair) -> f64 {
     let p = se3::mul_vec(r, *a);
     (0..3).map(|k| (p[k] - b[k]) * (p[k] - b[k])).sum()
@@ -106,12 +107,12 @@ fn median_angle(pairs: &[Pair], r: &Mat3) -> f64 {
     2.0 * libm::asin((0.5 * libm::sqrt(middle)).min(1.0))
 }
 
-/// The rotation that takes the triad of two directions to that of two others.
+/// The rotation that maps the triad of two directions to that of two others.
 fn of_two(first: &Pair, second: &Pair) -> Option<Mat3> {
     let triad = |a: [f64; 3], b: [f64; 3]| -> Option<Mat3> {
         let normal = se3::cross(a, b);
         let length = se3::norm(normal);
-        // Two directions close together turn about themselves.
+        // Two directions close together leave the rotation about them undetermined.
         (length > 0.2).then(|| {
             let z = normal.map(|v| v / length);
             let y = se3::cross(z, a);
@@ -122,12 +123,12 @@ fn of_two(first: &Pair, second: &Pair) -> Option<Mat3> {
     Some(se3::mul(&to, &se3::transpose(&from)))
 }
 
-/// `exp(phi) r`, kept a rotation.
+/// `exp(phi) r`, orthonormalised.
 fn turned(phi: [f64; 3], r: &Mat3) -> Mat3 {
     se3::orthonormalise(&se3::mul(&se3::so3_exp(phi), r))
 }
 
-/// Weight of a residual: 1 for none, little for one that is no noise.
+/// Cauchy weight of a squared residual: 1 at zero, small for outliers.
 fn cauchy(square: f64, width: f64) -> f64 {
     1.0 / (1.0 + square / (width * width))
 }
@@ -158,19 +159,20 @@ fn refine_rotation(pairs: &[Pair], start: Mat3) -> Mat3 {
     r
 }
 
-/// Sine of the angle between a found direction and the plane of the way and the turned one.
+/// Epipolar residual: sine of the angle between the observed direction and the plane of the direction of motion and the
+/// rotated direction.
 fn off_plane(r: &Mat3, way: [f64; 3], (a, b): &Pair) -> f64 {
     let normal = se3::cross(way, se3::mul_vec(r, *a));
-    // Ahead and behind every plane fits: what is found there is not divided by nothing.
+    // Along the direction of motion the plane is undefined: bound the divisor.
     se3::dot(*b, normal) / se3::norm(normal).max(0.25)
 }
 
-/// The rotation and the way (a unit vector, of either sign) that leave the least beside the epipolar planes.
+/// Refines the rotation and the direction of motion (a unit vector of either sign) to the smallest epipolar residuals.
 fn refine_with_way(pairs: &[Pair], start: Mat3) -> (Mat3, [f64; 3]) {
     let mut r = start;
     let mut way = way_of(pairs, &r);
     for _ in 0..12 {
-        // Two directions across the way.
+        // Two axes across the direction of motion.
         let axis = if way[0].abs() < 0.6 { [1.0, 0.0, 0.0] } else { [0.0, 1.0, 0.0] };
         let side = se3::cross(way, axis);
         let length = se3::norm(side);
@@ -200,7 +202,7 @@ fn refine_with_way(pairs: &[Pair], start: Mat3) -> (Mat3, [f64; 3]) {
                 }
             }
         }
-        // A little damping of the way, of which little is known as long as little has moved.
+        // Slight damping of the direction of motion, which is poorly determined for small motion.
         for (i, row) in matrix.iter_mut().enumerate() {
             row[i] += if i < 3 { 1e-9 } else { 1e-6 };
         }
@@ -216,7 +218,8 @@ fn refine_with_way(pairs: &[Pair], start: Mat3) -> (Mat3, [f64; 3]) {
     (r, way)
 }
 
-/// The direction that is most across all `R a × b`: the eigenvector of the least eigenvalue, by inverse iteration.
+/// Initial direction of motion: the direction most orthogonal to all `R a × b`, the eigenvector of the smallest
+/// eigenvalue, by inverse iteration.
 fn way_of(pairs: &[Pair], r: &Mat3) -> [f64; 3] {
     let mut matrix = [[0.0; 3]; 3];
     for (a, b) in pairs {
@@ -244,7 +247,7 @@ fn way_of(pairs: &[Pair], r: &Mat3) -> [f64; 3] {
     way
 }
 
-/// Solves `matrix x = right` by elimination with pivots; `None` if it cannot be solved.
+/// Solves `matrix x = right` by Gaussian elimination with partial pivoting; `None` if the matrix is singular.
 pub(crate) fn solve<const N: usize>(mut matrix: [[f64; N]; N], mut right: [f64; N]) -> Option<[f64; N]> {
     for column in 0..N {
         let pivot =
@@ -271,7 +274,7 @@ pub(crate) fn solve<const N: usize>(mut matrix: [[f64; N]; N], mut right: [f64; 
     x.iter().all(|v| v.is_finite()).then_some(x)
 }
 
-/// Numbers that only look random (SplitMix64, Steele et al. 2014).
+/// Deterministic pseudo-random numbers (SplitMix64, Steele et al. 2014).
 struct Random(u64);
 
 impl Random {
@@ -295,8 +298,8 @@ mod tests {
         v.map(|x| x / length)
     }
 
-    /// Directions of points around a camera that turns by `phi` and moves by `step`, every `wrong`-th of them nonsense.
-    /// On the right they are near.
+    /// Directions of points around a camera that rotates by `phi` and moves by `step`; every `wrong`-th pair is an
+    /// outlier. Points on the right are near.
     fn pairs(phi: [f64; 3], step: [f64; 3], wrong: usize) -> Vec<Pair> {
         let r = se3::so3_exp(phi);
         (0..240)
@@ -333,11 +336,11 @@ mod tests {
             assert!((0.7..=0.85).contains(&found.agreeing), "{}", found.agreeing);
             assert_eq!(found, turn(&pairs, &IDENTITY3, 7, true).unwrap());
         }
-        // Standing still leaves nothing, a tenth of a metre at a few metres some degrees.
+        // A camera at rest has no parallax, one that moves 0.1 m has some degrees for points at a few metres.
         assert!(turn(&pairs([0.0, 0.5, 0.0], [0.0; 3], 5), &IDENTITY3, 7, true).unwrap().parallax < 1e-6);
         let moved = turn(&pairs([0.0; 3], [0.0, 0.0, 0.1], 5), &IDENTITY3, 7, true).unwrap();
         assert!((0.01..0.03).contains(&moved.parallax), "{}", moved.parallax);
-        // Which way it went, either way.
+        // The direction of motion has the correct sign.
         let towards = [0.0, -0.6, 0.8];
         for sign in [1.0, -1.0] {
             let way =

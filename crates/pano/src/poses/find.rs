@@ -1,4 +1,4 @@
-//! Which form poses have, by the path and what is in it; and their reading.
+//! Detects the format of pose files by path and content, and reads them.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -17,19 +17,19 @@ use super::{metashape, openmvg, opensfm, sidecar, table, tum};
 use crate::export::Poses;
 use crate::json::expecting;
 
-/// Longest file of poses that is read.
+/// Maximum size of a pose file, bytes.
 const MAX_BYTES: u64 = 512 << 20;
-/// Longest sidecar.
+/// Maximum size of a sidecar, bytes.
 const MAX_SIDECAR_BYTES: u64 = 4 << 20;
-/// Folders below the one given in which sidecars are looked for.
+/// Depth of subfolders that are searched for sidecars.
 const DEPTH: usize = 4;
-/// Name of the file that `pano align` writes.
+/// File that `pano align` writes.
 const POSES: &str = "poses.json";
 
-/// Reads poses of any form.
+/// Reads poses of any supported format.
 ///
 /// # Errors
-/// No such file, none of the forms, or a file that is not as it should be.
+/// The file is missing, of unknown format, malformed, or has no poses.
 pub fn read(path: &Path) -> Result<Trajectory, PoseFileError> {
     let found = if path.is_dir() { read_folder(path)? } else { read_file(path)? };
     if found.poses.is_empty() {
@@ -38,10 +38,10 @@ pub fn read(path: &Path) -> Result<Trajectory, PoseFileError> {
     Ok(found)
 }
 
-/// The COLMAP model of a folder: in it, or in `sparse/0` or `sparse` below.
+/// Finds the COLMAP model of a folder: in the folder itself, in `sparse/0` or in `sparse`.
 ///
 /// # Errors
-/// A model of which files are missing.
+/// Files of the model are missing.
 pub fn colmap_model(folder: &Path) -> Result<Option<ModelFolder>, PoseFileError> {
     for place in [folder.to_owned(), folder.join("sparse").join("0"), folder.join("sparse")] {
         if let Some(model) = ModelFolder::find(&place)? {
@@ -79,7 +79,7 @@ fn read_folder(folder: &Path) -> Result<Trajectory, PoseFileError> {
     Ok(found)
 }
 
-/// Names (without `.xmp`) and paths of the sidecars in a folder, in order.
+/// Collects names (without `.xmp`) and paths of the sidecars in a folder, in order.
 fn collect_sidecars(folder: &Path, prefix: &str, depth: usize, out: &mut Vec<(String, PathBuf)>) {
     let mut names: Vec<String> = Disk
         .list(folder)
@@ -111,14 +111,14 @@ fn read_file(path: &Path) -> Result<Trajectory, PoseFileError> {
         "csv" => named(table::parse(&read_bytes(path, MAX_BYTES)?)),
         "txt" | "tum" => named(tum::parse(&read_text(path, MAX_BYTES)?)),
         _ => {
-            // A file that is not there has no form either.
+            // Report a missing file as missing rather than as an unknown format.
             read_bytes(path, MAX_BYTES)?;
             Err(PoseFileError::Unknown(path.to_owned()))
         }
     }
 }
 
-/// The forms of JSON are told apart by their keys.
+/// JSON formats are distinguished by their keys.
 fn read_json(path: &Path) -> Result<Trajectory, PoseFileError> {
     let bytes = read_bytes(path, MAX_BYTES)?;
     let bytes = bytes.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(&bytes);
@@ -141,9 +141,9 @@ fn read_json(path: &Path) -> Result<Trajectory, PoseFileError> {
         let found: Vec<String> = keys.keys().take(5).map(|key| excerpt(key)).collect();
         let found = if found.is_empty() { "no key".to_owned() } else { found.join(", ") };
         let problem = format!(
-            "not known (expected frames, as in transforms.json and poses.json, or extrinsics, as in sfm_data.json; found {found})"
+            "unknown (expected frames, as in transforms.json and poses.json, or extrinsics, as in sfm_data.json; found {found})"
         );
-        Err(malformed(Malformed::new("form", problem)))
+        Err(malformed(Malformed::new("format", problem)))
     }
 }
 
@@ -173,7 +173,7 @@ fn of_alignment(path: &Path) -> Result<Trajectory, PoseFileError> {
     Ok(found)
 }
 
-/// Poses of a COLMAP model, by name.
+/// Poses of a COLMAP model, sorted by name.
 fn of_colmap(model: &ModelFolder) -> Result<Trajectory, PoseFileError> {
     let cameras = model.cameras()?;
     let images = model.images(&cameras, Observations::Skip)?;
@@ -192,7 +192,7 @@ fn of_colmap(model: &ModelFolder) -> Result<Trajectory, PoseFileError> {
     Ok(Trajectory::new(if is_sphere { "COLMAP (panoramas)" } else { "COLMAP" }, poses))
 }
 
-/// Poses of a `transforms.json`, in the world that it was made from: `applied_transform` and `applied_scale` are undone.
+/// Poses of a `transforms.json` in its original world: `applied_transform` and `applied_scale` are undone.
 fn of_transforms(file: &Transforms) -> Result<Trajectory, Malformed> {
     let place = "applied_transform";
     let identity = [[1.0, 0.0, 0.0, 0.0], [0.0, 1.0, 0.0, 0.0], [0.0, 0.0, 1.0, 0.0]];
@@ -208,7 +208,7 @@ fn of_transforms(file: &Transforms) -> Result<Trajectory, Malformed> {
     for (moment, frame) in (0..).zip(&file.frames) {
         let name = frame.file_path.clone();
         let found = frame.pose().map_err(|reason| Malformed::new(quote(&name), reason))?;
-        // x_dataset = scale (L x + t): the camera of the dataset, in units of the world it came from.
+        // x_dataset = scale (L x + t): the camera in the dataset's axes, in units of the original world.
         let unscaled = Pose { translation: found.translation.map(|v| v / scale), ..found };
         let back = se3::mul_vec(&found.rotation, applied.translation);
         let pose = Pose {
@@ -260,7 +260,7 @@ mod tests {
 
     #[test]
     fn what_was_applied_to_a_dataset_is_undone() {
-        // Nerfstudio's turn of COLMAP's world, and a shift and a scale as well.
+        // Nerfstudio's rotation of COLMAP's world, and one with a translation and a scale.
         for (applied, scale) in [
             ([[0.0, 1.0, 0.0, 0.0], [1.0, 0.0, 0.0, 0.0], [-0.0, -0.0, -1.0, -0.0]], 1.0),
             ([[0.0, 0.0, 1.0, 5.0], [1.0, 0.0, 0.0, -2.0], [0.0, 1.0, 0.0, 0.5]], 0.25),
@@ -302,18 +302,22 @@ mod tests {
             line
         };
         assert!(refused(&folder.path().join("none.csv")).contains("(expected poses: "));
-        assert!(refused(folder.path()).contains("form: not known"));
+        assert!(refused(folder.path()).contains("format: unknown"));
         for (name, text, line) in [
-            ("a.json", "{}", "form: not known (expected frames"),
+            ("a.json", "{}", "format: unknown (expected frames"),
             ("b.json", "{", "JSON: "),
             ("f.json", "{\"w\":1,\"fl_x\":2}", "sfm_data.json; found fl_x, w)"),
-            ("g.json", "{\"frames\":[NaN]}", "JSON: line 1: expected value (found NaN, which is no number"),
+            (
+                "g.json",
+                "{\"frames\":[NaN]}",
+                "JSON: line 1: expected value (found NaN, which JSON does not allow",
+            ),
             ("h.json", "[3]", "invalid type: integer `3`, expected a reconstruction with its shots"),
             ("i.json", "3", "JSON: line 1: invalid type: integer `3`, expected a map"),
             ("j.json", "\u{feff}{\"frames\":[]}", "frames: no frames (expected at least 1)"),
-            ("k.txt", "\u{0}\u{fffd}", "line 1: no 8 finite numbers"),
+            ("k.txt", "\u{0}\u{fffd}", "line 1: not 8 finite numbers"),
             ("c.txt", "# nothing\n", "poses: none"),
-            ("d.pdf", "x", "form: not known"),
+            ("d.pdf", "x", "format: unknown"),
             ("e.xml", "\u{0}", "XML: "),
         ] {
             let path = folder.path().join(name);

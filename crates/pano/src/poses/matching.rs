@@ -1,75 +1,75 @@
-//! Which poses of two lists belong to the same picture.
+//! Pairs the poses of two trajectories that belong to the same image.
 
 use std::collections::BTreeMap;
 
 use super::{NamedPose, Trajectory};
 
-/// How pictures found each other.
+/// Key by which images were paired.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum MatchedBy {
-    /// By their names, folders included.
+    /// Name including folders.
     Name,
-    /// By their names without extension.
+    /// Name including folders, without extension.
     NameWithoutExtension,
-    /// By their names without folder and extension.
+    /// Name without folders and extension.
     Stem,
-    /// By the places in the list that one of them has in place of names.
+    /// List index, which one trajectory has instead of names.
     Place,
 }
 
-/// Poses that belong together.
+/// Paired poses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pairs {
-    /// Indices into the first and the second list, in the order of the second.
+    /// Indices into the first and the second trajectory, in the order of the second.
     pub pairs: Vec<(usize, usize)>,
-    /// How they were found.
+    /// Key of the pairs.
     pub by: MatchedBy,
 }
 
-/// Why no pairs were found.
+/// Why trajectories could not be paired.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MatchError {
-    /// A name that is there more than once.
-    #[error("{name:?} stands {count} times in {which} (expected once)")]
+    /// A name occurs more than once.
+    #[error("{name:?} occurs {count} times in {which} (expected once)")]
     Twice {
-        /// What its list is called.
+        /// Description of the trajectory, for the message.
         which: &'static str,
         /// The name.
         name: String,
-        /// How often.
+        /// Number of occurrences.
         count: usize,
     },
-    /// Time stamps that are no places in the other list.
-    #[error("no time stamp is a place in the list of {called} (expected 0 to {}, found {stamp})", count.saturating_sub(1))]
+    /// No time stamp is an index into the other list.
+    #[error("no time stamp is an index into the list of {called} (expected 0 to {}, found {stamp})", count.saturating_sub(1))]
     NoPlace {
-        /// What the list with names is called.
+        /// Description of the trajectory with names.
         called: &'static str,
-        /// A time stamp.
+        /// The first time stamp.
         stamp: String,
-        /// How many names there are.
+        /// Number of names.
         count: usize,
     },
-    /// No name in common.
+    /// The trajectories have no name in common.
     #[error("no name in common ({first:?} and others in {}, {second:?} and others in {})", called[0], called[1])]
     Nothing {
-        /// What the lists are called.
+        /// Descriptions of both trajectories.
         called: [&'static str; 2],
-        /// A name of the first.
+        /// A name of the first trajectory.
         first: String,
-        /// A name of the second.
+        /// A name of the second trajectory.
         second: String,
     },
 }
 
-/// The name as it is compared: `/` between folders, without `./` and the `images/` that some programs begin with.
+/// Normalises a name: `/` between folders, without a leading `./` or `images/`.
 fn plain(name: &str) -> String {
     let name = name.replace('\\', "/");
     let name = name.trim_start_matches("./");
     name.strip_prefix("images/").unwrap_or(name).to_owned()
 }
 
-/// The name without the extension of a picture.
+/// The normalised name without an image extension.
 fn without_extension(name: &str) -> String {
     let name = plain(name);
     match name.rsplit_once('.') {
@@ -78,7 +78,7 @@ fn without_extension(name: &str) -> String {
     }
 }
 
-/// The name without folder and the extension of a picture.
+/// The normalised name without folders and image extension.
 fn stem(name: &str) -> String {
     let name = without_extension(name);
     name.rsplit('/').next().unwrap_or_default().to_owned()
@@ -105,10 +105,11 @@ fn index(
     }
 }
 
-/// Pairs of the same names, or, where there are none, of the same stems or places; messages call the lists so.
+/// Pairs poses by name, or, if no names match, by name without extension, then by stem or list index. `called`
+/// describes the trajectories in error messages.
 ///
 /// # Errors
-/// A name that stands twice, none in common.
+/// A name occurs twice, or none is common.
 pub fn pairs(
     first: &Trajectory,
     second: &Trajectory,
@@ -146,7 +147,7 @@ pub fn pairs(
     Ok(found)
 }
 
-/// Names of `list` that none of `others` has, by the way in which pairs were found.
+/// Names of `list` that are missing in `others`, compared by the key of the pairs.
 #[must_use]
 pub fn missing(list: &Trajectory, others: &Trajectory, by: MatchedBy) -> Vec<String> {
     let key = |name: &str, moment: u32| match by {
@@ -206,15 +207,18 @@ mod tests {
         let mut late = numbers;
         late.poses.iter_mut().for_each(|pose| pose.moment += 1_700_000_000);
         let refused = pairs(&list(&["a", "b", "c"]), &late).unwrap_err().to_string();
-        assert_eq!(refused, "no time stamp is a place in the list of the first (expected 0 to 2, found 2)");
+        assert_eq!(
+            refused,
+            "no time stamp is an index into the list of the first (expected 0 to 2, found 2)"
+        );
     }
 
     #[test]
     fn twins_and_strangers_are_named() {
         let twice = pairs(&list(&["a.jpg", "images/a.jpg"]), &list(&["a.jpg"])).unwrap_err();
-        assert_eq!(twice.to_string(), "\"a.jpg\" stands 2 times in the first (expected once)");
+        assert_eq!(twice.to_string(), "\"a.jpg\" occurs 2 times in the first (expected once)");
         let views = pairs(&list(&["a", "b"]), &list(&["view00/a.jpg", "view01/a.jpg"])).unwrap_err();
-        assert_eq!(views.to_string(), "\"a\" stands 2 times in the second (expected once)");
+        assert_eq!(views.to_string(), "\"a\" occurs 2 times in the second (expected once)");
         assert!(
             pairs(&list(&["a"]), &list(&["b"])).unwrap_err().to_string().starts_with("no name in common")
         );

@@ -1,12 +1,12 @@
-//! Metashape's cameras (XML, File > Export > Export Cameras): sensors of frames and of panoramas, in a chunk.
+//! Camera files of Metashape (XML, File > Export > Export Cameras): frame and spherical sensors, in a chunk.
 //!
 //! ```text
 //! camera/transform     chunk_from_camera, 4x4, row by row; x right, y down, z forward
 //! chunk/transform      rotation 3x3, translation, scale: world = s R x + t; missing = the world is the chunk.
 //!                      Since 2.0 one for each `component` that a camera names
-//! spherical sensor     u = w/2 + w/(2 pi) atan2(x, z), v = h/2 + w/(2 pi) atan2(y, hypot(x, z)): our panorama axes
+//! spherical sensor     u = w/2 + w/(2 pi) atan2(x, z), v = h/2 + w/(2 pi) atan2(y, hypot(x, z)): axes of `geometry`
 //! ```
-//! From the Metashape manual, appendix "Camera models", and files as its users publish them; not opened there.
+//! Source: the Metashape manual, appendix "Camera models", and published files. Not tested with Metashape itself.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,14 +17,14 @@ use roxmltree::{Document, Node};
 
 use super::{Malformed, NamedPose, Trajectory, from_centre, numbers, spaced};
 
-/// Similarity of a chunk or component.
+/// Similarity transform of a chunk or component.
 struct Chunk {
     rotation: Mat3,
     translation: [f64; 3],
     scale: f64,
 }
 
-/// A child by its name.
+/// The first child element of a name.
 fn child<'a, 'b>(node: Node<'a, 'b>, name: &str) -> Option<Node<'a, 'b>> {
     node.children().find(|c| c.has_tag_name(name))
 }
@@ -35,7 +35,8 @@ fn similarity(node: Node<'_, '_>) -> Result<Chunk, Malformed> {
     };
     let place = "chunk transform";
     let text = |name: &str| child(transform, name).and_then(|n| n.text());
-    let bad = |what: &str| Malformed::new(place, format!("{what}: no finite numbers"));
+    let bad =
+        |what: &str| Malformed::new(place, format!("{what}: wrong number of values, or not finite numbers"));
     let r = text("rotation").map_or(Some([1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0]), numbers::<9>);
     let r = r.ok_or_else(|| bad("rotation"))?;
     let rotation = [[r[0], r[1], r[2]], [r[3], r[4], r[5]], [r[6], r[7], r[8]]];
@@ -49,11 +50,10 @@ fn similarity(node: Node<'_, '_>) -> Result<Chunk, Malformed> {
     Ok(Chunk { rotation, translation, scale })
 }
 
-/// Reads the cameras of a document. Of several chunks the one with cameras that have a pose; where several have, they
-/// must be exported one by one.
+/// Parses the cameras of a document. Exactly one chunk must have cameras with poses.
 ///
 /// # Errors
-/// No XML, no chunk, matrices that are none, a scale of 0.
+/// Not XML, no chunk or several chunks with poses, invalid matrices, or a scale that is not positive.
 pub fn parse(text: &str) -> Result<Trajectory, Malformed> {
     let document = Document::parse(text).map_err(|e| Malformed::new("XML", e))?;
     let chunks: Vec<Trajectory> = document
@@ -70,9 +70,9 @@ pub fn parse(text: &str) -> Result<Trajectory, Malformed> {
     match (found.next(), found.next()) {
         (Some(one), None) => Ok(one),
         (Some(_), Some(_)) => {
-            Err(Malformed::new("chunk", "several have cameras with a pose; export them one by one"))
+            Err(Malformed::new("chunk", "several chunks have cameras with poses; export one chunk at a time"))
         }
-        (None, _) => Err(Malformed::new("chunk", "none has a camera with a pose")),
+        (None, _) => Err(Malformed::new("chunk", "no camera of any chunk has a pose")),
     }
 }
 
@@ -94,7 +94,7 @@ fn cameras_of(chunk: Node<'_, '_>) -> Result<Trajectory, Malformed> {
             continue;
         };
         let m = numbers::<16>(transform).ok_or_else(|| {
-            Malformed::new(gausset_io::units::quote(&name), "transform: no 16 finite numbers")
+            Malformed::new(gausset_io::units::quote(&name), "transform: not 16 finite numbers")
         })?;
         let component = camera.attribute("component_id").unwrap_or_default();
         named.insert(component);
@@ -106,14 +106,14 @@ fn cameras_of(chunk: Node<'_, '_>) -> Result<Trajectory, Malformed> {
         let pose = from_centre(rotation, centre).map_err(|e| Malformed::pose(&name, &e))?;
         found.poses.push(NamedPose { name, pose, moment: found.poses.len() as u32 });
     }
-    // What was aligned apart has a world of its own, unless a transform takes it to that of all.
+    // Components have unrelated coordinate systems, unless each has a transform to the common world.
     let apart = named.iter().find(|id| named.len() > 1 && !components.contains_key(**id));
     match apart {
         None => Ok(found),
         Some(id) => {
             let id = if id.is_empty() { "none".to_owned() } else { excerpt(id) };
             let problem = format!(
-                "cameras of {} have a pose, and component {id} has no transform to a world in common; export one component",
+                "cameras of {} components have poses, and component {id} has no transform to a common world; export one component",
                 named.len()
             );
             Err(Malformed::new("components", problem))
@@ -121,18 +121,18 @@ fn cameras_of(chunk: Node<'_, '_>) -> Result<Trajectory, Malformed> {
     }
 }
 
-/// A sensor that is written.
+/// A sensor for [`write()`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sensor {
-    /// Its name.
+    /// Name of the sensor.
     pub label: String,
-    /// Size of its pictures, px.
+    /// Size of its images, px.
     pub size: [u32; 2],
-    /// Focal length, px; none for panoramas.
+    /// Focal length, px; `None` for panoramas.
     pub focal: Option<f64>,
 }
 
-/// Writes a document with one chunk, whose axes are the world's; `sensor_of` says which sensor took a picture.
+/// Formats a document with one chunk in world axes. `sensor_of` gives the sensor of the pose at an index.
 #[must_use]
 pub fn write(sensors: &[Sensor], poses: &[NamedPose], sensor_of: impl Fn(usize) -> usize) -> String {
     let mut out = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<document version=\"1.2.0\">\n  <chunk label=\"Chunk 1\" enabled=\"true\">\n".to_owned();
@@ -161,7 +161,7 @@ pub fn write(sensors: &[Sensor], poses: &[NamedPose], sensor_of: impl Fn(usize) 
     out + "    </cameras>\n  </chunk>\n</document>\n"
 }
 
-/// Text as the value of an attribute.
+/// Escapes text for an XML attribute.
 pub(crate) fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
@@ -182,7 +182,7 @@ mod tests {
         assert_eq!(back.poses[2].name, poses()[2].name);
     }
 
-    /// As version 2 writes it: a component with its transform, a group, a camera without a pose.
+    /// A file of version 2: a component with its transform, a group, and a camera without a pose.
     const DOCUMENT: &str = r#"<?xml version="1.0" encoding="UTF-8"?>
 <document version="2.1.0"><chunk label="Chunk 1" enabled="true">
  <sensors next_id="1"><sensor id="0" label="unknown" type="spherical"><resolution width="5760" height="2880"/></sensor></sensors>
@@ -200,7 +200,7 @@ mod tests {
         let found = parse(DOCUMENT).unwrap();
         assert_eq!((found.poses.len(), &found.unregistered[..]), (2, &["P3".to_owned()][..]));
         let near = |a: [f64; 3], b: [f64; 3]| (0..3).all(|k| (a[k] - b[k]).abs() < 1e-12);
-        // (3, 0, 0) turned to (0, 3, 0), twice as far, from (10, 20, 30).
+        // (3, 0, 0) rotated to (0, 3, 0), scaled by 2, added to (10, 20, 30).
         assert!(near(found.poses[0].pose.centre(), [10.0, 26.0, 30.0]));
         assert!(near(found.poses[1].pose.centre(), [8.0, 20.0, 30.0]));
         // P2 looks along the chunk's x axis, which is the world's y axis.
@@ -213,7 +213,7 @@ mod tests {
         for (from, to, line) in [
             (">2</scale>", ">0</scale>", "chunk transform: scale: is 0"),
             ("0 -1 0 1 0 0 0 0 1", "0 1 0 1 0 0 0 0 1", "chunk transform: rotation has determinant -1"),
-            ("1 0 0 3 0 1 0 0 0 0 1 0 0 0 0 1", "1 0 0", "\"P1\": transform: no 16 finite numbers"),
+            ("1 0 0 3 0 1 0 0 0 0 1 0 0 0 0 1", "1 0 0", "\"P1\": transform: not 16 finite numbers"),
             ("1 0 0 3 0 1 0", "-1 0 0 3 0 1 0", "\"P1\": rotation has determinant -1"),
             ("<transform>", "<other>", "XML: "),
         ] {
@@ -227,9 +227,9 @@ mod tests {
             DOCUMENT.replacen("component_id=\"0\" label=\"P2\"", "component_id=\"7\" label=\"P2\"", 1);
         assert_eq!(
             parse(&apart).unwrap_err().to_string(),
-            "components: cameras of 2 have a pose, and component 7 has no transform to a world in common; export one component"
+            "components: cameras of 2 components have poses, and component 7 has no transform to a common world; export one component"
         );
-        // Entities that grow are refused by the reader.
+        // The XML reader refuses entities that expand.
         assert!(parse("<!DOCTYPE a [<!ENTITY b \"c\">]><a>&b;</a>").is_err());
     }
 }

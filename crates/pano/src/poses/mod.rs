@@ -1,11 +1,11 @@
-//! Poses of pictures as programs write them: read, brought to one form, put beside each other by name, written again.
+//! Camera pose files of other programs: reading, conversion to one convention, matching by name, and writing.
 //!
 //! ```text
-//! tum, table (CSV), metashape (XML), sidecar (XMP), openmvg, opensfm   one file per form: parse, and write where we export it
-//! find       which form a path is            matching   which poses of two lists belong together
+//! tum, table (CSV), metashape (XML), sidecar (XMP), openmvg, opensfm   one file format each: parse, some also write
+//! find       detects the format of a path and reads it       matching   pairs the poses of two trajectories
 //! ```
-//! Whatever a form has, here it is `camera_from_world` in camera axes x right, y down, z forward; for panoramas those of
-//! [`crate::geometry`]. Intrinsics are not taken from these files: views know their own.
+//! All formats are converted to `camera_from_world` with camera axes x right, y down, z forward; panoramas use the axes
+//! of [`crate::geometry`]. Intrinsics of these files are ignored, because views have their own.
 
 pub mod find;
 pub mod gpx;
@@ -27,44 +27,44 @@ use serde::{Deserialize, Serialize};
 
 use crate::export::Earth;
 
-/// Poses of pictures.
+/// Poses of images.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Trajectory {
-    /// What form they had: `TUM`, `Metashape XML`.
+    /// File format, such as `TUM` or `Metashape XML`.
     pub form: &'static str,
-    /// Those with a pose, in the order of the file.
+    /// Images with a pose, in the order of the file.
     pub poses: Vec<NamedPose>,
-    /// Names of the pictures without one.
+    /// Names of the images without a pose.
     pub unregistered: Vec<String>,
-    /// Whether the names are numbers (time stamps, places in a list).
+    /// Whether the names are numbers (time stamps or list indices).
     pub is_numbered: bool,
-    /// Whether one unit is known to be a metre.
+    /// Whether the unit is known to be a metre.
     pub is_metric: bool,
-    /// Where their world is on the earth, as far as the form tells.
+    /// Georeference of the world, if the format has one.
     pub earth: Option<Earth>,
-    /// What was done to the world that these poses are of, in the file that they came from; here it is undone.
+    /// Transform of the world that the file had applied; [`Self::poses`] have it undone.
     pub applied: Option<Applied>,
-    /// What a person should know about how it was read.
+    /// Warning about the content, for the log.
     pub note: Option<String>,
 }
 
-/// What a `transforms.json` has done to its world: a point x became `scale (L x + t)`, rows of `[L t]`.
+/// World transform of a `transforms.json`: a point x became `scale (L x + t)`.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Applied {
-    /// `[L t]`: `applied_transform`.
+    /// Rows of `[L t]`: `applied_transform`.
     pub transform: [[f64; 4]; 3],
-    /// `applied_scale`.
+    /// Scale: `applied_scale`.
     pub scale: f64,
 }
 
 impl Applied {
-    /// A point of the world, in the file's.
+    /// Transforms a point of the original world to the world of the file.
     #[must_use]
     pub fn point(&self, x: [f64; 3]) -> [f64; 3] {
         self.transform.map(|[a, b, c, t]| self.scale * (a * x[0] + b * x[1] + c * x[2] + t))
     }
 
-    /// Whether it is a turn, a shift and a scale.
+    /// Whether the transform is a rotation, a translation and a positive scale.
     #[must_use]
     pub(crate) fn is_similarity(&self) -> bool {
         let linear = self.transform.map(|[a, b, c, _]| [a, b, c]);
@@ -72,21 +72,21 @@ impl Applied {
         Pose::from_matrix(linear, shift).is_ok() && self.scale.is_finite() && self.scale > 0.0
     }
 
-    /// A direction of the world, in the file's.
+    /// Transforms a direction of the original world to the world of the file.
     #[must_use]
     pub fn direction(&self, d: [f64; 3]) -> [f64; 3] {
         self.transform.map(|[a, b, c, _]| a * d[0] + b * d[1] + c * d[2])
     }
 }
 
-/// A picture with its pose.
+/// An image with its pose.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NamedPose {
-    /// Name of the picture as the file has it.
+    /// Name of the image as in the file.
     pub name: String,
     /// `camera_from_world`.
     pub pose: Pose,
-    /// The moment: pictures of one have the same; its place in the list where each stands alone.
+    /// Index of the frame: views of one frame have the same; without frames, the index in the list.
     pub moment: u32,
 }
 
@@ -96,53 +96,53 @@ impl Trajectory {
     }
 }
 
-/// Where something in a file is wrong, and what.
+/// A problem in a file, with its location.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{place}: {problem}")]
 pub struct Malformed {
-    /// A line, an element, a picture.
+    /// Location: a line, an element or an image.
     pub place: String,
-    /// What is wrong there.
+    /// Description of the problem.
     pub problem: String,
 }
 
 impl Malformed {
-    /// The problem may quote the file: it is cut to a length for a message.
+    /// Shortens both texts for a message, since they may quote the file.
     pub(crate) fn new(place: impl ToString, problem: impl ToString) -> Self {
         const LONGEST: usize = 280;
         let problem = one_line(&problem.to_string()).chars().take(LONGEST).collect();
         Self { place: excerpt(&place.to_string()), problem }
     }
 
-    /// A pose that is none.
+    /// An invalid pose of the image `name`.
     fn pose(name: &str, problem: &PoseError) -> Self {
         Self::new(gausset_io::units::quote(name), problem)
     }
 }
 
-/// Why poses cannot be read from a path.
+/// Why poses cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum PoseFileError {
-    /// It cannot be read.
+    /// The file cannot be opened or read.
     #[error("{}: {reason}", path.display())]
     Read {
-        /// What was to be read.
+        /// The file.
         path: PathBuf,
-        /// The system's answer, and what was expected.
+        /// The system's error, and what was expected.
         reason: String,
     },
-    /// It is none of the forms.
-    #[error("{}: form: not known (expected {EXPECTED})", .0.display())]
+    /// The file format is not recognised.
+    #[error("{}: format: unknown (expected {EXPECTED})", .0.display())]
     Unknown(PathBuf),
-    /// Something in it is wrong.
+    /// The content is malformed.
     #[error("{}: {problem}", path.display())]
     Malformed {
-        /// What was read.
+        /// The file.
         path: PathBuf,
-        /// Place and problem.
+        /// Location in the file and problem.
         problem: Malformed,
     },
-    /// There is no pose in it.
+    /// The file contains no pose.
     #[error("{}: poses: none", .0.display())]
     Nothing(PathBuf),
     /// A COLMAP model or `transforms.json` that cannot be used.
@@ -153,28 +153,28 @@ pub enum PoseFileError {
     Poses(#[from] crate::export::PosesError),
 }
 
-/// For messages: what can be read.
+/// Readable formats, for messages.
 const EXPECTED: &str = "a folder of `gausset pano align`, poses.json, a COLMAP model, transforms.json, Metashape .xml, \
     RealityCapture .csv or a folder of .xmp, sfm_data.json, reconstruction.json, a TUM .txt";
 
-/// What is wrong with JSON. Python writes numbers that JSON does not have.
+/// Describes a JSON error. Python writes `NaN` and `Infinity`, which JSON does not allow.
 fn not_json(bytes: &[u8], error: &serde_json::Error) -> Malformed {
     let line = bytes.split(|b| *b == b'\n').nth(error.line().saturating_sub(1)).unwrap_or_default();
     let rest = line.get(error.column().saturating_sub(1)..).unwrap_or_default();
     let found = ["NaN", "Infinity"].into_iter().find(|word| rest.starts_with(word.as_bytes()));
-    let found = found.map(|word| format!(" (found {word}, which is no number of JSON)"));
+    let found = found.map(|word| format!(" (found {word}, which JSON does not allow)"));
     Malformed::new("JSON", gausset_io::units::json_problem(error) + &found.unwrap_or_default())
 }
 
-/// A pose from its rotation (`camera_from_world`) and the camera's centre.
+/// Pose from the rotation (`camera_from_world`) and the camera's centre.
 fn from_centre(rotation: Mat3, centre: [f64; 3]) -> Result<Pose, PoseError> {
-    // The rotation may be repaired a little; the centre stays where it was written.
+    // `from_matrix` orthonormalises the rotation slightly; the centre must stay as written.
     let rotation = Pose::from_matrix(rotation, centre)?.rotation;
     let back = se3::mul_vec(&rotation, centre);
     Ok(Pose { rotation, translation: back.map(|v| -v) })
 }
 
-/// Numbers between white space, exactly `N`.
+/// Parses exactly `N` finite numbers separated by white space.
 fn numbers<const N: usize>(text: &str) -> Option<[f64; N]> {
     let mut out = [0.0; N];
     let mut fields = text.split_ascii_whitespace();
@@ -184,7 +184,7 @@ fn numbers<const N: usize>(text: &str) -> Option<[f64; N]> {
     fields.next().is_none().then_some(out)
 }
 
-/// Numbers with a space between them, as many digits as bring them back.
+/// Numbers separated by spaces, with enough digits to read back the same values.
 fn spaced(values: impl IntoIterator<Item = f64>) -> String {
     let all: Vec<String> = values.into_iter().map(|v| v.to_string()).collect();
     all.join(" ")
@@ -194,7 +194,7 @@ fn spaced(values: impl IntoIterator<Item = f64>) -> String {
 pub(crate) mod examples {
     use super::*;
 
-    /// Poses that look everywhere, some metres and some kilometres away.
+    /// Poses in all directions, at distances of metres to kilometres.
     pub(crate) fn poses() -> Vec<NamedPose> {
         let mut all = Vec::new();
         for (k, q) in
@@ -210,7 +210,7 @@ pub(crate) mod examples {
         all
     }
 
-    /// Whether two lists of poses are the same: centres to 1e-9 of the path, rotations to 1e-9 rad.
+    /// Asserts that two lists of poses are equal: centres to 1e-9 of the path, rotations to 1e-9 rad.
     pub(crate) fn assert_same(found: &[NamedPose], wanted: &[NamedPose]) {
         assert_eq!(found.len(), wanted.len());
         for (a, b) in found.iter().zip(wanted) {

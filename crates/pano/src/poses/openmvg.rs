@@ -54,10 +54,10 @@ struct Extrinsic {
     center: [f64; 3],
 }
 
-/// Reads the views of a scene.
+/// Parses the views of a scene.
 ///
 /// # Errors
-/// Another form; a rotation that is none.
+/// Another format, or an invalid rotation.
 pub fn parse(bytes: &[u8]) -> Result<Trajectory, Malformed> {
     let file: File = serde_json::from_slice(bytes).map_err(|e| not_json(bytes, &e))?;
     let extrinsics: BTreeMap<u64, Extrinsic> =
@@ -80,7 +80,7 @@ pub fn parse(bytes: &[u8]) -> Result<Trajectory, Malformed> {
 mod tests {
     use super::*;
 
-    /// As `sfm_data.json` of version 0.3 looks; the intrinsic is spherical.
+    /// A `sfm_data.json` of version 0.3 with a spherical intrinsic.
     const SCENE: &str = r#"{ "sfm_data_version": "0.3", "root_path": "/data",
         "views": [
             {"key": 0, "value": {"polymorphic_id": 1073741824, "ptr_wrapper": {"id": 2147483649, "data":

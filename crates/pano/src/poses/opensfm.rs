@@ -27,10 +27,10 @@ struct Shot {
     translation: [f64; 3],
 }
 
-/// Reads the largest reconstruction, shots by name; those of the others count as not registered.
+/// Parses the largest reconstruction, shots sorted by name; shots of the others count as unregistered.
 ///
 /// # Errors
-/// Another form; a rotation that is none.
+/// Another format, or an invalid rotation.
 pub fn parse(bytes: &[u8]) -> Result<Trajectory, Malformed> {
     let mut all: Vec<Reconstruction> = serde_json::from_slice(bytes).map_err(|e| not_json(bytes, &e))?;
     let count = all.len();
@@ -46,7 +46,9 @@ pub fn parse(bytes: &[u8]) -> Result<Trajectory, Malformed> {
     found.unregistered = all.into_iter().flat_map(|r| r.shots.into_keys()).collect();
     found.unregistered.sort();
     if count > 1 {
-        found.note = Some(format!("the largest of {count} reconstructions, which have worlds of their own"));
+        found.note = Some(format!(
+            "read the largest of {count} reconstructions, which have unrelated coordinate systems"
+        ));
     }
     Ok(found)
 }

@@ -1,22 +1,22 @@
-//! RealityCapture's XMP sidecars: one file beside each picture.
+//! XMP sidecars of RealityCapture: one file next to each image.
 //!
 //! ```text
 //! xcr:Rotation   camera_from_world, row by row; x right, y down, z forward       attribute or element of rdf:Description
 //! xcr:Position   centre of the camera
 //! ```
-//! Written by [`crate::export::xmp_sidecars`]; not opened in RealityCapture.
+//! Written by [`crate::export::xmp_sidecars`]. Not tested with RealityCapture itself.
 
 use gausset_core::Pose;
 use roxmltree::Document;
 
 use super::{Malformed, from_centre, numbers};
 
-/// Reads a sidecar; `None` where it has no pose.
+/// Parses a sidecar; `None` if it has no pose.
 ///
 /// # Errors
-/// No XML; numbers that are no pose.
+/// Not XML, or numbers that are not a pose.
 pub fn parse(text: &str) -> Result<Option<Pose>, Malformed> {
-    // Packets may have bytes before and after the element that is the XML.
+    // Packets may have bytes before and after the XML element.
     let start = text.find("<x:xmpmeta").unwrap_or(0);
     let end = text.rfind("</x:xmpmeta>").map_or(text.len(), |at| at + "</x:xmpmeta>".len());
     let document =
@@ -28,7 +28,7 @@ pub fn parse(text: &str) -> Result<Option<Pose>, Malformed> {
         })
     };
     let (Some(rotation), Some(position)) = (value("Rotation"), value("Position")) else { return Ok(None) };
-    let bad = |name| Malformed::new(name, "no finite numbers");
+    let bad = |name| Malformed::new(name, "wrong number of values, or not finite numbers");
     let r = numbers::<9>(rotation).ok_or_else(|| bad("xcr:Rotation"))?;
     let centre = numbers::<3>(position).ok_or_else(|| bad("xcr:Position"))?;
     let rotation = [[r[0], r[1], r[2]], [r[3], r[4], r[5]], [r[6], r[7], r[8]]];
@@ -55,7 +55,7 @@ mod tests {
         for text in [as_elements, as_attributes] {
             let pose = parse(&text).unwrap().unwrap();
             assert!(pose.centre().iter().zip([1.0, 2.0, 3.0]).all(|(a, b)| (a - b).abs() < 1e-12));
-            // The last row is where the camera looks.
+            // The last row is the viewing direction.
             assert_eq!(pose.rotation[2], [1.0, 0.0, 0.0]);
         }
         assert_eq!(parse(&wrap("", "")).unwrap(), None);

@@ -1,13 +1,14 @@
-//! Tables (CSV): our own trajectory, and RealityCapture's "Internal/External camera parameters".
+//! CSV tables: Gausset's trajectory, and RealityCapture's "Internal/External camera parameters".
 //!
 //! ```text
-//! ours            name,x,y,z,qw,qx,qy,qz                                     centre; world_from_camera
+//! Gausset         name,x,y,z,qw,qx,qy,qz                                     centre; world_from_camera
 //! RealityCapture  #name,x,y,alt,heading,pitch,roll,f,px,py,k1,k2,k3,k4,t1,t2
 //!                 world_from_camera (x right, y up, z backwards) = Rz(-heading) Rx(pitch) Ry(roll), degrees;
-//!                 f for a picture that is 36 mm on its longer side
+//!                 f for an image that is 36 mm on its longer side
 //! ```
-//! RealityCapture's angles as Nerfstudio reads them (`process_data/realitycapture_utils.py`); not opened there.
-//! Columns are found by their names, in any order, between `,`, `;` or tabs; others are passed over.
+//! Source of RealityCapture's angles: Nerfstudio (`process_data/realitycapture_utils.py`). Not tested with
+//! RealityCapture itself. Columns are found by name, in any order, separated by `,`, `;` or tabs; other columns are
+//! ignored.
 
 use gausset_core::Pose;
 use gausset_core::se3::{self, Mat3};
@@ -16,12 +17,12 @@ use gausset_io::units::{excerpt, quote};
 use super::{Malformed, NamedPose, Trajectory, from_centre};
 use crate::geometry::{rotation_x, rotation_y, rotation_z};
 
-/// Reads a table.
+/// Parses a table.
 ///
 /// # Errors
-/// Columns that are missing, a cell that is no number, a pose that is none.
+/// Missing columns, a cell that is not a number, or an invalid pose.
 pub fn parse(bytes: &[u8]) -> Result<Trajectory, Malformed> {
-    // Older versions count the cameras in a line of its own.
+    // Older versions write the number of cameras in a line before the header.
     let body = match bytes.split_inclusive(|b| *b == b'\n').next() {
         Some(first) if first.starts_with(b"#cameras") => &bytes[first.len()..],
         _ => bytes,
@@ -60,7 +61,7 @@ pub fn parse(bytes: &[u8]) -> Result<Trajectory, Malformed> {
             let text = record.get(at).and_then(|c| std::str::from_utf8(c).ok()).unwrap_or_default();
             text.parse().ok().filter(|v: &f64| v.is_finite()).ok_or_else(|| {
                 let title = excerpt(&String::from_utf8_lossy(header.get(at).unwrap_or_default()));
-                Malformed::new(&place, format!("{title}: {} is no finite number", quote(text)))
+                Malformed::new(&place, format!("{title}: {} is not a finite number", quote(text)))
             })
         };
         let three = |at: [usize; 3]| -> Result<[f64; 3], Malformed> {
@@ -114,13 +115,13 @@ fn angles_of(pose: &Pose) -> [f64; 3] {
     let (a, roll) = if cos > 1e-9 {
         (libm::atan2(-r[0][1], r[1][1]), libm::atan2(-r[2][0], r[2][2]))
     } else {
-        // Heading and roll turn about the same axis: the heading says all.
+        // Gimbal lock: heading and roll rotate about the same axis, so roll is set to 0.
         (libm::atan2(r[1][0], r[0][0]), 0.0)
     };
     [-a.to_degrees(), pitch.to_degrees(), roll.to_degrees()]
 }
 
-/// Writes our own table.
+/// Formats Gausset's table.
 #[must_use]
 pub fn write(poses: &[NamedPose]) -> String {
     let mut out = "name,x,y,z,qw,qx,qy,qz\n".to_owned();
@@ -132,7 +133,7 @@ pub fn write(poses: &[NamedPose]) -> String {
     out
 }
 
-/// Writes RealityCapture's table; `focal` is each picture's for 36 mm on its longer side.
+/// Formats RealityCapture's table. `focal` gives the focal length of each image for 36 mm on its longer side.
 #[must_use]
 pub fn write_realitycapture(poses: &[NamedPose], focal: impl Fn(usize) -> f64) -> String {
     let mut out = "#name,x,y,alt,heading,pitch,roll,f,px,py,k1,k2,k3,k4,t1,t2\n".to_owned();
@@ -148,7 +149,7 @@ pub fn write_realitycapture(poses: &[NamedPose], focal: impl Fn(usize) -> f64) -
     out
 }
 
-/// A name as a cell: in quotes where it has a comma or quotes.
+/// A name as a CSV cell, quoted if it contains a comma, quotes or a line break.
 fn cell(name: &str) -> String {
     if name.contains([',', '"', '\n']) {
         format!("\"{}\"", name.replace('"', "\"\""))
@@ -173,7 +174,7 @@ mod tests {
         }
         let other = write(&given[..1]).replace(',', ";");
         assert_same(&parse(other.as_bytes()).unwrap().poses, &given[..1]);
-        // Straight up and straight down heading and roll cannot be told apart.
+        // Looking straight up or down, heading and roll cannot be separated.
         for pitch in [90.0, -90.0] {
             let rotation = opencv_from_world(30.0, pitch, 20.0);
             let given =
@@ -184,7 +185,7 @@ mod tests {
 
     #[test]
     fn a_table_of_realitycapture() {
-        // Heading, pitch, roll 0: straight down, the picture's top in the north (y). Pitch 90: ahead to the north.
+        // Heading, pitch, roll 0: straight down, top of the image to the north (y). Pitch 90: horizontal to the north.
         let text = "#cameras 2\r\n#name,x,y,alt,heading,pitch,roll,f,px,py,k1,k2,k3,k4,t1,t2\r\n\
             a.jpg,1,2,30,0,0,0,24,0,0,0,0,0,0,0,0\r\nb.jpg,5,6,2,90,90,0,24,0,0,0,0,0,0,0,0\r\n";
         let found = parse(text.as_bytes()).unwrap();
@@ -212,7 +213,7 @@ mod tests {
             ),
             (
                 "name,x,y,z,qw,qx,qy,qz\na,1,2,3,1,0,0,0\nb,1,2,x,1,0,0,0\n",
-                "line 3: z: \"x\" is no finite number",
+                "line 3: z: \"x\" is not a finite number",
             ),
             ("name,x,y,z,qw,qx,qy,qz\na,1,2,3,9,0,0,0\n", "line 2: quaternion has length 9"),
             ("name,x,y,z,qw,qx,qy,qz\n,1,2,3,1,0,0,0\n", "line 2: name: is empty"),

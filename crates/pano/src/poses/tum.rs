@@ -6,10 +6,10 @@ use gausset_core::Pose;
 
 use super::{Malformed, NamedPose, Trajectory, numbers};
 
-/// Reads a trajectory; the names are the time stamps as they are written.
+/// Parses a trajectory; the names are the time stamps as written.
 ///
 /// # Errors
-/// A line without eight numbers, or with a quaternion that is none.
+/// A line without eight numbers, or with an invalid quaternion.
 pub fn parse(text: &str) -> Result<Trajectory, Malformed> {
     let mut poses = Vec::new();
     for (number, line) in (1..).zip(text.lines()) {
@@ -19,7 +19,7 @@ pub fn parse(text: &str) -> Result<Trajectory, Malformed> {
         }
         let place = format!("line {number}");
         let [_, tx, ty, tz, qx, qy, qz, qw] = numbers::<8>(line).ok_or_else(|| {
-            Malformed::new(&place, "no 8 finite numbers (expected: timestamp tx ty tz qx qy qz qw)")
+            Malformed::new(&place, "not 8 finite numbers (expected: timestamp tx ty tz qx qy qz qw)")
         })?;
         let pose = Pose::from_quaternion([qw, qx, qy, qz], [tx, ty, tz])
             .map_err(|problem| Malformed::new(&place, problem))?
@@ -27,7 +27,8 @@ pub fn parse(text: &str) -> Result<Trajectory, Malformed> {
         let name = line.split_ascii_whitespace().next().unwrap_or_default().to_owned();
         poses.push(NamedPose { name, pose, moment: poses.len() as u32 });
     }
-    // Whole numbers alone are places in the list, as we write them, also where frames between have no pose.
+    // If all time stamps are whole numbers they are list indices, as [`write`] makes them; frames without a pose are
+    // missing.
     let places: Option<Vec<u32>> = poses.iter().map(|pose| pose.name.parse().ok()).collect();
     for (pose, place) in poses.iter_mut().zip(places.unwrap_or_default()) {
         pose.moment = place;
@@ -35,7 +36,7 @@ pub fn parse(text: &str) -> Result<Trajectory, Malformed> {
     Ok(Trajectory { is_numbered: true, ..Trajectory::new("TUM", poses) })
 }
 
-/// Writes a trajectory; time stamps are the places in the list.
+/// Formats a trajectory; the time stamps are list indices.
 #[must_use]
 pub fn write(poses: &[NamedPose]) -> String {
     let mut out = "# timestamp tx ty tz qx qy qz qw (world from camera; timestamps are places in the list)\n"

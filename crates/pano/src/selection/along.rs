@@ -1,32 +1,33 @@
-//! How far a film has come, in steps: by parallax, and by the metres of a track where parallax says little of the way.
+//! Distance travelled in steps: by parallax, or by the metres of a GPS track where parallax is unreliable.
 
 use super::record::Line;
 
-/// Seconds before and behind a frame in which its parallax is held against its metres.
+/// Seconds before and after a frame over which parallax and metres are compared.
 const AROUND: f64 = 1.0;
-/// Parallax that much smaller than the metres let expect says that all is far away.
+/// Factor by which parallax may fall below the value expected from the metres; beyond it the scene is far away and the
+/// track is used.
 const FAR: f64 = 2.0;
-/// Share of the film's usual number of corners below which parallax rests on few.
+/// Fraction of the video's median number of tracked corners below which parallax is unreliable.
 const FEW: f64 = 0.25;
-/// Metres a second below which a receiver seems to move that stands.
+/// Speed below which a receiver counts as stationary, m/s.
 const STANDS: f64 = 0.2;
-/// Degrees in which there is enough parallax to tell how many metres one stands for.
+/// Minimum parallax from which metres per degree are estimated, degrees.
 const TELLING: f64 = 0.5;
-/// Metres a degree where parallax tells nothing: two steps of 4 degrees a second at 1.4 m/s, a walk.
+/// Metres per degree if they cannot be estimated: two steps of 4 degrees per second at 1.4 m/s, walking speed.
 const USUAL: f64 = 0.175;
-/// Steps a second where neither is known.
+/// Steps per second where neither parallax nor track is known.
 const BLIND_RATE: f64 = 2.0;
 
-/// The way of a film from its first frame.
+/// Distance travelled from the first frame.
 pub(super) struct Along {
-    /// Of each frame, in steps.
+    /// Distance at each frame, in steps.
     pub(super) steps: Vec<f64>,
-    /// Whether a frame's way from the one before it was told by the track.
+    /// Whether the distance from the previous frame is from the track.
     pub(super) by_track: Vec<bool>,
 }
 
 impl Along {
-    /// With steps of so many degrees.
+    /// Accumulates the distance with steps of `step` degrees.
     pub(super) fn of(lines: &[Line], step: f64) -> Self {
         let blind = blind_seconds(lines);
         let track = metres_a_degree(lines);
@@ -47,7 +48,7 @@ impl Along {
     }
 }
 
-/// What is known about the second before and the second behind a frame.
+/// Metres, degrees and seconds from one second before a frame to one second after it.
 struct Around<'a> {
     lines: &'a [Line],
     metres: f64,
@@ -56,7 +57,7 @@ struct Around<'a> {
 }
 
 impl<'a> Around<'a> {
-    /// `None` where the track has a gap.
+    /// Sums around frame `k`; `None` where the track has a gap.
     fn of(lines: &'a [Line], k: usize) -> Option<Self> {
         let from = lines.partition_point(|line| line.time < lines[k].time - AROUND);
         let until = lines.partition_point(|line| line.time <= lines[k].time + AROUND);
@@ -76,7 +77,7 @@ impl<'a> Around<'a> {
     }
 }
 
-/// Metres that a degree of parallax usually stands for in this film; `None` without a track.
+/// Median metres per degree of parallax in this video; `None` without a track.
 pub(super) fn metres_a_degree(lines: &[Line]) -> Option<f64> {
     lines.iter().find(|line| line.metres.is_some())?;
     let usual = usual_tracks(lines);
@@ -102,8 +103,8 @@ fn median(mut values: Vec<f64>) -> Option<f64> {
     values.get(values.len() / 2).copied()
 }
 
-/// Seconds up to each frame in which nothing is known of the motion: between two measured frames that were not compared
-/// with the same reference. A frame that is the one before it again takes no time.
+/// Accumulated seconds up to each frame in which the motion is unknown: between two measured frames that were not
+/// compared with the same reference. Duplicates count no time.
 fn blind_seconds(lines: &[Line]) -> Vec<f64> {
     let mut blind = vec![0.0; lines.len()];
     let (mut seconds, mut known) = (0.0, 0usize);
@@ -112,7 +113,7 @@ fn blind_seconds(lines: &[Line]) -> Vec<f64> {
         if lines[k].parallax.is_none() && !is_last {
             continue;
         }
-        // A frame that was lost for a moment is measured again from the same reference as before.
+        // After a short loss the frame is measured from the same reference as before, so no motion is missing.
         let goes_on = lines[k].parallax.is_some() && lines[k].reference <= known;
         for at in known + 1..=k {
             if !goes_on && !lines[at].duplicate {

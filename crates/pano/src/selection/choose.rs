@@ -1,4 +1,4 @@
-//! Which frames are kept, and why the others are not.
+//! Decides which frames are kept, and gives the reason for each.
 
 use gausset_core::se3::{self, IDENTITY3, Mat3};
 
@@ -7,29 +7,31 @@ use super::record::Line;
 use super::{Reason, Select, Wanted};
 use crate::motion::Optics;
 
-/// How far from a whole step the next frame may be for the sake of sharpness, in steps; and where nothing there is sharp.
+/// Tolerance around a whole step within which a sharper frame is preferred, in steps; and the wider tolerance if no
+/// frame within it is sharp.
 const SLACK: f64 = 0.25;
 const WIDE_SLACK: f64 = 0.5;
-/// Sharpness below which a frame is blurred, relative to its neighbours.
+/// Sharpness relative to nearby frames below which a frame is blurred.
 const BLURRED: f64 = 0.9;
-/// Share of the best sharpness in reach that is sharp enough.
+/// Fraction of the best sharpness in reach that is sharp enough.
 const ENOUGH: f64 = 0.97;
-/// Frames before and behind between which a camera stands if it moves by less than so many steps, and turns on the
-/// spot if it turns by more than so many degrees.
+/// Frames before and after a frame between which the camera is at rest if it moves by less than [`STANDING`] steps, and
+/// only rotates if it also rotates by more than [`TURNING`] degrees.
 const AROUND: usize = 6;
 const STANDING: f64 = 0.15;
 const TURNING: f64 = 5.0;
-/// Of the turn after which a picture of an ordinary lens shows little of what it showed, so much is a step.
+/// Fraction of the rotation after which an ordinary image shows mostly new content that counts as a step.
 const OVERLAP: f64 = 0.5;
 
-/// Degrees of turn that are a step of themselves, because a picture does not show the whole sphere.
+/// Rotation that counts as a step by itself, degrees, for images that do not show the whole sphere; `None` for
+/// panoramas.
 pub(super) fn turn_between(is_sphere: bool, [width, height]: [u32; 2]) -> Option<f64> {
     let optics = Optics::pinhole(width as usize, height as usize);
     optics.turn_to_the_new().filter(|_| !is_sphere).map(|turn| OVERLAP * turn)
 }
 
-/// Decides about all frames; returns the degrees between neighbours that were used. `turn` is the turn that is a step
-/// of itself.
+/// Sets `kept` and `reason` of all frames. Returns the parallax between consecutive frames that was used, degrees.
+/// `turn` is the rotation that counts as a step by itself, degrees.
 pub fn choose(lines: &mut [Line], wanted: &Wanted, turn: Option<f64>) -> f64 {
     for line in lines.iter_mut() {
         (line.kept, line.reason) = (false, Reason::Near);
@@ -57,15 +59,15 @@ pub fn choose(lines: &mut [Line], wanted: &Wanted, turn: Option<f64>) -> f64 {
     }
 }
 
-/// How far the camera has come, in steps.
+/// Distances between frames, in steps.
 struct Way {
     along: Along,
-    /// Orientation of each frame, where turns count.
+    /// Accumulated rotation of each frame.
     orientations: Vec<Mat3>,
     turn: Option<f64>,
 }
 
-/// A frame that is kept, and those among which it was chosen.
+/// A kept frame, with the candidates among which it was chosen.
 struct Kept {
     frame: usize,
     reason: Reason,
@@ -85,14 +87,14 @@ impl Way {
         Self { along: Along::of(lines, step), orientations, turn }
     }
 
-    /// Degrees between the orientations of two frames.
+    /// Rotation between two frames, degrees.
     fn turned(&self, a: usize, b: usize) -> f64 {
         let rest = se3::mul(&self.orientations[b], &se3::transpose(&self.orientations[a]));
         let cosine = 0.5 * (rest[0][0] + rest[1][1] + rest[2][2] - 1.0);
         libm::acos(cosine.clamp(-1.0, 1.0)).to_degrees()
     }
 
-    /// How far frame `b` is from frame `a`, in steps of `scale`.
+    /// Distance from frame `a` to frame `b`, in steps that are enlarged by `scale`.
     fn between(&self, a: usize, b: usize, scale: f64) -> f64 {
         let moved = (self.along.steps[b] - self.along.steps[a]) / scale;
         match self.turn {
@@ -101,7 +103,7 @@ impl Way {
         }
     }
 
-    /// The choice with the shortest steps, of at least 1, that keeps at most so many.
+    /// The selection with the smallest step scale, at least 1, that keeps at most `most` frames (by bisection).
     fn at_most(&self, lines: &[Line], most: usize) -> (f64, Vec<Kept>) {
         let kept = self.walk(lines, 1.0);
         if kept.len() <= most {
@@ -124,7 +126,7 @@ impl Way {
         (high, kept)
     }
 
-    /// From frame to frame: the next one is about a step away, and the nearest to it of those that are sharp.
+    /// Selects frame by frame: among the sharp frames about a step away, the one nearest to a whole step.
     fn walk(&self, lines: &[Line], scale: f64) -> Vec<Kept> {
         let mut kept: Vec<Kept> = Vec::new();
         let start: Vec<usize> =
@@ -165,7 +167,7 @@ impl Way {
                 let reason = if self.along.by_track[frame] { Reason::Track } else { Reason::Step };
                 Some(Kept { frame, reason, reach: within })
             }
-            // From one frame to the next further than a step: the frame before may be nearer to one.
+            // A jump of more than a step between two frames: the frame before it may be nearer to a whole step.
             None => beyond.map(|beyond| {
                 let before = beyond - 1;
                 let is_before = before > last && from_step(before) < from_step(beyond);
@@ -176,7 +178,7 @@ impl Way {
         }
     }
 
-    /// Writes down what was chosen, and why the others were not.
+    /// Marks the kept frames and sets the reason of the others.
     fn decide(&self, lines: &mut [Line], kept: &[Kept], scale: f64) {
         for (index, Kept { frame, reason, reach }) in kept.iter().enumerate() {
             let best = reach.iter().map(|&k| lines[k].sharpness).fold(0.0, f64::max);
@@ -206,7 +208,7 @@ fn name_duplicates(lines: &mut [Line]) {
     }
 }
 
-/// Of frames that are about as sharp as the sharpest of them, the nearest; of equally near ones the first.
+/// Among the frames about as sharp as the sharpest in reach, the one with the least distance; the first of equals.
 fn sharpest_near(lines: &[Line], reach: &[usize], distance: impl Fn(usize) -> f64) -> Option<usize> {
     let is_new = |k: &&usize| !lines[**k].duplicate;
     let best = reach.iter().filter(is_new).map(|&k| lines[k].sharpness).fold(0.0, f64::max);
@@ -214,7 +216,7 @@ fn sharpest_near(lines: &[Line], reach: &[usize], distance: impl Fn(usize) -> f6
     sharp.copied().min_by(|&a, &b| distance(a).total_cmp(&distance(b)).then(a.cmp(&b)))
 }
 
-/// So many frames a second: about each of these moments the sharpest.
+/// Selects at a frame rate: the sharpest frame around each due time.
 fn by_time(lines: &mut [Line], fps: f64) {
     let (Some(start), Some(end)) = (lines.first().map(|l| l.time), lines.last().map(|l| l.time)) else {
         return;
@@ -226,7 +228,7 @@ fn by_time(lines: &mut [Line], fps: f64) {
     }
     let (mut k, mut next) = (0u64, 0usize);
     while next < lines.len() {
-        // Where the film pauses, moments without frames pass.
+        // Due times within a gap of the video are skipped.
         k = k.max(((lines[next].time - start) / period - 0.5).ceil().max(0.0) as u64);
         if moment(k) > end + 1e-9 {
             break;
@@ -250,7 +252,7 @@ fn by_time(lines: &mut [Line], fps: f64) {
     name_duplicates(lines);
 }
 
-/// Keeps at most so many of those that are kept, spread evenly by their way; by number, where there is no way.
+/// Thins the kept frames to at most `most`, evenly by accumulated parallax, or by number if there is none.
 fn thin(lines: &mut [Line], most: usize) {
     let kept: Vec<usize> = lines.iter().filter(|line| line.kept).map(|line| line.frame).collect();
     if kept.len() <= most {
@@ -269,7 +271,7 @@ fn thin(lines: &mut [Line], most: usize) {
     let mut next = 0;
     for k in 0..most {
         let target = all * k as f64 / most as f64;
-        // So many are left to be chosen behind this one.
+        // Enough frames must be left for the remaining targets.
         let last = kept.len() - (most - k);
         while next < last && ways[next] < target - 1e-9 {
             next += 1;
@@ -287,7 +289,7 @@ mod tests {
     use super::super::STEP;
     use super::*;
 
-    /// Frames at 24 a second, whose way is what `path` says.
+    /// Frames at 24 per second with the accumulated parallax `path`.
     fn film(count: usize, path: impl Fn(usize) -> f64) -> Vec<Line> {
         (0..count)
             .map(|frame| Line {
@@ -320,7 +322,7 @@ mod tests {
 
     #[test]
     fn steps_are_equal_where_the_pace_is_not_and_a_stop_gives_one_frame() {
-        // Half a degree a frame, from frame 60 to 120 none, then two a frame.
+        // Half a degree per frame, none from frame 60 to 120, then two degrees per frame.
         let path = |k: usize| 0.5 * k.min(60) as f64 + 2.0 * k.saturating_sub(120) as f64;
         let mut lines = film(140, path);
         assert_eq!(choose(&mut lines, &wanted(Select::Space, None), None), STEP);
@@ -336,7 +338,7 @@ mod tests {
 
     #[test]
     fn a_track_tells_the_way_where_all_is_far_and_where_few_corners_are_found() {
-        // A tenth of a metre a frame; from frame 120 on all is ten times as far away, from 180 on few corners are found.
+        // 0.1 m per frame; from frame 120 on the scene is ten times as far away, from 180 on few corners are tracked.
         let path = |k: usize| 0.5 * k.min(120) as f64 + 0.05 * k.saturating_sub(120) as f64;
         let mut lines = film(220, path);
         choose(&mut lines, &wanted(Select::Space, None), None);
@@ -351,7 +353,7 @@ mod tests {
         let picks = kept(&lines);
         assert!(picks.windows(2).all(|pair| (6..=10).contains(&(pair[1] - pair[0]))), "{picks:?}");
         assert_eq!((lines[picks[3]].reason, lines[picks[20]].reason), (Reason::Step, Reason::Track));
-        // Standing: a receiver that drifts says nothing; nor does a track with a gap, or one that agrees.
+        // At rest, a drifting receiver is ignored; so is a track with gaps, or one that agrees with the parallax.
         let mut lines = film(180, |k| 0.5 * k.min(59) as f64);
         for line in &mut lines {
             line.metres = Some(0.1 * line.frame.min(59) as f64 + 0.1 * line.time);
@@ -395,12 +397,12 @@ mod tests {
 
     #[test]
     fn a_rate_is_kept_also_where_it_does_not_divide_that_of_the_film() {
-        // Ten seconds of 24: every 9.6th frame.
+        // Ten seconds at 24 frames per second: every 9.6th frame.
         let mut lines = film(240, |k| k as f64);
         choose(&mut lines, &wanted(Select::Time, None), None);
         let expected: Vec<usize> = (0..25).map(|k| (9.6 * f64::from(k)).round() as usize).collect();
         assert_eq!(kept(&lines), expected);
-        // A film that pauses for a minute, and one whose frame there is blurred.
+        // A video with a gap of a minute, and with a blurred frame.
         for line in &mut lines[120..] {
             line.time += 60.0;
         }
@@ -422,7 +424,7 @@ mod tests {
         choose(&mut lines, &wanted(Select::Space, None), None);
         let count = kept(&lines).len();
         assert!((20..=21).contains(&count), "{count}");
-        // Three frames that were lost for a moment change nothing.
+        // A loss of three frames changes nothing.
         let mut lines = film(64, |k| 0.5 * k as f64);
         for line in &mut lines[20..23] {
             (line.parallax, line.path) = (None, 9.5);

@@ -1,4 +1,4 @@
-//! The first pass: every frame of a film, small and grey, in order.
+//! First pass: measures every frame of a video, small and grey, in order.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -7,11 +7,11 @@ use super::small::{Shows, SmallFrames, small_size};
 use crate::motion::{Grey, Optics, Scout};
 use crate::video::{Times, Video, VideoError};
 
-/// Measures the frames of a film between start and end, taken at these times; `tell` gets how many are done. What stopped
-/// early has fewer lines.
+/// Measures the frames of a video between start and end; `times` are their time stamps. The callback receives the
+/// number of frames done after each one. If `stop` is set, the result has fewer lines.
 ///
 /// # Errors
-/// ffmpeg fails.
+/// ffmpeg cannot be started or fails.
 pub fn measure(
     video: &Video,
     shows: &Shows,

@@ -1,10 +1,10 @@
-//! Which frames of a film are taken: by the way the camera has gone, or by time.
+//! Selection of the frames of a video: by the distance that the camera moved, or by time.
 //!
 //! ```text
-//! measure  the first pass over a film: small grey pictures through motion::Scout      choose  which frames, and why
-//! along    how far the film has come: parallax, or the metres of a track
-//! record   frames.jsonl: all of it, a line a frame                                    sheet   the kept ones as a picture
-//! small    frames as small pictures, those of cubes, streams and circles as panoramas
+//! measure  first pass: small grey images of all frames through motion::Scout       choose  selection, with reasons
+//! along    distance travelled, in steps: by parallax, or by the metres of a GPS track
+//! record   frames.jsonl: the measurements, one line per frame                      sheet   contact sheet
+//! small    frames as small images; cubes, two streams and fisheye circles become panoramas
 //! ```
 
 mod along;
@@ -22,24 +22,24 @@ pub use record::{FILE, Header, Line, Measured, Selection, SelectionError};
 pub use sheet::{THUMBNAIL, most_shown, sheet};
 pub use small::{Shows, SmallFrames, small_size};
 
-/// By what frames are chosen.
+/// Criterion of the selection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Select {
-    /// So many a second.
+    /// At a frame rate.
     Time,
-    /// Equal parallax between neighbours.
+    /// At equal parallax between consecutive frames.
     #[default]
     Space,
-    /// All of them.
+    /// All frames.
     All,
 }
 
 impl Select {
-    /// All ways.
+    /// All criteria.
     pub const ALL: [Self; 3] = [Self::Time, Self::Space, Self::All];
 
-    /// Its name in options and files.
+    /// Name in options and files.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -50,22 +50,22 @@ impl Select {
     }
 }
 
-/// What is asked of a choice.
+/// Options of the selection.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Wanted {
-    /// By what frames are chosen.
+    /// Criterion of the selection.
     pub select: Select,
-    /// Frames a second, by time.
+    /// Frames per second, for [`Select::Time`].
     pub fps: f64,
-    /// Degrees of parallax between neighbours, by space.
+    /// Parallax between consecutive frames, degrees, for [`Select::Space`].
     pub step: f64,
-    /// At most so many frames.
+    /// Maximum number of frames.
     pub max_frames: Option<usize>,
 }
 
-/// Degrees of parallax between neighbours, unless something else is said.
+/// Default parallax between consecutive frames, degrees.
 pub const STEP: f64 = 4.0;
-/// Frames a second by time, unless something else is said.
+/// Default frames per second.
 pub const FPS: f64 = 2.0;
 
 impl Default for Wanted {
@@ -74,38 +74,38 @@ impl Default for Wanted {
     }
 }
 
-/// Why a frame is kept or not.
+/// Why a frame is kept or dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Reason {
-    /// Kept: the first one that is sharp.
+    /// Kept: the first sharp frame.
     First,
-    /// Kept: a step from the last one.
+    /// Kept: one step from the previous kept frame.
     Step,
-    /// Kept: a step from the last one, by the track.
+    /// Kept: one step from the previous kept frame, by the GPS track.
     Track,
-    /// Kept: the film went further than a step from one frame to the next.
+    /// Kept: the camera moved more than a step from one frame to the next.
     Jump,
-    /// Kept by its time; or dropped, because none was wanted then.
+    /// Kept at its time, or dropped because no frame was due.
     Time,
-    /// Kept: all are.
+    /// Kept: all frames are.
     All,
-    /// Dropped: too near to one that is kept.
+    /// Dropped: too near to a kept frame.
     Near,
-    /// Dropped: a sharper one was in reach.
+    /// Dropped: a sharper frame was in reach.
     Blurred,
-    /// Dropped: the frame before it again.
+    /// Dropped: duplicates the previous frame.
     Duplicate,
-    /// Dropped: the camera stood.
+    /// Dropped: the camera did not move.
     Standing,
-    /// Dropped: the camera turned on the spot.
+    /// Dropped: the camera only rotated.
     Turning,
-    /// Dropped: more were wanted than were allowed.
+    /// Dropped: the maximum number of frames was reached.
     MaxFrames,
 }
 
 impl Reason {
-    /// Its name in `frames.jsonl`.
+    /// Name in `frames.jsonl`.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {

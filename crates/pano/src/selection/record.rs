@@ -1,4 +1,4 @@
-//! `frames.jsonl`: a line about the film and the choice, then a line for each of its frames.
+//! `frames.jsonl`: a header line with the video and the selection, then one line per frame.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -17,70 +17,70 @@ use crate::motion::Sight;
 use crate::projection::Projection;
 use crate::video::Video;
 
-/// Its usual name.
+/// Default file name.
 pub const FILE: &str = "frames.jsonl";
-/// Changes when the same film would give other measurements.
+/// Version of the measurements: changes whenever the same video would give other values.
 const MEASURED_VERSION: u32 = 2;
-/// Longest file that is read.
+/// Maximum size of the file, bytes.
 const MAX_BYTES: u64 = 1 << 30;
 
-/// The first line: a stable contract.
+/// The header line: a stable contract.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Header {
-    /// Version of this form.
+    /// Version of the file format.
     pub schema: u32,
-    /// `frames`.
+    /// Always `frames`.
     pub kind: String,
-    /// What was measured.
+    /// What the measurements depend on.
     #[serde(flatten)]
     pub film: Measured,
-    /// By what frames are chosen.
+    /// Criterion of the selection.
     pub select: Select,
-    /// Frames a second, by time.
+    /// Frames per second, if selected by time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fps: Option<f64>,
-    /// Degrees of parallax between neighbours that were asked for, by space.
+    /// Requested parallax between consecutive frames, degrees, if selected by space.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub step: Option<f64>,
-    /// Those that were used, so that not more than `max_frames` are kept.
+    /// Parallax used, degrees: larger than `step` where `max_frames` required it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub used_step: Option<f64>,
-    /// Metres that such a step stands for where the track tells the way.
+    /// Length of a used step in metres, if there is a GPS track.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub step_metres: Option<f64>,
-    /// At most so many frames.
+    /// Maximum number of frames.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_frames: Option<usize>,
-    /// Frames of the film between start and end.
+    /// Number of frames between start and end.
     pub frames: usize,
-    /// Those that are kept.
+    /// Number of kept frames.
     pub kept: usize,
-    /// What was found wrong.
+    /// Warnings about the video.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
 }
 
-/// What measurements depend on.
+/// What measurements depend on: they are reused only if all of it is equal.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Measured {
-    /// Name of the video.
+    /// File name of the video.
     pub video: String,
-    /// Its length.
+    /// Size of the file, bytes.
     pub bytes: u64,
-    /// Its time of change, seconds since 1970.
+    /// Modification time of the file, seconds since 1970.
     pub modified: u64,
-    /// First second.
+    /// Start of the range, seconds.
     pub start: f64,
-    /// Last second.
+    /// End of the range, seconds; `None` = the end of the video.
     pub end: Option<f64>,
     /// Width and height of its frames, px.
     pub size: [u32; 2],
-    /// Whether they are panoramas.
+    /// Whether the frames show the whole sphere.
     pub sphere: bool,
-    /// Sum of the lens file, if two fisheye circles are.
+    /// Checksum of the lens file, for two fisheye circles.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lenses: Option<String>,
-    /// Grid, letters and turns of the faces, if they are cubes.
+    /// Grid, order and rotations of the faces, for cubes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cube: Option<String>,
     /// Version of the measurements.
@@ -88,7 +88,7 @@ pub struct Measured {
 }
 
 impl Measured {
-    /// What measurements of a video depend on.
+    /// Describes a video for [`Selection::known`].
     #[must_use]
     pub fn of(video: &Video, shows: &Shows) -> Self {
         let folded = match shows {
@@ -119,46 +119,47 @@ impl Measured {
     }
 }
 
-/// A frame: a stable contract.
+/// Measurements of a frame and whether it is kept: a stable contract.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Line {
-    /// Its number between start and end, from 0.
+    /// Frame number between start and end, from 0.
     pub frame: usize,
-    /// Seconds from the beginning of the file, by its time stamp.
+    /// Time stamp, seconds from the beginning of the file.
     pub time: f64,
-    /// Gradients relative to the median of the neighbours: 1 = as sharp as they are.
+    /// Sharpness: gradients relative to the median of nearby frames; 1 = as sharp as they are.
     pub sharpness: f64,
-    /// Mean light in stops above middle grey.
+    /// Exposure: mean light in stops above middle grey.
     pub exposure: f64,
-    /// Turn since the frame before, axis times degrees in the picture's axes (x right, y down, z forward).
+    /// Rotation since the previous frame, axis times degrees, in image axes (x right, y down, z forward).
     pub rotation: Option<[f64; 3]>,
-    /// Median angle of the corners' ways since frame `reference`, once the turn is taken out, degrees.
+    /// Parallax: median angular displacement of the corners since frame `reference` after removing the rotation,
+    /// degrees.
     pub parallax: Option<f64>,
-    /// Which way the camera went since frame `reference`, a unit vector in the picture's axes, if that is known.
+    /// Direction of the camera's motion since frame `reference`, a unit vector in image axes, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub way: Option<[f64; 3]>,
-    /// The frame whose corners were followed.
+    /// The frame whose corners were tracked.
     pub reference: usize,
-    /// Parallax from the first frame on, degrees.
+    /// Accumulated parallax from the first frame on, degrees.
     pub path: f64,
-    /// Corners that were found again.
+    /// Number of tracked corners.
     pub tracks: usize,
-    /// Way along a track from the first frame that it knows, metres.
+    /// Distance along the GPS track from the first frame that it covers, metres.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metres: Option<f64>,
-    /// Whether it is the frame before it again.
+    /// Whether it duplicates the previous frame.
     pub duplicate: bool,
-    /// Whether it is taken.
+    /// Whether the frame is selected.
     pub kept: bool,
-    /// Why, or why not.
+    /// Why it is kept or dropped.
     pub reason: Reason,
-    /// Name of its picture.
+    /// Name of its image, if kept.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
 }
 
 impl Line {
-    /// A frame that nobody has decided about; numbers with as many digits as they are good for.
+    /// A frame before the selection, with values rounded to their meaningful digits.
     #[must_use]
     pub fn of(frame: usize, time: f64, sight: &Sight) -> Self {
         Self {
@@ -183,35 +184,35 @@ impl Line {
 
 fn rounded(value: f64, parts: f64) -> f64 {
     let rounded = (value * parts).round() / parts;
-    // No negative zero.
+    // Avoid negative zero.
     if rounded == 0.0 { 0.0 } else { rounded }
 }
 
-/// Why a choice cannot be read or written.
+/// Why a selection cannot be made or written.
 #[derive(Debug, thiserror::Error)]
 pub enum SelectionError {
-    /// It cannot be written.
+    /// The file cannot be written.
     #[error(transparent)]
     Write(#[from] WriteError),
-    /// The film gave no frame.
+    /// The video contains no frames.
     #[error("{}: video: gave no frame", .0.display())]
     NoFrame(PathBuf),
 }
 
-/// The frames of a film, and which of them are taken.
+/// The frames of a video with the selection.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Selection {
-    /// The film and the choice.
+    /// The video and the options of the selection.
     pub header: Header,
-    /// Its frames, in order.
+    /// The frames of the video, in order.
     pub lines: Vec<Line>,
 }
 
 impl Selection {
-    /// Chooses among measured frames.
+    /// Selects among measured frames.
     ///
     /// # Errors
-    /// There is none.
+    /// [`SelectionError::NoFrame`] if `lines` is empty.
     pub fn new(
         video: &Video,
         film: Measured,
@@ -249,7 +250,7 @@ impl Selection {
         Ok(Self { header, lines })
     }
 
-    /// The choice that a file tells; nothing if there is none, or not a line for each frame.
+    /// Reads a selection; `None` if the file is missing, malformed or incomplete.
     #[must_use]
     pub fn read(path: &Path) -> Option<Self> {
         let text = input::read_to_string(path, MAX_BYTES).ok()?;
@@ -262,13 +263,13 @@ impl Selection {
         is_whole.then_some(choice)
     }
 
-    /// Numbers of the frames that are taken.
+    /// Numbers of the kept frames.
     #[must_use]
     pub fn picks(&self) -> Vec<usize> {
         self.lines.iter().filter(|line| line.kept).map(|line| line.frame).collect()
     }
 
-    /// How many frames there are for each reason, of those that are kept or not.
+    /// Number of kept (or dropped) frames per reason.
     #[must_use]
     pub fn reasons(&self, kept: bool) -> BTreeMap<Reason, usize> {
         let mut reasons = BTreeMap::new();
@@ -278,12 +279,12 @@ impl Selection {
         reasons
     }
 
-    /// The file's text.
+    /// Content of the file.
     #[must_use]
     pub fn text(&self) -> String {
         let mut text = String::new();
         let mut add = |line: serde_json::Result<String>| {
-            // Plain numbers and names always have a form.
+            // Serialising plain numbers and names cannot fail.
             text.push_str(&line.unwrap_or_default());
             text.push('\n');
         };
@@ -302,19 +303,18 @@ impl Selection {
         Ok(())
     }
 
-    /// Writes down how far the camera had come at each frame, metres along a track; `None` where it does not tell.
+    /// Sets the distance along a GPS track at each frame, metres; `None` where the track does not cover it.
     pub fn set_metres(lines: &mut [Line], metres: &[Option<f64>]) {
         for (line, metres) in lines.iter_mut().zip(metres) {
             line.metres = metres.map(|metres| rounded(metres, 1e3));
         }
     }
 
-    /// Measurements of the same film that an earlier choice has left in a file, with what was found wrong; nothing if
-    /// there are none.
+    /// Measurements of the same video from an earlier selection's file, with their warnings; `None` if there are none.
     #[must_use]
     pub fn known(path: &Path, film: &Measured) -> Option<(Vec<Line>, Vec<String>)> {
         let Self { header, lines } = Self::read(path).filter(|choice| choice.header.film == *film)?;
-        // The track of another choice is no measurement of the film.
+        // Metres come from the track of the earlier run, not from the video.
         let lines = lines.into_iter().map(|line| Line { metres: None, ..line }).collect();
         Some((lines, header.notes))
     }

@@ -1,5 +1,5 @@
-//! The chosen frames as one picture: above, the film from left to right, a column for each moment in the colour of what
-//! became of it; below, the frames that are kept.
+//! Contact sheet of a selection. At the top the video from left to right: accumulated parallax as a curve, and the
+//! reason of each frame as a colour. Below, the kept frames.
 
 use gausset_core::RgbImage8;
 
@@ -7,15 +7,15 @@ use super::{Reason, Selection};
 
 /// Width of the sheet, px.
 const WIDTH: usize = 1536;
-/// Width of a small picture, px.
+/// Width of a thumbnail, px.
 pub const THUMBNAIL: usize = 252;
 const COLUMNS: usize = 6;
 const GAP: usize = 4;
-/// Heights of the rows that show way and fate of the frames, px.
+/// Heights of the parallax curve and of the row of reasons, px.
 const WAY: usize = 96;
 const FATE: usize = 24;
 
-/// Most frames that are shown.
+/// Maximum number of thumbnails.
 #[must_use]
 pub fn most_shown() -> usize {
     20 * COLUMNS
@@ -32,7 +32,7 @@ fn colour(kept: bool, reason: Reason) -> [u8; 3] {
     }
 }
 
-/// Draws the sheet: `pictures` are those of frames that are kept, all of one size and [`THUMBNAIL`] px wide.
+/// Draws the sheet. `pictures` are thumbnails of kept frames, all of one size and [`THUMBNAIL`] px wide.
 #[must_use]
 pub fn sheet(selection: &Selection, pictures: &[RgbImage8]) -> RgbImage8 {
     let row = pictures.iter().map(|p| p.height as usize).max().unwrap_or(0) + GAP;
@@ -54,7 +54,7 @@ pub fn sheet(selection: &Selection, pictures: &[RgbImage8]) -> RgbImage8 {
     sheet
 }
 
-/// The way over the frames as a curve, and below it what became of them; kept ones win over others in their column.
+/// Draws the parallax curve and the row of reasons. Where several frames share a column, a kept one is shown.
 fn draw_film(selection: &Selection, sheet: &mut [u8]) {
     let lines = &selection.lines;
     let longest = lines.iter().map(|line| line.path).fold(1e-9, f64::max);

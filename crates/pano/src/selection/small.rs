@@ -1,4 +1,4 @@
-//! The frames of a film as small pictures: what shows the sphere in a way of its own becomes a panorama.
+//! The frames of a video as small images; other projections of the sphere become panoramas.
 
 use std::sync::atomic::AtomicBool;
 
@@ -8,26 +8,28 @@ use crate::plane::Plane;
 use crate::projection::Projection;
 use crate::video::{SmallReader, Video, VideoError};
 
-/// Longer side of the pictures that are measured, px.
+/// Longer side of the measured images, px.
 const SIDE: u32 = 960;
 
-/// What the frames of a film show.
+/// Projection of the frames of a video.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Shows {
-    /// Panoramas of the whole sphere.
+    /// Equirectangular panoramas of the whole sphere.
     Sphere,
-    /// The sphere in another way: both streams of a GoPro MAX, two fisheye circles, a cube. It is unfolded to panoramas.
+    /// Another projection of the sphere, which is converted to panoramas: the two streams of a GoPro MAX, two fisheye
+    /// circles, or a cube.
     Folded(Box<Projection>),
-    /// What an ordinary lens sees.
+    /// Images of an ordinary lens.
     Pinhole,
 }
 
 impl Shows {
-    /// Size of the pictures that ffmpeg makes of frames of a size, where small ones of `wanted` are made of them.
+    /// Size to which ffmpeg scales the frames, from which small images of size `wanted` are made.
     fn stored_size(&self, [width, height]: [u32; 2], wanted: [u32; 2]) -> [u32; 2] {
         let Self::Folded(projection) = self else { return wanted };
         match &**projection {
-            // In the middle of a face as fine as the panorama, and never finer than the face; faces begin at whole pixels.
+            // A face has the resolution of the panorama in its middle, never more than the source; faces begin at whole
+            // pixels.
             Projection::Cube(cube) => {
                 let faces = &cube.faces;
                 let side = faces.side.min(wanted[0] / 3).max(16) & !1;
@@ -43,13 +45,13 @@ impl Shows {
     }
 }
 
-/// A side of a picture that is made smaller, px.
+/// `side · share / of`, rounded down to an even number, 16 px at least.
 fn even(side: u32, share: u32, of: u32) -> u32 {
     let side = (u64::from(side) * u64::from(share) / u64::from(of)) as u32;
     (side & !1).max(16)
 }
 
-/// Size of the pictures that are measured, of frames of this size.
+/// Size of the measured images for frames of this size, px.
 #[must_use]
 pub fn small_size(shows: &Shows, [width, height]: [u32; 2]) -> [u32; 2] {
     match shows {
@@ -65,20 +67,20 @@ pub fn small_size(shows: &Shows, [width, height]: [u32; 2]) -> [u32; 2] {
     }
 }
 
-/// All frames of a film between start and end, small, one after the other.
+/// Reads all frames of a video between start and end as small images.
 pub struct SmallFrames<'a> {
     reader: SmallReader<'a>,
     unfolded: Option<Unfolded>,
     raw: Vec<u8>,
-    /// 1: grey; 3: RGB.
+    /// 1 = grey, 3 = RGB.
     channels: usize,
 }
 
 impl<'a> SmallFrames<'a> {
-    /// Starts ffmpeg; pictures are of this size, grey or RGB.
+    /// Starts ffmpeg. Images have the given size, grey or RGB.
     ///
     /// # Errors
-    /// It cannot be started.
+    /// ffmpeg cannot be started.
     pub fn start(
         video: &Video,
         shows: &Shows,
@@ -95,7 +97,7 @@ impl<'a> SmallFrames<'a> {
         Ok(Self { reader, unfolded, raw: Vec::new(), channels: if is_grey { 1 } else { 3 } })
     }
 
-    /// Reads the next picture; false at the end. `video` is the one that this reads.
+    /// Reads the next image; returns false at the end. `video` must be the one given to [`Self::start`].
     ///
     /// # Errors
     /// As [`SmallReader::read`].
@@ -112,12 +114,13 @@ impl<'a> SmallFrames<'a> {
     }
 }
 
-/// Where each pixel of a panorama is in the pictures of the source: the first of four neighbours, and two fractions of 256.
+/// Sampling map of a panorama: for each pixel the index of the upper left of four source pixels, and two fractions in
+/// 1/256.
 struct Unfolded {
     places: Vec<(u32, [u16; 2])>,
-    /// Distance between rows.
+    /// Pixels from one row of the source to the next.
     stride: usize,
-    /// A cube of small faces, with one channel of its picture and of its canvas.
+    /// For cubes: the cube with small faces, and buffers for one channel of the stored image and of the folded canvas.
     cube: Option<(Cube, Plane, Plane)>,
 }
 
@@ -147,7 +150,7 @@ impl Unfolded {
             let (x, y) = ((at % width) as f64 + 0.5, (at / width) as f64 + 0.5);
             let place = folded.place(direction_from_equirect(x, y, width as f64, height as f64));
             let index = |v: f64, side: u32| (v - 0.5).clamp(0.0, f64::from(side) - 1.001);
-            // Of two lenses that see it, the one that sees it better.
+            // Where both lenses see the direction, take the one with the larger weight.
             let [u, v] = match place.second {
                 Some((other, share)) if share > 0.5 => other,
                 _ => [place.u, place.v],
@@ -161,7 +164,7 @@ impl Unfolded {
         Self { places, stride, cube }
     }
 
-    /// Makes one of so many channels of a picture.
+    /// Samples channel `channel` of `channels` of an image.
     fn apply(&mut self, raw: &[u8], [channel, channels]: [usize; 2], picture: &mut [u8]) {
         let (samples, channel_in_samples, step) = match &mut self.cube {
             Some((cube, stored, canvas)) => {

@@ -1,7 +1,7 @@
-//! Moments of calendars as seconds since 1970, UTC (no leap seconds, as POSIX counts).
+//! Dates and times as seconds since 1970, UTC, without leap seconds (POSIX time).
 
-/// Seconds of a moment: `2026-11-23T10:20:30.5Z`, `2026-11-23 10:20:30+01:00`, EXIF's `2026:11:23 10:20:30`. Without a
-/// zone it is taken as UTC.
+/// Parses `2026-11-23T10:20:30.5Z`, `2026-11-23 10:20:30+01:00` or EXIF's `2026:11:23 10:20:30` to seconds since 1970.
+/// Without a time zone UTC is assumed.
 #[must_use]
 pub fn seconds(text: &str) -> Option<f64> {
     let text = text.trim();
@@ -42,7 +42,7 @@ pub fn seconds(text: &str) -> Option<f64> {
     Some(86_400.0 * days as f64 + (3600 * hour + 60 * minute) as f64 + second - offset)
 }
 
-/// Days from 1970-01-01 to a date of the Gregorian calendar.
+/// Days from 1970-01-01 to a date of the Gregorian calendar; `None` if the date does not exist.
 ///
 /// Source: the era of 400 years has 146,097 days; the year begins in March, so that a leap day is its last.
 #[must_use]

@@ -1,6 +1,7 @@
-//! GPX 1.0 and 1.1: the points of all tracks in a file, `trkpt` with `lat`, `lon` and a `time`; `ele` where there is one.
+//! GPX 1.0 and 1.1: the points of all tracks in a file, `trkpt` with `lat`, `lon`, `time` and optionally `ele`.
 //!
-//! `course` is where the receiver went, not where the camera looked, and is passed over. From the schema of GPX 1.1.
+//! `course` is the direction of motion of the receiver, not the viewing direction of the camera, and is ignored.
+//! Source: schema of GPX 1.1.
 
 use gausset_io::units::excerpt;
 use roxmltree::Document;
@@ -8,15 +9,15 @@ use roxmltree::Document;
 use super::{Clock, Fix, Places, Track, clock, on_earth, room_for_another};
 use crate::poses::Malformed;
 
-/// Reads the tracks of a document.
+/// Parses all tracks of a document.
 ///
 /// # Errors
-/// No XML, no track, points without a place or a time.
+/// Not XML, no track, or points without position or time.
 pub fn parse(text: &str) -> Result<Track, Malformed> {
     let document = Document::parse(text).map_err(|e| Malformed::new("XML", e))?;
     if !document.root_element().tag_name().name().eq_ignore_ascii_case("gpx") {
         let name = document.root_element().tag_name().name();
-        return Err(Malformed::new("XML", format!("is no GPX (expected <gpx>, found <{}>)", excerpt(name))));
+        return Err(Malformed::new("XML", format!("is not GPX (expected <gpx>, found <{}>)", excerpt(name))));
     }
     let mut fixes = Vec::new();
     for (number, point) in (1..).zip(document.descendants().filter(|node| node.tag_name().name() == "trkpt"))
@@ -31,13 +32,17 @@ pub fn parse(text: &str) -> Result<Track, Malformed> {
             Malformed::new(place(), "has no time (expected a recorded track: a planned route has no times)")
         })?;
         let time = clock::seconds(time).ok_or_else(|| {
-            let what = format!("time: {:?} is no moment (expected 2026-11-23T10:20:30Z)", excerpt(time));
+            let what =
+                format!("time: {:?} is not a date and time (expected 2026-11-23T10:20:30Z)", excerpt(time));
             Malformed::new(place(), what)
         })?;
         let up = child("ele").map_or(Some(0.0), |text| text.trim().parse().ok());
         let found = attribute("lat").zip(attribute("lon")).zip(up);
         let at = found.and_then(|((lat, lon), up)| on_earth(lat, lon, up)).ok_or_else(|| {
-            Malformed::new(place(), "lat, lon, ele: are no place on the earth (expected degrees and metres)")
+            Malformed::new(
+                place(),
+                "lat, lon, ele: not a position on the earth (expected degrees and metres)",
+            )
         })?;
         fixes.push(Fix { time, place: at, heading: None, tilt: None });
     }
@@ -70,10 +75,10 @@ mod tests {
     fn what_is_missing_is_named() {
         for (text, line) in [
             (point("47", "<ele>4</ele>"), "trkpt 1: has no time (expected a recorded track"),
-            (point("47", "<time>noon</time>"), "trkpt 1: time: \"noon\" is no moment"),
-            (point("97", "<time>2026-11-23T10:20:30Z</time>"), "trkpt 1: lat, lon, ele: are no place"),
+            (point("47", "<time>noon</time>"), "trkpt 1: time: \"noon\" is not a date and time"),
+            (point("97", "<time>2026-11-23T10:20:30Z</time>"), "trkpt 1: lat, lon, ele: not a position"),
             ("<gpx/>".into(), "GPX: has no track"),
-            ("<kml/>".into(), "XML: is no GPX (expected <gpx>, found <kml>)"),
+            ("<kml/>".into(), "XML: is not GPX (expected <gpx>, found <kml>)"),
             ("<gpx>".into(), "XML: "),
         ] {
             let found = parse(&text).unwrap_err().to_string();

@@ -1,10 +1,10 @@
-//! Tracks: where a receiver was, moment by moment, as GPX, NMEA or CSV.
+//! GPS tracks: positions of a receiver over time, from GPX, NMEA or CSV files.
 //!
 //! ```text
-//! gpx, nmea, table   one form each            clock   moments of calendars as seconds
+//! gpx, nmea, table   one file format each            clock   dates and times as seconds
 //! ```
-//! A track says where a camera was between its fixes once it is known by how much the clock of the
-//! camera is off (`gausset_sfm::track`).
+//! Positions of a camera are interpolated between fixes once the offset of the camera's clock is known
+//! (`gausset_sfm::track`).
 
 pub mod clock;
 pub mod gpx;
@@ -19,85 +19,85 @@ use gausset_io::input;
 use crate::json::expecting;
 use crate::poses::Malformed;
 
-/// Longest file that is read.
+/// Maximum size of a file, bytes.
 const MAX_BYTES: u64 = 256 << 20;
-/// Most fixes: a week at ten a second.
+/// Maximum number of fixes: a week at ten per second.
 const MAX_FIXES: usize = 6_048_000;
 
-/// What the times of a track count from.
+/// Origin of the times of a track.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Clock {
-    /// 1970, UTC.
+    /// 1970-01-01, UTC.
     Utc,
-    /// A beginning of their own.
+    /// An unknown origin: times are only relative.
     Own,
 }
 
-/// What the places of a track are.
+/// Coordinates of the positions of a track.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Places {
-    /// Degrees north, degrees east, metres up.
+    /// Geodetic: degrees north, degrees east, metres up.
     Earth,
-    /// Metres east, north and up of a place of their own.
+    /// Local: metres east, north and up of an unknown origin.
     Metres,
 }
 
-/// Where the receiver was at a moment.
+/// Position of the receiver at a time.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Fix {
-    /// Seconds.
+    /// Seconds; [`Track::clock`] gives the origin.
     pub time: f64,
-    /// As [`Track::places`] says.
+    /// Position in the coordinates of [`Track::places`].
     pub place: [f64; 3],
-    /// Where the camera looked, degrees clockwise from north.
+    /// Viewing direction of the camera, degrees clockwise from north.
     pub heading: Option<f64>,
-    /// How the camera was held: pitch (up) and roll (clockwise), degrees.
+    /// Pitch (up) and roll (clockwise) of the camera, degrees.
     pub tilt: Option<[f64; 2]>,
 }
 
-/// A recorded way.
+/// A recorded track.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Track {
-    /// `GPX`, `NMEA`, `CSV`.
+    /// File format: `GPX`, `NMEA` or `CSV`.
     pub form: &'static str,
-    /// What the times count from.
+    /// Origin of the times.
     pub clock: Clock,
-    /// What the places are.
+    /// Coordinates of the positions.
     pub places: Places,
-    /// In the order of their times, no two of one time.
+    /// Fixes sorted by time, at least two, no two at the same time.
     pub fixes: Vec<Fix>,
-    /// What a person should know about how it was read.
+    /// Warning about the content, for the log.
     pub note: Option<String>,
 }
 
-/// Why a track cannot be read.
+/// Why a GPS track cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum TrackError {
-    /// The file cannot be read.
+    /// The file cannot be opened or read.
     #[error("{}: {reason}", path.display())]
     Read {
-        /// What was to be read.
+        /// The file.
         path: PathBuf,
-        /// The system's answer, and what was expected.
+        /// The system's error, and what was expected.
         reason: String,
     },
-    /// It is none of the forms.
-    #[error("{}: form: not known (expected GPX, NMEA or CSV with a header)", .0.display())]
+    /// The file format is not recognised.
+    #[error("{}: format: unknown (expected GPX, NMEA or CSV with a header)", .0.display())]
     Unknown(PathBuf),
-    /// Something in it is wrong.
+    /// The content is malformed.
     #[error("{}: {problem}", path.display())]
     Malformed {
-        /// What was read.
+        /// The file.
         path: PathBuf,
-        /// Place and problem.
+        /// Location in the file and problem.
         problem: Malformed,
     },
 }
 
-/// Reads a track; its content says which form it has.
+/// Reads a GPS track; the format is detected from the content.
 ///
 /// # Errors
-/// No such file, none of the forms, places without times, fewer than two fixes.
+/// The file is missing or of unknown format, positions have no times, or there are fewer than two fixes.
 pub fn read(path: &Path) -> Result<Track, TrackError> {
     let bytes = input::read(path, MAX_BYTES).map_err(|e| {
         let reason = expecting(plain_reason(&e), "a track: .gpx, .nmea or .csv");
@@ -109,7 +109,7 @@ pub fn read(path: &Path) -> Result<Track, TrackError> {
     }
 }
 
-/// A track of any form; `None` where it has none of them.
+/// Parses a track of any format; `None` if the format is unknown.
 #[must_use]
 pub fn parse(bytes: &[u8]) -> Option<Result<Track, Malformed>> {
     let bytes = bytes.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(bytes);
@@ -120,7 +120,7 @@ pub fn parse(bytes: &[u8]) -> Option<Result<Track, Malformed>> {
             Err(_) => Err(Malformed::new("XML", "is not UTF-8")),
         },
         b'$' | b'!' => nmea::parse(bytes),
-        // A header has words, of which letters, quotes or a sign of comments come first.
+        // A CSV header begins with a letter, a quote or a comment character.
         b if b.is_ascii_alphabetic() || matches!(b, b'"' | b'#' | b'_') => table::parse(bytes),
         _ => return None,
     };
@@ -128,7 +128,7 @@ pub fn parse(bytes: &[u8]) -> Option<Result<Track, Malformed>> {
 }
 
 impl Track {
-    /// In the order of times; of two fixes of one time the first.
+    /// Sorts by time, keeps the first of fixes at the same time, and requires two fixes.
     fn checked(mut self) -> Result<Self, Malformed> {
         self.fixes.sort_by(|a, b| a.time.total_cmp(&b.time));
         self.fixes.dedup_by(|later, first| later.time <= first.time);
@@ -144,7 +144,7 @@ impl Track {
     }
 }
 
-/// Refuses more fixes than a track may have.
+/// Fails if a track already has the maximum number of fixes.
 fn room_for_another(fixes: usize) -> Result<(), Malformed> {
     match fixes < MAX_FIXES {
         true => Ok(()),
@@ -152,7 +152,7 @@ fn room_for_another(fixes: usize) -> Result<(), Malformed> {
     }
 }
 
-/// A place on the earth, if it is one.
+/// Latitude, longitude and altitude, if they are valid.
 fn on_earth(latitude: f64, longitude: f64, altitude: f64) -> Option<[f64; 3]> {
     let is_place = latitude.abs() <= 90.0 && longitude.abs() <= 180.0 && altitude.abs() < 1e6;
     is_place.then_some([latitude, longitude, altitude])

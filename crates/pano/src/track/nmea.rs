@@ -1,32 +1,32 @@
-//! NMEA 0183: sentences of a receiver, `$GPRMC,…*6A`.
+//! NMEA 0183 sentences of a GNSS receiver, `$GPRMC,…*6A`.
 //!
 //! ```text
-//! RMC  time, A (valid), ddmm.mm, N, dddmm.mm, E, speed, course, ddmmyy      place and date
-//! GGA  time, ddmm.mm, N, dddmm.mm, E, quality, satellites, hdop, altitude   place with altitude
-//! HDT  heading, T                                                           where the camera looked
+//! RMC  time, A (valid), ddmm.mm, N, dddmm.mm, E, speed, course, ddmmyy      position and date
+//! GGA  time, ddmm.mm, N, dddmm.mm, E, quality, satellites, hdop, altitude   position with altitude
+//! HDT  heading, T                                                           viewing direction of the camera
 //! ```
-//! From whichever system (GP, GN, GL, GA …). A sentence whose sum is wrong is passed over, and so is what has no fix;
-//! course is where the receiver went and is not used. From the sentences as receivers' manuals list them.
+//! Sentences of any system are read (GP, GN, GL, GA …). Sentences with a wrong checksum or without a fix are skipped.
+//! `course` is the direction of motion of the receiver and is not used. Source: manuals of receivers.
 
 use super::{Clock, Fix, Places, Track, clock, on_earth, room_for_another};
 use crate::poses::Malformed;
 
 const DAY: f64 = 86_400.0;
 
-/// A place at a time of day.
+/// Position at a time of day.
 struct Sighting {
     of_day: f64,
     place: [f64; 2],
     altitude: Option<f64>,
     heading: Option<f64>,
-    /// Seconds of the beginning of the day, where a sentence has said it.
+    /// Start of the day, seconds since 1970, if a sentence gave the date.
     day: Option<f64>,
 }
 
-/// Reads the sentences.
+/// Parses all sentences of a file.
 ///
 /// # Errors
-/// No sentence with a place.
+/// No sentence has a position.
 pub fn parse(bytes: &[u8]) -> Result<Track, Malformed> {
     let mut seen: Vec<Sighting> = Vec::new();
     let (mut sentences, mut damaged) = (0u64, 0u64);
@@ -58,7 +58,7 @@ pub fn parse(bytes: &[u8]) -> Result<Track, Malformed> {
         };
         let Some(found) = sighting else { continue };
         match seen.last_mut() {
-            // Sentences of one moment complete each other.
+            // Sentences with the same time complete each other.
             Some(last) if last.of_day == found.of_day => {
                 last.altitude = last.altitude.or(found.altitude);
                 last.day = last.day.or(found.day);
@@ -71,17 +71,17 @@ pub fn parse(bytes: &[u8]) -> Result<Track, Malformed> {
     }
     if seen.is_empty() {
         let what = format!(
-            "no place (expected $--RMC or $--GGA with a fix; found {sentences} sentences, {damaged} of them damaged)"
+            "no position (expected $--RMC or $--GGA with a fix; found {sentences} sentences, {damaged} of them damaged)"
         );
         return Err(Malformed::new("NMEA", what));
     }
     let note =
-        (damaged > 0).then(|| format!("{damaged} of {sentences} sentences are damaged and passed over"));
+        (damaged > 0).then(|| format!("{damaged} of {sentences} sentences are damaged and were skipped"));
     Ok(dated(&seen, note))
 }
 
-/// Times of day as times: with the date of the nearest sentence before (or the first) that says one; past midnight a day
-/// begins.
+/// Converts times of day to times, with the date of the last sentence that gave one (or the first one in the file). The
+/// day advances past midnight.
 fn dated(seen: &[Sighting], note: Option<String>) -> Track {
     let first_day = seen.iter().find_map(|s| s.day);
     let mut day = first_day.unwrap_or(0.0);
@@ -100,12 +100,12 @@ fn dated(seen: &[Sighting], note: Option<String>) -> Track {
         fixes.push(Fix { time: last, place, heading: s.heading, tilt: None });
     }
     let clock = if first_day.is_some() { Clock::Utc } else { Clock::Own };
-    let without_date = "no sentence says the date (RMC), so times are those of a day".to_owned();
+    let without_date = "no sentence gives the date (RMC): times are times of day".to_owned();
     let note = note.or((clock == Clock::Own).then_some(without_date));
     Track { form: "NMEA", clock, places: Places::Earth, fixes, note }
 }
 
-/// What is between `$` and `*`, if the sum behind it (exclusive or of all bytes) fits or there is none.
+/// The text before `*`, if the checksum after it (exclusive or of all bytes) is correct or missing.
 fn checked(line: &str) -> Option<&str> {
     let Some((body, sum)) = line.split_once('*') else { return Some(line) };
     let sum = u8::from_str_radix(sum.get(..2)?, 16).ok()?;
@@ -120,7 +120,7 @@ fn place(time: &str, [north, n, east, e]: &[&str; 4]) -> Option<Sighting> {
     let (hours, rest) = time.split_at_checked(2)?;
     let (minutes, seconds) = rest.split_at_checked(2)?;
     let of_day = 3600.0 * number(hours)? + 60.0 * number(minutes)? + number(seconds)?;
-    // Degrees are all but two digits before the point.
+    // The last two digits before the point are minutes, those before them degrees.
     let angle = |text: &str, negative: bool| {
         let at = text.find('.').unwrap_or(text.len()).checked_sub(2)?;
         let (degrees, minutes) = text.split_at_checked(at)?;
@@ -137,13 +137,13 @@ fn place(time: &str, [north, n, east, e]: &[&str; 4]) -> Option<Sighting> {
     })
 }
 
-/// Seconds at the beginning of a day `ddmmyy`.
+/// Start of the day `ddmmyy`, seconds since 1970.
 fn day(text: &str) -> Option<f64> {
     if text.len() != 6 || !text.bytes().all(|b| b.is_ascii_digit()) {
         return None;
     }
     let part = |k: usize| text.get(k..k + 2)?.parse::<i64>().ok();
-    // The system began in 1980.
+    // GPS began in 1980: years from 80 on are in the 1900s.
     let year = part(4)?;
     let century = if year < 80 { 2000 } else { 1900 };
     let days = clock::days(century + year, part(2)?, part(0)?)?;
@@ -156,7 +156,7 @@ mod tests {
 
     #[test]
     fn sentences_of_one_moment_complete_each_other() {
-        // The examples that everybody prints, with their sums; then past midnight and south-west.
+        // The widely published examples with their checksums; then past midnight and south-west.
         let text = "$GPGGA,123519,4807.038,N,01131.000,E,1,08,0.9,545.4,M,46.9,M,,*47\r\n\
                     $GPRMC,123519,A,4807.038,N,01131.000,E,022.4,084.4,230394,003.1,W*6A\r\n\
                     $GPHDT,274.07,T*03\r\n\
@@ -178,10 +178,10 @@ mod tests {
         let good = "$GPGGA,123519,4807.038,N,01131.000,E,1,08,0.9,545.4,M,46.9,M,,*47\n";
         let found = parse(format!("{good}{}", good.replace("4807", "4907")).as_bytes()).unwrap();
         assert_eq!((found.fixes.len(), found.clock), (1, Clock::Own));
-        assert_eq!(found.note.as_deref(), Some("1 of 2 sentences are damaged and passed over"));
+        assert_eq!(found.note.as_deref(), Some("1 of 2 sentences are damaged and were skipped"));
         let refused = parse(b"$GPRMC,123519,V,,,,,,,230394,,\n").unwrap_err().to_string();
         assert!(
-            refused.starts_with("NMEA: no place (expected $--RMC or $--GGA with a fix; found 1"),
+            refused.starts_with("NMEA: no position (expected $--RMC or $--GGA with a fix; found 1"),
             "{refused}"
         );
     }

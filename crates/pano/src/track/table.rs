@@ -1,9 +1,9 @@
-//! Tables (CSV, also with `;` or tabs): a fix in each line, columns found by their names in any order and case.
+//! CSV tables (also with `;` or tabs): one fix per line; columns are found by name, in any order and case.
 //!
 //! ```text
-//! time      time, timestamp, datetime, date, utc: a moment (ISO 8601), or seconds; from 1e8 on they count from 1970
-//!           time_ms, timestamp_ms: thousandths
-//! place     lat, lon, and alt or ele; or metres east, north, up (also e, n, u; x, y, z)
+//! time      time, timestamp, datetime, date, utc: ISO 8601, or seconds; from 1e8 on they count from 1970
+//!           time_ms, timestamp_ms: milliseconds
+//! position  lat, lon, and alt or ele; or metres east, north, up (also e, n, u; x, y, z)
 //! camera    heading or yaw (clockwise from north), pitch (up), roll (clockwise), degrees
 //! ```
 
@@ -12,13 +12,13 @@ use gausset_io::units::excerpt;
 use super::{Clock, Fix, Places, Track, clock, on_earth, room_for_another};
 use crate::poses::Malformed;
 
-/// Seconds above which a time counts from 1970 (1973 on).
+/// Seconds from which on a time counts from 1970 (1973 and later).
 const SINCE_1970: f64 = 1e8;
 
-/// Which column has what.
+/// Indices of the columns.
 struct Columns {
     time: usize,
-    /// Units of the time in a second.
+    /// Units of the time column per second.
     per_second: f64,
     places: Places,
     place: [usize; 2],
@@ -43,14 +43,14 @@ impl Columns {
         let (time, per_second) = match (seconds, thousandths) {
             (Some(time), _) => (time, 1.0),
             (None, Some(time)) => (time, 1000.0),
-            (None, None) => return Err(missing("none has times (expected time, timestamp or time_ms)")),
+            (None, None) => return Err(missing("no time column (expected time, timestamp or time_ms)")),
         };
         let (places, place, up) = match (earth, metres) {
             (Some(place), _) => {
                 (Places::Earth, place, column(&["alt", "altitude", "ele", "elevation", "height"]))
             }
             (None, Some(place)) => (Places::Metres, place, column(&["up", "u", "z"])),
-            (None, None) => return Err(missing("no place (expected lat and lon, or east and north)")),
+            (None, None) => return Err(missing("no position (expected lat and lon, or east and north)")),
         };
         Ok(Self {
             time,
@@ -65,10 +65,10 @@ impl Columns {
     }
 }
 
-/// Reads a table with a header.
+/// Parses a table with a header line.
 ///
 /// # Errors
-/// Columns that are missing, cells that are no numbers, places that are none.
+/// Missing columns, cells that are not numbers, or invalid positions.
 pub fn parse(bytes: &[u8]) -> Result<Track, Malformed> {
     let header = bytes.split(|b| *b == b'\n').next().unwrap_or_default();
     let delimiter = [b',', b';', b'\t'].into_iter().find(|d| header.contains(d)).unwrap_or(b',');
@@ -95,27 +95,31 @@ pub fn parse(bytes: &[u8]) -> Result<Track, Malformed> {
             Malformed::new(place(), what)
         };
         let number = |at: usize| -> Result<f64, Malformed> {
-            text(at).parse().ok().filter(|v: &f64| v.abs() < 1e15).ok_or_else(|| bad(at, "no finite number"))
+            text(at)
+                .parse()
+                .ok()
+                .filter(|v: &f64| v.abs() < 1e15)
+                .ok_or_else(|| bad(at, "not a finite number"))
         };
-        // What is not known of a fix stays empty.
+        // Optional cells may be empty.
         let known = |at: Option<usize>| at.filter(|&at| !text(at).is_empty()).map(number).transpose();
         let (time, of) = match clock::seconds(text(columns.time)) {
             Some(time) => (time, Clock::Utc),
             None => {
-                let time = number(columns.time)
-                    .map_err(|_| bad(columns.time, "no time (expected seconds or 2026-11-23T10:20:30Z)"))?
-                    / columns.per_second;
+                let time = number(columns.time).map_err(|_| {
+                    bad(columns.time, "not a time (expected seconds or 2026-11-23T10:20:30Z)")
+                })? / columns.per_second;
                 (time, if time >= SINCE_1970 { Clock::Utc } else { Clock::Own })
             }
         };
         if *clock.get_or_insert(of) != of {
-            return Err(bad(columns.time, "of another clock (expected all from 1970 on, or none)"));
+            return Err(bad(columns.time, "on another clock (expected all times since 1970, or none)"));
         }
         let [a, b] = columns.place;
         let (first, second, up) = (number(a)?, number(b)?, known(columns.up)?.unwrap_or(0.0));
         let at = match columns.places {
             Places::Earth => on_earth(first, second, up)
-                .ok_or_else(|| bad(a, "with its longitude and altitude no place on the earth"))?,
+                .ok_or_else(|| bad(a, "not a position on the earth with its longitude and altitude (expected degrees and metres)"))?,
             Places::Metres => [first, second, up],
         };
         let (pitch, roll) = (known(columns.pitch)?, known(columns.roll)?);
@@ -150,19 +154,19 @@ mod tests {
         for (text, line) in [
             (
                 "a,b\n1,2\n",
-                "line 1: columns: none has times (expected time, timestamp or time_ms); found a, b",
+                "line 1: columns: no time column (expected time, timestamp or time_ms); found a, b",
             ),
             (
                 "time,b\n1,2\n",
-                "line 1: columns: no place (expected lat and lon, or east and north); found time, b",
+                "line 1: columns: no position (expected lat and lon, or east and north); found time, b",
             ),
-            ("time,lat,lon\n1,2,3\nx,2,3\n", "line 3: time: \"x\" is no time (expected seconds or"),
+            ("time,lat,lon\n1,2,3\nx,2,3\n", "line 3: time: \"x\" is not a time (expected seconds or"),
             (
                 "time,lat,lon\n1,2,3\n2026-11-23T10:20:30Z,2,3\n",
-                "line 3: time: \"2026-11-23T10:20:30Z\" is of another clock (expected all from 1970",
+                "line 3: time: \"2026-11-23T10:20:30Z\" is on another clock (expected all times since 1970",
             ),
-            ("time,lat,lon\n1,2,\n", "line 2: lon: \"\" is no finite number"),
-            ("time,lat,lon\n1,200,3\n", "line 2: lat: \"200\" is with its longitude"),
+            ("time,lat,lon\n1,2,\n", "line 2: lon: \"\" is not a finite number"),
+            ("time,lat,lon\n1,200,3\n", "line 2: lat: \"200\" is not a position on the earth"),
         ] {
             let found = parse(text.as_bytes()).unwrap_err().to_string();
             assert!(found.starts_with(line), "{found}");

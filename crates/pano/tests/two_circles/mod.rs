@@ -1,4 +1,4 @@
-//! Frames of two fisheye circles, drawn ray by ray, and what two lens files are apart.
+//! Renders frames of two fisheye circles ray by ray, and compares lens files.
 
 use gausset_compute::Pool;
 use gausset_core::{Pose, se3};
@@ -16,7 +16,7 @@ fn mapped(lens: &Lens, angle: f64) -> f64 {
     lens.radius * t * (a + t * t * (b + t * t * c)) / (a + b + c)
 }
 
-/// The angle at a distance, by bisection.
+/// The angle at a distance from the centre, by bisection, radians.
 pub(crate) fn angle_at(lens: &Lens, far: f64) -> f64 {
     let (mut low, mut high) = (0.0, 1.2 * lens.half_angle);
     for _ in 0..50 {
@@ -26,7 +26,7 @@ pub(crate) fn angle_at(lens: &Lens, far: f64) -> f64 {
     0.5 * (low + high)
 }
 
-/// For each pixel of a frame, the direction in panorama axes that it shows and the share of it that lies in a circle.
+/// For each pixel of a frame, its direction in panorama axes and the fraction of it that is inside a circle.
 pub(crate) struct Drawing {
     pub(crate) size: [usize; 2],
     pixels: Vec<([f64; 3], f64)>,
@@ -65,7 +65,7 @@ impl Drawing {
         Self { size: [width, height], pixels }
     }
 
-    /// What the lenses see of something, 0 to 255, by the ray and the lens.
+    /// Renders a function of ray and lens, with values from 0 to 255.
     pub(crate) fn drawn(&self, pool: &Pool, value: &(dyn Fn([f64; 3], usize) -> f64 + Sync)) -> Vec<f64> {
         let mut data = vec![0.0; self.pixels.len()];
         let width = self.size[0];
@@ -84,7 +84,7 @@ impl Drawing {
         Grey { width, height, data: data.iter().map(|v| (v + 0.5).clamp(0.0, 255.0) as u8).collect() }
     }
 
-    /// The room from a pose (`pano_from_world`), as luma; the second lens is so far behind the first.
+    /// Luma of the room from a pose (`pano_from_world`); the second lens is `behind` metres behind the first.
     pub(crate) fn room(&self, room: Room, pose: &Pose, behind: f64, pool: &Pool) -> Grey {
         let back = se3::transpose_mul_vec(&pose.rotation, [0.0, 0.0, -behind]);
         let second = [0, 1, 2].map(|k| pose.centre()[k] + back[k]);
@@ -97,8 +97,7 @@ impl Drawing {
     }
 }
 
-/// Angles between what two descriptions say about pixels of the circles: root of mean square, worst; degrees. The
-/// second is free to be turned as a whole.
+/// RMS and largest angle between the rays of two lens files for pixels of the circles, in lens axes, degrees.
 pub(crate) fn angles_between(found: &DualFisheye, truth: &DualFisheye) -> [f64; 2] {
     let (mut squares, mut count, mut worst) = (0.0, 0.0, 0.0f64);
     for (a, b) in found.lenses.iter().zip(&truth.lenses) {
@@ -121,7 +120,7 @@ pub(crate) fn angles_between(found: &DualFisheye, truth: &DualFisheye) -> [f64; 
     [f64::sqrt(squares / count), worst]
 }
 
-/// Degrees by which the rotation from one lens to the other differs.
+/// Difference of the rotation between the lenses, degrees.
 pub(crate) fn rotation_between(found: &DualFisheye, truth: &DualFisheye) -> f64 {
     let relative =
         |l: &DualFisheye| se3::mul(&se3::transpose(&l.lenses[0].pano_from_lens), &l.lenses[1].pano_from_lens);
@@ -130,7 +129,7 @@ pub(crate) fn rotation_between(found: &DualFisheye, truth: &DualFisheye) -> f64 
     sine.asin().to_degrees()
 }
 
-/// A start that is 1.5 % and 1.2 degrees off.
+/// An initial lens file that is off by 1.5 % and 1.2 degrees.
 pub(crate) fn poor_start(truth: &DualFisheye) -> DualFisheye {
     let mut lenses = truth.clone();
     for lens in &mut lenses.lenses {

@@ -1,5 +1,5 @@
-//! A walk through the room of formulas, filmed: with stops, turns on the spot, a run, blurred frames and frames that come
-//! twice. Every pose is known.
+//! Video of a walk through the procedural room: with stops, rotations in place, a run, blurred frames and duplicate
+//! frames. All poses are known.
 
 use std::f64::consts::{PI, TAU};
 use std::io::Write;
@@ -12,9 +12,9 @@ use gausset_core::se3::{self, Mat3};
 use gausset_pano::geometry::rotation;
 use gausset_scenes::room::Room;
 
-/// Frames a second.
+/// Frames per second.
 pub(crate) const RATE: f64 = 24.0;
-/// Seconds, metres a second, degrees of turn a second.
+/// Sections of the walk: seconds, metres per second, degrees of rotation per second.
 const WAYS: [[f64; 3]; 8] = [
     [1.5, 0.9, 0.0],
     [1.5, 0.0, 0.0],
@@ -25,23 +25,23 @@ const WAYS: [[f64; 3]; 8] = [
     [2.0, 1.2, 60.0],
     [1.0, 0.3, 0.0],
 ];
-/// Moments between two frames at which poses are known.
+/// Poses per frame interval.
 const FINE: usize = 16;
 
-/// A frame of the film, and what is true of it.
+/// A frame of the video with its ground truth.
 #[derive(Clone, Debug)]
 pub(crate) struct Shot {
-    /// `pano_from_world` in its middle.
+    /// `pano_from_world` at the middle of the exposure.
     pub(crate) pose: Pose,
-    /// Poses whose pictures it is the mean of.
+    /// Poses whose renderings are averaged.
     pub(crate) exposed: Vec<Pose>,
-    /// Whether the camera moved by more than a pixel of 960 while it was exposed.
+    /// Whether the camera moved by more than a pixel of a 960 px panorama during the exposure.
     pub(crate) is_blurred: bool,
-    /// Whether it is the frame before it again.
+    /// Whether it duplicates the previous frame.
     pub(crate) is_duplicate: bool,
 }
 
-/// Numbers that only look random.
+/// Pseudo-random number from 0 to 1.
 fn random(seed: u64) -> f64 {
     let mut z = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(0x1234_5678);
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -49,14 +49,14 @@ fn random(seed: u64) -> f64 {
     ((z ^ (z >> 31)) >> 11) as f64 / (1u64 << 53) as f64
 }
 
-/// The frames of the first `seconds` of the walk. A quarter of them is the mean of 5 to 15 pictures over the time of a
-/// frame, one in fifteen comes twice.
+/// The frames of the first `seconds` of the walk. A quarter of them is averaged from 5 to 15 renderings over the frame
+/// interval; one in fifteen duplicates the previous frame.
 pub(crate) fn shots(seconds: f64) -> Vec<Shot> {
     let (mut a, mut yaw, mut poses) = (0.4f64, 0.0f64, Vec::new());
     let mut now = 0.0;
     for [length, speed, turn] in WAYS {
         for k in 0..(length * RATE) as usize * FINE {
-            // Nobody starts or stops at once.
+            // Speed ramps up and down smoothly.
             let t = (k as f64 + 0.5) / (length * RATE * FINE as f64);
             let ease = (8.0 * t.min(1.0 - t)).min(1.0);
             let dt = 1.0 / (RATE * FINE as f64);
@@ -86,28 +86,28 @@ pub(crate) fn shots(seconds: f64) -> Vec<Shot> {
             let is_duplicate = k > 0 && random(k as u64 + 2000) < 1.0 / 15.0;
             let (from, to) = (&exposed[0], &exposed[exposed.len() - 1]);
             let turned = angle(&se3::mul(&to.rotation, &se3::transpose(&from.rotation)));
-            // Walls are about two and a half metres away.
+            // Walls are about 2.5 m away.
             let moved = (distance(from, to) / 2.5).to_degrees();
-            // What comes again is as blurred as it was.
+            // A duplicate is as blurred as the original.
             blurred = if is_duplicate { blurred } else { turned.max(moved) > 0.375 };
             Shot { pose: at(k * FINE + FINE / 2), exposed, is_blurred: blurred, is_duplicate }
         })
         .collect()
 }
 
-/// Degrees of a rotation.
+/// Angle of a rotation, degrees.
 pub(crate) fn angle(r: &Mat3) -> f64 {
     let cosine = 0.5 * (r[0][0] + r[1][1] + r[2][2] - 1.0);
     cosine.clamp(-1.0, 1.0).acos() * 180.0 / PI
 }
 
-/// Metres between two poses.
+/// Distance between two poses, m.
 pub(crate) fn distance(a: &Pose, b: &Pose) -> f64 {
     let (a, b) = (a.centre(), b.centre());
     se3::norm([a[0] - b[0], a[1] - b[1], a[2] - b[2]])
 }
 
-/// Writes the film with ffmpeg, `width` px wide, scaled to `[w, h]`.
+/// Encodes the video with ffmpeg: rendered at `width` px and scaled to `shown`.
 pub(crate) fn film(path: &Path, shots: &[Shot], width: u32, shown: [u32; 2]) {
     let pool = Pool::with_all_cores();
     let size = format!("{width}x{}", width / 2);
@@ -143,7 +143,7 @@ pub(crate) fn film(path: &Path, shots: &[Shot], width: u32, shown: [u32; 2]) {
     assert!(ffmpeg.wait().unwrap().success());
 }
 
-/// Deviation over mean.
+/// Coefficient of variation: standard deviation over mean.
 pub(crate) fn spread(steps: &[f64]) -> f64 {
     let mean = steps.iter().sum::<f64>() / steps.len() as f64;
     let square = steps.iter().map(|s| (s - mean) * (s - mean)).sum::<f64>() / steps.len() as f64;
