@@ -8,7 +8,7 @@
 //! ```
 //! Three rules guarantee progress for any order of thread execution:
 //! 1. Callers that need budget get it in the order of arrival, and while one of them waits, the background starts no
-//!   loads. So the number of loading images only decreases until the budget suffices.
+//!    loads. So the number of loading images only decreases until the budget suffices.
 //! 2. An image that a caller waits for is not evicted until that caller has it. So no caller waits twice for an image.
 //! 3. Images are evicted only if that frees enough budget. So no eviction is useless.
 //!
