@@ -1,4 +1,4 @@
-//! Poses of panoramas from the views that `pano split` cut in the layout ring8, and where the time goes:
+//! Aligns panoramas from the views that `pano split` cut in the layout ring8, and prints the time of each stage:
 //! `cargo run --release -p gausset-bearing --example align_views -- WORK [THREADS] > poses.csv`.
 
 use std::path::Path;

@@ -1,14 +1,15 @@
 //! Essential matrices from five pairs of bearings (Nistér 2004, "An efficient solution to the five-point relative pose
-//! problem"), and what they say about the pose.
+//! problem"), and the poses they allow.
 //!
 //! `E = [t]× R` with `y_b = R y_a + t`, so that `bᵀ E a = 0`.
 
 use gausset_core::matrix::{Mat3, cross, dot, mul, norm, transpose};
 
-/// A cubic polynomial in x, y, z, or one of lower degree: coefficients of [`MONOMIALS`].
+/// A polynomial in x, y, z of degree three or less: coefficients of [`MONOMIALS`].
 type Cubic = [f64; 20];
 
-/// Exponents of x, y, z, in Nistér's order: what stands before `x² z` is eliminated, the last ten go by powers of z.
+/// Exponents of x, y, z, in Nistér's order: those before `x² z` are eliminated; the last ten are ordered by powers of
+/// z.
 const MONOMIALS: [[u8; 3]; 20] = [
     [3, 0, 0],
     [0, 3, 0],
@@ -32,7 +33,7 @@ const MONOMIALS: [[u8; 3]; 20] = [
     [0, 0, 0],
 ];
 
-/// Where the product of two monomials stands; 255 where it is of degree four or more.
+/// Index of the product of two monomials; 255 if its degree is four or more.
 const PRODUCTS: [[u8; 20]; 20] = products();
 
 const fn products() -> [[u8; 20]; 20] {
@@ -70,7 +71,7 @@ fn sum(a: &Cubic, b: &Cubic, factor: f64) -> Cubic {
     std::array::from_fn(|k| a[k] + factor * b[k])
 }
 
-/// Up to ten essential matrices of length 1 that five pairs (a, b) of bearings allow.
+/// Up to ten essential matrices of norm 1 that are consistent with five pairs (a, b) of bearings.
 pub(crate) fn of_five(pairs: &[[[f64; 3]; 2]; 5]) -> Vec<Mat3> {
     let Some(space) = null_space(pairs) else { return Vec::new() };
     // E = x X + y Y + z Z + W.
@@ -86,13 +87,14 @@ pub(crate) fn of_five(pairs: &[[[f64; 3]; 2]; 5]) -> Vec<Mat3> {
     if !eliminate(&mut rows) {
         return Vec::new();
     }
-    // Rows 4 to 9 begin with x²z, x², y²z, y², xyz, xy: a row minus z times the next has x, y and 1 with polynomials in z.
+    // Rows 4 to 9 begin with x²z, x², y²z, y², xyz, xy: a row minus z times the next leaves x, y and 1 times
+    // polynomials in z.
     let b: [[[f64; 5]; 3]; 3] = std::array::from_fn(|k| less_z_times(&rows[4 + 2 * k], &rows[5 + 2 * k]));
     let determinant = determinant(&b);
     let mut found = Vec::new();
     for z in real_roots(&determinant) {
         let at: Mat3 = b.map(|row| row.map(|p| p.iter().rev().fold(0.0, |value, c| value * z + c)));
-        // The null vector of B(z): the largest of the products of two rows.
+        // The null vector of B(z): the longest cross product of two rows.
         let candidates = [cross(at[0], at[1]), cross(at[1], at[2]), cross(at[2], at[0])];
         let best = candidates.into_iter().fold([0.0; 3], |a, b| if norm(b) > norm(a) { b } else { a });
         if best[2].abs() < 1e-12 * norm(best) || norm(best) == 0.0 {
@@ -109,13 +111,14 @@ pub(crate) fn of_five(pairs: &[[[f64; 3]; 2]; 5]) -> Vec<Mat3> {
     found
 }
 
-/// Four matrices that span what the pairs leave open (the rest of an orthonormal basis of nine dimensions).
+/// Four matrices that span the null space of the pairs' equations (the rest of an orthonormal basis of nine
+/// dimensions).
 fn null_space(pairs: &[[[f64; 3]; 2]; 5]) -> Option<[[f64; 9]; 4]> {
     let mut basis: Vec<[f64; 9]> = Vec::with_capacity(9);
     let row = |[a, b]: &[[f64; 3]; 2]| -> [f64; 9] { std::array::from_fn(|k| b[k / 3] * a[k % 3]) };
     let unit = |at: usize| -> [f64; 9] { std::array::from_fn(|k| f64::from(u8::from(k == at))) };
     let against = |vector: &mut [f64; 9], basis: &[[f64; 9]]| {
-        // Twice is enough (Giraud et al. 2005).
+        // Orthogonalising twice is enough (Giraud et al. 2005).
         for _ in 0..2 {
             for other in basis {
                 let along: f64 = vector.iter().zip(other).map(|(a, b)| a * b).sum();
@@ -133,7 +136,7 @@ fn null_space(pairs: &[[[f64; 3]; 2]; 5]) -> Option<[[f64; 9]; 4]> {
         basis.push(vector.map(|v| v / length));
     }
     while basis.len() < 9 {
-        // The axis that lies least in what is there.
+        // The axis with the smallest component in the basis so far.
         let inside = |at: usize| basis.iter().map(|b| b[at] * b[at]).sum::<f64>();
         let axis = (1..9).fold(0, |best, at| if inside(at) < inside(best) { at } else { best });
         let mut vector = unit(axis);
@@ -146,7 +149,7 @@ fn null_space(pairs: &[[[f64; 3]; 2]; 5]) -> Option<[[f64; 9]; 4]> {
 /// `det E = 0` and `2 E Eᵀ E - trace(E Eᵀ) E = 0`.
 fn constraints(e: &[[Cubic; 3]; 3]) -> [Cubic; 10] {
     let zero = [0.0; 20];
-    // Linear times linear first: nothing of degree four ever arises.
+    // Linear times linear first, so that no term of degree four ever arises.
     let minor = |i: usize, j: usize| sum(&product(&e[1][i], &e[2][j]), &product(&e[1][j], &e[2][i]), -1.0);
     let mut rows = [zero; 10];
     for (k, (i, j)) in [(1, 2), (2, 0), (0, 1)].into_iter().enumerate() {
@@ -165,7 +168,7 @@ fn constraints(e: &[[Cubic; 3]; 3]) -> [Cubic; 10] {
     rows
 }
 
-/// Gauss and Jordan with the largest pivots; `false` where the rows are dependent.
+/// Gauss-Jordan elimination with partial pivoting; `false` if the rows are dependent.
 fn eliminate(rows: &mut [Cubic; 10]) -> bool {
     for column in 0..10 {
         let pivot = (column..10).fold(column, |best, row| {
@@ -179,7 +182,7 @@ fn eliminate(rows: &mut [Cubic; 10]) -> bool {
         rows[column].iter_mut().for_each(|v| *v *= scale);
         let own = rows[column];
         for (at, row) in rows.iter_mut().enumerate().filter(|(at, _)| *at != column) {
-            // Rows 0 to 3 are not used.
+            // Rows 0 to 3 are not used, so they are not reduced further.
             if at > column || at >= 4 {
                 let factor = row[column];
                 row.iter_mut().zip(own).for_each(|(v, o)| *v -= factor * o);
@@ -189,7 +192,7 @@ fn eliminate(rows: &mut [Cubic; 10]) -> bool {
     true
 }
 
-/// Coefficients in z, lowest first, of x, y and 1.
+/// `row - z next`: coefficients in z, lowest first, of x, y and 1.
 fn less_z_times(row: &Cubic, next: &Cubic) -> [[f64; 5]; 3] {
     let (a, b) = (&row[10..], &next[10..]);
     [
@@ -199,7 +202,7 @@ fn less_z_times(row: &Cubic, next: &Cubic) -> [[f64; 5]; 3] {
     ]
 }
 
-/// Of a matrix of polynomials: one of degree ten.
+/// Determinant of a matrix of polynomials: a polynomial of degree ten.
 fn determinant(b: &[[[f64; 5]; 3]; 3]) -> [f64; 11] {
     let mut out = [0.0; 11];
     for (k, (i, j)) in [(1, 2), (2, 0), (0, 1)].into_iter().enumerate() {
@@ -211,7 +214,7 @@ fn determinant(b: &[[[f64; 5]; 3]; 3]) -> [f64; 11] {
         }
         for m in 0..5 {
             for n in 0..9 {
-                // Beyond degree ten everything is zero.
+                // All terms beyond degree ten are zero.
                 if m + n <= 10 {
                     out[m + n] += b[0][k][m] * minor[n];
                 }
@@ -221,15 +224,15 @@ fn determinant(b: &[[[f64; 5]; 3]; 3]) -> [f64; 11] {
     out
 }
 
-/// The real roots of a polynomial, lowest coefficient first: between the roots of its derivative, by halving and Newton's
-/// steps. Roots at which it only touches zero are left out.
+/// Real roots of a polynomial, lowest coefficient first: between the roots of its derivative, by bisection and Newton
+/// steps. Roots of even multiplicity are left out.
 fn real_roots(polynomial: &[f64]) -> Vec<f64> {
     let degree = (0..polynomial.len()).rev().find(|&k| polynomial[k] != 0.0).unwrap_or(0);
     if degree == 0 {
         return Vec::new();
     }
     let top = polynomial[degree];
-    // Cauchy's bound.
+    // Cauchy's bound of the roots.
     let bound = 1.0 + polynomial[..degree].iter().map(|c| (c / top).abs()).fold(0.0, f64::max);
     if !bound.is_finite() {
         return Vec::new();
@@ -278,14 +281,14 @@ fn real_roots(polynomial: &[f64]) -> Vec<f64> {
 
 /// The four poses (R, t) that an essential matrix allows, t of length 1 (Horn 1990: `|t|² R = cof E - [t]× E`).
 pub(crate) fn poses(e: &Mat3) -> [(Mat3, [f64; 3]); 4] {
-    // t is across all columns; their products are along it, and the longest one is most exact.
+    // t is perpendicular to all columns, so their cross products are parallel to it; the longest is the most accurate.
     let columns = transpose(e);
     let products =
         [cross(columns[0], columns[1]), cross(columns[1], columns[2]), cross(columns[2], columns[0])];
     let along = products.into_iter().fold([0.0; 3], |a, b| if norm(b) > norm(a) { b } else { a });
     let length = norm(along).max(1e-300);
     let unit = along.map(|v| v / length);
-    // |E|² = 2 |t|² for a true one.
+    // |E|² = 2 |t|² for an exact essential matrix.
     let size = libm::sqrt(0.5 * e.iter().flatten().map(|v| v * v).sum::<f64>()).max(1e-300);
     let scaled: Mat3 = e.map(|row| row.map(|v| v / size));
     let cofactors = [cross(scaled[1], scaled[2]), cross(scaled[2], scaled[0]), cross(scaled[0], scaled[1])];
@@ -300,7 +303,7 @@ pub(crate) fn poses(e: &Mat3) -> [(Mat3, [f64; 3]); 4] {
     [(one, unit), (one, back), (other, unit), (other, back)]
 }
 
-/// Distances along both bearings to where they meet best, for `y_b = R y_a + t`; `None` where they are parallel.
+/// Distances along both bearings to their closest approach, for `y_b = R y_a + t`; `None` if they are parallel.
 pub(crate) fn depths(rotation: &Mat3, t: [f64; 3], [a, b]: [[f64; 3]; 2]) -> Option<[f64; 2]> {
     let turned = gausset_core::matrix::mul_vec(rotation, a);
     let across = cross(turned, b);

@@ -1,19 +1,19 @@
-//! Differences along the edges of a graph, and the values at its nodes that fit them best: what averaging of rotations,
-//! of lengths and of positions have in common.
+//! Least-squares fit of values at the nodes of a graph to differences along its edges. Rotation averaging, baseline
+//! lengths and positions all use it.
 
-/// `value[to] - value[from] = difference`, as important as its weight says.
+/// One equation `value[to] - value[from] = difference`, with its weight.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Difference<const N: usize> {
     pub(crate) from: usize,
     pub(crate) to: usize,
     pub(crate) value: [f64; N],
     pub(crate) weight: f64,
-    /// The residual at which it is doubted.
+    /// Residual above which the robust fit lowers the weight.
     pub(crate) scale: f64,
 }
 
-/// The values of least squares, their sum zero (conjugate gradients with the diagonal as preconditioner; the graph is
-/// connected).
+/// The least-squares values, with sum zero: conjugate gradients with a diagonal preconditioner. The graph must be
+/// connected.
 pub(crate) fn fit<const N: usize>(count: usize, edges: &[Difference<N>]) -> Vec<[f64; N]> {
     let mut diagonal = vec![0.0; count];
     let mut residual = vec![[0.0; N]; count];
@@ -34,7 +34,7 @@ pub(crate) fn fit<const N: usize>(count: usize, edges: &[Difference<N>]) -> Vec<
     let mut direction = z.clone();
     let mut along = inner(&residual, &z);
     let end = 1e-24 * along;
-    // Rounding makes it take longer than the number of unknowns.
+    // Without rounding, as many iterations as unknowns would be enough.
     for _ in 0..3 * count + 50 {
         if along <= end {
             break;
@@ -48,7 +48,7 @@ pub(crate) fn fit<const N: usize>(count: usize, edges: &[Difference<N>]) -> Vec<
             }
         }
         let curvature = inner(&direction, &image);
-        // Only rounding is left.
+        // The rest is rounding.
         if curvature.is_nan() || curvature <= 1e-280 || along <= 1e-280 {
             break;
         }
@@ -71,8 +71,8 @@ pub(crate) fn fit<const N: usize>(count: usize, edges: &[Difference<N>]) -> Vec<
     x.iter().map(|v| std::array::from_fn(|k| v[k] - mean[k])).collect()
 }
 
-/// The same, robustly: weights fall with the residual over its scale (reweighted least squares, first as its length, then
-/// Cauchy's). Returns the values and each edge's residual.
+/// Robust version: weights decrease with residual over scale (iteratively reweighted least squares, first with L1, then
+/// with Cauchy weights). Returns the values and the residual of each edge.
 pub(crate) fn fit_robust<const N: usize>(count: usize, edges: &[Difference<N>]) -> (Vec<[f64; N]>, Vec<f64>) {
     let mut weighted = edges.to_vec();
     let mut values = fit(count, &weighted);
@@ -92,7 +92,7 @@ fn residual<const N: usize>(values: &[[f64; N]], edge: &Difference<N>) -> f64 {
     libm::sqrt((0..N).map(|k| d(k) * d(k)).sum())
 }
 
-/// For each node the number of its connected part, counted by the first node of each.
+/// Connected component of each node, numbered by its first node.
 pub(crate) fn parts(count: usize, edges: impl Iterator<Item = [usize; 2]>) -> Vec<usize> {
     let mut root: Vec<usize> = (0..count).collect();
     fn find(root: &mut [usize], mut node: usize) -> usize {
@@ -109,7 +109,7 @@ pub(crate) fn parts(count: usize, edges: impl Iterator<Item = [usize; 2]>) -> Ve
     (0..count).map(|node| find(&mut root, node)).collect()
 }
 
-/// Whether each node is in the part with the most nodes (of equal ones the first).
+/// Whether each node is in the largest connected component (the first of equal ones).
 pub(crate) fn largest_part(parts: &[usize]) -> Vec<bool> {
     let mut sizes = vec![0usize; parts.len()];
     parts.iter().for_each(|&part| sizes[part] += 1);

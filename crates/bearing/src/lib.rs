@@ -1,19 +1,19 @@
-//! Structure from motion of panoramas: every feature is a direction on the sphere (a bearing vector), every frame one
-//! pose, and no camera model takes part after the features.
+//! Structure from motion of panoramas. Every feature is a direction on the sphere (a bearing vector) and every frame
+//! has one pose; camera models are needed only to extract the features.
 //!
 //! ```text
 //! features   views of a panorama ─▶ keypoints with descriptors, bearings in the axes of the panorama
 //! matches    mutual nearest neighbours with the ratio test
-//! pairs      which frames are compared
-//! essential  five bearings ─▶ essential matrices; two_view: RANSAC, refinement, rotation alone
-//! rotations  relative rotations ─▶ rotations, robustly
-//! positions  lengths of the baselines by shared features, then positions
-//! tracks     matches ─▶ features of one point, points by intersection of rays
-//! adjust     poses and points together: angular errors, Schur complement, Levenberg-Marquardt
-//! reconstruct  all of it, in rounds
+//! pairs      selects the pairs of frames to match
+//! essential  five bearings ─▶ essential matrices; two_view: RANSAC, refinement, pure rotation
+//! rotations  relative rotations ─▶ absolute rotations (robust rotation averaging)
+//! positions  baseline lengths from shared features, then positions
+//! tracks     matches ─▶ tracks; landmarks by triangulation
+//! adjust     bundle adjustment: angular errors, Schur complement, Levenberg-Marquardt
+//! reconstruct  the whole pipeline, in rounds
 //! ```
 //!
-//! The same bytes for any number of threads and any vector level.
+//! Results are bit-identical for any number of threads and any SIMD level.
 #![forbid(unsafe_code)]
 
 mod adjust;

@@ -1,24 +1,25 @@
-//! Which features of two panoramas look alike: mutual nearest neighbours that stand out (Lowe 2004, section 7.1).
+//! Matches between the features of two panoramas: mutual nearest neighbours that pass the ratio test (Lowe 2004,
+//! section 7.1).
 //!
-//! Descriptors are whole numbers, so that distances have no order of summation.
+//! Descriptors are integers, so distances do not depend on the order of summation.
 
 use gausset_compute::{Exec, at_level};
 
 use crate::features::DESCRIPTOR;
 
-/// Largest ratio of the distances to the nearest and the next neighbour.
+/// Largest ratio of the distances to the nearest and the second nearest neighbour.
 const RATIO: f64 = 0.8;
 /// Largest squared distance of a match (descriptors have length 512).
 const FARTHEST: i32 = (0.49 * 512.0 * 512.0) as i32;
-/// Features of the first panorama in a task.
+/// Features of the first panorama per task.
 const PART: usize = 256;
-/// Features that are compared with the same ones of the second at a time.
+/// Features of the first panorama that are compared with the same feature of the second at a time.
 const BLOCK: usize = 4;
 
-/// Descriptors as they are compared.
+/// Descriptors widened to 16 bits for comparison.
 pub(crate) struct Wide {
     rows: Vec<[i16; DESCRIPTOR]>,
-    /// Squared lengths.
+    /// Squared norms.
     squares: Vec<i32>,
 }
 
@@ -31,7 +32,7 @@ impl Wide {
     }
 }
 
-/// The nearest of the second panorama to one of the first.
+/// Nearest neighbour in the second panorama of a feature of the first: squared distances of it and of the next one.
 #[derive(Clone, Copy)]
 struct Nearest {
     distance: i32,
@@ -39,13 +40,13 @@ struct Nearest {
     at: u32,
 }
 
-/// Pairs (feature of `a`, feature of `b`), by the features of `a`.
+/// Matches (feature of `a`, feature of `b`), in the order of the features of `a`.
 pub(crate) fn find(a: &Wide, b: &Wide, exec: Exec<'_>) -> Vec<[u32; 2]> {
     if b.rows.len() < 2 {
         return Vec::new();
     }
     let parts = a.rows.len().div_ceil(PART);
-    // For each part: the nearest of each of its features, and the nearest among them of each feature of `b`.
+    // For each part: the nearest neighbour of each of its features, and the nearest of them for each feature of `b`.
     let found = exec.pool.map(parts, |part| {
         let range = part * PART..((part + 1) * PART).min(a.rows.len());
         at_level!(exec.level, _simd => nearest_of(a, range, b))
@@ -99,7 +100,7 @@ fn nearest_of(a: &Wide, range: std::ops::Range<usize>, b: &Wide) -> (Vec<Nearest
 
 #[inline(always)]
 fn product(a: &[i16; DESCRIPTOR], b: &[i16; DESCRIPTOR]) -> i32 {
-    // At most 128 * 255^2: wrapping only spares the checks of a build for tests, which would not be vector code.
+    // At most 128 * 255^2. `wrapping` only avoids overflow checks in test builds, which would prevent vectorisation.
     let mut sum = 0i32;
     for k in 0..DESCRIPTOR {
         sum = sum.wrapping_add(i32::from(a[k]).wrapping_mul(i32::from(b[k])));
@@ -118,7 +119,7 @@ mod tests {
         (0..count).map(|k| std::array::from_fn(|i| byte(k, i))).collect()
     }
 
-    /// The same by comparing everything with everything.
+    /// The same result by brute force.
     fn by_hand(a: &[[u8; DESCRIPTOR]], b: &[[u8; DESCRIPTOR]]) -> Vec<[u32; 2]> {
         let distance = |x: &[u8; DESCRIPTOR], y: &[u8; DESCRIPTOR]| -> i32 {
             x.iter().zip(y).map(|(&x, &y)| (i32::from(x) - i32::from(y)).pow(2)).sum()
@@ -144,7 +145,7 @@ mod tests {
     fn matches_are_those_of_the_definition_on_any_threads_and_levels() {
         let a = noise(1, 603);
         let mut b = noise(2, 410);
-        // Some of them again, a little changed; one twice, so that it does not stand out.
+        // Some of them again with small changes; one of them twice, so that it fails the ratio test.
         for k in 0..90 {
             b[4 * k] = a[6 * k + 1].map(|v| v + u8::from(v % 3 == 0));
         }

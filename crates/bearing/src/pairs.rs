@@ -1,5 +1,5 @@
-//! Which panoramas are compared: all with all where they are few; else neighbours in the list, and those that look alike
-//! by a few of their largest features, wherever they are in the list (a walk that comes back).
+//! Selects the pairs of panoramas to match. If there are few, all pairs; otherwise neighbours in the list, and
+//! panoramas that look alike by a few of their largest features, anywhere in the list (loop closures of a walk).
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -8,17 +8,17 @@ use gausset_compute::Exec;
 use crate::features::Features;
 use crate::matches::{Wide, find};
 
-/// Panoramas up to which every pair is compared.
+/// Largest number of panoramas of which every pair is matched.
 const ALL: usize = 25;
-/// Neighbours on either side.
+/// Neighbours on each side.
 const NEIGHBOURS: usize = 8;
-/// Features by which panoramas that look alike are found, and how many of them are taken besides the neighbours.
+/// Features by which similar panoramas are found, and how many of these panoramas are added to the neighbours.
 const GLANCE: usize = 256;
 const ALIKE: usize = 4;
-/// Least matches among them.
+/// Least number of matches among these features.
 const LEAST: usize = 6;
 
-/// Pairs of panoramas, ascending. Asked to stop, it looks no further.
+/// Pairs of panoramas, ascending. Stops early when `stop` is set.
 pub(crate) fn choose(
     frames: &[Features],
     is_sequence: bool,
@@ -36,10 +36,10 @@ pub(crate) fn choose(
         pairs.extend((a + 1..count.min(a.saturating_add(reach + 1))).map(|b| [a, b]));
     }
     if reach < count {
-        // Where the order says nothing, the look alone decides.
+        // Where the order has no meaning, similarity alone decides, so more similar panoramas are taken.
         let alike = if is_sequence { ALIKE } else { ALIKE + 2 * NEIGHBOURS };
         let glances: Vec<Wide> = frames.iter().map(|frame| Wide::new(&largest(frame))).collect();
-        // Of each panorama those that share enough, by how much.
+        // For each panorama: those that share enough features, with the number of shared ones.
         let mut votes: Vec<Vec<(usize, usize)>> = vec![Vec::new(); count];
         for a in 0..count {
             if stop.load(Ordering::Relaxed) {
@@ -54,7 +54,7 @@ pub(crate) fn choose(
             }
         }
         for (a, mut votes) in votes.into_iter().enumerate() {
-            // Stable: of equal ones the earlier.
+            // The sort is stable: of equal ones the earlier first.
             votes.sort_by_key(|&(shared, _)| std::cmp::Reverse(shared));
             pairs.extend(votes.iter().take(alike).map(|&(_, b)| [a.min(b), a.max(b)]));
         }
@@ -64,7 +64,7 @@ pub(crate) fn choose(
     pairs
 }
 
-/// The descriptors of the largest features.
+/// Descriptors of the largest features.
 fn largest(frame: &Features) -> Vec<[u8; crate::features::DESCRIPTOR]> {
     let mut order: Vec<usize> = (0..frame.features.len()).collect();
     order.sort_by(|&a, &b| frame.features[b].size.total_cmp(&frame.features[a].size));

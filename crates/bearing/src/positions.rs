@@ -1,9 +1,9 @@
 //! Positions of panoramas whose rotations are known.
 //!
-//! A pair of panoramas says in which direction one lies from the other, and how far away points are in units of the way
-//! between the two. Where two pairs share a panorama and points, the ratio of these depths is the ratio of their
-//! baselines: an edge of a graph of baselines, whose logarithms are then averaged robustly. With directions and lengths
-//! positions are averaged like rotations. Panoramas on a straight line are no special case: lengths come from points.
+//! A pair of panoramas gives the direction between them, and the distances of points in units of their baseline. If two
+//! pairs share a panorama and points, the ratio of these depths is the ratio of their baselines: an edge of a graph of
+//! baselines, whose logarithms are averaged robustly. With directions and lengths, positions are averaged like
+//! rotations. Collinear panoramas are no special case, because lengths come from points.
 
 use gausset_core::matrix::{IDENTITY3, Mat3, cross, dot, norm, transpose_mul_vec};
 
@@ -11,11 +11,11 @@ use crate::essential::depths;
 use crate::laplacian::{Difference, fit_robust, largest_part, parts};
 use crate::solve::{eigen, median};
 
-/// Least parallax of a feature that says something about a depth, radians.
+/// Least parallax of a feature whose depth is used, radians.
 const PARALLAX: f64 = 1.0 * std::f64::consts::PI / 180.0;
-/// Least number of shared features of two pairs.
+/// Least number of features that two pairs must share.
 const SHARED: usize = 8;
-/// Doubt about a baseline's logarithm, and about a baseline in units of its length.
+/// Scale of the robust weights: of the logarithm of a baseline, and of a baseline relative to its length.
 const DOUBT: f64 = 0.1;
 
 /// A verified pair of panoramas.
@@ -23,16 +23,16 @@ const DOUBT: f64 = 0.1;
 pub(crate) struct Pair {
     pub(crate) from: usize,
     pub(crate) to: usize,
-    /// Direction from one centre to the other as two views alone say it, in the world.
+    /// Direction from one centre to the other in the world, as estimated from the two views alone.
     pub(crate) direction: [f64; 3],
-    /// Whether both are at one place.
+    /// Whether both are at the same position.
     pub(crate) is_rotation: bool,
-    /// Features that agree.
+    /// Inlier matches.
     pub(crate) matches: Vec<[u32; 2]>,
 }
 
-/// Centres of the panoramas that hang together (`None` for the others); the median of the baselines is 1. `bearing` gives
-/// the direction of a feature of a panorama.
+/// Centres of the panoramas of the largest connected component (`None` for the others); the median baseline is 1.
+/// `bearing` returns the direction of a feature of a panorama.
 pub(crate) fn average(
     rotations: &[Mat3],
     pairs: &[Pair],
@@ -41,7 +41,7 @@ pub(crate) fn average(
 ) -> Option<Vec<Option<[f64; 3]>>> {
     let moving: Vec<&Pair> = pairs.iter().filter(|pair| !pair.is_rotation).collect();
     let mut directions = Vec::with_capacity(moving.len());
-    // Of each pair and each of its ends: the logarithms of depths, by feature.
+    // For each panorama: its pairs, with the logarithms of depths by feature.
     let mut ends: Vec<Vec<(usize, Depths)>> = vec![Vec::new(); rotations.len()];
     for (index, pair) in moving.iter().enumerate() {
         let in_world = |frame: usize, feature| transpose_mul_vec(&rotations[frame], bearing(frame, feature));
@@ -72,7 +72,7 @@ pub(crate) fn average(
             });
         }
     }
-    // At one place: closer than a twentieth of the others.
+    // Panoramas at the same position: closer than a twentieth of the median baseline.
     for pair in pairs.iter().filter(|pair| pair.is_rotation) {
         let weight = (pair.matches.len() as f64).min(500.0) / (0.05 * 0.05);
         edges.push(Difference { from: pair.from, to: pair.to, value: [0.0; 3], weight, scale: 0.05 });
@@ -90,7 +90,7 @@ pub(crate) fn average(
     Some(numbers.iter().map(|number| number.map(|number| centres[number])).collect())
 }
 
-/// Places of those that are chosen among the chosen.
+/// Index of each chosen element among the chosen ones.
 pub(crate) fn numbers(chosen: &[bool]) -> Vec<Option<usize>> {
     let mut next = 0;
     let mut number = |is_chosen: &bool| {
@@ -102,7 +102,7 @@ pub(crate) fn numbers(chosen: &[bool]) -> Vec<Option<usize>> {
     chosen.iter().map(&mut number).collect()
 }
 
-/// The direction across which no pair of rays lies, from a start.
+/// Refines a direction so that it is coplanar with all pairs of rays.
 fn refine(start: [f64; 3], rays: &[[[f64; 3]; 2]], tolerance: f64) -> [f64; 3] {
     let mut direction = start;
     for _ in 0..10 {
@@ -129,10 +129,10 @@ fn refine(start: [f64; 3], rays: &[[[f64; 3]; 2]], tolerance: f64) -> [f64; 3] {
     direction
 }
 
-/// Features of a panorama with the logarithm of their depth, ascending.
+/// Features of a panorama with the logarithms of their depths, ascending by feature.
 type Depths = Vec<(u32, f64)>;
 
-/// At both ends of a baseline of length 1.
+/// Depths at both ends of a baseline of length 1.
 fn depths_of(direction: [f64; 3], matches: &[[u32; 2]], rays: &[[[f64; 3]; 2]]) -> [Depths; 2] {
     let mut ends = [Vec::new(), Vec::new()];
     for (features, &[a, b]) in matches.iter().zip(rays) {
@@ -151,7 +151,7 @@ fn depths_of(direction: [f64; 3], matches: &[[u32; 2]], rays: &[[[f64; 3]; 2]]) 
     ends
 }
 
-/// Differences of logarithms between baselines that share a panorama.
+/// Differences between the logarithms of baselines that share a panorama.
 fn ratios(ends: &[Vec<(usize, Depths)>]) -> Vec<Difference<1>> {
     let mut edges = Vec::new();
     for end in ends {
@@ -169,7 +169,7 @@ fn ratios(ends: &[Vec<(usize, Depths)>]) -> Vec<Difference<1>> {
     edges
 }
 
-/// `depth_a / depth_b = baseline_b / baseline_a` of the features in both, as logarithms.
+/// Logarithms of `depth_a / depth_b = baseline_b / baseline_a` of the features in both lists.
 fn shared(a: &Depths, b: &Depths) -> Vec<f64> {
     let mut found = Vec::new();
     let mut rest = b.iter().peekable();
@@ -184,7 +184,7 @@ fn shared(a: &Depths, b: &Depths) -> Vec<f64> {
     found
 }
 
-/// Lengths of the baselines of a part.
+/// Lengths of the baselines of a connected component.
 fn lengths(of_part: &[bool], ratios: &[Difference<1>]) -> Vec<Option<f64>> {
     let numbers = numbers(of_part);
     let edges: Vec<Difference<1>> = ratios
@@ -202,7 +202,7 @@ mod tests {
     use gausset_core::matrix::mul_vec;
     use gausset_core::se3::so3_exp;
 
-    /// Panoramas on a way (straight or bent), points around it; every feature is a point.
+    /// Panoramas along a straight or curved path and points around it; every feature is a point.
     fn walk(centres: &[[f64; 3]]) -> (Vec<Mat3>, Vec<[f64; 3]>, Vec<Pair>) {
         let rotations: Vec<Mat3> =
             (0..centres.len()).map(|k| so3_exp(vector(20, k as u32, 0).map(|v| 2.0 * v))).collect();

@@ -1,4 +1,4 @@
-//! From features to poses and points: matches, relative poses, averages, then rounds of points and adjustment.
+//! From features to poses and points: matches, relative poses, averaging, then rounds of triangulation and adjustment.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -16,75 +16,75 @@ use crate::rotations::{self, Relative};
 use crate::tracks::{Ray, Sight, intersect, join};
 use crate::two_view::{self, TwoView};
 
-/// What decides the result besides the features.
+/// Options that influence the result.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
-    /// Largest angle between a bearing and where it should be, radians.
+    /// Largest angle between a bearing and its prediction, radians.
     pub tolerance: f64,
-    /// Whether neighbours in the list were taken one after the other.
+    /// Whether neighbours in the list were taken in succession.
     pub is_sequence: bool,
-    /// Seed of the samples.
+    /// Seed of RANSAC.
     pub seed: u32,
 }
 
-/// A stage of the work.
+/// A stage of the reconstruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// Pairs of panoramas are compared.
+    /// Matching pairs of panoramas.
     Matching,
-    /// Poses and points are found.
+    /// Estimating poses and points.
     Mapping,
 }
 
-/// How far it is.
+/// Progress of a stage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress {
-    /// Where.
+    /// The stage.
     pub step: Step,
-    /// Parts done.
+    /// Units of work done.
     pub done: usize,
-    /// Parts in all.
+    /// Units of work in total.
     pub all: usize,
 }
 
-/// It was asked to stop.
+/// The caller set the stop flag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("stopped")]
 pub struct Stopped;
 
-/// A point and who sees it.
+/// A landmark with its observations.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Point {
-    /// In the world.
+    /// Position in the world.
     pub position: [f64; 3],
-    /// Panoramas and their features, ascending; at least two.
+    /// Observations: indices of panorama and feature, ascending by panorama; at least two.
     pub sights: Vec<[u32; 2]>,
 }
 
-/// Poses and points in one world: the median of the baselines between panoramas that see the same is about 1, the axes are
+/// Poses and points in one world. The median baseline between panoramas that share features is about 1; the axes are
 /// those of the first panorama with a pose.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Reconstruction {
-    /// `pano_from_world` of each panorama; `None` where it could not be found.
+    /// `pano_from_world` of each panorama; `None` if it was not registered.
     pub poses: Vec<Option<Pose>>,
-    /// Points.
+    /// Landmarks.
     pub points: Vec<Point>,
 }
 
-/// Largest disagreement of a relative rotation with the averages, radians.
+/// Largest difference between a relative rotation and the averaged ones, radians.
 const TURNED: f64 = 3.0 * std::f64::consts::PI / 180.0;
-/// Least parallax of a point, radians.
+/// Least triangulation angle of a point, radians.
 const PARALLAX: f64 = 1.5 * std::f64::consts::PI / 180.0;
-/// Least number of sights with which a panorama has a pose.
+/// Least number of observations of a panorama that keeps its pose.
 const LEAST: usize = 20;
 
-/// Tolerances of the rounds in units of the last one, and the steps of adjustment in each.
+/// Tolerances of the rounds in units of the final one, and the adjustment steps of each round.
 const ROUNDS: [(f64, usize); 4] = [(4.0, 15), (2.0, 15), (1.0, 20), (1.0, 30)];
 
-/// Poses and points from the features of panoramas.
+/// Estimates poses and points from the features of panoramas; `tell` is called with the progress.
 ///
 /// # Errors
-/// It was asked to stop.
+/// The stop flag was set.
 pub fn reconstruct(
     frames: &[Features],
     options: Options,
@@ -113,7 +113,7 @@ pub fn reconstruct(
             Some(Pose { rotation: *rotation, translation: moved.map(|v| -v) })
         })
         .collect();
-    // Best first: tracks begin with what is most certain.
+    // Best first, so that tracks begin with the most reliable matches.
     verified.sort_by_key(|v| std::cmp::Reverse(v.matches.len()));
     let counts: Vec<usize> = frames.iter().map(|frame| frame.features.len()).collect();
     let tracks = join(&counts, verified.iter().map(|v| ([v.a, v.b], &v.matches[..])));
@@ -129,14 +129,14 @@ pub fn reconstruct(
     if stop.load(Ordering::Relaxed) {
         return Err(Stopped);
     }
-    // What the last adjustment moved out of reach.
+    // Removes observations whose error the last adjustment has raised above the tolerance.
     let mut points = points_of(&tracks, frames, &poses, options.tolerance, exec);
     drop_lonely(&mut poses, &mut points);
     report(1 + ROUNDS.len());
     Ok(Reconstruction { poses, points })
 }
 
-/// A verified pair.
+/// A pair with a verified relative pose.
 struct Verified {
     a: usize,
     b: usize,
@@ -148,7 +148,7 @@ fn bearing(frames: &[Features], frame: usize, feature: u32) -> [f64; 3] {
     frames[frame].features[feature as usize].bearing
 }
 
-/// Compares panoramas and keeps the pairs that have a relative pose.
+/// Matches pairs of panoramas and keeps those with a relative pose.
 fn verify(
     frames: &[Features],
     options: Options,
@@ -187,7 +187,7 @@ fn verify(
     Ok(found.into_iter().flatten().collect())
 }
 
-/// Rotations and centres of the panoramas of a connected part; pairs that contradict them are dropped.
+/// Rotations and centres of the panoramas of a connected component; pairs that contradict them are removed.
 #[allow(clippy::type_complexity)]
 fn poses_of(
     frames: &[Features],
@@ -223,7 +223,7 @@ fn poses_of(
     Some((rotations, centres))
 }
 
-/// The points of tracks under poses.
+/// Triangulates the points of tracks.
 fn points_of(
     tracks: &[Vec<Sight>],
     frames: &[Features],
@@ -231,7 +231,7 @@ fn points_of(
     tolerance: f64,
     exec: Exec<'_>,
 ) -> Vec<Point> {
-    /// Tracks in a task.
+    /// Tracks per task.
     const PART: usize = 512;
     let centres: Vec<Option<[f64; 3]>> = poses.iter().map(|pose| pose.map(|pose| pose.centre())).collect();
     let point = |track: &Vec<Sight>| {
@@ -254,7 +254,7 @@ fn points_of(
     found.into_iter().flatten().collect()
 }
 
-/// Takes the pose of panoramas that see too little, and their sights, until all see enough.
+/// Removes the poses of panoramas with too few observations, and their observations, until all have enough.
 fn drop_lonely(poses: &mut [Option<Pose>], points: &mut Vec<Point>) {
     loop {
         let mut seen = vec![0usize; poses.len()];

@@ -1,26 +1,26 @@
-//! Rotations of panoramas from those between them (Chatterjee and Govindu 2013): a spanning tree of the best pairs as a
-//! start, then robust averaging in the tangent space.
+//! Rotation averaging (Chatterjee and Govindu 2013): starts from a spanning tree of the pairs with the most inliers,
+//! then averages robustly in the tangent space.
 
 use gausset_core::matrix::{IDENTITY3, Mat3, mul, orthonormalise, quaternion_from_rotation, transpose};
 use gausset_core::se3::so3_exp;
 
 use crate::laplacian::{Difference, fit_robust};
 
-/// The rotation from one panorama to another.
+/// The relative rotation between two panoramas.
 #[derive(Clone, Debug)]
 pub(crate) struct Relative {
     pub(crate) from: usize,
     pub(crate) to: usize,
     /// `to_from_world = rotation · from_from_world`.
     pub(crate) rotation: Mat3,
-    /// Pairs of features that agree.
+    /// Number of inlier matches.
     pub(crate) support: usize,
 }
 
-/// Scale of the weights, radians.
+/// Scale of the robust weights, radians.
 const SCALE: f64 = 0.5 * std::f64::consts::PI / 180.0;
 
-/// `pano_from_world` of each panorama, and what each edge is off, radians. The panoramas are connected.
+/// Returns `pano_from_world` of each panorama, and the residual of each edge, radians. The graph must be connected.
 pub(crate) fn average(count: usize, edges: &[Relative]) -> (Vec<Mat3>, Vec<f64>) {
     let mut rotations = by_tree(count, edges);
     let mut off = vec![0.0; edges.len()];
@@ -53,7 +53,7 @@ pub(crate) fn average(count: usize, edges: &[Relative]) -> (Vec<Mat3>, Vec<f64>)
     (rotations, off)
 }
 
-/// Along the tree of the pairs with the most support.
+/// Chains rotations along the spanning tree of the pairs with the most inliers.
 fn by_tree(count: usize, edges: &[Relative]) -> Vec<Mat3> {
     let mut rotations: Vec<Option<Mat3>> = vec![None; count];
     if let Some(first) = rotations.first_mut() {
@@ -61,7 +61,7 @@ fn by_tree(count: usize, edges: &[Relative]) -> Vec<Mat3> {
     }
     loop {
         let reaches = |edge: &&Relative| rotations[edge.from].is_some() != rotations[edge.to].is_some();
-        // The first of the best.
+        // Of equal edges the first.
         let best = edges.iter().filter(reaches).fold(None, |best: Option<&Relative>, edge| match best {
             Some(best) if best.support >= edge.support => Some(best),
             _ => Some(edge),
@@ -76,7 +76,7 @@ fn by_tree(count: usize, edges: &[Relative]) -> Vec<Mat3> {
     rotations.into_iter().map(|rotation| rotation.unwrap_or(IDENTITY3)).collect()
 }
 
-/// Axis times angle.
+/// Rotation vector: axis times angle.
 pub(crate) fn logarithm(rotation: &Mat3) -> [f64; 3] {
     let [w, x, y, z] = quaternion_from_rotation(rotation);
     let sine = libm::sqrt(x * x + y * y + z * z);

@@ -2,9 +2,9 @@
 
 use gausset_core::matrix::Mat3;
 
-/// Solves the symmetric positive definite system `a x = b` of `n` unknowns in place (Cholesky, rows first, the lower half
-/// counts); `false` where it is not definite. Zeros before the first entry of a row stay zero, so they take no time
-/// (George and Liu 1981, the envelope): panoramas of a walk share points with their neighbours alone.
+/// Solves the symmetric positive definite system `a x = b` of `n` unknowns in place (row-oriented Cholesky of the lower
+/// triangle); `false` if it is not definite. Zeros before the first entry of a row stay zero and are skipped (envelope
+/// method, George and Liu 1981): panoramas of a walk share points only with their neighbours.
 pub(crate) fn solve(a: &mut [f64], b: &mut [f64]) -> bool {
     let n = b.len();
     let first: Vec<usize> =
@@ -35,7 +35,7 @@ pub(crate) fn solve(a: &mut [f64], b: &mut [f64]) -> bool {
     true
 }
 
-/// The inner product, as eight sums side by side: always in this order, whatever vectors the compiler takes.
+/// The inner product, as eight partial sums: always in the same order, whichever vector width the compiler chooses.
 fn inner(a: &[f64], b: &[f64]) -> f64 {
     let (whole, of_a) = a.as_chunks::<8>();
     let (other, of_b) = b.as_chunks::<8>();
@@ -57,7 +57,7 @@ pub(crate) fn inverse_symmetric(a: &Mat3) -> Option<Mat3> {
         .then(|| cofactors.map(|row| row.map(|v| v / determinant)))
 }
 
-/// Eigenvalues, ascending, and unit eigenvectors of a symmetric matrix (Jacobi's rotations).
+/// Eigenvalues, ascending, and unit eigenvectors of a symmetric matrix (Jacobi rotations).
 pub(crate) fn eigen<const N: usize>(mut a: [[f64; N]; N]) -> ([f64; N], [[f64; N]; N]) {
     let mut v: [[f64; N]; N] = std::array::from_fn(|i| std::array::from_fn(|j| f64::from(u8::from(i == j))));
     for _ in 0..60 {
@@ -90,7 +90,7 @@ pub(crate) fn eigen<const N: usize>(mut a: [[f64; N]; N]) -> ([f64; N], [[f64; N
     (order.map(|k| a[k][k]), order.map(|k| std::array::from_fn(|row| v[row][k])))
 }
 
-/// The middle value, of an even number the upper one of both; 0 of none.
+/// Median; of an even number of values the upper one of the two in the middle. 0 if there are none.
 pub(crate) fn median(mut values: Vec<f64>) -> f64 {
     if values.is_empty() {
         return 0.0;
@@ -122,7 +122,7 @@ mod tests {
     #[test]
     fn zeros_before_a_row_begins_change_nothing() {
         let n = 60;
-        // A band with a row that reaches back to the beginning, as a walk that comes back.
+        // A band with a row that reaches back to the first column, as the loop closure of a walk.
         let entry = |i: usize, j: usize| match i - j {
             0 => 9.0 + (i % 3) as f64,
             1..=4 => 1.0 / (i + j) as f64 - 0.4,

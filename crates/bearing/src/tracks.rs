@@ -1,4 +1,4 @@
-//! Which features show one point, and where it is.
+//! Tracks, and triangulation of landmarks.
 
 use gausset_core::Pose;
 use gausset_core::matrix::{cross, dot, norm, transpose_mul_vec};
@@ -12,8 +12,8 @@ pub(crate) struct Sight {
     pub(crate) feature: u32,
 }
 
-/// Features that hang together by matches, at most one of a panorama; ascending by panorama. Matches are listed best first:
-/// one that would bring two features of a panorama together is left out.
+/// Joins matches to tracks with at most one feature of a panorama; ascending by panorama. Matches must be listed best
+/// first: one that would join two features of the same panorama is skipped.
 pub(crate) fn join<'a>(
     counts: &[usize],
     matches: impl Iterator<Item = ([usize; 2], &'a [[u32; 2]])>,
@@ -22,7 +22,7 @@ pub(crate) fn join<'a>(
     for (frame, count) in counts.iter().enumerate() {
         first[frame + 1] = first[frame] + count;
     }
-    // Of each feature the set it is in; sets are as small as there are panoramas.
+    // The set of each feature. Sets have at most one feature per panorama, so they stay small.
     let mut set_of: Vec<u32> = vec![u32::MAX; first[counts.len()]];
     let mut sets: Vec<Vec<Sight>> = Vec::new();
     for ([a, b], pairs) in matches {
@@ -72,8 +72,8 @@ impl Ray {
     }
 }
 
-/// The point that rays meet in, and which of them: the worst is left out until none is off by more than `tolerance`.
-/// `None` where fewer than two agree, or no two of them meet at an angle of at least `parallax`.
+/// Triangulates rays: returns the point and the rays used. The worst ray is removed until none is off by more than
+/// `tolerance`. `None` if fewer than two remain, or no two of them meet at an angle of at least `parallax`.
 pub(crate) fn intersect(rays: &[Ray], tolerance: f64, parallax: f64) -> Option<([f64; 3], Vec<usize>)> {
     let mut used: Vec<usize> = (0..rays.len()).collect();
     while used.len() >= 2 {
@@ -101,8 +101,8 @@ pub(crate) fn intersect(rays: &[Ray], tolerance: f64, parallax: f64) -> Option<(
     None
 }
 
-/// The point with the least sum of squared angles to rays, nearly: squared distances, weighted with the distance along the
-/// ray that the last round found.
+/// Approximately the point with the least sum of squared angles to rays: least squared distances, each weighted by the
+/// distance along the ray in the previous iteration.
 fn nearest(rays: &[Ray], used: &[usize]) -> Option<[f64; 3]> {
     let mut weights = vec![1.0; used.len()];
     let mut point = [0.0; 3];
@@ -138,7 +138,7 @@ mod tests {
         let tracks = join(&[10, 10, 10], matches.into_iter());
         let plain: Vec<Vec<(u32, u32)>> =
             tracks.iter().map(|t| t.iter().map(|s| (s.frame, s.feature)).collect()).collect();
-        // (0, 1) - (2, 3) would join the first two.
+        // (0, 1) - (2, 3) would join the first two tracks, which have features of the same panorama.
         assert_eq!(plain, [vec![(0, 0), (1, 5), (2, 3)], vec![(0, 1), (1, 6), (2, 4)], vec![(0, 2), (2, 9)]]);
     }
 
@@ -156,7 +156,7 @@ mod tests {
         let (found, used) = intersect(&rays, 1e-3, 0.02).expect("a point");
         assert!(norm(std::array::from_fn(|k| found[k] - point[k])) < 1e-9);
         assert_eq!(used, [0, 1, 2, 3]);
-        // Behind one of them.
+        // The point is behind one of the panoramas.
         let backwards = [towards([0.0; 3], point), towards([1.0, 0.0, 0.0], [1.0, 2.0, -4.0])];
         assert!(intersect(&backwards, 1e-3, 0.02).is_none());
         // Too far away.

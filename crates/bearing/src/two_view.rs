@@ -1,8 +1,8 @@
-//! How two panoramas lie to each other, from pairs of bearings of which many are wrong.
+//! Relative pose of two panoramas from pairs of bearings with many outliers.
 //!
-//! RANSAC with the five-point solver, in a fixed order of random numbers; errors are angles between a bearing and the
-//! plane of its partner, in both directions; the best is refined with all pairs that agree. Panoramas at one place
-//! (rotation alone) are told apart: their pairs say nothing about a direction of translation.
+//! RANSAC with the five-point solver and a fixed sequence of random numbers. Errors are angles between a bearing and
+//! the epipolar plane of its partner, in both directions; the best model is refined with all inliers. Panoramas at the
+//! same position (pure rotation) are detected: their pairs do not determine a direction of translation.
 
 use gausset_compute::rng::{below, philox4x32};
 use gausset_core::matrix::{Mat3, cross, dot, mul, mul_vec, norm, transpose_mul_vec};
@@ -11,32 +11,32 @@ use gausset_core::se3::{skew, so3_exp};
 use crate::essential;
 use crate::solve::solve;
 
-/// What the random numbers of this module are told apart by.
+/// Stream of random numbers of this module.
 const STREAM: u32 = 0x6f77_6e61;
-/// Most samples.
+/// Largest number of samples.
 const SAMPLES: u32 = 4000;
-/// Probability that no sample of good pairs was drawn at which it ends.
+/// Sampling ends when the probability that no sample consisted of inliers falls below this.
 const MISSED: f64 = 1e-4;
-/// Pairs of pairs of which each tells a direction of translation.
+/// Samples of two pairs, each of which determines a direction of translation.
 const DIRECTIONS: u32 = 300;
-/// Least number of pairs that agree.
+/// Least number of inliers.
 const LEAST: usize = 20;
-/// Share of the pairs that see no parallax at which the panoramas are at one place.
+/// Fraction of pairs without parallax above which the relative pose is a pure rotation.
 const STILL: f64 = 0.9;
 
 /// A verified pair of panoramas: `y_b = rotation · y_a + t`.
 #[derive(Clone, Debug)]
 pub(crate) struct TwoView {
     pub(crate) rotation: Mat3,
-    /// Of length 1.
+    /// Unit direction of translation.
     pub(crate) t: [f64; 3],
-    /// Indices of the pairs that agree.
+    /// Indices of the inliers.
     pub(crate) inliers: Vec<u32>,
-    /// Whether both are at one place, so that `t` means nothing.
+    /// Whether both are at the same position, so that `t` has no meaning.
     pub(crate) is_rotation: bool,
 }
 
-/// The relative pose of pairs (a, b) of bearings; `tolerance` is the largest error, radians.
+/// Estimates the relative pose from pairs (a, b) of bearings; `tolerance` is the largest error, radians.
 pub(crate) fn estimate(pairs: &[[[f64; 3]; 2]], tolerance: f64, seed: [u32; 2]) -> Option<TwoView> {
     if pairs.len() < LEAST {
         return None;
@@ -59,7 +59,7 @@ pub(crate) fn estimate(pairs: &[[[f64; 3]; 2]], tolerance: f64, seed: [u32; 2]) 
     }
     let (mut rotation, mut t) = most_in_front(&best.1?, pairs, limit);
     polish(&mut rotation, &mut t, pairs, limit);
-    // What is far away agrees with any direction, so that five far points may have told it wrongly.
+    // Distant points agree with any direction of translation, so five of them may have given a wrong one.
     for round in 0..2 {
         if let Some(other) = direction(&rotation, t, pairs, tolerance, [round, seed[1]], seed[0]) {
             t = other;
@@ -70,7 +70,7 @@ pub(crate) fn estimate(pairs: &[[[f64; 3]; 2]], tolerance: f64, seed: [u32; 2]) 
     let agrees =
         |pair: &[[f64; 3]; 2]| error(&e, pair) < limit && is_in_front(&rotation, t, *pair, tolerance);
     let inliers: Vec<u32> = (0u32..).zip(pairs).filter(|(_, pair)| agrees(pair)).map(|(k, _)| k).collect();
-    // As many would agree by chance: bearings in a band of this width around a circle, of both pictures.
+    // Expected number of inliers by chance: bearings in a band of this width around a great circle, in both images.
     let by_chance = 2.0 * tolerance * (pairs.len() - inliers.len()) as f64;
     if (inliers.len() as f64) < LEAST as f64 + 3.0 * by_chance {
         return None;
@@ -106,7 +106,7 @@ fn samples_for(share: f64) -> u32 {
     (libm::log(MISSED) / miss).ceil().clamp(100.0, f64::from(SAMPLES)) as u32
 }
 
-/// The larger of the squared sines of the angles between a bearing and the plane of its partner.
+/// The larger of the squared sines of the angles between each bearing and the epipolar plane of its partner.
 #[inline(always)]
 fn error(e: &Mat3, [a, b]: &[[f64; 3]; 2]) -> f64 {
     let normal = mul_vec(e, *a);
@@ -115,7 +115,7 @@ fn error(e: &Mat3, [a, b]: &[[f64; 3]; 2]) -> f64 {
     value * value / dot(normal, normal).min(dot(back, back)).max(1e-300)
 }
 
-/// Sum of the errors, each at most `limit` (MSAC); given up above `worst`.
+/// Sum of the errors, each at most `limit` (MSAC); aborted above `worst`.
 fn cost(e: &Mat3, pairs: &[[[f64; 3]; 2]], limit: f64, worst: f64) -> f64 {
     let mut total = 0.0;
     for part in pairs.chunks(64) {
@@ -127,7 +127,7 @@ fn cost(e: &Mat3, pairs: &[[[f64; 3]; 2]], limit: f64, worst: f64) -> f64 {
     total
 }
 
-/// The pose with the most points before both cameras.
+/// The pose that has the most points in front of both cameras (cheirality).
 fn most_in_front(e: &Mat3, pairs: &[[[f64; 3]; 2]], limit: f64) -> (Mat3, [f64; 3]) {
     let good: Vec<_> = pairs.iter().filter(|pair| error(e, pair) < limit).collect();
     let count = |(rotation, t): &(Mat3, [f64; 3])| {
@@ -141,7 +141,7 @@ fn most_in_front(e: &Mat3, pairs: &[[[f64; 3]; 2]], limit: f64) -> (Mat3, [f64; 
     poses[(1..4).fold(0, |best, k| if counts[k] > counts[best] { k } else { best })]
 }
 
-/// Whether the point lies before both cameras, or so far away that nobody can tell.
+/// Whether the point is in front of both cameras, or too far away to decide.
 fn is_in_front(rotation: &Mat3, t: [f64; 3], pair: [[f64; 3]; 2], tolerance: f64) -> bool {
     let turned = mul_vec(rotation, pair[0]);
     if norm(cross(turned, pair[1])) < 2.0 * tolerance {
@@ -150,15 +150,15 @@ fn is_in_front(rotation: &Mat3, t: [f64; 3], pair: [[f64; 3]; 2], tolerance: f64
     essential::depths(rotation, t, pair).is_some_and(|[a, b]| a > 0.0 && b > 0.0)
 }
 
-/// Steps with all pairs that agree, from a little generous to exact.
+/// Refinement steps with all inliers, from a slightly larger limit to the exact one.
 fn polish(rotation: &mut Mat3, t: &mut [f64; 3], pairs: &[[[f64; 3]; 2]], limit: f64) {
     for round in 0..8 {
         refine(rotation, t, pairs, if round < 3 { 4.0 * limit } else { limit });
     }
 }
 
-/// The direction of translation that most pairs with parallax agree with, where it is better than a known one: two pairs
-/// tell it once the rotation is known.
+/// The direction of translation with the most inliers among pairs with parallax, if it is better than the known one.
+/// With known rotation, two pairs determine a direction.
 fn direction(
     rotation: &Mat3,
     known: [f64; 3],
@@ -209,7 +209,7 @@ fn direction(
     best.1
 }
 
-/// One Gauss-Newton step of the pairs within a limit, weighted down towards it (Tukey's biweight).
+/// One Gauss-Newton step over the pairs within a limit, with Tukey's biweight.
 fn refine(rotation: &mut Mat3, t: &mut [f64; 3], pairs: &[[[f64; 3]; 2]], limit: f64) {
     let e = mul(&skew(*t), rotation);
     let across = tangents(*t);
@@ -222,7 +222,7 @@ fn refine(rotation: &mut Mat3, t: &mut [f64; 3], pairs: &[[[f64; 3]; 2]], limit:
         let [a, b] = *pair;
         let turned = mul_vec(rotation, a);
         let (plane, back) = (mul_vec(&e, a), transpose_mul_vec(&e, b));
-        // First-order distance to both planes (Sampson), whose weight is held.
+        // First-order (Sampson) distance to both planes; its weight is kept fixed.
         let scale = 1.0 / libm::sqrt((dot(plane, plane) + dot(back, back)).max(1e-12));
         let residual = scale * dot(b, plane);
         // b · (t × (ω × Ra)) = ω · (Ra × (b × t)),  b · (u × Ra) = u · (Ra × b).
@@ -249,7 +249,7 @@ fn refine(rotation: &mut Mat3, t: &mut [f64; 3], pairs: &[[[f64; 3]; 2]], limit:
     }
 }
 
-/// Two unit vectors across a unit vector and each other.
+/// Two unit vectors perpendicular to a unit vector and to each other.
 pub(crate) fn tangents(axis: [f64; 3]) -> [[f64; 3]; 2] {
     let least = (1..3).fold(0, |best, k| if axis[k].abs() < axis[best].abs() { k } else { best });
     let one = cross(axis, std::array::from_fn(|k| f64::from(u8::from(k == least))));
@@ -263,7 +263,7 @@ pub(crate) mod tests {
     use gausset_compute::rng::uniform_f64;
     use gausset_core::matrix::transpose;
 
-    /// Two panoramas among points all around.
+    /// Two panoramas among points in all directions.
     pub(crate) struct Scene {
         pub(crate) rotation: Mat3,
         pub(crate) t: [f64; 3],
@@ -285,7 +285,7 @@ pub(crate) mod tests {
     }
 
     impl Scene {
-        /// `count` points of which the last `wrong` are paired with anything, bearings with `noise` radians.
+        /// `count` points, the last `wrong` of them paired at random; bearings have `noise` radians of noise.
         pub(crate) fn new(seed: u32, count: u32, noise: f64, wrong: u32) -> Self {
             let rotation = so3_exp(vector(seed, 0, 0).map(|v| 2.0 * v));
             let t = unit(vector(seed, 1, 0));

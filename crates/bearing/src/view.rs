@@ -1,8 +1,8 @@
-//! The views of a panorama: where their pixels look.
+//! The views of a panorama: maps pixels to directions and back.
 
 use gausset_core::matrix::{Mat3, dot, mul_vec, norm, transpose_mul_vec};
 
-/// A pinhole view of a panorama, principal point in the middle.
+/// A pinhole view of a panorama, with the principal point at the centre of the image.
 #[derive(Clone, Debug, PartialEq)]
 pub struct View {
     /// Focal length, px.
@@ -16,7 +16,7 @@ pub struct View {
 }
 
 impl View {
-    /// Unit direction, in the axes of the panorama, of the continuous point (x, y).
+    /// Unit direction, in the axes of the panorama, of the continuous pixel position (x, y).
     #[must_use]
     pub fn bearing(&self, [x, y]: [f64; 2]) -> [f64; 3] {
         let ray = [
@@ -28,7 +28,8 @@ impl View {
         mul_vec(&self.pano_from_view, ray.map(|v| v / length))
     }
 
-    /// The continuous point in which a direction in the axes of the panorama is seen; `None` behind the view.
+    /// The continuous pixel position at which a direction (in the axes of the panorama) is seen; `None` behind the
+    /// view.
     #[must_use]
     pub fn pixel(&self, direction: [f64; 3]) -> Option<[f64; 2]> {
         let [x, y, z] = transpose_mul_vec(&self.pano_from_view, direction);
@@ -40,23 +41,23 @@ impl View {
         })
     }
 
-    /// Where it looks.
+    /// Viewing direction.
     fn axis(&self) -> [f64; 3] {
         [0, 1, 2].map(|row| self.pano_from_view[row][2])
     }
 }
 
-/// The view whose axis is nearest to a direction: features of a place that several views show are taken from it alone,
-/// where it is distorted least.
+/// Index of the view whose axis is nearest to a direction. Where views overlap, features are taken only from this one,
+/// which has the least distortion there.
 pub(crate) fn nearest(views: &[View], direction: [f64; 3]) -> usize {
     let along = |view: &View| dot(view.axis(), direction);
     (1..views.len()).fold(0, |best, at| if along(&views[at]) > along(&views[best]) { at } else { best })
 }
 
-/// The rectangle `[left, top, right, bottom]` of a view, px, that holds everything that is nearer to its axis than to
-/// another's.
+/// The rectangle `[left, top, right, bottom]` of a view, px, that contains all pixels nearer to its axis than to that
+/// of any other view.
 pub(crate) fn own_part(views: &[View], index: usize) -> [usize; 4] {
-    /// Distance of the places that are asked, px.
+    /// Distance of the sampled pixels, px. The rectangle is enlarged by as much.
     const STEP: usize = 8;
     let view = &views[index];
     let (width, height) = (view.width as usize, view.height as usize);
@@ -103,7 +104,7 @@ mod tests {
     fn the_part_of_a_view_holds_all_that_is_nearest_to_it() {
         let views = ring();
         let [left, top, right, bottom] = own_part(&views, 3);
-        // Half of 45 degrees to either side.
+        // Half of 45 degrees on either side.
         assert!((left as f64 - (100.0 - 41.4)).abs() < 17.0 && (right as f64 - 141.4).abs() < 17.0);
         assert_eq!((top, bottom), (0, 200));
         for k in 0..200 {

@@ -1,4 +1,4 @@
-//! The procedural room, whose poses are known, from pictures to poses.
+//! The procedural room, whose poses are known: from rendered images to poses.
 
 use std::sync::atomic::AtomicBool;
 
@@ -20,7 +20,7 @@ fn ring() -> Vec<View> {
     (0..8).map(|k| View { focal, width: SIDE, height: SIDE, pano_from_view: turn(k) }).collect()
 }
 
-/// Features of a frame of the room; everything below a latitude is masked where `masked` says so.
+/// Features of a frame of the room; if `masked`, everything below a latitude is masked.
 fn features(frame: usize, masked: bool, pool: &Pool) -> Features {
     let views = ring();
     let mut all = Features::default();
@@ -48,8 +48,8 @@ fn solve(frames: &[Features], pool: &Pool) -> Reconstruction {
         .expect("not stopped")
 }
 
-/// Worst distance of centres, as a share of the path, and worst angle of rotations, degrees, once the first pose and the
-/// length of the path are taken from the truth.
+/// Largest error of the centres as a fraction of the path, and of the rotations in degrees, after alignment of the
+/// first pose and of the path length with the ground truth.
 fn errors(found: &[Pose], truth: &[Pose]) -> (f64, f64) {
     let path = |poses: &[Pose]| -> f64 {
         poses.windows(2).map(|p| norm([0, 1, 2].map(|k| p[1].centre()[k] - p[0].centre()[k]))).sum()
@@ -83,7 +83,7 @@ fn the_room_is_found_from_its_pictures_the_same_with_any_number_of_threads() {
         assert!(point.sights.len() > 1 && point.sights.windows(2).all(|pair| pair[0][0] < pair[1][0]));
     }
     assert!(solve(&frames, &Pool::new(1)) == found);
-    // Frame 3 without features gets no pose and takes nothing from the others.
+    // Frame 3 has no features: it gets no pose, and the others keep theirs.
     let mut without = frames;
     without[3] = Features::default();
     let found = solve(&without, &pool);

@@ -1,5 +1,5 @@
-//! Walks of every shape, from features to poses: points around a way, each with a look of its own, seen with noise, some
-//! of them far away, and a fifth of what is seen seen only once.
+//! Walks of various shapes, from features to poses: points around a path, each with its own descriptor, seen with
+//! noise; some are far away, and a fifth of the features are seen only once.
 
 use std::sync::atomic::AtomicBool;
 
@@ -11,12 +11,12 @@ use gausset_core::Pose;
 use gausset_core::matrix::{mul, mul_vec, norm, transpose, transpose_mul_vec};
 use gausset_core::se3::so3_exp;
 
-/// Noise of a bearing, radians (a third of a pixel of a view of 720 px), and the largest error.
+/// Noise of a bearing, radians (a third of a pixel of a view of 720 px), and the tolerance.
 const NOISE: f64 = 1e-3;
 const TOLERANCE: f64 = 5.6e-3;
-/// How far away a point may be, m.
+/// Largest distance at which a point is seen, m.
 const REACH: f64 = 9.0;
-/// Points on each metre of the way, far ones in all, and looks that nobody else has in each panorama.
+/// Points per metre of the path, distant points in total, and unmatched features in each panorama.
 const DENSITY: f64 = 25.0;
 const FAR: u32 = 120;
 const ALONE: u32 = 80;
@@ -38,7 +38,7 @@ fn between(a: [f64; 3], b: [f64; 3]) -> [f64; 3] {
     [0, 1, 2].map(|k| b[k] - a[k])
 }
 
-/// What a point looks like, a little different each time.
+/// Descriptor of a point, with small variations between frames.
 fn look(point: u32, frame: u32) -> [u8; DESCRIPTOR] {
     std::array::from_fn(|i| {
         let own = philox4x32([point, i as u32, 0, 0], [3, 5])[0] >> 26;
@@ -47,7 +47,7 @@ fn look(point: u32, frame: u32) -> [u8; DESCRIPTOR] {
     })
 }
 
-/// A walk: where each panorama stands, turned anyhow.
+/// A walk: panoramas at given centres with arbitrary rotations.
 struct Walk {
     poses: Vec<Pose>,
     points: Vec<[f64; 3]>,
@@ -75,7 +75,7 @@ impl Walk {
         Self { poses: (0..).zip(centres).map(pose).collect(), points }
     }
 
-    /// What a panorama sees; `sees` says in which directions of its own axes.
+    /// Features of a panorama; `sees` selects directions in its own axes.
     fn features(&self, frame: usize, sees: &dyn Fn([f64; 3]) -> bool) -> Features {
         let mut found = Features::default();
         let mut add = |direction: [f64; 3], look| {
@@ -104,8 +104,8 @@ impl Walk {
         (0..self.poses.len()).map(|frame| self.features(frame, &|_| true)).collect()
     }
 
-    /// Worst error of a centre as a share of the way, and of a rotation, degrees, of the panoramas in a range, once the
-    /// pose of the first and the length of the way are taken from the truth.
+    /// Largest error of the centres as a fraction of the path, and of the rotations in degrees, of the panoramas in a
+    /// range, after alignment of the first pose and of the path length with the ground truth.
     fn errors(&self, found: &Reconstruction, range: std::ops::Range<usize>) -> (f64, f64) {
         let poses: Vec<Pose> = range.clone().map(|k| found.poses[k].expect("a pose")).collect();
         let truth = &self.poses[range];
@@ -148,7 +148,7 @@ fn a_straight_line_with_uneven_steps() {
 
 #[test]
 fn panoramas_at_the_place_of_another() {
-    // Two at the first place, three in the middle.
+    // Two at the first position, three in the middle.
     let centres: Vec<[f64; 3]> =
         [0.0, 0.0, 1.0, 2.0, 3.0, 3.0, 3.0, 4.0, 5.0].map(|x| [x, 0.1 * x * x, 0.0]).to_vec();
     let walk = Walk::new(&centres);
@@ -168,7 +168,7 @@ fn a_fifth_of_every_panorama_may_be_hidden() {
     let centres: Vec<[f64; 3]> = (0..8).map(|k| [f64::from(k), libm::sin(f64::from(k)), 0.0]).collect();
     let walk = Walk::new(&centres);
     let wedge = |frame: usize| unit(vector(900, frame as u32));
-    // A cap of a fifth of the sphere, elsewhere in each.
+    // A cap of a fifth of the sphere is hidden, in a different direction in each panorama.
     let sees = |frame: usize, b: [f64; 3]| (0..3).map(|k| b[k] * wedge(frame)[k]).sum::<f64>() < 0.6;
     let frames: Vec<Features> = (0..8).map(|frame| walk.features(frame, &|b| sees(frame, b))).collect();
     let (centre, turned) = walk.errors(&solve(&frames), 0..8);
@@ -191,7 +191,7 @@ fn of_two_walks_the_larger_one_is_kept() {
     let place = |k: usize| if k < 4 { [k as f64, 0.0, 0.0] } else { [k as f64, 300.0, 0.5 * (k % 2) as f64] };
     let centres: Vec<[f64; 3]> = (0..10).map(place).collect();
     let mut walk = Walk::new(&centres);
-    // What is far away is not the same from both.
+    // Distant points are not shared by the two walks.
     walk.points.truncate(walk.points.len() - FAR as usize);
     let found = solve(&walk.all());
     assert_eq!(poses_known(&found), [0, 1, 2, 3, 4, 5, 6, 7, 8, 9].map(|k| k > 3));

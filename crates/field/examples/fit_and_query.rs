@@ -1,4 +1,4 @@
-//! Fits a field to scattered samples and asks it for a value, a gradient and the derivatives of a loss.
+//! Fits a field to scattered samples and evaluates a value, a gradient and the derivatives of a loss.
 //!
 //! `cargo run --release -p gausset-field --example fit_and_query`
 #![allow(clippy::print_stdout, reason = "an example shows what it found")]
@@ -7,7 +7,7 @@ use gausset_field::fit::{Fit, FitOptions, Samples};
 use gausset_field::{Compute, Evaluator};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    // Two bumps, sampled on an irregular set of points of the box [0, 1]³.
+    // Two bumps, sampled at irregular points of the box [0, 1]³.
     let points: Vec<[f64; 3]> = (1..=4000)
         .map(|i| [0.819_172_513, 0.671_043_607, 0.549_700_478].map(|step| (f64::from(i) * step).fract()))
         .collect();

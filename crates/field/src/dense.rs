@@ -1,4 +1,4 @@
-//! Stage `forward`, dense: every Gaussian at every point, lanes = points.
+//! Stage `forward`, dense: every Gaussian at every point; lanes are points.
 //!
 //! ```text
 //! for a tile of 256 Gaussians (13 KB, first-level cache)
@@ -7,16 +7,16 @@
 //!       d = x - µ;  v = A' d;  q = |v|²                              9 multiply-adds
 //!       f += w 2^-q                                                  4 (see `real`)
 //! ```
-//! Operations are written for all vectors of the block before the next operation, and with 16 registers in two loops
-//! with `q` in a buffer between them: the chain from `x` to `f` is 60 cycles long, and a processor that looks fifty
-//! operations ahead would wait for it.
+//! Each operation is applied to all vectors of the block before the next one; with 16 registers in two loops with `q`
+//! in a buffer between them. The dependency chain from `x` to `f` is 60 cycles long, and a CPU with a reorder window of
+//! fifty operations would stall on it.
 //!
-//! The difference `x - µ` comes first: expanding the square loses half of the digits far from the origin. Sums run
-//! over the Gaussians of a tile, then over the tiles, for each point on its own: threads share out points, and no
-//! number of them changes a bit.
+//! The difference `x - µ` comes first, because expanding the square loses half of the digits far from the origin. Sums
+//! run over the Gaussians of a tile, then over the tiles, for each point separately. Threads divide the points, so
+//! their number does not change a bit of the result.
 //!
-//! Gradient: `-Σ w G p`, Hessian: `Σ w G (p pᵀ - S⁻¹)` with `p = A'ᵀ v / k²`. `w G` is formed before it meets `p`:
-//! far points have a `p pᵀ` that overflows, and `0 · inf` is not 0.
+//! Gradient: `-Σ w G p`, Hessian: `Σ w G (p pᵀ - S⁻¹)` with `p = A'ᵀ v / k²`. `w G` is formed before it is multiplied
+//! by `p`: distant points have a `p pᵀ` that overflows, and `0 · inf` is not 0.
 
 use fearless_simd::prelude::*;
 use gausset_compute::{Exec, at_level};
@@ -25,16 +25,16 @@ use crate::packed::row::{A00, A10, A11, A20, A21, A22};
 use crate::packed::{PointRows, Term};
 use crate::real::{INV_K2, Lanes, Real};
 
-/// Gaussians of a tile.
+/// Gaussians per tile.
 const TILE: usize = 256;
 
-/// Vectors of points that stay in registers while the Gaussians pass.
+/// Vectors of points that stay in registers while the kernel loops over the Gaussians.
 const VECTORS: usize = 4;
 
-/// Most points of a task; fewer when there are few.
+/// Largest number of points per task.
 const TASK_POINTS: usize = 1024;
 
-/// What is computed at each point: rows of the result.
+/// Order of derivatives that is computed at each point: the rows of the result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Order {
     /// f.
@@ -46,7 +46,7 @@ pub(crate) enum Order {
 }
 
 impl Order {
-    /// Rows of the result.
+    /// Number of rows of the result.
     pub(crate) const fn rows(self) -> usize {
         match self {
             Self::Value => 1,
@@ -122,7 +122,7 @@ fn load<T: Real, S: Lanes>(simd: S, row: &[T], at: usize) -> T::V<S> {
     T::V::<S>::from_slice(simd, &row[at..at + T::V::<S>::LEN])
 }
 
-/// Adds to a row.
+/// Adds a vector to a row.
 #[inline(always)]
 fn add<T: Real, S: Lanes>(simd: S, row: &mut [T], at: usize, value: T::V<S>) {
     let row = &mut row[at..at + T::V::<S>::LEN];
@@ -145,7 +145,7 @@ pub(crate) fn square<T: Real, S: Lanes>(simd: S, v: [T::V<S>; 3]) -> T::V<S> {
     T::fma(simd, v[2], v[2], T::fma(simd, v[1], v[1], v[0] * v[0]))
 }
 
-/// The first nine numbers of a term in all lanes.
+/// The first nine numbers of a term, broadcast to all lanes.
 #[inline(always)]
 fn shape<T: Real, S: Lanes>(simd: S, term: &Term<T>) -> [T::V<S>; 9] {
     let mut out = [splat::<T, S>(simd, term[0]); 9];
@@ -155,7 +155,7 @@ fn shape<T: Real, S: Lanes>(simd: S, term: &Term<T>) -> [T::V<S>; 9] {
     out
 }
 
-/// The coefficients of a term in all lanes.
+/// The coefficients of a term, broadcast to all lanes.
 #[inline(always)]
 fn coefficients<T: Real, S: Lanes>(simd: S, term: &Term<T>) -> [T::V<S>; 4] {
     let mut out = [splat::<T, S>(simd, term[9]); 4];
@@ -165,8 +165,8 @@ fn coefficients<T: Real, S: Lanes>(simd: S, term: &Term<T>) -> [T::V<S>; 4] {
     out
 }
 
-/// `q` of a Gaussian at vectors of points: what [`whitened`] and [`square`] say, an operation for all vectors at a
-/// time.
+/// `q` of a Gaussian at vectors of points: same as [`whitened`] and [`square`], with each operation applied to all
+/// vectors at a time.
 #[inline(always)]
 fn squares<T: Real, S: Lanes, const P: usize>(
     simd: S,

@@ -1,4 +1,4 @@
-//! Stage `backward`, dense: sums over the points for every Gaussian, lanes = Gaussians.
+//! Stage `backward`, dense: sums over the points for every Gaussian; lanes are Gaussians.
 //!
 //! ```text
 //! for a block of Gaussians (a vector of them; their ten numbers are in registers)
@@ -8,11 +8,12 @@
 //!   for the same 32 points
 //!     phase 2:  M0 += s;  M1 += s v;  M2 += (s v) vᵀ                      22 multiply-adds with phase 1
 //! ```
-//! One fused loop would need more registers than there are, and chains of operations longer than processors look ahead. Sums run in `T` over tiles of 1024 points and in f64
-//! over the tiles. Threads share out Gaussians; when there are few, also chunks of points whose sums are added in
-//! order. Where the chunks lie depends on the sizes of the problem only.
+//! One fused loop would need more registers than available, and dependency chains longer than the reorder window of
+//! CPUs. Sums run in `T` over tiles of 1024 points, then in f64 over the tiles. Threads share the Gaussians; if there
+//! are few, also chunks of points, whose sums are added in order. The chunk boundaries depend only on the size of the
+//! problem.
 //!
-//! `s` is formed before it meets `v`, and `s v` before it meets `v` again: see `dense`.
+//! `s` is formed before it is multiplied by `v`, and `s v` before it is multiplied by `v` again: see `dense`.
 
 use fearless_simd::prelude::*;
 use gausset_compute::{Exec, Pool, at_level};
@@ -23,27 +24,27 @@ use crate::packed::row::{A00, A10, A11, A20, A21, A22, WEIGHT};
 use crate::packed::{BLOCK, Block, FIELDS, Packed};
 use crate::real::{INV_K2, Lanes, Real};
 
-/// Points between the phases.
+/// Points processed by phase 1 before phase 2.
 pub(crate) const PHASE: usize = 32;
 /// Points whose sums are kept in `T`.
 const TILE: usize = 1024;
-/// With at least so many Gaussians there is enough to share out without cutting the points.
+/// With at least this many Gaussians, there is enough work for all threads without dividing the points.
 const ENOUGH_GAUSSIANS: usize = 4096;
-/// Points of a chunk otherwise, at least.
+/// Least number of points per chunk otherwise.
 const CHUNK: usize = 8 * TILE;
-/// Most chunks: their sums take memory.
+/// Largest number of chunks, which bounds the memory of their sums.
 const MAX_CHUNKS: usize = 64;
-/// Blocks of Gaussians of a task.
+/// Blocks of Gaussians per task.
 const TASK_BLOCKS: usize = 4;
 
 /// A point with its cotangents: `x y z gbar` or `x y z ux uy uz`.
 pub(crate) type Sample<T, const N: usize> = [T; N];
 
-/// What becomes of the ten sums of a block of Gaussians: its number and the sums → gradients (means, chol, weight).
+/// Converts the ten sums of a block of Gaussians, given its number, to gradients (means, chol, weight).
 type Unpack<'a> = &'a (dyn Fn(usize, &BlockMoments) -> BlockMoments + Sync);
 
-/// The gradients that the ten moments of each Gaussian over points `x y z gbar` give; the number of points is a
-/// multiple of [`PHASE`].
+/// Gradients from the ten moments of each Gaussian over points `x y z gbar`. The number of points must be a multiple of
+/// [`PHASE`].
 pub(crate) fn moments<T: Real>(
     exec: Exec<'_>,
     field: &Packed<T>,
@@ -56,7 +57,7 @@ pub(crate) fn moments<T: Real>(
     });
 }
 
-/// The gradients that the ten sums of the VJP of the gradient over points `x y z ux uy uz` give, in units with `k`:
+/// Gradients from the ten sums of the VJP of the gradient over points `x y z ux uy uz`, in units with `k`:
 /// `Σ G (r - a p)` (3), `Σ G (p tᵀ + (r - a p) vᵀ)` (6, lower), `Σ G a`.
 pub(crate) fn gradient_sums<T: Real>(
     exec: Exec<'_>,
@@ -70,7 +71,7 @@ pub(crate) fn gradient_sums<T: Real>(
     });
 }
 
-/// Shares out blocks of Gaussians and chunks of samples, adds the chunks in order, and unpacks.
+/// Distributes blocks of Gaussians and chunks of samples over threads, adds the chunks in order, and unpacks.
 fn sums<T: Real, const N: usize>(
     pool: &Pool,
     field: &Packed<T>,
@@ -123,7 +124,7 @@ fn sums<T: Real, const N: usize>(
             let to = means[range.clone()].iter_mut().zip(&mut chol[range.clone()]).zip(&mut weights[range]);
             for (lane, ((mean, chol), weight)) in to.enumerate() {
                 let mut g = [T::ZERO; 10];
-                // By index: 8 % of a pass over 500 points faster than with iterators.
+                // Indexing is 8 % faster than iterators in a pass over 500 points.
                 for row in 0..10 {
                     g[row] = T::from_f64(rows[row][lane]);
                 }
@@ -256,7 +257,7 @@ fn gradient_tiles<T: Real, S: Lanes>(
                     let v = whitened::<T, S>(simd, &g, [splat(0), splat(1), splat(2)]);
                     let gauss = T::gauss(simd, square::<T, S>(simd, v));
                     let u = [splat(3), splat(4), splat(5)];
-                    // All of v, t = A' u, r = A'ᵀ t carry powers of k, which come off at the end.
+                    // v, t = A' u and r = A'ᵀ t all carry powers of k, which are removed at the end.
                     let t = [
                         g[A00] * u[0],
                         T::fma(simd, g[A11], u[1], g[A10] * u[0]),

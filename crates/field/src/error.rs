@@ -1,4 +1,4 @@
-//! What can be wrong with a field, with points or in a file, as values.
+//! Errors of fields, points and files, as values.
 
 use std::fmt::Display;
 
@@ -19,30 +19,30 @@ pub enum FieldError {
         /// Weights.
         weights: usize,
     },
-    /// A parameter that cannot be computed with.
+    /// A parameter is not finite or out of range.
     #[error("{tensor}: row {index}: unusable value (expected a finite number in range, found {})", number(*value))]
     Parameter {
-        /// Which array.
+        /// Name of the array.
         tensor: &'static str,
-        /// Which Gaussian.
+        /// Index of the Gaussian.
         index: usize,
         /// The value.
         value: f64,
     },
-    /// A covariance whose inverse overflows.
+    /// A covariance has an inverse that overflows.
     #[error(
         "chol: row {index}: covariance is singular in {precision} (expected axes longer than rounding); enlarge or remove this Gaussian"
     )]
     Singular {
-        /// Which Gaussian.
+        /// Index of the Gaussian.
         index: usize,
         /// f32 or f64.
         precision: &'static str,
     },
-    /// A point that is not finite or too far.
+    /// A point is not finite or too far from the origin.
     #[error("points: row {index}: unusable point (expected finite coordinates up to {limit:e}, found {} {} {})", number(point[0]), number(point[1]), number(point[2]))]
     Point {
-        /// Which point.
+        /// Index of the point.
         index: usize,
         /// The point.
         point: [f64; 3],
@@ -54,18 +54,18 @@ pub enum FieldError {
         "points: row {index}: outside the box of the field (expected {lo:?} to {hi:?}, found {point:?}; {count} points are outside)"
     )]
     Outside {
-        /// The first of them.
+        /// Index of the first of them.
         index: usize,
         /// The point.
         point: [f64; 3],
-        /// How many there are.
+        /// Number of points outside.
         count: usize,
         /// Smallest coordinates of the box.
         lo: [f64; 3],
         /// Largest coordinates of the box.
         hi: [f64; 3],
     },
-    /// Cotangents that do not fit the points.
+    /// The numbers of cotangents and points differ.
     #[error("cotangents: wrong number (expected {expected}, one per point, found {found})")]
     Cotangents {
         /// Number of points.
@@ -73,21 +73,21 @@ pub enum FieldError {
         /// Number of cotangents.
         found: usize,
     },
-    /// More than this program can number.
+    /// More elements than 32-bit indices can address.
     #[error("{what}: too many (expected fewer than 2^32, found {count})")]
     TooMany {
-        /// Of what.
+        /// Kind of element.
         what: &'static str,
-        /// How many.
+        /// Number of elements.
         count: usize,
     },
-    /// A cut-off that is no amount.
-    #[error("cut-off: not an amount (expected a number of at least 0, found {})", number(*found))]
+    /// A cut-off is negative or not a number.
+    #[error("cut-off: invalid (expected a number of at least 0, found {})", number(*found))]
     Cutoff {
-        /// What was given.
+        /// The given value.
         found: f64,
     },
-    /// A grid that this machine cannot hold.
+    /// A grid exceeds the memory of this machine.
     #[error(
         "grid: too many points for the memory of this machine (expected at most {most}, found {} x {} x {})",
         dims[0], dims[1], dims[2]
@@ -95,44 +95,44 @@ pub enum FieldError {
     Memory {
         /// Points along x, y, z.
         dims: [usize; 3],
-        /// Points that would fit.
+        /// Largest number of points.
         most: u64,
     },
 }
 
-/// What is wrong in the content of a file: always one line.
+/// An error in the contents of a file; its message is always one line.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum ContentError {
-    /// Something at a place is not as it should be.
+    /// A problem at a place in the file.
     #[error("{place}: {what}{}", aside(expected.as_deref(), found.as_deref()))]
     At {
         /// Line, field or array of the file.
         place: String,
-        /// What is wrong there, perhaps in the words of a library.
+        /// The problem, possibly as a library reports it.
         what: String,
-        /// What should be there.
+        /// Expected contents.
         expected: Option<String>,
-        /// What is there.
+        /// Contents found.
         found: Option<String>,
     },
     /// More samples than the caller has memory for.
     #[error("samples: too many for the memory of this machine (expected at most {most}, found {found})")]
     Room {
-        /// How many would fit.
+        /// Largest number of samples.
         most: u64,
-        /// How many the file says it has.
+        /// Number of samples that the file declares.
         found: u64,
     },
     /// A table without rows.
     #[error("no rows (expected x y z value)")]
     NoRows,
-    /// A library panicked on it.
+    /// A library panicked.
     #[error("the decoder broke down; convert it")]
     Decoder,
-    /// An error, and what to do about it.
+    /// An error with advice.
     #[error("{0}; {1}")]
     Advised(Box<Self>, &'static str),
-    /// The field in it makes no sense.
+    /// The field in the file is invalid.
     #[error(transparent)]
     Field(#[from] FieldError),
 }
@@ -146,7 +146,7 @@ fn aside(expected: Option<&str>, found: Option<&str>) -> String {
     }
 }
 
-/// Text as a part of one line: names in files and the words of libraries may have several.
+/// Text on one line: names in files and messages of libraries may have line breaks.
 fn line(text: impl Display) -> String {
     text.to_string().split(|c: char| c.is_control()).collect::<Vec<_>>().join(" ")
 }
@@ -178,7 +178,7 @@ impl ContentError {
         Self::At { place: line(place), what: line(what), expected: None, found: Some(line(found)) }
     }
 
-    /// The error of a part, with the place of the part in the whole.
+    /// The error of a part, with the place of the part in the whole file.
     pub(crate) fn inside(mut self, outer: impl Display) -> Self {
         if let Self::At { place, .. } = &mut self {
             *place = line(format_args!("{outer}: {place}"));

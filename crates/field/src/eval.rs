@@ -1,8 +1,8 @@
-//! Evaluating a field and its VJPs: the calls that people make.
+//! Public evaluation of a field and its VJPs.
 //!
-//! [`Evaluator`] is a field made ready for the kernels. Its calls name the stages that a device other than the CPU
-//! would implement under the same names: `pack` (raw parameters → records), `forward` (values, gradients, Hessians),
-//! `backward` (moments) and `unpack` (moments → gradients by raw parameters). No call makes a B x N matrix.
+//! [`Evaluator`] holds a field packed for the kernels. Its stages have the names under which another device would
+//! implement them: `pack` (raw parameters → records), `forward` (values, gradients, Hessians), `backward` (moments) and
+//! `unpack` (moments → gradients by raw parameters). No call allocates a B x N matrix.
 
 use std::any::Any;
 use std::sync::Mutex;
@@ -19,23 +19,23 @@ use crate::packed::{BLOCK, FIELDS, Packed, PointRows, row};
 use crate::real::{INV_K2, K, Real};
 use crate::reference;
 
-/// What computes: threads and a vector level. The result does not depend on either.
+/// Threads and SIMD level of the CPU. The result does not depend on either.
 #[derive(Debug)]
 pub struct Compute {
-    /// The threads.
+    /// Thread pool.
     pub pool: Pool,
-    /// The vector instructions.
+    /// SIMD level.
     pub level: Level,
     spare: Spare,
 }
 
-/// Memory of evaluators that are gone, for the next: a training loop packs other parameters at each step, and new
-/// memory costs more than the packing.
+/// Memory of dropped evaluators for reuse: a training loop packs other parameters at each step, and allocating memory
+/// costs more than packing.
 #[derive(Debug, Default)]
 struct Spare(Mutex<Vec<Box<dyn Any + Send>>>);
 
 impl Spare {
-    /// Most pieces that are kept.
+    /// Largest number of buffers that are kept.
     const MOST: usize = 4;
 
     fn take<P: Any + Default>(&self) -> P {
@@ -54,7 +54,7 @@ impl Spare {
 }
 
 impl Compute {
-    /// So many threads (0 = all processors) at a vector level; `None` if this processor does not have it.
+    /// This many threads (0 = all CPUs) at a SIMD level; `None` if this CPU does not support it.
     #[must_use]
     pub fn new(threads: usize, level: VectorLevel) -> Option<Self> {
         let level = gausset_compute::level(level)?;
@@ -65,13 +65,13 @@ impl Compute {
         })
     }
 
-    /// All processors, the best vector level.
+    /// All CPUs, the best SIMD level.
     #[must_use]
     pub fn best() -> Self {
         Self { pool: Pool::with_all_cores(), level: Level::new(), spare: Spare::default() }
     }
 
-    /// For functions that know nothing of spare memory.
+    /// Threads and level, for functions that do not reuse memory.
     pub(crate) fn exec(&self) -> Exec<'_> {
         Exec { pool: &self.pool, level: self.level }
     }
@@ -84,11 +84,11 @@ pub struct Derivatives<T> {
     pub values: Vec<T>,
     /// ∇f, value units per length.
     pub gradients: Vec<[T; 3]>,
-    /// ∇∇f (symmetric); empty unless asked for.
+    /// ∇∇f (symmetric); empty unless requested.
     pub hessians: Vec<[[T; 3]; 3]>,
 }
 
-/// A field made ready for evaluation.
+/// A field prepared for evaluation.
 #[derive(Clone, Debug)]
 pub struct Evaluator<'a, T: Real> {
     compute: &'a Compute,
@@ -103,7 +103,7 @@ impl<T: Real> Drop for Evaluator<'_, T> {
 }
 
 impl<'a, T: Real> Evaluator<'a, T> {
-    /// Makes a field ready.
+    /// Prepares a field.
     ///
     /// # Errors
     /// As [`GaussianField::check`].
@@ -111,7 +111,7 @@ impl<'a, T: Real> Evaluator<'a, T> {
         field.check_shape()?;
         let mut packed: Packed<T> = compute.spare.take();
         packed.renew(compute.exec(), field);
-        // The inverse factors are there already; looking at them is cheaper than making them again.
+        // The inverse factors are already computed; checking them is cheaper than computing them again.
         if packed.is_usable {
             return Ok(Self { compute, field, packed });
         }
@@ -121,7 +121,7 @@ impl<'a, T: Real> Evaluator<'a, T> {
     /// f at points.
     ///
     /// # Errors
-    /// A point is not finite or too far.
+    /// A point is not finite or too far from the origin.
     pub fn values(&self, points: &[[T; 3]]) -> Result<Vec<T>, FieldError> {
         let mut rows = self.forward(points, Order::Value)?;
         let mut values = rows.swap_remove(0);
@@ -132,7 +132,7 @@ impl<'a, T: Real> Evaluator<'a, T> {
     /// f and ∇f at points, in one pass.
     ///
     /// # Errors
-    /// A point is not finite or too far.
+    /// A point is not finite or too far from the origin.
     pub fn gradients(&self, points: &[[T; 3]]) -> Result<Derivatives<T>, FieldError> {
         self.derivatives(points, Order::Gradient)
     }
@@ -140,7 +140,7 @@ impl<'a, T: Real> Evaluator<'a, T> {
     /// f, ∇f and the Hessian at points, in one pass.
     ///
     /// # Errors
-    /// A point is not finite or too far.
+    /// A point is not finite or too far from the origin.
     pub fn hessians(&self, points: &[[T; 3]]) -> Result<Derivatives<T>, FieldError> {
         self.derivatives(points, Order::Hessian)
     }
@@ -148,14 +148,14 @@ impl<'a, T: Real> Evaluator<'a, T> {
     /// The gradient of `Σ_b gbar_b f(x_b)` by the raw parameters.
     ///
     /// # Errors
-    /// A point is not finite or too far; not one cotangent per point.
+    /// A point is not finite or too far from the origin; there is not one cotangent per point.
     pub fn vjp(&self, points: &[[T; 3]], gbar: &[T]) -> Result<FieldGradients<T>, FieldError> {
         let mut out = FieldGradients::zeros(0);
         self.vjp_into(points, gbar, &mut out)?;
         Ok(out)
     }
 
-    /// As [`Self::vjp`], into memory that is used again: for loops.
+    /// As [`Self::vjp`], with reused output memory; for loops.
     ///
     /// # Errors
     /// As [`Self::vjp`].
@@ -169,7 +169,7 @@ impl<'a, T: Real> Evaluator<'a, T> {
         let mut samples: Vec<[T; 4]> = Vec::with_capacity(points.len().next_multiple_of(PHASE));
         samples.extend(points.iter().zip(gbar).map(|(x, g)| [x[0], x[1], x[2], *g]));
         if let Some(&[x, y, z, _]) = samples.last() {
-            // Padding: points that nothing depends on.
+            // Padding: points with a cotangent of 0.
             samples.resize(points.len().next_multiple_of(PHASE), [x, y, z, T::ZERO]);
         }
         let exec = self.compute.exec();
@@ -246,7 +246,7 @@ impl<'a, T: Real> Evaluator<'a, T> {
     /// Squared Mahalanobis distances `|L⁻¹ (x_b - µ_i)|²` of points to one Gaussian, computed in f64.
     ///
     /// # Errors
-    /// A point is not finite or too far; there is no such Gaussian.
+    /// A point is not finite or too far from the origin; there is no such Gaussian.
     pub fn mahalanobis(&self, points: &[[T; 3]], gaussian: usize) -> Result<Vec<T>, FieldError> {
         GaussianField::check_points(points)?;
         if gaussian >= self.field.len() {

@@ -1,7 +1,7 @@
 //! A Gaussian field and its raw parameters.
 //!
 //! `f(x) = Σ_i w_i exp(-½ ‖L_i⁻¹ (x - µ_i)‖²)`, `x` in ℝ³ in the user's units, `L` lower triangular with a positive
-//! diagonal, covariance `S = L Lᵀ`. What is stored and learnt is raw:
+//! diagonal, covariance `S = L Lᵀ`. Stored and learned parameters are raw:
 //!
 //! | parameter | shape | raw → meaning |
 //! |---|---|---|
@@ -12,7 +12,7 @@
 use crate::error::FieldError;
 use crate::real::Real;
 
-/// What a raw weight means.
+/// Mapping from raw weights to weights.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum WeightMode {
     /// The weight itself.
@@ -28,7 +28,7 @@ impl WeightMode {
     /// All modes.
     pub const ALL: [Self; 3] = [Self::Raw, Self::Softplus, Self::Sigmoid];
 
-    /// The word in files and settings.
+    /// Name in files and settings.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -38,7 +38,7 @@ impl WeightMode {
         }
     }
 
-    /// The mode of a word.
+    /// The mode of a name.
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|mode| mode.name() == name)
@@ -68,7 +68,7 @@ impl WeightMode {
         }
     }
 
-    /// The raw value of a weight, the nearest that exists: softplus and sigmoid cannot give every number.
+    /// The raw value of a weight, or the nearest possible one: softplus and sigmoid do not reach all weights.
     #[must_use]
     pub fn raw(self, weight: f64) -> f64 {
         const SMALLEST: f64 = 1e-12;
@@ -86,7 +86,7 @@ impl WeightMode {
     }
 }
 
-/// Which entries of the factor are learnt.
+/// Which entries of the factor are learned.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Covariance {
     /// All six.
@@ -97,7 +97,7 @@ pub enum Covariance {
 }
 
 impl Covariance {
-    /// The word in files and settings.
+    /// Name in files and settings.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -106,13 +106,13 @@ impl Covariance {
         }
     }
 
-    /// The kind of a word.
+    /// The kind of a name.
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
         [Self::Full, Self::Diagonal].into_iter().find(|kind| kind.name() == name)
     }
 
-    /// Parameters of a Gaussian: 10 or 7.
+    /// Parameters per Gaussian: 10 or 7.
     #[must_use]
     pub const fn parameters(self) -> usize {
         match self {
@@ -122,7 +122,7 @@ impl Covariance {
     }
 }
 
-/// An axis-aligned box, in which a field was fitted.
+/// An axis-aligned box in which a field was fitted.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Bounds {
     /// Smallest coordinates.
@@ -132,7 +132,7 @@ pub struct Bounds {
 }
 
 impl Bounds {
-    /// The box of some points, `None` without points.
+    /// The bounding box of points; `None` without points.
     #[must_use]
     pub fn of<T: Real>(points: &[[T; 3]]) -> Option<Self> {
         let first = points.first()?.map(Into::into);
@@ -147,7 +147,7 @@ impl Bounds {
         }))
     }
 
-    /// Whether a point lies in it, its surface included.
+    /// Whether a point is inside or on the surface.
     #[must_use]
     pub fn contains(&self, point: [f64; 3]) -> bool {
         (0..3).all(|k| self.lo[k] <= point[k] && point[k] <= self.hi[k])
@@ -162,7 +162,7 @@ impl Bounds {
 
 /// A Gaussian field; see the module documentation.
 ///
-/// The arrays have one entry per Gaussian. [`GaussianField::new`] checks them; code that changes them afterwards keeps
+/// The arrays have one entry per Gaussian. [`GaussianField::new`] checks them; code that changes them later must keep
 /// their lengths equal and their values finite.
 ///
 /// ```
@@ -187,19 +187,19 @@ pub struct GaussianField<T: Real> {
     pub chol: Vec<[T; 6]>,
     /// Raw weights.
     pub weights: Vec<T>,
-    /// What a raw weight means.
+    /// Mapping from raw weights to weights.
     pub weight_mode: WeightMode,
-    /// Which entries of the factors are learnt.
+    /// Which entries of the factors are learned.
     pub covariance: Covariance,
-    /// The box `[lo, hi]` in which the field was fitted, if it is known.
+    /// The box in which the field was fitted, if known.
     pub bounds: Option<Bounds>,
 }
 
 impl<T: Real> GaussianField<T> {
-    /// A field of these raw parameters, without a box.
+    /// A field with these raw parameters, without a box.
     ///
     /// # Errors
-    /// Lengths differ, a value is not finite or out of range, a covariance is singular in this precision.
+    /// Lengths differ, a value is not finite or out of range, or a covariance is singular in this precision.
     pub fn new(
         means: Vec<[T; 3]>,
         chol: Vec<[T; 6]>,
@@ -245,7 +245,7 @@ impl<T: Real> GaussianField<T> {
         Err(FieldError::Lengths { means: self.means.len(), chol: self.chol.len(), weights: n })
     }
 
-    /// Checks what [`Self::new`] promises.
+    /// Checks the conditions of [`Self::new`].
     ///
     /// # Errors
     /// As [`Self::new`].
@@ -272,10 +272,10 @@ impl<T: Real> GaussianField<T> {
         Ok(())
     }
 
-    /// Checks points: finite, and not so far that squares of distances overflow.
+    /// Checks that points are finite and near enough to the origin that squares of distances do not overflow.
     ///
     /// # Errors
-    /// The first point that is not so.
+    /// The first invalid point.
     pub fn check_points(points: &[[T; 3]]) -> Result<(), FieldError> {
         let is_good = |x: &T| (*x).into().abs() <= T::MAX_COORDINATE;
         match points.iter().position(|point| !point.iter().all(is_good)) {
@@ -287,10 +287,10 @@ impl<T: Real> GaussianField<T> {
         }
     }
 
-    /// Checks that points lie in the field's box; a field without a box has no outside.
+    /// Checks that points are in the field's box. A field without a box accepts all points.
     ///
     /// # Errors
-    /// The first point outside and how many there are.
+    /// The first point outside, and the number of points outside.
     pub fn check_inside(&self, points: &[[T; 3]]) -> Result<(), FieldError> {
         let Some(bounds) = self.bounds else { return Ok(()) };
         let outside = |point: &&[T; 3]| !bounds.contains(point.map(Into::into));
@@ -304,7 +304,7 @@ impl<T: Real> GaussianField<T> {
         })
     }
 
-    /// The same field in the other precision.
+    /// Converts the field to another precision.
     #[must_use]
     pub fn cast<U: Real>(&self) -> GaussianField<U> {
         let to = |v: T| U::from_f64(v.into());
@@ -318,7 +318,7 @@ impl<T: Real> GaussianField<T> {
         }
     }
 
-    /// The Gaussians of some indices, in that order.
+    /// The Gaussians with these indices, in this order.
     #[must_use]
     pub fn select(&self, indices: &[usize]) -> Self {
         Self {
@@ -330,7 +330,7 @@ impl<T: Real> GaussianField<T> {
     }
 }
 
-/// The factor of raw entries, logs clamped to what the precision can square.
+/// The factor of raw entries, with logs clamped so that the factor can be squared in this precision.
 pub(crate) fn factor<T: Real>(raw: &[T; 6]) -> [f64; 6] {
     let exp = |v: T| libm::exp(v.into().clamp(-T::MAX_LOG, T::MAX_LOG));
     [exp(raw[0]), raw[1].into(), exp(raw[2]), raw[3].into(), raw[4].into(), exp(raw[5])]

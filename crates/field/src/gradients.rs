@@ -1,4 +1,4 @@
-//! Gradients by the raw parameters, and the ten moments they are made of.
+//! Gradients by the raw parameters, computed from ten moments.
 //!
 //! A kernel adds for each Gaussian, with `s_b = gbar_b G(x_b)`: `M0 = Σ s`, `M1 = Σ s v`, `M2 = Σ s v vᵀ`. Once per
 //! Gaussian, in f64: `∂µ = w L⁻ᵀ M1`, `∂L = w tril(L⁻ᵀ M2)`, raw diagonal entries times `L_kk`, `∂raw = (dw/draw) M0`.
@@ -13,7 +13,7 @@ use crate::real::{INV_K2, K, Lanes, Real};
 /// `M0, M1 (3), M2 (00 10 11 20 21 22)` of a block of Gaussians in scaled coordinates `v' = k v`, row by row.
 pub(crate) type BlockMoments = [[f64; BLOCK]; 10];
 
-/// A gradient for each raw parameter of a field; same shapes as the field.
+/// Gradients by each raw parameter of a field; same shapes as the field.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FieldGradients<T> {
     /// By the means.
@@ -25,25 +25,25 @@ pub struct FieldGradients<T> {
 }
 
 impl<T: Real> FieldGradients<T> {
-    /// Makes room for so many Gaussians; what stands there is not defined.
+    /// Resizes for this many Gaussians; contents are undefined.
     pub(crate) fn resize(&mut self, n: usize) {
         self.means.resize(n, [T::ZERO; 3]);
         self.chol.resize(n, [T::ZERO; 6]);
         self.weights.resize(n, T::ZERO);
     }
 
-    /// Zeros for so many Gaussians.
+    /// Zeros for this many Gaussians.
     #[must_use]
     pub fn zeros(n: usize) -> Self {
         Self { means: vec![[T::ZERO; 3]; n], chol: vec![[T::ZERO; 6]; n], weights: vec![T::ZERO; n] }
     }
 }
 
-/// One power of `1/k` for the inverse factor and one for each `v` in a moment: `k⁻²` and `k⁻³`.
+/// Factors that remove one power of `k` for the inverse factor and one for each `v` in a moment: `k⁻²` and `k⁻³`.
 pub(crate) const WEIGHT_SCALES: [f64; 2] = [INV_K2, INV_K2 / K];
 
-/// The gradient by the ten raw parameters (means, chol, weight) from the moments, the scaled inverse factor `k L⁻¹`,
-/// the weight times [`WEIGHT_SCALES`] and its derivative by the raw weight; for a number or a vector of them.
+/// The gradient by the ten raw parameters (means, chol, weight), from the moments, the scaled inverse factor `k L⁻¹`,
+/// the weight times [`WEIGHT_SCALES`] and its derivative by the raw weight; for scalars or vectors.
 #[inline(always)]
 pub(crate) fn from_moments<V>(scaled_inverse: &[V; 6], [w2, w3]: [V; 2], slope: V, m: &[V; 10]) -> [V; 10]
 where

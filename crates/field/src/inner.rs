@@ -1,4 +1,4 @@
-//! Closed-form inner products of Gaussians, and merging by them.
+//! Closed-form inner products of Gaussians, and merging based on them.
 //!
 //! `∫ G_a G_b = (2π)^1.5 |L_a| |L_b| / sqrt(det(S_a + S_b)) exp(-½ Dᵀ (S_a + S_b)⁻¹ D)`, `D = µ_a - µ_b`;
 //! `∫ G = (2π)^1.5 |L|`, `|L| = L00 L11 L22`.

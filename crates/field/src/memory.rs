@@ -1,13 +1,13 @@
-//! How much this machine can hold: sizes that a file or a person names are compared with it before memory is taken.
+//! Memory of this machine: sizes from files and users are compared with it before memory is allocated.
 
 use gausset_compute::machine;
 
-/// Bytes of memory of this machine; where it does not say, nothing is too much.
+/// Memory of this machine, bytes; unlimited if the system does not report it.
 pub(crate) fn total() -> u64 {
     machine::memory_bytes().unwrap_or(u64::MAX)
 }
 
-/// Largest file that is read whole: as much again is needed for what is in it.
+/// Largest file that is read completely: as much memory again is needed for its contents.
 pub(crate) fn largest_file() -> u64 {
     total() / 2
 }

@@ -1,4 +1,4 @@
-//! Model files: a fitted field with what its values and coordinates mean, as safetensors.
+//! Model files: a fitted field with the units of its values and coordinates, as safetensors.
 //!
 //! | tensor | shape | type |
 //! |---|---|---|
@@ -7,9 +7,9 @@
 //! | `weights` | (N) | raw weights |
 //!
 //! Metadata (all text): `format` = `gausset-field/1`, `weight_mode`, `cov`, `offset` and `scale`
-//! (`value = offset + scale f(x)`), `affine` (16 numbers, row-major: world from model coordinates), `bbox` (6 numbers,
-//! lo then hi, model coordinates), `peak`, and for volumes `dims` and `spacing` (model coordinates are
-//! `index * spacing`). Readers that know no more than the tensors still have the field.
+//! (`value = offset + scale f(x)`), `affine` (16 numbers, row-major: world from model coordinates), `bbox` (6 numbers, lo then hi, model
+//! coordinates), `peak`, and for volumes `dims` and `spacing` (model coordinates are `index * spacing`). The tensors
+//! alone define the field.
 
 use std::collections::HashMap;
 use std::fmt::Display;
@@ -28,10 +28,10 @@ use crate::input::{Affine, IDENTITY};
 use crate::memory;
 use crate::real::Real;
 
-/// The word in `format`.
+/// Value of `format`.
 pub const FORMAT: &str = "gausset-field/1";
 
-/// A field with the meaning of its values and coordinates.
+/// A field with the units of its values and coordinates.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Model {
     /// The field, model coordinates.
@@ -40,52 +40,52 @@ pub struct Model {
     pub offset: f64,
     /// Value per unit of the field.
     pub scale: f64,
-    /// World position of model coordinates.
+    /// Map from model coordinates to world positions.
     pub world_from_model: Affine,
-    /// Range of the data it was fitted to.
+    /// Range of the data to which it was fitted.
     pub peak: f64,
-    /// The grid it was fitted to, if there was one.
+    /// Grid to which it was fitted, if there was one.
     pub grid: Option<Grid>,
 }
 
 /// Why a model file cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum ModelError {
-    /// It cannot be read.
+    /// The file cannot be read.
     #[error("{}: read: {}", path.display(), gausset_io::atomic::plain_reason(source))]
     Io {
         /// The file.
         path: PathBuf,
-        /// The system's answer.
+        /// Error of the operating system.
         source: std::io::Error,
     },
-    /// Its content is not what it should be.
+    /// The contents are invalid.
     #[error("{}: {what}", path.display())]
     Content {
         /// The file.
         path: PathBuf,
-        /// What is wrong in it.
+        /// The problem.
         what: Box<ContentError>,
     },
-    /// It cannot be written.
+    /// The file cannot be written.
     #[error(transparent)]
     Write(#[from] WriteError),
 }
 
 impl Model {
-    /// A field as it is: values are those of the field, the world has its coordinates.
+    /// A model whose values and world coordinates are those of the field.
     #[must_use]
     pub fn plain(field: GaussianField<f64>) -> Self {
         Self { field, offset: 0.0, scale: 1.0, world_from_model: IDENTITY, peak: 1.0, grid: None }
     }
 
-    /// The value of a value of the field.
+    /// The model's value for a value of the field.
     #[must_use]
     pub fn value(&self, f: f64) -> f64 {
         self.offset + self.scale * f
     }
 
-    /// Model coordinates of a world position; `None` if the map cannot be inverted.
+    /// Map from world positions to model coordinates; `None` if it cannot be inverted.
     #[must_use]
     pub fn model_from_world(&self) -> Option<Affine> {
         let m = &self.world_from_model;
@@ -102,7 +102,7 @@ impl Model {
         is_good.then(|| inverse.map(|[a, b, c]| [a, b, c, -(a * m[0][3] + b * m[1][3] + c * m[2][3])]))
     }
 
-    /// The file's bytes. f32 where that loses nothing worth keeping: coordinates are known to a thousandth of σ.
+    /// The bytes of the file. Numbers are stored as f32 if that is accurate enough: coordinates to a thousandth of σ.
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
         let largest = self.field.means.as_flattened().iter().fold(0.0f64, |most, v| most.max(v.abs()));
@@ -151,10 +151,10 @@ impl Model {
         metadata
     }
 
-    /// Writes the file as a whole.
+    /// Writes the file atomically.
     ///
     /// # Errors
-    /// It cannot be written.
+    /// The file cannot be written.
     pub fn save(&self, fs: &dyn FileSystem, path: &Path, options: &WriteOptions) -> Result<u64, ModelError> {
         let bytes = self.to_bytes();
         let written =
@@ -162,10 +162,10 @@ impl Model {
         Ok(written.1.bytes)
     }
 
-    /// Reads a file.
+    /// Reads a model file.
     ///
     /// # Errors
-    /// It cannot be read, or is not a model.
+    /// The file cannot be read, or is not a model.
     pub fn load(path: &Path) -> Result<Self, ModelError> {
         let bytes = input::read(path, memory::largest_file())
             .map_err(|source| ModelError::Io { path: path.to_owned(), source })?;
@@ -173,10 +173,10 @@ impl Model {
             .map_err(|what| ModelError::Content { path: path.to_owned(), what: Box::new(what) })
     }
 
-    /// Reads the bytes of a file.
+    /// Parses the bytes of a model file.
     ///
     /// # Errors
-    /// What is wrong, with its place.
+    /// The first problem, with its place.
     pub fn parse(bytes: &[u8]) -> Result<Self, ContentError> {
         let not_ours =
             |error| ContentError::unread("header", format_args!("not a safetensors file ({error})"));
@@ -248,8 +248,8 @@ fn unexpected(key: &str, expected: impl Display, found: impl Display) -> Content
 
 /// Serialises tensors with metadata in a fixed order.
 pub(crate) fn serialize(views: Vec<(&str, TensorView<'_>)>, metadata: Vec<(&str, String)>) -> Vec<u8> {
-    // The crate keeps metadata in a hash map, whose order changes from run to run: with one pair at most it cannot.
-    // The rest is put into the header here; it is JSON.
+    // The crate keeps metadata in a hash map, whose order varies between runs. So the metadata are inserted here into
+    // the JSON header.
     let Ok(plain) = safetensors::serialize(views, None) else { return Vec::new() };
     let Some((length, rest)) = plain.split_first_chunk::<8>() else { return plain };
     let length = u64::from_le_bytes(*length) as usize;
@@ -313,9 +313,9 @@ pub(crate) fn numbers<const N: usize>(
     values.map(Some).ok_or_else(|| unexpected(key, format_args!("{N} numbers"), quote(text)))
 }
 
-/// A field in the other precision keeps its meaning.
+/// Conversion of the field to another precision.
 impl Model {
-    /// The field in a precision.
+    /// The field in the given precision.
     #[must_use]
     pub fn field_as<T: Real>(&self) -> GaussianField<T> {
         self.field.cast()

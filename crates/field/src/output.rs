@@ -6,7 +6,7 @@ use gausset_io::npy::{self, write_numbers};
 
 use crate::input::Affine;
 
-/// A volume to be written: values with x fastest.
+/// A volume to write: values with x fastest.
 #[derive(Clone, Copy, Debug)]
 pub struct VolumeOut<'a> {
     /// Values.
@@ -21,7 +21,7 @@ impl VolumeOut<'_> {
     /// Writes it as `.npy`, indexed `[x][y][z]`.
     ///
     /// # Errors
-    /// Those of the writer.
+    /// Writing failed.
     pub fn npy(&self, out: &mut dyn Write) -> io::Result<()> {
         let [nx, ny, nz] = self.dims;
         let at = |i: usize| {
@@ -34,7 +34,7 @@ impl VolumeOut<'_> {
     /// Writes it as NRRD, raw, with directions in RAS+.
     ///
     /// # Errors
-    /// Those of the writer.
+    /// Writing failed.
     pub fn nrrd(&self, out: &mut dyn Write) -> io::Result<()> {
         let [nx, ny, nz] = self.dims;
         let m = &self.world_from_index;
@@ -55,7 +55,7 @@ impl VolumeOut<'_> {
     /// Writes it as VTK image data (`.vti`), raw appended, with the direction matrix.
     ///
     /// # Errors
-    /// Those of the writer.
+    /// Writing failed.
     pub fn vti(&self, out: &mut dyn Write) -> io::Result<()> {
         let [nx, ny, nz] = self.dims.map(|d| d.saturating_sub(1));
         let m = &self.world_from_index;

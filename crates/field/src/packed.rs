@@ -1,4 +1,4 @@
-//! Stage `pack`: raw parameters → what the kernels read.
+//! Stage `pack`: converts raw parameters to the layouts of the kernels.
 //!
 //! Per Gaussian the mean, the inverse factor `A' = k L⁻¹` (`k = sqrt(log2(e)/2)`, so that `G = 2^(-|A'd|²)`) and the
 //! weight, computed in f64 and rounded. Two layouts:
@@ -14,14 +14,13 @@ use gausset_compute::{Exec, at_level};
 use crate::field::{GaussianField, WeightMode};
 use crate::real::{K, Lanes, Real, exp_f64};
 
-/// Gaussians of a block.
+/// Gaussians per block.
 pub(crate) const BLOCK: usize = 16;
 
-/// Numbers of a Gaussian: mean, scaled inverse factor, weight.
+/// Numbers per Gaussian: mean, scaled inverse factor, weight.
 pub(crate) const FIELDS: usize = 10;
 
-/// Names of the numbers of a Gaussian: its mean (0..3), the scaled inverse factor `A' = k L⁻¹` by row and column, its
-/// weight.
+/// Row indices of the numbers of a Gaussian: mean (0..3), scaled inverse factor `A' = k L⁻¹` by row and column, weight.
 pub(crate) mod row {
     pub(crate) const A00: usize = 3;
     pub(crate) const A10: usize = 4;
@@ -41,16 +40,16 @@ pub(crate) type Record<T> = [T; FIELDS];
 /// Mean (3), scaled inverse factor (6), coefficients of the weighted exponential (4).
 pub(crate) type Term<T> = [T; 13];
 
-/// Blocks of a task.
+/// Blocks per task.
 const TASK_BLOCKS: usize = 64;
 
-/// A field as the kernels read it.
+/// A field in the layouts of the kernels.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Packed<T: Real> {
     pub(crate) len: usize,
     pub(crate) blocks: Vec<Block<T>>,
     pub(crate) terms: Vec<Term<T>>,
-    /// Whether everything is finite and small enough to square.
+    /// Whether all numbers are finite and small enough to square.
     pub(crate) is_usable: bool,
 }
 
@@ -108,7 +107,7 @@ impl<T: Real> Packed<T> {
     }
 }
 
-/// Whether everything could be used: finite, and small enough to square.
+/// Packs a chunk. Returns whether all numbers are finite and small enough to square.
 #[inline(always)]
 fn pack<T: Real, S: Lanes>(
     simd: S,
@@ -145,7 +144,7 @@ fn pack<T: Real, S: Lanes>(
                 block[row::A00 + entry][lane] = T::from_f64(inverse[entry][lane]);
             }
         }
-        // No branches, so that rows are looked at as vectors. NaN compares false.
+        // Without branches, so that the check vectorises. NaN compares false.
         for row in 0..FIELDS {
             for lane in 0..BLOCK {
                 is_usable &= (block[row][lane] <= limit) & (block[row][lane] >= low);
@@ -158,7 +157,7 @@ fn pack<T: Real, S: Lanes>(
             }
             terms[b * BLOCK + lane] = term(&record);
         }
-        // Padding: everything 0, in case a kernel multiplies it with something far.
+        // Padding: all zeros, in case a kernel multiplies it by a large number.
         for lane in count..BLOCK {
             for row in 0..FIELDS {
                 block[row][lane] = T::ZERO;
@@ -182,7 +181,7 @@ fn inverse_rows<S: Lanes>(simd: S, max_log: f64, raw: &[[f64; BLOCK]; 6]) -> [[f
             #[inline(always)]
             |entry: usize| S::f64s::from_slice(simd, &raw[entry][at..at + width]),
         );
-        // The inverse of exp(raw); k belongs to one factor of each product below.
+        // The inverse of exp(raw); each product below contains k exactly once.
         let e0 = exp_f64(simd, -row(0).max(-limit).min(limit));
         let e1 = exp_f64(simd, -row(2).max(-limit).min(limit));
         let e2 = exp_f64(simd, -row(5).max(-limit).min(limit));
@@ -199,7 +198,7 @@ fn inverse_rows<S: Lanes>(simd: S, max_log: f64, raw: &[[f64; BLOCK]; 6]) -> [[f
     out
 }
 
-/// Points in three rows, padded to a multiple of [`PointRows::PADDED`] by repeating the last.
+/// Points in three rows, padded to a multiple of [`PointRows::PADDED`] by repeating the last point.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct PointRows<T> {
     pub(crate) axis: [Vec<T>; 3],
@@ -221,7 +220,7 @@ impl<T: Real> PointRows<T> {
         Self { axis }
     }
 
-    /// Number of points with padding.
+    /// Number of points, including padding.
     pub(crate) fn padded(&self) -> usize {
         self.axis[0].len()
     }

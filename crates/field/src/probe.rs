@@ -1,16 +1,16 @@
-//! What the multiply-add pipes of this machine can do, for comparison.
+//! Measures the multiply-add throughput of this machine, as a reference for the kernels.
 
 use fearless_simd::{Level, Simd, prelude::*};
 use gausset_compute::at_level;
 
 use crate::real::Lanes;
 
-/// Rounds of the loop: some tenth of a millisecond.
+/// Iterations of the loop: some tenth of a millisecond.
 const ROUNDS: usize = 20_000;
-/// Independent chains: enough to fill two pipes of latency 4 or 5.
+/// Independent dependency chains: enough to fill two pipes of latency 4 or 5.
 const CHAINS: usize = 10;
 
-/// Nanoseconds of CPU time per multiply-add of one lane; `clock` tells CPU seconds.
+/// Nanoseconds of CPU time per multiply-add of one lane; `clock` returns CPU seconds.
 #[must_use]
 pub fn ns_per_lane_operation(level: Level, clock: impl Fn() -> f64) -> f64 {
     let mut best = f64::INFINITY;

@@ -1,7 +1,7 @@
-//! The two number types of a field, and what the kernels need of each at each vector level.
+//! The number types of a field, and the operations that kernels need at each SIMD level.
 //!
-//! Kernels are written once over [`Real`] (f32 or f64) and [`Lanes`] (the processor's widest vectors). Lanes never
-//! meet in a kernel, so the width does not change a bit of the result: AVX-512, AVX2, NEON and SSE2 agree.
+//! Kernels are written once over [`Real`] (f32 or f64) and [`Lanes`] (the CPU's widest vectors). No operation combines
+//! lanes within a kernel, so the width does not change a bit of the result: AVX-512, AVX2, NEON and SSE2 agree.
 //!
 //! The Gaussian itself is `2^-q` with the scale `k = sqrt(log2(e)/2)` folded into the inverse factor. In f32, with `n`
 //! the multiple of 1/8 nearest to `-q`:
@@ -11,10 +11,10 @@
 //! r = (m - 1.5 2²⁰) + q    -1/16 ..= 1/16, exact
 //! 2^-q = (c0 + c1 r + c2 r² + c3 r³) * (table[m & 7] + (m << 20))
 //! ```
-//! The second factor is a look-up, a shift and an integer addition: the multiply-add pipes see four operations
-//! instead of six, and a weight goes into the `c` beforehand. In f64: a minimax polynomial and an exponent insertion.
-//! Coefficients are relative minimax fits. Beyond [`Real::FAR`] the value is exactly 0: denormals would cost a factor
-//! of two in everything that is multiplied with them.
+//! The second factor is a table look-up, a shift and an integer addition, so the multiply-add units execute four
+//! operations instead of six, and a weight is multiplied into the `c` beforehand. In f64: a minimax polynomial and an
+//! exponent insertion. Coefficients are relative minimax fits. Beyond [`Real::FAR`] the value is exactly 0, because
+//! denormals would slow down all operations that use them by a factor of two.
 
 use std::f32::consts::SQRT_2;
 
@@ -25,10 +25,10 @@ pub(crate) const K: f64 = 0.849_321_800_288_019_1;
 /// `1 / k² = 2 ln 2`.
 pub(crate) const INV_K2: f64 = 2.0 * std::f64::consts::LN_2;
 
-/// A vector level with the operations of the kernels.
+/// A SIMD level with the operations of the kernels.
 pub trait Lanes: Simd {
-    /// Gaussians whose squares are computed before the first of their exponentials: 1 where a block of points and all
-    /// of its intermediate values fit in the registers.
+    /// Gaussians whose squares are computed before the first of their exponentials: 1 if a block of points and all its
+    /// intermediate values fit into the registers.
     const GROUP: usize;
     /// Points whose squares are computed before the first of their exponentials, in gradients.
     const POINTS: usize;
@@ -36,7 +36,7 @@ pub trait Lanes: Simd {
     fn fma_f32(self, a: Self::f32s, b: Self::f32s, c: Self::f32s) -> Self::f32s;
     /// `a b + c` with one rounding.
     fn fma_f64(self, a: Self::f64s, b: Self::f64s, c: Self::f64s) -> Self::f64s;
-    /// The power of two that `m = EIGHTHS - q` stands for; anything where `q` is beyond the limit.
+    /// The power of two for `m = EIGHTHS - q`; undefined if `q` is beyond the limit.
     fn power_f32(self, m: Self::f32s) -> Self::f32s;
     /// `p power + sum` with one rounding where `m` is within the limit, `sum` elsewhere.
     fn fma_near_f32(self, m: Self::f32s, p: Self::f32s, power: Self::f32s, sum: Self::f32s) -> Self::f32s;
@@ -48,13 +48,13 @@ pub trait Lanes: Simd {
 
 /// Subtracting from this rounds to a multiple of 1/8.
 const EIGHTHS: f32 = 1_572_864.0;
-/// Bits of [`EIGHTHS`] - 64, the smallest `m` that counts (their order is that of integers).
+/// Bits of [`EIGHTHS`] - 64, the smallest `m` within the limit (positive floats are ordered as their bits).
 const NEAREST_FAR: i32 = 0x49C0_0000 - 8 * 64;
 
 /// `2^-r` on [-1/16, 1/16], degree 3, relative error 1.9e-8; from the highest power down.
 const EXP2_F32: [f32; 4] = [-0.055_498_9, 0.240_264_07, -0.693_147_24, 0.999_999_99];
 
-/// Bits of `2^(k/8)`, less the `k` that the shift by 20 adds to them.
+/// Bits of `2^(k/8)`, minus the `k` that the shift by 20 adds to them.
 const EIGHTH_POWERS: [i32; 8] = {
     let powers: [f32; 8] =
         [1.0, 1.090_507_7, 1.189_207_1, 1.296_839_6, SQRT_2, 1.542_210_8, 1.681_792_9, 1.834_008_1];
@@ -84,7 +84,7 @@ const EXP2_F64: [f64; 12] = [
     1.0,
 ];
 
-/// Adding and dropping this rounds to whole numbers and leaves them in the low bits.
+/// Adding and subtracting this rounds to integers; after the addition they are in the low bits.
 const MAGIC_F64: f64 = 6_755_399_441_055_744.0;
 
 #[inline(always)]
@@ -99,7 +99,7 @@ fn polynomial_f64<S: Lanes>(simd: S, r: S::f64s) -> S::f64s {
 /// The integers that a vector's bits are.
 type Bits<S, V> = <V as SimdFloat<S>>::Bits;
 
-/// [`Lanes::power_f32`] for levels without a permutation by numbers: lane by lane.
+/// [`Lanes::power_f32`] for levels without a variable permutation: lane by lane.
 #[inline(always)]
 fn power_f32<S: Lanes>(simd: S, m: S::f32s) -> S::f32s {
     let mut out = m;
@@ -112,15 +112,15 @@ fn power_f32<S: Lanes>(simd: S, m: S::f32s) -> S::f32s {
     out
 }
 
-/// A value where `m` is within the limit, 0 elsewhere. `m` is positive there, or negative and not within the limit:
-/// comparing as floats says the same.
+/// A value where `m` is within the limit, 0 elsewhere. `m` is positive within the limit; negative `m` are beyond it, so
+/// comparing as floats gives the same result.
 #[inline(always)]
 fn near_f32<S: Lanes>(simd: S, m: S::f32s, value: S::f32s) -> S::f32s {
     let limit = S::f32s::splat(simd, f32::from_bits(NEAREST_FAR.cast_unsigned()));
     m.simd_ge(limit).select(value, S::f32s::splat(simd, 0.0))
 }
 
-/// `p 2^n` for the whole number `n` in the low bits of `shifted`.
+/// `p 2^n` for the integer `n` in the low bits of `shifted`.
 #[inline(always)]
 fn insert_exponent<S: Simd, V: SimdFloat<S, Element = f64>>(p: V, shifted: V) -> V {
     let (mantissa, exponent): (Bits<S, V>, Bits<S, V>) = (p.bitcast(), shifted.bitcast());
@@ -139,7 +139,7 @@ fn gauss_f64<S: Lanes>(simd: S, q: S::f64s) -> S::f64s {
     q.simd_le(S::f64s::splat(simd, f64::FAR)).select(g, zero)
 }
 
-/// `e^x` for |x| below 700, relative error below 1e-15: `log2 e` in two parts, so that the product loses nothing.
+/// `e^x` for |x| below 700, relative error below 1e-15: `log2 e` is split in two, so that the product is exact enough.
 #[inline(always)]
 pub(crate) fn exp_f64<S: Lanes>(simd: S, x: S::f64s) -> S::f64s {
     const LOG2_E_LOW: f64 = 2.035_527_374_093_103_3e-17;
@@ -157,7 +157,7 @@ fn fma_precise<S: Simd, V: SimdFloat<S>>(a: V, b: V, c: V) -> V {
     a.mul_add_precise(b, c)
 }
 
-/// What levels have in common that differ in little.
+/// Implements [`Lanes`] for levels with few differences.
 macro_rules! lanes {
     ($token:ty, $fma_f32:expr, $fma_f64:expr) => {
         impl Lanes for $token {
@@ -216,7 +216,8 @@ mod x86 {
         EIGHTH_POWERS as E, EXP2_F64, Lanes, NEAREST_FAR, Real, fma_precise, gauss_f64, near_f32, power_f32,
     };
 
-    /// The emulation of a fused multiply-add is long: out of line, or kernels take minutes to compile.
+    /// Not inlined, because the emulation of a fused multiply-add is long and would make kernels take minutes to
+    /// compile.
     #[inline(never)]
     fn fma_f32_sse2(a: f32x4<Sse2>, b: f32x4<Sse2>, c: f32x4<Sse2>) -> f32x4<Sse2> {
         a.mul_add_precise(b, c)
@@ -299,10 +300,10 @@ mod x86 {
         }
     }
 
-    // Comparisons are of integers: those of floats would wait for the multiply-add pipes.
+    // Comparisons use integers, because float comparisons would compete for the multiply-add units.
 
     fearless_simd::kernel!(
-        /// The permutation looks at the low three bits.
+        /// The permutation uses the low three bits.
         #[inline]
         fn power_avx2(avx2: Avx2, m: __m256) -> __m256 {
             let table: __m256i = _mm256_setr_epi32(E[0], E[1], E[2], E[3], E[4], E[5], E[6], E[7]);
@@ -313,7 +314,7 @@ mod x86 {
     );
 
     fearless_simd::kernel!(
-        /// Both factors are masked: either can be infinite far away.
+        /// Both factors are masked, because either can be infinite beyond the limit.
         #[inline]
         fn fma_near_avx2(avx2: Avx2, m: __m256, p: __m256, power: __m256, sum: __m256) -> __m256 {
             let near = _mm256_cmpgt_epi32(_mm256_castps_si256(m), _mm256_set1_epi32(NEAREST_FAR - 1));
@@ -323,7 +324,7 @@ mod x86 {
     );
 
     fearless_simd::kernel!(
-        /// As its name says.
+        /// Implements `Lanes::mul_near_f32`.
         #[inline]
         fn mul_near_avx2(avx2: Avx2, m: __m256, p: __m256, power: __m256) -> __m256 {
             let near = _mm256_cmpgt_epi32(_mm256_castps_si256(m), _mm256_set1_epi32(NEAREST_FAR - 1));
@@ -332,7 +333,7 @@ mod x86 {
     );
 
     fearless_simd::kernel!(
-        /// The permutation looks at the low four bits: the table stands there twice.
+        /// The permutation uses the low four bits, so the table is stored twice.
         #[inline]
         fn power_avx512(avx512: Avx512, m: __m512) -> __m512 {
             let table = _mm512_setr_epi32(
@@ -346,7 +347,7 @@ mod x86 {
     );
 
     fearless_simd::kernel!(
-        /// As its name says.
+        /// Implements `Lanes::fma_near_f32`.
         #[inline]
         fn fma_near_avx512(avx512: Avx512, m: __m512, p: __m512, power: __m512, sum: __m512) -> __m512 {
             let near = _mm512_cmpge_epi32_mask(_mm512_castps_si512(m), _mm512_set1_epi32(NEAREST_FAR));
@@ -355,7 +356,7 @@ mod x86 {
     );
 
     fearless_simd::kernel!(
-        /// As its name says.
+        /// Implements `Lanes::mul_near_f32`.
         #[inline]
         fn mul_near_avx512(avx512: Avx512, m: __m512, p: __m512, power: __m512) -> __m512 {
             let near = _mm512_cmpge_epi32_mask(_mm512_castps_si512(m), _mm512_set1_epi32(NEAREST_FAR));
@@ -364,7 +365,7 @@ mod x86 {
     );
 
     fearless_simd::kernel!(
-        /// `vscalef` multiplies by a power of two: the bits of the general form.
+        /// `vscalef` multiplies by a power of two; same bits as the generic version.
         #[inline]
         fn gauss_avx512(avx512: Avx512, q: __m512d) -> __m512d {
             // Bit 3: no exceptions; bits 0 and 1: to the nearest.
@@ -409,23 +410,24 @@ pub trait Real:
     + SimdFloatElement
     + 'static
 {
-    /// Its name as in file formats.
+    /// Name of the type in file formats.
     const NAME: &'static str;
     /// Gaussians of `q = k² |L^-1 d|²` above this are 0 (f32: to the nearest eighth).
     const FAR: Self;
     /// Zero.
     const ZERO: Self;
-    /// Raw log diagonals are clamped to this range, up and down.
+    /// Raw log diagonals are clamped to ± this.
     const MAX_LOG: f64;
-    /// Largest coordinate of points and means, and largest entry of an inverse factor: products of two stay finite.
+    /// Largest coordinate of points and means, and largest entry of an inverse factor, so that products of two stay
+    /// finite.
     const MAX_COORDINATE: f64;
-    /// Its widest vector.
+    /// The widest vector of this type.
     type V<S: Lanes>: SimdFloat<S, Element = Self>;
-    /// Rounds.
+    /// Rounds to this type.
     fn from_f64(value: f64) -> Self;
     /// `a b + c` with one rounding.
     fn fma<S: Lanes>(simd: S, a: Self::V<S>, b: Self::V<S>, c: Self::V<S>) -> Self::V<S>;
-    /// What a weight makes of the coefficients of the exponential.
+    /// The coefficients of the exponential, multiplied by a weight.
     fn coefficients(weight: Self) -> [Self; 4];
     /// `w 2^-q` with the coefficients of `w`.
     fn weighted<S: Lanes>(simd: S, coefficients: &[Self::V<S>; 4], q: Self::V<S>) -> Self::V<S>;
@@ -474,8 +476,8 @@ impl Real for f32 {
         q: &[S::f32s; P],
         sum: &mut [S::f32s; P],
     ) {
-        // One operation for all vectors after the other: chains of operations on one vector are longer than what the
-        // processor looks ahead.
+        // Each operation is applied to all vectors before the next one, because the dependency chain of one vector is
+        // longer than the reorder window of the CPU.
         let magic = S::f32s::splat(simd, EIGHTHS);
         let (mut m, mut r, mut p) = ([magic; P], [magic; P], [c[0]; P]);
         for i in 0..P {

@@ -1,4 +1,5 @@
-//! The definition of every formula, in f64, slow and readable. Kernels are tested against it and it against autograd.
+//! Reference implementation of every formula in f64, slow and readable. Kernels are tested against it, and it is tested
+//! against autograd.
 //!
 //! With `d = x - µ`, `v = L⁻¹ d`, `p = L⁻ᵀ v = S⁻¹ d`, `G = exp(-|v|²/2)`:
 //! value `Σ w G`, gradient `-Σ w G p`, Hessian `Σ w G (p pᵀ - S⁻¹)`. VJPs are written as sums over pairs.
@@ -7,7 +8,7 @@ use crate::field::{GaussianField, inverse_factor};
 use crate::gradients::FieldGradients;
 use crate::real::Real;
 
-/// One Gaussian seen from one point.
+/// One Gaussian evaluated at one point.
 struct Pair {
     /// `L⁻¹`.
     a: [f64; 6],
@@ -39,7 +40,7 @@ impl Pair {
         Self { a, v, p: upper_times(&a, v), g: libm::exp(-0.5 * dot(v, v)) }
     }
 
-    /// Whether products with this pair are worth more than overflow: `0 · inf` is not 0.
+    /// Whether the Gaussian is not 0, so that products are meaningful: `0 · inf` is not 0.
     fn counts(&self) -> bool {
         self.g > 0.0
     }
@@ -114,7 +115,7 @@ pub fn vjp<T: Real>(field: &GaussianField<T>, points: &[[f64; 3]], gbar: &[f64])
     out
 }
 
-/// Gradient of `Σ_b ubar_b · ∇f(x_b)` by the raw parameters: losses on the gradient of the field.
+/// Gradient of `Σ_b ubar_b · ∇f(x_b)` by the raw parameters, for losses on the gradient of the field.
 #[must_use]
 pub fn vjp_of_gradient<T: Real>(
     field: &GaussianField<T>,
@@ -148,7 +149,7 @@ pub fn vjp_of_gradient<T: Real>(
 /// Row and column of the entries of a factor.
 pub(crate) const ENTRIES: [(usize, usize); 6] = [(0, 0), (1, 0), (1, 1), (2, 0), (2, 1), (2, 2)];
 
-/// From gradients by `L` to gradients by the raw entries.
+/// Converts gradients by `L` to gradients by the raw entries.
 pub(crate) fn through_logs(factor: &[f64; 6], gradient: &mut [f64; 6]) {
     for diagonal in [0, 2, 5] {
         gradient[diagonal] *= factor[diagonal];

@@ -1,4 +1,4 @@
-//! Pictures and volumes of a field: dense grids, slices, line integrals, maximum-intensity projections.
+//! Images and volumes of a field: dense grids, slices, line integrals, maximum-intensity projections.
 //!
 //! Line integral (closed form): with `a = L⁻¹ (o - µ)`, `b = L⁻¹ d` the integral of `w G` over the line `o + t d` is
 //! `w sqrt(2π) / |b| exp(-½ (|a|² - (a·b)² / |b|²))`, `|d| = 1`.
@@ -9,7 +9,7 @@ use crate::eval::Compute;
 use crate::field::{GaussianField, inverse_factor};
 use crate::memory;
 
-/// A regular grid: point `(i, j, k)` stands at `origin + index * spacing`.
+/// A regular grid: point `(i, j, k)` is at `origin + index * spacing`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Lattice {
     /// First point.
@@ -20,16 +20,16 @@ pub struct Lattice {
     pub dims: [usize; 3],
 }
 
-/// Points evaluated at a time: bounds the memory.
+/// Points evaluated at a time; bounds the memory.
 const SLAB: usize = 1 << 20;
-/// Lines of a task.
+/// Lines per task.
 const LINES: usize = 256;
 
-/// Bytes of a number at a point.
+/// Bytes of a value.
 const VALUE_BYTES: u64 = size_of::<f32>() as u64;
 
 impl Lattice {
-    /// Number of points; [`Lattice::count`] tells whether that many can be had.
+    /// Number of points; [`Lattice::count`] checks whether that many fit into memory.
     #[must_use]
     pub fn len(&self) -> usize {
         let product = self.dims.iter().try_fold(1usize, |count, d| count.checked_mul(*d));
@@ -45,7 +45,7 @@ impl Lattice {
     /// Number of points, if this machine can hold `bytes` for each of them.
     ///
     /// # Errors
-    /// It cannot, or there are more points than can be counted.
+    /// They do not fit, or there are more points than can be counted.
     pub fn count(&self, bytes: u64) -> Result<usize, FieldError> {
         let most = memory::total() / bytes.max(1);
         let count = self.len();
@@ -56,16 +56,16 @@ impl Lattice {
         FieldError::Memory { dims: self.dims, most }
     }
 
-    /// Memory for a number at each point.
+    /// Memory for a value at each point.
     fn room(&self) -> Result<Vec<f32>, FieldError> {
         let count = self.count(VALUE_BYTES)?;
         let mut room = Vec::new();
-        // A limit on the process may be lower than what the machine has.
+        // The process may have a lower limit than the memory of the machine.
         room.try_reserve_exact(count).map_err(|_| self.too_large(count as u64 - 1))?;
         Ok(room)
     }
 
-    /// Its points in the plane number `at` across an axis (0, 1, 2).
+    /// The lattice of its points in plane `at` across an axis (0, 1, 2).
     #[must_use]
     pub fn plane(mut self, axis: usize, at: usize) -> Self {
         self.origin[axis] += at as f64 * self.spacing[axis];
@@ -73,7 +73,7 @@ impl Lattice {
         self
     }
 
-    /// Point number `i`, x fastest.
+    /// Position of point `i`, x fastest.
     #[must_use]
     pub fn point(&self, i: usize) -> [f64; 3] {
         let [nx, ny, _] = self.dims;
@@ -85,7 +85,7 @@ impl Lattice {
 /// The field at every point of a lattice, x fastest.
 ///
 /// # Errors
-/// The field or the lattice cannot be computed with, or the values do not fit into memory.
+/// The field or the lattice is invalid, or the values do not fit into memory.
 pub fn voxelize(
     compute: &Compute,
     field: &GaussianField<f64>,
@@ -93,7 +93,7 @@ pub fn voxelize(
     cutoff: Cutoff,
 ) -> Result<(Vec<f32>, CutoffReport), FieldError> {
     let mut values = lattice.room()?;
-    // About the middle of the lattice f32 has digits to spare.
+    // f32 has the most digits relative to the centre of the lattice.
     let middle: [f64; 3] = std::array::from_fn(|k| {
         lattice.origin[k] + 0.5 * lattice.spacing[k] * lattice.dims[k].saturating_sub(1) as f64
     });
@@ -118,7 +118,7 @@ pub fn voxelize(
     Ok((values, total))
 }
 
-/// The field in f32 with its means relative to a point.
+/// The field in f32, with its means relative to a point.
 #[must_use]
 pub fn moved(field: &GaussianField<f64>, origin: [f64; 3]) -> GaussianField<f32> {
     let mut moved = field.clone();
@@ -154,11 +154,11 @@ fn integral(field: &GaussianField<f64>, i: usize, origin: [f64; 3], d: [f64; 3])
     field.weight(i) * (std::f64::consts::TAU / bb).sqrt() * libm::exp(-0.5 * q)
 }
 
-/// Integrals along an axis (0, 1, 2) over the lines through the lattice's points: a picture whose rows are the higher
+/// Integrals along an axis (0, 1, 2) over the lines through the lattice's points: an image whose rows follow the higher
 /// of the two other axes.
 ///
 /// # Errors
-/// The picture does not fit into memory.
+/// The image does not fit into memory.
 pub fn integrals(
     compute: &Compute,
     field: &GaussianField<f64>,

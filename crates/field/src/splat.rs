@@ -1,8 +1,8 @@
-//! The Gaussians of a field as splats, and splats as a field.
+//! Conversion of a field to splats and back.
 //!
 //! A splat has the mean and covariance of its Gaussian. Its opacity is `0.99 |w| / max |w|` (`opacity_logits` its
-//! logit), its colour tells the sign: light for positive, blue for negative weights. Going back, the weight is the
-//! opacity with that sign: a field is kept up to a factor.
+//! logit), its colour encodes the sign: light for positive, blue for negative weights. In the other direction, the
+//! weight is the opacity with that sign, so a field is preserved up to a factor.
 
 use gausset_core::Splats;
 
@@ -11,7 +11,7 @@ use crate::field::{Covariance, GaussianField, WeightMode, cholesky, covariance_o
 
 /// Largest opacity of a splat.
 const MOST_OPAQUE: f64 = 0.99;
-/// Smallest opacity: a logit that is finite.
+/// Smallest opacity, so that the logit is finite.
 const LEAST_OPAQUE: f64 = 1e-6;
 /// SH coefficients (degree 0) of the two colours.
 const LIGHT: [f32; 3] = [1.5, 1.5, 1.5];
@@ -38,7 +38,7 @@ pub fn to_splats(field: &GaussianField<f64>) -> Splats {
 /// The field of splats: weights are opacities, negative where a splat is blue.
 ///
 /// # Errors
-/// A splat that makes no Gaussian.
+/// A splat does not make a valid Gaussian.
 pub fn from_splats(splats: &Splats) -> Result<GaussianField<f64>, FieldError> {
     let mut field = GaussianField {
         means: splats.means.iter().map(|m| m.map(f64::from)).collect(),

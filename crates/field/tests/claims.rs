@@ -1,20 +1,20 @@
-//! What small files claim to hold: refused by their headers, before anything of it is unpacked.
+//! Small files that declare huge contents are refused by their headers, before anything is unpacked.
 //!
-//! Behind its header each of these files is damaged: who unpacked it would tell that instead.
+//! Each of these files is damaged after its header: unpacking it would cause another error.
 
 use std::io::{Cursor, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use gausset_field::input::{Wanted, decode};
 
-/// Voxels a side that they claim: few enough for any machine, and more than the caller has room for.
+/// Voxels per side that they declare: few enough for any machine, and more than the caller's limit.
 const SIDE: u16 = 100;
 const MOST: u64 = 1000;
 
-/// What unpacks to nothing.
+/// Data that cannot be unpacked.
 const DAMAGE: [u8; 64] = [0xFF; 64];
 
-/// A gzip stream that is damaged behind these bytes and as many zeros as a decoder reads ahead.
+/// A gzip stream that is damaged after these bytes and as many zeros as a decoder reads ahead.
 fn gzip(head: &[u8]) -> Vec<u8> {
     let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
     packed.write_all(head).unwrap();
@@ -23,7 +23,7 @@ fn gzip(head: &[u8]) -> Vec<u8> {
     [packed.get_ref(), &DAMAGE[..]].concat()
 }
 
-/// A NIfTI-1 header: 16-bit numbers, in the same file or beside it.
+/// A NIfTI-1 header: 16-bit numbers, in the same file or a separate one.
 fn nifti(magic: [u8; 4]) -> Vec<u8> {
     let mut header = vec![0; 352];
     header[..4].copy_from_slice(&348i32.to_le_bytes());
@@ -48,7 +48,7 @@ fn npy(shape: &str) -> Vec<u8> {
     [b"\x93NUMPY\x01\x00", &(text.len() as u16).to_le_bytes()[..], text.as_bytes()].concat()
 }
 
-/// An archive of an array whose bytes are damaged behind its header.
+/// An archive of an array whose bytes are damaged after its header.
 fn npz(shape: &str) -> Vec<u8> {
     let mut archive = zip::ZipWriter::new(Cursor::new(Vec::new()));
     archive.start_file("volume.npy", zip::write::SimpleFileOptions::default()).unwrap();
@@ -87,7 +87,7 @@ fn tiff(compression: u32) -> Vec<u8> {
     bytes
 }
 
-/// Every way of packing that is read, and small files that claim to hold 100^3 voxels.
+/// Every supported packing, as small files that declare 100^3 voxels.
 fn files() -> Vec<(&'static str, Vec<u8>)> {
     vec![
         ("a.nii.gz", gzip(&nifti(*b"n+1\0"))),
@@ -112,7 +112,7 @@ fn a_small_file_that_claims_to_be_huge_is_refused_before_it_is_unpacked() {
         let beside = |file: &str| panic!("{name}: {file} is read");
         let line = decode(name, &bytes, &wanted, &beside).map(|_| name).unwrap_err().to_string();
         assert_eq!(line, expected, "{name}");
-        // With room for it, it is unpacked, and found to be damaged.
+        // With a sufficient limit, it is unpacked and found to be damaged.
         let unpacked = decode(name, &bytes, &Wanted::default(), &|_| Ok(DAMAGE.to_vec()));
         let line = unpacked.map(|_| name).unwrap_err().to_string();
         assert!(!line.contains("too many"), "{name}: {line}");

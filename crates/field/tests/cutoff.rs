@@ -1,4 +1,4 @@
-//! Evaluation with a cut-off keeps its promise.
+//! The error bound of evaluation with a cut-off holds.
 
 use gausset_compute::{VectorLevel, rng};
 use gausset_field::{
@@ -53,7 +53,7 @@ fn no_value_misses_more_than_the_bound_and_the_certificate_says_so() {
             };
             assert!(bound <= allowed, "certificate {bound:e} for {cutoff:?}");
             let worst = values.iter().zip(&truth).fold(0.0f64, |m, (f, t)| m.max((f64::from(*f) - t).abs()));
-            // f32 rounding: a few units of the largest value.
+            // f32 rounding: a few units in the last place of the largest value.
             assert!(
                 worst <= bound + 2e-6 * largest.max(1.0),
                 "{n} {sigma} {cutoff:?}: {worst:e} > {bound:e}"
@@ -147,8 +147,8 @@ fn an_f64_field_far_from_the_origin_still_leaves_pairs_out() {
     assert!(report.pairs < 20_000 * 10_000 / 40, "{} pairs", report.pairs);
 }
 
-/// Numbers of f64 fields: places that f32 rounds by anything from a hundredth to 10⁴ widths of the field, lengths and
-/// weights beyond the smallest and largest f32.
+/// Values of f64 fields: positions that f32 rounds by a hundredth to 10⁴ widths of the field, lengths and weights
+/// beyond the smallest and largest f32.
 fn hostile() -> impl Strategy<Value = (GaussianField<f64>, Vec<[f64; 3]>, f64)> {
     let unit = || -1.0..1.0f64;
     let gaussian = (
@@ -198,7 +198,7 @@ proptest! {
         let evaluator = AcceleratedEvaluator::new(&compute, &field).unwrap();
         let set = PointSet::new(&points).unwrap();
         let largest = exact.iter().fold(0.0f64, |most, v| most.max(v.abs()));
-        // Both add the same terms up, in another order.
+        // Both add the same terms, in another order.
         let rounding = 1e-14 * field.weights.iter().map(|w| w.abs()).sum::<f64>();
         for (cutoff, allowed) in [
             (Cutoff::Absolute(0.0), 0.0),

@@ -1,4 +1,4 @@
-//! Volumes of other programs, with the values those programs find in them.
+//! Volumes of other programs, with the values that those programs read from them.
 
 use std::path::Path;
 
@@ -35,7 +35,7 @@ fn a_nifti_with_two_frames() {
     let both = 0.5 * (mean(&first.values) + mean(&second.values));
     assert!((both - 172.908_114_963_107_64).abs() < 1e-9, "{both}");
     assert!((first.spacing[2] - 2.199_999).abs() < 1e-5);
-    // The sform is oblique: not the spacings alone.
+    // The sform is oblique: more than the spacings.
     assert!(first.world_from_index[1][2] != 0.0);
 }
 
@@ -140,7 +140,7 @@ fn a_field_file_of_02_has_the_values_it_was_fitted_to() {
     }
 }
 
-/// An NRRD header whose eight bytes of data lie in another file.
+/// An NRRD header whose eight bytes of data are in another file.
 fn detached(folder: &Path, name: &str) -> String {
     let header =
         format!("NRRD0004\ntype: uchar\ndimension: 3\nsizes: 2 2 2\nencoding: raw\ndata file: {name}\n\n");

@@ -1,4 +1,4 @@
-//! Fits: how good, how repeatable, how they are resumed.
+//! Fits: quality, reproducibility, resuming.
 #![allow(clippy::print_stdout, reason = "figures for docs/benchmarks.md")]
 
 use gausset_compute::{VectorLevel, rng};
@@ -35,7 +35,7 @@ fn synthetic(seed: u32) -> [Samples; 2] {
     })
 }
 
-/// The task with which an earlier program shows its training: 5,000 points (and 1,000 to test) uniform in [0, 10]³, the
+/// Task from the training example of an earlier program: 5,000 points (and 1,000 to test) uniform in [0, 10]³, the
 /// sum of three round Gaussians. Predicting zero explains nothing: nearly all values are near zero.
 fn three_bumps(seed: u32) -> [Samples; 2] {
     const BUMPS: [(f64, f64, f64); 3] = [(2.0, 0.5, 1.0), (5.0, 0.8, 0.8), (8.0, 0.6, 0.6)];
@@ -62,7 +62,7 @@ fn synthetic_tasks() -> impl Iterator<Item = (String, [Samples; 2])> {
     own.chain((0..3).map(|seed| (format!("three bumps, seed {seed}"), three_bumps(seed))))
 }
 
-/// 1 - R² of a fit on samples it has not seen.
+/// 1 - R² of a fit on held-out samples.
 fn unexplained(compute: &Compute, fitted: &Fitted, test: &Samples) -> f64 {
     let found = Evaluator::new(compute, &fitted.field).unwrap().values(&test.points).unwrap();
     let mean = test.values.iter().sum::<f64>() / test.values.len() as f64;
@@ -86,8 +86,8 @@ fn adam_explains_the_synthetic_tasks_on_each_seed_within_500_steps() {
         let fitted = fitted(&compute, &train, &options);
         let rest = unexplained(&compute, &fitted, &test);
         println!("{task}: 1 - R2 = {rest:e}");
-        // Found: 1.6e-6 to 3.0e-6, and 8.0e-7 to 4.1e-5; the bytes are the same everywhere, so twice the worst is room
-        // for another way of fitting, not for another machine.
+        // Measured: 1.6e-6 to 3.0e-6, and 8.0e-7 to 4.1e-5. Results are bit-identical everywhere, so the tolerance of
+        // twice the worst allows changes of the algorithm, not of the machine.
         let most = if task.starts_with("synth3") { 6e-6 } else { 8e-5 };
         assert!(rest < most, "{task}: 1 - R2 = {rest:e}");
     }
@@ -107,7 +107,7 @@ fn levenberg_marquardt_explains_them_to_rounding_within_20_iterations() {
         let fitted = fitted(&compute, &train, &options);
         let rest = unexplained(&compute, &fitted, &test);
         println!("{task}: 1 - R2 = {rest:e}");
-        // Found: below 2e-15 (the values of the fixture are f32) and 2e-31.
+        // Measured: below 2e-15 (the values of the fixture are f32) and 2e-31.
         let most = if task.starts_with("synth3") { 1e-14 } else { 1e-28 };
         assert!(rest < most, "{task}: 1 - R2 = {rest:e}");
     }
@@ -210,7 +210,7 @@ fn constant_samples_and_single_gaussians_are_fitted_too() {
     let compute = compute();
     let [mut train, _] = synthetic(0);
     let one = FitOptions { gaussians: 1, ..FitOptions::default() };
-    // One Gaussian for three bumps: stuck, and nothing can be exchanged for the better.
+    // One Gaussian for three bumps: stuck, and no exchange is an improvement.
     assert!(fitted(&compute, &train, &one).train.r2.unwrap() > 0.1);
     for value in [0.0, 7.0] {
         train.values.fill(value);
@@ -225,7 +225,7 @@ fn constant_samples_and_single_gaussians_are_fitted_too() {
 #[test]
 fn rotated_anisotropic_gaussians_are_found() {
     let compute = compute();
-    // Any seed will do (3 to 14 were tried); 7 and 11 are those that need exchanges.
+    // Any seed works (3 to 14 were tried); 7 and 11 are those that need exchanges.
     for seed in [3, 7, 11] {
         let (truth, samples) = rotated_truth(&compute, seed);
         let options = FitOptions { gaussians: truth.len(), ..FitOptions::default() };

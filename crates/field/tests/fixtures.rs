@@ -7,7 +7,7 @@ use gausset_field::{Compute, Covariance, Evaluator, GaussianField, Real, WeightM
 use gausset_testkit::{Tensor, fixtures_dir};
 use safetensors::SafeTensors;
 
-/// Files of the folder that hold a tensor `values`.
+/// Files of the folder that contain a tensor `values`.
 fn cases() -> Vec<(String, Case)> {
     let folder = fixtures_dir().join("field");
     let entries = std::fs::read_dir(&folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
@@ -158,7 +158,7 @@ fn fixtures() {
     }
 }
 
-/// The definition itself.
+/// The reference implementation itself.
 fn check_reference(name: &str, case: &Case) {
     let field = case.field::<f64>();
     let points = case.rows::<f64, 3>("points");

@@ -1,5 +1,5 @@
 //! Grids, projections, line integrals and inner products of single Gaussians, against closed forms and sums that are
-//! worked out here from the covariance (the library works from its factor).
+//! computed here from the covariance (the library uses its factor).
 
 use gausset_compute::VectorLevel;
 use gausset_field::render::{Lattice, integrals, line_integral, maximum_projection, others, voxelize};
@@ -11,7 +11,7 @@ const MEAN: [f64; 3] = [1.5, -0.75, 2.25];
 const WEIGHT: f64 = -0.8;
 const SIGMAS: [f64; 3] = [1.3, 0.5, 0.8];
 
-/// Of f32 values: a few units in the last place of the weight.
+/// Tolerance of f32 values: a few units in the last place of the weight.
 const SINGLE: f64 = 1e-6;
 
 fn dot(a: [f64; 3], b: [f64; 3]) -> f64 {
@@ -30,7 +30,7 @@ fn unit(x: [f64; 3]) -> [f64; 3] {
     x.map(|v| v / dot(x, x).sqrt())
 }
 
-/// `R diag(σ²) Rᵀ`, the columns of R being orthonormal: axis-aligned, or turned about everything.
+/// `R diag(σ²) Rᵀ`, with orthonormal columns of R: axis-aligned, or rotated about all axes.
 fn covariance(is_turned: bool) -> Matrix {
     let x = if is_turned { unit([2.0, 1.0, -0.7]) } else { [1.0, 0.0, 0.0] };
     let y = if is_turned { unit(cross(x, [0.3, -1.0, 0.9])) } else { [0.0, 1.0, 0.0] };
@@ -44,7 +44,7 @@ fn determinant(s: &Matrix) -> f64 {
     dot(s[0], cross(s[1], s[2]))
 }
 
-/// By cofactors; covariances are symmetric.
+/// Inverse by cofactors; covariances are symmetric.
 fn inverse(s: &Matrix) -> Matrix {
     [cross(s[1], s[2]), cross(s[2], s[0]), cross(s[0], s[1])].map(|row| row.map(|v| v / determinant(s)))
 }
@@ -65,8 +65,8 @@ fn value(s: &Matrix, x: [f64; 3]) -> f64 {
     WEIGHT * (-0.5 * dot(d, times(&inverse(s), d))).exp()
 }
 
-/// What is left when a Gaussian is projected along a line: a Gaussian in the plane across it, whose covariance `P` is
-/// that of the plane, times the share of the width that lies along the line.
+/// Projection of a Gaussian along a line: a Gaussian in the perpendicular plane, whose covariance `P` is that of the
+/// plane, times the fraction of the width that is along the line.
 fn projected(s: &Matrix, origin: [f64; 3], direction: [f64; 3]) -> f64 {
     let d = unit(direction);
     let a = unit(cross(d, if d[0].abs() < 0.7 { [1.0, 0.0, 0.0] } else { [0.0, 1.0, 0.0] }));
@@ -83,7 +83,7 @@ fn compute() -> Compute {
     Compute::new(2, VectorLevel::Auto).unwrap()
 }
 
-/// Another number of points and another distance along each axis; the mean is the point (2, 1, 1).
+/// Different numbers of points and distances along each axis; the mean is the point (2, 1, 1).
 const LATTICE: Lattice = Lattice { origin: [0.5, -1.25, 2.0], spacing: [0.5, 0.5, 0.25], dims: [6, 4, 3] };
 
 #[test]
@@ -96,7 +96,7 @@ fn the_integral_along_an_axis_is_the_width_times_the_root_of_two_pi() {
             let full = WEIGHT * std::f64::consts::TAU.sqrt() * SIGMAS[axis];
             let found = line_integral(&field, MEAN, direction);
             assert!((found - full).abs() < 1e-14, "axis {axis}: {found}, not {full}");
-            // A line that passes two widths beside the mean.
+            // A line that passes at a distance of two widths from the mean.
             let (u, _) = others(axis);
             let mut origin = MEAN;
             origin[u] += 2.0 * SIGMAS[u];
@@ -170,7 +170,7 @@ fn a_grid_holds_the_value_at_each_of_its_points_with_x_fastest() {
                 }
             }
         }
-        // The point that is the mean.
+        // The point at the mean.
         assert!((f64::from(values[2 + 6 * (1 + 4)]) - WEIGHT).abs() < SINGLE);
     }
 }
@@ -201,7 +201,7 @@ fn a_plane_of_a_grid_holds_its_points_in_that_plane() {
 #[test]
 fn the_largest_value_along_an_axis_is_that_of_its_points() {
     let s = covariance(true);
-    // Upside down: the Gaussian is negative, and the largest value would be that farthest from it.
+    // Upside down: the Gaussian is negative, and the largest value is the farthest from it.
     let (mut values, _) = voxelize(&compute(), &field(&s), &LATTICE, Cutoff::Absolute(0.0)).unwrap();
     values.iter_mut().for_each(|v| *v = -*v);
     for axis in 0..3 {
@@ -250,14 +250,14 @@ fn mass_and_inner_products_are_the_integrals_that_they_stand_for() {
     let (a, b) = (field(&covariance(false)), field(&covariance(true)));
     let volume = SIGMAS.iter().product::<f64>();
     let pi = std::f64::consts::PI;
-    // The turned one, moved and with another weight.
+    // The rotated one, moved and with another weight.
     let mut b = b.gaussian(0);
     b.mean = [0.9, 0.1, 1.8];
     b.weight = 1.7;
     let a = a.gaussian(0);
     assert!((b.mass() - 1.7 * (2.0 * pi).powf(1.5) * volume).abs() < 1e-13);
     assert!((a.inner(&a) - WEIGHT * WEIGHT * pi.powf(1.5) * volume).abs() < 1e-13);
-    // The product of the two, summed over a grid: exact to rounding, as the trapezoidal rule along a line.
+    // The product of the two, summed over a grid: exact to rounding, like the trapezoidal rule along a line.
     let (first, second) = (inverse(&covariance(false)), inverse(&covariance(true)));
     let (step, half) = (0.2, 40);
     let square = |m: &Matrix, x: [f64; 3], mean: [f64; 3]| {

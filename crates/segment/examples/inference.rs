@@ -1,10 +1,10 @@
-//! What inference costs: views/s of a model with runs side by side, CPU a picture, our share of it, memory.
+//! Measures inference: views/s of a model with concurrent runs, CPU time per image, Gausset's part of it, memory.
 //!
 //! ```sh
 //! python3 bench/make_onnx.py --large vit_s.onnx
 //! cargo run --release -p gausset-segment --example inference -- vit_s.onnx rten 2 20
 //! ```
-//! Arguments: the model, the engine (rten, onnxruntime), runs side by side, pictures of each.
+//! Arguments: the model, the engine (rten, onnxruntime), concurrent runs, images per run.
 #![allow(clippy::print_stdout, reason = "an example that prints figures")]
 
 use std::path::PathBuf;
@@ -34,7 +34,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let rgb: Vec<u8> = (0..3 * width * height).map(|k| (k * 7919 % 251) as u8).collect();
     let picture = Picture { width, height, rgb: &rgb };
     let cpu = || process_cpu().unwrap_or_default();
-    // Warm, with as many sessions as runs.
+    // Warm up with as many sessions as runs.
     let work = |count: usize| {
         std::thread::scope(|scope| {
             for _ in 0..side_by_side {

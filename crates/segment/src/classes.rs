@@ -84,7 +84,7 @@ pub(crate) const COCO80: [&str; 80] = [
     "toothbrush",
 ];
 
-/// Numbers of COCO's categories, in the order of [`COCO80`]: 1 to 90 with gaps.
+/// COCO's category ids, in the order of [`COCO80`]: 1 to 90 with gaps.
 const COCO_IDS: [usize; 80] = [
     1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 27, 28, 31, 32,
     33, 34, 35, 36, 37, 38, 39, 40, 41, 42, 43, 44, 46, 47, 48, 49, 50, 51, 52, 53, 54, 55, 56, 57, 58, 59,
@@ -119,7 +119,7 @@ const VOC21: [&str; 21] = [
 /// Names of the lists.
 pub(crate) const LISTS: [&str; 3] = ["coco80", "coco91", "voc21"];
 
-/// A list by its name; a number that stands for nothing has an empty name.
+/// A list by its name; unused indices have an empty name.
 pub(crate) fn list(name: &str) -> Option<Vec<String>> {
     let owned = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect();
     match name {
@@ -136,7 +136,7 @@ pub(crate) fn list(name: &str) -> Option<Vec<String>> {
     }
 }
 
-/// The list of a model that gives so many classes.
+/// The list of a model with this number of classes.
 pub(crate) fn list_of(count: usize) -> Option<&'static str> {
     match count {
         80 => Some("coco80"),
@@ -146,7 +146,7 @@ pub(crate) fn list_of(count: usize) -> Option<&'static str> {
     }
 }
 
-/// Groups that are there without a description of them, with the names that classes have in the lists.
+/// Built-in groups, with the class names of the lists.
 pub(crate) const GROUPS: [(&str, &[&str]); 5] = [
     ("person", &["person"]),
     ("animal", &["bird", "cat", "dog", "horse", "sheep", "cow", "elephant", "bear", "zebra", "giraffe"]),
@@ -181,7 +181,7 @@ pub(crate) const GROUPS: [(&str, &[&str]); 5] = [
     ("sky", &["sky"]),
 ];
 
-/// What a word was probably meant to be.
+/// The most similar known word, for suggestions.
 pub(crate) fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let distances = known.into_iter().map(|name| (strsim::levenshtein(word, name), name));
     let (distance, name) = distances.min()?;

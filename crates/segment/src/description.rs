@@ -1,4 +1,4 @@
-//! The TOML beside a model: what goes in, what comes out, what its classes are called. Field by field: `docs/masks.md`.
+//! The TOML description of a model: inputs, outputs and class names. `docs/masks.md` describes each field.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -12,14 +12,14 @@ use crate::error::ModelError;
 use crate::fit::Fit;
 use crate::prompt::PromptSpec;
 
-/// Longest description, bytes.
+/// Largest size of a description, bytes.
 const MAX_BYTES: u64 = 1 << 20;
-/// Most classes.
+/// Largest number of classes.
 const MAX_CLASSES: usize = 10_000;
-/// Sides that an input may have, px.
+/// Allowed width and height of an input, px.
 pub(crate) const SIDES: std::ops::RangeInclusive<usize> = 8..=4096;
 
-/// Order of an input's sides.
+/// Order of an input's dimensions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Layout {
@@ -30,7 +30,7 @@ pub enum Layout {
     Nhwc,
 }
 
-/// Order of the channels.
+/// Order of the colour channels.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Colour {
@@ -41,40 +41,40 @@ pub enum Colour {
     Bgr,
 }
 
-/// What a model gives.
+/// Kind of outputs of a model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {
-    /// A class, or a value for each class, for each pixel: `masks` [1, C, h, w] or [1, h, w].
+    /// A class, or a value per class, for each pixel: `masks` [1, C, h, w] or [1, h, w].
     Semantic,
-    /// Queries with a mask of the whole picture each: `scores` [1, Q, C], `masks` [1, Q, h, w].
+    /// Queries with a mask of the whole image each: `scores` [1, Q, C], `masks` [1, Q, h, w].
     QueryMasks,
     /// Boxes with a mask inside each: `boxes` `[N, 4]`, `labels` `[N]`, `scores` `[N]`, `masks` `[N, 1, m, m]`.
     BoxMasks,
-    /// Boxes with shares of common masks: `scores` [1, 4 + C + K, A], `prototypes` [1, K, h, w].
+    /// Boxes with coefficients of prototype masks: `scores` [1, 4 + C + K, A], `prototypes` [1, K, h, w].
     Prototypes,
-    /// Boxes alone; what is in them is taken whole. `boxes` with `scores` [1, Q, C], or with `labels` and `scores`, or
-    /// all in `scores` [1, A, 5 + C].
+    /// Boxes only; each box is its own mask. `boxes` with `scores` [1, Q, C], or with `labels` and `scores`, or
+    /// everything in `scores` [1, A, 5 + C].
     Boxes,
-    /// What is in a box, `masks` [1, M, h, w] of the whole picture with `scores` [1, M]: a model in two files, led by one
-    /// of boxes.
+    /// The mask of a prompt box, `masks` [1, M, h, w] of the whole image with `scores` [1, M]: a model in two files
+    /// that needs a box model.
     Promptable,
 }
 
-/// What turns an output into shares of 0 to 1.
+/// Conversion of an output to probabilities from 0 to 1.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Activation {
-    /// They are shares already.
+    /// They are probabilities already.
     None,
-    /// Each value by itself.
+    /// Each value separately.
     #[default]
     Sigmoid,
-    /// Against the other classes.
+    /// Over all classes.
     Softmax,
 }
 
-/// What four numbers of a box mean.
+/// Meaning of the four numbers of a box.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum BoxForm {
@@ -85,33 +85,33 @@ pub enum BoxForm {
     Xyxy,
 }
 
-/// What they are measured in.
+/// Units of boxes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum BoxUnits {
-    /// Shares of the input's width and height.
+    /// Fractions of the input's width and height.
     #[default]
     Relative,
     /// Pixels of the input.
     Pixels,
 }
 
-/// What goes in.
+/// Specification of the input.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct InputSpec {
-    /// Name; `None` = the model's first.
+    /// Name; `None` = the model's first input.
     pub name: Option<String>,
-    /// Width and height, px; `None` = as the model says.
+    /// Width and height, px; `None` = as the model declares.
     pub size: Option<[usize; 2]>,
     pub layout: Layout,
     pub colour: Colour,
-    /// Value of white before mean and deviation are taken off: 1 or 255.
+    /// Value of white before mean and deviation are applied: 1 or 255.
     pub range: f32,
     /// By channel of the tensor.
     pub mean: [f32; 3],
     pub deviation: [f32; 3],
     pub fit: Fit,
-    /// Value of what is not picture, 0 to 255.
+    /// Value of the padding, 0 to 255.
     pub pad: f32,
 }
 
@@ -131,11 +131,11 @@ impl Default for InputSpec {
     }
 }
 
-/// What comes out.
+/// Specification of the outputs.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct OutputSpec {
     pub kind: Kind,
-    /// Names of outputs.
+    /// Name of the output with boxes; the fields below name the others.
     pub boxes: Option<String>,
     pub labels: Option<String>,
     pub scores: Option<String>,
@@ -143,15 +143,15 @@ pub(crate) struct OutputSpec {
     pub prototypes: Option<String>,
     pub form: BoxForm,
     pub units: BoxUnits,
-    /// Of scores, and of semantic masks.
+    /// Activation of scores and of semantic masks.
     pub activation: Activation,
-    /// Of the masks of queries and boxes.
+    /// Activation of the masks of queries and boxes.
     pub mask_activation: Activation,
-    /// Class that is nothing; -1 = the last.
+    /// Index of the background class; -1 = the last.
     pub background: Option<i64>,
-    /// Overlap (intersection over union) above which the weaker of two boxes of a class is dropped; 1 = none is.
+    /// Overlap (intersection over union) above which the weaker of two boxes of a class is dropped; 1 = never.
     pub nms: f32,
-    /// The description of a promptable model that cuts out what is in the boxes.
+    /// The description of the promptable model that segments the boxes.
     pub prompt: Option<String>,
 }
 
@@ -160,11 +160,11 @@ pub(crate) struct OutputSpec {
 pub struct Description {
     pub(crate) input: InputSpec,
     pub(crate) output: OutputSpec,
-    /// Of a promptable model.
+    /// Specification of a promptable model.
     pub(crate) prompt: Option<PromptSpec>,
-    /// Names of the classes by their numbers; an empty name stands for nothing.
+    /// Names of the classes by index; an empty name means no class.
     pub classes: Vec<String>,
-    /// Groups by their names, with the classes of each.
+    /// Groups of classes, by name.
     pub groups: BTreeMap<String, Vec<String>>,
 }
 
@@ -244,7 +244,7 @@ fn no_input() -> RawInput {
     }
 }
 
-/// Keys of each table. Whoever adds one adds it to `docs/masks.md`.
+/// Allowed keys of each table. A new key must also be added to `docs/masks.md`.
 const KEYS: [(&str, &[&str]); 4] = [
     ("input", &["name", "size", "layout", "colour", "range", "mean", "deviation", "fit", "pad"]),
     (
@@ -273,7 +273,7 @@ impl Description {
     /// Reads a description.
     ///
     /// # Errors
-    /// A file that cannot be read; unknown keys, values out of range.
+    /// The file cannot be read, has unknown keys, or has values out of range.
     pub fn read(path: &Path) -> Result<Self, ModelError> {
         let text = input::read_to_string(path, MAX_BYTES).map_err(|e| ModelError::Description {
             path: path.to_owned(),
@@ -282,7 +282,7 @@ impl Description {
         Self::parse(&text).map_err(|what| ModelError::Description { path: path.to_owned(), what })
     }
 
-    /// [`Self::read`] from text; the error is `PLACE: what is wrong …`.
+    /// Parses the text of a description; the error has the form `PLACE: problem …`.
     ///
     /// # Errors
     /// As [`Self::read`].
@@ -293,23 +293,23 @@ impl Description {
         raw.checked()
     }
 
-    /// Name of an output that a kind cannot do without.
+    /// Names of the outputs that are used.
     pub(crate) fn output_names(&self) -> Vec<&str> {
         let OutputSpec { boxes, labels, scores, masks, prototypes, .. } = &self.output;
         [boxes, labels, scores, masks, prototypes].into_iter().flatten().map(String::as_str).collect()
     }
 }
 
-/// A mistake in the syntax or a type, with its line.
+/// A message for an error of syntax or type, with its line.
 fn syntax(text: &str, error: &toml::de::Error) -> String {
     let line =
         error.span().map_or(1, |span| 1 + text.bytes().take(span.start).filter(|b| *b == b'\n').count());
-    // A message may quote a name of any length.
+    // A message may quote a name of any length, so it is shortened.
     let message: String = one_line(error.message()).chars().take(240).collect();
     format!("line {line}: {message}")
 }
 
-/// Unknown keys are refused with the nearest known one.
+/// Refuses unknown keys and suggests the nearest known one.
 fn check_keys(table: &toml::Table) -> Result<(), String> {
     let unknown = |place: &str, key: &str, known: &[&str]| {
         let hint = nearest(key, known.iter().copied()).map_or_else(
@@ -406,7 +406,7 @@ impl Raw {
                     let near = nearest(member, names.iter().map(String::as_str));
                     let hint = near.map_or_else(String::new, |near| format!("; did you mean `{near}`?"));
                     return Err(format!(
-                        "[classes.groups] {}: `{}` is no class of the model{hint}",
+                        "[classes.groups] {}: `{}` is not a class of the model{hint}",
                         excerpt(group),
                         excerpt(member)
                     ));
@@ -502,7 +502,7 @@ mod tests {
             ),
             (
                 format!("{output}[classes]\nlist = 'voc21'\ngroups = {{ a = ['persn'] }}\n"),
-                "[classes.groups] a: `persn` is no class of the model; did you mean `person`?",
+                "[classes.groups] a: `persn` is not a class of the model; did you mean `person`?",
             ),
             (
                 format!("{output}background = 2\n[classes]\nnames = ['', 'person']\n"),

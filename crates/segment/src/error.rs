@@ -1,52 +1,52 @@
-//! Why a model cannot be used.
+//! Errors of models.
 
 use std::path::PathBuf;
 
 /// Why a model, its description or a run of it cannot be used: one line.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ModelError {
-    /// The model file, or one that it names.
+    /// The model file, or an external file of it, cannot be used.
     #[error("{}: model: {what}", path.display())]
     File {
         /// The file.
         path: PathBuf,
-        /// What is wrong, with what was expected.
+        /// The problem, with what was expected.
         what: String,
     },
-    /// The engine that was asked for.
+    /// The selected engine cannot be used.
     #[error("{0}")]
     Engine(String),
-    /// Operators that the engine does not have.
+    /// The engine does not support some operators.
     #[error(
         "{}: model: needs {names}, which the built-in engine (rten) does not have; take ⟨mask-engine = onnxruntime⟩, export it without, or take another model (docs/masks.md)",
         path.display()
     )]
     Operators {
-        /// The model.
+        /// Path of the model.
         path: PathBuf,
-        /// Their names.
+        /// Names of the operators.
         names: String,
     },
-    /// The description of a model.
+    /// The description of a model is invalid.
     #[error("{}: {what}", path.display())]
     Description {
         /// The TOML file, or the model whose built-in description does not fit.
         path: PathBuf,
-        /// `PLACE: what is wrong …`.
+        /// `PLACE: problem …`.
         what: String,
     },
-    /// Classes that were asked for.
+    /// The selected classes do not exist.
     #[error("{0}")]
     Classes(String),
     /// A run failed.
     #[error("{}: model: {what}", path.display())]
     Run {
-        /// The model.
+        /// Path of the model.
         path: PathBuf,
-        /// What happened.
+        /// The problem.
         what: String,
     },
-    /// It was asked to stop.
+    /// The caller set the stop flag.
     #[error("stopped")]
     Stopped,
 }

@@ -1,53 +1,53 @@
-//! A picture as a model's input, and where its pixels lie there.
+//! Converts an image to a model's input, and maps coordinates between them.
 //!
-//! Coordinates are continuous, pixel i has its centre at i + ½, along both axes, in pictures, inputs and outputs: a point
-//! p of the picture lies at `p · scale + offset` in the input. No corner is aligned with a pixel's centre, so nothing
-//! moves by half a pixel however sizes change.
+//! Coordinates are continuous and pixel i has its centre at i + ½, along both axes, in images, inputs and outputs. A
+//! point p of the image is at `p · scale + offset` in the input. Corners are never aligned with pixel centres, so
+//! resizing causes no shift by half a pixel.
 
 use serde::Deserialize;
 
 use crate::description::{Colour, InputSpec, Layout};
 use crate::engine::Tensor;
 
-/// How a picture comes to the input's size.
+/// How an image is resized to the input's size.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Fit {
-    /// Width and height alone, whatever becomes of its shape.
+    /// Width and height are scaled independently; the aspect ratio changes.
     #[default]
     Stretch,
-    /// Its shape is kept; what is left over is divided between both sides.
+    /// The aspect ratio is kept; padding on both sides.
     Letterbox,
-    /// Its shape is kept; what is left over is on the right and below.
+    /// The aspect ratio is kept; padding on the right and at the bottom.
     Pad,
 }
 
-/// A picture of 8 bits: RGB, row by row.
+/// An 8-bit RGB image, by rows.
 #[derive(Clone, Copy, Debug)]
 pub struct Picture<'a> {
     /// Width, px.
     pub width: usize,
     /// Height, px.
     pub height: usize,
-    /// 3 bytes a pixel.
+    /// 3 bytes per pixel.
     pub rgb: &'a [u8],
 }
 
-/// Where a picture lies in an input.
+/// Position of an image in an input.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Placement {
     /// Width and height of the input, px.
     pub input: [usize; 2],
-    /// First column and row of the picture in it.
+    /// First column and row of the image in the input.
     pub offset: [usize; 2],
-    /// Width and height of the picture in it, px.
+    /// Width and height of the image in the input, px.
     pub inside: [usize; 2],
-    /// Width and height of the picture itself, px.
+    /// Width and height of the image, px.
     pub picture: [usize; 2],
 }
 
 impl Placement {
-    /// Where a picture of this size lies.
+    /// Placement of an image of this size.
     #[must_use]
     pub fn new(fit: Fit, picture: [usize; 2], input: [usize; 2]) -> Self {
         if fit == Fit::Stretch {
@@ -62,20 +62,20 @@ impl Placement {
         Self { input, offset, inside, picture }
     }
 
-    /// The place in the input of a point of the picture along one axis (0 = x, 1 = y).
+    /// Maps a coordinate of the image to the input, along one axis (0 = x, 1 = y).
     #[must_use]
     pub fn to_input(&self, axis: usize, at: f64) -> f64 {
         at * self.inside[axis] as f64 / self.picture[axis] as f64 + self.offset[axis] as f64
     }
 
-    /// The place in the picture of a point of the input along one axis.
+    /// Maps a coordinate of the input to the image, along one axis.
     #[must_use]
     pub fn to_picture(&self, axis: usize, at: f64) -> f64 {
         (at - self.offset[axis] as f64) * self.picture[axis] as f64 / self.inside[axis] as f64
     }
 }
 
-/// The input tensor of a picture.
+/// The input tensor of an image.
 pub(crate) fn tensor(picture: &Picture<'_>, placement: &Placement, spec: &InputSpec) -> Tensor {
     let [width, height] = placement.input;
     let [across, down] = placement.inside;
@@ -83,7 +83,7 @@ pub(crate) fn tensor(picture: &Picture<'_>, placement: &Placement, spec: &InputS
     let value = |channel: usize, byte: f32| {
         (byte / 255.0 * spec.range - spec.mean[channel]) / spec.deviation[channel]
     };
-    // Channel k of the tensor is this channel of the picture.
+    // Channel k of the tensor is this channel of the image.
     let source = |k: usize| if spec.colour == Colour::Bgr { 2 - k } else { k };
     let mut data = vec![0.0; 3 * width * height];
     let at = |k: usize, x: usize, y: usize| match spec.layout {
@@ -111,12 +111,12 @@ pub(crate) fn tensor(picture: &Picture<'_>, placement: &Placement, spec: &InputS
     Tensor { shape, data }
 }
 
-/// The picture at another size: bilinear, and where it gets smaller with the triangle as wide as a new pixel (what
-/// Pillow and torchvision call antialiasing). Values stay those of bytes.
+/// Resizes an image: bilinear, and when downscaling with a triangle filter as wide as an output pixel (the antialiasing
+/// of Pillow and torchvision). Values are not rounded.
 fn resample(picture: &Picture<'_>, [width, height]: [usize; 2]) -> Vec<f32> {
     let columns = Taps::new(picture.width, width);
     let rows = Taps::new(picture.height, height);
-    // First along rows, for the rows of the source.
+    // Horizontal pass first, over the rows of the source.
     let mut wide = vec![0.0; 3 * width * picture.height];
     for (from, to) in picture.rgb.chunks_exact(3 * picture.width).zip(wide.chunks_exact_mut(3 * width)) {
         for (x, to) in to.chunks_exact_mut(3).enumerate() {
@@ -141,7 +141,7 @@ fn resample(picture: &Picture<'_>, [width, height]: [usize; 2]) -> Vec<f32> {
     out
 }
 
-/// Which samples a new one is made of, and their shares.
+/// Filter taps: for each output sample, the input samples and their weights.
 struct Taps {
     places: Vec<(usize, usize, usize)>,
     weights: Vec<f32>,
@@ -174,7 +174,7 @@ impl Taps {
 mod tests {
     use super::*;
 
-    /// Where the brightness of a tensor's first channel has its centre.
+    /// Centroid of the brightness of a tensor's first channel.
     fn centre(tensor: &Tensor) -> [f64; 2] {
         let [height, width] = [tensor.shape[2], tensor.shape[3]];
         let (mut sum, mut at) = (0.0, [0.0; 2]);

@@ -1,29 +1,29 @@
-//! Ready descriptions of models that many people have, and what the outputs tell of the others.
+//! Built-in descriptions of common models, and guesses from the outputs of other models.
 
 use crate::classes::{self, list_of};
 use crate::description::Description;
 use crate::engine::{Port, Tensor};
 
-/// Mean and deviation of ImageNet's pictures, by which most models were trained.
+/// Mean and deviation of the ImageNet images, which most models use.
 const IMAGENET: &str = "mean = [0.485, 0.456, 0.406]\ndeviation = [0.229, 0.224, 0.225]\n";
 
-/// A description without a file, and what it was taken from.
+/// A description without a file, and the reason for it.
 pub(crate) struct Guess {
     pub description: Description,
-    /// One line for people.
+    /// One line for display.
     pub reason: String,
 }
 
-/// What the outputs of a run on a grey picture tell. An error says what is needed.
+/// Guesses the description from the outputs of a run on a grey image. The error says what is needed.
 ///
-/// | outputs | taken for |
+/// | outputs | guess |
 /// |---|---|
 /// | `dets`, `labels` [1, Q, C], `masks` [1, Q, h, w] | RF-DETR-Seg |
 /// | `boxes`, `labels`, `scores`, `masks` [N, 1, m, m] | torchvision's Mask R-CNN |
 /// | `boxes`, `labels`, `scores` | RT-DETR with its own sorting |
-/// | [1, 4 + C + K, A] and [1, K, h, w] | boxes with shares of common masks (YOLO) |
+/// | [1, 4 + C + K, A] and [1, K, h, w] | boxes with coefficients of prototype masks (YOLO) |
 /// | [1, A, 5 + C] | YOLOX |
-/// | [1, C, h, w] | classes of pixels, ImageNet's colours |
+/// | [1, C, h, w] | semantic segmentation, ImageNet normalisation |
 pub(crate) fn guess(ports: &[Port], outputs: &[Tensor]) -> Result<Guess, String> {
     let shape = |name: &str| {
         let at = ports.iter().position(|port| port.name == name)?;
@@ -36,13 +36,11 @@ pub(crate) fn guess(ports: &[Port], outputs: &[Tensor]) -> Result<Guess, String>
         let text = format!("[input]\n{input}[output]\n{output}{list}");
         let mut description = Description::parse(&text)?;
         if description.classes.is_empty() && classes == 1 {
-            // A model that finds one thing finds what is to be removed.
+            // A model with a single class is assumed to detect persons.
             description.classes = vec!["person".to_owned()];
         }
         if description.classes.is_empty() {
-            return Err(format!(
-                "gives {classes} classes, whose names nobody knows; write them down ([classes] names)"
-            ));
+            return Err(format!("has {classes} classes without names; list them ([classes] names)"));
         }
         Ok(Guess { description, reason: format!("taken for {what}: {}", told(ports, outputs)) })
     };
@@ -66,7 +64,7 @@ pub(crate) fn guess(ports: &[Port], outputs: &[Tensor]) -> Result<Guess, String>
         [[1, a, b], [1, k, _, _]] => {
             let width = (*a).min(*b);
             let classes = if width == 6 + k { 80 } else { width.saturating_sub(4 + k) };
-            // Models that sort out overlaps themselves give corners.
+            // Models with built-in suppression return corners.
             let form = if width == 6 + k { "xyxy" } else { "cxcywh" };
             let output = format!(
                 "kind = 'prototypes'\nscores = '{}'\nprototypes = '{}'\nbox = '{form}'\nunits = 'pixels'\nactivation = 'none'\nnms = 0.7\n",
@@ -87,7 +85,7 @@ pub(crate) fn guess(ports: &[Port], outputs: &[Tensor]) -> Result<Guess, String>
             );
             made(what, output, input, 80)
         }
-        // Torchvision's segmentation models may give those of a second head too.
+        // Torchvision's segmentation models may also return the outputs of a second head.
         [[1, c, _, _], ..] => {
             let values = &outputs[0].data;
             let is_shares = values.iter().all(|v| (0.0..=1.0).contains(v));
@@ -104,17 +102,17 @@ pub(crate) fn guess(ports: &[Port], outputs: &[Tensor]) -> Result<Guess, String>
             let input = if *c == 1 { "" } else { IMAGENET };
             made("classes of pixels", output, input, *c)
         }
-        _ => Err(format!("gives outputs that fit no known model: {}", told(ports, outputs))),
+        _ => Err(format!("has outputs that match no known model: {}", told(ports, outputs))),
     }
 }
 
-/// Names and shapes, for people.
+/// Names and shapes, for display.
 fn told(ports: &[Port], outputs: &[Tensor]) -> String {
     let each = ports.iter().zip(outputs).map(|(port, tensor)| format!("`{}` {:?}", port.name, tensor.shape));
     each.collect::<Vec<_>>().join(", ")
 }
 
-/// Names of the classes that a model gives.
+/// Groups that the model has, with the indices of their classes.
 pub(crate) fn groups_of(description: &Description) -> Vec<(String, Vec<usize>)> {
     let numbers = |names: &mut dyn Iterator<Item = &str>| -> Vec<usize> {
         names.filter_map(|name| description.classes.iter().position(|class| class == name)).collect()

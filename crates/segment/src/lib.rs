@@ -1,16 +1,16 @@
-//! Segmentation models in ONNX files: what they take, what they give, and soft masks from it.
+//! Segmentation models in ONNX files: their inputs, outputs, and the soft masks decoded from these.
 //!
 //! ```text
-//! proto        what an ONNX file needs, read before an engine sees it
-//! engine       who runs it: rten, or ONNX Runtime where it is asked for
-//! model        the file with its limits, a run with a time limit
-//! description  the TOML beside a model      known  ready ones, and what shapes tell without one
-//! classes      lists of names, groups       fit    picture → input tensor, and where its pixels lie there
-//! prompt       a promptable model: boxes in, what is in them out
-//! decode       outputs → finds              segmenter  all of it: picture in, finds out
+//! proto        requirements of an ONNX file, read before an engine opens it
+//! engine       runs networks: rten, or ONNX Runtime if selected
+//! model        opens a file within limits, and runs it with a time limit
+//! description  the TOML file of a model     known  built-in descriptions, and guesses from output shapes
+//! classes      lists of names, groups       fit    image → input tensor, and the mapping between their pixels
+//! prompt       promptable models: boxes in, masks of their contents out
+//! decode       outputs → detections         segmenter  the whole pipeline: image in, detections out
 //! ```
-//! A run is of one picture on one thread, so that masks have the same bytes for any number of threads. The engine's
-//! arithmetic differs between vector levels by rounding.
+//! A run processes one image on one thread, so masks have the same bytes for any number of threads. The engine's
+//! arithmetic differs between SIMD levels by rounding.
 #![forbid(unsafe_code)]
 
 mod classes;

@@ -1,4 +1,4 @@
-//! A model file, opened within limits, and its runs.
+//! Opens a model file within limits, and runs it.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -15,21 +15,21 @@ use crate::engine::{self, Bundle, Engine, Halt, Network, Port, Refusal, Tensor};
 use crate::error::ModelError;
 use crate::proto;
 
-/// Longest model file and longest file beside it, bytes: what one Protocol Buffers message can hold.
+/// Largest size of a model file and of each external file, bytes: the limit of a Protocol Buffers message.
 const MAX_BYTES: u64 = 2 << 30;
-/// Most files beside a model.
+/// Largest number of external files.
 const MAX_FILES: usize = 64;
-/// How long a run goes on before the flag to stop is looked at.
+/// Interval at which the stop flag is checked during a run.
 const GLANCE: Duration = Duration::from_millis(20);
-/// How long a run that was told to end may take to do so.
+/// Time limit for a run to end after it was told to.
 const FAREWELL: Duration = Duration::from_secs(1);
 
-/// Who waits for a run, and how long.
+/// Stop flag and time limit of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Watch<'a> {
-    /// Ends the wait when it is set.
+    /// Ends the run when it is set.
     pub stop: &'a AtomicBool,
-    /// Longest run.
+    /// Time limit of a run.
     pub limit: Duration,
 }
 
@@ -43,9 +43,9 @@ pub struct Model {
     pub inputs: Vec<Port>,
     /// Its outputs.
     pub outputs: Vec<Port>,
-    /// Hash (XXH3, 64 bits) of the model file and the files beside it.
+    /// Hash (XXH3, 64 bits) of the model file and its external files.
     pub hash: String,
-    /// Bytes of these files: its weights, and little else.
+    /// Total size of these files, bytes: approximately that of the weights.
     pub bytes: u64,
 }
 
@@ -53,8 +53,8 @@ impl Model {
     /// Opens a model file.
     ///
     /// # Errors
-    /// A file that cannot be read, is no ONNX model or too large; operators or a version of them that the engine does
-    /// not have; a file beside it that is missing, outside its folder or too short.
+    /// A file cannot be read, is not an ONNX model or is too large; the engine does not support its operators or their
+    /// version; an external file is missing, outside the model's folder or too short.
     pub fn open(path: &Path, engine: &Engine) -> Result<Self, ModelError> {
         let bad = |what: String| ModelError::File { path: path.to_owned(), what };
         let data = input::read(path, MAX_BYTES).map_err(|e| bad(plain_reason(&e)))?;
@@ -96,25 +96,25 @@ impl Model {
         Ok(Self { path: path.to_owned(), network, engine: engine.clone(), inputs, outputs, hash, bytes })
     }
 
-    /// The file that it came from.
+    /// Path of the model file.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// What runs it.
+    /// The engine that runs it.
     #[must_use]
     pub const fn engine(&self) -> &Engine {
         &self.engine
     }
 
-    /// Runs it on inputs by their names; returns the named outputs in this order.
+    /// Runs the model on named inputs; returns the named outputs in this order.
     ///
-    /// The run goes on beside the thread that waits for it. One that is given up is told to end; where the engine cannot,
-    /// it ends with the program.
+    /// The run executes on another thread. If it is abandoned, it is requested to end; if the engine cannot end it, it
+    /// runs until the program ends.
     ///
     /// # Errors
-    /// The run fails, gives values that are not finite or takes longer than the limit; it was asked to stop.
+    /// The run fails, returns values that are not finite or exceeds the time limit; or the stop flag is set.
     pub fn run(
         &self,
         inputs: Vec<(&str, Tensor)>,
@@ -147,11 +147,11 @@ impl Model {
         let values = match ran {
             Ok(Ok(values)) => values,
             Ok(Err(what)) => return Err(bad(format!("a run failed: {}", one_line(&what)))),
-            Err(breakdown) => return Err(bad(format!("a run failed: the engine broke down ({breakdown})"))),
+            Err(breakdown) => return Err(bad(format!("a run failed: the engine panicked ({breakdown})"))),
         };
         let tensors = values.into_iter().zip(outputs).map(|(tensor, name)| {
             let tensor = tensor.ok_or_else(|| {
-                bad(format!("output `{name}` is no tensor of numbers that masks are made of"))
+                bad(format!("output `{name}` is not a tensor of a number type that masks can use"))
             })?;
             if tensor.data.iter().all(|v| v.is_finite()) {
                 Ok(tensor)
@@ -162,7 +162,7 @@ impl Model {
         tensors.collect()
     }
 
-    /// What a run sends, as long as it is waited for.
+    /// Waits for the result of a run, within the limits of `watch`.
     fn wait<T>(&self, receive: &Receiver<T>, watch: Watch<'_>) -> Result<T, ModelError> {
         let bad = |what: String| ModelError::Run { path: self.path.clone(), what };
         let begun = Instant::now();
@@ -178,7 +178,7 @@ impl Model {
                 Err(RecvTimeoutError::Timeout) if begun.elapsed() > watch.limit => {
                     let seconds = watch.limit.as_secs();
                     return Err(bad(format!(
-                        "a picture took longer than {seconds} s; raise ⟨model-timeout⟩, or take a smaller model"
+                        "an image took longer than {seconds} s; raise ⟨model-timeout⟩, or take a smaller model"
                     )));
                 }
                 Err(RecvTimeoutError::Timeout) => {}

@@ -1,5 +1,6 @@
-//! Promptable models: what is in a box is cut out of a picture. An encoder looks at the picture once, a decoder at each
-//! box, given as its two corners: points with the labels 2 and 3 (Segment Anything, arXiv 2304.02643, and its exports).
+//! Promptable models, which segment the contents of a box. An encoder processes the image once, a decoder each
+//! box, which is encoded as two corner points with the labels 2 and 3 (Segment Anything, arXiv 2304.02643, and its
+//! exports).
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -18,13 +19,13 @@ use crate::segmenter::size_of;
 
 /// Labels of the first and second corner of a box.
 const CORNERS: [f32; 2] = [2.0, 3.0];
-/// Most values of an input that is given zeros.
+/// Largest number of values of an input that is filled with zeros.
 const MOST_ZEROS: usize = 1 << 24;
 
 /// The two files, and the names of the decoder's inputs.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub(crate) struct PromptSpec {
-    /// Beside the description.
+    /// Files in the folder of the description.
     pub encoder: String,
     pub decoder: String,
     /// Points [1, 2, 2], px of the encoder's input.
@@ -33,10 +34,10 @@ pub(crate) struct PromptSpec {
     /// Their labels [1, 2].
     #[serde(default = "labels")]
     pub labels: String,
-    /// Height and width of the picture [2], where there is such an input.
+    /// Height and width of the image [2], if there is such an input.
     #[serde(default = "size")]
     pub size: String,
-    /// Outputs of the encoder by the inputs that they go to; of the same name without a word.
+    /// Maps decoder inputs to encoder outputs; inputs that are not listed use the output of the same name.
     #[serde(default)]
     pub features: BTreeMap<String, String>,
 }
@@ -53,15 +54,15 @@ fn size() -> String {
     "orig_im_size".to_owned()
 }
 
-/// What an input of the decoder gets.
+/// Source of a decoder input.
 #[derive(Clone, Debug)]
 enum Given {
-    /// An output of the encoder, by its number in the run.
+    /// An output of the encoder, by its index in the run.
     Feature(usize),
     Coordinates,
     Labels,
     Size,
-    /// Zeros: no mask from before.
+    /// Zeros: no previous mask.
     Zeros(Vec<usize>),
 }
 
@@ -73,9 +74,9 @@ pub(crate) struct Promptable {
     description: Description,
     input: Port,
     size: [usize; 2],
-    /// Outputs of the encoder that are asked for.
+    /// Names of the encoder outputs that are used.
     features: Vec<String>,
-    /// Inputs of the decoder.
+    /// Sources of the decoder inputs.
     given: Vec<(String, Given)>,
 }
 
@@ -127,7 +128,7 @@ impl Promptable {
         Ok(Self { encoder, decoder, description, input, size, features, given })
     }
 
-    /// What is in boxes of a picture (px of the picture).
+    /// Segments the contents of boxes (px of the image).
     pub(crate) fn find(
         &self,
         picture: &Picture<'_>,
@@ -178,25 +179,25 @@ impl Promptable {
                 Tensor { shape: vec![1, 2, 2], data: (0..4).map(at).collect() }
             }
             Given::Labels => Tensor { shape: vec![1, 2], data: CORNERS.to_vec() },
-            // Masks come back in the encoder's frame.
+            // Masks are returned in the encoder's coordinates.
             Given::Size => Tensor { shape: vec![2], data: vec![self.size[1] as f32, self.size[0] as f32] },
             Given::Zeros(shape) => Tensor { shape: shape.clone(), data: vec![0.0; shape.iter().product()] },
         }
     }
 
-    /// Hashes and description, for a hash of settings.
+    /// Hashes and description, for the fingerprint of settings.
     pub(crate) fn settings(&self) -> String {
         format!("{} {} {:?} {:?}", self.encoder.hash, self.decoder.hash, self.description, self.size)
     }
 
-    /// Bytes of both files, and of the input.
+    /// Size of both files, and of the input tensor, bytes.
     pub(crate) fn bytes(&self) -> (u64, u64) {
         let [width, height] = self.size.map(|side| side as u64);
         (self.encoder.bytes + self.decoder.bytes, 3 * 4 * width * height)
     }
 }
 
-/// What an input of the decoder gets.
+/// Selects the source of a decoder input.
 fn what_of(
     port: &Port,
     spec: &PromptSpec,
@@ -233,7 +234,7 @@ fn what_of(
             Ok(Given::Zeros(sides))
         }
         _ => Err(format!(
-            "[prompt] features: nothing is said of the decoder's input `{name}`, and it has no fixed size to be filled with zeros"
+            "[prompt] features: the decoder's input `{name}` has no source, and no fixed size to fill with zeros"
         )),
     }
 }

@@ -1,56 +1,55 @@
-//! What an ONNX file needs: versions, operators, files beside it. Read from its Protocol Buffers without an engine, so
-//! that what an engine lacks can be named before it is asked.
+//! Requirements of an ONNX file: versions, operators, external files. They are read from its Protocol Buffers without
+//! an engine, so that missing operators can be reported before the engine is started.
 //!
-//! Field numbers: `onnx.proto` of ONNX 1.19 (github.com/onnx/onnx). Wire format: protobuf.dev/programming-guides/encoding.
+//! Field numbers: `onnx.proto` of ONNX 1.19 (github.com/onnx/onnx). Wire: protobuf.dev/programming-guides/encoding.
 #![deny(clippy::indexing_slicing, reason = "what comes from outside is never an index")]
 
 use std::collections::BTreeSet;
 
-/// Graphs inside graphs, and types inside types, that are followed. Engines descend a level for each: rten into any
-/// number of them.
+/// Largest nesting of graphs and of types. Engines recurse once per level; rten without a limit.
 const DEEPEST: u32 = 16;
-/// Most operators outside of inner graphs. Segmentation networks have some hundred to a few thousand, the largest that
-/// exporters unroll about 10,000. Engines descend a level for each operator of the longest path, which is no longer than
-/// this: their stack is made for it ([`crate::engine::STACK_BYTES`]).
+/// Largest number of operators outside of inner graphs. Segmentation networks have a few hundred to a few thousand; the
+/// largest that exporters unroll have about 10,000. Engines recurse once per operator on the longest path, which cannot
+/// be longer than this; their stack is sized for it ([`crate::engine::STACK_BYTES`]).
 pub(crate) const MAX_OPERATORS: usize = 20_000;
-/// Most operators in inner graphs, the bodies of `If` and `Loop`, together: real ones have some hundred. rten 0.27 orders
-/// a body when it comes to it, on a thread of its own with the 2 MiB of stack that Rust gives.
+/// Largest total number of operators in inner graphs (the bodies of `If` and `Loop`); real models have a few hundred.
+/// rten 0.27 sorts a body when it first runs it, on its own thread with Rust's default stack of 2 MiB.
 const MAX_INNER_OPERATORS: usize = 2000;
 
-/// What an ONNX file says about itself.
+/// Properties of an ONNX file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Facts {
-    /// Version of the standard operators that the file is written for; 0 = not said.
+    /// Version of the standard operator set; 0 = not declared.
     pub opset: u64,
-    /// Names of its operators, with their domain where it is not the standard one.
+    /// Names of its operators, with their domain if it is not the standard one.
     pub operators: BTreeSet<String>,
     /// Names of its outputs, in order.
     pub outputs: Vec<String>,
-    /// Files beside it that hold weights.
+    /// Names of the external files with weights.
     pub external: BTreeSet<String>,
-    /// How many operators it has outside and inside of inner graphs.
+    /// Number of operators outside and inside of inner graphs.
     pub count: [usize; 2],
 }
 
-/// Why bytes are no ONNX model, or one that no engine is given.
+/// Why bytes are not an ONNX model that engines may open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotOnnx {
-    /// It does not begin as one.
+    /// The first bytes are not those of an ONNX model.
     #[error("is not an ONNX model (expected a file that ends with .onnx, as exporters write it)")]
     Other,
-    /// It ends too early, or a length in it is wrong.
+    /// It is truncated, or a length in it is wrong.
     #[error("is cut or damaged; copy or export it again")]
     Damaged,
-    /// There is no graph in it.
+    /// It has no graph.
     #[error("holds no graph (expected a network)")]
     Empty,
-    /// Graphs or types inside one another.
+    /// Graphs or types are nested too deep.
     #[error("has graphs or types inside one another (expected at most {DEEPEST} deep, found more)")]
     Deep,
-    /// More operators than engines have a stack for.
+    /// More operators than the engines' stack allows.
     #[error("has too many operators (expected at most {MAX_OPERATORS}, found {0})")]
     Operators(usize),
-    /// More operators in inner graphs than engines have a stack for.
+    /// More operators in inner graphs than the engines' stack allows.
     #[error(
         "has too many operators in the bodies of If and Loop (expected at most {MAX_INNER_OPERATORS}, found {0})"
     )]
@@ -63,10 +62,10 @@ impl From<Broken> for NotOnnx {
     }
 }
 
-/// Reads what an ONNX file says about itself.
+/// Reads the properties of an ONNX file.
 ///
 /// # Errors
-/// Bytes that are no ONNX model; more operators, graphs or types than engines can descend into.
+/// The bytes are not an ONNX model, or it has more operators or deeper graphs or types than engines can process.
 pub fn scan(data: &[u8]) -> Result<Facts, NotOnnx> {
     // ModelProto: ir_version = 1 comes first in every file that exporters write.
     if data.first() != Some(&0x08) {
@@ -223,14 +222,14 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// The wire format does not hold.
+/// The bytes violate the wire format.
 #[derive(Debug)]
 struct Broken;
 
 enum Value<'a> {
     Number(u64),
     Bytes(&'a [u8]),
-    /// Of a width that is not looked at.
+    /// A fixed-width number, which is skipped.
     Fixed,
 }
 
@@ -321,7 +320,7 @@ mod tests {
         let whole = net.bytes();
         assert_eq!(scan(&whole[..whole.len() - 30]), Err(NotOnnx::Damaged));
         for cut in 0..whole.len() {
-            // No place to cut it makes it break down.
+            // Truncation at any position is handled.
             let _ = scan(&whole[..cut]);
         }
     }

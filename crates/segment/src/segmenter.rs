@@ -1,4 +1,4 @@
-//! A model with its description: pictures in, finds out.
+//! A model with its description: images in, detections out.
 
 use std::path::{Path, PathBuf};
 
@@ -12,14 +12,14 @@ use crate::known;
 use crate::model::{Model, Watch};
 use crate::prompt::Promptable;
 
-/// What is to be found.
+/// Selection of classes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Wanted {
-    /// Groups and classes; `None` = persons and what they carry, as far as the model knows them.
+    /// Groups and classes to detect; `None` = persons and what they carry, as far as the model has these classes.
     pub remove: Option<Vec<String>>,
-    /// Groups and classes that are not, of those.
+    /// Groups and classes that are excluded from these.
     pub keep: Vec<String>,
-    /// Least score, 0 to 1.
+    /// Least confidence, 0 to 1.
     pub confidence: f32,
 }
 
@@ -29,20 +29,20 @@ impl Default for Wanted {
     }
 }
 
-/// What a model takes, bytes: an estimate.
+/// Estimated memory of a model, bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Memory {
-    /// Once.
+    /// Shared by all runs.
     pub shared: u64,
-    /// For each run that goes on beside others.
+    /// For each concurrent run.
     pub each: u64,
 }
 
-/// Bytes of what a network holds between its layers, in bytes of its input: three of the widest layers of a ResNet, 64
-/// planes of half the side, are 16 of them; three times that for what an engine packs and for outputs.
+/// Memory of activations, as a multiple of the input's size. Three of the widest layers of a ResNet, 64 planes of half
+/// the side, are 16; this is three times that, for what an engine packs and for outputs.
 const BETWEEN_LAYERS: u64 = 48;
 
-/// Groups that are removed where nothing is said.
+/// Groups that are removed by default.
 const REMOVED: [&str; 2] = ["person", "carried"];
 
 /// A model with its description.
@@ -54,18 +54,19 @@ pub struct Segmenter {
     size: [usize; 2],
     wanted: Vec<bool>,
     confidence: f32,
-    /// What cuts out what is in the boxes of a model of boxes.
+    /// The promptable model that segments the boxes of a box model.
     promptable: Option<Promptable>,
-    /// Where the description came from, for people.
+    /// Origin of the description, for display.
     pub explanation: String,
 }
 
 impl Segmenter {
-    /// Opens a model with the description that `toml` names, else with the one beside it (`NAME.toml` of `NAME.onnx`), else
-    /// with what its outputs tell; and tries it on a grey picture.
+    /// Opens a model and tries it on a grey image. The description is `toml`, else the one next to the model
+    /// (`NAME.toml` of `NAME.onnx`), else a guess from its outputs.
     ///
     /// # Errors
-    /// As [`Model::open`], [`Description::read`] and [`Model::run`]; outputs that do not fit; classes that are not there.
+    /// As [`Model::open`], [`Description::read`] and [`Model::run`]; outputs that do not match; classes that do not
+    /// exist.
     pub fn open(
         path: &Path,
         toml: Option<&Path>,
@@ -83,7 +84,7 @@ impl Segmenter {
         };
         if described.as_ref().is_some_and(|d| d.output.kind == Kind::Promptable) {
             return Err(bad(
-                "[output] kind: a promptable model is led by boxes; name this in [output] prompt of a model of boxes".to_owned(),
+                "[output] kind: a promptable model needs boxes; name this file in [output] prompt of a box model".to_owned(),
             ));
         }
         let name = described.as_ref().and_then(|d| d.input.name.clone());
@@ -140,7 +141,7 @@ impl Segmenter {
         let promptable = description.output.prompt.as_ref().map(beside).transpose()?;
         let segmenter =
             Self { model, description, input, size, wanted: numbers, confidence, promptable, explanation };
-        // A description that does not fit is told now, not at the first picture.
+        // Test run: reports a description that does not match now instead of at the first image.
         let [width, height] = size;
         let rgb = vec![128; 3 * width * height];
         let picture = Picture { width, height, rgb: &rgb };
@@ -152,10 +153,10 @@ impl Segmenter {
         Ok(segmenter)
     }
 
-    /// What was found of what is wanted in a picture, the surest first where boxes are sorted.
+    /// Detects the selected classes in an image; highest scores first where boxes are sorted.
     ///
     /// # Errors
-    /// As [`Model::run`]; outputs that do not fit the description.
+    /// As [`Model::run`]; outputs that do not match the description.
     pub fn find(&self, picture: &Picture<'_>, watch: Watch<'_>) -> Result<Vec<Find>, ModelError> {
         let spec = &self.description.output;
         let placement =
@@ -183,7 +184,7 @@ impl Segmenter {
         };
         let bad = |what: String| ModelError::Run {
             path: self.model.path().to_owned(),
-            what: format!("output {what}; describe the model in a .toml beside it (docs/masks.md)"),
+            what: format!("output {what}; describe the model in a .toml next to it (docs/masks.md)"),
         };
         let Some(promptable) = &self.promptable else { return decode::decode(outputs, &rules).map_err(bad) };
         let mut boxes = decode::boxes(outputs, &rules).map_err(bad)?;
@@ -194,7 +195,7 @@ impl Segmenter {
         promptable.find(picture, &boxes, watch)
     }
 
-    /// What it takes: weights by the length of their files, tensors by the size of the input.
+    /// Memory estimate: weights by the size of their files, tensors by the size of the input.
     #[must_use]
     pub fn memory(&self) -> Memory {
         let [width, height] = self.size.map(|side| side as u64);
@@ -216,12 +217,12 @@ impl Segmenter {
         self.description.classes.get(number).map_or("", String::as_str)
     }
 
-    /// Names of the classes that are looked for.
+    /// Names of the selected classes.
     pub fn wanted(&self) -> impl Iterator<Item = &str> {
         self.wanted.iter().enumerate().filter(|(_, wanted)| **wanted).map(|(number, _)| self.class(number))
     }
 
-    /// Name and version of what runs the model.
+    /// Name and version of the engine.
     #[must_use]
     pub fn engine(&self) -> &'static str {
         self.model.engine().name()
@@ -233,7 +234,7 @@ impl Segmenter {
         &self.model.hash
     }
 
-    /// Everything that decides what is found in a picture, as text for a hash of settings.
+    /// Text of everything that influences the detections in an image, for the fingerprint of settings.
     #[must_use]
     pub fn settings(&self) -> String {
         format!(
@@ -260,7 +261,7 @@ fn is_nhwc(input: &Port) -> bool {
     matches!(input.shape.as_slice(), [_, a, _, Some(3)] if *a != Some(3))
 }
 
-/// Width and height of the input: of the description, else of the model.
+/// Width and height of the input: from the description, else from the model.
 pub(crate) fn size_of(input: &Port, description: Option<&Description>) -> Result<[usize; 2], String> {
     if !(input.shape.len() == 4 || input.shape.is_empty()) {
         let sides = input.shape.len();
@@ -288,7 +289,7 @@ pub(crate) fn size_of(input: &Port, description: Option<&Description>) -> Result
         (None, (Some(width), Some(height))) if SIDES.contains(&width) && SIDES.contains(&height) => {
             Ok([width, height])
         }
-        // Exporters write 0 where nothing is fixed.
+        // Exporters write 0 for dimensions that are not fixed.
         (None, (Some(width), Some(height))) if width > 0 && height > 0 => Err(format!(
             "input `{}` has {width}x{height} px (expected sides of {} to {} px)",
             input.name,
@@ -296,13 +297,13 @@ pub(crate) fn size_of(input: &Port, description: Option<&Description>) -> Result
             SIDES.end()
         )),
         (None, _) => Err(format!(
-            "input `{}` has no fixed size; say it in a .toml beside the model ([input] size), or export it with one",
+            "input `{}` has no fixed size; set [input] size in a .toml next to the model, or export it with one",
             input.name
         )),
     }
 }
 
-/// An input of one grey.
+/// A grey input.
 fn grey([width, height]: [usize; 2], layout: Layout) -> Tensor {
     let shape = match layout {
         Layout::Nchw => vec![1, 3, height, width],
@@ -311,7 +312,7 @@ fn grey([width, height]: [usize; 2], layout: Layout) -> Tensor {
     Tensor { shape, data: vec![0.5; 3 * width * height] }
 }
 
-/// Which classes are wanted, by their numbers.
+/// Which classes are selected, by index.
 fn numbers(description: &Description, wanted: &Wanted) -> Result<Vec<bool>, ModelError> {
     let groups = known::groups_of(description);
     let of = |key: &str, name: &str| -> Result<Vec<usize>, ModelError> {
@@ -326,7 +327,7 @@ fn numbers(description: &Description, wanted: &Wanted) -> Result<Vec<bool>, Mode
                 let all = filled.chain(description.classes.iter().map(String::as_str));
                 let mut known: Vec<&str> = Vec::new();
                 for name in all.filter(|name| !name.is_empty()) {
-                    // A class may be a group of its own.
+                    // A class may also be the name of a group.
                     if !known.contains(&name) {
                         known.push(name);
                     }
@@ -351,7 +352,7 @@ fn numbers(description: &Description, wanted: &Wanted) -> Result<Vec<bool>, Mode
                 of("remove", name)?.into_iter().for_each(|class| found[class] = true);
             }
         }
-        // A model need not know both.
+        // A model need not have both groups.
         None => {
             let members = groups.iter().filter(|(name, _)| REMOVED.contains(&name.as_str()));
             members.flat_map(|(_, members)| members).for_each(|&class| found[class] = true);
@@ -364,6 +365,6 @@ fn numbers(description: &Description, wanted: &Wanted) -> Result<Vec<bool>, Mode
         return Ok(found);
     }
     Err(ModelError::Classes(
-        "⟨remove⟩: nothing is left to be found (expected a class or a group of the model)".to_owned(),
+        "⟨remove⟩: no class is selected (expected a class or a group of the model)".to_owned(),
     ))
 }

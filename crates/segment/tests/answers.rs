@@ -1,5 +1,5 @@
-//! The engines against ONNX Runtime in Python, on networks without trained weights (made by `bench/make_onnx.py`), and
-//! against each other.
+//! Both engines against ONNX Runtime in Python and against each other, on networks without trained weights (made by
+//! `bench/make_onnx.py`).
 
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use std::time::Duration;
 use gausset_segment::{Engine, Model, Tensor, Watch};
 use gausset_testkit::testdata_dir;
 
-/// Largest difference, in parts of the largest value.
+/// Largest difference, relative to the largest value.
 const TOLERANCE: f32 = 1e-5;
 
 static NEVER: AtomicBool = AtomicBool::new(false);
@@ -73,7 +73,7 @@ mod with_onnx_runtime {
         outputs_are_those_of_python(&engine);
     }
 
-    /// What a model finds in a picture with red, green and blue parts, as the share of each pixel.
+    /// Output of a model for an image with red, green and blue parts: the probability of each pixel.
     fn found(path: &std::path::Path, engine: &Engine, wanted: &Wanted) -> Vec<u8> {
         let segmenter =
             Segmenter::open(path, None, wanted, engine, patient()).unwrap_or_else(|e| panic!("{e}"));

@@ -7,7 +7,7 @@ mod onnx_scan;
 
 use gausset_testkit::corpus::replay;
 
-/// Beginnings and damaged copies of each file.
+/// Truncated and damaged copies of each file.
 const VARIANTS: usize = 400;
 
 #[test]

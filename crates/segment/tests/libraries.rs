@@ -1,4 +1,5 @@
-//! Libraries that are no ONNX Runtime, or too old a one. Apart from the tests that load one, of which a process has one.
+//! Libraries that are not ONNX Runtime, or too old. Separate from the tests that load one, as a process can only load
+//! one.
 #![cfg(feature = "onnxruntime")]
 
 use std::path::{Path, PathBuf};
@@ -71,7 +72,7 @@ fn a_python_without_the_package_says_how_to_install_it() {
         assert_eq!(
             line,
             format!(
-                "{shown}: onnxruntime: is not installed there; install it with: {shown} -m pip install onnxruntime"
+                "{shown}: onnxruntime: not installed; install it with: {shown} -m pip install onnxruntime"
             )
         );
     }

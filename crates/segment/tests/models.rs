@@ -1,4 +1,4 @@
-//! Networks without trained weights, whose answers are known, from their bytes to finds.
+//! Networks without trained weights and with known outputs, from their bytes to detections.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
@@ -29,7 +29,7 @@ fn open(path: &Path, wanted: &Wanted) -> Result<Segmenter, ModelError> {
     Segmenter::open(path, None, wanted, &Engine::Rten, patient())
 }
 
-/// What a net whose outputs never change finds in a picture of this size.
+/// Detections of a network with constant outputs in an image of this size.
 fn finds(net: &Net, description: Option<&str>, wanted: &Wanted, [width, height]: [usize; 2]) -> Vec<Find> {
     let (_folder, path) = folder(net, description);
     let rgb = vec![90; 3 * width * height];
@@ -44,13 +44,13 @@ fn refusal(net: &Net, description: Option<&str>) -> String {
     line.replace(&format!("{}/", folder.path().display()), "")
 }
 
-/// Whether a pixel of the picture is more than half part of a find.
+/// Whether more than half of a pixel of the image belongs to a detection.
 fn is_in(find: &Find, x: usize, y: usize) -> bool {
     let (x, y) = (x.wrapping_sub(find.corner[0]), y.wrapping_sub(find.corner[1]));
     x < find.size[0] && y < find.size[1] && find.soft[y * find.size[0] + x] >= 128
 }
 
-/// Left, top, right and bottom of what is in it.
+/// Left, top, right and bottom of its pixels.
 fn extent(find: &Find) -> [usize; 4] {
     let all = (0..find.size[1]).flat_map(|y| (0..find.size[0]).map(move |x| (x, y)));
     let inside = all.filter(|&(x, y)| find.soft[y * find.size[0] + x] >= 128);
@@ -80,13 +80,13 @@ fn what_is_red_is_found_to_the_pixel() {
         let (x, y) = (k % 64, k / 64);
         is_in(&found[0], x, y) == ((40..61).contains(&x) && (10..30).contains(&y))
     }));
-    // The same bytes, whoever runs it.
+    // The same bytes from both engines.
     assert_eq!(segmenter.find(&picture, patient()).unwrap(), found);
 }
 
 #[test]
 fn masks_come_back_to_where_their_pixels_were_however_pictures_are_fitted() {
-    // A picture of 200x100 with a red mark in each corner, seen at 64x64.
+    // An image of 200x100 with a red mark in each corner, resized to 64x64.
     let (w, h) = (200, 100);
     for fit in ["stretch", "letterbox", "pad"] {
         let text = format!(
@@ -104,7 +104,7 @@ fn masks_come_back_to_where_their_pixels_were_however_pictures_are_fitted() {
             let found = segmenter.find(&Picture { width: w, height: h, rgb: &rgb }, patient());
             let found = &found.unwrap()[0];
             let expected = [left, top, left + 40, top + 40];
-            // Half a pixel of the model is 1.6 px of the picture.
+            // Half a pixel of the model is 1.6 px of the image.
             let off = extent(found).iter().zip(expected).map(|(a, b)| a.abs_diff(b)).max().unwrap();
             assert!(off <= 2, "{fit}: {:?} (expected {expected:?})", extent(found));
         }
@@ -114,7 +114,7 @@ fn masks_come_back_to_where_their_pixels_were_however_pictures_are_fitted() {
 #[test]
 fn queries_have_masks_of_the_whole_picture() {
     let mut net = Net::new("input", &[1, 3, 32, 32]);
-    // Two queries, three classes: the first is class 1 for certain, the second nothing.
+    // Two queries, three classes: the first is certainly class 1, the second is background.
     net.constant_output("dets", &[1, 2, 4], Weights::Floats(&[0.25, 0.25, 0.5, 0.5, 0.5, 0.5, 1.0, 1.0]));
     net.constant_output("labels", &[1, 2, 3], Weights::Floats(&[-9.0, 4.0, -9.0, -9.0, -9.0, -9.0]));
     let mut masks = vec![-6.0; 2 * 8 * 8];
@@ -125,7 +125,7 @@ fn queries_have_masks_of_the_whole_picture() {
     assert_eq!(found.len(), 1);
     assert_eq!((found[0].class, extent(&found[0])), (1, [0, 0, 32, 32]));
     assert!((found[0].score - 0.982).abs() < 1e-3);
-    // Who asks for dogs finds none.
+    // Selecting dogs gives no detection.
     let dogs = Wanted { remove: Some(vec!["animal".to_owned()]), ..Wanted::default() };
     assert_eq!(finds(&net, Some(text), &dogs, [64, 64]), []);
 }
@@ -142,7 +142,7 @@ fn boxes_have_masks_inside_them() {
     let found = finds(&net, None, &Wanted::default(), [40, 40]);
     assert_eq!(found.len(), 1);
     assert_eq!(extent(&found[0]), [10, 20, 20, 40]);
-    // Masks as large as the input lie over all of it: torchvision's, whose boxes are cut out already.
+    // Masks of the size of the input cover all of it, as torchvision's, which are already pasted into their boxes.
     let mut net = Net::new("image", &[1, 3, 40, 40]);
     net.constant_output("boxes", &[1, 4], Weights::Floats(&[10.0, 20.0, 30.0, 40.0]));
     net.constant_output("labels", &[1], Weights::Integers(&[1]));
@@ -156,7 +156,7 @@ fn boxes_have_masks_inside_them() {
 #[test]
 fn common_masks_are_mixed_and_cut_to_their_boxes() {
     let mut net = Net::new("images", &[1, 3, 32, 32]);
-    // Three anchors, a box, two classes and two shares each: a column for each anchor.
+    // Three anchors with a box, two classes and two mask coefficients each: a column per anchor.
     let anchors = [
         [8.0, 8.0, 12.0, 12.0, 0.9, 0.0, 1.0, 0.0],
         [9.0, 8.0, 12.0, 12.0, 0.8, 0.0, 1.0, 0.0],
@@ -187,12 +187,12 @@ fn boxes_alone_are_taken_whole() {
     assert!((found[0].score - 0.81).abs() < 1e-5);
 }
 
-/// An encoder that gives how red each pixel is, and a decoder that gives what of it is in the box, and, with a lower
-/// score, everything. Returns the folder and the path of the model of boxes that leads them.
+/// An encoder that returns the redness of each pixel, and a decoder that returns its part in the box and, with a lower
+/// score, everything. Returns the folder and the path of the box model that uses them.
 fn promptable(prompt: &str) -> (TempDir, PathBuf) {
     let side = 32;
     let mut boxes = Net::new("images", &[1, 3, 64, 64]);
-    // A person over the left half, and one that nobody is sure of.
+    // A person in the left half, and one with a low score.
     boxes.constant_output("boxes", &[1, 2, 4], Weights::Floats(&[0.0, 0.0, 0.5, 1.0, 0.5, 0.0, 1.0, 1.0]));
     boxes.constant_output("scores", &[1, 2, 1], Weights::Floats(&[0.9, 0.2]));
     let text = "[output]\nkind = 'boxes'\nboxes = 'boxes'\nscores = 'scores'\nbox = 'xyxy'\nactivation = 'none'\n\
@@ -228,7 +228,7 @@ fn promptable(prompt: &str) -> (TempDir, PathBuf) {
         decoder.node("Sub", &inside, &[&format!("in_{name}")], &[]);
     }
     decoder.node("Min", &["in_left", "in_top", "in_right", "in_bottom", "image_embeddings"], &["cut"], &[]);
-    // Wrong labels push everything out: 2 and 3 are the corners of a box.
+    // Wrong labels move everything out of the box: 2 and 3 are the corners of a box.
     decoder.weights("labels", &[1, 2], Weights::Floats(&[2.0, 3.0]));
     decoder.weights("axes", &[2], Weights::Integers(&[0, 1]));
     decoder.node("Sub", &["point_labels", "labels"], &["wrong"], &[]);
@@ -241,7 +241,7 @@ fn promptable(prompt: &str) -> (TempDir, PathBuf) {
     decoder.weights("all", &[1, 1, side, side], Weights::Floats(&vec![9.0; (side * side) as usize]));
     decoder.node("Concat", &["all", "first"], &["low_res_masks"], &[Attribute::Integer("axis", 1)]);
     decoder.output("low_res_masks");
-    // The size is asked for and changes nothing.
+    // The size input is used, but changes nothing.
     decoder.node("Identity", &["orig_im_size"], &["seen"], &[]);
     decoder.output("seen");
     decoder.constant_output("iou_predictions", &[1, 2], Weights::Floats(&[0.1, 0.8]));
@@ -269,19 +269,19 @@ fn a_promptable_model_cuts_out_what_is_in_the_boxes() {
     let found = segmenter.find(&Picture { width: side, height: side, rgb: &rgb }, patient()).unwrap();
     assert_eq!(found.len(), 1);
     assert_eq!((found[0].class, found[0].score), (0, 0.9));
-    // Red and box together, to a quarter of a pixel of the model.
+    // The intersection of red and box, to a quarter of a pixel of the model.
     let expected = [40usize, 20, 64, 100];
     let off = extent(&found[0]).iter().zip(expected).map(|(a, b)| a.abs_diff(b)).max();
     assert!(off <= Some(1), "{:?}", extent(&found[0]));
-    // Another promptable model is another result.
+    // Another promptable model changes the result.
     let before = segmenter.settings();
     std::fs::write(path.with_file_name("sam.toml"), SAM.replace("scores = 'iou_predictions'\n", "")).unwrap();
     let first = open(&path, &Wanted::default()).unwrap();
     assert_ne!(first.settings(), before);
-    // Without scores the first mask is taken: everything.
+    // Without scores the first mask is used: everything.
     let found = first.find(&Picture { width: side, height: side, rgb: &rgb }, patient()).unwrap();
     assert_eq!(extent(&found[0]), [0, 0, 128, 128]);
-    // All three files count.
+    // All three files influence the hash.
     let length = |name: &str| std::fs::metadata(path.with_file_name(name)).unwrap().len();
     let files = ["model.onnx", "encoder.onnx", "decoder.onnx"].map(length);
     assert_eq!(first.memory().shared, files.iter().sum::<u64>());
@@ -305,7 +305,7 @@ fn mistakes_about_promptable_models_are_named() {
     );
     assert_eq!(
         refused(&SAM.replace("[prompt]\n", "[prompt]\ncoordinates = 'points'\n")),
-        "sam.toml: [prompt] features: nothing is said of the decoder's input `point_coords`, and it has no fixed size to be filled with zeros"
+        "sam.toml: [prompt] features: the decoder's input `point_coords` has no source, and no fixed size to fill with zeros"
     );
     assert!(refused(&SAM.replace("'encoder.onnx'", "'../encoder.onnx'")).contains("leads out of its folder"));
     assert!(refused(&SAM.replace("'decoder.onnx'", "'absent.onnx'")).starts_with("absent.onnx: model: "));
@@ -317,12 +317,12 @@ fn mistakes_about_promptable_models_are_named() {
         refused("[output]\nkind = 'boxes'\nscores = 's'\n"),
         "sam.toml: [output] kind: expected `promptable`"
     );
-    // By itself it finds nothing.
+    // By itself it is refused.
     let (folder, _) = promptable(SAM);
     let path = folder.path().join("encoder.onnx");
     std::fs::write(folder.path().join("encoder.toml"), SAM).unwrap();
     let line = open(&path, &Wanted::default()).map(|_| ()).unwrap_err().to_string();
-    assert!(line.contains("a promptable model is led by boxes; name this in [output] prompt"), "{line}");
+    assert!(line.contains("a promptable model needs boxes; name this file in [output] prompt"), "{line}");
 }
 
 #[test]
@@ -350,7 +350,7 @@ fn files_that_are_no_usable_models_are_refused_in_one_line() {
     assert!(refused(b"").starts_with("model: is not an ONNX model"));
     let whole = Net::of_red(8).bytes();
     assert!(refused(&whole[..whole.len() - 9]).starts_with("model: is cut or damaged"));
-    // Three sparse GB.
+    // A sparse file of three GB.
     std::fs::File::create(&path).unwrap().set_len(3 << 30).unwrap();
     let line = open(&path, &Wanted::default()).map(|_| ()).unwrap_err().to_string();
     assert!(line.contains("model: ") && line.contains("3221225472") | line.contains("GiB"), "{line}");
@@ -384,7 +384,7 @@ fn files_that_are_no_usable_models_are_refused_in_one_line() {
     assert!(text(&net).contains("leads out of its folder"), "{}", text(&net));
 }
 
-/// What is red, after so many operators in a row and those of an `If` whose bodies are rows of so many.
+/// Redness after this many operators in a chain and those of an `If` whose bodies are chains of this many.
 fn long([outer, inner]: [usize; 2]) -> Net {
     let mut net = Net::new("image", &[1, 3, 16, 16]);
     net.weights("w", &[1, 3, 1, 1], Weights::Floats(&[40.0, -20.0, -20.0]));
@@ -411,7 +411,7 @@ fn long([outer, inner]: [usize; 2]) -> Net {
 
 #[test]
 fn a_model_with_as_many_operators_in_a_row_as_any_may_have_is_run() {
-    // Debug builds take more stack for each than others.
+    // Debug builds use more stack per operator.
     let (_folder, path) = folder(&long([20_000, 2000]), None);
     let segmenter = open(&path, &Wanted::default()).unwrap();
     let rgb = [230, 20, 30].repeat(16 * 16);
@@ -478,7 +478,7 @@ fn outputs_and_classes_that_do_not_fit_are_refused_in_one_line() {
     net.constant_output("y", &[1, 7], Weights::Floats(&[0.0; 7]));
     assert_eq!(
         refusal(&net, None),
-        "model.onnx: model: gives outputs that fit no known model: `y` [1, 7]; describe it in model.toml (docs/masks.md)"
+        "model.onnx: model: has outputs that match no known model: `y` [1, 7]; describe it in model.toml (docs/masks.md)"
     );
     let mut net = Net::new("x", &[1, 3, 8, 8]);
     net.constant_output("masks", &[1, 1, 2, 2], Weights::Floats(&[0.0, f32::NAN, 0.0, 0.0]));
@@ -492,7 +492,7 @@ fn outputs_and_classes_that_do_not_fit_are_refused_in_one_line() {
         "model.toml: [output]: the model has no output `mesk` (has mask); did you mean `mask`?"
     );
     let text = "[output]\nkind = 'semantic'\nmasks = 'mask'\n[classes]\nnames = ['sky', 'person']\n";
-    // One sheet and two classes: numbers of classes, of which there are none.
+    // One map and two classes: class indices, of which there are none.
     assert!(
         !refusal(
             &Net::of_red(8),
@@ -506,7 +506,7 @@ fn outputs_and_classes_that_do_not_fit_are_refused_in_one_line() {
     assert_eq!(line, "⟨remove⟩: the model has no class or group `persn` (did you mean `person`?)");
     let wanted = Wanted { keep: vec!["person".to_owned()], ..Wanted::default() };
     let line = open(&path, &wanted).map(|_| ()).unwrap_err().to_string();
-    assert!(line.starts_with("⟨remove⟩: nothing is left to be found"), "{line}");
+    assert!(line.starts_with("⟨remove⟩: no class is selected"), "{line}");
 }
 
 #[test]
@@ -545,5 +545,5 @@ fn a_run_ends_when_it_is_asked_to_and_when_it_takes_too_long() {
         Watch { stop: &NEVER, limit: Duration::ZERO },
     );
     let line = late.map(|_| ()).unwrap_err().to_string();
-    assert!(line.contains("a picture took longer than 0 s; raise ⟨model-timeout⟩"), "{line}");
+    assert!(line.contains("an image took longer than 0 s; raise ⟨model-timeout⟩"), "{line}");
 }

@@ -1,8 +1,8 @@
-//! The recipe: features, matching, mapping; and what to try when too few frames register.
+//! The recipes: features, matching, mapping; and which to try next when too few frames are registered.
 //!
 //! Measured on real walks (five and eight panoramas metres apart): views without nearest-view masks, pairs of the same
 //! frame skipped, fixed intrinsics and a fixed rig register everything; masks, cube faces or no rig do not. The ladder
-//! when fewer than 80 % of the frames register: twice the features; affine shapes; fewer matches per pair.
+//! when fewer than 80 % of the frames are registered: twice the features; affine shapes; fewer matches per pair.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -24,183 +24,183 @@ use crate::model::{FrameImages, Model, ModelError};
 use crate::own;
 use crate::tool::{DRIVER, Tool};
 
-/// Share of the frames that is enough.
+/// Fraction of registered frames at which no further recipe is tried.
 const ENOUGH: f64 = 0.8;
-/// Frames up to which every pair is matched.
+/// Largest number of frames of which every pair is matched.
 const EXHAUSTIVE_FRAMES: usize = 25;
-/// Single pictures up to which every pair is matched.
+/// Largest number of single images of which every pair is matched.
 const EXHAUSTIVE_PICTURES: usize = 120;
-/// Neighbours on each side that a picture of a sequence is matched with.
+/// Number of neighbours on each side with which an image of a sequence is matched.
 const SEQUENCE_OVERLAP: u32 = 10;
 /// Name of COLMAP's database.
 const DATABASE: &str = "database.db";
-/// What the marker of the work folder says.
+/// Kind of folder that the marker file of the work folder names.
 const WORK: &str = "alignment";
 
-/// What is to be aligned.
+/// Input and options of an alignment.
 #[derive(Clone, Debug)]
 pub struct Job {
-    /// Folder of the pictures.
+    /// Folder of the images.
     pub images: PathBuf,
     /// Folder of the masks (`NAME.png`, 0 = ignore), if there is one.
     pub masks: Option<PathBuf>,
-    /// The moments and their pictures, in order.
+    /// The frames and their images, in order.
     pub frames: Vec<FrameImages>,
-    /// `rig_config.json`, when pictures of a frame form a rig.
+    /// `rig_config.json`, if the images of a frame form a rig.
     pub rig_config: Option<PathBuf>,
-    /// Where the pictures of a frame look, when they are views of panoramas, in the order of its pictures. The built-in
-    /// aligner needs them, and nobody else.
+    /// Viewing directions of the images of a frame, in their order, if they are views of panoramas. Only the built-in
+    /// aligner uses them.
     pub views: Vec<View>,
     /// Camera model of COLMAP.
     pub camera_model: String,
-    /// Its parameters, when they are known; they are then not refined.
+    /// Camera parameters, if known; they are then not refined.
     pub camera_params: Option<String>,
-    /// Which pictures share a camera.
+    /// Which images share a camera.
     pub cameras: Cameras,
-    /// Whether neighbours in the list were taken one after the other.
+    /// Whether neighbours in the list were taken in succession.
     pub is_sequence: bool,
-    /// A model with the poses of all pictures, when these are known: files and their contents. Poses are then kept as they
-    /// are and points are triangulated. Only pycolmap can ([`AlignError::NeedsPython`]).
+    /// A model with the poses of all images, if these are known: files and their contents. The poses are then kept and
+    /// points are triangulated. Needs pycolmap ([`AlignError::NeedsPython`]).
     pub known: Option<Vec<(&'static str, Vec<u8>)>>,
-    /// Whether known poses are where a bundle adjustment of poses and points begins, instead of what stays.
+    /// Whether bundle adjustment refines poses and points from the known poses, instead of keeping the poses.
     pub refine: bool,
-    /// Places that hold the centres in it, in the world of the known poses.
+    /// Position priors of the refinement, in the world of the known poses.
     pub priors: Vec<Prior>,
-    /// Keypoints and matches that COLMAP does not look for itself; it verifies them. Only pycolmap can.
+    /// Keypoints and matches to import; COLMAP only verifies them. Needs pycolmap.
     pub given: Option<Given>,
-    /// Whether the work folder is left as it is: another job goes on with its database ([`Aligned::database`]).
+    /// Whether the work folder is kept, so that another job can use its database ([`Aligned::database`]).
     pub keep: bool,
-    /// Who makes a model of the matches. Of known poses, points are triangulated whatever it says.
+    /// Mapper that reconstructs a model from the matches. Ignored for known poses, whose points are triangulated.
     pub mapper: Mapper,
-    /// Folder for databases and raw models. It is made, or was made by an earlier run and is emptied; a folder of
-    /// somebody else is refused. It is removed when the alignment has succeeded.
+    /// Folder for databases and raw models. It is created, or emptied if an earlier run created it; a folder that
+    /// Gausset did not create is refused. It is removed when the alignment has succeeded.
     pub work: PathBuf,
-    /// Threads.
+    /// Number of threads.
     pub threads: usize,
-    /// Seed.
+    /// Random seed of COLMAP and of RANSAC.
     pub seed: u32,
-    /// How long COLMAP may say nothing.
+    /// COLMAP is stopped if it prints nothing for this long.
     pub silence: Duration,
 }
 
-/// Where a picture was taken, as far as is known.
+/// Position prior of an image.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Prior {
-    /// Name of the picture.
+    /// Name of the image.
     pub image: String,
-    /// Its place.
+    /// Its position.
     pub place: [f64; 3],
     /// Standard deviation of each coordinate.
     pub deviation: f64,
 }
 
-/// Which pictures share a camera.
+/// Which images share a camera.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Cameras {
-    /// Those of a folder.
+    /// Those of one folder.
     PerFolder,
-    /// All.
+    /// All images.
     Single,
-    /// As COLMAP finds.
+    /// COLMAP decides.
     Auto,
 }
 
-/// How far it is.
+/// Progress of a stage.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Progress {
     /// `features`, `matching` or `mapping`.
     pub stage: String,
-    /// Parts done.
+    /// Units of work done.
     pub done: u64,
-    /// Parts in all; 0 = not known.
+    /// Units of work in total; 0 if not known.
     pub all: u64,
-    /// Which recipe of the ladder, from 0.
+    /// Index of the recipe in the ladder, from 0.
     pub rung: usize,
 }
 
-/// The result.
+/// Result of an alignment.
 #[derive(Clone, Debug)]
 pub struct Aligned {
     /// The best model.
     pub model: Model,
-    /// Which recipe made it, from 0.
+    /// Index of the recipe that made it, from 0.
     pub rung: usize,
-    /// The database of that recipe, where the work folder is kept.
+    /// The database of that recipe, if the work folder is kept.
     pub database: Option<PathBuf>,
 }
 
-/// Why there is no result.
+/// Why an alignment failed.
 #[derive(Debug, thiserror::Error)]
 pub enum AlignError {
-    /// COLMAP failed.
+    /// The COLMAP process failed.
     #[error("COLMAP: {0}")]
     Process(#[from] ProcessError),
-    /// COLMAP said what is wrong.
+    /// COLMAP reported an error.
     #[error("COLMAP: {stage}: {what}")]
     Colmap {
-        /// The stage.
+        /// Stage in which it failed.
         stage: String,
-        /// Its words.
+        /// Message of COLMAP.
         what: String,
     },
-    /// What it wrote makes no sense.
+    /// The model that COLMAP wrote is invalid.
     #[error("COLMAP: model: {0}")]
     Model(#[from] ModelError),
-    /// No frame got a pose.
-    #[error("{}: frames: none of {frames} could be aligned; the pictures need more overlap or texture", images.display())]
+    /// No frame was registered.
+    #[error("{}: frames: none of {frames} could be aligned; the images need more overlap or texture", images.display())]
     Nothing {
-        /// The pictures.
+        /// Folder of the images.
         images: PathBuf,
-        /// How many frames there were.
+        /// Number of frames.
         frames: usize,
     },
     /// The work folder cannot be used.
     #[error(transparent)]
     Folder(#[from] OwnedError),
-    /// Known poses or matches, and no pycolmap: the executable has no way to say which picture is which.
+    /// Known poses or matches without pycolmap: the executable cannot be told which image is which.
     #[error("COLMAP: known poses and matches need pycolmap; install it with: pip install pycolmap")]
     NeedsPython,
-    /// A database of matches that does not fit the pictures.
+    /// A database of matches that does not fit the images.
     #[error("{}: {what}", path.display())]
     Matches {
         /// The database.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The problem.
         what: String,
     },
-    /// A picture that the built-in aligner cannot read.
+    /// An image that the built-in aligner cannot read.
     #[error(transparent)]
     Picture(#[from] ImageError),
-    /// A picture that is not the view of this name.
+    /// An image that does not have the size of its view.
     #[error(
-        "{}: size: {}x{} px (expected {}x{}, as its view); split again",
+        "{}: size: {}x{} px (expected {}x{}, the size of its view); split again",
         path.display(), found[0], found[1], expected[0], expected[1]
     )]
     Size {
-        /// The picture.
+        /// The image.
         path: PathBuf,
         /// Its width and height.
         found: [u32; 2],
         /// Those of its view.
         expected: [u32; 2],
     },
-    /// More frames than the built-in aligner takes.
+    /// More frames than the built-in aligner supports.
     #[error(
-        "frames: {frames} are too many for the own aligner (expected at most {most}); take fewer, or ⟨aligner = colmap⟩"
+        "frames: {frames} are too many for the built-in aligner (expected at most {most}); use fewer, or ⟨aligner = colmap⟩"
     )]
     TooMany {
-        /// How many there are.
+        /// Number of frames.
         frames: usize,
-        /// How many there may be.
+        /// Largest number of frames.
         most: usize,
     },
-    /// It was asked to stop.
+    /// The caller set the stop flag.
     #[error("stopped")]
     Stopped,
-    /// A path that cannot be handed to Python.
+    /// A path that cannot be passed to Python.
     #[error(
-        "{}: name: is not UTF-8, in which pycolmap is told its files; choose another name, or the executable (⟨colmap⟩)",
+        "{}: name: is not UTF-8, which pycolmap needs; choose another name, or use the executable (⟨colmap⟩)",
         path.display()
     )]
     Name {
@@ -238,10 +238,10 @@ struct DriverLine {
     what: Option<String>,
 }
 
-/// Aligns pictures; `tell` hears about progress.
+/// Aligns images; `tell` is called with the progress.
 ///
 /// # Errors
-/// COLMAP fails, says nothing for too long, or registers nothing; the work folder cannot be used.
+/// COLMAP fails, prints nothing for too long, or registers nothing; or the work folder cannot be used.
 pub fn align(
     job: &Job,
     tool: &Tool,
@@ -254,7 +254,7 @@ pub fn align(
     if *tool == Tool::Own {
         return own::align(job, stop, tell);
     }
-    // What an earlier run left would be read as its result.
+    // Files that an earlier run left would be read as results of this one.
     owned::remove(&job.work, WORK)?;
     owned::claim(&Disk, &job.work, WORK, Overwrite::Refuse)?;
     let masks = match &job.masks {
@@ -276,10 +276,11 @@ pub fn align(
             Ok(None) => {}
             Err(error @ AlignError::Process(ProcessError::Stopped { .. })) => return Err(error),
             Err(error) if rung == 0 => return Err(error),
-            // The first recipe ran; a later one that fails takes nothing away.
+            // The first recipe succeeded; a later one that fails does not discard its model.
             Err(error) => failure = Some(error),
         }
-        // With known poses another recipe finds more points, but no more frames; given matches stay what they are.
+        // With known poses another recipe finds more points, but no more frames. Imported matches are the same in all
+        // recipes.
         if job.known.is_some() || job.given.is_some() || is_enough(best.as_ref().map(|b| &b.model), job) {
             break;
         }
@@ -290,7 +291,7 @@ pub fn align(
         failure
             .unwrap_or_else(|| AlignError::Nothing { images: job.images.clone(), frames: job.frames.len() })
     })?;
-    // Databases are large and of no further use; the model is in memory. One that cannot be removed does no harm.
+    // Databases are large and no longer needed, as the model is in memory. Failing to remove one does no harm.
     if !job.keep
         && let Err(error) = owned::remove(&job.work, WORK)
     {
@@ -299,7 +300,7 @@ pub fn align(
     Ok(aligned)
 }
 
-/// Runs one recipe in an empty folder; the best model that its mappers make.
+/// Runs one recipe in an empty folder and returns the best model that its mappers make.
 fn attempt(
     job: &Job,
     tool: &Tool,
@@ -317,7 +318,7 @@ fn attempt(
             write_atomic(&Disk, &known.join(name), |file| file.write_all(bytes))?;
         }
     }
-    // Points of known poses are triangulated once.
+    // Points of known poses are triangulated once, so only one mapper runs.
     let mappers = if job.known.is_some() { Mapper::Incremental } else { job.mapper }.runs();
     let mut best: Option<Model> = None;
     for (run, &mapper) in mappers.iter().enumerate() {
@@ -334,7 +335,7 @@ fn attempt(
             Ok(model) => better(best, model),
             Err(error @ AlignError::Process(ProcessError::Stopped { .. })) => return Err(error),
             Err(error) if run == 0 => return Err(error),
-            // The first mapper ran; a later one that fails takes nothing away.
+            // The first mapper succeeded; a later one that fails does not discard its model.
             Err(error) => {
                 tracing::warn!("{error}");
                 best
@@ -347,7 +348,7 @@ fn attempt(
     Ok(best)
 }
 
-/// Brings keypoints and matches of somebody else to where the driver finds them.
+/// Writes imported keypoints and matches to the files that the driver reads.
 fn write_given(job: &Job, folder: &Path) -> Result<Option<GivenFiles>, AlignError> {
     let given = match &job.given {
         None => return Ok(None),
@@ -381,7 +382,7 @@ fn write_given(job: &Job, folder: &Path) -> Result<Option<GivenFiles>, AlignErro
     Ok(Some(GivenFiles::Lists { keypoints, matches, pictures, pairs }))
 }
 
-/// What a model is worth: first its frames, then its points.
+/// Sort key of models: number of frames, then number of points.
 fn worth(model: &Model) -> (usize, usize) {
     (model.frames.len(), model.colmap.points.len())
 }
@@ -406,7 +407,7 @@ fn create_folder(path: &Path) -> Result<(), AlignError> {
         .map_err(|source| WriteError::Io { path: path.to_owned(), action: "folder", source }.into())
 }
 
-/// A recipe for these pictures in an absolute folder.
+/// The attempt that runs a recipe for these images in an absolute folder.
 fn describe(job: &Job, recipe: Recipe, folder: &Path) -> Attempt {
     let limit = if job.rig_config.is_some() { EXHAUSTIVE_FRAMES } else { EXHAUSTIVE_PICTURES };
     let is_exhaustive = job.frames.len() <= limit || !job.is_sequence;
@@ -437,7 +438,7 @@ fn describe(job: &Job, recipe: Recipe, folder: &Path) -> Attempt {
     }
 }
 
-/// Which pictures are of one moment, where that is asked for.
+/// Frame index of each image; empty unless a database is imported.
 fn frame_of(job: &Job) -> BTreeMap<String, usize> {
     if !matches!(job.given, Some(Given::Database(_))) {
         return BTreeMap::new();
@@ -448,7 +449,7 @@ fn frame_of(job: &Job) -> BTreeMap<String, usize> {
     job.frames.iter().enumerate().flat_map(of).collect()
 }
 
-/// Lets COLMAP do what an attempt describes.
+/// Runs COLMAP as an attempt describes.
 fn perform(
     attempt: &Attempt,
     job: &Job,
@@ -477,12 +478,12 @@ fn perform(
                 .fold(Program::new(program).silence(job.silence), |program, argument| program.arg(argument));
             watch(&program, rung, Some(stage), stop, tell)
         }),
-        // Answered before anything is described for COLMAP.
+        // `align` has already handled it.
         Tool::Own => Ok(()),
     }
 }
 
-/// Runs a program and makes progress of what it says.
+/// Runs a program and reports its output as progress.
 fn watch(
     program: &Program,
     rung: usize,
@@ -527,7 +528,7 @@ fn watch(
     }
 }
 
-/// `… [7/40] …`, `… [2/5, 1/5] …`, `Registering frame #3 (num_reg_frames=4)`: how far a stage is.
+/// Parses `… [7/40] …`, `… [2/5, 1/5] …` or `Registering frame #3 (num_reg_frames=4)` to (done, total).
 fn parse_progress(line: &str) -> Option<(u64, u64)> {
     if let Some(rest) = line.split("num_reg_").nth(1) {
         let number = rest.split('=').nth(1)?;
@@ -591,7 +592,7 @@ mod tests {
         assert!(matches!(refusal, AlignError::Folder(OwnedError::NotOurs { .. })), "{refusal}");
         assert_eq!(std::fs::read(&thesis).unwrap(), b"years");
         std::fs::remove_dir_all(&job.work).unwrap();
-        // A program that fails leaves its work to be looked at; the next attempt begins with an empty folder.
+        // A program that fails leaves its files for inspection; the next attempt begins with an empty folder.
         assert!(matches!(run("/bin/false"), AlignError::Process(ProcessError::Failed { .. })));
         let left = job.work.join("rung3");
         std::fs::create_dir(&left).unwrap();

@@ -1,4 +1,4 @@
-//! One attempt at an alignment: what COLMAP is told, through its Python package or as calls of its executable.
+//! One attempt at an alignment, as input of the Python driver or as command lines of the `colmap` executable.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -9,27 +9,27 @@ use serde::Serialize;
 
 use crate::align::{AlignError, Cameras};
 
-/// All that is done, in order.
+/// All stages of an attempt, in order.
 pub(crate) const STAGES: [&str; 3] = ["features", "matching", "mapping"];
 
-/// Who makes a model of the matches.
+/// Mapper that reconstructs a model from the matches.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Mapper {
-    /// COLMAP's incremental mapper: picture after picture.
+    /// COLMAP's incremental mapper, which registers one image at a time.
     #[default]
     Incremental,
-    /// COLMAP's global mapper (GLOMAP): all rotations, then all positions. From COLMAP 4.0 on.
+    /// COLMAP's global mapper (GLOMAP): rotation averaging, then global positioning. Needs COLMAP 4.0 or later.
     Global,
-    /// The incremental one; where it registers too few frames, the global one with the same matches before other
-    /// features are tried.
+    /// The incremental mapper first. If it registers too few frames, the global mapper runs on the same matches before
+    /// the next recipe extracts other features.
     Auto,
 }
 
 impl Mapper {
-    /// All of them.
+    /// All mappers.
     pub const ALL: [Self; 3] = [Self::Incremental, Self::Global, Self::Auto];
 
-    /// Its name.
+    /// Name in configuration files and on the command line.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -39,7 +39,7 @@ impl Mapper {
         }
     }
 
-    /// What is run, one after the other until there are enough frames.
+    /// The mappers to run, in order, until enough frames are registered.
     pub(crate) fn runs(self) -> &'static [Mapping] {
         match self {
             Self::Incremental => &[Mapping::Incremental],
@@ -49,7 +49,7 @@ impl Mapper {
     }
 }
 
-/// A mapper of COLMAP.
+/// A single mapper of COLMAP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Mapping {
@@ -57,32 +57,32 @@ pub(crate) enum Mapping {
     Global,
 }
 
-/// Which pictures are matched with which.
+/// Which pairs of images are matched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Matcher {
-    /// All with all.
+    /// Every pair.
     Exhaustive,
     /// Neighbours in the list.
     Sequential,
 }
 
-/// Keypoints and matches of somebody else, as the driver reads them.
+/// Keypoints and matches from other software, in the form that the driver reads.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(untagged)]
 pub(crate) enum GivenFiles {
-    /// All lists in two files of numbers (f32 and u32, two a row), and which rows are whose.
+    /// All lists in two flat files (f32 and u32, two numbers a row), with the range of rows of each image and pair.
     Lists {
         keypoints: PathBuf,
         matches: PathBuf,
         pictures: Vec<(String, usize, usize)>,
         pairs: Vec<(String, String, usize, usize)>,
     },
-    /// A database.
+    /// A COLMAP database.
     Database { database: PathBuf },
 }
 
-/// One attempt, as the driver reads it. All paths are absolute: COLMAP runs in another folder.
+/// One attempt, in the form that the driver reads. All paths are absolute: COLMAP runs in another folder.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Attempt {
     pub(crate) images: PathBuf,
@@ -99,25 +99,25 @@ pub(crate) struct Attempt {
     pub(crate) overlap: u32,
     pub(crate) min_matches: u32,
     pub(crate) mapper: Mapping,
-    /// What is done of it: the mapping alone where features and matches are there.
+    /// Stages to run: only the mapping if features and matches exist already.
     pub(crate) stages: &'static [&'static str],
     pub(crate) fixed_intrinsics: bool,
     /// Folder of the model with known poses.
     pub(crate) known: Option<PathBuf>,
-    /// Whether these are where a refinement begins.
+    /// Whether bundle adjustment refines the known poses.
     pub(crate) refine: bool,
-    /// Places that hold centres in it: picture, place, standard deviation.
+    /// Position priors: image name, position, standard deviation.
     pub(crate) priors: Vec<(String, [f64; 3], f64)>,
-    /// Keypoints and matches that are not looked for.
+    /// Keypoints and matches to import instead of extracting them.
     pub(crate) given: Option<GivenFiles>,
-    /// Which pictures are of one moment, for a database of somebody else.
+    /// Frame index of each image; needed when a third-party database is imported.
     pub(crate) frame_of: BTreeMap<String, usize>,
     pub(crate) threads: usize,
     pub(crate) seed: u32,
 }
 
 impl Attempt {
-    /// As the driver reads it: JSON is UTF-8, so all names have to be.
+    /// The JSON that the driver reads. JSON is UTF-8, so all names must be.
     pub(crate) fn to_json(&self) -> Result<String, AlignError> {
         let paths = [Some(&self.images), self.masks.as_ref(), Some(&self.models), self.rig_config.as_ref()];
         if let Some(path) = paths.into_iter().flatten().find(|path| path.to_str().is_none()) {
@@ -129,7 +129,7 @@ impl Attempt {
         })
     }
 
-    /// The calls of the executable that do what the driver does. Paths keep their bytes.
+    /// The calls of the executable that do the same as the driver. Paths keep their bytes.
     pub(crate) fn commands(&self) -> Vec<(&'static str, Vec<OsString>)> {
         let path = |path: &Path| path.as_os_str().to_owned();
         let text = |value: &str| OsString::from(value);
@@ -182,7 +182,7 @@ impl Attempt {
         out
     }
 
-    /// The call that makes models of the matches.
+    /// The call that reconstructs models from the matches.
     fn mapping(&self) -> Vec<OsString> {
         let path = |path: &Path| path.as_os_str().to_owned();
         let refined = number(u64::from(!self.fixed_intrinsics));
@@ -214,7 +214,7 @@ impl Attempt {
     }
 }
 
-/// A call of the executable.
+/// One call of the executable: the command and its options.
 fn call<'a>(command: &str, options: impl IntoIterator<Item = (&'a str, OsString)>) -> Vec<OsString> {
     let options = options.into_iter().flat_map(|(name, value)| [format!("--{name}").into(), value]);
     std::iter::once(command.into()).chain(options).collect()

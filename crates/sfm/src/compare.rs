@@ -1,13 +1,13 @@
-//! How far poses are from other poses of the same pictures: a similarity fit, then errors of centres and rotations.
+//! Compares two sets of poses of the same images: a similarity fit, then errors of centres and rotations.
 //!
 //! ```text
-//! fit        reference ≈ s R first + t: Umeyama (1991) over the centres that belong together; those that are more than
-//!            ten robust deviations off (least median of squares, Rousseeuw 1984) are left out of the fit, not of the
-//!            errors. Centres on one line say nothing about the turn around it: R is then the mean of the rotations.
+//! fit        reference ≈ s R first + t: Umeyama (1991) over corresponding centres. Centres that are more than ten
+//!            robust deviations off (least median of squares, Rousseeuw 1984) are left out of the fit, not of the errors.
+//!            Collinear centres do not determine the rotation about their line: R is then the mean of the rotations.
 //! centre     |s R a + t - b|, units of the reference
 //! rotation   angle of A Rᵀ Bᵀ, degrees (A, B: camera_from_world)
-//! drift      over pieces of a quarter of the path, from each moment (Geiger et al. 2012, KITTI): what the pose at the
-//!            end of a piece is off relative to its beginning, per unit of the way
+//! drift      over segments of a quarter of the path, from each frame (Geiger et al. 2012, KITTI): error of the pose at
+//!            the end of a segment relative to its beginning, per unit of path length
 //! ```
 
 use gausset_core::Pose;
@@ -18,34 +18,34 @@ use crate::gps::{nearest_rotation, similarity};
 
 /// Fewest poses in common.
 pub const FEWEST: usize = 3;
-/// Centres that are this many robust deviations off do not take part in the fit …
+/// Centres that are more than this many robust deviations off are outliers.
 const OUTLIER_DEVIATIONS: f64 = 10.0;
-/// … nor do residuals count that are rounding: this share of the spread.
+/// Residuals below this fraction of the spread are rounding and never make an outlier.
 const ROUNDING: f64 = 1e-9;
-/// A triple is looked at when its second deviation is this share of the first one of all.
+/// A triple is used if its second deviation is at least this fraction of the first deviation of all centres.
 const WIDE: f64 = 0.01;
-/// Largest number of triples that the robust search looks at.
+/// Largest number of triples that the robust search tries.
 const TRIPLES: usize = 2000;
-/// Centres lie on a line when their second deviation is this share of the first.
+/// Centres are collinear if their second deviation is at most this fraction of the first.
 const LINE: f64 = 1e-3;
-/// A mirror image that fits this many times better is one.
+/// The centres are mirrored if their mirror image fits this many times better.
 const MIRRORED: f64 = 10.0;
-/// Pieces of the path for the drift are this share of it.
+/// Length of the segments for the drift, as a fraction of the path.
 const PIECE: f64 = 0.25;
 
-/// Mean, median and worst of some errors.
+/// Mean, median and maximum of errors.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Spread {
     /// Mean.
     pub mean: f64,
-    /// Median: of an even number the mean of the two in the middle.
+    /// Median: of an even number of values the mean of the two in the middle.
     pub median: f64,
-    /// Largest.
+    /// Maximum.
     pub worst: f64,
 }
 
 impl Spread {
-    /// Of some errors; zeros of none.
+    /// Statistics of some errors; zeros if there are none.
     #[must_use]
     pub fn of(values: impl Iterator<Item = f64>) -> Self {
         let mut all: Vec<f64> = values.collect();
@@ -57,26 +57,26 @@ impl Spread {
     }
 }
 
-/// The similarity that takes the world of the first poses to that of the reference.
+/// A similarity that maps the world of the first poses to that of the reference.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Similarity {
-    /// Units of the reference per unit of the first.
+    /// Units of the reference per unit of the first world.
     pub scale: f64,
-    /// Rotation, rows.
+    /// Rotation matrix, by rows.
     pub rotation: Mat3,
     /// Translation, units of the reference.
     pub translation: [f64; 3],
 }
 
 impl Similarity {
-    /// A point of the first world in that of the reference.
+    /// Maps a point of the first world to that of the reference.
     #[must_use]
     pub fn apply(&self, point: [f64; 3]) -> [f64; 3] {
         let turned = se3::mul_vec(&self.rotation, point);
         std::array::from_fn(|k| self.scale * turned[k] + self.translation[k])
     }
 
-    /// A pose (`camera_from_world`) of the first world in that of the reference.
+    /// Maps a pose (`camera_from_world`) of the first world to that of the reference.
     #[must_use]
     pub fn pose(&self, pose: &Pose) -> Pose {
         let rotation = se3::mul(&pose.rotation, &se3::transpose(&self.rotation));
@@ -85,75 +85,75 @@ impl Similarity {
     }
 }
 
-/// What one pose is off.
+/// Error of one pose.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PoseError {
-    /// Centre of the first, taken to the world of the reference.
+    /// Centre of the first pose, mapped to the world of the reference.
     pub fitted: [f64; 3],
-    /// Centre of the reference.
+    /// Centre of the reference pose.
     pub reference: [f64; 3],
     /// Distance of the two, units of the reference.
     pub centre: f64,
     /// Angle between the rotations, degrees.
     pub rotation: f64,
-    /// Whether it took part in the fit.
+    /// Whether it took part in the fit; `false` for outliers.
     pub is_fitted: bool,
 }
 
-/// What adds up along the path.
+/// Drift along the path.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Drift {
-    /// Length of the pieces, units of the reference.
+    /// Length of the segments, units of the reference.
     pub piece: f64,
-    /// How many there are.
+    /// Number of segments.
     pub pieces: usize,
-    /// Mean error of the translation per unit of the way.
+    /// Mean error of the translation per unit of path length.
     pub translation: f64,
-    /// Mean error of the rotation, degrees per unit of the way.
+    /// Mean error of the rotation, degrees per unit of path length.
     pub rotation: f64,
 }
 
-/// The answer.
+/// Result of a comparison.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Comparison {
-    /// The fit.
+    /// The similarity fit.
     pub fit: Similarity,
-    /// Whether centres lie on a line, so that the fit's rotation is that of the cameras.
+    /// Whether the centres are collinear, so that the rotation of the fit is the mean of the cameras' rotations.
     pub is_line: bool,
-    /// Errors in the order of the pairs.
+    /// Errors, in the order of the pairs.
     pub errors: Vec<PoseError>,
-    /// Centres, units of the reference.
+    /// Errors of the centres, units of the reference.
     pub centre: Spread,
-    /// Rotations, degrees.
+    /// Errors of the rotations, degrees.
     pub rotation: Spread,
-    /// Length of the reference's path, moment by moment.
+    /// Length of the reference's path from frame to frame.
     pub path: f64,
-    /// What adds up along it.
+    /// Drift along the path.
     pub drift: Option<Drift>,
 }
 
 /// Why poses cannot be compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CompareError {
-    /// Too few in common.
+    /// Too few poses in common.
     #[error("{0} in common (expected at least {FEWEST})")]
     TooFew(usize),
-    /// Nothing moves.
-    #[error("all centres of {0} are at one place, so there is no scale")]
+    /// All centres are equal.
+    #[error("all centres of {0} are equal, so there is no scale")]
     OnePlace(&'static str),
     /// One world is the mirror image of the other.
-    #[error("the centres of one are the mirror image of the other's, which no turn undoes")]
+    #[error("the centres are mirror images of each other, so no rotation aligns them")]
     Mirrored,
     /// A number is not finite, or so large that its square is not.
     #[error("a centre is not finite")]
     NotFinite,
 }
 
-/// Compares poses (`camera_from_world`) that belong together: (first, reference), in the order of the path. Poses with
-/// the same moment count as one step of the path.
+/// Compares corresponding poses (`camera_from_world`): (first, reference), in the order of the path. Poses with the
+/// same frame number count as one step of the path.
 ///
 /// # Errors
-/// Too few, all at one place, mirrored.
+/// Too few poses, equal or mirrored centres, or a number that is not finite.
 pub fn compare(pairs: &[(Pose, Pose)], moments: &[u32]) -> Result<Comparison, CompareError> {
     if pairs.len() < FEWEST {
         return Err(CompareError::TooFew(pairs.len()));
@@ -220,14 +220,14 @@ fn distance(a: [f64; 3], b: [f64; 3]) -> f64 {
     se3::norm([a[0] - b[0], a[1] - b[1], a[2] - b[2]])
 }
 
-/// Angle between two rotations, radians: exact for small ones, where the trace says nothing.
+/// Angle between two rotations, radians. Accurate also for small angles, for which the trace is not.
 fn angle(a: &Mat3, b: &Mat3) -> f64 {
     let d = se3::mul(a, &se3::transpose(b));
     let axis = [d[2][1] - d[1][2], d[0][2] - d[2][0], d[1][0] - d[0][1]];
     libm::atan2(se3::norm(axis), d[0][0] + d[1][1] + d[2][2] - 1.0)
 }
 
-/// Deviations along the principal axes, largest first.
+/// Standard deviations along the principal axes, largest first.
 fn deviations(points: &[[f64; 3]]) -> [f64; 3] {
     let n = points.len() as f64;
     let mean: [f64; 3] = std::array::from_fn(|k| points.iter().map(|p| p[k]).sum::<f64>() / n);
@@ -240,7 +240,7 @@ fn deviations(points: &[[f64; 3]]) -> [f64; 3] {
         }
     }
     let trace = c[0][0] + c[1][1] + c[2][2];
-    // Jacobi's rotations; three axes need few of them.
+    // Jacobi rotations; three axes converge in a few sweeps.
     for _ in 0..12 {
         for (p, q) in [(0, 1), (0, 2), (1, 2)] {
             if c[p][q].abs() <= f64::EPSILON * 1e-3 * trace {
@@ -266,11 +266,11 @@ fn deviations(points: &[[f64; 3]]) -> [f64; 3] {
     out
 }
 
-/// Which centres take part in the fit, of so many moments.
+/// Selects the centres that take part in the fit; `moments` is the number of distinct frames.
 fn without_outliers(from: &[[f64; 3]], to: &[[f64; 3]], moments: usize) -> Vec<bool> {
     let count = from.len();
     let everybody = vec![true; count];
-    // Of fewer places some triple fits most, whatever the others are.
+    // With fewer frames, some triple always fits most centres, whatever the others are.
     if moments < 5 {
         return everybody;
     }
@@ -287,7 +287,7 @@ fn without_outliers(from: &[[f64; 3]], to: &[[f64; 3]], moments: usize) -> Vec<b
                     continue;
                 }
                 let pick = |points: &[[f64; 3]]| [points[i], points[j], points[k]];
-                // Three points on a line, or two places, fit anything.
+                // Three collinear points, or two distinct ones, fit anything.
                 if deviations(&pick(from))[1] < wide_from || deviations(&pick(to))[1] < wide_to {
                     continue;
                 }
@@ -303,7 +303,7 @@ fn without_outliers(from: &[[f64; 3]], to: &[[f64; 3]], moments: usize) -> Vec<b
         }
     }
     let Some((median, residuals)) = best else { return everybody };
-    // 1.4826 makes the median of normal errors a deviation; the rest corrects for few of them.
+    // 1.4826 turns the median of normal errors into a standard deviation; the other factor corrects for small samples.
     let deviation = 1.4826 * (1.0 + 5.0 / (moments - 3) as f64) * median;
     let least = ROUNDING * deviations(to)[0];
     let most = (OUTLIER_DEVIATIONS * deviation).max(least);
@@ -311,14 +311,14 @@ fn without_outliers(from: &[[f64; 3]], to: &[[f64; 3]], moments: usize) -> Vec<b
     if taken.iter().filter(|t| **t).count() * 2 > count { taken } else { everybody }
 }
 
-/// Whether the mirror image of the first fits far better than itself.
+/// Whether the mirror image of the first centres fits far better than the centres themselves.
 fn is_mirrored(from: &[[f64; 3]], to: &[[f64; 3]], residual: f64, spread: f64) -> bool {
     let mirrored: Vec<[f64; 3]> = from.iter().map(|p| p.map(|v| -v)).collect();
     let Some((mirror, ..)) = similarity(&mirrored, to) else { return false };
     residual > 1e-6 * spread && residual > MIRRORED * mirror.residual
 }
 
-/// The fit of centres on a line: the mean rotation of the cameras, then scale and place.
+/// The fit of collinear centres: the mean rotation of the cameras, then scale and translation.
 fn by_rotations(pairs: &[(Pose, Pose)], from: &[[f64; 3]], to: &[[f64; 3]]) -> Similarity {
     let mut sum = [[0.0; 3]; 3];
     for (a, b) in pairs {
@@ -347,7 +347,7 @@ fn by_rotations(pairs: &[(Pose, Pose)], from: &[[f64; 3]], to: &[[f64; 3]]) -> S
     Similarity { scale, rotation, translation: std::array::from_fn(|k| mean_to[k] - scale * mean_from[k]) }
 }
 
-/// The first pair of each moment, and the way up to it.
+/// The first pair of each frame, and the path length up to it.
 fn steps(reference: &[[f64; 3]], moments: &[u32]) -> Vec<(usize, f64)> {
     let mut seen = std::collections::BTreeSet::new();
     let mut along: Vec<(usize, f64)> = Vec::new();
@@ -388,7 +388,7 @@ fn drift(fitted: &[Pose], pairs: &[(Pose, Pose)], along: &[(usize, f64)]) -> Opt
 mod tests {
     use super::*;
 
-    /// Poses along a bent path.
+    /// Poses along a curved path.
     fn path(count: usize) -> Vec<Pose> {
         (0..count)
             .map(|k| {
@@ -438,7 +438,7 @@ mod tests {
 
     #[test]
     fn views_of_few_moments_say_nothing_about_outliers() {
-        // Eight views at each of three and of six places; the second place is off.
+        // Eight views at each of three and of six positions; the second position is off.
         for (places, left_out) in [(3, 0), (6, 8)] {
             let mut all: Vec<(Pose, Pose)> = pairs(places).into_iter().flat_map(|pair| [pair; 8]).collect();
             all[8..16].iter_mut().for_each(|(_, reference)| reference.translation[0] += 20.0);
@@ -462,7 +462,7 @@ mod tests {
 
     #[test]
     fn a_scale_that_grows_is_drift() {
-        // Every step is 1 % longer than the reference says: 1 % of each piece, after the fit of one scale nothing.
+        // Every step is 1 % longer than in the reference: 1 % of each segment, nothing after the fit of one scale.
         let along = |step: f64| {
             let at = |k: usize| [step * k as f64, 0.0, 0.0];
             (0..9).map(|k| Pose { translation: at(k).map(|v| -v), ..Pose::IDENTITY }).collect::<Vec<_>>()
@@ -470,14 +470,14 @@ mod tests {
         let same: Vec<_> = along(1.01).into_iter().zip(along(1.0)).collect();
         let found = compare(&same, &[]).unwrap();
         assert!(found.drift.unwrap().translation < 1e-12 && (found.path - 8.0).abs() < 1e-12);
-        // A turn of 0.01 radians a step adds up to the same in each piece.
+        // A rotation of 0.01 radians a step adds up to the same in each segment.
         let turned =
             |k: usize| Pose { rotation: se3::so3_exp([0.0, 0.01 * k as f64, 0.0]), translation: [0.0; 3] };
         let turning: Vec<_> =
             along(1.0).into_iter().enumerate().map(|(k, p)| (turned(k).compose(&p), p)).collect();
         let drift = compare(&turning, &[]).unwrap().drift.unwrap();
         assert!((drift.rotation - 0.01f64.to_degrees()).abs() < 1e-9 && drift.pieces == 7, "{drift:?}");
-        // Pictures of one moment are one step.
+        // Images of one frame are one step.
         let twice: Vec<_> = same.iter().flat_map(|p| [*p, *p]).collect();
         let moments: Vec<u32> = (0..18).map(|k| k / 2).collect();
         assert!((compare(&twice, &moments).unwrap().path - 8.0).abs() < 1e-12);

@@ -1,10 +1,10 @@
-# Drives COLMAP through the pycolmap package: a job as JSON in, events as JSON lines out.
+# Drives COLMAP through the pycolmap package. Input: a job as JSON. Output: events as JSON lines.
 #
-# Run as `python -c DRIVER JOB.json`, or `python -c DRIVER --version`. Progress within a stage is what COLMAP itself
-# logs on stderr. Models are left in JOB["models"]/0, /1, ... for the caller to choose from.
+# Run as `python -c DRIVER JOB.json`, or `python -c DRIVER --version`. Progress within a stage is read from COLMAP's
+# log on stderr. Models are written to JOB["models"]/0, /1, ...; the caller selects one.
 import sys
 
-# `python -c` looks for modules in the working folder first: nothing is imported from there. `sys` is built in.
+# `python -c` searches the working folder for modules first; it is removed from the path. `sys` is built in.
 sys.path[:] = [place for place in sys.path if place]
 
 import json
@@ -33,7 +33,7 @@ except ImportError as error:
 
 
 def end_with_parent():
-    """Ends this process when the one that started it is gone, however that ended."""
+    """Ends this process when its parent process has ended for any reason."""
     parent = os.getppid()
 
     def watch():
@@ -41,7 +41,7 @@ def end_with_parent():
             time.sleep(0.5)
         os._exit(5)
 
-    # Where Windows has getppid, it never changes.
+    # On Windows, the result of getppid never changes, so this has no effect there.
     threading.Thread(target=watch, daemon=True).start()
 
 
@@ -52,7 +52,7 @@ def put(options, **values):
 
 
 def import_given(job, reader, mode):
-    """Pictures with the keypoints and raw matches of somebody else: of files that the caller wrote, or of a database."""
+    """Imports images with third-party keypoints and raw matches, from files that the caller wrote or from a database."""
     import numpy
 
     pycolmap.Database.open(job["database"]).close()
@@ -62,13 +62,13 @@ def import_given(job, reader, mode):
         images = {image.name: image for image in database.read_all_images()}
         cameras = {camera.camera_id: camera for camera in database.read_all_cameras()}
         if "database" in given:
-            # A copy: opening one brings it to the form of this version.
+            # A copy, because opening a database migrates it to the schema of this version.
             copy = job["database"] + ".given"
             shutil.copyfile(given["database"], copy)
             try:
                 theirs = pycolmap.Database.open(copy)
             except RuntimeError as error:
-                fail(f"database: cannot be read (expected a whole one of COLMAP; {error})", "matches")
+                fail(f"database: cannot be read (expected a complete COLMAP database; {error})", "matches")
             with theirs:
                 import_database(theirs, database, images, cameras, job["frame_of"])
             os.remove(copy)
@@ -87,29 +87,29 @@ def import_database(theirs, database, images, cameras, frame_of):
     for image in theirs.read_all_images():
         own = images.get(image.name)
         if own is None:
-            fail(f"picture {image.name!r}: is none of the pictures", "matches")
+            fail(f"image {image.name!r}: is not part of this alignment", "matches")
         size = [(camera.width, camera.height) for camera in (their_cameras[image.camera_id], cameras[own.camera_id])]
         if size[0] != size[1]:
-            fail(f"picture {image.name!r}: is {size[0][0]}x{size[0][1]} px there (expected {size[1][0]}x{size[1][1]})", "matches")
+            fail(f"image {image.name!r}: is {size[0][0]}x{size[0][1]} px in the database (expected {size[1][0]}x{size[1][1]})", "matches")
         keypoints = theirs.read_keypoints(image.image_id)
         if len(keypoints):
             database.write_keypoints(own.image_id, keypoints)
         names[image.image_id], counts[image.image_id] = image.name, len(keypoints)
     pairs = 0
     for pair, matches in zip(*theirs.read_all_matches()):
-        # The number of a pair is that of its smaller picture times 2^31 - 1 and that of the other.
+        # COLMAP's id of a pair is the smaller image id times 2^31 - 1, plus the other image id.
         ids = [pair // 2147483647, pair % 2147483647]
         if any(number not in names for number in ids):
-            fail("matches: of pictures that it does not have", "matches")
+            fail("matches: of images that are not in the database", "matches")
         for side, number in enumerate(ids):
             if len(matches) and int(matches[:, side].max()) >= counts[number]:
-                fail(f"picture {names[number]!r}: a match names keypoint {int(matches[:, side].max())} (expected less than {counts[number]})", "matches")
+                fail(f"image {names[number]!r}: a match names keypoint {int(matches[:, side].max())} (expected less than {counts[number]})", "matches")
         first, second = (names[number] for number in ids)
         if len(matches) and frame_of.get(first) != frame_of.get(second):
             database.write_matches(images[first].image_id, images[second].image_id, matches)
             pairs += 1
     if not pairs:
-        fail("matches: none between pictures of two frames", "matches")
+        fail("matches: none between images of different frames", "matches")
 
 
 def features(job):
@@ -161,7 +161,7 @@ def matching(job):
 
 
 def known_model(job):
-    """The model with known poses, by the database's numbers: those of pictures follow the order in which threads end."""
+    """The model with known poses, by the ids of the database: image ids depend on the order in which threads finish."""
     given = pycolmap.Reconstruction(job["known"])
     poses = {image.name: image.cam_from_world() for image in given.images.values()}
     model = pycolmap.Reconstruction()
@@ -192,8 +192,8 @@ def known_model(job):
 
 
 def refine(job, model, options, folder):
-    """Poses and points adjusted together, from poses that are nearly right: what fits badly goes between the rounds, and
-    points are made anew with better poses. Places that are known hold the centres, each by its deviation."""
+    """Bundle adjustment of poses and points from approximate poses. Between the rounds, bad observations are removed and
+    points are triangulated again with better poses. Known positions are priors of the centres."""
     adjustment = put(
         pycolmap.BundleAdjustmentOptions(),
         refine_sensor_from_rig=False,
@@ -208,7 +208,7 @@ def refine(job, model, options, folder):
         else:
             pycolmap.bundle_adjustment(model, adjustment)
         seen = pycolmap.ObservationManager(model)
-        # COLMAP's own limits: px, degrees.
+        # COLMAP's defaults: largest reprojection error, px; smallest triangulation angle, degrees.
         seen.filter_all_points3D(4.0, 1.5)
     model.update_point_3d_errors()
     model.write(folder)
@@ -244,10 +244,10 @@ def adjust_with_priors(job, model, adjustment):
 
 
 def triangulation(job, options):
-    """Points for poses that stay as they are, or are where a refinement begins. Models are numbered: this is the first."""
+    """Triangulates points for known poses, which are refined if the job asks for it. The model is written as number 0."""
     folder = os.path.join(job["models"], "0")
     os.makedirs(folder, exist_ok=True)
-    # The rig is as exact as the poses.
+    # The rig is known as exactly as the poses.
     put(options, num_threads=job["threads"], ba_refine_sensor_from_rig=False)
     if hasattr(options, "random_seed"):
         options.random_seed = job["seed"]
@@ -257,7 +257,7 @@ def triangulation(job, options):
 
 
 def global_mapping(job):
-    """All rotations, then all positions (GLOMAP)."""
+    """Rotation averaging, then global positioning (GLOMAP)."""
     if not hasattr(pycolmap, "global_mapping"):
         fail(f"pycolmap {pycolmap.__version__} has no global mapper (expected 4.0 or later)")
     options = put(pycolmap.GlobalPipelineOptions(), num_threads=job["threads"], min_num_matches=job["min_matches"])

@@ -1,17 +1,18 @@
-//! Metric scale from GPS: a similarity between camera centres and positions on the earth.
+//! Metric scale from GPS: a similarity between camera centres and geodetic positions.
 //!
-//! Umeyama (1991): rotation from the cross-covariance, scale from the variances. Positions are metres east, north and
-//! up of the first one (WGS 84, local tangent plane to second order, good to millimetres over kilometres).
+//! Umeyama (1991): rotation from the cross-covariance, scale from the variances. Positions are converted to metres
+//! east, north and up of the first one (WGS 84, local tangent plane to second order, accurate to millimetres over
+//! kilometres).
 
 use gausset_core::se3::{self, Mat3};
 
-/// A fit is used only where positions spread this many times as far as they miss it.
+/// A fit is used only if the spread of the positions is this many times its residual.
 const SPREAD_PER_RESIDUAL: f64 = 3.0;
 
-/// A position on the earth: degrees north, degrees east, metres up.
+/// A geodetic position: degrees north, degrees east, metres up.
 pub type Geodetic = [f64; 3];
 
-/// What GPS says about a model.
+/// Fit of a model to GPS positions.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Fit {
     /// Metres per unit of the model.
@@ -25,7 +26,7 @@ pub struct Fit {
 }
 
 impl Fit {
-    /// Whether the scale says more than the noise.
+    /// Whether the scale is significant against the noise.
     #[must_use]
     pub fn is_good(&self) -> bool {
         self.count >= 3
@@ -42,7 +43,7 @@ pub fn local(position: Geodetic, origin: Geodetic) -> [f64; 3] {
     const A: f64 = 6_378_137.0;
     const E2: f64 = 6.694_379_990_14e-3;
     let lat = origin[0].to_radians();
-    // `libm`, because models are written with what follows: the same bits on every platform.
+    // `libm`, because the result is written to models: it has the same bits on every platform.
     let (sin, cos) = (libm::sin(lat), libm::cos(lat));
     let w = (1.0 - E2 * (sin * sin)).sqrt();
     let (meridian, normal) = (A * (1.0 - E2) / (w * w * w), A / w);
@@ -51,15 +52,15 @@ pub fn local(position: Geodetic, origin: Geodetic) -> [f64; 3] {
     [east, north, position[2] - origin[2]]
 }
 
-/// The position of metres east, north and up of `origin`: what [`local`] takes there.
+/// The geodetic position of metres east, north and up of `origin`: the inverse of [`local`].
 #[must_use]
 pub fn geodetic([east, north, up]: [f64; 3], origin: Geodetic) -> Geodetic {
-    // Metres are in proportion to degrees.
+    // `local` is linear in the degrees.
     let [per_degree_east, per_degree_north, _] = local([origin[0] + 1.0, origin[1] + 1.0, 0.0], origin);
     [origin[0] + north / per_degree_north, origin[1] + east / per_degree_east, origin[2] + up]
 }
 
-/// Fits centres of the model to positions.
+/// Fits centres of the model to positions; `None` if there are fewer than three or all centres are equal.
 #[must_use]
 pub fn fit(centres: &[[f64; 3]], positions: &[Geodetic]) -> Option<Fit> {
     let origin = *positions.first()?;
@@ -67,7 +68,8 @@ pub fn fit(centres: &[[f64; 3]], positions: &[Geodetic]) -> Option<Fit> {
     similarity(centres, &metres).map(|(fit, _, _)| fit)
 }
 
-/// The similarity `to ≈ s R from + t`: what it is worth, `R`, `t`.
+/// The similarity `to ≈ s R from + t`: its quality, `R`, `t`. `None` for fewer than three pairs, points that are not
+/// finite, or equal points.
 #[must_use]
 pub fn similarity(from: &[[f64; 3]], to: &[[f64; 3]]) -> Option<(Fit, Mat3, [f64; 3])> {
     let count = from.len();
@@ -110,8 +112,8 @@ pub fn similarity(from: &[[f64; 3]], to: &[[f64; 3]]) -> Option<(Fit, Mat3, [f64
     Some((fit, rotation, shift))
 }
 
-/// The rotation R that maximises `tr(Rᵀ M)`: by Horn's quaternion (1987), the largest eigenvector of a symmetric 4x4
-/// matrix, found by Jacobi's rotations.
+/// The rotation R that maximises `tr(Rᵀ M)`, by Horn's quaternion method (1987): the largest eigenvector of a symmetric
+/// 4x4 matrix, computed by Jacobi rotations.
 pub(crate) fn nearest_rotation(m: &Mat3) -> Mat3 {
     // M[i][j] = sum of to_i from_j.
     let s = |i: usize, j: usize| m[j][i];

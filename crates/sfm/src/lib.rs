@@ -1,15 +1,16 @@
-//! Structure from motion by the real COLMAP: find it, run it, watch it, check what it made. For panoramas also without it.
+//! Structure from motion with COLMAP: finds it, runs it, reports its progress and checks its models. Panoramas can also
+//! be aligned without it.
 //!
 //! ```text
 //! tool     pycolmap in a Python, or a `colmap` executable >= 3.12      (found, version checked)
-//! align    features ─▶ rig ─▶ matching ─▶ mapping, in a process of its own; a ladder of recipes; the best model
-//! matches  keypoints and raw matches of somebody else
-//! own      the aligner of panoramas that is built in (`gausset-bearing`): views in, the same model out
+//! align    features ─▶ rig ─▶ matching ─▶ mapping in a child process; a ladder of recipes; the best model
+//! matches  keypoints and raw matches from other software
+//! own      the built-in aligner of panoramas (`gausset-bearing`): takes views, returns the same kind of model
 //! model    the model as checked poses per frame; metric scale from GPS; written with rigs and frames
-//! compare  poses against others of the same pictures: similarity fit, errors of centres and rotations, drift
-//! speed    how far a receiver has come, by its speed
-//! track    the way of a receiver beside that of the camera: offset of the clocks, similarity
-//! reprojection  a model's points against its pictures, in px and degrees
+//! compare  two sets of poses of the same images: similarity fit, errors of centres and rotations, drift
+//! speed    distance along a GPS track, integrated from its speed
+//! track    a GPS track registered to the camera trajectory: clock offset and similarity
+//! reprojection  reprojection errors of a model, in px and degrees
 //! ```
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! A mask for every picture: COLMAP 4 leaves out pictures without one as soon as there is a folder of masks.
+//! Makes a mask for every image: COLMAP 4 skips images without one as soon as there is a folder of masks.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -11,11 +11,11 @@ use gausset_io::input;
 
 use crate::model::FrameImages;
 
-/// The folder of masks for COLMAP: `masks`, if every picture of the frames has one there; else `folder`, with copies, and
-/// white ones of the size of their pictures for the others. `None` where no picture has a mask.
+/// Returns the folder of masks for COLMAP: `masks` if it has one for every image of the frames. Otherwise `folder`, to
+/// which they are copied, with white masks of the size of their images for the others. `None` if no image has a mask.
 ///
 /// # Errors
-/// A mask that cannot be written.
+/// A mask cannot be written.
 pub(crate) fn for_all(
     masks: &Path,
     images: &Path,
@@ -36,7 +36,7 @@ pub(crate) fn for_all(
         let bytes = if let Ok(bytes) = input::read(&file(name), MAX_FILE_BYTES) {
             bytes
         } else {
-            // What cannot be opened here is told by COLMAP.
+            // COLMAP reports an image that cannot be opened.
             let Ok(header) = read_header(&images.join(name)) else { continue };
             let size @ [width, height] = [header.width, header.height];
             let keep = || vec![255; width as usize * height as usize];
@@ -72,7 +72,7 @@ mod tests {
         let images = ["a/p.png", "b/p.png"].map(str::to_owned).to_vec();
         let frames = [FrameImages { name: "p".to_owned(), images }];
         let found = || for_all(&at("masks"), &at("images"), &frames, &at("work")).unwrap();
-        // The folder has a file of another name only.
+        // The folder has only a file of another name.
         assert_eq!(found(), None);
         std::fs::write(at("masks/a/p.png.png"), grey(3, 0).unwrap()).unwrap();
         assert_eq!(found(), Some(at("work")));

@@ -1,4 +1,4 @@
-//! A model that COLMAP made: read, checked, chosen, scaled, written with its rigs and frames.
+//! A model made by COLMAP: read, checked, selected, scaled, and written with its rigs and frames.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -13,52 +13,52 @@ use gausset_io::dataset::colmap::{ColmapModel, ModelFolder, ModelFormat, Observa
 
 use crate::compare::Similarity;
 
-/// Pictures that were taken in one moment.
+/// Images that were taken at the same time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FrameImages {
-    /// Name of the moment.
+    /// Name of the frame.
     pub name: String,
-    /// Names of its pictures, relative to the picture folder.
+    /// Names of its images, relative to the image folder.
     pub images: Vec<String>,
 }
 
 /// A checked model.
 #[derive(Clone, Debug)]
 pub struct Model {
-    /// What COLMAP wrote.
+    /// Contents of the model's files.
     pub colmap: ColmapModel,
-    /// Which frames have a pose, by index into the job's list, and the image (index into the model) that tells it.
+    /// Registered frames: index into the job's list → index of the image of the model that gives the frame's pose.
     pub frames: BTreeMap<usize, usize>,
 }
 
 /// Why a model cannot be used.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum ModelError {
-    /// It cannot be read.
+    /// A file cannot be read.
     #[error(transparent)]
     Dataset(#[from] DatasetError),
-    /// There is none in the folder.
-    #[error("{}: model: holds none", .0.display())]
+    /// The folder holds no model.
+    #[error("{}: model: none found", .0.display())]
     None(PathBuf),
-    /// It has a picture that was not to be aligned.
-    #[error("{}: images: {name:?} is none of the pictures", folder.display())]
+    /// The model has an image that is not part of the job.
+    #[error("{}: images: {name:?} is not one of the images of this alignment", folder.display())]
     Foreign {
-        /// Of the model.
+        /// Folder of the model.
         folder: PathBuf,
-        /// Of the picture.
+        /// Name of the image.
         name: String,
     },
-    /// A pose is no rotation and translation.
+    /// A pose is not a rotation and translation.
     #[error("{}: images: {name:?}: {problem}", folder.display())]
     Pose {
-        /// Of the model.
+        /// Folder of the model.
         folder: PathBuf,
-        /// Of the picture.
+        /// Name of the image.
         name: String,
-        /// What is wrong with it.
+        /// The problem.
         problem: PoseError,
     },
-    /// A point is nowhere.
+    /// The position of a point is not finite.
     #[error("{}: points: a position is not finite", .0.display())]
     Point(PathBuf),
 }
@@ -67,7 +67,7 @@ impl Model {
     /// Reads and checks the model in a folder.
     ///
     /// # Errors
-    /// No model, one that cannot be read, or one of other pictures.
+    /// There is no model, it cannot be read, or it is a model of other images.
     pub fn read(folder: &Path, frames: &[FrameImages]) -> Result<Self, ModelError> {
         let found = ModelFolder::find(folder)?.ok_or_else(|| ModelError::None(folder.to_owned()))?;
         let colmap = found.read(Observations::Keep)?;
@@ -95,10 +95,11 @@ impl Model {
         Ok(Self { colmap, frames: of_frame })
     }
 
-    /// The best of the models in the sub-folders 0, 1, …: most frames, then most points.
+    /// Returns the best of the models in the sub-folders 0, 1, …: most frames, then most points. `None` if there is no
+    /// model.
     ///
     /// # Errors
-    /// A model cannot be read. `None` when there is no model.
+    /// A model cannot be read.
     pub fn best(folder: &Path, frames: &[FrameImages]) -> Result<Option<Self>, ModelError> {
         let mut best: Option<Self> = None;
         let names = match Disk.list(folder) {
@@ -121,7 +122,7 @@ impl Model {
     #[must_use]
     pub fn pose(&self, image: usize) -> Pose {
         let image = &self.colmap.images[image];
-        // Checked when it was read.
+        // `read` has checked it.
         Pose::from_quaternion(image.quaternion, image.translation).unwrap_or(Pose::IDENTITY)
     }
 
@@ -130,18 +131,18 @@ impl Model {
     pub fn mean_reprojection(&self) -> f64 {
         let errors: Vec<f64> =
             self.colmap.points.iter().map(|p| p.error).filter(|e| e.is_finite() && *e >= 0.0).collect();
-        // The sum of none is -0.
+        // The sum of an empty list is -0; the fold from 0.0 avoids it.
         errors.iter().fold(0.0, |sum, e| sum + e) / errors.len().max(1) as f64
     }
 
-    /// Mean number of pictures that see a point.
+    /// Mean number of images that observe a point.
     #[must_use]
     pub fn track_length(&self) -> f64 {
         let sum: u64 = self.colmap.points.iter().map(|p| p.track_length).sum();
         sum as f64 / self.colmap.points.len().max(1) as f64
     }
 
-    /// Makes the model `scale` times as large.
+    /// Multiplies the size of the model by `scale`.
     pub fn scale(&mut self, scale: f64) {
         for image in &mut self.colmap.images {
             image.translation = image.translation.map(|v| v * scale);
@@ -151,7 +152,7 @@ impl Model {
         }
     }
 
-    /// Brings the model to another world.
+    /// Maps the model to another world by a similarity.
     pub fn transform(&mut self, similarity: &Similarity) {
         for at in 0..self.colmap.images.len() {
             let pose = similarity.pose(&self.pose(at));
@@ -163,7 +164,7 @@ impl Model {
         }
     }
 
-    /// Writes the model to a folder: cameras, images, points, and rigs and frames where pictures share a moment.
+    /// Writes the model to a folder: cameras, images, points, and rigs and frames if a frame has several images.
     ///
     /// # Errors
     /// A file could not be written.
@@ -174,7 +175,7 @@ impl Model {
             source,
         })?;
         let mut files: Vec<(PathBuf, Vec<u8>)> = Vec::new();
-        // Frames before images: a reader that finds images finds the rest, too.
+        // Frames before images: a reader that finds images also finds the rest.
         if frames.iter().any(|frame| frame.images.len() > 1) {
             let rigs = self.rig(frames).to_files(ModelFormat::Binary);
             files.extend(rigs.into_iter().map(|(name, bytes)| (folder.join(name), bytes)));
@@ -188,7 +189,7 @@ impl Model {
         Ok(())
     }
 
-    /// The rig and its moments. The camera of the first picture of a frame is the reference.
+    /// The rig and its frames. The camera of the first image of a frame is the reference.
     fn rig(&self, frames: &[FrameImages]) -> RigModel {
         let by_name: BTreeMap<&str, usize> =
             self.colmap.images.iter().enumerate().map(|(at, image)| (image.name.as_str(), at)).collect();
@@ -196,13 +197,13 @@ impl Model {
             frames[*index].images.iter().filter_map(|name| by_name.get(name.as_str()).copied()).collect()
         };
         let groups: Vec<Vec<usize>> = self.frames.keys().map(in_model).collect();
-        // Sensors are the cameras of the fullest frame; poses between them are the same in all.
+        // Sensors are the cameras of the frame with the most images; their relative poses are the same in all frames.
         let fullest = groups.iter().max_by_key(|g| g.len()).cloned().unwrap_or_default();
         let camera_of = |image: usize| self.colmap.images[image].camera_id;
         let reference = fullest.first().map_or(Pose::IDENTITY, |&image| self.pose(image));
         let cam_from_rig = |image: usize| {
             let mut pose = self.pose(image).compose(&reference.inverse());
-            // One centre: what is left is rounding.
+            // All sensors share one centre; the translation here is only rounding.
             pose.translation = [0.0; 3];
             pose
         };
@@ -210,7 +211,7 @@ impl Model {
             fullest.iter().map(|&image| (camera_of(image), cam_from_rig(image))).collect();
         let moment = |group: &Vec<usize>| {
             let first = group.first().copied().unwrap_or(0);
-            // A frame without the reference picture has its pose from the one it has.
+            // A frame without the reference image gets its pose from its first image.
             let own = sensors.iter().find(|(camera, _)| *camera == camera_of(first)).map(|(_, pose)| *pose);
             RigFrame {
                 rig_from_world: own.unwrap_or(Pose::IDENTITY).inverse().compose(&self.pose(first)),

@@ -1,5 +1,5 @@
-//! The built-in aligner of panoramas: reads the views that were cut of them and makes a model of what
-//! `gausset-bearing` finds, with the same cameras, images, points and observations that COLMAP's has.
+//! The built-in aligner of panoramas: reads the views that were cut from them and builds a model from the result of
+//! `gausset-bearing`, with the same cameras, images, points and observations as a model of COLMAP.
 
 use std::path::Path;
 use std::sync::Mutex;
@@ -20,10 +20,10 @@ use crate::model::Model;
 const FEATURES: usize = 12_000;
 /// Largest error of a bearing, px of a view.
 const TOLERANCE: f64 = 2.0;
-/// Most frames: the reduced system of the adjustment is dense.
+/// Largest number of frames: the reduced normal matrix of bundle adjustment is dense.
 const FRAMES: usize = 1000;
 
-/// Aligns views of panoramas without any program.
+/// Aligns views of panoramas without an external program.
 pub(crate) fn align(
     job: &Job,
     stop: &AtomicBool,
@@ -59,7 +59,7 @@ pub(crate) fn align(
     if model.frames.is_empty() { Err(nothing()) } else { Ok(Aligned { model, rung: 0, database: None }) }
 }
 
-/// The features of all views of a frame.
+/// Features of all views of a frame.
 fn features_of(job: &Job, frame: usize, exec: Exec<'_>, stop: &AtomicBool) -> Result<Features, AlignError> {
     let names = &job.frames[frame].images;
     let limit = FEATURES / names.len().max(1);
@@ -85,7 +85,7 @@ fn features_of(job: &Job, frame: usize, exec: Exec<'_>, stop: &AtomicBool) -> Re
     Ok(all)
 }
 
-/// A view and its mask.
+/// Reads a view and its mask.
 fn read(job: &Job, view: &View, name: &str) -> Result<Picture, AlignError> {
     let path = job.images.join(name);
     let picture = decode_file(&path)?;
@@ -99,7 +99,7 @@ fn read(job: &Job, view: &View, name: &str) -> Result<Picture, AlignError> {
     Ok(Picture { width: picture.width, height: picture.height, rgb: picture.rgb, keep })
 }
 
-/// A mask in the size of its picture.
+/// Reads a mask, scaled to the size of its image.
 fn keep_of(path: &Path, [width, height]: [u32; 2]) -> Result<Vec<u8>, AlignError> {
     let mask = decode_mask_file(path)?;
     if [mask.width, mask.height] == [width, height] {
@@ -110,7 +110,8 @@ fn keep_of(path: &Path, [width, height]: [u32; 2]) -> Result<Vec<u8>, AlignError
     Ok((0..height).flat_map(row).map(|(x, y)| mask.at_share(share(x, width), share(y, height))).collect())
 }
 
-/// The model of a reconstruction: a pinhole camera for each view, an image for each view of each frame with a pose.
+/// Builds the model of a reconstruction: a pinhole camera for each view, an image for each view of each registered
+/// frame.
 fn model_of(job: &Job, frames: &[Features], found: &Reconstruction) -> Result<Model, AlignError> {
     let camera = |(index, view): (usize, &View)| {
         let params = vec![view.focal, view.focal, 0.5 * f64::from(view.width), 0.5 * f64::from(view.height)];
@@ -124,7 +125,7 @@ fn model_of(job: &Job, frames: &[Features], found: &Reconstruction) -> Result<Mo
     };
     let cameras = job.views.iter().enumerate().map(camera).collect::<Result<Vec<_>, _>>();
     let mut model = Model { colmap: ColmapModel::default(), frames: std::collections::BTreeMap::new() };
-    // A split has views that are cameras.
+    // The views come from a split, so their cameras are valid.
     model.colmap.cameras =
         cameras.map_err(|_| AlignError::Nothing { images: job.images.clone(), frames: job.frames.len() })?;
     let mut first = vec![0; frames.len()];

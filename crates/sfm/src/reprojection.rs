@@ -1,4 +1,4 @@
-//! How far points of a model are from where pictures saw them: in px of the pictures, and as angles.
+//! Reprojection errors of a model: in px, and as angles.
 
 use std::collections::BTreeMap;
 
@@ -10,12 +10,12 @@ use serde::Serialize;
 
 use crate::compare::Spread;
 
-/// Errors of all observations of a model.
+/// Reprojection errors of all observations of a model.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Reprojection {
-    /// Observations whose point lies before the camera.
+    /// Observations whose point is in front of the camera.
     pub observations: usize,
-    /// Observations whose point the camera cannot see: behind it, or beyond its distortion.
+    /// Observations whose point the camera cannot see: behind it, or beyond the valid range of its distortion.
     pub unseen: usize,
     /// Distances, px.
     pub px: Spread,
@@ -23,7 +23,7 @@ pub struct Reprojection {
     pub degrees: Spread,
 }
 
-/// Errors of the observations of a model that was read with them; `None` where it has none.
+/// Reprojection errors of a model that was read with its observations; `None` if it has none.
 #[must_use]
 pub fn reprojection(model: &ColmapModel) -> Option<Reprojection> {
     let lenses: BTreeMap<u32, Lens> = model.cameras.iter().map(|c: &SourceCamera| (c.id, c.lens())).collect();
@@ -54,12 +54,12 @@ fn pose_of(image: &ColmapImage) -> Result<Pose, gausset_core::pose::PoseError> {
     Pose::from_quaternion(image.quaternion, image.translation)
 }
 
-/// Distance in px and angle in radians of a point from where it was seen.
+/// Distance in px, and angle in radians, between a projected point and its observation.
 fn error(lens: &Lens, pose: &Pose, pixel: [f64; 2], position: [f64; 3]) -> Option<(f64, f64)> {
     let ray = pose.apply(position);
     let [u, v] = lens.project(ray)?;
     let mut across = (u - pixel[0]).abs();
-    // Panoramas go around.
+    // Panoramas wrap around horizontally.
     across = across.min((lens.period() - across).abs());
     let seen = lens.unproject(pixel)?;
     let angle = libm::atan2(se3::norm(se3::cross(seen, ray)), se3::dot(seen, ray));
@@ -96,9 +96,9 @@ mod tests {
                 camera(2, CameraModel::Equirectangular, &[200.0, 100.0]),
             ],
             images: vec![
-                // Ahead, 3 and 4 px off; one behind.
+                // In front, 3 and 4 px off; one point behind the camera.
                 image(1, 1, vec![([103.0, 54.0], 1), ([100.0, 50.0], 2), ([0.0, 0.0], u64::MAX)]),
-                // Behind is the seam: half a px on the other side of it.
+                // The point is behind, at the seam: half a px on the other side of it.
                 image(2, 2, vec![([199.75, 50.0], 2)]),
             ],
             points: vec![point(1, [0.0, 0.0, 5.0]), point(2, [-1e-9, 0.0, -5.0])],

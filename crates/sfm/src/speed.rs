@@ -1,18 +1,19 @@
-//! How far a receiver has come along its track, by its speed.
+//! Distance along a GPS track, integrated from its speed.
 
 use gausset_core::se3;
 
 use crate::track::Fix;
 
-/// Half of the seconds over which a speed is told: as few as hold enough fixes.
+/// Half-widths of the window over which a speed is estimated, seconds. The first that holds enough fixes is used.
 const HALF_WIDTHS: [f64; 3] = [0.7, 2.0, 5.0];
-/// Fixes that are enough.
+/// Fixes that a window must hold.
 const ENOUGH: usize = 4;
 
-/// Metres along a track from the first of these moments that it covers; `None` where it has no fixes around. Moments rise.
+/// Distance along a track at each time, metres from the first time that the track covers; `None` where there are no
+/// fixes nearby. Times must be in ascending order.
 ///
-/// A speed is the slope of a line by least squares through the fixes around; the square of what their scatter about it
-/// alone would make of a receiver that stands is taken off: noise does not add up to a way.
+/// A speed is the slope of a least-squares line through the nearby fixes. The squared speed that their scatter about
+/// the line would give to a stationary receiver is subtracted, so that noise does not add up to a distance.
 #[must_use]
 pub fn metres(fixes: &[Fix], moments: &[f64]) -> Vec<Option<f64>> {
     let mut way: Option<f64> = None;
@@ -22,7 +23,7 @@ pub fn metres(fixes: &[Fix], moments: &[f64]) -> Vec<Option<f64>> {
             last = None;
             return None;
         };
-        // A gap of the track has no length: it goes on where it ended.
+        // A gap of the track adds no length: the distance after it continues from the value before it.
         let since = last.map_or(0.0, |(before, was)| 0.5 * (was + speed) * (moment - before).max(0.0));
         last = Some((moment, speed));
         let at = way.unwrap_or(0.0) + since;
@@ -32,7 +33,7 @@ pub fn metres(fixes: &[Fix], moments: &[f64]) -> Vec<Option<f64>> {
     metres.collect()
 }
 
-/// Metres a second; `None` outside the track and in its gaps.
+/// Speed, metres per second; `None` outside the track and in its gaps.
 fn speed(fixes: &[Fix], moment: f64) -> Option<f64> {
     let covers = fixes.first()?.time <= moment && moment <= fixes.last()?.time;
     if !covers {
@@ -70,7 +71,7 @@ mod tests {
         Fix { time, place, heading: None, tilt: None }
     }
 
-    /// Numbers between -1 and 1 that only look random.
+    /// Pseudo-random numbers from -1 to 1.
     fn noise(seed: u64) -> f64 {
         let mut z = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
         z = (z ^ (z >> 31)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -90,7 +91,7 @@ mod tests {
             let way = metres(&fixes, &moments);
             let length = way[479].unwrap() - way[0].unwrap();
             assert!((length / (1.4 * 479.0 / 24.0) - 1.0).abs() < 0.01, "{rate} {size}: {length}");
-            // Standing.
+            // A stationary receiver.
             let fixes: Vec<Fix> = fixes
                 .iter()
                 .map(|f| fix(f.time, [f.place[0] - 1.4 * f.time, f.place[1], f.place[2]]))

@@ -1,7 +1,7 @@
-//! Which COLMAP there is: the `pycolmap` package of a Python, or a `colmap` executable.
+//! Finds COLMAP: the `pycolmap` package of a Python, or a `colmap` executable.
 //!
 //! Order: `--python`, `GAUSSET_PYTHON`, `python3` and `python` in PATH, then `colmap` in PATH. Rigs came with COLMAP
-//! 3.12 and the options used here with pycolmap 4; older ones are refused by name.
+//! 3.12 and the options used here with pycolmap 4; older versions are refused with their version number.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
@@ -10,14 +10,14 @@ use std::time::Duration;
 use gausset_process::{Program, Stream, find};
 use serde::Deserialize;
 
-/// The driver that runs in Python.
+/// Source of the driver, which runs in Python.
 pub const DRIVER: &str = include_str!("driver.py");
-/// Variable that names a Python with pycolmap.
+/// Environment variable that names a Python with pycolmap.
 pub const PYTHON_VARIABLE: &str = "GAUSSET_PYTHON";
-/// How long asking for a version may take.
+/// Time limit for asking a program for its version.
 const VERSION_LIMIT: Duration = Duration::from_secs(60);
 
-/// What can align pictures: a COLMAP that can be run, or what is built in.
+/// An aligner: COLMAP, or the built-in one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Tool {
     /// A Python that has pycolmap.
@@ -27,30 +27,30 @@ pub enum Tool {
         /// Version of pycolmap.
         version: String,
     },
-    /// The executable.
+    /// The `colmap` executable.
     Colmap {
         /// The program.
         program: PathBuf,
         /// Its version.
         version: String,
     },
-    /// The aligner of panoramas that is built in.
+    /// The built-in aligner of panoramas.
     Own,
 }
 
-/// Why there is none.
+/// Why no COLMAP can be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ToolError {
-    /// Neither was found.
+    /// Neither pycolmap nor the executable was found.
     #[error(
         "COLMAP: not found (expected pycolmap 4 in a Python, or colmap 3.12 or later in PATH); install it with: pip install pycolmap{}",
         tried.as_ref().map(|t| format!(" ({t})")).unwrap_or_default()
     )]
     Absent {
-        /// What was found instead.
+        /// Why a program that was found first cannot be used.
         tried: Option<Unusable>,
     },
-    /// The one that was asked for cannot be used.
+    /// The program that the caller named cannot be used.
     #[error(transparent)]
     Unusable(#[from] Unusable),
 }
@@ -60,13 +60,13 @@ pub enum ToolError {
 pub enum Unusable {
     /// A Python without the package.
     #[error(
-        "{0}: pycolmap: is not installed there; install it with: {0} -m pip install pycolmap", python.display()
+        "{0}: pycolmap: not installed; install it with: {0} -m pip install pycolmap", python.display()
     )]
     NotInstalled {
         /// The interpreter.
         python: PathBuf,
     },
-    /// A package without the options that are used here.
+    /// A pycolmap without the options that are used here.
     #[error(
         "{0}: pycolmap: version {version} is too old (expected 4.0 or later); {0} -m pip install --upgrade pycolmap",
         python.display()
@@ -77,7 +77,7 @@ pub enum Unusable {
         /// Version of pycolmap.
         version: String,
     },
-    /// A program without camera rigs.
+    /// An executable without camera rigs.
     #[error(
         "{}: COLMAP: version {version} has no camera rigs (expected 3.12 or later); install pycolmap: pip install pycolmap",
         program.display()
@@ -88,24 +88,24 @@ pub enum Unusable {
         /// Its version.
         version: String,
     },
-    /// The branch of COLMAP 3.8 that knows panoramas.
+    /// SphereSfM, a branch of COLMAP 3.8 for panoramas.
     #[error(
-        "{0}: COLMAP: is SphereSfM, which has no camera rigs (expected COLMAP 3.12 or later); align with it yourself and give its model to ⟨poses⟩",
+        "{0}: COLMAP: is SphereSfM, which has no camera rigs (expected COLMAP 3.12 or later); run it separately and pass its model as ⟨poses⟩",
         program.display()
     )]
     SphereSfm {
         /// The program.
         program: PathBuf,
     },
-    /// It ran and did not say which version it is.
+    /// It ran, but did not print its version.
     #[error("{}: {what}", program.display())]
     NoVersion {
         /// The program.
         program: PathBuf,
-        /// What was expected of it.
+        /// The missing output.
         what: &'static str,
     },
-    /// It did not run to its end.
+    /// It did not exit normally.
     #[error("{0}")]
     Failed(String),
 }
@@ -126,10 +126,10 @@ fn numbers(version: &str) -> Option<(u32, u32)> {
 }
 
 impl Tool {
-    /// Finds a COLMAP; `python` and `colmap` are what the caller insists on.
+    /// Finds a COLMAP; if `python` or `colmap` is given, only that program is tried.
     ///
     /// # Errors
-    /// None is there, the one insisted on cannot be used, or `stop` is set.
+    /// None is found, the given one cannot be used, or `stop` is set.
     pub fn find(python: Option<&Path>, colmap: Option<&Path>, stop: &AtomicBool) -> Result<Self, ToolError> {
         if let Some(program) = colmap {
             return Ok(executable(program, stop)?);
@@ -154,7 +154,7 @@ impl Tool {
         }
     }
 
-    /// For people: `pycolmap 4.2.1`.
+    /// Name and version for display: `pycolmap 4.2.1`.
     #[must_use]
     pub fn describe(&self) -> String {
         match self {
@@ -189,7 +189,7 @@ fn with_python(python: &Path, stop: &AtomicBool) -> Result<Tool, Unusable> {
     match (ran, version) {
         _ if is_absent => Err(Unusable::NotInstalled { python }),
         (Err(error), _) => Err(Unusable::Failed(error.to_string())),
-        (Ok(_), None) => Err(Unusable::NoVersion { program: python, what: "pycolmap: says no version" }),
+        (Ok(_), None) => Err(Unusable::NoVersion { program: python, what: "pycolmap: reports no version" }),
         (Ok(_), Some(version)) => match numbers(&version) {
             Some((4.., _)) => Ok(Tool::Python { python, version }),
             _ => Err(Unusable::OldPackage { python, version }),
@@ -202,7 +202,7 @@ fn executable(program: &Path, stop: &AtomicBool) -> Result<Tool, Unusable> {
     let mut is_sphere = false;
     // `colmap help` prints its version in the first line: "COLMAP 3.12.3 -- Structure-from-Motion …".
     let mut on_line = |_, line: &str| {
-        // A command that only SphereSfM has; its name is spelled so.
+        // A command that only SphereSfM has; the spelling is its own.
         is_sphere |= line.contains("sphere_cubic_reprojecer");
         if line.contains("COLMAP") {
             first.get_or_insert_with(|| line.to_owned());
@@ -221,7 +221,7 @@ fn executable(program: &Path, stop: &AtomicBool) -> Result<Tool, Unusable> {
         Some(_) if is_sphere => Err(Unusable::SphereSfm { program }),
         Some(_) => Err(Unusable::OldProgram { program, version }),
         None => {
-            let what = "COLMAP: says no version (expected `COLMAP 3.12` or later)";
+            let what = "COLMAP: reports no version (expected `COLMAP 3.12` or later)";
             Err(Unusable::NoVersion { program, what })
         }
     }

@@ -1,4 +1,4 @@
-//! The comparison of poses against numpy, which fits by the singular value decomposition as Umeyama wrote it.
+//! The comparison of poses against numpy, which fits by singular value decomposition as in Umeyama's paper.
 
 use std::io::Write;
 use std::process::{Command, Stdio};
@@ -33,7 +33,7 @@ out = lambda e: [e.mean(), np.median(e), e.max()]
 json.dump({"scale": c, "rotation": r.tolist(), "translation": t[:, 0].tolist(), "centre": out(centres), "angle": out(angles)}, sys.stdout)
 "#;
 
-/// Numbers in -1..1 that are the same every time.
+/// Reproducible pseudo-random numbers from -1 to 1.
 struct Noise(u64);
 
 impl Noise {
@@ -55,7 +55,7 @@ fn rows(pose: &Pose) -> Value {
     json!([row(0), row(1), row(2)])
 }
 
-/// What numpy says; `None` where there is none.
+/// Result of numpy; `None` if it is not available.
 fn numpy(pairs: &[(Pose, Pose)]) -> Option<Value> {
     let python = std::env::var_os("GAUSSET_PYTHON")?;
     let mut child = Command::new(python)

@@ -1,4 +1,4 @@
-//! The seeds of the fuzz targets pass their oracles, whole, cut and damaged.
+//! The seeds of the fuzz targets pass their oracles: complete, truncated and damaged.
 
 use gausset_testkit::corpus::replay;
 

@@ -1,4 +1,4 @@
-// Small curves: what happened, and how it is now.
+// Charts: small curves of the run, with their latest values.
 
 const CURVES = [
   { name: 'loss', of: 'loss', unit: '', colour: '#ffb37a', digits: 4, log: true },
@@ -7,7 +7,7 @@ const CURVES = [
   { name: 'steps per second', of: 'it_per_s', unit: '', colour: '#d7a6ff', digits: 1 },
   { name: 'memory', of: 'memory', unit: ' GB', colour: '#e8d46a', digits: 2, times: 1e-9 },
 ];
-// The columns of a row of progress, behind the step.
+// Columns of a row of progress; the first is the step.
 const COLUMNS = ['loss', 'splats', 'it_per_s', 'memory'], PSNR = 1;
 const MOST = 2000;
 

@@ -1,4 +1,4 @@
-// The connection: hello, frames, events, and again when it is lost.
+// The connection: hello, frames, events, and reconnection when it is lost.
 
 const VERSION = 1;
 const HEAD = 44;
@@ -9,7 +9,7 @@ export class Link {
     const found = /[#&]token=([0-9a-f]+)/.exec(location.hash);
     if (found) {
       sessionStorage.setItem('gausset-token', found[1]);
-      // Not to be seen in screenshots.
+      // Removed from the address bar, so that it is not in screenshots.
       history.replaceState(null, '', location.pathname);
     }
     this.connect();
@@ -17,7 +17,7 @@ export class Link {
   connect() {
     const token = sessionStorage.getItem('gausset-token') || '';
     if (!token) {
-      this.handlers.lost('This page has no token. Open the address that the program has printed, with everything behind the #.', false);
+      this.handlers.lost('This page has no token. Open the full address that the program printed, including the part after #.', false);
       return;
     }
     const socket = new WebSocket(`ws://${location.host}/ws`);
@@ -27,17 +27,17 @@ export class Link {
     socket.onclose = (event) => {
       this.ready = false;
       if (event.code === 1008 && event.reason === 'token') {
-        this.handlers.lost('This page is not let in: its token is not that of this program. Open the address that the program has printed.', false);
+        this.handlers.lost('Access denied: the token is not valid for this program. Open the address that the program printed.', false);
         return;
       }
-      const why = event.reason === 'too many pages' ? 'Too many pages look at this program already. ' : '';
-      this.handlers.lost(`${why}The connection to the program is lost. Trying again; if the program has ended, start it once more.`, true);
+      const why = event.reason === 'too many pages' ? 'Too many pages are connected to this program. ' : '';
+      this.handlers.lost(`${why}The connection to the program is lost. Reconnecting; if the program has ended, start it again.`, true);
       setTimeout(() => this.connect(), this.wait);
       this.wait = Math.min(5000, this.wait * 1.6);
     };
     this.socket = socket;
   }
-  // What lets this page have what is not sent through the socket.
+  // Credentials for requests outside the socket.
   bearer() { return { Authorization: `Bearer ${sessionStorage.getItem('gausset-token') || ''}` }; }
   take(data) {
     if (typeof data !== 'string') {
@@ -57,16 +57,16 @@ export class Link {
       sessionStorage.removeItem('gausset-reloaded');
       this.ready = true; this.wait = 500;
     } else if (message.t === 'version') {
-      // The program is newer than this page: once is enough.
+      // Reload once: the program is newer than this page.
       if (!sessionStorage.getItem('gausset-reloaded')) {
         sessionStorage.setItem('gausset-reloaded', '1');
         location.reload();
       }
-      this.handlers.lost('This page is of another version of the program. Reload it.', false);
+      this.handlers.lost('This page belongs to another version of the program. Reload it.', false);
     }
     this.handlers.message(message);
   }
-  // Whether it was sent: the program drops a page that says more than 100 things in a second.
+  // Returns whether it was sent. The program disconnects a page that sends more than 100 messages a second.
   send(message, droppable = false) {
     if (!this.ready) return false;
     const now = performance.now();

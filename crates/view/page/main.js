@@ -1,4 +1,4 @@
-// The page: panels, buttons, and what belongs together.
+// The page: connects panels, buttons, canvas and connection.
 
 import { Camera, add, scale, sub, length, dot } from '/assets/camera.js';
 import { Link } from '/assets/link.js';
@@ -31,14 +31,14 @@ const link = new Link({
   message: take,
   frame: (frame) => stage.take(frame),
   lost: (text, again) => {
-    $('link').textContent = again ? 'not connected' : 'not let in'; $('link').className = 'bad';
+    $('link').textContent = again ? 'not connected' : 'access denied'; $('link').className = 'bad';
     notice(text); say(text);
     if (started) stage.reset();
   },
 });
 const thumbs = new Thumbs($('cameras'), link);
 const own = new Own($('own'), link, { count: () => now.splats ?? scene.splats, show: () => $('show').value, scene: () => scene, view: () => stage.ownView(), changed: drawnBy });
-// Lines over the picture: {lines, colour} for each kind.
+// Lines over the image: {lines, colour} for each kind.
 let ground = null;
 function lines() {
   const groups = [];
@@ -68,7 +68,7 @@ const stage = new Stage($('view'), link, camera, {
   error: (line) => status(line, true),
   showed, own, lines, over: $('over'), moved: () => { mark.drawer = 'browser'; mark.resting = 'false'; mark.ownFrames = String(Number(mark.ownFrames || 0) + 1); },
 });
-// Who draws, beside its choice.
+// The line below the selection of the renderer.
 function drawnBy() {
   const { words } = own;
   if ($('drawn-by').textContent !== words) $('drawn-by').textContent = words;
@@ -95,14 +95,14 @@ const act = {
     mode(); jumped();
   },
   grid: () => { $('ground').checked = !$('ground').checked; showGround(); },
-  up: () => { camera.up = camera.rot[1].map((v) => -v); status('up is where it is in this view'); },
+  up: () => { camera.up = camera.rot[1].map((v) => -v); status('the up direction is taken from this view'); },
   step: (by) => { const list = ordered(); if (list.length) go(list[((list.indexOf(stage.fixed) + by) % list.length + list.length) % list.length]); },
   pause: () => { if (scene.live) command(paused ? 'resume' : 'pause'); },
   key: () => { path.add(camera.copy()); pathText(); status(`${path.keys.length} views in the path`); },
   screenshot: () => stage.ask({ exact: true, moving: false }).then(({ bytes }) => keep('gausset-view.png', new Blob([bytes], { type: 'image/png' }))).catch((e) => status(e.message, true)),
   copy: () => {
     const text = JSON.stringify({ camera_from_world: camera.pose(), fov: camera.fov, pivot: camera.pivot });
-    navigator.clipboard.writeText(text).then(() => status('the camera is in the clipboard'), () => status('the browser gives no clipboard here', true));
+    navigator.clipboard.writeText(text).then(() => status('camera copied to the clipboard'), () => status('the clipboard is not available', true));
   },
   info: () => { $('info-panel').open = !$('info-panel').open; },
   panels: () => {
@@ -120,7 +120,7 @@ function moved() {
   stage.change(true);
 }
 function jumped() { playing = null; stage.change(); }
-// Away from the camera of the dataset, at the same place.
+// Leaves the camera of the dataset, without moving.
 function leave() {
   if (stage.fixed < 0) return;
   stage.fix(-1);
@@ -201,7 +201,7 @@ function facts() {
     return [dt, dd];
   }));
   $('training').hidden = !scene.live;
-  $('pause').textContent = paused ? 'Go on' : 'Pause';
+  $('pause').textContent = paused ? 'Resume' : 'Pause';
   $('chart-panel').hidden = charts.empty;
 }
 function show(next) {
@@ -236,7 +236,7 @@ function take(message) {
   if (message.t === 'hello') {
     $('link').textContent = 'connected'; $('link').className = '';
     now.gausset = message.gausset;
-    notice('Waiting for the first picture …'); status('');
+    notice('Waiting for the first frame …'); status('');
     charts.set(message.history);
     Object.values(message.events).forEach(event);
     paused = Boolean(message.events.paused && (!message.events.resumed || message.events.resumed.step < message.events.paused.step));
@@ -246,7 +246,7 @@ function take(message) {
   } else if (message.t === 'scene') show(message.scene);
   else if (message.t === 'snapshot') own.heard(message);
   else if (message.t === 'event') event(message.event, true);
-  else if (message.t === 'lost') status(`${message.count} events came too fast to be shown`);
+  else if (message.t === 'lost') status(`${message.count} events skipped: they came too fast`);
   else if (message.t === 'error' && message.id === undefined) status(message.line, true);
   else if (message.t === 'depth' || message.t === 'error') stage.answer(message);
 }
@@ -270,7 +270,7 @@ function event(what, isNew = false) {
   if (name === 'warning' && isNew) status(what.line, true);
   if (name === 'paused' && isNew) { paused = true; status('paused'); }
   if (name === 'resumed' && isNew) paused = false;
-  if (name === 'finished') { paused = false; status(`finished${what.psnr ? `, ${number(what.psnr, 2)} dB on held-out pictures` : ''}`); }
+  if (name === 'finished') { paused = false; status(`finished${what.psnr ? `, ${number(what.psnr, 2)} dB on held-out images` : ''}`); }
   facts();
 }
 function command(what) { link.send({ t: 'command', what }); }
@@ -296,24 +296,24 @@ async function scoreAll() {
 
 function showGround() {
   ground = $('ground').checked ? grid(camera.pivot, camera.up, scene.radius) : null;
-  if (ground) status(`a cell of the grid is ${ground.cell} units wide; it goes through the pivot`);
+  if (ground) status(`grid cells are ${ground.cell} units wide; the grid passes through the pivot`);
   stage.draw();
 }
 $('ground').addEventListener('input', showGround);
 $('frusta').addEventListener('input', () => stage.draw());
 $('drawer').value = own.choice;
 $('drawer').addEventListener('input', () => { own.choose($('drawer').value); drawnBy(); });
-// Whoever comes near will move: splats in training are not too old then.
+// The pointer is near, so the view will move soon: request splats early.
 $('view').addEventListener('pointermove', () => { if (scene.live) own.ask(false); });
 for (const id of ['show', 'gain', 'degree', 'near', 'background', 'exact']) $(id).addEventListener('input', () => {
   if (['photo', 'split', 'flip', 'error'].includes($('show').value) && stage.fixed < 0) go(ordered()[0] ?? 0);
   controls(); stage.change(); stage.draw();
 });
-// Splats that are left out: the program reads them again, for all pages.
+// Filters: the program loads the splats again, for all pages.
 let filterLater = 0;
 const filtered = () => scene.filter && Object.values(scene.filter).some((value) => value !== null);
 const CORNERS = ['x0', 'y0', 'z0', 'x1', 'y1', 'z1'];
-// The crop box in the fields, if there is one.
+// The crop box from its fields, if there is one.
 function cropBox() {
   if (!$('crop').checked) return null;
   const box = CORNERS.map((id) => ($(id).value === '' ? NaN : Number($(id).value)));
@@ -327,7 +327,7 @@ function showCrop() {
     setBox([...scene.centre.map((v) => v - size), ...scene.centre.map((v) => v + size)]);
   }
 }
-// What another page, or this one before, has left out.
+// Filters that another page set, or this one before it was reloaded.
 function showFilter() {
   const f = scene.filter;
   if (!f || $('filter-panel').contains(document.activeElement)) return;
@@ -356,8 +356,8 @@ $('filter-copy').addEventListener('click', () => {
   if (min_opacity) words.push(`--min-opacity ${min_opacity}`);
   if (box) words.push(`--box=${box.join(',')}`);
   if (sphere) words.push(`--sphere=${sphere.join(',')}`);
-  const rest = max_size || shrink ? '; convert has no option for sizes' : '';
-  navigator.clipboard.writeText(words.join(' ')).then(() => status(`the command is in the clipboard${rest}`), () => status(words.join(' ') + rest));
+  const rest = max_size || shrink ? '; without the size filters, which convert does not have' : '';
+  navigator.clipboard.writeText(words.join(' ')).then(() => status(`command copied to the clipboard${rest}`), () => status(words.join(' ') + rest));
 });
 $('split').addEventListener('input', () => stage.draw());
 $('fov').addEventListener('input', () => { leave(); camera.fov = Number($('fov').value); stage.change(true); });
@@ -368,9 +368,9 @@ click('stop', () => { if (confirm('Save a checkpoint and end the training?')) co
 click('home', () => { act.home(false); }); click('screenshot', act.screenshot); click('help', act.help); click('panels', act.panels);
 click('before', () => act.step(-1)); click('next', () => act.step(1)); click('score', scoreAll); click('copy', act.copy);
 click('key-add', act.key); click('key-drop', () => { path.keys.pop(); pathText(); });
-click('path-play', () => { if (path.keys.length > 1) playing = performance.now(); else status('a path has two views at least', true); });
+click('path-play', () => { if (path.keys.length > 1) playing = performance.now(); else status('a path needs at least two views', true); });
 click('path-export', () => {
-  if (!path.keys.length) { status('there is no view in the path', true); return; }
+  if (!path.keys.length) { status('the path has no views', true); return; }
   const size = $('path-size').value.split('x').map(Number);
   keep('camera_path.json', JSON.stringify(path.file(Number($('seconds').value), Number($('fps').value), size, $('loop').checked), null, 1), 'application/json');
 });
@@ -395,6 +395,7 @@ function turn(at) {
   else if (stage.frame && at - lastFrame < 1000) $('frame').textContent = `${stage.frame.width}x${stage.frame.height} · ${number(stage.frame.drawMs, 1)} ms${stage.rate ? ` · ${number(stage.rate)}/s` : ''}`;
   requestAnimationFrame(turn);
 }
-// For other scripts: a picture as the browser draws it, {camera: [width, height, fx, fy, cx, cy], pose: rows of camera_from_world}.
+// For other scripts: an image as the browser draws it, {camera: [width, height, fx, fy, cx, cy], pose: rows of
+// camera_from_world}.
 window.gausset = { picture: (view) => own.picture({ background: scene.background, near: scene.near, ...view }) };
 requestAnimationFrame(turn);

@@ -1,10 +1,10 @@
-// Lines over the picture: ground grid, crop box, cameras of the photographs. They are not hidden by what stands before them.
+// Lines over the image: ground grid, crop box, cameras of the photographs. Splats in front do not hide them.
 
 import { add, cross, scale, sub, unit } from '/assets/camera.js';
 
-const CELLS = 10; // of the grid, to each side
+const CELLS = 10; // of the grid, on each side of the pivot
 
-// The lines of a grid through a point, at right angles to what is up, with cells of a round size.
+// The lines of a grid through a point, perpendicular to the up direction, with cells of a round size.
 export function grid(centre, up, radius) {
   const power = 10 ** Math.floor(Math.log10(radius / 3)), cell = power * ([5, 2, 1].find((f) => f * power <= radius / 3) || 1);
   const front = unit(cross(Math.abs(up[0]) < 0.9 ? [1, 0, 0] : [0, 0, 1], up)), right = cross(up, front), lines = [];
@@ -30,7 +30,7 @@ export function pyramid({ pose, camera: [width, height, fx, fy, cx, cy] }, depth
   return base.flatMap((corner, k) => [[tip, corner], [corner, base[(k + 1) % 4]]]);
 }
 
-// Draws groups of lines, {lines, colour}, as a camera sees them that fills this place of a canvas.
+// Draws groups of lines, {lines, colour}, as seen by a camera that fills this area of a canvas.
 export function drawLines(canvas, view, [left, top, width, height], groups) {
   const context = canvas.getContext('2d'), { pose, camera: [w, h, fx, fy, cx, cy] } = view, near = 1e-3;
   context.clearRect(0, 0, canvas.width, canvas.height);
@@ -44,7 +44,7 @@ export function drawLines(canvas, view, [left, top, width, height], groups) {
     for (const line of lines) {
       let [a, b] = line.map(seen);
       if (a[2] < near && b[2] < near) continue;
-      // What is behind the camera is cut off.
+      // Clipped at the camera plane.
       const cut = (from, to) => add(from, scale(sub(to, from), (near - from[2]) / (to[2] - from[2])));
       if (a[2] < near) a = cut(a, b); else if (b[2] < near) b = cut(b, a);
       context.moveTo(...place(a)); context.lineTo(...place(b));

@@ -1,18 +1,18 @@
-// The browser draws by itself while something moves, from splats that the program has sent; at rest its drawing goes when the
-// program's exact frame is there.
+// Rendering in the browser while the view moves, from splats that the program has sent. At rest, the program's exact
+// frame replaces it.
 
 import { SplatView, drawer } from '/assets/splats.js';
 
 const MOST = 2e6, MOST_PHONE = 1e6; // splats
-const EVERY = 10000; // ms between newer splats while somebody moves
+const EVERY = 10000; // ms between newer splats while the view moves
 const number = (v) => Number(v).toLocaleString('en');
 
 export class Own {
-  // `options`: the scene, how many splats there are, what is shown, and who is told when something has changed.
+  // `options`: the scene, number of splats, what is shown, and callbacks for changes.
   constructor(canvas, link, options) {
     this.canvas = canvas; this.link = link; this.options = options;
     this.choice = localStorage.getItem('gausset-drawer') || 'auto';
-    // Splats: told of, loaded and in order, loaded, those that are out of date, when they were asked for.
+    // Splats: announced, loaded and sorted, loaded, outdated, and when they were requested.
     this.known = 0; this.loaded = 0; this.pending = 0; this.outdated = 0; this.askedAt = -1e9; this.isLoading = false; this.bytes = 0;
     this.refusal = ''; this.share = 1; this.slow = 0; this.last = null; this.fence = null;
     const gl = document.createElement('canvas').getContext('webgl2');
@@ -25,41 +25,41 @@ export class Own {
     this.hide();
     this.ask(false);
   }
-  // Why the browser cannot draw or should not; nothing if it may.
+  // Why the browser cannot or should not draw; nothing if it may.
   get reason() {
     const most = matchMedia('(pointer: coarse)').matches ? MOST_PHONE : MOST, count = this.options.count();
-    if (this.choice === 'program') return 'as chosen';
+    if (this.choice === 'program') return 'by your choice';
     if (!this.gpu) return 'this browser has no WebGL 2';
-    if (count > most) return `${number(count)} splats are more than a browser should get (${number(most)})`;
+    if (count > most) return `${number(count)} splats are too many for this browser (at most ${number(most)})`;
     if (this.refusal) return this.refusal;
     if (this.choice === 'browser') return '';
-    if (this.gpu.isSoftware) return 'this browser has no GPU to draw with';
+    if (this.gpu.isSoftware) return 'this browser has no GPU acceleration';
     if (this.slow > 2) return 'the GPU of this browser is slow';
     return '';
   }
-  // Whether it draws the next picture that moves.
+  // Whether it draws the next moving frame.
   get draws() { return this.reason === '' && !this.lacks && this.options.show() === 'color'; }
-  // Whether splats have to be asked for before it can draw.
+  // Whether it needs splats before it can draw.
   get lacks() { return this.loaded <= this.outdated; }
-  // Who draws, for people.
+  // Description of who draws, for display.
   get words() {
     const { reason } = this;
     if (reason) return `The program draws while you move: ${reason}.`;
-    if (this.options.show() !== 'color') return 'The program draws: the browser can draw colours alone.';
-    if (!this.draws) return 'The program draws until the splats are here.';
+    if (this.options.show() !== 'color') return 'The program draws: the browser can only draw colours.';
+    if (!this.draws) return 'The program draws until the splats are loaded.';
     // ANGLE (vendor, name and more, driver).
     const name = (/^ANGLE \([^,]*, ([^,(]*[^,( ])/.exec(this.gpu.name) || [0, this.gpu.name])[1];
     return `This browser draws while you move, on ${name}: ${number(this.splats)} splats, ${(this.bytes / 1e6).toFixed(1)} MB${this.degree < this.options.scene().sh_degree ? `, colours of SH degree ${this.degree}` : ''}.`;
   }
   get isShown() { return !this.canvas.hidden; }
 
-  // Asks for newer splats, not too often; each time that a movement begins, the program is told so.
+  // Requests newer splats, but not too often; tells the program whenever a movement begins.
   ask(moving, begins = false) {
     const now = performance.now();
     if (this.reason || now - this.askedAt < (begins ? 300 : EVERY)) return;
     if (this.link.send({ t: 'snapshot', have: this.loaded, moving })) this.askedAt = now;
   }
-  // The scene is another one, or shown otherwise: what is here is that of before.
+  // The scene or its filters changed: the loaded splats are outdated.
   outdate() { this.outdated = this.known; this.hide(); this.askedAt = -1e9; }
   // The connection is new, perhaps to another program.
   reset() { this.known = this.loaded = this.pending = this.outdated = 0; this.refusal = ''; this.hide(); this.askedAt = -1e9; }
@@ -74,19 +74,19 @@ export class Own {
     const wanted = this.known;
     try {
       const answer = await fetch('/api/snapshot', { headers: this.link.bearer() });
-      if (!answer.ok) throw new Error(`the program gives no splats (${answer.status})`);
+      if (!answer.ok) throw new Error(`the splats could not be loaded (${answer.status})`);
       const bytes = new Uint8Array(await answer.arrayBuffer());
       this.view ||= new SplatView(this.canvas, () => this.again(), new Worker('/assets/sort.js', { type: 'module' }));
       const { splats, degree } = await this.view.load(bytes);
       this.bytes = bytes.length; this.splats = splats; this.degree = degree; this.pending = wanted; this.file = bytes;
-      // So that they are in order when something moves.
+      // So that they are sorted before the view moves.
       this.view.draw(this.options.view());
     } catch (error) { this.refusal = error.message; }
     this.isLoading = false;
     this.options.changed();
     if (!this.refusal) this.load();
   }
-  // A newer order: the same view is drawn once more.
+  // A newer order of the splats: draw the same view again.
   again() {
     if (this.pending && this.view.drawnLoad === this.view.loads) {
       this.loaded = this.pending; this.pending = 0;
@@ -94,7 +94,7 @@ export class Own {
     }
     if (this.isShown && this.last && this.isFree()) this.paint();
   }
-  // Whether the GPU has done what it was given. How long that took decides how many pixels it gets.
+  // Whether the GPU has finished. The time that it took determines the number of pixels.
   isFree() {
     if (!this.fence) return true;
     const { gl } = this.view;
@@ -114,11 +114,11 @@ export class Own {
     gl.flush();
   }
 
-  // Draws a view, unless the GPU is still busy with the one before; whether a drawing is to be seen.
+  // Draws a view, unless the GPU is still busy with the last one. Returns whether an image is visible.
   draw(view) {
     if (!this.isShown) this.ask(true, true); else this.ask(true);
     if (!this.isFree()) return this.isShown;
-    // As many pixels as the GPU can, in few steps: another size takes other buffers.
+    // As many pixels as the GPU can draw in time, in a few sizes: a change of size reallocates buffers.
     const share = Math.ceil(8 * this.share) / 8, [width, height] = view.camera.slice(0, 2).map((side) => Math.max(16, Math.round(side * share)));
     const [across, down] = [width / view.camera[0], height / view.camera[1]];
     if (this.canvas.width !== width || this.canvas.height !== height) { this.canvas.width = width; this.canvas.height = height; }
@@ -130,7 +130,7 @@ export class Own {
   }
   hide() { this.canvas.hidden = true; this.last = null; }
 
-  // A picture of any view, as a data URL, for other scripts.
+  // An image of any view, as a data URL, for other scripts.
   picture(wanted) {
     const other = document.createElement('canvas');
     [other.width, other.height] = wanted.camera;

@@ -1,4 +1,4 @@
-// A path of the camera: views at equal times, smooth in between, saved for `gausset render … --path`.
+// A camera path: views at equal times, interpolated smoothly, saved for `gausset render … --path`.
 
 import { quaternion, matrix } from '/assets/camera.js';
 
@@ -8,7 +8,7 @@ export class Path {
   constructor() { this.keys = []; }
   add(view) { this.keys.push({ ...view, q: quaternion(view.rot) }); }
 
-  // The view at a share of the way.
+  // The view at a fraction of the path.
   at(share, closed) {
     const n = this.keys.length;
     if (n === 1) return this.keys[0];
@@ -18,7 +18,7 @@ export class Path {
     const key = (k) => this.keys[closed ? ((k % n) + n) % n : Math.min(Math.max(k, 0), n - 1)];
     const [a, b, c, d] = [key(i - 1), key(i), key(i + 1), key(i + 2)];
     const mix = (field) => b[field].map((_, k) => spline(a[field][k], b[field][k], c[field][k], d[field][k], t));
-    // Quaternions of neighbours on the same side: the short way.
+    // Quaternions of neighbours in the same hemisphere: the shorter rotation.
     const near = (q, to) => (q.reduce((sum, v, k) => sum + v * to[k], 0) < 0 ? q.map((v) => -v) : q);
     const qb = b.q, qa = near(a.q, qb), qc = near(c.q, qb), qd = near(d.q, qc);
     const q = qb.map((_, k) => spline(qa[k], qb[k], qc[k], qd[k], t));

@@ -1,4 +1,4 @@
-// A panorama to look around in, and the views that are cut out of it.
+// A panorama to look around in, with the views that are cut from it.
 
 import { Sphere } from './sphere.js';
 
@@ -10,7 +10,7 @@ function tell(text) { $('notice-text').textContent = text; $('notice').hidden = 
 
 async function ask(path, secret = token) {
   const answer = await fetch(path, { headers: { Authorization: `Bearer ${secret}` }, cache: 'no-store' });
-  if (answer.status === 403) throw new Error('This page is not let in. Open the address that the program has printed, with everything behind the #.');
+  if (answer.status === 403) throw new Error('Access denied. Open the full address that the program printed, including the part after #.');
   if (!answer.ok) throw new Error(`${path.split('?')[0]}: ${answer.status}`);
   return answer;
 }
@@ -18,7 +18,7 @@ async function ask(path, secret = token) {
 async function enter() {
   const found = /[#&]token=([0-9a-f]+)/.exec(location.hash);
   const secret = found ? found[1] : sessionStorage.getItem('gausset-token') || '';
-  // Not to be seen in screenshots.
+  // Removed from the address bar, so that it is not in screenshots.
   if (found) history.replaceState(null, '', location.pathname);
   token = await (await ask('/api/enter', secret)).text();
   sessionStorage.setItem('gausset-token', token);
@@ -31,7 +31,7 @@ const look = () => about.settings.map(([key]) => [key, Number($(`look-${key}`).v
 
 function draw() { if (sphere) requestAnimationFrame(() => { sphere.draw(); document.documentElement.dataset.drawn = String(Number(document.documentElement.dataset.drawn || 0) + 1); }); }
 
-// Asks for what depends on views and colours; while an answer is awaited, what changes meanwhile is asked for once.
+// Requests data that depends on views and colours; changes during a request are combined into one further request.
 async function renew() {
   isChanged = true;
   if (isAsking) return;

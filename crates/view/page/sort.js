@@ -1,4 +1,4 @@
-// The worker of the drawing in the browser.
+// The worker that sorts splats for rendering in the browser.
 import { sorter } from '/assets/splats.js';
 
 sorter();

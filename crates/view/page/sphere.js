@@ -1,4 +1,4 @@
-// A panorama on a sphere, with colours, masks, coverage and outlines of views over it.
+// A panorama on a sphere, with colours, masks, coverage and view outlines.
 
 const VERTEX = `#version 300 es
 void main() { gl_Position = vec4(gl_VertexID == 1 ? 3.0 : -1.0, gl_VertexID == 2 ? 3.0 : -1.0, 0.0, 1.0); }`;
@@ -9,8 +9,8 @@ precision highp sampler3D;
 const float PI = 3.14159265358979;
 uniform vec2 size;
 uniform mat3 turn;        // panorama from camera
-uniform float tangent;    // of half the width of the canvas; 0: the whole panorama, flat
-uniform vec4 part;        // of the sphere that is there: left, top, width, height
+uniform float tangent;    // of half the horizontal field of view; 0: the whole panorama, flat
+uniform vec4 part;        // covered area of the sphere: left, top, width, height
 uniform float lod;
 uniform int count, chosen, over;
 uniform bool hasMask, hasLines;
@@ -26,7 +26,7 @@ void main() {
     at = vec2(0.5 + atan(d.x, d.z) / (2.0 * PI), 0.5 + asin(clamp(d.y, -1.0, 1.0)) / PI);
     pixel = 2.0 * tangent / size.x;
   } else {
-    // As large as it fits.
+    // As large as fits.
     float scale = max(1.0, 0.5 * size.x / size.y);
     at = vec2(0.5 + 0.5 * p.x * scale, 0.5 + p.y * scale);
     if (abs(at.x - 0.5) > 0.5 || abs(at.y - 0.5) > 0.5) { colour = vec4(0.04, 0.05, 0.06, 1.0); return; }
@@ -52,7 +52,7 @@ void main() {
       if (q.z <= 0.0) continue;
       vec2 t = vec2(x.w, y.w), r = abs(q.xy / q.z);
       vec2 e = r / t;
-      // How fast the tangents grow with the angle, at the edge.
+      // Derivative of the tangent by the angle, at the edge.
       float far = min(dot(r, r), dot(t, t));
       float w = (i == chosen ? 2.2 : 1.1) * pixel * (1.0 + far) / (e.x > e.y ? t.x : t.y);
       if (abs(max(e.x, e.y) - 1.0) < w) c = i == chosen ? vec3(1.0, 0.85, 0.2) : vec3(0.25, 0.85, 1.0);
@@ -73,7 +73,7 @@ export class Sphere {
     this.over = 1; this.chosen = -1; this.count = 0; this.part = [0, 0, 1, 1]; this.hasMask = false;
     this.showMask = true; this.showLines = true; this.width = 1;
     const gl = this.gl = canvas.getContext('webgl2', { antialias: false, preserveDrawingBuffer: true });
-    if (!gl) throw new Error('This browser has no WebGL 2. gausset pano preview without --page writes a picture instead.');
+    if (!gl) throw new Error('This browser does not support WebGL 2. gausset pano preview without --page writes an image instead.');
     const program = gl.createProgram();
     for (const [kind, text] of [[gl.VERTEX_SHADER, VERTEX], [gl.FRAGMENT_SHADER, FRAGMENT]]) {
       const shader = gl.createShader(kind);
@@ -119,7 +119,7 @@ export class Sphere {
     const gl = this.on('table');
     gl.texImage3D(gl.TEXTURE_3D, 0, gl.RGB8, side, side, side, 0, gl.RGB, gl.UNSIGNED_BYTE, bytes);
   }
-  // Of each view its rotation, and the tangents of half its fields of view.
+  // Rotation of each view, and the tangents of half its fields of view.
   setViews(views) {
     const gl = this.on('views'), data = new Float32Array(12 * Math.max(1, views.length));
     views.forEach(({ pano_from_camera: r, tangents }, i) => {
@@ -137,7 +137,7 @@ export class Sphere {
     if (canvas.width !== w || canvas.height !== h) { canvas.width = w; canvas.height = h; }
     gl.viewport(0, 0, w, h);
     const tangent = this.flat ? 0 : Math.tan(this.fov * Math.PI / 360);
-    // Texels of the panorama for a pixel in the middle.
+    // Texels of the panorama per pixel at the centre.
     const texels = this.width / this.part[2] / w * (this.flat ? Math.max(1, w / h / 2) : tangent / Math.PI);
     gl.uniform2f(this.at('size'), w, h);
     gl.uniformMatrix3fv(this.at('turn'), false, rotation(this.yaw * Math.PI / 180, this.pitch * Math.PI / 180));

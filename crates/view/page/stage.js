@@ -1,4 +1,4 @@
-// The canvas: frames, photographs, split and flip, and what is asked of the program.
+// The canvas: frames, photographs, split and flip, and requests to the program.
 
 import { drawLines } from '/assets/over.js';
 
@@ -7,7 +7,7 @@ export class Stage {
     this.canvas = canvas; this.context = canvas.getContext('2d', { alpha: false });
     this.link = link; this.camera = camera; this.options = options;
     this.frame = null; this.photo = null; this.photoOf = -1; this.fixed = -1; this.peek = false;
-    // Views that were asked for, by id, and that of the frame.
+    // Views that were requested, by id, and that of the frame.
     this.sent = new Map(); this.seen = null; this.moving = false;
     this.nextId = 1; this.ack = 0; this.waiting = 0; this.sentAt = 0; this.movedAt = -1e9; this.dirty = false; this.rested = false;
     this.asked = new Map(); this.shown = 0; this.restId = 0; this.rate = 0; this.lastShown = 0;
@@ -18,22 +18,22 @@ export class Stage {
   fit() {
     const ratio = Math.min(2, devicePixelRatio || 1);
     const width = Math.max(16, Math.round(this.canvas.clientWidth * ratio)), height = Math.max(16, Math.round(this.canvas.clientHeight * ratio));
-    // Beyond this a picture gets slower and not better.
+    // More pixels than this make it slower, but not better.
     const less = Math.min(1, 1920 / Math.max(width, height));
     this.canvas.width = Math.round(width * less); this.canvas.height = Math.round(height * less);
     const { over } = this.options;
     over.width = this.canvas.width; over.height = this.canvas.height;
     this.draw();
   }
-  // What shall be seen has changed: now, or by something that goes on.
+  // The requested view changed: once, or as part of a movement.
   change(moving = false) {
     this.dirty = true; this.rested = false;
     if (moving) this.movedAt = performance.now();
   }
-  // Stands at a camera of the dataset, or nowhere (-1).
+  // Selects a camera of the dataset, or none (-1).
   fix(index) { this.fixed = index; if (index !== this.photoOf) this.photo = null; this.change(); }
 
-  // The view as the program wants it.
+  // The view in the form of the protocol.
   view(extra = {}) {
     const scene = this.options.scene();
     const dataset = this.fixed >= 0 ? scene.cameras[this.fixed] : null;
@@ -51,7 +51,7 @@ export class Stage {
     if (view.what === 'error') { view.against = this.fixed; view.gain = this.options.gain(); }
     return view;
   }
-  // Asks for a picture of its own, beside what is shown.
+  // Requests a separate image that does not replace the view.
   ask(extra) {
     return new Promise((resolve, reject) => {
       const message = extra.t === 'photo' ? { ...extra, id: this.nextId++ } : this.view({ ...extra, aside: true });
@@ -68,17 +68,17 @@ export class Stage {
     const { own } = this.options;
     if (!resting && this.fixed < 0 && own.draws) {
       const view = this.ownView();
-      // The program draws it as soon as it rests.
+      // The program draws it once the view rests.
       this.dirty = true; this.rested = false; this.restId = 0;
       if (own.draw(view)) { this.options.moved(); this.lines(view); return; }
     } else if (own.isShown && !own.draws) own.hide();
     if (!this.dirty && resting && !this.rested) this.dirty = true;
-    // One that waits for an answer too long has lost it, with the connection or by an error.
+    // A request without an answer for too long is lost, by the connection or an error.
     const room = this.waiting === 0 || now - this.sentAt > (this.waiting < 3 ? 60 : 1500);
     if (this.dirty && room) this.send(resting, now);
     else if (this.ack && this.link.send({ t: 'ack', id: this.ack })) this.ack = 0;
   }
-  // The view as the browser draws it.
+  // The view in the form that the browser's renderer needs.
   ownView() {
     const { near, background, sh_degree: degree } = { ...this.options.scene(), ...this.options.filters() };
     return { camera: this.camera.intrinsics(this.canvas.width, this.canvas.height), pose: this.camera.pose(), near, background, degree };
@@ -98,7 +98,7 @@ export class Stage {
       if (this.photoOf === camera) { this.photo = got.bitmap; this.draw(); }
     }).catch((error) => this.options.error(error.message));
   }
-  // A frame has come.
+  // A frame arrived.
   async take(frame) {
     const type = frame.png ? 'image/png' : 'image/jpeg';
     let bitmap;
@@ -107,7 +107,7 @@ export class Stage {
     if (asked) {
       this.asked.delete(frame.id);
       this.link.send({ t: 'ack', id: frame.id });
-      if (bitmap) asked.resolve({ ...frame, bitmap }); else asked.reject(new Error('a picture that cannot be read'));
+      if (bitmap) asked.resolve({ ...frame, bitmap }); else asked.reject(new Error('the image cannot be decoded'));
       return;
     }
     this.waiting = Math.max(0, this.waiting - 1);
@@ -124,7 +124,7 @@ export class Stage {
       this.lastShown = now; this.shown++;
       this.options.showed(this.frame);
     }
-    // At once: the next frame waits for this.
+    // Acknowledge at once: the next frame waits for it.
     const now = performance.now();
     const isOwn = this.moving && this.fixed < 0 && this.options.own.draws;
     if (this.dirty && this.waiting === 0 && !isOwn) this.send(now - this.movedAt > 150, now);
@@ -142,7 +142,7 @@ export class Stage {
   place(picture) {
     const { width, height } = this.canvas;
     const share = Math.min(width / picture.width, height / picture.height);
-    // A frame of another shape by less than a pixel fills the canvas.
+    // A frame whose aspect ratio differs by less than a pixel fills the canvas.
     const w = picture.width * share, h = picture.height * share;
     return [(width - w) / 2, (height - h) / 2, w, h].map((v, k) => (k > 1 && Math.abs(v - [width, height][k - 2]) < 2.5 ? [width, height][k - 2] : v < 1.3 ? Math.max(0, Math.floor(v)) : v));
   }
@@ -171,10 +171,10 @@ export class Stage {
     this.options.splitAt(split);
     if (!this.options.own.isShown && this.seen) this.lines(this.seen, place);
   }
-  // What is drawn over the picture of a view.
+  // The lines over the image of a view.
   lines(view, place = [0, 0, this.canvas.width, this.canvas.height]) {
     const groups = this.options.lines(), { over } = this.options;
-    // One more layer costs time, also without anything in it.
+    // Another layer costs time even if it is empty.
     over.hidden = groups.length === 0;
     if (groups.length) drawLines(over, view, place, groups);
   }

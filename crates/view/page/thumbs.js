@@ -1,4 +1,4 @@
-// Small pictures in the list of cameras: asked for when they come into sight, two at a time.
+// Thumbnails in the list of cameras: loaded when they become visible, two at a time.
 
 export class Thumbs {
   constructor(list, link) {
@@ -8,11 +8,11 @@ export class Thumbs {
       this.next();
     }, { root: list, rootMargin: '80px' });
   }
-  // Another scene: other photographs.
+  // Another scene has other photographs.
   reset() { this.urls.forEach((url) => URL.revokeObjectURL(url)); this.urls.clear(); this.queue = []; }
-  // Rows were made anew.
+  // The rows were created again.
   begin() { this.sight.disconnect(); this.queue = []; }
-  // The place for the picture of a camera.
+  // The element for the thumbnail of a camera.
   image(camera) {
     const image = document.createElement('img');
     image.alt = ''; image.width = 48; image.height = 32; image.dataset.camera = camera;
@@ -31,7 +31,7 @@ export class Thumbs {
   }
   async fetch(camera) {
     if (this.urls.has(camera)) return this.urls.get(camera);
-    // One that cannot be had stays a place without a picture.
+    // If loading fails, the place stays empty.
     const answer = await fetch(`/thumb/${camera}`, { headers: this.link.bearer() }).catch(() => null);
     if (!answer?.ok) return '';
     const url = URL.createObjectURL(await answer.blob());

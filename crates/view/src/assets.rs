@@ -1,6 +1,6 @@
-//! The page, built into the program.
+//! The files of the viewer page, compiled into the program.
 
-/// A file of the page: path, kind, text.
+/// A file of the page: path, media type and contents.
 pub(crate) struct Asset {
     path: &'static str,
     pub(crate) kind: &'static str,

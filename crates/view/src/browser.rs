@@ -1,5 +1,5 @@
-//! The browser of the user at this machine, and the file that leads it to the page: a command line can be read by all
-//! users of a machine, so no secret is in one.
+//! Opens the page in the user's browser. The browser gets a file that redirects to the page, because the command line
+//! of a program can be read by all users of a machine and so must not contain the secret.
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -7,14 +7,14 @@ use std::path::{Path, PathBuf};
 use gausset_process::Program;
 use tempfile::{TempDir, TempPath};
 
-/// The program that opens files for the user, where there is one and this machine has a screen.
+/// The program that opens files for the user, if there is one and this machine has a screen.
 pub(crate) fn opener() -> Option<Program> {
     let (name, before) = opener_where(|name| std::env::var_os(name).is_some_and(|value| !value.is_empty()))?;
     let program = gausset_process::find(name)?;
     Some(before.iter().fold(Program::new(program), Program::arg))
 }
 
-/// Its name, with what comes before the file, by which variables are set.
+/// Name and first arguments of the program, selected by the environment variables that are set.
 fn opener_where(is_set: impl Fn(&str) -> bool) -> Option<(&'static str, &'static [&'static str])> {
     if cfg!(target_os = "macos") {
         return Some(("open", &[]));
@@ -22,23 +22,23 @@ fn opener_where(is_set: impl Fn(&str) -> bool) -> Option<(&'static str, &'static
     if cfg!(windows) {
         return Some(("rundll32", &["url.dll,FileProtocolHandler"]));
     }
-    // Over ssh the browser is on the other side.
+    // Over ssh the browser is on the other machine.
     let has_screen = is_set("DISPLAY") || is_set("WAYLAND_DISPLAY");
     (has_screen && !is_set("SSH_CONNECTION")).then_some(("xdg-open", &[]))
 }
 
-/// A file (mode 0600, in a folder of mode 0700) that leads a browser to an address. Removed when dropped.
+/// A file (mode 0600, in a folder of mode 0700) that redirects a browser to an address. Removed when dropped.
 #[derive(Debug)]
 pub(crate) struct Redirect {
-    // Fields are dropped in this order.
+    // Fields are dropped in this order: the file before its folder.
     file: TempPath,
     _folder: TempDir,
 }
 
 impl Redirect {
-    /// Writes the file; `url` is plain ASCII without characters that HTML would interpret.
+    /// Writes the file; `url` must be plain ASCII without characters that HTML interprets.
     pub(crate) fn new(url: &str) -> io::Result<Self> {
-        // The user's own place for such files, where the system has one.
+        // The user's runtime folder, if the system has one.
         let own = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
         let own = own.filter(|folder| folder.is_absolute() && folder.is_dir());
         let folder = private_folder(&own.unwrap_or_else(std::env::temp_dir))?;
@@ -51,7 +51,7 @@ impl Redirect {
         Ok(Self { file: file.into_temp_path(), _folder: folder })
     }
 
-    /// Where the file is.
+    /// Path of the file.
     pub(crate) fn path(&self) -> &Path {
         &self.file
     }

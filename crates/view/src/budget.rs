@@ -1,25 +1,25 @@
-//! The viewer's share of the memory limit: what frames, photographs, splats for pages and thumbnails may take, however many
-//! pages look and however slowly they read.
+//! The viewer's share of the memory limit: bounds the memory of frames, photographs, splats for browsers and thumbnails
+//! for any number of pages and however slowly they read.
 //!
 //! ```text
-//! share = frames (7/16) + splats for pages (8/16) + thumbnails (1/16)
+//! share = frames (7/16) + splats for browsers (8/16) + thumbnails (1/16)
 //! ```
-//! A frame counts from the moment it is begun until its last byte is sent. One that does not fit is drawn smaller, or
-//! later; a photograph is held by one frame at a time.
+//! A frame counts from the start of its rendering until its last byte is sent. A frame that does not fit is rendered
+//! smaller or later. Only one frame at a time holds a photograph.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Bytes that a frame takes for each of its pixels: the rendering (24), the picture (3), the bytes of a PNG in a message
-/// and in the socket's buffer (at most 6), and the photograph and the map of differences of an error map (7).
+/// Bytes per pixel of a frame: the rendering (24), the image (3), the PNG bytes in a message and in the socket's buffer
+/// (at most 6), and the photograph and the difference map of an error map (7).
 pub(crate) const FRAME_BYTES_PER_PIXEL: u64 = 40;
 
-/// The shares of a viewer, in bytes.
+/// Memory limits of a viewer, bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Budget {
-    /// For frames under way and a spare buffer.
+    /// For frames in flight and a spare buffer.
     pub(crate) frames: u64,
-    /// For splats that pages draw by themselves.
+    /// For splats that browsers draw.
     pub(crate) snapshots: u64,
     /// For thumbnails.
     pub(crate) thumbs: u64,
@@ -31,18 +31,18 @@ impl Budget {
         Self { frames: 7 * sixteenth, snapshots: 8 * sixteenth, thumbs: sixteenth }
     }
 
-    /// Bytes that a page may hold of so many, so that one that does not read leaves room for the next.
+    /// Limit of one page among `pages`, so that a page that does not read leaves memory for the next.
     pub(crate) fn quota(&self, pages: usize) -> u64 {
         self.frames / (pages as u64 + 1)
     }
 
-    /// Most pixels of a frame.
+    /// Largest number of pixels of a frame.
     pub(crate) fn most_pixels(&self) -> u64 {
         self.quota(1) / FRAME_BYTES_PER_PIXEL
     }
 }
 
-/// Counts bytes in use.
+/// A shared count of bytes in use.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Counter(Arc<AtomicU64>);
 
@@ -52,7 +52,7 @@ impl Counter {
     }
 }
 
-/// Bytes that are taken from counters until this is dropped.
+/// Bytes that are added to counters until this is dropped.
 #[derive(Debug, Default)]
 pub(crate) struct Reserved {
     bytes: u64,

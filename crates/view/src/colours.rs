@@ -1,12 +1,12 @@
-//! False colours: depths, counts and differences as pictures.
+//! False colours: depths, counts and differences as images.
 
 use gausset_core::engine::Rendering;
 use gausset_core::image::quantise;
 use gausset_core::se3::{cross, norm};
 use gausset_core::{Camera, RgbImage8, TargetImage};
 
-/// Colours at equal distances from nothing to most: dark blue over green to light yellow, of even brightness steps, so
-/// that it reads in grey as well.
+/// Equally spaced colours from the lowest to the highest value: dark blue, green, light yellow. Brightness increases
+/// evenly, so the map is also readable in grey.
 const RAMP: [[f32; 3]; 6] = [
     [16.0, 12.0, 60.0],
     [38.0, 68.0, 128.0],
@@ -15,12 +15,12 @@ const RAMP: [[f32; 3]; 6] = [
     [170.0, 208.0, 64.0],
     [252.0, 236.0, 120.0],
 ];
-/// Alpha below which there is no depth.
+/// Pixels with less alpha have no depth.
 const FAINTEST_ALPHA: f32 = 0.01;
-/// Share of the values at either end that do not stretch the range.
+/// Fraction of the values at either end that is clipped from the range.
 const TAIL: f64 = 0.01;
 
-/// The colour of a value in 0..1.
+/// The colour of a value from 0 to 1.
 fn colour(value: f32) -> [u8; 3] {
     let at = value.clamp(0.0, 1.0) * (RAMP.len() - 1) as f32;
     let low = (at as usize).min(RAMP.len() - 2);
@@ -28,15 +28,15 @@ fn colour(value: f32) -> [u8; 3] {
     std::array::from_fn(|k| (RAMP[low][k] * (1.0 - share) + RAMP[low + 1][k] * share + 0.5) as u8)
 }
 
-/// How values become colours.
+/// Mapping of values to colours.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Scale {
     Linear,
-    /// As far apart as they are from each other in ratio: near things are not lost beside a sky.
+    /// By ratio, so that near objects keep contrast when there is a distant sky.
     Logarithmic,
 }
 
-/// A picture of values, black where there are none, and the range that the colours span.
+/// A false-colour image, black where there are no values, and the range of the colours.
 fn map(width: u32, height: u32, values: &[Option<f32>], scale: Scale) -> (RgbImage8, [f32; 2]) {
     let mut known: Vec<f32> = values.iter().flatten().copied().filter(|value| value.is_finite()).collect();
     let mut range = [0.0, 1.0];
@@ -49,7 +49,7 @@ fn map(width: u32, height: u32, values: &[Option<f32>], scale: Scale) -> (RgbIma
     }
     let place = |value: f32| match scale {
         Scale::Linear => value,
-        // For eyes alone: the last bit is nobody's.
+        // For display only: results need not be bit-identical.
         Scale::Logarithmic => value.max(f32::MIN_POSITIVE).ln(),
     };
     let (low, high) = (place(range[0]), place(range[1]));
@@ -59,7 +59,7 @@ fn map(width: u32, height: u32, values: &[Option<f32>], scale: Scale) -> (RgbIma
     (RgbImage8 { width, height, data: data.collect() }, range)
 }
 
-/// The expected depth of each pixel, where something is.
+/// The expected depth of each pixel; `None` where alpha is too low.
 pub(crate) fn depths(rendering: &Rendering) -> Vec<Option<f32>> {
     let pixels = rendering.depth.iter().zip(&rendering.alpha);
     pixels.map(|(&depth, &alpha)| (alpha >= FAINTEST_ALPHA).then(|| depth / alpha)).collect()
@@ -71,11 +71,11 @@ pub fn of_depth(rendering: &Rendering) -> (RgbImage8, [f32; 2]) {
     map(rendering.width, rendering.height, &depths(rendering), Scale::Logarithmic)
 }
 
-/// Directions of the surface that the depths are of, in the axes of the picture: red to the right, green up, blue towards the
-/// camera, each from -1 to 1; black where nothing is.
+/// Surface normals of the depth map as colours, in the axes of the image: red to the right, green up, blue towards the
+/// camera, each from -1 to 1; black where there is no depth.
 ///
-/// With the points `P(x, y)` at their depths on the rays through the middles of the pixels, the direction is that of
-/// `∂P/∂x × ∂P/∂y`, by differences of the neighbours on both sides, or of one where only that is there.
+/// `P(x, y)` are the points at their depths on the rays through the pixel centres. The normal is `∂P/∂x × ∂P/∂y`, from
+/// central differences, or one-sided ones where only one neighbour has a depth.
 #[must_use]
 pub fn of_normals(rendering: &Rendering, camera: &Camera) -> RgbImage8 {
     let (width, height) = (rendering.width as usize, rendering.height as usize);
@@ -96,7 +96,7 @@ pub fn of_normals(rendering: &Rendering, camera: &Camera) -> RgbImage8 {
         let below = (y + 1 < height).then(|| point(x, y + 1)).flatten();
         let normal = cross(along(left, here, right), along(above, here, below));
         let length = norm(normal);
-        // Of x to the right and y down it is away from the camera: the one towards it has the opposite numbers.
+        // With x right and y down, the product points away from the camera, so the normal is its negative.
         (length > 0.0).then(|| normal.map(|v| quantise((0.5 + 0.5 * v / length) as f32)))
     };
     let pixels = (0..height).flat_map(|y| (0..width).map(move |x| (x, y)));
@@ -111,14 +111,14 @@ pub fn of_count(rendering: &Rendering) -> (RgbImage8, [f32; 2]) {
     map(rendering.width, rendering.height, &counts, Scale::Linear)
 }
 
-/// Coverage in grey.
+/// Alpha as a grey image.
 #[must_use]
 pub fn of_alpha(rendering: &Rendering) -> RgbImage8 {
     let data = rendering.alpha.iter().flat_map(|&alpha| [quantise(alpha); 3]).collect();
     RgbImage8 { width: rendering.width, height: rendering.height, data }
 }
 
-/// A photograph as it looks on a background.
+/// A photograph composited over a background.
 #[must_use]
 pub fn of_photo(photo: &TargetImage, background: [f32; 3]) -> RgbImage8 {
     let mut data = photo.rgb.clone();
@@ -133,8 +133,8 @@ pub fn of_photo(photo: &TargetImage, background: [f32; 3]) -> RgbImage8 {
     RgbImage8 { width: photo.width, height: photo.height, data }
 }
 
-/// The difference of a rendering to a photograph of the same size, `gain` times, in false colours, black where the mask
-/// says that a pixel does not count; and its PSNR in dB over the pixels that do.
+/// The absolute difference between a render and a photograph of the same size, times `gain`, in false colours, and its
+/// PSNR in dB. Pixels that the mask excludes are black and do not count.
 #[must_use]
 pub fn of_error(render: &RgbImage8, photo: &RgbImage8, mask: Option<&[u8]>, gain: f32) -> (RgbImage8, f32) {
     let (mut sum, mut count) = (0.0f64, 0u64);
@@ -150,7 +150,7 @@ pub fn of_error(render: &RgbImage8, photo: &RgbImage8, mask: Option<&[u8]>, gain
     });
     let picture = RgbImage8 { width: render.width, height: render.height, data: data.collect() };
     let mse = sum / count.max(1) as f64;
-    // A picture that is equal has no finite one; what is shown ends somewhere.
+    // Equal images have an infinite PSNR; the display is limited to 99 dB.
     let psnr = if mse > 0.0 { (-10.0 * mse.log10()) as f32 } else { 99.0 };
     (picture, psnr)
 }
@@ -206,7 +206,7 @@ mod tests {
     fn an_error_map_tells_the_psnr_of_what_counts() {
         let grey = |value| RgbImage8 { width: 2, height: 1, data: vec![value; 6] };
         let (picture, psnr) = of_error(&grey(100), &grey(151), None, 1.0);
-        // 51 levels are a fifth: 20 log10(5) dB.
+        // 51 of 255 is a fifth: 20 log10(5) dB.
         assert!((psnr - 13.979).abs() < 1e-3, "{psnr}");
         assert_eq!(picture.data[..3], colour(0.2));
         let mut other = grey(100);

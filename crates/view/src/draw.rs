@@ -1,4 +1,4 @@
-//! A job becomes a picture, drawn by whoever holds an engine.
+//! Renders the image of a job on an engine.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -14,21 +14,21 @@ use crate::job::{Ask, Job};
 use crate::protocol::{ViewRequest, What};
 use crate::scene::Photos;
 
-/// How the splats on a device are looked at.
+/// Settings with which the splats on a device are rendered.
 pub struct Look<'a> {
-    /// The photographs, where there are some.
+    /// The photographs, if the dataset has some.
     pub photos: Option<&'a Photos>,
-    /// Turns the axes of a page, those of the saved splats, to those of the device.
+    /// Maps the axes of a page, which are those of the saved splats, to those of the device.
     pub device_from_saved: Similarity,
-    /// How pictures are rendered unless a page wants something else.
+    /// Render options, unless a request overrides them.
     pub options: RenderOptions,
-    /// How many splats are the scene, where a sky follows them: depths and alphas are those of the scene.
+    /// Number of splats of the scene, if a sky follows them: depth and alpha are those of the scene alone.
     pub scene_splats: Option<u32>,
-    /// Finished steps.
+    /// Finished training steps.
     pub step: u64,
 }
 
-/// Draws what was asked for and hands it to its page.
+/// Renders a job and delivers the result to its page.
 pub fn answer(hub: &Hub, job: Job, engine: &mut dyn Engine, look: &Look<'_>) {
     let _span = gausset_prof::span("view");
     let started = Instant::now();
@@ -59,7 +59,7 @@ pub fn answer(hub: &Hub, job: Job, engine: &mut dyn Engine, look: &Look<'_>) {
     hub.deliver(Drawn::of(job, look.step).with(painted, ms));
 }
 
-/// Renders a view; gives the photograph that it is to be compared with.
+/// Renders a view; returns the photograph with which it is compared.
 fn draw(
     view: &ViewRequest,
     camera: &Camera,
@@ -102,7 +102,7 @@ fn draw(
     Ok(against)
 }
 
-/// The nearest depth around a point of a picture.
+/// The nearest depth around a point of an image.
 fn depth_at(rendering: &Rendering, at: [f64; 2]) -> Option<f32> {
     let depths = colours::depths(rendering);
     let place =

@@ -1,4 +1,4 @@
-//! What came of a job, made ready to be shown on the server's thread.
+//! The result of a job, which the server's thread encodes.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -12,7 +12,7 @@ use crate::encode::Codec;
 use crate::job::{Ask, Job};
 use crate::protocol::{FRAME_HEAD, FrameHead, What};
 
-/// What came of a job.
+/// The result of a job.
 #[derive(Debug)]
 pub struct Drawn {
     pub(crate) page: u64,
@@ -24,32 +24,32 @@ pub struct Drawn {
     step: u64,
     is_moving: bool,
     is_exact: bool,
-    /// Memory that is counted for it, until it is sent.
+    /// Memory that is reserved for it until it is sent.
     pub(crate) reserved: Reserved,
 }
 
-/// A picture that is not packed yet.
+/// An image before encoding.
 #[derive(Debug)]
 pub(crate) enum Painted {
     View(Rendering, What),
-    /// Depths, and the camera that they are of.
+    /// Depths, and their camera.
     Normals(Rendering, Camera),
-    /// A rendering, the photograph of its camera, the factor of the difference, the colour behind the photograph.
+    /// A rendering, the photograph of its camera, the gain of the difference, the background colour.
     Against(Rendering, Arc<TargetImage>, f32, [f32; 3]),
     Photo(Arc<TargetImage>, u32, [f32; 3]),
-    /// The depth at a point, where something is.
+    /// The depth at a point, if there is one.
     Depth(Option<f32>),
     Failed(String),
 }
 
-/// A message to a page.
+/// An encoded message to a page.
 pub(crate) enum Packed {
     Frame(Vec<u8>),
     Text(String),
 }
 
 impl Drawn {
-    /// What is known of it before it is drawn.
+    /// A result without content: page, id, time waited and flags of a job.
     pub(crate) fn of(job: Job, step: u64) -> Self {
         let (is_moving, is_exact) = match &job.ask {
             Ask::View(view, ..) => (view.moving, view.exact),
@@ -69,13 +69,13 @@ impl Drawn {
         }
     }
 
-    /// The same when it is drawn, in so many milliseconds.
+    /// Adds the content and the time that rendering took, milliseconds.
     pub(crate) fn with(self, painted: Painted, ms: f64) -> Self {
         Self { painted, ms, ..self }
     }
 
-    /// The message that tells a page of it, and the milliseconds that drawing and packing took of a frame among many.
-    /// Renderings go back to whoever has lent them.
+    /// Encodes the message to the page. Also returns the milliseconds of rendering and encoding if the frame is part of
+    /// a movement. Rendering buffers are returned through `give_back`.
     pub(crate) fn pack(self, give_back: impl Fn(Rendering), quality: u8) -> (Packed, Option<f64>) {
         let started = Instant::now();
         let codec = match (self.is_exact, self.is_moving) {
@@ -140,7 +140,7 @@ impl Drawn {
     }
 }
 
-/// A rendering as it is shown, and the range of its colours.
+/// A rendering as an image, and the range of its colours.
 fn shown(rendering: &Rendering, what: What) -> (RgbImage8, [f32; 2]) {
     let (width, height) = (rendering.width, rendering.height);
     match what {

@@ -1,25 +1,25 @@
-//! Pictures as bytes: JPEG for what is looked at, PNG where every bit counts.
+//! Image encoding: JPEG for viewing, PNG where every bit counts.
 
 use gausset_core::RgbImage8;
 use gausset_io::image::encode::png_rgb8;
 use jpeg_encoder::{ColorType, Encoder, SamplingFactor};
 
-/// How a picture is packed.
+/// Encoding of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Codec {
-    /// While something moves: half the colour, this quality.
+    /// JPEG while the view moves: chroma subsampling, this quality.
     Moving(u8),
-    /// At rest: all of the colour.
+    /// JPEG of a view at rest: full chroma.
     Resting,
-    /// Exact.
+    /// Lossless.
     Png,
 }
 
-/// JPEG quality of a frame at rest: above 38 dB of itself on any scene.
+/// JPEG quality of a frame at rest: above 38 dB against the uncompressed frame in any scene.
 const RESTING_QUALITY: u8 = 93;
 
 impl Codec {
-    /// Its number in the head of a frame.
+    /// Number of the codec in the header of a frame.
     pub(crate) const fn number(self) -> u8 {
         match self {
             Self::Moving(_) | Self::Resting => 0,
@@ -27,7 +27,7 @@ impl Codec {
         }
     }
 
-    /// Packs a picture.
+    /// Encodes an image.
     pub(crate) fn pack(self, picture: &RgbImage8) -> Result<Vec<u8>, String> {
         let (quality, sampling) = match self {
             Self::Png => return png_rgb8(picture).map_err(|error| error.to_string()),

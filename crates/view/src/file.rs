@@ -1,4 +1,4 @@
-//! Pictures of a splat file or of a finished run, drawn by whoever calls [`FileView::serve`].
+//! Renders a splat file or a finished run for the viewer, on the thread that calls [`FileView::serve`].
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -28,35 +28,35 @@ use crate::scene::{Photos, Scene};
 use crate::snapshot;
 use crate::thumbs::Thumbs;
 
-/// How long nobody looks whether it is to stop.
+/// Interval at which the stop flag is checked.
 const NAP: Duration = Duration::from_millis(100);
-/// How often it is looked whether there are new splats.
+/// Interval at which the file is checked for new splats.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
-/// Bytes of photographs that are kept; raised to what the largest one needs.
+/// Capacity of the photograph cache, bytes; raised to the size of the largest photograph.
 const PHOTO_BYTES: usize = 64 << 20;
-/// Largest report of an evaluation that is read.
+/// Largest evaluation report that is read, bytes.
 const MAX_REPORT_BYTES: u64 = 64 << 20;
 
-/// What is to be looked at, and how it is drawn.
+/// Input and rendering options of the viewer.
 #[derive(Clone, Debug)]
 pub struct FileOptions {
-    /// Folder of a run, or a splat file.
+    /// A run folder or a splat file.
     pub input: PathBuf,
-    /// Where the dataset is; `None` = where the run found it, and none of a splat file.
+    /// Folder of the dataset. `None` = the dataset of the run; none for a splat file.
     pub data: Option<PathBuf>,
-    /// What computes.
+    /// Device that renders.
     pub device: DeviceOptions,
-    /// Threads; 0 = all processors.
+    /// Number of threads; 0 = all CPUs.
     pub threads: u32,
 }
 
-/// Splats on a device, to be looked at.
+/// Splats on a device, for viewing.
 pub struct FileView {
     engine: Box<dyn Engine>,
     splats: PathBuf,
     stamp: Option<Stamp>,
     looked: Instant,
-    /// How often splats were loaded.
+    /// Number of times that splats were loaded.
     loads: u64,
     run: Option<SavedRun>,
     scene: Scene,
@@ -64,11 +64,11 @@ pub struct FileView {
     filter: Filter,
     photos: Option<Photos>,
     options: RenderOptions,
-    /// How many splats are the scene, where a sky follows them.
+    /// Number of splats of the scene, if a sky follows them.
     scene_splats: Option<u32>,
 }
 
-/// Tells one state of a file from another.
+/// Modification time and length of a file: changes when the file is written.
 type Stamp = (SystemTime, u64);
 
 fn stamp(path: &Path) -> Option<Stamp> {
@@ -77,13 +77,13 @@ fn stamp(path: &Path) -> Option<Stamp> {
 }
 
 impl FileView {
-    /// Brings the splats to a device. A dataset that cannot be opened is a warning: the splats can be seen without it.
+    /// Loads the splats to a device. A dataset that cannot be opened causes a warning; the splats are shown without it.
     ///
     /// # Errors
-    /// No splats there, or a device that this machine lacks.
+    /// The splats cannot be read, or the device is not available.
     pub fn open(options: &FileOptions, host: &mut Host<'_>) -> Result<Self, Failure> {
         let mut engine = options.device.engine_for(options.threads as usize, host)?;
-        // The result of a run in its folder is that of the run, with its cameras and photographs.
+        // The result file of a run folder is treated as the run, with its cameras and photographs.
         let run = SavedRun::of(&options.input)?.or_else(|| SavedRun::of_splats(&options.input));
         let splats = match &run {
             Some(run) => run.splats()?,
@@ -137,13 +137,13 @@ impl FileView {
         })
     }
 
-    /// Small pictures of the photographs, where there are some.
+    /// Thumbnails of the photographs, if there are some.
     #[must_use]
     pub fn thumbs(&self) -> Option<Arc<Thumbs>> {
         self.photos.as_ref().map(Photos::thumbs)
     }
 
-    /// What pages are told of it.
+    /// The scene description for pages.
     #[must_use]
     pub fn scene(&self) -> &Scene {
         &self.scene
@@ -156,7 +156,7 @@ impl FileView {
         log.and_then(Result::ok).map(|(lines, _)| lines).unwrap_or_default()
     }
 
-    /// Draws what pages ask for until the job is asked to stop, and takes up new splats.
+    /// Renders requests of pages until the job is stopped, and reloads the splats when the file changes.
     pub fn serve(&mut self, hub: &Arc<Hub>, host: &mut Host<'_>) {
         while !host.is_stopping() {
             if let Some(job) = hub.take(self.loads) {
@@ -183,7 +183,7 @@ impl FileView {
         }
     }
 
-    /// Loads the splats again if there are others. Those that cannot be read are told once, and the old ones stay.
+    /// Reloads the splats if the file has changed. If they cannot be read, warns once and keeps the old ones.
     fn take_up(&mut self, hub: &Arc<Hub>, host: &mut Host<'_>) {
         let now = stamp(&self.splats);
         if now.is_none() || now == self.stamp {
@@ -198,11 +198,13 @@ impl FileView {
                 hub.set_history(&self.log());
                 hub.replace_scene(self.scene.clone());
             }
-            Err(failure) => host.warn("the splats", format!("{failure}; the splats from before are shown")),
+            Err(failure) => {
+                host.warn("the splats", format!("{failure}; the previous splats are still shown"))
+            }
         }
     }
 
-    /// Shows the splats that pass a filter, and nothing else if none of them does.
+    /// Shows the splats that pass a filter; keeps the current ones if none passes.
     fn show_only(&mut self, filter: Filter, hub: &Hub, host: &mut Host<'_>) {
         match self.load(filter, host) {
             Ok(true) => {
@@ -210,12 +212,12 @@ impl FileView {
                 self.scene.filter = Some(filter);
                 hub.replace_scene(self.scene.clone());
             }
-            Ok(false) => hub.complain("no splat is left; the ones from before are shown"),
-            Err(failure) => hub.complain(&format!("{failure}; the splats from before are shown")),
+            Ok(false) => hub.complain("the filters leave no splats; the previous splats are still shown"),
+            Err(failure) => hub.complain(&format!("{failure}; the previous splats are still shown")),
         }
     }
 
-    /// Brings the splats that pass a filter to the device; `false`, and nothing is done, where there are none.
+    /// Loads the splats that pass a filter to the device. Returns `false` and changes nothing if none passes.
     fn load(&mut self, filter: Filter, host: &mut Host<'_>) -> Result<bool, Failure> {
         let ball = filter.sphere.map(|[x, y, z, radius]| Region::Ball { centre: [x, y, z], radius });
         let within_box =
@@ -228,7 +230,7 @@ impl FileView {
         };
         let mut file = splat::load(&self.splats, &LoadOptions::default())?;
         if self.filter == filter {
-            // Said once of a file, not each time that somebody looks at another part of it.
+            // Warn once per file, not whenever another filter is applied.
             file.report.lines(&self.splats).into_iter().for_each(|line| host.warn("the splats", line));
         }
         edits.filter(&mut file);
@@ -252,18 +254,18 @@ impl FileView {
     }
 }
 
-/// Photographs are made when a page wants them, and a few are kept.
+/// A loader that reads photographs on demand and caches a few.
 fn loader(dataset: Arc<Dataset>) -> Arc<Loader> {
     Arc::new(Loader::new(dataset, LoaderOptions { budget_bytes: PHOTO_BYTES, threads: 0 }))
 }
 
-/// How the splats of a file are rendered, and the scene that says so.
+/// Render options of a file, and the scene with these options.
 fn rendered(run: Option<&SavedRun>, file: &Document, scene: Scene) -> (RenderOptions, Scene) {
     let options = run.map_or_else(|| file_options(file), SavedRun::render_options);
     (options, scene.rendered(&options, file.splats.len()))
 }
 
-/// A name for people: of a run with its folder's folder, since many are called `run`.
+/// Title of an input. A run is shown with its parent folder, since many runs are called `run`.
 fn title(input: &Path) -> String {
     let whole = std::path::absolute(input).unwrap_or_else(|_| input.to_owned());
     let parts: Vec<_> = whole.iter().map(|part| part.display().to_string()).collect();
@@ -271,7 +273,7 @@ fn title(input: &Path) -> String {
     parts[parts.len().saturating_sub(shown)..].join("/")
 }
 
-/// PSNRs of the last evaluation.
+/// Adds the PSNRs of the last evaluation to the cameras.
 fn add_scores(scene: &mut Scene, run: &Path) {
     let Ok(bytes) = input::read(&eval_folder(run).join(EVALUATION_REPORT), MAX_REPORT_BYTES) else { return };
     let Ok(report) = serde_json::from_slice::<Value>(&bytes) else { return };

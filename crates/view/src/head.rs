@@ -1,7 +1,7 @@
-//! The head of a request: read with limits, checked before anything is looked up.
+//! The header of an HTTP request: read with limits, and checked before any look-up.
 //!
-//! Only GET without a body is answered, and each connection carries one request: there is no second one that a first
-//! could smuggle in.
+//! Only GET without a body is answered, and each connection carries one request, so no second request can be smuggled
+//! in with the first.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -11,16 +11,16 @@ use tokio::time::timeout;
 
 use crate::token::Token;
 
-/// Longest head of a request in bytes.
+/// Longest request header, bytes.
 pub(crate) const MAX_HEAD: usize = 8 << 10;
-/// How long an answer may take to leave.
+/// Time limit for sending an answer.
 pub(crate) const ANSWER_TIME: Duration = Duration::from_secs(10);
-/// How long the other side may take to notice that a connection has ended, …
+/// Time limit for the peer to close an ended connection.
 const FAREWELL: Duration = Duration::from_secs(2);
-/// … and how many bytes it may send until then.
+/// Largest number of bytes that are read from the peer in this time.
 const MAX_UNREAD: usize = 256 << 10;
 
-/// What a request says, as far as it matters here.
+/// The parts of a request that the server uses.
 #[derive(Debug, Default)]
 pub(crate) struct Head {
     pub(crate) method: String,
@@ -31,23 +31,23 @@ pub(crate) struct Head {
     upgrade: bool,
     version_13: bool,
     pub(crate) key: Option<String>,
-    /// What came behind the head.
+    /// Bytes received after the header.
     pub(crate) rest: Vec<u8>,
 }
 
-/// An answer that is no page.
+/// An error answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Refusal {
     /// Not HTTP.
     Malformed,
-    /// Another host, page or person.
+    /// A wrong host, a foreign origin or a missing token.
     Forbidden,
     NotFound,
-    /// Something else than GET.
+    /// A method other than GET, or a request with a body.
     Method,
     TooSlow,
     TooLong,
-    /// A socket of another version.
+    /// A WebSocket request of another version.
     Upgrade,
     TooMany,
 }
@@ -67,7 +67,7 @@ impl Refusal {
     }
 }
 
-/// Reads a head, which may take so long to arrive.
+/// Reads a header; `patience` limits the time until it is complete.
 pub(crate) async fn read(stream: &mut (impl AsyncRead + Unpin), patience: Duration) -> Result<Head, Refusal> {
     let mut bytes = Vec::with_capacity(1024);
     let whole = async {
@@ -110,7 +110,7 @@ fn parse(bytes: &[u8]) -> Result<Head, Refusal> {
         let Ok(value) = std::str::from_utf8(header.value) else { return Err(Refusal::Malformed) };
         let value = value.trim();
         let once = |slot: &mut Option<String>| match slot.replace(value.to_owned()) {
-            // Two of them: whoever looks at the other one sees another request.
+            // Two values: another reader of this request might use the other one.
             Some(_) => Err(Refusal::Malformed),
             None => Ok(()),
         };
@@ -133,8 +133,8 @@ fn parse(bytes: &[u8]) -> Result<Head, Refusal> {
 }
 
 impl Head {
-    /// Refuses who came by another name than this machine's own (a name that somebody rebound to it), and what a page of
-    /// another site has sent. `names` are allowed besides.
+    /// Refuses requests under a name other than this machine's own (a name that was rebound to its address), and
+    /// requests from pages of other sites. `names` are also accepted.
     pub(crate) fn check(&self, names: &[String], is_public: bool) -> Result<(), Refusal> {
         let host = self.host.as_deref().ok_or(Refusal::Forbidden)?;
         if !is_own_name(host, names, is_public) {
@@ -147,12 +147,12 @@ impl Head {
         }
     }
 
-    /// Whether whoever asks knows the secret.
+    /// Whether the request carries the token.
     pub(crate) fn has(&self, token: &Token) -> bool {
         self.bearer.as_deref().is_some_and(|guess| token.is(guess))
     }
 
-    /// The key of a WebSocket.
+    /// The key of a WebSocket request.
     pub(crate) fn socket_key(&self) -> Result<&str, Refusal> {
         match &self.key {
             Some(key) if self.upgrade && self.version_13 => Ok(key),
@@ -161,7 +161,7 @@ impl Head {
     }
 }
 
-/// Whether a `Host` is this machine. Numbers cannot be rebound: where the server listens to others, any may stand there.
+/// Whether a `Host` is this machine. Addresses cannot be rebound, so a public server accepts any of them.
 fn is_own_name(host: &str, names: &[String], is_public: bool) -> bool {
     let name = match host.strip_prefix('[') {
         Some(rest) => match rest.split_once(']') {
@@ -189,11 +189,11 @@ fn is_port(text: &str) -> bool {
     text.strip_prefix(':').is_some_and(|digits| digits.parse::<u16>().is_ok())
 }
 
-/// What a browser may do with the page: run and load what this server gives, and nothing else.
+/// Content security policy: a browser runs and loads only what this server sends.
 pub(crate) const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob: data:; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
-/// Ends a connection so that what was sent last arrives: one that is dropped with something unread in it is reset, and
-/// the other side may lose what it had not read yet.
+/// Ends a connection so that the last bytes sent arrive. A connection that is dropped with unread data is reset, and
+/// the peer may lose data that it has not read yet.
 pub(crate) async fn end(stream: &mut (impl AsyncRead + AsyncWrite + Unpin)) {
     let listen = async {
         stream.shutdown().await?;
@@ -206,11 +206,11 @@ pub(crate) async fn end(stream: &mut (impl AsyncRead + AsyncWrite + Unpin)) {
         }
         std::io::Result::Ok(())
     };
-    // Who stays longer, sends more, or went away, is cut off.
+    // A peer that stays longer or sends more is cut off.
     let _ = timeout(FAREWELL, listen).await;
 }
 
-/// Sends an answer, which may take so long, and ends the connection.
+/// Sends an answer within `patience` and ends the connection.
 pub(crate) async fn answer(
     stream: &mut (impl AsyncRead + AsyncWrite + Unpin),
     status: &str,
@@ -229,7 +229,7 @@ pub(crate) async fn answer(
         stream.write_all(head.as_bytes()).await?;
         stream.write_all(body).await
     };
-    // Whoever went away misses it.
+    // The peer may have closed the connection.
     if matches!(timeout(patience, send).await, Ok(Ok(()))) {
         end(stream).await;
     }

@@ -1,10 +1,10 @@
-//! What charts show: a bounded number of points, however long a run is.
+//! Data of the charts: a bounded number of points for runs of any length.
 
 use gausset_train::Event;
 use serde::Serialize;
 use serde_json::Value;
 
-/// Most points of a curve. Where there are more, every other one goes.
+/// Largest number of points of a curve. When it is exceeded, every other point is removed.
 const MAX_POINTS: usize = 2000;
 
 /// The curves of a run.
@@ -12,12 +12,12 @@ const MAX_POINTS: usize = 2000;
 pub(crate) struct History {
     /// Step, loss, splats, steps per second, bytes of memory.
     progress: Vec<(u64, f64, u64, f64, Option<u64>)>,
-    /// Step and PSNR of the held-out pictures in dB.
+    /// Step and PSNR of the held-out images in dB.
     psnr: Vec<(u64, f64)>,
 }
 
 impl History {
-    /// The curves that a log (`metrics.jsonl`) holds.
+    /// The curves of a log (`metrics.jsonl`).
     pub(crate) fn of_log(lines: &[Value]) -> Self {
         let mut history = Self::default();
         for line in lines {
@@ -37,7 +37,7 @@ impl History {
         history
     }
 
-    /// Something has happened.
+    /// Adds the points of an event.
     pub(crate) fn take(&mut self, event: &Event) {
         match event {
             Event::Progress(now) => {
@@ -53,7 +53,7 @@ impl History {
     }
 }
 
-/// Drops every other point but the last where there are too many.
+/// Removes every other point except the last if there are too many.
 fn thin<T>(points: &mut Vec<T>) {
     while points.len() > MAX_POINTS {
         let last = points.len() - 1;

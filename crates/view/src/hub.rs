@@ -1,8 +1,8 @@
-//! What the server's thread and whoever draws share: what pages want to see, and what was drawn for them.
+//! State shared by the server's thread and the renderer: requests of pages, and their results.
 //!
-//! Each page has one place for a view and one for what it asks beside (a photograph, a screenshot), where the newest replaces what nobody has taken, and at
-//! most a window of frames under way (drawn, sent, not acknowledged). So nothing here grows with time, with a page that
-//! stalls, or with a slow link, and nobody ever waits for a page.
+//! Each page has one slot for a view and one for side requests (photographs, screenshots). A new request replaces one
+//! that was not taken yet. The number of frames in flight (rendering, sent, not acknowledged) is bounded by a window.
+//! So memory does not grow with time, with stalled pages or with slow links, and the renderer never waits for a page.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -26,31 +26,31 @@ use crate::scene::Scene;
 use crate::snapshot::{self, Snapshot, Snapshots};
 use crate::thumbs::Thumbs;
 
-/// Most pages with frames at a time.
+/// Largest number of connected pages.
 pub const MAX_PAGES: usize = 8;
-/// Events that a page may be late with before it loses the oldest.
+/// Number of events that a page may lag behind before it loses the oldest.
 const EVENTS: usize = 64;
-/// Most commands that wait for the training.
+/// Largest number of commands that wait for the training.
 const MAX_COMMANDS: usize = 16;
-/// A view at rest is drawn again after a change at most this often.
+/// Shortest interval at which a view at rest is rendered again after a change of the splats.
 const RENEW: Duration = Duration::from_secs(2);
-/// A frame is drawn smaller rather than later where its page may have one part in so many of its quota, or more.
+/// A frame is rendered smaller instead of later if at least this fraction of its page's quota (one part in N) is free.
 const SMALLEST_PART: u64 = 32;
 
-/// A page, as the hub knows it.
+/// State of a connected page.
 struct Page {
     view: Option<(Ask, Instant)>,
-    /// A photograph or a picture of its own.
+    /// A side request: a photograph or a screenshot.
     aside: Option<(Ask, Instant)>,
-    /// The view that was taken last, the state of the splats then, and when.
+    /// The last view that was taken, the state of the splats at that time, and when.
     last: Option<(Ask, u64, Instant)>,
-    /// Ids of the frames under way, and when they were sent.
+    /// Ids of the frames in flight, and when they were sent.
     under_way: Vec<(u32, Option<Instant>)>,
-    /// Bytes of the frames under way.
+    /// Bytes of the frames in flight.
     held: Counter,
     pace: Pace,
     is_hidden: bool,
-    /// Whether it draws by itself and waits for newer splats.
+    /// Whether it draws in the browser and waits for newer splats.
     wants_snapshot: bool,
     done: VecDeque<Drawn>,
     notify: Arc<Notify>,
@@ -61,7 +61,7 @@ impl Page {
         self.under_way.len() < self.pace.window()
     }
 
-    /// What it wants next, apart from what it saw last.
+    /// The next request, except repetitions of the last view.
     fn next_ask(&self) -> Option<&Ask> {
         self.view.as_ref().or(self.aside.as_ref()).map(|(ask, _)| ask)
     }
@@ -69,16 +69,16 @@ impl Page {
 
 struct State {
     budget: Budget,
-    /// Bytes of all frames under way, and of those that hold a photograph.
+    /// Bytes of all frames in flight, and of those that hold a photograph.
     used: Counter,
     photos: Counter,
     /// A buffer for the next frame.
     spare: Option<Rendering>,
     pages: BTreeMap<u64, Page>,
-    /// Number of the page that was drawn for last: the next one comes first.
+    /// Number of the page that was served last; the next one has priority.
     turn: u64,
     commands: VecDeque<Command>,
-    /// The newest filter that nobody has applied yet.
+    /// The newest filter that was not applied yet.
     filter: Option<Filter>,
     snapshots: Snapshots,
     thumbs: Option<Arc<Thumbs>>,
@@ -92,7 +92,7 @@ struct State {
 impl State {
     fn new(scene: Scene) -> Self {
         Self {
-            // Of what files may take, until a run says what its share is.
+            // The default share for files; a run sets its own.
             budget: Budget::of(MemoryPlan::viewer_budget(ReadLimits::default().memory_bytes)),
             used: Counter::default(),
             photos: Counter::default(),
@@ -110,7 +110,7 @@ impl State {
         }
     }
 
-    /// Pixels that a frame of a page may have now; `None` where it has to wait.
+    /// Largest number of pixels that a frame of a page may have now; `None` if it has to wait.
     fn pixels_now(&self, page: &Page, ask: &Ask) -> Option<u64> {
         if ask.needs_photo() && self.photos.bytes() > 0 {
             return None;
@@ -120,14 +120,14 @@ impl State {
             let possible = free / FRAME_BYTES_PER_PIXEL;
             return (possible >= ask.pixels()).then_some(possible);
         }
-        // Half of what is free stays for the next page: this one may never read its frame.
+        // Half of the free memory stays for the next page, as this page may never read its frame.
         let quota = self.budget.quota(self.pages.len());
         let possible = quota.saturating_sub(page.held.bytes()).min(free / 2) / FRAME_BYTES_PER_PIXEL;
         let least = quota / FRAME_BYTES_PER_PIXEL / SMALLEST_PART;
         (possible >= ask.pixels().min(least)).then_some(possible)
     }
 
-    /// The page to be drawn for next, and how many pixels it may have.
+    /// The page to serve next, and the largest number of pixels of its frame.
     fn next_page(&self, splats: u64) -> Option<(u64, u64)> {
         let ready = |(&number, page): (&u64, &Page)| {
             let is_old = page
@@ -142,20 +142,20 @@ impl State {
         next.or_else(|| self.pages.iter().find_map(ready))
     }
 
-    /// Frees the spare buffer where it and the frames under way are more than frames may take.
+    /// Frees the spare buffer if it and the frames in flight exceed the limit of frames.
     fn drop_spare_without_room(&mut self) {
         let budget = self.budget.frames.saturating_sub(self.used.bytes());
         self.spare.take_if(|spare| bytes_of(spare) > budget);
     }
 
-    /// Whether pages wait for these splats and may have them now.
+    /// Whether pages wait for this state of the splats and packing may start now.
     fn is_snapshot_due(&self, splats: u64) -> bool {
         self.pages.values().any(|page| page.wants_snapshot && !page.is_hidden)
             && !self.snapshots.is_current(splats)
             && self.snapshots.may_begin(self.scene.live)
     }
 
-    /// How many splats there are.
+    /// Current number of splats.
     fn count(&self) -> u64 {
         let told = |name: &str| self.latest.get(name)?["splats"].as_u64();
         let now = || told("progress").or_else(|| told("started"));
@@ -163,16 +163,17 @@ impl State {
     }
 }
 
-/// The hub.
+/// Exchanges requests, frames and events between pages and a renderer.
 pub struct Hub {
     state: Mutex<State>,
     wake: Condvar,
-    /// Visible pages and commands that wait: one load tells whoever trains that nobody wants anything.
+    /// Number of visible pages and waiting commands, so that a training thread sees with one load whether there is
+    /// work.
     wanted: AtomicUsize,
     events: Broadcast<String>,
 }
 
-/// What a page holds that is attached to the hub.
+/// Handle of a page that is attached to the hub.
 pub(crate) struct Attached {
     pub(crate) page: u64,
     pub(crate) notify: Arc<Notify>,
@@ -180,7 +181,7 @@ pub(crate) struct Attached {
 }
 
 impl Hub {
-    /// A hub for a scene.
+    /// Creates a hub for a scene.
     #[must_use]
     pub fn new(scene: Scene) -> Arc<Self> {
         Arc::new(Self {
@@ -192,20 +193,20 @@ impl Hub {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        // Nothing that is done under the lock can leave the state half changed.
+        // No operation under the lock can leave the state half changed.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Counts again what is wanted, and wakes whoever waits for it.
+    /// Recounts the visible pages and waiting commands, and wakes the renderer.
     fn changed(&self, state: &State) {
         let visible = state.pages.values().filter(|page| !page.is_hidden).count();
         self.wanted.store(visible + state.commands.len(), Ordering::Relaxed);
         self.wake.notify_all();
     }
 
-    // The side of whoever draws.
+    // Used by the renderer.
 
-    /// Sets how many bytes frames, splats for pages and thumbnails may take together.
+    /// Sets the memory limit of frames, splats for browsers and thumbnails together, bytes.
     pub fn limit_memory(&self, share: u64) {
         let mut state = self.lock();
         state.budget = Budget::of(share);
@@ -214,14 +215,14 @@ impl Hub {
         }
     }
 
-    /// Whether anybody looks or has asked for something.
+    /// Whether a page is visible or a command waits.
     #[must_use]
     pub fn is_wanted(&self) -> bool {
         self.wanted.load(Ordering::Relaxed) > 0
     }
 
-    /// Takes the next job: what pages have asked for, in turn; else a view at rest that shows an older state of the
-    /// splats than this one.
+    /// Takes the next job. Requests of pages come first, in turn; then views at rest that show an older state of the
+    /// splats than `splats`.
     #[must_use]
     pub fn take(&self, splats: u64) -> Option<Job> {
         let mut state = self.lock();
@@ -251,13 +252,13 @@ impl Hub {
         let ask = ask.within(pixels);
         let mut counters = vec![used, page.held.clone()];
         counters.extend(ask.needs_photo().then_some(photos));
-        // One pixel at least, so that a photograph counts.
+        // At least one pixel, so that a photograph is counted.
         let reserved = Reserved::of(ask.pixels().max(1) * FRAME_BYTES_PER_PIXEL, counters);
         state.drop_spare_without_room();
         Some(Job { page: number, ask, asked, renewed, reserved })
     }
 
-    /// Brings what was drawn to its page, if it is still there.
+    /// Delivers a result to its page, if it is still connected.
     pub fn deliver(&self, drawn: Drawn) {
         let mut state = self.lock();
         if let Some(page) = state.pages.get_mut(&drawn.page) {
@@ -266,18 +267,18 @@ impl Hub {
         }
     }
 
-    /// Sleeps until there is a job or a command, but not longer than this.
+    /// Sleeps until there is a job or a command, but no longer than `timeout`.
     pub fn wait(&self, splats: u64, timeout: Duration) {
         let state = self.lock();
         let is_asked = !state.commands.is_empty() || state.filter.is_some() || state.is_snapshot_due(splats);
         if !is_asked && state.next_page(splats).is_none() {
-            // Whatever woke it, whoever called looks again.
+            // The caller checks again, whatever the reason for waking up.
             let _ = self.wake.wait_timeout(state, timeout).unwrap_or_else(PoisonError::into_inner);
         }
     }
 
-    /// The SH degree with which these splats are to be packed now for pages that draw by themselves, if they are;
-    /// [`Self::end_snapshot`] has to follow.
+    /// The SH degree with which to pack this state of the splats for browsers, if packing should start now. If so,
+    /// [`Self::end_snapshot`] must follow.
     pub(crate) fn begins_snapshot(&self, splats: u64) -> Option<u8> {
         let mut state = self.lock();
         if !state.is_snapshot_due(splats) {
@@ -298,13 +299,13 @@ impl Hub {
         degree
     }
 
-    /// Splats were packed, or could not be.
+    /// Stores packed splats, or the reason why packing failed.
     pub(crate) fn end_snapshot(&self, splats: u64, packed: Result<Vec<u8>, String>) {
         self.take_snapshot(&mut self.lock(), splats, packed);
         self.wake.notify_all();
     }
 
-    /// Splats for pages, packed by whoever calls: for tests of the server.
+    /// Stores splats that the caller has packed; for tests of the server.
     #[doc(hidden)]
     pub fn put_snapshot(&self, bytes: Vec<u8>) {
         self.end_snapshot(0, Ok(bytes));
@@ -318,13 +319,13 @@ impl Hub {
         }
     }
 
-    /// The filter that is wanted, if it is another one.
+    /// Takes the requested filter, if it was not applied yet.
     #[must_use]
     pub fn take_filter(&self) -> Option<Filter> {
         self.lock().filter.take()
     }
 
-    /// The oldest command.
+    /// Takes the oldest command.
     #[must_use]
     pub fn take_command(&self) -> Option<Command> {
         let mut state = self.lock();
@@ -333,7 +334,7 @@ impl Hub {
         Some(command)
     }
 
-    /// How many splats there are, as far as was told.
+    /// Number of splats according to the last event.
     #[must_use]
     pub fn splats(&self) -> u64 {
         self.lock().count()
@@ -355,7 +356,7 @@ impl Hub {
         self.say(&state, json_message("event", "event", &line));
     }
 
-    /// There is something else to look at.
+    /// Replaces the scene of all pages.
     pub fn replace_scene(&self, scene: Scene) {
         let mut state = self.lock();
         state.scene = Arc::new(scene);
@@ -363,7 +364,7 @@ impl Hub {
         self.say(&state, json_message("scene", "scene", &text));
     }
 
-    /// Small pictures of the photographs of the scene's cameras.
+    /// Sets the thumbnails of the scene's photographs.
     pub fn set_thumbs(&self, thumbs: Option<Arc<Thumbs>>) {
         let mut state = self.lock();
         if let Some(thumbs) = &thumbs {
@@ -372,7 +373,7 @@ impl Hub {
         state.thumbs = thumbs;
     }
 
-    /// The curves of a finished run.
+    /// Sets the curves of a finished run.
     pub fn set_history(&self, log: &[Value]) {
         self.lock().history = History::of_log(log);
     }
@@ -382,15 +383,14 @@ impl Hub {
         state.pages.values().for_each(|page| page.notify.notify_one());
     }
 
-    /// A buffer for the frame of a job: one that a frame was drawn into before, if it is no larger than what the job may
-    /// take, or a new one.
+    /// A buffer for the frame of a job: the spare one if it fits within the job's memory, or a new one.
     #[must_use]
     pub fn buffers(&self, job: &Job) -> Rendering {
         let spare = self.lock().spare.take();
         spare.filter(|spare| bytes_of(spare) <= job.reserved.bytes()).unwrap_or_default()
     }
 
-    /// Gives a buffer back, which is kept for the next frame while there are pages and room.
+    /// Returns a buffer, which is kept as the spare one while there are pages and memory for it.
     pub fn give_back(&self, rendering: Rendering) {
         let mut state = self.lock();
         if !state.pages.is_empty() {
@@ -399,14 +399,14 @@ impl Hub {
         }
     }
 
-    /// Memory was given back: there may be room for another frame.
+    /// Wakes the renderer because memory was freed, so that another frame may fit.
     pub(crate) fn wake(&self) {
         self.wake.notify_all();
     }
 
-    // The side of the server.
+    // Used by the server.
 
-    /// A new page; `None` if there are [`MAX_PAGES`].
+    /// Attaches a page; `None` if there are [`MAX_PAGES`] already.
     pub(crate) fn attach(&self) -> Option<Attached> {
         let mut state = self.lock();
         if state.pages.len() >= MAX_PAGES {
@@ -431,7 +431,7 @@ impl Hub {
         Some(Attached { page, notify, events: self.events.listen(EVENTS) })
     }
 
-    /// A page went away.
+    /// Detaches a page.
     pub(crate) fn detach(&self, page: u64) {
         let mut state = self.lock();
         state.pages.remove(&page);
@@ -448,16 +448,16 @@ impl Hub {
         changed
     }
 
-    /// A page wants to see something.
+    /// Stores a request of a page.
     ///
     /// # Errors
-    /// An exact picture for which the viewer will never have the memory.
+    /// An exact image that exceeds the memory of the viewer.
     pub(crate) fn ask(&self, page: u64, ask: Ask) -> Result<(), String> {
         let most = self.lock().budget.most_pixels();
         if ask.is_exact() && ask.pixels() > most {
             let pixels = ask.pixels();
             return Err(format!(
-                "{pixels} px are too many for the memory of the viewer (expected at most {most})"
+                "{pixels} px exceed the memory limit of the viewer (expected at most {most} px)"
             ));
         }
         self.with_page(page, |page| {
@@ -467,12 +467,12 @@ impl Hub {
         Ok(())
     }
 
-    /// A page can be seen or not.
+    /// Sets whether a page is visible.
     pub(crate) fn set_hidden(&self, page: u64, is_hidden: bool) {
         self.with_page(page, |page| page.is_hidden = is_hidden);
     }
 
-    /// A frame was shown, and with it all before it.
+    /// Acknowledges a frame and all frames before it.
     pub(crate) fn acknowledge(&self, page: u64, id: u32) {
         self.with_page(page, |page| {
             let Some(at) = page.under_way.iter().position(|(sent, at)| *sent == id && at.is_some()) else {
@@ -485,17 +485,18 @@ impl Hub {
         });
     }
 
-    /// What was drawn for a page, to be packed and sent now.
+    /// Takes the next result of a page, which is encoded and sent immediately.
     pub(crate) fn next_drawn(&self, page: u64) -> Option<Drawn> {
         self.lock().pages.get_mut(&page)?.done.pop_front()
     }
 
-    /// JPEG quality for a page while something moves.
+    /// JPEG quality for a page while its view moves.
     pub(crate) fn quality(&self, page: u64) -> u8 {
         self.lock().pages.get(&page).map_or(70, |page| page.pace.quality())
     }
 
-    /// A frame is about to leave: drawn and packed in so many milliseconds. One that needs no acknowledgement is over.
+    /// Records that a frame is sent, and the time of its rendering and encoding. `is_over`: no acknowledgement will
+    /// follow.
     pub(crate) fn leaves(&self, page: u64, id: u32, moving_ms: Option<f64>, is_over: bool) {
         self.with_page(page, |page| {
             if let Some(ms) = moving_ms {
@@ -512,7 +513,8 @@ impl Hub {
         });
     }
 
-    /// A page draws by itself and asks for newer splats than it has. Gives what it is told at once.
+    /// A page draws in the browser and asks for newer splats than `have`. Returns the message to send immediately, if
+    /// any.
     pub(crate) fn want_snapshot(&self, page: u64, have: u64, is_moving: bool) -> Option<String> {
         self.with_page(page, |page| {
             page.wants_snapshot = true;
@@ -523,18 +525,18 @@ impl Hub {
         self.lock().snapshots.told(have)
     }
 
-    /// The newest splats for pages that draw by themselves.
+    /// The newest packed splats.
     pub(crate) fn snapshot(&self) -> Option<Arc<Snapshot>> {
         self.lock().snapshots.newest().cloned()
     }
 
-    /// Small pictures of the photographs, and the colour behind them.
+    /// Thumbnails of the photographs, and the background colour.
     pub(crate) fn thumbs(&self) -> Option<(Arc<Thumbs>, [f32; 3])> {
         let state = self.lock();
         Some((Arc::clone(state.thumbs.as_ref()?), state.scene.background))
     }
 
-    /// A page asks the training for something; `false` if too much waits or nothing is trained.
+    /// Queues a command for the training; `false` if the queue is full or no training runs.
     pub(crate) fn command(&self, command: Command) -> bool {
         let mut state = self.lock();
         let has_room = state.scene.live && state.commands.len() < MAX_COMMANDS;
@@ -545,7 +547,7 @@ impl Hub {
         has_room
     }
 
-    /// A page wants other splats to be shown; `false` where nothing can be left out.
+    /// Requests other splats to be shown; `false` if the scene cannot be filtered.
     pub(crate) fn filter(&self, filter: Filter) -> bool {
         let mut state = self.lock();
         let can_filter = state.scene.filter.is_some();
@@ -556,7 +558,7 @@ impl Hub {
         can_filter
     }
 
-    /// A line for all pages.
+    /// Sends a line of text to all pages.
     pub(crate) fn complain(&self, line: &str) {
         let state = self.lock();
         let line = serde_json::to_string(line).unwrap_or_default();
@@ -573,7 +575,7 @@ impl Hub {
         .to_string()
     }
 
-    /// The state for scripts.
+    /// The state for scripts, as JSON.
     pub(crate) fn state_json(&self) -> String {
         let state = self.lock();
         let Scene { title, live, splats, cameras, .. } = &*state.scene;
@@ -591,12 +593,12 @@ fn bytes_of(rendering: &Rendering) -> u64 {
     4 * (color.capacity() + alpha.capacity() + depth.capacity() + count.capacity()) as u64
 }
 
-/// Whether a view is one that is looked at for a while.
+/// Whether it is a view at rest.
 fn is_resting(ask: &Ask) -> bool {
     matches!(ask, Ask::View(view, ..) if !view.moving && view.what != crate::protocol::What::Probe)
 }
 
-/// `{"t":…,"name":body}` of a body that is JSON already.
+/// `{"t":…,"name":body}` with a body that is JSON already.
 fn json_message(word: &str, name: &str, body: &str) -> String {
     format!("{{\"t\":\"{word}\",\"{name}\":{body}}}")
 }

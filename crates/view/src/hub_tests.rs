@@ -85,7 +85,7 @@ fn pages_are_drawn_for_in_turn_and_one_that_stalls_stops_nobody() {
     let job = hub.take(0).unwrap();
     assert_eq!(job.page, pages[1]);
     hub.detach(pages[2]);
-    // What was drawn for a page that went away goes nowhere.
+    // Results of a page that has disconnected are discarded.
     hub.deliver(drawn(Job { page: pages[2], ..job }));
     assert!(hub.next_drawn(pages[2]).is_none());
 }
@@ -139,7 +139,7 @@ fn a_view_that_moves_is_drawn_smaller_and_one_at_rest_as_asked() {
     assert_eq!(width(false), 640);
 }
 
-/// A view of so many pixels.
+/// A view of this many pixels.
 fn large(id: u32, [width, height]: [u32; 2], exact: bool) -> Ask {
     let [w, h] = [width, height].map(f64::from);
     let request = ViewRequest {
@@ -160,13 +160,13 @@ fn frames_under_way_never_take_more_than_their_share_and_each_page_gets_one() {
     let share = Budget::of(64 << 20).frames;
     let pages: Vec<u64> = (0..MAX_PAGES).map(|_| hub.attach().unwrap().page).collect();
     pages.iter().for_each(|&page| hub.ask(page, large(1, [4096, 2304], false)).unwrap());
-    // Nobody reads anything.
+    // No page reads anything.
     let jobs: Vec<Job> = std::iter::from_fn(|| hub.take(0)).collect();
     assert_eq!(jobs.iter().map(|job| job.page).collect::<Vec<_>>(), pages);
     let bytes: u64 = jobs.iter().map(|job| job.reserved.bytes()).sum();
     assert!(bytes <= share && bytes > share / 2, "{bytes} of {share}");
     assert!(jobs.iter().all(|job| (20_000..200_000).contains(&job.ask.pixels())));
-    // What was sent gives its memory back.
+    // A sent frame frees its memory.
     drop(jobs);
     hub.leaves(pages[0], 1, None, true);
     hub.ask(pages[0], large(2, [300, 200], false)).unwrap();

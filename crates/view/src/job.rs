@@ -1,4 +1,4 @@
-//! What a page wants to have drawn.
+//! Requests of pages, and jobs for the renderer.
 
 use std::time::Instant;
 
@@ -7,24 +7,24 @@ use gausset_core::{Camera, Pose};
 use crate::budget::Reserved;
 use crate::protocol::{MAX_FRAME_PIXELS, ViewRequest, What};
 
-/// What somebody who draws is asked for.
+/// A request of a page.
 #[derive(Clone, Debug)]
 pub enum Ask {
-    /// A view, with its camera as large as it is to be drawn, and its pose.
+    /// A view, with the camera in the size to render, and its pose.
     View(Box<ViewRequest>, Camera, Pose),
-    /// The photograph of a camera, as large as this at most.
+    /// The photograph of a camera, of limited size.
     Photo {
-        /// Comes back.
+        /// Id of the request; returned with the photograph.
         id: u32,
-        /// Number of the camera.
+        /// Index of the camera.
         camera: usize,
-        /// Longer side in px.
+        /// Longer side, px, at most.
         side: u32,
     },
 }
 
 impl Ask {
-    /// Whether it is what the page shows from now on.
+    /// Whether it replaces the view that the page shows.
     pub(crate) fn is_shown(&self) -> bool {
         matches!(self, Self::View(view, ..) if !view.aside)
     }
@@ -37,12 +37,12 @@ impl Ask {
         }
     }
 
-    /// Whether its size may not change.
+    /// Whether its size must not change.
     pub(crate) fn is_exact(&self) -> bool {
         matches!(self, Self::View(view, ..) if view.exact)
     }
 
-    /// Pixels of the frame, at most.
+    /// Largest number of pixels of the frame.
     pub(crate) fn pixels(&self) -> u64 {
         match self {
             Self::View(_, camera, _) => camera.pixels() as u64,
@@ -50,7 +50,7 @@ impl Ask {
         }
     }
 
-    /// The same with so many pixels at most.
+    /// Reduces the size to at most this many pixels.
     pub(crate) fn within(self, pixels: u64) -> Self {
         if self.pixels() <= pixels {
             return self;
@@ -77,17 +77,17 @@ impl Ask {
     }
 }
 
-/// Something to draw for a page.
+/// A request that a renderer has taken.
 #[derive(Debug)]
 pub struct Job {
-    /// The page.
+    /// Number of the page.
     pub page: u64,
-    /// What.
+    /// The request.
     pub ask: Ask,
-    /// When it was asked for.
+    /// When it was requested.
     pub asked: Instant,
-    /// Whether it was drawn before and is drawn again because the splats have changed.
+    /// Whether it repeats a view because the splats have changed.
     pub renewed: bool,
-    /// Memory that is counted for it.
+    /// Memory that is reserved for it.
     pub(crate) reserved: Reserved,
 }

@@ -1,14 +1,15 @@
-//! The viewer: a small server on the loopback, the page that it serves, and the pictures that the page asks for.
+//! The viewer: an HTTP server on the loopback interface, its web page, and the renderers behind it.
 //!
 //! ```text
 //!  page ◀──HTTP──┐                                ┌─ [`file`]: splats of a file or of a finished run
-//!  page ◀──────▶ server ──camera──▶ hub ──job──▶ drawer
+//!  page ◀──────▶ server ──camera──▶ hub ──job──▶ renderer
 //!  robot ◀──WS───┘  (one thread)  ◀─event, frame──┘ [`live`]: between two steps of a training
 //! ```
-//! The [`hub::Hub`] is all that the two sides share. Each page has one place for the camera that it wants to see, so the
-//! newest wins, and a frame is drawn for it only while few are under way: nobody waits for a page, however slow it is.
-//! Whoever draws holds an [`Engine`](gausset_core::engine::Engine) and asks the hub for jobs; the server's thread makes
-//! JPEGs of what was drawn. [`preview`] is a page of its own on the same server. What the server refuses, and why, is in `docs/security.md`.
+//! The two sides share only the [`hub::Hub`]. Each page has one slot for the camera that it requests, so the newest
+//! request wins, and a frame is rendered only while few are in flight: no slow page holds up the others or the
+//! training. The renderer owns an [`Engine`](gausset_core::engine::Engine) and takes jobs from the hub; the server's
+//! thread encodes the results. [`preview`] is another page on the same server. `docs/security.md` lists what the server
+//! refuses, and why.
 #![forbid(unsafe_code)]
 
 mod assets;

@@ -1,5 +1,5 @@
-//! Pictures of a training while it goes on, drawn on its own thread between two of its parts: nothing that a page does can
-//! touch a step, and a page that nobody looks at costs one load.
+//! Renders a running training for the viewer, on the training thread between two steps. A request of a page cannot
+//! influence a step, and a page that is not visible costs one atomic load.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,30 +17,30 @@ use crate::protocol::Command;
 use crate::scene::{Photos, Scene};
 use crate::snapshot;
 
-/// How long a training that is paused, or over, sleeps before it looks whether it is to stop.
+/// Sleep of a paused or finished training between checks of the stop flag.
 const NAP: Duration = Duration::from_millis(50);
 
-/// How often the cameras of a training that refines poses are asked for.
+/// Interval at which the cameras of a training that refines poses are updated.
 const POSES_EVERY: Duration = Duration::from_secs(5);
 
-/// Whoever watches a training for the pages of a [`Hub`].
+/// Renders a training for the pages of a [`Hub`].
 pub struct LiveView {
     hub: Arc<Hub>,
-    /// Largest share of the time that drawing may take from training.
+    /// Largest fraction of the time that rendering may take from training.
     share: f64,
-    /// Whether the result can be looked at after the end, until the program is asked to stop.
+    /// Whether the result stays viewable after the end, until the program is stopped.
     lingers: bool,
     stop: Arc<AtomicBool>,
-    /// When the next frame may be drawn.
+    /// Earliest time of the next frame.
     next: Instant,
     photos: Option<Photos>,
     scene: Scene,
-    /// When the poses of the photographs were asked for, after so many steps.
+    /// When the poses of the photographs were last updated, and after how many steps.
     posed: (Instant, u64),
 }
 
 impl LiveView {
-    /// Draws for the pages of `hub` with at most this share of the time.
+    /// Creates a renderer for the pages of `hub` that uses at most this fraction of the time.
     #[must_use]
     pub fn new(hub: Arc<Hub>, share: f64, lingers: bool, stop: Arc<AtomicBool>) -> Self {
         let share = share.clamp(0.001, 1.0);
@@ -71,7 +71,7 @@ impl LiveView {
         });
     }
 
-    /// Has the splats packed for pages that draw by themselves, if it is time.
+    /// Has the splats packed for browsers, if it is time.
     fn give_snapshot(&self, run: &mut Run, state: u64) -> bool {
         let saved_from_device = Similarity::from_rotation(*run.splats_from_dataset());
         run.look(|engine, options| {
@@ -79,7 +79,7 @@ impl LiveView {
         })
     }
 
-    /// Takes up the poses that the run has refined, so that photographs are seen from where it sees them.
+    /// Updates the poses that the run has refined, so that photographs are shown at these.
     fn take_up_poses(&mut self, run: &mut Run) {
         self.posed = (Instant::now(), run.step());
         let turn = *run.splats_from_dataset();
@@ -99,17 +99,17 @@ impl LiveView {
                 Command::Export => Request::Export,
                 Command::Stop => Request::Stop,
             };
-            // One that finds no room is one of many that nobody waits for.
+            // The request queue is full; dropping a command does no harm.
             let _ = run.requests().send(request);
         }
     }
 
-    /// The scene of a run.
+    /// Publishes the scene of a run.
     fn show(&mut self, run: &mut Run) {
         let name = run.folder().file_name().map_or_else(String::new, |name| name.display().to_string());
         let (scene, photos) = Scene::of_dataset(name, Arc::clone(run.loader()), run.splats_from_dataset());
         let options = run.look(|_, options| *options);
-        // Splats come and go: their number is in the events. Degrees come one by one.
+        // The number of splats is reported by events, and the SH degree grows during training.
         self.scene = Scene { live: true, sh_degree: MAX_DEGREE, ..scene.rendered(&options, 0) };
         self.hub.limit_memory(run.viewer_bytes());
         self.hub.set_thumbs(Some(photos.thumbs()));
@@ -137,7 +137,7 @@ impl Watcher for LiveView {
             return;
         }
         let started = Instant::now();
-        // One thing at a time, so that no pause is longer than the longest of them.
+        // One action at a time, so that no pause is longer than the longest of them.
         if self.give_snapshot(run, run.step()) {
             self.next = Instant::now() + started.elapsed().mul_f64(1.0 / self.share - 1.0);
             return;
@@ -163,11 +163,11 @@ impl Watcher for LiveView {
     fn after(&mut self, run: &mut Run) {
         self.scene.live = false;
         self.take_up_poses(run);
-        // What is looked at from now on has a number of splats, and a sky if the run has learnt one.
+        // The finished scene has a fixed number of splats, and a sky if the run has trained one.
         self.scene.splats = self.hub.splats() as usize;
         self.hub.replace_scene(self.scene.clone());
         while self.lingers && !self.stop.load(Ordering::Relaxed) {
-            // There is nothing left that a command could do.
+            // Commands have no effect after the end.
             while self.hub.take_command().is_some() {}
             self.give_snapshot(run, u64::MAX);
             match self.hub.take(u64::MAX) {

@@ -1,22 +1,22 @@
-//! How large and how good a frame may be that one of many is: so that it takes at most [`FRAME_MS`].
+//! Size and quality of the frames of a moving view, so that each takes at most [`FRAME_MS`].
 
 use std::time::Duration;
 
 use gausset_core::Camera;
 
-/// A frame while something moves takes at most so long, drawn and encoded, ms.
+/// Time limit for rendering and encoding a frame of a moving view, ms.
 pub(crate) const FRAME_MS: f64 = 33.0;
-/// What is aimed at, a little below.
+/// Target time, slightly below the limit.
 const AIM_MS: f64 = 0.8 * FRAME_MS;
-/// Smallest share of a side: below it most of the time is what does not depend on the pixels, and nothing can be made out.
+/// Smallest scale of a side. Below it, the time hardly depends on the pixels, and the image is unreadable.
 const SMALLEST: f64 = 0.3;
-/// Above this round trip a link is slow, and a second frame is sent before the first has arrived.
+/// A link with a longer round trip is slow: a second frame is sent before the first has arrived.
 const FAST_LINK: Duration = Duration::from_millis(25);
 
-/// What was measured of one page.
+/// Measurements of one page.
 #[derive(Debug)]
 pub(crate) struct Pace {
-    /// Share of the width and height that is drawn while something moves.
+    /// Scale of width and height of the frames of a moving view.
     scale: f64,
     /// Round trip from sending a frame to its acknowledgement, smoothed.
     round_trip: Option<Duration>,
@@ -29,7 +29,7 @@ impl Default for Pace {
 }
 
 impl Pace {
-    /// The camera of a frame while something moves.
+    /// The camera of a frame of a moving view.
     pub(crate) fn reduced(&self, camera: &Camera) -> Camera {
         let side = |side: u32| ((f64::from(side) * self.scale).round() as u32).clamp(1, side);
         camera.resized(side(camera.width), side(camera.height))
@@ -40,20 +40,20 @@ impl Pace {
         if self.round_trip.is_some_and(|time| time > FAST_LINK) { 50 } else { 70 }
     }
 
-    /// Such a frame has taken so long. The cost has a part that does not shrink with the pixels, so it is tried again
-    /// rather than computed: by the square root of what is too much, and slowly upwards.
+    /// Updates the scale from the time of such a frame. Part of the time does not depend on the pixels, so the scale is
+    /// found by iteration: it changes by the square root of the excess, and grows slowly.
     pub(crate) fn measured(&mut self, ms: f64) {
         let factor = (AIM_MS / ms.max(0.1)).sqrt().clamp(0.6, 1.08);
         self.scale = (self.scale * factor).clamp(SMALLEST, 1.0);
     }
 
-    /// A frame was acknowledged so long after it was sent.
+    /// Updates the round trip from the time between sending and acknowledgement.
     pub(crate) fn acknowledged(&mut self, after: Duration) {
         self.round_trip = Some(self.round_trip.map_or(after, |before| (before * 3 + after) / 4));
     }
 
-    /// Most frames that may be under way: one where the answer comes at once, up to three on a slow link, which would
-    /// otherwise stand idle for a round trip after each.
+    /// Largest number of frames in flight: one on a fast link, up to three on a slow one, which would otherwise be idle
+    /// for a round trip after each frame.
     pub(crate) fn window(&self) -> usize {
         match self.round_trip {
             Some(time) if time > 3 * FAST_LINK => 3,
@@ -70,7 +70,7 @@ mod tests {
     #[test]
     fn frames_shrink_until_they_are_fast_enough_and_grow_back() {
         let camera = Camera::new(1280, 720, 900.0, 900.0, 640.0, 360.0).unwrap();
-        // 10 ms that do not depend on the size, and 60 ms per full picture.
+        // 10 ms that do not depend on the size, and 60 ms for a full-size frame.
         let cost = |scale: f64, ms: f64| 10.0 + ms * scale * scale;
         let mut pace = Pace::default();
         (0..60).for_each(|_| pace.measured(cost(pace.scale, 60.0)));

@@ -1,5 +1,5 @@
-//! Places for connections: when all are taken, the oldest connection that has shown no token gives its place away, so that
-//! nobody without the token keeps the owner out.
+//! Connection slots. When all are taken, the oldest connection that has not presented the token is closed, so that
+//! clients without the token cannot lock out the owner.
 
 use std::collections::VecDeque;
 use std::future::Future;
@@ -8,14 +8,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::AbortHandle;
 
-/// All places of a server.
+/// All connection slots of a server.
 pub(crate) struct Places {
     free: Arc<Semaphore>,
     guests: Arc<Guests>,
     next: u64,
 }
 
-/// Connections that have shown no token, the oldest first.
+/// Connections that have not presented the token, the oldest first.
 #[derive(Default)]
 struct Guests(Mutex<VecDeque<(u64, AbortHandle)>>);
 
@@ -29,7 +29,7 @@ impl Guests {
     }
 }
 
-/// The place of one connection, free again when this is dropped.
+/// The slot of one connection; freed when dropped.
 pub(crate) struct Place {
     number: u64,
     guests: Arc<Guests>,
@@ -37,7 +37,7 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    /// The connection has shown the token: it gives way to nobody.
+    /// The connection has presented the token: it is no longer closed to make room.
     pub(crate) fn keep(&self) {
         self.guests.remove(self.number);
     }
@@ -54,7 +54,7 @@ impl Places {
         Self { free: Arc::new(Semaphore::new(count)), guests: Arc::default(), next: 0 }
     }
 
-    /// A permit, if need be that of the oldest guest; `None` if every connection has shown the token.
+    /// Acquires a permit, if necessary by closing the oldest guest; `None` if every connection has presented the token.
     pub(crate) async fn permit(&self) -> Option<OwnedSemaphorePermit> {
         if let Ok(permit) = Arc::clone(&self.free).try_acquire_owned() {
             return Some(permit);
@@ -64,7 +64,7 @@ impl Places {
         Arc::clone(&self.free).acquire_owned().await.ok()
     }
 
-    /// Spawns what serves a connection, which is a guest until it keeps its place.
+    /// Spawns the task of a connection, which is a guest until it calls [`Place::keep`].
     pub(crate) fn spawn<F>(&mut self, permit: OwnedSemaphorePermit, serve: impl FnOnce(Place) -> F)
     where
         F: Future<Output = ()> + Send + 'static,
@@ -72,7 +72,7 @@ impl Places {
         let (number, guests) = (self.next, Arc::clone(&self.guests));
         self.next += 1;
         let task = serve(Place { number, guests, _permit: permit });
-        // Listed before the task can end.
+        // Added to the list before the task can end.
         let mut guests = self.guests.lock();
         guests.push_back((number, tokio::spawn(task).abort_handle()));
     }
@@ -89,7 +89,7 @@ mod tests {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         runtime.block_on(async {
             let mut places = Places::new(3);
-            // Each connection waits for ever, and its end is seen by its channel.
+            // Each connection waits forever; its channel shows when it ends.
             let connect = async |places: &mut Places, is_known: bool| {
                 let permit = places.permit().await?;
                 let (alive, ended) = mpsc::channel::<()>(1);

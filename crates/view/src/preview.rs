@@ -1,16 +1,16 @@
-//! `pano preview --page`: a panorama that one can look around in, with the views that are cut out of it.
+//! `pano preview --page`: shows a panorama to look around in, with the outlines of the views that are cut from it.
 //!
-//! The browser draws (WebGL 2); what it draws with comes from here: coverage, rotations and colours are those of a split, by
-//! the same functions.
+//! The browser renders (WebGL 2) with data from this server: coverage, rotations and colours are computed by the same
+//! functions as those of a split.
 //!
-//! | question | answer |
+//! | request | answer |
 //! |---|---|
-//! | `/api/preview` | JSON: title, where the panorama lies on the sphere, views, settings of the colours |
-//! | `/api/panorama` | the panorama as it is, JPEG, at most 4096 px wide |
+//! | `/api/preview` | JSON: title, area of the sphere that the panorama covers, views, colour settings |
+//! | `/api/panorama` | the panorama with unchanged colours, JPEG, at most 4096 px wide |
 //! | `/api/mask` | its mask, PNG |
-//! | `/api/views?YAW,PITCH,ROLL,HFOV,WIDTH,HEIGHT;...` | JSON: of each view its rotation and tangents; coverage and the largest hole |
-//! | `/api/counts?...` (the same) | how many views see each cell of a grid of 512 x 256, bytes |
-//! | `/api/table?KEY=VALUE,...` | the colours, 33 x 33 x 33 RGB bytes, red fastest |
+//! | `/api/views?YAW,PITCH,ROLL,HFOV,WIDTH,HEIGHT;...` | JSON: rotation and tangents of each view; coverage, largest hole |
+//! | `/api/counts?...` (the same) | number of views that see each cell of a 512 x 256 grid, bytes |
+//! | `/api/table?KEY=VALUE,...` | the colour table, 33 x 33 x 33 RGB bytes, red fastest |
 
 use gausset_core::RgbImage8;
 use gausset_io::image::{Mask, encode};
@@ -25,13 +25,13 @@ use serde_json::json;
 use crate::encode::Codec;
 use crate::site::{Answer, Site};
 
-/// Widest panorama of a page, px: what every browser takes as a texture.
+/// Largest width of the panorama, px: the texture size that every browser supports.
 pub const MOST_WIDTH: u32 = 4096;
-/// Most views of a page.
+/// Largest number of views.
 const MOST_VIEWS: usize = 128;
-/// Columns and rows of the map of coverage.
+/// Columns and rows of the coverage map.
 const GRID: [usize; 2] = [512, 256];
-/// Steps of each colour of the table.
+/// Steps per colour channel of the table.
 const TABLE: usize = 33;
 /// JPEG quality of the panorama.
 const QUALITY: u8 = 90;
@@ -47,38 +47,38 @@ const FILES: [(&str, &str, &str); 5] = [
     ("/assets/sphere.js", SCRIPT, include_str!("../page/sphere.js")),
 ];
 
-/// What a page shows.
+/// Contents of the preview page.
 #[derive(Clone, Debug)]
 pub struct PreviewOptions {
     /// Name of the panorama.
     pub title: String,
-    /// The panorama before its colours are changed, at most [`MOST_WIDTH`] wide.
+    /// The panorama before colour changes, at most [`MOST_WIDTH`] wide.
     pub panorama: RgbImage8,
-    /// Where it lies on the sphere, whatever its size.
+    /// Its area of the sphere, independent of its size.
     pub equirect: Equirect,
-    /// Where it is masked, if anywhere.
+    /// Its mask, if it has one.
     pub mask: Option<Mask>,
     /// The views.
     pub views: Vec<View>,
-    /// The colours.
+    /// Colour conversion.
     pub colouring: Colouring,
 }
 
-/// The page.
+/// The preview page with its encoded data.
 #[derive(Debug)]
 pub struct Preview {
     about: String,
     panorama: Vec<u8>,
     mask: Option<Vec<u8>>,
-    /// The colours without their settings.
+    /// The colour conversion without settings.
     colouring: Colouring,
 }
 
 impl Preview {
-    /// Packs what there is to see.
+    /// Encodes the data of the page.
     ///
     /// # Errors
-    /// A picture that cannot be packed.
+    /// The panorama or the mask cannot be encoded.
     pub fn new(options: &PreviewOptions) -> Result<Self, String> {
         let PreviewOptions { title, panorama, equirect, mask, views, colouring } = options;
         let packed = Codec::Moving(QUALITY).pack(panorama)?;
@@ -87,7 +87,7 @@ impl Preview {
             encode::png_rgb8(&RgbImage8 { width: mask.width, height: mask.height, data })
         });
         let mask = mask.transpose().map_err(|error| error.to_string())?;
-        // The part of the sphere that is there: left, top, width, height as shares of the whole.
+        // The area of the sphere that is covered: left, top, width, height as fractions of the whole.
         let part = [
             equirect.left / equirect.full_width,
             equirect.top / equirect.full_height,
@@ -107,7 +107,7 @@ impl Preview {
         Ok(Self { about: about.to_string(), panorama: packed, mask, colouring })
     }
 
-    /// The colours with these settings.
+    /// The colour table for these settings.
     fn table(&self, query: &str) -> Option<Vec<u8>> {
         let look = if query.is_empty() { Look::default() } else { Look::parse(query).ok()? };
         let grade = Grade::new(Colouring { look, ..self.colouring.clone() }, [1.0; 3]);
@@ -118,7 +118,7 @@ impl Preview {
     }
 }
 
-/// Views as the page writes them.
+/// Parses views as the page writes them.
 fn parse_views(query: &str) -> Option<Vec<View>> {
     let parts: Vec<&str> = query.split(';').filter(|part| !part.is_empty()).collect();
     if parts.len() > MOST_VIEWS {
@@ -136,7 +136,7 @@ fn parse_views(query: &str) -> Option<Vec<View>> {
     parts.iter().enumerate().map(view).collect()
 }
 
-/// What the page has to know of its views.
+/// JSON description of the views for the page.
 fn seen(views: &[View]) -> String {
     let coverage = Coverage::of(views);
     let drawn: Vec<_> = views
@@ -210,7 +210,7 @@ mod tests {
         assert_eq!(seen["views"].as_array().unwrap().len(), 8);
         let counts = page.answer("/api/counts", &query).unwrap().bytes;
         assert_eq!((counts.len(), counts[0], counts[256 * 512 / 2] > 0), (512 * 256, 0, true));
-        // Nothing changes; then a stop more makes it brighter.
+        // The identity; then a table that is brighter by one stop.
         let same = page.answer("/api/table", "").unwrap().bytes;
         let at =
             |table: &[u8], rgb: [usize; 3]| table[3 * (rgb[0] + 33 * (rgb[1] + 33 * rgb[2]))..][..3].to_vec();

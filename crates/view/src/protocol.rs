@@ -1,88 +1,88 @@
-//! What pages and the server say to each other.
+//! Messages between pages and the server.
 //!
-//! Text messages are JSON with a word under `t`. The first one of a page is `hello` with the version and the token; the
-//! answer is a `hello` that tells what there is to see. Frames are binary, little-endian:
+//! Text messages are JSON with the message type in `t`. A page first sends `hello` with the version and the token; the
+//! answer is a `hello` that describes the scene. Frames are binary, little-endian:
 //!
-//! | bytes | what |
+//! | bytes | content |
 //! |---|---|
 //! | 0 | kind: 1 a frame, 2 a photograph |
 //! | 1 | [`VERSION`] |
-//! | 2..4 | flags: 1 exact, 2 drawn again because the splats have changed |
+//! | 2..4 | flags: 1 exact, 2 rendered again because the splats have changed |
 //! | 4..8 | id of the request |
 //! | 8..12 | width, height (u16) |
 //! | 12 | codec: 0 JPEG, 2 PNG |
 //! | 13..16 | zero |
-//! | 16..28 | milliseconds of drawing, of encoding, waited before (f32) |
-//! | 28..36 | smallest and largest depth or count of a coloured map, or PSNR in dB and 0 of an error map (f32) |
+//! | 16..28 | milliseconds of rendering, of encoding, of waiting (f32) |
+//! | 28..36 | smallest and largest value of a depth or count map, or PSNR in dB and 0 of an error map (f32) |
 //! | 36..44 | finished steps (u64) |
-//! | 44.. | the picture |
+//! | 44.. | the encoded image |
 
 use gausset_core::camera::CameraError;
 use gausset_core::{Camera, Pose};
 use serde::{Deserialize, Serialize};
 
-/// Version of all this.
+/// Version of the protocol.
 pub const VERSION: u32 = 1;
-/// Largest message from a page in bytes.
+/// Largest message from a page, bytes.
 pub const MAX_MESSAGE: usize = 64 << 10;
-/// Most messages from a page in a second.
+/// Largest number of messages from a page per second.
 pub const MAX_MESSAGES_PER_S: u32 = 100;
-/// Most pixels of a frame.
+/// Largest number of pixels of a frame.
 pub const MAX_FRAME_PIXELS: u64 = 4096 * 2304;
-/// Bytes before the picture of a frame.
+/// Length of the header of a frame, bytes.
 pub const FRAME_HEAD: usize = 44;
 
 /// A message from a page.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(tag = "t", rename_all = "snake_case")]
 pub enum FromPage {
-    /// The first one.
+    /// The first message.
     Hello {
-        /// Version of the page.
+        /// Protocol version of the page.
         version: u32,
-        /// The secret.
+        /// The token.
         token: String,
     },
-    /// A view that the page wants to see; replaces the one before.
+    /// Requests a view; replaces the previous request.
     View(Box<ViewRequest>),
-    /// The photograph of a camera of the dataset.
+    /// Requests the photograph of a camera of the dataset.
     Photo {
-        /// Comes back with the photograph.
+        /// Id of the request; returned with the photograph.
         id: u32,
-        /// Number in the list of cameras.
+        /// Index in the list of cameras.
         camera: usize,
-        /// Longer side in px, at most.
+        /// Longer side, px, at most.
         side: u32,
     },
-    /// A frame was shown.
+    /// Acknowledges a frame that was shown.
     Ack {
-        /// Its id.
+        /// Id of the frame.
         id: u32,
     },
-    /// Nobody can see the page, or somebody can again.
+    /// The page became hidden or visible.
     Hidden {
-        /// Whether nobody can.
+        /// Whether it is hidden.
         hidden: bool,
     },
-    /// The page draws by itself and asks for newer splats. They are told with `{"t":"snapshot","number":…,"bytes":…}`, or with
-    /// a `line` that says why there are none, and lie at `/api/snapshot`.
+    /// The page draws in the browser and asks for newer splats. The answer is `{"t":"snapshot","number":…,"bytes":…}`,
+    /// or one with a `line` that says why there are none. The splats are at `/api/snapshot`.
     Snapshot {
-        /// Number of those that it has; 0 for none.
+        /// Number of the snapshot that it has; 0 for none.
         have: u64,
-        /// Whether what it saw at rest is no longer looked at.
+        /// Whether the view is moving, so that the last view at rest need not be rendered again.
         moving: bool,
     },
-    /// Which splats are shown, to every page.
+    /// Sets which splats are shown, for all pages.
     Filter {
-        /// Those that pass.
+        /// The filter.
         filter: Filter,
     },
-    /// Something that the training is asked to do.
+    /// A command for the training.
     Command {
-        /// What.
+        /// The command.
         what: Command,
     },
-    /// Words of another version.
+    /// A message of a newer protocol version.
     #[serde(other)]
     Unknown,
 }
@@ -91,24 +91,24 @@ pub enum FromPage {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(default)]
 pub struct Filter {
-    /// Splats of less opacity are left out, 0 to 1.
+    /// Least opacity of a splat, 0 to 1.
     pub min_opacity: Option<f64>,
-    /// Splats farther from the middle than so many median distances are left out; those of a sky stay.
+    /// Largest distance of a splat from the centre, in median distances; splats of a sky are kept.
     pub drop_far: Option<f64>,
-    /// Splats whose centre lies outside this ball (centre, radius; axes of the saved splats) are left out.
+    /// Only splats with a centre in this ball are shown (centre, radius; axes of the saved splats).
     pub sphere: Option<[f64; 4]>,
-    /// Splats whose centre lies outside this box (smallest, then largest x, y, z; the same axes) are left out.
+    /// Only splats with a centre in this box are shown (smallest, then largest x, y, z; the same axes).
     #[serde(rename = "box")]
     pub within_box: Option<[f64; 6]>,
-    /// Splats with a larger standard deviation along any axis are left out, scene units.
+    /// Largest standard deviation of a splat along any axis, scene units.
     pub max_size: Option<f64>,
-    /// Factor of the standard deviations of all splats that are shown, above 0 and at most 1: small ones let look into a
-    /// cloud.
+    /// Factor of the standard deviations of all splats, above 0 and at most 1; small values make the inside of a cloud
+    /// visible.
     pub shrink: Option<f64>,
 }
 
 impl Filter {
-    /// The filter, if its numbers mean something.
+    /// The filter, if its values are in range.
     #[must_use]
     pub fn checked(self) -> Option<Self> {
         let is_share = |v: f64| (0.0..=1.0).contains(&v);
@@ -125,88 +125,88 @@ impl Filter {
     }
 }
 
-/// What a training can be asked for.
+/// A command for the training.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Command {
-    /// Do no step.
+    /// Pause.
     Pause,
-    /// Go on.
+    /// Resume.
     Resume,
     /// Write a checkpoint.
     Save,
     /// Write `splats.ply`.
     Export,
-    /// Save and end.
+    /// Save a checkpoint and end.
     Stop,
 }
 
-/// What a frame shows.
+/// Content of a frame.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum What {
-    /// Colours, as `gausset render` gives them.
+    /// Colours, as `gausset render` writes them.
     #[default]
     Color,
-    /// Coverage.
+    /// Alpha.
     Alpha,
     /// Expected depth in false colours.
     Depth,
     /// Splats per pixel in false colours.
     Count,
-    /// Directions of the surface that the depths are of, as colours.
+    /// Surface normals of the depth map, as colours.
     Normals,
-    /// Difference to the photograph of a camera.
+    /// Difference from the photograph of a camera.
     Error,
-    /// No frame: the depth at one point of the picture, as text.
+    /// No frame: the depth at one point of the image, as text.
     Probe,
 }
 
-/// A view that a page wants to see.
+/// Request of a view.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
 pub struct ViewRequest {
-    /// Comes back with the frame.
+    /// Id of the request; returned with the frame.
     pub id: u32,
     /// Width and height in px, focal lengths and principal point.
     pub camera: [f64; 6],
     /// Rows of `camera_from_world`, 3x4, in the axes of the saved splats.
     pub pose: [f64; 12],
-    /// What to show.
+    /// Content.
     pub what: What,
-    /// Whether more are coming: then the frame may be smaller, and comes sooner.
+    /// Whether more requests follow; if so, the frame may be smaller, and comes sooner.
     pub moving: bool,
-    /// Whether the bytes are to be exact.
+    /// Whether the frame must be lossless and of full size.
     pub exact: bool,
-    /// Camera of the dataset whose photograph is compared with.
+    /// Index of the camera whose photograph is compared with.
     pub against: Option<usize>,
-    /// Factor of an error map.
+    /// Gain of an error map.
     pub gain: Option<f32>,
-    /// Point of a probe, as shares of width and height.
+    /// Point of a probe, as fractions of width and height.
     pub at: Option<[f64; 2]>,
-    /// SH degree in use.
+    /// SH degree to render.
     pub sh_degree: Option<u8>,
-    /// Splats nearer than this are not drawn, scene units.
+    /// Near plane, scene units.
     pub near: Option<f64>,
-    /// Colour behind the splats.
+    /// Background colour.
     pub background: Option<[f32; 3]>,
-    /// Whether it is a picture of its own, and not what the page shows from now on.
+    /// Whether it is a separate image that does not replace the page's view.
     pub aside: bool,
     /// Id of a frame that was shown.
     pub ack: Option<u32>,
 }
 
-/// Why a view cannot be drawn.
+/// Why a view cannot be rendered.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum ViewError {
-    /// The intrinsics are none.
+    /// The camera is invalid.
     #[error("view: {0}")]
     Camera(#[from] CameraError),
-    /// The pose is none.
+    /// The pose is invalid.
     #[error("view: {0}")]
     Pose(#[from] gausset_core::pose::PoseError),
     /// Too many pixels.
-    #[error("view: {0} pixels are too many (expected at most {MAX_FRAME_PIXELS})")]
+    #[error("view: {0} pixels (expected at most {MAX_FRAME_PIXELS})")]
     Size(u64),
 }
 
@@ -214,10 +214,10 @@ impl ViewRequest {
     /// Camera and pose, checked.
     ///
     /// # Errors
-    /// Numbers that are no camera or no pose; a frame that is too large.
+    /// An invalid camera or pose, or too many pixels.
     pub fn view(&self) -> Result<(Camera, Pose), ViewError> {
         let [width, height, fx, fy, cx, cy] = self.camera;
-        // Beyond the range of sides either way: `as` keeps to it, and NaN becomes 0.
+        // `as` saturates at the range of sides, and maps NaN to 0.
         let camera = Camera::new(width as u32, height as u32, fx, fy, cx, cy)?;
         if camera.pixels() as u64 > MAX_FRAME_PIXELS {
             return Err(ViewError::Size(camera.pixels() as u64));
@@ -234,20 +234,20 @@ pub fn rows(pose: &Pose) -> [f64; 12] {
     std::array::from_fn(|k| if k % 4 == 3 { pose.translation[k / 4] } else { pose.rotation[k / 4][k % 4] })
 }
 
-/// What stands before the picture of a frame.
+/// Header of a frame.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct FrameHead {
-    /// 1 a frame, 2 a photograph.
+    /// 1 for a frame, 2 for a photograph.
     pub kind: u8,
     /// See the table above.
     pub flags: u16,
-    /// Of the request.
+    /// Id of the request.
     pub id: u32,
     /// Width and height in px.
     pub size: [u32; 2],
     /// 0 JPEG, 2 PNG.
     pub codec: u8,
-    /// Milliseconds of drawing, of encoding, waited before.
+    /// Milliseconds of rendering, of encoding, of waiting.
     pub times: [f32; 3],
     /// See the table above.
     pub range: [f32; 2],
@@ -256,7 +256,7 @@ pub struct FrameHead {
 }
 
 impl FrameHead {
-    /// The head as bytes, in front of which a picture can be put.
+    /// The header as bytes, to which an image can be appended.
     #[must_use]
     pub fn bytes(&self) -> Vec<u8> {
         let mut bytes = vec![self.kind, VERSION as u8];

@@ -1,4 +1,4 @@
-//! What there is to look at: where it is, from where it was photographed, and the photographs.
+//! Description of the scene for pages: its extent, its cameras, and the photographs.
 
 use std::sync::Arc;
 
@@ -16,60 +16,60 @@ use serde::Serialize;
 use crate::protocol::{Filter, rows};
 use crate::thumbs::Thumbs;
 
-/// Most cameras that a page is told of: evenly chosen ones where there are more.
+/// Largest number of cameras in the description; of more, evenly spaced ones are chosen.
 const MAX_CAMERAS: usize = 2000;
-/// Splats of less opacity do not tell where the scene is, if there are others.
+/// Splats with a lower opacity logit do not determine the extent of the scene, if there are others.
 const FAINT_LOGIT: f32 = -2.2;
 
-/// What a page is told of a scene. Directions and poses are in the axes of the saved splats.
+/// Description of a scene. Directions and poses are in the axes of the saved splats.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Scene {
     /// Name of the run or file.
     pub title: String,
     /// Whether it is being trained.
     pub live: bool,
-    /// Direction that is up.
+    /// Up direction.
     pub up: [f64; 3],
-    /// Point to turn around.
+    /// Point around which the camera orbits.
     pub centre: [f64; 3],
-    /// Size of what there is around it, scene units.
+    /// Typical size of the scene around the centre, scene units.
     pub radius: f64,
-    /// View to begin with.
+    /// Initial view.
     pub start: SceneCamera,
     /// Cameras of the dataset.
     pub cameras: Vec<SceneCamera>,
-    /// Whether there are photographs of these.
+    /// Whether these cameras have photographs.
     pub photos: bool,
-    /// Splats, while nobody trains.
+    /// Number of splats; 0 during training.
     pub splats: usize,
     /// SH degree.
     pub sh_degree: u8,
     /// Colour behind the splats.
     pub background: [f32; 3],
-    /// Nearest depth that is drawn, scene units.
+    /// Near plane, scene units.
     pub near: f64,
-    /// Which splats are shown; `None` where nothing can be left out.
+    /// Which splats are shown; `None` if the scene cannot be filtered.
     pub filter: Option<Filter>,
 }
 
-/// A camera that a page can go to.
+/// A camera that a page can select.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct SceneCamera {
-    /// Name of its picture.
+    /// Name of its image.
     pub name: String,
-    /// Whether the picture is held out.
+    /// Whether the image is held out.
     pub held_out: bool,
     /// Width, height, focal lengths, principal point, px.
     pub camera: [f64; 6],
     /// Rows of `camera_from_world`, 3x4.
     pub pose: [f64; 12],
-    /// PSNR by the last evaluation, dB.
+    /// PSNR of the last evaluation, dB.
     pub psnr: Option<f64>,
 }
 
 impl SceneCamera {
     fn of(name: String, held_out: bool, camera: &Camera, pose: &Pose) -> Self {
-        // A page draws pinholes.
+        // Pages only draw pinhole cameras.
         let Camera { width, height, fx, fy, cx, cy, .. } = camera.as_pinhole();
         let camera = [f64::from(width), f64::from(height), fx, fy, cx, cy];
         Self { name, held_out, camera, pose: rows(pose), psnr: None }
@@ -80,25 +80,26 @@ impl SceneCamera {
     }
 }
 
-/// A photograph with the camera that it is of, in the axes of the saved splats.
+/// A photograph with its camera and pose, in the axes of the saved splats.
 type Photo = (Arc<TargetImage>, Camera, Pose);
 
-/// A dataset's part of what there is to look at: its cameras, and its pictures.
+/// Photographs of a dataset, for the cameras of a scene.
 pub struct Photos {
     loader: Arc<Loader>,
-    /// Picture of the dataset, camera in the axes of the saved splats, for each camera of the scene.
+    /// For each camera of the scene: image index in the dataset; camera and pose in the axes of the saved splats.
     views: Vec<(usize, Camera, Pose)>,
     thumbs: Arc<Thumbs>,
 }
 
 impl Photos {
-    /// Small pictures of them.
+    /// Their thumbnails.
     #[must_use]
     pub fn thumbs(&self) -> Arc<Thumbs> {
         Arc::clone(&self.thumbs)
     }
 
-    /// Takes other poses for the pictures of the dataset, in its axes, here and in the scene that was made with these.
+    /// Replaces the poses by others in the axes of the dataset, here and in the scene that belongs to these
+    /// photographs.
     pub(crate) fn move_to(&mut self, scene: &mut Scene, poses: &[Pose], splats_from_dataset: &Mat3) {
         let turn = Similarity::from_rotation(*splats_from_dataset);
         for ((index, _, pose), camera) in self.views.iter_mut().zip(&mut scene.cameras) {
@@ -107,7 +108,7 @@ impl Photos {
         }
     }
 
-    /// The photograph of a camera with its view, `None` if there is no such camera.
+    /// The photograph of a camera with its view; `None` if there is no such camera.
     ///
     /// # Errors
     /// The photograph cannot be read, as one line.
@@ -119,7 +120,7 @@ impl Photos {
 }
 
 impl Scene {
-    /// A scene with a dataset, whose axes `splats_from_dataset` has turned, and the pictures of its loader.
+    /// A scene with a dataset. `splats_from_dataset` maps its axes to those of the splats; `loader` reads its images.
     #[must_use]
     pub fn of_dataset(title: String, loader: Arc<Loader>, splats_from_dataset: &Mat3) -> (Self, Photos) {
         let dataset = loader.dataset();
@@ -152,7 +153,7 @@ impl Scene {
         (scene, Photos { loader, views, thumbs })
     }
 
-    /// A scene that is known by its splats alone.
+    /// A scene without a dataset.
     #[must_use]
     pub fn of_splats(title: String, splats: &Splats, up: Option<[f32; 3]>) -> Self {
         let mut seen: Vec<usize> = (0..splats.len()).filter(|&i| splats.is_usable(i)).collect();
@@ -192,7 +193,7 @@ impl Scene {
         }
     }
 
-    /// The same with how it is rendered.
+    /// Adds the render options and the number of splats.
     #[must_use]
     pub fn rendered(mut self, options: &RenderOptions, splats: usize) -> Self {
         (self.sh_degree, self.background, self.near) =

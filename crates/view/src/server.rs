@@ -1,5 +1,5 @@
-//! The server: accepts connections on a thread of its own, checks each request before it is looked up, and serves the
-//! page, its files, the state for scripts and one kind of WebSocket.
+//! The server: accepts connections on its own thread, checks each request before any look-up, and serves the page, its
+//! files, the state for scripts and a WebSocket.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
@@ -22,46 +22,46 @@ use crate::{assets, socket};
 
 /// The port that is tried first.
 pub const FIRST_PORT: u16 = 7007;
-/// Name of the thread: what goes wrong on it ends connections, and never the program.
+/// Name of the server's thread. A panic on it ends connections, but never the program.
 pub const THREAD: &str = "gausset-viewer";
-/// How many ports are tried from there.
+/// Number of ports that are tried from there.
 const PORTS_TRIED: u16 = 100;
-/// Most connections at a time. The oldest one without the token gives way to the next.
+/// Largest number of connections. When it is reached, the oldest one without the token is closed for the next.
 pub const MAX_CONNECTIONS: usize = 32;
-/// Most connections that are told so.
+/// Largest number of connections that are answered with an error when there is no slot.
 const MAX_REFUSED: usize = 32;
-/// How long a browser may take from its start to the page.
+/// Time limit for a browser from its start to opening the page.
 const TICKET_TIME: Duration = Duration::from_secs(60);
 
-/// Who may connect.
+/// Interface on which the server listens.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Listen {
-    /// This machine alone.
+    /// Loopback: only this machine can connect.
     #[default]
     Loopback,
-    /// Whoever reaches this address.
+    /// This address: every machine that can reach it can connect.
     Address(IpAddr),
 }
 
-/// Where the server listens.
+/// Options of the server.
 #[derive(Clone, Debug, Default)]
 pub struct ServerOptions {
-    /// Who may connect.
+    /// Interface on which it listens.
     pub listen: Listen,
-    /// The port, 0 for any; `None` = [`FIRST_PORT`] or the next one that is free.
+    /// The port, 0 for any; `None` = [`FIRST_PORT`] or the next free one.
     pub port: Option<u16>,
-    /// Names, besides numbers and `localhost`, by which pages may call this machine.
+    /// Host names that are accepted in addition to addresses and `localhost`.
     pub names: Vec<String>,
-    /// How long nothing may happen.
+    /// Time limits.
     pub patience: Patience,
 }
 
-/// How long the server waits.
+/// Time limits of the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Patience {
-    /// For the head of a request, and for the first message of a page.
+    /// For the header of a request, and for the first message of a page.
     pub head: Duration,
-    /// For any sign of life of a page, which is asked for one three times as often, or until it reads what it is sent.
+    /// For any sign of life of a page, which is pinged three times as often, and for sending a message.
     pub silence: Duration,
 }
 
@@ -71,26 +71,26 @@ impl Default for Patience {
     }
 }
 
-/// Why there is no server.
+/// Why the server cannot start.
 #[derive(Debug, thiserror::Error)]
 pub enum ServerError {
-    /// The port is taken or may not be had.
+    /// The port is in use or not permitted.
     #[error(
-        "⟨port⟩: {address}: {} (expected a port that is free; leave it out, or 0 for any)",
+        "⟨port⟩: {address}: {} (expected a free port; leave it out, or use 0 for any)",
         gausset_io::atomic::plain_reason(source)
     )]
     Port {
-        /// What was tried.
+        /// The address that was tried.
         address: SocketAddr,
-        /// The system's answer.
+        /// Error of the operating system.
         source: io::Error,
     },
-    /// The system gave no thread, socket or randomness.
+    /// The system provided no thread, socket or randomness.
     #[error("viewer: {0}")]
     System(String),
 }
 
-/// What a server shows.
+/// The page that a server serves.
 enum Shows {
     /// The viewer.
     Viewer(Arc<Hub>),
@@ -98,13 +98,13 @@ enum Shows {
     Site(Arc<dyn Site>),
 }
 
-/// A secret that lets one page in, and the file that tells it to a browser.
+/// A secret that admits one page, and the file from which a browser reads it.
 struct Ticket {
     secret: Token,
     _redirect: Redirect,
 }
 
-/// What all connections share.
+/// State shared by all connections.
 pub(crate) struct Shared {
     shows: Shows,
     pub(crate) token: Token,
@@ -115,7 +115,7 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    /// Whether a page may come in.
+    /// Whether a page with this secret is admitted.
     pub(crate) fn lets_in(&self, secret: &str) -> bool {
         if self.token.is(secret) {
             return true;
@@ -128,7 +128,7 @@ impl Shared {
     }
 }
 
-/// A server that runs until it is dropped.
+/// A server; it runs until it is dropped.
 pub struct Server {
     address: SocketAddr,
     shared: Arc<Shared>,
@@ -138,7 +138,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// The viewer, which listens from now on.
+    /// Starts the viewer.
     ///
     /// # Errors
     /// No port, thread or randomness.
@@ -146,7 +146,7 @@ impl Server {
         Self::of(Shows::Viewer(hub), options)
     }
 
-    /// The same of another page.
+    /// Starts a server for another page.
     ///
     /// # Errors
     /// No port, thread or randomness.
@@ -174,7 +174,7 @@ impl Server {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_io()
             .enable_time()
-            // One photograph is made small, one question answered at a time.
+            // At most one thumbnail or site request is processed at a time.
             .max_blocking_threads(1)
             .thread_name(THREAD)
             .build();
@@ -189,39 +189,39 @@ impl Server {
         Ok(Self { address, shared, stop, runtime: handle, thread })
     }
 
-    /// Where it listens.
+    /// Address on which it listens.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Whether others than this machine can reach it.
+    /// Whether other machines can reach it.
     #[must_use]
     pub fn is_public(&self) -> bool {
         self.shared.is_public
     }
 
-    /// The address for people, with the secret behind `#`, which browsers send to nobody.
+    /// The URL to show to the user. It contains the token behind `#`, which browsers do not send to servers.
     #[must_use]
     pub fn url(&self) -> String {
         self.url_with(self.shared.token.reveal())
     }
 
-    /// The secret, for programs: `Authorization: Bearer …`.
+    /// The token, for programs: `Authorization: Bearer …`.
     #[must_use]
     pub fn token(&self) -> &str {
         self.shared.token.reveal()
     }
 
-    /// Opens the page in the browser, if this machine has a screen. Whether a program for it was started.
+    /// Opens the page in the browser, if this machine has a screen. Returns whether a program was started.
     #[must_use]
     pub fn open_browser(&self) -> bool {
         let Some(program) = browser::opener() else { return false };
         self.redirect().is_ok_and(|file| program.file(&file).launch().is_ok())
     }
 
-    /// A file for a browser that leads it to the page and lets one page in, once. Only this user can read the file; it is
-    /// removed after its use, after a minute, or with the server.
+    /// Writes a file that redirects a browser to the page and admits one page, once. Only this user can read the file;
+    /// it is removed after its use, after a minute, or with the server.
     ///
     /// # Errors
     /// No randomness, or the file cannot be written.
@@ -229,7 +229,8 @@ impl Server {
         let system = |error: &dyn std::fmt::Display| ServerError::System(error.to_string());
         let secret = Token::random().map_err(|error| system(&error))?;
         let redirect = Redirect::new(&self.url_with(secret.reveal()));
-        let redirect = redirect.map_err(|error| system(&format!("a file for the browser: {error}")))?;
+        let redirect =
+            redirect.map_err(|error| system(&format!("cannot write the file for the browser: {error}")))?;
         let path = redirect.path().to_owned();
         *self.shared.ticket() = Some(Ticket { secret, _redirect: redirect });
         let shared = Arc::clone(&self.shared);
@@ -253,13 +254,13 @@ impl Drop for Server {
     fn drop(&mut self) {
         self.stop.notify_one();
         if let Some(thread) = self.thread.take() {
-            // A thread that panicked has nothing left to end.
+            // A thread that panicked needs no further cleanup.
             let _ = thread.join();
         }
     }
 }
 
-/// The first port that is free, or the one that was asked for.
+/// Binds the given port, or the first free one.
 fn bind(options: &ServerOptions) -> Result<TcpListener, ServerError> {
     let ip = match options.listen {
         Listen::Loopback => IpAddr::V4(Ipv4Addr::LOCALHOST),
@@ -280,10 +281,10 @@ fn bind(options: &ServerOptions) -> Result<TcpListener, ServerError> {
             Err(source) => return Err(ServerError::Port { address, source }),
         }
     }
-    Err(failed.unwrap_or_else(|| ServerError::System("there is no port to try".to_owned())))
+    Err(failed.unwrap_or_else(|| ServerError::System("no port to try".to_owned())))
 }
 
-/// Accepts until it is told to stop. What is under way then ends with the runtime.
+/// Accepts connections until it is stopped. Connections that are open then end with the runtime.
 async fn accept(listener: TcpListener, shared: Arc<Shared>, stop: &Notify) {
     let Ok(listener) = tokio::net::TcpListener::from_std(listener) else { return };
     let (mut places, refusals) = (Places::new(MAX_CONNECTIONS), Arc::new(Semaphore::new(MAX_REFUSED)));
@@ -293,11 +294,11 @@ async fn accept(listener: TcpListener, shared: Arc<Shared>, stop: &Notify) {
             () = stop.notified() => return,
         };
         let Ok((mut stream, _)) = accepted else {
-            // Out of descriptors, or the peer is gone already: nothing that a pause does not mend.
+            // Out of file descriptors, or the peer has disconnected already: a short pause is enough.
             tokio::time::sleep(Duration::from_millis(50)).await;
             continue;
         };
-        // Frames are small and should not wait for more.
+        // Frames are latency-sensitive, so small packets are sent immediately.
         let _ = stream.set_nodelay(true);
         if let Some(permit) = places.permit().await {
             let shared = Arc::clone(&shared);
@@ -317,7 +318,7 @@ async fn refuse(stream: &mut TcpStream, refusal: Refusal) {
     head::answer(stream, status, "text/plain; charset=utf-8", body.as_bytes(), ANSWER_TIME).await;
 }
 
-/// One connection: one request.
+/// Serves one connection, which carries one request.
 async fn serve(mut stream: TcpStream, shared: &Shared, place: &Place) {
     let head = match head::read(&mut stream, shared.patience.head).await {
         Ok(head) => head,
@@ -356,7 +357,7 @@ async fn serve(mut stream: TcpStream, shared: &Shared, place: &Place) {
     }
 }
 
-/// The small picture of a photograph, made on a thread of its own where it was not made before.
+/// The thumbnail of a photograph; made on a blocking thread if it is not cached.
 async fn thumb(camera: usize, hub: &Hub) -> Option<Arc<[u8]>> {
     let (thumbs, background) = hub.thumbs()?;
     if let Some(made) = thumbs.made(camera) {
@@ -414,7 +415,7 @@ fn route_in_site(head: &Head, shared: &Shared, site: &Arc<dyn Site>) -> Result<R
     if !head.path.starts_with("/api/") {
         return Err(Refusal::NotFound);
     }
-    // A page that a browser was started with has a secret that lets it in once: it gets the one that stays.
+    // A page that was opened from the redirect file has a one-time secret; it exchanges it for the token here.
     if head.path == "/api/enter" {
         let is_let_in = head.bearer.as_deref().is_some_and(|secret| shared.lets_in(secret));
         let token = || shared.token.reveal().to_owned();

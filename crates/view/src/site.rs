@@ -1,19 +1,19 @@
-//! Pages that draw for themselves: the server gives their files, and answers to what they ask.
+//! Pages other than the viewer: the server serves their files and answers their requests.
 
-/// A page with its answers.
+/// A page with its files and answers.
 pub trait Site: Send + Sync {
-    /// The file with a path: kind and text. Whoever reaches the server may read it.
+    /// The file with a path: media type and text. Files are served without a token.
     fn file(&self, path: &str) -> Option<(&'static str, &'static str)>;
 
-    /// The answer to a question under `/api/`, for whoever knows the secret; `None` = there is none. One is asked at a time.
+    /// The answer to a request under `/api/`, which needs the token; `None` = not found. Requests come one at a time.
     fn answer(&self, path: &str, query: &str) -> Option<Answer>;
 }
 
-/// An answer.
+/// Answer to a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answer {
-    /// Its media type.
+    /// Media type.
     pub kind: &'static str,
-    /// Its content.
+    /// Content.
     pub bytes: Vec<u8>,
 }

@@ -1,8 +1,8 @@
-//! Splats for pages that draw by themselves while somebody moves: a compressed PLY, of which all pages share one. In training
-//! it has no view-dependent colour and 16.3 bytes a splat; otherwise as much SH as fits 8 MB.
+//! Splats for pages that draw in the browser while the view moves: one compressed PLY, shared by all pages. During
+//! training it has no view-dependent colour and 16.3 bytes per splat; otherwise as much SH as fits in 8 MB.
 //!
-//! Whoever draws copies the splats of the device, which is all that a training waits for; a thread of the viewer packs
-//! them. There is the newest one and at most one before it that somebody still loads.
+//! The renderer copies the splats of the device, which is the only delay of a training; a thread of the viewer packs
+//! them. At most two snapshots exist: the newest, and an older one that a page is still loading.
 
 use std::sync::{Arc, Weak};
 use std::thread;
@@ -18,31 +18,31 @@ use serde_json::json;
 use crate::hub::Hub;
 use crate::server::THREAD;
 
-/// Most splats that are sent to a page.
+/// Largest number of splats that are sent to a page.
 pub const MAX_SPLATS: u64 = 2_000_000;
-/// SH is left out of splats that would be larger with it.
+/// Largest size of a snapshot with SH, bytes; the SH degree is lowered until it fits.
 const SH_BYTES: u64 = 8_000_000;
-/// Splats in training are copied at most this often.
+/// Shortest interval between copies of splats in training.
 const EVERY: Duration = Duration::from_secs(10);
 
-/// Splats as pages draw them.
+/// Packed splats for browsers.
 #[derive(Debug)]
 pub(crate) struct Snapshot {
     /// Counts from 1.
     pub(crate) number: u64,
     /// A compressed PLY.
     pub(crate) bytes: Vec<u8>,
-    /// The state of the splats on the device.
+    /// State of the splats on the device.
     state: u64,
 }
 
-/// What there is of them.
+/// The existing snapshots.
 #[derive(Debug, Default)]
 pub(crate) struct Snapshots {
     newest: Option<Arc<Snapshot>>,
     before: Weak<Snapshot>,
     is_packing: bool,
-    /// When splats were copied last.
+    /// When splats were last copied.
     copied: Option<Instant>,
     /// The state of the splats that could not be packed, and why.
     failed: Option<(u64, String)>,
@@ -50,24 +50,24 @@ pub(crate) struct Snapshots {
 }
 
 impl Snapshots {
-    /// Whether there is one of this state of the splats, or can be none.
+    /// Whether there is a snapshot of this state of the splats, or it is known that there can be none.
     pub(crate) fn is_current(&self, state: u64) -> bool {
         self.failed.as_ref().is_some_and(|(failed, _)| *failed == state)
             || self.newest.as_ref().is_some_and(|newest| newest.state == state)
     }
 
-    /// Whether one of this state of the splats may be made now.
+    /// Whether packing may start now.
     pub(crate) fn may_begin(&self, is_live: bool) -> bool {
         let is_early = is_live && self.copied.is_some_and(|copied| copied.elapsed() < EVERY);
         !is_early && !self.is_packing && self.before.strong_count() == 0
     }
 
-    /// Somebody makes one.
+    /// Packing has started.
     pub(crate) fn begin(&mut self) {
         (self.is_packing, self.copied) = (true, Some(Instant::now()));
     }
 
-    /// One was made of this state of the splats, or none.
+    /// Packing of this state of the splats has ended.
     pub(crate) fn end(&mut self, state: u64, packed: Result<Vec<u8>, String>) {
         self.is_packing = false;
         let bytes = match packed {
@@ -83,7 +83,7 @@ impl Snapshots {
         self.before = self.newest.replace(new).map_or(Weak::new(), |old| Arc::downgrade(&old));
     }
 
-    /// What a page is told that has this one: that there is another, or why there is none.
+    /// The message to a page that has snapshot `have`: that there is a newer one, or why there is none.
     pub(crate) fn told(&self, have: u64) -> Option<String> {
         let word = match (&self.failed, &self.newest) {
             (Some((_, reason)), _) => json!({ "t": "snapshot", "number": 0, "line": reason }),
@@ -95,7 +95,7 @@ impl Snapshots {
         Some(word.to_string())
     }
 
-    /// Bytes of those that are there.
+    /// Bytes of the existing snapshots.
     pub(crate) fn bytes(&self) -> u64 {
         let before = self.before.upgrade();
         self.newest.iter().chain(&before).map(|snapshot| snapshot.bytes.len() as u64).sum()
@@ -106,8 +106,8 @@ impl Snapshots {
     }
 }
 
-/// Has the splats of a device packed for pages that wait for them, if there are such and it is time; `state` names the
-/// splats. Takes as long as a copy of them. Gives whether it did.
+/// Has the splats of a device packed if pages wait for them and it is time; `state` identifies the splats. Takes as
+/// long as copying them. Returns whether packing has started.
 pub fn give(
     hub: &Arc<Hub>,
     state: u64,
@@ -118,17 +118,18 @@ pub fn give(
     let Some(sh_degree) = hub.begins_snapshot(state) else { return false };
     let _span = gausset_prof::span("view");
     let copied = engine.splats(sh_degree).map_err(|error| error.to_string());
-    let packing = Packing { hub: Arc::clone(hub), state, packed: Err("they could not be packed".to_owned()) };
+    let packing =
+        Packing { hub: Arc::clone(hub), state, packed: Err("the splats could not be packed".to_owned()) };
     let work = move || {
         let mut packing = packing;
         packing.packed = copied.and_then(|splats| pack(splats, &saved_from_device, antialiased));
     };
-    // Without a thread the work is dropped, which tells the pages.
+    // Without a thread the closure is dropped, which informs the pages.
     let _ = thread::Builder::new().name(THREAD.to_owned()).spawn(work);
     true
 }
 
-/// A snapshot that is made; when it goes, the pages are told, however it ended.
+/// A snapshot in progress; when dropped, informs the pages of the result or failure.
 struct Packing {
     hub: Arc<Hub>,
     state: u64,
@@ -141,10 +142,10 @@ impl Drop for Packing {
     }
 }
 
-/// The bytes of a snapshot.
+/// Packs splats as a snapshot.
 ///
 /// # Errors
-/// Nothing to be seen, or too much, as a reason.
+/// There are no splats, or too many, as a reason.
 pub fn pack(
     mut splats: Splats,
     saved_from_device: &Similarity,
@@ -160,36 +161,37 @@ pub fn pack(
     let mut bytes = Vec::with_capacity(17 * document.splats.len() + 4096);
     let saved = splat::write(&mut bytes, &document, Format::CompressedPly, &SaveOptions::default());
     match saved.map_err(|error| error.to_string())?.splats {
-        0 => Err("there are no splats".to_owned()),
+        0 => Err("no splats".to_owned()),
         _ => Ok(bytes),
     }
 }
 
-/// The SH degree that so many splats of this degree are sent with, where packing them takes no more than so many bytes.
+/// The SH degree with which this many splats are sent, at most `sh_degree`, if packing them needs at most `room` bytes.
 pub(crate) fn sent_degree(splats: u64, sh_degree: u8, room: u64) -> Option<u8> {
-    // A byte for each coefficient beside 16.3 for the rest.
+    // A byte for each coefficient in addition to 16.3 for the rest.
     let packed = |degree: u8| splats * (17 + 3 * sh::coefficients(degree) as u64 - 3);
     let is_possible =
         |degree: &u8| (*degree == 0 || packed(*degree) <= SH_BYTES) && making_bytes(splats, *degree) <= room;
     (0..=sh_degree).rev().find(is_possible)
 }
 
-/// Bytes while so many splats are packed: their copy and its order, the packed ones, and what the device holds for the copy.
+/// Memory to pack this many splats, bytes: their copy and its order, the packed splats, and the device's buffers for
+/// the copy.
 fn making_bytes(splats: u64, sh_degree: u8) -> u64 {
     let coefficients = 3 * sh::coefficients(sh_degree) as u64;
     splats * (4 * (11 + coefficients) + 24 + 17 + coefficients)
 }
 
-/// Why so many splats are not sent.
+/// Error message: too many splats for a browser.
 pub(crate) fn too_many(splats: u64) -> String {
-    format!("{splats} splats are too many for a browser (expected at most {MAX_SPLATS})")
+    format!("{splats} splats are too many to draw in a browser (expected at most {MAX_SPLATS})")
 }
 
-/// Why so many splats are not packed.
+/// Error message: too little memory to pack the splats.
 pub(crate) fn no_room(splats: u64, room: u64) -> String {
     let (needed, room) = (units::bytes(making_bytes(splats, 0)), units::bytes(room));
     format!(
-        "{splats} splats for a browser need more memory than the viewer has (found {needed}, expected at most {room})"
+        "packing {splats} splats for the browser needs {needed} (expected at most {room}, the viewer's memory limit)"
     )
 }
 

@@ -1,6 +1,7 @@
-//! One WebSocket: a page says what it wants to see, and gets frames and events.
+//! A WebSocket connection: a page sends requests and receives frames and events.
 //!
-//! A page that says or reads nothing for a minute (it is pinged meanwhile), sends too much or nonsense, is dropped.
+//! A page that sends or reads nothing for a minute (in spite of pings), or sends too much or invalid data, is
+//! disconnected.
 
 use std::io::{self, ErrorKind};
 use std::pin::Pin;
@@ -26,20 +27,20 @@ use crate::places::Place;
 use crate::protocol::{FromPage, MAX_MESSAGE, MAX_MESSAGES_PER_S, VERSION, ViewRequest};
 use crate::server::Shared;
 
-/// Most frames and events that are sent before a page is listened to again.
+/// Largest number of frames and events that are sent before messages from the page are read again.
 const BATCH: usize = 16;
-/// Most bytes that are read from a page in a second; 100 messages of a view are half of it. This bounds frames as well,
-/// which are six bytes or more: a message may be of any number of empty ones.
+/// Largest number of bytes that are read from a page per second; 100 view messages are half of it. This also bounds the
+/// number of WebSocket frames, which have six bytes or more: a message may consist of any number of empty ones.
 const MAX_BYTES_PER_S: usize = 2 * MAX_MESSAGE;
 
 type Socket = WebSocketStream<Metered>;
 
-/// Why a connection ends: the code and the word that the page is told.
+/// Why a connection ends: the close code and reason that the page receives.
 struct Close(CloseCode, &'static str);
 
 const GONE: Close = Close(CloseCode::Away, "gone");
 
-/// Answers the handshake and serves the page until it goes.
+/// Completes the handshake and serves the page until it disconnects.
 pub(crate) async fn open(
     mut stream: TcpStream,
     key: &str,
@@ -65,7 +66,7 @@ pub(crate) async fn open(
     head::end(&mut socket.get_mut().stream).await;
 }
 
-/// A connection that cannot be read any more after too many bytes in a second.
+/// A stream that fails to read after too many bytes in a second.
 struct Metered {
     stream: TcpStream,
     second: Instant,
@@ -137,7 +138,7 @@ async fn serve(socket: &mut Socket, shared: &Shared, hub: &Hub, place: &Place) -
     close
 }
 
-/// Listens and sends until one side has enough.
+/// Receives and sends until one side ends the connection.
 async fn talk(socket: &mut Socket, shared: &Shared, hub: &Hub, page: &Attached) -> Close {
     let mut ping = tokio::time::interval(shared.patience.silence / 3);
     let mut heard_at = Instant::now();
@@ -182,7 +183,7 @@ async fn talk(socket: &mut Socket, shared: &Shared, hub: &Hub, page: &Attached) 
     }
 }
 
-/// The next message that is ours; `None` for pings and pongs.
+/// The next message of the protocol; `None` for pings and pongs.
 async fn next_message(socket: &mut Socket) -> Result<Option<FromPage>, Close> {
     match socket.next().await {
         Some(Ok(Message::Text(text))) => match serde_json::from_str(&text) {
@@ -201,7 +202,7 @@ async fn next_message(socket: &mut Socket) -> Result<Option<FromPage>, Close> {
     }
 }
 
-/// Sends; a page that does not read for too long is gone.
+/// Sends a message; a page that does not read in time is disconnected.
 async fn send(socket: &mut Socket, message: Message, shared: &Shared) -> Result<(), Close> {
     match timeout(shared.patience.silence, socket.send(message)).await {
         Ok(Ok(())) => Ok(()),
@@ -209,7 +210,7 @@ async fn send(socket: &mut Socket, message: Message, shared: &Shared) -> Result<
     }
 }
 
-/// Does what a page says. Gives what it has to be told at once.
+/// Handles a message. Returns the text to send immediately, if any.
 fn take(message: FromPage, hub: &Hub, page: u64) -> Option<String> {
     match message {
         FromPage::View(view) => {
@@ -227,15 +228,15 @@ fn take(message: FromPage, hub: &Hub, page: u64) -> Option<String> {
         FromPage::Snapshot { have, moving } => return hub.want_snapshot(page, have, moving),
         FromPage::Filter { filter } => {
             let Some(filter) = filter.checked() else {
-                return Some(error_line(0, "a filter of numbers that mean nothing"));
+                return Some(error_line(0, "filter: values out of range"));
             };
             if !hub.filter(filter) {
-                return Some(error_line(0, "splats in training cannot be left out"));
+                return Some(error_line(0, "splats cannot be filtered during training"));
             }
         }
         FromPage::Command { what } => {
             if !hub.command(what) {
-                return Some(error_line(0, "there is no training that could do that"));
+                return Some(error_line(0, "no training is running, or too many commands are waiting"));
             }
         }
         FromPage::Hello { .. } | FromPage::Unknown => {}
@@ -258,7 +259,7 @@ fn error_line(id: u32, line: &str) -> String {
     serde_json::json!({ "t": "error", "id": id, "line": line }).to_string()
 }
 
-/// Sends what there is: frames first, then events.
+/// Sends pending data: frames first, then events.
 async fn send_news(socket: &mut Socket, shared: &Shared, hub: &Hub, page: &Attached) -> Result<(), Close> {
     while let Some(mut drawn) = hub.next_drawn(page.page) {
         let (id, reserved) = (drawn.id, std::mem::take(&mut drawn.reserved));
@@ -281,7 +282,7 @@ async fn send_news(socket: &mut Socket, shared: &Shared, hub: &Hub, page: &Attac
             Heard::Nothing | Heard::Closed => return Ok(()),
         }
     }
-    // There may be more; the page is listened to first.
+    // There may be more, but messages from the page are read first.
     page.notify.notify_one();
     Ok(())
 }

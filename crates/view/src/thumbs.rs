@@ -1,5 +1,5 @@
-//! Small pictures of the photographs, for the list of cameras: made when a page wants them, by a thread of the server, and
-//! kept in a bounded place.
+//! Thumbnails of the photographs, for the list of cameras: made on request by a thread of the server, and kept in a
+//! bounded cache.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -14,20 +14,20 @@ use crate::encode::Codec;
 const SIDE: u32 = 96;
 /// JPEG quality.
 const QUALITY: u8 = 70;
-/// Most bytes of them that are kept: some 3,000.
+/// Capacity of the cache, bytes: about 3,000 thumbnails.
 const MOST_BYTES: usize = 8 << 20;
 
-/// The small pictures of a dataset.
+/// Thumbnails of a dataset.
 pub struct Thumbs {
     loader: Arc<Loader>,
-    /// Picture of the dataset for each camera of the scene.
+    /// Image index in the dataset for each camera of the scene.
     images: Vec<usize>,
     kept: Mutex<Kept>,
-    /// Bytes of them that are kept.
+    /// Current capacity of the cache, bytes.
     most: AtomicUsize,
 }
 
-/// Those that were made, the oldest of which go first.
+/// Cached thumbnails; the oldest are evicted first.
 #[derive(Default)]
 struct Kept {
     pictures: BTreeMap<usize, Arc<[u8]>>,
@@ -56,7 +56,7 @@ impl Thumbs {
         Self { loader, images, kept: Mutex::default(), most: AtomicUsize::new(MOST_BYTES) }
     }
 
-    /// Keeps no more than so many bytes of them.
+    /// Limits the cache to this many bytes.
     pub(crate) fn limit_memory(&self, bytes: u64) {
         let most = usize::try_from(bytes).unwrap_or(MOST_BYTES).min(MOST_BYTES);
         self.most.store(most, Ordering::Relaxed);
@@ -66,12 +66,12 @@ impl Thumbs {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The one of a camera, if it was made before.
+    /// The cached thumbnail of a camera.
     pub(crate) fn made(&self, camera: usize) -> Option<Arc<[u8]>> {
         self.kept().pictures.get(&camera).cloned()
     }
 
-    /// Makes that of a camera, a JPEG; `None` if there is no such photograph, or none that can be read.
+    /// Makes the thumbnail of a camera, a JPEG; `None` if there is no such photograph or it cannot be read.
     pub(crate) fn make(&self, camera: usize, background: [f32; 3]) -> Option<Arc<[u8]>> {
         if let Some(made) = self.made(camera) {
             return Some(made);

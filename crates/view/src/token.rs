@@ -1,25 +1,25 @@
-//! Secrets that let a page in: 128 random bits as 32 hexadecimal digits.
+//! Secrets that admit a page: 128 random bits as 32 hexadecimal digits.
 
 use std::fmt;
 
-/// A secret. Neither displays nor debugs as itself.
+/// A secret. It has no `Display`, and `Debug` does not reveal it.
 #[derive(Clone)]
 pub(crate) struct Token(String);
 
 impl Token {
-    /// A new one from the system's randomness.
+    /// A new secret from the operating system's random generator.
     pub(crate) fn random() -> Result<Self, getrandom::Error> {
         let mut bytes = [0u8; 16];
         getrandom::fill(&mut bytes)?;
         Ok(Self(bytes.iter().map(|byte| format!("{byte:02x}")).collect()))
     }
 
-    /// Its digits, for the one URL that is shown to the person who started the program.
+    /// Its digits, for the URL that is shown to the user.
     pub(crate) fn reveal(&self) -> &str {
         &self.0
     }
 
-    /// Whether somebody knows it. Takes as long for any guess of the right length.
+    /// Whether a guess is right. Takes the same time for all guesses of the right length.
     pub(crate) fn is(&self, guess: &str) -> bool {
         let (secret, guess) = (self.0.as_bytes(), guess.as_bytes());
         let differences = secret.iter().zip(guess).fold(0u8, |all, (a, b)| all | (a ^ b));

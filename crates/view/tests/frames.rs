@@ -1,4 +1,4 @@
-//! Frames: what a page asks for is what the engine draws.
+//! Frames: the engine renders what a page requests.
 
 mod support;
 

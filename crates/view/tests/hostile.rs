@@ -1,5 +1,5 @@
-//! Damaged requests and messages: thousands of variants of what pages say, some of them against a real server. Nothing
-//! ends the server, nobody waits for ever, and numbers from outside never size a frame beyond its limit.
+//! Damaged requests and messages: thousands of variants of valid ones, some of them against a real server. Nothing ends
+//! the server, no client waits forever, and numbers from outside never make a frame larger than its limit.
 
 mod support;
 
@@ -12,7 +12,7 @@ use gausset_view::protocol::{FromPage, MAX_FRAME_PIXELS};
 use gausset_view::server::Patience;
 use support::{Ended, Robot, World, get};
 
-/// What a page says, one of each kind.
+/// One message of each kind that a page sends.
 const MESSAGES: [&str; 8] = [
     r#"{"t":"hello","version":1,"token":"0123456789abcdef0123456789abcdef"}"#,
     r#"{"t":"view","id":7,"camera":[516,344,400.5,400.5,258,172],"pose":[1,0,0,0.5,0,1,0,-2e-3,0,0,1,4],"what":"error","moving":true,"exact":false,"against":3,"gain":4.0,"at":[0.5,0.25],"sh_degree":2,"near":0.01,"background":[0,0.5,1],"aside":true,"ack":6}"#,
@@ -23,7 +23,7 @@ const MESSAGES: [&str; 8] = [
     r#"{"t":"snapshot","have":3,"moving":true}"#,
     r#"{"t":"filter","filter":{"min_opacity":0.5,"drop_far":20,"sphere":[0,1,2,3],"box":[-1,-2,-3,4,5,6],"max_size":0.5,"shrink":0.5}}"#,
 ];
-/// What a browser asks for.
+/// Requests of a browser.
 const REQUESTS: [&str; 5] = [
     "GET / HTTP/1.1\r\nHost: localhost\r\nAccept: */*\r\n\r\n",
     "GET /api/state HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer 00112233445566778899aabbccddeeff\r\n\r\n",
@@ -31,7 +31,7 @@ const REQUESTS: [&str; 5] = [
     "GET /thumb/18446744073709551616 HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer 00112233445566778899aabbccddeeff\r\n\r\n",
     "GET /ws HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n",
 ];
-/// What numbers are replaced by.
+/// Replacements of numbers.
 const NUMBERS: [&str; 12] = [
     "-1",
     "0",
@@ -47,7 +47,7 @@ const NUMBERS: [&str; 12] = [
     "NaN",
 ];
 
-/// A small generator with equal numbers on every machine (SplitMix64, Steele et al. 2014).
+/// A small deterministic generator (SplitMix64, Steele et al. 2014).
 struct Dice(u64);
 
 impl Dice {
@@ -59,7 +59,7 @@ impl Dice {
         ((x ^ (x >> 31)) % count as u64) as usize
     }
 
-    /// Cut, flipped, repeated, or with other numbers.
+    /// Truncates, flips bits, repeats parts, or replaces numbers.
     fn damage(&mut self, text: &str) -> Vec<u8> {
         let mut bytes = text.as_bytes().to_vec();
         for _ in 0..=self.below(3) {
@@ -99,7 +99,7 @@ fn damaged_messages_give_a_view_within_the_limits_or_an_error() {
         assert!(camera.pixels() as u64 <= MAX_FRAME_PIXELS && camera.width <= Camera::MAX_SIDE, "{text}");
         assert!(pose.rotation.iter().flatten().chain(&pose.translation).all(|v| v.is_finite()), "{text}");
     }
-    // The damage is such that a part of it gets through.
+    // Some of the damaged messages are still valid.
     assert!(understood > 3_000 && drawable > 300, "{understood}, {drawable}");
 }
 
@@ -110,7 +110,7 @@ fn a_server_outlives_damaged_requests_and_messages_and_ends_each_connection() {
     let mut dice = Dice(2);
     for k in 0..300 {
         let mut stream = world.connect();
-        // One that is refused early may be closed while this is written.
+        // The server may close early, while this is still being written.
         let _ = stream.write_all(&dice.damage(REQUESTS[k % REQUESTS.len()]));
         let _ = stream.shutdown(std::net::Shutdown::Write);
         let mut answer = Vec::new();
@@ -124,7 +124,7 @@ fn a_server_outlives_damaged_requests_and_messages_and_ends_each_connection() {
             Ok(text) => robot.try_say(text),
             Err(_) => robot.say_bytes(&text),
         }
-        // Something that is no message ends those that the damage left alive.
+        // An invalid message ends those connections that the damage has left alive.
         robot.try_say("[]");
         match robot.end() {
             Ended::Closed(1003 | 1008, _) => {}

@@ -1,4 +1,4 @@
-//! What the server lets in and what it refuses, in raw HTTP and over its WebSocket: each rule of `docs/security.md`.
+//! What the server accepts and refuses, in raw HTTP and over its WebSocket: each rule of `docs/security.md`.
 
 mod support;
 
@@ -45,7 +45,7 @@ fn the_page_comes_with_a_strict_policy_and_without_cookies() {
     assert_eq!(page.header("cache-control"), Some("no-store"));
     assert_eq!(page.header("set-cookie"), None);
     assert!(!page.head.to_lowercase().contains("access-control-"));
-    // The secret is nowhere in it.
+    // No answer contains the secret.
     assert!(!page.head.contains(world.server.token()) && !page.body.contains(world.server.token()));
 }
 
@@ -64,7 +64,7 @@ fn who_comes_by_another_name_or_from_another_site_gets_403_and_sees_nothing() {
         assert_eq!(request(&world, &text).status, 403, "{path}");
         assert_eq!(request(&world, &format!("GET {path} HTTP/1.1\r\n\r\n")).status, 403);
     }
-    // Another program of this machine is another site.
+    // Another program of this machine has another origin.
     let text = format!("GET /ws HTTP/1.1\r\nHost: localhost:{port}\r\nOrigin: http://localhost:1\r\n\r\n");
     assert_eq!(request(&world, &text).status, 403);
 }
@@ -97,7 +97,7 @@ fn splats_and_small_photographs_need_the_token() {
             "0".repeat(32)
         );
         assert_eq!(request(&world, &text).status, 403, "{path}");
-        // There are no photographs, and nobody has asked for splats.
+        // There are no photographs, and no page has asked for splats.
         assert_eq!(get_with_token(&world, path).status, 404, "{path}");
     }
     let mut robot = Robot::enter(&world);
@@ -109,7 +109,7 @@ fn splats_and_small_photographs_need_the_token() {
     assert_eq!(answer.header("content-length"), Some(told["bytes"].to_string().as_str()));
     assert!(answer.body.starts_with("ply\n"));
     assert_eq!(get(&world, "/api/snapshot").status, 403);
-    // Whoever has it is not told again, and whoever has an older one is.
+    // A page that has the newest splats gets no message; one with older splats does.
     robot.say(r#"{"t":"snapshot","have":1,"moving":false}"#);
     robot.say(r#"{"t":"snapshot","have":0,"moving":false}"#);
     assert_eq!(robot.hear()["number"], 1);
@@ -119,7 +119,7 @@ fn splats_and_small_photographs_need_the_token() {
 fn somebody_who_does_not_read_the_splats_is_dropped() {
     let brief = Patience { silence: Duration::from_secs(3), ..Patience::default() };
     let world = World::with(ServerOptions { patience: brief, ..World::options() });
-    // More than the buffers of a connection hold.
+    // More than the buffers of a connection can hold.
     let path = "/api/snapshot";
     world.hub.put_snapshot(vec![7; 32 << 20]);
     let mut stream = world.connect();
@@ -169,7 +169,7 @@ fn a_head_that_is_too_long_or_comes_too_slowly_is_refused() {
     assert_eq!(request(&world, &long).status, 431);
     let many = "X: y\r\n".repeat(100);
     assert_eq!(request(&world, &format!("GET / HTTP/1.1\r\nHost: localhost\r\n{many}\r\n")).status, 431);
-    // A byte now and then is no sign of life.
+    // Single bytes at intervals do not extend the time limit.
     let mut stream = world.connect();
     stream.write_all(b"GET / HT").unwrap();
     let mut answer = String::new();
@@ -186,15 +186,15 @@ fn connections_without_the_token_keep_nobody_out() {
     let world = World::new();
     let mut page = Robot::enter(&world);
     let mut mute: Vec<_> = (0..4 * MAX_CONNECTIONS).map(|_| world.connect()).collect();
-    // The page comes in behind them and has its place, and so has a program with the token.
+    // The page still gets a slot, and so does a program with the token.
     assert_eq!(get(&world, "/").status, 200);
     assert_eq!(Robot::enter(&world).hello["scene"]["title"], "a scene");
-    // The oldest ones gave way, the page did not.
+    // The oldest connections were closed, the page was not.
     for stream in &mut mute[..3 * MAX_CONNECTIONS] {
         let _ = stream.read_to_end(&mut Vec::new());
     }
     page.say(r#"{"t":"command","what":"pause"}"#);
-    assert_eq!(page.hear()["line"], "there is no training that could do that");
+    assert_eq!(page.hear()["line"], "no training is running, or too many commands are waiting");
 }
 
 #[test]
@@ -231,7 +231,7 @@ fn a_redirect_lets_one_page_in_once_and_is_gone() {
     let mut second = Robot::open(&world);
     second.say(&hello);
     assert_eq!(second.end(), Ended::Closed(1008, "token".into()));
-    // One that nobody has used goes with the server.
+    // An unused file is removed with the server.
     let unused = world.server.redirect().unwrap();
     assert!(unused.exists());
     drop(world);
@@ -256,26 +256,26 @@ fn nonsense_too_much_and_too_many_messages_end_a_page() {
         matches!(&flood, Ended::Gone) || flood == Ended::Closed(1008, "too many messages".into()),
         "{flood:?}"
     );
-    // Words of a later version are nothing to end for.
+    // Unknown messages of a later version do not end the connection.
     let mut robot = Robot::enter(&world);
     robot.say(r#"{"t":"teleport"}"#);
     robot.say(r#"{"t":"command","what":"pause"}"#);
-    assert_eq!(robot.hear()["line"], "there is no training that could do that");
+    assert_eq!(robot.hear()["line"], "no training is running, or too many commands are waiting");
 }
 
 #[test]
 fn empty_frames_without_end_are_not_read_for_long() {
-    // Far more than the buffers of a connection hold.
+    // Far more than the buffers of a connection can hold.
     const POURS: usize = 1000;
     let world = World::new();
     for mut robot in [Robot::open(&world), Robot::enter(&world)] {
-        // The beginning of a message and then parts of it without content, each masked by zeros.
+        // The beginning of a message, then parts of it without content, each masked with zeros.
         assert!(robot.pour(&[0x01, 0x80, 0, 0, 0, 0]));
         let parts = [0x00, 0x80, 0, 0, 0, 0].repeat(10_000);
         let poured = (0..POURS).take_while(|_| robot.pour(&parts)).count();
         assert!(poured < POURS, "{poured} times 10,000 frames were read");
     }
-    // A page is answered as before.
+    // Pages are still answered.
     Robot::enter(&world);
 }
 
@@ -284,7 +284,7 @@ fn a_page_that_shows_no_life_is_dropped() {
     let patience = Patience { silence: Duration::from_millis(300), ..Patience::default() };
     let world = World::with(ServerOptions { patience, ..World::options() });
     let robot = Robot::enter(&world);
-    // Not reading is not answering pings.
+    // A page that does not read does not answer pings.
     std::thread::sleep(Duration::from_millis(1200));
     let deadline = Instant::now() + Duration::from_secs(20);
     while world.pages() > 0 {

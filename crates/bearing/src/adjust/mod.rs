@@ -1,10 +1,10 @@
-//! Bundle adjustment: poses of panoramas and points together, so that bearings are off by the least angles (Triggs et al.
-//! 2000, "Bundle adjustment: a modern synthesis").
+//! Bundle adjustment of panoramas: poses and points that minimise the angular errors of bearings (Triggs et al. 2000,
+//! "Bundle adjustment: a modern synthesis").
 //!
-//! A point in the axes of a panorama is `y = R X + t`; its error is what `y/|y|` is off from the bearing `b`, along two
-//! directions across it, in radians (the sine of the angle). Levenberg-Marquardt; points are eliminated (Schur complement),
-//! errors are weighed by Huber. Sums are made by panorama in the order of observations: the same bytes for any number of
-//! threads.
+//! A point in the axes of a panorama is `y = R X + t`; its error is the difference between `y/|y|` and the bearing `b`
+//! along two directions perpendicular to it, in radians (the sine of the angle). Levenberg-Marquardt with Huber loss;
+//! points are eliminated (Schur complement). Sums are computed by panorama in the order of observations, so results are
+//! bit-identical for any number of threads.
 
 mod sighting;
 
@@ -18,12 +18,12 @@ use gausset_core::se3;
 use crate::solve::{inverse_symmetric, solve};
 use sighting::{Row, linearise, loss};
 
-/// Points in a task.
+/// Points per task.
 const PART: usize = 256;
-/// Unknowns of a pose: a twist, translation first.
+/// Parameters of a pose: a twist, translation first.
 const POSE: usize = 6;
 
-/// A sighting of a point.
+/// An observation of a point.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Observation {
     pub(crate) pose: u32,
@@ -31,17 +31,17 @@ pub(crate) struct Observation {
     pub(crate) bearing: [f64; 3],
 }
 
-/// What is adjusted. The first pose is held; so is nothing else, and the scale stays near where it is.
+/// Parameters and observations. Only the first pose is fixed; the scale stays near its start.
 #[derive(Clone, Debug)]
 pub(crate) struct Problem {
     pub(crate) poses: Vec<Pose>,
     pub(crate) points: Vec<[f64; 3]>,
-    /// By points.
+    /// Ordered by point.
     pub(crate) observations: Vec<Observation>,
 }
 
 impl Problem {
-    /// Where the observations of each point begin.
+    /// Index of the first observation of each point.
     fn starts(&self) -> Vec<usize> {
         let mut starts = vec![0; self.points.len() + 1];
         for observation in &self.observations {
@@ -63,8 +63,9 @@ impl Problem {
         parts.iter().sum()
     }
 
-    /// Makes it better, by at most `rounds` steps; errors beyond `huber` (radians) count by their size, not its square.
-    /// Returns the root of the mean loss, radians. Asked to stop, it stays as good as it is.
+    /// Reduces the cost by at most `rounds` steps; errors above `huber` (radians) have linear instead of quadratic
+    /// loss. Returns the root of the mean loss, radians. When `stop` is set, it keeps the result of the last complete
+    /// step.
     pub(crate) fn adjust(&mut self, huber: f64, rounds: usize, pool: &Pool, stop: &AtomicBool) -> f64 {
         let starts = self.starts();
         let mut of_pose = vec![Vec::new(); self.poses.len()];
@@ -130,7 +131,7 @@ impl Problem {
             .concat();
         let count = self.poses.len();
         let n = POSE * count;
-        // Rows of blocks, each made by one task.
+        // Rows of blocks; each is computed by one task.
         let blocks = pool.map(count, |i| self.block_row(i, rows, starts, &of_pose[i], &eliminated, damping));
         let (mut matrix, mut twists) = (vec![0.0; n * n], vec![0.0; n]);
         for (i, (row, right)) in blocks.iter().enumerate() {
@@ -165,7 +166,7 @@ impl Problem {
         Some(next)
     }
 
-    /// The rows of the reduced system of a pose, up to its own block, and its right side.
+    /// The rows of the reduced normal equations of one pose, up to its diagonal block, and its right-hand side.
     fn block_row(
         &self,
         i: usize,
@@ -178,7 +179,7 @@ impl Problem {
         let width = POSE * (i + 1);
         let (mut block, mut right) = (vec![0.0; POSE * width], [0.0; POSE]);
         if i == 0 {
-            // Held where it is.
+            // The first pose is fixed.
             (0..POSE).for_each(|k| block[k * width + k] = 1.0);
             return (block, right);
         }
@@ -194,7 +195,7 @@ impl Problem {
                     }
                 }
             }
-            // W V⁻¹ of this sighting, against W of all sightings of the point.
+            // W V⁻¹ of this observation, times W of all observations of the point.
             let w = row.coupling();
             let through: [[f64; 3]; POSE] = w.map(|w| {
                 let inverse = &eliminated[p].inverse;
@@ -217,7 +218,7 @@ impl Problem {
             }
         }
         for k in 0..POSE {
-            // The diagonal before points were eliminated would be as good a measure; this one is at hand.
+            // The diagonal before the elimination would do as well; this one is available here.
             let diagonal = &mut block[k * width + POSE * i + k];
             *diagonal += damping * diagonal.abs() + 1e-12;
         }
@@ -225,11 +226,11 @@ impl Problem {
     }
 }
 
-/// What is left of a point when it is eliminated.
+/// Terms of an eliminated point.
 #[derive(Clone, Copy, Debug)]
 struct Eliminated {
     inverse: Mat3,
-    /// Downhill.
+    /// Negative gradient.
     gradient: [f64; 3],
 }
 
@@ -250,7 +251,7 @@ impl Eliminated {
         for (k, row) in v.iter_mut().enumerate() {
             row[k] += damping * row[k] + 1e-9 * size;
         }
-        // A point that nothing holds stays where it is.
+        // A point without a unique solution is not moved.
         Self { inverse: inverse_symmetric(&v).unwrap_or([[0.0; 3]; 3]), gradient }
     }
 }
@@ -266,7 +267,7 @@ mod tests {
 
     static GO: AtomicBool = AtomicBool::new(false);
 
-    /// Six panoramas among 200 points that all see, with bearings turned by up to `noise` radians.
+    /// Six panoramas among 200 points that all of them see, with bearing errors of up to `noise` radians.
     fn problem(noise: f64) -> (Problem, Problem) {
         let poses: Vec<Pose> = (0..6)
             .map(|k| Pose { rotation: so3_exp(vector(30, k, 0)), translation: vector(31, k, 0) })
@@ -333,7 +334,7 @@ mod tests {
             let mut at = 0;
             move |_| {
                 at += 1;
-                // Those that look the other way are dropped before, as the rounds of a reconstruction do.
+                // Observations in the opposite direction are removed first, as in the rounds of a reconstruction.
                 (at - 1) % 37 != 0
             }
         });

@@ -1,4 +1,4 @@
-//! What a sighting is off, and how that changes with the pose and the point.
+//! The residual of an observation, and its Jacobian by pose and point.
 
 use gausset_core::Pose;
 use gausset_core::matrix::{cross, dot, norm, transpose_mul_vec};
@@ -6,13 +6,13 @@ use gausset_core::matrix::{cross, dot, norm, transpose_mul_vec};
 use super::POSE;
 use crate::two_view::tangents;
 
-/// Derivatives of an error of two numbers.
+/// A residual of two components with its Jacobian.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Row {
     pub(super) error: [f64; 2],
     pub(super) by_pose: [[f64; POSE]; 2],
     pub(super) by_point: [[f64; 3]; 2],
-    /// Huber's.
+    /// Huber weight.
     pub(super) weight: f64,
 }
 
@@ -28,7 +28,7 @@ impl Row {
     }
 }
 
-/// The error of a sighting, and its derivatives by a left twist of the pose and by the point.
+/// The residual of an observation, and its derivatives by a left twist of the pose and by the point.
 pub(super) fn linearise(pose: &Pose, point: [f64; 3], bearing: [f64; 3], huber: f64) -> Row {
     let y = pose.apply(point);
     let distance = norm(y).max(1e-12);
@@ -50,7 +50,7 @@ pub(super) fn linearise(pose: &Pose, point: [f64; 3], bearing: [f64; 3], huber: 
     Row { error, by_pose, by_point, weight: if size > huber { huber / size } else { 1.0 } }
 }
 
-/// Huber's loss of a sighting; what lies behind counts as if it were across.
+/// Huber loss of an observation. A point behind counts as an error of 90 degrees.
 pub(super) fn loss(pose: &Pose, point: [f64; 3], bearing: [f64; 3], huber: f64) -> f64 {
     let y = pose.apply(point);
     let unit = y.map(|v| v / norm(y).max(1e-12));

@@ -1,4 +1,4 @@
-//! Directions and descriptors of keypoints: histograms of gradients (Lowe 2004, sections 5 and 6).
+//! Orientations and descriptors of keypoints: histograms of gradients (Lowe 2004, sections 5 and 6).
 
 use gausset_compute::at_level;
 use gausset_compute::fearless_simd::Level;
@@ -7,21 +7,22 @@ use super::DESCRIPTOR;
 use super::keypoints::Keypoint;
 use super::scale_space::{Plane, ScaleSpace};
 
-/// Directions of the histogram that tells a keypoint's own.
+/// Bins of the orientation histogram of a keypoint.
 const BINS: usize = 36;
-/// Most directions of a keypoint, and how high the second must be against the first.
+/// Most orientations of a keypoint, and the least height of the second peak relative to the first.
 const DIRECTIONS: usize = 2;
 const SECOND: f32 = 0.8;
-/// Cells of a descriptor along a side, and directions in each.
+/// Cells along a side of a descriptor, and orientation bins in each.
 const CELLS: usize = 4;
 const TURNS: usize = 8;
-/// Side of a cell in units of the keypoint's size.
+/// Side of a cell, in units of the keypoint's size.
 const CELL: f64 = 3.0;
-/// Length of a descriptor.
+/// Norm of a descriptor.
 const LENGTH: f32 = 512.0;
 const TAU: f32 = std::f32::consts::TAU;
 
-/// Gradients of a level: lengths, and directions in turns from 0 to 1 (clockwise from the right, as y goes down).
+/// Gradients of a level: magnitudes, and directions in revolutions from 0 to 1 (clockwise from the right, as y goes
+/// down).
 pub(super) struct Gradients {
     octave: usize,
     level: usize,
@@ -49,7 +50,7 @@ impl Gradients {
         (self.octave, self.level) == (keypoint.octave, keypoint.level)
     }
 
-    /// The pixels within a reach, inside the rim: their offsets from a keypoint and their index.
+    /// The pixels within `reach` of a keypoint and inside the border: offsets from the keypoint, and index.
     fn around(&self, keypoint: &Keypoint, reach: f32) -> impl Iterator<Item = (f32, f32, usize)> + '_ {
         let (x, y) = (keypoint.x, keypoint.y);
         let range = |centre: f32, size: usize| {
@@ -64,7 +65,7 @@ impl Gradients {
         })
     }
 
-    /// Directions of a keypoint, in turns.
+    /// Orientations of a keypoint, in revolutions.
     pub(super) fn orientations(&self, keypoint: &Keypoint) -> Vec<f32> {
         let window = 1.5 * keypoint.sigma() as f32;
         let mut histogram = [0.0f32; BINS];
@@ -106,7 +107,7 @@ impl Gradients {
         peaks.into_iter().map(|(_, turn)| turn.rem_euclid(1.0)).collect()
     }
 
-    /// What a keypoint looks like in the frame of its direction.
+    /// The descriptor of a keypoint, in the axes of its orientation.
     pub(super) fn describe(&self, keypoint: &Keypoint, turn: f32) -> [u8; DESCRIPTOR] {
         let cell = (CELL * keypoint.sigma()) as f32;
         let (sin, cos) = (libm::sinf(TAU * turn) / cell, libm::cosf(TAU * turn) / cell);
@@ -115,7 +116,7 @@ impl Gradients {
         const HALF: f32 = 0.5 * CELLS as f32;
         for (dx, dy, at) in self.around(keypoint, reach) {
             let (u, v) = (cos * dx + sin * dy, cos * dy - sin * dx);
-            // Places in cells; those of the rim lie in a border of cells that do not count.
+            // Coordinates in cells. Samples beyond the descriptor fall into a border of cells that is discarded.
             let (column, row) = (u + HALF + 0.5, v + HALF + 0.5);
             if column <= 0.0 || row <= 0.0 || column >= CELLS as f32 + 1.0 || row >= CELLS as f32 + 1.0 {
                 continue;
@@ -159,7 +160,7 @@ fn gradients_of_row([above, row, below]: [&[f32]; 3], length: &mut [f32], turn: 
     }
 }
 
-/// `atan2(y, x) / 2π` in 0..1, to 3e-6 of a turn, without branches (a minimax polynomial of the arctangent).
+/// `atan2(y, x) / 2π` in 0..1, to 3e-6 of a revolution, without branches (a minimax polynomial of the arctangent).
 #[inline(always)]
 fn turns(y: f32, x: f32) -> f32 {
     let (ax, ay) = (x.abs(), y.abs());
@@ -174,7 +175,7 @@ fn turns(y: f32, x: f32) -> f32 {
     if y < 0.0 { 1.0 - angle } else { angle }
 }
 
-/// About `exp(x)` for x <= 0 (to 4 % at -4), as `(1 + x/256)^256`: the weights of a window need no more.
+/// Approximates `exp(x)` for x <= 0 (to 4 % at -4) by `(1 + x/256)^256`, which is accurate enough for window weights.
 #[inline(always)]
 fn exp(x: f32) -> f32 {
     let mut value = (1.0 + x.max(-16.0) * (1.0 / 256.0)).max(0.0);
@@ -206,7 +207,7 @@ mod tests {
         }
     }
 
-    /// A pattern, and the same turned by a right angle: descriptors turn along.
+    /// A pattern, and the same rotated by a right angle: the descriptors rotate with it.
     #[test]
     fn a_turned_picture_has_the_same_descriptors() {
         let value = |x: usize, y: usize| {

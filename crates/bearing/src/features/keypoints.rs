@@ -1,24 +1,25 @@
-//! Extrema of the difference of Gaussians over place and scale, to parts of a pixel (Lowe 2004, sections 3 and 4).
+//! Extrema of the difference of Gaussians over position and scale, with subpixel accuracy (Lowe 2004, sections 3 and
+//! 4).
 
 use gausset_compute::at_level;
 use gausset_compute::fearless_simd::Level;
 
 use super::scale_space::{Plane, STEPS, ScaleSpace, sigma};
 
-/// Least difference at an extremum (grey values are 0 to 1).
+/// Least absolute difference at an extremum (grey values are 0 to 1).
 const CONTRAST: f32 = 0.02 / STEPS as f32;
-/// Largest ratio of the principal curvatures: edges are no keypoints.
+/// Largest ratio of the principal curvatures; extrema above it are edges.
 const EDGE: f32 = 10.0;
-/// Pixels at the rim of an octave without keypoints.
+/// Width of the border of an octave without keypoints, px.
 const RIM: usize = 5;
 
-/// A keypoint.
+/// An extremum of the scale space.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Keypoint {
     pub(super) octave: usize,
     /// Index of the nearest level.
     pub(super) level: usize,
-    /// Place in the octave, px; whole numbers are centres of pixels.
+    /// Position in the octave, px; integers are pixel centres.
     pub(super) x: f32,
     pub(super) y: f32,
     /// Scale, in levels.
@@ -26,13 +27,13 @@ pub(super) struct Keypoint {
 }
 
 impl Keypoint {
-    /// Continuous place in the picture (that is cut), px.
+    /// Continuous position in the (cropped) image, px.
     pub(super) fn place(&self) -> [f64; 2] {
         let spacing = ScaleSpace::spacing(self.octave);
         [spacing * f64::from(self.x) + 0.5, spacing * f64::from(self.y) + 0.5]
     }
 
-    /// Size, px of the picture.
+    /// Size, px of the image.
     pub(super) fn size(&self) -> f64 {
         ScaleSpace::spacing(self.octave) * self.sigma()
     }
@@ -43,7 +44,7 @@ impl Keypoint {
     }
 }
 
-/// All keypoints, octave by octave, level by level, row by row.
+/// All keypoints, by octave, level and row.
 pub(super) fn find(space: &ScaleSpace, level: Level) -> Vec<Keypoint> {
     let mut found = Vec::new();
     for (octave, levels) in space.octaves.iter().enumerate() {
@@ -82,7 +83,7 @@ fn find_in(planes: &[Plane], octave: usize, step: usize, found: &mut Vec<Keypoin
 fn is_extremum(planes: &[Plane], step: usize, x: usize, y: usize, value: f32) -> bool {
     let width = planes[step].width;
     let sign = if value > 0.0 { 1.0 } else { -1.0 };
-    // The own plane first: most candidates fail there.
+    // The keypoint's own plane first, because most candidates fail there.
     [step, step - 1, step + 1].iter().all(|&plane| {
         (y - 1..=y + 1).all(|row| {
             let at = row * width + x;
@@ -94,7 +95,7 @@ fn is_extremum(planes: &[Plane], step: usize, x: usize, y: usize, value: f32) ->
     })
 }
 
-/// The extremum of the parabola through the neighbours.
+/// Refines an extremum by a quadratic fit to its neighbours; `None` if it is rejected.
 fn refine(planes: &[Plane], octave: usize, step: usize, x: usize, y: usize) -> Option<Keypoint> {
     let (width, height) = (planes[0].width, planes[0].height);
     let (mut x, mut y, mut step) = (x, y, step);
@@ -169,7 +170,7 @@ mod tests {
             })
             .expect("a keypoint");
         assert!((best.0[0] - cx).abs() < 0.05 && (best.0[1] - cy).abs() < 0.05, "{best:?}");
-        // The difference of Gaussians answers most to a blob of its own size; the levels are half a step apart.
+        // The difference of Gaussians responds most to a blob of its own size; the levels are half a step apart.
         assert!((best.1 / size).ln().abs() < 0.25, "{best:?}");
     }
 

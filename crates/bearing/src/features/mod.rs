@@ -1,7 +1,8 @@
-//! Keypoints with descriptors (SIFT: Lowe 2004) on the views of a panorama, as bearings on the sphere.
+//! SIFT keypoints and descriptors (Lowe 2004) of the views of a panorama, as bearings on the sphere.
 //!
-//! A place that several views show gives features in the view whose axis is nearest to it, where it is distorted least;
-//! the rest of a view is not looked at. Of too many, the largest are kept: they are found again most often.
+//! Where views overlap, features are taken from the view whose axis is nearest, which has the least distortion there;
+//! the rest of a view is skipped. If there are too many features, the largest are kept, as they are the most
+//! repeatable.
 
 mod describe;
 mod keypoints;
@@ -14,10 +15,10 @@ use describe::Gradients;
 use keypoints::Keypoint;
 use scale_space::{Plane, ScaleSpace};
 
-/// Numbers of a descriptor.
+/// Number of elements of a descriptor.
 pub const DESCRIPTOR: usize = 128;
 
-/// A picture of a view.
+/// Image of a view.
 #[derive(Clone, Debug)]
 pub struct Picture {
     /// Width, px.
@@ -26,7 +27,7 @@ pub struct Picture {
     pub height: u32,
     /// `height × width × 3`.
     pub rgb: Vec<u8>,
-    /// `height × width`, 0 = no features here; `None` = everywhere.
+    /// Mask, `height × width`; 0 = no features here. `None` = features everywhere.
     pub keep: Option<Vec<u8>>,
 }
 
@@ -37,35 +38,35 @@ pub struct Feature {
     pub bearing: [f64; 3],
     /// Index of the view.
     pub view: u16,
-    /// Place in it, continuous px.
+    /// Position in the view, continuous px.
     pub pixel: [f64; 2],
     /// Size, px of the view (the standard deviation of its Gaussian).
     pub size: f32,
-    /// Colour of the picture there.
+    /// Colour of the image at that position.
     pub colour: [u8; 3],
 }
 
-/// The features of a view or of a panorama.
+/// Features of a view or of a panorama, with their descriptors at the same indices.
 #[derive(Clone, Debug, Default)]
 pub struct Features {
-    /// Where they are.
+    /// Directions, positions, sizes and colours.
     pub features: Vec<Feature>,
-    /// What they look like: square roots of shares of gradients (RootSIFT: Arandjelović and Zisserman 2012), length 512.
+    /// Square roots of normalised gradient histograms (RootSIFT: Arandjelović and Zisserman 2012), of norm 512.
     pub descriptors: Vec<[u8; DESCRIPTOR]>,
 }
 
 impl Features {
-    /// Appends those of another view.
+    /// Appends the features of another view.
     pub fn append(&mut self, mut other: Self) {
         self.features.append(&mut other.features);
         self.descriptors.append(&mut other.descriptors);
     }
 }
 
-/// The features of one view; at most `limit`.
+/// Extracts the features of one view; at most `limit`.
 #[must_use]
 pub fn find(views: &[View], index: usize, picture: &Picture, limit: usize, level: Level) -> Features {
-    /// What descriptors near the rim of the own part look at beyond it, px.
+    /// Margin around the rectangle of the view, px, that the descriptors near its border need.
     const MARGIN: usize = 40;
     let (width, height) = (picture.width as usize, picture.height as usize);
     let [left, top, right, bottom] = own_part(views, index);
@@ -89,13 +90,13 @@ pub fn find(views: &[View], index: usize, picture: &Picture, limit: usize, level
     };
     let mut keypoints = keypoints::find(&space, level);
     keypoints.retain(is_wanted);
-    // A stable sort: of the same size, the upper ones.
+    // The sort is stable: of keypoints of equal size, the upper ones come first.
     keypoints.sort_by(|a, b| b.size().total_cmp(&a.size()));
     keypoints.truncate(limit);
     let mut found = Features::default();
     let mut gradients: Option<Gradients> = None;
     for keypoint in &keypoints {
-        // They come in the order of their sizes, so each plane of gradients is made once or twice.
+        // Keypoints come in order of size, so each plane of gradients is computed once or twice.
         if gradients.as_ref().is_none_or(|known| !known.is_of(keypoint)) {
             gradients = Some(Gradients::new(&space, keypoint, level));
         }

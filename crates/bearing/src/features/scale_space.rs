@@ -1,18 +1,18 @@
-//! A picture, blurred more and more: octaves of Gaussians, each half the size of the one before.
+//! Gaussian scale space: octaves of increasingly blurred images, each half the size of the one before.
 
 use gausset_compute::at_level;
 use gausset_compute::fearless_simd::Level;
 
-/// Steps of scale in an octave.
+/// Scale steps in an octave.
 pub(super) const STEPS: usize = 3;
 /// Blur of the first level of an octave, px of the octave.
 pub(super) const FIRST: f64 = 1.6;
-/// Blur of a picture as it comes, px.
+/// Assumed blur of an input image, px.
 const GIVEN: f64 = 0.5;
-/// Shortest side of an octave, px.
+/// Least side of an octave, px.
 const SMALLEST: usize = 24;
 
-/// Grey values, 0 to 1.
+/// A grey image, values from 0 to 1.
 #[derive(Clone, Debug)]
 pub(super) struct Plane {
     pub(super) width: usize,
@@ -21,7 +21,7 @@ pub(super) struct Plane {
 }
 
 impl Plane {
-    /// Luma (BT.601) of the part `[left, top, right, bottom]` of a picture.
+    /// Luma (BT.601) of the crop `[left, top, right, bottom]` of an image.
     pub(super) fn from_rgb(rgb: &[u8], width: usize, [left, top, right, bottom]: [usize; 4]) -> Self {
         let luma = |p: &[u8]| {
             (0.299 / 255.0) * f32::from(p[0])
@@ -36,7 +36,7 @@ impl Plane {
         &self.data[y * self.width..(y + 1) * self.width]
     }
 
-    /// Twice as large: pixel 2k is pixel k, in between is the mean.
+    /// Upscales by two: pixel 2k is pixel k, the ones between are means.
     fn doubled(&self) -> Self {
         let (width, height) = (2 * self.width, 2 * self.height);
         let mut data = vec![0.0; width * height];
@@ -60,7 +60,7 @@ impl Plane {
         Self { width, height, data }
     }
 
-    /// Convolved with a Gaussian; the rim repeats.
+    /// Convolves with a Gaussian; border pixels are repeated.
     fn blurred(&self, sigma: f64, level: Level) -> Self {
         let kernel = kernel(sigma);
         let reach = kernel.len() - 1;
@@ -99,7 +99,7 @@ impl Plane {
     }
 }
 
-/// Half of a Gaussian: weights at 0, 1, 2, ..; those of the whole sum up to 1.
+/// Half of a Gaussian kernel: weights at 0, 1, 2, ..; the weights of the whole kernel sum to 1.
 fn kernel(sigma: f64) -> Vec<f32> {
     let reach = (4.0 * sigma).ceil().max(1.0) as usize;
     let half: Vec<f64> = (0..=reach).map(|k| libm::exp(-0.5 * (k as f64 / sigma).powi(2))).collect();
@@ -121,7 +121,7 @@ fn add(out: &mut [f32], one: &[f32], other: &[f32], weight: f32) {
     }
 }
 
-/// Octaves of `STEPS + 3` levels, the first of twice the size of the picture.
+/// Octaves of `STEPS + 3` levels; the first has twice the size of the image.
 #[derive(Clone, Debug)]
 pub(super) struct ScaleSpace {
     pub(super) octaves: Vec<Vec<Plane>>,
@@ -130,7 +130,7 @@ pub(super) struct ScaleSpace {
 impl ScaleSpace {
     pub(super) fn new(grey: &Plane, level: Level) -> Self {
         let between = |from: f64, to: f64| libm::sqrt((to * to - from * from).max(0.01));
-        // Twice the size is twice the blur.
+        // Upscaling by two doubles the blur.
         let mut first = grey.doubled().blurred(between(2.0 * GIVEN, FIRST), level);
         let mut octaves = Vec::new();
         while first.width.min(first.height) >= SMALLEST {
@@ -145,7 +145,7 @@ impl ScaleSpace {
         Self { octaves }
     }
 
-    /// Pixels of the picture a pixel of an octave.
+    /// Pixels of the image per pixel of an octave.
     pub(super) fn spacing(octave: usize) -> f64 {
         0.5 * (1u64 << octave) as f64
     }

@@ -1,11 +1,12 @@
-//! Gaussians in an order and a form in which those near a box are found quickly.
+//! Index of Gaussians that quickly finds those near a box.
 //!
-//! The bound of a Gaussian over a box: with `δ_k` the distance of the box to µ along axis `k`,
-//! `q ≥ max_k δ_k² / S_kk` and `q ≥ |δ|² / λ` with `λ` at least the largest eigenvalue of `S`. For `λ` stands the bound
-//! of Wolkowicz and Styan (1980), `tr/3 + sqrt(2/3) ‖S - tr/3 I‖_F`: exact for spheres and needles, never too small.
+//! Bound of a Gaussian over a box: with `δ_k` the distance of the box from µ along axis `k`, `q ≥ max_k δ_k² / S_kk`
+//! and `q ≥ |δ|² / λ` with `λ` at least the largest eigenvalue of `S`. `λ` is the bound of Wolkowicz and Styan (1980),
+//! `tr/3 + sqrt(2/3) ‖S - tr/3 I‖_F`: exact for spheres and needles, never too small.
 //!
-//! The bounds are f32 whatever the field is, so each number of a Gaussian errs to the side on which `q` is too small:
-//! the mean is a box that holds it (a point for f32 fields), far from the origin perhaps many standard deviations wide.
+//! Bounds are f32 for any type of field, so each number of a Gaussian is rounded to the side on which `q` is too small.
+//! The mean is a box that contains it (a point for f32 fields); far from the origin it may be many standard deviations
+//! wide.
 
 use gausset_compute::Pool;
 
@@ -16,25 +17,25 @@ use crate::real::{K, Real};
 
 /// Gaussians tested at a time.
 pub(crate) const LANES: usize = 16;
-/// Gaussians of a group, which has a box of its own.
+/// Gaussians per group; a group has a bounding box.
 pub(crate) const GROUP: usize = 128;
-/// Inverse widths are made this much smaller, so that rounding never loses a pair that counts.
+/// Inverse widths are reduced by this factor, so that rounding never loses a contributing pair.
 const SLACK: f64 = 1.0 - 4e-6;
-/// Largest inverse width. Above it the square of a distance that matters has no digits left in f32; no f32 field has
-/// one, because its log diagonals are clamped.
+/// Largest inverse width. Above it, the square of a relevant distance has no digits left in f32. No f32 field reaches
+/// it, because its log diagonals are clamped.
 const MAX_INVERSE: f64 = 1e15;
 
 /// Rows of 16 Gaussians: the box of the mean from [`LO`] and from [`HI`] (3 each), `k/sqrt(S_kk)` from [`INVERSE`] (3),
 /// `k/sqrt(λ)` in [`RADIAL`], `log2 |w|` in [`LOG_WEIGHT`].
 pub(crate) type Bounds16 = [[f32; LANES]; ROWS];
-/// Numbers of a Gaussian in [`Bounds16`].
+/// Numbers per Gaussian in [`Bounds16`].
 pub(crate) const ROWS: usize = 11;
 pub(crate) const LO: usize = 0;
 pub(crate) const HI: usize = 3;
 pub(crate) const INVERSE: usize = 6;
 pub(crate) const RADIAL: usize = 9;
 pub(crate) const LOG_WEIGHT: usize = 10;
-/// What fills rows up: Gaussians without weight.
+/// Padding of a row: Gaussians without weight.
 pub(crate) const PADDING: Bounds16 = {
     let mut rows = [[0.0; LANES]; ROWS];
     rows[LOG_WEIGHT] = [f32::NEG_INFINITY; LANES];
@@ -44,7 +45,7 @@ pub(crate) const PADDING: Bounds16 = {
 /// Gaussians with their bounds.
 #[derive(Clone, Debug)]
 pub(crate) struct GaussianIndex {
-    /// The Gaussian at each place.
+    /// The Gaussian at each position.
     pub(crate) order: Vec<u32>,
     /// Bounds, 16 Gaussians at a time; padding has `log2 |w|` = -inf and no width.
     pub(crate) bounds: Vec<Bounds16>,
@@ -52,10 +53,10 @@ pub(crate) struct GaussianIndex {
     pub(crate) groups: Vec<Group>,
 }
 
-/// What a group of Gaussians has in common.
+/// Common bounds of a group of Gaussians.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Group {
-    /// Box of the boxes of the means.
+    /// Union of the boxes of the means.
     pub(crate) bounds: Box3,
     /// Smallest inverse widths.
     pub(crate) inverse: [f32; 3],
@@ -67,8 +68,8 @@ pub(crate) struct Group {
     pub(crate) log_sum: f32,
 }
 
-/// The order in which neighbours are near: along a Morton curve (Morton 1966) over the box of the means, 10 bits an
-/// axis. Equal codes keep their order.
+/// Spatially coherent order: along a Morton curve (Morton 1966) over the box of the means, 10 bits per axis. Equal
+/// codes keep their order.
 pub(crate) fn morton_order<T: Real>(field: &GaussianField<T>) -> Vec<u32> {
     const CELLS: f64 = 1024.0;
     let bounds = Bounds::of(&field.means);
@@ -107,7 +108,7 @@ pub(crate) fn bounds_of(mean: [f64; 3], factor: &[f64; 6], weight: f64) -> [f32;
     let largest = third + (off * (2.0 / 3.0)).sqrt();
     let inverse = |variance: f64| {
         let inverse = SLACK * K / variance.sqrt();
-        // A variance that overflowed to no number bounds nothing.
+        // A variance that overflowed to NaN gives no bound.
         if inverse.is_nan() { 0.0 } else { inverse.min(MAX_INVERSE) as f32 }
     };
     let [lo, hi] = [mean.map(below), mean.map(above)];
@@ -126,19 +127,19 @@ pub(crate) fn bounds_of(mean: [f64; 3], factor: &[f64; 6], weight: f64) -> [f32;
     ]
 }
 
-/// `log2 |w|` or a little more; `-inf` only for a weight of 0.
+/// `log2 |w|`, rounded up; `-inf` only for a weight of 0.
 fn log_weight(weight: f64) -> f32 {
     const MORE: f32 = 1e-5;
     let rounded = weight as f32;
     if f64::from(rounded) == weight {
         return if weight == 0.0 { f32::NEG_INFINITY } else { libm::log2f(rounded) + MORE };
     }
-    // Weights of f64 fields, which may be larger and smaller than any f32.
+    // Weights of f64 fields can exceed the range of f32 at both ends.
     (libm::log2(weight) as f32).next_up() + MORE
 }
 
 impl GaussianIndex {
-    /// The Gaussians of a field, packed, in a given order.
+    /// Indexes the packed Gaussians of a field in a given order.
     pub(crate) fn new<T: Real>(
         field: &GaussianField<T>,
         packed: &Packed<T>,
@@ -151,7 +152,7 @@ impl GaussianIndex {
             for (slot, &i) in order.iter().enumerate().skip(part * GROUP * LANES).take(blocks.len() * LANES) {
                 let i = i as usize;
                 let number = |row: usize| -> f64 { packed.blocks[i / BLOCK][row][i % BLOCK].into() };
-                // The diagonal from its inverse, which costs no exponential; `SLACK` holds the rounding.
+                // The diagonal from its inverse, which saves an exponential; `SLACK` covers the rounding.
                 let [_, l10, _, l20, l21, _] = field.chol[i].map(Into::into);
                 let l = [K / number(3), l10, K / number(5), l20, l21, K / number(8)];
                 let row = bounds_of([number(0), number(1), number(2)], &l, number(9));
@@ -165,7 +166,7 @@ impl GaussianIndex {
         Self { order, bounds, groups }
     }
 
-    /// Groups of rows of bounds.
+    /// Computes the common bounds of groups of rows.
     pub(crate) fn group(bounds: &[Bounds16], len: usize) -> Vec<Group> {
         let group = |(g, blocks): (usize, &[Bounds16])| {
             let mut group = Group {
@@ -186,7 +187,7 @@ impl GaussianIndex {
                 group.radial = group.radial.min(value(RADIAL));
                 let log_weight = value(LOG_WEIGHT);
                 group.log_weight = group.log_weight.max(log_weight);
-                // What overflows f32 is a weight of an f64 field.
+                // A weight of an f64 field that overflows f32.
                 sum += if log_weight < 127.0 {
                     f64::from(libm::exp2f(log_weight))
                 } else {

@@ -1,14 +1,14 @@
-//! Points in leaves of 32: near points together.
+//! Sorts points into leaves of 32 nearby points.
 //!
 //! A recursive median split along the longest axis, at multiples of 32, gives leaves of exactly 32 points (the last is
-//! padded with copies of its last point) in compact boxes; 16 consecutive leaves make a super-block. Leaves of a
-//! Morton order straddle its seams and meet half as many Gaussians again.
+//! padded with copies of its last point) in compact boxes; 16 consecutive leaves form a super-block. Leaves of a
+//! Morton order would cross its discontinuities and intersect half as many Gaussians again.
 
 use crate::real::Real;
 
-/// Points of a leaf.
+/// Points per leaf.
 pub(crate) const LEAF: usize = 32;
-/// Leaves of a super-block.
+/// Leaves per super-block.
 pub(crate) const SUPER: usize = 16;
 
 /// An axis-aligned box in f32, rounded outwards.
@@ -19,10 +19,10 @@ pub(crate) struct Box3 {
 }
 
 impl Box3 {
-    /// Holds nothing.
+    /// The empty box.
     pub(crate) const EMPTY: Self = Self { lo: [f32::INFINITY; 3], hi: [f32::NEG_INFINITY; 3] };
 
-    /// Grows to hold another box.
+    /// Enlarges the box to contain another box.
     pub(crate) fn join(&mut self, other: &Self) {
         for k in 0..3 {
             self.lo[k] = self.lo[k].min(other.lo[k]);
@@ -30,7 +30,7 @@ impl Box3 {
         }
     }
 
-    /// Grows to hold a point, however it rounds to f32.
+    /// Enlarges the box to contain a point, however it rounds to f32.
     pub(crate) fn hold(&mut self, point: [f64; 3]) {
         for k in 0..3 {
             self.lo[k] = self.lo[k].min(below(point[k]));
@@ -39,8 +39,9 @@ impl Box3 {
     }
 }
 
-/// Coordinates farther out stand here in boxes: squares of distances stay below the largest f32, and no two
-/// coordinates come to lie farther apart than they are. Those of f32 fields and points never are.
+/// Coordinates farther from the origin are clamped to this in boxes, so that squares of distances stay below the
+/// largest f32. Clamping never increases the distance of two coordinates. Coordinates of f32 fields and points are
+/// always within it.
 const FARTHEST: f64 = <f32 as Real>::MAX_COORDINATE;
 
 /// A coordinate as f32, rounded down.
@@ -62,7 +63,7 @@ pub(crate) fn above(x: f64) -> f32 {
 pub(crate) struct Leaves<T: Real> {
     /// Number of points without padding.
     pub(crate) len: usize,
-    /// Which point stands in each slot; padding repeats the last.
+    /// Index of the point in each slot; padding repeats the last.
     pub(crate) order: Vec<u32>,
     /// Coordinates per leaf: three rows of 32.
     pub(crate) rows: Vec<[[T; LEAF]; 3]>,
@@ -73,7 +74,7 @@ pub(crate) struct Leaves<T: Real> {
 }
 
 impl<T: Real> Leaves<T> {
-    /// Sorts points. There are fewer than 2³² of them.
+    /// Sorts points. There must be fewer than 2³² of them.
     pub(crate) fn new(points: &[[T; 3]]) -> Self {
         let len = points.len();
         let mut order: Vec<u32> = (0..len as u32).collect();
@@ -99,7 +100,7 @@ impl<T: Real> Leaves<T> {
         leaves
     }
 
-    /// How many points of a leaf are not padding.
+    /// Number of points of a leaf without padding.
     pub(crate) fn count(&self, leaf: usize) -> usize {
         (self.len - leaf * LEAF).min(LEAF)
     }
@@ -120,11 +121,11 @@ fn split<T: Real>(points: &[[T; 3]], order: &mut [u32]) {
     }
     let length = |k: usize| hi[k].into() - lo[k].into();
     let axis = (1..3).fold(0, |best, k| if length(k) > length(best) { k } else { best });
-    // Cut at a super-block when there are several, so that super-blocks are compact too.
+    // Several super-blocks are split at a super-block boundary, so that super-blocks are compact, too.
     let unit = if order.len() > LEAF * SUPER { LEAF * SUPER } else { LEAF };
     let units = order.len().div_ceil(unit);
     let cut = units.div_ceil(2) * unit;
-    // Ties by index: the order is a function of the points.
+    // Ties are broken by index, so that the order depends only on the points.
     order.select_nth_unstable_by(cut, |&a, &b| {
         let (x, y) = (points[a as usize][axis], points[b as usize][axis]);
         x.partial_cmp(&y).unwrap_or(std::cmp::Ordering::Equal).then(a.cmp(&b))

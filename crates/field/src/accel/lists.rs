@@ -1,13 +1,14 @@
-//! Stage `lists`: which Gaussians count in a leaf.
+//! Stage `lists`: selects the Gaussians that contribute to a leaf.
 //!
-//! Two rules. [`Rule::Radius`] keeps a pair when `q` can be below a limit (a radius in standard deviations): for
-//! training. [`Rule::Bound`] promises that what is left out of a leaf adds up to less than `E` at each of its points:
-//! a Gaussian whose contribution is at most `b = |w| 2^-q` is left out when `b` is below a threshold, the sum of what
-//! was left out is kept, and where it exceeds `E` the threshold is lowered and the leaf done again. Per super-block
-//! first (a tenth of `E`), with groups of 128 Gaussians left out as a whole, then per leaf.
+//! Two rules. [`Rule::Radius`] keeps a pair if `q` can be below a limit (a radius in standard deviations); it is used
+//! in training. [`Rule::Bound`] guarantees that the Gaussians omitted from a leaf add up to less than `E` at each of
+//! its points. A Gaussian contributes at most `b = |w| 2^-q` and is omitted if `b` is below a threshold; the omitted
+//! bounds are summed, and if the sum exceeds `E`, the threshold is lowered and the leaf is processed again. This is
+//! done first per super-block (with a tenth of `E`), where groups of 128 Gaussians can be omitted as a whole, then per
+//! leaf.
 //!
-//! The threshold of a leaf starts from what the leaf before it needed; the first of a super-block starts from `E`
-//! alone, so lists do not depend on who makes them.
+//! The initial threshold of a leaf is that of the previous leaf; the first leaf of a super-block starts from `E` alone,
+//! so lists do not depend on the thread.
 
 use fearless_simd::{Simd, SimdBase, f32x16, prelude::*};
 use gausset_compute::simd::{exp2, fma, load, splat};
@@ -17,28 +18,28 @@ use crate::accel::index::{
 };
 use crate::accel::leaves::Box3;
 
-/// When a pair counts.
+/// Condition under which a pair is kept.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Rule {
-    /// When `q = k² |v|²` may be below this.
+    /// `q = k² |v|²` can be below this.
     Radius(f32),
-    /// Everything but what adds up to at most this at any point.
+    /// Everything, except Gaussians that add up to at most this at any point.
     Bound(f32),
 }
 
-/// Share of the bound that a super-block may leave out.
+/// Fraction of the error bound that a super-block may omit.
 const SUPER_SHARE: f32 = 0.1;
-/// First threshold, as a share of the bound.
+/// First threshold, as a fraction of the bound.
 const FIRST_THRESHOLD: f32 = 1.0 / 64.0;
-/// The threshold of a super-block, as a share of that of its leaves.
+/// The threshold of a super-block, as a fraction of that of its leaves.
 const SUPER_THRESHOLD: f32 = 1.0 / 64.0;
-/// Sums of upper bounds are themselves rounded: by less than this share as long as they have few terms.
+/// Relative rounding error of a sum of upper bounds with few terms is below this.
 const ROUNDING: f32 = 1e-3;
 
-/// Lists of a super-block. Kept between calls: its memory is used again.
+/// Lists of a super-block. The memory is reused between calls.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Lists {
-    /// Places in the index of the Gaussians of the super-block, ascending.
+    /// Positions in the index of the Gaussians of the super-block, ascending.
     pub(crate) candidates: Vec<u32>,
     /// Their bounds.
     bounds: Vec<Bounds16>,
@@ -46,14 +47,14 @@ pub(crate) struct Lists {
     pub(crate) kept: Vec<u32>,
     threshold: f32,
     left_out_of_super: f32,
-    /// Terms that were added up for the super-block.
+    /// Number of terms that were added for the super-block.
     terms_of_super: usize,
-    /// Upper bound of what the leaf's list leaves out, at any of its points.
+    /// Upper bound of the contributions omitted from the leaf's list, at any of its points.
     pub(crate) left_out: f32,
 }
 
 impl Lists {
-    /// Finds the candidates of a super-block.
+    /// Selects the candidates of a super-block.
     #[inline(always)]
     pub(crate) fn start<S: Simd>(&mut self, simd: S, index: &GaussianIndex, bounds: &Box3, rule: Rule) {
         let mut threshold = match rule {
@@ -64,7 +65,7 @@ impl Lists {
             self.left_out_of_super = self.gather(simd, index, bounds, rule, threshold);
             match rule {
                 Rule::Bound(error) if self.left_out_of_super > error * SUPER_SHARE && threshold > 0.0 => {
-                    // Below the smallest normal number nothing is left out.
+                    // Below the smallest normal number, nothing is omitted.
                     threshold = if threshold > 1e-35 { threshold * 0.25 } else { 0.0 };
                 }
                 _ => break,
@@ -99,8 +100,8 @@ impl Lists {
             };
             if is_far {
                 if matches!(rule, Rule::Bound(_)) {
-                    // Never 0, as in lanes. Weights beyond f32 may have an infinite sum: then the threshold falls until
-                    // they are in the list.
+                    // Never 0, as in the vector code. Weights beyond f32 may have an infinite sum; the threshold then
+                    // falls until they are in the list.
                     sum += libm::exp2f(group.log_sum - q.min(f32::MAX)).max(f32::MIN_POSITIVE);
                     self.terms_of_super += 1;
                 }
@@ -121,7 +122,7 @@ impl Lists {
                 );
             }
         }
-        // Padding of the last group has a q of 0 under the radius rule.
+        // Padding of the last group has q = 0 under the radius rule.
         let len = index.order.len() as u32;
         while self.candidates.last().is_some_and(|&slot| slot >= len) {
             self.candidates.pop();
@@ -143,7 +144,7 @@ impl Lists {
         self.kept.reserve(self.candidates.len());
     }
 
-    /// Finds the Gaussians of a leaf of the super-block.
+    /// Selects the Gaussians of a leaf of the super-block.
     #[inline(always)]
     pub(crate) fn leaf<S: Simd>(&mut self, simd: S, bounds: &Box3, rule: Rule) {
         loop {
@@ -167,17 +168,17 @@ impl Lists {
             let Rule::Bound(error) = rule else { return };
             let sum = gausset_compute::simd::sum_lanes(sum);
             let terms = LANES + self.bounds.len() + self.terms_of_super;
-            // An addition is wrong by half of EPSILON at most.
+            // An addition has a relative error of at most half of EPSILON.
             let certain = 1.0 - ROUNDING.max(terms as f32 * f32::EPSILON).min(0.5);
             let budget = error * certain - self.left_out_of_super;
-            // The sums themselves may be too small by the rounding; at the budget they are the error that was asked for.
+            // Rounding may make the sums too small. When the budget is used up, the result is the requested error.
             self.left_out = ((sum + self.left_out_of_super) / certain).min(error);
             if sum > budget && self.threshold > 0.0 {
                 let lower = self.threshold * (0.8 * budget / sum).clamp(1e-3, 0.5);
                 self.threshold = if lower > 1e-35 { lower } else { 0.0 };
                 continue;
             }
-            // The next leaf is much like this one; aim a little below the budget.
+            // The next leaf is similar, so its threshold starts slightly below the budget.
             self.threshold *= (0.8 * budget / sum.max(1e-30)).clamp(0.5, 1.5);
             self.threshold = self.threshold.min(error);
             return;
@@ -185,7 +186,7 @@ impl Lists {
     }
 }
 
-/// Calls a function with the number of each set bit.
+/// Calls a function with the index of each set bit.
 #[inline(always)]
 fn each_bit(mut bits: u64, mut f: impl FnMut(usize)) {
     while bits != 0 {
@@ -194,7 +195,7 @@ fn each_bit(mut bits: u64, mut f: impl FnMut(usize)) {
     }
 }
 
-/// As [`test_lanes`], with the sum of what is left out.
+/// As [`test_lanes`], with the sum of the bounds of omitted Gaussians.
 #[inline(always)]
 fn test<S: Simd>(simd: S, rows: &Bounds16, bounds: &Box3, rule: Rule, log_threshold: f32) -> (u64, f32) {
     let (bits, dropped) = test_lanes(simd, rows, bounds, rule, log_threshold);
@@ -202,7 +203,7 @@ fn test<S: Simd>(simd: S, rows: &Bounds16, bounds: &Box3, rule: Rule, log_thresh
     (bits, sum)
 }
 
-/// Which of 16 Gaussians count in a box, and upper bounds of the contributions of those that do not.
+/// Tests 16 Gaussians against a box: which of them are kept, and upper bounds of the contributions of the others.
 #[inline(always)]
 fn test_lanes<S: Simd>(
     simd: S,

@@ -1,10 +1,10 @@
-//! Evaluation whose cost follows the pairs that matter, with a bound that is guaranteed.
+//! Accelerated evaluation: its cost grows with the number of contributing pairs, and its error bound is guaranteed.
 //!
-//! Points are sorted into leaves (`leaves`), Gaussians along a Morton curve (`index`); per super-block of 512 points
-//! and then per leaf of 32 the Gaussians that can count are listed (`lists`), and the dense kernels run over the lists.
-//! With the bound rule the sum of what a list leaves out is known to be below the asked error at every point of the
-//! leaf: `Σ |w| 2^-q` with lower bounds `q` over the leaf's box. Lists are made in f32, with bounds rounded to the safe
-//! side, for f64 fields as well. Rounding of what is computed comes on top, as for dense evaluation.
+//! Points are sorted into leaves (`leaves`), Gaussians along a Morton curve (`index`). Per super-block of 512 points,
+//! and then per leaf of 32, the Gaussians that can contribute are listed (`lists`), and the dense kernels run over the
+//! lists. With the bound rule, the sum of the omitted contributions is below the requested error at every point of the
+//! leaf: `Σ |w| 2^-q` with lower bounds `q` over the leaf's box. Lists are computed in f32, with bounds rounded to the
+//! safe side, also for f64 fields. The rounding errors of the evaluation come in addition, as in dense evaluation.
 
 mod index;
 mod leaves;
@@ -26,30 +26,30 @@ use leaves::SUPER;
 pub(crate) use leaves::{LEAF, Leaves};
 use lists::{Lists, Rule};
 
-/// A larger error is never made use of: sums of contributions stay below the largest f32.
+/// Requested errors are clamped to this, so that sums of contributions stay below the largest f32.
 const LARGEST_ERROR: f64 = 1e36;
 
-/// How much may be left out.
+/// How much of the contributions may be omitted.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Cutoff {
     /// At most this at any point, value units; 0 = nothing.
     Absolute(f64),
-    /// At most this share of the largest |f| of the points asked for; 0 = nothing.
+    /// At most this fraction of the largest |f| at the given points; 0 = nothing.
     Relative(f64),
-    /// Whatever is farther than so many standard deviations; no bound.
+    /// Gaussians farther than this many standard deviations are omitted; no error bound.
     Radius(f64),
 }
 
-/// What an accelerated evaluation did.
+/// Statistics of an accelerated evaluation.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct CutoffReport {
-    /// Point-Gaussian pairs that were computed (with the padding of the last leaf).
+    /// Point-Gaussian pairs that were computed (including the padding of the last leaf).
     pub pairs: u64,
-    /// Certificate: no value misses more than this, rounding apart; `None` without a bound.
+    /// Error bound of all values, rounding excepted; `None` without a bound.
     pub bound: Option<f64>,
 }
 
-/// Points made ready for accelerated evaluation: sorted once, used with any field.
+/// Points prepared for accelerated evaluation: sorted once, usable with any field.
 #[derive(Clone, Debug)]
 pub struct PointSet<T: Real> {
     pub(crate) leaves: Leaves<T>,
@@ -59,7 +59,7 @@ impl<T: Real> PointSet<T> {
     /// Sorts points.
     ///
     /// # Errors
-    /// A point is not finite or too far; there are more than 2³² - 32 points.
+    /// A point is not finite or too far from the origin; there are more than 2³² - 32 points.
     pub fn new(points: &[[T; 3]]) -> Result<Self, FieldError> {
         GaussianField::check_points(points)?;
         if u32::try_from(points.len() + LEAF).is_err() {
@@ -81,18 +81,18 @@ impl<T: Real> PointSet<T> {
     }
 }
 
-/// A field made ready for accelerated evaluation.
+/// A field prepared for accelerated evaluation.
 #[derive(Debug)]
 pub struct AcceleratedEvaluator<'a, T: Real> {
     compute: &'a Compute,
     /// Terms in the order of the index.
     terms: Vec<Term<T>>,
     index: GaussianIndex,
-    /// Memory of lists, used again.
+    /// Working memory of lists, reused between calls.
     scratch: Mutex<Vec<Scratch<T>>>,
 }
 
-/// Memory of a thread.
+/// Working memory of a thread.
 #[derive(Debug, Default)]
 struct Scratch<T> {
     lists: Lists,
@@ -100,10 +100,10 @@ struct Scratch<T> {
 }
 
 impl<'a, T: Real> AcceleratedEvaluator<'a, T> {
-    /// Makes a field ready.
+    /// Prepares a field.
     ///
     /// # Errors
-    /// As [`GaussianField::check`]; there are 2³² Gaussians.
+    /// As [`GaussianField::check`]; there are 2³² Gaussians or more.
     pub fn new(compute: &'a Compute, field: &'a GaussianField<T>) -> Result<Self, FieldError> {
         field.check_shape()?;
         if u32::try_from(field.len() + 1024).is_err() {
@@ -128,8 +128,8 @@ impl<'a, T: Real> AcceleratedEvaluator<'a, T> {
         Ok((rows.swap_remove(0), report))
     }
 
-    /// f and ∇f at points. The bound holds for the values; the gradients miss up to `|p|` times as much, `|p|` being
-    /// the distance to what was left out in standard deviations over the shortest axis.
+    /// f and ∇f at points. The bound applies to the values; the error of gradients is up to `|p|` times as large, with
+    /// `|p|` the distance to the omitted Gaussians in standard deviations, divided by the shortest axis.
     ///
     /// # Errors
     /// As [`Self::values`].
@@ -150,7 +150,7 @@ impl<'a, T: Real> AcceleratedEvaluator<'a, T> {
             return Err(FieldError::Cutoff { found: amount });
         }
         Ok(match cutoff {
-            // Rounded down, so that the promise is kept.
+            // Rounded down, so that the bound holds.
             Cutoff::Absolute(error) => Rule::Bound((error.min(LARGEST_ERROR) as f32).next_down().max(0.0)),
             Cutoff::Relative(0.0) => Rule::Bound(0.0),
             Cutoff::Relative(share) => {
@@ -160,7 +160,7 @@ impl<'a, T: Real> AcceleratedEvaluator<'a, T> {
         })
     }
 
-    /// A value that |f| reaches at one of the points: the largest of a sample of them, computed in full.
+    /// A value that |f| reaches at one of the points: the largest of a sample of them, computed densely.
     fn some_large_value(&self, points: &PointSet<T>) -> f64 {
         const SAMPLE: usize = 128;
         let leaves = &points.leaves;
@@ -169,7 +169,7 @@ impl<'a, T: Real> AcceleratedEvaluator<'a, T> {
             leaves.rows.iter().step_by(step).map(|rows| [rows[0][0], rows[1][0], rows[2][0]]).collect();
         let rows = crate::packed::PointRows::new(&sample);
         let values = dense::forward(self.compute.exec(), &self.terms, &rows, Order::Value);
-        // A thousandth off for the rounding of the sample.
+        // Reduced by a thousandth for the rounding of the sample.
         values[0].iter().fold(0.0f64, |most, v| most.max((*v).into().abs())) * (1.0 - 1e-3)
     }
 
@@ -182,7 +182,7 @@ impl<'a, T: Real> AcceleratedEvaluator<'a, T> {
         let rule = self.rule(points, cutoff)?;
         let leaves = &points.leaves;
         let rows = order.rows();
-        // Per super-block: its rows one after the other, slot by slot.
+        // Per super-block: its rows one after the other, by slot.
         let mut slots = vec![T::ZERO; leaves.order.len() * rows];
         let supers: Vec<&mut [T]> = slots.chunks_mut(SUPER * LEAF * rows).collect();
         let mut parts: Vec<(&mut [T], u64, f32)> = supers.into_iter().map(|out| (out, 0, 0.0)).collect();

@@ -1,4 +1,4 @@
-//! The pass of a fit over its samples: values, residuals and moments, leaf by leaf.
+//! A pass over the training samples: values, residuals and moments, leaf by leaf.
 //!
 //! ```text
 //! leaf of 32 samples, its list of Gaussians in blocks of 16 (lanes = Gaussians)
@@ -6,8 +6,8 @@
 //!   residual = f - y, loss
 //!   for each block, each sample:  G ← buffer, v again;  ten moments += residual G …        (B)
 //! ```
-//! The exponential is computed once for both halves. Moments go to a row per candidate of the super-block, and the
-//! rows of the super-blocks are added in order: nothing depends on threads.
+//! The exponential is computed once for both halves. Moments are summed in one row per candidate of the super-block,
+//! and the rows of the super-blocks are added in order, so results do not depend on threads.
 
 use std::sync::Mutex;
 
@@ -23,10 +23,10 @@ use crate::dense::{square, whitened};
 use crate::packed::{BLOCK, Block, FIELDS, Record, row};
 use crate::real::{Lanes, Real};
 
-/// Super-blocks whose rows are kept at a time: bounds the memory.
+/// Super-blocks whose rows are kept at a time; bounds the memory.
 const WAVE: usize = 256;
 
-/// What a pass computes.
+/// Outputs of a pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Want {
     /// Values only.
@@ -37,29 +37,29 @@ pub(crate) enum Want {
     Moments,
 }
 
-/// Which leaves a pass visits: those whose turn (`turns[leaf]`) it is.
+/// Leaves that a pass visits: those with `turns[leaf] == turn`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Batch<'a> {
     pub(crate) turns: &'a [u8],
     pub(crate) turn: u8,
 }
 
-/// What a pass found.
+/// Result of a pass.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct PassResult {
     /// Σ weight (f - y)² over the visited samples.
     pub(crate) loss: f64,
     /// Number of visited samples (those with a weight).
     pub(crate) samples: u64,
-    /// Pairs computed.
+    /// Number of pairs that were computed.
     pub(crate) pairs: u64,
 }
 
-/// Samples in leaves.
+/// Samples sorted into leaves.
 #[derive(Clone, Debug)]
 pub(crate) struct LeafSamples {
     pub(crate) leaves: Leaves<f32>,
-    /// Values, slot by slot.
+    /// Sample values, by slot.
     pub(crate) y: Vec<f32>,
 }
 
@@ -71,7 +71,7 @@ impl LeafSamples {
     }
 }
 
-/// Memory of a thread.
+/// Working memory of a thread.
 #[derive(Debug, Default)]
 struct Scratch {
     lists: Lists,
@@ -81,13 +81,13 @@ struct Scratch {
     gauss: Vec<[Row; LEAF]>,
 }
 
-/// The memory of passes, used again.
+/// Working memory of passes, reused between them.
 #[derive(Debug, Default)]
 pub(crate) struct Passes {
     scratch: Mutex<Vec<Scratch>>,
 }
 
-/// What a super-block found: a row of moments per candidate.
+/// Result of a super-block: a row of moments per candidate.
 #[derive(Debug, Default)]
 struct SuperResult {
     candidates: Vec<u32>,
@@ -97,7 +97,7 @@ struct SuperResult {
     pairs: u64,
 }
 
-/// One pass.
+/// Input of a pass.
 pub(crate) struct Pass<'a> {
     pub(crate) exec: Exec<'a>,
     pub(crate) index: &'a GaussianIndex,
@@ -108,12 +108,13 @@ pub(crate) struct Pass<'a> {
     pub(crate) want: Want,
     /// `None` = all leaves.
     pub(crate) batch: Option<Batch<'a>>,
-    /// Targets instead of the samples' values: 0.
+    /// Whether target values are 0 instead of those of the samples.
     pub(crate) zero_targets: bool,
 }
 
 impl Pass<'_> {
-    /// Runs it. `moments` gets a row per record: `M0, M1 (3), M2 (6)`; `values` gets f slot by slot where visited.
+    /// Runs the pass. `moments` receives a row per record: `M0, M1 (3), M2 (6)`; `values` receives f by slot of visited
+    /// leaves.
     pub(crate) fn run(
         &self,
         passes: &Passes,
@@ -219,7 +220,7 @@ impl Pass<'_> {
     }
 }
 
-/// The listed records in blocks of 16; the last is padded with Gaussians of weight 0.
+/// Gathers the listed records in blocks of 16; the last is padded with Gaussians of weight 0.
 #[inline(always)]
 fn gather(records: &[Record<f32>], kept: &[u32], blocks: &mut Vec<Block<f32>>) {
     blocks.clear();

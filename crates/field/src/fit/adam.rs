@@ -1,7 +1,7 @@
 //! Adam (Kingma and Ba 2015) in scaled variables.
 //!
-//! Means and off-diagonal entries are lengths, so their rates are shares of the Gaussian's size
-//! `s = (L00 L11 L22)^(1/3)`; logs and weights have plain rates. All rates fall as `0.05^(step/steps)`.
+//! Means and off-diagonal entries are lengths, so their rates are relative to the Gaussian's size
+//! `s = (L00 L11 L22)^(1/3)`; logs and weights have plain rates. All rates decay as `0.05^(step/steps)`.
 
 use gausset_compute::Pool;
 
@@ -12,12 +12,12 @@ use crate::packed::Record;
 const BETA1: f32 = 0.9;
 const BETA2: f32 = 0.99;
 const EPSILON: f32 = 1e-12;
-/// What rates have fallen to at the end.
+/// Decay of the rates by the last step.
 const LAST_RATE: f64 = 0.05;
-/// Gaussians of a task.
+/// Gaussians per task.
 const TASK: usize = 512;
 
-/// Rates at the start.
+/// Initial rates.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Rates {
     /// Means, in sizes of the Gaussian.
@@ -36,7 +36,7 @@ impl Default for Rates {
     }
 }
 
-/// First and second moments of a Gaussian's ten parameters, and how many steps they have seen.
+/// First and second moments of a Gaussian's ten parameters, and their number of steps.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct AdamState {
     pub(crate) first: [f32; 10],
@@ -44,10 +44,10 @@ pub(crate) struct AdamState {
     pub(crate) steps: u32,
 }
 
-/// What a step needs besides state and parameters.
+/// Input of a step.
 pub(crate) struct AdamStep<'a> {
     pub(crate) rates: Rates,
-    /// Share of the fit that is done, 0..1.
+    /// Progress of the fit, 0..1.
     pub(crate) progress: f64,
     /// Records of the field, in its order.
     pub(crate) records: &'a [Record<f32>],
@@ -72,7 +72,7 @@ impl AdamStep<'_> {
             .zip(state.chunks_mut(TASK))
             .collect();
         pool.run_parts(&mut parts, |part, (((means, chol), weights), state)| {
-            // Most Gaussians have seen the same number of steps.
+            // Most Gaussians have the same number of steps, so the corrections are cached.
             let (mut corrected, mut correct1, mut correct2) = (0, 1.0, 1.0);
             for i in 0..means.len() {
                 let record = &self.records[part * TASK + i];
@@ -84,7 +84,7 @@ impl AdamStep<'_> {
                 // (L00 L11 L22)^(1/3)
                 let size = libm::expf((chol[i][0] + chol[i][2] + chol[i][5]) / 3.0);
                 let rates = self.rates;
-                // How far a unit of each scaled variable goes.
+                // Size of a unit of each scaled variable.
                 let unit = [size, size, size, 1.0, size, 1.0, size, size, 1.0, 1.0];
                 let rate = [
                     rates.means,

@@ -1,8 +1,8 @@
-//! Samples that a field is fitted to, and their shares: training, validation, test.
+//! Samples to which a field is fitted, and their split into training, validation and test.
 //!
-//! Fits run in coordinates about the centre of the samples and with values `(v - offset) / scale`: f32 then has its
-//! digits where the data are. For volumes the offset is the most frequent value (air, background), elsewhere 0, or the
-//! median where 0 is far outside the data.
+//! Fits run in coordinates relative to the centre of the samples and with values `(v - offset) / scale`, where f32 is
+//! most accurate. For volumes, the offset is the most frequent value (air, background); otherwise 0, or the median
+//! where 0 is far outside the data.
 
 use gausset_compute::rng;
 
@@ -10,21 +10,21 @@ use crate::field::Bounds;
 use crate::fit::error::FitError;
 use crate::memory;
 
-/// Bytes that a sample takes in a fit: in the file's volume, as a sample, relative to the centre, in its leaf.
+/// Bytes per sample in a fit: in the file's volume, as a sample, relative to the centre, in its leaf.
 const SAMPLE_BYTES: u64 = 90;
 
-/// Samples `(x, y, z) → value`, perhaps on a grid.
+/// Samples `(x, y, z) → value`, optionally on a grid.
 #[derive(Clone, Debug, Default)]
 pub struct Samples {
-    /// Where, user units.
+    /// Positions, user units.
     pub points: Vec<[f64; 3]>,
-    /// What.
+    /// Values.
     pub values: Vec<f64>,
-    /// The grid they stand on, x fastest, if they do: every grid point is a sample then.
+    /// The grid of the points, x fastest, if there is one; every grid point is then a sample.
     pub grid: Option<Grid>,
 }
 
-/// A regular grid: point `(i, j, k)` stands at `index * spacing`.
+/// A regular grid: point `(i, j, k)` is at `index * spacing`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Grid {
     /// Points along x, y, z.
@@ -34,7 +34,7 @@ pub struct Grid {
 }
 
 impl Samples {
-    /// Most samples that this machine can hold a fit to.
+    /// Largest number of samples for which a fit fits into the memory of this machine.
     #[must_use]
     pub fn most() -> u64 {
         memory::total() / SAMPLE_BYTES
@@ -43,7 +43,7 @@ impl Samples {
     /// Checks that there are samples and that all are finite.
     ///
     /// # Errors
-    /// There are none, their numbers differ, one is not finite.
+    /// There are none, the numbers of points and values differ, or one is not finite.
     pub fn check(&self) -> Result<(), FitError> {
         if self.points.len() != self.values.len() {
             return Err(FitError::Lengths { points: self.points.len(), values: self.values.len() });
@@ -63,18 +63,18 @@ impl Samples {
     }
 }
 
-/// What a sample is for.
+/// Role of a sample.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Share {
-    /// Fitting.
+    /// Fitted.
     Train,
-    /// When to stop.
+    /// Decides when to stop.
     Validation,
-    /// How good it is: never seen by the fit.
+    /// Held out: measures quality, never used by the fit.
     Test,
 }
 
-/// The share of each sample: a function of seed and index.
+/// The role of each sample: a function of seed and index.
 pub(crate) fn shares(count: usize, test: f64, validation: f64, seed: u64) -> Vec<Share> {
     let share = |i: usize| {
         let words = rng::philox(seed, rng::stream::FIELD, 0, i as u32);
@@ -88,7 +88,7 @@ pub(crate) fn shares(count: usize, test: f64, validation: f64, seed: u64) -> Vec
     (0..count).map(share).collect()
 }
 
-/// Value and coordinate changes of a fit: `value = offset + scale f(x - origin)`.
+/// Normalisation of a fit: `value = offset + scale f(x - origin)`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Frame {
     /// Centre of the samples, user units.
@@ -100,7 +100,7 @@ pub struct Frame {
 }
 
 impl Frame {
-    /// The frame of samples.
+    /// The normalisation of samples.
     pub(crate) fn of(samples: &Samples, bounds: &Bounds) -> Self {
         let (mut low, mut high) = (f64::INFINITY, f64::NEG_INFINITY);
         for &v in &samples.values {
@@ -121,7 +121,7 @@ impl Frame {
     }
 }
 
-/// The median of the fullest of 256 bins: where values repeat, as in a background, that value itself.
+/// The median of the fullest of 256 bins. If values repeat, as in a background, this is the repeated value.
 fn most_frequent(values: &[f64], low: f64, range: f64) -> f64 {
     const BINS: usize = 256;
     let bin = |v: f64| (((v - low) / range * BINS as f64) as usize).min(BINS - 1);

@@ -1,9 +1,10 @@
-//! Stage `density`: which Gaussians there are. Every 50 steps during the first 60 % of a fit.
+//! Stage `density`: density control. Every 50 steps during the first 60 % of a fit.
 //!
-//! - **merge** (when there is room to grow): neighbours of one sign along the Morton curve whose union one Gaussian
-//!   describes within 2 % (closed-form L2 norm);
-//! - **prune**: those whose weight and mass are both below 1e-4 of the medians, or thinner than the data can show;
-//! - **relocate**: the 5 % of smallest energy `w² |L|` go where the squared residual is large, small and round;
+//! - **merge** (if the number may grow): neighbours of equal sign along the Morton curve whose union one Gaussian
+//!   approximates within 2 % (closed-form L2 norm);
+//! - **prune**: Gaussians whose weight and mass are both below 1e-4 of the medians, or thinner than the data resolve;
+//! - **relocate**: the 5 % with the smallest energy `w² |L|` move to where the squared residual is large, small and
+//!   round;
 //! - **split** (up to the largest number): along the largest axis into two that keep mass, mean and covariance.
 
 use gausset_compute::rng;
@@ -13,30 +14,30 @@ use crate::fit::adam::AdamState;
 use crate::fit::init::stratified;
 use crate::inner::{self, Gaussian};
 
-/// Share that is relocated.
+/// Fraction of Gaussians that is relocated.
 const RELOCATED: f64 = 0.05;
-/// Displacement of halves along the axis, in standard deviations: 1.9 % of L2 change.
+/// Displacement of the halves along the axis, in standard deviations: 1.9 % of L2 change.
 const SPLIT: f64 = 0.5;
-/// Growth per change, at most.
+/// Largest growth factor per change.
 const GROWTH: f64 = 1.3;
-/// Relative L2 change that a merge may make.
+/// Largest relative L2 change by a merge.
 const MERGE: f64 = 0.02;
-/// Below this share of the medians of weight and mass a Gaussian is nothing.
+/// Gaussians with weight and mass below this fraction of the medians are removed.
 const PRUNE: f64 = 1e-4;
 
-/// What the data say.
+/// Data and limits for density control.
 pub(crate) struct Evidence<'a> {
-    /// Training points, slot by slot in leaf order.
+    /// Training points, by slot in leaf order.
     pub(crate) points: &'a [[f32; 3]],
     /// Residuals `y - f` there.
     pub(crate) residuals: &'a [f32],
     /// σ of a relocated Gaussian.
     pub(crate) sigma: f32,
-    /// Thinnest axis that is kept.
+    /// Smallest axis that is kept.
     pub(crate) thinnest: f32,
     pub(crate) seed: u64,
     pub(crate) step: u64,
-    /// Most Gaussians.
+    /// Largest number of Gaussians.
     pub(crate) most: usize,
 }
 
@@ -50,7 +51,7 @@ fn set(field: &mut GaussianField<f32>, i: usize, g: &Gaussian) {
     field.weights[i] = field.weight_mode.raw(g.weight) as f32;
 }
 
-/// Changes the set. `state` follows: new and moved Gaussians start their moments again.
+/// Applies density control. New and moved Gaussians restart their moments in `state`.
 pub(crate) fn change(field: &mut GaussianField<f32>, state: &mut Vec<AdamState>, evidence: &Evidence<'_>) {
     let may_grow = evidence.most > field.len();
     if may_grow {
@@ -136,14 +137,14 @@ fn relocate(field: &mut GaussianField<f32>, state: &mut [AdamState], evidence: &
     }
 }
 
-/// Splits the Gaussians on which the data pull most, until there are `most`.
+/// Splits the Gaussians with the largest gradients until there are `most`.
 fn split(field: &mut GaussianField<f32>, state: &mut Vec<AdamState>, most: usize) {
     let n = field.len();
     let count = most.saturating_sub(n).min(n);
     if count == 0 {
         return;
     }
-    // The pull on a Gaussian: the second moment of its weight's gradient.
+    // Measure of the gradient: the second moment of the weight's gradient.
     let mut by_pull: Vec<(f32, usize)> = (0..n).map(|i| (-state[i].second[9], i)).collect();
     by_pull.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
     for &(_, i) in &by_pull[..count] {
@@ -205,19 +206,19 @@ fn largest_axis(s: &[f64; 6]) -> ([f64; 3], f64) {
     (v.map(|x| x / length.max(f64::MIN_POSITIVE)), length)
 }
 
-/// Gaussians in Morton order, their state with them.
+/// Sorts Gaussians in Morton order, together with their state.
 pub(crate) fn reorder(field: &mut GaussianField<f32>, state: &mut Vec<AdamState>, order: &[u32]) {
     let order: Vec<usize> = order.iter().map(|&i| i as usize).collect();
     keep(field, state, &order);
 }
 
-/// A pseudo-random unit of jitter, so that Gaussians drawn at one sample differ.
+/// A pseudo-random offset, so that Gaussians placed at the same sample differ.
 pub(crate) fn jitter(seed: u64, i: usize) -> [f32; 3] {
     let w = rng::philox(seed, rng::stream::FIELD, u64::from(u32::MAX), i as u32);
     [0, 1, 2].map(|k: usize| rng::uniform(w[k]) - 0.5)
 }
 
-/// Log diagonals of a factor within limits, whatever made it.
+/// Clamps the log diagonals of all factors.
 pub(crate) fn clamp_logs(field: &mut GaussianField<f32>, logs: [f32; 2]) {
     for chol in &mut field.chol {
         for k in [0, 2, 5] {

@@ -1,79 +1,79 @@
-//! Why a fit was refused or failed.
+//! Errors of a fit.
 
 use crate::error::FieldError;
 
 /// Why a fit was refused or failed.
 #[derive(Debug, thiserror::Error)]
 pub enum FitError {
-    /// An option that makes no sense.
+    /// An option is out of range.
     #[error("⟨{option}⟩: unusable value (expected {expected}, found {})", gausset_io::units::number(*found))]
     Option {
-        /// Which.
+        /// Name of the option.
         option: &'static str,
-        /// What it may be.
+        /// Accepted values.
         expected: &'static str,
-        /// What it was.
+        /// The value.
         found: f64,
     },
-    /// Points and values do not fit together.
+    /// The numbers of points and values differ.
     #[error("samples: different numbers (expected as many points as values, found {points} and {values})")]
     Lengths {
-        /// Points.
+        /// Number of points.
         points: usize,
-        /// Values.
+        /// Number of values.
         values: usize,
     },
-    /// Nothing to fit to.
+    /// Too few samples.
     #[error("samples: too few (expected at least 2, found {found})")]
     TooFew {
-        /// How many.
+        /// Number of samples.
         found: usize,
     },
-    /// More than this program can number.
+    /// More samples than 32-bit indices can address.
     #[error("samples: too many (expected fewer than 2^32, found {found})")]
     TooMany {
-        /// How many.
+        /// Number of samples.
         found: usize,
     },
-    /// A sample that is not finite.
+    /// A sample is not finite.
     #[error("sample {index}: not finite (expected numbers, found {point:?} -> {value}); remove it")]
     Sample {
-        /// Which.
+        /// Index of the sample.
         index: usize,
-        /// Where.
+        /// Its position.
         point: [f64; 3],
-        /// What.
+        /// Its value.
         value: f64,
     },
-    /// No sample is left to fit to.
+    /// All samples are held out.
     #[error("samples: none left for training (expected some, found {found} held out); lower ⟨holdout⟩")]
     NoTraining {
-        /// Samples held out.
+        /// Number of samples held out.
         found: usize,
     },
     /// The loss is not finite.
     #[error("step {step}: loss is not finite; report this with the data, or try another ⟨seed⟩")]
     Loss {
-        /// Step.
+        /// Step number.
         step: u64,
     },
-    /// The field of a state cannot be computed with.
+    /// The field of a state is invalid.
     #[error(transparent)]
     Field(#[from] FieldError),
-    /// A state that cannot be read.
+    /// A state cannot be read.
     #[error("checkpoint: damaged: {what}; start without ⟨resume⟩")]
     State {
-        /// What is wrong.
+        /// The problem.
         what: String,
     },
-    /// A state that does not belong to these samples and options.
+    /// A state belongs to other samples or options.
     #[error("checkpoint: {what} differs (expected {expected}, found {found}); start without ⟨resume⟩")]
     Differs {
-        /// What.
+        /// What differs.
         what: &'static str,
-        /// In the options.
+        /// Value in the options.
         expected: String,
-        /// In the checkpoint.
+        /// Value in the checkpoint.
         found: String,
     },
 }

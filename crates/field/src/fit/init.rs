@@ -1,15 +1,15 @@
-//! Where a fit starts: means where the data change, sizes from their density, round.
+//! Initialisation of a fit: round Gaussians with means where the data change and sizes from their density.
 //!
 //! Volumes: means drawn with density `|∇y| + 0.03 |y| + 0.0005` (central differences, voxel units), `σ = 0.55 ρ^(-1/3)`
 //! with ρ the expected number of Gaussians per volume. Scattered samples: density `y²`; σ is the mean distance to the
-//! three nearest means, within 2 % to 20 % of the box. Drawing is stratified along an order in which neighbours are
-//! near, so that Gaussians spread out.
+//! three nearest means, within 2 % to 20 % of the box. Sampling is stratified along a spatially coherent order, so that
+//! Gaussians spread out.
 
 use gausset_compute::rng;
 
 use crate::fit::data::{Grid, Share};
 
-/// Share of the spacing that density gives.
+/// σ as a fraction of the spacing that follows from the density.
 const SIGMA_FACTOR: f64 = 0.55;
 
 /// The density of means at grid points, from the training values; 0 at other points.
@@ -27,7 +27,7 @@ pub(crate) fn grid_density(grid: &Grid, values: &[f32], shares: &[Share]) -> Vec
         let mut square = 0.0f32;
         for k in 0..3 {
             let dims = [nx, ny, nz][k];
-            // The neighbours that training may see; the point itself where one is missing.
+            // Only neighbours that training may use; the point itself where one is missing.
             let before = (at[k] > 0).then(|| i - strides[k]).filter(|&j| known(j));
             let after = (at[k] + 1 < dims).then(|| i + strides[k]).filter(|&j| known(j));
             let steps = f32::from(u8::from(before.is_some()) + u8::from(after.is_some()));
@@ -42,7 +42,7 @@ pub(crate) fn grid_density(grid: &Grid, values: &[f32], shares: &[Share]) -> Vec
     density
 }
 
-/// Draws `count` indices with a density, one from each of `count` equal strata along `order`.
+/// Samples `count` indices by density, one from each of `count` equal strata along `order`.
 pub(crate) fn stratified(order: &[u32], density: &[f32], count: usize, seed: u64, step: u64) -> Vec<u32> {
     let total: f64 = order.iter().map(|&i| f64::from(density[i as usize])).sum();
     let mut out = Vec::with_capacity(count);
@@ -65,7 +65,7 @@ pub(crate) fn stratified(order: &[u32], density: &[f32], count: usize, seed: u64
     out
 }
 
-/// σ from the density with which a mean was drawn; `cell` is the volume of a sample.
+/// σ from the density at a mean; `cell` is the volume of a sample.
 pub(crate) fn sigma_of_density(density: f64, total: f64, count: usize, cell: f64) -> f64 {
     let per_volume = count as f64 * density / total / cell;
     SIGMA_FACTOR / libm::cbrt(per_volume.max(f64::MIN_POSITIVE))

@@ -1,8 +1,8 @@
-//! Levenberg-Marquardt (Marquardt 1963) on all parameters, in f64: for few Gaussians.
+//! Levenberg-Marquardt (Marquardt 1963) over all parameters, in f64; for few Gaussians.
 //!
 //! `(JᵀJ + λ diag JᵀJ) δ = -Jᵀ r` with the rows `∂f/∂µ = w G p`, `∂f/∂L_ij = w G p_i v_j` (raw diagonal entries times
 //! `L_ii`), `∂f/∂raw = w' G`. λ falls to a fifth after a success and rises fourfold after a failure. The matrix is
-//! built in blocks of 64 samples with fixed parts, so threads do not matter.
+//! accumulated in blocks of 64 samples with a fixed partition, so the result does not depend on threads.
 
 use fearless_simd::prelude::*;
 use gausset_compute::at_level;
@@ -13,27 +13,27 @@ use crate::fit::error::FitError;
 use crate::real::Lanes;
 use crate::reference::ENTRIES;
 
-/// Samples of a block of rows.
+/// Samples per block of rows.
 const ROWS: usize = 64;
-/// Most parts whose matrices are kept: a function of nothing but the number of samples.
+/// Largest number of partial matrices. Depends only on the number of samples.
 const PARTS: usize = 8;
-/// Columns are padded to this.
+/// Columns are padded to a multiple of this.
 const PAD: usize = 16;
 /// Values of λ tried per iteration.
 const TRIES: usize = 12;
 
-/// What an iteration starts from.
+/// State of the solver between iterations.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct LmState {
     pub(crate) field: GaussianField<f64>,
     pub(crate) lambda: f64,
     /// Sum of squared residuals.
     pub(crate) loss: f64,
-    /// Whether the last iteration found no better point.
+    /// Whether the last iteration found no improvement.
     pub(crate) is_done: bool,
-    /// Share of the loss that the last iteration saved.
+    /// Relative reduction of the loss by the last iteration.
     pub(crate) gain: f64,
-    /// Exchanges that were tried in vain since the last that was not.
+    /// Number of failed exchanges since the last successful one.
     pub(crate) tried: usize,
 }
 
@@ -48,7 +48,7 @@ impl LmState {
         Ok(Self { field, lambda: 1e-3, loss, is_done: false, gain: 1.0, tried: 0 })
     }
 
-    /// One iteration.
+    /// One iteration: tries values of λ until the loss decreases.
     pub(crate) fn iterate(
         &mut self,
         compute: &Compute,
@@ -92,13 +92,13 @@ fn loss(
     Ok(found.iter().zip(values).map(|(f, y)| (f - y) * (f - y)).sum())
 }
 
-/// Which raw parameter each unknown is.
+/// Maps unknowns to raw parameters.
 struct Columns {
-    /// Entries of a Gaussian that are learnt: 0..3 mean, 3..9 chol, 9 weight.
+    /// Learned entries of a Gaussian: 0..3 mean, 3..9 chol, 9 weight.
     entries: Vec<usize>,
-    /// Unknowns.
+    /// Number of unknowns.
     count: usize,
-    /// Unknowns with padding.
+    /// Number of unknowns with padding.
     stride: usize,
 }
 
@@ -112,7 +112,7 @@ impl Columns {
         Self { entries, count, stride: count.next_multiple_of(PAD) }
     }
 
-    /// The field after a step, which is held to a size of the Gaussian and a factor of e.
+    /// The field after a step. The step is limited to the size of the Gaussian and to a factor of e.
     fn moved(&self, field: &GaussianField<f64>, delta: &[f64]) -> GaussianField<f64> {
         let mut out = field.clone();
         for (i, delta) in delta.chunks(self.entries.len()).enumerate() {
@@ -131,7 +131,7 @@ impl Columns {
     }
 }
 
-/// `JᵀJ` (lower half, rows of `stride`) and `Jᵀ r`.
+/// `JᵀJ` (lower triangle, rows of `stride`) and `Jᵀ r`.
 fn normal_equations(
     field: &GaussianField<f64>,
     columns: &Columns,
@@ -213,7 +213,7 @@ fn normal_equations(
     (matrix, gradient)
 }
 
-/// `matrix += rowsᵀ rows`, lower half in tiles of 4 x 16: each entry sums over the rows in order.
+/// `matrix += rowsᵀ rows`, lower triangle in tiles of 4 x 16: each entry sums over the rows in order.
 #[inline(always)]
 fn add_products<S: Lanes>(simd: S, rows: &[f64], stride: usize, matrix: &mut [f64]) {
     let width = S::f64s::LEN;
@@ -234,7 +234,7 @@ fn add_products<S: Lanes>(simd: S, rows: &[f64], stride: usize, matrix: &mut [f6
     }
 }
 
-/// Solves the damped equations by Cholesky; `None` if the matrix is not positive definite.
+/// Solves the damped equations by Cholesky decomposition; `None` if the matrix is not positive definite.
 fn solve(matrix: &[f64], gradient: &[f64], n: usize, stride: usize, lambda: f64) -> Option<Vec<f64>> {
     let mut l = vec![0.0; n * n];
     let most = (0..n).fold(0.0f64, |most, i| most.max(matrix[i * stride + i]));
@@ -242,7 +242,7 @@ fn solve(matrix: &[f64], gradient: &[f64], n: usize, stride: usize, lambda: f64)
         for j in 0..=i {
             let mut sum = matrix[i * stride + j];
             if i == j {
-                // Unknowns without any effect stay where they are.
+                // Unknowns without influence are kept unchanged by a small diagonal.
                 sum += lambda * sum + 1e-15 * most;
             }
             let (row_i, row_j) = (&l[i * n..i * n + j], &l[j * n..j * n + j]);

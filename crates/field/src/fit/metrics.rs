@@ -1,8 +1,8 @@
-//! How well values fit: MSE, MAE, PSNR, R², correlation.
+//! Error metrics: MSE, MAE, PSNR, R², correlation.
 
 use serde::Serialize;
 
-/// Errors of values against the truth, over one set of samples.
+/// Errors of values against the ground truth over a set of samples.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Metrics {
     /// Number of samples.
@@ -13,16 +13,16 @@ pub struct Metrics {
     pub mae: f64,
     /// Largest absolute error, value units.
     pub max_error: f64,
-    /// `10 log10(peak² / mse)` in dB; `None` without error or without a peak.
+    /// `10 log10(peak² / mse)` in dB; `None` if the error or the peak is 0.
     pub psnr: Option<f64>,
-    /// `1 - Σ (f - y)² / Σ (y - mean y)²` over this set; `None` where the truth is constant.
+    /// `1 - Σ (f - y)² / Σ (y - mean y)²` over this set; `None` if the truth is constant.
     pub r2: Option<f64>,
-    /// Pearson's correlation; `None` where either is constant.
+    /// Pearson correlation; `None` if either is constant.
     pub pearson: Option<f64>,
 }
 
 impl Metrics {
-    /// Compares values with the truth; `peak` is the range of the data.
+    /// Compares values with the ground truth; `peak` is the range of the data.
     #[must_use]
     pub fn new(found: &[f64], truth: &[f64], peak: f64) -> Self {
         let n = found.len().min(truth.len());

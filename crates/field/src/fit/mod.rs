@@ -1,12 +1,12 @@
 //! Fitting a field to samples.
 //!
 //! ```text
-//! samples ─ shares ─▶ init ─▶ weights by least squares ─▶ Adam in scaled variables ─▶ weights again ─▶ best by validation
+//! samples ─ split ─▶ init ─▶ weights by least squares ─▶ Adam in scaled variables ─▶ weights ─▶ best by validation
 //!                                                          │ every 50 steps: prune, merge, relocate, split
 //! few Gaussians: Levenberg-Marquardt on all parameters instead
 //! ```
-//! A step is a function of the state, the samples and the options: killed and resumed, on any number of threads and
-//! at any vector level, a fit gives the same bytes.
+//! A step is a function of the state, the samples and the options: a fit gives the same bytes when it is killed and
+//! resumed, on any number of threads and at any SIMD level.
 
 mod adam;
 mod data;

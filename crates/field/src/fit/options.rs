@@ -1,17 +1,17 @@
-//! What a fit is to do.
+//! Options of a fit.
 
 use crate::field::{Covariance, WeightMode};
 use crate::fit::error::FitError;
 
-/// How parameters are learnt.
+/// Optimiser of the parameters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Solver {
-    /// Levenberg-Marquardt for few Gaussians, Adam otherwise.
+    /// Levenberg-Marquardt for few Gaussians, otherwise Adam.
     #[default]
     Auto,
     /// Adam: any number of Gaussians.
     Adam,
-    /// Levenberg-Marquardt on all parameters: few Gaussians.
+    /// Levenberg-Marquardt over all parameters: few Gaussians.
     Lm,
 }
 
@@ -19,7 +19,7 @@ impl Solver {
     /// All solvers.
     pub const ALL: [Self; 3] = [Self::Auto, Self::Adam, Self::Lm];
 
-    /// The word in settings.
+    /// Name in settings.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -30,28 +30,28 @@ impl Solver {
     }
 }
 
-/// What a fit is to do.
+/// Options of a fit.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FitOptions {
-    /// Gaussians at the start.
+    /// Initial number of Gaussians.
     pub gaussians: usize,
-    /// Most Gaussians; more than `gaussians` lets the fit split.
+    /// Largest number of Gaussians; a value above `gaussians` enables splitting.
     pub max_gaussians: usize,
     /// Steps of Adam, or iterations of Levenberg-Marquardt; `None` = 400, or at most 100.
     pub steps: Option<u64>,
-    /// Which entries of the factors are learnt.
+    /// Which entries of the factors are learned.
     pub covariance: Covariance,
-    /// What a raw weight means.
+    /// Mapping from raw weights to weights.
     pub weight_mode: WeightMode,
-    /// How parameters are learnt.
+    /// Optimiser of the parameters.
     pub solver: Solver,
-    /// Share of the samples that the fit never sees.
+    /// Fraction of the samples that is held out.
     pub holdout: f64,
-    /// Share of the other samples that decide when to stop; 0 = never stop early.
+    /// Fraction of the other samples that decides when to stop; 0 = never stop early.
     pub validation: f64,
-    /// Share of the samples that a step of Adam looks at: 1/n.
+    /// A step of Adam uses 1/n of the samples.
     pub batches: u8,
-    /// Pairs farther than so many standard deviations are left out of training.
+    /// Pairs farther than this many standard deviations are omitted from training.
     pub radius: f64,
     /// Seed of all random numbers.
     pub seed: u64,
@@ -75,13 +75,13 @@ impl Default for FitOptions {
     }
 }
 
-/// Most unknowns with which [`Solver::Auto`] takes Levenberg-Marquardt.
+/// Largest number of unknowns for which [`Solver::Auto`] selects Levenberg-Marquardt.
 const AUTO_LM_UNKNOWNS: usize = 300;
-/// Most unknowns of Levenberg-Marquardt: its matrix has their square.
+/// Largest number of unknowns of Levenberg-Marquardt, whose matrix grows with their square.
 const MAX_LM_UNKNOWNS: usize = 4000;
 
 impl FitOptions {
-    /// The solver that is taken.
+    /// The solver that is used.
     #[must_use]
     pub fn resolved_solver(&self) -> Solver {
         match self.solver {
@@ -91,7 +91,7 @@ impl FitOptions {
         }
     }
 
-    /// Steps that are taken.
+    /// Number of steps.
     #[must_use]
     pub fn resolved_steps(&self) -> u64 {
         self.steps.unwrap_or(if self.resolved_solver() == Solver::Lm { 100 } else { 400 })
@@ -100,7 +100,7 @@ impl FitOptions {
     /// Checks the options.
     ///
     /// # Errors
-    /// One of them makes no sense.
+    /// An option is out of range.
     pub fn check(&self) -> Result<(), FitError> {
         let bad = |option, expected, found: f64| Err(FitError::Option { option, expected, found });
         let is_share = |v: f64| (0.0..1.0).contains(&v);

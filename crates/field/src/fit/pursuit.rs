@@ -1,15 +1,16 @@
-//! Where Levenberg-Marquardt starts: one Gaussian at a time, each fitted to what the others leave (matching pursuit,
-//! Mallat and Zhang 1993).
+//! Initialisation of Levenberg-Marquardt: one Gaussian at a time, each fitted to the residual of the others (matching
+//! pursuit, Mallat and Zhang 1993).
 //!
 //! ```text
 //! residual r = y - f
 //! repeat: the leaves with the largest Σ r²; in each the sample of largest |r|
 //!         a round Gaussian there, fitted to r in a window about it; the window follows its shape
-//!         the candidate that explains most of Σ r² stays, and all so far adjust together
+//!         the candidate that explains most of Σ r² is kept, and all Gaussians so far are refined together
 //! until there are enough, or none explains more than noise would
 //! ```
-//! A least-squares fit from round Gaussians drawn at random finds neither the shape nor the number of narrow, rotated
-//! bumps: several share one and others have none. Fitted one by one in a window, each takes the shape of its bump.
+//! A least-squares fit from randomly placed round Gaussians finds neither the shape nor the number of narrow, rotated
+//! bumps: several Gaussians share one bump and others have none. Fitted one by one in a window, each takes the shape of
+//! its bump.
 
 use crate::accel::Leaves;
 use crate::eval::{Compute, Evaluator};
@@ -17,40 +18,41 @@ use crate::field::{Covariance, GaussianField, WeightMode};
 use crate::fit::error::FitError;
 use crate::fit::lm::LmState;
 
-/// Samples of the first window.
+/// Samples in the first window.
 const WINDOW_SAMPLES: f64 = 200.0;
-/// The next windows, in standard deviations of what was found.
+/// Size of the next windows, in standard deviations of the fitted Gaussian.
 const WINDOW_SIGMAS: f64 = 3.0;
-/// Windows.
+/// Number of windows.
 const ROUNDS: usize = 3;
-/// Iterations in a window.
+/// Iterations per window.
 const ITERATIONS: usize = 12;
-/// Places that are tried for a Gaussian.
+/// Positions that are tried for a Gaussian.
 const CANDIDATES: usize = 4;
-/// A Gaussian is worth its parameters when it explains so many times as many residuals of average size.
+/// A Gaussian is accepted if it explains at least this many times as many residuals of average size as it has
+/// parameters.
 const WORTH: f64 = 10.0;
-/// Iterations after an exchange, before it is judged.
+/// Iterations after an exchange before it is evaluated.
 const EXCHANGE_ITERATIONS: usize = 8;
-/// Share of the loss that an exchange must save, and below which an iteration's gain says that a fit is stuck.
+/// Least relative reduction of the loss by an exchange. A fit whose iterations gain less is stuck.
 pub(crate) const GAIN: f64 = 1e-2;
-/// Share of Σ y² below which an exchange is not worth its time.
+/// Fraction of Σ y² below which no exchange is tried.
 const EXPLAINED: f64 = 1e-6;
-/// Share of Σ y² below which there is nothing left to explain.
+/// Fraction of Σ y² below which the residual counts as zero.
 const NOTHING: f64 = 1e-20;
 
-/// What a pursuit looks at.
+/// Input of a pursuit.
 pub(crate) struct Pursuit<'a> {
     pub(crate) compute: &'a Compute,
     pub(crate) points: &'a [[f64; 3]],
     pub(crate) values: &'a [f64],
-    /// Volume in which the samples lie.
+    /// Volume of the region of the samples.
     pub(crate) volume: f64,
     pub(crate) mode: WeightMode,
     pub(crate) covariance: Covariance,
 }
 
 impl Pursuit<'_> {
-    /// Gaussians until there are `count`, or none is worth its parameters.
+    /// Adds Gaussians until there are `count`, or none is worth its parameters.
     pub(crate) fn run(&self, count: usize) -> Result<GaussianField<f64>, FitError> {
         let leaves = Leaves::new(self.points);
         let mut residuals = self.values.to_vec();
@@ -73,10 +75,10 @@ impl Pursuit<'_> {
         Ok(self.values.iter().zip(&found).map(|(y, f)| y - f).collect())
     }
 
-    /// Takes the Gaussian that is the `rank`-th least needed away, puts one where most is then unexplained, and lets
-    /// all adjust; `None` if that is no better.
+    /// Removes the Gaussian with the `rank`-th smallest effect, adds one where the residual is then largest, and
+    /// refines all; `None` if that is no improvement.
     ///
-    /// This leads out of the local minima of two Gaussians on one bump, or one across two.
+    /// This escapes local minima with two Gaussians on one bump, or one across two.
     pub(crate) fn exchange(&self, lm: &LmState, rank: usize) -> Result<Option<LmState>, FitError> {
         if lm.loss <= EXPLAINED * square(self.values) {
             return Ok(None);
@@ -95,7 +97,7 @@ impl Pursuit<'_> {
         }
         without.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
         let Some((_, least)) = without.get(rank) else { return Ok(None) };
-        // The others take over first: what they cannot is where a Gaussian is missing.
+        // The others are refined first; the residual that remains shows where a Gaussian is missing.
         let kept: Vec<usize> = (0..n).filter(|i| i != least).collect();
         let others = self.adjusted(lm.field.select(&kept), EXCHANGE_ITERATIONS)?;
         let rest = self.residuals(&others.field)?;
@@ -108,7 +110,7 @@ impl Pursuit<'_> {
         Ok((trial.loss < lm.loss * (1.0 - GAIN)).then_some(trial))
     }
 
-    /// A field after some iterations on all samples.
+    /// A field after some iterations over all samples.
     fn adjusted(&self, field: GaussianField<f64>, iterations: usize) -> Result<LmState, FitError> {
         let mut lm = LmState::new(field, self.compute, self.points, self.values)?;
         for _ in 0..iterations {
@@ -163,7 +165,7 @@ impl Pursuit<'_> {
         Ok(best)
     }
 
-    /// A Gaussian fitted to the residuals about a sample.
+    /// Fits a Gaussian to the residuals around a sample.
     fn bump(&self, residuals: &[f64], peak: usize) -> Result<Option<GaussianField<f64>>, FitError> {
         let center = self.points[peak];
         let per_sample = self.volume / self.points.len() as f64;
@@ -202,8 +204,8 @@ impl Pursuit<'_> {
     }
 }
 
-/// Whether residuals of neighbours have nothing to do with each other: the squares of their sums over leaves are then
-/// what the sums of their squares are, give or take four standard deviations.
+/// Whether residuals of neighbours are uncorrelated: the squares of their sums over leaves then equal the sums of their
+/// squares within four standard deviations.
 fn is_noise(leaves: &Leaves<f64>, residuals: &[f64]) -> bool {
     let slots = leaves.order[..leaves.len].chunks(crate::accel::LEAF);
     let count = slots.len() as f64;

@@ -1,4 +1,4 @@
-//! The state of a fit as a safetensors file, and back: a fit that goes on from it ends with the same bytes.
+//! Writes and reads the state of a fit as a safetensors file. A resumed fit ends with the same bytes.
 //!
 //! Tensors: the field (`means`, `chol`, `weights`), Adam's `m1`, `m2` (N, 10) and `steps` (N), the best field so far
 //! (`best_*`). Metadata: `format` = `gausset-field-fit/1`, step, options, fingerprint of the samples.
@@ -19,7 +19,7 @@ use crate::fit::run::{Best, Fit};
 use crate::model::{numbers, serialize, tensor};
 use crate::real::Real;
 
-/// The word in `format`.
+/// Value of `format`.
 const FORMAT: &str = "gausset-field-fit/1";
 
 fn bytes<T: Real>(values: &[T]) -> Vec<u8> {
@@ -28,7 +28,7 @@ fn bytes<T: Real>(values: &[T]) -> Vec<u8> {
 }
 
 impl<'a> Fit<'a> {
-    /// The state.
+    /// The state as the bytes of a file.
     #[must_use]
     pub fn state(&self) -> Vec<u8> {
         let mut parts: Vec<(String, Vec<usize>, Vec<u8>)> = Vec::new();
@@ -66,7 +66,7 @@ impl<'a> Fit<'a> {
             ("samples", format!("{:016x}", self.fingerprint)),
         ];
         if let Some(best) = &self.best {
-            // `NaN` stands for "not validated"; it is not a number in the file.
+            // `NaN` means "not validated", but is not written to the file.
             let loss = if best.loss.is_finite() { best.loss } else { -1.0 };
             metadata.push(("best", format!("{} {loss:e}", best.step)));
         }
@@ -79,7 +79,7 @@ impl<'a> Fit<'a> {
         serialize(views, metadata)
     }
 
-    /// Goes on from a state with the same samples and options.
+    /// Resumes from a state with the same samples and options.
     ///
     /// # Errors
     /// The state is damaged, or belongs to other samples or options.
@@ -161,7 +161,7 @@ fn fit_rows(tensors: &SafeTensors<'_>, n: usize) -> Result<Vec<AdamState>, Conte
     Ok(states.map(|((a, b), s)| AdamState { first: row(a), second: row(b), steps: *s as u32 }).collect())
 }
 
-/// Everything in the options that the result depends on.
+/// Text of all options that influence the result.
 fn described(options: &FitOptions) -> String {
     format!(
         "gaussians {} max {} steps {} cov {} weights {} solver {} holdout {} validation {} batches {} radius {} seed {}",

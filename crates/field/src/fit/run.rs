@@ -1,4 +1,4 @@
-//! The fit itself: from samples to a field, step by step.
+//! The fit: from samples to a field, step by step.
 
 use std::time::Instant;
 
@@ -17,31 +17,31 @@ use crate::fit::{density, init, weights};
 use crate::packed::{Packed, Record};
 use crate::real::K;
 
-/// Steps between two changes of the set of Gaussians.
+/// Steps between two changes of the set of Gaussians (density control).
 const DENSITY_EVERY: u64 = 50;
-/// Share of the fit during which the set changes.
+/// Fraction of the fit during which the set changes.
 const DENSITY_UNTIL: f64 = 0.6;
-/// Steps between two looks at the validation samples.
+/// Steps between two validations.
 const VALIDATE_EVERY: u64 = 20;
 /// Steps without a better validation loss after which a fit stops.
 const PATIENCE: u64 = 120;
-/// Gaussians that are exchanged for others in vain before a fit by Levenberg-Marquardt is what it is.
+/// Failed exchanges of Gaussians after which a Levenberg-Marquardt fit ends.
 const MAX_EXCHANGES: usize = 12;
-/// Share of the loss below which the gain of an iteration says that a fit is done.
+/// Relative gain of an iteration below which a fit has converged.
 const SETTLED: f64 = 1e-6;
 /// Iterations of the linear solver at the start and at the end.
 const START_ITERATIONS: usize = 12;
 const FINISH_ITERATIONS: usize = 15;
-/// Damping of the weights.
+/// Regularisation of the weights.
 const LAMBDA: f64 = 1e-2;
-/// Up to so many Gaussians every pair is computed: lists would cost more than they save.
+/// Largest number of Gaussians for which every pair is computed, because lists would cost more than they save.
 const NO_LISTS: usize = 128;
-/// Error of the evaluation at the end, in ranges of the data.
+/// Error of the final evaluation, relative to the range of the data.
 const REPORT_ERROR: f64 = 1e-5;
-/// Most Gaussians whose sizes come from their neighbours.
+/// Largest number of Gaussians whose sizes come from their neighbours.
 const NEIGHBOURS: usize = 4096;
 
-/// A field at some time, and how well it does.
+/// The best field so far, with its validation loss.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Best {
     pub(crate) field: GaussianField<f64>,
@@ -57,7 +57,7 @@ pub struct Fit<'a> {
     pub(crate) frame: Frame,
     pub(crate) fingerprint: u64,
     bounds: Bounds,
-    /// All samples in the frame of the fit.
+    /// All samples, in the normalised coordinates of the fit.
     points: Vec<[f32; 3]>,
     values: Vec<f32>,
     shares: Vec<Share>,
@@ -80,18 +80,18 @@ pub struct Fit<'a> {
     pairs: u64,
 }
 
-/// Where a fit is.
+/// Progress of a fit.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct FitProgress {
     /// Steps done.
     pub step: u64,
-    /// Steps of the whole fit.
+    /// Total number of steps.
     pub steps: u64,
     /// Number of Gaussians.
     pub gaussians: usize,
-    /// Mean squared error of the last step's samples, in ranges of the data squared.
+    /// Mean squared error of the last step's samples, relative to the squared range of the data.
     pub loss: f64,
-    /// The best mean squared error on the validation samples so far.
+    /// Lowest mean squared error on the validation samples so far.
     pub validation: Option<f64>,
 }
 
@@ -100,11 +100,11 @@ pub struct FitProgress {
 pub struct Fitted {
     /// The field, user coordinates: `value = offset + scale f(x)`.
     pub field: GaussianField<f64>,
-    /// The frame of values.
+    /// The normalisation of values.
     pub frame: Frame,
-    /// Steps that were taken.
+    /// Number of steps taken.
     pub steps: u64,
-    /// Step of the best validation loss, which is the field returned.
+    /// Step with the lowest validation loss, whose field is returned.
     pub best_step: u64,
     /// Errors on the training samples (validation samples included), value units.
     pub train: Metrics,
@@ -112,24 +112,24 @@ pub struct Fitted {
     pub test: Metrics,
     /// Errors on the held-out samples that are not background (above 2 % of the range), value units.
     pub test_foreground: Metrics,
-    /// Seconds of the last evaluation.
+    /// Duration of the last evaluation, seconds.
     pub report_seconds: f64,
-    /// Pairs computed by the steps.
+    /// Pairs computed by all steps.
     pub pairs: u64,
 }
 
 impl<'a> Fit<'a> {
-    /// Makes samples ready and starts a field on them.
+    /// Prepares samples and initialises a field.
     ///
     /// # Errors
-    /// Options or samples that make no sense.
+    /// Invalid options or samples.
     pub fn new(compute: &'a Compute, samples: &Samples, options: &FitOptions) -> Result<Self, FitError> {
         let mut fit = Self::prepare(compute, samples, options)?;
         fit.start(samples)?;
         Ok(fit)
     }
 
-    /// Everything but the field.
+    /// Prepares everything except the field.
     pub(crate) fn prepare(
         compute: &'a Compute,
         samples: &Samples,
@@ -165,7 +165,7 @@ impl<'a> Fit<'a> {
             )
         });
         let train = LeafSamples::new(&train_points, &train_values);
-        // Four leaves of a super-block at a time, another four next: a batch covers the whole domain.
+        // Four leaves of a super-block belong to one batch, the next four to the next: a batch covers the whole domain.
         let turns = (0..train.leaves.rows.len())
             .map(|leaf| ((leaf.wrapping_mul(5) + leaf / 16) % usize::from(options.batches)) as u8)
             .collect();
@@ -213,7 +213,7 @@ impl<'a> Fit<'a> {
         })
     }
 
-    /// The first field: means, sizes, weights.
+    /// Initialises the field: means, sizes, weights.
     fn start(&mut self, samples: &Samples) -> Result<(), FitError> {
         let count = self.options.gaussians;
         let density: Vec<f32> = match &samples.grid {
@@ -225,7 +225,7 @@ impl<'a> Fit<'a> {
                 self.values.iter().zip(&self.shares).map(square).collect()
             }
         };
-        // Neighbours follow each other in leaf order; the leaves know training samples by their own numbers.
+        // Neighbours are consecutive in leaf order. Leaves number the training samples only, so indices are mapped.
         let train: Vec<u32> =
             (0..self.points.len() as u32).filter(|&i| self.shares[i as usize] == Share::Train).collect();
         let order: Vec<u32> = self.train.leaves.order[..self.train.leaves.len]
@@ -268,7 +268,7 @@ impl<'a> Fit<'a> {
         Ok(())
     }
 
-    /// Puts Gaussians where pursuit finds something, in the place of as many of those that were drawn.
+    /// Runs matching pursuit, whose Gaussians replace as many of the sampled ones.
     fn pursue(&mut self) -> Result<(), FitError> {
         let Some(pursuit) = self.pursuit() else { return Ok(()) };
         let found = pursuit.run(self.field.len())?;
@@ -295,7 +295,7 @@ impl<'a> Fit<'a> {
         })
     }
 
-    /// Whether there is nothing left to do but [`Self::finish`].
+    /// Whether only [`Self::finish`] remains.
     #[must_use]
     pub fn is_done(&self) -> bool {
         self.stopped
@@ -303,7 +303,7 @@ impl<'a> Fit<'a> {
             || self.lm.as_ref().is_some_and(|lm| lm.is_done && lm.tried >= lm.field.len().min(MAX_EXCHANGES))
     }
 
-    /// Where the fit is.
+    /// Current progress.
     #[must_use]
     pub fn progress(&self) -> FitProgress {
         FitProgress {
@@ -342,7 +342,7 @@ impl<'a> Fit<'a> {
         Ok(())
     }
 
-    /// An iteration of Levenberg-Marquardt; where it is stuck, an exchange of a Gaussian.
+    /// One iteration of Levenberg-Marquardt; an exchange of a Gaussian if it is stuck.
     fn lm_step(&mut self) -> Result<(), FitError> {
         let Some(mut lm) = self.lm.take() else { return Ok(()) };
         let Some(pursuit) = self.pursuit() else { return Ok(()) };
@@ -373,7 +373,7 @@ impl<'a> Fit<'a> {
         (packed.records(), GaussianIndex::new(&self.field, &packed, order, &self.compute.pool))
     }
 
-    /// A pass of packed Gaussians over samples, all of them.
+    /// A pass of packed Gaussians over all of the samples.
     fn pass<'p>(
         &'p self,
         records: &'p [Record<f32>],
@@ -418,7 +418,7 @@ impl<'a> Fit<'a> {
         Ok(result)
     }
 
-    /// Puts Gaussians that are near next to each other.
+    /// Sorts Gaussians so that neighbours are adjacent in memory.
     fn sort(&mut self) {
         let order = morton_order(&self.field);
         density::reorder(&mut self.field, &mut self.adam, &order);
@@ -450,7 +450,7 @@ impl<'a> Fit<'a> {
         self.sort();
     }
 
-    /// The field at samples, slot by slot; returns the sum of squared residuals.
+    /// Evaluates the field at samples, by slot; returns the sum of squared residuals.
     fn evaluate(&self, samples: &LeafSamples, values: &mut [f32]) -> PassResult {
         let (records, index) = self.packed();
         let pass = self.pass(&records, &index, samples, Want::Values);
@@ -470,7 +470,7 @@ impl<'a> Fit<'a> {
         }
     }
 
-    /// Looks at the validation samples and keeps the best field.
+    /// Evaluates the validation samples and keeps the best field.
     fn validate(&mut self) -> Result<(), FitError> {
         let field: GaussianField<f64> = match &self.lm {
             Some(lm) => lm.field.clone(),
@@ -502,10 +502,10 @@ impl<'a> Fit<'a> {
         Ok(())
     }
 
-    /// Ends the fit: weights once more, the best field by validation, errors on all shares.
+    /// Ends the fit: solves for the weights once more, selects the best field by validation, and measures errors.
     ///
     /// # Errors
-    /// The field cannot be computed with.
+    /// The field is invalid.
     pub fn finish(mut self) -> Result<Fitted, FitError> {
         if self.lm.is_none() {
             if let Some(best) = &self.best {
@@ -565,7 +565,7 @@ impl<'a> Fit<'a> {
     }
 }
 
-/// The box in which a field is known: grid points stand for their cells.
+/// The box that the samples cover; each grid point covers its cell.
 fn outer(mut bounds: Bounds, samples: &Samples) -> Bounds {
     if let Some(grid) = &samples.grid {
         for k in 0..3 {
@@ -576,7 +576,7 @@ fn outer(mut bounds: Bounds, samples: &Samples) -> Bounds {
     bounds
 }
 
-/// A number that differs when samples do (FNV-1a over their bits).
+/// Fingerprint of the samples (FNV-1a over their bits).
 fn fingerprint(samples: &Samples) -> u64 {
     let mut hash = 0xCBF2_9CE4_8422_2325u64;
     let mut mix = |bits: u64| hash = (hash ^ bits).wrapping_mul(0x0000_0100_0000_01B3).rotate_left(23);

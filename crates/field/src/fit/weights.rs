@@ -1,7 +1,7 @@
-//! Weights by linear least squares: f is linear in them.
+//! Linear least squares for the weights, in which f is linear.
 //!
-//! `(Φᵀ Φ + λ I) w = Φᵀ y` by conjugate gradients from the weights that are there; `Φ p` is the forward half of a pass
-//! and `Φᵀ r` its zeroth moments, so an iteration is one pass.
+//! `(Φᵀ Φ + λ I) w = Φᵀ y` by conjugate gradients from the current weights; `Φ p` is the forward half of a pass and
+//! `Φᵀ r` its zeroth moments, so an iteration is one pass.
 
 use crate::accel::pass::{Pass, Passes, Want};
 use crate::packed::Record;

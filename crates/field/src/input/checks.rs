@@ -1,4 +1,4 @@
-//! What is asked of a file before memory is taken for it, and of its values.
+//! Checks of a file before memory is allocated for it, and of its values.
 
 use std::fmt::Display;
 use std::io::Read;
@@ -11,22 +11,22 @@ use gausset_io::input::{NEVER, Stoppable};
 use crate::error::ContentError;
 use crate::memory;
 
-/// Most voxels or samples.
+/// Largest number of voxels or samples.
 const MAX_SAMPLES: u64 = u32::MAX as u64 - 64;
-/// Most bytes that a compressed file is inflated to.
+/// Largest size to which a compressed file is inflated, bytes.
 pub(crate) const MAX_INFLATED: u64 = 64 << 30;
-/// Farthest that data may begin in a file, frames apart.
+/// Largest offset of the data in a file (without frames), bytes.
 pub(crate) const MAX_SKIP: u64 = 1 << 30;
 
-/// What a caller wants of a file, and has room for.
+/// Frame and limits that a caller sets for reading a file.
 #[derive(Clone, Copy, Debug)]
 pub struct Wanted<'a> {
     /// Frame of a 4-D volume, from 0.
     pub frame: usize,
-    /// Most voxels or samples, [`Samples::most`](crate::fit::Samples::most) for a fit. A file that says it has more is
-    /// refused before anything is unpacked.
+    /// Largest number of voxels or samples; [`Samples::most`](crate::fit::Samples::most) for a fit. A file that
+    /// declares more is refused before anything is unpacked.
     pub most: u64,
-    /// Ends the reading with an error when it is set.
+    /// Reading ends with an error when this is set.
     pub stop: &'a AtomicBool,
 }
 
@@ -37,7 +37,7 @@ impl Default for Wanted<'_> {
 }
 
 impl<'a> Wanted<'a> {
-    /// Checks that there is room for so many samples.
+    /// Checks the number of samples against the limit.
     pub(crate) fn room(&self, samples: u64) -> Result<(), ContentError> {
         if samples <= self.most {
             Ok(())
@@ -46,24 +46,24 @@ impl<'a> Wanted<'a> {
         }
     }
 
-    /// What is read or unpacked until the flag is set.
+    /// Wraps a reader so that it fails once the stop flag is set.
     pub(crate) fn stream<R>(&self, inner: R) -> Stoppable<'a, R> {
         Stoppable::new(inner, self.stop)
     }
 
-    /// What is unpacked of gzip, once there is room for it.
+    /// A gzip decoder that fails once the stop flag is set. Callers check the number of samples first.
     #[allow(clippy::disallowed_methods, reason = "this is the door")]
     pub(crate) fn gunzip<'b>(&self, packed: &'b [u8]) -> Stoppable<'a, MultiGzDecoder<&'b [u8]>> {
         self.stream(MultiGzDecoder::new(packed))
     }
 
-    /// What is unpacked of bzip2, once there is room for it.
+    /// A bzip2 decoder that fails once the stop flag is set. Callers check the number of samples first.
     #[allow(clippy::disallowed_methods, reason = "this is the door")]
     pub(crate) fn bunzip2<'b>(&self, packed: &'b [u8]) -> Stoppable<'a, MultiBzDecoder<&'b [u8]>> {
         self.stream(MultiBzDecoder::new(packed))
     }
 
-    /// Fails once the flag is set.
+    /// Fails if the stop flag is set.
     pub(crate) fn go_on(&self) -> Result<(), ContentError> {
         if self.stop.load(Ordering::Relaxed) { Err(ContentError::unread("data", "stopped")) } else { Ok(()) }
     }
@@ -82,16 +82,16 @@ pub(crate) fn voxels(dims: &[u64]) -> Result<u64, ContentError> {
     }
 }
 
-/// Compressed files can hold a thousand times their length: what this machine could never hold is refused before it
-/// tries.
+/// Compressed files can inflate to a thousand times their length, so sizes beyond the memory of this machine are
+/// refused first.
 fn fits_in_memory(count: u64) -> Result<u64, ContentError> {
-    /// Value, and the bytes it is read from.
+    /// Bytes per sample: the value, and the bytes from which it is read.
     const BYTES: u64 = 16;
     let wanted = Wanted { most: memory::total() / BYTES, ..Wanted::default() };
     wanted.room(count).map(|()| count)
 }
 
-/// Reads exactly `wanted` bytes of a stream that may lie about its length.
+/// Reads exactly `wanted` bytes of a stream whose length is not known to be right.
 pub(crate) fn read_exactly(stream: impl Read, wanted: u64, place: &str) -> Result<Vec<u8>, ContentError> {
     let mut bytes = Vec::new();
     let outcome = stream.take(wanted).read_to_end(&mut bytes);

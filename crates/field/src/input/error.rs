@@ -1,4 +1,4 @@
-//! Why a file of samples cannot be used.
+//! Errors of files of samples.
 
 use std::io;
 use std::path::PathBuf;
@@ -10,44 +10,44 @@ use crate::error::ContentError;
 /// Why a file cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum InputError {
-    /// A call to the system failed.
+    /// The file cannot be read.
     #[error("{}: read: {}", path.display(), gausset_io::atomic::plain_reason(source))]
     Io {
         /// The file.
         path: PathBuf,
-        /// The system's answer.
+        /// Error of the operating system.
         source: io::Error,
     },
-    /// The content is not what it should be.
+    /// The contents are invalid.
     #[error("{}: {what}", path.display())]
     Content {
         /// The file.
         path: PathBuf,
-        /// What is wrong in it.
+        /// The problem.
         what: Box<DecodeError>,
     },
 }
 
 impl InputError {
-    /// Whether the file has more samples than there is memory for.
+    /// Whether the file has more samples than fit into memory.
     #[must_use]
     pub fn is_room(&self) -> bool {
         matches!(self, Self::Content { what, .. } if matches!(**what, DecodeError::Content(ContentError::Room { .. })))
     }
 }
 
-/// Why bytes cannot be used.
+/// Why bytes cannot be decoded.
 #[derive(Debug, thiserror::Error)]
 pub enum DecodeError {
-    /// Their content is not what it should be.
+    /// The contents are invalid.
     #[error(transparent)]
     Content(#[from] ContentError),
     /// A file that the header names cannot be read.
     #[error("data file {}: {}", quote(name), gausset_io::atomic::plain_reason(source))]
     Beside {
-        /// Its name in the header.
+        /// Name in the header.
         name: String,
-        /// The system's answer.
+        /// Error of the operating system.
         source: io::Error,
     },
 }

@@ -1,15 +1,15 @@
 //! Samples and volumes from files.
 //!
-//! | file | what |
+//! | file | content |
 //! |---|---|
 //! | `.csv` `.txt` `.tsv` | rows `x y z value`, header line optional |
-//! | `.npy` `.npz` | (N, 4) rows `x y z value`; or a 3-D volume `[x][y][z]`; `.npz`: arrays `points` + `values`, or its only array |
+//! | `.npy` `.npz` | (N, 4) rows `x y z value`; or a 3-D volume `[x][y][z]`; `.npz`: `points` and `values`, or one array |
 //! | `.nrrd` `.nhdr` | volume: raw, gzip, bzip2, ascii; either byte order; detached data |
 //! | `.nii` `.nii.gz` `.hdr` | NIfTI-1 volume; 4-D with a frame number |
 //! | `.tif` `.tiff` | pages are slices |
 //!
-//! A header is never believed: sizes are checked against the bytes that are there before memory is taken for them, and
-//! the data file that it names lies in its own folder or below.
+//! Headers are not trusted: sizes are checked against the available bytes before memory is allocated, and a data file
+//! that a header names must be in the same folder or below.
 
 mod checks;
 mod error;
@@ -35,13 +35,13 @@ pub use volume::{Affine, IDENTITY, Input, Volume};
 use crate::error::ContentError;
 use crate::memory;
 
-/// The endings of the names of files that can be read.
+/// File name extensions that can be read.
 const FORMATS: &str = ".csv, .npy, .npz, .nrrd, .nhdr, .nii, .nii.gz, .hdr, .tif";
 
 /// Reads a file of samples or a volume.
 ///
 /// # Errors
-/// It cannot be read, makes no sense or has more than is wanted; the reading was stopped.
+/// The file cannot be read, is invalid or exceeds a limit; or reading was stopped.
 pub fn read(path: &Path, wanted: &Wanted<'_>) -> Result<Input, InputError> {
     let name = path.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
     let content = |what| InputError::Content { path: path.to_owned(), what: Box::new(what) };
@@ -86,10 +86,10 @@ fn format(name: &str) -> Option<Format> {
     known.iter().find(|(ends, _)| ends.iter().any(|end| name.ends_with(end))).map(|(_, format)| *format)
 }
 
-/// The content of a file of this name, which says the format; `beside` reads files that headers name.
+/// Decodes the bytes of a file, whose name determines the format; `beside` reads files that headers name.
 ///
 /// # Errors
-/// It makes no sense, or a file beside it cannot be read.
+/// The contents are invalid, or a file that the header names cannot be read.
 pub fn decode(
     name: &str,
     bytes: &[u8],
@@ -114,7 +114,7 @@ pub fn decode(
 /// Reads points `x y z` (further columns are ignored): `.csv` or `.npy`.
 ///
 /// # Errors
-/// It cannot be read or makes no sense.
+/// The file cannot be read or is invalid.
 pub fn read_points(path: &Path) -> Result<Vec<[f64; 3]>, InputError> {
     let content =
         |what: ContentError| InputError::Content { path: path.to_owned(), what: Box::new(what.into()) };

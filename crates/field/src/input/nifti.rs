@@ -1,6 +1,6 @@
 //! NIfTI-1 volumes: `.nii`, `.nii.gz`, `.hdr` with `.img`.
 //!
-//! The header is read by the `nifti` crate; voxels are decoded here, so that what a header declares is checked first.
+//! The header is parsed by the `nifti` crate; voxels are decoded here, so that declared sizes are checked first.
 //! World coordinates: sform if its code is set, else qform, else the voxel sizes; RAS+ millimetres.
 
 use std::io::Read;
@@ -44,7 +44,7 @@ fn stream<'a>(bytes: &'a [u8], wanted: &Wanted<'a>) -> Box<dyn Read + 'a> {
     }
 }
 
-/// `NAME.hdr` → `NAME.img`, with `.gz` as it is there.
+/// `NAME.hdr` → `NAME.img`, with `.gz` if the header has it.
 fn image_beside(name: &str) -> String {
     let cut = |name: &str, end: &str| -> Option<String> {
         let at = name.len().checked_sub(end.len())?;
@@ -69,7 +69,7 @@ fn parse(bytes: &[u8]) -> Result<NiftiHeader, ContentError> {
     Ok(header)
 }
 
-/// Which bytes of the data are wanted, and what they are.
+/// Position and type of the data.
 struct Layout {
     dims: [u64; 3],
     frames: u64,
@@ -81,7 +81,7 @@ struct Layout {
 }
 
 impl Layout {
-    /// As the header says, if there is room for it.
+    /// Reads the layout from the header and checks it against the limits.
     fn of(header: &NiftiHeader, wanted: &Wanted<'_>) -> Result<Self, ContentError> {
         let dimension = header.dim[0];
         if !(1..=7).contains(&dimension) {

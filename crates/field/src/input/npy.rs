@@ -42,7 +42,7 @@ pub(crate) fn read_npz(bytes: &[u8], wanted: &Wanted<'_>) -> Result<Input, Conte
         let file = archive.by_name(name).map_err(|e| ContentError::unread(name, e))?;
         let mut file = wanted.stream(file);
         let mut content = read_header(&mut file).map_err(|error| error.inside(name))?;
-        // The header says how much there is to inflate: an archive can hold a thousand times its length.
+        // The header declares the inflated size: an archive can inflate to a thousand times its length.
         let (shape, size) = declared(&content, name)?;
         let data = voxels(&shape).map_err(|error| error.inside(name))?.saturating_mul(size);
         wanted.room(samples(&shape))?;
@@ -72,7 +72,7 @@ pub(crate) fn read_npz(bytes: &[u8], wanted: &Wanted<'_>) -> Result<Input, Conte
     }
 }
 
-/// Samples of an array: rows, or voxels.
+/// Number of samples in an array: rows, or voxels.
 fn samples(shape: &[u64]) -> u64 {
     match shape {
         [rows, 1..=4] => *rows,
@@ -92,7 +92,7 @@ fn interpret(array: Array) -> Result<Input, ContentError> {
         [nx, ny, nz] => {
             voxels(&array.shape)?;
             let dims = [nx as usize, ny as usize, nz as usize];
-            // C order has z fastest; volumes here have x fastest.
+            // In C order z is fastest; volumes here have x fastest.
             let mut values = vec![0.0; array.values.len()];
             for (from, value) in array.values.iter().enumerate() {
                 let (i, j, k) = (from / (dims[1] * dims[2]), from / dims[2] % dims[1], from % dims[2]);
@@ -118,9 +118,9 @@ fn read_header(stream: &mut impl Read) -> Result<Vec<u8>, ContentError> {
     Ok(bytes)
 }
 
-/// Bytes of the header with everything before its text.
+/// Length of the header including everything before its text.
 fn header_length(bytes: &[u8]) -> Result<u64, ContentError> {
-    /// Headers are a line of text.
+    /// Largest length: headers are one line of text.
     const MOST: u64 = 1 << 20;
     let length = match bytes {
         [0x93, b'N', b'U', b'M', b'P', b'Y', 1, _, a, b, ..] => 10 + u64::from(u16::from_le_bytes([*a, *b])),
@@ -139,7 +139,7 @@ fn header_length(bytes: &[u8]) -> Result<u64, ContentError> {
     Ok(length)
 }
 
-/// Refuses a header that is deeper than headers are: the library's parser takes twice as long for each bracket more.
+/// Refuses deeply nested headers: the library's parser takes twice as long for each further bracket.
 fn check_depth(header: &[u8]) -> Result<(), ContentError> {
     /// A dictionary that holds tuples and, for records, lists of tuples of lists.
     const DEEPEST: usize = 6;
@@ -152,7 +152,7 @@ fn check_depth(header: &[u8]) -> Result<(), ContentError> {
         }
         if depth > DEEPEST {
             let expected = format_args!("at most {DEEPEST} deep");
-            return Err(ContentError::missing("header", "brackets in brackets", expected));
+            return Err(ContentError::missing("header", "brackets nested too deep", expected));
         }
     }
     Ok(())
@@ -163,7 +163,7 @@ fn not_npy(place: &str, error: std::io::Error) -> ContentError {
         .inside(place)
 }
 
-/// Shape and bytes of a number.
+/// Shape, and bytes per number.
 fn declared(bytes: &[u8], place: &str) -> Result<(Vec<u64>, u64), ContentError> {
     let length = header_length(bytes).map_err(|error| error.inside(place))?;
     let header = usize::try_from(length).ok().and_then(|length| bytes.get(..length)).unwrap_or(bytes);

@@ -1,7 +1,7 @@
 //! NRRD volumes (Nearly Raw Raster Data, version 1 to 5): header lines, a blank line, data.
 //!
-//! Read: `raw`, `gzip`, `bzip2`, `ascii`; both byte orders; data in the file or beside it (`data file`), `line skip`,
-//! `byte skip`; one axis that is not of space becomes frames. Not read: `block` and `hex`, lists of data files.
+//! Read: `raw`, `gzip`, `bzip2`, `ascii`; both byte orders; data in the file or in another one (`data file`), `line
+//! skip`, `byte skip`; one axis that is not spatial becomes frames. Not read: `block` and `hex`, lists of data files.
 
 use std::fmt::Display;
 use std::io::Read;
@@ -14,7 +14,7 @@ use crate::input::error::DecodeError;
 use crate::input::scalar::Scalar;
 use crate::input::volume::{Affine, Volume, scaling};
 
-/// How data are stored.
+/// Encoding of the data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Encoding {
     Raw,
@@ -23,13 +23,13 @@ enum Encoding {
     Ascii,
 }
 
-/// A header that makes sense.
+/// A parsed and checked header.
 #[derive(Clone, Debug)]
 pub struct NrrdHeader {
     scalar: Scalar,
     encoding: Encoding,
     is_big_endian: bool,
-    /// Sizes of the three axes of space.
+    /// Sizes of the three spatial axes.
     dims: [u64; 3],
     spacing: [f64; 3],
     world_from_index: Affine,
@@ -39,7 +39,7 @@ pub struct NrrdHeader {
     data_file: Option<String>,
     line_skip: u64,
     byte_skip: i64,
-    /// Bytes of the header in its file.
+    /// Length of the header in its file, bytes.
     length: usize,
 }
 
@@ -62,7 +62,7 @@ pub(crate) fn read(
 /// Parses a header.
 ///
 /// # Errors
-/// What is wrong, with its place.
+/// The first problem, with its place.
 pub fn parse_header(bytes: &[u8]) -> Result<NrrdHeader, ContentError> {
     let fields = Fields::parse(bytes)?;
     let data_file = fields.data_file()?;
@@ -93,7 +93,7 @@ pub fn parse_header(bytes: &[u8]) -> Result<NrrdHeader, ContentError> {
             Some(d) => (d[0] * d[0] + d[1] * d[1] + d[2] * d[2]).sqrt(),
             None => spacings[axis].abs(),
         };
-        // `nan` stands for unknown.
+        // `nan` means unknown.
         header.spacing[k] = if spacing.is_finite() && spacing > 0.0 { spacing } else { 1.0 };
     }
     header.world_from_index = scaling(header.spacing);
@@ -110,7 +110,7 @@ pub fn parse_header(bytes: &[u8]) -> Result<NrrdHeader, ContentError> {
     Ok(header)
 }
 
-/// A field that holds something else than it should.
+/// An error for a field with an unexpected value.
 fn wrong(line: usize, what: &str, expected: impl Display, found: impl Display) -> ContentError {
     ContentError::unexpected(format_args!("line {line}"), what, expected, found)
 }
@@ -148,10 +148,10 @@ impl Fields {
             }
             let unread = |what| ContentError::unread(format_args!("line {number}"), what);
             if number > 10_000 || line.len() > 65_536 {
-                return Err(unread("no end of the header in sight"));
+                return Err(unread("the header has no end"));
             }
             let text = std::str::from_utf8(line).map_err(|_| unread("not text"))?;
-            // `:=` are key/value pairs for other programs.
+            // `:=` lines are key/value pairs for other programs.
             if text.starts_with('#') || text.contains(":=") {
                 continue;
             }
@@ -164,7 +164,7 @@ impl Fields {
         Ok(fields)
     }
 
-    /// The first value of a key and its line.
+    /// The first value of a key, with its line number.
     fn find(&self, name: &str) -> Option<(usize, &str)> {
         self.entries.iter().find(|(_, key, _)| key == name).map(|(line, _, value)| (*line, value.as_str()))
     }
@@ -226,7 +226,7 @@ impl Fields {
         }
     }
 
-    /// A direction for each axis of space, `None` for others; `None` where the header has no directions.
+    /// A direction for each spatial axis, `None` for other axes; `None` if the header has no directions.
     #[allow(clippy::type_complexity, reason = "the shape of the field in the header")]
     fn directions(&self, dimension: usize) -> Result<Option<Vec<Option<[f64; 3]>>>, ContentError> {
         let Some((line, text)) = self.find("spacedirections") else { return Ok(None) };
@@ -245,7 +245,7 @@ impl Fields {
         Ok(found)
     }
 
-    /// The axes of space, up to three, and the one that is not of space.
+    /// The spatial axes, up to three, and the one that is not spatial.
     fn axes(
         &self,
         dimension: usize,
@@ -263,7 +263,7 @@ impl Fields {
         };
         let mut space: Vec<usize> = (0..dimension).filter(is_space).collect();
         if dimension == 4 && space.len() == 4 {
-            // Without a word about it, the slowest axis counts frames.
+            // Unless declared otherwise, the slowest axis counts frames.
             space.pop();
         }
         if space.len() > 3 || dimension - space.len() > 1 || space.is_empty() {
@@ -278,14 +278,14 @@ impl Fields {
         Ok((space, other))
     }
 
-    /// Lines or bytes to skip; -1 = all but the last that are needed.
+    /// Lines or bytes to skip; -1 = all but the bytes that are needed, at the end.
     fn skip(&self, name: &str) -> Result<i64, ContentError> {
         let Some((line, text)) = self.find(name) else { return Ok(0) };
         let number = text.parse::<i64>().ok().filter(|n| *n >= -1);
         number.ok_or_else(|| wrong(line, "skip", "a whole number", quote(text)))
     }
 
-    /// Signs that turn the axes of the header's space to RAS+: LPS and LAS run the other way.
+    /// Signs that convert the axes of the header's space to RAS+; LPS and LAS have opposite axes.
     fn flip(&self) -> [f64; 3] {
         match self.find("space").map(|(_, word)| word.to_lowercase()).as_deref() {
             Some("left-posterior-superior" | "lps") => [-1.0, -1.0, 1.0],
@@ -341,10 +341,10 @@ fn scalar_of(name: &str) -> Option<Scalar> {
 }
 
 impl NrrdHeader {
-    /// The volume in `data`, which begins where the header ends or is a file of its own.
+    /// Decodes the volume from `data`: the bytes after the header, or another file.
     ///
     /// # Errors
-    /// What is wrong, with its place.
+    /// The first problem, with its place.
     pub fn volume(&self, data: &[u8], wanted: &Wanted<'_>) -> Result<Volume, ContentError> {
         let (frame, frames) = (wanted.frame, self.frames as usize);
         if frame >= frames {

@@ -1,6 +1,6 @@
 //! Number types of volume files.
 
-/// A type of voxels.
+/// Number type of voxels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Scalar {
     U8,
@@ -16,7 +16,7 @@ pub(crate) enum Scalar {
 }
 
 impl Scalar {
-    /// Bytes of a number.
+    /// Bytes per number.
     pub(crate) const fn bytes(self) -> usize {
         match self {
             Self::U8 | Self::I8 => 1,
@@ -26,7 +26,7 @@ impl Scalar {
         }
     }
 
-    /// All whole numbers in `bytes`, as f64.
+    /// Decodes all complete numbers in `bytes` as f64.
     pub(crate) fn decode(self, bytes: &[u8], is_big_endian: bool) -> Vec<f64> {
         macro_rules! numbers {
             ($type:ty) => {{

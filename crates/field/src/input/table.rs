@@ -23,7 +23,7 @@ pub(crate) fn read_points(bytes: &[u8], wanted: &Wanted<'_>) -> Result<Vec<[f64;
     Ok(points)
 }
 
-/// The separator: the first that the first line has which is no comment.
+/// The separator: the first one in the first line that is not a comment.
 fn delimiter(bytes: &[u8]) -> u8 {
     let is_row = |line: &&[u8]| !line.trim_ascii().is_empty() && !line.starts_with(b"#");
     let line = bytes.split(|b| *b == b'\n').find(is_row).unwrap_or(bytes);
@@ -57,7 +57,7 @@ fn rows<const N: usize>(
             }
         }
         let line = record.position().map_or(position, csv::Position::line);
-        // Runs of blanks make empty fields.
+        // Consecutive blanks make empty fields.
         let fields = record.iter().filter(|field| delimiter != b' ' || !field.is_empty());
         let numbers: Vec<Option<f64>> = fields
             .take(N)

@@ -11,13 +11,14 @@ use crate::input::volume::Volume;
 /// Reads a volume.
 pub(crate) fn read(bytes: &[u8], wanted: &Wanted<'_>) -> Result<Volume, ContentError> {
     let mut limits = Limits::default();
-    // A page cannot unpack to more than a thousandfold of the file by the codecs that are read, nor to more than this.
+    // With the supported codecs, a page cannot inflate to more than a thousand times the file, nor to more than this
+    // limit.
     limits.decoding_buffer_size = bytes.len().saturating_mul(1100).clamp(1 << 20, 4 << 30);
     let open = || {
         let decoder = Decoder::new(wanted.stream(Cursor::new(bytes))).map_err(wrong(0));
         decoder.map(|decoder| decoder.with_limits(limits.clone()))
     };
-    // All sizes before any pixel.
+    // All sizes are checked before any pixel is decoded.
     let dims = sizes(open()?)?;
     wanted.room(voxels(&dims)?)?;
     let [width, height, pages] = dims.map(|side| side as usize);
@@ -59,12 +60,12 @@ pub(crate) fn read(bytes: &[u8], wanted: &Wanted<'_>) -> Result<Volume, ContentE
     Ok(Volume::on_grid([width, height, pages], [1.0; 3], values))
 }
 
-/// An error of a page, in the words of the library.
+/// Converts an error of the library for a page.
 fn wrong(page: usize) -> impl Fn(tiff::TiffError) -> ContentError {
     move |error| ContentError::unread(format_args!("page {page}"), error)
 }
 
-/// Width, height and number of the pages, which are of one size.
+/// Width and height, which all pages share, and the number of pages.
 fn sizes(mut decoder: Decoder<impl Read + Seek>) -> Result<[u64; 3], ContentError> {
     let size = decoder.dimensions().map_err(wrong(0))?;
     let mut pages = 1;

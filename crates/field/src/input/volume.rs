@@ -1,37 +1,38 @@
-//! Volumes and samples as they come out of files.
+//! Volumes and samples read from files.
 
 use crate::fit::{Grid, Samples};
 
 /// An affine map of ℝ³: three rows of a 4x4 matrix.
 pub type Affine = [[f64; 4]; 3];
 
-/// The map that changes nothing.
+/// The identity.
 pub const IDENTITY: Affine = [[1.0, 0.0, 0.0, 0.0], [0.0, 1.0, 0.0, 0.0], [0.0, 0.0, 1.0, 0.0]];
 
 /// A dense volume, x fastest.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Volume {
-    /// Voxels along the axes.
+    /// Voxels along x, y, z.
     pub dims: [usize; 3],
     /// Distance of voxel centres along the axes, in the file's unit.
     pub spacing: [f64; 3],
-    /// World position of a voxel index. NIfTI: RAS+ millimetres; NRRD with `left-posterior-superior`: turned to RAS+.
+    /// Map from voxel indices to world positions. NIfTI: RAS+ millimetres; NRRD with `left-posterior-superior`:
+    /// converted to RAS+.
     pub world_from_index: Affine,
-    /// Values, scaled as the header says.
+    /// Values, scaled as the header declares.
     pub values: Vec<f64>,
-    /// Frames in the file, of which this is one.
+    /// Number of frames in the file, of which this is one.
     pub frames: usize,
 }
 
 impl Volume {
-    /// A volume on a plain grid.
+    /// A volume with axis-aligned voxels at `index * spacing`.
     #[must_use]
     pub fn on_grid(dims: [usize; 3], spacing: [f64; 3], values: Vec<f64>) -> Self {
         let world_from_index = scaling(spacing);
         Self { dims, spacing, world_from_index, values, frames: 1 }
     }
 
-    /// Its voxels as samples at `index * spacing`.
+    /// The voxels as samples at `index * spacing`.
     #[must_use]
     pub fn samples(&self) -> Samples {
         let [nx, ny, nz] = self.dims;
@@ -48,7 +49,7 @@ impl Volume {
         Samples { points, values: self.values.clone(), grid }
     }
 
-    /// World position of a point at `index * spacing`.
+    /// Map from `index * spacing` to world positions.
     #[must_use]
     pub fn world_from_grid(&self) -> Affine {
         self.world_from_index
@@ -61,7 +62,7 @@ pub(crate) fn scaling(s: [f64; 3]) -> Affine {
     [[s[0], 0.0, 0.0, 0.0], [0.0, s[1], 0.0, 0.0], [0.0, 0.0, s[2], 0.0]]
 }
 
-/// What a file holds.
+/// Contents of a file.
 #[derive(Clone, Debug)]
 pub enum Input {
     /// A volume.
@@ -80,7 +81,7 @@ impl Input {
         }
     }
 
-    /// Whether it holds nothing.
+    /// Whether it is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -95,7 +96,7 @@ impl Input {
         }
     }
 
-    /// World position of those coordinates.
+    /// Map from these coordinates to world positions.
     #[must_use]
     pub fn world_from_model(&self) -> Affine {
         match self {

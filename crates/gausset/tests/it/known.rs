@@ -216,7 +216,7 @@ fn what_is_wrong_with_matches_is_one_line() {
     align("--matches", "m", "m: matches: none (expected matches.txt with a .txt");
     let list = |text: &str| std::fs::write(workshop.path("m/matches.txt"), text).expect("a file");
     list("view00/frame_00.jpg view00/stranger.jpg\n0 0\n");
-    align("--matches", "m", "picture \"view00/stranger.jpg\": is none of the pictures");
+    align("--matches", "m", "image \"view00/stranger.jpg\": is not part of this alignment");
     list("view00/frame_00.jpg view00/frame_01.jpg\n0 7\n");
     for k in 0..2 {
         let path = workshop.path(&format!("m/view00/frame_0{k}.jpg.txt"));
@@ -225,10 +225,10 @@ fn what_is_wrong_with_matches_is_one_line() {
     let beyond = "a match names keypoint 7 of \"view00/frame_01.jpg\" (expected less than 1)";
     align("--matches", "m", beyond);
     std::fs::write(workshop.path("m/view00/frame_01.jpg.txt"), "1 0\n3.5 400\n").expect("a file");
-    let outside = "picture \"view00/frame_01.jpg\": a keypoint is at (3.5, 400) (expected within 224x224 px)";
+    let outside = "image \"view00/frame_01.jpg\": a keypoint is at (3.5, 400) (expected within 224x224 px)";
     align("--matches", "m", outside);
     std::fs::write(workshop.path("m/view00/frame_01.jpg.txt"), "1 0\n3.5 4.5\n").expect("a file");
-    align("--database", "m/matches.txt", "database: is none of COLMAP");
+    align("--database", "m/matches.txt", "database: not a COLMAP database");
     list("view00/frame_00.jpg view00/frame_01.jpg\n0 0\n");
     let executable = workshop.run(&["pano", "align", "w", "--colmap", "./colmap", "--matches", "m"]);
     assert!(executable.stderr.contains("known poses and matches need pycolmap"), "{executable:?}");

@@ -1,24 +1,24 @@
-//! Boxes with a class and a score, in the forms that models give them.
+//! Boxes with class and score, from the output formats of models.
 
 use super::{Outputs, Rules, activate, need, sides};
 use crate::description::{BoxForm, BoxUnits};
 use crate::engine::Tensor;
 
-/// Most finds of a picture: the surest.
+/// Largest number of detections of an image; those with the highest scores are kept.
 const MOST: usize = 300;
 
-/// A box that may become a find.
+/// A box that may become a detection.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Candidate {
     pub class: usize,
     pub score: f32,
-    /// Which query, row or anchor it is.
+    /// Index of its query, row or anchor.
     pub index: usize,
     /// Left, top, right, bottom, px of the input.
     pub corners: [f32; 4],
 }
 
-/// Queries: scores [Q, C], and boxes [Q, 4] where there are some.
+/// Queries: scores [Q, C], and boxes [Q, 4] if there are some.
 pub(super) fn of_queries(
     scores: &Tensor,
     boxes: Option<&Tensor>,
@@ -70,12 +70,12 @@ pub(super) fn of_lists(outputs: Outputs<'_>, rules: &Rules<'_>) -> Result<Vec<Ca
     Ok(kept(found.map(candidate).collect(), rules.spec.nms))
 }
 
-/// Tables of anchors, a column or a row each: four numbers of a box, then
-/// - a share for each class (YOLOv8 and later, 4 + C),
-/// - a share that anything is there and one for each class (YOLOX, 5 + C),
-/// - or score and class, the box as its corners (models that sort out overlaps themselves, 6);
+/// Tables of anchors, one per column or row: four numbers of a box, then
+/// - a probability of each class (YOLOv8 and later, 4 + C),
+/// - an objectness and a probability of each class (YOLOX, 5 + C),
+/// - or score and class, with the box as corners (models with built-in suppression, 6);
 ///
-/// and `shares` of common masks. Returns these too, a row for each anchor.
+/// and `shares` mask coefficients. Also returns these, a row per anchor.
 pub(super) fn of_table(
     table: &Tensor,
     shares: usize,
@@ -86,7 +86,7 @@ pub(super) fn of_table(
     let forms = [(4 + classes, 4), (5 + classes, 5), (6, 6)];
     let form =
         |width: usize| forms.into_iter().find(|(sides, _)| sides + shares == width).map(|(_, start)| start);
-    // The longer side counts anchors, should both fit.
+    // If both orientations match, the longer dimension counts anchors.
     let (start, is_in_rows) = match (form(first), form(second)) {
         (Some(start), None) => (start, false),
         (Some(start), Some(_)) if first < second => (start, false),
@@ -151,7 +151,8 @@ fn corners(row: &[f32], rules: &Rules<'_>) -> [f32; 4] {
     [0, 1, 2, 3].map(|k| (edges[k] * scale(k)).clamp(0.0, all[2 + k % 2]))
 }
 
-/// The surest first, without those that lie on a surer one of their class (greedy non-maximum suppression).
+/// Sorts by descending score and removes boxes that overlap a better one of their class (greedy non-maximum
+/// suppression).
 fn kept(mut found: Vec<Candidate>, nms: f32) -> Vec<Candidate> {
     found.sort_by(|a, b| b.score.total_cmp(&a.score).then(a.index.cmp(&b.index)));
     let mut kept: Vec<Candidate> = Vec::new();

@@ -1,4 +1,4 @@
-//! What a model gave → finds: a class, a score, and a soft mask in the picture.
+//! Decodes the outputs of a model to detections: class, confidence, and a soft mask in the image.
 
 mod candidates;
 mod paint;
@@ -10,18 +10,18 @@ use crate::fit::Placement;
 pub(crate) use candidates::Candidate;
 use paint::Lattice;
 
-/// Something that was found in a picture.
+/// An object detected in an image.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Find {
-    /// Number of its class.
+    /// Index of its class.
     pub class: usize,
-    /// How sure the model is, 0 to 1.
+    /// Confidence of the model, 0 to 1.
     pub score: f32,
-    /// First column and row of its mask in the picture.
+    /// First column and row of its mask in the image.
     pub corner: [usize; 2],
     /// Width and height of its mask, px.
     pub size: [usize; 2],
-    /// 255 = certainly part of it, 0 = certainly not; its edge is at half.
+    /// 255 = inside, 0 = outside; the edge is at half.
     pub soft: Vec<u8>,
 }
 
@@ -35,16 +35,16 @@ pub(crate) struct Outputs<'a> {
     pub prototypes: Option<&'a Tensor>,
 }
 
-/// How outputs are read.
+/// Parameters of decoding.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rules<'a> {
     pub spec: &'a OutputSpec,
     pub placement: &'a Placement,
-    /// How many classes are named; 0 = as many as there are.
+    /// Number of named classes; 0 = as many as the outputs have.
     pub classes: usize,
-    /// Which classes are wanted; those beyond are not.
+    /// Which classes are wanted; classes beyond the list are not.
     pub wanted: &'a [bool],
-    /// Least score.
+    /// Least confidence.
     pub confidence: f32,
 }
 
@@ -54,10 +54,10 @@ impl Rules<'_> {
     }
 }
 
-/// Reads the outputs of a run; an error says which output has a shape that does not fit.
+/// Decodes the outputs of a run; the error names the output whose shape does not match.
 pub(crate) fn decode(outputs: Outputs<'_>, rules: &Rules<'_>) -> Result<Vec<Find>, String> {
     match rules.spec.kind {
-        // Led by boxes (`prompted`), never by itself.
+        // Used through `prompted`, never directly.
         Kind::Promptable => Err("is of a promptable model".to_owned()),
         Kind::Semantic => semantic::decode(need("masks", outputs.masks)?, rules),
         Kind::QueryMasks => {
@@ -68,12 +68,12 @@ pub(crate) fn decode(outputs: Outputs<'_>, rules: &Rules<'_>) -> Result<Vec<Find
         Kind::BoxMasks => {
             let masks = Sheets::of("masks", need("masks", outputs.masks)?)?;
             let found = candidates::of_lists(outputs, rules)?;
-            // torchvision pastes them into the whole input itself.
+            // torchvision has already pasted the masks into the whole input.
             let is_pasted = masks.size == rules.placement.input;
             let [width, height] = rules.placement.input.map(|side| side as f32);
             let finds = found.iter().map(|candidate| {
                 if candidate.index >= masks.count {
-                    return Err(format!("`masks` has {} of them, `boxes` more", masks.count));
+                    return Err(format!("`masks` has {} masks, `boxes` has more", masks.count));
                 }
                 let lattice = Lattice {
                     values: masks.sheet(candidate.index),
@@ -117,7 +117,7 @@ pub(crate) fn decode(outputs: Outputs<'_>, rules: &Rules<'_>) -> Result<Vec<Find
     }
 }
 
-/// Boxes alone.
+/// Decodes boxes only.
 pub(crate) fn boxes(outputs: Outputs<'_>, rules: &Rules<'_>) -> Result<Vec<Candidate>, String> {
     match (outputs.boxes, outputs.labels) {
         (Some(_), Some(_)) => candidates::of_lists(outputs, rules),
@@ -126,7 +126,7 @@ pub(crate) fn boxes(outputs: Outputs<'_>, rules: &Rules<'_>) -> Result<Vec<Candi
     }
 }
 
-/// The mask that a promptable model gives for a box: of several over the whole input the one with the best score.
+/// The mask of a promptable model for a box: of several masks over the whole input, the one with the best score.
 pub(crate) fn prompted(
     outputs: Outputs<'_>,
     (candidate, activation): (&Candidate, Activation),
@@ -153,7 +153,7 @@ pub(crate) fn prompted(
     Ok(lattice.find(candidate.class, candidate.score, placement))
 }
 
-/// Finds whose masks are sheets over the whole input; inside their boxes alone if they are `cut`.
+/// Detections whose masks cover the whole input; clipped to their boxes if `cut` is set.
 fn whole_masks(
     candidates: &[Candidate],
     rules: &Rules<'_>,
@@ -165,7 +165,7 @@ fn whole_masks(
     let [width, height] = rules.placement.input.map(|side| side as f32);
     let finds = candidates.iter().map(|candidate| {
         if candidate.index >= count {
-            return Err(format!("`masks` has {count} of them, `scores` more"));
+            return Err(format!("`masks` has {count} masks, `scores` has more"));
         }
         let lattice = Lattice {
             values: &mask(candidate),
@@ -179,7 +179,7 @@ fn whole_masks(
     collect(finds)
 }
 
-/// Finds with something in them.
+/// Collects the detections that have a mask.
 fn collect(finds: impl Iterator<Item = Result<Option<Find>, String>>) -> Result<Vec<Find>, String> {
     finds.filter_map(Result::transpose).collect()
 }
@@ -188,7 +188,7 @@ fn need<'a>(name: &str, tensor: Option<&'a Tensor>) -> Result<&'a Tensor, String
     tensor.ok_or_else(|| format!("`{name}` is missing"))
 }
 
-/// Sides of a tensor without a leading 1, as many as are wanted.
+/// The last `wanted` dimensions of a tensor, without a leading 1.
 fn sides<'a>(name: &str, tensor: &'a Tensor, wanted: usize) -> Result<&'a [usize], String> {
     let mut sides = tensor.shape.as_slice();
     while sides.len() > wanted && sides[0] == 1 {
@@ -197,10 +197,10 @@ fn sides<'a>(name: &str, tensor: &'a Tensor, wanted: usize) -> Result<&'a [usize
     if sides.len() == wanted {
         return Ok(sides);
     }
-    Err(format!("`{name}` is {:?} (expected {wanted} sides behind the first)", tensor.shape))
+    Err(format!("`{name}` is {:?} (expected {wanted} dimensions after the first)", tensor.shape))
 }
 
-/// A tensor as masks below each other.
+/// A tensor as a list of masks.
 struct Sheets<'a> {
     values: &'a [f32],
     count: usize,
@@ -233,7 +233,7 @@ fn sigmoid(x: f32) -> f32 {
     1.0 / (1.0 + libm::expf(-x))
 }
 
-/// Values of classes as shares; `stride` apart from each other.
+/// Converts class values, `stride` apart, to probabilities.
 fn activate(values: &mut [f32], activation: Activation) {
     match activation {
         Activation::None => {}

@@ -1,31 +1,31 @@
-//! A coarse mask → its pixels in the picture.
+//! Converts a coarse mask to the pixels of the image.
 
 use super::{Find, sigmoid};
 use crate::description::Activation;
 use crate::fit::Placement;
 
-/// A share below which a place is not part of a find, and is not kept.
+/// Probability below which a pixel is not part of a detection.
 const NOTHING: f32 = 1.0 / 64.0;
 
-/// Values on a lattice over a part of the input.
+/// A grid of values over a part of the input.
 pub(super) struct Lattice<'a> {
-    /// Row by row.
+    /// Values, by rows.
     pub values: &'a [f32],
     /// Width and height.
     pub size: [usize; 2],
-    /// Left, top, right and bottom edge of the part that it covers, in px of the input.
+    /// Left, top, right and bottom edge of the part that it covers, px of the input.
     pub span: [f32; 4],
-    /// What makes shares of the values.
+    /// Conversion of values to probabilities.
     pub activation: Activation,
-    /// Pixels of the input outside of this box are not part of the find.
+    /// Pixels of the input outside of this box are not part of the detection.
     pub within: Option<[f32; 4]>,
 }
 
 impl Lattice<'_> {
-    /// The find, if there is a pixel in it.
+    /// The detection, if it has at least one pixel.
     ///
-    /// Values are interpolated bilinearly between the centres of the lattice's cells, then become shares, as the models
-    /// were trained.
+    /// Values are interpolated bilinearly between the centres of grid cells and then converted to probabilities, as in
+    /// the training of the models.
     pub(super) fn find(&self, class: usize, score: f32, placement: &Placement) -> Option<Find> {
         let [left, top, right, bottom] = self.extent(placement)?;
         let (width, height) = (right - left, bottom - top);
@@ -60,7 +60,7 @@ impl Lattice<'_> {
         }
     }
 
-    /// The two cells around a place of the input along an axis, and the share of the second.
+    /// The two cells around a coordinate of the input along an axis, and the weight of the second.
     fn taps(&self, axis: usize, at: f64) -> Option<(usize, usize, f32)> {
         if let Some(within) = self.within
             && !(f64::from(within[axis])..f64::from(within[axis + 2])).contains(&at)
@@ -74,7 +74,7 @@ impl Lattice<'_> {
         Some((first, (first + 1).min(last), (place - first as f64) as f32))
     }
 
-    /// Left, top, right and bottom of the pixels of the picture that may be part of it.
+    /// Left, top, right and bottom of the image pixels that may be part of the detection.
     fn extent(&self, placement: &Placement) -> Option<[usize; 4]> {
         let [width, height] = self.size;
         let (mut low, mut high) = ([usize::MAX; 2], [0; 2]);
@@ -93,7 +93,7 @@ impl Lattice<'_> {
         }
         let mut edges = [0; 4];
         for axis in 0..2 {
-            // A cell more on each side, into which the interpolation reaches.
+            // One more cell on each side, because the interpolation extends into it.
             let cell = f64::from(self.span[axis + 2] - self.span[axis]) / self.size[axis] as f64;
             let edge = |cells: f64| f64::from(self.span[axis]) + cell * cells;
             let mut ends = [edge(low[axis] as f64 - 1.0), edge(high[axis] as f64 + 1.0)];

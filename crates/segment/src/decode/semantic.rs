@@ -1,11 +1,11 @@
-//! A class for each pixel.
+//! Decodes semantic segmentation: a class for each pixel.
 
 use super::paint::Lattice;
 use super::{Find, Rules, Sheets, activate};
 use crate::description::Activation;
 use crate::engine::Tensor;
 
-/// Shares of classes [1, C, h, w], or numbers of classes [1, h, w] or [1, 1, h, w] where more than one is named.
+/// Class probabilities [1, C, h, w]; or class indices [1, h, w] or [1, 1, h, w], if there is more than one named class.
 pub(super) fn decode(masks: &Tensor, rules: &Rules<'_>) -> Result<Vec<Find>, String> {
     let sheets = Sheets::of("masks", masks)?;
     let pixels = sheets.size[0] * sheets.size[1];
@@ -45,7 +45,7 @@ pub(super) fn decode(masks: &Tensor, rules: &Rules<'_>) -> Result<Vec<Find>, Str
     Ok(finds)
 }
 
-/// The sheets of all classes as shares.
+/// The maps of all classes as probabilities.
 fn shares(sheets: &Sheets<'_>, activation: Activation) -> Vec<f32> {
     let pixels = sheets.size[0] * sheets.size[1];
     let mut all = sheets.values[..sheets.count * pixels].to_vec();

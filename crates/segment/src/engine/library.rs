@@ -1,7 +1,7 @@
-//! Where the library of ONNX Runtime is: only where somebody said, never in the folder that one happens to be in.
+//! Finds the library of ONNX Runtime: only at places that the user configured, never in the working folder.
 //!
-//! Order: `--onnx-library`, `ORT_DYLIB_PATH`, the package `onnxruntime` of a Python: `--python`, `GAUSSET_PYTHON`, `python3`
-//! and `python` in PATH.
+//! Order: `--onnx-library`, `ORT_DYLIB_PATH`, the `onnxruntime` package of a Python: `--python`, `GAUSSET_PYTHON`,
+//! `python3` and `python` in PATH.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
@@ -12,26 +12,26 @@ use gausset_process::{Program, Stream, find as in_path};
 
 use crate::ModelError;
 
-/// Variable that names the library, as other programs know it.
+/// Environment variable that names the library; other programs use the same.
 pub const LIBRARY_VARIABLE: &str = "ORT_DYLIB_PATH";
-/// Variable that names a Python.
+/// Environment variable that names a Python.
 pub const PYTHON_VARIABLE: &str = "GAUSSET_PYTHON";
-/// How long asking Python may take.
+/// Time limit for asking Python.
 const LIMIT: Duration = Duration::from_secs(60);
-/// Says where the package is, without running any of it.
+/// Python code that prints where the package is, without executing any of it.
 const ASK: &str = "import importlib.util as u\ns = u.find_spec('onnxruntime')\n\
                    print('onnxruntime=' + (s.submodule_search_locations[0] if s else ''))";
 
-/// Where the library is looked for.
+/// Where to look for the library.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LibraryChoice {
-    /// The library itself.
+    /// Path of the library.
     pub library: Option<PathBuf>,
     /// A Python that has the package.
     pub python: Option<PathBuf>,
 }
 
-/// The library's absolute path.
+/// Absolute path of the library.
 pub(super) fn find(choice: &LibraryChoice, stop: &AtomicBool) -> Result<PathBuf, ModelError> {
     if let Some(path) = &choice.library {
         return named(path, "⟨onnx-library⟩");
@@ -68,7 +68,7 @@ fn named(path: &Path, by: &str) -> Result<PathBuf, ModelError> {
     if whole.is_file() { Ok(whole) } else { Err(bad(&format!("no such file (named by {by})"))) }
 }
 
-/// The library in the package of a Python.
+/// The library in the `onnxruntime` package of a Python.
 fn of_python(python: &Path, stop: &AtomicBool) -> Result<PathBuf, ModelError> {
     let shown = python.display();
     let mut folder = None;
@@ -84,11 +84,13 @@ fn of_python(python: &Path, stop: &AtomicBool) -> Result<PathBuf, ModelError> {
     let folder = match (folder, ran) {
         (Some(folder), _) => folder,
         (None, Err(error)) => return Err(ModelError::Engine(one_line(&error.to_string()))),
-        (None, Ok(_)) => return Err(ModelError::Engine(format!("{shown}: says nothing about onnxruntime"))),
+        (None, Ok(_)) => {
+            return Err(ModelError::Engine(format!("{shown}: does not report where onnxruntime is")));
+        }
     };
     if folder.is_relative() {
         return Err(ModelError::Engine(format!(
-            "{shown}: onnxruntime: is not installed there; install it with: {shown} -m pip install onnxruntime"
+            "{shown}: onnxruntime: not installed; install it with: {shown} -m pip install onnxruntime"
         )));
     }
     let capi = folder.join("capi");
@@ -98,13 +100,13 @@ fn of_python(python: &Path, stop: &AtomicBool) -> Result<PathBuf, ModelError> {
     libraries.sort();
     libraries.pop().ok_or_else(|| {
         ModelError::Engine(format!(
-            "{}: ONNX Runtime: no library there (expected libonnxruntime.so or the like); {shown} -m pip install --upgrade onnxruntime",
+            "{}: ONNX Runtime: no library found (expected libonnxruntime.so or the like); {shown} -m pip install --upgrade onnxruntime",
             capi.display()
         ))
     })
 }
 
-/// Named as the library is on Linux, macOS and Windows.
+/// Whether the file name is that of the library on Linux, macOS or Windows.
 fn is_library(path: &Path) -> bool {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let is_unix = name.starts_with("libonnxruntime.") && (name.contains(".so") || name.ends_with(".dylib"));

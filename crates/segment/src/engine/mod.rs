@@ -1,5 +1,5 @@
-//! Who runs networks: the built-in engine, or ONNX Runtime where it is asked for. Behind [`Network`] they are alike: one
-//! run of one picture on one thread, tensors of floats in and out. Nothing else knows which engine it is.
+//! Inference engines: the built-in one, or ONNX Runtime if selected. [`Network`] hides the difference: one run of one
+//! image on one thread, with float tensors in and out.
 
 #[cfg(feature = "onnxruntime")]
 mod library;
@@ -21,14 +21,14 @@ pub use library::{LIBRARY_VARIABLE, LibraryChoice, PYTHON_VARIABLE};
 use crate::proto::{Facts, MAX_OPERATORS};
 use crate::segmenter::Memory;
 
-/// Stack of the threads on which engines load and order a network, bytes. rten 0.27 descends a level for each operator in
-/// a row, of 175 to 350 bytes: 6,000 of them fit into 2 MiB, 12,000 do not.
+/// Stack size of the threads on which engines load and sort a network, bytes. rten 0.27 recurses once per operator in a
+/// chain, with 175 to 350 bytes each: 6,000 of them fit into 2 MiB, 12,000 do not.
 pub(crate) const STACK_BYTES: usize = MAX_OPERATORS * 1600;
 
-/// A tensor of floats; whole numbers and truth values are floats too.
+/// A float tensor; integers and booleans are converted to floats.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Tensor {
-    /// Sides, slowest first.
+    /// Dimensions, slowest first.
     pub shape: Vec<usize>,
     /// Values.
     pub data: Vec<f32>,
@@ -39,32 +39,32 @@ pub struct Tensor {
 pub struct Port {
     /// Its name.
     pub name: String,
-    /// Its sides, as far as they are fixed; empty where nothing is said.
+    /// Its dimensions where they are fixed; empty if not declared.
     pub shape: Vec<Option<usize>>,
 }
 
-/// What runs models.
+/// An inference engine.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub enum Engine {
-    /// The one that is built in.
+    /// The built-in engine.
     #[default]
     Rten,
-    /// A library of the machine.
+    /// ONNX Runtime, a library installed on this machine.
     #[cfg(feature = "onnxruntime")]
     OnnxRuntime(Runtime),
 }
 
-/// ONNX Runtime, loaded.
+/// The loaded ONNX Runtime.
 #[cfg(feature = "onnxruntime")]
 #[derive(Clone, Copy, Debug)]
 pub struct Runtime(&'static onnxruntime::Loaded);
 
 impl Engine {
-    /// ONNX Runtime; its library is loaded once, for as long as the program lives.
+    /// Loads ONNX Runtime; the library is loaded once and stays loaded until the program ends.
     ///
     /// # Errors
-    /// There is no library, none that can be loaded, or one that is too old; another one was loaded before.
+    /// The library is not found, cannot be loaded or is too old; or another one was loaded before.
     #[cfg(feature = "onnxruntime")]
     pub fn onnx_runtime(
         choice: &LibraryChoice,
@@ -74,7 +74,7 @@ impl Engine {
         onnxruntime::load(&path).map(|loaded| Self::OnnxRuntime(Runtime(loaded)))
     }
 
-    /// Its name and version: part of everything that decides the bytes of masks.
+    /// Name and version; part of everything that determines the bytes of masks.
     #[must_use]
     pub fn name(&self) -> &'static str {
         match self {
@@ -84,7 +84,7 @@ impl Engine {
         }
     }
 
-    /// Makes a network of a file.
+    /// Loads a file as a network.
     pub(crate) fn load(&self, bundle: Bundle) -> Result<Arc<dyn Network>, Refusal> {
         if let Self::Rten = self {
             rten::check(&bundle)?;
@@ -102,15 +102,15 @@ impl Engine {
         let loaded = std::thread::scope(|scope| {
             let thread = thread().spawn_scoped(scope, || guard::run(load));
             let thread = thread.map_err(|e| bad(format!("no thread: {}", plain_reason(&e))))?;
-            thread.join().map_err(|_| bad("its thread broke down".to_owned()))
+            thread.join().map_err(|_| bad("its thread panicked".to_owned()))
         })?;
         match loaded {
             Ok(loaded) => loaded.map_err(|what| bad(one_line(&what))),
-            Err(breakdown) => Err(bad(format!("the engine broke down ({breakdown})"))),
+            Err(breakdown) => Err(bad(format!("the engine panicked ({breakdown})"))),
         }
     }
 
-    /// What weights of so many bytes take: rten shares the file; ONNX Runtime keeps it, and in each session the weights
+    /// Memory of weights of this size: rten shares the file; ONNX Runtime keeps it, and each session holds the weights
     /// and their packed form.
     pub(crate) fn weights(&self, bytes: u64) -> Memory {
         match self {
@@ -121,32 +121,32 @@ impl Engine {
     }
 }
 
-/// A thread for a model, with a stack that fits the longest.
+/// A thread for a model, with a stack that is large enough for every accepted model.
 pub(crate) fn thread() -> Builder {
     Builder::new().name("model".to_owned()).stack_size(STACK_BYTES)
 }
 
-/// A model file and those beside it.
+/// A model file and its external files.
 pub(crate) struct Bundle {
     pub facts: Facts,
     pub data: Vec<u8>,
-    /// By the names in the model.
+    /// By their names in the model.
     pub beside: Vec<(String, Vec<u8>)>,
 }
 
-/// Why an engine does not take a file.
+/// Why an engine refuses a file.
 pub(crate) enum Refusal {
     File(String),
-    /// Operators that it lacks, by their names.
+    /// Names of operators that it does not support.
     Operators(Vec<String>),
 }
 
-/// A network in an engine.
+/// A network loaded by an engine.
 pub(crate) trait Network: Debug + Send + Sync {
     fn inputs(&self) -> Vec<Port>;
     fn outputs(&self) -> Vec<Port>;
-    /// Runs it on one thread, with tensors for inputs by their numbers; `None` for an output that holds no numbers that
-    /// masks are made of. An error is what the engine says.
+    /// Runs it on one thread, with tensors for inputs by index; `None` for an output whose type masks cannot use. The
+    /// error is the engine's message.
     fn run(
         &self,
         inputs: Vec<(usize, Tensor)>,
@@ -155,12 +155,12 @@ pub(crate) trait Network: Debug + Send + Sync {
     ) -> Result<Vec<Option<Tensor>>, String>;
 }
 
-/// How a run is ended from another thread, where an engine can.
+/// Ends a run from another thread, if the engine supports it.
 #[derive(Default)]
 pub(crate) struct Halt(OnceLock<Box<dyn Fn() + Send + Sync>>);
 
 impl Halt {
-    /// Whether the run was told to end.
+    /// Ends the run. Returns whether the engine supports it.
     pub(crate) fn now(&self) -> bool {
         self.0.get().map(|end| end()).is_some()
     }
@@ -171,7 +171,7 @@ impl Halt {
     }
 }
 
-/// What each run needs one of, kept between runs.
+/// Reusable objects, of which each run needs one.
 #[derive(Debug)]
 struct Idle<T>(Mutex<Vec<T>>);
 

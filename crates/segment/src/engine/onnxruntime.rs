@@ -1,7 +1,8 @@
-//! ONNX Runtime, from a library of the machine.
+//! ONNX Runtime, from a library installed on this machine.
 //!
-//! A session is never run from two threads at once (the C++ library promises it, `ort` does not rely on it), so each run
-//! that goes on beside others has its own, with its copy of the weights; sessions are kept for later runs.
+//! A session is never used by two threads at once (the C++ library guarantees that this is safe, but `ort` does not
+//! rely on it), so each concurrent run has its own session with a copy of the weights; sessions are kept for later
+//! runs.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -17,7 +18,7 @@ use ort::value::{DynValue, Outlet, TensorElementType, ValueType};
 use super::{Bundle, Halt, Idle, Network, Port, Tensor};
 use crate::ModelError;
 
-/// Oldest version: files beside a model are given from memory since then.
+/// Oldest supported version, which introduced external files from memory.
 const OLDEST: &str = "1.18";
 
 /// The library in memory.
@@ -25,11 +26,11 @@ const OLDEST: &str = "1.18";
 pub(crate) struct Loaded {
     path: PathBuf,
     environment: Environment,
-    /// `ONNX Runtime`, version and what the library says of its build.
+    /// `ONNX Runtime`, its version, and the commit from its build info.
     pub(super) name: String,
 }
 
-/// Loads the library, or finds it loaded.
+/// Loads the library, or returns it if it is loaded already.
 pub(super) fn load(path: &Path) -> Result<&'static Loaded, ModelError> {
     static LOADED: Mutex<Option<&'static Loaded>> = Mutex::new(None);
     let mut slot = LOADED.lock().unwrap_or_else(PoisonError::into_inner);
@@ -43,7 +44,7 @@ pub(super) fn load(path: &Path) -> Result<&'static Loaded, ModelError> {
     }
     let opened = guard::run(|| {
         let builder = ort::init_from(path).map_err(|e| refusal(&e))?;
-        // Builds of its makers report their use on Windows unless they are told not to; errors come back as values.
+        // Official builds for Windows send telemetry unless it is disabled. Panics are returned as errors.
         let built = builder
             .with_name("gausset")
             .with_telemetry(false)
@@ -54,7 +55,7 @@ pub(super) fn load(path: &Path) -> Result<&'static Loaded, ModelError> {
         let name = name(path, ort::info());
         Ok(Loaded { path: path.to_owned(), environment, name })
     });
-    let opened = opened.unwrap_or_else(|breakdown| Err(format!("broke down ({breakdown})")));
+    let opened = opened.unwrap_or_else(|breakdown| Err(format!("panicked ({breakdown})")));
     let loaded: &'static Loaded = Box::leak(Box::new(opened.map_err(bad)?));
     *slot = Some(loaded);
     Ok(loaded)
@@ -70,12 +71,12 @@ fn refusal(error: &LoadDynamicError) -> String {
             "version {} is too old (expected {OLDEST} or later); pip install --upgrade onnxruntime",
             one_line(version_str)
         ),
-        LoadDynamicError::InvalidVersionString => "says no version".to_owned(),
+        LoadDynamicError::InvalidVersionString => "reports no version".to_owned(),
     }
 }
 
-/// The version is in the name of the file, `libonnxruntime.so.1.32.0`, the commit in what the library says:
-/// `ORT Build Info: git-branch=rel-1.19.0, git-commit-id=26250ae, build type=Release, …`.
+/// The version is part of the file name, `libonnxruntime.so.1.32.0`; the commit is in the build info: `ORT Build Info:
+/// git-branch=rel-1.19.0, git-commit-id=26250ae, build type=Release, …`.
 fn name(path: &Path, info: &str) -> String {
     let real = path.canonicalize().unwrap_or_else(|_| path.to_owned());
     let real = real.file_name().unwrap_or_default().to_string_lossy();
@@ -92,7 +93,7 @@ fn name(path: &Path, info: &str) -> String {
     name
 }
 
-/// A network in it.
+/// A network in ONNX Runtime.
 #[derive(Debug)]
 pub(super) struct OnnxRuntime {
     environment: &'static Environment,
@@ -120,7 +121,7 @@ impl OnnxRuntime {
         Ok(network)
     }
 
-    /// A session whose runs take one thread.
+    /// Creates a session whose runs use one thread.
     fn session(&self) -> Result<Session, String> {
         let text = |e: &dyn std::fmt::Display| e.to_string();
         let builder = Session::builder(self.environment).map_err(|e| text(&e))?;
@@ -161,7 +162,7 @@ impl Network for OnnxRuntime {
             outputs.iter().map(|&at| self.outputs.get(at).map(|port| port.name.as_str()).ok_or(absent));
         let names = names.collect::<Result<Vec<_>, _>>()?;
         let mut session = self.sessions.take().map_or_else(|| self.session(), Ok)?;
-        // All outputs are asked for: a session runs the whole graph for any of them.
+        // All outputs are requested, because a session runs the whole graph for any of them.
         let options = Arc::new(RunOptions::new().map_err(|e| e.to_string())?);
         let end = Arc::clone(&options);
         halt.by(move || {
@@ -191,7 +192,7 @@ fn element(outlet: &Outlet) -> TensorElementType {
     }
 }
 
-/// A tensor of the kind that an input takes.
+/// Converts a tensor to the element type of an input.
 fn value(tensor: Tensor, kind: TensorElementType) -> ort::Result<DynValue> {
     let Tensor { shape, data } = tensor;
     macro_rules! of {

@@ -1,4 +1,4 @@
-//! The built-in engine.
+//! The built-in engine: rten.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -14,20 +14,20 @@ use super::{Bundle, Halt, Idle, Network, Port, Refusal, Tensor};
 
 /// Its name and version.
 pub(super) const NAME: &str = "rten 0.27";
-/// Versions of the standard operators that it was made for.
+/// Supported versions of the standard operator set.
 const OPSETS: std::ops::RangeInclusive<u64> = 7..=24;
 
-/// A network in it.
+/// A network in rten.
 #[derive(Debug)]
 pub(super) struct Rten {
     model: rten::Model,
-    /// Threads to run on, one for each run.
+    /// Thread pools with one thread, one for each concurrent run.
     pools: Idle<Arc<ThreadPool>>,
-    /// The engine forgets the names of outputs that never change.
+    /// Names of the outputs. The engine does not keep those of constant outputs.
     outputs: Vec<String>,
 }
 
-/// Whether it can run a file at all.
+/// Checks whether rten can run a file.
 pub(super) fn check(bundle: &Bundle) -> Result<(), Refusal> {
     let facts = &bundle.facts;
     if !OPSETS.contains(&facts.opset) && facts.opset != 0 {
@@ -37,7 +37,7 @@ pub(super) fn check(bundle: &Bundle) -> Result<(), Refusal> {
             facts.opset
         )));
     }
-    // Its guard against reading what is no weights.
+    // rten only reads external files with these names, to avoid reading files that are not weights.
     let is_taken = |name: &&String| {
         let ending = Path::new(name).extension().and_then(|ending| ending.to_str()).unwrap_or_default();
         !name.contains('/') && ["data", "onnx_data"].iter().any(|known| ending.starts_with(known))
@@ -75,7 +75,7 @@ impl Rten {
     }
 }
 
-/// One thread.
+/// A pool with one thread.
 fn pool() -> Arc<ThreadPool> {
     Arc::new(ThreadPool::with_num_threads(1))
 }
@@ -104,7 +104,7 @@ impl Network for Rten {
         let ids = outputs.iter().map(|&at| of(self.model.output_ids(), at)).collect::<Result<Vec<_>, _>>()?;
         let pool = self.pools.take().unwrap_or_else(pool);
         let options = RunOptions::default().with_thread_pool(Some(Arc::clone(&pool)));
-        // It is ordered on this thread, and computed on the pool's.
+        // Sorting runs on this thread, and computation on the pool's.
         let values = self.model.run(given, &ids, Some(options)).map_err(|e| e.to_string());
         self.pools.give(pool);
         let values = values?;
@@ -112,7 +112,7 @@ impl Network for Rten {
     }
 }
 
-/// Names and sides of inputs or outputs, with other `names` than the engine's if some are given.
+/// Names and shapes of inputs or outputs; `names` override those of the engine.
 fn ports(model: &rten::Model, ids: &[NodeId], names: Option<&[String]>) -> Vec<Port> {
     let port = |(index, id): (usize, &NodeId)| {
         let info = model.node_info(*id);
@@ -144,8 +144,9 @@ fn floats(value: Value) -> Option<Tensor> {
     })
 }
 
-/// The operators that segmentation models need, and a registry of them; what is not named is not linked. Not among them:
-/// NonMaxSuppression, whose overlap in rten 0.27 is the intersection over the box around both, not over their union.
+/// The operators that segmentation models need, and a registry of them; other operators are not linked.
+/// NonMaxSuppression is excluded: in rten 0.27 its overlap is the intersection over the bounding box of both boxes, not
+/// over their union.
 macro_rules! operators {
     ($($name:ident),+ $(,)?) => {
         const OPERATORS: &[&str] = &["Constant", $(stringify!($name)),+];

@@ -1,12 +1,13 @@
-//! Keypoints and raw matches of somebody else, which COLMAP then verifies and maps.
+//! Keypoints and raw matches from other software, which COLMAP then verifies and maps.
 //!
 //! ```text
-//! DIR/NAME.txt                        keypoints of the picture NAME (view00/frame.jpg), as COLMAP imports features     text
-//! DIR/matches.txt                     raw matches of pairs of pictures, as COLMAP imports them
-//! DIR/keypoints.npz, DIR/matches.npz  the same as arrays: one of each picture (N, 2 or more), of each pair "A B" (M, 2)  npz
+//! text  DIR/NAME.txt          keypoints of the image NAME (view00/frame.jpg), as COLMAP imports features
+//!       DIR/matches.txt       raw matches of pairs of images, as COLMAP imports them
+//! npz   DIR/keypoints.npz     keypoints as arrays, one of each image (N, 2 or more)
+//!       DIR/matches.npz       matches as arrays, one of each pair "A B" (M, 2)
 //! ```
-//! Keypoints are x right and y down in px from the corner of the picture: the middle of its first pixel is (0.5, 0.5).
-//! Matches are rows of two places in the lists of keypoints, from 0.
+//! Keypoints are x right and y down in px from the corner of the image: the centre of its first pixel is (0.5, 0.5).
+//! Matches are rows of two indices into the lists of keypoints, from 0.
 
 pub mod npz;
 pub mod text;
@@ -20,50 +21,50 @@ use gausset_io::units::excerpt;
 
 use crate::model::FrameImages;
 
-/// Longest file that is read.
+/// Largest file that is read, bytes.
 const MAX_BYTES: u64 = 4 << 30;
-/// Largest database.
+/// Largest database, bytes.
 const MAX_DATABASE_BYTES: u64 = 1 << 40;
-/// Name of the list of matches.
+/// File name of the list of matches.
 const MATCHES: &str = "matches.txt";
-/// Names of the arrays.
+/// File names of the arrays.
 const KEYPOINTS_NPZ: &str = "keypoints.npz";
 const MATCHES_NPZ: &str = "matches.npz";
 
-/// What COLMAP does not look for itself.
+/// Keypoints and matches that are imported instead of extracted by COLMAP.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Given {
     /// Keypoints and raw matches.
     Matches(Matches),
-    /// A database of COLMAP with both.
+    /// A COLMAP database with both.
     Database(PathBuf),
 }
 
-/// Keypoints and raw matches of pictures.
+/// Keypoints and raw matches of images.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Matches {
-    /// Those of each picture, px.
+    /// Keypoints of each image, px.
     pub keypoints: BTreeMap<String, Vec<[f32; 2]>>,
-    /// Pairs of pictures.
+    /// Matches of pairs of images.
     pub pairs: Vec<Pair>,
 }
 
-/// What two pictures share.
+/// Matches between two images.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Pair {
-    /// The pictures.
+    /// Names of the images.
     pub names: [String; 2],
-    /// Places in their lists of keypoints.
+    /// Indices into their lists of keypoints.
     pub matches: Vec<[u32; 2]>,
 }
 
-/// Where something in a file is wrong, and what.
+/// An invalid place in a file.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{place}: {problem}")]
 pub struct Wrong {
-    /// A line, an array.
+    /// The line or array.
     pub place: String,
-    /// What is wrong there.
+    /// The problem.
     pub problem: String,
 }
 
@@ -77,17 +78,17 @@ impl Wrong {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MatchesError {
     /// There is nothing to read.
-    #[error("{}: matches: none (expected {MATCHES} with a .txt of keypoints for each picture, or {KEYPOINTS_NPZ} and {MATCHES_NPZ})", .0.display())]
+    #[error("{}: matches: none (expected {MATCHES} with a .txt of keypoints for each image, or {KEYPOINTS_NPZ} and {MATCHES_NPZ})", .0.display())]
     None(PathBuf),
     /// A file cannot be read.
     #[error("{}: {reason}", path.display())]
     Read {
         /// The file.
         path: PathBuf,
-        /// The system's answer.
+        /// Message of the operating system.
         reason: String,
     },
-    /// Something in it is wrong.
+    /// The contents are invalid.
     #[error("{}: {problem}", path.display())]
     Wrong {
         /// The file.
@@ -95,17 +96,18 @@ pub enum MatchesError {
         /// Place and problem.
         problem: Wrong,
     },
-    /// It is no database.
-    #[error("{}: database: is none of COLMAP (expected a file of SQLite 3)", .0.display())]
+    /// It is not a COLMAP database.
+    #[error("{}: database: not a COLMAP database (expected an SQLite 3 file)", .0.display())]
     NoDatabase(PathBuf),
 }
 
 impl Given {
-    /// Keypoints and matches in a folder, of the pictures of these frames, which have these sizes in each frame.
+    /// Reads keypoints and matches from a folder. `frames` are the images of the job and `sizes` their sizes, the same
+    /// in each frame.
     ///
     /// # Errors
-    /// None there, a file that is not as it should be, pictures that are none of these, keypoints that are not there or
-    /// not in the picture, no match between two frames.
+    /// The folder has none, a file is malformed, an image is not part of the job, a keypoint is missing or outside its
+    /// image, or no match is between two frames.
     pub fn read(folder: &Path, frames: &[FrameImages], sizes: &[[u32; 2]]) -> Result<Self, MatchesError> {
         let (keypoints, matches) = (folder.join(KEYPOINTS_NPZ), folder.join(MATCHES_NPZ));
         let list = folder.join(MATCHES);
@@ -120,7 +122,7 @@ impl Given {
             let mut all = BTreeMap::new();
             for name in frames.iter().flat_map(|frame| &frame.images) {
                 let path = folder.join(format!("{name}.txt"));
-                // A picture without features has no file.
+                // An image without features has no file.
                 if path.is_file() {
                     all.insert(name.clone(), named(&path, text::keypoints(&read_text(&path)?))?);
                 }
@@ -135,10 +137,10 @@ impl Given {
         named(&file, found.of(frames, sizes)).map(Self::Matches)
     }
 
-    /// A database of COLMAP; what is in it is looked at by COLMAP.
+    /// A COLMAP database. Only its signature is checked here; COLMAP reads its contents.
     ///
     /// # Errors
-    /// It cannot be read, or is none.
+    /// It cannot be read, or is not a database.
     pub fn database(path: &Path) -> Result<Self, MatchesError> {
         let failed = |e| MatchesError::Read { path: path.to_owned(), reason: plain_reason(&e) };
         let mut file = input::open(path, MAX_DATABASE_BYTES).map_err(failed)?;
@@ -151,10 +153,11 @@ impl Given {
 }
 
 impl Matches {
-    /// The same, checked against the pictures, without pairs of one frame: their pose is known.
+    /// Checks the matches against the images and removes pairs within one frame, whose relative pose is known.
     ///
     /// # Errors
-    /// A picture that is none of them, a keypoint that is not in its picture, a match of one that is not there, no pair left.
+    /// An image that is not part of the job, a keypoint outside its image, a match of a missing keypoint, or no pair
+    /// left.
     pub fn of(self, frames: &[FrameImages], sizes: &[[u32; 2]]) -> Result<Self, Wrong> {
         let frame_of: BTreeMap<&str, usize> = (0..)
             .zip(frames)
@@ -163,8 +166,8 @@ impl Matches {
         let absent = |name: &str| {
             let first = frames.iter().flat_map(|f| &f.images).next().cloned().unwrap_or_default();
             Wrong::new(
-                format!("picture {:?}", excerpt(name)),
-                format!("is none of the pictures (expected names such as {first:?})"),
+                format!("image {:?}", excerpt(name)),
+                format!("is not part of this alignment (expected names such as {first:?})"),
             )
         };
         if let Some(name) = self.keypoints.keys().find(|name| !frame_of.contains_key(name.as_str())) {
@@ -175,7 +178,7 @@ impl Matches {
                 |[x, y]: &&[f32; 2]| !(0.0..=width as f32).contains(x) || !(0.0..=height as f32).contains(y);
             if let Some([x, y]) = self.keypoints.get(name).and_then(|list| list.iter().find(is_outside)) {
                 let what = format!("a keypoint is at ({x}, {y}) (expected within {width}x{height} px)");
-                return Err(Wrong::new(format!("picture {name:?}"), what));
+                return Err(Wrong::new(format!("image {name:?}"), what));
             }
         }
         let mut pairs = Vec::new();
@@ -201,14 +204,14 @@ impl Matches {
             }
         }
         if pairs.is_empty() {
-            return Err(Wrong::new("matches", "none between pictures of two frames"));
+            return Err(Wrong::new("matches", "none between images of different frames"));
         }
-        // COLMAP holds one list for two pictures, whichever is named first.
+        // COLMAP stores one list for two images, in either order.
         let mut seen = std::collections::BTreeSet::new();
         for pair in &pairs {
             let [a, b] = &pair.names;
             if !seen.insert(if a < b { (a, b) } else { (b, a) }) {
-                return Err(Wrong::new(format!("pair {:?} {:?}", excerpt(a), excerpt(b)), "stands twice"));
+                return Err(Wrong::new(format!("pair {:?} {:?}", excerpt(a), excerpt(b)), "listed twice"));
             }
         }
         Ok(Self { pairs, ..self })
@@ -258,7 +261,7 @@ mod tests {
         let line = |matches: Matches| matches.of(&frames(), &[[8, 8]; 2]).unwrap_err().to_string();
         assert_eq!(
             line(matches(["v0/a.jpg", "v0/c.jpg"], &[[0, 0]])),
-            "picture \"v0/c.jpg\": is none of the pictures (expected names such as \"v0/a.jpg\")"
+            "image \"v0/c.jpg\": is not part of this alignment (expected names such as \"v0/a.jpg\")"
         );
         assert_eq!(
             line(matches(["v0/a.jpg", "v0/b.jpg"], &[[0, 0], [1, 3]])),
@@ -266,14 +269,14 @@ mod tests {
         );
         assert_eq!(
             line(matches(["v0/a.jpg", "v1/a.jpg"], &[[0, 0]])),
-            "matches: none between pictures of two frames"
+            "matches: none between images of different frames"
         );
         let mut outside = matches(["v0/a.jpg", "v0/b.jpg"], &[[0, 0]]);
         outside.keypoints.insert("v1/b.jpg".into(), vec![[8.0, 0.0], [8.5, 1.0]]);
-        assert_eq!(line(outside), "picture \"v1/b.jpg\": a keypoint is at (8.5, 1) (expected within 8x8 px)");
+        assert_eq!(line(outside), "image \"v1/b.jpg\": a keypoint is at (8.5, 1) (expected within 8x8 px)");
         let mut twice = matches(["v0/a.jpg", "v0/b.jpg"], &[[0, 0]]);
         twice.pairs.push(Pair { names: ["v0/b.jpg".into(), "v0/a.jpg".into()], matches: vec![[0, 0]] });
-        assert!(line(twice).ends_with("stands twice"));
+        assert!(line(twice).ends_with("listed twice"));
     }
 
     #[test]
@@ -292,6 +295,6 @@ mod tests {
         assert_eq!(found.pairs[0].matches, [[1, 0]]);
         std::fs::write(folder.path().join("x.db"), "no database at all").unwrap();
         let refused = Given::database(&folder.path().join("x.db")).unwrap_err().to_string();
-        assert!(refused.contains("database: is none of COLMAP"), "{refused}");
+        assert!(refused.contains("database: not a COLMAP database"), "{refused}");
     }
 }

@@ -1,8 +1,8 @@
-//! Archives of NumPy: an array for each picture or pair, by its name, with or without compression.
+//! NumPy archives: one array for each image or pair, by its name, with or without compression.
 //!
 //! ```text
 //! numpy.savez("keypoints.npz", **{"view00/a.jpg": xy})                     (N, 2 or more)
-//! numpy.savez("matches.npz", **{"view00/a.jpg view00/b.jpg": places})      (M, 2)
+//! numpy.savez("matches.npz", **{"view00/a.jpg view00/b.jpg": indices})      (M, 2)
 //! ```
 
 use std::collections::BTreeMap;
@@ -13,29 +13,29 @@ use zip::ZipArchive;
 
 use super::{Pair, Wrong};
 
-/// Largest array, numbers.
+/// Largest array, elements.
 const MAX_NUMBERS: u64 = 256 << 20;
-/// Numbers of all arrays together: what an archive inflates to can be a thousand times its length.
+/// Largest total of all arrays, bytes: an archive can inflate to a thousand times its length.
 const MAX_ALL: u64 = 1 << 30;
-/// How many times its length an archive may inflate to: 32 times is more than measurements ever do.
+/// Largest ratio of inflated to compressed length: measurements never reach 32.
 const MAX_RATIO: u64 = 32;
-/// Longest header of an array.
+/// Longest header of an array, bytes.
 const MAX_HEADER: usize = 1 << 16;
 
-/// Reads the keypoints of pictures.
+/// Reads the keypoints of images.
 ///
 /// # Errors
-/// No archive, an array that is no list of places, or has one that is not finite.
+/// The file is not an archive, or an array is not a list of finite positions.
 pub fn keypoints(bytes: &[u8]) -> Result<BTreeMap<String, Vec<[f32; 2]>>, Wrong> {
     let mut all = BTreeMap::new();
     arrays(bytes, |name, columns, rows| {
         if columns < 2 {
-            return Err(Wrong::new(&name, format!("has {columns} columns (expected x and y)")));
+            return Err(Wrong::new(&name, format!("has {columns} columns (expected at least 2: x and y)")));
         }
         let list: Vec<[f32; 2]> =
             rows.chunks_exact(columns).map(|row| [row[0] as f32, row[1] as f32]).collect();
         if list.iter().flatten().any(|v| !v.is_finite()) {
-            return Err(Wrong::new(&name, "a place is not finite"));
+            return Err(Wrong::new(&name, "a position is not finite"));
         }
         all.insert(name, list);
         Ok(())
@@ -43,15 +43,18 @@ pub fn keypoints(bytes: &[u8]) -> Result<BTreeMap<String, Vec<[f32; 2]>>, Wrong>
     Ok(all)
 }
 
-/// Reads the matches of pairs of pictures, in the order of their names.
+/// Reads the matches of pairs of images, in the order of their names.
 ///
 /// # Errors
-/// No archive, a name that is not two, an array that is no list of pairs of places.
+/// The file is not an archive, a name is not two names, or an array is not a list of pairs of indices.
 pub fn pairs(bytes: &[u8]) -> Result<Vec<Pair>, Wrong> {
     let mut all = Vec::new();
     arrays(bytes, |name, columns, rows| {
         let Some((a, b)) = name.split_once(' ').filter(|(_, b)| !b.contains(' ')) else {
-            return Err(Wrong::new(&name, "is no name of a pair (expected two names with a space between)"));
+            return Err(Wrong::new(
+                &name,
+                "is not the name of a pair (expected two names with a space between)",
+            ));
         };
         if columns != 2 && !rows.is_empty() {
             return Err(Wrong::new(&name, format!("has {columns} columns (expected 2)")));
@@ -60,7 +63,7 @@ pub fn pairs(bytes: &[u8]) -> Result<Vec<Pair>, Wrong> {
         let matches = rows.as_chunks::<2>().0.iter().map(|row| Some([place(row[0])?, place(row[1])?]));
         let matches = matches.collect::<Option<Vec<_>>>();
         let matches =
-            matches.ok_or_else(|| Wrong::new(&name, "holds what is no place in a list (0, 1, …)"))?;
+            matches.ok_or_else(|| Wrong::new(&name, "holds values that are not indices (0, 1, …)"))?;
         all.push(Pair { names: [a.to_owned(), b.to_owned()], matches });
         Ok(())
     })?;
@@ -68,13 +71,13 @@ pub fn pairs(bytes: &[u8]) -> Result<Vec<Pair>, Wrong> {
     Ok(all)
 }
 
-/// Hands on each array: its name, its columns, its numbers row by row.
+/// Passes each array to `take`: its name, its columns, its numbers row by row.
 fn arrays(
     bytes: &[u8],
     mut take: impl FnMut(String, usize, Vec<f64>) -> Result<(), Wrong>,
 ) -> Result<(), Wrong> {
     let mut archive =
-        ZipArchive::new(Cursor::new(bytes)).map_err(|e| Wrong::new("archive", format!("is no .npz: {e}")))?;
+        ZipArchive::new(Cursor::new(bytes)).map_err(|e| Wrong::new("archive", format!("not a .npz: {e}")))?;
     let mut left = MAX_ALL.min(MAX_RATIO.saturating_mul(bytes.len() as u64));
     for at in 0..archive.len() {
         let mut file = archive.by_index(at).map_err(|e| Wrong::new(format!("array {at}"), e))?;
@@ -89,13 +92,13 @@ fn arrays(
     Ok(())
 }
 
-/// Columns and numbers of one array (`.npy` 1 to 3) of two axes, in C order.
+/// Number of columns, and the numbers of one array (`.npz` member, `.npy` 1 to 3) of two axes, in C order.
 fn array(file: &mut impl Read, left: &mut u64) -> Result<(usize, Vec<f64>), String> {
     let cut_off = |_| "is cut off".to_owned();
     let mut head = [0; 8];
     file.read_exact(&mut head).map_err(cut_off)?;
     if head[..6] != *b"\x93NUMPY" {
-        return Err("is no .npy".to_owned());
+        return Err("not a .npy".to_owned());
     }
     let mut length = [0; 4];
     let wide = if head[6] >= 2 { 4 } else { 2 };
@@ -110,7 +113,7 @@ fn array(file: &mut impl Read, left: &mut u64) -> Result<(usize, Vec<f64>), Stri
     let after = |key: &str| header.split_once(key).map(|(_, rest)| rest.trim_start_matches([':', ' ']));
     let kind = after("'descr'").and_then(|rest| rest.split('\'').nth(1)).unwrap_or_default().to_owned();
     if !after("'fortran_order'").is_some_and(|rest| rest.starts_with("False")) {
-        return Err("is in Fortran's order (expected C's: numpy.ascontiguousarray)".to_owned());
+        return Err("is in Fortran order (expected C order: numpy.ascontiguousarray)".to_owned());
     }
     let shape =
         after("'shape'").and_then(|rest| rest.strip_prefix('(')?.split_once(')')).map(|(shape, _)| shape);
@@ -121,7 +124,7 @@ fn array(file: &mut impl Read, left: &mut u64) -> Result<(usize, Vec<f64>), Stri
         Some([rows, columns]) => (*rows, *columns),
         // NumPy's empty list has one axis.
         Some([0]) => (0, 2),
-        _ => return Err("has not two axes (expected rows and columns)".to_owned()),
+        _ => return Err("does not have two axes (expected rows and columns)".to_owned()),
     };
     let read: fn(&[u8]) -> f64 = match kind.as_str() {
         "<f4" => |b| f64::from(f32::from_le_bytes(fixed(b))),
@@ -133,14 +136,14 @@ fn array(file: &mut impl Read, left: &mut u64) -> Result<(usize, Vec<f64>), Stri
         "<u2" => |b| f64::from(u16::from_le_bytes(fixed(b))),
         other => {
             return Err(format!(
-                "has numbers {:?} (expected <f4, <f8, <i4, <i8, <u2, <u4 or <u8)",
+                "has elements of type {:?} (expected <f4, <f8, <i4, <i8, <u2, <u4 or <u8)",
                 excerpt(other)
             ));
         }
     };
     let size = u64::from(kind.as_bytes()[2] - b'0');
     let count = rows.checked_mul(columns).filter(|&n| n <= MAX_NUMBERS).ok_or("is too large")?;
-    *left = left.checked_sub(count * size).ok_or("inflates to more than measurements are")?;
+    *left = left.checked_sub(count * size).ok_or("inflates to more than expected of measurements")?;
     let mut data = Vec::new();
     file.take(count * size).read_to_end(&mut data).map_err(|e| e.to_string())?;
     if data.len() as u64 != count * size {
@@ -149,7 +152,7 @@ fn array(file: &mut impl Read, left: &mut u64) -> Result<(usize, Vec<f64>), Stri
     Ok((columns as usize, data.chunks_exact(size as usize).map(read).collect()))
 }
 
-/// The bytes of a number: as many as its kind has.
+/// The bytes of a number of N bytes.
 fn fixed<const N: usize>(bytes: &[u8]) -> [u8; N] {
     std::array::from_fn(|k| bytes.get(k).copied().unwrap_or_default())
 }
@@ -187,13 +190,13 @@ mod tests {
     fn what_is_no_list_is_refused() {
         let minus: Vec<u8> = [0i32, -1].iter().flat_map(|v| v.to_le_bytes()).collect();
         for (kind, shape, data, line) in [
-            ("<i4", "(1, 2)", &minus[..], "a b: holds what is no place"),
+            ("<i4", "(1, 2)", &minus[..], "a b: holds values that are not indices"),
             ("<i4", "(1, 3)", &[0; 12], "a b: has 3 columns"),
             ("<i4", "(9, 2)", &minus, "array \"a b\": is cut off"),
             ("<i4", "(99999999, 99999999)", &[], "array \"a b\": is too large"),
             ("<i4", "(999999, 2)", &[], "array \"a b\": inflates to more"),
-            ("|O", "(1, 2)", &[], "array \"a b\": has numbers \"|O\""),
-            ("<i4", "(1,)", &[], "array \"a b\": has not two axes"),
+            ("|O", "(1, 2)", &[], "array \"a b\": has elements of type \"|O\""),
+            ("<i4", "(1,)", &[], "array \"a b\": does not have two axes"),
         ] {
             let found = pairs(&archive(&[("a b", kind, shape, data)])).unwrap_err().to_string();
             assert!(found.starts_with(line), "{found}");
@@ -202,8 +205,8 @@ mod tests {
             pairs(&archive(&[("ab", "<i4", "(1, 2)", &minus)]))
                 .unwrap_err()
                 .to_string()
-                .contains("no name of a pair")
+                .contains("not the name of a pair")
         );
-        assert!(pairs(b"PK").unwrap_err().to_string().starts_with("archive: is no .npz"));
+        assert!(pairs(b"PK").unwrap_err().to_string().starts_with("archive: not a .npz"));
     }
 }

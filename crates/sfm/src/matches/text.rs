@@ -1,18 +1,18 @@
-//! COLMAP's text lists.
+//! COLMAP's text formats of features and matches.
 //!
 //! ```text
 //! features   COUNT DIMENSION                     first line; the dimension is that of the descriptors
-//!            X Y SCALE ORIENTATION D_1 …         a keypoint; what follows X and Y is not needed
-//! matches    NAME1 NAME2                         then a pair of places a line, then an empty line
+//!            X Y SCALE ORIENTATION D_1 …         a keypoint; only X and Y are used
+//! matches    NAME1 NAME2                         then a pair of indices a line, then an empty line
 //! ```
-//! Source: COLMAP's documentation, "Feature Detection and Extraction" and "Feature Matching and Geometric Verification".
+//! Source: COLMAP documentation, "Feature Detection and Extraction" and "Feature Matching and Geometric Verification".
 
 use super::{Pair, Wrong};
 
-/// Reads the keypoints of a picture.
+/// Reads the keypoints of an image.
 ///
 /// # Errors
-/// A line without two finite numbers, another count than the first line says.
+/// A line without two finite numbers, or another number of keypoints than the first line says.
 pub fn keypoints(text: &str) -> Result<Vec<[f32; 2]>, Wrong> {
     let mut lines = (1..).zip(text.lines()).filter(|(_, line)| !line.trim().is_empty());
     let header = lines.next().map(|(_, line)| line).unwrap_or_default();
@@ -25,10 +25,7 @@ pub fn keypoints(text: &str) -> Result<Vec<[f32; 2]>, Wrong> {
         let mut fields = line.split_ascii_whitespace().map(|field| field.parse().ok());
         let both = fields.next().flatten().zip(fields.next().flatten());
         let Some((x, y)) = both.filter(|(x, y): &(f32, f32)| x.is_finite() && y.is_finite()) else {
-            return Err(Wrong::new(
-                format!("line {number}"),
-                "no place (expected: X Y and what else there is)",
-            ));
+            return Err(Wrong::new(format!("line {number}"), "no position (expected: X Y …)"));
         };
         found.push([x, y]);
     }
@@ -41,7 +38,7 @@ pub fn keypoints(text: &str) -> Result<Vec<[f32; 2]>, Wrong> {
 /// Reads lists of matches.
 ///
 /// # Errors
-/// A line that is neither two names nor two places, where it stands.
+/// A line that is neither two names nor two indices where one of them is expected.
 pub fn pairs(text: &str) -> Result<Vec<Pair>, Wrong> {
     let mut found: Vec<Pair> = Vec::new();
     let mut is_open = false;
@@ -57,7 +54,7 @@ pub fn pairs(text: &str) -> Result<Vec<Pair>, Wrong> {
         let fields: Vec<&str> = line.split_ascii_whitespace().take(3).collect();
         let [first, second] = fields[..] else {
             let expected = if is_open { "two numbers, or an empty line" } else { "two names without spaces" };
-            return Err(Wrong::new(format!("line {number}"), format!("is no pair (expected {expected})")));
+            return Err(Wrong::new(format!("line {number}"), format!("is not a pair (expected {expected})")));
         };
         match found.last_mut().filter(|_| is_open) {
             None => {
@@ -66,8 +63,7 @@ pub fn pairs(text: &str) -> Result<Vec<Pair>, Wrong> {
             }
             Some(pair) => {
                 let (Ok(a), Ok(b)) = (first.parse(), second.parse()) else {
-                    let what =
-                        "is no pair of places (expected two whole numbers, and an empty line before names)";
+                    let what = "is not a pair of indices (expected two whole numbers, and an empty line before names)";
                     return Err(Wrong::new(format!("line {number}"), what));
                 };
                 pair.matches.push([a, b]);
@@ -98,15 +94,15 @@ mod tests {
         for (text, line) in [
             ("", "line 1: no count of keypoints"),
             ("2 128\n1 2\n", "line 1: says 2 keypoints, and 1 follow"),
-            ("1 128\nnan 2\n", "line 2: no place"),
+            ("1 128\nnan 2\n", "line 2: no position"),
         ] {
             let found = keypoints(text).unwrap_err().to_string();
             assert!(found.starts_with(line), "{found}");
         }
         for (text, line) in [
-            ("a.jpg\n", "line 1: is no pair (expected two names"),
-            ("a.jpg b.jpg\n0 1\nb.jpg c.jpg\n", "line 3: is no pair of places"),
-            ("a.jpg b.jpg\n-1 0\n", "line 2: is no pair of places"),
+            ("a.jpg\n", "line 1: is not a pair (expected two names"),
+            ("a.jpg b.jpg\n0 1\nb.jpg c.jpg\n", "line 3: is not a pair of indices"),
+            ("a.jpg b.jpg\n-1 0\n", "line 2: is not a pair of indices"),
         ] {
             let found = pairs(text).unwrap_err().to_string();
             assert!(found.starts_with(line), "{found}");

@@ -1,12 +1,12 @@
-//! The way of a receiver beside the way of a camera: by how much their clocks differ, and the similarity between them.
+//! Registers a GPS track to a camera trajectory: the offset between their clocks, and the similarity.
 //!
 //! ```text
-//! place    of the receiver at a moment: a line by weighted least squares through the fixes around it (Epanechnikov's
-//!          kernel), between two of them where they are sparse
-//! fit      metres ≈ s R centre + t, reweighted by Cauchy's weights (they begin with those of absolute errors); looks of
-//!          the camera, where they are known, are directions in the same sum (Wahba 1965, solved by Horn 1987)
-//! offset   of all offsets at which enough frames have a place the one whose fit leaves the least of the spread; then
-//!          by golden section, and its standard deviation from the curvature there
+//! position  of the receiver at a time: a line by weighted least squares through the fixes around it (Epanechnikov
+//!           kernel), linear interpolation where they are sparse
+//! fit       metres ≈ s R centre + t, iteratively reweighted with Cauchy weights (the first rounds use L1 weights);
+//!           known viewing directions of the camera are directions in the same sum (Wahba 1965, solved by Horn 1987)
+//! offset    of all offsets at which enough frames have a position, the one with the smallest residual relative to the
+//!           spread; refined by golden section; its standard deviation is estimated from the curvature there
 //! ```
 
 mod offset;
@@ -22,44 +22,44 @@ pub use offset::find_offset;
 use solve::{ROUNDS, pair, robust, root_mean_square, spread};
 pub use way::{Fix, Way};
 
-/// Fewest frames with a place.
+/// Fewest frames with a position.
 pub const FEWEST: usize = 3;
 
-/// A frame with its moment by the camera's clock and its pose, `camera_from_world`.
+/// A frame with its time on the camera's clock and its pose, `camera_from_world`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Frame {
-    /// Seconds.
+    /// Time on the camera's clock, seconds.
     pub time: f64,
-    /// Its pose.
+    /// `camera_from_world`.
     pub pose: Pose,
 }
 
-/// An offset that was found.
+/// Offset between the clocks of the camera and the track.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Offset {
-    /// What is added to the time of a frame to get that of the track, seconds.
+    /// Added to the time of a frame to get that of the track, seconds.
     pub seconds: f64,
-    /// Its standard deviation, seconds.
+    /// Standard deviation, seconds.
     pub deviation: f64,
 }
 
-/// How a track fits the frames.
+/// Fit of a track to the frames.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct TrackFit {
-    /// What is added to the time of a frame to get that of the track, seconds.
+    /// Added to the time of a frame to get that of the track, seconds.
     pub offset_s: f64,
-    /// Its standard deviation, where it was looked for, seconds.
+    /// Standard deviation of the offset if it was estimated, seconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub offset_deviation_s: Option<f64>,
-    /// Frames that have a place.
+    /// Frames that have a position.
     pub frames: usize,
     /// Metres per unit of the frames' world.
     pub scale: f64,
-    /// Root mean square distance of the frames from their places, far ones weighing less, metres.
+    /// Weighted root mean square distance of the frames from their positions, metres; distant ones weigh less.
     pub residual: f64,
-    /// Root mean square distance of the places from their mean, metres.
+    /// Root mean square distance of the positions from their mean, metres.
     pub spread: f64,
-    /// Frames that say where the camera looked, or how it was held.
+    /// Frames with a known heading or tilt of the camera.
     pub looks: usize,
     /// From the frames' world to metres east, north and up.
     #[serde(skip)]
@@ -67,7 +67,7 @@ pub struct TrackFit {
 }
 
 impl TrackFit {
-    /// Whether the scale says more than the noise.
+    /// Whether the scale is significant against the noise.
     #[must_use]
     pub fn is_good(&self) -> bool {
         let fit =
@@ -76,7 +76,7 @@ impl TrackFit {
     }
 }
 
-/// The similarity at an offset; `None` where fewer than [`FEWEST`] frames have a place, or all have the same.
+/// Fits the similarity at an offset; `None` if fewer than [`FEWEST`] frames have a position, or all have the same.
 #[must_use]
 pub fn fit(frames: &[Frame], way: &Way<'_>, offset: Offset, is_found: bool) -> Option<TrackFit> {
     let paired = pair(frames, way, offset.seconds, true);
@@ -100,7 +100,7 @@ mod tests {
     use super::solve::{Looks, looks_of};
     use super::*;
 
-    /// Numbers of a normal distribution: Box and Muller over a linear congruence.
+    /// Normally distributed numbers: Box-Muller over a linear congruential generator.
     struct Noise(u64);
 
     impl Noise {
@@ -115,7 +115,7 @@ mod tests {
         }
     }
 
-    /// Somebody walks about a yard at 1.4 metres a second, in bends of all widths.
+    /// A walk about a yard at 1.4 metres per second, with bends of all widths.
     fn walk(time: f64) -> [f64; 3] {
         let s = 1.4 * time;
         [
@@ -125,7 +125,7 @@ mod tests {
         ]
     }
 
-    /// Looks along the camera's z; `heading` clockwise from north, level.
+    /// Pose of a level camera that looks along its z axis; `heading` clockwise from north.
     fn level(heading: f64, centre: [f64; 3]) -> Pose {
         let (s, c) = (libm::sin(heading.to_radians()), libm::cos(heading.to_radians()));
         let rotation = [[c, -s, 0.0], [0.0, 0.0, -1.0], [s, c, 0.0]];
@@ -133,7 +133,7 @@ mod tests {
         Pose { rotation, translation: back.map(|v| -v) }
     }
 
-    /// The world of a reconstruction: another unit, another place, turned.
+    /// The world of a reconstruction: another unit, position and rotation.
     fn world() -> Similarity {
         let rotation = se3::rotation_from_quaternion([0.5, -0.5, 0.7, 0.1]);
         Similarity { scale: 0.37, rotation, translation: [4.0, -1.0, 2.0] }
@@ -161,7 +161,8 @@ mod tests {
 
     #[test]
     fn an_offset_is_found_in_noise_with_the_scale() {
-        // 40 frames a second apart, ten fixes a second, each coordinate off by 1.5 metres: the number of the issue.
+        // 40 frames a second apart, ten fixes per second, each coordinate with an error of 1.5 metres: the case of the
+        // issue.
         let (mut worst, mut scale) = (0.0f64, 0.0f64);
         for seed in 0..8 {
             let fixes = fixes(10.0, 60.0, 0.7, 1.5, seed);
@@ -184,7 +185,7 @@ mod tests {
             fit(&frames, &way, find_offset(&frames, &way).unwrap(), true).unwrap()
         };
         let exact = found(&fixes);
-        // What the kernel smooths of the bends is left.
+        // The remaining error is the smoothing of bends by the kernel.
         assert!((exact.offset_s + 3.2).abs() < 0.01 && (exact.scale * 0.37 - 1.0).abs() < 5e-3, "{exact:?}");
         // Under a bridge the receiver was elsewhere for four seconds.
         for fix in &mut fixes[150..190] {

@@ -1,32 +1,33 @@
-//! By how much the clocks of a track and of a camera differ.
+//! Estimates the offset between the clocks of a track and of a camera.
 
 use super::solve::{FIRST_ROUNDS, ROUNDS, median, pair, robust, root_mean_square, spread, typical_spread};
 use super::way::Way;
 use super::{FEWEST, Frame, Offset};
 
-/// Share of the frames that have a place at an offset that is looked at.
+/// Fraction of the frames that must have a position at an offset.
 const COVERED: f64 = 0.6;
-/// Steps of the search over offsets: so many seconds, and at most so many of them.
+/// Step of the search over offsets, seconds, and the largest number of steps.
 const STEP: f64 = 0.25;
 const MOST_STEPS: f64 = 20_000.0;
-/// Frames that the search looks at.
+/// Frames that the search uses.
 const MOST_FRAMES: usize = 100;
 
-/// What a fit at an offset leaves of the spread, for most of the frames; infinite where too few of them have a place.
+/// Median residual of the fit at an offset relative to the spread, divided by the fraction of frames that have a
+/// position; infinite if fewer than `needed` have one.
 fn left_over(frames: &[Frame], way: &Way<'_>, offset: f64, needed: usize) -> f64 {
     let paired = pair(frames, way, offset, false);
     let count = paired.centres.len();
     let extent = typical_spread(&paired.places);
-    // Who stands has no scale.
+    // A stationary receiver determines no scale.
     if count < needed || extent <= 0.0 {
         return f64::INFINITY;
     }
     let Some((solution, _)) = robust(&paired, FIRST_ROUNDS) else { return f64::INFINITY };
-    // Fewer places are easier to fit.
+    // Fewer positions are easier to fit, so the cost grows as they become fewer.
     median(solution.residuals) / extent * frames.len() as f64 / count as f64
 }
 
-/// The offset at which the track fits the frames best; `None` where no offset gives enough of them a place.
+/// The offset at which the track fits the frames best; `None` if no offset gives positions to enough of them.
 #[must_use]
 pub fn find_offset(frames: &[Frame], way: &Way<'_>) -> Option<Offset> {
     let (first, last) = way.span()?;
@@ -35,7 +36,7 @@ pub fn find_offset(frames: &[Frame], way: &Way<'_>) -> Option<Offset> {
     let every = frames.len().div_ceil(MOST_FRAMES).max(1);
     let some: Vec<Frame> = frames.iter().step_by(every).copied().collect();
     let needed = FEWEST.max((COVERED * some.len() as f64).ceil() as usize);
-    // From the last frame at the track's beginning to the first one at its end.
+    // From the last frame at the beginning of the track to the first one at its end.
     let (low, high) = (first - end, last - begin);
     if !(high - low).is_finite() || frames.len() < FEWEST {
         return None;
@@ -43,7 +44,7 @@ pub fn find_offset(frames: &[Frame], way: &Way<'_>) -> Option<Offset> {
     let step = STEP.max((high - low) / MOST_STEPS);
     let mut best = (f64::INFINITY, 0.0);
     for k in 0..=((high - low) / step) as usize {
-        // Whole steps from zero, so that clocks that agree are looked at.
+        // Multiples of the step, so that an offset of zero is among the candidates.
         let offset = ((low / step).ceil() + k as f64) * step;
         let cost = left_over(&some, way, offset, needed);
         if cost < best.0 {
@@ -53,14 +54,14 @@ pub fn find_offset(frames: &[Frame], way: &Way<'_>) -> Option<Offset> {
     best.0.is_finite().then(|| refine(frames, way, best.1, step))
 }
 
-/// The nearest minimum of the robust fit to an offset.
+/// The minimum of the robust fit nearest to an offset.
 fn refine(frames: &[Frame], way: &Way<'_>, coarse: f64, step: f64) -> Offset {
     let cost = |offset: f64| {
         let paired = pair(frames, way, offset, false);
         let Some((solution, weights)) = robust(&paired, ROUNDS) else { return f64::INFINITY };
         (root_mean_square(&solution.residuals, &weights) / spread(&paired.places, &weights)).powi(2)
     };
-    // A coarse step of a long track may be wide: its neighbourhood is looked at in fine steps first.
+    // The coarse step of a long track may be wide, so its neighbourhood is searched in fine steps first.
     let fine = STEP.min(step);
     let around = (2.0 * step / fine).ceil() as i64;
     let candidates = (-around..=around).map(|k| coarse + k as f64 * fine);
@@ -78,7 +79,7 @@ fn refine(frames: &[Frame], way: &Way<'_>, coarse: f64, step: f64) -> Offset {
     Offset { seconds, deviation: deviation(frames, way, seconds) }
 }
 
-/// Standard deviation of an offset: from how the sum of squares bends, over the variance of a coordinate.
+/// Standard deviation of an offset, from the curvature of the sum of squares and the variance of a coordinate.
 fn deviation(frames: &[Frame], way: &Way<'_>, offset: f64) -> f64 {
     let squares = |offset: f64| {
         let paired = pair(frames, way, offset, false);

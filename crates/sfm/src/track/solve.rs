@@ -1,4 +1,4 @@
-//! The similarity between places of a receiver and poses of a camera at an offset of their clocks, robustly.
+//! Robust similarity between positions of a receiver and poses of a camera at an offset of their clocks.
 
 use gausset_core::Pose;
 use gausset_core::se3::{self, Mat3};
@@ -8,23 +8,24 @@ use super::{FEWEST, Frame};
 use crate::compare::Similarity;
 use crate::gps::nearest_rotation;
 
-/// Rounds of reweighting; those that begin with absolute errors.
+/// Rounds of reweighting, and how many of them use L1 weights at the beginning.
 pub(super) const ROUNDS: usize = 20;
 pub(super) const FIRST_ROUNDS: usize = 6;
-/// Standard deviation of a heading or a tilt, radians; and of places beside them at least, share of their spread: places
-/// without any noise would leave looks no say in what only they know.
+/// Standard deviation of a heading or a tilt, radians; and the least standard deviation of positions, as a fraction of
+/// their spread. Without that bound, noise-free positions would leave viewing directions no weight in what only they
+/// determine.
 const LOOK: f64 = 0.1;
 const PLACE: f64 = 1e-3;
 
-/// Directions of the camera that are known on the earth: in its world, and there.
+/// Known directions: in the world of the camera, and in east, north, up.
 pub(super) type Looks = Vec<([f64; 3], [f64; 3])>;
 
-/// Frames with their places.
+/// Frames with their positions.
 pub(super) struct Paired {
     pub(super) centres: Vec<[f64; 3]>,
     pub(super) places: Vec<[f64; 3]>,
     looks: Looks,
-    /// Frames with a look.
+    /// Frames with a known viewing direction.
     pub(super) looking: usize,
 }
 
@@ -44,7 +45,7 @@ pub(super) fn pair(frames: &[Frame], way: &Way<'_>, offset: f64, with_looks: boo
     found
 }
 
-/// What a fix says of the camera's directions. Camera axes: x right, y down, z forward.
+/// Appends the directions that a fix determines. Camera axes: x right, y down, z forward.
 pub(super) fn looks_of(fix: &Fix, pose: &Pose, out: &mut Looks) {
     let world_from_camera = se3::transpose(&pose.rotation);
     let (sin_cos, zero) =
@@ -52,7 +53,7 @@ pub(super) fn looks_of(fix: &Fix, pose: &Pose, out: &mut Looks) {
     let [pitch, roll] = fix.tilt.unwrap_or(zero);
     let ((sp, cp), (sr, cr)) = (sin_cos(pitch), sin_cos(roll));
     if fix.tilt.is_some() {
-        // Up as the camera sees it: -y, pitched, then rolled.
+        // Up in camera axes: -y, pitched, then rolled.
         let up = [-sr * cp, -cr * cp, sp];
         out.push((se3::mul_vec(&world_from_camera, up), [0.0, 0.0, 1.0]));
     }
@@ -62,7 +63,7 @@ pub(super) fn looks_of(fix: &Fix, pose: &Pose, out: &mut Looks) {
     }
 }
 
-/// A similarity with weights: rotation from places and looks, scale and translation from places.
+/// A weighted similarity: rotation from positions and directions, scale and translation from positions.
 pub(super) struct Solution {
     pub(super) similarity: Similarity,
     pub(super) residuals: Vec<f64>,
@@ -85,7 +86,7 @@ fn solve(paired: &Paired, weights: &[f64], looks: f64, previous: f64) -> Option<
         add(&mut covariance, b, a, *w);
         variance += w * se3::dot(a, a);
     }
-    // Places and looks in one sum, each over its variance.
+    // Positions and directions in one sum, each divided by its variance.
     let mut both = covariance.map(|row| row.map(|v| v * previous));
     for (camera, earth) in &paired.looks {
         add(&mut both, *earth, *camera, looks);
@@ -120,7 +121,7 @@ pub(super) fn root_mean_square(values: &[f64], weights: &[f64]) -> f64 {
     (values.iter().zip(weights).map(|(v, w)| w * v * v).sum::<f64>() / total).sqrt()
 }
 
-/// Root mean square distance of points from their mean, each with its weight.
+/// Weighted root mean square distance of points from their mean.
 pub(super) fn spread(points: &[[f64; 3]], weights: &[f64]) -> f64 {
     let total: f64 = weights.iter().sum();
     let mean: [f64; 3] =
@@ -130,19 +131,19 @@ pub(super) fn spread(points: &[[f64; 3]], weights: &[f64]) -> f64 {
     root_mean_square(&distances, weights)
 }
 
-/// Of an even number the upper one of the two in the middle.
+/// Median; of an even number of values the upper one of the two in the middle.
 pub(super) fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     values.get(values.len() / 2).copied().unwrap_or(0.0)
 }
 
-/// Median distance of points from the median of each coordinate.
+/// Median distance of points from their coordinate-wise median.
 pub(super) fn typical_spread(points: &[[f64; 3]]) -> f64 {
     let middle: [f64; 3] = std::array::from_fn(|k| median(points.iter().map(|p| p[k]).collect()));
     median(points.iter().map(|p| se3::norm(std::array::from_fn(|k| p[k] - middle[k]))).collect())
 }
 
-/// The robust fit: the solution with its weights.
+/// The robust fit: the solution and its weights.
 pub(super) fn robust(paired: &Paired, rounds: usize) -> Option<(Solution, Vec<f64>)> {
     if paired.centres.len() < FEWEST {
         return None;
@@ -155,7 +156,7 @@ pub(super) fn robust(paired: &Paired, rounds: usize) -> Option<(Solution, Vec<f6
     for round in 0..rounds {
         let looks = (deviation.max(PLACE * extent) / LOOK).powi(2);
         let solution = solve(paired, &weights, looks, scale)?;
-        // Of three coordinates alike, the median distance is 1.54 standard deviations.
+        // For isotropic normal errors in three dimensions, the median distance is 1.54 standard deviations.
         deviation = (median(solution.residuals.clone()) / 1.54).max(1e-9 * extent);
         scale = solution.similarity.scale;
         weights = solution

@@ -1,23 +1,23 @@
-//! Where a receiver was at a moment.
+//! Position of a receiver at a time.
 
-/// A moment between two fixes that are further apart has no place, seconds.
+/// No position is interpolated between two fixes that are further apart than this, seconds.
 const LONGEST_GAP: f64 = 10.0;
-/// Half the width of the kernel, seconds, unless frames follow each other faster.
+/// Half-width of the kernel, seconds, unless frames are closer together.
 const HALF_WIDTH: f64 = 0.7;
 
-/// Where the receiver was.
+/// A GPS fix: position of the receiver at a time.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Fix {
-    /// Seconds.
+    /// Time on the clock of the track, seconds.
     pub time: f64,
     /// Metres east, north and up.
     pub place: [f64; 3],
-    /// Where the camera looked, degrees clockwise from north.
+    /// Viewing direction of the camera, degrees clockwise from north.
     pub heading: Option<f64>,
     /// Pitch (up) and roll (clockwise) of the camera, degrees.
     pub tilt: Option<[f64; 2]>,
 }
-/// A track that can be asked for places.
+/// A track from which positions are interpolated.
 #[derive(Clone, Debug)]
 pub struct Way<'a> {
     fixes: &'a [Fix],
@@ -25,24 +25,24 @@ pub struct Way<'a> {
 }
 
 impl<'a> Way<'a> {
-    /// Over fixes in the order of their times, for frames that follow each other so many seconds apart.
+    /// `fixes` in ascending order of time; `between_frames` is the time between frames, seconds.
     #[must_use]
     pub fn new(fixes: &'a [Fix], between_frames: f64) -> Self {
-        // Shorter than a tenth of a second nothing moves.
+        // Within a tenth of a second a receiver hardly moves.
         Self { fixes, half_width: HALF_WIDTH.min(between_frames).max(0.1) }
     }
 
-    /// Times of its first and last fix, seconds; `None` where there is none.
+    /// Times of the first and last fix, seconds; `None` if there is none.
     pub(super) fn span(&self) -> Option<(f64, f64)> {
         Some((self.fixes.first()?.time, self.fixes.last()?.time))
     }
 
-    /// The index of the first fix not before a time.
+    /// The index of the first fix that is not before a time.
     fn from(&self, time: f64) -> usize {
         self.fixes.partition_point(|fix| fix.time < time)
     }
 
-    /// Where the receiver was, metres; `None` outside the track and in its gaps.
+    /// Position of the receiver, metres; `None` outside the track and in its gaps.
     #[must_use]
     pub fn place(&self, time: f64) -> Option<[f64; 3]> {
         let at = self.from(time);
@@ -51,7 +51,7 @@ impl<'a> Way<'a> {
             return Some(after.place);
         }
         let before = match at {
-            // The first fix itself.
+            // Exactly at the first fix.
             0 if after.time == time => after,
             0 => return None,
             _ => self.fixes.get(at - 1)?,
@@ -68,7 +68,7 @@ impl<'a> Way<'a> {
         Some(std::array::from_fn(|k| before.place[k] + share * (after.place[k] - before.place[k])))
     }
 
-    /// The fix nearest to a time, if it is nearer than a second.
+    /// The fix nearest to a time, if it is less than a second away.
     pub(super) fn nearest(&self, time: f64) -> Option<&Fix> {
         let at = self.from(time);
         let both = [at.checked_sub(1), Some(at)].into_iter().flatten().filter_map(|k| self.fixes.get(k));
@@ -77,7 +77,7 @@ impl<'a> Way<'a> {
     }
 }
 
-/// The value at `time` of the line through the fixes within `half_width` of it; `None` where there are too few.
+/// Value at `time` of the line through the fixes within `half_width` of it; `None` if there are too few.
 fn regression(around: &[Fix], time: f64, half_width: f64) -> Option<[f64; 3]> {
     if around.len() < 3 {
         return None;
@@ -96,7 +96,7 @@ fn regression(around: &[Fix], time: f64, half_width: f64) -> Option<[f64; 3]> {
         }
     }
     let determinant = sum * second - first * first;
-    // All at one side, or at one moment.
+    // All fixes are on one side, or at one time.
     if determinant < 1e-3 * sum * sum {
         return None;
     }

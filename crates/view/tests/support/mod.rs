@@ -1,4 +1,4 @@
-//! A server with a scene, raw requests, and a robot that speaks like a page.
+//! A server with a scene, raw requests, and a robot that uses the protocol of a page.
 #![allow(dead_code, reason = "each test program uses a part")]
 
 use std::io::{Read, Write};
@@ -22,7 +22,7 @@ use tungstenite::{Message, client};
 
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// A server, and somebody who draws for it.
+/// A server with an optional renderer.
 pub(crate) struct World {
     pub(crate) server: Server,
     pub(crate) hub: Arc<Hub>,
@@ -67,7 +67,7 @@ impl World {
         Self { server, hub, stop: Arc::default(), drawer: None }
     }
 
-    /// Somebody draws from now on.
+    /// Starts a renderer.
     pub(crate) fn drawn(mut self) -> Self {
         let (hub, stop) = (Arc::clone(&self.hub), Arc::clone(&self.stop));
         self.drawer = Some(std::thread::spawn(move || {
@@ -99,7 +99,7 @@ impl World {
         stream
     }
 
-    /// Pages that are attached, as scripts are told.
+    /// Number of attached pages, from the state for scripts.
     pub(crate) fn pages(&self) -> u64 {
         let token = self.server.token();
         let text =
@@ -118,7 +118,7 @@ impl Drop for World {
     }
 }
 
-/// An answer in plain HTTP.
+/// An HTTP answer.
 pub(crate) struct Answer {
     pub(crate) status: u32,
     pub(crate) head: String,
@@ -134,7 +134,7 @@ impl Answer {
     }
 }
 
-/// A GET with the token.
+/// A GET request with the token.
 pub(crate) fn get_with_token(world: &World, path: &str) -> Answer {
     let token = world.server.token();
     request(
@@ -149,7 +149,7 @@ pub(crate) fn get(world: &World, path: &str) -> Answer {
 
 pub(crate) fn request(world: &World, text: &str) -> Answer {
     let mut stream = world.connect();
-    // Who is refused early may not read it all.
+    // A refused request may not be read completely.
     let _ = stream.write_all(text.as_bytes());
     let mut bytes = Vec::new();
     let _ = stream.read_to_end(&mut bytes);
@@ -159,20 +159,20 @@ pub(crate) fn request(world: &World, text: &str) -> Answer {
     Answer { status, head: head.to_owned(), body: body.to_owned() }
 }
 
-/// How a page was ended.
+/// How the connection of a page ended.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Ended {
     Closed(u16, String),
     Gone,
 }
 
-/// Speaks like a page.
+/// A client that uses the protocol of a page.
 pub(crate) struct Robot {
     socket: WebSocket<TcpStream>,
     pub(crate) hello: Value,
 }
 
-/// A frame as the page reads it.
+/// A decoded frame.
 pub(crate) struct Frame {
     pub(crate) id: u32,
     pub(crate) kind: u8,
@@ -191,7 +191,7 @@ impl Robot {
         Self { socket, hello: Value::Null }
     }
 
-    /// With the token.
+    /// Connects with the token.
     pub(crate) fn enter(world: &World) -> Self {
         let mut robot = Self::open(world);
         robot.say(&format!(r#"{{"t":"hello","version":1,"token":"{}"}}"#, world.server.token()));
@@ -212,12 +212,12 @@ impl Robot {
         self.socket.send(Message::binary(bytes.to_vec())).unwrap();
     }
 
-    /// Raw bytes; whether they left.
+    /// Sends raw bytes; returns whether they were sent.
     pub(crate) fn pour(&mut self, bytes: &[u8]) -> bool {
         self.socket.get_mut().write_all(bytes).is_ok()
     }
 
-    /// The next text.
+    /// The next text message.
     pub(crate) fn hear(&mut self) -> Value {
         loop {
             if let Message::Text(text) = self.socket.read().unwrap() {
@@ -248,7 +248,7 @@ impl Robot {
         }
     }
 
-    /// Reads until the end.
+    /// Reads until the connection ends.
     pub(crate) fn end(&mut self) -> Ended {
         loop {
             match self.socket.read() {
