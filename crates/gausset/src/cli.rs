@@ -1,8 +1,7 @@
-//! The command line as it is typed: commands, their arguments, help texts.
+//! The definition of the command line: commands, arguments and help texts.
 //!
-//! Nothing is decided here. Options of training are only collected ([`crate::options`]); they are resolved in one
-//! place, `gausset_train::TrainConfig::resolve`: defaults < config file < command line. The defaults in the help
-//! texts come from the same table.
+//! Training options are only collected here ([`crate::options`]). `gausset_train::TrainConfig::resolve` resolves them:
+//! defaults < config file < command line. The defaults in the help texts come from the same table.
 
 use std::any::TypeId;
 use std::ffi::OsString;
@@ -19,36 +18,36 @@ use crate::commands::Command;
 use crate::console::Verbosity;
 use crate::usage;
 
-/// Colours of the help on a terminal.
+/// Colours of the help text on a terminal.
 const STYLES: Styles = Styles::styled()
     .header(AnsiColor::Green.on_default().bold())
     .usage(AnsiColor::Green.on_default().bold())
     .literal(AnsiColor::Cyan.on_default().bold())
     .placeholder(AnsiColor::Cyan.on_default());
 
-/// Widest line of a help text.
+/// Maximum width of a line of help, in columns.
 const HELP_WIDTH: usize = 100;
 
 const AFTER_HELP: &str = "\
 Examples:
-  gausset demo                            make a scene, train on it, show how good it is
+  gausset demo                            generate a scene, train on it and evaluate
   gausset train photos/ -o run/           train on a COLMAP or transforms.json dataset
-  gausset view run/                       look at it in a browser
+  gausset view run/                       view the run in a browser
   gausset render run/ --orbit 120 -o frames/
 Exit codes: 0 done, 1 done but some inputs were skipped, 2 refused or failed,
             130 and 143 interrupted (a checkpoint was saved)";
 
-/// Gaussian splatting on the machine you have: photographs in, a splat out.
+/// 3D Gaussian splatting on CPU or GPU: train, evaluate, render and view splats from photographs.
 #[derive(Debug, Parser)]
 #[command(
     name = "gausset", version, styles = STYLES, max_term_width = HELP_WIDTH, after_help = AFTER_HELP,
     propagate_version = true, arg_required_else_help = true, subcommand_required = true
 )]
 pub(crate) struct Cli {
-    /// Say only what goes wrong.
+    /// Print warnings and errors only.
     #[arg(short, long, global = true, conflicts_with = "verbose", display_order = 1000)]
     quiet: bool,
-    /// Say more; twice for details.
+    /// Print debug output; twice for trace output.
     #[arg(short, long, global = true, action = clap::ArgAction::Count, display_order = 1000)]
     verbose: u8,
     #[command(subcommand)]
@@ -66,7 +65,7 @@ impl Cli {
     }
 }
 
-/// Arguments of `train` that stand in `--help` alone, as the details in the table of options do.
+/// Arguments of `train` that only `--help` lists, like the detail options of the table of options.
 const DETAILS_OF_TRAIN: [&str; 9] = [
     "max_gpu_memory",
     "profile",
@@ -79,7 +78,7 @@ const DETAILS_OF_TRAIN: [&str; 9] = [
     "allow_host",
 ];
 
-/// The definition of the command line: for parsing, completions, manual.
+/// The definition of the command line, for the parser, shell completions and manual pages.
 pub(crate) fn definition() -> clap::Command {
     let later = |train: clap::Command| {
         DETAILS_OF_TRAIN
@@ -87,26 +86,27 @@ pub(crate) fn definition() -> clap::Command {
             .fold(train, |train, name| train.mut_arg(name, |arg| arg.hide_short_help(true)))
             .mut_arg("viewer", |arg| {
                 let whole = arg.get_help().cloned().unwrap_or_default();
-                arg.help("Show the training in a browser while it goes on").long_help(whole)
+                arg.help("Show the training in a browser while it runs").long_help(whole)
             })
     };
     with_negative_numbers(Cli::command().mut_subcommand("train", later))
 }
 
-/// A command whose options take `-5` for a value, which they may then refuse by its range: it is no option of that name.
+/// Lets the options of a command and its sub-commands take negative numbers as values. Their ranges may then refuse
+/// `-5`, which gives a better message than "no such option".
 fn with_negative_numbers(command: clap::Command) -> clap::Command {
     let names: Vec<String> = command.get_subcommands().map(|inner| inner.get_name().to_owned()).collect();
     let command = command.allow_negative_numbers(true);
     names.into_iter().fold(command, |command, name| command.mut_subcommand(name, with_negative_numbers))
 }
 
-/// Arguments whose files are written.
+/// Arguments that name files to write.
 const WRITTEN: [&str; 5] = ["output", "sheet", "csv", "profile", "keep"];
-/// Arguments whose folders may be written to as well: their jobs know which files in them they read.
+/// Arguments whose folders may be written to. Their jobs know which files of the folder they read.
 const WRITTEN_TO: [&str; 7] = ["data", "folder", "input", "photos", "resume", "run", "views_of"];
 
-/// Holds the files that the arguments of a command name, and those directly in folders: they are read, whatever a new
-/// argument is called that is not one of the two kinds above.
+/// Registers the files that the arguments of a command read, including files directly in folders, so that they are not
+/// overwritten. An argument counts as read unless it is listed in [`WRITTEN`] or [`WRITTEN_TO`].
 fn read_by(definition: &clap::Command, matches: &ArgMatches) -> Reading {
     let (mut definition, mut matches) = (definition, matches);
     while let Some((name, inner)) = matches.subcommand()
@@ -118,7 +118,7 @@ fn read_by(definition: &clap::Command, matches: &ArgMatches) -> Reading {
         definition.get_arguments().filter(|argument| !WRITTEN.contains(&argument.get_id().as_str()));
     let read = arguments.flat_map(|argument| {
         let id = argument.get_id().as_str();
-        // A word such as the name of a format may be that of a folder by chance.
+        // A word such as a format name may also be the name of a folder; only paths hold folders.
         let is_path = argument.get_value_parser().type_id() == TypeId::of::<PathBuf>();
         let holds_folders = is_path && !WRITTEN_TO.contains(&id);
         let values = matches.try_get_raw(id).ok().flatten().into_iter().flatten().map(PathBuf::from);
@@ -127,10 +127,10 @@ fn read_by(definition: &clap::Command, matches: &ArgMatches) -> Reading {
     Reading::of(read)
 }
 
-/// Parses arguments, the program's name first. With them comes what they say will be read.
+/// Parses arguments, the program's name first. Also returns the files that the command will read.
 ///
 /// # Errors
-/// Help or the version was asked for; a mistake, as one line.
+/// `--help` or `--version` was given; an argument is wrong (one line).
 pub(crate) fn parse(arguments: &[OsString]) -> Result<(Cli, Reading), Ending> {
     let mut definition = definition();
     let matches = definition.try_get_matches_from_mut(arguments);
@@ -143,7 +143,7 @@ pub(crate) fn parse(arguments: &[OsString]) -> Result<(Cli, Reading), Ending> {
     })
 }
 
-/// The command that arguments call, as far as they name one.
+/// The sub-command that the arguments name, or the deepest one that is recognised.
 fn called<'a>(definition: &'a clap::Command, arguments: &[OsString]) -> &'a clap::Command {
     arguments.iter().skip(1).fold(definition, |command, argument| {
         argument.to_str().and_then(|name| command.find_subcommand(name)).unwrap_or(command)

@@ -1,12 +1,13 @@
-//! Everything that is printed: results on stdout, the rest on stderr.
+//! All output of the program: results on stdout, everything else on stderr.
 //!
-//! - **stdout**: the result and nothing else: a table for people or one JSON object for programs.
-//! - **stderr**: progress and notes (not with `-q`), warnings (at most five of a kind, then their number), and the
-//!   one line of an error.
+//! - **stdout**: only the result, as a table for people or one JSON object for programs.
+//! - **stderr**: progress and notes (not with `-q`), warnings (at most five per kind, then a count), and one line per
+//!   error.
 //!
-//! Settings that libraries name in messages become flags here ([`crate::flags`]), and nothing that is printed holds a
-//! character that a terminal obeys ([`units::is_obeyed`]): results are [`Lines`], JSON has its own escapes, all else is one
-//! line. Other modules cannot write: `clippy.toml` and the lints of the workspace refuse `stdout`, `stderr` and `println`.
+//! Settings that libraries name in messages become flags here ([`crate::flags`]). No output contains control characters
+//! that a terminal interprets ([`units::is_obeyed`]): results are [`Lines`], JSON has its own escapes, everything else
+//! is a single line. Other modules cannot print: `clippy.toml` and the lints of the workspace refuse `stdout`, `stderr`
+//! and `println`.
 
 use std::borrow::Cow;
 use std::cell::RefCell;
@@ -26,33 +27,33 @@ use crate::Ending;
 use crate::flags::in_flags;
 use crate::lines::Lines;
 
-/// Warnings of one kind that are printed.
+/// How many warnings of one kind are printed.
 const WARNINGS_PER_KIND: u64 = 5;
-/// Characters of the longest warning or error. Messages quote little of a file; this is for those that should and do not.
+/// Maximum length of a warning or error, in characters. Messages should quote little of a file; this is a safeguard.
 const LONGEST: usize = 1000;
 
 /// How much is printed on stderr.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Verbosity {
-    /// Warnings and errors.
+    /// Warnings and errors only.
     Quiet,
-    /// Progress and notes too.
+    /// Also progress and notes.
     Normal,
-    /// What the libraries have to say.
+    /// Also debug traces of the libraries.
     Verbose,
-    /// And details of it.
+    /// Also their most detailed traces.
     Debug,
 }
 
-/// Where the program prints.
+/// Prints results, progress, warnings and errors.
 #[derive(Debug)]
 pub(crate) struct Console {
     verbosity: Verbosity,
     is_json: bool,
-    /// Whether somebody sees stderr as it is written.
+    /// Whether stderr is a terminal.
     is_terminal: bool,
     bar: RefCell<Option<ProgressBar>>,
-    /// Warnings by kind, printed or not.
+    /// Number of warnings by kind, printed or not.
     warnings: RefCell<BTreeMap<&'static str, u64>>,
 }
 
@@ -67,7 +68,7 @@ impl Console {
         }
     }
 
-    /// For mistakes in arguments that could not be parsed: whether JSON is wanted is guessed.
+    /// A console for arguments that could not be parsed. JSON output is assumed if `--json` is among them.
     pub(crate) fn before_parsing(arguments: &[OsString]) -> Self {
         Self::new(Verbosity::Normal, arguments.iter().any(|argument| argument == "--json"))
     }
@@ -77,21 +78,21 @@ impl Console {
         self.is_terminal && self.verbosity >= Verbosity::Normal
     }
 
-    /// Puts lines above this bar until it is taken away with `None`.
+    /// Sets the progress bar, above which lines are printed; `None` removes it.
     pub(crate) fn set_bar(&self, bar: Option<ProgressBar>) {
         if let Some(old) = self.bar.replace(bar) {
             old.finish_and_clear();
         }
     }
 
-    /// A line of progress or a note; not with `-q`.
+    /// Prints progress or a note on stderr; not with `-q`.
     pub(crate) fn note(&self, lines: impl Into<Lines>) {
         if self.verbosity >= Verbosity::Normal {
             self.above_the_bar(in_flags(lines.into().as_str()).trim_end());
         }
     }
 
-    /// A warning. Beyond the first few of a kind only their number is printed, at the end.
+    /// Prints a warning on stderr. After [`WARNINGS_PER_KIND`] of a kind, only their number is printed, at the end.
     pub(crate) fn warn(&self, kind: &'static str, line: impl AsRef<str>) {
         let mut warnings = self.warnings.borrow_mut();
         let count = warnings.entry(kind).or_default();
@@ -101,7 +102,7 @@ impl Console {
         }
     }
 
-    /// Ends the progress and prints how many warnings were not printed.
+    /// Removes the progress bar and prints how many warnings were not shown.
     pub(crate) fn finish(&self) {
         self.set_bar(None);
         for (kind, count) in self.warnings.borrow().iter() {
@@ -112,7 +113,7 @@ impl Console {
         self.warnings.borrow_mut().clear();
     }
 
-    /// The line of an error.
+    /// Prints an error on stderr, as one line or as a JSON object.
     pub(crate) fn failure(&self, failure: &Failure) {
         if self.is_json {
             let object = serde_json::json!({ "error": failure });
@@ -122,12 +123,12 @@ impl Console {
         }
     }
 
-    /// Help that was not asked for, on stderr.
+    /// Prints help on stderr, for a command line without a command.
     pub(crate) fn usage(&self, text: &StyledStr) {
         self.above_the_bar(in_flags(&text.to_string()).trim_end());
     }
 
-    /// Help that was asked for, on stdout.
+    /// Prints help on stdout, for `--help`.
     ///
     /// # Errors
     /// As [`Self::result`].
@@ -136,15 +137,15 @@ impl Console {
         print(&in_flags(&text))
     }
 
-    /// The result, on stdout.
+    /// Prints the result on stdout.
     ///
     /// # Errors
-    /// stdout cannot be written; nobody reads it any more.
+    /// stdout cannot be written, or its reader has closed it.
     pub(crate) fn result(&self, lines: impl Into<Lines>) -> Result<(), Ending> {
         print(&in_flags(lines.into().as_str()))
     }
 
-    /// A JSON object on one line of stdout, for programs that wait for it; or a note for people.
+    /// Prints a JSON object on one line of stdout with `--json`, for programs that wait for it, otherwise the text.
     ///
     /// # Errors
     /// As [`Self::result`].
@@ -152,7 +153,7 @@ impl Console {
         if self.is_json { print_json(&object.to_string()) } else { self.result(text) }
     }
 
-    /// The result as a JSON object or as text, as asked for.
+    /// Prints the result on stdout, as a JSON object with `--json`, otherwise as text.
     ///
     /// # Errors
     /// As [`Self::result`].
@@ -170,7 +171,7 @@ impl Console {
         }
     }
 
-    /// Passes on what the libraries trace: warnings, or more with `-v`.
+    /// Prints traces of the libraries on stderr: warnings, more with `-v`.
     pub(crate) fn listen_to_libraries(&self) {
         let level = match self.verbosity {
             Verbosity::Quiet => LevelFilter::ERROR,
@@ -181,20 +182,20 @@ impl Console {
         tracing_subscriber::fmt()
             .with_max_level(level)
             .with_writer(|| Traces)
-            // An escape sequence of ours could not be told from one of a name.
+            // Escape sequences of the formatter could not be told from those in file names, which are escaped.
             .with_ansi(false)
             .without_time()
-            // Otherwise a stderr that is gone is reported on stderr, which panics.
+            // Otherwise the formatter reports a closed stderr on stderr, and panics.
             .log_internal_errors(false)
             .init();
     }
 
-    /// A line on stderr, above the bar if there is one.
+    /// Prints a line on stderr, above the progress bar if there is one.
     fn line(&self, line: &str) {
         self.above_the_bar(&units::harmless(&in_flags(line)));
     }
 
-    /// Text on stderr that is harmless already.
+    /// Prints text without control characters on stderr, above the progress bar if there is one.
     fn above_the_bar(&self, text: &str) {
         match &*self.bar.borrow() {
             Some(bar) => bar.suspend(|| write_error(text)),
@@ -203,7 +204,7 @@ impl Console {
     }
 }
 
-/// A line on stderr, for the hook of a panic, which has no console.
+/// Prints a line on stderr without a console, for the panic hook.
 pub(crate) fn last_words(line: &str) {
     write_error(&units::harmless(line));
 }
@@ -214,7 +215,7 @@ pub(crate) fn has_terminal() -> bool {
     io::stdin().is_terminal() || stdout().is_terminal() || stderr().is_terminal()
 }
 
-/// Where libraries trace to: stderr, one event a line. An event comes as a whole.
+/// Writes traces of the libraries to stderr, one event per line. Each call to `write` receives a whole event.
 struct Traces;
 
 impl Write for Traces {
@@ -228,13 +229,13 @@ impl Write for Traces {
     }
 }
 
-/// JSON in which also those characters are escaped that JSON allows and a terminal obeys. They stand in strings only;
-/// what breaks the lines of JSON does not.
+/// Escapes the characters in JSON that a terminal interprets but JSON allows. They can only be inside strings, except
+/// for the line breaks between values, which are kept.
 fn in_json(json: &str) -> String {
     let mut escaped = String::with_capacity(json.len());
     for c in json.chars() {
         if c != '\n' && units::is_obeyed(c) {
-            // All of them are below U+10000.
+            // All such characters are below U+10000, so four digits are enough.
             let _ = write!(escaped, "\\u{:04x}", u32::from(c));
         } else {
             escaped.push(c);
@@ -243,7 +244,7 @@ fn in_json(json: &str) -> String {
     escaped
 }
 
-/// A message without its middle where it is too long: its beginning names the file, its end what was expected.
+/// Cuts the middle out of a message that is too long. Its beginning names the file, its end what was expected.
 fn shortened(message: &str) -> Cow<'_, str> {
     let more = message.chars().count().saturating_sub(LONGEST);
     if more == 0 {
@@ -269,17 +270,17 @@ fn print(text: &str) -> Result<(), Ending> {
     }
 }
 
-/// A stderr that is closed is nothing to stop for.
+/// Prints a line on stderr. A closed stderr is ignored.
 fn write_error(text: &str) {
     let _ = writeln!(stderr().lock(), "{text}");
 }
 
-#[allow(clippy::disallowed_methods, reason = "what is printed comes through here")]
+#[allow(clippy::disallowed_methods, reason = "all output of the program goes through here")]
 fn stdout() -> io::Stdout {
     io::stdout()
 }
 
-#[allow(clippy::disallowed_methods, reason = "what is printed comes through here")]
+#[allow(clippy::disallowed_methods, reason = "all output of the program goes through here")]
 fn stderr() -> io::Stderr {
     io::stderr()
 }

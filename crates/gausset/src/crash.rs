@@ -1,5 +1,5 @@
-//! Panics are bugs: one line, the place, exit code 101. With `RUST_BACKTRACE` set, the way there as well. Outside
-//! programs end with this one.
+//! Panics are bugs: the panic hook prints one line with the source location and ends the program with exit code 101.
+//! With `RUST_BACKTRACE` set it also prints a backtrace. Child processes are terminated.
 
 use std::backtrace::{Backtrace, BacktraceStatus};
 use std::io::Write;
@@ -11,22 +11,22 @@ use gausset_io::units::one_line;
 
 use crate::console::last_words;
 
-/// Exit code after a panic, the same as that of Rust's own handler.
+/// Exit code after a panic, the same as with Rust's default handler.
 const EXIT_CODE: i32 = 101;
 
-/// The run folder in use, where `crash.txt` goes.
+/// The run folder in use, in which a crash writes `crash.txt`.
 static RUN_FOLDER: OnceLock<PathBuf> = OnceLock::new();
 
-/// From now on a crash leaves `crash.txt` in this folder.
+/// Sets the run folder in which a crash writes `crash.txt`.
 pub(crate) fn report_into(run: &Path) {
     let _ = RUN_FOLDER.set(run.to_owned());
 }
 
-/// Replaces Rust's panic message by one line for people. The process ends there and then, whichever thread it was:
-/// a run that goes on without one of its threads would wait for it for ever.
+/// Replaces Rust's panic message by one line. The process ends immediately, whichever thread panicked: a run that
+/// continued without one of its threads would wait for it forever.
 pub(crate) fn install_hook() {
     std::panic::set_hook(Box::new(|panic| {
-        // A picture that breaks its decoder is an error of the picture: the panic is caught where it was called.
+        // A panic in an image decoder is an error of the image; the caller of the decoder catches it.
         if gausset_io::image::decoder_is_running() {
             return;
         }
@@ -45,11 +45,11 @@ pub(crate) fn install_hook() {
         if backtrace.status() == BacktraceStatus::Captured {
             backtrace.to_string().lines().for_each(last_words);
         }
-        // One page, or all, are gone; whoever trains goes on.
+        // A panic in the viewer only loses its pages; training continues.
         if is_viewer {
             return;
         }
-        // Nobody who waits for them will act any more.
+        // The threads that wait for child processes will not run again.
         gausset_process::end_all();
         if let Some(run) = RUN_FOLDER.get().filter(|run| run.is_dir()) {
             let text = format!("{line}\n{}\n", Backtrace::force_capture());
@@ -59,10 +59,10 @@ pub(crate) fn install_hook() {
     }));
 }
 
-/// Panics if the environment asks for it, so that a test can see what a person would: `GAUSSET_REHEARSE_PANIC=1` at
-/// once, `GAUSSET_REHEARSE_PANIC=FILE` on another thread as soon as the file is there.
+/// Panics if the environment asks for it, so that tests can check the output: with `GAUSSET_REHEARSE_PANIC=1`
+/// immediately, with `GAUSSET_REHEARSE_PANIC=FILE` on another thread as soon as the file exists.
 #[cfg(debug_assertions)]
-#[allow(clippy::panic, reason = "that is what is rehearsed")]
+#[allow(clippy::panic, reason = "the panic is intended")]
 pub(crate) fn rehearse() {
     let Some(wanted) = std::env::var_os("GAUSSET_REHEARSE_PANIC") else { return };
     assert!(wanted != "1", "this is\na rehearsal");
@@ -75,6 +75,6 @@ pub(crate) fn rehearse() {
     let _ = std::thread::Builder::new().spawn(wait_and_panic);
 }
 
-/// Panics if the environment asks for it; not in this build.
+/// Does nothing in release builds.
 #[cfg(not(debug_assertions))]
 pub(crate) const fn rehearse() {}

@@ -1,4 +1,4 @@
-//! Results of jobs as tables for people.
+//! Formatting of job results as tables and lines of text.
 
 use std::path::Path;
 
@@ -23,13 +23,13 @@ use crate::shell::in_shell;
 use crate::table::Align;
 use crate::{scores, table};
 
-/// An alignment of photographs.
+/// Formats the result of aligning photographs.
 pub(crate) fn photos(alignment: &PhotoAlignment) -> Lines {
     let all = counted(alignment.frames as u64, "photograph");
     let mut rows = vec![
         ("photographs", format!("{} of {all} registered", alignment.registered)),
         ("points", grouped(alignment.points as u64)),
-        ("error", format!("{:.3} px (mean reprojection)", alignment.mean_reprojection_px)),
+        ("error", format!("{:.3} px (mean reprojection error)", alignment.mean_reprojection_px)),
         ("model", alignment.model.display().to_string()),
     ];
     if !alignment.unregistered.is_empty() {
@@ -38,20 +38,20 @@ pub(crate) fn photos(alignment: &PhotoAlignment) -> Lines {
     table::facts(&rows)
 }
 
-/// An alignment of panoramas.
+/// Formats the result of aligning panoramas.
 pub(crate) fn panos(alignment: &PanoAlignment) -> Lines {
     let all = counted(alignment.frames as u64, "frame");
     let (points, views) = (grouped(alignment.points), three_digits(alignment.track_length));
     let scale = match (&alignment.earth, alignment.is_metric) {
-        (Some(earth), _) => format!("metres, by the track: {}", on_track(earth)),
-        (None, true) => "metres, by GPS".to_owned(),
+        (Some(earth), _) => format!("metres, from the GPS track: {}", on_track(earth)),
+        (None, true) => "metres, from GPS".to_owned(),
         (None, false) => "arbitrary".to_owned(),
     };
     let mut rows = vec![
         ("frames", format!("{} of {all} registered", alignment.registered)),
         ("aligned by", alignment.tool.clone()),
         ("points", format!("{points}, seen in {views} views on average")),
-        ("error", format!("{:.3} px (mean reprojection)", alignment.mean_reprojection_px)),
+        ("error", format!("{:.3} px (mean reprojection error)", alignment.mean_reprojection_px)),
         ("scale", scale),
         ("model", alignment.model.display().to_string()),
     ];
@@ -67,13 +67,13 @@ pub(crate) fn panos(alignment: &PanoAlignment) -> Lines {
     table::facts(&rows)
 }
 
-/// How two lenses stand to each other.
+/// Formats the relative pose of two lenses.
 fn lens_relation(lenses: &LensRelation, is_metric: bool) -> String {
     let unit = if is_metric { " m" } else { "" };
     let [turn, _] = lenses.deviation_degrees;
     let [place, _] = lenses.deviation;
     format!(
-        "{:.3} degrees to each other ({:.3} off the lens file), {}{unit} apart; {} agree to {turn:.3} degrees and {}{unit} (median)",
+        "{:.3} degrees between the lenses ({:.3} from the lens file), baseline {}{unit}; median deviation over {}: {turn:.3} degrees, {}{unit}",
         lenses.angle_degrees,
         lenses.off_lens_file_degrees,
         three_digits(lenses.baseline),
@@ -82,40 +82,36 @@ fn lens_relation(lenses: &LensRelation, is_metric: bool) -> String {
     )
 }
 
-/// How a track fits.
+/// Formats how well a GPS track fits the poses.
 pub(crate) fn on_track(earth: &Earth) -> String {
     let frames = counted(earth.frames as u64, "frame");
-    let doubt = earth.offset_deviation_s.map(|d| format!(" (found, to {} s)", three_digits(d)));
+    let doubt = earth.offset_deviation_s.map(|d| format!(" (estimated, ± {} s)", three_digits(d)));
     let residual = three_digits(earth.residual_m);
-    format!(
-        "{frames}, {residual} m from the fit, offset {:.2} s{}",
-        earth.offset_s,
-        doubt.unwrap_or_default()
-    )
+    format!("{frames}, residual {residual} m, offset {:.2} s{}", earth.offset_s, doubt.unwrap_or_default())
 }
 
-/// What was removed of panoramas.
+/// Formats how much of the panoramas was masked.
 pub(crate) fn mask_share(share: &MaskShare) -> String {
     let all = counted(share.frames as u64, "frame");
     let (mean, worst) = (percent(share.removed_mean), percent(share.removed_worst));
     let skipped = if share.skipped > 0 { format!("; {} skipped", share.skipped) } else { String::new() };
-    let rides = share.still_share.map(|share| format!("; {} rides along", percent(share)));
+    let rides = share.still_share.map(|share| format!("; {} static foreground", percent(share)));
     let found = (share.still_share.is_none() || share.with_finds > 0)
-        .then(|| format!("; something found in {} of {all}", share.with_finds));
+        .then(|| format!("; detections in {} of {all}", share.with_finds));
     let (rides, found) = (rides.unwrap_or_default(), found.unwrap_or_default());
     format!("{mean} of the sphere on average, {worst} at most{rides}{found}{skipped}")
 }
 
-/// The result of a training.
+/// Formats the result of a training.
 pub(crate) fn trained(trained: &Trained) -> Lines {
     let Outcome { summary, evaluation, end, .. } = &trained.outcome;
     let mut rows: Vec<(&str, String)> = Vec::new();
     if let Some(report) = evaluation.as_ref().filter(|report| report.images > 0) {
-        let images = counted(report.images as u64, "held-out picture");
+        let images = counted(report.images as u64, "held-out image");
         rows.push(("PSNR", format!("{} (mean of {images})", decibels(report.psnr))));
         rows.extend(scores::facts(report.ssim, &report.scores));
         if let Some(psnr) = summary.trust.training_psnr {
-            rows.push(("training", format!("{psnr:.2} dB on some of the training pictures")));
+            rows.push(("training", format!("{psnr:.2} dB on a sample of the training images")));
         }
         if let Some(advice) = Advice::of(report, &summary.trust) {
             rows.push(("advice", advice.line().to_owned()));
@@ -126,7 +122,7 @@ pub(crate) fn trained(trained: &Trained) -> Lines {
     } else if summary.psnr.is_some() {
         rows.push(("PSNR", decibels(summary.psnr)));
     } else if *end == End::Finished {
-        rows.push(("PSNR", "not measured: no picture is held out".to_owned()));
+        rows.push(("PSNR", "not measured: no held-out images".to_owned()));
     }
     let rate = summary.steps as f64 / summary.seconds.max(f64::MIN_POSITIVE);
     let rate = if summary.steps > 0 { format!(", {} it/s", three_digits(rate)) } else { String::new() };
@@ -138,14 +134,14 @@ pub(crate) fn trained(trained: &Trained) -> Lines {
         rows.push(("result", splats_path(&trained.folder).display().to_string()));
         let sheet = eval_folder(&trained.folder).join(CONTACT_SHEET);
         if sheet.is_file() {
-            rows.push(("pictures", format!("{} ({})", sheet.display(), scores::PANELS)));
+            rows.push(("images", format!("{} ({})", sheet.display(), scores::PANELS)));
         }
-        rows.push(("look at it", format!("gausset view {}", in_shell(&trained.folder))));
+        rows.push(("view it", format!("gausset view {}", in_shell(&trained.folder))));
     }
     table::facts(&rows)
 }
 
-/// What a split would make.
+/// Formats the forecast of a split: frames, views, disk space and CPU time.
 pub(crate) fn split_forecast(forecast: &SplitForecast) -> Lines {
     let SplitForecast { view_width, view_height, .. } = forecast;
     let views = grouped(forecast.views as u64);
@@ -157,7 +153,7 @@ pub(crate) fn split_forecast(forecast: &SplitForecast) -> Lines {
     ])
 }
 
-/// What a split has made, in a folder.
+/// Formats the result of a split.
 pub(crate) fn split(report: &Report, folder: &Path) -> Lines {
     let mut rows = vec![
         ("frames", counted(report.frames as u64, "frame")),
@@ -165,7 +161,7 @@ pub(crate) fn split(report: &Report, folder: &Path) -> Lines {
         ("folder", folder.display().to_string()),
     ];
     if report.resumed > 0 {
-        rows.push(("kept", format!("{} from before", counted(report.resumed as u64, "frame"))));
+        rows.push(("kept", format!("{} from an earlier run", counted(report.resumed as u64, "frame"))));
     }
     if !report.skipped.is_empty() {
         rows.push(("skipped", counted(report.skipped.len() as u64, "frame")));
@@ -177,7 +173,7 @@ pub(crate) fn split(report: &Report, folder: &Path) -> Lines {
     table::facts(&rows) + "" + stages(&report.times)
 }
 
-/// Where the time of a job went: rows that add up to the time of all workers.
+/// Formats the time per stage of a job as a table whose rows add up to the time of all workers.
 pub(crate) fn stages(times: &StageTimes) -> Lines {
     let header = [
         ("stage", Align::Left),
@@ -192,7 +188,7 @@ pub(crate) fn stages(times: &StageTimes) -> Lines {
         let [wall, cpu, waiting] = seconds;
         vec![name, wall, share, cpu, waiting]
     };
-    // What took no time was not asked for: colours, masks, turns at a video.
+    // Stages that took no time were not requested: colours, masks, waiting for the video.
     let busy = times.stages.iter().filter(|stage| times.share(stage) >= 5e-4);
     let mut rows: Vec<Vec<String>> =
         busy.map(|stage| row(stage.stage.to_owned(), stage.spent, Some(times.share(stage)))).collect();
@@ -203,7 +199,7 @@ pub(crate) fn stages(times: &StageTimes) -> Lines {
     table::columns(&header, &rows)
 }
 
-/// The same in a line.
+/// Formats the time per stage of a split as one line.
 pub(crate) fn split_times(times: &StageTimes) -> String {
     let mut rows: Vec<_> = times.stages.iter().filter(|row| times.share(row) >= 0.02).collect();
     rows.sort_by(|a, b| b.spent.wall_s.total_cmp(&a.spent.wall_s));
@@ -218,14 +214,14 @@ pub(crate) fn split_times(times: &StageTimes) -> String {
     )
 }
 
-/// Which frames of a film are taken, and why not the others.
+/// Formats how many frames of a video were selected, and why the others were dropped.
 pub(crate) fn frames_chosen(chosen: &FramesChosen) -> String {
     let by = match (chosen.select, chosen.step, chosen.fps) {
         (Select::Space, Some(step), _) => {
-            let metres = chosen.step_metres.map(|metres| format!(" or {metres:.2} m of the track"));
+            let metres = chosen.step_metres.map(|metres| format!(" or {metres:.2} m along the GPS track"));
             format!(", {step:.2} degrees of parallax{} apart", metres.unwrap_or_default())
         }
-        (Select::Time, _, Some(fps)) => format!(", {fps} a second"),
+        (Select::Time, _, Some(fps)) => format!(", {fps} per second"),
         _ => String::new(),
     };
     let dropped: Vec<String> =
@@ -236,10 +232,10 @@ pub(crate) fn frames_chosen(chosen: &FramesChosen) -> String {
     format!("frames: {} of {frames}, by {}{by}{dropped}", chosen.kept, chosen.select.name())
 }
 
-/// Views that complete the sphere.
+/// Formats the views that were added to cover the full sphere.
 pub(crate) fn views_added(views: &[gausset_pano::geometry::View]) -> String {
     if views.is_empty() {
-        return "full sphere: nothing was missing".to_owned();
+        return "full sphere: already covered, no views added".to_owned();
     }
     let list: Vec<String> = views
         .iter()
@@ -248,7 +244,7 @@ pub(crate) fn views_added(views: &[gausset_pano::geometry::View]) -> String {
     format!("full sphere: {} added: {}", counted(views.len() as u64, "view"), list.join(", "))
 }
 
-/// A share in percent, with two digits; 100 % only of the whole.
+/// Formats a fraction in percent with two decimals. Only 1 is shown as 100 %.
 pub(crate) fn percent(share: f64) -> String {
     match share {
         1.0 => "100 %".to_owned(),

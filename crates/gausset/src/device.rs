@@ -1,4 +1,4 @@
-//! Which device computes, and how: `--device`, `--simd`, `--threads`.
+//! Arguments that select the compute device: `--device`, `--simd`, `--threads`.
 
 use clap::Args;
 use clap::builder::PossibleValuesParser;
@@ -15,40 +15,40 @@ fn parse_device(text: &str) -> Result<Device, String> {
         "auto" => Ok(Device::Auto),
         "cpu" => Ok(Device::Cpu),
         "gpu" => Ok(Device::Gpu),
-        // What no adapter is called, and people try.
+        // No adapter has such a name, but users try them.
         "" | "cuda" | "vulkan" | "metal" | "dx12" => {
             Err(format!("expected auto|cpu|gpu, or a part of a GPU's name, found `{text}`"))
         }
-        // Arguments live as long as the program.
+        // Leaked: arguments live as long as the program.
         name => Ok(Device::Named(name.to_owned().leak())),
     }
 }
 
-/// The parser of vector levels, which knows their names.
+/// A parser for the names of SIMD levels.
 fn level_parser() -> impl TypedValueParser<Value = VectorLevel> {
     PossibleValuesParser::new(VectorLevel::ALL.map(VectorLevel::name))
         .map(|name| VectorLevel::ALL.into_iter().find(|level| level.name() == name).unwrap_or_default())
 }
 
-/// Which device, and how it computes. The result is the same with each of them.
+/// The compute device and its limits. The result does not depend on the SIMD level.
 #[derive(Clone, Copy, Debug, Args)]
 pub(crate) struct DeviceArgs {
-    /// What computes: auto|cpu|gpu|a GPU's name.
+    /// Compute device: auto, cpu, gpu, or part of a GPU's name.
     #[arg(long, value_name = "DEVICE", default_value = "auto", value_parser = parse_device, help_heading = "Machine")]
     device: Device,
-    /// Vector instructions: auto|avx512|avx2|fallback.
+    /// SIMD instruction set: auto|avx512|avx2|fallback.
     #[arg(
         long, value_name = "LEVEL", default_value = "auto", value_parser = level_parser(),
         hide_possible_values = true, help_heading = "Machine"
     )]
     simd: VectorLevel,
-    /// Memory of a GPU to stay within; auto = 90 % of what is its own.
+    /// GPU memory limit (such as 4GiB); auto = 90 % of the GPU's own memory.
     #[arg(
         long, value_name = "SIZE", default_value = "auto", value_parser = str::parse::<MemoryLimit>,
         help_heading = "Machine"
     )]
     max_gpu_memory: MemoryLimit,
-    /// Where a GPU changes the set of splats: host|device. A way out, and the one to compare with.
+    /// Where density control of a GPU run happens: host|device; for comparison, and as a workaround.
     #[arg(
         long, value_name = "WHERE", hide = true,
         value_parser = PossibleValuesParser::new(["host", "device"]).map(|word| match word.as_str() {
@@ -60,7 +60,7 @@ pub(crate) struct DeviceArgs {
 }
 
 impl DeviceArgs {
-    /// The device.
+    /// The options that select the device.
     pub(crate) const fn options(self) -> DeviceOptions {
         let gpu_memory = match self.max_gpu_memory {
             MemoryLimit::Auto => None,
@@ -69,32 +69,32 @@ impl DeviceArgs {
         DeviceOptions { device: self.device, level: self.simd, gpu_memory, density: self.gpu_density }
     }
 
-    /// How a training is done on it; its time counts from the start of the program.
+    /// Training conditions on this device. Time counts from the start of the program.
     pub(crate) fn conditions(self) -> Conditions {
         Conditions { started: *crate::STARTED, ..Conditions::on(self.options()) }
     }
 
-    /// The vector level that was asked for.
+    /// The requested SIMD level.
     pub(crate) const fn level(self) -> VectorLevel {
         self.simd
     }
 }
 
-/// [`DeviceArgs`] with the number of threads, for commands that have no other use for it.
+/// [`DeviceArgs`] with the number of threads, for commands in which it is no training option.
 #[derive(Clone, Copy, Debug, Args)]
 pub(crate) struct ComputeArgs {
     #[command(flatten)]
     pub(crate) device: DeviceArgs,
-    /// Threads; 0 = all processors.
+    /// Number of threads; 0 = all CPU cores.
     #[arg(long, value_name = "N", default_value_t = 0, help_heading = "Machine")]
     pub(crate) threads: u32,
 }
 
 impl ComputeArgs {
-    /// The engine.
+    /// Creates the engine of the selected device.
     ///
     /// # Errors
-    /// This processor lacks the vector level; there is no GPU.
+    /// The CPU does not support the SIMD level, or there is no GPU.
     pub(crate) fn engine(self) -> Result<Box<dyn Engine>, Failure> {
         self.device.options().engine(self.threads as usize)
     }

@@ -4,26 +4,26 @@ use std::process::ExitCode;
 
 use crate::interrupt::Signal;
 
-/// How the program ended. A panic ends it with 101 ([`crate::crash`]).
+/// Exit status of a command. A panic ends the program with 101 ([`crate::crash`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Status {
-    /// Done.
+    /// Finished: exit code 0.
     Done,
-    /// Done, but some inputs were skipped; they were listed.
+    /// Finished, but some inputs were skipped; they were listed: exit code 1.
     Skipped,
-    /// Refused or failed; nothing is half-written.
+    /// Refused or failed; no file is partly written: exit code 2.
     Refused,
-    /// Stopped by a signal after saving.
+    /// Stopped by a signal after saving: exit code 128 + the signal's number.
     Interrupted(Signal),
 }
 
 impl Status {
-    /// [`Self::Skipped`] if something was.
+    /// [`Self::Skipped`] if inputs were skipped, otherwise [`Self::Done`].
     pub(crate) const fn done(has_skipped: bool) -> Self {
         if has_skipped { Self::Skipped } else { Self::Done }
     }
 
-    /// The code.
+    /// The exit code of the process.
     pub(crate) const fn code(self) -> u8 {
         match self {
             Self::Done => 0,

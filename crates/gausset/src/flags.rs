@@ -1,15 +1,15 @@
-//! Settings that libraries name in messages, as the flags of this program.
+//! Translates settings in messages of the libraries into command-line flags.
 //!
-//! Libraries know no command line. Where a message names a setting it writes its key, or an assignment as in a config
-//! file, between angle brackets: `raise ⟨max-memory⟩`, `take ⟨strategy = mcmc⟩`. Here that becomes `--max-memory` and
-//! `--strategy mcmc`; another face, a binding for Python for instance, makes keywords of it.
+//! The libraries know no command line. A message that names a setting writes its key, or an assignment as in a config
+//! file, between angle brackets: `raise ⟨max-memory⟩`, `take ⟨strategy = mcmc⟩`. This module turns them into
+//! `--max-memory` and `--strategy mcmc`. Another front end, such as a Python binding, would write keyword arguments.
 
 use std::borrow::Cow;
 
 const OPEN: char = '⟨';
 const CLOSE: char = '⟩';
 
-/// The same text with a flag for each setting.
+/// Replaces each setting in angle brackets by its flag.
 pub(crate) fn in_flags(text: &str) -> Cow<'_, str> {
     if !text.contains(OPEN) {
         return Cow::Borrowed(text);
@@ -22,7 +22,7 @@ pub(crate) fn in_flags(text: &str) -> Cow<'_, str> {
                 flags.push_str(&flag);
                 end
             }
-            // Somebody's own bracket, in the name of a file for instance.
+            // A bracket that does not enclose a setting, for example in a file name.
             None => {
                 flags.push(OPEN);
                 after
@@ -33,7 +33,7 @@ pub(crate) fn in_flags(text: &str) -> Cow<'_, str> {
     Cow::Owned(flags)
 }
 
-/// A key or an assignment as a flag; `None` for what is neither.
+/// Formats a key or an assignment as a flag; `None` if the text is neither.
 fn flag(setting: &str) -> Option<String> {
     let (key, value) = match setting.split_once(" = ") {
         Some((key, value)) => (key, Some(value)),

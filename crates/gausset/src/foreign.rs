@@ -1,8 +1,7 @@
-//! Words of other programs: what somebody may type who comes from there, and what it is here.
+//! Option names of other programs, for hints to users who type them.
 
-/// A word, without its dashes and with `-` for `_`, and what says the same here: an option without its dashes, or what
-/// to do in words. Of the released 3DGS code (Kerbl et al. 2023), gsplat, Nerfstudio, Brush, OpenSplat and
-/// splat-transform.
+/// Option names of the released 3DGS code (Kerbl et al. 2023), gsplat, Nerfstudio, Brush, OpenSplat and
+/// splat-transform, without dashes and with `-` for `_`, each with the equivalent of Gausset.
 const WORDS: &[(&str, Here)] = &[
     ("iterations", Here::Option("steps")),
     ("iters", Here::Option("steps")),
@@ -95,18 +94,18 @@ const WORDS: &[(&str, Here)] = &[
     ("with-viewer", Here::Option("viewer")),
 ];
 
-/// What a foreign word is here.
+/// The equivalent of another program's option in Gausset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Here {
-    /// An option.
+    /// An option, without its dashes.
     Option(&'static str),
-    /// An option with a value.
+    /// An option, without its dashes, and its value.
     Value(&'static str, &'static str),
-    /// The dataset, which is an argument.
+    /// The dataset, which is a positional argument.
     Data,
 }
 
-/// What an option that `command` does not have, as it was typed, is called there.
+/// The option or argument of `command` that corresponds to an unknown option, as typed; `None` if there is none.
 pub(crate) fn here(command: &clap::Command, typed: &str) -> Option<String> {
     let word = typed.trim_start_matches('-').split('=').next()?.to_lowercase().replace(['_', '.'], "-");
     let (_, here) = WORDS.iter().find(|(foreign, _)| *foreign == word)?;
@@ -117,7 +116,7 @@ pub(crate) fn here(command: &clap::Command, typed: &str) -> Option<String> {
         Here::Data => {
             let first = command.get_positionals().next()?;
             let names: Vec<String> = first.get_value_names()?.iter().map(ToString::to_string).collect();
-            Some(format!("{}, without an option", names.join(" ")))
+            Some(format!("{}, given without an option name", names.join(" ")))
         }
         Here::Option(_) | Here::Value(..) => None,
     }
@@ -140,7 +139,7 @@ mod tests {
         let train = definition.find_subcommand("train").unwrap();
         assert_eq!(here(train, "--iterations=30000").as_deref(), Some("--steps"));
         assert_eq!(here(train, "--data_factor").as_deref(), Some("--max-resolution"));
-        assert_eq!(here(train, "-s").as_deref(), Some("DATA, without an option"));
+        assert_eq!(here(train, "-s").as_deref(), Some("DATA, given without an option name"));
         assert_eq!(here(train, "--white_background").as_deref(), Some("--background white"));
         assert_eq!(here(train, "--nonsense"), None);
         let render = definition.find_subcommand("render").unwrap();

@@ -1,10 +1,9 @@
-//! Signals. Ctrl-C, termination and a closed terminal: the first one asks to save and stop; a second Ctrl-C or
-//! termination ends the program at once, and every outside program with it. A file that grows beyond the limit of the
-//! shell (`ulimit -f`) is an error of writing, not the end of the program.
+//! Signal handling. The first SIGINT (Ctrl-C), SIGTERM or SIGHUP (closed terminal) asks the job to save and stop. A
+//! second SIGINT or SIGTERM ends the program immediately, together with all child processes. Exceeding the file size
+//! limit of the shell (`ulimit -f`) is a write error and does not end the program.
 //!
-//! A closed terminal asks, but never insists: the shell sends its signal and the system sends it again, and session
-//! managers send it together with a termination. So it does not count as one of the two. Under `nohup` it is ignored,
-//! as it was told to be.
+//! SIGHUP only requests a stop and does not count as the second signal: the shell and the system both send it, and
+//! session managers send it together with SIGTERM. Under `nohup` it is ignored.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -18,22 +17,21 @@ use signal_hook::iterator::Signals;
 #[cfg(unix)]
 use signal_hook::low_level::{emulate_default_handler, exit};
 
-/// From now on a write beyond the file size limit fails with an error, which has a line of its own, instead of ending
-/// the process by a signal.
+/// Makes a write beyond the file size limit fail with an error instead of ending the process by SIGXFSZ.
 pub(crate) fn outlive_file_size_limits() {
-    // Any handler will do; nobody looks at the flag. This signal can be caught, so registering does not fail.
+    // Any handler will do; the flag is not read. SIGXFSZ can be caught, so registering does not fail.
     #[cfg(unix)]
     let _ = flag::register(SIGXFSZ, Arc::default());
 }
 
-/// A signal that asks the program to stop.
+/// A signal that requests a stop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Signal {
-    /// Ctrl-C.
+    /// SIGINT: Ctrl-C.
     Interrupt,
-    /// `kill`, a service manager, a batch system at its time limit.
+    /// SIGTERM: `kill`, a service manager, or a batch system at its time limit.
     Terminate,
-    /// The terminal was closed, or the connection to it was lost.
+    /// SIGHUP: the terminal was closed, or the connection to it was lost.
     #[cfg(unix)]
     HangUp,
 }
@@ -57,12 +55,12 @@ impl Signal {
         Self::ALL.iter().copied().find(|signal| signal.number() == number)
     }
 
-    /// Whether a second one ends the program at once.
+    /// Whether a second signal of this kind ends the program immediately.
     const fn insists(self) -> bool {
         matches!(self, Self::Interrupt | Self::Terminate)
     }
 
-    /// Whether whoever started the program has told it to ignore the signal.
+    /// Whether the parent process has set the signal to be ignored.
     #[cfg(unix)]
     fn is_ignored(self) -> bool {
         self == Self::HangUp && hang_up_is_ignored()
@@ -73,14 +71,14 @@ impl Signal {
         false
     }
 
-    /// 128 + the signal's number, as shells report it.
+    /// Exit code: 128 + the signal's number, as shells report it.
     pub(crate) const fn exit_code(self) -> u8 {
         128 + self.number() as u8
     }
 }
 
-/// Whether `nohup`, or a shell that let go of its job, has set the signal to be ignored. Linux tells; elsewhere a
-/// program without any terminal is taken for one that was let go of.
+/// Whether `nohup`, or a shell that disowned its job, has set SIGHUP to be ignored. On Linux this is read from
+/// `/proc`; elsewhere it is assumed for a program without any terminal.
 #[cfg(unix)]
 fn hang_up_is_ignored() -> bool {
     let ignored =
@@ -91,7 +89,7 @@ fn hang_up_is_ignored() -> bool {
     ignored.unwrap_or_else(|| !crate::console::has_terminal())
 }
 
-/// Whether and by what the program was asked to stop.
+/// Whether, and by which signal, a stop was requested.
 #[derive(Debug)]
 pub(crate) struct Interrupt {
     stop: Arc<AtomicBool>,
@@ -100,19 +98,19 @@ pub(crate) struct Interrupt {
 }
 
 impl Interrupt {
-    /// Takes over the signals. From now on the first one only sets the flag, the second ends the process.
+    /// Installs the signal handlers. The first signal then only sets the flag; the second ends the process.
     pub(crate) fn watch() -> Self {
         let watched = Self { stop: Arc::default(), signal: Arc::default() };
         let signals: Vec<Signal> =
             Signal::ALL.iter().copied().filter(|signal| !signal.is_ignored()).collect();
-        // Whether somebody has insisted. What then has to be done takes a lock, which a signal handler may not do, so a
-        // thread does it; should that get stuck, a third signal ends the process in its handler.
+        // Whether a second signal has come. Ending child processes takes a lock, which a signal handler may not do, so
+        // a thread does it. If that thread hangs, a third signal ends the process in its handler.
         let is_insisting: Arc<AtomicBool> = Arc::default();
         let has_thread = watch_thread(&signals, &is_insisting);
         let ends_at_once = if has_thread { &is_insisting } else { &watched.stop };
         for signal in signals {
-            // In this order: a signal finds the flag as the signals before it have left it. Registering fails for
-            // signals that cannot be caught only; these can.
+            // The shutdown handler is registered first, so that it sees the flag as earlier signals have left it.
+            // Registering only fails for signals that cannot be caught; these can.
             let (number, code) = (signal.number(), i32::from(signal.exit_code()));
             if signal.insists() {
                 let _ = flag::register_conditional_shutdown(number, code, Arc::clone(ends_at_once));
@@ -123,19 +121,19 @@ impl Interrupt {
         watched
     }
 
-    /// The flag that long work looks at.
+    /// The stop flag that jobs poll.
     pub(crate) fn stop(&self) -> &Arc<AtomicBool> {
         &self.stop
     }
 
-    /// The signal that asked to stop, if one did.
+    /// The last signal that requested a stop; `None` if there was none.
     pub(crate) fn signal(&self) -> Option<Signal> {
         i32::try_from(self.signal.load(Ordering::Relaxed)).ok().and_then(Signal::of_number)
     }
 }
 
-/// A thread that does what a signal handler may not: Ctrl-Z pauses outside programs, too, which go on with this one;
-/// the second signal that insists ends them, and this process.
+/// Starts a thread for work that a signal handler may not do: Ctrl-Z also pauses child processes, which resume with
+/// this process; a second SIGINT or SIGTERM ends them and this process. Returns whether the thread was started.
 #[cfg(unix)]
 fn watch_thread(signals: &[Signal], is_insisting: &Arc<AtomicBool>) -> bool {
     let numbers = signals.iter().map(|signal| signal.number()).chain([SIGTSTP, SIGCONT]);
@@ -148,7 +146,7 @@ fn watch_thread(signals: &[Signal], is_insisting: &Arc<AtomicBool>) -> bool {
                 (SIGCONT, _) => gausset_process::go_on(),
                 (SIGTSTP, _) => {
                     gausset_process::pause();
-                    // Stops this process, as if nobody had looked.
+                    // Stops this process, as the default handler would.
                     let _ = emulate_default_handler(SIGTSTP);
                 }
                 (_, Some(signal)) if signal.insists() => {
@@ -166,7 +164,8 @@ fn watch_thread(signals: &[Signal], is_insisting: &Arc<AtomicBool>) -> bool {
     std::thread::Builder::new().name("gausset-signals".to_owned()).spawn(watch).is_ok()
 }
 
-/// Ctrl-C reaches every program of a console; the second one ends this process in its handler.
+/// No thread: on other systems Ctrl-C reaches every program of a console, and the second one ends this process in its
+/// handler.
 #[cfg(not(unix))]
 fn watch_thread(_signals: &[Signal], _is_insisting: &Arc<AtomicBool>) -> bool {
     false

@@ -1,8 +1,8 @@
-//! Text for people, made of lines that a terminal only shows.
+//! Text output as a list of lines without control characters.
 //!
-//! Names of pictures, classes and files come from others: an escape sequence or a line break in one would colour the
-//! screen, hide what stands there or forge a line. A result is therefore no string but [`Lines`]: whatever becomes a line
-//! is [`harmless`] from then on, and only this module breaks lines.
+//! Names of images, classes and files are untrusted: an escape sequence or line break could colour the screen,
+//! hide output or forge a line. Results are therefore [`Lines`] instead of strings: every line is made [`harmless`]
+//! when it is added, and only this module inserts line breaks.
 
 use std::ops::{Add, AddAssign};
 
@@ -17,13 +17,13 @@ impl Lines {
         &self.0
     }
 
-    /// Text of several lines that this program or one of its libraries has laid out.
+    /// Splits a text that this program or one of its libraries has formatted into lines.
     pub(crate) fn laid_out(text: &str) -> Self {
         text.lines().map(Self::from).fold(Self::default(), Add::add)
     }
 }
 
-/// One line; a line break in it is escaped.
+/// One line; line breaks in it are escaped.
 impl From<&str> for Lines {
     fn from(line: &str) -> Self {
         Self(format!("{}\n", harmless(line)))
@@ -51,7 +51,7 @@ impl<L: Into<Self>> Add<L> for Lines {
     }
 }
 
-/// All of them, one after the other.
+/// Concatenates all lines.
 impl<L: Into<Self>> FromIterator<L> for Lines {
     fn from_iter<I: IntoIterator<Item = L>>(lines: I) -> Self {
         lines.into_iter().fold(Self::default(), Add::add)

@@ -1,4 +1,4 @@
-//! Reports a person what happens in a job: notes, warnings, a bar.
+//! Prints the events of a job: notes, warnings and a progress bar.
 
 use std::sync::Arc;
 
@@ -15,14 +15,14 @@ use crate::progress::{Reporter, budget_message, fit_message, training_message};
 use crate::shell::in_shell;
 use crate::{crash, describe, table};
 
-/// Does a job that an interruption stops, and prints what happens in it.
+/// Runs a job that a signal can stop, and prints its events.
 pub(crate) fn attend<T>(interrupt: &Interrupt, console: &Console, job: impl FnOnce(&mut Host<'_>) -> T) -> T {
     let mut listener = Listener::new(console, Some(interrupt));
     let mut events = |event| listener.take(event);
     job(&mut Host::new(interrupt.stop(), &mut events))
 }
 
-/// [`attend`] with somebody who watches the training, if there is somebody.
+/// [`attend`] with an optional viewer of the training.
 pub(crate) fn attend_watched<T>(
     interrupt: &Interrupt,
     console: &Console,
@@ -35,14 +35,14 @@ pub(crate) fn attend_watched<T>(
     })
 }
 
-/// Does a short job that nothing stops, and prints what happens in it.
+/// Runs a short job that cannot be stopped, and prints its events.
 pub(crate) fn brief<T>(console: &Console, job: impl FnOnce(&mut Host<'_>) -> T) -> T {
     let mut listener = Listener::new(console, None);
     let mut events = |event| listener.take(event);
     job(&mut Host::new(&Arc::default(), &mut events))
 }
 
-/// Parts of a time budget that a bar shows.
+/// Number of parts into which the progress bar divides a time budget.
 const BUDGET_PARTS: u64 = 1000;
 
 struct Listener<'a> {
@@ -50,7 +50,7 @@ struct Listener<'a> {
     interrupt: Option<&'a Interrupt>,
     reporter: Option<Reporter<'a>>,
     told_stop: bool,
-    /// What was told of the alignment last.
+    /// Last line that was printed about the alignment.
     aligning: String,
 }
 
@@ -89,19 +89,20 @@ impl<'a> Listener<'a> {
             Event::PanosAligned(alignment) => self.console.note(describe::panos(&alignment)),
             Event::MetricScale { positions, residual } => {
                 let residual = three_digits(residual);
-                self.console.note(format!(
-                    "scale from GPS: {positions} positions, {residual} m from the fit (root mean square)"
-                ));
+                self.console
+                    .note(format!("scale from GPS: {positions} positions, RMS residual {residual} m"));
             }
-            Event::NoMetricScale => self.console.note("scale: GPS positions scatter too much to tell it"),
+            Event::NoMetricScale => {
+                self.console.note("scale: GPS positions scatter too much to determine it")
+            }
             Event::OnTrack(earth) => {
-                self.console.note(format!("scale from the track: {}", describe::on_track(&earth)))
+                self.console.note(format!("scale from the GPS track: {}", describe::on_track(&earth)))
             }
             Event::Masked(share) => self.console.note(format!("masks: {}", describe::mask_share(&share))),
             Event::Cut(times) => self.console.note(describe::split_times(&times)),
             Event::FarPoints(count) => {
                 let points = counted(count as u64, "point");
-                self.console.note(format!("start: {points} far away where there is sky"));
+                self.console.note(format!("start: {points} added at a distance for the sky"));
             }
             Event::DeviceChosen(line) => self.console.note(format!("device: {line}")),
             Event::FramesChosen(chosen) => self.console.note(describe::frames_chosen(&chosen)),
@@ -110,7 +111,7 @@ impl<'a> Listener<'a> {
         }
     }
 
-    /// One line a stage, and one for each tenth of it.
+    /// Prints one line per stage of the alignment, and one per tenth of it.
     fn aligning(&mut self, progress: &gausset_sfm::Progress) {
         let gausset_sfm::Progress { stage, done, all, rung } = progress;
         let again = if *rung > 0 { format!(", recipe {}", rung + 1) } else { String::new() };
@@ -135,7 +136,7 @@ impl<'a> Listener<'a> {
             Event::Started(started) => {
                 self.console.note(introduction(started));
                 self.reporter = Some(match started.time_budget {
-                    // The steps of a run with a time budget are what it finds: what passes is time, in hundredths.
+                    // The number of steps of a run with a time budget is not known, so the bar shows time.
                     Some(_) => Reporter::start(self.console, "", 0, BUDGET_PARTS),
                     None => Reporter::start(self.console, "step", started.step, started.steps),
                 });
@@ -145,7 +146,7 @@ impl<'a> Listener<'a> {
                     match progress.budget {
                         Some([used, seconds]) => {
                             let part = (BUDGET_PARTS as f64 * used / seconds.max(f64::MIN_POSITIVE)) as u64;
-                            // The last line is that of the last step.
+                            // The last step completes the bar, whatever time it took.
                             let part = if progress.step >= progress.steps { BUDGET_PARTS } else { part };
                             reporter.at(part.min(BUDGET_PARTS), || budget_message(progress, [used, seconds]));
                         }
@@ -155,7 +156,7 @@ impl<'a> Listener<'a> {
                 let is_asked = self.interrupt.is_some_and(|interrupt| interrupt.signal().is_some());
                 if is_asked && !self.told_stop {
                     self.told_stop = true;
-                    self.console.note("stopping: saving a checkpoint (interrupt again to stop at once)");
+                    self.console.note("stopping: saving a checkpoint (interrupt again to stop immediately)");
                 }
             }
             Event::Warning(warning) => self.console.warn(kind(warning), warning.to_string()),
@@ -163,19 +164,19 @@ impl<'a> Listener<'a> {
                 if let (Some(psnr), Some(ssim)) = (report.psnr, report.ssim) {
                     let step = grouped(*step);
                     self.console
-                        .note(format!("step {step}: PSNR {psnr:.2} dB, SSIM {ssim:.4} on held-out pictures"));
+                        .note(format!("step {step}: PSNR {psnr:.2} dB, SSIM {ssim:.4} on held-out images"));
                 }
             }
             Event::Exported { path, splats, dropped, .. } if *dropped > 0 => {
                 let (splats, dropped, path) = (grouped(*splats), grouped(*dropped), path.display());
                 let line = format!(
-                    "{path}: {dropped} splats left out, because a parameter is not finite ({splats} written)"
+                    "{path}: {dropped} splats with non-finite parameters left out ({splats} written)"
                 );
                 self.console.warn("splats", line);
             }
-            // Where they go is in the final table; how often they come is an option.
+            // The final table lists the files; options set how often they are written.
             Event::Checkpointed { .. } | Event::Exported { .. } => {}
-            // Nobody here asks for them.
+            // These events are for the viewer.
             Event::Picture { .. }
             | Event::NoPicture { .. }
             | Event::Density { .. }
@@ -190,25 +191,25 @@ impl<'a> Listener<'a> {
     }
 }
 
-/// What parts are called.
+/// The name of a part of a job.
 const fn noun(part: Part) -> &'static str {
     match part {
         Part::Frames => "frame",
-        Part::Pictures => "picture",
+        Part::Pictures => "image",
         Part::Steps => "step",
     }
 }
 
-/// A stage as a note.
+/// Formats a stage as a note.
 fn line_of(stage: &Stage) -> String {
     match stage {
-        Stage::MakeScene(folder) => format!("making the scene in {}", folder.display()),
-        Stage::FindMasks => "finding what is to be masked".to_owned(),
+        Stage::MakeScene(folder) => format!("generating the scene in {}", folder.display()),
+        Stage::FindMasks => "computing masks".to_owned(),
         Stage::CutForAlignment => "cutting views for alignment".to_owned(),
         Stage::CutForTraining => "cutting views for training".to_owned(),
-        Stage::LookAtFrames => "looking at all frames of the video".to_owned(),
-        Stage::CompareLight => "comparing the light of neighbouring frames".to_owned(),
-        Stage::TakeFrames(about) => format!("taking about {} from the video", counted(*about, "frame")),
+        Stage::LookAtFrames => "analysing all frames of the video".to_owned(),
+        Stage::CompareLight => "comparing the exposure of neighbouring frames".to_owned(),
+        Stage::TakeFrames(about) => format!("extracting about {} from the video", counted(*about, "frame")),
         Stage::Align { count, what, tool } => {
             format!("aligning {} with {tool}", counted(*count as u64, what))
         }
@@ -220,23 +221,23 @@ fn line_of(stage: &Stage) -> String {
             let frame = frame.map_or_else(String::new, |[frame, of]| format!(", frame {frame} of {of}"));
             format!("{}: {what}{frame}", path.display())
         }
-        Stage::NoFieldState(path) => format!("{}: no such file; the fit begins at step 0", path.display()),
-        Stage::GoOn(run) => format!("going on with the run in {}", run.display()),
-        Stage::TrainedAlready => "the training is finished already".to_owned(),
+        Stage::NoFieldState(path) => format!("{}: no such file; the fit starts at step 0", path.display()),
+        Stage::GoOn(run) => format!("resuming the run in {}", run.display()),
+        Stage::TrainedAlready => "the training is already finished".to_owned(),
         Stage::StoppedBeforeTraining => TrainError::Stopped.to_string(),
         Stage::TrainingStopped { step, run } => format!(
-            "stopped after step {}, checkpoint saved; go on with: gausset train --resume {}",
+            "stopped after step {}, checkpoint saved; resume with: gausset train --resume {}",
             grouped(*step),
             in_shell(run)
         ),
-        Stage::CutStopped => "stopped; the same command goes on with the frames that are left".to_owned(),
+        Stage::CutStopped => "stopped; run the same command again for the remaining frames".to_owned(),
     }
 }
 
-/// What a warning is about; beyond five of a kind they are counted only.
+/// The kind of a warning, by which the console limits how many are printed.
 fn kind(warning: &RunWarning) -> &'static str {
     match warning {
-        RunWarning::UnreadablePicture(_) => "pictures",
+        RunWarning::UnreadablePicture(_) => "images",
         RunWarning::LossExplosion { .. } => "the loss",
         RunWarning::DeadSplats { .. } | RunWarning::SkippedUpdates { .. } => "splats",
         RunWarning::CutLists { .. } | RunWarning::CutPictures { .. } => "the tile lists",
@@ -245,7 +246,7 @@ fn kind(warning: &RunWarning) -> &'static str {
     }
 }
 
-/// What stereo has found.
+/// Formats the result of stereo.
 fn stereo_line(report: &StereoReport) -> String {
     let StereoReport { views, confirmed, views_per_point, points } = report;
     let (views, points) = (counted(*views as u64, "view"), counted(*points as u64, "point"));
@@ -255,24 +256,24 @@ fn stereo_line(report: &StereoReport) -> String {
     )
 }
 
-/// What a run starts with, and what it will need.
+/// Formats the facts of a starting run: device, data, memory, steps and time.
 fn introduction(started: &Started) -> Lines {
     let Started { device, memory, .. } = started;
-    let train = counted(started.train_images as u64, "picture");
+    let train = counted(started.train_images as u64, "image");
     let held_out = grouped(started.test_images as u64);
     let extent = three_digits(started.scene_extent);
     let steps = match started.step {
         0 => grouped(started.steps),
-        done => format!("{} of {} are done", grouped(done), grouped(started.steps)),
+        done => format!("{} of {} done", grouped(done), grouped(started.steps)),
     };
     let steps = match started.time_budget {
-        Some(_) => format!("about {steps}, as many as fit"),
+        Some(_) => format!("about {steps}, as the time budget allows"),
         None => steps,
     };
     let parts = [
         (format!("{} splats", grouped(memory.splat_count)), memory.splats),
         ("points".to_owned(), memory.points),
-        ("pictures".to_owned(), memory.pictures),
+        ("images".to_owned(), memory.pictures),
         ("buffers".to_owned(), memory.working),
         ("checkpoints and evaluation".to_owned(), memory.beside),
     ];
@@ -282,15 +283,15 @@ fn introduction(started: &Started) -> Lines {
     let parts = parts.join(", ");
     let mut rows = vec![
         ("device", device.name.clone()),
-        ("data", format!("{train} to train on, {held_out} held out, scene extent {extent}")),
+        ("data", format!("{train} for training, {held_out} held out, scene extent {extent}")),
         ("start", started.start.clone()),
         ("memory", format!("about {total} of {limit}: {parts}")),
         ("steps", steps),
     ];
     if let Some(seconds) = started.time_budget {
-        rows.push(("time", format!("{} in all", duration(seconds))));
+        rows.push(("time", format!("{} in total", duration(seconds))));
     } else if let Some(seconds) = started.predicted_seconds {
-        rows.push(("time", format!("about {} at the pace of the first steps", duration(seconds))));
+        rows.push(("time", format!("about {} at the speed of the first steps", duration(seconds))));
     }
     table::facts(&rows)
 }

@@ -5,7 +5,7 @@
 //!               │              │ events                 stderr: progress, warnings, one line for an error
 //!               └─ Failure ◀───┘                        exit code: see [`exit::Status`]
 //! ```
-//! Only here are arguments parsed and lines printed; what is done is in the crates below.
+//! This crate only parses arguments and prints lines; the work is done in the library crates.
 #![forbid(unsafe_code)]
 
 mod cli;
@@ -44,7 +44,7 @@ use crate::console::Console;
 #[global_allocator]
 static ALLOCATOR: HugePages = HugePages;
 
-/// When the program began; time budgets count from here.
+/// When the program started; time budgets count from here.
 static STARTED: LazyLock<Instant> = LazyLock::new(Instant::now);
 
 fn main() -> ExitCode {
@@ -52,7 +52,7 @@ fn main() -> ExitCode {
     run(std::env::args_os().collect())
 }
 
-/// The whole program: parses, works, prints, and says how it went.
+/// Parses the arguments, runs the command, prints its result and returns the exit code.
 fn run(arguments: Vec<OsString>) -> ExitCode {
     crash::install_hook();
     crash::rehearse();
@@ -71,16 +71,16 @@ fn run(arguments: Vec<OsString>) -> ExitCode {
     }
 }
 
-/// How a command ends that did not reach its end.
+/// Why a command ended without a [`exit::Status`].
 #[derive(Debug)]
 pub(crate) enum Ending {
-    /// It was refused or failed: one line on stderr, exit code 2.
+    /// The command was refused or failed: one line on stderr, exit code 2.
     Failed(Failure),
-    /// Help or the version was asked for and is to be printed.
+    /// `--help` or `--version`: printed on stdout, exit code 0.
     Help(StyledStr),
-    /// Nothing was asked for: help, on stderr, exit code 2.
+    /// No command was given: help on stderr, exit code 2.
     Usage(StyledStr),
-    /// Whoever read stdout has gone, as in `gausset info X | head -1`: nothing is wrong.
+    /// The reader of stdout has closed it, as in `gausset info X | head -1`. Not an error: exit code 0.
     BrokenPipe,
 }
 

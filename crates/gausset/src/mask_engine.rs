@@ -1,4 +1,4 @@
-//! Which engine runs a segmentation model: the same words for every command that takes one.
+//! Arguments that select the inference engine of a segmentation model, shared by all commands that take one.
 
 use std::path::PathBuf;
 
@@ -6,10 +6,10 @@ use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use gausset_flow::mask_engine::{EngineKind, MaskEngine};
 
-/// An engine, and where its library is.
+/// The inference engine, and the path of its library.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct MaskEngineArgs {
-    /// What runs the model: rten|onnxruntime; the first is built in, the other a library of yours.
+    /// Inference engine of the model: rten (built in) or onnxruntime (needs its shared library).
     #[arg(
         long, value_name = "ENGINE", default_value = "rten", hide_possible_values = true,
         value_parser = PossibleValuesParser::new(EngineKind::ALL.map(EngineKind::name)).map(|name| {
@@ -17,14 +17,14 @@ pub(crate) struct MaskEngineArgs {
         })
     )]
     mask_engine: EngineKind,
-    /// The library of ONNX Runtime [default: $ORT_DYLIB_PATH, then the package onnxruntime of a Python: $GAUSSET_PYTHON,
-    /// python3 in PATH].
+    /// Shared library of ONNX Runtime [default: $ORT_DYLIB_PATH, then the Python package onnxruntime of $GAUSSET_PYTHON
+    /// or of python3 in PATH].
     #[arg(long, value_name = "FILE")]
     onnx_library: Option<PathBuf>,
 }
 
 impl MaskEngineArgs {
-    /// Whether it is the one that needs no library.
+    /// Whether the built-in engine is selected, which needs no library.
     pub(crate) fn is_built_in(&self) -> bool {
         self.mask_engine == EngineKind::Rten
     }

@@ -1,8 +1,8 @@
-//! Numbers as people read them.
+//! Formatting of numbers and durations for people.
 
 pub(crate) use gausset_io::units::{counted, grouped};
 
-/// `7 s`, `2:05 min`, `3:02:01 h`.
+/// Formats a duration: `7 s`, `2:05 min`, `3:02:01 h`.
 pub(crate) fn duration(seconds: f64) -> String {
     // Float to integer conversions saturate, and NaN becomes 0.
     let whole = seconds.round() as u64;
@@ -14,7 +14,7 @@ pub(crate) fn duration(seconds: f64) -> String {
     }
 }
 
-/// Three digits that matter: `0.0213`, `3.45`, `123`.
+/// Formats a number with three significant digits: `0.0213`, `3.45`, `123`.
 pub(crate) fn three_digits(value: f64) -> String {
     if !value.is_finite() {
         return value.to_string();
@@ -35,7 +35,7 @@ pub(crate) fn three_digits(value: f64) -> String {
     format!("{value:.decimals$}")
 }
 
-/// A PSNR in dB; equal pictures have an infinite one.
+/// Formats a PSNR in dB. `None` is infinite: the images are equal.
 pub(crate) fn decibels(psnr: Option<f64>) -> String {
     psnr.map_or_else(|| "inf dB".to_owned(), |psnr| format!("{psnr:.2} dB"))
 }
@@ -50,8 +50,8 @@ mod tests {
             [0, 12, 999, 1000, 165_751, 1_000_000].map(grouped),
             ["0", "12", "999", "1,000", "165,751", "1,000,000"]
         );
-        assert_eq!(counted(1, "picture"), "1 picture");
-        assert_eq!(counted(0, "picture"), "0 pictures");
+        assert_eq!(counted(1, "image"), "1 image");
+        assert_eq!(counted(0, "image"), "0 images");
     }
 
     #[test]

@@ -1,7 +1,7 @@
-//! The options of training on the command line: arguments made of the table of options ([`TrainOptions::table`]).
+//! Training options as command-line arguments, generated from the table of options ([`TrainOptions::table`]).
 //!
-//! An option that is not given is `None`: defaults are filled in where options are resolved, and shown in the help
-//! from the same tables ([`Defaults`]). `-h` shows what people look for first, a line each, `--help` everything.
+//! An option that is not given is `None`. Defaults are filled in when options are resolved; the help shows them from
+//! the same tables ([`Defaults`]). `-h` shows the common options, one line each; `--help` shows all options.
 
 use std::ffi::OsString;
 use std::marker::PhantomData;
@@ -16,13 +16,13 @@ use gausset_train::{Quality, Strategy, TrainOptions};
 
 use crate::usage;
 
-/// A command that trains, and the options of the run that it decides itself or takes under another meaning.
+/// A command that trains, with the training options that it sets itself or offers with another meaning.
 pub(crate) trait Trains: Clone + std::fmt::Debug + Default {
-    /// Their names.
+    /// Long names of these options.
     const DECIDES: &'static [&'static str];
 }
 
-/// `train`: the dataset is its argument.
+/// `train`: the dataset is a positional argument.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Train;
 
@@ -30,7 +30,7 @@ impl Trains for Train {
     const DECIDES: &'static [&'static str] = &["data"];
 }
 
-/// `run`: pictures and model are what it makes, and none are panoramas; masks and threads are arguments of all its stages.
+/// `run`: it creates images and model itself and takes no panoramas; masks and threads are arguments of all its stages.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct PhotosToSplat;
 
@@ -38,7 +38,7 @@ impl Trains for PhotosToSplat {
     const DECIDES: &'static [&'static str] = &["data", "images", "masks", "sparse", "threads", "panoramas"];
 }
 
-/// `pano run`: views, masks and model are what it makes, and how many panoramas there are decides which are held out.
+/// `pano run`: it creates views, masks and model itself, and holds out views by panorama.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct PanosToSplat;
 
@@ -47,12 +47,12 @@ impl Trains for PanosToSplat {
         &["data", "images", "masks", "sparse", "threads", "test-every", "scene-extent", "alpha"];
 }
 
-/// Options of training as given on the command line of a command.
+/// Training options as given on the command line of the command `C`.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct OptionArgs<C: Trains>(TrainOptions, PhantomData<C>);
 
 impl<C: Trains> OptionArgs<C> {
-    /// The options, for the trainer.
+    /// The options in the form that the trainer takes.
     pub(crate) fn into_options(self) -> TrainOptions {
         self.0
     }
@@ -85,7 +85,7 @@ impl<C: Trains> FromArgMatches for OptionArgs<C> {
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
         for key in TrainOptions::keys().filter(|key| Self::has(key)) {
             if let Some(text) = matches.get_raw(key).and_then(|mut texts| texts.next_back()) {
-                // Parsers have checked each text with the same words.
+                // The argument parsers have already accepted the text.
                 let set = self.0.set(key, text);
                 set.map_err(|what| clap::Error::raw(clap::error::ErrorKind::InvalidValue, what))?;
             }
@@ -94,29 +94,29 @@ impl<C: Trains> FromArgMatches for OptionArgs<C> {
     }
 }
 
-/// What commands that train take beside the options that they show: a file of options, and whatever stands behind `--`.
+/// Training options from a config file and from the arguments after `--`.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct MoreOptions {
-    /// Options of training from a TOML file, `name = value` a line; the command line wins.
+    /// TOML file of training options (`name = value`); the command line overrides it.
     #[arg(long, value_name = "FILE", help_heading = "Run")]
     config: Option<PathBuf>,
-    /// Options of training, as `gausset train` has them.
+    /// Training options of `gausset train`.
     #[arg(last = true, allow_hyphen_values = true, value_name = "TRAINING OPTIONS")]
     training: Vec<OsString>,
 }
 
 impl MoreOptions {
-    /// These behind the options that a command has taken, which win.
+    /// Merges the options: `given` overrides those after `--`, and these override the config file.
     ///
     /// # Errors
-    /// No such option, a value that it does not take; a file that cannot be read.
+    /// An option does not exist or refuses its value; the file cannot be read.
     pub(crate) fn over<C: Trains>(&self, given: OptionArgs<C>) -> Result<TrainOptions, Failure> {
         let named = |text: &OsString| {
             let text = text.to_str()?.strip_prefix("--")?;
             C::DECIDES.iter().find(|name| text.split('=').next() == Some(**name))
         };
         if let Some(name) = self.training.iter().find_map(named) {
-            let line = format!("--{name}: this command decides it, or takes it before `--`; see --help");
+            let line = format!("--{name}: set by this command, or given before `--`; see --help");
             return Err(Failure::usage(line));
         }
         let mut command = OptionArgs::<C>::augment_args(clap::Command::new("--").no_binary_name(true));
@@ -124,7 +124,7 @@ impl MoreOptions {
         let typed = typed.and_then(|matches| OptionArgs::<C>::from_arg_matches(&matches));
         let typed = typed.map_err(|error| Failure::usage(usage::line(&error, &command)))?;
         let mut file = self.config.as_deref().map(TrainOptions::read).transpose()?.unwrap_or_default();
-        // What this command makes itself is not for a file to say.
+        // A config file cannot set what the command sets itself.
         for key in C::DECIDES {
             file.clear(key);
         }
@@ -132,7 +132,7 @@ impl MoreOptions {
     }
 }
 
-/// The options with each behind the one that its row names.
+/// Sorts options for the help: an option whose row names another one follows it.
 fn in_order_of_help(options: Vec<OptionInfo>) -> Vec<OptionInfo> {
     let place_of = |option: &OptionInfo| option.shown.and_then(|shown| shown.after);
     let (moved, mut ordered): (Vec<_>, Vec<_>) =
@@ -144,12 +144,12 @@ fn in_order_of_help(options: Vec<OptionInfo>) -> Vec<OptionInfo> {
     ordered
 }
 
-/// The argument of an option, if it is one.
+/// The command-line argument of an option; `None` for the dataset.
 fn argument(option: OptionInfo, defaults: &Defaults) -> Option<Arg> {
     let Shown { heading, value_name, is_detail, has_words_in_help, bare, may_stand_apart, .. } =
         option.shown?;
     let default = match defaults.of(option.name) {
-        // Flags are off; a default in the help would only make noise.
+        // Flags default to off; the help does not repeat that.
         Some(default) if default != "false" => format!(" [default: {default}]"),
         _ => String::new(),
     };
@@ -180,13 +180,13 @@ fn argument(option: OptionInfo, defaults: &Defaults) -> Option<Arg> {
     })
 }
 
-/// What a help says first, for a list in which each option has one line.
+/// The first clause of a help text, for `-h`, where each option has one line.
 fn first_clause(help: &str) -> &str {
     let ends = ["; ", ". "].iter().filter_map(|mark| help.find(mark));
     ends.min().map_or(help, |end| &help[..end])
 }
 
-/// The name in American spelling, where that is another.
+/// The American spelling of an option name, if it differs.
 fn american(name: &str) -> Option<&'static str> {
     match name {
         "opacity-regularisation" => Some("opacity-regularization"),
@@ -206,7 +206,7 @@ struct Defaults {
     best: Given,
 }
 
-/// Options that are given, by key.
+/// Option values by key.
 type Given = Vec<(String, toml::Value)>;
 
 impl Defaults {
@@ -224,7 +224,7 @@ impl Defaults {
         }
     }
 
-    /// The default of an option for people, with those of the presets where they differ.
+    /// Formats the default of an option, with those of the presets where they differ.
     fn of(&self, name: &str) -> Option<String> {
         let value_in =
             |table: &Given| table.iter().find(|(known, _)| known == name).map(|(_, value)| shown(value));
@@ -245,7 +245,7 @@ impl Defaults {
     }
 }
 
-/// A default for people: fractions with four digits that matter.
+/// Formats a default value; fractions are rounded to four decimals.
 fn shown(value: &toml::Value) -> String {
     match value {
         toml::Value::String(word) => word.clone(),
@@ -285,15 +285,15 @@ mod tests {
         }
     }
 
-    /// The reference of all options as a page.
+    /// Generates docs/options.md, the reference of all training options.
     fn page() -> String {
         let defaults = Defaults::new();
         let options = in_order_of_help(TrainOptions::table());
         let mut page = String::from(
-            "# Options of training\n\n\
-             Made of the table of options (`crates/train/src/options/table.rs`) by \
-             `GAUSSET_BLESS=1 cargo test -p gausset --bin gausset page`. On the command line as written here; in a \
-             file for `--config` one `name = value` a line, text in quotes. Where no default stands there is none.\n",
+            "# Training options\n\n\
+             Generated from the table of options (`crates/train/src/options/table.rs`) by \
+             `GAUSSET_BLESS=1 cargo test -p gausset --bin gausset page`. The table shows the command-line form; a \
+             file for `--config` has one `name = value` per line, with text in quotes. An empty default means none.\n",
         );
         let mut headings: Vec<_> = options.iter().filter_map(|option| Some(option.shown?.heading)).collect();
         headings.sort_by_key(|heading| *heading as usize);
@@ -314,15 +314,15 @@ mod tests {
                     None => format!(" {}", shown.value_name),
                 };
                 let row = format!("`--{}{value}` \0 {values} \0 {default} \0 {}", option.name, option.help);
-                // A bar would end the cell.
+                // An unescaped bar would end the table cell.
                 page += &format!("| {} |\n", row.replace('|', "\\|").replace('\0', "|"));
             }
         }
         let free = options.iter().filter(|option| option.is_free_on_resume && option.shown.is_some());
         let free: Vec<String> = free.map(|option| format!("`--{}`", option.name)).collect();
         page + &format!(
-            "\n## When a run goes on\n\n`--resume` takes {} and another place of the data, which have no influence on \
-             the result. Everything else is as the run began.\n",
+            "\n## Resuming a run\n\n`--resume` accepts {} and another path of the dataset, which do not affect the \
+             result. All other options keep the values with which the run was started.\n",
             free.join(", ")
         )
     }
@@ -335,7 +335,10 @@ mod tests {
         }
         let written = std::fs::read_to_string(path).unwrap();
         for (written, page) in written.lines().zip(page().lines()) {
-            assert_eq!(written, page, "docs/options.md; its head says how it is made anew");
+            assert_eq!(
+                written, page,
+                "docs/options.md is out of date; its first paragraph says how to generate it"
+            );
         }
         assert_eq!(written.lines().count(), page().lines().count());
     }

@@ -1,16 +1,16 @@
-//! What a profile says, for a terminal.
+//! Formatting of profiles for the terminal.
 
 use gausset_prof::{Profile, Row};
 
 use crate::lines::Lines;
 use crate::table;
 
-/// Rows that the table of those with most time has.
+/// Number of rows of the table of the most expensive spans.
 const TOP: usize = 5;
-/// Name of the span of a step.
+/// Name of the span of a training step.
 pub(crate) const STEP: &str = "step";
 
-/// Everything that a profile says, for a terminal.
+/// Formats all tables of a profile.
 pub(crate) fn report(profile: &Profile) -> Lines {
     let about: Vec<(&str, String)> =
         profile.about.iter().map(|(name, value)| (name.as_str(), value.clone())).collect();
@@ -21,18 +21,16 @@ pub(crate) fn report(profile: &Profile) -> Lines {
     head + Lines::laid_out(&tables.join("\n"))
 }
 
-/// What a row of the profile belongs to, in a few words.
+/// The category of a row of the profile, for the time budget.
 fn group(row: &Row) -> &'static str {
-    // From the outside inwards: what an evaluation renders belongs to it, not to the training.
+    // From the outermost span inwards: rendering within an evaluation counts as evaluation, not as training.
     for word in row.path.split('/') {
         let group = match word {
             "eval" => "evaluation",
             "checkpoint" | "export" | "write_ply" | "fsync" => "files",
             "stereo" => "dense start",
             "open" | "init" | "predict" => "start",
-            "next_view" | "decode" | "reduce" | "downscale" | "undistort" | "upload" => {
-                "waiting for pictures"
-            }
+            "next_view" | "decode" | "reduce" | "downscale" | "undistort" | "upload" => "waiting for images",
             "project" | "sort" | "tile" | "blend" => "rendering",
             "loss" => "loss",
             "blend_vjp" | "project_vjp" | "adam" | "project_vjp+adam" => "gradients and update",

@@ -1,4 +1,4 @@
-//! The one progress reporter: a bar on a terminal, plain lines otherwise.
+//! Progress output: a bar on a terminal, plain lines otherwise.
 
 use std::time::{Duration, Instant};
 
@@ -10,32 +10,32 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use crate::console::Console;
 use crate::numbers::{duration, grouped, three_digits};
 
-/// A plain line comes after so much of the work …
+/// A plain line is printed after this fraction of the work, or after [`LINE_EVERY`].
 const LINE_EVERY_SHARE: f64 = 0.05;
-/// … or so much time, …
+/// A plain line is printed after this time, or after [`LINE_EVERY_SHARE`] of the work.
 const LINE_EVERY: Duration = Duration::from_secs(5);
-/// … but not sooner than this after the one before.
+/// Minimum time between two plain lines.
 const LINE_NOT_BEFORE: Duration = Duration::from_millis(500);
 
-/// Drawings of a bar per second.
+/// Redraws of the progress bar per second.
 const BAR_RATE: u8 = 10;
 
-/// Progress of something that has a number of parts.
+/// Reports the progress of a job with a known number of parts.
 #[derive(Debug)]
 pub(crate) struct Reporter<'a> {
     console: &'a Console,
-    /// What the parts are: `step`, `picture`; empty where the message tells how far it is.
+    /// Name of a part: `step`, `image`. Empty if the message contains the progress.
     noun: &'static str,
     total: u64,
     bar: Option<ProgressBar>,
     last_line: Instant,
     last_position: u64,
-    /// Whether the end was told.
+    /// Whether the last part has been reported.
     is_ended: bool,
 }
 
 impl<'a> Reporter<'a> {
-    /// Begins with `position` of `total` parts done.
+    /// Starts with `position` of `total` parts done.
     pub(crate) fn start(console: &'a Console, noun: &'static str, position: u64, total: u64) -> Self {
         let bar = console.can_draw().then(|| {
             let target = ProgressDrawTarget::stderr_with_hz(BAR_RATE);
@@ -69,7 +69,7 @@ impl<'a> Reporter<'a> {
         }
         let waited = self.last_line.elapsed();
         let share = (position - self.last_position.min(position)) as f64 / self.total.max(1) as f64;
-        // The end is told once, and at once.
+        // The end is reported immediately, and only once.
         let is_end = position >= self.total && !self.is_ended;
         let is_due = !self.is_ended && share >= LINE_EVERY_SHARE || waited >= LINE_EVERY;
         if is_end || (is_due && waited >= LINE_NOT_BEFORE) {
@@ -81,40 +81,40 @@ impl<'a> Reporter<'a> {
                 return;
             }
             let separator = if message.is_empty() { "" } else { ": " };
-            // A total that was estimated may be too small.
+            // An estimated total may be too small.
             let (position, total) = (grouped(position), grouped(self.total.max(position)));
             self.console.note(format!("{} {position}/{total}{separator}{message}", self.noun));
         }
     }
 
-    /// Takes the bar away.
+    /// Removes the progress bar.
     pub(crate) fn finish(self) {
         self.console.set_bar(None);
     }
 }
 
-#[allow(clippy::disallowed_methods, reason = "the bar shows one harmless line")]
+#[allow(clippy::disallowed_methods, reason = "the message is one line without control characters")]
 fn show(bar: &ProgressBar, message: &str) {
     bar.set_message(harmless(message).into_owned());
 }
 
-/// `12 s of 1:00 min: step 345 of about 1,200, loss …`: what a run with a time budget tells.
+/// Progress of a run with a time budget: `12 s of 1:00 min: step 345 of about 1,200, loss …`.
 pub(crate) fn budget_message(progress: &Progress, [used, budget]: [f64; 2]) -> String {
     let (step, steps) = (grouped(progress.step), grouped(progress.steps));
     let of = format!("{} of {}", duration(used), duration(budget));
-    // The time that is left is told by the budget.
+    // The budget already shows the remaining time.
     let message = training_message(&Progress { seconds_left: None, ..*progress });
     format!("{of}: step {step} of about {steps}, {message}")
 }
 
-/// `loss 0.0312, 51,234 splats, 23.1 it/s, 2:13 min left`.
+/// Progress of a training: `loss 0.0312, 51,234 splats, 23.1 it/s, 2:13 min left`.
 pub(crate) fn training_message(progress: &Progress) -> String {
     let left = progress.seconds_left.map_or_else(String::new, |s| format!(", {} left", duration(s)));
     let (splats, rate) = (grouped(progress.splats), three_digits(progress.it_per_s));
     format!("loss {:.4}, {splats} splats, {rate} it/s{left}", progress.loss)
 }
 
-/// `loss 1.2e-4, 40.1 dB validation, 5,000 Gaussians`.
+/// Progress of a field fit: `loss 1.200e-4, validation 40.10 dB, 5,000 Gaussians`.
 pub(crate) fn fit_message(progress: &FitProgress) -> String {
     let validation = progress
         .validation

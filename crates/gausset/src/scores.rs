@@ -1,4 +1,4 @@
-//! The scores of held-out pictures as people read them (docs/quality.md).
+//! Formatting of the scores of held-out views (docs/quality.md).
 
 use gausset_train::{EvalReport, Scores, Split};
 
@@ -6,13 +6,14 @@ use crate::lines::Lines;
 use crate::numbers::{counted, decibels};
 use crate::table::{self, Align};
 
-/// What is to be seen on a contact sheet, from left to right.
-pub(crate) const PANELS: &str = "truth | render | error, and the colour-corrected render where that differs";
+/// The panels of a contact sheet, from left to right.
+pub(crate) const PANELS: &str =
+    "ground truth | render | error, and the colour-corrected render if it differs";
 
-/// What was not measured, or of which there is no pixel.
+/// Shown for a score that was not measured, or that no pixel contributes to.
 const NONE: &str = "-";
 
-/// A report as a table, its means last.
+/// Formats an evaluation as a table with one row per image; the last row holds the means.
 pub(crate) fn table(report: &EvalReport) -> Lines {
     let mut header = vec![
         ("picture", Align::Left),
@@ -28,9 +29,9 @@ pub(crate) fn table(report: &EvalReport) -> Lines {
     if has_lpips {
         header.push(("LPIPS", Align::Right));
     }
-    // Cells beyond the header are not shown.
+    // Cells beyond the header are dropped: LPIPS, if it was not measured.
     let row = |name: String, psnr: Option<f64>, ssim: Option<f64>, scores: &Scores| {
-        // Where no pixel counts there is no SSIM, and the PSNR is not infinite but none.
+        // Without valid pixels there is no SSIM, and a missing PSNR is not infinite.
         let of_all = |psnr| if ssim.is_some() { decibels(psnr) } else { NONE.to_owned() };
         vec![
             name,
@@ -50,7 +51,7 @@ pub(crate) fn table(report: &EvalReport) -> Lines {
         .map(|view| row(view.name.clone(), view.psnr, view.ssim, &view.scores))
         .collect();
     if report.images > 0 {
-        let name = format!("mean of {}", counted(report.images as u64, "picture"));
+        let name = format!("mean of {}", counted(report.images as u64, "image"));
         rows.push(row(name, report.psnr, report.ssim, &report.scores));
     }
     let mut text = table::columns(&header, &rows);
@@ -60,9 +61,9 @@ pub(crate) fn table(report: &EvalReport) -> Lines {
     if report.exposed > 0 {
         text += match report.split {
             Split::Test => {
-                "exposure: held-out pictures with the gains of the training pictures before and after them"
+                "exposure: held-out images use the interpolated gains of their neighbouring training images"
             }
-            Split::Train => "exposure: pictures with their own gains",
+            Split::Train => "exposure: images use their own gains",
         };
     }
     let lpips = if has_lpips { "" } else { "; LPIPS: not measured" };
@@ -78,17 +79,17 @@ pub(crate) fn facts(ssim: Option<f64>, scores: &Scores) -> Vec<(&'static str, St
     if scores.psnr_colour_corrected.or(scores.ssim_colour_corrected).is_some() {
         let (psnr, ssim) =
             (decibels(scores.psnr_colour_corrected), four_digits(scores.ssim_colour_corrected));
-        rows.push(("CC", format!("{psnr}, SSIM {ssim} after a colour fit per picture")));
+        rows.push(("CC", format!("{psnr}, SSIM {ssim} after a colour fit per image")));
     }
     if let Some(share) = scores.covisible_share {
         let scarce =
-            scores.scarce_share.map(|scarce| format!("; one or two views alone explain {}", percent(scarce)));
+            scores.scarce_share.map(|scarce| format!("; {} seen by only one or two views", percent(scarce)));
         let where_ = format!("on {} of the pixels{}", percent(share), scarce.unwrap_or_default());
         rows.push(("co-visible", format!("{} {where_}", covisible(scores))));
     }
     if ssim.is_some() && scores.covisible_share.is_some() {
         let known = scores.haze.map(|_| format!("{} (0 clear, 1 opaque)", haze(scores)));
-        rows.push(("haze", known.unwrap_or_else(|| "not measured: no known points are seen".to_owned())));
+        rows.push(("haze", known.unwrap_or_else(|| "not measured: no known points are visible".to_owned())));
     }
     rows
 }
@@ -97,7 +98,7 @@ fn four_digits(score: Option<f64>) -> String {
     score.map_or_else(|| NONE.to_owned(), |score| format!("{score:.4}"))
 }
 
-/// A PSNR that is not there has no pixels, or is infinite.
+/// Formats the co-visible PSNR. A missing one either has no pixels or is infinite.
 fn covisible(scores: &Scores) -> String {
     match (scores.psnr_covisible, scores.covisible_share) {
         (None, None | Some(0.0)) => NONE.to_owned(),
@@ -133,8 +134,8 @@ mod tests {
             lines(all),
             [
                 "0.7500",
-                "21.00 dB, SSIM 0.8000 after a colour fit per picture",
-                "24.00 dB on 62.5 % of the pixels; one or two views alone explain 12.5 %",
+                "21.00 dB, SSIM 0.8000 after a colour fit per image",
+                "24.00 dB on 62.5 % of the pixels; 12.5 % seen by only one or two views",
                 "0.013 (0 clear, 1 opaque)"
             ]
         );
@@ -147,7 +148,7 @@ mod tests {
         };
         assert_eq!(
             lines(unseen)[2..],
-            ["- on 0.0 % of the pixels", "not measured: no known points are seen"]
+            ["- on 0.0 % of the pixels", "not measured: no known points are visible"]
         );
         // Nothing was measured.
         assert!(facts(None, &Scores::default()).is_empty());

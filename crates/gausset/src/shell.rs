@@ -1,8 +1,8 @@
-//! Paths as a person can paste them behind a command in a shell.
+//! Quoting of paths for a POSIX shell.
 
 use std::path::Path;
 
-/// A path as one word of a POSIX shell: as it is, or in single quotes. One that begins like an option gets `./`.
+/// Formats a path as one word of a POSIX shell, in single quotes where needed. A path that begins with `-` gets `./`.
 pub(crate) fn in_shell(path: &Path) -> String {
     let text = path.display().to_string();
     let text = if text.starts_with('-') { format!("./{text}") } else { text };

@@ -1,4 +1,4 @@
-//! The one table printer: aligned columns, for people.
+//! Formatting of tables with aligned columns.
 
 use std::borrow::Cow;
 
@@ -6,25 +6,25 @@ use gausset_io::units::harmless;
 
 use crate::lines::Lines;
 
-/// How a column is aligned.
+/// Alignment of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Align {
-    /// Words.
+    /// For words.
     Left,
-    /// Numbers.
+    /// For numbers.
     Right,
 }
 
-/// Rows of `name  value`, values in one column.
+/// Formats rows of `name  value` with all values in one column.
 pub(crate) fn facts(rows: &[(&str, String)]) -> Lines {
     let names: Vec<_> = rows.iter().map(|(name, _)| harmless(name)).collect();
     let width = names.iter().map(|name| name.chars().count()).max().unwrap_or(0);
     names.iter().zip(rows).map(|(name, (_, value))| format!("{name:width$}  {value}")).collect()
 }
 
-/// A table with a header. Rows shorter than the header end there.
+/// Formats a table with a header. Rows may be shorter than the header.
 pub(crate) fn columns(header: &[(&str, Align)], rows: &[Vec<String>]) -> Lines {
-    // Before they are measured, or columns would not stand below each other.
+    // Escaped before their widths are measured, or the columns would not line up.
     let rows: Vec<Vec<_>> = rows.iter().map(|row| row.iter().map(|cell| harmless(cell)).collect()).collect();
     let width = |column: usize| {
         let cells = rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count());

@@ -1,10 +1,10 @@
-//! Mistakes in arguments as one line: `--strat: no such option; did you mean --strategy?`.
+//! One-line messages for wrong arguments: `--strat: no such option; did you mean --strategy?`.
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
 use crate::foreign;
 
-/// The line of an error that clap has found in the arguments of a command.
+/// Formats an error of clap's parser as one line.
 pub(crate) fn line(error: &clap::Error, command: &clap::Command) -> String {
     let context = |kind| error.get(kind).map(plain).unwrap_or_default();
     let argument = context(ContextKind::InvalidArg);
@@ -14,11 +14,11 @@ pub(crate) fn line(error: &clap::Error, command: &clap::Command) -> String {
     match error.kind() {
         ErrorKind::UnknownArgument => match error.get(ContextKind::SuggestedArg) {
             _ if here.is_some() => {
-                format!("{place}: no such option; here it is {}", here.unwrap_or_default())
+                format!("{place}: no such option; Gausset calls it {}", here.unwrap_or_default())
             }
             Some(suggested) => format!("{place}: no such option; did you mean {}?", plain(suggested)),
             None if place.starts_with('-') => format!("{place}: no such option; see --help"),
-            None => format!("{place}: one argument too many; see --help"),
+            None => format!("{place}: unexpected argument; see --help"),
         },
         ErrorKind::InvalidSubcommand => {
             let name = context(ContextKind::InvalidSubcommand);
@@ -65,7 +65,7 @@ pub(crate) fn line(error: &clap::Error, command: &clap::Command) -> String {
     }
 }
 
-/// The reason why a value was not accepted, in our words where the parsers of the standard library have others.
+/// Formats the reason why a value was refused as `expected …, found …`, also for parsers of the standard library.
 fn expected_and_found(reason: &str, value: &str) -> String {
     let expected = match reason {
         _ if reason.starts_with("expected") => return reason.to_owned(),
@@ -82,14 +82,14 @@ fn expected_and_found(reason: &str, value: &str) -> String {
     format!("expected {expected}, found `{value}`")
 }
 
-/// The name of an argument without that of its value: clap says `--steps <N>`, `--exposure[=<BOOL>]`, `--verbose...`,
-/// `<DATA>`.
+/// The name of an argument without the name of its value. Clap writes `--steps <N>`, `--exposure[=<BOOL>]`,
+/// `--verbose...`, `<DATA>`.
 fn bare(argument: &str) -> &str {
     let name = argument.split([' ', '=', '[']).find(|part| !part.is_empty()).unwrap_or(argument);
     name.trim_start_matches('<').trim_end_matches([']', '>', '.'])
 }
 
-/// A value of the context as words.
+/// Formats a context value of clap.
 fn plain(value: &ContextValue) -> String {
     match value {
         ContextValue::Strings(words) => words.join(", "),

@@ -1,5 +1,4 @@
-//! `gausset clean`: removes the splats that hang in space which cameras and points show to be empty, and reports what that
-//! changes.
+//! `gausset clean`: removes splats in space that cameras and points show to be empty, and prints how the scores change.
 
 use std::path::PathBuf;
 
@@ -21,12 +20,12 @@ use crate::table::{self, Align};
 
 const AFTER_HELP: &str = "\
 Examples:
-  gausset clean run/ -o clean.ply            what hangs in the air is gone; the run stays as it is
+  gausset clean run/ -o clean.ply            write the splats without floaters; the run is unchanged
   gausset clean run/ -o clean.ply --json | jq .after.psnr
-Empty is the space around the cameras and on the ways between neighbours, up to 0.7 of the distance
-of the nearest points, and the first 0.3 of the way to points that are seen (docs/density.md). Runs
-clear it while they train, until 5/6 of their steps; this finds what came since, and what older runs
-left. The scores are those of the held-out pictures before and after.";
+Free space is the space around cameras and between neighbouring ones, up to 0.7 of the distance of
+the nearest points, and the first 0.3 of the distance to visible points (docs/density.md). Training
+clears it during the first 5/6 of the steps; this command removes what was added later or left by
+older versions. Prints the scores of the held-out views before and after.";
 
 /// Arguments of `clean`.
 #[derive(Clone, Debug, Args)]
@@ -35,19 +34,19 @@ pub(crate) struct CleanArgs {
     /// Folder of a finished run.
     #[arg(value_name = "RUN")]
     run: PathBuf,
-    /// File to write; the end of its name says the format: .ply, .compressed.ply, .splat, .spz, .sog or .glb.
+    /// Output file; format by extension: .ply, .compressed.ply, .splat, .spz, .sog or .glb.
     #[arg(short, long, value_name = "OUT")]
     output: PathBuf,
-    /// Where the dataset is now [default: where the run found it].
+    /// Path of the dataset [default: the path recorded by the run].
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
     /// Replace OUT if it exists.
     #[arg(long, alias = "overwrite", short_aliases = ['y', 'w'])]
     force: bool,
-    /// Take a dataset that is not the run's, or that changed since.
+    /// Accept a dataset that differs from the one of the run.
     #[arg(long)]
     accept_changed_data: bool,
-    /// Take pictures whose names lead out of the picture folder (by `..` or as absolute paths).
+    /// Allow image names that point outside the image folder (by `..` or absolute paths).
     #[arg(long)]
     allow_outside: bool,
     /// Print the result as a JSON object.
@@ -82,7 +81,7 @@ pub(crate) fn run(args: &CleanArgs, console: &Console) -> Result<Status, Ending>
     Ok(Status::done(cleaned.has_skipped))
 }
 
-/// The scores before and after, as a table.
+/// Formats the scores before and after as a table.
 fn table(cleaned: &Cleaned) -> Lines {
     let header =
         [("", Align::Left), ("before", Align::Right), ("after", Align::Right), ("change", Align::Right)];
@@ -91,7 +90,7 @@ fn table(cleaned: &Cleaned) -> Lines {
         |report: &EvalReport| report.per_image.iter().filter_map(|picture| picture.psnr).reduce(f64::min);
     let rows = [
         ("PSNR", a.psnr, b.psnr, 2),
-        ("worst picture", worst(a), worst(b), 2),
+        ("worst image", worst(a), worst(b), 2),
         ("SSIM", a.ssim, b.ssim, 4),
         ("CC-PSNR", a.scores.psnr_colour_corrected, b.scores.psnr_colour_corrected, 2),
         ("CC-SSIM", a.scores.ssim_colour_corrected, b.scores.ssim_colour_corrected, 4),

@@ -1,4 +1,4 @@
-//! `gausset completions`: completion scripts, from the definition of the command line.
+//! `gausset completions`: shell completion scripts, generated from the definition of the command line.
 
 use clap::Args;
 use clap_complete::Shell;
@@ -18,7 +18,7 @@ Examples:
 #[derive(Clone, Copy, Debug, Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct CompletionsArgs {
-    /// The shell.
+    /// Shell.
     #[arg(value_name = "SHELL")]
     shell: Shell,
 }

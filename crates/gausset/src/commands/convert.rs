@@ -1,4 +1,4 @@
-//! `gausset convert`: reads splats and writes them again, in any format that is written.
+//! `gausset convert`: converts splats to another format, with optional crops and transforms.
 
 use std::path::PathBuf;
 
@@ -21,91 +21,91 @@ use crate::listener::attend;
 
 const AFTER_HELP: &str = "\
 Examples:
-  gausset convert run/ scene.spz --report          a tenth of the size, and what that costs in dB
-  gausset convert scene.ply scene.spz --min-psnr 45   as few bits as keep 45 dB
-  gausset convert scene.ply scene.compressed.ply   .splat, .sog and .glb, too
-  gausset convert run/ scene.html                  one file that any browser opens: to send to somebody
-  gausset convert scene.ply upright.ply --up z     turn a scene with z up so that common viewers show it upright
+  gausset convert run/ scene.spz --report          a tenth of the size; report the loss in dB
+  gausset convert scene.ply scene.spz --min-psnr 45     fewest SH bits that keep 45 dB
+  gausset convert scene.ply scene.compressed.ply   also .splat, .sog and .glb
+  gausset convert run/ scene.html                  a self-contained page for any browser
+  gausset convert scene.ply upright.ply --up z     rotate a scene with z up for common viewers
   gausset convert scene.ply table.ply --box=-1,-1,-1,1,1,1 --min-opacity 0.02
-  gausset convert run/ object.ply --crop-to-cameras 1   what an orbit goes round
-  gausset convert scene.spz scene.ply --spz-frame rub   an SPZ whose axes are not named, with y up
-IN may be a PLY, compressed PLY, .splat, SPZ, SOG, .ksplat or glTF: its content decides, not its name. To PLY without
-options every value keeps its bits; what another format cannot hold is said. Splats that cannot be drawn are left out
-and counted. Options that change the splats work in the order in which they stand here.";
+  gausset convert run/ object.ply --crop-to-cameras 1   keep the object inside an orbit
+  gausset convert scene.spz scene.ply --spz-frame rub   an SPZ with y up that names no axes
+IN may be PLY, compressed PLY, .splat, SPZ, SOG, .ksplat or glTF; it is recognised by content. PLY
+to PLY without options is bit-exact; what another format cannot store is reported. Splats that
+cannot be drawn are left out and counted. Edits are applied in the order of the options above.";
 
 /// Arguments of `convert`.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct ConvertArgs {
-    /// Splat file to read, or the folder of a finished run.
+    /// Input splat file, or folder of a finished run.
     #[arg(value_name = "IN")]
     input: PathBuf,
-    /// File to write; the end of its name says the format: .ply, .compressed.ply, .splat, .spz, .sog, .glb or .html.
+    /// Output file; format by extension: .ply, .compressed.ply, .splat, .spz, .sog, .glb or .html.
     #[arg(value_name = "OUT")]
     output: PathBuf,
-    /// Leave out splats farther from the middle than FACTOR times the median distance, such as 20; a sky stays.
+    /// Drop splats farther from the centre than FACTOR times the median distance (such as 20); keeps the sky.
     #[arg(long, value_name = "FACTOR", value_parser = parse_positive)]
     drop_far: Option<f64>,
-    /// Leave out splats of less opacity, 0..1.
+    /// Drop splats with a lower opacity, 0..1.
     #[arg(long, value_name = "OPACITY", value_parser = parse_share)]
     min_opacity: Option<f64>,
-    /// Keep the splats whose centre lies in this box, in the axes of IN; the sky goes, too.
+    /// Keep only splats with their centre in this box, in the axes of IN; drops the sky.
     #[arg(
         long = "box", visible_alias = "crop", value_name = "X0,Y0,Z0,X1,Y1,Z1", allow_hyphen_values = true,
         value_parser = parse_box
     )]
     within_box: Option<Region>,
-    /// Keep the splats whose centre lies in this ball (centre, radius), in the axes of IN; the sky goes, too.
+    /// Keep only splats with their centre in this sphere (centre, radius), in the axes of IN; drops the sky.
     #[arg(long, value_name = "X,Y,Z,R", allow_hyphen_values = true, value_parser = parse_ball)]
     sphere: Option<Region>,
-    /// Keep the splats in the ball around the training cameras of the run IN or of --data, its radius times FACTOR.
+    /// Keep only splats in the sphere around the training cameras of run IN or --data, its radius scaled by FACTOR.
     #[arg(long, value_name = "FACTOR", value_parser = parse_positive)]
     crop_to_cameras: Option<f64>,
-    /// Add this to all positions.
+    /// Translation added to all positions.
     #[arg(long, value_name = "X,Y,Z", allow_hyphen_values = true, value_parser = parse_vector)]
     translate: Option<[f64; 3]>,
-    /// Turn about x, then y, then z, in degrees: places, shapes and SH.
+    /// Rotation about x, then y, then z, in degrees; rotates positions, shapes and SH.
     #[arg(long, value_name = "X,Y,Z", allow_hyphen_values = true, value_parser = parse_vector)]
     rotate: Option<[f64; 3]>,
-    /// Multiply positions and sizes by this.
+    /// Scale factor of positions and sizes.
     #[arg(long, value_name = "FACTOR", value_parser = parse_positive)]
     scale: Option<f64>,
-    /// Direction that becomes up (-y): x|y|z|-x|-y|-z|none.
+    /// Axis that is rotated to up (-y): x|y|z|-x|-y|-z|none.
     #[arg(
         long, value_name = "AXIS", default_value = "none", allow_hyphen_values = true, hide_possible_values = true,
         value_parser = PossibleValuesParser::new(["x", "y", "z", "-x", "-y", "-z", "none"])
             .try_map(|word| word.parse::<Up>())
     )]
     up: Up,
-    /// Drop spherical harmonics above this degree, 0..3.
+    /// Maximum SH degree, 0..3; higher degrees are dropped.
     #[arg(long, value_name = "DEGREE", value_parser = clap::value_parser!(u8).range(0..=i64::from(sh::MAX_DEGREE)))]
     sh_degree: Option<u8>,
-    /// Sort the splats so that neighbours in space stand together.
+    /// Sort the splats along a Morton curve.
     #[arg(long)]
     morton: bool,
-    /// Write this format, whatever the name of OUT.
+    /// Output format, regardless of the extension of OUT.
     #[arg(long, value_name = "NAME", value_parser = PossibleValuesParser::new(written_formats()))]
     format: Option<String>,
-    /// Leave out the normals of a PLY that some viewers insist on: 12 bytes less a splat.
+    /// Omit the PLY normals that some viewers require; saves 12 bytes per splat.
     #[arg(long)]
     no_normals: bool,
-    /// Bits of SH in an SPZ: degree 1, others [default: 6,5]; 8,8 is nearly exact, 5,4 what other programs write.
+    /// SH bits in SPZ: degree 1, higher degrees; 8,8 is nearly exact, other programs use 5,4 [default: 6,5].
     #[arg(long, value_name = "A,B", value_parser = parse_sh_bits)]
     sh_bits: Option<[u8; 2]>,
-    /// Version of an SPZ, 3 or 4 [default: 4]; 3 is for programs without zstd.
+    /// SPZ version: 3 (for programs without zstd) or 4 [default: 4].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(3..=4))]
     spz_version: Option<u8>,
-    /// Axes of an SPZ, read or written: as-is (those of a PLY) or rub (x right, y up, z back) [default: what IN says].
+    /// Axes of the SPZ (IN or OUT): as-is (as in PLY) or rub (x right, y up, z back) [default: as IN declares].
     #[arg(long, value_name = "AXES", value_parser = PossibleValuesParser::new(["as-is", "rub"]))]
     spz_frame: Option<String>,
-    /// Measure what is lost: PSNR of OUT against the splats that it was made of, from the held-out cameras of the run IN or
-    /// of --data, or 12 around the splats.
+    /// Measure the loss: PSNR of OUT against its source, rendered from the held-out cameras of run IN or --data, or
+    /// from 12 cameras around the splats.
     #[arg(long)]
     report: bool,
-    /// Write only what keeps this mean PSNR; the bits of SH in an SPZ are chosen for it.
+    /// Minimum mean PSNR in dB; refuse to write below it. SPZ uses the fewest SH bits that reach it.
     #[arg(long, value_name = "DB", value_parser = parse_positive)]
     min_psnr: Option<f64>,
-    /// The dataset that IN was trained on, for its cameras [default: where the run IN found it].
+    /// Dataset with the cameras of IN [default: the path recorded by run IN].
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
     #[command(flatten)]
@@ -169,7 +169,7 @@ impl ConvertArgs {
     }
 }
 
-/// Names of the formats that are written.
+/// Names of the output formats.
 fn written_formats() -> Vec<&'static str> {
     FORMATS.iter().filter(|row| row.format.is_written()).map(|row| row.name).collect()
 }
@@ -183,7 +183,7 @@ fn parse_sh_bits(text: &str) -> Result<[u8; 2], String> {
     }
 }
 
-/// Numbers between commas; `None` where one is not a finite number.
+/// Parses comma-separated numbers; `None` if one is not a finite number.
 fn numbers(text: &str) -> Option<Vec<f64>> {
     text.split(',').map(|number| number.trim().parse().ok().filter(|v: &f64| v.is_finite())).collect()
 }

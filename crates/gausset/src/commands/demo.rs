@@ -1,4 +1,4 @@
-//! `gausset demo`: a scene made of formulas, trained and evaluated, to see that everything works.
+//! `gausset demo`: generates a procedural scene, trains on it and evaluates the result.
 
 use std::path::PathBuf;
 
@@ -19,36 +19,36 @@ use crate::{Ending, describe};
 
 const AFTER_HELP: &str = "\
 Examples:
-  gausset demo                      a few minutes on two cores; look at gausset-demo/run/eval/
-  gausset demo --size small -o d/   a few seconds, to see that it works
-The scene is written as an ordinary COLMAP dataset to DIR/data, the run to DIR/run.";
+  gausset demo                      takes a few minutes on two cores; see gausset-demo/run/eval/
+  gausset demo --size small -o d/   takes a few seconds, as a quick check
+The scene is written as a COLMAP dataset to DIR/data, the run to DIR/run.";
 
 /// Arguments of `demo`.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct DemoArgs {
-    /// Size: small (60 pictures of 160x120) or default (72 of 480x360).
+    /// Size: small (60 images of 160x120 px) or default (72 images of 480x360 px).
     #[arg(
         long, value_name = "SIZE", default_value = "default", hide_possible_values = true,
         value_parser = PossibleValuesParser::new(["small", "default"]).map(|word| size(&word))
     )]
     size: DemoSize,
-    /// Folder for scene and run.
+    /// Output folder for scene and run.
     #[arg(short, long, value_name = "DIR", default_value = "gausset-demo")]
     output: PathBuf,
-    /// Steps of the training [default: 300 for small, 4000 for default].
+    /// Training steps [default: 4000, small: 300].
     #[arg(long, value_name = "N")]
     steps: Option<u64>,
-    /// Seed of the scene and of the training.
+    /// Random seed of the scene and of the training.
     #[arg(long, value_name = "N", default_value_t = 0)]
     seed: u64,
-    /// Replace the demo that DIR holds.
+    /// Replace an existing demo in DIR.
     #[arg(long, alias = "overwrite", short_aliases = ['y', 'w'])]
     force: bool,
     /// Print the result as a JSON object.
     #[arg(long)]
     pub(crate) json: bool,
-    /// Tell where the time went: a table, DIR/run/profile.json and trace.json.
+    /// Profile the run: print a table, write DIR/run/profile.json and trace.json.
     #[arg(long)]
     profile: bool,
     #[command(flatten)]
@@ -74,7 +74,8 @@ pub(crate) fn run(args: &DemoArgs, console: &Console) -> Result<Status, Ending> 
         threads: args.compute.threads,
     };
     let task = brief(console, |host| demo::prepare(&options, host))?;
-    // Not before: half a scene is of no use, so there a signal simply ends the program.
+    // Signals are only handled from here: a partly generated scene is useless, so during generation a signal ends the
+    // program.
     let interrupt = Interrupt::watch();
     let conditions =
         args.records.over(Conditions { profile: args.profile, ..args.compute.device.conditions() });

@@ -1,4 +1,4 @@
-//! `gausset doctor`: what there is to compute with, which of it would be taken, and what is wrong with it.
+//! `gausset doctor`: lists compute devices, checks them, and reports which one a training would use.
 
 use std::path::PathBuf;
 
@@ -17,15 +17,15 @@ use crate::table::{self, Align};
 const AFTER_HELP: &str = "\
 Examples:
   gausset doctor
-  gausset doctor photos/        and what a training on it would take on each of them
+  gausset doctor photos/        also estimates memory and time of a training on each device
   gausset doctor --json | jq .adapters[].fault
-Each GPU does a small training step, whose results are compared with stored ones.";
+Each GPU runs a small training step whose results are compared with reference values.";
 
 /// Arguments of `doctor`.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct DoctorArgs {
-    /// Dataset: say what memory and time a training on it would take.
+    /// Dataset for which memory and training time are estimated.
     #[arg(value_name = "DATA")]
     data: Option<PathBuf>,
     /// Print the result as a JSON object.
@@ -90,12 +90,12 @@ fn text(examined: &Examined) -> Lines {
     out
 }
 
-/// What a training would take on each device.
+/// Formats the memory and time that a training would need on each device.
 fn trainings<'a>(question: &Question, devices: impl Iterator<Item = (&'a str, &'a Prospect)>) -> Lines {
     let Question { pictures, largest: [width, height], steps, max_splats } = *question;
     let about = format!(
-        "a training on {} of up to {width}x{height} px: {} steps, up to {} splats, without dense points to begin with",
-        counted(pictures as u64, "picture"),
+        "training on {} of up to {width}x{height} px: {} steps, up to {} splats, without dense initial points",
+        counted(pictures as u64, "image"),
         grouped(steps),
         grouped(max_splats),
     );

@@ -1,4 +1,4 @@
-//! `gausset eval`: renders the pictures of a split and compares them with the truth.
+//! `gausset eval`: renders the views of a split and compares them with their photographs.
 
 use std::path::PathBuf;
 
@@ -19,33 +19,33 @@ use crate::{Ending, scores};
 
 const AFTER_HELP: &str = "\
 Examples:
-  gausset eval run/                 scores of each held-out picture; pictures in run/eval/
+  gausset eval run/                       scores of each held-out view; renders in run/eval/
   gausset eval run/ --json | jq .psnr
   gausset eval run/ --data moved/photos/
-  gausset eval scene.spz --data photos/   any splat file on a dataset
-  gausset eval run/ --ssim uniform7   SSIM as scikit-image has it
-PSNR and SSIM as in the literature: values in 0..1, means over pictures. CC-PSNR and CC-SSIM: after
-a colour fit per picture. Co-visible: PSNR of the pixels whose depth three training views confirm,
-and their share. Haze: what is blended in front of known points, 0 clear to 1 opaque. LPIPS is
-measured with --lpips alone: its weights are not part of the program.";
+  gausset eval scene.spz --data photos/   evaluate any splat file on a dataset
+  gausset eval run/ --ssim uniform7       SSIM as computed by scikit-image
+PSNR and SSIM follow the literature: pixel values in 0..1, means over images. CC-PSNR and CC-SSIM
+are measured after a colour fit per image. Co-visible: PSNR of the pixels whose depth three training
+views confirm, and their fraction. Haze: opacity in front of known points, 0 (clear) to 1 (opaque).
+LPIPS needs --lpips, because its weights are not part of the program.";
 
 /// Arguments of `eval`.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct EvalArgs {
-    /// Folder of the run, or a splat file.
+    /// Run folder or splat file.
     #[arg(value_name = "RUN|FILE")]
     run: PathBuf,
-    /// Where the dataset is now [default: where the run found it; a splat file needs one].
+    /// Path of the dataset [default: the path recorded by the run; required for a splat file].
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
-    /// Which pictures: test (held out) or train.
+    /// Views to evaluate: test (held out) or train.
     #[arg(
         long, value_name = "SPLIT", default_value = "test", hide_possible_values = true,
         value_parser = PossibleValuesParser::new(Split::WORDS).try_map(|word| word.parse::<Split>())
     )]
     split: Split,
-    /// Which SSIM: gaussian11-zero, gaussian11-valid (no border), uniform7 (scikit-image).
+    /// SSIM definition: gaussian11-zero, gaussian11-valid (no border) or uniform7 (scikit-image).
     #[arg(
         long, value_name = "DEFINITION", default_value = SsimDefinition::default().name(),
         hide_possible_values = true,
@@ -53,27 +53,27 @@ pub(crate) struct EvalArgs {
             .try_map(|name| name.parse::<SsimDefinition>())
     )]
     ssim: SsimDefinition,
-    /// Compare at 1/N of the size, blocks of N x N pixels averaged: for runs that were trained at different sizes.
+    /// Downscale by N (mean of N x N pixels) before comparing, for runs trained at different resolutions.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64))]
     reduce: u32,
-    /// Measure LPIPS (AlexNet, 0.1) with the weights in a safetensors file.
+    /// Safetensors file of LPIPS weights (AlexNet, version 0.1); enables LPIPS.
     #[arg(long, value_name = "FILE")]
     lpips: Option<PathBuf>,
-    /// Folder for the pictures truth | render | error [default: RUN/eval, or RUN/eval/train; of a file: NAME-eval].
+    /// Output folder for comparison images [default: RUN/eval or RUN/eval/train; for a splat file NAME-eval].
     #[arg(short, long, value_name = "DIR")]
     output: Option<PathBuf>,
     #[command(flatten)]
     view: ViewArgs,
-    /// Replace files of others in the folder.
+    /// Replace files in the folder that were not created by Gausset.
     #[arg(long, alias = "overwrite", short_aliases = ['y', 'w'])]
     force: bool,
-    /// Take a dataset that is not the run's, or that changed since.
+    /// Accept a dataset that differs from the one of the run.
     #[arg(long)]
     accept_changed_data: bool,
-    /// Take pictures whose names lead out of the picture folder (by `..` or as absolute paths).
+    /// Allow image names that point outside the image folder (by `..` or absolute paths).
     #[arg(long)]
     allow_outside: bool,
-    /// Pictures that are absent or cannot be read are no reason for exit code 1.
+    /// Exit with code 0 instead of 1 if images are missing or unreadable.
     #[arg(long)]
     allow_missing: bool,
     /// Print the result as a JSON object.

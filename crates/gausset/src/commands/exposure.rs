@@ -1,4 +1,4 @@
-//! How the brightness of a dataset's pictures differs, measured on the points that they share, beside what EXIF says.
+//! Exposure differences of a dataset's images, measured on shared points and compared with EXIF.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -10,68 +10,69 @@ use serde::Serialize;
 
 use gausset_flow::Failure;
 
-/// Longest side in px of the pictures that are measured: gains need no detail.
+/// Longest side of the measured images, px. Gains need no detail.
 const MEASURED_SIDE: u32 = 800;
-/// Memory for pictures and for observations.
+/// Memory limit for images and for observations, bytes each.
 const MEMORY_BYTES: u64 = 256 << 20;
 
-/// The gains of all pictures, held out or not: a stable contract.
+/// The gains of all images, held out or not: a stable contract.
 #[derive(Debug, Serialize)]
 pub(crate) struct ExposureInfo {
-    /// Pictures whose gain is known.
+    /// Number of images with a measured gain.
     pictures: usize,
-    /// Darkest and brightest picture in EV.
+    /// EV of the darkest and the brightest image.
     range_ev: [f64; 2],
-    /// Standard deviation of the log gains over pictures and channels.
+    /// Standard deviation of the log gains over images and channels.
     log_gain_sd: f64,
-    /// Standard deviation of the channels of a picture around its brightness.
+    /// Standard deviation of the channels of an image around its brightness.
     white_balance_sd: f64,
-    /// PSNR of the colours of shared points in dB, and after division by the gains.
+    /// PSNR of the colours of shared points in dB, before and after division by the gains.
     psnr: [f64; 2],
-    /// The picture that is farthest from the mean.
+    /// Name of the image that is farthest from the mean.
     worst: String,
-    /// Its EV.
+    /// EV of that image.
     worst_ev: f64,
-    /// Whether `--exposure auto` is on.
+    /// Whether `--exposure auto` enables exposure compensation.
     auto: bool,
-    /// The gains, picture by picture.
+    /// Gain of each image.
     gains: Vec<PictureGain>,
-    /// What EXIF says, where two pictures or more have all of time, f-number and ISO.
+    /// Comparison with EXIF, if at least two images have exposure time, f-number and ISO.
     #[serde(skip_serializing_if = "Option::is_none")]
     exif: Option<ExifInfo>,
 }
 
-/// Gain of a picture.
+/// Gain of an image.
 #[derive(Debug, Serialize)]
 struct PictureGain {
-    /// Its name.
+    /// File name of the image.
     name: String,
-    /// Natural logarithm of the gain on each channel.
+    /// Natural logarithm of the gain of each channel.
     log_gain: [f64; 3],
 }
 
-/// Settings of the camera beside the gains that were measured.
+/// Camera settings from EXIF compared with the measured gains.
 #[derive(Debug, Serialize)]
 struct ExifInfo {
-    /// Pictures that have them and whose gain is known.
+    /// Number of images with both EXIF settings and a measured gain.
     pictures: usize,
-    /// From the darkest setting to the brightest, in stops of light.
+    /// Difference between the brightest and the darkest setting, stops.
     range_stops: f64,
-    /// EV of gains for each stop (least squares); a stop of light is about half an EV of the stored, non-linear values
-    /// if the scene stayed as bright as it was, and 0 if the camera followed the light.
+    /// Measured EV per stop (least squares). A stop is about half an EV of the stored, non-linear values if the scene
+    /// brightness was constant, and 0 if the camera followed the scene brightness.
     ev_per_stop: f64,
-    /// Correlation of stops and EV; 0 where one of them is constant.
+    /// Correlation of stops and EV; 0 if one of them is constant.
     correlation: f64,
 }
 
 impl ExposureInfo {
-    /// For people.
+    /// Formats the gains as one line.
     pub(crate) fn line(&self) -> String {
         let [dark, bright] = self.range_ev;
         let auto = if self.auto { "on" } else { "off" };
         format!(
-            "{dark:+.2} .. {bright:+.2} EV over {} pictures (sd of log gain {:.3}, notable above {NOTABLE_SD}; white balance \
-             {:.3}), worst {} {:+.2} EV; shared points agree to {:.1} dB, with gains {:.1} dB; --exposure auto: {auto}",
+            "{dark:+.2} .. {bright:+.2} EV over {} images (SD of log gain {:.3}, significant above {NOTABLE_SD}; white \
+             balance {:.3}), worst {} {:+.2} EV; shared points agree to {:.1} dB, with gains {:.1} dB; --exposure auto: \
+             {auto}",
             self.pictures,
             self.log_gain_sd,
             self.white_balance_sd,
@@ -82,17 +83,17 @@ impl ExposureInfo {
         )
     }
 
-    /// For people, if EXIF says anything.
+    /// Formats the comparison with EXIF as one line, if there is one.
     pub(crate) fn exif_line(&self) -> Option<String> {
         let exif = self.exif.as_ref()?;
         Some(format!(
-            "time, f-number and ISO of {} pictures: {:.2} stops, {:+.2} EV of measured gain for each, correlation {:+.2}",
+            "exposure time, f-number and ISO of {} images: {:.2} stops, {:+.2} EV of measured gain per stop, correlation {:+.2}",
             exif.pictures, exif.range_stops, exif.ev_per_stop, exif.correlation
         ))
     }
 }
 
-/// Measures the gains of all pictures of the dataset at `path`; `None` where its tracks do not tell them.
+/// Measures the gains of all images of the dataset at `path`; `None` if its tracks are not sufficient.
 pub(crate) fn measure(path: &Path, allow_outside: bool) -> Result<Option<ExposureInfo>, Failure> {
     let options = OpenOptions { allow_outside, max_resolution: MEASURED_SIDE, ..OpenOptions::default() };
     let dataset = Arc::new(dataset::open(path, &options)?);
@@ -131,7 +132,7 @@ pub(crate) fn measure(path: &Path, allow_outside: bool) -> Result<Option<Exposur
     }))
 }
 
-/// Compares stops with gains, picture by picture.
+/// Compares the EXIF stops with the gains of the same images.
 fn exif(stops: &[Option<f64>], gains: &Gains) -> Option<ExifInfo> {
     let pairs = stops.iter().enumerate().filter_map(|(row, stops)| Some([(*stops)?, gains.ev(row)?]));
     let pairs: Vec<[f64; 2]> = pairs.collect();

@@ -1,4 +1,4 @@
-//! `gausset info`: what a splat file, a dataset or a run folder holds, and what everything else is that the program makes.
+//! `gausset info`: the contents of a splat file, dataset or run folder, and the type of any other file of Gausset.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -26,7 +26,7 @@ use crate::{scores, table};
 const AFTER_HELP: &str = "\
 Examples:
   gausset info run/splats.ply
-  gausset info scene.spz           any splat format: format, frame and what cannot be drawn, too
+  gausset info scene.spz           any splat format; also lists splats that cannot be drawn
   gausset info photos/
   gausset info run/ --json";
 
@@ -34,13 +34,13 @@ Examples:
 #[derive(Clone, Debug, Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct InfoArgs {
-    /// A splat file, a dataset or a run folder; or what else may lie beside them.
+    /// Splat file, dataset or run folder, or any other file that Gausset reads or writes.
     #[arg(value_name = "PATH")]
     path: PathBuf,
-    /// Take pictures whose names lead out of the picture folder (by `..` or as absolute paths).
+    /// Allow image names that point outside the image folder (by `..` or absolute paths).
     #[arg(long)]
     allow_outside: bool,
-    /// Pictures of a dataset that are absent or cannot be read are no reason for exit code 1.
+    /// Exit with code 0 instead of 1 if images of a dataset are missing or unreadable.
     #[arg(long)]
     allow_missing: bool,
     /// Print the result as a JSON object.
@@ -54,7 +54,7 @@ struct SplatsInfo {
     kind: &'static str,
     #[serde(flatten)]
     facts: SplatFacts,
-    /// How they are spread; left out where there are none.
+    /// Statistics of the splats; left out if there are none.
     #[serde(skip_serializing_if = "Option::is_none")]
     spread: Option<Spread>,
 }
@@ -69,7 +69,7 @@ struct RunInfo<'a> {
     data: &'a Path,
     train_images: u64,
     test_images: u64,
-    /// Where the first splats came from.
+    /// Source of the initial splats.
     start: &'a str,
     strategy: String,
     seed: u64,
@@ -89,12 +89,12 @@ struct DatasetInfo {
     skipped: usize,
     train: usize,
     test: usize,
-    /// From the original world, that of the photographs' first reconstruction, to the dataset's.
+    /// Transform from the world of the original reconstruction to that of the dataset, 3x4.
     #[serde(skip_serializing_if = "Option::is_none")]
     applied_transform: Option<[[f64; 4]; 3]>,
     #[serde(skip_serializing_if = "Option::is_none")]
     applied_scale: Option<f64>,
-    /// How the brightness of the pictures differs; left out where there are no tracks to tell it.
+    /// Exposure differences of the images; left out if there are no tracks to measure them.
     #[serde(skip_serializing_if = "Option::is_none")]
     exposure: Option<exposure::ExposureInfo>,
 }
@@ -196,7 +196,7 @@ fn dataset_table(dataset: &Dataset, info: &DatasetInfo) -> Lines {
         ("extent", format!("{} scene units", three_digits(dataset.scene_extent))),
     ];
     if masks > 0 {
-        rows.push(("masks", counted(masks as u64, "picture")));
+        rows.push(("masks", counted(masks as u64, "image")));
     }
     if let (Some(matrix), Some(scale)) = (info.applied_transform, info.applied_scale) {
         let row = |row: [f64; 4]| row.map(three_digits).join(" ");

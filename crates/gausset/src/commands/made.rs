@@ -1,5 +1,5 @@
-//! What a path holds that is neither splats nor a dataset nor a run: what the program makes beside them, and what it reads
-//! elsewhere. `info` says what it is, and the command for it.
+//! Recognises files and folders other than splats, datasets and runs: what Gausset writes in addition to them, and what
+//! it reads. `info` prints the type and the commands that use it.
 
 use std::path::{Path, PathBuf};
 
@@ -18,21 +18,21 @@ use serde_json::Value;
 use crate::numbers::{counted, grouped};
 use crate::shell::in_shell;
 
-/// Longest file of text that is read as a whole.
+/// Maximum size of a text file that is read, bytes.
 const MAX_TEXT_BYTES: u64 = 64 << 20;
-/// Bytes by which a file is recognised.
+/// Number of leading bytes by which a file is recognised.
 const START_BYTES: u64 = 4096;
-/// Pictures whose size is looked at.
+/// Maximum number of images of a folder whose size is read.
 const MOST_LOOKED_AT: usize = 8;
 
-/// Something that was recognised: `info --json`, a stable contract.
+/// A recognised file or folder: `info --json`, a stable contract.
 #[derive(Debug, Serialize)]
 pub(super) struct Made {
-    /// What it is, in a word.
+    /// Type as one word.
     kind: &'static str,
-    /// What it is, in words.
+    /// Description for people.
     what: String,
-    /// Commands for it, the most useful one first.
+    /// Commands that use it, the most useful one first.
     commands: Vec<String>,
 }
 
@@ -41,7 +41,7 @@ impl Made {
         Self { kind, what: what.into(), commands: commands.to_vec() }
     }
 
-    /// Rows for people.
+    /// Formats the type and the commands as rows of a table.
     pub(super) fn rows(&self) -> Vec<(&'static str, String)> {
         let mut rows = vec![("what", self.what.clone())];
         rows.extend(self.commands.iter().map(|command| ("command", command.clone())));
@@ -56,14 +56,9 @@ impl Made {
             let data = folder.join("data");
             if owned::is_ours(&data, "demo") || data.join("demo.json").is_file() {
                 let (data, run) = (data.display(), run.display());
-                return Some(Self::new(
-                    "demo",
-                    format!("a demo: its scene is {data}, its run {run}"),
-                    &commands,
-                ));
+                return Some(Self::new("demo", format!("a demo with scene {data} and run {run}"), &commands));
             }
-            let what =
-                format!("what `gausset run` or `gausset pano run` has made: its run is {}", run.display());
+            let what = format!("output of `gausset run` or `gausset pano run` with run {}", run.display());
             return Some(Self::new("project", what, &commands));
         }
         let files = files_of(folder);
@@ -79,7 +74,7 @@ impl Made {
             .find_map(|folder| Self::of_pictures(folder, &files_of(folder)))
     }
 
-    /// A folder of photographs or panoramas without cameras.
+    /// Recognises a folder of photographs or panoramas without cameras.
     fn of_pictures(folder: &Path, files: &[PathBuf]) -> Option<Self> {
         let pictures: Vec<&PathBuf> = files.iter().filter(|file| is_picture(file)).collect();
         let every = pictures.len().div_ceil(MOST_LOOKED_AT).max(1);
@@ -90,7 +85,7 @@ impl Made {
         let size = if sizes.iter().all(|size| *size == [width, height]) {
             format!("{width}x{height} px")
         } else {
-            "of several sizes".to_owned()
+            "different sizes".to_owned()
         };
         let place = in_shell(folder);
         if sizes.iter().all(|[width, height]| *width == 2 * height) {
@@ -104,7 +99,7 @@ impl Made {
         Some(Self::new("photographs", what, &[run, align]))
     }
 
-    /// Recognises a file that is not one of splats.
+    /// Recognises a file that is not a splat file.
     pub(super) fn of_file(file: &Path) -> Option<Self> {
         let start = start_of(file)?;
         match ending(file).as_str() {
@@ -118,11 +113,7 @@ impl Made {
                 let place = in_shell(file);
                 let run = format!("gausset run {place} -o scene/");
                 let pano = format!("gausset pano run {place} -o scene/");
-                Some(Self::new(
-                    "video",
-                    "a video; the second command is for one of 360 degrees",
-                    &[run, pano],
-                ))
+                Some(Self::new("video", "a video; the second command is for 360-degree video", &[run, pano]))
             }
             "npy" | "npz" | "nii" | "hdr" | "gz" | "nrrd" | "nhdr" | "csv" | "tsv" | "txt" | "tif"
             | "tiff" => Self::of_samples(file),
@@ -132,7 +123,7 @@ impl Made {
             }
             _ if is_picture(file) => {
                 let header = read_header(file).ok()?;
-                let what = format!("a picture of {}x{} px", header.width, header.height);
+                let what = format!("an image of {}x{} px", header.width, header.height);
                 let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty());
                 let folder = in_shell(folder.unwrap_or(Path::new(".")));
                 let run = if header.width == 2 * header.height { "pano run" } else { "run" };
@@ -160,7 +151,7 @@ impl Made {
         {
             let run = file.parent().filter(|run| SavedRun::is_one(run));
             let what =
-                format!("{} in the axes of the splats beside it", counted(cameras.len() as u64, "camera"));
+                format!("{} in the axes of the splats next to it", counted(cameras.len() as u64, "camera"));
             return Some(Self::new(
                 "cameras",
                 what,
@@ -168,7 +159,7 @@ impl Made {
             ));
         }
         if let Some(path) = value["camera_path"].as_array() {
-            let what = format!("a camera path of {}", counted(path.len() as u64, "picture"));
+            let what = format!("a camera path of {}", counted(path.len() as u64, "frame"));
             return Some(Self::new("camera-path", what, &[render("run/")]));
         }
         if value["per_image"].is_array() {
@@ -180,11 +171,9 @@ impl Made {
         let name = file.file_name()?.to_str()?;
         match name {
             "profile.json" | "trace.json" => {
-                Some(Self::new("profile", "where the time of a run went", &[command("profile", run)]))
+                Some(Self::new("profile", "the profile of a run", &[command("profile", run)]))
             }
-            "gains.json" => {
-                Some(Self::new("gains", "the gains of the pictures of a run", &[command("info", run)]))
-            }
+            "gains.json" => Some(Self::new("gains", "the exposure gains of a run", &[command("info", run)])),
             _ => None,
         }
     }
@@ -225,7 +214,7 @@ fn command(name: &str, path: &Path) -> String {
     format!("gausset {name} {}", in_shell(path))
 }
 
-/// End of a name in lower case, without its dot.
+/// File extension in lower case, without its dot.
 fn ending(file: &Path) -> String {
     file.extension().and_then(|end| end.to_str()).unwrap_or_default().to_ascii_lowercase()
 }
@@ -234,7 +223,7 @@ fn is_picture(file: &Path) -> bool {
     ["jpg", "jpeg", "png", "tif", "tiff"].contains(&ending(file).as_str())
 }
 
-/// The files of a folder, by name.
+/// The files of a folder, sorted by name.
 fn files_of(folder: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
     let mut files: Vec<PathBuf> = entries.map(|entry| entry.path()).filter(|path| path.is_file()).collect();

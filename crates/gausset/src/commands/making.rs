@@ -1,4 +1,4 @@
-//! What commands have in common that make files of others, frame by frame.
+//! Shared code of commands that convert or mask files frame by frame.
 
 use clap::Args;
 #[cfg(feature = "masks")]
@@ -17,13 +17,13 @@ use crate::interrupt::Interrupt;
 use crate::lines::Lines;
 use crate::listener::attend;
 
-/// Whether files are written and replaced, and how it is told.
+/// Arguments for replacing files, dry runs and JSON output.
 #[derive(Clone, Copy, Debug, Args)]
 pub(crate) struct MakingArgs {
-    /// Make anew what is finished or was made with other options, and replace files of somebody else.
+    /// Recompute finished files and replace existing files, including those not created by Gausset.
     #[arg(long, alias = "overwrite", short_aliases = ['y', 'w'])]
     pub(crate) force: bool,
-    /// Look at everything and say what would be made; write nothing.
+    /// Check all inputs and report what would be written; write nothing.
     #[arg(long)]
     pub(crate) dry_run: bool,
     /// Print the result as a JSON object.
@@ -31,18 +31,18 @@ pub(crate) struct MakingArgs {
     pub(crate) json: bool,
 }
 
-/// What was made.
+/// The result of such a job.
 pub(crate) trait Made: Serialize {
-    /// Whether it was stopped before all of it was.
+    /// Whether the job was stopped before it finished.
     fn is_cancelled(&self) -> bool;
-    /// Whether something was left out.
+    /// Whether inputs were skipped.
     fn has_skipped(&self) -> bool;
 }
 
-/// Does such a job, prints its result as an object or as a text, and says how the program ends.
+/// Runs such a job, prints its result as a JSON object or as text, and returns the exit status.
 ///
 /// # Errors
-/// Those of the job.
+/// The job was refused or failed.
 pub(crate) fn make<T: Made, L: Into<Lines>>(
     console: &Console,
     job: impl FnOnce(&mut Host<'_>) -> Result<T, Failure>,

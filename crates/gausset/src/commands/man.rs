@@ -1,4 +1,4 @@
-//! `gausset man`: manual pages, from the definition of the command line.
+//! `gausset man`: manual pages, generated from the definition of the command line.
 
 use std::path::PathBuf;
 
@@ -14,10 +14,10 @@ use crate::exit::Status;
 /// Arguments of `man`.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct ManArgs {
-    /// Folder for `gausset.1`, `gausset-train.1`, …
+    /// Output folder for `gausset.1`, `gausset-train.1` and so on.
     #[arg(short, long, value_name = "DIR", default_value = ".")]
     output: PathBuf,
-    /// Replace pages that exist.
+    /// Replace existing pages.
     #[arg(long, alias = "overwrite", short_aliases = ['y', 'w'])]
     force: bool,
 }
@@ -34,7 +34,7 @@ pub(crate) fn run(args: &ManArgs, mut root: clap::Command, console: &Console) ->
     let overwrite = if args.force { Overwrite::Replace } else { Overwrite::Refuse };
     let options = WriteOptions { overwrite, ..WriteOptions::default() };
     for page in pages {
-        // Built sub-commands know their whole name: `gausset-train`.
+        // After `build`, sub-commands have their full name: `gausset-train`.
         let name = page.get_display_name().unwrap_or_else(|| page.get_name()).to_owned();
         let path = folder.join(format!("{name}.1"));
         let man = Man::new(page);

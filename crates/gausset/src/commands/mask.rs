@@ -1,4 +1,4 @@
-//! `gausset mask`: masks of what a segmentation model finds, and of what rides along with the camera.
+//! `gausset mask`: masks from the detections of a segmentation model, and of static foreground.
 
 use std::path::PathBuf;
 
@@ -25,62 +25,62 @@ use crate::mask_engine::MaskEngineArgs;
 const AFTER_HELP: &str = "\
 Examples:
   gausset mask walk/ -o masks/ --model rf-detr-seg-nano.onnx
-  gausset mask walk/ -o masks/ --still-patch                 operator and tripod, without any model
-  gausset pano split walk/ -o work/ --masks masks/           views with their masks
-  gausset mask tour.mp4 -o masks/ --model m.onnx             the frames that `pano split tour.mp4` takes
-  gausset mask work/ -o work_masks/ --model m.onnx           the views of a split
-  gausset mask work/ -o boxed/ --keep-box -1,-1,-1,1,1,1     what an aligned split shows beside a box
+  gausset mask walk/ -o masks/ --still-patch               operator and tripod, without a model
+  gausset pano split walk/ -o work/ --masks masks/         cut views with these masks
+  gausset mask tour.mp4 -o masks/ --model m.onnx           frames that `pano split tour.mp4` uses
+  gausset mask work/ -o work_masks/ --model m.onnx         views of a split
+  gausset mask work/ -o boxed/ --keep-box -1,-1,-1,1,1,1   mask everything outside a box
   gausset mask photos/ -o photos_masks/ --model m.onnx --remove person,vehicle --dilate 7px
-Models come from elsewhere, with their own licences: docs/masks.md says which and how. Black is what is removed.
-Finished frames are kept: the same command goes on after an interruption.";
+Models are not included and have their own licences; docs/masks.md lists suitable ones. Black pixels
+are removed. Finished frames are kept: the same command resumes an interrupted job.";
 
 /// Arguments of `mask`.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct MaskArgs {
-    /// A panorama, video or photograph, a folder of pictures, or the folder of a split.
+    /// Panorama, photograph, video, folder of images, or folder of a split.
     #[arg(value_name = "IN")]
     input: PathBuf,
-    /// Folder for the masks: NAME.jpg.png for each picture NAME.jpg in which something is found.
+    /// Output folder: a mask NAME.jpg.png for each image NAME.jpg with a detection.
     #[arg(short, long, value_name = "DIR")]
     output: PathBuf,
-    /// The model (.onnx).
+    /// Segmentation model (.onnx).
     #[arg(long, alias = "mask-model", value_name = "FILE")]
     model: Option<PathBuf>,
-    /// Remove what stays at its place in all panoramas while the rest passes by: operator, tripod.
+    /// Mask static foreground: what keeps its position in all panoramas of a moving camera (operator, tripod).
     #[arg(long)]
     still_patch: bool,
-    /// And its shadow.
+    /// Also mask the shadow of static foreground.
     #[arg(long, requires = "still_patch")]
     shadow: bool,
-    /// Remove everything within so many degrees of straight down.
+    /// Mask everything within this angle of the nadir, degrees.
     #[arg(long, value_name = "DEG", default_value_t = 0.0)]
     crop_bottom: f64,
-    /// Keep only what lies in a box in space: x, y, z of its least corner, then of its largest.
+    /// Mask everything outside a box in world coordinates: minimum corner, maximum corner.
     #[arg(long, value_name = "X,Y,Z,X,Y,Z", value_parser = parse_box, allow_hyphen_values = true)]
     keep_box: Option<[[f64; 3]; 2]>,
-    /// Poses of the frames, in any form of `pano compare`: in their world the box is, and of panoramas they tell which way
-    /// the walk goes, for --still-patch [default: those of the split].
+    /// Poses of the frames, in any format of `pano compare`, for --keep-box (world coordinates) and --still-patch
+    /// (direction of travel) [default: the poses of the split].
     #[arg(long, value_name = "FILE")]
     poses: Option<PathBuf>,
-    /// What goes into it and comes out [default: the .toml beside it; else told by its outputs].
+    /// Description of the model's inputs and outputs [default: the .toml next to it, or detected from its outputs].
     #[arg(long, value_name = "FILE", requires = "model")]
     model_toml: Option<PathBuf>,
     #[command(flatten)]
     engine: MaskEngineArgs,
-    /// Python that has the package onnxruntime [default: $GAUSSET_PYTHON, then python3 in PATH].
+    /// Python with the package onnxruntime [default: $GAUSSET_PYTHON, then python3 in PATH].
     #[arg(long, value_name = "PYTHON")]
     python: Option<PathBuf>,
-    /// What is removed: groups (person, animal, vehicle, carried, sky) and classes [default: person,carried].
+    /// Groups (person, animal, vehicle, carried, sky) and classes to mask [default: person,carried].
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     remove: Option<Vec<String>>,
-    /// What of that stays.
+    /// Groups and classes of --remove that are not masked.
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     keep: Vec<String>,
-    /// How sure the model must be, 0 to 1.
+    /// Minimum confidence of a detection, 0 to 1.
     #[arg(long, value_name = "P", default_value_t = 0.5, value_parser = parse_share)]
     confidence: f32,
-    /// What the pictures are: panoramas|photographs [default: by their shape].
+    /// Type of the images: panoramas|photographs [default: by aspect ratio].
     #[arg(
         long = "as", value_name = "KIND", hide_possible_values = true,
         value_parser = PossibleValuesParser::new(["panoramas", "photographs"]).map(|name| match name.as_str() {
@@ -89,32 +89,32 @@ pub(crate) struct MaskArgs {
         })
     )]
     kind: Option<InputKind>,
-    /// Frames in a row that may miss a find which those around them have, and within which a weak find needs another
-    /// one; 0: each frame for itself [default: 1 for videos and splits of them, 0 for pictures].
+    /// Number of consecutive frames across which missed detections are filled in and weak ones need confirmation; 0 =
+    /// independent frames [default: 1 for videos and their splits, 0 for images].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=5))]
     temporal: Option<u32>,
-    /// Views of the first pass over a panorama.
+    /// Layout of the views in the first pass over a panorama.
     #[arg(
         long, value_name = "LAYOUT", default_value = "ring8-caps", hide_possible_values = true,
         value_parser = layout_parser()
     )]
     mask_views: Layout,
-    /// Passes over a panorama: 2 takes a second look around each find.
+    /// Passes over a panorama; 2 = run the model again around each detection.
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=2))]
     passes: u32,
-    /// How far masks grow: degrees; of photographs also px (7px).
+    /// Mask dilation in degrees, for photographs also in pixels (7px).
     #[arg(long, value_name = "REACH", default_value = "0.6", value_parser = parse_reach)]
     dilate: Reach,
-    /// Holes up to this share of what is around them are filled, in panoramas.
+    /// Panoramas: fill holes up to this fraction of the surrounding detection.
     #[arg(long, value_name = "SHARE", default_value_t = 0.1)]
     holes: f64,
-    /// Finds smaller than so many square degrees are dropped, in panoramas.
+    /// Panoramas: minimum size of a detection, square degrees.
     #[arg(long, value_name = "SQDEG", default_value_t = 0.25)]
     smallest: f64,
-    /// Edges follow those of a panorama within so many degrees; 0: they stay as found.
+    /// Panoramas: distance within which mask edges snap to image edges, degrees; 0 = off.
     #[arg(long, value_name = "DEG", default_value_t = 0.5)]
     edges: f64,
-    /// What is written: masks|cutouts|both; cut-outs are pictures with alpha, in DIR/cutouts.
+    /// Output: masks|cutouts|both; cut-outs are images with alpha in DIR/cutouts.
     #[arg(
         long, value_name = "MODES", default_value = "masks", hide_possible_values = true,
         value_parser = PossibleValuesParser::new(["masks", "cutouts", "both"]).map(|name| match name.as_str() {
@@ -124,29 +124,29 @@ pub(crate) struct MaskArgs {
         })
     )]
     modes: Modes,
-    /// How cut-outs are written, without losses: png|webp.
+    /// Lossless format of cut-outs: png|webp.
     #[arg(
         long, value_name = "FORMAT", default_value = "png", hide_possible_values = true,
         value_parser = PossibleValuesParser::new(["png", "webp"])
             .map(|name| if name == "webp" { CutoutFormat::Webp } else { CutoutFormat::Png })
     )]
     cutout_format: CutoutFormat,
-    /// Cut-outs get soft edges so many degrees wide.
+    /// Width of the soft edges of cut-outs, degrees.
     #[arg(long, value_name = "DEG", default_value_t = 0.0)]
     feather: f64,
-    /// Write a white mask where nothing is found, for programs that want one a picture.
+    /// Write a white mask for images without detections, for programs that need a mask per image.
     #[arg(long)]
     empty_masks: bool,
-    /// Longest run of the model on one picture, seconds.
+    /// Time limit of the model per image, seconds.
     #[arg(long, value_name = "S", default_value_t = 120, value_parser = clap::value_parser!(u64).range(1..=86_400))]
     model_timeout: u64,
-    /// Memory to stay within: 4GiB, 512MiB, bytes; auto = a quarter of the machine's, at most 2GiB.
+    /// Memory limit (4GiB, 512MiB or bytes); auto = a quarter of the machine's memory, at most 2GiB.
     #[arg(long, value_name = "SIZE", default_value = "auto", value_parser = str::parse::<MemoryLimit>)]
     max_memory: MemoryLimit,
-    /// Say what the model was taken for, and what is looked for.
+    /// Print how the model was recognised and which classes are masked.
     #[arg(long)]
     explain: bool,
-    /// Write profile.json, profile.csv and trace.json of the job into a folder.
+    /// Output folder for profile.json, profile.csv and trace.json.
     #[arg(long, value_name = "DIR", conflicts_with = "dry_run")]
     profile: Option<PathBuf>,
     #[command(flatten)]
@@ -164,17 +164,19 @@ fn parse_share(text: &str) -> Result<f32, String> {
     share.ok_or_else(|| format!("expected 0 to 1, found `{text}`"))
 }
 
-/// Six numbers.
+/// Parses the minimum and maximum corner of a box: six numbers.
 fn parse_box(text: &str) -> Result<[[f64; 3]; 2], String> {
     let numbers: Option<Vec<f64>> =
         text.split(',').map(|v| v.trim().parse().ok().filter(|v: &f64| v.is_finite())).collect();
     match numbers.as_deref() {
         Some(&[a, b, c, x, y, z]) if a < x && b < y && c < z => Ok([[a, b, c], [x, y, z]]),
-        _ => Err(format!("expected x,y,z of the least corner and x,y,z of the largest, found `{text}`")),
+        _ => Err(format!(
+            "expected x,y,z of the minimum corner and x,y,z of the maximum corner, found `{text}`"
+        )),
     }
 }
 
-/// `0.6` degrees or `7px`.
+/// Parses a dilation: `0.6` degrees or `7px`.
 fn parse_reach(text: &str) -> Result<Reach, String> {
     let reach = match text.strip_suffix("px") {
         Some(pixels) => pixels.parse().map(Reach::Pixels),
@@ -241,37 +243,38 @@ pub(crate) fn run(args: &MaskArgs, console: &Console) -> Result<Status, Ending> 
     make(console, job, |done| text(done, args))
 }
 
-/// What was found, for people.
+/// Formats the result as text.
 fn text(done: &Masked, args: &MaskArgs) -> Lines {
     let mut lines = Lines::default();
     let plural = |count: usize, what: &str| format!("{count} {what}{}", if count == 1 { "" } else { "s" });
     if args.explain && args.model.is_some() {
         let [w, h] = done.input;
         lines += format!("model: {}; input {w}x{h} px; by {}", done.explanation, done.engine);
-        lines += format!("looked for: {}", done.looked_for.join(", "));
+        lines += format!("classes: {}", done.looked_for.join(", "));
     }
     let output = args.output.display();
     if done.is_dry_run {
-        lines += format!("{output}: masks of {} would be made", plural(done.frames, done.of));
+        lines += format!("{output}: masks of {} would be written", plural(done.frames, done.of));
         return lines;
     }
     let classes: Vec<String> = done.classes.iter().map(|(class, count)| format!("{count} {class}")).collect();
-    let kept = if done.resumed > 0 { format!(", {} from before", done.resumed) } else { String::new() };
+    let kept =
+        if done.resumed > 0 { format!(", {} from an earlier run", done.resumed) } else { String::new() };
     let found = match (&args.model, classes.as_slice()) {
         (None, _) => String::new(),
-        (Some(_), []) => format!("; found in {}: nothing", done.with_finds),
-        (Some(_), classes) => format!("; found in {}: {}", done.with_finds, classes.join(", ")),
+        (Some(_), []) => format!("; detections in {}", done.with_finds),
+        (Some(_), classes) => format!("; detections in {}: {}", done.with_finds, classes.join(", ")),
     };
     lines += format!("{output}: {}{kept}{found}", plural(done.frames, done.of));
     if done.temporal > 0 && args.model.is_some() {
-        lines += format!("over time: {} filled in, {} dropped", done.filled, done.dropped);
+        lines += format!("temporal filter: {} filled in, {} dropped", done.filled, done.dropped);
     }
     if let Some(share) = done.still_share {
-        lines += format!("rides along: {:.2} % of the sphere", 100.0 * share);
+        lines += format!("static foreground: {:.2} % of the sphere", 100.0 * share);
     }
     if let Some(worst) = &done.worst {
         let percent = |share: f64| 100.0 * share;
-        let of = if done.of == "photograph" { "picture" } else { "sphere" };
+        let of = if done.of == "photograph" { "image" } else { "sphere" };
         lines += format!(
             "removed: {:.2} % of the {of} on average, {:.2} % at most ({worst})",
             percent(done.removed_mean),

@@ -1,4 +1,4 @@
-//! The sub-commands, one file each: its arguments, what it does with the crates below, what it prints.
+//! The sub-commands, one file each: arguments, the call into the library, and the output.
 
 pub(crate) mod bench;
 pub(crate) mod clean;
@@ -35,51 +35,51 @@ use crate::Ending;
 use crate::console::Console;
 use crate::exit::Status;
 
-/// What `--force` means.
+/// Translates `--force`.
 pub(crate) const fn overwrite(force: bool) -> Overwrite {
     if force { Overwrite::Replace } else { Overwrite::Refuse }
 }
 
-/// What to do.
+/// The sub-commands.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Make a scene, train on it, evaluate: see that everything works.
+    /// Generate a synthetic scene, train on it and evaluate the result.
     Demo(demo::DemoArgs),
     /// Train splats on photographs with known cameras.
     Train(Box<train::TrainArgs>),
-    /// Compare the splats of a run with pictures they were not trained on.
+    /// Measure the quality of a run on held-out views: PSNR, SSIM, LPIPS.
     Eval(eval::EvalArgs),
-    /// Make pictures of splats: colour, depth, alpha.
+    /// Render splats to images: colour, depth, alpha.
     Render(render::RenderArgs),
-    /// Look at the splats of a run or a file in a browser.
+    /// View a run or a splat file in a browser.
     #[command(visible_aliases = ["viewer", "serve"])]
     View(view::ShowArgs),
-    /// Write what came of a run as one page: scores, curves, pictures.
+    /// Write a report of a run as one HTML page: scores, curves, images.
     Report(report::ReportArgs),
-    /// Tell what a splat file, a dataset or a run folder holds.
+    /// Show the contents of a dataset, splat file or run.
     Info(info::InfoArgs),
-    /// Read splats and write them again: turned upright, cut to an SH degree.
+    /// Convert between splat formats; crop, transform or reduce splats.
     Convert(convert::ConvertArgs),
-    /// Remove what hangs in the air before the cameras of a run.
+    /// Remove floaters from a finished run: splats in space known to be empty.
     Clean(clean::CleanArgs),
-    /// Find the cameras of photographs (by COLMAP).
+    /// Estimate the cameras of photographs with COLMAP.
     Align(Box<photos::AlignArgs>),
-    /// From photographs to a splat: align, train, evaluate.
+    /// Align photographs or a video, train splats and evaluate them.
     Run(Box<photos::RunArgs>),
-    /// 360-degree footage: cut it into views, align them, train.
+    /// Process 360-degree footage: cut it into views, align them, train splats.
     Pano(pano::PanoArgs),
-    /// Mask people and what they carry by a segmentation model, or what rides along without one.
+    /// Create masks of people with a segmentation model, or of static foreground without one.
     #[cfg(feature = "masks")]
     Mask(Box<mask::MaskArgs>),
-    /// Gaussian fields: fit to samples and volumes, query, slice, voxelize.
+    /// Fit Gaussian fields to samples or volumes; query, slice and voxelize them.
     Field(field::FieldArgs),
-    /// Tell what there is to compute with, and what is wrong with it.
+    /// List compute devices and check them.
     Doctor(doctor::DoctorArgs),
-    /// Measure the speed of this machine.
+    /// Benchmark training, rendering and file formats on this machine.
     Bench(bench::BenchArgs),
-    /// Show where the time of a run went, and what changed from one to another.
+    /// Show where a run spent its time, or compare two runs.
     Profile(profile::ProfileArgs),
-    /// Print a completion script for a shell.
+    /// Print a shell completion script.
     Completions(completions::CompletionsArgs),
     /// Write the manual pages.
     #[command(hide = true)]
@@ -87,7 +87,7 @@ pub(crate) enum Command {
 }
 
 impl Command {
-    /// Whether the result is to be a JSON object.
+    /// Whether the result is printed as a JSON object.
     pub(crate) fn is_json(&self) -> bool {
         match self {
             Self::Demo(args) => args.json,
@@ -113,10 +113,10 @@ impl Command {
     }
 }
 
-/// Runs a command. Shell completions and manual pages are made of the `definition` of the whole command line.
+/// Runs a command. Shell completions and manual pages are generated from the `definition` of the command line.
 ///
 /// # Errors
-/// It was refused or failed.
+/// The command was refused or failed.
 pub(crate) fn run(
     command: Command,
     definition: fn() -> clap::Command,

@@ -1,5 +1,4 @@
-//! `gausset align` and `gausset run` for ordinary photographs and video: structure from motion, and from pictures to a
-//! splat.
+//! `gausset align` and `gausset run` for photographs and video: structure from motion alone, or followed by training.
 
 use std::path::PathBuf;
 
@@ -27,14 +26,14 @@ const ALIGN_HELP: &str = "\
 Examples:
   gausset align photos/ -o scene/
   gausset train scene/ --images photos/ -o run/
-COLMAP does the work: pip install pycolmap, or colmap 3.12 or later in PATH.";
+Requires COLMAP: pip install pycolmap, or colmap 3.12 or later in PATH.";
 
 const RUN_HELP: &str = "\
 Examples:
-  gausset run photos/ -o scene/            scene/run/splats.ply, scene/run/eval/
+  gausset run photos/ -o scene/            writes scene/run/splats.ply and scene/run/eval/
   gausset run walk.mp4 -o scene/ --fps 3 --quality fast
-  gausset run photos/ -o scene/ -- --refine-poses --time-budget 10m    options of training behind --
-The same command goes on where it was interrupted.";
+  gausset run photos/ -o scene/ -- --refine-poses --time-budget 10m    training options after --
+The same command resumes an interrupted run.";
 
 /// Arguments of `align`.
 #[derive(Clone, Debug, Args)]
@@ -43,14 +42,14 @@ pub(crate) struct AlignArgs {
     /// Folder of photographs, or a video (through ffmpeg).
     #[arg(value_name = "PHOTOS")]
     photos: PathBuf,
-    /// Folder for the model (sparse/0).
+    /// Output folder for the COLMAP model (sparse/0).
     #[arg(short, long, value_name = "DIR")]
     output: PathBuf,
     #[command(flatten)]
     lens: LensArgs,
     #[command(flatten)]
     tool: ToolArgs,
-    /// Replace the model that DIR holds, whoever made it, and frames that were taken with other options.
+    /// Replace an existing model in DIR, also one of another program, and frames extracted with other options.
     #[arg(long, alias = "overwrite", short_aliases = ['y', 'w'])]
     force: bool,
     /// Print the result as a JSON object.
@@ -58,33 +57,33 @@ pub(crate) struct AlignArgs {
     pub(crate) json: bool,
 }
 
-/// How the photographs were taken.
+/// Arguments about cameras, masks and video frames.
 #[derive(Clone, Debug, Args)]
 struct LensArgs {
-    /// Camera model of COLMAP.
+    /// COLMAP camera model.
     #[arg(long, value_name = "MODEL", default_value = "SIMPLE_RADIAL", help_heading = "Photographs", value_parser = parse_camera_model)]
     camera_model: CameraModel,
-    /// All photographs are of one camera at one focal length.
+    /// All photographs were taken with one camera at one focal length.
     #[arg(long, help_heading = "Photographs")]
     single_camera: bool,
-    /// Names follow the way of the camera: match neighbours only, from 121 photographs on.
+    /// Photographs are sorted along the camera path: match neighbours only, if there are more than 120.
     #[arg(long, help_heading = "Photographs")]
     sequence: bool,
-    /// Folder of masks NAME.png (0 = ignore).
+    /// Folder of masks NAME.png (black = ignore).
     #[arg(long, value_name = "DIR", help_heading = "Photographs")]
     masks: Option<PathBuf>,
     #[command(flatten)]
     select: SelectArgs,
-    /// Video: pictures per second, by time; about each moment the sharpest frame is taken.
+    /// Video: frames per second; the sharpest frame around each time is used.
     #[arg(long, value_name = "FPS", help_heading = "Photographs", value_parser = parse_positive)]
     fps: Option<f64>,
-    /// Video: first second [default: 0].
+    /// Video: start time in seconds [default: 0].
     #[arg(long, value_name = "S", help_heading = "Photographs")]
     start: Option<f64>,
-    /// Video: last second.
+    /// Video: end time in seconds.
     #[arg(long, value_name = "S", help_heading = "Photographs", value_parser = parse_positive)]
     end: Option<f64>,
-    /// Video: at most so many pictures, spread by parallax [default: 300].
+    /// Video: maximum number of frames, spaced by parallax [default: 300].
     #[arg(long, value_name = "N", help_heading = "Photographs", value_parser = clap::value_parser!(u32).range(1..))]
     max_frames: Option<u32>,
 }
@@ -119,7 +118,7 @@ pub(crate) struct RunArgs {
     /// Folder of photographs, or a video (through ffmpeg).
     #[arg(value_name = "PHOTOS")]
     photos: PathBuf,
-    /// Folder for everything.
+    /// Output folder for frames, model and run.
     #[arg(short, long, value_name = "DIR")]
     output: PathBuf,
     #[command(flatten)]
@@ -130,7 +129,7 @@ pub(crate) struct RunArgs {
     options: OptionArgs<PhotosToSplat>,
     #[command(flatten)]
     more: MoreOptions,
-    /// Replace what DIR holds: train anew, on a new model and new frames where other options ask for them.
+    /// Replace existing results in DIR; redo frames and model if their options changed, and train again.
     #[arg(long, alias = "overwrite", short_aliases = ['y', 'w'])]
     force: bool,
     /// Print the result as a JSON object.

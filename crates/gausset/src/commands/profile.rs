@@ -1,4 +1,4 @@
-//! `gausset profile`: reads the profiles that `--profile` has left: where the time went, and what changed.
+//! `gausset profile`: prints and compares the profiles that `--profile` writes.
 
 use std::path::{Path, PathBuf};
 
@@ -15,14 +15,14 @@ use crate::exit::Status;
 use crate::lines::Lines;
 use crate::profiling;
 
-/// Largest profile that is read; real ones have some tens of kilobytes.
+/// Maximum size of a profile in bytes. Real profiles have some tens of kilobytes.
 const MAX_PROFILE_BYTES: u64 = 16 << 20;
 
 const AFTER_HELP: &str = "\
 Examples:
-  gausset train photos/ -o run/ --profile      records; also bench train --profile DIR
-  gausset profile show run/                    tables, the five largest, time budget, floors
-  gausset profile diff before/ after/          which stage changed, and by how much it varies
+  gausset train photos/ -o run/ --profile      record a profile; also bench train --profile DIR
+  gausset profile show run/                    time per stage, largest stages, floors
+  gausset profile diff before/ after/          change per stage, with its uncertainty
 RUN/trace.json opens in https://ui.perfetto.dev; RUN/profile.csv in a spreadsheet.";
 
 /// Arguments of `profile`.
@@ -33,24 +33,24 @@ pub(crate) struct ProfileArgs {
     what: What,
 }
 
-/// What is to be shown.
+/// The sub-commands of `profile`.
 #[derive(Clone, Debug, Subcommand)]
 enum What {
-    /// Where the time of a run went.
+    /// Show where a run spent its time.
     Show {
-        /// Folder of a run, or its profile.json.
+        /// Run folder or profile.json.
         #[arg(value_name = "RUN")]
         run: PathBuf,
         /// Print the profile as a JSON object.
         #[arg(long)]
         json: bool,
     },
-    /// Which stages take longer or shorter in B than in A, and whether that is more than chance.
+    /// Compare the stages of two runs and test whether they differ significantly.
     Diff {
-        /// Folder of a run, or its profile.json.
+        /// Run folder or profile.json, before the change.
         #[arg(value_name = "A")]
         before: PathBuf,
-        /// Folder of another run, or its profile.json.
+        /// Run folder or profile.json, after the change.
         #[arg(value_name = "B")]
         after: PathBuf,
         /// Print the differences as a JSON object.
@@ -60,7 +60,7 @@ enum What {
 }
 
 impl ProfileArgs {
-    /// Whether the result is to be a JSON object.
+    /// Whether the result is printed as a JSON object.
     pub(crate) fn is_json(&self) -> bool {
         match self.what {
             What::Show { json, .. } | What::Diff { json, .. } => json,
@@ -99,7 +99,7 @@ pub(crate) fn run(args: &ProfileArgs, console: &Console) -> Result<Status, Endin
     Ok(Status::Done)
 }
 
-/// Reads the profile of a run folder, or the file itself.
+/// Reads the profile of a run folder, or a profile file.
 fn read(path: &Path) -> Result<Profile, Failure> {
     let file = if path.is_dir() { profile_path(path) } else { path.to_owned() };
     let failure = |what: String| Failure::new("profile", format!("{}: {what}", file.display()));
@@ -112,7 +112,7 @@ fn read(path: &Path) -> Result<Profile, Failure> {
     let profile = Profile::from_json(&text).map_err(|error| {
         let what = error.to_string();
         let what = what.split(" at line ").next().unwrap_or_default().to_owned();
-        failure(format!("line {}: {what} (expected what --profile writes)", error.line()))
+        failure(format!("line {}: {what} (expected a file written by --profile)", error.line()))
     })?;
     Ok(profile)
 }

@@ -1,4 +1,4 @@
-//! `gausset render`: pictures of splats, from cameras of a dataset, an orbit or a path.
+//! `gausset render`: renders splats from the cameras of a dataset, an orbit or a camera path.
 
 use std::path::{Path, PathBuf};
 
@@ -24,87 +24,88 @@ use crate::numbers::counted;
 
 const AFTER_HELP: &str = "\
 Examples:
-  gausset render run/ -o views/                    the held-out views
-  gausset render run/ --orbit 120 -o frames/       once around; then, for example:
+  gausset render run/ -o views/                    render the held-out views
+  gausset render run/ --orbit 120 -o frames/       render an orbit; then make a video of it:
   ffmpeg -framerate 30 -i frames/orbit_%04d.png -pix_fmt yuv420p orbit.mp4
   gausset render scene.ply --orbit --width 800 --fov 40
   gausset render scene.ply --path camera_path.json -o frames/
   gausset render run/ --split all --panorama 2048 -o sphere/
-  gausset render run/ --depth png --alpha          views, depths and alphas
-Depth PNGs have 16 bits; the text chunk `depth-scale` says how many scene units one level is, 0 = nothing there.
-Depths as .npy are f32 scene units, NaN = nothing there.";
+  gausset render run/ --depth png --alpha          colour, depth and alpha images
+Depth PNGs have 16 bits; the text chunk `depth-scale` gives the scene units per level, 0 = no depth.
+Depth arrays (.npy) are f32 scene units, NaN = no depth.";
 
 /// Arguments of `render`.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct RenderArgs {
-    /// Folder of a run, or a splat file.
+    /// Run folder or splat file.
     #[arg(value_name = "RUN|FILE")]
     input: PathBuf,
-    /// The cameras of the dataset: test, train or all [default: test].
+    /// Cameras of the dataset: test, train or all [default: test].
     #[arg(
         long, value_name = "SPLIT", hide_possible_values = true, conflicts_with_all = ["orbit", "path"],
         value_parser = PossibleValuesParser::new(["test", "train", "all"])
     )]
     split: Option<String>,
-    /// N cameras on a circle around what the dataset's cameras look at, or around the splats of a file [default N: 120].
+    /// N cameras on a circle around the point that the dataset's cameras look at, or around the splats of a file
+    /// [default N: 120].
     #[arg(
         long, value_name = "N", conflicts_with = "path", num_args = 0..=1, default_missing_value = "120",
         value_parser = frame_count()
     )]
     orbit: Option<u32>,
-    /// Cameras of an orbit: another way to say N.
+    /// Number of cameras of the orbit; overrides N of --orbit.
     #[arg(long, value_name = "N", requires = "orbit", value_parser = frame_count())]
     frames: Option<u32>,
-    /// Cameras of a file: a Nerfstudio camera path, cameras.json of a run, or transforms.json.
+    /// Camera file: a Nerfstudio camera path, cameras.json of a run, or transforms.json.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["data", "allow_outside"])]
     path: Option<PathBuf>,
-    /// Size of the pictures of an orbit, or of a path that does not tell: WIDTHxHEIGHT in px.
+    /// Image size for an orbit, or for a path without one: WIDTHxHEIGHT in px.
     #[arg(long, value_name = "SIZE", value_parser = parse_size, conflicts_with_all = ["width", "height", "split"])]
     size: Option<[u32; 2]>,
-    /// Width of the pictures of an orbit in px [default: the dataset's, or 1280].
+    /// Image width for an orbit, px [default: as in the dataset, or 1280].
     #[arg(long, value_name = "PX", requires = "orbit", value_parser = side())]
     width: Option<u32>,
-    /// Their height in px; one of the two keeps the proportions [default: the dataset's, or 720].
+    /// Image height for an orbit, px; if only one side is given, the aspect ratio is kept [default: as in the dataset,
+    /// or 720].
     #[arg(long, value_name = "PX", requires = "orbit", value_parser = side())]
     height: Option<u32>,
-    /// Their vertical field of view in degrees [default: the dataset's, or 50].
+    /// Vertical field of view for an orbit, degrees [default: as in the dataset, or 50].
     #[arg(long, value_name = "DEGREES", requires = "orbit", value_parser = parse_fov)]
     fov: Option<f64>,
-    /// Draw panoramas of the whole sphere from the places of the cameras: so many px wide, half as high, their middle where
-    /// the camera looks.
+    /// Render equirectangular panoramas of this width (px) from the camera positions, centred on the viewing direction.
     #[arg(
         long, value_name = "WIDTH", conflicts_with_all = ["size", "width", "height", "fov"],
         value_parser = clap::value_parser!(u32).range(2..=16_384)
     )]
     panorama: Option<u32>,
-    /// Where the dataset is [default: where the run found it].
+    /// Path of the dataset [default: the path recorded by the run].
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
-    /// Folder for the pictures [default: RUN/render, or the file's name without .ply].
+    /// Output folder [default: RUN/render, or the file name without .ply].
     #[arg(short, long, value_name = "DIR")]
     output: Option<PathBuf>,
-    /// Write depths as well: png or npy.
+    /// Also write depth maps: png or npy.
     #[arg(
         long, value_name = "FORMAT", hide_possible_values = true,
         value_parser = PossibleValuesParser::new(["png", "npy"]).map(|word| if word == "npy" { DepthFormat::Npy } else { DepthFormat::Png })
     )]
     depth: Option<DepthFormat>,
-    /// Write alphas as well, as 8-bit PNG.
+    /// Also write alpha as 8-bit PNG.
     #[arg(long)]
     alpha: bool,
-    /// Colour behind the splats, in place of a sky: black|white|R,G,B in 0..1 [default: as trained].
+    /// Background colour, replaces a sky: black|white|R,G,B in 0..1 [default: as trained].
     #[arg(long, value_name = "COLOUR", value_parser = parse_background)]
     background: Option<Background>,
     #[command(flatten)]
     view: ViewArgs,
-    /// Replace pictures that exist.
+    /// Replace existing images.
     #[arg(long, alias = "overwrite", short_aliases = ['y', 'w'])]
     force: bool,
-    /// Take a dataset that is not the run's, or that changed since.
+    /// Accept a dataset that differs from the one of the run.
     #[arg(long)]
     accept_changed_data: bool,
-    /// Take pictures whose names lead out of the picture folder (by `..` or as absolute paths).
+    /// Allow image names that point outside the image folder (by `..` or absolute paths).
     #[arg(long)]
     allow_outside: bool,
     /// Print the result as a JSON object.
@@ -122,7 +123,7 @@ struct Rendered<'a> {
     folder: &'a Path,
 }
 
-/// `640x480`.
+/// Parses a size such as `640x480`.
 pub(crate) fn parse_size(text: &str) -> Result<[u32; 2], String> {
     let sides: Option<Vec<u32>> = text.split('x').map(|side| side.parse().ok()).collect();
     match sides.as_deref() {
@@ -131,7 +132,7 @@ pub(crate) fn parse_size(text: &str) -> Result<[u32; 2], String> {
     }
 }
 
-/// A colour; a sky is in the splats or nowhere.
+/// Parses a background colour. A sky is refused, because it is part of the splats.
 fn parse_background(text: &str) -> Result<Background, String> {
     match text.parse() {
         Ok(Background::Sky) => Err("expected black|white|R,G,B in 0..1, found `sky`".to_owned()),
@@ -139,24 +140,24 @@ fn parse_background(text: &str) -> Result<Background, String> {
     }
 }
 
-/// A side of a picture.
+/// A parser for the side of an image, px.
 fn side() -> clap::builder::RangedI64ValueParser<u32> {
     clap::value_parser!(u32).range(1..=i64::from(Camera::MAX_SIDE))
 }
 
-/// A number of pictures.
+/// A parser for the number of cameras of an orbit.
 fn frame_count() -> clap::builder::RangedI64ValueParser<u32> {
     clap::value_parser!(u32).range(1..=100_000)
 }
 
-/// A field of view that a flat picture can have.
+/// Parses a vertical field of view for a perspective camera, degrees.
 fn parse_fov(text: &str) -> Result<f64, String> {
     let found = text.parse::<f64>().ok().filter(|degrees| (1.0..=170.0).contains(degrees));
     found.ok_or_else(|| format!("expected 1..170 degrees, found `{text}`"))
 }
 
 impl RenderArgs {
-    /// Which cameras were asked for.
+    /// The cameras that the arguments select.
     fn cameras(&self) -> CameraChoice {
         if let Some(path) = &self.path {
             return CameraChoice::Path(path.clone(), self.size);
@@ -206,7 +207,7 @@ pub(crate) fn run(args: &RenderArgs, console: &Console) -> Result<Status, Ending
     let interrupt = Interrupt::watch();
     match attend(&interrupt, console, |host| render(&args.options(), host)) {
         Ok(pictures) => {
-            let count = counted(pictures.count as u64, "picture");
+            let count = counted(pictures.count as u64, "image");
             let folder = pictures.folder.as_path();
             let object = Rendered { kind: "render", pictures: pictures.count, folder };
             console.object_or(&object, || format!("{count} in {}", folder.display()))?;

@@ -1,4 +1,4 @@
-//! `gausset report`: what came of a run, as one page.
+//! `gausset report`: writes the report of a run as one HTML page.
 
 use std::path::PathBuf;
 
@@ -15,25 +15,25 @@ use crate::listener::brief;
 
 const AFTER_HELP: &str = "\
 Examples:
-  gausset report run/                      writes run/report.html again, as it is now
-  gausset report run/ -o kitchen.html --splats   with the splats in it, to look around
-The page is one file and asks for nothing: scores, curves, pictures (the worst first), settings. A
+  gausset report run/                      update run/report.html
+  gausset report run/ -o kitchen.html --splats   with an embedded viewer of the splats
+The page is one self-contained file: scores, curves, images (worst first) and settings. Each
 training writes one at its end.";
 
 /// Arguments of `report`.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct ReportArgs {
-    /// Folder of a run.
+    /// Run folder.
     #[arg(value_name = "RUN")]
     run: PathBuf,
-    /// Page to write [default: RUN/report.html].
+    /// Output page [default: RUN/report.html].
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Put the splats into it, as `gausset convert RUN scene.html` does.
+    /// Embed the splats with a viewer, as `gausset convert RUN scene.html` does.
     #[arg(long)]
     splats: bool,
-    /// Replace FILE if it exists and is no report.
+    /// Replace FILE even if it is not a report of Gausset.
     #[arg(long, alias = "overwrite", short_aliases = ['y', 'w'])]
     force: bool,
     /// Print the result as a JSON object.

@@ -1,4 +1,4 @@
-//! What a splat file holds and what a conversion did, as `info` and `convert` tell it: the same facts in text and JSON.
+//! Formatting of splat files and conversions for `info` and `convert`, with the same facts in text and JSON.
 
 use std::collections::BTreeMap;
 use std::fs::Metadata;
@@ -11,7 +11,7 @@ use serde::Serialize;
 use crate::console::Console;
 use crate::numbers::{grouped, three_digits};
 
-/// Length of a splat file: of an unpacked SOG, that of all files in its folder.
+/// Size of a splat file in bytes. For an unpacked SOG, the total size of the files in its folder.
 pub(super) fn file_bytes(path: &Path) -> u64 {
     let is_description = path.file_name().is_some_and(|name| name == "meta.json");
     let folder = if is_description { path.parent() } else { Some(path).filter(|path| path.is_dir()) };
@@ -21,7 +21,7 @@ pub(super) fn file_bytes(path: &Path) -> u64 {
     entries.filter_map(|entry| entry.metadata().ok()).filter(Metadata::is_file).map(|file| file.len()).sum()
 }
 
-/// Rows about the splats of a file for people; `bytes` is the length of the file.
+/// Formats the facts about a splat file as rows of a table; `bytes` is the size of the file.
 pub(super) fn rows(facts: &SplatFacts, bytes: u64) -> Vec<(&'static str, String)> {
     let corner = |corner: [f32; 3]| corner.map(|v| three_digits(f64::from(v))).join(" ");
     let box_of = |bounds: &Option<Bounds>| {
@@ -47,11 +47,11 @@ pub(super) fn rows(facts: &SplatFacts, bytes: u64) -> Vec<(&'static str, String)
     }
     if facts.far > 0 {
         let far = some_of(facts.far, facts.count);
-        rows.push(("far out", format!("{far}, beyond {FAR} median distances from the middle")));
+        rows.push(("far out", format!("{far} beyond {FAR} median distances from the centre")));
     }
     if facts.transparent > 0 {
         let transparent = some_of(facts.transparent, facts.count);
-        rows.push(("transparent", format!("{transparent}, of an opacity below {TRANSPARENT}")));
+        rows.push(("transparent", format!("{transparent} with an opacity below {TRANSPARENT}")));
     }
     rows.push(("mode", mode.to_owned()));
     if let Some(frame) = &facts.frame {
@@ -71,7 +71,7 @@ pub(super) fn rows(facts: &SplatFacts, bytes: u64) -> Vec<(&'static str, String)
     rows
 }
 
-/// `4,000 splats (8.3 %)`.
+/// Formats a part of the splats: `4,000 splats (8.3 %)`.
 fn some_of(count: usize, all: usize) -> String {
     let share = match 100.0 * count as f64 / all.max(1) as f64 {
         few if few < 0.1 => "below 0.1 %".to_owned(),
@@ -86,10 +86,10 @@ pub(super) struct ConvertedObject<'a> {
     kind: &'static str,
     input: &'a SplatFacts,
     output: Output<'a>,
-    /// What the format costs; left out where it was not measured.
+    /// Loss by the format; left out if it was not measured.
     #[serde(skip_serializing_if = "Option::is_none")]
     loss: Option<&'a Loss>,
-    /// What leaving out and cutting cost; left out where it was not measured or there was nothing.
+    /// Loss by crops and other edits; left out if it was not measured or there were none.
     #[serde(skip_serializing_if = "Option::is_none")]
     edits_loss: Option<&'a Loss>,
 }
@@ -102,17 +102,17 @@ struct Output<'a> {
     bytes: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     sh_bits: Option<[u8; 2]>,
-    /// Splats left out by `--box`, `--sphere` and `--crop-to-cameras`.
+    /// Number of splats removed by `--box`, `--sphere` and `--crop-to-cameras`.
     cropped: usize,
-    /// All that were left out as asked for.
+    /// Number of splats removed by each kind of option.
     removed: Removed,
-    /// Splats with a value that the format cannot hold, by what it is.
+    /// Number of splats with a value outside the range of the format, by parameter.
     clipped: BTreeMap<&'static str, u64>,
-    /// What else is not in the file.
+    /// Other data that the format cannot store.
     lost: &'a [String],
 }
 
-/// A conversion as an object.
+/// The result of a conversion as a JSON object.
 pub(super) fn object<'a>(converted: &'a Converted, path: &'a Path) -> ConvertedObject<'a> {
     let Converted { read, removed, written, saved, sh_bits, loss, edits_loss, .. } = converted;
     let output = Output {
@@ -129,7 +129,7 @@ pub(super) fn object<'a>(converted: &'a Converted, path: &'a Path) -> ConvertedO
     ConvertedObject { kind: "convert", input: read, output, loss, edits_loss }
 }
 
-/// Says what was written, and in one line what was not.
+/// Prints what was written, and what was removed or could not be stored.
 pub(super) fn tell(converted: &Converted, output: &Path, console: &Console) {
     let (input, output, saved) = (converted.input.display(), output.display(), &converted.saved);
     if let Some(frame) = &converted.read.frame {
@@ -143,12 +143,12 @@ pub(super) fn tell(converted: &Converted, output: &Path, console: &Console) {
     console.note(format!("{output}: {} splats, {size}{bits}", grouped(saved.splats)));
     let mut parts = Vec::new();
     if !saved.lost.is_empty() {
-        parts.push(format!("not in the file: {}", saved.lost.join(", ")));
+        parts.push(format!("not stored: {}", saved.lost.join(", ")));
     }
     let clipped: Vec<String> =
         saved.clipped.iter().map(|(what, count)| format!("{what} ({} splats)", grouped(*count))).collect();
     if !clipped.is_empty() {
-        parts.push(format!("brought to the nearest value of the format: {}", clipped.join(", ")));
+        parts.push(format!("clipped to the range of the format: {}", clipped.join(", ")));
     }
     if !parts.is_empty() {
         console.note(format!("{output}: {}", parts.join("; ")));
@@ -156,22 +156,22 @@ pub(super) fn tell(converted: &Converted, output: &Path, console: &Console) {
     let Removed { far, faint, outside } = converted.removed;
     for (count, what) in [(far, "too far out"), (faint, "too transparent"), (outside, "outside the crop")] {
         if count > 0 {
-            console.note(format!("{input}: {} splats {what} left out", grouped(count as u64)));
+            console.note(format!("{input}: {} splats removed ({what})", grouped(count as u64)));
         }
     }
     if saved.dropped > 0 {
         let dropped = grouped(saved.dropped);
-        let line = format!("{output}: {dropped} splats left out, because a value is not finite");
+        let line = format!("{output}: {dropped} splats with non-finite values left out");
         console.warn("the splats", line);
     }
-    for (what, loss) in [("left out and cut", &converted.edits_loss), ("the format", &converted.loss)] {
+    for (what, loss) in [("loss by edits", &converted.edits_loss), ("loss by the format", &converted.loss)] {
         if let Some(loss) = loss {
             console.note(format!("{output}: {what}: {}", decibels(loss)));
         }
     }
 }
 
-/// A loss in words.
+/// Formats a loss.
 fn decibels(loss: &Loss) -> String {
     let Loss { psnr, worst, worst_view, views, cameras } = loss;
     let where_from = match *cameras {
@@ -182,7 +182,7 @@ fn decibels(loss: &Loss) -> String {
         (Some(psnr), Some(worst)) => {
             format!("PSNR {psnr:.2} dB, worst {worst:.2} dB ({worst_view}), {views} {where_from}")
         }
-        (None, Some(worst)) => format!("no loss but in {worst_view}, PSNR {worst:.2} dB"),
-        _ => format!("no loss in {views} {where_from}"),
+        (None, Some(worst)) => format!("none except in {worst_view}, PSNR {worst:.2} dB"),
+        _ => format!("none in {views} {where_from}"),
     }
 }

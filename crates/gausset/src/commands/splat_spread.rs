@@ -1,4 +1,4 @@
-//! How the splats of a file are spread, and what they take: what `info` tells of them beside the file's own facts.
+//! Statistics of the splats of a file for `info`: opacity, size, outliers, and estimated sizes in each format.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -10,36 +10,36 @@ use serde::Serialize;
 
 use crate::numbers::three_digits;
 
-/// Splats farther from the middle than so many median distances are far.
+/// Splats farther from the median position than this many median distances count as far.
 const FAR: f64 = 10.0;
-/// Splats of less opacity are hardly seen: a level of an 8-bit picture at most.
+/// Splats with a lower opacity count as transparent: they change an 8-bit image by at most one level.
 const TRANSPARENT: f64 = 1.0 / 255.0;
-/// Splats by which the size of compressed formats is told …
+/// Number of splats in the sample from which compressed sizes are estimated.
 const SAMPLE: usize = 8192;
-/// … in so many pieces of the file, since neighbours compress together.
+/// Number of contiguous pieces in the sample. They are contiguous because neighbours compress together.
 const PIECES: usize = 8;
-/// Bytes that drawing takes for each splat beside its parameters: a record on the screen and its place in lists.
+/// Bytes per splat for rendering in addition to its parameters: its projected record and its entries in tile lists.
 const DRAWN_BYTES: u64 = 64 + 32;
 
-/// Facts about the spread: a stable contract.
+/// Statistics of the splats: a stable contract.
 #[derive(Debug, Serialize)]
 pub(super) struct Spread {
     /// Opacity: 10th percentile, median, 90th percentile.
     opacity: [f64; 3],
     /// Longest standard deviation of a splat, scene units: the same percentiles.
     size: [f64; 3],
-    /// Share of the splats that are farther than ten median distances from the median position.
+    /// Fraction of the splats that are farther than ten median distances from the median position.
     far_share: f64,
-    /// Share of the splats with an opacity below 1/255.
+    /// Fraction of the splats with an opacity below 1/255.
     transparent_share: f64,
-    /// Bytes in each format that is written, about.
+    /// Estimated size in bytes by output format.
     bytes: BTreeMap<&'static str, u64>,
-    /// Bytes of memory to draw them, about.
+    /// Estimated memory to render the splats, bytes.
     memory_bytes: u64,
 }
 
 impl Spread {
-    /// Of the splats of a document; `None` where there are none.
+    /// Statistics of the splats of a document; `None` if it has none.
     pub(super) fn of(document: &Document) -> Option<Self> {
         let splats = &document.splats;
         let count = splats.len();
@@ -69,20 +69,20 @@ impl Spread {
         })
     }
 
-    /// Rows for people.
+    /// Formats the statistics as rows of a table.
     pub(super) fn rows(&self) -> Vec<(&'static str, String)> {
         let three = |values: [f64; 3]| values.map(three_digits).join(" / ");
         let sizes = self.bytes.iter().map(|(name, bytes)| format!("{name} {}", units::bytes(*bytes)));
         vec![
-            ("opacity", format!("{} (10 %, half, 90 % of the splats are below)", three(self.opacity))),
-            ("size", format!("{} scene units (the same)", three(self.size))),
+            ("opacity", format!("{} (10th percentile, median, 90th percentile)", three(self.opacity))),
+            ("size", format!("{} scene units (same percentiles)", three(self.size))),
             ("saved as", format!("about {}", sizes.collect::<Vec<_>>().join(", "))),
-            ("memory", format!("about {} to draw", units::bytes(self.memory_bytes))),
+            ("memory", format!("about {} to render", units::bytes(self.memory_bytes))),
         ]
     }
 }
 
-/// 10th percentile, median and 90th percentile of some values.
+/// 10th percentile, median and 90th percentile of the values.
 fn percentiles(mut values: Vec<f64>) -> [f64; 3] {
     values.sort_by(f64::total_cmp);
     [0.1, 0.5, 0.9].map(|share| {
@@ -91,7 +91,7 @@ fn percentiles(mut values: Vec<f64>) -> [f64; 3] {
     })
 }
 
-/// What a sample of the splats takes in each format that is written, scaled to all of them.
+/// Estimates the size in each output format from a sample of the splats.
 fn sizes(document: &Document) -> BTreeMap<&'static str, u64> {
     let all = document.splats.len();
     let sample = sample(&document.splats);
@@ -105,7 +105,7 @@ fn sizes(document: &Document) -> BTreeMap<&'static str, u64> {
     size.collect()
 }
 
-/// All splats of a small file, or pieces of a larger one.
+/// All splats of a small file, or evenly spaced pieces of a larger one.
 fn sample(splats: &Splats) -> Splats {
     let count = splats.len();
     if count <= SAMPLE {

@@ -1,4 +1,4 @@
-//! `gausset train`: a new run, or one that goes on.
+//! `gausset train`: starts a training run or resumes one.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -21,11 +21,11 @@ use crate::{Ending, describe};
 
 const AFTER_HELP: &str = "\
 Examples:
-  gausset train photos/ -o run/                          photos/ holds images/ and sparse/0/, or transforms.json
+  gausset train photos/ -o run/            photos/ holds images/ and sparse/0/, or transforms.json
   gausset train photos/ -o run/ --steps 30000 --max-splats 500000
-  gausset train --resume run/                            go on after Ctrl-C, a crash or a power cut
-  gausset train --config run/config.toml -o again/       the same once more: same bytes
-Ctrl-C saves a checkpoint and stops; a second one stops at once.";
+  gausset train --resume run/              resume after Ctrl-C, a crash or a power failure
+  gausset train --config run/config.toml -o again/       repeat a run, with identical bytes
+Ctrl-C saves a checkpoint and stops; a second Ctrl-C stops immediately.";
 
 const SHORT_HELP: &str = "\
   gausset train photos/ -o run/      photos/ holds images/ and sparse/0/, or transforms.json
@@ -35,25 +35,25 @@ All options and examples: gausset train --help";
 #[derive(Clone, Debug, Args)]
 #[command(after_help = SHORT_HELP, after_long_help = AFTER_HELP)]
 pub(crate) struct TrainArgs {
-    /// Dataset: a folder with a COLMAP model or transforms.json, or the JSON file.
+    /// Dataset: folder with a COLMAP model or transforms.json, or the JSON file itself.
     #[arg(value_name = "DATA")]
     data: Option<PathBuf>,
-    /// Folder for the run and all that comes of it [default: runs/NAME of DATA].
+    /// Output folder of the run [default: runs/NAME, where NAME is that of DATA].
     #[arg(short, long, value_name = "RUN")]
     output: Option<PathBuf>,
-    /// Go on with this run; same result as if it had never stopped.
+    /// Resume a run; the result is the same as without interruption.
     #[arg(long, value_name = "RUN", conflicts_with_all = ["output", "force", "config"])]
     resume: Option<PathBuf>,
-    /// Options from a TOML file, `name = value` a line; the command line wins.
+    /// TOML file of options (`name = value`); the command line overrides it.
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// Replace the run that RUN holds.
+    /// Replace an existing run in RUN.
     #[arg(long, alias = "overwrite", short_aliases = ['y', 'w'])]
     force: bool,
     /// Print the result as a JSON object.
     #[arg(long)]
     pub(crate) json: bool,
-    /// Tell where the time went: a table, RUN/profile.json and RUN/trace.json.
+    /// Profile the run: print a table, write RUN/profile.json and RUN/trace.json.
     #[arg(long)]
     profile: bool,
     #[command(flatten)]
@@ -66,7 +66,7 @@ pub(crate) struct TrainArgs {
     viewer: ViewerArgs,
 }
 
-/// What the arguments mean, before any file is looked at but the config file.
+/// Translates the arguments into a task. Only the config file is read.
 fn resolve(args: TrainArgs, console: &Console) -> Result<Task, Failure> {
     let given = TrainOptions { data: args.data, ..args.options.into_options() };
     if let Some(run) = args.resume {
@@ -82,7 +82,7 @@ fn resolve(args: TrainArgs, console: &Console) -> Result<Task, Failure> {
     let output = match args.output {
         Some(output) => output,
         None if args.force => {
-            let line = "--force: which run may be replaced is not given (expected -o RUN); see --help";
+            let line = "--force: the run to replace is not given (expected -o RUN); see --help";
             return Err(Failure::usage(line));
         }
         None => {
@@ -95,7 +95,8 @@ fn resolve(args: TrainArgs, console: &Console) -> Result<Task, Failure> {
     Task::new(given, output, overwrite)
 }
 
-/// Where a run goes that nobody has given a folder: `runs/NAME` of the dataset, or the next of that name that is free.
+/// The default run folder: `runs/NAME` with the name of the dataset, or the first of `runs/NAME-2`, `runs/NAME-3`, …
+/// that does not exist.
 fn free_folder(data: Option<&Path>) -> PathBuf {
     let whole = data.map(|data| std::path::absolute(data).unwrap_or_else(|_| data.to_owned()));
     let folder = whole.as_deref().map(|data| match data.extension() {

@@ -1,4 +1,4 @@
-//! What the commands that train have in common.
+//! Shared code of the commands that train.
 
 use clap::Args;
 use clap::builder::PossibleValuesParser;
@@ -13,49 +13,49 @@ use crate::exit::Status;
 use crate::interrupt::{Interrupt, Signal};
 use crate::profiling;
 
-/// What a training leaves in the folder of its run beside its result.
+/// Arguments for additional files in the run folder.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct RecordArgs {
-    /// Write curves into the folder of the run for another program as well: tensorboard.
+    /// Also log training curves for an external program: tensorboard.
     #[arg(long, value_name = "PROGRAM", hide_possible_values = true, value_parser = PossibleValuesParser::new(["tensorboard"]))]
     log: Option<String>,
-    /// Write no report.html into the folder of the run at the end.
+    /// Do not write report.html at the end of the run.
     #[arg(long)]
     no_report: bool,
 }
 
 impl RecordArgs {
-    /// Conditions that are these, and otherwise others.
+    /// The training conditions `others` with these arguments applied.
     pub(crate) fn over(&self, others: Conditions) -> Conditions {
         Conditions { report: !self.no_report, tensorboard: self.log.is_some(), ..others }
     }
 }
 
-/// A result as an object, with how many pictures were left out.
+/// A result as a JSON object, with the number of images that were left out.
 #[derive(Debug, Serialize)]
 pub(crate) struct Counted<'a, T: Serialize> {
     #[serde(flatten)]
     pub(crate) result: &'a T,
-    /// Pictures that are absent or cannot be read.
+    /// Number of images that are missing or unreadable.
     pub(crate) left_out: usize,
 }
 
-/// The result of a training as an object.
+/// The result of a training as a JSON object.
 pub(crate) fn object(trained: &Trained) -> Counted<'_, Summary> {
     Counted { result: &trained.outcome.summary, left_out: trained.skipped }
 }
 
-/// How the program ends that was asked to stop.
+/// The exit status of a job that a signal stopped.
 pub(crate) fn interrupted(interrupt: &Interrupt) -> Status {
     Status::Interrupted(interrupt.signal().unwrap_or(Signal::Interrupt))
 }
 
-/// How the program ends whose job was asked to stop or failed.
+/// The exit status of a job that was stopped, or its failure.
 pub(crate) fn ending(failure: Failure, interrupt: &Interrupt) -> Result<Status, Ending> {
     if failure.is_stopped() { Ok(interrupted(interrupt)) } else { Err(failure.into()) }
 }
 
-/// How the program ends after a training. Where the time went is reported before, if that was asked for.
+/// The exit status after a training. Prints the profile first, if there is one.
 pub(crate) fn status(trained: &Trained, interrupt: &Interrupt, console: &Console) -> Status {
     if let Some(profile) = &trained.profile {
         console.note(profiling::report(profile));

@@ -1,4 +1,4 @@
-//! `gausset view`: a run or a splat file in a browser.
+//! `gausset view`: shows a run or a splat file in a browser.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -18,30 +18,31 @@ use crate::listener::attend;
 
 const AFTER_HELP: &str = "\
 Examples:
-  gausset view run/                 the splats of a run, its cameras and photographs beside them
+  gausset view run/                 splats, cameras and photographs of a run
   gausset view scene.ply            a splat file
-  ssh -L 7007:localhost:7007 HOST   then, there: gausset view run/ --port 7007 --no-open
-The page needs no GPU: this program draws. Ctrl-C ends it. A splats.ply that is written anew is picked up.";
+  ssh -L 7007:localhost:7007 HOST   then, on HOST: gausset view run/ --port 7007 --no-open
+The browser needs no GPU: this program renders. Ctrl-C stops it. The view is updated when splats.ply
+is replaced.";
 
 /// Arguments of `view`.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct ShowArgs {
-    /// Folder of a run, or a splat file.
+    /// Run folder or splat file.
     #[arg(value_name = "RUN|FILE")]
     input: PathBuf,
-    /// Where the dataset is [default: where the run found it; a splat file has none].
+    /// Path of the dataset [default: the path recorded by the run; none for a splat file].
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
-    /// Port; 0 = any [default: 7007, or the next one that is free].
+    /// Port; 0 = any free port [default: 7007, or the next free port].
     #[arg(long, value_name = "PORT", help_heading = "Viewer")]
     port: Option<u16>,
     #[command(flatten)]
     listen: ListenArgs,
-    /// Only print the address; start no browser.
+    /// Print the address without starting a browser.
     #[arg(long, help_heading = "Viewer")]
     no_open: bool,
-    /// Print the address as a JSON object, on one line.
+    /// Print the address as a JSON object on one line.
     #[arg(long)]
     pub(crate) json: bool,
     #[command(flatten)]
@@ -65,11 +66,11 @@ pub(crate) fn run(args: &ShowArgs, console: &Console) -> Result<Status, Ending> 
         let server = Server::start(Arc::clone(&hub), &args.listen.options(args.port)).map_err(failure)?;
         announce(&server, console)?;
         if !args.no_open && !args.json && !server.is_public() {
-            // Where none starts, the printed address is enough.
+            // If no browser starts, the printed address is enough.
             let _ = server.open_browser();
         }
         view.serve(&hub, host);
-        // Being told to end is how it ends.
+        // The view only ends by a signal, so a signal is not an interruption.
         Ok(Status::Done)
     })
 }

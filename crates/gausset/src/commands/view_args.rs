@@ -1,12 +1,12 @@
-//! How pictures are made otherwise than in training.
+//! Arguments that render with settings other than those of the training.
 
 use clap::Args;
 use gausset_core::constants::MIN_NEAR_PLANE;
 
-/// How pictures are made otherwise than in training.
+/// Render settings that differ from those of the training.
 #[derive(Clone, Copy, Debug, Args)]
 pub(crate) struct ViewArgs {
-    /// Splats closer to a camera than this are not drawn, in scene units [default: as trained, or 0.01].
+    /// Near plane: minimum distance of drawn splats from the camera, scene units [default: as trained, or 0.01].
     #[arg(long, value_name = "DISTANCE", value_parser = parse_near_plane)]
     pub(crate) near_plane: Option<f64>,
 }

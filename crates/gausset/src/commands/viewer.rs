@@ -1,4 +1,4 @@
-//! What `view` and the viewers of trainings have in common: where the server listens, and what is told of it.
+//! Shared code of `view` and of the viewers of training runs: arguments of the server, and printing its address.
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
@@ -16,18 +16,18 @@ use crate::Ending;
 use crate::console::Console;
 use crate::interrupt::Interrupt;
 
-/// Where a server listens that others may reach.
+/// Arguments that make the server reachable from other machines.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct ListenArgs {
-    /// Let other machines look, too: an address of this machine, or 0.0.0.0 for all. Whoever has the printed address gets in.
+    /// Address to listen on, to allow other machines; 0.0.0.0 = all interfaces. The printed address grants access.
     #[arg(long, value_name = "ADDR", value_parser = parse_address, help_heading = "Viewer")]
     listen: Option<(IpAddr, Option<u16>)>,
-    /// A name, beside numbers and localhost, by which browsers may call this machine.
+    /// Host name that browsers may use in addition to IP addresses and localhost.
     #[arg(long, value_name = "NAME", requires = "listen", help_heading = "Viewer")]
     allow_host: Vec<String>,
 }
 
-/// `0.0.0.0`, `10.1.2.3:8000`, `::`.
+/// Parses an IP address with an optional port: `0.0.0.0`, `10.1.2.3:8000`, `::`.
 fn parse_address(text: &str) -> Result<(IpAddr, Option<u16>), String> {
     let bare = text.parse::<IpAddr>().map(|ip| (ip, None));
     bare.or_else(|_| text.parse::<SocketAddr>().map(|address| (address.ip(), Some(address.port()))))
@@ -35,12 +35,12 @@ fn parse_address(text: &str) -> Result<(IpAddr, Option<u16>), String> {
 }
 
 impl ListenArgs {
-    /// Whether anything is asked for.
+    /// Whether any of these arguments is given.
     pub(crate) fn is_given(&self) -> bool {
         self.listen.is_some() || !self.allow_host.is_empty()
     }
 
-    /// The options of the server; `port` is what another option says.
+    /// The options of the server. `port` overrides the port of `--listen`.
     pub(crate) fn options(&self, port: Option<u16>) -> ServerOptions {
         let listen = self.listen.map_or(Listen::Loopback, |(ip, _)| Listen::Address(ip));
         let port = port.or(self.listen.and_then(|(_, port)| port));
@@ -48,21 +48,21 @@ impl ListenArgs {
     }
 }
 
-/// A training that can be looked at while it goes on.
+/// Arguments of the viewer of a running training.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct ViewerArgs {
-    /// Show the training in a browser while it goes on [default port: 7007, or the next one that is free; 0 = any].
+    /// Show the training in a browser while it runs; port 0 = any [default port: 7007, or the next free port].
     #[arg(
         long, value_name = "PORT", num_args = 0..=1, require_equals = true, help_heading = "Viewer"
     )]
     viewer: Option<Option<u16>>,
-    /// Largest share of the time that pictures for the viewer may take, above 0 and up to 1.
+    /// Maximum fraction of the time spent on rendering for the viewer, above 0 and up to 1.
     #[arg(
         long, value_name = "SHARE", default_value_t = 0.25, value_parser = parse_share, requires = "viewer",
         help_heading = "Viewer"
     )]
     viewer_share: f64,
-    /// Keep the result viewable after the end, until Ctrl-C; by itself where a person sits at a terminal.
+    /// Keep the viewer running after the training until Ctrl-C; implied on a terminal.
     #[arg(long, requires = "viewer", help_heading = "Viewer")]
     viewer_linger: bool,
     #[command(flatten)]
@@ -74,14 +74,14 @@ fn parse_share(text: &str) -> Result<f64, String> {
     found.ok_or_else(|| format!("expected above 0 and up to 1, found `{text}`"))
 }
 
-/// The viewer of a training; it ends when it is dropped.
+/// The viewer of a training. Dropping it stops the server.
 pub(crate) struct Viewer {
     pub(crate) live: LiveView,
     _server: Server,
 }
 
 impl ViewerArgs {
-    /// Listens, if that was asked for, and says where; `run` is the folder that will be trained in.
+    /// Starts the viewer if it is requested, and prints its address. The name of the folder `run` is the page's title.
     pub(crate) fn start(
         &self,
         run: &Path,
@@ -107,7 +107,7 @@ impl ViewerArgs {
     }
 }
 
-/// The code of what kept a server from starting.
+/// Converts a server error into a failure with its code.
 pub(crate) fn failure(error: ServerError) -> Failure {
     match error {
         ServerError::Port { .. } => Failure::new("port", error),
@@ -115,12 +115,12 @@ pub(crate) fn failure(error: ServerError) -> Failure {
     }
 }
 
-/// Says where a server listens, and what is exposed.
+/// Prints the address of a server, with a warning if other machines can reach it.
 pub(crate) fn announce(server: &Server, console: &Console) -> Result<(), Ending> {
     let url = server.url();
     if server.is_public() {
         let line = format!(
-            "{} can be reached from other machines, without encryption: whoever has the address with its token sees the scene and its photographs, and can pause, save and stop a training",
+            "{} is reachable from other machines without encryption: anyone with the address and its token can see the scene and its photographs, and can pause, save and stop a training",
             server.address()
         );
         console.warn("the viewer", line);

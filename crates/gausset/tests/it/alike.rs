@@ -1,13 +1,13 @@
-//! Whether a GPU learns what the processor learns: `cargo xtask full`.
+//! Training on a GPU gives the quality of the CPU: `cargo xtask full`.
 
 use gausset_testkit::{data_file, skip_for_gpu};
 
 use crate::support::Workshop;
 
-/// How far the means over the seeds may be apart, dB.
+/// Maximum difference of the means over the seeds, dB.
 const TOLERANCE: f64 = 0.15;
 
-/// 500 steps on a real scene at 270 px: PSNR of the pictures that were held out, three seeds, both strategies.
+/// 500 steps on a real scene at 270 px: PSNR of the held-out views, three seeds, both strategies.
 #[test]
 #[ignore = "half an hour of CPU time where the GPU is a program"]
 fn a_gpu_learns_what_the_processor_learns() {

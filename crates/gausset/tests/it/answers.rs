@@ -1,4 +1,4 @@
-//! What the program says of its own and other people's files, and how it ends where some are missing.
+//! `info` on files created by Gausset and by other programs, and exit codes if some files are missing.
 
 use std::path::Path;
 
@@ -61,7 +61,7 @@ fn info_knows_what_the_program_makes_and_reads_and_the_command_for_it() {
         let text = workshop.succeed(&["info", path]).stdout;
         assert!(text.starts_with("what") && text.contains(command), "{path}: {text}");
     }
-    // Splats, datasets and runs are what they were.
+    // Splats, datasets and runs are recognised as before.
     assert_eq!(info(&workshop, "my demo/run/splats.ply")["kind"], "splats");
     assert_eq!(info(&workshop, "my demo/data")["kind"], "dataset");
     assert_eq!(info(&workshop, "my demo/run")["kind"], "run");
@@ -101,7 +101,7 @@ fn a_run_tells_programs_what_it_tells_people_and_a_splat_how_it_is_spread() {
     assert_eq!((rendered["kind"].as_str(), rendered["folder"].as_str()), (Some("render"), Some("views")));
     assert!(rendered["pictures"].as_u64() > Some(0));
 
-    // The log has what a chart needs.
+    // The log has the values that a chart needs.
     let log = String::from_utf8(workshop.read("run/metrics.jsonl")).expect("text");
     let first: Value = serde_json::from_str(log.lines().next().expect("a line")).expect("JSON");
     for key in ["loss", "splats", "visible", "added", "pruned", "relocated", "seconds"] {
@@ -122,7 +122,7 @@ fn missing_pictures_are_counted_and_whoever_allows_them_gets_exit_code_0() {
     assert_eq!(lenient.json()["left_out"], 1);
     let config = String::from_utf8(workshop.read("run/config.toml")).expect("text");
     assert!(config.contains("allow-missing = true"), "{config}");
-    // The run has it in its configuration.
+    // The run records the option in its configuration.
     assert_eq!(workshop.succeed(&["eval", "run", "--json"]).json()["left_out"], 1);
     std::fs::copy(workshop.path("run/splats.ply"), workshop.path("sent.ply")).expect("a copy");
     let eval = ["eval", "sent.ply", "--data", "data"];
@@ -147,6 +147,6 @@ fn a_training_says_what_to_do_next_and_a_budget_is_told_in_seconds() {
     for line in &told {
         assert!(line.contains(" of 4") && line.contains(" of about "), "{line}");
     }
-    assert!(done.stderr.contains("as many as fit"), "{}", done.stderr);
+    assert!(done.stderr.contains("as the time budget allows"), "{}", done.stderr);
     assert!(Path::new(&workshop.path(run)).join("cameras.json").is_file());
 }

@@ -1,8 +1,8 @@
-//! Splats of a run are turned upright; cameras of the dataset turn with them, wherever the file goes.
+//! Splats of a run are rotated upright; cameras of the dataset are rotated with them, also for a copied file.
 
 use crate::support::Workshop;
 
-/// A run whose splats are turned by a lot.
+/// A run whose splats are rotated by a large angle.
 fn trained() -> Workshop {
     let workshop = Workshop::with_data();
     workshop.succeed(&["train", "data", "-o", "run", "--steps", "80", "--up", "x", "-q"]);
@@ -38,12 +38,12 @@ fn a_file_of_a_run_is_seen_from_the_cameras_of_its_dataset() {
         let there = psnr(&workshop, &[input, "--data", "data"]);
         assert!((there - truth).abs() <= within, "{input}: {there} where the run has {truth}");
     }
-    // A format that does not keep how it stands: somebody is told.
+    // A format that does not store the rotation: a warning is printed.
     workshop.succeed(&["convert", "sent.ply", "sent.splat"]);
     let told = workshop.succeed(&["eval", "sent.splat", "--data", "data"]).stderr;
     assert!(told.contains("sent.splat: has no transform relative to the dataset"), "{told}");
     assert!(workshop.path("sent-eval/contact_sheet.png").is_file());
-    // Once more with what is known of the run: no dataset is to be named.
+    // Again with the run itself, which needs no --data.
     assert!((psnr(&workshop, &["run/splats.ply"]) - truth).abs() < 1e-9);
 
     workshop.succeed(&["render", "run", "-o", "of_run"]);

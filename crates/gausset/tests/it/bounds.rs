@@ -1,4 +1,4 @@
-//! Bounds: memory, file sizes, pictures from outside, pictures that break their decoder.
+//! Limits: memory, file sizes, images outside the dataset, images that make their decoder panic.
 
 use std::process::Stdio;
 
@@ -6,12 +6,12 @@ use gausset_compute::machine;
 
 use crate::support::{Finished, Workshop};
 
-/// Largest resident size that a program reaches, in bytes, and how it ended.
+/// Peak resident size of a program in bytes, and its result.
 #[cfg(target_os = "linux")]
 pub(crate) fn peak_of(workshop: &Workshop, arguments: &[&str]) -> (u64, Finished) {
     let mut child = workshop.start(arguments);
     let mut peak = 0;
-    // The high-water mark only grows, so the last reading before the end is it, or nearly so.
+    // The peak only grows, so the last reading before the end is exact or nearly so.
     while child.try_wait().expect("wait").is_none() {
         peak = peak.max(machine::resident(Some(child.id())).map_or(0, |resident| resident.peak));
         std::thread::sleep(std::time::Duration::from_millis(2));
@@ -19,7 +19,8 @@ pub(crate) fn peak_of(workshop: &Workshop, arguments: &[&str]) -> (u64, Finished
     (peak, Finished::new(arguments, child.wait_with_output().expect("wait")))
 }
 
-/// As many splats as a budget allows, by the program's own word; the set reaches that number.
+/// A run with the maximum number of splats that the program's own message allows reaches that number and stays within
+/// its budget.
 #[cfg(target_os = "linux")]
 #[test]
 fn memory_stays_within_its_budget_and_a_tenth() {
@@ -65,7 +66,7 @@ fn a_file_size_limit_of_the_shell_is_an_error_with_one_line() {
     assert!(finished.stderr.starts_with("gausset: "), "{finished:?}");
     assert!(finished.stderr.contains("run/"), "{finished:?}");
     assert!(!workshop.path("run/splats.ply").exists());
-    // And the result of another run is not touched by one that cannot write.
+    // The result of another run is unchanged if the new one cannot write.
     let splats = workshop.read("before/splats.ply");
     let script = format!(
         "ulimit -f 4; exec {} convert before/splats.ply before/copy.ply",
@@ -82,7 +83,7 @@ fn a_file_size_limit_of_the_shell_is_an_error_with_one_line() {
 #[test]
 fn pictures_outside_the_picture_folder_are_taken_when_they_are_allowed_and_that_is_recorded() {
     let workshop = Workshop::with_data();
-    // A name in a file that leads out of the picture folder, as long as the one that it replaces.
+    // An image name that points outside the image folder, as long as the one that it replaces.
     let [inside, outside] = ["view_003.png", "../out03.png"];
     let folder = workshop.path("data/images");
     std::fs::rename(folder.join(inside), folder.join(outside)).expect("rename");
@@ -114,7 +115,7 @@ fn a_picture_that_breaks_its_decoder_is_an_error_of_that_picture() {
     std::fs::create_dir(workshop.path("data/masks")).expect("folder");
     std::fs::write(workshop.path("data/masks/view_003.png.png"), bytes).expect("write");
     let finished = workshop.run(&["train", "data", "-o", "run", "--steps", "20", "-q"]);
-    // One of seven is more than a tenth, so the run ends; not by a panic, which would be 101.
+    // One of seven is more than a tenth, so the run fails, but without a panic (exit code 101).
     assert_eq!(finished.code, 2, "{finished:?}");
     assert!(finished.stderr.contains("the decoder broke down; convert it"), "{finished:?}");
     assert!(!finished.stderr.contains("internal error"), "{finished:?}");

@@ -1,11 +1,11 @@
-//! Same inputs, same bytes: `splats.ply` does not depend on how a run is carried out or watched.
+//! Same inputs, same bytes: `splats.ply` does not depend on threads, interruptions or viewers.
 
 use crate::support::Workshop;
 
 /// Long enough for several density events, opacity below and above all thresholds, and SH degrees up to 3.
 const STEPS: &str = "150";
 
-/// The result of training in one sitting with more arguments.
+/// The result of an uninterrupted training with additional arguments.
 fn splats(workshop: &Workshop, name: &str, more: &[&str]) -> Vec<u8> {
     let arguments = [&["train", "data", "-o", name, "--steps", STEPS, "-q"], more].concat();
     workshop.succeed(&arguments);
@@ -56,7 +56,7 @@ fn corrections_of_exposure_and_poses_are_part_of_what_is_resumed() {
     let workshop = Workshop::with_data();
     let corrected = ["--exposure", "--refine-poses", "--random-background", "--checkpoint-every", "50"];
     let expected = splats(&workshop, "whole", &corrected);
-    // Dies when the second checkpoint, that of step 100, has its name.
+    // Killed when the second checkpoint (step 100) has its final name.
     let arguments = [&["train", "data", "-o", "cut", "--steps", STEPS, "-q"], &corrected[..]].concat();
     let mut command = workshop.command(&arguments);
     let status = command.env("GAUSSET_CRASH_AT", "checkpoint:after_rename:2").status().expect("starts");

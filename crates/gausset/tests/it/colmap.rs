@@ -1,4 +1,4 @@
-//! What is exported, read by the real COLMAP; what the real COLMAP makes of known and of real walks.
+//! Exported models read by COLMAP, and COLMAP alignments of synthetic and real walks.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -41,7 +41,7 @@ fn numbers(value: &Value) -> Vec<f64> {
     list.flat_map(|v| v.as_f64().map_or_else(|| numbers(v), |v| vec![v])).collect()
 }
 
-/// Angle between rotations, radians; exact for small ones.
+/// Angle between rotations in radians, exact for small angles.
 fn angle(a: &[f64], b: &se3::Mat3) -> f64 {
     let difference: f64 = a.iter().zip(b.iter().flatten()).map(|(a, b)| (a - b) * (a - b)).sum();
     difference.sqrt() / std::f64::consts::SQRT_2
@@ -160,7 +160,7 @@ fn pycolmap_reads_the_rig_configuration() {
     }
 }
 
-/// Rows: rotations of COLMAP's own panorama recipe; EQUIRECTANGULAR pixels of six directions.
+/// Rotations of COLMAP's panorama example, and EQUIRECTANGULAR pixels of six directions.
 const OWN_RECIPE: &str = "
 import json, numpy, pycolmap, pycolmap.panorama as recipe
 rotations = recipe.get_virtual_rotations(4, (-35.0, 0.0, 35.0))
@@ -188,7 +188,7 @@ fn colmap12_and_the_panorama_axes_are_those_of_colmap() {
     }
 }
 
-/// The real walk through the real COLMAP: five of five, as in the published run.
+/// A real walk aligned by COLMAP: five of five registered, as in the published run.
 #[test]
 fn the_real_walk_registers() {
     let test = "the_real_walk_registers";
@@ -197,7 +197,7 @@ fn the_real_walk_registers() {
         return;
     }
     let workshop = Workshop::empty();
-    // Views of half the usual side register as well, in a third of the time.
+    // Views of half the default side also register, in a third of the time.
     workshop.succeed(&["pano", "split", walk.to_str().expect("a name"), "-o", "w", "--size", "480"]);
     let finished = workshop.succeed(&["pano", "align", "w", "--json"]);
     let result = finished.json();
@@ -209,7 +209,7 @@ fn the_real_walk_registers() {
     assert!(info.stdout.contains("40"), "{}", info.stdout);
 }
 
-/// Stand-ins that replay what a real COLMAP said and made (`testdata/colmap`).
+/// Stand-ins that replay recorded output and files of COLMAP (`testdata/colmap`).
 #[cfg(unix)]
 pub(crate) mod recorded {
     use super::*;
@@ -274,7 +274,7 @@ mkdir -p \"$2/0\" && cp {model}/* \"$2/0\"",
         for word in ["pycolmap 4.2.1", "features", "matching", "mapping", " %"] {
             assert!(finished.stderr.contains(word), "{}", finished.stderr);
         }
-        // The room's frames turn by 0.35 rad each.
+        // Each frame of the room is rotated by 0.35 rad.
         for frame in [1, 2] {
             let heading = heading_of(&workshop, frame);
             assert!((heading - 0.35 * frame as f64).abs() < 5e-3, "{frame}: {heading}");
@@ -286,7 +286,7 @@ mkdir -p \"$2/0\" && cp {model}/* \"$2/0\"",
         assert!(left.is_empty(), "{left:?}");
     }
 
-    /// What the incremental mapper leaves out is tried by the global one, with the same features and matches.
+    /// If the incremental mapper leaves frames out, the global one runs with the same features and matches.
     #[test]
     fn the_global_mapper_helps_where_the_incremental_one_registers_nothing() {
         let workshop = workshop(&recording().join("model"));
@@ -305,7 +305,7 @@ mkdir -p \"$2/0\" && cp {model}/* \"$2/0\"",
         workshop.succeed(&[&align[..], &["auto"]].concat());
         let before = ["feature_extractor", "rig_configurator", "exhaustive_matcher"];
         assert_eq!(called(), [&before[..], &["mapper", "global_mapper"]].concat());
-        // The poses of another mapper are other poses.
+        // Another mapper gives other poses.
         workshop.succeed(&[&align[..], &["global"]].concat());
         assert_eq!(called(), [&before[..], &["global_mapper"]].concat());
     }
@@ -335,7 +335,7 @@ mkdir -p \"$2/0\" && cp {model}/* \"$2/0\"",
             workshop.succeed(&align);
         }
         assert_eq!(workshop.read("w/sfm/thesis.txt"), b"mine");
-        // By force a model is put among the files of others.
+        // With --force a model is written to a folder with other files.
         std::fs::remove_file(workshop.path("w/sparse/0/.gausset")).expect("the marker");
         assert_eq!(workshop.run(&align).code, 2);
         workshop.succeed(&[&align[..], &["--force"]].concat());
@@ -357,7 +357,7 @@ mkdir -p \"$2/0\" && cp {model}/* \"$2/0\"",
         let absolute = (format!("{here}/walk"), format!("{here}/out"));
         for (input, out) in [("walk", "out"), ("./walk/", "./out"), (&absolute.0, &absolute.1)] {
             let again = with(input, out, &[]);
-            assert!(again.code == 0 && again.stderr.contains("finished already"), "{again:?}");
+            assert!(again.code == 0 && again.stderr.contains("already finished"), "{again:?}");
             assert_eq!(again.json(), first.json());
         }
         let view = workshop.read("out/train/images/view00/frame_00.jpg");
@@ -393,7 +393,7 @@ mkdir -p \"$2/0\" && cp {model}/* \"$2/0\"",
                 &[
                     "--ImageReader.single_camera_per_folder 1",
                     "--ImageReader.camera_model PINHOLE",
-                    // Focal lengths of 112 px but for their last bits, and the centre.
+                    // Focal lengths of 112 px up to rounding, and the centre.
                     "--ImageReader.camera_params 11",
                     ",112,112",
                     "--SiftExtraction.max_num_features 8192",
@@ -430,16 +430,16 @@ mkdir -p \"$2/0\" && cp {model}/* \"$2/0\"",
         assert_eq!(finished.code, 1, "{finished:?}");
         assert_eq!(finished.json()["unregistered"], serde_json::json!(["frame_02"]));
         assert!(finished.stderr.contains("frame_02: frame: did not register"), "{}", finished.stderr);
-        // Two of three are too few: every recipe of the ladder was tried.
+        // Two of three are too few, so all recipes were tried.
         let calls = String::from_utf8(workshop.read("calls")).expect("text");
         assert_eq!(calls.lines().filter(|line| line.starts_with("mapper")).count(), 4);
     }
 }
 
-/// Largest error of centres (share of the path) and of rotations (degrees) after the best similarity.
+/// Largest error of centres (fraction of the path) and rotations (degrees) after the best similarity transform.
 pub(crate) fn errors_of(found: &[Pose], truth: &[Pose], path: f64) -> (f64, f64) {
     let count = found.len() as f64;
-    // truth_from_found: each frame says the same rotation up to its error; their mean, made orthonormal again.
+    // truth_from_found: the mean of the rotations of all frames, orthonormalised.
     let mut sum = [[0.0; 3]; 3];
     for (f, t) in found.iter().zip(truth) {
         let one = se3::mul(&se3::transpose(&t.rotation), &f.rotation);
@@ -467,7 +467,7 @@ pub(crate) fn errors_of(found: &[Pose], truth: &[Pose], path: f64) -> (f64, f64)
     (worst / path, angle_worst)
 }
 
-/// The room in 16 frames, aligned by the real COLMAP: `cargo xtask full`.
+/// The room in 16 frames, aligned by COLMAP: `cargo xtask full`.
 #[test]
 #[ignore = "ten minutes of CPU time"]
 fn the_poses_of_the_room_are_recovered() {
@@ -523,7 +523,7 @@ fn the_poses_of_the_room_are_recovered() {
     assert!(position < 1e-3 && rotation < 0.05, "own");
 }
 
-/// Both real walks by the built-in aligner, judged by poses that COLMAP found.
+/// Both real walks aligned by the built-in aligner, compared with COLMAP's poses.
 #[test]
 fn the_own_aligner_registers_real_walks() {
     let test = "the_own_aligner_registers_real_walks";
@@ -536,7 +536,7 @@ fn the_own_aligner_registers_real_walks() {
         let result = finished.json();
         assert_eq!(result["registered"].as_u64(), Some(frames), "{result}");
         assert!(result["mean_reprojection_px"].as_f64().is_some_and(|e| e < 0.8), "{result}");
-        // What is written is read like any model: pictures, points, and which of them are seen where.
+        // The written model is read like any other: images, points and observations.
         let model = ModelFolder::find(&workshop.path("w/sparse/0")).expect("files").expect("a model");
         let model = model.read(Observations::Keep).expect("a model");
         assert_eq!((model.cameras.len(), model.images.len() as u64), (8, 8 * frames));
@@ -571,7 +571,7 @@ fn the_own_aligner_registers_real_walks() {
         if name == "garden" {
             return;
         }
-        // The same bytes again.
+        // Repeating the alignment gives the same bytes.
         let before = std::fs::read(workshop.path("w/poses.json")).expect("poses");
         workshop.succeed(&["pano", "align", "w", "--aligner", "own", "--sfm-threads", "1", "--force"]);
         assert!(before == std::fs::read(workshop.path("w/poses.json")).expect("poses"));

@@ -1,4 +1,4 @@
-//! Films of cubes, and films made panoramas and cubes: beside the film of panoramas that they are of.
+//! Videos of cube maps, and videos converted to panoramas and cube maps, compared with the original panoramas.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -16,7 +16,7 @@ use crate::support::{Finished, Workshop, film};
 const WIDTH: u32 = 384;
 const FRAMES: usize = 10;
 
-/// The room without what is finer than a pixel, and a brown tripod straight below the camera.
+/// The room without details finer than a pixel, with a brown tripod straight below the camera.
 fn frame(k: usize) -> RgbImage8 {
     let fine = Room::FOR_REGISTRATION.panorama(2 * WIDTH, &room::pose(k, 24), &Pool::new(2));
     let mut picture = RgbImage8::new(WIDTH, WIDTH / 2);
@@ -32,7 +32,7 @@ fn frame(k: usize) -> RgbImage8 {
     picture
 }
 
-/// A folder with the film of panoramas, `tour.mp4`; `None` where there is no ffmpeg.
+/// A folder with a video of panoramas, `tour.mp4`; `None` if ffmpeg is not installed.
 fn with_tour(test: &str) -> Option<Workshop> {
     let workshop = Workshop::empty();
     let frames: Vec<RgbImage8> = (0..FRAMES).map(frame).collect();
@@ -52,7 +52,7 @@ fn values(file: &Path) -> Vec<f32> {
     picture.rgb.iter().map(|v| f32::from(*v) / 255.0).collect()
 }
 
-/// Whether two pictures are the same but for what sampling and compression twice leave.
+/// Whether two images are equal up to resampling and compressing twice.
 fn assert_alike(workshop: &Workshop, a: &str, b: &str) {
     let (a, b) = (workshop.path(a), workshop.path(b));
     let db = psnr(&values(&a), &values(&b));
@@ -71,7 +71,7 @@ fn films_become_cubes_and_cubes_films_of_the_same_frames() {
         let all: Vec<&str> = ["pano", "convert"].into_iter().chain(arguments.split(' ')).collect();
         workshop.succeed(&all)
     };
-    // Every frame as a cross; what was lost is made again, with the same bytes.
+    // Every frame as a cross; a deleted one is recreated with the same bytes.
     let crosses = "tour.mp4 crosses --to cross --format png --select all --json";
     let made = convert(crosses).json();
     let size = serde_json::json!([WIDTH, WIDTH / 4 * 3]);
@@ -85,14 +85,14 @@ fn films_become_cubes_and_cubes_films_of_the_same_frames() {
     std::fs::remove_file(&lost).expect("a cross");
     assert_eq!(convert(crosses).json()["resumed"], FRAMES - 1);
     assert!(std::fs::read(&lost).expect("a cross") == bytes);
-    // A film of these is known for what it is, and its frames are the panoramas again.
+    // A video of crosses is recognised, and its frames convert back to the panoramas.
     ffmpeg(&workshop, &format!("-framerate 5 -i crosses/frame_%06d.png {CODE} cross.mp4"));
     convert("cross.mp4 back --to equirect --select all");
     convert("tour.mp4 panoramas --to equirect --select all");
     for name in ["frame_000000.jpg", "frame_000009.jpg"] {
         assert_alike(&workshop, &format!("back/{name}"), &format!("panoramas/{name}"));
     }
-    // Which frames are taken is what a split takes, and what the panoramas tell.
+    // The same frames are selected as by a split, and as from the panoramas.
     let kept = |input: &str| {
         let finished = workshop.succeed(&["pano", "frames", input, "--dry-run", "--json"]);
         (finished.json()["kept"].clone(), finished.json()["sphere"].clone())
@@ -124,14 +124,14 @@ fn films_become_cubes_and_cubes_films_of_the_same_frames() {
         let name = format!("images/view{view:02}/frame_{last:06}.jpg");
         assert_alike(&workshop, &format!("views/{name}"), &format!("direct/{name}"));
     }
-    // One frame is a picture; the sheet and the preview show panoramas.
+    // A single frame can be converted to an image; the contact sheet and the preview show panoramas.
     convert("cross.mp4 one.png --to equirect --start 1 --max-frames 1");
     workshop.succeed(&["pano", "preview", "cross.mp4", "-o", "p.png", "--start", "1"]);
     workshop.succeed(&["pano", "frames", "cross.mp4"]);
     let [preview, sheet] =
         ["p.png", "frames.png"].map(|name| decode_file(&workshop.path(name)).expect("PNG"));
     assert_eq!((preview.width, sheet.width), (1536, 1536));
-    // A row of small panoramas of 252x126 px below the way of the camera.
+    // A row of small panoramas of 252x126 px below the path of the camera.
     assert!((128 + 126..128 + 2 * 126).contains(&sheet.height), "{}", sheet.height);
 }
 
@@ -160,15 +160,15 @@ fn masks_of_a_film_of_cubes_have_its_pixels() {
         workshop.succeed(&[&plain[..], &size, more].concat());
         [0, 1, 2].map(|view| workshop.path(&format!("{output}/masks/view{view:02}/frame_000001.png.png")))
     };
-    // A view of which nothing is removed has no mask.
+    // A view without masked pixels has no mask.
     let removed = |file: &Path| {
         let keep = decode_file(file).map(|mask| mask.rgb).unwrap_or_default();
         keep.chunks_exact(3).filter(|rgb| rgb[0] == 0).count()
     };
     let [front, right, back] = split("a", &["--masks", "masks"]);
-    // Beyond the edge of the front lies half a pixel of the next.
+    // Interpolation at the edge of the front face reaches half a pixel into the next face.
     assert!(removed(&front) == 64 * 64 && removed(&right) < 200 && removed(&back) == 0);
-    // A command sees the frame as the film has it.
+    // A mask command gets the frame as it is in the video.
     if cfg!(unix) {
         let command = r#"sh -c "cp {frame} seen.jpg && cp mask.png {mask}""#;
         let [made, ..] = split("b", &["--mask-command", command]);
@@ -176,7 +176,7 @@ fn masks_of_a_film_of_cubes_have_its_pixels() {
         let seen = decode_file(&workshop.path("seen.jpg")).expect("a frame");
         assert_eq!((seen.width, seen.height), (288, 192));
     }
-    // What rides along is found in the small pictures, and removed in the pixels of the film: the middle of the face below.
+    // Static foreground is detected in downscaled frames and masked at full resolution: the centre of the lower face.
     let still =
         ["mask", "strip.mp4", "-o", "still", "--from", "strip", "--select", "all", "--still-patch", "-q"];
     workshop.succeed(&still);
@@ -224,7 +224,7 @@ fn films_that_may_be_several_things_are_asked_about_in_one_line() {
         "pano convert tour.mp4 o --to equirect --select all --size 8192 --max-memory 64MiB",
         "tour.mp4: memory: converting it takes 97.3 MiB (expected at most 40.0 MiB); raise --max-memory, or take --size 5232",
     );
-    // What is ordinary stays so unless somebody says otherwise; of two eyes one above the other, the upper is a strip.
+    // An ordinary video stays ordinary unless --kind says otherwise; of a top-bottom video, the upper eye is a strip.
     let sphere = |arguments: &[&str]| {
         let all = [&["pano", "frames", "--dry-run", "--json"], arguments].concat();
         let header = workshop.succeed(&all).json();

@@ -1,4 +1,4 @@
-//! The demo from beginning to end, and what scripts read of it.
+//! The demo from beginning to end, and its output for scripts.
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
@@ -9,7 +9,7 @@ fn keys(object: &Value) -> Vec<&str> {
     object.as_object().expect("an object").keys().map(String::as_str).collect()
 }
 
-/// One demo serves for all facts: it is the longest test.
+/// One demo for all checks, because it is the longest test.
 #[test]
 fn the_small_demo_trains_evaluates_and_can_be_looked_at_afterwards() {
     let workshop = Workshop::empty();
@@ -33,7 +33,7 @@ fn the_small_demo_trains_evaluates_and_can_be_looked_at_afterwards() {
     expected.sort_unstable();
     assert_eq!(keys(&run), expected);
     assert_eq!((&run["kind"], &run["steps"]), (&Value::from("run"), &Value::from(300)));
-    // 22.3 dB, the same on every machine: a change of the recipe or of a kernel that costs a third of a decibel shows.
+    // 22.3 dB on every machine, so that a change of the recipe or a kernel that costs a third of a decibel is noticed.
     assert!(run["psnr"].as_f64().is_some_and(|psnr| psnr > 22.0), "{run}");
     for file in [
         "config.toml",
@@ -47,14 +47,14 @@ fn the_small_demo_trains_evaluates_and_can_be_looked_at_afterwards() {
         assert!(workshop.path("d/run").join(file).is_file(), "{file}");
     }
     assert!(demo.stderr.contains("memory") && demo.stderr.contains("step 300/300: loss"), "{demo:?}");
-    assert!(demo.stderr.contains(" at the pace of the first steps"), "the time is predicted: {demo:?}");
+    assert!(demo.stderr.contains(" at the speed of the first steps"), "the time is predicted: {demo:?}");
     assert!(demo.stderr.contains("critical path") && demo.stderr.contains("blend_vjp"), "{demo:?}");
 
     let again = workshop.run(&["demo", "--size", "small", "-o", "d"]);
     assert_eq!(again.code, 2);
     assert!(again.stderr.contains("contains a demo already"), "{again:?}");
 
-    // The run folder tells the same.
+    // The run folder reports the same.
     assert!(is_told_again(&run, &workshop.succeed(&["info", "d/run", "--json"]).json()));
     let table = workshop.succeed(&["info", "d/run"]).stdout;
     assert!(table.contains("steps       300 of 300"), "{table}");
@@ -69,13 +69,13 @@ fn the_small_demo_trains_evaluates_and_can_be_looked_at_afterwards() {
 
     let splats = workshop.succeed(&["info", "d/run/splats.ply", "--json"]).json();
     assert_eq!((&splats["kind"], &splats["format"]), (&Value::from("splats"), &Value::from("ply")));
-    // The file shows the sky, too.
+    // The file also contains the sky.
     let scene = splats["count"].as_u64().zip(splats["sky"].as_u64()).map(|(all, sky)| all - sky);
     assert_eq!((scene, &splats["sh_degree"]), (run["splats"].as_u64(), &Value::from(3)));
     assert_eq!(keys(&splats["bounds"]), ["max", "min"]);
     assert_eq!(splats["bounds"]["min"].as_array().map(Vec::len), Some(3));
 
-    // The evaluation of the saved file agrees with that of the run, but for the rounding of the turned splats.
+    // The evaluation of the saved file agrees with that of the run, except for the rounding of the rotated splats.
     let eval = workshop.succeed(&["eval", "d/run", "--json"]).json();
     let psnr = |object: &Value| object["psnr"].as_f64().expect("a number");
     assert!((psnr(&eval) - psnr(&run)).abs() < 1e-3, "{eval} {run}");
@@ -88,7 +88,7 @@ fn the_small_demo_trains_evaluates_and_can_be_looked_at_afterwards() {
     let train = workshop.succeed(&["eval", "d/run", "--split", "train", "--json"]).json();
     assert_eq!(train["images"], 52);
 
-    // Moved data is found when its new place is told, other data is refused.
+    // Moved data is accepted if its new path is given; other data is refused.
     std::fs::rename(workshop.path("d/data"), workshop.path("moved")).expect("rename");
     assert_eq!(workshop.run(&["eval", "d/run"]).code, 2);
     assert_eq!(workshop.succeed(&["eval", "d/run", "--data", "moved", "--json"]).json(), eval);
@@ -96,7 +96,7 @@ fn the_small_demo_trains_evaluates_and_can_be_looked_at_afterwards() {
     let rendered = workshop.succeed(&[
         "render", "d/run", "--data", "moved", "--orbit", "3", "-o", "orbit", "--depth", "png", "--alpha",
     ]);
-    assert_eq!(rendered.stdout, "3 pictures in orbit\n");
+    assert_eq!(rendered.stdout, "3 images in orbit\n");
     for file in ["orbit_0000.png", "orbit_0002_depth.png", "orbit_0001_alpha.png"] {
         assert!(workshop.read(&format!("orbit/{file}")).starts_with(b"\x89PNG"), "{file}");
     }
@@ -111,7 +111,7 @@ fn the_small_demo_trains_evaluates_and_can_be_looked_at_afterwards() {
     workshop.succeed(&["convert", "d/run/splats.ply", "less.ply", "--sh-degree", "0", "--up", "-z"]);
     assert_eq!(workshop.succeed(&["info", "less.ply", "--json"]).json()["sh_degree"], 0);
 
-    // A crop keeps what lies inside; a run tells where its cameras were, wherever its dataset is now.
+    // A crop keeps the splats inside. A run knows its cameras even if its dataset was moved.
     let splats =
         |file: &str| workshop.succeed(&["info", file, "--json"]).json()["count"].as_u64().expect("a count");
     let all = splats("same.ply");
@@ -140,7 +140,7 @@ fn a_config_file_is_read_and_the_command_line_wins() {
     assert_eq!(run["steps"], 10);
     let config = String::from_utf8(workshop.read("run/config.toml")).expect("text");
     assert!(config.contains("max-splats = 300") && config.contains("steps = 10"), "{config}");
-    // What a run records is a config file, too: repeated, it gives the same bytes.
+    // The recorded configuration of a run is a config file; repeating it gives the same bytes.
     workshop.succeed(&["train", "--config", "run/config.toml", "-o", "again", "-q"]);
     assert!(workshop.read("again/splats.ply") == workshop.read("run/splats.ply"));
 }
@@ -210,13 +210,13 @@ fn a_demo_that_is_interrupted_goes_on_and_never_leaves_half_a_scene() {
     assert_eq!(stopped.code, 130, "{stopped:?}");
     assert!(workshop.path("d/data/demo.json").is_file() && !workshop.path("d/.tmp-data").exists());
 
-    // Another demo is not this one.
+    // A demo with other options is refused.
     let other = workshop.run(&["demo", "--size", "small", "-o", "d", "--seed", "6"]);
     assert!(other.code == 2 && other.stderr.contains("contains a demo already"), "{other:?}");
     let finished = workshop.succeed(&demo);
-    assert!(finished.stderr.contains("going on with the run in d/run"), "{finished:?}");
+    assert!(finished.stderr.contains("resuming the run in d/run"), "{finished:?}");
     assert_eq!(finished.json()["steps"], 400);
-    // Somebody's own pictures are not replaced, whatever is forced.
+    // Images not created by Gausset are not replaced, even with --force.
     std::fs::remove_file(workshop.path("d/data/.gausset")).expect("remove");
     let forced = workshop.run(&[&demo[..], &["--force"]].concat());
     assert!(forced.code == 2 && forced.stderr.contains("was not created by a demo"), "{forced:?}");

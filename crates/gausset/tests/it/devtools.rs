@@ -1,4 +1,4 @@
-//! A Chromium without a screen, driven over its DevTools protocol.
+//! A headless Chromium, controlled by its DevTools protocol.
 
 use std::io::{BufRead, BufReader};
 use std::net::TcpStream;
@@ -20,11 +20,11 @@ pub(crate) struct Browser {
     socket: WebSocket<TcpStream>,
     session: String,
     number: u64,
-    /// Everything that it told by itself.
+    /// Received events.
     pub(crate) told: Vec<Value>,
 }
 
-/// Where Chromium is.
+/// Path of Chromium.
 pub(crate) fn chromium() -> Option<PathBuf> {
     let names = ["chromium", "chromium-browser", "google-chrome"];
     let path = std::env::var_os("PATH")?;
@@ -34,7 +34,7 @@ pub(crate) fn chromium() -> Option<PathBuf> {
 }
 
 impl Browser {
-    /// Starts one.
+    /// Starts a browser.
     pub(crate) fn start(program: &std::path::Path) -> Self {
         let profile = tempfile::tempdir().expect("a folder");
         let mut command = Command::new(program);
@@ -61,7 +61,7 @@ impl Browser {
                 break url.to_owned();
             }
         };
-        // Whatever else it says is read, so that it does not wait.
+        // The rest of stderr is drained, so that the browser does not block.
         std::thread::spawn(move || lines.for_each(drop));
         let address = url.trim_start_matches("ws://").split('/').next().expect("an address").to_owned();
         let stream = TcpStream::connect(address).expect("it listens");
@@ -80,7 +80,7 @@ impl Browser {
         browser
     }
 
-    /// Calls a method and gives its result.
+    /// Calls a method and returns its result.
     pub(crate) fn call(&mut self, method: &str, parameters: Value) -> Value {
         self.try_call(method, parameters).unwrap_or_else(|error| panic!("{method}: {error}"))
     }
@@ -116,7 +116,7 @@ impl Browser {
         if exception.is_null() { Ok(result["result"]["value"].clone()) } else { Err(exception.clone()) }
     }
 
-    /// Waits until an expression is true. A page that is just being loaded may have nothing yet that it could be true of.
+    /// Waits until an expression is true. Errors count as false, because the page may still be loading.
     pub(crate) fn wait_until(&mut self, expression: &str) {
         let started = Instant::now();
         loop {
@@ -133,7 +133,7 @@ impl Browser {
         }
     }
 
-    /// Errors that the page or the browser told: of the console, of scripts, of the content policy.
+    /// Errors of the page: of the console, of scripts, of the content security policy.
     pub(crate) fn complaints(&self) -> Vec<&Value> {
         let is_complaint = |told: &&Value| match told["method"].as_str() {
             Some("Runtime.exceptionThrown") => true,
@@ -144,7 +144,7 @@ impl Browser {
         self.told.iter().filter(is_complaint).collect()
     }
 
-    /// Addresses that the page has asked for.
+    /// URLs that the page has requested.
     pub(crate) fn requests(&self) -> impl Iterator<Item = &str> {
         self.told.iter().filter_map(|told| match told["method"].as_str()? {
             "Network.requestWillBeSent" => told["params"]["request"]["url"].as_str(),
@@ -166,7 +166,7 @@ impl Browser {
         self.call("Input.dispatchMouseEvent", event);
     }
 
-    /// A picture of the tab, as base64 of a JPEG.
+    /// A screenshot of the tab, as a base64 JPEG.
     pub(crate) fn screenshot(&mut self) -> String {
         let taken = self.call("Page.captureScreenshot", json!({"format": "jpeg", "quality": 82}));
         taken["data"].as_str().expect("a picture").to_owned()

@@ -1,4 +1,4 @@
-//! `gausset doctor`: what there is, and what a training would take.
+//! `gausset doctor`: devices, and the cost of a training.
 
 use crate::support::Workshop;
 
@@ -19,11 +19,11 @@ fn a_training_is_foreseen_on_each_device() {
         let seconds = training["seconds"].as_f64().expect("seconds");
         assert!((0.001..36_000.0).contains(&seconds), "{training}");
     }
-    // Nothing is left behind, and without a dataset nothing of it is said.
+    // No files are left behind, and without a dataset there is no estimate.
     let entries = std::fs::read_dir(workshop.path(".")).expect("a folder").count();
     assert_eq!(entries, 1, "beside the dataset");
     let text = workshop.succeed(&["doctor", "data"]).stdout;
-    assert!(text.contains("a training on") && text.contains("about"), "{text}");
+    assert!(text.contains("training on") && text.contains("about"), "{text}");
     let alone = workshop.succeed(&["doctor", "--json"]).json();
     assert!(alone["question"].is_null() && alone["training"].is_null(), "{alone}");
     assert!(alone["automatic"].as_str().is_some_and(|what| what.contains("the CPU")), "{alone}");

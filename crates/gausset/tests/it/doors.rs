@@ -1,4 +1,4 @@
-//! What comes in: no command waits for a pipe or reads a device, wherever one lies in place of a file.
+//! Input files: no command waits for a pipe or reads a device that is in place of a file.
 #![cfg(unix)]
 
 use std::path::Path;
@@ -8,14 +8,14 @@ use rustix::fs::{CWD, Mode, mkfifoat};
 
 use crate::support::{Finished, PATIENCE, Workshop};
 
-/// A pipe that nobody writes to.
+/// A pipe without a writer.
 fn pipe(path: &Path) {
     let _ = std::fs::remove_file(path);
     std::fs::create_dir_all(path.parent().expect("a folder")).expect("a folder");
     mkfifoat(CWD, path, Mode::RUSR | Mode::WUSR).expect("a pipe");
 }
 
-/// Runs a command that might wait for ever.
+/// Runs a command that might wait forever.
 fn run(workshop: &Workshop, arguments: &[&str]) -> Finished {
     let mut child = workshop.start(arguments);
     let since = Instant::now();
@@ -44,7 +44,7 @@ fn no_command_waits_for_a_pipe_in_place_of_a_file() {
         ("data/sparse/0/images.bin", train("data"), 2, is_pipe),
         ("data/sparse/0/points3D.bin", train("data"), 2, is_pipe),
         ("data/sparse/0/frames.bin", vec!["info", "data"], 0, is_pipe),
-        // One of eight is more than a tenth.
+        // One of eight is more than a tenth, so the run fails.
         ("data/images/view_003.png", train("data"), 2, is_pipe),
         ("data/masks/view_003.png", train("data"), 2, is_pipe),
         ("json/transforms.json", train("json"), 2, is_pipe),

@@ -1,4 +1,4 @@
-//! Options have the effect that they promise, or their lack of it is said.
+//! Options have their documented effect, or a message says that they have none.
 
 use crate::support::{Workshop, checkpoints, is_told_again};
 
@@ -61,7 +61,7 @@ fn lists_that_a_limit_cuts_are_told_after_training_evaluation_and_rendering() {
 fn what_a_run_has_recorded_can_be_changed_with_one_option() {
     let workshop = Workshop::with_data();
     workshop.succeed(&["train", "data", "-o", "run", "--steps", "20", "--exposure", "-q"]);
-    // The growth and the rates that were resolved go with the choices that they belonged to.
+    // Growth and rates that were derived from another choice are not kept.
     for (name, choice) in [
         ("classic", &["--strategy", "classic"][..]),
         ("plain", &["--exposure=false"]),
@@ -74,7 +74,7 @@ fn what_a_run_has_recorded_can_be_changed_with_one_option() {
     }
     let recorded = String::from_utf8(workshop.read("classic/config.toml")).expect("text");
     assert!(recorded.contains("grow-gradient") && !recorded.contains("growth"), "{recorded}");
-    // And the classic run's is a config file as well.
+    // The configuration of the classic run is also a config file.
     workshop.succeed(&["train", "--config", "classic/config.toml", "-o", "twice", "-q"]);
     assert!(workshop.read("twice/splats.ply") == workshop.read("classic/splats.ply"));
 }

@@ -1,4 +1,4 @@
-//! The engine of masks as people meet it: which runs, where its library is looked for, what memory allows.
+//! The inference engine of masks: selection, search path of its library, and memory limits.
 
 use gausset_testkit::onnx::Net;
 use gausset_testkit::skip_for_tool;
@@ -34,7 +34,7 @@ fn refused(workshop: &Workshop, more: &[&str], variables: &[(&str, &str)]) -> St
 fn a_library_is_taken_where_it_was_named_and_nowhere_else() {
     let workshop = workshop();
     let engine = ["--mask-engine", "onnxruntime"];
-    // One that lies in the working folder is not looked at.
+    // A library in the working folder is ignored.
     std::fs::write(workshop.path("libonnxruntime.so"), "not a library").expect("written");
     let line = refused(&workshop, &engine, &[("ORT_DYLIB_PATH", "libonnxruntime.so")]);
     assert!(
@@ -82,7 +82,7 @@ fn both_engines_make_the_same_masks_and_are_written_down() {
             .contains("\"engine\":\"ONNX Runtime 1.")
     );
     assert_eq!(workshop.read("ours/a.png.png"), workshop.read("theirs/a.png.png"));
-    // The same engine goes on, another one is another option.
+    // The same engine resumes; another engine counts as a changed option.
     let resumed = |output: &std::process::Output| {
         let told: serde_json::Value = serde_json::from_slice(&output.stdout).expect("an object");
         told["resumed"].as_u64()

@@ -1,4 +1,4 @@
-//! `pano compare` and `pano export`: a real alignment through every form and back, and into pycolmap.
+//! `pano compare` and `pano export`: a real alignment through every format and back, and into pycolmap.
 
 use std::path::Path;
 
@@ -14,8 +14,8 @@ use crate::colmap::recorded::{recording, workshop};
 use crate::colmap::{ask, python};
 use crate::support::Workshop;
 
-/// Three panoramas of the room, split and aligned by a COLMAP that was recorded. The recording has no observations: each
-/// view gets those of the points before it, half a px off at most.
+/// Three panoramas of the room, split and aligned with recorded COLMAP output. The recording has no observations, so
+/// each view gets observations of the visible points, at most half a pixel off.
 fn aligned() -> Workshop {
     let workshop = workshop(&recording().join("model"));
     workshop.succeed(&["-q", "pano", "align", "w", "--python", "./python"]);
@@ -55,7 +55,7 @@ fn ply(path: &Path) -> Vec<[f64; 3]> {
     bytes[end..].chunks_exact(15).map(|p| [number(&p[..4]), number(&p[4..8]), number(&p[8..12])]).collect()
 }
 
-/// Mean distance (px) of exported points from where COLMAP saw them, by exported poses and focal lengths.
+/// Mean reprojection error of exported points against COLMAP's observations, px, with exported poses and focal lengths.
 fn mean_error(
     sfm: &ColmapModel,
     points: &[[f64; 3]],
@@ -80,7 +80,7 @@ fn mean_error(
     errors.iter().sum::<f64>() / errors.len() as f64
 }
 
-/// The number behind a word.
+/// The number after a word.
 fn after(text: &str, word: &str) -> f64 {
     let rest = text.split(word).nth(1).unwrap_or_else(|| panic!("no {word}"));
     let end = rest.find(|c: char| !c.is_ascii_digit() && !".e-".contains(c)).unwrap_or(rest.len());
@@ -130,7 +130,7 @@ fn points_fit_the_cameras_of_every_form_as_they_fit_colmaps() {
         assert_eq!((exported.points.len(), found.observations), (sfm.points.len(), count));
         assert!((found.px.mean - own).abs() < 1e-6, "{form}: {} px, COLMAP's own {own}", found.px.mean);
     }
-    // Other views see the same directions: as angles the errors stay what they are.
+    // Other views see the same directions, so angular errors are unchanged.
     let degrees = reprojection(&sfm).expect("observations").degrees.mean;
     workshop.succeed(&["pano", "split", "walk", "-o", "cube", "--layout", "cube6", "--size", "224", "-q"]);
     workshop.succeed(&["pano", "export", "w", "--views-of", "cube", "-o", "of_cube"]);
@@ -201,7 +201,7 @@ fn pycolmap_finds_points_observations_and_rigs() {
 #[test]
 fn a_comparison_says_what_is_off() {
     let workshop = aligned();
-    // A world of its own: turned, larger, and one frame 0.1 of the path off.
+    // Another world: rotated, larger, and one frame off by 0.1 of the path.
     let text = String::from_utf8(workshop.read("w/poses.json")).expect("text");
     let mut other: Value = serde_json::from_str(&text).expect("JSON");
     for frame in other["frames"].as_array_mut().expect("frames") {
@@ -254,7 +254,7 @@ fn a_comparison_says_what_is_off() {
     // Views against panoramas.
     refused(&["w/sparse/0", "other.json"], "occurs 8 times in the first");
 
-    // The same numbers beside an alignment.
+    // `pano align --reference` reports the same numbers.
     let judged = ["pano", "align", "w", "--python", "./python", "--reference", "other.json", "--json"];
     let judged = workshop.succeed(&judged).json();
     assert_eq!(judged["reference"]["centre"], found["centre"]);
@@ -263,7 +263,7 @@ fn a_comparison_says_what_is_off() {
 #[test]
 fn masks_are_where_each_program_looks() {
     let workshop = aligned();
-    // The lower half of one view is to be ignored.
+    // A mask ignores the lower half of one view.
     let mut pixels = vec![255u8; 224 * 224];
     pixels[224 * 112..].fill(0);
     let kind = gausset_io::image::encode::PngPixels::Grey8(&pixels);
@@ -292,7 +292,7 @@ fn masks_are_where_each_program_looks() {
     assert_eq!(inverted["masks"], 1);
     let other: Vec<u8> = pixels.iter().map(|v| 255 - v).collect();
     assert_eq!(keep("for_realityscan/images/view00/frame_00.jpg.mask.png"), other);
-    // Nerfstudio wants one of each picture, and their names.
+    // Nerfstudio needs a mask per image, and their names.
     assert_eq!(export("nerfstudio", &[])["masks"], 24);
     let json: Value = serde_json::from_slice(&workshop.read("for_nerfstudio/transforms.json")).expect("JSON");
     for frame in json["frames"].as_array().expect("frames") {
@@ -301,25 +301,25 @@ fn masks_are_where_each_program_looks() {
         assert_eq!(keep(&path) == pixels, is_masked, "{path}");
     }
     assert_eq!(json["ply_file_path"], "sparse_pc.ply");
-    // Alpha: pictures of their own.
+    // Masks as alpha are written as separate images.
     assert_eq!(export("postshot", &[])["masks"], 24);
     let picture = gausset_io::image::decode_file(&workshop.path("for_postshot/images/view00/frame_00.png"))
         .expect("a picture");
     assert_eq!(picture.alpha.as_deref(), Some(&pixels[..]));
-    // What the mask hides is no observation any more.
+    // Observations in masked pixels are dropped.
     let all = workshop.succeed(&["pano", "export", "w", "-o", "hidden", "--json"]).json();
     let model = model(&workshop.path("hidden"));
     let view = model.images.iter().find(|image| image.name == "view00/frame_00.jpg").expect("the view");
     assert!(view.points.iter().all(|(pixel, _)| pixel[1] < 112.0) && !view.points.is_empty());
     assert!(all["observations"].as_u64().is_some_and(|n| n > 300), "{all}");
-    // Nothing of the split was touched.
+    // The split is unchanged.
     assert_eq!(workshop.read("w/masks/view00/frame_00.jpg.png"), mask);
     let refused = workshop.run(&["pano", "export", "w", "--format", "csv", "--masks", "colmap", "--invert"]);
     assert!(
         refused.code == 2 && refused.stderr.contains("would replace the masks of the split"),
         "{refused:?}"
     );
-    // GPX needs a place on the earth.
+    // GPX needs georeferenced poses.
     let refused = workshop.run(&["pano", "export", "w", "--format", "gpx", "-o", "g"]);
     assert!(refused.code == 2 && refused.stderr.contains("are not georeferenced"), "{refused:?}");
     // Poses of other frames are none.
@@ -334,7 +334,7 @@ fn masks_are_where_each_program_looks() {
     assert!(!workshop.path("g").exists());
 }
 
-/// Poses read by [`find`] are those that the export began with.
+/// Poses read by [`find`] are those before the export.
 #[test]
 fn a_folder_of_views_has_the_poses_of_its_panoramas() {
     let workshop = aligned();
@@ -350,7 +350,7 @@ fn a_folder_of_views_has_the_poses_of_its_panoramas() {
     }
 }
 
-/// Poses of another program are kept to the last digit, and the real COLMAP makes points for them.
+/// Poses of another program are kept exactly, and COLMAP triangulates points for them.
 #[test]
 fn poses_from_elsewhere_get_points() {
     let test = "poses_from_elsewhere_get_points";
@@ -361,7 +361,7 @@ fn poses_from_elsewhere_get_points() {
     let workshop = Workshop::empty();
     workshop.succeed(&["pano", "split", walk.to_str().expect("a name"), "-o", "w", "--size", "480"]);
     let own = workshop.succeed(&["pano", "align", "w", "--json"]).json();
-    // What COLMAP's own residuals are, the exported model's are, too; as angles also in views of another layout.
+    // The residuals of the exported model equal those of COLMAP, as angles also in views of another layout.
     let of = |path: &str| reprojection(&model(&workshop.path(path))).expect("observations");
     workshop.succeed(&["pano", "export", "w", "-o", "exported"]);
     workshop.succeed(&[
@@ -377,7 +377,7 @@ fn poses_from_elsewhere_get_points() {
     workshop.succeed(&["pano", "export", "w", "--views-of", "cube", "-o", "of_cube"]);
     let (sfm, exported, cube) = (of("w/sparse/0"), of("exported"), of("of_cube"));
     println!("walk: COLMAP's own {sfm:?}\nexported {exported:?}\ncube6 {cube:?}");
-    // Of two sightings of a point in one view the better one stays.
+    // Of two observations of a point in one view the better one is kept.
     assert!(exported.px.mean < sfm.px.mean + 0.01 && 100 * exported.observations > 99 * sfm.observations);
     assert!(cube.degrees.mean < 1.05 * sfm.degrees.mean);
     workshop.succeed(&["pano", "export", "w", "--format", "metashape", "-o", "given"]);
@@ -387,14 +387,14 @@ fn poses_from_elsewhere_get_points() {
         let found = workshop.succeed(&["pano", "align", "w", "--poses", file, "--json", "--force"]).json();
         println!("{file}: {found}");
         assert_eq!(found["registered"], 5, "{found}");
-        // Triangulated with the poses of the mapper: about as many points, about as far off.
+        // Triangulated with the poses of the mapper: similar number of points, similar error.
         let share = |key: &str| found[key].as_f64().expect("a number") / own[key].as_f64().expect("a number");
         assert!(share("points") > 0.5 && share("mean_reprojection_px") < 1.3, "{found} {own}");
         let off = workshop.succeed(&["pano", "compare", "w", "own.json", "--json"]).json();
         let path = off["path"].as_f64().expect("a path");
         assert!(off["centre"]["worst"].as_f64().is_some_and(|e| e < 1e-6 * path), "{off}");
         assert!(off["rotation_degrees"]["worst"].as_f64().is_some_and(|e| e < 1e-5), "{off}");
-        // The model's own poses, too.
+        // Also with the poses of the model itself.
         let views = workshop.succeed(&["pano", "compare", "w/sparse/0", "exported", "--json"]).json();
         assert!(views["centre"]["worst"].as_f64().is_some_and(|e| e < 1e-6 * path), "{views}");
         assert!(views["rotation_degrees"]["worst"].as_f64().is_some_and(|e| e < 1e-5), "{views}");

@@ -1,4 +1,4 @@
-//! Fields from the command line: fit, query, pictures, mistakes, resume.
+//! Fields on the command line: fit, query, images, mistakes, resume.
 
 use std::time::Instant;
 
@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use crate::support::{Finished, PATIENCE, Workshop, wait_until};
 
-/// Samples of one bump, with a header line.
+/// Samples of one Gaussian, with a header line.
 fn samples() -> String {
     let mut text = "x,y,z,value\n".to_owned();
     for i in 0..1000 {
@@ -46,7 +46,7 @@ fn a_bump_is_fitted_and_queried_and_drawn() {
     let text = String::from_utf8(workshop.read("values.csv")).expect("text");
     let rows: Vec<Vec<f64>> =
         text.lines().skip(1).map(|l| l.split(',').map(|v| v.parse().expect("number")).collect()).collect();
-    // The top of the bump: 1, flat. The fit is good to about a thousandth.
+    // At the peak the value is 1 and the gradient 0. The fit is accurate to about a thousandth.
     assert!((rows[0][0] - 1.0).abs() < 5e-3 && rows[0][1].abs() < 2e-2, "{text}");
 
     workshop.succeed(&["field", "slice", "bump.safetensors", "-o", "slice.png"]);
@@ -59,7 +59,7 @@ fn a_bump_is_fitted_and_queried_and_drawn() {
     let info = workshop.succeed(&["field", "info", "again.safetensors", "--json"]);
     let info: Value = serde_json::from_str(&info.stdout).expect("JSON");
     assert_eq!(info["gaussians"], 4);
-    // What was written as a volume can be fitted again.
+    // A written volume can be fitted again.
     workshop.succeed(&[
         "field",
         "fit",
@@ -89,7 +89,7 @@ fn a_fit_gives_the_same_bytes_on_any_number_of_threads_and_vector_level() {
     assert!(first == fit("c.safetensors", &["--simd", "fallback"]), "vector level");
 }
 
-/// Whether a process has a handler of its own for a signal.
+/// Whether a process handles a signal.
 #[cfg(target_os = "linux")]
 fn handles(child: &std::process::Child, signal: Signal) -> bool {
     let status = std::fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap_or_default();
@@ -98,14 +98,14 @@ fn handles(child: &std::process::Child, signal: Signal) -> bool {
     caught >> (signal.as_raw() - 1) & 1 == 1
 }
 
-/// A signal that is not handled ends the process; no other system tells.
+/// Always true: other systems do not report signal handlers.
 #[cfg(not(target_os = "linux"))]
 fn handles(_: &std::process::Child, _: Signal) -> bool {
     std::thread::sleep(std::time::Duration::from_millis(500));
     true
 }
 
-/// A command line in words.
+/// Splits a command line into words.
 fn words(line: &str) -> Vec<&str> {
     line.split(' ').collect()
 }
@@ -116,7 +116,7 @@ fn an_interrupted_fit_goes_on_to_the_same_bytes_and_its_state_is_not_lost() {
     let fit = |name: &str, steps: u32| {
         format!("field fit samples.csv -o {name} -n 400 --solver adam --validation 0 --steps {steps}")
     };
-    // A fit that was done before the signal came proves nothing: then one of twice as many steps is interrupted.
+    // If the fit was finished before the signal, the test is repeated with twice as many steps.
     let mut steps = 600;
     let mut pause = std::time::Duration::ZERO;
     loop {
@@ -127,12 +127,12 @@ fn an_interrupted_fit_goes_on_to_the_same_bytes_and_its_state_is_not_lost() {
         kill_process(Pid::from_child(&child), Signal::INT).expect("the signal is sent");
         let stopped = Finished::new(&words(&line), child.wait_with_output().expect("wait"));
         if stopped.code == 130 && !workshop.path("part.safetensors.state").exists() {
-            // It was still reading its samples.
+            // The signal came while samples were read.
             pause += std::time::Duration::from_millis(20);
             continue;
         }
         if stopped.code == 130 {
-            assert!(stopped.stderr.contains("go on with --resume"), "{stopped:?}");
+            assert!(stopped.stderr.contains("resume with --resume"), "{stopped:?}");
             break;
         }
         assert!(stopped.code == 0 && steps < 100_000, "{stopped:?}");
@@ -158,7 +158,7 @@ fn nothing_is_replaced_without_force() {
     std::fs::write(workshop.path("points.csv"), "12,24,36\n").expect("points");
     for (line, name) in [
         ("field fit samples.csv -n 2", "f.safetensors"),
-        // There is no state to go on from, so this fit would begin at step 0.
+        // There is no saved state, so this fit would start at step 0.
         ("field fit samples.csv -n 2 --resume", "r.safetensors"),
         ("field query bump.safetensors points.csv", "q.csv"),
         ("field query bump.safetensors points.csv", "q.npy"),
@@ -179,7 +179,7 @@ fn nothing_is_replaced_without_force() {
         workshop.succeed(&words(&format!("{line} --force")));
         assert_ne!(workshop.read(name), b"mine", "{line}");
     }
-    // What looks like the state of a fit is not replaced either.
+    // A file with the name of a fit state is not replaced either.
     std::fs::write(workshop.path("g.safetensors.state"), "mine").expect("a file");
     for more in ["", " --resume"] {
         let refused = workshop.run(&words(&format!("field fit samples.csv -n 2 -o g.safetensors{more}")));
@@ -207,12 +207,12 @@ fn gauss(x: [f64; 3]) -> f64 {
     (0..3).map(|k| (-0.5 * ((x[k] - MEAN[k]) / SIGMA[k]).powi(2)).exp()).product()
 }
 
-/// Grey levels of a picture whose pixels were enlarged by a whole factor: (column, row from the bottom).
+/// Grey levels of an image that was enlarged by an integer factor, by (column, row from the bottom).
 fn levels(workshop: &Workshop, name: &str, [width, height]: [usize; 2]) -> Vec<Vec<u8>> {
     let picture = decode_file(&workshop.path(name)).expect("a picture");
     let factor = picture.width as usize / width;
     assert_eq!([width * factor, height * factor], [picture.width as usize, picture.height as usize]);
-    // The smallest whole factor that makes the longer side 256 px.
+    // The smallest integer factor that makes the longer side at least 256 px.
     assert_eq!(factor, 256usize.div_ceil(width.max(height)));
     let at = |column: usize, row: usize| {
         let (x, y) = (column * factor + factor / 2, (height - 1 - row) * factor + factor / 2);
@@ -223,7 +223,7 @@ fn levels(workshop: &Workshop, name: &str, [width, height]: [usize; 2]) -> Vec<V
     (0..height).map(|row| (0..width).map(|column| at(column, row)).collect()).collect()
 }
 
-/// Compares a picture with values that are drawn from black for the least to white for the most.
+/// Compares an image with values, drawn from black (minimum) to white (maximum).
 fn assert_drawn(workshop: &Workshop, name: &str, size: [usize; 2], value: impl Fn(usize, usize) -> f64) {
     let values: Vec<Vec<f64>> =
         (0..size[1]).map(|row| (0..size[0]).map(|column| value(column, row)).collect()).collect();
@@ -232,7 +232,7 @@ fn assert_drawn(workshop: &Workshop, name: &str, size: [usize; 2], value: impl F
     for (row, (drawn, values)) in levels(workshop, name, size).iter().zip(&values).enumerate() {
         for (column, (drawn, value)) in drawn.iter().zip(values).enumerate() {
             let expected = 255.0 * (value - least) / (most - least);
-            // Half a level of rounding, and the error that pictures may make.
+            // Half a level of rounding, and the allowed error of images.
             assert!(
                 (f64::from(*drawn) - expected).abs() < 0.6,
                 "{name} ({column}, {row}): {drawn}, not {expected}"
@@ -244,7 +244,7 @@ fn assert_drawn(workshop: &Workshop, name: &str, size: [usize; 2], value: impl F
 #[test]
 fn slices_and_projections_show_the_values_of_their_voxels() {
     let workshop = Workshop::empty();
-    // Upside down as well: then the background is the largest value.
+    // Also with a negative weight, where the background is the largest value.
     for scale in [3.0, -3.0] {
         write_bump(&workshop, "bump.safetensors", GRID, scale);
         for (axis, name) in ["x", "y", "z"].into_iter().enumerate() {
@@ -267,7 +267,7 @@ fn slices_and_projections_show_the_values_of_their_voxels() {
             let along = |c, r| (0..GRID.dims[axis]).map(move |at| scale * gauss(voxel(at, c, r)));
             assert_drawn(&workshop, "m.png", size, |c, r| along(c, r).fold(f64::NEG_INFINITY, f64::max));
             workshop.succeed(&words(&format!("{line} --integral")));
-            // Along an axis the width of a Gaussian factors out.
+            // Integrated along an axis, the width of the Gaussian is a constant factor.
             let over = |c, r| {
                 let mut x = voxel(0, c, r);
                 x[axis] = MEAN[axis];
@@ -293,7 +293,7 @@ fn a_volume_holds_the_values_at_the_centres_of_its_voxels() {
         workshop.succeed(&words(&format!("field voxelize bump.safetensors -o {name}{more}")));
         workshop.read(name)
     };
-    // The voxels it was fitted to: at index * spacing. The default cut-off is 0.001 % of the largest value.
+    // The voxels of the fitted volume, at index * spacing. The default cut-off is 0.001 % of the largest value.
     let nrrd = voxelize("a.nrrd", "");
     let header = String::from_utf8_lossy(&nrrd[..nrrd.len() - 4 * 120]).into_owned();
     for field in [
@@ -322,7 +322,7 @@ fn a_volume_holds_the_values_at_the_centres_of_its_voxels() {
     for field in ["WholeExtent=\"0 2 0 4 0 3\"", "Origin=\"10.5 20 30\"", "Spacing=\"2 2 3\""] {
         assert!(header.contains(field), "{field} is not in {header}");
     }
-    // The ending is a word, however it is written.
+    // Extensions are not case-sensitive.
     assert_eq!(numbers(&voxelize("b.NRRD", exact), 60, 0), vti);
     assert!(workshop.read("b.NRRD").starts_with(b"NRRD0004\n"));
     for i in 0..3 {
@@ -341,7 +341,7 @@ fn a_volume_holds_the_values_at_the_centres_of_its_voxels() {
 #[test]
 fn a_field_file_that_lies_about_its_voxels_is_refused_in_one_line() {
     let workshop = Workshop::empty();
-    // More than can be counted; 16 TiB of values, and as much in a plane.
+    // More voxels than can be counted; 16 TiB of values, and as much in a plane.
     for dims in [[999_999_999; 3], [2_097_152, 2_097_152, 1]] {
         write_bump(&workshop, "liar.safetensors", Grid { dims, ..GRID }, 1.0);
         for line in [
@@ -362,7 +362,7 @@ fn a_field_file_that_lies_about_its_voxels_is_refused_in_one_line() {
             assert_eq!(said.lines().count(), 1, "{said}");
             assert!(!workshop.path("out.npy").exists() && !workshop.path("out.png").exists());
         }
-        // Fewer voxels can be had, and the field itself is not in question.
+        // The hint is to request fewer voxels; the field itself is valid.
         workshop.succeed(&words("field voxelize liar.safetensors -o few.npy --shape 2,2,2 --force"));
         std::fs::write(workshop.path("points.csv"), "12,24,36\n").expect("points");
         workshop.succeed(&words("field query liar.safetensors points.csv -o value.csv --force"));
@@ -407,7 +407,7 @@ fn options_without_effect_are_refused() {
         assert_eq!(refused.code, 2, "{refused:?}");
         assert!(refused.stderr.contains(option), "{refused:?}");
     }
-    // In f64 a cut-off has an effect, too: the point is 40 standard deviations away from all there is.
+    // A cut-off also applies in f64: the point is 40 standard deviations away from all Gaussians.
     std::fs::write(workshop.path("points.csv"), "70,24,36\n").expect("points");
     for (more, pairs) in [("", 32), (" --cutoff-error 1e-6", 0)] {
         let line =

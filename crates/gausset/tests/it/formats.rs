@@ -51,7 +51,7 @@ fn every_format_is_written_by_its_name_and_read_by_its_content() {
             (&facts["format"], &facts["version"], &facts["count"]),
             (&format.into(), &version, &300.into())
         );
-        // The name says nothing: the same bytes as a .ply are the same file, and two writings are the same bytes.
+        // Files are recognised by content, not by name, and writing twice gives the same bytes.
         std::fs::copy(workshop.path(file), workshop.path("named.ply")).expect("copy");
         assert_eq!(info("named.ply"), facts);
         workshop.succeed(&["convert", "a.ply", "again", "--format", format, "--force", "-q"]);
@@ -62,7 +62,7 @@ fn every_format_is_written_by_its_name_and_read_by_its_content() {
         let pictures = ["render", file, "--orbit", "1", "-o", format, "--width", "40", "--height", "30"];
         workshop.succeed(&pictures);
     }
-    // One far splat does not rule what is told of the others.
+    // One distant splat does not dominate the reported bounds of the others.
     let facts = info("a.ply");
     assert!(
         facts["bounds"]["max"][0].as_f64().expect("a number").abs() > 100.0
@@ -80,15 +80,15 @@ fn what_a_format_does_not_hold_is_said() {
     let workshop = Workshop::empty();
     std::fs::write(workshop.path("a.ply"), scene(300)).expect("write");
     let finished = workshop.succeed(&["convert", "a.ply", "b.spz"]);
-    let clipped = "brought to the nearest value of the format: log scale below -10 (300 splats)";
+    let clipped = "clipped to the range of the format: log scale below -10 (300 splats)";
     assert!(finished.stderr.contains(clipped), "{finished:?}");
     assert!(finished.stderr.contains("because some are far out"), "{finished:?}");
     let finished = workshop.succeed(&["convert", "a.ply", "b.splat"]);
-    assert!(finished.stderr.contains("not in the file: SH above degree 0"), "{finished:?}");
+    assert!(finished.stderr.contains("not stored: SH above degree 0"), "{finished:?}");
     let object = workshop.succeed(&["convert", "a.ply", "c.spz", "--spz-version", "3", "--json"]).json();
     assert_eq!(object["output"]["clipped"]["log scale below -10"], 300);
 
-    // Version 3 names no axes: which were assumed is told, and others can be asked for.
+    // Version 3 names no axes: the assumed ones are reported, and others can be selected.
     let frame = |object: &Value| object["frame"].as_str().expect("a frame").to_owned();
     let assumed = workshop.succeed(&["info", "c.spz", "--json"]).json();
     assert_eq!(
@@ -100,12 +100,12 @@ fn what_a_format_does_not_hold_is_said() {
     assert!(finished.stderr.contains("c.spz: axes: RUB, as requested"), "{finished:?}");
     let named = workshop.succeed(&["info", "b.spz", "--json"]).json();
     assert_eq!(frame(&named), "RDF, as the file says");
-    // To other bits it is another file.
+    // Other SH bits give another file.
     workshop.succeed(&["convert", "a.ply", "e.spz", "--sh-bits", "8,8"]);
     assert!(workshop.read("e.spz") != workshop.read("b.spz"));
 }
 
-/// The parts of a zip whose entries are stored as they are, as ours is.
+/// The entries of a zip without compression, as Gausset writes it.
 fn unpack(bytes: &[u8], folder: &std::path::Path) {
     std::fs::create_dir(folder).expect("folder");
     let number = |at: usize, bytes_of: &[u8]| u16::from_le_bytes([bytes_of[at], bytes_of[at + 1]]) as usize;

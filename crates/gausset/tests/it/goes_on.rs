@@ -1,5 +1,5 @@
-//! `gausset run` and `gausset align`: the same command goes on or tells its result again, another one is told what
-//! differs, and nothing is replaced or removed that they did not make. COLMAP and ffmpeg are stand-ins.
+//! `gausset run` and `gausset align`: the same command resumes or prints its result again, a different one is refused
+//! with the differences, and files not created by Gausset are not replaced or removed. COLMAP and ffmpeg are stand-ins.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -9,7 +9,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::support::{Finished, Workshop, is_told_again, script, wait_until};
 
-/// Eight photographs of 32x24 px in `photos`, a video of eight such frames, and a COLMAP and an ffmpeg that know them.
+/// Eight photographs of 32x24 px in `photos`, a video of eight such frames, and stand-ins for COLMAP and ffmpeg.
 fn workshop() -> Workshop {
     let workshop = Workshop::with_data();
     std::fs::rename(workshop.path("data/images"), workshop.path("photos")).expect("the photographs");
@@ -70,7 +70,7 @@ fn succeed(workshop: &Workshop, arguments: &[&str]) -> Finished {
     finished
 }
 
-/// Runs a command that must be refused with these words, and change nothing below `folder`.
+/// Runs a command that must be refused with these words and leave `folder` unchanged.
 fn refused(workshop: &Workshop, folder: &str, arguments: &[&str], words: &[&str]) {
     let before = tree(&workshop.path(folder));
     let finished = run(workshop, arguments);
@@ -106,7 +106,7 @@ fn calls(workshop: &Workshop, of: &str) -> usize {
     text.lines().filter(|line| line.starts_with(of)).count()
 }
 
-/// The lines of a result without times, and with one name for the folder.
+/// The lines of a result without times, and with a fixed name for the folder.
 fn without_times(finished: &Finished, folder: &str) -> Vec<String> {
     let text = finished.stdout.replace(&format!("{folder}/"), "FOLDER/");
     let lines = text.lines().filter(|line| !line.starts_with("time") && !line.starts_with("CPU time"));
@@ -133,15 +133,15 @@ fn a_run_that_was_interrupted_goes_on_however_its_paths_are_spelled() {
     assert!(saved.last().is_some_and(|step| *step > 0 && *step < 6000), "{saved:?}");
 
     let finished = succeed(&workshop, &[&["run", "./photos/", "-o", "./out/"][..], &steps].concat());
-    assert!(finished.stderr.contains(" of 6,000 are done"), "{finished:?}");
+    assert!(finished.stderr.contains(" of 6,000 done"), "{finished:?}");
     assert!(workshop.read("out/run/splats.ply") == workshop.read("whole/run/splats.ply"));
     assert_eq!(without_times(&finished, "./out"), without_times(&whole, "whole"));
 
-    // Finished: the same command tells the same, from the root as well, and COLMAP is not asked again.
+    // After the end, the same command prints the same result, also from the root folder, and does not run COLMAP again.
     let asked = calls(&workshop, "colmap");
     for (photos, out) in [("photos".to_owned(), "out".to_owned()), (absolute("photos"), absolute("out"))] {
         let again = succeed(&workshop, &[&["run", &photos, "-o", &out][..], &steps].concat());
-        assert!(again.stderr.contains("the training is finished already"), "{again:?}");
+        assert!(again.stderr.contains("the training is already finished"), "{again:?}");
         let told = again.stdout.replace(&format!("{out}/"), "./out/");
         assert_eq!(told, finished.stdout);
         let json = succeed(&workshop, &[&["run", &photos, "-o", &out, "--json"][..], &steps].concat());
@@ -158,7 +158,7 @@ fn another_option_is_named_and_replaces_nothing_without_force() {
     let asked = calls(&workshop, "colmap");
     let cases: [(&[&str], &[&str]); 5] = [
         (&["--steps", "30"], &["steps = 20 (given: 30)", "--force", "out/run/config.toml"]),
-        // What was said then and is not said now differs, too.
+        // Options that were given then and are missing now count as differences.
         (&[], &["steps = 20 (given: "]),
         (&["--steps", "20", "--seed", "1"], &["seed = 0 (given: 1)"]),
         (
@@ -170,7 +170,7 @@ fn another_option_is_named_and_replaces_nothing_without_force() {
     for (options, words) in cases {
         refused(&workshop, "out", &[&["run", "photos", "-o", "out"][..], options].concat(), words);
     }
-    // A picture more is another model.
+    // With one more image the model differs.
     std::fs::copy(workshop.path("photos/view_000.png"), workshop.path("photos/view_900.png"))
         .expect("a copy");
     let words = ["photographs = 8 (given: 9, 1 new: \"view_900.png\")"];
@@ -185,7 +185,7 @@ fn another_option_is_named_and_replaces_nothing_without_force() {
     assert!(calls(&workshop, "colmap") > asked, "another model was asked for");
 }
 
-/// What a kill during the evaluation leaves: the splats, a folder `eval`, no report, no last line.
+/// The state after a kill during the evaluation: splats and a folder `eval`, but no report and no last log line.
 #[test]
 fn a_run_that_was_killed_in_its_evaluation_is_not_finished_and_completes_it() {
     let workshop = workshop();
@@ -198,12 +198,12 @@ fn a_run_that_was_killed_in_its_evaluation_is_not_finished_and_completes_it() {
     assert!(kept.len() < log.len());
     std::fs::write(workshop.path("out/run/metrics.jsonl"), kept).expect("write");
     let completed = succeed(&workshop, &same);
-    assert!(!completed.stderr.contains("finished already"), "{completed:?}");
+    assert!(!completed.stderr.contains("already finished"), "{completed:?}");
     assert_eq!((&completed.json()["psnr"], &completed.json()["steps"]), (&whole["psnr"], &whole["steps"]));
     for file in ["metrics.json", "contact_sheet.png"] {
         assert!(workshop.path("out/run/eval").join(file).is_file(), "{file}");
     }
-    assert!(succeed(&workshop, &same).stderr.contains("finished already"));
+    assert!(succeed(&workshop, &same).stderr.contains("already finished"));
 }
 
 #[test]
@@ -234,7 +234,7 @@ fn frames_of_a_video_are_taken_once_and_never_put_among_other_peoples_pictures()
         tree(&workshop.path("out")).into_keys().filter(|name| name.starts_with(".tmp-")).collect();
     assert!(left.is_empty(), "{left:?}");
 
-    // Frames without our marker are somebody's pictures.
+    // Frames without the ownership marker are treated as images of the user.
     for folder in ["mine/frames/deep", "empty/frames"] {
         std::fs::create_dir_all(workshop.path(folder)).expect("a folder");
     }
@@ -275,14 +275,14 @@ fn an_alignment_leaves_the_files_of_others_where_they_are() {
     assert_eq!(aligned.json()["registered"], 8);
     let after = tree(&workshop.path("proj"));
     for (name, bytes) in &before {
-        // By force the model's own files are replaced, and nothing else.
+        // With --force only the files of the model are replaced.
         assert!(after.get(name) == Some(bytes) || name == "sparse/0/cameras.bin", "{name}");
     }
     let new: Vec<&str> =
         after.keys().filter(|name| !before.contains_key(*name)).map(String::as_str).collect();
     assert_eq!(new, ["sparse/0/images.bin", "sparse/0/points3D.bin"]);
 
-    // In a folder of our own the same command may do its work again.
+    // In a folder created by Gausset the same command may run again.
     for _ in 0..2 {
         succeed(&workshop, &["align", "photos", "-o", "ours"]);
     }
@@ -297,10 +297,10 @@ fn a_model_that_was_not_finished_is_made_again() {
     let same = ["run", "photos", "-o", "out", "--steps", "10"];
     succeed(&workshop, &same);
     let asked = calls(&workshop, "colmap");
-    // What a kill between the files of a new model leaves.
+    // The state after a kill between the files of a new model.
     std::fs::remove_file(workshop.path("out/sparse/0/align.json")).expect("the record");
     assert!(
-        succeed(&workshop, &same).stderr.contains("finished already"),
+        succeed(&workshop, &same).stderr.contains("already finished"),
         "the same model, the same training"
     );
     assert!(calls(&workshop, "colmap") > asked);
@@ -314,7 +314,7 @@ fn names_of_photographs_are_never_words_of_a_command() {
         std::fs::copy(workshop.path("photos/view_000.png"), workshop.path("photos").join(name))
             .expect("a copy");
     }
-    // The stand-in knows eight of them: exit code 1, the others are named.
+    // The stand-in registers eight of them: exit code 1, and the others are listed.
     let aligned = run(&workshop, &["align", "photos", "-o", "out", "--json"]);
     assert_eq!(aligned.code, 1, "{aligned:?}");
     assert_eq!(aligned.json()["unregistered"].as_array().map(Vec::len), Some(4));

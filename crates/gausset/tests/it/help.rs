@@ -1,4 +1,4 @@
-//! Help texts, as a person reads them.
+//! Help texts, completions and manual pages.
 
 use crate::support::Workshop;
 
@@ -69,7 +69,7 @@ fn every_command_has_a_manual_page() {
         assert!(workshop.path(&format!("pages/{page}.1")).is_file(), "{page}");
     }
     assert!(!workshop.path("pages/gausset-man.1").exists());
-    // A page of somebody else is replaced only by force.
+    // An existing page is only replaced with --force.
     std::fs::write(workshop.path("pages/gausset-train.1"), "mine").expect("write");
     let refused = workshop.run(&["man", "-o", "pages"]);
     assert!(refused.code == 2 && refused.stderr.contains("exists already"), "{refused:?}");

@@ -1,11 +1,11 @@
-//! What messages and help texts tell people to type exists.
+//! Options that messages and help texts name exist.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use crate::support::Workshop;
 
-/// Options of other programs that messages and help texts name, and of ours that no completion lists.
+/// Options of other programs that messages and help texts name, and own options that completions do not list.
 const FOREIGN: &[(&str, &str)] = &[
     ("--release", "cargo build --release, for benchmarks"),
     ("--upgrade", "pip install --upgrade pycolmap"),
@@ -13,7 +13,7 @@ const FOREIGN: &[(&str, &str)] = &[
     ("--help", "of every command"),
 ];
 
-/// Every long option of every command, as the parser's own completions list them.
+/// All long options of all commands, from the shell completions.
 fn options() -> BTreeSet<String> {
     let script = Workshop::empty().succeed(&["completions", "bash"]).stdout;
     let lists = script.lines().filter_map(|line| line.trim().strip_prefix("opts=\""));
@@ -41,7 +41,7 @@ fn words(text: &str) -> Vec<String> {
 fn settings(code: &str) -> Vec<String> {
     let inside = code.split('⟨').skip(1).filter_map(|rest| rest.split_once('⟩'));
     let keys = inside.map(|(setting, _)| setting.split(" = ").next().unwrap_or(setting));
-    // A key in braces is put in by the message.
+    // A key in braces is inserted at run time.
     keys.filter(|key| !key.starts_with('{')).map(|key| format!("--{key}")).collect()
 }
 
@@ -72,7 +72,7 @@ fn every_option_that_a_message_or_a_help_text_names_is_one() {
     let (mut wrong, mut seen) = (Vec::new(), BTreeSet::new());
     for file in files {
         let text = std::fs::read_to_string(&file).expect("a source");
-        // Tests make mistakes on purpose. Doc comments are help texts; other comments are nobody's business.
+        // Tests use wrong options on purpose. Doc comments are help texts; other comments are not checked.
         let text = text.split("#[cfg(test)]\nmod ").next().unwrap_or_default();
         for (number, line) in (1..).zip(text.lines()) {
             let code = line.trim_start();
@@ -88,7 +88,7 @@ fn every_option_that_a_message_or_a_help_text_names_is_one() {
         }
     }
     assert!(wrong.is_empty(), "options that do not exist:\n{}", wrong.join("\n"));
-    // The walk has seen hints, not only files.
+    // The scan has found hints, not only files.
     for hint in ["--force", "--max-memory", "--prune-opacity", "--time-budget", "--resume"] {
         assert!(seen.contains(hint), "{hint}: {seen:?}");
     }

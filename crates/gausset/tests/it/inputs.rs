@@ -1,5 +1,5 @@
-//! What is read is never written: every command that writes is told to write over something that it reads, without and
-//! with `--force`, and is refused; every file that was there keeps its bytes.
+//! Inputs are never overwritten: every command that writes is asked to replace one of its inputs, with and without
+//! `--force`, and refuses; all files keep their bytes.
 #![cfg(unix)]
 
 use std::collections::BTreeMap;
@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 use crate::strangers::{listed, materials};
 use crate::support::Workshop;
 
-/// How a command is led to write over what it reads, in a folder `in` of things to work on. Where nothing stands but the
-/// command, `NOTHING` says why there is no way.
+/// Command lines that would overwrite an input, in a folder `in` with inputs. For commands without arguments here,
+/// `NOTHING` gives the reason.
 const CASES: &[&[&str]] = &[
     &["train", "in/data", "-o", "in/run", "--init", "in/run/splats.ply", "--steps", "2"],
     &["train", "in/data", "-o", "in/run", "--config", "in/run/config.toml"],
@@ -91,7 +91,7 @@ const CASES: &[&[&str]] = &[
     &["bench", "raster", "--ply", "in/odd/profile.json", "--steps", "1", "--profile", "in/odd"],
 ];
 
-/// Commands that read no file of anybody, or write none.
+/// Commands that read no files, or write none.
 const NOTHING: &[(&str, &str)] = &[
     ("demo", "reads nothing"),
     ("man", "reads nothing"),
@@ -110,7 +110,7 @@ const NOTHING: &[(&str, &str)] = &[
     ("bench view", "writes nothing"),
 ];
 
-/// Things to read that lie where something would be written.
+/// Inputs in places where the command would write.
 fn traps(workshop: &Workshop) {
     let at = |name: &str| workshop.path(&format!("in/{name}"));
     for folder in ["odd", "names", "masks", "again/images", "project", "split/masks/view00", "sheet/images"] {
@@ -138,7 +138,7 @@ fn traps(workshop: &Workshop) {
     fs::write(at("split/poses.json"), poses).expect("poses");
     workshop.succeed(&["train", "in/data", "-o", "in/project/run", "--steps", "2", "-q"]);
     workshop.succeed(&["train", "in/data", "-o", "in/refined", "--steps", "2", "--refine-poses", "-q"]);
-    // A picture that has the name of what an evaluation writes.
+    // An image with the name of an output of the evaluation.
     let frames: Vec<_> = (0..3)
         .map(|k| {
             let name = if k == 0 { "contact_sheet.png".to_owned() } else { format!("images/{k}.png") };
@@ -224,7 +224,7 @@ fn every_command_that_writes_is_told_to_write_over_what_it_reads() {
         let cases = CASES.iter().filter(|case| case.starts_with(words)).count();
         cases + NOTHING.iter().filter(|(command, _)| *command == words.join(" ")).count() > 0
     };
-    // The one that the help does not list.
+    // The hidden command.
     assert!(is_known(&["man"]));
     for command in listed(&help(&[])) {
         let below = listed(&help(&[&command]));

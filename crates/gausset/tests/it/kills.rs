@@ -1,4 +1,4 @@
-//! Runs that are killed: what is left is whole, and resumed runs end with the same bytes.
+//! Killed runs: the remaining files are complete, and resumed runs end with the same bytes.
 
 use std::path::Path;
 use std::time::Duration;
@@ -27,7 +27,7 @@ fn a_run_that_is_killed_ten_times_ends_with_the_same_bytes() {
         let arguments =
             if resumes { vec!["train", "--resume", "killed", "-q"] } else { train("killed", "2") };
         let mut child = workshop.start(&arguments);
-        // As soon as it got further, and a little later each time: in the middle of whatever it does then.
+        // Killed after a new checkpoint, a little later each time, in order to hit different operations.
         wait_until("there is a newer checkpoint", || {
             checkpoints(&run).last().is_some_and(|step| *step > seen)
         });
@@ -36,7 +36,7 @@ fn a_run_that_is_killed_ten_times_ends_with_the_same_bytes() {
         let status = child.wait().expect("wait");
         assert_eq!(status.code(), None, "killed by a signal, not finished");
         seen = checkpoints(&run).last().copied().unwrap_or(0);
-        // Whatever stands under its final name is whole.
+        // All files with their final name are complete.
         workshop.succeed(&["info", "killed", "--json"]);
     }
     assert!(seen > 0 && seen < 240, "{seen}");

@@ -1,4 +1,4 @@
-//! What is known before an alignment: tracks of receivers, matches and databases of others, poses to be refined.
+//! Known data of an alignment: GPS tracks, given matches and databases, poses to refine.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -11,7 +11,7 @@ use crate::colmap::recorded::{recording, workshop};
 use crate::colmap::{ask, errors_of, python};
 use crate::support::{Finished, Workshop};
 
-/// Three frames with the times 0, 1 and 2 s, as a split of a video leaves them.
+/// Three frames with the times 0, 1 and 2 s, as after a split of a video.
 fn with_times() -> Workshop {
     let workshop = workshop(&recording().join("model"));
     let line = |k: usize| {
@@ -26,7 +26,7 @@ fn with_times() -> Workshop {
     workshop
 }
 
-/// A refusal with its code, and with what its message has in it.
+/// Checks a refusal: its code, and a part of its message.
 fn assert_one_line(refused: &Finished, code: &str, line: &str) {
     let error: Value = serde_json::from_str(&refused.stderr).expect("an object");
     assert_eq!((refused.code, error["error"]["code"].as_str()), (2, Some(code)), "{refused:?}");
@@ -38,7 +38,7 @@ fn centres(workshop: &Workshop) -> Vec<[f64; 3]> {
     poses.frames.iter().map(|f| f.pose().expect("a pose").centre()).collect()
 }
 
-/// A track of the same way 2.5 times as large and turned, ten fixes a second, `late` seconds behind.
+/// A GPS track of the same path, 2.5 times as large and rotated, ten fixes per second, `late` seconds behind.
 fn track(centres: &[[f64; 3]], late: f64) -> String {
     let mut text = "time,east,north,up\n".to_owned();
     for k in 0..=10 * (centres.len() - 1) {
@@ -81,7 +81,7 @@ fn a_track_gives_metres_and_a_place() {
         (0..3).all(|k| (turned[k] + t[k] - wanted[k]).abs() < 0.03 * spread),
         "{turned:?} {t:?} {wanted:?}"
     );
-    // Of a clock that is five seconds off nothing can be said, and that is said.
+    // With a clock offset of five seconds no estimate is possible, which is reported.
     metres(5.0, "late.csv");
     let off = workshop.succeed(&[&align[..], &["--track", "late.csv"]].concat());
     assert!(off.stderr.contains("fewer than three frames were taken during the track"), "{}", off.stderr);
@@ -115,7 +115,7 @@ fn what_is_wrong_with_a_track_is_one_line() {
     assert!(refused.stderr.contains("w: times: 0 of 3 frames have one (expected 3 or more"), "{refused:?}");
 }
 
-/// Poses as a table: names with places.
+/// Poses as a table of names and positions.
 fn table(rows: &[(&str, [f64; 3])]) -> String {
     let row = |(name, [x, y, z]): &(&str, [f64; 3])| format!("{name},{x},{y},{z},1,0,0,0\n");
     "name,x,y,z,qw,qx,qy,qz\n".to_owned() + &rows.iter().map(row).collect::<String>()
@@ -193,12 +193,12 @@ fn what_is_wrong_with_poses_is_one_line_and_how_they_were_found_is_another() {
         let found = centres(&workshop);
         assert!((0..3).all(|k| (0..3).all(|i| (found[k][i] - at[k][i]).abs() < 1e-9)), "{name}: {found:?}");
     }
-    // One view of each frame: not the panorama, which looks elsewhere.
+    // Poses of one view per frame, which differ from those of the panoramas.
     write("views.csv", &all(&|frame| format!("view02/{frame}.jpg")));
     let done = align("views.csv");
     assert!(done.code == 0 && !done.stderr.contains("warning"), "{done:?}");
     for frame in &Poses::read(&workshop.path("w/poses.json")).expect("poses").frames {
-        // The view looks to the right, along the world's z: ahead of the panorama is to its left.
+        // The view looks to the right, along the world's z, so the front of the panorama is to its left.
         let ahead = se3::transpose_mul_vec(&frame.pose().expect("a pose").rotation, [0.0, 0.0, 1.0]);
         assert!((ahead[0] + 1.0).abs() < 1e-9, "{ahead:?}");
     }
@@ -234,7 +234,7 @@ fn what_is_wrong_with_matches_is_one_line() {
     assert!(executable.stderr.contains("known poses and matches need pycolmap"), "{executable:?}");
 }
 
-/// COLMAP's own features and matches of a folder of views: a database, arrays, and text lists.
+/// COLMAP's features and matches of a folder of views, as a database, arrays and text lists.
 const MATCH: &str = "
 import json, os, sys, numpy, pycolmap
 views, rig, out = sys.argv[1:]
@@ -276,8 +276,8 @@ with open(os.path.join(out, 'lists', 'matches.txt'), 'w') as file:
 print(json.dumps({'pairs': len(matches), 'matches': sum(len(rows) for rows in matches.values())}))
 ";
 
-/// The room, aligned by COLMAP from end to end, from its own matches written out and read again, from poses that are off
-/// and refined, and with a track: `cargo xtask full`.
+/// The room aligned by COLMAP: end to end, from its exported matches, from inexact poses that are refined, and with a
+/// GPS track: `cargo xtask full`.
 #[test]
 #[ignore = "ten minutes of CPU time"]
 fn what_is_known_before_helps_the_room() {
@@ -321,10 +321,10 @@ fn what_is_known_before_helps_the_room() {
     println!("its matches: {}", ask(&python, MATCH, &arguments));
     for (option, from) in [("--matches", "arrays"), ("--matches", "lists"), ("--database", "own.db")] {
         let found = errors(from, &align(&[option, from]));
-        // The same matches, verified again: as good, or better.
+        // The same matches, verified again, give the same accuracy or better.
         assert!(found.0 < 1.1 * own.0 && found.1 < 1.1 * own.1, "{from}: {found:?}, COLMAP {own:?}");
     }
-    // Poses that are off by centimetres and degrees, and what a refinement makes of them.
+    // Poses that are off by centimetres and degrees, kept and refined.
     let mut text = "name,x,y,z,qw,qx,qy,qz\n".to_owned();
     for (k, pose) in truth.iter().enumerate() {
         let off = |salt: usize| ((7 * k + 5 * salt) % 11) as f64 / 11.0 - 0.5;
@@ -339,7 +339,7 @@ fn what_is_known_before_helps_the_room() {
     let kept = errors("poses that are off, kept", &align(&["--poses", "near.csv"]));
     let refined = errors("poses that are off, refined", &align(&["--poses", "near.csv", "--refine"]));
     assert!(kept.0 > 1e-3 && refined.0 < 2e-4 && refined.1 < 0.02, "{kept:?} {refined:?}");
-    // A track in metres, a second a frame, a centimetre of noise; the room's own unit is a metre.
+    // A GPS track in metres, one second per frame, a centimetre of noise; the unit of the room is a metre.
     let mut text = "{\"kind\":\"frames\"}\n".to_owned();
     for k in 0..FRAMES {
         let _ = writeln!(
@@ -358,7 +358,7 @@ fn what_is_known_before_helps_the_room() {
     }
     std::fs::write(workshop.path("track.csv"), text).expect("a file");
     for refine in [&[][..], &["--refine"]] {
-        // Features and matches are there already.
+        // Features and matches already exist.
         let more = [&["--track", "track.csv", "--database", "own.db"][..], refine].concat();
         let found = align(&more);
         println!("track: {}", found["earth"]);

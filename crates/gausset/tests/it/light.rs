@@ -1,11 +1,11 @@
-//! Frames of a film made alike.
+//! Exposure equalisation of video frames.
 
 use gausset_compute::Pool;
 use gausset_scenes::room::{self, Room};
 
 use crate::support::{Workshop, film};
 
-/// Frames, and of how many of them the light is as it was.
+/// Number of frames, of which the first [`BRIGHT`] have the original exposure.
 const FRAMES: usize = 6;
 const BRIGHT: usize = 3;
 
@@ -15,7 +15,7 @@ fn a_film_whose_exposure_jumps_is_made_alike() {
     let mut frames: Vec<_> = (0..FRAMES)
         .map(|k| Room::FOR_REGISTRATION.panorama(1024, &room::pose(k, 24), &Pool::new(2)))
         .collect();
-    // In linear light a power of 2.2 or so of that: 0.7 stops.
+    // In linear light about the power of 2.2 of that: 0.7 stops.
     for frame in &mut frames[BRIGHT..] {
         frame.data.iter_mut().for_each(|value| *value = (f32::from(*value) * 0.8) as u8);
     }
@@ -36,7 +36,7 @@ fn a_film_whose_exposure_jumps_is_made_alike() {
         "frames",
     ];
     let said = workshop.succeed(&split).stderr;
-    assert!(said.contains("comparing the light of neighbouring frames"), "{said}");
+    assert!(said.contains("comparing the exposure of neighbouring frames"), "{said}");
     let gains = || -> Vec<f64> {
         let lines = String::from_utf8(workshop.read("views/pano.jsonl")).expect("text");
         let gain = |line: &str| {
@@ -52,7 +52,7 @@ fn a_film_whose_exposure_jumps_is_made_alike() {
         let truth = if k < BRIGHT { -0.35 } else { 0.35 };
         assert!((found - truth).abs() < 0.05, "{stops:?}");
     }
-    // Finished frames stay, those that were lost come back alike.
+    // Finished frames are kept; lost ones are recreated identically.
     let view = "views/images/view03/frame_000004.jpg";
     let before = std::fs::read(workshop.path(view)).expect("a view");
     std::fs::remove_file(workshop.path(view)).expect("a view");

@@ -1,4 +1,4 @@
-//! Looking at runs and splat files: orbits without a dataset, locks, pictures that equal their truth.
+//! Rendering runs and splat files: orbits without a dataset, locks, renders that equal their photographs.
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
@@ -46,16 +46,16 @@ fn a_bare_splat_file_can_be_orbited() {
     std::fs::copy(workshop.path("run/splats.ply"), workshop.path("scene.ply")).expect("copy");
     let rendered =
         workshop.succeed(&["render", "scene.ply", "--orbit", "3", "--width", "96", "--fov", "40", "-o", "o"]);
-    assert_eq!(rendered.stdout, "3 pictures in o\n");
+    assert_eq!(rendered.stdout, "3 images in o\n");
     for k in 0..3 {
         let png = workshop.read(&format!("o/orbit_000{k}.png"));
-        // 16:9 where only one side is given; something is seen in each picture, so it does not shrink to nothing.
+        // 16:9 if only one side is given. Splats are visible in each render.
         assert_eq!(size_of(&png), [96, 54]);
         assert!(png.len() > 500, "{}", png.len());
     }
     let more =
         ["render", "scene.ply", "--orbit", "--frames", "2", "--width", "40", "--height", "30", "-o", "p"];
-    assert_eq!(workshop.succeed(&more).stdout, "2 pictures in p\n");
+    assert_eq!(workshop.succeed(&more).stdout, "2 images in p\n");
     assert_eq!(size_of(&workshop.read("p/orbit_0001.png")), [40, 30]);
     // With a dataset the orbit is the same as before, in any size.
     workshop.succeed(&["render", "run", "--orbit", "2", "--size", "64x48", "-o", "q"]);
@@ -109,7 +109,7 @@ fn nothing_is_put_into_a_run_folder_while_a_training_has_it() {
     let mut child = workshop.start(&endless);
     wait_until("there is a result", || workshop.path("run/splats.ply").is_file());
     let (eval, render) = (workshop.run(&["eval", "run"]), workshop.run(&["render", "run", "--orbit", "2"]));
-    // Reading is another thing: whatever stands in the folder is whole.
+    // Reading is allowed: all files in the folder are complete.
     let elsewhere = workshop.run(&["eval", "run", "-o", "seen", "--json"]);
     child.kill().expect("kill");
     child.wait().expect("wait");
@@ -134,7 +134,7 @@ fn the_psnr_of_equal_pictures_is_null_for_programs_and_inf_for_people() {
     for entry in std::fs::read_dir(workshop.path("data/images")).expect("folder") {
         std::fs::write(entry.expect("entry").path(), &black).expect("write");
     }
-    // Splats so far to the side that no camera sees them: what is left is the black background.
+    // Splats so far to the side that no camera sees them: only the black background remains.
     let header = "ply\nformat ascii 1.0\nelement vertex 4\nproperty float x\nproperty float y\nproperty float z\n\
                   property uchar red\nproperty uchar green\nproperty uchar blue\nend_header\n";
     let points: String = (0..4).map(|k| format!("{k} 1000000 0 9 9 9\n")).collect();
@@ -183,7 +183,7 @@ fn a_second_interrupt_ends_the_program_at_once_with_nothing_half_written() {
     }
     let finished = Finished::new(&arguments, child.wait_with_output().expect("wait"));
     assert_eq!(finished.code, 130, "{finished:?}");
-    // A temporary name may be left, as by a kill; what has its final name is whole.
+    // A temporary file may remain, as after a kill; files with their final name are complete.
     for entry in std::fs::read_dir(workshop.path("big")).expect("folder") {
         let entry = entry.expect("entry");
         if !entry.file_name().to_string_lossy().starts_with(".tmp-") {
@@ -193,7 +193,7 @@ fn a_second_interrupt_ends_the_program_at_once_with_nothing_half_written() {
     }
 }
 
-/// A data set whose pictures have these names, and a short run on it in `run`.
+/// A dataset whose images have these names, and a short run on it in `run`.
 fn trained_on(names: &[&str]) -> Workshop {
     let workshop = Workshop::with_data();
     std::fs::create_dir_all(workshop.path("ds/images/sub")).expect("a folder");
@@ -216,7 +216,7 @@ fn trained_on(names: &[&str]) -> Workshop {
     workshop
 }
 
-/// Names of the pictures below a folder.
+/// Names of the images below a folder.
 fn pictures_in(folder: &std::path::Path) -> Vec<String> {
     let mut names = Vec::new();
     let mut todo = vec![folder.to_owned()];
@@ -240,9 +240,9 @@ fn names_of_pictures_choose_no_place() {
     let workshop = trained_on(&names);
     let before = pictures_in(&workshop.path("ds"));
     let pictures: Vec<_> = before.iter().map(|name| workshop.read(&format!("ds/{name}"))).collect();
-    // By force, which is what is needed to lose a photograph.
+    // Only --force may replace a photograph.
     let rendered = workshop.succeed(&["render", "run", "--split", "all", "-o", "out", "--force"]);
-    assert_eq!(rendered.stdout, "4 pictures in out\n");
+    assert_eq!(rendered.stdout, "4 images in out\n");
     assert_eq!(pictures_in(&workshop.path("out")).len(), 4);
     assert_eq!(pictures_in(&workshop.path("ds")), before);
     for (name, picture) in before.iter().zip(&pictures) {
@@ -275,13 +275,13 @@ fn another_dataset_is_accepted_by_its_own_word_and_not_by_force() {
 fn pictures_that_differ_in_their_ending_only_are_all_rendered() {
     let workshop = trained_on(&["images/a.jpg", "images/a.png", "images/b.png", "images/b_alpha.png"]);
     let all = ["render", "run", "--split", "all", "-o", "out", "--alpha", "--depth", "npy"];
-    assert_eq!(workshop.succeed(&all).stdout, "4 pictures in out\n");
+    assert_eq!(workshop.succeed(&all).stdout, "4 images in out\n");
     let made = pictures_in(&workshop.path("out"));
     assert_eq!(made.len(), 12, "{made:?}");
     for name in ["a.jpg.png", "a.png.png", "a.png_depth.npy", "b.png", "b_alpha.png", "b_alpha_2.png"] {
         assert!(made.iter().any(|path| path.ends_with(&format!("images/{name}"))), "{name}: {made:?}");
     }
-    // All that would be replaced is told before anything is rendered.
+    // All files that would be replaced are reported before rendering starts.
     for taken in ["a.png_alpha.png", "b_depth.npy"] {
         std::fs::remove_dir_all(workshop.path("out")).expect("remove");
         std::fs::create_dir_all(workshop.path("out/images")).expect("a folder");
@@ -322,7 +322,7 @@ fn cleaning_writes_another_file_and_tells_what_it_changed() {
     assert_eq!(cleaned["before"]["images"], cleaned["after"]["images"]);
     assert!(cleaned["after"]["haze"].is_number() && cleaned["after"]["per_image"][0]["psnr"].is_number());
     assert!(workshop.read("run/splats.ply") == before, "the run stays as it is");
-    // What was written is not written over unless that is said.
+    // Written files are only replaced with --force.
     let again = workshop.run(&["clean", "run", "-o", "clean.ply"]);
     assert!(again.code == 2 && again.stderr.contains("--force"), "{again:?}");
     let forced = workshop.succeed(&["clean", "run", "-o", "clean.ply", "--force"]);

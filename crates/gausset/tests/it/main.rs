@@ -1,4 +1,4 @@
-//! The program as people and scripts meet it: started as a process, judged by its exit code, output and files.
+//! End-to-end tests: the program runs as a process and is checked by exit code, output and files.
 #![allow(clippy::print_stdout, reason = "measured figures, shown with --nocapture")]
 
 mod alike;

@@ -1,5 +1,5 @@
-//! `gausset mask` and `pano run --mask-model` from end to end: the room with a red figure whose pixels are known, as
-//! pictures and as a film, and a net that finds what is red.
+//! `gausset mask` and `pano run --mask-model` end to end: the room with a red figure whose pixels are known, as images
+//! and as a video, and a network that detects red.
 
 use std::path::Path;
 
@@ -17,7 +17,7 @@ use gausset_testkit::onnx::Net;
 
 use crate::support::{Workshop, film};
 
-/// Something round in the room.
+/// A ball in the room.
 #[derive(Clone, Copy)]
 struct Ball {
     at: [f64; 3],
@@ -25,12 +25,12 @@ struct Ball {
     colour: [u8; 3],
 }
 
-/// The net is sure of it.
+/// Colour that the network detects with high confidence.
 const RED: [u8; 3] = [220, 20, 30];
-/// The net does not see it.
+/// Colour that the network does not detect.
 const GREY: [u8; 3] = [90, 90, 90];
 
-/// Who stands in the middle of the room.
+/// The figure in the middle of the room.
 const FIGURE: Ball = Ball { at: [0.1, 0.3, -0.2], radius: 0.4, colour: RED };
 
 /// Pixels of a panorama that show a ball.
@@ -46,7 +46,7 @@ fn pixels(ball: &Ball, pose: &Pose, width: usize) -> Vec<bool> {
     (0..width * width / 2).map(shows).collect()
 }
 
-/// Some spots of the walls are red; half as colourful, none is to the net.
+/// Some spots of the walls are red; at half saturation, the network detects none of them.
 fn pale(pixel: &mut [u8]) {
     let mean = pixel.iter().map(|v| u32::from(*v)).sum::<u32>() / 3;
     pixel.iter_mut().for_each(|v| *v = ((u32::from(*v) + mean) / 2) as u8);
@@ -68,7 +68,7 @@ fn panorama(balls: &[Ball], pose: &Pose, width: usize) -> RgbImage8 {
 /// Width of the panoramas of most tests, px.
 const WIDTH: usize = 480;
 
-/// A film in a folder with the net; `None` where there is no ffmpeg.
+/// A video in a folder with the network; `None` if ffmpeg is not installed.
 fn with_film(test: &str, width: usize, frames: &[RgbImage8]) -> Option<Workshop> {
     let workshop = Workshop::empty();
     std::fs::write(workshop.path("red.onnx"), Net::of_red(160).bytes()).expect("a model");
@@ -93,7 +93,7 @@ fn both(a: &[bool], b: &[bool]) -> usize {
     a.iter().zip(b).filter(|(a, b)| **a && **b).count()
 }
 
-/// From a film with somebody in it to a splat, in one command and without questions.
+/// One command turns a video with a figure into splats.
 #[test]
 fn a_film_with_somebody_in_it_becomes_a_splat() {
     const FRAMES: usize = 8;
@@ -123,13 +123,13 @@ fn a_film_with_somebody_in_it_becomes_a_splat() {
     ];
     let masked = [&arguments.concat()[..], &["--mask-model", "red.onnx"]].concat();
     let finished = workshop.succeed(&masked);
-    // What it chose, in a few lines.
+    // The output summarises its choices.
     for line in
         ["frames      8 of 8 frames registered", "aligned by  ", "incremental mapper", "masks  ", "error  "]
     {
         assert!(finished.stdout.contains(line), "{line}: {}", finished.stdout);
     }
-    // The masks are those of the figure, in the names of the frames, and reach the views for training.
+    // The masks cover the figure, are named after the frames, and are cut into the training views.
     for (k, pose) in poses.iter().enumerate() {
         let truth = pixels(&FIGURE, pose, WIDTH);
         let mask = removed(&workshop.path(&format!("out/masks/frame_{k:06}.png")), truth.len());
@@ -138,19 +138,19 @@ fn a_film_with_somebody_in_it_becomes_a_splat() {
     }
     let masks = std::fs::read_dir(workshop.path("out/train/masks")).expect("masks").count();
     assert!(masks > 1, "{masks}");
-    // They reach the trainer: what is masked is not judged, and not learnt from.
+    // The trainer uses them: masked pixels count neither in the evaluation nor in the loss.
     let valid =
         finished.stdout.lines().find_map(|line| line.strip_prefix("valid")).expect("a share of valid pixels");
     let valid: f64 = valid.trim().split(' ').next().and_then(|v| v.parse().ok()).expect("percent");
     assert!((85.0..99.9).contains(&valid), "{valid}");
-    // The same command tells the same again, as an object too.
+    // The same command prints the same result again, also as JSON.
     let told = workshop.succeed(&[&masked[..], &["--json"]].concat()).json();
     assert_eq!((told["frames"].as_u64(), told["registered"].as_u64()), (Some(8), Some(8)));
     assert_eq!((told["masks"]["frames"].as_u64(), told["masks"]["with_finds"].as_u64()), (Some(8), Some(8)));
     assert!(told["masks"]["removed_mean"].as_f64().is_some_and(|share| share > 0.003 && share < 0.1));
 }
 
-/// Whether a direction in the axes of an operator (forward is where he goes) shows his head or his shoulders.
+/// Whether a direction in the axes of the operator (z is the direction of travel) shows head or shoulders.
 fn operator(direction: [f64; 3]) -> Option<[u8; 3]> {
     let degrees = direction[1].clamp(-1.0, 1.0).acos().to_degrees();
     let longitude = direction[0].atan2(direction[2]);
@@ -164,14 +164,14 @@ fn operator(direction: [f64; 3]) -> Option<[u8; 3]> {
         .then(|| if (across / 3.0).sin() > 0.0 { [200, 90, 30] } else { [180, 190, 40] })
 }
 
-/// An operator under panoramas that keep their direction turns with the walk: he is found by the way that a film shows, or
-/// by poses, and removed on the way to the views.
+/// In panoramas with fixed orientation the operator rotates with the path. He is detected with the trajectory of a
+/// video or with poses, and masked before the views are cut.
 #[test]
 fn an_operator_who_turns_with_the_walk_is_found_by_its_direction() {
     const FRAMES: usize = 36;
     const WIDTH: usize = 480;
     let test = "an_operator_who_turns_with_the_walk_is_found_by_its_direction";
-    // Once around in the room; every panorama has the axes of the world.
+    // A closed loop in the room; every panorama has the axes of the world.
     let level =
         |k: usize| Pose { rotation: se3::IDENTITY3, translation: room::pose(k, FRAMES).centre().map(|v| -v) };
     let heading = |k: usize| {
@@ -199,7 +199,7 @@ fn an_operator_who_turns_with_the_walk_is_found_by_its_direction() {
         let both = both(mask, &truth);
         both as f64 / (count(mask) + count(&truth) - both) as f64
     };
-    // Panoramas in files, and poses.
+    // Panoramas as image files, with poses.
     let workshop = Workshop::empty();
     std::fs::create_dir(workshop.path("walk")).expect("a folder");
     let mut table = "name,x,y,z,qw,qx,qy,qz\n".to_owned();
@@ -218,11 +218,11 @@ fn an_operator_who_turns_with_the_walk_is_found_by_its_direction() {
         let mask = removed(&workshop.path(&format!("masks/{k:02}.png.png")), WIDTH * WIDTH / 2);
         assert!(iou(&mask, k) >= 0.8, "frame {k}: {}", iou(&mask, k));
     }
-    // Without them nobody knows where he is.
+    // Without poses he cannot be detected.
     let alone =
         workshop.succeed(&["mask", "walk", "-o", "alone", "--still-patch", "--dilate", "0", "--json"]).json();
     assert!(alone["still_share"].as_f64().is_none_or(|share| share < 0.02), "{alone}");
-    // A film shows where it goes.
+    // A video shows the direction of travel.
     if !film(test, &workshop.path("tour.mp4"), WIDTH, &frames) {
         return;
     }
@@ -249,7 +249,7 @@ fn an_operator_who_turns_with_the_walk_is_found_by_its_direction() {
         })
         .collect();
     all.sort_by(f64::total_cmp);
-    // Masks grow by 0.6 degrees here.
+    // Masks are dilated by 0.6 degrees here.
     assert!(all[0] >= 0.6 && all[all.len() / 2] >= 0.75, "{all:?}");
     let masks = std::fs::read_dir(workshop.path("work/masks")).expect("masks of views").count();
     assert!(masks > 0);
@@ -257,20 +257,20 @@ fn an_operator_who_turns_with_the_walk_is_found_by_its_direction() {
     assert!(again.contains("frames"), "{again}");
 }
 
-/// A camera that goes a tenth of a metre a frame, and turns by three degrees.
+/// A camera that moves a tenth of a metre and rotates three degrees per frame.
 fn pose(k: usize) -> Pose {
     let centre = room::pose(k, 100).centre();
     let rotation = se3::so3_exp([0.0, -0.05 * k as f64, 0.02 * (k as f64).sin()]);
     Pose { rotation, translation: se3::mul_vec(&rotation, centre).map(|v| -v) }
 }
 
-/// Somebody whom the net misses in every fifth frame of a film is masked there, too; what it takes for somebody in single
-/// frames is not.
+/// A person whom the network misses in every fifth frame of a video is masked there, too; detections in single frames
+/// are dropped.
 #[test]
 #[allow(clippy::print_stderr, reason = "figures of docs/benchmarks.md")]
 fn what_a_frame_missed_is_filled_and_what_it_alone_has_is_dropped() {
     const FRAMES: usize = 20;
-    // The net gives it 0.63.
+    // The network gives it a confidence of 0.63.
     let weak = [154, 20, 30];
     let poses: Vec<Pose> = (0..FRAMES).map(pose).collect();
     let is_missed = |k: usize| k % 5 == 2;
@@ -283,8 +283,8 @@ fn what_a_frame_missed_is_filled_and_what_it_alone_has_is_dropped() {
         .map(|k| {
             let mut balls = vec![Ball { colour: if is_missed(k) { GREY } else { RED }, ..FIGURE }];
             if k % 3 == 0 {
-                // It fades into a grey as dark as it is: films share colours between pixels, and samples of a sharp
-                // edge swing over, so that some would be redder than it.
+                // It fades into a grey of the same brightness: chroma subsampling and ringing at a sharp edge would
+                // make some pixels redder than the ball.
                 for step in 0..=6 {
                     let share = f64::from(step) / 6.0;
                     let colour = weak.map(|v| (62.0 + share * (f64::from(v) - 62.0)) as u8);
@@ -317,18 +317,21 @@ fn what_a_frame_missed_is_filled_and_what_it_alone_has_is_dropped() {
         (told, filled as f64 / f64::from(wanted as u32), left, false_ones)
     };
     let (told, filled, left, false_ones) = look("masks", &[]);
-    eprintln!("over time: {:.1} % filled, {left} of {false_ones} false finds left", 100.0 * filled);
+    eprintln!(
+        "temporal filter: {:.1} % filled, {left} of {false_ones} false detections left",
+        100.0 * filled
+    );
     assert!(filled >= 0.95 && left * 20 <= false_ones, "{filled} {left} of {false_ones}");
     assert_eq!((told["temporal"].as_u64(), told["filled"].as_u64()), (Some(1), Some(4)));
     assert_eq!(told["dropped"].as_u64(), Some(false_ones as u64));
-    // Switched off, they stay as the net has them.
+    // Without the temporal filter the masks are those of the network.
     let (told, filled, left, _) = look("alone", &["--temporal", "0"]);
     assert!(filled < 0.02 && left == false_ones, "{filled} {left}");
     assert_eq!((told["temporal"].as_u64(), told["dropped"].as_u64()), (Some(0), Some(0)));
-    // One thread and two make the same bytes; so does a film whose frames nobody looked at before.
+    // One and two threads give the same bytes, also for a video whose frames were not analysed before.
     let (told, ..) = look("two", &["--threads", "2"]);
     assert_eq!(told["resumed"].as_u64(), Some(0));
-    // Masks that are gone are made again, with what their neighbours know.
+    // Deleted masks are recreated, using their neighbours.
     let name = "masks/frame_000002.png";
     let before = workshop.read(name);
     assert_eq!(before, workshop.read("two/frame_000002.png"));
@@ -337,12 +340,12 @@ fn what_a_frame_missed_is_filled_and_what_it_alone_has_is_dropped() {
     assert_eq!((told["resumed"].as_u64(), workshop.read(name)), (Some(FRAMES as u64 - 1), before));
     let table =
         workshop.succeed(&["mask", "tour.mp4", "-o", "told", "--model", "red.onnx", "--fps", "2"]).stdout;
-    for row in ["over time: ", "limited by: ", "inference", "work over", "encode", "beside: sync"] {
+    for row in ["temporal filter: ", "limited by: ", "inference", "work over", "encode", "beside: sync"] {
         assert!(table.contains(row), "{row}: {table}");
     }
 }
 
-/// What the lenses of a camera see becomes masks of its frames, which the split of these takes.
+/// Masks of dual-fisheye frames, which the split of these frames uses.
 #[test]
 fn frames_of_two_circles_and_of_streams_are_masked_in_their_own_pixels() {
     let workshop = Workshop::empty();
@@ -354,7 +357,7 @@ fn frames_of_two_circles_and_of_streams_are_masked_in_their_own_pixels() {
     let fisheye = Projection::Fisheye(DualFisheye::parse(lenses.as_bytes()).expect("lenses"));
     let eac = Projection::Eac(Eac::of_stream(2272, 736).expect("sizes"));
     let pose = room::pose(3, 24);
-    // In front of either kind's seams, above and below them.
+    // Figures across the seams of either layout, above and below them.
     let figures = [FIGURE, Ball { at: [1.0, 1.2, 1.2], ..FIGURE }];
     let shows = |ray: [f64; 3]| {
         figures.iter().any(|ball| {
@@ -411,7 +414,7 @@ fn frames_of_two_circles_and_of_streams_are_masked_in_their_own_pixels() {
     }
 }
 
-/// A box in space becomes masks of what lies beside it, by known poses.
+/// With known poses, a box in space gives masks of everything outside it.
 #[test]
 fn a_box_in_space_is_kept() {
     const WIDTH: usize = 640;
@@ -433,7 +436,7 @@ fn a_box_in_space_is_kept() {
     let [low, high] = [[-0.3, -0.4, -0.6], [0.5, 0.5, 0.2]];
     for (k, pose) in poses.iter().enumerate() {
         let mask = removed(&workshop.path(&format!("masks/p{k}.png.png")), WIDTH * WIDTH / 2);
-        // Steps along each ray find the box, too.
+        // Stepping along each ray gives the same box.
         let mut wrong = 0;
         for (at, is_removed) in mask.iter().enumerate() {
             let (x, y) = ((at % WIDTH) as f64 + 0.5, (at / WIDTH) as f64 + 0.5);
@@ -447,7 +450,7 @@ fn a_box_in_space_is_kept() {
         }
         assert!(wrong * 30 <= mask.len() - count(&mask), "frame {k}: {wrong} px");
     }
-    // A frame without a pose is named and left out.
+    // A frame without a pose is reported and left out.
     let others =
         std::fs::read_to_string(workshop.path("poses.csv")).expect("poses").replace("p2.png", "q.png");
     std::fs::write(workshop.path("poses.csv"), others).expect("poses");

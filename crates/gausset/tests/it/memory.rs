@@ -1,5 +1,5 @@
-//! What `--max-memory` promises against what is measured: each input either stays within a tenth above the limit, or is
-//! refused before anything of it is held.
+//! `--max-memory` against measured memory: each input either stays within a tenth above the limit, or is refused before
+//! it is loaded.
 
 use gausset_core::Splats;
 use gausset_io::atomic::{Disk, WriteOptions};
@@ -14,8 +14,8 @@ use crate::viewer::{Robot, Shown};
 const LIMIT_MIB: u64 = 256;
 const MIB: u64 = 1 << 20;
 
-/// Four pictures of one value in a folder, each with a white mask if asked for, that look the same way from beside each
-/// other.
+/// Four images of one value in a folder, optionally with white masks; their cameras are side by side with the same
+/// rotation.
 struct Scene {
     pictures: [u32; 2],
     /// Bits of a grey pixel; 24 = eight bits for each colour.
@@ -74,7 +74,7 @@ fn one_bit_png(width: u32, height: u32) -> Vec<u8> {
     bytes
 }
 
-/// A copy of the tiny dataset with so many points; without `are_there` only the length of their file is right.
+/// A copy of the tiny dataset with `points` points; without `are_there` only the length of their file is right.
 fn write_points(workshop: &Workshop, name: &str, count: u64, are_there: bool) {
     use std::io::Write;
     const RECORD: usize = 8 + 24 + 3 + 8 + 8;
@@ -84,7 +84,7 @@ fn write_points(workshop: &Workshop, name: &str, count: u64, are_there: bool) {
     let path = workshop.path(&format!("{name}/sparse/0/points3D.bin"));
     let mut file = std::io::BufWriter::new(std::fs::File::create(path).expect("created"));
     file.write_all(&count.to_le_bytes()).expect("written");
-    // From the last to the first, as no reader would like them.
+    // In reverse order, the worst case for a reader.
     for id in (1..=count).rev().take(if are_there { count as usize } else { 0 }) {
         let mut record = [0; RECORD];
         record[..8].copy_from_slice(&id.to_le_bytes());
@@ -107,11 +107,11 @@ fn write_sog(workshop: &Workshop, name: &str, count: usize) {
         .expect("written");
 }
 
-/// What a row of the matrix must come to.
+/// Expected outcome of a case.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Must {
     Finish,
-    /// Refused with code `memory`; the message says this.
+    /// Refused with code `memory` and this message.
     Refuse(&'static str),
 }
 
@@ -141,7 +141,7 @@ fn whatever_comes_in_the_memory_limit_holds_or_the_run_is_refused() {
         ("masks of 268 megapixels", "huge_masks", small, Refuse(".png (400x400 px) and its mask takes 768")),
         ("4 million points", "points", "--max-splats 1000", Finish),
         ("6 million points", "many_points", "--max-splats 1000", Refuse("points3D.bin: points: too many")),
-        // A sixth of the limit would hold the splats, but not the pictures that they are read from.
+        // A sixth of the limit would hold the splats, but not the images that they are decoded from.
         ("a SOG of 700,000 splats", "data", "--init splats.sog", Refuse("splats.sog: size: too large")),
         ("20,000 splats", "views", many, Finish),
         ("20,000 splats over the whole view", "views", wide, Refuse("entries, would need")),
@@ -198,8 +198,8 @@ fn a_view_that_no_memory_holds_is_refused() {
     assert_eq!(path(64).code, 0);
 }
 
-/// A GPU's memory has a limit of its own: the run is refused before its first step, with how many splats would fit, and
-/// keeps to it where it fits.
+/// GPU memory has its own limit: a run that exceeds it is refused before its first step with the number of splats that
+/// would fit, otherwise it stays within the limit.
 #[test]
 fn a_gpu_keeps_to_its_own_limit_or_the_run_is_refused() {
     let workshop = Workshop::with_data();
@@ -233,7 +233,7 @@ fn a_gpu_keeps_to_its_own_limit_or_the_run_is_refused() {
     assert_eq!(kept.code, 0, "{}", kept.stderr);
 }
 
-/// Largest resident size of a training of `data` with this limit that is looked at.
+/// Peak resident size of a training of `data` with this limit, with a viewer.
 fn peak_while_looked_at(workshop: &Workshop, limit: &str, options: &str, look: impl FnOnce(&Shown)) -> u64 {
     let command = format!(
         "train {} --steps 100000 --max-memory {limit} --threads 1 --viewer=0 --viewer-share 0.9 --json -q",
@@ -257,7 +257,7 @@ fn the_memory_limit_holds_while_pages_look_that_never_read() {
         for page in &mut mute {
             page.ask(1, &window, &json!({"what": "depth"}));
         }
-        // Pages are drawn for in turn: when one that reads has had a few frames, all others have had theirs.
+        // Pages are served in turn: when one page has received a few frames, all others have as well.
         let mut page = Robot::enter(shown);
         for id in 2..8 {
             page.ask(id, &window, &json!({"what": "depth", "ack": id - 1}));
@@ -290,7 +290,7 @@ fn the_memory_limit_holds_while_thumbnails_and_photographs_are_made() {
     assert!(peak <= 240 * MIB * 11 / 10, "{} MiB", peak / MIB);
 }
 
-/// The driver of a GPU takes memory of the machine before the first step: that is counted, so a limit below is refused.
+/// The GPU driver allocates host memory before the first step. It is counted, so a lower limit is refused.
 #[test]
 fn what_a_driver_takes_is_counted_by_the_memory_limit() {
     let workshop = Workshop::with_data();
@@ -307,7 +307,7 @@ fn what_a_driver_takes_is_counted_by_the_memory_limit() {
     };
     let (_, refused) = train(30);
     assert_eq!(refused.code, 2, "{refused:?}");
-    // As much as is needed by its own word, and no more.
+    // The smallest limit that the program accepts, in steps of 50 MiB.
     let mut fits = None;
     for mebibytes in (100..4000).step_by(50) {
         let (peak, finished) = train(mebibytes);

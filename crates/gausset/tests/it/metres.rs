@@ -1,4 +1,4 @@
-//! Poses of another program and the track of a receiver together: the unit becomes the metre, the rest stays.
+//! Given poses combined with a GPS track: the unit becomes the metre, the rest is unchanged.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -16,14 +16,14 @@ use crate::colmap::python;
 use crate::support::{Workshop, script, with_walk};
 
 const FRAMES: usize = 12;
-/// Seconds from frame to frame, and by which the clock of the receiver is ahead.
+/// Seconds between frames, and by which the clock of the GPS receiver is ahead.
 const APART: usize = 2;
 const AHEAD: f64 = 3.4;
 /// Fixes in a second.
 const RATE: usize = 10;
 const ORIGIN: [f64; 3] = [47.25, 8.5, 401.5];
 
-/// Where the camera was, as the room has it: metres, x right, y down, z forward; once around in [`FRAMES`] frames.
+/// Position of the camera in the room, metres: x right, y down, z forward; a loop of [`FRAMES`] frames.
 fn pose_at(fix: usize) -> Pose {
     room::pose(fix, RATE * APART * FRAMES)
 }
@@ -32,7 +32,7 @@ fn truth() -> Vec<Pose> {
     (0..FRAMES).map(|k| pose_at(RATE * APART * k)).collect()
 }
 
-/// Metres east, north and up.
+/// Position east, north and up, metres.
 fn on_earth([x, y, z]: [f64; 3]) -> [f64; 3] {
     [x + 7.0, z - 3.0, 5.0 - y]
 }
@@ -41,7 +41,7 @@ fn distance(a: [f64; 3], b: [f64; 3]) -> f64 {
     se3::norm(std::array::from_fn(|k| a[k] - b[k]))
 }
 
-/// The poses of the room in the world of another program: 0.37 times as large, turned and moved.
+/// The poses of the room in another world: 0.37 times as large, rotated and translated.
 fn given() -> Vec<Pose> {
     let rotation = se3::rotation_from_quaternion([0.5, -0.5, 0.7, 0.1]);
     let world = Similarity { scale: 0.37, rotation, translation: [4.0, -1.0, 2.0] };
@@ -57,7 +57,7 @@ fn table(names: impl Iterator<Item = String>, poses: &[Pose]) -> String {
     text
 }
 
-/// The track of a receiver that the camera carried, from one second before the first frame to one behind the last.
+/// The GPS track of the camera, from one second before the first frame to one after the last.
 fn track() -> String {
     let mut text = "time,lat,lon,ele\n".to_owned();
     let (before, lap) = (RATE, RATE * APART * FRAMES);
@@ -70,7 +70,7 @@ fn track() -> String {
     text
 }
 
-/// What a split of a film leaves of the times of its frames.
+/// The record of frame times that a split of a video writes.
 fn write_times(workshop: &Workshop, names: &[String]) {
     let line = |(k, name): (usize, &String)| {
         format!(
@@ -100,7 +100,7 @@ fn all(poses: &Poses) -> Vec<Pose> {
     poses.frames.iter().map(|frame| frame.pose().expect("a pose")).collect()
 }
 
-/// A split of panoramas, poses, a track, and a stand-in for pycolmap that gives known poses back, without any points.
+/// A split of panoramas, poses, a GPS track, and a stand-in for pycolmap that returns the given poses without points.
 fn workshop() -> Workshop {
     let workshop = with_walk(FRAMES as u32);
     workshop.succeed(&["-q", "pano", "split", "walk", "-o", "w", "--size", "32", "--layout", "ring4"]);
@@ -126,7 +126,8 @@ mkdir -p \"$models/0\" && cp \"$known\"/* \"$models/0\"",
 
 const ALIGN: [&str; 7] = ["pano", "align", "w", "--python", "./python", "--json", "--poses"];
 
-/// That poses are those of the room in metres, and `earth` says where: what the worst centre is off, metres.
+/// Checks that poses are those of the room in metres and georeferenced by `earth`. Returns the largest error of a
+/// centre, metres.
 fn worst_on_earth(poses: &Poses) -> f64 {
     let earth = poses.earth.as_ref().expect("a place on the earth");
     let rotation = se3::rotation_from_quaternion(earth.rotation);
@@ -150,7 +151,7 @@ fn poses_from_elsewhere_get_metres_from_a_track() {
     let both = [&ALIGN[..], &["given.csv", "--track", "track.csv", "--track-offset", "auto"]].concat();
     let found = workshop.succeed(&both).json();
     let poses = poses_of(&workshop);
-    // The kernel smooths the bends: 0.6 % of this way.
+    // The smoothing kernel flattens the bends: 0.6 % of this path.
     let scale = length(&all(&poses)) / length(&truth());
     assert!((scale - 1.0).abs() < 0.02, "{scale}");
     let earth = &found["earth"];
@@ -159,7 +160,7 @@ fn poses_from_elsewhere_get_metres_from_a_track() {
     assert_eq!(earth["track"], "track.csv");
     let worst = worst_on_earth(&poses);
     assert!(worst < 0.05, "{worst}");
-    // The axes stay those of the poses, which were only stretched.
+    // The axes are those of the given poses, which were only scaled.
     for (pose, given) in all(&poses).iter().zip(given()) {
         let stretched = scale * length(&truth()) / length(&self::given());
         let wanted = given.translation.map(|v| v * stretched);
@@ -167,7 +168,7 @@ fn poses_from_elsewhere_get_metres_from_a_track() {
         let turn = se3::mul(&pose.rotation, &se3::transpose(&given.rotation));
         assert!((0..3).all(|k| (turn[k][k] - 1.0).abs() < 1e-12), "{turn:?}");
     }
-    // The model beside them is in the same world, and so is what is made of it.
+    // The model is in the same world as the poses, and so are its exports.
     let compared = workshop.succeed(&["pano", "compare", "w", "w/poses.json", "--json"]).json();
     assert!((compared["fit"]["scale"].as_f64().expect("a scale") - 1.0).abs() < 1e-12, "{compared}");
     let views = find::read(&workshop.path("w/sparse/0")).expect("a model");
@@ -184,7 +185,7 @@ fn poses_from_elsewhere_get_metres_from_a_track() {
         count += 1;
     }
     assert_eq!(count, FRAMES);
-    // What we wrote is taken again as it is, its place on the earth included.
+    // Written poses can be read again unchanged, including their georeference.
     std::fs::copy(workshop.path("w/poses.json"), workshop.path("own.json")).expect("a copy");
     let again = workshop.succeed(&[&ALIGN[..], &["own.json"]].concat()).json();
     let told = |json: &serde_json::Value| (json["is_metric"].clone(), json["earth"]["offset_s"].clone());
@@ -201,7 +202,7 @@ fn poses_are_kept_to_the_last_digit_where_no_track_fits_them() {
     for (pose, given) in all(&kept).iter().zip(given()) {
         assert!(distance(pose.centre(), given.centre()) < 1e-12, "{pose:?} {given:?}");
     }
-    // All poses at one place; a clock that is an hour off, and places that are somebody else's.
+    // All poses at one position; a clock that is an hour off; positions of another path.
     let elsewhere = track().lines().skip(1).fold("time,east,north\n".to_owned(), |mut text, line| {
         let time = line.split(',').next().expect("a time");
         let at: f64 = time.parse().expect("seconds");
@@ -228,7 +229,7 @@ fn poses_are_kept_to_the_last_digit_where_no_track_fits_them() {
     }
 }
 
-/// Positions in the pictures set no scale to poses that somebody gave; a track that is named does.
+/// GPS positions in EXIF do not rescale given poses; a GPS track does.
 #[test]
 fn gps_of_the_pictures_changes_nothing_about_poses_that_were_given() {
     let workshop = workshop();
@@ -249,13 +250,13 @@ fn gps_of_the_pictures_changes_nothing_about_poses_that_were_given() {
     write(&workshop, "w/pano.jsonl", &located);
     let found = workshop.succeed(&[&ALIGN[..], &["given.csv"]].concat()).json();
     assert_eq!((found["is_metric"].as_bool(), poses_of(&workshop).frames), (Some(false), kept));
-    // Where they are on the earth is known by them all the same.
+    // They still georeference the poses.
     workshop.succeed(&["pano", "export", "w", "--format", "gpx", "-o", "gpx"]);
     let more = ["given.csv", "--track", "track.csv", "--track-offset", "3.4"];
     assert_eq!(workshop.succeed(&[&ALIGN[..], &more].concat()).json()["is_metric"], true);
 }
 
-/// Nerfstudio's turn of a world and a scale: undone, in metres, and done again where a file is written.
+/// Nerfstudio's rotation and scale of the world are undone on reading and applied again on writing.
 #[test]
 fn what_a_dataset_applied_to_its_world_is_kept_beside_metres() {
     let workshop = workshop();
@@ -293,7 +294,7 @@ fn what_a_dataset_applied_to_its_world_is_kept_beside_metres() {
     }
 }
 
-/// With `--refine` COLMAP gets the poses in metres and the places in the same world.
+/// With `--refine` COLMAP gets the poses in metres and the GPS positions in the same world.
 #[test]
 fn a_refinement_is_held_by_the_places_of_the_track() {
     let workshop = workshop();
@@ -309,11 +310,11 @@ fn a_refinement_is_held_by_the_places_of_the_track() {
     let poses = all(&poses_of(&workshop));
     for (prior, pose) in priors.iter().zip(poses) {
         let at: [f64; 3] = serde_json::from_value(prior[1].clone()).expect("a place");
-        // Places and poses are off by what the kernel smooths, some centimetres.
+        // Positions and poses differ by the smoothing of the kernel, some centimetres.
         assert!(distance(at, pose.centre()) < 0.05, "{prior} {pose:?}");
         assert!(prior[2].as_f64().is_some_and(|deviation| (1e-3..0.05).contains(&deviation)), "{prior}");
     }
-    // A track that does not fit holds nothing.
+    // A GPS track that does not fit is not used as a constraint.
     let late = job(&["--track", "track.csv", "--track-offset", "3600"]);
     assert_eq!(late["priors"], serde_json::json!([]));
 }
@@ -332,7 +333,7 @@ fn a_run_takes_a_folder_that_was_aligned_with_poses_and_a_track() {
     let more = ["given.csv", "--track", "track.csv", "--track-offset", "auto"];
     workshop.succeed(&[&ALIGN[..], &more].concat());
     let before = workshop.read("out/align/poses.json");
-    // Another track than that of the alignment is no reason to throw the poses away.
+    // A GPS track other than that of the alignment does not invalidate the poses.
     let refused = run(&["--track", "track.csv", "--track-offset", "1"]);
     assert_eq!(refused.code, 2, "{refused:?}");
     assert!(
@@ -346,7 +347,7 @@ fn a_run_takes_a_folder_that_was_aligned_with_poses_and_a_track() {
     assert_eq!((&ran["is_metric"], &ran["earth"]["track"]), (&true.into(), &"track.csv".into()));
 }
 
-/// The room, its exact poses in another world, and the real COLMAP: kept and refined, points in the same metres.
+/// The room with exact poses in another world, kept and refined by COLMAP; points are in the same metres.
 #[test]
 fn the_room_by_poses_and_a_track() {
     use gausset_compute::Pool;
@@ -366,7 +367,7 @@ fn the_room_by_poses_and_a_track() {
     write_times(&workshop, &(0..FRAMES).map(name).collect::<Vec<_>>());
     write(&workshop, "given.csv", &table((0..FRAMES).map(name), &given()));
     write(&workshop, "track.csv", &track());
-    // Somebody's poses that are a centimetre and half a degree off.
+    // Given poses that are a centimetre and half a degree off.
     let near = |(k, pose): (usize, Pose)| {
         let off = |salt: usize| ((7 * k + 5 * salt) % 11) as f64 / 11.0 - 0.5;
         let turn = se3::so3_exp([0.02 * off(1), 0.02 * off(2), 0.02 * off(3)]);
@@ -396,7 +397,7 @@ fn the_room_by_poses_and_a_track() {
         assert!((scale - 1.0).abs() < 0.02 && worst < 0.06, "{file}: {scale} {worst}");
         let offset = found["earth"]["offset_s"].as_f64().expect("seconds");
         assert!((offset - AHEAD).abs() < 0.1, "{file}: {offset}");
-        // Points in another unit than the cameras would be tens of pixels off.
+        // If points had another unit than the cameras, they would be off by tens of pixels.
         assert!(
             found["points"].as_u64().is_some_and(|n| n > 100) && error.px.mean < 1.0,
             "{found} {error:?}"

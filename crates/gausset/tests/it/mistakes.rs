@@ -1,10 +1,10 @@
-//! Known mistakes: each gives one line that says what to do, exit code 2, and leaves nothing behind.
+//! Common mistakes: each gives one line with a hint, exit code 2, and leaves no files behind.
 
 use std::fmt::Write;
 
 use crate::support::{Workshop, write_walk};
 
-/// Arguments, a line each.
+/// Command lines, one per line.
 const MISTAKES: &str = "
 foo
 trian data -o r
@@ -347,7 +347,7 @@ fn chunk(scale: &str) -> String {
     format!("<chunk><transform><scale>{scale}</scale></transform><cameras>{camera}</cameras></chunk>")
 }
 
-/// A folder with everything that the mistakes refer to.
+/// A folder with all files that the command lines refer to.
 fn workshop() -> Workshop {
     let workshop = Workshop::with_data();
     let write = |name: &str, bytes: &[u8]| std::fs::write(workshop.path(name), bytes).expect(name);
@@ -396,7 +396,7 @@ fn workshop() -> Workshop {
     long.row("Relu", "x", "y", 20_001);
     write("long.onnx", &long.bytes());
     for file in ["cameras.bin", "images.bin", "points3D.bin"] {
-        // A count that lies: more records than the file can hold.
+        // A wrong count: more records than the file can hold.
         write(&format!("broken/sparse/0/{file}"), &[0xff; 16]);
     }
     workshop.succeed(&["train", "data", "-o", "held", "--steps", "10", "-q"]);
@@ -409,7 +409,7 @@ fn workshop() -> Workshop {
     let pool = gausset_compute::Pool::new(1);
     gausset_scenes::write_dataset(&scene, &workshop.path("other"), &pool, &mut |_, _| {})
         .expect("other data");
-    // Another camera makes it another data set, whatever the pictures are.
+    // Another camera makes it another dataset, even with the same images.
     std::fs::remove_file(workshop.path("other/images/view_005.png")).expect("remove");
     workshop
 }
@@ -424,7 +424,7 @@ fn every_known_mistake_gives_one_line_and_exit_code_2() {
         assert_eq!(finished.code, 2, "{finished:?}");
         assert!(finished.stdout.is_empty(), "{finished:?}");
         assert!(!workshop.path("r").exists(), "nothing is left behind: {finished:?}");
-        // Warnings about the data may stand before the line.
+        // Warnings about the data may precede the line.
         let last = finished.stderr.lines().last().unwrap_or_default();
         let message = last.strip_prefix("gausset: ").unwrap_or_else(|| panic!("{finished:?}"));
         let _ = writeln!(lines, "$ gausset {mistake}\n{message}\n");
@@ -432,7 +432,7 @@ fn every_known_mistake_gives_one_line_and_exit_code_2() {
     insta::assert_snapshot!(without_what_varies(&lines));
 }
 
-/// The lines without the folder of this test and the fingerprints of its data.
+/// Replaces the folder of this test and the fingerprints of its data in the lines.
 fn without_what_varies(lines: &str) -> String {
     let is_fingerprint = |word: &str| {
         let word = word.strip_prefix("2-").unwrap_or(word);

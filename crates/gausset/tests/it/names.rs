@@ -1,4 +1,4 @@
-//! Names on a terminal: whatever pictures, classes, folders and files are called, nothing that is printed is obeyed.
+//! Names on a terminal: names of images, classes, folders and files cannot inject control characters into the output.
 #![cfg(unix)]
 
 use std::fs;
@@ -10,12 +10,12 @@ use gausset_testkit::onnx::Net;
 use crate::strangers::{CASES, materials};
 use crate::support::{Finished, Workshop, with_walk};
 
-/// The name of a file that colours, clears, goes back to the start of the line, forges a line and turns the direction.
+/// A file name that colours, clears, returns to the start of the line, forges a line and reverses the text direction.
 const HOSTILE: &str = "a\x1b[31m\u{9b}2J\r\nforged: 99.9 dB\u{7f}\u{202e}\u{2067}\u{2028}\x07";
-/// What is shown of its beginning.
+/// The escaped form of its beginning.
 const SHOWN: &str = r"a\u{1b}[31m\u{9b}2J\r\nforged: 99.9 dB\u{7f}\u{202e}\u{2067}\u{2028}\u{7}";
 
-/// What a terminal would obey in the output, and lines that a name has begun.
+/// Control characters in the output, and lines that a name has started.
 fn obeyed(finished: &Finished) -> Option<String> {
     let is_ours = |c| c == '\n' || !is_obeyed(c);
     let lines = [&finished.stdout, &finished.stderr].map(|text| text.lines());
@@ -47,7 +47,7 @@ fn no_command_prints_what_a_terminal_would_obey() {
         };
         let arguments: Vec<String> = case.iter().map(spelt).collect();
         fs::create_dir(workshop.path(&here)).expect("a folder");
-        // For people, and for programs where the command knows `--json`.
+        // As text, and with `--json` if the command has it.
         for more in [&[][..], &["--json"]] {
             let arguments: Vec<&str> =
                 arguments.iter().map(String::as_str).chain(more.iter().copied()).collect();
@@ -61,7 +61,7 @@ fn no_command_prints_what_a_terminal_would_obey() {
 #[test]
 fn names_of_pictures_stay_in_their_row() {
     let workshop = Workshop::with_data();
-    // Names of the same length, in the list of pictures and on the disk: one held out, one trained on, one missing.
+    // Names of the same length, in the image list and on disk: one held out, one for training, one missing.
     let names = ["r\x1b[1m\n\u{9b}.png", "\u{202e}\u{2028}\x7f\r.png", "\x07\x1b[2J\n\u{61c}.png"];
     let list = workshop.path("data/sparse/0/images.bin");
     let mut bytes = fs::read(&list).expect("the list");

@@ -1,4 +1,4 @@
-//! Pages that stand alone, in a real browser and from disk: a scene as one file, the report of a run.
+//! Self-contained pages in a real browser, loaded from disk: a scene as one file, and the report of a run.
 
 use std::path::Path;
 
@@ -21,7 +21,7 @@ fn open(browser: &mut Browser, file: &Path) {
     browser.wait_until("document.documentElement?.dataset.ready === 'true'");
 }
 
-/// Nothing was asked for but the page and what is in it, and nothing complained.
+/// Checks that the page requested nothing except itself and embedded data, and reported no errors.
 fn assert_alone(browser: &mut Browser) {
     let own = browser.value("location.href");
     for url in browser.requests() {
@@ -42,7 +42,7 @@ pub(crate) fn pixels(png: &[u8]) -> ([u32; 2], Vec<u8>) {
     ([info.width, info.height], rgb.collect())
 }
 
-/// Bytes of base64, as a browser gives pictures.
+/// Decodes base64, as browsers return images.
 pub(crate) fn from_base64(text: &str) -> Vec<u8> {
     let value = |digit: u8| match digit {
         b'A'..=b'Z' => digit - b'A',
@@ -69,7 +69,7 @@ pub(crate) fn psnr(a: &[u8], b: &[u8]) -> f64 {
     10.0 * (255.0 * 255.0 * a.len() as f64 / sum.max(1e-9)).log10()
 }
 
-/// A camera path of a view at the origin's side, and the same view as pages take it: 512x512 px, 50 degrees.
+/// A camera path with one view next to the origin, and the same view for pages: 512x512 px, 50 degrees.
 pub(crate) fn view_of(camera_to_world: [[f64; 4]; 3]) -> (Value, Value) {
     let rows: Vec<f64> = camera_to_world.iter().flatten().copied().chain([0.0, 0.0, 0.0, 1.0]).collect();
     let path = json!({"camera_path": [{"camera_to_world": rows, "fov": 50.0}], "camera_type": "perspective",
@@ -88,7 +88,7 @@ pub(crate) fn view_of(camera_to_world: [[f64; 4]; 3]) -> (Value, Value) {
     (path, json!({"camera": [512, 512, focal, focal, 256, 256], "pose": pose}))
 }
 
-/// Splats on a bent sheet of many shapes, with SH of degree 3.
+/// Splats of many shapes on a curved surface, with SH of degree 3.
 pub(crate) fn sheet() -> String {
     let count = 3000;
     let mut text = format!("ply\nformat ascii 1.0\nelement vertex {count}\n");
@@ -143,12 +143,12 @@ fn a_page_from_disk_draws_what_render_draws() {
         let (drawn_size, drawn) = pixels(&from_base64(drawn.expect("a picture")));
         assert_eq!((size, drawn_size), ([512, 512], [512, 512]));
         assert!(truth.iter().filter(|value| **value > 40).count() > truth.len() / 8, "there is something");
-        // 8 bits of SH and opacity, 10 or 11 of places: what the compressed PLY costs is most of it.
+        // 8 bits for SH and opacity, 10 or 11 for positions: most of the loss is that of the compressed PLY.
         let equal = psnr(&truth, &drawn);
         println!("page against render: {equal:.2} dB");
         assert!(equal > 40.0, "{equal:.2} dB");
     }
-    // Mouse and keys move; the page says when it rests.
+    // Mouse and keys move the camera; the page reports when it is idle.
     let resting = "document.documentElement.dataset.resting === 'true'";
     browser.wait_until(resting);
     let place = "JSON.stringify(gausset.view().pose)";
@@ -202,7 +202,7 @@ fn a_page_of_a_run_begins_at_its_cameras_and_says_what_it_needs() {
     assert_eq!(browser.value("document.getElementById('camera').options.length > 2"), true);
     assert_eq!(browser.value("document.getElementById('camera').value"), "0");
     assert_alone(&mut browser);
-    // A browser without WebGL 2 is told, and can still have the splats.
+    // Without WebGL 2 the page shows a message, and the splats can still be downloaded.
     let none = "HTMLCanvasElement.prototype.getContext = () => null";
     browser.call("Page.addScriptToEvaluateOnNewDocument", json!({"source": none}));
     browser.call("Page.reload", json!({}));
@@ -216,12 +216,12 @@ fn a_page_of_a_run_begins_at_its_cameras_and_says_what_it_needs() {
 fn a_training_ends_with_a_report_that_opens_from_disk() {
     let workshop = trained();
     let first = workshop.read("run/report.html");
-    // Read back from the folder, it is the same page.
+    // Writing it again gives the same page.
     let written = workshop.succeed(&["report", "run", "--json"]).json();
     assert_eq!((&written["kind"], &written["bytes"]), (&json!("report"), &json!(first.len())));
     assert!(workshop.read("run/report.html") == first, "the same bytes");
     workshop.succeed(&["report", "run", "-o", "with.html", "--splats"]);
-    // What is no report of ours stays.
+    // A file that is not a report of Gausset is kept.
     std::fs::write(workshop.path("mine.html"), "<!doctype html>\nmine").expect("write");
     assert_eq!(workshop.run(&["report", "run", "-o", "mine.html"]).code, 2);
     assert_eq!(workshop.read("mine.html"), b"<!doctype html>\nmine");
@@ -254,7 +254,7 @@ fn a_training_ends_with_a_report_that_opens_from_disk() {
 #[test]
 fn names_of_pictures_are_text_in_a_report() {
     let workshop = trained();
-    // A name that a picture may have, as an evaluation writes it.
+    // An unusual image name, as an evaluation writes it.
     let path = workshop.path("run/eval/metrics.json");
     let mut report: Value = serde_json::from_slice(&std::fs::read(&path).expect("a report")).expect("JSON");
     let name = "<img src=x onerror=alert(1)>.jpg";
@@ -265,7 +265,7 @@ fn names_of_pictures_are_text_in_a_report() {
     let page = String::from_utf8(workshop.read("run/report.html")).expect("text");
     assert!(!page.contains("<img src=x"), "a name became HTML");
     let escaped = page.find("&lt;img src=x onerror=alert(1)&gt;.jpg").expect("it is told");
-    // The worst comes first.
+    // The worst image is first.
     assert!(page[..escaped].matches("<tr class=\"scores\">").count() == 1);
 }
 
@@ -275,7 +275,7 @@ fn a_report_that_cannot_be_written_is_a_warning() {
     workshop.succeed(&["train", "data", "-o", "quiet", "--steps", "4", "-q", "--no-report"]);
     assert!(!workshop.path("quiet/report.html").exists() && !workshop.path("quiet/metrics.json").exists());
     workshop.succeed(&["report", "quiet", "--json"]);
-    // Its numbers for programs, and no folder of this machine on the page.
+    // The page contains its numbers as JSON, and no path of this machine.
     let numbers: Value = serde_json::from_slice(&workshop.read("quiet/metrics.json")).expect("JSON");
     assert_eq!((&numbers["schema"], &numbers["result"]["steps"]), (&json!(1), &json!(4)));
     assert!(numbers["seconds_to"]["20 dB"].is_null() && numbers["curves"]["loss"].is_array(), "{numbers}");

@@ -1,4 +1,4 @@
-//! `gausset pano` as people and scripts meet it.
+//! `gausset pano` end to end.
 
 use std::path::Path;
 
@@ -14,7 +14,7 @@ fn json(text: &str) -> Value {
     serde_json::from_str(text).expect("JSON")
 }
 
-/// A script that stands in for a program.
+/// A script in place of a program.
 #[cfg(unix)]
 fn script(path: &Path, text: &str) {
     use std::os::unix::fs::PermissionsExt;
@@ -56,7 +56,7 @@ fn splitting_tells_scripts_what_it_did() {
     assert!(!workshop.path("dry").exists());
 }
 
-/// Rows of the table of stages: every moment of every worker is in one, and in the profile.
+/// Rows of the table of stages, which account for the whole time of all workers, as in the profile.
 #[test]
 fn a_split_says_where_its_time_went() {
     let workshop = with_walk(4);
@@ -133,7 +133,7 @@ fn a_colmap_that_is_absent_old_silent_or_broken_is_named() {
     assert!(try_with("--python", "bare", &[]).contains("-m pip install pycolmap"));
     script(&workshop.path("old"), "echo '{\"event\": \"version\", \"version\": \"3.11.1\"}'");
     assert!(try_with("--python", "old", &[]).contains("version 3.11.1 is too old (expected 4.0 or later)"));
-    // Debian 12.
+    // The version of Debian 12.
     script(&workshop.path("colmap38"), "echo 'COLMAP 3.8 -- Structure-from-Motion and Multi-View Stereo'");
     assert!(
         try_with("--colmap", "colmap38", &[])
@@ -162,7 +162,7 @@ fn a_split_that_is_killed_again_and_again_ends_as_if_it_never_was() {
         let mut child =
             workshop.start(&["pano", "split", "walk", "-o", "torn", "--size", "96", "--layout", "dome16"]);
         std::thread::sleep(std::time::Duration::from_millis(15 + 23 * k));
-        // It may have finished before.
+        // It may already have finished.
         let _ = child.kill();
         child.wait().expect("its end");
     }
@@ -192,7 +192,7 @@ fn a_split_that_is_killed_again_and_again_ends_as_if_it_never_was() {
 #[test]
 fn a_mask_command_makes_masks_frame_by_frame() {
     let workshop = with_walk(2);
-    // The lower half of the panorama is to be removed.
+    // The mask removes the lower half of the panorama.
     let pixels: Vec<u8> = (0..256 * 128).map(|i| if i < 256 * 64 { 255 } else { 0 }).collect();
     let png = encode::png(256, 128, encode::PngPixels::Grey8(&pixels), &[]);
     std::fs::write(workshop.path("keep.png"), png.expect("a picture")).expect("a file");
@@ -218,7 +218,7 @@ fn a_mask_command_makes_masks_frame_by_frame() {
     let keep = mask.expect("a mask").keep;
     assert!(keep[..64 * 30].iter().all(|&k| k == 255) && keep[64 * 34..].iter().all(|&k| k == 0));
     assert!(!workshop.path("w/.masks").exists());
-    // A program that writes nothing removes nothing; one that fails takes its frames with it.
+    // If the program writes no mask, nothing is removed; if it fails, its frames are skipped.
     workshop.succeed(&arguments("n", "true"));
     assert!(!workshop.path("n/masks").exists());
     let failed = workshop.run(&arguments("f", "false"));
@@ -253,7 +253,7 @@ fn of_two_eyes_the_upper_one_is_taken() {
         let name = format!("images/view{view:02}/p.jpg");
         assert!(workshop.read(&format!("a/{name}")) == workshop.read(&format!("b/{name}")), "{name}");
     }
-    // Without the option a square is no panorama.
+    // Without the option a square image is not a panorama.
     assert_eq!(workshop.run(&["pano", "split", "two", "-o", "c"]).code, 2);
 }
 
@@ -282,7 +282,7 @@ fn a_split_can_be_paused_with_everything_it_started() {
     wait_until("it is paused", || state(child.id()) == Some('T'));
     let before = count();
     std::thread::sleep(std::time::Duration::from_millis(700));
-    // The script would have written its second line by now.
+    // Without the stop, the script would have written its second line by now.
     assert_eq!(count(), before);
     signal("-CONT");
     let output = child.wait_with_output().expect("its end");
@@ -290,7 +290,7 @@ fn a_split_can_be_paused_with_everything_it_started() {
     assert_eq!(count(), 3 * 4);
 }
 
-/// Without a guard around a frame the panic hook ends the process with exit code 101.
+/// A panic in a frame only skips the frame; unhandled, the panic hook would end the process with exit code 101.
 #[cfg(debug_assertions)]
 #[test]
 fn a_frame_on_which_the_splitter_breaks_down_is_named_and_left_out() {
@@ -303,7 +303,7 @@ fn a_frame_on_which_the_splitter_breaks_down_is_named_and_left_out() {
     assert_eq!(json(&finished.stdout)["frames"], 2);
     let told = "walk/p1.jpg: picture: internal error while splitting (this is a rehearsal); please report it";
     assert!(finished.stderr.contains(told), "{}", finished.stderr);
-    // The same command goes on with it.
+    // The same command processes the frame.
     let again = workshop.succeed(&arguments);
     assert_eq!(json(&again.stdout)["frames"], 3);
 }
@@ -336,7 +336,7 @@ fn split_preview_and_export_replace_nothing_of_others_without_force() {
     let poses = r#"{ "tool": "a test", "input": "", "is_metric": false, "points": 0, "mean_reprojection_px": 0.5,
         "track_length": 2.0, "frames": [ { "name": "p0", "rotation": [1, 0, 0, 0], "translation": [0, 0, 0] } ] }"#;
     std::fs::write(workshop.path("w/poses.json"), poses).expect("poses");
-    // In its own folder an export replaces an earlier one.
+    // An export replaces an earlier one in a folder created by Gausset.
     for _ in 0..2 {
         workshop.succeed(&["pano", "export", "w", "--format", "transforms"]);
     }
@@ -408,7 +408,7 @@ fn the_bench_keeps_its_contract() {
     for key in ["views_per_s", "cpu_ms_per_view", "stages", "peak_bytes", "jpeg_backend"] {
         assert!(!result[key].is_null(), "{key}");
     }
-    // A floor that was measured on another machine for other work is none.
+    // No ratio to a floor is reported, because a floor of another machine and workload would be meaningless.
     assert!(result["ratio_to_floor"].is_null());
     assert_eq!(result["stages"].as_array().map(Vec::len), Some(5));
 }
@@ -440,7 +440,7 @@ fn layouts_say_what_they_see_and_what_closes_their_hole() {
     );
 }
 
-/// A picture of one colour of this size.
+/// An image of this size in one colour.
 fn plain(path: &Path, [width, height]: [u32; 2]) {
     use gausset_io::image::encode::{PngPixels, png};
     let pixels = vec![90; (3 * width * height) as usize];
@@ -458,15 +458,15 @@ fn panoramas_become_cubes_and_cubes_panoramas() {
     assert_eq!(done.code, 0, "{done:?}");
     let result = json(&done.stdout);
     assert_eq!((result["schema"].as_u64(), result["size"].clone()), (Some(1), serde_json::json!([256, 192])));
-    // A file that is there stays without --force.
+    // An existing file is kept without --force.
     let refused = convert(&["walk/p1.jpg", "cross.jpg", "--to", "cross"]);
     assert_eq!(refused.code, 2, "{refused:?}");
     assert_eq!(convert(&["walk/p0.jpg", "cross.jpg", "--to", "cross", "--force"]).code, 0);
-    // A cross is a source of views and of previews, by its shape; its views are those of its panorama.
+    // A cross is recognised by its aspect ratio for splits and previews; its views equal those of its panorama.
     workshop.succeed(&["pano", "split", "cross.jpg", "-o", "views", "--layout", "cube6", "-q"]);
     assert!(workshop.path("views/images/view05/cross.jpg").is_file());
     workshop.succeed(&["pano", "preview", "cross.jpg", "-o", "preview.png"]);
-    // A folder of six faces a frame, there and back; finished frames are kept, missing ones made again.
+    // A folder with six faces per frame, converted there and back; finished frames are kept, missing ones recreated.
     let faces = ["walk", "faces", "--to", "faces", "--format", "png", "--size", "32"];
     assert_eq!(convert(&faces).code, 0);
     let up = workshop.path("faces/p1_up.png");
@@ -593,7 +593,7 @@ fn colours_are_changed_alike_in_views_and_previews_and_written_down() {
     let line = json(manifest.lines().next().expect("a line"));
     let colours = line["colours"].as_str().expect("colours");
     assert!(colours.starts_with("exposure=-0.5,saturation=-100,lut="), "{colours}");
-    // The same command keeps the frames, other colours make them anew where that is said.
+    // The same command keeps the frames; other colours recreate them with --force.
     let view = workshop.path("out/images/view00/p0.jpg");
     let before = std::fs::read(&view).expect("a view");
     let written = std::fs::metadata(&view).and_then(|m| m.modified()).expect("a time");
@@ -606,13 +606,13 @@ fn colours_are_changed_alike_in_views_and_previews_and_written_down() {
     workshop.succeed(&[&plain[..], &["--force"]].concat());
     assert_ne!(std::fs::read(&view).expect("a view"), before);
     workshop.succeed(&[&plain[..], &["--look", "exposure=0"]].concat());
-    // Frames made alike have a gain each; panoramas have no lenses.
+    // Equalised frames have a gain each; panoramas have no lenses.
     workshop.succeed(&["pano", "split", "walk", "-o", "alike", "--size", "32", "-q", "--equalise", "frames"]);
     let manifest = std::fs::read_to_string(workshop.path("alike/pano.jsonl")).expect("a manifest");
     assert!(manifest.lines().all(|line| json(line)["gains"][0].as_array().is_some_and(|g| g.len() == 3)));
     let refused = workshop.run(&["pano", "split", "walk", "-o", "o", "--equalise", "lenses"]);
     assert_eq!((refused.code, refused.stderr.lines().count()), (2, 1), "{refused:?}");
-    // A preview and a converted picture go through the same table.
+    // A preview and a converted image use the same colour table.
     workshop.succeed(&[&["pano", "preview", "walk/p0.jpg", "-o", "plain.png"][..]].concat());
     workshop.succeed(&[&["pano", "preview", "walk/p0.jpg", "-o", "graded.png"], &look[..]].concat());
     workshop
@@ -627,7 +627,7 @@ fn colours_are_changed_alike_in_views_and_previews_and_written_down() {
     assert!(graded[0] > graded[2] + 15.0 && graded[1] < plain[1], "{plain:?} {graded:?}");
 }
 
-/// A frame of two circles, red in front and green behind, is shown as the panorama that it is.
+/// A dual-fisheye frame, red in front and green behind, is shown as a panorama.
 #[test]
 fn a_preview_of_two_circles_is_a_panorama() {
     let workshop = Workshop::empty();
@@ -668,7 +668,7 @@ fn a_preview_of_two_circles_is_a_panorama() {
     assert_eq!((pixel(20, 400), pixel(1516, 400)), ([false, true, false], [false, true, false]), "behind");
 }
 
-/// A track of other seconds is refused before a long film is looked at: nothing but the refusal is said.
+/// A GPS track of another time range is refused before a long video is analysed, without other output.
 #[test]
 fn a_track_of_other_seconds_is_refused_before_the_first_frame() {
     let workshop = Workshop::empty();
@@ -713,7 +713,7 @@ fn frames_that_were_made_with_other_options_are_replaced_by_force_only() {
         assert!(workshop.read(made) == before, "{command:?}");
         workshop.succeed(&[&sized("48")[..], &["--force"]].concat());
         assert!(workshop.read(made) != before, "{command:?}");
-        // The same command goes on where a frame is new, or is another.
+        // The same command processes new and changed frames.
         std::fs::copy(workshop.path("walk/p0.jpg"), workshop.path("walk/p1.jpg")).expect("another frame");
         workshop.succeed(&sized("48"));
         write_walk(&workshop.path("walk"), 2);

@@ -1,4 +1,4 @@
-//! `pano preview --page` in a real browser, and as robots meet it.
+//! `pano preview --page` in a real browser, and over HTTP.
 
 use std::path::Path;
 
@@ -13,7 +13,7 @@ use crate::pages::{from_base64, pixels};
 use crate::support::Workshop;
 use crate::viewer::Shown;
 
-/// A panorama that is grey, with a red half to the right of its front.
+/// A grey panorama whose right half is red.
 fn write_panorama(path: &Path) {
     let (width, height) = (512u32, 256u32);
     let colour = |x: u32| if x >= width / 2 { [200, 60, 60] } else { [120, 120, 120] };
@@ -76,7 +76,7 @@ fn the_page_shows_the_panorama_its_views_and_its_colours() {
             browser.value("window.shot").as_str().expect("a picture").split_once(',').expect("data").1,
         ))
     };
-    // From within: the border of the red half is in the middle, grey to the left.
+    // Seen from inside: the border of the red half is in the middle, grey to the left.
     browser.value("document.getElementById('lines').click()");
     let within = shot(&mut browser, "0");
     let [w, h] = within.0.map(|side| side as usize);
@@ -91,7 +91,7 @@ fn the_page_shows_the_panorama_its_views_and_its_colours() {
     };
     near(at(&within, w / 2 - 20, h / 2), [120; 3], "left of the front");
     near(at(&within, w / 2 + 20, h / 2), [200, 60, 60], "right of the front");
-    // Flat: dark where no view looks, which is told by the functions of the split.
+    // Flat: dark where no view covers the direction, computed with the functions of the split.
     let flat = shot(&mut browser, "document.getElementById('flat').click()");
     let views: Vec<View> = Layout::Ring8.views(128, 128, None);
     let seen = Seen::new(&views);
@@ -112,7 +112,7 @@ fn the_page_shows_the_panorama_its_views_and_its_colours() {
         }
     }
     assert!(all > 1000 && right as f64 > 0.985 * all as f64, "{right} of {all}");
-    // A stop more, by the table of a split: linear light doubles.
+    // One stop more, with the colour table of a split: linear light doubles.
     let brighter = shot(
         &mut browser,
         "document.getElementById('flat').click(); const s = document.getElementById('look-exposure'); s.value = 1; s.dispatchEvent(new Event('input'))",
@@ -122,7 +122,7 @@ fn the_page_shows_the_panorama_its_views_and_its_colours() {
         browser.value("document.getElementById('command').textContent"),
         "--views views.json --look exposure=1"
     );
-    // Without its views nothing is seen; a new one sees what it should.
+    // Without views nothing is covered; an added view covers its directions.
     browser.value("for (let i = 0; i < 8; i++) document.getElementById('remove').click(); 0");
     browser.wait_until("document.getElementById('share').textContent === '0.00 % of the sphere'");
     browser.value("document.getElementById('add').click(); 0");
@@ -131,7 +131,7 @@ fn the_page_shows_the_panorama_its_views_and_its_colours() {
         "const r = document.getElementById('hfov'); r.value = 110; r.dispatchEvent(new Event('input')); 0",
     );
     browser.wait_until("document.getElementById('share').textContent === '23.41 % of the sphere'");
-    // Nothing of the page covers another part of it.
+    // The parts of the page do not overlap.
     let covered = "(() => { const r = document.getElementById('side').getBoundingClientRect(); return [...document.querySelectorAll('#side select:not([hidden]), #side input:not([hidden])')].every(e => { const b = e.getBoundingClientRect(); return b.left >= r.left && b.right <= r.right; }); })()";
     assert_eq!(browser.value(covered), true);
     let complaints: Vec<_> = browser.complaints().into_iter().map(ToString::to_string).collect();

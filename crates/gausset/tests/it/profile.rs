@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use crate::support::Workshop;
 
-/// Times of the rows that do not overlap, in ms.
+/// Times of the rows that do not overlap, ms.
 fn exclusive_sum(profile: &Value) -> f64 {
     let rows = profile["rows"].as_array().expect("rows");
     let depth = |index: usize| rows.get(index).and_then(|row| row["depth"].as_u64());
@@ -36,7 +36,7 @@ fn the_rows_of_a_profile_sum_to_the_wall_time_and_are_shown_and_compared() {
     }
     let profile = workshop.succeed(&["profile", "show", "a", "--json"]).json();
     let wall = profile["wall_ms"].as_f64().expect("a number");
-    // Within rounding, where 2 % are promised: what no span accounts for has its own row.
+    // Exact up to rounding (2 % are promised), because time outside all spans has its own row.
     assert!((exclusive_sum(&profile) / wall - 1.0).abs() < 1e-6, "{} {wall}", exclusive_sum(&profile));
     let row = |path: &str| {
         let rows = profile["rows"].as_array().expect("rows");
@@ -59,8 +59,8 @@ fn the_rows_of_a_profile_sum_to_the_wall_time_and_are_shown_and_compared() {
         let found = counters.iter().find(|counter| counter["name"] == name);
         found.unwrap_or_else(|| panic!("{name}: {counters:?}"))["max"].as_f64().expect("a number")
     };
-    // Eight pictures are few: a tenth of the splats is left out of each step, of those that would be drawn. That the
-    // others have the reasons that they have stands in `gausset-cpu`, tests/engine.rs.
+    // Eight images are few, so a tenth of the visible splats is dropped in each step. The reasons of the other counts
+    // are tested in `gausset-cpu`, tests/engine.rs.
     let left_out = counter("left out at random") / (counter("left out at random") + counter("visible"));
     assert!((0.02..0.25).contains(&left_out), "{left_out}");
     for name in ["list of a tile, p99", "contributors of a pixel, mean", "cells evaluated", "blocks updated"]
@@ -70,8 +70,8 @@ fn the_rows_of_a_profile_sum_to_the_wall_time_and_are_shown_and_compared() {
     let floors = profile["floors"].as_array().expect("floors");
     assert!(floors.len() == 7 && floors.iter().all(|floor| floor["floor_ms"].as_f64() > Some(0.0)));
     for floor in floors {
-        // What the machine allows is less than what the stage took, also where everything is in a cache. Half of it is
-        // left to other work on the machine, which may slow the measurement of the rates down more than the steps.
+        // The floor is below the time of the stage, also if everything is in a cache. The factor of two allows for
+        // other work on the machine, which may slow the measurement of the rates more than the steps.
         let name = floor["name"].as_str().expect("a name");
         let took = row(&format!("step/{name}"))["median_ms"].as_f64().expect("a number");
         let least = floor["floor_ms"].as_f64().expect("a number");
@@ -129,7 +129,7 @@ fn a_splat_file_can_be_measured_from_a_camera_and_its_steps_profiled() {
     let measured = workshop.succeed(&[&bench[..], &["--json"]].concat()).json();
     assert_eq!((&measured["workload"]["width"], &measured["workload"]["height"]), (&64.into(), &48.into()));
     let missing = workshop.run(&[&bench[..8], &["--view", "2"]].concat());
-    assert!(missing.code == 2 && missing.stderr.contains("there is no number 2 (found 2)"), "{missing:?}");
+    assert!(missing.code == 2 && missing.stderr.contains("no camera 2 (found 2 cameras)"), "{missing:?}");
     let train = ["bench", "train", "--ply", "run/splats.ply", "--size", "96x64", "--steps", "3", "--json"];
     let measured = workshop.succeed(&[&train[..], &["--profile", "where"]].concat()).json();
     assert_eq!(measured["workload"]["width"], 96);
@@ -152,7 +152,7 @@ fn the_density_pass_is_measured_at_several_sizes() {
     );
     for size in sizes {
         let share = |key: &str| size[key].as_f64().unwrap_or(0.0) / size["splats"].as_f64().unwrap_or(1.0);
-        // All three decisions are made, none for nearly all splats.
+        // All three decisions occur, and none applies to nearly all splats.
         for decision in ["clone", "split", "prune"] {
             assert!((0.002..0.5).contains(&share(decision)), "{decision}: {size}");
         }

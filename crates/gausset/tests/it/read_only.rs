@@ -1,5 +1,5 @@
-//! Folders into which somebody else may not write, with real permissions: root, as which tests may run, writes anywhere,
-//! so the program runs as the user nobody (`setpriv` of util-linux).
+//! Read-only folders with real permissions. Tests may run as root, which can write anywhere, so the program runs as the
+//! system user `nobody` (`setpriv` of util-linux).
 #![cfg(target_os = "linux")]
 
 use std::collections::BTreeMap;
@@ -13,7 +13,7 @@ use gausset_testkit::{skip_for_machine, skip_for_tool};
 use crate::support::{Finished, Workshop};
 
 const TEST: &str = "read-only folders";
-/// The user nobody.
+/// User id of `nobody`.
 const NOBODY: u32 = 65_534;
 
 fn as_nobody(program: &Path, arguments: &[&str], folder: &Path) -> Command {
@@ -24,8 +24,8 @@ fn as_nobody(program: &Path, arguments: &[&str], folder: &Path) -> Command {
     command
 }
 
-/// The program where nobody may run it: its own place, or a copy in this folder; `None` where there is no `setpriv` or
-/// it may not change the user.
+/// A path of the program that the user `nobody` can run: its own path, or a copy in this folder; `None` if `setpriv` is
+/// missing or may not change the user.
 fn program(folder: &Path) -> Option<PathBuf> {
     let own = PathBuf::from(env!("CARGO_BIN_EXE_gausset"));
     let runs = |program: &Path| {
@@ -40,7 +40,7 @@ fn program(folder: &Path) -> Option<PathBuf> {
     runs(&copy).then_some(copy)
 }
 
-/// Length and time of change of everything below a folder.
+/// Length and modification time of everything below a folder.
 fn listing(folder: &Path) -> BTreeMap<PathBuf, (u64, i64)> {
     let mut all = BTreeMap::new();
     let mut waiting = vec![folder.to_owned()];
@@ -88,7 +88,7 @@ fn a_folder_that_may_only_be_read_is_one_clear_line_and_stays_as_it_is() {
         assert!(!finished.stderr.contains("panicked"), "{finished:?}");
         assert_eq!(listing(&root), before, "{finished:?}");
     }
-    // What only reads goes on.
+    // Commands that only read still work.
     for arguments in [&["info", "run"][..], &["eval", "run", "--help"]] {
         let output = as_nobody(&program, arguments, &root).output().expect("the program starts");
         assert_eq!(Finished::new(arguments, output).code, 0);

@@ -8,7 +8,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::support::{Finished, PATIENCE, Workshop, checkpoints, wait_until, with_walk};
 
-/// More steps than anybody waits for.
+/// More steps than any test runs.
 const ENDLESS: [&str; 8] = ["train", "data", "-o", "run", "--steps", "1000000", "--checkpoint-every", "5"];
 
 /// Starts an endless run and waits until it trains.
@@ -33,7 +33,7 @@ fn a_signal_saves_a_checkpoint_and_stops_the_run_with_its_own_exit_code() {
         let finished = Finished::new(&ENDLESS, child.wait_with_output().expect("wait"));
         assert!(sent.elapsed() < PATIENCE);
         assert_eq!(finished.code, code, "{finished:?}");
-        assert!(finished.stderr.contains("go on with: gausset train --resume run"), "{finished:?}");
+        assert!(finished.stderr.contains("resume with: gausset train --resume run"), "{finished:?}");
         let steps = finished.json()["steps"].as_u64();
         assert_eq!(checkpoints(&workshop.path("run")).last().copied(), steps, "saved where it stopped");
     }
@@ -47,7 +47,8 @@ fn a_run_whose_terminal_was_closed_goes_on_to_the_same_bytes() {
     let arguments = [&["train", "data", "-o", "run"][..], &options].concat();
     let child = workshop.start(&arguments);
     wait_until("the run trains", || !checkpoints(&workshop.path("run")).is_empty());
-    // The shell and the system both say it, and a session manager says more: one question, no insistence.
+    // The shell and the system both send SIGHUP, and a session manager also sends SIGTERM: together they count as one
+    // request to stop.
     for signal in [Signal::STOP, Signal::HUP, Signal::TERM, Signal::CONT] {
         send(&child, signal);
     }
@@ -83,15 +84,15 @@ fn a_second_signal_ends_the_run_at_once_and_it_can_go_on() {
     let ended_at_once = |_: i32| {
         let workshop = Workshop::with_data();
         let child = endless(&workshop, &[]);
-        // Both wait while the process stands still, so the second one comes before the first could be answered.
+        // Both signals are pending while the process is stopped, so the second comes before the first is handled.
         for signal in [Signal::STOP, Signal::INT, Signal::TERM, Signal::CONT] {
             send(&child, signal);
         }
         let finished = Finished::new(&ENDLESS, child.wait_with_output().expect("wait"));
         assert!([130, 143].contains(&finished.code), "{finished:?}");
-        (!finished.stderr.contains("go on with")).then_some(workshop)
+        (!finished.stderr.contains("resume with")).then_some(workshop)
     };
-    // Saving so small a run takes a millisecond, in which the second signal may not have been seen: several tries.
+    // Saving such a small run takes a millisecond, and the second signal may come too late: several attempts.
     let workshop = (0..5).find_map(ended_at_once).expect("a run that did not take the time to save");
     let before = checkpoints(&workshop.path("run"));
     assert!(!before.is_empty());
@@ -118,7 +119,7 @@ fn a_folder_in_use_is_refused() {
     }
 }
 
-/// Whether a process has a handler of its own for SIGTERM.
+/// Whether a process handles SIGTERM.
 #[cfg(target_os = "linux")]
 fn catches_termination(child: &std::process::Child) -> bool {
     let status = std::fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap_or_default();
@@ -136,8 +137,8 @@ fn a_signal_ends_the_reading_of_a_large_input() {
         packed.write_all(bytes).expect("packed");
         packed.finish().expect("packed")
     };
-    // A volume of 128 x 128 x 128 bytes and 30,000 frames, of which 16 GiB are there: seconds of unpacking before the
-    // frame that is asked for would be missed.
+    // A volume of 128 x 128 x 128 bytes with 30,000 frames, truncated after 16 GiB: unpacking takes seconds before the
+    // requested frame is found to be missing.
     let mut header = vec![0; 352];
     header[..4].copy_from_slice(&348i32.to_le_bytes());
     for (at, word) in [(40, 4u16), (42, 128), (44, 128), (46, 128), (48, 30_000), (70, 2), (72, 8)] {
@@ -202,7 +203,7 @@ fn a_full_disk_behind_stdout_is_an_error() {
 #[cfg(target_os = "linux")]
 #[test]
 fn a_stderr_that_cannot_be_written_is_nothing_to_stop_for() {
-    // As that of a terminal that was closed. What libraries trace goes there, too.
+    // A closed stderr, as after closing the terminal. Traces of the libraries also go there.
     let workshop = with_walk(1);
     let full = std::fs::File::options().write(true).open("/dev/full").expect("/dev/full");
     let arguments = ["-v", "pano", "split", "walk", "-o", "w", "--size", "64"];

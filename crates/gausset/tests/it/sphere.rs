@@ -1,4 +1,4 @@
-//! Whole panoramas: trained on, drawn.
+//! Training on and rendering of whole panoramas.
 
 use serde_json::{Value, json};
 
@@ -46,7 +46,7 @@ fn whole_panoramas_train_are_judged_by_faces_and_drawn() {
     for route in ["cube", "sphere"] {
         assert_eq!(train(route, &small)["steps"], 40);
     }
-    // The same held-out pictures: the faces of one panorama.
+    // The same held-out images: the faces of one panorama.
     let pictures = |run: &str| -> Vec<String> {
         let folder = std::fs::read_dir(workshop.path(run).join("eval")).expect("an evaluation");
         let names = folder.map(|entry| entry.expect("entry").file_name().to_string_lossy().into_owned());
@@ -61,7 +61,7 @@ fn whole_panoramas_train_are_judged_by_faces_and_drawn() {
     assert_eq!(size_of(&workshop.read("drawn/p1.png")), [96, 48]);
     workshop.succeed(&["render", "run_sphere", "--path", "walk/transforms.json", "-o", "path"]);
     assert_eq!(size_of(&workshop.read("path/0002_p2.png")), [256, 128]);
-    // What was trained on the sphere goes on there.
+    // A run trained on the sphere resumes on the sphere.
     let other = workshop.run(&["train", "--resume", "run_sphere", "--panoramas", "cube"]);
     assert!(other.code == 2 && other.stderr.contains("panoramas"), "{other:?}");
 }

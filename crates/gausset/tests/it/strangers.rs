@@ -1,5 +1,5 @@
-//! Every command in a folder full of other people's files: twice, by relative and by absolute names. It may work or
-//! refuse, but it ends, and no name, byte, mode or link of theirs is another afterwards.
+//! Every command in a folder full of files not created by Gausset, with relative and with absolute paths. It may work
+//! or refuse, but it must end, and must not change any name, byte, mode or link of these files.
 #![cfg(unix)]
 
 use std::collections::BTreeMap;
@@ -14,8 +14,8 @@ use gausset_scenes::{tiny, write_dataset};
 
 use crate::support::{PATIENCE, Workshop, write_walk};
 
-/// What each command is tried with, in words: `IN` is the folder with things to work on, `HERE` the folder that is full
-/// of files of others, in which the program runs. Those that write nothing but to stdout are tried by their help.
+/// Command lines of each command: `IN` is the folder with inputs, `HERE` the folder full of other files, in which the
+/// program runs. Commands that only write to stdout are run with --help.
 pub(crate) const CASES: &[&[&str]] = &[
     &["demo", "--size", "small", "--steps", "1", "-o", "HERE"],
     &["train", "IN/data", "-o", "HERE", "--steps", "2"],
@@ -105,7 +105,7 @@ pub(crate) const CASES: &[&[&str]] = &[
     &["man", "-o", "HERE"],
 ];
 
-/// Things to work on, beside the folder of the others.
+/// The folder with inputs.
 pub(crate) fn materials(workshop: &Workshop) {
     let root = workshop.path("in");
     fs::create_dir_all(root.join("walk")).expect("a folder");
@@ -118,7 +118,7 @@ pub(crate) fn materials(workshop: &Workshop) {
     let poses = "name,x,y,z,qw,qx,qy,qz\np0,0,0,0,1,0,0,0\np1,1,0,0,1,0,0,0\n";
     fs::write(root.join("poses.csv"), poses).expect("poses");
     fs::write(root.join("track.csv"), "t,x,y\n0,0,0\n1,1,0\n").expect("a track");
-    // The model that a COLMAP would make of the pictures of the data set.
+    // The COLMAP model of the images of the dataset.
     let script = format!(
         "#!/bin/sh\nif [ \"$1\" = help ]; then echo 'COLMAP 3.12.3 -- Structure-from-Motion'; exit 0; fi\n\
          [ \"$1\" = mapper ] || exit 0\nwhile [ \"$1\" != --output_path ]; do shift; done\n\
@@ -149,7 +149,7 @@ pub(crate) fn materials(workshop: &Workshop) {
     }
 }
 
-/// Files of others that have no name that a command would give.
+/// Other files with names that no command writes.
 const QUIET: &[&str] = &[
     "frames/IMG_1.jpg",
     "frames/mine/notes.txt",
@@ -178,7 +178,7 @@ const QUIET: &[&str] = &[
     "results/notes.txt",
 ];
 
-/// Files of others that have names as a command would give them.
+/// Other files with names that commands write.
 const COLLIDING: &[&str] = &[
     "config.toml",
     "splats.ply",
@@ -236,7 +236,7 @@ const COLLIDING: &[&str] = &[
     "results/eval/metrics.json",
 ];
 
-/// Names that a command would give, as links that lead out.
+/// Names that commands write, as links that point outside the folder.
 const LINKS: &[(&str, &str)] = &[
     ("eval", "folder"),
     ("images", "folder"),
@@ -283,16 +283,16 @@ const LINKS: &[(&str, &str)] = &[
     (".tmp-9-9-link", "thesis.txt"),
 ];
 
-/// What else stands in the folder.
+/// Kinds of other files in the folder.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum World {
-    /// Files that are in nobody's way.
+    /// Files with unrelated names.
     Quiet,
-    /// Files whose names are wanted.
+    /// Files whose names commands write.
     Colliding,
     /// The same with a lock file.
     Locked,
-    /// Links that lead out, and pipes.
+    /// Links that point outside, and pipes.
     Links,
 }
 
@@ -333,7 +333,7 @@ impl World {
                     let _ = fs::remove_file(&path);
                     symlink(format!("{up}/{target}"), path).expect("a link");
                 }
-                // Names that are written beside pictures and runs.
+                // Names that are written next to images and runs.
                 for name in ["trace.json", "view_004.png", "orbit_0000.png"] {
                     pipe(&here.join(name));
                 }
@@ -360,7 +360,7 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
-/// What stands under a name.
+/// The content of a directory entry.
 #[derive(Debug, PartialEq)]
 enum Thing {
     Folder(u32),
@@ -369,7 +369,7 @@ enum Thing {
     Special(u32),
 }
 
-/// Everything in a folder, links not followed.
+/// All entries of a folder; links are not followed.
 fn snapshot(folder: &Path) -> BTreeMap<PathBuf, Thing> {
     let mut things = BTreeMap::new();
     let mut todo = vec![folder.to_owned()];
@@ -394,7 +394,7 @@ fn snapshot(folder: &Path) -> BTreeMap<PathBuf, Thing> {
     things
 }
 
-/// Runs a command in the folder to its end, which must come; says how it ended, and what it said.
+/// Runs a command in the folder, which must end. Returns its exit code and output.
 fn run(workshop: &Workshop, arguments: &[String]) -> (i32, String) {
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let mut command = workshop.command(&arguments);
@@ -417,7 +417,7 @@ fn run(workshop: &Workshop, arguments: &[String]) -> (i32, String) {
     (code, String::from_utf8_lossy(&fs::read(said).expect("a file")).into_owned())
 }
 
-/// All cases in one world: what went wrong, a line each.
+/// Runs all cases with one kind of files. Returns the failures, one per line.
 fn damage_in(world: World) -> Vec<String> {
     let workshop = Workshop::empty();
     materials(&workshop);
@@ -522,6 +522,6 @@ fn every_command_is_tried_in_the_folders_of_others() {
             assert!(is_tried(&[&command, &sub]), "{command} {sub}");
         }
     }
-    // The one that the help does not list.
+    // The hidden command.
     assert!(CASES.iter().any(|case| case.first() == Some(&"man")));
 }

@@ -1,4 +1,4 @@
-//! Starting the program, and a data set that is small enough to train on in a second.
+//! Test support: running the program, and a dataset small enough to train on in a second.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -14,10 +14,10 @@ use gausset_testkit::skip_for_tool;
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// Nothing here takes longer; a test that waits so long has failed.
+/// Timeout of all waits; a test that waits longer has failed.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A folder of its own for each test, in which the program runs, with eight pictures of 32x24 in `data`.
+/// A temporary folder for a test, in which the program runs, optionally with a dataset of eight 32x24 images in `data`.
 pub(crate) struct Workshop {
     folder: TempDir,
 }
@@ -28,7 +28,7 @@ impl Workshop {
         Self { folder: tempfile::tempdir().expect("a temporary folder") }
     }
 
-    /// A folder with the tiny data set in `data`.
+    /// A folder with the tiny dataset in `data`.
     pub(crate) fn with_data() -> Self {
         let workshop = Self::empty();
         write_dataset(&tiny(), &workshop.path("data"), &Pool::new(1), &mut |_, _| {})
@@ -40,11 +40,11 @@ impl Workshop {
         self.folder.path().join(name)
     }
 
-    /// The program with its arguments, to be started in the folder.
+    /// The program with arguments, set up to run in the folder.
     pub(crate) fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_gausset"));
         command.args(arguments).current_dir(self.folder.path()).stdin(Stdio::null());
-        // Nothing is left in the folders of whoever runs the tests.
+        // Disables the cache, so that no files are left in the user's folders.
         command.env_remove("RUST_BACKTRACE").env("COLUMNS", "100").env("GAUSSET_CACHE", "");
         command
     }
@@ -90,7 +90,7 @@ pub(crate) fn write_walk(folder: &Path, count: u32) {
     }
 }
 
-/// Writes a film without losses; false, and said, where there is no ffmpeg.
+/// Writes a lossless video. Returns false and reports a skipped test if ffmpeg is not installed.
 pub(crate) fn film(test: &str, path: &Path, width: usize, frames: &[RgbImage8]) -> bool {
     let size = format!("{width}x{}", width / 2);
     let ffmpeg = Command::new("ffmpeg")
@@ -112,7 +112,7 @@ pub(crate) fn film(test: &str, path: &Path, width: usize, frames: &[RgbImage8]) 
     true
 }
 
-/// A script that stands in for a program.
+/// Writes a shell script in place of a program.
 #[cfg(unix)]
 pub(crate) fn script(path: &Path, text: &str) {
     use std::os::unix::fs::PermissionsExt;
@@ -120,12 +120,12 @@ pub(crate) fn script(path: &Path, text: &str) {
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).expect("permissions");
 }
 
-/// A program that has ended.
+/// Result of a finished process.
 #[derive(Debug)]
 pub(crate) struct Finished {
     #[allow(dead_code, reason = "shown when a test fails")]
     arguments: Vec<String>,
-    /// Exit code; -1 when a signal ended it.
+    /// Exit code; -1 if a signal ended the process.
     pub(crate) code: i32,
     pub(crate) stdout: String,
     pub(crate) stderr: String,
@@ -141,7 +141,7 @@ impl Finished {
         }
     }
 
-    /// stdout as the one JSON object that it must be.
+    /// Parses stdout, which must be one JSON object.
     pub(crate) fn json(&self) -> Value {
         let value: Value = serde_json::from_str(&self.stdout).unwrap_or_else(|e| panic!("{e}: {self:?}"));
         assert!(value.is_object(), "{self:?}");
@@ -149,10 +149,10 @@ impl Finished {
     }
 }
 
-/// Whether `info` tells of a run what its training has told, beside more.
+/// Whether the JSON of `info` contains all fields of the training's JSON with the same values.
 pub(crate) fn is_told_again(trained: &Value, info: &Value) -> bool {
     let told = trained.as_object().into_iter().flatten();
-    // How many pictures are missing is a matter of the dataset.
+    // The number of missing images belongs to the dataset, not to the run.
     let mut told = told.filter(|(key, _)| *key != "left_out").peekable();
     told.peek().is_some() && told.all(|(key, value)| info[key] == *value)
 }
@@ -169,7 +169,7 @@ pub(crate) fn checkpoints(run: &Path) -> Vec<u64> {
     steps
 }
 
-/// Waits until something is so.
+/// Waits until a condition is true.
 pub(crate) fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
     let started = Instant::now();
     while !is_so() {

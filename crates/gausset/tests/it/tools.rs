@@ -1,4 +1,5 @@
-//! Outside programs: what hangs ends with the program, whichever way that ends; what lies about is not run.
+//! External programs: hanging child processes end with the program in all cases, and programs in the working folder are
+//! not run.
 #![cfg(target_os = "linux")]
 
 use std::path::Path;
@@ -9,7 +10,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::support::{Finished, Workshop, wait_until, with_walk};
 
-/// Far more than is needed, and far less than what hangs would take.
+/// Far longer than needed, and far shorter than a hanging stand-in would take.
 const SOON: Duration = Duration::from_secs(20);
 
 fn script(path: &Path, text: &str) {
@@ -18,7 +19,7 @@ fn script(path: &Path, text: &str) {
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).expect("permissions");
 }
 
-/// Where a stand-in hangs.
+/// The stage at which a stand-in hangs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Hangs {
     Ffprobe,
@@ -28,8 +29,8 @@ enum Hangs {
     Mask,
 }
 
-/// A walk of panoramas, a film, and in `bin` stand-ins for the programs: one of them says nothing and never ends, and
-/// neither does its child.
+/// A walk of panoramas, a video, and stand-ins for the programs in `bin`. One of them hangs without output, and so does
+/// its child process.
 fn with_stand_ins(hangs: Hangs) -> Workshop {
     let workshop = with_walk(3);
     std::fs::write(workshop.path("clip.mp4"), b"a film").expect("a file");
@@ -54,7 +55,7 @@ fn with_stand_ins(hangs: Hangs) -> Workshop {
     workshop
 }
 
-/// Starts a command and waits until the stand-in hangs; gives its number and that of its child as well.
+/// Starts a command and waits until the stand-in hangs. Also returns the process ids of the stand-in and its child.
 fn hanging(workshop: &Workshop, arguments: &[&str], variables: &[(&str, &Path)]) -> (Child, Vec<u32>) {
     let path = std::env::var_os("PATH").expect("a PATH");
     let bin = workshop.path("bin");
@@ -72,7 +73,7 @@ fn hanging(workshop: &Workshop, arguments: &[&str], variables: &[(&str, &Path)])
     (child, pids)
 }
 
-/// A zombie does not run.
+/// Whether a process is running; a zombie is not.
 fn is_running(pid: u32) -> bool {
     let about = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     about.rsplit(") ").next().is_some_and(|rest| !rest.is_empty() && !rest.starts_with('Z'))
@@ -82,7 +83,7 @@ fn send(child: &Child, signal: Signal) {
     kill_process(Pid::from_child(child), signal).expect("the signal is sent");
 }
 
-/// Waits for the end of the program and of the stand-in; gives the time until the program had ended.
+/// Waits for the end of the program and the stand-in. Returns the time until the program ended.
 fn ends(what: &str, mut child: Child, pids: &[u32], sent: Instant) -> (Finished, Duration) {
     wait_until("the program ends", || {
         assert!(sent.elapsed() < SOON, "{what}: the program goes on");
@@ -102,7 +103,7 @@ const MASK: &[&str] = &["pano", "split", "walk", "-o", "w", "--mask-command", "b
 const PANO: &[&str] = &["pano", "run", "walk", "-o", "out", "--colmap", "bin/colmap"];
 const FILM: &[&str] = &["run", "clip.mp4", "-o", "out", "--colmap", "bin/colmap"];
 
-/// Every outside program, and a command that waits for it.
+/// Every external program, with a command that waits for it.
 const WAITS: [(Hangs, &[&str]); 10] = [
     (Hangs::Ffprobe, SPLIT),
     (Hangs::Ffprobe, FILM),
@@ -141,7 +142,7 @@ fn a_second_signal_leaves_no_outside_program_behind() {
     for (hangs, arguments) in [(Hangs::Ffmpeg, SPLIT), (Hangs::Colmap, ALIGN)] {
         let workshop = with_stand_ins(hangs);
         let (child, pids) = hanging(&workshop, arguments, &[]);
-        // Both wait while the process stands still, so the second one comes before the first could be answered.
+        // Both signals are pending while the process is stopped, so the second comes before the first is handled.
         for signal in [Signal::STOP, Signal::INT, Signal::TERM] {
             send(&child, signal);
         }
@@ -166,7 +167,7 @@ fn a_panic_leaves_no_outside_program_behind() {
     }
 }
 
-/// A Python, of any kind.
+/// Any Python.
 fn python(test: &str) -> Option<std::path::PathBuf> {
     let found = gausset_process::find("python3");
     if found.is_none() {
@@ -203,7 +204,7 @@ def set_random_seed(seed):
     assert_eq!(finished.code, -1, "{finished:?}");
 }
 
-/// Names under which programs and modules are looked for.
+/// Names of programs and modules that are searched for.
 const PROGRAMS: [&str; 6] = ["ffmpeg", "ffprobe", "colmap", "python3", "python", "mask"];
 const MODULES: [&str; 8] =
     ["pycolmap", "json", "os", "threading", "time", "numpy", "sitecustomize", "usercustomize"];
@@ -211,7 +212,7 @@ const MODULES: [&str; 8] =
 #[test]
 fn nothing_that_lies_in_the_working_folder_the_pictures_or_the_output_is_run() {
     let test = "nothing_that_lies_in_the_working_folder_the_pictures_or_the_output_is_run";
-    // One folder is all of it; what is run there says so.
+    // One folder with a trap for every name; a trap that is run leaves a file.
     let workshop = with_walk(3);
     let here = workshop.path("walk");
     let trace = workshop.path("trace");
@@ -240,7 +241,7 @@ fn nothing_that_lies_in_the_working_folder_the_pictures_or_the_output_is_run() {
         command
     };
     let traces = || std::fs::read_to_string(&trace).unwrap_or_default();
-    // The traps work: who looks there runs them.
+    // The traps work if their folder is in PATH.
     let mut shell = Command::new("/bin/sh");
     shell.args(["-c", "ffmpeg; python3"]);
     prepared(shell).status().expect("a shell");
@@ -267,7 +268,7 @@ fn nothing_that_lies_in_the_working_folder_the_pictures_or_the_output_is_run() {
         &["pano", "align", ".", "--python", "python3"],
         &["pano", "align", ".", "--colmap", "colmap"],
     ];
-    // With the Python of PATH, and with one that has pycolmap, where the tests are told of it.
+    // With the Python of PATH, and with one that has pycolmap if the environment names it.
     let known = std::env::var_os("GAUSSET_PYTHON");
     for python in
         [None, known].into_iter().take(if std::env::var_os("GAUSSET_PYTHON").is_some() { 2 } else { 1 })
@@ -281,7 +282,7 @@ fn nothing_that_lies_in_the_working_folder_the_pictures_or_the_output_is_run() {
             };
             let output = command.output().expect("the program starts");
             assert_eq!(traces(), "", "{arguments:?} {python:?}: {output:?}");
-            // It came as far as it can without them, or to its end.
+            // It ran as far as possible without them, or to its end.
             assert!(output.status.code().is_some_and(|code| code <= 2), "{output:?}");
         }
     }

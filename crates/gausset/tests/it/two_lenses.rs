@@ -1,5 +1,5 @@
-//! A camera whose two lenses are three centimetres apart: cut and aligned each for itself, their poses are those of the
-//! room that they saw, and so is what stands between them.
+//! A camera with two lenses three centimetres apart: cut and aligned separately, the poses of both lenses and their
+//! relative pose are correct.
 
 use std::sync::OnceLock;
 
@@ -14,13 +14,13 @@ use gausset_scenes::room::{self, Room};
 use crate::support::Workshop;
 
 const FRAMES: usize = 8;
-/// Metres from the first centre back to the second.
+/// Distance from the first centre back to the second, metres.
 const APART: f64 = 0.03;
 const LENSES: &str = r#"{ "width": 1200, "height": 600, "lenses": [
     { "cx": 300, "cy": 300, "radius": 295, "half_angle": 97 },
     { "cx": 900, "cy": 300, "radius": 295, "half_angle": 97, "yaw": 180 } ] }"#;
 
-/// The same, 1.5 % too wide, a pixel beside, turned by a degree.
+/// A wrong lens file: 1.5 % too wide, off by a pixel, and rotated by a degree.
 const ROUGH: &str = r#"{ "width": 1200, "height": 600, "lenses": [
     { "cx": 301.2, "cy": 298.8, "radius": 299.4, "half_angle": 97 },
     { "cx": 899, "cy": 301, "radius": 299.4, "half_angle": 97, "yaw": 180.7, "pitch": -0.6, "roll": 0.5 } ] }"#;
@@ -31,7 +31,7 @@ fn second(pose: &Pose) -> [f64; 3] {
     std::array::from_fn(|k| pose.centre()[k] + back[k])
 }
 
-/// What both lenses see, mean of four rays a pixel.
+/// Renders the image of both lenses, with four rays per pixel.
 fn frame(pose: &Pose, shown: &Unprojection) -> RgbImage8 {
     let centres = [pose.centre(), second(pose)];
     let mut picture = RgbImage8::new(1200, 600);
@@ -53,7 +53,7 @@ fn distance(a: [f64; 3], b: [f64; 3]) -> f64 {
     se3::norm(std::array::from_fn(|k| a[k] - b[k]))
 }
 
-/// Centres in the axes of the first pose, and the length of the way.
+/// Centres in the axes of the first pose, and the length of the path.
 fn way(poses: &[Pose]) -> (Vec<[f64; 3]>, f64) {
     let centres: Vec<[f64; 3]> = poses.iter().map(|pose| poses[0].apply(pose.centre())).collect();
     let length = centres.windows(2).map(|pair| distance(pair[0], pair[1])).sum();
@@ -64,7 +64,7 @@ fn lenses(text: &str) -> Projection {
     Projection::Fisheye(DualFisheye::parse(text.as_bytes()).expect("lenses"))
 }
 
-/// The folder `frames` of a walk through the room, and its poses. Tests share the pictures.
+/// The folder `frames` of a walk through the room, and its poses. Tests share the images.
 fn walked(workshop: &Workshop, frames: usize) -> Vec<Pose> {
     static DRAWN: [OnceLock<Vec<u8>>; FRAMES] = [const { OnceLock::new() }; FRAMES];
     std::fs::create_dir(workshop.path("frames")).expect("a folder");
@@ -86,7 +86,7 @@ fn lenses_that_are_apart_have_poses_of_their_own() {
     let split = ["pano", "split", "frames", "-o", "views", "--lens", "lens.json", "--lenses", "separate"];
     workshop.succeed(&split);
     let told = workshop.succeed(&["pano", "align", "views", "--aligner", "own"]).stdout;
-    assert!(told.contains("degrees to each other"), "{told}");
+    assert!(told.contains("degrees between the lenses"), "{told}");
     let poses: Poses = serde_json::from_slice(&workshop.read("views/poses.json")).expect("poses");
     let of_lens = |end: &str| -> Vec<Pose> {
         let frames = poses.frames.iter().filter(|frame| frame.name.ends_with(end));
@@ -111,13 +111,13 @@ fn lenses_that_are_apart_have_poses_of_their_own() {
         lenses.deviation_degrees[0], lenses.off_lens_file_degrees
     );
     assert_eq!((lenses.frames, lenses.completed.len()), (FRAMES, 0));
-    // Held against the first pose, whose own error counts for all others: not after a fit.
+    // Compared relative to the first pose, without a fit, so its error affects all others.
     assert!(worst < 4e-3 * length && worst_second < 4e-3 * length, "{worst} {worst_second} {length}");
     assert!((baseline - APART).abs() < 0.2 * APART, "{baseline}");
     assert!(lenses.off_lens_file_degrees < 0.1 && spread < 0.2 * APART, "{lenses:?}");
 }
 
-/// The angle between what two lens files say about the pixels of a frame, root of mean squares, degrees.
+/// RMS angle between the rays of two lens files over the pixels of a frame, degrees.
 fn apart(one: &Projection, other: &Projection) -> f64 {
     let (one, other) = (Unprojection::new(one), Unprojection::new(other));
     let pixels = (0..600).step_by(10).flat_map(|y| (0..1200).step_by(10).map(move |x| (x as f64, y as f64)));

@@ -1,4 +1,4 @@
-//! `view` and `train --viewer` as scripts and robots meet them.
+//! `view` and `train --viewer` over HTTP and WebSocket.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -13,7 +13,7 @@ use tungstenite::{Message, client};
 
 use crate::support::{PATIENCE, Workshop, script, wait_until};
 
-/// A program that shows something, and where.
+/// A running viewer and its address.
 pub(crate) struct Shown {
     pub(crate) child: Child,
     pub(crate) url: String,
@@ -23,7 +23,7 @@ pub(crate) struct Shown {
 }
 
 impl Shown {
-    /// Starts the program, which prints where it listens.
+    /// Starts the program, which prints its address.
     pub(crate) fn start(workshop: &Workshop, arguments: &[&str]) -> Self {
         let mut child = workshop.start(arguments);
         let mut stdout = BufReader::new(child.stdout.take().expect("stdout"));
@@ -49,7 +49,7 @@ impl Shown {
         self.get_with(path, self.token())
     }
 
-    /// The same with another one.
+    /// Status and body of a GET with another token.
     pub(crate) fn get_with(&self, path: &str, token: &str) -> (u32, Vec<u8>) {
         let mut stream = TcpStream::connect(("127.0.0.1", self.port)).expect("it listens");
         stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
@@ -62,7 +62,7 @@ impl Shown {
         (status, answer.split_off(end))
     }
 
-    /// Ends it and gives its exit code and the rest of its stdout.
+    /// Stops the program. Returns its exit code and the rest of its stdout.
     pub(crate) fn end(mut self, signal: Option<Signal>) -> (i32, String) {
         if let Some(signal) = signal {
             kill_process(Pid::from_child(&self.child), signal).expect("the signal is sent");
@@ -73,16 +73,16 @@ impl Shown {
     }
 }
 
-/// Speaks like a page.
+/// A client that behaves like a page.
 pub(crate) struct Robot {
     socket: WebSocket<TcpStream>,
     scene: Value,
     events: Vec<Value>,
-    /// The newest splats that it was told of.
+    /// The newest announced splats.
     snapshot: u64,
 }
 
-/// A frame: its id, steps, and picture.
+/// A frame: id of the view, training step, and encoded image.
 struct Frame {
     id: u64,
     step: u64,
@@ -97,7 +97,7 @@ impl Robot {
         let mut robot = Self { socket, scene: Value::Null, events: Vec::new(), snapshot: 0 };
         robot.say(&json!({"t": "hello", "version": 1, "token": shown.token()}));
         while robot.scene["cameras"].as_array().is_none_or(Vec::is_empty) {
-            // A training says what there is when it begins.
+            // A training announces its scene at the start.
             robot.next();
         }
         robot
@@ -107,7 +107,7 @@ impl Robot {
         self.socket.send(Message::text(message.to_string())).expect("it is sent");
     }
 
-    /// Takes a message: a frame, or what is kept.
+    /// Reads a message: returns a frame, or stores other messages.
     fn next(&mut self) -> Option<Frame> {
         match self.socket.read().expect("a message") {
             Message::Binary(bytes) => {
@@ -130,7 +130,7 @@ impl Robot {
         }
     }
 
-    /// Asks for the view of a camera.
+    /// Requests the view of a camera.
     pub(crate) fn ask(&mut self, id: u64, camera: &Value, more: &Value) {
         let mut view =
             json!({"t": "view", "id": id, "camera": camera, "pose": self.scene["cameras"][0]["pose"]});
@@ -145,7 +145,7 @@ impl Robot {
         while self.next().is_none_or(|frame| frame.id != id) {}
     }
 
-    /// Asks for the view of a camera and waits for it.
+    /// Requests the view of a camera and waits for it.
     fn see(&mut self, id: u64, camera: usize, more: &Value) -> Frame {
         let at = &self.scene["cameras"][camera];
         let mut view = json!({"t": "view", "id": id, "camera": at["camera"], "pose": at["pose"]});
@@ -163,7 +163,7 @@ impl Robot {
         }
     }
 
-    /// Asks for splats to draw by itself and loads them.
+    /// Requests the splats for rendering in the browser and loads them.
     fn load_splats(&mut self, shown: &Shown) -> Vec<u8> {
         self.say(&json!({"t": "snapshot", "have": 0, "moving": true}));
         while self.snapshot == 0 {
@@ -262,7 +262,7 @@ fn filters_of_the_page_are_those_of_convert() {
     }
     assert_eq!(robot.scene["splats"], left);
     assert!(robot.see(2, 0, &json!({"exact": true})).bytes != before);
-    // A filter that nothing passes changes nothing; one that means nothing is refused; without one all is there again.
+    // A filter that excludes no splats changes nothing, an invalid one is refused, and without one all splats are back.
     robot.say(&json!({"t": "filter", "filter": {"sphere": [9e9, 0, 0, 1]}}));
     robot.say(&json!({"t": "filter", "filter": {"min_opacity": 7}}));
     robot.say(&json!({"t": "filter", "filter": {}}));
@@ -359,7 +359,7 @@ fn the_browser_is_no_program_of_the_working_folder_and_no_command_line_has_a_sec
     let page = std::fs::read_to_string(file).expect("a page");
     let ticket = page.split_once("#token=").expect("a ticket").1.split('"').next().expect("a ticket");
     assert_ne!(ticket, token);
-    // What the page tells the browser lets it in, and is gone then.
+    // The one-time token in the page file grants access; then the file is removed.
     let stream = TcpStream::connect(address).expect("it listens");
     stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
     let (mut socket, _) = client(format!("ws://{address}/ws"), stream).expect("a handshake");
@@ -381,7 +381,7 @@ fn a_page_that_comes_before_the_first_step_or_during_evaluations_or_has_no_windo
     let options: Vec<&str> = options.split(' ').collect();
     let shown = Shown::start(&workshop, &[&["train", "data", "-o", "run"][..], &options].concat());
     let mut robot = Robot::enter(&shown);
-    // A window of no size, and one of nonsense: a line, and the next view comes.
+    // A window of size zero and one with invalid values: an error line, and the next view is still rendered.
     for side in [json!(0), json!(-3), json!(1e12)] {
         let pose = robot.scene["cameras"][0]["pose"].clone();
         robot.say(&json!({"t": "view", "id": 1, "camera": [side, side, 50, 50, 0, 0], "pose": pose}));
@@ -395,7 +395,7 @@ fn a_page_that_comes_before_the_first_step_or_during_evaluations_or_has_no_windo
     while robot.scene["live"] != false {
         robot.next();
     }
-    // Cameras are where the run has refined them to be.
+    // Cameras have the poses refined by the run.
     assert_ne!(robot.scene["cameras"][1]["pose"], first);
     assert_eq!(shown.end(Some(Signal::INT)).0, 0);
 }
@@ -422,10 +422,10 @@ fn pages_that_draw_by_themselves_get_what_is_shown_and_small_photographs() {
         (info["splats"].as_u64().or(info["count"].as_u64()), info["sh_degree"].as_u64())
     };
     let all = robot.load_splats(&shown);
-    // So few are sent with all of their colour.
+    // Few splats are sent with all SH coefficients.
     let degree = robot.scene["sh_degree"].as_u64();
     assert_eq!(read(&all), (robot.scene["splats"].as_u64(), degree));
-    // What a filter leaves out is not in the next ones: a box, and what is larger than half of the splats.
+    // Filtered splats are not sent: a crop box, and a filter of the larger half of the splats.
     let file =
         gausset_io::splat::load(&workshop.path("run/splats.ply"), &LoadOptions::default()).expect("splats");
     let largest = |s: &[f32; 3]| f64::from(s[0].max(s[1]).max(s[2]));
@@ -449,7 +449,7 @@ fn pages_that_draw_by_themselves_get_what_is_shown_and_small_photographs() {
     }
     let some = robot.load_splats(&shown);
     assert_eq!(read(&some), (Some(kept as u64), degree));
-    // And they are half as large.
+    // They have half the size.
     let sent = gausset_io::splat::load(&workshop.path("sent.compressed.ply"), &LoadOptions::default());
     let sizes: Vec<f64> = sent.expect("splats").splats.log_scales.iter().map(largest).collect();
     let most = sizes.iter().copied().fold(f64::MIN, f64::max);
@@ -461,8 +461,8 @@ fn pages_that_draw_by_themselves_get_what_is_shown_and_small_photographs() {
     assert_eq!(shown.end(Some(Signal::TERM)).0, 0);
 }
 
-/// The bytes of a result do not depend on who looks: nobody, nobody with a server, and eight pages of which some move,
-/// some never answer, some vanish in the middle, and one presses every button.
+/// The bytes of a result do not depend on viewers: none, a server without pages, and eight pages of which some move,
+/// some never answer, some disconnect, and one presses every button.
 #[test]
 fn splats_have_the_same_bytes_whoever_looks() {
     let workshop = Workshop::with_data();
@@ -480,7 +480,7 @@ fn splats_have_the_same_bytes_whoever_looks() {
     assert!(workshop.read("unseen/splats.ply") == truth, "other splats with a viewer that nobody looks at");
 
     let mut shown = train("seen");
-    // The training waits until everybody has come.
+    // The training waits until all pages are connected.
     let mut first = Robot::enter(&shown);
     first.say(&json!({"t": "command", "what": "pause"}));
     first.wait_for("paused");
@@ -495,7 +495,7 @@ fn splats_have_the_same_bytes_whoever_looks() {
     }
     let mut moving: Vec<Robot> = (0..4).map(|_| Robot::enter(&shown)).collect();
     let mut vanishing = Robot::enter(&shown);
-    // Some draw by themselves: all get the same splats, also who goes away while they are sent.
+    // Some pages render by themselves: all get the same splats, even if one disconnects during the transfer.
     let sent = moving[0].load_splats(&shown);
     assert!(sent.starts_with(b"ply\n"));
     assert!(moving.iter_mut().all(|robot| robot.load_splats(&shown) == sent));
@@ -523,7 +523,7 @@ fn splats_have_the_same_bytes_whoever_looks() {
             assert_eq!((status, &photo[..2]), (200, &b"\xff\xd8"[..]));
         }
         if id == 4 {
-            // Not a word of goodbye, in the middle of a frame.
+            // Disconnects without a close message, in the middle of a frame.
             vanishing.say(&json!({"t": "photo", "id": 9, "camera": 1, "side": 2000}));
             let _ = vanishing.socket.get_ref().shutdown(std::net::Shutdown::Both);
         }
@@ -544,7 +544,7 @@ fn a_training_is_stopped_from_the_page_and_can_go_on() {
     let shown = Shown::start(&workshop, &arguments);
     let mut robot = Robot::enter(&shown);
     robot.say(&json!({"t": "command", "what": "stop"}));
-    // It ends by itself, perhaps before a page has heard that it has saved.
+    // The training ends, perhaps before a page is notified that it has saved.
     let (code, summary) = shown.end(None);
     assert_eq!(code, 130, "{summary}");
     assert!(!crate::support::checkpoints(&workshop.path("run")).is_empty());
@@ -566,7 +566,7 @@ fn a_result_stays_viewable_until_somebody_ends_it() {
     let name = robot.scene["cameras"][0]["name"].as_str().expect("a name").to_owned();
     let stem = name.rsplit_once('.').map_or(name.as_str(), |(stem, _)| stem).to_owned();
     let truth = decoded(&workshop.read(&format!("pictures/{stem}.png")));
-    // The file holds the turned splats, rounded once more: a level here and there.
+    // The file holds the rotated and rounded splats, so some pixels differ by one level.
     let off = decoded(&there.bytes).into_iter().zip(truth).map(|(a, b)| a.abs_diff(b)).max();
     assert!(off <= Some(2), "{off:?} levels between the live view and the file");
     let (code, _) = shown.end(Some(Signal::INT));

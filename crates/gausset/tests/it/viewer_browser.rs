@@ -8,7 +8,7 @@ use crate::pages::{from_base64, pixels, psnr, sheet, view_of};
 use crate::support::Workshop;
 use crate::viewer::{Shown, trained};
 
-/// The browser, or a word that there is none.
+/// The browser; reports a skipped test if there is none.
 fn browser(test: &str) -> Option<Browser> {
     let Some(program) = chromium() else {
         gausset_testkit::skip::skip_for_tool(test, "no Chromium (apt-get install chromium)");
@@ -17,7 +17,7 @@ fn browser(test: &str) -> Option<Browser> {
     Some(Browser::start(&program))
 }
 
-/// What the canvas shows, and whether it is at rest: a moving view is another one.
+/// The content of the canvas, and whether the view is at rest.
 const CANVAS: &str = "document.getElementById('view').toDataURL()";
 const AT_REST: &str = "document.documentElement?.dataset.resting === 'true'";
 
@@ -27,7 +27,7 @@ fn open(browser: &mut Browser, shown: &Shown) {
     browser.wait_until(AT_REST);
 }
 
-/// Waits until the canvas shows something else at rest.
+/// Waits until the canvas shows different content at rest.
 fn changed(browser: &mut Browser, before: &str, what: &str) -> String {
     let started = std::time::Instant::now();
     loop {
@@ -46,7 +46,7 @@ fn the_page_shows_frames_that_mouse_and_keys_move() {
     let workshop = trained();
     let shown = Shown::start(&workshop, &["view", "run", "--json", "--port", "0"]);
     open(&mut browser, &shown);
-    // The token is not to be seen in a screenshot.
+    // The token is not visible in a screenshot.
     assert_eq!(browser.value("location.hash"), "");
     let mut now = browser.value(CANVAS).as_str().expect("a picture").to_owned();
 
@@ -98,12 +98,12 @@ fn the_page_shows_frames_that_mouse_and_keys_move() {
     }
     assert!(browser.complaints().is_empty(), "{:?}", browser.complaints());
 
-    // When the program has gone, the page says so.
+    // When the program has ended, the page says so.
     assert_eq!(shown.end(Some(Signal::INT)).0, 0);
     browser.wait_until("!document.getElementById('notice').hidden && document.getElementById('notice-text').textContent.includes('lost')");
 }
 
-/// Sets a control as a person does.
+/// Sets a control as a user does.
 fn set(browser: &mut Browser, id: &str, value: &str) {
     let name = if matches!(value, "true" | "false") { "checked" } else { "value" };
     let quoted = if name == "checked" { value.to_owned() } else { format!("'{value}'") };
@@ -120,7 +120,7 @@ fn the_browser_draws_what_moves_and_the_program_what_rests() {
     let workshop = trained();
     let shown = Shown::start(&workshop, &["view", "run", "--json", "--port", "0"]);
     open(&mut browser, &shown);
-    // A program on the processor is no GPU: nothing was sent, and the page says so.
+    // Software rendering does not count as a GPU: no splats are sent, and the page says so.
     let words = "document.getElementById('drawn-by').textContent";
     assert!(browser.value(words).as_str().is_some_and(|words| words.contains("no GPU")));
     assert_eq!(browser.requests().filter(|url| url.contains("snapshot")).count(), 0);
@@ -137,17 +137,17 @@ fn the_browser_draws_what_moves_and_the_program_what_rests() {
     browser.value("document.getElementById('view').focus()");
     browser.key("keyDown", "KeyA", "a");
     browser.wait_until(&format!("{is_own} && Number(document.documentElement.dataset.ownFrames) > 8"));
-    // At most one was asked for when the movement began.
+    // At most one frame was requested when the movement began.
     let drawn = browser.value(&since).as_f64().expect("a number");
     assert!(drawn <= 1.0, "the program has drawn {drawn} frames of what the browser drew");
     browser.key("keyUp", "KeyA", "a");
-    // One exact frame at rest takes the place of the drawing.
+    // At rest, one exact frame of the program replaces the browser's render.
     browser.wait_until("document.getElementById('own').hidden");
     browser.wait_until(AT_REST);
     let drawn = browser.value(&since).as_f64().expect("a number");
     assert!((1.0..=3.0).contains(&drawn), "the program has drawn {drawn} frames of one movement");
 
-    // Filters hold for what the browser draws; the crop box is seen.
+    // Filters also apply to the browser's render; the crop box is visible.
     let all = browser.value(words);
     browser.key("keyDown", "Home", "Home");
     browser.key("keyUp", "Home", "Home");
@@ -170,14 +170,14 @@ fn the_browser_draws_what_moves_and_the_program_what_rests() {
     browser.wait_until(lines);
     assert_eq!(browser.value("document.getElementById('ground').checked"), true);
 
-    // Small photographs come into sight; the help is what the keys do.
+    // Thumbnails are loaded; the help lists the keys.
     browser.value("document.getElementById('cameras').scrollIntoView()");
     browser.wait_until("document.querySelectorAll('#cameras img[src^=\"blob:\"]').length > 3");
     let rows = "import('/assets/input.js').then(({ TABLE }) => [TABLE.length, document.querySelectorAll('#key-rows tr').length].join())";
     let rows = browser.value(rows);
     let (listed, shown_rows) = rows.as_str().and_then(|rows| rows.split_once(',')).expect("two numbers");
     assert_eq!(listed, shown_rows);
-    // The choice stays.
+    // The choice is remembered.
     browser.call("Page.reload", json!({}));
     browser.wait_until(&format!("{is_ready} && document.getElementById('drawer').value === 'browser'"));
     assert!(browser.complaints().is_empty(), "{:?}", browser.complaints());
@@ -249,8 +249,8 @@ fn the_page_can_be_used_by_keyboard_and_on_a_narrow_screen() {
     drop(shown.end(Some(Signal::TERM)));
 }
 
-/// Findings of axe-core, the usual checker of pages for people who do not see, hear or point well. It comes with
-/// `npm install --prefix target/axe axe-core@4`, is not shipped, and is named by GAUSSET_AXE where it lies elsewhere.
+/// Findings of axe-core, a standard accessibility checker. Install it with
+/// `npm install --prefix target/axe axe-core@4`, or name its path in GAUSSET_AXE.
 #[test]
 fn the_page_has_no_serious_finding_of_axe() {
     const TEST: &str = "the_page_has_no_serious_finding_of_axe";
@@ -278,7 +278,8 @@ fn the_page_has_no_serious_finding_of_axe() {
     drop(shown.end(Some(Signal::TERM)));
 }
 
-/// Writes the picture of the manual: `GAUSSET_VIEWER_RUN=demo/run cargo test -p gausset --test it picture_of -- --ignored`.
+/// Writes the image of the manual:
+/// `GAUSSET_VIEWER_RUN=demo/run cargo test -p gausset --test it picture_of -- --ignored`.
 #[test]
 #[ignore = "makes docs/images/viewer.jpg of a run that somebody has trained"]
 fn the_picture_of_the_manual() {

@@ -1,7 +1,6 @@
-//! What is made of the table of options ([`super::table`]): [`super::TrainOptions`], and what is done field by field.
+//! The macro that generates [`super::TrainOptions`] and its methods from the table of options ([`super::table`]).
 
-/// Makes of the table of options what has to know all of them: the struct with a field for each, and what is done
-/// field by field.
+/// Generates the struct with a field per option, and the methods that process all options.
 macro_rules! options {
     ($($(#[doc = $help:literal])+ $name:ident: $type:ty = $row:expr;)+) => {
         /// Options of a training run as given by one source; `None` = not given.
@@ -31,13 +30,13 @@ macro_rules! options {
                 [$(key!($name)),+].into_iter()
             }
 
-            /// All options as faces show them, in the order of files.
+            /// All options as front ends show them, in the order of files.
             #[must_use]
             pub fn table() -> Vec<OptionInfo> {
                 vec![$(row_of::$name().info(key!($name), concat!($($help),+))),+]
             }
 
-            /// What the option of this long name needs to have an effect.
+            /// The conditions under which the option of this long name has an effect.
             pub(crate) fn needs(key: &str) -> &'static [Needs] {
                 $(if key == key!($name) {
                     return row_of::$name().needs;
@@ -45,7 +44,7 @@ macro_rules! options {
                 &[]
             }
 
-            /// What happens where neither somebody nor a preset says anything.
+            /// The default values of the table, for options that neither the user nor a preset sets.
             pub(crate) fn from_table() -> Self {
                 Self { $($name: row_of::$name().default,)+ }
             }
@@ -56,7 +55,7 @@ macro_rules! options {
                 Self { $($name: self.$name.or(lower.$name),)+ }
             }
 
-            /// What `self` says otherwise than `other`.
+            /// The options of `self` that differ from those of `other`.
             pub(crate) fn otherwise_than(self, other: &Self) -> Self {
                 Self { $($name: self.$name.filter(|value| other.$name.as_ref() != Some(value)),)+ }
             }
@@ -66,17 +65,17 @@ macro_rules! options {
                 $((key == key!($name) && self.$name.is_some()))||+
             }
 
-            /// Takes the option of this long name back.
+            /// Unsets the option of this long name.
             pub fn clear(&mut self, key: &str) {
                 $(if key == key!($name) {
                     self.$name = None;
                 })+
             }
 
-            /// Gives the option of this long name what somebody has typed.
+            /// Sets the option of this long name from text.
             ///
             /// # Errors
-            /// No such option, or a value of another form, as `expected a number, found `x``.
+            /// There is no such option, or the text is malformed: `expected a number, found `x``.
             pub fn set(&mut self, key: &str, text: &OsStr) -> Result<(), crate::options::SetError> {
                 $(if key == key!($name) {
                     self.$name = Some(Value::from_text(text)?);
@@ -90,17 +89,18 @@ macro_rules! options {
                 [$(Value::as_path(&mut self.$name)),+].into_iter().flatten()
             }
 
-            /// The same as files hold it, if all that must be given is and every value is in its range.
+            /// Checks that all required options are set and all values are in range. Returns the options as files store
+            /// them.
             pub(crate) fn checked(self) -> Result<Self, ConfigError> {
                 Ok(Self { $($name: row_of::$name().checked(key!($name), self.$name)?,)+ })
             }
 
-            /// Writes every option to its place in a configuration.
+            /// Writes every option to a configuration.
             pub(crate) fn write_to(self, config: &mut TrainConfig) {
                 $(row_of::$name().write(self.$name, config);)+
             }
 
-            /// Reads every option from its place in a configuration, which stays as it is.
+            /// Reads every option from a configuration, which is not changed.
             pub(crate) fn read_from(config: &mut TrainConfig) -> Self {
                 Self { $($name: row_of::$name().read(config),)+ }
             }
@@ -109,7 +109,7 @@ macro_rules! options {
 }
 pub(super) use options;
 
-/// The long name of an option, which is that of its field with dashes, as a constant.
+/// The long name of an option as a constant: the name of its field with dashes.
 macro_rules! key {
     ($field:ident) => {{
         const DASHED: [u8; stringify!($field).len()] = $crate::options::fields::dashed(stringify!($field));
@@ -122,7 +122,7 @@ macro_rules! key {
 }
 pub(super) use key;
 
-/// A name with dashes for underscores.
+/// Replaces underscores by dashes.
 pub(super) const fn dashed<const LENGTH: usize>(name: &str) -> [u8; LENGTH] {
     let mut bytes = [b'-'; LENGTH];
     let mut at = 0;

@@ -1,8 +1,8 @@
-//! A row of the table of options: what is known of one option besides its name, its type and its help.
+//! A row of the table of options: the properties of one option besides name, type and help.
 //!
-//! Rows are built in [`super::table`]. Everything that has to know all options takes it from there: defaults, ranges
-//! and their error lines, the way into a [`TrainConfig`] and back, what a run that goes on may change, and what faces
-//! show ([`OptionInfo`]): arguments of a command line, a page of the documentation.
+//! Rows are built in [`super::table`], the single source for everything that lists all options: defaults, ranges and
+//! their error messages, conversion to and from a [`TrainConfig`], options that may change on resume, and what front
+//! ends show ([`OptionInfo`]), such as command-line arguments and the documentation page.
 
 use std::ffi::OsStr;
 
@@ -10,20 +10,20 @@ use super::value::{Form, Value};
 use crate::config::{ConfigError, Needs, TrainConfig};
 use crate::words::ParseWordError;
 
-/// Under which heading an option is shown.
+/// The heading under which help and documentation list an option.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Heading {
-    /// Which pictures, and how they are read.
+    /// Images and how they are read.
     Data,
-    /// How long, how well, and what is written when.
+    /// Length and quality of the run, and when files are written.
     Run,
-    /// What the machine may spend.
+    /// Threads and memory.
     Machine,
-    /// What splats can show.
+    /// Number and properties of splats.
     Model,
-    /// What is corrected in colours and poses.
+    /// Corrections of colours and poses.
     Corrections,
-    /// Details of the first splats.
+    /// Details of the initial splats.
     Start,
     /// Details of the loss and the learning rates.
     Loss,
@@ -32,7 +32,7 @@ pub enum Heading {
 }
 
 impl Heading {
-    /// The heading in words.
+    /// The text of the heading.
     #[must_use]
     pub const fn title(self) -> &'static str {
         match self {
@@ -48,45 +48,45 @@ impl Heading {
     }
 }
 
-/// What a face shows of an option.
+/// How a front end shows an option.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shown {
-    /// Under which heading.
+    /// The heading under which it is listed.
     pub heading: Heading,
-    /// What its value is called: `N`, `SHARE`.
+    /// Placeholder of its value: `N`, `SHARE`.
     pub value_name: &'static str,
-    /// Only for those who want to see everything.
+    /// Whether only the long help lists it.
     pub is_detail: bool,
-    /// Its help names the words that it takes.
+    /// Whether its help text already lists the accepted words.
     pub has_words_in_help: bool,
-    /// What its bare name means.
+    /// The value of the option name without a value.
     pub bare: Option<&'static str>,
-    /// Its value is written behind a space as well, although the bare name has a meaning.
+    /// Whether its value may follow after a space, although the bare name has a meaning.
     pub may_stand_apart: bool,
-    /// The option behind which it is shown, where that is not the one before it in files.
+    /// The option after which it is listed, if that is not the preceding one in files.
     pub after: Option<&'static str>,
 }
 
-/// An option for a face: command line, documentation.
+/// An option as front ends see it: command line, documentation.
 #[derive(Clone, Debug)]
 pub struct OptionInfo {
-    /// Its long name, which is its key in files.
+    /// Long name, which is also the key in files.
     pub name: &'static str,
-    /// What it does, without a full stop.
+    /// Help text without a full stop.
     pub help: String,
-    /// How it is shown; `None` for the dataset, for which every face has a place of its own.
+    /// How it is shown; `None` for the dataset, which every front end treats separately.
     pub shown: Option<Shown>,
-    /// How its values are written.
+    /// Syntax of its values.
     pub form: Form,
-    /// Which values are accepted.
+    /// Description of the accepted values.
     pub expected: String,
-    /// A run that goes on may change it: it has no influence on the result.
+    /// Whether a resumed run may change it, because it has no influence on the result.
     pub is_free_on_resume: bool,
-    /// Says what is wrong with the form of a value: `expected a number, found `x``.
+    /// Checks the syntax of a value. The error reads `expected a number, found `x``.
     pub check: fn(&str) -> Result<(), ParseWordError>,
 }
 
-/// Values that an option accepts among those of its type.
+/// The subset of values of a type that an option accepts.
 #[derive(Debug)]
 pub(crate) struct Range<T> {
     expected: &'static str,
@@ -99,14 +99,14 @@ impl<T> Range<T> {
     }
 }
 
-/// Where the value of an option is in a configuration.
+/// Where a configuration stores the value of an option.
 enum Place<T> {
     Nowhere,
     Field(fn(&mut TrainConfig) -> &mut T),
     /// In a part that only some configurations have.
     Part(fn(&mut TrainConfig) -> Option<&mut T>),
     Optional(fn(&mut TrainConfig) -> &mut Option<T>),
-    /// The value decides which parts there are, or is there in another form.
+    /// The value decides which parts exist, or is stored in another form.
     Choice(fn(&TrainConfig) -> Option<T>, fn(&mut TrainConfig, T)),
 }
 
@@ -121,7 +121,7 @@ pub(super) struct Row<T> {
     pub(super) needs: &'static [Needs],
 }
 
-/// An option that no face shows among the others.
+/// An option that front ends do not list among the others.
 pub(super) fn hidden<T>() -> Row<T> {
     Row {
         shown: None,
@@ -134,7 +134,7 @@ pub(super) fn hidden<T>() -> Row<T> {
     }
 }
 
-/// An option that people look for first.
+/// A common option, which also the short help lists.
 pub(super) fn common<T>(heading: Heading, value_name: &'static str) -> Row<T> {
     let shown = Shown {
         heading,
@@ -148,13 +148,13 @@ pub(super) fn common<T>(heading: Heading, value_name: &'static str) -> Row<T> {
     Row { shown: Some(shown), ..hidden() }
 }
 
-/// An option for those who want to see everything.
+/// A detail option, which only the long help lists.
 pub(super) fn detail<T>(heading: Heading, value_name: &'static str) -> Row<T> {
     common(heading, value_name).show(|shown| shown.is_detail = true)
 }
 
 impl<T> Row<T> {
-    /// What happens where nobody says anything. An option without one has it from presets (`config/defaults.rs`).
+    /// Sets the default value. Options without one get it from presets (`config/defaults.rs`).
     pub(super) fn default(self, value: T) -> Self {
         Self { default: Some(value), ..self }
     }
@@ -164,58 +164,58 @@ impl<T> Row<T> {
         Self { range: Some(range), ..self }
     }
 
-    /// The field of the configuration that holds the value.
+    /// Sets the field of the configuration that stores the value.
     pub(super) fn at(self, place: fn(&mut TrainConfig) -> &mut T) -> Self {
         Self { place: Place::Field(place), ..self }
     }
 
-    /// The same in a part that only some configurations have. Where it is missing the value goes nowhere; options that
-    /// decide about parts come before those of the parts.
+    /// Sets a field in a part that only some configurations have. If the part is missing, the value is dropped. Options
+    /// that decide which parts exist must come before the options of these parts.
     pub(super) fn at_part(self, place: fn(&mut TrainConfig) -> Option<&mut T>) -> Self {
         Self { place: Place::Part(place), ..self }
     }
 
-    /// The field of an option that may stay without a value.
+    /// Sets the field of an option that may have no value.
     pub(super) fn at_optional(self, place: fn(&mut TrainConfig) -> &mut Option<T>) -> Self {
         Self { place: Place::Optional(place), is_optional: true, ..self }
     }
 
-    /// How the value is read from a configuration, and what it decides there.
+    /// Sets the functions that read the value from a configuration and apply it.
     pub(super) fn choice(self, read: fn(&TrainConfig) -> Option<T>, write: fn(&mut TrainConfig, T)) -> Self {
         Self { place: Place::Choice(read, write), ..self }
     }
 
-    /// It may stay without a value.
+    /// Allows the option to have no value.
     pub(super) fn optional(self) -> Self {
         Self { is_optional: true, ..self }
     }
 
-    /// A run that goes on may change it: it has no influence on the result.
+    /// Allows a resumed run to change the option, because it has no influence on the result.
     pub(super) fn free_on_resume(self) -> Self {
         Self { is_free_on_resume: true, ..self }
     }
 
-    /// What it needs to have an effect (`config/idle.rs`).
+    /// Sets the conditions under which the option has an effect (`config/idle.rs`).
     pub(super) fn needs(self, needs: &'static [Needs]) -> Self {
         Self { needs, ..self }
     }
 
-    /// The bare name means this; a value follows it behind `=`.
+    /// Sets the value of the bare option name. Other values then follow after `=`.
     pub(super) fn bare(self, word: &'static str) -> Self {
         self.show(|shown| shown.bare = Some(word))
     }
 
-    /// A value may follow it behind a space as well, although the bare name has a meaning.
+    /// Allows a value after a space, although the bare name has a meaning.
     pub(super) fn may_stand_apart(self) -> Self {
         self.show(|shown| shown.may_stand_apart = true)
     }
 
-    /// The help names the words, so that a list of them would say the same once more.
+    /// Marks that the help text lists the accepted words, so that front ends do not repeat them.
     pub(super) fn words_in_help(self) -> Self {
         self.show(|shown| shown.has_words_in_help = true)
     }
 
-    /// It is shown behind this option. Files keep the order of the table.
+    /// Lists the option after another one in the help. Files keep the order of the table.
     pub(super) fn shown_after(self, name: &'static str) -> Self {
         self.show(|shown| shown.after = Some(name))
     }
@@ -229,7 +229,7 @@ impl<T> Row<T> {
 }
 
 impl<T: Value> Row<T> {
-    /// The value if it is one that the option accepts, as it is written into files.
+    /// Checks the range of a value. Returns it in the form in which files store it.
     pub(super) fn checked(&self, option: &'static str, value: Option<T>) -> Result<Option<T>, ConfigError> {
         let Some(value) = value else {
             let expected = self.range.as_ref().map_or("a value", |range| range.expected);
@@ -244,7 +244,7 @@ impl<T: Value> Row<T> {
         }
     }
 
-    /// Writes a value to its place.
+    /// Writes the value to the configuration.
     pub(super) fn write(&self, value: Option<T>, config: &mut TrainConfig) {
         match (&self.place, value) {
             (Place::Optional(place), value) => *place(config) = value,
@@ -259,7 +259,7 @@ impl<T: Value> Row<T> {
         }
     }
 
-    /// Reads the value from its place, which nothing is written to.
+    /// Reads the value from the configuration, which is not changed.
     pub(super) fn read(&self, config: &mut TrainConfig) -> Option<T> {
         match &self.place {
             Place::Nowhere => None,
@@ -270,7 +270,7 @@ impl<T: Value> Row<T> {
         }
     }
 
-    /// What faces show. `help` is the comment of the option, a space before each line.
+    /// The option as front ends see it. `help` is the doc comment of the option, with a space before each line.
     pub(super) fn info(&self, name: &'static str, help: &str) -> OptionInfo {
         let help = help.trim();
         OptionInfo {

@@ -1,4 +1,4 @@
-//! The types that options have: how a value is read from what somebody typed, and told in a message.
+//! The value types of options: parsing from text and formatting for messages.
 
 use std::ffi::OsStr;
 use std::num::IntErrorKind;
@@ -12,44 +12,44 @@ use crate::words::{
     Quality, RandomBackground, Strategy, TimeBudget, Up,
 };
 
-/// Why an option cannot be given what somebody has typed.
+/// Why an option cannot be set from a text.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SetError {
-    /// There is none of this name.
+    /// There is no option of this name.
     #[error("{0}: no such option")]
     NoSuchOption(String),
-    /// It has no such value.
+    /// The text is not a value of the option.
     #[error(transparent)]
     Value(#[from] ParseWordError),
 }
 
-/// How the values of an option are written.
+/// Syntax of the values of an option.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
     /// `true` or `false`; the bare name means `true`.
     Flag,
-    /// A whole number up to this one.
+    /// A whole number, at most this one.
     Whole(u64),
-    /// A number.
+    /// A finite floating-point number.
     Number,
-    /// A path.
+    /// A file path.
     Path,
-    /// A word.
+    /// One of a set of words.
     Word {
-        /// All of them.
+        /// The accepted words.
         words: &'static [&'static str],
     },
-    /// Text in a form of its own.
+    /// Text with its own syntax.
     Text,
 }
 
 impl Form {
-    /// What the bare name of an option of this form means, unless its row says otherwise.
+    /// The value of a bare option name of this form, unless its row sets another one.
     pub(super) fn bare(self) -> Option<&'static str> {
         (self == Self::Flag).then_some("true")
     }
 
-    /// Which values have this form.
+    /// Description of the values of this form.
     #[must_use]
     pub fn expected(self) -> String {
         match self {
@@ -64,28 +64,28 @@ impl Form {
     }
 }
 
-/// A type that options have.
+/// A value type of options.
 pub(crate) trait Value: Clone {
-    /// How it is written.
+    /// Syntax of the type.
     const FORM: Form;
 
-    /// Reads what somebody has typed, or says what was expected and found.
+    /// Parses a text. The error says what was expected and found.
     fn from_text(text: &OsStr) -> Result<Self, ParseWordError>;
 
-    /// The value for messages.
+    /// Formats the value for messages.
     fn to_text(&self) -> String;
 
-    /// Whether it means something: a number that is none does not.
+    /// Whether the value can be used: false for a number that is not finite in f32.
     fn is_usable(&self) -> bool {
         true
     }
 
-    /// The value as files hold it, if they can.
+    /// The value in the form in which files store it, or an error if they cannot.
     fn for_files(self, _option: &'static str) -> Result<Self, ConfigError> {
         Ok(self)
     }
 
-    /// The option, if this type is a path.
+    /// The option itself if this type is a path, otherwise `None`.
     fn as_path(_option: &mut Option<Self>) -> Option<&mut Option<PathBuf>> {
         None
     }
@@ -118,12 +118,12 @@ impl Value for f64 {
         gausset_io::units::number(*self)
     }
 
-    /// Numbers travel as f32 to the device: what overflows there is not a number either.
+    /// Devices compute in f32, so a number that overflows there is not usable either.
     fn is_usable(&self) -> bool {
         (*self as f32).is_finite()
     }
 
-    /// -0 and 0 are one number, and only one of them is written back as it was.
+    /// Replaces -0 by 0: both are the same number, but only 0 is written and read back identically.
     fn for_files(self, _option: &'static str) -> Result<Self, ConfigError> {
         Ok(self + 0.0)
     }
@@ -149,7 +149,7 @@ impl Value for PathBuf {
     }
 }
 
-/// Why text is no whole number.
+/// Why a text is not a whole number.
 enum Misfit {
     NotWhole,
     TooLarge,
@@ -164,7 +164,7 @@ impl Misfit {
     }
 }
 
-/// `30000`, `30k`, `1.5M`, `2G`: thousands, millions, thousands of millions.
+/// Parses `30000`, `30k`, `1.5M`, `2G`, with suffixes for 10^3, 10^6 and 10^9.
 fn whole_number(text: &str) -> Result<u64, Misfit> {
     let factor = match text.as_bytes().last() {
         Some(b'k' | b'K') => 1_000,
@@ -183,7 +183,7 @@ fn whole_number(text: &str) -> Result<u64, Misfit> {
     };
     let mut place = factor;
     for digit in part.bytes() {
-        // A digit behind the point must still be whole: 1.5k is 1500, 1.5 is nothing.
+        // With its decimals the number must still be whole: 1.5k is 1500, 1.5 is refused.
         let value = char::from(digit).to_digit(10).ok_or(Misfit::NotWhole)?;
         if place % 10 != 0 {
             return Err(Misfit::NotWhole);
@@ -194,7 +194,7 @@ fn whole_number(text: &str) -> Result<u64, Misfit> {
     Ok(number)
 }
 
-/// Whole numbers of some width.
+/// Implements [`Value`] for unsigned integers.
 macro_rules! whole_numbers {
     ($($type:ty),+) => {$(
         impl Value for $type {
@@ -227,7 +227,7 @@ macro_rules! whole_numbers {
 
 whole_numbers!(u8, u32, u64);
 
-/// Types that say themselves what they expect.
+/// Implements [`Value`] for types whose `FromStr` returns the error message.
 macro_rules! texts {
     ($($type:ty: $form:expr,)+) => {$(
         impl Value for $type {

@@ -1,4 +1,4 @@
-//! What `bench train` and `bench raster` measure, and how.
+//! Arguments of `bench train` and `bench raster`.
 
 use std::path::PathBuf;
 
@@ -20,44 +20,44 @@ Examples:
   gausset bench convert --peer splat-transform
 Measure release builds on an otherwise idle machine.";
 
-/// How it is measured.
+/// Arguments of `bench train` and `bench raster`.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = AFTER_HELP)]
 pub(super) struct MeasureArgs {
-    /// Steps that are timed, after a warm-up.
+    /// Number of timed steps, after a warm-up.
     #[arg(long, value_name = "N", default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     pub(super) steps: u64,
-    /// The reference workload as after training (trained) or as at its start (initial).
+    /// State of the reference workload: trained, or initial (as at the start of training).
     #[arg(
         long, value_name = "STATE", default_value = "trained", hide_possible_values = true, alias = "state",
         value_parser = PossibleValuesParser::new(["trained", "initial"])
     )]
     pub(super) workload: String,
-    /// A splat file instead of the workload.
+    /// Splat file to use instead of the reference workload.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["workload", "splats"])]
     pub(super) ply: Option<PathBuf>,
-    /// Camera path or transforms.json to look at the file from [default: from outside].
+    /// Camera path or transforms.json for the splat file [default: a camera outside the splats].
     #[arg(long, value_name = "FILE", requires = "ply")]
     pub(super) camera: Option<PathBuf>,
-    /// Which camera of that file, from 0.
+    /// Index of the camera in that file, from 0.
     #[arg(long, value_name = "N", default_value_t = 0, requires = "camera")]
     pub(super) view: usize,
-    /// Size of the picture [default: 516x344; of a file that of the camera, or 1280x720].
+    /// Image size, px [default: 516x344; for a splat file that of the camera, or 1280x720].
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     pub(super) size: Option<[u32; 2]>,
-    /// Which splats a training step moves: dense or sparse [default: sparse].
+    /// Splats that a training step updates: dense (all) or sparse (visible) [default: sparse].
     #[arg(
         long, value_name = "FORM", hide_possible_values = true,
         value_parser = PossibleValuesParser::new(Adam::WORDS).try_map(|word| word.parse::<Adam>())
     )]
     pub(super) adam: Option<Adam>,
-    /// Number of splats, to see how time grows [default: 165751].
+    /// Number of splats of the workload [default: 165751].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=20_000_000))]
     pub(super) splats: Option<u32>,
     /// Print the result as a JSON object.
     #[arg(long)]
     pub(super) json: bool,
-    /// Write profile.json, profile.csv and trace.json of the steps into a folder.
+    /// Output folder for profile.json, profile.csv and trace.json of the steps.
     #[arg(long, value_name = "DIR")]
     pub(super) profile: Option<PathBuf>,
     #[command(flatten)]

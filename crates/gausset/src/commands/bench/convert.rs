@@ -1,9 +1,9 @@
-//! `gausset bench convert`: what splat formats cost in time, bytes and quality, ours and those of another program.
+//! `gausset bench convert`: time, size and loss of splat formats, optionally compared with another program.
 //!
-//! Splats are written as a PLY, which is converted into each format and read again, in turns with the peer, some times
-//! over; medians of processor seconds count, of all threads. The peer is `splat-transform` of PlayCanvas, or what takes
-//! its arguments: its seconds are those of the whole command, ours those of reading the PLY and writing. What is lost is
-//! the PSNR of 12 views around the splats, drawn in f32, against those of the PLY.
+//! Splats are written as a PLY, which is converted to each format and read back, alternating with the peer program, in
+//! several passes. Medians of CPU seconds of all threads are reported. The peer is `splat-transform` of PlayCanvas or a
+//! program with the same arguments. Its time is that of the whole command; the time of Gausset covers reading the PLY
+//! and writing. The loss is the PSNR of 12 views around the splats, rendered in f32, against those of the PLY.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
@@ -30,27 +30,27 @@ use crate::listener::brief;
 use crate::numbers::{grouped, three_digits};
 use crate::table::{self, Align};
 
-/// What makes the folder ours.
+/// Purpose in the ownership marker of the temporary folder.
 const PURPOSE: &str = "bench of conversions";
-/// Seconds for which the peer may say nothing.
+/// Maximum time without output of the peer, seconds.
 const SILENCE: u64 = 600;
 
 /// Arguments of `bench convert`.
 #[derive(Clone, Debug, Args)]
 pub(super) struct BenchConvertArgs {
-    /// A splat file instead of the workload.
+    /// Splat file to use instead of the reference workload.
     #[arg(long, value_name = "FILE", conflicts_with = "splats")]
     ply: Option<PathBuf>,
-    /// Splats of the workload.
+    /// Number of splats of the workload.
     #[arg(long, value_name = "N", default_value_t = 300_000, value_parser = clap::value_parser!(u32).range(1000..=10_000_000))]
     splats: u32,
-    /// Conversions into each format; the middle one counts.
+    /// Number of conversions to each format; the median is reported.
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=100))]
     passes: u32,
-    /// The program `splat-transform`, to be measured in turns.
+    /// Path of `splat-transform`, to measure it for comparison.
     #[arg(long, value_name = "PATH")]
     peer: Option<PathBuf>,
-    /// Measure times and sizes alone.
+    /// Measure only times and sizes, not the loss.
     #[arg(long)]
     no_loss: bool,
     /// Print the result as a JSON object.
@@ -65,9 +65,9 @@ struct Case {
     name: &'static str,
     ending: &'static str,
     options: SaveOptions,
-    /// Whether SH is cut off before.
+    /// Whether the SH degree is reduced to 0 first.
     is_flat: bool,
-    /// Whether the peer writes it, at the same settings and in a time that one can wait for; and reads it.
+    /// Whether the peer writes the format (with the same settings and in reasonable time), and whether it reads it.
     peer: [bool; 2],
 }
 
@@ -76,9 +76,9 @@ struct Case {
 struct Measured {
     splats: usize,
     sh_degree: u8,
-    /// Bytes of the PLY.
+    /// Size of the PLY, bytes.
     input_bytes: u64,
-    /// Bytes of the splats in memory.
+    /// Size of the splats in memory, bytes.
     splat_bytes: u64,
     passes: u32,
     rows: Vec<MeasuredRow>,
@@ -90,22 +90,22 @@ struct MeasuredRow {
     ours: Side,
     #[serde(skip_serializing_if = "Option::is_none")]
     peer: Option<Side>,
-    /// Largest difference between what the peer reads of our file and what we read of it, in raw parameters.
+    /// Largest difference in raw parameters between the peer's and Gausset's reading of the file that Gausset wrote.
     #[serde(skip_serializing_if = "Option::is_none")]
     peer_reads_ours_within: Option<f64>,
 }
 
-/// What one program did.
+/// Measurements of one program.
 #[derive(Debug, Default, Serialize)]
 struct Side {
     bytes: u64,
-    /// Processor seconds from the PLY to the file.
+    /// CPU seconds from the PLY to the file.
     convert_cpu_s: f64,
-    /// MB of the PLY per processor second.
+    /// MB of the PLY per CPU second.
     convert_mb_per_s: f64,
-    /// Processor seconds to read the file.
+    /// CPU seconds to read the file.
     read_cpu_s: Option<f64>,
-    /// Memory of the process at most while it converted.
+    /// Peak memory of the conversion, bytes.
     peak_bytes: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     loss: Option<Loss>,
@@ -196,7 +196,7 @@ impl Bench<'_> {
             self.save(&ours, &document, &case.options)?;
             convert.push(cpu_seconds() - begin);
             drop(document);
-            // What the process held before is not the conversion's.
+            // Memory that the process held before does not count.
             peak = peak_bytes().zip(peak_before).map(|(peak, before)| peak.saturating_sub(before));
             let begin = cpu_seconds();
             let document = splat::load(&ours, &LoadOptions::default())?;
@@ -250,7 +250,8 @@ impl Bench<'_> {
     }
 }
 
-/// Lets the peer make the last file of the first, or read it when there is no other; returns its processor seconds.
+/// Runs the peer to convert the first file to the second, or only to read it if there is no second. Returns its CPU
+/// seconds.
 fn run_peer(peer: &Path, files: &[&Path]) -> Result<f64, Failure> {
     let mut program = Program::new(peer).silence(Duration::from_secs(SILENCE)).arg("-q").arg("-w");
     for file in files {
@@ -266,8 +267,8 @@ fn run_peer(peer: &Path, files: &[&Path]) -> Result<f64, Failure> {
     Ok(children_cpu_seconds() - begin)
 }
 
-/// Largest difference of any parameter; rotations are compared as rotations, opacities as opacities. Splats that nobody sees
-/// are left out where only one of both has them: an opacity of 0 has no logit.
+/// Largest difference of any parameter. Quaternions are compared up to sign, and opacities instead of their logits. If
+/// the numbers of splats differ, invisible splats are left out: an opacity of 0 has no logit.
 fn difference(a: &Splats, b: &Splats) -> f64 {
     if a.len() != b.len() {
         let seen = |splats: &Splats| {

@@ -1,5 +1,5 @@
-//! `gausset bench density`: the one pass over raw parameters that decides which splats are cloned, split and pruned; with a GPU
-//! whole rules (`density_rules`).
+//! `gausset bench density`: the pass over raw parameters that decides which splats are cloned, split and pruned. On a
+//! GPU, whole density control updates are measured (`density_rules`).
 
 use std::time::Instant;
 
@@ -23,7 +23,7 @@ use crate::lines::Lines;
 use crate::numbers::grouped;
 use crate::table::{self, Align};
 
-/// Sizes that are measured, in splats.
+/// Measured numbers of splats.
 const SIZES: [usize; 5] = [100_000, 300_000, 1_000_000, 3_000_000, 10_000_000];
 /// Bytes read and written per splat: sum, steps, three scales, an opacity, and the decision.
 const BYTES_PER_SPLAT: f64 = 25.0;
@@ -31,10 +31,10 @@ const BYTES_PER_SPLAT: f64 = 25.0;
 /// Arguments of `bench density`.
 #[derive(Clone, Copy, Debug, Args)]
 pub(super) struct DensityArgs {
-    /// Passes that are timed for each size, after one that is not.
+    /// Number of timed passes per size, after an untimed one.
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u64).range(1..=100_000))]
     passes: u64,
-    /// Largest number of splats (of whole rules on a GPU at most 1,000,000).
+    /// Maximum number of splats (on a GPU at most 1,000,000).
     #[arg(long, value_name = "N", default_value_t = 10_000_000)]
     splats: usize,
     /// Print the result as a JSON object.
@@ -49,7 +49,7 @@ pub(super) struct DensityArgs {
 struct Measured {
     threads: usize,
     simd: &'static str,
-    /// Measured on this machine: bytes read and written in place per second.
+    /// Memory bandwidth of this machine, bytes per second read and written in place.
     stream_bytes_per_s: f64,
     sizes: Vec<Size>,
 }
@@ -62,18 +62,18 @@ struct Size {
     prune: u64,
     /// Median wall time of a pass.
     median_ms: f64,
-    /// A tenth of the passes is faster, a tenth slower.
+    /// 10th percentile; `p90_ms` is the 90th.
     p10_ms: f64,
     p90_ms: f64,
-    /// Fastest pass.
+    /// Time of the fastest pass.
     min_ms: f64,
-    /// Median per million splats.
+    /// Median time per million splats.
     ms_per_million: f64,
-    /// What its bytes take at the measured rate.
+    /// Minimum time for its memory traffic at the measured bandwidth.
     floor_ms: f64,
 }
 
-/// One value per splat in each array.
+/// Input arrays with one value per splat.
 struct Arrays {
     gradient_sum: Vec<f32>,
     visible_steps: Vec<u32>,
@@ -83,7 +83,7 @@ struct Arrays {
 }
 
 impl Arrays {
-    /// Values of which about a tenth grow, half of those by splitting, and a tenth are pruned.
+    /// Random values with which about a tenth of the splats grow, half of them by splitting, and a tenth are pruned.
     fn new(count: usize) -> Self {
         let draw = |i: usize, k: u32| {
             let [a, b, c, d] = rng::philox(1, rng::stream::BACKGROUND, i as u64, k);

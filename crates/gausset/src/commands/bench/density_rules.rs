@@ -1,5 +1,5 @@
-//! `gausset bench density --device gpu`: whole density rules on a state of degree 3 that is at its limit of splats, on the
-//! device, on the host with the state going down and up again, and on the processor alone.
+//! `gausset bench density --device gpu`: whole density control updates of a state of SH degree 3 at its maximum number
+//! of splats: on the GPU, on the host with copies of the state in both directions, and on the CPU alone.
 
 use std::time::Instant;
 
@@ -17,7 +17,7 @@ use crate::lines::Lines;
 use crate::numbers::grouped;
 use crate::table::{self, Align};
 
-/// Sizes that are measured, in splats.
+/// Measured numbers of splats.
 const SIZES: [usize; 4] = [30_000, 100_000, 300_000, 1_000_000];
 const SH_DEGREE: u8 = 3;
 
@@ -34,17 +34,17 @@ pub(super) struct MeasuredRules {
 struct Measured {
     rule: &'static str,
     splats: usize,
-    /// Splats that the rule moved, split, cloned or removed.
+    /// Number of splats that the rule moved, split, cloned, added or removed.
     changed: u64,
-    /// Kernels, from the call to the report.
+    /// Time on the GPU, from the call to the report.
     device: Interval,
-    /// State to the host, the rule there, state to the device.
+    /// Time on the host, including the copies of the state from and to the GPU.
     staged: Interval,
-    /// The rule on the processor, with its state there.
+    /// Time on the CPU engine.
     processor: Interval,
 }
 
-/// A state of which about a tenth is dead and a tenth would grow.
+/// A state in which about a tenth of the splats are dead and a tenth would grow.
 fn state(count: usize) -> TrainState {
     let mut splats = Splats::zeros(SH_DEGREE, count);
     let draw =
@@ -90,7 +90,7 @@ fn rules(count: usize) -> [(&'static str, DensityRule); 2] {
     [("classic", DensityRule::Classic(classic)), ("mcmc", DensityRule::Mcmc(mcmc))]
 }
 
-/// Times of a rule from the same state, after a pass that is not timed, and what it changed.
+/// Times a rule on the same state after an untimed pass. Returns the times and the number of changed splats.
 fn time(
     engine: &mut dyn Engine,
     state: &TrainState,
@@ -100,13 +100,13 @@ fn time(
     let camera =
         Camera::new(16, 16, 16.0, 16.0, 8.0, 8.0).map_err(|err| EngineError::BadInput(err.to_string()))?;
     let identity = [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]];
-    // Looks away from everything.
+    // The camera sees no splats.
     let pose = Pose { rotation: identity, translation: [0.0, 0.0, -100.0] };
     let mut times = Vec::new();
     let mut changed = 0;
     for pass in 0..=passes {
         engine.load(state.clone())?;
-        // What goes up waits for the first thing to do.
+        // Uploads are deferred until the first command, so this render completes them before the clock starts.
         engine.render(&camera, &pose, &RenderOptions::default(), Outputs::Color)?;
         let started = Instant::now();
         engine.densify(rule)?;
@@ -119,7 +119,7 @@ fn time(
     Ok((Interval::of(&mut times), changed))
 }
 
-/// Measures both rules at all sizes up to `largest`, each with so many passes.
+/// Measures both rules at all sizes up to `largest`, each with `passes` timed passes.
 pub(super) fn measure(
     options: DeviceOptions,
     threads: usize,
@@ -152,7 +152,7 @@ pub(super) fn measure(
 }
 
 impl MeasuredRules {
-    /// For people.
+    /// Formats the measurement as a table.
     pub(super) fn table(&self) -> Lines {
         let header = [
             ("rule", Align::Left),

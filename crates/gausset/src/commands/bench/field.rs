@@ -1,10 +1,12 @@
-//! `gausset bench field`: how fast fields are evaluated, dense and with a cut-off, and how near that is to the floor.
+//! `gausset bench field`: speed of field evaluation, dense and with a cut-off, compared with the floor.
 //!
-//! Inputs: box 10, about σ 0.5, full covariances, weights in -1..1, from counter-based random numbers: the same everywhere. A call begins with raw parameters and ends with values, or with values
-//! and the gradients by means, factors and weights: packing, padding and unpacking are in the figures.
+//! Inputs: a box of side 10, σ about 0.5, full covariances, weights in -1..1, from counter-based random numbers, the
+//! same on all machines. A call starts from raw parameters and ends with values, or with values and the gradients with
+//! respect to means, factors and weights. Packing, padding and unpacking are included in the figures.
 //!
-//! The floor is what the multiply-add pipes allow: 13 operations a pair forward (6 for the whitened difference, 3 for
-//! its square, 4 for the weighted exponential) and 23 backward (10 for the ten moments instead of the sum), at the rate this machine shows in a loop of nothing else, measured beside each row.
+//! The floor is the limit of the multiply-add pipes: 13 operations per pair forward (6 for the whitened difference, 3
+//! for its square, 4 for the weighted exponential) and 23 backward (10 for the ten moments instead of the sum), at the
+//! rate of a loop of multiply-adds, which is measured with each row.
 
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
@@ -28,26 +30,26 @@ Examples:
   gausset bench field --threads 2 --large
 Measure release builds on an otherwise idle machine.")]
 pub(crate) struct BenchFieldArgs {
-    /// Vector instructions: auto|avx512|avx2|fallback.
+    /// SIMD instruction set: auto|avx512|avx2|fallback.
     #[arg(
         long, value_name = "LEVEL", default_value = "auto", hide_possible_values = true,
         value_parser = PossibleValuesParser::new(VectorLevel::ALL.map(VectorLevel::name))
             .map(|name| VectorLevel::ALL.into_iter().find(|level| level.name() == name).unwrap_or_default())
     )]
     pub(super) simd: VectorLevel,
-    /// Threads; 0 = all processors.
+    /// Number of threads; 0 = all CPU cores.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(0..=4096))]
     threads: u32,
-    /// Rounds per row, of which the median counts.
+    /// Number of rounds per row; the median is reported.
     #[arg(long, value_name = "N", default_value_t = 31, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub(super) rounds: u32,
-    /// Also 10,000 Gaussians at 100,000 points.
+    /// Also measure 10,000 Gaussians at 100,000 points.
     #[arg(long)]
     large: bool,
-    /// Also evaluation with a cut-off: 100,000 Gaussians at 100,000 points, sigma 2 % of the box.
+    /// Also measure evaluation with a cut-off: 100,000 Gaussians at 100,000 points, sigma 2 % of the box.
     #[arg(long)]
     cutoff: bool,
-    /// Also a million Gaussians at a million points, sigma 0.5 % of the box, with a cut-off.
+    /// Also measure a million Gaussians at a million points with a cut-off, sigma 0.5 % of the box.
     #[arg(long)]
     million: bool,
     /// Print the result as a JSON object.
@@ -66,8 +68,10 @@ struct Measured {
 /// Runs the command.
 pub(super) fn run(args: &BenchFieldArgs, console: &Console) -> Result<Status, Ending> {
     if cfg!(debug_assertions) {
-        console
-            .warn("the build", "bench: not a release build: figures mean little (use cargo build --release)");
+        console.warn(
+            "the build",
+            "bench: not a release build, figures are not meaningful (use cargo build --release)",
+        );
     }
     let compute = gausset_flow::fields::compute(args.threads, args.simd)?;
     let setup = Setup { compute: &compute, simd: args.simd.name(), rounds: args.rounds };

@@ -1,4 +1,4 @@
-//! The fields and points of `bench field`, and one measurement of each.
+//! The fields and points of `bench field`, and their measurement.
 
 use std::time::Instant;
 
@@ -12,7 +12,7 @@ use serde::Serialize;
 
 use super::timing::{cpu_seconds, median};
 
-/// Operations of a pair on the multiply-add pipes.
+/// Multiply-add operations per pair of Gaussian and point.
 const FORWARD_OPERATIONS: f64 = 13.0;
 const BACKWARD_OPERATIONS: f64 = 23.0;
 
@@ -22,12 +22,12 @@ pub(super) struct Row {
     pub(super) b: usize,
     pub(super) threads: usize,
     pub(super) simd: &'static str,
-    /// CPU time of a call, all threads.
+    /// CPU time per call, all threads.
     pub(super) forward_ms: f64,
     pub(super) forward_backward_ms: f64,
     pub(super) ns_per_pair_forward: f64,
     pub(super) ns_per_pair_backward: f64,
-    /// Time of a forward and a backward pass over what the multiply-add pipes allow.
+    /// Time of a forward and a backward pass divided by the floor of the multiply-add pipes.
     pub(super) floor_ratio: f64,
     pub(super) forward_wall_ms: f64,
     pub(super) forward_backward_wall_ms: f64,
@@ -40,21 +40,21 @@ pub(super) struct CutoffRow {
     pub(super) b: usize,
     pub(super) sigma: f64,
     pub(super) cutoff: String,
-    /// CPU time: lists and values, points already sorted.
+    /// CPU time of building lists and computing values; the points are already sorted.
     pub(super) forward_ms: f64,
     /// CPU time of sorting the points, once per point set.
     pub(super) sort_ms: f64,
-    /// CPU time of a dense call; `null` where it was not run.
+    /// CPU time of a dense call; `null` if it was not measured.
     pub(super) dense_ms: Option<f64>,
     pub(super) speed_up: Option<f64>,
     pub(super) pairs_share: f64,
-    /// Guaranteed, rounding apart.
+    /// Guaranteed maximum error, without rounding.
     pub(super) bound: Option<f64>,
-    /// Largest difference from f64 over a sample of points.
+    /// Largest difference from a computation in f64, over a sample of points.
     pub(super) measured_error: f64,
 }
 
-/// Uniform numbers of a row.
+/// Four uniform random numbers of index `i` in a stream.
 fn uniform(stream: u64, i: usize) -> [f32; 4] {
     rng::philox(1, rng::stream::FIELD, stream, i as u32).map(rng::uniform)
 }
@@ -63,7 +63,7 @@ fn points(b: usize, size: f32) -> Vec<[f32; 3]> {
     (0..b).map(|i| uniform(14, i)).map(|u| [size * u[0], size * u[1], size * u[2]]).collect()
 }
 
-/// Box 10, σ about 0.5.
+/// A field in a box of side 10 with σ about 0.5.
 fn dense_field(n: usize) -> Result<GaussianField<f32>, Failure> {
     let log = |u: f32| 0.5f32.ln() + 0.6 * (u - 0.5);
     let chol = |i: usize| {
@@ -76,7 +76,7 @@ fn dense_field(n: usize) -> Result<GaussianField<f32>, Failure> {
     Ok(GaussianField::new(means, chol, weights, WeightMode::Raw, Covariance::Full)?)
 }
 
-/// Unit box, round Gaussians.
+/// A field of isotropic Gaussians in the unit box.
 fn round_field(n: usize, sigma: f32) -> Result<GaussianField<f32>, Failure> {
     let means = (0..n).map(|i| uniform(11, i)).map(|u| [u[0], u[1], u[2]]).collect();
     let weights = (0..n).map(|i| 2.0 * uniform(11, i)[3] - 1.0).collect();
@@ -85,20 +85,20 @@ fn round_field(n: usize, sigma: f32) -> Result<GaussianField<f32>, Failure> {
     Ok(GaussianField::new(means, chol, weights, WeightMode::Raw, Covariance::Full)?)
 }
 
-/// CPU and wall time of a call in ms.
+/// CPU and wall time of a call, ms.
 fn timed(call: impl FnOnce() -> Result<(), Failure>) -> Result<(f64, f64), Failure> {
     let (wall, cpu) = (Instant::now(), cpu_seconds());
     call()?;
     Ok((1e3 * (cpu_seconds() - cpu), 1e3 * wall.elapsed().as_secs_f64()))
 }
 
-/// How a size is measured.
+/// Parameters of a measurement.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Setup<'a> {
     pub(super) compute: &'a Compute,
-    /// Vector instructions as they were asked for.
+    /// Requested SIMD level.
     pub(super) simd: &'static str,
-    /// Rounds, of which the median counts.
+    /// Number of rounds, of which the median is reported.
     pub(super) rounds: u32,
 }
 
@@ -127,7 +127,7 @@ pub(super) fn dense(setup: Setup<'_>, n: usize, b: usize) -> Result<Row, Failure
         both_wall.push(wall);
         floor.push(probe::ns_per_lane_operation(compute.level, cpu_seconds));
     }
-    // The first round warms caches and memory up.
+    // The first round is a warm-up of caches and memory.
     let settled = |values: &mut Vec<f64>| median(&mut values[1..]);
     let (forward_ms, forward_backward_ms) = (settled(&mut forward), settled(&mut both));
     let operation = settled(&mut floor);
@@ -154,7 +154,7 @@ pub(super) fn dense_round(compute: &Compute) -> Result<f64, Failure> {
     let field = round_field(100_000, 0.02)?;
     let points = points(100_000, 1.0);
     let evaluator = Evaluator::new(compute, &field)?;
-    // A fifth of the points stands for all: the cost is the same for each.
+    // A fifth of the points is enough, because each costs the same.
     let part = &points[..20_000];
     let (cpu, _) = timed(|| {
         std::hint::black_box(evaluator.values(part)?);
@@ -176,7 +176,7 @@ pub(super) fn with_cutoff(
     let (mut sort, mut forward) = (Vec::new(), Vec::new());
     let mut last = None;
     let rounds = if n > 500_000 { 1 } else { setup.rounds.min(9) };
-    // One evaluator, as in a loop: its lists keep their memory. Its construction is timed, too.
+    // The evaluator runs once before it is timed, as in a loop where its lists keep their memory.
     for _ in 0..=rounds {
         let mut set = None;
         sort.push(

@@ -1,4 +1,4 @@
-//! Training steps and pictures, timed one by one.
+//! Timing of training steps and renders, one by one.
 
 use std::time::Instant;
 
@@ -22,12 +22,12 @@ use crate::numbers::{grouped, three_digits};
 use crate::profiling;
 use crate::table::{self, Align};
 
-/// Steps before the clock starts: buffers grow, caches fill.
+/// Number of untimed steps at the start, in which buffers grow and caches fill.
 const WARM_UP: u64 = 3;
-/// Steps that are timed together on a GPU.
+/// Number of steps that are timed together on a GPU.
 const GPU_BATCH: u64 = 10;
 
-/// Learning rates that keep all paths of the update busy and the scene as it is.
+/// Learning rates that exercise all paths of the update without changing the scene.
 const TINY_RATES: Rates = Rates {
     means: 1.6e-10,
     log_scales: 5e-9,
@@ -42,24 +42,24 @@ const TINY_RATES: Rates = Rates {
 pub(super) struct Measured {
     workload: WorkloadInfo,
     threads: usize,
-    /// Vector level that was used: `avx512`, `avx2` or `fallback`.
+    /// SIMD level in use: `avx512`, `avx2` or `fallback`.
     simd: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     it_per_s: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     frames_per_s: Option<f64>,
-    /// Median of the wall times of a step.
+    /// Median wall time per step.
     wall_ms: f64,
-    /// Median of the CPU times of a step, all threads.
+    /// Median CPU time per step, all threads.
     cpu_ms: f64,
-    /// On a GPU: median of the CPU times that the thread which submits takes for a step: record, submit, poll.
+    /// On a GPU: median CPU time per step of the submitting thread, for recording, submitting and polling.
     #[serde(skip_serializing_if = "Option::is_none")]
     host_ms: Option<f64>,
-    /// On a GPU: bytes read and written by copies from buffer to buffer, by the time.
+    /// On a GPU: bandwidth of copies between buffers, bytes read plus bytes written.
     #[serde(skip_serializing_if = "Option::is_none")]
     copy_gb_per_s: Option<f64>,
     stages: Vec<StageInfo>,
-    /// Largest resident size of the process so far; `null` where the system does not tell.
+    /// Peak resident size of the process so far; `null` if the system does not report it.
     peak_bytes: Option<u64>,
     #[serde(skip)]
     device: String,
@@ -78,17 +78,17 @@ struct WorkloadInfo {
 struct StageInfo {
     name: String,
     median_ms: f64,
-    /// What the memory and the arithmetic of this machine allow; `null` for a stage without a floor.
+    /// Minimum time by memory bandwidth and arithmetic of this machine; `null` for a stage without a floor.
     floor_ms: Option<f64>,
-    /// Bytes that it moves by the time, on a GPU.
+    /// On a GPU: memory bandwidth of the stage.
     #[serde(skip_serializing_if = "Option::is_none")]
     gb_per_s: Option<f64>,
-    /// That as a share of what a copy does.
+    /// On a GPU: bandwidth of the stage as a fraction of that of a copy.
     #[serde(skip_serializing_if = "Option::is_none")]
     copy_ratio: Option<f64>,
 }
 
-/// What is measured.
+/// Whether training steps or renders are measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Train,
@@ -109,11 +109,11 @@ pub(super) fn measure(args: &MeasureArgs, kind: Kind, console: &Console) -> Resu
     let is_gpu = engine.describe().kind == "gpu";
     let Scene { splats, view, options } = Scene::of(args, console)?;
     let count = splats.len() as u64;
-    // While nothing else is on it.
+    // Measured before the scene is loaded, while the GPU is idle.
     let copy = if is_gpu { recording::floors(&mut *engine, &StepWork::default()).0 } else { None };
     engine.load(TrainState::new(splats, Vec::new()))?;
-    // Steps of a device that works on while the host goes on are timed several at a time: one alone would measure how
-    // long it takes to hear of it.
+    // A GPU works asynchronously, so several steps are timed together: a single step would measure the latency of the
+    // notification.
     let batch = if kind == Kind::Train && is_gpu { GPU_BATCH } else { 1 };
     let mut report = StepReport::default();
     let mut host = Vec::new();
@@ -123,17 +123,17 @@ pub(super) fn measure(args: &MeasureArgs, kind: Kind, console: &Console) -> Resu
         }
         let started = gausset_prof::thread_cpu();
         for step in first * batch..(first + 1) * batch {
-            // Odd numbers: counting for a profile happens at some even ones only.
+            // Odd step numbers, because the profile counts work at some even steps only.
             train_step(&mut *engine, &view, &options, adam, 2 * step + 1)?;
         }
         if is_gpu {
-            // As often as a training does.
+            // Polled as often as in training.
             engine.poll()?;
             if let (Some(before), Some(after)) = (started, gausset_prof::thread_cpu()) {
                 host.push(1e3 * after.saturating_sub(before).as_secs_f64() / batch as f64);
             }
         }
-        // So that a failure belongs to its steps.
+        // Flushed here, so that a failure is reported with its steps.
         report = engine.flush()?;
         Ok(())
     };
@@ -157,7 +157,7 @@ pub(super) fn measure(args: &MeasureArgs, kind: Kind, console: &Console) -> Resu
     gausset_prof::set_enabled(false);
     let (mut profile, trace, peak_bytes) = (gausset_prof::snapshot(), gausset_prof::trace(), peak_bytes());
     if kind == Kind::Train {
-        // One more step, which is counted instead of timed.
+        // One more step, in which work is counted instead of timed.
         gausset_prof::reset();
         gausset_prof::set_enabled(true);
         train_step(&mut *engine, &view, &options, adam, 0)?;
@@ -199,7 +199,7 @@ pub(super) fn measure(args: &MeasureArgs, kind: Kind, console: &Console) -> Resu
     })
 }
 
-/// The median behind the warm-up, if anything was measured.
+/// The median of the batches after the warm-up; `None` if there are none.
 fn host_ms(mut batches: Vec<f64>) -> Option<f64> {
     let warm_up = (WARM_UP as usize).min(batches.len());
     batches.drain(..warm_up);
@@ -222,7 +222,7 @@ fn train_step(
     engine.step(std::slice::from_ref(view), &[], &params)
 }
 
-/// The stages of a step, in their order, with their floors; on a GPU what its timestamps say.
+/// The stages of a step in their order, with their floors; on a GPU from its timestamps.
 fn stages(profile: &Profile) -> Vec<StageInfo> {
     let timed = profile.tracks.iter().filter(|row| row.track == "gpu");
     let timed: Vec<StageInfo> = timed
@@ -251,7 +251,7 @@ fn stages(profile: &Profile) -> Vec<StageInfo> {
 }
 
 impl Measured {
-    /// For people.
+    /// Formats the measurement as tables.
     pub(super) fn table(&self) -> Lines {
         let WorkloadInfo { splats, visible, intersections, width, height } = self.workload;
         let scene = format!(
@@ -274,10 +274,10 @@ impl Measured {
             ("memory", self.peak_bytes.map_or_else(|| "-".to_owned(), units::bytes)),
         ];
         if let Some(ms) = self.host_ms {
-            facts.insert(5, ("host", format!("{ms:.3} ms of the thread that submits (median)")));
+            facts.insert(5, ("host", format!("{ms:.3} ms on the submitting thread (median)")));
         }
         if let Some(rate) = self.copy_gb_per_s {
-            facts.push(("copy", format!("{rate:.1} GB/s read and written from buffer to buffer")));
+            facts.push(("copy", format!("{rate:.1} GB/s between buffers, read plus written")));
         }
         let head = table::facts(&facts);
         let share = |ms: f64| format!("{:.1} %", 100.0 * ms / self.wall_ms.max(f64::MIN_POSITIVE));
@@ -303,7 +303,7 @@ impl Measured {
         if self.stages.iter().all(|stage| stage.gb_per_s.is_none()) {
             return head + "" + table::columns(&header, &rows);
         }
-        // A GPU has rates in place of floors, and their shares of that of a copy.
+        // A GPU has bandwidths instead of floors, also as a fraction of the bandwidth of a copy.
         let cell = |value: Option<f64>| value.map_or_else(String::new, |value| format!("{value:.2}"));
         let rates = self.stages.iter().map(|stage| [stage.gb_per_s, stage.copy_ratio].map(cell));
         for (row, rates) in rows.iter_mut().zip(rates.chain([[None, None].map(cell)])) {

@@ -1,12 +1,12 @@
-//! `gausset bench`: how fast this machine trains and renders the reference workload, or a scene of one's own.
+//! `gausset bench`: speed of training and rendering on this machine, for the reference workload or a splat file.
 //!
-//! The workload (`gausset_scenes::workload`) is made of formulas, so figures of different machines and programs can be
-//! compared. A training step is rendering, loss, gradients, density statistics and the update of the touched splats,
-//! at rates so small that the scene stays the same. Steps are timed one by one after a warm-up; the figures are
-//! medians, because a machine that does something else now and then should not count.
+//! The workload (`gausset_scenes::workload`) is procedural, so figures of different machines and programs can be
+//! compared. A training step consists of rendering, loss, gradients, density statistics and the update of the visible
+//! splats, at learning rates so small that the scene stays the same. Steps are timed one by one after a warm-up. The
+//! figures are medians, so that interruptions by other processes do not count.
 //!
-//! The floor of a stage is what its bytes and its arithmetic take at least on this machine, at rates measured in the
-//! same process (`Engine::floors`).
+//! The floor of a stage is the minimum time for its memory traffic and arithmetic on this machine, at rates measured in
+//! the same process (`Engine::floors`).
 
 mod args;
 mod convert;
@@ -38,27 +38,27 @@ pub(crate) struct BenchArgs {
     what: What,
 }
 
-/// What is measured.
+/// The sub-commands of `bench`.
 #[derive(Clone, Debug, Subcommand)]
 enum What {
-    /// Training steps.
+    /// Time training steps.
     Train(MeasureArgs),
-    /// Rendering alone.
+    /// Time rendering.
     Raster(MeasureArgs),
-    /// Frames for a page of the viewer.
+    /// Time frames of the viewer, including encoding and transfer.
     View(view::BenchViewArgs),
-    /// The pass that decides which splats are cloned, split and pruned; on a GPU whole rules.
+    /// Time density control: the decision pass, on a GPU the whole update.
     Density(DensityArgs),
-    /// Cutting panoramas into views.
+    /// Time cutting panoramas into views.
     Pano(pano::BenchPanoArgs),
-    /// Splat formats: speed, bytes and loss of conversions.
+    /// Measure speed, size and loss of splat formats.
     Convert(convert::BenchConvertArgs),
-    /// Gaussian fields: values and gradients.
+    /// Time values and gradients of Gaussian fields.
     Field(field::BenchFieldArgs),
 }
 
 impl BenchArgs {
-    /// Whether the result is to be a JSON object.
+    /// Whether the result is printed as a JSON object.
     pub(crate) fn is_json(&self) -> bool {
         match &self.what {
             What::Train(args) | What::Raster(args) => args.json,
@@ -74,8 +74,10 @@ impl BenchArgs {
 /// Runs the command.
 pub(crate) fn run(args: &BenchArgs, console: &Console) -> Result<Status, Ending> {
     if cfg!(debug_assertions) {
-        console
-            .warn("the build", "bench: not a release build: figures mean little (use cargo build --release)");
+        console.warn(
+            "the build",
+            "bench: not a release build, figures are not meaningful (use cargo build --release)",
+        );
     }
     let measured = match &args.what {
         What::Train(args) => measure(args, Kind::Train, console),

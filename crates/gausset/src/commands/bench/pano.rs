@@ -1,4 +1,4 @@
-//! `gausset bench pano`: how fast panoramas are cut into views.
+//! `gausset bench pano`: speed of cutting panoramas into views.
 
 use std::path::PathBuf;
 
@@ -23,9 +23,9 @@ use crate::table::{self, Align};
 const AFTER_HELP: &str = "\
 Examples:
   gausset bench pano
-  gausset bench pano --keep frames/ --json     keeps the panoramas, for bench/pano_peers.py";
+  gausset bench pano --keep frames/ --json     keep the panoramas, for bench/pano_peers.py";
 
-/// What makes the folder of panoramas ours.
+/// Purpose in the ownership marker of the folder of panoramas.
 const PURPOSE: &str = "bench of panoramas";
 
 /// Arguments of `bench pano`.
@@ -35,19 +35,19 @@ pub(crate) struct BenchPanoArgs {
     /// Width of the panoramas, px.
     #[arg(long, value_name = "PX", default_value_t = 7680, value_parser = clap::value_parser!(u32).range(128..=16_384))]
     width: u32,
-    /// Different panoramas.
+    /// Number of different panoramas.
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=100))]
     frames: u32,
-    /// Passes over them; the fastest counts.
+    /// Number of passes over the panoramas; the fastest is reported.
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=100))]
     passes: u32,
-    /// Colours, as in `pano split`, to measure what they take.
+    /// Colour adjustments to include in the measurement, as in `pano split`.
     #[arg(long, value_name = "SETTINGS", allow_hyphen_values = true, value_parser = crate::commands::pano::colour::parse_look)]
     look: Option<Look>,
-    /// Folder for panoramas and views, which stay there [default: a temporary one].
+    /// Output folder that keeps panoramas and views [default: a temporary folder].
     #[arg(long, value_name = "DIR")]
     keep: Option<PathBuf>,
-    /// Write among files of somebody else, too.
+    /// Also write to a folder that was not created by Gausset.
     #[arg(long, requires = "keep")]
     force: bool,
     /// Print the result as a JSON object.
@@ -86,7 +86,7 @@ pub(crate) fn run(args: &BenchPanoArgs, console: &Console) -> Result<Status, End
     let own = std::env::temp_dir().join(format!("gausset-bench-pano-{}", std::process::id()));
     let folder = args.keep.clone().unwrap_or_else(|| own.clone());
     let level = level(args.device.level())
-        .ok_or_else(|| Failure::new("device", "--simd: this processor does not have it"))?;
+        .ok_or_else(|| Failure::new("device", "--simd: not supported by this CPU"))?;
     let options = Options {
         width: args.width as usize,
         frames: args.frames as usize,

@@ -1,4 +1,4 @@
-//! What is measured: the reference workload, or a splat file seen from a camera.
+//! The measured scene: the reference workload, or a splat file with a camera.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use gausset_train::orbit::{self, PictureShape};
 use super::args::MeasureArgs;
 use crate::console::Console;
 
-/// Splats, a view of them with a picture to train towards, and how it is rendered.
+/// Splats, a training view of them, and render options.
 pub(super) struct Scene {
     pub(super) splats: Splats,
     pub(super) view: TrainView,
@@ -24,7 +24,7 @@ pub(super) struct Scene {
 }
 
 impl Scene {
-    /// What was asked for.
+    /// The scene that the arguments select.
     pub(super) fn of(args: &MeasureArgs, console: &Console) -> Result<Self, Failure> {
         match &args.ply {
             Some(path) => Self::of_file(args, path, console),
@@ -57,8 +57,7 @@ impl Scene {
         };
         let Some(camera) = cameras.get(args.view) else {
             let place = args.camera.as_deref().unwrap_or(path).display();
-            let what =
-                format!("{place}: cameras: there is no number {} (found {})", args.view, cameras.len());
+            let what = format!("{place}: cameras: no camera {} (found {} cameras)", args.view, cameras.len());
             return Err(Failure::new("cameras", what));
         };
         let options = RenderOptions {
@@ -87,7 +86,7 @@ fn view(name: &str, camera: Camera, pose: Pose, target: TargetImage) -> TrainVie
     }
 }
 
-/// Splats in the order in which a training keeps them: along a Morton curve.
+/// Sorts splats along a Morton curve, as training does.
 fn in_training_order(splats: &Splats) -> Splats {
     let order = gausset_density::morton::order(&splats.means, &Pool::new(1));
     splats.select(&order.into_iter().map(|index| index as usize).collect::<Vec<_>>())

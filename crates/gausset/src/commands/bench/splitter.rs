@@ -1,4 +1,4 @@
-//! The splitter on procedural frames, measured part by part.
+//! Timing of the parts of panorama splitting, on procedural panoramas.
 
 use std::io::Write;
 use std::path::Path;
@@ -19,46 +19,46 @@ use gausset_pano::plane::Frame;
 use gausset_pano::projection::{Equirect, Projection};
 use gausset_scenes::panorama::detailed;
 
-/// What is measured.
+/// Parameters of the benchmark.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Options {
     /// Width of the panoramas, px.
     pub(super) width: usize,
-    /// Different panoramas.
+    /// Number of different panoramas.
     pub(super) frames: usize,
-    /// How often each is split; the fastest counts.
+    /// Number of passes over them; the fastest is reported.
     pub(super) repeats: usize,
     /// JPEG quality of panoramas and views.
     pub(super) quality: u8,
-    /// What is done to the colours.
+    /// Colour adjustments.
     pub(super) look: Look,
 }
 
-/// CPU milliseconds per view of the parts of the work, of the fastest pass over all frames.
+/// CPU time per view of each part in ms, for the fastest pass over all panoramas.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Measured {
     /// Reading files.
     pub(super) read: f64,
-    /// Decoding.
+    /// Decoding JPEG.
     pub(super) decode: f64,
-    /// Changing colours.
+    /// Adjusting colours.
     pub(super) colour: f64,
-    /// Sampling.
+    /// Resampling to views.
     pub(super) remap: f64,
-    /// Encoding.
+    /// Encoding JPEG.
     pub(super) encode: f64,
     /// Writing files.
     pub(super) write: f64,
-    /// All of it, by the process clock.
+    /// The whole pass, by the CPU clock of the thread.
     pub(super) total: f64,
-    /// Views a pass.
+    /// Number of views per pass.
     pub(super) views: usize,
 }
 
-/// Makes `frames` panoramas in `folder` if they are not there, and splits them into views beside them, one thread.
+/// Creates the panoramas in `folder` if they do not exist, and splits them into `folder/views` on one thread.
 ///
 /// # Errors
-/// One line: a file cannot be written or read.
+/// A file cannot be written or read.
 pub(super) fn measure(options: &Options, folder: &Path, level: Level) -> Result<Measured, Failure> {
     let cpu_seconds = || gausset_prof::thread_cpu().map_or(f64::NAN, |time| time.as_secs_f64());
     let pool = Pool::with_all_cores();
@@ -132,7 +132,7 @@ pub(super) fn measure(options: &Options, folder: &Path, level: Level) -> Result<
                 CutError::Encoding(what) => failed(what),
                 CutError::Cancelled => failed("cancelled"),
             })?;
-            // Wall times share out the CPU time of the loop.
+            // The CPU time of the loop is divided in proportion to the wall times of sampling and encoding.
             let spent = lap() - write;
             let share = times.remap / (times.remap + times.encode).max(1e-12);
             m.remap += spent * share;
@@ -161,7 +161,7 @@ pub(super) fn measure(options: &Options, folder: &Path, level: Level) -> Result<
     best.ok_or_else(|| failed("nothing was measured"))
 }
 
-/// All that can go wrong is a file that cannot be written, or read again.
+/// A failure to write a file or to read it back.
 fn failed(what: impl ToString) -> Failure {
     Failure::new("write", what)
 }

@@ -1,57 +1,57 @@
-//! What a measurement reads of the process, and the middle of what it reads.
+//! CPU time and memory of the process, and medians.
 
 use serde::Serialize;
 
-/// Largest resident size of this process.
+/// Peak resident size of this process, bytes.
 pub(super) fn peak_bytes() -> Option<u64> {
     gausset_compute::machine::resident(None).map(|resident| resident.peak)
 }
 
-/// Begins to look for the largest resident size anew; returns the size now, where the system can do that.
+/// Resets the peak resident size and returns the current size in bytes; `None` if the system does not support it.
 #[allow(clippy::disallowed_methods, reason = "a file of the kernel")]
 pub(super) fn reset_peak() -> Option<u64> {
     std::fs::write("/proc/self/clear_refs", "5").ok()?;
     gausset_compute::machine::resident(None).map(|resident| resident.now)
 }
 
-/// CPU time of the programs that this process has run and that have ended, in steps of 10 ms.
+/// CPU time of the ended child processes in seconds, with a resolution of 10 ms.
 #[allow(clippy::disallowed_methods, reason = "a file of the kernel")]
 pub(super) fn children_cpu_seconds() -> f64 {
-    /// Ticks a second, the same on every Linux.
+    /// Clock ticks per second, the same on every Linux.
     const TICKS: f64 = 100.0;
     let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
-    // The name of the program stands in brackets and may hold anything; user and system time of children are the 14th
-    // and 15th fields after it.
+    // The program name is in parentheses and may contain anything, so fields are counted after the last one. User and
+    // system time of children are the 14th and 15th fields after it.
     let after = stat.rsplit_once(')').map_or("", |(_, after)| after);
     let fields = after.split_whitespace().skip(13).take(2);
     let ticks: Option<f64> = fields.map(|field| field.parse::<f64>().ok()).sum();
     ticks.map_or(f64::NAN, |ticks| ticks / TICKS)
 }
 
-/// CPU time of the process, all threads.
+/// CPU time of the process in seconds, all threads.
 pub(super) fn cpu_seconds() -> f64 {
     gausset_prof::process_cpu().map_or(f64::NAN, |time| time.as_secs_f64())
 }
 
-/// The middle of the values, which it sorts; 0 of none.
+/// The median of the values, which are sorted in place; 0 if there are none.
 pub(super) fn median(values: &mut [f64]) -> f64 {
     values.sort_by(f64::total_cmp);
     values.get(values.len() / 2).copied().unwrap_or(0.0)
 }
 
-/// The middle of times and how far they spread.
+/// Median and spread of times.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(super) struct Interval {
     /// Median.
     pub(super) median_ms: f64,
-    /// A tenth is below.
+    /// 10th percentile.
     pub(super) p10_ms: f64,
-    /// A tenth is above.
+    /// 90th percentile.
     pub(super) p90_ms: f64,
 }
 
 impl Interval {
-    /// Of times in ms, which it sorts; 0 of none.
+    /// Computes the statistics of times in ms, which are sorted in place; 0 if there are none.
     pub(super) fn of(times: &mut [f64]) -> Self {
         let median_ms = median(times);
         let at = |share: f64| {

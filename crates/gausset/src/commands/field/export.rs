@@ -1,4 +1,4 @@
-//! `gausset field export`: the Gaussians as splats, and back.
+//! `gausset field export`: converts the Gaussians of a field to splats, and back.
 
 use std::path::PathBuf;
 
@@ -17,18 +17,19 @@ use crate::numbers::counted;
 
 const AFTER_HELP: &str = "\
 Examples:
-  gausset field export head.safetensors -o head.ply       see where the Gaussians are, in any splat viewer
+  gausset field export head.safetensors -o head.ply    inspect the Gaussians in a splat viewer
   gausset field export head.ply -o again.safetensors
-A splat keeps mean and covariance (model coordinates) and its weight as opacity, up to a factor; blue is negative.";
+A splat keeps mean and covariance (model coordinates), and its weight as opacity, up to a factor.
+Negative weights are blue.";
 
 /// Arguments of `field export`.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct ExportArgs {
-    /// Field file (.safetensors) or splats (.ply).
+    /// Input field file (.safetensors) or splats (.ply).
     #[arg(value_name = "IN")]
     input: PathBuf,
-    /// Splats (.ply) or field file (.safetensors) to write.
+    /// Output splats (.ply) or field file (.safetensors).
     #[arg(short, long, value_name = "OUT")]
     output: PathBuf,
     /// Replace OUT if it exists.

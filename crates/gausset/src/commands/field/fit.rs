@@ -1,4 +1,4 @@
-//! `gausset field fit`: samples or a volume in, a field out.
+//! `gausset field fit`: fits a field to samples or a volume.
 
 use std::path::{Path, PathBuf};
 
@@ -26,64 +26,64 @@ Examples:
   gausset field fit tooth.nrrd -o tooth.safetensors --gaussians 1000 --max-gaussians 5000
   gausset field fit head.nii.gz -o head.safetensors --gaussians 5000 --resume
 IN: rows `x y z value` (.csv, .npy, .npz) or a volume (.npy, .nrrd, .nii, .nii.gz, .hdr, .tif).
-While it runs, OUT.state holds what --resume needs.";
+During the fit, OUT.state holds the state for --resume.";
 
 /// Arguments of `field fit`.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct FitArgs {
-    /// Samples or a volume.
+    /// Input samples or volume.
     #[arg(value_name = "IN")]
     input: PathBuf,
-    /// Field file to write.
+    /// Output field file.
     #[arg(short, long, value_name = "OUT.safetensors")]
     output: PathBuf,
-    /// Gaussians at the start.
+    /// Initial number of Gaussians.
     #[arg(short = 'n', long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..=50_000_000))]
     gaussians: u32,
-    /// Most Gaussians: more than at the start lets the fit split [default: as many as at the start].
+    /// Maximum number of Gaussians; above the initial number, the fit splits Gaussians [default: --gaussians].
     #[arg(long, value_name = "N")]
     max_gaussians: Option<u32>,
-    /// Steps [default: 400, Levenberg-Marquardt: at most 100].
+    /// Number of steps [default: 400, with Levenberg-Marquardt at most 100].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(0..=100_000_000))]
     steps: Option<u64>,
-    /// Covariances: full|diag.
+    /// Covariance type: full|diag.
     #[arg(
         long, value_name = "KIND", default_value = "full", hide_possible_values = true,
         value_parser = PossibleValuesParser::new(["full", "diag"])
             .map(|word| Covariance::from_name(&word).unwrap_or_default())
     )]
     cov: Covariance,
-    /// Weights: raw (any sign), softplus (positive) or sigmoid (0 to 1).
+    /// Weight type: raw (any sign), softplus (positive) or sigmoid (0 to 1).
     #[arg(
         long, value_name = "MODE", default_value = "raw", hide_possible_values = true,
         value_parser = PossibleValuesParser::new(WeightMode::ALL.map(WeightMode::name))
             .map(|word| WeightMode::from_name(&word).unwrap_or_default())
     )]
     weights: WeightMode,
-    /// auto (lm up to 30 Gaussians), adam or lm (Levenberg-Marquardt).
+    /// Solver: adam, lm (Levenberg-Marquardt), or auto (lm up to 30 Gaussians).
     #[arg(
         long, value_name = "SOLVER", default_value = "auto", hide_possible_values = true,
         value_parser = PossibleValuesParser::new(Solver::ALL.map(Solver::name))
             .map(|word| Solver::ALL.into_iter().find(|solver| solver.name() == word).unwrap_or_default())
     )]
     solver: Solver,
-    /// Share of the samples that is held out and only measured.
+    /// Fraction of the samples held out for the evaluation.
     #[arg(long, value_name = "SHARE", default_value_t = 0.1)]
     holdout: f64,
-    /// Share of the rest that decides when to stop; 0 = do not stop early.
+    /// Fraction of the other samples used for early stopping; 0 = no early stopping.
     #[arg(long, value_name = "SHARE", default_value_t = 0.05)]
     validation: f64,
-    /// A step of Adam looks at one N-th of the samples [default: 4 for large inputs, else 1].
+    /// Number of batches: each Adam step uses one N-th of the samples [default: 4 for large inputs, otherwise 1].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=64))]
     batches: Option<u8>,
-    /// Frame of a 4-D volume, from 0.
+    /// Frame of a 4D volume, counted from 0.
     #[arg(long, value_name = "N", default_value_t = 0)]
     frame: usize,
-    /// Seed of all random numbers.
+    /// Random seed.
     #[arg(long, value_name = "N", default_value_t = 0)]
     seed: u64,
-    /// Go on where an interrupted fit of the same input and options stopped.
+    /// Resume an interrupted fit of the same input and options.
     #[arg(long)]
     resume: bool,
     /// Replace OUT if it exists.
@@ -128,14 +128,14 @@ pub(super) fn run(args: &FitArgs, console: &Console) -> Result<Status, Ending> {
             Ok(Status::Done)
         }
         Ok(FieldFit::Stopped { step, state }) => {
-            console.note(format!("{}: saved at step {step}; go on with --resume", state.display()));
+            console.note(format!("{}: saved at step {step}; resume with --resume", state.display()));
             Ok(interrupted(&interrupt))
         }
         Err(failure) => ending(failure, &interrupt),
     }
 }
 
-/// The result for people.
+/// Formats the result as a table.
 fn table(fitted: &FittedField, output: &Path) -> Lines {
     let head = table::facts(&[
         ("field", output.display().to_string()),

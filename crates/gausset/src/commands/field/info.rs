@@ -1,4 +1,4 @@
-//! `gausset field info`: what a field file holds.
+//! `gausset field info`: the contents of a field file.
 
 use std::path::PathBuf;
 
@@ -35,13 +35,13 @@ struct Info {
     offset: f64,
     scale: f64,
     peak: f64,
-    /// Box of the fit, model coordinates, lo then hi; `null` if unknown.
+    /// Bounding box of the fit in model coordinates, minimum then maximum corner; `null` if unknown.
     bounds: Option<[[f64; 3]; 2]>,
-    /// Voxels of the volume it was fitted to; `null` for samples.
+    /// Number of voxels of the fitted volume along x, y, z; `null` for samples.
     dims: Option<[usize; 3]>,
     spacing: Option<[f64; 3]>,
     world_from_model: [[f64; 4]; 3],
-    /// Smallest and largest axis (square root of the trace of a covariance over 3).
+    /// Smallest and largest standard deviation (square root of a third of the covariance's trace).
     sigma: Option<[f64; 2]>,
     negative_weights: usize,
     /// Integral of the field over all space.
@@ -102,7 +102,7 @@ impl Info {
     }
 }
 
-/// Four decimals; a power of ten where they would be a row of digits or of zeros.
+/// Formats a number with four decimals, with an exponent if it is very large or very small.
 fn decimals(value: f64) -> String {
     let is_usual = value == 0.0 || (1e-3..1e9).contains(&value.abs());
     if is_usual { format!("{value:.4}") } else { format!("{value:.4e}") }

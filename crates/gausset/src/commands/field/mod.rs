@@ -38,27 +38,27 @@ pub(crate) struct FieldArgs {
     what: What,
 }
 
-/// What is done.
+/// The sub-commands of `field`.
 #[derive(Clone, Debug, Subcommand)]
 enum What {
     /// Fit a field to samples or a volume.
     Fit(Box<fit::FitArgs>),
-    /// Values (and gradients) of a field at points.
+    /// Evaluate a field, and optionally its gradients, at points.
     Query(query::QueryArgs),
-    /// A dense volume of a field: .npy, .nrrd or .vti.
+    /// Sample a field to a dense volume: .npy, .nrrd or .vti.
     Voxelize(voxelize::VoxelizeArgs),
-    /// A slice as PNG: truth, field and error side by side.
+    /// Draw a slice as PNG, optionally with ground truth and error.
     Slice(slice::SliceArgs),
-    /// A projection as PNG: maximum intensity, or line integrals.
+    /// Draw a projection as PNG: maximum intensity or line integrals.
     Mip(slice::MipArgs),
-    /// Tell what a field file holds.
+    /// Show the contents of a field file.
     Info(info::InfoArgs),
-    /// The Gaussians as a splat PLY, or splats as a field.
+    /// Convert the Gaussians of a field to a splat PLY, or splats to a field.
     Export(export::ExportArgs),
 }
 
 impl FieldArgs {
-    /// Whether the result is to be a JSON object.
+    /// Whether the result is printed as a JSON object.
     pub(crate) fn is_json(&self) -> bool {
         match &self.what {
             What::Fit(args) => args.json,
@@ -83,17 +83,17 @@ pub(crate) fn run(args: &FieldArgs, console: &Console) -> Result<Status, Ending>
     }
 }
 
-/// How it is computed. The result is the same with each of them.
+/// Number of threads and SIMD level. The result does not depend on them.
 #[derive(Clone, Copy, Debug, Args)]
 pub(crate) struct MachineArgs {
-    /// Vector instructions: auto|avx512|avx2|fallback.
+    /// SIMD instruction set: auto|avx512|avx2|fallback.
     #[arg(
         long, value_name = "LEVEL", default_value = "auto", hide_possible_values = true, help_heading = "Machine",
         value_parser = PossibleValuesParser::new(VectorLevel::ALL.map(VectorLevel::name))
             .map(|name| VectorLevel::ALL.into_iter().find(|level| level.name() == name).unwrap_or_default())
     )]
     simd: VectorLevel,
-    /// Threads; 0 = all processors.
+    /// Number of threads; 0 = all CPU cores.
     #[arg(long, value_name = "N", default_value_t = 0, help_heading = "Machine", value_parser = clap::value_parser!(u32).range(0..=4096))]
     threads: u32,
 }
@@ -116,7 +116,7 @@ fn space_parser() -> impl TypedValueParser<Value = Space> {
         .map(|word| if word == "index" { Space::Index } else { Space::World })
 }
 
-/// `1e-6` or `0.001%` of the largest |f|; 0 = exact.
+/// Parses an allowed error: `1e-6`, or `0.001%` of the largest |f|; 0 = exact.
 fn parse_cutoff(text: &str) -> Result<CutoffArg, String> {
     let (number, is_share) = match text.strip_suffix('%') {
         Some(number) => (number, true),
@@ -130,7 +130,7 @@ fn parse_cutoff(text: &str) -> Result<CutoffArg, String> {
     }
 }
 
-/// An error that may be made, in value units or as a share of the largest value.
+/// An allowed error of evaluation, in value units or as a fraction of the largest value.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum CutoffArg {
     Value(f64),
@@ -138,7 +138,7 @@ enum CutoffArg {
 }
 
 impl CutoffArg {
-    /// For the field of a model, whose values are scaled.
+    /// The cut-off for the field of a model, whose values are scaled.
     fn of(self, model: &Model) -> Cutoff {
         match self {
             Self::Value(error) if model.scale != 0.0 => Cutoff::Absolute(error / model.scale.abs()),
@@ -148,26 +148,26 @@ impl CutoffArg {
     }
 }
 
-/// Whether what is there may be replaced.
+/// Translates `--force`.
 const fn overwrite(force: bool) -> Overwrite {
     if force { Overwrite::Replace } else { Overwrite::Refuse }
 }
 
-/// Refuses names that do not end in one of these, and files that are there already: before the work, not after it.
+/// Refuses output names with other extensions, and existing files unless forced. Called before the computation.
 fn check_output(path: &Path, endings: &[&str], force: bool) -> Result<(), Failure> {
     let name = path.to_string_lossy().to_lowercase();
     if endings.iter().any(|ending| name.ends_with(ending)) || path.starts_with("/dev") {
         return Ok(refuse_existing(&Disk, path, overwrite(force))?);
     }
     let line = format!(
-        "{}: name: no known format (expected a name that ends in {})",
+        "{}: name: unknown format (expected a name that ends in {})",
         path.display(),
         endings.join(", ")
     );
     Err(Failure::usage(line))
 }
 
-/// Writes a file of about this length as a whole.
+/// Writes a file of about `bytes` bytes atomically.
 fn write(
     path: &Path,
     bytes: u64,
@@ -179,7 +179,7 @@ fn write(
     Ok(())
 }
 
-/// Writes bytes as a whole file.
+/// Writes bytes to a file atomically.
 fn write_bytes(path: &Path, bytes: &[u8], force: bool) -> Result<(), Failure> {
     write(path, bytes.len() as u64, force, |out| std::io::Write::write_all(out, bytes))
 }
@@ -188,7 +188,7 @@ fn load(path: &Path) -> Result<Model, Failure> {
     Ok(Model::load(path)?)
 }
 
-/// A failure of a field, with the file that holds its cause.
+/// Converts an error of a field into a failure that names the file.
 fn in_file(path: &Path) -> impl Fn(FieldError) -> Failure {
     move |error| Failure::new(code_of(&error), format!("{}: {error}", path.display()))
 }

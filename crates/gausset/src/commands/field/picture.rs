@@ -1,14 +1,14 @@
-//! Pictures of values side by side: greys, and errors in colours.
+//! Images of values side by side: grey for values, colours for errors.
 
 use gausset_flow::Failure;
 use gausset_io::image::encode::{PngPixels, png};
 
-/// Pictures are enlarged by a whole factor until a side has at least this.
+/// Panels are enlarged by an integer factor until the longest side has at least this many pixels.
 const PICTURE_PX: usize = 256;
-/// Pixels between pictures.
+/// Gap between panels, px.
 const GAP_PX: usize = 8;
 
-/// A picture of values.
+/// An image of values.
 pub(super) struct Panel {
     width: usize,
     height: usize,
@@ -16,13 +16,13 @@ pub(super) struct Panel {
 }
 
 impl Panel {
-    /// Greys from `lo`, black, to `hi`, white.
+    /// A grey image from `lo` (black) to `hi` (white).
     pub(super) fn grey(width: usize, height: usize, values: &[f32], lo: f32, hi: f32) -> Self {
         let level = |v: &f32| ((v - lo) / (hi - lo).max(f32::MIN_POSITIVE) * 255.0).round() as u8;
         Self { width, height, rgb: values.iter().map(|v| [level(v); 3]).collect() }
     }
 
-    /// Blue below, white none, red above.
+    /// An error image: blue below 0, white at 0, red above; `full` is drawn in full colour.
     pub(super) fn error(width: usize, height: usize, values: &[f32], full: f32) -> Self {
         let colour = |v: &f32| {
             let share = (v / full.max(f32::MIN_POSITIVE)).clamp(-1.0, 1.0);
@@ -32,7 +32,7 @@ impl Panel {
         Self { width, height, rgb: values.iter().map(colour).collect() }
     }
 
-    /// Enlarged by a whole factor, rows from bottom to top as the axis runs.
+    /// Enlarges the image by an integer factor and flips it, so that the vertical axis points up.
     fn scaled(&self, factor: usize) -> Self {
         let (width, height) = (self.width * factor, self.height * factor);
         let at = |i: usize| {
@@ -43,7 +43,7 @@ impl Panel {
     }
 }
 
-/// Panels side by side as PNG.
+/// Encodes panels side by side as PNG.
 pub(super) fn picture(panels: &[Panel]) -> Result<Vec<u8>, Failure> {
     let side = panels.iter().map(|p| p.width.max(p.height)).max().unwrap_or(1).max(1);
     let factor = PICTURE_PX.div_ceil(side).max(1);

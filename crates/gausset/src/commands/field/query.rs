@@ -1,4 +1,4 @@
-//! `gausset field query`: values of a field at points.
+//! `gausset field query`: evaluates a field at points.
 
 use std::path::PathBuf;
 
@@ -33,48 +33,48 @@ pub(crate) struct QueryArgs {
     /// Field file.
     #[arg(value_name = "FIELD")]
     model: PathBuf,
-    /// Points: .csv or .npy.
+    /// Input points: .csv or .npy.
     #[arg(value_name = "POINTS")]
     points: PathBuf,
-    /// File to write: .csv or .npy.
+    /// Output file: .csv or .npy.
     #[arg(short, long, value_name = "OUT")]
     output: PathBuf,
-    /// What the points are: world positions or voxel indices.
+    /// Coordinates of the points: world (positions) or index (voxels).
     #[arg(long, value_name = "SPACE", default_value = "world", hide_possible_values = true, value_parser = space_parser())]
     space: Space,
-    /// Gradients as well, per unit of the points' space.
+    /// Also write gradients, per unit of the points' coordinates.
     #[arg(long)]
     grad: bool,
-    /// Error that may be made, guaranteed: 1e-6 in value units, or 0.01% of the largest |f|; 0 = exact.
+    /// Guaranteed maximum error, in value units (1e-6) or relative to the largest |f| (0.01%); 0 = exact.
     #[arg(long, value_name = "E", default_value = "0", value_parser = parse_cutoff)]
     cutoff_error: CutoffArg,
-    /// Accept points outside the box of the field.
+    /// Accept points outside the bounding box of the field.
     #[arg(long)]
     outside: bool,
-    /// Compute in f64.
+    /// Compute in double precision.
     #[arg(long)]
     f64: bool,
     /// Replace OUT if it exists.
     #[arg(long, alias = "overwrite", short_aliases = ['y', 'w'])]
     force: bool,
-    /// Print what was done as a JSON object.
+    /// Print the result as a JSON object.
     #[arg(long)]
     pub(crate) json: bool,
     #[command(flatten)]
     machine: MachineArgs,
 }
 
-/// What was done: a stable contract.
+/// The result: a stable contract.
 #[derive(Debug, Serialize)]
 struct Report {
     points: usize,
     gaussians: usize,
-    /// Guaranteed error in value units, rounding apart; `null` if everything was computed.
+    /// Guaranteed maximum error in value units, without rounding; `null` if all pairs were computed.
     bound: Option<f64>,
     pairs: u64,
 }
 
-/// Model coordinates of the positions of a space.
+/// The map from the coordinates of a space to model coordinates.
 pub(super) fn model_from(model: &Model, space: Space) -> Result<Affine, Failure> {
     match space {
         Space::World => model
@@ -94,10 +94,10 @@ fn apply(m: &Affine, x: [f64; 3]) -> [f64; 3] {
     m.map(|row| row[0] * x[0] + row[1] * x[1] + row[2] * x[2] + row[3])
 }
 
-/// Values, gradients (empty unless they were asked for), and what was left out.
+/// Values, gradients (empty unless requested), and the report of the cut-off.
 type Evaluated = (Vec<f64>, Vec<[f64; 3]>, CutoffReport);
 
-/// Values and, if asked for, gradients at points.
+/// Evaluates values and, if requested, gradients at points.
 fn evaluated<T: Real>(
     compute: &Compute,
     field: &GaussianField<T>,
@@ -137,7 +137,7 @@ pub(super) fn run(args: &QueryArgs, console: &Console) -> Result<Status, Ending>
     let found = if args.f64 {
         evaluated(&compute, &model.field, &points, cutoff, args.grad)
     } else {
-        // f32 about the middle of the field's box.
+        // In f32, relative to the centre of the field's box for precision.
         let middle =
             model.field.bounds.map_or([0.0; 3], |b| std::array::from_fn(|k| 0.5 * (b.lo[k] + b.hi[k])));
         let field = render::moved(&model.field, middle);
@@ -154,7 +154,7 @@ pub(super) fn run(args: &QueryArgs, console: &Console) -> Result<Status, Ending>
         .map(|(b, f)| {
             let mut row = vec![model.value(*f)];
             if let Some(gradient) = gradients.get(b) {
-                // By the chain rule through the map: columns of its linear part.
+                // Chain rule through the map: multiply by the columns of its linear part.
                 row.extend(
                     (0..3).map(|k| model.scale * (0..3).map(|j| gradient[j] * map[j][k]).sum::<f64>()),
                 );

@@ -1,4 +1,4 @@
-//! `gausset field slice` and `mip`: pictures of a field.
+//! `gausset field slice` and `mip`: images of a field.
 
 use std::path::PathBuf;
 
@@ -16,18 +16,19 @@ use crate::Ending;
 use crate::console::Console;
 use crate::exit::Status;
 
-/// Error of pictures, as a share of the range: less than a grey level.
+/// Allowed error of the values in an image: less than a grey level.
 const PICTURE_ERROR: f64 = 1e-4;
-/// Bytes that a pixel of a panel takes: its value twice, its colour here and in the picture, the file.
+/// Memory per pixel of a panel, bytes: its value twice, its colour in the panel and in the image, the file.
 const PIXEL_BYTES: u64 = 20;
-/// Error that is drawn in full colour, as a share of the range.
+/// Error that is drawn in full colour, as a fraction of the range.
 const FULL_ERROR: f32 = 0.1;
 
 const SLICE_HELP: &str = "\
 Examples:
   gausset field slice head.safetensors --truth head.nii.gz -o slice.png
   gausset field slice head.safetensors --axis x --at 40 -o slice.png
-With --truth: truth, field and error side by side (blue: too low, red: too high, full colour at 10 % of the range).";
+--truth shows ground truth, field and error side by side (blue: too low, red: too high, full colour
+at 10 % of the range).";
 
 /// Arguments of `field slice`.
 #[derive(Clone, Debug, Args)]
@@ -36,16 +37,16 @@ pub(crate) struct SliceArgs {
     /// Field file.
     #[arg(value_name = "FIELD")]
     model: PathBuf,
-    /// PNG to write.
+    /// Output PNG.
     #[arg(short, long, value_name = "OUT.png")]
     output: PathBuf,
-    /// Volume that the field was fitted to.
+    /// Ground truth: the volume that the field was fitted to.
     #[arg(long, value_name = "IN")]
     truth: Option<PathBuf>,
-    /// Frame of a 4-D volume, from 0.
+    /// Frame of a 4D volume, counted from 0.
     #[arg(long, value_name = "N", default_value_t = 0, requires = "truth")]
     frame: usize,
-    /// Axis across the slice: x|y|z.
+    /// Axis perpendicular to the slice: x|y|z.
     #[arg(long, value_name = "AXIS", default_value = "z", hide_possible_values = true, value_parser = axis_parser())]
     axis: usize,
     /// Index of the slice [default: the middle].
@@ -64,13 +65,13 @@ pub(crate) struct MipArgs {
     /// Field file.
     #[arg(value_name = "FIELD")]
     model: PathBuf,
-    /// PNG to write.
+    /// Output PNG.
     #[arg(short, long, value_name = "OUT.png")]
     output: PathBuf,
-    /// Axis to look along: x|y|z.
+    /// Projection axis: x|y|z.
     #[arg(long, value_name = "AXIS", default_value = "z", hide_possible_values = true, value_parser = axis_parser())]
     axis: usize,
-    /// Line integrals (closed form) instead of the largest value.
+    /// Project line integrals (closed form) instead of the maximum.
     #[arg(long)]
     integral: bool,
     /// Replace OUT if it exists.
@@ -124,7 +125,7 @@ pub(super) fn slice(args: &SliceArgs, console: &Console) -> Result<Status, Endin
             };
             if volume.dims != whole.dims {
                 let line = format!(
-                    "{}: another size (expected {:?} voxels as the field's, found {:?})",
+                    "{}: size differs from the field's (expected {:?} voxels, found {:?})",
                     path.display(),
                     whole.dims,
                     volume.dims

@@ -1,4 +1,4 @@
-//! `gausset field voxelize`: volumes of a field.
+//! `gausset field voxelize`: samples a field to a dense volume.
 
 use std::path::PathBuf;
 
@@ -19,7 +19,7 @@ const VOXELIZE_HELP: &str = "\
 Examples:
   gausset field voxelize head.safetensors -o head.nrrd
   gausset field voxelize field.safetensors -o field.vti --shape 128,128,128
-Without --shape: the voxels it was fitted to. .npy is indexed [x][y][z].";
+Without --shape, the voxels of the fitted volume are used. .npy is indexed [x][y][z].";
 
 /// Arguments of `field voxelize`.
 #[derive(Clone, Debug, Args)]
@@ -28,19 +28,19 @@ pub(crate) struct VoxelizeArgs {
     /// Field file.
     #[arg(value_name = "FIELD")]
     model: PathBuf,
-    /// File to write: .npy, .nrrd or .vti.
+    /// Output file: .npy, .nrrd or .vti.
     #[arg(short, long, value_name = "OUT")]
     output: PathBuf,
-    /// Voxels along x, y, z over the box of the field.
+    /// Number of voxels along x, y, z over the bounding box of the field.
     #[arg(long, value_name = "X,Y,Z", value_parser = parse_shape)]
     shape: Option<[usize; 3]>,
-    /// Error that may be made, guaranteed: 1e-6 in value units, or 0.01% of the largest |f|; 0 = exact.
+    /// Guaranteed maximum error, in value units (1e-6) or relative to the largest |f| (0.01%); 0 = exact.
     #[arg(long, value_name = "E", default_value = "0.001%", value_parser = parse_cutoff)]
     cutoff_error: CutoffArg,
     /// Replace OUT if it exists.
     #[arg(long, alias = "overwrite", short_aliases = ['y', 'w'])]
     force: bool,
-    /// Print what was done as a JSON object.
+    /// Print the result as a JSON object.
     #[arg(long)]
     pub(crate) json: bool,
     #[command(flatten)]
@@ -55,19 +55,19 @@ fn parse_shape(text: &str) -> Result<[usize; 3], String> {
         .ok_or_else(|| format!("expected X,Y,Z voxels like 128,128,64, found `{text}`"))
 }
 
-/// What was done: a stable contract.
+/// The result: a stable contract.
 #[derive(Debug, Serialize)]
 struct Report {
     dims: [usize; 3],
-    /// Guaranteed error in value units, rounding apart.
+    /// Guaranteed maximum error in value units, without rounding.
     bound: Option<f64>,
     pairs: u64,
 }
 
-/// Voxels a side of the longest axis when neither a volume nor --shape tells.
+/// Number of voxels along the longest axis if neither a volume nor --shape is given.
 const DEFAULT_VOXELS: f64 = 128.0;
 
-/// The lattice of a model in model coordinates, and its world map.
+/// The lattice of a model in model coordinates, and the map from voxel indices to the world.
 pub(super) fn lattice(model: &Model, shape: Option<[usize; 3]>) -> Result<(Lattice, Affine), Failure> {
     let lattice = match (shape, model.grid, model.field.bounds) {
         (None, Some(grid), _) => Lattice { origin: [0.0; 3], spacing: grid.spacing, dims: grid.dims },
@@ -81,7 +81,7 @@ pub(super) fn lattice(model: &Model, shape: Option<[usize; 3]>) -> Result<(Latti
             let dims = shape.unwrap_or_else(|| {
                 size.map(|s| ((s / longest * DEFAULT_VOXELS).round() as usize).clamp(1, 128))
             });
-            // Voxels are cells: their centres lie half a cell inside.
+            // Voxels are cells: their centres are half a cell inside the box.
             let spacing: [f64; 3] =
                 std::array::from_fn(|k| if size[k] > 0.0 { size[k] / dims[k] as f64 } else { 1.0 });
             let origin = std::array::from_fn(|k| bounds.lo[k] + 0.5 * spacing[k]);

@@ -1,4 +1,4 @@
-//! `gausset pano align`: poses of panoramas by structure from motion.
+//! `gausset pano align`: estimates the poses of panoramas by structure from motion.
 
 use std::path::PathBuf;
 
@@ -21,14 +21,15 @@ use crate::{Ending, describe};
 
 const AFTER_HELP: &str = "\
 Examples:
-  gausset pano align work/                     work/ is the folder of `gausset pano split`
+  gausset pano align work/                         work/ is the folder of `gausset pano split`
   gausset pano align work/ --python ~/venv/bin/python
-  gausset pano align work/ --aligner own                 without COLMAP, by what is built in
-  gausset pano align work/ --poses cameras.xml           poses of another program, points by COLMAP
+  gausset pano align work/ --aligner own           built-in aligner, without COLMAP
+  gausset pano align work/ --poses cameras.xml     keep given poses, triangulate points with COLMAP
   gausset pano align work/ --track walk.gpx --track-offset auto
-  gausset pano align work/ --poses cameras.xml --track walk.gpx      the same poses in metres, on the earth
-  gausset pano align work/ --reference truth.csv         and what the poses are off, in degrees and metres
-COLMAP does the work (without --aligner own): pip install pycolmap, or colmap 3.12 or later in PATH.";
+  gausset pano align work/ --poses cameras.xml --track walk.gpx    given poses, georeferenced
+  gausset pano align work/ --reference truth.csv   also report errors against reference poses
+Unless --aligner own is given, COLMAP is required: pip install pycolmap, or colmap 3.12 or later in
+PATH.";
 
 /// Arguments of `pano align`.
 #[derive(Clone, Debug, Args)]
@@ -41,23 +42,23 @@ pub(crate) struct AlignArgs {
     pub(crate) aligner: AlignerArgs,
     #[command(flatten)]
     pub(crate) tool: ToolArgs,
-    /// Take the poses of another program as they are, of the panoramas or of their views, and make points only; with
-    /// --track in its metres. Any form of `gausset pano compare`.
+    /// Use given poses of panoramas or views and only triangulate points; with --track, scale the poses to metres. Any
+    /// format of `gausset pano compare`.
     #[arg(long, value_name = "FILE", help_heading = "Known before")]
     poses: Option<PathBuf>,
     #[command(flatten)]
     track: TrackArgs,
-    /// Keypoints and raw matches of the views in place of COLMAP's: its text lists, or keypoints.npz and matches.npz
+    /// Folder of keypoints and raw matches that replace COLMAP's: text lists, or keypoints.npz and matches.npz
     /// (docs/pano.md). COLMAP verifies them.
     #[arg(long, value_name = "DIR", help_heading = "Known before")]
     matches: Option<PathBuf>,
-    /// The same from a database of COLMAP.
+    /// COLMAP database with keypoints and matches that replace COLMAP's.
     #[arg(long, value_name = "FILE", conflicts_with = "matches", help_heading = "Known before")]
     database: Option<PathBuf>,
-    /// Poses of the same panoramas to judge the result by, in any form of `gausset pano compare`.
+    /// Reference poses to compare the result with, in any format of `gausset pano compare`.
     #[arg(long, value_name = "FILE")]
     reference: Option<PathBuf>,
-    /// Replace the model and the poses that DIR holds, whoever made them.
+    /// Replace an existing model and poses in DIR, also those of other programs.
     #[arg(long, alias = "overwrite", short_aliases = ['y', 'w'])]
     force: bool,
     /// Print the result as a JSON object.
@@ -65,12 +66,12 @@ pub(crate) struct AlignArgs {
     pub(crate) json: bool,
 }
 
-/// The track of a receiver, and what it has a say in.
+/// Arguments for a GPS track and the refinement of known poses.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct TrackArgs {
     #[command(flatten)]
     file: TrackFileArgs,
-    /// Let the bundle adjustment refine poses: those of another program, or all with the places of the track.
+    /// Refine poses by bundle adjustment: the given ones, or all with the positions of the GPS track.
     #[arg(long, help_heading = "Known before")]
     refine: bool,
 }
@@ -81,10 +82,10 @@ impl TrackArgs {
     }
 }
 
-/// Who aligns panoramas.
+/// Argument that selects the aligner.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct AlignerArgs {
-    /// Who aligns: colmap, or own, which is built in and needs no program (see docs/pano.md).
+    /// Aligner: colmap, or own (built in, see docs/pano.md).
     #[arg(
         long, value_name = "WHO", default_value = "colmap", hide_possible_values = true,
         value_parser = PossibleValuesParser::new(Aligner::ALL.map(Aligner::name)).map(|name| {
@@ -95,26 +96,26 @@ pub(crate) struct AlignerArgs {
 }
 
 impl AlignerArgs {
-    /// The options of a tool with this aligner.
+    /// The options of the tool with this aligner.
     pub(crate) fn over(&self, tool: &ToolArgs) -> ToolOptions {
         ToolOptions { aligner: self.aligner, ..tool.options() }
     }
 }
 
-/// Which COLMAP, and how it runs.
+/// Arguments that select COLMAP and its settings.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct ToolArgs {
-    /// Python that has pycolmap [default: $GAUSSET_PYTHON, then python3 in PATH].
+    /// Python with pycolmap [default: $GAUSSET_PYTHON, then python3 in PATH].
     #[arg(long, value_name = "PROGRAM", help_heading = "COLMAP")]
     pub(crate) python: Option<PathBuf>,
-    /// The colmap executable, 3.12 or later, instead of pycolmap.
+    /// COLMAP executable (3.12 or later) to use instead of pycolmap.
     #[arg(long, value_name = "PROGRAM", conflicts_with = "python", help_heading = "COLMAP")]
     pub(crate) colmap: Option<PathBuf>,
-    /// Seconds for which an outside program may say nothing [default: 1800 for COLMAP, 120 for others].
+    /// Maximum time without output of an external program, seconds [default: 1800 for COLMAP, 120 for others].
     #[arg(long, value_name = "S", help_heading = "COLMAP", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) tool_timeout: Option<u64>,
-    /// Who makes the model: incremental, global (GLOMAP, COLMAP 4.0 or later), or auto (global where incremental
-    /// registers too few).
+    /// Mapper: incremental, global (GLOMAP, COLMAP 4.0 or later), or auto (global if incremental registers too few
+    /// images).
     #[arg(
         long, value_name = "HOW", default_value = "incremental", hide_possible_values = true, help_heading = "COLMAP",
         value_parser = PossibleValuesParser::new(Mapper::ALL.map(Mapper::name)).map(|name| {
@@ -122,10 +123,10 @@ pub(crate) struct ToolArgs {
         })
     )]
     pub(crate) mapper: Mapper,
-    /// Seed of the alignment.
+    /// Random seed of the alignment.
     #[arg(long, value_name = "N", default_value_t = 0, help_heading = "COLMAP")]
     pub(crate) sfm_seed: u32,
-    /// Threads of the alignment; 0 = all processors. With one, it is repeatable.
+    /// Number of threads of the alignment; 0 = all CPU cores, 1 = repeatable results.
     #[arg(long, value_name = "N", default_value_t = 0, help_heading = "COLMAP")]
     pub(crate) sfm_threads: u32,
 }
@@ -165,7 +166,8 @@ pub(crate) fn run(args: &AlignArgs, console: &Console) -> Result<Status, Ending>
     };
     console.object_or(&alignment, || {
         let judged = alignment.reference.as_ref();
-        let judged = judged.map(|found| Lines::from("") + "against the reference" + compare::describe(found));
+        let judged =
+            judged.map(|found| Lines::from("") + "comparison with the reference" + compare::describe(found));
         describe::panos(&alignment) + judged.unwrap_or_default()
     })?;
     let is_judged = args.reference.is_none() || alignment.reference.is_some();

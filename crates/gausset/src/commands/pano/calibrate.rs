@@ -1,4 +1,4 @@
-//! `gausset pano calibrate`: a lens file from frames of two fisheye lenses.
+//! `gausset pano calibrate`: calibrates a dual-fisheye camera and writes a lens file.
 
 use std::path::PathBuf;
 
@@ -17,39 +17,40 @@ use crate::lines::Lines;
 
 const AFTER_HELP: &str = "\
 Examples:
-  gausset pano calibrate turned/ -o lens.json          6 to 12 frames, turned on the spot, of a far scene
+  gausset pano calibrate turned/ -o lens.json    6 to 12 frames of a camera rotated in place
   gausset pano calibrate tour.insv -o lens.json
-  gausset pano calibrate tour.insv -o lens2.json --lens lens.json --poses work/    a camera that walked, after align
+  gausset pano calibrate tour.insv -o lens2.json --lens lens.json --poses work/    moving camera
   gausset pano split tour.insv -o work/ --lens lens.json
-See docs/pano.md for what is in the file.";
+For rotation in place the scene should be distant. docs/pano.md describes the lens file.";
 
 /// Arguments of `pano calibrate`.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct CalibrateArgs {
-    /// Frames of two fisheye circles: a folder (JPEG, INSP, PNG, TIFF), a picture, or a video (through ffmpeg).
+    /// Dual-fisheye frames: a folder (JPEG, INSP, PNG, TIFF), an image, or a video (read with ffmpeg).
     #[arg(value_name = "FRAMES")]
     input: PathBuf,
-    /// The lens file.
+    /// Output lens file.
     #[arg(short, long, value_name = "FILE")]
     output: PathBuf,
-    /// A lens file to start from [default: equidistant lenses back to back].
+    /// Initial lens file [default: equidistant lenses back to back].
     #[arg(long, value_name = "FILE")]
     lens: Option<PathBuf>,
-    /// Radius of the circles: px, or 94% of half the side of a lens' part of the frame [default: from the pictures].
+    /// Radius of the image circles, in px, or in percent (such as 94%) of half the side of a lens' part of the frame
+    /// [default: detected].
     #[arg(long, value_name = "RADIUS", value_parser = parse_radius)]
     circle_radius: Option<CircleRadius>,
-    /// Poses of the frames, in any form of `gausset pano compare`: of a camera that moved, they tell the whole of each lens.
-    /// Of a video, the folder of its split, aligned.
+    /// Poses of the frames of a moving camera, to calibrate each lens completely; any format of `gausset pano compare`,
+    /// for a video the aligned folder of its split.
     #[arg(long, value_name = "FILE")]
     poses: Option<PathBuf>,
-    /// Frames that are looked at, spread evenly; with --poses in runs of four neighbours.
+    /// Maximum number of frames, spaced evenly; with --poses in groups of four neighbours.
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=64))]
     max_frames: u32,
-    /// Video: first second.
+    /// Video: start time in seconds.
     #[arg(long, value_name = "S", default_value_t = 0.0)]
     start: f64,
-    /// Video: last second.
+    /// Video: end time in seconds.
     #[arg(long, value_name = "S", value_parser = parse_positive)]
     end: Option<f64>,
     #[command(flatten)]
@@ -76,7 +77,7 @@ impl CalibrateArgs {
     }
 }
 
-/// `94%` or px.
+/// Parses a radius: `94%` or px.
 fn parse_radius(text: &str) -> Result<CircleRadius, String> {
     let number = |text: &str, most: f64| text.parse::<f64>().ok().filter(|v| *v >= 1.0 && *v <= most);
     let radius = match text.strip_suffix('%') {
@@ -93,36 +94,36 @@ pub(crate) fn run(args: &CalibrateArgs, console: &Console) -> Result<Status, End
     make(console, job, |done| text(done, args))
 }
 
-/// What was found, for people.
+/// Formats the result as text.
 fn text(done: &Calibrated, args: &CalibrateArgs) -> Lines {
     let ([width, height], output) = (done.size, args.output.display());
     if done.is_dry_run {
-        return format!("{output}: would be made of {} frames of {width}x{height} px", done.frames).into();
+        return format!("{output}: would use {} frames of {width}x{height} px", done.frames).into();
     }
     let mut lines = Lines::default();
     for (lens, circle) in done.circles.iter().enumerate() {
         let angle = done.half_angles.get(lens).copied().unwrap_or_default();
         lines += match circle {
             Some(circle) => format!(
-                "lens {lens}: circle at {:.2}, {:.2} (± {:.2} px), radius {:.2} ± {:.2} px, {angle:.2} degrees at its rim",
+                "lens {lens}: circle at {:.2}, {:.2} (± {:.2} px), radius {:.2} ± {:.2} px, half angle {angle:.2} degrees",
                 circle.centre[0], circle.centre[1], circle.centre_doubt, circle.radius, circle.radius_doubt
             ),
-            None => format!("lens {lens}: circle as given, {angle:.2} degrees at its rim"),
+            None => format!("lens {lens}: circle as given, half angle {angle:.2} degrees"),
         };
     }
     let [ring, across] = done.tracks;
     let how = match &done.poses {
         Some(posed) => format!("{} with poses", posed.frames),
-        None => format!("{} turned", done.turned),
+        None => format!("{} with known rotation", done.turned),
     };
     lines += format!(
-        "{ring} places seen by both lenses, {across} from frame to frame ({how}); {:.2} px apart, centres ± {:.2} px, angles ± {:.4} degrees, rotation ± {:.4} degrees",
+        "{ring} tracks across both lenses, {across} across frames ({how}); residual {:.2} px, centres ± {:.2} px, angles ± {:.4} degrees, rotation ± {:.4} degrees",
         done.spread, done.centre_doubt, done.angle_doubt, done.rotation_doubt
     );
     if let Some(posed) = &done.poses {
         let [x, y, z] = posed.second;
         lines += format!(
-            "the poses gave way by {:.3} degrees and {:.1} % of a step; second lens at {x:.4}, {y:.4}, {z:.4} ± {:.4} from the first (unit of the poses)",
+            "poses refined by {:.3} degrees and {:.1} % of a step; position of the second lens {x:.4}, {y:.4}, {z:.4} ± {:.4} relative to the first (unit of the poses)",
             posed.moved_degrees,
             100.0 * posed.moved,
             posed.second_doubt
@@ -131,6 +132,6 @@ fn text(done: &Calibrated, args: &CalibrateArgs) -> Lines {
     if let Some([r, g, b]) = done.stops {
         lines += format!("gain of the second lens: {r:+.2}, {g:+.2}, {b:+.2} stops (red, green, blue)");
     }
-    lines += format!("{output}: of {} frames of {width}x{height} px", done.frames);
+    lines += format!("{output}: written from {} frames of {width}x{height} px", done.frames);
     lines
 }

@@ -1,4 +1,4 @@
-//! Options about colours: shared by the sub-commands of `pano`.
+//! Arguments for colour adjustments, shared by the sub-commands of `pano`.
 
 use std::path::PathBuf;
 
@@ -8,17 +8,17 @@ use gausset_flow::panos::ColourChoice;
 use gausset_pano::equalise::Equalise;
 use gausset_pano::look::Look;
 
-/// What is done to colours.
+/// Arguments for colour adjustments.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct ColourArgs {
-    /// Colours, as KEY=VALUE,...: exposure (stops), and of -100 to 100 warmth, tint, brightness, contrast, highlights,
-    /// shadows, black, saturation, vibrance.
+    /// Colour adjustments KEY=VALUE,...: exposure (stops), and from -100 to 100 warmth, tint, brightness, contrast,
+    /// highlights, shadows, black, saturation, vibrance.
     #[arg(long, value_name = "SETTINGS", help_heading = "Colours", allow_hyphen_values = true, value_parser = parse_look)]
     look: Option<Look>,
-    /// A table of colours, after the settings: a .cube file.
+    /// Colour lookup table (.cube), applied after --look.
     #[arg(long, value_name = "FILE", help_heading = "Colours")]
     lut: Option<PathBuf>,
-    /// Make exposure and white balance alike: off, lenses (of one frame) or frames [default: lenses, where there are
+    /// Equalise exposure and white balance: off, lenses (the two of a frame) or frames [default: lenses, if there are
     /// two].
     #[arg(
         long, value_name = "WHAT", hide_possible_values = true, help_heading = "Colours",

@@ -1,4 +1,4 @@
-//! `gausset pano compare`: poses against others of the same pictures.
+//! `gausset pano compare`: compares poses with reference poses of the same images.
 
 use std::path::PathBuf;
 
@@ -19,25 +19,26 @@ use crate::table;
 
 const AFTER_HELP: &str = "\
 Examples:
-  gausset pano compare work/ truth/sparse/0              COLMAP against COLMAP
+  gausset pano compare work/ truth/sparse/0              compare with a COLMAP model
   gausset pano compare work/ cameras.xml --csv errors.csv
-A and B are a folder of `gausset pano align`, poses.json, a COLMAP model, transforms.json, Metashape .xml, RealityCapture
-.csv or a folder of .xmp, OpenMVG sfm_data.json, OpenSfM reconstruction.json, a TUM .txt. See docs/pano.md.";
+A and B are a folder of `gausset pano align`, poses.json, a COLMAP model, transforms.json, Metashape
+.xml, RealityCapture .csv or a folder of .xmp, OpenMVG sfm_data.json, OpenSfM reconstruction.json,
+or a TUM .txt. See docs/pano.md.";
 
 /// Arguments of `pano compare`.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct CompareArgs {
-    /// Poses that are judged.
+    /// Poses to evaluate.
     #[arg(value_name = "A")]
     first: PathBuf,
-    /// Poses of the same pictures that they are judged by.
+    /// Reference poses of the same images.
     #[arg(value_name = "B")]
     reference: PathBuf,
-    /// Write the errors picture by picture.
+    /// Output file for the errors of each image.
     #[arg(long, value_name = "FILE")]
     csv: Option<PathBuf>,
-    /// Replace FILE if it is there.
+    /// Replace FILE if it exists.
     #[arg(long, alias = "overwrite", short_aliases = ['y', 'w'])]
     force: bool,
     /// Print the result as a JSON object.
@@ -58,7 +59,7 @@ pub(crate) fn run(args: &CompareArgs, console: &Console) -> Result<Status, Endin
     Ok(Status::done(!compared.missing.is_empty()))
 }
 
-/// A comparison, for people.
+/// Formats a comparison.
 pub(crate) fn describe(found: &Compared) -> Lines {
     let Compared { first, reference, fit, centre, rotation_degrees, path, .. } = found;
     let unit = if reference.is_metric { "m" } else { "units" };
@@ -66,7 +67,7 @@ pub(crate) fn describe(found: &Compared) -> Lines {
         MatchedBy::Name => "by name",
         MatchedBy::NameWithoutExtension => "by name without extension",
         MatchedBy::Stem => "by name without folder and extension",
-        MatchedBy::Place => "by place in the list",
+        MatchedBy::Place => "by position in the list",
     };
     let share = 100.0 * found.registered_share;
     let all = counted(reference.poses as u64, "pose");
@@ -78,11 +79,11 @@ pub(crate) fn describe(found: &Compared) -> Lines {
         }
     }
     let of = if found.is_line {
-        "from the cameras' rotations, because the centres lie on a line".to_owned()
+        "from the rotations, because the centres are collinear".to_owned()
     } else if found.left_out_of_fit.is_empty() {
         "over all centres".to_owned()
     } else {
-        format!("without {}, which are far off", some(&found.left_out_of_fit))
+        format!("without outliers {}", some(&found.left_out_of_fit))
     };
     rows.push(("fit", format!("scale {}, {of}", digits(fit.scale))));
     let spread = |s: &Spread, unit: &str, worst: Option<&str>| {
@@ -105,7 +106,7 @@ pub(crate) fn describe(found: &Compared) -> Lines {
         let per = if reference.is_metric { "metre" } else { "unit" };
         rows.push((
             "drift",
-            format!("{t} % of the way and {r} degrees per {per}, over {pieces} of {piece} {unit}"),
+            format!("{t} % of the path length and {r} degrees per {per}, over {pieces} of {piece} {unit}"),
         ));
     }
     for (title, side) in [("reprojection", first), ("of the reference", reference)] {
@@ -129,12 +130,12 @@ fn reprojection(title: &'static str, side: &Side) -> Option<(&'static str, Strin
     ))
 }
 
-/// Three digits, or powers of ten where that would be zeros.
+/// Formats a number with three digits, with an exponent if it is very small.
 fn digits(value: f64) -> String {
     if value != 0.0 && value.abs() < 1e-3 { format!("{value:.1e}") } else { three_digits(value) }
 }
 
-/// The first few of some names.
+/// Lists the first few names.
 fn some(names: &[String]) -> String {
     const SHOWN: usize = 5;
     let mut text = names.iter().take(SHOWN).map(String::as_str).collect::<Vec<_>>().join(", ");

@@ -1,4 +1,4 @@
-//! `gausset pano convert`: pictures and videos of the sphere to panoramas, crosses, strips and faces.
+//! `gausset pano convert`: converts images and videos between panoramas and cube maps (crosses, strips, faces).
 
 use std::path::PathBuf;
 
@@ -28,42 +28,43 @@ Examples:
   gausset pano convert cross.png pano.png --to equirect
   gausset pano convert walk/ faces/ --to faces --format png     walk_01_right.png, walk_01_left.png ...
   gausset pano convert strip.jpg pano.jpg --to equirect --from strip --from-faces lfrbud
-  gausset pano convert tour.mp4 frames/ --to equirect           frame_000000.jpg ...: those that split takes
-Finished pictures of a folder are kept: the same command goes on after an interruption.";
+  gausset pano convert tour.mp4 frames/ --to equirect           the frames that `pano split` uses
+Finished images of a folder are kept: the same command resumes an interrupted conversion.";
 
 /// Arguments of `pano convert`.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct ConvertArgs {
-    /// A panorama, a cross or a strip; a folder of these, of six faces each, or of GoPro MAX stream pairs; a video.
+    /// Panorama, cross, strip or video, or folder of panoramas, crosses, strips, six faces each, or GoPro MAX stream
+    /// pairs.
     #[arg(value_name = "IN")]
     input: PathBuf,
-    /// The picture (.jpg or .png); for a folder, for a video, and for six faces, a folder.
+    /// Output image (.jpg or .png); for a folder, a video or six faces, the output folder.
     #[arg(value_name = "OUT")]
     output: PathBuf,
-    /// What is made: equirect|cross|strip|faces.
+    /// Output projection: equirect|cross|strip|faces.
     #[arg(
         long, value_name = "SHAPE", hide_possible_values = true,
         value_parser = PossibleValuesParser::new(["equirect", "cross", "strip", "faces"])
     )]
     to: String,
-    /// Faces in a row, and rows: cross 4x3|3x4, strip 6x1|1x6|3x2|2x3 [default: 4x3, 6x1].
+    /// Columns and rows of faces: cross 4x3|3x4, strip 6x1|1x6|3x2|2x3 [default: 4x3, 6x1].
     #[arg(
         long, value_name = "CxR", hide_possible_values = true,
         value_parser = PossibleValuesParser::new(["4x3", "3x4", "6x1", "1x6", "3x2", "2x3"])
             .map(|name| Net::from_name(&name).unwrap_or(Net::Cross4x3))
     )]
     grid: Option<Net>,
-    /// Strip: its faces, row by row, by their letters: right, left, up, down, front, back [default: rludfb].
+    /// Strip: order of its faces, row by row; r, l, u, d, f, b = right, left, up, down, front, back [default: rludfb].
     #[arg(long, value_name = "ORDER", value_parser = parse_faces)]
     faces: Option<[Face; 6]>,
-    /// Strip: quarter turns clockwise of each of its faces [default: 000000].
+    /// Strip: clockwise quarter turns of each face [default: 000000].
     #[arg(long, value_name = "TURNS", value_parser = parse_turns)]
     turns: Option<[u8; 6]>,
-    /// Side of a face, or width of a panorama, px [default: as fine as the source].
+    /// Side of a face or width of a panorama, px [default: the resolution of the source].
     #[arg(long, value_name = "PX", value_parser = clap::value_parser!(u32).range(16..=32_768))]
     size: Option<u32>,
-    /// Kind of the files: jpg|png [default: by the name of OUT; jpg in a folder].
+    /// Image format: jpg|png [default: by extension of OUT, jpg in a folder].
     #[arg(long, value_name = "FORMAT", hide_possible_values = true, value_parser = PossibleValuesParser::new(["jpg", "png"]))]
     format: Option<String>,
     /// JPEG quality [default: 95].
@@ -75,10 +76,10 @@ pub(crate) struct ConvertArgs {
     track: TrackFileArgs,
     #[command(flatten)]
     colours: ColourArgs,
-    /// Seconds for which ffmpeg may say nothing.
+    /// Maximum time without output of ffmpeg, seconds.
     #[arg(long, value_name = "S", default_value_t = SILENCE, value_parser = clap::value_parser!(u64).range(1..))]
     tool_timeout: u64,
-    /// Memory to stay within: 4GiB, 512MiB, bytes; auto = a quarter of the machine's, at most 2GiB.
+    /// Memory limit (4GiB, 512MiB or bytes); auto = a quarter of the machine's memory, at most 2GiB.
     #[arg(long, value_name = "SIZE", default_value = "auto", value_parser = str::parse::<MemoryLimit>, help_heading = "Machine")]
     max_memory: MemoryLimit,
     #[command(flatten)]
@@ -175,11 +176,12 @@ pub(crate) fn run(args: &ConvertArgs, console: &Console) -> Result<Status, Endin
     make(console, job, |done| text(done, args))
 }
 
-/// What was made, for people.
+/// Formats the result as text.
 fn text(done: &Converted, args: &ConvertArgs) -> String {
     let [width, height] = done.size;
-    let pictures = if done.files == 1 { "picture" } else { "pictures" };
-    let verb = if done.is_dry_run { "would be made" } else { "there" };
-    let kept = if done.resumed > 0 { format!(", {} from before", done.resumed) } else { String::new() };
+    let pictures = if done.files == 1 { "image" } else { "images" };
+    let verb = if done.is_dry_run { "would be written" } else { "written" };
+    let kept =
+        if done.resumed > 0 { format!(", {} from an earlier run", done.resumed) } else { String::new() };
     format!("{}: {} {pictures} of {width}x{height} px {verb}{kept}", args.output.display(), done.files)
 }

@@ -1,4 +1,4 @@
-//! `gausset pano export`: poses, points and masks for other programs.
+//! `gausset pano export`: exports poses, points and masks for other programs.
 
 use std::path::PathBuf;
 
@@ -18,10 +18,10 @@ const AFTER_HELP: &str = "\
 Examples:
   gausset pano export work/ --format transforms --masks nerfstudio
   gausset pano export work/ --format colmap --text -o model/
-  gausset pano export out/align --views-of out/train -o model/   COLMAP's points as other views see them
-  gausset pano export work/ --format xmp                         RealityCapture sidecars beside the views
+  gausset pano export out/align --views-of out/train -o model/    points with views of another split
+  gausset pano export work/ --format xmp                          RealityCapture sidecar files
   gausset pano export work/ --format metashape -o metashape/ --masks metashape
-Cameras and points are in one world, that of sparse/0. Which program reads what: docs/pano.md.";
+Cameras and points are in the world of sparse/0. docs/pano.md lists which program reads which format.";
 
 /// Arguments of `pano export`.
 #[derive(Clone, Debug, Args)]
@@ -30,17 +30,17 @@ pub(crate) struct ExportArgs {
     /// Folder of `gausset pano align`.
     #[arg(value_name = "DIR")]
     folder: PathBuf,
-    /// Form: colmap|transforms|metashape|metashape-spherical|xmp|realitycapture|tum|csv|gpx.
+    /// Output format: colmap|transforms|metashape|metashape-spherical|xmp|realitycapture|tum|csv|gpx.
     #[arg(
         long, value_name = "FORMAT", default_value = "colmap", hide_possible_values = true,
         value_parser = PossibleValuesParser::new(Form::ALL.map(Form::name))
             .map(|name| Form::from_name(&name).unwrap_or(Form::Colmap))
     )]
     format: Form,
-    /// Folder for the files [default: DIR/export for colmap, DIR/images for xmp, else DIR].
+    /// Output folder [default: DIR/export for colmap, DIR/images for xmp, otherwise DIR].
     #[arg(short, long, value_name = "OUT")]
     output: Option<PathBuf>,
-    /// COLMAP's text form instead of the binary one.
+    /// Write COLMAP's text format instead of the binary one.
     #[arg(long)]
     text: bool,
     /// Export the views of another split of the same frames.
@@ -49,20 +49,21 @@ pub(crate) struct ExportArgs {
     /// Folder of the panoramas, for their size (metashape-spherical).
     #[arg(long, value_name = "DIR")]
     sources: Option<PathBuf>,
-    /// Masks as well: colmap|nerfstudio|inria|splatfacto|postshot|brush|lichtfeld|360toolkit|realitycapture|realityscan|metashape.
+    /// Also export masks, in the form of a program: colmap, nerfstudio, inria, splatfacto, postshot, brush, lichtfeld,
+    /// 360toolkit, realitycapture, realityscan or metashape.
     #[arg(
         long, value_name = "PROGRAM", hide_possible_values = true, help_heading = "Masks",
         value_parser = PossibleValuesParser::new(MaskForm::NAMES.map(|(name, _)| name))
             .try_map(|name| MaskForm::from_name(&name).ok_or("not a program"))
     )]
     masks: Option<MaskForm>,
-    /// Masks that are 255 where a picture is to be ignored, instead of 0.
+    /// Write masks with 255 instead of 0 for ignored pixels.
     #[arg(long, requires = "masks", help_heading = "Masks")]
     invert: bool,
-    /// A mask that keeps everything for each picture that has none.
+    /// Write a mask that keeps everything for each image without a mask.
     #[arg(long, requires = "masks", help_heading = "Masks")]
     empty_masks: bool,
-    /// Replace files that are there.
+    /// Replace existing files.
     #[arg(long, alias = "overwrite", short_aliases = ['y', 'w'])]
     force: bool,
     /// Print the result as a JSON object.

@@ -1,4 +1,4 @@
-//! `gausset pano frames`: which frames of a video are taken, and why.
+//! `gausset pano frames`: selects frames of a video and shows the reasons.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -29,20 +29,20 @@ use crate::table::{self, Align};
 
 const AFTER_HELP: &str = "\
 Examples:
-  gausset pano frames tour.mp4                       frames.jsonl, frames.png
-  gausset pano frames tour.mp4 --step 6 --dry-run    a table; writes nothing
+  gausset pano frames tour.mp4                       writes frames.jsonl and frames.png
+  gausset pano frames tour.mp4 --step 6 --dry-run    prints a table, writes nothing
   gausset pano frames phone.mp4 --select time --fps 2.5
-`pano split`, `pano run` and `run` choose the same frames with the same options.
-The sheet: above, the way of the camera and what became of each frame (green kept,
-red blurred, yellow duplicate, blue standing, cyan turning on the spot); below, what is kept.";
+`pano split`, `pano run` and `run` select the same frames with the same options. The contact sheet
+shows the path of the camera with the state of each frame at the top (green kept, red blurred, yellow
+duplicate, blue stationary, cyan rotating in place), and the kept frames below.";
 
-/// Most kept frames that the table shows.
+/// Maximum number of kept frames in the printed table.
 const MOST_ROWS: usize = 40;
 
-/// By what frames of a video are chosen: shared by commands that take videos.
+/// Arguments for frame selection, shared by commands that read videos.
 #[derive(Clone, Copy, Debug, Default, Args)]
 pub(crate) struct SelectArgs {
-    /// Video: by what frames are chosen: space (equal parallax), time or all [default: space; time with --fps].
+    /// Video: frame selection by space (equal parallax), time or all [default: space, with --fps time].
     #[arg(
         long, value_name = "HOW", hide_possible_values = true, help_heading = "Frames",
         value_parser = PossibleValuesParser::new(Select::ALL.map(Select::name)).map(|name| {
@@ -50,7 +50,7 @@ pub(crate) struct SelectArgs {
         })
     )]
     select: Option<Select>,
-    /// Video: degrees of parallax from frame to frame [default: 4].
+    /// Video: parallax between selected frames, degrees [default: 4].
     #[arg(long, value_name = "DEG", help_heading = "Frames", value_parser = parse_step)]
     step: Option<f64>,
 }
@@ -70,16 +70,16 @@ fn parse_step(text: &str) -> Result<f64, String> {
 #[derive(Clone, Debug, Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct FramesArgs {
-    /// A video of panoramas or cubes, or an ordinary one (through ffmpeg).
+    /// Video of panoramas or cube maps, or an ordinary video (read with ffmpeg).
     #[arg(value_name = "FILE")]
     input: PathBuf,
-    /// The file for all frames: measurements, kept or not, why.
+    /// Output file with the measurements, decision and reason of every frame.
     #[arg(short, long, value_name = "FILE", default_value = FILE)]
     output: PathBuf,
-    /// The picture of what is kept [default: as the file, with .png].
+    /// Output contact sheet of the kept frames [default: as --output, with .png].
     #[arg(long, value_name = "FILE")]
     sheet: Option<PathBuf>,
-    /// What the frames show: panorama (the sphere, also as a cube) or ordinary [default: by their shape].
+    /// Type of the video: panorama (also cube maps) or ordinary [default: by aspect ratio].
     #[arg(
         long, value_name = "KIND", hide_possible_values = true, help_heading = "Frames",
         value_parser = PossibleValuesParser::new(["panorama", "ordinary"])
@@ -92,31 +92,31 @@ pub(crate) struct FramesArgs {
     select: SelectArgs,
     #[command(flatten)]
     track: TrackFileArgs,
-    /// Frames per second, by time.
+    /// Frames per second, selected by time.
     #[arg(long, value_name = "FPS", help_heading = "Frames", value_parser = parse_positive)]
     fps: Option<f64>,
-    /// First second.
+    /// Start time in seconds.
     #[arg(long, value_name = "S", default_value_t = 0.0, help_heading = "Frames")]
     start: f64,
-    /// Last second.
+    /// End time in seconds.
     #[arg(long, value_name = "S", help_heading = "Frames", value_parser = parse_positive)]
     end: Option<f64>,
-    /// Two eyes, one above the other; the upper one is taken (tb).
+    /// Stereo layout of the frames: tb (top-bottom; the upper eye is used).
     #[arg(long, value_name = "HOW", help_heading = "Frames", value_parser = PossibleValuesParser::new(["tb"]))]
     stereo: Option<String>,
-    /// Frames of two fisheye circles, described by a lens file (docs/pano.md).
+    /// Lens file for dual-fisheye frames (docs/pano.md).
     #[arg(long, value_name = "FILE", conflicts_with = "stereo", help_heading = "Frames")]
     lens: Option<PathBuf>,
-    /// At most so many frames, spread by parallax.
+    /// Maximum number of frames, spaced by parallax.
     #[arg(long, value_name = "N", help_heading = "Frames", value_parser = clap::value_parser!(u32).range(1..))]
     max_frames: Option<u32>,
-    /// Replace files that are there.
+    /// Replace existing files.
     #[arg(long, alias = "overwrite", short_aliases = ['y', 'w'])]
     force: bool,
-    /// Seconds for which ffmpeg may say nothing.
+    /// Maximum time without output of ffmpeg, seconds.
     #[arg(long, value_name = "S", default_value_t = SILENCE, value_parser = clap::value_parser!(u64).range(1..))]
     tool_timeout: u64,
-    /// Choose and show; write nothing.
+    /// Print the selection; write nothing.
     #[arg(long)]
     dry_run: bool,
     /// Print the result as a JSON object.
@@ -129,11 +129,11 @@ pub(crate) struct FramesArgs {
 struct Report<'a> {
     #[serde(flatten)]
     header: &'a Header,
-    /// How many frames were kept for each reason.
+    /// Number of kept frames by reason.
     kept_for: BTreeMap<&'static str, usize>,
-    /// How many were dropped for each reason.
+    /// Number of dropped frames by reason.
     dropped_for: BTreeMap<&'static str, usize>,
-    /// What was written.
+    /// Paths of the written files.
     files: Vec<String>,
 }
 
@@ -176,7 +176,7 @@ pub(crate) fn run(args: &FramesArgs, console: &Console) -> Result<Status, Ending
     Ok(Status::Done)
 }
 
-/// The kept frames for people.
+/// Formats the kept frames as a table.
 fn text(selection: &Selection, files: &[String]) -> Lines {
     let header = [
         ("frame", Align::Right),

@@ -1,4 +1,4 @@
-//! `gausset pano layouts`: what sets of views see of the sphere.
+//! `gausset pano layouts`: coverage of the sphere by view layouts.
 
 use std::path::PathBuf;
 
@@ -19,30 +19,30 @@ use crate::table::{self, Align};
 
 const AFTER_HELP: &str = "\
 Examples:
-  gausset pano layouts                       all of them
-  gausset pano layouts ring8                 one of them, with a map of what it sees
-  gausset pano layouts ring8 --full-sphere   and what closes its hole
+  gausset pano layouts                       table of all layouts
+  gausset pano layouts ring8                 one layout, with a coverage map
+  gausset pano layouts ring8 --full-sphere   also the views that fill its holes
   gausset pano layouts --views mine.json";
 
-/// Columns and rows of the map.
+/// Columns and rows of the coverage map.
 const MAP: [usize; 2] = [72, 18];
-/// A panorama of this width, px: sizes of views do not matter here.
+/// Width of an assumed panorama, px. The sizes of views do not matter here.
 const AROUND: u32 = 4096;
 
 /// Arguments of `pano layouts`.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct LayoutsArgs {
-    /// One layout, with its map [default: a table of all].
+    /// Layout to show with its coverage map [default: a table of all layouts].
     #[arg(value_name = "LAYOUT", value_parser = layout_parser())]
     layout: Option<Layout>,
-    /// Views from a JSON list of {yaw, pitch, roll, hfov, width, height}.
+    /// JSON file of custom views: a list of {yaw, pitch, roll, hfov, width, height}.
     #[arg(long, value_name = "FILE", conflicts_with = "layout")]
     views: Option<PathBuf>,
-    /// Horizontal field of view in degrees [default: the layout's].
+    /// Horizontal field of view, degrees [default: the layout's].
     #[arg(long, value_name = "DEG")]
     fov: Option<f64>,
-    /// Add the fewest views that let every direction be seen, and say which.
+    /// Add the fewest views that make the layout cover the full sphere, and list them.
     #[arg(long)]
     full_sphere: bool,
     /// Print the result as a JSON object.
@@ -58,21 +58,21 @@ struct Report {
     layouts: Vec<Entry>,
 }
 
-/// A layout.
+/// Coverage of one layout.
 #[derive(Serialize)]
 struct Entry {
     name: String,
-    /// Those that were added for the full sphere come last.
+    /// Views of the layout, followed by those added for the full sphere.
     views: Vec<View>,
     added: usize,
-    /// Share of the sphere that is seen, 0 to 1.
+    /// Covered fraction of the sphere, 0 to 1.
     share: f64,
     mean_views: f64,
     least_views: Option<u32>,
     holes: Vec<HoleEntry>,
 }
 
-/// A part of the sphere that nothing sees.
+/// A part of the sphere that no view covers.
 #[derive(Serialize)]
 struct HoleEntry {
     share: f64,
@@ -134,15 +134,12 @@ impl Entry {
         self.least_views.map_or_else(|| "?".to_owned(), |least| least.to_string())
     }
 
-    /// One layout for people.
+    /// Formats the layout with its coverage map.
     fn text(&self) -> Lines {
         let mut text = table::facts(&[
             ("layout", format!("{}, {} views", self.name, self.views.len())),
-            ("sphere", format!("{} is seen", describe::percent(self.share))),
-            (
-                "views",
-                format!("{:.2} see a direction on average, {} at least", self.mean_views, self.least()),
-            ),
+            ("sphere", format!("{} covered", describe::percent(self.share))),
+            ("views", format!("{:.2} per direction on average, {} at least", self.mean_views, self.least())),
         ]);
         for hole in &self.holes {
             text += format!("hole    {}", hole.text());
@@ -153,7 +150,7 @@ impl Entry {
         }
         let [columns, rows] = MAP;
         text += "";
-        text += "views of a direction; above straight up, in the middle straight ahead, . = none";
+        text += "number of views per direction; top = zenith, centre = straight ahead, . = none";
         for row in counts(&self.views, columns, rows).chunks(columns) {
             let digits = row.iter().map(|&count| match count {
                 0 => '.',
@@ -170,13 +167,13 @@ impl HoleEntry {
         let share = describe::percent(self.share);
         match (self.yaw, self.pitch) {
             (Some(_), Some(pitch)) if pitch > 89.5 => {
-                format!("{share} around straight up, to {:.0} degrees from there", self.radius_degrees)
+                format!("{share} around the zenith, radius {:.0} degrees", self.radius_degrees)
             }
             (Some(_), Some(pitch)) if pitch < -89.5 => {
-                format!("{share} around straight down, to {:.0} degrees from there", self.radius_degrees)
+                format!("{share} around the nadir, radius {:.0} degrees", self.radius_degrees)
             }
             (Some(yaw), Some(pitch)) => format!(
-                "{share} around yaw {yaw:.0}, pitch {pitch:.0}, to {:.0} degrees from there",
+                "{share} around yaw {yaw:.0}, pitch {pitch:.0}, radius {:.0} degrees",
                 self.radius_degrees
             ),
             _ => format!("{share} in a belt around the sphere"),

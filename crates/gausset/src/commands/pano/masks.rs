@@ -1,4 +1,4 @@
-//! `gausset pano masks`: masks of anybody, combined and carried between views and panoramas.
+//! `gausset pano masks`: combines masks and transfers them between views and panoramas.
 
 use std::path::PathBuf;
 
@@ -17,23 +17,24 @@ use crate::numbers::counted;
 
 const AFTER_HELP: &str = "\
 Examples:
-  gausset pano masks people/ tripod.png -o masks/                 what either removes
+  gausset pano masks people/ tripod.png -o masks/                 union of both masks
   gausset pano masks white_is_masked/ -o masks/ --invert
-  gausset pano masks views/masks -o masks/ --to-panorama 5760     masks of views onto panoramas
+  gausset pano masks views/masks -o masks/ --to-panorama 5760     project view masks onto panoramas
   gausset pano masks masks/ -o view_masks/ --to-views --layout cube6
-0 removes, 255 keeps. NAME.png, NAME.jpg.png and NAME_mask.png are of the frame NAME. See docs/pano.md.";
+0 = remove, 255 = keep. NAME.png, NAME.jpg.png and NAME_mask.png belong to frame NAME. See
+docs/pano.md.";
 
 /// Arguments of `pano masks`.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct MasksArgs {
-    /// Masks (PNG) or folders of them; one file beside folders is for all frames.
+    /// Masks (PNG) or folders of masks; a single file combined with folders applies to all frames.
     #[arg(value_name = "MASKS", required = true)]
     inputs: Vec<PathBuf>,
-    /// Folder for the masks; for one mask, a .png.
+    /// Output folder, or a .png for a single mask.
     #[arg(short, long, value_name = "OUT")]
     output: PathBuf,
-    /// What the second and later MASKS do to the first: unite|subtract|intersect.
+    /// How the second and later MASKS are combined with the first: unite|subtract|intersect.
     #[arg(
         long, value_name = "HOW", default_value = "unite", hide_possible_values = true,
         value_parser = PossibleValuesParser::new(["unite", "subtract", "intersect"]).map(|name| match name.as_str() {
@@ -43,19 +44,19 @@ pub(crate) struct MasksArgs {
         })
     )]
     combine: Combine,
-    /// Keep what is removed, and the other way around.
+    /// Swap removed and kept pixels.
     #[arg(long)]
     invert: bool,
-    /// MASKS hold a folder for each view: carry them to panoramas of this width.
+    /// Project MASKS, which have a folder per view, onto panoramas of this width, px.
     #[arg(long, value_name = "PX", conflicts_with = "to_views")]
     to_panorama: Option<u32>,
-    /// MASKS are of panoramas: cut those of the views.
+    /// Cut MASKS of panoramas into masks of the views.
     #[arg(long)]
     to_views: bool,
-    /// Let what is removed grow by so many degrees on the sphere.
+    /// Dilation of the removed region on the sphere, degrees.
     #[arg(long, value_name = "DEG", default_value_t = 0.0)]
     dilate: f64,
-    /// Make its edge soft over so many degrees.
+    /// Width of the soft edge of the removed region, degrees.
     #[arg(long, value_name = "DEG", default_value_t = 0.0)]
     feather: f64,
     #[command(flatten)]
@@ -91,9 +92,9 @@ pub(crate) fn run(args: &MasksArgs, console: &Console) -> Result<Status, Ending>
     make(console, job, |made| text(made, args))
 }
 
-/// What was made, for people.
+/// Formats the result as text.
 fn text(made: &MasksMade, args: &MasksArgs) -> String {
-    let verb = if made.is_dry_run { "would be made" } else { "made" };
+    let verb = if made.is_dry_run { "would be written" } else { "written" };
     format!(
         "{}: {} {verb}, {} removed on average, {} at most",
         args.output.display(),

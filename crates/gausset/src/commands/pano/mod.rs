@@ -1,4 +1,4 @@
-//! `gausset pano`: 360-degree footage to views, poses and a splat.
+//! `gausset pano`: commands for 360-degree footage.
 
 pub(crate) mod align;
 pub(crate) mod calibrate;
@@ -25,10 +25,10 @@ use crate::exit::Status;
 
 const AFTER_HELP: &str = "\
 Examples:
-  gausset pano run walk/ -o out/               panoramas in, splat out
-  gausset pano split walk/ -o work/            eight views around the horizon from each panorama
+  gausset pano run walk/ -o out/               train splats from panoramas
+  gausset pano split walk/ -o work/            cut eight views around the horizon from each panorama
   gausset pano split tour.mp4 -o work/ --layout cube6
-  gausset pano frames tour.mp4                 which frames of a video are taken, and why
+  gausset pano frames tour.mp4                 show which frames of a video are selected
 See docs/pano.md.";
 
 /// Arguments of `pano`.
@@ -39,35 +39,35 @@ pub(crate) struct PanoArgs {
     what: What,
 }
 
-/// What is done with 360-degree footage.
+/// The sub-commands of `pano`.
 #[derive(Clone, Debug, Subcommand)]
 enum What {
     /// Cut panoramas into perspective views.
     Split(Box<split::SplitArgs>),
-    /// Find the poses of the panoramas.
+    /// Estimate the poses of panoramas.
     Align(Box<align::AlignArgs>),
-    /// Everything: views, poses, training, evaluation.
+    /// Cut views, align them, train splats and evaluate them.
     Run(Box<run::RunArgs>),
-    /// Choose frames of a video: a table, a file and a sheet of what is kept, and why.
+    /// Select frames of a video; write measurements, reasons and a contact sheet.
     Frames(Box<frames::FramesArgs>),
-    /// What the layouts see of the sphere.
+    /// Show how much of the sphere each layout covers.
     Layouts(layouts::LayoutsArgs),
     /// Draw the views of a layout and their outlines on a panorama.
     Preview(Box<preview::PreviewArgs>),
-    /// Make panoramas, crosses, strips and faces of each other.
+    /// Convert between panoramas and cube maps (crosses, strips, faces).
     Convert(Box<convert::ConvertArgs>),
-    /// Make a lens file from frames of two fisheye circles.
+    /// Calibrate a dual-fisheye camera and write a lens file.
     Calibrate(Box<calibrate::CalibrateArgs>),
-    /// Unite, subtract and turn over masks; carry them from views to panoramas and back.
+    /// Combine and invert masks; transfer them between views and panoramas.
     Masks(Box<masks::MasksArgs>),
-    /// Judge poses by others of the same pictures.
+    /// Compare poses with reference poses of the same images.
     Compare(compare::CompareArgs),
-    /// Write the poses for other programs.
+    /// Export poses, points and masks for other programs.
     Export(Box<export::ExportArgs>),
 }
 
 impl PanoArgs {
-    /// Whether the result is to be a JSON object.
+    /// Whether the result is printed as a JSON object.
     pub(crate) fn is_json(&self) -> bool {
         match &self.what {
             What::Split(args) => args.json,

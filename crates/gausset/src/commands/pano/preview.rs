@@ -1,4 +1,4 @@
-//! `gausset pano preview`: what a layout sees of a panorama.
+//! `gausset pano preview`: draws the views of a layout on a panorama.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -30,46 +30,47 @@ use crate::interrupt::Interrupt;
 use crate::listener::attend;
 
 const AFTER_HELP: &str = "\
-Example:
+Examples:
   gausset pano preview walk/pano_01.jpg --layout dome16 -o preview.png
   gausset pano preview walk/pano_01.jpg --page
-Above, the panorama with the outlines of the views, dark where none of them sees it; below, the views. The page shows the
-same on a sphere, with sliders for views and colours; Ctrl-C ends it.";
+The image shows the panorama with the outlines of the views at the top (uncovered regions are dark)
+and the views below. The page shows the same on a sphere, with sliders for views and colours; Ctrl-C
+stops it.";
 
 /// Arguments of `pano preview`.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct PreviewArgs {
-    /// A panorama, a cross or a strip; a folder with six faces; with --lens, two fisheye circles; a video of any of these.
+    /// Panorama, cross or strip, folder of six faces, dual-fisheye frame (with --lens), or a video of any of these.
     #[arg(value_name = "FRAME")]
     frame: PathBuf,
-    /// The picture.
+    /// Output image.
     #[arg(short, long, value_name = "FILE", default_value = "preview.png")]
     output: PathBuf,
-    /// Replace a file that is there.
+    /// Replace an existing file.
     #[arg(long, alias = "overwrite", short_aliases = ['y', 'w'])]
     force: bool,
-    /// Show a page in the browser instead: look around, move views, try colours.
+    /// Show an interactive page in the browser instead, with controls for views and colours.
     #[arg(long, conflicts_with_all = ["output", "force"], help_heading = "Page")]
     page: bool,
-    /// Port of the page; 0 = any [default: 7007, or the next one that is free].
+    /// Port of the page; 0 = any free port [default: 7007, or the next free port].
     #[arg(long, value_name = "PORT", requires = "page", help_heading = "Page")]
     port: Option<u16>,
     #[command(flatten)]
     listen: ListenArgs,
-    /// Only print the address of the page; start no browser.
+    /// Print the address of the page without starting a browser.
     #[arg(long, requires = "page", help_heading = "Page")]
     no_open: bool,
-    /// Print the address of the page as a JSON object, on one line.
+    /// Print the address of the page as a JSON object on one line.
     #[arg(long, requires = "page", help_heading = "Page")]
     pub(crate) json: bool,
-    /// A mask of the frame, to be shown in red: 0 = left out.
+    /// Mask of the frame, shown in red (black = remove).
     #[arg(long, value_name = "FILE")]
     mask: Option<PathBuf>,
-    /// A frame of two fisheye circles, described by a lens file (docs/pano.md).
+    /// Lens file for a dual-fisheye frame (docs/pano.md).
     #[arg(long, value_name = "FILE")]
     lens: Option<PathBuf>,
-    /// Video: the second that is shown.
+    /// Video: time of the frame in seconds.
     #[arg(long, value_name = "S", default_value_t = 0.0, help_heading = "Frames")]
     start: f64,
     #[command(flatten)]
@@ -81,9 +82,10 @@ pub(crate) struct PreviewArgs {
 }
 
 impl PreviewArgs {
-    /// Refuses a picture that cannot be written, and what is for the page alone.
+    /// Refuses an image that cannot be written, and options that only apply to the page.
     fn check_picture(&self, overwrite: Overwrite) -> Result<(), Failure> {
-        // Arguments that a page needs are not missed by clap where one is given that goes against the page.
+        // `requires = "page"` is not enough: clap does not enforce it if an argument that conflicts with `--page` is
+        // given.
         let of_page = [
             ("--port", self.port.is_some()),
             ("--no-open", self.no_open),
@@ -120,7 +122,7 @@ pub(crate) fn run(args: &PreviewArgs, console: &Console) -> Result<Status, Endin
     let mut colours = args.colours.options();
     let colouring = colours.colouring()?;
     if args.page {
-        // The page changes them, so that sliders begin where they are.
+        // The page applies them, so that its sliders start at these values.
         (colours.look, colours.lut) = (Look::default(), None);
     }
     let (mut frame, equirect) =
@@ -142,7 +144,7 @@ pub(crate) fn run(args: &PreviewArgs, console: &Console) -> Result<Status, Endin
     write_atomic_with(&Disk, &args.output, &options, |file| file.write_all(&png))?;
     let coverage = Coverage::of(&views);
     console.result(format!(
-        "{} ({} views; {} of the sphere is seen)",
+        "{} ({} views, {} of the sphere covered)",
         args.output.display(),
         views.len(),
         describe::percent(coverage.share)
@@ -150,7 +152,7 @@ pub(crate) fn run(args: &PreviewArgs, console: &Console) -> Result<Status, Endin
     Ok(Status::Done)
 }
 
-/// Shows the page until somebody ends it.
+/// Serves the page until a signal stops it.
 fn serve(
     args: &PreviewArgs,
     page: Preview,
@@ -160,12 +162,12 @@ fn serve(
     let server = Server::start_site(Arc::new(page), &args.listen.options(args.port)).map_err(failure)?;
     announce(&server, console)?;
     if !args.no_open && !args.json && !server.is_public() {
-        // Where none starts, the printed address is enough.
+        // If no browser starts, the printed address is enough.
         let _ = server.open_browser();
     }
     while !interrupt.stop().load(Ordering::Relaxed) {
         std::thread::sleep(Duration::from_millis(50));
     }
-    // Being told to end is how it ends.
+    // The page only ends by a signal, so a signal is not an interruption.
     Ok(Status::Done)
 }

@@ -1,4 +1,4 @@
-//! What is removed of panoramas before they are cut: the same words for every command that makes masks on its way.
+//! Arguments for masking panoramas before they are cut, shared by all commands that compute masks as a stage.
 
 use std::path::PathBuf;
 
@@ -7,19 +7,20 @@ use gausset_flow::panos::Removal;
 
 use crate::mask_engine::MaskEngineArgs;
 
-/// What a model finds, and what rides along.
+/// Arguments for masks from a model and of static foreground.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct RemovalArgs {
-    /// A segmentation model (.onnx) that masks people and what they carry (docs/masks.md).
+    /// Segmentation model (.onnx) for masking people and what they carry (docs/masks.md).
     #[arg(long, value_name = "FILE", conflicts_with_all = ["masks", "mask_command"])]
     mask_model: Option<PathBuf>,
-    /// Mask what stays at its place in all panoramas while the rest passes by: operator, tripod; no model is needed.
+    /// Mask static foreground: what keeps its position in all panoramas of a moving camera (operator, tripod).
     #[arg(long, conflicts_with_all = ["masks", "mask_command"])]
     still_patch: bool,
-    /// And its shadow.
+    /// Also mask the shadow of static foreground.
     #[arg(long, requires = "still_patch")]
     shadow: bool,
-    /// With a model: frames before and behind that have a say in a frame, 0 to 5 [default: 1 for videos, 0 for pictures].
+    /// With a model: number of frames before and after that influence a frame's mask, 0 to 5 [default: 1 for videos, 0
+    /// for images].
     #[arg(long, value_name = "N", requires = "mask_model", value_parser = clap::value_parser!(u32).range(0..=5))]
     temporal: Option<u32>,
     #[command(flatten)]

@@ -1,4 +1,4 @@
-//! `gausset pano run`: from panoramas to a splat, in stages that can be resumed.
+//! `gausset pano run`: cuts, aligns and trains panoramas, in stages that can be resumed.
 
 use std::path::PathBuf;
 
@@ -29,23 +29,23 @@ use crate::{Ending, describe, table};
 
 const AFTER_HELP: &str = "\
 Examples:
-  gausset pano run walk/ -o out/                   out/run/splats.ply, out/run/eval/
+  gausset pano run walk/ -o out/                   writes out/run/splats.ply and out/run/eval/
   gausset pano run walk/ -o out/ --crop-bottom 35 --quality fast
-  gausset pano run walk/ -o out/ -- --time-budget 10m     options of training behind --
-Exposure and poses are corrected, one of each per panorama, unless --exposure off and
---refine-poses=false say otherwise. The same command goes on where it was interrupted.";
+  gausset pano run walk/ -o out/ -- --time-budget 10m     training options after --
+Exposure and pose are corrected per panorama, unless --exposure off or --refine-poses=false is given.
+The same command resumes an interrupted run.";
 
 /// Arguments of `pano run`.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct RunArgs {
-    /// Panoramas, as for `pano split`.
+    /// Input panoramas or video, as for `pano split`.
     #[arg(value_name = "INPUT")]
     input: PathBuf,
-    /// Folder for everything.
+    /// Output folder for views, model and run.
     #[arg(short, long, value_name = "DIR")]
     output: PathBuf,
-    /// Views to train on.
+    /// Layout of the training views.
     #[arg(
         long, value_name = "LAYOUT", default_value = "cube6", hide_possible_values = true, help_heading = "Views",
         value_parser = layout_parser()
@@ -53,16 +53,16 @@ pub(crate) struct RunArgs {
     train_layout: Layout,
     #[command(flatten)]
     lenses: LensesArgs,
-    /// Side of a view to train on, px [default: a quarter of the panorama's width].
+    /// Side of a training view, px [default: a quarter of the panorama's width].
     #[arg(long, value_name = "PX", help_heading = "Views", value_parser = clap::value_parser!(u32).range(16..=16_384))]
     train_size: Option<u32>,
-    /// Mask everything within so many degrees of straight down: tripod, operator.
+    /// Mask everything within this angle of the nadir, degrees (tripod, operator).
     #[arg(long, value_name = "DEG", default_value_t = 0.0, help_heading = "Views")]
     crop_bottom: f64,
-    /// Folder with a mask per frame (0 = remove).
+    /// Folder with a mask per frame (black = remove).
     #[arg(long, value_name = "DIR", help_heading = "Views")]
     masks: Option<PathBuf>,
-    /// A program that writes a mask per frame, as for `pano split`.
+    /// Command that writes a mask per frame, as for `pano split`.
     #[arg(long, value_name = "COMMAND", conflicts_with = "masks", help_heading = "Views")]
     mask_command: Option<String>,
     #[command(flatten, next_help_heading = "Views")]
@@ -77,14 +77,14 @@ pub(crate) struct RunArgs {
     tool: ToolArgs,
     #[command(flatten)]
     track: TrackArgs,
-    /// Every n-th frame is held out [default: 4, from 16 frames on 8].
+    /// Hold out every N-th frame for evaluation [default: 4, with 16 or more frames 8].
     #[arg(long, value_name = "N", help_heading = "Run")]
     test_every: Option<u32>,
     #[command(flatten)]
     options: OptionArgs<PanosToSplat>,
     #[command(flatten)]
     more: MoreOptions,
-    /// Replace what DIR holds: train anew, on new views where other options ask for them.
+    /// Replace existing results in DIR; cut views again if their options changed, and train again.
     #[arg(long, alias = "overwrite", short_aliases = ['y', 'w'])]
     force: bool,
     /// Print the result as a JSON object.
@@ -105,19 +105,19 @@ struct Ran<'a> {
     kind: &'static str,
     frames: usize,
     registered: usize,
-    /// What aligned them.
+    /// Name and version of the aligner.
     tool: &'a str,
-    /// What a model masked.
+    /// How much of the frames was masked.
     #[serde(skip_serializing_if = "Option::is_none")]
     masks: Option<&'a MaskShare>,
     points: u64,
     mean_reprojection_px: f64,
-    /// Whether one unit is a metre, by GPS or by a track.
+    /// Whether one unit is a metre, from GPS positions or a GPS track.
     is_metric: bool,
-    /// Where the world is on the earth, by a track.
+    /// Georeference of the world, from a GPS track.
     #[serde(skip_serializing_if = "Option::is_none")]
     earth: Option<&'a gausset_pano::export::Earth>,
-    /// How two lenses stand to each other that were aligned each for itself.
+    /// Relative pose of two lenses that were aligned separately.
     #[serde(skip_serializing_if = "Option::is_none")]
     lenses: Option<&'a gausset_pano::lens_pose::LensRelation>,
     training: Counted<'a, gausset_train::Summary>,

@@ -1,14 +1,14 @@
-//! Options that say what pictures of the sphere look like: shared by the sub-commands of `pano`.
+//! Arguments for the projection of input images, shared by the sub-commands of `pano`.
 
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use gausset_flow::panos::{ShapeChoice, SourceShape};
 use gausset_pano::cube::{Face, Order};
 
-/// What the pictures look like.
+/// Arguments for the projection of input images.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct ShapeArgs {
-    /// What the pictures are: equirect|cross|strip|faces [default: by their shape].
+    /// Projection of the input: equirect|cross|strip|faces [default: by aspect ratio].
     #[arg(
         long, value_name = "SHAPE", hide_possible_values = true, help_heading = "Frames",
         value_parser = PossibleValuesParser::new(SourceShape::ALL.map(SourceShape::name)).map(|name| {
@@ -16,10 +16,10 @@ pub(crate) struct ShapeArgs {
         })
     )]
     from: Option<SourceShape>,
-    /// Strip: its faces, row by row, by their letters: right, left, up, down, front, back [default: rludfb].
+    /// Strip: order of its faces, row by row; r, l, u, d, f, b = right, left, up, down, front, back [default: rludfb].
     #[arg(long, value_name = "ORDER", help_heading = "Frames", value_parser = parse_faces)]
     from_faces: Option<[Face; 6]>,
-    /// Strip: quarter turns clockwise of each of its faces [default: 000000].
+    /// Strip: clockwise quarter turns of each face [default: 000000].
     #[arg(long, value_name = "TURNS", help_heading = "Frames", value_parser = parse_turns)]
     from_turns: Option<[u8; 6]>,
 }

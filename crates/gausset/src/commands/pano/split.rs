@@ -1,4 +1,4 @@
-//! `gausset pano split`: panoramas to perspective views.
+//! `gausset pano split`: cuts panoramas into perspective views.
 
 use std::path::PathBuf;
 
@@ -30,17 +30,17 @@ const AFTER_HELP: &str = "\
 Examples:
   gausset pano split walk/ -o work/
   gausset pano split walk/ -o work/ --layout cube6 --size 1024 --crop-bottom 35
-  gausset pano split walk/ -o work/ --dry-run          frames, views, disk, time; writes nothing
-Finished frames are kept: the same command goes on after an interruption.";
+  gausset pano split walk/ -o work/ --dry-run          estimate views, disk space and time
+Finished frames are kept: the same command resumes an interrupted split.";
 
 /// Arguments of `pano split`.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct SplitArgs {
-    /// A folder of panoramas or cubes (JPEG, PNG, TIFF), of GoPro MAX stream pairs, or a video of these (through ffmpeg).
+    /// Folder of panoramas or cube maps (JPEG, PNG, TIFF) or of GoPro MAX stream pairs, or a video (read with ffmpeg).
     #[arg(value_name = "INPUT")]
     pub(crate) input: PathBuf,
-    /// Folder for the views.
+    /// Output folder for the views.
     #[arg(short, long, value_name = "DIR")]
     pub(crate) output: PathBuf,
     #[command(flatten)]
@@ -53,22 +53,22 @@ pub(crate) struct SplitArgs {
     pub(crate) track: TrackFileArgs,
     #[command(flatten)]
     pub(crate) colours: ColourArgs,
-    /// Mask everything within so many degrees of straight down: tripod, operator.
+    /// Mask everything within this angle of the nadir, degrees (tripod, operator).
     #[arg(long, value_name = "DEG", default_value_t = 0.0, help_heading = "Views")]
     pub(crate) crop_bottom: f64,
-    /// Folder with a mask per frame (0 = remove) [default: INPUT/masks].
+    /// Folder with a mask per frame (black = remove) [default: INPUT/masks].
     #[arg(long, value_name = "DIR", help_heading = "Views")]
     pub(crate) masks: Option<PathBuf>,
-    /// A program that writes a mask per frame, with its arguments; {frame} and {mask} stand for the picture and for the
-    /// PNG to write (0 = remove).
+    /// Command that writes a mask per frame; {frame} is replaced by the input image and {mask} by the PNG to write
+    /// (black = remove).
     #[arg(long, value_name = "COMMAND", conflicts_with = "masks", help_heading = "Views")]
     pub(crate) mask_command: Option<String>,
     #[command(flatten, next_help_heading = "Views")]
     pub(crate) removal: RemovalArgs,
-    /// Turn panoramas level: gpano = by the pitch and roll that their metadata say.
+    /// Level panoramas: gpano = by the pitch and roll in their GPano metadata.
     #[arg(long, value_name = "HOW", value_parser = PossibleValuesParser::new(["gpano"]), help_heading = "Views")]
     pub(crate) level: Option<String>,
-    /// Kind of the views: jpg|png.
+    /// Image format of the views: jpg|png.
     #[arg(
         long, value_name = "FORMAT", default_value = "jpg", hide_possible_values = true, help_heading = "Files",
         value_parser = PossibleValuesParser::new(["jpg", "png"])
@@ -77,46 +77,46 @@ pub(crate) struct SplitArgs {
     /// JPEG quality [default: 95].
     #[arg(long, value_name = "Q", help_heading = "Files", value_parser = clap::value_parser!(u8).range(1..=100))]
     pub(crate) quality: Option<u8>,
-    /// Names: rig (viewNN/FRAME.jpg, a rig for COLMAP) or flat (frame_NNNNN_cam_NN.jpg).
+    /// File names: rig (viewNN/FRAME.jpg, a COLMAP rig) or flat (frame_NNNNN_cam_NN.jpg).
     #[arg(
         long, value_name = "NAMING", default_value = "rig", hide_possible_values = true, help_heading = "Files",
         value_parser = PossibleValuesParser::new(["rig", "flat"])
             .map(|w| if w == "flat" { Naming::Flat } else { Naming::Rig })
     )]
     pub(crate) naming: Naming,
-    /// Numbers of flat names: order (from 0) or source (the last number in the name of the frame) [default: order].
+    /// Numbering of flat names: order (from 0) or source (last number in the frame's file name) [default: order].
     #[arg(
         long, value_name = "NUMBERS", hide_possible_values = true, help_heading = "Files",
         value_parser = PossibleValuesParser::new(["order", "source"])
             .map(|w| if w == "source" { Numbering::Source } else { Numbering::Order })
     )]
     pub(crate) numbering: Option<Numbering>,
-    /// What to do with a frame that cannot be used: skip|stop.
+    /// Action on an unusable frame: skip|stop.
     #[arg(
         long, value_name = "HOW", default_value = "skip", hide_possible_values = true, help_heading = "Files",
         value_parser = PossibleValuesParser::new(["skip", "stop"])
             .map(|w| if w == "stop" { OnError::Stop } else { OnError::Skip })
     )]
     pub(crate) on_error: OnError,
-    /// Redo frames that are finished or were cut with other options, and write among files of somebody else.
+    /// Redo finished frames and frames cut with other options, and write to a folder not created by Gausset.
     #[arg(long, alias = "overwrite", short_aliases = ['y', 'w'], help_heading = "Files")]
     pub(crate) force: bool,
-    /// Seconds for which an outside program (ffmpeg, mask command) may say nothing.
+    /// Maximum time without output of an external program (ffmpeg, mask command), seconds.
     #[arg(long, value_name = "S", default_value_t = SILENCE, help_heading = "Files", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) tool_timeout: u64,
-    /// Largest panorama, as WIDTHxHEIGHT px.
+    /// Maximum size of a panorama, WIDTHxHEIGHT in px.
     #[arg(long, value_name = "WxH", default_value = "16384x8192", value_parser = parse_size, help_heading = "Files")]
     pub(crate) max_side: [u32; 2],
-    /// Longest file of a frame, MiB.
+    /// Maximum file size of a frame, MiB.
     #[arg(long, value_name = "MIB", default_value_t = 256, help_heading = "Files")]
     pub(crate) max_file: u64,
-    /// Memory to stay within: 4GiB, 512MiB, bytes; auto = a quarter of the machine's, at most 2GiB.
+    /// Memory limit (4GiB, 512MiB or bytes); auto = a quarter of the machine's memory, at most 2GiB.
     #[arg(long, value_name = "SIZE", default_value = "auto", value_parser = str::parse::<MemoryLimit>, help_heading = "Machine")]
     pub(crate) max_memory: MemoryLimit,
-    /// Write profile.json, profile.csv and trace.json of the split into a folder.
+    /// Output folder for profile.json, profile.csv and trace.json.
     #[arg(long, value_name = "DIR", conflicts_with = "dry_run", help_heading = "Machine")]
     pub(crate) profile: Option<PathBuf>,
-    /// Say what would be done; write nothing.
+    /// Print an estimate of views, disk space and time; write nothing.
     #[arg(long)]
     pub(crate) dry_run: bool,
     /// Print the result as a JSON object.
@@ -126,33 +126,33 @@ pub(crate) struct SplitArgs {
     pub(crate) compute: ComputeArgs,
 }
 
-/// Which frames.
+/// Arguments that select and interpret frames.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct ChoiceArgs {
-    /// Every n-th frame.
+    /// Use every N-th frame.
     #[arg(long, value_name = "N", default_value_t = 1, help_heading = "Frames", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) every: u32,
     #[command(flatten)]
     pub(crate) select: SelectArgs,
-    /// Video: frames per second, by time.
+    /// Video: frames per second, selected by time.
     #[arg(long, value_name = "FPS", help_heading = "Frames", value_parser = parse_positive)]
     pub(crate) fps: Option<f64>,
-    /// Video: first second.
+    /// Video: start time in seconds.
     #[arg(long, value_name = "S", default_value_t = 0.0, help_heading = "Frames")]
     pub(crate) start: f64,
-    /// Video: last second.
+    /// Video: end time in seconds.
     #[arg(long, value_name = "S", help_heading = "Frames", value_parser = parse_positive)]
     pub(crate) end: Option<f64>,
-    /// Video: of so many neighbouring frames, the sharpest.
+    /// Video: use the sharpest of N neighbouring frames.
     #[arg(long, value_name = "N", default_value_t = 1, help_heading = "Frames", value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub(crate) sharpest_of: u32,
-    /// Two eyes, one above the other; the upper one is taken (tb).
+    /// Stereo layout of the frames: tb (top-bottom; the upper eye is used).
     #[arg(long, value_name = "HOW", help_heading = "Frames", value_parser = PossibleValuesParser::new(["tb"]))]
     pub(crate) stereo: Option<String>,
-    /// Frames of two fisheye circles, described by a lens file (docs/pano.md).
+    /// Lens file for dual-fisheye frames (docs/pano.md).
     #[arg(long, value_name = "FILE", help_heading = "Frames")]
     pub(crate) lens: Option<PathBuf>,
-    /// At most so many frames: of a video spread by parallax, of a folder evenly.
+    /// Maximum number of frames, spaced by parallax for a video and evenly for a folder.
     #[arg(long, value_name = "N", help_heading = "Frames", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) max_frames: Option<u32>,
     #[command(flatten)]
@@ -240,9 +240,9 @@ struct Split {
     frames: usize,
     views: usize,
     skipped: Vec<Skipped>,
-    /// Where the time went.
+    /// Time per stage.
     times: StageTimes,
-    /// The stage that limits.
+    /// The stage that limits the throughput.
     limit: &'static str,
 }
 

@@ -1,17 +1,17 @@
-//! The track of a receiver, for the frames of a film and for poses.
+//! Arguments for a GPS track, which is used for frame selection and georeferencing.
 
 use std::path::PathBuf;
 
 use clap::Args;
 use gausset_flow::panos::{TrackChoice, TrackOffset};
 
-/// A track, and by how much its clock is off.
+/// Arguments for a GPS track and its clock offset.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct TrackFileArgs {
-    /// Track of a receiver (GPX, NMEA, CSV): the way between frames of a video; metres and the place on the earth.
+    /// GPS track (GPX, NMEA, CSV) for the spacing of video frames, metric scale and georeferencing.
     #[arg(long, value_name = "FILE", help_heading = "Known before")]
     track: Option<PathBuf>,
-    /// Seconds from the time of a frame to that of the track [default: 0]; auto finds them from poses.
+    /// Time offset from frames to the GPS track, seconds; auto = estimate from poses [default: 0].
     #[arg(
         long, value_name = "S|auto", requires = "track", help_heading = "Known before",
         value_parser = offset

@@ -1,7 +1,7 @@
-//! A link that is slow and far: everything between a page and the server passes through it.
+//! A simulated network link with limited bandwidth and latency between a page and the server.
 //!
-//! Each direction has a rate and half of the round trip. What the rate has no time for yet waits in the socket's own
-//! buffers, as it would before a slow modem, and the link holds at most [`HELD`] bytes.
+//! Each direction has the given bandwidth and half of the round-trip time. Data that exceeds the bandwidth waits in the
+//! buffers of the socket, as before a slow modem. The link itself holds at most [`HELD`] bytes per direction.
 
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -10,12 +10,12 @@ use std::sync::mpsc::sync_channel;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Bytes that are passed on at a time.
+/// Bytes that are forwarded at a time.
 const PART: usize = 1460;
-/// Most bytes on the way in one direction.
+/// Maximum number of bytes in transit in one direction.
 const HELD: usize = 64 << 10;
 
-/// A link, as `5,80`: megabits a second and milliseconds of a round trip.
+/// A link, written as `5,80`: megabits per second and round-trip time in ms.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Link {
     bits_per_s: f64,
@@ -26,24 +26,24 @@ impl FromStr for Link {
     type Err = &'static str;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        const EXPECTED: &str = "expected megabits a second and milliseconds of a round trip, such as 5,80";
+        const EXPECTED: &str = "expected megabits per second and round-trip time in ms, such as 5,80";
         let (rate, trip) = text.split_once(',').ok_or(EXPECTED)?;
         let number = |text: &str| text.trim().parse::<f64>().map_err(|_| EXPECTED);
         let (rate, trip) = (number(rate)?, number(trip)?);
         if !(0.01..=100_000.0).contains(&rate) || !(0.0..=10_000.0).contains(&trip) {
-            return Err("expected 0.01 to 100000 megabits a second and 0 to 10000 ms");
+            return Err("expected 0.01 to 100000 megabits per second and 0 to 10000 ms");
         }
         Ok(Self { bits_per_s: 1e6 * rate, round_trip: Duration::from_secs_f64(trip / 1e3) })
     }
 }
 
 impl Link {
-    /// Opens the link to a server for one connection; gives its near end.
+    /// Opens the link to a server for one connection. Returns the address of its near end.
     pub(super) fn to(self, server: SocketAddr) -> io::Result<SocketAddr> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
         let near = listener.local_addr()?;
         thread::spawn(move || {
-            // A connection that fails ends at both ends, which whoever waits there notices.
+            // If a connection fails, both ends are closed, and the other side notices that.
             let Ok((page, _)) = listener.accept() else { return };
             let Ok(server) = TcpStream::connect(server) else { return };
             let _ = page.set_nodelay(true).and(server.set_nodelay(true));
@@ -54,7 +54,7 @@ impl Link {
         Ok(near)
     }
 
-    /// Carries one direction until either end closes.
+    /// Forwards one direction until either end closes.
     fn carry(self, mut from: TcpStream, mut to: TcpStream) {
         let (sender, receiver) = sync_channel::<(Instant, Vec<u8>)>(HELD / PART);
         let writer = thread::spawn(move || {
@@ -70,7 +70,7 @@ impl Link {
         let mut part = [0; PART];
         while let Ok(length @ 1..) = from.read(&mut part) {
             free = free.max(Instant::now()) + Duration::from_secs_f64(8.0 * length as f64 / self.bits_per_s);
-            // What the line has not taken yet is not read from the socket either.
+            // Not read from the socket until the link is free, so that the sender is throttled.
             thread::sleep(free.saturating_duration_since(Instant::now()));
             if sender.send((free + self.round_trip / 2, part[..length].to_vec())).is_err() {
                 break;

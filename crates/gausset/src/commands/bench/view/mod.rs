@@ -1,5 +1,5 @@
-//! `gausset bench view`: frames that a page gets, all of the way: drawn, packed as JPEG, sent over the loopback or a link
-//! that is slow and far. What a browser needs to decode and show one is not in it.
+//! `gausset bench view`: end-to-end time of viewer frames: rendering, JPEG encoding, and transfer over loopback or a
+//! simulated slow link. Decoding and display in a browser are not included.
 
 mod link;
 mod moving;
@@ -31,19 +31,20 @@ use crate::lines::Lines;
 use crate::numbers::three_digits;
 use crate::table;
 
-/// How often splats are packed for a page that draws by itself.
+/// How often packing splats for a page that renders by itself is measured.
 const SNAPSHOTS: usize = 9;
 
-/// How frames are measured.
+/// Arguments of `bench view`.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = AFTER_HELP)]
 pub(super) struct BenchViewArgs {
     #[command(flatten)]
     pub(super) measure: MeasureArgs,
-    /// Megabits a second and round trip in ms of a link between page and program, such as 5,80 [default: none].
+    /// Simulated link between page and program: megabits per second and round-trip time in ms, such as 5,80 [default:
+    /// none].
     #[arg(long, value_name = "MBIT,MS")]
     link: Option<Link>,
-    /// Pages that look at the same time.
+    /// Number of pages that view at the same time.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=MAX_PAGES as u64))]
     pages: u64,
 }
@@ -54,26 +55,29 @@ pub(super) struct Measured {
     kind: &'static str,
     threads: usize,
     simd: String,
-    /// Size that was asked for, and that of the last frame: smaller where it would have taken too long.
+    /// Requested size of a frame, px.
     asked: [u32; 2],
+    /// Size of the last frame, px; smaller than requested if rendering was too slow.
     drawn: [u32; 2],
-    /// Pages that looked at the same time, and frames of all of them after the warm-up.
+    /// Number of pages.
     pages: u64,
+    /// Number of frames of all pages after the warm-up.
     frames: u64,
     frames_per_s: f64,
-    /// From the camera to the whole frame, median and 95th percentile.
+    /// Median time from sending the camera to receiving the whole frame.
     round_trip_ms: f64,
+    /// 95th percentile of the same.
     round_trip_p95_ms: f64,
-    /// Medians of the parts of it.
+    /// Median render time of a frame.
     draw_ms: f64,
     encode_ms: f64,
     frame_bytes: f64,
-    /// Splats for a page that draws by itself: how long a training would pause for them, and how long a thread of the viewer
-    /// packs them; medians.
+    /// Median time for which a training would pause to copy splats for a page that renders by itself.
     snapshot_pause_ms: f64,
+    /// Median time in which a viewer thread packs these splats.
     snapshot_pack_ms: f64,
     snapshot_bytes: usize,
-    /// What the process has grown by since the splats were loaded, and its largest size.
+    /// Growth of the resident size since the splats were loaded.
     viewer_bytes: Option<u64>,
     peak_bytes: Option<u64>,
 }
@@ -150,14 +154,14 @@ pub(super) fn measure(bench: &BenchViewArgs, console: &Console) -> Result<Measur
     })
 }
 
-/// What splats for pages that draw by themselves cost.
+/// Cost of sending splats to pages that render by themselves.
 struct Snapshots {
     pause_ms: f64,
     pack_ms: f64,
     bytes: usize,
 }
 
-/// Makes some; the first one, for which memory is new, is not counted.
+/// Measures packing splats several times. The first time does not count, because it allocates memory.
 fn snapshots(engine: &mut dyn Engine, antialiased: bool) -> Result<Snapshots, Failure> {
     let (mut pauses, mut packings, mut bytes) = (Vec::new(), Vec::new(), 0);
     for _ in 0..=SNAPSHOTS {
@@ -174,7 +178,7 @@ fn snapshots(engine: &mut dyn Engine, antialiased: bool) -> Result<Snapshots, Fa
 }
 
 impl Measured {
-    /// For people.
+    /// Formats the measurement as a table.
     pub(super) fn table(&self) -> Lines {
         let size = |[width, height]: [u32; 2]| format!("{width}x{height}");
         table::facts(&[
@@ -202,7 +206,7 @@ impl Measured {
             (
                 "splats sent",
                 format!(
-                    "{} bytes; {} ms of the training, then {} ms of packing",
+                    "{} bytes; pauses training for {} ms, then {} ms of packing",
                     self.snapshot_bytes,
                     three_digits(self.snapshot_pause_ms),
                     three_digits(self.snapshot_pack_ms)

@@ -1,4 +1,4 @@
-//! Pages that move all the time, and what they got.
+//! Simulated pages with a moving camera, and the frames they receive.
 
 use std::io;
 use std::net::SocketAddr;
@@ -13,14 +13,14 @@ use serde_json::json;
 use super::link::Link;
 use super::page::{Page, Seen};
 
-/// Frames before the clock starts: their size settles.
+/// Number of untimed frames at the start, during which the frame size settles.
 pub(super) const WARM_UP: u64 = 30;
-/// A screen shows a picture so often; whoever drags gives a camera as often.
+/// Time between two camera positions of a drag: one refresh of a 60 Hz screen.
 const TICK: Duration = Duration::from_micros(16_667);
-/// A page asks again after this time, although its last frame has not come, for up to three in all.
+/// Time after which a page sends another request although the last frame has not arrived, up to three in total.
 const ASK_AGAIN: Duration = Duration::from_millis(60);
 
-/// Where pages connect to, and what they look at.
+/// The server and view of simulated pages.
 #[derive(Clone)]
 pub(super) struct Moving {
     pub(super) server: SocketAddr,
@@ -31,7 +31,7 @@ pub(super) struct Moving {
 }
 
 impl Moving {
-    /// Looks until all frames have come: those after the warm-up, and the seconds that they took.
+    /// Requests all frames. Returns those after the warm-up, and their total time in seconds.
     pub(super) fn look(&self) -> io::Result<(Vec<Seen>, f64)> {
         let near = match self.link {
             Some(link) => link.to(self.server)?,
@@ -47,13 +47,13 @@ impl Moving {
         Ok((timed, seconds))
     }
 
-    /// One frame after the other, as fast as they come.
+    /// Requests one frame after the other, as fast as they arrive.
     fn step(&self, mut page: Page) -> io::Result<Vec<Seen>> {
         (1..=WARM_UP + self.frames).map(|id| page.see(&self.message(id, id - 1))).collect()
     }
 
-    /// As the page does under a mouse that moves: a camera with each picture of the screen, as many requests under way
-    /// as the page allows itself (`page/stage.js`).
+    /// Requests frames as the page does during a drag: a camera per screen refresh, with as many requests in flight as
+    /// the page allows (`page/stage.js`).
     fn drag(&self, mut page: Page) -> io::Result<Vec<Seen>> {
         let frames = self.read_in_background(page.reader()?);
         let (mut seen, mut sent): (Vec<Seen>, Vec<Instant>) = (Vec::new(), Vec::new());
@@ -62,7 +62,7 @@ impl Moving {
             match frames.recv_timeout(tick.saturating_duration_since(Instant::now())) {
                 Ok(frame) => {
                     let mut frame = frame?;
-                    // As old as the camera that it shows.
+                    // The latency counts from sending the camera that the frame shows.
                     let asked = sent.get((frame.id as usize).wrapping_sub(1));
                     frame.ms = asked.map_or(f64::NAN, |asked| 1e3 * (frame.at - *asked).as_secs_f64());
                     waiting = waiting.saturating_sub(1);
@@ -105,7 +105,7 @@ impl Moving {
     fn message(&self, id: u64, ack: u64) -> String {
         let camera = &self.view.camera;
         let mut pose = rows(&self.view.pose);
-        // A little aside each time: nothing can be kept.
+        // Moved slightly each time, so that no frame can be reused.
         pose[3] += 1e-4 * id as f64;
         let [width, height] = [camera.width, camera.height].map(f64::from);
         let intrinsics = [width, height, camera.fx, camera.fy, camera.cx, camera.cy];

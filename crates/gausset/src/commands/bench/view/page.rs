@@ -1,4 +1,4 @@
-//! As much of a page as it takes to be sent frames: a WebSocket by hand, since nothing but frames is looked at.
+//! A minimal client of the viewer that only receives frames, with a hand-written WebSocket.
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -7,16 +7,16 @@ use std::time::{Duration, Instant};
 use gausset_view::protocol::{FRAME_HEAD, VERSION};
 use serde_json::json;
 
-/// Nothing takes longer.
+/// Read timeout.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// What a frame says of itself.
+/// Header data of a received frame.
 pub(super) struct Seen {
-    /// Id of the view that it shows.
+    /// Id of the requested view.
     pub(super) id: u32,
-    /// When it was there.
+    /// When the frame was received.
     pub(super) at: Instant,
-    /// From the camera to the whole frame.
+    /// Time from sending the camera to receiving the whole frame.
     pub(super) ms: f64,
     pub(super) draw_ms: f64,
     pub(super) encode_ms: f64,
@@ -24,13 +24,13 @@ pub(super) struct Seen {
     pub(super) size: [u32; 2],
 }
 
-/// As much of a page as it takes to be sent frames.
+/// A minimal client of the viewer.
 pub(super) struct Page {
     stream: TcpStream,
 }
 
 impl Page {
-    /// Connects to the near end of the way to a server and says hello.
+    /// Connects to a server, or to the near end of a link to it, and sends the hello message.
     pub(super) fn open(near: SocketAddr, server: SocketAddr, token: &str) -> io::Result<Self> {
         let stream = TcpStream::connect(near)?;
         stream.set_nodelay(true)?;
@@ -50,7 +50,7 @@ impl Page {
         Ok(page)
     }
 
-    /// Sends a text. A mask of zeros is one, too: nothing between here and there reads along.
+    /// Sends a text message. A WebSocket mask of zeros is valid, and no proxy is involved that would need a random one.
     pub(super) fn say(&mut self, text: &str) -> io::Result<()> {
         let mut bytes = vec![0x81];
         match text.len() {
@@ -65,12 +65,12 @@ impl Page {
         self.stream.write_all(&bytes)
     }
 
-    /// A second handle of the same connection, to read from while this one sends.
+    /// A second handle of the same connection, for reading while this one sends.
     pub(super) fn reader(&self) -> io::Result<Self> {
         Ok(Self { stream: self.stream.try_clone()? })
     }
 
-    /// Asks for a view and waits for its frame.
+    /// Requests a view and waits for its frame.
     pub(super) fn see(&mut self, view: &str) -> io::Result<Seen> {
         let started = Instant::now();
         self.say(view)?;
@@ -101,7 +101,7 @@ impl Page {
         }
     }
 
-    /// The kind and the bytes of the next message.
+    /// Reads the next message: its WebSocket opcode and payload.
     fn read(&mut self) -> io::Result<(u8, Vec<u8>)> {
         let mut head = [0; 2];
         self.stream.read_exact(&mut head)?;
