@@ -220,8 +220,8 @@ options! {
         .default(5e4).range(AT_LEAST_ZERO).at_part(|c| Some(&mut c.recipe.density.rules.mcmc()?.noise))
         .needs(&[Needs::Mcmc]);
 
-    /// Gains per picture, for photographs with automatic exposure: auto|on|off; auto = on where the points
-    /// that pictures share differ in brightness.
+    /// Exposure compensation by gains per image, for photographs with automatic exposure: auto|on|off;
+    /// auto = on if the points shared by images differ in brightness.
     exposure: Exposure = detail(Corrections, "WHEN")
         .default(Exposure::Auto)
         .choice(|c| Some(c.recipe.exposure_mode()), |c, mode| c.recipe.exposure = ExposureRecipe::of(mode))
