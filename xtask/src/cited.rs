@@ -3,7 +3,11 @@
 use std::path::{Path, PathBuf};
 
 /// Folders of the repository: a word that starts with one of them is taken for a path.
-const FOLDERS: [&str; 7] = ["crates/", "docs/", "testdata/", "xtask/", "fuzz/", "bench/", ".ci/"];
+const FOLDERS: [&str; 8] =
+    ["crates/", "docs/", "research/", "testdata/", "xtask/", "fuzz/", "bench/", ".ci/"];
+
+/// Folders in which a page is looked for that is cited by its file name alone.
+const PAGES: [&str; 6] = ["", "docs", "docs/guide", "docs/reference", "docs/internals", "research"];
 
 /// Findings of one file, with their lines (from 1). `text` is a page or a source file of the workspace.
 pub(crate) fn findings_in(workspace: &Path, file: &Path, text: &str) -> Vec<(usize, String)> {
@@ -28,8 +32,8 @@ pub(crate) fn findings_in(workspace: &Path, file: &Path, text: &str) -> Vec<(usi
             }
         }
         for page in cited_pages(prose) {
-            let places = [workspace.to_owned(), workspace.join("docs"), folder.to_owned()];
-            if !places.iter().any(|place| place.join(page).exists()) {
+            let mut places = PAGES.iter().map(|place| workspace.join(place)).chain([folder.to_owned()]);
+            if !places.any(|place| place.join(page).exists()) {
                 findings.push((number, format!("{page} is cited and does not exist")));
             }
         }

@@ -1,5 +1,5 @@
-//! Everything that is too long for CI: measurements that tests mark as ignored, and benchmarks. Their output belongs
-//! into `docs/benchmarks.md`.
+//! Everything that is too long for CI: measurements that tests mark as ignored, and benchmarks. Their output goes
+//! to `research/benchmarks-log.md`, and the current figures to `docs/benchmarks.md`.
 
 use std::path::Path;
 use std::process::Command;

@@ -1,5 +1,5 @@
 //! Fits: quality, reproducibility, resuming.
-#![allow(clippy::print_stdout, reason = "figures for docs/benchmarks.md")]
+#![allow(clippy::print_stdout, reason = "figures for research/benchmarks-log.md")]
 
 use gausset_compute::{VectorLevel, rng};
 use gausset_field::fit::{Fit, FitOptions, Fitted, Samples, Solver};

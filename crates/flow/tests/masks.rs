@@ -121,7 +121,7 @@ fn iou(mask: &Path, figure: &[bool]) -> f64 {
 }
 
 #[test]
-#[allow(clippy::print_stderr, reason = "figures of docs/benchmarks.md")]
+#[allow(clippy::print_stderr, reason = "figures of research/benchmarks-log.md")]
 fn figures_at_the_seam_the_horizon_and_the_nadir_are_masked_to_their_pixels() {
     let discs: [Disc; 3] = [[179.0, 5.0, 9.0], [22.5, -20.0, 4.0], [70.0, -88.0, 25.0]];
     let place = Workplace::new(&[("a.png", &discs), ("b.png", &[])]);

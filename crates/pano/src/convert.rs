@@ -2,8 +2,8 @@
 //!
 //! Each output pixel has a direction, and the direction has a position in the source. Up to 1.5 source pixels per
 //! pixel, the source is sampled with Catmull-Rom's cubic (16 taps), up to [`HALVE_ABOVE`] bilinearly, and finer sources
-//! are halved first by 2x2 averages: this measured best for views (`docs/benchmarks.md`). Sums are in f32 in a fixed
-//! order, so the bytes depend neither on threads nor on the SIMD level.
+//! are halved first by 2x2 averages: this measured best for views (`research/benchmarks-log.md`, "Sampling"). Sums are
+//! in f32 in a fixed order, so the bytes depend neither on threads nor on the SIMD level.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};

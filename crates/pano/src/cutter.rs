@@ -26,8 +26,8 @@ use crate::remap::{Staging, remap_row};
 use crate::table::{Placed, Table, TableSpec, validity};
 
 /// Source pixels per output pixel above which the source is halved first. Measured against 4x4 supersampling
-/// (`tests/sampling.rs`, figures in docs/benchmarks.md): averaging overtakes plain bilinear sampling at 2.65 in a
-/// procedural room with detail down to its pixels, and at 2.45 in a photograph of 5760 px.
+/// (`tests/sampling.rs`, figures in research/benchmarks-log.md): averaging overtakes plain bilinear sampling at 2.65 in
+/// a procedural room with detail down to its pixels, and at 2.45 in a photograph of 5760 px.
 pub const HALVE_ABOVE: f64 = 2.6;
 
 /// File format of the views.

@@ -2,7 +2,7 @@
 //!
 //! Sampling is bound by the latency of these loads, and the fewer instructions between them, the more loads are in
 //! flight at once: with a check per load a view takes 18.5 ms, without 14.1 ms (7680 px to 1920 px, the CPU of
-//! `docs/benchmarks.md`). The range of a row's indices is checked once, vectorised, before the loop.
+//! `research/benchmarks-log.md`). The range of a row's indices is checked once, vectorised, before the loop.
 #![allow(unsafe_code)]
 
 /// Loads the pair of samples at each index and the pair one row below.

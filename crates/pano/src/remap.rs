@@ -5,9 +5,9 @@
 //! stage 2  scalar    two 16-bit loads a pixel: the upper and the lower pair of taps
 //! stage 3  16 lanes  out = (a(128-fu) + b fu)(128-fv) + (c(128-fu) + d fu) fv, rounded to nearest, / 2^14
 //! ```
-//! Gather instructions do not pay off (measured: `docs/experiments.md`), so stage 2 uses plain loads. The stages run
-//! row by row, so that stage 3 does not wait for single stores. All arithmetic is on integers, except for the parabolas
-//! of stage 1, which use IEEE products and sums in a fixed order: the bytes are the same at every SIMD level.
+//! Gather instructions do not pay off, so stage 2 uses plain loads. The stages run row by row, so that stage 3 does
+//! not wait for single stores. All arithmetic is on integers, except for the parabolas of stage 1, which use IEEE
+//! products and sums in a fixed order: the bytes are the same at every SIMD level.
 
 use gausset_compute::at_level;
 use gausset_compute::fearless_simd::{Level, f32x16, i16x32, i32x16, prelude::*};

@@ -296,7 +296,7 @@ fn gains_of_frames_of_a_walk_are_found() {
 }
 
 #[test]
-#[ignore = "a minute: figures for docs/benchmarks.md"]
+#[ignore = "a minute: figures for research/benchmarks-log.md"]
 fn errors_of_gains_do_not_add_up_along_a_walk() {
     let long = Walked {
         name: "24 frames",

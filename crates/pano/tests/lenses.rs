@@ -1,5 +1,5 @@
 //! Two fisheye lenses: calibrated from frames of a known room, and minified like panoramas.
-#![allow(clippy::print_stdout, reason = "measurements for docs/benchmarks.md")]
+#![allow(clippy::print_stdout, reason = "measurements for research/benchmarks-log.md")]
 
 use std::path::Path;
 use std::process::{Command, Stdio};

@@ -1,5 +1,5 @@
 //! Compares views of a panorama with the truth: a room rendered directly, and supersampled views.
-#![allow(clippy::print_stdout, reason = "measurements for docs/benchmarks.md")]
+#![allow(clippy::print_stdout, reason = "measurements for research/benchmarks-log.md")]
 
 use std::sync::atomic::AtomicBool;
 

@@ -1,5 +1,5 @@
 //! Calibration of two fisheye lenses from frames of a camera that moves through a known room.
-#![allow(clippy::print_stdout, reason = "measurements for docs/benchmarks.md")]
+#![allow(clippy::print_stdout, reason = "measurements for research/benchmarks-log.md")]
 
 use std::sync::atomic::AtomicBool;
 
@@ -131,7 +131,7 @@ fn fewer_than_three_poses_are_refused() {
 }
 
 #[test]
-#[ignore = "measurements for docs/benchmarks.md: some minutes"]
+#[ignore = "measurements for research/benchmarks-log.md: some minutes"]
 fn walks_measured() {
     const FRAMES: usize = 6;
     let (truth, poses) = (truth(1), walk(ROUND));

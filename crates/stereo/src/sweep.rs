@@ -13,7 +13,7 @@
 //!
 //! ```text
 //! locate   16 lanes  position in the neighbour → index of the texel, two fractions, inside or not
-//! fetch    scalar    one 32-bit load a pixel (gather instructions do not pay: docs/experiments.md)
+//! fetch    scalar    one 32-bit load a pixel (gather instructions do not pay)
 //! blend    16 lanes  four bytes → grey
 //! compare  16 lanes  sums along 5 columns, running sums down 5 rows, ZNCC
 //! ```

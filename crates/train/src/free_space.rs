@@ -24,7 +24,7 @@ const MOST_POINTS: usize = 256;
 const ASIDE: f64 = 0.2;
 /// Space within this fraction of the distance to a visible point must be empty. Farther away, needles and smears in
 /// front of distant walls are all that few images show of them, and clearing them costs more than it gains
-/// (docs/experiments.md).
+/// (research/experiments.md).
 const REACH: f32 = 0.3;
 /// Minimum number of points that a splat must occlude to count as a veil, which covers a large part of an image.
 const FEWEST_POINTS: u32 = 10;

@@ -267,7 +267,7 @@ fn pose(k: usize) -> Pose {
 /// A person whom the network misses in every fifth frame of a video is masked there, too; detections in single frames
 /// are dropped.
 #[test]
-#[allow(clippy::print_stderr, reason = "figures of docs/benchmarks.md")]
+#[allow(clippy::print_stderr, reason = "figures of research/benchmarks-log.md")]
 fn what_a_frame_missed_is_filled_and_what_it_alone_has_is_dropped() {
     const FRAMES: usize = 20;
     // The network gives it a confidence of 0.63.

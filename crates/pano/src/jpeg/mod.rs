@@ -1,10 +1,10 @@
 //! A baseline JPEG codec for planes: no RGB, no upsampling, only the rows that are needed.
 //!
 //! On 360-degree frames, general libraries spend half of their time on colour conversion, chroma resampling and rows
-//! that no view shows (`docs/benchmarks.md`). The splitter therefore has its own codec for the one kind of file that
-//! cameras write: baseline, Huffman coded, 8 bits, one interleaved scan (ITU-T T.81). Everything else is decoded by the
-//! `image` crate ([`crate::load`]). Both directions are tested against other codecs, and with truncated and bit-flipped
-//! files.
+//! that no view shows (`research/benchmarks-log.md`). The splitter therefore has its own codec for the one kind of
+//! file that cameras write: baseline, Huffman coded, 8 bits, one interleaved scan (ITU-T T.81). Everything else is
+//! decoded by the `image` crate ([`crate::load`]). Both directions are tested against other codecs, and with truncated
+//! and bit-flipped files.
 
 pub mod dct;
 pub mod decode;

@@ -24,7 +24,7 @@ const BUDGET_STEPS_PER_SECOND: f64 = 20.0;
 const OBJECT_WORK: f64 = 2.8e9;
 /// The same if a dense start can replace the first steps: 3,500 steps of 800x600 px.
 const DEFAULT_WORK: f64 = 2.25e9;
-/// Cost of a step's splats, in pixels, fitted to a few runs (docs/benchmarks.md, "Time budgets and presets").
+/// Cost of a step's splats, in pixels, fitted to a few runs (research/experiments.md, "Steps of the default preset").
 const SPLAT_PIXELS: f64 = 160e3;
 /// Minimum and maximum number of steps of the default preset.
 const DEFAULT_STEPS: [f64; 2] = [3_000.0, 10_000.0];
@@ -97,8 +97,8 @@ impl Known {
 }
 
 /// The recipe at three scales, for a run with the given options and images, if they are known. The cost of a step is
-/// `splats x a + pixels x b` (docs/benchmarks.md), so steps, splats and sizes shrink together. Measurements behind the
-/// values (docs/experiments.md):
+/// `splats x a + pixels x b`, so steps, splats and sizes shrink together. Measurements behind the values
+/// (research/experiments.md):
 ///
 /// - Fewer steps need higher rates: twice the published ones gain 0.5 to 2 dB in 1,200 to 3,000 steps. Random starts
 ///   and few images need them in longer runs too; with points the published ones are better at 6,000 steps.
@@ -225,7 +225,7 @@ pub fn strategy_defaults(strategy: Strategy, absolute_gradient: bool) -> TrainOp
     match strategy {
         Strategy::Mcmc => TrainOptions {
             density_until: Some(MCMC_UNTIL),
-            // Published: 0.5 and 0.1, which score lower in short runs (docs/experiments.md).
+            // Published: 0.5 and 0.1, which score lower in short runs (research/experiments.md).
             initial_opacity: Some(0.1),
             initial_scale: Some(1.0),
             opacity_regularisation: Some(0.01),

@@ -1,9 +1,9 @@
 //! Predicts how long a run takes: measured on a few steps before it starts, corrected while it trains.
 //!
 //! The time of a step grows with splats and pixels. On the reference workload and its multiples it is, in CPU
-//! milliseconds, `0.155 splats / 1000 + 0.108 pixels / 1000` (docs/benchmarks.md). Only the ratio of the two factors
-//! matters here, because the speed of this machine on these images is measured. Splats are assumed to grow as the
-//! recipe allows: with MCMC to the budget, otherwise not at all, because growth is not known in advance.
+//! milliseconds, `0.155 splats / 1000 + 0.108 pixels / 1000`. Only the ratio of the two factors matters here, because
+//! the speed of this machine on these images is measured. Splats are assumed to grow as the recipe allows: with MCMC
+//! to the budget, otherwise not at all, because growth is not known in advance.
 
 use std::collections::BTreeMap;
 

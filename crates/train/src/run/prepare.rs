@@ -19,7 +19,7 @@ use crate::up;
 use crate::words::{Background, Colours, FreeSpace, RandomBackground};
 
 /// Number of photographs from which a sky is learnt by default. With fewer, random backgrounds do more against splats
-/// that imitate the background (docs/experiments.md).
+/// that imitate the background (research/experiments.md).
 const FEWEST_VIEWS_OF_A_SKY: u64 = 40;
 /// Background threads of the loader.
 const LOADER_THREADS: usize = 1;
