@@ -285,7 +285,7 @@ mod tests {
         }
     }
 
-    /// Generates docs/options.md, the reference of all training options.
+    /// Generates docs/reference/options.md, the reference of all training options.
     fn page() -> String {
         let defaults = Defaults::new();
         let options = in_order_of_help(TrainOptions::table());
@@ -329,7 +329,7 @@ mod tests {
 
     #[test]
     fn the_page_of_options_is_that_of_the_table() {
-        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/options.md");
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/options.md");
         if std::env::var_os("GAUSSET_BLESS").is_some() {
             std::fs::write(path, page()).unwrap();
         }
@@ -337,7 +337,7 @@ mod tests {
         for (written, page) in written.lines().zip(page().lines()) {
             assert_eq!(
                 written, page,
-                "docs/options.md is out of date; its first paragraph says how to generate it"
+                "docs/reference/options.md is out of date; its first paragraph says how to generate it"
             );
         }
         assert_eq!(written.lines().count(), page().lines().count());

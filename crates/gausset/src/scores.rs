@@ -1,4 +1,4 @@
-//! Formatting of the scores of held-out views (docs/quality.md).
+//! Formatting of the scores of held-out views (docs/reference/quality.md).
 
 use gausset_train::{EvalReport, Scores, Split};
 

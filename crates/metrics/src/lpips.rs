@@ -7,9 +7,9 @@
 //! conv 3x3 384→256 · relu ④  conv 3x3 256→256 · relu ⑤
 //! LPIPS = Σ over ①..⑤ of the mean over pixels of  Σ_c w_c (a_c / (|a| + ε) - b_c / (|b| + ε))²,  ε = 1e-10
 //! ```
-//! The file is the state of `lpips.LPIPS(net="alex")` as safetensors in f32 (docs/quality.md): `net.slice1.0.weight`,
-//! …, `lin4.model.1.weight`. Plain f32, planes of channels; each output channel is one task with a fixed order of
-//! summation.
+//! The file is the state of `lpips.LPIPS(net="alex")` as safetensors in f32 (docs/reference/quality.md):
+//! `net.slice1.0.weight`, …, `lin4.model.1.weight`. Plain f32, planes of channels; each output channel is one task
+//! with a fixed order of summation.
 
 use gausset_compute::Pool;
 use safetensors::{Dtype, SafeTensors};

@@ -4,8 +4,9 @@
 //! images ─▶ grey, two sizes ─▶ sweep at half size ─▶ surface ─▶ refine at full size ─▶ confirm ─▶ depth maps
 //! points, poses ─▶ neighbours, depth range ─┘                                                  └─▶ dense points
 //! ```
-//! Constants and measurements: `docs/stereo.md`. Pixel coordinates follow [`Camera`]; depths are along the optical
-//! axis, in scene units. Results are bit-identical for any number of threads and any SIMD level.
+//! Constants: `docs/internals/stereo.md`; measurements: `research/stereo-notes.md`. Pixel coordinates follow
+//! [`Camera`]; depths are along the optical axis, in scene units. Results are bit-identical for any number of threads
+//! and any SIMD level.
 #![forbid(unsafe_code)]
 
 mod confirm;

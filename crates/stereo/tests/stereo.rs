@@ -77,7 +77,7 @@ fn depths_of_the_demo_scene_are_right_and_many_and_so_are_its_points() {
     let input = demo_views(&(0..60).collect::<Vec<_>>());
     let depths = input.run(&Options::default(), best(), 2);
     let [pixels, confirmed, within] = tally(&depths, &input.truth);
-    // 58 % and 88 % when this was written; at 400x300 it is 50 % and 93 % (docs/stereo.md).
+    // 58 % and 88 % when this was written; at 400x300 it is 50 % and 93 % (docs/internals/stereo.md).
     assert!(confirmed > 0.5 * pixels, "{confirmed} of {pixels} pixels are confirmed");
     assert!(within > 0.85 * confirmed, "{within} of {confirmed} are within 3 %");
     let verdict = depths.verdict;

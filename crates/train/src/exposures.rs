@@ -2,10 +2,10 @@
 //! interpolated between the training images before and after them.
 //!
 //! Automatic exposure follows the light over time, so images taken in succession have similar gains, more so than
-//! images taken at nearby positions (docs/training.md, 6). The order of the images is that of their names, folder by
-//! folder, numbers by value. How well this works is measured on the training images by leave-one-out: the gain `p`
-//! predicted from the neighbours is multiplied by `Σ g p / Σ p²`, clamped to 0..1, which is about 1 in a video and 0 if
-//! names are not in order of time.
+//! images taken at nearby positions (docs/internals/training.md). The order of the images is that of their names,
+//! folder by folder, numbers by value. How well this works is measured on the training images by leave-one-out: the
+//! gain `p` predicted from the neighbours is multiplied by `Σ g p / Σ p²`, clamped to 0..1, which is about 1 in a
+//! video and 0 if names are not in order of time.
 //!
 //! If the EXIF data of all images state exposure time, f-number and ISO, and these explain the gains of the training
 //! images, they are applied first and the neighbours predict the remainder. Nothing is learnt from held-out images.

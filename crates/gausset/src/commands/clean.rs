@@ -23,9 +23,10 @@ Examples:
   gausset clean run/ -o clean.ply            write the splats without floaters; the run is unchanged
   gausset clean run/ -o clean.ply --json | jq .after.psnr
 Free space is the space around cameras and between neighbouring ones, up to 0.7 of the distance of
-the nearest points, and the first 0.3 of the distance to visible points (docs/density.md). Training
-clears it during the first 5/6 of the steps; this command removes what was added later or left by
-older versions. Prints the scores of the held-out views before and after.";
+the nearest points, and the first 0.3 of the distance to visible points
+(docs/internals/density.md). Training clears it during the first 5/6 of the steps; this command
+removes what was added later or left by older versions. Prints the scores of the held-out views
+before and after.";
 
 /// Arguments of `clean`.
 #[derive(Clone, Debug, Args)]

@@ -236,7 +236,7 @@ pub struct Dataset {
     /// Meaning of the alpha channel (from the options).
     pub alpha: AlphaMode,
     /// Scene extent in scene units: 1.1 x the largest distance of a training camera from the mean of all, but at least
-    /// the median distance of the points from that mean (docs/training.md, 3).
+    /// the median distance of the points from that mean (docs/internals/training.md, "Start").
     pub scene_extent: f64,
     /// World transform recorded in a `transforms.json`, if any.
     pub applied_transform: Option<AppliedTransform>,

@@ -6,7 +6,7 @@ use crate::options::TrainOptions;
 use crate::recipe::automatic_cadence;
 use crate::words::{Quality, RandomBackground, Strategy};
 
-/// The defaults that do not depend on the strategy (docs/training.md, 1 to 6), from the table of options.
+/// The defaults that do not depend on the strategy (docs/internals/training.md), from the table of options.
 #[must_use]
 pub fn defaults() -> TrainOptions {
     TrainOptions::from_table()

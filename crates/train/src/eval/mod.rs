@@ -1,4 +1,4 @@
-//! Evaluation: renders views of a dataset and scores them against their photographs (docs/training.md, 1).
+//! Evaluation: renders views of a dataset and scores them against their photographs (docs/reference/quality.md).
 
 mod covisible;
 mod error;

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::warning::{RunWarning, SkippedPicture, is_zero};
 use crate::words::Split;
 
-/// Metrics in addition to PSNR and SSIM (docs/quality.md); `None` if not measured or not finite.
+/// Metrics in addition to PSNR and SSIM (docs/reference/quality.md); `None` if not measured or not finite.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Scores {
