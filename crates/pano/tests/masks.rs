@@ -64,7 +64,7 @@ fn distance([u, v]: [f64; 2]) -> f64 {
     (left - u).max(u - right).max(top - v).max(v - bottom)
 }
 
-/// Number of halvings of a panorama for views of this size, by the rule in docs/pano.md.
+/// Number of halvings of a panorama for views of this size, by the rule in docs/internals/pano.md.
 fn halvings(side: u32) -> u32 {
     let density = f64::from(WIDTH) / std::f64::consts::PI / f64::from(side);
     (0..).find(|&k| density / f64::from(1 << k) <= HALVE_ABOVE).unwrap()

@@ -1,4 +1,4 @@
-//! The TOML description of a model: inputs, outputs and class names. `docs/masks.md` describes each field.
+//! The TOML description of a model: inputs, outputs and class names. `docs/reference/masks.md` describes each field.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -244,7 +244,7 @@ fn no_input() -> RawInput {
     }
 }
 
-/// Allowed keys of each table. A new key must also be added to `docs/masks.md`.
+/// Allowed keys of each table. A new key must also be added to `docs/reference/masks.md`.
 const KEYS: [(&str, &[&str]); 4] = [
     ("input", &["name", "size", "layout", "colour", "range", "mean", "deviation", "fit", "pad"]),
     (

@@ -18,7 +18,7 @@ pub enum ModelError {
     Engine(String),
     /// The engine does not support some operators.
     #[error(
-        "{}: model: needs {names}, which the built-in engine (rten) does not have; take ⟨mask-engine = onnxruntime⟩, export it without, or take another model (docs/masks.md)",
+        "{}: model: needs {names}, which the built-in engine (rten) does not have; take ⟨mask-engine = onnxruntime⟩, export it without, or take another model (docs/reference/masks.md)",
         path.display()
     )]
     Operators {

@@ -159,7 +159,7 @@ impl Promptable {
             let found = decode::prompted(outputs, (candidate, spec.mask_activation), &placement);
             finds.extend(found.map_err(|what| ModelError::Run {
                 path: self.decoder.path().to_owned(),
-                what: format!("output {what} (docs/masks.md)"),
+                what: format!("output {what} (docs/reference/masks.md)"),
             })?);
         }
         Ok(finds)

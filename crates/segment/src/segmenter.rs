@@ -113,7 +113,10 @@ impl Segmenter {
                 let guess =
                     known::guess(&model.outputs, &outputs).map_err(|what| ModelError::Description {
                         path: path.to_owned(),
-                        what: format!("model: {what}; describe it in {} (docs/masks.md)", beside.display()),
+                        what: format!(
+                            "model: {what}; describe it in {} (docs/reference/masks.md)",
+                            beside.display()
+                        ),
                     })?;
                 let mut description = guess.description;
                 description.input.layout = layout;
@@ -184,7 +187,9 @@ impl Segmenter {
         };
         let bad = |what: String| ModelError::Run {
             path: self.model.path().to_owned(),
-            what: format!("output {what}; describe the model in a .toml next to it (docs/masks.md)"),
+            what: format!(
+                "output {what}; describe the model in a .toml next to it (docs/reference/masks.md)"
+            ),
         };
         let Some(promptable) = &self.promptable else { return decode::decode(outputs, &rules).map_err(bad) };
         let mut boxes = decode::boxes(outputs, &rules).map_err(bad)?;

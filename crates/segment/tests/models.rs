@@ -478,7 +478,7 @@ fn outputs_and_classes_that_do_not_fit_are_refused_in_one_line() {
     net.constant_output("y", &[1, 7], Weights::Floats(&[0.0; 7]));
     assert_eq!(
         refusal(&net, None),
-        "model.onnx: model: has outputs that match no known model: `y` [1, 7]; describe it in model.toml (docs/masks.md)"
+        "model.onnx: model: has outputs that match no known model: `y` [1, 7]; describe it in model.toml (docs/reference/masks.md)"
     );
     let mut net = Net::new("x", &[1, 3, 8, 8]);
     net.constant_output("masks", &[1, 1, 2, 2], Weights::Floats(&[0.0, f32::NAN, 0.0, 0.0]));

@@ -51,7 +51,7 @@ pub struct FramesOptions {
     pub end: Option<f64>,
     /// Top-bottom stereo; the upper eye is measured.
     pub is_stereo: bool,
-    /// Lens file that describes dual-fisheye frames (docs/pano.md).
+    /// Lens file that describes dual-fisheye frames (docs/reference/pano.md).
     pub lens: Option<PathBuf>,
     /// Maximum number of frames.
     pub max_frames: Option<u32>,

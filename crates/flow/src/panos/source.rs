@@ -37,7 +37,7 @@ pub struct FrameChoice {
     pub sharpest_of: u32,
     /// Top-bottom stereo; the upper eye is used.
     pub is_stereo: bool,
-    /// Lens file that describes dual-fisheye frames (docs/pano.md).
+    /// Lens file that describes dual-fisheye frames (docs/reference/pano.md).
     pub lens: Option<PathBuf>,
     /// Maximum number of frames: of a video selected by parallax, of a folder evenly spaced.
     pub max_frames: Option<u32>,

@@ -31,8 +31,8 @@ Examples:
   gausset mask work/ -o work_masks/ --model m.onnx         views of a split
   gausset mask work/ -o boxed/ --keep-box -1,-1,-1,1,1,1   mask everything outside a box
   gausset mask photos/ -o photos_masks/ --model m.onnx --remove person,vehicle --dilate 7px
-Models are not included and have their own licences; docs/masks.md lists suitable ones. Black pixels
-are removed. Finished frames are kept: the same command resumes an interrupted job.";
+Models are not included and have their own licences; docs/reference/masks.md lists suitable ones.
+Black pixels are removed. Finished frames are kept: the same command resumes an interrupted job.";
 
 /// Arguments of `mask`.
 #[derive(Clone, Debug, Args)]

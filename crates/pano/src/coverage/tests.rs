@@ -99,7 +99,7 @@ fn random_views_see_what_directions_on_a_spiral_say() {
     (0..40).for_each(|seed| compare(&random_views(seed), 20_000, 0.2));
 }
 
-/// The figure in the documentation; `docs/pano.md` has the command.
+/// The figure in the documentation; `docs/internals/pano.md` has the command.
 #[test]
 #[ignore = "a million directions for each of 210 sets of views: a minute in a release build"]
 fn a_million_directions_agree_to_a_hundredth_of_a_point() {

@@ -49,7 +49,7 @@ pub(crate) struct AlignArgs {
     #[command(flatten)]
     track: TrackArgs,
     /// Folder of keypoints and raw matches that replace COLMAP's: text lists, or keypoints.npz and matches.npz
-    /// (docs/pano.md). COLMAP verifies them.
+    /// (docs/reference/pano.md). COLMAP verifies them.
     #[arg(long, value_name = "DIR", help_heading = "Known before")]
     matches: Option<PathBuf>,
     /// COLMAP database with keypoints and matches that replace COLMAP's.
@@ -85,7 +85,7 @@ impl TrackArgs {
 /// Argument that selects the aligner.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct AlignerArgs {
-    /// Aligner: colmap, or own (built in, see docs/pano.md).
+    /// Aligner: colmap, or own (built in, see docs/reference/pano.md).
     #[arg(
         long, value_name = "WHO", default_value = "colmap", hide_possible_values = true,
         value_parser = PossibleValuesParser::new(Aligner::ALL.map(Aligner::name)).map(|name| {

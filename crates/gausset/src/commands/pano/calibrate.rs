@@ -21,7 +21,7 @@ Examples:
   gausset pano calibrate tour.insv -o lens.json
   gausset pano calibrate tour.insv -o lens2.json --lens lens.json --poses work/    moving camera
   gausset pano split tour.insv -o work/ --lens lens.json
-For rotation in place the scene should be distant. docs/pano.md describes the lens file.";
+For rotation in place the scene should be distant. docs/reference/pano.md describes the lens file.";
 
 /// Arguments of `pano calibrate`.
 #[derive(Clone, Debug, Args)]

@@ -23,7 +23,7 @@ Examples:
   gausset pano compare work/ cameras.xml --csv errors.csv
 A and B are a folder of `gausset pano align`, poses.json, a COLMAP model, transforms.json, Metashape
 .xml, RealityCapture .csv or a folder of .xmp, OpenMVG sfm_data.json, OpenSfM reconstruction.json,
-or a TUM .txt. See docs/pano.md.";
+or a TUM .txt. See docs/reference/pano.md.";
 
 /// Arguments of `pano compare`.
 #[derive(Clone, Debug, Args)]

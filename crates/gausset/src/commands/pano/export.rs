@@ -21,7 +21,8 @@ Examples:
   gausset pano export out/align --views-of out/train -o model/    points with views of another split
   gausset pano export work/ --format xmp                          RealityCapture sidecar files
   gausset pano export work/ --format metashape -o metashape/ --masks metashape
-Cameras and points are in the world of sparse/0. docs/pano.md lists which program reads which format.";
+Cameras and points are in the world of sparse/0. docs/reference/pano.md lists which program reads
+which format.";
 
 /// Arguments of `pano export`.
 #[derive(Clone, Debug, Args)]

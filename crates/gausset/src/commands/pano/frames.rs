@@ -104,7 +104,7 @@ pub(crate) struct FramesArgs {
     /// Stereo layout of the frames: tb (top-bottom; the upper eye is used).
     #[arg(long, value_name = "HOW", help_heading = "Frames", value_parser = PossibleValuesParser::new(["tb"]))]
     stereo: Option<String>,
-    /// Lens file for dual-fisheye frames (docs/pano.md).
+    /// Lens file for dual-fisheye frames (docs/reference/pano.md).
     #[arg(long, value_name = "FILE", conflicts_with = "stereo", help_heading = "Frames")]
     lens: Option<PathBuf>,
     /// Maximum number of frames, spaced by parallax.

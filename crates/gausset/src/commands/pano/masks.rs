@@ -22,7 +22,7 @@ Examples:
   gausset pano masks views/masks -o masks/ --to-panorama 5760     project view masks onto panoramas
   gausset pano masks masks/ -o view_masks/ --to-views --layout cube6
 0 = remove, 255 = keep. NAME.png, NAME.jpg.png and NAME_mask.png belong to frame NAME. See
-docs/pano.md.";
+docs/reference/pano.md.";
 
 /// Arguments of `pano masks`.
 #[derive(Clone, Debug, Args)]

@@ -29,7 +29,7 @@ Examples:
   gausset pano split walk/ -o work/            cut eight views around the horizon from each panorama
   gausset pano split tour.mp4 -o work/ --layout cube6
   gausset pano frames tour.mp4                 show which frames of a video are selected
-See docs/pano.md.";
+See docs/reference/pano.md.";
 
 /// Arguments of `pano`.
 #[derive(Clone, Debug, Args)]

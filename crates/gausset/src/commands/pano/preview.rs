@@ -67,7 +67,7 @@ pub(crate) struct PreviewArgs {
     /// Mask of the frame, shown in red (black = remove).
     #[arg(long, value_name = "FILE")]
     mask: Option<PathBuf>,
-    /// Lens file for a dual-fisheye frame (docs/pano.md).
+    /// Lens file for a dual-fisheye frame (docs/reference/pano.md).
     #[arg(long, value_name = "FILE")]
     lens: Option<PathBuf>,
     /// Video: time of the frame in seconds.

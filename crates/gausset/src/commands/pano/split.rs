@@ -149,7 +149,7 @@ pub(crate) struct ChoiceArgs {
     /// Stereo layout of the frames: tb (top-bottom; the upper eye is used).
     #[arg(long, value_name = "HOW", help_heading = "Frames", value_parser = PossibleValuesParser::new(["tb"]))]
     pub(crate) stereo: Option<String>,
-    /// Lens file for dual-fisheye frames (docs/pano.md).
+    /// Lens file for dual-fisheye frames (docs/reference/pano.md).
     #[arg(long, value_name = "FILE", help_heading = "Frames")]
     pub(crate) lens: Option<PathBuf>,
     /// Maximum number of frames, spaced by parallax for a video and evenly for a folder.
