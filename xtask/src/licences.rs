@@ -1,10 +1,10 @@
-//! Licences of third-party packages: exactly those that `docs/dependencies.md` names.
+//! Licences of third-party packages: exactly those that `docs/reference/dependencies.md` names.
 
 use std::path::Path;
 use std::process::Command;
 
 /// The page, and the start of its line of licences; each licence is in backticks there.
-const PAGE: &str = "docs/dependencies.md";
+const PAGE: &str = "docs/reference/dependencies.md";
 const LINE: &str = "Licences: ";
 
 /// Packages under a licence that the page does not name, and named licences that no package has.

@@ -4,10 +4,10 @@
 //!   CPU. `mul_add_precise` is. (The scalar `f32::mul_add` is always fused; only files that use `fearless_simd` are
 //!   checked.)
 //! - Sources contain no path of a single machine.
-//! - Files with unsafe code are listed in the table of `docs/unsafe.md`, and tests that `docs/reliability.md` names
+//! - Files with unsafe code are listed in the table of `docs/reference/unsafe.md`, and tests that `docs/reference/reliability.md` names
 //!   exist.
 //! - No crate depends on a forbidden crate ([`crate::arrows`]).
-//! - Third-party packages have licences that `docs/dependencies.md` names ([`crate::licences`]).
+//! - Third-party packages have licences that `docs/reference/dependencies.md` names ([`crate::licences`]).
 //! - Messages of libraries contain no command-line flags ([`crate::settings`]).
 //! - Link targets of pages, and files cited by pages and comments, exist ([`crate::cited`]).
 
@@ -60,7 +60,7 @@ pub(crate) fn run(workspace: &Path) -> Result<(), String> {
 }
 
 /// The page that names the test of each promise.
-const PROMISES: &str = "docs/reliability.md";
+const PROMISES: &str = "docs/reference/reliability.md";
 
 /// Names of the functions that a source defines.
 fn names_of_functions(text: &str) -> impl Iterator<Item = &str> {
@@ -79,7 +79,7 @@ fn named_tests(page: &str) -> impl Iterator<Item = (usize, &str)> {
 }
 
 /// The page that lists all unsafe code.
-const UNSAFE_TABLE: &str = "docs/unsafe.md";
+const UNSAFE_TABLE: &str = "docs/reference/unsafe.md";
 
 /// The first unsafe code of a file that the table does not list.
 fn unlisted_unsafe(workspace: &Path, path: &Path, text: &str, table: &str) -> Option<(usize, String)> {

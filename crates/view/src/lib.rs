@@ -8,7 +8,7 @@
 //! The two sides share only the [`hub::Hub`]. Each page has one slot for the camera that it requests, so the newest
 //! request wins, and a frame is rendered only while few are in flight: no slow page holds up the others or the
 //! training. The renderer owns an [`Engine`](gausset_core::engine::Engine) and takes jobs from the hub; the server's
-//! thread encodes the results. [`preview`] is another page on the same server. `docs/security.md` lists what the server
+//! thread encodes the results. [`preview`] is another page on the same server. `docs/reference/security.md` lists what the server
 //! refuses, and why.
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! What the server accepts and refuses, in raw HTTP and over its WebSocket: each rule of `docs/security.md`.
+//! What the server accepts and refuses, in raw HTTP and over its WebSocket: each rule of `docs/reference/security.md`.
 
 mod support;
 
