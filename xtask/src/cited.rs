@@ -124,7 +124,10 @@ mod tests {
     #[test]
     fn links_lead_to_files_and_headings() {
         assert_eq!(
-            found("README.md", "[a](docs/files.md) [b](https://x.y/z) [c](#two-words)\n# Two words"),
+            found(
+                "README.md",
+                "[a](docs/reference/files.md) [b](https://x.y/z) [c](#two-words)\n# Two words"
+            ),
             [""; 0]
         );
         assert_eq!(
@@ -134,7 +137,7 @@ mod tests {
                 "docs/no.md is cited and does not exist"
             ]
         );
-        assert_eq!(found("README.md", "[a](docs/files.md#nowhere)").len(), 1);
+        assert_eq!(found("README.md", "[a](docs/reference/files.md#nowhere)").len(), 1);
     }
 
     /// Not written out, so that this file does not find itself.

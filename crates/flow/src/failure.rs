@@ -27,7 +27,7 @@ use serde::Serialize;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, thiserror::Error)]
 #[error("{message}")]
 pub struct Failure {
-    /// Stable code for scripts, listed in `docs/errors.md`.
+    /// Stable code for scripts, listed in `docs/reference/errors.md`.
     pub code: &'static str,
     /// `FILE: PLACE: problem (expected …, found …); remedy`.
     pub message: String,

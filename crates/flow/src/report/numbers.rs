@@ -1,4 +1,4 @@
-//! `metrics.json`: all numbers of the report for scripts (fields: docs/files.md).
+//! `metrics.json`: all numbers of the report for scripts (fields: docs/reference/files.md).
 
 use gausset_io::splat::Document;
 use gausset_page::chart::Histogram;
