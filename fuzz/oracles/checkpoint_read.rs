@@ -1,6 +1,6 @@
 //! Properties that must hold for any bytes read as a checkpoint.
 
-use gausset_io::units::is_plain;
+use gausset_io::text::is_valid_message;
 use std::path::Path;
 
 use gausset_io::checkpoint::parse_train_state;
@@ -21,11 +21,11 @@ fn read(bytes: &[u8]) {
     match parse_train_state(bytes, Path::new("fuzz.ckpt")) {
         Ok((state, _header)) => {
             assert_eq!(state.splats.validate(), Ok(()));
-            assert_eq!(state.clocks.len(), state.splats.len());
+            assert_eq!(state.update_counts.len(), state.splats.len());
         }
         Err(error) => {
             let line = error.to_string();
-            assert!(line.starts_with("fuzz.ckpt: ") && is_plain(&line), "{line:?}");
+            assert!(line.starts_with("fuzz.ckpt: ") && is_valid_message(&line), "{line:?}");
         }
     }
 }

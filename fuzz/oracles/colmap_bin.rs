@@ -1,6 +1,6 @@
 //! Properties that must hold for any bytes read as a binary COLMAP model.
 
-use gausset_io::units::is_plain;
+use gausset_io::text::is_valid_message;
 use std::io::Cursor;
 use std::path::Path;
 
@@ -91,7 +91,7 @@ fn rewrite(model: &ColmapModel, format: ModelFormat) -> ColmapModel {
 /// An error is one line that starts with a file.
 pub(crate) fn check_line(error: &DatasetError) {
     let line = error.to_string();
-    assert!(is_plain(&line), "{line:?}");
+    assert!(is_valid_message(&line), "{line:?}");
     let starts = ["cameras.", "images.", "points3D."];
     assert!(starts.iter().any(|start| line.starts_with(start)), "{line}");
 }

@@ -1,13 +1,13 @@
 //! Properties that must hold for any `.cube` colour lookup table.
 
-use gausset_io::units::is_plain;
+use gausset_io::text::is_valid_message;
 use gausset_pano::lut::Lut;
 
 /// A table that is accepted maps every colour to a finite one.
 pub(crate) fn check(bytes: &[u8]) {
     let lut = match Lut::parse(bytes) {
         Ok(lut) => lut,
-        Err(error) => return assert!(is_plain(&error.to_string()), "{error}"),
+        Err(error) => return assert!(is_valid_message(&error.to_string()), "{error}"),
     };
     assert!(!lut.fingerprint().is_empty());
     for k in 0..64u8 {

@@ -1,12 +1,12 @@
 //! Properties that must hold for the metadata of any file: EXIF with GPS, XMP with GPano, ICC.
 
-use gausset_io::units::is_plain;
+use gausset_io::text::is_valid_message;
 use gausset_pano::geometry::View;
 use gausset_pano::metadata::Metadata;
 
 /// Values are valid or absent, and the metadata written to views reads back as intended.
 pub(crate) fn check(bytes: &[u8]) {
-    let found = Metadata::of_jpeg(bytes);
+    let found = Metadata::from_jpeg(bytes);
     assert!((1..=8).contains(&found.orientation()), "{}", found.orientation());
     if let Some(position) = found.position() {
         assert!(position.latitude.abs() <= 90.0 && position.longitude.abs() <= 180.0);
@@ -21,7 +21,7 @@ pub(crate) fn check(bytes: &[u8]) {
                 assert!(all.iter().all(|v| v.is_finite() && (0.0..1e7).contains(v)), "{all:?}");
                 assert_eq!((e.width, e.height), (width, height));
             }
-            Err(error) => assert!(is_plain(&error.to_string()), "{error}"),
+            Err(error) => assert!(is_valid_message(&error.to_string()), "{error}"),
         }
     }
     let view = View {
@@ -34,22 +34,22 @@ pub(crate) fn check(bytes: &[u8]) {
         height: 48,
     };
     let mut jpeg = vec![0xFF, 0xD8];
-    for segment in found.segments(&view, "frame") {
+    for segment in found.view_segments(&view, "frame") {
         // Marker, two bytes of length, content.
         assert!(segment.len() >= 4 && segment.len() <= 2 + 0xFFFF && segment[0] == 0xFF);
         assert_eq!(usize::from(u16::from_be_bytes([segment[2], segment[3]])) + 2, segment.len());
         jpeg.extend(segment);
     }
     jpeg.extend([0xFF, 0xDA]);
-    let again = Metadata::of_jpeg(&jpeg);
+    let again = Metadata::from_jpeg(&jpeg);
     let (e, f) = (&again.exif, &found.exif);
     assert_eq!(again.orientation(), 1);
     for (again, found) in [(&e.make, &f.make), (&e.model, &f.model), (&e.taken, &f.taken)] {
         // Views carry printable ASCII, at most 200 characters of it.
-        let is_plain = |text: &&String| {
+        let is_valid_message = |text: &&String| {
             text.len() <= 200 && text.trim() == *text && text.bytes().all(|b| (0x20..0x7F).contains(&b))
         };
-        if let Some(text) = found.as_ref().filter(is_plain).filter(|text| !text.is_empty()) {
+        if let Some(text) = found.as_ref().filter(is_valid_message).filter(|text| !text.is_empty()) {
             assert_eq!(again.as_ref(), Some(text));
         }
     }

@@ -1,8 +1,8 @@
 //! Samples and volumes: the first byte selects the format; any other bytes give finite samples, or an error of one
 //! line.
 
-use gausset_field::input::{self, Input, Wanted};
-use gausset_io::units::is_plain;
+use gausset_field::input::{self, Input, ReadRequest};
+use gausset_io::text::is_valid_message;
 
 /// File names that determine the format, indexed by the first byte.
 pub(crate) const NAMES: [&str; 8] =
@@ -13,10 +13,10 @@ pub(crate) fn check(bytes: &[u8]) {
     let name = NAMES[usize::from(*first) % NAMES.len()];
     // A file that a header refers to: half of the same bytes.
     let beside = |_: &str| Ok(content[content.len() / 2..].to_vec());
-    match input::decode(name, content, &Wanted::default(), &beside) {
+    match input::decode(name, content, &ReadRequest::default(), &beside) {
         Err(error) => {
             let line = error.to_string();
-            assert!(is_plain(&line), "{line:?}");
+            assert!(is_valid_message(&line), "{line:?}");
         }
         Ok(Input::Samples(samples)) => {
             assert_eq!(samples.points.len(), samples.values.len());

@@ -1,6 +1,6 @@
 //! Properties that must hold for any bytes read as an image.
 
-use gausset_io::units::is_plain;
+use gausset_io::text::is_valid_message;
 use std::io::Cursor;
 
 use gausset_io::image::header::parse_header;
@@ -41,7 +41,7 @@ pub(crate) fn check(bytes: &[u8]) {
         (Ok(_), Err(problem)) => panic!("decoded though the header was refused: {problem}"),
         (Err(problem), _) => {
             let line = problem.to_string();
-            assert!(line.starts_with("picture: ") && is_plain(&line), "{line:?}");
+            assert!(line.starts_with("picture: ") && is_valid_message(&line), "{line:?}");
         }
     }
 }

@@ -1,15 +1,15 @@
 //! Properties that must hold for any bytes read by the planar JPEG decoder.
 
-use gausset_compute::{VectorLevel, level};
-use gausset_pano::jpeg::{DecodeError, Decoder, Header};
+use gausset_compute::{SimdLevel, dispatch_level};
+use gausset_pano::jpeg::{DecodeError, Decoder, JpegHeader};
 use gausset_pano::load::rgb_from_ycbcr;
 use gausset_pano::plane::Plane;
 
 /// Images of at most this many pixels are decoded: larger ones are legal, but slow.
 const PIXELS: usize = 1 << 18;
 
-fn decode(bytes: &[u8], header: &Header, rows: &[[i32; 2]]) -> Result<Vec<Plane>, DecodeError> {
-    let level = level(VectorLevel::Auto).expect("the baseline");
+fn decode(bytes: &[u8], header: &JpegHeader, rows: &[[i32; 2]]) -> Result<Vec<Plane>, DecodeError> {
+    let level = dispatch_level(SimdLevel::Auto).expect("the baseline");
     let mut planes = Vec::new();
     Decoder::default().decode(level, header, &mut bytes.to_vec(), rows, &mut planes)?;
     Ok(planes)
@@ -18,7 +18,7 @@ fn decode(bytes: &[u8], header: &Header, rows: &[[i32; 2]]) -> Result<Vec<Plane>
 /// A decoded image has the size of its header, does not depend on which rows are requested, and agrees with another
 /// decoder.
 pub(crate) fn check(bytes: &[u8]) {
-    let Ok(header) = Header::parse(bytes) else { return };
+    let Ok(header) = JpegHeader::parse(bytes) else { return };
     if header.width * header.height > PIXELS {
         return;
     }
@@ -27,12 +27,12 @@ pub(crate) fn check(bytes: &[u8]) {
     assert_eq!(planes.len(), header.components.len());
     for (index, plane) in planes.iter().enumerate() {
         assert_eq!([plane.width, plane.height], header.plane_size(index));
-        assert_eq!(plane.picture_rows(), 0..plane.height);
+        assert_eq!(plane.image_rows(), 0..plane.height);
     }
     let middle = (header.height / 2) as i32;
     if let Ok(part) = decode(bytes, &header, &[[middle, middle]; 3]) {
         for (part, whole) in part.iter().zip(&planes) {
-            for row in part.picture_rows() {
+            for row in part.image_rows() {
                 assert_eq!(part.row(row as i32), whole.row(row as i32));
             }
         }
@@ -44,7 +44,7 @@ pub(crate) fn check(bytes: &[u8]) {
 fn compare(bytes: &[u8], planes: &[Plane]) {
     let is_full = planes.iter().all(|p| (p.width, p.height) == (planes[0].width, planes[0].height));
     // Samples at the ends of the range come from coefficients beyond it, which decoders clamp at different points.
-    let is_sane = |p: &Plane| p.picture_rows().all(|y| p.row(y as i32).iter().all(|v| (1..=254).contains(v)));
+    let is_sane = |p: &Plane| p.image_rows().all(|y| p.row(y as i32).iter().all(|v| (1..=254).contains(v)));
     if !is_full || !planes.iter().all(is_sane) {
         return;
     }

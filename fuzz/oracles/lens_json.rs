@@ -1,13 +1,13 @@
 //! Properties that must hold for any lens file of two fisheyes.
 
-use gausset_io::units::is_plain;
+use gausset_io::text::is_valid_message;
 use gausset_pano::fisheye::DualFisheye;
 
 /// A file that is accepted maps every direction to an image position, or to none.
 pub(crate) fn check(bytes: &[u8]) {
     let lenses = match DualFisheye::parse(bytes) {
         Ok(lenses) => lenses,
-        Err(error) => return assert!(is_plain(&error.to_string()), "{error}"),
+        Err(error) => return assert!(is_valid_message(&error.to_string()), "{error}"),
     };
     assert!(lenses.pixels_around() > 0);
     for k in 0..64 {

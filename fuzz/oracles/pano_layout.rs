@@ -2,15 +2,15 @@
 //!
 //! Input: width of the panorama, side of a view, crop (a byte each), then the JSON of the views.
 
-use gausset_io::units::is_plain;
+use gausset_io::text::is_valid_message;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
-use gausset_compute::{Pool, VectorLevel, level};
-use gausset_pano::cutter::{CutJob, CutView, Cutter, Format, Plan, Times};
+use gausset_compute::{Pool, SimdLevel, dispatch_level};
+use gausset_pano::cutter::{CutJob, CutTimes, CutView, Cutter, Format, Plan};
 use gausset_pano::geometry::View;
 use gausset_pano::layout::{check_view, parse_views};
-use gausset_pano::plane::{Colour, Frame, FrameShape, Plane};
+use gausset_pano::plane::{ColourModel, Frame, FrameShape, Plane};
 use gausset_pano::projection::{Equirect, Projection};
 
 /// Pixels of a view that is cut; larger views are legal, but slow.
@@ -24,7 +24,7 @@ pub(crate) fn check(bytes: &[u8]) {
         Ok(views) => views,
         Err(error) => {
             let line = error.to_string();
-            assert!(line.starts_with("views.json") && is_plain(&line), "{line:?}");
+            assert!(line.starts_with("views.json") && is_valid_message(&line), "{line:?}");
             return;
         }
     };
@@ -35,28 +35,28 @@ pub(crate) fn check(bytes: &[u8]) {
             continue;
         }
         let height = width / 2;
-        let shape = FrameShape { colour: Colour::Grey, sizes: vec![[width, height]], has_alpha: false };
+        let shape = FrameShape { colour: ColourModel::Grey, sizes: vec![[width, height]], has_alpha: false };
         let projection = Projection::Equirect(Equirect::whole(width, height));
         let crop = 90.0 * f64::from(*crop) / 255.0;
         let plan = Plan::new(vec![view.clone()], Format::Jpeg(80), &projection, shape, crop, &Pool::new(1));
         let mut plane = Plane::default();
         plane.reshape(width as usize, height as usize, plan.rows[0]);
-        for y in plane.picture_rows() {
+        for y in plane.image_rows() {
             plane.row_mut(y as i32).fill(77);
         }
-        let mut frame = Frame { colour: Colour::Grey, planes: vec![plane], alpha: None };
+        let mut frame = Frame { colour: ColourModel::Grey, planes: vec![plane], alpha: None };
         let mut cuts = 0;
         let mut receive = |cut: CutView<'_>| -> Result<(), ()> {
             assert!(cut.mask.is_none_or(|mask| mask.len() as u32 == view.width * view.height));
             // A panorama of one colour has views of that colour: no other pixels are read.
-            let picture = image::load_from_memory(cut.picture).expect("a picture").to_luma8();
+            let picture = image::load_from_memory(cut.encoded).expect("a picture").to_luma8();
             assert_eq!(picture.dimensions(), (view.width, view.height));
             assert!(picture.pixels().all(|p| p[0].abs_diff(77) <= 1));
             cuts += 1;
             Ok(())
         };
-        let level = level(VectorLevel::Auto).expect("the baseline");
-        let (never, mut times) = (AtomicBool::new(false), Times::default());
+        let level = dispatch_level(SimdLevel::Auto).expect("the baseline");
+        let (never, mut times) = (AtomicBool::new(false), CutTimes::default());
         let (frame, segments) = (&mut frame, |_: &View| Vec::new());
         let job = CutJob { level, plan: &plan, frame, mask: None, cancel: &never, segments: &segments };
         let done = Cutter::default().cut(job, &mut times, &mut receive);

@@ -1,10 +1,10 @@
 //! Properties that must hold for any bytes read as a PLY file.
 
-use gausset_io::units::is_plain;
+use gausset_io::text::is_valid_message;
 use std::path::Path;
 
 use gausset_core::Splats;
-use gausset_io::splat::{Document, Format, Initial, ReadLimits, SaveOptions, parse_initial, write};
+use gausset_io::splat::{Format, Initial, ReadLimits, SaveOptions, SplatFile, parse_initial, write};
 
 /// Reads the bytes; accepted splats are valid, and writing and reading them again reproduces every bit.
 pub(crate) fn check(bytes: &[u8]) {
@@ -18,12 +18,12 @@ pub(crate) fn check(bytes: &[u8]) {
         }
         Err(error) => {
             let line = error.to_string();
-            assert!(line.starts_with("fuzz.ply: ") && is_plain(&line), "{line:?}");
+            assert!(line.starts_with("fuzz.ply: ") && is_valid_message(&line), "{line:?}");
             return;
         }
     };
     assert_eq!(file.splats.validate(), Ok(()));
-    assert!((0..file.splats.len()).all(|i| file.splats.is_usable(i)));
+    assert!((0..file.splats.len()).all(|i| file.splats.is_valid(i)));
     let again = write_and_read(&file, path, &limits);
     assert!(same_bits(&again.splats, &file.splats));
     assert_eq!(again.antialiased, file.antialiased);
@@ -31,7 +31,7 @@ pub(crate) fn check(bytes: &[u8]) {
     assert_eq!(again.sky, file.sky);
 }
 
-fn write_and_read(file: &Document, path: &Path, limits: &ReadLimits) -> Document {
+fn write_and_read(file: &SplatFile, path: &Path, limits: &ReadLimits) -> SplatFile {
     let options = SaveOptions { normals: false, ..SaveOptions::default() };
     let mut bytes = Vec::new();
     write(&mut bytes, file, Format::Ply, &options).expect("memory takes everything");

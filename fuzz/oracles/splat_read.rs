@@ -1,6 +1,6 @@
 //! Properties that must hold for any bytes read as a splat file of any format.
 
-use gausset_io::units::is_plain;
+use gausset_io::text::is_valid_message;
 use std::path::Path;
 
 use gausset_io::splat::{FORMATS, Format, Initial, ReadLimits, SaveOptions, parse_initial, write};
@@ -13,12 +13,12 @@ pub(crate) fn check(bytes: &[u8]) {
         Ok(Initial::Points(_)) => return,
         Err(error) => {
             let line = error.to_string();
-            assert!(line.starts_with("fuzz.splats: ") && is_plain(&line), "{line:?}");
+            assert!(line.starts_with("fuzz.splats: ") && is_valid_message(&line), "{line:?}");
             return;
         }
     };
     assert_eq!(document.splats.validate(), Ok(()));
-    assert!((0..document.splats.len()).all(|i| document.splats.is_usable(i)));
+    assert!((0..document.splats.len()).all(|i| document.splats.is_valid(i)));
     // A whole large file would take too long for a fuzzer.
     if document.splats.is_empty() || document.splats.len() > 64 {
         return;

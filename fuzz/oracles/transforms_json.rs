@@ -1,7 +1,7 @@
 //! Properties that must hold for any bytes read as a `transforms.json`.
 
 use gausset_io::dataset::transforms::parse;
-use gausset_io::units::is_plain;
+use gausset_io::text::is_valid_message;
 
 /// Accepted poses are rigid and accepted cameras valid; an error is one line with the place.
 pub(crate) fn check(bytes: &[u8]) {
@@ -9,7 +9,7 @@ pub(crate) fn check(bytes: &[u8]) {
         Ok(file) => file,
         Err((place, problem)) => {
             let line = format!("{place}: {problem}");
-            assert!(!place.is_empty() && is_plain(&line), "{line:?}");
+            assert!(!place.is_empty() && is_valid_message(&line), "{line:?}");
             return;
         }
     };
@@ -20,7 +20,7 @@ pub(crate) fn check(bytes: &[u8]) {
             assert!(gausset_core::se3::determinant(&pose.rotation) > 0.0);
         }
         let intrinsics = match &frame.intrinsics {
-            Some(own) => own.over(&file.intrinsics),
+            Some(own) => own.with_defaults(&file.intrinsics),
             None => file.intrinsics.clone(),
         };
         if let Ok(camera) = intrinsics.camera(0, [640, 480]) {

@@ -14,14 +14,14 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use crate::{arrows, cited, licences, settings};
+use crate::{citations, dependencies, licences, message_flags};
 
 /// Paths of a single machine. Assembled here so that this file does not match itself.
 const MACHINE_PATHS: [[&str; 2]; 4] = [["\"/", "tmp"], ["\"/", "work"], ["\"/", "home/"], ["\"/", "Users/"]];
 
 /// Checks all Rust sources and all pages.
 pub(crate) fn run(workspace: &Path) -> Result<(), String> {
-    let files = cited::files(workspace)?;
+    let files = citations::files(workspace)?;
     let table = std::fs::read_to_string(workspace.join(UNSAFE_TABLE))
         .map_err(|error| format!("{UNSAFE_TABLE}: {error}"))?;
     let mut findings = 0;
@@ -29,10 +29,10 @@ pub(crate) fn run(workspace: &Path) -> Result<(), String> {
     for path in &files {
         let text = std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
         functions.extend(names_of_functions(&text).map(str::to_owned));
-        let mut found = cited::findings_in(workspace, path, &text);
+        let mut found = citations::findings_in(workspace, path, &text);
         if path.extension() == Some("rs".as_ref()) {
             found.extend(unlisted_unsafe(workspace, path, &text, &table));
-            found.extend(settings::flags_in_library(workspace, path, &text));
+            found.extend(message_flags::flags_in_library(workspace, path, &text));
             // Tests compute expected values one number at a time: the scalar form is fused everywhere.
             let kernels = !path.components().any(|part| part.as_os_str() == "tests");
             found.extend(
@@ -51,7 +51,9 @@ pub(crate) fn run(workspace: &Path) -> Result<(), String> {
         findings += 1;
         println!("{PROMISES}: line {number}: there is no test {name}");
     }
-    for finding in arrows::findings(workspace)?.into_iter().chain(licences::findings(workspace)?) {
+    for finding in
+        dependencies::forbidden_dependencies(workspace)?.into_iter().chain(licences::findings(workspace)?)
+    {
         findings += 1;
         println!("{finding}");
     }

@@ -3,13 +3,13 @@
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a program for the people who work here")]
 
 mod agreement;
-mod arrows;
-mod cited;
-mod full;
+mod citations;
+mod dependencies;
 mod licences;
 mod lint;
+mod long_checks;
+mod message_flags;
 mod runs;
-mod settings;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
@@ -20,11 +20,11 @@ use clap::{Parser, Subcommand};
 #[command(name = "xtask", about = "Repository chores")]
 struct Arguments {
     #[command(subcommand)]
-    chore: Chore,
+    chore: Task,
 }
 
 #[derive(Debug, Subcommand)]
-enum Chore {
+enum Task {
     /// Check what compilers do not: unfused multiply-adds in kernels, paths of a single machine in sources, broken
     /// links and citations.
     Lint,
@@ -65,14 +65,14 @@ enum Chore {
 
 fn main() -> ExitCode {
     let done = match Arguments::parse().chore {
-        Chore::Lint => lint::run(&workspace()),
-        Chore::CrashLoop { kills, seed } => runs::crash_loop(kills, seed),
-        Chore::Memory => runs::memory(),
-        Chore::Full => full::run(&workspace()),
-        Chore::Agreement(args) => agreement::run(&args),
-        Chore::Captures { folder } => captures(&folder),
-        Chore::Man { folder } => man(&folder),
-        Chore::Completions { folder } => completions(&folder),
+        Task::Lint => lint::run(&workspace()),
+        Task::CrashLoop { kills, seed } => runs::crash_loop(kills, seed),
+        Task::Memory => runs::memory(),
+        Task::Full => long_checks::run(&workspace()),
+        Task::Agreement(args) => agreement::run(&args),
+        Task::Captures { folder } => captures(&folder),
+        Task::Man { folder } => man(&folder),
+        Task::Completions { folder } => completions(&folder),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

@@ -14,9 +14,9 @@ const STEPS: &str = "3000";
 const MAX_SPLATS: &str = "4000";
 
 /// A temporary folder of this process; removed when dropped.
-struct Workshop(PathBuf);
+struct TempFolder(PathBuf);
 
-impl Workshop {
+impl TempFolder {
     fn new(name: &str) -> Result<Self, String> {
         let folder = std::env::temp_dir().join(format!("gausset-{name}-{}", std::process::id()));
         std::fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
@@ -47,7 +47,7 @@ impl Workshop {
     }
 }
 
-impl Drop for Workshop {
+impl Drop for TempFolder {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.0);
     }
@@ -63,7 +63,7 @@ fn training<'a>(name: &'a str, steps: &'a str, checkpoint_every: &'a str) -> [&'
 /// Kills a run at random times, resumes it, and compares its result with that of an uninterrupted run.
 pub(crate) fn crash_loop(kills: u32, seed: u64) -> Result<(), String> {
     let program = program()?;
-    let workshop = Workshop::new("crash-loop")?;
+    let workshop = TempFolder::new("crash-loop")?;
     workshop.make_data(&program)?;
     let started = std::time::Instant::now();
     output(&mut workshop.command(&program, &training("whole", STEPS, "0")))?;
@@ -101,7 +101,7 @@ pub(crate) fn crash_loop(kills: u32, seed: u64) -> Result<(), String> {
     Ok(())
 }
 
-fn compare(workshop: &Workshop) -> Result<(), String> {
+fn compare(workshop: &TempFolder) -> Result<(), String> {
     if workshop.read("whole/splats.ply")? == workshop.read("killed/splats.ply")? {
         Ok(())
     } else {
@@ -118,12 +118,12 @@ fn uniform(state: &mut u64) -> f64 {
 }
 
 /// Largest growth of resident bytes between step 200 and step 2000.
-const MOST_GROWTH: u64 = 5_000_000;
+const MAX_GROWTH: u64 = 5_000_000;
 
 /// Checks the resident size of a run whose number of splats does not change.
 pub(crate) fn memory() -> Result<(), String> {
     let program = program()?;
-    let workshop = Workshop::new("memory")?;
+    let workshop = TempFolder::new("memory")?;
     workshop.make_data(&program)?;
     // The set has its full size from the start.
     let mut arguments = training("run", "2400", "0").to_vec();
@@ -134,7 +134,7 @@ pub(crate) fn memory() -> Result<(), String> {
         let step = last_step(&workshop.0.join("run/metrics.jsonl"));
         for (size, wanted) in sizes.iter_mut().zip([200, 2000]) {
             if size.is_none() && step >= wanted {
-                *size = machine::resident(Some(child.id())).map(|resident| resident.now);
+                *size = machine::resident_memory(Some(child.id())).map(|resident| resident.now);
             }
         }
         std::thread::sleep(Duration::from_millis(5));
@@ -143,10 +143,10 @@ pub(crate) fn memory() -> Result<(), String> {
         return Err("memory: the run ended before it was measured".to_owned());
     };
     println!("resident: {early} bytes at step 200, {late} bytes at step 2000");
-    if late <= early + MOST_GROWTH {
+    if late <= early + MAX_GROWTH {
         Ok(())
     } else {
-        Err(format!("memory: grew by {} bytes (expected at most {MOST_GROWTH})", late - early))
+        Err(format!("memory: grew by {} bytes (expected at most {MAX_GROWTH})", late - early))
     }
 }
 

@@ -6,8 +6,8 @@ use std::sync::Mutex;
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
-use gausset_bearing::features::{Features, Picture, find};
-use gausset_bearing::{Options, View, reconstruct};
+use gausset_bearing::features::{Features, ViewImage, extract};
+use gausset_bearing::{PanoView, ReconstructionOptions, reconstruct};
 use gausset_compute::{Exec, Pool};
 use gausset_core::se3::so3_exp;
 use gausset_io::image::{decode_file, decode_mask_file};
@@ -27,8 +27,13 @@ fn main() {
     names.sort();
     let side = decode_file(&folder.join("images/view00").join(&names[0])).expect("a picture").width;
     let turn = |k: u32| so3_exp([0.0, f64::from(k) * std::f64::consts::FRAC_PI_4, 0.0]);
-    let views: Vec<View> = (0..8)
-        .map(|k| View { focal: 0.5 * f64::from(side), width: side, height: side, pano_from_view: turn(k) })
+    let views: Vec<PanoView> = (0..8)
+        .map(|k| PanoView {
+            focal: 0.5 * f64::from(side),
+            width: side,
+            height: side,
+            pano_from_view: turn(k),
+        })
         .collect();
     let pool = Pool::new(threads);
     let exec = Exec::best(&pool);
@@ -38,9 +43,10 @@ fn main() {
         let (frame, view) = (task / 8, task % 8);
         let name = format!("view{view:02}/{}", names[frame]);
         let picture = decode_file(&folder.join("images").join(&name)).expect("a picture");
-        let keep = decode_mask_file(&folder.join("masks").join(format!("{name}.png"))).ok().map(|m| m.keep);
-        let picture = Picture { width: picture.width, height: picture.height, rgb: picture.rgb, keep };
-        *found[task].lock().expect("no panic") = find(&views, view, &picture, limit, exec.level);
+        let keep = decode_mask_file(&folder.join("masks").join(format!("{name}.png"))).ok().map(|m| m.values);
+        let picture =
+            ViewImage { width: picture.width, height: picture.height, rgb: picture.rgb, mask: keep };
+        *found[task].lock().expect("no panic") = extract(&views, view, &picture, limit, exec.level);
     });
     let mut frames: Vec<Features> = Vec::new();
     for (task, features) in found.into_iter().enumerate() {
@@ -51,18 +57,19 @@ fn main() {
     }
     let counts: Vec<usize> = frames.iter().map(|f| f.features.len()).collect();
     eprintln!("features {:?} {counts:?}", begin.elapsed());
-    let options = Options { tolerance: 2.0 / (0.5 * f64::from(side)), is_sequence: true, seed: 0 };
+    let options =
+        ReconstructionOptions { tolerance: 2.0 / (0.5 * f64::from(side)), is_sequence: true, seed: 0 };
     let mut last = None;
     let mut tell = |p: gausset_bearing::Progress| {
-        if last != Some(p.step) || p.step == gausset_bearing::Step::Mapping {
-            eprintln!("{:?} {}/{} at {:?}", p.step, p.done, p.all, begin.elapsed());
-            last = Some(p.step);
+        if last != Some(p.stage) || p.stage == gausset_bearing::Stage::Mapping {
+            eprintln!("{:?} {}/{} at {:?}", p.stage, p.done, p.total, begin.elapsed());
+            last = Some(p.stage);
         }
     };
     let result =
         reconstruct(&frames, options, exec, &AtomicBool::new(false), &mut tell).expect("not stopped");
-    let sights: usize = result.points.iter().map(|p| p.sights.len()).sum();
-    eprintln!("{} points, {sights} sights, {:?}", result.points.len(), begin.elapsed());
+    let sights: usize = result.landmarks.iter().map(|p| p.observations.len()).sum();
+    eprintln!("{} points, {sights} sights, {:?}", result.landmarks.len(), begin.elapsed());
     println!("name,x,y,z,qw,qx,qy,qz");
     for (name, pose) in names.iter().zip(&result.poses) {
         if let Some(pose) = pose {

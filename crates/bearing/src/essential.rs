@@ -72,7 +72,7 @@ fn sum(a: &Cubic, b: &Cubic, factor: f64) -> Cubic {
 }
 
 /// Up to ten essential matrices of norm 1 that are consistent with five pairs (a, b) of bearings.
-pub(crate) fn of_five(pairs: &[[[f64; 3]; 2]; 5]) -> Vec<Mat3> {
+pub(crate) fn five_point(pairs: &[[[f64; 3]; 2]; 5]) -> Vec<Mat3> {
     let Some(space) = null_space(pairs) else { return Vec::new() };
     // E = x X + y Y + z Z + W.
     let entry = |i: usize, j: usize| -> Cubic {
@@ -89,7 +89,7 @@ pub(crate) fn of_five(pairs: &[[[f64; 3]; 2]; 5]) -> Vec<Mat3> {
     }
     // Rows 4 to 9 begin with x²z, x², y²z, y², xyz, xy: a row minus z times the next leaves x, y and 1 times
     // polynomials in z.
-    let b: [[[f64; 5]; 3]; 3] = std::array::from_fn(|k| less_z_times(&rows[4 + 2 * k], &rows[5 + 2 * k]));
+    let b: [[[f64; 5]; 3]; 3] = std::array::from_fn(|k| subtract_z_times(&rows[4 + 2 * k], &rows[5 + 2 * k]));
     let determinant = determinant(&b);
     let mut found = Vec::new();
     for z in real_roots(&determinant) {
@@ -193,7 +193,7 @@ fn eliminate(rows: &mut [Cubic; 10]) -> bool {
 }
 
 /// `row - z next`: coefficients in z, lowest first, of x, y and 1.
-fn less_z_times(row: &Cubic, next: &Cubic) -> [[f64; 5]; 3] {
+fn subtract_z_times(row: &Cubic, next: &Cubic) -> [[f64; 5]; 3] {
     let (a, b) = (&row[10..], &next[10..]);
     [
         [a[2], a[1] - b[2], a[0] - b[1], -b[0], 0.0],
@@ -280,7 +280,7 @@ fn real_roots(polynomial: &[f64]) -> Vec<f64> {
 }
 
 /// The four poses (R, t) that an essential matrix allows, t of length 1 (Horn 1990: `|t|² R = cof E - [t]× E`).
-pub(crate) fn poses(e: &Mat3) -> [(Mat3, [f64; 3]); 4] {
+pub(crate) fn decompose(e: &Mat3) -> [(Mat3, [f64; 3]); 4] {
     // t is perpendicular to all columns, so their cross products are parallel to it; the longest is the most accurate.
     let columns = transpose(e);
     let products =
@@ -315,23 +315,23 @@ pub(crate) fn depths(rotation: &Mat3, t: [f64; 3], [a, b]: [[f64; 3]; 2]) -> Opt
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::two_view::tests::{Scene, turn_between};
+    use crate::two_view::tests::{TwoViewScene, angle_between};
     use gausset_core::matrix::mul_vec;
 
     #[test]
     fn the_true_matrix_is_among_those_of_five_exact_pairs() {
         for seed in 0..200 {
-            let scene = Scene::new(seed, 5, 0.0, 0);
+            let scene = TwoViewScene::new(seed, 5, 0.0, 0);
             let pairs: [[[f64; 3]; 2]; 5] = std::array::from_fn(|k| scene.pairs[k]);
-            let found = of_five(&pairs);
+            let found = five_point(&pairs);
             for e in &found {
                 for [a, b] in pairs {
                     assert!(dot(b, mul_vec(e, a)).abs() < 1e-9, "{seed}");
                 }
             }
-            let poses = found.iter().flat_map(poses);
+            let poses = found.iter().flat_map(decompose);
             let best = poses
-                .map(|(rotation, t)| turn_between(&rotation, &scene.rotation) + norm(cross(t, scene.t)))
+                .map(|(rotation, t)| angle_between(&rotation, &scene.rotation) + norm(cross(t, scene.t)))
                 .fold(f64::INFINITY, f64::min);
             assert!(best < 1e-4, "{seed}: {best}");
         }
@@ -357,7 +357,7 @@ mod tests {
 
     #[test]
     fn depths_are_those_of_the_point() {
-        let scene = Scene::new(3, 20, 0.0, 0);
+        let scene = TwoViewScene::new(3, 20, 0.0, 0);
         for (pair, point) in scene.pairs.iter().zip(&scene.points) {
             let [near, far] = depths(&scene.rotation, scene.t, *pair).unwrap();
             let moved = mul_vec(&scene.rotation, *point);

@@ -19,7 +19,7 @@
 mod adjust;
 mod essential;
 pub mod features;
-mod laplacian;
+mod graph_fit;
 mod matches;
 mod pairs;
 mod positions;
@@ -30,5 +30,7 @@ mod tracks;
 mod two_view;
 mod view;
 
-pub use reconstruct::{Options, Point, Progress, Reconstruction, Step, Stopped, reconstruct};
-pub use view::View;
+pub use reconstruct::{
+    Landmark, Progress, Reconstruction, ReconstructionOptions, Stage, Stopped, reconstruct,
+};
+pub use view::PanoView;

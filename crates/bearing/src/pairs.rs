@@ -6,20 +6,20 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use gausset_compute::Exec;
 
 use crate::features::Features;
-use crate::matches::{Wide, find};
+use crate::matches::{WideDescriptors, mutual_matches};
 
 /// Largest number of panoramas of which every pair is matched.
-const ALL: usize = 25;
+const EXHAUSTIVE_FRAMES: usize = 25;
 /// Neighbours on each side.
 const NEIGHBOURS: usize = 8;
 /// Features by which similar panoramas are found, and how many of these panoramas are added to the neighbours.
-const GLANCE: usize = 256;
-const ALIKE: usize = 4;
+const PREVIEW_FEATURES: usize = 256;
+const SIMILAR_FRAMES: usize = 4;
 /// Least number of matches among these features.
-const LEAST: usize = 6;
+const MIN_PREVIEW_MATCHES: usize = 6;
 
 /// Pairs of panoramas, ascending. Stops early when `stop` is set.
-pub(crate) fn choose(
+pub(crate) fn select_pairs(
     frames: &[Features],
     is_sequence: bool,
     exec: Exec<'_>,
@@ -27,7 +27,7 @@ pub(crate) fn choose(
 ) -> Vec<[usize; 2]> {
     let count = frames.len();
     let mut pairs: Vec<[usize; 2]> = Vec::new();
-    let reach = match (count <= ALL, is_sequence) {
+    let reach = match (count <= EXHAUSTIVE_FRAMES, is_sequence) {
         (true, _) => count,
         (false, true) => NEIGHBOURS,
         (false, false) => 0,
@@ -37,8 +37,9 @@ pub(crate) fn choose(
     }
     if reach < count {
         // Where the order has no meaning, similarity alone decides, so more similar panoramas are taken.
-        let alike = if is_sequence { ALIKE } else { ALIKE + 2 * NEIGHBOURS };
-        let glances: Vec<Wide> = frames.iter().map(|frame| Wide::new(&largest(frame))).collect();
+        let alike = if is_sequence { SIMILAR_FRAMES } else { SIMILAR_FRAMES + 2 * NEIGHBOURS };
+        let glances: Vec<WideDescriptors> =
+            frames.iter().map(|frame| WideDescriptors::new(&largest_descriptors(frame))).collect();
         // For each panorama: those that share enough features, with the number of shared ones.
         let mut votes: Vec<Vec<(usize, usize)>> = vec![Vec::new(); count];
         for a in 0..count {
@@ -46,8 +47,8 @@ pub(crate) fn choose(
                 return pairs;
             }
             for b in a.saturating_add(reach + 1)..count {
-                let shared = find(&glances[a], &glances[b], exec).len();
-                if shared >= LEAST {
+                let shared = mutual_matches(&glances[a], &glances[b], exec).len();
+                if shared >= MIN_PREVIEW_MATCHES {
                     votes[a].push((shared, b));
                     votes[b].push((shared, a));
                 }
@@ -65,8 +66,8 @@ pub(crate) fn choose(
 }
 
 /// Descriptors of the largest features.
-fn largest(frame: &Features) -> Vec<[u8; crate::features::DESCRIPTOR]> {
+fn largest_descriptors(frame: &Features) -> Vec<[u8; crate::features::DESCRIPTOR_LENGTH]> {
     let mut order: Vec<usize> = (0..frame.features.len()).collect();
     order.sort_by(|&a, &b| frame.features[b].size.total_cmp(&frame.features[a].size));
-    order.iter().take(GLANCE).map(|&k| frame.descriptors[k]).collect()
+    order.iter().take(PREVIEW_FEATURES).map(|&k| frame.descriptors[k]).collect()
 }

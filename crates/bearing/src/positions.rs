@@ -8,19 +8,19 @@
 use gausset_core::matrix::{IDENTITY3, Mat3, cross, dot, norm, transpose_mul_vec};
 
 use crate::essential::depths;
-use crate::laplacian::{Difference, fit_robust, largest_part, parts};
-use crate::solve::{eigen, median};
+use crate::graph_fit::{Edge, components, fit_robust, largest_component};
+use crate::solve::{eigen_symmetric, median};
 
 /// Least parallax of a feature whose depth is used, radians.
-const PARALLAX: f64 = 1.0 * std::f64::consts::PI / 180.0;
+const MIN_PARALLAX: f64 = 1.0 * std::f64::consts::PI / 180.0;
 /// Least number of features that two pairs must share.
-const SHARED: usize = 8;
+const MIN_SHARED: usize = 8;
 /// Scale of the robust weights: of the logarithm of a baseline, and of a baseline relative to its length.
-const DOUBT: f64 = 0.1;
+const ROBUST_SCALE: f64 = 0.1;
 
 /// A verified pair of panoramas.
 #[derive(Clone, Debug)]
-pub(crate) struct Pair {
+pub(crate) struct DirectedPair {
     pub(crate) from: usize,
     pub(crate) to: usize,
     /// Direction from one centre to the other in the world, as estimated from the two views alone.
@@ -33,29 +33,30 @@ pub(crate) struct Pair {
 
 /// Centres of the panoramas of the largest connected component (`None` for the others); the median baseline is 1.
 /// `bearing` returns the direction of a feature of a panorama.
-pub(crate) fn average(
+pub(crate) fn average_positions(
     rotations: &[Mat3],
-    pairs: &[Pair],
+    pairs: &[DirectedPair],
     tolerance: f64,
     bearing: &dyn Fn(usize, u32) -> [f64; 3],
 ) -> Option<Vec<Option<[f64; 3]>>> {
-    let moving: Vec<&Pair> = pairs.iter().filter(|pair| !pair.is_rotation).collect();
+    let moving: Vec<&DirectedPair> = pairs.iter().filter(|pair| !pair.is_rotation).collect();
     let mut directions = Vec::with_capacity(moving.len());
     // For each panorama: its pairs, with the logarithms of depths by feature.
-    let mut ends: Vec<Vec<(usize, Depths)>> = vec![Vec::new(); rotations.len()];
+    let mut ends: Vec<Vec<(usize, LogDepths)>> = vec![Vec::new(); rotations.len()];
     for (index, pair) in moving.iter().enumerate() {
         let in_world = |frame: usize, feature| transpose_mul_vec(&rotations[frame], bearing(frame, feature));
         let rays: Vec<[[f64; 3]; 2]> =
             pair.matches.iter().map(|&[a, b]| [in_world(pair.from, a), in_world(pair.to, b)]).collect();
-        let direction = refine(pair.direction, &rays, tolerance);
+        let direction = refine_direction(pair.direction, &rays, tolerance);
         directions.push(direction);
-        let [from, to] = depths_of(direction, &pair.matches, &rays);
+        let [from, to] = log_depths(direction, &pair.matches, &rays);
         ends[pair.from].push((index, from));
         ends[pair.to].push((index, to));
     }
-    let ratios = ratios(&ends);
-    let of_part = largest_part(&parts(moving.len(), ratios.iter().map(|edge| [edge.from, edge.to])));
-    let lengths = lengths(&of_part, &ratios);
+    let ratios = baseline_ratios(&ends);
+    let of_part =
+        largest_component(&components(moving.len(), ratios.iter().map(|edge| [edge.from, edge.to])));
+    let lengths = baseline_lengths(&of_part, &ratios);
     let unit = median(lengths.iter().flatten().copied().collect());
     if unit <= 0.0 {
         return None;
@@ -63,22 +64,23 @@ pub(crate) fn average(
     let mut edges = Vec::new();
     for ((pair, direction), length) in moving.iter().zip(&directions).zip(&lengths) {
         if let Some(length) = length.map(|length| length / unit) {
-            edges.push(Difference {
+            edges.push(Edge {
                 from: pair.from,
                 to: pair.to,
-                value: direction.map(|v| length * v),
+                difference: direction.map(|v| length * v),
                 weight: (pair.matches.len() as f64).min(500.0) / (length * length),
-                scale: DOUBT * length,
+                scale: ROBUST_SCALE * length,
             });
         }
     }
     // Panoramas at the same position: closer than a twentieth of the median baseline.
     for pair in pairs.iter().filter(|pair| pair.is_rotation) {
         let weight = (pair.matches.len() as f64).min(500.0) / (0.05 * 0.05);
-        edges.push(Difference { from: pair.from, to: pair.to, value: [0.0; 3], weight, scale: 0.05 });
+        edges.push(Edge { from: pair.from, to: pair.to, difference: [0.0; 3], weight, scale: 0.05 });
     }
-    let of_part = largest_part(&parts(rotations.len(), edges.iter().map(|edge| [edge.from, edge.to])));
-    let numbers = numbers(&of_part);
+    let of_part =
+        largest_component(&components(rotations.len(), edges.iter().map(|edge| [edge.from, edge.to])));
+    let numbers = compact_indices(&of_part);
     edges.retain_mut(|edge| match (numbers[edge.from], numbers[edge.to]) {
         (Some(from), Some(to)) => {
             (edge.from, edge.to) = (from, to);
@@ -91,7 +93,7 @@ pub(crate) fn average(
 }
 
 /// Index of each chosen element among the chosen ones.
-pub(crate) fn numbers(chosen: &[bool]) -> Vec<Option<usize>> {
+pub(crate) fn compact_indices(chosen: &[bool]) -> Vec<Option<usize>> {
     let mut next = 0;
     let mut number = |is_chosen: &bool| {
         is_chosen.then(|| {
@@ -103,7 +105,7 @@ pub(crate) fn numbers(chosen: &[bool]) -> Vec<Option<usize>> {
 }
 
 /// Refines a direction so that it is coplanar with all pairs of rays.
-fn refine(start: [f64; 3], rays: &[[[f64; 3]; 2]], tolerance: f64) -> [f64; 3] {
+fn refine_direction(start: [f64; 3], rays: &[[[f64; 3]; 2]], tolerance: f64) -> [f64; 3] {
     let mut direction = start;
     for _ in 0..10 {
         let mut sum = [[0.0; 3]; 3];
@@ -118,7 +120,7 @@ fn refine(start: [f64; 3], rays: &[[[f64; 3]; 2]], tolerance: f64) -> [f64; 3] {
                 }
             }
         }
-        let found = eigen(sum).1[0];
+        let found = eigen_symmetric(sum).1[0];
         let next = if dot(found, direction) < 0.0 { found.map(|v| -v) } else { found };
         let moved = norm(cross(next, direction));
         direction = next;
@@ -130,13 +132,13 @@ fn refine(start: [f64; 3], rays: &[[[f64; 3]; 2]], tolerance: f64) -> [f64; 3] {
 }
 
 /// Features of a panorama with the logarithms of their depths, ascending by feature.
-type Depths = Vec<(u32, f64)>;
+type LogDepths = Vec<(u32, f64)>;
 
 /// Depths at both ends of a baseline of length 1.
-fn depths_of(direction: [f64; 3], matches: &[[u32; 2]], rays: &[[[f64; 3]; 2]]) -> [Depths; 2] {
+fn log_depths(direction: [f64; 3], matches: &[[u32; 2]], rays: &[[[f64; 3]; 2]]) -> [LogDepths; 2] {
     let mut ends = [Vec::new(), Vec::new()];
     for (features, &[a, b]) in matches.iter().zip(rays) {
-        if norm(cross(a, b)) < libm::sin(PARALLAX) {
+        if norm(cross(a, b)) < libm::sin(MIN_PARALLAX) {
             continue;
         }
         if let Some(depths) = depths(&IDENTITY3, direction.map(|v| -v), [a, b])
@@ -152,16 +154,22 @@ fn depths_of(direction: [f64; 3], matches: &[[u32; 2]], rays: &[[[f64; 3]; 2]]) 
 }
 
 /// Differences between the logarithms of baselines that share a panorama.
-fn ratios(ends: &[Vec<(usize, Depths)>]) -> Vec<Difference<1>> {
+fn baseline_ratios(ends: &[Vec<(usize, LogDepths)>]) -> Vec<Edge<1>> {
     let mut edges = Vec::new();
     for end in ends {
         for (k, (one, a)) in end.iter().enumerate() {
             for (other, b) in &end[k + 1..] {
-                let differences = shared(a, b);
-                if differences.len() >= SHARED {
+                let differences = depth_ratios(a, b);
+                if differences.len() >= MIN_SHARED {
                     let weight = (differences.len() as f64).min(200.0);
                     let value = [median(differences)];
-                    edges.push(Difference { from: *one, to: *other, value, weight, scale: DOUBT });
+                    edges.push(Edge {
+                        from: *one,
+                        to: *other,
+                        difference: value,
+                        weight,
+                        scale: ROBUST_SCALE,
+                    });
                 }
             }
         }
@@ -170,7 +178,7 @@ fn ratios(ends: &[Vec<(usize, Depths)>]) -> Vec<Difference<1>> {
 }
 
 /// Logarithms of `depth_a / depth_b = baseline_b / baseline_a` of the features in both lists.
-fn shared(a: &Depths, b: &Depths) -> Vec<f64> {
+fn depth_ratios(a: &LogDepths, b: &LogDepths) -> Vec<f64> {
     let mut found = Vec::new();
     let mut rest = b.iter().peekable();
     for (feature, depth) in a {
@@ -185,11 +193,11 @@ fn shared(a: &Depths, b: &Depths) -> Vec<f64> {
 }
 
 /// Lengths of the baselines of a connected component.
-fn lengths(of_part: &[bool], ratios: &[Difference<1>]) -> Vec<Option<f64>> {
-    let numbers = numbers(of_part);
-    let edges: Vec<Difference<1>> = ratios
+fn baseline_lengths(of_part: &[bool], ratios: &[Edge<1>]) -> Vec<Option<f64>> {
+    let numbers = compact_indices(of_part);
+    let edges: Vec<Edge<1>> = ratios
         .iter()
-        .filter_map(|edge| Some(Difference { from: numbers[edge.from]?, to: numbers[edge.to]?, ..*edge }))
+        .filter_map(|edge| Some(Edge { from: numbers[edge.from]?, to: numbers[edge.to]?, ..*edge }))
         .collect();
     let (values, _) = fit_robust(of_part.iter().filter(|is_in| **is_in).count(), &edges);
     numbers.iter().map(|number| number.map(|number| libm::exp(values[number][0]))).collect()
@@ -203,7 +211,7 @@ mod tests {
     use gausset_core::se3::so3_exp;
 
     /// Panoramas along a straight or curved path and points around it; every feature is a point.
-    fn walk(centres: &[[f64; 3]]) -> (Vec<Mat3>, Vec<[f64; 3]>, Vec<Pair>) {
+    fn walk(centres: &[[f64; 3]]) -> (Vec<Mat3>, Vec<[f64; 3]>, Vec<DirectedPair>) {
         let rotations: Vec<Mat3> =
             (0..centres.len()).map(|k| so3_exp(vector(20, k as u32, 0).map(|v| 2.0 * v))).collect();
         let points: Vec<[f64; 3]> = (0..400)
@@ -226,7 +234,13 @@ mod tests {
                         [k, if random(23, k, (from * 40 + to) as u32) > 0.67 { (k * 7) % 400 } else { k }]
                     })
                     .collect();
-                pairs.push(Pair { from, to, direction: shaken, is_rotation: norm(way) < 1e-9, matches });
+                pairs.push(DirectedPair {
+                    from,
+                    to,
+                    direction: shaken,
+                    is_rotation: norm(way) < 1e-9,
+                    matches,
+                });
             }
         }
         (rotations, points, pairs)
@@ -239,7 +253,7 @@ mod tests {
             let ray: [f64; 3] = std::array::from_fn(|k| point[k] - centres[frame][k]);
             mul_vec(&rotations[frame], ray.map(|v| v / norm(ray)))
         };
-        let found = average(&rotations, &pairs, 2e-3, &bearing).expect("positions");
+        let found = average_positions(&rotations, &pairs, 2e-3, &bearing).expect("positions");
         let found: Vec<[f64; 3]> = found.into_iter().map(|centre| centre.expect("a position")).collect();
         let way =
             |list: &[[f64; 3]], k: usize| -> [f64; 3] { std::array::from_fn(|i| list[k][i] - list[0][i]) };

@@ -58,7 +58,7 @@ pub(crate) fn inverse_symmetric(a: &Mat3) -> Option<Mat3> {
 }
 
 /// Eigenvalues, ascending, and unit eigenvectors of a symmetric matrix (Jacobi rotations).
-pub(crate) fn eigen<const N: usize>(mut a: [[f64; N]; N]) -> ([f64; N], [[f64; N]; N]) {
+pub(crate) fn eigen_symmetric<const N: usize>(mut a: [[f64; N]; N]) -> ([f64; N], [[f64; N]; N]) {
     let mut v: [[f64; N]; N] = std::array::from_fn(|i| std::array::from_fn(|j| f64::from(u8::from(i == j))));
     for _ in 0..60 {
         let off: f64 = (0..N).flat_map(|i| (0..i).map(move |j| (i, j))).map(|(i, j)| a[i][j] * a[i][j]).sum();
@@ -140,7 +140,7 @@ mod tests {
     #[test]
     fn eigenvectors_are_stretched_by_their_values() {
         let a = definite();
-        let (values, vectors) = eigen(a);
+        let (values, vectors) = eigen_symmetric(a);
         for (value, vector) in values.iter().zip(vectors) {
             for i in 0..4 {
                 let image: f64 = (0..4).map(|j| a[i][j] * vector[j]).sum();

@@ -7,37 +7,37 @@ use crate::solve::inverse_symmetric;
 
 /// A feature of a panorama.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Sight {
+pub(crate) struct TrackElement {
     pub(crate) frame: u32,
     pub(crate) feature: u32,
 }
 
 /// Joins matches to tracks with at most one feature of a panorama; ascending by panorama. Matches must be listed best
 /// first: one that would join two features of the same panorama is skipped.
-pub(crate) fn join<'a>(
+pub(crate) fn build_tracks<'a>(
     counts: &[usize],
     matches: impl Iterator<Item = ([usize; 2], &'a [[u32; 2]])>,
-) -> Vec<Vec<Sight>> {
+) -> Vec<Vec<TrackElement>> {
     let mut first = vec![0usize; counts.len() + 1];
     for (frame, count) in counts.iter().enumerate() {
         first[frame + 1] = first[frame] + count;
     }
     // The set of each feature. Sets have at most one feature per panorama, so they stay small.
     let mut set_of: Vec<u32> = vec![u32::MAX; first[counts.len()]];
-    let mut sets: Vec<Vec<Sight>> = Vec::new();
+    let mut sets: Vec<Vec<TrackElement>> = Vec::new();
     for ([a, b], pairs) in matches {
         for &[one, other] in pairs {
             let ends = [(a, one), (b, other)].map(|(frame, feature)| {
                 let node = first[frame] + feature as usize;
                 if set_of[node] == u32::MAX {
                     set_of[node] = sets.len() as u32;
-                    sets.push(vec![Sight { frame: frame as u32, feature }]);
+                    sets.push(vec![TrackElement { frame: frame as u32, feature }]);
                 }
                 set_of[node] as usize
             });
             let [small, large] =
                 if sets[ends[0]].len() <= sets[ends[1]].len() { ends } else { [ends[1], ends[0]] };
-            let clash = |sight: &Sight| sets[large].iter().any(|other| other.frame == sight.frame);
+            let clash = |sight: &TrackElement| sets[large].iter().any(|other| other.frame == sight.frame);
             if small == large || sets[small].iter().any(clash) {
                 continue;
             }
@@ -66,7 +66,7 @@ impl Ray {
     }
 
     /// Angle to a point, radians.
-    pub(crate) fn off(&self, point: [f64; 3]) -> f64 {
+    pub(crate) fn angle_to(&self, point: [f64; 3]) -> f64 {
         let way: [f64; 3] = std::array::from_fn(|k| point[k] - self.centre[k]);
         libm::atan2(norm(cross(self.direction, way)), dot(self.direction, way))
     }
@@ -74,7 +74,7 @@ impl Ray {
 
 /// Triangulates rays: returns the point and the rays used. The worst ray is removed until none is off by more than
 /// `tolerance`. `None` if fewer than two remain, or no two of them meet at an angle of at least `parallax`.
-pub(crate) fn intersect(rays: &[Ray], tolerance: f64, parallax: f64) -> Option<([f64; 3], Vec<usize>)> {
+pub(crate) fn triangulate(rays: &[Ray], tolerance: f64, parallax: f64) -> Option<([f64; 3], Vec<usize>)> {
     let mut used: Vec<usize> = (0..rays.len()).collect();
     while used.len() >= 2 {
         let widest = used.iter().enumerate().flat_map(|(at, &a)| used[at + 1..].iter().map(move |&b| (a, b)));
@@ -87,10 +87,10 @@ pub(crate) fn intersect(rays: &[Ray], tolerance: f64, parallax: f64) -> Option<(
         if spread < parallax {
             return None;
         }
-        let point = nearest(rays, &used)?;
+        let point = closest_point(rays, &used)?;
         let (at, worst) = used
             .iter()
-            .map(|&ray| rays[ray].off(point))
+            .map(|&ray| rays[ray].angle_to(point))
             .enumerate()
             .fold((0, 0.0), |worst, (at, off)| if off > worst.1 { (at, off) } else { worst });
         if worst <= tolerance {
@@ -103,7 +103,7 @@ pub(crate) fn intersect(rays: &[Ray], tolerance: f64, parallax: f64) -> Option<(
 
 /// Approximately the point with the least sum of squared angles to rays: least squared distances, each weighted by the
 /// distance along the ray in the previous iteration.
-fn nearest(rays: &[Ray], used: &[usize]) -> Option<[f64; 3]> {
+fn closest_point(rays: &[Ray], used: &[usize]) -> Option<[f64; 3]> {
     let mut weights = vec![1.0; used.len()];
     let mut point = [0.0; 3];
     for _ in 0..4 {
@@ -135,7 +135,7 @@ mod tests {
     fn features_hang_together_but_never_two_of_a_panorama() {
         let matches: [([usize; 2], &[[u32; 2]]); 3] =
             [([0, 1], &[[0, 5], [1, 6]]), ([1, 2], &[[5, 3], [6, 4]]), ([0, 2], &[[0, 3], [1, 3], [2, 9]])];
-        let tracks = join(&[10, 10, 10], matches.into_iter());
+        let tracks = build_tracks(&[10, 10, 10], matches.into_iter());
         let plain: Vec<Vec<(u32, u32)>> =
             tracks.iter().map(|t| t.iter().map(|s| (s.frame, s.feature)).collect()).collect();
         // (0, 1) - (2, 3) would join the first two tracks, which have features of the same panorama.
@@ -153,14 +153,14 @@ mod tests {
             .map(|c| towards(c, point))
             .to_vec();
         rays.push(towards([2.0, 0.0, 0.0], [0.0, 3.0, 3.0]));
-        let (found, used) = intersect(&rays, 1e-3, 0.02).expect("a point");
+        let (found, used) = triangulate(&rays, 1e-3, 0.02).expect("a point");
         assert!(norm(std::array::from_fn(|k| found[k] - point[k])) < 1e-9);
         assert_eq!(used, [0, 1, 2, 3]);
         // The point is behind one of the panoramas.
         let backwards = [towards([0.0; 3], point), towards([1.0, 0.0, 0.0], [1.0, 2.0, -4.0])];
-        assert!(intersect(&backwards, 1e-3, 0.02).is_none());
+        assert!(triangulate(&backwards, 1e-3, 0.02).is_none());
         // Too far away.
         let far = [towards([0.0; 3], [0.0, 0.0, 500.0]), towards([1.0, 0.0, 0.0], [0.0, 0.0, 500.0])];
-        assert!(intersect(&far, 1e-3, 0.02).is_none());
+        assert!(triangulate(&far, 1e-3, 0.02).is_none());
     }
 }

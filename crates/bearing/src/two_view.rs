@@ -14,73 +14,78 @@ use crate::solve::solve;
 /// Stream of random numbers of this module.
 const STREAM: u32 = 0x6f77_6e61;
 /// Largest number of samples.
-const SAMPLES: u32 = 4000;
+const MAX_SAMPLES: u32 = 4000;
 /// Sampling ends when the probability that no sample consisted of inliers falls below this.
-const MISSED: f64 = 1e-4;
+const MISS_PROBABILITY: f64 = 1e-4;
 /// Samples of two pairs, each of which determines a direction of translation.
-const DIRECTIONS: u32 = 300;
+const DIRECTION_SAMPLES: u32 = 300;
 /// Least number of inliers.
-const LEAST: usize = 20;
+const MIN_INLIERS: usize = 20;
 /// Fraction of pairs without parallax above which the relative pose is a pure rotation.
-const STILL: f64 = 0.9;
+const PURE_ROTATION_FRACTION: f64 = 0.9;
 
 /// A verified pair of panoramas: `y_b = rotation · y_a + t`.
 #[derive(Clone, Debug)]
-pub(crate) struct TwoView {
+pub(crate) struct RelativePose {
     pub(crate) rotation: Mat3,
     /// Unit direction of translation.
-    pub(crate) t: [f64; 3],
+    pub(crate) direction: [f64; 3],
     /// Indices of the inliers.
     pub(crate) inliers: Vec<u32>,
     /// Whether both are at the same position, so that `t` has no meaning.
-    pub(crate) is_rotation: bool,
+    pub(crate) is_pure_rotation: bool,
 }
 
 /// Estimates the relative pose from pairs (a, b) of bearings; `tolerance` is the largest error, radians.
-pub(crate) fn estimate(pairs: &[[[f64; 3]; 2]], tolerance: f64, seed: [u32; 2]) -> Option<TwoView> {
-    if pairs.len() < LEAST {
+pub(crate) fn estimate_relative_pose(
+    pairs: &[[[f64; 3]; 2]],
+    tolerance: f64,
+    seed: [u32; 2],
+) -> Option<RelativePose> {
+    if pairs.len() < MIN_INLIERS {
         return None;
     }
     let limit = libm::sin(tolerance).powi(2);
     let mut best: (f64, Option<Mat3>) = (pairs.len() as f64 * limit, None);
-    let mut samples = SAMPLES;
+    let mut samples = MAX_SAMPLES;
     let mut drawn = 0;
     while drawn < samples {
         let sample = sample(pairs.len(), [drawn, seed[1]], seed[0]).map(|k| pairs[k]);
-        for e in essential::of_five(&sample) {
+        for e in essential::five_point(&sample) {
             let cost = cost(&e, pairs, limit, best.0);
             if cost < best.0 {
                 best = (cost, Some(e));
-                let agree = pairs.iter().filter(|pair| error(&e, pair) < limit).count();
+                let agree = pairs.iter().filter(|pair| epipolar_error(&e, pair) < limit).count();
                 samples = samples.min(samples_for(agree as f64 / pairs.len() as f64));
             }
         }
         drawn += 1;
     }
-    let (mut rotation, mut t) = most_in_front(&best.1?, pairs, limit);
-    polish(&mut rotation, &mut t, pairs, limit);
+    let (mut rotation, mut t) = pose_by_cheirality(&best.1?, pairs, limit);
+    refine_all(&mut rotation, &mut t, pairs, limit);
     // Distant points agree with any direction of translation, so five of them may have given a wrong one.
     for round in 0..2 {
-        if let Some(other) = direction(&rotation, t, pairs, tolerance, [round, seed[1]], seed[0]) {
+        if let Some(other) = estimate_direction(&rotation, t, pairs, tolerance, [round, seed[1]], seed[0]) {
             t = other;
-            polish(&mut rotation, &mut t, pairs, limit);
+            refine_all(&mut rotation, &mut t, pairs, limit);
         }
     }
     let e = mul(&skew(t), &rotation);
-    let agrees =
-        |pair: &[[f64; 3]; 2]| error(&e, pair) < limit && is_in_front(&rotation, t, *pair, tolerance);
+    let agrees = |pair: &[[f64; 3]; 2]| {
+        epipolar_error(&e, pair) < limit && is_in_front(&rotation, t, *pair, tolerance)
+    };
     let inliers: Vec<u32> = (0u32..).zip(pairs).filter(|(_, pair)| agrees(pair)).map(|(k, _)| k).collect();
     // Expected number of inliers by chance: bearings in a band of this width around a great circle, in both images.
     let by_chance = 2.0 * tolerance * (pairs.len() - inliers.len()) as f64;
-    if (inliers.len() as f64) < LEAST as f64 + 3.0 * by_chance {
+    if (inliers.len() as f64) < MIN_INLIERS as f64 + 3.0 * by_chance {
         return None;
     }
     let still = inliers.iter().filter(|&&k| {
         let [a, b] = pairs[k as usize];
         norm(cross(mul_vec(&rotation, a), b)) < libm::sin(1.5 * tolerance)
     });
-    let is_rotation = still.count() as f64 >= STILL * inliers.len() as f64;
-    Some(TwoView { rotation, t, inliers, is_rotation })
+    let is_rotation = still.count() as f64 >= PURE_ROTATION_FRACTION * inliers.len() as f64;
+    Some(RelativePose { rotation, direction: t, inliers, is_pure_rotation: is_rotation })
 }
 
 /// Five different indices.
@@ -103,12 +108,12 @@ fn sample(count: usize, counter: [u32; 2], seed: u32) -> [usize; 5] {
 
 fn samples_for(share: f64) -> u32 {
     let miss = libm::log(1.0 - share.powi(5).min(1.0 - 1e-12));
-    (libm::log(MISSED) / miss).ceil().clamp(100.0, f64::from(SAMPLES)) as u32
+    (libm::log(MISS_PROBABILITY) / miss).ceil().clamp(100.0, f64::from(MAX_SAMPLES)) as u32
 }
 
 /// The larger of the squared sines of the angles between each bearing and the epipolar plane of its partner.
 #[inline(always)]
-fn error(e: &Mat3, [a, b]: &[[f64; 3]; 2]) -> f64 {
+fn epipolar_error(e: &Mat3, [a, b]: &[[f64; 3]; 2]) -> f64 {
     let normal = mul_vec(e, *a);
     let back = transpose_mul_vec(e, *b);
     let value = dot(*b, normal);
@@ -119,7 +124,7 @@ fn error(e: &Mat3, [a, b]: &[[f64; 3]; 2]) -> f64 {
 fn cost(e: &Mat3, pairs: &[[[f64; 3]; 2]], limit: f64, worst: f64) -> f64 {
     let mut total = 0.0;
     for part in pairs.chunks(64) {
-        total += part.iter().map(|pair| error(e, pair).min(limit)).sum::<f64>();
+        total += part.iter().map(|pair| epipolar_error(e, pair).min(limit)).sum::<f64>();
         if total >= worst {
             break;
         }
@@ -128,15 +133,15 @@ fn cost(e: &Mat3, pairs: &[[[f64; 3]; 2]], limit: f64, worst: f64) -> f64 {
 }
 
 /// The pose that has the most points in front of both cameras (cheirality).
-fn most_in_front(e: &Mat3, pairs: &[[[f64; 3]; 2]], limit: f64) -> (Mat3, [f64; 3]) {
-    let good: Vec<_> = pairs.iter().filter(|pair| error(e, pair) < limit).collect();
+fn pose_by_cheirality(e: &Mat3, pairs: &[[[f64; 3]; 2]], limit: f64) -> (Mat3, [f64; 3]) {
+    let good: Vec<_> = pairs.iter().filter(|pair| epipolar_error(e, pair) < limit).collect();
     let count = |(rotation, t): &(Mat3, [f64; 3])| {
         let front = |pair: &&&[[f64; 3]; 2]| {
             essential::depths(rotation, *t, ***pair).is_some_and(|[a, b]| a > 0.0 && b > 0.0)
         };
         good.iter().filter(front).count()
     };
-    let poses = essential::poses(e);
+    let poses = essential::decompose(e);
     let counts: [usize; 4] = std::array::from_fn(|k| count(&poses[k]));
     poses[(1..4).fold(0, |best, k| if counts[k] > counts[best] { k } else { best })]
 }
@@ -151,7 +156,7 @@ fn is_in_front(rotation: &Mat3, t: [f64; 3], pair: [[f64; 3]; 2], tolerance: f64
 }
 
 /// Refinement steps with all inliers, from a slightly larger limit to the exact one.
-fn polish(rotation: &mut Mat3, t: &mut [f64; 3], pairs: &[[[f64; 3]; 2]], limit: f64) {
+fn refine_all(rotation: &mut Mat3, t: &mut [f64; 3], pairs: &[[[f64; 3]; 2]], limit: f64) {
     for round in 0..8 {
         refine(rotation, t, pairs, if round < 3 { 4.0 * limit } else { limit });
     }
@@ -159,7 +164,7 @@ fn polish(rotation: &mut Mat3, t: &mut [f64; 3], pairs: &[[[f64; 3]; 2]], limit:
 
 /// The direction of translation with the most inliers among pairs with parallax, if it is better than the known one.
 /// With known rotation, two pairs determine a direction.
-fn direction(
+fn estimate_direction(
     rotation: &Mat3,
     known: [f64; 3],
     pairs: &[[[f64; 3]; 2]],
@@ -170,7 +175,7 @@ fn direction(
     let limit = libm::sin(tolerance).powi(2);
     let has_parallax = |[a, b]: &&[[f64; 3]; 2]| norm(cross(mul_vec(rotation, *a), *b)) > 2.0 * tolerance;
     let near: Vec<[[f64; 3]; 2]> = pairs.iter().filter(has_parallax).copied().collect();
-    if near.len() < LEAST {
+    if near.len() < MIN_INLIERS {
         return None;
     }
     let cost = |t: [f64; 3], worst: f64| {
@@ -178,7 +183,7 @@ fn direction(
         let mut total = 0.0;
         for part in near.chunks(64) {
             for pair in part {
-                let error = error(&e, pair);
+                let error = epipolar_error(&e, pair);
                 let agrees = error < limit && is_in_front(rotation, t, *pair, tolerance);
                 total += if agrees { error } else { limit };
             }
@@ -189,7 +194,7 @@ fn direction(
         total
     };
     let mut best = (cost(known, f64::INFINITY), None);
-    for draw in 0..DIRECTIONS {
+    for draw in 0..DIRECTION_SAMPLES {
         let words = philox4x32([draw, counter[0], counter[1], 1], [seed, STREAM]);
         let [one, other] = [[words[0], words[1]], [words[2], words[3]]].map(|words| {
             let [a, b] = near[below(words, near.len() as u64) as usize];
@@ -215,7 +220,7 @@ fn refine(rotation: &mut Mat3, t: &mut [f64; 3], pairs: &[[[f64; 3]; 2]], limit:
     let across = tangents(*t);
     let (mut normal, mut right) = ([0.0; 25], [0.0; 5]);
     for pair in pairs {
-        let squared = error(&e, pair);
+        let squared = epipolar_error(&e, pair);
         if squared >= limit {
             continue;
         }
@@ -264,7 +269,7 @@ pub(crate) mod tests {
     use gausset_core::matrix::transpose;
 
     /// Two panoramas among points in all directions.
-    pub(crate) struct Scene {
+    pub(crate) struct TwoViewScene {
         pub(crate) rotation: Mat3,
         pub(crate) t: [f64; 3],
         pub(crate) points: Vec<[f64; 3]>,
@@ -284,7 +289,7 @@ pub(crate) mod tests {
         v.map(|x| x / norm(v))
     }
 
-    impl Scene {
+    impl TwoViewScene {
         /// `count` points, the last `wrong` of them paired at random; bearings have `noise` radians of noise.
         pub(crate) fn new(seed: u32, count: u32, noise: f64, wrong: u32) -> Self {
             let rotation = so3_exp(vector(seed, 0, 0).map(|v| 2.0 * v));
@@ -314,7 +319,7 @@ pub(crate) mod tests {
     }
 
     /// Angle between rotations, radians.
-    pub(crate) fn turn_between(a: &Mat3, b: &Mat3) -> f64 {
+    pub(crate) fn angle_between(a: &Mat3, b: &Mat3) -> f64 {
         let d: f64 = a.iter().flatten().zip(b.iter().flatten()).map(|(a, b)| (a - b) * (a - b)).sum();
         2.0 * libm::asin((0.5 * libm::sqrt(0.5 * d)).min(1.0))
     }
@@ -322,12 +327,15 @@ pub(crate) mod tests {
     #[test]
     fn forty_per_cent_of_wrong_pairs_do_not_matter() {
         for seed in 0..20 {
-            let scene = Scene::new(seed, 500, 5e-4, 200);
-            let found = estimate(&scene.pairs, 3e-3, [1, 2]).expect("a pose");
-            let off = turn_between(&found.rotation, &scene.rotation).to_degrees();
-            let aside = libm::asin(norm(cross(found.t, scene.t))).to_degrees();
-            assert!(off < 0.02 && aside < 0.15 && dot(found.t, scene.t) > 0.0, "{seed}: {off} {aside}");
-            assert!(!found.is_rotation);
+            let scene = TwoViewScene::new(seed, 500, 5e-4, 200);
+            let found = estimate_relative_pose(&scene.pairs, 3e-3, [1, 2]).expect("a pose");
+            let off = angle_between(&found.rotation, &scene.rotation).to_degrees();
+            let aside = libm::asin(norm(cross(found.direction, scene.t))).to_degrees();
+            assert!(
+                off < 0.02 && aside < 0.15 && dot(found.direction, scene.t) > 0.0,
+                "{seed}: {off} {aside}"
+            );
+            assert!(!found.is_pure_rotation);
             let right = found.inliers.iter().filter(|&&k| k < 300).count();
             assert!(
                 right >= 295 && found.inliers.len() - right <= 8,
@@ -340,27 +348,29 @@ pub(crate) mod tests {
     #[test]
     fn wrong_pairs_alone_are_no_pose() {
         for seed in 0..3 {
-            assert!(estimate(&Scene::new(seed, 300, 0.0, 300).pairs, 4e-3, [0, 0]).is_none());
+            assert!(
+                estimate_relative_pose(&TwoViewScene::new(seed, 300, 0.0, 300).pairs, 4e-3, [0, 0]).is_none()
+            );
         }
     }
 
     #[test]
     fn a_turn_on_the_spot_is_told_apart() {
-        let mut scene = Scene::new(5, 400, 3e-4, 100);
+        let mut scene = TwoViewScene::new(5, 400, 3e-4, 100);
         for (pair, point) in scene.pairs.iter_mut().zip(&scene.points).take(300) {
             let shake = vector(77, (point[0] * 1e6) as i32 as u32, 0);
             let turned = unit(mul_vec(&scene.rotation, *point));
             *pair = [unit(*point), unit(std::array::from_fn(|k| turned[k] + 3e-4 * shake[k]))];
         }
-        let found = estimate(&scene.pairs, 3e-3, [1, 2]).expect("a pose");
-        assert!(found.is_rotation);
-        assert!(turn_between(&found.rotation, &scene.rotation).to_degrees() < 0.05);
+        let found = estimate_relative_pose(&scene.pairs, 3e-3, [1, 2]).expect("a pose");
+        assert!(found.is_pure_rotation);
+        assert!(angle_between(&found.rotation, &scene.rotation).to_degrees() < 0.05);
     }
 
     #[test]
     fn a_few_near_points_tell_the_direction_among_many_far_ones() {
         for seed in 0..10 {
-            let mut scene = Scene::new(seed, 600, 3e-4, 100);
+            let mut scene = TwoViewScene::new(seed, 600, 3e-4, 100);
             for (k, point) in (0..).zip(&scene.points).take(420) {
                 let far = point.map(|v| 500.0 * v);
                 let moved = mul_vec(&scene.rotation, far);
@@ -368,20 +378,20 @@ pub(crate) mod tests {
                 let other = unit(std::array::from_fn(|i| moved[i] + scene.t[i]));
                 scene.pairs[k as usize] = [unit(far), unit(std::array::from_fn(|i| other[i] + 3e-4 * by[i]))];
             }
-            let found = estimate(&scene.pairs, 5e-3, [1, seed]).expect("a pose");
-            let aside = libm::asin(norm(cross(found.t, scene.t))).to_degrees();
-            assert!(aside < 0.6 && dot(found.t, scene.t) > 0.0, "{seed}: {aside}");
-            assert!(!found.is_rotation);
+            let found = estimate_relative_pose(&scene.pairs, 5e-3, [1, seed]).expect("a pose");
+            let aside = libm::asin(norm(cross(found.direction, scene.t))).to_degrees();
+            assert!(aside < 0.6 && dot(found.direction, scene.t) > 0.0, "{seed}: {aside}");
+            assert!(!found.is_pure_rotation);
         }
     }
 
     #[test]
     fn the_other_way_round_is_the_inverse() {
-        let scene = Scene::new(8, 300, 1e-4, 60);
+        let scene = TwoViewScene::new(8, 300, 1e-4, 60);
         let swapped: Vec<[[f64; 3]; 2]> = scene.pairs.iter().map(|[a, b]| [*b, *a]).collect();
-        let found = estimate(&swapped, 3e-3, [1, 2]).expect("a pose");
-        assert!(turn_between(&found.rotation, &transpose(&scene.rotation)) < 1e-3);
+        let found = estimate_relative_pose(&swapped, 3e-3, [1, 2]).expect("a pose");
+        assert!(angle_between(&found.rotation, &transpose(&scene.rotation)) < 1e-3);
         let back = transpose_mul_vec(&scene.rotation, scene.t);
-        assert!(dot(found.t, back) < -0.999);
+        assert!(dot(found.direction, back) < -0.999);
     }
 }

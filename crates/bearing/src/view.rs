@@ -4,7 +4,7 @@ use gausset_core::matrix::{Mat3, dot, mul_vec, norm, transpose_mul_vec};
 
 /// A pinhole view of a panorama, with the principal point at the centre of the image.
 #[derive(Clone, Debug, PartialEq)]
-pub struct View {
+pub struct PanoView {
     /// Focal length, px.
     pub focal: f64,
     /// Width, px.
@@ -15,7 +15,7 @@ pub struct View {
     pub pano_from_view: Mat3,
 }
 
-impl View {
+impl PanoView {
     /// Unit direction, in the axes of the panorama, of the continuous pixel position (x, y).
     #[must_use]
     pub fn bearing(&self, [x, y]: [f64; 2]) -> [f64; 3] {
@@ -49,14 +49,14 @@ impl View {
 
 /// Index of the view whose axis is nearest to a direction. Where views overlap, features are taken only from this one,
 /// which has the least distortion there.
-pub(crate) fn nearest(views: &[View], direction: [f64; 3]) -> usize {
-    let along = |view: &View| dot(view.axis(), direction);
+pub(crate) fn nearest_view(views: &[PanoView], direction: [f64; 3]) -> usize {
+    let along = |view: &PanoView| dot(view.axis(), direction);
     (1..views.len()).fold(0, |best, at| if along(&views[at]) > along(&views[best]) { at } else { best })
 }
 
 /// The rectangle `[left, top, right, bottom]` of a view, px, that contains all pixels nearer to its axis than to that
 /// of any other view.
-pub(crate) fn own_part(views: &[View], index: usize) -> [usize; 4] {
+pub(crate) fn nearest_region(views: &[PanoView], index: usize) -> [usize; 4] {
     /// Distance of the sampled pixels, px. The rectangle is enlarged by as much.
     const STEP: usize = 8;
     let view = &views[index];
@@ -64,7 +64,7 @@ pub(crate) fn own_part(views: &[View], index: usize) -> [usize; 4] {
     let [mut left, mut top, mut right, mut bottom] = [width, height, 0, 0];
     for y in (0..=height).step_by(STEP) {
         for x in (0..=width).step_by(STEP) {
-            if nearest(views, view.bearing([x as f64, y as f64])) == index {
+            if nearest_view(views, view.bearing([x as f64, y as f64])) == index {
                 (left, top) = (left.min(x), top.min(y));
                 (right, bottom) = (right.max(x), bottom.max(y));
             }
@@ -87,9 +87,9 @@ mod tests {
     use gausset_core::se3::so3_exp;
 
     /// A ring of eight views with a field of view of 90 degrees.
-    fn ring() -> Vec<View> {
+    fn ring() -> Vec<PanoView> {
         let turn = |k: u32| so3_exp([0.0, f64::from(k) * std::f64::consts::FRAC_PI_4, 0.0]);
-        (0..8).map(|k| View { focal: 100.0, width: 200, height: 200, pano_from_view: turn(k) }).collect()
+        (0..8).map(|k| PanoView { focal: 100.0, width: 200, height: 200, pano_from_view: turn(k) }).collect()
     }
 
     #[test]
@@ -103,13 +103,13 @@ mod tests {
     #[test]
     fn the_part_of_a_view_holds_all_that_is_nearest_to_it() {
         let views = ring();
-        let [left, top, right, bottom] = own_part(&views, 3);
+        let [left, top, right, bottom] = nearest_region(&views, 3);
         // Half of 45 degrees on either side.
         assert!((left as f64 - (100.0 - 41.4)).abs() < 17.0 && (right as f64 - 141.4).abs() < 17.0);
         assert_eq!((top, bottom), (0, 200));
         for k in 0..200 {
             let place = [f64::from(k), 50.0];
-            if nearest(&views, views[3].bearing(place)) == 3 {
+            if nearest_view(&views, views[3].bearing(place)) == 3 {
                 assert!((left..=right).contains(&(k as usize)));
             }
         }

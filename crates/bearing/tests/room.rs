@@ -2,8 +2,8 @@
 
 use std::sync::atomic::AtomicBool;
 
-use gausset_bearing::features::{Features, Picture, find};
-use gausset_bearing::{Options, Reconstruction, Stopped, View, reconstruct};
+use gausset_bearing::features::{Features, ViewImage, extract};
+use gausset_bearing::{PanoView, Reconstruction, ReconstructionOptions, Stopped, reconstruct};
 use gausset_compute::{Exec, Pool};
 use gausset_core::matrix::{Mat3, mul, norm, transpose};
 use gausset_core::se3::so3_exp;
@@ -14,10 +14,10 @@ const FRAMES: usize = 8;
 const SIDE: u32 = 256;
 
 /// A ring of eight views with a field of view of 90 degrees.
-fn ring() -> Vec<View> {
+fn ring() -> Vec<PanoView> {
     let turn = |k: u32| so3_exp([0.0, f64::from(k) * std::f64::consts::FRAC_PI_4, 0.0]);
     let focal = 0.5 * f64::from(SIDE);
-    (0..8).map(|k| View { focal, width: SIDE, height: SIDE, pano_from_view: turn(k) }).collect()
+    (0..8).map(|k| PanoView { focal, width: SIDE, height: SIDE, pano_from_view: turn(k) }).collect()
 }
 
 /// Features of a frame of the room; if `masked`, everything below a latitude is masked.
@@ -28,19 +28,19 @@ fn features(frame: usize, masked: bool, pool: &Pool) -> Features {
         let ray = |x: f64, y: f64| view.bearing([x, y]);
         let seen = Room::FOR_REGISTRATION.picture([SIDE, SIDE], &room::pose(frame, FRAMES), pool, &ray);
         let keep = |k: usize| u8::from((k as u32 / SIDE) < SIDE / 2);
-        let picture = Picture {
+        let picture = ViewImage {
             width: SIDE,
             height: SIDE,
             rgb: seen.data,
-            keep: masked.then(|| (0..(SIDE * SIDE) as usize).map(keep).collect()),
+            mask: masked.then(|| (0..(SIDE * SIDE) as usize).map(keep).collect()),
         };
-        all.append(find(&views, index, &picture, 800, Exec::best(pool).level));
+        all.append(extract(&views, index, &picture, 800, Exec::best(pool).level));
     }
     all
 }
 
-fn options() -> Options {
-    Options { tolerance: 4.0 / f64::from(SIDE), is_sequence: true, seed: 0 }
+fn options() -> ReconstructionOptions {
+    ReconstructionOptions { tolerance: 4.0 / f64::from(SIDE), is_sequence: true, seed: 0 }
 }
 
 fn solve(frames: &[Features], pool: &Pool) -> Reconstruction {
@@ -78,9 +78,11 @@ fn the_room_is_found_from_its_pictures_the_same_with_any_number_of_threads() {
     let truth: Vec<Pose> = (0..FRAMES).map(|k| room::pose(k, FRAMES)).collect();
     let (centre, turned) = errors(&poses, &truth);
     assert!(centre < 1e-3 && turned < 0.05, "{centre:.2e} of the path, {turned:.4} degrees");
-    assert!(found.points.len() > 500, "{}", found.points.len());
-    for point in &found.points {
-        assert!(point.sights.len() > 1 && point.sights.windows(2).all(|pair| pair[0][0] < pair[1][0]));
+    assert!(found.landmarks.len() > 500, "{}", found.landmarks.len());
+    for point in &found.landmarks {
+        assert!(
+            point.observations.len() > 1 && point.observations.windows(2).all(|pair| pair[0][0] < pair[1][0])
+        );
     }
     assert!(solve(&frames, &Pool::new(1)) == found);
     // Frame 3 has no features: it gets no pose, and the others keep theirs.
@@ -105,5 +107,5 @@ fn masked_parts_have_no_features_and_a_stop_is_heard() {
     let stopped = reconstruct(&[all, masked], options(), Exec::best(&pool), &stop, &mut |_| {});
     assert_eq!(stopped, Err(Stopped));
     let nothing = solve(&[Features::default(), Features::default()], &pool);
-    assert!(nothing.points.is_empty() && nothing.poses == [None, None]);
+    assert!(nothing.landmarks.is_empty() && nothing.poses == [None, None]);
 }

@@ -3,8 +3,8 @@
 
 use std::sync::atomic::AtomicBool;
 
-use gausset_bearing::features::{DESCRIPTOR, Feature, Features};
-use gausset_bearing::{Options, Reconstruction, reconstruct};
+use gausset_bearing::features::{DESCRIPTOR_LENGTH, Feature, Features};
+use gausset_bearing::{Reconstruction, ReconstructionOptions, reconstruct};
 use gausset_compute::rng::{philox4x32, uniform_f64};
 use gausset_compute::{Exec, Pool};
 use gausset_core::Pose;
@@ -39,7 +39,7 @@ fn between(a: [f64; 3], b: [f64; 3]) -> [f64; 3] {
 }
 
 /// Descriptor of a point, with small variations between frames.
-fn look(point: u32, frame: u32) -> [u8; DESCRIPTOR] {
+fn look(point: u32, frame: u32) -> [u8; DESCRIPTOR_LENGTH] {
     std::array::from_fn(|i| {
         let own = philox4x32([point, i as u32, 0, 0], [3, 5])[0] >> 26;
         let now = philox4x32([point, i as u32, 1 + frame, 0], [3, 5])[0] >> 30;
@@ -129,7 +129,7 @@ impl Walk {
 
 fn solve(frames: &[Features]) -> Reconstruction {
     let pool = Pool::new(2);
-    let options = Options { tolerance: TOLERANCE, is_sequence: true, seed: 0 };
+    let options = ReconstructionOptions { tolerance: TOLERANCE, is_sequence: true, seed: 0 };
     reconstruct(frames, options, Exec::best(&pool), &AtomicBool::new(false), &mut |_| {})
         .expect("not stopped")
 }
@@ -160,7 +160,7 @@ fn panoramas_at_the_place_of_another() {
 fn a_turn_on_the_spot_alone_has_no_poses() {
     let walk = Walk::new(&[[0.0; 3]; 5]);
     let found = solve(&walk.all());
-    assert!(found.points.is_empty() && poses_known(&found) == [false; 5]);
+    assert!(found.landmarks.is_empty() && poses_known(&found) == [false; 5]);
 }
 
 #[test]

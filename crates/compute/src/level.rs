@@ -4,7 +4,7 @@ use fearless_simd::Level;
 
 /// A SIMD level that the user can select.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum VectorLevel {
+pub enum SimdLevel {
     /// The best level of this CPU.
     #[default]
     Auto,
@@ -16,13 +16,13 @@ pub enum VectorLevel {
     Fallback,
 }
 
-impl VectorLevel {
+impl SimdLevel {
     /// All levels, best first.
     pub const ALL: [Self; 4] = [Self::Auto, Self::Avx512, Self::Avx2, Self::Fallback];
 
     /// The stable name.
     #[must_use]
-    pub const fn name(self) -> &'static str {
+    pub const fn level_name(self) -> &'static str {
         match self {
             Self::Auto => "auto",
             Self::Avx512 => "avx512",
@@ -34,18 +34,18 @@ impl VectorLevel {
 
 /// The dispatch token of a level; `None` if this CPU does not support it.
 #[must_use]
-pub fn level(wanted: VectorLevel) -> Option<Level> {
+pub fn dispatch_level(wanted: SimdLevel) -> Option<Level> {
     let best = Level::new();
     match wanted {
-        VectorLevel::Auto => Some(best),
+        SimdLevel::Auto => Some(best),
         #[cfg(target_arch = "x86_64")]
-        VectorLevel::Avx512 => best.as_avx512().map(Level::Avx512),
+        SimdLevel::Avx512 => best.as_avx512().map(Level::Avx512),
         #[cfg(target_arch = "x86_64")]
-        VectorLevel::Avx2 => best.as_avx2().map(Level::Avx2),
+        SimdLevel::Avx2 => best.as_avx2().map(Level::Avx2),
         #[cfg(target_arch = "x86_64")]
-        VectorLevel::Fallback => best.as_sse2().map(Level::Sse2),
+        SimdLevel::Fallback => best.as_sse2().map(Level::Sse2),
         #[cfg(not(target_arch = "x86_64"))]
-        VectorLevel::Fallback => Some(Level::baseline()),
+        SimdLevel::Fallback => Some(Level::baseline()),
         #[cfg(not(target_arch = "x86_64"))]
         _ => None,
     }
@@ -57,14 +57,14 @@ pub fn name(level: Level) -> &'static str {
     #[cfg(target_arch = "x86_64")]
     {
         if level.as_avx512().is_some() {
-            return VectorLevel::Avx512.name();
+            return SimdLevel::Avx512.level_name();
         }
         if level.as_avx2().is_some() {
-            return VectorLevel::Avx2.name();
+            return SimdLevel::Avx2.level_name();
         }
     }
     let _ = level;
-    VectorLevel::Fallback.name()
+    SimdLevel::Fallback.level_name()
 }
 
 /// Name of a token's level, for messages.
@@ -147,11 +147,11 @@ mod tests {
 
     #[test]
     fn the_fallback_is_always_there() {
-        assert!(level(VectorLevel::Fallback).is_some());
-        assert!(level(VectorLevel::Auto).is_some());
-        assert_eq!(level(VectorLevel::Fallback).map(name), Some("fallback"));
-        for wanted in [VectorLevel::Avx512, VectorLevel::Avx2] {
-            assert!(level(wanted).is_none_or(|level| name(level) == wanted.name()));
+        assert!(dispatch_level(SimdLevel::Fallback).is_some());
+        assert!(dispatch_level(SimdLevel::Auto).is_some());
+        assert_eq!(dispatch_level(SimdLevel::Fallback).map(name), Some("fallback"));
+        for wanted in [SimdLevel::Avx512, SimdLevel::Avx2] {
+            assert!(dispatch_level(wanted).is_none_or(|level| name(level) == wanted.level_name()));
         }
     }
 }

@@ -19,6 +19,6 @@ pub mod simd;
 pub use exec::Exec;
 #[doc(hidden)]
 pub use fearless_simd;
-pub use level::{VectorLevel, level};
+pub use level::{SimdLevel, dispatch_level};
 pub use pool::Pool;
-pub use rates::Rates;
+pub use rates::PeakRates;

@@ -24,7 +24,7 @@ pub fn memory_bytes() -> Option<u64> {
 
 /// Resident memory of a process, bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Resident {
+pub struct ResidentMemory {
     /// Current size.
     pub now: u64,
     /// Largest size since the process started.
@@ -35,14 +35,14 @@ pub struct Resident {
 /// process.
 #[must_use]
 #[allow(clippy::disallowed_methods, reason = "a file of the kernel")]
-pub fn resident(process: Option<u32>) -> Option<Resident> {
+pub fn resident_memory(process: Option<u32>) -> Option<ResidentMemory> {
     let process = process.map_or_else(|| "self".to_owned(), |id| id.to_string());
     let status = std::fs::read_to_string(format!("/proc/{process}/status")).ok()?;
     let value = |key| -> Option<u64> {
         let line = status.lines().find_map(|line| line.strip_prefix(key))?;
         Some(1024 * line.trim().trim_end_matches("kB").trim().parse::<u64>().ok()?)
     };
-    Some(Resident { now: value("VmRSS:")?, peak: value("VmHWM:")? })
+    Some(ResidentMemory { now: value("VmRSS:")?, peak: value("VmHWM:")? })
 }
 
 #[cfg(test)]

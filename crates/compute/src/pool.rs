@@ -16,19 +16,19 @@ const SPIN_ROUNDS: u32 = 2_000;
 
 /// Callbacks through which a profiler observes the workers of all pools: see [`watch_workers`].
 #[derive(Clone, Copy, Debug)]
-pub struct WorkerWatch {
+pub struct WorkerCallbacks {
     /// A worker starts to work on a job; the return value is passed to `end`.
     pub begin: fn() -> u64,
     /// The worker has no more tasks of that job.
     pub end: fn(u64),
 }
 
-static WATCH: OnceLock<WorkerWatch> = OnceLock::new();
+static WORKER_CALLBACKS: OnceLock<WorkerCallbacks> = OnceLock::new();
 
 /// Installs callbacks that the workers of all pools (not the threads that call [`Pool::run`]) call while they work.
 /// Only the first call has an effect; the callbacks of a profiler that is switched off should return at once.
-pub fn watch_workers(watch: WorkerWatch) {
-    let _ = WATCH.set(watch);
+pub fn set_worker_callbacks(watch: WorkerCallbacks) {
+    let _ = WORKER_CALLBACKS.set(watch);
 }
 
 /// The closure of a job with its lifetime erased; see [`Pool::run`] for why that is sound.
@@ -73,7 +73,7 @@ pub struct Pool {
     shared: Arc<Shared>,
     workers: Vec<JoinHandle<()>>,
     /// Held while a job runs, so that concurrent callers wait here: one job at a time.
-    turn: Mutex<()>,
+    run_lock: Mutex<()>,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -103,11 +103,11 @@ impl Pool {
                 let shared = Arc::clone(&shared);
                 std::thread::Builder::new()
                     .name(format!("gausset-{worker}"))
-                    .spawn(move || work(&shared, worker))
+                    .spawn(move || worker_loop(&shared, worker))
                     .ok()
             })
             .collect();
-        Self { shared, workers, turn: Mutex::new(()) }
+        Self { shared, workers, run_lock: Mutex::new(()) }
     }
 
     /// A pool with as many threads as the machine can run in parallel.
@@ -134,7 +134,7 @@ impl Pool {
             (0..tasks).for_each(|task| f(task, 0));
             return;
         }
-        let _turn = lock(&self.turn);
+        let _turn = lock(&self.run_lock);
         let shared = &*self.shared;
         let f: &(dyn Fn(usize, usize) + Sync) = &f;
         #[allow(unsafe_code)]
@@ -238,7 +238,7 @@ fn take_tasks(shared: &Shared, f: &(dyn Fn(usize, usize) + Sync), tasks: usize, 
     }
 }
 
-fn work(shared: &Shared, worker: usize) {
+fn worker_loop(shared: &Shared, worker: usize) {
     let mut seen = 0;
     loop {
         seen = wait_for_job(shared, seen);
@@ -250,7 +250,7 @@ fn work(shared: &Shared, worker: usize) {
             #[allow(unsafe_code)]
             // SAFETY: `Pool::run` keeps the closure alive until this worker has counted itself out of `active` below.
             let f = unsafe { &*job.0 };
-            let watch = WATCH.get().map(|watch| (watch, (watch.begin)()));
+            let watch = WORKER_CALLBACKS.get().map(|watch| (watch, (watch.begin)()));
             let done = catch_unwind(AssertUnwindSafe(|| take_tasks(shared, f, tasks, worker)));
             if let Some((watch, token)) = watch {
                 (watch.end)(token);

@@ -29,17 +29,17 @@ pub const STREAM_SIZES: [usize; 5] = [32 << 10, 256 << 10, 2 << 20, 16 << 20, 64
 /// rest.
 const STREAM_TASKS: usize = 64;
 /// Values that each thread scatters in a measurement.
-const PLACEMENTS: usize = 1 << 20;
+const SCATTERED_VALUES: usize = 1 << 20;
 /// Number of counters: 4 KiB, so that they and the values stay in a first-level cache.
 const BUCKETS: usize = 1 << 10;
 /// Number of target positions of the values: 8 KiB.
-const PLACES: usize = 1 << 10;
+const TARGETS: usize = 1 << 10;
 /// Repetitions, of which the best counts: other work on the machine can only slow it down.
 const REPETITIONS: usize = 5;
 
 /// Peak rates of a machine with a number of threads and a SIMD level.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Rates {
+pub struct PeakRates {
     /// Multiply-adds on 16 lanes of f32 per second, all threads together.
     pub vector_ops_per_s: f64,
     /// Bytes read and written per second by an in-place update of an array of each of the [`STREAM_SIZES`], all threads
@@ -47,10 +47,10 @@ pub struct Rates {
     pub stream_bytes_per_s: [f64; STREAM_SIZES.len()],
     /// Values per second that are stored at the index given by a counter, which is then incremented; all threads
     /// together, with counters and targets in the first-level cache.
-    pub placements_per_s: f64,
+    pub scattered_stores_per_s: f64,
 }
 
-impl Rates {
+impl PeakRates {
     /// Measures the rates; takes about 0.1 s and, temporarily, 64 MiB.
     #[must_use]
     pub fn measure(exec: Exec<'_>) -> Self {
@@ -58,17 +58,17 @@ impl Rates {
         let threads = pool.threads();
         let arithmetic = best_seconds(|| {
             pool.run(threads, |_, _| {
-                black_box(at_level!(level, simd => chains::<_, MANY_CHAINS>(simd)));
+                black_box(at_level!(level, simd => multiply_add_chains::<_, MANY_CHAINS>(simd)));
             });
         });
         let with_few = best_seconds(|| {
             pool.run(threads, |_, _| {
-                black_box(at_level!(level, simd => chains::<_, FEW_CHAINS>(simd)));
+                black_box(at_level!(level, simd => multiply_add_chains::<_, FEW_CHAINS>(simd)));
             });
         });
         let placing = best_seconds(|| {
             pool.run(threads, |_, _| {
-                black_box(place_values());
+                black_box(scatter_values());
             });
         });
         let mut stream_bytes_per_s = STREAM_SIZES.map(|bytes| stream_rate(exec, bytes));
@@ -79,14 +79,14 @@ impl Rates {
         Self {
             vector_ops_per_s: (threads * CHAIN_OPS) as f64 / arithmetic.min(with_few),
             stream_bytes_per_s,
-            placements_per_s: (threads * PLACEMENTS) as f64 / placing,
+            scattered_stores_per_s: (threads * SCATTERED_VALUES) as f64 / placing,
         }
     }
 
     /// Bytes read and written per second by work on an array of this size: the rate of the largest measured size that
     /// is not larger. It therefore errs on the fast side.
     #[must_use]
-    pub fn stream_of(&self, bytes: f64) -> f64 {
+    pub fn stream_rate_for(&self, bytes: f64) -> f64 {
         let fits = STREAM_SIZES.iter().rposition(|&size| size as f64 <= bytes).unwrap_or(0);
         self.stream_bytes_per_s[fits]
     }
@@ -109,7 +109,7 @@ fn stream_rate(Exec { pool, level }: Exec<'_>, bytes: usize) -> f64 {
     let seconds = best_seconds(|| {
         pool.run_chunks(&mut values, chunk, |_, rows| {
             for _ in 0..rounds {
-                at_level!(level, simd => update(simd, black_box(&mut *rows)));
+                at_level!(level, simd => update_in_place(simd, black_box(&mut *rows)));
             }
         });
     });
@@ -129,7 +129,7 @@ fn best_seconds(mut work: impl FnMut()) -> f64 {
 
 /// Executes [`CHAIN_OPS`] multiply-adds on 16 lanes in `CHAINS` independent chains.
 #[inline(always)]
-fn chains<S: Simd, const CHAINS: usize>(simd: S) -> f32 {
+fn multiply_add_chains<S: Simd, const CHAINS: usize>(simd: S) -> f32 {
     let (factor, addend) = (splat(simd, black_box(0.999)), splat(simd, black_box(0.001)));
     let mut sums = [splat(simd, black_box(1.0)); CHAINS];
     for _ in 0..CHAIN_OPS / CHAINS {
@@ -145,13 +145,13 @@ fn chains<S: Simd, const CHAINS: usize>(simd: S) -> f32 {
 }
 
 /// Stores [`PLACEMENTS`] values where counters point, as a counting sort does.
-fn place_values() -> u32 {
+fn scatter_values() -> u32 {
     let mut counters = [0u32; BUCKETS];
-    let mut places = [0u64; PLACES];
-    for value in 0..PLACEMENTS as u64 {
+    let mut places = [0u64; TARGETS];
+    for value in 0..SCATTERED_VALUES as u64 {
         // Neighbouring values use different counters, as in a sort.
         let counter = &mut counters[(value as usize).wrapping_mul(0x9E37) % BUCKETS];
-        places[*counter as usize % PLACES] = value;
+        places[*counter as usize % TARGETS] = value;
         *counter = counter.wrapping_add(1);
     }
     black_box(&places);
@@ -160,7 +160,7 @@ fn place_values() -> u32 {
 
 /// Reads and writes all rows once.
 #[inline(always)]
-fn update<S: Simd>(simd: S, rows: &mut [Row]) {
+fn update_in_place<S: Simd>(simd: S, rows: &mut [Row]) {
     let half = splat(simd, 0.5);
     for row in rows {
         store(fma(load(simd, row), half, half), row);
@@ -174,13 +174,13 @@ mod tests {
 
     #[test]
     fn work_on_an_array_is_set_against_the_largest_measured_size_that_is_not_larger() {
-        let rates = Rates {
+        let rates = PeakRates {
             vector_ops_per_s: 1.0,
             stream_bytes_per_s: [5.0, 4.0, 3.0, 2.0, 1.0],
-            placements_per_s: 1.0,
+            scattered_stores_per_s: 1.0,
         };
         let sizes = [0.0, 32e3, 300e3, 2e6, 2.2e6, 20e6, 63e6, 1e12];
-        assert_eq!(sizes.map(|bytes| rates.stream_of(bytes)), [5.0, 5.0, 4.0, 4.0, 3.0, 2.0, 2.0, 1.0]);
+        assert_eq!(sizes.map(|bytes| rates.stream_rate_for(bytes)), [5.0, 5.0, 4.0, 4.0, 3.0, 2.0, 2.0, 1.0]);
         assert_eq!(rates.memory_bytes_per_s(), 1.0);
     }
 
@@ -188,7 +188,7 @@ mod tests {
     fn no_repetition_of_the_measured_work_beats_the_rates() {
         let pool = Pool::new(1);
         let exec = Exec::best(&pool);
-        let (level, rates) = (exec.level, Rates::measure(exec));
+        let (level, rates) = (exec.level, PeakRates::measure(exec));
         let rate = |work: &mut dyn FnMut(), count: f64| {
             let started = Instant::now();
             work();
@@ -199,28 +199,28 @@ mod tests {
         let slack = 4.0;
         let arithmetic = rate(
             &mut || {
-                black_box(at_level!(level, simd => chains::<_, FEW_CHAINS>(simd)));
+                black_box(at_level!(level, simd => multiply_add_chains::<_, FEW_CHAINS>(simd)));
             },
             CHAIN_OPS as f64,
         );
         assert!(arithmetic <= slack * rates.vector_ops_per_s, "{arithmetic} {rates:?}");
         let placing = rate(
             &mut || {
-                black_box(place_values());
+                black_box(scatter_values());
             },
-            PLACEMENTS as f64,
+            SCATTERED_VALUES as f64,
         );
-        assert!(placing <= slack * rates.placements_per_s, "{placing} {rates:?}");
+        assert!(placing <= slack * rates.scattered_stores_per_s, "{placing} {rates:?}");
         let stream = rate(
-            &mut || at_level!(level, simd => update(simd, black_box(&mut values))),
+            &mut || at_level!(level, simd => update_in_place(simd, black_box(&mut values))),
             2.0 * STREAM_SIZES[2] as f64,
         );
-        assert!(stream <= slack * rates.stream_of(STREAM_SIZES[2] as f64), "{stream} {rates:?}");
+        assert!(stream <= slack * rates.stream_rate_for(STREAM_SIZES[2] as f64), "{stream} {rates:?}");
         // 16 lanes with two operations each at 8 GHz and two per cycle, and a byte for each bit of a cache line per
         // cycle: more than any core can do.
         assert!(rates.vector_ops_per_s < 16e9 && rates.stream_bytes_per_s[0] < 512.0 * 8e9, "{rates:?}");
         // A placement is at least a load and two stores, and no core does more than four per cycle.
-        assert!(rates.placements_per_s < 8e9, "{rates:?}");
+        assert!(rates.scattered_stores_per_s < 8e9, "{rates:?}");
         assert!(rates.stream_bytes_per_s.is_sorted_by(|a, b| a >= b), "{rates:?}");
     }
 
@@ -228,7 +228,7 @@ mod tests {
     fn the_loops_do_as_much_as_they_count() {
         assert_eq!(CHAIN_OPS % MANY_CHAINS + CHAIN_OPS % FEW_CHAINS, 0);
         // The steps of the hash are odd, so every counter gets an equal number of the values.
-        assert_eq!(place_values() as usize, PLACEMENTS / BUCKETS);
+        assert_eq!(scatter_values() as usize, SCATTERED_VALUES / BUCKETS);
         assert!(STREAM_SIZES.is_sorted() && STREAM_SIZES.iter().all(|bytes| bytes % size_of::<Row>() == 0));
     }
 }

@@ -31,7 +31,7 @@ impl SharedRow {
 
 /// Borrows rows exclusively as rows that several threads may write to.
 #[must_use]
-pub fn shared(rows: &mut [AlignedRow]) -> &[SharedRow] {
+pub fn as_shared_rows(rows: &mut [AlignedRow]) -> &[SharedRow] {
     const { assert!(size_of::<SharedRow>() == size_of::<AlignedRow>()) };
     const { assert!(align_of::<SharedRow>() == align_of::<AlignedRow>()) };
     #[allow(unsafe_code)]
@@ -45,7 +45,7 @@ pub fn shared(rows: &mut [AlignedRow]) -> &[SharedRow] {
 /// Borrows numbers exclusively as atomics that several threads may write to. The standard library's
 /// `AtomicU64::from_mut_slice` will do the same once it is stable.
 #[must_use]
-pub fn shared_u64(values: &mut [u64]) -> &[AtomicU64] {
+pub fn as_atomics(values: &mut [u64]) -> &[AtomicU64] {
     const { assert!(size_of::<AtomicU64>() == size_of::<u64>()) };
     const { assert!(align_of::<AtomicU64>() == align_of::<u64>()) };
     #[allow(unsafe_code)]
@@ -66,7 +66,7 @@ mod tests {
         let value = |row: usize, lane: usize| (row * 16 + lane) as f32 - 7.5;
         for threads in [1, 3] {
             let mut rows = vec![AlignedRow::default(); 1000];
-            let places = shared(&mut rows);
+            let places = as_shared_rows(&mut rows);
             Pool::new(threads).run(10, |task, _| {
                 for row in (task..1000).step_by(10) {
                     let half = |first| std::array::from_fn(|lane| value(row, first + lane));
@@ -83,7 +83,7 @@ mod tests {
     fn numbers_written_by_any_task_are_there_afterwards() {
         for threads in [1, 3] {
             let mut values = vec![0u64; 1000];
-            let places = shared_u64(&mut values);
+            let places = as_atomics(&mut values);
             Pool::new(threads).run(10, |task, _| {
                 (task..1000).step_by(10).for_each(|i| places[i].store(!(i as u64), Ordering::Relaxed));
             });
@@ -96,7 +96,7 @@ mod tests {
         let bits = [0x7F80_0001, 0xFFC0_1234, 0x0000_0001, 0x8000_0000];
         let mut rows = [AlignedRow::default()];
         let half = std::array::from_fn(|lane| f32::from_bits(bits[lane % 4]));
-        shared(&mut rows)[0].store(half, half);
+        as_shared_rows(&mut rows)[0].store(half, half);
         for (lane, value) in rows[0].0.iter().enumerate() {
             assert_eq!(value.to_bits(), bits[lane % 4]);
         }

@@ -40,7 +40,7 @@ pub fn store<S: Simd>(v: f32x16<S>, row: &mut Row) {
 /// call from AVX-512 code into code compiled for the baseline costs more than the kernel itself. Mark the closure
 /// `#[inline(always)]`.
 #[inline(always)]
-pub fn each<T: Copy, const N: usize>(mut f: impl FnMut(usize) -> T) -> [T; N] {
+pub fn array_from_fn<T: Copy, const N: usize>(mut f: impl FnMut(usize) -> T) -> [T; N] {
     let mut out = [f(0); N];
     for (i, value) in out.iter_mut().enumerate().skip(1) {
         *value = f(i);
@@ -50,8 +50,8 @@ pub fn each<T: Copy, const N: usize>(mut f: impl FnMut(usize) -> T) -> [T; N] {
 
 /// Applies a function to each element; see [`each`].
 #[inline(always)]
-pub fn each_of<T: Copy, U: Copy, const N: usize>(values: [T; N], mut f: impl FnMut(T) -> U) -> [U; N] {
-    each(
+pub fn map_array<T: Copy, U: Copy, const N: usize>(values: [T; N], mut f: impl FnMut(T) -> U) -> [U; N] {
+    array_from_fn(
         #[inline(always)]
         |i| f(values[i]),
     )
@@ -59,7 +59,7 @@ pub fn each_of<T: Copy, U: Copy, const N: usize>(values: [T; N], mut f: impl FnM
 
 /// Returns the closure unchanged; used to mark it `#[inline(always)]`.
 #[inline(always)]
-pub fn inlined<F>(f: F) -> F {
+pub fn inline_closure<F>(f: F) -> F {
     f
 }
 
@@ -105,7 +105,7 @@ fn horner<S: Simd, const N: usize>(simd: S, x: f32x16<S>, coefficients: [f32; N]
 
 /// `2^n` for integers `n` in -126..=127.
 #[inline(always)]
-fn exp2_of_int<S: Simd>(n: i32x16<S>) -> f32x16<S> {
+fn exp2_int<S: Simd>(n: i32x16<S>) -> f32x16<S> {
     let bits: u32x16<S> = ((n + 127) << 23).bitcast();
     f32x16::from_bits(bits)
 }
@@ -153,7 +153,7 @@ pub fn exp<S: Simd>(simd: S, x: f32x16<S>) -> f32x16<S> {
     let r = fnma(whole, splat(simd, 0.693_359_4), x);
     let r = fnma(whole, splat(simd, -2.121_944_4e-4), r);
     let p = horner(simd, r, [1.0 / 5040.0, 1.0 / 720.0, 1.0 / 120.0, 1.0 / 24.0, 1.0 / 6.0, 0.5, 1.0, 1.0]);
-    p * exp2_of_int(whole.to_int::<i32x16<S>>())
+    p * exp2_int(whole.to_int::<i32x16<S>>())
 }
 
 /// Natural logarithm of positive normal numbers, relative error below 2e-7 away from 1, absolute below 1e-7 near 1.
@@ -242,20 +242,20 @@ pub fn transpose<S: Simd>(rows: [f32x16<S>; LANES]) -> [f32x16<S>; LANES] {
 #[inline(always)]
 pub fn sum_each<S: Simd>(v: [f32x16<S>; LANES]) -> f32x16<S> {
     // Folding pairs (i, i + 8), (i, i + 4), ... puts the totals in order.
-    let a: [f32x16<S>; 8] = each(
+    let a: [f32x16<S>; 8] = array_from_fn(
         #[inline(always)]
-        |i| fold(v[i], v[i + 8]),
+        |i| fold_halves(v[i], v[i + 8]),
     );
-    let b: [f32x16<S>; 4] = each(
+    let b: [f32x16<S>; 4] = array_from_fn(
         #[inline(always)]
-        |i| fold(a[i], a[i + 4]),
+        |i| fold_halves(a[i], a[i + 4]),
     );
-    fold(fold(b[0], b[2]), fold(b[1], b[3]))
+    fold_halves(fold_halves(b[0], b[2]), fold_halves(b[1], b[3]))
 }
 
 /// Adds lanes 8 apart of two vectors and interleaves the sums: a step of [`sum_each`].
 #[inline(always)]
-pub fn fold<S: Simd>(a: f32x16<S>, b: f32x16<S>) -> f32x16<S> {
+pub fn fold_halves<S: Simd>(a: f32x16<S>, b: f32x16<S>) -> f32x16<S> {
     a.zip_low(b) + a.zip_high(b)
 }
 
@@ -263,11 +263,11 @@ pub fn fold<S: Simd>(a: f32x16<S>, b: f32x16<S>) -> f32x16<S> {
 #[inline(always)]
 pub fn sum_lanes<S: Simd>(v: f32x16<S>) -> f32 {
     let a: [f32; LANES] = v.to_array();
-    let b: [f32; 8] = each(
+    let b: [f32; 8] = array_from_fn(
         #[inline(always)]
         |i| a[i] + a[i + 8],
     );
-    let c: [f32; 4] = each(
+    let c: [f32; 4] = array_from_fn(
         #[inline(always)]
         |i| b[i] + b[i + 4],
     );
@@ -278,11 +278,11 @@ pub fn sum_lanes<S: Simd>(v: f32x16<S>) -> f32 {
 mod tests {
     use super::*;
     use crate::at_level;
-    use crate::level::{VectorLevel, level};
+    use crate::level::{SimdLevel, dispatch_level};
 
     /// Applies a function to one row at a level; `None` if the CPU does not support the level.
-    fn at(wanted: VectorLevel, x: Row, f: Function) -> Option<Row> {
-        let level = level(wanted)?;
+    fn at(wanted: SimdLevel, x: Row, f: Function) -> Option<Row> {
+        let level = dispatch_level(wanted)?;
         Some(at_level!(level, simd => apply(simd, x, f)))
     }
 
@@ -326,14 +326,14 @@ mod tests {
             let x: Row = std::array::from_fn(|i| {
                 (low + (high - low) * f64::from(block * 16 + i as i32) / 64_000.0) as f32
             });
-            let best = at(VectorLevel::Auto, x, f).unwrap();
-            for other in VectorLevel::ALL {
+            let best = at(SimdLevel::Auto, x, f).unwrap();
+            for other in SimdLevel::ALL {
                 if let Some(y) = at(other, x, f) {
                     assert_eq!(
                         best.map(f32::to_bits),
                         y.map(f32::to_bits),
                         "{f:?} differs at {}",
-                        other.name()
+                        other.level_name()
                     );
                 }
             }
@@ -361,8 +361,8 @@ mod tests {
     fn transposing_and_summing_agree_with_the_scalar_meaning() {
         let rows: [Row; 16] =
             std::array::from_fn(|i| std::array::from_fn(|j| ((i * 37 + j * 11) % 97) as f32 + 0.25));
-        for wanted in VectorLevel::ALL {
-            let Some(level) = level(wanted) else { continue };
+        for wanted in SimdLevel::ALL {
+            let Some(level) = dispatch_level(wanted) else { continue };
             let (transposed, sums, singles) = at_level!(level, simd => {
                 let v: [f32x16<_>; 16] = std::array::from_fn(|i| load(simd, &rows[i]));
                 let t = transpose(v).map(|r| -> Row { r.to_array() });

@@ -94,7 +94,7 @@ impl Camera {
     /// The camera of an image downscaled to `1 / factor` of its size. Columns and rows at the end that do not fill a
     /// block of `factor` pixels are cut off.
     #[must_use]
-    pub fn reduced(&self, factor: u32) -> Self {
+    pub fn downscaled(&self, factor: u32) -> Self {
         let scale = 1.0 / f64::from(factor);
         Self {
             projection: self.projection,
@@ -269,7 +269,7 @@ mod tests {
             }
         }
         assert_eq!(camera.period(), 200.0);
-        assert_eq!(camera.reduced(2), Camera::panorama(100, 50).unwrap());
+        assert_eq!(camera.downscaled(2), Camera::panorama(100, 50).unwrap());
         assert_eq!(camera.resized(60, 30).period().round(), 60.0);
         let pinhole = Camera::new(100, 50, 80.0, 82.0, 49.0, 26.0).unwrap();
         let ray = pinhole.ray(pinhole.project([0.3, -0.2, 2.0]));

@@ -68,7 +68,7 @@ impl TargetImage {
     /// # Panics
     /// If a side is shorter than `factor`, or `factor` is 0.
     #[must_use]
-    pub fn reduced(&self, factor: u32) -> Self {
+    pub fn downscaled(&self, factor: u32) -> Self {
         let (width, height) = (self.width / factor, self.height / factor);
         assert!(
             width > 0 && height > 0,
@@ -118,7 +118,7 @@ impl TargetImage {
     /// Downscales interleaved RGB colours of an image of this `width` to `1 / factor`, each the mean of its block.
     /// Columns and rows that do not fill a block are cut off, as in [`reduced`](Self::reduced).
     #[must_use]
-    pub fn reduced_colours(colours: &[f32], width: u32, factor: u32) -> Vec<f32> {
+    pub fn downscaled_colours(colours: &[f32], width: u32, factor: u32) -> Vec<f32> {
         let (stride, side) = (3 * width as usize, factor as usize);
         let (columns, rows) = (width as usize / side, colours.len() / stride / side);
         let block = |y: usize, x: usize, c: usize| {
@@ -148,16 +148,16 @@ mod tests {
         let grey = |values: [u8; 4]| values.iter().flat_map(|&v| [v; 3]).collect::<Vec<u8>>();
         let mut picture =
             TargetImage { width: 2, height: 2, rgb: grey([10, 20, 30, 41]), alpha: None, mask: None };
-        assert_eq!(picture.reduced(2).rgb, [25; 3], "25.25");
+        assert_eq!(picture.downscaled(2).rgb, [25; 3], "25.25");
         picture.mask = Some(vec![255, 0, 1, 0]);
-        let reduced = picture.reduced(2);
+        let reduced = picture.downscaled(2);
         assert_eq!((reduced.rgb, reduced.mask), (vec![20; 3], Some(vec![255])));
         picture.mask = Some(vec![255, 0, 0, 0]);
-        assert_eq!(picture.reduced(2).mask, Some(vec![0]));
+        assert_eq!(picture.downscaled(2).mask, Some(vec![0]));
         picture.mask = None;
         // Straight alpha: transparent pixels contribute no colour.
         picture.alpha = Some(vec![255, 0, 255, 0]);
-        let reduced = picture.reduced(2);
+        let reduced = picture.downscaled(2);
         assert_eq!((reduced.rgb, reduced.alpha), (vec![20; 3], Some(vec![128])));
     }
 
@@ -166,8 +166,8 @@ mod tests {
         // 5x3 pixels: the last column and row fill no block.
         let rgb: Vec<u8> = (0..45).map(|i| (i * 37 % 251) as u8).collect();
         let colours: Vec<f32> = rgb.iter().map(|&v| f32::from(v)).collect();
-        let picture = TargetImage { width: 5, height: 3, rgb, alpha: None, mask: None }.reduced(2);
-        let means = TargetImage::reduced_colours(&colours, 5, 2);
+        let picture = TargetImage { width: 5, height: 3, rgb, alpha: None, mask: None }.downscaled(2);
+        let means = TargetImage::downscaled_colours(&colours, 5, 2);
         assert_eq!((picture.width, picture.height, means.len()), (2, 1, 6));
         assert!(
             picture.rgb.iter().zip(&means).all(|(&v, mean)| (f32::from(v) - mean).abs() <= 0.5),

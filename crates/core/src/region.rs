@@ -25,7 +25,7 @@ impl Region {
     /// The ball around the mean of these positions that contains all of them, its radius multiplied by `factor`; `None`
     /// if there are no positions.
     #[must_use]
-    pub fn around(places: &[[f64; 3]], factor: f64) -> Option<Self> {
+    pub fn enclosing_ball(places: &[[f64; 3]], factor: f64) -> Option<Self> {
         let count = places.len() as f64;
         let centre: [f64; 3] =
             std::array::from_fn(|k| places.iter().map(|place| place[k]).sum::<f64>() / count);
@@ -64,9 +64,9 @@ mod tests {
     #[test]
     fn the_ball_around_cameras_reaches_to_the_farthest_times_the_factor() {
         let cameras = [[3.0, 0.0, 0.0], [-1.0, 0.0, 0.0], [1.0, 0.0, 0.0]];
-        let ball = Region::around(&cameras, 1.5).unwrap();
+        let ball = Region::enclosing_ball(&cameras, 1.5).unwrap();
         assert_eq!(ball, Region::Ball { centre: [1.0, 0.0, 0.0], radius: 3.0 });
         assert!(ball.contains([1.0, 3.0, 0.0]) && !ball.contains([1.0, 2.0, 2.5]));
-        assert_eq!(Region::around(&[], 1.0), None);
+        assert_eq!(Region::enclosing_ball(&[], 1.0), None);
     }
 }

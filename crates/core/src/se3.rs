@@ -57,7 +57,7 @@ pub fn exp(twist: [f64; 6]) -> Pose {
 /// Barfoot 2017, eq. 7.45).
 #[must_use]
 pub fn adjoint(a_from_b: &Pose, twist: [f64; 6]) -> [f64; 6] {
-    let [rho, phi] = halves(twist).map(|half| mul_vec(&a_from_b.rotation, half));
+    let [rho, phi] = split_twist(twist).map(|half| mul_vec(&a_from_b.rotation, half));
     let moved = cross(a_from_b.translation, phi);
     [rho[0] + moved[0], rho[1] + moved[1], rho[2] + moved[2], phi[0], phi[1], phi[2]]
 }
@@ -65,7 +65,7 @@ pub fn adjoint(a_from_b: &Pose, twist: [f64; 6]) -> [f64; 6] {
 /// The transpose of [`adjoint`]: maps a gradient with respect to its result to one with respect to its twist.
 #[must_use]
 pub fn adjoint_transposed(a_from_b: &Pose, gradient: [f64; 6]) -> [f64; 6] {
-    let [a, b] = halves(gradient);
+    let [a, b] = split_twist(gradient);
     let moved = cross(a, a_from_b.translation);
     let b: [f64; 3] = std::array::from_fn(|k| b[k] + moved[k]);
     let [a, b] = [a, b].map(|half| transpose_mul_vec(&a_from_b.rotation, half));
@@ -73,7 +73,7 @@ pub fn adjoint_transposed(a_from_b: &Pose, gradient: [f64; 6]) -> [f64; 6] {
 }
 
 /// Splits a twist into `(rho, phi)`.
-fn halves(twist: [f64; 6]) -> [[f64; 3]; 2] {
+fn split_twist(twist: [f64; 6]) -> [[f64; 3]; 2] {
     let [a, b, c, d, e, f] = twist;
     [[a, b, c], [d, e, f]]
 }

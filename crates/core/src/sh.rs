@@ -36,7 +36,7 @@ pub const fn coefficients(degree: u8) -> usize {
 
 /// Degree with that many coefficients per channel, if there is one up to [`MAX_DEGREE`].
 #[must_use]
-pub const fn degree_of(coefficients_per_channel: usize) -> Option<u8> {
+pub const fn degree_from_coefficients(coefficients_per_channel: usize) -> Option<u8> {
     match coefficients_per_channel {
         1 => Some(0),
         4 => Some(1),

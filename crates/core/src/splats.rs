@@ -105,7 +105,7 @@ impl Splats {
 
     /// Coefficients of one splat, `[coefficient][channel]`.
     #[must_use]
-    pub fn sh_of(&self, splat: usize) -> &[f32] {
+    pub fn sh_coefficients(&self, splat: usize) -> &[f32] {
         let n = self.sh_stride();
         &self.sh[splat * n..(splat + 1) * n]
     }
@@ -150,14 +150,14 @@ impl Splats {
 
     /// Whether every parameter of a splat is finite and its quaternion is not zero.
     #[must_use]
-    pub fn is_usable(&self, splat: usize) -> bool {
+    pub fn is_valid(&self, splat: usize) -> bool {
         let finite = |v: &[f32]| v.iter().all(|x| x.is_finite());
         finite(&self.means[splat])
             && finite(&self.log_scales[splat])
             && finite(&self.quats[splat])
             && self.quats[splat].iter().any(|&x| x != 0.0)
             && self.opacity_logits[splat].is_finite()
-            && finite(self.sh_of(splat))
+            && finite(self.sh_coefficients(splat))
     }
 
     /// The splats with the given indices, in that order.
@@ -168,7 +168,13 @@ impl Splats {
     pub fn select(&self, indices: &[usize]) -> Self {
         let mut out = Self::with_capacity(self.sh_degree, indices.len());
         for &i in indices {
-            out.push(self.means[i], self.log_scales[i], self.quats[i], self.opacity_logits[i], self.sh_of(i));
+            out.push(
+                self.means[i],
+                self.log_scales[i],
+                self.quats[i],
+                self.opacity_logits[i],
+                self.sh_coefficients(i),
+            );
         }
         out
     }
@@ -255,8 +261,8 @@ mod tests {
             *v = i as f32;
         }
         let up = splats.with_sh_degree(2);
-        assert_eq!(up.sh_of(1)[..12], splats.sh_of(1)[..]);
-        assert!(up.sh_of(1)[12..].iter().all(|&v| v == 0.0));
+        assert_eq!(up.sh_coefficients(1)[..12], splats.sh_coefficients(1)[..]);
+        assert!(up.sh_coefficients(1)[12..].iter().all(|&v| v == 0.0));
         assert_eq!(up.with_sh_degree(1), splats);
         let mut cut = up.clone();
         cut.cut_sh_degree(1);
@@ -283,10 +289,10 @@ mod tests {
     #[test]
     fn a_zero_quaternion_or_a_nan_makes_a_splat_unusable() {
         let mut splats = Splats::zeros(0, 1);
-        assert!(!splats.is_usable(0));
+        assert!(!splats.is_valid(0));
         splats.quats[0] = [1.0, 0.0, 0.0, 0.0];
-        assert!(splats.is_usable(0));
+        assert!(splats.is_valid(0));
         splats.sh[2] = f32::NAN;
-        assert!(!splats.is_usable(0));
+        assert!(!splats.is_valid(0));
     }
 }

@@ -108,7 +108,7 @@ impl ShRotation {
     #[must_use]
     pub fn new(rotation: &Mat3) -> Self {
         let mut bands = [[[0.0; 7]; 7]; MAX_DEGREE as usize];
-        for (direction, weight) in mclaren_rule() {
+        for (direction, weight) in mclaren_quadrature() {
             let old = sh::basis(direction);
             let new = sh::basis(se3::mul_vec(rotation, direction));
             for (band, matrix) in bands.iter_mut().enumerate() {
@@ -152,7 +152,7 @@ impl ShRotation {
 ///
 /// Returns the identity if a direction has no length.
 #[must_use]
-pub fn rotation_taking(from: [f64; 3], to: [f64; 3]) -> Mat3 {
+pub fn rotation_between(from: [f64; 3], to: [f64; 3]) -> Mat3 {
     let (from_length, to_length) = (se3::norm(from), se3::norm(to));
     if !(from_length > 0.0 && to_length > 0.0) {
         return se3::IDENTITY3;
@@ -173,7 +173,7 @@ pub fn rotation_taking(from: [f64; 3], to: [f64; 3]) -> Mat3 {
 }
 
 /// Directions and weights (summing to the area of the sphere) that integrate polynomials up to degree 9 exactly.
-fn mclaren_rule() -> Vec<([f64; 3], f64)> {
+fn mclaren_quadrature() -> Vec<([f64; 3], f64)> {
     let area = 4.0 * std::f64::consts::PI;
     let golden = (1.0 + 5.0f64.sqrt()) / 2.0;
     let mut points = Vec::with_capacity(32);
@@ -235,7 +235,7 @@ mod tests {
 
     fn colour(splats: &Splats, i: usize, direction: [f64; 3]) -> [f64; 3] {
         let basis = sh::basis(direction);
-        let row = splats.sh_of(i);
+        let row = splats.sh_coefficients(i);
         std::array::from_fn(|c| (0..row.len() / 3).map(|k| basis[k] * f64::from(row[3 * k + c])).sum())
     }
 
@@ -248,7 +248,7 @@ mod tests {
     fn the_rule_integrates_the_basis_to_an_orthonormal_one() {
         // Products of two basis functions of degree 3 have degree 6: the rule must reproduce the identity.
         let mut gram = [[0.0; 16]; 16];
-        for (direction, weight) in mclaren_rule() {
+        for (direction, weight) in mclaren_quadrature() {
             let y = sh::basis(direction);
             for i in 0..16 {
                 for j in 0..16 {
@@ -267,7 +267,7 @@ mod tests {
     fn turned_coefficients_give_the_old_colour_in_the_turned_direction() {
         let rotation = some_rotation(0.37);
         let turn = ShRotation::new(&rotation);
-        for (direction, _) in mclaren_rule() {
+        for (direction, _) in mclaren_quadrature() {
             // An arbitrary direction, not one of the quadrature points.
             let d = direction_to(direction, [0.3, -0.2, 0.4]);
             let (old, new) = (sh::basis(d), sh::basis(se3::mul_vec(&rotation, d)));
@@ -370,13 +370,13 @@ mod tests {
             ([1.0, 1.0, 1.0], [-1.0, -1.0, -1.0]),
         ];
         for (from, to) in pairs {
-            let rotation = rotation_taking(from, to);
+            let rotation = rotation_between(from, to);
             let turned = se3::mul_vec(&rotation, from);
             assert!((se3::determinant(&rotation) - 1.0).abs() < 1e-12);
             for k in 0..3 {
                 assert!((turned[k] / se3::norm(from) - to[k] / se3::norm(to)).abs() < 1e-12);
             }
         }
-        assert_eq!(rotation_taking([0.0; 3], [1.0, 0.0, 0.0]), se3::IDENTITY3);
+        assert_eq!(rotation_between([0.0; 3], [1.0, 0.0, 0.0]), se3::IDENTITY3);
     }
 }

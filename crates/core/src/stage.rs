@@ -65,7 +65,7 @@ impl Stage {
 
     /// One sentence on what the stage does.
     #[must_use]
-    pub const fn about(self) -> &'static str {
+    pub const fn description(self) -> &'static str {
         match self {
             Self::Decode => "read and decode an image, undistort and downscale it",
             Self::Stereo => "depth maps of the images, dense points from them",

@@ -5,12 +5,13 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use gausset_compute::huge_pages::HugePages;
-use gausset_compute::{Pool, VectorLevel};
+use gausset_compute::{Pool, SimdLevel};
 use gausset_core::engine::{
-    AdamMode, Engine, GradientStatistic, Outputs, Rates, RenderOptions, StepParams, TrainState, TrainView,
+    AdamMode, Engine, GradientStatistic, LearningRates, Outputs, RenderOptions, StepParams, TrainState,
+    TrainView,
 };
 use gausset_cpu::{CpuEngine, CpuOptions};
-use gausset_scenes::workload::{State, Workload};
+use gausset_scenes::workload::{Workload, WorkloadState};
 
 /// The allocator of the program.
 #[global_allocator]
@@ -19,9 +20,10 @@ static MEMORY: HugePages = HugePages;
 fn main() {
     let args: Vec<String> = std::env::args().collect();
     let arg = |i: usize, default: &str| args.get(i).cloned().unwrap_or_else(|| default.to_owned());
-    let state = if arg(1, "trained") == "init" { State::Initial } else { State::Trained };
+    let state = if arg(1, "trained") == "init" { WorkloadState::Initial } else { WorkloadState::Trained };
     let threads: usize = arg(2, "1").parse().expect("threads");
-    let wanted = VectorLevel::ALL.into_iter().find(|l| l.name() == arg(3, "auto")).expect("a vector level");
+    let wanted =
+        SimdLevel::ALL.into_iter().find(|l| l.level_name() == arg(3, "auto")).expect("a vector level");
     let steps: usize = arg(4, "30").parse().expect("steps");
     let adam = if arg(5, "sparse") == "dense" { AdamMode::Dense } else { AdamMode::Sparse };
 
@@ -34,7 +36,7 @@ fn main() {
     engine.load(TrainState::new(splats, Vec::new())).expect("load");
     let view = TrainView {
         index: 0,
-        reduction: 1,
+        downscale: 1,
         name: "workload".into(),
         camera: workload.camera,
         pose: workload.pose,
@@ -44,7 +46,7 @@ fn main() {
         pose_row: None,
         camera_from_rig: None,
     };
-    let rates = Rates {
+    let rates = LearningRates {
         means: 1.6e-10,
         log_scales: 5e-9,
         quats: 1e-9,

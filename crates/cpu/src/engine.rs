@@ -1,11 +1,11 @@
 //! The engine: its state, its buffers, and its pending error.
 
 use fearless_simd::Level;
-use gausset_compute::{Pool, VectorLevel, level};
+use gausset_compute::{Pool, SimdLevel, dispatch_level};
 use gausset_core::engine::{AdamMode, EngineError, RenderOptions, StepReport};
 use gausset_core::{Camera, Pose};
 use gausset_metrics::{LossKernel, Planes};
-use gausset_raster::adam::CorrectionTable;
+use gausset_raster::adam::BiasCorrectionTable;
 use gausset_raster::pipeline::Pipeline;
 
 use crate::state::BlockState;
@@ -16,13 +16,13 @@ pub struct CpuOptions {
     /// Number of threads; 0 = as many as the machine can run in parallel.
     pub threads: usize,
     /// SIMD level of the kernels.
-    pub level: VectorLevel,
+    pub level: SimdLevel,
 }
 
 /// The CPU does not support a SIMD level.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("this CPU does not support {} (use ⟨simd = auto⟩)", .0.name())]
-pub struct LevelMissing(pub VectorLevel);
+#[error("this CPU does not support {} (use ⟨simd = auto⟩)", .0.level_name())]
+pub struct UnsupportedLevel(pub SimdLevel);
 
 /// Trains and renders on the CPU.
 ///
@@ -55,15 +55,15 @@ pub struct CpuEngine {
     pub(crate) render: Planes,
     /// d loss / d render.
     pub(crate) gradient: Planes,
-    pub(crate) clocks: CorrectionTable,
+    pub(crate) clocks: BiasCorrectionTable,
     pub(crate) report: StepReport,
     /// The pass whose results the buffers hold, as long as they match the state.
-    pub(crate) last: Option<LastPass>,
+    pub(crate) last_pass: Option<LastPass>,
     /// The view whose tile lists the buffers hold, as long as nothing has changed since.
-    pub(crate) listed: Option<(Camera, Pose, RenderOptions)>,
+    pub(crate) listed_view: Option<(Camera, Pose, RenderOptions)>,
     /// Bytes that the state and the buffers may take.
     pub(crate) memory_limit: u64,
-    pub(crate) failed: Option<EngineError>,
+    pub(crate) pending_error: Option<EngineError>,
 }
 
 impl CpuEngine {
@@ -71,9 +71,9 @@ impl CpuEngine {
     ///
     /// # Errors
     /// Returns an error if the CPU does not support the SIMD level.
-    pub fn new(options: CpuOptions) -> Result<Self, LevelMissing> {
+    pub fn new(options: CpuOptions) -> Result<Self, UnsupportedLevel> {
         let pool = if options.threads == 0 { Pool::with_all_cores() } else { Pool::new(options.threads) };
-        let level = level(options.level).ok_or(LevelMissing(options.level))?;
+        let level = dispatch_level(options.level).ok_or(UnsupportedLevel(options.level))?;
         Ok(Self {
             pool,
             level,
@@ -82,12 +82,12 @@ impl CpuEngine {
             loss: LossKernel::new(level),
             render: Planes::default(),
             gradient: Planes::default(),
-            clocks: CorrectionTable::default(),
+            clocks: BiasCorrectionTable::default(),
             report: StepReport::default(),
-            last: None,
-            listed: None,
+            last_pass: None,
+            listed_view: None,
             memory_limit: u64::MAX,
-            failed: None,
+            pending_error: None,
         })
     }
 
@@ -102,26 +102,26 @@ impl CpuEngine {
     }
 
     pub(crate) fn check(&self) -> Result<(), EngineError> {
-        self.failed.clone().map_or(Ok(()), Err)
+        self.pending_error.clone().map_or(Ok(()), Err)
     }
 
     /// Like [`Self::check`], before a change of the state.
     pub(crate) fn check_training(&self) -> Result<(), EngineError> {
         self.check()?;
-        if self.state.is_only_drawn {
+        if self.state.is_render_only {
             let what =
                 "the splats were loaded for rendering only and cannot be trained (expected a whole state)";
-            return Err(EngineError::BadInput(what.to_owned()));
+            return Err(EngineError::InvalidInput(what.to_owned()));
         }
         Ok(())
     }
 
     /// Frees the state and everything that belongs to it, before another one is allocated.
     pub(crate) fn clear(&mut self) {
-        (self.listed, self.last) = (None, None);
+        (self.listed_view, self.last_pass) = (None, None);
         self.state = BlockState::default();
         self.report = StepReport::default();
-        self.failed = None;
+        self.pending_error = None;
     }
 }
 

@@ -6,8 +6,8 @@
 
 mod corrections;
 mod engine;
-mod floors;
 mod free_space;
+mod lower_bounds;
 mod memory;
 mod sky;
 mod state;
@@ -15,21 +15,22 @@ mod statistics;
 mod step;
 
 use gausset_compute::level::{describe as describe_level, name as level_name};
-use gausset_compute::{Exec, Rates};
+use gausset_compute::{Exec, PeakRates};
 use gausset_core::engine::{
-    DensityRule, DeviceInfo, Engine, EngineError, ExtraGroup, Floors, FrontQuery, MemoryNeed, Outputs,
-    RenderOptions, Rendering, SceneSize, StepParams, StepReport, StepWork, TrainState, TrainView,
+    CorrectionGroup, DensityRule, DeviceInfo, Engine, EngineError, LowerBounds, MemoryEstimate,
+    OcclusionQuery, Outputs, RenderOptions, Rendering, SceneSize, StepParams, StepReport, StepWork,
+    TrainState, TrainView,
 };
 use gausset_core::{Camera, Pose, Splats};
 use gausset_raster::in_front::weight_in_front;
-use gausset_raster::tile::TileSplats;
+use gausset_raster::tile::BlendInput;
 use gausset_raster::view::KernelView;
 
 use crate::engine::LastPass;
-use crate::memory::Room;
+use crate::memory::ViewMemory;
 use crate::state::BlockState;
 
-pub use crate::engine::{CpuEngine, CpuOptions, LevelMissing};
+pub use crate::engine::{CpuEngine, CpuOptions, UnsupportedLevel};
 
 impl Engine for CpuEngine {
     fn describe(&self) -> DeviceInfo {
@@ -44,8 +45,8 @@ impl Engine for CpuEngine {
         }
     }
 
-    fn needs(&self, scene: &SceneSize) -> MemoryNeed {
-        memory::needs(scene)
+    fn memory_needs(&self, scene: &SceneSize) -> MemoryEstimate {
+        memory::memory_needs(scene)
     }
 
     fn limit_memory(&mut self, bytes: u64) {
@@ -58,7 +59,7 @@ impl Engine for CpuEngine {
         Ok(())
     }
 
-    fn load_splats(&mut self, splats: Splats, extras: Vec<ExtraGroup>) -> Result<(), EngineError> {
+    fn load_splats(&mut self, splats: Splats, extras: Vec<CorrectionGroup>) -> Result<(), EngineError> {
         self.clear();
         self.state = BlockState::from_splats(&splats, extras, &self.pool)?;
         Ok(())
@@ -68,11 +69,11 @@ impl Engine for CpuEngine {
         Ok(self.state.to_state(&self.pool))
     }
 
-    fn corrections(&mut self) -> Result<Vec<ExtraGroup>, EngineError> {
+    fn read_corrections(&mut self) -> Result<Vec<CorrectionGroup>, EngineError> {
         Ok(self.state.extras.clone())
     }
 
-    fn splats(&mut self, sh_degree: u8) -> Result<Splats, EngineError> {
+    fn read_splats(&mut self, sh_degree: u8) -> Result<Splats, EngineError> {
         Ok(self.state.parameters.to_splats_of_degree(sh_degree, &self.pool))
     }
 
@@ -83,12 +84,12 @@ impl Engine for CpuEngine {
         params: &StepParams,
     ) -> Result<(), EngineError> {
         self.check_training()?;
-        let view = params.only_view(views)?;
-        (self.listed, self.last) = (None, None);
+        let view = params.single_view(views)?;
+        (self.listed_view, self.last_pass) = (None, None);
         match self.run_step(view, params) {
             // Returned by the next report: the contract allows a step to run late.
             Err(error @ EngineError::NonFiniteLoss { .. }) => {
-                self.failed = Some(error);
+                self.pending_error = Some(error);
                 Ok(())
             }
             // A step that is refused has changed nothing.
@@ -98,10 +99,10 @@ impl Engine for CpuEngine {
 
     fn densify(&mut self, rule: &DensityRule) -> Result<(), EngineError> {
         self.check_training()?;
-        (self.listed, self.last) = (None, None);
+        (self.listed_view, self.last_pass) = (None, None);
         let _span = gausset_prof::span("density");
         if let DensityRule::FreeSpace(rule) = rule {
-            return self.clear_space(rule);
+            return self.apply_free_space(rule);
         }
         let mut state = std::mem::take(&mut self.state).into_state(&self.pool);
         gausset_density::apply(&mut state, rule, &self.pool).add_to(&mut self.report);
@@ -111,7 +112,7 @@ impl Engine for CpuEngine {
 
     fn flush(&mut self) -> Result<StepReport, EngineError> {
         self.check()?;
-        Ok(self.report.take(self.state.parameters.len()))
+        Ok(self.report.take_report(self.state.parameters.len()))
     }
 
     fn poll(&mut self) -> Result<StepReport, EngineError> {
@@ -128,17 +129,17 @@ impl Engine for CpuEngine {
         rendering: &mut Rendering,
     ) -> Result<(), EngineError> {
         self.check()?;
-        (self.listed, self.last) = (None, None);
+        (self.listed_view, self.last_pass) = (None, None);
         let view = KernelView::new(camera, pose).with_near_plane(options.near_plane);
         let name = || "a render".to_owned();
-        self.make_room(&name, &view, Room::picture(outputs))?;
+        self.reserve_list_memory(&name, &view, ViewMemory::render(outputs))?;
         self.pipeline.sky = self.sky_behind(options)?;
         self.pipeline.dropout = None;
         let exec = Exec { pool: &self.pool, level: self.level };
         let forward = self.pipeline.forward(exec, &self.state.parameters, &view, options, outputs);
         forward.map_err(|error| self.too_many_entries(&name, error))?;
-        self.last = Some(LastPass { size: view.size, sh_degree: options.sh_degree, update: None });
-        self.listed = Some((*camera, *pose, *options));
+        self.last_pass = Some(LastPass { size: view.size, sh_degree: options.sh_degree, update: None });
+        self.listed_view = Some((*camera, *pose, *options));
         self.pipeline.rendering_into(&view, rendering);
         statistics::count_contributors(rendering);
         Ok(())
@@ -149,34 +150,34 @@ impl Engine for CpuEngine {
         camera: &Camera,
         pose: &Pose,
         options: &RenderOptions,
-        queries: &[FrontQuery],
+        queries: &[OcclusionQuery],
     ) -> Result<Option<Vec<f32>>, EngineError> {
         self.check()?;
         let view = KernelView::new(camera, pose).with_near_plane(options.near_plane);
         // Right after a render of the same view the lists already exist.
-        if self.listed != Some((*camera, *pose, *options)) {
-            (self.listed, self.last) = (None, None);
+        if self.listed_view != Some((*camera, *pose, *options)) {
+            (self.listed_view, self.last_pass) = (None, None);
             let name = || "a render".to_owned();
-            self.make_room(&name, &view, Room::LISTS)?;
+            self.reserve_list_memory(&name, &view, ViewMemory::LISTS)?;
             let exec = Exec { pool: &self.pool, level: self.level };
             let splats = &self.state.parameters;
             self.pipeline.dropout = None;
             let lists = self.pipeline.lists(exec, splats, &view, options);
             lists.map_err(|error| self.too_many_entries(&name, error))?;
-            self.listed = Some((*camera, *pose, *options));
+            self.listed_view = Some((*camera, *pose, *options));
         }
         let (lists, records) = (&self.pipeline.lists, &self.pipeline.projected.records);
-        Ok(Some(weight_in_front(&self.pool, TileSplats { view: &view, lists, records }, queries)))
+        Ok(Some(weight_in_front(&self.pool, BlendInput { view: &view, lists, records }, queries)))
     }
 
     fn work(&mut self) -> Option<StepWork> {
-        self.last.map(|last| self.work_of(&last))
+        self.last_pass.map(|last| self.work_of_pass(&last))
     }
 
-    fn floors(&mut self, work: &StepWork) -> Option<Floors> {
-        Some(floors::floors(
+    fn lower_bounds(&mut self, work: &StepWork) -> Option<LowerBounds> {
+        Some(lower_bounds::lower_bounds(
             work,
-            &Rates::measure(Exec { pool: &self.pool, level: self.level }),
+            &PeakRates::measure(Exec { pool: &self.pool, level: self.level }),
             self.pool.threads(),
         ))
     }

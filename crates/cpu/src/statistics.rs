@@ -7,7 +7,7 @@
 use gausset_compute::simd::LANES;
 use gausset_core::engine::{AdamMode, Rendering, StepWork};
 use gausset_prof::{counter, span};
-use gausset_raster::blend_vjp::Slot;
+use gausset_raster::blend_vjp::GradientSlot;
 use gausset_raster::layout::{LOGIT, MEAN};
 use gausset_raster::sort;
 use gausset_raster::view::KernelView;
@@ -15,54 +15,55 @@ use gausset_raster::view::KernelView;
 use crate::engine::{CpuEngine, LastPass};
 
 /// One of this many steps is counted in full.
-const EVERY: u64 = 32;
+const COUNT_INTERVAL: u64 = 32;
 
 /// Logit of opacity 1/255, below which nothing is rendered: `-ln 254`.
-const FAINTEST_LOGIT: f32 = -5.537_334;
+const MIN_VISIBLE_LOGIT: f32 = -5.537_334;
 
 impl CpuEngine {
     /// Counts the work of the last pass; walks over all tile entries.
-    pub(crate) fn work_of(&self, last: &LastPass) -> StepWork {
-        let (live, blocks) = last.update.map_or((0, 0), |adam| self.work_behind(adam));
-        StepWork { live: live as f64, blocks: blocks as f64, ..self.work_ahead(last) }
+    pub(crate) fn work_of_pass(&self, last: &LastPass) -> StepWork {
+        let (live, blocks) = last.update.map_or((0, 0), |adam| self.backward_work(adam));
+        StepWork { live_entries: live as f64, updated_blocks: blocks as f64, ..self.forward_work(last) }
     }
 
     /// Counts the work of the last forward pass.
-    fn work_ahead(&self, last: &LastPass) -> StepWork {
+    fn forward_work(&self, last: &LastPass) -> StepWork {
         let (pipeline, parameters) = (&self.pipeline, &self.state.parameters);
         let (lists, blended) = (&pipeline.lists, &pipeline.blended);
         let masks_of = |(&first, &count): (&u32, &u32)| {
-            blended.masks.iter().skip(first as usize).take(count as usize).map(|mask| mask.count_ones())
+            blended.cell_masks.iter().skip(first as usize).take(count as usize).map(|mask| mask.count_ones())
         };
-        let cells: u64 = lists.first.iter().zip(&blended.processed).flat_map(masks_of).map(u64::from).sum();
+        let cells: u64 =
+            lists.starts.iter().zip(&blended.processed_entries).flat_map(masks_of).map(u64::from).sum();
         StepWork {
             splats: parameters.len() as f64,
             sh_degree: last.sh_degree.min(parameters.sh_degree()),
             visible: pipeline.projected.visible_splats() as f64,
             pixels: f64::from(last.size[0]) * f64::from(last.size[1]),
-            sort_passes: f64::from(sort::moving_passes(&pipeline.projected.keys)),
+            sort_passes: f64::from(sort::sort_passes(&pipeline.projected.sort_keys)),
             intersections: pipeline.projected.entries as f64,
-            processed: blended.processed.iter().map(|&n| f64::from(n)).sum(),
-            live: 0.0,
-            cells: cells as f64,
-            blocks: 0.0,
+            evaluated_entries: blended.processed_entries.iter().map(|&n| f64::from(n)).sum(),
+            live_entries: 0.0,
+            evaluated_cells: cells as f64,
+            updated_blocks: 0.0,
         }
     }
 
     /// List entries with a gradient of the last backward pass, and blocks that were updated with them.
-    fn work_behind(&self, adam: AdamMode) -> (usize, usize) {
+    fn backward_work(&self, adam: AdamMode) -> (usize, usize) {
         let pipeline = &self.pipeline;
         let slots = &pipeline.sums.slots[..pipeline.lists.entry_count];
-        let is_live = |slot: &&Slot| pipeline.sums.is_live(slot);
+        let is_live = |slot: &&GradientSlot| pipeline.sums.is_live(slot);
         let live = slots.iter().filter(is_live).count();
         let blocks = self.state.parameters.geometry.len();
         if adam == AdamMode::Dense {
             return (live, blocks);
         }
         let mut is_touched = vec![false; blocks];
-        for &key in &pipeline.projected.keys {
+        for &key in &pipeline.projected.sort_keys {
             let record = key as u32 as usize;
-            let block = pipeline.projected.splat_of(record) / LANES;
+            let block = pipeline.projected.splat_index(record) / LANES;
             if is_touched[block] {
                 continue;
             }
@@ -84,18 +85,18 @@ pub(crate) fn count_forward(engine: &CpuEngine, view: &KernelView, last: &LastPa
     counter(StepWork::VISIBLE, pipeline.projected.visible_splats() as f64);
     counter(StepWork::INTERSECTIONS, pipeline.projected.entries as f64);
     counter("tiles cut by the cap", pipeline.lists.cap_hits as f64);
-    if !step.is_multiple_of(EVERY) {
+    if !step.is_multiple_of(COUNT_INTERVAL) {
         return;
     }
     let _span = span("statistics");
-    let sizes = engine.work_ahead(last);
+    let sizes = engine.forward_work(last);
     counter(StepWork::SH_DEGREE, f64::from(sizes.sh_degree));
     counter(StepWork::PIXELS, sizes.pixels);
-    counter(StepWork::PASSES, sizes.sort_passes);
-    counter(StepWork::PROCESSED, sizes.processed);
-    counter(StepWork::CELLS, sizes.cells);
+    counter(StepWork::SORT_PASSES, sizes.sort_passes);
+    counter(StepWork::PROCESSED, sizes.evaluated_entries);
+    counter(StepWork::CELLS, sizes.evaluated_cells);
     counter("bytes of the engine", engine.bytes() as f64);
-    let mut lengths: Vec<u32> = pipeline.lists.len.clone();
+    let mut lengths: Vec<u32> = pipeline.lists.lengths.clone();
     lengths.sort_unstable();
     if let Some(longest) = lengths.last() {
         let mean = lengths.iter().map(|&n| f64::from(n)).sum::<f64>() / lengths.len() as f64;
@@ -130,12 +131,12 @@ fn count_culled(engine: &CpuEngine, view: &KernelView) {
         let depth = view.depth([value(MEAN), value(MEAN + 1), value(MEAN + 2)]);
         if depth <= view.near_plane {
             behind += 1;
-        } else if value(LOGIT) < FAINTEST_LOGIT {
+        } else if value(LOGIT) < MIN_VISIBLE_LOGIT {
             faint += 1;
         }
     }
     let projected = &engine.pipeline.projected;
-    let (drawn, left_out) = (projected.visible_splats(), projected.left_out);
+    let (drawn, left_out) = (projected.visible_splats(), projected.dropped_out);
     let outside = (parameters.len() as u64).saturating_sub(drawn + left_out + behind + faint);
     counter("culled: behind the camera", behind as f64);
     counter("culled: too faint", faint as f64);
@@ -145,11 +146,11 @@ fn count_culled(engine: &CpuEngine, view: &KernelView) {
 
 /// Counts the work of a backward pass, before the update changes anything.
 pub(crate) fn count_backward(engine: &CpuEngine, adam: AdamMode, step: u64) {
-    if !gausset_prof::is_enabled() || !step.is_multiple_of(EVERY) {
+    if !gausset_prof::is_enabled() || !step.is_multiple_of(COUNT_INTERVAL) {
         return;
     }
     let _span = span("statistics");
-    let (live, blocks) = engine.work_behind(adam);
+    let (live, blocks) = engine.backward_work(adam);
     counter(StepWork::LIVE, live as f64);
     counter(StepWork::BLOCKS, blocks as f64);
 }

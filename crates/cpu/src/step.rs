@@ -3,38 +3,40 @@
 use gausset_compute::Exec;
 use gausset_core::constants::TILE_SIZE;
 use gausset_core::engine::{
-    CorrectionRates, EngineError, GradientStatistic, Group, Outputs, StepParams, TrainView,
+    CorrectionKind, CorrectionRates, EngineError, GradientStatistic, Outputs, StepParams, TrainView,
 };
 use gausset_core::{Projection, Stage, se3};
-use gausset_metrics::{Latitude, LossOptions, Truth, apply_gain, gain_vjp};
+use gausset_metrics::{GroundTruth, LatitudeWeights, LossOptions, apply_gain, gain_vjp};
 use gausset_prof::span;
 use gausset_raster::blend::tile_row_to_lines;
-use gausset_raster::blend_vjp::{AbsoluteSums, Lines, Upstream};
+use gausset_raster::blend_vjp::{AbsoluteSums, PlanarImage, Upstream};
 use gausset_raster::project::Dropout;
 use gausset_raster::update::{UpdateInput, UpdateState, update};
 use gausset_raster::view::KernelView;
 
-use crate::corrections::{self, ColourGradient, ColourRows, Colours, Place};
+use crate::corrections::{self, ColourCorrection, ColourGradient, ColourRows, RowIndex};
 use crate::engine::{CpuEngine, LastPass};
-use crate::memory::Room;
+use crate::memory::ViewMemory;
 use crate::statistics;
 
 impl CpuEngine {
     pub(crate) fn run_step(&mut self, view: &TrainView, params: &StepParams) -> Result<(), EngineError> {
         let camera = &view.camera;
         if (view.target.width, view.target.height) != (camera.width, camera.height) {
-            return Err(EngineError::BadInput(format!(
+            return Err(EngineError::InvalidInput(format!(
                 "view `{}`: image is {}x{} px (expected {}x{}, the size of its camera)",
                 view.name, view.target.width, view.target.height, camera.width, camera.height
             )));
         }
-        if params.frozen > 0 {
-            let what =
-                format!("{} splats are frozen (expected 0: this device trains all splats)", params.frozen);
-            return Err(EngineError::BadInput(what));
+        if params.frozen_splats > 0 {
+            let what = format!(
+                "{} splats are frozen (expected 0: this device trains all splats)",
+                params.frozen_splats
+            );
+            return Err(EngineError::InvalidInput(what));
         }
-        let colour_rows = ColourRows::of(view, &self.state)?;
-        let pose_row = self.state.correction(Group::Pose, view.pose_row)?;
+        let colour_rows = ColourRows::from_view(view, &self.state)?;
+        let pose_row = self.state.correction_index(CorrectionKind::Pose, view.pose_row)?;
         let twist = pose_row.map(|(group, row)| self.twist(group, row));
         // The row may move a rig: the adjoint transforms its twist to one of this camera.
         let twist = twist.map(|twist| match &view.camera_from_rig {
@@ -45,10 +47,10 @@ impl CpuEngine {
         let kernel_view = KernelView::new(camera, &pose).with_near_plane(params.render.near_plane);
 
         let name = || format!("view `{}`", view.name);
-        self.make_room(&name, &kernel_view, Room::STEP)?;
+        self.reserve_list_memory(&name, &kernel_view, ViewMemory::STEP)?;
         self.pipeline.sky = self.sky_behind(&params.render)?;
         let StepParams { dropout: share, seed, step, .. } = *params;
-        self.pipeline.dropout = (share > 0.0).then_some(Dropout { share, seed, step });
+        self.pipeline.dropout = (share > 0.0).then_some(Dropout { fraction: share, seed, step });
         let exec = Exec { pool: &self.pool, level: self.level };
         let forward =
             self.pipeline.forward(exec, &self.state.parameters, &kernel_view, &params.render, Outputs::Color);
@@ -69,7 +71,7 @@ impl CpuEngine {
             _ => AbsoluteSums::Off,
         };
         let upstream = Upstream {
-            color: Lines {
+            color: PlanarImage {
                 data: self.gradient.as_slice(),
                 stride: self.gradient.stride(),
                 row_len: self.gradient.row_len(),
@@ -78,7 +80,7 @@ impl CpuEngine {
         };
         let exec = Exec { pool: &self.pool, level: self.level };
         self.pipeline.backward(exec, &kernel_view, upstream, absolute);
-        self.last = Some(last);
+        self.last_pass = Some(last);
         statistics::count_backward(self, params.adam, params.step);
         let pose_rates = params.pose.filter(|_| pose_row.is_some());
         let pose_sums = self.update_splats(params, &kernel_view, pose_rates.is_some());
@@ -115,7 +117,7 @@ impl CpuEngine {
     /// Updates the rows that correct the colours of the view.
     fn update_colours(&mut self, rows: &ColourRows, params: &StepParams, gradient: &ColourGradient) {
         let level = self.level;
-        let mut update = |place: Option<Place>, rates: Option<CorrectionRates>, gradient: &[f32]| {
+        let mut update = |place: Option<RowIndex>, rates: Option<CorrectionRates>, gradient: &[f32]| {
             let ((group, row), rates) = place.zip(rates)?;
             let rows = &mut self.state.extras[group];
             corrections::update_row(level, rows, row, gradient, &rates);
@@ -126,7 +128,7 @@ impl CpuEngine {
             ColourGradient::Gain(gain) => {
                 update(rows.vignetting, params.vignetting, &gain.vignetting);
                 if let Some(group) = update(rows.gains, params.exposure, &gain.log_gains) {
-                    corrections::hold_mean(&mut self.state.extras[group]);
+                    corrections::subtract_mean(&mut self.state.extras[group]);
                 }
             }
         }
@@ -145,26 +147,26 @@ impl CpuEngine {
         self.tiles_to_planes(kernel_view);
         let exec = Exec { pool: &self.pool, level: self.level };
         let colours = colour_rows.read(&self.state, [view.camera.cx, view.camera.cy]);
-        if let Colours::Gain(gain) = &colours {
+        if let ColourCorrection::Gain(gain) = &colours {
             apply_gain(exec, gain, &mut self.render);
         }
         let camera = &view.camera;
         let latitude = match camera.projection {
             Projection::Pinhole => None,
             Projection::Equirectangular => {
-                Some(Latitude { equator: camera.cy as f32, rows_per_radian: camera.fy as f32 })
+                Some(LatitudeWeights { equator: camera.cy as f32, rows_per_radian: camera.fy as f32 })
             }
         };
         let (dssim_weight, background) = (params.dssim_weight, params.render.background);
         let options = LossOptions { dssim_weight, background, latitude };
-        let truth = Truth::Bytes(&view.target);
+        let truth = GroundTruth::Bytes(&view.target);
         let value = self
             .loss
             .run(exec.pool, &self.render, truth, &options, &mut self.gradient)
-            .map_err(|err| EngineError::BadInput(format!("view `{}`: {err}", view.name)))?;
+            .map_err(|err| EngineError::InvalidInput(format!("view `{}`: {err}", view.name)))?;
         let gradient = match &colours {
-            Colours::AsRendered => ColourGradient::None,
-            Colours::Gain(gain) => {
+            ColourCorrection::AsRendered => ColourGradient::None,
+            ColourCorrection::Gain(gain) => {
                 ColourGradient::Gain(gain_vjp(exec, gain, &self.render, &mut self.gradient))
             }
         };
@@ -197,7 +199,7 @@ impl CpuEngine {
             params,
             group_clock: self.state.group_clock,
             corrections: &self.clocks,
-            wants_pose,
+            needs_pose_gradient: wants_pose,
         };
         let state = UpdateState {
             parameters: &mut self.state.parameters,

@@ -3,8 +3,8 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use gausset_core::engine::{
-    Engine, EngineError, FrontQuery, GradientStatistic, Outputs, Rates, RenderOptions, StepParams, StepWork,
-    TrainState, TrainView,
+    Engine, EngineError, GradientStatistic, LearningRates, OcclusionQuery, Outputs, RenderOptions,
+    StepParams, StepWork, TrainState, TrainView,
 };
 use gausset_core::{Camera, Pose, Splats};
 use gausset_cpu::{CpuEngine, CpuOptions};
@@ -16,8 +16,8 @@ fn alone() -> MutexGuard<'static, ()> {
     ONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-const STILL: Rates =
-    Rates { means: 0.0, log_scales: 0.0, quats: 0.0, opacity_logits: 0.0, sh_dc: 0.0, sh_rest: 0.0 };
+const STILL: LearningRates =
+    LearningRates { means: 0.0, log_scales: 0.0, quats: 0.0, opacity_logits: 0.0, sh_dc: 0.0, sh_rest: 0.0 };
 const CAMERA: Camera = Camera {
     projection: gausset_core::Projection::Pinhole,
     width: 40,
@@ -31,7 +31,7 @@ const CAMERA: Camera = Camera {
 fn view() -> TrainView {
     TrainView {
         index: 0,
-        reduction: 1,
+        downscale: 1,
         name: "view".into(),
         camera: CAMERA,
         pose: Pose::IDENTITY,
@@ -113,7 +113,7 @@ fn tiles_that_a_cap_cuts_are_counted_in_steps_and_pictures() {
         let steps = if tiles > 0 { 3 } else { 0 };
         assert_eq!((report.cap_hits, report.capped_steps), (3 * tiles, steps), "cap {cap}");
         assert_eq!(
-            engine.render(&CAMERA, &Pose::IDENTITY, &render, Outputs::All).unwrap().cut_tiles,
+            engine.render(&CAMERA, &Pose::IDENTITY, &render, Outputs::All).unwrap().capped_tiles,
             tiles,
             "cap {cap}"
         );
@@ -144,7 +144,7 @@ fn what_is_in_front_is_told_of_the_state_as_it_is_whatever_was_rendered_before()
     let _alone = alone();
     let near = splats(&[(1, [0.0, 0.0, 2.0], 0.0), (1, [0.0, 0.0, 5.0], 2.0)]);
     let far = splats(&[(1, [0.0, 0.0, 5.0], 2.0)]);
-    let query = [FrontQuery { pixel: [19, 11], depth: 4.0 }];
+    let query = [OcclusionQuery { pixel: [19, 11], depth: 4.0 }];
     let options = RenderOptions::default();
     let ask = |engine: &mut CpuEngine, pose: &Pose| {
         engine.weight_in_front(&CAMERA, pose, &options, &query).unwrap().unwrap()[0]
@@ -159,7 +159,7 @@ fn what_is_in_front_is_told_of_the_state_as_it_is_whatever_was_rendered_before()
     let aside = Pose { translation: [50.0, 0.0, 0.0], ..Pose::IDENTITY };
     assert_eq!(ask(&mut device, &aside), 0.0);
     assert_eq!(ask(&mut device, &Pose::IDENTITY), fresh);
-    let rates = Rates { opacity_logits: 5.0, ..STILL };
+    let rates = LearningRates { opacity_logits: 5.0, ..STILL };
     device.step(&[view()], &[], &StepParams::new(0, 5, options, rates)).unwrap();
     assert_ne!(ask(&mut device, &Pose::IDENTITY), fresh);
     device.load(TrainState::new(far, Vec::new())).unwrap();
@@ -182,13 +182,16 @@ fn the_work_of_the_last_pass_is_what_a_profile_counts_of_it() {
     let [width, height] = [CAMERA.width, CAMERA.height].map(f64::from);
     assert_eq!((work.splats, work.visible, work.pixels), (130.0, 100.0, width * height));
     // All 130 splats are in 9 blocks, and a dense step moves them all.
-    assert!(work.live > 0.0 && work.live <= work.intersections && work.blocks == 9.0, "{work:?}");
+    assert!(
+        work.live_entries > 0.0 && work.live_entries <= work.intersections && work.updated_blocks == 9.0,
+        "{work:?}"
+    );
 
     // A render of the same view is the same work without an update.
     engine.render(&CAMERA, &Pose::IDENTITY, &RenderOptions::default(), Outputs::All).unwrap();
-    assert_eq!(engine.work(), Some(StepWork { live: 0.0, blocks: 0.0, ..work }));
+    assert_eq!(engine.work(), Some(StepWork { live_entries: 0.0, updated_blocks: 0.0, ..work }));
     let stages: Vec<&str> =
-        engine.floors(&work).unwrap().stages.iter().map(|floor| floor.stage.name()).collect();
+        engine.lower_bounds(&work).unwrap().stages.iter().map(|floor| floor.stage.name()).collect();
     assert_eq!(stages, ["project", "sort", "tile", "blend", "loss", "blend_vjp", "project_vjp+adam"]);
     let state = engine.save().unwrap();
     engine.load(state).unwrap();
@@ -203,13 +206,13 @@ fn what_is_refused_changes_nothing_and_the_next_step_is_done() {
     let params = StepParams::new(4, 5, RenderOptions::default(), STILL);
     for views in [vec![], vec![view(), view()]] {
         let error = engine.step(&views, &[], &params).unwrap_err();
-        assert!(matches!(error, EngineError::BadInput(_)), "{error}");
+        assert!(matches!(error, EngineError::InvalidInput(_)), "{error}");
     }
     let error = engine.step(&[view(), view()], &[], &params).unwrap_err().to_string();
     assert_eq!(error, "2 views in step 4 (expected 1 at a time)");
     let small = TrainView { camera: Camera { width: 39, ..CAMERA }, ..view() };
     engine.step(&[small], &[], &params).unwrap_err();
-    let frozen = StepParams { frozen: 1, ..params };
+    let frozen = StepParams { frozen_splats: 1, ..params };
     let error = engine.step(&[view()], &[], &frozen).unwrap_err().to_string();
     assert_eq!(error, "1 splats are frozen (expected 0: this device trains all splats)");
     assert_eq!(engine.save().unwrap(), before);

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use gausset_compute::VectorLevel;
-use gausset_core::engine::{Bubble, DensityRule, Engine, FreeSpaceRule, FreeView, TrainState};
+use gausset_compute::SimdLevel;
+use gausset_core::engine::{Bubble, DensityRule, Engine, FreeSpaceRule, FreeSpaceView, TrainState};
 use gausset_core::{Camera, Pose, Splats};
 use gausset_cpu::{CpuEngine, CpuOptions};
 
@@ -36,15 +36,15 @@ fn wall() -> Vec<[f32; 3]> {
 }
 
 fn rays(points: Vec<[f32; 3]>) -> FreeSpaceRule {
-    let view = FreeView { camera: CAMERA, pose: Pose::IDENTITY, points };
+    let view = FreeSpaceView { camera: CAMERA, pose: Pose::IDENTITY, points };
     FreeSpaceRule {
         views: Arc::from([view]),
-        reach: 0.3,
-        points: 10,
-        weight: 2.0,
+        free_fraction: 0.3,
+        min_points: 10,
+        min_weight: 2.0,
         bubbles: Arc::from([]),
         cameras: Arc::from([]),
-        near: 3.0,
+        near_factor: 3.0,
     }
 }
 
@@ -130,12 +130,12 @@ fn what_is_cleared_does_not_depend_on_threads_or_vectors() {
         )
     });
     let all = splats(&cloud.collect::<Vec<_>>());
-    let rule = FreeSpaceRule { points: 2, weight: 0.1, ..rays(wall()) };
-    let reference = kept(&all, rule.clone(), CpuOptions { threads: 1, level: VectorLevel::Auto });
+    let rule = FreeSpaceRule { min_points: 2, min_weight: 0.1, ..rays(wall()) };
+    let reference = kept(&all, rule.clone(), CpuOptions { threads: 1, level: SimdLevel::Auto });
     let cleared = reference.iter().filter(|&&kept| !kept).count();
     assert!((3..1_500).contains(&cleared), "{cleared}");
-    for level in VectorLevel::ALL {
-        if gausset_compute::level(level).is_some() {
+    for level in SimdLevel::ALL {
+        if gausset_compute::dispatch_level(level).is_some() {
             assert_eq!(kept(&all, rule.clone(), CpuOptions { threads: 3, level }), reference, "{level:?}");
         }
     }

@@ -3,13 +3,14 @@
 use std::sync::Arc;
 
 use gausset_core::engine::{
-    CorrectionRates, Engine, ExtraGroup, Group, Rates, RenderOptions, StepParams, TrainState, TrainView,
+    CorrectionGroup, CorrectionKind, CorrectionRates, Engine, LearningRates, RenderOptions, StepParams,
+    TrainState, TrainView,
 };
 use gausset_core::{Camera, Pose, Splats, TargetImage};
 use gausset_cpu::{CpuEngine, CpuOptions};
 
-const STILL: Rates =
-    Rates { means: 0.0, log_scales: 0.0, quats: 0.0, opacity_logits: 0.0, sh_dc: 0.0, sh_rest: 0.0 };
+const STILL: LearningRates =
+    LearningRates { means: 0.0, log_scales: 0.0, quats: 0.0, opacity_logits: 0.0, sh_dc: 0.0, sh_rest: 0.0 };
 const CAMERA: Camera = Camera {
     projection: gausset_core::Projection::Pinhole,
     width: 48,
@@ -42,7 +43,7 @@ fn view(row: u32, middle: f32, corner: f32) -> TrainView {
     let target = TargetImage { width: CAMERA.width, height: CAMERA.height, rgb, alpha: None, mask: None };
     TrainView {
         index: row,
-        reduction: 1,
+        downscale: 1,
         name: "view".into(),
         camera: CAMERA,
         pose: Pose::IDENTITY,
@@ -54,7 +55,7 @@ fn view(row: u32, middle: f32, corner: f32) -> TrainView {
     }
 }
 
-fn engine(groups: Vec<ExtraGroup>) -> CpuEngine {
+fn engine(groups: Vec<CorrectionGroup>) -> CpuEngine {
     let mut engine = CpuEngine::new(CpuOptions { threads: 2, ..CpuOptions::default() }).unwrap();
     engine.load(TrainState::new(wall(), groups)).unwrap();
     engine
@@ -72,10 +73,10 @@ fn train(engine: &mut CpuEngine, views: &[TrainView], steps: u64) {
 fn gains_find_the_exposure_of_the_pictures_and_their_mean_stays_zero() {
     let brightness = [0.35f32, 0.45, 0.6];
     let views: Vec<TrainView> = (0..3).zip(brightness).map(|(row, b)| view(row, b, b)).collect();
-    let mut engine = engine(vec![ExtraGroup::new(Group::Gain, 3)]);
+    let mut engine = engine(vec![CorrectionGroup::new(CorrectionKind::Gain, 3)]);
     train(&mut engine, &views, 300);
     let state = engine.save().unwrap();
-    let gains = state.extra(Group::Gain).unwrap();
+    let gains = state.correction_group(CorrectionKind::Gain).unwrap();
     for c in 0..3 {
         let row = |row: usize| f64::from(gains.row(row)[c]);
         // The wall keeps its 0.5: only the differences between the images become gains, not their common part.
@@ -83,16 +84,16 @@ fn gains_find_the_exposure_of_the_pictures_and_their_mean_stays_zero() {
         assert!(mean.abs() < 1e-8, "{mean}");
         assert!(row(0) < row(1) && row(1) < row(2), "{gains:?}");
     }
-    assert_eq!(gains.clocks, [100; 3]);
+    assert_eq!(gains.update_counts, [100; 3]);
 }
 
 #[test]
 fn vignetting_is_found_per_camera() {
     let views = [TrainView { vignetting_row: Some(0), exposure_row: None, ..view(0, 0.5, 0.4) }];
-    let mut engine = engine(vec![ExtraGroup::new(Group::Vignetting, 2)]);
+    let mut engine = engine(vec![CorrectionGroup::new(CorrectionKind::Vignetting, 2)]);
     train(&mut engine, &views, 400);
     let state = engine.save().unwrap();
-    let vignetting = state.extra(Group::Vignetting).unwrap();
+    let vignetting = state.correction_group(CorrectionKind::Vignetting).unwrap();
     let corner: f32 = 1.0 + vignetting.row(0).iter().sum::<f32>();
     // 0.4 / 0.5 in the corner; L1 with steps of 0.01 stays within a few steps of it.
     assert!((corner - 0.8).abs() < 0.03, "{vignetting:?}");
@@ -101,7 +102,7 @@ fn vignetting_is_found_per_camera() {
 
 #[test]
 fn without_rates_rows_stay_and_are_applied() {
-    let mut gains = ExtraGroup::new(Group::Gain, 2);
+    let mut gains = CorrectionGroup::new(CorrectionKind::Gain, 2);
     gains.values = vec![0.2, 0.2, 0.2, -0.2, -0.2, -0.2];
     let mut engine = engine(vec![gains.clone()]);
     let bright = (0.5 * libm::expf(0.2) * 255.0).round() / 255.0;
@@ -113,7 +114,7 @@ fn without_rates_rows_stay_and_are_applied() {
     };
     let [right, wrong] = [0, 1].map(|row| loss(&mut engine, &view(row, bright, bright)));
     assert!(right < 0.01 && wrong > 0.1, "{right} {wrong}");
-    assert_eq!(engine.save().unwrap().extras, [gains]);
+    assert_eq!(engine.save().unwrap().corrections, [gains]);
     let missing =
         engine.step(&[view(2, 0.5, 0.5)], &[], &StepParams::new(0, 0, RenderOptions::default(), STILL));
     assert!(missing.unwrap_err().to_string().contains("row 2 of group `gains`"));

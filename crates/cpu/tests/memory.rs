@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use gausset_core::engine::{
-    DensityRule, Engine, EngineError, Outputs, Rates, RenderOptions, SceneSize, StepParams, TrainState,
-    TrainView,
+    DensityRule, Engine, EngineError, LearningRates, Outputs, RenderOptions, SceneSize, StepParams,
+    TrainState, TrainView,
 };
 use gausset_core::{Camera, Pose, Splats};
 use gausset_cpu::{CpuEngine, CpuOptions};
@@ -39,7 +39,7 @@ fn engine(log_scale: f32) -> CpuEngine {
 fn step(engine: &mut CpuEngine) -> Result<(), EngineError> {
     let view = TrainView {
         index: 0,
-        reduction: 1,
+        downscale: 1,
         name: "a.png".into(),
         camera: CAMERA,
         pose: Pose::IDENTITY,
@@ -49,8 +49,14 @@ fn step(engine: &mut CpuEngine) -> Result<(), EngineError> {
         pose_row: None,
         camera_from_rig: None,
     };
-    let rates =
-        Rates { means: 0.0, log_scales: 0.0, quats: 0.0, opacity_logits: 0.0, sh_dc: 0.0, sh_rest: 0.0 };
+    let rates = LearningRates {
+        means: 0.0,
+        log_scales: 0.0,
+        quats: 0.0,
+        opacity_logits: 0.0,
+        sh_dc: 0.0,
+        sh_rest: 0.0,
+    };
     engine.step(std::slice::from_ref(&view), &[], &StepParams::new(1, 5, RenderOptions::default(), rates))
 }
 
@@ -111,7 +117,7 @@ fn splats_that_are_only_drawn_take_a_third_of_the_memory_and_look_the_same() {
     let error = step(&mut drawn).unwrap_err().to_string();
     assert!(error.contains("expected a whole state"), "{error}");
     let error = drawn.densify(&DensityRule::ResetOpacity { max_opacity: 0.1 }).unwrap_err();
-    assert!(matches!(error, EngineError::BadInput(_)), "{error}");
+    assert!(matches!(error, EngineError::InvalidInput(_)), "{error}");
     assert_eq!(drawn.save().unwrap(), TrainState::new(splats, Vec::new()));
 }
 
@@ -120,7 +126,7 @@ fn what_is_said_to_be_needed_is_enough_and_grows_evenly() {
     let mut engine = engine(-7.0);
     step(&mut engine).unwrap();
     let size = |splats| SceneSize { splats, sh_degree: 0, pixels: CAMERA.pixels() as u64 };
-    let [none, one, all] = [0, 1, SPLATS as u64].map(|splats| engine.needs(&size(splats)));
+    let [none, one, all] = [0, 1, SPLATS as u64].map(|splats| engine.memory_needs(&size(splats)));
     assert!(engine.bytes() as u64 <= all.host.total(), "{} bytes, {all:?}", engine.bytes());
     assert_eq!(all.host.state, SPLATS as u64 * TrainState::bytes_per_splat(0));
     assert_eq!(

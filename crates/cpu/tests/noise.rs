@@ -2,16 +2,16 @@
 
 use std::sync::Arc;
 
-use gausset_compute::{VectorLevel, level, rng};
+use gausset_compute::{SimdLevel, dispatch_level, rng};
 use gausset_core::engine::{
-    AdamMode, Engine, Noise, Rates, RenderOptions, StepParams, TrainState, TrainView,
+    AdamMode, Engine, LearningRates, PositionNoise, RenderOptions, StepParams, TrainState, TrainView,
 };
 use gausset_core::{Camera, Pose, Splats, TargetImage};
 use gausset_cpu::{CpuEngine, CpuOptions};
 use gausset_density::noise_of_splat;
 use gausset_scenes::workload::pattern;
 
-const NOISE: Noise = Noise { scale: 3.0, opacity_fade: 0.005 };
+const NOISE: PositionNoise = PositionNoise { scale: 3.0, fade_opacity: 0.005 };
 /// Not a multiple of 16, so that a block has padding.
 const SPLATS: usize = 1000;
 
@@ -42,7 +42,7 @@ fn view() -> TrainView {
     let target: TargetImage = pattern(camera.width, camera.height);
     TrainView {
         index: 0,
-        reduction: 1,
+        downscale: 1,
         name: "view".into(),
         camera,
         pose: Pose::IDENTITY,
@@ -57,11 +57,17 @@ fn view() -> TrainView {
 #[test]
 fn a_step_without_rates_moves_the_means_by_the_noise_of_the_reference() {
     let (splats, view) = (splats(), view());
-    let still =
-        Rates { means: 0.0, log_scales: 0.0, quats: 0.0, opacity_logits: 0.0, sh_dc: 0.0, sh_rest: 0.0 };
+    let still = LearningRates {
+        means: 0.0,
+        log_scales: 0.0,
+        quats: 0.0,
+        opacity_logits: 0.0,
+        sh_dc: 0.0,
+        sh_rest: 0.0,
+    };
     let mut first: Option<Splats> = None;
-    for wanted in VectorLevel::ALL {
-        if level(wanted).is_none() {
+    for wanted in SimdLevel::ALL {
+        if dispatch_level(wanted).is_none() {
             continue;
         }
         for adam in [AdamMode::Dense, AdamMode::Sparse] {
@@ -72,7 +78,7 @@ fn a_step_without_rates_moves_the_means_by_the_noise_of_the_reference() {
             params.adam = adam;
             engine.step(std::slice::from_ref(&view), &[], &params).unwrap();
             let after = engine.save().unwrap().splats;
-            assert!(first.get_or_insert_with(|| after.clone()) == &after, "{} {adam:?}", wanted.name());
+            assert!(first.get_or_insert_with(|| after.clone()) == &after, "{} {adam:?}", wanted.level_name());
         }
     }
     let after = first.unwrap();
@@ -82,7 +88,7 @@ fn a_step_without_rates_moves_the_means_by_the_noise_of_the_reference() {
         let (log_scale, quat) = (splats.log_scales[i], splats.quats[i]);
         let shift = noise_of_splat(log_scale, quat, splats.opacity_logits[i], &NOISE, 5, 7, i as u32);
         let opacity = 1.0 / (1.0 + libm::expf(-splats.opacity_logits[i]));
-        let strength = NOISE.scale / (1.0 + libm::expf(100.0 * (opacity - NOISE.opacity_fade)));
+        let strength = NOISE.scale / (1.0 + libm::expf(100.0 * (opacity - NOISE.fade_opacity)));
         let normals = rng::normals(5, rng::stream::NOISE, 7, i as u32);
         let length = normals[..3].iter().map(|v| v * v).sum::<f32>().sqrt();
         let largest = log_scale.iter().fold(f32::MIN, |a, &b| a.max(b));

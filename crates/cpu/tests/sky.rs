@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use gausset_core::engine::{
-    CorrectionRates, Engine, ExtraGroup, Group, Outputs, Rates, RenderOptions, StepParams, TrainState,
-    TrainView,
+    CorrectionGroup, CorrectionKind, CorrectionRates, Engine, LearningRates, Outputs, RenderOptions,
+    StepParams, TrainState, TrainView,
 };
 use gausset_core::{Camera, Pose, Splats, TargetImage, se3};
 use gausset_cpu::{CpuEngine, CpuOptions};
 
-const STILL: Rates =
-    Rates { means: 0.0, log_scales: 0.0, quats: 0.0, opacity_logits: 0.0, sh_dc: 0.0, sh_rest: 0.0 };
+const STILL: LearningRates =
+    LearningRates { means: 0.0, log_scales: 0.0, quats: 0.0, opacity_logits: 0.0, sh_dc: 0.0, sh_rest: 0.0 };
 const CAMERA: Camera = Camera {
     projection: gausset_core::Projection::Pinhole,
     width: 48,
@@ -28,7 +28,7 @@ const OPTIONS: RenderOptions = RenderOptions {
     max_splats_per_tile: 0,
     near_plane: 0.01,
     sky: true,
-    only_first: None,
+    splat_limit: None,
 };
 
 /// A grey ball in front of a part of the sky of the first view.
@@ -49,7 +49,7 @@ fn views() -> Vec<TrainView> {
         let rgb = colour.repeat(CAMERA.pixels());
         TrainView {
             index: turn as u32,
-            reduction: 1,
+            downscale: 1,
             name: "view".into(),
             camera: CAMERA,
             pose: se3::exp([0.0, 0.0, 0.0, 0.0, angle, 0.0]),
@@ -79,7 +79,7 @@ fn train(engine: &mut CpuEngine, steps: std::ops::Range<u64>) {
 
 #[test]
 fn the_sky_takes_the_colours_of_the_directions() {
-    let mut engine = engine(2, TrainState::new(ball(), vec![ExtraGroup::new(Group::Sky, 1)]));
+    let mut engine = engine(2, TrainState::new(ball(), vec![CorrectionGroup::new(CorrectionKind::Sky, 1)]));
     train(&mut engine, 0..300);
     for view in views() {
         let rendering = engine.render(&CAMERA, &view.pose, &OPTIONS, Outputs::All).unwrap();
@@ -93,15 +93,15 @@ fn the_sky_takes_the_colours_of_the_directions() {
         assert_eq!(rendering.alpha[0], 0.0);
     }
     let state = engine.save().unwrap();
-    assert_eq!(state.extra(Group::Sky).unwrap().clocks, [300]);
+    assert_eq!(state.correction_group(CorrectionKind::Sky).unwrap().update_counts, [300]);
     // Without rates the sky does not change.
     engine.step(&views()[..1], &[], &StepParams::new(300, 0, OPTIONS, STILL)).unwrap();
-    assert_eq!(engine.save().unwrap().extras, state.extras);
+    assert_eq!(engine.save().unwrap().corrections, state.corrections);
 }
 
 #[test]
 fn a_sky_goes_on_from_a_saved_state_with_the_same_bytes_on_any_number_of_threads() {
-    let start = || TrainState::new(ball(), vec![ExtraGroup::new(Group::Sky, 1)]);
+    let start = || TrainState::new(ball(), vec![CorrectionGroup::new(CorrectionKind::Sky, 1)]);
     let mut whole = engine(1, start());
     train(&mut whole, 0..20);
     let expected = whole.save().unwrap();
@@ -119,7 +119,7 @@ fn a_sky_that_the_state_does_not_have_is_an_error() {
     let mut engine = engine(1, TrainState::new(ball(), Vec::new()));
     let error = engine.render(&CAMERA, &Pose::IDENTITY, &OPTIONS, Outputs::All).unwrap_err().to_string();
     assert!(error.contains("`sky`"), "{error}");
-    let other = ExtraGroup::new(Group::Pose, 1);
+    let other = CorrectionGroup::new(CorrectionKind::Pose, 1);
     engine.load(TrainState::new(ball(), vec![other])).unwrap();
     engine.render(&CAMERA, &Pose::IDENTITY, &OPTIONS, Outputs::All).unwrap_err();
 }

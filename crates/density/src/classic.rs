@@ -10,10 +10,10 @@ use gausset_compute::{Exec, Pool, rng};
 use gausset_core::engine::{ClassicRule, TrainState};
 use gausset_core::{Splats, se3};
 
-use super::decide::{self, CLONE, Inputs, KEEP, PRUNE, SPLIT, Thresholds};
+use super::decide::{self, CLONE, DecisionInputs, KEEP, PRUNE, SPLIT, Thresholds};
 use super::outcome::DensityOutcome;
 use super::rows;
-use super::values::not_finite;
+use super::values::non_finite_mask;
 
 /// Random streams of the two halves of a split; draws are indexed by the id of the splat that is split.
 pub const SPLIT_STREAMS: [u32; 2] = [rng::stream::SPLIT, rng::stream::SPLIT | 0x8000];
@@ -24,10 +24,10 @@ const CHUNK: usize = 1024;
 pub(super) fn apply(state: &mut TrainState, rule: &ClassicRule, pool: &Pool) -> DensityOutcome {
     let n = state.splats.len();
     let mut outcome = DensityOutcome::default();
-    let thresholds = Thresholds::of(rule);
+    let thresholds = Thresholds::from_rule(rule);
     let mut decisions = vec![KEEP; n];
     decide::decide(Exec::best(pool), &inputs(state), &thresholds, &mut decisions);
-    if let Some(dead) = not_finite(&state.splats, pool) {
+    if let Some(dead) = non_finite_mask(&state.splats, pool) {
         for (decision, _) in decisions.iter_mut().zip(dead).filter(|(_, dead)| *dead) {
             *decision = PRUNE;
             outcome.non_finite += 1;
@@ -57,7 +57,7 @@ pub(super) fn apply(state: &mut TrainState, rule: &ClassicRule, pool: &Pool) -> 
 
     rows::edit(state, &kept, &parents, pool);
     let newborn_from = kept.len();
-    place_halves(state, rule, thresholds.log_shrink, &decisions, &parents, pool);
+    position_halves(state, rule, thresholds.log_shrink, &decisions, &parents, pool);
     for id in &mut state.ids[newborn_from..] {
         *id = state.next_id;
         state.next_id = state.next_id.wrapping_add(1);
@@ -68,8 +68,8 @@ pub(super) fn apply(state: &mut TrainState, rule: &ClassicRule, pool: &Pool) -> 
     outcome
 }
 
-fn inputs(state: &TrainState) -> Inputs<'_> {
-    Inputs {
+fn inputs(state: &TrainState) -> DecisionInputs<'_> {
+    DecisionInputs {
         gradient_sum: &state.statistics.gradient_sum,
         visible_steps: &state.statistics.visible_steps,
         max_radius: &state.statistics.max_radius,
@@ -102,7 +102,7 @@ fn limit_growth(state: &TrainState, decisions: &mut [u8], room: usize) {
 }
 
 /// Moves and shrinks the halves among the new splats, which are still copies of their parents, including their ids.
-fn place_halves(
+fn position_halves(
     state: &mut TrainState,
     rule: &ClassicRule,
     log_shrink: f32,
@@ -119,7 +119,7 @@ fn place_halves(
         for (i, mean) in (chunk * CHUNK..).zip(means).filter(|(i, _)| is_half(*i)) {
             let second = i > 0 && parents[i - 1] == parents[i];
             let [x, y, z, _] = rng::normals(rule.seed, SPLIT_STREAMS[usize::from(second)], rule.step, ids[i]);
-            *mean = drawn_from(*mean, log_scales[i], quats[i], [x, y, z]);
+            *mean = sample_from(*mean, log_scales[i], quats[i], [x, y, z]);
         }
     });
     for (_, log_scale) in log_scales.iter_mut().enumerate().filter(|(i, _)| is_half(*i)) {
@@ -128,7 +128,7 @@ fn place_halves(
 }
 
 /// `μ + R diag(s) ξ`, in f64; `μ` itself if the result is out of the range of f32.
-fn drawn_from(mean: [f32; 3], log_scale: [f32; 3], quat: [f32; 4], normal: [f32; 3]) -> [f32; 3] {
+fn sample_from(mean: [f32; 3], log_scale: [f32; 3], quat: [f32; 4], normal: [f32; 3]) -> [f32; 3] {
     let rotation = se3::rotation_from_quaternion(quat.map(f64::from));
     let local = std::array::from_fn(|k| libm::exp(f64::from(log_scale[k])) * f64::from(normal[k]));
     let offset = se3::mul_vec(&rotation, local);

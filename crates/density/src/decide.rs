@@ -39,7 +39,7 @@ const CHUNK: usize = 16_384;
 
 /// Input of the decisions: one value per splat in each array.
 #[derive(Clone, Copy, Debug)]
-pub struct Inputs<'a> {
+pub struct DecisionInputs<'a> {
     /// Sum of the statistic over the steps in which the splat was visible.
     pub gradient_sum: &'a [f32],
     /// Number of steps in which the splat was visible.
@@ -71,7 +71,7 @@ pub struct Thresholds {
 
 /// Number of splats per decision.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
+pub struct DecisionCounts {
     /// [`CLONE`].
     pub clone: u64,
     /// [`SPLIT`].
@@ -83,7 +83,7 @@ pub struct Counts {
 impl Thresholds {
     /// Converts the thresholds of a rule to log space: computed in f64, rounded to f32 once.
     #[must_use]
-    pub fn of(rule: &ClassicRule) -> Self {
+    pub fn from_rule(rule: &ClassicRule) -> Self {
         Self {
             gradient: rule.gradient_threshold,
             clone_log_scale: ln(rule.clone_scale_limit),
@@ -95,7 +95,7 @@ impl Thresholds {
     }
 }
 
-impl Inputs<'_> {
+impl DecisionInputs<'_> {
     fn len(&self) -> usize {
         self.opacity_logits.len()
     }
@@ -130,7 +130,12 @@ impl Inputs<'_> {
 ///
 /// # Panics
 /// If the arrays have different lengths (`max_radius` may be empty if it is not read).
-pub fn decide(exec: Exec<'_>, inputs: &Inputs<'_>, t: &Thresholds, decisions: &mut [u8]) -> Counts {
+pub fn decide(
+    exec: Exec<'_>,
+    inputs: &DecisionInputs<'_>,
+    t: &Thresholds,
+    decisions: &mut [u8],
+) -> DecisionCounts {
     let n = inputs.len();
     let by_radius = t.prune_radius < f32::INFINITY;
     assert!(
@@ -140,11 +145,11 @@ pub fn decide(exec: Exec<'_>, inputs: &Inputs<'_>, t: &Thresholds, decisions: &m
             && (inputs.max_radius.len() == n || !by_radius),
         "the arrays of a density decision have different lengths"
     );
-    let mut parts: Vec<(&mut [u8], Counts)> =
-        decisions.chunks_mut(CHUNK).map(|chunk| (chunk, Counts::default())).collect();
+    let mut parts: Vec<(&mut [u8], DecisionCounts)> =
+        decisions.chunks_mut(CHUNK).map(|chunk| (chunk, DecisionCounts::default())).collect();
     exec.pool.run_parts(&mut parts, |chunk, (decisions, counts)| {
         let range = chunk * CHUNK..chunk * CHUNK + decisions.len();
-        let inputs = Inputs {
+        let inputs = DecisionInputs {
             gradient_sum: &inputs.gradient_sum[range.clone()],
             visible_steps: &inputs.visible_steps[range.clone()],
             max_radius: if by_radius { &inputs.max_radius[range.clone()] } else { &[] },
@@ -157,7 +162,7 @@ pub fn decide(exec: Exec<'_>, inputs: &Inputs<'_>, t: &Thresholds, decisions: &m
             at_level!(exec.level, simd => decide_chunk::<_, false>(simd, &inputs, t, decisions))
         };
     });
-    parts.iter().fold(Counts::default(), |sum, (_, c)| Counts {
+    parts.iter().fold(DecisionCounts::default(), |sum, (_, c)| DecisionCounts {
         clone: sum.clone + c.clone,
         split: sum.split + c.split,
         prune: sum.prune + c.prune,
@@ -168,11 +173,11 @@ pub fn decide(exec: Exec<'_>, inputs: &Inputs<'_>, t: &Thresholds, decisions: &m
 #[inline(always)]
 fn decide_chunk<S: Simd, const BY_RADIUS: bool>(
     simd: S,
-    inputs: &Inputs<'_>,
+    inputs: &DecisionInputs<'_>,
     t: &Thresholds,
     decisions: &mut [u8],
-) -> Counts {
-    let mut counts = Counts::default();
+) -> DecisionCounts {
+    let mut counts = DecisionCounts::default();
     let (blocks, rest) = decisions.as_chunks_mut::<LANES>();
     let sums = inputs.gradient_sum.as_chunks::<LANES>().0;
     let steps = inputs.visible_steps.as_chunks::<LANES>().0;
@@ -193,8 +198,9 @@ fn decide_chunk<S: Simd, const BY_RADIUS: bool>(
         counts.clone += u64::from(clones.count_ones());
         counts.split += u64::from(splits.count_ones());
         counts.prune += u64::from(prunes.count_ones());
-        let bytes =
-            where_set(simd, clones, CLONE) | where_set(simd, splits, SPLIT) | where_set(simd, prunes, PRUNE);
+        let bytes = select_bytes(simd, clones, CLONE)
+            | select_bytes(simd, splits, SPLIT)
+            | select_bytes(simd, prunes, PRUNE);
         bytes.store_slice(block);
     }
     let done = inputs.len() - rest.len();
@@ -228,6 +234,6 @@ const fn every_third_bit(bits: u64) -> u64 {
 
 /// `value` in each byte whose bit is set, else 0.
 #[inline(always)]
-fn where_set<S: Simd>(simd: S, bits: u64, value: u8) -> u8x16<S> {
+fn select_bytes<S: Simd>(simd: S, bits: u64, value: u8) -> u8x16<S> {
     mask8x16::from_bitmask(simd, bits).select(u8x16::splat(simd, value), u8x16::splat(simd, 0))
 }

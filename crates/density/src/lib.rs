@@ -27,7 +27,7 @@ mod rows;
 mod values;
 
 pub use classic::SPLIT_STREAMS;
-pub use mcmc::{MAX_COPIES, Share, copies_integral, share_among_copies};
+pub use mcmc::{CopyParameters, MAX_COPIES, copy_parameters, overlap_integral};
 pub use noise::{FADE_STEEPNESS, noise_from_normals, noise_of_splat};
 pub use outcome::DensityOutcome;
 

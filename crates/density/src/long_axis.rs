@@ -20,7 +20,7 @@ const OFFSET: f64 = 0.866_025_403_784_438_6;
 const SHRINK: f32 = -std::f32::consts::LN_2;
 
 /// Whether each splat is split: it was drawn once, and its longest axis is in the `share` fraction of the longest.
-pub(super) fn which(splats: &Splats, draws: &[u32], share: f32) -> Vec<bool> {
+pub(super) fn split_mask(splats: &Splats, draws: &[u32], share: f32) -> Vec<bool> {
     let n = splats.len();
     let kept_whole = ((1.0 - f64::from(share)) * n as f64) as usize;
     // Also handles an empty set.

@@ -28,7 +28,7 @@ use gausset_compute::{Pool, rng};
 use gausset_core::engine::{McmcRule, TrainState};
 
 use super::outcome::DensityOutcome;
-use super::values::{logit, not_finite};
+use super::values::{logit, non_finite_mask};
 use super::{long_axis, rows};
 
 /// Maximum number of copies that share an opacity (as in gsplat); further draws of one source count as this many.
@@ -53,7 +53,7 @@ pub(super) fn apply(state: &mut TrainState, rule: &McmcRule, pool: &Pool) -> Den
 }
 
 fn remove_not_finite(state: &mut TrainState, pool: &Pool) -> u64 {
-    let Some(dead) = not_finite(&state.splats, pool) else { return 0 };
+    let Some(dead) = non_finite_mask(&state.splats, pool) else { return 0 };
     let kept: Vec<u32> = (0u32..).zip(&dead).filter(|(_, dead)| !**dead).map(|(i, _)| i).collect();
     rows::edit(state, &kept, &[], pool);
     (dead.len() - kept.len()) as u64
@@ -76,8 +76,8 @@ fn relocate(state: &mut TrainState, rule: &McmcRule, pool: &Pool) -> u64 {
     let receivers: Vec<u32> = dead.iter().map(|&i| state.ids[i as usize]).collect();
     let sources = draw(&sums, &receivers, rng::stream::RELOCATE, rule, pool);
     let draws = Draws::new(state, &sources, rule);
-    for source in share(state, &draws, rule.dead_opacity, pool) {
-        rows::forget_training(state, source as usize);
+    for source in update_sources(state, &draws, rule.dead_opacity, pool) {
+        rows::reset_optimiser_state(state, source as usize);
     }
     for (&to, &from) in dead.iter().zip(&sources) {
         let to = to as usize;
@@ -85,7 +85,7 @@ fn relocate(state: &mut TrainState, rule: &McmcRule, pool: &Pool) -> u64 {
         if draws.splits[from as usize] {
             long_axis::halve(&mut state.splats, from as usize, to);
         }
-        rows::forget_training(state, to);
+        rows::reset_optimiser_state(state, to);
         state.statistics.gradient_sum[to] = 0.0;
         state.statistics.visible_steps[to] = 0;
         state.statistics.max_radius[to] = 0.0;
@@ -107,7 +107,7 @@ fn add(state: &mut TrainState, rule: &McmcRule, pool: &Pool) -> u64 {
     let receivers: Vec<u32> = (0..count as u32).map(|k| state.next_id.wrapping_add(k)).collect();
     let sources = draw(&sums, &receivers, rng::stream::ADD, rule, pool);
     let draws = Draws::new(state, &sources, rule);
-    share(state, &draws, rule.dead_opacity, pool);
+    update_sources(state, &draws, rule.dead_opacity, pool);
     let kept: Vec<u32> = (0..n as u32).collect();
     rows::edit(state, &kept, &sources, pool);
     for (copy, &source) in (n..).zip(&sources) {
@@ -152,7 +152,7 @@ fn draw(sums: &[f64], receiver_ids: &[u32], stream: u32, rule: &McmcRule, pool: 
         for (source, &id) in sources.iter_mut().zip(&receiver_ids[chunk * CHUNK..]) {
             let words = rng::philox(rule.seed, stream, rule.step, id);
             let target = rng::uniform_f64(words[0], words[1]) * total;
-            *source = owner(sums, target).min(last) as u32;
+            *source = sampled_index(sums, target).min(last) as u32;
         }
     });
     sources
@@ -160,7 +160,7 @@ fn draw(sums: &[f64], receiver_ids: &[u32], stream: u32, rule: &McmcRule, pool: 
 
 /// The splat whose interval of the prefix sums contains `target`: the first with a greater sum, so a splat of weight 0
 /// is never drawn.
-fn owner(sums: &[f64], target: f64) -> usize {
+fn sampled_index(sums: &[f64], target: f64) -> usize {
     sums.partition_point(|&sum| sum <= target)
 }
 
@@ -178,21 +178,21 @@ impl Draws {
         for &source in sources {
             count[source as usize] += 1;
         }
-        let splits = long_axis::which(&state.splats, &count, rule.split_largest);
+        let splits = long_axis::split_mask(&state.splats, &count, rule.split_largest);
         Self { count, splits }
     }
 }
 
 /// Sets the opacity and scales of each drawn source that is not split to those of one copy; returns all drawn sources
 /// in order, each once.
-fn share(state: &mut TrainState, draws: &Draws, min_opacity: f32, pool: &Pool) -> Vec<u32> {
+fn update_sources(state: &mut TrainState, draws: &Draws, min_opacity: f32, pool: &Pool) -> Vec<u32> {
     let distinct: Vec<u32> = (0u32..).zip(&draws.count).filter(|(_, r)| **r > 0).map(|(i, _)| i).collect();
-    let mut shares = vec![Share::default(); distinct.len()];
+    let mut shares = vec![CopyParameters::default(); distinct.len()];
     let logits = &state.splats.opacity_logits;
     pool.run_chunks(&mut shares, CHUNK, |chunk, shares| {
         for (share, &source) in shares.iter_mut().zip(&distinct[chunk * CHUNK..]) {
             let copies = draws.count[source as usize].saturating_add(1).min(MAX_COPIES);
-            *share = share_among_copies(logits[source as usize], copies, min_opacity);
+            *share = copy_parameters(logits[source as usize], copies, min_opacity);
         }
     });
     for (&source, share) in distinct.iter().zip(&shares) {
@@ -208,7 +208,7 @@ fn share(state: &mut TrainState, draws: &Draws, min_opacity: f32, pool: &Pool) -
 
 /// Opacity and scale of the copies of a splat.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Share {
+pub struct CopyParameters {
     /// Logit of the opacity of each copy.
     pub opacity_logit: f32,
     /// Change of each log scale: `ln(o / D)`.
@@ -219,14 +219,14 @@ pub struct Share {
 /// `opacity_logit` (Kheradmand et al. 2024, eq. 9). The new opacity is clamped to `min_opacity..=1 - eps`, and the
 /// scale follows from the clamped value, so the integral is preserved in any case.
 #[must_use]
-pub fn share_among_copies(opacity_logit: f32, copies: u32, min_opacity: f32) -> Share {
+pub fn copy_parameters(opacity_logit: f32, copies: u32, min_opacity: f32) -> CopyParameters {
     let x = f64::from(opacity_logit);
     // ln(1 - o) = -softplus(x), which keeps its precision where o rounds to 1; then o' = 1 - exp(ln(1 - o) / n).
     let ln_transparency = -(x.max(0.0) + libm::log1p(libm::exp(-x.abs())));
     let shared = -libm::expm1(ln_transparency / f64::from(copies));
     let shared = shared.max(f64::from(min_opacity)).min(MAX_OPACITY);
-    let change = libm::log(opacity(opacity_logit) / copies_integral(copies, shared));
-    Share {
+    let change = libm::log(opacity(opacity_logit) / overlap_integral(copies, shared));
+    CopyParameters {
         opacity_logit: (libm::log(shared) - libm::log1p(-shared)) as f32,
         log_scale_change: change as f32,
     }
@@ -235,7 +235,7 @@ pub fn share_among_copies(opacity_logit: f32, copies: u32, min_opacity: f32) -> 
 /// `D(n, o)`: the integral along a line through the centre of `n` coincident Gaussians of opacity `o` and unit scale,
 /// relative to that of one Gaussian of opacity 1. See the module documentation.
 #[must_use]
-pub fn copies_integral(n: u32, o: f64) -> f64 {
+pub fn overlap_integral(n: u32, o: f64) -> f64 {
     let alpha: [f64; NODES] = std::array::from_fn(|k| {
         let x = k as f64 * STEP;
         o * libm::exp(-x * x)
@@ -266,7 +266,7 @@ mod tests {
         // Weights 0, 2, 0, 1, 0.
         let sums = [0.0, 2.0, 2.0, 3.0, 3.0];
         for (target, expected) in [(0.0, 1), (1.9, 1), (2.0, 3), (2.9, 3)] {
-            assert_eq!(owner(&sums, target), expected);
+            assert_eq!(sampled_index(&sums, target), expected);
         }
     }
 }

@@ -45,7 +45,7 @@ pub struct Grid {
 impl Grid {
     /// The grid over the finite points; an arbitrary grid if there are none.
     #[must_use]
-    pub fn over(points: &[[f32; 3]]) -> Self {
+    pub fn enclosing(points: &[[f32; 3]]) -> Self {
         let mut low = [f32::INFINITY; 3];
         let mut high = [f32::NEG_INFINITY; 3];
         for point in points.iter().filter(|p| is_finite(p)) {
@@ -80,7 +80,7 @@ impl Grid {
 /// The indices of `points` in Morton order; equal codes keep their order.
 #[must_use]
 pub fn order(points: &[[f32; 3]], pool: &Pool) -> Vec<u32> {
-    let grid = Grid::over(points);
+    let grid = Grid::enclosing(points);
     // Code in the high bits, index in the low bits: sorting these numbers is a stable sort by code.
     let mut keys = vec![0u64; points.len()];
     pool.run_chunks(&mut keys, CHUNK, |chunk, keys| {
@@ -128,7 +128,7 @@ mod tests {
     fn points_that_are_not_finite_come_last_and_do_not_stretch_the_box() {
         let points = [[f32::NAN, 0.0, 0.0], [1.0, 0.0, 0.0], [0.0, f32::INFINITY, 0.0], [0.0; 3]];
         assert_eq!(order(&points, &Pool::new(1)), [3, 1, 0, 2]);
-        assert_eq!(Grid::over(&points).cells_per_unit, [1024.0, 0.0, 0.0]);
+        assert_eq!(Grid::enclosing(&points).cells_per_unit, [1024.0, 0.0, 0.0]);
     }
 
     #[test]

@@ -9,7 +9,7 @@
 
 use gausset_compute::rng;
 use gausset_core::constants::QUATERNION_MIN_NORM;
-use gausset_core::engine::Noise;
+use gausset_core::engine::PositionNoise;
 
 /// Steepness of the fade with opacity (Kheradmand et al. 2024, released code).
 pub const FADE_STEEPNESS: f32 = 100.0;
@@ -23,7 +23,7 @@ pub fn noise_of_splat(
     log_scale: [f32; 3],
     quat: [f32; 4],
     opacity_logit: f32,
-    noise: &Noise,
+    noise: &PositionNoise,
     seed: u64,
     step: u64,
     id: u32,
@@ -38,11 +38,11 @@ pub fn noise_from_normals(
     log_scale: [f32; 3],
     quat: [f32; 4],
     opacity_logit: f32,
-    noise: &Noise,
+    noise: &PositionNoise,
     normal: [f32; 3],
 ) -> [f32; 3] {
     let opacity = sigmoid(opacity_logit);
-    let strength = sigmoid(-FADE_STEEPNESS * (opacity - noise.opacity_fade)) * noise.scale;
+    let strength = sigmoid(-FADE_STEEPNESS * (opacity - noise.fade_opacity)) * noise.scale;
     let r = rotation(quat);
     // Σ z = R (s² ∘ (Rᵀ z)).
     let local: [f32; 3] = std::array::from_fn(|k| {

@@ -13,7 +13,7 @@ const CHUNK: usize = 4096;
 
 /// Initial contents of a new row of an array.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Newborn {
+enum NewRow {
     /// A copy of its parent's row: parameters, and the id until the rule assigns a new one.
     Copied,
     /// Zero: moments, clock, statistics.
@@ -21,7 +21,7 @@ enum Newborn {
 }
 
 /// A per-splat array of a state, by its shape.
-enum Array<'a> {
+enum StateArray<'a> {
     /// Values, and the number of values per row.
     Scalars(&'a mut Vec<f32>, usize),
     Words(&'a mut Vec<u32>),
@@ -38,16 +38,16 @@ pub(crate) fn edit(state: &mut TrainState, kept: &[u32], parents: &[u32], pool: 
         return;
     }
     pool.run_parts(&mut arrays(state), |_, (array, newborn)| match array {
-        Array::Scalars(values, width) => edit_array(values, *width, *newborn, before, kept, parents),
-        Array::Words(values) => edit_array(values, 1, *newborn, before, kept, parents),
-        Array::Triples(values) => edit_array(values, 1, *newborn, before, kept, parents),
-        Array::Quads(values) => edit_array(values, 1, *newborn, before, kept, parents),
+        StateArray::Scalars(values, width) => edit_array(values, *width, *newborn, before, kept, parents),
+        StateArray::Words(values) => edit_array(values, 1, *newborn, before, kept, parents),
+        StateArray::Triples(values) => edit_array(values, 1, *newborn, before, kept, parents),
+        StateArray::Quads(values) => edit_array(values, 1, *newborn, before, kept, parents),
     });
 }
 
 /// Permutes all rows: row `i` of the result is row `order[i]`.
 pub(crate) fn permute(state: &mut TrainState, order: &[u32], pool: &Pool) {
-    let TrainState { splats: p, moments, clocks, ids, statistics, .. } = state;
+    let TrainState { splats: p, moments, update_counts: clocks, ids, statistics, .. } = state;
     let (m, v) = (&mut moments.m, &mut moments.v);
     let sh = p.sh_stride();
     permute_alike([&mut p.sh, &mut m.sh, &mut v.sh], sh, order, pool);
@@ -84,7 +84,7 @@ pub(crate) fn copy_splat(splats: &mut Splats, from: usize, to: usize) {
 }
 
 /// Resets the optimiser state of a splat: zero moments, clock 0.
-pub(crate) fn forget_training(state: &mut TrainState, splat: usize) {
+pub(crate) fn reset_optimiser_state(state: &mut TrainState, splat: usize) {
     for moment in [&mut state.moments.m, &mut state.moments.v] {
         let sh = moment.sh_stride();
         moment.means[splat] = [0.0; 3];
@@ -93,30 +93,30 @@ pub(crate) fn forget_training(state: &mut TrainState, splat: usize) {
         moment.opacity_logits[splat] = 0.0;
         moment.sh[splat * sh..(splat + 1) * sh].fill(0.0);
     }
-    state.clocks[splat] = 0;
+    state.update_counts[splat] = 0;
 }
 
 /// All per-splat arrays, largest first, so that threads finish at about the same time.
-fn arrays(state: &mut TrainState) -> Vec<(Array<'_>, Newborn)> {
-    let TrainState { splats, moments, clocks, ids, statistics, .. } = state;
+fn arrays(state: &mut TrainState) -> Vec<(StateArray<'_>, NewRow)> {
+    let TrainState { splats, moments, update_counts: clocks, ids, statistics, .. } = state;
     let mut arrays = Vec::with_capacity(20);
     let mut rest = Vec::with_capacity(12);
     for (splats, newborn) in
-        [(splats, Newborn::Copied), (&mut moments.m, Newborn::Zero), (&mut moments.v, Newborn::Zero)]
+        [(splats, NewRow::Copied), (&mut moments.m, NewRow::Zero), (&mut moments.v, NewRow::Zero)]
     {
         let sh = splats.sh_stride();
-        arrays.push((Array::Scalars(&mut splats.sh, sh), newborn));
-        rest.push((Array::Triples(&mut splats.means), newborn));
-        rest.push((Array::Triples(&mut splats.log_scales), newborn));
-        rest.push((Array::Quads(&mut splats.quats), newborn));
-        rest.push((Array::Scalars(&mut splats.opacity_logits, 1), newborn));
+        arrays.push((StateArray::Scalars(&mut splats.sh, sh), newborn));
+        rest.push((StateArray::Triples(&mut splats.means), newborn));
+        rest.push((StateArray::Triples(&mut splats.log_scales), newborn));
+        rest.push((StateArray::Quads(&mut splats.quats), newborn));
+        rest.push((StateArray::Scalars(&mut splats.opacity_logits, 1), newborn));
     }
     arrays.append(&mut rest);
-    arrays.push((Array::Words(clocks), Newborn::Zero));
-    arrays.push((Array::Words(ids), Newborn::Copied));
-    arrays.push((Array::Scalars(&mut statistics.gradient_sum, 1), Newborn::Zero));
-    arrays.push((Array::Words(&mut statistics.visible_steps), Newborn::Zero));
-    arrays.push((Array::Scalars(&mut statistics.max_radius, 1), Newborn::Zero));
+    arrays.push((StateArray::Words(clocks), NewRow::Zero));
+    arrays.push((StateArray::Words(ids), NewRow::Copied));
+    arrays.push((StateArray::Scalars(&mut statistics.gradient_sum, 1), NewRow::Zero));
+    arrays.push((StateArray::Words(&mut statistics.visible_steps), NewRow::Zero));
+    arrays.push((StateArray::Scalars(&mut statistics.max_radius, 1), NewRow::Zero));
     arrays
 }
 
@@ -124,7 +124,7 @@ fn arrays(state: &mut TrainState) -> Vec<(Array<'_>, Newborn)> {
 fn edit_array<T: Copy + Default>(
     array: &mut Vec<T>,
     width: usize,
-    newborn: Newborn,
+    newborn: NewRow,
     before: usize,
     kept: &[u32],
     parents: &[u32],
@@ -132,8 +132,8 @@ fn edit_array<T: Copy + Default>(
     assert_eq!(array.len(), before * width, "the arrays of a state have different lengths");
     array.reserve_exact(parents.len() * width);
     match newborn {
-        Newborn::Zero => array.resize((before + parents.len()) * width, T::default()),
-        Newborn::Copied => {
+        NewRow::Zero => array.resize((before + parents.len()) * width, T::default()),
+        NewRow::Copied => {
             for &parent in parents {
                 let first = parent as usize * width;
                 array.extend_from_within(first..first + width);

@@ -7,7 +7,7 @@ use gausset_core::Splats;
 const CHUNK: usize = 4096;
 
 /// Whether each splat has a parameter that is not finite; `None` if all are finite.
-pub(crate) fn not_finite(splats: &Splats, pool: &Pool) -> Option<Vec<bool>> {
+pub(crate) fn non_finite_mask(splats: &Splats, pool: &Pool) -> Option<Vec<bool>> {
     let sh = splats.sh_stride();
     let mut dead = vec![false; splats.len()];
     pool.run_chunks(&mut dead, CHUNK, |chunk, dead| {

@@ -45,7 +45,7 @@ fn a_small_splat_with_a_large_gradient_is_cloned_beside_itself() {
     assert_eq!(splat_bits(&state.splats, 1), splat_bits(&before.splats, 0));
     // The original keeps its optimiser state; the copy starts with none.
     assert_eq!(splat_bits(&state.moments.v, 0), splat_bits(&before.moments.v, 0));
-    assert_eq!(state.clocks, [before.clocks[0], 0]);
+    assert_eq!(state.update_counts, [before.update_counts[0], 0]);
     assert!(is_untrained(&state, 1));
     assert_eq!(state.ids, [before.ids[0], before.next_id]);
     assert_eq!(state.next_id, before.next_id + 1);
@@ -69,7 +69,7 @@ fn a_large_splat_is_replaced_by_two_smaller_ones_of_its_kind() {
         assert_ne!(state.splats.means[i], before.splats.means[0]);
         assert_eq!(state.splats.quats[i], before.splats.quats[0]);
         assert_eq!(state.splats.opacity_logits[i], before.splats.opacity_logits[0]);
-        assert_eq!(state.splats.sh_of(i), before.splats.sh_of(0));
+        assert_eq!(state.splats.sh_coefficients(i), before.splats.sh_coefficients(0));
         for k in 0..3 {
             let ratio = (before.splats.log_scales[0][k] - state.splats.log_scales[i][k]).exp();
             assert!((ratio - 1.6).abs() < 1e-5);
@@ -170,7 +170,7 @@ fn growth_stops_at_the_limit_and_the_largest_statistics_grow_first() {
         state.splats.sh[3 * i] = i as f32;
     }
     apply(&mut state, ClassicRule { max_splats: 11, ..classic_rule() });
-    let colours: Vec<f32> = (8..11).map(|i| state.splats.sh_of(i)[0]).collect();
+    let colours: Vec<f32> = (8..11).map(|i| state.splats.sh_coefficients(i)[0]).collect();
     assert_eq!(colours, [3.0, 4.0, 5.0]);
 }
 

@@ -3,10 +3,12 @@
 mod density_support;
 
 use density_support::{classic_rule, some_state};
-use gausset_compute::level::{VectorLevel, describe, level};
+use gausset_compute::level::{SimdLevel, describe, dispatch_level};
 use gausset_compute::{Exec, Pool};
 use gausset_core::engine::ClassicRule;
-use gausset_density::decide::{CLONE, Counts, Inputs, KEEP, PRUNE, SPLIT, Thresholds, decide};
+use gausset_density::decide::{
+    CLONE, DecisionCounts, DecisionInputs, KEEP, PRUNE, SPLIT, Thresholds, decide,
+};
 
 /// One column per splat, so that combinations of values can be enumerated.
 #[derive(Clone, Default)]
@@ -27,8 +29,8 @@ impl Columns {
         self.opacity_logits.push(logit);
     }
 
-    fn inputs(&self) -> Inputs<'_> {
-        Inputs {
+    fn inputs(&self) -> DecisionInputs<'_> {
+        DecisionInputs {
             gradient_sum: &self.gradient_sum,
             visible_steps: &self.visible_steps,
             max_radius: &self.max_radius,
@@ -47,7 +49,7 @@ fn adversarial(threshold: f32) -> Vec<f32> {
 }
 
 fn all_levels() -> impl Iterator<Item = fearless_simd::Level> {
-    VectorLevel::ALL.into_iter().filter_map(level)
+    SimdLevel::ALL.into_iter().filter_map(dispatch_level)
 }
 
 /// Asserts that every level and number of threads decides like the scalar definition; returns the decisions.
@@ -56,7 +58,7 @@ fn decisions_everywhere(columns: &Columns, t: &Thresholds) -> Vec<u8> {
     let n = columns.opacity_logits.len();
     let expected: Vec<u8> = (0..n).map(|i| inputs.decide(i, t)).collect();
     let count = |what| expected.iter().filter(|&&d| d == what).count() as u64;
-    let counts = Counts { clone: count(CLONE), split: count(SPLIT), prune: count(PRUNE) };
+    let counts = DecisionCounts { clone: count(CLONE), split: count(SPLIT), prune: count(PRUNE) };
     for level in all_levels() {
         for threads in [1, 2, 3, 7] {
             let mut decisions = vec![0xFF; n];
@@ -100,7 +102,7 @@ fn adversarial_values_decide_alike_in_vectors_and_scalars() {
         },
     ];
     for rule in rules {
-        let t = Thresholds::of(&rule);
+        let t = Thresholds::from_rule(&rule);
         let mut columns = Columns::default();
         let logits = adversarial(t.prune_logit);
         let radii = adversarial(t.prune_radius);
@@ -124,7 +126,7 @@ fn adversarial_values_decide_alike_in_vectors_and_scalars() {
 
 #[test]
 fn any_number_of_splats_is_decided_completely() {
-    let t = Thresholds::of(&classic_rule());
+    let t = Thresholds::from_rule(&classic_rule());
     for n in [0, 1, 15, 16, 17, 31, 47, 16_383, 16_384, 16_385, 40_000] {
         let state = some_state(n, 0, n as u64);
         let columns = Columns {
@@ -145,7 +147,7 @@ fn any_number_of_splats_is_decided_completely() {
 fn log_space_agrees_with_the_rule_as_the_paper_states_it() {
     let rule = ClassicRule { prune_screen: Some(25.0), ..classic_rule() };
     let state = some_state(20_000, 0, 3);
-    let t = Thresholds::of(&rule);
+    let t = Thresholds::from_rule(&rule);
     let columns = Columns {
         gradient_sum: state.statistics.gradient_sum.clone(),
         visible_steps: state.statistics.visible_steps.clone(),
@@ -190,7 +192,7 @@ fn log_space_agrees_with_the_rule_as_the_paper_states_it() {
 
 #[test]
 fn a_value_exactly_at_its_threshold_does_nothing() {
-    let t = Thresholds::of(&ClassicRule { prune_screen: Some(20.0), ..classic_rule() });
+    let t = Thresholds::from_rule(&ClassicRule { prune_screen: Some(20.0), ..classic_rule() });
     let (small, large) = (t.clone_log_scale, t.prune_log_scale);
     let mut columns = Columns::default();
     columns.push(t.gradient * 3.0, 3, 20.0, [large; 3], t.prune_logit);
@@ -204,7 +206,7 @@ fn a_value_exactly_at_its_threshold_does_nothing() {
 
 #[test]
 fn a_splat_never_seen_does_not_grow() {
-    let t = Thresholds::of(&classic_rule());
+    let t = Thresholds::from_rule(&classic_rule());
     let mut columns = Columns::default();
     columns.push(0.0, 0, 0.0, [-3.0; 3], 1.0);
     assert_eq!(decisions_everywhere(&columns, &t), [KEEP]);
@@ -212,7 +214,7 @@ fn a_splat_never_seen_does_not_grow() {
 
 #[test]
 fn radii_need_not_exist_when_nothing_is_pruned_by_them() {
-    let t = Thresholds::of(&classic_rule());
+    let t = Thresholds::from_rule(&classic_rule());
     let mut columns = Columns::default();
     columns.push(1.0, 1, 0.0, [-3.0; 3], 1.0);
     columns.max_radius.clear();

@@ -7,7 +7,7 @@ use gausset_compute::Pool;
 use gausset_compute::rng::{self, stream};
 use gausset_core::engine::{DensityRule, McmcRule, TrainState};
 use gausset_core::se3::rotation_from_quaternion;
-use gausset_density::{self as density, DensityOutcome, MAX_COPIES, copies_integral, share_among_copies};
+use gausset_density::{self as density, DensityOutcome, MAX_COPIES, copy_parameters, overlap_integral};
 
 fn apply(state: &mut TrainState, rule: McmcRule) -> DensityOutcome {
     density::apply(state, &DensityRule::Mcmc(rule), &Pool::new(2))
@@ -38,7 +38,7 @@ fn the_integral_form_is_the_double_sum_of_the_paper() {
         for o in [1e-6, 0.005, 0.03, 0.1, 0.25, 0.5, 0.8, 0.95, 0.999_999] {
             let (sum, magnitude) = double_sum(n, o);
             let tolerance = 4e-14 * sum + 1e-15 * magnitude;
-            let integral = copies_integral(n, o);
+            let integral = overlap_integral(n, o);
             assert!((integral - sum).abs() <= tolerance, "n {n} o {o}: {integral} {sum} ± {tolerance}");
         }
     }
@@ -57,7 +57,7 @@ fn the_integral_is_exact_where_the_double_sum_has_no_digits_left() {
         (51, 0.9, 2.347_625_585_129_540_2),
         (51, 0.99999, 2.376_545_279_937_459_7),
     ] {
-        let found = copies_integral(n, o);
+        let found = overlap_integral(n, o);
         assert!((found / expected - 1.0).abs() < 4e-14, "n {n} o {o}: {found} {expected}");
     }
 }
@@ -81,7 +81,7 @@ fn coincident_copies_look_like_the_splat_they_share() {
     for logit in [-5.2f32, -3.0, -1.0, 0.0, 1.5, 4.0, 9.0] {
         for copies in [2, 3, 5, 17, 51] {
             let o = sigmoid(logit);
-            let share = share_among_copies(logit, copies, 1e-6);
+            let share = copy_parameters(logit, copies, 1e-6);
             let (copy, scale) = (sigmoid(share.opacity_logit), f64::from(share.log_scale_change).exp());
             // The results are rounded to f32: 51 copies of a relative error of 1e-6 in o' and s'.
             let centre = 1.0 - (1.0 - copy).powi(copies as i32);
@@ -100,16 +100,16 @@ fn coincident_copies_look_like_the_splat_they_share() {
 fn shared_opacities_stay_within_their_clamps_and_keep_the_integral() {
     // Far more copies than the opacity allows.
     let logit = -5.0;
-    let share = share_among_copies(logit, 51, 0.005);
+    let share = copy_parameters(logit, 51, 0.005);
     assert!((sigmoid(share.opacity_logit) - 0.005).abs() < 1e-9);
     let after = rendered_integral(51, 0.005, f64::from(share.log_scale_change).exp());
     assert!((after / rendered_integral(1, sigmoid(logit), 1.0) - 1.0).abs() < 1e-5);
     // Opaque beyond f32: the logit of the copies is that of 1 - eps.
-    let share = share_among_copies(80.0, 2, 0.005);
+    let share = copy_parameters(80.0, 2, 0.005);
     assert!((share.opacity_logit - 15.94).abs() < 0.01);
     assert!(share.log_scale_change.is_finite());
     // Transparent beyond f64.
-    assert!(share_among_copies(-1e4, 2, 0.005).opacity_logit.is_finite());
+    assert!(copy_parameters(-1e4, 2, 0.005).opacity_logit.is_finite());
 }
 
 /// A simple implementation of relocation: f64, linear search, the double sum.
@@ -182,7 +182,7 @@ fn relocation_agrees_with_a_straightforward_evaluation() {
             Some(source) => {
                 assert_eq!(splat_bits(&state.splats, i), splat_bits(&state.splats, source));
                 assert_eq!(state.splats.means[i], before.splats.means[source]);
-                assert_eq!(state.splats.sh_of(i), before.splats.sh_of(source));
+                assert_eq!(state.splats.sh_coefficients(i), before.splats.sh_coefficients(source));
                 assert!(is_untrained(&state, i) && is_untrained(&state, source));
                 assert_eq!(state.statistics.visible_steps[i], 0);
             }
@@ -229,7 +229,7 @@ fn growth_appends_copies_and_leaves_the_training_of_their_sources_alone() {
     assert_eq!(state.ids[1000..], (before.next_id..before.next_id + 50).collect::<Vec<_>>());
     for i in 0..1000 {
         assert_eq!(splat_bits(&state.moments.m, i), splat_bits(&before.moments.m, i));
-        assert_eq!(state.clocks[i], before.clocks[i]);
+        assert_eq!(state.update_counts[i], before.update_counts[i]);
     }
     for i in 1000..1050 {
         assert!(is_untrained(&state, i));
@@ -249,7 +249,7 @@ fn a_splat_drawn_a_hundred_times_counts_as_fifty_one_copies() {
     state.splats.opacity_logits.fill(-9.0);
     state.splats.opacity_logits[40] = 3.0;
     assert_eq!(apply(&mut state, McmcRule { growth: 1.0, ..mcmc_rule() }).relocated, 100);
-    let share = share_among_copies(3.0, MAX_COPIES, 0.005);
+    let share = copy_parameters(3.0, MAX_COPIES, 0.005);
     assert!(state.splats.opacity_logits.iter().all(|&l| l == share.opacity_logit));
 }
 
@@ -295,7 +295,7 @@ fn a_splat_of_exactly_the_dead_opacity_is_dead() {
     state.splats.opacity_logits = vec![threshold.next_up().next_up(), 2.0, threshold.next_down().next_down()];
     assert_eq!(apply(&mut state, McmcRule { growth: 1.0, ..mcmc_rule() }).relocated, 1);
     let mut again = some_state(2, 0, 31);
-    again.splats.opacity_logits = vec![share_among_copies(-9.0, 2, 0.005).opacity_logit, 2.0];
+    again.splats.opacity_logits = vec![copy_parameters(-9.0, 2, 0.005).opacity_logit, 2.0];
     assert_eq!(apply(&mut again, McmcRule { growth: 1.0, ..mcmc_rule() }).relocated, 1);
 }
 

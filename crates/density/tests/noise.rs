@@ -1,21 +1,27 @@
 //! Tests Langevin noise against its definition in f64.
 
 use gausset_compute::rng::{self, stream};
-use gausset_core::engine::Noise;
+use gausset_core::engine::PositionNoise;
 use gausset_core::se3;
 use gausset_density::{noise_from_normals, noise_of_splat};
 
-const NOISE: Noise = Noise { scale: 80.0, opacity_fade: 0.005 };
+const NOISE: PositionNoise = PositionNoise { scale: 80.0, fade_opacity: 0.005 };
 
 /// `Σ z sigmoid(-100 (o - fade)) scale` with an explicit covariance.
-fn in_f64(log_scale: [f32; 3], quat: [f32; 4], logit: f32, noise: &Noise, z: [f32; 3]) -> ([f64; 3], f64) {
+fn in_f64(
+    log_scale: [f32; 3],
+    quat: [f32; 4],
+    logit: f32,
+    noise: &PositionNoise,
+    z: [f32; 3],
+) -> ([f64; 3], f64) {
     let r = se3::rotation_from_quaternion(quat.map(f64::from));
     let variance = log_scale.map(|s| (2.0 * f64::from(s)).exp());
     let covariance: se3::Mat3 = std::array::from_fn(|i| {
         std::array::from_fn(|j| (0..3).map(|k| r[i][k] * variance[k] * r[j][k]).sum())
     });
     let opacity = 1.0 / (1.0 + (-f64::from(logit)).exp());
-    let strength = f64::from(noise.scale) / (1.0 + (100.0 * (opacity - f64::from(noise.opacity_fade))).exp());
+    let strength = f64::from(noise.scale) / (1.0 + (100.0 * (opacity - f64::from(noise.fade_opacity))).exp());
     let displacement = se3::mul_vec(&covariance, z.map(f64::from)).map(|v| v * strength);
     // Upper bound of the effect of an error of one part in 1: the largest variance times the normals.
     let largest = variance.iter().fold(0.0, |a: f64, &b| a.max(b));
@@ -68,7 +74,7 @@ fn opaque_splats_stay_and_transparent_ones_wander_within_their_shape() {
 #[test]
 fn at_the_fade_opacity_noise_has_half_its_strength() {
     let fade = sigmoid(-1.0);
-    let noise = Noise { scale: 2.0, opacity_fade: fade };
+    let noise = PositionNoise { scale: 2.0, fade_opacity: fade };
     let found = noise_from_normals([0.0; 3], [0.0, 0.0, 2.0, 0.0], -1.0, &noise, [1.0, -2.0, 3.0]);
     for (found, expected) in found.iter().zip([1.0, -2.0, 3.0]) {
         assert!((found - expected).abs() < 1e-4, "{found} {expected}");

@@ -90,7 +90,7 @@ fn reordering_moves_whole_splats_and_does_it_once() {
     for (to, &from) in order.iter().enumerate() {
         assert_eq!(row_bits(&state, to), row_bits(&before, from as usize));
     }
-    let grid = morton::Grid::over(&state.splats.means);
+    let grid = morton::Grid::enclosing(&state.splats.means);
     assert!(state.splats.means.windows(2).all(|pair| grid.code(pair[0]) <= grid.code(pair[1])));
     let sorted = state.clone();
     density::reorder(&mut state, &Pool::new(2));
@@ -115,8 +115,8 @@ fn what_is_not_per_splat_is_left_alone() {
     for rule in all_rules() {
         let mut state = before.clone();
         density::apply(&mut state, &rule, &Pool::new(1));
-        assert_eq!(state.extras, before.extras);
-        assert_eq!(state.group_clock, before.group_clock);
+        assert_eq!(state.corrections, before.corrections);
+        assert_eq!(state.dense_update_count, before.dense_update_count);
     }
 }
 
@@ -180,7 +180,7 @@ proptest! {
                 prop_assert_eq!(splat_bits(&state.splats, i), splat_bits(&before.splats, old));
                 prop_assert_eq!(splat_bits(&state.moments.m, i), splat_bits(&before.moments.m, old));
                 prop_assert_eq!(splat_bits(&state.moments.v, i), splat_bits(&before.moments.v, old));
-                prop_assert_eq!(state.clocks[i], before.clocks[old]);
+                prop_assert_eq!(state.update_counts[i], before.update_counts[old]);
             } else {
                 prop_assert!(state.ids[i] >= before.next_id);
                 prop_assert!(density_support::is_untrained(&state, i));

@@ -1,8 +1,8 @@
 //! Time of dense evaluation: `cargo run --release -p gausset-field --example dense_speed -- [avx2]`.
 #![allow(clippy::print_stdout, reason = "a program that prints figures")]
 
-use gausset_compute::{VectorLevel, rng};
-use gausset_field::{Compute, Covariance, Evaluator, GaussianField, WeightMode};
+use gausset_compute::{SimdLevel, rng};
+use gausset_field::{Compute, CovarianceKind, Evaluator, GaussianField, WeightMode};
 
 fn cpu_ms() -> f64 {
     gausset_prof::process_cpu().map_or(f64::NAN, |time| 1e3 * time.as_secs_f64())
@@ -13,8 +13,7 @@ fn uniform(step: u64, i: usize) -> [f32; 4] {
 }
 
 fn main() {
-    let level =
-        if std::env::args().any(|word| word == "avx2") { VectorLevel::Avx2 } else { VectorLevel::Auto };
+    let level = if std::env::args().any(|word| word == "avx2") { SimdLevel::Avx2 } else { SimdLevel::Auto };
     let compute = Compute::new(1, level).expect("this processor has the level");
     for (n, b, rounds) in [(1000, 500, 41), (10_000, 500, 15), (10_000, 20_000, 3)] {
         let means = (0..n)
@@ -32,7 +31,7 @@ fn main() {
             .collect();
         let weights = (0..n).map(|i| 2.0 * uniform(3, i)[0] - 1.0).collect();
         let field =
-            GaussianField::new(means, chol, weights, WeightMode::Raw, Covariance::Full).expect("valid");
+            GaussianField::new(means, chol, weights, WeightMode::Raw, CovarianceKind::Full).expect("valid");
         let points: Vec<[f32; 3]> = (0..b)
             .map(|i| {
                 let u = uniform(4, i);

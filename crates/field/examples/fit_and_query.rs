@@ -3,7 +3,7 @@
 //! `cargo run --release -p gausset-field --example fit_and_query`
 #![allow(clippy::print_stdout, reason = "an example shows what it found")]
 
-use gausset_field::fit::{Fit, FitOptions, Samples};
+use gausset_field::fit::{FieldFit, FitOptions, Samples};
 use gausset_field::{Compute, Evaluator};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -20,7 +20,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 
     let compute = Compute::best();
     let options = FitOptions { gaussians: 4, ..FitOptions::default() };
-    let mut fit = Fit::new(&compute, &samples, &options)?;
+    let mut fit = FieldFit::new(&compute, &samples, &options)?;
     while !fit.is_done() {
         fit.step()?;
     }
@@ -32,7 +32,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let at = [[0.3, 0.4, 0.5], [0.7, 0.6, 0.5]];
     let found = evaluator.gradients(&at)?;
     for (b, x) in at.iter().enumerate() {
-        let value = fitted.frame.offset + fitted.frame.scale * found.values[b];
+        let value = fitted.normalisation.offset + fitted.normalisation.scale * found.values[b];
         println!("f({x:?}) = {value:.6} (truth {:.6}), gradient {:.4?}", truth(x), found.gradients[b]);
     }
     let gradients = evaluator.vjp(&at, &[1.0, 1.0])?;

@@ -3,10 +3,10 @@
 
 use std::path::Path;
 
-use gausset_compute::VectorLevel;
+use gausset_compute::SimdLevel;
 use gausset_field::Compute;
-use gausset_field::fit::{Fit, FitOptions, Samples, Solver};
-use gausset_field::input::Wanted;
+use gausset_field::fit::{FieldFit, FitOptions, FitSolver, Samples};
+use gausset_field::input::ReadRequest;
 use safetensors::SafeTensors;
 
 fn cpu_seconds() -> f64 {
@@ -24,17 +24,17 @@ fn samples(path: &Path) -> Samples {
         let points = floats("x_train").as_chunks().0.to_vec();
         return Samples { points, values: floats("y_train"), grid: None };
     }
-    gausset_field::input::read(path, &Wanted::default()).expect("input").samples()
+    gausset_field::input::read(path, &ReadRequest::default()).expect("input").samples()
 }
 
 fn main() {
     let words: Vec<String> = std::env::args().collect();
     let number = |i: usize, default: u64| words.get(i).and_then(|w| w.parse().ok()).unwrap_or(default);
     let samples = samples(Path::new(&words[1]));
-    let compute = Compute::new(1, VectorLevel::Auto).expect("level");
+    let compute = Compute::new(1, SimdLevel::Auto).expect("level");
     let solver = match words.get(6).map(String::as_str) {
-        Some("lm") => Solver::Lm,
-        _ => Solver::Adam,
+        Some("lm") => FitSolver::Lm,
+        _ => FitSolver::Adam,
     };
     let options = FitOptions {
         gaussians: number(2, 1000) as usize,
@@ -45,7 +45,7 @@ fn main() {
         ..FitOptions::default()
     };
     let started = cpu_seconds();
-    let mut fit = Fit::new(&compute, &samples, &options).expect("fit");
+    let mut fit = FieldFit::new(&compute, &samples, &options).expect("fit");
     println!("start {:.2} s validation {:?}", cpu_seconds() - started, fit.progress().validation);
     while !fit.is_done() {
         fit.step().expect("step");

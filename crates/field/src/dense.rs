@@ -21,7 +21,7 @@
 use fearless_simd::prelude::*;
 use gausset_compute::{Exec, at_level};
 
-use crate::packed::row::{A00, A10, A11, A20, A21, A22};
+use crate::packed::record_index::{A00, A10, A11, A20, A21, A22};
 use crate::packed::{PointRows, Term};
 use crate::real::{INV_K2, Lanes, Real};
 
@@ -36,7 +36,7 @@ const TASK_POINTS: usize = 1024;
 
 /// Order of derivatives that is computed at each point: the rows of the result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Order {
+pub(crate) enum DerivativeOrder {
     /// f.
     Value,
     /// f, ∂x, ∂y, ∂z.
@@ -45,7 +45,7 @@ pub(crate) enum Order {
     Hessian,
 }
 
-impl Order {
+impl DerivativeOrder {
     /// Number of rows of the result.
     pub(crate) const fn rows(self) -> usize {
         match self {
@@ -61,7 +61,7 @@ pub(crate) fn forward<T: Real>(
     exec: Exec<'_>,
     terms: &[Term<T>],
     points: &PointRows<T>,
-    order: Order,
+    order: DerivativeOrder,
 ) -> Vec<Vec<T>> {
     let padded = points.padded();
     let mut rows = vec![vec![T::ZERO; padded]; order.rows()];
@@ -88,26 +88,28 @@ fn chunk<T: Real, S: Lanes>(
     simd: S,
     terms: &[Term<T>],
     points: [&[T]; 3],
-    order: Order,
+    order: DerivativeOrder,
     out: &mut [&mut [T]],
 ) {
     let width = T::V::<S>::LEN;
     for tile in terms.chunks(TILE) {
-        let term = gausset_compute::simd::inlined(
+        let term = gausset_compute::simd::inline_closure(
             #[inline(always)]
             |i: usize| &tile[i],
         );
         let mut at = 0;
         while at < points[0].len() {
             match order {
-                Order::Value if S::GROUP == 1 => {
+                DerivativeOrder::Value if S::GROUP == 1 => {
                     values::<T, S, VECTORS, 1>(simd, tile.len(), term, points, at, out);
                 }
-                Order::Value => values::<T, S, VECTORS, 32>(simd, tile.len(), term, points, at, out),
-                Order::Gradient => gradients::<T, S, 1>(simd, tile.len(), term, points, at, out),
-                Order::Hessian => hessians::<T, S>(simd, tile, points, at, out),
+                DerivativeOrder::Value => {
+                    values::<T, S, VECTORS, 32>(simd, tile.len(), term, points, at, out)
+                }
+                DerivativeOrder::Gradient => gradients::<T, S, 1>(simd, tile.len(), term, points, at, out),
+                DerivativeOrder::Hessian => hessians::<T, S>(simd, tile, points, at, out),
             }
-            at += if order == Order::Value { VECTORS * width } else { width };
+            at += if order == DerivativeOrder::Value { VECTORS * width } else { width };
         }
     }
 }

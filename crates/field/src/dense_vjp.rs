@@ -20,12 +20,12 @@ use gausset_compute::{Exec, Pool, at_level};
 
 use crate::dense::{square, whitened};
 use crate::gradients::{BlockMoments, FieldGradients};
-use crate::packed::row::{A00, A10, A11, A20, A21, A22, WEIGHT};
-use crate::packed::{BLOCK, Block, FIELDS, Packed};
+use crate::packed::record_index::{A00, A10, A11, A20, A21, A22, WEIGHT};
+use crate::packed::{BLOCK, Block, FIELDS, PackedField};
 use crate::real::{INV_K2, Lanes, Real};
 
 /// Points processed by phase 1 before phase 2.
-pub(crate) const PHASE: usize = 32;
+pub(crate) const PHASE_POINTS: usize = 32;
 /// Points whose sums are kept in `T`.
 const TILE: usize = 1024;
 /// With at least this many Gaussians, there is enough work for all threads without dividing the points.
@@ -47,7 +47,7 @@ type Unpack<'a> = &'a (dyn Fn(usize, &BlockMoments) -> BlockMoments + Sync);
 /// [`PHASE`].
 pub(crate) fn moments<T: Real>(
     exec: Exec<'_>,
-    field: &Packed<T>,
+    field: &PackedField<T>,
     samples: &[Sample<T, 4>],
     out: &mut FieldGradients<T>,
     unpack: Unpack<'_>,
@@ -61,7 +61,7 @@ pub(crate) fn moments<T: Real>(
 /// `Σ G (r - a p)` (3), `Σ G (p tᵀ + (r - a p) vᵀ)` (6, lower), `Σ G a`.
 pub(crate) fn gradient_sums<T: Real>(
     exec: Exec<'_>,
-    field: &Packed<T>,
+    field: &PackedField<T>,
     samples: &[Sample<T, 6>],
     out: &mut FieldGradients<T>,
     unpack: Unpack<'_>,
@@ -74,7 +74,7 @@ pub(crate) fn gradient_sums<T: Real>(
 /// Distributes blocks of Gaussians and chunks of samples over threads, adds the chunks in order, and unpacks.
 fn sums<T: Real, const N: usize>(
     pool: &Pool,
-    field: &Packed<T>,
+    field: &PackedField<T>,
     samples: &[Sample<T, N>],
     out: &mut FieldGradients<T>,
     unpack: Unpack<'_>,
@@ -164,16 +164,16 @@ fn tiles<T: Real, S: Lanes>(
 ) {
     let width = T::V::<S>::LEN;
     let zero = T::V::<S>::splat(simd, T::ZERO);
-    let mut buffer = [[zero; 4]; PHASE];
+    let mut buffer = [[zero; 4]; PHASE_POINTS];
     for tile in samples.chunks(TILE) {
         for (block, out) in blocks.iter().zip(out.iter_mut()) {
             let mut at = 0;
             while at + width <= BLOCK {
                 let g = gaussians::<T, S>(simd, block, at);
                 let mut sum = [zero; 10];
-                for points in tile.as_chunks::<PHASE>().0 {
-                    if S::POINTS == PHASE {
-                        phase_one::<T, S, PHASE>(simd, &g, points, &mut buffer);
+                for points in tile.as_chunks::<PHASE_POINTS>().0 {
+                    if S::POINTS == PHASE_POINTS {
+                        phase_one::<T, S, PHASE_POINTS>(simd, &g, points, &mut buffer);
                     } else {
                         phase_one::<T, S, 4>(simd, &g, points, &mut buffer);
                     }
@@ -193,11 +193,11 @@ fn tiles<T: Real, S: Lanes>(
 fn phase_one<T: Real, S: Lanes, const G: usize>(
     simd: S,
     g: &[T::V<S>; FIELDS],
-    points: &[Sample<T, 4>; PHASE],
-    buffer: &mut [[T::V<S>; 4]; PHASE],
+    points: &[Sample<T, 4>; PHASE_POINTS],
+    buffer: &mut [[T::V<S>; 4]; PHASE_POINTS],
 ) {
     let mut first = 0;
-    while first < PHASE {
+    while first < PHASE_POINTS {
         for i in 0..G {
             let sample = points[first + i];
             let x = [
@@ -217,9 +217,13 @@ fn phase_one<T: Real, S: Lanes, const G: usize>(
 }
 
 #[inline(always)]
-pub(crate) fn phase_two<T: Real, S: Lanes>(simd: S, buffer: &[[T::V<S>; 4]; PHASE], sum: &mut [T::V<S>; 10]) {
+pub(crate) fn phase_two<T: Real, S: Lanes>(
+    simd: S,
+    buffer: &[[T::V<S>; 4]; PHASE_POINTS],
+    sum: &mut [T::V<S>; 10],
+) {
     let mut m = *sum;
-    for i in 0..PHASE {
+    for i in 0..PHASE_POINTS {
         let [v0, v1, v2, s] = buffer[i];
         let (s0, s1, s2) = (s * v0, s * v1, s * v2);
         m[0] += s;

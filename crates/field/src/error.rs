@@ -2,7 +2,7 @@
 
 use std::fmt::Display;
 
-use gausset_io::units::number;
+use gausset_io::text::format_number;
 
 /// Why a field, points or cotangents were refused.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -20,7 +20,7 @@ pub enum FieldError {
         weights: usize,
     },
     /// A parameter is not finite or out of range.
-    #[error("{tensor}: row {index}: unusable value (expected a finite number in range, found {})", number(*value))]
+    #[error("{tensor}: row {index}: unusable value (expected a finite number in range, found {})", format_number(*value))]
     Parameter {
         /// Name of the array.
         tensor: &'static str,
@@ -40,7 +40,7 @@ pub enum FieldError {
         precision: &'static str,
     },
     /// A point is not finite or too far from the origin.
-    #[error("points: row {index}: unusable point (expected finite coordinates up to {limit:e}, found {} {} {})", number(point[0]), number(point[1]), number(point[2]))]
+    #[error("points: row {index}: unusable point (expected finite coordinates up to {limit:e}, found {} {} {})", format_number(point[0]), format_number(point[1]), format_number(point[2]))]
     Point {
         /// Index of the point.
         index: usize,
@@ -82,7 +82,7 @@ pub enum FieldError {
         count: usize,
     },
     /// A cut-off is negative or not a number.
-    #[error("cut-off: invalid (expected a number of at least 0, found {})", number(*found))]
+    #[error("cut-off: invalid (expected a number of at least 0, found {})", format_number(*found))]
     Cutoff {
         /// The given value.
         found: f64,
@@ -104,7 +104,7 @@ pub enum FieldError {
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum ContentError {
     /// A problem at a place in the file.
-    #[error("{place}: {what}{}", aside(expected.as_deref(), found.as_deref()))]
+    #[error("{place}: {what}{}", expected_found(expected.as_deref(), found.as_deref()))]
     At {
         /// Line, field or array of the file.
         place: String,
@@ -116,10 +116,10 @@ pub enum ContentError {
         found: Option<String>,
     },
     /// More samples than the caller has memory for.
-    #[error("samples: too many for the memory of this machine (expected at most {most}, found {found})")]
-    Room {
+    #[error("samples: too many for the memory of this machine (expected at most {limit}, found {found})")]
+    TooManySamples {
         /// Largest number of samples.
-        most: u64,
+        limit: u64,
         /// Number of samples that the file declares.
         found: u64,
     },
@@ -137,7 +137,7 @@ pub enum ContentError {
     Field(#[from] FieldError),
 }
 
-fn aside(expected: Option<&str>, found: Option<&str>) -> String {
+fn expected_found(expected: Option<&str>, found: Option<&str>) -> String {
     match (expected, found) {
         (Some(expected), Some(found)) => format!(" (expected {expected}, found {found})"),
         (Some(expected), None) => format!(" (expected {expected})"),
@@ -179,14 +179,14 @@ impl ContentError {
     }
 
     /// The error of a part, with the place of the part in the whole file.
-    pub(crate) fn inside(mut self, outer: impl Display) -> Self {
+    pub(crate) fn within(mut self, outer: impl Display) -> Self {
         if let Self::At { place, .. } = &mut self {
             *place = line(format_args!("{outer}: {place}"));
         }
         self
     }
 
-    pub(crate) fn advising(self, advice: &'static str) -> Self {
+    pub(crate) fn with_advice(self, advice: &'static str) -> Self {
         Self::Advised(Box::new(self), advice)
     }
 }

@@ -8,14 +8,14 @@ use std::any::Any;
 use std::sync::Mutex;
 
 use fearless_simd::Level;
-use gausset_compute::{Exec, Pool, VectorLevel, at_level};
+use gausset_compute::{Exec, Pool, SimdLevel, at_level};
 
-use crate::dense::{self, Order};
-use crate::dense_vjp::{self, PHASE};
+use crate::dense::{self, DerivativeOrder};
+use crate::dense_vjp::{self, PHASE_POINTS};
 use crate::error::FieldError;
 use crate::field::GaussianField;
 use crate::gradients::{FieldGradients, block_from_moments};
-use crate::packed::{BLOCK, FIELDS, Packed, PointRows, row};
+use crate::packed::{BLOCK, FIELDS, PackedField, PointRows, record_index};
 use crate::real::{INV_K2, K, Real};
 use crate::reference;
 
@@ -26,15 +26,15 @@ pub struct Compute {
     pub pool: Pool,
     /// SIMD level.
     pub level: Level,
-    spare: Spare,
+    spare: BufferPool,
 }
 
 /// Memory of dropped evaluators for reuse: a training loop packs other parameters at each step, and allocating memory
 /// costs more than packing.
 #[derive(Debug, Default)]
-struct Spare(Mutex<Vec<Box<dyn Any + Send>>>);
+struct BufferPool(Mutex<Vec<Box<dyn Any + Send>>>);
 
-impl Spare {
+impl BufferPool {
     /// Largest number of buffers that are kept.
     const MOST: usize = 4;
 
@@ -44,7 +44,7 @@ impl Spare {
         pieces.swap_remove(at).downcast().map_or_else(|_| P::default(), |piece| *piece)
     }
 
-    fn give<P: Any + Send>(&self, piece: P) {
+    fn put<P: Any + Send>(&self, piece: P) {
         if let Ok(mut pieces) = self.0.lock()
             && pieces.len() < Self::MOST
         {
@@ -56,19 +56,19 @@ impl Spare {
 impl Compute {
     /// This many threads (0 = all CPUs) at a SIMD level; `None` if this CPU does not support it.
     #[must_use]
-    pub fn new(threads: usize, level: VectorLevel) -> Option<Self> {
-        let level = gausset_compute::level(level)?;
+    pub fn new(threads: usize, level: SimdLevel) -> Option<Self> {
+        let level = gausset_compute::dispatch_level(level)?;
         Some(Self {
             pool: if threads == 0 { Pool::with_all_cores() } else { Pool::new(threads) },
             level,
-            spare: Spare::default(),
+            spare: BufferPool::default(),
         })
     }
 
     /// All CPUs, the best SIMD level.
     #[must_use]
     pub fn best() -> Self {
-        Self { pool: Pool::with_all_cores(), level: Level::new(), spare: Spare::default() }
+        Self { pool: Pool::with_all_cores(), level: Level::new(), spare: BufferPool::default() }
     }
 
     /// Threads and level, for functions that do not reuse memory.
@@ -79,7 +79,7 @@ impl Compute {
 
 /// Value and spatial derivatives at points.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Derivatives<T> {
+pub struct FieldDerivatives<T> {
     /// f, one per point.
     pub values: Vec<T>,
     /// ∇f, value units per length.
@@ -93,12 +93,12 @@ pub struct Derivatives<T> {
 pub struct Evaluator<'a, T: Real> {
     compute: &'a Compute,
     field: &'a GaussianField<T>,
-    packed: Packed<T>,
+    packed: PackedField<T>,
 }
 
 impl<T: Real> Drop for Evaluator<'_, T> {
     fn drop(&mut self) {
-        self.compute.spare.give(std::mem::take(&mut self.packed));
+        self.compute.spare.put(std::mem::take(&mut self.packed));
     }
 }
 
@@ -109,8 +109,8 @@ impl<'a, T: Real> Evaluator<'a, T> {
     /// As [`GaussianField::check`].
     pub fn new(compute: &'a Compute, field: &'a GaussianField<T>) -> Result<Self, FieldError> {
         field.check_shape()?;
-        let mut packed: Packed<T> = compute.spare.take();
-        packed.renew(compute.exec(), field);
+        let mut packed: PackedField<T> = compute.spare.take();
+        packed.repack(compute.exec(), field);
         // The inverse factors are already computed; checking them is cheaper than computing them again.
         if packed.is_usable {
             return Ok(Self { compute, field, packed });
@@ -123,7 +123,7 @@ impl<'a, T: Real> Evaluator<'a, T> {
     /// # Errors
     /// A point is not finite or too far from the origin.
     pub fn values(&self, points: &[[T; 3]]) -> Result<Vec<T>, FieldError> {
-        let mut rows = self.forward(points, Order::Value)?;
+        let mut rows = self.forward(points, DerivativeOrder::Value)?;
         let mut values = rows.swap_remove(0);
         values.truncate(points.len());
         Ok(values)
@@ -133,16 +133,16 @@ impl<'a, T: Real> Evaluator<'a, T> {
     ///
     /// # Errors
     /// A point is not finite or too far from the origin.
-    pub fn gradients(&self, points: &[[T; 3]]) -> Result<Derivatives<T>, FieldError> {
-        self.derivatives(points, Order::Gradient)
+    pub fn gradients(&self, points: &[[T; 3]]) -> Result<FieldDerivatives<T>, FieldError> {
+        self.derivatives(points, DerivativeOrder::Gradient)
     }
 
     /// f, ∇f and the Hessian at points, in one pass.
     ///
     /// # Errors
     /// A point is not finite or too far from the origin.
-    pub fn hessians(&self, points: &[[T; 3]]) -> Result<Derivatives<T>, FieldError> {
-        self.derivatives(points, Order::Hessian)
+    pub fn hessians(&self, points: &[[T; 3]]) -> Result<FieldDerivatives<T>, FieldError> {
+        self.derivatives(points, DerivativeOrder::Hessian)
     }
 
     /// The gradient of `Σ_b gbar_b f(x_b)` by the raw parameters.
@@ -166,11 +166,11 @@ impl<'a, T: Real> Evaluator<'a, T> {
         out: &mut FieldGradients<T>,
     ) -> Result<(), FieldError> {
         self.check(points, gbar.len())?;
-        let mut samples: Vec<[T; 4]> = Vec::with_capacity(points.len().next_multiple_of(PHASE));
+        let mut samples: Vec<[T; 4]> = Vec::with_capacity(points.len().next_multiple_of(PHASE_POINTS));
         samples.extend(points.iter().zip(gbar).map(|(x, g)| [x[0], x[1], x[2], *g]));
         if let Some(&[x, y, z, _]) = samples.last() {
             // Padding: points with a cotangent of 0.
-            samples.resize(points.len().next_multiple_of(PHASE), [x, y, z, T::ZERO]);
+            samples.resize(points.len().next_multiple_of(PHASE_POINTS), [x, y, z, T::ZERO]);
         }
         let exec = self.compute.exec();
         dense_vjp::moments(exec, &self.packed, &samples, out, &|b, moments| {
@@ -211,15 +211,19 @@ impl<'a, T: Real> Evaluator<'a, T> {
             for lane in 0..BLOCK {
                 let a: [f64; FIELDS] = std::array::from_fn(|k| block[k][lane].into());
                 // `c` and `r` carry k², `p tᵀ` and `c vᵀ` k³; L_kk = k / a_kk.
-                let (w2, w3) = (a[row::WEIGHT] * INV_K2, a[row::WEIGHT] * INV_K2 / K);
-                for k in 0..row::A00 {
+                let (w2, w3) = (a[record_index::WEIGHT] * INV_K2, a[record_index::WEIGHT] * INV_K2 / K);
+                for k in 0..record_index::A00 {
                     out[k][lane] = w2 * sums[k][lane];
                 }
-                for k in row::A00..row::WEIGHT {
-                    let length = if matches!(k, row::A00 | row::A11 | row::A22) { K / a[k] } else { 1.0 };
+                for k in record_index::A00..record_index::WEIGHT {
+                    let length = if matches!(k, record_index::A00 | record_index::A11 | record_index::A22) {
+                        K / a[k]
+                    } else {
+                        1.0
+                    };
                     out[k][lane] = w3 * sums[k][lane] * length;
                 }
-                out[row::WEIGHT][lane] = -slopes[lane] * sums[row::WEIGHT][lane];
+                out[record_index::WEIGHT][lane] = -slopes[lane] * sums[record_index::WEIGHT][lane];
             }
             out
         });
@@ -274,13 +278,17 @@ impl<'a, T: Real> Evaluator<'a, T> {
         Ok(())
     }
 
-    fn forward(&self, points: &[[T; 3]], order: Order) -> Result<Vec<Vec<T>>, FieldError> {
+    fn forward(&self, points: &[[T; 3]], order: DerivativeOrder) -> Result<Vec<Vec<T>>, FieldError> {
         GaussianField::check_points(points)?;
         let rows = PointRows::new(points);
         Ok(dense::forward(self.compute.exec(), &self.packed.terms, &rows, order))
     }
 
-    fn derivatives(&self, points: &[[T; 3]], order: Order) -> Result<Derivatives<T>, FieldError> {
+    fn derivatives(
+        &self,
+        points: &[[T; 3]],
+        order: DerivativeOrder,
+    ) -> Result<FieldDerivatives<T>, FieldError> {
         let rows = self.forward(points, order)?;
         let n = points.len();
         let gradients = (0..n).map(|b| [rows[1][b], rows[2][b], rows[3][b]]).collect();
@@ -288,7 +296,8 @@ impl<'a, T: Real> Evaluator<'a, T> {
             let [xx, yx, yy, zx, zy, zz] = [4, 5, 6, 7, 8, 9].map(|row: usize| rows[row][b]);
             [[xx, yx, zx], [yx, yy, zy], [zx, zy, zz]]
         };
-        let hessians = if order == Order::Hessian { (0..n).map(hessian).collect() } else { Vec::new() };
-        Ok(Derivatives { values: rows[0][..n].to_vec(), gradients, hessians })
+        let hessians =
+            if order == DerivativeOrder::Hessian { (0..n).map(hessian).collect() } else { Vec::new() };
+        Ok(FieldDerivatives { values: rows[0][..n].to_vec(), gradients, hessians })
     }
 }

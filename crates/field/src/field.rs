@@ -88,7 +88,7 @@ impl WeightMode {
 
 /// Which entries of the factor are learned.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Covariance {
+pub enum CovarianceKind {
     /// All six.
     #[default]
     Full,
@@ -96,7 +96,7 @@ pub enum Covariance {
     Diagonal,
 }
 
-impl Covariance {
+impl CovarianceKind {
     /// Name in files and settings.
     #[must_use]
     pub const fn name(self) -> &'static str {
@@ -124,17 +124,17 @@ impl Covariance {
 
 /// An axis-aligned box in which a field was fitted.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Bounds {
+pub struct FieldBounds {
     /// Smallest coordinates.
     pub lo: [f64; 3],
     /// Largest coordinates.
     pub hi: [f64; 3],
 }
 
-impl Bounds {
+impl FieldBounds {
     /// The bounding box of points; `None` without points.
     #[must_use]
-    pub fn of<T: Real>(points: &[[T; 3]]) -> Option<Self> {
+    pub fn from_points<T: Real>(points: &[[T; 3]]) -> Option<Self> {
         let first = points.first()?.map(Into::into);
         let start = Self { lo: first, hi: first };
         Some(points.iter().fold(start, |mut bounds, point| {
@@ -190,9 +190,9 @@ pub struct GaussianField<T: Real> {
     /// Mapping from raw weights to weights.
     pub weight_mode: WeightMode,
     /// Which entries of the factors are learned.
-    pub covariance: Covariance,
+    pub covariance: CovarianceKind,
     /// The box in which the field was fitted, if known.
-    pub bounds: Option<Bounds>,
+    pub bounds: Option<FieldBounds>,
 }
 
 impl<T: Real> GaussianField<T> {
@@ -205,7 +205,7 @@ impl<T: Real> GaussianField<T> {
         chol: Vec<[T; 6]>,
         weights: Vec<T>,
         weight_mode: WeightMode,
-        covariance: Covariance,
+        covariance: CovarianceKind,
     ) -> Result<Self, FieldError> {
         let field = Self { means, chol, weights, weight_mode, covariance, bounds: None };
         field.check()?;

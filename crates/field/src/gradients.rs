@@ -7,7 +7,7 @@ use std::ops::{Add, Div, Mul};
 
 use fearless_simd::prelude::*;
 
-use crate::packed::{BLOCK, Block, row};
+use crate::packed::{BLOCK, Block, record_index};
 use crate::real::{INV_K2, K, Lanes, Real};
 
 /// `M0, M1 (3), M2 (00 10 11 20 21 22)` of a block of Gaussians in scaled coordinates `v' = k v`, row by row.
@@ -79,13 +79,13 @@ pub(crate) fn block_from_moments<T: Real, S: Lanes>(
     // Loops over indices: the adapters of iterators are not always inlined into a kernel.
     for entry in 0..7 {
         for lane in 0..BLOCK {
-            rows[entry][lane] = block[row::A00 + entry][lane].into();
+            rows[entry][lane] = block[record_index::A00 + entry][lane].into();
         }
     }
     let width = S::f64s::LEN;
     let mut at = 0;
     while at < BLOCK {
-        let load = gausset_compute::simd::inlined(
+        let load = gausset_compute::simd::inline_closure(
             #[inline(always)]
             |row: &[f64; BLOCK]| S::f64s::from_slice(simd, &row[at..at + width]),
         );

@@ -21,9 +21,9 @@ pub mod reference;
 pub mod render;
 pub mod splat;
 
-pub use accel::{AcceleratedEvaluator, Cutoff, CutoffReport, PointSet};
+pub use accel::{AcceleratedEvaluator, Cutoff, CutoffReport, SortedPoints};
 pub use error::{ContentError, FieldError};
-pub use eval::{Compute, Derivatives, Evaluator};
-pub use field::{Bounds, Covariance, GaussianField, WeightMode};
+pub use eval::{Compute, Evaluator, FieldDerivatives};
+pub use field::{CovarianceKind, FieldBounds, GaussianField, WeightMode};
 pub use gradients::FieldGradients;
 pub use real::{Lanes, Real};

@@ -8,6 +8,6 @@ pub(crate) fn total() -> u64 {
 }
 
 /// Largest file that is read completely: as much memory again is needed for its contents.
-pub(crate) fn largest_file() -> u64 {
+pub(crate) fn max_file_bytes() -> u64 {
     total() / 2
 }

@@ -17,12 +17,12 @@ use std::path::{Path, PathBuf};
 
 use gausset_io::atomic::{FileSystem, WriteError, WriteOptions, write_atomic_with};
 use gausset_io::input;
-use gausset_io::units::quote;
+use gausset_io::text::quote;
 use safetensors::tensor::TensorView;
 use safetensors::{Dtype, SafeTensors};
 
 use crate::error::ContentError;
-use crate::field::{Bounds, Covariance, GaussianField, WeightMode};
+use crate::field::{CovarianceKind, FieldBounds, GaussianField, WeightMode};
 use crate::fit::Grid;
 use crate::input::{Affine, IDENTITY};
 use crate::memory;
@@ -33,7 +33,7 @@ pub const FORMAT: &str = "gausset-field/1";
 
 /// A field with the units of its values and coordinates.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Model {
+pub struct FieldModel {
     /// The field, model coordinates.
     pub field: GaussianField<f64>,
     /// Value where the field is 0.
@@ -72,10 +72,10 @@ pub enum ModelError {
     Write(#[from] WriteError),
 }
 
-impl Model {
+impl FieldModel {
     /// A model whose values and world coordinates are those of the field.
     #[must_use]
-    pub fn plain(field: GaussianField<f64>) -> Self {
+    pub fn from_field(field: GaussianField<f64>) -> Self {
         Self { field, offset: 0.0, scale: 1.0, world_from_model: IDENTITY, peak: 1.0, grid: None }
     }
 
@@ -167,7 +167,7 @@ impl Model {
     /// # Errors
     /// The file cannot be read, or is not a model.
     pub fn load(path: &Path) -> Result<Self, ModelError> {
-        let bytes = input::read(path, memory::largest_file())
+        let bytes = input::read(path, memory::max_file_bytes())
             .map_err(|source| ModelError::Io { path: path.to_owned(), source })?;
         Self::parse(&bytes)
             .map_err(|what| ModelError::Content { path: path.to_owned(), what: Box::new(what) })
@@ -194,7 +194,7 @@ impl Model {
         let weight_mode = WeightMode::from_name(&weight_mode)
             .ok_or_else(|| unexpected("weight_mode", "raw, softplus or sigmoid", quote(&weight_mode)))?;
         let covariance = word("cov", "full");
-        let covariance = Covariance::from_name(&covariance)
+        let covariance = CovarianceKind::from_name(&covariance)
             .ok_or_else(|| unexpected("cov", "full or diag", quote(&covariance)))?;
         let mut field = GaussianField::new(
             means.as_chunks().0.to_vec(),
@@ -207,7 +207,7 @@ impl Model {
         let world_from_model =
             affine.map_or(IDENTITY, |a| std::array::from_fn(|r| std::array::from_fn(|c| a[4 * r + c])));
         if let Some(b) = numbers::<6>(&metadata, "bbox")? {
-            let bounds = Bounds { lo: [b[0], b[1], b[2]], hi: [b[3], b[4], b[5]] };
+            let bounds = FieldBounds { lo: [b[0], b[1], b[2]], hi: [b[3], b[4], b[5]] };
             if (0..3).any(|k| bounds.lo[k] > bounds.hi[k]) {
                 return Err(unexpected("bbox", "lo <= hi", format_args!("{b:?}")));
             }
@@ -314,7 +314,7 @@ pub(crate) fn numbers<const N: usize>(
 }
 
 /// Conversion of the field to another precision.
-impl Model {
+impl FieldModel {
     /// The field in the given precision.
     #[must_use]
     pub fn field_as<T: Real>(&self) -> GaussianField<T> {

@@ -8,7 +8,7 @@ use crate::input::Affine;
 
 /// A volume to write: values with x fastest.
 #[derive(Clone, Copy, Debug)]
-pub struct VolumeOut<'a> {
+pub struct OutputVolume<'a> {
     /// Values.
     pub values: &'a [f32],
     /// Voxels along x, y, z.
@@ -17,7 +17,7 @@ pub struct VolumeOut<'a> {
     pub world_from_index: Affine,
 }
 
-impl VolumeOut<'_> {
+impl OutputVolume<'_> {
     /// Writes it as `.npy`, indexed `[x][y][z]`.
     ///
     /// # Errors

@@ -21,7 +21,7 @@ pub(crate) const BLOCK: usize = 16;
 pub(crate) const FIELDS: usize = 10;
 
 /// Row indices of the numbers of a Gaussian: mean (0..3), scaled inverse factor `A' = k L⁻¹` by row and column, weight.
-pub(crate) mod row {
+pub(crate) mod record_index {
     pub(crate) const A00: usize = 3;
     pub(crate) const A10: usize = 4;
     pub(crate) const A11: usize = 5;
@@ -45,7 +45,7 @@ const TASK_BLOCKS: usize = 64;
 
 /// A field in the layouts of the kernels.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Packed<T: Real> {
+pub(crate) struct PackedField<T: Real> {
     pub(crate) len: usize,
     pub(crate) blocks: Vec<Block<T>>,
     pub(crate) terms: Vec<Term<T>>,
@@ -61,16 +61,16 @@ pub(crate) fn term<T: Real>(record: &Record<T>) -> Term<T> {
     [x, y, z, a, b, c, d, e, f, c3, c2, c1, c0]
 }
 
-impl<T: Real> Packed<T> {
+impl<T: Real> PackedField<T> {
     /// Packs a field whose arrays have one entry per Gaussian.
     pub(crate) fn new(exec: Exec<'_>, field: &GaussianField<T>) -> Self {
         let mut packed = Self::default();
-        packed.renew(exec, field);
+        packed.repack(exec, field);
         packed
     }
 
     /// Packs another field into the same memory.
-    pub(crate) fn renew(&mut self, exec: Exec<'_>, field: &GaussianField<T>) {
+    pub(crate) fn repack(&mut self, exec: Exec<'_>, field: &GaussianField<T>) {
         let len = field.len();
         let blocks = len.div_ceil(BLOCK);
         self.len = len;
@@ -133,7 +133,7 @@ fn pack<T: Real, S: Lanes>(
             for k in 0..3 {
                 block[k][lane] = means[lane][k];
             }
-            block[row::WEIGHT][lane] = match field.weight_mode {
+            block[record_index::WEIGHT][lane] = match field.weight_mode {
                 WeightMode::Raw => weights[lane],
                 mode => T::from_f64(mode.weight(weights[lane].into())),
             };
@@ -141,7 +141,7 @@ fn pack<T: Real, S: Lanes>(
         let inverse = inverse_rows(simd, T::MAX_LOG, &raw);
         for entry in 0..6 {
             for lane in 0..BLOCK {
-                block[row::A00 + entry][lane] = T::from_f64(inverse[entry][lane]);
+                block[record_index::A00 + entry][lane] = T::from_f64(inverse[entry][lane]);
             }
         }
         // Without branches, so that the check vectorises. NaN compares false.
@@ -177,7 +177,7 @@ fn inverse_rows<S: Lanes>(simd: S, max_log: f64, raw: &[[f64; BLOCK]; 6]) -> [[f
     let k = S::f64s::splat(simd, K);
     let mut at = 0;
     while at + width <= BLOCK {
-        let row = gausset_compute::simd::inlined(
+        let row = gausset_compute::simd::inline_closure(
             #[inline(always)]
             |entry: usize| S::f64s::from_slice(simd, &raw[entry][at..at + width]),
         );

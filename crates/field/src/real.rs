@@ -49,7 +49,7 @@ pub trait Lanes: Simd {
 /// Subtracting from this rounds to a multiple of 1/8.
 const EIGHTHS: f32 = 1_572_864.0;
 /// Bits of [`EIGHTHS`] - 64, the smallest `m` within the limit (positive floats are ordered as their bits).
-const NEAREST_FAR: i32 = 0x49C0_0000 - 8 * 64;
+const MIN_NEAR_BITS: i32 = 0x49C0_0000 - 8 * 64;
 
 /// `2^-r` on [-1/16, 1/16], degree 3, relative error 1.9e-8; from the highest power down.
 const EXP2_F32: [f32; 4] = [-0.055_498_9, 0.240_264_07, -0.693_147_24, 0.999_999_99];
@@ -116,7 +116,7 @@ fn power_f32<S: Lanes>(simd: S, m: S::f32s) -> S::f32s {
 /// comparing as floats gives the same result.
 #[inline(always)]
 fn near_f32<S: Lanes>(simd: S, m: S::f32s, value: S::f32s) -> S::f32s {
-    let limit = S::f32s::splat(simd, f32::from_bits(NEAREST_FAR.cast_unsigned()));
+    let limit = S::f32s::splat(simd, f32::from_bits(MIN_NEAR_BITS.cast_unsigned()));
     m.simd_ge(limit).select(value, S::f32s::splat(simd, 0.0))
 }
 
@@ -136,7 +136,7 @@ fn gauss_f64<S: Lanes>(simd: S, q: S::f64s) -> S::f64s {
     let shifted = t + magic;
     let p = polynomial_f64(simd, t - (shifted - magic));
     let g = insert_exponent(p, shifted);
-    q.simd_le(S::f64s::splat(simd, f64::FAR)).select(g, zero)
+    q.simd_le(S::f64s::splat(simd, f64::MAX_Q)).select(g, zero)
 }
 
 /// `e^x` for |x| below 700, relative error below 1e-15: `log2 e` is split in two, so that the product is exact enough.
@@ -213,7 +213,7 @@ mod x86 {
     use fearless_simd::{Avx2, Avx512, Sse2, f32x4, f32x8, f32x16, f64x2, f64x4, f64x8};
 
     use super::{
-        EIGHTH_POWERS as E, EXP2_F64, Lanes, NEAREST_FAR, Real, fma_precise, gauss_f64, near_f32, power_f32,
+        EIGHTH_POWERS as E, EXP2_F64, Lanes, MIN_NEAR_BITS, Real, fma_precise, gauss_f64, near_f32, power_f32,
     };
 
     /// Not inlined, because the emulation of a fused multiply-add is long and would make kernels take minutes to
@@ -317,7 +317,7 @@ mod x86 {
         /// Both factors are masked, because either can be infinite beyond the limit.
         #[inline]
         fn fma_near_avx2(avx2: Avx2, m: __m256, p: __m256, power: __m256, sum: __m256) -> __m256 {
-            let near = _mm256_cmpgt_epi32(_mm256_castps_si256(m), _mm256_set1_epi32(NEAREST_FAR - 1));
+            let near = _mm256_cmpgt_epi32(_mm256_castps_si256(m), _mm256_set1_epi32(MIN_NEAR_BITS - 1));
             let near = _mm256_castsi256_ps(near);
             _mm256_fmadd_ps(_mm256_and_ps(near, p), _mm256_and_ps(near, power), sum)
         }
@@ -327,7 +327,7 @@ mod x86 {
         /// Implements `Lanes::mul_near_f32`.
         #[inline]
         fn mul_near_avx2(avx2: Avx2, m: __m256, p: __m256, power: __m256) -> __m256 {
-            let near = _mm256_cmpgt_epi32(_mm256_castps_si256(m), _mm256_set1_epi32(NEAREST_FAR - 1));
+            let near = _mm256_cmpgt_epi32(_mm256_castps_si256(m), _mm256_set1_epi32(MIN_NEAR_BITS - 1));
             _mm256_and_ps(_mm256_castsi256_ps(near), _mm256_mul_ps(p, power))
         }
     );
@@ -350,7 +350,7 @@ mod x86 {
         /// Implements `Lanes::fma_near_f32`.
         #[inline]
         fn fma_near_avx512(avx512: Avx512, m: __m512, p: __m512, power: __m512, sum: __m512) -> __m512 {
-            let near = _mm512_cmpge_epi32_mask(_mm512_castps_si512(m), _mm512_set1_epi32(NEAREST_FAR));
+            let near = _mm512_cmpge_epi32_mask(_mm512_castps_si512(m), _mm512_set1_epi32(MIN_NEAR_BITS));
             _mm512_mask3_fmadd_ps(p, power, sum, near)
         }
     );
@@ -359,7 +359,7 @@ mod x86 {
         /// Implements `Lanes::mul_near_f32`.
         #[inline]
         fn mul_near_avx512(avx512: Avx512, m: __m512, p: __m512, power: __m512) -> __m512 {
-            let near = _mm512_cmpge_epi32_mask(_mm512_castps_si512(m), _mm512_set1_epi32(NEAREST_FAR));
+            let near = _mm512_cmpge_epi32_mask(_mm512_castps_si512(m), _mm512_set1_epi32(MIN_NEAR_BITS));
             _mm512_maskz_mul_ps(near, p, power)
         }
     );
@@ -379,7 +379,7 @@ mod x86 {
                 p = _mm512_fmadd_pd(p, r, _mm512_set1_pd(EXP2_F64[i]));
                 i += 1;
             }
-            let near = _mm512_cmp_pd_mask::<_CMP_LE_OQ>(q, _mm512_set1_pd(<f64 as Real>::FAR));
+            let near = _mm512_cmp_pd_mask::<_CMP_LE_OQ>(q, _mm512_set1_pd(<f64 as Real>::MAX_Q));
             _mm512_maskz_scalef_pd(near, p, whole)
         }
     );
@@ -413,7 +413,7 @@ pub trait Real:
     /// Name of the type in file formats.
     const NAME: &'static str;
     /// Gaussians of `q = k² |L^-1 d|²` above this are 0 (f32: to the nearest eighth).
-    const FAR: Self;
+    const MAX_Q: Self;
     /// Zero.
     const ZERO: Self;
     /// Raw log diagonals are clamped to ± this.
@@ -444,7 +444,7 @@ pub trait Real:
 
 impl Real for f32 {
     const NAME: &'static str = "f32";
-    const FAR: Self = 64.0;
+    const MAX_Q: Self = 64.0;
     const ZERO: Self = 0.0;
     const MAX_LOG: f64 = 30.0;
     const MAX_COORDINATE: f64 = 1e18;
@@ -507,7 +507,7 @@ impl Real for f32 {
 
 impl Real for f64 {
     const NAME: &'static str = "f64";
-    const FAR: Self = 1000.0;
+    const MAX_Q: Self = 1000.0;
     const ZERO: Self = 0.0;
     const MAX_LOG: f64 = 300.0;
     const MAX_COORDINATE: f64 = 1e150;

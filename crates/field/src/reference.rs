@@ -9,7 +9,7 @@ use crate::gradients::FieldGradients;
 use crate::real::Real;
 
 /// One Gaussian evaluated at one point.
-struct Pair {
+struct GaussianAtPoint {
     /// `L⁻¹`.
     a: [f64; 6],
     /// `L⁻¹ d`.
@@ -32,7 +32,7 @@ fn dot(a: [f64; 3], b: [f64; 3]) -> f64 {
     a[0] * b[0] + a[1] * b[1] + a[2] * b[2]
 }
 
-impl Pair {
+impl GaussianAtPoint {
     fn new<T: Real>(field: &GaussianField<T>, i: usize, x: [f64; 3]) -> Self {
         let a = inverse_factor(&field.factor(i));
         let mean: [f64; 3] = field.means[i].map(Into::into);
@@ -49,7 +49,7 @@ impl Pair {
 /// The field at a point.
 #[must_use]
 pub fn value<T: Real>(field: &GaussianField<T>, x: [f64; 3]) -> f64 {
-    (0..field.len()).map(|i| field.weight(i) * Pair::new(field, i, x).g).sum()
+    (0..field.len()).map(|i| field.weight(i) * GaussianAtPoint::new(field, i, x).g).sum()
 }
 
 /// The gradient of the field at a point, per unit of length.
@@ -57,7 +57,7 @@ pub fn value<T: Real>(field: &GaussianField<T>, x: [f64; 3]) -> f64 {
 pub fn gradient<T: Real>(field: &GaussianField<T>, x: [f64; 3]) -> [f64; 3] {
     let mut sum = [0.0; 3];
     for i in 0..field.len() {
-        let pair = Pair::new(field, i, x);
+        let pair = GaussianAtPoint::new(field, i, x);
         if pair.counts() {
             (0..3).for_each(|k| sum[k] -= field.weight(i) * pair.g * pair.p[k]);
         }
@@ -70,7 +70,7 @@ pub fn gradient<T: Real>(field: &GaussianField<T>, x: [f64; 3]) -> [f64; 3] {
 pub fn hessian<T: Real>(field: &GaussianField<T>, x: [f64; 3]) -> [[f64; 3]; 3] {
     let mut sum = [[0.0; 3]; 3];
     for i in 0..field.len() {
-        let pair = Pair::new(field, i, x);
+        let pair = GaussianAtPoint::new(field, i, x);
         if !pair.counts() {
             continue;
         }
@@ -88,7 +88,7 @@ pub fn hessian<T: Real>(field: &GaussianField<T>, x: [f64; 3]) -> [[f64; 3]; 3] 
 /// The squared Mahalanobis distance `|L⁻¹ (x - µ_i)|²`.
 #[must_use]
 pub fn mahalanobis<T: Real>(field: &GaussianField<T>, i: usize, x: [f64; 3]) -> f64 {
-    let pair = Pair::new(field, i, x);
+    let pair = GaussianAtPoint::new(field, i, x);
     dot(pair.v, pair.v)
 }
 
@@ -99,7 +99,7 @@ pub fn vjp<T: Real>(field: &GaussianField<T>, points: &[[f64; 3]], gbar: &[f64])
     for i in 0..field.len() {
         let (weight, slope) = (field.weight(i), field.weight_mode.derivative(field.weights[i].into()));
         for (x, g) in points.iter().zip(gbar) {
-            let Pair { v, p, g: gauss, .. } = Pair::new(field, i, *x);
+            let GaussianAtPoint { v, p, g: gauss, .. } = GaussianAtPoint::new(field, i, *x);
             let s = g * gauss;
             if gauss == 0.0 {
                 continue;
@@ -126,7 +126,7 @@ pub fn vjp_of_gradient<T: Real>(
     for i in 0..field.len() {
         let (weight, slope) = (field.weight(i), field.weight_mode.derivative(field.weights[i].into()));
         for (x, u) in points.iter().zip(ubar) {
-            let pair = Pair::new(field, i, *x);
+            let pair = GaussianAtPoint::new(field, i, *x);
             if !pair.counts() {
                 continue;
             }

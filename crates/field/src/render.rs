@@ -3,7 +3,7 @@
 //! Line integral (closed form): with `a = L⁻¹ (o - µ)`, `b = L⁻¹ d` the integral of `w G` over the line `o + t d` is
 //! `w sqrt(2π) / |b| exp(-½ (|a|² - (a·b)² / |b|²))`, `|d| = 1`.
 
-use crate::accel::{AcceleratedEvaluator, Cutoff, CutoffReport, PointSet};
+use crate::accel::{AcceleratedEvaluator, Cutoff, CutoffReport, SortedPoints};
 use crate::error::FieldError;
 use crate::eval::Compute;
 use crate::field::{GaussianField, inverse_factor};
@@ -46,7 +46,7 @@ impl Lattice {
     ///
     /// # Errors
     /// They do not fit, or there are more points than can be counted.
-    pub fn count(&self, bytes: u64) -> Result<usize, FieldError> {
+    pub fn checked_count(&self, bytes: u64) -> Result<usize, FieldError> {
         let most = memory::total() / bytes.max(1);
         let count = self.len();
         if count == usize::MAX || count as u64 > most { Err(self.too_large(most)) } else { Ok(count) }
@@ -57,8 +57,8 @@ impl Lattice {
     }
 
     /// Memory for a value at each point.
-    fn room(&self) -> Result<Vec<f32>, FieldError> {
-        let count = self.count(VALUE_BYTES)?;
+    fn allocate(&self) -> Result<Vec<f32>, FieldError> {
+        let count = self.checked_count(VALUE_BYTES)?;
         let mut room = Vec::new();
         // The process may have a lower limit than the memory of the machine.
         room.try_reserve_exact(count).map_err(|_| self.too_large(count as u64 - 1))?;
@@ -92,12 +92,12 @@ pub fn voxelize(
     lattice: &Lattice,
     cutoff: Cutoff,
 ) -> Result<(Vec<f32>, CutoffReport), FieldError> {
-    let mut values = lattice.room()?;
+    let mut values = lattice.allocate()?;
     // f32 has the most digits relative to the centre of the lattice.
     let middle: [f64; 3] = std::array::from_fn(|k| {
         lattice.origin[k] + 0.5 * lattice.spacing[k] * lattice.dims[k].saturating_sub(1) as f64
     });
-    let moved = moved(field, middle);
+    let moved = recentred(field, middle);
     let evaluator = AcceleratedEvaluator::new(compute, &moved)?;
     let mut total = CutoffReport::default();
     for first in (0..lattice.len()).step_by(SLAB) {
@@ -107,7 +107,7 @@ pub fn voxelize(
                 std::array::from_fn(|k| (x[k] - middle[k]) as f32)
             })
             .collect();
-        let (slab, report) = evaluator.values(&PointSet::new(&points)?, cutoff)?;
+        let (slab, report) = evaluator.values(&SortedPoints::new(&points)?, cutoff)?;
         values.extend(slab);
         total.pairs += report.pairs;
         total.bound = match (total.bound, report.bound) {
@@ -120,7 +120,7 @@ pub fn voxelize(
 
 /// The field in f32, with its means relative to a point.
 #[must_use]
-pub fn moved(field: &GaussianField<f64>, origin: [f64; 3]) -> GaussianField<f32> {
+pub fn recentred(field: &GaussianField<f64>, origin: [f64; 3]) -> GaussianField<f32> {
     let mut moved = field.clone();
     for mean in &mut moved.means {
         (0..3).for_each(|k| mean[k] -= origin[k]);
@@ -166,7 +166,7 @@ pub fn integrals(
     axis: usize,
 ) -> Result<Vec<f32>, FieldError> {
     let plane = lattice.plane(axis, 0);
-    let mut picture = plane.room()?;
+    let mut picture = plane.allocate()?;
     picture.resize(plane.len(), 0.0);
     let mut direction = [0.0; 3];
     direction[axis] = 1.0;
@@ -181,7 +181,7 @@ pub fn integrals(
 /// The largest value along an axis, of values on a lattice.
 #[must_use]
 pub fn maximum_projection(values: &[f32], dims: [usize; 3], axis: usize) -> Vec<f32> {
-    let (u, v) = others(axis);
+    let (u, v) = other_axes(axis);
     let strides = [1, dims[0], dims[0] * dims[1]];
     let mut picture = Vec::with_capacity(dims[u] * dims[v]);
     for row in 0..dims[v] {
@@ -196,7 +196,7 @@ pub fn maximum_projection(values: &[f32], dims: [usize; 3], axis: usize) -> Vec<
 
 /// The two other axes, ascending.
 #[must_use]
-pub const fn others(axis: usize) -> (usize, usize) {
+pub const fn other_axes(axis: usize) -> (usize, usize) {
     match axis {
         0 => (1, 2),
         1 => (0, 2),

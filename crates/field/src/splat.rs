@@ -7,12 +7,12 @@
 use gausset_core::Splats;
 
 use crate::error::FieldError;
-use crate::field::{Covariance, GaussianField, WeightMode, cholesky, covariance_of, raw_factor};
+use crate::field::{CovarianceKind, GaussianField, WeightMode, cholesky, covariance_of, raw_factor};
 
 /// Largest opacity of a splat.
-const MOST_OPAQUE: f64 = 0.99;
+const MAX_OPACITY: f64 = 0.99;
 /// Smallest opacity, so that the logit is finite.
-const LEAST_OPAQUE: f64 = 1e-6;
+const MIN_OPACITY: f64 = 1e-6;
 /// SH coefficients (degree 0) of the two colours.
 const LIGHT: [f32; 3] = [1.5, 1.5, 1.5];
 const BLUE: [f32; 3] = [-1.5, -1.0, 1.5];
@@ -25,7 +25,7 @@ pub fn to_splats(field: &GaussianField<f64>) -> Splats {
     for i in 0..field.len() {
         let (axes, variances) = eigen(&covariance_of(&field.factor(i)));
         let weight = field.weight(i);
-        let opacity = (MOST_OPAQUE * weight.abs() / largest).max(LEAST_OPAQUE);
+        let opacity = (MAX_OPACITY * weight.abs() / largest).max(MIN_OPACITY);
         splats.means[i] = field.means[i].map(|v| v as f32);
         splats.log_scales[i] = variances.map(|v| (0.5 * libm::log(v.max(f64::MIN_POSITIVE))) as f32);
         splats.quats[i] = quaternion(&axes).map(|v| v as f32);
@@ -45,7 +45,7 @@ pub fn from_splats(splats: &Splats) -> Result<GaussianField<f64>, FieldError> {
         chol: Vec::with_capacity(splats.len()),
         weights: Vec::with_capacity(splats.len()),
         weight_mode: WeightMode::Raw,
-        covariance: Covariance::Full,
+        covariance: CovarianceKind::Full,
         bounds: None,
     };
     for i in 0..splats.len() {
@@ -59,7 +59,7 @@ pub fn from_splats(splats: &Splats) -> Result<GaussianField<f64>, FieldError> {
         let factor = cholesky(&s).ok_or(FieldError::Singular { index: i, precision: "f64" })?;
         field.chol.push(raw_factor(&factor));
         let opacity = WeightMode::Sigmoid.weight(f64::from(splats.opacity_logits[i]));
-        let sh = splats.sh_of(i);
+        let sh = splats.sh_coefficients(i);
         let is_blue = matches!(sh, [red, _, blue, ..] if blue - red > 2.0);
         field.weights.push(if is_blue { -opacity } else { opacity });
     }

@@ -5,7 +5,7 @@
 use std::io::{Cursor, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use gausset_field::input::{Wanted, decode};
+use gausset_field::input::{ReadRequest, decode};
 
 /// Voxels per side that they declare: few enough for any machine, and more than the caller's limit.
 const SIDE: u16 = 100;
@@ -105,7 +105,7 @@ fn files() -> Vec<(&'static str, Vec<u8>)> {
 
 #[test]
 fn a_small_file_that_claims_to_be_huge_is_refused_before_it_is_unpacked() {
-    let wanted = Wanted { most: MOST, ..Wanted::default() };
+    let wanted = ReadRequest { max_samples: MOST, ..ReadRequest::default() };
     let expected = "samples: too many for the memory of this machine (expected at most 1000, found 1000000)";
     for (name, bytes) in files() {
         assert!(bytes.len() < 20_000, "{name}: {} bytes", bytes.len());
@@ -113,7 +113,7 @@ fn a_small_file_that_claims_to_be_huge_is_refused_before_it_is_unpacked() {
         let line = decode(name, &bytes, &wanted, &beside).map(|_| name).unwrap_err().to_string();
         assert_eq!(line, expected, "{name}");
         // With a sufficient limit, it is unpacked and found to be damaged.
-        let unpacked = decode(name, &bytes, &Wanted::default(), &|_| Ok(DAMAGE.to_vec()));
+        let unpacked = decode(name, &bytes, &ReadRequest::default(), &|_| Ok(DAMAGE.to_vec()));
         let line = unpacked.map(|_| name).unwrap_err().to_string();
         assert!(!line.contains("too many"), "{name}: {line}");
     }
@@ -122,7 +122,7 @@ fn a_small_file_that_claims_to_be_huge_is_refused_before_it_is_unpacked() {
 #[test]
 fn no_format_is_read_on_once_the_flag_is_set() {
     let stop = AtomicBool::new(true);
-    let wanted = Wanted { stop: &stop, ..Wanted::default() };
+    let wanted = ReadRequest { stop: &stop, ..ReadRequest::default() };
     let cube = "NRRD0004\ntype: uchar\ndimension: 3\nsizes: 1 1 2\nencoding:";
     let mut files = files();
     files.push(("a.csv", b"0,0,0,1\n1,1,1,2\n".to_vec()));

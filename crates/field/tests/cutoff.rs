@@ -1,8 +1,8 @@
 //! The error bound of evaluation with a cut-off holds.
 
-use gausset_compute::{VectorLevel, rng};
+use gausset_compute::{SimdLevel, rng};
 use gausset_field::{
-    AcceleratedEvaluator, Compute, Covariance, Cutoff, Evaluator, GaussianField, PointSet, WeightMode,
+    AcceleratedEvaluator, Compute, CovarianceKind, Cutoff, Evaluator, GaussianField, SortedPoints, WeightMode,
 };
 use proptest::prelude::*;
 
@@ -19,7 +19,7 @@ fn field(n: u32, sigma: f32, aniso: f32) -> GaussianField<f32> {
         (0..n).map(chol).collect(),
         (0..n).map(|i| 2.0 * u(1, i)[3] - 1.0).collect(),
         WeightMode::Raw,
-        Covariance::Full,
+        CovarianceKind::Full,
     )
     .unwrap()
 }
@@ -36,11 +36,11 @@ fn no_value_misses_more_than_the_bound_and_the_certificate_says_so() {
         let field = field(n, sigma, aniso);
         let exact: GaussianField<f64> = field.cast();
         let wide: Vec<[f64; 3]> = points.iter().map(|x| x.map(f64::from)).collect();
-        let compute = Compute::new(2, VectorLevel::Auto).unwrap();
+        let compute = Compute::new(2, SimdLevel::Auto).unwrap();
         let truth = Evaluator::new(&compute, &exact).unwrap().values(&wide).unwrap();
         let largest = truth.iter().fold(0.0f64, |m, v| m.max(v.abs()));
         let evaluator = AcceleratedEvaluator::new(&compute, &field).unwrap();
-        let set = PointSet::new(&points).unwrap();
+        let set = SortedPoints::new(&points).unwrap();
         for cutoff in
             [0.0, 1e-6, 1e-4, 1e-2].map(Cutoff::Absolute).into_iter().chain([Cutoff::Relative(1e-3)])
         {
@@ -65,9 +65,9 @@ fn no_value_misses_more_than_the_bound_and_the_certificate_says_so() {
 #[test]
 fn pairs_that_do_not_matter_are_not_computed() {
     let (field, points) = (field(20_000, 0.01, 0.0), points(10_000));
-    let compute = Compute::new(1, VectorLevel::Auto).unwrap();
+    let compute = Compute::new(1, SimdLevel::Auto).unwrap();
     let evaluator = AcceleratedEvaluator::new(&compute, &field).unwrap();
-    let set = PointSet::new(&points).unwrap();
+    let set = SortedPoints::new(&points).unwrap();
     let (_, report) = evaluator.values(&set, Cutoff::Absolute(1e-6)).unwrap();
     // A ball of six standard deviations is 0.1 % of the box; leaves of 32 of 10,000 points are much larger.
     assert!(report.pairs < 20_000 * 10_000 / 40, "{} pairs", report.pairs);
@@ -77,15 +77,15 @@ fn pairs_that_do_not_matter_are_not_computed() {
 fn bytes_do_not_depend_on_threads_or_vector_level() {
     let (field, points) = (field(3000, 0.05, 0.6), points(2000));
     let mut first = None;
-    for level in VectorLevel::ALL {
+    for level in SimdLevel::ALL {
         for threads in [1, 3] {
             let Some(compute) = Compute::new(threads, level) else { continue };
             let evaluator = AcceleratedEvaluator::new(&compute, &field).unwrap();
-            let set = PointSet::new(&points).unwrap();
+            let set = SortedPoints::new(&points).unwrap();
             let (found, _) = evaluator.gradients(&set, Cutoff::Absolute(1e-4)).unwrap();
             match &first {
                 None => first = Some(found),
-                Some(first) => assert!(first == &found, "{} {threads}", level.name()),
+                Some(first) => assert!(first == &found, "{} {threads}", level.level_name()),
             }
         }
     }
@@ -94,9 +94,9 @@ fn bytes_do_not_depend_on_threads_or_vector_level() {
 #[test]
 fn a_cutoff_that_is_no_amount_is_refused() {
     let (field, points) = (field(3, 0.1, 0.0), points(3));
-    let compute = Compute::new(1, VectorLevel::Auto).unwrap();
+    let compute = Compute::new(1, SimdLevel::Auto).unwrap();
     let evaluator = AcceleratedEvaluator::new(&compute, &field).unwrap();
-    let set = PointSet::new(&points).unwrap();
+    let set = SortedPoints::new(&points).unwrap();
     for bad in [f64::NAN, -1.0, f64::INFINITY] {
         assert!(evaluator.values(&set, Cutoff::Absolute(bad)).is_err());
     }
@@ -114,16 +114,16 @@ fn an_f64_field_far_from_the_origin_keeps_its_promise() {
         vec![[log, 0.0, log, 0.0, 0.0, log]],
         vec![1.0],
         WeightMode::Raw,
-        Covariance::Full,
+        CovarianceKind::Full,
     )
     .unwrap();
     let points = vec![[1e6 + 0.0624, 0.0, 0.0]; 40];
-    let compute = Compute::new(1, VectorLevel::Auto).unwrap();
+    let compute = Compute::new(1, SimdLevel::Auto).unwrap();
     let exact = (-0.5 * ((points[0][0] - mean[0]) / sigma).powi(2)).exp();
     assert!(exact > 0.04, "{exact}");
     let evaluator = AcceleratedEvaluator::new(&compute, &field).unwrap();
     let (values, report) =
-        evaluator.values(&PointSet::new(&points).unwrap(), Cutoff::Absolute(1e-2)).unwrap();
+        evaluator.values(&SortedPoints::new(&points).unwrap(), Cutoff::Absolute(1e-2)).unwrap();
     let error = values.iter().fold(0.0f64, |worst, v| worst.max((v - exact).abs()));
     let bound = report.bound.unwrap();
     assert!(error <= bound + 1e-12 && bound <= 1e-2, "error {error:e}, certificate {bound:e}");
@@ -140,9 +140,9 @@ fn an_f64_field_far_from_the_origin_still_leaves_pairs_out() {
         }
     }
     let points: Vec<[f64; 3]> = points(10_000).into_iter().map(moved).collect();
-    let compute = Compute::new(1, VectorLevel::Auto).unwrap();
+    let compute = Compute::new(1, SimdLevel::Auto).unwrap();
     let evaluator = AcceleratedEvaluator::new(&compute, &field).unwrap();
-    let (_, report) = evaluator.values(&PointSet::new(&points).unwrap(), Cutoff::Absolute(1e-6)).unwrap();
+    let (_, report) = evaluator.values(&SortedPoints::new(&points).unwrap(), Cutoff::Absolute(1e-6)).unwrap();
     // As near the origin, in `pairs_that_do_not_matter_are_not_computed`.
     assert!(report.pairs < 20_000 * 10_000 / 40, "{} pairs", report.pairs);
 }
@@ -181,7 +181,7 @@ fn hostile() -> impl Strategy<Value = (GaussianField<f64>, Vec<[f64; 3]>, f64)> 
                     .collect(),
                 gaussians.iter().map(|(_, _, w)| weight * w).collect(),
                 WeightMode::Raw,
-                Covariance::Full,
+                CovarianceKind::Full,
             )
             .unwrap();
             (field, points.into_iter().map(place).collect(), weight * 10f64.powf(error))
@@ -193,10 +193,10 @@ proptest! {
 
     #[test]
     fn the_certificate_of_an_f64_field_is_never_below_its_error((field, points, asked) in hostile()) {
-        let compute = Compute::new(1, VectorLevel::Auto).unwrap();
+        let compute = Compute::new(1, SimdLevel::Auto).unwrap();
         let exact = Evaluator::new(&compute, &field).unwrap().values(&points).unwrap();
         let evaluator = AcceleratedEvaluator::new(&compute, &field).unwrap();
-        let set = PointSet::new(&points).unwrap();
+        let set = SortedPoints::new(&points).unwrap();
         let largest = exact.iter().fold(0.0f64, |most, v| most.max(v.abs()));
         // Both add the same terms, in another order.
         let rounding = 1e-14 * field.weights.iter().map(|w| w.abs()).sum::<f64>();

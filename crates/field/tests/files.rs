@@ -2,16 +2,16 @@
 
 use std::path::Path;
 
-use gausset_compute::VectorLevel;
+use gausset_compute::SimdLevel;
 use gausset_field::fit::Grid;
-use gausset_field::input::{self, Input, Volume, Wanted};
-use gausset_field::model::Model;
+use gausset_field::input::{self, Input, ReadRequest, Volume};
+use gausset_field::model::FieldModel;
 use gausset_field::{Compute, Evaluator};
 use gausset_testkit::{data_file, testdata_dir};
 
 fn volume(test: &str, name: &str, frame: usize) -> Option<Volume> {
     let folder = data_file(test, "volume")?;
-    match input::read(&folder.join(name), &Wanted { frame, ..Wanted::default() }).unwrap() {
+    match input::read(&folder.join(name), &ReadRequest { frame, ..ReadRequest::default() }).unwrap() {
         Input::Volume(volume) => Some(volume),
         Input::Samples(_) => panic!("{name}: samples"),
     }
@@ -76,7 +76,7 @@ fn a_cut_off_file_is_refused_wherever_it_is_cut() {
         for share in [0, 1, 10, 50, 90] {
             let path = scratch.path().join(name);
             std::fs::write(&path, &bytes[..bytes.len() * share / 100]).unwrap();
-            let wrong = input::read(&path, &Wanted::default()).unwrap_err().to_string();
+            let wrong = input::read(&path, &ReadRequest::default()).unwrap_err().to_string();
             assert!(wrong.contains(name) && !wrong.contains('\n'), "{share} %: {wrong}");
         }
     }
@@ -88,7 +88,7 @@ fn tables_and_arrays_say_where_they_are_wrong() {
     let wrong = |name: &str, bytes: &[u8]| {
         let path = scratch.path().join(name);
         std::fs::write(&path, bytes).unwrap();
-        input::read(&path, &Wanted::default()).unwrap_err().to_string()
+        input::read(&path, &ReadRequest::default()).unwrap_err().to_string()
     };
     assert!(wrong("a.csv", b"x,y,z,v\n1,2,3,4\n1,2,3,inf\n").contains("line 3: not finite"));
     assert!(wrong("a.csv", b"1,2,3,4\n1,2,x,4\n").contains("line 2: not a row"));
@@ -108,7 +108,7 @@ fn tables_may_be_separated_in_every_usual_way() {
     {
         let path = scratch.path().join("t.csv");
         std::fs::write(&path, text).unwrap();
-        let samples = input::read(&path, &Wanted::default()).unwrap().samples();
+        let samples = input::read(&path, &ReadRequest::default()).unwrap().samples();
         assert_eq!((samples.points, samples.values), (vec![[1.0, 2.0, 3.0]], vec![4.0]), "{text}");
     }
 }
@@ -117,7 +117,7 @@ fn tables_may_be_separated_in_every_usual_way() {
 /// and 1 apart, the first of them at (-3, 2, 1).
 #[test]
 fn a_field_file_of_02_has_the_values_it_was_fitted_to() {
-    let model = Model::load(&testdata_dir().join("v0.2/field.safetensors")).unwrap();
+    let model = FieldModel::load(&testdata_dir().join("v0.2/field.safetensors")).unwrap();
     assert_eq!((model.field.len(), model.offset), (2, 10.0));
     assert_eq!(model.grid, Some(Grid { dims: [24, 20, 16], spacing: [0.5, 0.75, 1.0] }));
     let bounds = model.field.bounds.unwrap();
@@ -126,7 +126,7 @@ fn a_field_file_of_02_has_the_values_it_was_fitted_to() {
     let world = [[0.5, 7.0, 7.0], [5.0, 11.0, 10.0], [1.5, 8.0, 6.0], [4.2, 11.9, 11.0], [-2.0, 3.0, 2.0]];
     let points = world.map(|x: [f64; 3]| to_model.map(|[a, b, c, t]| a * x[0] + b * x[1] + c * x[2] + t));
     assert_eq!(points[0], [3.5, 5.0, 6.0]);
-    let compute = Compute::new(1, VectorLevel::Auto).unwrap();
+    let compute = Compute::new(1, SimdLevel::Auto).unwrap();
     let found = Evaluator::new(&compute, &model.field).unwrap().values(&points).unwrap();
     for ([x, y, z], f) in world.into_iter().zip(found) {
         let round =
@@ -146,7 +146,7 @@ fn detached(folder: &Path, name: &str) -> String {
         format!("NRRD0004\ntype: uchar\ndimension: 3\nsizes: 2 2 2\nencoding: raw\ndata file: {name}\n\n");
     let path = folder.join("volume.nhdr");
     std::fs::write(&path, header).unwrap();
-    match input::read(&path, &Wanted::default()) {
+    match input::read(&path, &ReadRequest::default()) {
         Ok(input) => format!("{:?}", input.samples().values.iter().sum::<f64>()),
         Err(error) => error.to_string().replace(&format!("{}: ", path.display()), ""),
     }
@@ -183,11 +183,11 @@ fn pipes_and_devices_are_refused_wherever_they_are_named() {
     for (target, reason) in [("pipe", "is a pipe"), ("zero", "is a device")] {
         for name in ["a.csv", "a.npy", "a.npz", "a.nrrd", "a.nii", "a.nii.gz", "a.hdr", "a.tif"] {
             std::os::unix::fs::symlink(target, at(name)).unwrap();
-            let refusal = input::read(&at(name), &Wanted::default()).unwrap_err().to_string();
+            let refusal = input::read(&at(name), &ReadRequest::default()).unwrap_err().to_string();
             assert!(refusal.contains(name) && refusal.contains(reason), "{refusal}");
             let refusal = input::read_points(&at(name)).unwrap_err().to_string();
             assert!(refusal.contains(reason), "{refusal}");
-            let refusal = Model::load(&at(name)).unwrap_err().to_string();
+            let refusal = FieldModel::load(&at(name)).unwrap_err().to_string();
             assert!(refusal.contains(reason), "{refusal}");
             std::fs::remove_file(at(name)).unwrap();
         }
@@ -198,7 +198,7 @@ fn pipes_and_devices_are_refused_wherever_they_are_named() {
 
 #[test]
 fn a_model_whose_voxels_are_no_numbers_of_voxels_is_refused() {
-    let mut model = Model::load(&testdata_dir().join("v0.2/field.safetensors")).unwrap();
+    let mut model = FieldModel::load(&testdata_dir().join("v0.2/field.safetensors")).unwrap();
     let again = |from: &str, to: &str| {
         let bytes = model.to_bytes();
         let length = u64::from_le_bytes(*bytes.first_chunk().unwrap()) as usize;
@@ -206,7 +206,7 @@ fn a_model_whose_voxels_are_no_numbers_of_voxels_is_refused() {
         let mut changed = (header.len() as u64).to_le_bytes().to_vec();
         changed.extend(header.bytes());
         changed.extend(&bytes[8 + length..]);
-        Model::parse(&changed).map(|model| model.grid)
+        FieldModel::parse(&changed).map(|model| model.grid)
     };
     assert!(again("24 20 16", "24 20 17").is_ok());
     for dims in ["24.5 20 16", "0 20 16", "-1 20 16", "1e9 20 16", "inf 20 16", "24 20"] {
@@ -214,5 +214,5 @@ fn a_model_whose_voxels_are_no_numbers_of_voxels_is_refused() {
         assert!(refusal.to_string().starts_with("metadata: dims"), "{dims}: {refusal}");
     }
     model.grid = None;
-    assert_eq!(Model::parse(&model.to_bytes()).unwrap().grid, None);
+    assert_eq!(FieldModel::parse(&model.to_bytes()).unwrap().grid, None);
 }

@@ -1,18 +1,18 @@
 //! Fits: quality, reproducibility, resuming.
 #![allow(clippy::print_stdout, reason = "figures for research/benchmarks-log.md")]
 
-use gausset_compute::{VectorLevel, rng};
-use gausset_field::fit::{Fit, FitOptions, Fitted, Samples, Solver};
-use gausset_field::{Compute, Covariance, Evaluator, GaussianField, WeightMode};
+use gausset_compute::{SimdLevel, rng};
+use gausset_field::fit::{FieldFit, FitOptions, FitResult, FitSolver, Samples};
+use gausset_field::{Compute, CovarianceKind, Evaluator, GaussianField, WeightMode};
 use gausset_testkit::fixtures_dir;
 use safetensors::SafeTensors;
 
 fn compute() -> Compute {
-    Compute::new(1, VectorLevel::Auto).unwrap()
+    Compute::new(1, SimdLevel::Auto).unwrap()
 }
 
-fn fitted(compute: &Compute, samples: &Samples, options: &FitOptions) -> Fitted {
-    let mut fit = Fit::new(compute, samples, options).unwrap();
+fn fitted(compute: &Compute, samples: &Samples, options: &FitOptions) -> FitResult {
+    let mut fit = FieldFit::new(compute, samples, options).unwrap();
     while !fit.is_done() {
         fit.step().unwrap();
     }
@@ -63,11 +63,11 @@ fn synthetic_tasks() -> impl Iterator<Item = (String, [Samples; 2])> {
 }
 
 /// 1 - R² of a fit on held-out samples.
-fn unexplained(compute: &Compute, fitted: &Fitted, test: &Samples) -> f64 {
+fn unexplained(compute: &Compute, fitted: &FitResult, test: &Samples) -> f64 {
     let found = Evaluator::new(compute, &fitted.field).unwrap().values(&test.points).unwrap();
     let mean = test.values.iter().sum::<f64>() / test.values.len() as f64;
     let total: f64 = test.values.iter().map(|y| (y - mean).powi(2)).sum();
-    let value = |f: &f64| fitted.frame.offset + fitted.frame.scale * f;
+    let value = |f: &f64| fitted.normalisation.offset + fitted.normalisation.scale * f;
     let wrong: f64 = found.iter().zip(&test.values).map(|(f, y)| (value(f) - y).powi(2)).sum();
     wrong / total
 }
@@ -79,7 +79,7 @@ fn adam_explains_the_synthetic_tasks_on_each_seed_within_500_steps() {
         let options = FitOptions {
             gaussians: 20,
             steps: Some(500),
-            solver: Solver::Adam,
+            solver: FitSolver::Adam,
             holdout: 0.0,
             ..FitOptions::default()
         };
@@ -100,7 +100,7 @@ fn levenberg_marquardt_explains_them_to_rounding_within_20_iterations() {
         let options = FitOptions {
             gaussians: 20,
             steps: Some(20),
-            solver: Solver::Lm,
+            solver: FitSolver::Lm,
             holdout: 0.0,
             ..FitOptions::default()
         };
@@ -134,17 +134,17 @@ fn validation_stops_before_noise_is_learnt() {
 fn a_killed_fit_goes_on_to_the_same_bytes() {
     let compute = compute();
     let [train, _] = synthetic(0);
-    for solver in [Solver::Adam, Solver::Lm] {
+    for solver in [FitSolver::Adam, FitSolver::Lm] {
         let options = FitOptions { gaussians: 20, steps: Some(60), solver, ..FitOptions::default() };
         let whole = fitted(&compute, &train, &options);
         for stop in [1, 7] {
-            let mut fit = Fit::new(&compute, &train, &options).unwrap();
+            let mut fit = FieldFit::new(&compute, &train, &options).unwrap();
             for _ in 0..stop {
                 fit.step().unwrap();
             }
             let state = fit.state();
             drop(fit);
-            let mut fit = Fit::resume(&compute, &train, &options, &state).unwrap();
+            let mut fit = FieldFit::resume(&compute, &train, &options, &state).unwrap();
             while !fit.is_done() {
                 fit.step().unwrap();
             }
@@ -159,14 +159,14 @@ fn a_state_of_other_samples_or_options_is_refused() {
     let compute = compute();
     let [train, test] = synthetic(0);
     let options = FitOptions { gaussians: 5, ..FitOptions::default() };
-    let state = Fit::new(&compute, &train, &options).unwrap().state();
+    let state = FieldFit::new(&compute, &train, &options).unwrap().state();
     let other = FitOptions { seed: 7, ..options.clone() };
-    let wrong = Fit::resume(&compute, &train, &other, &state).unwrap_err().to_string();
+    let wrong = FieldFit::resume(&compute, &train, &other, &state).unwrap_err().to_string();
     assert!(wrong.contains("options differs"), "{wrong}");
-    let wrong = Fit::resume(&compute, &test, &options, &state).unwrap_err().to_string();
+    let wrong = FieldFit::resume(&compute, &test, &options, &state).unwrap_err().to_string();
     assert!(wrong.contains("samples differs"), "{wrong}");
     for cut in [0, 7, 100, state.len() / 2, state.len() - 1] {
-        assert!(Fit::resume(&compute, &train, &options, &state[..cut]).is_err(), "cut at {cut}");
+        assert!(FieldFit::resume(&compute, &train, &options, &state[..cut]).is_err(), "cut at {cut}");
     }
 }
 
@@ -174,7 +174,7 @@ fn a_state_of_other_samples_or_options_is_refused() {
 fn rotated_truth(compute: &Compute, seed: u64) -> (GaussianField<f64>, Samples) {
     const COUNT: u32 = 10;
     let mut truth =
-        GaussianField::<f64>::new(Vec::new(), Vec::new(), Vec::new(), WeightMode::Raw, Covariance::Full)
+        GaussianField::<f64>::new(Vec::new(), Vec::new(), Vec::new(), WeightMode::Raw, CovarianceKind::Full)
             .unwrap();
     for i in 0..COUNT {
         let n = |step: u64| rng::normals(seed, rng::stream::TEST, step, i).map(f64::from);

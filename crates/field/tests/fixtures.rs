@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
-use gausset_compute::VectorLevel;
-use gausset_field::{Compute, Covariance, Evaluator, GaussianField, Real, WeightMode, reference};
+use gausset_compute::SimdLevel;
+use gausset_field::{Compute, CovarianceKind, Evaluator, GaussianField, Real, WeightMode, reference};
 use gausset_testkit::{Tensor, fixtures_dir};
 use safetensors::SafeTensors;
 
@@ -68,7 +68,7 @@ impl Case {
             self.rows("chol"),
             self.list("weights"),
             WeightMode::from_name(word("weight_mode")).unwrap(),
-            Covariance::from_name(word("cov")).unwrap(),
+            CovarianceKind::from_name(word("cov")).unwrap(),
         )
         .unwrap()
     }
@@ -99,10 +99,10 @@ fn check_kernels<T: Real>(name: &str, case: &Case, tolerances: [f64; 3]) {
     let (gbar, ubar) = (case.list::<T>("gbar"), case.rows::<T, 3>("ubar"));
     let expected = |tensor: &str| &case.tensors[tensor].values;
     let mut first: Option<Vec<Vec<u64>>> = None;
-    for level in VectorLevel::ALL {
+    for level in SimdLevel::ALL {
         for threads in [1, 3] {
             let Some(compute) = Compute::new(threads, level) else { continue };
-            let place = |what: &str| format!("{name}: {what}, {}, {}", T::NAME, level.name());
+            let place = |what: &str| format!("{name}: {what}, {}, {}", T::NAME, level.level_name());
             let evaluator = Evaluator::new(&compute, &field).unwrap();
             let values = evaluator.values(&points).unwrap();
             let derivatives = evaluator.hessians(&points).unwrap();

@@ -1,9 +1,9 @@
 //! Grids, projections, line integrals and inner products of single Gaussians, against closed forms and sums that are
 //! computed here from the covariance (the library uses its factor).
 
-use gausset_compute::VectorLevel;
-use gausset_field::render::{Lattice, integrals, line_integral, maximum_projection, others, voxelize};
-use gausset_field::{Compute, Covariance, Cutoff, FieldError, GaussianField, WeightMode};
+use gausset_compute::SimdLevel;
+use gausset_field::render::{Lattice, integrals, line_integral, maximum_projection, other_axes, voxelize};
+use gausset_field::{Compute, CovarianceKind, Cutoff, FieldError, GaussianField, WeightMode};
 
 type Matrix = [[f64; 3]; 3];
 
@@ -57,7 +57,7 @@ fn field(s: &Matrix) -> GaussianField<f64> {
     let l21 = (s[2][1] - l20 * l10) / l11;
     let l22 = (s[2][2] - l20 * l20 - l21 * l21).sqrt();
     let chol = vec![[l00.ln(), l10, l11.ln(), l20, l21, l22.ln()]];
-    GaussianField::new(vec![MEAN], chol, vec![WEIGHT], WeightMode::Raw, Covariance::Full).unwrap()
+    GaussianField::new(vec![MEAN], chol, vec![WEIGHT], WeightMode::Raw, CovarianceKind::Full).unwrap()
 }
 
 fn value(s: &Matrix, x: [f64; 3]) -> f64 {
@@ -80,7 +80,7 @@ fn projected(s: &Matrix, origin: [f64; 3], direction: [f64; 3]) -> f64 {
 }
 
 fn compute() -> Compute {
-    Compute::new(2, VectorLevel::Auto).unwrap()
+    Compute::new(2, SimdLevel::Auto).unwrap()
 }
 
 /// Different numbers of points and distances along each axis; the mean is the point (2, 1, 1).
@@ -97,7 +97,7 @@ fn the_integral_along_an_axis_is_the_width_times_the_root_of_two_pi() {
             let found = line_integral(&field, MEAN, direction);
             assert!((found - full).abs() < 1e-14, "axis {axis}: {found}, not {full}");
             // A line that passes at a distance of two widths from the mean.
-            let (u, _) = others(axis);
+            let (u, _) = other_axes(axis);
             let mut origin = MEAN;
             origin[u] += 2.0 * SIGMAS[u];
             origin[axis] += 17.0;
@@ -134,7 +134,7 @@ fn integrals_along_an_axis_are_a_picture_with_the_higher_axis_in_its_rows() {
     let field = field(&s);
     for axis in 0..3 {
         let picture = integrals(&compute(), &field, &LATTICE, axis).unwrap();
-        let (u, v) = others(axis);
+        let (u, v) = other_axes(axis);
         assert_eq!(picture.len(), LATTICE.dims[u] * LATTICE.dims[v]);
         let mut direction = [0.0; 3];
         direction[axis] = 1.0;
@@ -179,7 +179,7 @@ fn a_grid_holds_the_value_at_each_of_its_points_with_x_fastest() {
 fn a_plane_of_a_grid_holds_its_points_in_that_plane() {
     let s = covariance(true);
     for axis in 0..3 {
-        let (u, v) = others(axis);
+        let (u, v) = other_axes(axis);
         for at in 0..LATTICE.dims[axis] {
             let plane = LATTICE.plane(axis, at);
             let (values, _) = voxelize(&compute(), &field(&s), &plane, Cutoff::Absolute(0.0)).unwrap();
@@ -205,7 +205,7 @@ fn the_largest_value_along_an_axis_is_that_of_its_points() {
     let (mut values, _) = voxelize(&compute(), &field(&s), &LATTICE, Cutoff::Absolute(0.0)).unwrap();
     values.iter_mut().for_each(|v| *v = -*v);
     for axis in 0..3 {
-        let (u, v) = others(axis);
+        let (u, v) = other_axes(axis);
         let picture = maximum_projection(&values, LATTICE.dims, axis);
         assert_eq!(picture.len(), LATTICE.dims[u] * LATTICE.dims[v]);
         let index = [2, 1, 1];
@@ -238,7 +238,7 @@ fn a_grid_that_cannot_be_held_is_refused_before_memory_is_taken() {
             assert!(line.contains(&format!("found {} x {} x {}", dims[0], dims[1], dims[2])), "{line}");
         };
         refused(voxelize(&compute(), &field, &lattice, Cutoff::Absolute(0.0)).unwrap_err());
-        refused(lattice.count(4).unwrap_err());
+        refused(lattice.checked_count(4).unwrap_err());
     }
     let lattice = Lattice { dims: [huge, huge, 5], ..LATTICE };
     assert!(integrals(&compute(), &field, &lattice, 2).is_err());

@@ -3,18 +3,18 @@
 use std::path::PathBuf;
 
 use gausset_core::engine::Engine;
-use gausset_io::atomic::{Disk, Overwrite, WriteOptions, refuse_existing};
+use gausset_io::atomic::{Disk, Overwrite, WriteOptions, check_free};
 use gausset_io::dataset::Dataset;
 use gausset_io::splat::{self, SaveOptions};
-use gausset_train::free_space::FreeViews;
+use gausset_train::free_space::FreeSpaceViews;
 use gausset_train::{
-    EvalError, EvalOptions, EvalReport, LearntGains, Measures, MemoryPlan, Split, SsimDefinition, clean,
-    evaluate,
+    EvalError, EvalOptions, EvalReport, LearntGains, MemoryPlan, MetricSet, Split, SsimDefinition, evaluate,
+    floaters,
 };
 use serde::Serialize;
 
 use crate::device::DeviceOptions;
-use crate::saved_run::{DataPlace, OtherData, SavedRun};
+use crate::saved_run::{ChangedData, DataLocation, SavedRun};
 use crate::{Failure, Host, convert};
 
 /// Options of [`clean_run()`].
@@ -40,7 +40,7 @@ pub struct CleanOptions {
 
 /// Result of [`clean_run()`]; its JSON form is a stable contract.
 #[derive(Debug, Serialize)]
-pub struct Cleaned {
+pub struct CleanResult {
     /// Splats before cleaning.
     pub splats: usize,
     /// Splats removed.
@@ -61,35 +61,35 @@ pub struct Cleaned {
 ///
 /// # Errors
 /// An unknown output format, no finished run, another dataset, a dataset without points, or the job was asked to stop.
-pub fn clean_run(options: &CleanOptions, host: &mut Host<'_>) -> Result<Cleaned, Failure> {
+pub fn clean_run(options: &CleanOptions, host: &mut Host<'_>) -> Result<CleanResult, Failure> {
     let output = &options.output;
     let format = convert::format_of(output, "")?;
     let overwrite = if options.force { Overwrite::Replace } else { Overwrite::Refuse };
     let run = SavedRun::read(&options.run)?;
-    refuse_existing(&Disk, output, overwrite)?;
+    check_free(&Disk, output, overwrite)?;
     let mut engine = options.device.engine_for(options.threads as usize, host)?;
     let file = run.load_splats(&mut *engine, host)?;
-    let place = DataPlace {
+    let place = DataLocation {
         path: options.data.as_deref(),
-        other: OtherData::accepted(options.accept_changed_data),
+        if_changed: ChangedData::accepted(options.accept_changed_data),
         allow_outside: options.allow_outside,
     };
     let dataset = run.open_dataset(place, host)?;
     let space = free_space(&run, &dataset)?;
-    let exposures = LearntGains::read(&run.folder)?.map(|gains| gains.of_pictures(&dataset));
+    let exposures = LearntGains::read(&run.folder)?.map(|gains| gains.exposures(&dataset));
     let loader = run.loader(&dataset);
     let turn = run.splats_from_dataset();
     let score = |engine: &mut dyn Engine, scene: usize| {
         let options = EvalOptions {
             split: Split::Test,
-            most: None,
+            max_views: None,
             render: run.render_options(),
             scene_splats: (file.sky > 0).then_some(scene as u32),
             exposures: exposures.clone(),
             splats_from_dataset: turn,
             reduction: 1,
             ssim: SsimDefinition::default(),
-            measures: Measures::All,
+            measures: MetricSet::All,
             lpips: None,
         };
         match evaluate(engine, &loader, options, None, host.stop()) {
@@ -100,7 +100,7 @@ pub fn clean_run(options: &CleanOptions, host: &mut Host<'_>) -> Result<Cleaned,
 
     let before = score(&mut *engine, file.scene_len())?;
     let seed = run.recorded.config.recipe.seed;
-    let stays = clean::keep(&mut *engine, &file.scene(), &turn, &space, seed)?;
+    let stays = floaters::splats_to_keep(&mut *engine, &file.scene(), &turn, &space, seed)?;
     let scene: Vec<usize> = (0..file.scene_len()).filter(|&i| stays[i]).collect();
     let kept: Vec<usize> = scene.iter().copied().chain(file.scene_len()..file.splats.len()).collect();
     let splats = file.splats.select(&kept);
@@ -114,13 +114,13 @@ pub fn clean_run(options: &CleanOptions, host: &mut Host<'_>) -> Result<Cleaned,
     let bytes = splat::save(&Disk, output, &cleaned, &save, &write)?.bytes;
     let has_skipped = !before.skipped.is_empty() || dataset.has_skipped();
     let has_skipped = has_skipped && !run.recorded.config.data.allow_missing;
-    Ok(Cleaned { splats: file.splats.len(), removed, before, after, bytes, has_skipped })
+    Ok(CleanResult { splats: file.splats.len(), removed, before, after, bytes, has_skipped })
 }
 
 /// The empty space that the points and cameras of a dataset imply.
-fn free_space(run: &SavedRun, dataset: &Dataset) -> Result<FreeViews, Failure> {
+fn free_space(run: &SavedRun, dataset: &Dataset) -> Result<FreeSpaceViews, Failure> {
     let memory = MemoryPlan::tracks_budget(run.recorded.config.max_memory_bytes());
-    FreeViews::of(dataset, dataset.read_tracks(memory)?).ok_or_else(|| {
+    FreeSpaceViews::new(dataset, dataset.read_tracks(memory)?).ok_or_else(|| {
         let line = format!(
             "{}: points: none are shared by neighbouring cameras (expected the points of a reconstruction, which show \
              what is empty)",

@@ -12,14 +12,14 @@ use std::path::{Path, PathBuf};
 use gausset_compute::Pool;
 use gausset_io::atomic::{Disk, FileSystem, Overwrite, write_atomic};
 use gausset_io::input;
-use gausset_io::owned::{self, MARKER, OwnedError};
+use gausset_io::ownership::{self, MARKER, OwnershipError};
 use gausset_scenes::{DemoSize, write_dataset};
-use gausset_train::{TrainConfig, TrainOptions, read_finished};
+use gausset_train::{TrainConfig, TrainOptions, read_outcome};
 use serde::{Deserialize, Serialize};
 
 use crate::saved_run::SavedRun;
 use crate::training::Task;
-use crate::{Event, Failure, Host, Part, Stage};
+use crate::{CountedItem, Event, Failure, Host, Stage};
 
 /// Options of the demo.
 #[derive(Clone, Debug)]
@@ -39,7 +39,7 @@ pub struct DemoOptions {
 }
 
 /// Training options per scene size: as many steps and splats as its images need.
-fn training(args: &DemoOptions, data: PathBuf) -> TrainOptions {
+fn training_options(args: &DemoOptions, data: PathBuf) -> TrainOptions {
     let common = TrainOptions {
         data: Some(data),
         steps: args.steps,
@@ -99,25 +99,25 @@ impl SceneNote {
 pub fn prepare(args: &DemoOptions, host: &mut Host<'_>) -> Result<Task, Failure> {
     let (data, run) = (args.output.join("data"), args.output.join("run"));
     // Report a mistake in the options before the scene is generated.
-    let options = training(args, data.clone());
+    let options = training_options(args, data.clone());
     TrainConfig::resolve(&options, None)?;
     let is_same_scene = SceneNote::read(&data) == Some(SceneNote::of(args));
-    let has_run = SavedRun::is_one(&run);
-    let is_finished = has_run && read_finished(&run)?.is_some();
+    let has_run = SavedRun::is_run_folder(&run);
+    let is_finished = has_run && read_outcome(&run)?.is_some();
     let goes_on = !args.force && has_run && is_same_scene && !is_finished;
     // `symlink_metadata`: a broken link blocks the name as well.
     let has_data = data.symlink_metadata().is_ok();
     let is_in_the_way = has_run || (has_data && !is_same_scene);
     if !args.force && is_in_the_way && !goes_on {
         let found = if has_run { "run" } else { "data" };
-        return Err(holds_a_demo(&args.output, found));
+        return Err(demo_exists(&args.output, found));
     }
     // `force` does not replace data that was not created by a demo.
-    if args.force && has_data && !owned::is_ours(&data, PURPOSE) {
+    if args.force && has_data && !ownership::is_gausset_owned(&data, PURPOSE) {
         return Err(not_a_demo(&data));
     }
     if args.force || !is_same_scene {
-        make_scene(args, &data, host)?;
+        generate_scene(args, &data, host)?;
     }
     if goes_on {
         host.stage(Stage::GoOn(run.clone()));
@@ -127,7 +127,7 @@ pub fn prepare(args: &DemoOptions, host: &mut Host<'_>) -> Result<Task, Failure>
     Task::new(options, run, overwrite)
 }
 
-fn holds_a_demo(folder: &Path, found: &str) -> Failure {
+fn demo_exists(folder: &Path, found: &str) -> Failure {
     let folder = folder.display();
     Failure::new(
         "exists",
@@ -149,15 +149,15 @@ fn not_a_demo(data: &Path) -> Failure {
 
 /// Writes the scene as a dataset and moves it into place when complete. Removes the remains of an interrupted demo
 /// first.
-fn make_scene(args: &DemoOptions, data: &Path, host: &mut Host<'_>) -> Result<(), Failure> {
+fn generate_scene(args: &DemoOptions, data: &Path, host: &mut Host<'_>) -> Result<(), Failure> {
     host.stage(Stage::MakeScene(data.to_owned()));
     let unfinished = args.output.join(".tmp-data");
     remove(&unfinished)?;
-    owned::claim(&Disk, &unfinished, PURPOSE, Overwrite::Refuse).map_err(not_ours)?;
+    ownership::claim_folder(&Disk, &unfinished, PURPOSE, Overwrite::Refuse).map_err(ownership_failure)?;
     let scene = gausset_scenes::demo(args.size, args.seed);
     let threads = args.threads as usize;
     let pool = if threads == 0 { Pool::with_all_cores() } else { Pool::new(threads) };
-    host.report(Event::Begun { part: Part::Pictures, done: 0, total: scene.poses.len() as u64 });
+    host.report(Event::Begun { item: CountedItem::Pictures, done: 0, total: scene.poses.len() as u64 });
     let written = write_dataset(&scene, &unfinished, &pool, &mut |done, _all| {
         host.report(Event::Done { done: done as u64, views_per_s: None });
     });
@@ -172,14 +172,14 @@ fn make_scene(args: &DemoOptions, data: &Path, host: &mut Host<'_>) -> Result<()
 
 /// Removes a folder that a demo created, if it exists.
 fn remove(folder: &Path) -> Result<(), Failure> {
-    owned::remove(folder, PURPOSE).map_err(not_ours)
+    ownership::remove(folder, PURPOSE).map_err(ownership_failure)
 }
 
-fn not_ours(error: OwnedError) -> Failure {
+fn ownership_failure(error: OwnershipError) -> Failure {
     match error {
-        OwnedError::Write(error) => error.into(),
+        OwnershipError::Write(error) => error.into(),
         // `--force` does not help here.
-        OwnedError::NotOurs { path, .. } => not_a_demo(&path),
+        OwnershipError::ThirdPartyFiles { path, .. } => not_a_demo(&path),
     }
 }
 

@@ -3,7 +3,7 @@
 #[cfg(feature = "gpu")]
 use std::path::Path;
 
-use gausset_compute::VectorLevel;
+use gausset_compute::SimdLevel;
 use gausset_core::engine::Engine;
 use gausset_cpu::{CpuEngine, CpuOptions};
 use gausset_io::splat::ReadLimits;
@@ -13,7 +13,7 @@ use crate::failure::Failure;
 use crate::host::Event;
 use crate::host::Host;
 #[cfg(feature = "gpu")]
-use crate::{automatic, kernel_files};
+use crate::{device_selection, kernel_cache};
 
 /// A requested device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -40,7 +40,7 @@ pub enum GpuDensity {
 }
 
 /// An engine and, if there is one, a warning for the user.
-type Opened = (Box<dyn Engine>, Option<String>);
+type EngineWithWarning = (Box<dyn Engine>, Option<String>);
 
 /// Device and its settings. Results are identical at all SIMD levels, and equal up to rounding on a GPU.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -48,7 +48,7 @@ pub struct DeviceOptions {
     /// Device.
     pub device: Device,
     /// SIMD level of the CPU.
-    pub level: VectorLevel,
+    pub level: SimdLevel,
     /// Limit of GPU memory in bytes; `None` = nine tenths of the GPU's own memory.
     pub gpu_memory: Option<u64>,
     /// Where a GPU runs density control; `None` = the default. Must be `None` for the CPU.
@@ -90,14 +90,19 @@ impl DeviceOptions {
         }
         match run {
             Some(("cpu", _)) => Ok((self.engine_for(threads, host)?, None)),
-            Some((_, name)) => Ok((self.kept(threads, name, host)?, None)),
-            None => self.chosen(threads, host),
+            Some((_, name)) => Ok((self.engine_of_run(threads, name, host)?, None)),
+            None => self.choose_engine(threads, host),
         }
     }
 
     /// Opens the GPU of a resumed run; falls back to the CPU with a warning.
-    fn kept(self, threads: usize, name: &str, host: &mut Host<'_>) -> Result<Box<dyn Engine>, Failure> {
-        match self.gpu_of(name).engine_for(threads, host) {
+    fn engine_of_run(
+        self,
+        threads: usize,
+        name: &str,
+        host: &mut Host<'_>,
+    ) -> Result<Box<dyn Engine>, Failure> {
+        match self.with_recorded_gpu(name).engine_for(threads, host) {
             Err(failure) => {
                 host.warn(
                     "the device",
@@ -111,10 +116,10 @@ impl DeviceOptions {
 
     /// Selects the GPU with the recorded name, or the best GPU if it is gone.
     #[cfg(feature = "gpu")]
-    fn gpu_of(self, recorded: &str) -> Self {
+    fn with_recorded_gpu(self, recorded: &str) -> Self {
         let all = gausset_gpu::Gpu::list();
         let place = all.iter().position(|info| recorded.starts_with(&info.name));
-        Self { device: place.map_or(Device::Gpu, numbered), ..self }
+        Self { device: place.map_or(Device::Gpu, device_number), ..self }
     }
 
     #[cfg(not(feature = "gpu"))]
@@ -123,16 +128,16 @@ impl DeviceOptions {
     }
 
     #[cfg(feature = "gpu")]
-    fn chosen(
+    fn choose_engine(
         self,
         threads: usize,
         host: &mut Host<'_>,
     ) -> Result<(Box<dyn Engine>, Option<String>), Failure> {
-        let choice = automatic::choose(&mut ThisMachine { options: self, threads });
+        let choice = device_selection::choose_device(&mut LocalDevices { options: self, threads });
         if let Some(reason) = &choice.reason {
             host.report(Event::DeviceChosen(reason.clone()));
         }
-        let device = choice.adapter.map_or(Device::Cpu, numbered);
+        let device = choice.adapter.map_or(Device::Cpu, device_number);
         Ok((Self { device, ..self }.engine_for(threads, host)?, choice.reason))
     }
 
@@ -142,10 +147,10 @@ impl DeviceOptions {
         threads: usize,
         host: &mut Host<'_>,
     ) -> Result<(Box<dyn Engine>, Option<String>), Failure> {
-        Ok((self.engine_for(threads, host)?, None))
+        Ok((self.engine_for(thread_count, host)?, None))
     }
 
-    fn open(self, threads: usize) -> Result<Opened, Failure> {
+    fn open(self, threads: usize) -> Result<EngineWithWarning, Failure> {
         if self.gpu_memory.is_some() && matches!(self.device, Device::Auto | Device::Cpu) {
             let what = "⟨max-gpu-memory⟩: needs a GPU (expected ⟨device = gpu⟩ or a GPU's name)";
             return Err(Failure::usage(what));
@@ -155,7 +160,7 @@ impl DeviceOptions {
                 let what = "⟨gpu-density⟩: has no effect on the CPU; leave it out, or take ⟨device = gpu⟩";
                 return Err(Failure::usage(what));
             }
-            Device::Auto | Device::Cpu => (self.processor(threads)?, None),
+            Device::Auto | Device::Cpu => (self.cpu(threads)?, None),
             Device::Gpu => self.gpu(threads, None)?,
             Device::Named(name) => self.gpu(threads, Some(name))?,
         };
@@ -163,17 +168,17 @@ impl DeviceOptions {
         Ok((engine, warning))
     }
 
-    fn processor(self, threads: usize) -> Result<Box<dyn Engine>, Failure> {
+    fn cpu(self, threads: usize) -> Result<Box<dyn Engine>, Failure> {
         Ok(Box::new(CpuEngine::new(CpuOptions { threads, level: self.level })?))
     }
 
     #[cfg(feature = "gpu")]
-    fn gpu(self, threads: usize, name: Option<&str>) -> Result<Opened, Failure> {
-        use gausset_gpu::{AdapterChoice, AdapterKind, DensityOn, Gpu, GpuEngine, GpuOptions};
+    fn gpu(self, threads: usize, name: Option<&str>) -> Result<EngineWithWarning, Failure> {
+        use gausset_gpu::{AdapterChoice, AdapterKind, DensityBackend, Gpu, GpuEngine, GpuOptions};
         let choice = name.map_or(AdapterChoice::Best, |name| AdapterChoice::Named(name.to_owned()));
-        let resident = || gausset_compute::machine::resident(None);
+        let resident = || gausset_compute::machine::resident_memory(None);
         let before = resident();
-        let gpu = Gpu::open_with(&choice, kernel_files::of_user())?;
+        let gpu = Gpu::open_with(&choice, kernel_cache::user_cache())?;
         gpu.self_test()?;
         // Estimate of the driver's memory. If opening raised the peak of the process, the increase is what the driver
         // needs to compile. It is doubled for kernels compiled later and commands in flight. Measured with lavapipe
@@ -191,32 +196,32 @@ impl DeviceOptions {
             is_software.then(|| format!("{} is a software renderer: ⟨device = cpu⟩ is faster", info.name));
         let memory_limit = self.gpu_memory;
         let density = match self.density {
-            None => DensityOn::default(),
-            Some(GpuDensity::Host) => DensityOn::Host,
-            Some(GpuDensity::Device) => DensityOn::Device,
+            None => DensityBackend::default(),
+            Some(GpuDensity::Host) => DensityBackend::Host,
+            Some(GpuDensity::Device) => DensityBackend::Device,
         };
         let engine = GpuEngine::new(
             &gpu,
             GpuOptions { threads, memory_limit, density, driver_bytes, ..GpuOptions::default() },
         );
-        Ok((Box::new(engine.with_helper(self.processor(threads)?)), warning))
+        Ok((Box::new(engine.with_helper(self.cpu(threads)?)), warning))
     }
 
     #[cfg(not(feature = "gpu"))]
-    fn gpu(self, _threads: usize, _name: Option<&str>) -> Result<Opened, Failure> {
+    fn gpu(self, _threads: usize, _name: Option<&str>) -> Result<EngineWithWarning, Failure> {
         Err(Failure::new("device", "this program was built without GPU support (feature `gpu`)"))
     }
 }
 
 /// The adapter with this number. The string is leaked at most once per adapter opened.
 #[cfg(feature = "gpu")]
-pub(crate) fn numbered(number: usize) -> Device {
+pub(crate) fn device_number(number: usize) -> Device {
     Device::Named(number.to_string().leak())
 }
 
 /// Time limit of a benchmark on each of the two devices.
 #[cfg(feature = "gpu")]
-const TRIAL: std::time::Duration = std::time::Duration::from_millis(500);
+const BENCHMARK_TIME: std::time::Duration = std::time::Duration::from_millis(500);
 
 /// Whether a GPU may be present, without loading a driver: on Linux each GPU has a device node.
 #[cfg(feature = "gpu")]
@@ -233,47 +238,47 @@ fn has_hardware(devices: &Path) -> bool {
 
 /// The machine that this program runs on.
 #[cfg(feature = "gpu")]
-struct ThisMachine {
+struct LocalDevices {
     options: DeviceOptions,
     threads: usize,
 }
 
 #[cfg(feature = "gpu")]
-impl ThisMachine {
+impl LocalDevices {
     /// Milliseconds per step; `None` if the device cannot be opened or fails.
     fn step_ms(&self, device: Device) -> Option<f64> {
         let mut engine = DeviceOptions { device, ..self.options }.engine(self.threads).ok()?;
-        gausset_gpu::trial::step_ms(&mut *engine, TRIAL).ok()
+        gausset_gpu::benchmark::step_ms(&mut *engine, BENCHMARK_TIME).ok()
     }
 }
 
 #[cfg(feature = "gpu")]
-impl automatic::Machine for ThisMachine {
+impl device_selection::DeviceProbe for LocalDevices {
     fn adapters(&mut self) -> Vec<gausset_gpu::GpuInfo> {
         // Loading drivers costs memory, and some print to the terminal: skip it on machines without a GPU.
         if has_hardware(Path::new("/dev")) { gausset_gpu::Gpu::list() } else { Vec::new() }
     }
 
     fn fault(&mut self, number: usize) -> Option<String> {
-        let device = numbered(number);
+        let device = device_number(number);
         DeviceOptions { device, ..self.options }.engine(self.threads).err().map(|failure| failure.to_string())
     }
 
-    fn processor_ms(&mut self) -> Option<f64> {
+    fn cpu_step_ms(&mut self) -> Option<f64> {
         self.step_ms(Device::Cpu)
     }
 
-    fn adapter_ms(&mut self, number: usize) -> Option<f64> {
-        self.step_ms(numbered(number))
+    fn adapter_step_ms(&mut self, number: usize) -> Option<f64> {
+        self.step_ms(device_number(number))
     }
 }
 
 /// Resolves a thread count: 0 = one per CPU thread.
 #[must_use]
-pub fn threads(wanted: u32) -> usize {
+pub fn thread_count(wanted: u32) -> usize {
     match wanted {
         0 => std::thread::available_parallelism().map_or(1, usize::from),
-        threads => threads as usize,
+        threads => thread_count as usize,
     }
 }
 
@@ -331,7 +336,7 @@ mod tests {
     #[test]
     fn a_trial_ends_and_says_how_long_a_step_takes() {
         let mut engine = DeviceOptions { device: Device::Cpu, ..DeviceOptions::default() }.engine(1).unwrap();
-        let ms = gausset_gpu::trial::step_ms(&mut *engine, std::time::Duration::ZERO).unwrap();
+        let ms = gausset_gpu::benchmark::step_ms(&mut *engine, std::time::Duration::ZERO).unwrap();
         assert!(ms > 0.0 && ms.is_finite(), "{ms}");
     }
 }

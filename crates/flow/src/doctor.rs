@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use gausset_core::engine::Engine;
 use gausset_io::dataset::{self, Dataset};
-use gausset_train::{MemoryPlan, TrainConfig, TrainOptions, foresee};
+use gausset_train::{MemoryPlan, TrainConfig, TrainOptions, predict_run};
 use serde::Serialize;
 
 use crate::device::{Device, DeviceOptions};
@@ -35,12 +35,12 @@ pub struct Adapter {
     /// Why it cannot be used; `None` if a small training step gives the expected results.
     pub fault: Option<String>,
     /// Estimate for the training on a given dataset; `None` without a dataset or with a fault.
-    pub training: Option<Prospect>,
+    pub training: Option<TrainingEstimate>,
 }
 
 /// Estimated needs of a training with default options on one device, without optional dense initial points.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Prospect {
+pub struct TrainingEstimate {
     /// Host memory needed with the maximum number of splats, in bytes.
     pub memory: u64,
     /// Host memory that it may use, in bytes.
@@ -59,7 +59,7 @@ pub struct Prospect {
 
 /// The training to estimate.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Question {
+pub struct EstimatedTraining {
     /// Number of training images.
     pub pictures: usize,
     /// Width and height of the largest image in pixels.
@@ -72,13 +72,13 @@ pub struct Question {
 
 /// Report of [`examine()`].
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct Examined {
+pub struct DoctorReport {
     /// The training to estimate, if a dataset was given.
-    pub question: Option<Question>,
+    pub question: Option<EstimatedTraining>,
     /// Name of the CPU with the SIMD level in use.
     pub processor: String,
     /// Estimate of that training on the CPU.
-    pub training: Option<Prospect>,
+    pub training: Option<TrainingEstimate>,
     /// Adapters, ordered by number.
     pub adapters: Vec<Adapter>,
     /// Number of the adapter that `--device gpu` selects.
@@ -95,8 +95,8 @@ pub struct Examined {
 ///
 /// # Errors
 /// A dataset that cannot be opened or trained on.
-pub fn examine(data: Option<&Path>, host: &mut Host<'_>) -> Result<Examined, Failure> {
-    let scene = data.map(|data| Scene::open(data, host)).transpose()?;
+pub fn examine(data: Option<&Path>, host: &mut Host<'_>) -> Result<DoctorReport, Failure> {
+    let scene = data.map(|data| TrainingCase::open(data, host)).transpose()?;
     let mut examined = gpus();
     let on = |device: Device| DeviceOptions { device, ..DeviceOptions::default() }.engine(0);
     let cpu = on(Device::Cpu);
@@ -105,32 +105,32 @@ pub fn examine(data: Option<&Path>, host: &mut Host<'_>) -> Result<Examined, Fai
         Err(failure) => failure.to_string(),
     };
     let Some(scene) = scene else { return Ok(examined) };
-    examined.training = Some(scene.prospect(cpu, host));
+    examined.training = Some(scene.estimate(cpu, host));
     for adapter in examined.adapters.iter_mut().filter(|adapter| adapter.fault.is_none()) {
-        adapter.training = Some(scene.prospect(on(Device::Named(adapter.number.to_string().leak())), host));
+        adapter.training = Some(scene.estimate(on(Device::Named(adapter.number.to_string().leak())), host));
     }
-    examined.question = Some(scene.question());
+    examined.question = Some(scene.training_case());
     Ok(examined)
 }
 
 /// A dataset and its default training configuration.
-struct Scene {
+struct TrainingCase {
     config: TrainConfig,
     dataset: Arc<Dataset>,
 }
 
-impl Scene {
+impl TrainingCase {
     fn open(data: &Path, host: &mut Host<'_>) -> Result<Self, Failure> {
         let options = TrainOptions { data: Some(data.to_owned()), ..TrainOptions::default() };
         let first = TrainConfig::resolve(&options, None)?;
         let dataset = dataset::open(data, &first.open_options())?;
-        crate::training::warn_of(&dataset, host);
+        crate::training::warn_about_dataset(&dataset, host);
         Ok(Self { config: TrainConfig::resolve_for(&options, &dataset)?, dataset: Arc::new(dataset) })
     }
 
-    fn question(&self) -> Question {
+    fn training_case(&self) -> EstimatedTraining {
         let sizes = self.dataset.images.iter().map(|image| [image.camera.width, image.camera.height]);
-        Question {
+        EstimatedTraining {
             pictures: self.dataset.split.train.len(),
             largest: sizes.max_by_key(|[w, h]| u64::from(*w) * u64::from(*h)).unwrap_or_default(),
             steps: self.config.recipe.steps,
@@ -138,47 +138,49 @@ impl Scene {
         }
     }
 
-    fn prospect(&self, engine: Result<Box<dyn Engine>, Failure>, host: &Host<'_>) -> Prospect {
+    fn estimate(&self, engine: Result<Box<dyn Engine>, Failure>, host: &Host<'_>) -> TrainingEstimate {
         let foreseen = engine
-            .and_then(|mut engine| Ok(foresee(&self.config, &self.dataset, &mut *engine, host.stop())?));
-        let of = |memory: MemoryPlan, seconds: Option<f64>| Prospect {
+            .and_then(|mut engine| Ok(predict_run(&self.config, &self.dataset, &mut *engine, host.stop())?));
+        let of = |memory: MemoryPlan, seconds: Option<f64>| TrainingEstimate {
             memory: memory.total(),
             memory_limit: memory.limit,
             device_memory: memory.device,
             fits: memory.fits(),
-            possible_splats: memory.possible_splats(),
+            possible_splats: memory.max_fitting_splats(),
             seconds,
             fault: None,
         };
         match foreseen {
             Ok(foreseen) => of(foreseen.memory, foreseen.seconds),
-            Err(failure) => Prospect { fault: Some(failure.to_string()), ..of(MemoryPlan::default(), None) },
+            Err(failure) => {
+                TrainingEstimate { fault: Some(failure.to_string()), ..of(MemoryPlan::default(), None) }
+            }
         }
     }
 }
 
 #[cfg(not(feature = "gpu"))]
-fn gpus() -> Examined {
-    Examined {
+fn gpus() -> DoctorReport {
+    DoctorReport {
         reason: "this program was built without GPU support (feature `gpu`)".to_owned(),
         automatic: "the CPU".to_owned(),
-        ..Examined::default()
+        ..DoctorReport::default()
     }
 }
 
 #[cfg(feature = "gpu")]
-fn gpus() -> Examined {
-    use gausset_gpu::{AdapterChoice, AdapterKind, Automatic, Gpu};
-    let (reports, chosen) = Gpu::survey();
+fn gpus() -> DoctorReport {
+    use gausset_gpu::{AdapterChoice, AdapterKind, AutomaticDevice, Gpu};
+    let (reports, chosen) = Gpu::adapter_reports();
     let infos: Vec<_> = reports.iter().map(|report| report.info.clone()).collect();
-    let automatic = match Automatic::among(&infos) {
-        Automatic::Processor => "the CPU".to_owned(),
-        Automatic::Card(number) => {
+    let automatic = match AutomaticDevice::select_from(&infos) {
+        AutomaticDevice::Cpu => "the CPU".to_owned(),
+        AutomaticDevice::DiscreteGpu(number) => {
             format!(
                 "number {number}, a discrete GPU, for trainings; the CPU for other jobs, or if the GPU fails its self-test"
             )
         }
-        Automatic::Measured(number) => format!(
+        AutomaticDevice::Benchmarked(number) => format!(
             "the CPU, or number {number} for a new training if a one-second benchmark finds it faster"
         ),
     };
@@ -201,7 +203,7 @@ fn gpus() -> Examined {
             bus: report.bus,
             buffer_bytes: report.buffer_bytes,
             has_timestamps: report.has_timestamps,
-            fault: report.lacks.or_else(tested),
+            fault: report.unmet_requirement.or_else(tested),
             training: None,
         }
     };
@@ -214,13 +216,13 @@ fn gpus() -> Examined {
         Some(_) => "there is no discrete GPU".to_owned(),
     };
     let has_hardware = adapters.iter().any(|adapter| adapter.kind != "software");
-    let missing = if has_hardware { Vec::new() } else { missing() };
-    Examined { adapters, chosen, reason, automatic, missing, ..Examined::default() }
+    let missing = if has_hardware { Vec::new() } else { missing_components() };
+    DoctorReport { adapters, chosen, reason, automatic, missing, ..DoctorReport::default() }
 }
 
 /// Components that Linux lacks, if no hardware GPU was found.
 #[cfg(all(feature = "gpu", target_os = "linux"))]
-fn missing() -> Vec<String> {
+fn missing_components() -> Vec<String> {
     use std::path::Path;
     let mut missing = Vec::new();
     let has_entry = |folder: &str, start: &str, end: &str| {

@@ -7,21 +7,24 @@ use gausset_core::engine::{Engine, RenderOptions};
 use gausset_core::se3::Mat3;
 use gausset_io::atomic::{Disk, Overwrite, plain_reason};
 use gausset_io::dataset::{self, Dataset, Loader, LoaderOptions, OpenOptions};
-use gausset_io::reading::Reading;
-use gausset_io::run_folder::{EVALUATION, eval_folder, evaluation_is_ours};
-use gausset_io::{input, owned};
+use gausset_io::input_files::InputFiles;
+use gausset_io::run_folder::{EVALUATION_MARKER, eval_folder, evaluation_is_gausset_owned};
+use gausset_io::{input, ownership};
 use gausset_train::{
-    EvalError, EvalOptions, EvalReport, Exposures, LearntGains, Lpips, Measures, PictureFolder, Split,
+    EvalError, EvalOptions, EvalOutput, EvalReport, Exposures, LearntGains, Lpips, MetricSet, Split,
     SsimDefinition, evaluate as evaluate_views,
 };
 
 use crate::device::DeviceOptions;
-use crate::saved_run::{DataPlace, OtherData, SavedRun, file_options, load_splats, scene_splats, turn_of};
-use crate::training::warn_of;
+use crate::saved_run::{
+    ChangedData, DataLocation, SavedRun, file_render_options, load_splats, scene_splat_count,
+    splats_from_dataset_of,
+};
+use crate::training::warn_about_dataset;
 use crate::{Failure, Host};
 
 /// Memory for the photographs in bytes when a splat file is evaluated.
-const PICTURE_BYTES: usize = 512 << 20;
+const IMAGE_CACHE_BYTES: usize = 512 << 20;
 
 /// Options of [`evaluate()`].
 #[derive(Clone, Debug)]
@@ -78,10 +81,10 @@ impl EvaluateOptions {
         }
     }
 
-    fn place(&self) -> DataPlace<'_> {
-        DataPlace {
+    fn data_place(&self) -> DataLocation<'_> {
+        DataLocation {
             path: self.data.as_deref(),
-            other: OtherData::accepted(self.accept_changed_data),
+            if_changed: ChangedData::accepted(self.accept_changed_data),
             allow_outside: self.allow_outside,
         }
     }
@@ -89,13 +92,13 @@ impl EvaluateOptions {
 
 /// Result of [`evaluate()`].
 #[derive(Debug)]
-pub struct Evaluated {
+pub struct EvaluateResult {
     /// The scores.
     pub report: EvalReport,
     /// Folder of the comparison images.
     pub folder: PathBuf,
     /// Images that were skipped because they are missing or unreadable.
-    pub left_out: usize,
+    pub skipped: usize,
     /// Whether missing images are allowed, by these options or by the run.
     pub allow_missing: bool,
 }
@@ -105,38 +108,38 @@ pub struct Evaluated {
 /// # Errors
 /// No finished run, another dataset, files in the output folder that Gausset did not create, or the job was asked to
 /// stop.
-pub fn evaluate(options: &EvaluateOptions, host: &mut Host<'_>) -> Result<Evaluated, Failure> {
+pub fn evaluate(options: &EvaluateOptions, host: &mut Host<'_>) -> Result<EvaluateResult, Failure> {
     let splats = Some(&options.run).filter(|run| run.is_file());
-    let _reading = Reading::of([splats, options.lpips.as_ref()].into_iter().flatten());
+    let _reading = InputFiles::new([splats, options.lpips.as_ref()].into_iter().flatten());
     // The result file inside a run folder is evaluated with the dataset, gains and poses of that run.
     let run = match options.run.is_file() {
-        true => SavedRun::of_splats(&options.run),
+        true => SavedRun::from_splat_file(&options.run),
         false => Some(SavedRun::read(&options.run)?),
     };
     // Reading needs no lock: files in a run folder are always complete, even during training.
     let is_written_to = run.as_ref().filter(|_| options.output.is_none());
-    let _lock = is_written_to.map(SavedRun::share).transpose()?;
+    let _lock = is_written_to.map(SavedRun::lock_shared).transpose()?;
     let lpips = options.lpips.as_deref().map(read_lpips).transpose()?;
     let mut engine = options.device.engine_for(options.threads as usize, host)?;
     let seen = match &run {
-        Some(run) => Seen::of_run(run, options, &mut *engine, host)?,
-        None => Seen::of_file(options, &mut *engine, host)?,
+        Some(run) => EvaluationInput::from_run(run, options, &mut *engine, host)?,
+        None => EvaluationInput::from_file(options, &mut *engine, host)?,
     };
-    let (folder, overwrite) = place_of(options, run.as_ref())?;
-    let Seen { dataset, loader, exposures, render, scene_splats, splats_from_dataset } = seen;
+    let (folder, overwrite) = output_folder(options, run.as_ref())?;
+    let EvaluationInput { dataset, loader, exposures, render, scene_splats, splats_from_dataset } = seen;
     let eval_options = EvalOptions {
         exposures,
         split: options.split,
-        most: None,
+        max_views: None,
         render: RenderOptions { near_plane: options.near_plane.unwrap_or(render.near_plane), ..render },
         scene_splats,
         splats_from_dataset,
         reduction: options.reduction,
         ssim: options.ssim,
-        measures: Measures::All,
+        measures: MetricSet::All,
         lpips: lpips.map(Arc::new),
     };
-    let pictures = PictureFolder { fs: Arc::new(Disk), folder: folder.clone(), overwrite };
+    let pictures = EvalOutput { fs: Arc::new(Disk), folder: folder.clone(), overwrite };
     let limit = eval_options.render.max_splats_per_tile;
     let report = match evaluate_views(&mut *engine, &loader, eval_options, Some(pictures), host.stop()) {
         Err(EvalError::Stopped) => return Err(Failure::stopped()),
@@ -145,7 +148,7 @@ pub fn evaluate(options: &EvaluateOptions, host: &mut Host<'_>) -> Result<Evalua
     for view in &report.skipped {
         host.warn("pictures", format!("{}: skipped: {}", view.name, view.reason));
     }
-    if let Some(warning) = report.cut_lists(limit) {
+    if let Some(warning) = report.truncation_warning(limit) {
         host.warn("the tile lists", warning.to_string());
     }
     if report.images == 0 {
@@ -154,11 +157,11 @@ pub fn evaluate(options: &EvaluateOptions, host: &mut Host<'_>) -> Result<Evalua
     }
     let left_out = report.skipped.len() + dataset.skipped.len();
     let of_run = run.is_some_and(|run| run.recorded.config.data.allow_missing);
-    Ok(Evaluated { report, folder, left_out, allow_missing: options.allow_missing || of_run })
+    Ok(EvaluateResult { report, folder, skipped: left_out, allow_missing: options.allow_missing || of_run })
 }
 
 /// Splats loaded on a device, and the views to compare them with.
-struct Seen {
+struct EvaluationInput {
     dataset: Arc<Dataset>,
     loader: Loader,
     exposures: Option<Exposures>,
@@ -167,18 +170,18 @@ struct Seen {
     splats_from_dataset: Mat3,
 }
 
-impl Seen {
-    fn of_run(
+impl EvaluationInput {
+    fn from_run(
         run: &SavedRun,
         options: &EvaluateOptions,
         engine: &mut dyn Engine,
         host: &mut Host<'_>,
     ) -> Result<Self, Failure> {
-        let scene_splats = scene_splats(&run.load_splats(engine, host)?);
-        let dataset = run.open_dataset(options.place(), host)?;
+        let scene_splats = scene_splat_count(&run.load_splats(engine, host)?);
+        let dataset = run.open_dataset(options.data_place(), host)?;
         Ok(Self {
             loader: run.loader(&dataset),
-            exposures: LearntGains::read(&run.folder)?.map(|gains| gains.of_pictures(&dataset)),
+            exposures: LearntGains::read(&run.folder)?.map(|gains| gains.exposures(&dataset)),
             render: run.render_options(),
             splats_from_dataset: run.splats_from_dataset(),
             dataset,
@@ -187,7 +190,7 @@ impl Seen {
     }
 
     /// Sets up a splat file without its run: exposure gains and background are unknown.
-    fn of_file(
+    fn from_file(
         options: &EvaluateOptions,
         engine: &mut dyn Engine,
         host: &mut Host<'_>,
@@ -203,16 +206,16 @@ impl Seen {
         let file = load_splats(path, engine, host)?;
         let open = OpenOptions { allow_outside: options.allow_outside, ..OpenOptions::default() };
         let dataset = Arc::new(dataset::open(data, &open)?);
-        warn_of(&dataset, host);
+        warn_about_dataset(&dataset, host);
         Ok(Self {
             loader: Loader::new(
                 Arc::clone(&dataset),
-                LoaderOptions { budget_bytes: PICTURE_BYTES, threads: 1 },
+                LoaderOptions { budget_bytes: IMAGE_CACHE_BYTES, threads: 1 },
             ),
             exposures: None,
-            render: file_options(&file),
-            scene_splats: scene_splats(&file),
-            splats_from_dataset: turn_of(&file, path, host)?,
+            render: file_render_options(&file),
+            scene_splats: scene_splat_count(&file),
+            splats_from_dataset: splats_from_dataset_of(&file, path, host)?,
             dataset,
         })
     }
@@ -226,24 +229,24 @@ fn read_lpips(path: &Path) -> Result<Lpips, Failure> {
 }
 
 /// The default output folder: `scene-eval` for `scene.ply`.
-fn beside(file: &Path) -> PathBuf {
+fn default_folder(file: &Path) -> PathBuf {
     let mut name = file.file_stem().unwrap_or_default().to_owned();
     name.push("-eval");
     file.with_file_name(name)
 }
 
 /// Output folder, and whether files in it may be replaced.
-fn place_of(options: &EvaluateOptions, run: Option<&SavedRun>) -> Result<(PathBuf, Overwrite), Failure> {
+fn output_folder(options: &EvaluateOptions, run: Option<&SavedRun>) -> Result<(PathBuf, Overwrite), Failure> {
     let forced = if options.force { Overwrite::Replace } else { Overwrite::Refuse };
     if let Some(folder) = &options.output {
         return Ok((folder.clone(), forced));
     }
-    let mut folder = run.map_or_else(|| beside(&options.run), |run| eval_folder(&run.folder));
+    let mut folder = run.map_or_else(|| default_folder(&options.run), |run| eval_folder(&run.folder));
     if options.split == Split::Train {
         // Claim the parent folder first, so that it carries the ownership marker.
-        owned::take(&Disk, &folder, EVALUATION, std::iter::empty::<&Path>(), forced)?;
+        ownership::claim_for_files(&Disk, &folder, EVALUATION_MARKER, std::iter::empty::<&Path>(), forced)?;
         folder = folder.join("train");
     }
-    let is_ours = evaluation_is_ours(&Disk, &folder);
+    let is_ours = evaluation_is_gausset_owned(&Disk, &folder);
     Ok((folder, if is_ours { Overwrite::Replace } else { forced }))
 }

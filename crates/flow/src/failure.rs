@@ -2,21 +2,21 @@
 //! codes.
 
 use gausset_core::engine::EngineError;
-use gausset_cpu::LevelMissing;
+use gausset_cpu::UnsupportedLevel;
 use gausset_field::FieldError;
 use gausset_field::fit::FitError;
 use gausset_field::input::InputError;
 use gausset_field::model::ModelError;
 use gausset_io::atomic::WriteError;
 use gausset_io::dataset::DatasetError;
-use gausset_io::owned::OwnedError;
+use gausset_io::ownership::OwnershipError;
 use gausset_io::run_folder::RunFolderError;
 use gausset_io::splat::SplatError;
-use gausset_io::units::one_line;
+use gausset_io::text::one_line;
 use gausset_pano::frames::FramesError;
+use gausset_pano::gps_track::TrackError;
 use gausset_pano::poses::PoseFileError;
 use gausset_pano::split::SplitError;
-use gausset_pano::track::TrackError;
 use gausset_sfm::matches::MatchesError;
 use gausset_sfm::{AlignError, ToolError};
 use gausset_train::cameras::CameraPathError;
@@ -77,7 +77,7 @@ code! {
     OptionsError => "config-file",
     WriteError => "write",
     CameraPathError => "camera-path",
-    LevelMissing => "device",
+    UnsupportedLevel => "device",
     ToolError => "colmap",
     GainsError => "read",
     FramesError => "frames",
@@ -111,11 +111,11 @@ impl From<ConfigError> for Failure {
     }
 }
 
-impl From<OwnedError> for Failure {
-    fn from(error: OwnedError) -> Self {
+impl From<OwnershipError> for Failure {
+    fn from(error: OwnershipError) -> Self {
         match error {
-            OwnedError::Write(error) => error.into(),
-            OwnedError::NotOurs { .. } => Self::new("exists", error),
+            OwnershipError::Write(error) => error.into(),
+            OwnershipError::ThirdPartyFiles { .. } => Self::new("exists", error),
         }
     }
 }
@@ -139,7 +139,7 @@ impl From<EngineError> for Failure {
             EngineError::OutOfMemory { .. } => {
                 Self::new("memory", format!("{error}; use smaller images or fewer splats"))
             }
-            EngineError::BadInput(_) | EngineError::Device(_) => Self::new("device", error),
+            EngineError::InvalidInput(_) | EngineError::DeviceFailed(_) => Self::new("device", error),
         }
     }
 }
@@ -170,10 +170,10 @@ impl From<TrainError> for Failure {
             TrainError::Stopped => Self::new("stopped", error),
             TrainError::NonFiniteLoss { .. } => Self::new("loss", error),
             TrainError::Device { .. } => Self::new("device", error),
-            TrainError::OtherDataset { .. } | TrainError::OtherInit { .. } => {
+            TrainError::DatasetChanged { .. } | TrainError::InitChanged { .. } => {
                 Self::new("other-dataset", error)
             }
-            TrainError::TooManyUnreadable { .. } => Self::new("dataset", error),
+            TrainError::UnreadableImages { .. } => Self::new("dataset", error),
             TrainError::Memory { .. } | TrainError::StereoMemory { .. } | TrainError::View { .. } => {
                 Self::new("memory", error)
             }
@@ -185,10 +185,10 @@ impl From<TrainError> for Failure {
 impl From<SplitError> for Failure {
     fn from(error: SplitError) -> Self {
         match error {
-            SplitError::Input(_) | SplitError::Nothing { .. } | SplitError::Stopped(_) => {
+            SplitError::Input(_) | SplitError::NoFrames { .. } | SplitError::Stopped(_) => {
                 Self::new("frames", error)
             }
-            SplitError::Write { .. } | SplitError::NotOurs(_) => Self::new("write", error),
+            SplitError::Write { .. } | SplitError::NotOwned(_) => Self::new("write", error),
             SplitError::Atomic(error) => error.into(),
         }
     }
@@ -209,11 +209,11 @@ impl From<gausset_segment::ModelError> for Failure {
 impl From<AlignError> for Failure {
     fn from(error: AlignError) -> Self {
         match error {
-            AlignError::Nothing { .. } => Self::new("align", error),
+            AlignError::NoFrameRegistered { .. } => Self::new("align", error),
             AlignError::Matches { .. } => Self::new("matches", error),
-            AlignError::Folder(OwnedError::NotOurs { .. }) => Self::new("exists", error),
-            AlignError::Folder(_) => Self::new("write", error),
-            AlignError::Picture(_) | AlignError::Size { .. } | AlignError::TooMany { .. } => {
+            AlignError::WorkFolder(OwnershipError::ThirdPartyFiles { .. }) => Self::new("exists", error),
+            AlignError::WorkFolder(_) => Self::new("write", error),
+            AlignError::Image(_) | AlignError::ImageSize { .. } | AlignError::TooManyFrames { .. } => {
                 Self::new("frames", error)
             }
             AlignError::Stopped => Self::stopped(),
@@ -224,7 +224,7 @@ impl From<AlignError> for Failure {
 
 impl From<InputError> for Failure {
     fn from(error: InputError) -> Self {
-        Self::new(if error.is_room() { "memory" } else { "samples" }, error)
+        Self::new(if error.is_out_of_memory() { "memory" } else { "samples" }, error)
     }
 }
 
@@ -239,7 +239,7 @@ impl From<FitError> for Failure {
     fn from(error: FitError) -> Self {
         match error {
             FitError::Option { .. } => Self::new("option", error),
-            FitError::State { .. } | FitError::Differs { .. } => Self::new("checkpoint", error),
+            FitError::State { .. } | FitError::OtherFit { .. } => Self::new("checkpoint", error),
             _ => Self::new("field", error),
         }
     }

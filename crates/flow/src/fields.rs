@@ -4,26 +4,26 @@ use std::io::{ErrorKind, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use gausset_compute::VectorLevel;
+use gausset_compute::SimdLevel;
 use gausset_field::Compute;
-use gausset_field::fit::{Fit, FitOptions, Fitted, Metrics, Samples, Solver};
-use gausset_field::input::{self, Input, Wanted};
-use gausset_field::model::Model;
+use gausset_field::fit::{FieldFit, FitOptions, FitResult, FitSolver, Metrics, Samples};
+use gausset_field::input::{self, Input, ReadRequest};
+use gausset_field::model::FieldModel;
 use gausset_io::atomic::{Disk, FileSystem, Overwrite, WriteOptions, plain_reason, write_atomic};
-use gausset_io::reading::Reading;
+use gausset_io::input_files::InputFiles;
 use serde::Serialize;
 
-use crate::host::Part;
+use crate::host::CountedItem;
 use crate::{Event, Failure, Host, Stage};
 
 /// Time between two checkpoints.
 const CHECKPOINT_EVERY: Duration = Duration::from_secs(20);
 /// Size limit of a checkpoint: about 400 bytes for each of the maximum number of Gaussians.
-const MAX_STATE_BYTES: u64 = 32 << 30;
+const MAX_CHECKPOINT_BYTES: u64 = 32 << 30;
 /// Number of samples from which steps use mini-batches by default.
-const MANY_SAMPLES: usize = 50_000;
+const MINI_BATCH_SAMPLES: usize = 50_000;
 /// Number of batches in that case.
-const BATCHES_OF_MANY: u8 = 4;
+const DEFAULT_BATCHES: u8 = 4;
 
 /// Options of [`fit()`].
 #[derive(Clone, Debug)]
@@ -45,12 +45,12 @@ pub struct FitFieldOptions {
     /// Threads; 0 = all CPU threads.
     pub threads: u32,
     /// SIMD level.
-    pub level: VectorLevel,
+    pub level: SimdLevel,
 }
 
 /// Result of a finished fit; its JSON form is a stable contract.
 #[derive(Clone, Debug, Serialize)]
-pub struct FittedField {
+pub struct FieldFitSummary {
     /// Gaussians of the field.
     pub gaussians: usize,
     /// Number of steps.
@@ -75,9 +75,9 @@ pub struct FittedField {
 
 /// How a fit ended.
 #[derive(Clone, Debug)]
-pub enum FieldFit {
+pub enum FieldFitResult {
     /// The fit finished and the field is written.
-    Done(Box<FittedField>),
+    Done(Box<FieldFitSummary>),
     /// The job was asked to stop; the fit can resume from the checkpoint.
     Stopped {
         /// Steps done.
@@ -91,10 +91,10 @@ pub enum FieldFit {
 ///
 /// # Errors
 /// Unsupported or too large input, invalid options, a checkpoint that would be lost, or an existing output file.
-pub fn fit(options: &FitFieldOptions, host: &mut Host<'_>) -> Result<FieldFit, Failure> {
+pub fn fit(options: &FitFieldOptions, host: &mut Host<'_>) -> Result<FieldFitResult, Failure> {
     let compute = compute(options.threads, options.level)?;
-    let _reading = Reading::of([&options.input]);
-    let wanted = Wanted { frame: options.frame, most: Samples::most(), stop: host.stop() };
+    let _reading = InputFiles::new([&options.input]);
+    let wanted = ReadRequest { frame: options.frame, max_samples: Samples::max_count(), stop: host.stop() };
     let input = host.unless_stopped(input::read(&options.input, &wanted))?;
     if host.is_stopping() {
         return Err(Failure::stopped());
@@ -116,22 +116,22 @@ pub fn fit(options: &FitFieldOptions, host: &mut Host<'_>) -> Result<FieldFit, F
         },
         samples: samples.values.len(),
     });
-    let automatic = if samples.values.len() >= MANY_SAMPLES { BATCHES_OF_MANY } else { 1 };
+    let automatic = if samples.values.len() >= MINI_BATCH_SAMPLES { DEFAULT_BATCHES } else { 1 };
     let settings = FitOptions { batches: options.batches.unwrap_or(automatic), ..options.fit.clone() };
-    if options.batches.is_some() && settings.resolved_solver() == Solver::Lm {
+    if options.batches.is_some() && settings.resolved_solver() == FitSolver::Lm {
         let line = "⟨batches⟩: Levenberg-Marquardt uses all samples (expected ⟨solver = adam⟩); leave it out";
         return Err(Failure::new("option", line));
     }
     let started = Instant::now();
-    let state_path = state_path(&options.output);
-    let state = read_state(options, &state_path, host)?;
+    let state_path = checkpoint_path(&options.output);
+    let state = read_checkpoint(options, &state_path, host)?;
     let fit = match &state {
-        Some(bytes) => Fit::resume(&compute, &samples, &settings, bytes),
-        None => Fit::new(&compute, &samples, &settings),
+        Some(bytes) => FieldFit::resume(&compute, &samples, &settings, bytes),
+        None => FieldFit::new(&compute, &samples, &settings),
     };
     let mut fit = fit.map_err(in_file)?;
-    if !steps(&mut fit, &state_path, host)? {
-        return Ok(FieldFit::Stopped { step: fit.progress().step, state: state_path });
+    if !run_steps(&mut fit, &state_path, host)? {
+        return Ok(FieldFitResult::Stopped { step: fit.progress().step, state: state_path });
     }
     let (steps, fitted) = (fit.progress().step, fit.finish().map_err(in_file)?);
     let seconds = started.elapsed().as_secs_f64() - fitted.report_seconds;
@@ -140,13 +140,13 @@ pub fn fit(options: &FitFieldOptions, host: &mut Host<'_>) -> Result<FieldFit, F
     model(&input, &samples, &fitted).save(&Disk, &options.output, &write)?;
     // The checkpoint is no longer needed. A failure to remove it is harmless.
     let _ = Disk.remove(&state_path);
-    Ok(FieldFit::Done(Box::new(FittedField {
+    Ok(FieldFitResult::Done(Box::new(FieldFitSummary {
         gaussians: fitted.field.len(),
         steps,
         best_step: fitted.best_step,
         seconds,
         parameters: fitted.field.len() * fitted.field.covariance.parameters(),
-        peak: fitted.frame.scale,
+        peak: fitted.normalisation.scale,
         train: fitted.train,
         test: fitted.test,
         test_foreground: fitted.test_foreground,
@@ -158,17 +158,17 @@ pub fn fit(options: &FitFieldOptions, host: &mut Host<'_>) -> Result<FieldFit, F
 ///
 /// # Errors
 /// The CPU lacks the SIMD level.
-pub fn compute(threads: u32, level: VectorLevel) -> Result<Compute, Failure> {
+pub fn compute(threads: u32, level: SimdLevel) -> Result<Compute, Failure> {
     Compute::new(threads as usize, level).ok_or_else(|| {
-        let name = level.name();
+        let name = level.level_name();
         Failure::new("device", format!("⟨simd = {name}⟩: not supported by this CPU; use ⟨simd = auto⟩"))
     })
 }
 
 /// Runs all remaining steps with checkpoints; returns `false` if asked to stop before the end.
-fn steps(fit: &mut Fit<'_>, state_path: &Path, host: &mut Host<'_>) -> Result<bool, Failure> {
+fn run_steps(fit: &mut FieldFit<'_>, state_path: &Path, host: &mut Host<'_>) -> Result<bool, Failure> {
     let progress = fit.progress();
-    host.report(Event::Begun { part: Part::Steps, done: progress.step, total: progress.steps });
+    host.report(Event::Begun { item: CountedItem::Steps, done: progress.step, total: progress.steps });
     let mut saved = Instant::now();
     while !fit.is_done() {
         fit.step()?;
@@ -188,20 +188,20 @@ fn steps(fit: &mut Fit<'_>, state_path: &Path, host: &mut Host<'_>) -> Result<bo
 }
 
 /// `OUTPUT.state`.
-fn state_path(output: &Path) -> PathBuf {
+fn checkpoint_path(output: &Path) -> PathBuf {
     let mut name = output.as_os_str().to_owned();
     name.push(".state");
     PathBuf::from(name)
 }
 
 /// Reads the checkpoint if `resume` is set. An existing checkpoint is refused without `resume` or `force`.
-fn read_state(
+fn read_checkpoint(
     options: &FitFieldOptions,
     path: &Path,
     host: &mut Host<'_>,
 ) -> Result<Option<Vec<u8>>, Failure> {
     let place = path.display();
-    match gausset_io::input::read(path, MAX_STATE_BYTES) {
+    match gausset_io::input::read(path, MAX_CHECKPOINT_BYTES) {
         Ok(bytes) if options.resume => Ok(Some(bytes)),
         Ok(_) if options.force => Ok(None),
         Ok(_) => {
@@ -220,13 +220,13 @@ fn read_state(
     }
 }
 
-fn model(input: &Input, samples: &Samples, fitted: &Fitted) -> Model {
-    Model {
+fn model(input: &Input, samples: &Samples, fitted: &FitResult) -> FieldModel {
+    FieldModel {
         field: fitted.field.clone(),
-        offset: fitted.frame.offset,
-        scale: fitted.frame.scale,
+        offset: fitted.normalisation.offset,
+        scale: fitted.normalisation.scale,
         world_from_model: input.world_from_model(),
-        peak: fitted.frame.scale,
+        peak: fitted.normalisation.scale,
         grid: samples.grid,
     }
 }

@@ -6,10 +6,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use gausset_field::fit::FitProgress;
 
-use crate::frames_chosen::FramesChosen;
 use crate::panos::alignment::PanoAlignment;
-use crate::panos::masked::MaskShare;
+use crate::panos::mask_options::MaskStatistics;
 use crate::photos::alignment::PhotoAlignment;
+use crate::selection_summary::SelectionSummary;
 use crate::{Failure, Watcher};
 
 /// What happened in a job, as data.
@@ -20,7 +20,7 @@ pub enum Event {
     /// A progress count begins; [`Event::Done`] advances it.
     Begun {
         /// Kind of the counted items.
-        part: Part,
+        item: CountedItem,
         /// Number already done.
         done: u64,
         /// Total number, an estimate for videos.
@@ -42,7 +42,7 @@ pub enum Event {
     /// A step of a field fit is done.
     Fitting(FitProgress),
     /// Progress of structure from motion.
-    Aligning(gausset_sfm::Progress),
+    Aligning(gausset_sfm::AlignProgress),
     /// Photographs are aligned, by this job or an earlier one.
     PhotosAligned(PhotoAlignment),
     /// Panoramas are aligned, by this job or an earlier one.
@@ -57,13 +57,13 @@ pub enum Event {
     /// GPS positions exist, but scatter too much to determine the scale.
     NoMetricScale,
     /// The model was scaled to metres by a GPS track.
-    OnTrack(gausset_pano::export::Earth),
+    OnTrack(gausset_pano::export::Georeference),
     /// Views that were added to the layout so that it covers the sphere; empty if none were needed.
     ViewsAdded(Vec<gausset_pano::geometry::View>),
     /// Frames of a video were selected.
-    FramesChosen(FramesChosen),
+    FramesChosen(SelectionSummary),
     /// A segmentation model created masks.
-    Masked(MaskShare),
+    Masked(MaskStatistics),
     /// Panoramas were split; time per stage.
     Cut(gausset_pano::split::StageTimes),
     /// Number of points added far away, in the direction of the sky.
@@ -73,7 +73,7 @@ pub enum Event {
     /// A warning; the job continues.
     Warning {
         /// Topic, such as `pictures` or `the dataset`. Front ends may show only the first few warnings of one topic.
-        about: &'static str,
+        topic: &'static str,
         /// The warning in one line.
         line: String,
     },
@@ -137,7 +137,7 @@ pub enum Stage {
 
 /// Items that a job counts to show progress.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Part {
+pub enum CountedItem {
     /// Frames of a video or panoramas.
     Frames,
     /// Images.
@@ -160,7 +160,7 @@ impl<'a> Host<'a> {
     }
 
     /// Runs a job with a watcher for its training.
-    pub fn watched<T>(&mut self, watcher: &mut dyn Watcher, job: impl FnOnce(&mut Host<'_>) -> T) -> T {
+    pub fn with_watcher<T>(&mut self, watcher: &mut dyn Watcher, job: impl FnOnce(&mut Host<'_>) -> T) -> T {
         job(&mut Host { stop: self.stop, events: &mut *self.events, watcher: Some(watcher) })
     }
 
@@ -184,7 +184,7 @@ impl<'a> Host<'a> {
     /// Sends an event; training events go to the watcher first.
     pub fn report(&mut self, event: Event) {
         if let (Event::Training(event), Some(watcher)) = (&event, &mut self.watcher) {
-            watcher.hear(event);
+            watcher.event(event);
         }
         (self.events)(event);
     }
@@ -196,7 +196,7 @@ impl<'a> Host<'a> {
 
     /// Sends a warning.
     pub fn warn(&mut self, about: &'static str, line: impl Into<String>) {
-        self.report(Event::Warning { about, line: line.into() });
+        self.report(Event::Warning { topic: about, line: line.into() });
     }
 
     /// Replaces any error by [`Failure::stopped`] if the job has been asked to stop: the stop is then its cause.

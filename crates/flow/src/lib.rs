@@ -14,22 +14,22 @@
 //! one line with a stable code. No job knows a terminal, an argument parser or how the process ends.
 #![forbid(unsafe_code)]
 
-#[cfg(feature = "gpu")]
-mod automatic;
+pub mod aligner;
 pub mod broadcast;
 pub mod clean;
 pub mod convert;
 pub mod demo;
 pub mod device;
+#[cfg(feature = "gpu")]
+mod device_selection;
 pub mod doctor;
 pub mod evaluate;
 mod failure;
 pub mod fields;
-pub mod film_frames;
-mod frames_chosen;
+pub mod frame_selection;
 mod host;
 #[cfg(feature = "gpu")]
-mod kernel_files;
+mod kernel_cache;
 #[cfg(feature = "masks")]
 pub mod mask;
 pub mod mask_engine;
@@ -42,13 +42,13 @@ pub mod records;
 pub mod render;
 pub mod report;
 pub mod saved_run;
-pub mod splat_facts;
+mod selection_summary;
+pub mod splat_info;
 mod tensorboard;
-pub mod tool;
 pub mod training;
 mod watcher;
 
 pub use failure::Failure;
-pub use frames_chosen::FramesChosen;
-pub use host::{Event, Host, Part, Stage};
+pub use host::{CountedItem, Event, Host, Stage};
+pub use selection_summary::SelectionSummary;
 pub use watcher::Watcher;

@@ -59,22 +59,22 @@ impl MaskEngine {
 
     /// Loads the engine.
     #[cfg(all(feature = "masks", feature = "onnxruntime"))]
-    pub(crate) fn open(&self, host: &Host<'_>) -> Result<gausset_segment::Engine, Failure> {
-        use gausset_segment::{Engine, LibraryChoice};
+    pub(crate) fn open(&self, host: &Host<'_>) -> Result<gausset_segment::InferenceEngine, Failure> {
+        use gausset_segment::{InferenceEngine, LibraryChoice};
         match self.kind {
-            EngineKind::Rten => Ok(Engine::Rten),
+            EngineKind::Rten => Ok(InferenceEngine::Rten),
             EngineKind::OnnxRuntime => {
                 let choice = LibraryChoice { library: self.library.clone(), python: self.python.clone() };
-                Ok(Engine::onnx_runtime(&choice, host.stop())?)
+                Ok(InferenceEngine::onnx_runtime(&choice, host.stop())?)
             }
         }
     }
 
     /// Returns the built-in engine; this build has no other.
     #[cfg(all(feature = "masks", not(feature = "onnxruntime")))]
-    pub(crate) fn open(&self, _host: &Host<'_>) -> Result<gausset_segment::Engine, Failure> {
+    pub(crate) fn open(&self, _host: &Host<'_>) -> Result<gausset_segment::InferenceEngine, Failure> {
         match self.kind {
-            EngineKind::Rten => Ok(gausset_segment::Engine::Rten),
+            EngineKind::Rten => Ok(gausset_segment::InferenceEngine::Rten),
             EngineKind::OnnxRuntime => Err(Failure::usage(
                 "⟨mask-engine⟩: this program was built without ONNX Runtime (feature `onnxruntime`)",
             )),

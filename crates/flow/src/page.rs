@@ -7,84 +7,84 @@ use gausset_core::splats_transform::Similarity;
 use gausset_core::{Camera, Pose};
 use gausset_io::dataset::Dataset;
 use gausset_io::dataset::init::common_cube;
-use gausset_io::splat::Document;
-use gausset_page::scene::{Scene, View};
+use gausset_io::splat::SplatFile;
+use gausset_page::scene::{PageCamera, ScenePage};
 use gausset_train::cameras::{self, NamedCamera};
-use gausset_train::orbit::{self, PictureShape};
+use gausset_train::orbit::{self, ImageShape};
 use gausset_train::{Split, Up, up};
 
 use crate::Host;
-use crate::saved_run::{DataPlace, OtherData, SavedRun};
+use crate::saved_run::{ChangedData, DataLocation, SavedRun};
 
 /// Maximum number of cameras on a page; more are thinned out evenly.
-const MOST_CAMERAS: usize = 100;
+const MAX_CAMERAS: usize = 100;
 
 /// The scene of a page that is written to `output`: the splats of a file, or of a run with the cameras of its dataset.
 /// `change` is the transform applied to the splats since they were read. If the dataset cannot be opened, the page has
 /// no cameras and a warning is sent.
 #[must_use]
-pub fn scene(
+pub fn page_scene(
     output: &Path,
     run: Option<&SavedRun>,
     data: Option<&Path>,
     change: &Similarity,
-    file: &Document,
+    file: &SplatFile,
     host: &mut Host<'_>,
-) -> Scene {
+) -> ScenePage {
     let title = output.file_stem().map_or_else(|| "Splats".to_owned(), |name| name.display().to_string());
     let mut scene = match run {
         Some(run) => {
-            let place = DataPlace { path: data, other: OtherData::Warn, allow_outside: false };
+            let place = DataLocation { path: data, if_changed: ChangedData::Warn, allow_outside: false };
             let dataset = run.open_dataset(place, host);
             if let Err(failure) = &dataset {
                 host.warn("the dataset", format!("{failure}; the page has no cameras"));
             }
             let scene =
-                dataset.map_or_else(|_| Scene::default(), |dataset| of_dataset(run, &dataset, change));
+                dataset.map_or_else(|_| ScenePage::default(), |dataset| dataset_scene(run, &dataset, change));
             let options = run.render_options();
-            Scene { background: options.background, near: Some(options.near_plane), ..scene }
+            ScenePage { background: options.background, near: Some(options.near_plane), ..scene }
         }
-        None => Scene::default(),
+        None => ScenePage::default(),
     };
     if scene.cameras.is_empty() {
-        let circle = orbit::around_splats(&file.scene(), 1, file.vertical_axis, &PictureShape::default());
+        let circle = orbit::orbit_splats(&file.scene(), 1, file.vertical_axis, &ImageShape::default());
         scene.start = circle.ok().and_then(|circle| circle.first().map(view));
     }
     let known_up = file.vertical_axis.map(|up| up.map(f64::from));
     let up = known_up.or(scene.up).filter(|&up| se3::norm(up) > 0.0).unwrap_or(up::SAVED_UP);
-    Scene { title, up: Some(up), ..scene }
+    ScenePage { title, up: Some(up), ..scene }
 }
 
 /// Cameras, centre, radius and up direction of a run's dataset, transformed by `change`.
-fn of_dataset(run: &SavedRun, dataset: &Dataset, change: &Similarity) -> Scene {
+fn dataset_scene(run: &SavedRun, dataset: &Dataset, change: &Similarity) -> ScenePage {
     let turn = run.splats_from_dataset();
-    let split = |split| cameras::of_dataset(dataset, split, &turn);
+    let split = |split| cameras::dataset_cameras(dataset, split, &turn);
     let mut named = [split(Split::Train), split(Split::Test)].concat();
     named.sort_by(|a, b| a.name.cmp(&b.name));
     let poses: Vec<Pose> = named.iter().map(|named| named.pose).collect();
     if poses.is_empty() {
-        return Scene::default();
+        return ScenePage::default();
     }
     let centre = common_cube(&poses, dataset.scene_extent).centre;
     let known_up = if turn == IDENTITY3 { up::direction(Up::Auto, &poses) } else { None };
-    let every = named.len().div_ceil(MOST_CAMERAS);
+    let every = named.len().div_ceil(MAX_CAMERAS);
     let changed =
         |named: &NamedCamera| view(&NamedCamera { pose: change.apply_to_pose(&named.pose), ..named.clone() });
-    Scene {
+    ScenePage {
         up: Some(se3::mul_vec(&change.rotation, known_up.unwrap_or(up::SAVED_UP))),
         centre: Some(change.apply(centre)),
         radius: Some(change.scale * dataset.scene_extent).filter(|radius| *radius > 0.0),
         cameras: named.iter().step_by(every).map(changed).collect(),
-        ..Scene::default()
+        ..ScenePage::default()
     }
 }
 
-fn view(named: &NamedCamera) -> View {
+fn view(named: &NamedCamera) -> PageCamera {
     // Pages render with a pinhole camera.
     let Camera { width, height, fx, fy, cx, cy, .. } = named.camera.as_pinhole();
     let camera = [f64::from(width), f64::from(height), fx, fy, cx, cy].map(|v| v as f32);
     let Pose { rotation, translation } = &named.pose;
     let pose =
         std::array::from_fn(|k| if k % 4 < 3 { rotation[k / 4][k % 4] } else { translation[k / 4] } as f32);
-    View { name: named.name.display().to_string(), camera, pose }
+    PageCamera { name: named.name.display().to_string(), camera, pose }
 }

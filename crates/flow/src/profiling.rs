@@ -3,20 +3,23 @@
 use std::io::Write;
 use std::path::Path;
 
-use gausset_compute::pool::{WorkerWatch, watch_workers};
-use gausset_core::engine::{Engine, Floors, StepWork};
+use gausset_compute::pool::{WorkerCallbacks, set_worker_callbacks};
+use gausset_core::engine::{Engine, LowerBounds, StepWork};
 use gausset_io::atomic::{Disk, Overwrite, WriteError, write_atomic};
-use gausset_io::owned;
+use gausset_io::ownership;
 use gausset_io::run_folder::{profile_csv_path, profile_path, trace_path};
-use gausset_io::units::grouped;
-use gausset_prof::{Floor, Machine, Profile, Trace};
-use gausset_train::Outcome;
+use gausset_io::text::grouped;
+use gausset_prof::{MachineRates, Profile, StageLowerBound, Trace};
+use gausset_train::RunOutcome;
 
 use crate::Failure;
 
 /// Starts recording spans, counters and events.
 pub fn start() {
-    watch_workers(WorkerWatch { begin: gausset_prof::begin_as_worker, end: gausset_prof::end_as_worker });
+    set_worker_callbacks(WorkerCallbacks {
+        begin: gausset_prof::start_worker_span,
+        end: gausset_prof::end_worker_span,
+    });
     gausset_prof::set_enabled(true);
     gausset_prof::set_trace(true);
 }
@@ -25,7 +28,7 @@ pub fn start() {
 ///
 /// # Errors
 /// A profile file cannot be written.
-pub fn finish(engine: &mut dyn Engine, folder: &Path, outcome: &Outcome) -> Result<Profile, Failure> {
+pub fn finish(engine: &mut dyn Engine, folder: &Path, outcome: &RunOutcome) -> Result<Profile, Failure> {
     let about = [
         ("run", folder.display().to_string()),
         ("device", engine.describe().name),
@@ -57,18 +60,18 @@ pub fn stop_recording(about: &[(&str, String)]) -> (Profile, Trace) {
 }
 
 /// Measured rates of this machine, and the least time that each stage of a step with this work can take at these rates.
-pub fn floors(engine: &mut dyn Engine, work: &StepWork) -> (Option<Machine>, Vec<Floor>) {
-    let Some(Floors { rates, stages }) = engine.floors(work) else { return (None, Vec::new()) };
-    let machine = Machine {
+pub fn floors(engine: &mut dyn Engine, work: &StepWork) -> (Option<MachineRates>, Vec<StageLowerBound>) {
+    let Some(LowerBounds { rates, stages }) = engine.lower_bounds(work) else { return (None, Vec::new()) };
+    let machine = MachineRates {
         threads: rates.threads as u32,
         vector_ops_per_s: rates.vector_ops_per_s,
         stream_bytes_per_s: rates.bytes_per_s,
     };
-    let floors = stages.into_iter().map(|floor| Floor {
+    let floors = stages.into_iter().map(|floor| StageLowerBound {
         name: floor.stage.name().to_owned(),
         bytes: floor.bytes,
         vector_ops: floor.vector_ops,
-        floor_ms: floor.floor_ms,
+        floor_ms: floor.lower_bound_ms,
     });
     (Some(machine), floors.collect())
 }
@@ -80,14 +83,14 @@ const PURPOSE: &str = "profile";
 ///
 /// # Errors
 /// As [`take`]; the profile folder is the job's folder or inside it.
-pub fn take_beside(folder: &Path, job: &Path) -> Result<(), Failure> {
+pub fn claim_folder_outside(folder: &Path, job: &Path) -> Result<(), Failure> {
     if folder.starts_with(job) {
         let (folder, job) = (folder.display(), job.display());
         return Err(Failure::usage(format!(
             "⟨profile⟩: {folder} is inside {job}; choose a folder next to it"
         )));
     }
-    take(folder)
+    claim_folder(folder)
 }
 
 /// Claims a folder for `profile.json`, `profile.csv` and `trace.json`. In a folder that Gausset did not create, none of
@@ -95,15 +98,17 @@ pub fn take_beside(folder: &Path, job: &Path) -> Result<(), Failure> {
 ///
 /// # Errors
 /// One of the files exists, or the folder cannot be written to.
-pub fn take(folder: &Path) -> Result<(), Failure> {
+pub fn claim_folder(folder: &Path) -> Result<(), Failure> {
     let names = [profile_path, profile_csv_path, trace_path].map(|path| path(Path::new("")));
-    owned::take(&Disk, folder, PURPOSE, names, Overwrite::Refuse).map_err(|error| match error {
-        WriteError::Exists { path, .. } => {
-            let what = "output: exists already (expected a free name)";
-            Failure::new("write", format!("{}: {what}; choose another folder", path.display()))
-        }
-        other => other.into(),
-    })
+    ownership::claim_for_files(&Disk, folder, PURPOSE, names, Overwrite::Refuse).map_err(
+        |error| match error {
+            WriteError::Exists { path, .. } => {
+                let what = "output: exists already (expected a free name)";
+                Failure::new("write", format!("{}: {what}; choose another folder", path.display()))
+            }
+            other => other.into(),
+        },
+    )
 }
 
 /// Writes `profile.json`, `profile.csv` and `trace.json` into a folder.

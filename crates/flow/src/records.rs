@@ -7,19 +7,19 @@ use std::path::{Path, PathBuf};
 
 use gausset_io::atomic::{Disk, FileSystem, Overwrite, WriteError, plain_reason, write_atomic};
 use gausset_io::input;
+use gausset_io::input_files;
 use gausset_io::lock::FolderLock;
-use gausset_io::owned::{self, OwnedError};
-use gausset_io::reading;
+use gausset_io::ownership::{self, OwnershipError};
 use serde_json::Value;
 
 use crate::{Failure, Host};
 
 /// Purpose in the ownership marker of a COLMAP model folder ([`gausset_io::owned`]).
-pub const MODEL: &str = "model";
+pub const MODEL_PURPOSE: &str = "model";
 /// File name of the record of a photo model, in the model folder.
 pub const MODEL_RECORD: &str = "align.json";
 /// Name of the temporary working folder of COLMAP.
-pub const WORK: &str = "sfm";
+pub const WORK_FOLDER: &str = "sfm";
 
 /// Size limit of a record: enough for a million image names.
 const MAX_RECORD_BYTES: u64 = 64 << 20;
@@ -42,22 +42,22 @@ pub fn claim(
     overwrite: Overwrite,
     host: &mut Host<'_>,
 ) -> Result<FolderLock, Failure> {
-    owned::claim(&Disk, folder, purpose, overwrite)?;
+    ownership::claim_folder(&Disk, folder, purpose, overwrite)?;
     let lock = FolderLock::acquire(folder).map_err(|e| Failure::new("in-use", e))?;
     if let Some(note) = &lock.note {
         host.warn("the folder", note);
     }
-    owned::clean_up(&Disk, folder, purpose, below)?;
+    ownership::clean_up(&Disk, folder, purpose, below)?;
     Ok(lock)
 }
 
 /// Refuses output names that are links out of the folder, or neither file nor folder.
-pub fn stay_inside(folder: &Path, names: &[&str]) -> Result<(), Failure> {
-    names.iter().try_for_each(|name| owned::stays_inside(folder, Path::new(name))).map_err(Failure::from)
+pub fn refuse_links_out(folder: &Path, names: &[&str]) -> Result<(), Failure> {
+    names.iter().try_for_each(|name| ownership::check_inside(folder, Path::new(name))).map_err(Failure::from)
 }
 
 /// Canonical path for records: the same for every spelling of a path.
-pub fn place(path: &Path) -> String {
+pub fn canonical_path(path: &Path) -> String {
     let named = std::fs::canonicalize(path).or_else(|_| std::path::absolute(path));
     named.unwrap_or_else(|_| path.to_owned()).display().to_string()
 }
@@ -99,7 +99,7 @@ fn difference(key: &str, was: &Value, is: &Value) -> String {
 }
 
 /// Error for an existing result that was made with other options.
-pub fn made_of_others(place: &Path, differences: &[String]) -> Failure {
+pub fn other_options(place: &Path, differences: &[String]) -> Failure {
     let line = format!(
         "{}: made with {}; use the same options to resume, choose another folder with ⟨output⟩, or replace it with ⟨force⟩",
         place.display(),
@@ -109,7 +109,7 @@ pub fn made_of_others(place: &Path, differences: &[String]) -> Failure {
 }
 
 /// Error for existing frames made with other options, where only a hash of the options is known.
-pub fn made_otherwise(folder: &Path) -> Failure {
+pub fn other_settings(folder: &Path) -> Failure {
     let line = format!(
         "{}: made with other options, or by another version; use the same options to resume, choose another folder with ⟨output⟩, or replace it with ⟨force⟩",
         folder.display()
@@ -127,12 +127,12 @@ pub fn model_folder(folder: &Path) -> PathBuf {
 }
 
 /// Checks before a long alignment that a model may be written to `FOLDER/sparse/0`. Changes nothing.
-pub fn may_write_model(folder: &Path, overwrite: Overwrite) -> Result<(), Failure> {
-    stay_inside(folder, &["sparse/0"])?;
+pub fn check_model_folder(folder: &Path, overwrite: Overwrite) -> Result<(), Failure> {
+    refuse_links_out(folder, &["sparse/0"])?;
     let folder = model_folder(folder);
-    stay_inside(&folder, &MODEL_FILES)?;
-    MODEL_FILES.iter().try_for_each(|name| reading::refuse(&folder.join(name)))?;
-    if overwrite == Overwrite::Replace || owned::is_ours(&folder, MODEL) {
+    refuse_links_out(&folder, &MODEL_FILES)?;
+    MODEL_FILES.iter().try_for_each(|name| input_files::check_not_input(&folder.join(name)))?;
+    if overwrite == Overwrite::Replace || ownership::is_gausset_owned(&folder, MODEL_PURPOSE) {
         return Ok(());
     }
     match Disk.list(&folder) {
@@ -140,16 +140,16 @@ pub fn may_write_model(folder: &Path, overwrite: Overwrite) -> Result<(), Failur
         Err(source) => Err(WriteError::Io { path: folder, action: "list", source }.into()),
         Ok(names) => match names.first().map(|found| found.display().to_string()) {
             None => Ok(()),
-            Some(found) => Err(OwnedError::NotOurs { path: folder, found }.into()),
+            Some(found) => Err(OwnershipError::ThirdPartyFiles { path: folder, found }.into()),
         },
     }
 }
 
 /// Claims `FOLDER/sparse/0` for a model.
 pub fn claim_model(folder: &Path, overwrite: Overwrite) -> Result<PathBuf, Failure> {
-    may_write_model(folder, overwrite)?;
+    check_model_folder(folder, overwrite)?;
     let model = model_folder(folder);
-    owned::claim(&Disk, &model, MODEL, overwrite)?;
+    ownership::claim_folder(&Disk, &model, MODEL_PURPOSE, overwrite)?;
     Ok(model)
 }
 
@@ -180,15 +180,15 @@ mod tests {
     fn a_model_is_written_to_a_new_an_empty_and_our_own_folder_only() {
         let root = tempfile::tempdir().unwrap();
         let folder = model_folder(root.path());
-        may_write_model(root.path(), Overwrite::Refuse).unwrap();
+        check_model_folder(root.path(), Overwrite::Refuse).unwrap();
         assert!(!folder.exists(), "nothing was changed");
         claim_model(root.path(), Overwrite::Refuse).unwrap();
         std::fs::write(folder.join("cameras.bin"), b"x").unwrap();
-        may_write_model(root.path(), Overwrite::Refuse).unwrap();
-        std::fs::remove_file(folder.join(owned::MARKER)).unwrap();
-        let refusal = may_write_model(root.path(), Overwrite::Refuse).unwrap_err();
+        check_model_folder(root.path(), Overwrite::Refuse).unwrap();
+        std::fs::remove_file(folder.join(ownership::MARKER)).unwrap();
+        let refusal = check_model_folder(root.path(), Overwrite::Refuse).unwrap_err();
         assert!(refusal.code == "exists" && refusal.message.contains("found cameras.bin"), "{refusal:?}");
-        may_write_model(root.path(), Overwrite::Replace).unwrap();
+        check_model_folder(root.path(), Overwrite::Replace).unwrap();
     }
 
     #[cfg(unix)]

@@ -9,10 +9,10 @@ use gausset_core::se3::{IDENTITY3, Mat3};
 use gausset_core::splats_transform::Similarity;
 use gausset_io::atomic::Disk;
 use gausset_io::dataset::{self, Dataset, Loader, LoaderOptions};
+use gausset_io::input_files::InputFiles;
 use gausset_io::lock::SharedLock;
-use gausset_io::reading::Reading;
-use gausset_io::run_folder::{self, config_path, refuse_ways_out, splats_path};
-use gausset_io::splat::{self, Document, LoadOptions};
+use gausset_io::run_folder::{self, check_no_links_out, config_path, splats_path};
+use gausset_io::splat::{self, LoadOptions, SplatFile};
 use gausset_train::{MemoryPlan, RecordedRun, SceneFacts, check_dataset, read_summary, with_refined_poses};
 
 use crate::{Failure, Host};
@@ -25,19 +25,19 @@ pub struct SavedRun {
     /// Content of its `config.toml`.
     pub recorded: RecordedRun,
     /// Marks the files of the run, and of its dataset once opened, as inputs that must not be overwritten.
-    reading: RefCell<Vec<Arc<Reading>>>,
+    reading: RefCell<Vec<Arc<InputFiles>>>,
 }
 
 impl SavedRun {
     /// Whether a folder is a run folder.
-    pub fn is_one(folder: &Path) -> bool {
+    pub fn is_run_folder(folder: &Path) -> bool {
         config_path(folder).is_file()
     }
 
     /// The run that a splat file is the result of: the file is in a run folder and has the name of the result file.
-    pub fn of_splats(file: &Path) -> Option<Self> {
+    pub fn from_splat_file(file: &Path) -> Option<Self> {
         let folder = std::path::absolute(file).ok()?.parent()?.to_owned();
-        let is_result = Self::is_one(&folder) && splats_path(&folder).file_name() == file.file_name();
+        let is_result = Self::is_run_folder(&folder) && splats_path(&folder).file_name() == file.file_name();
         // Keep the spelling of the path that the caller used.
         let folder =
             file.parent().filter(|folder| !folder.as_os_str().is_empty()).map_or(folder, Path::to_owned);
@@ -48,7 +48,7 @@ impl SavedRun {
     ///
     /// # Errors
     /// The folder is neither.
-    pub fn of(input: &Path) -> Result<Option<Self>, Failure> {
+    pub fn from_input(input: &Path) -> Result<Option<Self>, Failure> {
         let is_file = !input.is_dir() || splat::recognise(input).is_some();
         if is_file { Ok(None) } else { Self::read(input).map(Some) }
     }
@@ -58,20 +58,24 @@ impl SavedRun {
         // Gives the best error for a folder without a finished run.
         read_summary(folder)?;
         let recorded = RecordedRun::read(&config_path(folder))?;
-        let reading = RefCell::new(vec![Arc::new(Reading::of(run_folder::inputs(folder)))]);
+        let reading = RefCell::new(vec![Arc::new(InputFiles::new(run_folder::input_paths(folder)))]);
         Ok(Self { folder: folder.to_owned(), recorded, reading })
     }
 
     /// Locks the folder against trainings while files are written into it. Refuses a folder with links that lead out of
     /// it.
-    pub fn share(&self) -> Result<SharedLock, Failure> {
-        refuse_ways_out(&Disk, &self.folder)?;
+    pub fn lock_shared(&self) -> Result<SharedLock, Failure> {
+        check_no_links_out(&Disk, &self.folder)?;
         SharedLock::acquire(&self.folder)
             .map_err(|error| Failure::new("in-use", format!("{error}, or name another folder with -o")))
     }
 
     /// Opens the dataset of the run, from `place` if it has a path.
-    pub fn open_dataset(&self, place: DataPlace<'_>, host: &mut Host<'_>) -> Result<Arc<Dataset>, Failure> {
+    pub fn open_dataset(
+        &self,
+        place: DataLocation<'_>,
+        host: &mut Host<'_>,
+    ) -> Result<Arc<Dataset>, Failure> {
         let config = &self.recorded.config;
         let path = place.path.unwrap_or(&config.data.path);
         let mut options = config.open_options();
@@ -82,17 +86,17 @@ impl SavedRun {
         }
         let dataset = dataset::open(path, &options)?;
         self.reading.borrow_mut().push(Arc::clone(&dataset.reading));
-        for line in dataset.report() {
+        for line in dataset.report_lines() {
             host.warn("the dataset", line);
         }
         if let Err(error) = check_dataset(&self.folder, &self.recorded, &dataset) {
-            match place.other {
-                OtherData::Refuse => return Err(error.into()),
-                OtherData::Unaccepted => {
+            match place.if_changed {
+                ChangedData::Refuse => return Err(error.into()),
+                ChangedData::Unaccepted => {
                     let Failure { code, message, .. } = error.into();
                     return Err(Failure::new(code, format!("{message}, or add ⟨accept-changed-data⟩")));
                 }
-                OtherData::Warn => {
+                ChangedData::Warn => {
                     host.warn("the dataset", error.to_string());
                     return Ok(Arc::new(dataset));
                 }
@@ -104,13 +108,13 @@ impl SavedRun {
 
     /// Creates an image loader within the memory limit of the run.
     pub fn loader(&self, dataset: &Arc<Dataset>) -> Loader {
-        let budget = MemoryPlan::picture_budget(self.recorded.config.max_memory_bytes());
+        let budget = MemoryPlan::image_budget(self.recorded.config.max_memory_bytes());
         let budget_bytes = usize::try_from(budget).unwrap_or(usize::MAX);
         Loader::new(Arc::clone(dataset), LoaderOptions { budget_bytes, threads: 1 })
     }
 
     /// Path of the trained splats.
-    pub fn splats(&self) -> Result<PathBuf, Failure> {
+    pub fn trained_splats(&self) -> Result<PathBuf, Failure> {
         let path = splats_path(&self.folder);
         if !path.is_file() {
             let folder = self.folder.display();
@@ -124,8 +128,8 @@ impl SavedRun {
     }
 
     /// Loads the trained splats onto a device.
-    pub fn load_splats(&self, engine: &mut dyn Engine, host: &mut Host<'_>) -> Result<Document, Failure> {
-        load_splats(&self.splats()?, engine, host)
+    pub fn load_splats(&self, engine: &mut dyn Engine, host: &mut Host<'_>) -> Result<SplatFile, Failure> {
+        load_splats(&self.trained_splats()?, engine, host)
     }
 
     /// Render options of the finished run.
@@ -149,18 +153,18 @@ impl SavedRun {
 
 /// Where the dataset of a run is, and what may differ from the training.
 #[derive(Clone, Copy, Debug)]
-pub struct DataPlace<'a> {
+pub struct DataLocation<'a> {
     /// Path; `None` = where the run found it.
     pub path: Option<&'a Path>,
     /// What to do if the dataset differs from the run's.
-    pub other: OtherData,
+    pub if_changed: ChangedData,
     /// Accept image paths outside the image folder, even if the training did not.
     pub allow_outside: bool,
 }
 
 /// What to do with a dataset that differs from the run's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum OtherData {
+pub enum ChangedData {
     /// Fail.
     Refuse,
     /// Fail with a message that names the option to accept it.
@@ -169,7 +173,7 @@ pub enum OtherData {
     Warn,
 }
 
-impl OtherData {
+impl ChangedData {
     /// `Warn` if the user accepts changed data, otherwise `Unaccepted`.
     pub const fn accepted(is_accepted: bool) -> Self {
         if is_accepted { Self::Warn } else { Self::Unaccepted }
@@ -177,7 +181,7 @@ impl OtherData {
 }
 
 /// Reads a splat file, warns about its irregularities and loads it onto a device.
-pub fn load_splats(path: &Path, engine: &mut dyn Engine, host: &mut Host<'_>) -> Result<Document, Failure> {
+pub fn load_splats(path: &Path, engine: &mut dyn Engine, host: &mut Host<'_>) -> Result<SplatFile, Failure> {
     let file = splat::load(path, &LoadOptions::default())?;
     for line in file.report.lines(path) {
         host.warn("the splats", line);
@@ -187,7 +191,7 @@ pub fn load_splats(path: &Path, engine: &mut dyn Engine, host: &mut Host<'_>) ->
 }
 
 /// Render options for a splat file, from its metadata.
-pub fn file_options(file: &Document) -> RenderOptions {
+pub fn file_render_options(file: &SplatFile) -> RenderOptions {
     RenderOptions {
         sh_degree: file.splats.sh_degree,
         antialiased: file.antialiased,
@@ -196,7 +200,7 @@ pub fn file_options(file: &Document) -> RenderOptions {
 }
 
 /// Number of scene splats in a file that also has sky splats; `None` if it has none.
-pub fn scene_splats(file: &Document) -> Option<u32> {
+pub fn scene_splat_count(file: &SplatFile) -> Option<u32> {
     // Fits `u32`: the device counts splats with 32 bits and has loaded these.
     (file.sky > 0).then_some(file.scene_len() as u32)
 }
@@ -206,14 +210,14 @@ pub fn scene_splats(file: &Document) -> Option<u32> {
 ///
 /// # Errors
 /// The splats were moved or scaled.
-pub fn turn_of(file: &Document, path: &Path, host: &mut Host<'_>) -> Result<Mat3, Failure> {
+pub fn splats_from_dataset_of(file: &SplatFile, path: &Path, host: &mut Host<'_>) -> Result<Mat3, Failure> {
     let Some(moved) = file.saved_from_dataset else {
         let line = format!(
             "{}: has no transform relative to the dataset: the splats are assumed not to be rotated or moved",
             path.display()
         );
         host.warn("the splats", line);
-        return Ok(NOT_TURNED);
+        return Ok(NO_ROTATION);
     };
     if moved != Similarity::from_rotation(moved.rotation) {
         let line = format!(
@@ -227,4 +231,4 @@ pub fn turn_of(file: &Document, path: &Path, host: &mut Host<'_>) -> Result<Mat3
 }
 
 /// Rotation of splats that keep the axes of the dataset.
-pub const NOT_TURNED: Mat3 = IDENTITY3;
+pub const NO_ROTATION: Mat3 = IDENTITY3;

@@ -12,10 +12,10 @@ use gausset_train::Event;
 use serde_json::Value;
 
 /// Number of points per curve: one value each 1/200 of the run.
-const PARTS: u64 = 200;
+const POINTS_PER_CURVE: u64 = 200;
 
 /// The event file and the loss not yet written.
-pub(crate) struct Curves {
+pub(crate) struct CurveWriter {
     file: EventFile,
     /// First step of the next value.
     next: u64,
@@ -23,7 +23,7 @@ pub(crate) struct Curves {
     loss_steps: u64,
 }
 
-impl Curves {
+impl CurveWriter {
     /// Creates the event file of a new or resumed run.
     pub(crate) fn open(run: &Path) -> Result<Self, WriteError> {
         let metrics = metrics_path(run);
@@ -31,13 +31,14 @@ impl Curves {
         let spent = lines.iter().filter_map(|line| line["seconds"].as_f64()).fold(0.0, f64::max);
         let begun = now() - spent;
         let mut at = begun;
-        let known: Vec<Scalars> = lines.iter().filter_map(|line| of_line(line, begun, &mut at)).collect();
+        let known: Vec<Scalars> =
+            lines.iter().filter_map(|line| scalars_of_line(line, begun, &mut at)).collect();
         let file = EventFile::create(&Disk, &events_path(run), begun, &known)?;
         Ok(Self { file, next: known.last().map_or(1, |last| last.step + 1), loss_sum: 0.0, loss_steps: 0 })
     }
 
     /// Writes the values of an event.
-    pub(crate) fn hear(&mut self, event: &Event) -> Result<(), WriteError> {
+    pub(crate) fn write_event(&mut self, event: &Event) -> Result<(), WriteError> {
         let (step, values) = match event {
             Event::Progress(progress) => {
                 self.loss_sum += progress.report.loss_sum;
@@ -47,7 +48,7 @@ impl Curves {
                 }
                 let loss = self.loss_sum / self.loss_steps as f64;
                 (self.loss_sum, self.loss_steps) = (0.0, 0);
-                self.next = progress.step + (progress.steps / PARTS).max(1);
+                self.next = progress.step + (progress.steps / POINTS_PER_CURVE).max(1);
                 let numbers = [
                     ("train/loss", loss),
                     ("train/splats", progress.splats as f64),
@@ -67,7 +68,7 @@ impl Curves {
 
 /// Values of one line of `metrics.jsonl`. The wall time is the start plus the seconds of training, or `at`, the time of
 /// the previous line.
-fn of_line(line: &Value, begun: f64, at: &mut f64) -> Option<Scalars> {
+fn scalars_of_line(line: &Value, begun: f64, at: &mut f64) -> Option<Scalars> {
     let step = line["step"].as_u64()?;
     *at = line["seconds"].as_f64().map_or(*at, |seconds| begun + seconds);
     let tags = [

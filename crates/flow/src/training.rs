@@ -9,20 +9,20 @@ use gausset_core::engine::{Engine, EngineError};
 use gausset_io::atomic::{Disk, Overwrite, plain_reason};
 use gausset_io::dataset::{self, Dataset};
 use gausset_io::run_folder::config_path;
-use gausset_io::units;
+use gausset_io::text;
 use gausset_prof::Profile;
 use gausset_train::{
-    Advanced, End, Outcome, Panoramas, Run, Session, TimeBudget, TrainConfig, TrainError, TrainOptions,
-    check_dataset, check_init, foresee_memory, read_finished, resumable_config,
+    AdvanceOutcome, Panoramas, Run, RunEnd, RunOutcome, Session, TimeBudget, TrainConfig, TrainError,
+    TrainOptions, check_dataset, check_init, predict_memory, read_outcome, resumable_config,
 };
 
 use crate::device::{Device, DeviceOptions};
 use crate::saved_run::SavedRun;
-use crate::tensorboard::Curves;
+use crate::tensorboard::CurveWriter;
 use crate::{Event, Failure, Host, Stage, profiling, report};
 
 /// An engine and, if it was chosen automatically, the reason.
-type Chosen = (Box<dyn Engine>, Option<String>);
+type ChosenEngine = (Box<dyn Engine>, Option<String>);
 
 /// What to train.
 #[derive(Debug)]
@@ -63,9 +63,9 @@ impl Task {
     fn engine(
         &self,
         config: &TrainConfig,
-        conditions: Conditions,
+        conditions: RunSettings,
         host: &mut Host<'_>,
-    ) -> Result<Chosen, Failure> {
+    ) -> Result<ChosenEngine, Failure> {
         let run = match self {
             Self::New(..) => None,
             Self::Resume(_, folder) => Some(SavedRun::read(folder)?.recorded.record),
@@ -79,16 +79,16 @@ impl Task {
     }
 
     /// Replaces an automatically chosen device by the CPU if its memory is too small for the run.
-    fn with_room(
+    fn with_enough_memory(
         &self,
-        chosen: Chosen,
+        chosen: ChosenEngine,
         dataset: &Arc<Dataset>,
-        conditions: Conditions,
+        conditions: RunSettings,
         host: &mut Host<'_>,
-    ) -> Result<Chosen, Failure> {
+    ) -> Result<ChosenEngine, Failure> {
         let (Self::New(options, ..), (engine, Some(_))) = (self, &chosen) else { return Ok(chosen) };
         let config = with_absolute_paths(TrainConfig::resolve_for(options, dataset)?)?;
-        let Some(reason) = too_small(&config, dataset, &**engine)? else { return Ok(chosen) };
+        let Some(reason) = memory_shortage(&config, dataset, &**engine)? else { return Ok(chosen) };
         host.report(Event::DeviceChosen(reason.clone()));
         let processor = DeviceOptions { device: Device::Cpu, ..conditions.device };
         Ok((processor.engine_for(config.threads(), host)?, Some(reason)))
@@ -105,17 +105,17 @@ impl Task {
 }
 
 /// The reason to use the CPU, if the device's own memory is too small for the run.
-fn too_small(
+fn memory_shortage(
     config: &TrainConfig,
     dataset: &Arc<Dataset>,
     engine: &dyn Engine,
 ) -> Result<Option<String>, Failure> {
-    let memory = foresee_memory(config, dataset, engine)?;
-    let [needed, limit] = memory.shortage().map(units::bytes);
+    let memory = predict_memory(config, dataset, engine)?;
+    let [needed, limit] = memory.shortage().map(text::format_bytes);
     let name = engine.describe().name;
     let reason =
         || format!("the CPU, because {name} has {limit} of memory available and {needed} are needed");
-    Ok(memory.is_short_of_device().then(reason))
+    Ok(memory.lacks_device_memory().then(reason))
 }
 
 /// Makes paths absolute, so that the run can resume from any working folder.
@@ -128,7 +128,7 @@ fn with_absolute_paths(config: TrainConfig) -> Result<TrainConfig, Failure> {
 
 /// Settings of a training that do not change its result (except through a time budget).
 #[derive(Clone, Copy, Debug)]
-pub struct Conditions {
+pub struct RunSettings {
     /// Device.
     pub device: DeviceOptions,
     /// Whether to record a profile.
@@ -141,10 +141,10 @@ pub struct Conditions {
     pub started: Instant,
 }
 
-impl Conditions {
+impl RunSettings {
     /// Default conditions on a device, with the start time now.
     #[must_use]
-    pub fn on(device: DeviceOptions) -> Self {
+    pub fn for_device(device: DeviceOptions) -> Self {
         Self { device, profile: false, report: true, tensorboard: false, started: Instant::now() }
     }
 }
@@ -155,7 +155,7 @@ pub struct Trained {
     /// The run folder.
     pub folder: PathBuf,
     /// Outcome of the run.
-    pub outcome: Outcome,
+    pub outcome: RunOutcome,
     /// Images skipped because they are missing or unreadable.
     pub skipped: usize,
     /// Whether missing images are allowed.
@@ -168,7 +168,7 @@ impl Trained {
     /// Whether the run stopped on request and can resume.
     #[must_use]
     pub fn is_stopped(&self) -> bool {
-        self.outcome.end == End::Stopped
+        self.outcome.end == RunEnd::Stopped
     }
 
     /// Whether images were skipped that are not allowed to be missing.
@@ -177,7 +177,7 @@ impl Trained {
         self.skipped > 0 && !self.allow_missing
     }
 
-    fn new(folder: PathBuf, outcome: Outcome, dataset: &Dataset, allow_missing: bool) -> Self {
+    fn new(folder: PathBuf, outcome: RunOutcome, dataset: &Dataset, allow_missing: bool) -> Self {
         let in_evaluation = outcome.evaluation.as_ref().map_or(0, |report| report.skipped.len());
         let skipped = dataset.skipped.len() + in_evaluation + outcome.skipped.len();
         Self { folder, outcome, skipped, allow_missing, profile: None }
@@ -190,9 +190,9 @@ impl Trained {
 /// requests ([`Run::requests`]).
 pub struct Training {
     run: Run,
-    conditions: Conditions,
+    conditions: RunSettings,
     allow_missing: bool,
-    curves: Option<Curves>,
+    curves: Option<CurveWriter>,
     /// Step at which the device was lost, if it was.
     lost_at: Option<u64>,
 }
@@ -205,30 +205,37 @@ impl Training {
     ///
     /// # Errors
     /// Any error of dataset, folder, options or device; the job was asked to stop.
-    pub fn new(task: Task, conditions: Conditions, host: &mut Host<'_>) -> Result<Self, Failure> {
+    pub fn new(task: Task, conditions: RunSettings, host: &mut Host<'_>) -> Result<Self, Failure> {
         let config = task.first_config()?;
         let engine = task.engine(&config, conditions, host)?;
         if conditions.profile {
             profiling::start();
         }
         let dataset = Arc::new(dataset::open(&config.data.path, &config.open_options())?);
-        let engine = task.with_room(engine, &dataset, conditions, host)?;
-        Self::on(task, config, engine, dataset, conditions, host)
+        let engine = task.with_enough_memory(engine, &dataset, conditions, host)?;
+        Self::open(task, config, engine, dataset, conditions, host)
     }
 
     /// As [`Self::new`], with an opened dataset and engine.
-    fn on(
+    fn open(
         task: Task,
         config: TrainConfig,
-        (engine, device_choice): Chosen,
+        (engine, device_choice): ChosenEngine,
         dataset: Arc<Dataset>,
-        conditions: Conditions,
+        conditions: RunSettings,
         host: &mut Host<'_>,
     ) -> Result<Self, Failure> {
-        warn_of(&dataset, host);
+        warn_about_dataset(&dataset, host);
         let (fs, stop) = (Arc::new(Disk), Arc::clone(host.stop()));
         let is_watched = host.watcher().is_some();
-        let session = Session { dataset: Arc::clone(&dataset), engine, device_choice, fs, stop, is_watched };
+        let session = Session {
+            dataset: Arc::clone(&dataset),
+            engine,
+            device_choice,
+            fs,
+            stop,
+            has_viewer: is_watched,
+        };
         let allow_missing = match &task {
             Task::New(options, ..) => options.allow_missing.unwrap_or_default(),
             Task::Resume(..) => config.data.allow_missing,
@@ -243,15 +250,15 @@ impl Training {
             Task::Resume(_, folder) => Run::resume(config, &folder, session, &mut events)?,
         };
         host.report(Event::RunFolder(run.folder().to_owned()));
-        run.keep_to_budget(conditions.started)?;
+        run.apply_time_budget(conditions.started)?;
         if !has_budget {
             run.predict_time()?;
         }
         let mut curves = None;
         if conditions.tensorboard {
-            match Curves::open(run.folder()) {
+            match CurveWriter::open(run.folder()) {
                 Ok(opened) => curves = Some(opened),
-                Err(error) => host.warn(CURVES, format!("{error}; {NO_CURVES}")),
+                Err(error) => host.warn(CURVES_TOPIC, format!("{error}; {CURVES_DISABLED}")),
             }
         }
         Ok(Self { run, conditions, allow_missing, curves, lost_at: None })
@@ -266,61 +273,66 @@ impl Training {
     ///
     /// # Errors
     /// As [`Run::advance`].
-    pub fn advance(&mut self, host: &mut Host<'_>) -> Result<Advanced, Failure> {
+    pub fn advance(&mut self, host: &mut Host<'_>) -> Result<AdvanceOutcome, Failure> {
         let advanced = self.run.advance();
         for event in self.run.take_events() {
-            pass_on(&mut self.curves, event, host);
+            forward_event(&mut self.curves, event, host);
         }
         Ok(advanced?)
     }
 
     /// Runs to the end and calls the watcher between parts.
-    fn train_watched(&mut self, host: &mut Host<'_>) -> Result<Outcome, TrainError> {
+    fn train_watched(&mut self, host: &mut Host<'_>) -> Result<RunOutcome, TrainError> {
         if let Some(watcher) = host.watcher() {
-            watcher.begin(&mut self.run);
+            watcher.started(&mut self.run);
         }
         loop {
             let advanced = self.run.advance();
             for event in self.run.take_events() {
-                pass_on(&mut self.curves, event, host);
+                forward_event(&mut self.curves, event, host);
             }
             let advanced = advanced?;
-            if let Advanced::Over(outcome) = &advanced {
+            if let AdvanceOutcome::Ended(outcome) = &advanced {
                 // Write the report now: the watcher may keep the result open for hours.
                 self.report(outcome, host);
             }
             let run = &mut self.run;
             if let Some(watcher) = host.watcher() {
                 match &advanced {
-                    Advanced::Over(_) => watcher.after(run),
-                    Advanced::Waiting => watcher.wait(run),
-                    _ => watcher.between(run),
+                    AdvanceOutcome::Ended(_) => watcher.ended(run),
+                    AdvanceOutcome::Paused => watcher.paused(run),
+                    _ => watcher.after_part(run),
                 }
             }
-            if let Advanced::Over(outcome) = advanced {
+            if let AdvanceOutcome::Ended(outcome) = advanced {
                 return Ok(*outcome);
             }
         }
     }
 
     /// Writes `report.html` of a finished run. A failure is only a warning.
-    fn report(&self, outcome: &Outcome, host: &mut Host<'_>) {
+    fn report(&self, outcome: &RunOutcome, host: &mut Host<'_>) {
         if self.conditions.report
-            && outcome.end == End::Finished
-            && let Err(failure) = report::write_at_end(self.run.folder(), host)
+            && outcome.end == RunEnd::Finished
+            && let Err(failure) = report::write_finished(self.run.folder(), host)
         {
             host.warn("the report", format!("{failure}; the run has no report.html"));
         }
     }
 
     /// Whether a lost device should be reopened: not if it was lost a few steps before.
-    fn is_worth_another_try(&self) -> bool {
+    fn can_retry(&self) -> bool {
         self.lost_at.is_none_or(|before| self.run.step() >= before + STEPS_BETWEEN_LOSSES)
     }
 
     /// Reopens the device and resumes from the last checkpoint. The result is identical to that of an uninterrupted
     /// run.
-    fn recovered(self, lost: &EngineError, checkpoint: u64, host: &mut Host<'_>) -> Result<Self, Failure> {
+    fn reopen_device(
+        self,
+        lost: &EngineError,
+        checkpoint: u64,
+        host: &mut Host<'_>,
+    ) -> Result<Self, Failure> {
         let Self { run, conditions, .. } = self;
         let (folder, dataset, lost_at) = (run.folder().to_owned(), Arc::clone(run.dataset()), run.step());
         let line = format!("{lost}; the run resumes from the checkpoint of step {checkpoint}");
@@ -330,7 +342,7 @@ impl Training {
         let task = Task::resume(folder, &TrainOptions::default())?;
         let config = task.first_config()?;
         let engine = task.engine(&config, conditions, host)?;
-        let again = Self::on(task, config, engine, dataset, conditions, host)?;
+        let again = Self::open(task, config, engine, dataset, conditions, host)?;
         Ok(Self { lost_at: Some(lost_at), ..again })
     }
 
@@ -339,16 +351,16 @@ impl Training {
     ///
     /// # Errors
     /// As [`Run::advance`]; the profile cannot be written.
-    pub fn finish(mut self, host: &mut Host<'_>) -> Result<Trained, Failure> {
+    pub fn finish_started(mut self, host: &mut Host<'_>) -> Result<Trained, Failure> {
         let outcome = loop {
             let outcome = if host.watcher().is_some() {
                 self.train_watched(host)
             } else {
-                self.run.train(&mut |event| pass_on(&mut self.curves, event, host))
+                self.run.train(&mut |event| forward_event(&mut self.curves, event, host))
             };
             match outcome {
-                Err(TrainError::Device { source, checkpoint: Some(step) }) if self.is_worth_another_try() => {
-                    self = self.recovered(&source, step, host)?;
+                Err(TrainError::Device { source, checkpoint: Some(step) }) if self.can_retry() => {
+                    self = self.reopen_device(&source, step, host)?;
                 }
                 outcome => break outcome,
             }
@@ -375,14 +387,14 @@ impl Training {
 }
 
 /// Topic of TensorBoard warnings, and their consequence.
-const CURVES: &str = "the curves";
-const NO_CURVES: &str = "TensorBoard output is disabled";
+const CURVES_TOPIC: &str = "the curves";
+const CURVES_DISABLED: &str = "TensorBoard output is disabled";
 
 /// Passes an event of the run to its curves, then to the host.
-fn pass_on(curves: &mut Option<Curves>, event: gausset_train::Event, host: &mut Host<'_>) {
-    if let Some(Err(error)) = curves.as_mut().map(|curves| curves.hear(&event)) {
+fn forward_event(curves: &mut Option<CurveWriter>, event: gausset_train::Event, host: &mut Host<'_>) {
+    if let Some(Err(error)) = curves.as_mut().map(|curves| curves.write_event(&event)) {
         *curves = None;
-        host.warn(CURVES, format!("{error}; {NO_CURVES}"));
+        host.warn(CURVES_TOPIC, format!("{error}; {CURVES_DISABLED}"));
     }
     host.report(Event::Training(Box::new(event)));
 }
@@ -391,7 +403,7 @@ fn pass_on(curves: &mut Option<Curves>, event: gausset_train::Event, host: &mut 
 ///
 /// # Errors
 /// Any error of dataset, folder, options or device.
-pub fn train(task: Task, conditions: Conditions, host: &mut Host<'_>) -> Result<Trained, Failure> {
+pub fn train(task: Task, conditions: RunSettings, host: &mut Host<'_>) -> Result<Trained, Failure> {
     let folder = task.folder().to_owned();
     finish(folder, Training::new(task, conditions, host), host)
 }
@@ -407,19 +419,19 @@ fn finish(
             host.stage(Stage::StoppedBeforeTraining);
             Ok(Trained {
                 folder,
-                outcome: Outcome::not_begun(),
+                outcome: RunOutcome::before_start(),
                 skipped: 0,
                 allow_missing: false,
                 profile: None,
             })
         }
-        begun => begun?.finish(host),
+        begun => begun?.finish_started(host),
     }
 }
 
 /// Reports irregularities of a dataset as warnings.
-pub fn warn_of(dataset: &Dataset, host: &mut Host<'_>) {
-    for line in dataset.report() {
+pub fn warn_about_dataset(dataset: &Dataset, host: &mut Host<'_>) {
+    for line in dataset.report_lines() {
         host.warn("the dataset", line);
     }
 }
@@ -429,27 +441,27 @@ pub fn warn_of(dataset: &Dataset, host: &mut Host<'_>) {
 ///
 /// # Errors
 /// As [`train`]; the folder has another run.
-pub fn begin_or_go_on(
+pub fn start_or_resume(
     folder: PathBuf,
     options: &TrainOptions,
     overwrite: Overwrite,
-    conditions: Conditions,
+    conditions: RunSettings,
     host: &mut Host<'_>,
 ) -> Result<Trained, Failure> {
-    if overwrite == Overwrite::Replace || !SavedRun::is_one(&folder) {
+    if overwrite == Overwrite::Replace || !SavedRun::is_run_folder(&folder) {
         return train(Task::new(options.clone(), folder, overwrite)?, conditions, host);
     }
     let dataset = same_run(&folder, options)?;
-    if let Some(outcome) = read_finished(&folder)? {
+    if let Some(outcome) = read_outcome(&folder)? {
         host.stage(Stage::TrainedAlready);
-        warn_of(&dataset, host);
+        warn_about_dataset(&dataset, host);
         let allow_missing = options.allow_missing.unwrap_or_default();
         return Ok(Trained::new(folder, outcome, &dataset, allow_missing));
     }
     let task = Task::resume(folder.clone(), options)?;
     let config = task.first_config()?;
     let engine = task.engine(&config, conditions, host)?;
-    finish(folder, Training::on(task, config, engine, Arc::new(dataset), conditions, host), host)
+    finish(folder, Training::open(task, config, engine, Arc::new(dataset), conditions, host), host)
 }
 
 /// Opens the dataset of the run in a folder, if data and options are the same. An option that was set then and is not

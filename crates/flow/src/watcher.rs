@@ -6,13 +6,13 @@ use gausset_train::{Event, Run};
 /// the steps: it renders on the device ([`Run::look`]) and sends requests ([`Run::requests`]).
 pub trait Watcher {
     /// The run is about to start its first part.
-    fn begin(&mut self, run: &mut Run);
+    fn started(&mut self, run: &mut Run);
     /// An event, before or during the run.
-    fn hear(&mut self, event: &Event);
+    fn event(&mut self, event: &Event);
     /// A part is complete.
-    fn between(&mut self, run: &mut Run);
+    fn after_part(&mut self, run: &mut Run);
     /// The run is paused. Renders, or sleeps briefly.
-    fn wait(&mut self, run: &mut Run);
+    fn paused(&mut self, run: &mut Run);
     /// The run has ended and its result is written. The run is dropped when this returns.
-    fn after(&mut self, run: &mut Run);
+    fn ended(&mut self, run: &mut Run);
 }

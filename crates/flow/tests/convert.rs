@@ -6,13 +6,13 @@ use std::sync::Arc;
 
 use gausset_core::engine::{Outputs, RenderOptions};
 use gausset_core::{Splats, sh};
-use gausset_flow::convert::{ConvertOptions, Converted, Edits, convert};
+use gausset_flow::convert::{ConversionResult, ConvertOptions, SplatEdits, convert};
 use gausset_flow::device::DeviceOptions;
 use gausset_flow::{Failure, Host};
 use gausset_io::atomic::{Disk, WriteOptions};
-use gausset_io::splat::{self, Document, LoadOptions, SaveOptions};
+use gausset_io::splat::{self, LoadOptions, SaveOptions, SplatFile};
 use gausset_train::Up;
-use gausset_train::orbit::{PictureShape, around_splats};
+use gausset_train::orbit::{ImageShape, orbit_splats};
 use tempfile::TempDir;
 
 /// Splats in a ball with SH of degree 3; the first is far out, the second nearly transparent.
@@ -35,16 +35,16 @@ fn write_scene(folder: &Path, count: usize) -> PathBuf {
         splats.push(mean, log_scale, quat, logit, &coefficients);
     }
     let path = folder.join("scene.ply");
-    let document = Document { vertical_axis: Some([0.0, -1.0, 0.0]), ..Document::new(splats) };
+    let document = SplatFile { vertical_axis: Some([0.0, -1.0, 0.0]), ..SplatFile::new(splats) };
     splat::save(&Disk, &path, &document, &SaveOptions::default(), &WriteOptions::default()).unwrap();
     path
 }
 
-fn run(options: &ConvertOptions) -> Result<Converted, Failure> {
+fn run(options: &ConvertOptions) -> Result<ConversionResult, Failure> {
     convert(options, &mut Host::new(&Arc::default(), &mut |_| {}))
 }
 
-fn load(path: &Path) -> Document {
+fn load(path: &Path) -> SplatFile {
     splat::load(path, &LoadOptions::default()).unwrap()
 }
 
@@ -53,23 +53,23 @@ fn what_is_moved_looks_the_same_to_a_camera_that_moves_along() {
     let folder = TempDir::new().unwrap();
     let input = write_scene(folder.path(), 400);
     let output = folder.path().join("moved.ply");
-    let edits = Edits {
+    let edits = SplatEdits {
         translate: [0.3, -0.2, 0.5],
         rotate: [25.0, -40.0, 70.0],
         scale: 1.7,
         up: Up::X,
-        ..Edits::default()
+        ..SplatEdits::default()
     };
     run(&ConvertOptions { edits: edits.clone(), ..ConvertOptions::new(&input, &output) }).unwrap();
     let (before, after) = (load(&input), load(&output));
-    let shape = PictureShape { width: Some(96), height: Some(72), vertical_fov: None };
-    let cameras = around_splats(&before.splats, 5, before.vertical_axis, &shape).unwrap();
+    let shape = ImageShape { width: Some(96), height: Some(72), vertical_fov: None };
+    let cameras = orbit_splats(&before.splats, 5, before.vertical_axis, &shape).unwrap();
     let mut engine = DeviceOptions::default().engine(1).unwrap();
-    let mut colours = |document: &Document, moves: Option<&Edits>| -> Vec<f32> {
+    let mut colours = |document: &SplatFile, moves: Option<&SplatEdits>| -> Vec<f32> {
         engine.load_splats(document.splats.clone(), Vec::new()).unwrap();
         let mut all = Vec::new();
         for view in &cameras {
-            let pose = moves.map_or(view.pose, |edits| edits.moves().apply_to_pose(&view.pose));
+            let pose = moves.map_or(view.pose, |edits| edits.transform().apply_to_pose(&view.pose));
             let near_plane = RenderOptions::default().near_plane * moves.map_or(1.0, |edits| edits.scale);
             let how = RenderOptions { near_plane, ..RenderOptions::default() };
             all.extend(engine.render(&view.camera, &pose, &how, Outputs::Color).unwrap().color);
@@ -93,22 +93,23 @@ fn a_report_tells_what_the_format_costs_and_what_was_left_out() {
     let folder = TempDir::new().unwrap();
     let input = write_scene(folder.path(), 300);
     let output = |name: &str| folder.path().join(name);
-    let report = |name: &str, edits: Edits| {
+    let report = |name: &str, edits: SplatEdits| {
         run(&ConvertOptions { report: true, edits, ..ConvertOptions::new(&input, output(name)) }).unwrap()
     };
-    let exact = report("same.ply", Edits { rotate: [10.0, 20.0, 30.0], ..Edits::default() });
+    let exact = report("same.ply", SplatEdits { rotate: [10.0, 20.0, 30.0], ..SplatEdits::default() });
     let loss = exact.loss.unwrap();
     assert_eq!((loss.psnr, loss.worst, loss.views, loss.cameras), (None, None, 12, "around"));
     assert!(exact.edits_loss.is_none(), "nothing was left out");
 
-    let cut = report("cut.spz", Edits { sh_degree: Some(0), drop_far: Some(20.0), ..Edits::default() });
+    let cut =
+        report("cut.spz", SplatEdits { sh_degree: Some(0), drop_far: Some(20.0), ..SplatEdits::default() });
     assert_eq!((cut.removed.far, cut.written.count, cut.written.sh_degree), (1, 299, 0));
     let (format, edits) = (cut.loss.unwrap().psnr.unwrap(), cut.edits_loss.unwrap().psnr.unwrap());
     assert!(format > 35.0 && edits < format, "{format} {edits}");
     assert_eq!((cut.written.format, cut.written.version.as_deref()), ("spz", Some("4")));
     assert_eq!((cut.written.frame.as_deref(), cut.sh_bits), (Some("RDF"), None));
 
-    let faint = report("faint.glb", Edits { min_opacity: Some(0.001), ..Edits::default() });
+    let faint = report("faint.glb", SplatEdits { min_opacity: Some(0.001), ..SplatEdits::default() });
     assert_eq!((faint.removed.faint, faint.written.count), (1, 299));
     assert!(faint.loss.unwrap().psnr.is_none_or(|psnr| psnr > 100.0));
     assert_eq!(load(&output("faint.glb")).splats.len(), 299);

@@ -7,14 +7,16 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use gausset_compute::{Pool, VectorLevel, level};
-use gausset_flow::film_frames::SelectChoice;
-use gausset_flow::panos::convert::{Converted, Target, convert};
-use gausset_flow::panos::{ColourChoice, ConvertOptions, FrameChoice, ShapeChoice, SourceShape};
+use gausset_compute::{Pool, SimdLevel, dispatch_level};
+use gausset_flow::frame_selection::SelectionOptions;
+use gausset_flow::panos::convert::{PanoConvertResult, TargetProjection, convert};
+use gausset_flow::panos::{
+    ColourOptions, FrameOptions, PanoConvertOptions, ProjectionOptions, SourceProjection,
+};
 use gausset_flow::{Event, Failure, Host};
 use gausset_pano::cutter::Format;
 use gausset_pano::jpeg::encode_planes;
-use gausset_pano::selection::Select;
+use gausset_pano::selection::SelectBy;
 use gausset_scenes::panorama::detailed;
 use gausset_testkit::skip_for_tool;
 use gausset_train::MemoryLimit;
@@ -23,24 +25,27 @@ const WIDTH: usize = 3072;
 const MIB: f64 = 1024.0 * 1024.0;
 
 /// Converts an image to a panorama as PNG, and a video of strips to panoramas as JPEG.
-fn converted(input: &Path, limit: u64) -> Result<Converted, Failure> {
+fn converted(input: &Path, limit: u64) -> Result<PanoConvertResult, Failure> {
     let is_film = input.extension().is_some_and(|kind| kind == "mp4");
     let output = tempfile::tempdir().unwrap();
-    let shape = ShapeChoice { from: is_film.then_some(SourceShape::Strip), ..ShapeChoice::default() };
-    let select = SelectChoice { select: is_film.then_some(Select::All), step: None };
-    let options = ConvertOptions {
+    let shape = ProjectionOptions {
+        from: is_film.then_some(SourceProjection::Strip),
+        ..ProjectionOptions::default()
+    };
+    let select = SelectionOptions { select: is_film.then_some(SelectBy::All), step: None };
+    let options = PanoConvertOptions {
         input: input.to_owned(),
         output: output.path().join(if is_film { "frames" } else { "pano.png" }),
-        to: Target::Equirect,
+        to: TargetProjection::Equirect,
         size: None,
         format: if is_film { Format::Jpeg(95) } else { Format::Png },
-        colours: ColourChoice::default(),
-        frames: FrameChoice { shape, select, ..FrameChoice::default() },
+        colours: ColourOptions::default(),
+        frames: FrameOptions { shape, select, ..FrameOptions::default() },
         force: false,
         tool_timeout: 60,
         max_memory: MemoryLimit::Bytes(limit),
         threads: 2,
-        simd: VectorLevel::Auto,
+        simd: SimdLevel::Auto,
     };
     let stop = Arc::new(AtomicBool::new(false));
     let mut ignore = |_: Event| {};
@@ -55,7 +60,7 @@ fn child() {
     let limit = std::env::var("GAUSSET_TEST_BUDGET").unwrap().parse().unwrap();
     let done = converted(Path::new(&input), limit).unwrap();
     assert_eq!((done.frames, done.skipped.len()), (1, 0));
-    println!("peak of {} bytes", gausset_compute::machine::resident(None).unwrap().peak);
+    println!("peak of {} bytes", gausset_compute::machine::resident_memory(None).unwrap().peak);
 }
 
 fn measured(input: &Path, limit: u64) -> f64 {
@@ -76,7 +81,8 @@ fn a_conversion_stays_within_its_memory_or_is_refused_with_what_it_takes() {
     let folder = tempfile::tempdir().unwrap();
     let picture = folder.path().join("pano.jpg");
     let planes = detailed(WIDTH, 0, &Pool::new(1));
-    std::fs::write(&picture, encode_planes(WIDTH, &planes, 95, level(VectorLevel::Auto).unwrap())).unwrap();
+    std::fs::write(&picture, encode_planes(WIDTH, &planes, 95, dispatch_level(SimdLevel::Auto).unwrap()))
+        .unwrap();
     let film = folder.path().join("strip.mp4");
     let made = Command::new("ffmpeg")
         .args(["-v", "error", "-i", "pano.jpg", "-vf", "v360=e:c3x2:w=3072:h=2048", "-c:v", "libx264"])

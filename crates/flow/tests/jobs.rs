@@ -10,10 +10,10 @@ use gausset_flow::evaluate::{EvaluateOptions, evaluate};
 use gausset_flow::panos::run as pano_run;
 use gausset_flow::panos::{PanoOptions, SplitOptions, split};
 use gausset_flow::photos::{self, PhotoOptions};
-use gausset_flow::training::{self, Conditions, Task};
+use gausset_flow::training::{self, RunSettings, Task};
 use gausset_flow::{Event, Failure, Host, Stage};
 use gausset_io::atomic::Overwrite;
-use gausset_sfm::Tool;
+use gausset_sfm::AlignmentTool;
 use gausset_train::{Background, Event as RunEvent, TrainOptions};
 use tempfile::TempDir;
 
@@ -55,8 +55,8 @@ fn options(data: &Path) -> TrainOptions {
     }
 }
 
-fn conditions() -> Conditions {
-    Conditions::on(DeviceOptions::default())
+fn conditions() -> RunSettings {
+    RunSettings::for_device(DeviceOptions::default())
 }
 
 fn has_stage(events: &[Event], wanted: &Stage) -> bool {
@@ -72,7 +72,7 @@ fn a_training_is_stopped_goes_on_and_is_reported_again() {
     let root = TempDir::new().unwrap();
     let options = options(&scene(root.path()));
     let begin = |run: &Path, host: &mut Host<'_>| {
-        training::begin_or_go_on(run.to_owned(), &options, Overwrite::Refuse, conditions(), host)
+        training::start_or_resume(run.to_owned(), &options, Overwrite::Refuse, conditions(), host)
     };
     let (whole, stopped) = (root.path().join("whole"), root.path().join("stopped"));
     let (trained, events) = done(|host| begin(&whole, host));
@@ -101,7 +101,7 @@ fn a_training_is_stopped_goes_on_and_is_reported_again() {
     let other = TrainOptions { seed: Some(1), ..options.clone() };
     let (refused, _) = job(
         |_, _| {},
-        |host| training::begin_or_go_on(whole.clone(), &other, Overwrite::Refuse, conditions(), host),
+        |host| training::start_or_resume(whole.clone(), &other, Overwrite::Refuse, conditions(), host),
     );
     assert_eq!(refused.unwrap_err().code, "other-options");
 }
@@ -143,7 +143,7 @@ fn panoramas_are_looked_at_once_and_cut_with_the_options_of_a_library() {
 #[test]
 fn photographs_become_a_splat_without_the_program() {
     let test = "photographs_become_a_splat_without_the_program";
-    if let Err(error) = Tool::find(None, None, &AtomicBool::new(false)) {
+    if let Err(error) = AlignmentTool::find(None, None, &AtomicBool::new(false)) {
         gausset_testkit::skip_for_tool(test, &error.to_string());
         return;
     }

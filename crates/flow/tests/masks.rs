@@ -7,13 +7,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use gausset_flow::mask::{MaskOptions, Masked, Modes, Reach, mask};
+use gausset_flow::mask::{Dilation, MaskOptions, MaskResult, OutputModes, mask};
 use gausset_flow::panos::{SplitOptions, split, split::split as split_panoramas};
 use gausset_flow::{Event, Failure, Host};
 use gausset_io::image::decode_file;
 use gausset_io::image::encode::{PngPixels, png};
 use gausset_pano::geometry::direction_from_equirect;
-use gausset_testkit::onnx::Net;
+use gausset_testkit::onnx::TestNetwork;
 use tempfile::TempDir;
 
 /// A disc on the sphere: yaw and pitch of its centre and its radius, in degrees.
@@ -61,7 +61,7 @@ impl Workplace {
             let file = png(W as u32, W as u32 / 2, PngPixels::Rgb8(&rgb), &[]).unwrap();
             fs::write(folder.path().join("walk").join(name), file).unwrap();
         }
-        fs::write(folder.path().join("red.onnx"), Net::of_red(160).bytes()).unwrap();
+        fs::write(folder.path().join("red.onnx"), TestNetwork::red_segmenter(160).bytes()).unwrap();
         Self { folder }
     }
 
@@ -74,7 +74,7 @@ impl Workplace {
         let options = MaskOptions::new(self.path("walk"), self.path("masks"));
         MaskOptions {
             model: Some(self.path("red.onnx")),
-            dilate: Reach::Degrees(0.0),
+            dilate: Dilation::Degrees(0.0),
             edges: 0.0,
             threads: 1,
             ..options
@@ -99,7 +99,7 @@ impl Workplace {
     }
 }
 
-fn run(options: &MaskOptions) -> Result<Masked, Failure> {
+fn run(options: &MaskOptions) -> Result<MaskResult, Failure> {
     let stop = Arc::new(AtomicBool::new(false));
     mask(options, false, &mut Host::new(&stop, &mut |_: Event| {}))
 }
@@ -172,7 +172,7 @@ fn what_a_kill_left_of_masks_goes_with_the_next_call_in_a_folder_of_ours() {
 #[test]
 fn a_mask_grows_by_degrees_and_drops_what_is_small() {
     let place = Workplace::new(&[("a.png", &[[30.0, 20.0, 6.0], [-60.0, 0.0, 0.8]])]);
-    let options = MaskOptions { dilate: Reach::Degrees(3.0), smallest: 10.0, ..place.options() };
+    let options = MaskOptions { dilate: Dilation::Degrees(3.0), smallest: 10.0, ..place.options() };
     let done = run(&options).unwrap();
     assert_eq!(done.detections, 1);
     let found = iou(&place.path("masks/a.png.png"), &figure(&[[30.0, 20.0, 9.0]]));
@@ -203,7 +203,7 @@ fn the_same_command_goes_on_with_the_same_bytes_and_makes_anew_what_changed() {
     let again = |options: &MaskOptions| run(options).unwrap().resumed;
     assert_eq!(again(&place.options()), 4);
     // A command with other options replaces nothing without force.
-    let other = MaskOptions { dilate: Reach::Degrees(1.0), ..place.options() };
+    let other = MaskOptions { dilate: Dilation::Degrees(1.0), ..place.options() };
     let replaces_by_force_only = || {
         let before = place.files("masks");
         let refused = run(&other).unwrap_err();
@@ -213,16 +213,16 @@ fn the_same_command_goes_on_with_the_same_bytes_and_makes_anew_what_changed() {
     };
     replaces_by_force_only();
     // Another model.
-    fs::write(place.path("red.onnx"), Net::of_red(176).bytes()).unwrap();
+    fs::write(place.path("red.onnx"), TestNetwork::red_segmenter(176).bytes()).unwrap();
     replaces_by_force_only();
     // An image is replaced by one without a figure: its mask is removed.
     let empty = png(W as u32, W as u32 / 2, PngPixels::Rgb8(&panorama(&[])), &[]).unwrap();
     fs::write(place.path("walk/f1.png"), empty).unwrap();
-    assert_eq!(again(&MaskOptions { dilate: Reach::Degrees(1.0), ..place.options() }), 3);
+    assert_eq!(again(&MaskOptions { dilate: Dilation::Degrees(1.0), ..place.options() }), 3);
     assert!(!place.path("masks/f1.png.png").exists() && place.path("masks/f0.png.png").exists());
     // A deleted mask is created again.
     fs::remove_file(place.path("masks/f0.png.png")).unwrap();
-    assert_eq!(again(&MaskOptions { dilate: Reach::Degrees(1.0), ..place.options() }), 3);
+    assert_eq!(again(&MaskOptions { dilate: Dilation::Degrees(1.0), ..place.options() }), 3);
     assert!(place.path("masks/f0.png.png").exists());
 }
 
@@ -280,9 +280,9 @@ fn photographs_are_masked_by_pixels_and_cut_out() {
     }
     let options = MaskOptions {
         input: place.path("photos"),
-        modes: Modes::Both,
+        modes: OutputModes::Both,
         empty_masks: true,
-        dilate: Reach::Pixels(5.0),
+        dilate: Dilation::Pixels(5.0),
         ..place.options()
     };
     let done = run(&options).unwrap();
@@ -319,12 +319,12 @@ fn what_cannot_be_used_is_told_in_one_line_with_its_code() {
         refused(&options),
         ("usage", "⟨remove⟩: the model has no class or group `sky` (expected one of person)".to_owned())
     );
-    let (code, line) = refused(&MaskOptions { dilate: Reach::Pixels(3.0), ..place.options() });
+    let (code, line) = refused(&MaskOptions { dilate: Dilation::Pixels(3.0), ..place.options() });
     assert_eq!(
         (code, line.as_str()),
         ("usage", "⟨dilate⟩: pixels apply to photographs only; use degrees for panoramas and their views")
     );
-    assert_eq!(refused(&MaskOptions { dilate: Reach::Degrees(90.0), ..place.options() }).0, "usage");
+    assert_eq!(refused(&MaskOptions { dilate: Dilation::Degrees(90.0), ..place.options() }).0, "usage");
     // A folder that Gausset did not create.
     fs::create_dir(place.path("masks")).unwrap();
     fs::write(place.path("masks/thesis.txt"), "mine").unwrap();
@@ -362,7 +362,7 @@ fn what_rides_along_is_masked_without_a_model() {
     }
     let options = MaskOptions {
         still_patch: true,
-        dilate: Reach::Degrees(0.0),
+        dilate: Dilation::Degrees(0.0),
         ..MaskOptions::new(folder.path().join("walk"), folder.path().join("masks"))
     };
     let done = run(&options).unwrap();

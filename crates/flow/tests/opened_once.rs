@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use gausset_compute::Pool;
 use gausset_flow::device::DeviceOptions;
-use gausset_flow::training::{self, Conditions, Trained};
+use gausset_flow::training::{self, RunSettings, Trained};
 use gausset_flow::{Event, Host};
 use gausset_io::atomic::Overwrite;
 use gausset_train::{Background, TrainOptions};
@@ -28,9 +28,9 @@ fn begin(data: &Path, run: &Path, stops: bool) -> Trained {
             stop.store(true, Ordering::Relaxed);
         }
     };
-    let conditions = Conditions::on(DeviceOptions::default());
+    let conditions = RunSettings::for_device(DeviceOptions::default());
     let mut host = Host::new(&stop, &mut events);
-    training::begin_or_go_on(run.to_owned(), &options, Overwrite::Refuse, conditions, &mut host).unwrap()
+    training::start_or_resume(run.to_owned(), &options, Overwrite::Refuse, conditions, &mut host).unwrap()
 }
 
 /// Counts how often the dataset was opened during a job.

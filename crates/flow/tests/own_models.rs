@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use gausset_flow::mask::{MaskOptions, Modes, mask};
+use gausset_flow::mask::{MaskOptions, OutputModes, mask};
 use gausset_flow::mask_engine::{EngineKind, MaskEngine};
 use gausset_flow::{Event, Host};
 use gausset_testkit::{data_file, skip_for_machine};
@@ -34,7 +34,7 @@ fn models_of_a_folder_find_something_in_walk_and_garden() {
             let with = |kind| {
                 let options = MaskOptions {
                     model: Some(model.clone()),
-                    modes: Modes::Both,
+                    modes: OutputModes::Both,
                     engine: MaskEngine { kind, ..MaskEngine::default() },
                     force: true,
                     ..MaskOptions::new(&data, &output)

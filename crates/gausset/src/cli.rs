@@ -11,9 +11,9 @@ use clap::builder::styling::{AnsiColor, Styles};
 use clap::error::ErrorKind;
 use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser};
 use gausset_flow::Failure;
-use gausset_io::reading::Reading;
+use gausset_io::input_files::InputFiles;
 
-use crate::Ending;
+use crate::EarlyExit;
 use crate::commands::Command;
 use crate::console::Verbosity;
 use crate::usage;
@@ -66,7 +66,7 @@ impl Cli {
 }
 
 /// Arguments of `train` that only `--help` lists, like the detail options of the table of options.
-const DETAILS_OF_TRAIN: [&str; 9] = [
+const TRAIN_DETAIL_ARGUMENTS: [&str; 9] = [
     "max_gpu_memory",
     "profile",
     "log",
@@ -81,7 +81,7 @@ const DETAILS_OF_TRAIN: [&str; 9] = [
 /// The definition of the command line, for the parser, shell completions and manual pages.
 pub(crate) fn definition() -> clap::Command {
     let later = |train: clap::Command| {
-        DETAILS_OF_TRAIN
+        TRAIN_DETAIL_ARGUMENTS
             .iter()
             .fold(train, |train, name| train.mut_arg(name, |arg| arg.hide_short_help(true)))
             .mut_arg("viewer", |arg| {
@@ -101,13 +101,13 @@ fn with_negative_numbers(command: clap::Command) -> clap::Command {
 }
 
 /// Arguments that name files to write.
-const WRITTEN: [&str; 5] = ["output", "sheet", "csv", "profile", "keep"];
+const OUTPUT_ARGUMENTS: [&str; 5] = ["output", "sheet", "csv", "profile", "keep"];
 /// Arguments whose folders may be written to. Their jobs know which files of the folder they read.
-const WRITTEN_TO: [&str; 7] = ["data", "folder", "input", "photos", "resume", "run", "views_of"];
+const READ_WRITE_ARGUMENTS: [&str; 7] = ["data", "folder", "input", "photos", "resume", "run", "views_of"];
 
 /// Registers the files that the arguments of a command read, including files directly in folders, so that they are not
 /// overwritten. An argument counts as read unless it is listed in [`WRITTEN`] or [`WRITTEN_TO`].
-fn read_by(definition: &clap::Command, matches: &ArgMatches) -> Reading {
+fn files_read(definition: &clap::Command, matches: &ArgMatches) -> InputFiles {
     let (mut definition, mut matches) = (definition, matches);
     while let Some((name, inner)) = matches.subcommand()
         && let Some(command) = definition.find_subcommand(name)
@@ -115,36 +115,36 @@ fn read_by(definition: &clap::Command, matches: &ArgMatches) -> Reading {
         (definition, matches) = (command, inner);
     }
     let arguments =
-        definition.get_arguments().filter(|argument| !WRITTEN.contains(&argument.get_id().as_str()));
+        definition.get_arguments().filter(|argument| !OUTPUT_ARGUMENTS.contains(&argument.get_id().as_str()));
     let read = arguments.flat_map(|argument| {
         let id = argument.get_id().as_str();
         // A word such as a format name may also be the name of a folder; only paths hold folders.
         let is_path = argument.get_value_parser().type_id() == TypeId::of::<PathBuf>();
-        let holds_folders = is_path && !WRITTEN_TO.contains(&id);
+        let holds_folders = is_path && !READ_WRITE_ARGUMENTS.contains(&id);
         let values = matches.try_get_raw(id).ok().flatten().into_iter().flatten().map(PathBuf::from);
         values.filter(move |path| path.is_file() || holds_folders)
     });
-    Reading::of(read)
+    InputFiles::new(read)
 }
 
 /// Parses arguments, the program's name first. Also returns the files that the command will read.
 ///
 /// # Errors
 /// `--help` or `--version` was given; an argument is wrong (one line).
-pub(crate) fn parse(arguments: &[OsString]) -> Result<(Cli, Reading), Ending> {
+pub(crate) fn parse(arguments: &[OsString]) -> Result<(Cli, InputFiles), EarlyExit> {
     let mut definition = definition();
     let matches = definition.try_get_matches_from_mut(arguments);
     let parsed =
-        matches.and_then(|matches| Ok((Cli::from_arg_matches(&matches)?, read_by(&definition, &matches))));
+        matches.and_then(|matches| Ok((Cli::from_arg_matches(&matches)?, files_read(&definition, &matches))));
     parsed.map_err(|error| match error.kind() {
-        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => Ending::Help(error.render()),
-        ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => Ending::Usage(error.render()),
-        _ => Failure::usage(usage::line(&error, called(&definition, arguments))).into(),
+        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => EarlyExit::Help(error.render()),
+        ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => EarlyExit::Usage(error.render()),
+        _ => Failure::usage(usage::format_error(&error, find_command(&definition, arguments))).into(),
     })
 }
 
 /// The sub-command that the arguments name, or the deepest one that is recognised.
-fn called<'a>(definition: &'a clap::Command, arguments: &[OsString]) -> &'a clap::Command {
+fn find_command<'a>(definition: &'a clap::Command, arguments: &[OsString]) -> &'a clap::Command {
     arguments.iter().skip(1).fold(definition, |command, argument| {
         argument.to_str().and_then(|name| command.find_subcommand(name)).unwrap_or(command)
     })

@@ -18,19 +18,19 @@ use std::io::{self, ErrorKind, IsTerminal, Write};
 
 use clap::builder::StyledStr;
 use gausset_flow::Failure;
-use gausset_io::units;
+use gausset_io::text;
 use indicatif::ProgressBar;
 use serde::Serialize;
 use tracing_subscriber::filter::LevelFilter;
 
-use crate::Ending;
-use crate::flags::in_flags;
+use crate::EarlyExit;
+use crate::flags::settings_to_flags;
 use crate::lines::Lines;
 
 /// How many warnings of one kind are printed.
 const WARNINGS_PER_KIND: u64 = 5;
 /// Maximum length of a warning or error, in characters. Messages should quote little of a file; this is a safeguard.
-const LONGEST: usize = 1000;
+const MAX_MESSAGE_CHARS: usize = 1000;
 
 /// How much is printed on stderr.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -69,12 +69,12 @@ impl Console {
     }
 
     /// A console for arguments that could not be parsed. JSON output is assumed if `--json` is among them.
-    pub(crate) fn before_parsing(arguments: &[OsString]) -> Self {
+    pub(crate) fn for_parse_errors(arguments: &[OsString]) -> Self {
         Self::new(Verbosity::Normal, arguments.iter().any(|argument| argument == "--json"))
     }
 
     /// Whether a progress bar can be drawn.
-    pub(crate) fn can_draw(&self) -> bool {
+    pub(crate) fn shows_progress_bar(&self) -> bool {
         self.is_terminal && self.verbosity >= Verbosity::Normal
     }
 
@@ -88,7 +88,7 @@ impl Console {
     /// Prints progress or a note on stderr; not with `-q`.
     pub(crate) fn note(&self, lines: impl Into<Lines>) {
         if self.verbosity >= Verbosity::Normal {
-            self.above_the_bar(in_flags(lines.into().as_str()).trim_end());
+            self.print_above_bar(settings_to_flags(lines.into().as_str()).trim_end());
         }
     }
 
@@ -98,7 +98,7 @@ impl Console {
         let count = warnings.entry(kind).or_default();
         *count += 1;
         if *count <= WARNINGS_PER_KIND {
-            self.line(&format!("gausset: warning: {}", shortened(line.as_ref())));
+            self.line(&format!("gausset: warning: {}", truncate_middle(line.as_ref())));
         }
     }
 
@@ -117,39 +117,39 @@ impl Console {
     pub(crate) fn failure(&self, failure: &Failure) {
         if self.is_json {
             let object = serde_json::json!({ "error": failure });
-            self.above_the_bar(&in_flags(&in_json(&object.to_string())));
+            self.print_above_bar(&settings_to_flags(&escape_json(&object.to_string())));
         } else {
-            self.line(&format!("gausset: {}", shortened(&failure.message)));
+            self.line(&format!("gausset: {}", truncate_middle(&failure.message)));
         }
     }
 
     /// Prints help on stderr, for a command line without a command.
     pub(crate) fn usage(&self, text: &StyledStr) {
-        self.above_the_bar(in_flags(&text.to_string()).trim_end());
+        self.print_above_bar(settings_to_flags(&text.to_string()).trim_end());
     }
 
     /// Prints help on stdout, for `--help`.
     ///
     /// # Errors
     /// As [`Self::result`].
-    pub(crate) fn help(&self, text: &StyledStr) -> Result<(), Ending> {
+    pub(crate) fn help(&self, text: &StyledStr) -> Result<(), EarlyExit> {
         let text = if stdout().is_terminal() { text.ansi().to_string() } else { text.to_string() };
-        print(&in_flags(&text))
+        print(&settings_to_flags(&text))
     }
 
     /// Prints the result on stdout.
     ///
     /// # Errors
     /// stdout cannot be written, or its reader has closed it.
-    pub(crate) fn result(&self, lines: impl Into<Lines>) -> Result<(), Ending> {
-        print(&in_flags(lines.into().as_str()))
+    pub(crate) fn result(&self, lines: impl Into<Lines>) -> Result<(), EarlyExit> {
+        print(&settings_to_flags(lines.into().as_str()))
     }
 
     /// Prints a JSON object on one line of stdout with `--json`, for programs that wait for it, otherwise the text.
     ///
     /// # Errors
     /// As [`Self::result`].
-    pub(crate) fn line_or(&self, object: &serde_json::Value, text: &str) -> Result<(), Ending> {
+    pub(crate) fn json_line_or_text(&self, object: &serde_json::Value, text: &str) -> Result<(), EarlyExit> {
         if self.is_json { print_json(&object.to_string()) } else { self.result(text) }
     }
 
@@ -157,11 +157,11 @@ impl Console {
     ///
     /// # Errors
     /// As [`Self::result`].
-    pub(crate) fn object_or<L: Into<Lines>>(
+    pub(crate) fn json_or_text<L: Into<Lines>>(
         &self,
         object: &impl Serialize,
         text: impl FnOnce() -> L,
-    ) -> Result<(), Ending> {
+    ) -> Result<(), EarlyExit> {
         if !self.is_json {
             return self.result(text());
         }
@@ -172,7 +172,7 @@ impl Console {
     }
 
     /// Prints traces of the libraries on stderr: warnings, more with `-v`.
-    pub(crate) fn listen_to_libraries(&self) {
+    pub(crate) fn init_tracing(&self) {
         let level = match self.verbosity {
             Verbosity::Quiet => LevelFilter::ERROR,
             Verbosity::Normal => LevelFilter::WARN,
@@ -181,7 +181,7 @@ impl Console {
         };
         tracing_subscriber::fmt()
             .with_max_level(level)
-            .with_writer(|| Traces)
+            .with_writer(|| TraceWriter)
             // Escape sequences of the formatter could not be told from those in file names, which are escaped.
             .with_ansi(false)
             .without_time()
@@ -192,11 +192,11 @@ impl Console {
 
     /// Prints a line on stderr, above the progress bar if there is one.
     fn line(&self, line: &str) {
-        self.above_the_bar(&units::harmless(&in_flags(line)));
+        self.print_above_bar(&text::escape_controls(&settings_to_flags(line)));
     }
 
     /// Prints text without control characters on stderr, above the progress bar if there is one.
-    fn above_the_bar(&self, text: &str) {
+    fn print_above_bar(&self, text: &str) {
         match &*self.bar.borrow() {
             Some(bar) => bar.suspend(|| write_error(text)),
             None => write_error(text),
@@ -205,8 +205,8 @@ impl Console {
 }
 
 /// Prints a line on stderr without a console, for the panic hook.
-pub(crate) fn last_words(line: &str) {
-    write_error(&units::harmless(line));
+pub(crate) fn print_to_stderr(line: &str) {
+    write_error(&text::escape_controls(line));
 }
 
 /// Whether stdin, stdout or stderr is a terminal.
@@ -216,11 +216,11 @@ pub(crate) fn has_terminal() -> bool {
 }
 
 /// Writes traces of the libraries to stderr, one event per line. Each call to `write` receives a whole event.
-struct Traces;
+struct TraceWriter;
 
-impl Write for Traces {
+impl Write for TraceWriter {
     fn write(&mut self, event: &[u8]) -> io::Result<usize> {
-        last_words(String::from_utf8_lossy(event).trim_end());
+        print_to_stderr(String::from_utf8_lossy(event).trim_end());
         Ok(event.len())
     }
 
@@ -231,10 +231,10 @@ impl Write for Traces {
 
 /// Escapes the characters in JSON that a terminal interprets but JSON allows. They can only be inside strings, except
 /// for the line breaks between values, which are kept.
-fn in_json(json: &str) -> String {
+fn escape_json(json: &str) -> String {
     let mut escaped = String::with_capacity(json.len());
     for c in json.chars() {
-        if c != '\n' && units::is_obeyed(c) {
+        if c != '\n' && text::is_terminal_control(c) {
             // All such characters are below U+10000, so four digits are enough.
             let _ = write!(escaped, "\\u{:04x}", u32::from(c));
         } else {
@@ -245,24 +245,28 @@ fn in_json(json: &str) -> String {
 }
 
 /// Cuts the middle out of a message that is too long. Its beginning names the file, its end what was expected.
-fn shortened(message: &str) -> Cow<'_, str> {
-    let more = message.chars().count().saturating_sub(LONGEST);
+fn truncate_middle(message: &str) -> Cow<'_, str> {
+    let more = message.chars().count().saturating_sub(MAX_MESSAGE_CHARS);
     if more == 0 {
         return Cow::Borrowed(message);
     }
     let part = |from: usize, count: usize| message.chars().skip(from).take(count).collect::<String>();
-    Cow::Owned(format!("{}…{}", part(0, LONGEST / 2), part(LONGEST / 2 + more, LONGEST)))
+    Cow::Owned(format!(
+        "{}…{}",
+        part(0, MAX_MESSAGE_CHARS / 2),
+        part(MAX_MESSAGE_CHARS / 2 + more, MAX_MESSAGE_CHARS)
+    ))
 }
 
-fn print_json(json: &str) -> Result<(), Ending> {
-    print(&format!("{}\n", in_flags(&in_json(json))))
+fn print_json(json: &str) -> Result<(), EarlyExit> {
+    print(&format!("{}\n", settings_to_flags(&escape_json(json))))
 }
 
-fn print(text: &str) -> Result<(), Ending> {
+fn print(text: &str) -> Result<(), EarlyExit> {
     let mut stdout = stdout().lock();
     match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
         Ok(()) => Ok(()),
-        Err(error) if error.kind() == ErrorKind::BrokenPipe => Err(Ending::BrokenPipe),
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Err(EarlyExit::BrokenPipe),
         Err(error) => {
             let reason = gausset_io::atomic::plain_reason(&error);
             Err(Failure::new("write", format!("stdout: write: {reason}")).into())
@@ -293,17 +297,20 @@ mod tests {
     fn json_holds_nothing_that_a_terminal_obeys_and_says_the_same() {
         let name = "a\u{9b}31m\u{7f}\u{202e}\u{2028}\x1b\n\"é👩\u{200d}🔬";
         let json = serde_json::to_string_pretty(&serde_json::json!({ "name": name })).unwrap();
-        let printed = in_json(&json);
-        assert!(!printed.chars().any(|c| c != '\n' && units::is_obeyed(c)), "{printed:?}");
+        let printed = escape_json(&json);
+        assert!(!printed.chars().any(|c| c != '\n' && text::is_terminal_control(c)), "{printed:?}");
         assert_eq!(serde_json::from_str::<serde_json::Value>(&printed).unwrap()["name"], name);
     }
 
     #[test]
     fn a_message_that_is_too_long_loses_its_middle() {
         let long = format!("file: {}: expected a number", "0".repeat(5000));
-        let short = shortened(&long);
+        let short = truncate_middle(&long);
         assert!(short.starts_with("file: 000") && short.contains("0…0"), "{short}");
-        assert!(short.ends_with("00: expected a number") && short.chars().count() == LONGEST + 1, "{short}");
-        assert_eq!(shortened("short"), "short");
+        assert!(
+            short.ends_with("00: expected a number") && short.chars().count() == MAX_MESSAGE_CHARS + 1,
+            "{short}"
+        );
+        assert_eq!(truncate_middle("short"), "short");
     }
 }

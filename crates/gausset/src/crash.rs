@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use gausset_io::atomic::{Disk, write_atomic};
-use gausset_io::units::one_line;
+use gausset_io::text::one_line;
 
-use crate::console::last_words;
+use crate::console::print_to_stderr;
 
 /// Exit code after a panic, the same as with Rust's default handler.
 const EXIT_CODE: i32 = 101;
@@ -18,7 +18,7 @@ const EXIT_CODE: i32 = 101;
 static RUN_FOLDER: OnceLock<PathBuf> = OnceLock::new();
 
 /// Sets the run folder in which a crash writes `crash.txt`.
-pub(crate) fn report_into(run: &Path) {
+pub(crate) fn set_run_folder(run: &Path) {
     let _ = RUN_FOLDER.set(run.to_owned());
 }
 
@@ -41,16 +41,16 @@ pub(crate) fn install_hook() {
             env!("CARGO_PKG_VERSION")
         );
         let backtrace = Backtrace::capture();
-        last_words(&line);
+        print_to_stderr(&line);
         if backtrace.status() == BacktraceStatus::Captured {
-            backtrace.to_string().lines().for_each(last_words);
+            backtrace.to_string().lines().for_each(print_to_stderr);
         }
         // A panic in the viewer only loses its pages; training continues.
         if is_viewer {
             return;
         }
         // The threads that wait for child processes will not run again.
-        gausset_process::end_all();
+        gausset_process::kill_all();
         if let Some(run) = RUN_FOLDER.get().filter(|run| run.is_dir()) {
             let text = format!("{line}\n{}\n", Backtrace::force_capture());
             let _ = write_atomic(&Disk, &run.join("crash.txt"), |file| file.write_all(text.as_bytes()));
@@ -63,7 +63,7 @@ pub(crate) fn install_hook() {
 /// immediately, with `GAUSSET_REHEARSE_PANIC=FILE` on another thread as soon as the file exists.
 #[cfg(debug_assertions)]
 #[allow(clippy::panic, reason = "the panic is intended")]
-pub(crate) fn rehearse() {
+pub(crate) fn panic_if_requested() {
     let Some(wanted) = std::env::var_os("GAUSSET_REHEARSE_PANIC") else { return };
     assert!(wanted != "1", "this is\na rehearsal");
     let wait_and_panic = move || {

@@ -2,29 +2,29 @@
 
 use std::path::Path;
 
-use gausset_flow::FramesChosen;
+use gausset_flow::SelectionSummary;
 use gausset_flow::panos::split::SplitForecast;
-use gausset_flow::panos::{MaskShare, PanoAlignment};
+use gausset_flow::panos::{MaskStatistics, PanoAlignment};
 use gausset_flow::photos::PhotoAlignment;
 use gausset_flow::training::Trained;
 use gausset_io::run_folder::{eval_folder, splats_path};
-use gausset_io::units;
-use gausset_pano::export::Earth;
+use gausset_io::text;
+use gausset_pano::export::Georeference;
 use gausset_pano::lens_pose::LensRelation;
-use gausset_pano::selection::Select;
-use gausset_pano::split::{Report, StageTimes};
-use gausset_prof::Spent;
+use gausset_pano::selection::SelectBy;
+use gausset_pano::split::{SplitReport, StageTimes};
+use gausset_prof::StageTime;
 use gausset_train::eval::CONTACT_SHEET;
-use gausset_train::{Advice, End, Outcome};
+use gausset_train::{Advice, RunEnd, RunOutcome};
 
 use crate::lines::Lines;
 use crate::numbers::{counted, decibels, duration, grouped, three_digits};
-use crate::shell::in_shell;
-use crate::table::Align;
+use crate::shell::shell_quote;
+use crate::table::ColumnAlign;
 use crate::{scores, table};
 
 /// Formats the result of aligning photographs.
-pub(crate) fn photos(alignment: &PhotoAlignment) -> Lines {
+pub(crate) fn photo_alignment(alignment: &PhotoAlignment) -> Lines {
     let all = counted(alignment.frames as u64, "photograph");
     let mut rows = vec![
         ("photographs", format!("{} of {all} registered", alignment.registered)),
@@ -39,11 +39,11 @@ pub(crate) fn photos(alignment: &PhotoAlignment) -> Lines {
 }
 
 /// Formats the result of aligning panoramas.
-pub(crate) fn panos(alignment: &PanoAlignment) -> Lines {
+pub(crate) fn pano_alignment(alignment: &PanoAlignment) -> Lines {
     let all = counted(alignment.frames as u64, "frame");
     let (points, views) = (grouped(alignment.points), three_digits(alignment.track_length));
     let scale = match (&alignment.earth, alignment.is_metric) {
-        (Some(earth), _) => format!("metres, from the GPS track: {}", on_track(earth)),
+        (Some(earth), _) => format!("metres, from the GPS track: {}", track_fit(earth)),
         (None, true) => "metres, from GPS".to_owned(),
         (None, false) => "arbitrary".to_owned(),
     };
@@ -83,7 +83,7 @@ fn lens_relation(lenses: &LensRelation, is_metric: bool) -> String {
 }
 
 /// Formats how well a GPS track fits the poses.
-pub(crate) fn on_track(earth: &Earth) -> String {
+pub(crate) fn track_fit(earth: &Georeference) -> String {
     let frames = counted(earth.frames as u64, "frame");
     let doubt = earth.offset_deviation_s.map(|d| format!(" (estimated, ± {} s)", three_digits(d)));
     let residual = three_digits(earth.residual_m);
@@ -91,7 +91,7 @@ pub(crate) fn on_track(earth: &Earth) -> String {
 }
 
 /// Formats how much of the panoramas was masked.
-pub(crate) fn mask_share(share: &MaskShare) -> String {
+pub(crate) fn mask_statistics(share: &MaskStatistics) -> String {
     let all = counted(share.frames as u64, "frame");
     let (mean, worst) = (percent(share.removed_mean), percent(share.removed_worst));
     let skipped = if share.skipped > 0 { format!("; {} skipped", share.skipped) } else { String::new() };
@@ -104,7 +104,7 @@ pub(crate) fn mask_share(share: &MaskShare) -> String {
 
 /// Formats the result of a training.
 pub(crate) fn trained(trained: &Trained) -> Lines {
-    let Outcome { summary, evaluation, end, .. } = &trained.outcome;
+    let RunOutcome { summary, evaluation, end, .. } = &trained.outcome;
     let mut rows: Vec<(&str, String)> = Vec::new();
     if let Some(report) = evaluation.as_ref().filter(|report| report.images > 0) {
         let images = counted(report.images as u64, "held-out image");
@@ -113,7 +113,7 @@ pub(crate) fn trained(trained: &Trained) -> Lines {
         if let Some(psnr) = summary.trust.training_psnr {
             rows.push(("training", format!("{psnr:.2} dB on a sample of the training images")));
         }
-        if let Some(advice) = Advice::of(report, &summary.trust) {
+        if let Some(advice) = Advice::from_scores(report, &summary.trust) {
             rows.push(("advice", advice.line().to_owned()));
         }
         if report.valid_share < 1.0 {
@@ -121,7 +121,7 @@ pub(crate) fn trained(trained: &Trained) -> Lines {
         }
     } else if summary.psnr.is_some() {
         rows.push(("PSNR", decibels(summary.psnr)));
-    } else if *end == End::Finished {
+    } else if *end == RunEnd::Finished {
         rows.push(("PSNR", "not measured: no held-out images".to_owned()));
     }
     let rate = summary.steps as f64 / summary.seconds.max(f64::MIN_POSITIVE);
@@ -130,13 +130,13 @@ pub(crate) fn trained(trained: &Trained) -> Lines {
     rows.push(("splats", grouped(summary.splats)));
     rows.push(("time", format!("{}{rate}", duration(summary.seconds))));
     rows.push(("CPU time", duration(summary.cpu_seconds)));
-    if *end == End::Finished {
+    if *end == RunEnd::Finished {
         rows.push(("result", splats_path(&trained.folder).display().to_string()));
         let sheet = eval_folder(&trained.folder).join(CONTACT_SHEET);
         if sheet.is_file() {
             rows.push(("images", format!("{} ({})", sheet.display(), scores::PANELS)));
         }
-        rows.push(("view it", format!("gausset view {}", in_shell(&trained.folder))));
+        rows.push(("view it", format!("gausset view {}", shell_quote(&trained.folder))));
     }
     table::facts(&rows)
 }
@@ -148,13 +148,13 @@ pub(crate) fn split_forecast(forecast: &SplitForecast) -> Lines {
     table::facts(&[
         ("frames", grouped(forecast.frames as u64)),
         ("views", format!("{views} of {view_width}x{view_height} px")),
-        ("disk", format!("about {}", units::bytes(forecast.disk_bytes))),
+        ("disk", format!("about {}", text::format_bytes(forecast.disk_bytes))),
         ("CPU time", format!("about {}", duration(forecast.cpu_seconds))),
     ])
 }
 
 /// Formats the result of a split.
-pub(crate) fn split(report: &Report, folder: &Path) -> Lines {
+pub(crate) fn split(report: &SplitReport, folder: &Path) -> Lines {
     let mut rows = vec![
         ("frames", counted(report.frames as u64, "frame")),
         ("views", counted(report.views as u64, "view")),
@@ -169,30 +169,30 @@ pub(crate) fn split(report: &Report, folder: &Path) -> Lines {
     if report.frames == report.resumed {
         return table::facts(&rows);
     }
-    rows.push(("limited by", report.times.limit().to_owned()));
-    table::facts(&rows) + "" + stages(&report.times)
+    rows.push(("limited by", report.times.bottleneck().to_owned()));
+    table::facts(&rows) + "" + stage_table(&report.times)
 }
 
 /// Formats the time per stage of a job as a table whose rows add up to the time of all workers.
-pub(crate) fn stages(times: &StageTimes) -> Lines {
+pub(crate) fn stage_table(times: &StageTimes) -> Lines {
     let header = [
-        ("stage", Align::Left),
-        ("wall s", Align::Right),
-        ("share", Align::Right),
-        ("CPU s", Align::Right),
-        ("waiting s", Align::Right),
+        ("stage", ColumnAlign::Left),
+        ("wall s", ColumnAlign::Right),
+        ("share", ColumnAlign::Right),
+        ("CPU s", ColumnAlign::Right),
+        ("waiting s", ColumnAlign::Right),
     ];
-    let row = |name: String, spent: Spent, share: Option<f64>| {
+    let row = |name: String, spent: StageTime, share: Option<f64>| {
         let share = share.map_or_else(|| "-".to_owned(), |share| format!("{:.1} %", 100.0 * share));
         let seconds = [spent.wall_s, spent.cpu_s, spent.waiting_s()].map(three_digits);
         let [wall, cpu, waiting] = seconds;
         vec![name, wall, share, cpu, waiting]
     };
     // Stages that took no time were not requested: colours, masks, waiting for the video.
-    let busy = times.stages.iter().filter(|stage| times.share(stage) >= 5e-4);
+    let busy = times.stages.iter().filter(|stage| times.fraction(stage) >= 5e-4);
     let mut rows: Vec<Vec<String>> =
-        busy.map(|stage| row(stage.stage.to_owned(), stage.spent, Some(times.share(stage)))).collect();
-    let mut all = Spent::default();
+        busy.map(|stage| row(stage.stage.to_owned(), stage.spent, Some(times.fraction(stage)))).collect();
+    let mut all = StageTime::default();
     times.stages.iter().for_each(|stage| all += stage.spent);
     rows.push(row(counted(times.workers as u64, "worker"), all, Some(1.0)));
     rows.push(row("beside: sync".to_owned(), times.sync, None));
@@ -201,27 +201,27 @@ pub(crate) fn stages(times: &StageTimes) -> Lines {
 
 /// Formats the time per stage of a split as one line.
 pub(crate) fn split_times(times: &StageTimes) -> String {
-    let mut rows: Vec<_> = times.stages.iter().filter(|row| times.share(row) >= 0.02).collect();
+    let mut rows: Vec<_> = times.stages.iter().filter(|row| times.fraction(row) >= 0.02).collect();
     rows.sort_by(|a, b| b.spent.wall_s.total_cmp(&a.spent.wall_s));
     let parts: Vec<String> =
-        rows.into_iter().map(|row| format!("{} {:.0} %", row.stage, 100.0 * times.share(row))).collect();
+        rows.into_iter().map(|row| format!("{} {:.0} %", row.stage, 100.0 * times.fraction(row))).collect();
     let workers = counted(times.workers as u64, "worker");
     format!(
         "cut in {} by {workers}: {}; limited by {}",
         duration(times.wall_s),
         parts.join(", "),
-        times.limit()
+        times.bottleneck()
     )
 }
 
 /// Formats how many frames of a video were selected, and why the others were dropped.
-pub(crate) fn frames_chosen(chosen: &FramesChosen) -> String {
+pub(crate) fn frames_chosen(chosen: &SelectionSummary) -> String {
     let by = match (chosen.select, chosen.step, chosen.fps) {
-        (Select::Space, Some(step), _) => {
+        (SelectBy::Space, Some(step), _) => {
             let metres = chosen.step_metres.map(|metres| format!(" or {metres:.2} m along the GPS track"));
             format!(", {step:.2} degrees of parallax{} apart", metres.unwrap_or_default())
         }
-        (Select::Time, _, Some(fps)) => format!(", {fps} per second"),
+        (SelectBy::Time, _, Some(fps)) => format!(", {fps} per second"),
         _ => String::new(),
     };
     let dropped: Vec<String> =

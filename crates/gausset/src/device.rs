@@ -3,11 +3,11 @@
 use clap::Args;
 use clap::builder::PossibleValuesParser;
 use clap::builder::TypedValueParser;
-use gausset_compute::VectorLevel;
+use gausset_compute::SimdLevel;
 use gausset_core::engine::Engine;
 use gausset_flow::Failure;
 use gausset_flow::device::{Device, DeviceOptions, GpuDensity};
-use gausset_flow::training::Conditions;
+use gausset_flow::training::RunSettings;
 use gausset_train::MemoryLimit;
 
 fn parse_device(text: &str) -> Result<Device, String> {
@@ -25,9 +25,9 @@ fn parse_device(text: &str) -> Result<Device, String> {
 }
 
 /// A parser for the names of SIMD levels.
-fn level_parser() -> impl TypedValueParser<Value = VectorLevel> {
-    PossibleValuesParser::new(VectorLevel::ALL.map(VectorLevel::name))
-        .map(|name| VectorLevel::ALL.into_iter().find(|level| level.name() == name).unwrap_or_default())
+fn level_parser() -> impl TypedValueParser<Value = SimdLevel> {
+    PossibleValuesParser::new(SimdLevel::ALL.map(SimdLevel::level_name))
+        .map(|name| SimdLevel::ALL.into_iter().find(|level| level.level_name() == name).unwrap_or_default())
 }
 
 /// The compute device and its limits. The result does not depend on the SIMD level.
@@ -41,7 +41,7 @@ pub(crate) struct DeviceArgs {
         long, value_name = "LEVEL", default_value = "auto", value_parser = level_parser(),
         hide_possible_values = true, help_heading = "Machine"
     )]
-    simd: VectorLevel,
+    simd: SimdLevel,
     /// GPU memory limit (such as 4GiB); auto = 90 % of the GPU's own memory.
     #[arg(
         long, value_name = "SIZE", default_value = "auto", value_parser = str::parse::<MemoryLimit>,
@@ -70,12 +70,12 @@ impl DeviceArgs {
     }
 
     /// Training conditions on this device. Time counts from the start of the program.
-    pub(crate) fn conditions(self) -> Conditions {
-        Conditions { started: *crate::STARTED, ..Conditions::on(self.options()) }
+    pub(crate) fn conditions(self) -> RunSettings {
+        RunSettings { started: *crate::STARTED, ..RunSettings::for_device(self.options()) }
     }
 
     /// The requested SIMD level.
-    pub(crate) const fn level(self) -> VectorLevel {
+    pub(crate) const fn level(self) -> SimdLevel {
         self.simd
     }
 }

@@ -10,14 +10,15 @@ const OPEN: char = '⟨';
 const CLOSE: char = '⟩';
 
 /// Replaces each setting in angle brackets by its flag.
-pub(crate) fn in_flags(text: &str) -> Cow<'_, str> {
+pub(crate) fn settings_to_flags(text: &str) -> Cow<'_, str> {
     if !text.contains(OPEN) {
         return Cow::Borrowed(text);
     }
     let (mut flags, mut rest) = (String::with_capacity(text.len()), text);
     while let Some((before, after)) = rest.split_once(OPEN) {
         flags.push_str(before);
-        rest = match after.split_once(CLOSE).and_then(|(setting, end)| Some((flag(setting)?, end))) {
+        rest = match after.split_once(CLOSE).and_then(|(setting, end)| Some((setting_to_flag(setting)?, end)))
+        {
             Some((flag, end)) => {
                 flags.push_str(&flag);
                 end
@@ -34,7 +35,7 @@ pub(crate) fn in_flags(text: &str) -> Cow<'_, str> {
 }
 
 /// Formats a key or an assignment as a flag; `None` if the text is neither.
-fn flag(setting: &str) -> Option<String> {
+fn setting_to_flag(setting: &str) -> Option<String> {
     let (key, value) = match setting.split_once(" = ") {
         Some((key, value)) => (key, Some(value)),
         None => (setting, None),
@@ -58,7 +59,7 @@ mod tests {
             ("a⟨b⟩c.ply: ⟨", "a--bc.ply: ⟨"),
             ("⟨A b⟩ and ⟨⟩ and ⟩", "⟨A b⟩ and ⟨⟩ and ⟩"),
         ] {
-            assert_eq!(in_flags(text), expected);
+            assert_eq!(settings_to_flags(text), expected);
         }
     }
 }

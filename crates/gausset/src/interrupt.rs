@@ -18,7 +18,7 @@ use signal_hook::iterator::Signals;
 use signal_hook::low_level::{emulate_default_handler, exit};
 
 /// Makes a write beyond the file size limit fail with an error instead of ending the process by SIGXFSZ.
-pub(crate) fn outlive_file_size_limits() {
+pub(crate) fn ignore_file_size_signal() {
     // Any handler will do; the flag is not read. SIGXFSZ can be caught, so registering does not fail.
     #[cfg(unix)]
     let _ = flag::register(SIGXFSZ, Arc::default());
@@ -51,19 +51,19 @@ impl Signal {
         }
     }
 
-    fn of_number(number: i32) -> Option<Self> {
+    fn from_number(number: i32) -> Option<Self> {
         Self::ALL.iter().copied().find(|signal| signal.number() == number)
     }
 
     /// Whether a second signal of this kind ends the program immediately.
-    const fn insists(self) -> bool {
+    const fn ends_on_repeat(self) -> bool {
         matches!(self, Self::Interrupt | Self::Terminate)
     }
 
     /// Whether the parent process has set the signal to be ignored.
     #[cfg(unix)]
     fn is_ignored(self) -> bool {
-        self == Self::HangUp && hang_up_is_ignored()
+        self == Self::HangUp && is_sighup_ignored()
     }
 
     #[cfg(not(unix))]
@@ -80,7 +80,7 @@ impl Signal {
 /// Whether `nohup`, or a shell that disowned its job, has set SIGHUP to be ignored. On Linux this is read from
 /// `/proc`; elsewhere it is assumed for a program without any terminal.
 #[cfg(unix)]
-fn hang_up_is_ignored() -> bool {
+fn is_sighup_ignored() -> bool {
     let ignored =
         gausset_io::input::read_to_string("/proc/self/status".as_ref(), 1 << 20).ok().and_then(|text| {
             let mask = text.lines().find_map(|line| line.strip_prefix("SigIgn:"))?;
@@ -112,7 +112,7 @@ impl Interrupt {
             // The shutdown handler is registered first, so that it sees the flag as earlier signals have left it.
             // Registering only fails for signals that cannot be caught; these can.
             let (number, code) = (signal.number(), i32::from(signal.exit_code()));
-            if signal.insists() {
+            if signal.ends_on_repeat() {
                 let _ = flag::register_conditional_shutdown(number, code, Arc::clone(ends_at_once));
             }
             let _ = flag::register_usize(number, Arc::clone(&watched.signal), number as usize);
@@ -128,7 +128,7 @@ impl Interrupt {
 
     /// The last signal that requested a stop; `None` if there was none.
     pub(crate) fn signal(&self) -> Option<Signal> {
-        i32::try_from(self.signal.load(Ordering::Relaxed)).ok().and_then(Signal::of_number)
+        i32::try_from(self.signal.load(Ordering::Relaxed)).ok().and_then(Signal::from_number)
     }
 }
 
@@ -142,18 +142,18 @@ fn watch_thread(signals: &[Signal], is_insisting: &Arc<AtomicBool>) -> bool {
     let watch = move || {
         let mut insisted = 0;
         for number in signals.forever() {
-            match (number, Signal::of_number(number)) {
-                (SIGCONT, _) => gausset_process::go_on(),
+            match (number, Signal::from_number(number)) {
+                (SIGCONT, _) => gausset_process::resume(),
                 (SIGTSTP, _) => {
                     gausset_process::pause();
                     // Stops this process, as the default handler would.
                     let _ = emulate_default_handler(SIGTSTP);
                 }
-                (_, Some(signal)) if signal.insists() => {
+                (_, Some(signal)) if signal.ends_on_repeat() => {
                     insisted += 1;
                     if insisted > 1 {
                         is_insisting.store(true, Ordering::Relaxed);
-                        gausset_process::end_all();
+                        gausset_process::kill_all();
                         exit(signal.exit_code().into());
                     }
                 }

@@ -6,7 +6,7 @@
 
 use std::ops::{Add, AddAssign};
 
-use gausset_io::units::harmless;
+use gausset_io::text::escape_controls;
 
 /// Whole lines, each ended by a line break.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -18,7 +18,7 @@ impl Lines {
     }
 
     /// Splits a text that this program or one of its libraries has formatted into lines.
-    pub(crate) fn laid_out(text: &str) -> Self {
+    pub(crate) fn from_text(text: &str) -> Self {
         text.lines().map(Self::from).fold(Self::default(), Add::add)
     }
 }
@@ -26,7 +26,7 @@ impl Lines {
 /// One line; line breaks in it are escaped.
 impl From<&str> for Lines {
     fn from(line: &str) -> Self {
-        Self(format!("{}\n", harmless(line)))
+        Self(format!("{}\n", escape_controls(line)))
     }
 }
 
@@ -64,7 +64,7 @@ mod tests {
 
     #[test]
     fn a_name_cannot_end_its_line() {
-        let lines = Lines::from("a\nb") + String::from("\x1b[2J") + "" + Lines::laid_out("c\nd\u{202e}\n");
+        let lines = Lines::from("a\nb") + String::from("\x1b[2J") + "" + Lines::from_text("c\nd\u{202e}\n");
         assert_eq!(lines.as_str(), "a\\nb\n\\u{1b}[2J\n\nc\nd\\u{202e}\n");
     }
 }

@@ -14,15 +14,15 @@ mod console;
 mod crash;
 mod describe;
 mod device;
+mod events;
 mod exit;
 mod flags;
-mod foreign;
 mod interrupt;
 mod lines;
-mod listener;
 mod mask_engine;
 mod numbers;
 mod options;
+mod other_programs;
 mod profiling;
 mod progress;
 mod scores;
@@ -55,14 +55,14 @@ fn main() -> ExitCode {
 /// Parses the arguments, runs the command, prints its result and returns the exit code.
 fn run(arguments: Vec<OsString>) -> ExitCode {
     crash::install_hook();
-    crash::rehearse();
-    interrupt::outlive_file_size_limits();
+    crash::panic_if_requested();
+    interrupt::ignore_file_size_signal();
     let (cli, _reading) = match cli::parse(&arguments) {
         Ok(parsed) => parsed,
-        Err(ending) => return ending.exit_code(&Console::before_parsing(&arguments)),
+        Err(ending) => return ending.exit_code(&Console::for_parse_errors(&arguments)),
     };
     let console = Console::new(cli.verbosity(), cli.command.is_json());
-    console.listen_to_libraries();
+    console.init_tracing();
     let ending = commands::run(cli.command, cli::definition, &console);
     console.finish();
     match ending {
@@ -73,7 +73,7 @@ fn run(arguments: Vec<OsString>) -> ExitCode {
 
 /// Why a command ended without a [`exit::Status`].
 #[derive(Debug)]
-pub(crate) enum Ending {
+pub(crate) enum EarlyExit {
     /// The command was refused or failed: one line on stderr, exit code 2.
     Failed(Failure),
     /// `--help` or `--version`: printed on stdout, exit code 0.
@@ -84,13 +84,13 @@ pub(crate) enum Ending {
     BrokenPipe,
 }
 
-impl<F: Into<Failure>> From<F> for Ending {
+impl<F: Into<Failure>> From<F> for EarlyExit {
     fn from(failure: F) -> Self {
         Self::Failed(failure.into())
     }
 }
 
-impl Ending {
+impl EarlyExit {
     fn exit_code(self, console: &Console) -> ExitCode {
         match self {
             Self::Failed(failure) => {

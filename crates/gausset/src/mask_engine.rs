@@ -29,7 +29,7 @@ impl MaskEngineArgs {
         self.mask_engine == EngineKind::Rten
     }
 
-    pub(crate) fn choice(&self, python: Option<&PathBuf>) -> MaskEngine {
+    pub(crate) fn options(&self, python: Option<&PathBuf>) -> MaskEngine {
         MaskEngine { kind: self.mask_engine, library: self.onnx_library.clone(), python: python.cloned() }
     }
 }

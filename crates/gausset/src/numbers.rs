@@ -1,6 +1,6 @@
 //! Formatting of numbers and durations for people.
 
-pub(crate) use gausset_io::units::{counted, grouped};
+pub(crate) use gausset_io::text::{counted, grouped};
 
 /// Formats a duration: `7 s`, `2:05 min`, `3:02:01 h`.
 pub(crate) fn duration(seconds: f64) -> String {

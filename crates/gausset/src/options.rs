@@ -11,62 +11,63 @@ use clap::builder::PossibleValuesParser;
 use clap::{Arg, ArgMatches, Args, FromArgMatches, value_parser};
 use gausset_flow::Failure;
 use gausset_train::config::{defaults, quality_defaults, strategy_defaults};
-use gausset_train::options::{Form, OptionInfo, Shown};
+use gausset_train::options::{OptionInfo, Presentation, ValueSyntax};
 use gausset_train::{Quality, Strategy, TrainOptions};
 
 use crate::usage;
 
 /// A command that trains, with the training options that it sets itself or offers with another meaning.
-pub(crate) trait Trains: Clone + std::fmt::Debug + Default {
+pub(crate) trait TrainingCommand: Clone + std::fmt::Debug + Default {
     /// Long names of these options.
-    const DECIDES: &'static [&'static str];
+    const EXCLUDED_OPTIONS: &'static [&'static str];
 }
 
 /// `train`: the dataset is a positional argument.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Train;
+pub(crate) struct TrainCommand;
 
-impl Trains for Train {
-    const DECIDES: &'static [&'static str] = &["data"];
+impl TrainingCommand for TrainCommand {
+    const EXCLUDED_OPTIONS: &'static [&'static str] = &["data"];
 }
 
 /// `run`: it creates images and model itself and takes no panoramas; masks and threads are arguments of all its stages.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct PhotosToSplat;
+pub(crate) struct RunCommand;
 
-impl Trains for PhotosToSplat {
-    const DECIDES: &'static [&'static str] = &["data", "images", "masks", "sparse", "threads", "panoramas"];
+impl TrainingCommand for RunCommand {
+    const EXCLUDED_OPTIONS: &'static [&'static str] =
+        &["data", "images", "masks", "sparse", "threads", "panoramas"];
 }
 
 /// `pano run`: it creates views, masks and model itself, and holds out views by panorama.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct PanosToSplat;
+pub(crate) struct PanoRunCommand;
 
-impl Trains for PanosToSplat {
-    const DECIDES: &'static [&'static str] =
+impl TrainingCommand for PanoRunCommand {
+    const EXCLUDED_OPTIONS: &'static [&'static str] =
         &["data", "images", "masks", "sparse", "threads", "test-every", "scene-extent", "alpha"];
 }
 
 /// Training options as given on the command line of the command `C`.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct OptionArgs<C: Trains>(TrainOptions, PhantomData<C>);
+pub(crate) struct OptionArgs<C: TrainingCommand>(TrainOptions, PhantomData<C>);
 
-impl<C: Trains> OptionArgs<C> {
+impl<C: TrainingCommand> OptionArgs<C> {
     /// The options in the form that the trainer takes.
     pub(crate) fn into_options(self) -> TrainOptions {
         self.0
     }
 
-    fn has(name: &str) -> bool {
-        !C::DECIDES.contains(&name)
+    fn offers(name: &str) -> bool {
+        !C::EXCLUDED_OPTIONS.contains(&name)
     }
 }
 
-impl<C: Trains> Args for OptionArgs<C> {
+impl<C: TrainingCommand> Args for OptionArgs<C> {
     fn augment_args(command: clap::Command) -> clap::Command {
         let defaults = Defaults::new();
-        let options = in_order_of_help(TrainOptions::table());
-        let offered = options.into_iter().filter(|option| Self::has(option.name));
+        let options = sort_for_help(TrainOptions::table());
+        let offered = options.into_iter().filter(|option| Self::offers(option.name));
         command.args(offered.filter_map(|option| argument(option, &defaults)))
     }
 
@@ -75,7 +76,7 @@ impl<C: Trains> Args for OptionArgs<C> {
     }
 }
 
-impl<C: Trains> FromArgMatches for OptionArgs<C> {
+impl<C: TrainingCommand> FromArgMatches for OptionArgs<C> {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
         let mut options = Self::default();
         options.update_from_arg_matches(matches)?;
@@ -83,7 +84,7 @@ impl<C: Trains> FromArgMatches for OptionArgs<C> {
     }
 
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
-        for key in TrainOptions::keys().filter(|key| Self::has(key)) {
+        for key in TrainOptions::keys().filter(|key| Self::offers(key)) {
             if let Some(text) = matches.get_raw(key).and_then(|mut texts| texts.next_back()) {
                 // The argument parsers have already accepted the text.
                 let set = self.0.set(key, text);
@@ -96,7 +97,7 @@ impl<C: Trains> FromArgMatches for OptionArgs<C> {
 
 /// Training options from a config file and from the arguments after `--`.
 #[derive(Clone, Debug, Default, Args)]
-pub(crate) struct MoreOptions {
+pub(crate) struct ExtraOptionArgs {
     /// TOML file of training options (`name = value`); the command line overrides it.
     #[arg(long, value_name = "FILE", help_heading = "Run")]
     config: Option<PathBuf>,
@@ -105,15 +106,15 @@ pub(crate) struct MoreOptions {
     training: Vec<OsString>,
 }
 
-impl MoreOptions {
+impl ExtraOptionArgs {
     /// Merges the options: `given` overrides those after `--`, and these override the config file.
     ///
     /// # Errors
     /// An option does not exist or refuses its value; the file cannot be read.
-    pub(crate) fn over<C: Trains>(&self, given: OptionArgs<C>) -> Result<TrainOptions, Failure> {
+    pub(crate) fn merge<C: TrainingCommand>(&self, given: OptionArgs<C>) -> Result<TrainOptions, Failure> {
         let named = |text: &OsString| {
             let text = text.to_str()?.strip_prefix("--")?;
-            C::DECIDES.iter().find(|name| text.split('=').next() == Some(**name))
+            C::EXCLUDED_OPTIONS.iter().find(|name| text.split('=').next() == Some(**name))
         };
         if let Some(name) = self.training.iter().find_map(named) {
             let line = format!("--{name}: set by this command, or given before `--`; see --help");
@@ -122,18 +123,18 @@ impl MoreOptions {
         let mut command = OptionArgs::<C>::augment_args(clap::Command::new("--").no_binary_name(true));
         let typed = command.try_get_matches_from_mut(&self.training);
         let typed = typed.and_then(|matches| OptionArgs::<C>::from_arg_matches(&matches));
-        let typed = typed.map_err(|error| Failure::usage(usage::line(&error, &command)))?;
+        let typed = typed.map_err(|error| Failure::usage(usage::format_error(&error, &command)))?;
         let mut file = self.config.as_deref().map(TrainOptions::read).transpose()?.unwrap_or_default();
         // A config file cannot set what the command sets itself.
-        for key in C::DECIDES {
+        for key in C::EXCLUDED_OPTIONS {
             file.clear(key);
         }
-        Ok(given.into_options().over(typed.into_options()).over(file))
+        Ok(given.into_options().layered_over(typed.into_options()).layered_over(file))
     }
 }
 
 /// Sorts options for the help: an option whose row names another one follows it.
-fn in_order_of_help(options: Vec<OptionInfo>) -> Vec<OptionInfo> {
+fn sort_for_help(options: Vec<OptionInfo>) -> Vec<OptionInfo> {
     let place_of = |option: &OptionInfo| option.shown.and_then(|shown| shown.after);
     let (moved, mut ordered): (Vec<_>, Vec<_>) =
         options.into_iter().partition(|option| place_of(option).is_some());
@@ -146,9 +147,9 @@ fn in_order_of_help(options: Vec<OptionInfo>) -> Vec<OptionInfo> {
 
 /// The command-line argument of an option; `None` for the dataset.
 fn argument(option: OptionInfo, defaults: &Defaults) -> Option<Arg> {
-    let Shown { heading, value_name, is_detail, has_words_in_help, bare, may_stand_apart, .. } =
+    let Presentation { heading, value_name, is_detail, has_words_in_help, bare, may_stand_apart, .. } =
         option.shown?;
-    let default = match defaults.of(option.name) {
+    let default = match defaults.get(option.name) {
         // Flags default to off; the help does not repeat that.
         Some(default) if default != "false" => format!(" [default: {default}]"),
         _ => String::new(),
@@ -160,18 +161,18 @@ fn argument(option: OptionInfo, defaults: &Defaults) -> Option<Arg> {
         .long_help(format!("{}{default}", option.help))
         .help_heading(heading.title())
         .hide_short_help(is_detail)
-        .aliases(american(option.name));
+        .aliases(american_spelling(option.name));
     let argument = match option.form {
-        Form::Flag => argument.value_parser(value_parser!(bool)),
-        Form::Path => argument.value_parser(value_parser!(PathBuf)),
-        Form::Word { words } => argument
+        ValueSyntax::Flag => argument.value_parser(value_parser!(bool)),
+        ValueSyntax::Path => argument.value_parser(value_parser!(PathBuf)),
+        ValueSyntax::Word { words } => argument
             .value_parser(PossibleValuesParser::new(words))
             .allow_hyphen_values(words.iter().any(|word| word.starts_with('-'))),
-        Form::Whole(_) | Form::Number | Form::Text => {
+        ValueSyntax::Whole(_) | ValueSyntax::Number | ValueSyntax::Text => {
             argument.value_parser(move |text: &str| (option.check)(text).map(|()| text.to_owned()))
         }
     };
-    let argument = argument.hide_possible_values(has_words_in_help || option.form == Form::Flag);
+    let argument = argument.hide_possible_values(has_words_in_help || option.form == ValueSyntax::Flag);
     Some(match bare {
         Some(meaning) => {
             argument.num_args(0..=1).default_missing_value(meaning).require_equals(!may_stand_apart)
@@ -187,7 +188,7 @@ fn first_clause(help: &str) -> &str {
 }
 
 /// The American spelling of an option name, if it differs.
-fn american(name: &str) -> Option<&'static str> {
+fn american_spelling(name: &str) -> Option<&'static str> {
     match name {
         "opacity-regularisation" => Some("opacity-regularization"),
         "opacity-regularisation-until" => Some("opacity-regularization-until"),
@@ -198,38 +199,46 @@ fn american(name: &str) -> Option<&'static str> {
 
 /// The tables that fill in what nobody says, for the help.
 struct Defaults {
-    general: Given,
-    mcmc: Given,
-    classic: Given,
-    fast: Given,
-    usual: Given,
-    best: Given,
+    general: OptionValues,
+    mcmc: OptionValues,
+    classic: OptionValues,
+    fast_quality: OptionValues,
+    default_quality: OptionValues,
+    best_quality: OptionValues,
 }
 
 /// Option values by key.
-type Given = Vec<(String, toml::Value)>;
+type OptionValues = Vec<(String, toml::Value)>;
 
 impl Defaults {
     fn new() -> Self {
         let [fast, usual, best] = [Quality::Fast, Quality::Default, Quality::Best]
             .map(|quality| TrainOptions { quality: Some(quality), ..TrainOptions::default() })
-            .map(|given| quality_defaults(&given, None).given());
+            .map(|given| quality_defaults(&given, None).given_values());
         Self {
-            general: defaults().given(),
-            mcmc: strategy_defaults(Strategy::Mcmc, false).given(),
-            classic: strategy_defaults(Strategy::Classic, false).given(),
-            fast,
-            usual,
-            best,
+            general: defaults().given_values(),
+            mcmc: strategy_defaults(Strategy::Mcmc, false).given_values(),
+            classic: strategy_defaults(Strategy::Classic, false).given_values(),
+            fast_quality: fast,
+            default_quality: usual,
+            best_quality: best,
         }
     }
 
     /// Formats the default of an option, with those of the presets where they differ.
-    fn of(&self, name: &str) -> Option<String> {
-        let value_in =
-            |table: &Given| table.iter().find(|(known, _)| known == name).map(|(_, value)| shown(value));
-        let [general, mcmc, classic, fast, usual, best] =
-            [&self.general, &self.mcmc, &self.classic, &self.fast, &self.usual, &self.best].map(value_in);
+    fn get(&self, name: &str) -> Option<String> {
+        let value_in = |table: &OptionValues| {
+            table.iter().find(|(known, _)| known == name).map(|(_, value)| format_default(value))
+        };
+        let [general, mcmc, classic, fast, usual, best] = [
+            &self.general,
+            &self.mcmc,
+            &self.classic,
+            &self.fast_quality,
+            &self.default_quality,
+            &self.best_quality,
+        ]
+        .map(value_in);
         match (general, mcmc.zip(classic), usual) {
             (Some(value), ..) => Some(value),
             (_, Some((mcmc, classic)), _) if mcmc == classic => Some(mcmc),
@@ -246,7 +255,7 @@ impl Defaults {
 }
 
 /// Formats a default value; fractions are rounded to four decimals.
-fn shown(value: &toml::Value) -> String {
+fn format_default(value: &toml::Value) -> String {
     match value {
         toml::Value::String(word) => word.clone(),
         toml::Value::Float(number) if *number != 0.0 && number.abs() < 1e-3 => format!("{number:e}"),
@@ -266,11 +275,14 @@ mod tests {
     fn every_option_that_has_a_default_shows_it() {
         let command = crate::cli::definition();
         let train = command.find_subcommand("train").unwrap();
-        for (key, value) in defaults().given() {
+        for (key, value) in defaults().given_values() {
             let argument = train.get_arguments().find(|a| a.get_long() == Some(&*key)).unwrap();
             let help = argument.get_help().unwrap().to_string();
             let is_flag = value.as_bool().is_some();
-            assert!(is_flag || help.contains(&format!("[default: {}]", shown(&value))), "--{key}: {help}");
+            assert!(
+                is_flag || help.contains(&format!("[default: {}]", format_default(&value))),
+                "--{key}: {help}"
+            );
         }
     }
 
@@ -288,7 +300,7 @@ mod tests {
     /// Generates docs/reference/options.md, the reference of all training options.
     fn page() -> String {
         let defaults = Defaults::new();
-        let options = in_order_of_help(TrainOptions::table());
+        let options = sort_for_help(TrainOptions::table());
         let mut page = String::from(
             "# Training options\n\n\
              Generated from the table of options (`crates/train/src/options/table.rs`) by \
@@ -304,10 +316,10 @@ mod tests {
             for option in &options {
                 let Some(shown) = option.shown.filter(|shown| shown.heading == heading) else { continue };
                 let values = match option.form {
-                    Form::Path | Form::Text => String::new(),
+                    ValueSyntax::Path | ValueSyntax::Text => String::new(),
                     _ => option.expected.clone(),
                 };
-                let default = defaults.of(option.name).unwrap_or_default();
+                let default = defaults.get(option.name).unwrap_or_default();
                 let value = match shown.bare {
                     Some(_) if !shown.may_stand_apart => format!("[={}]", shown.value_name),
                     Some(_) => format!(" [{}]", shown.value_name),
@@ -345,7 +357,7 @@ mod tests {
 
     #[test]
     fn defaults_are_shown_with_the_digits_that_matter() {
-        let float = |v: f64| shown(&toml::Value::Float(v));
+        let float = |v: f64| format_default(&toml::Value::Float(v));
         assert_eq!(
             [1.0 / 60.0, 0.2, 1.6e-6, 5e5, 2.5e-3, 0.0].map(float),
             ["0.0167", "0.2", "1.6e-6", "500000", "0.0025", "0"]

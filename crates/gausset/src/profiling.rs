@@ -6,7 +6,7 @@ use crate::lines::Lines;
 use crate::table;
 
 /// Number of rows of the table of the most expensive spans.
-const TOP: usize = 5;
+const TOP_ROWS: usize = 5;
 /// Name of the span of a training step.
 pub(crate) const STEP: &str = "step";
 
@@ -14,15 +14,19 @@ pub(crate) const STEP: &str = "step";
 pub(crate) fn report(profile: &Profile) -> Lines {
     let about: Vec<(&str, String)> =
         profile.about.iter().map(|(name, value)| (name.as_str(), value.clone())).collect();
-    let tables =
-        [profile.table(), profile.top_table(TOP), profile.budget_table(group), profile.floor_table(STEP)];
+    let tables = [
+        profile.table(),
+        profile.slowest_table(TOP_ROWS),
+        profile.budget_table(category),
+        profile.lower_bound_table(STEP),
+    ];
     let head = if about.is_empty() { Lines::default() } else { table::facts(&about) + "" };
     let tables: Vec<_> = tables.into_iter().filter(|table| !table.is_empty()).collect();
-    head + Lines::laid_out(&tables.join("\n"))
+    head + Lines::from_text(&tables.join("\n"))
 }
 
 /// The category of a row of the profile, for the time budget.
-fn group(row: &Row) -> &'static str {
+fn category(row: &Row) -> &'static str {
     // From the outermost span inwards: rendering within an evaluation counts as evaluation, not as training.
     for word in row.path.split('/') {
         let group = match word {
@@ -50,7 +54,7 @@ mod tests {
 
     #[test]
     fn rows_belong_to_the_outermost_thing_that_has_a_name() {
-        let group_of = |path: &str| group(&Row { path: path.to_owned(), ..Row::default() });
+        let group_of = |path: &str| category(&Row { path: path.to_owned(), ..Row::default() });
         assert_eq!(group_of("step/blend"), "rendering");
         assert_eq!(group_of("eval/blend"), "evaluation");
         assert_eq!(group_of("eval/unattributed"), "evaluation");

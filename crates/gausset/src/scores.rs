@@ -4,35 +4,35 @@ use gausset_train::{EvalReport, Scores, Split};
 
 use crate::lines::Lines;
 use crate::numbers::{counted, decibels};
-use crate::table::{self, Align};
+use crate::table::{self, ColumnAlign};
 
 /// The panels of a contact sheet, from left to right.
 pub(crate) const PANELS: &str =
     "ground truth | render | error, and the colour-corrected render if it differs";
 
 /// Shown for a score that was not measured, or that no pixel contributes to.
-const NONE: &str = "-";
+const NOT_MEASURED: &str = "-";
 
 /// Formats an evaluation as a table with one row per image; the last row holds the means.
 pub(crate) fn table(report: &EvalReport) -> Lines {
     let mut header = vec![
-        ("picture", Align::Left),
-        ("PSNR", Align::Right),
-        ("SSIM", Align::Right),
-        ("CC-PSNR", Align::Right),
-        ("CC-SSIM", Align::Right),
-        ("co-visible", Align::Right),
-        ("share", Align::Right),
-        ("haze", Align::Right),
+        ("picture", ColumnAlign::Left),
+        ("PSNR", ColumnAlign::Right),
+        ("SSIM", ColumnAlign::Right),
+        ("CC-PSNR", ColumnAlign::Right),
+        ("CC-SSIM", ColumnAlign::Right),
+        ("co-visible", ColumnAlign::Right),
+        ("share", ColumnAlign::Right),
+        ("haze", ColumnAlign::Right),
     ];
     let has_lpips = report.scores.lpips.is_some();
     if has_lpips {
-        header.push(("LPIPS", Align::Right));
+        header.push(("LPIPS", ColumnAlign::Right));
     }
     // Cells beyond the header are dropped: LPIPS, if it was not measured.
     let row = |name: String, psnr: Option<f64>, ssim: Option<f64>, scores: &Scores| {
         // Without valid pixels there is no SSIM, and a missing PSNR is not infinite.
-        let of_all = |psnr| if ssim.is_some() { decibels(psnr) } else { NONE.to_owned() };
+        let of_all = |psnr| if ssim.is_some() { decibels(psnr) } else { NOT_MEASURED.to_owned() };
         vec![
             name,
             of_all(psnr),
@@ -40,7 +40,7 @@ pub(crate) fn table(report: &EvalReport) -> Lines {
             of_all(scores.psnr_colour_corrected),
             four_digits(scores.ssim_colour_corrected),
             covisible(scores),
-            scores.covisible_share.map_or_else(|| NONE.to_owned(), percent),
+            scores.covisible_share.map_or_else(|| NOT_MEASURED.to_owned(), percent),
             haze(scores),
             four_digits(scores.lpips),
         ]
@@ -95,19 +95,19 @@ pub(crate) fn facts(ssim: Option<f64>, scores: &Scores) -> Vec<(&'static str, St
 }
 
 fn four_digits(score: Option<f64>) -> String {
-    score.map_or_else(|| NONE.to_owned(), |score| format!("{score:.4}"))
+    score.map_or_else(|| NOT_MEASURED.to_owned(), |score| format!("{score:.4}"))
 }
 
 /// Formats the co-visible PSNR. A missing one either has no pixels or is infinite.
 fn covisible(scores: &Scores) -> String {
     match (scores.psnr_covisible, scores.covisible_share) {
-        (None, None | Some(0.0)) => NONE.to_owned(),
+        (None, None | Some(0.0)) => NOT_MEASURED.to_owned(),
         (psnr, _) => decibels(psnr),
     }
 }
 
 fn haze(scores: &Scores) -> String {
-    scores.haze.map_or_else(|| NONE.to_owned(), |haze| format!("{haze:.3}"))
+    scores.haze.map_or_else(|| NOT_MEASURED.to_owned(), |haze| format!("{haze:.3}"))
 }
 
 fn percent(share: f64) -> String {

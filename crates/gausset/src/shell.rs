@@ -3,7 +3,7 @@
 use std::path::Path;
 
 /// Formats a path as one word of a POSIX shell, in single quotes where needed. A path that begins with `-` gets `./`.
-pub(crate) fn in_shell(path: &Path) -> String {
+pub(crate) fn shell_quote(path: &Path) -> String {
     let text = path.display().to_string();
     let text = if text.starts_with('-') { format!("./{text}") } else { text };
     let is_plain = |c: char| c.is_alphanumeric() || "/._-+=:,@%".contains(c);
@@ -30,7 +30,7 @@ mod tests {
             ("großer_see", "großer_see"),
         ];
         for (path, word) in cases {
-            assert_eq!(in_shell(Path::new(path)), word);
+            assert_eq!(shell_quote(Path::new(path)), word);
         }
     }
 }

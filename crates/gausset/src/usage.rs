@@ -2,21 +2,24 @@
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
-use crate::foreign;
+use crate::other_programs;
 
 /// Formats an error of clap's parser as one line.
-pub(crate) fn line(error: &clap::Error, command: &clap::Command) -> String {
-    let context = |kind| error.get(kind).map(plain).unwrap_or_default();
+pub(crate) fn format_error(error: &clap::Error, command: &clap::Command) -> String {
+    let context = |kind| error.get(kind).map(format_context).unwrap_or_default();
     let argument = context(ContextKind::InvalidArg);
     let value = context(ContextKind::InvalidValue);
-    let place = if argument.is_empty() { "arguments".to_owned() } else { bare(&argument).to_owned() };
-    let here = foreign::here(command, &place);
+    let place =
+        if argument.is_empty() { "arguments".to_owned() } else { argument_name(&argument).to_owned() };
+    let here = other_programs::equivalent_of(command, &place);
     match error.kind() {
         ErrorKind::UnknownArgument => match error.get(ContextKind::SuggestedArg) {
             _ if here.is_some() => {
                 format!("{place}: no such option; Gausset calls it {}", here.unwrap_or_default())
             }
-            Some(suggested) => format!("{place}: no such option; did you mean {}?", plain(suggested)),
+            Some(suggested) => {
+                format!("{place}: no such option; did you mean {}?", format_context(suggested))
+            }
             None if place.starts_with('-') => format!("{place}: no such option; see --help"),
             None => format!("{place}: unexpected argument; see --help"),
         },
@@ -39,20 +42,20 @@ pub(crate) fn line(error: &clap::Error, command: &clap::Command) -> String {
         }
         ErrorKind::ValueValidation => {
             let reason = std::error::Error::source(error).map(ToString::to_string).unwrap_or_default();
-            format!("{place}: {}", expected_and_found(&reason, &value))
+            format!("{place}: {}", format_value_error(&reason, &value))
         }
         ErrorKind::ArgumentConflict => {
             let other = context(ContextKind::PriorArg);
             if other == argument {
                 format!("{place}: given twice (expected once)")
             } else {
-                format!("{place}: cannot be used together with {}", bare(&other))
+                format!("{place}: cannot be used together with {}", argument_name(&other))
             }
         }
         ErrorKind::MissingRequiredArgument => {
             let missing = match error.get(ContextKind::InvalidArg) {
-                Some(ContextValue::Strings(names)) => names.iter().map(|name| bare(name)).collect(),
-                _ => vec![bare(&argument)],
+                Some(ContextValue::Strings(names)) => names.iter().map(|name| argument_name(name)).collect(),
+                _ => vec![argument_name(&argument)],
             };
             format!("{}: not given; see --help", missing.join(", "))
         }
@@ -66,7 +69,7 @@ pub(crate) fn line(error: &clap::Error, command: &clap::Command) -> String {
 }
 
 /// Formats the reason why a value was refused as `expected …, found …`, also for parsers of the standard library.
-fn expected_and_found(reason: &str, value: &str) -> String {
+fn format_value_error(reason: &str, value: &str) -> String {
     let expected = match reason {
         _ if reason.starts_with("expected") => return reason.to_owned(),
         "invalid digit found in string" | "cannot parse integer from empty string" => {
@@ -84,13 +87,13 @@ fn expected_and_found(reason: &str, value: &str) -> String {
 
 /// The name of an argument without the name of its value. Clap writes `--steps <N>`, `--exposure[=<BOOL>]`,
 /// `--verbose...`, `<DATA>`.
-fn bare(argument: &str) -> &str {
+fn argument_name(argument: &str) -> &str {
     let name = argument.split([' ', '=', '[']).find(|part| !part.is_empty()).unwrap_or(argument);
     name.trim_start_matches('<').trim_end_matches([']', '>', '.'])
 }
 
 /// Formats a context value of clap.
-fn plain(value: &ContextValue) -> String {
+fn format_context(value: &ContextValue) -> String {
     match value {
         ContextValue::Strings(words) => words.join(", "),
         other => other.to_string(),

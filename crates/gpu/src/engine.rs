@@ -2,24 +2,24 @@
 
 use gausset_compute::Pool;
 use gausset_core::engine::{
-    DensityRule, Engine, EngineError, FrontQuery, Outputs, RenderOptions, Rendering, StepParams, StepReport,
-    TrainView,
+    DensityRule, Engine, EngineError, OcclusionQuery, Outputs, RenderOptions, Rendering, StepParams,
+    StepReport, TrainView,
 };
 use gausset_core::{Camera, Pose};
 
-use crate::device::{AdapterKind, Gpu, Memory};
-use crate::flight::{Flight, IN_FLIGHT};
-use crate::layout::{Buffer, Sizes};
+use crate::device::{AdapterKind, DeviceMemory, Gpu};
+use crate::in_flight::{IN_FLIGHT, InFlight};
+use crate::layout::{Buffer, Capacities};
 use crate::record::{Job, flag, halt, status};
-use crate::schedule::{Then, Unit};
+use crate::schedule::{Unit, UnitKind};
 use crate::state::HostState;
-use crate::task::{Step, Task, Tasks};
-use crate::unit::{self, Held};
+use crate::task::{StepTask, Task, Tasks};
+use crate::unit::{self, StateInfo};
 use crate::{planes, rule};
 
 /// Where density rules are applied.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum DensityOn {
+pub enum DensityBackend {
     /// On the device, as units that the host does not wait for.
     #[default]
     Device,
@@ -37,30 +37,30 @@ pub struct GpuOptions {
     /// Maximum number of steps in flight, up to 8; 0 = 8. The state does not depend on it.
     pub in_flight: usize,
     /// Where density rules are applied.
-    pub density: DensityOn,
+    pub density: DensityBackend,
     /// Bytes of host memory that the driver took when the device was opened.
     pub driver_bytes: u64,
 }
 
 /// Trains and renders on a GPU. See the crate's documentation.
 pub struct GpuEngine {
-    pub(crate) memory: Memory,
+    pub(crate) memory: DeviceMemory,
     /// Memory limit from the options or from the device, apart from other limits.
-    pub(crate) own_limit: Option<u64>,
+    pub(crate) device_limit: Option<u64>,
     pub(crate) pool: Pool,
     pub(crate) state: HostState,
-    pub(crate) flight: Flight<Task>,
-    density: DensityOn,
+    pub(crate) flight: InFlight<Task>,
+    density: DensityBackend,
     pub(crate) driver_bytes: u64,
     pub(crate) report: StepReport,
-    pub(crate) failed: Option<EngineError>,
+    pub(crate) pending_error: Option<EngineError>,
     /// A CPU engine that clears free space if rules are applied on the host.
     pub(crate) helper: Option<Box<dyn Engine>>,
 }
 
 impl std::fmt::Debug for GpuEngine {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let GpuEngine { memory, state, flight, report, failed, .. } = self;
+        let GpuEngine { memory, state, flight, report, pending_error: failed, .. } = self;
         f.debug_struct("GpuEngine")
             .field("memory", memory)
             .field("state", state)
@@ -76,21 +76,21 @@ impl GpuEngine {
     #[must_use]
     pub fn new(gpu: &Gpu, options: GpuOptions) -> Self {
         let pool = if options.threads == 0 { Pool::with_all_cores() } else { Pool::new(options.threads) };
-        let mut memory = Memory::new(gpu.clone());
+        let mut memory = DeviceMemory::new(gpu.clone());
         let info = gpu.info();
         let known = info.memory_bytes.filter(|_| !info.shares_memory()).map(|bytes| bytes / 10 * 9);
         let own_limit = options.memory_limit.or(known);
-        memory.limit_to(own_limit.unwrap_or(u64::MAX));
+        memory.set_limit(own_limit.unwrap_or(u64::MAX));
         Self {
             memory,
-            own_limit,
+            device_limit: own_limit,
             pool,
             state: HostState::default(),
-            flight: Flight::new(if options.in_flight == 0 { IN_FLIGHT } else { options.in_flight }),
+            flight: InFlight::new(if options.in_flight == 0 { IN_FLIGHT } else { options.in_flight }),
             density: options.density,
             driver_bytes: options.driver_bytes,
             report: StepReport::default(),
-            failed: None,
+            pending_error: None,
             helper: None,
         }
     }
@@ -108,42 +108,42 @@ impl GpuEngine {
         self.memory.gpu()
     }
 
-    fn steps_under_way(&self) -> u64 {
+    fn steps_in_flight(&self) -> u64 {
         self.flight.units().filter(|task| matches!(task, Task::Step(_))).count() as u64
     }
 
-    pub(crate) fn held(&self) -> Held<'_> {
-        Held {
+    pub(crate) fn state_info(&self) -> StateInfo<'_> {
+        StateInfo {
             sh_degree: self.state.sh_degree,
             groups: &self.state.groups,
-            group_clock: self.state.group_clock + self.steps_under_way(),
+            group_clock: self.state.group_clock + self.steps_in_flight(),
         }
     }
 
     /// Submits a step on a view.
     pub(crate) fn submit_step(&mut self, view: &TrainView, params: &StepParams) -> Result<(), EngineError> {
-        let (job, unit, scale) = unit::step(&self.held(), view, params)?;
+        let (job, unit, scale) = unit::step(&self.state_info(), view, params)?;
         let pixels = u64::from(job.width) * u64::from(job.height);
         let old = *self.memory.sizes();
-        let sizes = Sizes {
+        let sizes = Capacities {
             pixels: old.pixels.max(pixels),
             training_pixels: old.training_pixels.max(pixels),
             tiles: old.tiles.max(u64::from(job.tiles)),
             ..old
         };
         let what = || format!("view `{}`: {}x{} px", view.name, job.width, job.height);
-        self.memory.make_room(&what, &sizes)?;
-        let step = Step { view: view.clone(), step: params.step, job, unit, scale };
+        self.memory.ensure_capacity(&what, &sizes)?;
+        let step = StepTask { view: view.clone(), step: params.step, job, unit, scale };
         self.submit(Task::Step(Box::new(step)))
     }
 
     /// Submits a density rule if the device can apply it; returns whether it did.
     pub(crate) fn submit_rule(&mut self, rule: &DensityRule) -> Result<bool, EngineError> {
         let sizes = self.memory.sizes();
-        if self.density == DensityOn::Host || !(1..=planes::MOST_ROWS).contains(&sizes.splats) {
+        if self.density == DensityBackend::Host || !(1..=planes::MAX_ROWS).contains(&sizes.splats) {
             return Ok(false);
         }
-        self.collect();
+        self.acknowledge_finished();
         self.check()?;
         let unit = rule::unit(rule, self.state.sh_degree);
         if self.needs_pages(unit.as_ref().map_or(0, |unit| unit.rule.max_splats))? {
@@ -151,7 +151,7 @@ impl GpuEngine {
             return Ok(false);
         }
         match (rule, unit) {
-            (DensityRule::FreeSpace(rule), _) => self.clear_space(rule)?,
+            (DensityRule::FreeSpace(rule), _) => self.submit_free_space(rule)?,
             (_, Some(unit)) => self.submit(Task::Rule(Box::new(unit)))?,
             (_, None) => return Ok(false),
         }
@@ -161,7 +161,7 @@ impl GpuEngine {
     /// Whether the splats are stored in pages, or may have to be after a rule that leaves at most `most` of them and at
     /// most doubles their number. Rules on the device do not support pages.
     fn needs_pages(&mut self, most: u32) -> Result<bool, EngineError> {
-        let (sizes, page) = (*self.memory.sizes(), self.memory.most_splats_of_a_page());
+        let (sizes, page) = (*self.memory.sizes(), self.memory.max_splats_per_page());
         if sizes.paging.is_some() || u64::from(most) <= page {
             return Ok(sizes.paging.is_some());
         }
@@ -177,73 +177,76 @@ impl GpuEngine {
 
     /// Submits a task without waiting for its result.
     pub(crate) fn submit(&mut self, task: Task) -> Result<(), EngineError> {
-        self.fly(|flight, device| flight.submit(device, task));
+        self.advance(|flight, device| flight.submit(device, task));
         self.check()
     }
 
     /// Processes finished units, without waiting.
-    pub(crate) fn collect(&mut self) {
-        self.fly(|flight, device| flight.collect(device));
+    pub(crate) fn acknowledge_finished(&mut self) {
+        self.advance(|flight, device| flight.collect(device));
     }
 
     /// Waits for all units in flight.
     pub(crate) fn drain(&mut self) {
-        self.fly(|flight, device| flight.drain(device));
+        self.advance(|flight, device| flight.drain(device));
     }
 
     /// Advances the units in flight. A failure is returned by all later calls.
-    fn fly(&mut self, action: impl FnOnce(&mut Flight<Task>, &mut Tasks<'_>) -> Result<(), EngineError>) {
+    fn advance(
+        &mut self,
+        action: impl FnOnce(&mut InFlight<Task>, &mut Tasks<'_>) -> Result<(), EngineError>,
+    ) {
         let Self { flight, memory, state, report, .. } = self;
         if let Err(error) = action(flight, &mut Tasks { memory, state, report }) {
-            self.failed = Some(error);
+            self.pending_error = Some(error);
         }
     }
 
     /// Runs a unit that does not change the state to completion, enlarging buffers as needed. No other unit is in
     /// flight.
-    fn look(&mut self, job: &Job, unit: &Unit) -> Result<[u32; status::WORDS], EngineError> {
+    fn run_to_completion(&mut self, job: &Job, unit: &Unit) -> Result<[u32; status::WORDS], EngineError> {
         let splats = self.state.splats as u32;
         let job = Job { flags: job.flags | flag::LIFTS, splats, ..*job };
         // If it fails half-way, the next step lifts its halt.
-        self.flight.forget();
+        self.flight.clear();
         loop {
             self.memory.submit(&job, None, None, unit)?;
-            let Some(words) = self.memory.take(true)? else {
-                return Err(EngineError::Device("a render was lost".to_owned()));
+            let Some(words) = self.memory.take_status(true)? else {
+                return Err(EngineError::DeviceFailed("a render was lost".to_owned()));
             };
             if words[status::HALT] == halt::NOT {
-                self.memory.splits.note(None, words[status::LONGEST]);
+                self.memory.splits.record_longest(None, words[status::LONGEST]);
                 return Ok(words);
             }
             let what = || "a render".to_owned();
-            self.memory.check_drawn(&what, &words)?;
+            self.memory.check_visible(&what, &words)?;
             let entries = u64::from(words[status::ENTRIES]);
-            self.memory.make_room_for_lists(None, job.tile_rows(), &what, entries)?;
+            self.memory.ensure_list_capacity(None, job.tile_rows(), &what, entries)?;
         }
     }
 
     /// The weights in front of depths.
-    pub(crate) fn ask(
+    pub(crate) fn weights_in_front(
         &mut self,
         camera: &Camera,
         pose: &Pose,
         options: &RenderOptions,
-        queries: &[FrontQuery],
+        queries: &[OcclusionQuery],
     ) -> Result<Vec<f32>, EngineError> {
         let count = queries.len() as u32;
-        let job = Job { queries: count, ..unit::picture_job(&self.held(), camera, pose, options)? };
-        let unit = Unit { then: Then::Questions, ..unit::picture_unit(&job, Outputs::Color) };
+        let job = Job { queries: count, ..unit::render_job(&self.state_info(), camera, pose, options)? };
+        let unit = Unit { kind: UnitKind::Queries, ..unit::render_unit(&job, Outputs::Color) };
         let old = *self.memory.sizes();
-        let sizes = Sizes {
+        let sizes = Capacities {
             tiles: old.tiles.max(u64::from(job.tiles)),
             queries: old.queries.max(u64::from(count)),
             ..old
         };
-        self.memory.make_room(&|| format!("{count} questions"), &sizes)?;
+        self.memory.ensure_capacity(&|| format!("{count} questions"), &sizes)?;
         let words: Vec<[u32; 4]> =
             queries.iter().map(|q| [q.pixel[0], q.pixel[1], q.depth.to_bits(), 0]).collect();
         self.memory.write(Buffer::Queries, 0, words.as_flattened())?;
-        self.look(&job, &unit)?;
+        self.run_to_completion(&job, &unit)?;
         let mut weights = Vec::with_capacity(queries.len());
         self.memory.read(Buffer::Queries, 0, 4 * queries.len(), |_, part| {
             weights.extend(part.as_chunks::<4>().0.iter().map(|words| f32::from_bits(words[3])));
@@ -252,7 +255,7 @@ impl GpuEngine {
     }
 
     /// Renders into buffers of the caller.
-    pub(crate) fn draw(
+    pub(crate) fn render_view(
         &mut self,
         camera: &Camera,
         pose: &Pose,
@@ -260,21 +263,21 @@ impl GpuEngine {
         outputs: Outputs,
         out: &mut Rendering,
     ) -> Result<(), EngineError> {
-        let job = unit::picture_job(&self.held(), camera, pose, options)?;
-        let unit = unit::picture_unit(&job, outputs);
+        let job = unit::render_job(&self.state_info(), camera, pose, options)?;
+        let unit = unit::render_unit(&job, outputs);
         let with_depth = outputs == Outputs::All;
         let pixels = camera.width as usize * camera.height as usize;
         let old = *self.memory.sizes();
-        let sizes = Sizes {
+        let sizes = Capacities {
             pixels: old.pixels.max(pixels as u64),
             depth_pixels: if with_depth { old.depth_pixels.max(pixels as u64) } else { old.depth_pixels },
             tiles: old.tiles.max(u64::from(job.tiles)),
             ..old
         };
         let what = || format!("a picture: {}x{} px", camera.width, camera.height);
-        self.memory.make_room(&what, &sizes)?;
-        let words = self.look(&job, &unit)?;
-        (out.width, out.height, out.cut_tiles) =
+        self.memory.ensure_capacity(&what, &sizes)?;
+        let words = self.run_to_completion(&job, &unit)?;
+        (out.width, out.height, out.capped_tiles) =
             (camera.width, camera.height, u64::from(words[status::CUT_TILES]));
         out.color.clear();
         out.alpha.clear();

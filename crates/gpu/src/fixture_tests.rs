@@ -7,20 +7,20 @@
 use gausset_core::TargetImage;
 use gausset_core::constants::ADAM_BETA1;
 use gausset_core::engine::{
-    CorrectionRates, Engine, EngineError, ExtraGroup, GradientStatistic, Group, Outputs as Pictures, Rates,
-    RenderOptions, StepParams, TrainState, TrainView,
+    CorrectionGroup, CorrectionKind, CorrectionRates, Engine, EngineError, GradientStatistic, LearningRates,
+    Outputs as Pictures, RenderOptions, StepParams, TrainState, TrainView,
 };
 use gausset_reference::loss;
 use gausset_testkit::{
-    Backend, Case, Fixtures, Kind, Outputs, Precision, RasterGradients, RasterResult, check_backend,
+    Backend, Case, CaseKind, Fixtures, Outputs, Precision, RasterGradients, RasterResult, check_backend,
     skip_for_gpu,
 };
 
 use crate::device::{AdapterChoice, Gpu};
 use crate::engine::{GpuEngine, GpuOptions};
-use crate::layout::{Buffer, Sizes, sh_blocks};
+use crate::layout::{Buffer, Capacities, sh_blocks};
 use crate::record::{BIAS_CLOCKS, Job, SUMS_STRIDE, flag};
-use crate::schedule::{Then, Unit};
+use crate::schedule::{Unit, UnitKind};
 use crate::unit;
 
 mod units;
@@ -40,21 +40,21 @@ impl Backend for OnTheGpu {
         Precision::F32
     }
 
-    fn kinds(&self) -> &[Kind] {
+    fn kinds(&self) -> &[CaseKind] {
         &[
-            Kind::Raster,
-            Kind::RasterLoss,
-            Kind::Covariance,
-            Kind::Sh,
-            Kind::Projection,
-            Kind::Ssim,
-            Kind::Adam,
+            CaseKind::Raster,
+            CaseKind::RasterLoss,
+            CaseKind::Covariance,
+            CaseKind::Sh,
+            CaseKind::Projection,
+            CaseKind::Ssim,
+            CaseKind::Adam,
         ]
     }
 
     fn outputs(&self, case: &Case) -> Outputs {
         match case.kind {
-            Kind::Raster | Kind::RasterLoss => self.raster(case),
+            CaseKind::Raster | CaseKind::RasterLoss => self.raster(case),
             _ => self.unit(case).expect("the device works"),
         }
     }
@@ -78,12 +78,12 @@ fn wide(values: &[f32]) -> Vec<f64> {
 impl OnTheGpu {
     fn at_cap(&self, case: &Case, cap: u32) -> Result<RasterResult, EngineError> {
         let mut engine = GpuEngine::new(&self.0, GpuOptions { threads: 1, ..GpuOptions::default() });
-        engine.load(TrainState::new(case.splats(), vec![ExtraGroup::new(Group::Pose, 1)]))?;
+        engine.load(TrainState::new(case.splats(), vec![CorrectionGroup::new(CorrectionKind::Pose, 1)]))?;
         let (camera, pose, options) = (case.camera(), case.pose(), case.render_options(cap));
         let picture = engine.render(&camera, &pose, &options, Pictures::All)?;
         let (image, alpha, depth) = (wide(&picture.color), wide(&picture.alpha), wide(&picture.depth));
         let (width, height) = (camera.width as usize, camera.height as usize);
-        let (value, grad_image, upstream) = if case.kind == Kind::RasterLoss {
+        let (value, grad_image, upstream) = if case.kind == CaseKind::RasterLoss {
             let loss = loss::loss(&image, &case.target(), width, height, 0.2);
             let colour = loss.gradient.iter().map(|&g| g as f32).collect();
             let extras = vec![[0.0; 4]; width * height];
@@ -100,7 +100,7 @@ impl OnTheGpu {
         };
         // The first run has the gradients whose storage the absolute sums take in the second.
         let mut gradients = probe(&mut engine, case, cap, &upstream, false)?;
-        engine.load(TrainState::new(case.splats(), vec![ExtraGroup::new(Group::Pose, 1)]))?;
+        engine.load(TrainState::new(case.splats(), vec![CorrectionGroup::new(CorrectionKind::Pose, 1)]))?;
         gradients.mean2d_abs = probe(&mut engine, case, cap, &upstream, true)?.mean2d_abs;
         // Each pixel shows the background weighted by its transmittance.
         let shown = picture.alpha.iter().zip(upstream.colour.as_chunks::<3>().0);
@@ -151,7 +151,7 @@ fn still(
     let target = TargetImage { width: camera.width, height: camera.height, rgb, alpha: None, mask: None };
     let view = TrainView {
         index: 0,
-        reduction: 1,
+        downscale: 1,
         name: "case".into(),
         camera,
         pose,
@@ -161,12 +161,18 @@ fn still(
         pose_row: Some(0),
         camera_from_rig: None,
     };
-    let still =
-        Rates { means: 0.0, log_scales: 0.0, quats: 0.0, opacity_logits: 0.0, sh_dc: 0.0, sh_rest: 0.0 };
+    let still = LearningRates {
+        means: 0.0,
+        log_scales: 0.0,
+        quats: 0.0,
+        opacity_logits: 0.0,
+        sh_dc: 0.0,
+        sh_rest: 0.0,
+    };
     let mut params = StepParams::new(0, 0, options, still);
     params.pose = Some(CorrectionRates { first: 0.0, second: 0.0, decay: 0.0 });
     params.statistic = statistic;
-    let (mut job, unit, _) = unit::step(&engine.held(), &view, &params)?;
+    let (mut job, unit, _) = unit::step(&engine.state_info(), &view, &params)?;
     job.flags |= flag::LIFTS;
     Ok((job, unit))
 }
@@ -184,10 +190,10 @@ fn probe(
     let statistic = if absolute { GradientStatistic::Absolute } else { GradientStatistic::Signed };
     let (job, unit) = still(engine, case, case.render_options(cap), statistic)?;
     let sh_blocks = sh_blocks(job.sh_degree as u8);
-    let unit = Unit { then: Then::Probe { sh_blocks, absolute }, ..unit };
+    let unit = Unit { kind: UnitKind::Probe { sh_blocks, absolute }, ..unit };
     let tiles = u64::from(job.tiles);
-    let sizes = Sizes { pixels, training_pixels: pixels, tiles, ..*engine.memory.sizes() };
-    engine.memory.make_room(&|| "a case".to_owned(), &sizes)?;
+    let sizes = Capacities { pixels, training_pixels: pixels, tiles, ..*engine.memory.sizes() };
+    engine.memory.ensure_capacity(&|| "a case".to_owned(), &sizes)?;
     let colour: Vec<[u32; 4]> = upstream
         .colour
         .as_chunks::<3>()
@@ -199,7 +205,7 @@ fn probe(
     let extras: Vec<[u32; 4]> = upstream.extras.iter().map(|v| v.map(f32::to_bits)).collect();
     engine.memory.write(Buffer::Derivatives, 0, extras.as_flattened())?;
     engine.memory.submit(&job, None, None, &unit)?;
-    engine.memory.take(true)?;
+    engine.memory.take_status(true)?;
 
     let boxes = words(engine, Buffer::Boxes, 0, 4 * n)?;
     let [sums_0, _, sums_2] = planes(engine, Buffer::Gradients, n)?;
@@ -231,7 +237,7 @@ fn gradients(engine: &mut GpuEngine, case: &Case) -> Result<RasterGradients, Eng
     let share = f64::from((1.0 - ADAM_BETA1) as f32);
     let whole = |m: f32| f64::from(m) / share;
     let m = &state.moments.m;
-    let pose_row = &state.extras[0].m;
+    let pose_row = &state.corrections[0].m;
     Ok(RasterGradients {
         means: m.means.iter().map(|row| row.map(whole)).collect(),
         quats: m.quats.iter().map(|row| row.map(whole)).collect(),

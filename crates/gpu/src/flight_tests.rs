@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 
 use gausset_core::engine::EngineError;
 
-use crate::flight::{Device, Flight, IN_FLIGHT, Status};
+use crate::in_flight::{IN_FLIGHT, InFlight, Status, UnitQueue};
 use crate::record::{halt, status};
 
 /// A unit of the model.
@@ -103,7 +103,7 @@ impl Model {
     }
 }
 
-impl Device for Model {
+impl UnitQueue for Model {
     type Unit = Work;
 
     fn submit(&mut self, unit: &Work, number: u32, lifts: bool) -> Result<(), EngineError> {
@@ -123,7 +123,7 @@ impl Device for Model {
         Ok(self.statuses.pop_front())
     }
 
-    fn make_room(&mut self, unit: &Work, status: &Status) -> Result<(), EngineError> {
+    fn enlarge_buffers(&mut self, unit: &Work, status: &Status) -> Result<(), EngineError> {
         self.replays += 1;
         let is_splats = status[status::HALT] == halt::SPLATS;
         assert_eq!(is_splats, unit.is_rule);
@@ -138,7 +138,7 @@ impl Device for Model {
         Ok(())
     }
 
-    fn done(&mut self, unit: &Work, status: &Status) {
+    fn on_done(&mut self, unit: &Work, status: &Status) {
         assert_eq!(status[status::HALT], halt::NOT);
         self.done.push(unit.name);
     }
@@ -201,7 +201,7 @@ fn no_step_or_rule_is_lost_or_done_twice_whatever_the_device_lacks() {
             })
             .collect();
         let mut device = model(case, capacity, most, needs);
-        let mut flight = Flight::new(most_in_flight);
+        let mut flight = InFlight::new(most_in_flight);
         let mut outcome = Ok(());
         for &work in &steps {
             outcome = flight.submit(&mut device, work);
@@ -239,12 +239,12 @@ fn no_step_or_rule_is_lost_or_done_twice_whatever_the_device_lacks() {
 #[test]
 fn a_status_of_another_unit_is_an_error() {
     let mut device = model(1, 10, 10, 1);
-    let mut flight = Flight::new(2);
+    let mut flight = InFlight::new(2);
     flight.submit(&mut device, Work { name: 0, is_bad: false, is_rule: true }).expect("submitted");
     while device.statuses.is_empty() {
         device.run_one();
     }
     device.statuses[0][status::NUMBER] = 7;
     let failed = flight.drain(&mut device);
-    assert!(matches!(failed, Err(EngineError::Device(_))), "{failed:?}");
+    assert!(matches!(failed, Err(EngineError::DeviceFailed(_))), "{failed:?}");
 }

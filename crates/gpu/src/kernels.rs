@@ -48,7 +48,7 @@ pub(crate) enum Kernel {
     /// Moves to the next part of a dispatch: index of its arguments, number of parts.
     NextWindow(u8, u8),
     /// Selects a page of the splats, or all of them.
-    TurnPage(Turn),
+    TurnPage(PageSelection),
     /// Reduces the loss.
     PlanLoss,
     /// Ends a step.
@@ -62,17 +62,17 @@ pub(crate) enum Kernel {
     /// The same for those of a page, with their screen records.
     CompactPage,
     /// Counts digits of keys: which sort, which byte.
-    Histogram(Sorted, u8),
+    Histogram(SortInput, u8),
     /// Moves keys to their target positions.
-    Scatter(Sorted, u8),
+    Scatter(SortInput, u8),
     /// Scan: sums of blocks.
-    Reduce(Scanned),
+    Reduce(ScanInput),
     /// Scan: prefix sums over blocks.
-    Spine(Scanned),
+    Spine(ScanInput),
     /// Scan: prefix sums over values.
-    Down(Scanned),
+    Down(ScanInput),
     /// The three scan passes in one workgroup.
-    Alone(Scanned),
+    Alone(ScanInput),
     /// Counts the tiles of visible splats.
     Gather,
     /// Writes the tile entries.
@@ -90,7 +90,7 @@ pub(crate) enum Kernel {
     /// Gradient of the sky.
     SkyVjp,
     /// Gradients of tile entries.
-    BlendVjp(Sums),
+    BlendVjp(BlendVjpVariant),
     /// Gradients of screen splats.
     SlotSum,
     /// Gradients of the screen splats of a page.
@@ -160,7 +160,7 @@ pub(crate) enum Kernel {
 
 /// Which page to select.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Turn {
+pub(crate) enum PageSelection {
     /// The first one.
     First,
     /// The next one.
@@ -244,7 +244,7 @@ impl RulePlan {
 
 /// Variants of the sums of `blend_vjp`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Sums {
+pub(crate) struct BlendVjpVariant {
     /// With sums of absolute gradients.
     pub(crate) absolute: bool,
     /// With upstream gradients of alpha and depth.
@@ -253,7 +253,7 @@ pub(crate) struct Sums {
 
 /// Which items are sorted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Sorted {
+pub(crate) enum SortInput {
     /// Visible splats by depth.
     Splats,
     /// Entries by tile.
@@ -262,14 +262,14 @@ pub(crate) enum Sorted {
 
 /// Which values are scanned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Scanned {
+pub(crate) enum ScanInput {
     /// Tile counts of visible splats.
     Tiles,
     /// Digit counts of a sort.
-    Counts(Sorted),
+    Counts(SortInput),
 }
 
-impl Sorted {
+impl SortInput {
     const fn number(self) -> f64 {
         match self {
             Self::Splats => 0.0,
@@ -278,12 +278,12 @@ impl Sorted {
     }
 }
 
-impl Scanned {
+impl ScanInput {
     const fn number(self) -> f64 {
         match self {
             Self::Tiles => 0.0,
-            Self::Counts(Sorted::Splats) => 1.0,
-            Self::Counts(Sorted::Entries) => 2.0,
+            Self::Counts(SortInput::Splats) => 1.0,
+            Self::Counts(SortInput::Entries) => 2.0,
         }
     }
 }
@@ -297,7 +297,7 @@ macro_rules! parts {
 
 /// The source of a kernel.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Source {
+pub(crate) struct KernelSource {
     /// WGSL files, in order.
     parts: &'static [&'static str],
     /// Entry point.
@@ -306,7 +306,7 @@ pub(crate) struct Source {
     pub(crate) bindings: &'static [Access],
 }
 
-impl Source {
+impl KernelSource {
     /// The concatenated text.
     pub(crate) fn text(&self) -> String {
         let mut text = header();
@@ -319,7 +319,7 @@ impl Source {
 
 #[cfg(test)]
 impl Probe {
-    fn source(self) -> Source {
+    fn source(self) -> KernelSource {
         const PROJECT: &[Access] = &[U, U, R, R, R, R, R, W, W, W];
         let (parts, entry, bindings): (&'static [&'static str], _, &'static [Access]) = match self {
             Self::Adam => (parts!("common" "adam" "probes/adam"), "main", &[U, W, W, W, R]),
@@ -346,7 +346,7 @@ impl Probe {
                 &[U, R, R, R, W, W],
             ),
         };
-        Source { parts, entry, bindings }
+        KernelSource { parts, entry, bindings }
     }
 }
 
@@ -357,7 +357,7 @@ const CARRY: &[Access] = &[U, R, R, R, W];
 
 impl Kernel {
     /// The source of this kernel.
-    pub(crate) fn source(self) -> Source {
+    pub(crate) fn source(self) -> KernelSource {
         let (parts, entry, bindings): (&'static [&'static str], _, &'static [Access]) = match self {
             Self::Begin => (parts!("common" "plan"), "begin", PLAN),
             Self::PlanVisible => (parts!("common" "plan"), "plan_visible", PLAN),
@@ -459,7 +459,7 @@ impl Kernel {
             }
             Self::Clear => (parts!("common" "order" "clear"), "main", &[U, U, W, W, R, R, W]),
         };
-        Source { parts, entry, bindings }
+        KernelSource { parts, entry, bindings }
     }
 
     /// Values of its override constants.
@@ -492,8 +492,9 @@ impl Kernel {
     /// Every kernel, with each variant.
     #[cfg(test)]
     pub(crate) fn all() -> Vec<Self> {
-        let sorts = [Sorted::Splats, Sorted::Entries];
-        let scans = [Scanned::Tiles, Scanned::Counts(Sorted::Splats), Scanned::Counts(Sorted::Entries)];
+        let sorts = [SortInput::Splats, SortInput::Entries];
+        let scans =
+            [ScanInput::Tiles, ScanInput::Counts(SortInput::Splats), ScanInput::Counts(SortInput::Entries)];
         let mut all = vec![
             Self::Begin,
             Self::PlanVisible,
@@ -528,11 +529,11 @@ impl Kernel {
         }
         all.extend([false, true].map(Self::Blend));
         for extras in [false, true] {
-            all.extend([false, true].map(|absolute| Self::BlendVjp(Sums { absolute, extras })));
+            all.extend([false, true].map(|absolute| Self::BlendVjp(BlendVjpVariant { absolute, extras })));
             all.push(Self::ProjectVjp(extras));
         }
         all.extend([0, 1, 2, 3].map(Self::ShAdam));
-        all.extend([Turn::First, Turn::Next, Turn::Whole].map(Self::TurnPage));
+        all.extend([PageSelection::First, PageSelection::Next, PageSelection::Whole].map(Self::TurnPage));
         let probes = [Probe::Adam, Probe::Shape, Probe::Screen, Probe::Basis, Probe::Loss, Probe::LossVjp];
         all.extend(probes.map(Self::Probe));
         all.push(Self::Probe(Probe::Similarity));
@@ -567,15 +568,15 @@ impl Kernel {
         match self {
             Self::Begin | Self::View | Self::Project | Self::PlanVisible => Stage::Project,
             Self::Compact | Self::CompactPage | Self::TurnPage(_) => Stage::Project,
-            Self::Histogram(Sorted::Splats, _) | Self::Scatter(Sorted::Splats, _) => Stage::Sort,
+            Self::Histogram(SortInput::Splats, _) | Self::Scatter(SortInput::Splats, _) => Stage::Sort,
             Self::Reduce(scanned) | Self::Spine(scanned) | Self::Down(scanned) | Self::Alone(scanned) => {
-                if scanned == Scanned::Counts(Sorted::Splats) {
+                if scanned == ScanInput::Counts(SortInput::Splats) {
                     Stage::Sort
                 } else {
                     Stage::Tile
                 }
             }
-            Self::Histogram(Sorted::Entries, _) | Self::Scatter(Sorted::Entries, _) => Stage::Tile,
+            Self::Histogram(SortInput::Entries, _) | Self::Scatter(SortInput::Entries, _) => Stage::Tile,
             Self::NextBand | Self::NextChunk | Self::NextWindow(..) => Stage::Tile,
             Self::Gather | Self::PlanEntries | Self::Emit | Self::Ranges | Self::Cap => Stage::Tile,
             Self::Blend(_) | Self::InFront => Stage::Blend,

@@ -12,7 +12,7 @@
 
 use std::ops::Range;
 
-use gausset_core::engine::{Group, SKY_WIDTH};
+use gausset_core::engine::{CorrectionKind, SKY_VALUES};
 use gausset_core::sh;
 
 use crate::record::{
@@ -119,15 +119,15 @@ pub(crate) enum Buffer {
     /// The record of a density rule.
     Rule,
     /// The device's own counts of its splats.
-    Census,
+    SplatCounts,
     /// Screen records of visible splats, if splats are stored in pages.
-    Drawn,
+    VisibleRecords,
     /// Their tiles and depth.
-    DrawnBoxes,
+    VisibleBoxes,
     /// Sums of their slots.
-    DrawnGradients,
+    VisibleGradients,
     /// Bound if a kernel has a binding that it does not use.
-    Nothing,
+    Unused,
 }
 
 impl Buffer {
@@ -181,11 +181,11 @@ impl Buffer {
         Self::Queries,
         Self::FreeSpace,
         Self::Rule,
-        Self::Census,
-        Self::Drawn,
-        Self::DrawnBoxes,
-        Self::DrawnGradients,
-        Self::Nothing,
+        Self::SplatCounts,
+        Self::VisibleRecords,
+        Self::VisibleBoxes,
+        Self::VisibleGradients,
+        Self::Unused,
     ];
 
     /// Blocks of SH coefficients.
@@ -239,14 +239,14 @@ impl Buffer {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Paging {
     /// Number of splats per page.
-    pub(crate) page: u64,
+    pub(crate) splats_per_page: u64,
     /// Capacity for visible splats.
-    pub(crate) drawn: u64,
+    pub(crate) visible_capacity: u64,
 }
 
 /// The capacities that determine the sizes of all buffers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Sizes {
+pub(crate) struct Capacities {
     /// Capacity for splats; 0 = no splats are loaded.
     pub(crate) splats: u64,
     /// `None` if all splats are one page.
@@ -274,7 +274,7 @@ pub(crate) struct Sizes {
 }
 
 /// Capacity for this number of splats, rounded up.
-pub(crate) fn splat_room(splats: u64) -> u64 {
+pub(crate) fn splat_capacity(splats: u64) -> u64 {
     splats.max(1).next_multiple_of(u64::from(SCAN_BLOCK))
 }
 
@@ -283,37 +283,37 @@ pub(crate) const fn sh_blocks(degree: u8) -> u64 {
     sh::coefficients(degree).div_ceil(4) as u64
 }
 
-impl Sizes {
+impl Capacities {
     /// Number of splats per page.
-    pub(crate) fn page(&self) -> u64 {
-        self.paging.map_or(self.splats, |paging| paging.page)
+    pub(crate) fn splats_per_page(&self) -> u64 {
+        self.paging.map_or(self.splats, |paging| paging.splats_per_page)
     }
 
     /// Number of pages.
     pub(crate) fn pages(&self) -> u64 {
-        self.paging.map_or(1, |paging| self.splats / paging.page)
+        self.paging.map_or(1, |paging| self.splats / paging.splats_per_page)
     }
 
     /// Capacity for visible splats.
-    pub(crate) fn drawn(&self) -> u64 {
-        self.paging.map_or(self.splats, |paging| paging.drawn)
+    pub(crate) fn visible_capacity(&self) -> u64 {
+        self.paging.map_or(self.splats, |paging| paging.visible_capacity)
     }
 
     /// Position of a page in a buffer: its first byte and its length; `None` if the buffer is bound as a whole.
-    pub(crate) fn part(&self, buffer: Buffer, page: u64) -> Option<(u64, u64)> {
-        let bytes = self.page() * buffer.paged().filter(|_| self.paging.is_some())?;
+    pub(crate) fn page_range(&self, buffer: Buffer, page: u64) -> Option<(u64, u64)> {
+        let bytes = self.splats_per_page() * buffer.paged().filter(|_| self.paging.is_some())?;
         (self.bytes(buffer) > 16).then_some((page * bytes, bytes))
     }
 
     /// Position of the values of a plane in a buffer: for each page its splats, and the word of the first.
-    pub(crate) fn runs(
+    pub(crate) fn plane_runs(
         &self,
         buffer: Buffer,
         plane: u64,
         splats: usize,
     ) -> impl Iterator<Item = (Range<usize>, u64)> + use<> {
         let (planes, bytes) = buffer.planes().unwrap_or((1, 4));
-        let page = self.page();
+        let page = self.splats_per_page();
         (0..self.pages()).map(move |at| {
             let range = [at, at + 1].map(|at| ((at * page) as usize).min(splats));
             (range[0]..range[1], (at * planes + plane) * page * bytes / 4)
@@ -322,7 +322,7 @@ impl Sizes {
 
     /// Bytes of a buffer; 16 if it is not needed.
     pub(crate) fn bytes(&self, buffer: Buffer) -> u64 {
-        let (n, page, drawn) = (self.splats, self.page(), self.drawn());
+        let (n, page, drawn) = (self.splats, self.splats_per_page(), self.visible_capacity());
         let apart = |bytes: u64| if self.paging.is_some() { bytes } else { 0 };
         let block = |index: u64, wanted: bool| if wanted && index < self.sh_blocks { 48 * n } else { 0 };
         let trained = |bytes: u64| if self.training { bytes } else { 0 };
@@ -348,9 +348,9 @@ impl Sizes {
             Buffer::DepthKeys0 | Buffer::DepthKeys1 | Buffer::Order0 | Buffer::Order1 => 4 * drawn,
             Buffer::Offsets => 4 * drawn + 16,
             Buffer::Directions => trained(32 * page),
-            Buffer::Drawn => apart(48 * drawn),
-            Buffer::DrawnBoxes => apart(16 * drawn),
-            Buffer::DrawnGradients => apart(trained(48 * drawn)),
+            Buffer::VisibleRecords => apart(48 * drawn),
+            Buffer::VisibleBoxes => apart(16 * drawn),
+            Buffer::VisibleGradients => apart(trained(48 * drawn)),
             // The largest of: block sums of a scan with their total, sums of groups of splats, two sums per tile.
             Buffer::Partials => {
                 let scanned = n.max(256 * self.entries.div_ceil(4096)).div_ceil(4096) + 1;
@@ -376,30 +376,30 @@ impl Sizes {
             Buffer::Queries => 16 * self.queries,
             Buffer::FreeSpace => self.free_space,
             Buffer::Rule => Rule::BYTES,
-            Buffer::Census => 4 * u64::from(census::WORDS),
-            Buffer::Nothing => 16,
+            Buffer::SplatCounts => 4 * u64::from(census::WORDS),
+            Buffer::Unused => 16,
         };
         bytes.max(16).next_multiple_of(16)
     }
 
     /// Bytes of the splat data that persists between units.
-    pub(crate) fn state(&self) -> u64 {
+    pub(crate) fn state_bytes(&self) -> u64 {
         let kept = Buffer::ALL.into_iter().filter(|buffer| buffer.planes().is_some());
         kept.map(|buffer| self.bytes(buffer)).sum()
     }
 
     /// Bytes of all buffers.
-    pub(crate) fn total(&self) -> u64 {
+    pub(crate) fn total_bytes(&self) -> u64 {
         Buffer::ALL.into_iter().map(|buffer| self.bytes(buffer)).sum()
     }
 }
 
 /// Words of a group of corrections: values, two moments, one clock per row.
-pub(crate) const fn correction_words(group: Group, rows: usize) -> usize {
-    rows * (3 * group.width() + 1)
+pub(crate) const fn correction_words(group: CorrectionKind, rows: usize) -> usize {
+    rows * (3 * group.values_per_row() + 1)
 }
 
-const _: () = assert!(TILE_SUMS as usize == 6 + SKY_WIDTH, "sums of a tile");
+const _: () = assert!(TILE_SUMS as usize == 6 + SKY_VALUES, "sums of a tile");
 
 #[cfg(test)]
 mod tests {
@@ -407,38 +407,51 @@ mod tests {
 
     #[test]
     fn a_splat_and_an_entry_take_what_the_documentation_says() {
-        let of = |splats: u64, entries: u64| Sizes {
+        let of = |splats: u64, entries: u64| Capacities {
             splats,
             sh_blocks: 4,
             training: true,
             entries,
-            ..Sizes::default()
+            ..Capacities::default()
         };
         let (many, more) = (of(1 << 20, 0), of(1 << 21, 0));
-        let state = |sizes: &Sizes| -> u64 {
+        let state = |sizes: &Capacities| -> u64 {
             let parts = [Buffer::Splats, Buffer::Splats1, Buffer::Splats2, Buffer::Records];
             let sh = [Buffer::SH, Buffer::SH_FIRST, Buffer::SH_SECOND].concat();
             parts.into_iter().chain(sh).map(|buffer| sizes.bytes(buffer)).sum()
         };
         assert!(state(&more) - state(&many) <= 760 << 20);
-        let entry = (of(4096, 2 << 20).total() - of(4096, 1 << 20).total()) as f64 / f64::from(1 << 20);
+        let entry =
+            (of(4096, 2 << 20).total_bytes() - of(4096, 1 << 20).total_bytes()) as f64 / f64::from(1 << 20);
         assert!(entry <= 72.0, "{entry}");
     }
 
     #[test]
     fn a_page_lies_behind_the_one_before_and_no_value_of_a_splat_is_in_two_places() {
-        let paging = Some(Paging { page: 8192, drawn: 12_288 });
-        let sizes =
-            Sizes { splats: 24_576, paging, sh_blocks: 1, training: true, entries: 4096, ..Sizes::default() };
-        assert_eq!((sizes.pages(), sizes.part(Buffer::Splats, 2)), (3, Some((2 * 48 * 8192, 48 * 8192))));
-        assert_eq!(sizes.part(Buffer::Records, 1), Some((20 * 8192, 20 * 8192)));
-        assert_eq!(sizes.part(Buffer::Boxes, 1), Some((16 * 8192, 16 * 8192)));
+        let paging = Some(Paging { splats_per_page: 8192, visible_capacity: 12_288 });
+        let sizes = Capacities {
+            splats: 24_576,
+            paging,
+            sh_blocks: 1,
+            training: true,
+            entries: 4096,
+            ..Capacities::default()
+        };
+        assert_eq!(
+            (sizes.pages(), sizes.page_range(Buffer::Splats, 2)),
+            (3, Some((2 * 48 * 8192, 48 * 8192)))
+        );
+        assert_eq!(sizes.page_range(Buffer::Records, 1), Some((20 * 8192, 20 * 8192)));
+        assert_eq!(sizes.page_range(Buffer::Boxes, 1), Some((16 * 8192, 16 * 8192)));
         // Buffers that are absent, or not per splat.
-        assert_eq!([Buffer::Sh3, Buffer::Order0, Buffer::Drawn].map(|of| sizes.part(of, 1)), [None; 3]);
-        assert_eq!(sizes.bytes(Buffer::Screen) + sizes.bytes(Buffer::Drawn), 48 * (8192 + 12_288));
+        assert_eq!(
+            [Buffer::Sh3, Buffer::Order0, Buffer::VisibleRecords].map(|of| sizes.page_range(of, 1)),
+            [None; 3]
+        );
+        assert_eq!(sizes.bytes(Buffer::Screen) + sizes.bytes(Buffer::VisibleRecords), 48 * (8192 + 12_288));
         let mut taken = vec![false; 5 * 24_576];
         for plane in 0..5 {
-            let runs: Vec<_> = sizes.runs(Buffer::Records, plane, 20_000).collect();
+            let runs: Vec<_> = sizes.plane_runs(Buffer::Records, plane, 20_000).collect();
             assert_eq!(runs.iter().map(|(range, _)| range.len()).sum::<usize>(), 20_000);
             for (range, at) in runs {
                 for place in 0..range.len() as u64 {
@@ -449,9 +462,9 @@ mod tests {
                 }
             }
         }
-        let whole = Sizes { splats: 4096, ..Sizes::default() };
-        assert_eq!((whole.pages(), whole.part(Buffer::Splats, 0)), (1, None));
-        assert_eq!(whole.runs(Buffer::Splats, 2, 100).collect::<Vec<_>>(), [(0..100, 2 * 4 * 4096)]);
+        let whole = Capacities { splats: 4096, ..Capacities::default() };
+        assert_eq!((whole.pages(), whole.page_range(Buffer::Splats, 0)), (1, None));
+        assert_eq!(whole.plane_runs(Buffer::Splats, 2, 100).collect::<Vec<_>>(), [(0..100, 2 * 4 * 4096)]);
     }
 
     #[test]

@@ -40,17 +40,18 @@
 
 #[cfg(test)]
 mod barrier_tests;
+pub mod benchmark;
+mod capacity;
 mod corrections;
 mod device;
 mod engine;
 #[cfg(test)]
 mod fixture_tests;
-mod flight;
 #[cfg(test)]
 mod flight_tests;
 mod free_space;
 mod header;
-mod hold;
+mod in_flight;
 mod kernels;
 mod layout;
 mod pace;
@@ -58,7 +59,6 @@ mod pace;
 mod page_tests;
 mod planes;
 mod record;
-mod room;
 mod rule;
 #[cfg(test)]
 mod rule_tests;
@@ -76,21 +76,22 @@ mod task;
 mod traffic;
 #[cfg(test)]
 mod translation_tests;
-pub mod trial;
 mod unit;
+mod upload;
 
 use gausset_core::engine::{
-    DensityRule, DeviceInfo, DeviceRates, Engine, EngineError, ExtraGroup, Floors, FrontQuery, MemoryNeed,
-    Outputs, RenderOptions, Rendering, SceneSize, StepParams, StepReport, StepWork, TrainState, TrainView,
+    CorrectionGroup, DensityRule, DeviceInfo, DevicePeakRates, Engine, EngineError, LowerBounds,
+    MemoryEstimate, OcclusionQuery, Outputs, RenderOptions, Rendering, SceneSize, StepParams, StepReport,
+    StepWork, TrainState, TrainView,
 };
 use gausset_core::{Camera, Pose, Splats};
 
-pub use device::{AdapterChoice, AdapterKind, AdapterReport, Automatic, Gpu, GpuInfo, KernelCache};
-pub use engine::{DensityOn, GpuEngine, GpuOptions};
+pub use device::{AdapterChoice, AdapterKind, AdapterReport, AutomaticDevice, Gpu, GpuInfo, KernelCache};
+pub use engine::{DensityBackend, GpuEngine, GpuOptions};
 
 impl GpuEngine {
     fn check(&self) -> Result<(), EngineError> {
-        self.failed.clone().map_or(Ok(()), Err)
+        self.pending_error.clone().map_or(Ok(()), Err)
     }
 
     /// Waits for units in flight, then returns an error if anything has failed.
@@ -100,10 +101,10 @@ impl GpuEngine {
     }
 
     fn check_training(&self) -> Result<(), EngineError> {
-        if self.state.is_only_drawn {
+        if self.state.is_render_only {
             let what =
                 "the splats were loaded for rendering only and cannot be trained (expected a whole state)";
-            return Err(EngineError::BadInput(what.to_owned()));
+            return Err(EngineError::InvalidInput(what.to_owned()));
         }
         Ok(())
     }
@@ -112,7 +113,7 @@ impl GpuEngine {
     fn clear_space_on_host(&mut self, rule: &DensityRule) -> Result<(), EngineError> {
         let Some(mut helper) = self.helper.take() else {
             let what = "clearing free space on the host needs a CPU engine (expected `with_helper`)";
-            return Err(EngineError::BadInput(what.to_owned()));
+            return Err(EngineError::InvalidInput(what.to_owned()));
         };
         let outcome = self.read_state().and_then(|state| {
             helper.load(state)?;
@@ -124,7 +125,7 @@ impl GpuEngine {
         });
         self.helper = Some(helper);
         let (report, state) = outcome?;
-        self.hold_state(state)?;
+        self.upload_state(state)?;
         self.report.cleared += report.cleared;
         Ok(())
     }
@@ -141,7 +142,7 @@ impl Engine for GpuEngine {
         }
     }
 
-    fn needs(&self, scene: &SceneSize) -> MemoryNeed {
+    fn memory_needs(&self, scene: &SceneSize) -> MemoryEstimate {
         self.memory_need(scene)
     }
 
@@ -149,21 +150,21 @@ impl Engine for GpuEngine {
         // A device with its own memory uses the limit of that memory.
         if self.gpu().info().shares_memory() {
             let left = bytes.saturating_sub(self.driver_bytes);
-            self.memory.limit_to(left.min(self.own_limit.unwrap_or(u64::MAX)));
+            self.memory.set_limit(left.min(self.device_limit.unwrap_or(u64::MAX)));
         }
     }
 
     fn load(&mut self, state: TrainState) -> Result<(), EngineError> {
         self.clear()?;
         state::check_state(&state)?;
-        self.hold_state(state)
+        self.upload_state(state)
     }
 
-    fn load_splats(&mut self, splats: Splats, extras: Vec<ExtraGroup>) -> Result<(), EngineError> {
+    fn load_splats(&mut self, splats: Splats, extras: Vec<CorrectionGroup>) -> Result<(), EngineError> {
         self.clear()?;
         state::check_splats("splats", &splats)?;
         state::check_groups(&extras)?;
-        self.hold_splats(&splats, &extras)
+        self.upload_splats(&splats, &extras)
     }
 
     fn save(&mut self) -> Result<TrainState, EngineError> {
@@ -171,12 +172,12 @@ impl Engine for GpuEngine {
         self.read_state()
     }
 
-    fn splats(&mut self, sh_degree: u8) -> Result<Splats, EngineError> {
+    fn read_splats(&mut self, sh_degree: u8) -> Result<Splats, EngineError> {
         self.drain();
         self.read_splats(sh_degree)
     }
 
-    fn corrections(&mut self) -> Result<Vec<ExtraGroup>, EngineError> {
+    fn read_corrections(&mut self) -> Result<Vec<CorrectionGroup>, EngineError> {
         self.drain();
         if self.state.groups.words() == 0 {
             return Ok(self.state.groups.read(&[]));
@@ -190,10 +191,10 @@ impl Engine for GpuEngine {
         _next: &[TrainView],
         params: &StepParams,
     ) -> Result<(), EngineError> {
-        self.collect();
+        self.acknowledge_finished();
         self.check()?;
         self.check_training()?;
-        let view = params.only_view(views)?;
+        let view = params.single_view(views)?;
         unit::check_projection(&view.camera)?;
         self.submit_step(view, params)
     }
@@ -215,19 +216,19 @@ impl Engine for GpuEngine {
         }
         let mut state = self.read_state()?;
         gausset_density::apply(&mut state, rule, &self.pool).add_to(&mut self.report);
-        self.hold_state(state)?;
+        self.upload_state(state)?;
         Ok(())
     }
 
     fn flush(&mut self) -> Result<StepReport, EngineError> {
         self.settle()?;
-        Ok(self.report.take(self.state.splats))
+        Ok(self.report.take_report(self.state.splats))
     }
 
     fn poll(&mut self) -> Result<StepReport, EngineError> {
-        self.collect();
+        self.acknowledge_finished();
         self.check()?;
-        Ok(self.report.take(self.state.splats))
+        Ok(self.report.take_report(self.state.splats))
     }
 
     fn render_into(
@@ -240,7 +241,7 @@ impl Engine for GpuEngine {
     ) -> Result<(), EngineError> {
         unit::check_projection(camera)?;
         self.settle()?;
-        self.draw(camera, pose, options, outputs, rendering)
+        self.render_view(camera, pose, options, outputs, rendering)
     }
 
     fn weight_in_front(
@@ -248,17 +249,20 @@ impl Engine for GpuEngine {
         camera: &Camera,
         pose: &Pose,
         options: &RenderOptions,
-        queries: &[FrontQuery],
+        queries: &[OcclusionQuery],
     ) -> Result<Option<Vec<f32>>, EngineError> {
         unit::check_projection(camera)?;
         self.settle()?;
-        self.ask(camera, pose, options, queries).map(Some)
+        self.weights_in_front(camera, pose, options, queries).map(Some)
     }
 
     /// Only the measured rate, that of a copy from buffer to buffer. The profile has the bytes and times of the stages.
-    fn floors(&mut self, _work: &StepWork) -> Option<Floors> {
+    fn lower_bounds(&mut self, _work: &StepWork) -> Option<LowerBounds> {
         self.settle().ok()?;
         let bytes_per_s = self.memory.copy_rate().ok()?;
-        Some(Floors { rates: DeviceRates { bytes_per_s, ..DeviceRates::default() }, stages: Vec::new() })
+        Some(LowerBounds {
+            rates: DevicePeakRates { bytes_per_s, ..DevicePeakRates::default() },
+            stages: Vec::new(),
+        })
     }
 }

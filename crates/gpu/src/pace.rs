@@ -8,7 +8,7 @@
 
 use gausset_core::Stage;
 
-use crate::split::Windows;
+use crate::split::DispatchParts;
 
 /// Target duration of a dispatch, ms.
 pub(crate) const DISPATCH_MS: f64 = 20.0;
@@ -17,22 +17,22 @@ pub(crate) const SUBMISSION_MS: f64 = 100.0;
 /// Assumed duration of a dispatch without a measurement, ms.
 const UNKNOWN_MS: f64 = 8.0 * DISPATCH_MS;
 /// Maximum number of parts of a dispatch.
-const MOST_PARTS: f64 = 128.0;
+const MAX_PARTS: f64 = 128.0;
 /// One of this many units is timed.
-const EVERY: u64 = 50;
+const TIMING_INTERVAL: u64 = 50;
 /// Factor on an older, longer time at each newer measurement: views differ.
-const MEMORY: f64 = 0.9;
+const DECAY: f64 = 0.9;
 
 /// Sizes of a unit.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(crate) struct Extent {
+pub(crate) struct UnitSize {
     pub(crate) splats: f64,
     pub(crate) pixels: f64,
 }
 
-impl Extent {
+impl UnitSize {
     /// The size with which the time of a stage scales.
-    fn of(&self, stage: Stage) -> f64 {
+    fn size_for_stage(&self, stage: Stage) -> f64 {
         let size = match stage {
             Stage::Blend | Stage::Loss | Stage::BlendVjp => self.pixels,
             _ => self.splats,
@@ -44,46 +44,46 @@ impl Extent {
 
 /// The measured times of stages.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Pace {
+pub(crate) struct StageTimes {
     /// Whether work is split by time at all.
-    is_kept: bool,
+    is_enabled: bool,
     /// For a whole dispatch of each stage: ms per pixel or splat.
     rates: [Option<f64>; Stage::ALL.len()],
 }
 
-impl Pace {
+impl StageTimes {
     /// Without measurements. If not `is_kept`, nothing is split.
     pub(crate) fn new(is_kept: bool) -> Self {
-        Self { is_kept, rates: Default::default() }
+        Self { is_enabled: is_kept, rates: Default::default() }
     }
 
     /// Whether the unit with this number is to be timed.
-    pub(crate) fn wants(&self, unit: u64) -> bool {
-        self.is_kept && unit.is_multiple_of(EVERY)
+    pub(crate) fn is_timed(&self, unit: u64) -> bool {
+        self.is_enabled && unit.is_multiple_of(TIMING_INTERVAL)
     }
 
     /// Adds a measurement: `dispatches` whole dispatches of a stage took `ms` together.
-    pub(crate) fn note(&mut self, stage: Stage, extent: &Extent, dispatches: f64, ms: f64) {
-        let rate = ms / dispatches / extent.of(stage);
+    pub(crate) fn add_measurement(&mut self, stage: Stage, extent: &UnitSize, dispatches: f64, ms: f64) {
+        let rate = ms / dispatches / extent.size_for_stage(stage);
         if !rate.is_finite() {
             return;
         }
         let known = &mut self.rates[stage as usize];
-        *known = Some(known.map_or(rate, |old| rate.max(MEMORY * old)));
+        *known = Some(known.map_or(rate, |old| rate.max(DECAY * old)));
     }
 
     /// Expected duration of a whole dispatch, ms.
-    fn dispatch_ms(&self, stage: Stage, extent: &Extent) -> f64 {
-        if !self.is_kept {
+    fn dispatch_ms(&self, stage: Stage, extent: &UnitSize) -> f64 {
+        if !self.is_enabled {
             return 0.0;
         }
-        self.rates[stage as usize].map_or(UNKNOWN_MS, |rate| rate * extent.of(stage))
+        self.rates[stage as usize].map_or(UNKNOWN_MS, |rate| rate * extent.size_for_stage(stage))
     }
 
     /// Number of parts of the dispatches of a unit: powers of two, so that there are few plans.
-    pub(crate) fn windows(&self, extent: &Extent) -> Windows {
-        Windows::of(|stage| {
-            let parts = (self.dispatch_ms(stage, extent) / DISPATCH_MS).ceil().clamp(1.0, MOST_PARTS);
+    pub(crate) fn windows(&self, extent: &UnitSize) -> DispatchParts {
+        DispatchParts::for_stages(|stage| {
+            let parts = (self.dispatch_ms(stage, extent) / DISPATCH_MS).ceil().clamp(1.0, MAX_PARTS);
             (parts as u8).next_power_of_two()
         })
     }
@@ -93,8 +93,8 @@ impl Pace {
     pub(crate) fn submissions(
         &self,
         stages: impl Iterator<Item = Option<Stage>>,
-        windows: &Windows,
-        extent: &Extent,
+        windows: &DispatchParts,
+        extent: &UnitSize,
     ) -> Vec<usize> {
         let mut lengths = vec![0];
         let mut taken = 0.0;
@@ -118,33 +118,33 @@ impl Pace {
 mod tests {
     use super::*;
 
-    const STEP: Extent = Extent { splats: 1e6, pixels: 1e6 };
+    const STEP: UnitSize = UnitSize { splats: 1e6, pixels: 1e6 };
 
-    fn kept() -> Pace {
-        Pace::new(true)
+    fn kept() -> StageTimes {
+        StageTimes::new(true)
     }
 
     #[test]
     fn a_slow_stage_is_done_in_parts_and_a_slow_unit_in_submissions() {
         let mut pace = kept();
-        Stage::ALL.into_iter().for_each(|stage| pace.note(stage, &STEP, 10.0, 1.0));
-        assert_eq!(pace.windows(&STEP), Windows::default());
+        Stage::ALL.into_iter().for_each(|stage| pace.add_measurement(stage, &STEP, 10.0, 1.0));
+        assert_eq!(pace.windows(&STEP), DispatchParts::default());
         let stages = || [Stage::Project, Stage::Sort, Stage::Blend, Stage::Blend].into_iter().map(Some);
-        assert_eq!(pace.submissions(stages(), &Windows::default(), &STEP), [4]);
+        assert_eq!(pace.submissions(stages(), &DispatchParts::default(), &STEP), [4]);
         // A blend of 130 ms: eight parts of 16.
-        pace.note(Stage::Blend, &STEP, 1.0, 130.0);
+        pace.add_measurement(Stage::Blend, &STEP, 1.0, 130.0);
         let windows = pace.windows(&STEP);
         assert_eq!((windows.parts(Stage::Blend), windows.parts(Stage::Sort)), (8, 1));
         let parts = || std::iter::repeat_n(Some(Stage::Blend), 16).chain([None; 9]);
         assert_eq!(pace.submissions(parts(), &windows, &STEP), [6, 6, 13]);
         // A quarter of the image takes a quarter of the time, a larger image more.
-        let small = Extent { pixels: 2.5e5, ..STEP };
+        let small = UnitSize { pixels: 2.5e5, ..STEP };
         assert_eq!(pace.windows(&small).parts(Stage::Blend), 2);
-        let huge = Extent { pixels: 1e8, ..STEP };
+        let huge = UnitSize { pixels: 1e8, ..STEP };
         assert_eq!(pace.windows(&huge).parts(Stage::Blend), 128);
         // Old times decay slowly.
-        (0..30).for_each(|_| pace.note(Stage::Blend, &STEP, 1.0, 2.0));
-        assert_eq!(pace.windows(&STEP), Windows::default());
+        (0..30).for_each(|_| pace.add_measurement(Stage::Blend, &STEP, 1.0, 2.0));
+        assert_eq!(pace.windows(&STEP), DispatchParts::default());
     }
 
     #[test]
@@ -153,17 +153,17 @@ mod tests {
         assert!(Stage::ALL.into_iter().all(|stage| unknown.parts(stage) == 8));
         let parts = || std::iter::repeat_n(Some(Stage::Sort), 11);
         assert_eq!(kept().submissions(parts(), &unknown, &STEP), [5, 5, 1]);
-        let free = Pace::default();
-        assert_eq!(free.windows(&STEP), Windows::default());
-        assert_eq!(free.submissions(parts(), &Windows::default(), &STEP), [11]);
-        assert!(!free.wants(0) && kept().wants(0) && !kept().wants(1) && kept().wants(50));
+        let free = StageTimes::default();
+        assert_eq!(free.windows(&STEP), DispatchParts::default());
+        assert_eq!(free.submissions(parts(), &DispatchParts::default(), &STEP), [11]);
+        assert!(!free.is_timed(0) && kept().is_timed(0) && !kept().is_timed(1) && kept().is_timed(50));
     }
 
     #[test]
     fn times_that_are_none_are_not_noted() {
         let mut pace = kept();
-        pace.note(Stage::Sort, &STEP, 0.0, 1.0);
-        pace.note(Stage::Sort, &STEP, 1.0, f64::NAN);
+        pace.add_measurement(Stage::Sort, &STEP, 0.0, 1.0);
+        pace.add_measurement(Stage::Sort, &STEP, 1.0, f64::NAN);
         assert_eq!(pace.windows(&STEP).parts(Stage::Sort), 8);
     }
 }

@@ -4,14 +4,14 @@ use std::sync::Arc;
 
 use gausset_core::TargetImage;
 use gausset_core::engine::{
-    AdamMode, ClassicRule, CorrectionRates, DensityRule, Engine, EngineError, ExtraGroup, FrontQuery,
-    GradientStatistic, Group, McmcRule, Noise, Outputs, Rates, RenderOptions, Rendering, StepParams,
-    StepReport, TrainState, TrainView,
+    AdamMode, ClassicRule, CorrectionGroup, CorrectionKind, CorrectionRates, DensityRule, Engine,
+    EngineError, GradientStatistic, LearningRates, McmcRule, OcclusionQuery, Outputs, PositionNoise,
+    RenderOptions, Rendering, StepParams, StepReport, TrainState, TrainView,
 };
 use gausset_testkit::{RandomScene, TestScene, skip_for_gpu};
 
 use crate::device::{AdapterChoice, Gpu};
-use crate::engine::{DensityOn, GpuEngine, GpuOptions};
+use crate::engine::{DensityBackend, GpuEngine, GpuOptions};
 
 const WIDTH: u32 = 100;
 const HEIGHT: u32 = 75;
@@ -23,7 +23,7 @@ fn gpu(test: &str) -> Option<Gpu> {
 
 /// An engine that applies density rules on the CPU, as for a state in pages.
 fn whole(gpu: &Gpu) -> GpuEngine {
-    GpuEngine::new(gpu, GpuOptions { threads: 1, density: DensityOn::Host, ..GpuOptions::default() })
+    GpuEngine::new(gpu, GpuOptions { threads: 1, density: DensityBackend::Host, ..GpuOptions::default() })
 }
 
 /// An engine with at most this many splats per page.
@@ -34,14 +34,19 @@ fn in_pages(gpu: &Gpu, splats: u64) -> GpuEngine {
 }
 
 fn scene(splats: usize) -> TestScene {
-    RandomScene { splats, width: WIDTH, height: HEIGHT, overhang: 0.1, ..RandomScene::default() }.make()
+    RandomScene { splats, width: WIDTH, height: HEIGHT, margin: 0.1, ..RandomScene::default() }.build()
 }
 
 fn state(splats: usize) -> TrainState {
-    let groups = [(Group::Gain, 2), (Group::Vignetting, 1), (Group::Pose, 2), (Group::Sky, 1)];
+    let groups = [
+        (CorrectionKind::Gain, 2),
+        (CorrectionKind::Vignetting, 1),
+        (CorrectionKind::Pose, 2),
+        (CorrectionKind::Sky, 1),
+    ];
     let mut state = TrainState::new(
         scene(splats).splats,
-        groups.map(|(group, rows)| ExtraGroup::new(group, rows)).to_vec(),
+        groups.map(|(group, rows)| CorrectionGroup::new(group, rows)).to_vec(),
     );
     // Some splats that no render will show.
     for i in (0..splats).step_by(7) {
@@ -57,7 +62,7 @@ fn view(index: u32) -> TrainView {
     let mask = Some(places().map(|(x, y)| u8::from((x / 5 + y / 7) % 4 != 0)).collect());
     TrainView {
         index,
-        reduction: 1,
+        downscale: 1,
         name: format!("view {index}").into(),
         camera: made.camera,
         pose: made.pose,
@@ -71,7 +76,7 @@ fn view(index: u32) -> TrainView {
 
 /// Each option in some step: sparse and dense updates, noise, dropout, capped lists, the three statistics.
 fn params(step: u64) -> StepParams {
-    let rates = Rates {
+    let rates = LearningRates {
         means: 2e-3,
         log_scales: 5e-3,
         quats: 1e-3,
@@ -91,7 +96,7 @@ fn params(step: u64) -> StepParams {
     StepParams {
         adam: if step.is_multiple_of(2) { AdamMode::Sparse } else { AdamMode::Dense },
         statistic: if step < 2 { GradientStatistic::Signed } else { GradientStatistic::Absolute },
-        noise: (step != 1).then_some(Noise { scale: 0.5, opacity_fade: 0.5 }),
+        noise: (step != 1).then_some(PositionNoise { scale: 0.5, fade_opacity: 0.5 }),
         dropout: if step == 2 { 0.2 } else { 0.0 },
         opacity_regularisation: 1e-2,
         scale_regularisation: 1e-2,
@@ -141,10 +146,10 @@ fn look(engine: &mut GpuEngine) -> Result<([Rendering; 2], Vec<f32>), EngineErro
     let (shown, options) = (view(0), params(9).render);
     let picture = engine.render(&shown.camera, &shown.pose, &options, Outputs::All)?;
     // Only the first splats: up to the middle of a page.
-    let first = RenderOptions { only_first: Some(5000), ..options };
+    let first = RenderOptions { splat_limit: Some(5000), ..options };
     let few = engine.render(&shown.camera, &shown.pose, &first, Outputs::Color)?;
-    let query = |i: u32| FrontQuery { pixel: [i * 7 % WIDTH, i * 13 % HEIGHT], depth: 4.0 };
-    let queries: Vec<FrontQuery> = (0..300).map(query).collect();
+    let query = |i: u32| OcclusionQuery { pixel: [i * 7 % WIDTH, i * 13 % HEIGHT], depth: 4.0 };
+    let queries: Vec<OcclusionQuery> = (0..300).map(query).collect();
     let front = engine.weight_in_front(&shown.camera, &shown.pose, &options, &queries)?;
     Ok(([picture, few], front.unwrap_or_default()))
 }
@@ -200,10 +205,10 @@ fn a_state_in_pages_gives_the_same_bytes() {
 fn splats_that_are_only_drawn_may_lie_in_pages() {
     let Some(gpu) = gpu("splats_that_are_only_drawn_may_lie_in_pages") else { return };
     let drawn = |mut engine: GpuEngine| {
-        let TrainState { splats, extras, .. } = state(SPLATS);
+        let TrainState { splats, corrections: extras, .. } = state(SPLATS);
         engine.load_splats(splats.clone(), extras)?;
         let pages = engine.memory.sizes().pages();
-        let same = engine.splats(3)?.means == splats.means;
+        let same = engine.read_splats(3)?.means == splats.means;
         Ok::<_, EngineError>((pages, same, look(&mut engine)?))
     };
     let expected = drawn(whole(&gpu)).expect("pictures");
@@ -231,7 +236,7 @@ fn no_kernel_is_bound_to_more_than_the_device_allows() {
         engine.load(state(SPLATS / 10))?;
         steps(&mut engine, 0..2)?;
         engine.flush()?;
-        Ok::<_, EngineError>((saved, report, engine.save()?, engine.memory.bound()))
+        Ok::<_, EngineError>((saved, report, engine.save()?, engine.memory.bound_ranges()))
     };
     let expected = trained(whole(&gpu)).expect("a state");
     assert!(expected.3.iter().any(|&(_, bytes)| bytes > MOST));
@@ -241,8 +246,8 @@ fn no_kernel_is_bound_to_more_than_the_device_allows() {
     steps(&mut engine, 0..1).expect("a step");
     engine.flush().expect("a report");
     let sizes = *engine.memory.sizes();
-    assert_eq!((sizes.page(), sizes.pages(), sizes.drawn()), (16_384, 2, 20_480));
-    let places = engine.memory.bound();
+    assert_eq!((sizes.splats_per_page(), sizes.pages(), sizes.visible_capacity()), (16_384, 2, 20_480));
+    let places = engine.memory.bound_ranges();
     assert!(places.iter().all(|&(first, bytes)| bytes <= MOST && first % 256 == 0), "{places:?}");
     assert!(places.iter().any(|&(first, _)| first > 0));
     let found = trained(engine).expect("a state");
@@ -268,7 +273,7 @@ fn a_view_of_more_splats_than_a_binding_holds_is_one_line_with_numbers() {
         line.starts_with("a render: the records of ") && line.contains("of which a binding holds 4096,"),
         "{line}"
     );
-    let few = RenderOptions { only_first: Some(4000), ..options };
+    let few = RenderOptions { splat_limit: Some(4000), ..options };
     engine.render(&shown.camera, &shown.pose, &few, Outputs::Color).expect("fewer are drawn");
     steps(&mut engine, 0..1).expect("a step that is under way");
     let line = engine.flush().expect_err("refused").to_string();
@@ -317,10 +322,14 @@ fn three_million_splats_train_where_a_binding_holds_fewer() {
         steps(&mut engine, 0..2)?;
         let report = engine.flush()?;
         let (sizes, seconds) = (*engine.memory.sizes(), clock.elapsed().as_secs_f64());
-        println!("{} pages of {}: 2 steps in {seconds:.1} s, {report:?}", sizes.pages(), sizes.page());
-        let most = engine.memory.most_bytes_of_a_binding();
-        assert!(engine.memory.bound().iter().all(|&(_, bytes)| bytes <= most));
-        Ok::<_, EngineError>((report, engine.splats(3)?))
+        println!(
+            "{} pages of {}: 2 steps in {seconds:.1} s, {report:?}",
+            sizes.pages(),
+            sizes.splats_per_page()
+        );
+        let most = engine.memory.max_binding_bytes();
+        assert!(engine.memory.bound_ranges().iter().all(|&(_, bytes)| bytes <= most));
+        Ok::<_, EngineError>((report, engine.read_splats(3)?))
     };
     let (expected, found) = (trained(u64::MAX).expect("a state"), trained(1 << 20).expect("a state"));
     assert!(found == expected);

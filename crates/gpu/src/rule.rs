@@ -6,11 +6,11 @@ use gausset_density::logit;
 
 use crate::layout::sh_blocks;
 use crate::record::{Job, Rule, rule_flag};
-use crate::schedule::{Change, Then, Unit};
-use crate::task::Ruled;
+use crate::schedule::{RuleKind, Unit, UnitKind};
+use crate::task::RuleTask;
 
 /// The two words of a 64-bit number, low word first.
-fn halves(bits: u64) -> [u32; 2] {
+fn split_words(bits: u64) -> [u32; 2] {
     [bits as u32, (bits >> 32) as u32]
 }
 
@@ -19,9 +19,9 @@ fn capped(count: u64) -> u32 {
 }
 
 fn classic(rule: &ClassicRule) -> Rule {
-    let [seed_low, seed_high] = halves(rule.seed);
-    let [step_low, step_high] = halves(rule.step);
-    let limits = Thresholds::of(rule);
+    let [seed_low, seed_high] = split_words(rule.seed);
+    let [step_low, step_high] = split_words(rule.step);
+    let limits = Thresholds::from_rule(rule);
     Rule {
         seed_low,
         seed_high,
@@ -40,10 +40,11 @@ fn classic(rule: &ClassicRule) -> Rule {
 }
 
 fn mcmc(rule: &McmcRule) -> Rule {
-    let [seed_low, seed_high] = halves(rule.seed);
-    let [step_low, step_high] = halves(rule.step);
-    let [growth_low, growth_high] = halves(f64::from(rule.growth.max(0.0)).to_bits());
-    let [whole_low, whole_high] = halves((1.0 - f64::from(rule.split_largest)).clamp(0.0, 1.0).to_bits());
+    let [seed_low, seed_high] = split_words(rule.seed);
+    let [step_low, step_high] = split_words(rule.step);
+    let [growth_low, growth_high] = split_words(f64::from(rule.growth.max(0.0)).to_bits());
+    let [whole_low, whole_high] =
+        split_words((1.0 - f64::from(rule.split_largest)).clamp(0.0, 1.0).to_bits());
     Rule {
         seed_low,
         seed_high,
@@ -61,20 +62,20 @@ fn mcmc(rule: &McmcRule) -> Rule {
 }
 
 /// A rule, for a state of this SH degree, as a unit; `None` if it is not a single unit.
-pub(crate) fn unit(rule: &DensityRule, sh_degree: u8) -> Option<Ruled> {
+pub(crate) fn unit(rule: &DensityRule, sh_degree: u8) -> Option<RuleTask> {
     let (record, change, reorder) = match rule {
-        DensityRule::Classic(rule) => (classic(rule), Change::Classic, rule.reorder),
-        DensityRule::Mcmc(rule) => (mcmc(rule), Change::Mcmc, rule.reorder),
+        DensityRule::Classic(rule) => (classic(rule), RuleKind::Classic, rule.reorder),
+        DensityRule::Mcmc(rule) => (mcmc(rule), RuleKind::Mcmc, rule.reorder),
         DensityRule::ResetOpacity { max_opacity } => {
             let reset_logit = logit(*max_opacity);
-            (Rule { reset_logit, flags: rule_flag::STAYS, ..Rule::default() }, Change::Reset, false)
+            (Rule { reset_logit, flags: rule_flag::STAYS, ..Rule::default() }, RuleKind::Reset, false)
         }
         // More than one unit: see `free_space`.
         DensityRule::FreeSpace(_) => return None,
     };
     let sh_blocks = sh_blocks(sh_degree);
-    let then = Then::Rule { change, reorder, sh_blocks };
+    let then = UnitKind::Rule { change, reorder, sh_blocks };
     let record = Rule { sh_blocks: sh_blocks as u32, ..record };
-    let unit = Unit { tiles: 0, capped: false, then };
-    Some(Ruled { job: Job::default(), rule: record, unit, words: Vec::new() })
+    let unit = Unit { tiles: 0, capped: false, kind: then };
+    Some(RuleTask { job: Job::default(), rule: record, unit, words: Vec::new() })
 }

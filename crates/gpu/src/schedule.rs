@@ -5,11 +5,11 @@ mod rule;
 
 use gausset_core::Stage;
 
-use crate::kernels::{Kernel, Sums};
-use crate::layout::{Buffer, Sizes};
+use crate::kernels::{BlendVjpVariant, Kernel};
+use crate::layout::{Buffer, Capacities};
 use crate::record::argument;
-use crate::split::Split;
-pub(crate) use list::List;
+use crate::split::WorkSplit;
+pub(crate) use list::DispatchList;
 #[cfg(test)]
 pub(crate) use list::{depth_sort, offset_scan, update_alone};
 
@@ -40,7 +40,7 @@ pub(crate) struct Dispatch {
 
 /// Kinds of density rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Change {
+pub(crate) enum RuleKind {
     /// Clone, split, prune.
     Classic,
     /// Relocation and growth.
@@ -59,19 +59,19 @@ pub(crate) struct Unit {
     /// Whether tile lists are capped.
     pub(crate) capped: bool,
     /// What follows the tile lists.
-    pub(crate) then: Then,
+    pub(crate) kind: UnitKind,
 }
 
 /// What follows the tile lists of a unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Then {
+pub(crate) enum UnitKind {
     /// A render.
-    Picture {
+    Render {
         /// Whether with depth and count.
         extras: bool,
     },
     /// Queries of weights in front of depths.
-    Questions,
+    Queries,
     /// A training step.
     Step {
         /// Number of blocks of SH coefficients in use.
@@ -91,7 +91,7 @@ pub(crate) enum Then {
     /// A density rule, without a view.
     Rule {
         /// Kind of rule.
-        change: Change,
+        change: RuleKind,
         /// Whether the result is sorted along a Morton curve.
         reorder: bool,
         /// Number of stored blocks of SH coefficients.
@@ -108,20 +108,20 @@ pub(crate) enum Then {
 }
 
 /// The buffers of a planning kernel.
-pub(crate) const PLANNED: [Buffer; 6] =
-    [Buffer::Job, Buffer::Arguments, Buffer::Status, Buffer::Partials, Buffer::Sums, Buffer::Census];
+pub(crate) const PLAN_BUFFERS: [Buffer; 6] =
+    [Buffer::Job, Buffer::Arguments, Buffer::Status, Buffer::Partials, Buffer::Sums, Buffer::SplatCounts];
 
 /// The dispatches of a unit, split as given.
-pub(crate) fn dispatches(unit: &Unit, sizes: &Sizes, split: &Split) -> Vec<Dispatch> {
-    let is_rule = matches!(unit.then, Then::Rule { .. } | Then::Rays { .. });
+pub(crate) fn dispatches(unit: &Unit, sizes: &Capacities, split: &WorkSplit) -> Vec<Dispatch> {
+    let is_rule = matches!(unit.kind, UnitKind::Rule { .. } | UnitKind::Rays { .. });
     let stage = |kernel: Kernel| if is_rule { Stage::Density } else { kernel.stage() };
-    in_windows(whole_dispatches(unit, sizes, split), &|kernel| split.windows.parts(stage(kernel)))
+    split_dispatches(whole_dispatches(unit, sizes, split), &|kernel| split.windows.parts(stage(kernel)))
 }
 
-fn whole_dispatches(unit: &Unit, sizes: &Sizes, split: &Split) -> Vec<Dispatch> {
-    let mut list = List::new(sizes);
+fn whole_dispatches(unit: &Unit, sizes: &Capacities, split: &WorkSplit) -> Vec<Dispatch> {
+    let mut list = DispatchList::new(sizes);
     list.plan(Kernel::Begin);
-    if let Then::Rule { change, reorder, sh_blocks } = unit.then {
+    if let UnitKind::Rule { change, reorder, sh_blocks } = unit.kind {
         list.rule(change, reorder, sh_blocks, sizes.splats);
         return list.dispatches;
     }
@@ -132,9 +132,9 @@ fn whole_dispatches(unit: &Unit, sizes: &Sizes, split: &Split) -> Vec<Dispatch> 
             list.plan(Kernel::NextBand);
         }
         let entries = list.lists(unit, sizes, order);
-        match unit.then {
-            Then::Picture { extras } => list.blend(entries, extras, split.chunks),
-            Then::Questions => {
+        match unit.kind {
+            UnitKind::Render { extras } => list.blend(entries, extras, split.chunks),
+            UnitKind::Queries => {
                 let buffers = [
                     Buffer::Job,
                     Buffer::Ranges,
@@ -145,22 +145,22 @@ fn whole_dispatches(unit: &Unit, sizes: &Sizes, split: &Split) -> Vec<Dispatch> 
                 ];
                 list.add(Kernel::InFront, &buffers, Grid::Counted(argument::QUERIES));
             }
-            Then::Rays { first } => list.rays(entries, first && band == 0),
-            Then::Step { .. } => list.blend(entries, false, split.chunks),
-            Then::Rule { .. } => {}
+            UnitKind::Rays { first } => list.rays(entries, first && band == 0),
+            UnitKind::Step { .. } => list.blend(entries, false, split.chunks),
+            UnitKind::Rule { .. } => {}
             #[cfg(test)]
-            Then::Probe { .. } => list.blend(entries, false, split.chunks),
+            UnitKind::Probe { .. } => list.blend(entries, false, split.chunks),
         }
     }
-    match unit.then {
-        Then::Step { sh_blocks, absolute, sky, rows } => {
+    match unit.kind {
+        UnitKind::Step { sh_blocks, absolute, sky, rows } => {
             list.loss(sky);
-            list.backward(unit, sizes, split, order, Sums { absolute, extras: false });
+            list.backward(unit, sizes, split, order, BlendVjpVariant { absolute, extras: false });
             list.update(sh_blocks, rows, false, sizes.pages());
         }
         #[cfg(test)]
-        Then::Probe { sh_blocks, absolute } => {
-            list.backward(unit, sizes, split, order, Sums { absolute, extras: true });
+        UnitKind::Probe { sh_blocks, absolute } => {
+            list.backward(unit, sizes, split, order, BlendVjpVariant { absolute, extras: true });
             list.update(sh_blocks, true, !absolute, sizes.pages());
         }
         _ => {}
@@ -169,7 +169,7 @@ fn whole_dispatches(unit: &Unit, sizes: &Sizes, split: &Split) -> Vec<Dispatch> 
 }
 
 /// Splits each dispatch into parts, except those of one workgroup.
-fn in_windows(list: Vec<Dispatch>, parts: &dyn Fn(Kernel) -> u8) -> Vec<Dispatch> {
+fn split_dispatches(list: Vec<Dispatch>, parts: &dyn Fn(Kernel) -> u8) -> Vec<Dispatch> {
     let mut all = Vec::with_capacity(list.len());
     for dispatch in list {
         let (argument, parts) = match dispatch.grid {
@@ -181,7 +181,7 @@ fn in_windows(list: Vec<Dispatch>, parts: &dyn Fn(Kernel) -> u8) -> Vec<Dispatch
             continue;
         }
         let next = Kernel::NextWindow(argument as u8, parts);
-        let next = Dispatch { kernel: next, buffers: PLANNED.to_vec(), page: 0, grid: Grid::One };
+        let next = Dispatch { kernel: next, buffers: PLAN_BUFFERS.to_vec(), page: 0, grid: Grid::One };
         for _ in 0..parts {
             all.push(next.clone());
             all.push(Dispatch { grid: Grid::Counted(argument::WINDOW), ..dispatch.clone() });
@@ -201,26 +201,34 @@ impl Dispatch {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::split::Windows;
+    use crate::split::DispatchParts;
 
-    const WHOLE: Split = Split { band_rows: u32::MAX, bands: 1, chunks: 1, windows: Windows::WHOLE };
+    const WHOLE: WorkSplit =
+        WorkSplit { band_rows: u32::MAX, bands: 1, chunks: 1, windows: DispatchParts::WHOLE };
 
     #[test]
     fn every_dispatch_has_a_buffer_for_each_binding() {
-        let apart = Split { bands: 2, chunks: 2, windows: Windows::of(|_| 2), ..Split::default() };
+        let apart = WorkSplit {
+            bands: 2,
+            chunks: 2,
+            windows: DispatchParts::for_stages(|_| 2),
+            ..WorkSplit::default()
+        };
         for then in [
-            Then::Picture { extras: true },
-            Then::Step { sh_blocks: 4, absolute: true, sky: true, rows: true },
-            Then::Rule { change: Change::Classic, reorder: true, sh_blocks: 4 },
-            Then::Rule { change: Change::Mcmc, reorder: false, sh_blocks: 1 },
-            Then::Rule { change: Change::Reset, reorder: false, sh_blocks: 3 },
-            Then::Rule { change: Change::Clear, reorder: false, sh_blocks: 3 },
-            Then::Rays { first: true },
+            UnitKind::Render { extras: true },
+            UnitKind::Step { sh_blocks: 4, absolute: true, sky: true, rows: true },
+            UnitKind::Rule { change: RuleKind::Classic, reorder: true, sh_blocks: 4 },
+            UnitKind::Rule { change: RuleKind::Mcmc, reorder: false, sh_blocks: 1 },
+            UnitKind::Rule { change: RuleKind::Reset, reorder: false, sh_blocks: 3 },
+            UnitKind::Rule { change: RuleKind::Clear, reorder: false, sh_blocks: 3 },
+            UnitKind::Rays { first: true },
         ] {
-            let unit = Unit { tiles: 1000, capped: true, then };
-            for dispatch in
-                dispatches(&unit, &Sizes { splats: 4096, entries: 4096, ..Sizes::default() }, &apart)
-            {
+            let unit = Unit { tiles: 1000, capped: true, kind: then };
+            for dispatch in dispatches(
+                &unit,
+                &Capacities { splats: 4096, entries: 4096, ..Capacities::default() },
+                &apart,
+            ) {
                 assert_eq!(dispatch.buffers.len(), dispatch.kernel.source().bindings.len(), "{dispatch:?}");
             }
         }
@@ -228,10 +236,10 @@ mod tests {
 
     #[test]
     fn a_step_takes_no_more_dispatches_than_the_architecture_says() {
-        let then = Then::Step { sh_blocks: 4, absolute: false, sky: false, rows: true };
-        let unit = Unit { tiles: 726, capped: false, then };
+        let then = UnitKind::Step { sh_blocks: 4, absolute: false, sky: false, rows: true };
+        let unit = Unit { tiles: 726, capped: false, kind: then };
         let count = |entries: u64| {
-            dispatches(&unit, &Sizes { splats: 1 << 18, entries, ..Sizes::default() }, &WHOLE).len()
+            dispatches(&unit, &Capacities { splats: 1 << 18, entries, ..Capacities::default() }, &WHOLE).len()
         };
         assert_eq!(count(1 << 20), 45);
         assert!(count(1 << 24) <= 64);
@@ -239,12 +247,16 @@ mod tests {
 
     #[test]
     fn a_step_on_pages_repeats_what_is_done_for_each_splat() {
-        let then = Then::Step { sh_blocks: 4, absolute: false, sky: false, rows: true };
-        let unit = Unit { tiles: 726, capped: false, then };
-        let paging = Some(crate::layout::Paging { page: 1 << 18, drawn: 1 << 18 });
-        let on =
-            |pages: u64, paging| Sizes { splats: pages << 18, paging, entries: 1 << 20, ..Sizes::default() };
-        let count = |sizes: Sizes| dispatches(&unit, &sizes, &WHOLE).len();
+        let then = UnitKind::Step { sh_blocks: 4, absolute: false, sky: false, rows: true };
+        let unit = Unit { tiles: 726, capped: false, kind: then };
+        let paging = Some(crate::layout::Paging { splats_per_page: 1 << 18, visible_capacity: 1 << 18 });
+        let on = |pages: u64, paging| Capacities {
+            splats: pages << 18,
+            paging,
+            entries: 1 << 20,
+            ..Capacities::default()
+        };
+        let count = |sizes: Capacities| dispatches(&unit, &sizes, &WHOLE).len();
         // `turn_page` twice, `project`, `plan_visible`, `compact_page`, `page_gradients`, seven for the update; then
         // back to all pages.
         assert_eq!(count(on(3, paging)) - count(on(2, paging)), 13);
@@ -253,17 +265,23 @@ mod tests {
 
     #[test]
     fn a_rule_takes_no_more_dispatches_than_the_architecture_says() {
-        let count = |change: Change, reorder: bool| {
-            let unit = Unit { tiles: 0, capped: false, then: Then::Rule { change, reorder, sh_blocks: 4 } };
-            dispatches(&unit, &Sizes { splats: 1 << 20, ..Sizes::default() }, &WHOLE).len()
+        let count = |change: RuleKind, reorder: bool| {
+            let unit =
+                Unit { tiles: 0, capped: false, kind: UnitKind::Rule { change, reorder, sh_blocks: 4 } };
+            dispatches(&unit, &Capacities { splats: 1 << 20, ..Capacities::default() }, &WHOLE).len()
         };
-        assert_eq!([false, true].map(|reorder| count(Change::Classic, reorder)), [60, 74]);
-        assert_eq!([false, true].map(|reorder| count(Change::Mcmc, reorder)), [80, 94]);
-        assert_eq!([Change::Reset, Change::Clear].map(|change| count(change, false)), [3, 3]);
+        assert_eq!([false, true].map(|reorder| count(RuleKind::Classic, reorder)), [60, 74]);
+        assert_eq!([false, true].map(|reorder| count(RuleKind::Mcmc, reorder)), [80, 94]);
+        assert_eq!([RuleKind::Reset, RuleKind::Clear].map(|change| count(change, false)), [3, 3]);
         // A free-space view, 256 px wide.
         let view = |first: bool| {
-            let unit = Unit { tiles: 256, capped: false, then: Then::Rays { first } };
-            dispatches(&unit, &Sizes { splats: 1 << 20, entries: 1 << 20, ..Sizes::default() }, &WHOLE).len()
+            let unit = Unit { tiles: 256, capped: false, kind: UnitKind::Rays { first } };
+            dispatches(
+                &unit,
+                &Capacities { splats: 1 << 20, entries: 1 << 20, ..Capacities::default() },
+                &WHOLE,
+            )
+            .len()
         };
         assert_eq!([false, true].map(view), [28, 29]);
     }

@@ -4,7 +4,8 @@
 
 use gausset_compute::rng::philox;
 use gausset_core::engine::{
-    Engine, EngineError, GradientStatistic, Outputs, Rates, RenderOptions, StepParams, TrainState, TrainView,
+    Engine, EngineError, GradientStatistic, LearningRates, Outputs, RenderOptions, StepParams, TrainState,
+    TrainView,
 };
 use gausset_core::{Camera, Pose, Splats, TargetImage};
 
@@ -77,14 +78,14 @@ pub(crate) fn scene(
     }
     let [w, h] = [width, height].map(f64::from);
     let camera = Camera::new(width, height, 1.1 * w, 1.1 * w, 0.5 * w, 0.5 * h);
-    let camera = camera.map_err(|err| EngineError::BadInput(err.to_string()))?;
+    let camera = camera.map_err(|err| EngineError::InvalidInput(err.to_string()))?;
     let pixels = || (0..height).flat_map(|y| (0..width).map(move |x| (x, y)));
     let rgb = pixels().flat_map(|(x, y)| [(3 * x) as u8, (5 * y) as u8, (x * y % 200) as u8]).collect();
     let mask = pixels().map(|(x, y)| u8::from((x / 5 + y / 7) % 4 != 0)).collect();
     let target = TargetImage { width, height, rgb, alpha: None, mask: Some(mask) };
     let view = TrainView {
         index: 0,
-        reduction: 1,
+        downscale: 1,
         name: "self-test".into(),
         camera,
         pose: Pose { rotation: [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]], translation: [0.0; 3] },
@@ -111,7 +112,7 @@ pub fn results(engine: &mut dyn Engine) -> Result<[f64; 11], EngineError> {
     let options = RenderOptions { background: [0.2, 0.5, 0.3], sh_degree: 2, ..RenderOptions::default() };
     let picture = engine.render(&view.camera, &view.pose, &options, Outputs::All)?;
     let counts: Vec<f32> = picture.count.iter().map(|&n| n as f32).collect();
-    let rates = Rates {
+    let rates = LearningRates {
         means: 1e-3,
         log_scales: 1e-3,
         quats: 1e-3,
@@ -159,7 +160,7 @@ impl Gpu {
             None => Ok(()),
             Some(what) => {
                 let name = &self.info().name;
-                Err(EngineError::Device(format!(
+                Err(EngineError::DeviceFailed(format!(
                     "{name}: self-test: {what}; its driver computes wrong results"
                 )))
             }

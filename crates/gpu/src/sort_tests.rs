@@ -3,8 +3,8 @@
 use gausset_core::engine::EngineError;
 use gausset_testkit::skip_for_gpu;
 
-use crate::device::{AdapterChoice, Gpu, Memory};
-use crate::layout::{Buffer, Sizes, splat_room};
+use crate::device::{AdapterChoice, DeviceMemory, Gpu};
+use crate::layout::{Buffer, Capacities, splat_capacity};
 use crate::record::{GRID_WIDTH, Job, Record, SCAN_BLOCK, argument};
 use crate::schedule::{Dispatch, depth_sort, offset_scan};
 
@@ -23,9 +23,14 @@ fn numbers(n: usize) -> Vec<u32> {
 }
 
 /// Buffers for this many visible splats, with the arguments that the planning kernel would write.
-fn memory(gpu: &Gpu, n: usize) -> Result<Memory, EngineError> {
-    let mut memory = Memory::new(gpu.clone());
-    memory.grow(&Sizes { splats: splat_room(n as u64), sh_blocks: 1, tiles: 1, ..Sizes::default() })?;
+fn memory(gpu: &Gpu, n: usize) -> Result<DeviceMemory, EngineError> {
+    let mut memory = DeviceMemory::new(gpu.clone());
+    memory.grow(&Capacities {
+        splats: splat_capacity(n as u64),
+        sh_blocks: 1,
+        tiles: 1,
+        ..Capacities::default()
+    })?;
     let job = Job { visible: n as u32, capacity: memory.sizes().splats as u32, ..Job::default() };
     memory.write(Buffer::Job, 0, &job.words())?;
     let grid = |items: u32, per_group: u32| {
@@ -41,12 +46,12 @@ fn memory(gpu: &Gpu, n: usize) -> Result<Memory, EngineError> {
     Ok(memory)
 }
 
-fn run(memory: &mut Memory, dispatches: &[Dispatch]) -> Result<(), EngineError> {
+fn run(memory: &mut DeviceMemory, dispatches: &[Dispatch]) -> Result<(), EngineError> {
     memory.submit_list(dispatches)?;
-    memory.take(true).map(drop)
+    memory.take_status(true).map(drop)
 }
 
-fn words(memory: &mut Memory, buffer: Buffer, n: usize) -> Result<Vec<u32>, EngineError> {
+fn words(memory: &mut DeviceMemory, buffer: Buffer, n: usize) -> Result<Vec<u32>, EngineError> {
     let mut words = Vec::with_capacity(n);
     memory.read(buffer, 0, n, |_, part| words.extend_from_slice(part))?;
     Ok(words)

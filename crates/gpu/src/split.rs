@@ -10,27 +10,27 @@ use std::collections::BTreeMap;
 
 use gausset_core::Stage;
 
-use crate::device::PictureName;
+use crate::device::ImageKey;
 
 /// Entries of a list that one dispatch walks over: at half a microsecond each, as on slow devices, 8 ms.
 pub(crate) const CHUNK_ENTRIES: u32 = 16_384;
 
 /// Number of parts of each dispatch, by stage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Windows([u8; Stage::ALL.len()]);
+pub(crate) struct DispatchParts([u8; Stage::ALL.len()]);
 
-impl Default for Windows {
+impl Default for DispatchParts {
     fn default() -> Self {
         Self::WHOLE
     }
 }
 
-impl Windows {
+impl DispatchParts {
     /// Dispatches are not split.
     pub(crate) const WHOLE: Self = Self([1; Stage::ALL.len()]);
 
     /// `parts(stage)` parts for each stage, at least 1.
-    pub(crate) fn of(parts: impl Fn(Stage) -> u8) -> Self {
+    pub(crate) fn for_stages(parts: impl Fn(Stage) -> u8) -> Self {
         Self(Stage::ALL.map(parts))
     }
 
@@ -42,7 +42,7 @@ impl Windows {
 
 /// How a unit is split.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Split {
+pub(crate) struct WorkSplit {
     /// Number of tile rows per band.
     pub(crate) band_rows: u32,
     /// Number of bands.
@@ -50,57 +50,57 @@ pub(crate) struct Split {
     /// Number of dispatches that walk over a list.
     pub(crate) chunks: u32,
     /// Number of parts of each dispatch.
-    pub(crate) windows: Windows,
+    pub(crate) windows: DispatchParts,
 }
 
-impl Default for Split {
+impl Default for WorkSplit {
     /// No splitting.
     fn default() -> Self {
-        Self { band_rows: u32::MAX, bands: 1, chunks: 1, windows: Windows::default() }
+        Self { band_rows: u32::MAX, bands: 1, chunks: 1, windows: DispatchParts::default() }
     }
 }
 
 /// Known properties of the lists of a view.
 #[derive(Clone, Copy, Debug)]
-struct Known {
+struct ViewLists {
     band_rows: u32,
     longest: u32,
 }
 
 /// Known properties of the lists of all views.
 #[derive(Debug)]
-pub(crate) struct Splits {
+pub(crate) struct ListStatistics {
     /// By image; views without a cached image share one entry.
-    known: BTreeMap<Option<PictureName>, Known>,
+    known: BTreeMap<Option<ImageKey>, ViewLists>,
     /// Entries per chunk.
     pub(crate) chunk_entries: u32,
 }
 
-impl Default for Splits {
+impl Default for ListStatistics {
     fn default() -> Self {
         Self { known: BTreeMap::new(), chunk_entries: CHUNK_ENTRIES }
     }
 }
 
-impl Splits {
-    fn known(&self, view: Option<PictureName>) -> Known {
-        self.known.get(&view).copied().unwrap_or(Known { band_rows: u32::MAX, longest: 0 })
+impl ListStatistics {
+    fn known(&self, view: Option<ImageKey>) -> ViewLists {
+        self.known.get(&view).copied().unwrap_or(ViewLists { band_rows: u32::MAX, longest: 0 })
     }
 
     /// How to split a view with this number of tile rows.
-    pub(crate) fn of(&self, view: Option<PictureName>, tile_rows: u32, windows: Windows) -> Split {
+    pub(crate) fn of(&self, view: Option<ImageKey>, tile_rows: u32, windows: DispatchParts) -> WorkSplit {
         let known = self.known(view);
         let band_rows = known.band_rows.clamp(1, tile_rows.max(1));
         // Powers of two, so that there are few plans.
         let chunks = known.longest.div_ceil(self.chunk_entries).max(1).next_power_of_two();
-        Split { band_rows, bands: tile_rows.div_ceil(band_rows).max(1), chunks, windows }
+        WorkSplit { band_rows, bands: tile_rows.div_ceil(band_rows).max(1), chunks, windows }
     }
 
     /// Reduces the bands of a view, after one had more entries than fit. Returns whether that was possible: a band has
     /// at least one tile row.
-    pub(crate) fn divide(
+    pub(crate) fn reduce_bands(
         &mut self,
-        view: Option<PictureName>,
+        view: Option<ImageKey>,
         tile_rows: u32,
         entries: u64,
         room: u64,
@@ -111,20 +111,20 @@ impl Splits {
             return false;
         }
         let fit = (u64::from(rows) * room / entries.max(1)) as u32;
-        self.known.insert(view, Known { band_rows: fit.clamp(1, rows - 1), ..known });
+        self.known.insert(view, ViewLists { band_rows: fit.clamp(1, rows - 1), ..known });
         true
     }
 
     /// Stores the length of the longest list of a view, if a single dispatch cannot walk over it.
-    pub(crate) fn note(&mut self, view: Option<PictureName>, longest: u32) {
+    pub(crate) fn record_longest(&mut self, view: Option<ImageKey>, longest: u32) {
         let known = self.known(view);
         if longest > self.chunk_entries || known.longest > 0 {
-            self.known.insert(view, Known { longest, ..known });
+            self.known.insert(view, ViewLists { longest, ..known });
         }
     }
 
     /// Forgets all views.
-    pub(crate) fn forget(&mut self) {
+    pub(crate) fn clear(&mut self) {
         self.known.clear();
     }
 }
@@ -133,37 +133,37 @@ impl Splits {
 mod tests {
     use super::*;
 
-    fn split(splits: &Splits, view: Option<PictureName>, tile_rows: u32) -> (u32, u32, u32) {
-        let Split { band_rows, bands, chunks, .. } = splits.of(view, tile_rows, Windows::default());
+    fn split(splits: &ListStatistics, view: Option<ImageKey>, tile_rows: u32) -> (u32, u32, u32) {
+        let WorkSplit { band_rows, bands, chunks, .. } = splits.of(view, tile_rows, DispatchParts::default());
         (band_rows, bands, chunks)
     }
 
     #[test]
     fn a_view_is_whole_until_its_lists_are_too_long_and_a_row_is_the_least() {
-        let mut splits = Splits::default();
+        let mut splits = ListStatistics::default();
         let view = Some((3, 1));
         assert_eq!(split(&splits, view, 13), (13, 1, 1));
-        assert!(splits.divide(view, 13, 3000, 1000));
+        assert!(splits.reduce_bands(view, 13, 3000, 1000));
         assert_eq!(split(&splits, view, 13), (4, 4, 1));
         assert_eq!(split(&splits, Some((4, 1)), 13), (13, 1, 1), "others stay whole");
         // Only slightly too many: at least one row fewer each time.
-        assert!(splits.divide(view, 13, 1001, 1000));
+        assert!(splits.reduce_bands(view, 13, 1001, 1000));
         assert_eq!(split(&splits, view, 13), (3, 5, 1));
-        assert!(splits.divide(view, 13, u64::from(u32::MAX), 1000));
+        assert!(splits.reduce_bands(view, 13, u64::from(u32::MAX), 1000));
         assert_eq!(split(&splits, view, 13), (1, 13, 1));
-        assert!(!splits.divide(view, 13, 1001, 1000));
-        splits.forget();
+        assert!(!splits.reduce_bands(view, 13, 1001, 1000));
+        splits.clear();
         assert_eq!(split(&splits, view, 0), (1, 1, 1), "a rule has no tiles");
     }
 
     #[test]
     fn long_lists_are_walked_in_chunks_while_they_are_long() {
-        let mut splits = Splits::default();
-        splits.note(None, CHUNK_ENTRIES);
+        let mut splits = ListStatistics::default();
+        splits.record_longest(None, CHUNK_ENTRIES);
         assert_eq!(split(&splits, None, 5), (5, 1, 1));
-        splits.note(None, 4 * CHUNK_ENTRIES + 1);
+        splits.record_longest(None, 4 * CHUNK_ENTRIES + 1);
         assert_eq!(split(&splits, None, 5), (5, 1, 8));
-        splits.note(None, 10);
+        splits.record_longest(None, 10);
         assert_eq!(split(&splits, None, 5), (5, 1, 1));
     }
 }

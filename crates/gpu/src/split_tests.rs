@@ -5,16 +5,16 @@ use std::sync::Arc;
 use gausset_core::Stage;
 use gausset_core::TargetImage;
 use gausset_core::engine::{
-    AdamMode, ClassicRule, CorrectionRates, DensityRule, Engine, EngineError, ExtraGroup, FrontQuery,
-    GradientStatistic, Group, Outputs, Rates, RenderOptions, Rendering, StepParams, StepReport, TrainState,
-    TrainView,
+    AdamMode, ClassicRule, CorrectionGroup, CorrectionKind, CorrectionRates, DensityRule, Engine,
+    EngineError, GradientStatistic, LearningRates, OcclusionQuery, Outputs, RenderOptions, Rendering,
+    StepParams, StepReport, TrainState, TrainView,
 };
 use gausset_testkit::{RandomScene, skip_for_gpu};
 
 use crate::device::{AdapterChoice, Gpu};
 use crate::engine::{GpuEngine, GpuOptions};
-use crate::pace::{Extent, Pace};
-use crate::split::{Split, Windows};
+use crate::pace::{StageTimes, UnitSize};
+use crate::split::{DispatchParts, WorkSplit};
 
 const WIDTH: u32 = 200;
 const HEIGHT: u32 = 150;
@@ -31,10 +31,10 @@ fn engine(gpu: &Gpu) -> GpuEngine {
 
 /// Faint splats over much of the image: each in many tiles, with long lists.
 fn state() -> TrainState {
-    let mut splats = scene().make().splats;
+    let mut splats = scene().build().splats;
     splats.log_scales.iter_mut().for_each(|scale| *scale = [0.2, 0.0, -0.3]);
     splats.opacity_logits.iter_mut().for_each(|logit| *logit = -3.0);
-    TrainState::new(splats, vec![ExtraGroup::new(Group::Sky, 1)])
+    TrainState::new(splats, vec![CorrectionGroup::new(CorrectionKind::Sky, 1)])
 }
 
 fn scene() -> RandomScene {
@@ -42,14 +42,14 @@ fn scene() -> RandomScene {
 }
 
 fn view(index: u32) -> TrainView {
-    let made = scene().make();
+    let made = scene().build();
     let places = || (0..HEIGHT).flat_map(|y| (0..WIDTH).map(move |x| (x, y)));
     let rgb = places().flat_map(|(x, y)| [x + y, x * y % 97, 40 * index + x].map(|v| v as u8)).collect();
     let mask = Some(places().map(|(x, y)| u8::from((x / 5 + y / 7) % 4 != 0)).collect());
     let target = TargetImage { width: WIDTH, height: HEIGHT, rgb, alpha: None, mask };
     TrainView {
         index,
-        reduction: 1,
+        downscale: 1,
         name: format!("view {index}").into(),
         camera: made.camera,
         pose: made.pose,
@@ -62,7 +62,7 @@ fn view(index: u32) -> TrainView {
 }
 
 fn params(step: u64) -> StepParams {
-    let rates = Rates {
+    let rates = LearningRates {
         means: 2e-3,
         log_scales: 5e-3,
         quats: 1e-3,
@@ -111,22 +111,22 @@ fn train(engine: &mut GpuEngine) -> Result<Said, EngineError> {
     // Again, with the known properties of its lists.
     let again = engine.render(&shown.camera, &shown.pose, &options, Outputs::All)?;
     assert!(picture == again);
-    let query = |i: u32| FrontQuery { pixel: [i * 7 % (WIDTH + 5), i * 13 % HEIGHT], depth: 4.0 };
-    let queries: Vec<FrontQuery> = (0..300).map(query).collect();
+    let query = |i: u32| OcclusionQuery { pixel: [i * 7 % (WIDTH + 5), i * 13 % HEIGHT], depth: 4.0 };
+    let queries: Vec<OcclusionQuery> = (0..300).map(query).collect();
     let front = engine.weight_in_front(&shown.camera, &shown.pose, &options, &queries)?;
     Ok((engine.save()?, report, picture, front.unwrap_or_default()))
 }
 
 /// How the first view is split.
-fn split(engine: &GpuEngine) -> Split {
-    engine.memory.splits.of(Some((0, 1)), ROWS, Windows::default())
+fn split(engine: &GpuEngine) -> WorkSplit {
+    engine.memory.splits.of(Some((0, 1)), ROWS, DispatchParts::default())
 }
 
 /// A pace in which every stage takes `parts` parts.
-pub(crate) fn slow(parts: f64) -> Pace {
-    let mut pace = Pace::new(true);
-    let extent = Extent { splats: 1.0, pixels: 1.0 };
-    Stage::ALL.into_iter().for_each(|stage| pace.note(stage, &extent, 1.0, 20.0 * parts));
+pub(crate) fn slow(parts: f64) -> StageTimes {
+    let mut pace = StageTimes::new(true);
+    let extent = UnitSize { splats: 1.0, pixels: 1.0 };
+    Stage::ALL.into_iter().for_each(|stage| pace.add_measurement(stage, &extent, 1.0, 20.0 * parts));
     pace
 }
 

@@ -1,9 +1,9 @@
 //! The host's knowledge of the state, and checks of a state.
 
 use gausset_core::Splats;
-use gausset_core::engine::{EngineError, ExtraGroup, TrainState};
+use gausset_core::engine::{CorrectionGroup, EngineError, TrainState};
 
-use crate::corrections::Groups;
+use crate::corrections::CorrectionLayout;
 
 /// The host's knowledge of the state on the device.
 #[derive(Clone, Debug, Default)]
@@ -12,14 +12,14 @@ pub(crate) struct HostState {
     pub(crate) sh_degree: u8,
     pub(crate) group_clock: u64,
     pub(crate) next_id: u32,
-    pub(crate) groups: Groups,
+    pub(crate) groups: CorrectionLayout,
     /// Whether there are only parameters and corrections, for rendering.
-    pub(crate) is_only_drawn: bool,
+    pub(crate) is_render_only: bool,
 }
 
 /// Checks the arrays of a state: equal lengths, and matching moments.
 pub(crate) fn check_state(state: &TrainState) -> Result<(), EngineError> {
-    let bad = |what: String| Err(EngineError::BadInput(what));
+    let bad = |what: String| Err(EngineError::InvalidInput(what));
     check_splats("splats", &state.splats)?;
     for (name, values) in [("first moments", &state.moments.m), ("second moments", &state.moments.v)] {
         check_splats(name, values)?;
@@ -34,7 +34,7 @@ pub(crate) fn check_state(state: &TrainState) -> Result<(), EngineError> {
     }
     let n = state.splats.len();
     let lengths = [
-        ("clocks", state.clocks.len()),
+        ("clocks", state.update_counts.len()),
         ("ids", state.ids.len()),
         ("gradient sums", state.statistics.gradient_sum.len()),
         ("visible steps", state.statistics.visible_steps.len()),
@@ -43,12 +43,12 @@ pub(crate) fn check_state(state: &TrainState) -> Result<(), EngineError> {
     if let Some((name, found)) = lengths.into_iter().find(|&(_, found)| found != n) {
         return bad(format!("{name}: {found} values (expected {n})"));
     }
-    check_groups(&state.extras)
+    check_groups(&state.corrections)
 }
 
 /// Checks splats: arrays of equal length, few enough for 32-bit indices.
 pub(crate) fn check_splats(name: &str, splats: &Splats) -> Result<(), EngineError> {
-    let bad = |what: String| Err(EngineError::BadInput(what));
+    let bad = |what: String| Err(EngineError::InvalidInput(what));
     if let Err(err) = splats.validate() {
         return bad(format!("{name}: {err}"));
     }
@@ -60,12 +60,12 @@ pub(crate) fn check_splats(name: &str, splats: &Splats) -> Result<(), EngineErro
 }
 
 /// Checks groups of corrections.
-pub(crate) fn check_groups(groups: &[ExtraGroup]) -> Result<(), EngineError> {
+pub(crate) fn check_groups(groups: &[CorrectionGroup]) -> Result<(), EngineError> {
     for group in groups {
-        let values = group.clocks.len() * group.group.width();
+        let values = group.update_counts.len() * group.group.values_per_row();
         if [group.values.len(), group.m.len(), group.v.len()] != [values; 3] {
             let what = format!("group `{}`: arrays of different lengths", group.group);
-            return Err(EngineError::BadInput(what));
+            return Err(EngineError::InvalidInput(what));
         }
     }
     Ok(())

@@ -6,9 +6,9 @@ use gausset_testkit::skip_for_gpu;
 
 use crate::device::{AdapterChoice, Gpu};
 use crate::engine::{GpuEngine, GpuOptions};
-use crate::flight::IN_FLIGHT;
+use crate::in_flight::IN_FLIGHT;
 use crate::record::{Job, Record, status};
-use crate::unit::picture_bytes;
+use crate::unit::image_bytes;
 
 fn engine(test: &str) -> Option<GpuEngine> {
     let gpu = Gpu::open(&AdapterChoice::Best).map_err(|err| skip_for_gpu(test, &err.to_string())).ok()?;
@@ -62,17 +62,17 @@ fn pictures_without_room_go_up_with_their_steps() {
     let Some(mut engine) = engine("pictures_without_room_go_up_with_their_steps") else { return };
     steps(&mut engine, 0..2);
     engine.flush().expect("flushed");
-    let kept = engine.memory.picture_bytes();
-    let bytes = picture_bytes(&view(0).target) + picture_bytes(&view(1).target);
+    let kept = engine.memory.cached_image_bytes();
+    let bytes = image_bytes(&view(0).target) + image_bytes(&view(1).target);
     assert_eq!(kept, bytes);
     // All current memory, and nothing more.
-    let taken = engine.memory.sizes().total();
-    engine.memory.limit_to(taken);
-    engine.memory.forget_pictures();
+    let taken = engine.memory.sizes().total_bytes();
+    engine.memory.set_limit(taken);
+    engine.memory.clear_image_cache();
     let before = engine.memory.counts();
     steps(&mut engine, 2..6);
     engine.flush().expect("flushed");
     let after = engine.memory.counts();
-    assert_eq!(engine.memory.picture_bytes(), 0);
+    assert_eq!(engine.memory.cached_image_bytes(), 0);
     assert_eq!(after.sent - before.sent, 4 * Job::BYTES + 2 * bytes);
 }

@@ -2,8 +2,8 @@
 
 use gausset_core::engine::{EngineError, StepReport, TrainView};
 
-use crate::device::{Memory, PictureName, Upload};
-use crate::flight::{Device, Status};
+use crate::device::{DeviceMemory, ImageKey, Upload};
+use crate::in_flight::{Status, UnitQueue};
 use crate::layout::Buffer;
 use crate::record::{Job, Rule, flag, halt, status};
 use crate::schedule::Unit;
@@ -12,7 +12,7 @@ use crate::unit::{self, LossScale};
 
 /// A step, with everything needed to submit it again.
 #[derive(Debug)]
-pub(crate) struct Step {
+pub(crate) struct StepTask {
     pub(crate) view: TrainView,
     pub(crate) step: u64,
     pub(crate) job: Job,
@@ -20,16 +20,16 @@ pub(crate) struct Step {
     pub(crate) scale: LossScale,
 }
 
-impl Step {
+impl StepTask {
     /// The key of its image.
-    fn picture(&self) -> Option<PictureName> {
-        Some((self.view.index, self.view.reduction))
+    fn image_key(&self) -> Option<ImageKey> {
+        Some((self.view.index, self.view.downscale))
     }
 }
 
 /// A density rule, or a part of one.
 #[derive(Debug)]
-pub(crate) struct Ruled {
+pub(crate) struct RuleTask {
     pub(crate) job: Job,
     pub(crate) rule: Rule,
     pub(crate) unit: Unit,
@@ -41,21 +41,21 @@ pub(crate) struct Ruled {
 #[derive(Debug)]
 pub(crate) enum Task {
     /// A step.
-    Step(Box<Step>),
+    Step(Box<StepTask>),
     /// A density rule.
-    Rule(Box<Ruled>),
+    Rule(Box<RuleTask>),
     /// A view of a free-space rule that follows later.
-    Rays(Box<Ruled>),
+    Rays(Box<RuleTask>),
 }
 
 /// The parts of the engine that tasks in flight use.
 pub(crate) struct Tasks<'a> {
-    pub(crate) memory: &'a mut Memory,
+    pub(crate) memory: &'a mut DeviceMemory,
     pub(crate) state: &'a mut HostState,
     pub(crate) report: &'a mut StepReport,
 }
 
-impl Device for Tasks<'_> {
+impl UnitQueue for Tasks<'_> {
     type Unit = Task;
 
     fn submit(&mut self, task: &Task, number: u32, lifts: bool) -> Result<(), EngineError> {
@@ -64,7 +64,7 @@ impl Device for Tasks<'_> {
         let step = match task {
             Task::Step(step) => step,
             Task::Rule(ruled) | Task::Rays(ruled) => {
-                let Ruled { job, rule, unit: dispatches, words } = &**ruled;
+                let RuleTask { job, rule, unit: dispatches, words } = &**ruled;
                 let job = Job { unit, flags: job.flags | lifted, splats: self.state.splats as u32, ..*job };
                 let upload = Upload {
                     to: Buffer::FreeSpace,
@@ -82,18 +82,18 @@ impl Device for Tasks<'_> {
         let target = &step.view.target;
         let picture = Upload {
             to: Buffer::Picture,
-            name: step.picture(),
-            bytes: unit::picture_bytes(target),
-            words: &|words| unit::picture_words(target, words),
+            name: step.image_key(),
+            bytes: unit::image_bytes(target),
+            words: &|words| unit::image_words(target, words),
         };
         self.memory.submit(&job, None, Some(&picture), &step.unit)
     }
 
     fn take(&mut self, wait: bool) -> Result<Option<Status>, EngineError> {
-        self.memory.take(wait)
+        self.memory.take_status(wait)
     }
 
-    fn make_room(&mut self, task: &Task, status: &Status) -> Result<(), EngineError> {
+    fn enlarge_buffers(&mut self, task: &Task, status: &Status) -> Result<(), EngineError> {
         if status[status::HALT] == halt::SPLATS {
             let most = match task {
                 Task::Rule(ruled) => u64::from(ruled.rule.max_splats),
@@ -102,16 +102,16 @@ impl Device for Tasks<'_> {
             return self.memory.grow_splats(u64::from(status[status::SPLATS]), most);
         }
         let (view, job, what) = match task {
-            Task::Step(step) => (step.picture(), &step.job, format!("view `{}`", step.view.name)),
+            Task::Step(step) => (step.image_key(), &step.job, format!("view `{}`", step.view.name)),
             Task::Rule(ruled) => (None, &ruled.job, "a density rule".to_owned()),
             Task::Rays(ruled) => (None, &ruled.job, "a free-space view".to_owned()),
         };
-        self.memory.check_drawn(&|| what.clone(), status)?;
+        self.memory.check_visible(&|| what.clone(), status)?;
         let entries = u64::from(status[status::ENTRIES]);
-        self.memory.make_room_for_lists(view, job.tile_rows(), &|| what.clone(), entries)
+        self.memory.ensure_list_capacity(view, job.tile_rows(), &|| what.clone(), entries)
     }
 
-    fn done(&mut self, task: &Task, status: &Status) {
+    fn on_done(&mut self, task: &Task, status: &Status) {
         let of = |word: usize| u64::from(status[word]);
         let report = &mut *self.report;
         let step = match task {
@@ -129,7 +129,7 @@ impl Device for Tasks<'_> {
                 return;
             }
         };
-        self.memory.splits.note(step.picture(), status[status::LONGEST]);
+        self.memory.splits.record_longest(step.image_key(), status[status::LONGEST]);
         let loss = loss_of(&step.scale, status);
         self.state.group_clock += 1;
         report.steps += 1;
@@ -146,7 +146,7 @@ impl Device for Tasks<'_> {
 
     fn failure(&self, task: &Task, status: &Status) -> EngineError {
         let Task::Step(step) = task else {
-            return EngineError::Device("a density rule halted for a loss".to_owned());
+            return EngineError::DeviceFailed("a density rule halted for a loss".to_owned());
         };
         let (loss, view) = (loss_of(&step.scale, status), step.view.name.to_string());
         EngineError::NonFiniteLoss { step: step.step, view, loss }

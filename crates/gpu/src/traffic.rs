@@ -5,11 +5,11 @@
 
 use std::ops::AddAssign;
 
-use crate::kernels::{Kernel, Scanned, Sorted};
+use crate::kernels::{Kernel, ScanInput, SortInput};
 
 /// Numbers of items that a unit works on.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(crate) struct Items {
+pub(crate) struct ItemCounts {
     pub(crate) splats: f64,
     /// Visible splats, or rows of a rule.
     pub(crate) visible: f64,
@@ -42,7 +42,7 @@ impl AddAssign for Traffic {
 
 impl Traffic {
     /// Bytes for all items.
-    pub(crate) fn bytes(&self, of: &Items) -> f64 {
+    pub(crate) fn bytes(&self, of: &ItemCounts) -> f64 {
         self.splat * of.splats
             + (self.visible + self.block * of.sh_blocks) * of.visible
             + self.entry * of.entries
@@ -75,12 +75,12 @@ impl Kernel {
             Self::Compact => of(BOX, 8.0, 0.0, 0.0),
             Self::CompactPage => of(BOX, 8.0 + 2.0 * PLANES + 2.0 * BOX, 0.0, 0.0),
             Self::PageGradients => of(BOX, 2.0 * PLANES, 0.0, 0.0),
-            Self::Histogram(Sorted::Splats, _) => visible(4.0),
-            Self::Scatter(Sorted::Splats, _) => visible(16.0),
-            Self::Histogram(Sorted::Entries, _) => of(0.0, 0.0, 4.0, 0.0),
-            Self::Scatter(Sorted::Entries, _) => of(0.0, 0.0, 16.0, 0.0),
-            Self::Reduce(Scanned::Tiles) => visible(4.0),
-            Self::Down(Scanned::Tiles) => visible(8.0),
+            Self::Histogram(SortInput::Splats, _) => visible(4.0),
+            Self::Scatter(SortInput::Splats, _) => visible(16.0),
+            Self::Histogram(SortInput::Entries, _) => of(0.0, 0.0, 4.0, 0.0),
+            Self::Scatter(SortInput::Entries, _) => of(0.0, 0.0, 16.0, 0.0),
+            Self::Reduce(ScanInput::Tiles) => visible(4.0),
+            Self::Down(ScanInput::Tiles) => visible(8.0),
             Self::Gather => visible(BOX + 8.0),
             Self::Emit => of(0.0, BOX + 8.0, 12.0, 0.0),
             Self::Ranges => of(0.0, 0.0, 4.0, 0.0),
@@ -124,17 +124,17 @@ impl Kernel {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::layout::Sizes;
-    use crate::schedule::{Then, Unit, dispatches};
-    use crate::split::Split;
+    use crate::layout::Capacities;
+    use crate::schedule::{Unit, UnitKind, dispatches};
+    use crate::split::WorkSplit;
 
     #[test]
     fn a_step_moves_what_its_table_says() {
-        let then = Then::Step { sh_blocks: 4, absolute: false, sky: false, rows: false };
-        let unit = Unit { tiles: 256, capped: false, then };
-        let sizes = Sizes { splats: 1 << 18, entries: 1 << 20, ..Sizes::default() };
+        let then = UnitKind::Step { sh_blocks: 4, absolute: false, sky: false, rows: false };
+        let unit = Unit { tiles: 256, capped: false, kind: then };
+        let sizes = Capacities { splats: 1 << 18, entries: 1 << 20, ..Capacities::default() };
         let mut sum = Traffic::default();
-        dispatches(&unit, &sizes, &Split::default())
+        dispatches(&unit, &sizes, &WorkSplit::default())
             .iter()
             .for_each(|dispatch| sum += dispatch.kernel.traffic());
         // Four passes by depth and one by tile; slots are written once and read once.
@@ -142,7 +142,7 @@ mod tests {
         assert_eq!(sum.pixel, 16.0 + 56.0 + 72.0 + 32.0);
         // Parameters and moments of the geometry and of four blocks, each read and written.
         assert!(sum.visible > 5.0 * ADAM && sum.visible < 8.0 * ADAM, "{sum:?}");
-        let items = Items { splats: 10.0, visible: 4.0, entries: 3.0, pixels: 2.0, sh_blocks: 4.0 };
+        let items = ItemCounts { splats: 10.0, visible: 4.0, entries: 3.0, pixels: 2.0, sh_blocks: 4.0 };
         let expected =
             10.0 * sum.splat + 4.0 * (sum.visible + 4.0 * 96.0) + 3.0 * sum.entry + 2.0 * sum.pixel;
         assert_eq!((sum.block, sum.bytes(&items)), (96.0, expected));

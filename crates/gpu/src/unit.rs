@@ -2,22 +2,22 @@
 
 use gausset_core::constants::JACOBIAN_CLAMP_MARGIN;
 use gausset_core::engine::{
-    AdamMode, EngineError, GradientStatistic, Group, Outputs, RenderOptions, StepParams, TrainView,
+    AdamMode, CorrectionKind, EngineError, GradientStatistic, Outputs, RenderOptions, StepParams, TrainView,
 };
 use gausset_core::{Camera, Pose, TargetImage};
 
-use crate::corrections::{Groups, NO_ROW, rates};
+use crate::corrections::{CorrectionLayout, NO_ROW, rates};
 use crate::layout::sh_blocks;
 use crate::record::{Job, flag};
-use crate::schedule::{Then, Unit};
+use crate::schedule::{Unit, UnitKind};
 
 /// The properties of the state that a unit depends on.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Held<'a> {
+pub(crate) struct StateInfo<'a> {
     /// Stored SH degree.
     pub(crate) sh_degree: u8,
     /// Corrections.
-    pub(crate) groups: &'a Groups,
+    pub(crate) groups: &'a CorrectionLayout,
     /// Number of dense updates so far.
     pub(crate) group_clock: u64,
 }
@@ -66,12 +66,12 @@ pub(crate) fn check_projection(camera: &Camera) -> Result<(), EngineError> {
     let what = format!(
         "the GPU does not render the {name} projection (expected a pinhole: ⟨device = cpu⟩, or for training ⟨panoramas = cube⟩)"
     );
-    Err(EngineError::BadInput(what))
+    Err(EngineError::InvalidInput(what))
 }
 
 /// The record of a render; everything is derived in f64 and rounded once.
-pub(crate) fn picture_job(
-    held: &Held<'_>,
+pub(crate) fn render_job(
+    held: &StateInfo<'_>,
     camera: &Camera,
     pose: &Pose,
     options: &RenderOptions,
@@ -99,8 +99,8 @@ pub(crate) fn picture_job(
         gain_row: NO_ROW,
         vignetting_row: NO_ROW,
         pose_row: NO_ROW,
-        sky_row: held.groups.row(Group::Sky, options.sky.then_some(0))?,
-        only_first: options.only_first.unwrap_or(u32::MAX),
+        sky_row: held.groups.row(CorrectionKind::Sky, options.sky.then_some(0))?,
+        only_first: options.splat_limit.unwrap_or(u32::MAX),
         width: camera.width,
         height: camera.height,
         tiles_x,
@@ -113,39 +113,40 @@ pub(crate) fn picture_job(
 }
 
 /// The unit of a render.
-pub(crate) fn picture_unit(job: &Job, outputs: Outputs) -> Unit {
+pub(crate) fn render_unit(job: &Job, outputs: Outputs) -> Unit {
     Unit {
         tiles: u64::from(job.tiles),
         capped: job.cap > 0,
-        then: Then::Picture { extras: outputs == Outputs::All },
+        kind: UnitKind::Render { extras: outputs == Outputs::All },
     }
 }
 
 /// The record of a step, its unit, and the scale of its loss.
 pub(crate) fn step(
-    held: &Held<'_>,
+    held: &StateInfo<'_>,
     view: &TrainView,
     params: &StepParams,
 ) -> Result<(Job, Unit, LossScale), EngineError> {
     let camera = &view.camera;
     if (view.target.width, view.target.height) != (camera.width, camera.height) {
-        return Err(EngineError::BadInput(format!(
+        return Err(EngineError::InvalidInput(format!(
             "view `{}`: image is {}x{} px (expected {}x{}, the size of its camera)",
             view.name, view.target.width, view.target.height, camera.width, camera.height
         )));
     }
-    if params.frozen > 0 {
-        let what = format!("{} splats are frozen (expected 0: this device trains all splats)", params.frozen);
-        return Err(EngineError::BadInput(what));
+    if params.frozen_splats > 0 {
+        let what =
+            format!("{} splats are frozen (expected 0: this device trains all splats)", params.frozen_splats);
+        return Err(EngineError::InvalidInput(what));
     }
-    let mut job = picture_job(held, camera, &view.pose, &params.render)?;
+    let mut job = render_job(held, camera, &view.pose, &params.render)?;
     [job.gain_row, job.vignetting_row] = held.groups.colour_rows(view)?;
-    job.pose_row = held.groups.row(Group::Pose, view.pose_row)?;
+    job.pose_row = held.groups.row(CorrectionKind::Pose, view.pose_row)?;
     job.gain_rates = rates(job.gain_row, params.exposure);
     job.vignetting_rates = rates(job.vignetting_row, params.vignetting);
     job.pose_rates = rates(job.pose_row, params.pose);
     job.sky_rates = rates(job.sky_row, params.sky);
-    (job.gain_values, job.gain_rows) = held.groups.all(Group::Gain);
+    (job.gain_values, job.gain_rows) = held.groups.gain_rows(CorrectionKind::Gain);
     if let Some(camera_from_rig) = &view.camera_from_rig {
         [job.rig_0, job.rig_1, job.rig_2] = rows(camera_from_rig);
         job.flags |= flag::RIG;
@@ -156,7 +157,7 @@ pub(crate) fn step(
     let unit = Unit {
         tiles: u64::from(job.tiles),
         capped: job.cap > 0,
-        then: Then::Step {
+        kind: UnitKind::Step {
             sh_blocks: sh_blocks(job.sh_degree as u8),
             absolute: params.statistic == GradientStatistic::Absolute,
             sky: job.sky_rates[3] != 0.0,
@@ -187,7 +188,7 @@ fn set_loss(job: &mut Job, target: &TargetImage, params: &StepParams) -> LossSca
     LossScale { values, weight }
 }
 
-fn set_update(job: &mut Job, held: &Held<'_>, params: &StepParams) {
+fn set_update(job: &mut Job, held: &StateInfo<'_>, params: &StepParams) {
     let mut set = |condition: bool, bit: u32| {
         if condition {
             job.flags |= bit;
@@ -199,7 +200,7 @@ fn set_update(job: &mut Job, held: &Held<'_>, params: &StepParams) {
     set(params.noise.is_some(), flag::NOISE);
     set(job.pose_rates[3] != 0.0, flag::POSE);
     if let Some(noise) = params.noise {
-        (job.noise_scale, job.noise_fade) = (noise.scale, noise.opacity_fade);
+        (job.noise_scale, job.noise_fade) = (noise.scale, noise.fade_opacity);
     }
     job.dropout_limit = (params.dropout * 65_536.0) as u32;
     (job.seed_low, job.seed_high) = (params.seed as u32, (params.seed >> 32) as u32);
@@ -214,13 +215,13 @@ fn set_update(job: &mut Job, held: &Held<'_>, params: &StepParams) {
 }
 
 /// Bytes of the words of an image.
-pub(crate) fn picture_bytes(target: &TargetImage) -> u64 {
+pub(crate) fn image_bytes(target: &TargetImage) -> u64 {
     let pixels = u64::from(target.width) * u64::from(target.height);
     4 * (pixels + target.mask.as_ref().map_or(0, |_| pixels.div_ceil(32)))
 }
 
 /// Appends an image as words: RGBA bytes, then its mask as bits, if it has one.
-pub(crate) fn picture_words(target: &TargetImage, words: &mut Vec<u32>) {
+pub(crate) fn image_words(target: &TargetImage, words: &mut Vec<u32>) {
     let pixels = target.width as usize * target.height as usize;
     let first = words.len();
     let alpha = |i: usize| target.alpha.as_ref().map_or(255, |alpha| alpha[i]);

@@ -14,7 +14,7 @@ use gausset_core::Splats;
 use gausset_core::engine::TrainState;
 use gausset_io::atomic::{Disk, WriteOptions};
 use gausset_io::checkpoint::{load_train_state, save_train_state};
-use gausset_io::splat::{self, Document, LoadOptions, SaveOptions};
+use gausset_io::splat::{self, LoadOptions, SaveOptions, SplatFile};
 
 const REPEATS: usize = 5;
 
@@ -30,7 +30,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 }
 
 fn measure(count: usize, ply: &std::path::Path, checkpoint: &std::path::Path) -> Result<(), Box<dyn Error>> {
-    let document = Document::new(some_splats(count));
+    let document = SplatFile::new(some_splats(count));
     println!("{count} splats, SH degree 3                  MB   best s    MB/s   sync s");
     let row = |name: &str, bytes: u64, best: f64, sync: f64| {
         let megabytes = bytes as f64 / 1e6;

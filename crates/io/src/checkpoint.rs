@@ -14,14 +14,14 @@
 use std::path::{Path, PathBuf};
 
 use gausset_core::Splats;
-use gausset_core::engine::{DensityStatistics, ExtraGroup, Group, Moments, TrainState};
+use gausset_core::engine::{AdamMoments, CorrectionGroup, CorrectionKind, DensityStatistics, TrainState};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::atomic::{Committed, FileSystem, WriteError, WriteOptions, write_atomic_with};
-use crate::container::{ContainerError, ContainerReader, ContainerWriter, Need};
+use crate::atomic::{FileSystem, WriteError, WriteOptions, WriteStats, write_atomic_with};
+use crate::container::{ContainerError, ContainerReader, ContainerWriter, Requirement};
 use crate::splat::ReadLimits;
-use crate::units::{self, quote};
+use crate::text::{self, quote};
 
 /// Value of `kind` in the header.
 const KIND: &str = "gausset training state";
@@ -54,15 +54,15 @@ pub enum CheckpointError {
 
 /// The header of the container.
 #[derive(Serialize, Deserialize)]
-struct Header {
+struct CheckpointHeader {
     kind: String,
     caller: Value,
-    state: Scalars,
+    state: StateScalars,
 }
 
 /// The scalars of a [`TrainState`].
 #[derive(Serialize, Deserialize)]
-struct Scalars {
+struct StateScalars {
     /// SH degrees of the splats and of their first and second moments.
     sh_degrees: [u8; 3],
     group_clock: u64,
@@ -86,19 +86,19 @@ pub fn save_train_state(
     path: &Path,
     state: &TrainState,
     header: &Value,
-) -> Result<Committed, CheckpointError> {
+) -> Result<WriteStats, CheckpointError> {
     check_shapes(state).map_err(|m| m.at(path))?;
     let extras = state
-        .extras
+        .corrections
         .iter()
-        .map(|g| ExtraScalars { name: g.group.name().to_owned(), width: g.group.width() as u32 });
-    let scalars = Scalars {
+        .map(|g| ExtraScalars { name: g.group.name().to_owned(), width: g.group.values_per_row() as u32 });
+    let scalars = StateScalars {
         sh_degrees: [state.splats.sh_degree, state.moments.m.sh_degree, state.moments.v.sh_degree],
-        group_clock: state.group_clock,
+        group_clock: state.dense_update_count,
         next_id: state.next_id,
         extras: extras.collect(),
     };
-    let header = Header { kind: KIND.to_owned(), caller: header.clone(), state: scalars };
+    let header = CheckpointHeader { kind: KIND.to_owned(), caller: header.clone(), state: scalars };
     let options = WriteOptions {
         label: "checkpoint",
         needed_bytes: 2 * train_state_bytes(state),
@@ -107,22 +107,22 @@ pub fn save_train_state(
     let ((), committed) = write_atomic_with(fs, path, &options, |file| {
         let mut out = ContainerWriter::new(file, &serde_json::to_value(&header)?)?;
         for (prefix, splats) in splat_sets(state) {
-            out.section(&format!("{prefix}.means"), Need::Required, &splats.means)?;
-            out.section(&format!("{prefix}.log_scales"), Need::Required, &splats.log_scales)?;
-            out.section(&format!("{prefix}.quats"), Need::Required, &splats.quats)?;
-            out.section(&format!("{prefix}.opacity_logits"), Need::Required, &splats.opacity_logits)?;
-            out.section(&format!("{prefix}.sh"), Need::Required, &splats.sh)?;
+            out.section(&format!("{prefix}.means"), Requirement::Required, &splats.means)?;
+            out.section(&format!("{prefix}.log_scales"), Requirement::Required, &splats.log_scales)?;
+            out.section(&format!("{prefix}.quats"), Requirement::Required, &splats.quats)?;
+            out.section(&format!("{prefix}.opacity_logits"), Requirement::Required, &splats.opacity_logits)?;
+            out.section(&format!("{prefix}.sh"), Requirement::Required, &splats.sh)?;
         }
-        out.section("clocks", Need::Required, &state.clocks)?;
-        out.section("ids", Need::Required, &state.ids)?;
-        out.section("statistics.gradient_sum", Need::Required, &state.statistics.gradient_sum)?;
-        out.section("statistics.visible_steps", Need::Required, &state.statistics.visible_steps)?;
-        out.section("statistics.max_radius", Need::Required, &state.statistics.max_radius)?;
-        for (i, group) in state.extras.iter().enumerate() {
-            out.section(&format!("extras.{i}.values"), Need::Required, &group.values)?;
-            out.section(&format!("extras.{i}.m"), Need::Required, &group.m)?;
-            out.section(&format!("extras.{i}.v"), Need::Required, &group.v)?;
-            out.section(&format!("extras.{i}.clocks"), Need::Required, &group.clocks)?;
+        out.section("clocks", Requirement::Required, &state.update_counts)?;
+        out.section("ids", Requirement::Required, &state.ids)?;
+        out.section("statistics.gradient_sum", Requirement::Required, &state.statistics.gradient_sum)?;
+        out.section("statistics.visible_steps", Requirement::Required, &state.statistics.visible_steps)?;
+        out.section("statistics.max_radius", Requirement::Required, &state.statistics.max_radius)?;
+        for (i, group) in state.corrections.iter().enumerate() {
+            out.section(&format!("extras.{i}.values"), Requirement::Required, &group.values)?;
+            out.section(&format!("extras.{i}.m"), Requirement::Required, &group.m)?;
+            out.section(&format!("extras.{i}.v"), Requirement::Required, &group.v)?;
+            out.section(&format!("extras.{i}.clocks"), Requirement::Required, &group.update_counts)?;
         }
         out.finish().map(|_| ())
     })?;
@@ -139,9 +139,11 @@ pub fn load_train_state(path: &Path) -> Result<(TrainState, Value), CheckpointEr
     let bytes: u64 = container.sections().iter().map(|section| section.bytes).sum();
     let limit = ReadLimits::default().memory_bytes.saturating_mul(2);
     if bytes > limit {
-        let (expected, found) =
-            (format!("at most the memory of this machine, {}", units::bytes(limit)), units::bytes(bytes));
-        return Err(Misfit { place: "sections".to_owned(), expected, found }.at(path));
+        let (expected, found) = (
+            format!("at most the memory of this machine, {}", text::format_bytes(limit)),
+            text::format_bytes(bytes),
+        );
+        return Err(Inconsistency { place: "sections".to_owned(), expected, found }.at(path));
     }
     StateReader { container, path }.read()
 }
@@ -171,16 +173,16 @@ pub fn train_state_bytes(state: &TrainState) -> u64 {
         3 * s.means.len() + 3 * s.log_scales.len() + 4 * s.quats.len() + s.opacity_logits.len() + s.sh.len()
     };
     let statistics = &state.statistics;
-    let extra = |g: &ExtraGroup| g.values.len() + g.m.len() + g.v.len() + g.clocks.len();
+    let extra = |g: &CorrectionGroup| g.values.len() + g.m.len() + g.v.len() + g.update_counts.len();
     let words = splats(&state.splats)
         + splats(&state.moments.m)
         + splats(&state.moments.v)
-        + state.clocks.len()
+        + state.update_counts.len()
         + state.ids.len()
         + statistics.gradient_sum.len()
         + statistics.visible_steps.len()
         + statistics.max_radius.len()
-        + state.extras.iter().map(extra).sum::<usize>();
+        + state.corrections.iter().map(extra).sum::<usize>();
     4 * words as u64
 }
 
@@ -199,8 +201,8 @@ impl<R: std::io::Read + std::io::Seek> StateReader<'_, R> {
     fn read(mut self) -> Result<(TrainState, Value), CheckpointError> {
         let header = self.header()?;
         let scalars = header.state;
-        let groups: Vec<Group> =
-            scalars.extras.iter().map(known_group).collect::<Result<_, _>>().map_err(|m| m.at(self.path))?;
+        let groups: Vec<CorrectionKind> =
+            scalars.extras.iter().map(parse_group).collect::<Result<_, _>>().map_err(|m| m.at(self.path))?;
         self.container.refuse_unknown(|name| {
             let group = name.strip_prefix("extras.").and_then(|rest| rest.split('.').next());
             match group {
@@ -213,12 +215,12 @@ impl<R: std::io::Read + std::io::Seek> StateReader<'_, R> {
         let [splats_degree, m_degree, v_degree] = scalars.sh_degrees;
         let state = TrainState {
             splats: self.splats("splats", splats_degree)?,
-            moments: Moments {
+            moments: AdamMoments {
                 m: self.splats("moments.m", m_degree)?,
                 v: self.splats("moments.v", v_degree)?,
             },
-            clocks: self.container.section("clocks")?,
-            group_clock: scalars.group_clock,
+            update_counts: self.container.section("clocks")?,
+            dense_update_count: scalars.group_clock,
             ids: self.container.section("ids")?,
             next_id: scalars.next_id,
             statistics: DensityStatistics {
@@ -226,7 +228,7 @@ impl<R: std::io::Read + std::io::Seek> StateReader<'_, R> {
                 visible_steps: self.container.section("statistics.visible_steps")?,
                 max_radius: self.container.section("statistics.max_radius")?,
             },
-            extras: groups
+            corrections: groups
                 .into_iter()
                 .enumerate()
                 .map(|(i, g)| self.extra(i, g))
@@ -236,17 +238,17 @@ impl<R: std::io::Read + std::io::Seek> StateReader<'_, R> {
         Ok((state, header.caller))
     }
 
-    fn header(&self) -> Result<Header, CheckpointError> {
+    fn header(&self) -> Result<CheckpointHeader, CheckpointError> {
         let json = self.container.header();
         let found = json.get("kind").and_then(Value::as_str).unwrap_or("no kind");
         if found != KIND {
             let place = "header field kind".to_owned();
             let (expected, found) = (format!("\"{KIND}\""), quote(found));
-            return Err(Misfit { place, expected, found }.at(self.path));
+            return Err(Inconsistency { place, expected, found }.at(self.path));
         }
-        Header::deserialize(json).map_err(|e| {
+        CheckpointHeader::deserialize(json).map_err(|e| {
             let (place, expected) = ("header".to_owned(), "its fields".to_owned());
-            Misfit { place, expected, found: e.to_string() }.at(self.path)
+            Inconsistency { place, expected, found: e.to_string() }.at(self.path)
         })
     }
 
@@ -261,39 +263,40 @@ impl<R: std::io::Read + std::io::Seek> StateReader<'_, R> {
         })
     }
 
-    fn extra(&mut self, number: usize, group: Group) -> Result<ExtraGroup, ContainerError> {
-        Ok(ExtraGroup {
+    fn extra(&mut self, number: usize, group: CorrectionKind) -> Result<CorrectionGroup, ContainerError> {
+        Ok(CorrectionGroup {
             group,
             values: self.container.section(&format!("extras.{number}.values"))?,
             m: self.container.section(&format!("extras.{number}.m"))?,
             v: self.container.section(&format!("extras.{number}.v"))?,
-            clocks: self.container.section(&format!("extras.{number}.clocks"))?,
+            update_counts: self.container.section(&format!("extras.{number}.clocks"))?,
         })
     }
 }
 
 /// The group with this name, if its row width is as expected.
-fn known_group(scalars: &ExtraScalars) -> Result<Group, Misfit> {
-    let misfit = |expected: String, found: String| Misfit { place: "extras".to_owned(), expected, found };
-    let Some(group) = Group::from_name(&scalars.name) else {
-        let names = Group::ALL.map(Group::name).join(", ");
+fn parse_group(scalars: &ExtraScalars) -> Result<CorrectionKind, Inconsistency> {
+    let misfit =
+        |expected: String, found: String| Inconsistency { place: "extras".to_owned(), expected, found };
+    let Some(group) = CorrectionKind::from_name(&scalars.name) else {
+        let names = CorrectionKind::ALL.map(CorrectionKind::name).join(", ");
         return Err(misfit(format!("one of {names}"), quote(&scalars.name)));
     };
-    if scalars.width as usize != group.width() {
-        let expected = format!("{} values in a row of {group}", group.width());
+    if scalars.width as usize != group.values_per_row() {
+        let expected = format!("{} values in a row of {group}", group.values_per_row());
         return Err(misfit(expected, scalars.width.to_string()));
     }
     Ok(group)
 }
 
 /// A part of a state that is inconsistent with the rest.
-struct Misfit {
+struct Inconsistency {
     place: String,
     expected: String,
     found: String,
 }
 
-impl Misfit {
+impl Inconsistency {
     fn at(self, path: &Path) -> CheckpointError {
         let Self { place, expected, found } = self;
         CheckpointError::State { path: path.to_owned(), place, expected, found }
@@ -301,9 +304,12 @@ impl Misfit {
 }
 
 /// Checks that all arrays have the same number of splats.
-fn check_shapes(state: &TrainState) -> Result<(), Misfit> {
-    let misfit =
-        |place: &str, expected: String, found: String| Misfit { place: place.to_owned(), expected, found };
+fn check_shapes(state: &TrainState) -> Result<(), Inconsistency> {
+    let misfit = |place: &str, expected: String, found: String| Inconsistency {
+        place: place.to_owned(),
+        expected,
+        found,
+    };
     let n = state.splats.len();
     for (prefix, splats) in splat_sets(state) {
         splats.validate().map_err(|e| misfit(prefix, "arrays that fit".to_owned(), e.to_string()))?;
@@ -313,20 +319,20 @@ fn check_shapes(state: &TrainState) -> Result<(), Misfit> {
         }
     }
     let mut lengths = vec![
-        ("clocks".to_owned(), state.clocks.len(), n),
+        ("clocks".to_owned(), state.update_counts.len(), n),
         ("ids".to_owned(), state.ids.len(), n),
         ("statistics.gradient_sum".to_owned(), state.statistics.gradient_sum.len(), n),
         ("statistics.visible_steps".to_owned(), state.statistics.visible_steps.len(), n),
         ("statistics.max_radius".to_owned(), state.statistics.max_radius.len(), n),
-        ("extras".to_owned(), state.extras.len(), state.extras.len().min(MAX_EXTRAS)),
+        ("extras".to_owned(), state.corrections.len(), state.corrections.len().min(MAX_EXTRAS)),
     ];
-    for (i, group) in state.extras.iter().enumerate() {
+    for (i, group) in state.corrections.iter().enumerate() {
         let values = group.values.len();
-        let rows = values / group.group.width();
-        lengths.push((format!("extras.{i}.values"), values, rows * group.group.width()));
+        let rows = values / group.group.values_per_row();
+        lengths.push((format!("extras.{i}.values"), values, rows * group.group.values_per_row()));
         lengths.push((format!("extras.{i}.m"), group.m.len(), values));
         lengths.push((format!("extras.{i}.v"), group.v.len(), values));
-        lengths.push((format!("extras.{i}.clocks"), group.clocks.len(), rows));
+        lengths.push((format!("extras.{i}.clocks"), group.update_counts.len(), rows));
     }
     match lengths.into_iter().find(|(_, found, expected)| found != expected) {
         Some((place, found, expected)) => {

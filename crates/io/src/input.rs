@@ -14,7 +14,7 @@ use std::path::{Component, Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Limit for readers that stream and hold only a part of the file at a time.
-pub const STREAMED: u64 = u64::MAX;
+pub const NO_LIMIT: u64 = u64::MAX;
 
 /// Opens a regular file of at most `limit` bytes for reading; links are followed.
 ///
@@ -25,9 +25,9 @@ pub const STREAMED: u64 = u64::MAX;
 /// The file does not exist or may not be read, is a folder, pipe, device or socket, or is larger than `limit`.
 pub fn open(path: &Path, limit: u64) -> io::Result<File> {
     // The check before opening avoids side effects of opening a device; the check afterwards is the decisive one.
-    regular(&std::fs::metadata(path)?)?;
+    regular_file_bytes(&std::fs::metadata(path)?)?;
     let file = open_without_waiting(path)?;
-    let bytes = regular(&file.metadata()?)?;
+    let bytes = regular_file_bytes(&file.metadata()?)?;
     if bytes > limit { Err(too_large(bytes, limit)) } else { Ok(file) }
 }
 
@@ -47,7 +47,7 @@ pub fn read(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
 /// # Errors
 /// As [`read`], or the flag is set.
 pub fn read_unless(stop: &AtomicBool, path: &Path, limit: u64) -> io::Result<Vec<u8>> {
-    let file = Stoppable::new(open(path, limit)?, stop);
+    let file = StoppableReader::new(open(path, limit)?, stop);
     let bytes = file.inner.metadata()?.len();
     let mut content = Vec::new();
     content.try_reserve_exact(usize::try_from(bytes).unwrap_or(usize::MAX))?;
@@ -58,12 +58,12 @@ pub fn read_unless(stop: &AtomicBool, path: &Path, limit: u64) -> io::Result<Vec
 
 /// A reader, for example of decompressed data, that fails once a flag is set.
 #[derive(Debug)]
-pub struct Stoppable<'a, R> {
+pub struct StoppableReader<'a, R> {
     inner: R,
     stop: &'a AtomicBool,
 }
 
-impl<'a, R> Stoppable<'a, R> {
+impl<'a, R> StoppableReader<'a, R> {
     /// Most bytes between two checks of the flag.
     const CHUNK: usize = 1 << 20;
 
@@ -73,7 +73,7 @@ impl<'a, R> Stoppable<'a, R> {
     }
 }
 
-impl<R: Read> Read for Stoppable<'_, R> {
+impl<R: Read> Read for StoppableReader<'_, R> {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         if self.stop.load(Ordering::Relaxed) {
             return Err(io::Error::other("stopped"));
@@ -83,7 +83,7 @@ impl<R: Read> Read for Stoppable<'_, R> {
     }
 }
 
-impl<R: Seek> Seek for Stoppable<'_, R> {
+impl<R: Seek> Seek for StoppableReader<'_, R> {
     fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
         self.inner.seek(to)
     }
@@ -102,9 +102,9 @@ pub fn read_to_string(path: &Path, limit: u64) -> io::Result<String> {
 ///
 /// # Errors
 /// The path does not exist, is not a folder, or may not be read.
-pub fn folder(path: &Path) -> io::Result<std::fs::ReadDir> {
+pub fn read_dir(path: &Path) -> io::Result<std::fs::ReadDir> {
     std::fs::read_dir(path).map_err(|error| match error.kind() {
-        io::ErrorKind::NotADirectory => open(path, STREAMED).err().unwrap_or(error),
+        io::ErrorKind::NotADirectory => open(path, NO_LIMIT).err().unwrap_or(error),
         _ => error,
     })
 }
@@ -112,7 +112,7 @@ pub fn folder(path: &Path) -> io::Result<std::fs::ReadDir> {
 /// A name inside a file leads out of the folder to which it is relative.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("leads out of its folder (expected a file below the folder of the file that names it)")]
-pub struct Outside;
+pub struct LeadsOutside;
 
 /// Resolves a name inside a file to a path below `folder`, the folder to which such names are relative.
 ///
@@ -123,11 +123,11 @@ pub struct Outside;
 ///
 /// # Errors
 /// The name leads out of the folder.
-pub fn inside(folder: &Path, name: impl AsRef<Path>) -> Result<PathBuf, Outside> {
+pub fn resolve_inside(folder: &Path, name: impl AsRef<Path>) -> Result<PathBuf, LeadsOutside> {
     let here = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
     // Without a working folder, the path is used as given.
     let here = std::path::absolute(here).unwrap_or_else(|_| here.to_owned());
-    let there = without_dots(&here.join(name)).ok_or(Outside)?;
+    let there = without_dots(&here.join(name)).ok_or(LeadsOutside)?;
     let below = without_dots(&here).and_then(|here| there.strip_prefix(here).ok());
     if let Some(rest) = below {
         return Ok(folder.join(rest));
@@ -140,9 +140,9 @@ pub fn inside(folder: &Path, name: impl AsRef<Path>) -> Result<PathBuf, Outside>
         }
         _ => true,
     };
-    let here = here.canonicalize().ok().filter(|_| is_local).ok_or(Outside)?;
+    let here = here.canonicalize().ok().filter(|_| is_local).ok_or(LeadsOutside)?;
     let same = there.ancestors().find(|above| above.canonicalize().is_ok_and(|above| above == here));
-    let rest = same.and_then(|same| there.strip_prefix(same).ok()).ok_or(Outside)?;
+    let rest = same.and_then(|same| there.strip_prefix(same).ok()).ok_or(LeadsOutside)?;
     Ok(folder.join(rest))
 }
 
@@ -165,7 +165,7 @@ fn without_dots(path: &Path) -> Option<PathBuf> {
 }
 
 /// Length of a regular file; an error for anything else.
-fn regular(about: &Metadata) -> io::Result<u64> {
+fn regular_file_bytes(about: &Metadata) -> io::Result<u64> {
     if about.is_file() {
         return Ok(about.len());
     }
@@ -209,7 +209,7 @@ fn open_without_waiting(path: &Path) -> io::Result<File> {
 }
 
 fn too_large(bytes: u64, limit: u64) -> io::Error {
-    let (found, most) = (crate::units::bytes(bytes), crate::units::bytes(limit));
+    let (found, most) = (crate::text::format_bytes(bytes), crate::text::format_bytes(limit));
     io::Error::new(
         io::ErrorKind::InvalidData,
         format!("is too large (expected at most {most}, found {found})"),
@@ -231,20 +231,20 @@ mod tests {
         assert_eq!(refusal, "is too large (expected at most 4 bytes, found 5 bytes)");
         std::fs::write(&path, [0xff]).unwrap();
         assert_eq!(plain_reason(&read_to_string(&path, 5).unwrap_err()), "the file is not UTF-8 text");
-        let refusal = plain_reason(&open(folder.path(), STREAMED).unwrap_err());
+        let refusal = plain_reason(&open(folder.path(), NO_LIMIT).unwrap_err());
         assert_eq!(refusal, "is a folder (expected a file)");
     }
 
     #[test]
     fn no_more_is_read_once_the_flag_is_set() {
         let stop = AtomicBool::new(false);
-        let mut stream = Stoppable::new(io::repeat(7), &stop);
-        let mut some = vec![0; 3 * Stoppable::<io::Repeat>::CHUNK];
-        assert_eq!(stream.read(&mut some).unwrap(), Stoppable::<io::Repeat>::CHUNK);
+        let mut stream = StoppableReader::new(io::repeat(7), &stop);
+        let mut some = vec![0; 3 * StoppableReader::<io::Repeat>::CHUNK];
+        assert_eq!(stream.read(&mut some).unwrap(), StoppableReader::<io::Repeat>::CHUNK);
         stream.read_exact(&mut some).unwrap();
         stop.store(true, Ordering::Relaxed);
         assert_eq!(stream.read_to_end(&mut some).unwrap_err().to_string(), "stopped");
-        let refusal = read_unless(&stop, Path::new("Cargo.toml"), STREAMED).unwrap_err();
+        let refusal = read_unless(&stop, Path::new("Cargo.toml"), NO_LIMIT).unwrap_err();
         assert_eq!(refusal.to_string(), "stopped");
     }
 
@@ -253,18 +253,18 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let images = folder.path().join("images");
         std::fs::create_dir(&images).unwrap();
-        let lead = |name: &str| inside(&images, name);
+        let lead = |name: &str| resolve_inside(&images, name);
         assert_eq!(lead("sub/./a.jpg"), Ok(images.join("sub/a.jpg")));
         assert_eq!(lead("a/../b.jpg"), Ok(images.join("b.jpg")));
         assert_eq!(lead("../images/a.jpg"), Ok(images.join("a.jpg")), "out and in again");
         assert_eq!(lead(images.join("a.jpg").to_str().unwrap()), Ok(images.join("a.jpg")));
         for out in ["../a.jpg", "a/../../a.jpg", "/etc/passwd", "../images2/a.jpg", "..", "/"] {
-            assert_eq!(lead(out), Err(Outside), "{out}");
+            assert_eq!(lead(out), Err(LeadsOutside), "{out}");
         }
         // Files in the working folder have no folder in their path.
-        assert_eq!(inside(Path::new(""), "a.raw"), Ok(PathBuf::from("a.raw")));
-        assert_eq!(inside(Path::new(""), "../a.raw"), Err(Outside));
-        assert_eq!(inside(Path::new("not/there"), "../a.raw"), Err(Outside));
+        assert_eq!(resolve_inside(Path::new(""), "a.raw"), Ok(PathBuf::from("a.raw")));
+        assert_eq!(resolve_inside(Path::new(""), "../a.raw"), Err(LeadsOutside));
+        assert_eq!(resolve_inside(Path::new("not/there"), "../a.raw"), Err(LeadsOutside));
     }
 
     #[cfg(unix)]
@@ -279,7 +279,7 @@ mod tests {
         std::os::unix::fs::symlink(at("elsewhere/deep"), at("scene/a")).unwrap();
         std::os::unix::fs::symlink(at("elsewhere/b.jpg"), at("scene/linked.jpg")).unwrap();
         std::os::unix::fs::symlink(at("scene"), at("other name")).unwrap();
-        let text = |name: &str| read_to_string(&inside(&at("scene"), name).unwrap(), 99).unwrap();
+        let text = |name: &str| read_to_string(&resolve_inside(&at("scene"), name).unwrap(), 99).unwrap();
         // The system would resolve it to elsewhere/b.jpg.
         assert_eq!(text("a/../b.jpg"), "scene");
         assert_eq!(text("linked.jpg"), "elsewhere");
@@ -297,10 +297,10 @@ mod tests {
         let link = folder.path().join("link");
         std::os::unix::fs::symlink(&pipe, &link).unwrap();
         for path in [&pipe, &link] {
-            let refusal = plain_reason(&open(path, STREAMED).unwrap_err());
+            let refusal = plain_reason(&open(path, NO_LIMIT).unwrap_err());
             assert_eq!(refusal, "is a pipe (expected a regular file)");
         }
-        let refusal = plain_reason(&read(Path::new("/dev/zero"), STREAMED).unwrap_err());
+        let refusal = plain_reason(&read(Path::new("/dev/zero"), NO_LIMIT).unwrap_err());
         assert_eq!(refusal, "is a device (expected a regular file)");
     }
 }

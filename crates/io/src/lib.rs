@@ -2,20 +2,20 @@
 #![forbid(unsafe_code)]
 
 pub mod atomic;
+pub mod catch_panic;
 pub mod checkpoint;
 pub mod container;
 pub mod dataset;
-pub mod draft;
-pub mod guard;
 pub mod image;
 pub mod input;
+pub mod input_files;
 pub mod lock;
 pub mod metrics_log;
-pub mod names;
 pub mod npy;
-pub mod owned;
-pub mod reading;
+pub mod output_names;
+pub mod ownership;
 pub mod run_folder;
 pub mod splat;
 pub mod tensorboard;
-pub mod units;
+pub mod text;
+pub mod unfinished_folder;

@@ -62,7 +62,7 @@ pub enum LockError {
 pub struct FolderLock {
     /// A remark for the user: a stale lock was taken over, or the file system has no locks.
     pub note: Option<String>,
-    taken: Taken,
+    taken: HeldLock,
 }
 
 impl FolderLock {
@@ -71,9 +71,9 @@ impl FolderLock {
     /// # Errors
     /// Another process holds the lock, `.lock` was not created by Gausset, or the lock file cannot be written.
     pub fn acquire(folder: &Path) -> Result<Self, LockError> {
-        let mut taken = take(folder, Share::Exclusive)?;
+        let mut taken = acquire(folder, LockKind::Exclusive)?;
         let note = match (taken.is_locked, &taken.content) {
-            (true, Content::Holder(holder)) => {
+            (true, LockContent::Holder(holder)) => {
                 Some(format!("{}: lock: left by {holder}; taken over", folder.display()))
             }
             (true, _) => None,
@@ -97,7 +97,7 @@ impl Drop for FolderLock {
             return;
         }
         let left = match taken.content {
-            Content::Foreign => taken.empty(),
+            LockContent::Foreign => taken.empty(),
             // Still locked, so no other process can have taken it over.
             _ => std::fs::remove_file(&taken.path),
         };
@@ -115,7 +115,7 @@ impl Drop for FolderLock {
 /// at the same time; an exclusive lock is impossible meanwhile.
 #[derive(Debug)]
 pub struct SharedLock {
-    taken: Taken,
+    taken: HeldLock,
 }
 
 impl SharedLock {
@@ -125,8 +125,8 @@ impl SharedLock {
     /// # Errors
     /// A process holds an exclusive lock, `.lock` was not created by Gausset, or the lock file cannot be written.
     pub fn acquire(folder: &Path) -> Result<Self, LockError> {
-        let mut taken = take(folder, Share::Shared)?;
-        if matches!(taken.content, Content::Created) {
+        let mut taken = acquire(folder, LockKind::Shared)?;
+        if matches!(taken.content, LockContent::Created) {
             // Marks the file as Gausset-owned, so that the last holder may remove it.
             taken
                 .file
@@ -139,10 +139,10 @@ impl SharedLock {
 
 impl Drop for SharedLock {
     fn drop(&mut self) {
-        let Taken { file, path, content, .. } = &self.taken;
+        let HeldLock { file, path, content, .. } = &self.taken;
         // Only the last holder removes the file, because only it can lock it exclusively. A holder line left by a dead
         // process stays, so that the next exclusive lock can report it.
-        let is_ours = matches!(content, Content::Created | Content::Ours);
+        let is_ours = matches!(content, LockContent::Created | LockContent::Ours);
         if is_ours && file.try_lock().is_ok() && is_same_file(file, path) {
             // A failure leaves a file that locks nothing.
             let _ = std::fs::remove_file(path);
@@ -152,12 +152,12 @@ impl Drop for SharedLock {
 
 /// Kind of lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Share {
+enum LockKind {
     Exclusive,
     Shared,
 }
 
-impl Share {
+impl LockKind {
     fn lock(self, file: &File) -> Result<(), TryLockError> {
         match self {
             Self::Exclusive => file.try_lock(),
@@ -168,18 +168,18 @@ impl Share {
 
 /// A lock that is held.
 #[derive(Debug)]
-struct Taken {
+struct HeldLock {
     file: File,
     path: PathBuf,
     /// Previous content of the lock file.
-    content: Content,
+    content: LockContent,
     /// `false` on a file system without locks.
     is_locked: bool,
     /// Holds the lock of the folder itself, on systems that have such locks.
     _folder: Option<File>,
 }
 
-impl Taken {
+impl HeldLock {
     /// Empties the lock file.
     fn empty(&mut self) -> io::Result<()> {
         self.file.set_len(0)?;
@@ -189,7 +189,7 @@ impl Taken {
 
 /// Content of a lock file.
 #[derive(Debug)]
-enum Content {
+enum LockContent {
     /// Created by this process.
     Created,
     /// Empty, of unknown origin.
@@ -201,7 +201,7 @@ enum Content {
 }
 
 /// Locks a folder and its lock file, or checks that no running process is named as holder.
-fn take(folder: &Path, share: Share) -> Result<Taken, LockError> {
+fn acquire(folder: &Path, share: LockKind) -> Result<HeldLock, LockError> {
     let path = folder.join(LOCK_NAME);
     let io_error = |source| LockError::Io { path: path.clone(), source };
     let in_use = |holder: Option<Holder>| LockError::InUse {
@@ -218,31 +218,31 @@ fn take(folder: &Path, share: Share) -> Result<Taken, LockError> {
     for _ in 0..100 {
         let (mut file, is_new) = open_lock_file(&path)?;
         let locked = share.lock(&file);
-        let content = if is_new { Ok(Content::Created) } else { Content::read(&mut file) };
+        let content = if is_new { Ok(LockContent::Created) } else { LockContent::read(&mut file) };
         let is_locked = match locked {
             Ok(()) if is_same_file(&file, &path) => true,
             Ok(()) => continue,
-            Err(TryLockError::WouldBlock) => return Err(in_use(content.ok().and_then(Content::holder))),
+            Err(TryLockError::WouldBlock) => return Err(in_use(content.ok().and_then(LockContent::holder))),
             Err(TryLockError::Error(e)) if e.kind() == io::ErrorKind::Interrupted => continue,
             Err(TryLockError::Error(e)) if has_no_locks(&e) => {
-                if let Ok(Content::Holder(holder)) = &content
+                if let Ok(LockContent::Holder(holder)) = &content
                     && holder.is_alive_here()
                 {
-                    return Err(in_use(content.ok().and_then(Content::holder)));
+                    return Err(in_use(content.ok().and_then(LockContent::holder)));
                 }
                 false
             }
             Err(TryLockError::Error(e)) => return Err(io_error(e)),
         };
         let content = content.map_err(|found| LockError::NotOurs { path: path.clone(), found })?;
-        return Ok(Taken { file, path, content, is_locked, _folder: folder_lock });
+        return Ok(HeldLock { file, path, content, is_locked, _folder: folder_lock });
     }
     Err(io_error(io::Error::other("the lock file changes all the time")))
 }
 
 /// Locks the folder itself: a lock file can be removed while it is locked, and another process would create a new one.
 #[cfg(unix)]
-fn lock_folder(folder: &Path, share: Share) -> Result<Option<File>, TryLockError> {
+fn lock_folder(folder: &Path, share: LockKind) -> Result<Option<File>, TryLockError> {
     use std::os::unix::fs::OpenOptionsExt;
     let flags = rustix::fs::OFlags::DIRECTORY.bits().cast_signed();
     let file = OpenOptions::new().read(true).custom_flags(flags).open(folder).map_err(TryLockError::Error)?;
@@ -251,7 +251,7 @@ fn lock_folder(folder: &Path, share: Share) -> Result<Option<File>, TryLockError
 
 /// Folders cannot be opened as files here.
 #[cfg(not(unix))]
-fn lock_folder(_folder: &Path, _share: Share) -> Result<Option<File>, TryLockError> {
+fn lock_folder(_folder: &Path, _share: LockKind) -> Result<Option<File>, TryLockError> {
     Ok(None)
 }
 
@@ -311,7 +311,7 @@ fn is_same_file(_file: &File, path: &Path) -> bool {
     path.exists()
 }
 
-impl Content {
+impl LockContent {
     /// Reads an existing lock file. The error says what is wrong if Gausset did not create it.
     fn read(file: &mut File) -> Result<Self, &'static str> {
         let mut bytes = Vec::new();

@@ -10,7 +10,9 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::atomic::{FileSystem, OutputFile, Patient, WriteError, WriteOptions, retry, write_atomic_with};
+use crate::atomic::{
+    FileSystem, OutputFile, RetryOnInterrupt, WriteError, WriteOptions, retry, write_atomic_with,
+};
 use crate::input;
 
 /// Size at which every second line is dropped, bytes.
@@ -25,13 +27,13 @@ const MAX_LINE_BYTES: u64 = 1 << 20;
 /// The log, open for appending.
 pub struct MetricsLog {
     path: PathBuf,
-    file: Patient<Box<dyn OutputFile>>,
+    file: RetryOnInterrupt<Box<dyn OutputFile>>,
     /// Length of the file, bytes.
     bytes: u64,
     /// Length at which it is thinned, bytes.
     limit_bytes: u64,
     /// The last line may be incomplete: start the next one on a new line.
-    torn: bool,
+    is_incomplete: bool,
 }
 
 impl MetricsLog {
@@ -64,19 +66,19 @@ impl MetricsLog {
     /// The write failed. The log stays usable; readers drop an incomplete line.
     pub fn append(&mut self, fs: &dyn FileSystem, record: &impl Serialize) -> Result<(), WriteError> {
         let io_error = |source| WriteError::Io { path: self.path.clone(), action: "write", source };
-        let mut line = if self.torn { vec![b'\n'] } else { Vec::new() };
+        let mut line = if self.is_incomplete { vec![b'\n'] } else { Vec::new() };
         serde_json::to_writer(&mut line, record).map_err(|e| io_error(e.into()))?;
         line.push(b'\n');
         if self.bytes + line.len() as u64 > self.limit_bytes {
             self.thin(fs)?;
         }
-        self.torn = true;
+        self.is_incomplete = true;
         self.file.write_all(&line).map_err(|source| WriteError::Io {
             path: self.path.clone(),
             action: "write",
             source,
         })?;
-        self.torn = false;
+        self.is_incomplete = false;
         self.bytes += line.len() as u64;
         Ok(())
     }
@@ -111,10 +113,10 @@ impl MetricsLog {
         let bytes = retry(|| fs.info(path)).map_err(io_error)?.map_or(0, |info| info.bytes);
         Ok(Self {
             path: path.to_owned(),
-            file: Patient(file),
+            file: RetryOnInterrupt(file),
             bytes,
             limit_bytes: METRICS_LIMIT_BYTES,
-            torn: false,
+            is_incomplete: false,
         })
     }
 }
@@ -136,7 +138,7 @@ fn rewrite(fs: &dyn FileSystem, path: &Path, mut keep: impl FnMut(&[u8]) -> bool
 
 /// Calls `visit` with each complete line, including its line feed. Incomplete and too long lines are skipped.
 fn for_each_line(source: &mut dyn Read, mut visit: impl FnMut(&[u8]) -> io::Result<()>) -> io::Result<()> {
-    let mut source = BufReader::with_capacity(1 << 16, Patient(source));
+    let mut source = BufReader::with_capacity(1 << 16, RetryOnInterrupt(source));
     let mut line = Vec::new();
     let mut too_long = false;
     loop {

@@ -12,7 +12,9 @@
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use crate::atomic::{FileSystem, OutputFile, Patient, WriteError, WriteOptions, retry, write_atomic_with};
+use crate::atomic::{
+    FileSystem, OutputFile, RetryOnInterrupt, WriteError, WriteOptions, retry, write_atomic_with,
+};
 
 /// Content of the first record.
 const VERSION: &str = "brain.Event:2";
@@ -33,7 +35,7 @@ pub struct Scalars {
 /// An event file, open for appending.
 pub struct EventFile {
     path: PathBuf,
-    file: Patient<Box<dyn OutputFile>>,
+    file: RetryOnInterrupt<Box<dyn OutputFile>>,
 }
 
 impl EventFile {
@@ -55,7 +57,7 @@ impl EventFile {
         let opened = retry(|| fs.append(path));
         let file =
             opened.map_err(|source| WriteError::Io { path: path.to_owned(), action: "open", source })?;
-        Ok(Self { path: path.to_owned(), file: Patient(file) })
+        Ok(Self { path: path.to_owned(), file: RetryOnInterrupt(file) })
     }
 
     /// Appends scalars.

@@ -7,14 +7,14 @@ use std::path::Path;
 use files::{file_names, same_bits, some_state, temporary_folder};
 use gausset_io::atomic::faults::{Fault, FaultyDisk};
 use gausset_io::atomic::{
-    Disk, Overwrite, WriteError, WriteOptions, plain_reason, refuse_existing, write_atomic, write_atomic_with,
+    Disk, Overwrite, WriteError, WriteOptions, check_free, plain_reason, write_atomic, write_atomic_with,
 };
 use gausset_io::lock::FolderLock;
 use gausset_io::metrics_log::{MetricsLog, read_metrics};
-use gausset_io::owned;
+use gausset_io::ownership;
 use gausset_io::run_folder::{
-    self, CAMERAS, CONFIG_START, DEPTH, EVALUATION, RunFolder, RunFolderError, checkpoint_path,
-    checkpoints_folder, list_checkpoints, metrics_path, newest_checkpoint,
+    self, CAMERAS_MARKER, CONFIG_START, DEPTH_MARKER, EVALUATION_MARKER, RunFolder, RunFolderError,
+    checkpoint_path, checkpoints_folder, list_checkpoints, metrics_path, newest_checkpoint,
 };
 use rustix::io::Errno;
 use serde_json::{Value, json};
@@ -188,10 +188,14 @@ fn a_folder_that_holds_a_run_is_refused_without_force() {
     assert_eq!(list_checkpoints(&Disk, folder.path()).unwrap(), [10], "a refusal changes nothing");
 
     let none = std::iter::empty::<&Path>;
-    for (place, purpose) in
-        [("eval", EVALUATION), ("eval/train", EVALUATION), ("cameras", CAMERAS), ("depth", DEPTH)]
-    {
-        owned::take(&Disk, &folder.path().join(place), purpose, none(), Overwrite::Refuse).unwrap();
+    for (place, purpose) in [
+        ("eval", EVALUATION_MARKER),
+        ("eval/train", EVALUATION_MARKER),
+        ("cameras", CAMERAS_MARKER),
+        ("depth", DEPTH_MARKER),
+    ] {
+        ownership::claim_for_files(&Disk, &folder.path().join(place), purpose, none(), Overwrite::Refuse)
+            .unwrap();
     }
     let left = [
         "eval/contact_sheet.png",
@@ -380,16 +384,15 @@ fn a_folder_that_cannot_be_made_is_named() {
 fn single_outputs_are_not_overwritten_without_force() {
     let folder = temporary_folder();
     let path = folder.path().join("out.png");
-    refuse_existing(&Disk, &path, Overwrite::Refuse).unwrap();
+    check_free(&Disk, &path, Overwrite::Refuse).unwrap();
     std::fs::write(&path, "x").unwrap();
-    refuse_existing(&Disk, &path, Overwrite::Replace).unwrap();
-    let refused =
-        |path: &Path| line(&refuse_existing(&Disk, path, Overwrite::Refuse).unwrap_err(), folder.path());
+    check_free(&Disk, &path, Overwrite::Replace).unwrap();
+    let refused = |path: &Path| line(&check_free(&Disk, path, Overwrite::Refuse).unwrap_err(), folder.path());
     let what = "exists already (expected a free name, found";
     let hint = "choose another name or add ⟨force⟩";
     assert_eq!(refused(&path), format!("RUN/out.png: output: {what} a file); {hint}"));
     assert_eq!(refused(folder.path()), format!("RUN: output: {what} a folder); {hint}"));
-    refuse_existing(&Disk, Path::new("/dev/null"), Overwrite::Refuse).unwrap();
+    check_free(&Disk, Path::new("/dev/null"), Overwrite::Refuse).unwrap();
 }
 
 fn steps(path: &Path) -> Vec<u64> {

@@ -6,10 +6,10 @@ use std::io::Cursor;
 use std::path::Path;
 
 use files::{Numbers, same_bits, some_state, temporary_folder};
-use gausset_core::engine::{Group, TrainState};
+use gausset_core::engine::{CorrectionKind, TrainState};
 use gausset_io::atomic::Disk;
 use gausset_io::checkpoint::{load_train_state, parse_train_state, read_checkpoint_header, save_train_state};
-use gausset_io::container::{ContainerError, ContainerReader, ContainerWriter, Element, Need};
+use gausset_io::container::{ContainerError, ContainerReader, ContainerWriter, Element, Requirement};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -119,7 +119,7 @@ fn hostile_numbers_splices_and_appended_bytes_are_detected() {
 fn forged(change: impl Fn(&mut Vec<u8>)) -> String {
     let mut bytes = ContainerWriter::new(Vec::new(), &json!({"a": 1}))
         .and_then(|mut w| {
-            w.section("floats", Need::Optional, &[1.0f32, 2.0])?;
+            w.section("floats", Requirement::Optional, &[1.0f32, 2.0])?;
             w.finish()
         })
         .unwrap();
@@ -212,13 +212,13 @@ empty: f.ckpt: preamble: the file is truncated or damaged (expected at least 24 
 fn unknown_sections_are_skipped_unless_they_are_required() {
     let with = |need| {
         let mut w = ContainerWriter::new(Vec::new(), &Value::Null).unwrap();
-        w.section("known", Need::Required, &[1u32]).unwrap();
+        w.section("known", Requirement::Required, &[1u32]).unwrap();
         w.section("from the future", need, &[1u8, 2, 3]).unwrap();
         open(w.finish().unwrap()).unwrap()
     };
-    assert!(with(Need::Optional).refuse_unknown(|name| name == "known").is_ok());
+    assert!(with(Requirement::Optional).refuse_unknown(|name| name == "known").is_ok());
     assert_eq!(
-        with(Need::Required).refuse_unknown(|name| name == "known").unwrap_err().to_string(),
+        with(Requirement::Required).refuse_unknown(|name| name == "known").unwrap_err().to_string(),
         "f.ckpt: section table: requires a feature that this version does not know (found the required section \"from \
          the future\"); use a newer gausset"
     );
@@ -227,9 +227,9 @@ fn unknown_sections_are_skipped_unless_they_are_required() {
 #[test]
 fn sections_are_asked_for_by_name_and_type() {
     let mut w = ContainerWriter::new(Vec::new(), &Value::Null).unwrap();
-    w.section("floats", Need::Required, &[1.0f32, 2.0]).unwrap();
-    assert!(w.section("floats", Need::Required, &[0u8]).is_err(), "a name twice");
-    assert!(w.section("", Need::Required, &[0u8]).is_err(), "no name");
+    w.section("floats", Requirement::Required, &[1.0f32, 2.0]).unwrap();
+    assert!(w.section("floats", Requirement::Required, &[0u8]).is_err(), "a name twice");
+    assert!(w.section("", Requirement::Required, &[0u8]).is_err(), "no name");
     let mut reader = open(w.finish().unwrap()).unwrap();
     let line = |e: ContainerError| e.to_string();
     assert_eq!(
@@ -275,7 +275,7 @@ fn a_state_whose_arrays_do_not_fit_is_neither_saved_nor_loaded() {
          (expected 2))"
     );
     let mut state = some_state(3, 1);
-    state.extras[1].values.pop();
+    state.corrections[1].values.pop();
     assert_eq!(line(&state), "a.ckpt: extras.1.values: not a training state (expected 12 values, found 17)");
 
     let other = ContainerWriter::new(Vec::new(), &json!({"kind": "a cake"}))
@@ -290,8 +290,8 @@ fn a_state_whose_arrays_do_not_fit_is_neither_saved_nor_loaded() {
 #[test]
 fn groups_of_corrections_have_the_names_that_checkpoints_have_had() {
     let names = ["gains", "vignetting", "pose", "sky"];
-    assert_eq!(Group::ALL.map(Group::name), names);
-    assert_eq!(names.map(Group::from_name), Group::ALL.map(Some));
+    assert_eq!(CorrectionKind::ALL.map(CorrectionKind::name), names);
+    assert_eq!(names.map(CorrectionKind::from_name), CorrectionKind::ALL.map(Some));
     let with = |name: &str, width: u32| {
         let extras = json!([{"name": name, "width": width}]);
         let state = json!({"sh_degrees": [0, 0, 0], "group_clock": 0, "next_id": 0, "extras": extras});
@@ -313,8 +313,8 @@ fn groups_of_corrections_have_the_names_that_checkpoints_have_had() {
 
 fn round_trip<T: Element + PartialEq + std::fmt::Debug>(values: &[T]) {
     let mut w = ContainerWriter::new(Vec::new(), &Value::Null).unwrap();
-    w.section("empty", Need::Optional, &[0u8; 0]).unwrap();
-    w.section("values", Need::Optional, values).unwrap();
+    w.section("empty", Requirement::Optional, &[0u8; 0]).unwrap();
+    w.section("values", Requirement::Optional, values).unwrap();
     let found: Vec<T> = open(w.finish().unwrap()).unwrap().section("values").unwrap();
     assert_eq!(bytemuck::cast_slice::<T, u8>(&found), bytemuck::cast_slice::<T, u8>(values));
 }

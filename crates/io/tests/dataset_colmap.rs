@@ -7,7 +7,7 @@ use std::path::Path;
 
 use dataset_support::{Scene, damage, memory, tiny_model};
 use gausset_io::dataset::colmap::{ColmapModel, ModelFolder, ModelFormat, Observations, binary, text};
-use gausset_io::dataset::{DatasetError, Problem, SourceCamera};
+use gausset_io::dataset::{DatasetError, DatasetProblem, SourceCamera};
 use proptest::prelude::*;
 
 #[global_allocator]
@@ -202,7 +202,7 @@ fn garbage_behind_the_last_record_is_refused() {
     let error = binary::read_cameras(Path::new("cameras.bin"), Cursor::new(cameras)).unwrap_err();
     assert!(matches!(
         error,
-        DatasetError::Malformed { problem, .. } if *problem == Problem::Trailing { bytes: 3 }
+        DatasetError::Malformed { problem, .. } if *problem == DatasetProblem::Trailing { bytes: 3 }
     ));
 }
 

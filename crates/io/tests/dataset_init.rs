@@ -2,9 +2,9 @@
 
 use gausset_core::{Pose, se3};
 use gausset_io::dataset::init::{
-    InitOptions, StartCube, common_cube, from_points, mean_squared_neighbour_distances, random,
+    InitOptions, InitialCube, common_cube, from_points, mean_squared_neighbour_distances, random_splats,
 };
-use gausset_testkit::{Fixtures, Kind, Precision, Tensor, compare};
+use gausset_testkit::{CaseKind, Fixtures, Precision, Tensor, compare};
 use proptest::prelude::*;
 
 fn points_of(tensor: &Tensor) -> Vec<[f64; 3]> {
@@ -15,7 +15,7 @@ fn points_of(tensor: &Tensor) -> Vec<[f64; 3]> {
 fn neighbour_distances_match_the_fixture() {
     let fixtures = Fixtures::load();
     let mut cases = 0;
-    for case in fixtures.of_kind(Kind::Knn) {
+    for case in fixtures.with_kind(CaseKind::Knn) {
         let points = points_of(case.tensor("in.points"));
         let squared = mean_squared_neighbour_distances(&points);
         let found = Tensor::new(&[points.len()], &squared);
@@ -49,7 +49,7 @@ fn colours_opacity_and_scale_factor_become_raw_parameters() {
     classic.validate().unwrap();
     assert_eq!((classic.sh_degree, classic.len()), (3, 4));
     // (colour - 1/2) / 0.28209479177387814
-    let sh = classic.sh_of(0);
+    let sh = classic.sh_coefficients(0);
     assert_eq!((sh[0], sh[1], sh[2]), (0.0, -1.772_453_9, 1.772_453_9));
     assert!(sh[3..].iter().all(|&v| v == 0.0));
     // ln(0.1 / 0.9), and the mean of 1, 4 and 9.
@@ -58,7 +58,7 @@ fn colours_opacity_and_scale_factor_become_raw_parameters() {
     let mcmc = from_points(&points, None, &InitOptions::MCMC).splats;
     assert!(mcmc.opacity_logits[0].abs() < 1e-6);
     assert!((classic.log_scales[1][2] - mcmc.log_scales[1][2] - 10.0f32.ln()).abs() < 1e-6);
-    assert!(mcmc.sh_of(0)[0] == 0.0 && mcmc.quats[3] == [1.0, 0.0, 0.0, 0.0]);
+    assert!(mcmc.sh_coefficients(0)[0] == 0.0 && mcmc.quats[3] == [1.0, 0.0, 0.0, 0.0]);
 }
 
 #[test]
@@ -67,7 +67,7 @@ fn points_that_are_no_places_are_dropped_and_counted() {
     let start = from_points(&points, None, &InitOptions::CLASSIC);
     assert_eq!(start.splats.means, [[0.0f32; 3], [1.0; 3], [2.0; 3]]);
     assert_eq!(start.note, "3 splats from points (2 dropped as not finite)");
-    assert!((0..3).all(|i| start.splats.is_usable(i)));
+    assert!((0..3).all(|i| start.splats.is_valid(i)));
 }
 
 #[test]
@@ -115,11 +115,11 @@ fn more_points_than_wanted_are_thinned_evenly() {
 
 #[test]
 fn random_splats_fill_their_cube_and_depend_on_the_seed_only() {
-    let cube = StartCube { centre: [1.0, -2.0, 3.0], half_side: 0.5 };
+    let cube = InitialCube { centre: [1.0, -2.0, 3.0], half_side: 0.5 };
     let options = InitOptions { random_count: 4_000, seed: 7, ..InitOptions::CLASSIC };
-    let start = random(&cube, &options);
-    assert_eq!(start, random(&cube, &options));
-    assert_ne!(start.splats, random(&cube, &InitOptions { seed: 8, ..options }).splats);
+    let start = random_splats(&cube, &options);
+    assert_eq!(start, random_splats(&cube, &options));
+    assert_ne!(start.splats, random_splats(&cube, &InitOptions { seed: 8, ..options }).splats);
     for axis in 0..3 {
         let mut values: Vec<f64> =
             start.splats.means.iter().map(|m| f64::from(m[axis]) - cube.centre[axis]).collect();
@@ -132,10 +132,10 @@ fn random_splats_fill_their_cube_and_depend_on_the_seed_only() {
         start.note,
         "4000 random splats in a cube of half side 0.500 around (1.000, -2.000, 3.000), where the cameras look"
     );
-    let unit = random(&StartCube { centre: [0.0; 3], half_side: 1.3 }, &options);
+    let unit = random_splats(&InitialCube { centre: [0.0; 3], half_side: 1.3 }, &options);
     assert_eq!(unit.note, "4000 random splats in [-1.3, 1.3]^3");
     // A prefix of the same numbers: the count does not change the draws.
-    let fewer = random(&cube, &InitOptions { random_count: 100, ..options });
+    let fewer = random_splats(&cube, &InitOptions { random_count: 100, ..options });
     assert_eq!(fewer.splats.means[..], start.splats.means[..100]);
 }
 
@@ -169,7 +169,7 @@ fn parallel_axes_and_a_single_place_give_a_cube_in_front() {
     let side_by_side: Vec<Pose> =
         (0..4).map(|i| Pose { translation: [f64::from(i), 0.0, 0.0], ..Pose::IDENTITY }).collect();
     let cube = common_cube(&side_by_side, 2.0);
-    assert_eq!(cube, StartCube { centre: [-1.5, 0.0, 2.0], half_side: 2.0 });
+    assert_eq!(cube, InitialCube { centre: [-1.5, 0.0, 2.0], half_side: 2.0 });
     let turning: Vec<Pose> = (0..4)
         .map(|i| looking_at([0.0; 3], [libm::cos(f64::from(i)), 0.0, libm::sin(f64::from(i))]))
         .collect();
@@ -206,6 +206,6 @@ proptest! {
     ) {
         let splats = from_points(&points, Some(&colours), &InitOptions::MCMC).splats;
         prop_assert!(splats.validate().is_ok());
-        prop_assert!((0..splats.len()).all(|i| splats.is_usable(i)));
+        prop_assert!((0..splats.len()).all(|i| splats.is_valid(i)));
     }
 }

@@ -154,7 +154,7 @@ fn a_dataset_larger_than_the_budget_is_loaded_within_it() {
         }
         let stats = loader.stats();
         assert!(stats.peak_bytes <= loader.budget_bytes(), "{stats:?} of {}", loader.budget_bytes());
-        assert!(stats.made >= 9);
+        assert!(stats.loaded >= 9);
     }
 }
 
@@ -170,7 +170,7 @@ fn within_a_large_budget_every_picture_is_made_once() {
         }
     }
     let stats = loader.stats();
-    assert_eq!((stats.ready, stats.made), (9, 9));
+    assert_eq!((stats.ready, stats.loaded), (9, 9));
 }
 
 #[test]
@@ -184,7 +184,7 @@ fn hinted_pictures_are_made_in_the_background() {
         std::thread::sleep(Duration::from_millis(1));
     }
     assert!(loader.get(2).is_ok() && loader.get(5).is_ok());
-    assert_eq!(loader.stats().made, 2);
+    assert_eq!(loader.stats().loaded, 2);
 }
 
 #[test]
@@ -303,7 +303,7 @@ fn making_a_picture_takes_what_is_counted_for_it() {
                 }
                 let options = OpenOptions { max_resolution: 64, test_every: 0, ..OpenOptions::default() };
                 let data = scene.open_with(&options).unwrap();
-                let counted = data.images[0].making_bytes();
+                let counted = data.images[0].loading_bytes();
                 let loader = Loader::new(Arc::new(data), LoaderOptions { budget_bytes: 0, threads: 0 });
                 let (made, peak) = memory::peak(|| loader.get(0));
                 made.unwrap();

@@ -12,8 +12,8 @@ use std::sync::Arc;
 use dataset_support::{SIZE, Scene, json_frame, tiny_model, tiny_png};
 use gausset_io::dataset::colmap::{ColmapModel, ModelFormat};
 use gausset_io::dataset::{
-    self, CameraModel, DatasetError, Loader, LoaderOptions, OpenOptions, Problem, SkipReason, SourceCamera,
-    Warning,
+    self, CameraModel, DatasetError, DatasetProblem, Loader, LoaderOptions, OpenOptions, SkipReason,
+    SourceCamera, Warning,
 };
 use gausset_io::image::ImageProblem;
 use gausset_io::image::encode::{PngPixels, png};
@@ -57,7 +57,7 @@ impl Mistake {
         };
         data.warnings.iter().for_each(|w| seen.note(w));
         data.skipped.iter().for_each(|s| seen.skip(&s.reason));
-        let mut lines: Vec<String> = data.report().iter().map(|line| tidy(line)).collect();
+        let mut lines: Vec<String> = data.report_lines().iter().map(|line| tidy(line)).collect();
         (self.before_loading)(&self.scene);
         let loader = Loader::new(Arc::new(data), LoaderOptions { budget_bytes: 1 << 20, threads: 0 });
         for i in 0..loader.dataset().images.len() {
@@ -84,7 +84,7 @@ impl Seen {
         match error {
             DatasetError::Malformed { problem, .. } => {
                 self.note(&**problem);
-                if let Problem::Camera(e) = &**problem {
+                if let DatasetProblem::Camera(e) = &**problem {
                     self.note(e);
                 }
             }
@@ -113,8 +113,8 @@ fn all_variants() -> Vec<&'static str> {
             E::TooManyUnreadable { .. } | E::NothingToTrainOn { .. } | E::TooManyPoints { .. } => {}
         }
     }
-    fn _problems(p: &Problem) {
-        use Problem as P;
+    fn _problems(p: &DatasetProblem) {
+        use DatasetProblem as P;
         match p {
             P::Truncated { .. } | P::Count { .. } | P::Limit { .. } | P::Trailing { .. } => {}
             P::UnknownModelId { .. } | P::UnknownModelName { .. } | P::Camera(_) | P::NameWithoutEnd => {}

@@ -286,7 +286,7 @@ fn one_file_under_several_names_is_one_picture_and_never_in_both_halves() {
     assert_eq!(names(&data, &data.split.test), ["images/0.png", "images/4.png"]);
     let line =
         "8 names lead to a file that is listed already (the first: images/../images/0.png is images/0.png); ";
-    assert!(data.report().iter().any(|l| l.contains(line)), "{:?}", data.report());
+    assert!(data.report_lines().iter().any(|l| l.contains(line)), "{:?}", data.report_lines());
     // A list of held-out images that names one of them in each of the spellings.
     let outside = scene.path().join("images/1.png");
     let head = format!(
@@ -496,7 +496,7 @@ fn the_fingerprint_tells_data_apart_and_ignores_options() {
 #[test]
 fn the_first_thing_that_differs_from_a_list_of_data_is_named() {
     let scene = Scene::colmap(ModelFormat::Binary);
-    let list = scene.open().unwrap().list_of_data();
+    let list = scene.open().unwrap().data_list();
     let difference = || scene.open().unwrap().difference_from(&list);
     assert_eq!(difference(), None);
     let named = |what: &str| assert_eq!(difference().as_deref(), Some(what));
@@ -544,7 +544,7 @@ fn links_are_followed_and_names_that_lead_out_are_not() {
     }
     symlink("links", scene.path().join("images")).unwrap();
     let linked = scene.open().unwrap();
-    assert!(linked.report().is_empty(), "{:?}", linked.report());
+    assert!(linked.report_lines().is_empty(), "{:?}", linked.report_lines());
     assert_eq!(linked.images.len(), 9);
     assert_eq!(linked.fingerprint, plain.fingerprint, "where the pictures lie does not matter");
     symlink("mask links", scene.path().join("masks")).unwrap();

@@ -2,7 +2,7 @@
 
 use gausset_core::Camera;
 use gausset_core::se3;
-use gausset_io::dataset::{Face, Loader, LoaderOptions, OpenOptions, Panoramas, open};
+use gausset_io::dataset::{Face, Loader, LoaderOptions, OpenOptions, PanoramaTraining, open};
 use gausset_io::image::encode::{PngPixels, png};
 use serde_json::{Value, json};
 
@@ -63,7 +63,7 @@ fn faces_of_a_panorama_show_the_world_where_their_cameras_look() {
     assert_eq!(data.images.len(), 18);
     // A panorama is held out as a whole.
     assert_eq!(data.split.test.len(), 6);
-    let held_out = |i: &usize| data.images[*i].picture_name().to_owned();
+    let held_out = |i: &usize| data.images[*i].stored_name().to_owned();
     assert!(data.split.test.iter().map(held_out).all(|name| name == held_out(&data.split.test[0])));
     let loader =
         Loader::new(std::sync::Arc::new(data.clone()), LoaderOptions { threads: 0, ..Default::default() });
@@ -119,7 +119,7 @@ fn a_panorama_may_stay_whole_for_training_and_is_held_out_as_faces() {
     let options = OpenOptions {
         test_every: 3,
         max_resolution: 32,
-        panoramas: Panoramas::Sphere,
+        panoramas: PanoramaTraining::Sphere,
         ..OpenOptions::default()
     };
     let data = open(folder.path(), &options).unwrap();
@@ -133,7 +133,7 @@ fn a_panorama_may_stay_whole_for_training_and_is_held_out_as_faces() {
         let entry = &data.images[index];
         // As sharp as a face of 32 px.
         assert_eq!((entry.camera, entry.face), (Camera::panorama(128, 64).unwrap(), None));
-        assert_eq!(entry.picture_name(), &*entry.name);
+        assert_eq!(entry.stored_name(), &*entry.name);
         let target = loader.get(index).unwrap();
         let kept = |pixel: usize| target.mask.as_ref().is_none_or(|mask| mask[pixel] != 0);
         assert_eq!(target.valid_pixels(), if &*entry.name == "a.png" { 64 * 64 } else { 128 * 64 });

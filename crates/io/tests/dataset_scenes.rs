@@ -104,7 +104,7 @@ fn check(name: &str, expected: &Expected) {
     let data = open(&folder);
     assert_eq!(data.kind, DatasetKind::Colmap);
     assert_eq!((data.images.len(), data.points.len()), (expected.images, expected.points));
-    assert!(data.warnings.is_empty() && data.skipped.is_empty(), "{:?}", data.report());
+    assert!(data.warnings.is_empty() && data.skipped.is_empty(), "{:?}", data.report_lines());
     let held_out: Vec<&str> = data.split.test.iter().map(|&i| &*data.images[i].name).collect();
     assert_eq!(held_out, expected.held_out);
     assert_eq!(data.split.train.len(), expected.images - expected.held_out.len());
@@ -542,7 +542,7 @@ fn tracks_of_a_real_scene_are_those_of_its_pictures() {
         let mut seen: Vec<u64> = listed.points.iter().map(|p| p.1).filter(|&id| id != NO_POINT).collect();
         seen.sort_unstable();
         seen.dedup();
-        let found: Vec<u64> = tracks.of(index).iter().map(|&p| model.points[p as usize].id).collect();
+        let found: Vec<u64> = tracks.points_of(index).iter().map(|&p| model.points[p as usize].id).collect();
         assert_eq!(found, seen, "{}", image.name);
         total += found.len();
     }

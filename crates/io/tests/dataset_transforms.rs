@@ -4,7 +4,7 @@ mod dataset_support;
 
 use dataset_support::{Scene, damage, json_frame, memory, tiny_png};
 use gausset_io::dataset::transforms::{self, Intrinsics};
-use gausset_io::dataset::{CameraModel, Dataset, DatasetKind, OpenOptions, Problem};
+use gausset_io::dataset::{CameraModel, Dataset, DatasetKind, DatasetProblem, OpenOptions};
 use proptest::prelude::*;
 
 #[global_allocator]
@@ -149,7 +149,7 @@ fn points_come_from_the_ply_file_in_the_world_of_the_frames() {
     );
 }
 
-fn camera_of(intrinsics: &Intrinsics) -> Result<(CameraModel, Vec<f64>), Problem> {
+fn camera_of(intrinsics: &Intrinsics) -> Result<(CameraModel, Vec<f64>), DatasetProblem> {
     intrinsics.camera(0, [100, 50]).map(|camera| (camera.model, camera.params))
 }
 
@@ -168,7 +168,7 @@ fn missing_intrinsics_have_their_defaults() {
     assert_eq!(camera_of(&angles), Ok((CameraModel::Pinhole, expected)));
     assert_eq!(
         camera_of(&Intrinsics::default()),
-        Err(Problem::MissingValue("the focal length (fl_x or camera_angle_x)"))
+        Err(DatasetProblem::MissingValue("the focal length (fl_x or camera_angle_x)"))
     );
 }
 
@@ -188,10 +188,10 @@ fn camera_models_become_those_of_colmap() {
     assert_eq!(model("OPENCV", one), Ok(CameraModel::OpenCv));
     assert_eq!(model("SIMPLE_RADIAL", one), Ok(CameraModel::OpenCv));
     assert_eq!(model("OPENCV", three), Ok(CameraModel::FullOpenCv));
-    assert!(matches!(model("OPENCV", four), Err(Problem::Value { name: "k4", .. })));
+    assert!(matches!(model("OPENCV", four), Err(DatasetProblem::Value { name: "k4", .. })));
     assert_eq!(model("OPENCV_FISHEYE", four), Ok(CameraModel::OpenCvFisheye));
     assert_eq!(model("EQUIRECTANGULAR", one), Ok(CameraModel::Equirectangular));
-    assert!(matches!(model("FISHEYE624", one), Err(Problem::UnknownModelName { .. })));
+    assert!(matches!(model("FISHEYE624", one), Err(DatasetProblem::UnknownModelName { .. })));
 }
 
 fn place_and_line(json: &str) -> String {

@@ -9,7 +9,8 @@ use dataset_support::{Scene, damage, memory, tiny_png};
 use gausset_io::image::encode::{PngPixels, png, png_rgb8};
 use gausset_io::image::header::parse_header;
 use gausset_io::image::{
-    ImageProblem, Picture, PictureFormat, Shot, area, decode, decode_file, decode_mask_file, read_header,
+    DecodedImage, Exposure, ImageFormat, ImageProblem, area_filter, decode, decode_file, decode_mask_file,
+    read_header,
 };
 use proptest::prelude::*;
 
@@ -84,7 +85,7 @@ fn grey_rgb_and_cmyk_jpegs_become_rgb() {
     for (components, channels) in [(1, 1), (3, 3), (4, 4)] {
         let bytes = flat_jpeg(components, 0xC0, 8, &[]);
         let header = parse_header(Cursor::new(&bytes)).unwrap();
-        assert_eq!((header.format, header.channels, header.bits), (PictureFormat::Jpeg, channels, 8));
+        assert_eq!((header.format, header.channels, header.bits), (ImageFormat::Jpeg, channels, 8));
         let picture = decode(&bytes).unwrap();
         assert_eq!((picture.width, picture.height, picture.alpha), (8, 8, None));
         assert_eq!(picture.rgb.len(), 192);
@@ -137,7 +138,7 @@ fn every_png_variant_becomes_rgb_with_straight_alpha() {
 fn the_content_counts_and_not_the_extension() {
     let scene = Scene::empty();
     let path = scene.write("really.jpg", &tiny_png(16, 12));
-    assert_eq!(read_header(&path).unwrap().format, PictureFormat::Png);
+    assert_eq!(read_header(&path).unwrap().format, ImageFormat::Png);
     assert_eq!(decode_file(&path).unwrap().width, 16);
     let formats: [(&[u8], &str); 7] = [
         (b"RIFF\0\0\0\0WEBPVP8 ", "WebP"),
@@ -209,8 +210,8 @@ fn time_f_number_and_iso_are_read_where_all_of_them_are_there() {
     for little in [true, false] {
         let header = |app1: &[u8]| parse_header(Cursor::new(&flat_jpeg(3, 0xC0, 8, app1))).unwrap();
         let shot = header(&exif_of_a_shot(little, 400)).shot.unwrap();
-        assert_eq!(shot, Shot { time: [1, 200], f_number: [28, 10], iso: 400 });
-        assert!((shot.stops() - (4.0 / 200.0 / 7.84f64).log2()).abs() < 1e-12);
+        assert_eq!(shot, Exposure { time: [1, 200], f_number: [28, 10], iso: 400 });
+        assert!((shot.brightness_stops() - (4.0 / 200.0 / 7.84f64).log2()).abs() < 1e-12);
         assert_eq!(header(&exif_of_a_shot(little, 0)).shot, None);
         assert_eq!(header(&exif(6, little)).shot, None);
         // The image is read wherever the EXIF data is truncated.
@@ -294,9 +295,12 @@ fn masks_keep_from_the_middle_on_and_numbers_below_it_all_but_0() {
         decode_mask_file(&path).unwrap()
     };
     let mask = keep(&[0, 127, 0, 0, 0, 128, 255, 255, 255]);
-    assert_eq!(mask.keep, [0, 255, 255]);
-    assert_eq!((mask.at_share(0.0, 0.0), mask.at_share(0.34, 1.0), mask.at_share(1.0, 0.5)), (0, 255, 255));
-    assert_eq!(keep(&[0, 0, 0, 0, 0, 1, 20, 20, 20]).keep, [0, 255, 255]);
+    assert_eq!(mask.values, [0, 255, 255]);
+    assert_eq!(
+        (mask.at_fraction(0.0, 0.0), mask.at_fraction(0.34, 1.0), mask.at_fraction(1.0, 0.5)),
+        (0, 255, 255)
+    );
+    assert_eq!(keep(&[0, 0, 0, 0, 0, 1, 20, 20, 20]).values, [0, 255, 255]);
 }
 
 #[test]
@@ -338,7 +342,7 @@ proptest! {
         let alpha = with_alpha.then(|| (0..pixels).map(|i| value(i + 99_999)).collect::<Vec<u8>>());
         let to = |size: u32, share: f64| 1 + (f64::from(size - 1) * share) as u32;
         let (w, h) = (to(width, shares.0), to(height, shares.1));
-        let small = area::downscale(Picture { width, height, rgb: rgb.clone(), alpha: alpha.clone() }, w, h);
+        let small = area_filter::downscale(DecodedImage { width, height, rgb: rgb.clone(), alpha: alpha.clone() }, w, h);
         prop_assert_eq!((small.rgb.len(), small.width, small.height), ((w * h * 3) as usize, w, h));
         let (low, high) = (rgb.iter().min().unwrap(), rgb.iter().max().unwrap());
         let opaque = small.alpha.as_ref().is_none_or(|a| a.iter().all(|&a| a > 0));

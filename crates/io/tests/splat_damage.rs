@@ -10,7 +10,7 @@ use files::{Numbers, PlyOptions, some_splats, some_state, temporary_folder, writ
 use gausset_io::atomic::Disk;
 use gausset_io::checkpoint::{parse_train_state, save_train_state};
 use gausset_io::splat::{
-    self, Document, FORMATS, Format, Initial, ReadLimits, SaveOptions, SplatError, SpzOptions, parse_initial,
+    self, FORMATS, Format, Initial, ReadLimits, SaveOptions, SplatError, SplatFile, SpzOptions, parse_initial,
 };
 use gausset_testkit::data_file;
 
@@ -36,7 +36,7 @@ fn fixtures() -> Vec<(&'static str, Vec<u8>)> {
     lists.extend([0x3f; 32]);
     let other = |format, sh_degree, options: &SaveOptions| {
         let mut bytes = Vec::new();
-        let document = Document::new(some_splats(5, sh_degree, 3));
+        let document = SplatFile::new(some_splats(5, sh_degree, 3));
         splat::write(&mut bytes, &document, format, options).unwrap();
         bytes
     };
@@ -93,7 +93,7 @@ fn survive(bytes: &[u8], what: &dyn Fn() -> String) {
     match result {
         Ok(Initial::Splats(file)) => {
             file.splats.validate().unwrap();
-            assert!((0..file.splats.len()).all(|i| file.splats.is_usable(i)), "{}", what());
+            assert!((0..file.splats.len()).all(|i| file.splats.is_valid(i)), "{}", what());
         }
         Ok(Initial::Points(points)) => {
             assert!(points.positions.iter().flatten().all(|v| v.is_finite()), "{}", what());
@@ -214,7 +214,7 @@ fn large(format: Format) -> Vec<(String, Vec<u8>)> {
             [("equal", one.select(&vec![0; count])), ("different", some_splats(count, degree, 5))]
         {
             let mut bytes = Vec::new();
-            splat::write(&mut bytes, &Document::new(splats), format, &SaveOptions::default()).unwrap();
+            splat::write(&mut bytes, &SplatFile::new(splats), format, &SaveOptions::default()).unwrap();
             samples.push((format!("{count} {what} splats of degree {degree}"), bytes));
         }
     }
@@ -242,7 +242,7 @@ fn plain_ksplat(splats: u32, buckets: u32) -> Vec<u8> {
 /// A GLB with empty nodes.
 fn glb_with_nodes(nodes: usize) -> Vec<u8> {
     let mut glb = Vec::new();
-    splat::write(&mut glb, &Document::new(some_splats(5, 0, 3)), Format::Gltf, &SaveOptions::default())
+    splat::write(&mut glb, &SplatFile::new(some_splats(5, 0, 3)), Format::Gltf, &SaveOptions::default())
         .unwrap();
     let length = u32::from_le_bytes(glb[12..16].try_into().unwrap()) as usize;
     let (json, rest) = glb[20..].split_at(length);

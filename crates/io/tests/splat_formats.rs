@@ -10,11 +10,11 @@ use files::{Numbers, some_splats};
 use gausset_core::splats_transform::Similarity;
 use gausset_core::{Splats, sh};
 use gausset_io::splat::{
-    self, Document, FORMATS, Format, Initial, LoadOptions, SaveOptions, SpzFrame, SpzOptions, parse_initial,
+    self, FORMATS, Format, Initial, LoadOptions, SaveOptions, SplatFile, SpzAxes, SpzOptions, parse_initial,
 };
 use gausset_testkit::data_file;
 
-fn parse(bytes: &[u8]) -> Document {
+fn parse(bytes: &[u8]) -> SplatFile {
     match parse_initial(bytes, Path::new("t"), &LoadOptions::default().limits) {
         Ok(Initial::Splats(document)) => document,
         other => panic!("{other:?}"),
@@ -22,10 +22,10 @@ fn parse(bytes: &[u8]) -> Document {
 }
 
 fn written(splats: &Splats, format: Format) -> Vec<u8> {
-    written_with(&Document::new(splats.clone()), format, &SaveOptions::default())
+    written_with(&SplatFile::new(splats.clone()), format, &SaveOptions::default())
 }
 
-fn written_with(document: &Document, format: Format, options: &SaveOptions) -> Vec<u8> {
+fn written_with(document: &SplatFile, format: Format, options: &SaveOptions) -> Vec<u8> {
     let mut bytes = Vec::new();
     let saved = splat::write(&mut bytes, document, format, options).unwrap();
     assert_eq!((saved.bytes, saved.format), (bytes.len() as u64, format));
@@ -98,8 +98,8 @@ fn assert_close(a: &Splats, b: &Splats, order: &[usize], within: &Within) {
         let sign = p.iter().zip(&q).map(|(p, q)| p * q).sum::<f32>().signum();
         near("rotation", &p, &q.map(|v| sign * v), within.rotation);
         near("opacity", &[opacity(a.opacity_logits[i])], &[opacity(b.opacity_logits[j])], within.opacity);
-        near("colour", &a.sh_of(i)[..3], &b.sh_of(j)[..3], within.dc);
-        near("SH", &a.sh_of(i)[3..], &b.sh_of(j)[3..], within.rest);
+        near("colour", &a.sh_coefficients(i)[..3], &b.sh_coefficients(j)[..3], within.dc);
+        near("SH", &a.sh_coefficients(i)[3..], &b.sh_coefficients(j)[3..], within.rest);
     }
 }
 
@@ -130,7 +130,7 @@ struct Check {
 }
 
 impl Check {
-    fn holds_for(&self, name: &str, document: &Document) {
+    fn holds_for(&self, name: &str, document: &SplatFile) {
         let s = &document.splats;
         assert_eq!((s.len(), document.sh_degree), (self.splats, self.sh_degree), "{name}");
         let mean = |f: &dyn Fn(usize) -> f64| (0..s.len()).map(f).sum::<f64>() / s.len() as f64;
@@ -143,20 +143,20 @@ impl Check {
             near("highest", f64::from(high[k]), self.bounds[1][k], 6e-6);
             near("mean", mean(&|i| f64::from(s.means[i][k])), self.mean[k], 2e-6);
             near("scale", mean(&|i| f64::from(s.log_scales[i][k]).exp()), self.scale[k], 2e-6);
-            near("colour", mean(&|i| f64::from(s.sh_of(i)[k])), self.dc[k], 2e-6);
+            near("colour", mean(&|i| f64::from(s.sh_coefficients(i)[k])), self.dc[k], 2e-6);
         }
         let opacity = |i: usize| 1.0 / (1.0 + (-f64::from(s.opacity_logits[i])).exp());
         // The other reader had infinite logits; those of Gausset end at 15.
         near("opacity", mean(&opacity), self.opacity, 1e-6);
         if let Some(rms) = self.rms_rest {
-            let squares = |i: usize| s.sh_of(i)[3..].iter().map(|v| f64::from(v * v)).sum::<f64>();
+            let squares = |i: usize| s.sh_coefficients(i)[3..].iter().map(|v| f64::from(v * v)).sum::<f64>();
             near("SH", (mean(&squares) / (s.sh_stride() - 3) as f64).sqrt(), rms, 2e-6);
         }
     }
 }
 
 /// Loads a file of `shared/data/splats` if it exists.
-fn sample(test: &str, name: &str) -> Option<Document> {
+fn sample(test: &str, name: &str) -> Option<SplatFile> {
     let path = data_file(test, &format!("splats/{name}"))?;
     Some(splat::load(&path, &LoadOptions::default()).unwrap())
 }
@@ -230,7 +230,7 @@ fn a_compressed_ply_has_the_bytes_that_others_expect() {
 fn a_compressed_ply_keeps_splats_within_half_a_step() {
     for degree in 0..=3 {
         let splats = trained(3000, degree);
-        let mut document = Document::new(splats.clone());
+        let mut document = SplatFile::new(splats.clone());
         (document.antialiased, document.vertical_axis) = (true, Some([0.0, -1.0, 0.0]));
         let bytes = written_with(&document, Format::CompressedPly, &SaveOptions::default());
         let back = parse(&bytes);
@@ -296,12 +296,12 @@ fn dot_splat_has_the_bytes_that_others_expect() {
 fn dot_splat_keeps_splats_within_half_a_step_and_says_what_is_lost() {
     let splats = trained(2000, 2);
     let mut bytes = Vec::new();
-    let document = Document { antialiased: true, sky: 3, ..Document::new(splats.clone()) };
+    let document = SplatFile { antialiased: true, sky: 3, ..SplatFile::new(splats.clone()) };
     let saved = splat::write(&mut bytes, &document, Format::Splat, &SaveOptions::default()).unwrap();
     let lost = ["SH above degree 0", "the antialiased render mode", "which splats are the sky"];
     assert_eq!(saved.lost, lost);
     let outside = |i: usize| {
-        splats.sh_of(i)[..3].iter().any(|dc| !(-0.0019..=1.0019).contains(&sh::colour_from_dc(*dc)))
+        splats.sh_coefficients(i)[..3].iter().any(|dc| !(-0.0019..=1.0019).contains(&sh::colour_from_dc(*dc)))
     };
     let clipped = (0..splats.len()).filter(|&i| outside(i)).count() as u64;
     assert_eq!(saved.clipped, if clipped > 0 { vec![("colour outside 0..1", clipped)] } else { vec![] });
@@ -318,7 +318,7 @@ fn dot_splat_keeps_splats_within_half_a_step_and_says_what_is_lost() {
     assert_close(&flat, &back, &nearest(&flat, &back), &within);
 }
 
-fn spz(version: u8, sh_bits: [u8; 2], frame: SpzFrame) -> SaveOptions {
+fn spz(version: u8, sh_bits: [u8; 2], frame: SpzAxes) -> SaveOptions {
     SaveOptions { spz: SpzOptions { version, sh_bits, frame }, ..SaveOptions::default() }
 }
 
@@ -344,9 +344,9 @@ fn inflated(bytes: &[u8]) -> Vec<u8> {
 
 #[test]
 fn an_spz_has_the_bytes_that_others_expect() {
-    let document = Document::new(checked());
+    let document = SplatFile::new(checked());
     for version in [3, 4] {
-        let bytes = written_with(&document, Format::Spz, &spz(version, [5, 4], SpzFrame::AsIs));
+        let bytes = written_with(&document, Format::Spz, &spz(version, [5, 4], SpzAxes::AsIs));
         if version == 4 {
             let header = [0x4e, 0x47, 0x53, 0x50, 4, 0, 0, 0, 5, 0, 0, 0, 1, 12, 2, 6, 44, 0, 0, 0];
             assert_eq!(bytes[..20], header);
@@ -374,7 +374,7 @@ fn spz_files_of_other_programs_are_read_to_their_check_values() {
     for (name, version) in [("os4k/os4k_v2.spz", "2"), ("os4k/os4k_v3.spz", "3"), ("os4k/os4k_v4.spz", "4")] {
         let Some(path) = data_file(test, &format!("splats/{name}")) else { return };
         // These were written as right, up, back.
-        let options = LoadOptions { spz_frame: Some(SpzFrame::Rub), ..LoadOptions::default() };
+        let options = LoadOptions { spz_frame: Some(SpzAxes::Rub), ..LoadOptions::default() };
         let document = splat::load(&path, &options).unwrap();
         assert_eq!(document.version.as_deref(), Some(version));
         let check = Check {
@@ -425,10 +425,10 @@ fn spz_files_of_other_programs_are_read_to_their_check_values() {
 #[test]
 fn an_spz_keeps_splats_within_half_a_step_in_order_and_in_their_axes() {
     for (degree, version) in [(0, 4), (1, 3), (2, 4), (3, 4), (3, 3)] {
-        for frame in [SpzFrame::AsIs, SpzFrame::Rub] {
+        for frame in [SpzAxes::AsIs, SpzAxes::Rub] {
             for (sh_bits, rest) in [([5, 4], 8.5), ([6, 5], 4.5), ([8, 8], 0.5)] {
                 let splats = trained(500, degree);
-                let mut document = Document::new(splats.clone());
+                let mut document = SplatFile::new(splats.clone());
                 document.antialiased = true;
                 let options = spz(version, sh_bits, frame);
                 let bytes = written_with(&document, Format::Spz, &options);
@@ -439,8 +439,8 @@ fn an_spz_keeps_splats_within_half_a_step_in_order_and_in_their_axes() {
                 };
                 assert!(back.antialiased);
                 let named = match frame {
-                    SpzFrame::AsIs => "RDF, as the file says",
-                    SpzFrame::Rub => "RUB, as the file says",
+                    SpzAxes::AsIs => "RDF, as the file says",
+                    SpzAxes::Rub => "RUB, as the file says",
                 };
                 assert_eq!(version == 4, back.frame.as_deref() == Some(named), "{:?}", back.frame);
                 let within = Within {
@@ -460,12 +460,12 @@ fn an_spz_keeps_splats_within_half_a_step_in_order_and_in_their_axes() {
 #[test]
 fn what_is_known_of_a_scene_is_kept_where_others_pass_over_it() {
     let moved = Similarity { scale: 0.1, translation: [1.0 / 3.0, -2e-9, 4.0], ..Similarity::IDENTITY };
-    let whole = Document {
+    let whole = SplatFile {
         vertical_axis: Some([0.0, -1.0, 0.25]),
         saved_from_dataset: Some(moved),
         sky: 2,
         antialiased: true,
-        ..Document::new(checked())
+        ..SplatFile::new(checked())
     };
     for format in [Format::Gltf, Format::Spz, Format::Sog] {
         let bytes = written_with(&whole, format, &SaveOptions::default());
@@ -474,7 +474,7 @@ fn what_is_known_of_a_scene_is_kept_where_others_pass_over_it() {
         assert_eq!((back.vertical_axis, back.antialiased), (whole.vertical_axis, true), "{format:?}");
         // A SOG is sorted, which mixes the sky with the rest.
         assert_eq!(back.sky, if format == Format::Sog { 0 } else { 2 }, "{format:?}");
-        let plain = Document::new(checked());
+        let plain = SplatFile::new(checked());
         let bytes = written_with(&plain, format, &SaveOptions::default());
         let back = parse(&bytes);
         assert_eq!((back.saved_from_dataset, back.vertical_axis, back.sky), (None, None, 0), "{format:?}");
@@ -489,7 +489,7 @@ fn far_splats_do_not_wrap_in_an_spz_and_what_is_clipped_is_counted() {
     splats.log_scales[1] = [-11.0, 0.0, 7.0];
     splats.sh[3 + 2] = 1.5;
     let mut bytes = Vec::new();
-    let document = Document { sky: 2, ..Document::new(splats) };
+    let document = SplatFile { sky: 2, ..SplatFile::new(splats) };
     let saved = splat::write(&mut bytes, &document, Format::Spz, &SaveOptions::default()).unwrap();
     let clipped =
         [("log scale below -10", 1), ("log scale above 5.9", 1), ("SH coefficient beyond 1", 1)].to_vec();
@@ -504,7 +504,7 @@ fn far_splats_do_not_wrap_in_an_spz_and_what_is_clipped_is_counted() {
     let mut splats = checked();
     splats.means[0][1] = -1e9;
     let saved =
-        splat::write(&mut Vec::new(), &Document::new(splats), Format::Spz, &SaveOptions::default()).unwrap();
+        splat::write(&mut Vec::new(), &SplatFile::new(splats), Format::Spz, &SaveOptions::default()).unwrap();
     assert_eq!(saved.clipped, [("position beyond 8,388,607", 1)]);
 }
 
@@ -592,7 +592,7 @@ fn a_glb_keeps_splats_but_for_the_last_bits_of_scales_and_opacities() {
     }
     let none = splat::write(
         &mut Vec::new(),
-        &Document::new(Splats::zeros(0, 0)),
+        &SplatFile::new(Splats::zeros(0, 0)),
         Format::Gltf,
         &SaveOptions::default(),
     );
@@ -786,7 +786,7 @@ fn a_sog_has_the_numbers_that_others_expect() {
 fn a_sog_keeps_splats_within_the_steps_of_its_codes() {
     for degree in 0..=3 {
         let splats = trained(2000, degree);
-        let mut document = Document::new(splats.clone());
+        let mut document = SplatFile::new(splats.clone());
         document.antialiased = true;
         let bytes = written_with(&document, Format::Sog, &SaveOptions::default());
         assert!(written_with(&document, Format::Sog, &SaveOptions::default()) == bytes);
@@ -891,7 +891,7 @@ fn every_format_that_is_written_reads_equal_splats_again() {
         let all = (0..=3).flat_map(|degree| [(1, degree), (100_000, degree)]).chain([(1_000_000, 0)]);
         let extreme = [(300, 3, largest), (300, 3, smallest)];
         for (count, degree, numbers) in all.map(|(count, degree)| (count, degree, ordinary)).chain(extreme) {
-            let document = Document::new(equal(count, degree, numbers));
+            let document = SplatFile::new(equal(count, degree, numbers));
             for options in [usual, spz_3].into_iter().take(if row.format == Format::Spz { 2 } else { 1 }) {
                 let bytes = written_with(&document, row.format, &options);
                 let what = format!("{} of {count} splats of degree {degree}, {numbers:?}", row.name);

@@ -5,11 +5,11 @@ mod files;
 use std::path::Path;
 
 use files::{PlyOptions, bits, save_ply, some_splats, temporary_folder, write_ply};
-use gausset_core::splats_transform::{Similarity, rotation_taking};
+use gausset_core::splats_transform::{Similarity, rotation_between};
 use gausset_core::{Splats, sh};
 use gausset_io::atomic::{Disk, Overwrite, WriteOptions};
 use gausset_io::splat::{
-    self, Document, Format, Initial, LoadOptions, PointCloud, ReadLimits, SaveOptions, parse_initial,
+    self, Format, Initial, LoadOptions, PointCloud, ReadLimits, SaveOptions, SplatFile, parse_initial,
 };
 use gausset_testkit::data_file;
 use proptest::prelude::*;
@@ -20,7 +20,7 @@ fn parse(bytes: &[u8]) -> Result<Initial, String> {
     parse_initial(bytes, Path::new("t.ply"), &LIMITS).map_err(|e| e.to_string())
 }
 
-fn splats(bytes: &[u8]) -> Document {
+fn splats(bytes: &[u8]) -> SplatFile {
     match parse(bytes) {
         Ok(Initial::Splats(file)) => file,
         other => panic!("{other:?}"),
@@ -132,10 +132,10 @@ fn the_last_splats_are_a_sky_if_a_comment_says_so() {
 
 #[test]
 fn how_splats_stand_to_the_cameras_of_their_dataset_is_kept_to_the_bit() {
-    let turn = rotation_taking([0.3, -0.9, 0.2], [0.0, -1.0, 0.0]);
+    let turn = rotation_between([0.3, -0.9, 0.2], [0.0, -1.0, 0.0]);
     let moved =
         Similarity { scale: 0.1, translation: [1.0 / 3.0, -2e-9, 4e10], ..Similarity::from_rotation(turn) };
-    let mut document = Document::new(splat_of_values());
+    let mut document = SplatFile::new(splat_of_values());
     document.transform(&moved);
     for format in [Format::Ply, Format::CompressedPly] {
         let mut bytes = Vec::new();
@@ -194,10 +194,10 @@ fn a_file_of_another_program_is_read_to_its_check_values() {
         near(mean(&|i| f64::from(s.log_scales[i][k]).exp()), expected);
     }
     for (k, expected) in [0.115527, 0.094967, 0.045661].into_iter().enumerate() {
-        near(mean(&|i| f64::from(s.sh_of(i)[k])), expected);
+        near(mean(&|i| f64::from(s.sh_coefficients(i)[k])), expected);
     }
     near(mean(&|i| 1.0 / (1.0 + (-f64::from(s.opacity_logits[i])).exp())), 0.544917);
-    let square = |i: usize| s.sh_of(i)[3..].iter().map(|v| f64::from(v * v)).sum::<f64>();
+    let square = |i: usize| s.sh_coefficients(i)[3..].iter().map(|v| f64::from(v * v)).sum::<f64>();
     near((mean(&square) / 45.0).sqrt(), 0.022214);
 
     // Five digits in the table of reference values.
@@ -207,9 +207,9 @@ fn a_file_of_another_program_is_read_to_its_check_values() {
         close(lo[k], [-6.15997, -7.26668, 0.76784][k]);
         close(hi[k], [6.89381, 6.58994, 7.20639][k]);
         close(s.means[0][k], [-2.06387, -3.579036, 5.136447][k]);
-        close(s.sh_of(2000)[k], [1.8882, 1.47854, 1.74105][k]);
+        close(s.sh_coefficients(2000)[k], [1.8882, 1.47854, 1.74105][k]);
         // f_rest_0, f_rest_15, f_rest_30 of row 0: the first coefficient of each channel.
-        close(s.sh_of(0)[3 + k], [0.02474416, 0.02295097, 0.02449219][k]);
+        close(s.sh_coefficients(0)[3 + k], [0.02474416, 0.02295097, 0.02449219][k]);
     }
     for k in 0..4 {
         close(s.quats[0][k], [-0.32799, -0.27046, 0.8305, 0.44016][k]);
@@ -461,7 +461,8 @@ fn what_cannot_be_drawn_is_dropped_or_repaired_and_counted() {
             .into_bytes();
     for i in 0..9 {
         let row =
-            [&s.means[i][..], s.sh_of(i), &[s.opacity_logits[i]], &s.log_scales[i], &s.quats[i]].concat();
+            [&s.means[i][..], s.sh_coefficients(i), &[s.opacity_logits[i]], &s.log_scales[i], &s.quats[i]]
+                .concat();
         bytes.extend(row.iter().flat_map(|v| v.to_le_bytes()));
     }
     bytes.push(0);
@@ -470,7 +471,7 @@ fn what_cannot_be_drawn_is_dropped_or_repaired_and_counted() {
     assert_eq!(file.report.dropped_total(), 6);
     assert_eq!(file.splats.opacity_logits[0], 15.0);
     assert_eq!(file.splats.log_scales[1], [-30.0, 1.0, -30.0]);
-    assert!((0..3).all(|i| file.splats.is_usable(i)));
+    assert!((0..3).all(|i| file.splats.is_valid(i)));
     assert_eq!(
         file.report.lines(Path::new("t.ply")),
         [

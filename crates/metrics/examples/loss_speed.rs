@@ -7,9 +7,9 @@
 use std::time::Instant;
 
 use gausset_compute::rng::{philox, stream, uniform};
-use gausset_compute::{Pool, VectorLevel, level};
+use gausset_compute::{Pool, SimdLevel, dispatch_level};
 use gausset_core::TargetImage;
-use gausset_metrics::{LossKernel, LossOptions, Planes, Truth};
+use gausset_metrics::{GroundTruth, LossKernel, LossOptions, Planes};
 
 fn main() {
     let mut arguments = std::env::args().skip(1);
@@ -31,12 +31,14 @@ fn main() {
     println!(
         "{width}x{height}, {threads} threads         CPU ms (best)       wall ms (best)    CPU ns/px (best)"
     );
-    for wanted in [VectorLevel::Avx512, VectorLevel::Avx2, VectorLevel::Fallback] {
-        let Some(level) = level(wanted).filter(|_| only.as_ref().is_none_or(|o| o == wanted.name())) else {
+    for wanted in [SimdLevel::Avx512, SimdLevel::Avx2, SimdLevel::Fallback] {
+        let Some(level) =
+            dispatch_level(wanted).filter(|_| only.as_ref().is_none_or(|o| o == wanted.level_name()))
+        else {
             continue;
         };
         let report = |name: &str, call: &mut dyn FnMut()| {
-            let calls = if wanted == VectorLevel::Fallback { 3 } else { 100 };
+            let calls = if wanted == SimdLevel::Fallback { 3 } else { 100 };
             let (mut cpu, mut wall): (Vec<f64>, Vec<f64>) = (0..calls)
                 .map(|_| {
                     let start = (cpu_ms(), Instant::now());
@@ -50,7 +52,7 @@ fn main() {
             let per_pixel = 1e6 / pixels as f64;
             println!(
                 "{:9} {name:14} {cpu_median:8.3} ({:7.3}) {wall_median:10.3} ({:7.3}) {:10.2} ({:6.2})",
-                wanted.name(),
+                wanted.level_name(),
                 cpu[0],
                 wall[0],
                 cpu_median * per_pixel,
@@ -67,7 +69,7 @@ fn main() {
             let mut gradient = Planes::default();
             let options = LossOptions { dssim_weight, background: [0.2, 0.4, 0.6], latitude: None };
             report(name, &mut || {
-                let loss = kernel.run(&pool, &render, Truth::Bytes(target), &options, &mut gradient);
+                let loss = kernel.run(&pool, &render, GroundTruth::Bytes(target), &options, &mut gradient);
                 std::hint::black_box(loss.expect("images have the same size"));
             });
         }

@@ -21,7 +21,7 @@ use crate::planes::{Planes, split, split_mut, sum_in_f64};
 /// Pixel rows per task.
 const BAND_ROWS: usize = 16;
 /// Minimum vignetting factor: a factor of 0 would not constrain the scene.
-const DARKEST: f32 = 0.05;
+const MIN_VIGNETTING: f32 = 0.05;
 
 /// Exposure compensation of an image: factors on its colours.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -52,7 +52,7 @@ pub struct GainGradient {
 
 /// A gain with precomputed values for a row of pixels.
 #[derive(Clone, Copy)]
-struct Factors {
+struct GainFactors {
     gains: [f32; 3],
     vignetting: Option<Vignetting>,
     /// Reciprocal of the squared half diagonal, 1/px².
@@ -60,10 +60,10 @@ struct Factors {
 }
 
 impl Gain {
-    fn factors(&self, picture: &Planes) -> Factors {
+    fn factors(&self, picture: &Planes) -> GainFactors {
         let [w, h] = [picture.width() as f32, picture.height() as f32];
         let scale = 4.0 / (w * w + h * h).max(1.0);
-        Factors { gains: self.log_gains.map(libm::expf), vignetting: self.vignetting, scale }
+        GainFactors { gains: self.log_gains.map(libm::expf), vignetting: self.vignetting, scale }
     }
 }
 
@@ -131,14 +131,14 @@ fn polynomial<S: Simd>(
 }
 
 #[inline(always)]
-fn apply_row<S: Simd>(simd: S, factors: &Factors, y: usize, colour: [&mut [Row]; 3]) {
+fn apply_row<S: Simd>(simd: S, factors: &GainFactors, y: usize, colour: [&mut [Row]; 3]) {
     let one = splat(simd, 1.0);
     let [red, green, blue] = colour;
     for v in 0..red.len() {
         let vignetting = match &factors.vignetting {
             Some(vignetting) => {
                 let (_, value) = polynomial(simd, vignetting, factors.scale, v, y);
-                let darkest = splat(simd, DARKEST);
+                let darkest = splat(simd, MIN_VIGNETTING);
                 value.simd_gt(darkest).select(value, darkest)
             }
             None => one,
@@ -155,7 +155,7 @@ fn apply_row<S: Simd>(simd: S, factors: &Factors, y: usize, colour: [&mut [Row];
 #[inline(always)]
 fn vjp_row<S: Simd>(
     simd: S,
-    factors: &Factors,
+    factors: &GainFactors,
     y: usize,
     width: usize,
     corrected: [&[Row]; 3],
@@ -172,7 +172,7 @@ fn vjp_row<S: Simd>(
             Some(vignetting) => Some(polynomial(simd, vignetting, factors.scale, v, y)),
             None => None,
         };
-        let darkest = splat(simd, DARKEST);
+        let darkest = splat(simd, MIN_VIGNETTING);
         let vignetting = match polynomial {
             Some((_, value)) => value.simd_gt(darkest).select(value, darkest),
             None => one,

@@ -20,7 +20,7 @@ mod size;
 pub mod ssim;
 
 pub use gain::{Gain, GainGradient, Vignetting, apply_gain, gain_vjp};
-pub use loss::{Latitude, LossKernel, LossOptions, LossValue, Truth};
+pub use loss::{GroundTruth, LatitudeWeights, LossKernel, LossOptions, LossValue};
 pub use lpips::Lpips;
 pub use planes::Planes;
 pub use size::SizeMismatch;

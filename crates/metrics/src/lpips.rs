@@ -57,7 +57,7 @@ pub enum LpipsError {
     Missing(String),
     /// A tensor has the wrong type, shape or values.
     #[error("tensor `{name}` is {found} (expected f32 of shape {expected:?}, all finite)")]
-    Wrong {
+    WrongTensor {
         /// Name of the tensor.
         name: String,
         /// Type and shape found.
@@ -69,21 +69,21 @@ pub enum LpipsError {
 
 /// Weights of a layer: kernels, biases, and the weight of each output channel in the distance.
 #[derive(Clone, Debug)]
-struct Weights {
+struct LayerWeights {
     /// `outputs × inputs × kernel × kernel`.
     kernels: Vec<f32>,
     biases: Vec<f32>,
-    differences: Vec<f32>,
+    output_weights: Vec<f32>,
 }
 
 /// The network with its weights.
 #[derive(Clone, Debug)]
 pub struct Lpips {
-    layers: Vec<Weights>,
+    layers: Vec<LayerWeights>,
 }
 
 /// Feature planes: `channels × height × width`.
-struct Planes {
+struct FeaturePlanes {
     width: usize,
     height: usize,
     values: Vec<f32>,
@@ -101,10 +101,10 @@ impl Lpips {
         let file = SafeTensors::deserialize(bytes).map_err(|e| LpipsError::Container(e.to_string()))?;
         let mut layers = Vec::with_capacity(LAYERS.len());
         for (number, Layer { name, inputs, outputs, kernel, .. }) in LAYERS.iter().enumerate() {
-            layers.push(Weights {
+            layers.push(LayerWeights {
                 kernels: tensor(&file, format!("{name}.weight"), &[*outputs, *inputs, *kernel, *kernel])?,
                 biases: tensor(&file, format!("{name}.bias"), &[*outputs])?,
-                differences: tensor(&file, format!("lin{number}.model.1.weight"), &[1, *outputs, 1, 1])?,
+                output_weights: tensor(&file, format!("lin{number}.model.1.weight"), &[1, *outputs, 1, 1])?,
             });
         }
         Ok(Self { layers })
@@ -136,7 +136,7 @@ impl Lpips {
                 return f64::NAN;
             };
             (a, b) = (next_a, next_b);
-            sum += difference(&a, &b, &weights.differences);
+            sum += difference(&a, &b, &weights.output_weights);
         }
         sum
     }
@@ -149,24 +149,29 @@ fn tensor(file: &SafeTensors<'_>, name: String, shape: &[usize]) -> Result<Vec<f
     let values: Vec<f32> = values.iter().map(|&bytes| f32::from_le_bytes(bytes)).collect();
     if view.dtype() != Dtype::F32 || view.shape() != shape || !values.iter().all(|v| v.is_finite()) {
         let found = format!("{:?} of shape {:?}", view.dtype(), view.shape());
-        return Err(LpipsError::Wrong { name, found, expected: shape.to_vec() });
+        return Err(LpipsError::WrongTensor { name, found, expected: shape.to_vec() });
     }
     Ok(values)
 }
 
 /// An image as network input.
-fn input([width, height]: [usize; 2], value: impl Fn(usize) -> f32) -> Planes {
+fn input([width, height]: [usize; 2], value: impl Fn(usize) -> f32) -> FeaturePlanes {
     let mut values = Vec::with_capacity(3 * width * height);
     for channel in 0..3 {
         let scaled =
             |pixel: usize| (2.0 * value(3 * pixel + channel) - 1.0 - SHIFT[channel]) / SCALE[channel];
         values.extend((0..width * height).map(scaled));
     }
-    Planes { width, height, values }
+    FeaturePlanes { width, height, values }
 }
 
 /// A layer with the pooling before it; `None` if the output would be empty.
-fn forward(pool: &Pool, layer: &Layer, weights: &Weights, input: &Planes) -> Option<Planes> {
+fn forward(
+    pool: &Pool,
+    layer: &Layer,
+    weights: &LayerWeights,
+    input: &FeaturePlanes,
+) -> Option<FeaturePlanes> {
     let pooled;
     let input = if layer.pooled {
         pooled = max_pool(input)?;
@@ -199,7 +204,7 @@ fn forward(pool: &Pool, layer: &Layer, weights: &Weights, input: &Planes) -> Opt
         }
         out.iter_mut().for_each(|v| *v = v.max(0.0));
     });
-    Some(Planes { width, height, values })
+    Some(FeaturePlanes { width, height, values })
 }
 
 /// Adds one tap of a kernel to a row of the output; the input is zero-padded.
@@ -217,7 +222,7 @@ fn add_row(row: &mut [f32], from: &[f32], weight: f32, tap_x: usize, layer: &Lay
 }
 
 /// Max pooling over 3x3 pixels with stride 2; `None` if the output would be empty.
-fn max_pool(input: &Planes) -> Option<Planes> {
+fn max_pool(input: &FeaturePlanes) -> Option<FeaturePlanes> {
     let side = |side: usize| Some(side.checked_sub(3)? / 2 + 1);
     let (width, height) = (side(input.width)?, side(input.height)?);
     let mut values = Vec::with_capacity(input.values.len() / 4);
@@ -227,13 +232,13 @@ fn max_pool(input: &Planes) -> Option<Planes> {
             values.push(row(0).chain(row(1)).chain(row(2)).fold(f32::NEG_INFINITY, f32::max));
         }
     }
-    Some(Planes { width, height, values })
+    Some(FeaturePlanes { width, height, values })
 }
 
 /// Weighted squared difference of normalised features, mean over pixels.
-fn difference(a: &Planes, b: &Planes, weights: &[f32]) -> f64 {
+fn difference(a: &FeaturePlanes, b: &FeaturePlanes, weights: &[f32]) -> f64 {
     let pixels = a.width * a.height;
-    let lengths = |planes: &Planes| -> Vec<f32> {
+    let lengths = |planes: &FeaturePlanes| -> Vec<f32> {
         let mut squares = vec![0.0f32; pixels];
         for plane in planes.values.chunks_exact(pixels) {
             squares.iter_mut().zip(plane).for_each(|(sum, v)| *sum += v * v);

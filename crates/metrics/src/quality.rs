@@ -15,7 +15,7 @@ const CHANNELS: usize = 3;
 
 /// Quality of one render; NaN if no pixel is valid.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Quality {
+pub struct ImageQuality {
     /// PSNR in dB; infinite for identical images.
     pub psnr: f64,
     /// Mean SSIM over pixels and channels.
@@ -25,7 +25,7 @@ pub struct Quality {
     /// SSIM after the same fit.
     pub color_corrected_ssim: f64,
     /// Valid pixels / all pixels.
-    pub valid_share: f64,
+    pub valid_fraction: f64,
 }
 
 /// A render and its ground truth, with values in 0..1.
@@ -49,7 +49,7 @@ pub struct Quality {
 /// # Ok::<(), gausset_metrics::SizeMismatch>(())
 /// ```
 #[derive(Clone, Debug)]
-pub struct Comparison<'a> {
+pub struct RenderComparison<'a> {
     /// The target image of the render.
     pub target: &'a TargetImage,
     /// Background colour under its transparent pixels.
@@ -62,7 +62,7 @@ pub struct Comparison<'a> {
     pub corrected: Vec<f32>,
 }
 
-impl<'a> Comparison<'a> {
+impl<'a> RenderComparison<'a> {
     /// Pairs a render (interleaved, not clamped) with its ground truth.
     ///
     /// # Errors
@@ -78,7 +78,7 @@ impl<'a> Comparison<'a> {
             return Err(SizeMismatch { what: "the truth", width, height, found_width, found_height });
         }
         let render: Vec<f32> = render.iter().map(|v| v.clamp(0.0, 1.0)).collect();
-        let truth = truth_values(target, background);
+        let truth = composited_truth(target, background);
         let corrected = color_corrected(&render, &truth, target.mask.as_deref());
         Ok(Self { target, background, render, truth, corrected })
     }
@@ -92,17 +92,17 @@ impl<'a> Comparison<'a> {
         kernel: &mut LossKernel,
         pool: &Pool,
         definition: SsimDefinition,
-    ) -> Result<Quality, SizeMismatch> {
+    ) -> Result<ImageQuality, SizeMismatch> {
         let mask = self.target.mask.as_deref();
         let mut ssim_of = |picture: &[f32]| {
             ssim(definition, (&mut *kernel, pool), picture, (self.target, &self.truth), self.background)
         };
-        Ok(Quality {
+        Ok(ImageQuality {
             psnr: psnr(&self.render, &self.truth, mask),
             ssim: ssim_of(&self.render)?,
             color_corrected_psnr: psnr(&self.corrected, &self.truth, mask),
             color_corrected_ssim: ssim_of(&self.corrected)?,
-            valid_share: self.target.valid_pixels() as f64 / (self.truth.len() / CHANNELS) as f64,
+            valid_fraction: self.target.valid_pixels() as f64 / (self.truth.len() / CHANNELS) as f64,
         })
     }
 
@@ -120,7 +120,7 @@ impl<'a> Comparison<'a> {
 
 /// The ground truth of training: interleaved RGB in 0..1, composited on `background` if it has alpha.
 #[must_use]
-pub fn truth_values(target: &TargetImage, background: [f32; 3]) -> Vec<f32> {
+pub fn composited_truth(target: &TargetImage, background: [f32; 3]) -> Vec<f32> {
     let unit = |byte: u8| f32::from(byte) / 255.0;
     let mut values: Vec<f32> = target.rgb.iter().map(|&byte| unit(byte)).collect();
     if let Some(alpha) = &target.alpha {
@@ -261,8 +261,8 @@ fn valid_pixels<'a>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Planes, Truth};
-    use gausset_compute::VectorLevel;
+    use crate::{GroundTruth, Planes};
+    use gausset_compute::SimdLevel;
     use gausset_compute::rng::{philox, stream, uniform};
 
     fn noise(pixels: usize, low: f32, high: f32, step: u64) -> Vec<f32> {
@@ -319,13 +319,13 @@ mod tests {
             bytes(1, 126).iter().map(|&a| if a < 60 { 0 } else { a.saturating_add(60) }).collect();
         let target = TargetImage { width, height, rgb: bytes(0, 378), alpha: Some(alpha), mask: None };
         let background = [0.3, 1.0, 0.0];
-        let truth = truth_values(&target, background);
-        for level in VectorLevel::ALL.into_iter().filter_map(gausset_compute::level) {
+        let truth = composited_truth(&target, background);
+        for level in SimdLevel::ALL.into_iter().filter_map(gausset_compute::dispatch_level) {
             let options = crate::LossOptions { dssim_weight: 0.0, background, latitude: None };
             let mut gradient = Planes::default();
             let render = Planes::from_interleaved(width, height, &truth);
             let loss = LossKernel::new(level)
-                .run(&Pool::new(1), &render, Truth::Bytes(&target), &options, &mut gradient)
+                .run(&Pool::new(1), &render, GroundTruth::Bytes(&target), &options, &mut gradient)
                 .unwrap();
             // Equal bits: no difference at all.
             assert_eq!(loss.l1, 0.0);
@@ -334,25 +334,25 @@ mod tests {
 
     #[test]
     fn an_evaluation_clamps_the_render_and_counts_valid_pixels() {
-        let level = gausset_compute::level(VectorLevel::Auto).unwrap();
+        let level = gausset_compute::dispatch_level(SimdLevel::Auto).unwrap();
         let (mut kernel, pool) = (LossKernel::new(level), Pool::new(1));
         let mut quality = |target: &TargetImage| {
             let bright = vec![3.0; 240];
-            let comparison = Comparison::new((20, 4), &bright, target, [0.0; 3]).unwrap();
+            let comparison = RenderComparison::new((20, 4), &bright, target, [0.0; 3]).unwrap();
             comparison.quality(&mut kernel, &pool, SsimDefinition::default()).unwrap()
         };
         let mut target =
             TargetImage { width: 20, height: 4, rgb: vec![255; 240], alpha: None, mask: Some(vec![1; 80]) };
         let equal = quality(&target);
-        assert_eq!((equal.psnr, equal.valid_share), (f64::INFINITY, 1.0));
+        assert_eq!((equal.psnr, equal.valid_fraction), (f64::INFINITY, 1.0));
         assert!((equal.ssim - 1.0).abs() < 1e-6 && (equal.color_corrected_ssim - 1.0).abs() < 1e-6);
         target.mask = Some((0..80).map(|i| u8::from(i < 20)).collect());
-        assert_eq!(quality(&target).valid_share, 0.25);
+        assert_eq!(quality(&target).valid_fraction, 0.25);
         target.mask = Some(vec![0; 80]);
         let none = quality(&target);
         assert!(none.psnr.is_nan() && none.ssim.is_nan());
         assert!(none.color_corrected_psnr.is_nan() && none.color_corrected_ssim.is_nan());
-        let wrong = Comparison::new((4, 20), &[0.0; 240], &target, [0.0; 3]).unwrap_err();
+        let wrong = RenderComparison::new((4, 20), &[0.0; 240], &target, [0.0; 3]).unwrap_err();
         assert_eq!(wrong.to_string(), "the truth is 20x4 px (expected 4x20, the size of the render)");
     }
 
@@ -361,9 +361,9 @@ mod tests {
         let truth = noise(40 * 30, 0.2, 0.8, 3);
         let rgb: Vec<u8> = truth.iter().map(|v| (v * 255.0) as u8).collect();
         let target = TargetImage { width: 40, height: 30, rgb, alpha: None, mask: None };
-        let dark: Vec<f32> = truth_values(&target, [0.0; 3]).iter().map(|v| 0.6 * v).collect();
-        let level = gausset_compute::level(VectorLevel::Auto).unwrap();
-        let comparison = Comparison::new((40, 30), &dark, &target, [0.0; 3]).unwrap();
+        let dark: Vec<f32> = composited_truth(&target, [0.0; 3]).iter().map(|v| 0.6 * v).collect();
+        let level = gausset_compute::dispatch_level(SimdLevel::Auto).unwrap();
+        let comparison = RenderComparison::new((40, 30), &dark, &target, [0.0; 3]).unwrap();
         let q = comparison
             .quality(&mut LossKernel::new(level), &Pool::new(1), SsimDefinition::default())
             .unwrap();
@@ -375,13 +375,13 @@ mod tests {
     fn a_part_of_the_pixels_is_scored_by_itself_and_masked_ones_are_never_in_it() {
         let mut target = TargetImage { width: 4, height: 1, rgb: vec![0; 12], alpha: None, mask: None };
         let render = [0.1, 0.1, 0.1, 0.1, 0.1, 0.1, 0.9, 0.9, 0.9, 0.9, 0.9, 0.9];
-        let comparison = Comparison::new((4, 1), &render, &target, [0.0; 3]).unwrap();
+        let comparison = RenderComparison::new((4, 1), &render, &target, [0.0; 3]).unwrap();
         let (psnr, pixels) = comparison.psnr_where(&[1, 7, 0, 0]);
         assert!((psnr - 20.0).abs() < 1e-5 && pixels == 2);
         let (none, pixels) = comparison.psnr_where(&[0; 4]);
         assert!(none.is_nan() && pixels == 0);
         target.mask = Some(vec![1, 1, 0, 0]);
-        let comparison = Comparison::new((4, 1), &render, &target, [0.0; 3]).unwrap();
+        let comparison = RenderComparison::new((4, 1), &render, &target, [0.0; 3]).unwrap();
         let (psnr, pixels) = comparison.psnr_where(&[1; 4]);
         assert!((psnr - 20.0).abs() < 1e-5 && pixels == 2);
     }

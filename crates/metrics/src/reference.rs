@@ -41,7 +41,7 @@ pub const WINDOW: [f64; SSIM_TAPS] = [
 
 /// Two images to compare, and the pixels that count.
 #[derive(Clone, Copy, Debug)]
-pub struct Pair<'a> {
+pub struct ReferencePair<'a> {
     /// Width in px.
     pub width: usize,
     /// Height in px.
@@ -56,7 +56,7 @@ pub struct Pair<'a> {
 
 /// Loss of an image with its gradient.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Loss {
+pub struct ReferenceLoss {
     /// `(1 - w) L1 + w (1 - SSIM)`; 0 if no pixel is valid.
     pub loss: f64,
     /// Mean absolute difference.
@@ -67,7 +67,7 @@ pub struct Loss {
     pub gradient: Vec<f64>,
 }
 
-impl Pair<'_> {
+impl ReferencePair<'_> {
     fn is_valid(&self, pixel: usize) -> bool {
         self.mask.is_none_or(|mask| mask[pixel] != 0)
     }
@@ -161,15 +161,15 @@ impl Pair<'_> {
 
     /// Loss with D-SSIM weight `w`, and its gradient. The derivative of `|x - y|` at 0 is taken as 0.
     #[must_use]
-    pub fn loss(&self, w: f64) -> Loss {
+    pub fn loss(&self, w: f64) -> ReferenceLoss {
         self.weighted_loss(w, |_| 1.0)
     }
 
     /// [`Self::loss`] with row weights.
     #[must_use]
-    pub fn weighted_loss(&self, w: f64, rows: impl Fn(usize) -> f64) -> Loss {
+    pub fn weighted_loss(&self, w: f64, rows: impl Fn(usize) -> f64) -> ReferenceLoss {
         if self.valid_pixels() == 0 {
-            return Loss { loss: 0.0, l1: 0.0, ssim: 1.0, gradient: vec![0.0; self.x.len()] };
+            return ReferenceLoss { loss: 0.0, l1: 0.0, ssim: 1.0, gradient: vec![0.0; self.x.len()] };
         }
         let (total, map) = (self.total_weight(&rows), self.ssim_map());
         let l1 = self.weighted_mean(&rows, |i| (self.x[i] - self.y[i]).abs());
@@ -181,7 +181,7 @@ impl Pair<'_> {
                 if difference == 0.0 || !self.is_valid(i / CHANNELS) { 0.0 } else { difference.signum() };
             *g = (1.0 - w) * sign * rows(i / CHANNELS / self.width) / total - w * *g;
         }
-        Loss { loss: (1.0 - w) * l1 + w * (1.0 - ssim), l1, ssim, gradient }
+        ReferenceLoss { loss: (1.0 - w) * l1 + w * (1.0 - ssim), l1, ssim, gradient }
     }
 
     fn statistics(&self) -> Vec<Statistics> {
@@ -319,14 +319,14 @@ mod tests {
         let (x, y, mask) = noise(width, height);
         for mask in [None, Some(&*mask)] {
             for w in [0.0, 0.2, 1.0] {
-                let pair = Pair { width, height, x: &x, y: &y, mask };
+                let pair = ReferencePair { width, height, x: &x, y: &y, mask };
                 let loss = pair.loss(w);
                 let scale = loss.gradient.iter().map(|g| g.abs()).fold(0.0, f64::max);
                 for i in 0..x.len() {
                     let at = |step: f64| {
                         let mut moved = x.clone();
                         moved[i] += step;
-                        Pair { x: &moved, ..pair }.loss(w).loss
+                        ReferencePair { x: &moved, ..pair }.loss(w).loss
                     };
                     let h = 1e-5;
                     let slope = (at(h) - at(-h)) / (2.0 * h);
@@ -341,7 +341,7 @@ mod tests {
     fn the_gradient_of_a_panorama_is_the_slope_of_its_loss() {
         let (width, height) = (12, 7);
         let (x, y, mask) = noise(width, height);
-        let pair = Pair { width, height, x: &x, y: &y, mask: Some(&mask) };
+        let pair = ReferencePair { width, height, x: &x, y: &y, mask: Some(&mask) };
         let rows = |row: usize| libm::cos((row as f64 + 0.5 - 3.5) / 2.3);
         let loss = pair.weighted_loss(0.2, rows);
         let scale = loss.gradient.iter().map(|g| g.abs()).fold(0.0, f64::max);
@@ -349,7 +349,7 @@ mod tests {
             let at = |step: f64| {
                 let mut moved = x.clone();
                 moved[i] += step;
-                Pair { x: &moved, ..pair }.weighted_loss(0.2, rows).loss
+                ReferencePair { x: &moved, ..pair }.weighted_loss(0.2, rows).loss
             };
             let slope = (at(1e-5) - at(-1e-5)) / 2e-5;
             assert!((slope - loss.gradient[i]).abs() < 2e-6 * scale, "value {i}");
@@ -360,14 +360,14 @@ mod tests {
     fn a_masked_pixel_has_no_influence_and_no_gradient() {
         let (width, height) = (12, 12);
         let (mut x, y, mask) = noise(width, height);
-        let before = Pair { width, height, x: &x, y: &y, mask: Some(&mask) }.loss(0.2);
+        let before = ReferencePair { width, height, x: &x, y: &y, mask: Some(&mask) }.loss(0.2);
         for (i, value) in x.iter_mut().enumerate() {
             if mask[i / CHANNELS] == 0 {
                 *value = 1e6;
                 assert_eq!(before.gradient[i], 0.0);
             }
         }
-        let after = Pair { width, height, x: &x, y: &y, mask: Some(&mask) }.loss(0.2);
+        let after = ReferencePair { width, height, x: &x, y: &y, mask: Some(&mask) }.loss(0.2);
         assert_eq!(before, after);
     }
 
@@ -375,10 +375,10 @@ mod tests {
     fn a_mask_that_keeps_everything_changes_nothing_and_an_empty_one_gives_no_loss() {
         let (width, height) = (9, 7);
         let (x, y, _) = noise(width, height);
-        let pair = Pair { width, height, x: &x, y: &y, mask: None };
-        let all = Pair { mask: Some(&[7; 63]), ..pair };
+        let pair = ReferencePair { width, height, x: &x, y: &y, mask: None };
+        let all = ReferencePair { mask: Some(&[7; 63]), ..pair };
         assert_eq!(pair.loss(0.2), all.loss(0.2));
-        let none = Pair { mask: Some(&[0; 63]), ..pair }.loss(0.2);
+        let none = ReferencePair { mask: Some(&[0; 63]), ..pair }.loss(0.2);
         assert_eq!(none.loss, 0.0);
         assert!(none.gradient.iter().all(|&g| g == 0.0));
     }
@@ -386,7 +386,7 @@ mod tests {
     #[test]
     fn equal_pictures_have_no_loss_no_gradient_and_infinite_psnr() {
         let (_, y, _) = noise(16, 11);
-        let pair = Pair { width: 16, height: 11, x: &y, y: &y, mask: None };
+        let pair = ReferencePair { width: 16, height: 11, x: &y, y: &y, mask: None };
         let loss = pair.loss(0.2);
         assert!(loss.loss.abs() < 1e-15 && loss.gradient.iter().all(|g| g.abs() < 1e-15));
         assert_eq!(pair.psnr(), f64::INFINITY);

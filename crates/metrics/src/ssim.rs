@@ -18,7 +18,7 @@ use gausset_compute::Pool;
 use gausset_core::TargetImage;
 use gausset_core::constants::{SSIM_C1, SSIM_C2, SSIM_TAPS};
 
-use crate::loss::{LossKernel, Truth};
+use crate::loss::{GroundTruth, LossKernel};
 use crate::planes::Planes;
 use crate::size::SizeMismatch;
 
@@ -88,11 +88,11 @@ pub fn ssim(
     let (width, height) = (target.width, target.height);
     let mask = target.mask.as_deref();
     if definition == SsimDefinition::Uniform7 {
-        return Ok(uniform(pool, [width as usize, height as usize], render, truth, mask));
+        return Ok(mean_uniform_ssim(pool, [width as usize, height as usize], render, truth, mask));
     }
     let planes = Planes::from_interleaved(width, height, render);
     let mut map = Planes::default();
-    let mean = kernel.ssim(pool, &planes, Truth::Bytes(target), background, &mut map)?;
+    let mean = kernel.ssim(pool, &planes, GroundTruth::Bytes(target), background, &mut map)?;
     Ok(match definition {
         _ if target.valid_pixels() == 0 => f64::NAN,
         SsimDefinition::Gaussian11Valid => mean_inside(&map, mask),
@@ -124,7 +124,7 @@ fn add(a: Sums, b: Sums) -> Sums {
 }
 
 /// Mean SSIM of `uniform7`; rows are divided among threads, their sums are added in order.
-fn uniform(
+fn mean_uniform_ssim(
     pool: &Pool,
     [width, height]: [usize; 2],
     render: &[f32],
@@ -149,7 +149,7 @@ fn uniform(
             let columns: Vec<Sums> = (0..width).map(column).collect();
             for (left, window) in columns.windows(side).enumerate() {
                 if is_valid((top + UNIFORM_RADIUS) * width + left + UNIFORM_RADIUS) {
-                    sum += uniform_s(window.iter().copied().fold(Sums::default(), add));
+                    sum += uniform_ssim(window.iter().copied().fold(Sums::default(), add));
                     count += 1;
                 }
             }
@@ -161,7 +161,7 @@ fn uniform(
 }
 
 /// S of a uniform window.
-fn uniform_s(sums: Sums) -> f64 {
+fn uniform_ssim(sums: Sums) -> f64 {
     let n = ((2 * UNIFORM_RADIUS + 1) * (2 * UNIFORM_RADIUS + 1)) as f64;
     let of_a_sample = n / (n - 1.0);
     let [x, y, squares, product] = sums.map(|sum| sum / n);
@@ -174,9 +174,9 @@ fn uniform_s(sums: Sums) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::quality::truth_values;
-    use crate::reference::Pair;
-    use gausset_compute::VectorLevel;
+    use crate::quality::composited_truth;
+    use crate::reference::ReferencePair;
+    use gausset_compute::SimdLevel;
     use gausset_compute::rng::{philox, stream, uniform as unit};
 
     const SIZE: [u32; 2] = [19, 15];
@@ -194,16 +194,16 @@ mod tests {
     }
 
     fn measured(definition: SsimDefinition, target: &TargetImage, render: &[f32]) -> f64 {
-        let level = gausset_compute::level(VectorLevel::Auto).unwrap();
+        let level = gausset_compute::dispatch_level(SimdLevel::Auto).unwrap();
         let (mut kernel, pool) = (LossKernel::new(level), Pool::new(2));
-        let truth = truth_values(target, [0.0; 3]);
+        let truth = composited_truth(target, [0.0; 3]);
         ssim(definition, (&mut kernel, &pool), render, (target, &truth), [0.0; 3]).unwrap()
     }
 
     /// Window by window, with textbook variances: mean squared deviation from the mean, over N - 1.
     fn uniform_by_deviations(target: &TargetImage, render: &[f32]) -> f64 {
         let [width, height] = SIZE.map(|v| v as usize);
-        let truth = truth_values(target, [0.0; 3]);
+        let truth = composited_truth(target, [0.0; 3]);
         let is_valid = |pixel: usize| target.mask.as_ref().is_none_or(|mask| mask[pixel] != 0);
         let (mut sum, mut count) = (0.0, 0.0);
         for (cy, cx) in (3..height - 3).flat_map(|y| (3..width - 3).map(move |x| (y, x))) {
@@ -239,9 +239,9 @@ mod tests {
             target.mask = mask;
             let (x, y): (Vec<f64>, Vec<f64>) = (
                 render.iter().copied().map(f64::from).collect(),
-                truth_values(&target, [0.0; 3]).iter().copied().map(f64::from).collect(),
+                composited_truth(&target, [0.0; 3]).iter().copied().map(f64::from).collect(),
             );
-            let pair = Pair { width, height, x: &x, y: &y, mask: target.mask.as_deref() };
+            let pair = ReferencePair { width, height, x: &x, y: &y, mask: target.mask.as_deref() };
             let map = pair.ssim_map();
             let inside = |i: &usize| {
                 let (column, row) = (i / 3 % width, i / 3 / width);
@@ -269,7 +269,7 @@ mod tests {
     #[test]
     fn equal_pictures_have_one_and_where_nothing_counts_there_is_no_number() {
         let (mut target, ..) = pictures();
-        let truth = truth_values(&target, [0.0; 3]);
+        let truth = composited_truth(&target, [0.0; 3]);
         for name in SsimDefinition::NAMES {
             let definition: SsimDefinition = name.parse().unwrap();
             assert!((measured(definition, &target, &truth) - 1.0).abs() < 1e-6, "{name}");
@@ -279,7 +279,7 @@ mod tests {
             assert!(measured(name.parse().unwrap(), &target, &truth).is_nan(), "{name}");
         }
         let small = TargetImage { width: 6, height: 40, rgb: vec![9; 720], alpha: None, mask: None };
-        let values = truth_values(&small, [0.0; 3]);
+        let values = composited_truth(&small, [0.0; 3]);
         assert!(measured(SsimDefinition::Uniform7, &small, &values).is_nan());
         assert!(measured(SsimDefinition::Gaussian11Valid, &small, &values).is_nan());
         assert!(

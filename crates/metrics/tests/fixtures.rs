@@ -3,9 +3,11 @@
 use fearless_simd::Level;
 use gausset_compute::Pool;
 use gausset_metrics::quality::{mse, psnr};
-use gausset_metrics::reference::Pair;
-use gausset_metrics::{LossKernel, LossOptions, LossValue, Planes, Truth};
-use gausset_testkit::{Backend, Case, Fixtures, Kind, Outputs, Precision, Tensor, check_backend, compare};
+use gausset_metrics::reference::ReferencePair;
+use gausset_metrics::{GroundTruth, LossKernel, LossOptions, LossValue, Planes};
+use gausset_testkit::{
+    Backend, Case, CaseKind, Fixtures, Outputs, Precision, Tensor, check_backend, compare,
+};
 
 /// The f64 definition.
 struct Reference;
@@ -15,8 +17,8 @@ impl Backend for Reference {
         Precision::F64
     }
 
-    fn kinds(&self) -> &[Kind] {
-        &[Kind::Ssim]
+    fn kinds(&self) -> &[CaseKind] {
+        &[CaseKind::Ssim]
     }
 
     fn outputs(&self, case: &Case) -> Outputs {
@@ -47,8 +49,8 @@ impl Backend for Kernels {
         Precision::F32
     }
 
-    fn kinds(&self) -> &[Kind] {
-        &[Kind::Ssim]
+    fn kinds(&self) -> &[CaseKind] {
+        &[CaseKind::Ssim]
     }
 
     fn outputs(&self, case: &Case) -> Outputs {
@@ -58,7 +60,7 @@ impl Backend for Kernels {
         let ssim_gradient: Vec<f32> = minus_ssim_gradient.to_interleaved().iter().map(|g| -g).collect();
         let mut map = Planes::default();
         let ssim = LossKernel::new(Level::new())
-            .ssim(&Pool::new(2), &x, Truth::Planes(&y), [0.0; 3], &mut map)
+            .ssim(&Pool::new(2), &x, GroundTruth::Planes(&y), [0.0; 3], &mut map)
             .expect("images have the same size");
         let shape = &case.tensor("in.x").shape;
         [
@@ -76,8 +78,14 @@ impl Backend for Kernels {
     }
 }
 
-fn pair<'a>(case: &Case, x: &'a [f64], y: &'a [f64]) -> Pair<'a> {
-    Pair { width: case.settings.width as usize, height: case.settings.height as usize, x, y, mask: None }
+fn pair<'a>(case: &Case, x: &'a [f64], y: &'a [f64]) -> ReferencePair<'a> {
+    ReferencePair {
+        width: case.settings.width as usize,
+        height: case.settings.height as usize,
+        x,
+        y,
+        mask: None,
+    }
 }
 
 fn planes(case: &Case, name: &str) -> Planes {
@@ -90,7 +98,7 @@ fn run(x: &Planes, y: &Planes, dssim_weight: f32) -> (LossValue, Planes) {
         .run(
             &Pool::new(2),
             x,
-            Truth::Planes(y),
+            GroundTruth::Planes(y),
             &LossOptions { dssim_weight, background: [0.0; 3], latitude: None },
             &mut gradient,
         )
@@ -111,7 +119,7 @@ fn the_kernels_reproduce_every_tensor_of_the_ssim_cases() {
 #[test]
 fn both_reproduce_the_loss_of_rendered_pictures() {
     let fixtures = Fixtures::load();
-    let cases: Vec<&Case> = fixtures.of_kind(Kind::RasterLoss).collect();
+    let cases: Vec<&Case> = fixtures.with_kind(CaseKind::RasterLoss).collect();
     assert!(!cases.is_empty());
     for case in cases {
         let shape = &case.tensor("out.image").shape;

@@ -2,7 +2,7 @@
 
 use fearless_simd::Level;
 use gausset_compute::rng::{philox, stream, uniform};
-use gausset_compute::{Exec, Pool, VectorLevel, level};
+use gausset_compute::{Exec, Pool, SimdLevel, dispatch_level};
 use gausset_metrics::{Gain, Planes, Vignetting, apply_gain, gain_vjp};
 
 /// Several bands of rows, and a last vector that is not full.
@@ -14,7 +14,7 @@ const GAIN: Gain = Gain {
 };
 
 fn best() -> Level {
-    level(VectorLevel::Auto).unwrap()
+    dispatch_level(SimdLevel::Auto).unwrap()
 }
 
 fn picture(what: u64, low: f32, high: f32) -> Planes {
@@ -123,10 +123,10 @@ fn gains_keep_their_bits_on_all_threads_and_levels() {
         )
     };
     let expected = all(best(), 1);
-    for wanted in VectorLevel::ALL {
-        let Some(level) = level(wanted) else { continue };
+    for wanted in SimdLevel::ALL {
+        let Some(level) = dispatch_level(wanted) else { continue };
         for threads in [1, 2, 3, 7] {
-            assert!(all(level, threads) == expected, "{} {threads} threads", wanted.name());
+            assert!(all(level, threads) == expected, "{} {threads} threads", wanted.level_name());
         }
     }
 }

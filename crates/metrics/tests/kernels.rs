@@ -2,11 +2,11 @@
 
 use fearless_simd::Level;
 use gausset_compute::rng::{philox, stream, uniform};
-use gausset_compute::{Pool, VectorLevel, level};
+use gausset_compute::{Pool, SimdLevel, dispatch_level};
 use gausset_core::TargetImage;
-use gausset_metrics::quality::truth_values;
-use gausset_metrics::reference::Pair;
-use gausset_metrics::{Latitude, LossKernel, LossOptions, LossValue, Planes, Truth};
+use gausset_metrics::quality::composited_truth;
+use gausset_metrics::reference::ReferencePair;
+use gausset_metrics::{GroundTruth, LatitudeWeights, LossKernel, LossOptions, LossValue, Planes};
 
 const BACKGROUND: [f32; 3] = [0.9, 0.1, 0.4];
 
@@ -24,7 +24,7 @@ enum Kind {
 const KINDS: [Kind; 4] = [Kind::Opaque, Kind::Transparent, Kind::Masked, Kind::MaskedAndTransparent];
 
 fn best() -> Level {
-    level(VectorLevel::Auto).unwrap()
+    dispatch_level(SimdLevel::Auto).unwrap()
 }
 
 fn word(what: u64, i: usize) -> u32 {
@@ -55,7 +55,7 @@ fn target(width: u32, height: u32, kind: Kind) -> TargetImage {
 
 /// A render near the ground truth, sometimes equal to it, sometimes outside 0..1; the padding is NaN.
 fn render(target: &TargetImage) -> Planes {
-    let values: Vec<f32> = truth_values(target, BACKGROUND)
+    let values: Vec<f32> = composited_truth(target, BACKGROUND)
         .into_iter()
         .enumerate()
         .map(
@@ -76,7 +76,8 @@ fn render(target: &TargetImage) -> Planes {
 fn run(kernel: &mut LossKernel, pool: &Pool, target: &TargetImage, dssim_weight: f32) -> (LossValue, Planes) {
     let options = LossOptions { dssim_weight, background: BACKGROUND, latitude: None };
     let mut gradient = Planes::default();
-    let loss = kernel.run(pool, &render(target), Truth::Bytes(target), &options, &mut gradient).unwrap();
+    let loss =
+        kernel.run(pool, &render(target), GroundTruth::Bytes(target), &options, &mut gradient).unwrap();
     (loss, gradient)
 }
 
@@ -102,9 +103,9 @@ fn the_loss_is_the_defined_one_for_every_size_mask_and_coverage() {
         for kind in KINDS {
             let target = target(width, height, kind);
             let x: Vec<f64> = render(&target).to_interleaved().into_iter().map(f64::from).collect();
-            let y: Vec<f64> = truth_values(&target, BACKGROUND).into_iter().map(f64::from).collect();
+            let y: Vec<f64> = composited_truth(&target, BACKGROUND).into_iter().map(f64::from).collect();
             let mask = target.mask.as_deref();
-            let pair = Pair { width: width as usize, height: height as usize, x: &x, y: &y, mask };
+            let pair = ReferencePair { width: width as usize, height: height as usize, x: &x, y: &y, mask };
             for w in [0.0, 0.2, 1.0] {
                 // The weight is rounded to f32 before both implementations use it.
                 let w = w as f32;
@@ -127,19 +128,19 @@ fn the_loss_is_the_defined_one_for_every_size_mask_and_coverage() {
 
 #[test]
 fn the_loss_of_a_panorama_is_the_defined_one_on_any_threads_and_vector_level() {
-    let latitude = Latitude { equator: 70.5, rows_per_radian: 141.0 / std::f32::consts::PI };
+    let latitude = LatitudeWeights { equator: 70.5, rows_per_radian: 141.0 / std::f32::consts::PI };
     assert!(latitude.weight(0) < 0.02 && latitude.weight(70) > 0.9999);
     for kind in KINDS {
         let target = target(67, 141, kind);
         let x: Vec<f64> = render(&target).to_interleaved().into_iter().map(f64::from).collect();
-        let y: Vec<f64> = truth_values(&target, BACKGROUND).into_iter().map(f64::from).collect();
-        let pair = Pair { width: 67, height: 141, x: &x, y: &y, mask: target.mask.as_deref() };
+        let y: Vec<f64> = composited_truth(&target, BACKGROUND).into_iter().map(f64::from).collect();
+        let pair = ReferencePair { width: 67, height: 141, x: &x, y: &y, mask: target.mask.as_deref() };
         for w in [0.0, 0.2] {
             let exact = pair.weighted_loss(f64::from(w), |row| f64::from(latitude.weight(row)));
             let options = LossOptions { dssim_weight: w, background: BACKGROUND, latitude: Some(latitude) };
             let loss_of = |level, threads| {
                 let (mut kernel, mut gradient) = (LossKernel::new(level), Planes::default());
-                let (pool, truth) = (Pool::new(threads), Truth::Bytes(&target));
+                let (pool, truth) = (Pool::new(threads), GroundTruth::Bytes(&target));
                 let loss = kernel.run(&pool, &render(&target), truth, &options, &mut gradient).unwrap();
                 (loss, gradient)
             };
@@ -147,7 +148,7 @@ fn the_loss_of_a_panorama_is_the_defined_one_on_any_threads_and_vector_level() {
             assert!((loss.loss - exact.loss).abs() < 2e-6, "{kind:?}: {} {}", loss.loss, exact.loss);
             let error = relative_error(&gradient.to_interleaved(), &exact.gradient);
             assert!(error < 3e-5, "{kind:?} weight {w}: gradient is off by {error:e}");
-            for level in VectorLevel::ALL.into_iter().filter_map(level) {
+            for level in SimdLevel::ALL.into_iter().filter_map(dispatch_level) {
                 let other = loss_of(level, 3);
                 assert_eq!((loss_bits(loss), bits(&gradient)), (loss_bits(other.0), bits(&other.1)));
             }
@@ -188,17 +189,21 @@ fn threads_vector_levels_and_used_buffers_do_not_change_a_bit() {
                 }
                 let again = run(&mut used, &Pool::new(2), &target, w);
                 assert_eq!((loss_bits(loss), bits(&gradient)), (loss_bits(again.0), bits(&again.1)));
-                for wanted in VectorLevel::ALL {
-                    let Some(level) = level(wanted) else { continue };
+                for wanted in SimdLevel::ALL {
+                    let Some(level) = dispatch_level(wanted) else { continue };
                     for threads in [1, 2, 3, 7] {
                         let other = run(&mut LossKernel::new(level), &Pool::new(threads), &target, w);
                         assert_eq!(
                             loss_bits(loss),
                             loss_bits(other.0),
                             "{} {threads} threads",
-                            wanted.name()
+                            wanted.level_name()
                         );
-                        assert!(bits(&gradient) == bits(&other.1), "{} {threads} threads", wanted.name());
+                        assert!(
+                            bits(&gradient) == bits(&other.1),
+                            "{} {threads} threads",
+                            wanted.level_name()
+                        );
                     }
                 }
             }
@@ -210,19 +215,20 @@ fn threads_vector_levels_and_used_buffers_do_not_change_a_bit() {
 fn the_ssim_map_holds_the_values_whose_mean_is_the_ssim() {
     let target = target(67, 141, Kind::Masked);
     let (mut kernel, pool, mut map) = (LossKernel::new(best()), Pool::new(2), Planes::default());
-    let ssim = kernel.ssim(&pool, &render(&target), Truth::Bytes(&target), BACKGROUND, &mut map).unwrap();
+    let ssim =
+        kernel.ssim(&pool, &render(&target), GroundTruth::Bytes(&target), BACKGROUND, &mut map).unwrap();
     let (loss, _) = run(&mut kernel, &pool, &target, 0.2);
     assert_eq!(loss.ssim, Some(ssim));
     let sum: f64 = map.as_slice().iter().map(|&s| f64::from(s)).sum();
     // Sums of up to 5 vectors in f32 before f64.
     assert!((sum / (3.0 * loss.valid_pixels as f64) - ssim).abs() < 1e-7);
-    for wanted in VectorLevel::ALL {
-        let Some(level) = level(wanted) else { continue };
+    for wanted in SimdLevel::ALL {
+        let Some(level) = dispatch_level(wanted) else { continue };
         let mut other = Planes::default();
         LossKernel::new(level)
-            .ssim(&Pool::new(3), &render(&target), Truth::Bytes(&target), BACKGROUND, &mut other)
+            .ssim(&Pool::new(3), &render(&target), GroundTruth::Bytes(&target), BACKGROUND, &mut other)
             .unwrap();
-        assert!(bits(&map) == bits(&other), "{}", wanted.name());
+        assert!(bits(&map) == bits(&other), "{}", wanted.level_name());
     }
 }
 
@@ -238,14 +244,14 @@ fn what_a_masked_pixel_shows_does_not_matter_and_nothing_else_hides_a_nan() {
     for pixel in (0..mask.len()).filter(|&pixel| mask[pixel] == 0) {
         hidden.line_mut(pixel / 37, 1)[pixel % 37] = f32::NAN;
     }
-    let loss = kernel.run(&pool, &hidden, Truth::Bytes(&target), &options, &mut gradient).unwrap();
+    let loss = kernel.run(&pool, &hidden, GroundTruth::Bytes(&target), &options, &mut gradient).unwrap();
     assert_eq!((loss, bits(&gradient)), (clean.0, bits(&clean.1)));
 
     let seen = (0..mask.len()).find(|&pixel| mask[pixel] != 0).unwrap();
     hidden.line_mut(seen / 37, 1)[seen % 37] = f32::NAN;
     for dssim_weight in [0.0, 0.2, 1.0] {
         let options = LossOptions { dssim_weight, ..options };
-        let loss = kernel.run(&pool, &hidden, Truth::Bytes(&target), &options, &mut gradient).unwrap();
+        let loss = kernel.run(&pool, &hidden, GroundTruth::Bytes(&target), &options, &mut gradient).unwrap();
         assert!(loss.loss.is_nan());
     }
 }
@@ -267,7 +273,7 @@ fn bright_flat_pictures_keep_a_finite_loss() {
     let options = LossOptions { dssim_weight: 0.2, background: BACKGROUND, latitude: None };
     let mut gradient = Planes::default();
     let loss = LossKernel::new(best())
-        .run(&Pool::new(1), &bright, Truth::Bytes(&target), &options, &mut gradient)
+        .run(&Pool::new(1), &bright, GroundTruth::Bytes(&target), &options, &mut gradient)
         .unwrap();
     assert!(loss.loss.is_finite());
     assert!(gradient.as_slice().iter().all(|g| g.is_finite()));
@@ -280,7 +286,7 @@ fn pictures_of_different_sizes_are_refused() {
         .run(
             &Pool::new(1),
             &Planes::new(8, 9),
-            Truth::Bytes(&target(9, 8, Kind::Opaque)),
+            GroundTruth::Bytes(&target(9, 8, Kind::Opaque)),
             &options,
             &mut Planes::default(),
         )

@@ -2,22 +2,22 @@
 
 use std::fmt::Write as _;
 
-use crate::text::escaped;
+use crate::text::escape_html;
 
 /// Size of a chart, px.
-const SIZE: [f64; 2] = [480.0, 190.0];
+const CHART_SIZE: [f64; 2] = [480.0, 190.0];
 /// Margins left, right, above and below for axis labels, px.
 const MARGIN: [f64; 4] = [56.0, 22.0, 10.0, 24.0];
 /// Most points of a line. Longer lines keep the minimum and maximum of each chunk.
-const MOST_POINTS: usize = 400;
+const MAX_POINTS: usize = 400;
 
 /// A line chart.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Line<'a> {
+pub struct LineChart<'a> {
     /// Title, with the unit of the values.
     pub title: &'a str,
     /// Label of the horizontal axis: `steps`.
-    pub across: &'a str,
+    pub x_label: &'a str,
     /// Points from left to right. Points that are not finite are skipped.
     pub points: &'a [[f64; 2]],
     /// Whether the vertical axis is logarithmic. Ignored unless all values are positive.
@@ -37,21 +37,21 @@ pub struct Histogram<'a> {
 
 /// Formats a number for an axis label, with at most four digits.
 #[must_use]
-pub fn number(value: f64) -> String {
+pub fn format_number(value: f64) -> String {
     let size = value.abs();
     match size {
         0.0 => "0".to_owned(),
         s if !s.is_finite() => "-".to_owned(),
-        s if s >= 1e6 => format!("{} M", trimmed(value / 1e6, 2)),
-        s if s >= 1e4 => format!("{} k", trimmed(value / 1e3, 1)),
-        s if s >= 100.0 => trimmed(value, 0),
-        s if s >= 1.0 => trimmed(value, 2),
-        s if s >= 1e-3 => trimmed(value, 4),
+        s if s >= 1e6 => format!("{} M", format_trimmed(value / 1e6, 2)),
+        s if s >= 1e4 => format!("{} k", format_trimmed(value / 1e3, 1)),
+        s if s >= 100.0 => format_trimmed(value, 0),
+        s if s >= 1.0 => format_trimmed(value, 2),
+        s if s >= 1e-3 => format_trimmed(value, 4),
         _ => format!("{value:.1e}"),
     }
 }
 
-fn trimmed(value: f64, digits: usize) -> String {
+fn format_trimmed(value: f64, digits: usize) -> String {
     let text = format!("{value:.digits$}");
     if digits == 0 { text } else { text.trim_end_matches('0').trim_end_matches('.').to_owned() }
 }
@@ -71,7 +71,7 @@ impl Axis {
         Self { low, high, from, to, logarithmic }
     }
 
-    fn at(&self, value: f64) -> f64 {
+    fn to_px(&self, value: f64) -> f64 {
         let share = if self.logarithmic {
             libm::log(value / self.low) / libm::log(self.high / self.low)
         } else {
@@ -101,15 +101,15 @@ impl Axis {
 }
 
 /// Starts an SVG with its axes.
-fn begin(title: &str, summary: &str, across: &Axis, up: &Axis) -> String {
-    let [width, height] = SIZE;
+fn begin_svg(title: &str, summary: &str, across: &Axis, up: &Axis) -> String {
+    let [width, height] = CHART_SIZE;
     let mut svg = format!(
         "<svg viewBox=\"0 0 {width} {height}\" role=\"img\" aria-label=\"{}: {}\">",
-        escaped(title),
-        escaped(summary)
+        escape_html(title),
+        escape_html(summary)
     );
     for tick in up.ticks() {
-        let y = up.at(tick);
+        let y = up.to_px(tick);
         let _ = write!(
             svg,
             "<path class=\"grid\" d=\"M{:.1} {y:.1}H{:.1}\"/><text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\">{}</text>",
@@ -117,23 +117,23 @@ fn begin(title: &str, summary: &str, across: &Axis, up: &Axis) -> String {
             across.to,
             across.from - 6.0,
             y + 4.0,
-            number(tick)
+            format_number(tick)
         );
     }
     for tick in across.ticks() {
-        let x = across.at(tick);
+        let x = across.to_px(tick);
         let _ = write!(
             svg,
             "<text x=\"{x:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{}</text>",
             height - 6.0,
-            number(tick)
+            format_number(tick)
         );
     }
     svg
 }
 
 fn axes(x: [f64; 2], y: [f64; 2], logarithmic: bool) -> (Axis, Axis) {
-    let [width, height] = SIZE;
+    let [width, height] = CHART_SIZE;
     let [left, right, above, below] = MARGIN;
     let across = Axis::new(x, [left, width - right], false);
     (across, Axis::new(y, [height - below, above], logarithmic))
@@ -142,13 +142,13 @@ fn axes(x: [f64; 2], y: [f64; 2], logarithmic: bool) -> (Axis, Axis) {
 fn figure(title: &str, across: &str, last: &str, svg: &str) -> String {
     format!(
         "<figure><figcaption>{} <span>{}</span></figcaption>{svg}</svg><small>{}</small></figure>\n",
-        escaped(title),
-        escaped(last),
-        escaped(across)
+        escape_html(title),
+        escape_html(last),
+        escape_html(across)
     )
 }
 
-impl Line<'_> {
+impl LineChart<'_> {
     /// The chart as HTML; empty if there are fewer than two finite points.
     #[must_use]
     pub fn html(&self) -> String {
@@ -163,25 +163,26 @@ impl Line<'_> {
         let low = points.iter().map(|p| p[1]).fold(f64::INFINITY, f64::min);
         let high = points.iter().map(|p| p[1]).fold(f64::NEG_INFINITY, f64::max);
         let (across, up) = axes([*first, *last], [low, high], self.logarithmic && low > 0.0);
-        let summary = format!("{} to {}, last {}", number(low), number(high), number(*value));
-        let mut svg = begin(self.title, &summary, &across, &up);
+        let summary =
+            format!("{} to {}, last {}", format_number(low), format_number(high), format_number(*value));
+        let mut svg = begin_svg(self.title, &summary, &across, &up);
         svg.push_str("<path class=\"line\" d=\"");
-        for (k, [x, y]) in thinned(&points).into_iter().enumerate() {
+        for (k, [x, y]) in downsample(&points).into_iter().enumerate() {
             let letter = if k == 0 { 'M' } else { 'L' };
-            let _ = write!(svg, "{letter}{:.1} {:.1}", across.at(x), up.at(y));
+            let _ = write!(svg, "{letter}{:.1} {:.1}", across.to_px(x), up.to_px(y));
         }
         svg.push_str("\"/>");
-        figure(self.title, self.across, &number(*value), &svg)
+        figure(self.title, self.x_label, &format_number(*value), &svg)
     }
 }
 
 /// The minimum and maximum of each chunk, in their original order.
-fn thinned(points: &[[f64; 2]]) -> Vec<[f64; 2]> {
-    if points.len() <= MOST_POINTS {
+fn downsample(points: &[[f64; 2]]) -> Vec<[f64; 2]> {
+    if points.len() <= MAX_POINTS {
         return points.to_vec();
     }
-    let part = points.len().div_ceil(MOST_POINTS / 2);
-    let mut kept = Vec::with_capacity(MOST_POINTS + 2);
+    let part = points.len().div_ceil(MAX_POINTS / 2);
+    let mut kept = Vec::with_capacity(MAX_POINTS + 2);
     for part in points.chunks(part) {
         let by_value = |a: &&[f64; 2], b: &&[f64; 2]| a[1].total_cmp(&b[1]);
         let (Some(low), Some(high)) = (part.iter().min_by(by_value), part.iter().max_by(by_value)) else {
@@ -217,12 +218,12 @@ impl Histogram<'_> {
         }
         let (across, up) = axes(self.range, [0.0, most as f64], false);
         let total: u64 = self.counts.iter().sum();
-        let summary = format!("{} in all", number(total as f64));
-        let mut svg = begin(self.title, &summary, &across, &up);
+        let summary = format!("{} in all", format_number(total as f64));
+        let mut svg = begin_svg(self.title, &summary, &across, &up);
         svg.push_str("<path class=\"bars\" d=\"");
         let width = (across.to - across.from) / self.counts.len() as f64;
         for (k, &count) in self.counts.iter().enumerate().filter(|(_, count)| **count > 0) {
-            let (x, y) = (across.from + k as f64 * width, up.at(count as f64));
+            let (x, y) = (across.from + k as f64 * width, up.to_px(count as f64));
             let _ = write!(svg, "M{x:.1} {:.1}V{y:.1}h{:.1}V{:.1}z", up.from, width - 0.6, up.from);
         }
         svg.push_str("\"/>");
@@ -238,8 +239,8 @@ mod tests {
     fn a_long_line_keeps_its_peaks_and_its_ends() {
         let mut points: Vec<[f64; 2]> = (0..100_000).map(|i| [f64::from(i), 1.0]).collect();
         points[54_321][1] = 9.0;
-        let kept = thinned(&points);
-        assert!(kept.len() <= MOST_POINTS + 2);
+        let kept = downsample(&points);
+        assert!(kept.len() <= MAX_POINTS + 2);
         assert!(kept.contains(&[54_321.0, 9.0]) && kept.last() == points.last() && kept[0] == points[0]);
         assert!(kept.windows(2).all(|pair| pair[0][0] <= pair[1][0]));
     }
@@ -247,14 +248,14 @@ mod tests {
     #[test]
     fn a_chart_says_its_values_and_needs_two() {
         let points = [[0.0, 20.0], [100.0, f64::NAN], [200.0, 30.0]];
-        let line = Line { title: "PSNR, dB", across: "steps", points: &points, logarithmic: false };
+        let line = LineChart { title: "PSNR, dB", x_label: "steps", points: &points, logarithmic: false };
         let html = line.html();
         assert!(
             html.contains("aria-label=\"PSNR, dB: 20 to 30, last 30\"") && !html.contains("NaN"),
             "{html}"
         );
         assert_eq!(html.matches('L').count(), 1);
-        assert_eq!(Line { points: &points[..2], ..line }.html(), "");
+        assert_eq!(LineChart { points: &points[..2], ..line }.html(), "");
     }
 
     #[test]
@@ -267,7 +268,7 @@ mod tests {
 
     #[test]
     fn numbers_are_short() {
-        let said = [0.0, 0.00012, 0.0123, 1.5, 34.636, 4000.0, 60_000.0, 1_234_567.0].map(number);
+        let said = [0.0, 0.00012, 0.0123, 1.5, 34.636, 4000.0, 60_000.0, 1_234_567.0].map(format_number);
         assert_eq!(said, ["0", "1.2e-4", "0.0123", "1.5", "34.64", "4000", "60 k", "1.23 M"]);
     }
 }

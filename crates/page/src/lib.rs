@@ -18,11 +18,11 @@ pub const INPUT: &str = include_str!("../script/input.js");
 /// Renders splats on the browser's GPU: `SplatView`.
 pub const SPLATS: &str = include_str!("../script/splats.js");
 /// Unpacks the data that a page contains: `unpack`.
-const SEVENS: &str = include_str!("../script/sevens.js");
+const UNPACK: &str = include_str!("../script/sevens.js");
 
 /// Whether a file that begins with these bytes is a page written by Gausset.
 #[must_use]
-pub fn is_ours(start: &[u8]) -> bool {
+pub fn is_gausset_page(start: &[u8]) -> bool {
     let mark = b"<meta name=\"generator\" content=\"Gausset ";
     start.starts_with(b"<!doctype html>") && start.windows(mark.len()).any(|window| window == mark)
 }
@@ -49,7 +49,7 @@ fn unindented(style: &str) -> String {
 }
 
 /// Replaces each `{name}` of a template by a text.
-pub(crate) fn fill(template: &str, of_name: impl Fn(&str) -> String) -> String {
+pub(crate) fn fill_template(template: &str, of_name: impl Fn(&str) -> String) -> String {
     let mut page = String::new();
     for (k, part) in template.split('{').enumerate() {
         match part.split_once('}').filter(|_| k > 0) {
@@ -75,6 +75,6 @@ mod tests {
 
     #[test]
     fn templates_are_filled() {
-        assert_eq!(fill("a {x} b {y}{x}", |name| name.repeat(2)), "a xx b yyxx");
+        assert_eq!(fill_template("a {x} b {y}{x}", |name| name.repeat(2)), "a xx b yyxx");
     }
 }

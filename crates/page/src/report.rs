@@ -7,18 +7,18 @@ use std::io::Write as _;
 use flate2::Compression;
 use flate2::write::ZlibEncoder;
 
-use crate::chart::{Histogram, Line};
+use crate::chart::{Histogram, LineChart};
 use crate::scene;
-use crate::sha256::hash;
-use crate::text::{base64, escaped, write_sevens};
-use crate::{SEVENS, bundle, unindented};
+use crate::sha256::csp_hash;
+use crate::text::{base64, escape_html, write_base128};
+use crate::{UNPACK, bundle, unindented};
 
 const STYLE: &str = include_str!("../script/report.css");
 const SCRIPT: &str = include_str!("../script/report.js");
 
 /// A report that is being built.
 #[derive(Debug)]
-pub struct Report {
+pub struct ReportPage {
     title: String,
     body: String,
     has_splats: bool,
@@ -26,7 +26,7 @@ pub struct Report {
 
 /// A row of [`Report::pictures`]: an image with its scores.
 #[derive(Clone, Debug, PartialEq)]
-pub struct PictureRow {
+pub struct ImageRow {
     /// Name of the image.
     pub name: String,
     /// Its scores, one per column.
@@ -35,43 +35,48 @@ pub struct PictureRow {
     pub jpeg: Option<(Vec<u8>, [u32; 2])>,
 }
 
-impl Report {
+impl ReportPage {
     /// Creates a report with a title and a line below it.
     #[must_use]
     pub fn new(title: &str, lead: &str) -> Self {
-        let body = format!("<h1>{}</h1>\n<p class=\"lead\">{}</p>\n", escaped(title), escaped(lead));
+        let body = format!("<h1>{}</h1>\n<p class=\"lead\">{}</p>\n", escape_html(title), escape_html(lead));
         Self { title: title.to_owned(), body, has_splats: false }
     }
 
     /// Starts a section.
     pub fn section(&mut self, heading: &str) {
-        let _ = writeln!(self.body, "<h2>{}</h2>", escaped(heading));
+        let _ = writeln!(self.body, "<h2>{}</h2>", escape_html(heading));
     }
 
     /// Adds a paragraph.
-    pub fn text(&mut self, text: &str) {
-        let _ = writeln!(self.body, "<p class=\"soft\">{}</p>", escaped(text));
+    pub fn paragraph(&mut self, text: &str) {
+        let _ = writeln!(self.body, "<p class=\"soft\">{}</p>", escape_html(text));
     }
 
     /// Adds a list of names with values.
     pub fn facts(&mut self, facts: &[(&str, String)]) {
         self.body.push_str("<dl class=\"facts\">\n");
         for (name, value) in facts {
-            let _ = writeln!(self.body, "<div><dt>{}</dt><dd>{}</dd></div>", escaped(name), escaped(value));
+            let _ = writeln!(
+                self.body,
+                "<div><dt>{}</dt><dd>{}</dd></div>",
+                escape_html(name),
+                escape_html(value)
+            );
         }
         self.body.push_str("</dl>\n");
     }
 
     /// Adds charts side by side. Charts without values are left out.
-    pub fn charts(&mut self, lines: &[Line<'_>], histograms: &[Histogram<'_>]) {
+    pub fn charts(&mut self, lines: &[LineChart<'_>], histograms: &[Histogram<'_>]) {
         let charts: String =
-            lines.iter().map(Line::html).chain(histograms.iter().map(Histogram::html)).collect();
+            lines.iter().map(LineChart::html).chain(histograms.iter().map(Histogram::html)).collect();
         let _ = writeln!(self.body, "<div class=\"charts\">\n{charts}</div>");
     }
 
     /// Adds a list.
     pub fn list(&mut self, items: &[String]) {
-        let items: String = items.iter().map(|item| format!("<li>{}</li>\n", escaped(item))).collect();
+        let items: String = items.iter().map(|item| format!("<li>{}</li>\n", escape_html(item))).collect();
         let _ = writeln!(self.body, "<ul>\n{items}</ul>");
     }
 
@@ -79,7 +84,7 @@ impl Report {
     pub fn table(&mut self, head: &[&str], rows: &[Vec<String>]) {
         self.begin_table(head);
         for row in rows {
-            let cells: String = row.iter().map(|cell| format!("<td>{}</td>", escaped(cell))).collect();
+            let cells: String = row.iter().map(|cell| format!("<td>{}</td>", escape_html(cell))).collect();
             let _ = writeln!(self.body, "<tr>{cells}</tr>");
         }
         self.body.push_str("</tbody></table></div>\n");
@@ -87,16 +92,16 @@ impl Report {
 
     fn begin_table(&mut self, head: &[&str]) {
         let cells: String =
-            head.iter().map(|name| format!("<th scope=\"col\">{}</th>", escaped(name))).collect();
+            head.iter().map(|name| format!("<th scope=\"col\">{}</th>", escape_html(name))).collect();
         let _ = writeln!(self.body, "<div class=\"wide\"><table><thead><tr>{cells}</tr></thead><tbody>");
     }
 
     /// Adds images with their scores, a row of scores above each image.
-    pub fn pictures(&mut self, head: &[&str], rows: &[PictureRow]) {
+    pub fn images(&mut self, head: &[&str], rows: &[ImageRow]) {
         self.begin_table(head);
-        for PictureRow { name, cells, jpeg } in rows {
-            let name = escaped(name);
-            let cells: String = cells.iter().map(|cell| format!("<td>{}</td>", escaped(cell))).collect();
+        for ImageRow { name, cells, jpeg } in rows {
+            let name = escape_html(name);
+            let cells: String = cells.iter().map(|cell| format!("<td>{}</td>", escape_html(cell))).collect();
             let _ = writeln!(self.body, "<tr class=\"scores\"><th scope=\"row\">{name}</th>{cells}</tr>");
             if let Some((jpeg, [width, height])) = jpeg {
                 let _ = writeln!(
@@ -112,16 +117,16 @@ impl Report {
 
     /// Adds preformatted text of several lines.
     pub fn verbatim(&mut self, text: &str) {
-        let _ = writeln!(self.body, "<pre tabindex=\"0\">{}</pre>", escaped(text));
+        let _ = writeln!(self.body, "<pre tabindex=\"0\">{}</pre>", escape_html(text));
     }
 
     /// Adds the page of a scene ([`scene::write`]), which opens when the user presses a button.
-    pub fn splats(&mut self, page: &[u8]) {
+    pub fn splat_viewer(&mut self, page: &[u8]) {
         let mut packer = ZlibEncoder::new(Vec::new(), Compression::default());
         let mut text = Vec::new();
         // Writing to memory cannot fail.
         let packed = packer.write_all(page).and_then(|()| packer.finish()).unwrap_or_default();
-        let _ = write_sevens(&mut text, &packed);
+        let _ = write_base128(&mut text, &packed);
         let (length, text) = (packed.len(), String::from_utf8(text).unwrap_or_default());
         let _ = writeln!(
             self.body,
@@ -134,16 +139,16 @@ impl Report {
     #[must_use]
     pub fn finish(self) -> String {
         let style = unindented(STYLE);
-        let script = bundle(&[SEVENS, SCRIPT]);
+        let script = bundle(&[UNPACK, SCRIPT]);
         let mut policy =
             "default-src 'none'; img-src data: blob:; base-uri 'none'; form-action 'none'".to_owned();
-        let mut styles = vec![hash(&style)];
+        let mut styles = vec![csp_hash(&style)];
         if self.has_splats {
             // An iframe without its own address inherits the content policy, so the policy must allow what the inner
             // page runs.
             let [inner_script, inner_style] = scene::hashes();
             styles.push(inner_style);
-            let _ = write!(policy, "; worker-src blob:; script-src {} {inner_script}", hash(&script));
+            let _ = write!(policy, "; worker-src blob:; script-src {} {inner_script}", csp_hash(&script));
         }
         let _ = write!(policy, "; style-src {}", styles.join(" "));
         let script = if self.has_splats {
@@ -158,7 +163,7 @@ impl Report {
              <meta name=\"generator\" content=\"Gausset {}\">\n<title>{}</title>\n<style>{style}</style>\n\
              </head>\n<body>\n<main>\n{}</main>\n{script}</body>\n</html>\n",
             env!("CARGO_PKG_VERSION"),
-            escaped(&self.title),
+            escape_html(&self.title),
             self.body
         )
     }
@@ -171,16 +176,21 @@ mod tests {
     #[test]
     fn names_of_pictures_are_text() {
         let name = "<img src=x onerror=alert(1)>.jpg".to_owned();
-        let mut report = Report::new(&name, &name);
+        let mut report = ReportPage::new(&name, &name);
         report.section(&name);
         report.facts(&[("<b>", name.clone())]);
         report.list(std::slice::from_ref(&name));
         report.table(&["<i>"], &[vec![name.clone()]]);
         let jpeg = Some((vec![1, 2, 3], [3, 1]));
-        report.pictures(&["picture"], &[PictureRow { name: name.clone(), cells: vec![name.clone()], jpeg }]);
+        report.images(&["picture"], &[ImageRow { name: name.clone(), cells: vec![name.clone()], jpeg }]);
         report.verbatim(&format!("</pre>{name}"));
         report.charts(
-            &[Line { title: &name, across: &name, points: &[[0.0, 1.0], [1.0, 2.0]], logarithmic: true }],
+            &[LineChart {
+                title: &name,
+                x_label: &name,
+                points: &[[0.0, 1.0], [1.0, 2.0]],
+                logarithmic: true,
+            }],
             &[],
         );
         let page = report.finish();

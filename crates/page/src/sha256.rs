@@ -112,7 +112,7 @@ pub fn sha256(bytes: &[u8]) -> [u8; 32] {
 }
 
 /// Content policy source of a script or style with this text.
-pub(crate) fn hash(text: &str) -> String {
+pub(crate) fn csp_hash(text: &str) -> String {
     format!("'sha256-{}'", base64(&sha256(text.as_bytes())))
 }
 

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 /// Escapes text for HTML elements and quoted attributes. Control characters, which HTML cannot hold, become U+FFFD.
 #[must_use]
-pub fn escaped(text: &str) -> String {
+pub fn escape_html(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
         match c {
@@ -23,7 +23,7 @@ pub fn escaped(text: &str) -> String {
 
 /// Formats a value as JSON for a script element: nothing in it can end the element.
 #[must_use]
-pub fn json(value: &impl serde::Serialize) -> String {
+pub fn script_json(value: &impl serde::Serialize) -> String {
     // Pages only get text and numbers, which JSON can hold.
     let text = serde_json::to_string(value).unwrap_or_else(|_| "null".to_owned());
     text.replace('<', "\\u003c").replace('\u{2028}', "\\u2028").replace('\u{2029}', "\\u2029")
@@ -47,19 +47,19 @@ pub fn base64(bytes: &[u8]) -> String {
 
 /// 7-bit characters that a page cannot hold unchanged. The bits of [`MOVED`] turn NUL, CR and `<` into `À`, `Í` and
 /// `ü`.
-const AWKWARD: [u8; 3] = [0, b'\r', b'<'];
-const MOVED: u8 = 0xc0;
+const ESCAPED: [u8; 3] = [0, b'\r', b'<'];
+const ESCAPE_BITS: u8 = 0xc0;
 
 /// Writes bytes as UTF-8 text with 7 bits per character, which a script element holds unchanged. The text is about 1/6
 /// longer than the bytes; base64 is 1/3 longer.
 ///
 /// # Errors
 /// The writer failed.
-pub fn write_sevens(out: &mut dyn Write, bytes: &[u8]) -> io::Result<()> {
+pub fn write_base128(out: &mut dyn Write, bytes: &[u8]) -> io::Result<()> {
     let mut text = Vec::with_capacity(1 << 16);
     let (mut bits, mut held) = (0u32, 0u32);
     let put = |value: u8, text: &mut Vec<u8>| {
-        if AWKWARD.contains(&value) {
+        if ESCAPED.contains(&value) {
             // U+00C0 to U+00FF in UTF-8.
             text.extend([0xc3, 0x80 | value & 0x3f]);
         } else {
@@ -87,7 +87,7 @@ pub fn write_sevens(out: &mut dyn Write, bytes: &[u8]) -> io::Result<()> {
 
 /// Decodes the first `length` bytes of a text by [`write_sevens`].
 #[must_use]
-pub fn read_sevens(text: &[u8], length: usize) -> Vec<u8> {
+pub fn read_base128(text: &[u8], length: usize) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(length.min(text.len()));
     let (mut bits, mut held, mut moved) = (0u32, 0u32, false);
     for &byte in text {
@@ -98,7 +98,7 @@ pub fn read_sevens(text: &[u8], length: usize) -> Vec<u8> {
             moved = true;
             continue;
         }
-        let value = if moved { byte | MOVED } else { byte };
+        let value = if moved { byte | ESCAPE_BITS } else { byte };
         moved = false;
         held = held << 7 | u32::from(value & if value > 127 { 63 } else { 127 });
         bits += 7;
@@ -118,8 +118,8 @@ mod tests {
     #[test]
     fn no_text_of_others_becomes_html() {
         let name = "<img src=x onerror='alert(1)'>\u{0}&\"";
-        assert_eq!(escaped(name), "&lt;img src=x onerror=&#39;alert(1)&#39;&gt;\u{fffd}&amp;&quot;");
-        assert_eq!(json(&"</script><!--\u{2028}"), "\"\\u003c/script>\\u003c!--\\u2028\"");
+        assert_eq!(escape_html(name), "&lt;img src=x onerror=&#39;alert(1)&#39;&gt;\u{fffd}&amp;&quot;");
+        assert_eq!(script_json(&"</script><!--\u{2028}"), "\"\\u003c/script>\\u003c!--\\u2028\"");
     }
 
     #[test]
@@ -136,12 +136,12 @@ mod tests {
         for cut in [0, 1, 2, 3, 5, 6, 7, 8, 1024] {
             bytes.truncate(bytes.len().min(1024 - cut));
             let mut text = Vec::new();
-            write_sevens(&mut text, &bytes).unwrap();
+            write_base128(&mut text, &bytes).unwrap();
             let text = String::from_utf8(text).expect("UTF-8");
             assert!(!text.contains(['\0', '\r', '<']));
             // The condition that the script in the page relies on.
             assert!(text.chars().all(|c| (c as u32) < 128 || [0xc0, 0xcd, 0xfc].contains(&(c as u32))));
-            assert!(read_sevens(text.as_bytes(), bytes.len()) == bytes);
+            assert!(read_base128(text.as_bytes(), bytes.len()) == bytes);
         }
     }
 }

@@ -12,9 +12,11 @@ use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use gausset_core::se3;
-use gausset_pano::film::Film;
-use gausset_pano::selection::{Line, Select, Shows, Wanted, choose, measure};
-use gausset_pano::video::Choice;
+use gausset_pano::selection::{
+    FrameContent, FrameRecord, SelectBy, SelectionCriteria, measure_frames, select_frames,
+};
+use gausset_pano::sphere_video::SphereVideo;
+use gausset_pano::video::FrameSelection;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let mut arguments = std::env::args().skip(1);
@@ -27,10 +29,10 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
     let never = AtomicBool::new(false);
     let silence = Duration::from_secs(120);
-    let film = Film::open(&path, Choice::default(), false, [16_384, 8192], silence, &never)?;
+    let film = SphereVideo::open(&path, FrameSelection::default(), false, [16_384, 8192], silence, &never)?;
     let (started, cpu) = (Instant::now(), cpu_seconds());
-    let times = film.video.times(&never)?;
-    let mut lines = measure(&film.video, &Shows::Sphere, &times, &never, &mut |_| {})?;
+    let times = film.video.frame_times(&never)?;
+    let mut lines = measure_frames(&film.video, &FrameContent::Sphere, &times, &never, &mut |_| {})?;
     let seconds = started.elapsed().as_secs_f64();
     let each = |seconds: f64| 1e3 * seconds / lines.len() as f64;
     println!(
@@ -50,18 +52,18 @@ fn main() -> Result<(), Box<dyn Error>> {
     println!("duplicates: {} found, {} missed, {} false", of(true, true), of(true, false), of(false, true));
     let mut sums = [0; 3];
     for step in [2.5, 3.0, 4.0, 5.0, 6.0, 8.0] {
-        let wanted = Wanted { step, ..Wanted::default() };
-        let step = choose(&mut lines, &wanted, None);
-        let found = report(&lines, &shots, Select::Space, step);
+        let wanted = SelectionCriteria { step, ..SelectionCriteria::default() };
+        let step = select_frames(&mut lines, &wanted, None);
+        let found = report(&lines, &shots, SelectBy::Space, step);
         sums = [0, 1, 2].map(|k| sums[k] + found[k]);
     }
     let [kept, avoidable, duplicates] = sums;
     println!(
         "total: {kept} kept, {avoidable} of them blurred with a sharp frame in reach, {duplicates} duplicates"
     );
-    for (select, max_frames) in [(Select::Space, Some(25)), (Select::Time, None)] {
-        let wanted = Wanted { select, max_frames, fps: 4.0, ..Wanted::default() };
-        let step = choose(&mut lines, &wanted, None);
+    for (select, max_frames) in [(SelectBy::Space, Some(25)), (SelectBy::Time, None)] {
+        let wanted = SelectionCriteria { select, max_frames, fps: 4.0, ..SelectionCriteria::default() };
+        let step = select_frames(&mut lines, &wanted, None);
         report(&lines, &shots, select, step);
     }
     Ok(())
@@ -74,7 +76,7 @@ fn cpu_seconds() -> f64 {
 }
 
 /// Prints the errors of the rotations from frame to frame.
-fn turns(lines: &[Line], shots: &[walk::Shot]) {
+fn turns(lines: &[FrameRecord], shots: &[walk::Shot]) {
     let mut errors = Vec::new();
     let mut shown = 0;
     for (k, line) in lines.iter().enumerate().skip(1) {
@@ -101,7 +103,7 @@ fn turns(lines: &[Line], shots: &[walk::Shot]) {
 }
 
 /// Prints a selection. Returns its kept frames, avoidable blurred frames and duplicates.
-fn report(lines: &[Line], shots: &[walk::Shot], select: Select, step: f64) -> [usize; 3] {
+fn report(lines: &[FrameRecord], shots: &[walk::Shot], select: SelectBy, step: f64) -> [usize; 3] {
     let kept: Vec<usize> = lines.iter().filter(|line| line.kept).map(|line| line.frame).collect();
     let steps: Vec<f64> =
         kept.windows(2).map(|p| walk::distance(&shots[p[0]].pose, &shots[p[1]].pose)).collect();

@@ -20,21 +20,21 @@ fn main() -> Result<(), Box<dyn Error>> {
             if x * x + y * y < 400 { 0 } else { 255 }
         })
         .collect();
-    let mut mask = SphereMask::keep_all(width, width / 2);
+    let mut mask = SphereMask::new(width, width / 2);
     for view in &views {
-        mask.carry_from_view(view, &ellipse, 312, 312);
+        mask.project_from_view(view, &ellipse, 312, 312);
     }
     mask.crop_bottom(20.0);
     let luma: Vec<u8> = (0..mask.data.len()).map(|at| (at * 31 % 251) as u8).collect();
-    println!("{width}x{} px, {:.1} % removed", width / 2, 100.0 * mask.removed_share());
+    println!("{width}x{} px, {:.1} % removed", width / 2, 100.0 * mask.removed_fraction());
     show("carry a 312 px view", || {
-        SphereMask::keep_all(width, width / 2).carry_from_view(&views[3], &ellipse, 312, 312)
+        SphereMask::new(width, width / 2).project_from_view(&views[3], &ellipse, 312, 312)
     });
     show("make an empty mask", || {
-        black_box(SphereMask::keep_all(width, width / 2));
+        black_box(SphereMask::new(width, width / 2));
     });
     show("cut a 312 px view", || {
-        black_box(mask.cut(&views[3], 312, 312));
+        black_box(mask.sample_view(&views[3], 312, 312));
     });
     show("copy", || {
         black_box(mask.clone());

@@ -6,10 +6,10 @@ use std::error::Error;
 use std::path::{Path, PathBuf};
 
 use gausset_core::RgbImage8;
-use gausset_io::image::area::downscale;
+use gausset_io::image::area_filter::downscale;
 use gausset_io::image::decode::decode_file;
 use gausset_io::image::encode::png_rgb8;
-use gausset_pano::sphere_mask::still::StillFinder;
+use gausset_pano::sphere_mask::static_foreground::ForegroundDetector;
 
 fn small(path: &Path, width: u32) -> Result<RgbImage8, Box<dyn Error>> {
     let picture = downscale(decode_file(path)?, width, width / 2);
@@ -20,17 +20,17 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut arguments = std::env::args().skip(1).map(PathBuf::from);
     let folder = arguments.next().ok_or("usage: still_look DIR PANORAMA...")?;
     let files: Vec<PathBuf> = arguments.collect();
-    let mut finder = StillFinder::new();
+    let mut finder = ForegroundDetector::new();
     for file in &files {
-        finder.look(&small(file, 960)?, None);
+        finder.add_frame(&small(file, 960)?, None);
     }
-    let found = finder.finish()?;
+    let found = finder.detect()?;
     let mask = found.mask(1200, 600, 0.0);
     println!(
         "{:?}, {} frames, {:.2} % of the sphere",
         found.axes,
         found.frames,
-        100.0 * mask.removed_share()
+        100.0 * mask.removed_fraction()
     );
     for file in &files {
         let mut picture = small(file, 1200)?;

@@ -16,29 +16,29 @@ use gausset_io::image::encode::{PngPixels, png};
 use crate::cube::{Face, Faces};
 use crate::cutter::{Format, HALVE_ABOVE};
 use crate::geometry::direction_from_equirect;
-use crate::jpeg::{Decoder, encode_picture};
-use crate::load::{self, Limits, LoadError, Opened, rgb_from_ycbcr};
+use crate::jpeg::{Decoder, encode_image};
+use crate::load::{self, ImageLimits, LoadError, LoadedImage, rgb_from_ycbcr};
 use crate::metadata::Metadata;
 use crate::plane::{Frame, Halving, Plane};
 use crate::projection::Projection;
 
 /// Source pixels per output pixel above which bilinear sampling scores better than the cubic.
-const CUBIC_UP_TO: f64 = 1.5;
+const CUBIC_MAX_MINIFICATION: f64 = 1.5;
 
 /// The projection of an output image.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Shown {
+pub enum OutputProjection {
     /// An equirectangular panorama of this width in px; the height is half of it.
     Equirect(u32),
     /// Faces of a cube.
     Faces(Faces),
 }
 
-impl Shown {
+impl OutputProjection {
     /// One output image per face, in the order of [`Face::ALL`].
     #[must_use]
-    pub fn each_face(side: u32) -> Vec<Self> {
-        Face::ALL.into_iter().map(|face| Self::Faces(Faces::one(face, side))).collect()
+    pub fn separate_faces(side: u32) -> Vec<Self> {
+        Face::ALL.into_iter().map(|face| Self::Faces(Faces::single(face, side))).collect()
     }
 
     /// Width and height, px.
@@ -56,7 +56,7 @@ impl Shown {
             // At the centre of a flat face, pixels cover an angle that is 4/π times the average.
             f64::from(around) * if is_flat { std::f64::consts::FRAC_PI_4 } else { 1.0 }
         };
-        let found = of(source.pixels_around(), matches!(source, Projection::Cube(_)));
+        let found = of(source.pixels_per_turn(), matches!(source, Projection::Cube(_)));
         let made = match self {
             Self::Equirect(width) => of(*width, false),
             Self::Faces(faces) => of(4 * faces.side, true),
@@ -66,24 +66,24 @@ impl Shown {
 }
 
 /// The planes of a source frame, halved as often as the output resolution needs.
-pub struct Sampled<'a> {
+pub struct SourceSampler<'a> {
     projection: &'a Projection,
     planes: Vec<&'a Plane>,
     halves: Vec<Plane>,
     is_cubic: bool,
 }
 
-impl<'a> Sampled<'a> {
+impl<'a> SourceSampler<'a> {
     /// Prepares a frame for sampling at the resolution of `shown`. For a cube, the frame must be folded.
     #[must_use]
-    pub fn new(projection: &'a Projection, frame: &'a Frame, shown: &Shown) -> Self {
+    pub fn new(projection: &'a Projection, frame: &'a Frame, shown: &OutputProjection) -> Self {
         let mut density = shown.minification(projection);
         let mut halves: Vec<Plane> = Vec::new();
         let planes: Vec<&Plane> = frame.planes.iter().collect();
         let is_even = |planes: &[&Plane]| {
             planes.iter().all(|p| p.width.is_multiple_of(2) && p.height.is_multiple_of(2))
         };
-        while density > HALVE_ABOVE && projection.may_be_halved() {
+        while density > HALVE_ABOVE && projection.can_halve() {
             let now: Vec<&Plane> = if halves.is_empty() { planes.clone() } else { halves.iter().collect() };
             if !is_even(&now) {
                 break;
@@ -97,7 +97,7 @@ impl<'a> Sampled<'a> {
         }
         // The taps of the cubic must not cross an image edge that is not an edge on the sphere.
         let is_smooth = matches!(projection, Projection::Equirect(_) | Projection::Cube(_));
-        Self { projection, planes, halves, is_cubic: density <= CUBIC_UP_TO && is_smooth }
+        Self { projection, planes, halves, is_cubic: density <= CUBIC_MAX_MINIFICATION && is_smooth }
     }
 
     fn plane(&self, index: usize) -> &Plane {
@@ -105,22 +105,22 @@ impl<'a> Sampled<'a> {
     }
 
     /// Samples a plane in a direction; `None` where the source shows nothing.
-    fn at(&self, index: usize, direction: [f64; 3]) -> Option<f32> {
-        let place = self.projection.place(direction);
-        if !place.is_seen {
+    fn sample(&self, index: usize, direction: [f64; 3]) -> Option<f32> {
+        let place = self.projection.project(direction);
+        if !place.is_visible {
             return None;
         }
         let plane = self.plane(index);
-        let [w, h] = self.projection.canvas().map(f64::from);
+        let [w, h] = self.projection.canvas_size().map(f64::from);
         let (su, sv) = (plane.width as f64 / w, plane.height as f64 / h);
-        let bounds = self.projection.bounds(place.patch);
+        let bounds = self.projection.patch_bounds(place.patch);
         let sample = |[u, v]: [f64; 2]| {
             let (mut u, mut v) = (u * su - 0.5, v * sv - 0.5);
             if let Some([left, right, top, bottom]) = bounds {
                 u = u.clamp(left * su, right * su - 1.0);
                 v = v.clamp(top * sv, bottom * sv - 1.0);
             }
-            let taps = Taps { plane, wraps: self.projection.wraps() };
+            let taps = PlaneTaps { plane, wraps: self.projection.wraps() };
             if self.is_cubic { taps.cubic(u, v) } else { taps.bilinear(u, v) }
         };
         let first = sample([place.u, place.v]);
@@ -132,12 +132,12 @@ impl<'a> Sampled<'a> {
 }
 
 /// Access to the pixels of a plane by integer coordinates, also outside of it.
-struct Taps<'a> {
+struct PlaneTaps<'a> {
     plane: &'a Plane,
     wraps: bool,
 }
 
-impl Taps<'_> {
+impl PlaneTaps<'_> {
     fn pixel(&self, mut column: i64, mut row: i64) -> f32 {
         let (width, height) = (self.plane.width as i64, self.plane.height as i64);
         if self.wraps {
@@ -153,7 +153,7 @@ impl Taps<'_> {
     }
 
     /// Four neighbouring pixels of a row, starting at column `first`.
-    fn four(&self, first: i64, row: i64) -> [f32; 4] {
+    fn row_of_four(&self, first: i64, row: i64) -> [f32; 4] {
         let (width, height) = (self.plane.width as i64, self.plane.height as i64);
         if first >= 0 && first + 4 <= width && (0..height).contains(&row) {
             let row = &self.plane.row(row as i32)[first as usize..first as usize + 4];
@@ -180,7 +180,7 @@ impl Taps<'_> {
         let (left, top) = (left as i64 - 1, top as i64 - 1);
         let mut sum = 0.0;
         for (k, weight) in (0..).zip(wv) {
-            let [a, b, c, d] = self.four(left, top + k);
+            let [a, b, c, d] = self.row_of_four(left, top + k);
             sum += weight * (a * wu[0] + b * wu[1] + c * wu[2] + d * wu[3]);
         }
         sum
@@ -195,7 +195,7 @@ fn catmull_rom(t: f32) -> [f32; 4] {
 
 /// A decoded frame of a source; a cube is folded already.
 #[derive(Debug)]
-pub struct Moment {
+pub struct DecodedFrame {
     /// Decoded planes.
     pub frame: Frame,
     /// How the planes show the sphere.
@@ -211,19 +211,19 @@ pub struct Moment {
 ///
 /// # Errors
 /// A file cannot be used, or its size differs from that of the projection or of the other files.
-pub fn read(
+pub fn decode_frame(
     files: &[PathBuf],
     projection: Option<&Projection>,
     is_stereo: bool,
-    limits: &Limits,
+    limits: &ImageLimits,
     level: Level,
-) -> Result<Moment, LoadError> {
-    read_in_steps(files, projection, is_stereo, limits, level, &mut |_| {})
+) -> Result<DecodedFrame, LoadError> {
+    decode_frame_with_progress(files, projection, is_stereo, limits, level, &mut |_| {})
 }
 
 /// What is happening to a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Step {
+pub enum DecodeStep {
     /// The file is being read.
     Read,
     /// The file is being decoded.
@@ -234,27 +234,27 @@ pub enum Step {
 ///
 /// # Errors
 /// As [`read`].
-pub fn read_in_steps(
+pub fn decode_frame_with_progress(
     files: &[PathBuf],
     projection: Option<&Projection>,
     is_stereo: bool,
-    limits: &Limits,
+    limits: &ImageLimits,
     level: Level,
-    begins: &mut dyn FnMut(Step),
-) -> Result<Moment, LoadError> {
-    let failed = |path: &Path, what: String| LoadError { path: path.to_owned(), what };
+    on_step: &mut dyn FnMut(DecodeStep),
+) -> Result<DecodedFrame, LoadError> {
+    let failed = |path: &Path, what: String| LoadError { path: path.to_owned(), problem: what };
     let mut parts = Vec::new();
-    let mut first: Option<Opened> = None;
+    let mut first: Option<LoadedImage> = None;
     for file in files {
-        begins(Step::Read);
-        let mut opened = load::open(file, limits, Vec::new())?;
-        begins(Step::Decode);
+        on_step(DecodeStep::Read);
+        let mut opened = load::load(file, limits, Vec::new())?;
+        on_step(DecodeStep::Decode);
         if let Some(projection) = projection {
-            let [width, height] = projection.picture();
+            let [width, height] = projection.source_image_size();
             let expected = [width, height / files.len() as u32];
             let found = opened.upright_size();
             if found != expected {
-                let what = other_size(found, expected);
+                let what = size_mismatch(found, expected);
                 return Err(failed(file, what));
             }
         }
@@ -277,7 +277,7 @@ pub fn read_in_steps(
         None => {
             let equirect = opened.equirect(is_stereo).map_err(|e| failed(file, e.to_string()))?;
             if is_stereo {
-                frame.keep_upper_half();
+                frame.crop_to_upper_half();
             }
             Projection::Equirect(equirect)
         }
@@ -287,11 +287,11 @@ pub fn read_in_steps(
         cube.fold(&frame, &mut folded);
         frame = folded;
     }
-    Ok(Moment { frame, projection, bits: opened.bits(), metadata: opened.metadata })
+    Ok(DecodedFrame { frame, projection, bits: opened.bits(), metadata: opened.metadata })
 }
 
 /// The message for an image whose size differs from the others of its source.
-pub(crate) fn other_size([w, h]: [u32; 2], [ew, eh]: [u32; 2]) -> String {
+pub(crate) fn size_mismatch([w, h]: [u32; 2], [ew, eh]: [u32; 2]) -> String {
     format!("picture: {w}x{h} px (expected {ew}x{eh}, as the others have)")
 }
 
@@ -299,12 +299,16 @@ pub(crate) fn other_size([w, h]: [u32; 2], [ew, eh]: [u32; 2]) -> String {
 ///
 /// # Errors
 /// The stop flag was set.
-pub fn panorama(moment: &Moment, width: u32, writing: Writing<'_>) -> Result<Frame, ConvertError> {
-    let shown = Shown::Equirect(width);
-    let source = Sampled::new(&moment.projection, &moment.frame, &shown);
+pub fn to_panorama(
+    moment: &DecodedFrame,
+    width: u32,
+    writing: OutputContext<'_>,
+) -> Result<Frame, ConvertError> {
+    let shown = OutputProjection::Equirect(width);
+    let source = SourceSampler::new(&moment.projection, &moment.frame, &shown);
     let mut frame = Frame { colour: moment.frame.colour, ..Frame::default() };
     for index in 0..moment.frame.planes.len() {
-        let drawn = draw(&source, &shown, index, 1, &writing)?;
+        let drawn = render_plane(&source, &shown, index, 1, &writing)?;
         let mut plane = Plane::default();
         plane.reshape(width as usize, width as usize / 2, [-1, width as i32 / 2]);
         for (y, row) in drawn.chunks_exact(width as usize).enumerate() {
@@ -328,7 +332,7 @@ pub enum ConvertError {
 
 /// How an output image is computed and encoded.
 #[derive(Clone, Copy)]
-pub struct Writing<'a> {
+pub struct OutputContext<'a> {
     /// File format.
     pub format: Format,
     /// SIMD level of the encoder; does not change the bytes.
@@ -345,17 +349,21 @@ pub struct Writing<'a> {
 ///
 /// # Errors
 /// The stop flag was set, or the image cannot be encoded.
-pub fn picture(source: &Sampled<'_>, shown: &Shown, writing: Writing<'_>) -> Result<Vec<u8>, ConvertError> {
+pub fn render_encoded(
+    source: &SourceSampler<'_>,
+    shown: &OutputProjection,
+    writing: OutputContext<'_>,
+) -> Result<Vec<u8>, ConvertError> {
     let [width, height] = shown.size();
     let is_grey = source.planes.len() < 3;
     let planes = if is_grey { 1 } else { 3 };
     let chroma_step = if matches!(writing.format, Format::Jpeg(_)) { 2 } else { 1 };
     let mut drawn: Vec<Vec<u8>> = Vec::new();
     for plane in 0..planes {
-        drawn.push(draw(source, shown, plane, if plane == 0 { 1 } else { chroma_step }, &writing)?);
+        drawn.push(render_plane(source, shown, plane, if plane == 0 { 1 } else { chroma_step }, &writing)?);
     }
     match writing.format {
-        Format::Jpeg(quality) => Ok(encode_picture(
+        Format::Jpeg(quality) => Ok(encode_image(
             [width as usize, height as usize],
             &drawn,
             quality,
@@ -379,12 +387,12 @@ pub fn picture(source: &Sampled<'_>, shown: &Shown, writing: Writing<'_>) -> Res
 }
 
 /// Renders one plane of an image, with one sample per `step` x `step` pixels.
-fn draw(
-    source: &Sampled<'_>,
-    shown: &Shown,
+fn render_plane(
+    source: &SourceSampler<'_>,
+    shown: &OutputProjection,
     plane: usize,
     step: u32,
-    writing: &Writing<'_>,
+    writing: &OutputContext<'_>,
 ) -> Result<Vec<u8>, ConvertError> {
     let [width, height] = shown.size().map(|side| side.div_ceil(step) as usize);
     // Pixels without a source stay black.
@@ -395,10 +403,10 @@ fn draw(
     let [full_width, full_height] = shown.size().map(f64::from);
     // For panoramas: sine and cosine of the longitude of each column.
     let columns: Vec<[f64; 3]> = match shown {
-        Shown::Equirect(_) => (0..width)
+        OutputProjection::Equirect(_) => (0..width)
             .map(|x| direction_from_equirect(at(x), 0.5 * full_height, full_width, full_height))
             .collect(),
-        Shown::Faces(_) => Vec::new(),
+        OutputProjection::Faces(_) => Vec::new(),
     };
     writing.pool.run(height, |y, _worker| {
         if writing.stop.load(Ordering::Relaxed) {
@@ -408,10 +416,10 @@ fn draw(
         let [_, down, across] = direction_from_equirect(0.5 * full_width, at(y), full_width, full_height);
         for (x, out) in row.iter_mut().enumerate() {
             let direction = match shown {
-                Shown::Equirect(_) => Some([across * columns[x][0], down, across * columns[x][2]]),
-                Shown::Faces(faces) => faces.direction(at(x), at(y)),
+                OutputProjection::Equirect(_) => Some([across * columns[x][0], down, across * columns[x][2]]),
+                OutputProjection::Faces(faces) => faces.direction(at(x), at(y)),
             };
-            if let Some(value) = direction.and_then(|direction| source.at(plane, direction)) {
+            if let Some(value) = direction.and_then(|direction| source.sample(plane, direction)) {
                 *out = (value + 0.5) as u8;
             }
         }

@@ -20,10 +20,10 @@ use crate::geometry::View;
 use crate::jpeg::encode::Band;
 use crate::jpeg::{Encoder, Sampling};
 use crate::load::rgb_from_ycbcr;
-use crate::plane::{Colour, Frame, FrameShape, Halving, Plane};
+use crate::plane::{ColourModel, Frame, FrameShape, Halving, Plane};
 use crate::projection::Projection;
-use crate::remap::{Staging, remap_row};
-use crate::table::{Placed, Table, TableSpec, validity};
+use crate::remap::{RemapBuffers, remap_row};
+use crate::table::{ShiftedTable, Table, TableSpec, validity_mask};
 
 /// Source pixels per output pixel above which the source is halved first. Measured against 4x4 supersampling
 /// (`tests/sampling.rs`, figures in research/benchmarks-log.md): averaging overtakes plain bilinear sampling at 2.65 in
@@ -54,9 +54,9 @@ impl Format {
 #[derive(Clone, Debug)]
 struct ViewTables {
     /// For plane 0 (and alpha), one entry per pixel.
-    luma: Placed,
+    luma: ShiftedTable,
     /// For the chroma planes: one entry per second pixel for JPEG, per pixel for PNG.
-    chroma: Option<Placed>,
+    chroma: Option<ShiftedTable>,
     /// Validity mask (0 = not usable); `None` if all pixels are usable.
     validity: Option<Arc<Vec<u8>>>,
 }
@@ -91,13 +91,13 @@ impl Plan {
         pool: &Pool,
     ) -> Self {
         let projections = vec![projection; views.len()];
-        Self::seen_by(&projections, views, format, shape, crop_bottom, pool)
+        Self::with_projections(&projections, views, format, shape, crop_bottom, pool)
     }
 
     /// Like [`Self::new`], with one projection per view, as the views of separate lenses need it. All projections must
     /// have the same canvas and the same [`Projection::pixels_around`].
     #[must_use]
-    pub(crate) fn seen_by(
+    pub(crate) fn with_projections(
         projections: &[&Projection],
         views: Vec<View>,
         format: Format,
@@ -106,8 +106,8 @@ impl Plan {
         pool: &Pool,
     ) -> Self {
         let whole = projections[0];
-        let around = whole.pixels_around();
-        let canvas_width = f64::from(whole.canvas()[0]);
+        let around = whole.pixels_per_turn();
+        let canvas_width = f64::from(whole.canvas_size()[0]);
         let chroma_step = if matches!(format, Format::Jpeg(_)) { 2 } else { 1 };
         let finest = views.iter().map(|v| v.minification(around)).fold(f64::INFINITY, f64::min);
         let halvings: Vec<u32> = (0..shape.sizes.len())
@@ -119,7 +119,7 @@ impl Plan {
                 while density / f64::from(1 << count) > HALVE_ABOVE
                     && (w >> count).is_multiple_of(2)
                     && (h >> count).is_multiple_of(2)
-                    && whole.may_be_halved()
+                    && whole.can_halve()
                 {
                     count += 1;
                 }
@@ -127,27 +127,27 @@ impl Plan {
             })
             .collect();
         let sampled = |plane: usize| shape.sizes[plane].map(|side| side >> halvings[plane]);
-        let mut shared: Vec<(usize, u32, Placed)> = Vec::new();
+        let mut shared: Vec<(usize, u32, ShiftedTable)> = Vec::new();
         let mut tables: Vec<ViewTables> = Vec::with_capacity(views.len());
         for (index, (view, &projection)) in views.iter().zip(projections).enumerate() {
             let mut placed = |plane: usize, step: u32| {
                 let size = sampled(plane);
                 let twin = shared.iter().find_map(|(of, its_step, placed)| {
                     let other = &views[*of];
-                    let same = *its_step == step && differs_by_yaw(other, view) && projection.wraps();
+                    let same = *its_step == step && differs_only_by_yaw(other, view) && projection.wraps();
                     let shift = columns_between(other, view, size[0]).filter(|_| same)?;
                     (placed.table.wrap == Some(size[0] as usize))
-                        .then(|| Placed { table: Arc::clone(&placed.table), shift })
+                        .then(|| ShiftedTable { table: Arc::clone(&placed.table), shift })
                 });
                 twin.unwrap_or_else(|| {
                     let spec = TableSpec { view, step, projection, plane: size };
-                    let new = Placed { table: Arc::new(Table::build(spec, pool)), shift: 0 };
+                    let new = ShiftedTable { table: Arc::new(Table::build(spec, pool)), shift: 0 };
                     shared.push((index, step, new.clone()));
                     new
                 })
             };
             let luma = placed(0, 1);
-            let chroma = (shape.colour == Colour::YCbCr).then(|| {
+            let chroma = (shape.colour == ColourModel::YCbCr).then(|| {
                 let same_size = shape.sizes[0] == shape.sizes[1] && halvings[0] == halvings[1];
                 if same_size && chroma_step == 1 { luma.clone() } else { placed(1, chroma_step) }
             });
@@ -155,10 +155,10 @@ impl Plan {
             let twin = views[..index]
                 .iter()
                 .zip(&tables)
-                .find(|(other, _)| differs_by_yaw(other, view) && projection.wraps());
+                .find(|(other, _)| differs_only_by_yaw(other, view) && projection.wraps());
             let validity = match twin {
                 Some((_, tables)) => tables.validity.clone(),
-                None => validity(view, projection, crop_bottom, pool).map(Arc::new),
+                None => validity_mask(view, projection, crop_bottom, pool).map(Arc::new),
             };
             tables.push(ViewTables { luma, chroma, validity });
         }
@@ -205,7 +205,7 @@ impl Plan {
     }
 }
 
-fn differs_by_yaw(a: &View, b: &View) -> bool {
+fn differs_only_by_yaw(a: &View, b: &View) -> bool {
     a.pitch == b.pitch && a.roll == b.roll && a.hfov == b.hfov && a.width == b.width && a.height == b.height
 }
 
@@ -218,7 +218,7 @@ fn columns_between(a: &View, b: &View, width: u32) -> Option<usize> {
 
 /// Time per stage, seconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Times {
+pub struct CutTimes {
     /// Sampling the views.
     pub remap: f64,
     /// Transform, quantisation, Huffman coding.
@@ -244,14 +244,14 @@ pub struct CutJob<'a> {
 /// A worker's buffers.
 #[derive(Debug, Default)]
 pub struct Cutter {
-    staging: Staging,
+    staging: RemapBuffers,
     band: Band,
     encoders: Vec<Encoder>,
-    half: Vec<Vec<Plane>>,
+    halved_planes: Vec<Vec<Plane>>,
     /// Alpha halved by averages, for PNG.
-    half_alpha: Vec<Plane>,
+    halved_alpha: Vec<Plane>,
     /// The frame's mask and its alpha, halved by minima.
-    removed: [Vec<Plane>; 2],
+    halved_masks: [Vec<Plane>; 2],
     /// Pixels of a view as RGB(A), for PNG.
     pixels: Vec<u8>,
     rows: [Vec<u8>; 4],
@@ -263,7 +263,7 @@ pub struct CutView<'a> {
     /// Index of the view in the plan.
     pub index: usize,
     /// The encoded image file.
-    pub picture: &'a [u8],
+    pub encoded: &'a [u8],
     /// A mask of the view (0 = remove), if any pixel is removed.
     pub mask: Option<&'a [u8]>,
 }
@@ -281,7 +281,7 @@ pub enum CutError<E> {
 
 /// Resampled mask values below this count as removed. The threshold is near 255: a pixel that is removed by half would
 /// still show a remnant of the masked object.
-const KEPT: u8 = 250;
+const KEEP_THRESHOLD: u8 = 250;
 
 impl Cutter {
     /// Cuts all views of a frame and passes each to `receive` as soon as it is finished.
@@ -291,7 +291,7 @@ impl Cutter {
     pub fn cut<E>(
         &mut self,
         job: CutJob<'_>,
-        times: &mut Times,
+        times: &mut CutTimes,
         receive: &mut dyn FnMut(CutView<'_>) -> Result<(), E>,
     ) -> Result<(), CutError<E>> {
         let started = Instant::now();
@@ -299,19 +299,19 @@ impl Cutter {
         times.remap += started.elapsed().as_secs_f64();
         let mut mask = Vec::new();
         for index in 0..job.plan.views.len() {
-            self.mask_of(&job, index, &mut mask);
+            self.compute_view_mask(&job, index, &mut mask);
             let mask = (!mask.is_empty()).then_some(mask.as_slice());
             match job.plan.format {
                 Format::Jpeg(quality) => {
-                    let at = self.jpeg(&job, index, quality, times).ok_or(CutError::Cancelled)?;
+                    let at = self.encode_jpeg(&job, index, quality, times).ok_or(CutError::Cancelled)?;
                     let finishing = Instant::now();
                     let picture = self.encoders[at].finish();
                     times.encode += finishing.elapsed().as_secs_f64();
-                    receive(CutView { index, picture, mask }).map_err(CutError::Receiver)?;
+                    receive(CutView { index, encoded: picture, mask }).map_err(CutError::Receiver)?;
                 }
                 Format::Png => {
-                    let bytes = self.png(&job, index, times)?;
-                    receive(CutView { index, picture: &bytes, mask }).map_err(CutError::Receiver)?;
+                    let bytes = self.encode_png(&job, index, times)?;
+                    receive(CutView { index, encoded: &bytes, mask }).map_err(CutError::Receiver)?;
                 }
             }
         }
@@ -323,7 +323,7 @@ impl Cutter {
     ///
     /// # Errors
     /// Cancelled, or the receiver failed.
-    pub fn pixels<E>(
+    pub fn sample_rgb<E>(
         &mut self,
         job: CutJob<'_>,
         mut receive: impl FnMut(usize, &[u8]) -> Result<(), E>,
@@ -332,11 +332,13 @@ impl Cutter {
         self.prepare(job.plan, job.frame, None);
         let mut buffers = Default::default();
         for index in 0..job.plan.views.len() {
-            let kind = self.pixels_of(&job, index, &mut buffers).ok_or(CutError::Cancelled)?;
+            let kind = self.sample_pixels(&job, index, &mut buffers).ok_or(CutError::Cancelled)?;
             let pixels = &buffers.2;
             let sent = match kind {
-                PngKind::Grey => receive(index, &pixels.iter().flat_map(|&v| [v; 3]).collect::<Vec<u8>>()),
-                PngKind::Rgb | PngKind::Rgba => receive(index, pixels),
+                PngChannels::Grey => {
+                    receive(index, &pixels.iter().flat_map(|&v| [v; 3]).collect::<Vec<u8>>())
+                }
+                PngChannels::Rgb | PngChannels::Rgba => receive(index, pixels),
             };
             sent.map_err(CutError::Receiver)?;
         }
@@ -345,8 +347,10 @@ impl Cutter {
 
     /// Pads and halves the planes, alpha and the mask.
     fn prepare(&mut self, plan: &Plan, frame: &mut Frame, mask: Option<&Plane>) {
-        self.half.resize_with(frame.planes.len(), Vec::new);
-        for (plane, (half, &count)) in frame.planes.iter_mut().zip(self.half.iter_mut().zip(&plan.halvings)) {
+        self.halved_planes.resize_with(frame.planes.len(), Vec::new);
+        for (plane, (half, &count)) in
+            frame.planes.iter_mut().zip(self.halved_planes.iter_mut().zip(&plan.halvings))
+        {
             halve(plane, half, count, plan.wraps, Halving::Mean);
             if count == 0 {
                 plane.pad(plan.wraps);
@@ -356,23 +360,23 @@ impl Cutter {
         let count = plan.halvings.first().copied().unwrap_or(0);
         if let Some(alpha) = &mut frame.alpha {
             alpha.pad(plan.wraps);
-            halve(alpha, &mut self.removed[1], count, plan.wraps, Halving::Smallest);
+            halve(alpha, &mut self.halved_masks[1], count, plan.wraps, Halving::Min);
             if plan.format == Format::Png {
-                halve(alpha, &mut self.half_alpha, count, plan.wraps, Halving::Mean);
+                halve(alpha, &mut self.halved_alpha, count, plan.wraps, Halving::Mean);
             }
         }
         if let Some(mask) = mask {
-            halve(mask, &mut self.removed[0], count, plan.wraps, Halving::Smallest);
+            halve(mask, &mut self.halved_masks[0], count, plan.wraps, Halving::Min);
         }
     }
 
-    fn plane<'a>(&'a self, frame: &'a Frame, index: usize) -> &'a Plane {
-        self.half[index].last().unwrap_or(&frame.planes[index])
+    fn sampled_plane<'a>(&'a self, frame: &'a Frame, index: usize) -> &'a Plane {
+        self.halved_planes[index].last().unwrap_or(&frame.planes[index])
     }
 
     /// Computes the mask of a view from its validity mask, the frame's mask and the frame's alpha. An empty result
     /// keeps everything.
-    fn mask_of(&mut self, job: &CutJob<'_>, index: usize, out: &mut Vec<u8>) {
+    fn compute_view_mask(&mut self, job: &CutJob<'_>, index: usize, out: &mut Vec<u8>) {
         out.clear();
         let tables = &job.plan.tables[index];
         let (width, height) = (tables.luma.table.width, tables.luma.table.height);
@@ -380,7 +384,7 @@ impl Cutter {
             out.extend_from_slice(validity);
         }
         let mut row = vec![0; width];
-        for (plane, halved) in [job.mask, job.frame.alpha.as_ref()].into_iter().zip(&self.removed) {
+        for (plane, halved) in [job.mask, job.frame.alpha.as_ref()].into_iter().zip(&self.halved_masks) {
             let Some(plane) = plane.map(|full| halved.last().unwrap_or(full)) else { continue };
             if out.is_empty() {
                 out.resize(width * height, 255);
@@ -388,7 +392,7 @@ impl Cutter {
             for y in 0..height {
                 remap_row(job.level, &tables.luma, y, plane, &mut self.staging, &mut row);
                 for (out, &keep) in out[y * width..].iter_mut().zip(&row) {
-                    if keep < KEPT {
+                    if keep < KEEP_THRESHOLD {
                         *out = 0;
                     }
                 }
@@ -400,12 +404,18 @@ impl Cutter {
     }
 
     /// Cuts and encodes a view as JPEG. Returns the index of the encoder that holds it, or `None` if cancelled.
-    fn jpeg(&mut self, job: &CutJob<'_>, index: usize, quality: u8, times: &mut Times) -> Option<usize> {
+    fn encode_jpeg(
+        &mut self,
+        job: &CutJob<'_>,
+        index: usize,
+        quality: u8,
+        times: &mut CutTimes,
+    ) -> Option<usize> {
         let CutJob { level, plan, .. } = *job;
         let tables = &plan.tables[index];
         let (width, height) = (tables.luma.table.width, tables.luma.table.height);
         let sampling = if tables.chroma.is_some() { Sampling::Half } else { Sampling::Grey };
-        let at = self.encoder(width, height, sampling, quality);
+        let at = self.encoder_index(width, height, sampling, quality);
         let segments = (job.segments)(&plan.views[index]);
         let segments: Vec<&[u8]> = segments.iter().map(Vec::as_slice).collect();
         self.encoders[at].start(&segments);
@@ -423,7 +433,14 @@ impl Cutter {
             for k in 0..rows {
                 let y = (top + k).min(height - 1);
                 let out = &mut band.luma[k * stride..(k + 1) * stride];
-                remap_row(level, &tables.luma, y, self.plane(job.frame, 0), &mut staging, &mut out[..width]);
+                remap_row(
+                    level,
+                    &tables.luma,
+                    y,
+                    self.sampled_plane(job.frame, 0),
+                    &mut staging,
+                    &mut out[..width],
+                );
                 extend_row(out, width);
             }
             if let Some(placed) = &tables.chroma {
@@ -432,7 +449,7 @@ impl Cutter {
                     for k in 0..8 {
                         let y = (top / 2 + k).min(table.height - 1);
                         let out = &mut plane[k * stride..(k + 1) * stride];
-                        let source = self.plane(job.frame, 1 + c);
+                        let source = self.sampled_plane(job.frame, 1 + c);
                         remap_row(level, placed, y, source, &mut staging, &mut out[..table.width]);
                         extend_row(out, table.width);
                     }
@@ -448,7 +465,7 @@ impl Cutter {
     }
 
     /// Index of the encoder for this size, sampling and quality; creates it if there is none.
-    fn encoder(&mut self, width: usize, height: usize, sampling: Sampling, quality: u8) -> usize {
+    fn encoder_index(&mut self, width: usize, height: usize, sampling: Sampling, quality: u8) -> usize {
         match self.encoders.iter().position(|e| e.fits(width, height, sampling, quality)) {
             Some(at) => at,
             None => {
@@ -459,7 +476,12 @@ impl Cutter {
     }
 
     /// Cuts and encodes a view as PNG.
-    fn png<E>(&mut self, job: &CutJob<'_>, index: usize, times: &mut Times) -> Result<Vec<u8>, CutError<E>> {
+    fn encode_png<E>(
+        &mut self,
+        job: &CutJob<'_>,
+        index: usize,
+        times: &mut CutTimes,
+    ) -> Result<Vec<u8>, CutError<E>> {
         let started = Instant::now();
         // Taken out of `self` because `self` is borrowed while its planes are read; put back in every case.
         let mut buffers = (
@@ -467,14 +489,14 @@ impl Cutter {
             std::mem::take(&mut self.staging),
             std::mem::take(&mut self.pixels),
         );
-        let kind = self.pixels_of(job, index, &mut buffers);
+        let kind = self.sample_pixels(job, index, &mut buffers);
         (self.rows, self.staging, self.pixels) = buffers;
         times.remap += started.elapsed().as_secs_f64();
         let started = Instant::now();
         let pixels = match kind.ok_or(CutError::Cancelled)? {
-            PngKind::Rgba => PngPixels::Rgba8(&self.pixels),
-            PngKind::Rgb => PngPixels::Rgb8(&self.pixels),
-            PngKind::Grey => PngPixels::Grey8(&self.pixels),
+            PngChannels::Rgba => PngPixels::Rgba8(&self.pixels),
+            PngChannels::Rgb => PngPixels::Rgb8(&self.pixels),
+            PngChannels::Grey => PngPixels::Grey8(&self.pixels),
         };
         let table = &job.plan.tables[index].luma.table;
         let bytes = png(table.width as u32, table.height as u32, pixels, &[])
@@ -484,16 +506,16 @@ impl Cutter {
     }
 
     /// Samples the pixels of a view for PNG into the last buffer. Returns `None` if cancelled.
-    fn pixels_of(
+    fn sample_pixels(
         &self,
         job: &CutJob<'_>,
         index: usize,
-        (rows, staging, pixels): &mut ([Vec<u8>; 4], Staging, Vec<u8>),
-    ) -> Option<PngKind> {
+        (rows, staging, pixels): &mut ([Vec<u8>; 4], RemapBuffers, Vec<u8>),
+    ) -> Option<PngChannels> {
         let CutJob { level, plan, ref frame, .. } = *job;
         let tables = &plan.tables[index];
         let (width, height) = (tables.luma.table.width, tables.luma.table.height);
-        let alpha = frame.alpha.as_ref().map(|full| self.half_alpha.last().unwrap_or(full));
+        let alpha = frame.alpha.as_ref().map(|full| self.halved_alpha.last().unwrap_or(full));
         pixels.clear();
         for row in rows.iter_mut() {
             row.resize(width, 0);
@@ -502,13 +524,13 @@ impl Cutter {
             if y % 16 == 0 && job.cancel.load(Ordering::Relaxed) {
                 return None;
             }
-            remap_row(level, &tables.luma, y, self.plane(frame, 0), staging, &mut rows[0]);
+            remap_row(level, &tables.luma, y, self.sampled_plane(frame, 0), staging, &mut rows[0]);
             if let Some(alpha) = alpha {
                 remap_row(level, &tables.luma, y, alpha, staging, &mut rows[3]);
             }
             if let Some(chroma) = &tables.chroma {
                 for c in 1..3 {
-                    remap_row(level, chroma, y, self.plane(frame, c), staging, &mut rows[c]);
+                    remap_row(level, chroma, y, self.sampled_plane(frame, c), staging, &mut rows[c]);
                 }
             }
             for x in 0..width {
@@ -526,15 +548,15 @@ impl Cutter {
             }
         }
         Some(match (tables.chroma.is_some(), alpha.is_some()) {
-            (_, true) => PngKind::Rgba,
-            (true, false) => PngKind::Rgb,
-            (false, false) => PngKind::Grey,
+            (_, true) => PngChannels::Rgba,
+            (true, false) => PngChannels::Rgb,
+            (false, false) => PngChannels::Grey,
         })
     }
 }
 
 /// Channels of a PNG.
-enum PngKind {
+enum PngChannels {
     Rgba,
     Rgb,
     Grey,

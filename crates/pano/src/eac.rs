@@ -13,8 +13,8 @@
 //!
 //! The canvas is stream A above stream B.
 
-use crate::frames::{SourceFrame, source_frame};
-use crate::place::Place;
+use crate::canvas_position::CanvasPosition;
+use crate::frames::{SourceFrame, source_frame_from_files};
 
 /// Face sizes of a GoPro MAX stream pair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,7 +30,7 @@ pub struct Eac {
 impl Eac {
     /// The face sizes for streams of this size; `None` if it is not that of a GoPro MAX.
     #[must_use]
-    pub fn of_stream(width: u32, height: u32) -> Option<Self> {
+    pub fn from_stream_size(width: u32, height: u32) -> Option<Self> {
         match (width, height) {
             (4096, 1344) => Some(Self { side: 1376, centre: 1344, overlap: 32 }),
             (2272, 736) => Some(Self { side: 768, centre: 736, overlap: 16 }),
@@ -46,20 +46,20 @@ impl Eac {
 
     /// Width and height of a stream, px.
     #[must_use]
-    pub fn stream(&self) -> [u32; 2] {
+    pub fn stream_size(&self) -> [u32; 2] {
         [2 * self.side + self.centre, self.centre]
     }
 
     /// Size of both streams stacked vertically, px.
     #[must_use]
-    pub fn canvas(&self) -> [u32; 2] {
-        let [w, h] = self.stream();
+    pub fn canvas_size(&self) -> [u32; 2] {
+        let [w, h] = self.stream_size();
         [w, 2 * h]
     }
 
     /// The canvas position of a direction.
     #[must_use]
-    pub fn place(&self, direction: [f64; 3]) -> Place {
+    pub fn project(&self, direction: [f64; 3]) -> CanvasPosition {
         let [x, y, z] = direction;
         let up = -y;
         let g = |t: f64| libm::atan(t) * std::f64::consts::FRAC_2_PI * 2.0;
@@ -85,12 +85,12 @@ impl Eac {
             (left_of(x / ay), right_of(z / ay), 5)
         };
         let (s, t) = if patch < 3 { (fu, 1.0 - fv) } else { (fv, fu) };
-        self.on_canvas(patch, s, t)
+        self.canvas_position(patch, s, t)
     }
 
     /// Canvas bounds (left, right, top, bottom) of the face of a patch.
     #[must_use]
-    pub fn bounds(&self, patch: u8) -> [f64; 4] {
+    pub fn patch_bounds(&self, patch: u8) -> [f64; 4] {
         let (side, centre) = (f64::from(self.side), f64::from(self.centre));
         let face = patch % 8;
         let (left, width) = [(0.0, side), (side, centre), (side + centre, side)][usize::from(face % 3)];
@@ -99,7 +99,7 @@ impl Eac {
     }
 
     /// Canvas position of face coordinates (s right, t down, 0..1).
-    fn on_canvas(&self, patch: u8, s: f64, t: f64) -> Place {
+    fn canvas_position(&self, patch: u8, s: f64, t: f64) -> CanvasPosition {
         let (side, centre) = (f64::from(self.side), f64::from(self.centre));
         let height = centre;
         let third = patch % 3;
@@ -108,7 +108,7 @@ impl Eac {
         let v = (y0 + t * height).clamp(y0 + 0.5, y0 + height - 0.5);
         // Taps never reach into the adjacent face on the canvas, which is not adjacent on the sphere.
         let column = |at: f64, width: f64| (x0 + at * width).clamp(x0 + 0.5, x0 + width - 0.5);
-        let place = |u, second| Place { u, v, patch, is_seen: true, second };
+        let place = |u, second| CanvasPosition { u, v, patch, is_visible: true, second };
         if third == 1 {
             return place(column(s, centre), None);
         }
@@ -120,17 +120,17 @@ impl Eac {
             place(column(left, side), None)
         } else if share >= 1.0 {
             // Right of the strip, the face is another continuous patch.
-            Place { patch: patch + 8, ..place(column(right, side), None) }
+            CanvasPosition { patch: patch + 8, ..place(column(right, side), None) }
         } else {
             let second = Some(([column(right, side), v], share));
-            Place { patch: patch + 16, ..place(column(left, side), second) }
+            CanvasPosition { patch: patch + 16, ..place(column(left, side), second) }
         }
     }
 }
 
 /// Name of the counterpart that is missing of a GoPro MAX stream image; `None` if all are paired.
 #[must_use]
-pub fn missing_stream(frames: &[SourceFrame]) -> Option<String> {
+pub fn find_missing_stream(frames: &[SourceFrame]) -> Option<String> {
     frames.iter().find_map(|frame| {
         let (name, other) = match frame.stem.strip_suffix("_track0") {
             Some(name) => (name, "track5"),
@@ -144,13 +144,13 @@ pub fn missing_stream(frames: &[SourceFrame]) -> Option<String> {
 /// Pairs the images `NAME_track0` and `NAME_track5` of GoPro MAX streams into frames; `None` if other images are among
 /// them or a counterpart is missing.
 #[must_use]
-pub fn pairs(frames: &[SourceFrame]) -> Option<Vec<SourceFrame>> {
+pub fn pair_streams(frames: &[SourceFrame]) -> Option<Vec<SourceFrame>> {
     let mut pairs = Vec::new();
     for first in frames {
         if let Some(name) = first.stem.strip_suffix("_track0") {
             let other = format!("{name}_track5");
             let second = frames.iter().find(|f| f.stem == other)?;
-            pairs.push(source_frame(name, [first.files.clone(), second.files.clone()].concat()));
+            pairs.push(source_frame_from_files(name, [first.files.clone(), second.files.clone()].concat()));
         } else if !first.stem.ends_with("_track5") {
             return None;
         }
@@ -164,29 +164,29 @@ mod tests {
 
     #[test]
     fn faces_stand_where_the_camera_puts_them() {
-        let eac = Eac::of_stream(2272, 736).unwrap();
-        assert_eq!(eac.canvas(), [2272, 1472]);
+        let eac = Eac::from_stream_size(2272, 736).unwrap();
+        assert_eq!(eac.canvas_size(), [2272, 1472]);
         let at = |d| {
-            let p = eac.place(d);
+            let p = eac.project(d);
             (p.u, p.v)
         };
         // Forward: the middle of the first stream; backward: of the second.
         assert_eq!(at([0.0, 0.0, 1.0]), (1136.0, 368.0));
         assert_eq!(at([0.0, 0.0, -1.0]), (1136.0, 1104.0));
         // Slightly up from the front is up on the canvas; slightly to the right is right.
-        assert!(eac.place([0.0, -0.1, 1.0]).v < 368.0);
-        assert!(eac.place([0.1, 0.0, 1.0]).u > 1136.0);
+        assert!(eac.project([0.0, -0.1, 1.0]).v < 368.0);
+        assert!(eac.project([0.1, 0.0, 1.0]).u > 1136.0);
         // The middle of a side face has two positions with equal weights.
-        let side = eac.place([1.0, 0.0, 0.0]);
+        let side = eac.project([1.0, 0.0, 0.0]);
         assert!((side.second.unwrap().1 - 0.5).abs() < 1e-9);
     }
 
     #[test]
     fn neighbouring_directions_across_a_face_edge_are_on_both_edges() {
-        let eac = Eac::of_stream(4096, 1344).unwrap();
+        let eac = Eac::from_stream_size(4096, 1344).unwrap();
         let e = 1e-6;
-        let front = eac.place([1.0 - e, 0.2, 1.0]);
-        let right = eac.place([1.0 + e, 0.2, 1.0]);
+        let front = eac.project([1.0 - e, 0.2, 1.0]);
+        let right = eac.project([1.0 + e, 0.2, 1.0]);
         assert!((front.u - (1376.0 + 1343.5)).abs() < 0.51, "{}", front.u);
         assert!((right.u - (1376.0 + 1344.5)).abs() < 0.51, "{}", right.u);
         assert!((front.v - right.v).abs() < 1e-3);

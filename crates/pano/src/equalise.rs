@@ -15,17 +15,17 @@ use crate::fisheye::DualFisheye;
 use crate::grade::{Colouring, Grade};
 use crate::load::rgb_from_ycbcr;
 use crate::look::linear_from_srgb;
-use crate::plane::{Colour, Frame};
+use crate::plane::{ColourModel, Frame};
 use crate::projection::Projection;
 
 /// Number of sampled directions, on a spiral.
 const DIRECTIONS: usize = 60_000;
 /// Minimum number of valid directions.
-const FEWEST: usize = 64;
+const MIN_DIRECTIONS: usize = 64;
 /// Range of encoded values that are neither noise nor overexposed.
-const USABLE: std::ops::RangeInclusive<f64> = 10.0..=245.0;
+const USABLE_VALUES: std::ops::RangeInclusive<f64> = 10.0..=245.0;
 /// Largest plausible ratio of the lenses, in stops.
-const MOST: f64 = 4.0;
+const MAX_RATIO_STOPS: f64 = 4.0;
 
 /// What to equalise.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -56,7 +56,7 @@ impl Equalise {
 
 /// A part of the canvas that belongs to one lens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Part {
+pub struct CanvasPart {
     /// First column, end column, first row, end row, px.
     pub area: [usize; 4],
     /// The lens, 0 or 1.
@@ -65,17 +65,17 @@ pub struct Part {
 
 /// The parts of the canvas of each lens; `None` for a source without two lenses.
 #[must_use]
-pub fn parts(projection: &Projection) -> Option<Vec<Part>> {
+pub fn lens_parts(projection: &Projection) -> Option<Vec<CanvasPart>> {
     match projection {
-        Projection::Eac(eac) => Some(parts_of_eac(eac)),
-        Projection::Fisheye(fisheye) => Some(parts_of_fisheye(fisheye)),
+        Projection::Eac(eac) => Some(eac_parts(eac)),
+        Projection::Fisheye(fisheye) => Some(fisheye_parts(fisheye)),
         Projection::Equirect(_) | Projection::Cube(_) => None,
     }
 }
 
 /// The lenses meet in the middle of the side faces: the front lens covers the front face and the adjacent halves.
-fn parts_of_eac(eac: &Eac) -> Vec<Part> {
-    let [width, height] = eac.stream().map(|v| v as usize);
+fn eac_parts(eac: &Eac) -> Vec<CanvasPart> {
+    let [width, height] = eac.stream_size().map(|v| v as usize);
     let first = eac.side as usize / 2;
     let second = width - first;
     let mut parts = Vec::new();
@@ -84,14 +84,14 @@ fn parts_of_eac(eac: &Eac) -> Vec<Part> {
         for (left, right, lens) in
             [(0, first, 1 - middle), (first, second, middle), (second, width, 1 - middle)]
         {
-            parts.push(Part { area: [left, right, top, bottom], lens });
+            parts.push(CanvasPart { area: [left, right, top, bottom], lens });
         }
     }
     parts
 }
 
 /// Circles side by side or one above the other, separated halfway between their centres.
-fn parts_of_fisheye(fisheye: &DualFisheye) -> Vec<Part> {
+fn fisheye_parts(fisheye: &DualFisheye) -> Vec<CanvasPart> {
     let (width, height) = (fisheye.width as usize, fisheye.height as usize);
     let [a, b] = [0, 1].map(|k| fisheye.lenses[k].centre);
     // An even position, because two pixels share their chroma.
@@ -100,15 +100,15 @@ fn parts_of_fisheye(fisheye: &DualFisheye) -> Vec<Part> {
         let cut = half(a[0], b[0], width);
         let left = usize::from(a[0] > b[0]);
         vec![
-            Part { area: [0, cut, 0, height], lens: left },
-            Part { area: [cut, width, 0, height], lens: 1 - left },
+            CanvasPart { area: [0, cut, 0, height], lens: left },
+            CanvasPart { area: [cut, width, 0, height], lens: 1 - left },
         ]
     } else {
         let cut = half(a[1], b[1], height);
         let upper = usize::from(a[1] > b[1]);
         vec![
-            Part { area: [0, width, 0, cut], lens: upper },
-            Part { area: [0, width, cut, height], lens: 1 - upper },
+            CanvasPart { area: [0, width, 0, cut], lens: upper },
+            CanvasPart { area: [0, width, cut, height], lens: 1 - upper },
         ]
     }
 }
@@ -117,9 +117,9 @@ fn parts_of_fisheye(fisheye: &DualFisheye) -> Vec<Part> {
 /// or the ratio is implausible.
 #[must_use]
 pub fn lens_gains(projection: &Projection, frame: &Frame) -> Option<[[f64; 3]; 2]> {
-    let parts = parts(projection)?;
+    let parts = lens_parts(projection)?;
     let lens_at = |[u, v]: [f64; 2]| {
-        let is_in = |part: &&Part| {
+        let is_in = |part: &&CanvasPart| {
             let [left, right, top, bottom] = part.area.map(|v| v as f64);
             (left..right).contains(&u) && (top..bottom).contains(&v)
         };
@@ -127,9 +127,9 @@ pub fn lens_gains(projection: &Projection, frame: &Frame) -> Option<[[f64; 3]; 2
     };
     let mut ratios: [Vec<f64>; 3] = Default::default();
     for k in 0..DIRECTIONS {
-        let direction = on_spiral(k, DIRECTIONS);
-        let place = projection.place(direction);
-        let Some((second, share)) = place.second.filter(|_| place.is_seen) else { continue };
+        let direction = spiral_direction(k, DIRECTIONS);
+        let place = projection.project(direction);
+        let Some((second, share)) = place.second.filter(|_| place.is_visible) else { continue };
         // The rim of a circle contains pixels outside the image.
         if !(0.1..=0.9).contains(&share) {
             continue;
@@ -147,8 +147,8 @@ pub fn lens_gains(projection: &Projection, frame: &Frame) -> Option<[[f64; 3]; 2
     }
     let mut gains = [[1.0; 3]; 2];
     for (c, ratios) in ratios.iter_mut().enumerate() {
-        let ratio = robust_mean(ratios, FEWEST)?;
-        if ratio.abs() > MOST {
+        let ratio = robust_mean(ratios, MIN_DIRECTIONS)?;
+        if ratio.abs() > MAX_RATIO_STOPS {
             return None;
         }
         gains[0][c] = libm::exp2(-0.5 * ratio);
@@ -158,7 +158,7 @@ pub fn lens_gains(projection: &Projection, frame: &Frame) -> Option<[[f64; 3]; 2
 }
 
 /// The k-th of `count` directions that are spread evenly over the sphere.
-pub(crate) fn on_spiral(k: usize, count: usize) -> [f64; 3] {
+pub(crate) fn spiral_direction(k: usize, count: usize) -> [f64; 3] {
     let golden = PI * (3.0 - libm::sqrt(5.0));
     let y = 1.0 - 2.0 * (k as f64 + 0.5) / count as f64;
     let across = libm::sqrt(1.0 - y * y);
@@ -177,9 +177,9 @@ pub fn grade_lenses(
         Projection::Fisheye(lenses) => lenses.gains(),
         _ => None,
     };
-    let gains = lens_gains(projection, frame).or_else(of_file)?.map(|gains| gains.map(rounded));
-    let grades = gains.map(|gains| Grade::of_frame(colouring, gains));
-    for part in parts(projection)? {
+    let gains = lens_gains(projection, frame).or_else(of_file)?.map(|gains| gains.map(rounded_gain));
+    let grades = gains.map(|gains| Grade::for_frame(colouring, gains));
+    for part in lens_parts(projection)? {
         grades[part.lens].apply_to(frame, part.area);
     }
     Some(gains)
@@ -187,7 +187,7 @@ pub fn grade_lenses(
 
 /// Rounds a gain to six decimal places, as in files.
 #[must_use]
-pub fn rounded(gain: f64) -> f64 {
+pub fn rounded_gain(gain: f64) -> f64 {
     libm::round(gain * 1e6) / 1e6
 }
 
@@ -195,7 +195,7 @@ pub fn rounded(gain: f64) -> f64 {
 fn colour_at(frame: &Frame, [u, v]: [f64; 2]) -> Option<[f64; 3]> {
     const REACH: i64 = 2;
     let luma = frame.planes.first()?;
-    let rows = luma.picture_rows();
+    let rows = luma.image_rows();
     let (x, y) = (u as i64, v as i64);
     let is_stored = x >= REACH
         && x + REACH < luma.width as i64
@@ -217,23 +217,23 @@ fn colour_at(frame: &Frame, [u, v]: [f64; 2]) -> Option<[f64; 3]> {
 
 /// Linear light of a pixel; `None` where too dark, overexposed or not stored.
 fn light_of(frame: &Frame, x: usize, y: usize) -> Option<[f64; 3]> {
-    usable(frame, x, y).map(|rgb| rgb.map(|value| linear_from_srgb(f64::from(value) / 255.0)))
+    usable_rgb(frame, x, y).map(|rgb| rgb.map(|value| linear_from_srgb(f64::from(value) / 255.0)))
 }
 
 /// Encoded red, green and blue of a pixel; `None` where too dark, overexposed or not stored.
-pub(crate) fn usable(frame: &Frame, x: usize, y: usize) -> Option<[u8; 3]> {
+pub(crate) fn usable_rgb(frame: &Frame, x: usize, y: usize) -> Option<[u8; 3]> {
     let luma = frame.planes.first()?;
     let at = |index: usize| {
         let plane = &frame.planes[index];
         let (sx, sy) = (luma.width.div_ceil(plane.width), luma.height.div_ceil(plane.height));
         let row = y / sy;
-        plane.picture_rows().contains(&row).then(|| plane.row(row as i32)[(x / sx).min(plane.width - 1)])
+        plane.image_rows().contains(&row).then(|| plane.row(row as i32)[(x / sx).min(plane.width - 1)])
     };
     let rgb = match frame.colour {
-        Colour::Grey => [at(0)?; 3],
-        Colour::YCbCr => rgb_from_ycbcr([at(0)?, at(1)?, at(2)?]),
+        ColourModel::Grey => [at(0)?; 3],
+        ColourModel::YCbCr => rgb_from_ycbcr([at(0)?, at(1)?, at(2)?]),
     };
-    rgb.iter().all(|&value| USABLE.contains(&f64::from(value))).then_some(rgb)
+    rgb.iter().all(|&value| USABLE_VALUES.contains(&f64::from(value))).then_some(rgb)
 }
 
 /// Mean of the values within three robust deviations of the median; `None` for fewer than `fewest` values.
@@ -274,8 +274,8 @@ mod tests {
 
     /// A frame whose pixels show the colour of their direction times the factors of their lens.
     fn frame(projection: &Projection, factors: [[f64; 3]; 2], flare: bool) -> Frame {
-        let [w, h] = projection.canvas().map(|v| v as usize);
-        let parts = parts(projection).unwrap();
+        let [w, h] = projection.canvas_size().map(|v| v as usize);
+        let parts = lens_parts(projection).unwrap();
         let mut planes = vec![Plane::default(); 3];
         for plane in &mut planes {
             plane.reshape(w, h, [0, h as i32]);
@@ -285,7 +285,7 @@ mod tests {
         let mut put = |at: [f64; 2], direction: [f64; 3]| {
             let (x, y) = (at[0] as usize, at[1] as usize);
             let inside =
-                |p: &&Part| (p.area[0]..p.area[1]).contains(&x) && (p.area[2]..p.area[3]).contains(&y);
+                |p: &&CanvasPart| (p.area[0]..p.area[1]).contains(&x) && (p.area[2]..p.area[3]).contains(&y);
             let lens = parts.iter().find(inside).unwrap().lens;
             let burnt = if flare && lens == 0 && direction[1] < -0.6 { 1.6 } else { 1.0 };
             let light = light(direction);
@@ -300,16 +300,16 @@ mod tests {
         // Dense enough to set every pixel.
         let count = 16 * w * h;
         for k in 0..count {
-            let direction = on_spiral(k, count);
-            let place = projection.place(direction);
-            if place.is_seen {
+            let direction = spiral_direction(k, count);
+            let place = projection.project(direction);
+            if place.is_visible {
                 put([place.u, place.v], direction);
                 if let Some((second, _)) = place.second {
                     put(second, direction);
                 }
             }
         }
-        Frame { colour: Colour::YCbCr, planes, alpha: None }
+        Frame { colour: ColourModel::YCbCr, planes, alpha: None }
     }
 
     #[test]
@@ -333,13 +333,13 @@ mod tests {
 
     #[test]
     fn lenses_of_a_gopro_max_meet_in_the_middle_of_the_side_faces() {
-        let eac = Projection::Eac(Eac::of_stream(2272, 736).unwrap());
-        let parts = parts(&eac).unwrap();
+        let eac = Projection::Eac(Eac::from_stream_size(2272, 736).unwrap());
+        let parts = lens_parts(&eac).unwrap();
         let lens = |direction: [f64; 3]| {
-            let place = eac.place(direction);
+            let place = eac.project(direction);
             let (u, v) = (place.u as usize, place.v as usize);
             let inside =
-                |p: &&Part| (p.area[0]..p.area[1]).contains(&u) && (p.area[2]..p.area[3]).contains(&v);
+                |p: &&CanvasPart| (p.area[0]..p.area[1]).contains(&u) && (p.area[2]..p.area[3]).contains(&v);
             parts.iter().find(inside).unwrap().lens
         };
         assert_eq!((lens([0.0, 0.0, 1.0]), lens([0.0, 0.0, -1.0])), (0, 1));

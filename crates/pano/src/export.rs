@@ -16,19 +16,19 @@ use serde_json::{Value, json};
 
 use crate::geometry::View;
 use crate::json::{self, JsonError};
+use crate::landmarks::{Landmark, ViewObservation};
 use crate::lens_pose::LensRelation;
 use crate::metadata::xmp_packet;
-use crate::observed::{Observation, ObservedPoint};
-use crate::poses::{Applied, NamedPose};
+use crate::poses::{NamedPose, WorldTransform};
 use crate::rig;
-use crate::split::{Description, ManifestLine, Naming};
+use crate::split::{ManifestLine, Naming, SplitDescription};
 
 /// Maximum size of `poses.json`, bytes.
 const MAX_POSES_BYTES: u64 = 256 << 20;
 
 /// The result of an alignment: `poses.json`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Poses {
+pub struct AlignedPoses {
     /// Program that aligned the frames.
     pub tool: String,
     /// Hash of the aligned input.
@@ -43,10 +43,10 @@ pub struct Poses {
     pub track_length: f64,
     /// Georeference of the world, from a GPS track.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub earth: Option<Earth>,
+    pub earth: Option<Georeference>,
     /// World transform of the `transforms.json` that the poses were read from; applied again when one is written.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub applied: Option<Applied>,
+    pub applied: Option<WorldTransform>,
     /// Relative pose of two lenses that were aligned separately.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lenses: Option<LensRelation>,
@@ -56,7 +56,7 @@ pub struct Poses {
 
 /// Georeference of a metric world: metres east, north and up of `origin` are `R x + t`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Earth {
+pub struct Georeference {
     /// File name of the GPS track.
     pub track: String,
     /// Degrees north, degrees east, metres up; `None` if the track has local coordinates.
@@ -81,9 +81,9 @@ pub struct Earth {
     pub looks: usize,
 }
 
-impl Earth {
+impl Georeference {
     /// Whether rotation, translation and origin are valid.
-    fn is_place(&self) -> bool {
+    fn is_valid(&self) -> bool {
         let is_on_earth = |[north, east, _]: [f64; 3]| north.abs() <= 90.0 && east.abs() <= 180.0;
         Pose::from_quaternion(self.rotation, self.translation).is_ok() && self.origin.is_none_or(is_on_earth)
     }
@@ -108,10 +108,10 @@ impl FramePose {
     }
 }
 
-impl Poses {
+impl AlignedPoses {
     /// Number of frames with a pose.
     #[must_use]
-    pub fn registered(&self) -> usize {
+    pub fn registered_frames(&self) -> usize {
         self.frames.iter().filter(|f| f.rotation.is_some()).count()
     }
 
@@ -119,14 +119,14 @@ impl Poses {
     ///
     /// # Errors
     /// It cannot be read, or a pose, `earth` or `applied` is invalid.
-    pub fn read(path: &Path) -> Result<Self, PosesError> {
-        let found: Self = json::read(path, MAX_POSES_BYTES, "the result of `gausset pano align`")?;
+    pub fn read(path: &Path) -> Result<Self, AlignedPosesError> {
+        let found: Self = json::read_json(path, MAX_POSES_BYTES, "the result of `gausset pano align`")?;
         if let Some(bad) = found.frames.iter().find(|f| f.rotation.is_some() && f.pose().is_none()) {
-            return Err(PosesError::Pose { path: path.to_owned(), frame: bad.name.clone() });
+            return Err(AlignedPosesError::Pose { path: path.to_owned(), frame: bad.name.clone() });
         }
-        let world = |place| Err(PosesError::World { path: path.to_owned(), place });
+        let world = |place| Err(AlignedPosesError::Georeference { path: path.to_owned(), place });
         match &found {
-            Self { earth: Some(earth), .. } if !earth.is_place() => world("earth"),
+            Self { earth: Some(earth), .. } if !earth.is_valid() => world("earth"),
             Self { applied: Some(applied), .. } if !applied.is_similarity() => world("applied"),
             _ => Ok(found),
         }
@@ -135,13 +135,13 @@ impl Poses {
 
 /// Why poses cannot be used.
 #[derive(Debug, thiserror::Error)]
-pub enum PosesError {
+pub enum AlignedPosesError {
     /// The file cannot be read or parsed.
     #[error(transparent)]
     File(#[from] JsonError),
     /// `earth` or `applied` is invalid.
     #[error("{}: {place}: is not a valid rotation, position and scale", path.display())]
-    World {
+    Georeference {
         /// The file.
         path: PathBuf,
         /// `earth` or `applied`.
@@ -178,8 +178,8 @@ fn cameras(views: &[View]) -> Vec<SourceCamera> {
 
 /// Registered frames: index in the description, and pose.
 pub(crate) fn registered<'a>(
-    description: &'a Description,
-    poses: &'a Poses,
+    description: &'a SplitDescription,
+    poses: &'a AlignedPoses,
 ) -> impl Iterator<Item = (usize, Pose)> + 'a {
     description.frames.iter().enumerate().filter_map(|(index, name)| {
         let pose = poses.frames.iter().find(|f| f.name == *name)?.pose()?;
@@ -189,12 +189,12 @@ pub(crate) fn registered<'a>(
 
 /// Poses of the views of all registered frames, ordered by frame, then view; `moment` is the index of the frame.
 #[must_use]
-pub fn poses_of_views(description: &Description, poses: &Poses) -> Vec<NamedPose> {
+pub fn view_poses(description: &SplitDescription, poses: &AlignedPoses) -> Vec<NamedPose> {
     let of_frame = |(frame, pano_from_world): (usize, Pose)| {
         description.views.iter().enumerate().map(move |(index, view)| NamedPose {
-            name: description.picture_name(frame, index),
+            name: description.image_name(frame, index),
             pose: rig::cam_from_world(view, &pano_from_world),
-            moment: frame as u32,
+            frame: frame as u32,
         })
     };
     registered(description, poses).flat_map(of_frame).collect()
@@ -202,22 +202,18 @@ pub fn poses_of_views(description: &Description, poses: &Poses) -> Vec<NamedPose
 
 /// Poses of the panoramas of all registered frames.
 #[must_use]
-pub fn poses_of_panoramas(description: &Description, poses: &Poses) -> Vec<NamedPose> {
+pub fn panorama_poses(description: &SplitDescription, poses: &AlignedPoses) -> Vec<NamedPose> {
     registered(description, poses)
-        .map(|(frame, pose)| NamedPose {
-            name: description.frames[frame].clone(),
-            pose,
-            moment: frame as u32,
-        })
+        .map(|(frame, pose)| NamedPose { name: description.frames[frame].clone(), pose, frame: frame as u32 })
         .collect()
 }
 
 /// Files of a COLMAP model: all views of the registered frames, and points with their observations.
 #[must_use]
 pub fn colmap_files(
-    description: &Description,
-    poses: &Poses,
-    points: &[ObservedPoint],
+    description: &SplitDescription,
+    poses: &AlignedPoses,
+    points: &[Landmark],
     format: ModelFormat,
 ) -> Vec<(&'static str, Vec<u8>)> {
     let views = &description.views;
@@ -231,7 +227,7 @@ pub fn colmap_files(
             let id = images.len() as u32 + 1;
             let pose = rig::cam_from_world(view, &pano_from_world);
             let camera = index as u32 + 1;
-            images.push(ColmapImage::new(id, description.picture_name(frame, index), camera, &pose));
+            images.push(ColmapImage::new(id, description.image_name(frame, index), camera, &pose));
             seen.push((camera, id));
         }
         frames.push(RigFrame {
@@ -248,9 +244,9 @@ pub fn colmap_files(
         let rig = RigModel { sensors: (0..views.len()).map(sensor).collect(), frames };
         out.extend(rig.to_files(format));
     }
-    let mut with_tracks = |ObservedPoint { point, observations }: &ObservedPoint| {
+    let mut with_tracks = |Landmark { point, observations }: &Landmark| {
         let mut track = Vec::new();
-        for Observation { frame, view, pixel } in observations {
+        for ViewObservation { frame, view, pixel } in observations {
             let Some(image) = first_image.get(frame).and_then(|first| images.get_mut(first + view)) else {
                 continue;
             };
@@ -267,16 +263,16 @@ pub fn colmap_files(
 }
 
 /// Rows of `world_from_camera` with OpenGL camera axes, in the world after `applied`.
-fn transform_matrix(pose: &Pose, applied: Option<&Applied>) -> [[f64; 4]; 4] {
+fn transform_matrix(pose: &Pose, applied: Option<&WorldTransform>) -> [[f64; 4]; 4] {
     let centre = pose.centre();
-    let at = applied.map_or(centre, |applied| applied.point(centre));
+    let at = applied.map_or(centre, |applied| applied.transform_point(centre));
     // Rows of camera_from_world are the camera's axes in the world.
-    let axes = pose.rotation.map(|axis| applied.map_or(axis, |applied| applied.direction(axis)));
+    let axes = pose.rotation.map(|axis| applied.map_or(axis, |applied| applied.transform_direction(axis)));
     let row = |i: usize| [axes[0][i], -axes[1][i], -axes[2][i], at[i]];
     [row(0), row(1), row(2), [0.0, 0.0, 0.0, 1.0]]
 }
 
-fn say_applied(all: &mut Value, poses: &Poses) {
+fn write_applied(all: &mut Value, poses: &AlignedPoses) {
     if let Some(applied) = &poses.applied {
         all["applied_transform"] = json!(applied.transform);
         if applied.scale != 1.0 {
@@ -304,8 +300,8 @@ pub fn points_ply(points: &[ColmapPoint]) -> Vec<u8> {
 /// points, `mask_of` the mask of an image (0 = ignore).
 #[must_use]
 pub fn transforms(
-    description: &Description,
-    poses: &Poses,
+    description: &SplitDescription,
+    poses: &AlignedPoses,
     points_file: Option<&str>,
     mask_of: &dyn Fn(&str) -> Option<String>,
 ) -> String {
@@ -314,7 +310,7 @@ pub fn transforms(
     for (frame, pano_from_world) in registered(description, poses) {
         for (index, view) in views.iter().enumerate() {
             let pose = rig::cam_from_world(view, &pano_from_world);
-            let name = description.picture_name(frame, index);
+            let name = description.image_name(frame, index);
             let mut entry = json!({
                 "file_path": format!("images/{name}"),
                 "w": view.width, "h": view.height,
@@ -332,7 +328,7 @@ pub fn transforms(
     if let Some(file) = points_file {
         all["ply_file_path"] = json!(file);
     }
-    say_applied(&mut all, poses);
+    write_applied(&mut all, poses);
     serde_json::to_string_pretty(&all).unwrap_or_default() + "\n"
 }
 
@@ -341,8 +337,8 @@ pub fn transforms(
 /// `points_file` names the file of the points.
 #[must_use]
 pub fn panoramas(
-    description: &Description,
-    poses: &Poses,
+    description: &SplitDescription,
+    poses: &AlignedPoses,
     points_file: Option<&str>,
     sources: &[ManifestLine],
 ) -> String {
@@ -357,7 +353,7 @@ pub fn panoramas(
     if let Some(file) = points_file {
         all["ply_file_path"] = json!(file);
     }
-    say_applied(&mut all, poses);
+    write_applied(&mut all, poses);
     serde_json::to_string_pretty(&all).unwrap_or_default() + "\n"
 }
 
@@ -366,7 +362,7 @@ pub fn panoramas(
 /// `Rotation` is `camera_from_world`, row by row; `Position` is the camera's centre; the focal length is for a sensor
 /// that is 36 mm wide.
 #[must_use]
-pub fn xmp_sidecars(description: &Description, poses: &Poses) -> Vec<(String, String)> {
+pub fn xmp_sidecars(description: &SplitDescription, poses: &AlignedPoses) -> Vec<(String, String)> {
     let views = &description.views;
     let mut out = Vec::new();
     for (frame, pano_from_world) in registered(description, poses) {
@@ -387,7 +383,7 @@ pub fn xmp_sidecars(description: &Description, poses: &Poses) -> Vec<(String, St
                 list(&mut pose.rotation.iter().flatten().copied()),
                 list(&mut pose.centre().into_iter()),
             );
-            let name = description.picture_name(frame, index);
+            let name = description.image_name(frame, index);
             let stem = name.rsplit_once('.').map_or(name.as_str(), |(stem, _)| stem).to_owned();
             out.push((stem, xmp_packet(view, &description.frames[frame], &more)));
         }
@@ -403,10 +399,10 @@ mod tests {
     use crate::layout::Layout;
     use crate::projection::angle_between;
 
-    fn example(layout: Layout) -> (Description, Poses) {
+    fn example(layout: Layout) -> (SplitDescription, AlignedPoses) {
         let mut views = layout.views(100, 80, None);
         views.iter_mut().for_each(|view| view.roll += 3.0);
-        let description = Description {
+        let description = SplitDescription {
             views,
             naming: Naming::Rig,
             extension: "jpg".into(),
@@ -425,13 +421,13 @@ mod tests {
             frame("b", (None, None)),
             frame("c", pose([0.2, 0.9, 0.3, -0.4], [-2.0, 1.5, 7.0])),
         ];
-        (description, Poses { frames, ..Poses::default() })
+        (description, AlignedPoses { frames, ..AlignedPoses::default() })
     }
 
     /// Directions of pixels in the world, from the panorama: what every export must reproduce.
     fn truth(
-        description: &Description,
-        poses: &Poses,
+        description: &SplitDescription,
+        poses: &AlignedPoses,
         frame: usize,
         view: usize,
         x: f64,
@@ -453,15 +449,15 @@ mod tests {
             ([[0.0, 1.0, 0.0, 0.0], [1.0, 0.0, 0.0, 0.0], [-0.0, -0.0, -1.0, -0.0]], 1.0),
             ([[0.0, 0.0, 1.0, 5.0], [1.0, 0.0, 0.0, -2.0], [0.0, 1.0, 0.0, 0.5]], 0.25),
         ] {
-            let applied = Applied { transform, scale };
-            let poses = Poses { applied: Some(applied), ..poses.clone() };
+            let applied = WorldTransform { transform, scale };
+            let poses = AlignedPoses { applied: Some(applied), ..poses.clone() };
             let folder = tempfile::tempdir().unwrap();
             let (path, again) = (folder.path().join("transforms.json"), folder.path().join("again.json"));
             std::fs::write(&path, transforms(&description, &poses, None, &|_| None)).unwrap();
-            let found = crate::poses::find::read(&path).unwrap();
+            let found = crate::poses::read::read(&path).unwrap();
             assert_eq!(found.applied, Some(applied));
             crate::poses::examples::assert_same(&found.poses, &{
-                let mut wanted = poses_of_views(&description, &poses);
+                let mut wanted = view_poses(&description, &poses);
                 wanted.iter_mut().for_each(|pose| pose.name = format!("images/{}", pose.name));
                 wanted
             });
@@ -481,7 +477,7 @@ mod tests {
                 );
             }
             std::fs::write(&again, panoramas(&description, &poses, None, &[])).unwrap();
-            assert_eq!(crate::poses::find::read(&again).unwrap().applied, Some(applied));
+            assert_eq!(crate::poses::read::read(&again).unwrap().applied, Some(applied));
         }
     }
 

@@ -11,25 +11,25 @@ use std::path::Path;
 use gausset_core::se3;
 use gausset_io::dataset::colmap::ColmapPoint;
 
-use crate::export::{Poses, registered};
-use crate::split::Description;
+use crate::export::{AlignedPoses, registered};
+use crate::split::SplitDescription;
 
 /// Number of points of the full upper hemisphere.
-const COUNT: usize = 3000;
+const HEMISPHERE_POINTS: usize = 3000;
 /// Cosine of the angle (4 degrees) within which a reconstructed point suppresses a direction.
-const NEIGHBOURHOOD: f64 = 0.997_56;
+const SUPPRESSION_COSINE: f64 = 0.997_56;
 /// Sine of the lowest elevation, 5 degrees: below it the ground is visible.
-const LOWEST: f64 = 0.087;
+const MIN_ELEVATION_SINE: f64 = 0.087;
 /// Maximum number of frames that are sampled for colours, spread evenly.
-const FRAMES: usize = 8;
+const MAX_FRAMES: usize = 8;
 
 /// Points of the shell for a split in `folder`. Empty if `known` has no points or the frames have no common up
 /// direction.
 #[must_use]
 pub fn far_points(
     folder: &Path,
-    description: &Description,
-    poses: &Poses,
+    description: &SplitDescription,
+    poses: &AlignedPoses,
     known: &[ColmapPoint],
 ) -> Vec<ColmapPoint> {
     let frames: Vec<_> = registered(description, poses).collect();
@@ -52,9 +52,9 @@ pub fn far_points(
     let radius = 4.0 * far;
     let seen: Vec<[f64; 3]> = known.iter().filter_map(|p| unit(minus(p.position, centre))).collect();
     let directions: Vec<[f64; 3]> =
-        upper_half(up).filter(|d| !seen.iter().any(|s| dot(*s, *d) > NEIGHBOURHOOD)).collect();
+        upper_half(up).filter(|d| !seen.iter().any(|s| dot(*s, *d) > SUPPRESSION_COSINE)).collect();
     let mut sums = vec![[0.0f64; 4]; directions.len()];
-    let step = frames.len().div_ceil(FRAMES).max(1);
+    let step = frames.len().div_ceil(MAX_FRAMES).max(1);
     for (frame, pose) in frames.iter().step_by(step) {
         let in_pano: Vec<[f64; 3]> = directions.iter().map(|&d| se3::mul_vec(&pose.rotation, d)).collect();
         add_colours(folder, description, *frame, &in_pano, &mut sums);
@@ -80,19 +80,20 @@ fn upper_half(up: [f64; 3]) -> impl Iterator<Item = [f64; 3]> {
     let helper = if up[0].abs() < 0.8 { [1.0, 0.0, 0.0] } else { [0.0, 1.0, 0.0] };
     let a = unit(cross(up, helper)).unwrap_or([1.0, 0.0, 0.0]);
     let b = cross(up, a);
-    (0..COUNT).filter_map(move |k| {
-        let height = (k as f64 + 0.5) / COUNT as f64;
+    (0..HEMISPHERE_POINTS).filter_map(move |k| {
+        let height = (k as f64 + 0.5) / HEMISPHERE_POINTS as f64;
         let turn = 2.399_963_229_728_653 * k as f64;
         let (c, s) = (libm::cos(turn), libm::sin(turn));
         let flat = libm::sqrt(1.0 - height * height);
-        (height >= LOWEST).then(|| [0, 1, 2].map(|i| height * up[i] + flat * (c * a[i] + s * b[i])))
+        (height >= MIN_ELEVATION_SINE)
+            .then(|| [0, 1, 2].map(|i| height * up[i] + flat * (c * a[i] + s * b[i])))
     })
 }
 
 /// Adds the colours that a frame's views show in each direction (panorama axes): sums of RGB and a count.
 fn add_colours(
     folder: &Path,
-    description: &Description,
+    description: &SplitDescription,
     frame: usize,
     directions: &[[f64; 3]],
     sums: &mut [[f64; 4]],
@@ -105,7 +106,7 @@ fn add_colours(
     };
     let owner: Vec<usize> = directions.iter().map(|&d| best(d)).collect();
     for (index, view) in views.iter().enumerate().filter(|(index, _)| owner.contains(index)) {
-        let path = folder.join("images").join(description.picture_name(frame, index));
+        let path = folder.join("images").join(description.image_name(frame, index));
         // A view that cannot be read contributes no colours.
         let Ok(picture) = gausset_io::image::decode_file(&path) else { continue };
         let camera_from_pano = se3::transpose(&view.pano_from_camera());
@@ -171,7 +172,7 @@ mod tests {
             std::fs::write(path.join("a.png"), gausset_io::image::encode::png(16, 16, kind, &[]).unwrap())
                 .unwrap();
         }
-        let description = Description {
+        let description = SplitDescription {
             views,
             naming: Naming::Rig,
             extension: "png".into(),
@@ -185,7 +186,7 @@ mod tests {
         let probe = gausset_core::Pose::from_quaternion([half, 0.0, -half, 0.0], [0.0; 3]).unwrap();
         let translation = se3::mul_vec(&probe.rotation, [5.0, 0.0, 0.0]).map(|v| -v);
         let frames = vec![FramePose { name: "a".into(), rotation, translation: Some(translation) }];
-        let poses = Poses { frames, ..Poses::default() };
+        let poses = AlignedPoses { frames, ..AlignedPoses::default() };
         let point = |id, position| ColmapPoint {
             id,
             position,

@@ -9,7 +9,7 @@
 ///
 /// `upper[k] = data[i] | data[i + 1] << 8` for `i = index[k]`, and `lower[k]` the same at `i + stride`. If any index
 /// would read outside `data`, all pairs become zero; valid tables have no such index.
-pub(crate) fn pairs(data: &[u8], stride: usize, index: &[i32], upper: &mut [u16], lower: &mut [u16]) {
+pub(crate) fn load_pairs(data: &[u8], stride: usize, index: &[i32], upper: &mut [u16], lower: &mut [u16]) {
     let (mut low, mut high) = (i32::MAX, 0i32);
     for &i in index {
         low = low.min(i);
@@ -43,15 +43,15 @@ mod tests {
     fn pairs_are_those_of_the_indices_and_nothing_outside_is_read() {
         let data: Vec<u8> = (0..40).collect();
         let (mut upper, mut lower) = ([9; 3], [9; 3]);
-        pairs(&data, 10, &[0, 7, 28], &mut upper, &mut lower);
+        load_pairs(&data, 10, &[0, 7, 28], &mut upper, &mut lower);
         let pair = |i: u16| i | (i + 1) << 8;
         assert_eq!(upper, [pair(0), pair(7), pair(28)]);
         assert_eq!(lower, [pair(10), pair(17), pair(38)]);
         for bad in [[0, 7, 29], [-1, 0, 0], [i32::MAX, 0, 0]] {
-            pairs(&data, 10, &bad, &mut upper, &mut lower);
+            load_pairs(&data, 10, &bad, &mut upper, &mut lower);
             assert_eq!((upper, lower), ([0; 3], [0; 3]));
         }
-        pairs(&[], 10, &[0, 0, 0], &mut upper, &mut lower);
+        load_pairs(&[], 10, &[0, 0, 0], &mut upper, &mut lower);
         assert_eq!(upper, [0; 3]);
     }
 }

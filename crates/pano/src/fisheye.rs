@@ -20,12 +20,12 @@
 use std::path::{Path, PathBuf};
 
 use gausset_core::se3::{self, Mat3};
-use gausset_io::units::json_problem;
+use gausset_io::text::json_problem;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::geometry::{angles, rotation};
-use crate::place::Place;
+use crate::canvas_position::CanvasPosition;
+use crate::geometry::{rotation, yaw_pitch_roll};
 
 /// Maximum size of a lens file, bytes.
 const MAX_FILE_BYTES: u64 = 1 << 20;
@@ -69,12 +69,12 @@ const LENS_KEYS: [&str; 9] =
 struct RawFile {
     width: u32,
     height: u32,
-    #[serde(default = "five")]
+    #[serde(default = "default_blend")]
     blend_degrees: f64,
     lenses: Vec<RawLens>,
 }
 
-fn five() -> f64 {
+fn default_blend() -> f64 {
     5.0
 }
 
@@ -82,7 +82,7 @@ fn equidistant() -> [f64; 3] {
     [1.0, 0.0, 0.0]
 }
 
-fn ones() -> [f64; 3] {
+fn unit_gain() -> [f64; 3] {
     [1.0; 3]
 }
 
@@ -100,7 +100,7 @@ struct RawLens {
     pitch: f64,
     #[serde(default)]
     roll: f64,
-    #[serde(default = "ones")]
+    #[serde(default = "unit_gain")]
     gain: [f64; 3],
 }
 
@@ -125,7 +125,7 @@ pub enum LensError {
     Syntax(String),
     /// Unknown key.
     #[error("{place}{key}: unknown key{}", nearest.map(|n| format!("; did you mean {n}?")).unwrap_or_default())]
-    Key {
+    UnknownKey {
         /// Path of the object that contains it, with a trailing dot.
         place: String,
         /// The unknown key.
@@ -141,13 +141,13 @@ pub enum LensError {
     Blend(f64),
     /// The number of lenses is not 2.
     #[error("lenses: {0} of them (expected 2)")]
-    Count(usize),
+    LensCount(usize),
     /// A number of a lens is not finite or too large.
     #[error("lenses[{0}]: a number is not finite or not below 1e6")]
     Number(usize),
     /// Radius or half angle of a lens is out of range.
     #[error("lenses[{0}]: radius {1} px and half_angle {2} degrees (expected at least 1 px, 1..140)")]
-    Circle(usize, f64, f64),
+    RadiusOrAngle(usize, f64, f64),
     /// A gain of a lens is out of range.
     #[error("lenses[{0}]: gain {1} (expected above 0, at most 16)")]
     Gain(usize, f64),
@@ -158,12 +158,12 @@ pub enum LensError {
     #[error(
         "lenses[{0}]: polynomial: the radius does not grow with the angle all the way to the rim (expected k1 + 3 k2 t² + 5 k3 t⁴ above 0 for t from 0 to 1, over the sum)"
     )]
-    Falling(usize),
+    NotMonotonic(usize),
 }
 
 /// Whether the radius grows with the angle up to the rim. The derivative is a quadratic in t², whose minimum is at an
 /// end of the interval or at its vertex.
-fn rises([k1, k2, k3]: [f64; 3]) -> bool {
+fn is_monotonic([k1, k2, k3]: [f64; 3]) -> bool {
     let sum = k1 + k2 + k3;
     let slope = |u: f64| (k1 + 3.0 * k2 * u + 5.0 * k3 * u * u) / sum;
     let vertex = (-0.3 * k2 / k3).clamp(0.0, 1.0);
@@ -203,13 +203,13 @@ impl DualFisheye {
                 return Err(LensError::Number(k));
             }
             if !(l.radius >= 1.0 && l.half_angle > 1.0 && l.half_angle <= 140.0) {
-                return Err(LensError::Circle(k, l.radius, l.half_angle));
+                return Err(LensError::RadiusOrAngle(k, l.radius, l.half_angle));
             }
             if l.polynomial.iter().sum::<f64>().abs() < 1e-9 {
                 return Err(LensError::Polynomial(k));
             }
-            if !rises(l.polynomial) {
-                return Err(LensError::Falling(k));
+            if !is_monotonic(l.polynomial) {
+                return Err(LensError::NotMonotonic(k));
             }
             if let Some(&gain) = l.gain.iter().find(|gain| !(**gain > 0.0 && **gain <= 16.0)) {
                 return Err(LensError::Gain(k, gain));
@@ -223,7 +223,9 @@ impl DualFisheye {
                 gain: l.gain,
             })
         };
-        let [first, second] = raw.lenses.as_slice() else { return Err(LensError::Count(raw.lenses.len())) };
+        let [first, second] = raw.lenses.as_slice() else {
+            return Err(LensError::LensCount(raw.lenses.len()));
+        };
         Ok(Self {
             width: raw.width,
             height: raw.height,
@@ -241,7 +243,7 @@ impl DualFisheye {
             libm::round(value * scale) / scale + 0.0
         };
         let lens = |lens: &Lens| {
-            let (yaw, pitch, roll) = angles(&lens.pano_from_lens);
+            let (yaw, pitch, roll) = yaw_pitch_roll(&lens.pano_from_lens);
             json!({
                 "cx": places(lens.centre[0], 4),
                 "cy": places(lens.centre[1], 4),
@@ -285,27 +287,27 @@ impl DualFisheye {
 
     /// Position of a direction on the canvas: in one lens, or in both with weights.
     #[must_use]
-    pub fn place(&self, direction: [f64; 3]) -> Place {
+    pub fn place(&self, direction: [f64; 3]) -> CanvasPosition {
         let [a, b] = &self.lenses;
-        let (ua, va, wa) = self.in_lens(a, direction);
-        let (ub, vb, wb) = self.in_lens(b, direction);
+        let (ua, va, wa) = self.project_in_lens(a, direction);
+        let (ub, vb, wb) = self.project_in_lens(b, direction);
         let sum = wa + wb;
         if sum <= 0.0 {
-            return Place { u: ua, v: va, patch: 0, is_seen: false, second: None };
+            return CanvasPosition { u: ua, v: va, patch: 0, is_visible: false, second: None };
         }
         let share = wb / sum;
         if share <= 0.0 {
-            Place { u: ua, v: va, patch: 1, is_seen: true, second: None }
+            CanvasPosition { u: ua, v: va, patch: 1, is_visible: true, second: None }
         } else if share >= 1.0 {
-            Place { u: ub, v: vb, patch: 2, is_seen: true, second: None }
+            CanvasPosition { u: ub, v: vb, patch: 2, is_visible: true, second: None }
         } else {
-            Place { u: ua, v: va, patch: 3, is_seen: true, second: Some(([ub, vb], share)) }
+            CanvasPosition { u: ua, v: va, patch: 3, is_visible: true, second: Some(([ub, vb], share)) }
         }
     }
 
     /// The same frame restricted to one lens.
     #[must_use]
-    pub fn alone(&self, lens: usize) -> Self {
+    pub fn single_lens(&self, lens: usize) -> Self {
         let mut one = self.clone();
         // A circle infinitely far outside the canvas sees nothing.
         one.lenses[1 - lens].centre = [f64::NEG_INFINITY; 2];
@@ -313,7 +315,7 @@ impl DualFisheye {
     }
 
     /// Canvas coordinates and weight of a direction in a lens.
-    pub(crate) fn in_lens(&self, lens: &Lens, direction: [f64; 3]) -> (f64, f64, f64) {
+    pub(crate) fn project_in_lens(&self, lens: &Lens, direction: [f64; 3]) -> (f64, f64, f64) {
         let [x, y, z] = se3::transpose_mul_vec(&lens.pano_from_lens, direction);
         let across = libm::sqrt(x * x + y * y);
         let angle = libm::atan2(across, z);
@@ -344,7 +346,7 @@ fn check_keys(file: &Value) -> Result<(), LensError> {
         let key: String = key.chars().take(64).collect();
         let distances = known.iter().map(|known| (strsim::levenshtein(&key, known), *known));
         let nearest = distances.min().filter(|(distance, _)| *distance <= key.chars().count().max(3) / 2);
-        Err(LensError::Key { place, key, nearest: nearest.map(|(_, known)| known) })
+        Err(LensError::UnknownKey { place, key, nearest: nearest.map(|(_, known)| known) })
     };
     check(file, &KEYS, String::new())?;
     let lenses = file.get("lenses").and_then(Value::as_array);

@@ -38,7 +38,7 @@ pub enum FramesError {
     #[error(
         "{}: frames: {first} and {second} would get the same name (expected names that differ in plain letters and digits, without extension and case); rename one", path.display()
     )]
-    Twins {
+    DuplicateName {
         /// The folder.
         path: PathBuf,
         /// Name of the first file.
@@ -48,7 +48,7 @@ pub enum FramesError {
     },
     /// The folder has no images.
     #[error("{}: frames: none found (expected .jpg, .png or .tif files)", .0.display())]
-    None(PathBuf),
+    NoImages(PathBuf),
 }
 
 /// Lists the frames of a folder: JPEG (also .insp), PNG and TIFF files without masks, sorted by name (byte order).
@@ -58,7 +58,7 @@ pub enum FramesError {
 pub fn list_frames(folder: &Path) -> Result<Vec<SourceFrame>, FramesError> {
     let unreadable =
         |e: std::io::Error| FramesError::Folder { path: folder.to_owned(), reason: plain_reason(&e) };
-    let entries = input::folder(folder).map_err(unreadable)?;
+    let entries = input::read_dir(folder).map_err(unreadable)?;
     let names: Result<Vec<OsString>, _> = entries.map(|entry| entry.map(|entry| entry.file_name())).collect();
     let mut names = names.map_err(unreadable)?;
     names.sort();
@@ -69,40 +69,40 @@ pub fn list_frames(folder: &Path) -> Result<Vec<SourceFrame>, FramesError> {
         let name = name.to_string_lossy().into_owned();
         let extension = path.extension().and_then(|e| e.to_str()).unwrap_or_default().to_ascii_lowercase();
         let stem = path.file_stem().and_then(|s| s.to_str()).unwrap_or_default().to_owned();
-        let is_mask = stem.ends_with("_mask") || has_picture_extension(Path::new(&stem));
-        if name.starts_with('.') || !is_picture(&extension) || is_mask {
+        let is_mask = stem.ends_with("_mask") || has_image_extension(Path::new(&stem));
+        if name.starts_with('.') || !is_image_extension(&extension) || is_mask {
             continue;
         }
-        frames.push(source_frame(&stem, vec![path]));
-        if let Some(first) = seen.insert(plain_stem(&stem).to_lowercase(), name.clone()) {
-            return Err(FramesError::Twins { path: folder.to_owned(), first, second: name });
+        frames.push(source_frame_from_files(&stem, vec![path]));
+        if let Some(first) = seen.insert(portable_stem(&stem).to_lowercase(), name.clone()) {
+            return Err(FramesError::DuplicateName { path: folder.to_owned(), first, second: name });
         }
     }
     if frames.is_empty() {
-        return Err(FramesError::None(folder.to_owned()));
+        return Err(FramesError::NoImages(folder.to_owned()));
     }
     Ok(frames)
 }
 
-fn is_picture(extension: &str) -> bool {
+fn is_image_extension(extension: &str) -> bool {
     matches!(extension, "jpg" | "jpeg" | "insp" | "png" | "tif" | "tiff")
 }
 
-fn has_picture_extension(path: &Path) -> bool {
-    path.extension().and_then(|e| e.to_str()).is_some_and(|e| is_picture(&e.to_ascii_lowercase()))
+fn has_image_extension(path: &Path) -> bool {
+    path.extension().and_then(|e| e.to_str()).is_some_and(|e| is_image_extension(&e.to_ascii_lowercase()))
 }
 
 /// The frames of a video. Size and modification time of its files reveal a changed input.
 #[must_use]
 pub fn video_frames(video: &Video) -> Vec<SourceFrame> {
     let both = [&video.path].into_iter().chain(&video.second).cloned().collect();
-    let one = SourceFrame { files: vec![video.path.clone()], ..source_frame("frame", both) };
+    let one = SourceFrame { files: vec![video.path.clone()], ..source_frame_from_files("frame", both) };
     (0..video.frames).map(|k| SourceFrame { stem: format!("frame_{k:06}"), ..one.clone() }).collect()
 }
 
 /// A frame of these files, with their total size and latest modification time.
 #[must_use]
-pub fn source_frame(stem: &str, files: Vec<PathBuf>) -> SourceFrame {
+pub fn source_frame_from_files(stem: &str, files: Vec<PathBuf>) -> SourceFrame {
     let (mut bytes, mut modified) = (0, 0);
     for file in &files {
         if let Ok(info) = fs::metadata(file) {
@@ -111,11 +111,11 @@ pub fn source_frame(stem: &str, files: Vec<PathBuf>) -> SourceFrame {
             modified = modified.max(time.map_or(0, |t| t.as_secs()));
         }
     }
-    SourceFrame { stem: plain_stem(stem), files, bytes, modified }
+    SourceFrame { stem: portable_stem(stem), files, bytes, modified }
 }
 
 /// A portable name: characters except letters, digits, `.`, `-`, `_` become `_`.
-pub(crate) fn plain_stem(stem: &str) -> String {
+pub(crate) fn portable_stem(stem: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_');
     let name: String = stem.chars().take(120).map(|c| if plain(c) { c } else { '_' }).collect();
     let name = name.trim_start_matches('.').to_owned();

@@ -137,7 +137,7 @@ pub fn direction_from_equirect(u: f64, v: f64, width: f64, height: f64) -> [f64;
 
 /// The views in the axes of a panorama whose camera had this pitch and roll (degrees), so that they look in the same
 /// directions of the levelled panorama.
-pub(crate) fn levelled(views: &[View], [pitch, roll]: [f64; 2]) -> Vec<View> {
+pub(crate) fn level_views(views: &[View], [pitch, roll]: [f64; 2]) -> Vec<View> {
     if pitch == 0.0 && roll == 0.0 {
         return views.to_vec();
     }
@@ -147,7 +147,7 @@ pub(crate) fn levelled(views: &[View], [pitch, roll]: [f64; 2]) -> Vec<View> {
         .iter()
         .map(|view| {
             let r = se3::mul(&pano_from_level, &view.pano_from_camera());
-            let (yaw, pitch, roll) = angles(&r);
+            let (yaw, pitch, roll) = yaw_pitch_roll(&r);
             View { yaw, pitch, roll, ..view.clone() }
         })
         .collect()
@@ -155,7 +155,7 @@ pub(crate) fn levelled(views: &[View], [pitch, roll]: [f64; 2]) -> Vec<View> {
 
 /// Yaw, pitch and roll (degrees) of a rotation `Ry Rx Rz`.
 #[must_use]
-pub fn angles(r: &Mat3) -> (f64, f64, f64) {
+pub fn yaw_pitch_roll(r: &Mat3) -> (f64, f64, f64) {
     // Third column: (sin yaw cos pitch, -sin pitch, cos yaw cos pitch).
     let pitch = libm::atan2(-r[1][2], libm::sqrt(r[1][0] * r[1][0] + r[1][1] * r[1][1]));
     if pitch.abs() > 89.999_f64.to_radians() {
@@ -223,12 +223,12 @@ mod tests {
     #[test]
     fn angles_undo_rotations() {
         for (yaw, pitch, roll) in [(0.0, 0.0, 0.0), (100.0, 30.0, -20.0), (-170.0, -80.0, 179.0)] {
-            let (y, p, r) = angles(&rotation(yaw, pitch, roll));
+            let (y, p, r) = yaw_pitch_roll(&rotation(yaw, pitch, roll));
             assert!((y - yaw).abs() + (p - pitch).abs() + (r - roll).abs() < 1e-9);
         }
         // Straight up: yaw and roll turn about the same axis.
         let r = rotation(30.0, 90.0, 0.0);
-        let (y, p, roll) = angles(&r);
+        let (y, p, roll) = yaw_pitch_roll(&r);
         let again = rotation(y, p, roll);
         assert!((0..3).all(|i| (0..3).all(|j| (again[i][j] - r[i][j]).abs() < 1e-9)));
     }
@@ -236,7 +236,7 @@ mod tests {
     #[test]
     fn level_views_of_a_tilted_panorama_look_where_the_world_is_level() {
         let at = |tilt: [f64; 2], yaw: f64, pitch: f64| {
-            centre(&levelled(&[view(yaw, pitch, 0.0, 90.0, 64, 64)], tilt)[0])
+            centre(&level_views(&[view(yaw, pitch, 0.0, 90.0, 64, 64)], tilt)[0])
         };
         let near = |a: [f64; 2], b: [f64; 2]| (a[0] - b[0]).abs() + (a[1] - b[1]).abs() < 1e-9;
         // One pixel per degree. The camera was pitched up by 20 degrees: the horizon ahead is 20 degrees below the
@@ -253,7 +253,7 @@ mod tests {
         assert!(near(at([0.0, 10.0], -90.0, 0.0), [90.0, 100.0]));
         assert!(near(at([0.0, 10.0], 0.0, 0.0), [180.0, 90.0]));
         // The roll of the view ahead compensates that of the camera.
-        let ahead = &levelled(&[view(0.0, 0.0, 0.0, 90.0, 64, 64)], [0.0, 10.0])[0];
+        let ahead = &level_views(&[view(0.0, 0.0, 0.0, 90.0, 64, 64)], [0.0, 10.0])[0];
         assert!((ahead.roll + 10.0).abs() < 1e-9);
     }
 }

@@ -10,23 +10,23 @@
 
 use std::sync::OnceLock;
 
-use crate::look::{Look, linear_from_srgb, luminance, srgb_from_linear};
+use crate::look::{ColourSettings, linear_from_srgb, luminance, srgb_from_linear};
 use crate::lut::Lut;
-use crate::plane::{Colour, Frame};
+use crate::plane::{ColourModel, Frame};
 
 /// Maximum size of a grade, bytes: its list of rows, and the rows of all chromas inside R'G'B' (two in five).
-pub const MOST_BYTES: u64 = 65_536 * 16 + 28_000 * 784;
+pub const MAX_BYTES: u64 = 65_536 * 16 + 28_000 * 784;
 /// Maximum size of a grade for one frame without LUT, bytes: it has one chroma of 4x4.
-pub const QUICK_BYTES: u64 = 65_536 * 16 + 28_000 / 16 * 784;
+pub const MAX_FRAME_BYTES: u64 = 65_536 * 16 + 28_000 / 16 * 784;
 
 /// Encoded value above which the gains of lenses and frames fade to 1.
-const BURNT_FROM: f32 = 0.94;
+const CLIPPING_START: f32 = 0.94;
 
 /// Colour processing of a source.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Colouring {
     /// The settings.
-    pub look: Look,
+    pub look: ColourSettings,
     /// Look-up table, applied after the settings.
     pub lut: Option<Lut>,
 }
@@ -49,7 +49,7 @@ impl Colouring {
 
 /// Output samples for all luma values at one chroma.
 #[derive(Clone, Debug)]
-struct Row {
+struct ChromaRow {
     y: [u8; 256],
     cb: [u8; 256],
     cr: [u8; 256],
@@ -60,32 +60,32 @@ struct Row {
 pub struct Grade {
     colouring: Colouring,
     /// Gains of the settings.
-    own: [f32; 3],
+    setting_gains: [f32; 3],
     /// Gains that equalise lenses or frames.
     gains: [f32; 3],
-    curves: Curves,
-    rows: Vec<OnceLock<Box<Row>>>,
+    curves: ToneTables,
+    rows: Vec<OnceLock<Box<ChromaRow>>>,
     /// Spacing of the luma values that are computed; those between are interpolated linearly.
-    step: u8,
+    luma_step: u8,
 }
 
 impl Grade {
     /// [`Self::new`] for a single frame: without LUT only every fourth luma value is computed, which is a quarter of
     /// the work. The error is at most one level, or two where a channel clips.
     #[must_use]
-    pub fn of_frame(colouring: &Colouring, gains: [f64; 3]) -> Self {
+    pub fn for_frame(colouring: &Colouring, gains: [f64; 3]) -> Self {
         let step = if colouring.lut.is_none() { 4 } else { 1 };
-        Self { step, ..Self::new(colouring.clone(), gains) }
+        Self { luma_step: step, ..Self::new(colouring.clone(), gains) }
     }
 
     /// Compiles a colouring; `gains` are factors of linear light, such as those of an equaliser.
     #[must_use]
     pub fn new(colouring: Colouring, gains: [f64; 3]) -> Self {
         let (own, gains) = (colouring.look.gains().map(|v| v as f32), gains.map(|v| v as f32));
-        let curves = Curves::new(&colouring.look);
+        let curves = ToneTables::new(&colouring.look);
         let mut rows = Vec::new();
         rows.resize_with(1 << 16, OnceLock::new);
-        Self { colouring, own, gains, curves, rows, step: 1 }
+        Self { colouring, setting_gains: own, gains, curves, rows, luma_step: 1 }
     }
 
     /// Grades an encoded colour, without rounding.
@@ -97,13 +97,14 @@ impl Grade {
         if self.gains != [1.0; 3] || !look.is_neutral() {
             // Clipped pixels have lost their colour: a gain below 1 would turn them grey.
             let brightest = encoded[0].max(encoded[1]).max(encoded[2]);
-            let t = ((brightest - BURNT_FROM) / (1.0 - BURNT_FROM)).clamp(0.0, 1.0);
+            let t = ((brightest - CLIPPING_START) / (1.0 - CLIPPING_START)).clamp(0.0, 1.0);
             let kept = 1.0 - t * t * (3.0 - 2.0 * t);
-            let linear = [0, 1, 2]
-                .map(|c| self.curves.linear(encoded[c]) * self.own[c] * (1.0 + (self.gains[c] - 1.0) * kept));
+            let linear = [0, 1, 2].map(|c| {
+                self.curves.linear(encoded[c]) * self.setting_gains[c] * (1.0 + (self.gains[c] - 1.0) * kept)
+            });
             let mut toned = self.curves.toned(linear);
             if look.has_finish() {
-                toned = look.finish(toned.map(f64::from)).map(|v| v as f32);
+                toned = look.apply_finish(toned.map(f64::from)).map(|v| v as f32);
             }
             rgb = toned.map(|v| self.curves.encoded(v));
         }
@@ -113,12 +114,12 @@ impl Grade {
         }
     }
 
-    fn row(&self, cb: u8, cr: u8) -> &Row {
-        self.rows[usize::from(cb) << 8 | usize::from(cr)].get_or_init(|| Box::new(self.make(cb, cr)))
+    fn row(&self, cb: u8, cr: u8) -> &ChromaRow {
+        self.rows[usize::from(cb) << 8 | usize::from(cr)].get_or_init(|| Box::new(self.compute_row(cb, cr)))
     }
 
-    fn make(&self, cb: u8, cr: u8) -> Row {
-        let mut row = Row { y: [0; 256], cb: [0; 256], cr: [0; 256] };
+    fn compute_row(&self, cb: u8, cr: u8) -> ChromaRow {
+        let mut row = ChromaRow { y: [0; 256], cb: [0; 256], cr: [0; 256] };
         let (b, r) = (f32::from(cb) - 128.0, f32::from(cr) - 128.0);
         let change_at = |y: u8| {
             let luma = f32::from(y);
@@ -130,11 +131,11 @@ impl Grade {
         };
         let mut ends = [[0.0; 3], change_at(0)];
         for y in 0..=255u8 {
-            let part = y % self.step;
+            let part = y % self.luma_step;
             if part == 0 {
-                ends = [ends[1], change_at(y.saturating_add(self.step))];
+                ends = [ends[1], change_at(y.saturating_add(self.luma_step))];
             }
-            let share = f32::from(part) / f32::from(self.step);
+            let share = f32::from(part) / f32::from(self.luma_step);
             let change = [0, 1, 2].map(|c| ends[0][c] + (ends[1][c] - ends[0][c]) * share);
             let dy = 0.299 * change[0] + 0.587 * change[1] + 0.114 * change[2];
             let add = |sample: u8, change: f32| (f32::from(sample) + change + 0.5).clamp(0.0, 255.0) as u8;
@@ -155,13 +156,13 @@ impl Grade {
     /// Grades a part of a frame: first column, end column, first row, end row, in pixels of plane 0.
     pub fn apply_to(&self, frame: &mut Frame, [left, right, top, bottom]: [usize; 4]) {
         match (frame.colour, frame.planes.as_mut_slice()) {
-            (Colour::YCbCr, [luma, cb, cr]) => {
-                let mut rows: Vec<&Row> = Vec::new();
+            (ColourModel::YCbCr, [luma, cb, cr]) => {
+                let mut rows: Vec<&ChromaRow> = Vec::new();
                 let mut sums: Vec<[u32; 2]> = Vec::new();
                 let steps = [luma.width.div_ceil(cb.width.max(1)), luma.height.div_ceil(cb.height.max(1))];
                 let columns = left.div_ceil(steps[0])..right.div_ceil(steps[0]).min(cb.width);
                 let chroma_rows = top.div_ceil(steps[1])..bottom.div_ceil(steps[1]).min(cb.height);
-                let (stored, luma_stored) = (cb.picture_rows(), luma.picture_rows());
+                let (stored, luma_stored) = (cb.image_rows(), luma.image_rows());
                 for y in chroma_rows {
                     // Luma stored beyond the stored chroma, at most one row, uses the nearest chroma row.
                     let lines =
@@ -202,7 +203,7 @@ impl Grade {
             (_, [luma, ..]) => {
                 // Grey stays grey.
                 let row = self.row(128, 128);
-                let rows = luma.picture_rows();
+                let rows = luma.image_rows();
                 for y in rows.start.max(top)..rows.end.min(bottom) {
                     let pixels = &mut luma.row_mut(y as i32)[left..right];
                     pixels.iter_mut().for_each(|pixel| *pixel = row.y[usize::from(*pixel)]);
@@ -232,7 +233,7 @@ pub fn rows_with_chroma(rows: &[[i32; 2]], sizes: &[[u32; 2]]) -> Vec<[i32; 2]> 
 
 /// Tabulated functions with linear interpolation: within 1/50 level of f64.
 #[derive(Debug)]
-struct Curves {
+struct ToneTables {
     /// Linear light of encoded values 0 to 1.
     linear: Vec<f32>,
     /// Encoded values of linear light 0 to 1.
@@ -242,32 +243,34 @@ struct Curves {
 }
 
 /// Intervals of the encoding curves.
-const PARTS: usize = 4096;
+const CURVE_INTERVALS: usize = 4096;
 /// log2 of the darkest luminance of the tone curve, and its intervals per stop.
-const TONE_FROM: f32 = -20.0;
-const TONE_PARTS: f32 = 64.0;
+const TONE_START_LOG2: f32 = -20.0;
+const TONE_INTERVALS_PER_STOP: f32 = 64.0;
 /// Range of the tone curve, stops.
 const TONE_STOPS: usize = 28;
 
-impl Curves {
-    fn new(look: &Look) -> Self {
+impl ToneTables {
+    fn new(look: &ColourSettings) -> Self {
         let curve = |f: fn(f64) -> f64| {
-            (0..=PARTS + 1).map(|k| f(k as f64 / PARTS as f64) as f32).collect::<Vec<f32>>()
+            (0..=CURVE_INTERVALS + 1)
+                .map(|k| f(k as f64 / CURVE_INTERVALS as f64) as f32)
+                .collect::<Vec<f32>>()
         };
-        let points = if look.has_tone() { TONE_STOPS * TONE_PARTS as usize + 2 } else { 0 };
+        let points = if look.has_tone() { TONE_STOPS * TONE_INTERVALS_PER_STOP as usize + 2 } else { 0 };
         let tone = (0..points).map(|k| {
-            let log = f64::from(TONE_FROM) + k as f64 / f64::from(TONE_PARTS);
-            libm::exp2(look.tone(log) - log) as f32
+            let log = f64::from(TONE_START_LOG2) + k as f64 / f64::from(TONE_INTERVALS_PER_STOP);
+            libm::exp2(look.tone_curve(log) - log) as f32
         });
         Self { linear: curve(linear_from_srgb), encoded: curve(srgb_from_linear), tone: tone.collect() }
     }
 
     fn linear(&self, v: f32) -> f32 {
-        between(&self.linear, v.clamp(0.0, 1.0) * PARTS as f32)
+        interpolate(&self.linear, v.clamp(0.0, 1.0) * CURVE_INTERVALS as f32)
     }
 
     fn encoded(&self, v: f32) -> f32 {
-        between(&self.encoded, v.clamp(0.0, 1.0) * PARTS as f32)
+        interpolate(&self.encoded, v.clamp(0.0, 1.0) * CURVE_INTERVALS as f32)
     }
 
     fn toned(&self, rgb: [f32; 3]) -> [f32; 3] {
@@ -275,14 +278,14 @@ impl Curves {
             return rgb;
         }
         let luminance = luminance(rgb.map(f64::from)) as f32;
-        let at = (libm::log2f(luminance.max(1e-9)) - TONE_FROM) * TONE_PARTS;
-        let factor = between(&self.tone, at.clamp(0.0, (self.tone.len() - 2) as f32));
+        let at = (libm::log2f(luminance.max(1e-9)) - TONE_START_LOG2) * TONE_INTERVALS_PER_STOP;
+        let factor = interpolate(&self.tone, at.clamp(0.0, (self.tone.len() - 2) as f32));
         rgb.map(|v| v * factor)
     }
 }
 
 /// Interpolates a table linearly.
-fn between(table: &[f32], at: f32) -> f32 {
+fn interpolate(table: &[f32], at: f32) -> f32 {
     let whole = at as usize;
     let rest = at - whole as f32;
     match table.get(whole..whole + 2) {
@@ -298,7 +301,11 @@ mod tests {
 
     fn colouring(text: &str) -> Colouring {
         Colouring {
-            look: if text.is_empty() { Look::default() } else { Look::parse(text).unwrap() },
+            look: if text.is_empty() {
+                ColourSettings::default()
+            } else {
+                ColourSettings::parse(text).unwrap()
+            },
             lut: None,
         }
     }
@@ -321,7 +328,7 @@ mod tests {
                 plane
             })
             .collect();
-        Frame { colour: Colour::YCbCr, planes, alpha: None }
+        Frame { colour: ColourModel::YCbCr, planes, alpha: None }
     }
 
     fn pixels(frame: &Frame) -> Vec<Vec<u8>> {
@@ -339,7 +346,7 @@ mod tests {
             text += &format!("{:.6} {:.6} {:.6}\n", at(k % size), at(k / size % size), at(k / size / size));
         }
         let lut = Some(Lut::parse(text.as_bytes()).unwrap());
-        for neutral in [Colouring::default(), Colouring { look: Look::default(), lut }] {
+        for neutral in [Colouring::default(), Colouring { look: ColourSettings::default(), lut }] {
             let grade = Grade::new(neutral, [1.0; 3]);
             for sizes in [[[64, 32]; 3], [[64, 32], [32, 16], [32, 16]], [[63, 31], [32, 16], [32, 16]]] {
                 let before = frame(sizes);
@@ -390,10 +397,10 @@ mod tests {
     #[test]
     fn the_quick_table_of_a_frame_is_that_of_all_values_within_a_rounding() {
         let all = Grade::new(colouring(""), [1.8, 1.7, 1.9]);
-        let quick = Grade::of_frame(&colouring(""), [1.8, 1.7, 1.9]);
+        let quick = Grade::for_frame(&colouring(""), [1.8, 1.7, 1.9]);
         let (mut worst, mut other) = (0, 0);
         for (cb, cr) in [(128, 128), (100, 140), (150, 90), (90, 170)] {
-            let (a, b) = (all.make(cb, cr), quick.make(cb, cr));
+            let (a, b) = (all.compute_row(cb, cr), quick.compute_row(cb, cr));
             for (a, b) in [(a.y, b.y), (a.cb, b.cb), (a.cr, b.cr)] {
                 for (a, b) in a.iter().zip(b) {
                     worst = worst.max(a.abs_diff(b));

@@ -6,7 +6,7 @@
 
 use std::path::{Path, PathBuf};
 
-use gausset_io::units::one_line;
+use gausset_io::text::one_line;
 use serde::Deserialize;
 
 use crate::geometry::View;
@@ -137,19 +137,19 @@ impl Layout {
     /// View size that keeps the resolution of a panorama of this width: its angular density at the centre of a view,
     /// rounded to a multiple of 16 px.
     #[must_use]
-    pub fn natural_side(self, pano_width: u32, hfov: Option<f64>) -> u32 {
+    pub fn native_view_side(self, pano_width: u32, hfov: Option<f64>) -> u32 {
         if self == Self::Colmap12 {
             // COLMAP: int(W · 90/360).
             return pano_width / 4;
         }
-        natural_side(pano_width, hfov.unwrap_or(self.hfov()))
+        native_view_side(pano_width, hfov.unwrap_or(self.hfov()))
     }
 }
 
 /// Size of square views with this field of view that has a quarter of the panorama's width per 90 degrees. That is 1.27
 /// source pixels per pixel at the centre and 0.64 at the edge.
 #[must_use]
-pub fn natural_side(pano_width: u32, hfov: f64) -> u32 {
+pub fn native_view_side(pano_width: u32, hfov: f64) -> u32 {
     let scale = (0.5 * hfov).to_radians();
     let side = f64::from(pano_width) / 4.0 * libm::tan(scale);
     ((side / 16.0).round().clamp(4.0, 1024.0) as u32) * 16
@@ -173,14 +173,14 @@ pub enum LayoutError {
         reason: String,
     },
     /// The file is not a list of views.
-    #[error("{}: line {line}: {what} (expected a JSON list of objects with yaw and pitch)", path.display())]
+    #[error("{}: line {line}: {problem} (expected a JSON list of objects with yaw and pitch)", path.display())]
     Syntax {
         /// The layout file.
         path: PathBuf,
         /// Line, from 1.
         line: usize,
         /// The problem.
-        what: String,
+        problem: String,
     },
     /// A value is out of range.
     #[error("{}: view {index}: {problem}", path.display())]
@@ -202,10 +202,10 @@ pub enum ViewError {
     Count(usize),
     /// Two views have this name.
     #[error("name `{0}` is used twice")]
-    Twice(String),
+    DuplicateName(String),
     /// An angle is out of range.
     #[error("yaw, pitch and roll must be finite degrees")]
-    Angles,
+    NonFiniteAngle,
     /// The horizontal field of view (degrees) is out of range.
     #[error("hfov is {0} (expected more than 0 and at most 170 degrees)")]
     Hfov(f64),
@@ -255,7 +255,7 @@ pub fn parse_views(bytes: &[u8], path: &Path, side: u32, hfov: f64) -> Result<Ve
         path: path.to_owned(),
         line: e.line(),
         // serde quotes unknown field names, which can be of any length.
-        what: one_line(e.to_string().split(" at line").next().unwrap_or_default())
+        problem: one_line(e.to_string().split(" at line").next().unwrap_or_default())
             .chars()
             .take(240)
             .collect(),
@@ -279,7 +279,7 @@ pub fn parse_views(bytes: &[u8], path: &Path, side: u32, hfov: f64) -> Result<Ve
             return bad(index, problem);
         }
         if views.iter().any(|other| other.name == view.name) {
-            return bad(index, ViewError::Twice(view.name));
+            return bad(index, ViewError::DuplicateName(view.name));
         }
         views.push(view);
     }
@@ -292,7 +292,7 @@ pub fn parse_views(bytes: &[u8], path: &Path, side: u32, hfov: f64) -> Result<Ve
 /// The first value that is out of range.
 pub fn check_view(view: &View) -> Result<(), ViewError> {
     if ![view.yaw, view.pitch, view.roll].iter().all(|a| a.is_finite() && a.abs() <= 3600.0) {
-        return Err(ViewError::Angles);
+        return Err(ViewError::NonFiniteAngle);
     }
     if !(view.hfov > 0.0 && view.hfov <= 170.0) {
         return Err(ViewError::Hfov(view.hfov));
@@ -328,8 +328,8 @@ mod tests {
 
     #[test]
     fn natural_sides_are_a_quarter_of_the_width_at_90_degrees() {
-        assert_eq!(Layout::Ring8.natural_side(7680, None), 1920);
-        assert_eq!(Layout::Ring8.natural_side(2304, None), 576);
+        assert_eq!(Layout::Ring8.native_view_side(7680, None), 1920);
+        assert_eq!(Layout::Ring8.native_view_side(2304, None), 576);
     }
 
     #[test]

@@ -8,49 +8,49 @@ use gausset_core::Pose;
 use gausset_core::se3;
 use serde::{Deserialize, Serialize};
 
-use crate::export::{FramePose, Poses};
-use crate::lens_views::{frame_of_lens, lens_frame, upright};
+use crate::export::{AlignedPoses, FramePose};
+use crate::lens_views::{frame_of_lens, lens_frame, upright_rotation};
 
 /// Maximum iterations of Weiszfeld's algorithm.
-const TURNS: usize = 200;
+const MAX_ITERATIONS: usize = 200;
 /// Step below which iteration ends, radians or units of the poses.
-const STILL: f64 = 1e-12;
+const CONVERGED_STEP: f64 = 1e-12;
 
 /// The constant relative pose of two lenses, with the deviations of the frames from it.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct LensPose {
+pub struct LensPairPose {
     /// Relative pose: axes of the first lens to those of the second.
     pub second_from_first: Pose,
     /// Number of frames with poses of both lenses.
     pub frames: usize,
     /// Median and largest deviation of the rotation, degrees.
-    pub turn: [f64; 2],
+    pub rotation_deviation: [f64; 2],
     /// Median and largest deviation of the centre of the second lens, in the unit of the poses.
-    pub place: [f64; 2],
+    pub position_deviation: [f64; 2],
 }
 
-impl LensPose {
+impl LensPairPose {
     /// Estimates the relative pose from the poses (`lens_from_world`) of both lenses at each frame; `None` without
     /// frames.
     #[must_use]
-    pub fn of(frames: &[[Pose; 2]]) -> Option<Self> {
+    pub fn from_frames(frames: &[[Pose; 2]]) -> Option<Self> {
         let each: Vec<Pose> = frames.iter().map(|[first, second]| second.compose(&first.inverse())).collect();
         let first = each.first()?;
         let mut rotation = Pose::from_quaternion(median_quaternion(&each), [0.0; 3]).ok()?.rotation;
-        for _ in 0..TURNS {
-            let away = each.iter().map(|pose| turn_between(pose, &rotation));
-            let step = weiszfeld(away);
+        for _ in 0..MAX_ITERATIONS {
+            let away = each.iter().map(|pose| rotation_vector(pose, &rotation));
+            let step = weiszfeld_step(away);
             rotation = se3::mul(&se3::so3_exp(step), &rotation);
-            if se3::norm(step) < STILL {
+            if se3::norm(step) < CONVERGED_STEP {
                 break;
             }
         }
         let centres: Vec<[f64; 3]> = each.iter().map(Pose::centre).collect();
         let mut centre: [f64; 3] = std::array::from_fn(|k| median(centres.iter().map(|c| c[k]).collect()));
-        for _ in 0..TURNS {
-            let step = weiszfeld(centres.iter().map(|c| minus(*c, centre)));
+        for _ in 0..MAX_ITERATIONS {
+            let step = weiszfeld_step(centres.iter().map(|c| minus(*c, centre)));
             centre = std::array::from_fn(|k| centre[k] + step[k]);
-            if se3::norm(step) < STILL {
+            if se3::norm(step) < CONVERGED_STEP {
                 break;
             }
         }
@@ -58,19 +58,20 @@ impl LensPose {
         let quaternion = Pose { rotation, ..*first }.quaternion();
         let rotation = Pose::from_quaternion(quaternion, [0.0; 3]).ok()?.rotation;
         let translation = se3::mul_vec(&rotation, centre).map(|v| -v);
-        let turns = each.iter().map(|pose| se3::norm(turn_between(pose, &rotation)).to_degrees()).collect();
+        let turns =
+            each.iter().map(|pose| se3::norm(rotation_vector(pose, &rotation)).to_degrees()).collect();
         let places = centres.iter().map(|c| se3::norm(minus(*c, centre))).collect();
         Some(Self {
             second_from_first: Pose { rotation, translation },
             frames: each.len(),
-            turn: median_and_largest(turns),
-            place: median_and_largest(places),
+            rotation_deviation: median_and_largest(turns),
+            position_deviation: median_and_largest(places),
         })
     }
 }
 
 /// Minimum number of frames with poses of both lenses for completing missing poses.
-const ENOUGH: usize = 3;
+const MIN_COMMON_FRAMES: usize = 3;
 
 /// Relative pose of the two lenses of a camera from an alignment: a stable contract.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -100,7 +101,7 @@ impl LensRelation {
     /// computed from the other lens and added to `poses`. `axes` are yaw and pitch of the lenses in the lens file,
     /// degrees. `None` if no frame has poses of both lenses.
     #[must_use]
-    pub fn complete(poses: &mut Poses, axes: [[f64; 2]; 2]) -> Option<Self> {
+    pub fn estimate_and_complete(poses: &mut AlignedPoses, axes: [[f64; 2]; 2]) -> Option<Self> {
         let find = |name: &str| poses.frames.iter().position(|frame| frame.name == name);
         let pairs: Vec<[usize; 2]> = (poses.frames.iter().enumerate())
             .filter_map(|(first, frame)| {
@@ -112,10 +113,10 @@ impl LensRelation {
             let [first, second] = pair.map(|at| poses.frames[at].pose());
             Some([first?, second?])
         };
-        let found = LensPose::of(&pairs.iter().filter_map(both).collect::<Vec<_>>())?;
+        let found = LensPairPose::from_frames(&pairs.iter().filter_map(both).collect::<Vec<_>>())?;
         let second_from_first = found.second_from_first;
         let mut completed = Vec::new();
-        for [first, second] in pairs.into_iter().filter(|_| found.frames >= ENOUGH) {
+        for [first, second] in pairs.into_iter().filter(|_| found.frames >= MIN_COMMON_FRAMES) {
             let (at, pose) = match [first, second].map(|at| poses.frames[at].pose()) {
                 [Some(pose), None] => (second, second_from_first.compose(&pose)),
                 [None, Some(pose)] => (first, second_from_first.inverse().compose(&pose)),
@@ -126,8 +127,8 @@ impl LensRelation {
             poses.frames[at] = FramePose { name: name.clone(), rotation, translation };
             completed.push(name);
         }
-        let said = se3::mul(&se3::transpose(&upright(axes[1])), &upright(axes[0]));
-        let degrees = |from: &se3::Mat3| se3::norm(turn_between(&second_from_first, from)).to_degrees();
+        let said = se3::mul(&se3::transpose(&upright_rotation(axes[1])), &upright_rotation(axes[0]));
+        let degrees = |from: &se3::Mat3| se3::norm(rotation_vector(&second_from_first, from)).to_degrees();
         Some(Self {
             frames: found.frames,
             rotation: second_from_first.quaternion(),
@@ -135,15 +136,15 @@ impl LensRelation {
             angle_degrees: degrees(&Pose::IDENTITY.rotation),
             off_lens_file_degrees: degrees(&said),
             baseline: se3::norm(second_from_first.centre()),
-            deviation_degrees: found.turn,
-            deviation: found.place,
+            deviation_degrees: found.rotation_deviation,
+            deviation: found.position_deviation,
             completed,
         })
     }
 }
 
 /// Rotation vector from a rotation to that of a pose, radians.
-fn turn_between(pose: &Pose, from: &se3::Mat3) -> [f64; 3] {
+fn rotation_vector(pose: &Pose, from: &se3::Mat3) -> [f64; 3] {
     let between = se3::mul(&pose.rotation, &se3::transpose(from));
     let [w, x, y, z] = Pose { rotation: between, translation: [0.0; 3] }.quaternion();
     let sine = se3::norm([x, y, z]);
@@ -154,11 +155,11 @@ fn turn_between(pose: &Pose, from: &se3::Mat3) -> [f64; 3] {
 }
 
 /// One Weiszfeld step towards the geometric median; `away` are the samples relative to the current point.
-fn weiszfeld(away: impl Iterator<Item = [f64; 3]>) -> [f64; 3] {
+fn weiszfeld_step(away: impl Iterator<Item = [f64; 3]>) -> [f64; 3] {
     let (mut sum, mut weights) = ([0.0; 3], 0.0);
     for d in away {
         // Bound the weight of a sample at the current point.
-        let weight = 1.0 / se3::norm(d).max(STILL);
+        let weight = 1.0 / se3::norm(d).max(CONVERGED_STEP);
         sum = std::array::from_fn(|k| sum[k] + weight * d[k]);
         weights += weight;
     }
@@ -226,22 +227,25 @@ mod tests {
     #[test]
     fn poses_without_errors_give_the_pose_itself() {
         let truth = truth();
-        let found = LensPose::of(&frames(&truth, 0.0, |_| false)).unwrap();
+        let found = LensPairPose::from_frames(&frames(&truth, 0.0, |_| false)).unwrap();
         assert!(se3::norm(minus(found.second_from_first.centre(), truth.centre())) < 1e-9);
-        assert!(se3::norm(turn_between(&found.second_from_first, &truth.rotation)) < 1e-9);
-        assert!(found.turn[1] < 1e-6 && found.place[1] < 1e-9 && found.frames == 40, "{found:?}");
+        assert!(se3::norm(rotation_vector(&found.second_from_first, &truth.rotation)) < 1e-9);
+        assert!(
+            found.rotation_deviation[1] < 1e-6 && found.position_deviation[1] < 1e-9 && found.frames == 40,
+            "{found:?}"
+        );
     }
 
     #[test]
     fn frames_at_which_a_lens_was_lost_do_not_move_it() {
         let truth = truth();
-        let found = LensPose::of(&frames(&truth, 1e-3, |k| k % 5 == 0)).unwrap();
+        let found = LensPairPose::from_frames(&frames(&truth, 1e-3, |k| k % 5 == 0)).unwrap();
         let apart = se3::norm(minus(found.second_from_first.centre(), truth.centre()));
-        let turned = se3::norm(turn_between(&found.second_from_first, &truth.rotation)).to_degrees();
+        let turned = se3::norm(rotation_vector(&found.second_from_first, &truth.rotation)).to_degrees();
         assert!(apart < 6e-4 && turned < 0.03, "{apart} {turned}");
         // The median deviation is that of the inliers; the largest shows the outliers.
-        assert!(found.turn[0] < 0.15 && found.turn[1] > 10.0, "{found:?}");
-        assert!(found.place[0] < 3e-3 && found.place[1] > 0.3, "{found:?}");
+        assert!(found.rotation_deviation[0] < 0.15 && found.rotation_deviation[1] > 10.0, "{found:?}");
+        assert!(found.position_deviation[0] < 3e-3 && found.position_deviation[1] > 0.3, "{found:?}");
     }
 
     #[test]
@@ -256,11 +260,14 @@ mod tests {
                     translation: (!lost(k, lens)).then_some(pair[lens].translation),
                 })
             };
-            Poses { frames: all.iter().enumerate().flat_map(frame).collect(), ..Poses::default() }
+            AlignedPoses {
+                frames: all.iter().enumerate().flat_map(frame).collect(),
+                ..AlignedPoses::default()
+            }
         };
         let mut poses = of(&|k, lens| k % 4 == 0 && lens == k / 4 % 2 || k == 7);
-        let found = LensRelation::complete(&mut poses, [[0.0, 0.0], [180.0, 0.0]]).unwrap();
-        assert_eq!((found.frames, found.completed.len(), poses.registered()), (29, 10, 78));
+        let found = LensRelation::estimate_and_complete(&mut poses, [[0.0, 0.0], [180.0, 0.0]]).unwrap();
+        assert_eq!((found.frames, found.completed.len(), poses.registered_frames()), (29, 10, 78));
         assert_eq!(found.completed[1], "f4_lens1");
         for (frame, truth) in
             poses.frames.iter().zip(all.iter().flatten()).filter(|(f, _)| f.rotation.is_some())
@@ -269,17 +276,17 @@ mod tests {
         }
         assert!((found.baseline - 0.03).abs() < 1e-9, "{found:?}");
         let half_turn = se3::so3_exp([0.0, std::f64::consts::PI, 0.0]);
-        let off = se3::norm(turn_between(&truth, &half_turn)).to_degrees();
+        let off = se3::norm(rotation_vector(&truth, &half_turn)).to_degrees();
         assert!((found.off_lens_file_degrees - off).abs() < 1e-6, "{found:?} {off}");
         // Two frames are too few for completing others.
         let mut few = of(&|k, lens| k > 2 || k == 2 && lens == 1);
-        let found = LensRelation::complete(&mut few, [[0.0, 0.0], [180.0, 0.0]]).unwrap();
-        assert_eq!((found.frames, few.registered()), (2, 5));
-        assert!(LensRelation::complete(&mut of(&|_, lens| lens == 1), [[0.0; 2]; 2]).is_none());
+        let found = LensRelation::estimate_and_complete(&mut few, [[0.0, 0.0], [180.0, 0.0]]).unwrap();
+        assert_eq!((found.frames, few.registered_frames()), (2, 5));
+        assert!(LensRelation::estimate_and_complete(&mut of(&|_, lens| lens == 1), [[0.0; 2]; 2]).is_none());
     }
 
     #[test]
     fn no_frame_has_no_pose() {
-        assert!(LensPose::of(&[]).is_none());
+        assert!(LensPairPose::from_frames(&[]).is_none());
     }
 }

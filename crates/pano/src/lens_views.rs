@@ -8,14 +8,14 @@
 use gausset_core::se3::{self, Mat3};
 
 use crate::fisheye::DualFisheye;
-use crate::geometry::{View, angles, rotation};
+use crate::geometry::{View, rotation, yaw_pitch_roll};
 use crate::layout::view_name;
 
 /// Step by which views are rotated back towards the axis until they are inside the circle, degrees.
-const STEP: f64 = 0.5;
+const STEP_DEGREES: f64 = 0.5;
 /// Margin of views to the rim of the circle, in px of the view or of the source, whichever are larger: interpolation in
 /// downsampled planes and in half-size chroma reads neighbouring pixels.
-const RIM: f64 = 3.0;
+const RIM_MARGIN: f64 = 3.0;
 
 /// A lens cannot hold the requested view.
 #[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
@@ -46,9 +46,9 @@ impl LensViews {
     ///
     /// # Errors
     /// A circle is too small for a view along its axis.
-    pub fn of(frame: &DualFisheye, side: u32, hfov: f64) -> Result<Self, LensViewError> {
+    pub fn new(frame: &DualFisheye, side: u32, hfov: f64) -> Result<Self, LensViewError> {
         let axes = frame.lenses.each_ref().map(|lens| {
-            let (yaw, pitch, _) = angles(&lens.pano_from_lens);
+            let (yaw, pitch, _) = yaw_pitch_roll(&lens.pano_from_lens);
             [yaw, pitch]
         });
         let mut found = Self { views: Vec::new(), axes };
@@ -62,14 +62,18 @@ impl LensViews {
             height: side,
         };
         let centre = view(0, 0.0, 0.0);
-        if let Some(lens) = (0..2).find(|&lens| !holds(frame, lens, &found.in_panorama(lens, &centre))) {
+        if let Some(lens) =
+            (0..2).find(|&lens| !is_view_inside(frame, lens, &found.in_panorama(lens, &centre)))
+        {
             return Err(LensViewError { lens, hfov });
         }
         found.views.push(centre);
         for (right, up) in [(-1.0, 0.0), (1.0, 0.0), (0.0, 1.0), (0.0, -1.0)] {
-            let turns = (0..).map(|k| 0.5 * hfov - STEP * f64::from(k)).take_while(|turn| *turn > 0.0);
+            let turns =
+                (0..).map(|k| 0.5 * hfov - STEP_DEGREES * f64::from(k)).take_while(|turn| *turn > 0.0);
             let mut off_axis = turns.map(|turn| view(found.views.len(), right * turn, up * turn));
-            let in_both = |view: &View| (0..2).all(|lens| holds(frame, lens, &found.in_panorama(lens, view)));
+            let in_both =
+                |view: &View| (0..2).all(|lens| is_view_inside(frame, lens, &found.in_panorama(lens, view)));
             // The largest rotation that keeps the view inside both circles; none if no rotation does.
             let inside = off_axis.find(in_both);
             found.views.extend(inside);
@@ -79,59 +83,59 @@ impl LensViews {
 
     /// The views of a lens in panorama axes.
     #[must_use]
-    pub fn of_lens(&self, lens: usize) -> Vec<View> {
+    pub fn views_of(&self, lens: usize) -> Vec<View> {
         self.views.iter().map(|view| self.in_panorama(lens, view)).collect()
     }
 
     /// The views of the first lens, then those of the second, in panorama axes.
     #[must_use]
-    pub fn of_both(&self) -> Vec<View> {
-        (0..2).flat_map(|lens| self.of_lens(lens)).collect()
+    pub fn all_views(&self) -> Vec<View> {
+        (0..2).flat_map(|lens| self.views_of(lens)).collect()
     }
 
     fn in_panorama(&self, lens: usize, view: &View) -> View {
-        let turned = se3::mul(&upright(self.axes[lens]), &view.pano_from_camera());
-        let (yaw, pitch, roll) = angles(&turned);
+        let turned = se3::mul(&upright_rotation(self.axes[lens]), &view.pano_from_camera());
+        let (yaw, pitch, roll) = yaw_pitch_roll(&turned);
         View { yaw, pitch, roll, ..view.clone() }
     }
 }
 
 /// Rotation from the upright axes of a lens to panorama axes, from yaw and pitch of its axis, degrees.
 #[must_use]
-pub fn upright([yaw, pitch]: [f64; 2]) -> Mat3 {
+pub fn upright_rotation([yaw, pitch]: [f64; 2]) -> Mat3 {
     rotation(yaw, pitch, 0.0)
 }
 
 /// Name of the separate frame of one lens of a frame.
 #[must_use]
 pub fn lens_frame(frame: &str, lens: usize) -> String {
-    format!("{frame}{LENS}{lens}")
+    format!("{frame}{LENS_SEPARATOR}{lens}")
 }
 
 /// Inverse of [`lens_frame`]: frame name and lens, or `None` if the name has no lens.
 #[must_use]
 pub fn frame_of_lens(name: &str) -> Option<(&str, usize)> {
-    let (frame, lens) = name.rsplit_once(LENS)?;
+    let (frame, lens) = name.rsplit_once(LENS_SEPARATOR)?;
     Some((frame, lens.parse().ok().filter(|lens| *lens < 2)?))
 }
 
 /// Separator between the name of a frame and the number of its lens, which counts from 0 as in the lens file.
-const LENS: &str = "_lens";
+const LENS_SEPARATOR: &str = "_lens";
 
 /// Whether a view is completely inside the circle of a lens and on the canvas.
 ///
 /// It suffices to check the outline of the view: only for a view that contains the backward direction could the outline
 /// be inside and the rest outside.
 #[must_use]
-pub fn holds(frame: &DualFisheye, lens: usize, view: &View) -> bool {
+pub fn is_view_inside(frame: &DualFisheye, lens: usize, view: &View) -> bool {
     let one = &frame.lenses[lens];
     let axis = se3::mul_vec(&one.pano_from_lens, [0.0, 0.0, 1.0]);
-    if sees(view, axis.map(|v| -v)) {
+    if contains_direction(view, axis.map(|v| -v)) {
         return false;
     }
-    let rim = RIM * view.minification(frame.pixels_around()).max(1.0);
+    let rim = RIM_MARGIN * view.minification(frame.pixels_around()).max(1.0);
     let inside = |x: u32, y: u32| {
-        let (u, v, weight) = frame.in_lens(one, view.ray_in_panorama(f64::from(x), f64::from(y)));
+        let (u, v, weight) = frame.project_in_lens(one, view.ray_in_panorama(f64::from(x), f64::from(y)));
         weight > 0.0 && libm::hypot(u - one.centre[0], v - one.centre[1]) <= one.radius - rim
     };
     (0..=view.width).all(|x| inside(x, 0) && inside(x, view.height))
@@ -139,7 +143,7 @@ pub fn holds(frame: &DualFisheye, lens: usize, view: &View) -> bool {
 }
 
 /// Whether a view contains a direction (panorama axes).
-fn sees(view: &View, direction: [f64; 3]) -> bool {
+fn contains_direction(view: &View, direction: [f64; 3]) -> bool {
     let [x, y, z] = se3::transpose_mul_vec(&view.pano_from_camera(), direction);
     let f = view.focal();
     let half = [view.width, view.height].map(|side| 0.5 * f64::from(side));
@@ -169,15 +173,15 @@ mod tests {
             (80.0, "\"yaw\": 180"),
         ] {
             let frame = frame(half_angle, second);
-            let views = LensViews::of(&frame, 64, 90.0).unwrap();
+            let views = LensViews::new(&frame, 64, 90.0).unwrap();
             assert_eq!(views.views.len(), 5);
-            for (lens, views) in [0, 1].map(|lens| views.of_lens(lens)).iter().enumerate() {
-                let (alone, one) = (frame.alone(lens), &frame.lenses[lens]);
+            for (lens, views) in [0, 1].map(|lens| views.views_of(lens)).iter().enumerate() {
+                let (alone, one) = (frame.single_lens(lens), &frame.lenses[lens]);
                 for (view, (x, y)) in views.iter().flat_map(|view| {
                     (0..64 * 64).map(move |k| (view, (f64::from(k % 64) + 0.5, f64::from(k / 64) + 0.5)))
                 }) {
                     let place = alone.place(view.ray_in_panorama(x, y));
-                    assert!(place.is_seen && place.second.is_none(), "{view:?} {x} {y}");
+                    assert!(place.is_visible && place.second.is_none(), "{view:?} {x} {y}");
                     assert_eq!(usize::from(place.patch), lens + 1);
                     let from_centre = libm::hypot(place.u - one.centre[0], place.v - one.centre[1]);
                     assert!(from_centre < one.radius, "{from_centre}");
@@ -191,21 +195,21 @@ mod tests {
         let frame = frame(97.0, "\"yaw\": 180");
         let of = |layout: Layout| {
             let views = layout.views(64, 64, None);
-            let in_one = |view: &&View| holds(&frame, 0, view) || holds(&frame, 1, view);
+            let in_one = |view: &&View| is_view_inside(&frame, 0, view) || is_view_inside(&frame, 1, view);
             let kept: Vec<View> = views.iter().filter(in_one).cloned().collect();
-            (kept.len(), Coverage::of(&kept).share)
+            (kept.len(), Coverage::new(&kept).fraction)
         };
         let (ring, of_ring) = of(Layout::Ring8);
         let (cube, of_cube) = of(Layout::Cube6);
         assert_eq!((ring, cube), (6, 2));
-        let own = Coverage::of(&LensViews::of(&frame, 64, 90.0).unwrap().of_both()).share;
+        let own = Coverage::new(&LensViews::new(&frame, 64, 90.0).unwrap().all_views()).fraction;
         assert!(own > of_ring && own > of_cube && own > 0.8, "{own} {of_ring} {of_cube}");
     }
 
     #[test]
     fn views_are_upright_whatever_the_roll_of_the_sensor() {
-        let found = LensViews::of(&frame(97.0, "\"yaw\": 180"), 64, 90.0).unwrap();
-        let views = [0, 1].map(|lens| found.of_lens(lens));
+        let found = LensViews::new(&frame(97.0, "\"yaw\": 180"), 64, 90.0).unwrap();
+        let views = [0, 1].map(|lens| found.views_of(lens));
         let angles =
             |k: usize| views[0].iter().map(|v| [v.yaw, v.pitch, v.roll][k].round()).collect::<Vec<_>>();
         assert_eq!(angles(0), [0.0, -45.0, 45.0, 0.0, 0.0]);
@@ -228,10 +232,10 @@ mod tests {
 
     #[test]
     fn a_view_that_is_too_wide_for_the_circle_is_refused() {
-        let wrong = LensViews::of(&frame(50.0, "\"yaw\": 180"), 64, 90.0).unwrap_err();
+        let wrong = LensViews::new(&frame(50.0, "\"yaw\": 180"), 64, 90.0).unwrap_err();
         assert!(wrong.to_string().starts_with("lenses[0]: a view of 90 degrees"), "{wrong}");
         // Its outline is inside a circle of 140 degrees, but it looks backwards.
         let back = View { yaw: 180.0, hfov: 60.0, ..Layout::Ring4.views(64, 64, None).remove(0) };
-        assert!(!holds(&frame(140.0, "\"yaw\": 180"), 0, &back));
+        assert!(!is_view_inside(&frame(140.0, "\"yaw\": 180"), 0, &back));
     }
 }

@@ -9,19 +9,19 @@ use std::path::{Path, PathBuf};
 
 use gausset_compute::fearless_simd::Level;
 use gausset_io::image::header::parse_header;
-use gausset_io::image::{Picture, PictureFormat};
-use gausset_io::{guard, input};
+use gausset_io::image::{DecodedImage, ImageFormat};
+use gausset_io::{catch_panic, input};
 use image::ImageDecoder;
 use image::codecs::tiff::TiffDecoder;
 
-use crate::jpeg::{DecodeError, Decoder, Header};
-use crate::metadata::{Metadata, NotEquirect};
-use crate::plane::{Colour, Frame, FrameShape, Plane};
+use crate::jpeg::{DecodeError, Decoder, JpegHeader};
+use crate::metadata::{EquirectError, Metadata};
+use crate::plane::{ColourModel, Frame, FrameShape, Plane};
 use crate::projection::Equirect;
 
 /// Limits on source images.
 #[derive(Clone, Copy, Debug)]
-pub struct Limits {
+pub struct ImageLimits {
     /// Largest width, px.
     pub width: u32,
     /// Largest height, px.
@@ -30,7 +30,7 @@ pub struct Limits {
     pub bytes: u64,
 }
 
-impl Default for Limits {
+impl Default for ImageLimits {
     fn default() -> Self {
         Self { width: 16_384, height: 8_192, bytes: 256 << 20 }
     }
@@ -38,17 +38,17 @@ impl Default for Limits {
 
 /// Why an image file cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{}: {what}", path.display())]
+#[error("{}: {problem}", path.display())]
 pub struct LoadError {
     /// The image file.
     pub path: PathBuf,
     /// The problem, as `PLACE: what is wrong …`.
-    pub what: String,
+    pub problem: String,
 }
 
 /// An image file in memory with its parsed header.
 #[derive(Debug, Default)]
-pub struct Opened {
+pub struct LoadedImage {
     /// The image file.
     pub path: PathBuf,
     /// The whole file.
@@ -57,40 +57,41 @@ pub struct Opened {
     pub size: [u32; 2],
     /// EXIF, GPano and ICC data.
     pub metadata: Metadata,
-    jpeg: Option<Header>,
+    jpeg_header: Option<JpegHeader>,
 }
 
-fn error(path: &Path, what: impl Into<String>) -> LoadError {
-    LoadError { path: path.to_owned(), what: what.into() }
+fn load_error(path: &Path, what: impl Into<String>) -> LoadError {
+    LoadError { path: path.to_owned(), problem: what.into() }
 }
 
 /// Reads a file into `buffer` and parses its header.
 ///
 /// # Errors
 /// Not a regular file, not an image, over the limits, or damaged.
-pub fn open(path: &Path, limits: &Limits, mut buffer: Vec<u8>) -> Result<Opened, LoadError> {
-    let (file, length) = open_file(path, limits)?;
+pub fn load(path: &Path, limits: &ImageLimits, mut buffer: Vec<u8>) -> Result<LoadedImage, LoadError> {
+    let (file, length) = open_checked(path, limits)?;
     buffer.clear();
     // One byte more than expected, so that a growing file is noticed.
     buffer.reserve_exact(length as usize + 1);
-    file.take(length + 1).read_to_end(&mut buffer).map_err(|e| io(path, &e))?;
+    file.take(length + 1).read_to_end(&mut buffer).map_err(|e| io_error(path, &e))?;
     parse(path, limits, buffer)
 }
 
-fn io(path: &Path, e: &std::io::Error) -> LoadError {
-    error(path, format!("picture: {}", gausset_io::atomic::plain_reason(e)))
+fn io_error(path: &Path, e: &std::io::Error) -> LoadError {
+    load_error(path, format!("picture: {}", gausset_io::atomic::plain_reason(e)))
 }
 
 /// Opens an image file and returns it with its length, which is within the limits.
-fn open_file(path: &Path, limits: &Limits) -> Result<(File, u64), LoadError> {
-    let file = input::open(path, input::STREAMED).map_err(|e| io(path, &e))?;
-    let length = file.metadata().map_err(|e| io(path, &e))?.len();
+fn open_checked(path: &Path, limits: &ImageLimits) -> Result<(File, u64), LoadError> {
+    let file = input::open(path, input::NO_LIMIT).map_err(|e| io_error(path, &e))?;
+    let length = file.metadata().map_err(|e| io_error(path, &e))?.len();
     if length == 0 {
-        return Err(error(path, "picture: is empty (0 bytes); copy it again"));
+        return Err(load_error(path, "picture: is empty (0 bytes); copy it again"));
     }
     if length > limits.bytes {
-        let (found, most) = (gausset_io::units::bytes(length), gausset_io::units::bytes(limits.bytes));
-        return Err(error(
+        let (found, most) =
+            (gausset_io::text::format_bytes(length), gausset_io::text::format_bytes(limits.bytes));
+        return Err(load_error(
             path,
             format!("picture: file has {found} (expected at most {most}); raise ⟨max-file⟩"),
         ));
@@ -100,13 +101,13 @@ fn open_file(path: &Path, limits: &Limits) -> Result<(File, u64), LoadError> {
 
 /// Memory that decoding an image needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Demand {
+pub struct MemoryEstimate {
     /// Number of pixels of the image.
     pub pixels: u64,
     /// Bytes of its planes.
-    pub planes: u64,
+    pub all_planes_bytes: u64,
     /// Peak bytes: file, decoder buffers, planes and their halved copies.
-    pub bytes: u64,
+    pub peak_bytes: u64,
 }
 
 /// Bytes at the start of a JPEG that are searched for its header first.
@@ -118,54 +119,63 @@ const HEADER_BYTES: u64 = 1 << 20;
 ///
 /// # Errors
 /// Not a regular file, not an image, over the limits, or an invalid header.
-pub fn demand(path: &Path, limits: &Limits) -> Result<Demand, LoadError> {
-    let (mut file, length) = open_file(path, limits)?;
+pub fn estimate_memory(path: &Path, limits: &ImageLimits) -> Result<MemoryEstimate, LoadError> {
+    let (mut file, length) = open_checked(path, limits)?;
     let mut start = Vec::new();
-    (&mut file).take(HEADER_BYTES).read_to_end(&mut start).map_err(|e| io(path, &e))?;
+    (&mut file).take(HEADER_BYTES).read_to_end(&mut start).map_err(|e| io_error(path, &e))?;
     if is_tiff(&start) {
-        file.rewind().map_err(|e| io(path, &e))?;
+        file.rewind().map_err(|e| io_error(path, &e))?;
         let (size, channels, bytes_a_pixel) = tiff_header(path, BufReader::new(file))?;
         check_size(path, limits, size)?;
         let has_alpha = matches!(channels, 2 | 4);
         let is_rgb8 = channels == 3 && bytes_a_pixel == 3;
         let converted = if is_rgb8 { 0 } else { 3 + u64::from(has_alpha) };
-        return Ok(Demand::of(length, size, 2 * bytes_a_pixel + converted, has_alpha));
+        return Ok(MemoryEstimate::for_rgb(length, size, 2 * bytes_a_pixel + converted, has_alpha));
     }
     let header = match parse_header(Cursor::new(&start)) {
         // The segments before the image data can be longer than `HEADER_BYTES`.
         Err(gausset_io::image::ImageProblem::Truncated) if length > HEADER_BYTES => {
-            file.rewind().map_err(|e| io(path, &e))?;
+            file.rewind().map_err(|e| io_error(path, &e))?;
             parse_header(file)
         }
         header => header,
     }
-    .map_err(|e| error(path, e.to_string()))?;
+    .map_err(|e| load_error(path, e.to_string()))?;
     let size = [header.width, header.height];
     check_size(path, limits, size)?;
-    if header.format == PictureFormat::Png {
+    if header.format == ImageFormat::Png {
         // Palette and grey images become RGB, with alpha if they have it.
-        return Ok(Demand::of(length, size, header.decoding_bytes_per_pixel(), header.channels != 3));
+        return Ok(MemoryEstimate::for_rgb(
+            length,
+            size,
+            header.decoding_bytes_per_pixel(),
+            header.channels != 3,
+        ));
     }
     let turned = header.orientation != 1;
-    if let (false, Ok(own)) = (turned, Header::parse(&start)) {
+    if let (false, Ok(own)) = (turned, JpegHeader::parse(&start)) {
         let sizes = (0..own.components.len()).map(|c| own.plane_size(c).map(|side| side as u64));
         let planes = sizes.map(plane_bytes).sum::<u64>();
         let pixels = u64::from(header.width) * u64::from(header.height);
-        return Ok(Demand { pixels, planes, bytes: length + planes + planes / 3 });
+        return Ok(MemoryEstimate {
+            pixels,
+            all_planes_bytes: planes,
+            peak_bytes: length + planes + planes / 3,
+        });
     }
     let turn = if turned { 3 } else { 0 };
-    Ok(Demand::of(2 * length, size, header.decoding_bytes_per_pixel() + turn, false))
+    Ok(MemoryEstimate::for_rgb(2 * length, size, header.decoding_bytes_per_pixel() + turn, false))
 }
 
-impl Demand {
+impl MemoryEstimate {
     /// For an image that is decoded to RGB first: its planes are not subsampled.
-    fn of(file: u64, size: [u32; 2], decoding: u64, has_alpha: bool) -> Self {
+    fn for_rgb(file: u64, size: [u32; 2], decoding: u64, has_alpha: bool) -> Self {
         let size = size.map(u64::from);
         let pixels = size[0] * size[1];
         // Alpha is halved twice: by averages as an image, and by minima as a mask.
         let planes = plane_bytes(size) * if has_alpha { 4 } else { 3 };
         let halves = planes / 3 + if has_alpha { plane_bytes(size) / 3 } else { 0 };
-        Self { pixels, planes, bytes: file + planes + halves.max(decoding * pixels) }
+        Self { pixels, all_planes_bytes: planes, peak_bytes: file + planes + halves.max(decoding * pixels) }
     }
 }
 
@@ -180,8 +190,8 @@ fn is_tiff(data: &[u8]) -> bool {
 
 /// Size, number of channels, and bytes per decoded pixel of a TIFF.
 fn tiff_header(path: &Path, source: impl BufRead + Seek) -> Result<([u32; 2], u8, u64), LoadError> {
-    let damaged = |what: String| error(path, format!("picture: TIFF header is damaged: {what}"));
-    guard::run(|| {
+    let damaged = |what: String| load_error(path, format!("picture: TIFF header is damaged: {what}"));
+    catch_panic::catch(|| {
         let decoder = TiffDecoder::new(source).map_err(|e| damaged(e.to_string()))?;
         let (width, height) = decoder.dimensions();
         let colour = decoder.color_type();
@@ -190,10 +200,10 @@ fn tiff_header(path: &Path, source: impl BufRead + Seek) -> Result<([u32; 2], u8
     .unwrap_or_else(|_| Err(damaged("the decoder broke down".to_owned())))
 }
 
-fn check_size(path: &Path, limits: &Limits, [w, h]: [u32; 2]) -> Result<[u32; 2], LoadError> {
+fn check_size(path: &Path, limits: &ImageLimits, [w, h]: [u32; 2]) -> Result<[u32; 2], LoadError> {
     if w > limits.width || h > limits.height {
         let (mw, mh) = (limits.width, limits.height);
-        return Err(error(
+        return Err(load_error(
             path,
             format!("picture: {w}x{h} px are too many (expected at most {mw}x{mh}); raise ⟨max-side⟩"),
         ));
@@ -205,19 +215,19 @@ fn check_size(path: &Path, limits: &Limits, [w, h]: [u32; 2]) -> Result<[u32; 2]
 ///
 /// # Errors
 /// As [`open`].
-pub fn parse(path: &Path, limits: &Limits, data: Vec<u8>) -> Result<Opened, LoadError> {
-    let mut opened = Opened { path: path.to_owned(), data, ..Opened::default() };
+pub fn parse(path: &Path, limits: &ImageLimits, data: Vec<u8>) -> Result<LoadedImage, LoadError> {
+    let mut opened = LoadedImage { path: path.to_owned(), data, ..LoadedImage::default() };
     if is_tiff(&opened.data) {
         let (size, _, _) = tiff_header(path, Cursor::new(&opened.data))?;
         opened.size = check_size(path, limits, size)?;
         return Ok(opened);
     }
-    let header = parse_header(Cursor::new(&opened.data)).map_err(|e| error(path, e.to_string()))?;
+    let header = parse_header(Cursor::new(&opened.data)).map_err(|e| load_error(path, e.to_string()))?;
     opened.size = check_size(path, limits, [header.width, header.height])?;
     // Guards against decompression bombs: a compressed panorama has at least one byte per 4096 pixels.
     let pixels = u64::from(header.width) * u64::from(header.height);
     if pixels / 4096 > opened.data.len() as u64 {
-        return Err(error(
+        return Err(load_error(
             path,
             format!(
                 "picture: {} bytes cannot hold {}x{} px; copy it again",
@@ -228,20 +238,20 @@ pub fn parse(path: &Path, limits: &Limits, data: Vec<u8>) -> Result<Opened, Load
         ));
     }
     if opened.data.starts_with(&[0xFF, 0xD8]) {
-        opened.metadata = Metadata::of_jpeg(&opened.data);
-        match Header::parse(&opened.data) {
-            Ok(header) => opened.jpeg = Some(header),
+        opened.metadata = Metadata::from_jpeg(&opened.data);
+        match JpegHeader::parse(&opened.data) {
+            Ok(header) => opened.jpeg_header = Some(header),
             Err(DecodeError::Unsupported(_)) => {}
-            Err(e) => return Err(error(path, format!("picture: {e}"))),
+            Err(e) => return Err(load_error(path, format!("picture: {e}"))),
         }
     }
     if opened.metadata.orientation() != 1 {
-        opened.jpeg = None;
+        opened.jpeg_header = None;
     }
     Ok(opened)
 }
 
-impl Opened {
+impl LoadedImage {
     /// Width and height after applying the EXIF orientation, px.
     #[must_use]
     pub fn upright_size(&self) -> [u32; 2] {
@@ -263,13 +273,13 @@ impl Opened {
     ///
     /// # Errors
     /// Neither 2:1, nor a valid part of a 2:1 panorama by its GPano metadata.
-    pub fn equirect(&self, is_stereo: bool) -> Result<Equirect, NotEquirect> {
+    pub fn equirect(&self, is_stereo: bool) -> Result<Equirect, EquirectError> {
         let [w, h] = self.upright_size();
         if !is_stereo {
             return self.metadata.equirect(w, h);
         }
         if w != h || !h.is_multiple_of(4) {
-            return Err(NotEquirect::Eyes([w, h]));
+            return Err(EquirectError::NotStereo([w, h]));
         }
         Ok(Equirect::whole(w, h / 2))
     }
@@ -278,9 +288,9 @@ impl Opened {
     /// are known only after decoding then.
     #[must_use]
     pub fn shape(&self) -> Option<FrameShape> {
-        let header = self.jpeg.as_ref()?;
+        let header = self.jpeg_header.as_ref()?;
         let sizes = (0..header.components.len()).map(|c| header.plane_size(c).map(|s| s as u32)).collect();
-        let colour = if header.components.len() == 1 { Colour::Grey } else { Colour::YCbCr };
+        let colour = if header.components.len() == 1 { ColourModel::Grey } else { ColourModel::YCbCr };
         Some(FrameShape { colour, sizes, has_alpha: false })
     }
 
@@ -295,28 +305,29 @@ impl Opened {
         rows: &[[i32; 2]],
         frame: &mut Frame,
     ) -> Result<(), LoadError> {
-        if let Some(header) = &self.jpeg {
-            frame.colour = if header.components.len() == 1 { Colour::Grey } else { Colour::YCbCr };
+        if let Some(header) = &self.jpeg_header {
+            frame.colour = if header.components.len() == 1 { ColourModel::Grey } else { ColourModel::YCbCr };
             frame.alpha = None;
             return decoder
                 .decode(level, header, &mut self.data, rows, &mut frame.planes)
-                .map_err(|e| error(&self.path, format!("picture: {e}; copy it again")));
+                .map_err(|e| load_error(&self.path, format!("picture: {e}; copy it again")));
         }
-        let picture = self.general()?;
+        let picture = self.decode_general()?;
         let picture = if self.metadata.orientation() == 1 {
             picture
         } else {
-            turn(picture, self.metadata.orientation())
+            apply_orientation(picture, self.metadata.orientation())
         };
-        fill(frame, &picture);
+        fill_from_rgb(frame, &picture);
         Ok(())
     }
 
-    fn general(&self) -> Result<Picture, LoadError> {
+    fn decode_general(&self) -> Result<DecodedImage, LoadError> {
         if !is_tiff(&self.data) {
-            return gausset_io::image::decode(&self.data).map_err(|e| error(&self.path, e.to_string()));
+            return gausset_io::image::decode(&self.data).map_err(|e| load_error(&self.path, e.to_string()));
         }
-        let failed = |what: String| error(&self.path, format!("picture: TIFF cannot be decoded: {what}"));
+        let failed =
+            |what: String| load_error(&self.path, format!("picture: TIFF cannot be decoded: {what}"));
         let decode = || {
             let mut decoder = TiffDecoder::new(Cursor::new(&self.data))?;
             let mut limits = image::Limits::default();
@@ -324,17 +335,17 @@ impl Opened {
             decoder.set_limits(limits)?;
             image::DynamicImage::from_decoder(decoder)
         };
-        let decoded =
-            guard::run(decode).map_err(|_| failed("the decoder broke down; convert it".to_owned()))?;
+        let decoded = catch_panic::catch(decode)
+            .map_err(|_| failed("the decoder broke down; convert it".to_owned()))?;
         Ok(gausset_io::image::to_picture(decoded.map_err(|e| failed(e.to_string()))?))
     }
 }
 
 /// Converts RGB to three full-size YCbCr planes.
-fn fill(frame: &mut Frame, picture: &Picture) {
+fn fill_from_rgb(frame: &mut Frame, picture: &DecodedImage) {
     let (width, height) = (picture.width as usize, picture.height as usize);
     let all = [-1, height as i32];
-    frame.colour = Colour::YCbCr;
+    frame.colour = ColourModel::YCbCr;
     frame.planes.resize_with(3, Plane::default);
     for plane in &mut frame.planes {
         plane.reshape(width, height, all);
@@ -379,7 +390,7 @@ pub fn rgb_from_ycbcr([y, cb, cr]: [u8; 3]) -> [u8; 3] {
 }
 
 /// Applies an EXIF orientation to an image.
-fn turn(picture: Picture, orientation: u8) -> Picture {
+fn apply_orientation(picture: DecodedImage, orientation: u8) -> DecodedImage {
     let (w, h) = (picture.width as usize, picture.height as usize);
     let swaps = orientation >= 5;
     let (width, height) = if swaps { (h, w) } else { (w, h) };
@@ -405,7 +416,7 @@ fn turn(picture: Picture, orientation: u8) -> Picture {
             }
         }
     }
-    Picture { width: width as u32, height: height as u32, rgb, alpha }
+    DecodedImage { width: width as u32, height: height as u32, rgb, alpha }
 }
 
 #[cfg(test)]
@@ -431,14 +442,14 @@ mod tests {
         jpeg.extend([1, 0x22, 0, 2, 0x11, 1, 3, 0x11, 1]);
         jpeg.extend([0xFF, 0xDA, 0, 12, 3, 1, 0, 2, 0x11, 3, 0x11, 0, 63, 0]);
         jpeg.resize(1024, 0);
-        let message = parse(Path::new("bomb.jpg"), &Limits::default(), jpeg).unwrap_err().to_string();
+        let message = parse(Path::new("bomb.jpg"), &ImageLimits::default(), jpeg).unwrap_err().to_string();
         assert_eq!(message, "bomb.jpg: picture: 1024 bytes cannot hold 16383x8191 px; copy it again");
     }
 
     #[test]
     fn orientation_6_turns_a_quarter() {
-        let picture = Picture { width: 2, height: 1, rgb: vec![1, 1, 1, 2, 2, 2], alpha: None };
-        let turned = turn(picture, 6);
+        let picture = DecodedImage { width: 2, height: 1, rgb: vec![1, 1, 1, 2, 2, 2], alpha: None };
+        let turned = apply_orientation(picture, 6);
         assert_eq!((turned.width, turned.height, turned.rgb), (1, 2, vec![1, 1, 1, 2, 2, 2]));
     }
 }

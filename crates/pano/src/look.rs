@@ -25,7 +25,7 @@ const MIDDLE_GREY: f64 = 0.18;
 /// Colour settings; 0 is neutral for each.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct Look {
+pub struct ColourSettings {
     /// Exposure change in stops, -5 to 5.
     pub exposure: f64,
     /// White balance from blue (-100) to red (100): half a stop in each of the two channels at the ends.
@@ -50,13 +50,13 @@ pub struct Look {
 
 /// Why a text cannot be parsed as a look.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
-pub enum LookError {
+pub enum ColourSettingsError {
     /// A part is not `KEY=VALUE`.
     #[error("expected KEY=VALUE, found `{0}`")]
-    Form(String),
+    Malformed(String),
     /// Unknown setting.
-    #[error("no setting `{0}` (expected one of {names})", names = Look::KEYS.map(|(key, _)| key).join(", "))]
-    Key(String),
+    #[error("no setting `{0}` (expected one of {names})", names = ColourSettings::KEYS.map(|(key, _)| key).join(", "))]
+    UnknownKey(String),
     /// A setting is given twice.
     #[error("`{0}` is given twice")]
     Twice(String),
@@ -74,7 +74,7 @@ pub enum LookError {
     },
 }
 
-impl Look {
+impl ColourSettings {
     /// Names of the settings with the largest absolute value of each.
     pub const KEYS: [(&'static str, f64); 10] = [
         ("exposure", 5.0),
@@ -99,25 +99,25 @@ impl Look {
     ///
     /// # Errors
     /// Malformed text, an unknown or repeated name, or a value out of range.
-    pub fn parse(text: &str) -> Result<Self, LookError> {
+    pub fn parse(text: &str) -> Result<Self, ColourSettingsError> {
         let mut look = Self::default();
         let mut seen: Vec<usize> = Vec::new();
         for part in text.split(',') {
             let part = part.trim();
             let Some((key, value)) = part.split_once('=') else {
-                return Err(LookError::Form(part.to_owned()));
+                return Err(ColourSettingsError::Malformed(part.to_owned()));
             };
             let (key, value) = (key.trim(), value.trim());
             let Some(index) = Self::KEYS.iter().position(|(name, _)| *name == key) else {
-                return Err(LookError::Key(key.to_owned()));
+                return Err(ColourSettingsError::UnknownKey(key.to_owned()));
             };
             if seen.contains(&index) {
-                return Err(LookError::Twice(key.to_owned()));
+                return Err(ColourSettingsError::Twice(key.to_owned()));
             }
             seen.push(index);
             let (key, most) = Self::KEYS[index];
             let number = value.parse::<f64>().ok().filter(|v| v.abs() <= most);
-            let number = number.ok_or_else(|| LookError::Value {
+            let number = number.ok_or_else(|| ColourSettingsError::Value {
                 key,
                 low: -most,
                 high: most,
@@ -153,13 +153,13 @@ impl Look {
 
     /// Tone curve: log2 of the new luminance from log2 of the old one.
     #[must_use]
-    pub fn tone(&self, log: f64) -> f64 {
+    pub fn tone_curve(&self, log: f64) -> f64 {
         let grey = libm::log2(MIDDLE_GREY);
         let brighter = log * libm::exp2(-self.brightness / 100.0);
         let steeper = grey + (brighter - grey) * libm::exp2(self.contrast / 100.0);
         let tone = srgb_from_linear(libm::exp2(steeper).min(1.0));
-        let bright = smooth((tone - 0.5) / 0.5);
-        let dark = 1.0 - smooth(tone / 0.5);
+        let bright = smoothstep((tone - 0.5) / 0.5);
+        let dark = 1.0 - smoothstep(tone / 0.5);
         steeper + self.highlights / 100.0 * bright + self.shadows / 100.0 * dark
     }
 
@@ -177,7 +177,7 @@ impl Look {
 
     /// Applies what follows the tone curve: black point, saturation, vibrance.
     #[must_use]
-    pub fn finish(&self, rgb: [f64; 3]) -> [f64; 3] {
+    pub fn apply_finish(&self, rgb: [f64; 3]) -> [f64; 3] {
         let black = self.black / 1000.0;
         let rgb = rgb.map(|v| (v - black) / (1.0 - black));
         if self.saturation == 0.0 && self.vibrance == 0.0 {
@@ -197,11 +197,11 @@ impl Look {
         let rgb = [0, 1, 2].map(|c| rgb[c] * gains[c]);
         let before = luminance(rgb);
         let factor = if self.has_tone() && before > 0.0 {
-            libm::exp2(self.tone(libm::log2(before))) / before
+            libm::exp2(self.tone_curve(libm::log2(before))) / before
         } else {
             1.0
         };
-        self.finish(rgb.map(|v| v * factor))
+        self.apply_finish(rgb.map(|v| v * factor))
     }
 }
 
@@ -223,7 +223,7 @@ pub fn srgb_from_linear(v: f64) -> f64 {
     if v <= 0.003_130_8 { 12.92 * v } else { 1.055 * libm::pow(v, 1.0 / 2.4) - 0.055 }
 }
 
-fn smooth(t: f64) -> f64 {
+fn smoothstep(t: f64) -> f64 {
     let t = t.clamp(0.0, 1.0);
     t * t * (3.0 - 2.0 * t)
 }
@@ -234,10 +234,10 @@ mod tests {
 
     #[test]
     fn looks_are_read_and_mistakes_are_named() {
-        let look = Look::parse("exposure=0.5, contrast=-10").unwrap();
+        let look = ColourSettings::parse("exposure=0.5, contrast=-10").unwrap();
         assert_eq!((look.exposure, look.contrast), (0.5, -10.0));
-        assert_eq!(Look::parse(&look.text()), Ok(look));
-        let message = |text: &str| Look::parse(text).unwrap_err().to_string();
+        assert_eq!(ColourSettings::parse(&look.text()), Ok(look));
+        let message = |text: &str| ColourSettings::parse(text).unwrap_err().to_string();
         assert_eq!(message("exposure"), "expected KEY=VALUE, found `exposure`");
         assert!(message("exposre=1").starts_with("no setting `exposre` (expected one of exposure, warmth"));
         assert_eq!(message("exposure=9"), "exposure: expected -5..5, found `9`");
@@ -247,7 +247,7 @@ mod tests {
 
     #[test]
     fn each_setting_does_what_its_name_says() {
-        let of = |text: &str, rgb| Look::parse(text).unwrap().apply(rgb);
+        let of = |text: &str, rgb| ColourSettings::parse(text).unwrap().apply(rgb);
         let near = |a: [f64; 3], b: [f64; 3]| a.iter().zip(b).all(|(a, b)| (a - b).abs() < 1e-12);
         let grey = [0.18; 3];
         assert!(near(of("exposure=1", [0.1, 0.2, 0.3]), [0.2, 0.4, 0.6]));
@@ -271,7 +271,7 @@ mod tests {
             (after[0] - luminance(after)) / (rgb[0] - luminance(rgb))
         };
         assert!(moved([0.22, 0.2, 0.2]) > 1.4 && moved([0.5, 0.01, 0.01]) < 1.1);
-        assert!(near(Look::default().apply([0.2, 0.4, 0.9]), [0.2, 0.4, 0.9]));
+        assert!(near(ColourSettings::default().apply([0.2, 0.4, 0.9]), [0.2, 0.4, 0.9]));
     }
 
     #[test]
@@ -279,8 +279,8 @@ mod tests {
         for text in
             ["highlights=-100", "shadows=100", "highlights=-100,shadows=100,contrast=-50", "shadows=-100"]
         {
-            let look = Look::parse(text).unwrap();
-            let values: Vec<f64> = (-400..40).map(|k| look.tone(f64::from(k) / 40.0)).collect();
+            let look = ColourSettings::parse(text).unwrap();
+            let values: Vec<f64> = (-400..40).map(|k| look.tone_curve(f64::from(k) / 40.0)).collect();
             assert!(values.windows(2).all(|pair| pair[0] < pair[1]), "{text}");
         }
     }

@@ -7,7 +7,7 @@
 use std::path::{Path, PathBuf};
 
 use gausset_io::atomic::plain_reason;
-use gausset_io::units::one_line;
+use gausset_io::text::one_line;
 
 /// Maximum size of a file, bytes: enough for 65³ lines.
 const MAX_FILE_BYTES: u64 = 32 << 20;
@@ -48,7 +48,7 @@ pub enum LutError {
     Read(String),
     /// The file is not text.
     #[error("LUT: is not text (expected a .cube file)")]
-    NoText,
+    NotText,
     /// No size is given.
     #[error("LUT: has no LUT_3D_SIZE and no LUT_1D_SIZE (expected one of them)")]
     NoSize,
@@ -71,7 +71,7 @@ pub enum LutError {
     },
     /// A line is neither a key nor a colour.
     #[error("line {line}: `{found}` (expected three finite numbers)")]
-    Line {
+    MalformedLine {
         /// From 1.
         line: usize,
         /// The line, shortened.
@@ -106,7 +106,7 @@ impl Lut {
     /// # Errors
     /// The first problem, with its line.
     pub fn parse(bytes: &[u8]) -> Result<Self, LutError> {
-        let text = std::str::from_utf8(bytes).map_err(|_| LutError::NoText)?;
+        let text = std::str::from_utf8(bytes).map_err(|_| LutError::NotText)?;
         // Windows editors write a byte order mark.
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         let mut size: Option<(usize, bool)> = None;
@@ -119,7 +119,7 @@ impl Lut {
             if content.is_empty() || content.starts_with('#') || content.starts_with("TITLE") {
                 continue;
             }
-            let bad = || LutError::Line { line, found: shortened(content, 40) };
+            let bad = || LutError::MalformedLine { line, found: shortened(content, 40) };
             let (word, rest) = content.split_once(char::is_whitespace).unwrap_or((content, ""));
             let rest = rest.trim();
             match word {
@@ -140,12 +140,12 @@ impl Lut {
                     size = Some((found, is_3d));
                 }
                 "DOMAIN_MIN" | "DOMAIN_MAX" => {
-                    domain[usize::from(word == "DOMAIN_MAX")] = three(rest).ok_or_else(bad)?;
+                    domain[usize::from(word == "DOMAIN_MAX")] = parse_colour(rest).ok_or_else(bad)?;
                     domain_line = line;
                 }
                 // DaVinci Resolve's form of the domain.
                 "LUT_3D_INPUT_RANGE" | "LUT_1D_INPUT_RANGE" => {
-                    let mut numbers = rest.split_whitespace().map(number);
+                    let mut numbers = rest.split_whitespace().map(parse_number);
                     let (Some(Some(low)), Some(Some(high)), None) =
                         (numbers.next(), numbers.next(), numbers.next())
                     else {
@@ -157,15 +157,15 @@ impl Lut {
                 _ => {
                     // The size must precede the colours, so that their number is bounded.
                     let Some((size, is_3d)) = size else {
-                        return Err(if three(content).is_some() { LutError::NoSize } else { bad() });
+                        return Err(if parse_colour(content).is_some() { LutError::NoSize } else { bad() });
                     };
                     let expected = if is_3d { size * size * size } else { size };
                     if points.len() == expected {
-                        let found =
-                            points.len() + text.lines().skip(index).filter(|l| three(l).is_some()).count();
+                        let found = points.len()
+                            + text.lines().skip(index).filter(|l| parse_colour(l).is_some()).count();
                         return Err(LutError::Count { found, expected });
                     }
-                    points.push(three(content).ok_or_else(bad)?);
+                    points.push(parse_colour(content).ok_or_else(bad)?);
                 }
             }
         }
@@ -222,13 +222,13 @@ impl Lut {
     }
 }
 
-fn number(word: &str) -> Option<f32> {
+fn parse_number(word: &str) -> Option<f32> {
     word.parse::<f32>().ok().filter(|v| v.is_finite() && v.abs() <= LARGEST)
 }
 
 /// Exactly three numbers.
-fn three(text: &str) -> Option<[f32; 3]> {
-    let mut words = text.split_whitespace().map(number);
+fn parse_colour(text: &str) -> Option<[f32; 3]> {
+    let mut words = text.split_whitespace().map(parse_number);
     let found = [words.next()??, words.next()??, words.next()??];
     words.next().is_none().then_some(found)
 }
@@ -298,6 +298,6 @@ mod tests {
             "line 2: a domain without extent (expected DOMAIN_MIN below DOMAIN_MAX)"
         );
         assert_eq!(message("hello\n"), "line 1: `hello` (expected three finite numbers)");
-        assert_eq!(Lut::parse(&[0xFF, 0xFE]).unwrap_err(), LutError::NoText);
+        assert_eq!(Lut::parse(&[0xFF, 0xFE]).unwrap_err(), LutError::NotText);
     }
 }

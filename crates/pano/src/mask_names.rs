@@ -2,7 +2,7 @@
 
 /// A naming convention for masks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum MaskForm {
+pub enum MaskConvention {
     /// COLMAP, Gausset: `masks/PATH.jpg.png`.
     Colmap,
     /// Nerfstudio: any file that `mask_path` in `transforms.json` names.
@@ -19,7 +19,7 @@ pub enum MaskForm {
     Metashape,
 }
 
-impl MaskForm {
+impl MaskConvention {
     /// All names; aliases follow the name that they stand for.
     pub const NAMES: [(&'static str, Self); 12] = [
         ("colmap", Self::Colmap),
@@ -60,7 +60,7 @@ impl MaskForm {
 
     /// Whether the program needs a mask for every image as soon as one image has one.
     #[must_use]
-    pub fn wants_all(self) -> bool {
+    pub fn needs_all_masks(self) -> bool {
         // Nerfstudio rejects a dataset in which only some frames have masks.
         self == Self::Nerfstudio
     }
@@ -72,7 +72,7 @@ mod tests {
 
     #[test]
     fn files_are_where_programs_look() {
-        let path = |name: &str| MaskForm::from_name(name).map(|form| form.path("view00/a.b.jpg"));
+        let path = |name: &str| MaskConvention::from_name(name).map(|form| form.path("view00/a.b.jpg"));
         for (name, wanted) in [
             ("colmap", "masks/view00/a.b.jpg.png"),
             ("nerfstudio", "masks_nerfstudio/view00/a.b.jpg.png"),

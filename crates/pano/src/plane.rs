@@ -15,7 +15,7 @@ pub enum Halving {
     /// Their mean, for images.
     Mean,
     /// Their minimum, for masks (0 = remove): a partly removed pixel counts as removed.
-    Smallest,
+    Min,
 }
 
 /// A plane of 8-bit samples.
@@ -54,7 +54,7 @@ impl Plane {
 
     /// The stored rows that are part of the image, without those beyond the poles.
     #[must_use]
-    pub fn picture_rows(&self) -> std::ops::Range<usize> {
+    pub fn image_rows(&self) -> std::ops::Range<usize> {
         let end = (self.first_row + self.rows as i32).clamp(0, self.height as i32);
         self.first_row.max(0) as usize..end as usize
     }
@@ -92,12 +92,12 @@ impl Plane {
         for (beyond, outermost) in [(-1, 0), (last + 1, last)] {
             let stored = self.first_row..self.first_row + self.rows as i32;
             if stored.contains(&beyond) && stored.contains(&outermost) {
-                self.row_beyond(beyond, outermost, wraps);
+                self.fill_polar_row(beyond, outermost, wraps);
             }
         }
     }
 
-    fn row_beyond(&mut self, beyond: i32, outermost: i32, wraps: bool) {
+    fn fill_polar_row(&mut self, beyond: i32, outermost: i32, wraps: bool) {
         let from = (outermost - self.first_row) as usize * self.stride;
         let to = (beyond - self.first_row) as usize * self.stride;
         let padded = self.width + PAD_COLUMNS;
@@ -122,8 +122,8 @@ impl Plane {
     }
 
     /// Writes a plane of half the width and height, combining 2x2 samples.
-    pub fn halve_into(&self, out: &mut Self, how: Halving) {
-        let picture = self.picture_rows();
+    pub fn halve_into(&self, out: &mut Self, halving: Halving) {
+        let picture = self.image_rows();
         let (width, height) = (self.width / 2, self.height / 2);
         let rows = [picture.start.div_ceil(2) as i32, (picture.end / 2) as i32 - 1];
         let rows = [
@@ -131,16 +131,16 @@ impl Plane {
             if picture.end == self.height { height as i32 } else { rows[1] },
         ];
         out.reshape(width, height, rows);
-        for y in out.picture_rows() {
+        for y in out.image_rows() {
             let (a, b) = (self.row(2 * y as i32), self.row(2 * y as i32 + 1));
             let out = out.row_mut(y as i32);
             let pairs = out.iter_mut().zip(a.chunks_exact(2).zip(b.chunks_exact(2)));
-            match how {
+            match halving {
                 Halving::Mean => pairs.for_each(|(o, (a, b))| {
                     let sum = u16::from(a[0]) + u16::from(a[1]) + u16::from(b[0]) + u16::from(b[1]);
                     *o = ((sum + 2) >> 2) as u8;
                 }),
-                Halving::Smallest => {
+                Halving::Min => {
                     pairs.for_each(|(o, (a, b))| *o = a[0].min(a[1]).min(b[0]).min(b[1]));
                 }
             }
@@ -150,7 +150,7 @@ impl Plane {
 
 /// The colour model of a frame.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Colour {
+pub enum ColourModel {
     /// One plane: luma.
     #[default]
     Grey,
@@ -162,7 +162,7 @@ pub enum Colour {
 #[derive(Clone, Debug, Default)]
 pub struct Frame {
     /// The colour model of the planes.
-    pub colour: Colour,
+    pub colour: ColourModel,
     /// One or three planes; chroma may be subsampled.
     pub planes: Vec<Plane>,
     /// Opacity, at the size of plane 0, if the source has it.
@@ -198,7 +198,7 @@ impl Frame {
     }
 
     /// Drops the lower half of the rows, without moving samples.
-    pub fn keep_upper_half(&mut self) {
+    pub fn crop_to_upper_half(&mut self) {
         for plane in self.planes.iter_mut().chain(&mut self.alpha) {
             plane.height /= 2;
         }
@@ -215,7 +215,7 @@ impl Frame {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FrameShape {
     /// The colour model of the planes.
-    pub colour: Colour,
+    pub colour: ColourModel,
     /// Width and height of each plane, px.
     pub sizes: Vec<[u32; 2]>,
     /// Whether there is an alpha plane.

@@ -5,11 +5,11 @@
 
 use gausset_core::se3;
 
+use crate::canvas_position::CanvasPosition;
 use crate::cube::Cube;
 use crate::eac::Eac;
 use crate::fisheye::DualFisheye;
 use crate::geometry::equirect_from_direction;
-use crate::place::Place;
 
 /// A full equirectangular panorama or a part of one (GPano crop).
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -63,21 +63,21 @@ pub enum Projection {
 impl Projection {
     /// Size of the canvas in luma pixels.
     #[must_use]
-    pub fn canvas(&self) -> [u32; 2] {
+    pub fn canvas_size(&self) -> [u32; 2] {
         match self {
             Self::Equirect(e) => [e.width, e.height],
-            Self::Eac(e) => e.canvas(),
+            Self::Eac(e) => e.canvas_size(),
             Self::Fisheye(f) => f.canvas(),
-            Self::Cube(c) => c.canvas(),
+            Self::Cube(c) => c.canvas_size(),
         }
     }
 
     /// Size of a decoded image of this source, with several images stacked vertically.
     #[must_use]
-    pub fn picture(&self) -> [u32; 2] {
+    pub fn source_image_size(&self) -> [u32; 2] {
         match self {
-            Self::Cube(c) => c.picture(),
-            other => other.canvas(),
+            Self::Cube(c) => c.image_size(),
+            other => other.canvas_size(),
         }
     }
 
@@ -85,7 +85,7 @@ impl Projection {
     /// faces of a GoPro MAX stream, and between fisheye circles, are at even columns and rows; [`crate::cutter::Plan`]
     /// halves only even sizes.
     #[must_use]
-    pub fn may_be_halved(&self) -> bool {
+    pub fn can_halve(&self) -> bool {
         match self {
             Self::Equirect(e) => e.is_whole(),
             Self::Eac(_) | Self::Fisheye(_) | Self::Cube(_) => true,
@@ -95,9 +95,9 @@ impl Projection {
     /// Canvas bounds (left, right, top, bottom) for sampling in this patch, where an unrelated part of the sphere is
     /// adjacent on the canvas.
     #[must_use]
-    pub fn bounds(&self, patch: u8) -> Option<[f64; 4]> {
+    pub fn patch_bounds(&self, patch: u8) -> Option<[f64; 4]> {
         match self {
-            Self::Eac(e) => Some(e.bounds(patch)),
+            Self::Eac(e) => Some(e.patch_bounds(patch)),
             Self::Equirect(_) | Self::Fisheye(_) | Self::Cube(_) => None,
         }
     }
@@ -110,7 +110,7 @@ impl Projection {
 
     /// Pixels per 360 degrees on the horizon, from which view sizes are chosen.
     #[must_use]
-    pub fn pixels_around(&self) -> u32 {
+    pub fn pixels_per_turn(&self) -> u32 {
         match self {
             Self::Equirect(e) => e.full_width.round() as u32,
             Self::Eac(e) => 4 * e.face_side(),
@@ -121,12 +121,12 @@ impl Projection {
 
     /// The canvas position of a direction.
     #[must_use]
-    pub fn place(&self, direction: [f64; 3]) -> Place {
+    pub fn project(&self, direction: [f64; 3]) -> CanvasPosition {
         match self {
             Self::Equirect(e) => {
                 let [u, v] = equirect_from_direction(direction, e.full_width, e.full_height);
                 if e.is_whole() {
-                    return Place::plain(u, v);
+                    return CanvasPosition::new(u, v);
                 }
                 // A direction has columns at multiples of the full width; use the first that is not left of the stored
                 // part.
@@ -137,11 +137,14 @@ impl Projection {
                 let v = v - e.top;
                 let (w, h) = (f64::from(e.width), f64::from(e.height));
                 let is_seen = u <= w && (0.0..=h).contains(&v);
-                Place { is_seen, ..Place::plain(u.clamp(0.5, w - 0.5), v.clamp(0.5, h - 0.5)) }
+                CanvasPosition {
+                    is_visible: is_seen,
+                    ..CanvasPosition::new(u.clamp(0.5, w - 0.5), v.clamp(0.5, h - 0.5))
+                }
             }
-            Self::Eac(e) => e.place(direction),
+            Self::Eac(e) => e.project(direction),
             Self::Fisheye(f) => f.place(direction),
-            Self::Cube(c) => c.place(direction),
+            Self::Cube(c) => c.project(direction),
         }
     }
 }

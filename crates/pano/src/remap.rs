@@ -14,11 +14,11 @@ use gausset_compute::fearless_simd::{Level, f32x16, i16x32, i32x16, prelude::*};
 
 use crate::fetch;
 use crate::plane::Plane;
-use crate::table::{Exact, Placed, SEGMENT, Segment, Table};
+use crate::table::{ExactCoordinate, SEGMENT, Segment, ShiftedTable, Table};
 
 /// Buffers between the stages, for one row.
 #[derive(Clone, Debug, Default)]
-pub struct Staging {
+pub struct RemapBuffers {
     /// Index of the upper left tap of each pixel.
     index: Vec<i32>,
     /// Per segment: 16 horizontal weights, then 16 vertical ones.
@@ -29,7 +29,7 @@ pub struct Staging {
     out: Vec<u8>,
 }
 
-impl Staging {
+impl RemapBuffers {
     fn reserve(&mut self, segments: usize) {
         let pixels = segments * SEGMENT;
         if self.index.len() != pixels {
@@ -48,46 +48,46 @@ impl Staging {
 /// If `out` is not as wide as the table, or the plane does not hold the rows that the table needs.
 pub fn remap_row(
     level: Level,
-    placed: &Placed,
+    placed: &ShiftedTable,
     y: usize,
     plane: &Plane,
-    staging: &mut Staging,
+    staging: &mut RemapBuffers,
     out: &mut [u8],
 ) {
-    let Placed { table, shift } = placed;
+    let ShiftedTable { table, shift } = placed;
     let segments = table.row(y);
     staging.reserve(segments.len());
-    locate(level, placed, segments, plane, staging);
-    let Staging { index, upper, lower, .. } = staging;
-    fetch::pairs(&plane.data, plane.stride, index, upper, lower);
+    compute_taps(level, placed, segments, plane, staging);
+    let RemapBuffers { index, upper, lower, .. } = staging;
+    fetch::load_pairs(&plane.data, plane.stride, index, upper, lower);
     at_level!(level, simd => { let _ = simd; blend(&staging.weights, &staging.upper, &staging.lower, &mut staging.out) });
     out.copy_from_slice(&staging.out[..out.len()]);
-    for double in table.blends_of(y) {
-        let second = sample(plane, double.second, *shift, table.wrap);
-        let share = u32::from(double.share);
+    for double in table.blended_pixels(y) {
+        let second = sample_exact(plane, double.second, *shift, table.wrap);
+        let share = u32::from(double.weight);
         let first = u32::from(out[double.x as usize]);
         out[double.x as usize] = ((first * (256 - share) + u32::from(second) * share + 128) >> 8) as u8;
     }
 }
 
 /// Stage 1: computes the index of the upper left tap and the weights of each pixel.
-fn locate(
+fn compute_taps(
     level: Level,
-    Placed { table, shift }: &Placed,
+    ShiftedTable { table, shift }: &ShiftedTable,
     segments: &[Segment],
     plane: &Plane,
-    staging: &mut Staging,
+    staging: &mut RemapBuffers,
 ) {
     let wrap = table.wrap.map_or(i32::MAX, |w| w as i32);
     let geometry =
-        Geometry { stride: plane.stride as i32, first_row: plane.first_row, shift: *shift as i32, wrap };
-    at_level!(level, simd => locate_fitted(simd, segments, geometry, &mut staging.index, &mut staging.weights));
+        PlaneGeometry { stride: plane.stride as i32, first_row: plane.first_row, shift: *shift as i32, wrap };
+    at_level!(level, simd => compute_fitted_taps(simd, segments, geometry, &mut staging.index, &mut staging.weights));
     // Segments without a fit are rare; a separate pass keeps the one above free of branches.
     let per_segment = staging.index.chunks_exact_mut(SEGMENT).zip(&mut staging.weights);
     for (segment, (index, weights)) in segments.iter().zip(per_segment) {
-        let Some(exact) = table.exact_of(segment) else { continue };
+        let Some(exact) = table.exact_coordinates(segment) else { continue };
         for (k, e) in exact.iter().enumerate() {
-            index[k] = index_of(e, geometry);
+            index[k] = tap_index(e, geometry);
             weights[k] = i16::from(e.fu);
             weights[SEGMENT + k] = i16::from(e.fv);
         }
@@ -95,14 +95,14 @@ fn locate(
 }
 
 #[derive(Clone, Copy)]
-struct Geometry {
+struct PlaneGeometry {
     stride: i32,
     first_row: i32,
     shift: i32,
     wrap: i32,
 }
 
-fn index_of(e: &Exact, geometry: Geometry) -> i32 {
+fn tap_index(e: &ExactCoordinate, geometry: PlaneGeometry) -> i32 {
     let mut col = i32::from(e.col) + geometry.shift;
     if col >= geometry.wrap {
         col -= geometry.wrap;
@@ -111,10 +111,10 @@ fn index_of(e: &Exact, geometry: Geometry) -> i32 {
 }
 
 #[inline(always)]
-fn locate_fitted<S: Simd>(
+fn compute_fitted_taps<S: Simd>(
     simd: S,
     segments: &[Segment],
-    geometry: Geometry,
+    geometry: PlaneGeometry,
     index: &mut [i32],
     weights: &mut [[i16; 2 * SEGMENT]],
 ) {
@@ -143,7 +143,7 @@ fn locate_fitted<S: Simd>(
 
 /// Two neighbouring samples; zero outside the plane, where tables have no taps.
 #[inline(always)]
-fn pair(data: &[u8], at: usize) -> u16 {
+fn sample_pair(data: &[u8], at: usize) -> u16 {
     match data.get(at..at + 2) {
         Some(two) => u16::from_le_bytes([two[0], two[1]]),
         None => 0,
@@ -171,13 +171,13 @@ fn blend(weights: &[[i16; 2 * SEGMENT]], upper: &[u16], lower: &[u16], out: &mut
 }
 
 /// Samples one pixel, for pixels that blend two source positions.
-fn sample(plane: &Plane, e: Exact, shift: usize, wrap: Option<usize>) -> u8 {
+fn sample_exact(plane: &Plane, e: ExactCoordinate, shift: usize, wrap: Option<usize>) -> u8 {
     let wrap = wrap.map_or(i32::MAX, |w| w as i32);
     let geometry =
-        Geometry { stride: plane.stride as i32, first_row: plane.first_row, shift: shift as i32, wrap };
-    let at = index_of(&e, geometry) as usize;
+        PlaneGeometry { stride: plane.stride as i32, first_row: plane.first_row, shift: shift as i32, wrap };
+    let at = tap_index(&e, geometry) as usize;
     let across = |at: usize| {
-        let pair = pair(&plane.data, at);
+        let pair = sample_pair(&plane.data, at);
         let (a, b) = (i32::from(pair & 255), i32::from(pair >> 8));
         a * 128 + (b - a) * i32::from(e.fu)
     };
@@ -214,7 +214,7 @@ mod tests {
     use crate::layout::Layout;
     use crate::projection::{Equirect, Projection};
     use crate::table::TableSpec;
-    use gausset_compute::{Pool, VectorLevel, level};
+    use gausset_compute::{Pool, SimdLevel, dispatch_level};
 
     /// A plane of a whole panorama from a function of column and row.
     fn plane(width: usize, value: impl Fn(usize, usize) -> u8) -> Plane {
@@ -236,10 +236,10 @@ mod tests {
         Arc::new(Table::build(spec, &Pool::new(1)))
     }
 
-    fn cut(wanted: VectorLevel, table: &Arc<Table>, plane: &Plane, shift: usize) -> Option<Vec<u8>> {
-        let level = level(wanted)?;
-        let placed = Placed { table: Arc::clone(table), shift };
-        let mut staging = Staging::default();
+    fn cut(wanted: SimdLevel, table: &Arc<Table>, plane: &Plane, shift: usize) -> Option<Vec<u8>> {
+        let level = dispatch_level(wanted)?;
+        let placed = ShiftedTable { table: Arc::clone(table), shift };
+        let mut staging = RemapBuffers::default();
         let mut out = vec![0; table.width * table.height];
         for (y, row) in out.chunks_mut(table.width).enumerate() {
             remap_row(level, &placed, y, plane, &mut staging, row);
@@ -260,10 +260,10 @@ mod tests {
         let plane = plane(512, noise);
         for view in Layout::Cube6.views(100, 84, Some(95.0)) {
             let table = table(&view, 512);
-            let best = cut(VectorLevel::Auto, &table, &plane, 0).unwrap();
-            for other in VectorLevel::ALL {
+            let best = cut(SimdLevel::Auto, &table, &plane, 0).unwrap();
+            for other in SimdLevel::ALL {
                 if let Some(same) = cut(other, &table, &plane, 0) {
-                    assert!(same == best, "{} differs at {}", view.name, other.name());
+                    assert!(same == best, "{} differs at {}", view.name, other.level_name());
                 }
             }
             for y in 0..table.height {
@@ -294,10 +294,10 @@ mod tests {
         for (k, view) in views.iter().enumerate() {
             let columns = k * width / 8;
             let rolled = plane(width, |x, y| noise((x + columns) % width, y));
-            let of_rolled = cut(VectorLevel::Auto, &front, &rolled, 0).unwrap();
-            assert!(cut(VectorLevel::Auto, &front, &original, columns).unwrap() == of_rolled);
+            let of_rolled = cut(SimdLevel::Auto, &front, &rolled, 0).unwrap();
+            assert!(cut(SimdLevel::Auto, &front, &original, columns).unwrap() == of_rolled);
             // A table of the view's own differs by rounding only.
-            let own = cut(VectorLevel::Auto, &table(view, width as u32), &original, 0).unwrap();
+            let own = cut(SimdLevel::Auto, &table(view, width as u32), &original, 0).unwrap();
             let worst = own.iter().zip(&of_rolled).map(|(a, b)| a.abs_diff(*b)).max().unwrap();
             assert!(worst <= 3, "{worst}");
         }

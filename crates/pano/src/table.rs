@@ -24,11 +24,11 @@ pub const SEGMENT: usize = 16;
 /// Columns that planes repeat on the right.
 pub const PAD_COLUMNS: usize = 64;
 /// Subpixel units per pixel.
-pub const UNITS: f64 = 128.0;
+pub const SUBPIXEL_UNITS: f64 = 128.0;
 /// Largest error of a parabola at the checked pixels, px.
 const FIT_TOLERANCE: f64 = 0.0015;
 /// Largest range of coordinates in a segment, px; it must fit into the padding, including the right tap.
-const WIDEST: f64 = (PAD_COLUMNS - 4) as f64;
+const MAX_SEGMENT_RANGE: f64 = (PAD_COLUMNS - 4) as f64;
 /// Marks a segment that stores a parabola and has no entries in [`Table::exact`].
 const FITTED: u32 = u32::MAX;
 
@@ -49,7 +49,7 @@ pub struct Segment {
 
 /// The source coordinates of a single pixel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Exact {
+pub struct ExactCoordinate {
     /// Column of the left tap.
     pub col: u16,
     /// Row of the upper tap, plus 1: row -1 exists at a pole.
@@ -62,13 +62,13 @@ pub struct Exact {
 
 /// A pixel that blends two source positions.
 #[derive(Clone, Copy, Debug)]
-pub struct Blend {
+pub struct BlendedPixel {
     /// Column of the output.
     pub x: u32,
     /// The second source position.
-    pub second: Exact,
+    pub second: ExactCoordinate,
     /// Weight of the second position in 1/256.
-    pub share: u16,
+    pub weight: u16,
 }
 
 /// The table of one view (or of all views that differ by a whole number of columns) over one plane of the source.
@@ -81,8 +81,8 @@ pub struct Table {
     /// Period of the plane in columns; `None` if it does not wrap.
     pub wrap: Option<usize>,
     segments: Vec<Segment>,
-    exact: Vec<Exact>,
-    blends: Vec<Blend>,
+    exact: Vec<ExactCoordinate>,
+    blends: Vec<BlendedPixel>,
     /// Start of each row's range in `blends`; empty if there are none.
     blend_rows: Vec<u32>,
     /// First and last row of the plane that is read, including lower taps.
@@ -91,7 +91,7 @@ pub struct Table {
 
 /// A table and the number of columns by which a view is rotated from the one that the table was built for.
 #[derive(Clone, Debug)]
-pub struct Placed {
+pub struct ShiftedTable {
     /// The table, shared by several views.
     pub table: Arc<Table>,
     /// Columns to add to those of the table.
@@ -120,7 +120,7 @@ impl TableSpec<'_> {
 
     /// Scale factors from canvas to plane coordinates.
     fn scale(&self) -> [f64; 2] {
-        let [w, h] = self.projection.canvas();
+        let [w, h] = self.projection.canvas_size();
         [f64::from(self.plane[0]) / f64::from(w), f64::from(self.plane[1]) / f64::from(h)]
     }
 }
@@ -135,7 +135,7 @@ struct Sampler<'a> {
 }
 
 #[derive(Clone, Copy)]
-struct Sample {
+struct SourcePosition {
     u: f64,
     v: f64,
     patch: u8,
@@ -160,10 +160,10 @@ impl<'a> Sampler<'a> {
         se3::mul_vec(&self.rotation, ray)
     }
 
-    fn at(&self, x: f64, y: f64) -> Sample {
-        let place = self.spec.projection.place(self.direction(x, y));
+    fn position(&self, x: f64, y: f64) -> SourcePosition {
+        let place = self.spec.projection.project(self.direction(x, y));
         let [sx, sy] = self.scale;
-        let bounds = self.spec.projection.bounds(place.patch);
+        let bounds = self.spec.projection.patch_bounds(place.patch);
         let to_index = |[u, v]: [f64; 2]| {
             let (u, v) = (u * sx - 0.5, v * sy - 0.5);
             if self.wrap.is_some() {
@@ -182,12 +182,12 @@ impl<'a> Sampler<'a> {
         };
         let [u, v] = to_index([place.u, place.v]);
         let second = place.second.map(|(at, share)| (to_index(at), share));
-        Sample { u, v, patch: place.patch, second }
+        SourcePosition { u, v, patch: place.patch, second }
     }
 }
 
 /// `a - b` on a circle of circumference `wrap`, nearest to 0.
-fn difference(a: f64, b: f64, wrap: Option<f64>) -> f64 {
+fn wrapped_difference(a: f64, b: f64, wrap: Option<f64>) -> f64 {
     match wrap {
         Some(w) => {
             let d = a - b;
@@ -207,11 +207,11 @@ fn parabola(y8: f64, y15: f64) -> [f64; 2] {
 const ROWS_PER_TASK: usize = 16;
 
 #[derive(Default)]
-struct Part {
+struct TablePart {
     segments: Vec<Segment>,
-    exact: Vec<Exact>,
+    exact: Vec<ExactCoordinate>,
     /// (row, blend)
-    blends: Vec<(u32, Blend)>,
+    blends: Vec<(u32, BlendedPixel)>,
     rows: [i32; 2],
 }
 
@@ -222,7 +222,8 @@ impl Table {
         let [width, height] = spec.output();
         let sampler = Sampler::new(spec);
         let tasks = height.div_ceil(ROWS_PER_TASK);
-        let parts: Vec<std::sync::Mutex<Part>> = (0..tasks).map(|_| std::sync::Mutex::default()).collect();
+        let parts: Vec<std::sync::Mutex<TablePart>> =
+            (0..tasks).map(|_| std::sync::Mutex::default()).collect();
         pool.run(tasks, |task, _worker| {
             let rows = task * ROWS_PER_TASK..height.min((task + 1) * ROWS_PER_TASK);
             let part = build_rows(&sampler, width, rows);
@@ -273,14 +274,14 @@ impl Table {
 
     /// The 16 coordinates of a segment that stores them one by one.
     #[must_use]
-    pub fn exact_of(&self, segment: &Segment) -> Option<&[Exact]> {
+    pub fn exact_coordinates(&self, segment: &Segment) -> Option<&[ExactCoordinate]> {
         let first = segment.exact as usize;
         (segment.exact != FITTED).then(|| &self.exact[first..first + SEGMENT])
     }
 
     /// Pixels of a row that blend two source positions.
     #[must_use]
-    pub fn blends_of(&self, y: usize) -> &[Blend] {
+    pub fn blended_pixels(&self, y: usize) -> &[BlendedPixel] {
         if self.blend_rows.is_empty() {
             return &[];
         }
@@ -289,7 +290,7 @@ impl Table {
 
     /// Fraction of the segments that store their coordinates one by one, 0 to 1.
     #[must_use]
-    pub fn exact_share(&self) -> f64 {
+    pub fn exact_fraction(&self) -> f64 {
         (self.exact.len() / SEGMENT) as f64 / self.segments.len().max(1) as f64
     }
 
@@ -306,43 +307,47 @@ impl Table {
     pub fn coordinates(&self, x: usize, y: usize) -> [f64; 2] {
         let segment = &self.row(y)[x / SEGMENT];
         let k = x % SEGMENT;
-        if let Some(exact) = self.exact_of(segment) {
+        if let Some(exact) = self.exact_coordinates(segment) {
             let e = exact[k];
             return [
-                f64::from(e.col) + f64::from(e.fu) / UNITS,
-                f64::from(e.row_plus_1) - 1.0 + f64::from(e.fv) / UNITS,
+                f64::from(e.col) + f64::from(e.fu) / SUBPIXEL_UNITS,
+                f64::from(e.row_plus_1) - 1.0 + f64::from(e.fv) / SUBPIXEL_UNITS,
             ];
         }
         let at = |c: &[f32; 3]| {
             let k = k as f32;
-            f64::from((c[0] + k * (c[1] + k * c[2])) as i32) / UNITS
+            f64::from((c[0] + k * (c[1] + k * c[2])) as i32) / SUBPIXEL_UNITS
         };
         [f64::from(segment.col) + at(&segment.u), f64::from(segment.row) + at(&segment.v)]
     }
 }
 
-fn build_rows(sampler: &Sampler<'_>, width: usize, rows: std::ops::Range<usize>) -> Part {
-    let mut part = Part { rows: [i32::MAX, i32::MIN], ..Part::default() };
+fn build_rows(sampler: &Sampler<'_>, width: usize, rows: std::ops::Range<usize>) -> TablePart {
+    let mut part = TablePart { rows: [i32::MAX, i32::MIN], ..TablePart::default() };
     for y in rows {
         for first in (0..width).step_by(SEGMENT) {
-            let segment = fitted(sampler, first, y).unwrap_or_else(|| {
+            let segment = fit_segment(sampler, first, y).unwrap_or_else(|| {
                 let segment = Segment { exact: part.exact.len() as u32, ..Segment::default() };
                 for k in 0..SEGMENT {
-                    let sample = sampler.at((first + k) as f64, y as f64);
-                    part.exact.push(round(sampler, [sample.u, sample.v]));
+                    let sample = sampler.position((first + k) as f64, y as f64);
+                    part.exact.push(quantise(sampler, [sample.u, sample.v]));
                     if let Some((second, share)) = sample.second.filter(|_| first + k < width) {
                         let share = libm::round(share * 256.0) as u16;
-                        let blend = Blend { x: (first + k) as u32, second: round(sampler, second), share };
+                        let blend = BlendedPixel {
+                            x: (first + k) as u32,
+                            second: quantise(sampler, second),
+                            weight: share,
+                        };
                         part.blends.push((y as u32, blend));
                     }
                 }
                 segment
             });
             let range = if segment.exact == FITTED {
-                rows_of_fit(&segment)
+                fitted_row_range(&segment)
             } else {
                 let new = &part.exact[segment.exact as usize..];
-                rows_of_exact(new)
+                exact_row_range(new)
             };
             part.rows = [part.rows[0].min(range[0]), part.rows[1].max(range[1])];
             part.segments.push(segment);
@@ -355,7 +360,7 @@ fn build_rows(sampler: &Sampler<'_>, width: usize, rows: std::ops::Range<usize>)
     part
 }
 
-fn rows_of_fit(segment: &Segment) -> [i32; 2] {
+fn fitted_row_range(segment: &Segment) -> [i32; 2] {
     let at = |k: usize| {
         let k = k as f32;
         let v = &segment.v;
@@ -369,20 +374,20 @@ fn rows_of_fit(segment: &Segment) -> [i32; 2] {
     [low, high]
 }
 
-fn rows_of_exact(exact: &[Exact]) -> [i32; 2] {
+fn exact_row_range(exact: &[ExactCoordinate]) -> [i32; 2] {
     let rows = exact.iter().map(|e| i32::from(e.row_plus_1) - 1);
     [rows.clone().min().unwrap_or(0), rows.max().unwrap_or(0) + 1]
 }
 
 /// Rounds a coordinate to 1/128 px.
-fn round(sampler: &Sampler<'_>, [u, v]: [f64; 2]) -> Exact {
-    let units = |x: f64| libm::floor(x * UNITS + 0.5) as i64;
+fn quantise(sampler: &Sampler<'_>, [u, v]: [f64; 2]) -> ExactCoordinate {
+    let units = |x: f64| libm::floor(x * SUBPIXEL_UNITS + 0.5) as i64;
     let mut u = units(u);
     if let Some(wrap) = sampler.wrap {
-        u = u.rem_euclid((wrap * UNITS) as i64);
+        u = u.rem_euclid((wrap * SUBPIXEL_UNITS) as i64);
     }
-    let v = units(v).max(-(UNITS as i64));
-    Exact {
+    let v = units(v).max(-(SUBPIXEL_UNITS as i64));
+    ExactCoordinate {
         col: (u >> 7) as u16,
         row_plus_1: ((v >> 7) + 1) as u16,
         fu: (u & 127) as u8,
@@ -391,9 +396,9 @@ fn round(sampler: &Sampler<'_>, [u, v]: [f64; 2]) -> Exact {
 }
 
 /// Fits a parabola to the segment; `None` if the error is too large.
-fn fitted(sampler: &Sampler<'_>, first: usize, y: usize) -> Option<Segment> {
+fn fit_segment(sampler: &Sampler<'_>, first: usize, y: usize) -> Option<Segment> {
     let x = first as f64;
-    let at = |k: f64| sampler.at(x + k, y as f64);
+    let at = |k: f64| sampler.position(x + k, y as f64);
     let start = at(0.0);
     if start.second.is_some() {
         return None;
@@ -401,7 +406,7 @@ fn fitted(sampler: &Sampler<'_>, first: usize, y: usize) -> Option<Segment> {
     let relative = |k: f64| {
         let sample = at(k);
         let same = sample.patch == start.patch && sample.second.is_none();
-        same.then(|| [difference(sample.u, start.u, sampler.wrap), sample.v - start.v])
+        same.then(|| [wrapped_difference(sample.u, start.u, sampler.wrap), sample.v - start.v])
     };
     let (p4, p8, p12, p15) = (relative(4.0)?, relative(8.0)?, relative(12.0)?, relative(15.0)?);
     let mut out = Segment { exact: FITTED, ..Segment::default() };
@@ -415,20 +420,20 @@ fn fitted(sampler: &Sampler<'_>, first: usize, y: usize) -> Option<Segment> {
         let vertex = if c != 0.0 { (-b / (2.0 * c)).clamp(0.0, 15.0) } else { 0.0 };
         let (end, bend) = (value(15.0), value(vertex));
         let (low, high) = (end.min(bend).min(0.0), end.max(bend).max(0.0));
-        if high - low > WIDEST {
+        if high - low > MAX_SEGMENT_RANGE {
             return None;
         }
         let origin = if axis == 0 { start.u } else { start.v };
         // The rounding constant of half a unit must keep coordinates non-negative, so the whole pixel is taken below
         // the smallest coordinate of the segment.
         let mut whole = libm::floor(origin + low);
-        let constant = (origin - whole) * UNITS + 0.5;
+        let constant = (origin - whole) * SUBPIXEL_UNITS + 0.5;
         if axis == 0
             && let Some(wrap) = sampler.wrap
         {
             whole = whole.rem_euclid(wrap);
         }
-        let coefficients = [constant as f32, (b * UNITS) as f32, (c * UNITS) as f32];
+        let coefficients = [constant as f32, (b * SUBPIXEL_UNITS) as f32, (c * SUBPIXEL_UNITS) as f32];
         if axis == 0 {
             (out.col, out.u) = (whole as i32, coefficients);
         } else {
@@ -441,7 +446,7 @@ fn fitted(sampler: &Sampler<'_>, first: usize, y: usize) -> Option<Segment> {
 /// Validity mask of a view: 255, or 0 where the source shows nothing or within `crop_bottom` degrees of the nadir.
 /// `None` if all pixels are valid.
 #[must_use]
-pub fn validity(view: &View, projection: &Projection, crop_bottom: f64, pool: &Pool) -> Option<Vec<u8>> {
+pub fn validity_mask(view: &View, projection: &Projection, crop_bottom: f64, pool: &Pool) -> Option<Vec<u8>> {
     let has_holes = match projection {
         Projection::Equirect(e) => !e.is_whole(),
         Projection::Eac(_) | Projection::Cube(_) => false,
@@ -451,7 +456,7 @@ pub fn validity(view: &View, projection: &Projection, crop_bottom: f64, pool: &P
         return None;
     }
     let (width, height) = (view.width as usize, view.height as usize);
-    let spec = TableSpec { view, step: 1, projection, plane: projection.canvas() };
+    let spec = TableSpec { view, step: 1, projection, plane: projection.canvas_size() };
     let sampler = Sampler::new(spec);
     let mut mask = vec![255u8; width * height];
     let rows: Vec<std::sync::Mutex<&mut [u8]>> = mask.chunks_mut(width).map(std::sync::Mutex::new).collect();
@@ -460,7 +465,7 @@ pub fn validity(view: &View, projection: &Projection, crop_bottom: f64, pool: &P
         for (x, out) in row.iter_mut().enumerate() {
             let direction = sampler.direction(x as f64, y as f64);
             let is_ground = crop_bottom > 0.0 && degrees_from_nadir(direction) < crop_bottom;
-            if is_ground || (has_holes && !projection.place(direction).is_seen) {
+            if is_ground || (has_holes && !projection.project(direction).is_visible) {
                 *out = 0;
             }
         }
@@ -495,7 +500,7 @@ mod tests {
                 let ray = view.ray_in_camera((x as f64 + 0.5) * s, (y as f64 + 0.5) * s);
                 let [u, v] = equirect_from_direction(se3::mul_vec(&r, ray), w, h);
                 let [tu, tv] = table.coordinates(x, y);
-                let du = difference(tu + 0.5, u, Some(w));
+                let du = wrapped_difference(tu + 0.5, u, Some(w));
                 worst = worst.max(du.abs()).max((tv + 0.5 - v).abs());
             }
         }
@@ -521,7 +526,7 @@ mod tests {
         let view = &Layout::Ring8.views(1920, 1920, None)[3];
         let error = worst(view, 1, 7680, 37);
         assert!(error < 0.01, "{error}");
-        assert!(table(view, 1, 7680).exact_share() < 0.001);
+        assert!(table(view, 1, 7680).exact_fraction() < 0.001);
     }
 
     proptest! {
@@ -556,11 +561,11 @@ mod tests {
     fn crop_bottom_masks_a_disc_around_the_nadir_only() {
         let view = &Layout::Cube6.views(64, 64, None)[5];
         let projection = Projection::Equirect(Equirect::whole(256, 128));
-        let mask = validity(view, &projection, 30.0, &Pool::new(1)).unwrap();
+        let mask = validity_mask(view, &projection, 30.0, &Pool::new(1)).unwrap();
         // The disc has radius f tan 30 = 18.5 px.
         let inside = mask.iter().filter(|&&m| m == 0).count() as f64;
         assert!((inside - std::f64::consts::PI * 18.475 * 18.475).abs() < 20.0, "{inside}");
         let up = &Layout::Cube6.views(64, 64, None)[4];
-        assert!(validity(up, &projection, 30.0, &Pool::new(1)).is_none());
+        assert!(validity_mask(up, &projection, 30.0, &Pool::new(1)).is_none());
     }
 }

@@ -10,7 +10,7 @@ use crate::geometry::direction_from_equirect;
 use crate::projection::Projection;
 
 /// Steps of the radius at which the angle of a fisheye lens is tabulated.
-const STEPS: usize = 4096;
+const ANGLE_STEPS: usize = 4096;
 
 /// Directions of the pixels of a source. Points are those of the stored image, with several images stacked vertically.
 pub struct Unprojection<'a> {
@@ -24,7 +24,7 @@ impl<'a> Unprojection<'a> {
     #[must_use]
     pub fn new(projection: &'a Projection) -> Self {
         let angles = match projection {
-            Projection::Fisheye(fisheye) => fisheye.lenses.each_ref().map(angles_of),
+            Projection::Fisheye(fisheye) => fisheye.lenses.each_ref().map(angle_table),
             _ => [Vec::new(), Vec::new()],
         };
         Self { projection, angles }
@@ -37,13 +37,13 @@ impl<'a> Unprojection<'a> {
             Projection::Equirect(e) => {
                 Some(direction_from_equirect(u + e.left, v + e.top, e.full_width, e.full_height))
             }
-            Projection::Eac(eac) => Some(of_eac(eac, u, v)),
-            Projection::Fisheye(fisheye) => self.of_fisheye(fisheye, u, v),
+            Projection::Eac(eac) => Some(eac_direction(eac, u, v)),
+            Projection::Fisheye(fisheye) => self.fisheye_direction(fisheye, u, v),
             Projection::Cube(cube) => cube.faces.direction(u, v),
         }
     }
 
-    fn of_fisheye(&self, fisheye: &DualFisheye, u: f64, v: f64) -> Option<[f64; 3]> {
+    fn fisheye_direction(&self, fisheye: &DualFisheye, u: f64, v: f64) -> Option<[f64; 3]> {
         let seen = fisheye.lenses.iter().zip(&self.angles).map(|(lens, angles)| {
             let (x, y) = (u - lens.centre[0], v - lens.centre[1]);
             (libm::hypot(x, y) / lens.radius, x, y, lens, angles)
@@ -53,8 +53,8 @@ impl<'a> Unprojection<'a> {
         if share > 1.0 {
             return None;
         }
-        let at = share * STEPS as f64;
-        let below = (at as usize).min(STEPS - 1);
+        let at = share * ANGLE_STEPS as f64;
+        let below = (at as usize).min(ANGLE_STEPS - 1);
         let t = angles[below] + (angles[below + 1] - angles[below]) * (at - below as f64);
         let angle = t * lens.half_angle;
         let (across, r) = (libm::sin(angle), libm::hypot(x, y).max(f64::MIN_POSITIVE));
@@ -63,11 +63,11 @@ impl<'a> Unprojection<'a> {
 }
 
 /// Angles over the half angle at even steps of the radius, by bisection; the polynomial is monotonic.
-fn angles_of(lens: &Lens) -> Vec<f64> {
+fn angle_table(lens: &Lens) -> Vec<f64> {
     let [k1, k2, k3] = lens.polynomial;
     let radius = |t: f64| t * (k1 + t * t * (k2 + t * t * k3)) / (k1 + k2 + k3);
     let angle = |step: usize| {
-        let share = step as f64 / STEPS as f64;
+        let share = step as f64 / ANGLE_STEPS as f64;
         let (mut low, mut high) = (0.0, 1.0);
         for _ in 0..48 {
             let middle = 0.5 * (low + high);
@@ -75,11 +75,11 @@ fn angles_of(lens: &Lens) -> Vec<f64> {
         }
         0.5 * (low + high)
     };
-    (0..=STEPS).map(angle).collect()
+    (0..=ANGLE_STEPS).map(angle).collect()
 }
 
 /// The direction of a point on the canvas of a GoPro MAX: the inverse of [`Eac::place`].
-fn of_eac(eac: &Eac, u: f64, v: f64) -> [f64; 3] {
+fn eac_direction(eac: &Eac, u: f64, v: f64) -> [f64; 3] {
     let (side, centre) = (f64::from(eac.side), f64::from(eac.centre));
     let (row, t) = if v < centre { (0, v / centre) } else { (1, v / centre - 1.0) };
     // Side faces hold a strip in their middle twice.
@@ -109,12 +109,12 @@ fn of_eac(eac: &Eac, u: f64, v: f64) -> [f64; 3] {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cube::{Cube, Face, Faces, Net, Order};
-    use crate::place::Place;
+    use crate::canvas_position::CanvasPosition;
+    use crate::cube::{Cube, CubeLayout, Face, Faces, StripOrder};
     use crate::projection::Equirect;
 
     /// Distance (px) from a point to the nearer canvas position of its direction.
-    fn apart(place: &Place, u: f64, v: f64) -> f64 {
+    fn apart(place: &CanvasPosition, u: f64, v: f64) -> f64 {
         let first = libm::hypot(place.u - u, place.v - v);
         place.second.map_or(first, |([a, b], _)| first.min(libm::hypot(a - u, b - v)))
     }
@@ -129,20 +129,20 @@ mod tests {
         let part = Equirect { full_width: 400.0, full_height: 200.0, ..part };
         for projection in [
             Projection::Fisheye(fisheye),
-            Projection::Eac(Eac::of_stream(2272, 736).unwrap()),
+            Projection::Eac(Eac::from_stream_size(2272, 736).unwrap()),
             Projection::Equirect(Equirect::whole(200, 100)),
             Projection::Equirect(part),
         ] {
-            let [width, height] = projection.canvas();
+            let [width, height] = projection.canvas_size();
             let shown = Unprojection::new(&projection);
             let mut seen = 0;
             for k in 0..20_000u32 {
                 let u = 0.5 + f64::from(k * 7919 % width);
                 let v = 0.5 + f64::from(k * 104_729 / 3 % height);
                 let Some(direction) = shown.direction(u, v) else { continue };
-                let place = projection.place(direction);
-                assert!(!place.is_seen || apart(&place, u, v) < 2e-2, "{u} {v}: {place:?}");
-                seen += usize::from(place.is_seen);
+                let place = projection.project(direction);
+                assert!(!place.is_visible || apart(&place, u, v) < 2e-2, "{u} {v}: {place:?}");
+                seen += usize::from(place.is_visible);
             }
             assert!(seen > 10_000, "{seen}");
         }
@@ -150,12 +150,12 @@ mod tests {
 
     #[test]
     fn a_point_of_a_cross_shows_what_its_face_shows() {
-        let faces = Faces::of_net(Net::Cross4x3, Order::default(), 64);
+        let faces = Faces::new(CubeLayout::Cross4x3, StripOrder::default(), 64);
         let projection = Projection::Cube(Cube { faces });
         let shown = Unprojection::new(&projection);
         assert_eq!(shown.direction(1.0, 1.0), None);
         // The front is the second face of the second row.
-        let (face, [a, b]) = Face::of(shown.direction(96.0, 96.0).unwrap());
+        let (face, [a, b]) = Face::from_direction(shown.direction(96.0, 96.0).unwrap());
         assert!(face == Face::Front && a.abs() < 1e-12 && b.abs() < 1e-12);
     }
 }

@@ -7,14 +7,16 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use gausset_core::se3;
-use gausset_pano::film::Film;
-use gausset_pano::selection::{Measured, Reason, Select, Selection, Shows, Wanted, measure};
-use gausset_pano::video::Choice;
+use gausset_pano::selection::{
+    FrameContent, FrameReason, MeasurementKey, SelectBy, Selection, SelectionCriteria, measure_frames,
+};
+use gausset_pano::sphere_video::SphereVideo;
+use gausset_pano::video::FrameSelection;
 use gausset_testkit::skip::skip_for_tool;
 
 #[test]
 fn a_walk_gives_equal_steps_and_a_stop_one_frame() {
-    if gausset_process::find("ffmpeg").is_none() {
+    if gausset_process::find_program("ffmpeg").is_none() {
         skip_for_tool("a_walk_gives_equal_steps_and_a_stop_one_frame", "ffmpeg is not installed");
         return;
     }
@@ -24,14 +26,21 @@ fn a_walk_gives_equal_steps_and_a_stop_one_frame() {
     let shots = walk::shots(2.5);
     walk::film(&path, &shots, 256, [480, 240]);
     let never = AtomicBool::new(false);
-    let film =
-        Film::open(&path, Choice::default(), false, [16_384, 8192], Duration::from_secs(60), &never).unwrap();
+    let film = SphereVideo::open(
+        &path,
+        FrameSelection::default(),
+        false,
+        [16_384, 8192],
+        Duration::from_secs(60),
+        &never,
+    )
+    .unwrap();
     let video = &film.video;
-    let times = video.times(&never).unwrap();
-    let lines = measure(video, &Shows::Sphere, &times, &never, &mut |_| {}).unwrap();
-    assert_eq!((lines.len(), times.count(), &times.note), (60, 60, &None));
+    let times = video.frame_times(&never).unwrap();
+    let lines = measure_frames(video, &FrameContent::Sphere, &times, &never, &mut |_| {}).unwrap();
+    assert_eq!((lines.len(), times.timed_frames(), &times.warning), (60, 60, &None));
     assert!(lines.iter().zip(0..).all(|(line, k)| (line.time - f64::from(k) / 24.0).abs() < 1e-4));
-    assert_eq!(measure(video, &Shows::Sphere, &times, &never, &mut |_| {}).unwrap(), lines);
+    assert_eq!(measure_frames(video, &FrameContent::Sphere, &times, &never, &mut |_| {}).unwrap(), lines);
 
     let mut errors: Vec<f64> = Vec::new();
     let mut shown = 0;
@@ -48,37 +57,46 @@ fn a_walk_gives_equal_steps_and_a_stop_one_frame() {
     errors.sort_by(f64::total_cmp);
     assert!(errors.len() > 50 && errors[errors.len() / 2] < 0.15, "{errors:?}");
 
-    let choose = |wanted: &Wanted| {
-        let film = Measured::of(video, &Shows::Sphere);
+    let choose = |wanted: &SelectionCriteria| {
+        let film = MeasurementKey::new(video, &FrameContent::Sphere);
         Selection::new(video, film, lines.clone(), Vec::new(), wanted).unwrap()
     };
-    let selection = choose(&Wanted::default());
-    let kept = selection.picks();
+    let selection = choose(&SelectionCriteria::default());
+    let kept = selection.kept_frames();
     let steps: Vec<f64> =
         kept.windows(2).map(|p| walk::distance(&shots[p[0]].pose, &shots[p[1]].pose)).collect();
     assert!(kept.len() >= 5 && walk::spread(&steps) <= 0.25, "{kept:?} {steps:?}");
     assert!(kept.iter().filter(|&&k| k > 38).count() <= 1, "{kept:?}");
     assert!(kept.iter().all(|&k| !shots[k].is_duplicate));
-    assert!(selection.reasons(false).get(&Reason::Standing).is_some_and(|&count| count > 8), "{selection:?}");
+    assert!(
+        selection.reasons(false).get(&FrameReason::Standing).is_some_and(|&count| count > 8),
+        "{selection:?}"
+    );
     // The file can be read back and gives the same selection.
     let file = folder.path().join("frames.jsonl");
     selection.write(&file, gausset_io::atomic::Overwrite::Refuse).unwrap();
-    let (known, _) = Selection::known(&file, &selection.header.film).unwrap();
-    let again =
-        Selection::new(video, Measured::of(video, &Shows::Sphere), known, Vec::new(), &Wanted::default())
-            .unwrap();
+    let (known, _) = Selection::read_measurements(&file, &selection.header.film).unwrap();
+    let again = Selection::new(
+        video,
+        MeasurementKey::new(video, &FrameContent::Sphere),
+        known,
+        Vec::new(),
+        &SelectionCriteria::default(),
+    )
+    .unwrap();
     assert_eq!(again, selection);
-    let other = Measured { bytes: 1, ..selection.header.film.clone() };
-    assert_eq!(Selection::known(&file, &other), None);
+    let other = MeasurementKey { bytes: 1, ..selection.header.film.clone() };
+    assert_eq!(Selection::read_measurements(&file, &other), None);
     // By time: four frames per second.
-    let by_time = choose(&Wanted { select: Select::Time, fps: 4.0, ..Wanted::default() });
-    assert_eq!(by_time.picks().len(), 10);
+    let by_time =
+        choose(&SelectionCriteria { select: SelectBy::Time, fps: 4.0, ..SelectionCriteria::default() });
+    assert_eq!(by_time.kept_frames().len(), 10);
 }
 
 #[test]
 fn a_track_gives_equal_steps_in_metres_where_parallax_misleads() {
     let name = "a_track_gives_equal_steps_in_metres_where_parallax_misleads";
-    if gausset_process::find("ffmpeg").is_none() {
+    if gausset_process::find_program("ffmpeg").is_none() {
         skip_for_tool(name, "ffmpeg is not installed");
         return;
     }
@@ -92,18 +110,25 @@ fn a_track_gives_equal_steps_in_metres_where_parallax_misleads() {
     }
     walk::film(&path, &shots, 256, [480, 240]);
     let never = AtomicBool::new(false);
-    let film =
-        Film::open(&path, Choice::default(), false, [16_384, 8192], Duration::from_secs(60), &never).unwrap();
-    let times = film.video.times(&never).unwrap();
-    let lines = measure(&film.video, &Shows::Sphere, &times, &never, &mut |_| {}).unwrap();
+    let film = SphereVideo::open(
+        &path,
+        FrameSelection::default(),
+        false,
+        [16_384, 8192],
+        Duration::from_secs(60),
+        &never,
+    )
+    .unwrap();
+    let times = film.video.frame_times(&never).unwrap();
+    let lines = measure_frames(&film.video, &FrameContent::Sphere, &times, &never, &mut |_| {}).unwrap();
     let choose = |metres: Option<&[f64]>| {
         let mut lines = lines.clone();
         if let Some(metres) = metres {
             let metres: Vec<Option<f64>> = metres.iter().copied().map(Some).collect();
             Selection::set_metres(&mut lines, &metres);
         }
-        let measured = Measured::of(&film.video, &Shows::Sphere);
-        Selection::new(&film.video, measured, lines, Vec::new(), &Wanted::default()).unwrap()
+        let measured = MeasurementKey::new(&film.video, &FrameContent::Sphere);
+        Selection::new(&film.video, measured, lines, Vec::new(), &SelectionCriteria::default()).unwrap()
     };
     // A scene that is `larger` times as large looks the same from a camera that moves `larger` times as far.
     let way = |larger: f64| -> Vec<f64> {
@@ -115,7 +140,7 @@ fn a_track_gives_equal_steps_in_metres_where_parallax_misleads() {
         way
     };
     let spread = |selection: &Selection, way: &[f64]| {
-        let steps: Vec<f64> = selection.picks().windows(2).map(|p| way[p[1]] - way[p[0]]).collect();
+        let steps: Vec<f64> = selection.kept_frames().windows(2).map(|p| way[p[1]] - way[p[0]]).collect();
         walk::spread(&steps)
     };
     let (room, plain) = (way(1.0), choose(None));
@@ -124,6 +149,6 @@ fn a_track_gives_equal_steps_in_metres_where_parallax_misleads() {
     let wide = way(6.0);
     let with = choose(Some(&wide));
     let (before, now) = (spread(&plain, &wide), spread(&with, &wide));
-    assert!(before > 0.5 && now <= 0.25, "{before} {now} {:?} {:?}", plain.picks(), with.picks());
-    assert!(with.reasons(true)[&Reason::Track] > 5 && with.header.step_metres.is_some(), "{with:?}");
+    assert!(before > 0.5 && now <= 0.25, "{before} {now} {:?} {:?}", plain.kept_frames(), with.kept_frames());
+    assert!(with.reasons(true)[&FrameReason::Track] > 5 && with.header.step_metres.is_some(), "{with:?}");
 }

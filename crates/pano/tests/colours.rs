@@ -5,28 +5,29 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::AtomicBool;
 
-use gausset_compute::{Pool, VectorLevel, level};
+use gausset_compute::{Pool, SimdLevel, dispatch_level};
 use gausset_core::RgbImage8;
 use gausset_io::image::encode::{PngPixels, png, png_rgb8};
-use gausset_pano::convert::{Writing, panorama, read};
+use gausset_pano::convert::{OutputContext, decode_frame, to_panorama};
 use gausset_pano::cutter::Format;
 use gausset_pano::equalise::Equalise;
 use gausset_pano::fisheye::DualFisheye;
-use gausset_pano::frame_gains::{self, Shown, Walk};
+use gausset_pano::frame_gains::{self, FrameEqualiser, FrameFeatures};
 use gausset_pano::frames::list_frames;
 use gausset_pano::grade::Colouring;
 use gausset_pano::layout::Layout;
-use gausset_pano::load::Limits;
-use gausset_pano::look::{Look, linear_from_srgb, srgb_from_linear};
+use gausset_pano::load::ImageLimits;
+use gausset_pano::look::{ColourSettings, linear_from_srgb, srgb_from_linear};
 use gausset_pano::lut::Lut;
 use gausset_pano::projection::Projection;
-use gausset_pano::split::{OnError, Settings, Work, read_manifest, split};
+use gausset_pano::split::{OnError, SplitSettings, WorkerSettings, read_manifest, split};
 use gausset_scenes::room::{Room, pose};
 use gausset_testkit::skip_for_tool;
 
-fn cut(input: &Path, settings: &Settings, out: &Path) {
-    let level = level(VectorLevel::Auto).unwrap();
-    let work = Work { threads: 2, level, on_error: OnError::Stop, force: false, budget: 256 << 20 };
+fn cut(input: &Path, settings: &SplitSettings, out: &Path) {
+    let level = dispatch_level(SimdLevel::Auto).unwrap();
+    let work =
+        WorkerSettings { threads: 2, level, on_error: OnError::Stop, force: false, memory_budget: 256 << 20 };
     let frames = list_frames(input).unwrap();
     split(&frames, settings, &work, out, &AtomicBool::new(false), &mut |_| {}).unwrap();
 }
@@ -89,18 +90,19 @@ fn neutral_colours_give_the_same_views_and_others_are_in_the_manifest() {
     let folder = tempfile::tempdir().unwrap();
     let input = folder.path().join("in");
     std::fs::create_dir(&input).unwrap();
-    let level = level(VectorLevel::Auto).unwrap();
+    let level = dispatch_level(SimdLevel::Auto).unwrap();
     let planes = gausset_scenes::panorama::detailed(256, 1, &Pool::new(1));
     std::fs::write(input.join("a.jpg"), gausset_pano::jpeg::encode_planes(256, &planes, 90, level)).unwrap();
-    let plain = Settings::new(Layout::Cube6.views(64, 64, None), Format::Jpeg(90));
+    let plain = SplitSettings::new(Layout::Cube6.views(64, 64, None), Format::Jpeg(90));
     let mut identity = "LUT_3D_SIZE 33\n".to_owned();
     for k in 0..33 * 33 * 33 {
         let [r, g, b] = [k % 33, k / 33 % 33, k / (33 * 33)].map(|v| v as f64 / 32.0);
         identity += &format!("{r:.6} {g:.6} {b:.6}\n");
     }
-    let neutral = Colouring { look: Look::default(), lut: Some(Lut::parse(identity.as_bytes()).unwrap()) };
-    let bright = Colouring { look: Look::parse("exposure=1").unwrap(), lut: None };
-    let view = |name: &str, settings: &Settings| {
+    let neutral =
+        Colouring { look: ColourSettings::default(), lut: Some(Lut::parse(identity.as_bytes()).unwrap()) };
+    let bright = Colouring { look: ColourSettings::parse("exposure=1").unwrap(), lut: None };
+    let view = |name: &str, settings: &SplitSettings| {
         let out = folder.path().join(name);
         cut(&input, settings, &out);
         let line = read_manifest(&out).remove(0);
@@ -108,10 +110,10 @@ fn neutral_colours_give_the_same_views_and_others_are_in_the_manifest() {
     };
     let (before, line) = view("plain", &plain);
     assert_eq!((line.colours, line.gains), (None, None));
-    let (same, other) = view("neutral", &Settings { colouring: neutral, ..plain.clone() });
+    let (same, other) = view("neutral", &SplitSettings { colouring: neutral, ..plain.clone() });
     assert!(before == same, "a neutral LUT changes nothing");
     assert_ne!(line.settings, other.settings, "but the frame was cut with it");
-    let (brighter, line) = view("bright", &Settings { colouring: bright, ..plain.clone() });
+    let (brighter, line) = view("bright", &SplitSettings { colouring: bright, ..plain.clone() });
     assert_eq!(line.colours.as_deref(), Some("exposure=1"));
     let mean = |bytes: &[u8]| {
         let picture = gausset_io::image::decode(bytes).unwrap();
@@ -160,13 +162,13 @@ fn the_step_between_two_lenses_falls_to_a_tenth() {
         std::fs::write(folder.path().join(name).join("a.png"), png_rgb8(picture).unwrap()).unwrap();
     }
     // The seam of the lenses is in the middle of views 1 and 3.
-    let settings = Settings {
+    let settings = SplitSettings {
         projection: Some(Projection::Fisheye(fisheye)),
-        ..Settings::new(Layout::Ring4.views(256, 256, None), Format::Png)
+        ..SplitSettings::new(Layout::Ring4.views(256, 256, None), Format::Png)
     };
     let views = |source: &str, out: &str, equalise: Equalise| {
         let out = folder.path().join(out);
-        cut(&folder.path().join(source), &Settings { equalise, ..settings.clone() }, &out);
+        cut(&folder.path().join(source), &SplitSettings { equalise, ..settings.clone() }, &out);
         let pictures = [1, 3].map(|view| {
             let file = out.join(format!("images/view0{view}/a.png"));
             gausset_io::image::decode(&std::fs::read(file).unwrap()).unwrap().rgb
@@ -210,15 +212,15 @@ fn the_step_between_two_lenses_falls_to_a_tenth() {
 }
 
 /// Reads a panorama as a split does.
-fn shown(picture: &RgbImage8, pool: &Pool) -> Shown {
+fn shown(picture: &RgbImage8, pool: &Pool) -> FrameFeatures {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("a.png");
     std::fs::write(&file, png_rgb8(picture).unwrap()).unwrap();
-    let level = level(VectorLevel::Auto).unwrap();
-    let moment = read(&[file], None, false, &Limits::default(), level).unwrap();
+    let level = dispatch_level(SimdLevel::Auto).unwrap();
+    let moment = decode_frame(&[file], None, false, &ImageLimits::default(), level).unwrap();
     let stop = AtomicBool::new(false);
-    let writing = Writing { format: Format::Png, level, pool, stop: &stop, segments: &[] };
-    Shown::of(&panorama(&moment, frame_gains::WIDTH, writing).unwrap())
+    let writing = OutputContext { format: Format::Png, level, pool, stop: &stop, segments: &[] };
+    FrameFeatures::from_panorama(&to_panorama(&moment, frame_gains::COMPARED_WIDTH, writing).unwrap())
 }
 
 /// Frames of a walk through a room; a known gain is applied to each and estimated again.
@@ -239,7 +241,7 @@ impl Walked {
         let stops = [0.0, 1.0, -0.4, -1.0, 0.3, 0.8, -0.7, 0.1];
         let balances = [1.0, 1.15, 0.9, 0.85, 1.1, 1.0, 0.95, 1.15];
         let pool = Pool::new(2);
-        let (mut walk, mut truth) = (Walk::default(), Vec::new());
+        let (mut walk, mut truth) = (FrameEqualiser::default(), Vec::new());
         for k in 0..count {
             let picture = self.room.panorama(self.width, &pose(self.first + k, self.around), &pool);
             let (gain, balance) = (self.light * libm::exp2(stops[k % 8]), balances[k % 8]);
@@ -316,7 +318,7 @@ fn errors_of_gains_do_not_add_up_along_a_walk() {
 fn gains_do_not_depend_on_threads_and_frames_that_share_nothing_have_none() {
     let room = Room { octaves: 3, has_spots: false, has_pillars: false, seed: 1 };
     let pool = Pool::new(2);
-    let mut frames: Vec<Shown> = (0..3)
+    let mut frames: Vec<FrameFeatures> = (0..3)
         .map(|k| {
             let dark = [0.4 / (k + 1) as f64; 3];
             shown(&gained(&room.panorama(1024, &pose(k, 30), &pool), |_| dark), &pool)
@@ -324,7 +326,7 @@ fn gains_do_not_depend_on_threads_and_frames_that_share_nothing_have_none() {
         .collect();
     frames.push(shown(&RgbImage8::new(1024, 512), &pool));
     let gains = |threads: usize| {
-        let (mut walk, pool) = (Walk::default(), Pool::new(threads));
+        let (mut walk, pool) = (FrameEqualiser::default(), Pool::new(threads));
         frames.iter().for_each(|frame| walk.add(frame.clone(), &pool));
         walk.gains()
     };

@@ -9,27 +9,29 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use gausset_compute::{VectorLevel, level};
+use gausset_compute::{SimdLevel, dispatch_level};
 use gausset_core::se3::{self, Mat3};
 use gausset_io::image::decode_file;
-use gausset_pano::cube::{Net, Order};
+use gausset_pano::cube::{CubeLayout, StripOrder};
 use gausset_pano::cutter::Format;
-use gausset_pano::film::Film;
 use gausset_pano::frames::video_frames;
 use gausset_pano::layout::Layout;
 use gausset_pano::projection::Projection;
-use gausset_pano::selection::{Line, Measured, Selection, Shows, Wanted, measure};
-use gausset_pano::split::{OnError, Settings, Work, split};
-use gausset_pano::video::Choice;
+use gausset_pano::selection::{
+    FrameContent, FrameRecord, MeasurementKey, Selection, SelectionCriteria, measure_frames,
+};
+use gausset_pano::sphere_video::SphereVideo;
+use gausset_pano::split::{OnError, SplitSettings, WorkerSettings, split};
+use gausset_pano::video::FrameSelection;
 use gausset_testkit::skip::skip_for_tool;
 
 /// Arrangements with the filters that make them from panoramas; faces of 128 px.
-const NETS: [(Net, &str, &str, &str); 3] = [
-    (Net::Strip3x2, "bfdulr", "012310", "v360=e:c3x2:w=384:h=256:out_forder=bfdulr:out_frot=012310"),
-    (Net::Strip1x6, "rludfb", "000000", "v360=e:c1x6:w=128:h=768"),
+const NETS: [(CubeLayout, &str, &str, &str); 3] = [
+    (CubeLayout::Strip3x2, "bfdulr", "012310", "v360=e:c3x2:w=384:h=256:out_forder=bfdulr:out_frot=012310"),
+    (CubeLayout::Strip1x6, "rludfb", "000000", "v360=e:c1x6:w=128:h=768"),
     // Left, front, right, back in a row, with up and down above and below the front.
     (
-        Net::Cross4x3,
+        CubeLayout::Cross4x3,
         "rludfb",
         "000000",
         "v360=e:c6x1:w=768:h=128:out_forder=lfrbud,split=3[row][u][d];[row]crop=512:128:0:0,pad=512:384:0:128:gray[a];\
@@ -37,8 +39,11 @@ const NETS: [(Net, &str, &str, &str); 3] = [
     ),
 ];
 
-fn order(faces: &str, turns: &str) -> Order {
-    Order { faces: Order::faces_of(faces).unwrap(), turns: Order::turns_of(turns).unwrap() }
+fn order(faces: &str, turns: &str) -> StripOrder {
+    StripOrder {
+        faces: StripOrder::parse_faces(faces).unwrap(),
+        turns: StripOrder::parse_turns(turns).unwrap(),
+    }
 }
 
 fn unfold(folder: &Path, filter: &str, name: &str) -> PathBuf {
@@ -55,29 +60,38 @@ fn unfold(folder: &Path, filter: &str, name: &str) -> PathBuf {
     folder.join(name)
 }
 
-fn open(path: &Path) -> Film {
+fn open(path: &Path) -> SphereVideo {
     let never = AtomicBool::new(false);
     let limits = [16_384, 8192];
-    Film::of_any_shape(path, Choice::default(), false, limits, Duration::from_secs(60), &never).unwrap()
+    SphereVideo::open_any_shape(
+        path,
+        FrameSelection::default(),
+        false,
+        limits,
+        Duration::from_secs(60),
+        &never,
+    )
+    .unwrap()
 }
 
-fn measured(film: &Film) -> Vec<Line> {
+fn measured(film: &SphereVideo) -> Vec<FrameRecord> {
     let shows = match film.projection() {
-        Projection::Equirect(_) => Shows::Sphere,
-        folded => Shows::Folded(Box::new(folded)),
+        Projection::Equirect(_) => FrameContent::Sphere,
+        folded => FrameContent::Projected(Box::new(folded)),
     };
     let never = AtomicBool::new(false);
-    let times = film.video.times(&never).unwrap();
-    measure(&film.video, &shows, &times, &never, &mut |_| {}).unwrap()
+    let times = film.video.frame_times(&never).unwrap();
+    measure_frames(&film.video, &shows, &times, &never, &mut |_| {}).unwrap()
 }
 
 /// Views of two frames of a video, values 0 to 1.
-fn views(film: &Film, out: &Path, threads: usize) -> Vec<Vec<f32>> {
+fn views(film: &SphereVideo, out: &Path, threads: usize) -> Vec<Vec<f32>> {
     let views = Layout::Cube6.views(96, 96, Some(100.0));
     let film = film.clone().picked(&[3, 20]);
-    let settings = Settings { film: Some(film.clone()), ..Settings::new(views, Format::Png) };
-    let level = level(VectorLevel::Auto).unwrap();
-    let work = Work { threads, level, on_error: OnError::Stop, force: true, budget: 64 << 20 };
+    let settings = SplitSettings { video: Some(film.clone()), ..SplitSettings::new(views, Format::Png) };
+    let level = dispatch_level(SimdLevel::Auto).unwrap();
+    let work =
+        WorkerSettings { threads, level, on_error: OnError::Stop, force: true, memory_budget: 64 << 20 };
     let frames = video_frames(&film.video);
     let report = split(&frames, &settings, &work, out, &AtomicBool::new(false), &mut |_| {}).unwrap();
     assert_eq!(report.frames, 2);
@@ -93,7 +107,7 @@ fn views(film: &Film, out: &Path, threads: usize) -> Vec<Vec<f32>> {
 #[test]
 fn a_film_of_cubes_is_that_of_its_panoramas() {
     let test = "a_film_of_cubes_is_that_of_its_panoramas";
-    if gausset_process::find("ffmpeg").is_none() {
+    if gausset_process::find_program("ffmpeg").is_none() {
         return skip_for_tool(test, "ffmpeg is not installed");
     }
     let folder = tempfile::tempdir().unwrap();
@@ -106,19 +120,21 @@ fn a_film_of_cubes_is_that_of_its_panoramas() {
     walk::film(&folder.path().join("walk.mkv"), &shots, 256, [512, 256]);
     let panoramas = open(&folder.path().join("walk.mkv"));
     let lines = measured(&panoramas);
-    let picks = |film: &Film, lines: &[Line]| {
-        let of = Measured::of(&film.video, &Shows::Sphere);
-        Selection::new(&film.video, of, lines.to_vec(), Vec::new(), &Wanted::default()).unwrap().picks()
+    let picks = |film: &SphereVideo, lines: &[FrameRecord]| {
+        let of = MeasurementKey::new(&film.video, &FrameContent::Sphere);
+        Selection::new(&film.video, of, lines.to_vec(), Vec::new(), &SelectionCriteria::default())
+            .unwrap()
+            .kept_frames()
     };
     let (chosen, out) = (picks(&panoramas, &lines), folder.path().join("views"));
     let direct = views(&panoramas, &out, 1);
     for (net, faces, turns, filter) in NETS {
         let film = open(&unfold(folder.path(), filter, "cubes.mp4"));
-        let level = level(VectorLevel::Auto).unwrap();
+        let level = dispatch_level(SimdLevel::Auto).unwrap();
         if net.is_cross() {
             assert!(film.shows_cross(net, level, &AtomicBool::new(false)).unwrap());
         }
-        let film = film.of_cube(net, order(faces, turns));
+        let film = film.with_cube(net, order(faces, turns));
         let name = net.name();
         // Measured rotations and selected frames must match those of the panoramas.
         let own = measured(&film);
@@ -166,7 +182,11 @@ fn a_film_of_cubes_is_that_of_its_panoramas() {
     let tall = unfold(folder.path(), "scale=320:240", "tall.mp4");
     assert!(
         !open(&tall)
-            .shows_cross(Net::Cross4x3, level(VectorLevel::Auto).unwrap(), &AtomicBool::new(false))
+            .shows_cross(
+                CubeLayout::Cross4x3,
+                dispatch_level(SimdLevel::Auto).unwrap(),
+                &AtomicBool::new(false)
+            )
             .unwrap()
     );
 }

@@ -5,31 +5,33 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::AtomicBool;
 
-use gausset_compute::{Pool, VectorLevel, level};
+use gausset_compute::{Pool, SimdLevel, dispatch_level};
 use gausset_io::image::encode::png_rgb8;
-use gausset_pano::convert::{Moment, Sampled, Shown, Writing, picture, read};
-use gausset_pano::cube::{Cube, Face, Faces, Net, Order};
+use gausset_pano::convert::{
+    DecodedFrame, OutputContext, OutputProjection, SourceSampler, decode_frame, render_encoded,
+};
+use gausset_pano::cube::{Cube, CubeLayout, Face, Faces, StripOrder};
 use gausset_pano::cutter::Format;
-use gausset_pano::load::Limits;
+use gausset_pano::load::ImageLimits;
 use gausset_pano::projection::{Equirect, Projection};
 use gausset_scenes::room::{Room, pose};
 use gausset_testkit::skip_for_tool;
 
-fn limits() -> Limits {
-    Limits { width: 49_152, height: 49_152, ..Limits::default() }
+fn limits() -> ImageLimits {
+    ImageLimits { width: 49_152, height: 49_152, ..ImageLimits::default() }
 }
 
-fn moment(file: &Path, projection: Option<&Projection>) -> Moment {
-    let level = level(VectorLevel::Auto).unwrap();
-    read(&[file.to_owned()], projection, false, &limits(), level).unwrap()
+fn moment(file: &Path, projection: Option<&Projection>) -> DecodedFrame {
+    let level = dispatch_level(SimdLevel::Auto).unwrap();
+    decode_frame(&[file.to_owned()], projection, false, &limits(), level).unwrap()
 }
 
-fn made(moment: &Moment, shown: &Shown, threads: usize, wanted: VectorLevel) -> Vec<u8> {
+fn made(moment: &DecodedFrame, shown: &OutputProjection, threads: usize, wanted: SimdLevel) -> Vec<u8> {
     let pool = Pool::new(threads);
     let stop = AtomicBool::new(false);
-    let level = level(wanted).unwrap();
-    let writing = Writing { format: Format::Png, level, pool: &pool, stop: &stop, segments: &[] };
-    picture(&Sampled::new(&moment.projection, &moment.frame, shown), shown, writing).unwrap()
+    let level = dispatch_level(wanted).unwrap();
+    let writing = OutputContext { format: Format::Png, level, pool: &pool, stop: &stop, segments: &[] };
+    render_encoded(&SourceSampler::new(&moment.projection, &moment.frame, shown), shown, writing).unwrap()
 }
 
 fn pixels(png: &[u8]) -> Vec<f32> {
@@ -54,14 +56,15 @@ fn a_panorama_survives_every_net_to_and_fro() {
     std::fs::write(&source, smooth_room(2048)).unwrap();
     let panorama = moment(&source, None);
     let original = pixels(&std::fs::read(&source).unwrap());
-    let order = Order { faces: Order::faces_of("bfdulr").unwrap(), turns: [0, 1, 2, 3, 1, 0] };
-    for net in Net::ALL {
-        let faces = Faces::of_net(net, order, 512);
+    let order = StripOrder { faces: StripOrder::parse_faces("bfdulr").unwrap(), turns: [0, 1, 2, 3, 1, 0] };
+    for net in CubeLayout::ALL {
+        let faces = Faces::new(net, order, 512);
         let file = folder.path().join("net.png");
-        let there = made(&panorama, &Shown::Faces(faces.clone()), 2, VectorLevel::Auto);
+        let there = made(&panorama, &OutputProjection::Faces(faces.clone()), 2, SimdLevel::Auto);
         std::fs::write(&file, there).unwrap();
         let projection = cube(faces);
-        let back = made(&moment(&file, Some(&projection)), &Shown::Equirect(2048), 2, VectorLevel::Auto);
+        let back =
+            made(&moment(&file, Some(&projection)), &OutputProjection::Equirect(2048), 2, SimdLevel::Auto);
         let psnr = gausset_testkit::psnr(&original, &pixels(&back));
         eprintln!("{}: {psnr:.2} dB", net.name());
         // 45 dB is required; half a pixel of shift gives 40.
@@ -77,10 +80,10 @@ fn threads_and_vector_levels_do_not_change_a_picture() {
     let panorama = moment(&source, None);
     // Finer than the source, equal, and so much coarser that the source is halved.
     for side in [128, 64, 16] {
-        let shown = Shown::Faces(Faces::of_net(Net::Cross4x3, Order::default(), side));
-        let one = made(&panorama, &shown, 1, VectorLevel::Auto);
-        assert!(one == made(&panorama, &shown, 2, VectorLevel::Auto));
-        assert!(one == made(&panorama, &shown, 2, VectorLevel::Fallback));
+        let shown = OutputProjection::Faces(Faces::new(CubeLayout::Cross4x3, StripOrder::default(), side));
+        let one = made(&panorama, &shown, 1, SimdLevel::Auto);
+        assert!(one == made(&panorama, &shown, 2, SimdLevel::Auto));
+        assert!(one == made(&panorama, &shown, 2, SimdLevel::Fallback));
     }
 }
 
@@ -106,7 +109,7 @@ fn v360(folder: &Path, input: &str, filter: &str, output: &str) -> bool {
 
 /// One face of an image, rotated clockwise by quarter turns.
 fn square(
-    picture: &gausset_io::image::Picture,
+    picture: &gausset_io::image::DecodedImage,
     [column, row]: [usize; 2],
     side: usize,
     turns: usize,
@@ -136,11 +139,13 @@ fn faces_are_where_and_as_ffmpeg_has_them() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("room.png"), smooth_room(1024)).unwrap();
     let (side, turned) = (256u32, "out_forder=bfdulr:out_frot=012310");
-    let order = Order { faces: Order::faces_of("bfdulr").unwrap(), turns: [0, 1, 2, 3, 1, 0] };
+    let order = StripOrder { faces: StripOrder::parse_faces("bfdulr").unwrap(), turns: [0, 1, 2, 3, 1, 0] };
     let panorama = moment(&folder.path().join("room.png"), None);
     // ffmpeg has three arrangements of six faces; a cross has the same faces.
-    for (net, format) in [(Net::Strip3x2, "c3x2"), (Net::Strip6x1, "c6x1"), (Net::Strip1x6, "c1x6")] {
-        for (order, options) in [(Order::default(), ""), (order, turned)] {
+    for (net, format) in
+        [(CubeLayout::Strip3x2, "c3x2"), (CubeLayout::Strip6x1, "c6x1"), (CubeLayout::Strip1x6, "c1x6")]
+    {
+        for (order, options) in [(StripOrder::default(), ""), (order, turned)] {
             let [columns, rows] = net.grid();
             let (w, h) = (columns * side, rows * side);
             if !v360(folder.path(), "room.png", &format!("e:{format}:w={w}:h={h}:{options}"), "ff.png") {
@@ -149,7 +154,8 @@ fn faces_are_where_and_as_ffmpeg_has_them() {
             }
             let theirs =
                 gausset_io::image::decode(&std::fs::read(folder.path().join("ff.png")).unwrap()).unwrap();
-            let ours = made(&panorama, &Shown::Faces(Faces::of_net(net, order, side)), 2, VectorLevel::Auto);
+            let ours =
+                made(&panorama, &OutputProjection::Faces(Faces::new(net, order, side)), 2, SimdLevel::Auto);
             let ours = gausset_io::image::decode(&ours).unwrap();
             assert_eq!((ours.width, ours.height), (theirs.width, theirs.height));
             let places: Vec<[usize; 2]> =
@@ -175,9 +181,9 @@ fn faces_are_where_and_as_ffmpeg_has_them() {
                 }
             }
             // And back: ffmpeg's image as a source gives the panorama again.
-            let projection = cube(Faces::of_net(net, order, side));
+            let projection = cube(Faces::new(net, order, side));
             let theirs = moment(&folder.path().join("ff.png"), Some(&projection));
-            let back = pixels(&made(&theirs, &Shown::Equirect(1024), 2, VectorLevel::Auto));
+            let back = pixels(&made(&theirs, &OutputProjection::Equirect(1024), 2, SimdLevel::Auto));
             let original = pixels(&std::fs::read(folder.path().join("room.png")).unwrap());
             let psnr = gausset_testkit::psnr(&original, &back);
             eprintln!("{format} {options}: back from ffmpeg {psnr:.2} dB");
@@ -187,14 +193,14 @@ fn faces_are_where_and_as_ffmpeg_has_them() {
     // Both crosses contain the same faces as the strip.
     let strip = made(
         &panorama,
-        &Shown::Faces(Faces::of_net(Net::Strip6x1, Order::default(), side)),
+        &OutputProjection::Faces(Faces::new(CubeLayout::Strip6x1, StripOrder::default(), side)),
         2,
-        VectorLevel::Auto,
+        SimdLevel::Auto,
     );
     let strip = gausset_io::image::decode(&strip).unwrap();
-    for net in [Net::Cross4x3, Net::Cross3x4] {
-        let faces = Faces::of_net(net, Order::default(), side);
-        let cross = made(&panorama, &Shown::Faces(faces.clone()), 2, VectorLevel::Auto);
+    for net in [CubeLayout::Cross4x3, CubeLayout::Cross3x4] {
+        let faces = Faces::new(net, StripOrder::default(), side);
+        let cross = made(&panorama, &OutputProjection::Faces(faces.clone()), 2, SimdLevel::Auto);
         let cross = gausset_io::image::decode(&cross).unwrap();
         for (place, cell) in faces.cells.iter().enumerate() {
             let Some(cell) = cell else { continue };
@@ -214,15 +220,16 @@ fn faces_are_where_and_as_ffmpeg_has_them() {
 
 #[test]
 fn views_of_a_cube_are_those_of_its_panorama() {
-    use gausset_pano::cutter::{CutJob, CutView, Cutter, Plan, Times};
+    use gausset_pano::cutter::{CutJob, CutTimes, CutView, Cutter, Plan};
     use gausset_pano::geometry::View;
     let folder = tempfile::tempdir().unwrap();
     let source = folder.path().join("room.png");
     std::fs::write(&source, smooth_room(1024)).unwrap();
     let mut panorama = moment(&source, None);
-    let faces = Faces::of_net(Net::Cross3x4, Order::default(), 256);
+    let faces = Faces::new(CubeLayout::Cross3x4, StripOrder::default(), 256);
     let file = folder.path().join("cross.png");
-    std::fs::write(&file, made(&panorama, &Shown::Faces(faces.clone()), 2, VectorLevel::Auto)).unwrap();
+    std::fs::write(&file, made(&panorama, &OutputProjection::Faces(faces.clone()), 2, SimdLevel::Auto))
+        .unwrap();
     let mut cross = moment(&file, Some(&cube(faces)));
     // A view across an edge, one at a corner, one straight up, and one so small that planes are halved.
     let view = |name: &str, yaw, pitch, roll, side| View {
@@ -242,7 +249,7 @@ fn views_of_a_cube_are_those_of_its_panorama() {
     ];
     let small = vec![view("s", 45.0, 35.26, 0.0, 48)];
     let stop = AtomicBool::new(false);
-    let cut = |moment: &mut Moment, views: &[View]| {
+    let cut = |moment: &mut DecodedFrame, views: &[View]| {
         let plan = Plan::new(
             views.to_vec(),
             Format::Png,
@@ -253,11 +260,11 @@ fn views_of_a_cube_are_those_of_its_panorama() {
         );
         let mut out = Vec::new();
         let mut receive = |view: CutView<'_>| {
-            out.push(pixels(view.picture));
+            out.push(pixels(view.encoded));
             Ok::<(), ()>(())
         };
         let segments = |_: &View| Vec::new();
-        let level = level(VectorLevel::Auto).unwrap();
+        let level = dispatch_level(SimdLevel::Auto).unwrap();
         let job = CutJob {
             level,
             plan: &plan,
@@ -266,7 +273,7 @@ fn views_of_a_cube_are_those_of_its_panorama() {
             cancel: &stop,
             segments: &segments,
         };
-        Cutter::default().cut(job, &mut Times::default(), &mut receive).unwrap();
+        Cutter::default().cut(job, &mut CutTimes::default(), &mut receive).unwrap();
         out
     };
     for views in [views, small] {
@@ -281,7 +288,8 @@ fn views_of_a_cube_are_those_of_its_panorama() {
             let mut sums = [[0.0f64; 2]; 2];
             for (k, (a, b)) in a.chunks_exact(3).zip(b.chunks_exact(3)).enumerate() {
                 let (x, y) = (k as u32 % view.width, k as u32 / view.width);
-                let (_, at) = Face::of(view.ray_in_panorama(f64::from(x) + 0.5, f64::from(y) + 0.5));
+                let (_, at) =
+                    Face::from_direction(view.ray_in_panorama(f64::from(x) + 0.5, f64::from(y) + 0.5));
                 let is_near = at.iter().any(|c| c.abs() > 0.985);
                 let square: f32 = a.iter().zip(b).map(|(a, b)| (a - b) * (a - b)).sum();
                 let sum = &mut sums[usize::from(is_near)];
@@ -302,7 +310,7 @@ fn a_panorama_of_the_same_size_is_the_same_picture() {
     std::fs::write(&source, smooth_room(256)).unwrap();
     let panorama = moment(&source, None);
     assert_eq!(panorama.projection, Projection::Equirect(Equirect::whole(256, 128)));
-    let same = made(&panorama, &Shown::Equirect(256), 1, VectorLevel::Auto);
+    let same = made(&panorama, &OutputProjection::Equirect(256), 1, SimdLevel::Auto);
     let worst = pixels(&same)
         .iter()
         .zip(&pixels(&std::fs::read(&source).unwrap()))

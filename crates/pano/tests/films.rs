@@ -5,9 +5,9 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use gausset_compute::{VectorLevel, level};
+use gausset_compute::{SimdLevel, dispatch_level};
 use gausset_pano::plane::Frame;
-use gausset_pano::video::{Choice, Video, VideoError, extract};
+use gausset_pano::video::{FrameSelection, Video, VideoError, extract};
 use gausset_testkit::skip::skip_for_tool;
 
 const WIDTH: usize = 64;
@@ -16,7 +16,7 @@ const HEIGHT: usize = 32;
 const CODE_ROWS: usize = 4;
 
 fn has_ffmpeg(test: &str) -> bool {
-    let is_there = gausset_process::find("ffmpeg").is_some();
+    let is_there = gausset_process::find_program("ffmpeg").is_some();
     if !is_there {
         skip_for_tool(test, "ffmpeg is not installed");
     }
@@ -55,7 +55,7 @@ fn film(folder: &Path, name: &str, rate: &str, count: usize, is_sharp: impl Fn(u
     path
 }
 
-fn open(path: &Path, choice: Choice) -> Result<Video, VideoError> {
+fn open(path: &Path, choice: FrameSelection) -> Result<Video, VideoError> {
     Video::open(path, choice, [16_384, 8192], Duration::from_secs(60), &AtomicBool::new(false))
 }
 
@@ -66,14 +66,14 @@ fn number(left: u8, right: u8) -> usize {
 
 /// Indices of the selected frames.
 fn taken(video: &Video) -> Vec<usize> {
-    let level = level(VectorLevel::Auto).unwrap();
+    let level = dispatch_level(SimdLevel::Auto).unwrap();
     let never = AtomicBool::new(false);
     let mut reader = video.start(&never).unwrap();
     let mut frame = Frame::default();
     let all = [[-1, i32::MAX / 2]; 3];
     let mut numbers = Vec::new();
     for index in 0..video.frames {
-        if !reader.read(video, index, &all, level, &mut frame).unwrap() {
+        if !reader.read_frame(video, index, &all, level, &mut frame).unwrap() {
             break;
         }
         let row = frame.planes[0].row(1);
@@ -89,20 +89,20 @@ fn at_most_so_many_frames_are_spread_over_the_film() {
     }
     let folder = tempfile::tempdir().unwrap();
     let path = film(folder.path(), "a.mkv", "10", 100, |_| false);
-    let video = open(&path, Choice::default()).unwrap();
+    let video = open(&path, FrameSelection::default()).unwrap();
     assert_eq!(taken(&video), (0..100).collect::<Vec<_>>());
-    assert_eq!(taken(&video.clone().at_most(5)), [0, 20, 40, 60, 80]);
-    assert_eq!(taken(&video.clone().at_most(3)), [0, 33, 66]);
-    assert_eq!(taken(&video.at_most(1000)).len(), 100);
+    assert_eq!(taken(&video.clone().limited_to(5)), [0, 20, 40, 60, 80]);
+    assert_eq!(taken(&video.clone().limited_to(3)), [0, 33, 66]);
+    assert_eq!(taken(&video.limited_to(1000)).len(), 100);
     // Two a second over ten seconds, limited to four; then part of the video.
-    let choice = Choice { fps: Some(2.0), sharpest_of: 0, ..Choice::default() };
+    let choice = FrameSelection { fps: Some(2.0), sharpest_of: 0, ..FrameSelection::default() };
     let video = open(&path, choice.clone()).unwrap();
-    assert_eq!(taken(&video.clone().at_most(4)), [0, 25, 50, 75]);
-    let part = open(&path, Choice { start: 2.0, end: Some(6.0), ..choice }).unwrap();
-    assert_eq!(taken(&part.at_most(2)), [20, 40]);
+    assert_eq!(taken(&video.clone().limited_to(4)), [0, 25, 50, 75]);
+    let part = open(&path, FrameSelection { start: 2.0, end: Some(6.0), ..choice }).unwrap();
+    assert_eq!(taken(&part.limited_to(2)), [20, 40]);
     // As `gausset run VIDEO` extracts them.
     let out = tempfile::tempdir().unwrap();
-    let level = level(VectorLevel::Auto).unwrap();
+    let level = dispatch_level(SimdLevel::Auto).unwrap();
     let count = extract(&video, out.path(), 4, level, &AtomicBool::new(false), &mut |_| {}).unwrap();
     let numbers: Vec<usize> = (0..count)
         .map(|k| {
@@ -124,16 +124,17 @@ fn a_rate_that_does_not_divide_that_of_the_film_is_kept_on_average() {
     let folder = tempfile::tempdir().unwrap();
     // Ten seconds at 24 fps; one frame per period of 9.6 frames.
     let path = film(folder.path(), "a.mkv", "24", 240, |_| false);
-    let choice = Choice { fps: Some(2.5), sharpest_of: 0, ..Choice::default() };
+    let choice = FrameSelection { fps: Some(2.5), sharpest_of: 0, ..FrameSelection::default() };
     let expected: Vec<usize> = (0..25usize).map(|k| (48 * k).div_ceil(5)).collect();
     assert_eq!(taken(&open(&path, choice).unwrap()), expected);
     // Without a selection of the sharpest, ffmpeg returns the nearest frames, as many.
-    let nearest = taken(&open(&path, Choice { fps: Some(2.5), ..Choice::default() }).unwrap());
+    let nearest =
+        taken(&open(&path, FrameSelection { fps: Some(2.5), ..FrameSelection::default() }).unwrap());
     assert_eq!(nearest.len(), 25);
     assert!(nearest.iter().enumerate().all(|(k, &n)| (n as f64 - 9.6 * k as f64).abs() <= 9.6 / 2.0 + 1.0));
     // A video at 23.976 fps.
     let path = film(folder.path(), "b.mkv", "24000/1001", 240, |_| false);
-    let choice = Choice { fps: Some(4.0), sharpest_of: 0, ..Choice::default() };
+    let choice = FrameSelection { fps: Some(4.0), sharpest_of: 0, ..FrameSelection::default() };
     let expected: Vec<usize> =
         (0..).map(|k| (k as f64 * 24_000.0 / 4004.0).ceil() as usize).take_while(|&n| n < 240).collect();
     assert_eq!(taken(&open(&path, choice).unwrap()), expected);
@@ -160,26 +161,30 @@ fn frames_are_picked_by_their_number_whatever_their_time_stamps_say() {
     assert!(status.success());
     let never = AtomicBool::new(false);
     let time = |k: usize| if k < 20 { 0.1 * k as f64 } else { 2.0 + 0.25 * (k - 20) as f64 };
-    let video = open(&uneven, Choice::default()).unwrap();
-    let times = video.times(&never).unwrap();
-    assert_eq!((times.count(), &times.note), (60, &None));
-    assert!((0..60).all(|k| (times.of(k) - time(k)).abs() < 1e-3), "{times:?}");
-    assert_eq!(taken(&video.clone().picked(&[0, 19, 21, 22, 58, 59])), [0, 19, 21, 22, 58, 59]);
+    let video = open(&uneven, FrameSelection::default()).unwrap();
+    let times = video.frame_times(&never).unwrap();
+    assert_eq!((times.timed_frames(), &times.warning), (60, &None));
+    assert!((0..60).all(|k| (times.seconds(k) - time(k)).abs() < 1e-3), "{times:?}");
+    assert_eq!(taken(&video.clone().with_selected(&[0, 19, 21, 22, 58, 59])), [0, 19, 21, 22, 58, 59]);
     // From 1.5 s up to 4 s: frames 15 to 27.
-    let part = open(&uneven, Choice { start: 1.5, end: Some(4.0), ..Choice::default() }).unwrap();
-    let times = part.times(&never).unwrap();
-    assert_eq!(times.count(), 13);
-    assert!((0..13).all(|k| (times.of(k) - time(15 + k)).abs() < 1e-3), "{times:?}");
-    assert_eq!(taken(&part.clone().picked(&[0, 5, 12])), [15, 20, 27]);
-    let mut reader = part.start_small([WIDTH as u32, HEIGHT as u32], true, &never).unwrap();
+    let part =
+        open(&uneven, FrameSelection { start: 1.5, end: Some(4.0), ..FrameSelection::default() }).unwrap();
+    let times = part.frame_times(&never).unwrap();
+    assert_eq!(times.timed_frames(), 13);
+    assert!((0..13).all(|k| (times.seconds(k) - time(15 + k)).abs() < 1e-3), "{times:?}");
+    assert_eq!(taken(&part.clone().with_selected(&[0, 5, 12])), [15, 20, 27]);
+    let mut reader = part.start_reduced([WIDTH as u32, HEIGHT as u32], true, &never).unwrap();
     let mut picture = Vec::new();
     let mut numbers = Vec::new();
-    while reader.read(&part, &mut picture).unwrap() {
+    while reader.read_image(&part, &mut picture).unwrap() {
         numbers.push(number(picture[WIDTH + 8], picture[2 * WIDTH - 8]));
     }
     assert_eq!(numbers, (15..28).collect::<Vec<_>>());
-    let one = open(&film(folder.path(), "c.mkv", "10", 1, |_| true), Choice::default()).unwrap();
-    assert_eq!((one.times(&never).unwrap().count(), taken(&one.picked(&[0]))), (1, vec![0]));
+    let one = open(&film(folder.path(), "c.mkv", "10", 1, |_| true), FrameSelection::default()).unwrap();
+    assert_eq!(
+        (one.frame_times(&never).unwrap().timed_frames(), taken(&one.with_selected(&[0]))),
+        (1, vec![0])
+    );
 }
 
 #[test]
@@ -189,10 +194,10 @@ fn the_sharpest_of_neighbours_is_taken() {
     }
     let folder = tempfile::tempdir().unwrap();
     let path = film(folder.path(), "a.mkv", "10", 40, |k| k % 5 == 3);
-    let choice = Choice { sharpest_of: 5, ..Choice::default() };
+    let choice = FrameSelection { sharpest_of: 5, ..FrameSelection::default() };
     assert_eq!(taken(&open(&path, choice).unwrap()), [3, 8, 13, 18, 23, 28, 33, 38]);
     // The sharpest of each half second.
-    let choice = Choice { sharpest_of: 0, fps: Some(2.0), ..Choice::default() };
+    let choice = FrameSelection { sharpest_of: 0, fps: Some(2.0), ..FrameSelection::default() };
     assert_eq!(taken(&open(&path, choice).unwrap()), [3, 8, 13, 18, 23, 28, 33, 38]);
 }
 
@@ -220,7 +225,7 @@ fn a_playlist_opens_no_other_file_whatever_it_is_called() {
         for extension in ["mp4", "mov", "360", "mkv", "webm", "avi", "ts", "m2ts"] {
             let playlist = folder.path().join(format!("clip.{extension}"));
             std::fs::write(&playlist, text(kind)).unwrap();
-            let refusal = open(&playlist, Choice::default()).unwrap_err().to_string();
+            let refusal = open(&playlist, FrameSelection::default()).unwrap_err().to_string();
             assert!(refusal.starts_with(&format!("{}: video: ", playlist.display())), "{refusal}");
             assert_eq!(refusal.lines().count(), 1, "{refusal}");
         }
@@ -228,7 +233,7 @@ fn a_playlist_opens_no_other_file_whatever_it_is_called() {
     for name in ["list.m3u8", "list.ffconcat", "list.txt", "list.sdp", "list"] {
         let playlist = folder.path().join(name);
         std::fs::write(&playlist, text("ffconcat")).unwrap();
-        let refusal = open(&playlist, Choice::default()).unwrap_err().to_string();
+        let refusal = open(&playlist, FrameSelection::default()).unwrap_err().to_string();
         assert!(refusal.contains("has an unsupported type (expected .mp4, .mov"), "{refusal}");
     }
 }
@@ -243,13 +248,18 @@ fn names_that_look_like_options_or_protocols_are_names() {
     for name in ["-i.mkv", "concat:a.mkv", "http:x.mkv", "a b%03d.mkv", "pipe:0.mkv"] {
         let path = folder.path().join(name);
         std::fs::copy(&film, &path).unwrap();
-        assert_eq!(taken(&open(&path, Choice::default()).unwrap()), [0, 1, 2], "{name}");
+        assert_eq!(taken(&open(&path, FrameSelection::default()).unwrap()), [0, 1, 2], "{name}");
     }
     // Larger than the limits.
-    let refusal =
-        Video::open(&film, Choice::default(), [32, 32], Duration::from_secs(60), &AtomicBool::new(false))
-            .unwrap_err()
-            .to_string();
+    let refusal = Video::open(
+        &film,
+        FrameSelection::default(),
+        [32, 32],
+        Duration::from_secs(60),
+        &AtomicBool::new(false),
+    )
+    .unwrap_err()
+    .to_string();
     assert!(refusal.contains("64x32 px are too many (expected at most 32x32)"), "{refusal}");
 }
 
@@ -259,6 +269,6 @@ fn a_pipe_instead_of_a_film_is_refused_at_once() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a.mp4");
     assert!(Command::new("mkfifo").arg(&path).status().unwrap().success());
-    let refusal = open(&path, Choice::default()).unwrap_err().to_string();
+    let refusal = open(&path, FrameSelection::default()).unwrap_err().to_string();
     assert!(refusal.ends_with("video: is a pipe (expected a regular file)"), "{refusal}");
 }

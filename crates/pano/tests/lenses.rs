@@ -6,19 +6,21 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use gausset_compute::{Pool, VectorLevel, level};
+use gausset_compute::{Pool, SimdLevel, dispatch_level};
 use gausset_core::{Pose, se3};
 use gausset_io::image::encode::{PngPixels, png};
-use gausset_pano::calibrate::{CalibrationError, CircleError, Grey, Start, calibrate, cells, circle};
-use gausset_pano::cutter::{CutJob, CutView, Cutter, Format, Plan, Times};
+use gausset_pano::calibrate::{
+    CalibrationError, CircleError, InitialCalibration, LumaImage, calibrate, circle, circle_cells,
+};
+use gausset_pano::cutter::{CutJob, CutTimes, CutView, Cutter, Format, Plan};
 use gausset_pano::eac::Eac;
-use gausset_pano::film::{Film, circles_of};
 use gausset_pano::fisheye::{DualFisheye, Lens};
 use gausset_pano::geometry::{View, rotation};
 use gausset_pano::lens_views::LensViews;
-use gausset_pano::plane::{Colour, Frame, FrameShape, Plane};
+use gausset_pano::plane::{ColourModel, Frame, FrameShape, Plane};
 use gausset_pano::projection::Projection;
-use gausset_pano::video::{Choice, Video, VideoError};
+use gausset_pano::sphere_video::{SphereVideo, open_two_circles};
+use gausset_pano::video::{FrameSelection, Video, VideoError};
 use gausset_scenes::room::{self, Room};
 
 mod two_circles;
@@ -36,7 +38,7 @@ fn truth() -> DualFisheye {
 }
 
 /// Six frames of a camera that only rotates.
-fn turned_frames(drawing: &Drawing, pool: &Pool) -> Vec<Grey> {
+fn turned_frames(drawing: &Drawing, pool: &Pool) -> Vec<LumaImage> {
     (0..6)
         .map(|k| {
             let k = f64::from(k);
@@ -64,13 +66,16 @@ fn lenses_are_calibrated_from_a_poor_start_and_from_none() {
     let (pool, never) = (Pool::new(2), AtomicBool::new(false));
     let truth = truth();
     let frames = turned_frames(&Drawing::of(&truth, &pool), &pool);
-    for start in [Start { lenses: Some(poor_start(&truth)), ..Start::default() }, Start::default()] {
+    for start in [
+        InitialCalibration { lenses: Some(poor_start(&truth)), ..InitialCalibration::default() },
+        InitialCalibration::default(),
+    ] {
         let found = calibrate(&frames, &start, &pool, &never).unwrap();
         let [mean, worst] = angles_between(&found.lenses, &truth);
         let turn = rotation_between(&found.lenses, &truth);
         println!(
             "angles {mean:.4} rms, {worst:.4} worst, rotation {turn:.4} degrees; tracks {:?}, {} turned, spread {:.3} px, doubts {:.3} px {:.4} deg",
-            found.tracks, found.turned, found.spread, found.centre_doubt, found.rotation_doubt
+            found.matches, found.rotations, found.residual_spread, found.centre_sigma, found.rotation_sigma
         );
         for (circle, lens) in found.circles.iter().zip(&truth.lenses) {
             let circle = circle.unwrap();
@@ -78,8 +83,8 @@ fn lenses_are_calibrated_from_a_poor_start_and_from_none() {
             println!(
                 "circle {off:.3} px off, radius {:.3} px off, doubts {:.3} {:.3}",
                 circle.radius - lens.radius,
-                circle.centre_doubt,
-                circle.radius_doubt
+                circle.centre_sigma,
+                circle.radius_sigma
             );
         }
         assert!(mean < 0.05 && worst < 0.15, "angles {mean} rms, {worst} worst");
@@ -93,7 +98,10 @@ fn lenses_are_calibrated_from_a_poor_start_and_from_none() {
     }
     // The same bytes on any number of threads.
     let [one, three] = [1, 3].map(|threads| {
-        calibrate(&frames[..2], &Start::default(), &Pool::new(threads), &never).unwrap().lenses.to_json()
+        calibrate(&frames[..2], &InitialCalibration::default(), &Pool::new(threads), &never)
+            .unwrap()
+            .lenses
+            .to_json()
     });
     assert_eq!(one, three);
 }
@@ -103,13 +111,13 @@ fn the_ring_alone_says_how_lenses_stand_to_each_other() {
     let (pool, never) = (Pool::new(2), AtomicBool::new(false));
     let truth = truth();
     let drawing = Drawing::of(&truth, &pool);
-    let frames: Vec<Grey> =
+    let frames: Vec<LumaImage> =
         (0..3).map(|k| drawing.room(DETAILED, &room::pose(2 * k, 6), 0.0, &pool)).collect();
-    let start = Start { lenses: Some(poor_start(&truth)), ..Start::default() };
+    let start = InitialCalibration { lenses: Some(poor_start(&truth)), ..InitialCalibration::default() };
     let found = calibrate(&frames, &start, &pool, &never).unwrap();
     let [mean, worst] = angles_between(&found.lenses, &truth);
     let turn = rotation_between(&found.lenses, &truth);
-    println!("ring alone: {mean:.4} rms, {worst:.4} worst, rotation {turn:.4}; {} turned", found.turned);
+    println!("ring alone: {mean:.4} rms, {worst:.4} worst, rotation {turn:.4}; {} turned", found.rotations);
     assert!(turn < 0.06 && mean < 0.2, "{turn} {mean} {worst}");
 }
 
@@ -122,11 +130,11 @@ fn circles_are_found_in_noise_flare_and_dark_rooms() {
         let p = room::pose(0, 6);
         255.0 * DETAILED.colour(p.centre(), se3::transpose_mul_vec(&p.rotation, d))[1]
     });
-    let cells = cells(truth.canvas()).unwrap();
+    let cells = circle_cells(truth.canvas()).unwrap();
     let mut seed = 7;
     // Light, noise, flare: a glow around a lamp near the rim that extends beyond it.
     for (light, sigma, flare) in [(1.0, 2.0, 0.0), (1.0, 6.0, 60.0), (0.06, 3.0, 0.0), (0.1, 3.0, 20.0)] {
-        let frames: Vec<Grey> = (0..6)
+        let frames: Vec<LumaImage> = (0..6)
             .map(|_| {
                 let data: Vec<f64> = scene
                     .iter()
@@ -141,13 +149,13 @@ fn circles_are_found_in_noise_flare_and_dark_rooms() {
             })
             .collect();
         for (lens, cell) in cells.into_iter().enumerate() {
-            let circle = circle::find(&frames, cell, lens).unwrap();
+            let circle = circle::find_circle(&frames, cell, lens).unwrap();
             let wanted = &truth.lenses[lens];
             let off = (circle.centre[0] - wanted.centre[0]).hypot(circle.centre[1] - wanted.centre[1]);
             let radius = 100.0 * (circle.radius / wanted.radius - 1.0).abs();
             println!(
                 "light {light} noise {sigma} flare {flare} lens {lens}: centre {off:.3} px, radius {radius:.3} %, doubts {:.3} {:.3}",
-                circle.centre_doubt, circle.radius_doubt
+                circle.centre_sigma, circle.radius_sigma
             );
             assert!(off < 1.0 && radius < 0.3, "centre {off} px, radius {radius} %");
         }
@@ -159,7 +167,8 @@ fn what_are_no_two_circles_is_told() {
     let (pool, never) = (Pool::new(1), AtomicBool::new(false));
     let failed = |width: usize, height: usize, value: &dyn Fn(f64, f64) -> u8| {
         let data = (0..width * height).map(|at| value((at % width) as f64, (at / width) as f64)).collect();
-        calibrate(&[Grey { width, height, data }], &Start::default(), &pool, &never).unwrap_err()
+        calibrate(&[LumaImage { width, height, data }], &InitialCalibration::default(), &pool, &never)
+            .unwrap_err()
     };
     let disc = |x: f64, y: f64, cx: f64, cy: f64, r: f64| (x - cx).hypot(y - cy) < r;
     assert_eq!(failed(900, 300, &|_, _| 99), CalibrationError::Shape(900, 300));
@@ -168,7 +177,7 @@ fn what_are_no_two_circles_is_told() {
     assert_eq!(failed(600, 300, &cap), CalibrationError::Circle(CircleError::Dark(1)));
     // No black pixels.
     let panorama = |x: f64, y: f64| (120.0 + 40.0 * (x / 37.0).sin() * (y / 23.0).cos()) as u8;
-    assert_eq!(failed(600, 300, &panorama), CalibrationError::Circle(CircleError::None(0)));
+    assert_eq!(failed(600, 300, &panorama), CalibrationError::Circle(CircleError::NotFound(0)));
     let three = |x: f64, y: f64| {
         let is_inside = disc(x, y, 150.0, 75.0, 74.0)
             || disc(x, y, 150.0, 225.0, 74.0)
@@ -177,24 +186,24 @@ fn what_are_no_two_circles_is_told() {
     };
     assert!(matches!(
         failed(600, 300, &three),
-        CalibrationError::Circle(CircleError::More(0, _) | CircleError::None(0))
+        CalibrationError::Circle(CircleError::BrightOutside(0, _) | CircleError::NotFound(0))
     ));
     // Two uniform circles without corners.
     let even = |x: f64, y: f64| {
         if disc(x, y, 150.0, 150.0, 140.0) || disc(x, y, 450.0, 150.0, 140.0) { 120 } else { 0 }
     };
-    assert!(matches!(failed(600, 300, &even), CalibrationError::Overlap(..)));
+    assert!(matches!(failed(600, 300, &even), CalibrationError::TooLittleOverlap(..)));
 }
 
 /// Renders a view from one plane.
 fn cut(projection: &Projection, plane: Plane, view: &View, pool: &Pool) -> Vec<u8> {
     let size = [plane.width as u32, plane.height as u32];
-    let shape = FrameShape { colour: Colour::Grey, sizes: vec![size], has_alpha: false };
+    let shape = FrameShape { colour: ColourModel::Grey, sizes: vec![size], has_alpha: false };
     let plan = Plan::new(vec![view.clone()], Format::Png, projection, shape, 0.0, pool);
-    let mut frame = Frame { colour: Colour::Grey, planes: vec![plane], alpha: None };
+    let mut frame = Frame { colour: ColourModel::Grey, planes: vec![plane], alpha: None };
     let mut out = Vec::new();
     let job = CutJob {
-        level: level(VectorLevel::Auto).unwrap(),
+        level: dispatch_level(SimdLevel::Auto).unwrap(),
         plan: &plan,
         frame: &mut frame,
         mask: None,
@@ -202,11 +211,11 @@ fn cut(projection: &Projection, plane: Plane, view: &View, pool: &Pool) -> Vec<u
         segments: &|_| Vec::new(),
     };
     let mut receive = |view: CutView<'_>| -> Result<(), ()> {
-        let picture = gausset_io::image::decode(view.picture).unwrap();
+        let picture = gausset_io::image::decode(view.encoded).unwrap();
         out = picture.rgb.chunks_exact(3).map(|p| p[0]).collect();
         Ok(())
     };
-    Cutter::default().cut(job, &mut Times::default(), &mut receive).unwrap();
+    Cutter::default().cut(job, &mut CutTimes::default(), &mut receive).unwrap();
     out
 }
 
@@ -227,9 +236,9 @@ fn views_of_a_lens_show_nothing_of_the_other_and_nothing_beside_its_circle() {
     };
     let data: Vec<f64> = (0..size[0] * size[1]).map(|k| value(k % size[0], k / size[0])).collect();
     for side in [48, 96, 320] {
-        let views = LensViews::of(&truth, side, 90.0).unwrap();
-        for (lens, views) in [0, 1].map(|lens| views.of_lens(lens)).iter().enumerate() {
-            let projection = Projection::Fisheye(truth.alone(lens));
+        let views = LensViews::new(&truth, side, 90.0).unwrap();
+        for (lens, views) in [0, 1].map(|lens| views.views_of(lens)).iter().enumerate() {
+            let projection = Projection::Fisheye(truth.single_lens(lens));
             for view in views {
                 let cut = cut(&projection, plane_of(size, &data), view, &pool);
                 let wrong = cut.iter().filter(|v| f64::from(**v) != greys[lens]).count();
@@ -304,8 +313,8 @@ fn fisheyes_and_gopro_streams_are_averaged_before_they_are_minified() {
     let fisheye = truth();
     let drawing = Drawing::of(&fisheye, &pool);
     let fisheye = (Projection::Fisheye(fisheye), drawing.size, drawing.drawn(&pool, &|d, _| value(d)));
-    let eac = Eac::of_stream(2272, 736).unwrap();
-    let size = eac.canvas().map(|v| v as usize);
+    let eac = Eac::from_stream_size(2272, 736).unwrap();
+    let size = eac.canvas_size().map(|v| v as usize);
     // Every pixel of the canvas from its direction, by the inverse of the faces' formulas.
     let data = (0..size[0] * size[1]).map(|at| {
         let (x, y) = ((at % size[0]) as f64 + 0.5, (at / size[0]) as f64 + 0.5);
@@ -314,7 +323,7 @@ fn fisheyes_and_gopro_streams_are_averaged_before_they_are_minified() {
     let eac = (Projection::Eac(eac), size, data.collect::<Vec<f64>>());
     for (projection, size, data) in [fisheye, eac] {
         // Four source pixels per pixel of the view.
-        let side = (f64::from(projection.pixels_around()) / std::f64::consts::PI / 4.0) as u32 / 2 * 2;
+        let side = (f64::from(projection.pixels_per_turn()) / std::f64::consts::PI / 4.0) as u32 / 2 * 2;
         for view in [view(0.0, 0.0, side), view(90.0, 0.0, side), view(160.0, 40.0, side)] {
             let wanted = supersampled(&view, 5, &value);
             let averaged = psnr(&cut(&projection, plane_of(size, &data), &view, &pool), &wanted);
@@ -340,7 +349,7 @@ fn plain_sample(projection: &Projection, size: [usize; 2], data: &[f64], directi
         (get(x, y) * (1.0 - a) + get(x + 1, y) * a) * (1.0 - b)
             + (get(x, y + 1) * (1.0 - a) + get(x + 1, y + 1) * a) * b
     };
-    let place = projection.place(direction);
+    let place = projection.project(direction);
     let first = at([place.u, place.v]);
     place.second.map_or(first, |(second, share)| first + share * (at(second) - first))
 }
@@ -388,13 +397,13 @@ fn first_frame(video: &Video) -> Plane {
     let mut frame = Frame::default();
     let mut reader = video.start(&never).unwrap();
     let all = [[-1, i32::MAX / 2]; 3];
-    assert!(reader.read(video, 0, &all, level(VectorLevel::Auto).unwrap(), &mut frame).unwrap());
+    assert!(reader.read_frame(video, 0, &all, dispatch_level(SimdLevel::Auto).unwrap(), &mut frame).unwrap());
     frame.planes.swap_remove(0)
 }
 
 #[test]
 fn circles_come_in_one_stream_two_streams_or_two_files() {
-    if gausset_process::find("ffmpeg").is_none() {
+    if gausset_process::find_program("ffmpeg").is_none() {
         let test = "circles_come_in_one_stream_two_streams_or_two_files";
         return gausset_testkit::skip_for_tool(test, "ffmpeg is not installed");
     }
@@ -422,42 +431,57 @@ fn circles_come_in_one_stream_two_streams_or_two_files() {
     }
     std::fs::copy(folder.join("VID_2_10_001.insv"), folder.join("VID_3_10_001.insv")).unwrap();
     let limits = [16_384, 8192];
-    let open = |name: &str, choice: Choice| {
-        Film::of_lenses(&folder.join(name), &lenses, choice, limits, Duration::from_secs(60), &never)
+    let open = |name: &str, choice: FrameSelection| {
+        SphereVideo::open_fisheye(
+            &folder.join(name),
+            &lenses,
+            choice,
+            limits,
+            Duration::from_secs(60),
+            &never,
+        )
     };
     for name in ["VID_1_00_001.insv", "two.insv", "VID_2_00_001.insv", "VID_2_10_001.insv"] {
-        let film = open(name, Choice::default()).unwrap();
-        assert_eq!((film.video.size, film.projection().canvas()), ([400, 200], [400, 200]), "{name}");
+        let film = open(name, FrameSelection::default()).unwrap();
+        assert_eq!((film.video.size, film.projection().canvas_size()), ([400, 200], [400, 200]), "{name}");
         let luma = first_frame(&film.video);
         let found: Vec<u8> = (0..200).flat_map(|y| luma.row(y).to_vec()).collect();
         let db = psnr(&found, &data);
         assert!(db > 38.0, "{name}: {db:.1} dB");
         // Without a lens file.
-        let blind =
-            circles_of(&folder.join(name), Choice::default(), limits, Duration::from_secs(60), &never);
+        let blind = open_two_circles(
+            &folder.join(name),
+            FrameSelection::default(),
+            limits,
+            Duration::from_secs(60),
+            &never,
+        );
         assert_eq!(blind.unwrap().size, [400, 200]);
     }
-    let told = |result: Result<Film, VideoError>| match result {
+    let told = |result: Result<SphereVideo, VideoError>| match result {
         Ok(film) => format!("{:?}", film.video.size),
         Err(error) => error.to_string().replace(&format!("{}/", folder.display()), ""),
     };
     assert_eq!(
-        told(open("torn.insv", Choice::default())),
+        told(open("torn.insv", FrameSelection::default())),
         "torn.insv: video: its two streams last 2.00 s and 1.00 s (expected the same); copy it again, or use ⟨end = 1.00⟩ for the part that both have"
     );
-    assert_eq!(told(open("torn.insv", Choice { end: Some(1.0), ..Choice::default() })), "[400, 200]");
     assert_eq!(
-        told(open("VID_3_10_001.insv", Choice::default())),
+        told(open("torn.insv", FrameSelection { end: Some(1.0), ..FrameSelection::default() })),
+        "[400, 200]"
+    );
+    assert_eq!(
+        told(open("VID_3_10_001.insv", FrameSelection::default())),
         "VID_3_10_001.insv: video: shows one of two lenses (expected a second stream in it or in VID_3_00_001.insv next to it); copy both files"
     );
     ffmpeg(&format!("{} -vf crop=200:100:0:0 {code} flat.insv", looped(1)), folder);
     assert_eq!(
-        told(open("flat.insv", Choice::default())),
+        told(open("flat.insv", FrameSelection::default())),
         "flat.insv: video: has 200x100 px (expected 400x200 px, as the lens file says, in one stream, or each half in one of two)"
     );
-    let panorama = Film::open(
+    let panorama = SphereVideo::open(
         &folder.join("two.insv"),
-        Choice::default(),
+        FrameSelection::default(),
         false,
         limits,
         Duration::from_secs(60),

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
-use gausset_compute::{VectorLevel, level};
+use gausset_compute::{SimdLevel, dispatch_level};
 use gausset_io::image::encode::{PngPixels, png};
 use gausset_pano::cutter::{Format, HALVE_ABOVE};
 use gausset_pano::fisheye::DualFisheye;
@@ -12,7 +12,7 @@ use gausset_pano::frames::list_frames;
 use gausset_pano::geometry::{View, equirect_from_direction};
 use gausset_pano::layout::Layout;
 use gausset_pano::projection::{Projection, degrees_from_nadir};
-use gausset_pano::split::{OnError, Report, Settings, Work, split};
+use gausset_pano::split::{OnError, SplitReport, SplitSettings, WorkerSettings, split};
 
 const WIDTH: u32 = 2880;
 const HEIGHT: u32 = 1440;
@@ -21,9 +21,10 @@ const REMOVED: [[f64; 2]; 2] = [[1300.0, 1700.0], [500.0, 900.0]];
 /// Not halved; just above the limit, so halved once; halved once; halved twice.
 const SIDES: [u32; 4] = [360, 352, 240, 120];
 
-fn run(input: &Path, settings: &Settings, out: &Path) -> Report {
-    let level = level(VectorLevel::Auto).unwrap();
-    let work = Work { threads: 1, level, on_error: OnError::Stop, force: false, budget: 256 << 20 };
+fn run(input: &Path, settings: &SplitSettings, out: &Path) -> SplitReport {
+    let level = dispatch_level(SimdLevel::Auto).unwrap();
+    let work =
+        WorkerSettings { threads: 1, level, on_error: OnError::Stop, force: false, memory_budget: 256 << 20 };
     split(&list_frames(input).unwrap(), settings, &work, out, &AtomicBool::new(false), &mut |_| {}).unwrap()
 }
 
@@ -71,12 +72,12 @@ fn halvings(side: u32) -> u32 {
 }
 
 /// The masks of a split, by the name of the view.
-fn masks(out: &Path, settings: &Settings) -> BTreeMap<String, Vec<u8>> {
+fn masks(out: &Path, settings: &SplitSettings) -> BTreeMap<String, Vec<u8>> {
     let read = |view: &View| {
         let path = out.join(format!("masks/{}/a.{}.png", view.name, settings.format.extension()));
         let mask = path.is_file().then(|| gausset_io::image::decode_mask_file(&path).unwrap())?;
         assert_eq!((mask.width, mask.height), (view.width, view.height));
-        Some((view.name.clone(), mask.keep))
+        Some((view.name.clone(), mask.values))
     };
     settings.views.iter().filter_map(read).collect()
 }
@@ -94,7 +95,7 @@ fn masks_and_alpha_are_cut_at_every_minification() {
         for (side, format) in
             SIDES.map(|side| (side, Format::Jpeg(80))).into_iter().chain([(120, Format::Png)])
         {
-            let settings = Settings::new(Layout::Ring4.views(side, side, None), format);
+            let settings = SplitSettings::new(Layout::Ring4.views(side, side, None), format);
             let out = tempfile::tempdir().unwrap();
             run(input.path(), &settings, out.path());
             let masks = masks(out.path(), &settings);
@@ -134,7 +135,7 @@ fn the_ground_is_masked_at_every_minification_with_and_without_a_mask() {
         }
         for side in SIDES {
             let views: Vec<View> = Layout::Cube6.views(side, side, None);
-            let settings = Settings { crop_bottom: 30.0, ..Settings::new(views, Format::Jpeg(80)) };
+            let settings = SplitSettings { crop_bottom: 30.0, ..SplitSettings::new(views, Format::Jpeg(80)) };
             let out = tempfile::tempdir().unwrap();
             run(input.path(), &settings, out.path());
             let masks = masks(out.path(), &settings);
@@ -173,9 +174,9 @@ fn masks_of_fisheye_frames_are_cut_at_every_size() {
     std::fs::write(input.path().join("masks/a.png"), png(1600, 800, PngPixels::Grey8(&mask), &[]).unwrap())
         .unwrap();
     for (side, halvings) in [(360, 0), (120, 1), (40, 3)] {
-        let settings = Settings {
+        let settings = SplitSettings {
             projection: Some(Projection::Fisheye(fisheye.clone())),
-            ..Settings::new(Layout::Ring4.views(side, side, None), Format::Jpeg(80))
+            ..SplitSettings::new(Layout::Ring4.views(side, side, None), Format::Jpeg(80))
         };
         let out = tempfile::tempdir().unwrap();
         run(input.path(), &settings, out.path());

@@ -5,16 +5,16 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
-use gausset_compute::{Pool, VectorLevel, level};
+use gausset_compute::{Pool, SimdLevel, dispatch_level};
 use gausset_pano::cutter::Format;
 use gausset_pano::frames::list_frames;
 use gausset_pano::jpeg::encode_planes;
 use gausset_pano::layout::Layout;
-use gausset_pano::split::{Event, OnError, Settings, Work, split};
+use gausset_pano::split::{OnError, SplitEvent, SplitSettings, WorkerSettings, split};
 use gausset_scenes::panorama::detailed;
 
 fn resident_kib() -> f64 {
-    gausset_compute::machine::resident(None).unwrap().now as f64 / 1024.0
+    gausset_compute::machine::resident_memory(None).unwrap().now as f64 / 1024.0
 }
 
 fn pictures(folder: &Path) -> BTreeMap<String, Vec<u8>> {
@@ -34,7 +34,7 @@ fn pictures(folder: &Path) -> BTreeMap<String, Vec<u8>> {
 /// stays constant.
 #[test]
 fn two_hundred_frames_take_the_memory_of_twenty() {
-    let level = level(VectorLevel::Auto).unwrap();
+    let level = dispatch_level(SimdLevel::Auto).unwrap();
     let sources: Vec<Vec<u8>> =
         (0..4).map(|k| encode_planes(1024, &detailed(1024, k, &Pool::new(1)), 90, level)).collect();
     let [clean, dirty] = [(); 2].map(|()| tempfile::tempdir().unwrap());
@@ -59,13 +59,14 @@ fn two_hundred_frames_take_the_memory_of_twenty() {
             std::fs::write(dirty.path().join(name), good).unwrap();
         }
     }
-    let settings = Settings::new(Layout::Ring8.views(160, 160, None), Format::Jpeg(90));
-    let work = Work { threads: 2, level, on_error: OnError::Skip, force: false, budget: 64 << 20 };
+    let settings = SplitSettings::new(Layout::Ring8.views(160, 160, None), Format::Jpeg(90));
+    let work =
+        WorkerSettings { threads: 2, level, on_error: OnError::Skip, force: false, memory_budget: 64 << 20 };
     let run = |input: &Path| {
         let out = tempfile::tempdir().unwrap();
         let mut sizes = BTreeMap::new();
-        let mut tell = |event: Event| {
-            if let Event::Frame { done, .. } = event {
+        let mut tell = |event: SplitEvent| {
+            if let SplitEvent::Frame { done, .. } = event {
                 sizes.insert(done, resident_kib());
             }
         };

@@ -7,13 +7,13 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::AtomicBool;
 
-use gausset_compute::{Pool, VectorLevel, level};
+use gausset_compute::{Pool, SimdLevel, dispatch_level};
 use gausset_pano::cutter::Format;
 use gausset_pano::frames::list_frames;
 use gausset_pano::jpeg::encode_planes;
 use gausset_pano::layout::Layout;
-use gausset_pano::load::{Limits, demand};
-use gausset_pano::split::{OnError, Settings, SplitError, Work, split};
+use gausset_pano::load::{ImageLimits, estimate_memory};
+use gausset_pano::split::{OnError, SplitError, SplitSettings, WorkerSettings, split};
 use gausset_scenes::panorama::detailed;
 use image::{DynamicImage, ImageBuffer, ImageFormat};
 
@@ -40,7 +40,7 @@ fn write(path: &Path) {
     let name = path.file_name().unwrap().to_string_lossy().split_once('_').unwrap().1.to_owned();
     let picture: DynamicImage = match name.split('.').next().unwrap() {
         "own" => {
-            let level = level(VectorLevel::Auto).unwrap();
+            let level = dispatch_level(SimdLevel::Auto).unwrap();
             let planes = detailed(WIDTH as usize, 0, &Pool::new(1));
             std::fs::write(path, encode_planes(WIDTH as usize, &planes, 90, level)).unwrap();
             return;
@@ -58,17 +58,18 @@ fn write(path: &Path) {
 
 /// Current and peak memory of this process, bytes.
 fn resident() -> [f64; 2] {
-    let resident = gausset_compute::machine::resident(None).unwrap();
+    let resident = gausset_compute::machine::resident_memory(None).unwrap();
     [resident.now as f64, resident.peak as f64]
 }
 
-fn settings() -> Settings {
-    Settings::new(Layout::Ring4.views(512, 512, None), Format::Jpeg(90))
+fn settings() -> SplitSettings {
+    SplitSettings::new(Layout::Ring4.views(512, 512, None), Format::Jpeg(90))
 }
 
 fn cut(input: &Path, budget: u64) -> Result<usize, SplitError> {
-    let level = level(VectorLevel::Auto).unwrap();
-    let work = Work { threads: 3, level, on_error: OnError::Stop, force: false, budget };
+    let level = dispatch_level(SimdLevel::Auto).unwrap();
+    let work =
+        WorkerSettings { threads: 3, level, on_error: OnError::Stop, force: false, memory_budget: budget };
     let out = tempfile::tempdir().unwrap();
     let frames = list_frames(input).unwrap();
     split(&frames, &settings(), &work, out.path(), &AtomicBool::new(false), &mut |_| {}).map(|r| r.frames)
@@ -116,11 +117,11 @@ fn frames_of_every_kind_stay_within_the_budget_or_are_refused() {
                 mask.save(input.path().join(format!("masks/{k}_{}", stem.display()))).unwrap();
             }
         }
-        let one = demand(&first, &Limits::default()).unwrap();
+        let one = estimate_memory(&first, &ImageLimits::default()).unwrap();
         // An 8-bit grey PNG: decoded, possibly with alpha; the mask, its plane, and its halved copies.
         let mask = if has_mask { 5 * one.pixels } else { 0 };
         // One frame with the buffers of its views and the tables.
-        let budget = one.bytes + mask + (6 << 20);
+        let budget = one.peak_bytes + mask + (6 << 20);
         let grew = measured(input.path(), budget);
         println!(
             "{kind}{}: promised {:.0} MiB, measured {:.0} MiB",
@@ -131,7 +132,7 @@ fn frames_of_every_kind_stay_within_the_budget_or_are_refused() {
         assert!(grew <= 1.1 * budget as f64, "{kind}: {:.0} of {:.0} MiB", grew / MIB, budget as f64 / MIB);
         // The estimate is not too high: at least a third of it is used.
         assert!(grew >= budget as f64 / 3.0, "{kind}: {:.0} of {:.0} MiB", grew / MIB, budget as f64 / MIB);
-        let refusal = cut(input.path(), one.bytes / 2).unwrap_err().to_string();
+        let refusal = cut(input.path(), one.peak_bytes / 2).unwrap_err().to_string();
         assert!(refusal.contains(&format!("_{kind}: memory: cutting it takes ")), "{refusal}");
         assert!(refusal.contains("px of this kind fit"), "{refusal}");
     }
@@ -176,7 +177,7 @@ fn a_small_file_of_many_pixels_is_refused_before_it_is_decoded() {
         refusal.contains("bomb.tif: memory: cutting it takes 1.") && refusal.contains("GiB"),
         "{refusal}"
     );
-    assert_eq!(demand(&path, &Limits::default()).unwrap().pixels, 16_384 * 8_192);
+    assert_eq!(estimate_memory(&path, &ImageLimits::default()).unwrap().pixels, 16_384 * 8_192);
     let grown = resident()[1] - before;
     assert!(grown < 32.0 * MIB, "{:.0} MiB", grown / MIB);
 }

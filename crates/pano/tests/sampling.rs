@@ -3,10 +3,10 @@
 
 use std::sync::atomic::AtomicBool;
 
-use gausset_compute::{Pool, VectorLevel, level};
-use gausset_pano::cutter::{CutJob, CutView, Cutter, Format, HALVE_ABOVE, Plan, Times};
+use gausset_compute::{Pool, SimdLevel, dispatch_level};
+use gausset_pano::cutter::{CutJob, CutTimes, CutView, Cutter, Format, HALVE_ABOVE, Plan};
 use gausset_pano::geometry::{View, equirect_from_direction};
-use gausset_pano::plane::{Colour, Frame, FrameShape, Plane};
+use gausset_pano::plane::{ColourModel, Frame, FrameShape, Plane};
 use gausset_pano::projection::{Equirect, Projection};
 use gausset_scenes::room::{self, Room};
 
@@ -48,7 +48,7 @@ fn view(yaw: f64, pitch: f64, roll: f64, side: u32) -> View {
 /// The view as the splitter cuts it.
 fn cut(pano: &Grey, view: &View) -> Vec<u8> {
     let (w, h) = (pano.width as u32, pano.height as u32);
-    let shape = FrameShape { colour: Colour::Grey, sizes: vec![[w, h]], has_alpha: false };
+    let shape = FrameShape { colour: ColourModel::Grey, sizes: vec![[w, h]], has_alpha: false };
     let projection = Projection::Equirect(Equirect::whole(w, h));
     let plan = Plan::new(vec![view.clone()], Format::Png, &projection, shape, 0.0, &Pool::new(1));
     let mut plane = Plane::default();
@@ -56,15 +56,15 @@ fn cut(pano: &Grey, view: &View) -> Vec<u8> {
     for (y, row) in pano.data.chunks_exact(pano.width).enumerate() {
         plane.row_mut(y as i32).copy_from_slice(row);
     }
-    let mut frame = Frame { colour: Colour::Grey, planes: vec![plane], alpha: None };
+    let mut frame = Frame { colour: ColourModel::Grey, planes: vec![plane], alpha: None };
     let mut out = Vec::new();
     let mut receive = |view: CutView<'_>| -> Result<(), ()> {
-        let picture = gausset_io::image::decode(view.picture).map_err(|_| ())?;
+        let picture = gausset_io::image::decode(view.encoded).map_err(|_| ())?;
         out = picture.rgb.chunks_exact(3).map(|p| p[1]).collect();
         Ok(())
     };
-    let level = level(VectorLevel::Auto).unwrap();
-    let (never, mut times) = (AtomicBool::new(false), Times::default());
+    let level = dispatch_level(SimdLevel::Auto).unwrap();
+    let (never, mut times) = (AtomicBool::new(false), CutTimes::default());
     let (frame, segments) = (&mut frame, |_: &View| Vec::new());
     let job = CutJob { level, plan: &plan, frame, mask: None, cancel: &never, segments: &segments };
     Cutter::default().cut(job, &mut times, &mut receive).unwrap();

@@ -6,24 +6,31 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use gausset_compute::{Pool, VectorLevel, level};
+use gausset_compute::{Pool, SimdLevel, dispatch_level};
 use gausset_pano::cutter::Format;
 use gausset_pano::frames::list_frames;
 use gausset_pano::jpeg::encode_planes;
 use gausset_pano::layout::Layout;
-use gausset_pano::split::{Event, OnError, Report, Settings, SplitError, Work, split};
+use gausset_pano::split::{
+    OnError, SplitError, SplitEvent, SplitReport, SplitSettings, WorkerSettings, split,
+};
 use gausset_scenes::panorama::detailed;
 
-fn settings(layout: Layout, side: u32) -> Settings {
-    Settings::new(layout.views(side, side, None), Format::Jpeg(90))
+fn settings(layout: Layout, side: u32) -> SplitSettings {
+    SplitSettings::new(layout.views(side, side, None), Format::Jpeg(90))
 }
 
-fn work(threads: usize, wanted: VectorLevel) -> Option<Work> {
-    let level = level(wanted)?;
-    Some(Work { threads, level, on_error: OnError::Skip, force: false, budget: 64 << 20 })
+fn work(threads: usize, wanted: SimdLevel) -> Option<WorkerSettings> {
+    let level = dispatch_level(wanted)?;
+    Some(WorkerSettings { threads, level, on_error: OnError::Skip, force: false, memory_budget: 64 << 20 })
 }
 
-fn run(input: &Path, settings: &Settings, work: &Work, out: &Path) -> Result<Report, SplitError> {
+fn run(
+    input: &Path,
+    settings: &SplitSettings,
+    work: &WorkerSettings,
+    out: &Path,
+) -> Result<SplitReport, SplitError> {
     let frames = list_frames(input).unwrap();
     split(&frames, settings, work, out, &AtomicBool::new(false), &mut |_| {})
 }
@@ -31,7 +38,7 @@ fn run(input: &Path, settings: &Settings, work: &Work, out: &Path) -> Result<Rep
 /// `count` panoramas of 256x128 px.
 fn input(count: u32) -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
-    let level = level(VectorLevel::Auto).unwrap();
+    let level = dispatch_level(SimdLevel::Auto).unwrap();
     for k in 0..count {
         let bytes = encode_planes(256, &detailed(256, k, &Pool::new(1)), 90, level);
         std::fs::write(folder.path().join(format!("p{k:03}.jpg")), bytes).unwrap();
@@ -60,7 +67,7 @@ fn content(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
 fn threads_and_vector_levels_do_not_change_a_byte() {
     let input = input(5);
     let mut first = None;
-    for wanted in VectorLevel::ALL {
+    for wanted in SimdLevel::ALL {
         for threads in [1, 2, 8] {
             let Some(work) = work(threads, wanted) else { continue };
             let out = tempfile::tempdir().unwrap();
@@ -68,7 +75,11 @@ fn threads_and_vector_levels_do_not_change_a_byte() {
             let files = content(out.path());
             // In addition to the views: the marker, the manifest, the description, and the rig.
             assert_eq!(files.len(), 5 * 16 + 4);
-            assert!(*first.get_or_insert_with(|| files.clone()) == files, "{} {threads}", wanted.name());
+            assert!(
+                *first.get_or_insert_with(|| files.clone()) == files,
+                "{} {threads}",
+                wanted.level_name()
+            );
         }
     }
 }
@@ -77,7 +88,7 @@ fn threads_and_vector_levels_do_not_change_a_byte() {
 fn bad_frames_are_named_and_the_others_are_as_without_them() {
     let input = input(8);
     let clean = tempfile::tempdir().unwrap();
-    let work = work(2, VectorLevel::Auto).unwrap();
+    let work = work(2, SimdLevel::Auto).unwrap();
     let settings = settings(Layout::Ring8, 64);
     run(input.path(), &settings, &work, clean.path()).unwrap();
     let good = std::fs::read(input.path().join("p000.jpg")).unwrap();
@@ -109,15 +120,15 @@ fn bad_frames_are_named_and_the_others_are_as_without_them() {
 fn frames_that_are_finished_are_kept_and_the_end_is_the_same() {
     let input = input(6);
     let settings = settings(Layout::Cube6, 48);
-    let work = work(2, VectorLevel::Auto).unwrap();
+    let work = work(2, SimdLevel::Auto).unwrap();
     let whole = tempfile::tempdir().unwrap();
     run(input.path(), &settings, &work, whole.path()).unwrap();
     // Stopped after two frames.
     let out = tempfile::tempdir().unwrap();
     let stop = AtomicBool::new(false);
     let frames = list_frames(input.path()).unwrap();
-    let mut told = |event: Event| {
-        if matches!(event, Event::Frame { done: 2.., .. }) {
+    let mut told = |event: SplitEvent| {
+        if matches!(event, SplitEvent::Frame { done: 2.., .. }) {
             stop.store(true, Ordering::Relaxed);
         }
     };
@@ -154,11 +165,11 @@ fn masks_are_split_with_the_frames_and_alpha_becomes_a_mask() {
     std::fs::write(input.path().join("masks/a.png"), png(w, h, PngPixels::Grey8(&mask), &[]).unwrap())
         .unwrap();
     let out = tempfile::tempdir().unwrap();
-    let work = work(1, VectorLevel::Auto).unwrap();
+    let work = work(1, SimdLevel::Auto).unwrap();
     run(input.path(), &settings(Layout::Ring4, 64), &work, out.path()).unwrap();
     let keep = |view: usize| {
         let path = out.path().join(format!("masks/view{view:02}/a.jpg.png"));
-        gausset_io::image::decode_mask_file(&path).unwrap().keep
+        gausset_io::image::decode_mask_file(&path).unwrap().values
     };
     // View 3 looks left (opaque half): only the mask's upper half is removed. View 1 looks right: everything is
     // removed.
@@ -180,7 +191,7 @@ fn masks_that_come_change_or_go_are_noticed() {
     let masks = input.path().join("masks");
     std::fs::create_dir(&masks).unwrap();
     let settings = settings(Layout::Ring4, 64);
-    let work = work(2, VectorLevel::Auto).unwrap();
+    let work = work(2, SimdLevel::Auto).unwrap();
     let out = tempfile::tempdir().unwrap();
     let again = || {
         let report = run(input.path(), &settings, &work, out.path()).unwrap();
@@ -213,7 +224,7 @@ fn masks_that_come_change_or_go_are_noticed() {
     std::fs::remove_file(&mask).unwrap();
     assert_eq!((again(), has_masks("p001"), again()), (2, 0, 3));
     // The same folder under another spelling.
-    let spelled = Settings {
+    let spelled = SplitSettings {
         masks: Some(input.path().join("../").join(input.path()).join("masks")),
         ..settings.clone()
     };
@@ -225,7 +236,7 @@ fn files_of_somebody_else_are_neither_replaced_nor_removed() {
     let input = input(1);
     let mut settings = settings(Layout::Ring4, 64);
     settings.naming = gausset_pano::split::Naming::Flat;
-    let mut work = work(1, VectorLevel::Auto).unwrap();
+    let mut work = work(1, SimdLevel::Auto).unwrap();
     let out = tempfile::tempdir().unwrap();
     let theirs = [
         "images/frame_00000_cam_00.jpg",
@@ -258,7 +269,7 @@ fn no_link_leads_out_of_the_output_folder() {
     use std::os::unix::fs::symlink;
     let input = input(1);
     let settings = settings(Layout::Ring4, 64);
-    let mut work = work(1, VectorLevel::Auto).unwrap();
+    let mut work = work(1, SimdLevel::Auto).unwrap();
     work.force = true;
     for name in ["images/view01", "images/view01/p000.jpg", "pano.jsonl", "rig_config.json"] {
         let (out, outside) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
@@ -286,7 +297,7 @@ fn pipes_and_devices_among_the_frames_and_masks_are_named_and_left_out() {
     std::os::unix::fs::symlink("/dev/zero", input.path().join("d.jpg")).unwrap();
     let out = tempfile::tempdir().unwrap();
     let settings = settings(Layout::Ring4, 64);
-    let report = run(input.path(), &settings, &work(2, VectorLevel::Auto).unwrap(), out.path()).unwrap();
+    let report = run(input.path(), &settings, &work(2, SimdLevel::Auto).unwrap(), out.path()).unwrap();
     assert_eq!(report.frames, 2);
     let names: Vec<&str> = report.skipped.iter().map(|s| s.frame.as_str()).collect();
     assert_eq!(names, ["a", "b", "c", "d"]);
@@ -300,15 +311,15 @@ fn pipes_and_devices_among_the_frames_and_masks_are_named_and_left_out() {
 fn real_gopro_streams_are_cut_without_seams() {
     let test = "real_gopro_streams_are_cut_without_seams";
     let Some(folder) = gausset_testkit::data_file(test, "pano/eac") else { return };
-    let frames = gausset_pano::eac::pairs(&list_frames(&folder).unwrap()).unwrap();
+    let frames = gausset_pano::eac::pair_streams(&list_frames(&folder).unwrap()).unwrap();
     assert_eq!(frames.len(), 2);
-    let eac = gausset_pano::eac::Eac::of_stream(2272, 736).unwrap();
+    let eac = gausset_pano::eac::Eac::from_stream_size(2272, 736).unwrap();
     // Views centred on the edges between faces (yaw 45 + 90 k) and on the overlap strips (yaw 90 k).
     let mut settings = settings(Layout::Ring8, 368);
     settings.projection = Some(gausset_pano::projection::Projection::Eac(eac));
     settings.format = Format::Png;
     let out = tempfile::tempdir().unwrap();
-    let work = work(2, VectorLevel::Auto).unwrap();
+    let work = work(2, SimdLevel::Auto).unwrap();
     let report = split(&frames, &settings, &work, out.path(), &AtomicBool::new(false), &mut |_| {}).unwrap();
     assert_eq!(report.frames, 2);
     let (mut across, mut beside) = (0.0, 0.0);
@@ -354,7 +365,7 @@ fn a_view_of_a_smooth_room_is_the_room_rendered_directly() {
     settings.format = Format::Png;
     settings.views[2].roll = 25.0;
     let out = tempfile::tempdir().unwrap();
-    run(input.path(), &settings, &work(1, VectorLevel::Auto).unwrap(), out.path()).unwrap();
+    run(input.path(), &settings, &work(1, SimdLevel::Auto).unwrap(), out.path()).unwrap();
     for view in &settings.views {
         let psnr = psnr(&out.path().join(format!("images/{}/a.png", view.name)), view, colour);
         // Rounding of RGB and YCbCr alone limits the PSNR to about 48 dB.
@@ -427,7 +438,7 @@ fn views_of_two_fisheyes_are_the_world_at_their_rays() {
     settings.views[3].roll = 30.0;
     settings.projection = Some(gausset_pano::projection::Projection::Fisheye(fisheye));
     let out = tempfile::tempdir().unwrap();
-    run(input.path(), &settings, &work(2, VectorLevel::Auto).unwrap(), out.path()).unwrap();
+    run(input.path(), &settings, &work(2, SimdLevel::Auto).unwrap(), out.path()).unwrap();
     for view in &settings.views {
         let psnr = psnr(&out.path().join(format!("images/{}/a.png", view.name)), view, colour);
         // 8 bits of RGB and YCbCr limit the PSNR to about 48 dB; half a pixel of error costs 10 dB.
@@ -471,7 +482,7 @@ fn gpano_levels_a_panorama() {
         settings.format = Format::Png;
         settings.level_gpano = level_gpano;
         let out = tempfile::tempdir().unwrap();
-        run(input.path(), &settings, &work(1, VectorLevel::Auto).unwrap(), out.path()).unwrap();
+        run(input.path(), &settings, &work(1, SimdLevel::Auto).unwrap(), out.path()).unwrap();
         for view in &settings.views {
             let path = out.path().join(format!("images/{}/a.png", view.name));
             let (level, tilted) = (psnr(&path, view, colour), psnr(&path, view, in_world));
@@ -484,17 +495,18 @@ fn gpano_levels_a_panorama() {
 
 #[test]
 fn videos_are_cut_frame_by_frame_and_hostile_ones_are_refused() {
-    use gausset_pano::film::Film;
     use gausset_pano::frames::video_frames;
-    use gausset_pano::video::Choice;
+    use gausset_pano::sphere_video::SphereVideo;
+    use gausset_pano::video::FrameSelection;
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("v.mkv");
     let silence = std::time::Duration::from_secs(60);
     let never = AtomicBool::new(false);
     let open = |path: &Path| {
-        Film::open(path, Choice::default(), false, [16_384, 8192], silence, &never).map_err(|e| e.to_string())
+        SphereVideo::open(path, FrameSelection::default(), false, [16_384, 8192], silence, &never)
+            .map_err(|e| e.to_string())
     };
-    if gausset_process::find("ffmpeg").is_none() {
+    if gausset_process::find_program("ffmpeg").is_none() {
         std::fs::write(&path, b"x").unwrap();
         assert!(open(&path).unwrap_err().contains("ffmpeg is not installed"));
         let test = "videos_are_cut_frame_by_frame_and_hostile_ones_are_refused";
@@ -519,11 +531,11 @@ fn videos_are_cut_frame_by_frame_and_hostile_ones_are_refused() {
     let film = open(&path).unwrap();
     assert_eq!(film.video.size, [256, 128]);
     let mut settings = settings(Layout::Ring4, 64);
-    settings.film = Some(film.clone());
+    settings.video = Some(film.clone());
     let out = tempfile::tempdir().unwrap();
     let frames = video_frames(&film.video);
     for threads in [1, 3] {
-        let mut work = work(threads, VectorLevel::Auto).unwrap();
+        let mut work = work(threads, SimdLevel::Auto).unwrap();
         work.force = true;
         let report = split(&frames, &settings, &work, out.path(), &never, &mut |_| {}).unwrap();
         assert_eq!((report.frames, report.skipped.len()), (10, 0));

@@ -6,16 +6,16 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use gausset_compute::{Pool, VectorLevel, level};
+use gausset_compute::{Pool, SimdLevel, dispatch_level};
 use gausset_core::{RgbImage8, se3};
 use gausset_io::image::encode::png_rgb8;
 use gausset_pano::cutter::Format;
 use gausset_pano::eac::Eac;
-use gausset_pano::film::Film;
 use gausset_pano::frames::video_frames;
 use gausset_pano::layout::Layout;
-use gausset_pano::split::{OnError, Settings, Work, split};
-use gausset_pano::video::Choice;
+use gausset_pano::sphere_video::SphereVideo;
+use gausset_pano::split::{OnError, SplitSettings, WorkerSettings, split};
+use gausset_pano::video::FrameSelection;
 use gausset_scenes::room::{self, Room};
 
 /// Direction of a point on a face; `s` to the right and `t` down, both 0 to 1.
@@ -37,7 +37,7 @@ fn direction(stream: usize, face: usize, s: f64, t: f64) -> [f64; 3] {
 
 /// The image of a stream of the room; the side faces hold a strip in their middle twice.
 fn stream(eac: &Eac, index: usize, pose: &gausset_core::Pose) -> RgbImage8 {
-    let [width, height] = eac.stream();
+    let [width, height] = eac.stream_size();
     let mut picture = RgbImage8::new(width, height);
     for (i, pixel) in picture.data.chunks_exact_mut(3).enumerate() {
         let (x, y) = ((i as u32 % width) as f64 + 0.5, (i as u32 / width) as f64 + 0.5);
@@ -68,12 +68,12 @@ fn ffmpeg(arguments: &[&str], folder: &Path) {
 
 #[test]
 fn views_of_two_stream_files_are_the_room_rendered_directly() {
-    if gausset_process::find("ffmpeg").is_none() {
+    if gausset_process::find_program("ffmpeg").is_none() {
         let test = "views_of_two_stream_files_are_the_room_rendered_directly";
         return gausset_testkit::skip_for_tool(test, "ffmpeg is not installed");
     }
     let folder = tempfile::tempdir().unwrap();
-    let (eac, pose) = (Eac::of_stream(2272, 736).unwrap(), room::pose(1, 8));
+    let (eac, pose) = (Eac::from_stream_size(2272, 736).unwrap(), room::pose(1, 8));
     for index in 0..2 {
         let bytes = png_rgb8(&stream(&eac, index, &pose)).unwrap();
         std::fs::write(folder.path().join(format!("{index}.png")), bytes).unwrap();
@@ -86,18 +86,21 @@ fn views_of_two_stream_files_are_the_room_rendered_directly() {
     // The filter converts as specified; ffmpeg alone would keep the BT.601 matrix.
     let filter = ["-vf", "scale=out_color_matrix=bt709:out_range=tv"];
     ffmpeg(&[&both[..], &filter, &code, &tags].concat(), folder.path());
-    let choice = Choice::default();
+    let choice = FrameSelection::default();
     let (path, never) = (folder.path().join("max.360"), AtomicBool::new(false));
-    let film = Film::open(&path, choice, false, [16_384, 8192], Duration::from_secs(60), &never).unwrap();
+    let film =
+        SphereVideo::open(&path, choice, false, [16_384, 8192], Duration::from_secs(60), &never).unwrap();
     assert_eq!(film.eac, Some(eac));
     let mut views = Layout::Ring8.views(256, 256, None);
     views.extend(Layout::Cube6.views(256, 256, None).into_iter().skip(4));
     for (index, view) in views.iter_mut().enumerate() {
         view.name = format!("view{index:02}");
     }
-    let settings = Settings { film: Some(film.clone()), ..Settings::new(views.clone(), Format::Png) };
-    let level = level(VectorLevel::Auto).unwrap();
-    let work = Work { threads: 2, level, on_error: OnError::Skip, force: false, budget: 256 << 20 };
+    let settings =
+        SplitSettings { video: Some(film.clone()), ..SplitSettings::new(views.clone(), Format::Png) };
+    let level = dispatch_level(SimdLevel::Auto).unwrap();
+    let work =
+        WorkerSettings { threads: 2, level, on_error: OnError::Skip, force: false, memory_budget: 256 << 20 };
     let out = folder.path().join("out");
     let report = split(&video_frames(&film.video), &settings, &work, &out, &never, &mut |_| {}).unwrap();
     assert_eq!((report.frames, report.skipped.len()), (2, 0));

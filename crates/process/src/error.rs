@@ -18,19 +18,19 @@ pub enum ProcessError {
         reason: String,
     },
     /// The program exited with an error.
-    #[error("{program}: {how}{}", last(tail))]
+    #[error("{program}: {status}{}", last_line_suffix(tail))]
     Failed {
         /// The program that failed.
         program: String,
         /// Exit code or signal.
-        how: String,
+        status: String,
         /// Last lines of its output.
         tail: Vec<String>,
     },
     /// The program wrote nothing for longer than its limit and was killed.
     #[error(
         "{program}: no output for {seconds} s, so it was killed (⟨tool-timeout⟩ raises the limit){}",
-        last(tail)
+        last_line_suffix(tail)
     )]
     Silent {
         /// The program that was killed.
@@ -48,7 +48,7 @@ pub enum ProcessError {
     },
 }
 
-fn last(tail: &[String]) -> String {
+fn last_line_suffix(tail: &[String]) -> String {
     match tail.iter().rev().find(|line| line.chars().any(char::is_alphanumeric)) {
         Some(line) => format!("; last output: {}", line.trim()),
         None => String::new(),

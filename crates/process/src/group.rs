@@ -12,18 +12,19 @@ use std::time::{Duration, Instant};
 use crate::system;
 
 /// How long [`end_all`] waits for the lock: a thread that panicked may hold it for ever.
-const PATIENCE: Duration = Duration::from_millis(500);
+const LOCK_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// The running process groups.
 #[derive(Debug)]
-struct Running {
+struct RunningGroups {
     /// Process ids of the group leaders.
     leaders: BTreeSet<u32>,
     /// Whether no more programs may be started because this process is about to exit.
     is_closed: bool,
 }
 
-static RUNNING: Mutex<Running> = Mutex::new(Running { leaders: BTreeSet::new(), is_closed: false });
+static RUNNING: Mutex<RunningGroups> =
+    Mutex::new(RunningGroups { leaders: BTreeSet::new(), is_closed: false });
 
 /// Suspends all running programs until [`go_on`]: for a user who pauses Gausset.
 pub fn pause() {
@@ -31,14 +32,14 @@ pub fn pause() {
 }
 
 /// Resumes all programs that [`pause`] suspended.
-pub fn go_on() {
-    lock(&RUNNING).leaders.iter().copied().for_each(system::go_on);
+pub fn resume() {
+    lock(&RUNNING).leaders.iter().copied().for_each(system::resume);
 }
 
 /// Kills all running programs immediately and prevents new ones: for a process that is about to exit without returning
 /// to the callers that wait for these programs.
-pub fn end_all() {
-    let Some(mut running) = lock_within(&RUNNING, PATIENCE) else { return };
+pub fn kill_all() {
+    let Some(mut running) = lock_with_timeout(&RUNNING, LOCK_TIMEOUT) else { return };
     running.is_closed = true;
     running.leaders.iter().copied().for_each(system::kill);
 }
@@ -47,7 +48,7 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn lock_within<T>(mutex: &Mutex<T>, patience: Duration) -> Option<MutexGuard<'_, T>> {
+fn lock_with_timeout<T>(mutex: &Mutex<T>, patience: Duration) -> Option<MutexGuard<'_, T>> {
     let started = Instant::now();
     loop {
         match mutex.try_lock() {
@@ -61,7 +62,7 @@ fn lock_within<T>(mutex: &Mutex<T>, patience: Duration) -> Option<MutexGuard<'_,
 
 /// How a program ended.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum End {
+pub(crate) enum ExitReason {
     /// With this exit status.
     Status(ExitStatus),
     /// The system did not report an exit status.
@@ -71,7 +72,7 @@ pub(crate) enum End {
 /// A program and all processes that it started. It is killed on drop.
 pub(crate) struct Group {
     child: Child,
-    end: Option<End>,
+    end: Option<ExitReason>,
 }
 
 /// Starts a program in its own process group, which this module never kills. `None` after [`end_all`].
@@ -97,20 +98,20 @@ impl Group {
         Ok(Some(Self { child, end: None }))
     }
 
-    pub(crate) fn child(&mut self) -> &mut Child {
+    pub(crate) fn child_mut(&mut self) -> &mut Child {
         &mut self.child
     }
 
     /// How the program ended, or `None` if it is running. Processes left in its group are killed when it ends.
-    pub(crate) fn try_wait(&mut self) -> Option<End> {
+    pub(crate) fn try_wait(&mut self) -> Option<ExitReason> {
         if self.end.is_none() && system::has_ended(&mut self.child) {
-            self.end();
+            self.kill();
         }
         self.end
     }
 
     /// Kills the whole group, unless it has ended.
-    pub(crate) fn end(&mut self) {
+    pub(crate) fn kill(&mut self) {
         if self.end.is_some() {
             return;
         }
@@ -118,12 +119,12 @@ impl Group {
         system::kill(self.child.id());
         lock(&RUNNING).leaders.remove(&self.child.id());
         let _ = self.child.kill();
-        self.end = Some(self.child.wait().map_or(End::Unknown, End::Status));
+        self.end = Some(self.child.wait().map_or(ExitReason::Unknown, ExitReason::Status));
     }
 }
 
 impl Drop for Group {
     fn drop(&mut self) {
-        self.end();
+        self.kill();
     }
 }

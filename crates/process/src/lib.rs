@@ -26,8 +26,8 @@ mod stream;
 mod system;
 
 pub use error::ProcessError;
-pub use group::{end_all, go_on, pause};
-pub use lookup::find;
-pub use output::{Finished, Stream};
+pub use group::{kill_all, pause, resume};
+pub use lookup::find_program;
+pub use output::{OutputStream, ProgramOutput};
 pub use program::Program;
-pub use stream::Streaming;
+pub use stream::ProgramStream;

@@ -13,13 +13,13 @@ pub(crate) const SEARCH_PATHS: [&str; 5] =
 
 /// Finds an executable program: by name in the absolute entries of PATH, or by path.
 #[must_use]
-pub fn find(program: &str) -> Option<PathBuf> {
+pub fn find_program(program: &str) -> Option<PathBuf> {
     find_in(&std::env::var_os("PATH").unwrap_or_default(), program)
 }
 
 fn find_in(path: &OsStr, program: &str) -> Option<PathBuf> {
     let here = std::env::current_dir().unwrap_or_default();
-    let mut found = which::which_in_all(program, trusted(path), here).ok()?;
+    let mut found = which::which_in_all(program, absolute_only(path), here).ok()?;
     if is_name(Path::new(program)) { found.find(|path| is_trusted(path)) } else { found.next() }
 }
 
@@ -56,7 +56,7 @@ fn absolute_entries(path: &OsStr) -> impl Iterator<Item = PathBuf> {
 }
 
 /// A search path without its empty and relative entries; `None` if none remain.
-pub(crate) fn trusted(path: &OsStr) -> Option<OsString> {
+pub(crate) fn absolute_only(path: &OsStr) -> Option<OsString> {
     let path = std::env::join_paths(absolute_entries(path)).ok()?;
     (!path.is_empty()).then_some(path)
 }
@@ -64,7 +64,7 @@ pub(crate) fn trusted(path: &OsStr) -> Option<OsString> {
 /// A program by name, looked up, or by path, made absolute.
 pub(crate) fn resolve(program: &Path) -> Option<PathBuf> {
     match program.to_str().filter(|_| is_name(program)) {
-        Some(name) => find(name),
+        Some(name) => find_program(name),
         None => std::path::absolute(program).ok(),
     }
 }
@@ -94,8 +94,11 @@ mod tests {
         // A path needs no lookup.
         let by_path = folder.join(name);
         assert_eq!(find_in(&list(&[]), by_path.to_str().unwrap()), Some(absolute.join(name)));
-        assert_eq!(trusted(&list(&[folder, Path::new(""), Path::new("/usr/bin")])).unwrap(), "/usr/bin");
-        assert_eq!(trusted(OsStr::new(":.:lib")), None);
+        assert_eq!(
+            absolute_only(&list(&[folder, Path::new(""), Path::new("/usr/bin")])).unwrap(),
+            "/usr/bin"
+        );
+        assert_eq!(absolute_only(OsStr::new(":.:lib")), None);
     }
 
     #[test]

@@ -8,21 +8,21 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use crate::error::ProcessError;
-use crate::group::{End, Group, lock};
+use crate::group::{ExitReason, Group, lock};
 
 /// Interval at which the stop flag and the clock are checked.
-pub(crate) const POLL: Duration = Duration::from_millis(20);
+pub(crate) const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Number of last output lines that errors quote and [`Finished`] keeps.
 pub(crate) const TAIL_LINES: usize = 20;
 /// Longest line that is kept, bytes. Longer ones are split.
 pub(crate) const MAX_LINE_BYTES: u64 = 64 * 1024;
 /// A longer time between two checks of the clock means that this process was suspended or the machine slept.
-pub(crate) const LONGEST_LOOK: Duration = Duration::from_secs(1);
+pub(crate) const MAX_POLL_GAP: Duration = Duration::from_secs(1);
 
 /// Stream that a line was read from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stream {
+pub enum OutputStream {
     /// Standard output.
     Out,
     /// Standard error.
@@ -31,27 +31,27 @@ pub enum Stream {
 
 /// Result of a program that succeeded.
 #[derive(Clone, Debug, Default)]
-pub struct Finished {
+pub struct ProgramOutput {
     /// Last lines of its output.
     pub tail: Vec<String>,
 }
 
 /// Time since the last output. Time in which this process was suspended does not count.
 #[derive(Debug)]
-pub(crate) struct Silence {
+pub(crate) struct SilenceTimer {
     silent: Duration,
-    pub(crate) last_look: Instant,
+    pub(crate) last_check: Instant,
 }
 
-impl Silence {
+impl SilenceTimer {
     pub(crate) fn new() -> Self {
-        Self { silent: Duration::ZERO, last_look: Instant::now() }
+        Self { silent: Duration::ZERO, last_check: Instant::now() }
     }
 
     pub(crate) fn elapsed(&mut self) -> Duration {
         let now = Instant::now();
-        self.silent += now.duration_since(self.last_look).min(LONGEST_LOOK);
-        self.last_look = now;
+        self.silent += now.duration_since(self.last_check).min(MAX_POLL_GAP);
+        self.last_check = now;
         self.silent
     }
 }
@@ -75,38 +75,38 @@ impl Tail {
 }
 
 /// A running program with its limits, which a caller waits for.
-pub(crate) struct Waited<'a> {
+pub(crate) struct RunningProgram<'a> {
     pub(crate) program: String,
     pub(crate) group: Group,
     pub(crate) tail: Tail,
     stop: &'a AtomicBool,
     limit: Duration,
-    silence: Silence,
+    silence: SilenceTimer,
 }
 
-impl<'a> Waited<'a> {
+impl<'a> RunningProgram<'a> {
     pub(crate) fn new(program: String, group: Group, limit: Duration, stop: &'a AtomicBool) -> Self {
-        Self { program, group, tail: Tail::default(), stop, limit, silence: Silence::new() }
+        Self { program, group, tail: Tail::default(), stop, limit, silence: SilenceTimer::new() }
     }
 
     /// Restarts the silence timer: output arrived, or the caller starts to wait.
-    pub(crate) fn heard(&mut self) {
-        self.silence = Silence::new();
+    pub(crate) fn reset_silence(&mut self) {
+        self.silence = SilenceTimer::new();
     }
 
     /// Time since the last output. Callers that wait call this every [`POLL`].
     ///
     /// # Errors
     /// The stop flag is set, or the silence limit has passed. The program has been killed.
-    pub(crate) fn look(&mut self) -> Result<Duration, ProcessError> {
+    pub(crate) fn poll(&mut self) -> Result<Duration, ProcessError> {
         let program = || self.program.clone();
         if self.stop.load(Ordering::Relaxed) {
-            self.group.end();
+            self.group.kill();
             return Err(ProcessError::Stopped { program: program() });
         }
         let silent = self.silence.elapsed();
         if silent > self.limit {
-            self.group.end();
+            self.group.kill();
             let (seconds, tail) = (self.limit.as_secs(), self.tail.lines());
             return Err(ProcessError::Silent { program: program(), seconds, tail });
         }
@@ -114,12 +114,12 @@ impl<'a> Waited<'a> {
     }
 
     /// Maps its exit status to success or failure.
-    pub(crate) fn finished(self, end: End) -> Result<Finished, ProcessError> {
+    pub(crate) fn into_result(self, end: ExitReason) -> Result<ProgramOutput, ProcessError> {
         let tail = self.tail.lines();
         let how = match end {
-            End::Status(status) if status.success() => return Ok(Finished { tail }),
-            End::Unknown => "ended with an unknown exit status (is SIGCHLD ignored?)".to_owned(),
-            End::Status(status) => {
+            ExitReason::Status(status) if status.success() => return Ok(ProgramOutput { tail }),
+            ExitReason::Unknown => "ended with an unknown exit status (is SIGCHLD ignored?)".to_owned(),
+            ExitReason::Status(status) => {
                 #[cfg(unix)]
                 let signal = std::os::unix::process::ExitStatusExt::signal(&status);
                 #[cfg(not(unix))]
@@ -132,12 +132,12 @@ impl<'a> Waited<'a> {
                 }
             }
         };
-        Err(ProcessError::Failed { program: self.program.clone(), how, tail })
+        Err(ProcessError::Failed { program: self.program.clone(), status: how, tail })
     }
 }
 
 /// Starts a thread that reads a pipe.
-pub(crate) fn thread(
+pub(crate) fn spawn_reader(
     program: &str,
     work: impl FnOnce() + Send + 'static,
 ) -> Result<JoinHandle<()>, ProcessError> {
@@ -148,7 +148,7 @@ pub(crate) fn thread(
 
 /// Calls `f` with each non-empty line of a pipe until it returns `false`. Carriage returns also end lines, as progress
 /// displays use them.
-pub(crate) fn each_line(pipe: impl Read, mut f: impl FnMut(String) -> bool) {
+pub(crate) fn for_each_line(pipe: impl Read, mut f: impl FnMut(String) -> bool) {
     let mut reader = BufReader::new(pipe);
     let mut buffer = Vec::new();
     loop {
@@ -172,8 +172,8 @@ mod tests {
 
     #[test]
     fn time_in_which_this_process_stood_still_is_no_silence() {
-        let mut silence = Silence::new();
-        silence.last_look = Instant::now().checked_sub(Duration::from_secs(600)).unwrap();
-        assert!(silence.elapsed() <= LONGEST_LOOK);
+        let mut silence = SilenceTimer::new();
+        silence.last_check = Instant::now().checked_sub(Duration::from_secs(600)).unwrap();
+        assert!(silence.elapsed() <= MAX_POLL_GAP);
     }
 }

@@ -10,11 +10,13 @@ use std::time::Duration;
 use crate::error::ProcessError;
 use crate::group::{self, Group};
 use crate::lookup;
-use crate::output::{Finished, POLL, Stream, Waited, each_line, thread};
-use crate::stream::Streaming;
+use crate::output::{
+    OutputStream, POLL_INTERVAL, ProgramOutput, RunningProgram, for_each_line, spawn_reader,
+};
+use crate::stream::ProgramStream;
 
 /// A grandchild may keep the pipes open after the program has exited: after this much silence, check whether it has.
-const PIPES_HELD: Duration = Duration::from_secs(1);
+const HELD_PIPE_CHECK: Duration = Duration::from_secs(1);
 
 /// A program to run, with its arguments and limits.
 #[derive(Clone, Debug)]
@@ -22,7 +24,7 @@ pub struct Program {
     program: PathBuf,
     arguments: Vec<OsString>,
     silence: Duration,
-    is_here: bool,
+    in_working_folder: bool,
 }
 
 impl Program {
@@ -34,7 +36,7 @@ impl Program {
             program: program.as_ref().to_owned(),
             arguments: Vec::new(),
             silence: Duration::from_secs(120),
-            is_here: false,
+            in_working_folder: false,
         }
     }
 
@@ -48,12 +50,12 @@ impl Program {
     /// Adds a file by its absolute path, so that it is never taken for an option.
     #[must_use]
     pub fn file(self, path: &Path) -> Self {
-        self.file_after("", path)
+        self.file_with_prefix("", path)
     }
 
     /// Adds an argument of a prefix and the absolute path of a file: `file:/home/me/-clip.mp4`.
     #[must_use]
-    pub fn file_after(self, letters: &str, path: &Path) -> Self {
+    pub fn file_with_prefix(self, letters: &str, path: &Path) -> Self {
         let mut argument = OsString::from(letters);
         // Fails only for an empty path, which no program can open either.
         argument.push(std::path::absolute(path).unwrap_or_else(|_| Path::new(".").join(path)));
@@ -62,7 +64,7 @@ impl Program {
 
     /// Sets how long the program may write nothing before it is killed. The default is 120 s.
     #[must_use]
-    pub fn silence(mut self, limit: Duration) -> Self {
+    pub fn silence_limit(mut self, limit: Duration) -> Self {
         self.silence = limit;
         self
     }
@@ -70,7 +72,7 @@ impl Program {
     /// Runs the program in the working folder: for a command line of the user whose arguments may be relative paths.
     #[must_use]
     pub fn in_working_folder(mut self) -> Self {
-        self.is_here = true;
+        self.in_working_folder = true;
         self
     }
 
@@ -83,14 +85,14 @@ impl Program {
         let mut command = Command::new(path);
         command.args(&self.arguments).stdin(Stdio::null());
         for name in lookup::SEARCH_PATHS {
-            match std::env::var_os(name).map(|path| lookup::trusted(&path)) {
+            match std::env::var_os(name).map(|path| lookup::absolute_only(&path)) {
                 Some(Some(path)) => command.env(name, path),
                 Some(None) => command.env_remove(name),
                 None => &mut command,
             };
         }
-        if !self.is_here
-            && let Some(folder) = nobodys_folder()
+        if !self.in_working_folder
+            && let Some(folder) = neutral_folder()
         {
             command.current_dir(folder);
         }
@@ -102,7 +104,7 @@ impl Program {
     }
 
     /// Maps the result of a start; `None` means that `end_all` was called.
-    fn started<T>(&self, answer: std::io::Result<Option<T>>) -> Result<T, ProcessError> {
+    fn check_started<T>(&self, answer: std::io::Result<Option<T>>) -> Result<T, ProcessError> {
         let program = self.name();
         match answer {
             Ok(Some(started)) => Ok(started),
@@ -113,11 +115,11 @@ impl Program {
     }
 
     /// Starts the program with piped output.
-    fn start<'a>(&self, stop: &'a AtomicBool) -> Result<Waited<'a>, ProcessError> {
+    fn start<'a>(&self, stop: &'a AtomicBool) -> Result<RunningProgram<'a>, ProcessError> {
         let mut command = self.command()?;
         command.env("LC_ALL", "C").stdout(Stdio::piped()).stderr(Stdio::piped());
-        let group = self.started(Group::start(&mut command))?;
-        Ok(Waited::new(self.name(), group, self.silence, stop))
+        let group = self.check_started(Group::start(&mut command))?;
+        Ok(RunningProgram::new(self.name(), group, self.silence, stop))
     }
 
     /// Starts the program and does not wait for it: for programs that show something to the user, such as a browser. It
@@ -128,10 +130,10 @@ impl Program {
     pub fn launch(&self) -> Result<(), ProcessError> {
         let mut command = self.command()?;
         command.stdout(Stdio::null()).stderr(Stdio::null());
-        let mut child = self.started(group::launch(&mut command))?;
+        let mut child = self.check_started(group::launch(&mut command))?;
         // A thread reaps it when it exits. If the thread cannot start, the child stays a zombie until this process
         // exits, which is harmless.
-        let _ = thread(&self.name(), move || drop(child.wait()));
+        let _ = spawn_reader(&self.name(), move || drop(child.wait()));
         Ok(())
     }
 
@@ -142,25 +144,25 @@ impl Program {
     pub fn run(
         &self,
         stop: &AtomicBool,
-        on_line: &mut dyn FnMut(Stream, &str),
-    ) -> Result<Finished, ProcessError> {
+        on_line: &mut dyn FnMut(OutputStream, &str),
+    ) -> Result<ProgramOutput, ProcessError> {
         let mut running = self.start(stop)?;
-        let (sender, receiver) = mpsc::sync_channel::<(Stream, String)>(1024);
-        let (out, err) = (running.group.child().stdout.take(), running.group.child().stderr.take());
+        let (sender, receiver) = mpsc::sync_channel::<(OutputStream, String)>(1024);
+        let (out, err) = (running.group.child_mut().stdout.take(), running.group.child_mut().stderr.take());
         // The threads end with the pipes. They are not joined: a grandchild that left the group may keep a pipe open.
         if let Some(out) = out {
             let sender = sender.clone();
-            let send = move |line| sender.send((Stream::Out, line)).is_ok();
-            thread(&running.program, move || each_line(out, send))?;
+            let send = move |line| sender.send((OutputStream::Out, line)).is_ok();
+            spawn_reader(&running.program, move || for_each_line(out, send))?;
         }
         if let Some(err) = err {
-            let send = move |line| sender.send((Stream::Err, line)).is_ok();
-            thread(&running.program, move || each_line(err, send))?;
+            let send = move |line| sender.send((OutputStream::Err, line)).is_ok();
+            spawn_reader(&running.program, move || for_each_line(err, send))?;
         }
         loop {
-            match receiver.recv_timeout(POLL) {
+            match receiver.recv_timeout(POLL_INTERVAL) {
                 Ok((stream, line)) => {
-                    running.heard();
+                    running.reset_silence();
                     on_line(stream, &line);
                     running.tail.push(line);
                 }
@@ -168,15 +170,15 @@ impl Program {
                 Err(mpsc::RecvTimeoutError::Disconnected) => {
                     // Both pipes are closed: the program has exited or is about to. The silence limit still applies.
                     if let Some(end) = running.group.try_wait() {
-                        return running.finished(end);
+                        return running.into_result(end);
                     }
-                    std::thread::sleep(POLL);
+                    std::thread::sleep(POLL_INTERVAL);
                 }
             }
-            if running.look()? > PIPES_HELD
+            if running.poll()? > HELD_PIPE_CHECK
                 && let Some(end) = running.group.try_wait()
             {
-                return running.finished(end);
+                return running.into_result(end);
             }
         }
     }
@@ -185,13 +187,13 @@ impl Program {
     ///
     /// # Errors
     /// The program cannot be started.
-    pub fn stream<'a>(&self, stop: &'a AtomicBool) -> Result<Streaming<'a>, ProcessError> {
-        Streaming::new(self.start(stop)?)
+    pub fn stream<'a>(&self, stop: &'a AtomicBool) -> Result<ProgramStream<'a>, ProcessError> {
+        ProgramStream::new(self.start(stop)?)
     }
 }
 
 /// A folder to which only the system's owner can write: the root.
-fn nobodys_folder() -> Option<PathBuf> {
+fn neutral_folder() -> Option<PathBuf> {
     #[cfg(unix)]
     {
         Some(PathBuf::from("/"))
@@ -206,14 +208,14 @@ fn nobodys_folder() -> Option<PathBuf> {
 mod tests {
     use super::*;
     use crate::output::{MAX_LINE_BYTES, TAIL_LINES};
-    use crate::{go_on, pause};
+    use crate::{pause, resume};
     use std::sync::atomic::Ordering;
 
     fn sh(script: &str) -> Program {
         Program::new("/bin/sh").arg("-c").arg(script)
     }
 
-    fn run(program: &Program) -> (Result<Finished, ProcessError>, Vec<String>) {
+    fn run(program: &Program) -> (Result<ProgramOutput, ProcessError>, Vec<String>) {
         let mut lines = Vec::new();
         let result = program.run(&AtomicBool::new(false), &mut |_, line| lines.push(line.to_owned()));
         (result, lines)
@@ -248,7 +250,8 @@ mod tests {
     #[test]
     fn files_are_absolute_so_that_none_is_an_option_and_all_are_found() {
         let program = sh("for a; do echo \"$a\"; done").arg("sh");
-        let (result, lines) = run(&program.file(Path::new("-x.png")).file_after("file:", Path::new("a/b")));
+        let (result, lines) =
+            run(&program.file(Path::new("-x.png")).file_with_prefix("file:", Path::new("a/b")));
         result.unwrap();
         let here = std::env::current_dir().unwrap();
         assert_eq!(
@@ -298,7 +301,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let pid = folder.path().join("pid");
         let script = format!("sleep 600 & echo $! > {}; echo started; wait", pid.display());
-        let (result, lines) = run(&sh(&script).silence(Duration::from_millis(300)));
+        let (result, lines) = run(&sh(&script).silence_limit(Duration::from_millis(300)));
         assert!(matches!(result, Err(ProcessError::Silent { .. })), "{result:?}");
         assert_eq!(lines, ["started"]);
         assert!(ends_soon(&pid), "the child of the program lived on");
@@ -326,7 +329,7 @@ mod tests {
         let count = folder.path().join("count");
         let script = format!("for i in 1 2 3 4 5 6 7 8; do echo x >> {}; sleep 0.1; done", count.display());
         let length = || std::fs::metadata(&count).map_or(0, |m| m.len());
-        let runner = std::thread::spawn(move || run(&sh(&script).silence(Duration::from_secs(30))).0);
+        let runner = std::thread::spawn(move || run(&sh(&script).silence_limit(Duration::from_secs(30))).0);
         while length() < 4 {
             std::thread::sleep(Duration::from_millis(5));
         }
@@ -336,7 +339,7 @@ mod tests {
         let before = length();
         std::thread::sleep(Duration::from_millis(500));
         assert_eq!(length(), before);
-        go_on();
+        resume();
         runner.join().unwrap().unwrap();
         assert_eq!(length(), 16);
     }

@@ -5,32 +5,32 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use crate::error::ProcessError;
-use crate::output::{Finished, POLL, Waited, each_line, thread};
-use crate::pipe::{Pipe, Read};
+use crate::output::{POLL_INTERVAL, ProgramOutput, RunningProgram, for_each_line, spawn_reader};
+use crate::pipe::{Pipe, ReadResult};
 
 /// How long to wait for the rest of standard error after the program has exited.
-const LAST_WORDS: Duration = Duration::from_secs(1);
+const STDERR_GRACE: Duration = Duration::from_secs(1);
 
 /// A running program whose standard output is read as bytes. It is killed on drop.
-pub struct Streaming<'a> {
-    running: Waited<'a>,
+pub struct ProgramStream<'a> {
+    running: RunningProgram<'a>,
     /// `None` once the output has ended.
     out: Option<Pipe>,
     errors: Option<JoinHandle<()>>,
 }
 
-impl<'a> Streaming<'a> {
-    pub(crate) fn new(mut running: Waited<'a>) -> Result<Self, ProcessError> {
-        let out = running.group.child().stdout.take();
+impl<'a> ProgramStream<'a> {
+    pub(crate) fn new(mut running: RunningProgram<'a>) -> Result<Self, ProcessError> {
+        let out = running.group.child_mut().stdout.take();
         let out = out.map(|out| Pipe::new(&running.program, out)).transpose()?;
-        let errors = match running.group.child().stderr.take() {
+        let errors = match running.group.child_mut().stderr.take() {
             Some(err) => {
                 let tail = running.tail.clone();
                 let keep = move |line| {
                     tail.push(line);
                     true
                 };
-                Some(thread(&running.program, move || each_line(err, keep))?)
+                Some(spawn_reader(&running.program, move || for_each_line(err, keep))?)
             }
             None => None,
         };
@@ -43,17 +43,17 @@ impl<'a> Streaming<'a> {
     /// The program was killed because it wrote nothing for too long during this call, or because the stop flag is set.
     pub fn fill(&mut self, buffer: &mut [u8]) -> Result<usize, ProcessError> {
         let mut have = 0;
-        self.running.heard();
+        self.running.reset_silence();
         while have < buffer.len() {
-            self.running.look()?;
+            self.running.poll()?;
             let Some(out) = &mut self.out else { break };
-            match out.read(&mut buffer[have..], POLL) {
-                Read::Bytes(count) => {
+            match out.read(&mut buffer[have..], POLL_INTERVAL) {
+                ReadResult::Bytes(count) => {
                     have += count;
-                    self.running.heard();
+                    self.running.reset_silence();
                 }
-                Read::Nothing => {}
-                Read::End => self.out = None,
+                ReadResult::Nothing => {}
+                ReadResult::End => self.out = None,
             }
         }
         Ok(have)
@@ -63,20 +63,20 @@ impl<'a> Streaming<'a> {
     ///
     /// # Errors
     /// The program exits with an error or stays silent for longer than its limit, or the stop flag is set.
-    pub fn finish(mut self) -> Result<Finished, ProcessError> {
+    pub fn finish(mut self) -> Result<ProgramOutput, ProcessError> {
         self.out = None;
-        self.running.heard();
+        self.running.reset_silence();
         loop {
             if let Some(end) = self.running.group.try_wait() {
                 let ended = Instant::now();
                 while self.errors.as_ref().is_some_and(|thread| !thread.is_finished())
-                    && ended.elapsed() < LAST_WORDS
+                    && ended.elapsed() < STDERR_GRACE
                 {
                     std::thread::sleep(Duration::from_millis(1));
                 }
-                return self.running.finished(end);
+                return self.running.into_result(end);
             }
-            self.running.look()?;
+            self.running.poll()?;
             std::thread::sleep(Duration::from_millis(5));
         }
     }
@@ -105,7 +105,7 @@ mod tests {
         assert_eq!(stream.fill(&mut buffer).unwrap(), 3);
         assert_eq!(&buffer[..3], b"678");
         assert!(stream.finish().is_ok());
-        let mut stream = sh("sleep 60").silence(Duration::from_millis(200)).stream(&NEVER).unwrap();
+        let mut stream = sh("sleep 60").silence_limit(Duration::from_millis(200)).stream(&NEVER).unwrap();
         assert!(matches!(stream.fill(&mut buffer), Err(ProcessError::Silent { .. })));
         let stream = sh("echo no >&2; exit 3").stream(&NEVER).unwrap();
         let message = stream.finish().unwrap_err().to_string();
@@ -133,8 +133,10 @@ mod tests {
 
     #[test]
     fn a_caller_that_takes_its_time_is_no_silence() {
-        let mut stream =
-            sh("printf 12; sleep 0.1; printf 34").silence(Duration::from_secs(3)).stream(&NEVER).unwrap();
+        let mut stream = sh("printf 12; sleep 0.1; printf 34")
+            .silence_limit(Duration::from_secs(3))
+            .stream(&NEVER)
+            .unwrap();
         let mut buffer = [0; 2];
         assert_eq!(stream.fill(&mut buffer).unwrap(), 2);
         std::thread::sleep(Duration::from_millis(3500));

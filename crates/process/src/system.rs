@@ -4,7 +4,7 @@
 //! here must be called before that. Elsewhere the system's own tool kills a process with all that it started.
 
 #[cfg(unix)]
-pub(crate) use unix::{go_on, has_ended, kill, pause};
+pub(crate) use unix::{has_ended, kill, pause, resume};
 
 #[cfg(not(unix))]
 pub(crate) use other::{go_on, has_ended, kill, pause};
@@ -30,7 +30,7 @@ mod unix {
         signal(leader, Signal::STOP);
     }
 
-    pub(crate) fn go_on(leader: u32) {
+    pub(crate) fn resume(leader: u32) {
         signal(leader, Signal::CONT);
     }
 

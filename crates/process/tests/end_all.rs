@@ -4,7 +4,7 @@
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-use gausset_process::{ProcessError, Program, end_all};
+use gausset_process::{ProcessError, Program, kill_all};
 
 #[test]
 fn everything_ends_at_once_and_nothing_more_is_started() {
@@ -15,13 +15,13 @@ fn everything_ends_at_once_and_nothing_more_is_started() {
         let waiting: Vec<_> = (0..4).map(|_| scope.spawn(|| sleeper.run(&never, &mut |_, _| {}))).collect();
         // Some may be running by now. The others must not start any more.
         std::thread::sleep(Duration::from_millis(300));
-        end_all();
+        kill_all();
         waiting.into_iter().map(|thread| thread.join().unwrap()).collect::<Vec<_>>()
     });
     assert!(started.elapsed() < Duration::from_secs(20), "a caller still waits");
     for result in &results {
         let is_over = match result {
-            Err(ProcessError::Failed { how, .. }) => how.contains("signal 9"),
+            Err(ProcessError::Failed { status: how, .. }) => how.contains("signal 9"),
             Err(ProcessError::Stopped { .. }) => true,
             _ => false,
         };

@@ -7,13 +7,13 @@ use crate::stats::MEDIAN_RELATIVE_ERROR;
 use crate::table::{number, write_table};
 
 /// Changes below this many standard errors are noise.
-const SIGNIFICANT: f64 = 3.0;
+const SIGNIFICANCE_THRESHOLD: f64 = 3.0;
 /// Ratio of the standard error of a median to that of the mean, for a normal distribution: `sqrt(pi / 2)`.
 const MEDIAN_ERROR: f64 = 1.253_3;
 
 /// How a stage changed from one profile to the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum ChangeKind {
     /// It takes less time.
     Faster,
     /// It takes more time.
@@ -26,7 +26,7 @@ pub enum Verdict {
     Gone,
 }
 
-impl Verdict {
+impl ChangeKind {
     const fn word(self) -> &'static str {
         match self {
             Self::Faster => "faster",
@@ -50,7 +50,7 @@ pub struct Change {
     /// Standard error of the difference of the medians, ms.
     pub error_ms: f64,
     /// Whether the change is significant.
-    pub verdict: Verdict,
+    pub kind: ChangeKind,
 }
 
 impl Change {
@@ -92,13 +92,13 @@ fn change(path: &str, before: Option<&Row>, after: Option<&Row>) -> Change {
     let error_ms = (variance(before) + variance(after)).sqrt();
     let difference = after_ms - before_ms;
     let verdict = match (before, after) {
-        (None, _) => Verdict::New,
-        (_, None) => Verdict::Gone,
-        _ if difference.abs() <= SIGNIFICANT * error_ms => Verdict::Same,
-        _ if difference < 0.0 => Verdict::Faster,
-        _ => Verdict::Slower,
+        (None, _) => ChangeKind::New,
+        (_, None) => ChangeKind::Gone,
+        _ if difference.abs() <= SIGNIFICANCE_THRESHOLD * error_ms => ChangeKind::Same,
+        _ if difference < 0.0 => ChangeKind::Faster,
+        _ => ChangeKind::Slower,
     };
-    Change { path: path.to_owned(), before_ms, after_ms, error_ms, verdict }
+    Change { path: path.to_owned(), before_ms, after_ms, error_ms, kind: verdict }
 }
 
 impl Profile {
@@ -107,8 +107,8 @@ impl Profile {
     pub fn difference_table(&self, after: &Self) -> String {
         let changes = changes(self, after);
         let cells = |change: &Change| {
-            let percent = match change.verdict {
-                Verdict::New | Verdict::Gone => String::new(),
+            let percent = match change.kind {
+                ChangeKind::New | ChangeKind::Gone => String::new(),
                 _ if change.before_ms > 0.0 => {
                     format!("{:+.1} %", 100.0 * change.difference_ms() / change.before_ms)
                 }
@@ -122,18 +122,18 @@ impl Profile {
                 format!("{sign}{}", number(change.difference_ms().abs())),
                 format!("± {}", number(change.error_ms)),
                 percent,
-                change.verdict.word().to_owned(),
+                change.kind.word().to_owned(),
             ]
         };
         let rows: Vec<_> = changes.iter().map(cells).collect();
         let mut out = String::new();
         let columns = ["before ms", "after ms", "change", "error", "relative", ""];
         write_table(&mut out, "median of a call", &columns, &rows);
-        let count = |verdict| changes.iter().filter(|change| change.verdict == verdict).count();
-        let (faster, slower) = (count(Verdict::Faster), count(Verdict::Slower));
+        let count = |verdict| changes.iter().filter(|change| change.kind == verdict).count();
+        let (faster, slower) = (count(ChangeKind::Faster), count(ChangeKind::Slower));
         let _ = writeln!(
             out,
-            "\n{faster} faster, {slower} slower by more than {SIGNIFICANT} standard errors; wall {} ms before, {} ms after",
+            "\n{faster} faster, {slower} slower by more than {SIGNIFICANCE_THRESHOLD} standard errors; wall {} ms before, {} ms after",
             number(self.wall_ms),
             number(after.wall_ms)
         );
@@ -171,15 +171,15 @@ mod tests {
             ("step/new", 5, 2.0, 0.1),
         ]);
         let changes = changes(&before, &after);
-        let verdicts: Vec<(&str, Verdict)> = changes.iter().map(|c| (c.path.as_str(), c.verdict)).collect();
+        let verdicts: Vec<(&str, ChangeKind)> = changes.iter().map(|c| (c.path.as_str(), c.kind)).collect();
         assert_eq!(
             verdicts,
             [
-                ("step", Verdict::Slower),
-                ("step/blend", Verdict::Slower),
-                ("step/new", Verdict::New),
-                ("step/old", Verdict::Gone),
-                ("step/sort", Verdict::Same),
+                ("step", ChangeKind::Slower),
+                ("step/blend", ChangeKind::Slower),
+                ("step/new", ChangeKind::New),
+                ("step/old", ChangeKind::Gone),
+                ("step/sort", ChangeKind::Same),
             ]
         );
         // 1.2533 x 0.5 / sqrt(100) sampling error, 1/128 of the median from the buckets, on both sides.

@@ -31,11 +31,11 @@
 mod clock;
 pub use clock::{process_cpu, thread_cpu};
 mod diff;
-mod ledger;
 mod paths;
 mod profile;
 mod recorder;
 mod report;
+mod stage_time;
 mod stats;
 mod table;
 mod trace;
@@ -44,10 +44,10 @@ mod tracks;
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicU8, Ordering};
 
-pub use diff::{Change, Verdict, changes};
-pub use ledger::{Ledger, Spent, Stages};
-pub use profile::{CounterRow, Floor, Machine, Profile, Row, RowKind, UNATTRIBUTED};
+pub use diff::{Change, ChangeKind, changes};
+pub use profile::{CounterRow, MachineRates, Profile, Row, RowKind, StageLowerBound, UNATTRIBUTED};
 pub use recorder::{CPU_CLOCK_DEPTH, MAX_COUNTERS, MAX_DEPTH, MAX_PATHS, TRACE_EVENTS};
+pub use stage_time::{StageSet, StageTime, StageTimer};
 pub use stats::MEDIAN_RELATIVE_ERROR;
 pub use trace::{Trace, TraceEvent};
 pub use tracks::{Interval, TrackRow};
@@ -90,12 +90,12 @@ impl Drop for Span {
 /// Starts a span on a pool's thread with the name of the innermost open span of the critical path; [`end_as_worker`]
 /// ends it. Returns 0 if nothing is recorded.
 #[must_use]
-pub fn begin_as_worker() -> u64 {
+pub fn start_worker_span() -> u64 {
     if MODE.load(Ordering::Relaxed) & RECORD == 0 { 0 } else { recorder::enter_as_worker() }
 }
 
 /// Ends the span started by [`begin_as_worker`].
-pub fn end_as_worker(serial: u64) {
+pub fn end_worker_span(serial: u64) {
     if serial != 0 {
         recorder::exit(serial, MODE.load(Ordering::Relaxed) & TRACE != 0);
     }

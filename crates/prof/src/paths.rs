@@ -3,11 +3,11 @@
 use crate::stats::Stats;
 
 /// Index of the node above all roots.
-pub(crate) const TOP: usize = 0;
+pub(crate) const ROOT: usize = 0;
 
 /// A path with its statistics.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Node {
+pub(crate) struct PathNode {
     pub(crate) name: &'static str,
     /// Child nodes, in the order of first occurrence.
     pub(crate) children: Vec<usize>,
@@ -23,17 +23,17 @@ pub(crate) struct Node {
 
 /// A bounded tree of [`Node`]s; node [`TOP`] has no name.
 #[derive(Clone, Debug)]
-pub(crate) struct Paths {
-    pub(crate) nodes: Vec<Node>,
+pub(crate) struct PathTree {
+    pub(crate) nodes: Vec<PathNode>,
 }
 
-impl Default for Paths {
+impl Default for PathTree {
     fn default() -> Self {
-        Self { nodes: vec![Node::default()] }
+        Self { nodes: vec![PathNode::default()] }
     }
 }
 
-impl Paths {
+impl PathTree {
     /// The child of `parent` with this name, created if needed; `None` if the tree has `limit` nodes.
     pub(crate) fn child(&mut self, parent: usize, name: &'static str, limit: usize) -> Option<usize> {
         let found = self.nodes[parent].children.iter().copied().find(|&c| self.nodes[c].name == name);
@@ -44,7 +44,7 @@ impl Paths {
             return None;
         }
         let index = self.nodes.len();
-        self.nodes.push(Node { name, ..Node::default() });
+        self.nodes.push(PathNode { name, ..PathNode::default() });
         let parent = &mut self.nodes[parent];
         if parent.children.is_empty() {
             // So far no span of this path had a child: all of its time was exclusive.
@@ -56,7 +56,7 @@ impl Paths {
 
     /// Adds all of `other`, path by path; returns the number of spans that did not fit.
     pub(crate) fn merge(&mut self, other: &Self, limit: usize) -> u64 {
-        self.merge_below(TOP, other, TOP, limit)
+        self.merge_below(ROOT, other, ROOT, limit)
     }
 
     fn merge_below(&mut self, mine: usize, other: &Self, theirs: usize, limit: usize) -> u64 {

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::paths::{Paths, TOP};
+use crate::paths::{PathTree, ROOT};
 use crate::stats::{MEDIAN_RELATIVE_ERROR, Stats};
 use crate::tracks::{TrackRow, Tracks};
 
@@ -36,15 +36,15 @@ pub struct Profile {
     pub about: Vec<(String, String)>,
     /// Peak rates of the machine, if they were measured.
     #[serde(default)]
-    pub machine: Option<Machine>,
+    pub machine: Option<MachineRates>,
     /// Lower bounds of stages, if they are known.
     #[serde(default)]
-    pub floors: Vec<Floor>,
+    pub floors: Vec<StageLowerBound>,
 }
 
 /// Measured rates of a machine, all threads together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Machine {
+pub struct MachineRates {
     /// Threads that were used.
     pub threads: u32,
     /// Multiply-adds on 16 lanes of f32 per second.
@@ -55,7 +55,7 @@ pub struct Machine {
 
 /// Minimum work of a stage each time it runs, and the time it takes on the measured machine.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Floor {
+pub struct StageLowerBound {
     /// Name of the span.
     pub name: String,
     /// Bytes that have to be read and written.
@@ -233,8 +233,8 @@ fn quoted(field: &str) -> String {
 
 /// The recorder's data for a profile.
 pub(crate) struct Recorded {
-    pub(crate) critical: Paths,
-    pub(crate) workers: Paths,
+    pub(crate) critical: PathTree,
+    pub(crate) workers: PathTree,
     pub(crate) worker_threads: u32,
     pub(crate) counters: Vec<(&'static str, Stats)>,
     pub(crate) tracks: Tracks,
@@ -247,10 +247,10 @@ pub(crate) struct Recorded {
 pub(crate) fn assemble(recorded: &Recorded) -> Profile {
     let wall_ms = ms(recorded.wall_ns);
     let mut rows = RowWriter { paths: &recorded.critical, wall_ns: recorded.wall_ns, rows: Vec::new() };
-    rows.write_children(TOP, "", 0);
-    rows.write_top_rest(recorded.cpu_ns);
+    rows.write_children(ROOT, "", 0);
+    rows.write_unattributed_top(recorded.cpu_ns);
     let mut worker_rows = RowWriter { paths: &recorded.workers, wall_ns: recorded.wall_ns, rows: Vec::new() };
-    worker_rows.write_children(TOP, "", 0);
+    worker_rows.write_children(ROOT, "", 0);
     Profile {
         wall_ms,
         cpu_ms: recorded.cpu_ns.map(ms),
@@ -266,7 +266,7 @@ pub(crate) fn assemble(recorded: &Recorded) -> Profile {
 }
 
 struct RowWriter<'a> {
-    paths: &'a Paths,
+    paths: &'a PathTree,
     wall_ns: u64,
     rows: Vec<Row>,
 }
@@ -295,8 +295,8 @@ impl RowWriter<'_> {
     }
 
     /// The row of the wall time outside all spans.
-    fn write_top_rest(&mut self, cpu_ns: Option<u64>) {
-        let (children_ns, children_cpu_ns) = self.sum_of_children(TOP);
+    fn write_unattributed_top(&mut self, cpu_ns: Option<u64>) {
+        let (children_ns, children_cpu_ns) = self.sum_of_children(ROOT);
         let rest_ns = self.wall_ns.saturating_sub(children_ns);
         let rest_ms = ms(rest_ns);
         let row = self.row(UNATTRIBUTED.to_owned(), UNATTRIBUTED, 0, rest_ns, &Stats::default());

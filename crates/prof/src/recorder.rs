@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 
 use crate::clock::{now_ns, process_cpu_ns};
-use crate::paths::{Paths, TOP};
+use crate::paths::{PathTree, ROOT};
 use crate::profile::{self, Profile};
 use crate::stats::Stats;
 use crate::trace::{Trace, TraceEvent};
@@ -45,7 +45,7 @@ struct ThreadLog {
     /// Number of the thread, in the order of first appearance.
     thread: u32,
     is_critical: bool,
-    paths: Paths,
+    paths: PathTree,
     open: Vec<OpenSpan>,
     last_serial: u64,
     counters: Vec<(&'static str, Stats)>,
@@ -112,7 +112,7 @@ impl Drop for LocalLog {
         let mut registry = lock(&REGISTRY);
         registry.live.retain(|log| !Arc::ptr_eq(log, &self.0));
         let mut log = lock(&self.0);
-        log.cut_open_spans(now_ns());
+        log.close_open_spans(now_ns());
         registry.ended_workers += u32::from(log.is_worker());
         let into = if log.is_critical { &mut registry.ended_critical } else { &mut registry.ended };
         into.merge(&log);
@@ -156,7 +156,7 @@ pub(crate) fn interval(interval: Interval, traced: bool) {
     with_local(|log| {
         log.tracks.add(&interval);
         if traced {
-            log.keep(TraceEvent::Interval(interval));
+            log.push_event(TraceEvent::Interval(interval));
         }
     });
 }
@@ -168,7 +168,7 @@ impl ThreadLog {
     }
 
     fn enter(&mut self, name: &'static str) -> u64 {
-        let parent = self.open.last().map_or(TOP, |span| span.node);
+        let parent = self.open.last().map_or(ROOT, |span| span.node);
         let node = if self.open.len() < MAX_DEPTH { self.paths.child(parent, name, MAX_PATHS) } else { None };
         let Some(node) = node else {
             self.dropped_spans += 1;
@@ -199,7 +199,7 @@ impl ThreadLog {
             }
             if traced {
                 let name = node.name;
-                self.keep(TraceEvent::Span {
+                self.push_event(TraceEvent::Span {
                     thread: self.thread,
                     name,
                     start_ns: span.start_ns,
@@ -229,7 +229,7 @@ impl ThreadLog {
     }
 
     /// Ends all open spans without adding them to the distributions.
-    fn cut_open_spans(&mut self, end_ns: u64) {
+    fn close_open_spans(&mut self, end_ns: u64) {
         let end_cpu_ns = if self.is_critical { process_cpu_ns() } else { None };
         while self.close_last(end_ns, end_cpu_ns).is_some() {}
     }
@@ -238,11 +238,11 @@ impl ThreadLog {
         let Some(stats) = counter_of(&mut self.counters, name) else { return };
         stats.add(value);
         if traced {
-            self.keep(TraceEvent::Counter { thread: self.thread, name, at_ns: now_ns(), value });
+            self.push_event(TraceEvent::Counter { thread: self.thread, name, at_ns: now_ns(), value });
         }
     }
 
-    fn keep(&mut self, event: TraceEvent) {
+    fn push_event(&mut self, event: TraceEvent) {
         if self.events.len() == TRACE_EVENTS {
             self.events.pop_front();
         }
@@ -250,7 +250,7 @@ impl ThreadLog {
     }
 
     /// Paths including the time so far of the spans that are still open.
-    fn paths_until(&self, now_ns: u64) -> Paths {
+    fn paths_until(&self, now_ns: u64) -> PathTree {
         let mut paths = self.paths.clone();
         let cpu_now_ns = if self.is_critical && !self.open.is_empty() { process_cpu_ns() } else { None };
         for span in &self.open {
@@ -267,7 +267,7 @@ impl ThreadLog {
         self.dropped_spans += other.dropped_spans + self.paths.merge(&other.paths, MAX_PATHS);
         merge_counters(&mut self.counters, &other.counters);
         self.tracks.merge(&other.tracks);
-        other.events.iter().for_each(|&event| self.keep(event));
+        other.events.iter().for_each(|&event| self.push_event(event));
     }
 
     fn clear(&mut self) {
@@ -303,7 +303,7 @@ fn merge_counters(into: &mut Vec<(&'static str, Stats)>, from: &[(&'static str, 
 
 impl Registry {
     /// Makes the calling thread the critical path.
-    fn take_critical(&mut self, me: &Arc<Mutex<ThreadLog>>) {
+    fn make_critical(&mut self, me: &Arc<Mutex<ThreadLog>>) {
         for log in &self.live {
             lock(log).is_critical = Arc::ptr_eq(log, me);
         }
@@ -321,7 +321,7 @@ pub(crate) fn start() {
     let me = local_log();
     let mut registry = lock(&REGISTRY);
     if let (Some(me), false) = (&me, registry.has_critical) {
-        registry.take_critical(me);
+        registry.make_critical(me);
     }
     if registry.running_since.is_none() {
         registry.running_since = Some((now_ns(), process_cpu_ns()));
@@ -333,7 +333,7 @@ pub(crate) fn stop() {
     let mut registry = lock(&REGISTRY);
     let now = now_ns();
     for log in &registry.live {
-        lock(log).cut_open_spans(now);
+        lock(log).close_open_spans(now);
     }
     if let Some((since, cpu_since)) = registry.running_since.take() {
         registry.wall_ns += now.saturating_sub(since);
@@ -348,7 +348,7 @@ pub(crate) fn reset(enabled: bool) {
     let me = local_log();
     let mut registry = lock(&REGISTRY);
     if let Some(me) = &me {
-        registry.take_critical(me);
+        registry.make_critical(me);
     }
     for log in &registry.live {
         lock(log).clear();

@@ -2,13 +2,13 @@
 
 use std::fmt::Write;
 
-use crate::profile::{Floor, Profile, Row, RowKind};
+use crate::profile::{Profile, Row, RowKind, StageLowerBound};
 use crate::table::{number, percent, write_table};
 
 impl Profile {
     /// The exclusive rows with the largest times, largest first.
     #[must_use]
-    pub fn top(&self, count: usize) -> Vec<&Row> {
+    pub fn slowest_rows(&self, count: usize) -> Vec<&Row> {
         let mut rows: Vec<&Row> = self.exclusive_rows().collect();
         rows.sort_by(|a, b| b.total_ms.total_cmp(&a.total_ms));
         rows.truncate(count);
@@ -17,7 +17,7 @@ impl Profile {
 
     /// The rows with the largest times, as a table.
     #[must_use]
-    pub fn top_table(&self, count: usize) -> String {
+    pub fn slowest_table(&self, count: usize) -> String {
         let cells = |row: &&Row| {
             vec![
                 row.path.clone(),
@@ -27,7 +27,7 @@ impl Profile {
                 number(row.median_ms),
             ]
         };
-        let rows: Vec<_> = self.top(count).iter().map(cells).collect();
+        let rows: Vec<_> = self.slowest_rows(count).iter().map(cells).collect();
         let mut out = String::new();
         write_table(&mut out, "most time", &["total ms", "share", "count", "median"], &rows);
         out
@@ -66,7 +66,7 @@ impl Profile {
     /// Times of stages and their lower bounds, per run of a stage, below a span named `below`; empty if no lower bound
     /// is known.
     #[must_use]
-    pub fn floor_table(&self, below: &str) -> String {
+    pub fn lower_bound_table(&self, below: &str) -> String {
         let mut out = String::new();
         let (Some(machine), false) = (self.machine, self.floors.is_empty()) else { return out };
         let mut sums = [0.0; 2];
@@ -74,7 +74,7 @@ impl Profile {
         for floor in &self.floors {
             let Some(row) = self.stage_row(below, &floor.name) else { continue };
             sums = [sums[0] + row.median_ms, sums[1] + floor.floor_ms];
-            rows.push(floor_cells(floor, row.median_ms));
+            rows.push(lower_bound_cells(floor, row.median_ms));
         }
         rows.push(vec!["sum".to_owned(), number(sums[0]), number(sums[1]), ratio(sums[0], sums[1])]);
         let columns = ["median ms", "floor ms", "ratio", "MB", "GB/s", "M vector ops"];
@@ -102,7 +102,7 @@ impl Profile {
     }
 }
 
-fn floor_cells(floor: &Floor, median_ms: f64) -> Vec<String> {
+fn lower_bound_cells(floor: &StageLowerBound, median_ms: f64) -> Vec<String> {
     vec![
         floor.name.clone(),
         number(median_ms),
@@ -121,7 +121,7 @@ fn ratio(time: f64, floor: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::profile::Machine;
+    use crate::profile::MachineRates;
 
     fn profile() -> Profile {
         let row = |path: &str, depth, kind, total_ms| Row {
@@ -144,8 +144,13 @@ mod tests {
                 row("eval", 0, RowKind::Span, 15.0),
                 row("unattributed", 0, RowKind::Unattributed, 5.0),
             ],
-            machine: Some(Machine { threads: 2, vector_ops_per_s: 8e9, stream_bytes_per_s: 4e10 }),
-            floors: vec![Floor { name: "blend".to_owned(), bytes: 4e7, vector_ops: 2e7, floor_ms: 2.5 }],
+            machine: Some(MachineRates { threads: 2, vector_ops_per_s: 8e9, stream_bytes_per_s: 4e10 }),
+            floors: vec![StageLowerBound {
+                name: "blend".to_owned(),
+                bytes: 4e7,
+                vector_ops: 2e7,
+                floor_ms: 2.5,
+            }],
             ..Profile::default()
         }
     }
@@ -154,7 +159,7 @@ mod tests {
     fn exclusive_rows_sum_to_the_wall_time_whatever_their_groups() {
         let profile = profile();
         assert_eq!(profile.exclusive_rows().map(|row| row.total_ms).sum::<f64>(), profile.wall_ms);
-        let paths: Vec<&str> = profile.top(3).iter().map(|row| row.path.as_str()).collect();
+        let paths: Vec<&str> = profile.slowest_rows(3).iter().map(|row| row.path.as_str()).collect();
         assert_eq!(paths, ["step/blend", "step/sort", "eval"]);
         let budget = profile.budget(|row| if row.path.starts_with("step") { "training" } else { "other" });
         assert_eq!(budget, [("training", 80.0), ("other", 20.0)]);
@@ -162,12 +167,12 @@ mod tests {
 
     #[test]
     fn a_stage_is_compared_with_its_floor() {
-        let table = profile().floor_table("step");
+        let table = profile().lower_bound_table("step");
         let blend = table.lines().find(|line| line.starts_with("blend")).unwrap();
         // 5 ms per call, twice its floor; 40 MB in that time are 8 GB/s.
         let cells: Vec<&str> = blend.split_whitespace().collect();
         assert_eq!(cells, ["blend", "5.000", "2.500", "2.0", "40.00", "8.000", "20.00"]);
-        assert!(profile().floor_table("eval").contains("sum"));
-        assert!(Profile::default().floor_table("step").is_empty());
+        assert!(profile().lower_bound_table("eval").contains("sum"));
+        assert!(Profile::default().lower_bound_table("step").is_empty());
     }
 }

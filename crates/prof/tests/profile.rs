@@ -310,7 +310,7 @@ fn the_table_is_aligned_and_names_its_units() {
 #[test]
 fn a_thread_of_a_pool_works_under_the_name_of_the_stage_of_the_critical_path() {
     let _turn = turn();
-    assert_eq!(gausset_prof::begin_as_worker(), 0, "nothing is recorded");
+    assert_eq!(gausset_prof::start_worker_span(), 0, "nothing is recorded");
     set_enabled(true);
     {
         let _step = span("step");
@@ -318,10 +318,10 @@ fn a_thread_of_a_pool_works_under_the_name_of_the_stage_of_the_critical_path() {
             let _stage = span(stage);
             let worker = || {
                 for _ in 0..tasks {
-                    let token = gausset_prof::begin_as_worker();
+                    let token = gausset_prof::start_worker_span();
                     assert_ne!(token, 0);
                     work(Duration::from_micros(200));
-                    gausset_prof::end_as_worker(token);
+                    gausset_prof::end_worker_span(token);
                 }
             };
             std::thread::scope(|scope| {
@@ -329,7 +329,7 @@ fn a_thread_of_a_pool_works_under_the_name_of_the_stage_of_the_critical_path() {
             });
         }
         // Between two stages the current span is the step's own, and the critical path is not a worker.
-        assert_eq!(gausset_prof::begin_as_worker(), 0);
+        assert_eq!(gausset_prof::start_worker_span(), 0);
     }
     set_enabled(false);
     let profile = snapshot();
@@ -348,7 +348,7 @@ fn a_profile_reads_back_as_it_was_written() {
     set_enabled(false);
     let profile = Profile {
         about: vec![("device".to_owned(), "CPU".to_owned())],
-        machine: Some(gausset_prof::Machine {
+        machine: Some(gausset_prof::MachineRates {
             threads: 2,
             vector_ops_per_s: 7.4e9,
             stream_bytes_per_s: 5.5e10,

@@ -37,18 +37,18 @@ impl BiasCorrection {
 
 /// Precomputed bias corrections for small clocks, used by sparse updates.
 #[derive(Clone, Debug)]
-pub struct CorrectionTable(Vec<BiasCorrection>);
+pub struct BiasCorrectionTable(Vec<BiasCorrection>);
 
 /// Number of clocks after which both corrections are 1 in f32: `0.999^20000 = 2e-9`.
 const TABLE_LEN: usize = 20_000;
 
-impl Default for CorrectionTable {
+impl Default for BiasCorrectionTable {
     fn default() -> Self {
         Self((0..TABLE_LEN as u64).map(BiasCorrection::new).collect())
     }
 }
 
-impl CorrectionTable {
+impl BiasCorrectionTable {
     /// Bias corrections for update number `clock`.
     #[must_use]
     #[inline(always)]
@@ -59,10 +59,10 @@ impl CorrectionTable {
 
 /// Bias corrections of 16 splats, and which of them are updated.
 #[derive(Clone, Copy)]
-pub(crate) struct LaneUpdate<S: Simd> {
+pub(crate) struct LaneAdam<S: Simd> {
     pub first: f32x16<S>,
     pub second: f32x16<S>,
-    pub moves: mask32x16<S>,
+    pub is_updated: mask32x16<S>,
 }
 
 /// Updates one row of parameters and its moments in place; returns the new parameters.
@@ -74,7 +74,7 @@ pub(crate) fn update_row<S: Simd>(
     moment2: &mut Row,
     gradient: f32x16<S>,
     rate: f32,
-    lanes: &LaneUpdate<S>,
+    lanes: &LaneAdam<S>,
 ) -> f32x16<S> {
     let zero = splat(simd, 0.0);
     let (p, old_m, old_v) = (load(simd, parameter), load(simd, moment1), load(simd, moment2));
@@ -89,16 +89,16 @@ pub(crate) fn update_row<S: Simd>(
     let v = v.simd_ge(floor).select(v, zero);
     let denominator = (v * lanes.second).sqrt() + splat(simd, ADAM_EPSILON as f32);
     let next = p - splat(simd, rate) * (m * lanes.first) / denominator;
-    let next = lanes.moves.select(next, p);
-    lanes.moves.select(m, old_m).store_array(moment1);
-    lanes.moves.select(v, old_v).store_array(moment2);
+    let next = lanes.is_updated.select(next, p);
+    lanes.is_updated.select(m, old_m).store_array(moment1);
+    lanes.is_updated.select(v, old_v).store_array(moment2);
     next.store_array(parameter);
     next
 }
 
 /// A plain array of parameters (exposures, poses, tests) with its moments.
 #[derive(Debug)]
-pub struct Slice<'a> {
+pub struct ParameterSlice<'a> {
     /// Parameters, raw.
     pub parameter: &'a mut [f32],
     /// First moments.
@@ -111,23 +111,29 @@ pub struct Slice<'a> {
 ///
 /// # Panics
 /// If the slices differ in length.
-pub fn update_slice(level: Level, slice: Slice<'_>, gradient: &[f32], rate: f32, clock: u64) {
+pub fn update_slice(level: Level, slice: ParameterSlice<'_>, gradient: &[f32], rate: f32, clock: u64) {
     let correction = BiasCorrection::new(clock);
     at_level!(level, simd => slice_kernel(simd, slice, gradient, rate, correction));
 }
 
 #[inline(always)]
-fn slice_kernel<S: Simd>(simd: S, slice: Slice<'_>, gradient: &[f32], rate: f32, correction: BiasCorrection) {
-    let Slice { parameter, moment1, moment2 } = slice;
+fn slice_kernel<S: Simd>(
+    simd: S,
+    slice: ParameterSlice<'_>,
+    gradient: &[f32],
+    rate: f32,
+    correction: BiasCorrection,
+) {
+    let ParameterSlice { parameter, moment1, moment2 } = slice;
     assert!(
         moment1.len() == parameter.len()
             && moment2.len() == parameter.len()
             && gradient.len() == parameter.len()
     );
-    let lanes = LaneUpdate {
+    let lanes = LaneAdam {
         first: splat(simd, correction.first),
         second: splat(simd, correction.second),
-        moves: mask32x16::splat(simd, true),
+        is_updated: mask32x16::splat(simd, true),
     };
     let parts = parameter
         .chunks_mut(LANES)

@@ -14,24 +14,24 @@
 
 use fearless_simd::{f32x16, mask32x16, prelude::*, u32x16};
 use gausset_compute::prefetch::prefetch;
-use gausset_compute::simd::{LANES, each, fma, fnma, inlined, load, splat, transpose};
+use gausset_compute::simd::{LANES, array_from_fn, fma, fnma, inline_closure, load, splat, transpose};
 use gausset_compute::{Exec, at_level};
 use gausset_core::constants::{TILE_SIZE, TRANSMITTANCE_STOP};
 use gausset_core::engine::Outputs;
 
 use crate::layout::AlignedRow;
 use crate::pixel::{
-    CELL_SIDE, CELLS, CELLS_PER_ROW, cell_origin, cell_pixels, clamped_alpha, exponent, inside_image,
-    tile_origin,
+    CELLS, CELLS_PER_ROW, PIXELS_PER_CELL_ROW, cell_origin, cell_pixels, clamped_alpha, exponent,
+    inside_image, tile_origin,
 };
 use crate::project::{EXTENT_SLACK, LOG2_255, Record, record};
-use crate::tile::{Entry, TileSplats};
+use crate::tile::{BlendInput, TileEntry};
 use crate::view::KernelView;
 
 /// Entries per batch: their records (16 KiB) stay in the first-level cache while the cells walk them.
 const BATCH: usize = 256;
 /// Prefetch distance of records, in entries.
-const RECORDS_AHEAD: usize = 16;
+const RECORD_PREFETCH: usize = 16;
 
 /// Slack of the column spans as a fraction of the splat's extents: the quadratic form of a long thin splat is rounded
 /// relative to its large terms.
@@ -73,9 +73,9 @@ pub struct Blended {
     /// One per tile if requested, else empty.
     pub extras: Vec<TileExtras>,
     /// For each tile entry: bit `c` is set if the entry was evaluated at cell `c`. Valid up to `processed`.
-    pub masks: Vec<u16>,
+    pub cell_masks: Vec<u16>,
     /// Number of entries of each tile that were read before all its cells had stopped.
-    pub processed: Vec<u32>,
+    pub processed_entries: Vec<u32>,
 }
 
 struct TilePart<'a> {
@@ -91,32 +91,33 @@ impl Blended {
     pub fn bytes(&self) -> usize {
         self.tiles.capacity() * size_of::<TilePixels>()
             + self.extras.capacity() * size_of::<TileExtras>()
-            + self.masks.capacity() * 2
+            + self.cell_masks.capacity() * 2
     }
 
     /// Runs the stage.
-    pub fn run(&mut self, exec: Exec<'_>, splats: TileSplats<'_>, background: [f32; 3], outputs: Outputs) {
-        let TileSplats { view, lists, records } = splats;
+    pub fn run(&mut self, exec: Exec<'_>, splats: BlendInput<'_>, background: [f32; 3], outputs: Outputs) {
+        let BlendInput { view, lists, records } = splats;
         let tiles = view.tile_count();
         self.tiles.resize(tiles, TilePixels::default());
         self.extras.resize(if outputs == Outputs::All { tiles } else { 0 }, TileExtras::default());
-        self.processed.resize(tiles, 0);
-        if self.masks.len() < lists.padded_entries {
-            self.masks.resize(lists.entries.len(), 0);
+        self.processed_entries.resize(tiles, 0);
+        if self.cell_masks.len() < lists.padded_entries {
+            self.cell_masks.resize(lists.entries.len(), 0);
         }
 
         let mut extras = self.extras.iter_mut();
-        let mut masks = &mut self.masks[..lists.padded_entries];
+        let mut masks = &mut self.cell_masks[..lists.padded_entries];
         let mut parts: Vec<TilePart<'_>> = Vec::with_capacity(tiles);
-        for (tile, (pixels, processed)) in self.tiles.iter_mut().zip(&mut self.processed).enumerate() {
-            let end = lists.first.get(tile + 1).map_or(lists.padded_entries, |&f| f as usize);
-            let (mine, rest) = masks.split_at_mut(end - lists.first[tile] as usize);
+        for (tile, (pixels, processed)) in self.tiles.iter_mut().zip(&mut self.processed_entries).enumerate()
+        {
+            let end = lists.starts.get(tile + 1).map_or(lists.padded_entries, |&f| f as usize);
+            let (mine, rest) = masks.split_at_mut(end - lists.starts[tile] as usize);
             masks = rest;
             parts.push(TilePart { pixels, extras: extras.next(), masks: mine, processed });
         }
         exec.pool.run_parts(&mut parts, |tile, part| {
-            let first = lists.first[tile] as usize;
-            let entries = &lists.entries[first..first + lists.len[tile] as usize];
+            let first = lists.starts[tile] as usize;
+            let entries = &lists.entries[first..first + lists.lengths[tile] as usize];
             let input = TileInput { view, tile, entries, records, background };
             at_level!(exec.level, simd => match outputs {
                 Outputs::Color => blend_tile::<_, false>(simd, &input, part),
@@ -129,7 +130,7 @@ impl Blended {
 struct TileInput<'a> {
     view: &'a KernelView,
     tile: usize,
-    entries: &'a [Entry],
+    entries: &'a [TileEntry],
     records: &'a [Record],
     background: [f32; 3],
 }
@@ -140,7 +141,7 @@ type CellList = [u32; BATCH + LANES];
 #[derive(Clone, Copy)]
 struct Cell<S: Simd> {
     transmittance: f32x16<S>,
-    last: f32x16<S>,
+    processed_entries: f32x16<S>,
     color: [f32x16<S>; 3],
     depth: f32x16<S>,
     count: f32x16<S>,
@@ -154,7 +155,8 @@ fn blend_tile<S: Simd, const EXTRAS: bool>(simd: S, input: &TileInput<'_>, part:
 
     let mut active = 0u32;
     let mut cells =
-        [Cell { transmittance: one, last: one, color: [zero; 3], depth: zero, count: zero }; CELLS];
+        [Cell { transmittance: one, processed_entries: one, color: [zero; 3], depth: zero, count: zero };
+            CELLS];
     for (c, cell) in cells.iter_mut().enumerate() {
         let (x, y) = cell_pixels(simd, origin, c);
         let inside = inside_image(simd, input.view, x, y);
@@ -201,10 +203,10 @@ fn blend_tile<S: Simd, const EXTRAS: bool>(simd: S, input: &TileInput<'_>, part:
 
     for (c, cell) in cells.iter().enumerate() {
         for k in 0..3 {
-            let over = fma(cell.last, splat(simd, input.background[k]), cell.color[k]);
+            let over = fma(cell.processed_entries, splat(simd, input.background[k]), cell.color[k]);
             over.store_array(&mut part.pixels.color[c][k].0);
         }
-        cell.last.store_array(&mut part.pixels.transmittance[c].0);
+        cell.processed_entries.store_array(&mut part.pixels.transmittance[c].0);
         if EXTRAS && let Some(extras) = &mut part.extras {
             cell.depth.store_array(&mut extras.depth[c].0);
             cell.count.store_array(&mut extras.count[c].0);
@@ -214,9 +216,9 @@ fn blend_tile<S: Simd, const EXTRAS: bool>(simd: S, input: &TileInput<'_>, part:
 
 /// Copies the records of the first entries, as many as fit.
 #[inline(always)]
-fn copy_records(records: &[Record], entries: &[Entry], local: &mut [Record; BATCH]) {
+fn copy_records(records: &[Record], entries: &[TileEntry], local: &mut [Record; BATCH]) {
     for (i, (to, entry)) in local.iter_mut().zip(entries).enumerate() {
-        if let Some(ahead) = entries.get(i + RECORDS_AHEAD) {
+        if let Some(ahead) = entries.get(i + RECORD_PREFETCH) {
             prefetch(records, ahead.splat());
         }
         *to = records[entry.splat()];
@@ -243,7 +245,7 @@ fn blend_cell<S: Simd, const EXTRAS: bool>(
     let mut state = *cell;
     let mut stopped = None;
     // After the end there are entries of earlier batches, or zeros: evaluated and not used.
-    let record_of = inlined(
+    let record_of = inline_closure(
         #[inline(always)]
         |n: usize| &local[list[n % list.len()] as usize % BATCH],
     );
@@ -264,7 +266,7 @@ fn blend_cell<S: Simd, const EXTRAS: bool>(
             state.depth = fma(weight, splat(simd, splat_record.0[record::DEPTH]), state.depth);
             state.count += weight.simd_gt(zero).select(splat(simd, 1.0), zero);
         }
-        state.last = blends.select(next, state.last);
+        state.processed_entries = blends.select(next, state.processed_entries);
         state.transmittance = next;
         if !blends.any_true() {
             stopped = Some(n + 1);
@@ -282,7 +284,7 @@ struct Batch<'a> {
     len: usize,
     records: &'a [Record],
     /// The entries after this batch.
-    following: &'a [Entry],
+    following: &'a [TileEntry],
 }
 
 /// Sorts the entries of a batch into the lists of the active cells that they touch; returns the lengths of the lists.
@@ -304,11 +306,11 @@ fn cell_lists<S: Simd>(
                 prefetch(batch.records, entry.splat());
             }
         }
-        let rows = transpose(each(
+        let rows = transpose(array_from_fn(
             #[inline(always)]
             |i| load(simd, &batch.local[first + i].0),
         ));
-        let spans = Spans::new(simd, &rows, origin);
+        let spans = EllipseSpans::new(simd, &rows, origin);
         let numbers = lane_numbers + first as u32;
         let valid = numbers.simd_lt(u32x16::splat(simd, batch.len as u32));
         let mut bits = u32x16::splat(simd, 0);
@@ -346,7 +348,7 @@ fn cell_lists<S: Simd>(
 }
 
 /// The ellipses of 16 entries, prepared for intersection with bands of rows.
-struct Spans<S: Simd> {
+struct EllipseSpans<S: Simd> {
     x: f32x16<S>,
     y: f32x16<S>,
     a: f32x16<S>,
@@ -358,7 +360,7 @@ struct Spans<S: Simd> {
     slack: f32x16<S>,
 }
 
-impl<S: Simd> Spans<S> {
+impl<S: Simd> EllipseSpans<S> {
     #[inline(always)]
     fn new(simd: S, rows: &[f32x16<S>; LANES], origin: [usize; 2]) -> Self {
         let (a, b) = (-rows[record::A], splat(simd, -0.5) * rows[record::B]);
@@ -397,7 +399,7 @@ impl<S: Simd> Spans<S> {
         let rows_touched = top.simd_le(bottom);
         let at_right = self.rightmost.max(top).min(bottom);
         let at_left = (-self.rightmost).max(top).min(bottom);
-        let root = inlined(
+        let root = inline_closure(
             #[inline(always)]
             |dy: f32x16<S>| fnma(self.det * dy, dy, self.a_tau).max(zero).sqrt(),
         );
@@ -421,9 +423,9 @@ pub fn tile_row_to_lines(tiles: &[TilePixels], lines: &mut [f32], stride: usize,
         for (c, channels) in pixels.color.iter().enumerate() {
             let [x, y] = cell_origin([column * TILE_SIZE as usize, 0], c);
             for (k, values) in channels.iter().enumerate() {
-                for (line, four) in values.0.chunks_exact(CELL_SIDE).enumerate() {
+                for (line, four) in values.0.chunks_exact(PIXELS_PER_CELL_ROW).enumerate() {
                     let start = (y + line) * row_len + k * stride + x;
-                    lines[start..start + CELL_SIDE].copy_from_slice(four);
+                    lines[start..start + PIXELS_PER_CELL_ROW].copy_from_slice(four);
                 }
             }
         }

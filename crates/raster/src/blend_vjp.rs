@@ -16,31 +16,34 @@
 
 use fearless_simd::{f32x8, f32x16, mask32x16, prelude::*, u32x16};
 use gausset_compute::prefetch::prefetch;
-use gausset_compute::scatter::{SharedRow, shared};
-use gausset_compute::simd::{LANES, Row, each, each_of, fma, fnma, inlined, load, splat, sum_lanes};
+use gausset_compute::scatter::{SharedRow, as_shared_rows};
+use gausset_compute::simd::{
+    LANES, Row, array_from_fn, fma, fnma, inline_closure, load, map_array, splat, sum_lanes,
+};
 use gausset_compute::{Exec, at_level};
 use gausset_core::constants::{ALPHA_MAX, TRANSMITTANCE_STOP};
 
 use crate::blend::{Blended, TileExtras, TilePixels};
 use crate::layout::AlignedRow;
 use crate::pixel::{
-    CELL_SIDE, CELLS, cell_origin, cell_pixels, exponent, inside_image, offset, raw_alpha, tile_origin,
+    CELLS, PIXELS_PER_CELL_ROW, cell_origin, cell_pixels, exponent, inside_image, offset, raw_alpha,
+    tile_origin,
 };
 use crate::project::{Record, record};
-use crate::tile::{Entry, TileSplats};
+use crate::tile::{BlendInput, TileEntry};
 use crate::view::KernelView;
 
 /// Sums over the pixels of a tile for one splat; names in [`slot`].
-pub type Slot = AlignedRow;
+pub type GradientSlot = AlignedRow;
 
 /// Values of half a slot.
 const HALF: usize = LANES / 2;
 /// Entries whose records and alphas are in the first-level cache together.
 const GROUP: usize = 16;
 /// Prefetch distance of records, in entries: some microseconds of arithmetic.
-const RECORDS_AHEAD: usize = 64;
+const RECORD_PREFETCH: usize = 64;
 /// Prefetch distance of slots, in entries.
-const SLOTS_AHEAD: usize = 32;
+const SLOT_PREFETCH: usize = 32;
 
 /// Names of the values of a [`Slot`]; `v = dL/d ln alpha`, `(dx, dy)` from the mean to the pixel.
 pub mod slot {
@@ -75,7 +78,7 @@ pub mod slot {
 ///
 /// `stride` and the number of rows are the image's width and height rounded up to 16.
 #[derive(Clone, Copy, Debug)]
-pub struct Lines<'a> {
+pub struct PlanarImage<'a> {
     /// The values.
     pub data: &'a [f32],
     /// Values per line.
@@ -84,14 +87,14 @@ pub struct Lines<'a> {
     pub row_len: usize,
 }
 
-impl Lines<'_> {
+impl PlanarImage<'_> {
     /// The 16 values of a channel in the cell whose top left pixel is `(x, y)`.
     #[inline(always)]
     pub(crate) fn cell(&self, channel: usize, [x, y]: [usize; 2]) -> Row {
         let mut row = [0.0; LANES];
-        for (line, out) in row.chunks_exact_mut(CELL_SIDE).enumerate() {
+        for (line, out) in row.chunks_exact_mut(PIXELS_PER_CELL_ROW).enumerate() {
             let start = (y + line) * self.row_len + channel * self.stride + x;
-            out.copy_from_slice(&self.data[start..start + CELL_SIDE]);
+            out.copy_from_slice(&self.data[start..start + PIXELS_PER_CELL_ROW]);
         }
         row
     }
@@ -101,16 +104,16 @@ impl Lines<'_> {
 #[derive(Clone, Copy, Debug)]
 pub struct Upstream<'a> {
     /// `dL/d colour`, three channels.
-    pub color: Lines<'a>,
+    pub color: PlanarImage<'a>,
     /// `dL/d alpha` and `dL/d depth`, two channels.
-    pub alpha_depth: Option<Lines<'a>>,
+    pub alpha_depth: Option<PlanarImage<'a>>,
 }
 
 /// Output of the stage; reused from step to step.
 #[derive(Clone, Debug, Default)]
-pub struct SlotSums {
+pub struct GradientSlots {
     /// One per tile entry, in the order of splats; valid only if live.
-    pub slots: Vec<Slot>,
+    pub slots: Vec<GradientSlot>,
     /// Number of the last pass; the slots with this number are live.
     pub pass: u32,
     /// `dL/d background`.
@@ -130,7 +133,7 @@ pub enum AbsoluteSums {
 struct TileInput<'a> {
     view: &'a KernelView,
     tile: usize,
-    entries: &'a [Entry],
+    entries: &'a [TileEntry],
     records: &'a [Record],
     masks: &'a [u16],
     pixels: &'a TilePixels,
@@ -140,17 +143,17 @@ struct TileInput<'a> {
     pass: u32,
 }
 
-impl SlotSums {
+impl GradientSlots {
     /// Bytes of all buffers.
     #[must_use]
     pub fn bytes(&self) -> usize {
-        self.slots.capacity() * size_of::<Slot>()
+        self.slots.capacity() * size_of::<GradientSlot>()
     }
 
     /// Whether a slot was written by the last pass.
     #[must_use]
     #[inline(always)]
-    pub fn is_live(&self, slot: &Slot) -> bool {
+    pub fn is_live(&self, slot: &GradientSlot) -> bool {
         slot.0[slot::PASS].to_bits() == self.pass
     }
 
@@ -161,35 +164,35 @@ impl SlotSums {
     pub fn run(
         &mut self,
         exec: Exec<'_>,
-        splats: TileSplats<'_>,
+        splats: BlendInput<'_>,
         blended: &Blended,
         upstream: Upstream<'_>,
         absolute: AbsoluteSums,
     ) {
-        let TileSplats { view, lists, records } = splats;
+        let BlendInput { view, lists, records } = splats;
         assert!(
             upstream.alpha_depth.is_none() || blended.extras.len() == blended.tiles.len(),
             "gradients of depth need the forward pass with depth"
         );
         if self.slots.len() < lists.entry_count {
-            self.slots.resize(lists.entries.len(), Slot::default());
+            self.slots.resize(lists.entries.len(), GradientSlot::default());
         }
         if self.pass == u32::MAX {
-            self.slots.fill(Slot::default());
+            self.slots.fill(GradientSlot::default());
             self.pass = 0;
         }
         self.pass += 1;
-        let (slots, pass) = (shared(&mut self.slots), self.pass);
+        let (slots, pass) = (as_shared_rows(&mut self.slots), self.pass);
         let mut backgrounds = vec![[0.0f32; 3]; view.tile_count()];
         exec.pool.run_parts(&mut backgrounds, |tile, background| {
-            let first = lists.first[tile] as usize;
-            let processed = (blended.processed[tile] as usize).min(lists.len[tile] as usize);
+            let first = lists.starts[tile] as usize;
+            let processed = (blended.processed_entries[tile] as usize).min(lists.lengths[tile] as usize);
             let input = TileInput {
                 view,
                 tile,
                 entries: &lists.entries[first..first + processed],
                 records,
-                masks: &blended.masks[first..first + processed],
+                masks: &blended.cell_masks[first..first + processed],
                 pixels: &blended.tiles[tile],
                 extras: blended.extras.get(tile),
                 upstream,
@@ -220,7 +223,7 @@ struct Cell<S: Simd> {
     y: f32x16<S>,
     transmittance: f32x16<S>,
     /// `S` of the module documentation.
-    behind: f32x16<S>,
+    remaining: f32x16<S>,
     color_gradient: [f32x16<S>; 3],
     alpha_gradient: f32x16<S>,
     depth_gradient: f32x16<S>,
@@ -235,11 +238,11 @@ fn tile_vjp<S: Simd, const EXTRAS: bool, const ABSOLUTE: bool>(
     let zero = splat(simd, 0.0);
     let mut background = [zero; 3];
     let origin = tile_origin(input.view, input.tile);
-    let mut cells: [Cell<S>; CELLS] = each(
+    let mut cells: [Cell<S>; CELLS] = array_from_fn(
         #[inline(always)]
         |c| start_cell::<S, EXTRAS>(simd, input, origin, c, &mut background),
     );
-    *background_gradient = each_of(background, sum_lanes);
+    *background_gradient = map_array(background, sum_lanes);
 
     let alpha_max = splat(simd, ALPHA_MAX);
     let stop = splat(simd, TRANSMITTANCE_STOP);
@@ -252,11 +255,11 @@ fn tile_vjp<S: Simd, const EXTRAS: bool, const ABSOLUTE: bool>(
         let count = GROUP.min(input.entries.len() - base);
         let mut pair_count = 0;
         for i in 0..count {
-            if let Some(entry) = input.entries.get(base + i + RECORDS_AHEAD) {
+            if let Some(entry) = input.entries.get(base + i + RECORD_PREFETCH) {
                 prefetch(input.records, entry.splat());
             }
             if let (Some(entry), Some(mask)) =
-                (input.entries.get(base + i + SLOTS_AHEAD), input.masks.get(base + i + SLOTS_AHEAD))
+                (input.entries.get(base + i + SLOT_PREFETCH), input.masks.get(base + i + SLOT_PREFETCH))
                 && *mask != 0
             {
                 prefetch(input.slots, entry.slot());
@@ -272,7 +275,7 @@ fn tile_vjp<S: Simd, const EXTRAS: bool, const ABSOLUTE: bool>(
             continue;
         }
         // After the end there are pairs of earlier groups, or zeros: evaluated and not used.
-        let exponent_of = inlined(
+        let exponent_of = inline_closure(
             #[inline(always)]
             |pair: usize| {
                 let pair = pairs[pair] as usize;
@@ -319,8 +322,8 @@ fn tile_vjp<S: Simd, const EXTRAS: bool, const ABSOLUTE: bool>(
                     depth_sum = fma(weight, cell.depth_gradient, depth_sum);
                 }
                 let own = weight * gain;
-                cell.behind -= own;
-                let lost = cell.behind * (alpha / (one - alpha));
+                cell.remaining -= own;
+                let lost = cell.remaining * (alpha / (one - alpha));
                 let v = (blends & raw.simd_le(alpha_max)).select(own - lost, zero);
                 let (vx, vy) = (v * dx, v * dy);
                 sums[slot::V] += v;
@@ -367,9 +370,11 @@ fn start_cell<S: Simd, const EXTRAS: bool>(
     let inside = inside_image(simd, input.view, x, y);
     let corner = cell_origin(origin, c);
     // Padding of the upstream image may hold any value: it is masked here once.
-    let upstream = inlined(
+    let upstream = inline_closure(
         #[inline(always)]
-        |lines: &Lines<'_>, channel: usize| inside.select(load(simd, &lines.cell(channel, corner)), zero),
+        |lines: &PlanarImage<'_>, channel: usize| {
+            inside.select(load(simd, &lines.cell(channel, corner)), zero)
+        },
     );
     let last = load(simd, &input.pixels.transmittance[c].0);
     let mut behind = zero;
@@ -387,7 +392,7 @@ fn start_cell<S: Simd, const EXTRAS: bool>(
         behind = fma(alpha_gradient, one - last, behind);
     }
     let transmittance = inside.select(one, zero);
-    Cell { x, y, transmittance, behind, color_gradient, alpha_gradient, depth_gradient }
+    Cell { x, y, transmittance, remaining: behind, color_gradient, alpha_gradient, depth_gradient }
 }
 
 /// Sums the lanes of nine vectors, each over lanes 8, 4, 2, 1 apart: eight of them together, and the ninth as the first
@@ -398,18 +403,18 @@ fn start_cell<S: Simd, const EXTRAS: bool>(
 /// queue, behind all slots that were written before.
 #[inline(always)]
 fn reduce<S: Simd>(_simd: S, sums: &[f32x16<S>; slot::DEPTH]) -> ([f32; HALF], [f32; HALF]) {
-    let v: [f32x8<S>; slot::DEPTH] = each(
+    let v: [f32x8<S>; slot::DEPTH] = array_from_fn(
         #[inline(always)]
         |i| {
             let (low, high) = sums[i].split();
             low + high
         },
     );
-    let fold = inlined(
+    let fold = inline_closure(
         #[inline(always)]
         |a: f32x8<S>, b: f32x8<S>| a.zip_low(b) + a.zip_high(b),
     );
-    let a: [f32x8<S>; 4] = each(
+    let a: [f32x8<S>; 4] = array_from_fn(
         #[inline(always)]
         |i| fold(v[i], v[i + 4]),
     );

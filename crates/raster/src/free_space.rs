@@ -6,7 +6,7 @@
 
 use gausset_core::Projection;
 use gausset_core::constants::{ALPHA_MAX, TRANSMITTANCE_STOP};
-use gausset_core::engine::{FreeRay, FreeSpaceRule, FreeView};
+use gausset_core::engine::{FreeSpaceRay, FreeSpaceRule, FreeSpaceView};
 use gausset_core::se3::rotation_from_quaternion;
 
 use crate::layout::{Blocks, LOG_SCALE, MEAN, QUAT};
@@ -16,47 +16,51 @@ use crate::view::KernelView;
 use gausset_compute::simd::LANES;
 
 /// Blending weights below this are not counted.
-const LEAST_WEIGHT: f32 = 0.02;
+const MIN_WEIGHT: f32 = 0.02;
 
 /// Evidence about each splat from the rays of some views.
 #[derive(Clone, Debug, Default)]
-pub struct Evidence {
+pub struct FreeSpaceEvidence {
     /// Sum of the weights against each splat.
-    pub against: Vec<f32>,
+    pub weight_against: Vec<f32>,
     /// Number of points against it.
-    pub points: Vec<u32>,
+    pub points_against: Vec<u32>,
     /// Sum of the weights for it.
-    pub support: Vec<f32>,
+    pub weight_for: Vec<f32>,
 }
 
-impl Evidence {
+impl FreeSpaceEvidence {
     /// No evidence, for this number of splats.
     #[must_use]
     pub fn new(splats: usize) -> Self {
-        Self { against: vec![0.0; splats], points: vec![0; splats], support: vec![0.0; splats] }
+        Self {
+            weight_against: vec![0.0; splats],
+            points_against: vec![0; splats],
+            weight_for: vec![0.0; splats],
+        }
     }
 
     /// Adds the evidence of a view, after `project`, `sort` and `tile` of that view.
-    pub fn add(&mut self, view: &FreeView, pipeline: &Pipeline, splats: &Blocks, reach: f32) {
+    pub fn add(&mut self, view: &FreeSpaceView, pipeline: &Pipeline, splats: &Blocks, reach: f32) {
         let centre = view.pose.centre();
-        for FreeRay { at: [u, v], tile, way } in view.rays() {
+        for FreeSpaceRay { pixel: [u, v], tile, camera_to_point: way } in view.rays() {
             let tile = tile as usize;
-            let first = pipeline.lists.first[tile] as usize;
+            let first = pipeline.lists.starts[tile] as usize;
             let mut transmittance = 1.0f32;
-            for entry in &pipeline.lists.entries[first..first + pipeline.lists.len[tile] as usize] {
+            for entry in &pipeline.lists.entries[first..first + pipeline.lists.lengths[tile] as usize] {
                 let alpha = alpha_at(&pipeline.projected.records[entry.splat()], u, v);
                 if alpha == 0.0 {
                     continue;
                 }
-                let splat = pipeline.projected.splat_of(entry.splat());
+                let splat = pipeline.projected.splat_index(entry.splat());
                 let weight = alpha * transmittance;
-                if weight >= LEAST_WEIGHT {
-                    let share = peak_along(splats, splat, centre, way) as f32;
+                if weight >= MIN_WEIGHT {
+                    let share = peak_fraction(splats, splat, centre, way) as f32;
                     if share < reach {
-                        self.against[splat] += weight;
-                        self.points[splat] += 1;
+                        self.weight_against[splat] += weight;
+                        self.points_against[splat] += 1;
                     } else if share <= 2.0 - reach {
-                        self.support[splat] += weight;
+                        self.weight_for[splat] += weight;
                     }
                 }
                 transmittance -= weight;
@@ -69,25 +73,25 @@ impl Evidence {
 
     /// Whether the evidence suffices to remove a splat.
     #[must_use]
-    pub fn condemns(&self, splat: usize, rule: &FreeSpaceRule) -> bool {
-        self.against[splat] >= rule.weight
-            && self.points[splat] >= rule.points
-            && self.support[splat] < self.against[splat]
+    pub fn is_removed(&self, splat: usize, rule: &FreeSpaceRule) -> bool {
+        self.weight_against[splat] >= rule.min_weight
+            && self.points_against[splat] >= rule.min_points
+            && self.weight_for[splat] < self.weight_against[splat]
     }
 }
 
 /// The bubbles of a rule and the training cameras.
 #[derive(Clone, Debug)]
-pub struct Places {
+pub struct Bubbles {
     /// Coordinates of the bubble centres, one array per axis, so that distances can be vectorised.
     axes: [Vec<f32>; 3],
     /// Radius of each bubble.
     radius: Vec<f32>,
     views: Vec<KernelView>,
-    near: f32,
+    near_factor: f32,
 }
 
-impl Places {
+impl Bubbles {
     /// The bubbles of a rule; `None` if there are none.
     #[must_use]
     pub fn new(rule: &FreeSpaceRule) -> Option<Self> {
@@ -97,19 +101,22 @@ impl Places {
             axes: [axis(0), axis(1), axis(2)],
             radius: rule.bubbles.iter().map(|bubble| bubble.radius).collect(),
             views,
-            near: rule.near,
+            near_factor: rule.near_factor,
         })
     }
 
     /// Whether a splat with this mean is inside a bubble, and no camera sees it from close by.
     #[must_use]
-    pub fn condemn(&self, mean: [f32; 3]) -> bool {
+    pub fn is_removed(&self, mean: [f32; 3]) -> bool {
         let (place, squared) = self.nearest(mean);
         if squared >= self.radius[place] * self.radius[place] {
             return false;
         }
-        let limit = self.near * self.near * squared;
-        !self.views.iter().any(|view| squared_distance(mean, view.origin) < limit && sees(view, mean))
+        let limit = self.near_factor * self.near_factor * squared;
+        !self
+            .views
+            .iter()
+            .any(|view| squared_distance(mean, view.origin) < limit && is_inside_image(view, mean))
     }
 
     /// The nearest bubble (the first of equals), and the squared distance to its centre.
@@ -131,7 +138,7 @@ fn squared_distance(a: [f32; 3], b: [f32; 3]) -> f32 {
 }
 
 /// Whether a position is inside the image of a view.
-fn sees(view: &KernelView, place: [f32; 3]) -> bool {
+fn is_inside_image(view: &KernelView, place: [f32; 3]) -> bool {
     if view.projection == Projection::Equirectangular {
         return true;
     }
@@ -157,7 +164,7 @@ fn alpha_at(splat: &Record, u: f32, v: f32) -> f32 {
 
 /// Where along the ray from `centre` in direction `way` the density of a splat is largest, as a fraction of the length
 /// of `way`: `t = (wᵀ Σ⁻¹ m) / (wᵀ Σ⁻¹ w)`, with the mean `m` relative to the centre.
-fn peak_along(splats: &Blocks, splat: usize, centre: [f64; 3], way: [f64; 3]) -> f64 {
+fn peak_fraction(splats: &Blocks, splat: usize, centre: [f64; 3], way: [f64; 3]) -> f64 {
     let rows = &splats.geometry[splat / LANES];
     let value = |row: usize| f64::from(rows[row].0[splat % LANES]);
     let rotation = rotation_from_quaternion(std::array::from_fn(|k| value(QUAT + k)));

@@ -11,11 +11,11 @@
 //! `det = |U_0 × U_1|² + ε (a + c) + ε²`.
 
 use fearless_simd::{f32x16, mask32x16, prelude::*};
-use gausset_compute::simd::{each, each_of, fma, inlined, load, sigmoid, splat};
+use gausset_compute::simd::{array_from_fn, fma, inline_closure, load, map_array, sigmoid, splat};
 use gausset_core::constants::LOW_PASS_VARIANCE;
 
 use crate::layout::{GeometryBlock, LOGIT, MEAN};
-use crate::lens::Lens;
+use crate::projected_block::ProjectedBlock;
 use crate::shape::Shape;
 use crate::view::KernelView;
 
@@ -29,7 +29,7 @@ pub(crate) struct Geometry<S: Simd> {
     /// Mean in camera axes.
     pub point: [f32x16<S>; 3],
     /// The point projected by the camera.
-    pub lens: Lens<S>,
+    pub projected: ProjectedBlock<S>,
     /// `V = T R(q)`, 2x3: the splat's axes on the screen before scaling.
     pub v: [[f32x16<S>; 3]; 2],
     /// Screen covariance `(a, b, c)` with the low-pass variance in `a` and `c`.
@@ -60,7 +60,7 @@ impl<S: Simd> Geometry<S> {
     /// Computes the chain for a block.
     #[inline(always)]
     pub(crate) fn new(simd: S, block: &GeometryBlock, view: &KernelView, antialiased: bool) -> Self {
-        let row = inlined(
+        let row = inline_closure(
             #[inline(always)]
             |r: usize| load(simd, &block[r].0),
         );
@@ -68,34 +68,34 @@ impl<S: Simd> Geometry<S> {
 
         let mean = [row(MEAN), row(MEAN + 1), row(MEAN + 2)];
         let r = &view.rotation;
-        let point: [f32x16<S>; 3] = each(
+        let point: [f32x16<S>; 3] = array_from_fn(
             #[inline(always)]
             |i| dot3s(simd, r[i], mean) + splat(simd, view.translation[i]),
         );
         let shape = Shape::new(simd, block);
         let rotation = &shape.rotation;
 
-        let lens = Lens::new(simd, view, point);
+        let lens = ProjectedBlock::new(simd, view, point);
         let t = lens.screen_from_world(simd, view);
-        let column = inlined(
+        let column = inline_closure(
             #[inline(always)]
             |k: usize| [rotation[0][k], rotation[1][k], rotation[2][k]],
         );
-        let v: [[f32x16<S>; 3]; 2] = each_of(
+        let v: [[f32x16<S>; 3]; 2] = map_array(
             t,
             #[inline(always)]
             |row: [f32x16<S>; 3]| {
-                each(
+                array_from_fn(
                     #[inline(always)]
                     |k| dot3(row, column(k)),
                 )
             },
         );
-        let u: [[f32x16<S>; 3]; 2] = each_of(
+        let u: [[f32x16<S>; 3]; 2] = map_array(
             v,
             #[inline(always)]
             |row: [f32x16<S>; 3]| {
-                each(
+                array_from_fn(
                     #[inline(always)]
                     |k| row[k] * shape.scale[k],
                 )
@@ -119,7 +119,7 @@ impl<S: Simd> Geometry<S> {
             mean,
             shape,
             point,
-            lens,
+            projected: lens,
             v,
             cov: [a + eps, b, c + eps],
             det_raw,
@@ -132,7 +132,7 @@ impl<S: Simd> Geometry<S> {
     /// Which splats are in front of the near plane of the view.
     #[inline(always)]
     pub(crate) fn in_front(&self, simd: S, view: &KernelView) -> mask32x16<S> {
-        self.lens.depth.simd_gt(splat(simd, view.near_plane))
+        self.projected.depth.simd_gt(splat(simd, view.near_plane))
     }
 
     /// Opacity after compensation.
@@ -156,25 +156,25 @@ pub(crate) fn compensation<S: Simd>(det_raw: f32x16<S>, inverse_det: f32x16<S>) 
 
 /// The viewing direction from the camera to a splat.
 #[derive(Clone, Copy)]
-pub(crate) struct Direction<S: Simd> {
+pub(crate) struct ViewDirection<S: Simd> {
     /// Unit vector.
     pub unit: [f32x16<S>; 3],
     /// One over its length before normalisation.
     pub inverse_length: f32x16<S>,
 }
 
-impl<S: Simd> Direction<S> {
+impl<S: Simd> ViewDirection<S> {
     /// From the camera centre to the means.
     #[inline(always)]
     pub(crate) fn new(simd: S, mean: [f32x16<S>; 3], origin: [f32; 3]) -> Self {
-        let d: [f32x16<S>; 3] = each(
+        let d: [f32x16<S>; 3] = array_from_fn(
             #[inline(always)]
             |k| mean[k] - splat(simd, origin[k]),
         );
         // A splat on the camera centre is behind the near plane; the guard only keeps its lane finite.
         let inverse_length = splat(simd, 1.0) / dot3(d, d).max(splat(simd, 1e-30)).sqrt();
         Self {
-            unit: each_of(
+            unit: map_array(
                 d,
                 #[inline(always)]
                 |v| v * inverse_length,

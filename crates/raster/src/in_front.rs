@@ -8,17 +8,17 @@
 
 use gausset_compute::Pool;
 use gausset_core::constants::{ALPHA_MAX, TILE_SIZE, TRANSMITTANCE_STOP};
-use gausset_core::engine::FrontQuery;
+use gausset_core::engine::OcclusionQuery;
 
 use crate::project::{LOG2_255, Record, record};
-use crate::tile::TileSplats;
+use crate::tile::BlendInput;
 
 /// Queries per task.
 const QUERIES_PER_TASK: usize = 256;
 
 /// The weight in front of each query's depth, 0..1; 0 for a pixel outside the image.
 #[must_use]
-pub fn weight_in_front(pool: &Pool, splats: TileSplats<'_>, queries: &[FrontQuery]) -> Vec<f32> {
+pub fn weight_in_front(pool: &Pool, splats: BlendInput<'_>, queries: &[OcclusionQuery]) -> Vec<f32> {
     let mut weights = vec![0.0; queries.len()];
     pool.run_chunks(&mut weights, QUERIES_PER_TASK, |task, weights| {
         let queries = &queries[task * QUERIES_PER_TASK..];
@@ -27,17 +27,17 @@ pub fn weight_in_front(pool: &Pool, splats: TileSplats<'_>, queries: &[FrontQuer
     weights
 }
 
-fn walk(splats: TileSplats<'_>, query: FrontQuery) -> f32 {
-    let TileSplats { view, lists, records } = splats;
+fn walk(splats: BlendInput<'_>, query: OcclusionQuery) -> f32 {
+    let BlendInput { view, lists, records } = splats;
     let [column, row] = query.pixel;
     if column >= view.size[0] || row >= view.size[1] {
         return 0.0;
     }
     let tile = (row / TILE_SIZE * view.tiles[0] + column / TILE_SIZE) as usize;
-    let first = lists.first[tile] as usize;
+    let first = lists.starts[tile] as usize;
     let point = [column, row].map(|v| v as f32 + 0.5);
     let (mut sum, mut transmittance) = (0.0f32, 1.0f32);
-    for entry in &lists.entries[first..first + lists.len[tile] as usize] {
+    for entry in &lists.entries[first..first + lists.lengths[tile] as usize] {
         let splat = &records[entry.splat()];
         // The list is in depth order; no weight is in front of a NaN depth.
         if splat.0[record::DEPTH] >= query.depth || query.depth.is_nan() {

@@ -25,7 +25,7 @@ pub const LOGIT: usize = 10;
 pub const DC: usize = 11;
 
 /// Blocks per task of a conversion.
-const CHUNK_BLOCKS: usize = 256;
+const BLOCKS_PER_TASK: usize = 256;
 /// Logit of the padding lanes: their opacity is far below the visible threshold.
 const PADDING_LOGIT: f32 = -80.0;
 
@@ -83,17 +83,17 @@ impl Blocks {
     pub fn from_values_on(splats: &Splats, pool: &Pool) -> Self {
         let mut out = Self::zeros(splats.sh_degree, splats.len());
         let rest = out.rest_rows();
-        let mut rest_parts = out.rest.chunks_mut((CHUNK_BLOCKS * rest).max(1));
+        let mut rest_parts = out.rest.chunks_mut((BLOCKS_PER_TASK * rest).max(1));
         let mut parts: Vec<_> = out
             .geometry
-            .chunks_mut(CHUNK_BLOCKS)
+            .chunks_mut(BLOCKS_PER_TASK)
             .map(|geometry| (geometry, rest_parts.next().unwrap_or_default()))
             .collect();
         pool.run_parts(&mut parts, |chunk, (geometry, rows)| {
             for (local, block) in geometry.iter_mut().enumerate() {
-                let first = (chunk * CHUNK_BLOCKS + local) * LANES;
+                let first = (chunk * BLOCKS_PER_TASK + local) * LANES;
                 for (lane, i) in (first..splats.len().min(first + LANES)).enumerate() {
-                    let coefficients = splats.sh_of(i);
+                    let coefficients = splats.sh_coefficients(i);
                     for k in 0..3 {
                         block[MEAN + k].0[lane] = splats.means[i][k];
                         block[LOG_SCALE + k].0[lane] = splats.log_scales[i][k];
@@ -137,7 +137,7 @@ impl Blocks {
         }
         let mut out = Splats::zeros(sh_degree.min(self.sh_degree), self.len);
         let stride = out.sh_stride();
-        let chunk = CHUNK_BLOCKS * LANES;
+        let chunk = BLOCKS_PER_TASK * LANES;
         let mut parts: Vec<Part<'_>> = out
             .means
             .chunks_mut(chunk)
@@ -166,7 +166,7 @@ impl Blocks {
                 for (k, value) in sh.iter_mut().take(3).enumerate() {
                     *value = row(DC + k);
                 }
-                for (value, row) in sh.iter_mut().skip(3).zip(self.rest_of(i / LANES)) {
+                for (value, row) in sh.iter_mut().skip(3).zip(self.rest_rows_of(i / LANES)) {
                     *value = row.0[lane];
                 }
             }
@@ -201,14 +201,14 @@ impl Blocks {
     /// The rest rows of a block.
     #[must_use]
     #[inline(always)]
-    pub fn rest_of(&self, block: usize) -> &[AlignedRow] {
+    pub fn rest_rows_of(&self, block: usize) -> &[AlignedRow] {
         let rows = self.rest_rows();
         &self.rest[block * rows..(block + 1) * rows]
     }
 
     /// The rest rows of a block.
     #[inline(always)]
-    pub fn rest_of_mut(&mut self, block: usize) -> &mut [AlignedRow] {
+    pub fn rest_rows_of_mut(&mut self, block: usize) -> &mut [AlignedRow] {
         let rows = self.rest_rows();
         &mut self.rest[block * rows..(block + 1) * rows]
     }

@@ -1,23 +1,23 @@
 //! The stages in order, with the buffers between them.
 
 use gausset_compute::Exec;
-use gausset_core::engine::{Outputs, RenderOptions, Rendering, SKY_WIDTH};
+use gausset_core::engine::{Outputs, RenderOptions, Rendering, SKY_VALUES};
 use gausset_core::{Projection, Stage};
 use gausset_prof::span;
 
 use crate::blend::{Blended, TileExtras, TilePixels};
-use crate::blend_vjp::{AbsoluteSums, Slot, SlotSums, Upstream};
+use crate::blend_vjp::{AbsoluteSums, GradientSlot, GradientSlots, Upstream};
 use crate::layout::Blocks;
 use crate::pixel::{CELLS, cell_origin, tile_origin};
 use crate::project::{Dropout, Projected};
 use crate::project_vjp::Gradients;
-use crate::sky::{self, Sky};
+use crate::sky::{self, SkyCoefficients};
 use crate::sort::sort_by_depth;
-use crate::tile::{Entry, TileLists, TileSplats};
+use crate::tile::{BlendInput, TileEntry, TileLists};
 use crate::view::KernelView;
 
 /// Largest number of entries that 32-bit indices can count, including the gaps between the lists.
-const MOST_ENTRIES: u64 = u32::MAX as u64 / 2;
+const MAX_ENTRIES: u64 = u32::MAX as u64 / 2;
 
 /// A view has more tile entries than allowed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -31,26 +31,26 @@ pub struct TooManyEntries {
 
 /// The memory that the tile lists of a view may use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ListRoom {
+pub struct ListCapacity {
     /// Bytes available for the entries.
     pub bytes: u64,
     /// Bytes per entry: [`ListRoom::FORWARD`] or [`ListRoom::BACKWARD`].
     pub bytes_per_entry: u64,
 }
 
-impl ListRoom {
+impl ListCapacity {
     /// Bytes per entry of a forward pass: the list entry and the mask of its cells.
-    pub const FORWARD: u64 = (size_of::<Entry>() + size_of::<u16>()) as u64;
+    pub const FORWARD: u64 = (size_of::<TileEntry>() + size_of::<u16>()) as u64;
     /// Bytes per entry if a backward pass follows: also the sums of its gradients.
-    pub const BACKWARD: u64 = Self::FORWARD + size_of::<Slot>() as u64;
+    pub const BACKWARD: u64 = Self::FORWARD + size_of::<GradientSlot>() as u64;
 
     /// Limited only by the range of entry indices.
     pub const UNLIMITED: Self = Self { bytes: u64::MAX, bytes_per_entry: Self::BACKWARD };
 
     /// Largest number of entries.
     #[must_use]
-    pub fn entries(self) -> u64 {
-        (self.bytes / self.bytes_per_entry).min(MOST_ENTRIES)
+    pub fn max_entries(self) -> u64 {
+        (self.bytes / self.bytes_per_entry).min(MAX_ENTRIES)
     }
 }
 
@@ -58,13 +58,13 @@ impl ListRoom {
 #[derive(Debug)]
 pub struct Pipeline {
     /// Memory for the entries of the next view.
-    pub room: ListRoom,
+    pub list_capacity: ListCapacity,
     /// Dropout of splats in the next view.
     pub dropout: Option<Dropout>,
     /// The sky behind the splats of the next view; `None` if there is none.
-    pub sky: Option<Sky>,
+    pub sky: Option<SkyCoefficients>,
     /// Gradient of the sky, an output of `blend_vjp`; zero without a sky.
-    pub sky_gradient: Sky,
+    pub sky_gradient: SkyCoefficients,
     /// Output of `project`.
     pub projected: Projected,
     /// Output of `tile`.
@@ -72,21 +72,21 @@ pub struct Pipeline {
     /// Output of `blend`.
     pub blended: Blended,
     /// Output of `blend_vjp`.
-    pub sums: SlotSums,
+    pub sums: GradientSlots,
     sort_scratch: Vec<u64>,
 }
 
 impl Default for Pipeline {
     fn default() -> Self {
         Self {
-            room: ListRoom::UNLIMITED,
+            list_capacity: ListCapacity::UNLIMITED,
             dropout: None,
             sky: None,
-            sky_gradient: [0.0; SKY_WIDTH],
+            sky_gradient: [0.0; SKY_VALUES],
             projected: Projected::default(),
             lists: TileLists::default(),
             blended: Blended::default(),
-            sums: SlotSums::default(),
+            sums: GradientSlots::default(),
             sort_scratch: Vec::new(),
         }
     }
@@ -109,13 +109,13 @@ impl Pipeline {
             self.projected.run(exec, splats, view, options, self.dropout);
         }
         // Checked before anything is allocated for them.
-        let (entries, limit) = (self.projected.entries, self.room.entries());
+        let (entries, limit) = (self.projected.entries, self.list_capacity.max_entries());
         if entries > limit {
             return Err(TooManyEntries { entries, limit });
         }
         {
             let _span = span(Stage::Sort.name());
-            sort_by_depth(exec.pool, &mut self.projected.keys, &mut self.sort_scratch);
+            sort_by_depth(exec.pool, &mut self.projected.sort_keys, &mut self.sort_scratch);
         }
         let _span = span(Stage::Tile.name());
         self.lists.run(exec.pool, view, &self.projected);
@@ -139,10 +139,10 @@ impl Pipeline {
     ) -> Result<(), TooManyEntries> {
         self.lists(exec, splats, view, options)?;
         let _span = span(Stage::Blend.name());
-        let splats = TileSplats { view, lists: &self.lists, records: &self.projected.records };
+        let splats = BlendInput { view, lists: &self.lists, records: &self.projected.records };
         self.blended.run(exec, splats, options.background, outputs);
         if let Some(sky) = &self.sky {
-            sky::add(exec, view, sky, &mut self.blended);
+            sky::add_sky(exec, view, sky, &mut self.blended);
         }
         Ok(())
     }
@@ -156,11 +156,11 @@ impl Pipeline {
         absolute: AbsoluteSums,
     ) {
         let _span = span(Stage::BlendVjp.name());
-        let splats = TileSplats { view, lists: &self.lists, records: &self.projected.records };
+        let splats = BlendInput { view, lists: &self.lists, records: &self.projected.records };
         self.sums.run(exec, splats, &self.blended, upstream, absolute);
         self.sky_gradient = match &self.sky {
-            Some(sky) => sky::gradient(exec, view, sky, &self.blended, upstream.color),
-            None => [0.0; SKY_WIDTH],
+            Some(sky) => sky::sky_gradient(exec, view, sky, &self.blended, upstream.color),
+            None => [0.0; SKY_VALUES],
         };
     }
 
@@ -197,11 +197,11 @@ impl Pipeline {
         let [width, height] = view.size;
         let pixels = width as usize * height as usize;
         let extras = if self.blended.extras.is_empty() { 0 } else { pixels };
-        (out.width, out.height, out.cut_tiles) = (width, height, self.lists.cap_hits);
-        make_long(&mut out.color, 3 * pixels);
-        make_long(&mut out.alpha, pixels);
-        make_long(&mut out.depth, extras);
-        make_long(&mut out.count, extras);
+        (out.width, out.height, out.capped_tiles) = (width, height, self.lists.cap_hits);
+        resize_uninit(&mut out.color, 3 * pixels);
+        resize_uninit(&mut out.alpha, pixels);
+        resize_uninit(&mut out.depth, extras);
+        resize_uninit(&mut out.count, extras);
         for (tile, values) in self.blended.tiles.iter().enumerate() {
             let origin = tile_origin(view, tile);
             for c in 0..CELLS {
@@ -247,7 +247,7 @@ impl Pipeline {
 }
 
 /// Resizes to `len` values, all of which the caller overwrites.
-fn make_long<T: Clone + Default>(values: &mut Vec<T>, len: usize) {
+fn resize_uninit<T: Clone + Default>(values: &mut Vec<T>, len: usize) {
     if values.len() != len {
         *values = vec![T::default(); len];
     }

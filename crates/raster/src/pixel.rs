@@ -16,7 +16,7 @@ pub(crate) const CELLS: usize = 16;
 /// Cells per row of a tile.
 pub(crate) const CELLS_PER_ROW: usize = 4;
 /// Pixels per row of a cell.
-pub(crate) const CELL_SIDE: usize = 4;
+pub(crate) const PIXELS_PER_CELL_ROW: usize = 4;
 
 /// Pixel centres of the lanes of a cell relative to its corner.
 const LANE_X: Row = [0.5, 1.5, 2.5, 3.5, 0.5, 1.5, 2.5, 3.5, 0.5, 1.5, 2.5, 3.5, 0.5, 1.5, 2.5, 3.5];
@@ -33,7 +33,10 @@ pub(crate) fn tile_origin(view: &KernelView, tile: usize) -> [usize; 2] {
 /// Top-left pixel of a cell.
 #[inline(always)]
 pub(crate) fn cell_origin(tile: [usize; 2], cell: usize) -> [usize; 2] {
-    [tile[0] + cell % CELLS_PER_ROW * CELL_SIDE, tile[1] + cell / CELLS_PER_ROW * CELL_SIDE]
+    [
+        tile[0] + cell % CELLS_PER_ROW * PIXELS_PER_CELL_ROW,
+        tile[1] + cell / CELLS_PER_ROW * PIXELS_PER_CELL_ROW,
+    ]
 }
 
 /// Pixel centres of a cell.

@@ -5,18 +5,18 @@
 //! computed by a second formula, except results that exist nowhere in the engine (Σ itself).
 
 use fearless_simd::{Level, f32x16, prelude::*};
-use gausset_compute::simd::{LANES, Row, each, each_of, load, splat};
+use gausset_compute::simd::{LANES, Row, array_from_fn, load, map_array, splat};
 use gausset_compute::{Exec, Pool, at_level};
 use gausset_core::constants::LOW_PASS_VARIANCE;
 use gausset_core::engine::RenderOptions;
 
-use crate::blend_vjp::{Slot, SlotSums, slot};
-use crate::geometry::{Direction, Geometry, compensation, dot3};
+use crate::blend_vjp::{GradientSlot, GradientSlots, slot};
+use crate::geometry::{Geometry, ViewDirection, compensation, dot3};
 use crate::layout::{Blocks, DC, LOG_SCALE, MEAN, QUAT};
 use crate::project::{Projected, SPLATS_PER_CHUNK, TileRect};
 use crate::project_vjp::Gradients;
 use crate::shape::Shape;
-use crate::spherical::{C0, at_degree, basis, colour_gradient, colours};
+use crate::spherical_harmonics::{C0, at_degree, basis, colour_gradient, colours};
 use crate::view::KernelView;
 
 /// A splat on the screen; all zero if it is not in front of the near plane.
@@ -101,12 +101,12 @@ fn screen_block<S: Simd, const DEGREE: u8>(
     let g = Geometry::new(simd, &splats.geometry[block], view, antialiased);
     let shaded = color_block::<S, DEGREE>(simd, splats, block, view.origin);
     let low_pass = splat(simd, LOW_PASS_VARIANCE);
-    let mean2d = lanes(g.lens.mean2d);
+    let mean2d = lanes(g.projected.mean2d);
     let cov2d = lanes([g.cov[0] - low_pass, g.cov[1], g.cov[2] - low_pass]);
     let conic = lanes(g.conic());
-    let scalars = lanes([g.lens.depth, g.opacity(), compensation(g.det_raw, g.inverse_det)]);
+    let scalars = lanes([g.projected.depth, g.opacity(), compensation(g.det_raw, g.inverse_det)]);
     let in_front = g.in_front(simd, view).to_bitmask();
-    each(
+    array_from_fn(
         #[inline(always)]
         |lane| {
             if in_front >> lane & 1 == 0 {
@@ -151,7 +151,8 @@ pub fn screen_vjp(
     projected.rects.resize(entries, TileRect { x0: 0, x1: 1, y0: 0, y1: 1 });
     projected.entry_offset.extend((0..entries).map(|i| (i % SPLATS_PER_CHUNK) as u32));
     projected.chunk_entry_base.extend((0..entries).step_by(SPLATS_PER_CHUNK).map(|i| i as u32));
-    let mut sums = SlotSums { slots: vec![Slot::default(); entries], ..SlotSums::default() };
+    let mut sums =
+        GradientSlots { slots: vec![GradientSlot::default(); entries], ..GradientSlots::default() };
     for (i, (s, g)) in screen_splats(level, splats, view, options).iter().zip(upstream).enumerate() {
         if s.in_front {
             sums.slots[i] = slot_of(s, g);
@@ -168,10 +169,10 @@ pub fn screen_vjp(
     )
 }
 
-fn slot_of(s: &ScreenSplat, g: &ScreenGradient) -> Slot {
+fn slot_of(s: &ScreenSplat, g: &ScreenGradient) -> GradientSlot {
     let [a, b, c] = s.cov2d;
     let (a, c) = (a + LOW_PASS_VARIANCE, c + LOW_PASS_VARIANCE);
-    let mut sums = Slot::default();
+    let mut sums = GradientSlot::default();
     sums.0[slot::V] = s.opacity * g.opacity;
     sums.0[slot::VX] = a * g.mean2d[0] + b * g.mean2d[1];
     sums.0[slot::VY] = b * g.mean2d[0] + c * g.mean2d[1];
@@ -205,14 +206,14 @@ fn color_block<S: Simd, const DEGREE: u8>(
     let direction = viewing_direction(simd, splats, block, origin);
     let beyond = basis::<S, DEGREE>(simd, direction.unit);
     let zero = splat(simd, 0.0);
-    let color = colours::<S, DEGREE>(simd, &splats.geometry[block], splats.rest_of(block), &beyond);
-    let color = lanes(each_of(
+    let color = colours::<S, DEGREE>(simd, &splats.geometry[block], splats.rest_rows_of(block), &beyond);
+    let color = lanes(map_array(
         color,
         #[inline(always)]
         |c: f32x16<S>| c.max(zero),
     ));
     let beyond = lanes(beyond);
-    each(
+    array_from_fn(
         #[inline(always)]
         |lane| {
             let mut basis = [C0; 16];
@@ -256,21 +257,21 @@ fn color_block_vjp<S: Simd, const DEGREE: u8>(
     let direction = viewing_direction(simd, splats, block, origin);
     let geometry = &splats.geometry[block];
     let upstream = rows(simd, upstream, block);
-    let g = colour_gradient::<S, DEGREE>(simd, geometry, splats.rest_of(block), &direction, upstream);
+    let g = colour_gradient::<S, DEGREE>(simd, geometry, splats.rest_rows_of(block), &direction, upstream);
     for (k, (mean, dc)) in g.mean.into_iter().zip(g.coefficient_0(simd)).enumerate() {
         mean.store_array(&mut out.geometry[block][MEAN + k].0);
         dc.store_array(&mut out.geometry[block][DC + k].0);
     }
-    g.store_rest::<DEGREE>(out.rest_of_mut(block));
+    g.store_rest::<DEGREE>(out.rest_rows_of_mut(block));
 }
 
 #[inline(always)]
-fn viewing_direction<S: Simd>(simd: S, splats: &Blocks, block: usize, origin: [f32; 3]) -> Direction<S> {
-    let mean = each(
+fn viewing_direction<S: Simd>(simd: S, splats: &Blocks, block: usize, origin: [f32; 3]) -> ViewDirection<S> {
+    let mean = array_from_fn(
         #[inline(always)]
         |k| load(simd, &splats.geometry[block][MEAN + k].0),
     );
-    Direction::new(simd, mean, origin)
+    ViewDirection::new(simd, mean, origin)
 }
 
 /// Rotations and covariances of all splats in the world.
@@ -289,21 +290,21 @@ fn shape_block<S: Simd>(simd: S, splats: &Blocks, block: usize) -> [WorldShape; 
     let shape = Shape::new(simd, &splats.geometry[block]);
     let variance = shape.variance();
     let r = &shape.rotation;
-    let rotation = lanes::<S, 9>(each(
+    let rotation = lanes::<S, 9>(array_from_fn(
         #[inline(always)]
         |i| r[i / 3][i % 3],
     ));
-    let covariance = lanes::<S, 9>(each(
+    let covariance = lanes::<S, 9>(array_from_fn(
         #[inline(always)]
         |i| {
-            let scaled = each(
+            let scaled = array_from_fn(
                 #[inline(always)]
                 |k| r[i / 3][k] * variance[k],
             );
             dot3(scaled, r[i % 3])
         },
     ));
-    each(
+    array_from_fn(
         #[inline(always)]
         |lane| WorldShape { rotation: rotation[lane], covariance: covariance[lane] },
     )
@@ -328,15 +329,15 @@ pub fn covariance_vjp(level: Level, splats: &Blocks, upstream: &[[f32; 9]]) -> B
 fn shape_block_vjp<S: Simd>(simd: S, splats: &Blocks, block: usize, upstream: &[[f32; 9]], out: &mut Blocks) {
     let shape = Shape::new(simd, &splats.geometry[block]);
     let w: [f32x16<S>; 9] = rows(simd, upstream, block);
-    let axes: [[f32x16<S>; 3]; 3] = each(
+    let axes: [[f32x16<S>; 3]; 3] = array_from_fn(
         #[inline(always)]
         |k| [shape.rotation[0][k], shape.rotation[1][k], shape.rotation[2][k]],
     );
     // Columns of (W + Wᵀ) R; W + Wᵀ is twice the symmetric part, the 2 dL/dΣ of module `shape`.
-    let turned: [[f32x16<S>; 3]; 3] = each(
+    let turned: [[f32x16<S>; 3]; 3] = array_from_fn(
         #[inline(always)]
         |k| {
-            each(
+            array_from_fn(
                 #[inline(always)]
                 |i| dot3([w[3 * i] + w[i], w[3 * i + 1] + w[3 + i], w[3 * i + 2] + w[6 + i]], axes[k]),
             )
@@ -358,15 +359,15 @@ fn shape_block_vjp<S: Simd>(simd: S, splats: &Blocks, block: usize, upstream: &[
 /// Values by lane.
 #[inline(always)]
 fn lanes<S: Simd, const N: usize>(rows: [f32x16<S>; N]) -> [[f32; N]; LANES] {
-    let rows: [Row; N] = each_of(
+    let rows: [Row; N] = map_array(
         rows,
         #[inline(always)]
         |row: f32x16<S>| row.to_array(),
     );
-    each(
+    array_from_fn(
         #[inline(always)]
         |lane| {
-            each(
+            array_from_fn(
                 #[inline(always)]
                 |i| rows[i][lane],
             )
@@ -377,7 +378,7 @@ fn lanes<S: Simd, const N: usize>(rows: [f32x16<S>; N]) -> [[f32; N]; LANES] {
 /// Rows of a block from values by splat; zero in the padding.
 #[inline(always)]
 fn rows<S: Simd, const N: usize>(simd: S, values: &[[f32; N]], block: usize) -> [f32x16<S>; N] {
-    each(
+    array_from_fn(
         #[inline(always)]
         |i| {
             let mut row: Row = [0.0; LANES];

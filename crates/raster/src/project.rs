@@ -12,16 +12,18 @@
 use std::ops::Range;
 
 use fearless_simd::{f32x16, mask32x16, prelude::*};
-use gausset_compute::simd::{LANES, LN_2, LOG2_E, Row, each_of, fma, inlined, ln, load, splat, transpose};
+use gausset_compute::simd::{
+    LANES, LN_2, LOG2_E, Row, fma, inline_closure, ln, load, map_array, splat, transpose,
+};
 use gausset_compute::{Exec, rng};
 use gausset_core::Projection;
 use gausset_core::constants::TILE_SIZE;
 use gausset_core::engine::RenderOptions;
 
-use crate::geometry::{Direction, Geometry};
+use crate::geometry::{Geometry, ViewDirection};
 use crate::layout::{AlignedRow, Blocks, GeometryBlock, LOG_SCALE, LOGIT};
-use crate::seam::{self, Seam, SeamCopy};
-use crate::spherical::{at_degree, basis, colours};
+use crate::seam::{self, SeamCopies, SeamCopy};
+use crate::spherical_harmonics::{at_degree, basis, colours};
 use crate::view::KernelView;
 
 /// Blocks per task. Fixed, so that results do not depend on the number of threads.
@@ -41,7 +43,7 @@ pub(crate) const LOG2_255: f32 = 7.994_353_4;
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Dropout {
     /// Fraction of the splats that is dropped, in 0..1.
-    pub share: f32,
+    pub fraction: f32,
     /// Seed of the run.
     pub seed: u64,
     /// Number of the step.
@@ -121,13 +123,13 @@ pub struct Projected {
     /// Which splats of each block are visible, one bit per lane.
     pub visible: Vec<u16>,
     /// Sort keys of the visible splats in splat order.
-    pub keys: Vec<u64>,
+    pub sort_keys: Vec<u64>,
     /// Keys by chunk before they are concatenated.
     chunk_keys: Vec<u64>,
     /// Number of tile entries.
     pub entries: u64,
     /// Splats that would be visible without dropout.
-    pub left_out: u64,
+    pub dropped_out: u64,
     /// Copies at the seam of a panorama, ordered by splat; their records, rectangles and entries follow those of all
     /// splats.
     copies: Vec<SeamCopy>,
@@ -148,7 +150,7 @@ impl Projected {
     /// The splat of a record: itself, or the one of which it is a copy.
     #[must_use]
     #[inline(always)]
-    pub fn splat_of(&self, record: usize) -> usize {
+    pub fn splat_index(&self, record: usize) -> usize {
         match record.checked_sub(self.visible.len() * LANES) {
             Some(copy) => self.copies[copy].splat as usize,
             None => record,
@@ -159,7 +161,7 @@ impl Projected {
     #[must_use]
     pub fn visible_splats(&self) -> u64 {
         if self.copies.is_empty() {
-            return self.keys.len() as u64;
+            return self.sort_keys.len() as u64;
         }
         self.visible.iter().map(|lanes| u64::from(lanes.count_ones())).sum()
     }
@@ -186,7 +188,7 @@ impl Projected {
             + self.rects.capacity() * size_of::<TileRect>()
             + self.entry_offset.capacity() * 4
             + self.visible.capacity() * 2
-            + (self.keys.capacity() + self.chunk_keys.capacity()) * 8
+            + (self.sort_keys.capacity() + self.chunk_keys.capacity()) * 8
     }
 
     /// Runs the stage.
@@ -231,22 +233,22 @@ impl Projected {
                 view,
                 antialiased: options.antialiased,
                 dropout,
-                only_first: options.only_first.map_or(usize::MAX, |count| count as usize),
+                only_first: options.splat_limit.map_or(usize::MAX, |count| count as usize),
             };
             at_degree!(exec.level, degree, simd => project_chunk(&input, part));
         });
 
         let counts: Vec<(usize, u64)> = parts.iter().map(|p| (p.key_count, p.entries)).collect();
-        self.left_out = parts.iter().map(|part| part.left_out).sum();
+        self.dropped_out = parts.iter().map(|part| part.left_out).sum();
         self.copies.clear();
         parts.iter().for_each(|part| self.copies.extend_from_slice(&part.copies));
         drop(parts);
-        self.keys.clear();
+        self.sort_keys.clear();
         self.chunk_entry_base.clear();
         self.entries = 0;
         for (chunk, (keys, entries)) in counts.into_iter().enumerate() {
             let first = chunk * SPLATS_PER_CHUNK;
-            self.keys.extend_from_slice(&self.chunk_keys[first..first + keys]);
+            self.sort_keys.extend_from_slice(&self.chunk_keys[first..first + keys]);
             // With more than 2^32 entries the caller refuses the step; the base is not used then.
             self.chunk_entry_base.push(self.entries as u32);
             self.entries += entries;
@@ -265,7 +267,7 @@ impl Projected {
                 self.chunk_entry_base.push(self.entries as u32);
             }
             self.entry_offset.push((self.entries as u32).wrapping_sub(self.chunk_entry_base[chunk]));
-            self.keys.push(u64::from(record.0[record::DEPTH].to_bits()) << 32 | index as u64);
+            self.sort_keys.push(u64::from(record.0[record::DEPTH].to_bits()) << 32 | index as u64);
             self.records.push(record);
             self.rects.push(copy.rect);
             self.entries += u64::from(copy.rect.area());
@@ -303,15 +305,15 @@ fn project_chunk<S: Simd, const DEGREE: u8>(simd: S, input: &ChunkInput<'_>, par
         let screen = project_block::<S, DEGREE>(
             simd,
             &input.splats.geometry[block],
-            input.splats.rest_of(block),
+            input.splats.rest_rows_of(block),
             input.view,
             input.antialiased,
         );
         let first_lane = local * LANES;
         let copied = screen.seam.as_ref().map_or(0, |seam| seam.lanes);
-        let mut drawn = lanes_before(input.only_first, block);
+        let mut drawn = lane_mask_before(input.only_first, block);
         if let Some(dropout) = input.dropout {
-            let kept = kept(dropout, block);
+            let kept = kept_lanes(dropout, block);
             part.left_out += u64::from(((screen.visible | copied) & drawn & !kept).count_ones());
             drawn &= kept;
         }
@@ -365,15 +367,15 @@ fn project_chunk<S: Simd, const DEGREE: u8>(simd: S, input: &ChunkInput<'_>, par
 
 /// Which lanes of a block hold one of the first `count` splats, one bit each.
 #[inline(always)]
-fn lanes_before(count: usize, block: usize) -> u64 {
+fn lane_mask_before(count: usize, block: usize) -> u64 {
     let lanes = count.saturating_sub(block * LANES).min(LANES);
     (1 << lanes) - 1
 }
 
 /// Which lanes of a block `dropout` keeps, one bit each.
-fn kept(dropout: Dropout, block: usize) -> u64 {
+fn kept_lanes(dropout: Dropout, block: usize) -> u64 {
     // 16 bits of randomness per lane.
-    let limit = (dropout.share * 65_536.0) as u32;
+    let limit = (dropout.fraction * 65_536.0) as u32;
     let mut kept = 0;
     for half in 0..2 {
         let index = 2 * block as u32 + half;
@@ -393,7 +395,7 @@ struct ScreenBlock<S: Simd> {
     visible: u64,
     tile_bounds: [Row; 4],
     /// The lanes that are also visible across the seam of a panorama.
-    seam: Option<Seam>,
+    seam: Option<SeamCopies>,
 }
 
 #[inline(always)]
@@ -413,15 +415,15 @@ fn project_block<S: Simd, const DEGREE: u8>(
     let extent_y = (tau * g.cov[2]).max(zero).sqrt();
 
     let mut visible = g.in_front(simd, view) & tau.simd_ge(zero) & has_shape(simd, block);
-    let mean2d = g.lens.mean2d;
+    let mean2d = g.projected.mean2d;
     let (columns, touches_x) = pixel_range(simd, mean2d[0], extent_x, view.size[0]);
     let (rows, touches_y) = pixel_range(simd, mean2d[1], extent_y, view.size[1]);
     visible &= touches_y;
     let (mut tile_columns, mut seam) = (tile_range(simd, columns), None);
     if view.projection == Projection::Equirectangular {
-        let (own, across) = seam::split(simd, view, mean2d[0], extent_x, view.period);
+        let (own, across) = seam::split_at_seam(simd, view, mean2d[0], extent_x, view.period);
         tile_columns = own;
-        seam = Some(Seam { lanes: across.lanes & visible.to_bitmask(), ..across });
+        seam = Some(SeamCopies { lanes: across.lanes & visible.to_bitmask(), ..across });
         visible &= own[0].simd_lt(own[1]);
     } else {
         visible &= touches_x;
@@ -431,7 +433,7 @@ fn project_block<S: Simd, const DEGREE: u8>(
         return ScreenBlock { rows: [zero; LANES], visible: 0, tile_bounds: [[0.0; LANES]; 4], seam: None };
     }
 
-    let direction = Direction::new(simd, g.mean, view.origin);
+    let direction = ViewDirection::new(simd, g.mean, view.origin);
     let y = basis::<S, DEGREE>(simd, direction.unit);
     let colour = colours::<S, DEGREE>(simd, block, rest, &y);
     let conic = g.conic();
@@ -445,7 +447,7 @@ fn project_block<S: Simd, const DEGREE: u8>(
         colour[0].max(zero),
         colour[1].max(zero),
         colour[2].max(zero),
-        g.lens.depth,
+        g.projected.depth,
         extent_x,
         extent_y,
         extent_x * g.cov[1] / g.cov[0],
@@ -468,7 +470,7 @@ fn project_block<S: Simd, const DEGREE: u8>(
     ScreenBlock {
         rows: values,
         visible: visible.to_bitmask(),
-        tile_bounds: each_of(
+        tile_bounds: map_array(
             bounds,
             #[inline(always)]
             |b: f32x16<S>| b.to_array(),
@@ -480,7 +482,7 @@ fn project_block<S: Simd, const DEGREE: u8>(
 /// Lanes in which neither a log scale nor the logit is NaN: the exponentials clamp NaN to the end of their range.
 #[inline(always)]
 fn has_shape<S: Simd>(simd: S, block: &GeometryBlock) -> mask32x16<S> {
-    let is_number = inlined(
+    let is_number = inline_closure(
         #[inline(always)]
         |row: usize| {
             let value: f32x16<S> = load(simd, &block[row].0);

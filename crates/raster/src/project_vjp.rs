@@ -17,24 +17,24 @@ use fearless_simd::{f32x16, mask32x16, prelude::*, u32x16};
 use gausset_compute::Exec;
 use gausset_compute::prefetch::prefetch;
 use gausset_compute::simd::{
-    LANES, LN_2, Row, each, each_of, fma, inlined, load, splat, sum_lanes, transpose,
+    LANES, LN_2, Row, array_from_fn, fma, inline_closure, load, map_array, splat, sum_lanes, transpose,
 };
 use gausset_core::constants::LOW_PASS_VARIANCE;
 use gausset_core::{Pose, Projection, se3};
 
-use crate::blend_vjp::{SlotSums, slot};
-use crate::geometry::{Direction, Geometry, dot3};
+use crate::blend_vjp::{GradientSlots, slot};
+use crate::geometry::{Geometry, ViewDirection, dot3};
 use crate::layout::{AlignedRow, Blocks, DC, GEOMETRY_ROWS, GeometryBlock, LOG_SCALE, LOGIT, MEAN, QUAT};
-use crate::lens::{Jacobian, LensGradient};
 use crate::project::{BLOCKS_PER_CHUNK, Projected, TileRect};
-use crate::spherical::{ColourGradient, at_degree, colour_gradient};
+use crate::projected_block::{Jacobian, ProjectedGradient};
+use crate::spherical_harmonics::{ColourGradient, at_degree, colour_gradient};
 use crate::view::KernelView;
 
 /// The inputs of the stage.
 #[derive(Clone, Copy)]
 pub(crate) struct VjpInput<'a> {
     pub projected: &'a Projected,
-    pub sums: &'a SlotSums,
+    pub sums: &'a GradientSlots,
     pub view: &'a KernelView,
     pub antialiased: bool,
 }
@@ -52,7 +52,7 @@ pub(crate) struct BlockGradient<S: Simd> {
     /// Three standard deviations of the longer screen axis, px.
     pub radius: f32x16<S>,
     /// Splats with a non-zero gradient.
-    pub touched: mask32x16<S>,
+    pub has_gradient: mask32x16<S>,
 }
 
 /// Gradient sums with respect to the camera, per lane.
@@ -72,10 +72,10 @@ impl<S: Simd> PoseSums<S> {
 
     #[inline(always)]
     pub(crate) fn totals(&self) -> PoseGradientSums {
-        let sum = inlined(
+        let sum = inline_closure(
             #[inline(always)]
             |v: [f32x16<S>; 3]| {
-                each_of(
+                map_array(
                     v,
                     #[inline(always)]
                     |x| f64::from(sum_lanes(x)),
@@ -83,7 +83,7 @@ impl<S: Simd> PoseSums<S> {
             },
         );
         PoseGradientSums {
-            rotation: each_of(self.rotation, sum),
+            rotation: map_array(self.rotation, sum),
             translation: sum(self.translation),
             direction: sum(self.direction),
         }
@@ -137,7 +137,7 @@ impl PoseGradientSums {
 }
 
 /// Prefetch distance of slots: about the number of slots of a block.
-const SLOTS_AHEAD: usize = 40;
+const SLOT_PREFETCH: usize = 40;
 
 /// Whether a block has tile entries.
 #[inline(always)]
@@ -145,12 +145,12 @@ pub(crate) fn has_entries(projected: &Projected, block: usize) -> bool {
     projected
         .rects
         .get(block * LANES..(block + 1) * LANES)
-        .is_some_and(|rects| !entries_of(projected, rects, block).is_empty())
+        .is_some_and(|rects| !entry_range(projected, rects, block).is_empty())
 }
 
 /// The entries of a block, in the order of splats.
 #[inline(always)]
-fn entries_of(projected: &Projected, rects: &[TileRect], block: usize) -> std::ops::Range<usize> {
+fn entry_range(projected: &Projected, rects: &[TileRect], block: usize) -> std::ops::Range<usize> {
     let last = projected.first_entry(block * LANES + LANES - 1) + rects[LANES - 1].area() as usize;
     projected.first_entry(block * LANES)..last
 }
@@ -161,7 +161,7 @@ fn entries_of(projected: &Projected, rects: &[TileRect], block: usize) -> std::o
 fn sum_slots<S: Simd>(simd: S, input: &VjpInput<'_>, block: usize) -> [f32x16<S>; LANES] {
     let zero = splat(simd, 0.0);
     let rects = &input.projected.rects[block * LANES..(block + 1) * LANES];
-    let entries = entries_of(input.projected, rects, block);
+    let entries = entry_range(input.projected, rects, block);
     let copies = input.projected.copies_of(block);
     if entries.is_empty() && copies.len() == 0 {
         return [zero; LANES];
@@ -174,7 +174,7 @@ fn sum_slots<S: Simd>(simd: S, input: &VjpInput<'_>, block: usize) -> [f32x16<S>
         let mut sum = zero;
         let end = next + rect.area() as usize;
         while next < end {
-            prefetch(slots, next + SLOTS_AHEAD);
+            prefetch(slots, next + SLOT_PREFETCH);
             let slot = &slots[next];
             // The branch would be unpredictable: slots that are not live are masked instead.
             let live = u32::from(input.sums.is_live(slot)).wrapping_neg();
@@ -195,7 +195,7 @@ fn sum_slots<S: Simd>(simd: S, input: &VjpInput<'_>, block: usize) -> [f32x16<S>
         }
         sum.store_array(&mut lane.0);
     }
-    transpose(each(
+    transpose(array_from_fn(
         #[inline(always)]
         |i| load(simd, &lanes[i].0),
     ))
@@ -221,7 +221,7 @@ pub(crate) fn block_gradient<S: Simd, const DEGREE: u8>(
     for sum in &sums[slot::V + 1..slot::ABS_X] {
         touched |= sum.simd_ne(zero);
     }
-    let any = inlined(
+    let any = inline_closure(
         #[inline(always)]
         |g: [f32x16<S>; GEOMETRY_ROWS]| BlockGradient {
             geometry: g,
@@ -229,7 +229,7 @@ pub(crate) fn block_gradient<S: Simd, const DEGREE: u8>(
             mean2d: [zero; 2],
             mean2d_abs: [zero; 2],
             radius: zero,
-            touched,
+            has_gradient: touched,
         },
     );
     if !touched.any_true() {
@@ -265,11 +265,11 @@ pub(crate) fn block_gradient<S: Simd, const DEGREE: u8>(
     // dcov acts on the axes V: H = Vᵀ (2 dcov) V.
     let (two_a, two_c) = (two * d_a, two * d_c);
     let d_v: [[f32x16<S>; 3]; 2] = [
-        each(
+        array_from_fn(
             #[inline(always)]
             |k| fma(two_a, geo.v[0][k], d_b * geo.v[1][k]),
         ),
-        each(
+        array_from_fn(
             #[inline(always)]
             |k| fma(two_c, geo.v[1][k], d_b * geo.v[0][k]),
         ),
@@ -280,21 +280,21 @@ pub(crate) fn block_gradient<S: Simd, const DEGREE: u8>(
         |i, j| fma(geo.v[0][i], d_v[0][j], geo.v[1][i] * d_v[1][j]),
     );
     let variance = geo.shape.variance();
-    let scaled: [[f32x16<S>; 3]; 2] = each_of(
+    let scaled: [[f32x16<S>; 3]; 2] = map_array(
         d_v,
         #[inline(always)]
         |row: [f32x16<S>; 3]| {
-            each(
+            array_from_fn(
                 #[inline(always)]
                 |k| row[k] * variance[k],
             )
         },
     );
-    let d_t: [[f32x16<S>; 3]; 2] = each_of(
+    let d_t: [[f32x16<S>; 3]; 2] = map_array(
         scaled,
         #[inline(always)]
         |row: [f32x16<S>; 3]| {
-            each(
+            array_from_fn(
                 #[inline(always)]
                 |i| dot3(row, geo.shape.rotation[i]),
             )
@@ -303,15 +303,15 @@ pub(crate) fn block_gradient<S: Simd, const DEGREE: u8>(
 
     // Through the Jacobian and the projected mean.
     let w = &view.rotation;
-    let on_screen = LensGradient { mean2d, depth: sums[slot::DEPTH], t: &d_t };
-    let d_point @ [d_x, d_y, d_z] = geo.lens.point_gradient(simd, view, geo.point, &on_screen);
-    let mut d_mean: [f32x16<S>; 3] = each(
+    let on_screen = ProjectedGradient { mean2d, depth: sums[slot::DEPTH], t: &d_t };
+    let d_point @ [d_x, d_y, d_z] = geo.projected.point_gradient(simd, view, geo.point, &on_screen);
+    let mut d_mean: [f32x16<S>; 3] = array_from_fn(
         #[inline(always)]
         |k| fma(splat(simd, w[2][k]), d_z, fma(splat(simd, w[1][k]), d_y, splat(simd, w[0][k]) * d_x)),
     );
 
     // Colour and viewing direction.
-    let direction = Direction::new(simd, geo.mean, view.origin);
+    let direction = ViewDirection::new(simd, geo.mean, view.origin);
     let upstream = [sums[slot::RED], sums[slot::RED + 1], sums[slot::RED + 2]];
     let colour = colour_gradient::<S, DEGREE>(simd, block, rest, &direction, upstream);
     let mut d_direction = [zero; 3];
@@ -324,17 +324,17 @@ pub(crate) fn block_gradient<S: Simd, const DEGREE: u8>(
     }
 
     if let Some(pose) = pose {
-        let masked = inlined(
+        let masked = inline_closure(
             #[inline(always)]
             |x: f32x16<S>| touched.select(x, zero),
         );
-        let dp = each_of(d_point, masked);
-        let dt = each_of(
+        let dp = map_array(d_point, masked);
+        let dt = map_array(
             d_t,
             #[inline(always)]
-            |row: [f32x16<S>; 3]| each_of(row, masked),
+            |row: [f32x16<S>; 3]| map_array(row, masked),
         );
-        let Jacobian { j00, j02, j10, j11, j12 } = geo.lens.jacobian;
+        let Jacobian { j00, j02, j10, j11, j12 } = geo.projected.jacobian;
         for j in 0..3 {
             pose.rotation[0][j] += fma(dp[0], geo.mean[j], masked(j00 * dt[0][j]));
             pose.rotation[1][j] += fma(dp[1], geo.mean[j], masked(j11 * dt[1][j]));
@@ -365,7 +365,7 @@ pub(crate) fn block_gradient<S: Simd, const DEGREE: u8>(
     let ln_2 = splat(simd, LN_2);
     BlockGradient {
         colour,
-        mean2d: each_of(
+        mean2d: map_array(
             mean2d,
             #[inline(always)]
             |m| touched.select(m, zero),
@@ -405,7 +405,7 @@ impl Gradients {
         splats: &Blocks,
         sh_degree: u8,
         antialiased: bool,
-        stages: (&Projected, &SlotSums),
+        stages: (&Projected, &GradientSlots),
         view: &KernelView,
     ) -> Self {
         let mut parameters = Blocks::zeros(splats.sh_degree(), splats.len());
@@ -459,7 +459,7 @@ fn gradient_chunk<S: Simd, const DEGREE: u8>(
             input,
             block,
             &splats.geometry[block],
-            splats.rest_of(block),
+            splats.rest_rows_of(block),
             Some(&mut pose),
         );
         for (row, value) in out.iter_mut().zip(g.geometry) {

@@ -24,7 +24,7 @@ pub(crate) struct SeamCopy {
 }
 
 /// The copies of a block.
-pub(crate) struct Seam {
+pub(crate) struct SeamCopies {
     /// Lanes with a copy, one bit each.
     pub lanes: u64,
     /// From the mean to that of the copy, px.
@@ -35,13 +35,13 @@ pub(crate) struct Seam {
 
 /// The tile columns of a block and of its copies.
 #[inline(always)]
-pub(crate) fn split<S: Simd>(
+pub(crate) fn split_at_seam<S: Simd>(
     simd: S,
     view: &KernelView,
     centre: f32x16<S>,
     extent: f32x16<S>,
     period: f32,
-) -> ([f32x16<S>; 2], Seam) {
+) -> ([f32x16<S>; 2], SeamCopies) {
     let zero = splat(simd, 0.0);
     let half = splat(simd, 0.5 * period);
     let tile = splat(simd, 1.0 / TILE_SIZE as f32);
@@ -62,5 +62,5 @@ pub(crate) fn split<S: Simd>(
     let (first, end) = range(centre + shift);
     let copy = [is_left.select(first.max(from), first), is_left.select(end, end.min(to))];
     let lanes = copy[0].simd_lt(copy[1]).to_bitmask();
-    (own, Seam { lanes, shift: shift.to_array(), tiles: [copy[0].to_array(), copy[1].to_array()] })
+    (own, SeamCopies { lanes, shift: shift.to_array(), tiles: [copy[0].to_array(), copy[1].to_array()] })
 }

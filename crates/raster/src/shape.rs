@@ -13,7 +13,7 @@
 //! ```
 
 use fearless_simd::{f32x16, prelude::*};
-use gausset_compute::simd::{each, each_of, exp, fma, inlined, load, splat};
+use gausset_compute::simd::{array_from_fn, exp, fma, inline_closure, load, map_array, splat};
 
 use crate::layout::{GeometryBlock, LOG_SCALE, QUAT};
 
@@ -43,19 +43,19 @@ impl<S: Simd> Shape<S> {
     /// Computes the shapes from the raw parameters of a block.
     #[inline(always)]
     pub(crate) fn new(simd: S, block: &GeometryBlock) -> Self {
-        let row = inlined(
+        let row = inline_closure(
             #[inline(always)]
             |r: usize| load(simd, &block[r].0),
         );
         let q = [row(QUAT), row(QUAT + 1), row(QUAT + 2), row(QUAT + 3)];
         let norm2 = fma(q[3], q[3], fma(q[2], q[2], fma(q[1], q[1], q[0] * q[0])));
         let inverse_norm = splat(simd, 1.0) / norm2.sqrt().max(splat(simd, 1e-12));
-        let unit_quat = each_of(
+        let unit_quat = map_array(
             q,
             #[inline(always)]
             |v| v * inverse_norm,
         );
-        let scale = each(
+        let scale = array_from_fn(
             #[inline(always)]
             |k| exp(simd, row(LOG_SCALE + k)),
         );
@@ -65,7 +65,7 @@ impl<S: Simd> Shape<S> {
     /// `s²`.
     #[inline(always)]
     pub(crate) fn variance(&self) -> [f32x16<S>; 3] {
-        each_of(
+        map_array(
             self.scale,
             #[inline(always)]
             |s: f32x16<S>| s * s,
@@ -76,7 +76,7 @@ impl<S: Simd> Shape<S> {
     #[inline(always)]
     pub(crate) fn gradient(&self, simd: S, h: impl Fn(usize, usize) -> f32x16<S>) -> ShapeGradient<S> {
         let variance = self.variance();
-        let log_scale = each(
+        let log_scale = array_from_fn(
             #[inline(always)]
             |k| variance[k] * h(k, k),
         );
@@ -94,7 +94,7 @@ impl<S: Simd> Shape<S> {
 #[inline(always)]
 fn rotation_matrix<S: Simd>(simd: S, [w, x, y, z]: [f32x16<S>; 4]) -> [[f32x16<S>; 3]; 3] {
     let (one, two) = (splat(simd, 1.0), splat(simd, 2.0));
-    let diagonal = inlined(
+    let diagonal = inline_closure(
         #[inline(always)]
         |a: f32x16<S>, b: f32x16<S>| one - two * fma(a, a, b * b),
     );

@@ -11,32 +11,32 @@
 //! A task is a tile; the sums of tiles are added in tile order.
 
 use fearless_simd::{f32x16, prelude::*};
-use gausset_compute::simd::{each, each_of, fma, load, sin_cos_turns, splat, sum_lanes};
+use gausset_compute::simd::{array_from_fn, fma, load, map_array, sin_cos_turns, splat, sum_lanes};
 use gausset_compute::{Exec, at_level};
 use gausset_core::Projection;
-use gausset_core::engine::SKY_WIDTH;
+use gausset_core::engine::SKY_VALUES;
 
 use crate::blend::{Blended, TilePixels};
-use crate::blend_vjp::Lines;
+use crate::blend_vjp::PlanarImage;
 use crate::geometry::dot3;
 use crate::pixel::{CELLS, cell_origin, cell_pixels, inside_image, tile_origin};
-use crate::spherical::{C0, basis};
+use crate::spherical_harmonics::{C0, basis};
 use crate::view::KernelView;
 
 /// Coefficients of the sky, coefficient-major, RGB fastest.
-pub type Sky = [f32; SKY_WIDTH];
+pub type SkyCoefficients = [f32; SKY_VALUES];
 
 /// Number of basis functions.
-const TERMS: usize = SKY_WIDTH / 3;
+const BASIS_FUNCTIONS: usize = SKY_VALUES / 3;
 
 /// The basis for the directions of the pixels of a cell.
 #[inline(always)]
-fn basis_at<S: Simd>(simd: S, view: &KernelView, x: f32x16<S>, y: f32x16<S>) -> [f32x16<S>; TERMS] {
+fn basis_at<S: Simd>(simd: S, view: &KernelView, x: f32x16<S>, y: f32x16<S>) -> [f32x16<S>; BASIS_FUNCTIONS] {
     let u = (x - splat(simd, view.centre[0])) / splat(simd, view.focal[0]);
     let v = (y - splat(simd, view.centre[1])) / splat(simd, view.focal[1]);
     let r = &view.rotation;
     let way: [f32x16<S>; 3] = match view.projection {
-        Projection::Pinhole => each(
+        Projection::Pinhole => array_from_fn(
             #[inline(always)]
             |k| fma(splat(simd, r[0][k]), u, fma(splat(simd, r[1][k]), v, splat(simd, r[2][k]))),
         ),
@@ -45,20 +45,20 @@ fn basis_at<S: Simd>(simd: S, view: &KernelView, x: f32x16<S>, y: f32x16<S>) -> 
             let (sin_u, cos_u) = sin_cos_turns(simd, u * turn);
             let (sin_v, cos_v) = sin_cos_turns(simd, v * turn);
             let [a, b, c] = [cos_v * sin_u, sin_v, cos_v * cos_u];
-            each(
+            array_from_fn(
                 #[inline(always)]
                 |k| fma(splat(simd, r[0][k]), a, fma(splat(simd, r[1][k]), b, splat(simd, r[2][k]) * c)),
             )
         }
     };
     let inverse_length = splat(simd, 1.0) / dot3(way, way).sqrt();
-    let unit = each_of(
+    let unit = map_array(
         way,
         #[inline(always)]
         |w| w * inverse_length,
     );
     let rest = basis::<S, 2>(simd, unit);
-    each(
+    array_from_fn(
         #[inline(always)]
         |k| if k == 0 { splat(simd, C0) } else { rest[k - 1] },
     )
@@ -66,16 +66,21 @@ fn basis_at<S: Simd>(simd: S, view: &KernelView, x: f32x16<S>, y: f32x16<S>) -> 
 
 /// The colour before clamping.
 #[inline(always)]
-fn colour<S: Simd>(simd: S, sky: &Sky, basis: &[f32x16<S>; TERMS], channel: usize) -> f32x16<S> {
+fn colour<S: Simd>(
+    simd: S,
+    sky: &SkyCoefficients,
+    basis: &[f32x16<S>; BASIS_FUNCTIONS],
+    channel: usize,
+) -> f32x16<S> {
     let mut value = splat(simd, 0.5);
-    for k in 0..TERMS {
+    for k in 0..BASIS_FUNCTIONS {
         value = fma(splat(simd, sky[3 * k + channel]), basis[k], value);
     }
     value
 }
 
 /// Adds the sky behind the splats of a render.
-pub fn add(exec: Exec<'_>, view: &KernelView, sky: &Sky, blended: &mut Blended) {
+pub fn add_sky(exec: Exec<'_>, view: &KernelView, sky: &SkyCoefficients, blended: &mut Blended) {
     let mut parts: Vec<&mut TilePixels> = blended.tiles.iter_mut().collect();
     exec.pool.run_parts(&mut parts, |tile, pixels| {
         at_level!(exec.level, simd => add_tile(simd, view, sky, tile, pixels));
@@ -83,7 +88,13 @@ pub fn add(exec: Exec<'_>, view: &KernelView, sky: &Sky, blended: &mut Blended) 
 }
 
 #[inline(always)]
-fn add_tile<S: Simd>(simd: S, view: &KernelView, sky: &Sky, tile: usize, pixels: &mut TilePixels) {
+fn add_tile<S: Simd>(
+    simd: S,
+    view: &KernelView,
+    sky: &SkyCoefficients,
+    tile: usize,
+    pixels: &mut TilePixels,
+) {
     let zero = splat(simd, 0.0);
     for c in 0..CELLS {
         let last = load(simd, &pixels.transmittance[c].0);
@@ -99,13 +110,19 @@ fn add_tile<S: Simd>(simd: S, view: &KernelView, sky: &Sky, tile: usize, pixels:
 
 /// `dL/d sky` from the final transmittances of a render and the gradient of its colours.
 #[must_use]
-pub fn gradient(exec: Exec<'_>, view: &KernelView, sky: &Sky, blended: &Blended, color: Lines<'_>) -> Sky {
-    let mut sums = vec![[0.0f32; SKY_WIDTH]; blended.tiles.len()];
+pub fn sky_gradient(
+    exec: Exec<'_>,
+    view: &KernelView,
+    sky: &SkyCoefficients,
+    blended: &Blended,
+    color: PlanarImage<'_>,
+) -> SkyCoefficients {
+    let mut sums = vec![[0.0f32; SKY_VALUES]; blended.tiles.len()];
     exec.pool.run_parts(&mut sums, |tile, sums| {
         let pixels = &blended.tiles[tile];
         at_level!(exec.level, simd => tile_gradient(simd, view, sky, tile, pixels, color, sums));
     });
-    let mut total = [0.0f64; SKY_WIDTH];
+    let mut total = [0.0f64; SKY_VALUES];
     for tile in &sums {
         total.iter_mut().zip(tile).for_each(|(total, &sum)| *total += f64::from(sum));
     }
@@ -116,14 +133,14 @@ pub fn gradient(exec: Exec<'_>, view: &KernelView, sky: &Sky, blended: &Blended,
 fn tile_gradient<S: Simd>(
     simd: S,
     view: &KernelView,
-    sky: &Sky,
+    sky: &SkyCoefficients,
     tile: usize,
     pixels: &TilePixels,
-    color: Lines<'_>,
-    sums: &mut Sky,
+    color: PlanarImage<'_>,
+    sums: &mut SkyCoefficients,
 ) {
     let zero = splat(simd, 0.0);
-    let mut totals = [zero; SKY_WIDTH];
+    let mut totals = [zero; SKY_VALUES];
     let origin = tile_origin(view, tile);
     for c in 0..CELLS {
         let last = load(simd, &pixels.transmittance[c].0);
@@ -137,7 +154,7 @@ fn tile_gradient<S: Simd>(
         for k in 0..3 {
             let shines = colour(simd, sky, &basis, k).simd_gt(zero) & last.simd_gt(zero);
             let g = shines.select(load(simd, &color.cell(k, corner)) * last, zero);
-            for n in 0..TERMS {
+            for n in 0..BASIS_FUNCTIONS {
                 totals[3 * n + k] = fma(g, basis[n], totals[3 * n + k]);
             }
         }

@@ -11,7 +11,7 @@
 use std::sync::atomic::Ordering;
 
 use gausset_compute::Pool;
-use gausset_compute::scatter::shared_u64;
+use gausset_compute::scatter::as_atomics;
 
 /// Bits per pass.
 const DIGIT_BITS: u32 = 11;
@@ -19,7 +19,7 @@ const BUCKETS: usize = 1 << DIGIT_BITS;
 const PASSES: u32 = 3;
 
 /// Fewer keys than this are sorted before another thread has woken up.
-const MIN_CHUNK: usize = 8192;
+const MIN_CHUNK_KEYS: usize = 8192;
 /// The number of counters grows with the chunks, and the prefix sums over them are serial.
 const MAX_CHUNKS: usize = 32;
 
@@ -29,12 +29,12 @@ type Counts = [u32; BUCKETS];
 /// Number of chunks for sorting `keys` keys on `threads` threads; 1 = a single thread sorts.
 #[must_use]
 pub fn chunk_count(keys: usize, threads: usize) -> usize {
-    if threads == 1 { 1 } else { (keys / MIN_CHUNK).min(2 * threads).clamp(1, MAX_CHUNKS) }
+    if threads == 1 { 1 } else { (keys / MIN_CHUNK_KEYS).min(2 * threads).clamp(1, MAX_CHUNKS) }
 }
 
 /// Number of passes that move these keys: one for each digit in which they differ.
 #[must_use]
-pub fn moving_passes(keys: &[u64]) -> u32 {
+pub fn sort_passes(keys: &[u64]) -> u32 {
     let differs = |pass| keys.iter().any(|&key| digit(key, pass) != digit(keys[0], pass));
     (0..PASSES).filter(|&pass| differs(pass)).count() as u32
 }
@@ -43,12 +43,12 @@ pub fn moving_passes(keys: &[u64]) -> u32 {
 pub fn sort_by_depth(pool: &Pool, keys: &mut Vec<u64>, scratch: &mut Vec<u64>) {
     scratch.resize(keys.len(), 0);
     match chunk_count(keys.len(), pool.threads()) {
-        1 => sort_alone(keys, scratch),
+        1 => sort_serial(keys, scratch),
         chunks => sort_in_chunks(pool, chunks, keys, scratch),
     }
 }
 
-fn sort_alone(keys: &mut Vec<u64>, scratch: &mut Vec<u64>) {
+fn sort_serial(keys: &mut Vec<u64>, scratch: &mut Vec<u64>) {
     let mut counts = vec![[0; BUCKETS]; PASSES as usize];
     for &key in keys.iter() {
         for (pass, count) in counts.iter_mut().enumerate() {
@@ -56,7 +56,7 @@ fn sort_alone(keys: &mut Vec<u64>, scratch: &mut Vec<u64>) {
         }
     }
     for (pass, count) in counts.iter_mut().enumerate() {
-        if counts_to_places(std::slice::from_mut(count), keys.len()) {
+        if counts_to_offsets(std::slice::from_mut(count), keys.len()) {
             for &key in keys.iter() {
                 let place = &mut count[digit(key, pass as u32)];
                 scratch[*place as usize] = key;
@@ -81,8 +81,8 @@ fn sort_in_chunks(pool: &Pool, chunks: usize, keys: &mut Vec<u64>, scratch: &mut
                 count[digit(key, pass)] += 1;
             }
         });
-        if counts_to_places(&mut counts, keys.len()) {
-            let places = shared_u64(scratch);
+        if counts_to_offsets(&mut counts, keys.len()) {
+            let places = as_atomics(scratch);
             pool.run_parts(&mut counts, |chunk, count| {
                 for &key in chunk_of(chunk) {
                     let place = &mut count[digit(key, pass)];
@@ -97,7 +97,7 @@ fn sort_in_chunks(pool: &Pool, chunks: usize, keys: &mut Vec<u64>, scratch: &mut
 
 /// Converts the counts of all chunks to target positions, digit by digit and within a digit chunk by chunk. Returns
 /// false if all keys share the digit: moving them would only copy them.
-fn counts_to_places(counts: &mut [Counts], keys: usize) -> bool {
+fn counts_to_offsets(counts: &mut [Counts], keys: usize) -> bool {
     let mut next = 0;
     for digit in 0..BUCKETS {
         let first = next;
@@ -137,20 +137,23 @@ mod tests {
     #[test]
     fn passes_move_keys_where_a_digit_differs_and_threads_share_enough_of_them() {
         let of = |depth_bits: [u32; 2]| depth_bits.map(|bits| u64::from(bits) << 32);
-        assert_eq!(moving_passes(&[]), 0);
-        assert_eq!(moving_passes(&of([7, 7])), 0);
-        assert_eq!(moving_passes(&of([0, 1])), 1);
-        assert_eq!(moving_passes(&of([0, 1 << 11 | 1])), 2);
-        assert_eq!(moving_passes(&of([0, 1 << 31 | 1 << 11 | 1])), 3);
+        assert_eq!(sort_passes(&[]), 0);
+        assert_eq!(sort_passes(&of([7, 7])), 0);
+        assert_eq!(sort_passes(&of([0, 1])), 1);
+        assert_eq!(sort_passes(&of([0, 1 << 11 | 1])), 2);
+        assert_eq!(sort_passes(&of([0, 1 << 31 | 1 << 11 | 1])), 3);
         // The lower half of a key is the index of a splat.
-        assert_eq!(moving_passes(&[0, 1]), 0);
-        assert_eq!([0, MIN_CHUNK, 2 * MIN_CHUNK, 100 * MIN_CHUNK].map(|n| chunk_count(n, 2)), [1, 1, 2, 4]);
-        assert_eq!(chunk_count(100 * MIN_CHUNK, 1), 1);
+        assert_eq!(sort_passes(&[0, 1]), 0);
+        assert_eq!(
+            [0, MIN_CHUNK_KEYS, 2 * MIN_CHUNK_KEYS, 100 * MIN_CHUNK_KEYS].map(|n| chunk_count(n, 2)),
+            [1, 1, 2, 4]
+        );
+        assert_eq!(chunk_count(100 * MIN_CHUNK_KEYS, 1), 1);
     }
 
     #[test]
     fn keys_come_out_by_depth_and_equal_depths_keep_their_order_on_any_number_of_threads() {
-        let chunk = MIN_CHUNK as u32;
+        let chunk = MIN_CHUNK_KEYS as u32;
         for threads in [1, 2, 5] {
             let pool = Pool::new(threads);
             for len in [0, 1, 2, 1000, 2 * chunk - 1, 2 * chunk, 5 * chunk + 3, 50_001] {

@@ -26,13 +26,13 @@ use crate::view::KernelView;
 /// Chunks of the depth-sorted list.
 const DEPTH_CHUNKS: usize = 16;
 /// Prefetch distance of rectangles, in splats.
-const RECT_AHEAD: usize = 32;
+const RECT_PREFETCH: usize = 32;
 /// Alignment of each tile's first entry.
 const ENTRY_ALIGNMENT: usize = 32;
 
 /// The input of the blending stages: the splats of each tile of a view.
 #[derive(Clone, Copy, Debug)]
-pub struct TileSplats<'a> {
+pub struct BlendInput<'a> {
     /// The view.
     pub view: &'a KernelView,
     /// The list of splats of each tile, in depth order.
@@ -44,9 +44,9 @@ pub struct TileSplats<'a> {
 /// A splat in the list of a tile, with the index of this entry among all entries in the order of splats: those of a
 /// splat are consecutive, row by row of tiles.
 #[derive(Debug, Default)]
-pub struct Entry(AtomicU64);
+pub struct TileEntry(AtomicU64);
 
-impl Entry {
+impl TileEntry {
     /// Positions are disjoint; relaxed atomic stores are plain stores that need no `unsafe`.
     #[inline(always)]
     fn set(&self, splat: u32, slot: u32) {
@@ -72,11 +72,11 @@ impl Entry {
 #[derive(Debug, Default)]
 pub struct TileLists {
     /// The entries, tile by tile.
-    pub entries: Vec<Entry>,
+    pub entries: Vec<TileEntry>,
     /// First entry of each tile.
-    pub first: Vec<u32>,
+    pub starts: Vec<u32>,
     /// Number of entries of each tile (after the cap).
-    pub len: Vec<u32>,
+    pub lengths: Vec<u32>,
     /// Number of entries of all tiles before the cap.
     pub entry_count: usize,
     /// Number of entries of all tiles including the gaps between lists.
@@ -94,15 +94,15 @@ impl TileLists {
     /// Bytes held.
     #[must_use]
     pub fn bytes(&self) -> usize {
-        self.entries.capacity() * size_of::<Entry>()
-            + (self.first.capacity() + self.len.capacity() + self.counts.capacity()) * 4
+        self.entries.capacity() * size_of::<TileEntry>()
+            + (self.starts.capacity() + self.lengths.capacity() + self.counts.capacity()) * 4
     }
 
     /// Builds the lists from the splats in depth order (`keys`, sorted).
     pub fn run(&mut self, pool: &Pool, view: &KernelView, projected: &Projected) {
         let tiles = view.tile_count();
         let columns = view.tiles[0] as usize;
-        let keys = &projected.keys;
+        let keys = &projected.sort_keys;
         let chunk_len = keys.len().div_ceil(DEPTH_CHUNKS).max(1);
 
         self.counts.clear();
@@ -110,17 +110,17 @@ impl TileLists {
         let rows = view.tiles[1] as usize;
         let mut parts: Vec<&mut [u32]> = self.counts.chunks_mut(tiles).collect();
         pool.run_parts(&mut parts, |chunk, counts| {
-            let splats = chunk_of(keys, chunk, chunk_len);
+            let splats = chunk_keys(keys, chunk, chunk_len);
             count_tiles(splats, &projected.rects, [columns, rows], counts);
         });
 
         // Convert counts to target positions: tile by tile, and within a tile chunk by chunk.
-        self.first.clear();
-        self.len.clear();
+        self.starts.clear();
+        self.lengths.clear();
         let mut next = 0usize;
         for tile in 0..tiles {
             next = next.next_multiple_of(ENTRY_ALIGNMENT);
-            self.first.push(next as u32);
+            self.starts.push(next as u32);
             let start = next;
             for chunk in 0..DEPTH_CHUNKS {
                 let slot = &mut self.counts[chunk * tiles + tile];
@@ -128,7 +128,7 @@ impl TileLists {
                 *slot = next as u32;
                 next += here;
             }
-            self.len.push((next - start) as u32);
+            self.lengths.push((next - start) as u32);
         }
         self.padded_entries = next.next_multiple_of(ENTRY_ALIGNMENT);
         self.entry_count = projected.entries as usize;
@@ -137,9 +137,9 @@ impl TileLists {
         let entries = &*self.entries;
         let mut parts: Vec<&mut [u32]> = self.counts.chunks_mut(tiles).collect();
         pool.run_parts(&mut parts, |chunk, places| {
-            let keys = chunk_of(keys, chunk, chunk_len);
+            let keys = chunk_keys(keys, chunk, chunk_len);
             for (i, &key) in keys.iter().enumerate() {
-                if let Some(&key) = keys.get(i + RECT_AHEAD) {
+                if let Some(&key) = keys.get(i + RECT_PREFETCH) {
                     prefetch(&projected.rects, key as u32 as usize);
                     prefetch(&projected.entry_offset, key as u32 as usize);
                 }
@@ -165,9 +165,9 @@ impl TileLists {
     /// Forward and backward pass then walk the same shortened lists. The test evaluates every pixel with the arithmetic
     /// of the blending kernel: it is exact, and costs time only if a cap is set.
     pub fn cap(&mut self, exec: Exec<'_>, view: &KernelView, records: &[Record], cap: u32) {
-        let (first, all) = (&self.first, &*self.entries);
-        let mut hit = vec![false; self.len.len()];
-        let mut parts: Vec<(&mut u32, &mut bool)> = self.len.iter_mut().zip(&mut hit).collect();
+        let (first, all) = (&self.starts, &*self.entries);
+        let mut hit = vec![false; self.lengths.len()];
+        let mut parts: Vec<(&mut u32, &mut bool)> = self.lengths.iter_mut().zip(&mut hit).collect();
         exec.pool.run_parts(&mut parts, |tile, (len, hit)| {
             let start = first[tile] as usize;
             let entries = &all[start..start + **len as usize];
@@ -187,7 +187,7 @@ fn capped_length<S: Simd>(
     simd: S,
     view: &KernelView,
     tile: usize,
-    entries: &[Entry],
+    entries: &[TileEntry],
     records: &[Record],
     cap: u32,
 ) -> Option<u32> {
@@ -219,7 +219,7 @@ fn count_tiles(keys: &[u64], rects: &[TileRect], [columns, rows]: [usize; 2], co
     // Differences wrap below zero; the sums do not.
     let mut changes = vec![0u32; stride * (rows + 1)];
     for (i, &key) in keys.iter().enumerate() {
-        if let Some(&key) = keys.get(i + RECT_AHEAD) {
+        if let Some(&key) = keys.get(i + RECT_PREFETCH) {
             prefetch(rects, key as u32 as usize);
         }
         let rect = rects[key as u32 as usize];
@@ -242,15 +242,15 @@ fn count_tiles(keys: &[u64], rects: &[TileRect], [columns, rows]: [usize; 2], co
     }
 }
 
-fn chunk_of(keys: &[u64], chunk: usize, chunk_len: usize) -> &[u64] {
+fn chunk_keys(keys: &[u64], chunk: usize, chunk_len: usize) -> &[u64] {
     let start = (chunk * chunk_len).min(keys.len());
     &keys[start..(start + chunk_len).min(keys.len())]
 }
 
-fn grow(values: &mut Vec<Entry>, len: usize) {
+fn grow(values: &mut Vec<TileEntry>, len: usize) {
     if values.len() < len {
         // Spare capacity, so that a slowly growing scene does not reallocate at every step.
         values.reserve_exact(len + len / 8 - values.len());
-        values.resize_with(len, Entry::default);
+        values.resize_with(len, TileEntry::default);
     }
 }

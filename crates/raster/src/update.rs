@@ -5,23 +5,25 @@
 
 use fearless_simd::{f32x16, mask32x16, prelude::*, u32x16};
 use gausset_compute::prefetch::prefetch;
-use gausset_compute::simd::{LANES, Row, each, exp, fma, inlined, ln, load, sigmoid, sin_cos_turns, splat};
+use gausset_compute::simd::{
+    LANES, Row, array_from_fn, exp, fma, inline_closure, ln, load, sigmoid, sin_cos_turns, splat,
+};
 use gausset_compute::{Exec, rng};
-use gausset_core::engine::{AdamMode, GradientStatistic, Noise, StepParams};
+use gausset_core::engine::{AdamMode, GradientStatistic, PositionNoise, StepParams};
 
-use crate::adam::{BiasCorrection, CorrectionTable, LaneUpdate, update_row};
+use crate::adam::{BiasCorrection, BiasCorrectionTable, LaneAdam, update_row};
 use crate::layout::{AlignedRow, Blocks, DC, GEOMETRY_ROWS, GeometryBlock, LOG_SCALE, LOGIT, MEAN, QUAT};
 use crate::project::BLOCKS_PER_CHUNK;
 use crate::project_vjp::{BlockGradient, PoseGradientSums, PoseSums, VjpInput, block_gradient, has_entries};
 use crate::shape::Shape;
-use crate::spherical::{at_degree, rest_coefficients};
-use crate::{blend_vjp::SlotSums, project::Projected, view::KernelView};
+use crate::spherical_harmonics::{at_degree, rest_coefficients};
+use crate::{blend_vjp::GradientSlots, project::Projected, view::KernelView};
 
 /// Noise fades out as `sigmoid(-100 (opacity - fade))`; beyond this exponent it is below 1e-13 and skipped.
 const NOISE_CUTOFF: f32 = 30.0;
 
 /// Prefetch distance of density statistics, in splats.
-const STATISTICS_AHEAD: usize = 2 * LANES;
+const STATISTICS_PREFETCH: usize = 2 * LANES;
 
 /// The arrays that an update changes; each is padded to whole blocks.
 #[derive(Debug)]
@@ -50,7 +52,7 @@ pub struct UpdateInput<'a> {
     /// Output of `project`.
     pub projected: &'a Projected,
     /// Output of `blend_vjp`.
-    pub sums: &'a SlotSums,
+    pub sums: &'a GradientSlots,
     /// The view of this step.
     pub view: &'a KernelView,
     /// The step.
@@ -58,9 +60,9 @@ pub struct UpdateInput<'a> {
     /// Number of updates including this one ([`AdamMode::Dense`]).
     pub group_clock: u64,
     /// Bias corrections by clock ([`AdamMode::Sparse`]).
-    pub corrections: &'a CorrectionTable,
+    pub corrections: &'a BiasCorrectionTable,
     /// Whether to compute the gradient of the pose.
-    pub wants_pose: bool,
+    pub needs_pose_gradient: bool,
 }
 
 /// Results of an update.
@@ -90,7 +92,7 @@ struct Chunk<'a> {
 
 /// Constants of a step.
 #[derive(Clone, Copy)]
-struct Step<'a> {
+struct UpdateStep<'a> {
     input: UpdateInput<'a>,
     ids: &'a [u32],
     len: usize,
@@ -98,11 +100,11 @@ struct Step<'a> {
     dense: BiasCorrection,
     /// Learning rate of each geometry row.
     rates: [f32; GEOMETRY_ROWS],
-    opacity_pull: f32,
-    scale_pull: f32,
+    mean_opacity_weight: f32,
+    mean_scale_weight: f32,
 }
 
-impl<'a> Step<'a> {
+impl<'a> UpdateStep<'a> {
     #[inline(always)]
     fn vjp_input(&self) -> VjpInput<'a> {
         VjpInput {
@@ -126,15 +128,15 @@ pub fn update(exec: Exec<'_>, state: UpdateState<'_>, input: &UpdateInput<'_>) -
     row_rates[QUAT..LOGIT].fill(rates.quats);
     row_rates[LOGIT] = rates.opacity_logits;
     row_rates[DC..].fill(rates.sh_dc);
-    let step = Step {
+    let step = UpdateStep {
         input: *input,
         ids: state.ids,
         len,
         rest_rows,
         dense: BiasCorrection::new(input.group_clock),
         rates: row_rates,
-        opacity_pull: input.params.opacity_regularisation / len.max(1) as f32,
-        scale_pull: input.params.scale_regularisation / (3 * len.max(1)) as f32,
+        mean_opacity_weight: input.params.opacity_regularisation / len.max(1) as f32,
+        mean_scale_weight: input.params.scale_regularisation / (3 * len.max(1)) as f32,
     };
 
     let chunk_rows = (BLOCKS_PER_CHUNK * rest_rows).max(1);
@@ -179,13 +181,18 @@ pub fn update(exec: Exec<'_>, state: UpdateState<'_>, input: &UpdateInput<'_>) -
 }
 
 #[inline(always)]
-fn update_chunk<S: Simd, const DEGREE: u8>(simd: S, step: &Step<'_>, chunk: usize, part: &mut Chunk<'_>) {
+fn update_chunk<S: Simd, const DEGREE: u8>(
+    simd: S,
+    step: &UpdateStep<'_>,
+    chunk: usize,
+    part: &mut Chunk<'_>,
+) {
     let mut pose = PoseSums::new(simd);
     for local in 0..part.geometry.len() {
         let block = chunk * BLOCKS_PER_CHUNK + local;
         update_block::<S, DEGREE>(simd, step, block, local, part, &mut pose);
     }
-    if step.input.wants_pose {
+    if step.input.needs_pose_gradient {
         part.report.pose = pose.totals();
     }
 }
@@ -193,7 +200,7 @@ fn update_chunk<S: Simd, const DEGREE: u8>(simd: S, step: &Step<'_>, chunk: usiz
 #[inline(always)]
 fn update_block<S: Simd, const DEGREE: u8>(
     simd: S,
-    step: &Step<'_>,
+    step: &UpdateStep<'_>,
     block: usize,
     local: usize,
     part: &mut Chunk<'_>,
@@ -202,7 +209,7 @@ fn update_block<S: Simd, const DEGREE: u8>(
     let zero = splat(simd, 0.0);
     let params = step.input.params;
     let lanes = local * LANES..(local + 1) * LANES;
-    let lane_ahead = lanes.start + STATISTICS_AHEAD;
+    let lane_ahead = lanes.start + STATISTICS_PREFETCH;
     prefetch(part.gradient_sum, lane_ahead);
     prefetch(part.visible_steps, lane_ahead);
     prefetch(part.max_radius, lane_ahead);
@@ -214,13 +221,13 @@ fn update_block<S: Simd, const DEGREE: u8>(
         block,
         &part.geometry[local],
         &part.rest[rest.clone()],
-        step.input.wants_pose.then_some(pose),
+        step.input.needs_pose_gradient.then_some(pose),
     );
     accumulate_statistics(simd, step, block, &g, part, lanes.clone());
 
     let real = real_lanes(simd, block, step.len);
     let sparse = params.adam == AdamMode::Sparse;
-    let receives = if sparse { g.touched } else { real };
+    let receives = if sparse { g.has_gradient } else { real };
     regularise(simd, step, &part.geometry[local], receives, &mut g);
 
     let [red, green, blue] = g.colour.colour;
@@ -293,16 +300,16 @@ fn real_lanes<S: Simd>(simd: S, block: usize, len: usize) -> mask32x16<S> {
 #[inline(always)]
 fn lane_update<S: Simd>(
     simd: S,
-    step: &Step<'_>,
+    step: &UpdateStep<'_>,
     moves: mask32x16<S>,
     sparse: bool,
     clocks: &mut [u32],
-) -> LaneUpdate<S> {
+) -> LaneAdam<S> {
     if !sparse {
-        return LaneUpdate {
+        return LaneAdam {
             first: splat(simd, step.dense.first),
             second: splat(simd, step.dense.second),
-            moves,
+            is_updated: moves,
         };
     }
     let (mut first, mut second): (Row, Row) = ([1.0; LANES], [1.0; LANES]);
@@ -315,27 +322,27 @@ fn lane_update<S: Simd>(
         first[lane] = correction.first;
         second[lane] = correction.second;
     }
-    LaneUpdate { first: load(simd, &first), second: load(simd, &second), moves }
+    LaneAdam { first: load(simd, &first), second: load(simd, &second), is_updated: moves }
 }
 
 /// Adds the gradients of `w_o mean(opacity) + w_s mean(scale)`.
 #[inline(always)]
 fn regularise<S: Simd>(
     simd: S,
-    step: &Step<'_>,
+    step: &UpdateStep<'_>,
     block: &GeometryBlock,
     receives: mask32x16<S>,
     g: &mut BlockGradient<S>,
 ) {
     let zero = splat(simd, 0.0);
-    if step.opacity_pull != 0.0 {
+    if step.mean_opacity_weight != 0.0 {
         let o = sigmoid(simd, load(simd, &block[LOGIT].0));
-        let pull = splat(simd, step.opacity_pull) * (o * (splat(simd, 1.0) - o));
+        let pull = splat(simd, step.mean_opacity_weight) * (o * (splat(simd, 1.0) - o));
         g.geometry[LOGIT] += receives.select(pull, zero);
     }
-    if step.scale_pull != 0.0 {
+    if step.mean_scale_weight != 0.0 {
         for k in LOG_SCALE..LOG_SCALE + 3 {
-            let pull = splat(simd, step.scale_pull) * exp(simd, load(simd, &block[k].0));
+            let pull = splat(simd, step.mean_scale_weight) * exp(simd, load(simd, &block[k].0));
             g.geometry[k] += receives.select(pull, zero);
         }
     }
@@ -345,7 +352,7 @@ fn regularise<S: Simd>(
 #[inline(always)]
 fn accumulate_statistics<S: Simd>(
     simd: S,
-    step: &Step<'_>,
+    step: &UpdateStep<'_>,
     block: usize,
     g: &BlockGradient<S>,
     part: &mut Chunk<'_>,
@@ -382,15 +389,15 @@ fn accumulate_statistics<S: Simd>(
 #[inline(always)]
 fn add_noise<S: Simd>(
     simd: S,
-    step: &Step<'_>,
+    step: &UpdateStep<'_>,
     block: usize,
-    noise: Noise,
+    noise: PositionNoise,
     real: mask32x16<S>,
     geometry: &mut GeometryBlock,
 ) {
     let zero = splat(simd, 0.0);
     let opacity = sigmoid(simd, load(simd, &geometry[LOGIT].0));
-    let exponent = (opacity - splat(simd, noise.opacity_fade)) * splat(simd, 100.0);
+    let exponent = (opacity - splat(simd, noise.fade_opacity)) * splat(simd, 100.0);
     let noisy = exponent.simd_lt(splat(simd, NOISE_CUTOFF)) & real;
     let bits = noisy.to_bitmask();
     if bits == 0 {
@@ -407,7 +414,7 @@ fn add_noise<S: Simd>(
         }
     }
     // Box-Muller on two pairs; the fourth normal is not needed.
-    let pair = inlined(
+    let pair = inline_closure(
         #[inline(always)]
         |a: &Row, b: &Row| {
             let u = splat(simd, 1.0) - load(simd, a);
@@ -423,7 +430,7 @@ fn add_noise<S: Simd>(
     let shape = Shape::new(simd, geometry);
     let strength = sigmoid(simd, -exponent) * splat(simd, noise.scale);
     // Σ z = R diag(s²) Rᵀ z
-    let turned: [f32x16<S>; 3] = each(
+    let turned: [f32x16<S>; 3] = array_from_fn(
         #[inline(always)]
         |k| {
             let r = &shape.rotation;

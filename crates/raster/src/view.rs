@@ -21,9 +21,9 @@ pub struct KernelView {
     /// Principal point in px.
     pub centre: [f32; 2],
     /// Range of `x/z` outside which the Jacobian clamps it.
-    pub ratio_x: [f32; 2],
+    pub jacobian_range_x: [f32; 2],
     /// Range of `y/z` outside which the Jacobian clamps it.
-    pub ratio_y: [f32; 2],
+    pub jacobian_range_y: [f32; 2],
     /// Image size in px.
     pub size: [u32; 2],
     /// Number of tiles per row and per column.
@@ -50,8 +50,8 @@ impl KernelView {
             origin: pose.centre().map(|v| v as f32),
             focal: [camera.fx as f32, camera.fy as f32],
             centre: [camera.cx as f32, camera.cy as f32],
-            ratio_x: ratio(camera.fx, camera.cx, camera.width),
-            ratio_y: ratio(camera.fy, camera.cy, camera.height),
+            jacobian_range_x: ratio(camera.fx, camera.cx, camera.width),
+            jacobian_range_y: ratio(camera.fy, camera.cy, camera.height),
             size: [camera.width, camera.height],
             tiles: camera.tiles(),
             near_plane: NEAR_PLANE as f32,

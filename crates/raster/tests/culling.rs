@@ -6,12 +6,12 @@
 
 use fearless_simd::Level;
 use gausset_compute::simd::{LANES, LOG2_E, Row, exp2, ln, load, splat};
-use gausset_compute::{Exec, Pool, VectorLevel, at_level, level};
+use gausset_compute::{Exec, Pool, SimdLevel, at_level, dispatch_level};
 use gausset_core::Splats;
 use gausset_core::constants::{ALPHA_MAX, ALPHA_MIN, TRANSMITTANCE_STOP};
 use gausset_core::engine::Outputs;
 use gausset_core::engine::{RenderOptions, Rendering};
-use gausset_raster::blend_vjp::{AbsoluteSums, Lines, Upstream};
+use gausset_raster::blend_vjp::{AbsoluteSums, PlanarImage, Upstream};
 use gausset_raster::layout::Blocks;
 use gausset_raster::pipeline::Pipeline;
 use gausset_raster::probe::screen_splats;
@@ -25,7 +25,7 @@ use gausset_testkit::scene::{Random, TestScene};
 const BACKGROUND: [f32; 3] = [0.2, 0.5, 0.8];
 
 fn any_level() -> Level {
-    level(VectorLevel::Auto).expect("there is always a level")
+    dispatch_level(SimdLevel::Auto).expect("there is always a level")
 }
 
 fn options(antialiased: bool) -> RenderOptions {
@@ -42,15 +42,17 @@ fn scenes() -> Vec<(&'static str, TestScene)> {
         ("tiny", RandomScene { size_in_px: [1e-4, 0.1], ..recipe }),
         ("long and thin", RandomScene { size_in_px: [0.01, 300.0], ..recipe }),
         ("huge", RandomScene { size_in_px: [100.0, 3000.0], ..recipe }),
-        ("off-screen", RandomScene { overhang: 4.0, size_in_px: [1.0, 100.0], ..recipe }),
-        ("thin and off-screen", RandomScene { overhang: 3.0, size_in_px: [0.01, 200.0], ..recipe }),
+        ("off-screen", RandomScene { margin: 4.0, size_in_px: [1.0, 100.0], ..recipe }),
+        ("thin and off-screen", RandomScene { margin: 3.0, size_in_px: [0.01, 200.0], ..recipe }),
         ("needles", RandomScene { size_in_px: [0.001, 3000.0], ..recipe }),
-        ("needles off-screen", RandomScene { overhang: 20.0, size_in_px: [0.001, 1000.0], ..recipe }),
-        ("huge and off-screen", RandomScene { overhang: 50.0, size_in_px: [300.0, 100000.0], ..recipe }),
+        ("needles off-screen", RandomScene { margin: 20.0, size_in_px: [0.001, 1000.0], ..recipe }),
+        ("huge and off-screen", RandomScene { margin: 50.0, size_in_px: [300.0, 100000.0], ..recipe }),
         ("around the near plane", RandomScene { depth: [-0.02, 0.05], size_in_px: [0.5, 20.0], ..recipe }),
     ];
     let seeds = 40..43;
-    seeds.flat_map(|seed| named.map(|(name, recipe)| (name, RandomScene { seed, ..recipe }.make()))).collect()
+    seeds
+        .flat_map(|seed| named.map(|(name, recipe)| (name, RandomScene { seed, ..recipe }.build())))
+        .collect()
 }
 
 fn forward(splats: &Splats, scene: &TestScene, options: &RenderOptions) -> (Pipeline, Rendering) {
@@ -102,7 +104,7 @@ fn brute_force(scene: &TestScene, drawn: &[Drawn]) -> Rendering {
         alpha: vec![0.0; pixels],
         depth: vec![0.0; pixels],
         count: vec![0; pixels],
-        cut_tiles: 0,
+        capped_tiles: 0,
     };
     let mut transmittance = vec![1.0f32; pixels];
     let mut last = vec![1.0f32; pixels];
@@ -252,11 +254,11 @@ fn picture_and_gradients(splats: &Splats, scene: &TestScene) -> (Rendering, Grad
     let stride = (scene.camera.width as usize).next_multiple_of(16);
     let rows = (scene.camera.height as usize).next_multiple_of(16);
     let mut random = Random::new(9);
-    let weights: Vec<f32> = (0..5 * stride * rows).map(|_| random.between(-1.0, 1.0) as f32).collect();
+    let weights: Vec<f32> = (0..5 * stride * rows).map(|_| random.uniform(-1.0, 1.0) as f32).collect();
     let (color, alpha_depth) = weights.split_at(3 * stride * rows);
     let upstream = Upstream {
-        color: Lines { data: color, stride, row_len: 3 * stride },
-        alpha_depth: Some(Lines { data: alpha_depth, stride, row_len: 2 * stride }),
+        color: PlanarImage { data: color, stride, row_len: 3 * stride },
+        alpha_depth: Some(PlanarImage { data: alpha_depth, stride, row_len: 2 * stride }),
     };
     let (pool, blocks) = (Pool::new(2), Blocks::from_splats(splats));
     pipeline.backward(Exec::best(&pool), &view, upstream, AbsoluteSums::On);
@@ -267,7 +269,7 @@ fn picture_and_gradients(splats: &Splats, scene: &TestScene) -> (Rendering, Grad
 #[test]
 fn splats_that_are_not_drawn_change_no_bit() {
     // 37 splats: the last block has 5 of 16. Appending fills it, starts another and fills that too.
-    let scene = RandomScene { splats: 37, sh_degree: 1, ..RandomScene::default() }.make();
+    let scene = RandomScene { splats: 37, sh_degree: 1, ..RandomScene::default() }.build();
     let (picture, gradients) = picture_and_gradients(&scene.splats, &scene);
     let expected = gradients.parameters.to_splats();
     assert!(picture.count.iter().any(|&n| n > 1), "there is something to see");
@@ -289,7 +291,7 @@ fn splats_that_are_not_drawn_change_no_bit() {
 
 #[test]
 fn the_place_of_a_splat_in_its_block_changes_no_bit_of_it() {
-    let scene = RandomScene { splats: 37, sh_degree: 1, ..RandomScene::default() }.make();
+    let scene = RandomScene { splats: 37, sh_degree: 1, ..RandomScene::default() }.build();
     let (picture, gradients) = picture_and_gradients(&scene.splats, &scene);
     let expected = gradients.parameters.to_splats();
     for before in [1, 7, 16, 1030] {
@@ -297,7 +299,7 @@ fn the_place_of_a_splat_in_its_block_changes_no_bit_of_it() {
         (0..before).for_each(|kind| push_invisible(&mut splats, &scene, kind));
         let s = &scene.splats;
         for i in 0..s.len() {
-            splats.push(s.means[i], s.log_scales[i], s.quats[i], s.opacity_logits[i], s.sh_of(i));
+            splats.push(s.means[i], s.log_scales[i], s.quats[i], s.opacity_logits[i], s.sh_coefficients(i));
         }
         let (same_picture, moved) = picture_and_gradients(&splats, &scene);
         assert!(same_picture == picture, "{before} in front: another picture");
@@ -318,7 +320,7 @@ fn the_place_of_a_splat_in_its_block_changes_no_bit_of_it() {
 #[test]
 fn a_splat_with_a_parameter_that_is_nan_is_not_drawn() {
     let scene =
-        RandomScene { splats: 40, sh_degree: 1, width: 61, height: 43, ..RandomScene::default() }.make();
+        RandomScene { splats: 40, sh_degree: 1, width: 61, height: 43, ..RandomScene::default() }.build();
     let options = options(false);
     let mut without = scene.splats.clone();
     without.opacity_logits[3] = f32::NEG_INFINITY;

@@ -11,7 +11,7 @@ use gausset_testkit::RandomScene;
 use gausset_testkit::scene::TestScene;
 
 fn scene() -> TestScene {
-    RandomScene { splats: 2000, sh_degree: 1, width: 61, height: 43, ..RandomScene::default() }.make()
+    RandomScene { splats: 2000, sh_degree: 1, width: 61, height: 43, ..RandomScene::default() }.build()
 }
 
 fn depths(scene: &TestScene) -> Vec<f64> {

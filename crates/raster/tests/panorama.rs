@@ -2,10 +2,10 @@
 //! with six pinholes; the same bytes for any threads and SIMD level.
 #![allow(clippy::print_stdout, reason = "measured errors, shown with --nocapture")]
 
-use gausset_compute::{Exec, Pool, VectorLevel, level};
+use gausset_compute::{Exec, Pool, SimdLevel, dispatch_level};
 use gausset_core::engine::{Outputs, RenderOptions, Rendering};
 use gausset_core::{Camera, Pose, Splats, se3};
-use gausset_raster::blend_vjp::{AbsoluteSums, Lines, Upstream};
+use gausset_raster::blend_vjp::{AbsoluteSums, PlanarImage, Upstream};
 use gausset_raster::layout::Blocks;
 use gausset_raster::pipeline::Pipeline;
 use gausset_raster::project_vjp::Gradients;
@@ -20,7 +20,7 @@ const OPTIONS: RenderOptions = RenderOptions {
     max_splats_per_tile: 0,
     near_plane: 0.01,
     sky: false,
-    only_first: None,
+    splat_limit: None,
 };
 
 /// Splats all around a panorama whose width is not a multiple of the tile size: every fourth at the seam, every fourth
@@ -28,25 +28,25 @@ const OPTIONS: RenderOptions = RenderOptions {
 fn scene(seed: u64, splats: usize, size_in_px: [f64; 2]) -> TestScene {
     let mut random = Random::new(seed);
     let camera = Camera::panorama(120, 60).unwrap();
-    let pose = se3::exp(std::array::from_fn(|_| random.between(-2.0, 2.0)));
+    let pose = se3::exp(std::array::from_fn(|_| random.uniform(-2.0, 2.0)));
     let world_from_camera = pose.inverse();
     let mut made = Splats::with_capacity(1, splats);
     for i in 0..splats {
-        let n = random.between(1.0, 5.0);
+        let n = random.uniform(1.0, 5.0);
         let pixel = match i % 4 {
-            0 => [random.between(-3.0, 3.0), random.between(6.0, 54.0)],
+            0 => [random.uniform(-3.0, 3.0), random.uniform(6.0, 54.0)],
             1 => [
-                random.between(0.0, 120.0),
-                29.0 * f64::from(i as u32 / 4 % 2 * 2) + random.between(0.5, 1.5),
+                random.uniform(0.0, 120.0),
+                29.0 * f64::from(i as u32 / 4 % 2 * 2) + random.uniform(0.5, 1.5),
             ],
-            _ => [random.between(0.0, 120.0), random.between(6.0, 54.0)],
+            _ => [random.uniform(0.0, 120.0), random.uniform(6.0, 54.0)],
         };
         let mean = world_from_camera.apply(camera.ray(pixel).map(|v| n * v)).map(|v| v as f32);
         let [low, high] = size_in_px.map(|px: f64| (px * n / camera.fx).ln());
-        let log_scale = [0; 3].map(|_| random.between(low, high) as f32);
+        let log_scale = [0; 3].map(|_| random.uniform(low, high) as f32);
         let quat = random.rotation().map(|v| v as f32);
-        let logit = random.between(-2.0, 3.0) as f32;
-        let sh: Vec<f32> = (0..12).map(|_| random.between(-0.8, 0.8) as f32).collect();
+        let logit = random.uniform(-2.0, 3.0) as f32;
+        let sh: Vec<f32> = (0..12).map(|_| random.uniform(-0.8, 0.8) as f32).collect();
         made.push(mean, log_scale, quat, logit, &sh);
     }
     TestScene { splats: made, camera, pose }
@@ -60,11 +60,11 @@ struct Pass {
 /// Weights of colour, alpha and depth of each pixel.
 fn weights(camera: &Camera) -> Vec<[f64; 5]> {
     let mut random = Random::new(91);
-    (0..camera.pixels()).map(|_| [0; 5].map(|_| f64::from(random.between(-1.0, 1.0) as f32))).collect()
+    (0..camera.pixels()).map(|_| [0; 5].map(|_| f64::from(random.uniform(-1.0, 1.0) as f32))).collect()
 }
 
-fn kernels(scene: &TestScene, options: &RenderOptions, threads: usize, vector: VectorLevel) -> Option<Pass> {
-    let exec = Exec { pool: &Pool::new(threads), level: level(vector)? };
+fn kernels(scene: &TestScene, options: &RenderOptions, threads: usize, vector: SimdLevel) -> Option<Pass> {
+    let exec = Exec { pool: &Pool::new(threads), level: dispatch_level(vector)? };
     let splats = Blocks::from_splats(&scene.splats);
     let view = KernelView::new(&scene.camera, &scene.pose);
     let mut pipeline = Pipeline::default();
@@ -84,8 +84,8 @@ fn kernels(scene: &TestScene, options: &RenderOptions, threads: usize, vector: V
     };
     let (color, extras) = (lines(0..3), lines(3..5));
     let upstream = Upstream {
-        color: Lines { data: &color.0, stride, row_len: color.1 },
-        alpha_depth: Some(Lines { data: &extras.0, stride, row_len: extras.1 }),
+        color: PlanarImage { data: &color.0, stride, row_len: color.1 },
+        alpha_depth: Some(PlanarImage { data: &extras.0, stride, row_len: extras.1 }),
     };
     pipeline.backward(exec, &view, upstream, AbsoluteSums::Off);
     let gradients = pipeline.gradients(exec, &splats, &view, options);
@@ -114,7 +114,7 @@ fn pictures_and_gradients_are_those_of_the_reference() {
     for seed in 1..=4 {
         let scene = scene(seed, 80, if seed == 4 { [0.3, 12.0] } else { [0.6, 3.0] });
         let options = RenderOptions { antialiased: seed % 2 == 0, ..OPTIONS };
-        let found = kernels(&scene, &options, 2, VectorLevel::Auto).unwrap();
+        let found = kernels(&scene, &options, 2, SimdLevel::Auto).unwrap();
         let truth_scene = Scene::new(&scene.splats, &scene.camera, &scene.pose, &options);
         let truth = reference::render(&truth_scene);
         let all = weights(&scene.camera);
@@ -156,7 +156,7 @@ fn a_splat_at_the_seam_is_drawn_on_both_sides_and_gets_the_gradients_of_both() {
         let mean = camera.ray([longitude, 30.0]).map(|v| (2.0 * v) as f32);
         splats.push(mean, [-2.0; 3], [1.0, 0.0, 0.0, 0.0], 1.0, &[1.0, 0.5, 0.0]);
         let scene = TestScene { splats, camera, pose: Pose::IDENTITY };
-        kernels(&scene, &RenderOptions { sh_degree: 0, ..OPTIONS }, 1, VectorLevel::Auto).unwrap().rendering
+        kernels(&scene, &RenderOptions { sh_degree: 0, ..OPTIONS }, 1, SimdLevel::Auto).unwrap().rendering
     };
     // Rotated by half the image it is the same image, shifted by 60 columns.
     for offset in [-0.4, 0.0, 0.3] {
@@ -177,8 +177,8 @@ fn a_panorama_shows_what_the_faces_of_a_cube_show() {
     for _ in 0..6000 {
         let [w, x, y, z] = random.rotation();
         let axis = se3::rotation_from_quaternion([w, x, y, z]).map(|row| row[2]);
-        let n = random.between(2.0, 4.0);
-        let size = (n * random.between(0.015, 0.05)).ln() as f32;
+        let n = random.uniform(2.0, 4.0);
+        let size = (n * random.uniform(0.015, 0.05)).ln() as f32;
         let wave = |k: usize| (0.9 * libm::sin(3.0 * axis[k])) as f32;
         let colour = [wave(0), wave(1), wave(2)];
         splats.push(axis.map(|v| (n * v) as f32), [size; 3], [1.0, 0.0, 0.0, 0.0], 2.0, &colour);
@@ -244,11 +244,11 @@ fn panoramas_are_the_same_bytes_for_any_threads_and_vector_level() {
         bits.extend(rows.iter().flatten().flat_map(|row| row.0).map(|v| (v + 0.0).to_bits()));
         bits
     };
-    let expected = bits(kernels(&scene, &OPTIONS, 1, VectorLevel::Auto).unwrap());
-    for vector in VectorLevel::ALL {
+    let expected = bits(kernels(&scene, &OPTIONS, 1, SimdLevel::Auto).unwrap());
+    for vector in SimdLevel::ALL {
         for threads in [1, 2, 5] {
             if let Some(pass) = kernels(&scene, &OPTIONS, threads, vector) {
-                assert!(bits(pass) == expected, "{threads} threads at {}", vector.name());
+                assert!(bits(pass) == expected, "{threads} threads at {}", vector.level_name());
             }
         }
     }

@@ -1,14 +1,14 @@
 //! The sky of the kernels compared with the reference: renders, its gradient, gradients of splats in front of it,
 //! bytes.
 
-use gausset_compute::{Exec, Pool, VectorLevel, level};
+use gausset_compute::{Exec, Pool, SimdLevel, dispatch_level};
 use gausset_core::Splats;
 use gausset_core::engine::Outputs;
-use gausset_core::engine::{RenderOptions, Rendering, SKY_WIDTH};
-use gausset_raster::blend_vjp::{AbsoluteSums, Lines, Upstream};
+use gausset_core::engine::{RenderOptions, Rendering, SKY_VALUES};
+use gausset_raster::blend_vjp::{AbsoluteSums, PlanarImage, Upstream};
 use gausset_raster::layout::Blocks;
 use gausset_raster::pipeline::Pipeline;
-use gausset_raster::sky::Sky;
+use gausset_raster::sky::SkyCoefficients;
 use gausset_raster::view::KernelView;
 use gausset_reference::{self as reference, Scene};
 use gausset_testkit::RandomScene;
@@ -22,7 +22,7 @@ const RECIPE: RandomScene = RandomScene {
     width: 61,
     height: 43,
     depth: [1.0, 6.0],
-    overhang: 0.1,
+    margin: 0.1,
     size_in_px: [0.8, 6.0],
     opacity_logit: [-2.0, 4.0],
 };
@@ -32,26 +32,26 @@ fn options() -> RenderOptions {
 }
 
 /// Strong enough to be black in places.
-fn sky(seed: u64) -> Sky {
+fn sky(seed: u64) -> SkyCoefficients {
     let mut random = Random::new(seed);
-    [0; SKY_WIDTH].map(|_| random.between(-0.9, 0.9) as f32)
+    [0; SKY_VALUES].map(|_| random.uniform(-0.9, 0.9) as f32)
 }
 
 /// The render, the gradient of the sky and those of the splats, for random weights of the colours.
 struct Pass {
     rendering: Rendering,
-    sky: Sky,
+    sky: SkyCoefficients,
     splats: Splats,
 }
 
 /// `dL/d colour` of each value of the render.
 fn weights(scene: &TestScene) -> Vec<f64> {
     let mut random = Random::new(77);
-    (0..3 * scene.camera.pixels()).map(|_| f64::from(random.between(-1.0, 1.0) as f32)).collect()
+    (0..3 * scene.camera.pixels()).map(|_| f64::from(random.uniform(-1.0, 1.0) as f32)).collect()
 }
 
-fn kernels(scene: &TestScene, sky: Sky, threads: usize, vector: VectorLevel) -> Option<Pass> {
-    let exec = Exec { pool: &Pool::new(threads), level: level(vector)? };
+fn kernels(scene: &TestScene, sky: SkyCoefficients, threads: usize, vector: SimdLevel) -> Option<Pass> {
+    let exec = Exec { pool: &Pool::new(threads), level: dispatch_level(vector)? };
     let (splats, options) = (Blocks::from_splats(&scene.splats), options());
     let view = KernelView::new(&scene.camera, &scene.pose);
     let mut pipeline = Pipeline::default();
@@ -67,7 +67,7 @@ fn kernels(scene: &TestScene, sky: Sky, threads: usize, vector: VectorLevel) -> 
         let (pixel, channel) = (i / 3, i % 3);
         data[(pixel / width) * 3 * stride + channel * stride + pixel % width] = *weight as f32;
     }
-    let color = Lines { data: &data, stride, row_len: 3 * stride };
+    let color = PlanarImage { data: &data, stride, row_len: 3 * stride };
     let upstream = Upstream { color, alpha_depth: None };
     pipeline.backward(exec, &view, upstream, AbsoluteSums::Off);
     let splats = pipeline.gradients(exec, &splats, &view, &options).parameters.to_splats();
@@ -89,9 +89,9 @@ fn distance<'a>(
 #[test]
 fn pictures_and_gradients_are_those_of_the_reference() {
     for seed in 1..=3 {
-        let scene = RandomScene { seed, ..RECIPE }.make();
+        let scene = RandomScene { seed, ..RECIPE }.build();
         let sky = sky(seed);
-        let found = kernels(&scene, sky, 1, VectorLevel::Auto).expect("there is always a level");
+        let found = kernels(&scene, sky, 1, SimdLevel::Auto).expect("there is always a level");
         let wide = std::array::from_fn(|k| std::array::from_fn(|c| f64::from(sky[3 * k + c])));
         let exact =
             Scene { sky: Some(wide), ..Scene::new(&scene.splats, &scene.camera, &scene.pose, &options()) };
@@ -114,16 +114,16 @@ fn pictures_and_gradients_are_those_of_the_reference() {
 
 #[test]
 fn bytes_are_the_same_on_every_number_of_threads_and_vector_level() {
-    let scene = RECIPE.make();
+    let scene = RECIPE.build();
     let pass = |threads, vector| {
         let pass = kernels(&scene, sky(5), threads, vector)?;
         let splats = pass.splats.means.as_flattened().to_vec();
         let values = pass.rendering.color.into_iter().chain(pass.sky).chain(splats);
         Some(values.map(f32::to_bits).collect::<Vec<u32>>())
     };
-    let expected = pass(1, VectorLevel::Fallback).expect("there is always the fallback");
+    let expected = pass(1, SimdLevel::Fallback).expect("there is always the fallback");
     for threads in [1, 2, 3] {
-        for vector in [VectorLevel::Auto, VectorLevel::Fallback, VectorLevel::Avx2, VectorLevel::Avx512] {
+        for vector in [SimdLevel::Auto, SimdLevel::Fallback, SimdLevel::Avx2, SimdLevel::Avx512] {
             if let Some(found) = pass(threads, vector) {
                 assert!(found == expected, "{threads} threads, {vector:?}");
             }
@@ -133,8 +133,8 @@ fn bytes_are_the_same_on_every_number_of_threads_and_vector_level() {
 
 #[test]
 fn a_sky_without_colour_is_the_grey_of_splats_without_colour() {
-    let scene = RandomScene { splats: 0, ..RECIPE }.make();
-    let pass = kernels(&scene, [0.0; SKY_WIDTH], 1, VectorLevel::Auto).expect("there is always a level");
+    let scene = RandomScene { splats: 0, ..RECIPE }.build();
+    let pass = kernels(&scene, [0.0; SKY_VALUES], 1, SimdLevel::Auto).expect("there is always a level");
     // On the background of the options.
     for pixel in pass.rendering.color.chunks_exact(3) {
         assert_eq!(pixel, [0.6, 0.5, 0.8]);
@@ -143,12 +143,12 @@ fn a_sky_without_colour_is_the_grey_of_splats_without_colour() {
 
 #[test]
 fn splats_behind_the_first_ones_are_not_drawn_when_these_are_asked_for() {
-    let scene = RECIPE.make();
+    let scene = RECIPE.build();
     let picture = |scene: &TestScene, only_first| {
         let pool = Pool::new(1);
         let exec = Exec::best(&pool);
         let view = KernelView::new(&scene.camera, &scene.pose);
-        let options = RenderOptions { only_first, ..options() };
+        let options = RenderOptions { splat_limit: only_first, ..options() };
         let mut pipeline = Pipeline::default();
         let splats = Blocks::from_splats(&scene.splats);
         pipeline.forward(exec, &splats, &view, &options, Outputs::All).expect("few entries");

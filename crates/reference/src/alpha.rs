@@ -27,7 +27,7 @@ pub struct Alpha {
 pub fn alpha_at(splat: &ScreenSplat, point: [f64; 2]) -> Option<Alpha> {
     /// Opacities are at most 1 and ln 255 = 5.541, so beyond this alpha is below 1/255: saves an exponential.
     const SIGMA_MAX: f64 = 5.6;
-    let around = if splat.period.is_finite() { turns(splat, point[0]) * splat.period } else { 0.0 };
+    let around = if splat.period.is_finite() { period_shift(splat, point[0]) * splat.period } else { 0.0 };
     let offset @ [dx, dy] = [point[0] - (splat.mean2d[0] + around), point[1] - splat.mean2d[1]];
     let [a, b, c] = splat.conic;
     let sigma = 0.5 * (a * dx * dx + c * dy * dy) + b * dx * dy;
@@ -42,7 +42,7 @@ pub fn alpha_at(splat: &ScreenSplat, point: [f64; 2]) -> Option<Alpha> {
 }
 
 /// Number of periods to the nearest copy of a splat, for the tile of a column.
-fn turns(splat: &ScreenSplat, column: f64) -> f64 {
+fn period_shift(splat: &ScreenSplat, column: f64) -> f64 {
     let tile = f64::from(TILE_SIZE);
     let middle = ((column / tile).floor() + 0.5) * tile;
     ((middle - splat.mean2d[0]) / splat.period).round()

@@ -12,7 +12,7 @@ use super::alpha::{Alpha, alpha_at};
 use super::constants::TRANSMITTANCE_STOP;
 use super::project::{ScreenSplat, project};
 use super::scene::Scene;
-use super::sky::behind;
+use super::sky::background_colour;
 use super::tile::{TileLists, pixel_centre, tile_lists};
 
 /// A rendered view with the data that its gradients need.
@@ -44,7 +44,7 @@ pub struct Contribution {
     /// Index of the splat.
     pub splat: u32,
     /// Its alpha at the pixel.
-    pub at: Alpha,
+    pub alpha: Alpha,
     /// Transmittance in front of it.
     pub transmittance: f64,
 }
@@ -73,13 +73,16 @@ pub fn blend(scene: &Scene, screen: Vec<Option<ScreenSplat>>) -> Rendering {
     };
     for row in 0..camera.height {
         for column in 0..camera.width {
-            let (contributions, transmittance) =
-                walk(&rendering.screen, rendering.tiles.of_pixel(column, row), pixel_centre(column, row));
-            let mut color = behind(scene, column, row).map(|channel| channel * transmittance);
+            let (contributions, transmittance) = contributions(
+                &rendering.screen,
+                rendering.tiles.list_at_pixel(column, row),
+                pixel_centre(column, row),
+            );
+            let mut color = background_colour(scene, column, row).map(|channel| channel * transmittance);
             let mut depth = 0.0;
             for contribution in &contributions {
                 let Some(splat) = &rendering.screen[contribution.splat as usize] else { continue };
-                let weight = contribution.at.alpha * contribution.transmittance;
+                let weight = contribution.alpha.alpha * contribution.transmittance;
                 for channel in 0..3 {
                     color[channel] += weight * splat.color[channel];
                 }
@@ -97,7 +100,11 @@ pub fn blend(scene: &Scene, screen: Vec<Option<ScreenSplat>>) -> Rendering {
 
 /// The splats blended at a point of the screen, front to back, and the transmittance behind them.
 #[must_use]
-pub fn walk(screen: &[Option<ScreenSplat>], list: &[u32], point: [f64; 2]) -> (Vec<Contribution>, f64) {
+pub fn contributions(
+    screen: &[Option<ScreenSplat>],
+    list: &[u32],
+    point: [f64; 2],
+) -> (Vec<Contribution>, f64) {
     let mut contributions = Vec::new();
     let mut transmittance = 1.0;
     for &splat in list {
@@ -108,7 +115,7 @@ pub fn walk(screen: &[Option<ScreenSplat>], list: &[u32], point: [f64; 2]) -> (V
         if behind <= TRANSMITTANCE_STOP {
             break;
         }
-        contributions.push(Contribution { splat, at, transmittance });
+        contributions.push(Contribution { splat, alpha: at, transmittance });
         transmittance = behind;
     }
     (contributions, transmittance)

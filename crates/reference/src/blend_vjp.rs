@@ -15,9 +15,9 @@
 use gausset_core::Camera;
 use gausset_core::se3::dot;
 
-use super::blend::{Rendering, walk};
+use super::blend::{Rendering, contributions};
 use super::scene::{Scene, SkyF64};
-use super::sky::{behind, behind_vjp};
+use super::sky::{background_colour, background_colour_vjp};
 use super::tile::pixel_centre;
 
 /// Gradients of a loss with respect to the images of a [`Rendering`].
@@ -73,13 +73,14 @@ pub fn blend_vjp(
             let d_color = [0, 1, 2].map(|channel| upstream.color[3 * pixel + channel]);
             let d_depth = upstream.depth[pixel];
 
-            let list = rendering.tiles.of_pixel(column, row);
-            let (contributions, t_end) = walk(&rendering.screen, list, pixel_centre(column, row));
-            let mut behind = t_end * (dot(d_color, behind(scene, column, row)) - upstream.alpha[pixel]);
+            let list = rendering.tiles.list_at_pixel(column, row);
+            let (contributions, t_end) = contributions(&rendering.screen, list, pixel_centre(column, row));
+            let mut behind =
+                t_end * (dot(d_color, background_colour(scene, column, row)) - upstream.alpha[pixel]);
             for contribution in contributions.iter().rev() {
                 let Some(splat) = &rendering.screen[contribution.splat as usize] else { continue };
                 let gradient = &mut gradients[contribution.splat as usize];
-                let (at, t) = (contribution.at, contribution.transmittance);
+                let (at, t) = (contribution.alpha, contribution.transmittance);
                 let weight = at.alpha * t;
                 for channel in 0..3 {
                     gradient.color[channel] += weight * d_color[channel];
@@ -108,7 +109,7 @@ pub fn blend_vjp(
             for channel in 0..3 {
                 d_background[channel] += t_end * d_color[channel];
             }
-            behind_vjp(scene, column, row, d_color.map(|d| t_end * d), &mut d_sky);
+            background_colour_vjp(scene, column, row, d_color.map(|d| t_end * d), &mut d_sky);
         }
     }
     (gradients, d_background, d_sky)

@@ -18,6 +18,6 @@ pub fn mean_squared_distances(points: &[[f64; 3]]) -> Vec<f64> {
 
 /// `ln sqrt(max(d², 1e-7))`: the initial log scale of all three axes of a splat at a point.
 #[must_use]
-pub fn start_log_scale(mean_squared_distance: f64) -> f64 {
+pub fn initial_log_scale(mean_squared_distance: f64) -> f64 {
     libm::log(mean_squared_distance.max(1e-7).sqrt())
 }

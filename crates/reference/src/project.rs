@@ -75,7 +75,8 @@ pub fn project(scene: &Scene, splat: usize) -> Option<ScreenSplat> {
     }
 
     let world = covariance(splats.quats[splat], splats.log_scales[splat]);
-    let Linearised { screen_from_world, .. } = linearise(&scene.camera, &scene.pose, mean_in_camera);
+    let LinearisedProjection { screen_from_world, .. } =
+        linearise(&scene.camera, &scene.pose, mean_in_camera);
     let covariance2d @ [a, b, c] = screen_covariance(&screen_from_world, &world.sigma);
     let (a_blurred, c_blurred) = (a + LOW_PASS_VARIANCE, c + LOW_PASS_VARIANCE);
     let determinant = a_blurred * c_blurred - b * b;
@@ -120,10 +121,10 @@ pub fn covariance(quat: [f64; 4], log_scales: [f64; 3]) -> Covariance {
 
 /// The projection linearised at a point.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Linearised {
+pub struct LinearisedProjection {
     /// The values from which J is computed in addition to the point: for a pinhole `(x/z, y/z)` clamped to a margin
     /// around the image, for a panorama `(ρ, n)` with ρ bounded at the poles.
-    pub guarded: [f64; 2],
+    pub bounded: [f64; 2],
     /// Whether the bound is active for each of them.
     pub clamped: [bool; 2],
     /// `J`: screen from camera.
@@ -134,7 +135,7 @@ pub struct Linearised {
 
 /// Linearises the projection at a visible camera-space point.
 #[must_use]
-pub fn linearise(camera: &Camera, pose: &Pose, point: [f64; 3]) -> Linearised {
+pub fn linearise(camera: &Camera, pose: &Pose, point: [f64; 3]) -> LinearisedProjection {
     let (guarded, clamped, jacobian) = match camera.projection {
         Projection::Pinhole => pinhole_jacobian(camera, point),
         Projection::Equirectangular => equirectangular_jacobian(camera, point),
@@ -142,7 +143,7 @@ pub fn linearise(camera: &Camera, pose: &Pose, point: [f64; 3]) -> Linearised {
     let r = &pose.rotation;
     let screen_from_world =
         std::array::from_fn(|i| std::array::from_fn(|j| (0..3).map(|k| jacobian[i][k] * r[k][j]).sum()));
-    Linearised { guarded, clamped, jacobian, screen_from_world }
+    LinearisedProjection { bounded: guarded, clamped, jacobian, screen_from_world }
 }
 
 /// Far outside the image the true Jacobian is unbounded, so `x/z` and `y/z` are clamped to the image plus a margin of

@@ -20,7 +20,7 @@ use gausset_core::{Camera, Pose, Projection};
 use super::blend::Rendering;
 use super::blend_vjp::{ScreenGradient, Upstream, blend_vjp};
 use super::constants::LOW_PASS_VARIANCE;
-use super::project::{Linearised, ScreenSplat, covariance, from_camera_centre, linearise, sigmoid};
+use super::project::{LinearisedProjection, ScreenSplat, covariance, from_camera_centre, linearise, sigmoid};
 use super::scene::{Scene, SkyF64, SplatsF64};
 use super::sh;
 
@@ -122,7 +122,7 @@ fn project_splat_vjp(
             }
         }
     }
-    d_splats.opacity_logits[index] = d_sigmoid * sigmoid_slope(logit);
+    d_splats.opacity_logits[index] = d_sigmoid * sigmoid_derivative(logit);
 
     // Screen covariance: gradients of the world covariance and of T = J R.
     let world = covariance(quat, log_scales);
@@ -175,7 +175,7 @@ fn project_splat_vjp(
 fn camera_point_vjp(
     camera: &Camera,
     point: [f64; 3],
-    linearised: &Linearised,
+    linearised: &LinearisedProjection,
     gradient: &ScreenGradient,
     d_jacobian: &[[f64; 3]; 2],
 ) -> [f64; 3] {
@@ -189,7 +189,7 @@ fn camera_point_vjp(
 fn pinhole_point_vjp(
     camera: &Camera,
     [x, y, z]: [f64; 3],
-    linearised: &Linearised,
+    linearised: &LinearisedProjection,
     gradient: &ScreenGradient,
     d_jacobian: &[[f64; 3]; 2],
 ) -> [f64; 3] {
@@ -200,7 +200,7 @@ fn pinhole_point_vjp(
         d_p[i] += focal / z * gradient.mean2d[i];
         d_p[2] -= focal * coordinate / z / z * gradient.mean2d[i];
         // J_ii = focal / z,  J_i2 = -focal · ratio / z
-        let ratio = linearised.guarded[i];
+        let ratio = linearised.bounded[i];
         d_p[2] += (-focal * d_jacobian[i][i] + focal * ratio * d_jacobian[i][2]) / z / z;
         // ratio = coordinate / z where it is not clamped
         if !linearised.clamped[i] {
@@ -217,11 +217,11 @@ fn pinhole_point_vjp(
 fn equirectangular_point_vjp(
     camera: &Camera,
     point @ [x, y, z]: [f64; 3],
-    linearised: &Linearised,
+    linearised: &LinearisedProjection,
     gradient: &ScreenGradient,
     d_jacobian: &[[f64; 3]; 2],
 ) -> [f64; 3] {
-    let ([rho, n], j) = (linearised.guarded, &linearised.jacobian);
+    let ([rho, n], j) = (linearised.bounded, &linearised.jacobian);
     let [[d00, _, d02], [d10, d11, d12]] = *d_jacobian;
     let (across, down) = (camera.fx / (rho * rho), camera.fy / (rho * n * n));
     let mut d_p =
@@ -310,7 +310,7 @@ fn compensation_vjp([a, b, c]: [f64; 3], rho: f64, d_rho: f64) -> [[f64; 2]; 2] 
 
 /// `s (1 - s)` of `s = sigmoid(x)`, without the cancellation of `1 - s` near 1.
 #[must_use]
-pub fn sigmoid_slope(x: f64) -> f64 {
+pub fn sigmoid_derivative(x: f64) -> f64 {
     let e = libm::exp(-x.abs());
     e / ((1.0 + e) * (1.0 + e))
 }

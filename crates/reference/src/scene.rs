@@ -2,7 +2,7 @@
 //!
 //! Parameters are f32 everywhere else; here they can also be changed by the tiny steps of a finite difference.
 
-use gausset_core::engine::{RenderOptions, SKY_WIDTH};
+use gausset_core::engine::{RenderOptions, SKY_VALUES};
 use gausset_core::{Camera, Pose, Splats};
 
 /// [`Splats`] in f64: parameters, or gradients with respect to them.
@@ -23,7 +23,7 @@ pub struct SplatsF64 {
 }
 
 /// Coefficients `[coefficient][channel]` of a sky, or gradients with respect to them.
-pub type SkyF64 = [[f64; 3]; SKY_WIDTH / 3];
+pub type SkyF64 = [[f64; 3]; SKY_VALUES / 3];
 
 /// The inputs of a render.
 #[derive(Clone, Debug, PartialEq)]

@@ -12,14 +12,14 @@ const DEGREE: u8 = 2;
 
 /// The colour behind all splats of a pixel.
 #[must_use]
-pub fn behind(scene: &Scene, column: u32, row: u32) -> [f64; 3] {
+pub fn background_colour(scene: &Scene, column: u32, row: u32) -> [f64; 3] {
     let Some(sky) = &scene.sky else { return scene.background };
     let color = sh::color(sky, DEGREE, direction(scene, column, row));
     std::array::from_fn(|channel| scene.background[channel] + color[channel])
 }
 
 /// Adds the contribution of a pixel to the gradient of the sky, from the gradient with respect to [`behind`].
-pub fn behind_vjp(scene: &Scene, column: u32, row: u32, d_behind: [f64; 3], d_sky: &mut SkyF64) {
+pub fn background_colour_vjp(scene: &Scene, column: u32, row: u32, d_behind: [f64; 3], d_sky: &mut SkyF64) {
     if let Some(sky) = &scene.sky {
         // The gradient with respect to the pose is left out: see the docs of `raster::sky`.
         let _ = sh::color_vjp(sky, DEGREE, direction(scene, column, row), d_behind, d_sky);

@@ -17,15 +17,15 @@ pub struct TileLists {
     /// Indices of splats per tile, rows of tiles first, nearest splat first, cut at the cap.
     pub lists: Vec<Vec<u32>>,
     /// Length of the longest list before the cap.
-    pub longest: usize,
+    pub longest_list: usize,
     /// Number of tiles whose list was cut.
-    pub cut: usize,
+    pub capped_tiles: usize,
 }
 
 impl TileLists {
     /// The list of the tile that contains a pixel.
     #[must_use]
-    pub fn of_pixel(&self, column: u32, row: u32) -> &[u32] {
+    pub fn list_at_pixel(&self, column: u32, row: u32) -> &[u32] {
         let [columns, _] = self.tiles;
         &self.lists[((row / TILE_SIZE) * columns + column / TILE_SIZE) as usize]
     }
@@ -58,10 +58,10 @@ pub fn tile_lists(screen: &[Option<ScreenSplat>], camera: &Camera, cap: u32) -> 
                 })
             };
             let mut list: Vec<u32> = order.iter().copied().filter(is_seen).collect();
-            result.longest = result.longest.max(list.len());
+            result.longest_list = result.longest_list.max(list.len());
             if cap > 0 && list.len() > cap as usize {
                 list.truncate(cap as usize);
-                result.cut += 1;
+                result.capped_tiles += 1;
             }
             result.lists.push(list);
         }

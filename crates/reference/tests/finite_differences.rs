@@ -8,8 +8,8 @@
 
 use gausset_core::{Camera, Pose, se3};
 use gausset_reference::{
-    self, Gradients, Rendering, Scene, ScreenSplat, Upstream, blend::blend, blend::walk, loss::loss,
-    project::linearise, project_vjp::covariance_vjp, render, sky::behind, tile::pixel_centre, vjp,
+    self, Gradients, Rendering, Scene, ScreenSplat, Upstream, blend::blend, blend::contributions, loss::loss,
+    project::linearise, project_vjp::covariance_vjp, render, sky::background_colour, tile::pixel_centre, vjp,
 };
 use gausset_testkit::RandomScene;
 use gausset_testkit::scene::Random;
@@ -108,11 +108,12 @@ fn decisions(scene: &Scene, rendering: &Rendering) -> Vec<u64> {
     let mut decisions = Vec::new();
     for row in 0..rendering.height {
         for column in 0..rendering.width {
-            let list = rendering.tiles.of_pixel(column, row);
-            let (contributions, _) = walk(&rendering.screen, list, pixel_centre(column, row));
+            let list = rendering.tiles.list_at_pixel(column, row);
+            let (contributions, _) = contributions(&rendering.screen, list, pixel_centre(column, row));
             decisions.push(contributions.len() as u64);
-            decisions.extend(contributions.iter().map(|c| 2 * u64::from(c.splat) + u64::from(c.at.clamped)));
-            let behind = behind(scene, column, row);
+            decisions
+                .extend(contributions.iter().map(|c| 2 * u64::from(c.splat) + u64::from(c.alpha.clamped)));
+            let behind = background_colour(scene, column, row);
             decisions.extend((0..3).map(|channel| u64::from(behind[channel] > scene.background[channel])));
         }
     }
@@ -131,7 +132,7 @@ fn random_upstream(scene: &Scene, seed: u64) -> Upstream {
     let mut random = Random::new(seed);
     let mut upstream = Upstream::zeros(&scene.camera);
     for weights in [&mut upstream.color, &mut upstream.alpha, &mut upstream.depth] {
-        weights.iter_mut().for_each(|w| *w = random.between(-1.0, 1.0));
+        weights.iter_mut().for_each(|w| *w = random.uniform(-1.0, 1.0));
     }
     upstream
 }
@@ -192,7 +193,7 @@ fn check_linear(name: &str, scene: &Scene) {
 }
 
 fn scene_of(recipe: RandomScene, antialiased: bool) -> Scene {
-    let made = recipe.make();
+    let made = recipe.build();
     let options = gausset_core::engine::RenderOptions {
         sh_degree: recipe.sh_degree,
         background: [0.2, 0.7, 1.1],
@@ -210,7 +211,7 @@ const SMALL: RandomScene = RandomScene {
     width: 21,
     height: 14,
     depth: [1.0, 4.0],
-    overhang: 0.1,
+    margin: 0.1,
     size_in_px: [0.8, 4.0],
     opacity_logit: [-2.0, 3.0],
 };
@@ -241,10 +242,10 @@ fn gradients_are_slopes_of_the_sky_and_of_splats_with_a_sky_behind_them() {
     for seed in 1..=3 {
         let mut random = Random::new(40 + seed);
         // Bright in one direction and dark in another, so that some channels are partly black.
-        let sky = [[0; 3]; 9].map(|row| row.map(|_| random.between(-0.9, 0.9)));
+        let sky = [[0; 3]; 9].map(|row| row.map(|_| random.uniform(-0.9, 0.9)));
         let scene = Scene { sky: Some(sky), ..scene_of(RandomScene { seed, ..SMALL }, false) };
         let pixels = (0..scene.camera.height).flat_map(|y| (0..scene.camera.width).map(move |x| (x, y)));
-        let red: Vec<f64> = pixels.map(|(x, y)| behind(&scene, x, y)[0]).collect();
+        let red: Vec<f64> = pixels.map(|(x, y)| background_colour(&scene, x, y)[0]).collect();
         let (least, most) = red.iter().fold((f64::MAX, f64::MIN), |(a, b), &v| (a.min(v), b.max(v)));
         assert!(most > least + 0.1, "the sky varies: {least} to {most}");
         check_linear("sky", &scene);
@@ -254,7 +255,7 @@ fn gradients_are_slopes_of_the_sky_and_of_splats_with_a_sky_behind_them() {
 #[test]
 fn gradients_are_slopes_where_the_jacobian_is_clamped() {
     // Means up to one and a half image sizes outside, with splats large enough to reach in.
-    let recipe = RandomScene { seed: 9, overhang: 0.8, size_in_px: [6.0, 20.0], ..SMALL };
+    let recipe = RandomScene { seed: 9, margin: 0.8, size_in_px: [6.0, 20.0], ..SMALL };
     let scene = scene_of(recipe, false);
     let is_clamped =
         |splat: &ScreenSplat| linearise(&scene.camera, &scene.pose, splat.mean_in_camera).clamped;
@@ -278,7 +279,7 @@ fn gradients_are_slopes_where_pixels_stop_early_and_alphas_are_clamped() {
 fn gradients_are_slopes_under_a_cap() {
     let recipe = RandomScene { seed: 6, size_in_px: [2.0, 5.0], ..SMALL };
     let scene = Scene { max_splats_per_tile: 3, ..scene_of(recipe, false) };
-    assert!(render(&scene).tiles.cut > 0, "the cap cuts a list");
+    assert!(render(&scene).tiles.capped_tiles > 0, "the cap cuts a list");
     check_linear("capped", &scene);
 }
 
@@ -289,15 +290,15 @@ fn panorama_of(seed: u64, splats: usize, size_in_px: [f64; 2]) -> Scene {
     scene.camera = Camera::panorama(48, 24).unwrap();
     let (world_from_camera, mut random) = (scene.pose.inverse(), Random::new(seed));
     for (i, mean) in scene.splats.means.iter_mut().enumerate() {
-        let n = random.between(1.0, 4.0);
+        let n = random.uniform(1.0, 4.0);
         let pixel = match i % 4 {
-            0 => [random.between(-1.5, 1.5), random.between(4.0, 20.0)],
-            1 => [random.between(0.0, 48.0), [1.2, 23.0][i / 4 % 2]],
-            _ => [random.between(0.0, 48.0), random.between(3.0, 21.0)],
+            0 => [random.uniform(-1.5, 1.5), random.uniform(4.0, 20.0)],
+            1 => [random.uniform(0.0, 48.0), [1.2, 23.0][i / 4 % 2]],
+            _ => [random.uniform(0.0, 48.0), random.uniform(3.0, 21.0)],
         };
         *mean = world_from_camera.apply(scene.camera.ray(pixel).map(|v| n * v));
-        let size = random.between(size_in_px[0], size_in_px[1]) * n / scene.camera.fx;
-        scene.splats.log_scales[i] = [0; 3].map(|_| libm::log(size * random.between(0.5, 1.5)));
+        let size = random.uniform(size_in_px[0], size_in_px[1]) * n / scene.camera.fx;
+        scene.splats.log_scales[i] = [0; 3].map(|_| libm::log(size * random.uniform(0.5, 1.5)));
     }
     scene
 }
@@ -310,8 +311,8 @@ fn gradients_of_a_panorama_are_slopes_of_every_parameter_kind() {
         let rendering = render(&scene);
         let sees = |column: u32, splat: u32| {
             (0..24).any(|row| {
-                let list = rendering.tiles.of_pixel(column, row);
-                let (seen, _) = walk(&rendering.screen, list, pixel_centre(column, row));
+                let list = rendering.tiles.list_at_pixel(column, row);
+                let (seen, _) = contributions(&rendering.screen, list, pixel_centre(column, row));
                 seen.iter().any(|c| c.splat == splat)
             })
         };
@@ -371,7 +372,7 @@ fn gradients_of_the_training_loss_are_slopes() {
     let scene = scene_of(RandomScene { seed: 8, ..SMALL }, true);
     let (width, height) = (scene.camera.width as usize, scene.camera.height as usize);
     let mut random = Random::new(3);
-    let target: Vec<f64> = (0..3 * scene.camera.pixels()).map(|_| random.between(0.0, 1.0)).collect();
+    let target: Vec<f64> = (0..3 * scene.camera.pixels()).map(|_| random.uniform(0.0, 1.0)).collect();
     // |x - y| has an edge at 0; scaled up, so that the gradient is not too small for the assertion.
     check("training loss", &scene, &|rendering| {
         let loss = loss(&rendering.color, &target, width, height, 0.2);
@@ -447,8 +448,8 @@ fn covariance_gradients_are_slopes_for_quaternions_of_any_length() {
     let mut random = Random::new(21);
     for length in [1e-3, 0.1, 1.0, 30.0, 1e3] {
         let quat = random.rotation().map(|v| v * length);
-        let log_scales = [0; 3].map(|_| random.between(-1.5, 0.5));
-        let weights = [[0; 3]; 3].map(|row| row.map(|_| random.between(-1.0, 1.0)));
+        let log_scales = [0; 3].map(|_| random.uniform(-1.5, 0.5));
+        let weights = [[0; 3]; 3].map(|row| row.map(|_| random.uniform(-1.0, 1.0)));
         let loss = |quat, log_scales| {
             let sigma = gausset_reference::project::covariance(quat, log_scales).sigma;
             (0..3).map(|i| se3::dot(weights[i], sigma[i])).sum::<f64>()
@@ -480,7 +481,7 @@ fn the_gradient_of_ssim_is_its_slope_at_every_pixel() {
     // Smaller than the window in one direction.
     let (width, height) = (13, 6);
     let mut random = Random::new(31);
-    let mut picture = || (0..3 * width * height).map(|_| random.between(0.0, 1.0)).collect::<Vec<f64>>();
+    let mut picture = || (0..3 * width * height).map(|_| random.uniform(0.0, 1.0)).collect::<Vec<f64>>();
     let (x, y) = (picture(), picture());
     let analytic = loss(&x, &y, width, height, 0.2);
     let at = |i: usize, by: f64| {

@@ -10,7 +10,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 
 fn scene(seed: u64, antialiased: bool, max_splats_per_tile: u32) -> Scene {
-    let made = RandomScene { seed, ..RandomScene::default() }.make();
+    let made = RandomScene { seed, ..RandomScene::default() }.build();
     let options = RenderOptions {
         background: [0.3, 0.6, 0.9],
         antialiased,
@@ -24,7 +24,7 @@ fn random_upstream(scene: &Scene, seed: u64) -> Upstream {
     let mut random = Random::new(seed);
     let mut upstream = Upstream::zeros(&scene.camera);
     for weights in [&mut upstream.color, &mut upstream.alpha, &mut upstream.depth] {
-        weights.iter_mut().for_each(|w| *w = random.between(-1.0, 1.0));
+        weights.iter_mut().for_each(|w| *w = random.uniform(-1.0, 1.0));
     }
     upstream
 }
@@ -109,11 +109,11 @@ fn a_longer_quaternion_is_the_same_rotation_with_a_smaller_gradient() {
 #[test]
 fn a_cap_above_the_longest_list_changes_nothing_and_a_lower_one_keeps_the_nearest() {
     let whole = render(&scene(8, false, 0));
-    let longest = whole.tiles.longest as u32;
+    let longest = whole.tiles.longest_list as u32;
     let roomy = render(&scene(8, false, longest));
     assert_eq!(roomy, whole);
     let capped = render(&scene(8, false, 4));
-    assert!(capped.tiles.cut > 0 && capped.tiles.longest == whole.tiles.longest);
+    assert!(capped.tiles.capped_tiles > 0 && capped.tiles.longest_list == whole.tiles.longest_list);
     for (capped, whole) in capped.tiles.lists.iter().zip(&whole.tiles.lists) {
         assert_eq!(capped[..], whole[..whole.len().min(4)]);
     }

@@ -8,7 +8,7 @@ use gausset_io::dataset::colmap::{ColmapImage, ColmapModel, ColmapPoint, ModelFo
 use gausset_io::dataset::{CameraModel, SourceCamera};
 use gausset_io::image::encode;
 
-use crate::Scene;
+use crate::ProceduralScene;
 use crate::points::SparsePoint;
 
 /// Errors of writing a dataset.
@@ -42,7 +42,7 @@ pub enum SceneError {
 /// # Errors
 /// A folder or file cannot be written; files written so far are kept.
 pub fn write_dataset(
-    scene: &Scene,
+    scene: &ProceduralScene,
     folder: &Path,
     pool: &Pool,
     progress: &mut dyn FnMut(usize, usize),
@@ -52,7 +52,7 @@ pub fn write_dataset(
     let count = scene.poses.len();
     progress(0, count);
     for index in 0..count {
-        let picture = scene.picture(index, pool);
+        let picture = scene.image(index, pool);
         let path = images.join(picture_name(index));
         let bytes = encode::png_rgb8(&picture)
             .map_err(|e| SceneError::Encode { path: path.clone(), reason: e.to_string() })?;
@@ -82,7 +82,7 @@ fn write(path: &Path, bytes: &[u8]) -> Result<(), SceneError> {
 }
 
 /// A COLMAP model with one camera, all images and all points; ids count from 1.
-fn colmap_model(scene: &Scene, points: &[SparsePoint]) -> ColmapModel {
+fn colmap_model(scene: &ProceduralScene, points: &[SparsePoint]) -> ColmapModel {
     let camera = &scene.camera;
     let camera = SourceCamera {
         id: 1,
@@ -94,7 +94,7 @@ fn colmap_model(scene: &Scene, points: &[SparsePoint]) -> ColmapModel {
     let image = |(index, pose)| ColmapImage::new(index as u32 + 1, picture_name(index), 1, pose);
     let mut images: Vec<ColmapImage> = scene.poses.iter().enumerate().map(image).collect();
     let points = (1u64..).zip(points).map(|(id, point)| {
-        let see = |seen: &crate::points::Observation| {
+        let see = |seen: &crate::points::PointObservation| {
             let image = &mut images[seen.view];
             image.points.push((seen.pixel, id));
             image.point_count += 1;

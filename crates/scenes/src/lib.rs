@@ -4,8 +4,8 @@
 pub mod captures;
 pub mod dataset;
 mod demo;
-mod lists;
 pub mod noise;
+mod object_lists;
 pub mod panorama;
 pub mod points;
 pub mod render;
@@ -35,7 +35,7 @@ pub enum DemoSize {
 
 /// A world with its cameras.
 #[derive(Clone, Debug)]
-pub struct Scene {
+pub struct ProceduralScene {
     /// Objects, light and sky.
     pub world: World,
     /// Intrinsics of all cameras.
@@ -52,22 +52,22 @@ pub struct Scene {
 
 /// The demo scene.
 #[must_use]
-pub fn demo(size: DemoSize, seed: u64) -> Scene {
+pub fn demo(size: DemoSize, seed: u64) -> ProceduralScene {
     let (camera, per_ring, points) = match size {
         DemoSize::Small => (demo::camera(160, 120), 20, 2_000),
         DemoSize::Default => (demo::camera(480, 360), 24, 12_000),
     };
-    scene(camera, &demo::Rings { cameras: per_ring, rings: demo::DEMO_RINGS }, points, seed)
+    scene(camera, &demo::CameraRings { cameras: per_ring, rings: demo::DEMO_RINGS }, points, seed)
 }
 
 /// The demo scene in eight images of 32x24, for unit tests.
 #[must_use]
-pub fn tiny() -> Scene {
-    scene(demo::camera(32, 24), &demo::Rings { cameras: 4, rings: &demo::DEMO_RINGS[1..] }, 200, 0)
+pub fn tiny() -> ProceduralScene {
+    scene(demo::camera(32, 24), &demo::CameraRings { cameras: 4, rings: &demo::DEMO_RINGS[1..] }, 200, 0)
 }
 
-fn scene(camera: Camera, rings: &demo::Rings, points: usize, seed: u64) -> Scene {
-    Scene {
+fn scene(camera: Camera, rings: &demo::CameraRings, points: usize, seed: u64) -> ProceduralScene {
+    ProceduralScene {
         world: demo::world(seed),
         camera,
         poses: demo::poses(rings, seed),
@@ -77,7 +77,7 @@ fn scene(camera: Camera, rings: &demo::Rings, points: usize, seed: u64) -> Scene
     }
 }
 
-impl Scene {
+impl ProceduralScene {
     /// Renders an image from a camera with a `camera_from_world` pose.
     #[must_use]
     pub fn render(&self, camera: &Camera, pose: &Pose, pool: &Pool) -> RgbImage8 {
@@ -86,7 +86,7 @@ impl Scene {
 
     /// Renders an image of the capture with its exposure; bright parts saturate.
     #[must_use]
-    pub fn picture(&self, index: usize, pool: &Pool) -> RgbImage8 {
+    pub fn image(&self, index: usize, pool: &Pool) -> RgbImage8 {
         let mut picture = self.render(&self.camera, &self.poses[index], pool);
         if let Some(&factor) = self.exposures.get(index) {
             let brighter: [u8; 256] =

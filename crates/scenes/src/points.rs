@@ -4,7 +4,7 @@
 use gausset_compute::{Pool, rng};
 use gausset_core::image::quantise;
 
-use crate::Scene;
+use crate::ProceduralScene;
 use crate::render::{Eye, display};
 use crate::vec3::Vec3;
 use crate::world::Ray;
@@ -14,7 +14,7 @@ const PIXEL_NOISE: f64 = 0.25;
 /// Standard deviation of a position, on each axis, in px of the camera that found the point.
 const POSITION_NOISE_PIXELS: f64 = 0.3;
 /// Fraction of the candidates on the sky that become points: a smooth sky has few features.
-const SKY_SHARE: f32 = 0.3;
+const SKY_FRACTION: f32 = 0.3;
 /// Distance before a point at which a ray may end and still count as seeing it, in scene units.
 const OCCLUSION_TOLERANCE: f64 = 5e-3;
 /// Candidates per task.
@@ -30,19 +30,19 @@ pub struct SparsePoint {
     /// Mean distance in px between the observations and the projections of `position`.
     pub error: f64,
     /// Images that see the point, at least two, in ascending order.
-    pub track: Vec<Observation>,
+    pub track: Vec<PointObservation>,
 }
 
 /// The observation of a sparse point in an image.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Observation {
+pub struct PointObservation {
     /// Index of the image.
     pub view: usize,
     /// Position in px from the top-left corner, with its error.
     pub pixel: [f64; 2],
 }
 
-impl Scene {
+impl ProceduralScene {
     /// At most [`Scene::points`] sparse points, distributed over the images and evenly within each.
     #[must_use]
     pub fn sparse_points(&self, pool: &Pool) -> Vec<SparsePoint> {
@@ -68,11 +68,11 @@ impl Scene {
     fn sparse_point(&self, candidate: usize, eyes: &[Eye]) -> Option<SparsePoint> {
         let (width, height) = (f64::from(self.camera.width), f64::from(self.camera.height));
         let finder = candidate % eyes.len();
-        let [u, v] = spread(candidate / eyes.len());
+        let [u, v] = low_discrepancy(candidate / eyes.len());
         let ray = eyes[finder].ray(u * width, v * height);
         let hit = self.world.first_hit(&ray);
         let words = self.words(candidate, 0);
-        if hit.object.is_none() && rng::uniform(words[0]) >= SKY_SHARE {
+        if hit.object.is_none() && rng::uniform(words[0]) >= SKY_FRACTION {
             return None;
         }
         let surface = ray.at(hit.distance);
@@ -94,8 +94,8 @@ impl Scene {
             }
             let [dx, dy, _] = self.normals(candidate, 2 + view).map(|n| PIXEL_NOISE * n);
             let pixel = [(x + dx).clamp(0.0, width), (y + dy).clamp(0.0, height)];
-            track.push(Observation { view, pixel });
-            colours += display(self.world.light(&ray));
+            track.push(PointObservation { view, pixel });
+            colours += display(self.world.radiance(&ray));
         }
         if track.len() < 2 {
             return None;
@@ -108,28 +108,29 @@ impl Scene {
     }
 
     /// Distance in px between an observation and the projection of a point.
-    fn distance_in_pixels(&self, position: [f64; 3], seen: &Observation) -> f64 {
+    fn distance_in_pixels(&self, position: [f64; 3], seen: &PointObservation) -> f64 {
         let [x, y] = self.camera.project(self.poses[seen.view].apply(position));
         let (dx, dy) = (x - seen.pixel[0], y - seen.pixel[1]);
         (dx * dx + dy * dy).sqrt()
     }
 
     fn words(&self, candidate: usize, purpose: usize) -> [u32; 4] {
-        rng::philox(self.seed, rng::stream::SCENE, STEP + purpose as u64, candidate as u32)
+        rng::philox(self.seed, rng::stream::SCENE, FIRST_RANDOM_STEP + purpose as u64, candidate as u32)
     }
 
     fn normals(&self, candidate: usize, purpose: usize) -> [f64; 3] {
-        let n = rng::normals(self.seed, rng::stream::SCENE, STEP + purpose as u64, candidate as u32);
+        let n =
+            rng::normals(self.seed, rng::stream::SCENE, FIRST_RANDOM_STEP + purpose as u64, candidate as u32);
         [n[0], n[1], n[2]].map(f64::from)
     }
 }
 
 /// First step of the random numbers of points; noise and cameras use those below.
-const STEP: u64 = 16;
+const FIRST_RANDOM_STEP: u64 = 16;
 
 /// The i-th of a low-discrepancy sequence of positions in the unit square (Roberts 2018, "R2": powers of the plastic
 /// number).
-fn spread(i: usize) -> [f64; 2] {
+fn low_discrepancy(i: usize) -> [f64; 2] {
     let i = i as f64 + 0.5;
     let place = [i * 0.754_877_666_246_692_7, i * 0.569_840_290_998_053_3];
     place.map(|v| v - v.floor())

@@ -6,20 +6,21 @@
 use gausset_compute::Pool;
 use gausset_core::{Camera, Pose, RgbImage8, image::quantise, se3};
 
-use crate::lists::{Index, TileLists};
+use crate::object_lists::{Index, TileLists};
 use crate::vec3::Vec3;
-use crate::world::{Openness, Ray, World};
+use crate::world::{OpennessCache, Ray, World};
 
 /// Samples of a pixel that is not uniform.
 const SAMPLES: usize = 8;
 /// Samples that decide.
 const FIRST_SAMPLES: usize = 4;
 /// Maximum difference of a channel among the first samples of a uniform pixel, relative to 1.
-const PLAIN_RANGE: f64 = 0.08;
+const UNIFORM_RANGE: f64 = 0.08;
 
 /// Sample positions relative to the centre of the pixel, in sixteenths of it: each row and each column of an 8x8 grid
 /// contains one, the first four and the last four form rotated squares around the centre.
-const PLACES: [[i8; 2]; SAMPLES] = [[5, 1], [-1, 5], [-5, -1], [1, -5], [7, -3], [3, 7], [-7, 3], [-3, -7]];
+const SAMPLE_OFFSETS: [[i8; 2]; SAMPLES] =
+    [[5, 1], [-1, 5], [-5, -1], [1, -5], [7, -3], [3, 7], [-7, 3], [-3, -7]];
 
 impl World {
     /// Renders the image of a camera; rows are rendered in parallel.
@@ -55,23 +56,23 @@ impl World {
 
     /// Display colour of the pixel whose top-left corner is at (x, y), of which only `candidates` can be visible.
     fn pixel(&self, eye: &Eye, x: f64, y: f64, candidates: &[Index]) -> Vec3 {
-        let mut openness = Openness::default();
+        let mut openness = OpennessCache::default();
         let mut sample = |place: [i8; 2]| {
             let [dx, dy] = place.map(|v| 0.5 + f64::from(v) / 16.0);
-            display(self.light_among(&eye.ray(x + dx, y + dy), candidates, &mut openness))
+            display(self.radiance_among(&eye.ray(x + dx, y + dy), candidates, &mut openness))
         };
         let (mut sum, mut low, mut high) = (Vec3::default(), Vec3::splat(1.0), Vec3::default());
-        for &place in &PLACES[..FIRST_SAMPLES] {
+        for &place in &SAMPLE_OFFSETS[..FIRST_SAMPLES] {
             let colour = sample(place);
             sum += colour;
-            low = smaller(low, colour);
-            high = -smaller(-high, -colour);
+            low = component_min(low, colour);
+            high = -component_min(-high, -colour);
         }
         let range = high - low;
-        if range.x.max(range.y).max(range.z) <= PLAIN_RANGE {
+        if range.x.max(range.y).max(range.z) <= UNIFORM_RANGE {
             return sum * (1.0 / FIRST_SAMPLES as f64);
         }
-        PLACES[FIRST_SAMPLES..].iter().for_each(|&place| sum += sample(place));
+        SAMPLE_OFFSETS[FIRST_SAMPLES..].iter().for_each(|&place| sum += sample(place));
         sum * (1.0 / SAMPLES as f64)
     }
 }
@@ -86,7 +87,7 @@ pub fn display(light: Vec3) -> Vec3 {
     })
 }
 
-fn smaller(a: Vec3, b: Vec3) -> Vec3 {
+fn component_min(a: Vec3, b: Vec3) -> Vec3 {
     Vec3 { x: a.x.min(b.x), y: a.y.min(b.y), z: a.z.min(b.z) }
 }
 
@@ -131,11 +132,11 @@ mod tests {
     #[test]
     fn samples_fill_rows_columns_and_quadrants_evenly_around_the_centre() {
         for axis in [0, 1] {
-            let mut values = PLACES.map(|p| p[axis]);
+            let mut values = SAMPLE_OFFSETS.map(|p| p[axis]);
             values.sort_unstable();
             assert_eq!(values, [-7, -5, -3, -1, 1, 3, 5, 7]);
         }
-        for square in PLACES.chunks(FIRST_SAMPLES) {
+        for square in SAMPLE_OFFSETS.chunks(FIRST_SAMPLES) {
             let mut quadrants: Vec<_> = square.iter().map(|p| (p[0] > 0, p[1] > 0)).collect();
             quadrants.sort_unstable();
             assert_eq!(quadrants, [(false, false), (false, true), (true, false), (true, true)]);
@@ -153,10 +154,10 @@ mod tests {
                 for corner in [0.0, 0.999] {
                     let ray = eye.ray(f64::from(column) + corner, f64::from(row) + corner);
                     let candidates = lists.at(column as usize, row as usize);
-                    let mut openness = Openness::default();
+                    let mut openness = OpennessCache::default();
                     assert_eq!(
-                        scene.world.light_among(&ray, candidates, &mut openness),
-                        scene.world.light(&ray)
+                        scene.world.radiance_among(&ray, candidates, &mut openness),
+                        scene.world.radiance(&ray)
                     );
                 }
             }

@@ -13,7 +13,7 @@ use gausset_compute::Pool;
 use gausset_core::{Pose, RgbImage8, se3};
 
 /// Half extents of the room, m.
-const HALF: [f64; 3] = [3.0, 1.5, 4.0];
+const HALF_EXTENTS: [f64; 3] = [3.0, 1.5, 4.0];
 /// Pillars from floor to ceiling: x, z, half width, m.
 const PILLARS: [[f64; 3]; 3] = [[-1.2, 1.0, 0.35], [1.3, -1.4, 0.30], [0.2, 2.6, 0.40]];
 /// Cells per metre and amplitude of the octaves.
@@ -112,7 +112,7 @@ fn distance(origin: [f64; 3], direction: [f64; 3], pillars: &[[f64; 3]]) -> f64 
     let mut nearest = f64::INFINITY;
     for i in 0..3 {
         if direction[i] != 0.0 {
-            nearest = nearest.min((HALF[i].copysign(direction[i]) - origin[i]) / direction[i]);
+            nearest = nearest.min((HALF_EXTENTS[i].copysign(direction[i]) - origin[i]) / direction[i]);
         }
     }
     for &[x, z, half] in pillars {

@@ -224,13 +224,13 @@ pub struct Placement {
 impl Placement {
     /// Upright at a position, rotated about z by `yaw` degrees.
     #[must_use]
-    pub fn upright(origin: Vec3, yaw: f64) -> Self {
-        Self::turned(origin, yaw, 0.0)
+    pub fn upright_at(origin: Vec3, yaw: f64) -> Self {
+        Self::tilted(origin, yaw, 0.0)
     }
 
     /// First tilted about the shape's x axis by `tilt` degrees, then rotated about z by `yaw` degrees.
     #[must_use]
-    pub fn turned(origin: Vec3, yaw: f64, tilt: f64) -> Self {
+    pub fn tilted(origin: Vec3, yaw: f64, tilt: f64) -> Self {
         let radians = std::f64::consts::PI / 180.0;
         let (sy, cy) = (libm::sin(yaw * radians), libm::cos(yaw * radians));
         let (st, ct) = (libm::sin(tilt * radians), libm::cos(tilt * radians));
@@ -319,11 +319,11 @@ mod tests {
 
     #[test]
     fn placing_and_coming_back_is_the_identity() {
-        let place = Placement::turned(vec3(1.0, 2.0, 3.0), 33.0, -50.0);
+        let place = Placement::tilted(vec3(1.0, 2.0, 3.0), 33.0, -50.0);
         let d = vec3(0.2, -0.5, 0.7);
         assert!((place.to_world(place.direction(d)) - d).length() < 1e-15);
         // Tilting by 90 degrees lays the z axis of the shape down.
-        let flat = Placement::turned(Vec3::default(), 0.0, 90.0);
+        let flat = Placement::tilted(Vec3::default(), 0.0, 90.0);
         assert!((flat.to_world(vec3(0.0, 0.0, 1.0)) - vec3(0.0, -1.0, 0.0)).length() < 1e-15);
     }
 }

@@ -87,23 +87,23 @@ pub const fn colour(rgb: u32) -> Vec3 {
 }
 
 /// Rings of the floor: outer radius, tiles, pattern.
-const RINGS: [(f64, f64, Ring); 11] = [
-    (0.34, 8.0, Ring::Pair(0xE8_D5B0, 0xC4_5B39)),
-    (0.50, 12.0, Ring::Pair(0x2A_5D6B, 0x3E_8C8C)),
-    (0.78, 18.0, Ring::Teeth(0xE9_D8B4, 0xB9_4E32)),
-    (1.04, 24.0, Ring::Mixed),
-    (1.18, 34.0, Ring::Pair(0x27_4B68, 0x35_6F8A)),
-    (1.56, 24.0, Ring::Teeth(0xD9_9A3C, 0x2B_5F6E)),
-    (1.86, 36.0, Ring::Mixed),
-    (2.02, 48.0, Ring::Pair(0xC4_5B39, 0xE8_D5B0)),
-    (2.40, 40.0, Ring::Teeth(0x27_4B68, 0xE9_D8B4)),
-    (2.72, 48.0, Ring::Mixed),
-    (3.20, 44.0, Ring::Pair(0x8E_A08C, 0xB5_A88A)),
+const RINGS: [(f64, f64, RingPattern); 11] = [
+    (0.34, 8.0, RingPattern::Pair(0xE8_D5B0, 0xC4_5B39)),
+    (0.50, 12.0, RingPattern::Pair(0x2A_5D6B, 0x3E_8C8C)),
+    (0.78, 18.0, RingPattern::Teeth(0xE9_D8B4, 0xB9_4E32)),
+    (1.04, 24.0, RingPattern::Mixed),
+    (1.18, 34.0, RingPattern::Pair(0x27_4B68, 0x35_6F8A)),
+    (1.56, 24.0, RingPattern::Teeth(0xD9_9A3C, 0x2B_5F6E)),
+    (1.86, 36.0, RingPattern::Mixed),
+    (2.02, 48.0, RingPattern::Pair(0xC4_5B39, 0xE8_D5B0)),
+    (2.40, 40.0, RingPattern::Teeth(0x27_4B68, 0xE9_D8B4)),
+    (2.72, 48.0, RingPattern::Mixed),
+    (3.20, 44.0, RingPattern::Pair(0x8E_A08C, 0xB5_A88A)),
 ];
 
 /// Pattern of a ring of tiles.
 #[derive(Clone, Copy)]
-enum Ring {
+enum RingPattern {
     /// Two colours alternating.
     Pair(u32, u32),
     /// Triangles of the first colour on the second.
@@ -127,7 +127,7 @@ impl Texture {
                 let tube = angle(p.z, (p.x * p.x + p.y * p.y).sqrt() - major);
                 let along = (angle(p.y, p.x) * windings + tube) * 3.0;
                 let width = EDGE * 3.0 * windings / (TAU * major);
-                mottled(pick(&colours, along, width), p, 0.10, noise)
+                with_clouds(blend_colours(&colours, along, width), p, 0.10, noise)
             }
             Self::BeachBall => {
                 const GORES: [Vec3; 6] = [
@@ -139,31 +139,32 @@ impl Texture {
                     colour(0x46_A067),
                 ];
                 let around = (p.x * p.x + p.y * p.y).sqrt();
-                let gore = pick(&GORES, angle(p.y, p.x) * 6.0, EDGE * 6.0 / (TAU * around.max(0.03)));
+                let gore =
+                    blend_colours(&GORES, angle(p.y, p.x) * 6.0, EDGE * 6.0 / (TAU * around.max(0.03)));
                 let cap = smoothstep(0.06 + EDGE, 0.06, around);
-                mottled(gore.mix(GORES[1], cap), p, 0.10, noise)
+                with_clouds(gore.lerp(GORES[1], cap), p, 0.10, noise)
             }
             Self::Dots { colours, pitch, radius } => {
                 let [u, v] = face_coordinates(p, normal);
                 let to_centre = |x: f64| (x / pitch - (x / pitch).round()) * pitch;
                 let (du, dv) = (to_centre(u), to_centre(v));
                 let inside = smoothstep(radius + EDGE, radius, (du * du + dv * dv).sqrt());
-                mottled(colours[0].mix(colours[1], inside), p, 0.14, noise)
+                with_clouds(colours[0].lerp(colours[1], inside), p, 0.14, noise)
             }
             Self::Checker { colours, pitch } => {
                 let [u, v] = face_coordinates(p, normal);
-                let wave = |x: f64| alternate(x / pitch, EDGE / pitch);
+                let wave = |x: f64| stripes(x / pitch, EDGE / pitch);
                 let (a, b) = (wave(u), wave(v));
-                mottled(colours[0].mix(colours[1], a + b - 2.0 * a * b), p, 0.14, noise)
+                with_clouds(colours[0].lerp(colours[1], a + b - 2.0 * a * b), p, 0.14, noise)
             }
             Self::Pottery { height } => pottery(p, height, noise),
             Self::Spiral { colours, pitch } => {
                 let turn = 2.0 * (p.z / pitch + angle(p.y, p.x));
-                mottled(pick(&colours, turn, 2.0 * EDGE / pitch), p, 0.12, noise)
+                with_clouds(blend_colours(&colours, turn, 2.0 * EDGE / pitch), p, 0.12, noise)
             }
-            Self::Plain { colour } => mottled(colour, p, 0.16, noise),
+            Self::Plain { colour } => with_clouds(colour, p, 0.16, noise),
             Self::Bands { colours, pitch } => {
-                mottled(pick(&colours, p.z / pitch, EDGE / pitch), p, 0.12, noise)
+                with_clouds(blend_colours(&colours, p.z / pitch, EDGE / pitch), p, 0.12, noise)
             }
         }
     }
@@ -175,7 +176,7 @@ fn angle(y: f64, x: f64) -> f64 {
 }
 
 /// 0 on even and 1 on odd unit intervals, with ramps of this width.
-fn alternate(x: f64, ramp: f64) -> f64 {
+fn stripes(x: f64, ramp: f64) -> f64 {
     let t = 0.5 * x - (0.5 * x).floor();
     // Distance to the nearer of the edges at 0 and 0.5, in units of x.
     let from_edge = (0.5 - t).min(t) * 2.0;
@@ -185,11 +186,11 @@ fn alternate(x: f64, ramp: f64) -> f64 {
 }
 
 /// The colour of the unit interval that `x` is in, blended with the next one over a ramp of this width.
-fn pick(colours: &[Vec3], x: f64, ramp: f64) -> Vec3 {
+fn blend_colours(colours: &[Vec3], x: f64, ramp: f64) -> Vec3 {
     let cell = x.floor();
     let of = |cell: f64| colours[(cell as i64).rem_euclid(colours.len() as i64) as usize];
     let into_next = smoothstep(1.0 - ramp, 1.0, x - cell);
-    of(cell).mix(of(cell + 1.0), into_next)
+    of(cell).lerp(of(cell + 1.0), into_next)
 }
 
 /// Coordinates on the face of a block that the normal points out of.
@@ -205,7 +206,7 @@ fn face_coordinates(p: Vec3, normal: Vec3) -> [f64; 2] {
 }
 
 /// A colour with lighter and darker patches.
-fn mottled(colour: Vec3, p: Vec3, strength: f64, noise: &Noise) -> Vec3 {
+fn with_clouds(colour: Vec3, p: Vec3, strength: f64, noise: &Noise) -> Vec3 {
     colour * (1.0 + strength * (noise.value(p * 4.0) + 0.7 * noise.value(p * 9.0 + vec3(3.1, 0.0, 0.0))))
 }
 
@@ -225,18 +226,18 @@ fn mosaic(p: Vec3, noise: &Noise) -> Vec3 {
     // The index may be negative; tiles of one ring count from 0.
     let number = (tile as i64).rem_euclid(tiles as i64);
     let base = match pattern {
-        Ring::Pair(a, b) => colour(if number % 2 == 0 { a } else { b }),
-        Ring::Teeth(a, b) => {
+        RingPattern::Pair(a, b) => colour(if number % 2 == 0 { a } else { b }),
+        RingPattern::Teeth(a, b) => {
             // A triangle based on the inner joint; its flank is a ramp.
             let flank = (1.0 - along) - (2.0 * across - 1.0).abs();
-            colour(b).mix(colour(a), smoothstep(-0.04, 0.04, flank))
+            colour(b).lerp(colour(a), smoothstep(-0.04, 0.04, flank))
         }
-        Ring::Mixed => colour(MIXED_TILES[(noise.cell(number, ring as i64) * 6.0) as usize % 6]),
+        RingPattern::Mixed => colour(MIXED_TILES[(noise.cell(number, ring as i64) * 6.0) as usize % 6]),
     };
     let shade = 0.86 + 0.28 * noise.cell(number + 91, ring as i64 + 7);
     let grain = 1.0 + 0.16 * noise.octaves(vec3(p.x, p.y, 0.0) * 5.0, 2) + 0.14 * noise.value(p * 1.1);
     let stone = base * (shade * grain);
-    (GROUT * (0.9 + 0.1 * grain)).mix(stone, smoothstep(0.008, 0.008 + EDGE, to_joint))
+    (GROUT * (0.9 + 0.1 * grain)).lerp(stone, smoothstep(0.008, 0.008 + EDGE, to_joint))
 }
 
 fn marble(p: Vec3, noise: &Noise) -> Vec3 {
@@ -254,11 +255,11 @@ fn marble(p: Vec3, noise: &Noise) -> Vec3 {
     let layer = depth * 2.3;
     let cell = layer.floor();
     let of = |cell: f64| LAYERS[(cell as i64).rem_euclid(LAYERS.len() as i64) as usize];
-    let stone = of(cell).mix(of(cell + 1.0), smoothstep(0.15, 0.95, layer - cell));
+    let stone = of(cell).lerp(of(cell + 1.0), smoothstep(0.15, 0.95, layer - cell));
     // Veins of metal where another fold passes through zero.
     let wave = libm::sin(p.dot(vec3(-2.3, 2.1, 1.6)) + 2.2 * fold + 0.8 * noise.value(p * 2.9));
     let gold = smoothstep(0.12, 0.04, wave.abs());
-    mottled(stone, p, 0.08, noise).mix(colour(0xD8_A545), 0.9 * gold)
+    with_clouds(stone, p, 0.08, noise).lerp(colour(0xD8_A545), 0.9 * gold)
 }
 
 fn wood(p: Vec3, colours: [Vec3; 2], noise: &Noise) -> Vec3 {
@@ -268,7 +269,7 @@ fn wood(p: Vec3, colours: [Vec3; 2], noise: &Noise) -> Vec3 {
     let t = rings - rings.floor();
     let late = smoothstep(0.35, 0.85, t) * smoothstep(1.0, 0.9, t);
     let grain = noise.value(vec3(p.x * 2.0, p.y * 14.0, p.z * 14.0));
-    colours[0].mix(colours[1], 0.62 * late) * (1.0 + 0.14 * grain)
+    colours[0].lerp(colours[1], 0.62 * late) * (1.0 + 0.14 * grain)
 }
 
 fn pottery(p: Vec3, height: f64, noise: &Noise) -> Vec3 {
@@ -276,20 +277,20 @@ fn pottery(p: Vec3, height: f64, noise: &Noise) -> Vec3 {
         (colour(0x1D_3F66), colour(0x4F_8FB0), colour(0xF0_E4C8), colour(0xB5_5436));
     let t = p.z / height;
     let turn = angle(p.y, p.x);
-    let glaze = deep.mix(light, smoothstep(0.05, 1.0, t + 0.12 * noise.octaves(p * 2.2, 2)));
+    let glaze = deep.lerp(light, smoothstep(0.05, 1.0, t + 0.12 * noise.octaves(p * 2.2, 2)));
     // A painted band with zigzag, framed by lines.
     let soft = EDGE / height;
     let within = |low: f64, high: f64| smoothstep(low - soft, low, t) * smoothstep(high + soft, high, t);
     let teeth = 2.0 * (turn * 14.0 - (turn * 14.0).floor() - 0.5).abs();
     let zigzag = smoothstep(-0.08, 0.08, teeth - (t - 0.30) / 0.22);
-    let painted = glaze.mix(cream.mix(rust, zigzag), within(0.30, 0.52));
+    let painted = glaze.lerp(cream.lerp(rust, zigzag), within(0.30, 0.52));
     let lines = within(0.24, 0.265).max(within(0.555, 0.58)).max(within(0.74, 0.765));
     let dots = {
         let (u, v) = (turn * 20.0, (t - 0.655) * height / 0.115);
         let du = u - u.floor() - 0.5;
         smoothstep(0.34, 0.26, (du * du + v * v).sqrt())
     };
-    mottled(painted.mix(cream, lines.max(dots)), p, 0.08, noise)
+    with_clouds(painted.lerp(cream, lines.max(dots)), p, 0.08, noise)
 }
 
 #[cfg(test)]
@@ -299,16 +300,16 @@ mod tests {
     #[test]
     fn alternating_stripes_swap_at_whole_numbers() {
         for (x, expected) in [(0.5, 0.0), (1.5, 1.0), (2.5, 0.0), (-0.5, 1.0), (1.0, 0.5), (2.0, 0.5)] {
-            assert!((alternate(x, 0.1) - expected).abs() < 1e-12, "{x}");
+            assert!((stripes(x, 0.1) - expected).abs() < 1e-12, "{x}");
         }
     }
 
     #[test]
     fn picking_a_colour_has_no_jump() {
         let colours = [colour(0xFF_0000), colour(0x00_FF00), colour(0x00_00FF)];
-        let mut before = pick(&colours, -4.0, 0.2);
+        let mut before = blend_colours(&colours, -4.0, 0.2);
         for i in 1..=8000 {
-            let here = pick(&colours, -4.0 + f64::from(i) * 1e-3, 0.2);
+            let here = blend_colours(&colours, -4.0 + f64::from(i) * 1e-3, 0.2);
             // A ramp of 0.2 has a slope of at most 1.5 / 0.2 in each of three channels.
             assert!((here - before).length() < 0.015, "{i}");
             before = here;

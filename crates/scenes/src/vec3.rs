@@ -56,7 +56,7 @@ impl Vec3 {
 
     /// Component-wise product: light times reflectance.
     #[must_use]
-    pub fn times(self, other: Self) -> Self {
+    pub fn mul_components(self, other: Self) -> Self {
         vec3(self.x * other.x, self.y * other.y, self.z * other.z)
     }
 
@@ -68,7 +68,7 @@ impl Vec3 {
 
     /// `self` at `t = 0`, `other` at `t = 1`.
     #[must_use]
-    pub fn mix(self, other: Self, t: f64) -> Self {
+    pub fn lerp(self, other: Self, t: f64) -> Self {
         self + (other - self) * t
     }
 

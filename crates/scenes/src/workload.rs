@@ -26,7 +26,7 @@ const INITIAL_LOGIT: f64 = -2.197_224_6;
 
 /// State of the splats.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum State {
+pub enum WorkloadState {
     /// As after training: flat splats of all opacities. "T" in the benchmark tables.
     Trained,
     /// As initialised from points: isotropic, opacity 0.1. "I" in the benchmark tables.
@@ -49,14 +49,14 @@ pub struct Workload {
 impl Workload {
     /// The workload with [`SPLATS`] splats at [`WIDTH`] x [`HEIGHT`].
     #[must_use]
-    pub fn new(state: State) -> Self {
+    pub fn new(state: WorkloadState) -> Self {
         Self::sized(state, SPLATS, [WIDTH, HEIGHT])
     }
 
     /// The workload with another number of splats (the first `splats` draws) and another image size in px that shows
     /// the same width of the scene.
     #[must_use]
-    pub fn sized(state: State, splats: usize, [width, height]: [u32; 2]) -> Self {
+    pub fn sized(state: WorkloadState, splats: usize, [width, height]: [u32; 2]) -> Self {
         let focal = FOCAL * f64::from(width) / f64::from(WIDTH);
         let (cx, cy) = (f64::from(width) / 2.0, f64::from(height) / 2.0);
         let camera = Camera {
@@ -75,11 +75,11 @@ impl Workload {
 }
 
 /// SplitMix64 (Steele et al. 2014) with the two distributions of the workload.
-struct Draws {
+struct SplitMix {
     state: u64,
 }
 
-impl Draws {
+impl SplitMix {
     fn next(&mut self) -> u64 {
         self.state = self.state.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let z = self.state;
@@ -103,15 +103,15 @@ impl Draws {
     }
 }
 
-fn draw_splats(state: State, count: usize) -> Splats {
-    let mut draws = Draws { state: 0x5EED_0001 };
+fn draw_splats(state: WorkloadState, count: usize) -> Splats {
+    let mut draws = SplitMix { state: 0x5EED_0001 };
     let mut splats = Splats::with_capacity(3, count);
     for _ in 0..count {
-        let (mean_in_camera, base) = draw_place(&mut draws);
+        let (mean_in_camera, base) = draw_position(&mut draws);
         let mean: [f64; 3] = std::array::from_fn(|axis| {
             (0..3).fold(0.0, |sum, k| sum + ROTATION[k][axis] * mean_in_camera[k]) + CENTRE[axis]
         });
-        let base = if state == State::Initial { base - 0.10 } else { base };
+        let base = if state == WorkloadState::Initial { base - 0.10 } else { base };
         let s = base + 0.45 * draws.normal();
         let (e1, e2) = (0.35 * draws.normal(), 0.5 * draws.normal());
         let quat: [f64; 4] = draws.normals();
@@ -121,8 +121,8 @@ fn draw_splats(state: State, count: usize) -> Splats {
             *value = if k < 3 { -1.2 + 2.4 * draws.uniform() } else { 0.08 * draws.normal() } as f32;
         }
         let (log_scale, quat, logit) = match state {
-            State::Trained => ([s, s - 0.4 + e1, s - 1.3 + e2], quat, logit),
-            State::Initial => ([s; 3], [1.0, 0.0, 0.0, 0.0], INITIAL_LOGIT),
+            WorkloadState::Trained => ([s, s - 0.4 + e1, s - 1.3 + e2], quat, logit),
+            WorkloadState::Initial => ([s; 3], [1.0, 0.0, 0.0, 0.0], INITIAL_LOGIT),
         };
         let single = |v: f64| v as f32;
         splats.push(mean.map(single), log_scale.map(single), quat.map(single), single(logit), &sh);
@@ -131,7 +131,7 @@ fn draw_splats(state: State, count: usize) -> Splats {
 }
 
 /// Centre in camera space and base of the log scales of one splat.
-fn draw_place(draws: &mut Draws) -> ([f64; 3], f64) {
+fn draw_position(draws: &mut SplitMix) -> ([f64; 3], f64) {
     let choice = draws.uniform();
     let d: [f64; 3] = draws.normals();
     let length = (dot(d, d) + 1e-12).sqrt();
@@ -179,7 +179,7 @@ mod tests {
 
     #[test]
     fn the_first_splats_of_the_trained_state_have_the_published_values() {
-        let splats = Workload::sized(State::Trained, 1000, [WIDTH, HEIGHT]).splats;
+        let splats = Workload::sized(WorkloadState::Trained, 1000, [WIDTH, HEIGHT]).splats;
         assert_eq!(splats.means[0], [-0.092_425_51, 0.207_951_47, 3.314_179_2]);
         assert_eq!(splats.log_scales[0], [-3.413_164_1, -4.223_690_5, -4.141_124]);
         assert_eq!(splats.quats[0], [1.652_444_4, -0.407_467_25, -0.608_866_33, 0.142_512_26]);
@@ -190,13 +190,13 @@ mod tests {
         let sum = |values: &mut dyn Iterator<Item = f32>| values.map(f64::from).sum::<f64>();
         assert!((sum(&mut splats.means.iter().map(|m| m[0])) + 967.293_064).abs() < 1e-5);
         assert!((sum(&mut splats.opacity_logits.iter().copied()) + 484.140_074).abs() < 1e-5);
-        assert!((sum(&mut (0..1000).map(|i| splats.sh_of(i)[47])) - 3.326_373).abs() < 1e-5);
+        assert!((sum(&mut (0..1000).map(|i| splats.sh_coefficients(i)[47])) - 3.326_373).abs() < 1e-5);
     }
 
     #[test]
     fn the_initial_state_has_the_same_places_and_colours_but_round_faint_splats() {
-        let trained = Workload::sized(State::Trained, 500, [WIDTH, HEIGHT]).splats;
-        let initial = Workload::sized(State::Initial, 500, [WIDTH, HEIGHT]).splats;
+        let trained = Workload::sized(WorkloadState::Trained, 500, [WIDTH, HEIGHT]).splats;
+        let initial = Workload::sized(WorkloadState::Initial, 500, [WIDTH, HEIGHT]).splats;
         assert_eq!(initial.means, trained.means);
         assert_eq!(initial.sh, trained.sh);
         assert!(initial.log_scales.iter().all(|s| s[0] == s[1] && s[1] == s[2]));
@@ -210,7 +210,7 @@ mod tests {
 
     #[test]
     fn the_camera_stands_where_it_should_and_sees_most_splats() {
-        let workload = Workload::sized(State::Trained, 2000, [WIDTH, HEIGHT]);
+        let workload = Workload::sized(WorkloadState::Trained, 2000, [WIDTH, HEIGHT]);
         let centre = workload.pose.centre();
         assert!((0..3).all(|k| (centre[k] - CENTRE[k]).abs() < 1e-15));
         let visible = workload.splats.means.iter().filter(|m| {
@@ -224,7 +224,7 @@ mod tests {
 
     #[test]
     fn the_target_is_the_published_pattern_at_any_size() {
-        let target = Workload::sized(State::Trained, 0, [2 * WIDTH, 2 * HEIGHT]).target;
+        let target = Workload::sized(WorkloadState::Trained, 0, [2 * WIDTH, 2 * HEIGHT]).target;
         assert_eq!((target.width, target.height, target.rgb.len()), (1032, 688, 1032 * 688 * 3));
         let at = |x: usize, y: usize, c: usize| target.rgb[(y * 1032 + x) * 3 + c];
         assert_eq!(at(0, 0, 0), 16);

@@ -3,8 +3,8 @@
 //! Light is a sun with soft shadows, the sky dome (a hemisphere of cool light above, warm light from below, dimmed in
 //! corners), and one reflection on glossy surfaces. Distances are in scene units, light is linear.
 
-use crate::lists::{Grid, Index};
 use crate::noise::Noise;
+use crate::object_lists::{Index, ObjectGrid};
 use crate::shape::{Placement, Shape};
 use crate::texture::{Texture, colour};
 use crate::vec3::{Vec3, smoothstep, vec3};
@@ -36,9 +36,9 @@ pub struct World {
     all: Vec<Index>,
     /// Objects that can block the sun from a point, by the position where the sun's ray through the point crosses z =
     /// 0.
-    between_sun: Grid,
+    sun_blockers: ObjectGrid,
     /// Objects that can dim a point by their proximity, by its position on the xy plane.
-    near: Grid,
+    near_objects: ObjectGrid,
 }
 
 /// Index of the ground in [`World::objects`]; it casts no shadows.
@@ -73,10 +73,10 @@ pub struct Hit {
 /// Ambient openness of the surface that a pixel shows. It varies little within a pixel, so the value of the first
 /// sample of an object is reused.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Openness(Option<(usize, f64)>);
+pub(crate) struct OpennessCache(Option<(usize, f64)>);
 
-impl Openness {
-    fn of(&mut self, object: usize, compute: impl FnOnce() -> f64) -> f64 {
+impl OpennessCache {
+    fn get_or_compute(&mut self, object: usize, compute: impl FnOnce() -> f64) -> f64 {
         match self.0 {
             Some((known, open)) if known == object => open,
             _ => self.0.insert((object, compute())).1,
@@ -97,7 +97,7 @@ const SUN_LIGHT: Vec3 = vec3(2.70, 2.40, 1.95);
 /// Sharpness of shadows: distance to the occluder per width of the penumbra.
 const SHADOW_SHARPNESS: f64 = 9.0;
 /// Minimum z of a point that the sun can reach: the lower rim of the table.
-const LOWEST_POINT: f64 = -0.3;
+const MIN_LIT_Z: f64 = -0.3;
 /// Distances from a surface at which ambient occlusion is probed.
 const OPENNESS_PROBES: [f64; 3] = [0.13, 0.29, 0.52];
 const SKY_LIGHT: Vec3 = vec3(0.42, 0.52, 0.68);
@@ -115,9 +115,9 @@ impl World {
             .iter()
             .map(|o| ([o.ball_centre.x, o.ball_centre.y], o.ball_radius + 2.0 * OPENNESS_PROBES[2]))
             .collect();
-        let (between_sun, near) = (Grid::of_discs(&shadows), Grid::of_discs(&near));
+        let (between_sun, near) = (ObjectGrid::from_discs(&shadows), ObjectGrid::from_discs(&near));
         let all = (0..).zip(&objects).map(|(index, _)| index).collect();
-        Self { objects, noise, sky_radius, all, between_sun, near }
+        Self { objects, noise, sky_radius, all, sun_blockers: between_sun, near_objects: near }
     }
 
     /// The solids; the first is the ground.
@@ -155,17 +155,22 @@ impl World {
 
     /// Radiance along a ray.
     #[must_use]
-    pub fn light(&self, ray: &Ray) -> Vec3 {
-        self.light_among(ray, &self.all, &mut Openness::default())
+    pub fn radiance(&self, ray: &Ray) -> Vec3 {
+        self.radiance_among(ray, &self.all, &mut OpennessCache::default())
     }
 
     /// Radiance along a ray that can only hit `candidates`; `openness` is the cache of its pixel.
-    pub(crate) fn light_among(&self, ray: &Ray, candidates: &[Index], openness: &mut Openness) -> Vec3 {
-        self.light_from(ray, &self.first_hit_among(ray, candidates), Some(openness))
+    pub(crate) fn radiance_among(
+        &self,
+        ray: &Ray,
+        candidates: &[Index],
+        openness: &mut OpennessCache,
+    ) -> Vec3 {
+        self.hit_radiance(ray, &self.first_hit_among(ray, candidates), Some(openness))
     }
 
     /// Radiance of a hit; with `openness` for a camera ray, without for a mirrored one.
-    fn light_from(&self, ray: &Ray, hit: &Hit, openness: Option<&mut Openness>) -> Vec3 {
+    fn hit_radiance(&self, ray: &Ray, hit: &Hit, openness: Option<&mut OpennessCache>) -> Vec3 {
         let Some(index) = hit.object else {
             return self.sky(ray.at(hit.distance));
         };
@@ -179,16 +184,16 @@ impl World {
         let sun_direction = Vec3::from(SUN_DIRECTION).normalised();
         let facing_sun = normal.dot(sun_direction);
         let outside = point + normal * SURFACE_OFFSET;
-        let sun = if facing_sun > 0.0 { self.sun_share(index, outside, sun_direction) } else { 0.0 };
+        let sun = if facing_sun > 0.0 { self.sun_fraction(index, outside, sun_direction) } else { 0.0 };
         let up = 0.5 + 0.5 * normal.z;
         let reflect = openness.is_some();
         let open = match openness {
-            Some(known) => known.of(index, || self.openness(index, point, normal)),
+            Some(known) => known.get_or_compute(index, || self.openness(index, point, normal)),
             // Mirrored surfaces are faint, so an average is sufficient.
             None => 0.85,
         };
-        let ambient = BOUNCE_LIGHT.mix(SKY_LIGHT, up) * open;
-        let mut light = reflectance.times(SUN_LIGHT * (sun * facing_sun.max(0.0)) + ambient);
+        let ambient = BOUNCE_LIGHT.lerp(SKY_LIGHT, up) * open;
+        let mut light = reflectance.mul_components(SUN_LIGHT * (sun * facing_sun.max(0.0)) + ambient);
 
         if object.gloss > 0.0 {
             let facing_eye = -normal.dot(ray.direction);
@@ -199,7 +204,7 @@ impl World {
             let share = object.gloss + (0.55 - object.gloss) * grazing2 * grazing2 * grazing;
             if reflect {
                 let bounced = Ray { origin: outside, direction: mirrored };
-                let seen = self.light_from(&bounced, &self.first_hit(&bounced), None);
+                let seen = self.hit_radiance(&bounced, &self.first_hit(&bounced), None);
                 // Corners receive less light; a bright sky must not reflect in them.
                 light = light * (1.0 - share) + seen * (share * (0.4 + 0.6 * open));
             }
@@ -213,16 +218,16 @@ impl World {
     }
 
     /// Fraction of the sun's disc that is visible from a point of an object.
-    fn sun_share(&self, of: usize, point: Vec3, to_sun: Vec3) -> f64 {
+    fn sun_fraction(&self, of: usize, point: Vec3, to_sun: Vec3) -> f64 {
         let ray = Ray { origin: point, direction: to_sun };
         let on_plane = ray.at(-point.z / to_sun.z);
         let mut share: f64 = 1.0;
-        for index in self.between_sun.at(on_plane.x, on_plane.y).iter().map(|&i| usize::from(i)) {
+        for index in self.sun_blockers.at(on_plane.x, on_plane.y).iter().map(|&i| usize::from(i)) {
             let object = &self.objects[index];
             if index == GROUND || (index == of && object.shape.is_convex()) {
                 continue;
             }
-            share = share.min(object.light_past(&ray));
+            share = share.min(object.sun_visibility(&ray));
             if share == 0.0 {
                 break;
             }
@@ -234,7 +239,7 @@ impl World {
     /// illumination").
     fn openness(&self, of: usize, point: Vec3, normal: Vec3) -> f64 {
         let mut nearest = OPENNESS_PROBES;
-        for index in self.near.at(point.x, point.y).iter().map(|&i| usize::from(i)) {
+        for index in self.near_objects.at(point.x, point.y).iter().map(|&i| usize::from(i)) {
             let object = &self.objects[index];
             // An object near a probe is nearer to the point than twice the distance of the probe.
             if (index == of && object.shape.is_convex()) || !object.is_within(point, 2.0 * OPENNESS_PROBES[2])
@@ -271,16 +276,16 @@ impl World {
         let height = direction.z;
         let (zenith, haze, nadir) = (colour(0x2C_78C8), colour(0xFA_D8B0), colour(0x46_6A98));
         let clear = if height > 0.0 {
-            haze.mix(zenith, smoothstep(-0.1, 0.6, height))
+            haze.lerp(zenith, smoothstep(-0.1, 0.6, height))
         } else {
-            haze.mix(nadir, smoothstep(0.1, -0.7, height))
+            haze.lerp(nadir, smoothstep(0.1, -0.7, height))
         };
         let cloud = smoothstep(
             -0.15,
             0.65,
             self.noise.octaves(vec3(direction.x, direction.y, 1.6 * height) * 1.7, 2),
         );
-        clear.mix(colour(0xFA_EEDC), 0.34 * cloud) * 1.3
+        clear.lerp(colour(0xFA_EEDC), 0.34 * cloud) * 1.3
     }
 }
 
@@ -312,7 +317,7 @@ impl Object {
     /// `aside < radius + (along + radius) / sharpness`; and `along` is at most
     /// `(height of the ball's centre + aside - LOWEST_POINT) / sun.z`.
     fn shadow_disc(&self, sun: Vec3) -> ([f64; 2], f64) {
-        let height = (self.ball_centre.z - LOWEST_POINT) / sun.z;
+        let height = (self.ball_centre.z - MIN_LIT_Z) / sun.z;
         let aside = (self.ball_radius + (height + self.ball_radius) / SHADOW_SHARPNESS)
             / (1.0 - 1.0 / (SHADOW_SHARPNESS * sun.z));
         let centre = self.ball_centre - sun * (self.ball_centre.z / sun.z);
@@ -320,7 +325,7 @@ impl Object {
         ([centre.x, centre.y], aside / sun.z)
     }
 
-    fn in_shape_axes(&self, ray: &Ray) -> Ray {
+    fn to_shape_axes(&self, ray: &Ray) -> Ray {
         Ray { origin: self.placement.point(ray.origin), direction: self.placement.direction(ray.direction) }
     }
 
@@ -335,7 +340,7 @@ impl Object {
             // The ball is its own bounding ball; a ray that starts on it leaves it.
             return (enter > 0.0).then_some(enter);
         }
-        let ray = self.in_shape_axes(ray);
+        let ray = self.to_shape_axes(ray);
         // Half of all rays hit the table top; the more level they are, the more steps the slab saves.
         let [low, high] = self.shape.height_range();
         let (a, b) = ((low - ray.origin.z) / ray.direction.z, (high - ray.origin.z) / ray.direction.z);
@@ -357,7 +362,7 @@ impl Object {
 
     /// Fraction of the sun's disc in the ray's direction that the object leaves visible, from the closest approach as
     /// seen from the start of the ray (Quilez, "Soft shadows in raymarched SDFs", with Aaltonen's improvement).
-    fn light_past(&self, ray: &Ray) -> f64 {
+    fn sun_visibility(&self, ray: &Ray) -> f64 {
         let to_centre = self.ball_centre - ray.origin;
         let along = to_centre.dot(ray.direction);
         let radius = self.ball_radius;
@@ -371,7 +376,7 @@ impl Object {
         if let Shape::Sphere { .. } = self.shape {
             return if along > 0.0 { smoothstep(0.0, 1.0, SHADOW_SHARPNESS * aside / along) } else { 1.0 };
         }
-        let ray = self.in_shape_axes(ray);
+        let ray = self.to_shape_axes(ray);
         let mut distance = (along - radius - aside.max(0.0)).max(0.01);
         let end = along + radius;
         let mut share: f64 = 1.0;
@@ -414,13 +419,13 @@ mod tests {
         let (mut left_out, mut taking) = (0, 0);
         for i in 0..4000 {
             let w = rng::philox(5, rng::stream::TEST, 0, i).map(|w| f64::from(rng::uniform(w)));
-            let point = vec3(8.0 * w[0] - 4.0, 8.0 * w[1] - 4.0, 2.3 * w[2] + LOWEST_POINT);
+            let point = vec3(8.0 * w[0] - 4.0, 8.0 * w[1] - 4.0, 2.3 * w[2] + MIN_LIT_Z);
             let ray = Ray { origin: point, direction: sun };
             let on_plane = ray.at(-point.z / sun.z);
             let (shadow, near) =
-                (world.between_sun.at(on_plane.x, on_plane.y), world.near.at(point.x, point.y));
+                (world.sun_blockers.at(on_plane.x, on_plane.y), world.near_objects.at(point.x, point.y));
             for (index, object) in (0..).zip(&world.objects) {
-                let takes = object.light_past(&ray) < 1.0;
+                let takes = object.sun_visibility(&ray) < 1.0;
                 assert!(!takes || shadow.contains(&index), "{point:?} {index}");
                 assert!(!object.is_within(point, 2.0 * OPENNESS_PROBES[2]) || near.contains(&index));
                 left_out += u32::from(!shadow.contains(&index));
@@ -435,12 +440,12 @@ mod tests {
     fn a_shadow_is_full_behind_a_ball_and_fades_beside_it() {
         let ball = Object::new(
             Shape::Sphere { radius: 0.5 },
-            Placement::upright(vec3(0.0, 0.0, 3.0), 0.0),
+            Placement::upright_at(vec3(0.0, 0.0, 3.0), 0.0),
             Texture::Marble,
             0.0,
         );
         let light =
-            |x: f64| ball.light_past(&Ray { origin: vec3(x, 0.0, 0.0), direction: vec3(0.0, 0.0, 1.0) });
+            |x: f64| ball.sun_visibility(&Ray { origin: vec3(x, 0.0, 0.0), direction: vec3(0.0, 0.0, 1.0) });
         assert_eq!((light(0.0), light(0.49)), (0.0, 0.0));
         // Half of the light at half the width of the penumbra, which is a ninth of the distance.
         assert!((light(0.5 + 0.5 * 3.0 / SHADOW_SHARPNESS) - 0.5).abs() < 1e-12);

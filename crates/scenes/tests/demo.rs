@@ -7,7 +7,7 @@ use gausset_io::dataset::{OpenOptions, open};
 use gausset_io::image::decode_file;
 use gausset_scenes::vec3::{Vec3, vec3};
 use gausset_scenes::world::{GROUND, Ray};
-use gausset_scenes::{DemoSize, Scene, demo, tiny, write_dataset};
+use gausset_scenes::{DemoSize, ProceduralScene, demo, tiny, write_dataset};
 
 fn pixel(image: &RgbImage8, [x, y]: [f64; 2]) -> Vec3 {
     let (x, y) = ((x as usize).min(image.width as usize - 1), (y as usize).min(image.height as usize - 1));
@@ -17,10 +17,10 @@ fn pixel(image: &RgbImage8, [x, y]: [f64; 2]) -> Vec3 {
 }
 
 /// A scene of eight images that are large enough to distinguish positions.
-fn medium() -> Scene {
+fn medium() -> ProceduralScene {
     let scene = tiny();
     let camera = demo(DemoSize::Small, 0).camera;
-    Scene { camera, points: 600, ..scene }
+    ProceduralScene { camera, points: 600, ..scene }
 }
 
 #[test]
@@ -97,7 +97,7 @@ fn a_place_behind_a_block_as_seen_from_the_sun_is_in_shadow() {
     let light = |x: f64, y: f64| {
         let ray = Ray { origin: vec3(x, y, 3.0), direction: vec3(0.0, 0.0, -1.0) };
         assert_eq!(world.first_hit(&ray).object, Some(GROUND), "({x}, {y}) is free");
-        world.light(&ray)
+        world.radiance(&ray)
     };
     // The same ring of pale tiles, in the sun and behind the column (the sun is at -x, -y).
     let brightness = |c: Vec3| c.x + c.y + c.z;
@@ -160,7 +160,7 @@ fn a_written_scene_opens_as_a_dataset_with_the_same_cameras_pictures_and_points(
     assert_eq!(calls, (0..=8).map(|done| (done, 8)).collect::<Vec<_>>());
 
     let dataset = open(folder.path(), &OpenOptions::default()).unwrap();
-    assert!(dataset.warnings.is_empty() && dataset.skipped.is_empty(), "{:?}", dataset.report());
+    assert!(dataset.warnings.is_empty() && dataset.skipped.is_empty(), "{:?}", dataset.report_lines());
     assert_eq!((dataset.images.len(), dataset.points.len()), (8, scene.points));
     for (image, pose) in dataset.images.iter().zip(&scene.poses) {
         assert_eq!(image.camera, scene.camera);

@@ -12,7 +12,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use gausset_prof::process_cpu;
-use gausset_segment::{Engine, Picture, Segmenter, Tensor, Wanted, Watch};
+use gausset_segment::{ClassSelection, InferenceEngine, RgbImage, RunLimits, Segmenter, Tensor};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut arguments = std::env::args().skip(1);
@@ -22,17 +22,17 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let side_by_side: usize = next("runs side by side")?.parse()?;
     let pictures: usize = next("pictures of each")?.parse()?;
     let never = AtomicBool::new(false);
-    let watch = Watch { stop: &never, limit: Duration::from_secs(600) };
+    let watch = RunLimits { stop: &never, limit: Duration::from_secs(600) };
     let engine = match name.as_str() {
         #[cfg(feature = "onnxruntime")]
-        "onnxruntime" => Engine::onnx_runtime(&gausset_segment::LibraryChoice::default(), &never)?,
-        _ => Engine::Rten,
+        "onnxruntime" => InferenceEngine::onnx_runtime(&gausset_segment::LibraryChoice::default(), &never)?,
+        _ => InferenceEngine::Rten,
     };
-    let wanted = Wanted { confidence: 0.99, ..Wanted::default() };
+    let wanted = ClassSelection { confidence: 0.99, ..ClassSelection::default() };
     let segmenter = Segmenter::open(&path, None, &wanted, &engine, watch)?;
     let [width, height] = segmenter.size();
     let rgb: Vec<u8> = (0..3 * width * height).map(|k| (k * 7919 % 251) as u8).collect();
-    let picture = Picture { width, height, rgb: &rgb };
+    let picture = RgbImage { width, height, rgb: &rgb };
     let cpu = || process_cpu().unwrap_or_default();
     // Warm up with as many sessions as runs.
     let work = |count: usize| {
@@ -40,7 +40,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             for _ in 0..side_by_side {
                 scope.spawn(|| {
                     for _ in 0..count {
-                        segmenter.find(&picture, watch).map(|_| ()).unwrap_or_else(|e| println!("{e}"));
+                        segmenter.detect(&picture, watch).map(|_| ()).unwrap_or_else(|e| println!("{e}"));
                     }
                 });
             }
@@ -57,10 +57,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     println!(
         "estimate: {} MB shared, {} MB each; {peak}",
         memory.shared / 1_000_000,
-        memory.each / 1_000_000
+        memory.per_run / 1_000_000
     );
     // The engine alone, on the same input.
-    let model = gausset_segment::Model::open(&path, &engine)?;
+    let model = gausset_segment::OnnxModel::open(&path, &engine)?;
     let outputs: Vec<&str> = model.outputs.iter().map(|port| port.name.as_str()).collect();
     let input = Tensor { shape: vec![1, 3, height, width], data: vec![0.1; 3 * width * height] };
     let run = || model.run(vec![(&model.inputs[0].name, input.clone())], &outputs, watch);

@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use gausset_io::input;
-use gausset_io::units::{excerpt, one_line};
+use gausset_io::text::{excerpt, one_line};
 use serde::Deserialize;
 
 use crate::classes::{self, nearest};
 use crate::error::ModelError;
-use crate::fit::Fit;
+use crate::input_image::ResizeMode;
 use crate::prompt::PromptSpec;
 
 /// Largest size of a description, bytes.
@@ -33,7 +33,7 @@ pub enum Layout {
 /// Order of the colour channels.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Colour {
+pub enum ChannelOrder {
     /// Red first.
     #[default]
     Rgb,
@@ -44,7 +44,7 @@ pub enum Colour {
 /// Kind of outputs of a model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Kind {
+pub enum OutputKind {
     /// A class, or a value per class, for each pixel: `masks` [1, C, h, w] or [1, h, w].
     Semantic,
     /// Queries with a mask of the whole image each: `scores` [1, Q, C], `masks` [1, Q, h, w].
@@ -104,13 +104,13 @@ pub(crate) struct InputSpec {
     /// Width and height, px; `None` = as the model declares.
     pub size: Option<[usize; 2]>,
     pub layout: Layout,
-    pub colour: Colour,
+    pub colour: ChannelOrder,
     /// Value of white before mean and deviation are applied: 1 or 255.
     pub range: f32,
     /// By channel of the tensor.
     pub mean: [f32; 3],
     pub deviation: [f32; 3],
-    pub fit: Fit,
+    pub fit: ResizeMode,
     /// Value of the padding, 0 to 255.
     pub pad: f32,
 }
@@ -121,11 +121,11 @@ impl Default for InputSpec {
             name: None,
             size: None,
             layout: Layout::Nchw,
-            colour: Colour::Rgb,
+            colour: ChannelOrder::Rgb,
             range: 1.0,
             mean: [0.0; 3],
             deviation: [1.0; 3],
-            fit: Fit::Stretch,
+            fit: ResizeMode::Stretch,
             pad: 114.0,
         }
     }
@@ -134,7 +134,7 @@ impl Default for InputSpec {
 /// Specification of the outputs.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct OutputSpec {
-    pub kind: Kind,
+    pub kind: OutputKind,
     /// Name of the output with boxes; the fields below name the others.
     pub boxes: Option<String>,
     pub labels: Option<String>,
@@ -157,7 +157,7 @@ pub(crate) struct OutputSpec {
 
 /// A model's input, outputs and classes.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Description {
+pub struct ModelDescription {
     pub(crate) input: InputSpec,
     pub(crate) output: OutputSpec,
     /// Specification of a promptable model.
@@ -175,12 +175,12 @@ struct RawInput {
     #[serde(default)]
     layout: Layout,
     #[serde(default)]
-    colour: Colour,
+    colour: ChannelOrder,
     range: Option<f32>,
     mean: Option<[f32; 3]>,
     deviation: Option<[f32; 3]>,
     #[serde(default)]
-    fit: Fit,
+    fit: ResizeMode,
     pad: Option<f32>,
 }
 
@@ -193,7 +193,7 @@ enum Sides {
 
 #[derive(Deserialize)]
 struct RawOutput {
-    kind: Kind,
+    kind: OutputKind,
     boxes: Option<String>,
     labels: Option<String>,
     scores: Option<String>,
@@ -222,7 +222,7 @@ struct RawClasses {
 
 #[derive(Deserialize)]
 struct Raw {
-    #[serde(default = "no_input")]
+    #[serde(default = "default_input")]
     input: RawInput,
     output: RawOutput,
     prompt: Option<PromptSpec>,
@@ -230,16 +230,16 @@ struct Raw {
     classes: RawClasses,
 }
 
-fn no_input() -> RawInput {
+fn default_input() -> RawInput {
     RawInput {
         name: None,
         size: None,
         layout: Layout::default(),
-        colour: Colour::default(),
+        colour: ChannelOrder::default(),
         range: None,
         mean: None,
         deviation: None,
-        fit: Fit::default(),
+        fit: ResizeMode::default(),
         pad: None,
     }
 }
@@ -269,7 +269,7 @@ const KEYS: [(&str, &[&str]); 4] = [
     ("classes", &["list", "names", "groups"]),
 ];
 
-impl Description {
+impl ModelDescription {
     /// Reads a description.
     ///
     /// # Errors
@@ -277,9 +277,9 @@ impl Description {
     pub fn read(path: &Path) -> Result<Self, ModelError> {
         let text = input::read_to_string(path, MAX_BYTES).map_err(|e| ModelError::Description {
             path: path.to_owned(),
-            what: format!("description: {}", gausset_io::atomic::plain_reason(&e)),
+            problem: format!("description: {}", gausset_io::atomic::plain_reason(&e)),
         })?;
-        Self::parse(&text).map_err(|what| ModelError::Description { path: path.to_owned(), what })
+        Self::parse(&text).map_err(|what| ModelError::Description { path: path.to_owned(), problem: what })
     }
 
     /// Parses the text of a description; the error has the form `PLACE: problem …`.
@@ -333,7 +333,7 @@ fn check_keys(table: &toml::Table) -> Result<(), String> {
 }
 
 impl Raw {
-    fn checked(self) -> Result<Description, String> {
+    fn checked(self) -> Result<ModelDescription, String> {
         let Self { input, output, prompt, classes } = self;
         let spec = InputSpec::default();
         let size = input.size.map(|size| match size {
@@ -370,12 +370,12 @@ impl Raw {
         }
         let output = output.checked()?;
         match (output.kind, &prompt) {
-            (Kind::Promptable, None) => {
+            (OutputKind::Promptable, None) => {
                 return Err(
                     "[prompt]: is missing (expected encoder and decoder of a promptable model)".to_owned()
                 );
             }
-            (kind, Some(_)) if kind != Kind::Promptable => {
+            (kind, Some(_)) if kind != OutputKind::Promptable => {
                 return Err("[prompt]: is for kind = \"promptable\"".to_owned());
             }
             _ => {}
@@ -413,7 +413,7 @@ impl Raw {
                 }
             }
         }
-        Ok(Description { input, output, prompt, classes: names, groups: classes.groups })
+        Ok(ModelDescription { input, output, prompt, classes: names, groups: classes.groups })
     }
 }
 
@@ -434,26 +434,26 @@ impl RawOutput {
             nms: self.nms.unwrap_or(1.0),
             prompt: self.prompt,
         };
-        if out.prompt.is_some() && out.kind != Kind::Boxes {
+        if out.prompt.is_some() && out.kind != OutputKind::Boxes {
             return Err("[output] prompt: is for kind = \"boxes\"".to_owned());
         }
         if !(out.nms > 0.0 && out.nms <= 1.0) {
             return Err(format!("[output] nms: expected above 0 and at most 1, found {}", out.nms));
         }
         let needed: &[(&str, bool)] = &match out.kind {
-            Kind::Semantic => vec![("masks", out.masks.is_some())],
-            Kind::QueryMasks => vec![("scores", out.scores.is_some()), ("masks", out.masks.is_some())],
-            Kind::BoxMasks => vec![
+            OutputKind::Semantic => vec![("masks", out.masks.is_some())],
+            OutputKind::QueryMasks => vec![("scores", out.scores.is_some()), ("masks", out.masks.is_some())],
+            OutputKind::BoxMasks => vec![
                 ("boxes", out.boxes.is_some()),
                 ("labels", out.labels.is_some()),
                 ("scores", out.scores.is_some()),
                 ("masks", out.masks.is_some()),
             ],
-            Kind::Prototypes => {
+            OutputKind::Prototypes => {
                 vec![("scores", out.scores.is_some()), ("prototypes", out.prototypes.is_some())]
             }
-            Kind::Boxes => vec![("scores", out.scores.is_some())],
-            Kind::Promptable => vec![("masks", out.masks.is_some())],
+            OutputKind::Boxes => vec![("scores", out.scores.is_some())],
+            OutputKind::Promptable => vec![("masks", out.masks.is_some())],
         };
         match needed.iter().find(|(_, is_there)| !is_there) {
             Some((name, _)) => Err(format!("[output]: `{name}` is missing (the name of an output)")),
@@ -471,13 +471,13 @@ mod tests {
         let text = "[input]\nsize = [640, 384]\nfit = 'letterbox'\ncolour = 'bgr'\nrange = 255\n\
                     [output]\nkind = 'query-masks'\nscores = 'labels'\nmasks = 'masks'\nbackground = -1\n\
                     [classes]\nnames = ['', 'man', 'dog']\ngroups = { person = ['man'] }\n";
-        let found = Description::parse(text).unwrap();
+        let found = ModelDescription::parse(text).unwrap();
         assert_eq!(found.input.size, Some([640, 384]));
         assert_eq!(
             (found.input.fit, found.input.colour, found.input.range),
-            (Fit::Letterbox, Colour::Bgr, 255.0)
+            (ResizeMode::Letterbox, ChannelOrder::Bgr, 255.0)
         );
-        assert_eq!((found.output.kind, found.output.background), (Kind::QueryMasks, Some(-1)));
+        assert_eq!((found.output.kind, found.output.background), (OutputKind::QueryMasks, Some(-1)));
         assert_eq!(found.groups["person"], ["man"]);
     }
 
@@ -533,10 +533,10 @@ mod tests {
                 "[output] prompt: is for kind = \"boxes\"",
             ),
         ] {
-            assert_eq!(Description::parse(&text).unwrap_err(), expected);
+            assert_eq!(ModelDescription::parse(&text).unwrap_err(), expected);
         }
-        let kinds = Description::parse("[output]\nkind = 'mask'\n").unwrap_err();
+        let kinds = ModelDescription::parse("[output]\nkind = 'mask'\n").unwrap_err();
         assert!(kinds.starts_with("line 2: unknown variant `mask`, expected one of `semantic`"), "{kinds}");
-        assert!(Description::parse("[output\n").unwrap_err().starts_with("line 1: "));
+        assert!(ModelDescription::parse("[output\n").unwrap_err().starts_with("line 1: "));
     }
 }

@@ -6,12 +6,12 @@ use std::path::PathBuf;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ModelError {
     /// The model file, or an external file of it, cannot be used.
-    #[error("{}: model: {what}", path.display())]
+    #[error("{}: model: {problem}", path.display())]
     File {
         /// The file.
         path: PathBuf,
         /// The problem, with what was expected.
-        what: String,
+        problem: String,
     },
     /// The selected engine cannot be used.
     #[error("{0}")]
@@ -28,23 +28,23 @@ pub enum ModelError {
         names: String,
     },
     /// The description of a model is invalid.
-    #[error("{}: {what}", path.display())]
+    #[error("{}: {problem}", path.display())]
     Description {
         /// The TOML file, or the model whose built-in description does not fit.
         path: PathBuf,
         /// `PLACE: problem …`.
-        what: String,
+        problem: String,
     },
     /// The selected classes do not exist.
     #[error("{0}")]
     Classes(String),
     /// A run failed.
-    #[error("{}: model: {what}", path.display())]
+    #[error("{}: model: {problem}", path.display())]
     Run {
         /// Path of the model.
         path: PathBuf,
         /// The problem.
-        what: String,
+        problem: String,
     },
     /// The caller set the stop flag.
     #[error("stopped")]

@@ -1,15 +1,15 @@
 //! Built-in descriptions of common models, and guesses from the outputs of other models.
 
 use crate::classes::{self, list_of};
-use crate::description::Description;
-use crate::engine::{Port, Tensor};
+use crate::description::ModelDescription;
+use crate::engine::{Tensor, TensorPort};
 
 /// Mean and deviation of the ImageNet images, which most models use.
 const IMAGENET: &str = "mean = [0.485, 0.456, 0.406]\ndeviation = [0.229, 0.224, 0.225]\n";
 
 /// A description without a file, and the reason for it.
-pub(crate) struct Guess {
-    pub description: Description,
+pub(crate) struct DescriptionGuess {
+    pub description: ModelDescription,
     /// One line for display.
     pub reason: String,
 }
@@ -24,26 +24,31 @@ pub(crate) struct Guess {
 /// | [1, 4 + C + K, A] and [1, K, h, w] | boxes with coefficients of prototype masks (YOLO) |
 /// | [1, A, 5 + C] | YOLOX |
 /// | [1, C, h, w] | semantic segmentation, ImageNet normalisation |
-pub(crate) fn guess(ports: &[Port], outputs: &[Tensor]) -> Result<Guess, String> {
+pub(crate) fn guess(ports: &[TensorPort], outputs: &[Tensor]) -> Result<DescriptionGuess, String> {
     let shape = |name: &str| {
         let at = ports.iter().position(|port| port.name == name)?;
         outputs.get(at).map(|tensor| tensor.shape.as_slice())
     };
     let name = |index: usize| ports[index].name.replace('\'', "");
     let shapes: Vec<&[usize]> = outputs.iter().map(|tensor| tensor.shape.as_slice()).collect();
-    let made = |what: &str, output: String, input: &str, classes: usize| -> Result<Guess, String> {
-        let list = list_of(classes).map_or_else(String::new, |list| format!("[classes]\nlist = '{list}'\n"));
-        let text = format!("[input]\n{input}[output]\n{output}{list}");
-        let mut description = Description::parse(&text)?;
-        if description.classes.is_empty() && classes == 1 {
-            // A model with a single class is assumed to detect persons.
-            description.classes = vec!["person".to_owned()];
-        }
-        if description.classes.is_empty() {
-            return Err(format!("has {classes} classes without names; list them ([classes] names)"));
-        }
-        Ok(Guess { description, reason: format!("taken for {what}: {}", told(ports, outputs)) })
-    };
+    let made =
+        |what: &str, output: String, input: &str, classes: usize| -> Result<DescriptionGuess, String> {
+            let list =
+                list_of(classes).map_or_else(String::new, |list| format!("[classes]\nlist = '{list}'\n"));
+            let text = format!("[input]\n{input}[output]\n{output}{list}");
+            let mut description = ModelDescription::parse(&text)?;
+            if description.classes.is_empty() && classes == 1 {
+                // A model with a single class is assumed to detect persons.
+                description.classes = vec!["person".to_owned()];
+            }
+            if description.classes.is_empty() {
+                return Err(format!("has {classes} classes without names; list them ([classes] names)"));
+            }
+            Ok(DescriptionGuess {
+                description,
+                reason: format!("taken for {what}: {}", describe_outputs(ports, outputs)),
+            })
+        };
     if let (Some(_), Some([1, _, c]), Some([1, _, _, _])) = (shape("dets"), shape("labels"), shape("masks")) {
         let output = "kind = 'query-masks'\nboxes = 'dets'\nscores = 'labels'\nmasks = 'masks'\n";
         return made("RF-DETR-Seg", output.to_owned(), IMAGENET, *c);
@@ -102,18 +107,18 @@ pub(crate) fn guess(ports: &[Port], outputs: &[Tensor]) -> Result<Guess, String>
             let input = if *c == 1 { "" } else { IMAGENET };
             made("classes of pixels", output, input, *c)
         }
-        _ => Err(format!("has outputs that match no known model: {}", told(ports, outputs))),
+        _ => Err(format!("has outputs that match no known model: {}", describe_outputs(ports, outputs))),
     }
 }
 
 /// Names and shapes, for display.
-fn told(ports: &[Port], outputs: &[Tensor]) -> String {
+fn describe_outputs(ports: &[TensorPort], outputs: &[Tensor]) -> String {
     let each = ports.iter().zip(outputs).map(|(port, tensor)| format!("`{}` {:?}", port.name, tensor.shape));
     each.collect::<Vec<_>>().join(", ")
 }
 
 /// Groups that the model has, with the indices of their classes.
-pub(crate) fn groups_of(description: &Description) -> Vec<(String, Vec<usize>)> {
+pub(crate) fn available_groups(description: &ModelDescription) -> Vec<(String, Vec<usize>)> {
     let numbers = |names: &mut dyn Iterator<Item = &str>| -> Vec<usize> {
         names.filter_map(|name| description.classes.iter().position(|class| class == name)).collect()
     };

@@ -18,20 +18,20 @@ mod decode;
 mod description;
 mod engine;
 mod error;
-mod fit;
+mod input_image;
 mod known;
 mod model;
 mod prompt;
 mod proto;
 mod segmenter;
 
-pub use decode::Find;
-pub use description::{Activation, BoxForm, BoxUnits, Colour, Description, Kind, Layout};
-pub use engine::{Engine, Port, Tensor};
+pub use decode::Detection;
+pub use description::{Activation, BoxForm, BoxUnits, ChannelOrder, Layout, ModelDescription, OutputKind};
+pub use engine::{InferenceEngine, Tensor, TensorPort};
 #[cfg(feature = "onnxruntime")]
 pub use engine::{LIBRARY_VARIABLE, LibraryChoice, PYTHON_VARIABLE, Runtime};
 pub use error::ModelError;
-pub use fit::{Fit, Picture, Placement};
-pub use model::{Model, Watch};
-pub use proto::{Facts, scan};
-pub use segmenter::{Memory, Segmenter, Wanted};
+pub use input_image::{Placement, ResizeMode, RgbImage};
+pub use model::{OnnxModel, RunLimits};
+pub use proto::{OnnxInfo, scan};
+pub use segmenter::{ClassSelection, ModelMemory, Segmenter};

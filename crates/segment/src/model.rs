@@ -7,26 +7,26 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 use gausset_io::atomic::plain_reason;
-use gausset_io::units::one_line;
-use gausset_io::{guard, input};
+use gausset_io::text::one_line;
+use gausset_io::{catch_panic, input};
 use xxhash_rust::xxh3::Xxh3;
 
-use crate::engine::{self, Bundle, Engine, Halt, Network, Port, Refusal, Tensor};
+use crate::engine::{self, InferenceEngine, ModelFiles, Network, Refusal, Tensor, TensorPort, Terminator};
 use crate::error::ModelError;
 use crate::proto;
 
 /// Largest size of a model file and of each external file, bytes: the limit of a Protocol Buffers message.
 const MAX_BYTES: u64 = 2 << 30;
 /// Largest number of external files.
-const MAX_FILES: usize = 64;
+const MAX_EXTERNAL_FILES: usize = 64;
 /// Interval at which the stop flag is checked during a run.
-const GLANCE: Duration = Duration::from_millis(20);
+const STOP_CHECK_INTERVAL: Duration = Duration::from_millis(20);
 /// Time limit for a run to end after it was told to.
-const FAREWELL: Duration = Duration::from_secs(1);
+const END_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Stop flag and time limit of a run.
 #[derive(Clone, Copy, Debug)]
-pub struct Watch<'a> {
+pub struct RunLimits<'a> {
     /// Ends the run when it is set.
     pub stop: &'a AtomicBool,
     /// Time limit of a run.
@@ -35,43 +35,43 @@ pub struct Watch<'a> {
 
 /// A model in memory.
 #[derive(Clone, Debug)]
-pub struct Model {
+pub struct OnnxModel {
     path: PathBuf,
     network: Arc<dyn Network>,
-    engine: Engine,
+    engine: InferenceEngine,
     /// Its inputs.
-    pub inputs: Vec<Port>,
+    pub inputs: Vec<TensorPort>,
     /// Its outputs.
-    pub outputs: Vec<Port>,
+    pub outputs: Vec<TensorPort>,
     /// Hash (XXH3, 64 bits) of the model file and its external files.
     pub hash: String,
     /// Total size of these files, bytes: approximately that of the weights.
     pub bytes: u64,
 }
 
-impl Model {
+impl OnnxModel {
     /// Opens a model file.
     ///
     /// # Errors
     /// A file cannot be read, is not an ONNX model or is too large; the engine does not support its operators or their
     /// version; an external file is missing, outside the model's folder or too short.
-    pub fn open(path: &Path, engine: &Engine) -> Result<Self, ModelError> {
-        let bad = |what: String| ModelError::File { path: path.to_owned(), what };
+    pub fn open(path: &Path, engine: &InferenceEngine) -> Result<Self, ModelError> {
+        let bad = |what: String| ModelError::File { path: path.to_owned(), problem: what };
         let data = input::read(path, MAX_BYTES).map_err(|e| bad(plain_reason(&e)))?;
         let facts = proto::scan(&data).map_err(|e| bad(e.to_string()))?;
         let mut hash = Xxh3::new();
         hash.update(&data);
         let mut bytes = data.len() as u64;
         let mut beside = Vec::new();
-        if facts.external.len() > MAX_FILES {
+        if facts.external_files.len() > MAX_EXTERNAL_FILES {
             return Err(bad(format!(
-                "names {} files beside it (expected at most {MAX_FILES})",
-                facts.external.len()
+                "names {} files beside it (expected at most {MAX_EXTERNAL_FILES})",
+                facts.external_files.len()
             )));
         }
-        for name in &facts.external {
+        for name in &facts.external_files {
             let folder = path.parent().unwrap_or(Path::new(""));
-            let file = input::inside(folder, name)
+            let file = input::resolve_inside(folder, name)
                 .map_err(|e| bad(format!("names the file {}, which {e}", one_line(name))))?;
             let weights = input::read(&file, MAX_BYTES).map_err(|e| {
                 let what = format!("names the file {}: {}", one_line(name), plain_reason(&e));
@@ -81,16 +81,17 @@ impl Model {
             bytes += weights.len() as u64;
             beside.push((name.clone(), weights));
         }
-        let network = engine.load(Bundle { facts, data, beside }).map_err(|refusal| match refusal {
-            Refusal::File(what) => bad(what),
-            Refusal::Operators(names) => {
-                let mut some = names.iter().take(5).cloned().collect::<Vec<_>>().join(", ");
-                if names.len() > 5 {
-                    some += &format!(" and {} more", names.len() - 5);
+        let network =
+            engine.load(ModelFiles { facts, data, external: beside }).map_err(|refusal| match refusal {
+                Refusal::File(what) => bad(what),
+                Refusal::Operators(names) => {
+                    let mut some = names.iter().take(5).cloned().collect::<Vec<_>>().join(", ");
+                    if names.len() > 5 {
+                        some += &format!(" and {} more", names.len() - 5);
+                    }
+                    ModelError::Operators { path: path.to_owned(), names: one_line(&some) }
                 }
-                ModelError::Operators { path: path.to_owned(), names: one_line(&some) }
-            }
-        })?;
+            })?;
         let hash = format!("{:016x}", hash.digest());
         let (inputs, outputs) = (network.inputs(), network.outputs());
         Ok(Self { path: path.to_owned(), network, engine: engine.clone(), inputs, outputs, hash, bytes })
@@ -104,7 +105,7 @@ impl Model {
 
     /// The engine that runs it.
     #[must_use]
-    pub const fn engine(&self) -> &Engine {
+    pub const fn engine(&self) -> &InferenceEngine {
         &self.engine
     }
 
@@ -119,10 +120,10 @@ impl Model {
         &self,
         inputs: Vec<(&str, Tensor)>,
         outputs: &[&str],
-        watch: Watch<'_>,
+        watch: RunLimits<'_>,
     ) -> Result<Vec<Tensor>, ModelError> {
-        let bad = |what: String| ModelError::Run { path: self.path.clone(), what };
-        let number = |ports: &[Port], name: &str| {
+        let bad = |what: String| ModelError::Run { path: self.path.clone(), problem: what };
+        let number = |ports: &[TensorPort], name: &str| {
             let at = ports.iter().position(|port| port.name == name);
             at.ok_or_else(|| bad(format!("has no `{name}`")))
         };
@@ -131,17 +132,17 @@ impl Model {
         let wanted = outputs.iter().map(|name| number(&self.outputs, name));
         let wanted = wanted.collect::<Result<Vec<_>, ModelError>>()?;
         let (send, receive) = mpsc::sync_channel(1);
-        let (network, halt) = (Arc::clone(&self.network), Arc::new(Halt::default()));
+        let (network, halt) = (Arc::clone(&self.network), Arc::new(Terminator::default()));
         let end = Arc::clone(&halt);
         let work = move || {
-            let _ = send.send(guard::run(|| network.run(given, &wanted, &end)));
+            let _ = send.send(catch_panic::catch(|| network.run(given, &wanted, &end)));
         };
-        engine::thread()
+        engine::model_thread()
             .spawn(work)
             .map_err(|e| bad(format!("a run failed: no thread: {}", plain_reason(&e))))?;
         let ran = self.wait(&receive, watch).inspect_err(|_| {
-            if halt.now() {
-                let _ = receive.recv_timeout(FAREWELL);
+            if halt.end_run() {
+                let _ = receive.recv_timeout(END_TIMEOUT);
             }
         })?;
         let values = match ran {
@@ -163,11 +164,11 @@ impl Model {
     }
 
     /// Waits for the result of a run, within the limits of `watch`.
-    fn wait<T>(&self, receive: &Receiver<T>, watch: Watch<'_>) -> Result<T, ModelError> {
-        let bad = |what: String| ModelError::Run { path: self.path.clone(), what };
+    fn wait<T>(&self, receive: &Receiver<T>, watch: RunLimits<'_>) -> Result<T, ModelError> {
+        let bad = |what: String| ModelError::Run { path: self.path.clone(), problem: what };
         let begun = Instant::now();
         loop {
-            match receive.recv_timeout(GLANCE) {
+            match receive.recv_timeout(STOP_CHECK_INTERVAL) {
                 Ok(sent) => return Ok(sent),
                 Err(RecvTimeoutError::Disconnected) => {
                     return Err(bad("a run failed: its thread ended".to_owned()));

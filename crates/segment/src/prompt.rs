@@ -6,21 +6,21 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use gausset_io::input;
-use gausset_io::units::one_line;
+use gausset_io::text::one_line;
 use serde::Deserialize;
 
-use crate::decode::{self, Candidate, Find, Outputs};
-use crate::description::{Description, Kind};
-use crate::engine::{Engine, Port, Tensor};
+use crate::decode::{self, CandidateBox, Detection, Outputs};
+use crate::description::{ModelDescription, OutputKind};
+use crate::engine::{InferenceEngine, Tensor, TensorPort};
 use crate::error::ModelError;
-use crate::fit::{self, Picture, Placement};
-use crate::model::{Model, Watch};
-use crate::segmenter::size_of;
+use crate::input_image::{self, Placement, RgbImage};
+use crate::model::{OnnxModel, RunLimits};
+use crate::segmenter::input_size;
 
 /// Labels of the first and second corner of a box.
 const CORNERS: [f32; 2] = [2.0, 3.0];
 /// Largest number of values of an input that is filled with zeros.
-const MOST_ZEROS: usize = 1 << 24;
+const MAX_ZEROS: usize = 1 << 24;
 
 /// The two files, and the names of the decoder's inputs.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
@@ -56,7 +56,7 @@ fn size() -> String {
 
 /// Source of a decoder input.
 #[derive(Clone, Debug)]
-enum Given {
+enum DecoderInput {
     /// An output of the encoder, by its index in the run.
     Feature(usize),
     Coordinates,
@@ -69,30 +69,31 @@ enum Given {
 /// A promptable model with its description.
 #[derive(Clone, Debug)]
 pub(crate) struct Promptable {
-    encoder: Model,
-    decoder: Model,
-    description: Description,
-    input: Port,
+    encoder: OnnxModel,
+    decoder: OnnxModel,
+    description: ModelDescription,
+    input: TensorPort,
     size: [usize; 2],
     /// Names of the encoder outputs that are used.
     features: Vec<String>,
     /// Sources of the decoder inputs.
-    given: Vec<(String, Given)>,
+    given: Vec<(String, DecoderInput)>,
 }
 
 impl Promptable {
     /// Opens the model that a description names.
-    pub(crate) fn open(toml: &Path, engine: &Engine) -> Result<Self, ModelError> {
-        let bad = |what: String| ModelError::Description { path: toml.to_owned(), what };
-        let description = Description::read(toml)?;
-        let (Kind::Promptable, Some(spec)) = (description.output.kind, description.prompt.clone()) else {
+    pub(crate) fn open(toml: &Path, engine: &InferenceEngine) -> Result<Self, ModelError> {
+        let bad = |what: String| ModelError::Description { path: toml.to_owned(), problem: what };
+        let description = ModelDescription::read(toml)?;
+        let (OutputKind::Promptable, Some(spec)) = (description.output.kind, description.prompt.clone())
+        else {
             return Err(bad("[output] kind: expected `promptable`".to_owned()));
         };
         let folder = toml.parent().unwrap_or(Path::new(""));
         let open = |key: &str, name: &str| {
-            let path = input::inside(folder, name)
+            let path = input::resolve_inside(folder, name)
                 .map_err(|e| bad(format!("[prompt] {key}: {}, which {e}", one_line(name))))?;
-            Model::open(&path, engine)
+            OnnxModel::open(&path, engine)
         };
         let (encoder, decoder) = (open("encoder", &spec.encoder)?, open("decoder", &spec.decoder)?);
         let input = match &description.input.name {
@@ -101,11 +102,11 @@ impl Promptable {
         };
         let input =
             input.cloned().ok_or_else(|| bad("[input] name: the encoder has no such input".to_owned()))?;
-        let size = size_of(&input, Some(&description)).map_err(&bad)?;
+        let size = input_size(&input, Some(&description)).map_err(&bad)?;
         let mut features = Vec::new();
         let mut given = Vec::new();
         for port in &decoder.inputs {
-            let what = what_of(port, &spec, &encoder, &mut features).map_err(&bad)?;
+            let what = decoder_input(port, &spec, &encoder, &mut features).map_err(&bad)?;
             given.push((port.name.clone(), what));
         }
         for (name, what) in [("coordinates", &spec.coordinates), ("labels", &spec.labels)] {
@@ -129,18 +130,18 @@ impl Promptable {
     }
 
     /// Segments the contents of boxes (px of the image).
-    pub(crate) fn find(
+    pub(crate) fn segment_boxes(
         &self,
-        picture: &Picture<'_>,
-        boxes: &[Candidate],
-        watch: Watch<'_>,
-    ) -> Result<Vec<Find>, ModelError> {
+        picture: &RgbImage<'_>,
+        boxes: &[CandidateBox],
+        watch: RunLimits<'_>,
+    ) -> Result<Vec<Detection>, ModelError> {
         if boxes.is_empty() {
             return Ok(Vec::new());
         }
         let placement =
             Placement::new(self.description.input.fit, [picture.width, picture.height], self.size);
-        let tensor = fit::tensor(picture, &placement, &self.description.input);
+        let tensor = input_image::tensor(picture, &placement, &self.description.input);
         let names: Vec<&str> = self.features.iter().map(String::as_str).collect();
         let features = self.encoder.run(vec![(&self.input.name, tensor)], &names, watch)?;
         let spec = &self.description.output;
@@ -156,10 +157,10 @@ impl Promptable {
                 tensors.get(names.iter().position(|known| Some(*known) == name.as_deref())?)
             };
             let outputs = Outputs { scores: of(&spec.scores), masks: of(&spec.masks), ..Outputs::default() };
-            let found = decode::prompted(outputs, (candidate, spec.mask_activation), &placement);
+            let found = decode::prompted_mask(outputs, (candidate, spec.mask_activation), &placement);
             finds.extend(found.map_err(|what| ModelError::Run {
                 path: self.decoder.path().to_owned(),
-                what: format!("output {what} (docs/reference/masks.md)"),
+                problem: format!("output {what} (docs/masks.md)"),
             })?);
         }
         Ok(finds)
@@ -167,21 +168,25 @@ impl Promptable {
 
     fn tensor(
         &self,
-        what: &Given,
+        what: &DecoderInput,
         features: &[Tensor],
-        candidate: &Candidate,
+        candidate: &CandidateBox,
         placement: &Placement,
     ) -> Tensor {
         match what {
-            Given::Feature(number) => features[*number].clone(),
-            Given::Coordinates => {
+            DecoderInput::Feature(number) => features[*number].clone(),
+            DecoderInput::Coordinates => {
                 let at = |k: usize| placement.to_input(k % 2, f64::from(candidate.corners[k])) as f32;
                 Tensor { shape: vec![1, 2, 2], data: (0..4).map(at).collect() }
             }
-            Given::Labels => Tensor { shape: vec![1, 2], data: CORNERS.to_vec() },
+            DecoderInput::Labels => Tensor { shape: vec![1, 2], data: CORNERS.to_vec() },
             // Masks are returned in the encoder's coordinates.
-            Given::Size => Tensor { shape: vec![2], data: vec![self.size[1] as f32, self.size[0] as f32] },
-            Given::Zeros(shape) => Tensor { shape: shape.clone(), data: vec![0.0; shape.iter().product()] },
+            DecoderInput::Size => {
+                Tensor { shape: vec![2], data: vec![self.size[1] as f32, self.size[0] as f32] }
+            }
+            DecoderInput::Zeros(shape) => {
+                Tensor { shape: shape.clone(), data: vec![0.0; shape.iter().product()] }
+            }
         }
     }
 
@@ -198,27 +203,27 @@ impl Promptable {
 }
 
 /// Selects the source of a decoder input.
-fn what_of(
-    port: &Port,
+fn decoder_input(
+    port: &TensorPort,
     spec: &PromptSpec,
-    encoder: &Model,
+    encoder: &OnnxModel,
     features: &mut Vec<String>,
-) -> Result<Given, String> {
+) -> Result<DecoderInput, String> {
     let name = &port.name;
     if *name == spec.coordinates {
-        return Ok(Given::Coordinates);
+        return Ok(DecoderInput::Coordinates);
     }
     if *name == spec.labels {
-        return Ok(Given::Labels);
+        return Ok(DecoderInput::Labels);
     }
     if *name == spec.size {
-        return Ok(Given::Size);
+        return Ok(DecoderInput::Size);
     }
     let said = spec.features.get(name);
     let feature = said.unwrap_or(name);
     if encoder.outputs.iter().any(|output| output.name == *feature) {
         features.push(feature.clone());
-        return Ok(Given::Feature(features.len() - 1));
+        return Ok(DecoderInput::Feature(features.len() - 1));
     }
     if said.is_some() {
         let has: Vec<&str> = encoder.outputs.iter().map(|output| output.name.as_str()).collect();
@@ -230,8 +235,8 @@ fn what_of(
     }
     let sides: Option<Vec<usize>> = port.shape.iter().copied().collect();
     match sides {
-        Some(sides) if !sides.is_empty() && sides.iter().product::<usize>() <= MOST_ZEROS => {
-            Ok(Given::Zeros(sides))
+        Some(sides) if !sides.is_empty() && sides.iter().product::<usize>() <= MAX_ZEROS => {
+            Ok(DecoderInput::Zeros(sides))
         }
         _ => Err(format!(
             "[prompt] features: the decoder's input `{name}` has no source, and no fixed size to fill with zeros"

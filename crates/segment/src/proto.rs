@@ -7,7 +7,7 @@
 use std::collections::BTreeSet;
 
 /// Largest nesting of graphs and of types. Engines recurse once per level; rten without a limit.
-const DEEPEST: u32 = 16;
+const MAX_DEPTH: u32 = 16;
 /// Largest number of operators outside of inner graphs. Segmentation networks have a few hundred to a few thousand; the
 /// largest that exporters unroll have about 10,000. Engines recurse once per operator on the longest path, which cannot
 /// be longer than this; their stack is sized for it ([`crate::engine::STACK_BYTES`]).
@@ -18,7 +18,7 @@ const MAX_INNER_OPERATORS: usize = 2000;
 
 /// Properties of an ONNX file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Facts {
+pub struct OnnxInfo {
     /// Version of the standard operator set; 0 = not declared.
     pub opset: u64,
     /// Names of its operators, with their domain if it is not the standard one.
@@ -26,17 +26,17 @@ pub struct Facts {
     /// Names of its outputs, in order.
     pub outputs: Vec<String>,
     /// Names of the external files with weights.
-    pub external: BTreeSet<String>,
+    pub external_files: BTreeSet<String>,
     /// Number of operators outside and inside of inner graphs.
-    pub count: [usize; 2],
+    pub operator_counts: [usize; 2],
 }
 
 /// Why bytes are not an ONNX model that engines may open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum NotOnnx {
+pub enum OnnxError {
     /// The first bytes are not those of an ONNX model.
     #[error("is not an ONNX model (expected a file that ends with .onnx, as exporters write it)")]
-    Other,
+    NotAModel,
     /// It is truncated, or a length in it is wrong.
     #[error("is cut or damaged; copy or export it again")]
     Damaged,
@@ -44,20 +44,20 @@ pub enum NotOnnx {
     #[error("holds no graph (expected a network)")]
     Empty,
     /// Graphs or types are nested too deep.
-    #[error("has graphs or types inside one another (expected at most {DEEPEST} deep, found more)")]
-    Deep,
+    #[error("has graphs or types inside one another (expected at most {MAX_DEPTH} deep, found more)")]
+    NestedTooDeep,
     /// More operators than the engines' stack allows.
     #[error("has too many operators (expected at most {MAX_OPERATORS}, found {0})")]
-    Operators(usize),
+    TooManyOperators(usize),
     /// More operators in inner graphs than the engines' stack allows.
     #[error(
         "has too many operators in the bodies of If and Loop (expected at most {MAX_INNER_OPERATORS}, found {0})"
     )]
-    InnerOperators(usize),
+    TooManyInnerOperators(usize),
 }
 
-impl From<Broken> for NotOnnx {
-    fn from(Broken: Broken) -> Self {
+impl From<WireError> for OnnxError {
+    fn from(WireError: WireError) -> Self {
         Self::Damaged
     }
 }
@@ -66,12 +66,12 @@ impl From<Broken> for NotOnnx {
 ///
 /// # Errors
 /// The bytes are not an ONNX model, or it has more operators or deeper graphs or types than engines can process.
-pub fn scan(data: &[u8]) -> Result<Facts, NotOnnx> {
+pub fn scan(data: &[u8]) -> Result<OnnxInfo, OnnxError> {
     // ModelProto: ir_version = 1 comes first in every file that exporters write.
     if data.first() != Some(&0x08) {
-        return Err(NotOnnx::Other);
+        return Err(OnnxError::NotAModel);
     }
-    let mut facts = Facts::default();
+    let mut facts = OnnxInfo::default();
     let mut has_graph = false;
     for field in Fields(data) {
         match field? {
@@ -89,17 +89,17 @@ pub fn scan(data: &[u8]) -> Result<Facts, NotOnnx> {
             _ => {}
         }
     }
-    let [outer, inner] = facts.count;
+    let [outer, inner] = facts.operator_counts;
     match () {
-        () if !has_graph => Err(NotOnnx::Empty),
-        () if outer > MAX_OPERATORS => Err(NotOnnx::Operators(outer)),
-        () if inner > MAX_INNER_OPERATORS => Err(NotOnnx::InnerOperators(inner)),
+        () if !has_graph => Err(OnnxError::Empty),
+        () if outer > MAX_OPERATORS => Err(OnnxError::TooManyOperators(outer)),
+        () if inner > MAX_INNER_OPERATORS => Err(OnnxError::TooManyInnerOperators(inner)),
         () => Ok(facts),
     }
 }
 
 /// OperatorSetIdProto: domain = 1, version = 2.
-fn opset(data: &[u8]) -> Result<(String, u64), Broken> {
+fn opset(data: &[u8]) -> Result<(String, u64), WireError> {
     let (mut domain, mut version) = (String::new(), 0);
     for field in Fields(data) {
         match field? {
@@ -112,9 +112,9 @@ fn opset(data: &[u8]) -> Result<(String, u64), Broken> {
 }
 
 /// GraphProto: node = 1, initializer = 5, input = 11, output = 12, value_info = 13.
-fn scan_graph(data: &[u8], facts: &mut Facts, depth: u32) -> Result<(), NotOnnx> {
-    if depth > DEEPEST {
-        return Err(NotOnnx::Deep);
+fn scan_graph(data: &[u8], facts: &mut OnnxInfo, depth: u32) -> Result<(), OnnxError> {
+    if depth > MAX_DEPTH {
+        return Err(OnnxError::NestedTooDeep);
     }
     for field in Fields(data) {
         match field? {
@@ -133,7 +133,7 @@ fn scan_graph(data: &[u8], facts: &mut Facts, depth: u32) -> Result<(), NotOnnx>
 }
 
 /// FunctionProto: node = 7.
-fn scan_function(data: &[u8], facts: &mut Facts) -> Result<(), NotOnnx> {
+fn scan_function(data: &[u8], facts: &mut OnnxInfo) -> Result<(), OnnxError> {
     for field in Fields(data) {
         if let (7, Value::Bytes(node)) = field? {
             scan_node(node, facts, 0)?;
@@ -143,7 +143,7 @@ fn scan_function(data: &[u8], facts: &mut Facts) -> Result<(), NotOnnx> {
 }
 
 /// The name of a value. ValueInfoProto: name = 1, type = 2.
-fn scan_value(data: &[u8]) -> Result<String, NotOnnx> {
+fn scan_value(data: &[u8]) -> Result<String, OnnxError> {
     let mut name = String::new();
     for field in Fields(data) {
         match field? {
@@ -156,9 +156,9 @@ fn scan_value(data: &[u8]) -> Result<String, NotOnnx> {
 }
 
 /// TypeProto: sequence_type = 4 and optional_type = 9, whose elem_type = 1; map_type = 5, whose value_type = 2.
-fn scan_type(data: &[u8], depth: u32) -> Result<(), NotOnnx> {
-    if depth > DEEPEST {
-        return Err(NotOnnx::Deep);
+fn scan_type(data: &[u8], depth: u32) -> Result<(), OnnxError> {
+    if depth > MAX_DEPTH {
+        return Err(OnnxError::NestedTooDeep);
     }
     for field in Fields(data) {
         let (of @ (4 | 5 | 9), Value::Bytes(inner)) = field? else { continue };
@@ -174,8 +174,8 @@ fn scan_type(data: &[u8], depth: u32) -> Result<(), NotOnnx> {
 }
 
 /// NodeProto: op_type = 4, attribute = 5, domain = 7. AttributeProto: t = 5, g = 6, tensors = 10, graphs = 11.
-fn scan_node(data: &[u8], facts: &mut Facts, depth: u32) -> Result<(), NotOnnx> {
-    let [outer, inner] = &mut facts.count;
+fn scan_node(data: &[u8], facts: &mut OnnxInfo, depth: u32) -> Result<(), OnnxError> {
+    let [outer, inner] = &mut facts.operator_counts;
     *if depth == 0 { outer } else { inner } += 1;
     let (mut name, mut domain) = (String::new(), String::new());
     for field in Fields(data) {
@@ -200,7 +200,7 @@ fn scan_node(data: &[u8], facts: &mut Facts, depth: u32) -> Result<(), NotOnnx> 
 }
 
 /// TensorProto: external_data = 13, of StringStringEntryProto: key = 1, value = 2.
-fn scan_tensor(data: &[u8], facts: &mut Facts) -> Result<(), Broken> {
+fn scan_tensor(data: &[u8], facts: &mut OnnxInfo) -> Result<(), WireError> {
     for field in Fields(data) {
         let (13, Value::Bytes(entry)) = field? else { continue };
         let (mut key, mut value) = (String::new(), String::new());
@@ -212,7 +212,7 @@ fn scan_tensor(data: &[u8], facts: &mut Facts) -> Result<(), Broken> {
             }
         }
         if key == "location" {
-            facts.external.insert(value);
+            facts.external_files.insert(value);
         }
     }
     Ok(())
@@ -224,7 +224,7 @@ fn text(bytes: &[u8]) -> String {
 
 /// The bytes violate the wire format.
 #[derive(Debug)]
-struct Broken;
+struct WireError;
 
 enum Value<'a> {
     Number(u64),
@@ -237,27 +237,27 @@ enum Value<'a> {
 struct Fields<'a>(&'a [u8]);
 
 impl<'a> Fields<'a> {
-    fn varint(&mut self) -> Result<u64, Broken> {
+    fn varint(&mut self) -> Result<u64, WireError> {
         let mut number = 0;
         for shift in (0..64).step_by(7) {
-            let (&byte, rest) = self.0.split_first().ok_or(Broken)?;
+            let (&byte, rest) = self.0.split_first().ok_or(WireError)?;
             self.0 = rest;
             number |= u64::from(byte & 0x7F) << shift;
             if byte < 0x80 {
                 return Ok(number);
             }
         }
-        Err(Broken)
+        Err(WireError)
     }
 
-    fn take(&mut self, length: u64) -> Result<&'a [u8], Broken> {
-        let length = usize::try_from(length).map_err(|_| Broken)?;
-        let (taken, rest) = self.0.split_at_checked(length).ok_or(Broken)?;
+    fn take(&mut self, length: u64) -> Result<&'a [u8], WireError> {
+        let length = usize::try_from(length).map_err(|_| WireError)?;
+        let (taken, rest) = self.0.split_at_checked(length).ok_or(WireError)?;
         self.0 = rest;
         Ok(taken)
     }
 
-    fn field(&mut self) -> Result<(u64, Value<'a>), Broken> {
+    fn field(&mut self) -> Result<(u64, Value<'a>), WireError> {
         let key = self.varint()?;
         let value = match key & 7 {
             0 => Value::Number(self.varint()?),
@@ -267,14 +267,14 @@ impl<'a> Fields<'a> {
                 Value::Bytes(self.take(length)?)
             }
             5 => self.take(4).map(|_| Value::Fixed)?,
-            _ => return Err(Broken),
+            _ => return Err(WireError),
         };
         Ok((key >> 3, value))
     }
 }
 
 impl<'a> Iterator for Fields<'a> {
-    type Item = Result<(u64, Value<'a>), Broken>;
+    type Item = Result<(u64, Value<'a>), WireError>;
 
     fn next(&mut self) -> Option<Self::Item> {
         if self.0.is_empty() {
@@ -291,14 +291,14 @@ impl<'a> Iterator for Fields<'a> {
 #[cfg(test)]
 #[allow(clippy::indexing_slicing, reason = "a test knows its bytes")]
 mod tests {
-    use gausset_testkit::onnx::{Net, Weights};
+    use gausset_testkit::onnx::{TestNetwork, Weights};
 
     use super::*;
 
     #[test]
     fn operators_versions_and_files_beside_are_found() {
-        let mut net = Net::new("x", &[1, 3, 8, 8]);
-        net.weights("w", &[1], Weights::Elsewhere("w.data"));
+        let mut net = TestNetwork::new("x", &[1, 3, 8, 8]);
+        net.weights("w", &[1], Weights::External("w.data"));
         net.node("Mul", &["x", "w"], &["y"], &[]);
         net.custom_node("com.example", "Odd", &["y"], &["z"]);
         net.output("z");
@@ -306,19 +306,19 @@ mod tests {
         assert_eq!((facts.opset, facts.outputs.as_slice()), (17, ["z".to_owned()].as_slice()));
         let names: Vec<&str> = facts.operators.iter().map(String::as_str).collect();
         assert_eq!(names, ["Mul", "com.example.Odd"]);
-        assert_eq!(facts.external.iter().collect::<Vec<_>>(), ["w.data"]);
+        assert_eq!(facts.external_files.iter().collect::<Vec<_>>(), ["w.data"]);
     }
 
     #[test]
     fn bytes_of_other_kinds_are_told_apart() {
-        assert_eq!(scan(b""), Err(NotOnnx::Other));
-        assert_eq!(scan(b"\x89PNG\r\n"), Err(NotOnnx::Other));
-        assert_eq!(scan(&[8, 8]), Err(NotOnnx::Empty));
-        let mut net = Net::new("x", &[1]);
+        assert_eq!(scan(b""), Err(OnnxError::NotAModel));
+        assert_eq!(scan(b"\x89PNG\r\n"), Err(OnnxError::NotAModel));
+        assert_eq!(scan(&[8, 8]), Err(OnnxError::Empty));
+        let mut net = TestNetwork::new("x", &[1]);
         net.node("Relu", &["x"], &["y"], &[]);
         net.output("y");
         let whole = net.bytes();
-        assert_eq!(scan(&whole[..whole.len() - 30]), Err(NotOnnx::Damaged));
+        assert_eq!(scan(&whole[..whole.len() - 30]), Err(OnnxError::Damaged));
         for cut in 0..whole.len() {
             // Truncation at any position is handled.
             let _ = scan(&whole[..cut]);

@@ -3,18 +3,18 @@
 use std::path::{Path, PathBuf};
 
 use crate::classes::nearest;
-use crate::decode::{self, Candidate, Find, Outputs, Rules};
-use crate::description::{Description, Kind, Layout, SIDES};
-use crate::engine::{Engine, Port, Tensor};
+use crate::decode::{self, CandidateBox, DecodeParameters, Detection, Outputs};
+use crate::description::{Layout, ModelDescription, OutputKind, SIDES};
+use crate::engine::{InferenceEngine, Tensor, TensorPort};
 use crate::error::ModelError;
-use crate::fit::{self, Picture, Placement};
+use crate::input_image::{self, Placement, RgbImage};
 use crate::known;
-use crate::model::{Model, Watch};
+use crate::model::{OnnxModel, RunLimits};
 use crate::prompt::Promptable;
 
 /// Selection of classes.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Wanted {
+pub struct ClassSelection {
     /// Groups and classes to detect; `None` = persons and what they carry, as far as the model has these classes.
     pub remove: Option<Vec<String>>,
     /// Groups and classes that are excluded from these.
@@ -23,7 +23,7 @@ pub struct Wanted {
     pub confidence: f32,
 }
 
-impl Default for Wanted {
+impl Default for ClassSelection {
     fn default() -> Self {
         Self { remove: None, keep: Vec::new(), confidence: 0.5 }
     }
@@ -31,28 +31,28 @@ impl Default for Wanted {
 
 /// Estimated memory of a model, bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Memory {
+pub struct ModelMemory {
     /// Shared by all runs.
     pub shared: u64,
     /// For each concurrent run.
-    pub each: u64,
+    pub per_run: u64,
 }
 
 /// Memory of activations, as a multiple of the input's size. Three of the widest layers of a ResNet, 64 planes of half
 /// the side, are 16; this is three times that, for what an engine packs and for outputs.
-const BETWEEN_LAYERS: u64 = 48;
+const ACTIVATION_FACTOR: u64 = 48;
 
 /// Groups that are removed by default.
-const REMOVED: [&str; 2] = ["person", "carried"];
+const DEFAULT_GROUPS: [&str; 2] = ["person", "carried"];
 
 /// A model with its description.
 #[derive(Clone, Debug)]
 pub struct Segmenter {
-    model: Model,
-    description: Description,
-    input: Port,
+    model: OnnxModel,
+    description: ModelDescription,
+    input: TensorPort,
     size: [usize; 2],
-    wanted: Vec<bool>,
+    selected: Vec<bool>,
     confidence: f32,
     /// The promptable model that segments the boxes of a box model.
     promptable: Option<Promptable>,
@@ -70,19 +70,19 @@ impl Segmenter {
     pub fn open(
         path: &Path,
         toml: Option<&Path>,
-        wanted: &Wanted,
-        engine: &Engine,
-        watch: Watch<'_>,
+        wanted: &ClassSelection,
+        engine: &InferenceEngine,
+        watch: RunLimits<'_>,
     ) -> Result<Self, ModelError> {
-        let model = Model::open(path, engine)?;
+        let model = OnnxModel::open(path, engine)?;
         let beside = path.with_extension("toml");
         let file: Option<PathBuf> = toml.map(Path::to_owned).or_else(|| beside.is_file().then_some(beside));
-        let described = file.as_deref().map(Description::read).transpose()?;
+        let described = file.as_deref().map(ModelDescription::read).transpose()?;
         let bad = |what: String| ModelError::Description {
             path: file.clone().unwrap_or_else(|| path.to_owned()),
-            what,
+            problem: what,
         };
-        if described.as_ref().is_some_and(|d| d.output.kind == Kind::Promptable) {
+        if described.as_ref().is_some_and(|d| d.output.kind == OutputKind::Promptable) {
             return Err(bad(
                 "[output] kind: a promptable model needs boxes; name this file in [output] prompt of a box model".to_owned(),
             ));
@@ -93,13 +93,13 @@ impl Segmenter {
             None => model.inputs.first(),
         };
         let input = input.cloned().ok_or_else(|| {
-            let has = list_of(&model.inputs);
+            let has = port_names(&model.inputs);
             match &name {
                 Some(wanted) => bad(format!("[input] name: the model has no input `{wanted}` (has {has})")),
                 None => bad("the model has no input (expected one for pictures)".to_owned()),
             }
         })?;
-        let size = size_of(&input, described.as_ref()).map_err(&bad)?;
+        let size = input_size(&input, described.as_ref()).map_err(&bad)?;
         let (description, explanation) = match described {
             Some(description) => {
                 let file = file.as_deref().unwrap_or(path).display();
@@ -108,13 +108,13 @@ impl Segmenter {
             None => {
                 let names: Vec<&str> = model.outputs.iter().map(|port| port.name.as_str()).collect();
                 let layout = if is_nhwc(&input) { Layout::Nhwc } else { Layout::Nchw };
-                let outputs = model.run(vec![(&input.name, grey(size, layout))], &names, watch)?;
+                let outputs = model.run(vec![(&input.name, grey_input(size, layout))], &names, watch)?;
                 let beside = path.with_extension("toml");
                 let guess =
                     known::guess(&model.outputs, &outputs).map_err(|what| ModelError::Description {
                         path: path.to_owned(),
-                        what: format!(
-                            "model: {what}; describe it in {} (docs/reference/masks.md)",
+                        problem: format!(
+                            "model: {what}; describe it in {} (docs/masks.md)",
                             beside.display()
                         ),
                     })?;
@@ -128,30 +128,34 @@ impl Segmenter {
                 let has: Vec<&str> = model.outputs.iter().map(|port| port.name.as_str()).collect();
                 let near = nearest(name, has.iter().copied());
                 let hint = near.map_or_else(String::new, |near| format!("; did you mean `{near}`?"));
-                let has = list_of(&model.outputs);
+                let has = port_names(&model.outputs);
                 return Err(bad(format!("[output]: the model has no output `{name}` (has {has}){hint}")));
             }
         }
-        let numbers = numbers(&description, wanted)?;
+        let numbers = selected_classes(&description, wanted)?;
         let confidence = wanted.confidence;
         let beside = |name: &String| {
             let folder = file.as_deref().and_then(Path::parent).unwrap_or(Path::new(""));
-            let path = gausset_io::input::inside(folder, name).map_err(|e| {
-                bad(format!("[output] prompt: {}, which {e}", gausset_io::units::one_line(name)))
+            let path = gausset_io::input::resolve_inside(folder, name).map_err(|e| {
+                bad(format!("[output] prompt: {}, which {e}", gausset_io::text::one_line(name)))
             })?;
             Promptable::open(&path, engine)
         };
         let promptable = description.output.prompt.as_ref().map(beside).transpose()?;
         let segmenter =
-            Self { model, description, input, size, wanted: numbers, confidence, promptable, explanation };
+            Self { model, description, input, size, selected: numbers, confidence, promptable, explanation };
         // Test run: reports a description that does not match now instead of at the first image.
         let [width, height] = size;
         let rgb = vec![128; 3 * width * height];
-        let picture = Picture { width, height, rgb: &rgb };
-        segmenter.find(&picture, watch)?;
+        let picture = RgbImage { width, height, rgb: &rgb };
+        segmenter.detect(&picture, watch)?;
         if let Some(promptable) = &segmenter.promptable {
             let corners = [0.0, 0.0, width as f32, height as f32];
-            promptable.find(&picture, &[Candidate { class: 0, score: 1.0, index: 0, corners }], watch)?;
+            promptable.segment_boxes(
+                &picture,
+                &[CandidateBox { class: 0, score: 1.0, index: 0, corners }],
+                watch,
+            )?;
         }
         Ok(segmenter)
     }
@@ -160,11 +164,11 @@ impl Segmenter {
     ///
     /// # Errors
     /// As [`Model::run`]; outputs that do not match the description.
-    pub fn find(&self, picture: &Picture<'_>, watch: Watch<'_>) -> Result<Vec<Find>, ModelError> {
+    pub fn detect(&self, picture: &RgbImage<'_>, watch: RunLimits<'_>) -> Result<Vec<Detection>, ModelError> {
         let spec = &self.description.output;
         let placement =
             Placement::new(self.description.input.fit, [picture.width, picture.height], self.size);
-        let tensor = fit::tensor(picture, &placement, &self.description.input);
+        let tensor = input_image::tensor(picture, &placement, &self.description.input);
         let names = self.description.output_names();
         let tensors = self.model.run(vec![(&self.input.name, tensor)], &names, watch)?;
         let of = |name: &Option<String>| {
@@ -178,36 +182,34 @@ impl Segmenter {
             masks: of(&spec.masks),
             prototypes: of(&spec.prototypes),
         };
-        let rules = Rules {
+        let rules = DecodeParameters {
             spec,
             placement: &placement,
             classes: self.description.classes.len(),
-            wanted: &self.wanted,
+            wanted: &self.selected,
             confidence: self.confidence,
         };
         let bad = |what: String| ModelError::Run {
             path: self.model.path().to_owned(),
-            what: format!(
-                "output {what}; describe the model in a .toml next to it (docs/reference/masks.md)"
-            ),
+            problem: format!("output {what}; describe the model in a .toml next to it (docs/masks.md)"),
         };
         let Some(promptable) = &self.promptable else { return decode::decode(outputs, &rules).map_err(bad) };
         let mut boxes = decode::boxes(outputs, &rules).map_err(bad)?;
         for found in &mut boxes {
             let corners = found.corners;
-            found.corners = [0, 1, 2, 3].map(|k| placement.to_picture(k % 2, f64::from(corners[k])) as f32);
+            found.corners = [0, 1, 2, 3].map(|k| placement.to_image(k % 2, f64::from(corners[k])) as f32);
         }
-        promptable.find(picture, &boxes, watch)
+        promptable.segment_boxes(picture, &boxes, watch)
     }
 
     /// Memory estimate: weights by the size of their files, tensors by the size of the input.
     #[must_use]
-    pub fn memory(&self) -> Memory {
+    pub fn memory(&self) -> ModelMemory {
         let [width, height] = self.size.map(|side| side as u64);
         let (more, other) = self.promptable.as_ref().map_or((0, 0), Promptable::bytes);
         let input = (3 * 4 * width * height).max(other);
-        let weights = self.model.engine().weights(self.model.bytes + more);
-        Memory { shared: weights.shared, each: weights.each + input * BETWEEN_LAYERS }
+        let weights = self.model.engine().weight_memory(self.model.bytes + more);
+        ModelMemory { shared: weights.shared, per_run: weights.per_run + input * ACTIVATION_FACTOR }
     }
 
     /// Width and height of the model's input, px.
@@ -224,7 +226,7 @@ impl Segmenter {
 
     /// Names of the selected classes.
     pub fn wanted(&self) -> impl Iterator<Item = &str> {
-        self.wanted.iter().enumerate().filter(|(_, wanted)| **wanted).map(|(number, _)| self.class(number))
+        self.selected.iter().enumerate().filter(|(_, wanted)| **wanted).map(|(number, _)| self.class(number))
     }
 
     /// Name and version of the engine.
@@ -247,7 +249,7 @@ impl Segmenter {
             self.engine(),
             self.model.hash,
             self.description,
-            self.wanted,
+            self.selected,
             self.confidence,
             self.size,
             self.promptable.as_ref().map_or_else(String::new, Promptable::settings)
@@ -256,18 +258,21 @@ impl Segmenter {
 }
 
 /// Names of inputs or outputs.
-fn list_of(ports: &[Port]) -> String {
+fn port_names(ports: &[TensorPort]) -> String {
     let names: Vec<&str> = ports.iter().map(|port| port.name.as_str()).collect();
     if names.is_empty() { "none".to_owned() } else { names.join(", ") }
 }
 
 /// Whether the channels of an input come last.
-fn is_nhwc(input: &Port) -> bool {
+fn is_nhwc(input: &TensorPort) -> bool {
     matches!(input.shape.as_slice(), [_, a, _, Some(3)] if *a != Some(3))
 }
 
 /// Width and height of the input: from the description, else from the model.
-pub(crate) fn size_of(input: &Port, description: Option<&Description>) -> Result<[usize; 2], String> {
+pub(crate) fn input_size(
+    input: &TensorPort,
+    description: Option<&ModelDescription>,
+) -> Result<[usize; 2], String> {
     if !(input.shape.len() == 4 || input.shape.is_empty()) {
         let sides = input.shape.len();
         return Err(format!(
@@ -309,7 +314,7 @@ pub(crate) fn size_of(input: &Port, description: Option<&Description>) -> Result
 }
 
 /// A grey input.
-fn grey([width, height]: [usize; 2], layout: Layout) -> Tensor {
+fn grey_input([width, height]: [usize; 2], layout: Layout) -> Tensor {
     let shape = match layout {
         Layout::Nchw => vec![1, 3, height, width],
         Layout::Nhwc => vec![1, height, width, 3],
@@ -318,8 +323,11 @@ fn grey([width, height]: [usize; 2], layout: Layout) -> Tensor {
 }
 
 /// Which classes are selected, by index.
-fn numbers(description: &Description, wanted: &Wanted) -> Result<Vec<bool>, ModelError> {
-    let groups = known::groups_of(description);
+fn selected_classes(
+    description: &ModelDescription,
+    wanted: &ClassSelection,
+) -> Result<Vec<bool>, ModelError> {
+    let groups = known::available_groups(description);
     let of = |key: &str, name: &str| -> Result<Vec<usize>, ModelError> {
         let group = groups.iter().find(|(group, _)| group == name).map(|(_, members)| members.clone());
         let class = description.classes.iter().position(|class| class == name && !name.is_empty());
@@ -359,7 +367,7 @@ fn numbers(description: &Description, wanted: &Wanted) -> Result<Vec<bool>, Mode
         }
         // A model need not have both groups.
         None => {
-            let members = groups.iter().filter(|(name, _)| REMOVED.contains(&name.as_str()));
+            let members = groups.iter().filter(|(name, _)| DEFAULT_GROUPS.contains(&name.as_str()));
             members.flat_map(|(_, members)| members).for_each(|&class| found[class] = true);
         }
     }

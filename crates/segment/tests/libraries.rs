@@ -6,12 +6,13 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::AtomicBool;
 
-use gausset_segment::{Engine, LibraryChoice};
+use gausset_segment::{InferenceEngine, LibraryChoice};
 use gausset_testkit::skip_for_tool;
 
 fn refusal(library: &Path) -> String {
     let choice = LibraryChoice { library: Some(library.to_owned()), python: None };
-    let line = Engine::onnx_runtime(&choice, &AtomicBool::new(false)).map(|_| ()).unwrap_err().to_string();
+    let line =
+        InferenceEngine::onnx_runtime(&choice, &AtomicBool::new(false)).map(|_| ()).unwrap_err().to_string();
     assert!(!line.contains('\n'), "{line}");
     let folder = library.parent().unwrap().display();
     line.replace(&format!("{folder}/"), "")
@@ -56,7 +57,8 @@ fn other_libraries_and_old_ones_are_refused_by_name() {
 #[test]
 fn a_python_without_the_package_says_how_to_install_it() {
     let choice = LibraryChoice { library: None, python: Some("/nonexistent/python".into()) };
-    let line = Engine::onnx_runtime(&choice, &AtomicBool::new(false)).map(|_| ()).unwrap_err().to_string();
+    let line =
+        InferenceEngine::onnx_runtime(&choice, &AtomicBool::new(false)).map(|_| ()).unwrap_err().to_string();
     assert!(line.contains("/nonexistent/python"), "{line}");
     #[cfg(unix)]
     {
@@ -66,8 +68,10 @@ fn a_python_without_the_package_says_how_to_install_it() {
         std::fs::write(&python, "#!/bin/sh\necho onnxruntime=\n").unwrap();
         std::fs::set_permissions(&python, std::fs::Permissions::from_mode(0o755)).unwrap();
         let choice = LibraryChoice { library: None, python: Some(python.clone()) };
-        let line =
-            Engine::onnx_runtime(&choice, &AtomicBool::new(false)).map(|_| ()).unwrap_err().to_string();
+        let line = InferenceEngine::onnx_runtime(&choice, &AtomicBool::new(false))
+            .map(|_| ())
+            .unwrap_err()
+            .to_string();
         let shown = python.display();
         assert_eq!(
             line,

@@ -10,86 +10,86 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use gausset_bearing::View;
+use gausset_bearing::PanoView;
 use gausset_io::atomic::{Disk, FileSystem, Overwrite, WriteError, write_atomic};
 use gausset_io::image::ImageError;
-use gausset_io::owned::{self, OwnedError};
-use gausset_process::{ProcessError, Program, Stream};
+use gausset_io::ownership::{self, OwnershipError};
+use gausset_process::{OutputStream, ProcessError, Program};
 use serde::{Deserialize, Serialize};
 
-use crate::attempt::{Attempt, GivenFiles, Mapper, Mapping, Matcher, STAGES};
+use crate::attempt::{Attempt, ImportedFiles, Mapper, Matcher, STAGES, SingleMapper};
+use crate::built_in;
 use crate::masks;
-use crate::matches::{Given, Pair};
-use crate::model::{FrameImages, Model, ModelError};
-use crate::own;
-use crate::tool::{DRIVER, Tool};
+use crate::matches::{ImagePair, ImportedMatches};
+use crate::model::{CheckedModel, FrameImages, ModelError};
+use crate::tool::{AlignmentTool, DRIVER};
 
 /// Fraction of registered frames at which no further recipe is tried.
-const ENOUGH: f64 = 0.8;
+const ENOUGH_REGISTERED: f64 = 0.8;
 /// Largest number of frames of which every pair is matched.
 const EXHAUSTIVE_FRAMES: usize = 25;
 /// Largest number of single images of which every pair is matched.
-const EXHAUSTIVE_PICTURES: usize = 120;
+const EXHAUSTIVE_IMAGES: usize = 120;
 /// Number of neighbours on each side with which an image of a sequence is matched.
 const SEQUENCE_OVERLAP: u32 = 10;
 /// Name of COLMAP's database.
 const DATABASE: &str = "database.db";
 /// Kind of folder that the marker file of the work folder names.
-const WORK: &str = "alignment";
+const WORK_FOLDER_KIND: &str = "alignment";
 
 /// Input and options of an alignment.
 #[derive(Clone, Debug)]
-pub struct Job {
+pub struct AlignJob {
     /// Folder of the images.
-    pub images: PathBuf,
+    pub image_folder: PathBuf,
     /// Folder of the masks (`NAME.png`, 0 = ignore), if there is one.
-    pub masks: Option<PathBuf>,
+    pub mask_folder: Option<PathBuf>,
     /// The frames and their images, in order.
     pub frames: Vec<FrameImages>,
     /// `rig_config.json`, if the images of a frame form a rig.
     pub rig_config: Option<PathBuf>,
     /// Viewing directions of the images of a frame, in their order, if they are views of panoramas. Only the built-in
     /// aligner uses them.
-    pub views: Vec<View>,
+    pub views: Vec<PanoView>,
     /// Camera model of COLMAP.
     pub camera_model: String,
     /// Camera parameters, if known; they are then not refined.
     pub camera_params: Option<String>,
     /// Which images share a camera.
-    pub cameras: Cameras,
+    pub cameras: CameraSharing,
     /// Whether neighbours in the list were taken in succession.
     pub is_sequence: bool,
     /// A model with the poses of all images, if these are known: files and their contents. The poses are then kept and
     /// points are triangulated. Needs pycolmap ([`AlignError::NeedsPython`]).
-    pub known: Option<Vec<(&'static str, Vec<u8>)>>,
+    pub known_poses: Option<Vec<(&'static str, Vec<u8>)>>,
     /// Whether bundle adjustment refines poses and points from the known poses, instead of keeping the poses.
-    pub refine: bool,
+    pub refine_known_poses: bool,
     /// Position priors of the refinement, in the world of the known poses.
-    pub priors: Vec<Prior>,
+    pub priors: Vec<PositionPrior>,
     /// Keypoints and matches to import; COLMAP only verifies them. Needs pycolmap.
-    pub given: Option<Given>,
+    pub imported_matches: Option<ImportedMatches>,
     /// Whether the work folder is kept, so that another job can use its database ([`Aligned::database`]).
-    pub keep: bool,
+    pub keep_work_folder: bool,
     /// Mapper that reconstructs a model from the matches. Ignored for known poses, whose points are triangulated.
     pub mapper: Mapper,
     /// Folder for databases and raw models. It is created, or emptied if an earlier run created it; a folder that
     /// Gausset did not create is refused. It is removed when the alignment has succeeded.
-    pub work: PathBuf,
+    pub work_folder: PathBuf,
     /// Number of threads.
     pub threads: usize,
     /// Random seed of COLMAP and of RANSAC.
     pub seed: u32,
     /// COLMAP is stopped if it prints nothing for this long.
-    pub silence: Duration,
+    pub silence_limit: Duration,
 }
 
 /// Position prior of an image.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Prior {
+pub struct PositionPrior {
     /// Name of the image.
     pub image: String,
     /// Its position.
-    pub place: [f64; 3],
+    pub position: [f64; 3],
     /// Standard deviation of each coordinate.
     pub deviation: f64,
 }
@@ -97,7 +97,7 @@ pub struct Prior {
 /// Which images share a camera.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Cameras {
+pub enum CameraSharing {
     /// Those of one folder.
     PerFolder,
     /// All images.
@@ -108,24 +108,24 @@ pub enum Cameras {
 
 /// Progress of a stage.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Progress {
+pub struct AlignProgress {
     /// `features`, `matching` or `mapping`.
     pub stage: String,
     /// Units of work done.
     pub done: u64,
     /// Units of work in total; 0 if not known.
-    pub all: u64,
+    pub total: u64,
     /// Index of the recipe in the ladder, from 0.
-    pub rung: usize,
+    pub recipe: usize,
 }
 
 /// Result of an alignment.
 #[derive(Clone, Debug)]
-pub struct Aligned {
+pub struct Alignment {
     /// The best model.
-    pub model: Model,
+    pub model: CheckedModel,
     /// Index of the recipe that made it, from 0.
-    pub rung: usize,
+    pub recipe: usize,
     /// The database of that recipe, if the work folder is kept.
     pub database: Option<PathBuf>,
 }
@@ -137,19 +137,19 @@ pub enum AlignError {
     #[error("COLMAP: {0}")]
     Process(#[from] ProcessError),
     /// COLMAP reported an error.
-    #[error("COLMAP: {stage}: {what}")]
+    #[error("COLMAP: {stage}: {message}")]
     Colmap {
         /// Stage in which it failed.
         stage: String,
         /// Message of COLMAP.
-        what: String,
+        message: String,
     },
     /// The model that COLMAP wrote is invalid.
     #[error("COLMAP: model: {0}")]
     Model(#[from] ModelError),
     /// No frame was registered.
     #[error("{}: frames: none of {frames} could be aligned; the images need more overlap or texture", images.display())]
-    Nothing {
+    NoFrameRegistered {
         /// Folder of the images.
         images: PathBuf,
         /// Number of frames.
@@ -157,27 +157,27 @@ pub enum AlignError {
     },
     /// The work folder cannot be used.
     #[error(transparent)]
-    Folder(#[from] OwnedError),
+    WorkFolder(#[from] OwnershipError),
     /// Known poses or matches without pycolmap: the executable cannot be told which image is which.
     #[error("COLMAP: known poses and matches need pycolmap; install it with: pip install pycolmap")]
     NeedsPython,
     /// A database of matches that does not fit the images.
-    #[error("{}: {what}", path.display())]
+    #[error("{}: {problem}", path.display())]
     Matches {
         /// The database.
         path: PathBuf,
         /// The problem.
-        what: String,
+        problem: String,
     },
     /// An image that the built-in aligner cannot read.
     #[error(transparent)]
-    Picture(#[from] ImageError),
+    Image(#[from] ImageError),
     /// An image that does not have the size of its view.
     #[error(
         "{}: size: {}x{} px (expected {}x{}, the size of its view); split again",
         path.display(), found[0], found[1], expected[0], expected[1]
     )]
-    Size {
+    ImageSize {
         /// The image.
         path: PathBuf,
         /// Its width and height.
@@ -187,13 +187,13 @@ pub enum AlignError {
     },
     /// More frames than the built-in aligner supports.
     #[error(
-        "frames: {frames} are too many for the built-in aligner (expected at most {most}); use fewer, or ⟨aligner = colmap⟩"
+        "frames: {frames} are too many for the built-in aligner (expected at most {limit}); use fewer, or ⟨aligner = colmap⟩"
     )]
-    TooMany {
+    TooManyFrames {
         /// Number of frames.
         frames: usize,
         /// Largest number of frames.
-        most: usize,
+        limit: usize,
     },
     /// The caller set the stop flag.
     #[error("stopped")]
@@ -203,7 +203,7 @@ pub enum AlignError {
         "{}: name: is not UTF-8, which pycolmap needs; choose another name, or use the executable (⟨colmap⟩)",
         path.display()
     )]
-    Name {
+    NotUtf8 {
         /// The path.
         path: PathBuf,
     },
@@ -211,7 +211,7 @@ pub enum AlignError {
 
 impl From<WriteError> for AlignError {
     fn from(error: WriteError) -> Self {
-        Self::Folder(error.into())
+        Self::WorkFolder(error.into())
     }
 }
 
@@ -243,34 +243,42 @@ struct DriverLine {
 /// # Errors
 /// COLMAP fails, prints nothing for too long, or registers nothing; or the work folder cannot be used.
 pub fn align(
-    job: &Job,
-    tool: &Tool,
+    job: &AlignJob,
+    tool: &AlignmentTool,
     stop: &AtomicBool,
-    tell: &mut dyn FnMut(&Progress),
-) -> Result<Aligned, AlignError> {
-    if (job.known.is_some() || job.given.is_some()) && !matches!(tool, Tool::Python { .. }) {
+    tell: &mut dyn FnMut(&AlignProgress),
+) -> Result<Alignment, AlignError> {
+    if (job.known_poses.is_some() || job.imported_matches.is_some())
+        && !matches!(tool, AlignmentTool::Pycolmap { .. })
+    {
         return Err(AlignError::NeedsPython);
     }
-    if *tool == Tool::Own {
-        return own::align(job, stop, tell);
+    if *tool == AlignmentTool::BuiltIn {
+        return built_in::align(job, stop, tell);
     }
     // Files that an earlier run left would be read as results of this one.
-    owned::remove(&job.work, WORK)?;
-    owned::claim(&Disk, &job.work, WORK, Overwrite::Refuse)?;
-    let masks = match &job.masks {
-        Some(masks) => masks::for_all(masks, &job.images, &job.frames, &job.work.join("masks"))?,
+    ownership::remove(&job.work_folder, WORK_FOLDER_KIND)?;
+    ownership::claim_folder(&Disk, &job.work_folder, WORK_FOLDER_KIND, Overwrite::Refuse)?;
+    let masks = match &job.mask_folder {
+        Some(masks) => {
+            masks::complete_masks(masks, &job.image_folder, &job.frames, &job.work_folder.join("masks"))?
+        }
         None => None,
     };
-    let job = &Job { masks, ..job.clone() };
-    let mut best: Option<Aligned> = None;
+    let job = &AlignJob { mask_folder: masks, ..job.clone() };
+    let mut best: Option<Alignment> = None;
     let mut failure = None;
     for (rung, recipe) in LADDER.iter().enumerate() {
-        let folder = job.work.join(format!("rung{rung}"));
-        let result = attempt(job, tool, *recipe, rung, &folder, stop, tell);
+        let folder = job.work_folder.join(format!("rung{rung}"));
+        let result = run_recipe(job, tool, *recipe, rung, &folder, stop, tell);
         match result {
             Ok(Some(model)) => {
-                if best.as_ref().is_none_or(|b| worth(&model) > worth(&b.model)) {
-                    best = Some(Aligned { model, rung, database: job.keep.then(|| folder.join(DATABASE)) });
+                if best.as_ref().is_none_or(|b| sort_key(&model) > sort_key(&b.model)) {
+                    best = Some(Alignment {
+                        model,
+                        recipe: rung,
+                        database: job.keep_work_folder.then(|| folder.join(DATABASE)),
+                    });
                 }
             }
             Ok(None) => {}
@@ -281,19 +289,24 @@ pub fn align(
         }
         // With known poses another recipe finds more points, but no more frames. Imported matches are the same in all
         // recipes.
-        if job.known.is_some() || job.given.is_some() || is_enough(best.as_ref().map(|b| &b.model), job) {
+        if job.known_poses.is_some()
+            || job.imported_matches.is_some()
+            || has_enough_frames(best.as_ref().map(|b| &b.model), job)
+        {
             break;
         }
-        let registered = best.as_ref().map_or(0, |b| b.model.frames.len());
+        let registered = best.as_ref().map_or(0, |b| b.model.image_of_frame.len());
         tracing::info!("{registered} of {} frames with recipe {rung}", job.frames.len());
     }
     let aligned = best.ok_or_else(|| {
-        failure
-            .unwrap_or_else(|| AlignError::Nothing { images: job.images.clone(), frames: job.frames.len() })
+        failure.unwrap_or_else(|| AlignError::NoFrameRegistered {
+            images: job.image_folder.clone(),
+            frames: job.frames.len(),
+        })
     })?;
     // Databases are large and no longer needed, as the model is in memory. Failing to remove one does no harm.
-    if !job.keep
-        && let Err(error) = owned::remove(&job.work, WORK)
+    if !job.keep_work_folder
+        && let Err(error) = ownership::remove(&job.work_folder, WORK_FOLDER_KIND)
     {
         tracing::warn!("{error}");
     }
@@ -301,26 +314,27 @@ pub fn align(
 }
 
 /// Runs one recipe in an empty folder and returns the best model that its mappers make.
-fn attempt(
-    job: &Job,
-    tool: &Tool,
+fn run_recipe(
+    job: &AlignJob,
+    tool: &AlignmentTool,
     recipe: Recipe,
     rung: usize,
     folder: &Path,
     stop: &AtomicBool,
-    tell: &mut dyn FnMut(&Progress),
-) -> Result<Option<Model>, AlignError> {
+    tell: &mut dyn FnMut(&AlignProgress),
+) -> Result<Option<CheckedModel>, AlignError> {
     let folder = absolute(folder);
-    let first = Attempt { given: write_given(job, &folder)?, ..describe(job, recipe, &folder) };
+    let first =
+        Attempt { given: write_imported_matches(job, &folder)?, ..attempt_of_recipe(job, recipe, &folder) };
     if let Some(known) = &first.known {
         create_folder(known)?;
-        for (name, bytes) in job.known.iter().flatten() {
+        for (name, bytes) in job.known_poses.iter().flatten() {
             write_atomic(&Disk, &known.join(name), |file| file.write_all(bytes))?;
         }
     }
     // Points of known poses are triangulated once, so only one mapper runs.
-    let mappers = if job.known.is_some() { Mapper::Incremental } else { job.mapper }.runs();
-    let mut best: Option<Model> = None;
+    let mappers = if job.known_poses.is_some() { Mapper::Incremental } else { job.mapper }.sequence();
+    let mut best: Option<CheckedModel> = None;
     for (run, &mapper) in mappers.iter().enumerate() {
         let attempt = Attempt {
             mapper,
@@ -329,10 +343,10 @@ fn attempt(
             ..first.clone()
         };
         create_folder(&attempt.models)?;
-        let found = perform(&attempt, job, tool, rung, &folder, stop, tell)
-            .and_then(|()| Ok(Model::best(&attempt.models, &job.frames)?));
+        let found = run_attempt(&attempt, job, tool, rung, &folder, stop, tell)
+            .and_then(|()| Ok(CheckedModel::best(&attempt.models, &job.frames)?));
         best = match found {
-            Ok(model) => better(best, model),
+            Ok(model) => better_model(best, model),
             Err(error @ AlignError::Process(ProcessError::Stopped { .. })) => return Err(error),
             Err(error) if run == 0 => return Err(error),
             // The first mapper succeeded; a later one that fails does not discard its model.
@@ -341,7 +355,7 @@ fn attempt(
                 best
             }
         };
-        if is_enough(best.as_ref(), job) {
+        if has_enough_frames(best.as_ref(), job) {
             break;
         }
     }
@@ -349,11 +363,13 @@ fn attempt(
 }
 
 /// Writes imported keypoints and matches to the files that the driver reads.
-fn write_given(job: &Job, folder: &Path) -> Result<Option<GivenFiles>, AlignError> {
-    let given = match &job.given {
+fn write_imported_matches(job: &AlignJob, folder: &Path) -> Result<Option<ImportedFiles>, AlignError> {
+    let given = match &job.imported_matches {
         None => return Ok(None),
-        Some(Given::Database(path)) => return Ok(Some(GivenFiles::Database { database: absolute(path) })),
-        Some(Given::Matches(given)) => given,
+        Some(ImportedMatches::Database(path)) => {
+            return Ok(Some(ImportedFiles::Database { database: absolute(path) }));
+        }
+        Some(ImportedMatches::Matches(given)) => given,
     };
     create_folder(folder)?;
     let (keypoints, matches) = (folder.join("keypoints.f32"), folder.join("matches.u32"));
@@ -370,7 +386,7 @@ fn write_given(job: &Job, folder: &Path) -> Result<Option<GivenFiles>, AlignErro
     })?;
     row = 0;
     write_atomic(&Disk, &matches, |file| {
-        for Pair { names: [a, b], matches } in &given.pairs {
+        for ImagePair { names: [a, b], matches } in &given.pairs {
             pairs.push((a.clone(), b.clone(), row, row + matches.len()));
             row += matches.len();
             for v in matches.as_flattened() {
@@ -379,23 +395,23 @@ fn write_given(job: &Job, folder: &Path) -> Result<Option<GivenFiles>, AlignErro
         }
         Ok(())
     })?;
-    Ok(Some(GivenFiles::Lists { keypoints, matches, pictures, pairs }))
+    Ok(Some(ImportedFiles::Lists { keypoints, matches, pictures, pairs }))
 }
 
 /// Sort key of models: number of frames, then number of points.
-fn worth(model: &Model) -> (usize, usize) {
-    (model.frames.len(), model.colmap.points.len())
+fn sort_key(model: &CheckedModel) -> (usize, usize) {
+    (model.image_of_frame.len(), model.colmap.points.len())
 }
 
-fn better(a: Option<Model>, b: Option<Model>) -> Option<Model> {
+fn better_model(a: Option<CheckedModel>, b: Option<CheckedModel>) -> Option<CheckedModel> {
     match (a, b) {
-        (Some(a), Some(b)) => Some(if worth(&b) > worth(&a) { b } else { a }),
+        (Some(a), Some(b)) => Some(if sort_key(&b) > sort_key(&a) { b } else { a }),
         (a, b) => a.or(b),
     }
 }
 
-fn is_enough(model: Option<&Model>, job: &Job) -> bool {
-    model.map_or(0, |model| model.frames.len()) as f64 >= ENOUGH * job.frames.len() as f64
+fn has_enough_frames(model: Option<&CheckedModel>, job: &AlignJob) -> bool {
+    model.map_or(0, |model| model.image_of_frame.len()) as f64 >= ENOUGH_REGISTERED * job.frames.len() as f64
 }
 
 fn absolute(path: &Path) -> PathBuf {
@@ -408,12 +424,12 @@ fn create_folder(path: &Path) -> Result<(), AlignError> {
 }
 
 /// The attempt that runs a recipe for these images in an absolute folder.
-fn describe(job: &Job, recipe: Recipe, folder: &Path) -> Attempt {
-    let limit = if job.rig_config.is_some() { EXHAUSTIVE_FRAMES } else { EXHAUSTIVE_PICTURES };
+fn attempt_of_recipe(job: &AlignJob, recipe: Recipe, folder: &Path) -> Attempt {
+    let limit = if job.rig_config.is_some() { EXHAUSTIVE_FRAMES } else { EXHAUSTIVE_IMAGES };
     let is_exhaustive = job.frames.len() <= limit || !job.is_sequence;
     Attempt {
-        images: absolute(&job.images),
-        masks: job.masks.as_deref().map(absolute),
+        images: absolute(&job.image_folder),
+        masks: job.mask_folder.as_deref().map(absolute),
         database: folder.join(DATABASE),
         models: folder.join("models"),
         rig_config: job.rig_config.as_deref().map(absolute),
@@ -425,22 +441,22 @@ fn describe(job: &Job, recipe: Recipe, folder: &Path) -> Attempt {
         matcher: if is_exhaustive { Matcher::Exhaustive } else { Matcher::Sequential },
         overlap: SEQUENCE_OVERLAP,
         min_matches: recipe.min_matches,
-        mapper: Mapping::Incremental,
+        mapper: SingleMapper::Incremental,
         stages: &STAGES,
         fixed_intrinsics: job.camera_params.is_some(),
-        known: job.known.as_ref().map(|_| folder.join("known")),
-        refine: job.refine,
-        priors: job.priors.iter().map(|p| (p.image.clone(), p.place, p.deviation)).collect(),
+        known: job.known_poses.as_ref().map(|_| folder.join("known")),
+        refine: job.refine_known_poses,
+        priors: job.priors.iter().map(|p| (p.image.clone(), p.position, p.deviation)).collect(),
         given: None,
-        frame_of: frame_of(job),
+        frame_of: frame_indices(job),
         threads: job.threads,
         seed: job.seed,
     }
 }
 
 /// Frame index of each image; empty unless a database is imported.
-fn frame_of(job: &Job) -> BTreeMap<String, usize> {
-    if !matches!(job.given, Some(Given::Database(_))) {
+fn frame_indices(job: &AlignJob) -> BTreeMap<String, usize> {
+    if !matches!(job.imported_matches, Some(ImportedMatches::Database(_))) {
         return BTreeMap::new();
     }
     let of = |(at, frame): (usize, &FrameImages)| {
@@ -450,57 +466,69 @@ fn frame_of(job: &Job) -> BTreeMap<String, usize> {
 }
 
 /// Runs COLMAP as an attempt describes.
-fn perform(
+fn run_attempt(
     attempt: &Attempt,
-    job: &Job,
-    tool: &Tool,
+    job: &AlignJob,
+    tool: &AlignmentTool,
     rung: usize,
     folder: &Path,
     stop: &AtomicBool,
-    tell: &mut dyn FnMut(&Progress),
+    tell: &mut dyn FnMut(&AlignProgress),
 ) -> Result<(), AlignError> {
     match tool {
-        Tool::Python { python, .. } => {
+        AlignmentTool::Pycolmap { python, .. } => {
             let description = folder.join("job.json");
             let text = attempt.to_json()?;
             write_atomic(&Disk, &description, |file| file.write_all(text.as_bytes()))?;
-            let program = Program::new(python).arg("-c").arg(DRIVER).file(&description).silence(job.silence);
-            watch(&program, rung, None, stop, tell).map_err(|error| match (error, &job.given) {
-                (AlignError::Matches { what, .. }, Some(Given::Database(path))) => {
-                    AlignError::Matches { path: path.clone(), what }
+            let program = Program::new(python)
+                .arg("-c")
+                .arg(DRIVER)
+                .file(&description)
+                .silence_limit(job.silence_limit);
+            run_with_progress(&program, rung, None, stop, tell).map_err(|error| {
+                match (error, &job.imported_matches) {
+                    (AlignError::Matches { problem: what, .. }, Some(ImportedMatches::Database(path))) => {
+                        AlignError::Matches { path: path.clone(), problem: what }
+                    }
+                    (error, _) => error,
                 }
-                (error, _) => error,
             })
         }
-        Tool::Colmap { program, .. } => attempt.commands().into_iter().try_for_each(|(stage, arguments)| {
-            let program = arguments
-                .into_iter()
-                .fold(Program::new(program).silence(job.silence), |program, argument| program.arg(argument));
-            watch(&program, rung, Some(stage), stop, tell)
-        }),
+        AlignmentTool::ColmapExecutable { program, .. } => {
+            attempt.commands().into_iter().try_for_each(|(stage, arguments)| {
+                let program = arguments
+                    .into_iter()
+                    .fold(Program::new(program).silence_limit(job.silence_limit), |program, argument| {
+                        program.arg(argument)
+                    });
+                run_with_progress(&program, rung, Some(stage), stop, tell)
+            })
+        }
         // `align` has already handled it.
-        Tool::Own => Ok(()),
+        AlignmentTool::BuiltIn => Ok(()),
     }
 }
 
 /// Runs a program and reports its output as progress.
-fn watch(
+fn run_with_progress(
     program: &Program,
     rung: usize,
     stage: Option<&str>,
     stop: &AtomicBool,
-    tell: &mut dyn FnMut(&Progress),
+    tell: &mut dyn FnMut(&AlignProgress),
 ) -> Result<(), AlignError> {
-    let mut progress = Progress { stage: stage.unwrap_or("start").to_owned(), done: 0, all: 0, rung };
+    let mut progress =
+        AlignProgress { stage: stage.unwrap_or("start").to_owned(), done: 0, total: 0, recipe: rung };
     if stage.is_some() {
         tell(&progress);
     }
     let (mut said, mut is_of_matches) = (None, false);
     let mut on_line = |stream, line: &str| {
-        let event = (stream == Stream::Out).then(|| serde_json::from_str::<DriverLine>(line).ok()).flatten();
+        let event =
+            (stream == OutputStream::Out).then(|| serde_json::from_str::<DriverLine>(line).ok()).flatten();
         match event {
             Some(DriverLine { event, name: Some(name), .. }) if event == "stage" => {
-                progress = Progress { stage: name, done: 0, all: 0, rung };
+                progress = AlignProgress { stage: name, done: 0, total: 0, recipe: rung };
                 tell(&progress);
             }
             Some(DriverLine { event, what, kind, .. }) if event == "error" || event == "absent" => {
@@ -509,7 +537,7 @@ fn watch(
             Some(_) => {}
             None => {
                 if let Some((done, all)) = parse_progress(line) {
-                    (progress.done, progress.all) = (done, all.max(progress.all));
+                    (progress.done, progress.total) = (done, all.max(progress.total));
                     tell(&progress);
                 }
             }
@@ -518,10 +546,10 @@ fn watch(
     let result = program.run(stop, &mut on_line);
     match (result, said) {
         (Err(ProcessError::Failed { .. }), Some(what)) if is_of_matches => {
-            Err(AlignError::Matches { path: PathBuf::new(), what })
+            Err(AlignError::Matches { path: PathBuf::new(), problem: what })
         }
         (Err(ProcessError::Failed { .. }), Some(what)) => {
-            Err(AlignError::Colmap { stage: progress.stage, what })
+            Err(AlignError::Colmap { stage: progress.stage, message: what })
         }
         (Err(error), _) => Err(error.into()),
         (Ok(_), _) => Ok(()),
@@ -556,48 +584,53 @@ mod tests {
     #[test]
     fn a_work_folder_of_somebody_else_is_left_alone_and_our_own_is_emptied() {
         let root = tempfile::tempdir().unwrap();
-        let job = Job {
-            images: root.path().join("images"),
-            masks: None,
+        let job = AlignJob {
+            image_folder: root.path().join("images"),
+            mask_folder: None,
             frames: Vec::new(),
             rig_config: None,
             views: Vec::new(),
             camera_model: "PINHOLE".to_owned(),
             camera_params: None,
-            cameras: Cameras::Auto,
+            cameras: CameraSharing::Auto,
             is_sequence: false,
-            work: root.path().join("sfm"),
+            work_folder: root.path().join("sfm"),
             threads: 1,
             seed: 0,
-            known: None,
-            refine: false,
+            known_poses: None,
+            refine_known_poses: false,
             priors: Vec::new(),
-            given: None,
-            keep: false,
+            imported_matches: None,
+            keep_work_folder: false,
             mapper: Mapper::Incremental,
-            silence: Duration::from_secs(60),
+            silence_limit: Duration::from_secs(60),
         };
         let run = |program: &str| {
-            let tool = Tool::Colmap { program: program.into(), version: "3.12".to_owned() };
+            let tool =
+                AlignmentTool::ColmapExecutable { program: program.into(), version: "3.12".to_owned() };
             align(&job, &tool, &AtomicBool::new(false), &mut |_| {}).map(|_| ()).unwrap_err()
         };
-        let known = Job { known: Some(Vec::new()), ..job.clone() };
-        let tool = Tool::Colmap { program: "/bin/true".into(), version: "3.12".to_owned() };
+        let known = AlignJob { known_poses: Some(Vec::new()), ..job.clone() };
+        let tool =
+            AlignmentTool::ColmapExecutable { program: "/bin/true".into(), version: "3.12".to_owned() };
         let refusal = align(&known, &tool, &AtomicBool::new(false), &mut |_| {}).map(|_| ()).unwrap_err();
         assert!(matches!(refusal, AlignError::NeedsPython), "{refusal}");
-        let thesis = job.work.join("thesis.txt");
-        std::fs::create_dir(&job.work).unwrap();
+        let thesis = job.work_folder.join("thesis.txt");
+        std::fs::create_dir(&job.work_folder).unwrap();
         std::fs::write(&thesis, "years").unwrap();
         let refusal = run("/bin/true");
-        assert!(matches!(refusal, AlignError::Folder(OwnedError::NotOurs { .. })), "{refusal}");
+        assert!(
+            matches!(refusal, AlignError::WorkFolder(OwnershipError::ThirdPartyFiles { .. })),
+            "{refusal}"
+        );
         assert_eq!(std::fs::read(&thesis).unwrap(), b"years");
-        std::fs::remove_dir_all(&job.work).unwrap();
+        std::fs::remove_dir_all(&job.work_folder).unwrap();
         // A program that fails leaves its files for inspection; the next attempt begins with an empty folder.
         assert!(matches!(run("/bin/false"), AlignError::Process(ProcessError::Failed { .. })));
-        let left = job.work.join("rung3");
+        let left = job.work_folder.join("rung3");
         std::fs::create_dir(&left).unwrap();
         assert!(matches!(run("/bin/false"), AlignError::Process(ProcessError::Failed { .. })));
-        assert!(!left.exists() && job.work.join("rung0").is_dir());
+        assert!(!left.exists() && job.work_folder.join("rung0").is_dir());
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use gausset_io::atomic::WriteError;
 use serde::Serialize;
 
-use crate::align::{AlignError, Cameras};
+use crate::align::{AlignError, CameraSharing};
 
 /// All stages of an attempt, in order.
 pub(crate) const STAGES: [&str; 3] = ["features", "matching", "mapping"];
@@ -40,11 +40,11 @@ impl Mapper {
     }
 
     /// The mappers to run, in order, until enough frames are registered.
-    pub(crate) fn runs(self) -> &'static [Mapping] {
+    pub(crate) fn sequence(self) -> &'static [SingleMapper] {
         match self {
-            Self::Incremental => &[Mapping::Incremental],
-            Self::Global => &[Mapping::Global],
-            Self::Auto => &[Mapping::Incremental, Mapping::Global],
+            Self::Incremental => &[SingleMapper::Incremental],
+            Self::Global => &[SingleMapper::Global],
+            Self::Auto => &[SingleMapper::Incremental, SingleMapper::Global],
         }
     }
 }
@@ -52,7 +52,7 @@ impl Mapper {
 /// A single mapper of COLMAP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub(crate) enum Mapping {
+pub(crate) enum SingleMapper {
     Incremental,
     Global,
 }
@@ -70,7 +70,7 @@ pub(crate) enum Matcher {
 /// Keypoints and matches from other software, in the form that the driver reads.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(untagged)]
-pub(crate) enum GivenFiles {
+pub(crate) enum ImportedFiles {
     /// All lists in two flat files (f32 and u32, two numbers a row), with the range of rows of each image and pair.
     Lists {
         keypoints: PathBuf,
@@ -92,13 +92,13 @@ pub(crate) struct Attempt {
     pub(crate) rig_config: Option<PathBuf>,
     pub(crate) camera_model: String,
     pub(crate) camera_params: String,
-    pub(crate) camera_mode: Cameras,
+    pub(crate) camera_mode: CameraSharing,
     pub(crate) max_features: u32,
     pub(crate) affine_shape: bool,
     pub(crate) matcher: Matcher,
     pub(crate) overlap: u32,
     pub(crate) min_matches: u32,
-    pub(crate) mapper: Mapping,
+    pub(crate) mapper: SingleMapper,
     /// Stages to run: only the mapping if features and matches exist already.
     pub(crate) stages: &'static [&'static str],
     pub(crate) fixed_intrinsics: bool,
@@ -109,7 +109,7 @@ pub(crate) struct Attempt {
     /// Position priors: image name, position, standard deviation.
     pub(crate) priors: Vec<(String, [f64; 3], f64)>,
     /// Keypoints and matches to import instead of extracting them.
-    pub(crate) given: Option<GivenFiles>,
+    pub(crate) given: Option<ImportedFiles>,
     /// Frame index of each image; needed when a third-party database is imported.
     pub(crate) frame_of: BTreeMap<String, usize>,
     pub(crate) threads: usize,
@@ -121,7 +121,7 @@ impl Attempt {
     pub(crate) fn to_json(&self) -> Result<String, AlignError> {
         let paths = [Some(&self.images), self.masks.as_ref(), Some(&self.models), self.rig_config.as_ref()];
         if let Some(path) = paths.into_iter().flatten().find(|path| path.to_str().is_none()) {
-            return Err(AlignError::Name { path: path.clone() });
+            return Err(AlignError::NotUtf8 { path: path.clone() });
         }
         serde_json::to_string_pretty(self).map_err(|e| {
             let (path, source) = (self.models.clone(), std::io::Error::other(e));
@@ -133,21 +133,21 @@ impl Attempt {
     pub(crate) fn commands(&self) -> Vec<(&'static str, Vec<OsString>)> {
         let path = |path: &Path| path.as_os_str().to_owned();
         let text = |value: &str| OsString::from(value);
-        let flag = |yes: bool| number(u64::from(yes));
-        let threads = || number(self.threads as u64);
+        let flag = |yes: bool| number_argument(u64::from(yes));
+        let threads = || number_argument(self.threads as u64);
         let mut features = vec![
             ("database_path", path(&self.database)),
             ("image_path", path(&self.images)),
             ("ImageReader.camera_model", text(&self.camera_model)),
             ("FeatureExtraction.num_threads", threads()),
             ("FeatureExtraction.use_gpu", flag(false)),
-            ("SiftExtraction.max_num_features", number(self.max_features.into())),
+            ("SiftExtraction.max_num_features", number_argument(self.max_features.into())),
             ("SiftExtraction.estimate_affine_shape", flag(self.affine_shape)),
         ];
         match self.camera_mode {
-            Cameras::PerFolder => features.push(("ImageReader.single_camera_per_folder", flag(true))),
-            Cameras::Single => features.push(("ImageReader.single_camera", flag(true))),
-            Cameras::Auto => {}
+            CameraSharing::PerFolder => features.push(("ImageReader.single_camera_per_folder", flag(true))),
+            CameraSharing::Single => features.push(("ImageReader.single_camera", flag(true))),
+            CameraSharing::Auto => {}
         }
         if !self.camera_params.is_empty() {
             features.push(("ImageReader.camera_params", text(&self.camera_params)));
@@ -155,10 +155,10 @@ impl Attempt {
         if let Some(masks) = &self.masks {
             features.push(("ImageReader.mask_path", path(masks)));
         }
-        let mut out = vec![("features", call("feature_extractor", features))];
+        let mut out = vec![("features", command_line("feature_extractor", features))];
         if let Some(rig) = &self.rig_config {
             let options = vec![("database_path", path(&self.database)), ("rig_config_path", path(rig))];
-            out.push(("features", call("rig_configurator", options)));
+            out.push(("features", command_line("rig_configurator", options)));
         }
         let mut matching = vec![
             ("database_path", path(&self.database)),
@@ -172,55 +172,55 @@ impl Attempt {
         let matcher = match self.matcher {
             Matcher::Exhaustive => "exhaustive_matcher",
             Matcher::Sequential => {
-                matching.push(("SequentialMatching.overlap", number(self.overlap.into())));
+                matching.push(("SequentialMatching.overlap", number_argument(self.overlap.into())));
                 "sequential_matcher"
             }
         };
-        out.push(("matching", call(matcher, matching)));
-        out.push(("mapping", self.mapping()));
+        out.push(("matching", command_line(matcher, matching)));
+        out.push(("mapping", self.mapping_command()));
         out.retain(|(stage, _)| self.stages.contains(stage));
         out
     }
 
     /// The call that reconstructs models from the matches.
-    fn mapping(&self) -> Vec<OsString> {
+    fn mapping_command(&self) -> Vec<OsString> {
         let path = |path: &Path| path.as_os_str().to_owned();
-        let refined = number(u64::from(!self.fixed_intrinsics));
+        let refined = number_argument(u64::from(!self.fixed_intrinsics));
         let mut options = vec![
             ("database_path".to_owned(), path(&self.database)),
             ("image_path".to_owned(), path(&self.images)),
             ("output_path".to_owned(), path(&self.models)),
         ];
         let (command, group) = match self.mapper {
-            Mapping::Incremental => ("mapper", "Mapper"),
-            Mapping::Global => ("global_mapper", "GlobalMapper"),
+            SingleMapper::Incremental => ("mapper", "Mapper"),
+            SingleMapper::Global => ("global_mapper", "GlobalMapper"),
         };
         let mut push = |name: &str, value: OsString| options.push((format!("{group}.{name}"), value));
-        push("num_threads", number(self.threads as u64));
-        push("min_num_matches", number(self.min_matches.into()));
+        push("num_threads", number_argument(self.threads as u64));
+        push("min_num_matches", number_argument(self.min_matches.into()));
         push("ba_refine_focal_length", refined.clone());
         push("ba_refine_extra_params", refined);
         if self.rig_config.is_some() {
-            push("ba_refine_sensor_from_rig", number(0));
+            push("ba_refine_sensor_from_rig", number_argument(0));
         }
-        if self.mapper == Mapping::Global {
-            push("gp_use_gpu", number(0));
-            push("ba_ceres_use_gpu", number(0));
-            push("random_seed", number(self.seed.into()));
+        if self.mapper == SingleMapper::Global {
+            push("gp_use_gpu", number_argument(0));
+            push("ba_ceres_use_gpu", number_argument(0));
+            push("random_seed", number_argument(self.seed.into()));
         } else {
-            options.push(("default_random_seed".to_owned(), number(self.seed.into())));
+            options.push(("default_random_seed".to_owned(), number_argument(self.seed.into())));
         }
-        call(command, options.iter().map(|(name, value)| (name.as_str(), value.clone())))
+        command_line(command, options.iter().map(|(name, value)| (name.as_str(), value.clone())))
     }
 }
 
 /// One call of the executable: the command and its options.
-fn call<'a>(command: &str, options: impl IntoIterator<Item = (&'a str, OsString)>) -> Vec<OsString> {
+fn command_line<'a>(command: &str, options: impl IntoIterator<Item = (&'a str, OsString)>) -> Vec<OsString> {
     let options = options.into_iter().flat_map(|(name, value)| [format!("--{name}").into(), value]);
     std::iter::once(command.into()).chain(options).collect()
 }
 
-fn number(value: u64) -> OsString {
+fn number_argument(value: u64) -> OsString {
     value.to_string().into()
 }
 
@@ -238,7 +238,7 @@ mod tests {
             rig_config: None,
             camera_model: "PINHOLE".to_owned(),
             camera_params: String::new(),
-            camera_mode: Cameras::PerFolder,
+            camera_mode: CameraSharing::PerFolder,
             max_features: 1,
             affine_shape: false,
             matcher: Matcher::Sequential,
@@ -252,7 +252,7 @@ mod tests {
             priors: Vec::new(),
             given: None,
             frame_of: BTreeMap::new(),
-            mapper: Mapping::Incremental,
+            mapper: SingleMapper::Incremental,
             stages: &STAGES,
         }
     }
@@ -283,7 +283,8 @@ mod tests {
     #[test]
     fn a_second_mapper_uses_the_matches_of_the_first() {
         let first = attempt_in(Path::new("/w"));
-        let second = Attempt { mapper: Mapping::Global, stages: &STAGES[2..], ..attempt_in(Path::new("/w")) };
+        let second =
+            Attempt { mapper: SingleMapper::Global, stages: &STAGES[2..], ..attempt_in(Path::new("/w")) };
         let stages =
             |attempt: &Attempt| attempt.commands().iter().map(|(stage, _)| *stage).collect::<Vec<_>>();
         assert_eq!(stages(&first), STAGES);
@@ -291,6 +292,6 @@ mod tests {
         let call = &second.commands()[0].1;
         assert_eq!(call[0], "global_mapper");
         assert!(call.iter().all(|word| !word.to_string_lossy().starts_with("--Mapper.")), "{call:?}");
-        assert_eq!(Mapper::Auto.runs(), [Mapping::Incremental, Mapping::Global]);
+        assert_eq!(Mapper::Auto.sequence(), [SingleMapper::Incremental, SingleMapper::Global]);
     }
 }

@@ -14,28 +14,28 @@ use gausset_core::Pose;
 use gausset_core::se3::{self, Mat3};
 use serde::Serialize;
 
-use crate::gps::{nearest_rotation, similarity};
+use crate::gps::{fit_similarity, nearest_rotation};
 
 /// Fewest poses in common.
-pub const FEWEST: usize = 3;
+pub const MIN_POSES: usize = 3;
 /// Centres that are more than this many robust deviations off are outliers.
 const OUTLIER_DEVIATIONS: f64 = 10.0;
 /// Residuals below this fraction of the spread are rounding and never make an outlier.
-const ROUNDING: f64 = 1e-9;
+const ROUNDING_FRACTION: f64 = 1e-9;
 /// A triple is used if its second deviation is at least this fraction of the first deviation of all centres.
-const WIDE: f64 = 0.01;
+const MIN_TRIPLE_WIDTH: f64 = 0.01;
 /// Largest number of triples that the robust search tries.
-const TRIPLES: usize = 2000;
+const MAX_TRIPLES: usize = 2000;
 /// Centres are collinear if their second deviation is at most this fraction of the first.
-const LINE: f64 = 1e-3;
+const COLLINEAR_RATIO: f64 = 1e-3;
 /// The centres are mirrored if their mirror image fits this many times better.
-const MIRRORED: f64 = 10.0;
+const MIRROR_RATIO: f64 = 10.0;
 /// Length of the segments for the drift, as a fraction of the path.
-const PIECE: f64 = 0.25;
+const SEGMENT_FRACTION: f64 = 0.25;
 
 /// Mean, median and maximum of errors.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
-pub struct Spread {
+pub struct ErrorStats {
     /// Mean.
     pub mean: f64,
     /// Median: of an even number of values the mean of the two in the middle.
@@ -44,10 +44,10 @@ pub struct Spread {
     pub worst: f64,
 }
 
-impl Spread {
+impl ErrorStats {
     /// Statistics of some errors; zeros if there are none.
     #[must_use]
-    pub fn of(values: impl Iterator<Item = f64>) -> Self {
+    pub fn new(values: impl Iterator<Item = f64>) -> Self {
         let mut all: Vec<f64> = values.collect();
         all.sort_by(f64::total_cmp);
         let Some(&worst) = all.last() else { return Self::default() };
@@ -78,7 +78,7 @@ impl Similarity {
 
     /// Maps a pose (`camera_from_world`) of the first world to that of the reference.
     #[must_use]
-    pub fn pose(&self, pose: &Pose) -> Pose {
+    pub fn apply_to_pose(&self, pose: &Pose) -> Pose {
         let rotation = se3::mul(&pose.rotation, &se3::transpose(&self.rotation));
         let back = se3::mul_vec(&rotation, self.apply(pose.centre()));
         Pose { rotation, translation: back.map(|v| -v) }
@@ -87,7 +87,7 @@ impl Similarity {
 
 /// Error of one pose.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct PoseError {
+pub struct PoseDeviation {
     /// Centre of the first pose, mapped to the world of the reference.
     pub fitted: [f64; 3],
     /// Centre of the reference pose.
@@ -119,15 +119,15 @@ pub struct Comparison {
     /// The similarity fit.
     pub fit: Similarity,
     /// Whether the centres are collinear, so that the rotation of the fit is the mean of the cameras' rotations.
-    pub is_line: bool,
+    pub is_collinear: bool,
     /// Errors, in the order of the pairs.
-    pub errors: Vec<PoseError>,
+    pub errors: Vec<PoseDeviation>,
     /// Errors of the centres, units of the reference.
-    pub centre: Spread,
+    pub centre: ErrorStats,
     /// Errors of the rotations, degrees.
-    pub rotation: Spread,
+    pub rotation: ErrorStats,
     /// Length of the reference's path from frame to frame.
-    pub path: f64,
+    pub path_length: f64,
     /// Drift along the path.
     pub drift: Option<Drift>,
 }
@@ -136,11 +136,11 @@ pub struct Comparison {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CompareError {
     /// Too few poses in common.
-    #[error("{0} in common (expected at least {FEWEST})")]
+    #[error("{0} in common (expected at least {MIN_POSES})")]
     TooFew(usize),
     /// All centres are equal.
     #[error("all centres of {0} are equal, so there is no scale")]
-    OnePlace(&'static str),
+    EqualCentres(&'static str),
     /// One world is the mirror image of the other.
     #[error("the centres are mirror images of each other, so no rotation aligns them")]
     Mirrored,
@@ -155,7 +155,7 @@ pub enum CompareError {
 /// # Errors
 /// Too few poses, equal or mirrored centres, or a number that is not finite.
 pub fn compare(pairs: &[(Pose, Pose)], moments: &[u32]) -> Result<Comparison, CompareError> {
-    if pairs.len() < FEWEST {
+    if pairs.len() < MIN_POSES {
         return Err(CompareError::TooFew(pairs.len()));
     }
     let centres = |of: fn(&(Pose, Pose)) -> &Pose| pairs.iter().map(|p| of(p).centre()).collect::<Vec<_>>();
@@ -167,35 +167,35 @@ pub fn compare(pairs: &[(Pose, Pose)], moments: &[u32]) -> Result<Comparison, Co
             return Err(CompareError::NotFinite);
         }
         let size = points.iter().map(|p| se3::norm(*p)).fold(0.0, f64::max);
-        if deviations[0] <= ROUNDING * size {
-            return Err(CompareError::OnePlace(name));
+        if deviations[0] <= ROUNDING_FRACTION * size {
+            return Err(CompareError::EqualCentres(name));
         }
-        is_line |= deviations[1] <= LINE * deviations[0];
+        is_line |= deviations[1] <= COLLINEAR_RATIO * deviations[0];
     }
-    let along = steps(&to, moments);
-    let taken = if is_line { vec![true; pairs.len()] } else { without_outliers(&from, &to, along.len()) };
+    let along = path_lengths(&to, moments);
+    let taken = if is_line { vec![true; pairs.len()] } else { inliers(&from, &to, along.len()) };
     let of = |points: &[[f64; 3]]| -> Vec<[f64; 3]> {
         points.iter().zip(&taken).filter(|(_, taken)| **taken).map(|(p, _)| *p).collect()
     };
     let (from_taken, to_taken) = (of(&from), of(&to));
     let fit = if is_line {
-        by_rotations(pairs, &from, &to)
+        fit_collinear(pairs, &from, &to)
     } else {
         let (fit, rotation, translation) =
-            similarity(&from_taken, &to_taken).ok_or(CompareError::NotFinite)?;
+            fit_similarity(&from_taken, &to_taken).ok_or(CompareError::NotFinite)?;
         if is_mirrored(&from_taken, &to_taken, fit.residual, fit.spread) {
             return Err(CompareError::Mirrored);
         }
         Similarity { scale: fit.scale, rotation, translation }
     };
     if !(fit.scale.is_finite() && fit.scale > 0.0) {
-        return Err(CompareError::OnePlace("one of them, as far as they agree,"));
+        return Err(CompareError::EqualCentres("one of them, as far as they agree,"));
     }
-    let fitted: Vec<Pose> = pairs.iter().map(|(first, _)| fit.pose(first)).collect();
-    let errors: Vec<PoseError> = (0..pairs.len())
+    let fitted: Vec<Pose> = pairs.iter().map(|(first, _)| fit.apply_to_pose(first)).collect();
+    let errors: Vec<PoseDeviation> = (0..pairs.len())
         .map(|i| {
             let (at, reference) = (fit.apply(from[i]), to[i]);
-            PoseError {
+            PoseDeviation {
                 fitted: at,
                 reference,
                 centre: distance(at, reference),
@@ -206,13 +206,13 @@ pub fn compare(pairs: &[(Pose, Pose)], moments: &[u32]) -> Result<Comparison, Co
         .collect();
     let path = along.last().map_or(0.0, |(_, way)| *way);
     Ok(Comparison {
-        centre: Spread::of(errors.iter().map(|e| e.centre)),
-        rotation: Spread::of(errors.iter().map(|e| e.rotation)),
+        centre: ErrorStats::new(errors.iter().map(|e| e.centre)),
+        rotation: ErrorStats::new(errors.iter().map(|e| e.rotation)),
         drift: drift(&fitted, pairs, &along),
         fit,
-        is_line,
+        is_collinear: is_line,
         errors,
-        path,
+        path_length: path,
     })
 }
 
@@ -267,16 +267,16 @@ fn deviations(points: &[[f64; 3]]) -> [f64; 3] {
 }
 
 /// Selects the centres that take part in the fit; `moments` is the number of distinct frames.
-fn without_outliers(from: &[[f64; 3]], to: &[[f64; 3]], moments: usize) -> Vec<bool> {
+fn inliers(from: &[[f64; 3]], to: &[[f64; 3]], moments: usize) -> Vec<bool> {
     let count = from.len();
     let everybody = vec![true; count];
     // With fewer frames, some triple always fits most centres, whatever the others are.
     if moments < 5 {
         return everybody;
     }
-    let (wide_from, wide_to) = (WIDE * deviations(from)[0], WIDE * deviations(to)[0]);
+    let (wide_from, wide_to) = (MIN_TRIPLE_WIDTH * deviations(from)[0], MIN_TRIPLE_WIDTH * deviations(to)[0]);
     let triples = count * (count - 1) * (count - 2) / 6;
-    let stride = triples.div_ceil(TRIPLES).max(1);
+    let stride = triples.div_ceil(MAX_TRIPLES).max(1);
     let mut best: Option<(f64, Vec<f64>)> = None;
     let mut at = 0usize;
     for i in 0..count {
@@ -291,11 +291,13 @@ fn without_outliers(from: &[[f64; 3]], to: &[[f64; 3]], moments: usize) -> Vec<b
                 if deviations(&pick(from))[1] < wide_from || deviations(&pick(to))[1] < wide_to {
                     continue;
                 }
-                let Some((fit, rotation, translation)) = similarity(&pick(from), &pick(to)) else { continue };
+                let Some((fit, rotation, translation)) = fit_similarity(&pick(from), &pick(to)) else {
+                    continue;
+                };
                 let fit = Similarity { scale: fit.scale, rotation, translation };
                 let residuals: Vec<f64> =
                     from.iter().zip(to).map(|(a, b)| distance(fit.apply(*a), *b)).collect();
-                let median = Spread::of(residuals.iter().copied()).median;
+                let median = ErrorStats::new(residuals.iter().copied()).median;
                 if best.as_ref().is_none_or(|(least, _)| median < *least) {
                     best = Some((median, residuals));
                 }
@@ -305,7 +307,7 @@ fn without_outliers(from: &[[f64; 3]], to: &[[f64; 3]], moments: usize) -> Vec<b
     let Some((median, residuals)) = best else { return everybody };
     // 1.4826 turns the median of normal errors into a standard deviation; the other factor corrects for small samples.
     let deviation = 1.4826 * (1.0 + 5.0 / (moments - 3) as f64) * median;
-    let least = ROUNDING * deviations(to)[0];
+    let least = ROUNDING_FRACTION * deviations(to)[0];
     let most = (OUTLIER_DEVIATIONS * deviation).max(least);
     let taken: Vec<bool> = residuals.iter().map(|r| *r <= most).collect();
     if taken.iter().filter(|t| **t).count() * 2 > count { taken } else { everybody }
@@ -314,12 +316,12 @@ fn without_outliers(from: &[[f64; 3]], to: &[[f64; 3]], moments: usize) -> Vec<b
 /// Whether the mirror image of the first centres fits far better than the centres themselves.
 fn is_mirrored(from: &[[f64; 3]], to: &[[f64; 3]], residual: f64, spread: f64) -> bool {
     let mirrored: Vec<[f64; 3]> = from.iter().map(|p| p.map(|v| -v)).collect();
-    let Some((mirror, ..)) = similarity(&mirrored, to) else { return false };
-    residual > 1e-6 * spread && residual > MIRRORED * mirror.residual
+    let Some((mirror, ..)) = fit_similarity(&mirrored, to) else { return false };
+    residual > 1e-6 * spread && residual > MIRROR_RATIO * mirror.residual
 }
 
 /// The fit of collinear centres: the mean rotation of the cameras, then scale and translation.
-fn by_rotations(pairs: &[(Pose, Pose)], from: &[[f64; 3]], to: &[[f64; 3]]) -> Similarity {
+fn fit_collinear(pairs: &[(Pose, Pose)], from: &[[f64; 3]], to: &[[f64; 3]]) -> Similarity {
     let mut sum = [[0.0; 3]; 3];
     for (a, b) in pairs {
         let one = se3::mul(&se3::transpose(&b.rotation), &a.rotation);
@@ -348,7 +350,7 @@ fn by_rotations(pairs: &[(Pose, Pose)], from: &[[f64; 3]], to: &[[f64; 3]]) -> S
 }
 
 /// The first pair of each frame, and the path length up to it.
-fn steps(reference: &[[f64; 3]], moments: &[u32]) -> Vec<(usize, f64)> {
+fn path_lengths(reference: &[[f64; 3]], moments: &[u32]) -> Vec<(usize, f64)> {
     let mut seen = std::collections::BTreeSet::new();
     let mut along: Vec<(usize, f64)> = Vec::new();
     for (index, &centre) in reference.iter().enumerate() {
@@ -364,7 +366,7 @@ fn steps(reference: &[[f64; 3]], moments: &[u32]) -> Vec<(usize, f64)> {
 
 fn drift(fitted: &[Pose], pairs: &[(Pose, Pose)], along: &[(usize, f64)]) -> Option<Drift> {
     let path = along.last()?.1;
-    let piece = PIECE * path;
+    let piece = SEGMENT_FRACTION * path;
     let (mut translation, mut rotation, mut pieces) = (0.0, 0.0, 0usize);
     for (place, &(from, start)) in along.iter().enumerate() {
         let Some(&(to, end)) = along[place..].iter().find(|(_, way)| way - start >= piece) else { break };
@@ -409,13 +411,13 @@ mod tests {
     }
 
     fn pairs(count: usize) -> Vec<(Pose, Pose)> {
-        path(count).iter().map(|pose| (*pose, example().pose(pose))).collect()
+        path(count).iter().map(|pose| (*pose, example().apply_to_pose(pose))).collect()
     }
 
     #[test]
     fn a_similarity_leaves_no_errors() {
         let found = compare(&pairs(12), &[]).unwrap();
-        assert!((found.fit.scale - 2.5).abs() < 1e-12 && !found.is_line);
+        assert!((found.fit.scale - 2.5).abs() < 1e-12 && !found.is_collinear);
         assert!(found.centre.worst < 1e-12 && found.rotation.worst < 1e-10, "{found:?}");
         assert!(found.drift.unwrap().translation < 1e-12);
     }
@@ -454,9 +456,9 @@ mod tests {
         for (k, pose) in poses.iter_mut().enumerate() {
             pose.translation = se3::mul_vec(&pose.rotation, [k as f64, 0.0, 0.0]).map(|v| -v);
         }
-        let pairs: Vec<(Pose, Pose)> = poses.iter().map(|p| (*p, example().pose(p))).collect();
+        let pairs: Vec<(Pose, Pose)> = poses.iter().map(|p| (*p, example().apply_to_pose(p))).collect();
         let found = compare(&pairs, &[]).unwrap();
-        assert!(found.is_line && found.rotation.worst < 1e-9 && found.centre.worst < 1e-11, "{found:?}");
+        assert!(found.is_collinear && found.rotation.worst < 1e-9 && found.centre.worst < 1e-11, "{found:?}");
         assert!((found.fit.scale - 2.5).abs() < 1e-12);
     }
 
@@ -469,7 +471,7 @@ mod tests {
         };
         let same: Vec<_> = along(1.01).into_iter().zip(along(1.0)).collect();
         let found = compare(&same, &[]).unwrap();
-        assert!(found.drift.unwrap().translation < 1e-12 && (found.path - 8.0).abs() < 1e-12);
+        assert!(found.drift.unwrap().translation < 1e-12 && (found.path_length - 8.0).abs() < 1e-12);
         // A rotation of 0.01 radians a step adds up to the same in each segment.
         let turned =
             |k: usize| Pose { rotation: se3::so3_exp([0.0, 0.01 * k as f64, 0.0]), translation: [0.0; 3] };
@@ -480,7 +482,7 @@ mod tests {
         // Images of one frame are one step.
         let twice: Vec<_> = same.iter().flat_map(|p| [*p, *p]).collect();
         let moments: Vec<u32> = (0..18).map(|k| k / 2).collect();
-        assert!((compare(&twice, &moments).unwrap().path - 8.0).abs() < 1e-12);
+        assert!((compare(&twice, &moments).unwrap().path_length - 8.0).abs() < 1e-12);
     }
 
     #[test]
@@ -488,7 +490,7 @@ mod tests {
         let all = pairs(12);
         assert_eq!(compare(&all[..2], &[]).unwrap_err(), CompareError::TooFew(2));
         let still: Vec<_> = all.iter().map(|(a, _)| (*a, Pose::IDENTITY)).collect();
-        assert_eq!(compare(&still, &[]).unwrap_err(), CompareError::OnePlace("the reference"));
+        assert_eq!(compare(&still, &[]).unwrap_err(), CompareError::EqualCentres("the reference"));
         let mirror = |p: &Pose| {
             let c = p.centre();
             Pose { translation: [c[0], -c[1], -c[2]], ..Pose::IDENTITY }

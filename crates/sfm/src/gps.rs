@@ -14,7 +14,7 @@ pub type Geodetic = [f64; 3];
 
 /// Fit of a model to GPS positions.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Fit {
+pub struct GpsFit {
     /// Metres per unit of the model.
     pub scale: f64,
     /// Root mean square distance of the fitted centres from the positions, metres.
@@ -25,10 +25,10 @@ pub struct Fit {
     pub count: usize,
 }
 
-impl Fit {
+impl GpsFit {
     /// Whether the scale is significant against the noise.
     #[must_use]
-    pub fn is_good(&self) -> bool {
+    pub fn is_significant(&self) -> bool {
         self.count >= 3
             && self.scale.is_finite()
             && self.scale > 0.0
@@ -38,7 +38,7 @@ impl Fit {
 
 /// Metres east, north and up of `origin`.
 #[must_use]
-pub fn local(position: Geodetic, origin: Geodetic) -> [f64; 3] {
+pub fn to_local(position: Geodetic, origin: Geodetic) -> [f64; 3] {
     // WGS 84: semi-major axis, squared eccentricity.
     const A: f64 = 6_378_137.0;
     const E2: f64 = 6.694_379_990_14e-3;
@@ -54,24 +54,24 @@ pub fn local(position: Geodetic, origin: Geodetic) -> [f64; 3] {
 
 /// The geodetic position of metres east, north and up of `origin`: the inverse of [`local`].
 #[must_use]
-pub fn geodetic([east, north, up]: [f64; 3], origin: Geodetic) -> Geodetic {
+pub fn to_geodetic([east, north, up]: [f64; 3], origin: Geodetic) -> Geodetic {
     // `local` is linear in the degrees.
-    let [per_degree_east, per_degree_north, _] = local([origin[0] + 1.0, origin[1] + 1.0, 0.0], origin);
+    let [per_degree_east, per_degree_north, _] = to_local([origin[0] + 1.0, origin[1] + 1.0, 0.0], origin);
     [origin[0] + north / per_degree_north, origin[1] + east / per_degree_east, origin[2] + up]
 }
 
 /// Fits centres of the model to positions; `None` if there are fewer than three or all centres are equal.
 #[must_use]
-pub fn fit(centres: &[[f64; 3]], positions: &[Geodetic]) -> Option<Fit> {
+pub fn fit_gps(centres: &[[f64; 3]], positions: &[Geodetic]) -> Option<GpsFit> {
     let origin = *positions.first()?;
-    let metres: Vec<[f64; 3]> = positions.iter().map(|&p| local(p, origin)).collect();
-    similarity(centres, &metres).map(|(fit, _, _)| fit)
+    let metres: Vec<[f64; 3]> = positions.iter().map(|&p| to_local(p, origin)).collect();
+    fit_similarity(centres, &metres).map(|(fit, _, _)| fit)
 }
 
 /// The similarity `to ≈ s R from + t`: its quality, `R`, `t`. `None` for fewer than three pairs, points that are not
 /// finite, or equal points.
 #[must_use]
-pub fn similarity(from: &[[f64; 3]], to: &[[f64; 3]]) -> Option<(Fit, Mat3, [f64; 3])> {
+pub fn fit_similarity(from: &[[f64; 3]], to: &[[f64; 3]]) -> Option<(GpsFit, Mat3, [f64; 3])> {
     let count = from.len();
     if count < 3 || count != to.len() || !from.iter().chain(to).flatten().all(|v| v.is_finite()) {
         return None;
@@ -108,7 +108,7 @@ pub fn similarity(from: &[[f64; 3]], to: &[[f64; 3]]) -> Option<(Fit, Mat3, [f64
         let d: [f64; 3] = std::array::from_fn(|k| scale * r[k] + shift[k] - b[k]);
         residual += se3::dot(d, d) / n;
     }
-    let fit = Fit { scale, residual: residual.sqrt(), spread: spread.sqrt(), count };
+    let fit = GpsFit { scale, residual: residual.sqrt(), spread: spread.sqrt(), count };
     Some((fit, rotation, shift))
 }
 
@@ -174,8 +174,8 @@ mod tests {
             let q = se3::mul_vec(&r, p);
             [2.5 * q[0] + 1.0, 2.5 * q[1] - 4.0, 2.5 * q[2] + 9.0]
         });
-        let (fit, rotation, _) = similarity(&from, &to).unwrap();
-        assert!((fit.scale - 2.5).abs() < 1e-9 && fit.residual < 1e-9 && fit.is_good());
+        let (fit, rotation, _) = fit_similarity(&from, &to).unwrap();
+        assert!((fit.scale - 2.5).abs() < 1e-9 && fit.residual < 1e-9 && fit.is_significant());
         assert!((0..3).all(|i| (0..3).all(|j| (rotation[i][j] - r[i][j]).abs() < 1e-9)));
     }
 
@@ -183,27 +183,28 @@ mod tests {
     fn noise_as_large_as_the_walk_gives_no_scale() {
         let from = [[0.0, 0.0, 0.0], [1.0, 0.0, 0.0], [2.0, 0.0, 0.0]];
         let to = [[0.0, 0.0, 0.0], [5.0, 9.0, 0.0], [1.0, -8.0, 3.0]];
-        assert!(!similarity(&from, &to).unwrap().0.is_good());
-        assert!(fit(&from[..2], &[[0.0; 3]; 2]).is_none());
+        assert!(!fit_similarity(&from, &to).unwrap().0.is_significant());
+        assert!(fit_gps(&from[..2], &[[0.0; 3]; 2]).is_none());
     }
 
     #[test]
     fn metres_and_degrees_undo_each_other() {
         let (origin, position) = ([49.0, 2.0, 10.0], [49.0123, 1.9876, 55.5]);
-        let back = geodetic(local(position, origin), origin);
+        let back = to_geodetic(to_local(position, origin), origin);
         assert!(back.iter().zip(position).all(|(a, b)| (a - b).abs() < 1e-12), "{back:?}");
     }
 
     #[test]
     fn metres_have_the_same_bits_on_every_platform() {
         // Latitudes at which the sine or cosine of a system (glibc 2.36) gives another last bit.
-        let east = [5.12, 6.06, 6.68].map(|north| local([north, 2.001, 0.0], [north, 2.0, 0.0])[0].to_bits());
+        let east =
+            [5.12, 6.06, 6.68].map(|north| to_local([north, 2.001, 0.0], [north, 2.0, 0.0])[0].to_bits());
         assert_eq!(east, [0x405b_b835_b912_d78e, 0x405b_ace6_45ef_84d8, 0x405b_a466_fc7d_4675]);
     }
 
     #[test]
     fn a_thousandth_of_a_degree_is_about_a_hundred_metres() {
-        let [east, north, up] = local([49.001, 2.001, 12.0], [49.0, 2.0, 10.0]);
+        let [east, north, up] = to_local([49.001, 2.001, 12.0], [49.0, 2.0, 10.0]);
         // WGS 84 at 49 degrees: 111.207 km and 73.171 km a degree.
         assert!(
             (north - 111.207).abs() < 0.02 && (east - 73.171).abs() < 0.02 && up == 2.0,

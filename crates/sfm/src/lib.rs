@@ -16,19 +16,19 @@
 
 pub mod align;
 mod attempt;
+mod built_in;
 pub mod compare;
 pub mod gps;
 mod masks;
 pub mod matches;
 pub mod model;
-mod own;
 pub mod reprojection;
 pub mod speed;
 pub mod tool;
 pub mod track;
 
-pub use align::{AlignError, Aligned, Job, Progress, align};
+pub use align::{AlignError, AlignJob, AlignProgress, Alignment, align};
 pub use attempt::Mapper;
-pub use gausset_bearing::View;
-pub use matches::Given;
-pub use tool::{Tool, ToolError};
+pub use gausset_bearing::PanoView;
+pub use matches::ImportedMatches;
+pub use tool::{AlignmentTool, ToolError};

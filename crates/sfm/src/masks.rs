@@ -16,7 +16,7 @@ use crate::model::FrameImages;
 ///
 /// # Errors
 /// A mask cannot be written.
-pub(crate) fn for_all(
+pub(crate) fn complete_masks(
     masks: &Path,
     images: &Path,
     frames: &[FrameImages],
@@ -71,14 +71,14 @@ mod tests {
         }
         let images = ["a/p.png", "b/p.png"].map(str::to_owned).to_vec();
         let frames = [FrameImages { name: "p".to_owned(), images }];
-        let found = || for_all(&at("masks"), &at("images"), &frames, &at("work")).unwrap();
+        let found = || complete_masks(&at("masks"), &at("images"), &frames, &at("work")).unwrap();
         // The folder has only a file of another name.
         assert_eq!(found(), None);
         std::fs::write(at("masks/a/p.png.png"), grey(3, 0).unwrap()).unwrap();
         assert_eq!(found(), Some(at("work")));
-        assert_eq!(decode_mask_file(&at("work/a/p.png.png")).unwrap().keep, [0; 6]);
+        assert_eq!(decode_mask_file(&at("work/a/p.png.png")).unwrap().values, [0; 6]);
         let white = decode_mask_file(&at("work/b/p.png.png")).unwrap();
-        assert_eq!((white.width, white.keep), (5, vec![255; 10]));
+        assert_eq!((white.width, white.values), (5, vec![255; 10]));
         std::fs::create_dir(at("masks/b")).unwrap();
         std::fs::write(at("masks/b/p.png.png"), grey(5, 0).unwrap()).unwrap();
         assert_eq!(found(), Some(at("masks")));

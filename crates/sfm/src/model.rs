@@ -24,11 +24,11 @@ pub struct FrameImages {
 
 /// A checked model.
 #[derive(Clone, Debug)]
-pub struct Model {
+pub struct CheckedModel {
     /// Contents of the model's files.
     pub colmap: ColmapModel,
     /// Registered frames: index into the job's list → index of the image of the model that gives the frame's pose.
-    pub frames: BTreeMap<usize, usize>,
+    pub image_of_frame: BTreeMap<usize, usize>,
 }
 
 /// Why a model cannot be used.
@@ -39,10 +39,10 @@ pub enum ModelError {
     Dataset(#[from] DatasetError),
     /// The folder holds no model.
     #[error("{}: model: none found", .0.display())]
-    None(PathBuf),
+    NotFound(PathBuf),
     /// The model has an image that is not part of the job.
     #[error("{}: images: {name:?} is not one of the images of this alignment", folder.display())]
-    Foreign {
+    UnknownImage {
         /// Folder of the model.
         folder: PathBuf,
         /// Name of the image.
@@ -63,13 +63,13 @@ pub enum ModelError {
     Point(PathBuf),
 }
 
-impl Model {
+impl CheckedModel {
     /// Reads and checks the model in a folder.
     ///
     /// # Errors
     /// There is no model, it cannot be read, or it is a model of other images.
     pub fn read(folder: &Path, frames: &[FrameImages]) -> Result<Self, ModelError> {
-        let found = ModelFolder::find(folder)?.ok_or_else(|| ModelError::None(folder.to_owned()))?;
+        let found = ModelFolder::find(folder)?.ok_or_else(|| ModelError::NotFound(folder.to_owned()))?;
         let colmap = found.read(Observations::Keep)?;
         let owner: BTreeMap<&str, usize> = frames
             .iter()
@@ -81,7 +81,7 @@ impl Model {
             let place = || (folder.to_owned(), image.name.clone());
             let Some(&frame) = owner.get(image.name.as_str()) else {
                 let (folder, name) = place();
-                return Err(ModelError::Foreign { folder, name });
+                return Err(ModelError::UnknownImage { folder, name });
             };
             Pose::from_quaternion(image.quaternion, image.translation).map_err(|problem| {
                 let (folder, name) = place();
@@ -92,7 +92,7 @@ impl Model {
         if !colmap.points.iter().all(|p| p.position.iter().all(|v| v.is_finite())) {
             return Err(ModelError::Point(folder.to_owned()));
         }
-        Ok(Self { colmap, frames: of_frame })
+        Ok(Self { colmap, image_of_frame: of_frame })
     }
 
     /// Returns the best of the models in the sub-folders 0, 1, …: most frames, then most points. `None` if there is no
@@ -110,12 +110,12 @@ impl Model {
         numbers.sort_unstable();
         for number in numbers {
             let model = Self::read(&folder.join(number.to_string()), frames)?;
-            let worth = |m: &Self| (m.frames.len(), m.colmap.points.len());
+            let worth = |m: &Self| (m.image_of_frame.len(), m.colmap.points.len());
             if best.as_ref().is_none_or(|b| worth(&model) > worth(b)) {
                 best = Some(model);
             }
         }
-        Ok(best.filter(|b| !b.frames.is_empty()))
+        Ok(best.filter(|b| !b.image_of_frame.is_empty()))
     }
 
     /// `camera_from_world` of an image of the model.
@@ -128,7 +128,7 @@ impl Model {
 
     /// Mean of the points' reprojection errors, px, as COLMAP reports it.
     #[must_use]
-    pub fn mean_reprojection(&self) -> f64 {
+    pub fn mean_reprojection_error(&self) -> f64 {
         let errors: Vec<f64> =
             self.colmap.points.iter().map(|p| p.error).filter(|e| e.is_finite() && *e >= 0.0).collect();
         // The sum of an empty list is -0; the fold from 0.0 avoids it.
@@ -137,7 +137,7 @@ impl Model {
 
     /// Mean number of images that observe a point.
     #[must_use]
-    pub fn track_length(&self) -> f64 {
+    pub fn mean_track_length(&self) -> f64 {
         let sum: u64 = self.colmap.points.iter().map(|p| p.track_length).sum();
         sum as f64 / self.colmap.points.len().max(1) as f64
     }
@@ -155,7 +155,7 @@ impl Model {
     /// Maps the model to another world by a similarity.
     pub fn transform(&mut self, similarity: &Similarity) {
         for at in 0..self.colmap.images.len() {
-            let pose = similarity.pose(&self.pose(at));
+            let pose = similarity.apply_to_pose(&self.pose(at));
             let image = &mut self.colmap.images[at];
             (image.quaternion, image.translation) = (pose.quaternion(), pose.translation);
         }
@@ -177,7 +177,7 @@ impl Model {
         let mut files: Vec<(PathBuf, Vec<u8>)> = Vec::new();
         // Frames before images: a reader that finds images also finds the rest.
         if frames.iter().any(|frame| frame.images.len() > 1) {
-            let rigs = self.rig(frames).to_files(ModelFormat::Binary);
+            let rigs = self.rig_model(frames).to_files(ModelFormat::Binary);
             files.extend(rigs.into_iter().map(|(name, bytes)| (folder.join(name), bytes)));
         }
         for (name, bytes) in self.colmap.to_files(ModelFormat::Binary) {
@@ -190,13 +190,13 @@ impl Model {
     }
 
     /// The rig and its frames. The camera of the first image of a frame is the reference.
-    fn rig(&self, frames: &[FrameImages]) -> RigModel {
+    fn rig_model(&self, frames: &[FrameImages]) -> RigModel {
         let by_name: BTreeMap<&str, usize> =
             self.colmap.images.iter().enumerate().map(|(at, image)| (image.name.as_str(), at)).collect();
         let in_model = |index: &usize| -> Vec<usize> {
             frames[*index].images.iter().filter_map(|name| by_name.get(name.as_str()).copied()).collect()
         };
-        let groups: Vec<Vec<usize>> = self.frames.keys().map(in_model).collect();
+        let groups: Vec<Vec<usize>> = self.image_of_frame.keys().map(in_model).collect();
         // Sensors are the cameras of the frame with the most images; their relative poses are the same in all frames.
         let fullest = groups.iter().max_by_key(|g| g.len()).cloned().unwrap_or_default();
         let camera_of = |image: usize| self.colmap.images[image].camera_id;

@@ -8,24 +8,24 @@ use gausset_io::dataset::colmap::{ColmapImage, ColmapModel};
 use gausset_io::dataset::lens::Lens;
 use serde::Serialize;
 
-use crate::compare::Spread;
+use crate::compare::ErrorStats;
 
 /// Reprojection errors of all observations of a model.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Reprojection {
+pub struct ReprojectionErrors {
     /// Observations whose point is in front of the camera.
     pub observations: usize,
     /// Observations whose point the camera cannot see: behind it, or beyond the valid range of its distortion.
     pub unseen: usize,
     /// Distances, px.
-    pub px: Spread,
+    pub px: ErrorStats,
     /// Angles between the ray of the pixel and the direction of the point, degrees.
-    pub degrees: Spread,
+    pub degrees: ErrorStats,
 }
 
 /// Reprojection errors of a model that was read with its observations; `None` if it has none.
 #[must_use]
-pub fn reprojection(model: &ColmapModel) -> Option<Reprojection> {
+pub fn reprojection_errors(model: &ColmapModel) -> Option<ReprojectionErrors> {
     let lenses: BTreeMap<u32, Lens> = model.cameras.iter().map(|c: &SourceCamera| (c.id, c.lens())).collect();
     let points: BTreeMap<u64, [f64; 3]> = model.points.iter().map(|p| (p.id, p.position)).collect();
     let (mut px, mut degrees, mut unseen) = (Vec::new(), Vec::new(), 0);
@@ -33,7 +33,7 @@ pub fn reprojection(model: &ColmapModel) -> Option<Reprojection> {
         let (Some(lens), Ok(pose)) = (lenses.get(&image.camera_id), pose_of(image)) else { continue };
         for (pixel, id) in &image.points {
             let Some(&position) = points.get(id) else { continue };
-            match error(lens, &pose, *pixel, position) {
+            match reprojection_error(lens, &pose, *pixel, position) {
                 Some((distance, angle)) => {
                     px.push(distance);
                     degrees.push(angle.to_degrees());
@@ -42,11 +42,11 @@ pub fn reprojection(model: &ColmapModel) -> Option<Reprojection> {
             }
         }
     }
-    (!px.is_empty()).then(|| Reprojection {
+    (!px.is_empty()).then(|| ReprojectionErrors {
         observations: px.len(),
         unseen,
-        px: Spread::of(px.into_iter()),
-        degrees: Spread::of(degrees.into_iter()),
+        px: ErrorStats::new(px.into_iter()),
+        degrees: ErrorStats::new(degrees.into_iter()),
     })
 }
 
@@ -55,7 +55,7 @@ fn pose_of(image: &ColmapImage) -> Result<Pose, gausset_core::pose::PoseError> {
 }
 
 /// Distance in px, and angle in radians, between a projected point and its observation.
-fn error(lens: &Lens, pose: &Pose, pixel: [f64; 2], position: [f64; 3]) -> Option<(f64, f64)> {
+fn reprojection_error(lens: &Lens, pose: &Pose, pixel: [f64; 2], position: [f64; 3]) -> Option<(f64, f64)> {
     let ray = pose.apply(position);
     let [u, v] = lens.project(ray)?;
     let mut across = (u - pixel[0]).abs();
@@ -103,11 +103,11 @@ mod tests {
             ],
             points: vec![point(1, [0.0, 0.0, 5.0]), point(2, [-1e-9, 0.0, -5.0])],
         };
-        let found = reprojection(&model).unwrap();
+        let found = reprojection_errors(&model).unwrap();
         assert_eq!((found.observations, found.unseen), (2, 1));
         assert!((found.px.worst - 5.0).abs() < 1e-12 && (found.px.mean - 2.625).abs() < 1e-6, "{found:?}");
         assert!((found.degrees.worst - 0.05f64.atan().to_degrees()).abs() < 1e-9, "{found:?}");
         assert!((2.0 * found.degrees.mean - found.degrees.worst - 0.45).abs() < 1e-6, "{found:?}");
-        assert!(reprojection(&ColmapModel { points: Vec::new(), ..model }).is_none());
+        assert!(reprojection_errors(&ColmapModel { points: Vec::new(), ..model }).is_none());
     }
 }

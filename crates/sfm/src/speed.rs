@@ -2,12 +2,12 @@
 
 use gausset_core::se3;
 
-use crate::track::Fix;
+use crate::track::GpsFix;
 
 /// Half-widths of the window over which a speed is estimated, seconds. The first that holds enough fixes is used.
 const HALF_WIDTHS: [f64; 3] = [0.7, 2.0, 5.0];
 /// Fixes that a window must hold.
-const ENOUGH: usize = 4;
+const MIN_FIXES: usize = 4;
 
 /// Distance along a track at each time, metres from the first time that the track covers; `None` where there are no
 /// fixes nearby. Times must be in ascending order.
@@ -15,7 +15,7 @@ const ENOUGH: usize = 4;
 /// A speed is the slope of a least-squares line through the nearby fixes. The squared speed that their scatter about
 /// the line would give to a stationary receiver is subtracted, so that noise does not add up to a distance.
 #[must_use]
-pub fn metres(fixes: &[Fix], moments: &[f64]) -> Vec<Option<f64>> {
+pub fn distances(fixes: &[GpsFix], moments: &[f64]) -> Vec<Option<f64>> {
     let mut way: Option<f64> = None;
     let mut last: Option<(f64, f64)> = None;
     let metres = moments.iter().map(|&moment| {
@@ -34,7 +34,7 @@ pub fn metres(fixes: &[Fix], moments: &[f64]) -> Vec<Option<f64>> {
 }
 
 /// Speed, metres per second; `None` outside the track and in its gaps.
-fn speed(fixes: &[Fix], moment: f64) -> Option<f64> {
+fn speed(fixes: &[GpsFix], moment: f64) -> Option<f64> {
     let covers = fixes.first()?.time <= moment && moment <= fixes.last()?.time;
     if !covers {
         return None;
@@ -44,19 +44,20 @@ fn speed(fixes: &[Fix], moment: f64) -> Option<f64> {
         let until = fixes.partition_point(|fix| fix.time <= moment + half);
         fixes.get(from..until)
     };
-    let fixes = HALF_WIDTHS.into_iter().filter_map(around).find(|around| around.len() >= ENOUGH)?;
+    let fixes = HALF_WIDTHS.into_iter().filter_map(around).find(|around| around.len() >= MIN_FIXES)?;
     let count = fixes.len() as f64;
-    let mean = |value: &dyn Fn(&Fix) -> f64| fixes.iter().map(value).sum::<f64>() / count;
+    let mean = |value: &dyn Fn(&GpsFix) -> f64| fixes.iter().map(value).sum::<f64>() / count;
     let time = mean(&|fix| fix.time - moment);
-    let place: [f64; 3] = std::array::from_fn(|axis| mean(&|fix| fix.place[axis]));
+    let place: [f64; 3] = std::array::from_fn(|axis| mean(&|fix| fix.position[axis]));
     let spread: f64 = fixes.iter().map(|fix| (fix.time - moment - time) * (fix.time - moment - time)).sum();
     let slope: [f64; 3] = std::array::from_fn(|axis| {
-        let products = fixes.iter().map(|fix| (fix.time - moment - time) * (fix.place[axis] - place[axis]));
+        let products =
+            fixes.iter().map(|fix| (fix.time - moment - time) * (fix.position[axis] - place[axis]));
         products.sum::<f64>() / spread
     });
-    let miss = |fix: &Fix| {
+    let miss = |fix: &GpsFix| {
         let t = fix.time - moment - time;
-        let off: [f64; 3] = std::array::from_fn(|axis| fix.place[axis] - place[axis] - slope[axis] * t);
+        let off: [f64; 3] = std::array::from_fn(|axis| fix.position[axis] - place[axis] - slope[axis] * t);
         se3::dot(off, off)
     };
     let scatter = fixes.iter().map(miss).sum::<f64>() / (count - 2.0);
@@ -67,8 +68,8 @@ fn speed(fixes: &[Fix], moment: f64) -> Option<f64> {
 mod tests {
     use super::*;
 
-    fn fix(time: f64, place: [f64; 3]) -> Fix {
-        Fix { time, place, heading: None, tilt: None }
+    fn fix(time: f64, place: [f64; 3]) -> GpsFix {
+        GpsFix { time, position: place, heading: None, tilt: None }
     }
 
     /// Pseudo-random numbers from -1 to 1.
@@ -86,32 +87,32 @@ mod tests {
                 let x = 1.4 * time;
                 [x + size * noise(3 * k), size * noise(3 * k + 1), size * noise(3 * k + 2)]
             };
-            let fixes: Vec<Fix> =
+            let fixes: Vec<GpsFix> =
                 (0..(30.0 * rate) as u64).map(|k| fix(k as f64 / rate, place(k as f64 / rate, k))).collect();
-            let way = metres(&fixes, &moments);
+            let way = distances(&fixes, &moments);
             let length = way[479].unwrap() - way[0].unwrap();
             assert!((length / (1.4 * 479.0 / 24.0) - 1.0).abs() < 0.01, "{rate} {size}: {length}");
             // A stationary receiver.
-            let fixes: Vec<Fix> = fixes
+            let fixes: Vec<GpsFix> = fixes
                 .iter()
-                .map(|f| fix(f.time, [f.place[0] - 1.4 * f.time, f.place[1], f.place[2]]))
+                .map(|f| fix(f.time, [f.position[0] - 1.4 * f.time, f.position[1], f.position[2]]))
                 .collect();
-            let length = metres(&fixes, &moments)[479].unwrap();
+            let length = distances(&fixes, &moments)[479].unwrap();
             assert!(length <= 20.0 * 0.06, "{rate} {size}: {length}");
         }
     }
 
     #[test]
     fn outside_the_track_and_in_its_gaps_nothing_is_known() {
-        let fixes: Vec<Fix> = (0..40)
+        let fixes: Vec<GpsFix> = (0..40)
             .map(|k| {
                 let time = f64::from(k) + if k < 20 { 0.0 } else { 60.0 };
                 fix(time, [time, 0.0, 0.0])
             })
             .collect();
-        let way = metres(&fixes, &[-1.0, 0.0, 10.0, 50.0, 80.0, 90.0, 100.0]);
+        let way = distances(&fixes, &[-1.0, 0.0, 10.0, 50.0, 80.0, 90.0, 100.0]);
         let known: Vec<Option<f64>> = way.iter().map(|w| w.map(|w| (w * 1e6).round() / 1e6)).collect();
         assert_eq!(known, [None, Some(0.0), Some(10.0), None, Some(10.0), Some(20.0), None]);
-        assert_eq!(metres(&[], &[0.0]), [None]);
+        assert_eq!(distances(&[], &[0.0]), [None]);
     }
 }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use gausset_process::{Program, Stream, find};
+use gausset_process::{OutputStream, Program, find_program};
 use serde::Deserialize;
 
 /// Source of the driver, which runs in Python.
@@ -15,27 +15,27 @@ pub const DRIVER: &str = include_str!("driver.py");
 /// Environment variable that names a Python with pycolmap.
 pub const PYTHON_VARIABLE: &str = "GAUSSET_PYTHON";
 /// Time limit for asking a program for its version.
-const VERSION_LIMIT: Duration = Duration::from_secs(60);
+const VERSION_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// An aligner: COLMAP, or the built-in one.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Tool {
+pub enum AlignmentTool {
     /// A Python that has pycolmap.
-    Python {
+    Pycolmap {
         /// The interpreter.
         python: PathBuf,
         /// Version of pycolmap.
         version: String,
     },
     /// The `colmap` executable.
-    Colmap {
+    ColmapExecutable {
         /// The program.
         program: PathBuf,
         /// Its version.
         version: String,
     },
     /// The built-in aligner of panoramas.
-    Own,
+    BuiltIn,
 }
 
 /// Why no COLMAP can be used.
@@ -46,18 +46,18 @@ pub enum ToolError {
         "COLMAP: not found (expected pycolmap 4 in a Python, or colmap 3.12 or later in PATH); install it with: pip install pycolmap{}",
         tried.as_ref().map(|t| format!(" ({t})")).unwrap_or_default()
     )]
-    Absent {
+    NotFound {
         /// Why a program that was found first cannot be used.
-        tried: Option<Unusable>,
+        tried: Option<UnusableTool>,
     },
     /// The program that the caller named cannot be used.
     #[error(transparent)]
-    Unusable(#[from] Unusable),
+    Unusable(#[from] UnusableTool),
 }
 
 /// Why a program that was found cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Unusable {
+pub enum UnusableTool {
     /// A Python without the package.
     #[error(
         "{0}: pycolmap: not installed; install it with: {0} -m pip install pycolmap", python.display()
@@ -98,12 +98,12 @@ pub enum Unusable {
         program: PathBuf,
     },
     /// It ran, but did not print its version.
-    #[error("{}: {what}", program.display())]
+    #[error("{}: {problem}", program.display())]
     NoVersion {
         /// The program.
         program: PathBuf,
         /// The missing output.
-        what: &'static str,
+        problem: &'static str,
     },
     /// It did not exit normally.
     #[error("{0}")]
@@ -117,7 +117,7 @@ struct VersionLine {
 }
 
 /// Major and minor number of `4.2.1` or `3.12.0.dev1`.
-fn numbers(version: &str) -> Option<(u32, u32)> {
+fn major_minor(version: &str) -> Option<(u32, u32)> {
     let mut parts = version.split('.').map(|p| {
         let digits: String = p.chars().take_while(char::is_ascii_digit).collect();
         digits.parse::<u32>().ok()
@@ -125,32 +125,32 @@ fn numbers(version: &str) -> Option<(u32, u32)> {
     Some((parts.next()??, parts.next()??))
 }
 
-impl Tool {
+impl AlignmentTool {
     /// Finds a COLMAP; if `python` or `colmap` is given, only that program is tried.
     ///
     /// # Errors
     /// None is found, the given one cannot be used, or `stop` is set.
     pub fn find(python: Option<&Path>, colmap: Option<&Path>, stop: &AtomicBool) -> Result<Self, ToolError> {
         if let Some(program) = colmap {
-            return Ok(executable(program, stop)?);
+            return Ok(find_executable(program, stop)?);
         }
         let variable = std::env::var_os(PYTHON_VARIABLE).map(PathBuf::from);
         if let Some(python) = python.map(Path::to_owned).or(variable) {
-            return Ok(with_python(&python, stop)?);
+            return Ok(find_pycolmap(&python, stop)?);
         }
         let mut tried = None;
-        for python in ["python3", "python"].iter().filter_map(|name| find(name)) {
-            match with_python(&python, stop) {
+        for python in ["python3", "python"].iter().filter_map(|name| find_program(name)) {
+            match find_pycolmap(&python, stop) {
                 Ok(tool) => return Ok(tool),
                 Err(reason) => {
                     tried.get_or_insert(reason);
                 }
             }
         }
-        match find("colmap").map(|program| executable(&program, stop)) {
+        match find_program("colmap").map(|program| find_executable(&program, stop)) {
             Some(Ok(tool)) => Ok(tool),
-            Some(Err(reason)) => Err(ToolError::Absent { tried: Some(reason) }),
-            None => Err(ToolError::Absent { tried }),
+            Some(Err(reason)) => Err(ToolError::NotFound { tried: Some(reason) }),
+            None => Err(ToolError::NotFound { tried }),
         }
     }
 
@@ -158,18 +158,18 @@ impl Tool {
     #[must_use]
     pub fn describe(&self) -> String {
         match self {
-            Self::Python { version, .. } => format!("pycolmap {version}"),
-            Self::Colmap { version, .. } => format!("COLMAP {version}"),
-            Self::Own => format!("own aligner {}", env!("CARGO_PKG_VERSION")),
+            Self::Pycolmap { version, .. } => format!("pycolmap {version}"),
+            Self::ColmapExecutable { version, .. } => format!("COLMAP {version}"),
+            Self::BuiltIn => format!("own aligner {}", env!("CARGO_PKG_VERSION")),
         }
     }
 }
 
-fn with_python(python: &Path, stop: &AtomicBool) -> Result<Tool, Unusable> {
+fn find_pycolmap(python: &Path, stop: &AtomicBool) -> Result<AlignmentTool, UnusableTool> {
     let mut version = None;
     let mut is_absent = false;
     let mut on_line = |stream, line: &str| {
-        if stream == Stream::Out
+        if stream == OutputStream::Out
             && let Ok(found) = serde_json::from_str::<VersionLine>(line)
         {
             match found.event.as_str() {
@@ -183,21 +183,23 @@ fn with_python(python: &Path, stop: &AtomicBool) -> Result<Tool, Unusable> {
         .arg("-c")
         .arg(DRIVER)
         .arg("--version")
-        .silence(VERSION_LIMIT)
+        .silence_limit(VERSION_TIMEOUT)
         .run(stop, &mut on_line);
     let python = python.to_owned();
     match (ran, version) {
-        _ if is_absent => Err(Unusable::NotInstalled { python }),
-        (Err(error), _) => Err(Unusable::Failed(error.to_string())),
-        (Ok(_), None) => Err(Unusable::NoVersion { program: python, what: "pycolmap: reports no version" }),
-        (Ok(_), Some(version)) => match numbers(&version) {
-            Some((4.., _)) => Ok(Tool::Python { python, version }),
-            _ => Err(Unusable::OldPackage { python, version }),
+        _ if is_absent => Err(UnusableTool::NotInstalled { python }),
+        (Err(error), _) => Err(UnusableTool::Failed(error.to_string())),
+        (Ok(_), None) => {
+            Err(UnusableTool::NoVersion { program: python, problem: "pycolmap: reports no version" })
+        }
+        (Ok(_), Some(version)) => match major_minor(&version) {
+            Some((4.., _)) => Ok(AlignmentTool::Pycolmap { python, version }),
+            _ => Err(UnusableTool::OldPackage { python, version }),
         },
     }
 }
 
-fn executable(program: &Path, stop: &AtomicBool) -> Result<Tool, Unusable> {
+fn find_executable(program: &Path, stop: &AtomicBool) -> Result<AlignmentTool, UnusableTool> {
     let mut first = None;
     let mut is_sphere = false;
     // `colmap help` prints its version in the first line: "COLMAP 3.12.3 -- Structure-from-Motion …".
@@ -208,21 +210,23 @@ fn executable(program: &Path, stop: &AtomicBool) -> Result<Tool, Unusable> {
             first.get_or_insert_with(|| line.to_owned());
         }
     };
-    let ran = Program::new(program).arg("help").silence(VERSION_LIMIT).run(stop, &mut on_line);
+    let ran = Program::new(program).arg("help").silence_limit(VERSION_TIMEOUT).run(stop, &mut on_line);
     if let (Err(error), None) = (ran, &first) {
-        return Err(Unusable::Failed(error.to_string()));
+        return Err(UnusableTool::Failed(error.to_string()));
     }
     let text = first.unwrap_or_default();
     let version =
         text.split_whitespace().skip_while(|w| *w != "COLMAP").nth(1).unwrap_or_default().to_owned();
     let program = program.to_owned();
-    match numbers(&version) {
-        Some((major, minor)) if (major, minor) >= (3, 12) => Ok(Tool::Colmap { program, version }),
-        Some(_) if is_sphere => Err(Unusable::SphereSfm { program }),
-        Some(_) => Err(Unusable::OldProgram { program, version }),
+    match major_minor(&version) {
+        Some((major, minor)) if (major, minor) >= (3, 12) => {
+            Ok(AlignmentTool::ColmapExecutable { program, version })
+        }
+        Some(_) if is_sphere => Err(UnusableTool::SphereSfm { program }),
+        Some(_) => Err(UnusableTool::OldProgram { program, version }),
         None => {
             let what = "COLMAP: reports no version (expected `COLMAP 3.12` or later)";
-            Err(Unusable::NoVersion { program, what })
+            Err(UnusableTool::NoVersion { program, problem: what })
         }
     }
 }
@@ -233,9 +237,9 @@ mod tests {
 
     #[test]
     fn versions_are_compared_by_number() {
-        assert_eq!(numbers("4.2.1"), Some((4, 2)));
-        assert_eq!(numbers("3.12.0.dev1"), Some((3, 12)));
-        assert_eq!(numbers("3.8"), Some((3, 8)));
-        assert_eq!(numbers("unknown"), None);
+        assert_eq!(major_minor("4.2.1"), Some((4, 2)));
+        assert_eq!(major_minor("3.12.0.dev1"), Some((3, 12)));
+        assert_eq!(major_minor("3.8"), Some((3, 8)));
+        assert_eq!(major_minor("unknown"), None);
     }
 }

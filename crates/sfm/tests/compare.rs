@@ -95,7 +95,7 @@ fn fit_and_errors_are_those_of_numpy() {
             return skip_for_tool("sfm: poses compared by numpy", "no numpy in $GAUSSET_PYTHON");
         };
         let found = compare(&pairs, &[]).expect("a comparison");
-        assert!(found.errors.iter().all(|e| e.is_fitted) && !found.is_line);
+        assert!(found.errors.iter().all(|e| e.is_fitted) && !found.is_collinear);
         let near = |name: &str, a: f64, b: &Value, unit: f64| {
             let b = b.as_f64().expect("a number");
             assert!((a - b).abs() <= 1e-9 * unit.max(b.abs()), "{count} poses, {name}: {a}, numpy {b}");

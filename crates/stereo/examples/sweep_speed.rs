@@ -13,24 +13,25 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use gausset_compute::{Exec, Pool, VectorLevel, level};
+use gausset_compute::{Exec, Pool, SimdLevel, dispatch_level};
 use gausset_core::{RgbImage8, TargetImage};
 use gausset_io::dataset::{Loader, LoaderOptions, OpenOptions, init, open};
 use gausset_io::image::encode;
 use gausset_scenes::{DemoSize, demo};
 use gausset_stereo::{
-    Cube, DensePoint, Depths, Options, PointOptions, Scene, View, dense_points, depth_maps,
+    DensePoint, Depths, PointOptions, SearchCube, StereoOptions, StereoScene, StereoView, dense_points,
+    depth_maps,
 };
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
 /// A scene with its images.
 struct Input {
-    views: Vec<View>,
+    views: Vec<StereoView>,
     pictures: Vec<Arc<TargetImage>>,
     points: Vec<[f64; 3]>,
     visible: Vec<Vec<u32>>,
-    cube: Option<Cube>,
+    cube: Option<SearchCube>,
     /// Ground-truth depth at image resolution, where known.
     truth: Option<Vec<Vec<f32>>>,
 }
@@ -47,8 +48,8 @@ fn main() -> Result<()> {
     let side = number("--side", 400)?;
     let pool = Pool::new(number("--threads", 1)? as usize);
     let wanted = text("--level", "auto");
-    let wanted = VectorLevel::ALL.into_iter().find(|l| l.name() == wanted).ok_or("no such level")?;
-    let level = level(wanted).ok_or("this CPU lacks the SIMD level")?;
+    let wanted = SimdLevel::ALL.into_iter().find(|l| l.level_name() == wanted).ok_or("no such level")?;
+    let level = dispatch_level(wanted).ok_or("this CPU lacks the SIMD level")?;
     let mut input = if source == "demo" { demo_scene(side)? } else { dataset(Path::new(source), side)? };
     if has("--no-tracks") {
         input.visible.clear();
@@ -57,13 +58,17 @@ fn main() -> Result<()> {
         input.visible.clear();
         input.points.clear();
     }
-    let scene =
-        Scene { views: &input.views, points: &input.points, visible: &input.visible, cube: input.cube };
-    let options = Options {
+    let scene = StereoScene {
+        views: &input.views,
+        points: &input.points,
+        visible_points: &input.visible,
+        cube: input.cube,
+    };
+    let options = StereoOptions {
         longest_side: side,
-        planes: number("--planes", Options::default().planes)?,
-        neighbours: number("--neighbours", Options::default().neighbours)?,
-        ..Options::default()
+        planes: number("--planes", StereoOptions::default().planes)?,
+        neighbours: number("--neighbours", StereoOptions::default().neighbours)?,
+        ..StereoOptions::default()
     };
     gausset_prof::set_enabled(true);
     let start = cpu();
@@ -73,7 +78,7 @@ fn main() -> Result<()> {
         depth_maps(&scene, &mut picture, &options, Exec { pool: &pool, level }, &go_on).ok_or("stopped")?;
     let seconds = cpu() - start;
     let start = cpu();
-    let count = f64::from(number("--count", 30_000)?) * depths.verdict.budget;
+    let count = f64::from(number("--count", 30_000)?) * depths.verdict.budget_fraction;
     let wanted = PointOptions { count: count as usize, seed: 0 };
     let points = dense_points(&scene, &depths, &wanted);
     let point_seconds = cpu() - start;
@@ -85,10 +90,10 @@ fn main() -> Result<()> {
         "{} views, side {}: {seconds:.2} CPU s; confirmed {:.1} %, gated {:.1} %, {:.2} views a point, budget {:.2}",
         depths.maps.len(),
         depths.longest_side,
-        100.0 * v.confirmed,
-        100.0 * v.gated,
+        100.0 * v.confirmed_fraction,
+        100.0 * v.gated_fraction,
         v.views_per_point,
-        v.budget
+        v.budget_fraction
     );
     println!("{} dense points: {point_seconds:.2} CPU s", points.len());
     if let Some(truth) = &input.truth {
@@ -112,7 +117,7 @@ fn demo_scene(side: u32) -> Result<Input> {
     // Every eighth image is held out.
     let train: Vec<usize> = (0..scene.poses.len()).filter(|i| i % 8 != 0).collect();
     let poses: Vec<_> = train.iter().map(|&i| scene.poses[i]).collect();
-    let views = poses.iter().map(|&pose| View { camera, pose }).collect();
+    let views = poses.iter().map(|&pose| StereoView { camera, pose }).collect();
     let picture = |pose| {
         let RgbImage8 { width, height, data } = scene.render(&camera, pose, &pool);
         Arc::new(TargetImage { width, height, rgb: data, alpha: None, mask: None })
@@ -135,20 +140,20 @@ fn demo_scene(side: u32) -> Result<Input> {
 fn dataset(path: &Path, side: u32) -> Result<Input> {
     let dataset = Arc::new(open(path, &OpenOptions { max_resolution: side, ..OpenOptions::default() })?);
     let train = dataset.split.train.clone();
-    let views: Vec<View> = train
+    let views: Vec<StereoView> = train
         .iter()
-        .map(|&i| View { camera: dataset.images[i].camera, pose: dataset.images[i].pose })
+        .map(|&i| StereoView { camera: dataset.images[i].camera, pose: dataset.images[i].pose })
         .collect();
     let loader = Loader::new(dataset.clone(), LoaderOptions::default());
     let pictures = train.iter().map(|&i| loader.get(i)).collect::<std::result::Result<_, _>>();
     let pictures = pictures.map_err(|skipped| skipped.to_string())?;
-    let cube = init::start_cube(&dataset);
-    let cube = Some(Cube { centre: cube.centre, half_side: cube.half_side });
+    let cube = init::initial_cube(&dataset);
+    let cube = Some(SearchCube { centre: cube.centre, half_side: cube.half_side });
     let points = dataset.points.iter().map(|p| p.position).collect();
     let tracks = dataset.read_tracks(u64::MAX)?;
     let visible = match tracks.is_empty() {
         true => Vec::new(),
-        false => train.iter().map(|&i| tracks.of(i).to_vec()).collect(),
+        false => train.iter().map(|&i| tracks.points_of(i).to_vec()).collect(),
     };
     Ok(Input { views, pictures, points, visible, cube, truth: None })
 }

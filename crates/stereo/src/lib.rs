@@ -9,31 +9,31 @@
 //! and any SIMD level.
 #![forbid(unsafe_code)]
 
-mod confirm;
-mod driver;
+mod consistency;
+mod grey;
 mod memory;
 mod neighbours;
-mod picture;
+mod pipeline;
 pub mod points;
 #[cfg(test)]
 mod reference;
+mod reliability;
 mod surface;
 mod sweep;
-mod verdict;
 mod warp;
 
 use gausset_core::{Camera, Pose};
 
-pub use confirm::Support;
-pub use driver::depth_maps;
-pub use memory::{bytes as memory_needed, largest_side};
-pub use neighbours::Plan;
+pub use consistency::Support;
+pub use memory::{largest_side, required_bytes as memory_needed};
+pub use neighbours::NeighbourPlan;
+pub use pipeline::depth_maps;
 pub use points::{DensePoint, PointOptions, dense_points};
-pub use verdict::Verdict;
+pub use reliability::Reliability;
 
 /// A view, at the size of its image.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct View {
+pub struct StereoView {
     /// Intrinsics of the image.
     pub camera: Camera,
     /// `camera_from_world`.
@@ -42,7 +42,7 @@ pub struct View {
 
 /// A cube in world coordinates: the region to search if there are no points.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Cube {
+pub struct SearchCube {
     /// Centre.
     pub centre: [f64; 3],
     /// Half of its side, in scene units.
@@ -51,20 +51,20 @@ pub struct Cube {
 
 /// Input of stereo.
 #[derive(Clone, Copy, Debug)]
-pub struct Scene<'a> {
+pub struct StereoScene<'a> {
     /// All views.
-    pub views: &'a [View],
+    pub views: &'a [StereoView],
     /// World positions of the sparse points; may be empty.
     pub points: &'a [[f64; 3]],
     /// Indices of the points that each view sees; may be empty, or shorter than the views: points are then projected.
-    pub visible: &'a [Vec<u32>],
+    pub visible_points: &'a [Vec<u32>],
     /// Region to search if there are no points: the cube of the random start.
-    pub cube: Option<Cube>,
+    pub cube: Option<SearchCube>,
 }
 
 /// Options of stereo.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Options {
+pub struct StereoOptions {
     /// Longest side of a depth map in px; images are downsampled by integer factors until they fit.
     pub longest_side: u32,
     /// Maximum number of planes of the sweep at half size; fewer if one step is less than a pixel.
@@ -75,7 +75,7 @@ pub struct Options {
     pub memory_bytes: u64,
 }
 
-impl Default for Options {
+impl Default for StereoOptions {
     fn default() -> Self {
         Self { longest_side: 400, planes: 64, neighbours: 4, memory_bytes: 1 << 30 }
     }
@@ -93,7 +93,7 @@ pub struct DepthMap {
     /// The image at the size of the map, `height × width × 3`.
     pub rgb: Vec<u8>,
     /// Neighbours of the view, and the searched depth range.
-    pub plan: Plan,
+    pub plan: NeighbourPlan,
 }
 
 /// The depth maps of all views.
@@ -102,7 +102,7 @@ pub struct Depths {
     /// One map per view.
     pub maps: Vec<DepthMap>,
     /// How reliable the maps are.
-    pub verdict: Verdict,
+    pub verdict: Reliability,
     /// Longest side of the maps that memory allowed, in px.
     pub longest_side: u32,
 }

@@ -15,15 +15,15 @@ use std::collections::HashSet;
 use gausset_compute::rng::{philox, stream, uniform};
 use gausset_core::{Camera, Stage};
 
-use crate::verdict::is_gated;
-use crate::{DepthMap, Depths, Scene, View};
+use crate::reliability::is_candidate;
+use crate::{DepthMap, Depths, StereoScene, StereoView};
 
 /// Size of the cells in which coverage is counted, in px of the depth map.
-const CELL: usize = 8;
+const CELL_SIZE: usize = 8;
 /// Number of points that cover a cell completely.
-const FULL_CELL: f64 = 4.0;
+const FULL_CELL_POINTS: f64 = 4.0;
 /// Maximum distance between points in the image, in px of the depth map, so that an isolated point remains a detail.
-const WIDEST_SPACING: f64 = 6.0;
+const MAX_SPACING: f64 = 6.0;
 
 /// Options of dense points.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -51,23 +51,23 @@ pub struct DensePoint {
 /// Points from depth maps, in the order of views, rows and columns; at most `options.count`. The number of useful
 /// points follows from the [`Verdict`](crate::Verdict).
 #[must_use]
-pub fn dense_points(scene: &Scene<'_>, depths: &Depths, options: &PointOptions) -> Vec<DensePoint> {
+pub fn dense_points(scene: &StereoScene<'_>, depths: &Depths, options: &PointOptions) -> Vec<DensePoint> {
     let _span = gausset_prof::span(Stage::Stereo.name());
     let wanted = options.count as f64;
     let mut total = 0.0;
-    for_each(scene, depths, |candidate| total += candidate.weight);
+    for_each_candidate(scene, depths, |candidate| total += candidate.weight);
     let mut points = Vec::new();
     if wanted < 1.0 || total <= 0.0 {
         return points;
     }
     let mut taken = HashSet::new();
-    for_each(scene, depths, |candidate| {
+    for_each_candidate(scene, depths, |candidate| {
         let share = (wanted * candidate.weight / total).min(1.0);
         let word = philox(options.seed, stream::STEREO, candidate.view as u64, candidate.pixel as u32)[0];
         if points.len() >= options.count || f64::from(uniform(word)) >= share {
             return;
         }
-        let spacing = (1.0 / share.sqrt()).min(WIDEST_SPACING);
+        let spacing = (1.0 / share.sqrt()).min(MAX_SPACING);
         let scale = candidate.footprint * spacing;
         let position = scene.views[candidate.view].pose.inverse().apply(candidate.in_camera);
         if taken.insert(voxel(position, scale)) {
@@ -86,7 +86,7 @@ fn voxel(position: [f64; 3], scale: f64) -> (i32, [i64; 3]) {
 }
 
 /// A pixel that can become a point.
-struct Candidate {
+struct PointCandidate {
     view: usize,
     pixel: usize,
     in_camera: [f64; 3],
@@ -97,21 +97,21 @@ struct Candidate {
 }
 
 /// Calls `f` with all candidates in order.
-fn for_each(scene: &Scene<'_>, depths: &Depths, mut f: impl FnMut(Candidate)) {
+fn for_each_candidate(scene: &StereoScene<'_>, depths: &Depths, mut f: impl FnMut(PointCandidate)) {
     for (view, map) in depths.maps.iter().enumerate() {
         let Some(camera) = map.camera else { continue };
         let coverage = coverage(scene, view, map, &camera);
-        let cells = (camera.width as usize).div_ceil(CELL);
+        let cells = (camera.width as usize).div_ceil(CELL_SIZE);
         let focal = (camera.fx * camera.fy).sqrt();
         for (pixel, (&depth, &support)) in map.depth.iter().zip(&map.support).enumerate() {
-            if depth <= 0.0 || !is_gated(support) {
+            if depth <= 0.0 || !is_candidate(support) {
                 continue;
             }
             let (x, y) = (pixel % camera.width as usize, pixel / camera.width as usize);
             let (z, u, v) = (f64::from(depth), x as f64 + 0.5, y as f64 + 0.5);
             let footprint = z / focal;
-            let free = 1.0 - coverage[y / CELL * cells + x / CELL];
-            f(Candidate {
+            let free = 1.0 - coverage[y / CELL_SIZE * cells + x / CELL_SIZE];
+            f(PointCandidate {
                 view,
                 pixel,
                 in_camera: [(u - camera.cx) / camera.fx * z, (v - camera.cy) / camera.fy * z, z],
@@ -124,10 +124,10 @@ fn for_each(scene: &Scene<'_>, depths: &Depths, mut f: impl FnMut(Candidate)) {
 }
 
 /// Fraction of each cell of a depth map that SfM points cover, 0..1.
-fn coverage(scene: &Scene<'_>, view: usize, map: &DepthMap, camera: &Camera) -> Vec<f64> {
-    let cells = [(camera.width as usize).div_ceil(CELL), (camera.height as usize).div_ceil(CELL)];
+fn coverage(scene: &StereoScene<'_>, view: usize, map: &DepthMap, camera: &Camera) -> Vec<f64> {
+    let cells = [(camera.width as usize).div_ceil(CELL_SIZE), (camera.height as usize).div_ceil(CELL_SIZE)];
     let mut counts = vec![0.0f64; cells[0] * cells[1]];
-    let View { pose, .. } = &scene.views[view];
+    let StereoView { pose, .. } = &scene.views[view];
     let mut count = |point: [f64; 3]| {
         let p = pose.apply(point);
         let [u, v] = camera.project(p);
@@ -136,12 +136,12 @@ fn coverage(scene: &Scene<'_>, view: usize, map: &DepthMap, camera: &Camera) -> 
             && (0.0..f64::from(camera.width)).contains(&u)
             && (0.0..f64::from(camera.height)).contains(&v);
         if is_inside {
-            counts[v as usize / CELL * cells[0] + u as usize / CELL] += 1.0;
+            counts[v as usize / CELL_SIZE * cells[0] + u as usize / CELL_SIZE] += 1.0;
         }
     };
-    match scene.visible.get(view) {
+    match scene.visible_points.get(view) {
         Some(seen) => seen.iter().filter_map(|&p| scene.points.get(p as usize)).for_each(|&p| count(p)),
         None => scene.points.iter().for_each(|&p| count(p)),
     }
-    counts.iter().map(|&n| (n / FULL_CELL).min(1.0)).collect()
+    counts.iter().map(|&n| (n / FULL_CELL_POINTS).min(1.0)).collect()
 }

@@ -1,6 +1,6 @@
 //! The score of one pixel in f64, one sample at a time: the reference for the kernel of [`crate::sweep`].
 
-use crate::picture::{Grey, RADIUS};
+use crate::grey::{Grey, PATCH_RADIUS};
 use crate::sweep::VARIANCE_FLOOR;
 use crate::warp::Warp;
 
@@ -31,10 +31,10 @@ fn correlation(
         return 0.0;
     }
     let [mut r, mut n, mut rr, mut nn, mut rn] = [0.0; 5];
-    for dy in 0..=2 * RADIUS {
-        for dx in 0..=2 * RADIUS {
-            let px = (x + dx).saturating_sub(RADIUS).min(reference.width - 1);
-            let py = (y + dy).saturating_sub(RADIUS).min(reference.height - 1);
+    for dy in 0..=2 * PATCH_RADIUS {
+        for dx in 0..=2 * PATCH_RADIUS {
+            let px = (x + dx).saturating_sub(PATCH_RADIUS).min(reference.width - 1);
+            let py = (y + dy).saturating_sub(PATCH_RADIUS).min(reference.height - 1);
             let [u, v, w] = warp.at(px as f64, py as f64, q(px, py));
             let w = w.max(0.05);
             let (a, b) = (f64::from(reference.at(px, py)) - 127.5, sample(other, u / w, v / w) - 127.5);
@@ -67,10 +67,10 @@ fn score(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::picture::prepare;
-    use crate::sweep::{Job, Scratch, sweep};
+    use crate::grey::prepare;
+    use crate::sweep::{SweepBuffers, SweepJob, sweep};
     use gausset_compute::rng::{philox, stream};
-    use gausset_compute::{VectorLevel, level};
+    use gausset_compute::{SimdLevel, dispatch_level};
     use gausset_core::{Camera, Pose, TargetImage};
 
     /// Smooth noise: neighbouring bytes are correlated, so that interpolation matters.
@@ -104,13 +104,13 @@ mod tests {
         // A slanted surface with a step.
         let prior = |x: usize, y: usize| 0.3 + 0.004 * x as f32 + if y > 17 { 0.2 } else { 0.0 };
         let mut first: Option<(Vec<f32>, Vec<f32>)> = None;
-        for wanted in VectorLevel::ALL {
-            let Some(level) = level(wanted) else { continue };
+        for wanted in SimdLevel::ALL {
+            let Some(level) = dispatch_level(wanted) else { continue };
             let mut all = (Vec::new(), Vec::new());
             for rows in [0..20, 20..41] {
                 let len = rows.len() * width as usize;
                 let (mut q, mut s) = (vec![0.0; len], vec![0.0; len]);
-                let job = Job {
+                let job = SweepJob {
                     reference: &reference,
                     neighbours: &neighbours,
                     rows,
@@ -122,7 +122,7 @@ mod tests {
                 let fill = |y: usize, row: &mut [f32]| {
                     row.iter_mut().enumerate().for_each(|(x, v)| *v = prior(x, y));
                 };
-                sweep(level, &job, fill, &mut Scratch::default(), &mut q, &mut s);
+                sweep(level, &job, fill, &mut SweepBuffers::default(), &mut q, &mut s);
                 all.0.extend(q);
                 all.1.extend(s);
             }
@@ -135,7 +135,7 @@ mod tests {
             }
             match &first {
                 None => first = Some(all),
-                Some(first) => assert!(*first == all, "{} differs", wanted.name()),
+                Some(first) => assert!(*first == all, "{} differs", wanted.level_name()),
             }
         }
     }
@@ -161,7 +161,7 @@ mod tests {
         // A point at 1/q moves by 30 px x 0.1 x q.
         let neighbours = [(warp(0.1), &left), (warp(-0.1), &right)];
         let (mut q, mut s) = (vec![0.0; 64 * 32], vec![0.0; 64 * 32]);
-        let job = Job {
+        let job = SweepJob {
             reference: &reference,
             neighbours: &neighbours,
             rows: 0..32,
@@ -170,8 +170,8 @@ mod tests {
             steps: 7,
             least_variance: 1.0,
         };
-        let level = level(VectorLevel::Auto).unwrap();
-        sweep(level, &job, |_, row| row.fill(0.0), &mut Scratch::default(), &mut q, &mut s);
+        let level = dispatch_level(SimdLevel::Auto).unwrap();
+        sweep(level, &job, |_, row| row.fill(0.0), &mut SweepBuffers::default(), &mut q, &mut s);
         for y in 3..29 {
             for x in 6..58 {
                 let i = y * 64 + x;

@@ -4,12 +4,12 @@
 //! median of confirmed pixels nearby, or of all pixels around if there are none. The refinement samples each pixel of a
 //! patch at its own depth, so the patch follows the surface at any slant, and edges do not smear.
 
-use crate::picture::{Grey, RADIUS};
+use crate::grey::{Grey, PATCH_RADIUS};
 
 /// Radius from which an unconfirmed pixel takes its depth.
 const FILL_RADIUS: usize = 3;
 /// Maximum ratio of neighbouring coarse depths on one surface, between which depths are interpolated.
-const ONE_SURFACE: f32 = 1.08;
+const SAME_SURFACE_RATIO: f32 = 1.08;
 
 /// Inverse depths of a level, row-major.
 #[derive(Clone, Debug, Default)]
@@ -29,16 +29,16 @@ impl Surface {
     }
 
     /// The surface with unconfirmed pixels replaced; `agrees` returns whether a pixel is confirmed.
-    pub(crate) fn cleaned(&self, agrees: impl Fn(usize) -> bool) -> Vec<f32> {
+    pub(crate) fn with_filled_pixels(&self, agrees: impl Fn(usize) -> bool) -> Vec<f32> {
         let mut values = Vec::with_capacity((2 * FILL_RADIUS + 1).pow(2));
         let good: Vec<bool> = (0..self.score.len()).map(agrees).collect();
         let mut out = Vec::with_capacity(self.score.len());
         for y in 0..self.height {
             for x in 0..self.width {
                 let radius = if good[y * self.width + x] { 1 } else { FILL_RADIUS };
-                self.around(x, y, radius, |i| good[i], &mut values);
+                self.collect_square(x, y, radius, |i| good[i], &mut values);
                 if values.len() < 2 {
-                    self.around(x, y, radius, |i| self.score[i] > 0.0, &mut values);
+                    self.collect_square(x, y, radius, |i| self.score[i] > 0.0, &mut values);
                 }
                 out.push(median(&mut values).unwrap_or(self.inverse_depth[y * self.width + x]));
             }
@@ -47,7 +47,14 @@ impl Surface {
     }
 
     /// The inverse depths of the pixels of a square that `keep` accepts.
-    fn around(&self, x: usize, y: usize, radius: usize, keep: impl Fn(usize) -> bool, out: &mut Vec<f32>) {
+    fn collect_square(
+        &self,
+        x: usize,
+        y: usize,
+        radius: usize,
+        keep: impl Fn(usize) -> bool,
+        out: &mut Vec<f32>,
+    ) {
         out.clear();
         for row in y.saturating_sub(radius)..(y + radius + 1).min(self.height) {
             let line = row * self.width;
@@ -58,9 +65,9 @@ impl Surface {
 }
 
 /// Replaces each pixel by the farthest depth in its 5x5 neighbourhood, if that is another surface.
-pub(crate) fn background(inverse_depth: &[f32], width: usize) -> Vec<f32> {
+pub(crate) fn far_surface(inverse_depth: &[f32], width: usize) -> Vec<f32> {
     let height = inverse_depth.len().checked_div(width).unwrap_or(0);
-    let around = |i: usize, n: usize| i.saturating_sub(RADIUS)..(i + RADIUS + 1).min(n);
+    let around = |i: usize, n: usize| i.saturating_sub(PATCH_RADIUS)..(i + PATCH_RADIUS + 1).min(n);
     let mut rows = vec![0.0; inverse_depth.len()];
     for y in 0..height {
         let line = &inverse_depth[y * width..(y + 1) * width];
@@ -73,7 +80,7 @@ pub(crate) fn background(inverse_depth: &[f32], width: usize) -> Vec<f32> {
         for x in 0..width {
             let farthest = around(y, height).map(|y| rows[y * width + x]).fold(f32::MAX, f32::min);
             let own = inverse_depth[y * width + x];
-            out.push(if farthest * ONE_SURFACE < own { farthest } else { own });
+            out.push(if farthest * SAME_SURFACE_RATIO < own { farthest } else { own });
         }
     }
     out
@@ -101,7 +108,7 @@ pub(crate) fn upsample_row(coarse: &[f32], width: usize, y: usize, out: &mut [f3
         let at = |row: usize, column: usize| coarse[row * width + column];
         let near = at(row, column);
         let others = [at(row, other_column), at(other_row, column), at(other_row, other_column)];
-        let is_one = others.iter().all(|&o| o < near * ONE_SURFACE && near < o * ONE_SURFACE);
+        let is_one = others.iter().all(|&o| o < near * SAME_SURFACE_RATIO && near < o * SAME_SURFACE_RATIO);
         *out =
             if is_one { near * 0.5625 + (others[0] + others[1]) * 0.1875 + others[2] * 0.0625 } else { near };
     }
@@ -130,7 +137,7 @@ mod tests {
     fn lone_pixels_take_the_median_of_those_that_agree() {
         let mut surface = Surface { width: 9, height: 9, inverse_depth: vec![1.0; 81], score: vec![0.8; 81] };
         surface.inverse_depth[40] = 7.0;
-        assert_eq!(surface.cleaned(|i| i != 40)[40], 1.0);
-        assert_eq!(surface.cleaned(|_| false)[40], 1.0);
+        assert_eq!(surface.with_filled_pixels(|i| i != 40)[40], 1.0);
+        assert_eq!(surface.with_filled_pixels(|_| false)[40], 1.0);
     }
 }

@@ -23,27 +23,27 @@ use std::ops::Range;
 
 use fearless_simd::{Level, f32x16, i32x16, prelude::*, u32x16};
 use gausset_compute::at_level;
-use gausset_compute::simd::{LANES, Row, fma, fnma, inlined, load, splat, store};
+use gausset_compute::simd::{LANES, Row, fma, fnma, inline_closure, load, splat, store};
 
-use crate::picture::{Grey, RADIUS};
+use crate::grey::{Grey, PATCH_RADIUS};
 use crate::warp::Warp;
 
 /// Rows per task.
-pub(crate) const BAND: usize = 32;
+pub(crate) const BAND_ROWS: usize = 32;
 /// Side of a patch, and its number of pixels.
-const SIDE: usize = 2 * RADIUS + 1;
-const PATCH: f32 = (SIDE * SIDE) as f32;
+const PATCH_SIDE: usize = 2 * PATCH_RADIUS + 1;
+const PATCH_PIXELS: f32 = (PATCH_SIDE * PATCH_SIDE) as f32;
 /// Minimum variance of a patch, in squared grey levels: 1e-5 relative to a range of 1.
 pub(crate) const VARIANCE_FLOOR: f32 = 1e-5 * 255.0 * 255.0;
 /// Subtracted from grey values, so that squares keep their precision.
-const MIDDLE: f32 = 127.5;
+const MIDDLE_GREY: f32 = 127.5;
 /// Minimum ratio of a point's depth in the neighbour to its depth here; nearer points are not used.
-const SMALLEST_RATIO: f32 = 0.05;
+const MIN_DEPTH_RATIO: f32 = 0.05;
 /// Quantities that are summed over a patch: n, n², r n.
 const SUMS: usize = 3;
 
 /// Input of one task.
-pub(crate) struct Job<'a> {
+pub(crate) struct SweepJob<'a> {
     pub(crate) reference: &'a Grey,
     pub(crate) neighbours: &'a [(Warp, &'a Grey)],
     pub(crate) rows: Range<usize>,
@@ -57,7 +57,7 @@ pub(crate) struct Job<'a> {
 
 /// Buffers of one task, in rows of `vectors` (image) or `vectors + 2` (a vector of margin on either side).
 #[derive(Debug, Default)]
-pub(crate) struct Scratch {
+pub(crate) struct SweepBuffers {
     /// Rows of the reference, with two more above and below; with margin.
     reference: Vec<Row>,
     /// Prior of the same rows; without margin.
@@ -65,7 +65,7 @@ pub(crate) struct Scratch {
     mean: Vec<Row>,
     /// 1 / standard deviation; 0 = no depth here.
     inverse: Vec<Row>,
-    places: Places,
+    positions: SamplePositions,
     texel: Vec<[u32; LANES]>,
     /// The sampled row; with margin.
     sample: Vec<Row>,
@@ -76,12 +76,12 @@ pub(crate) struct Scratch {
     patch: Vec<[Row; SUMS]>,
     /// Best two scores over the neighbours, per pixel of the band.
     top: Vec<[Row; 2]>,
-    best: Vec<Best>,
+    best: Vec<RunningBest>,
 }
 
 /// Positions of the pixels of a row in the neighbour: the texel, and the fractions to the next one.
 #[derive(Debug, Default)]
-struct Places {
+struct SamplePositions {
     index: Vec<[u32; LANES]>,
     fraction_u: Vec<Row>,
     fraction_v: Vec<Row>,
@@ -89,7 +89,7 @@ struct Places {
 
 /// Running best of a vector of pixels.
 #[derive(Clone, Copy, Debug)]
-struct Best {
+struct RunningBest {
     score: Row,
     step: Row,
     before: Row,
@@ -100,28 +100,34 @@ struct Best {
 /// Bytes of the buffers of a task per image column, slightly overestimated.
 pub(crate) const fn scratch_bytes_per_column(rows: usize) -> u64 {
     // Reference and prior, mean and inverse, the best two, the best; then the rows that exist once or five times.
-    (4 * (2 * (rows + 2 * RADIUS) + 2 * rows + 2 * rows + 5 * rows + 5 + SIDE + (SIDE + 1) * SUMS) + 16)
-        as u64
+    (4 * (2 * (rows + 2 * PATCH_RADIUS)
+        + 2 * rows
+        + 2 * rows
+        + 5 * rows
+        + 5
+        + PATCH_SIDE
+        + (PATCH_SIDE + 1) * SUMS)
+        + 16) as u64
 }
 
-impl Scratch {
+impl SweepBuffers {
     fn resize(&mut self, vectors: usize, rows: usize) {
         let zero = [0.0; LANES];
-        let halo = rows + 2 * RADIUS;
+        let halo = rows + 2 * PATCH_RADIUS;
         self.reference.resize(halo * (vectors + 2), zero);
         self.prior.resize(halo * vectors, zero);
         self.mean.resize(rows * vectors, zero);
         self.inverse.resize(rows * vectors, zero);
-        self.places.index.resize(vectors, [0; LANES]);
+        self.positions.index.resize(vectors, [0; LANES]);
         self.texel.resize(vectors, [0; LANES]);
-        self.places.fraction_u.resize(vectors, zero);
-        self.places.fraction_v.resize(vectors, zero);
+        self.positions.fraction_u.resize(vectors, zero);
+        self.positions.fraction_v.resize(vectors, zero);
         self.sample.resize(vectors + 2, zero);
-        self.inside.resize(SIDE * vectors, zero);
-        self.ring.resize(SIDE * vectors, [zero; SUMS]);
+        self.inside.resize(PATCH_SIDE * vectors, zero);
+        self.ring.resize(PATCH_SIDE * vectors, [zero; SUMS]);
         self.patch.resize(vectors, [zero; SUMS]);
         self.top.resize(rows * vectors, [zero; 2]);
-        let nothing = Best { score: zero, step: zero, before: zero, after: zero, last: zero };
+        let nothing = RunningBest { score: zero, step: zero, before: zero, after: zero, last: zero };
         self.best.clear();
         self.best.resize(rows * vectors, nothing);
     }
@@ -130,51 +136,52 @@ impl Scratch {
 /// Inverse depth and score (0 = none) of the rows of a job. `prior(y, row)` fills in a row of inverse depths.
 pub(crate) fn sweep(
     level: Level,
-    job: &Job<'_>,
+    job: &SweepJob<'_>,
     prior: impl Fn(usize, &mut [f32]),
-    scratch: &mut Scratch,
+    scratch: &mut SweepBuffers,
     inverse_depth: &mut [f32],
     score: &mut [f32],
 ) {
     let (width, height) = (job.reference.width, job.reference.height);
     let vectors = width.div_ceil(LANES);
     scratch.resize(vectors, job.rows.len());
-    for (k, y) in halo(&job.rows, height).enumerate() {
+    for (k, y) in input_rows(&job.rows, height).enumerate() {
         prior(y, &mut scratch.prior[k * vectors..(k + 1) * vectors].as_flattened_mut()[..width]);
         let row = scratch.reference[k * (vectors + 2)..(k + 1) * (vectors + 2)].as_flattened_mut();
         for (x, value) in row[LANES..LANES + width].iter_mut().enumerate() {
-            *value = f32::from(job.reference.at(x, y)) - MIDDLE;
+            *value = f32::from(job.reference.at(x, y)) - MIDDLE_GREY;
         }
-        extend(row, width);
+        extend_edges(row, width);
     }
     at_level!(level, simd => run(simd, job, scratch, vectors));
     for (i, y) in job.rows.clone().enumerate() {
         let best = &scratch.best[i * vectors..(i + 1) * vectors];
-        let prior = scratch.prior[(i + RADIUS) * vectors..(i + RADIUS + 1) * vectors].as_flattened();
+        let prior =
+            scratch.prior[(i + PATCH_RADIUS) * vectors..(i + PATCH_RADIUS + 1) * vectors].as_flattened();
         for x in 0..width {
             let (b, lane) = (&best[x / LANES], x % LANES);
             let is_usable = job.reference.is_usable(x, y);
             score[i * width + x] = if is_usable { b.score[lane] } else { 0.0 };
-            let at = b.step[lane] + peak(b.before[lane], b.score[lane], b.after[lane]);
+            let at = b.step[lane] + parabola_peak(b.before[lane], b.score[lane], b.after[lane]);
             inverse_depth[i * width + x] = (prior[x] + (job.first + at * job.step)).max(0.0);
         }
     }
 }
 
 /// The image rows that a band reads; outside the image its first and last row are repeated.
-fn halo(rows: &Range<usize>, height: usize) -> impl Iterator<Item = usize> {
-    (rows.start..rows.end + 2 * RADIUS).map(move |y| y.saturating_sub(RADIUS).min(height - 1))
+fn input_rows(rows: &Range<usize>, height: usize) -> impl Iterator<Item = usize> {
+    (rows.start..rows.end + 2 * PATCH_RADIUS).map(move |y| y.saturating_sub(PATCH_RADIUS).min(height - 1))
 }
 
 /// Repeats the first and last value of a row that begins after one vector of margin.
-fn extend(row: &mut [f32], width: usize) {
+fn extend_edges(row: &mut [f32], width: usize) {
     let (first, last) = (row[LANES], row[LANES + width - 1]);
-    row[LANES - RADIUS..LANES].fill(first);
-    row[LANES + width..LANES + width + RADIUS].fill(last);
+    row[LANES - PATCH_RADIUS..LANES].fill(first);
+    row[LANES + width..LANES + width + PATCH_RADIUS].fill(last);
 }
 
 /// Position of the maximum of the parabola through three scores one step apart; 0 at the ends of the range.
-fn peak(before: f32, best: f32, after: f32) -> f32 {
+fn parabola_peak(before: f32, best: f32, after: f32) -> f32 {
     let bend = before - 2.0 * best + after;
     if before <= 0.0 || after <= 0.0 || bend >= 0.0 {
         return 0.0;
@@ -183,7 +190,7 @@ fn peak(before: f32, best: f32, after: f32) -> f32 {
 }
 
 #[inline(always)]
-fn run<S: Simd>(simd: S, job: &Job<'_>, scratch: &mut Scratch, vectors: usize) {
+fn run<S: Simd>(simd: S, job: &SweepJob<'_>, scratch: &mut SweepBuffers, vectors: usize) {
     statistics(simd, job, scratch, vectors);
     for step in 0..job.steps {
         let offset = job.first + step as f32 * job.step;
@@ -207,23 +214,23 @@ fn window(row: &[f32], v: usize) -> &[f32; 2 * LANES] {
 /// The vector that is offset by `shift - RADIUS` columns from the centre of a window.
 #[inline(always)]
 fn shifted<S: Simd>(simd: S, window: &[f32; 2 * LANES], shift: usize) -> f32x16<S> {
-    f32x16::from_slice(simd, &window[LANES / 2 - RADIUS + shift..][..LANES])
+    f32x16::from_slice(simd, &window[LANES / 2 - PATCH_RADIUS + shift..][..LANES])
 }
 
 /// Mean and inverse standard deviation of the patches of the reference.
 #[inline(always)]
-fn statistics<S: Simd>(simd: S, job: &Job<'_>, scratch: &mut Scratch, vectors: usize) {
-    let share = splat(simd, 1.0 / PATCH);
+fn statistics<S: Simd>(simd: S, job: &SweepJob<'_>, scratch: &mut SweepBuffers, vectors: usize) {
+    let share = splat(simd, 1.0 / PATCH_PIXELS);
     let floor = splat(simd, VARIANCE_FLOOR);
     let least = splat(simd, job.least_variance);
     let (zero, one) = (splat(simd, 0.0), splat(simd, 1.0));
     for i in 0..job.rows.len() {
         for v in 0..vectors {
             let (mut sum, mut squares) = (zero, zero);
-            for k in i..i + SIDE {
+            for k in i..i + PATCH_SIDE {
                 let row = scratch.reference[k * (vectors + 2)..(k + 1) * (vectors + 2)].as_flattened();
                 let window = window(row, v);
-                for shift in 0..SIDE {
+                for shift in 0..PATCH_SIDE {
                     let r = shifted(simd, window, shift);
                     sum += r;
                     squares = fma(r, r, squares);
@@ -243,20 +250,32 @@ fn statistics<S: Simd>(simd: S, job: &Job<'_>, scratch: &mut Scratch, vectors: u
 #[inline(always)]
 fn compare_band<S: Simd>(
     simd: S,
-    job: &Job<'_>,
+    job: &SweepJob<'_>,
     neighbour: &(Warp, &Grey),
     offset: f32,
-    scratch: &mut Scratch,
+    scratch: &mut SweepBuffers,
     vectors: usize,
 ) {
-    let Scratch { reference, prior, mean, inverse, places, texel, sample, inside, ring, patch, top, .. } =
-        scratch;
+    let SweepBuffers {
+        reference,
+        prior,
+        mean,
+        inverse,
+        positions: places,
+        texel,
+        sample,
+        inside,
+        ring,
+        patch,
+        top,
+        ..
+    } = scratch;
     let grey = neighbour.1;
     patch.fill([[0.0; LANES]; SUMS]);
     ring.fill([[0.0; LANES]; SUMS]);
     let width = job.reference.width;
-    for (k, y) in halo(&job.rows, job.reference.height).enumerate() {
-        let slot = k % SIDE;
+    for (k, y) in input_rows(&job.rows, job.reference.height).enumerate() {
+        let slot = k % PATCH_SIDE;
         let visible = &mut inside[slot * vectors..(slot + 1) * vectors];
         let priors = &prior[k * vectors..(k + 1) * vectors];
         locate(simd, neighbour, y, priors, offset, places, visible);
@@ -271,12 +290,12 @@ fn compare_band<S: Simd>(
             let n = blend(simd, &texel[v], &places.fraction_u[v], &places.fraction_v[v]);
             store(n, &mut sample[v + 1]);
         }
-        extend(sample.as_flattened_mut(), width);
+        extend_edges(sample.as_flattened_mut(), width);
         let samples = sample.as_flattened();
         let references = reference[k * (vectors + 2)..(k + 1) * (vectors + 2)].as_flattened();
         let ring = &mut ring[slot * vectors..(slot + 1) * vectors];
         // Row `k` of the halo completes the patches of row `k - 4` of the band.
-        let out = k.checked_sub(2 * RADIUS);
+        let out = k.checked_sub(2 * PATCH_RADIUS);
         for v in 0..vectors {
             let sums = along(simd, window(samples, v), window(references, v));
             for q in 0..SUMS {
@@ -287,7 +306,7 @@ fn compare_band<S: Simd>(
             if let Some(i) = out {
                 let at = i * vectors + v;
                 let zncc = correlation(simd, &patch[v], &mean[at], &inverse[at]);
-                let middle = (k - RADIUS) % SIDE;
+                let middle = (k - PATCH_RADIUS) % PATCH_SIDE;
                 let zncc = zncc.max(splat(simd, 0.0)) * load(simd, &inside[middle * vectors + v]);
                 let (first, second) = (load(simd, &top[at][0]), load(simd, &top[at][1]));
                 store(first.max(zncc), &mut top[at][0]);
@@ -305,7 +324,7 @@ fn locate<S: Simd>(
     y: usize,
     prior: &[Row],
     offset: f32,
-    places: &mut Places,
+    places: &mut SamplePositions,
     inside: &mut [Row],
 ) {
     let vectors = prior.len();
@@ -313,7 +332,7 @@ fn locate<S: Simd>(
     let (fraction_u, fraction_v) = (&mut places.fraction_u[..vectors], &mut places.fraction_v[..vectors]);
     let start: [f32; 3] = std::array::from_fn(|i| (warp.origin[i] + y as f64 * warp.row[i]) as f32);
     let (zero, one) = (splat(simd, 0.0), splat(simd, 1.0));
-    let nearest = splat(simd, SMALLEST_RATIO);
+    let nearest = splat(simd, MIN_DEPTH_RATIO);
     let (last_u, last_v) = (splat(simd, (grey.width - 1) as f32), splat(simd, (grey.height - 1) as f32));
     let stride = splat(simd, grey.width as f32);
     let offset = splat(simd, offset);
@@ -322,7 +341,7 @@ fn locate<S: Simd>(
     for (v, prior) in prior.iter().enumerate() {
         let x = lanes + splat(simd, (v * LANES) as f32);
         let q = (load(simd, prior) + offset).max(zero);
-        let axis = inlined(
+        let axis = inline_closure(
             #[inline(always)]
             |i: usize| {
                 let row = fma(x, splat(simd, warp.column[i] as f32), splat(simd, start[i]));
@@ -357,7 +376,7 @@ fn fetch(texels: &[u32], index: &[[u32; LANES]], texel: &mut [[u32; LANES]]) {
 #[inline(always)]
 fn blend<S: Simd>(simd: S, texel: &[u32; LANES], fraction_u: &Row, fraction_v: &Row) -> f32x16<S> {
     let t = u32x16::load_array_ref(simd, texel);
-    let byte = inlined(
+    let byte = inline_closure(
         #[inline(always)]
         |shift: u32| {
             let byte: i32x16<S> = ((t >> shift) & 255).bitcast();
@@ -369,7 +388,7 @@ fn blend<S: Simd>(simd: S, texel: &[u32; LANES], fraction_u: &Row, fraction_v: &
     let (fu, fv) = (load(simd, fraction_u), load(simd, fraction_v));
     let above = fma(fu, b - a, a);
     let below = fma(fu, d - c, c);
-    fma(fv, below - above, above - splat(simd, MIDDLE))
+    fma(fv, below - above, above - splat(simd, MIDDLE_GREY))
 }
 
 /// Sums of n, n², r n over five columns.
@@ -377,7 +396,7 @@ fn blend<S: Simd>(simd: S, texel: &[u32; LANES], fraction_u: &Row, fraction_v: &
 fn along<S: Simd>(simd: S, n: &[f32; 2 * LANES], r: &[f32; 2 * LANES]) -> [f32x16<S>; SUMS] {
     let first = shifted(simd, n, 0);
     let mut sums = [first, first * first, first * shifted(simd, r, 0)];
-    for shift in 1..SIDE {
+    for shift in 1..PATCH_SIDE {
         let value = shifted(simd, n, shift);
         sums[0] += value;
         sums[1] = fma(value, value, sums[1]);
@@ -389,7 +408,7 @@ fn along<S: Simd>(simd: S, n: &[f32; 2 * LANES], r: &[f32; 2 * LANES]) -> [f32x1
 /// ZNCC of a patch from its sums.
 #[inline(always)]
 fn correlation<S: Simd>(simd: S, patch: &[Row; SUMS], mean_r: &Row, inverse_r: &Row) -> f32x16<S> {
-    let share = splat(simd, 1.0 / PATCH);
+    let share = splat(simd, 1.0 / PATCH_PIXELS);
     let mean = load(simd, &patch[0]) * share;
     let variance = fnma(mean, mean, load(simd, &patch[1]) * share).max(splat(simd, VARIANCE_FLOOR));
     let covariance = fnma(mean, load(simd, mean_r), load(simd, &patch[2]) * share);
@@ -412,7 +431,7 @@ fn inverse_root<S: Simd>(simd: S, x: f32x16<S>) -> f32x16<S> {
 
 /// Updates the running best with the scores of a step.
 #[inline(always)]
-fn keep_best<S: Simd>(simd: S, step: f32, top: &[[Row; 2]], best: &mut [Best]) {
+fn keep_best<S: Simd>(simd: S, step: f32, top: &[[Row; 2]], best: &mut [RunningBest]) {
     let (half, previous, step) = (splat(simd, 0.5), splat(simd, step - 1.0), splat(simd, step));
     let zero = splat(simd, 0.0);
     for (top, best) in top.iter().zip(best) {

@@ -46,7 +46,7 @@ impl Warp {
     }
 
     /// Displacement of the position, in px, between two inverse depths; 0 if either is behind the camera.
-    pub(crate) fn travel(&self, x: f64, y: f64, q: [f64; 2]) -> f64 {
+    pub(crate) fn displacement(&self, x: f64, y: f64, q: [f64; 2]) -> f64 {
         let [a, b] = q.map(|q| self.at(x, y, q));
         if a[2] <= 0.0 || b[2] <= 0.0 {
             return 0.0;
@@ -56,7 +56,7 @@ impl Warp {
     }
 
     /// Cosine of the triangulation angle of a pixel's point between the two cameras.
-    pub(crate) fn cosine(&self, x: f64, y: f64, q: f64) -> f64 {
+    pub(crate) fn triangulation_cosine(&self, x: f64, y: f64, q: f64) -> f64 {
         let ray = [self.ray[0][0] * x + self.ray[0][1], self.ray[1][0] * y + self.ray[1][1], 1.0];
         let p = ray.map(|r| r / q);
         let other = [p[0] - self.centre[0], p[1] - self.centre[1], p[2] - self.centre[2]];
@@ -88,6 +88,6 @@ mod tests {
         };
         let (p, q) = (to(&a), to(&b));
         let dot = p[0] * q[0] + p[1] * q[1] + p[2] * q[2];
-        assert!((warp.cosine(x, y, 0.4) - dot / (se3::norm(p) * se3::norm(q))).abs() < 1e-12);
+        assert!((warp.triangulation_cosine(x, y, 0.4) - dot / (se3::norm(p) * se3::norm(q))).abs() < 1e-12);
     }
 }

@@ -4,15 +4,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use fearless_simd::Level;
-use gausset_compute::{Exec, Pool, VectorLevel, level};
+use gausset_compute::{Exec, Pool, SimdLevel, dispatch_level};
 use gausset_core::{Camera, Pose, RgbImage8, TargetImage};
 use gausset_scenes::{DemoSize, demo};
 use gausset_stereo::{
-    Cube, DepthMap, Depths, Options, PointOptions, Scene, View, dense_points, depth_maps, memory_needed,
+    DepthMap, Depths, PointOptions, SearchCube, StereoOptions, StereoScene, StereoView, dense_points,
+    depth_maps, memory_needed,
 };
 
 struct Input {
-    views: Vec<View>,
+    views: Vec<StereoView>,
     pictures: Vec<Arc<TargetImage>>,
     points: Vec<[f64; 3]>,
     visible: Vec<Vec<u32>>,
@@ -20,11 +21,11 @@ struct Input {
 }
 
 impl Input {
-    fn scene(&self) -> Scene<'_> {
-        Scene { views: &self.views, points: &self.points, visible: &self.visible, cube: None }
+    fn scene(&self) -> StereoScene<'_> {
+        StereoScene { views: &self.views, points: &self.points, visible_points: &self.visible, cube: None }
     }
 
-    fn run(&self, options: &Options, level: Level, threads: usize) -> Depths {
+    fn run(&self, options: &StereoOptions, level: Level, threads: usize) -> Depths {
         let mut picture = |i: usize| self.pictures.get(i).cloned();
         let go_on = AtomicBool::new(false);
         depth_maps(&self.scene(), &mut picture, options, Exec { pool: &Pool::new(threads), level }, &go_on)
@@ -33,7 +34,7 @@ impl Input {
 }
 
 fn best() -> Level {
-    level(VectorLevel::Auto).unwrap()
+    dispatch_level(SimdLevel::Auto).unwrap()
 }
 
 /// Some views of the small demo scene, 160x120, with its sparse points.
@@ -51,7 +52,7 @@ fn demo_views(chosen: &[usize]) -> Input {
         seen.map(|(i, _)| i).collect()
     };
     Input {
-        views: poses.iter().map(|&pose| View { camera: scene.camera, pose }).collect(),
+        views: poses.iter().map(|&pose| StereoView { camera: scene.camera, pose }).collect(),
         pictures: poses.iter().map(picture).collect(),
         points: sparse.iter().map(|p| p.position).collect(),
         visible: chosen.iter().map(|&view| sees(view)).collect(),
@@ -75,13 +76,17 @@ fn tally(depths: &Depths, truth: &[Vec<f32>]) -> [f64; 3] {
 #[test]
 fn depths_of_the_demo_scene_are_right_and_many_and_so_are_its_points() {
     let input = demo_views(&(0..60).collect::<Vec<_>>());
-    let depths = input.run(&Options::default(), best(), 2);
+    let depths = input.run(&StereoOptions::default(), best(), 2);
     let [pixels, confirmed, within] = tally(&depths, &input.truth);
     // 58 % and 88 % when this was written; at 400x300 it is 50 % and 93 % (docs/internals/stereo.md).
     assert!(confirmed > 0.5 * pixels, "{confirmed} of {pixels} pixels are confirmed");
     assert!(within > 0.85 * confirmed, "{within} of {confirmed} are within 3 %");
     let verdict = depths.verdict;
-    assert!(verdict.budget > 0.5 && verdict.gated > 0.2 && verdict.gated <= verdict.confirmed);
+    assert!(
+        verdict.budget_fraction > 0.5
+            && verdict.gated_fraction > 0.2
+            && verdict.gated_fraction <= verdict.confirmed_fraction
+    );
 
     let wanted = PointOptions { count: 2_000, seed: 3 };
     let points = dense_points(&input.scene(), &depths, &wanted);
@@ -106,15 +111,15 @@ fn depths_of_the_demo_scene_are_right_and_many_and_so_are_its_points() {
 fn depth_maps_are_the_same_bytes_on_any_number_of_threads_and_at_every_vector_level() {
     let input = demo_views(&[0, 1, 2, 3]);
     // Small, because the baseline without fused multiply-adds is a hundred times slower.
-    let options = Options { longest_side: 60, planes: 16, ..Options::default() };
+    let options = StereoOptions { longest_side: 60, planes: 16, ..StereoOptions::default() };
     let one = input.run(&options, best(), 1);
-    assert!(one.verdict.confirmed > 0.05, "{:?}", one.verdict);
+    assert!(one.verdict.confirmed_fraction > 0.05, "{:?}", one.verdict);
     for threads in [2, 3] {
         assert!(one == input.run(&options, best(), threads), "{threads} threads");
     }
-    for wanted in VectorLevel::ALL {
-        if let Some(level) = level(wanted) {
-            assert!(one == input.run(&options, level, 2), "{}", wanted.name());
+    for wanted in SimdLevel::ALL {
+        if let Some(level) = dispatch_level(wanted) {
+            assert!(one == input.run(&options, level, 2), "{}", wanted.level_name());
         }
     }
 }
@@ -122,31 +127,32 @@ fn depth_maps_are_the_same_bytes_on_any_number_of_threads_and_at_every_vector_le
 #[test]
 fn poses_alone_are_enough() {
     let mut input = demo_views(&[0, 1, 2, 18, 19, 20, 21, 39]);
-    let with_points = input.run(&Options::default(), best(), 2);
+    let with_points = input.run(&StereoOptions::default(), best(), 2);
     input.points.clear();
     input.visible.clear();
-    let cube = Some(Cube { centre: [0.0, 0.0, 0.4], half_side: 3.5 });
-    let scene = Scene { cube, ..input.scene() };
+    let cube = Some(SearchCube { centre: [0.0, 0.0, 0.4], half_side: 3.5 });
+    let scene = StereoScene { cube, ..input.scene() };
     let mut picture = |i: usize| Some(input.pictures[i].clone());
     let (pool, go_on) = (Pool::new(2), AtomicBool::new(false));
-    let depths = depth_maps(&scene, &mut picture, &Options::default(), Exec::best(&pool), &go_on).unwrap();
+    let depths =
+        depth_maps(&scene, &mut picture, &StereoOptions::default(), Exec::best(&pool), &go_on).unwrap();
     let [pixels, confirmed, within] = tally(&depths, &input.truth);
-    assert!(confirmed > 0.7 * with_points.verdict.confirmed * pixels && within > 0.85 * confirmed);
+    assert!(confirmed > 0.7 * with_points.verdict.confirmed_fraction * pixels && within > 0.85 * confirmed);
     // Without points or a search region there is no depth.
-    assert_eq!(input.run(&Options::default(), best(), 2).verdict.confirmed, 0.0);
+    assert_eq!(input.run(&StereoOptions::default(), best(), 2).verdict.confirmed_fraction, 0.0);
 }
 
 /// No view has a depth.
 fn is_empty(depths: &Depths) -> bool {
-    depths.maps.iter().all(|map| map.depth.iter().all(|&z| z == 0.0)) && depths.verdict.budget == 0.0
+    depths.maps.iter().all(|map| map.depth.iter().all(|&z| z == 0.0)) && depths.verdict.budget_fraction == 0.0
 }
 
 #[test]
 fn what_has_no_depth_gets_none() {
-    let options = Options::default();
+    let options = StereoOptions::default();
     let input = demo_views(&[0, 1, 2]);
     let run = |input: &Input| input.run(&options, best(), 2);
-    assert!(run(&input).verdict.confirmed > 0.05);
+    assert!(run(&input).verdict.confirmed_fraction > 0.05);
 
     let none = Input { views: vec![], pictures: vec![], points: vec![], visible: vec![], truth: vec![] };
     assert!(is_empty(&run(&none)));
@@ -193,7 +199,11 @@ fn what_has_no_depth_gets_none() {
         Arc::make_mut(picture).rgb = (0..160 * 120 * 3).map(draw).collect();
     }
     let depths = run(&strange);
-    assert!(depths.verdict.confirmed < 0.002 && depths.verdict.budget == 0.0, "noise: {:?}", depths.verdict);
+    assert!(
+        depths.verdict.confirmed_fraction < 0.002 && depths.verdict.budget_fraction == 0.0,
+        "noise: {:?}",
+        depths.verdict
+    );
 }
 
 #[test]
@@ -203,7 +213,7 @@ fn masked_pixels_have_no_depth_and_others_keep_theirs() {
         // The right half is masked.
         Arc::make_mut(picture).mask = Some((0..160 * 120).map(|i| u8::from(i % 160 < 80)).collect());
     }
-    let depths = input.run(&Options::default(), best(), 2);
+    let depths = input.run(&StereoOptions::default(), best(), 2);
     let in_half = |map: &DepthMap, right: bool| {
         map.depth.iter().enumerate().filter(|&(i, &z)| z > 0.0 && (i % 160 >= 80) == right).count()
     };
@@ -216,7 +226,7 @@ fn less_memory_means_smaller_maps_and_almost_none_means_none() {
     let input = demo_views(&[0, 1, 2]);
     let all = memory_needed(&input.views, 160);
     for (memory_bytes, sides) in [(all, 160..=160), (all / 3, 48..=130), (1000, 0..=0)] {
-        let options = Options { memory_bytes, longest_side: 160, ..Options::default() };
+        let options = StereoOptions { memory_bytes, longest_side: 160, ..StereoOptions::default() };
         let depths = input.run(&options, best(), 1);
         assert!(sides.contains(&depths.longest_side), "{memory_bytes}: {}", depths.longest_side);
         for map in depths.maps.iter().filter(|map| map.camera.is_some()) {
@@ -239,7 +249,7 @@ fn nothing_more_is_read_once_it_is_to_stop() {
         stop.store(true, Ordering::Relaxed);
         input.pictures.get(i).cloned()
     };
-    let (options, pool) = (Options::default(), Pool::new(2));
+    let (options, pool) = (StereoOptions::default(), Pool::new(2));
     assert_eq!(depth_maps(&input.scene(), &mut picture, &options, Exec::best(&pool), &stop), None);
     assert_eq!(read, 1);
 }
@@ -248,10 +258,10 @@ fn nothing_more_is_read_once_it_is_to_stop() {
 fn pictures_too_small_for_two_sizes_have_no_depth() {
     let camera = Camera::new(20, 10, 20.0, 20.0, 10.0, 5.0).unwrap();
     let poses = [0.0, 0.1, 0.2].map(|x| Pose { translation: [x, 0.0, 0.0], ..Pose::IDENTITY });
-    let views = poses.map(|pose| View { camera, pose }).to_vec();
+    let views = poses.map(|pose| StereoView { camera, pose }).to_vec();
     let picture = TargetImage { width: 20, height: 10, rgb: vec![7; 600], alpha: None, mask: None };
     let picture = Arc::new(picture);
     let pictures = (0..3).map(|_| picture.clone()).collect();
     let input = Input { views, pictures, points: vec![[0.0, 0.0, 2.0]; 20], visible: vec![], truth: vec![] };
-    assert!(is_empty(&input.run(&Options::default(), best(), 1)));
+    assert!(is_empty(&input.run(&StereoOptions::default(), best(), 1)));
 }

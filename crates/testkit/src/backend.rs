@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use crate::fixtures::{Case, Fixtures, Kind};
+use crate::fixtures::{Case, CaseKind, Fixtures};
 use crate::pass_rule::{Comparison, Precision, compare};
 use crate::tensor::Tensor;
 
@@ -16,7 +16,7 @@ pub trait Backend {
     fn precision(&self) -> Precision;
 
     /// The kinds of cases that it implements.
-    fn kinds(&self) -> &[Kind];
+    fn kinds(&self) -> &[CaseKind];
 
     /// Whether it also supplies `mid.*` tensors.
     fn supplies_intermediates(&self) -> bool {
@@ -29,12 +29,12 @@ pub trait Backend {
 
 /// Results of comparing any number of tensors.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Report {
+pub struct FixtureReport {
     /// One entry per tensor that was required or supplied.
     pub comparisons: Vec<Comparison>,
 }
 
-impl Report {
+impl FixtureReport {
     /// The tensors that did not pass.
     pub fn failures(&self) -> impl Iterator<Item = &Comparison> {
         self.comparisons.iter().filter(|c| !c.passed)
@@ -76,14 +76,14 @@ impl Report {
 /// Compares the candidates of one case. `out.*` and `grad.*` tensors that were not supplied fail, and so do names that
 /// the case does not have.
 #[must_use]
-pub fn check(case: &Case, outputs: &Outputs, precision: Precision) -> Report {
+pub fn check(case: &Case, outputs: &Outputs, precision: Precision) -> FixtureReport {
     check_scope(case, outputs, precision, false)
 }
 
 /// Runs a backend on every case of its kinds.
 #[must_use]
-pub fn check_backend(fixtures: &Fixtures, backend: &dyn Backend) -> Report {
-    let mut report = Report::default();
+pub fn check_backend(fixtures: &Fixtures, backend: &dyn Backend) -> FixtureReport {
+    let mut report = FixtureReport::default();
     for case in fixtures.cases.iter().filter(|case| backend.kinds().contains(&case.kind)) {
         let outputs = backend.outputs(case);
         let of_case = check_scope(case, &outputs, backend.precision(), backend.supplies_intermediates());
@@ -92,8 +92,8 @@ pub fn check_backend(fixtures: &Fixtures, backend: &dyn Backend) -> Report {
     report
 }
 
-fn check_scope(case: &Case, outputs: &Outputs, precision: Precision, intermediates: bool) -> Report {
-    let mut report = Report::default();
+fn check_scope(case: &Case, outputs: &Outputs, precision: Precision, intermediates: bool) -> FixtureReport {
+    let mut report = FixtureReport::default();
     let failed = |tensor: &str, note: &str| Comparison {
         case: case.name.clone(),
         tensor: tensor.to_owned(),
@@ -123,7 +123,7 @@ mod tests {
     #[test]
     fn tensors_that_are_missing_or_unknown_fail() {
         let fixtures = Fixtures::load();
-        let case = fixtures.of_kind(Kind::Knn).next().expect("there is a kNN case");
+        let case = fixtures.with_kind(CaseKind::Knn).next().expect("there is a kNN case");
         let mut outputs: Outputs =
             case.required(true).map(|name| (name.to_owned(), case.tensor(name).clone())).collect();
         let complete = check(case, &outputs, Precision::F64);

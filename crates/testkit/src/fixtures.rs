@@ -16,7 +16,7 @@ use crate::tensor::Tensor;
 /// The kind of a case; determines its tensors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Kind {
+pub enum CaseKind {
     /// A render with a loss that is linear in colour, alpha and depth.
     Raster,
     /// A render with the training loss against a target.
@@ -35,7 +35,7 @@ pub enum Kind {
     Knn,
 }
 
-impl Kind {
+impl CaseKind {
     /// Every kind.
     pub const ALL: [Self; 8] = [
         Self::Raster,
@@ -52,7 +52,7 @@ impl Kind {
 /// Scalar settings of a case; those that do not apply to its kind are 0, `false` or empty.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
-pub struct Settings {
+pub struct CaseSettings {
     /// Image width in px.
     pub width: u32,
     /// Image height in px.
@@ -84,7 +84,7 @@ pub struct Tolerance {
 
 /// How a tensor is compared.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
-pub struct Rule {
+pub struct CompareRule {
     /// Tolerance of a single-precision backend.
     pub f32: Option<Tolerance>,
     /// Tolerance of a double-precision backend.
@@ -102,15 +102,15 @@ pub struct Case {
     /// Name: the file's name without its extension.
     pub name: String,
     /// Kind of the case.
-    pub kind: Kind,
+    pub kind: CaseKind,
     /// One sentence.
-    pub about: String,
+    pub description: String,
     /// Scalar settings.
-    pub settings: Settings,
+    pub settings: CaseSettings,
     /// Every tensor of the file by name, `in.*` and `mask.*` included.
     pub tensors: BTreeMap<String, Tensor>,
     /// The rule of every `out.*`, `grad.*` and `mid.*` tensor.
-    pub rules: BTreeMap<String, Rule>,
+    pub rules: BTreeMap<String, CompareRule>,
 }
 
 /// All cases of a folder, by name.
@@ -130,11 +130,11 @@ struct Index {
 
 #[derive(Deserialize)]
 struct IndexEntry {
-    kind: Kind,
+    kind: CaseKind,
     about: String,
     #[serde(flatten)]
-    settings: Settings,
-    tolerances: BTreeMap<String, Rule>,
+    settings: CaseSettings,
+    tolerances: BTreeMap<String, CompareRule>,
 }
 
 impl Fixtures {
@@ -180,7 +180,7 @@ impl Fixtures {
     }
 
     /// The cases of one kind.
-    pub fn of_kind(&self, kind: Kind) -> impl Iterator<Item = &Case> {
+    pub fn with_kind(&self, kind: CaseKind) -> impl Iterator<Item = &Case> {
         self.cases.iter().filter(move |case| case.kind == kind)
     }
 
@@ -270,7 +270,7 @@ fn read_case(file: &Path, name: String, entry: IndexEntry) -> Case {
     Case {
         name,
         kind: entry.kind,
-        about: entry.about,
+        description: entry.about,
         settings: entry.settings,
         tensors,
         rules: entry.tolerances,

@@ -20,7 +20,7 @@ pub mod backend;
 pub mod corpus;
 pub mod engine_contract;
 pub mod fixtures;
-mod forward;
+mod forward_engine;
 pub mod golden;
 pub mod image;
 pub mod onnx;
@@ -34,8 +34,8 @@ pub mod tensor;
 #[doc(hidden)]
 pub use gausset_core::{Camera, Pose, Splats, engine};
 
-pub use backend::{Backend, Outputs, Report, check, check_backend};
-pub use fixtures::{Case, Fixtures, Kind, Rule, Settings, Tolerance};
+pub use backend::{Backend, FixtureReport, Outputs, check, check_backend};
+pub use fixtures::{Case, CaseKind, CaseSettings, CompareRule, Fixtures, Tolerance};
 pub use golden::assert_golden_bytes;
 pub use image::psnr;
 pub use pass_rule::{Comparison, Precision, compare};

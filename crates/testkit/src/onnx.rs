@@ -15,7 +15,7 @@ pub enum Weights<'a> {
     /// 64-bit integers.
     Integers(&'a [i64]),
     /// In a file with this name next to the model.
-    Elsewhere(&'a str),
+    External(&'a str),
 }
 
 /// TensorProto.DataType of 32-bit floats and of 64-bit integers.
@@ -38,17 +38,17 @@ pub enum Attribute<'a> {
     /// A string.
     Text(&'a str, &'a str),
     /// A graph, such as the bodies of `If` and `Loop`.
-    Graph(&'a str, &'a Net),
+    Graph(&'a str, &'a TestNetwork),
 }
 
 /// A network with one input, built node by node.
 #[derive(Clone, Debug, Default)]
-pub struct Net {
+pub struct TestNetwork {
     graph: Vec<u8>,
     opset: u64,
 }
 
-impl Net {
+impl TestNetwork {
     /// A network with an input of floats; a side of -1 is not fixed.
     #[must_use]
     pub fn new(input: &str, shape: &[i64]) -> Self {
@@ -65,7 +65,7 @@ impl Net {
 
     /// Sets another version of the operators.
     #[must_use]
-    pub fn of_opset(self, opset: u64) -> Self {
+    pub fn with_opset(self, opset: u64) -> Self {
         Self { opset, ..self }
     }
 
@@ -86,7 +86,7 @@ impl Net {
                 let raw: Vec<u8> = values.iter().flat_map(|v| v.to_le_bytes()).collect();
                 bytes(&mut tensor, 9, &raw);
             }
-            Weights::Elsewhere(file) => {
+            Weights::External(file) => {
                 let length = (4 * shape.iter().product::<i64>()).to_string();
                 for (key, value) in [("location", file), ("offset", "0"), ("length", length.as_str())] {
                     let mut entry = Vec::new();
@@ -141,7 +141,7 @@ impl Net {
     }
 
     /// Adds a chain of `count` operators from one value to another.
-    pub fn row(&mut self, operator: &str, from: &str, to: &str, count: usize) {
+    pub fn operator_chain(&mut self, operator: &str, from: &str, to: &str, count: usize) {
         let value = |k| {
             if k == 0 {
                 from.to_owned()
@@ -175,7 +175,7 @@ impl Net {
 
     /// A network that segments red: a 1x1 convolution of the colours (0..1) and a sigmoid, as `mask` [1, 1, h, w].
     #[must_use]
-    pub fn of_red(side: i64) -> Self {
+    pub fn red_segmenter(side: i64) -> Self {
         let mut net = Self::new("image", &[1, 3, side, side]);
         // 0 if red is 0.5 above the mean of the others, ±10 at a quarter more or less.
         net.weights("w", &[1, 3, 1, 1], Weights::Floats(&[40.0, -20.0, -20.0]));

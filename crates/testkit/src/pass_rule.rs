@@ -142,24 +142,24 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
-    use crate::fixtures::{Kind, Rule, Settings};
+    use crate::fixtures::{CaseKind, CaseSettings, CompareRule};
 
-    fn case_with(reference: &[f64], rule: Rule, mask: &[f64]) -> Case {
+    fn case_with(reference: &[f64], rule: CompareRule, mask: &[f64]) -> Case {
         let mut tensors = BTreeMap::new();
         tensors.insert("out.cap4.x".to_owned(), Tensor::new(&[reference.len()], reference));
         tensors.insert("mask.cap4.robust".to_owned(), Tensor::new(&[mask.len()], mask));
         Case {
             name: "made_up".to_owned(),
-            kind: Kind::Raster,
-            about: String::new(),
-            settings: Settings::default(),
+            kind: CaseKind::Raster,
+            description: String::new(),
+            settings: CaseSettings::default(),
             tensors,
             rules: [("out.cap4.x".to_owned(), rule)].into(),
         }
     }
 
-    fn rule(rel: f64, abs: f64) -> Rule {
-        Rule {
+    fn rule(rel: f64, abs: f64) -> CompareRule {
+        CompareRule {
             f32: Some(Tolerance { rel, abs }),
             f64: Some(Tolerance { rel: 0.0, abs: 0.0 }),
             equal: false,
@@ -192,7 +192,7 @@ mod tests {
 
     #[test]
     fn pixels_outside_the_mask_count_only_when_they_are_not_finite() {
-        let masked = Rule { masked: true, ..rule(1e-6, 0.0) };
+        let masked = CompareRule { masked: true, ..rule(1e-6, 0.0) };
         let case = case_with(&[1.0, 2.0, 3.0, 4.0], masked, &[1.0, 0.0]);
         assert!(verdict(&case, &[1.0, 2.0, 9.0, 9.0], Precision::F32).passed);
         assert!(!verdict(&case, &[1.0, 2.1, 3.0, 4.0], Precision::F32).passed);
@@ -202,7 +202,7 @@ mod tests {
 
     #[test]
     fn integers_must_be_equal_and_shapes_must_fit() {
-        let equal = Rule { f32: None, f64: None, equal: true, masked: false };
+        let equal = CompareRule { f32: None, f64: None, equal: true, masked: false };
         let case = case_with(&[1.0, 2.0], equal, &[]);
         assert!(verdict(&case, &[1.0, 2.0], Precision::F32).passed);
         assert!(

@@ -102,7 +102,7 @@ impl Case {
     pub fn splats(&self) -> Splats {
         let coefficients = self.tensor("in.sh").shape[1];
         let splats = Splats {
-            sh_degree: sh::degree_of(coefficients)
+            sh_degree: sh::degree_from_coefficients(coefficients)
                 .unwrap_or_else(|| panic!("{}: in.sh: {coefficients} coefficients per channel", self.name)),
             means: self.tensor("in.means").to_f32_rows(),
             log_scales: self.tensor("in.log_scales").to_f32_rows(),

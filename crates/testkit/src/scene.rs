@@ -19,7 +19,7 @@ pub struct RandomScene {
     /// Range of camera depths.
     pub depth: [f64; 2],
     /// Margin by which means extend beyond the image, as a fraction of its size; negative keeps them inside.
-    pub overhang: f64,
+    pub margin: f64,
     /// Range of the standard deviations on screen, in px (drawn log-uniformly, per axis).
     pub size_in_px: [f64; 2],
     /// Range of opacity logits.
@@ -35,7 +35,7 @@ impl Default for RandomScene {
             width: 40,
             height: 30,
             depth: [1.0, 6.0],
-            overhang: 0.1,
+            margin: 0.1,
             size_in_px: [0.6, 5.0],
             opacity_logit: [-2.0, 3.0],
         }
@@ -59,38 +59,38 @@ impl RandomScene {
     /// # Panics
     /// If the image size is not valid for a camera.
     #[must_use]
-    pub fn make(&self) -> TestScene {
+    pub fn build(&self) -> TestScene {
         let mut random = Random::new(self.seed);
         let (width, height) = (f64::from(self.width), f64::from(self.height));
-        let fx = width * random.between(0.8, 1.2);
+        let fx = width * random.uniform(0.8, 1.2);
         let camera = Camera::new(
             self.width,
             self.height,
             fx,
-            fx * random.between(0.9, 1.1),
-            width * random.between(0.42, 0.58),
-            height * random.between(0.42, 0.58),
+            fx * random.uniform(0.9, 1.1),
+            width * random.uniform(0.42, 0.58),
+            height * random.uniform(0.42, 0.58),
         )
         .expect("the image has a size");
-        let pose = se3::exp(std::array::from_fn(|_| random.between(-0.7, 0.7)));
+        let pose = se3::exp(std::array::from_fn(|_| random.uniform(-0.7, 0.7)));
         let world_from_camera = pose.inverse();
 
         let mut splats = Splats::with_capacity(self.sh_degree, self.splats);
         for _ in 0..self.splats {
-            let z = random.between(self.depth[0], self.depth[1]);
-            let u = random.between(-self.overhang, 1.0 + self.overhang) * width;
-            let v = random.between(-self.overhang, 1.0 + self.overhang) * height;
+            let z = random.uniform(self.depth[0], self.depth[1]);
+            let u = random.uniform(-self.margin, 1.0 + self.margin) * width;
+            let v = random.uniform(-self.margin, 1.0 + self.margin) * height;
             let in_camera = [(u - camera.cx) / camera.fx * z, (v - camera.cy) / camera.fy * z, z];
             let mean = world_from_camera.apply(in_camera).map(|v| v as f32);
             let log_scale = std::array::from_fn(|_| {
-                let log_px = random.between(self.size_in_px[0].ln(), self.size_in_px[1].ln());
+                let log_px = random.uniform(self.size_in_px[0].ln(), self.size_in_px[1].ln());
                 (log_px + (z / camera.fx).ln()) as f32
             });
-            let length = random.between(0.3, 3.0);
+            let length = random.uniform(0.3, 3.0);
             let quat = random.rotation().map(|v| (v * length) as f32);
-            let logit = random.between(self.opacity_logit[0], self.opacity_logit[1]) as f32;
+            let logit = random.uniform(self.opacity_logit[0], self.opacity_logit[1]) as f32;
             let coefficients: Vec<f32> = (0..3 * sh::coefficients(self.sh_degree))
-                .map(|k| random.between(-0.6, 0.6) as f32 * if k < 3 { 2.0 } else { 1.0 })
+                .map(|k| random.uniform(-0.6, 0.6) as f32 * if k < 3 { 2.0 } else { 1.0 })
                 .collect();
             splats.push(mean, log_scale, quat, logit, &coefficients);
         }
@@ -113,7 +113,7 @@ impl Random {
     }
 
     /// Uniform in `[low, high)`.
-    pub fn between(&mut self, low: f64, high: f64) -> f64 {
+    pub fn uniform(&mut self, low: f64, high: f64) -> f64 {
         let words = rng::philox(self.seed, stream::TEST, 0, self.next);
         self.next += 1;
         low + (high - low) * rng::uniform_f64(words[0], words[1])
@@ -122,7 +122,7 @@ impl Random {
     /// A unit `wxyz` quaternion, uniform over rotations (Shoemake 1992).
     pub fn rotation(&mut self) -> [f64; 4] {
         use std::f64::consts::TAU;
-        let (u, a, b) = (self.between(0.0, 1.0), self.between(0.0, TAU), self.between(0.0, TAU));
+        let (u, a, b) = (self.uniform(0.0, 1.0), self.uniform(0.0, TAU), self.uniform(0.0, TAU));
         let (p, q) = ((1.0 - u).sqrt(), u.sqrt());
         [p * a.sin(), p * a.cos(), q * b.sin(), q * b.cos()]
     }
@@ -134,8 +134,8 @@ mod tests {
 
     #[test]
     fn means_land_where_the_recipe_says() {
-        let recipe = RandomScene { overhang: 0.0, splats: 200, ..RandomScene::default() };
-        let scene = recipe.make();
+        let recipe = RandomScene { margin: 0.0, splats: 200, ..RandomScene::default() };
+        let scene = recipe.build();
         assert_eq!(scene.splats.validate(), Ok(()));
         for mean in &scene.splats.means {
             let p = scene.pose.apply(mean.map(f64::from));
@@ -144,6 +144,6 @@ mod tests {
             assert!(u > -1e-4 && u < 40.0001 && v > -1e-4 && v < 30.0001, "{u} {v}");
             assert!(p[2] > 0.999 && p[2] < 6.001, "{}", p[2]);
         }
-        assert_eq!(scene, recipe.make());
+        assert_eq!(scene, recipe.build());
     }
 }

@@ -23,7 +23,7 @@ pub const REQUIRE_GPU_VARIABLE: &str = "GAUSSET_REQUIRE_GPU";
 /// # Panics
 /// If `GAUSSET_REQUIRE_DATA=1`.
 pub fn skip(test: &str, reason: &str) {
-    announce(test, reason, Some(REQUIRE_DATA_VARIABLE));
+    report_skip(test, reason, Some(REQUIRE_DATA_VARIABLE));
 }
 
 /// Skips a test because a program that it needs is missing: ffmpeg, COLMAP.
@@ -31,7 +31,7 @@ pub fn skip(test: &str, reason: &str) {
 /// # Panics
 /// If `GAUSSET_REQUIRE_TOOLS=1`.
 pub fn skip_for_tool(test: &str, reason: &str) {
-    announce(test, reason, Some(REQUIRE_TOOLS_VARIABLE));
+    report_skip(test, reason, Some(REQUIRE_TOOLS_VARIABLE));
 }
 
 /// Skips a test because there is neither a GPU nor a software device.
@@ -39,7 +39,7 @@ pub fn skip_for_tool(test: &str, reason: &str) {
 /// # Panics
 /// If `GAUSSET_REQUIRE_GPU=1`.
 pub fn skip_for_gpu(test: &str, reason: &str) {
-    announce(test, reason, Some(REQUIRE_GPU_VARIABLE));
+    report_skip(test, reason, Some(REQUIRE_GPU_VARIABLE));
 }
 
 /// Skips a test, or a part of one, that this machine cannot run: for example a SIMD level, a device file.
@@ -47,18 +47,18 @@ pub fn skip_for_gpu(test: &str, reason: &str) {
 /// # Panics
 /// If the log cannot be written.
 pub fn skip_for_machine(test: &str, reason: &str) {
-    announce(test, reason, None);
+    report_skip(test, reason, None);
 }
 
-fn announce(test: &str, reason: &str, switch: Option<&str>) {
+fn report_skip(test: &str, reason: &str, switch: Option<&str>) {
     let is_required = switch.is_some_and(|name| std::env::var_os(name).is_some_and(|value| value == "1"));
     let log = std::env::var_os(LOG_VARIABLE);
-    note(test, reason, switch.filter(|_| is_required), log.as_deref().map(Path::new));
+    log_skip(test, reason, switch.filter(|_| is_required), log.as_deref().map(Path::new));
 }
 
 #[allow(clippy::print_stderr, reason = "the one place where a test announces that it did not run")]
 #[allow(clippy::disallowed_methods, reason = "a log of tests, which grows by lines")]
-fn note(test: &str, reason: &str, required_by: Option<&str>, log: Option<&Path>) {
+fn log_skip(test: &str, reason: &str, required_by: Option<&str>, log: Option<&Path>) {
     let reason = reason.lines().next().unwrap_or_default();
     if let Some(switch) = required_by {
         panic!("{test}: {reason}, and {switch}=1 does not let it be skipped");
@@ -83,8 +83,8 @@ mod tests {
     #[test]
     fn skips_are_lines_of_a_log_that_grows() {
         let log = std::env::temp_dir().join(format!("gausset-skips-{}", std::process::id()));
-        note("first", "no data\nsecond line", None, Some(&log));
-        note("second", "no ffmpeg", None, Some(&log));
+        log_skip("first", "no data\nsecond line", None, Some(&log));
+        log_skip("second", "no ffmpeg", None, Some(&log));
         let text = std::fs::read_to_string(&log).unwrap();
         std::fs::remove_file(&log).unwrap();
         assert_eq!(text, "skipped: first: no data\nskipped: second: no ffmpeg\n");
@@ -93,6 +93,6 @@ mod tests {
     #[test]
     #[should_panic(expected = "walk: no data, and GAUSSET_REQUIRE_DATA=1 does not let it be skipped")]
     fn what_is_required_cannot_be_skipped() {
-        note("walk", "no data", Some(REQUIRE_DATA_VARIABLE), None);
+        log_skip("walk", "no data", Some(REQUIRE_DATA_VARIABLE), None);
     }
 }

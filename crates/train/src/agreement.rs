@@ -9,30 +9,30 @@ use gausset_core::{Camera, Pose};
 use gausset_io::dataset::{Dataset, Tracks};
 use gausset_metrics::quality::psnr;
 
-use crate::between::{neighbours, pose_between, visible_points};
+use crate::view_pairs::{interpolate_pose, neighbour_pairs, visible_points};
 
 /// Positions of the views between two neighbours, as fractions of their distance.
-const SHARES: [f64; 3] = [0.25, 0.5, 0.75];
+const FRACTIONS: [f64; 3] = [0.25, 0.5, 0.75];
 /// Without points, each image and the next one count as neighbours.
-const NEXT: usize = 1;
+const NEIGHBOUR_OFFSET: usize = 1;
 
 /// Three views between each pair of neighbouring training cameras; at most `most` views, evenly chosen.
 #[must_use]
 pub fn novel_views(dataset: &Dataset, tracks: Tracks, most: usize) -> Vec<(Camera, Pose)> {
     let train = &dataset.split.train;
-    let pairs = neighbours(dataset, &visible_points(dataset, tracks));
+    let pairs = neighbour_pairs(dataset, &visible_points(dataset, tracks));
     let mut pairs: Vec<[usize; 2]> = pairs.iter().map(|pair| pair.images).collect();
     if pairs.is_empty() {
-        pairs = train.iter().zip(train.iter().skip(NEXT)).map(|(&a, &b)| [a, b]).collect();
+        pairs = train.iter().zip(train.iter().skip(NEIGHBOUR_OFFSET)).map(|(&a, &b)| [a, b]).collect();
     }
-    let views = pairs.iter().flat_map(|pair| SHARES.map(|share| (*pair, share)));
-    let step = (pairs.len() * SHARES.len()).div_ceil(most.max(1)).max(1);
+    let views = pairs.iter().flat_map(|pair| FRACTIONS.map(|share| (*pair, share)));
+    let step = (pairs.len() * FRACTIONS.len()).div_ceil(most.max(1)).max(1);
     let view = |([a, b], share): ([usize; 2], f64)| {
         let [a, b] = [a, b].map(|index| &dataset.images[index]);
-        (a.camera, pose_between(&a.pose, &b.pose, share, [0.0; 3]))
+        (a.camera, interpolate_pose(&a.pose, &b.pose, share, [0.0; 3]))
     };
     // With a step that is no multiple of three, all fractions occur.
-    let step = if step > 1 && step.is_multiple_of(SHARES.len()) { step + 1 } else { step };
+    let step = if step > 1 && step.is_multiple_of(FRACTIONS.len()) { step + 1 } else { step };
     views.step_by(step).map(view).collect()
 }
 

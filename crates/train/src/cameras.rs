@@ -13,11 +13,11 @@ use gausset_core::splats_transform::Similarity;
 use gausset_core::{Camera, Pose};
 use gausset_io::dataset::{CameraModel, Dataset, DatasetError, SkipReason, SourceCamera, transforms};
 use gausset_io::image::MAX_PIXELS;
-use gausset_io::units::one_line;
-use gausset_io::{input, names};
+use gausset_io::text::one_line;
+use gausset_io::{input, output_names};
 use serde::Deserialize;
 
-use crate::words::Split;
+use crate::option_values::Split;
 
 /// Maximum size of a camera path file, in bytes.
 const MAX_PATH_BYTES: u64 = 64 << 20;
@@ -72,11 +72,11 @@ enum MatrixError {
 }
 
 /// Suffixes of a camera's name for its files other than colour.
-pub const ENDINGS: [&str; 2] = ["_alpha", "_depth"];
+pub const FILE_SUFFIXES: [&str; 2] = ["_alpha", "_depth"];
 
 /// The cameras of a dataset's split, rotated like the saved splats. Their names do not depend on the split.
 #[must_use]
-pub fn of_dataset(dataset: &Dataset, split: Split, splats_from_dataset: &Mat3) -> Vec<NamedCamera> {
+pub fn dataset_cameras(dataset: &Dataset, split: Split, splats_from_dataset: &Mat3) -> Vec<NamedCamera> {
     let turn = Similarity::from_rotation(*splats_from_dataset);
     let views = match split {
         Split::Train => &dataset.split.train,
@@ -87,7 +87,7 @@ pub fn of_dataset(dataset: &Dataset, split: Split, splats_from_dataset: &Mat3) -
     let own_name = |name: &'_ Arc<str>| name.strip_prefix(&folder).unwrap_or(name).to_owned();
     let own_names: Vec<String> = dataset.images.iter().map(|image| own_name(&image.name)).collect();
     let own_names: Vec<&str> = own_names.iter().map(String::as_str).collect();
-    let names = names::distinct(&own_names, &ENDINGS);
+    let names = output_names::distinct_paths(&own_names, &FILE_SUFFIXES);
     let images = views.iter().map(|&index| (&dataset.images[index], &names[index]));
     images
         .map(|(image, name)| NamedCamera {
@@ -118,7 +118,7 @@ struct NerfstudioCamera {
 
 /// A camera of a `cameras.json`, as written by the released 3DGS code and by every run.
 #[derive(Deserialize)]
-struct ListedCamera {
+struct CameraJson {
     img_name: String,
     width: u32,
     height: u32,
@@ -150,7 +150,7 @@ pub fn read_path(
         camera_path: Option<serde::de::IgnoredAny>,
     }
     if bytes.trim_ascii_start().starts_with(b"[") {
-        return checked(path, listed_cameras(path, &bytes, size)?);
+        return check_sizes(path, listed_cameras(path, &bytes, size)?);
     }
     let kind: Kind = serde_json::from_slice(&bytes).map_err(|error| json_error(path, &error))?;
     let cameras = if kind.camera_path.is_some() {
@@ -158,11 +158,11 @@ pub fn read_path(
     } else {
         transforms_cameras(path, size, splats_from_dataset)
     }?;
-    checked(path, cameras)
+    check_sizes(path, cameras)
 }
 
 /// Checks that every camera's image fits the size limits.
-fn checked(path: &Path, cameras: Vec<NamedCamera>) -> Result<Vec<NamedCamera>, CameraPathError> {
+fn check_sizes(path: &Path, cameras: Vec<NamedCamera>) -> Result<Vec<NamedCamera>, CameraPathError> {
     let too_large = |view: &&NamedCamera| view.camera.pixels() as u64 > MAX_PIXELS;
     if let Some(NamedCamera { name, camera, .. }) = cameras.iter().find(too_large) {
         let (width, height) = (camera.width, camera.height);
@@ -191,14 +191,13 @@ fn listed_cameras(
     bytes: &[u8],
     size: Option<[u32; 2]>,
 ) -> Result<Vec<NamedCamera>, CameraPathError> {
-    let listed: Vec<ListedCamera> =
-        serde_json::from_slice(bytes).map_err(|error| json_error(path, &error))?;
+    let listed: Vec<CameraJson> = serde_json::from_slice(bytes).map_err(|error| json_error(path, &error))?;
     if listed.is_empty() || listed.len() > MAX_CAMERAS {
         let what = format!("has {} cameras (expected 1..{MAX_CAMERAS})", listed.len());
         return Err(malformed(path, "cameras", what));
     }
     let names: Vec<&str> = listed.iter().map(|camera| camera.img_name.as_str()).collect();
-    let names = names::distinct(&names, &ENDINGS);
+    let names = output_names::distinct_paths(&names, &FILE_SUFFIXES);
     let cameras = listed.iter().zip(names).enumerate();
     cameras
         .map(|(index, (listed, name))| {
@@ -217,7 +216,7 @@ fn listed_cameras(
             // The y and z columns are negated: OpenGL axes.
             let row = |[right, down, ahead]: [f64; 3], centre| [right, -down, -ahead, centre];
             let matrix = [row(a, x), row(b, y), row(c, z), [0.0, 0.0, 0.0, 1.0]].concat();
-            let pose = pose_of(&matrix).map_err(|error| bad(error.to_string()))?;
+            let pose = pose_from_matrix(&matrix).map_err(|error| bad(error.to_string()))?;
             Ok(NamedCamera { name, camera, pose })
         })
         .collect()
@@ -259,7 +258,7 @@ fn nerfstudio_cameras(
             let (cx, cy) = (0.5 * f64::from(width), 0.5 * f64::from(height));
             let camera_error = |error: CameraError| malformed(path, place(), error.to_string());
             let pinhole = Camera::new(width, height, focal, focal, cx, cy).map_err(camera_error)?;
-            let pose = pose_of(&camera.camera_to_world)
+            let pose = pose_from_matrix(&camera.camera_to_world)
                 .map_err(|error| malformed(path, place() + ".camera_to_world", error.to_string()))?;
             Ok(NamedCamera { name: format!("frame_{index:04}").into(), camera: pinhole, pose })
         })
@@ -267,7 +266,7 @@ fn nerfstudio_cameras(
 }
 
 /// `camera_from_world` of a row-major 4x4 `world_from_camera` with OpenGL axes.
-fn pose_of(matrix: &[f64]) -> Result<Pose, MatrixError> {
+fn pose_from_matrix(matrix: &[f64]) -> Result<Pose, MatrixError> {
     let rows: Vec<[f64; 4]> = matrix.as_chunks().0.to_vec();
     let Ok(matrix) = <[[f64; 4]; 4]>::try_from(rows) else {
         return Err(MatrixError::Length(matrix.len()));
@@ -293,7 +292,7 @@ fn transforms_cameras(
             let place = || format!("frames[{index}]");
             let general = &file.intrinsics;
             let intrinsics =
-                frame.intrinsics.as_ref().map_or_else(|| general.clone(), |own| own.over(general));
+                frame.intrinsics.as_ref().map_or_else(|| general.clone(), |own| own.with_defaults(general));
             let has_size = intrinsics.w.is_some() && intrinsics.h.is_some();
             let stored = match size {
                 Some(size) => size,
@@ -313,7 +312,7 @@ fn transforms_cameras(
             let pose = frame
                 .pose()
                 .map_err(|reason| malformed(path, place() + ".transform_matrix", reason.to_string()))?;
-            let name = names::below(&frame.file_path).with_extension("");
+            let name = output_names::safe_path(&frame.file_path).with_extension("");
             let name = name.file_name().unwrap_or_default().display();
             let name = format!("{index:04}_{name}").into();
             Ok(NamedCamera { name, camera, pose: turn.apply_to_pose(&pose) })

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::eval::{EvalReport, Scores, Trust};
 use crate::memory::MemoryPlan;
-use crate::warning::{RunWarning, SkippedPicture, is_zero};
+use crate::warning::{RunWarning, SkippedImage, is_zero};
 
 /// An event of a run. Serialises with its name under `event`; see [`Event::to_json`].
 #[derive(Clone, Debug, Serialize)]
@@ -22,9 +22,9 @@ pub enum Event {
     /// Stereo has finished depth maps and points.
     StereoDone(StereoReport),
     /// Everything is loaded and the first step follows. Sent once, before step 0 or the first resumed step.
-    Started(Started),
+    Started(RunStart),
     /// Some steps have finished.
-    Progress(Progress),
+    Progress(RunProgress),
     /// The set of splats has changed since the last such event.
     Density {
         /// Finished steps.
@@ -99,7 +99,7 @@ pub enum Event {
         step: u64,
     },
     /// All steps are done and all files are written.
-    Finished(Summary),
+    Finished(RunSummary),
 }
 
 impl Event {
@@ -135,7 +135,7 @@ pub struct StereoReport {
 
 /// State of a run at its start.
 #[derive(Clone, Debug, Serialize)]
-pub struct Started {
+pub struct RunStart {
     /// The device that trains.
     pub device: DeviceInfo,
     /// Finished steps: 0 for a new run.
@@ -162,7 +162,7 @@ pub struct Started {
 
 /// Progress of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Progress {
+pub struct RunProgress {
     /// Finished steps.
     pub step: u64,
     /// Steps of the whole run.
@@ -185,7 +185,7 @@ pub struct Progress {
 
 /// The summary of a run: `{"kind":"run", …}`, a stable contract for scripts.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Summary {
+pub struct RunSummary {
     /// Always `run`.
     pub kind: String,
     /// Finished steps.
@@ -212,12 +212,12 @@ pub struct Summary {
     pub cut_tiles: u64,
 }
 
-impl Summary {
+impl RunSummary {
     /// The value of `kind`.
     pub const KIND: &str = "run";
 
     /// The summary of a run before its first step.
-    pub(crate) fn of_nothing() -> Self {
+    pub(crate) fn empty() -> Self {
         Self {
             kind: Self::KIND.to_owned(),
             steps: 0,
@@ -235,7 +235,7 @@ impl Summary {
 
 /// How a call of [`crate::Run::train`] ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum End {
+pub enum RunEnd {
     /// All steps are done.
     Finished,
     /// The run was asked to stop; a checkpoint was saved.
@@ -244,22 +244,22 @@ pub enum End {
 
 /// Outcome of a call of [`crate::Run::train`].
 #[derive(Clone, Debug, PartialEq)]
-pub struct Outcome {
+pub struct RunOutcome {
     /// How the call ended.
-    pub end: End,
+    pub end: RunEnd,
     /// Summary of the run so far.
-    pub summary: Summary,
+    pub summary: RunSummary,
     /// Scores of the held-out views, if the run finished and there are held-out views.
     pub evaluation: Option<EvalReport>,
     /// Images that could not be read.
-    pub skipped: Vec<SkippedPicture>,
+    pub skipped: Vec<SkippedImage>,
 }
 
-impl Outcome {
+impl RunOutcome {
     /// Outcome of a run that was asked to stop before its first step; there is nothing to save.
     #[must_use]
-    pub fn not_begun() -> Self {
-        Self { end: End::Stopped, summary: Summary::of_nothing(), evaluation: None, skipped: Vec::new() }
+    pub fn before_start() -> Self {
+        Self { end: RunEnd::Stopped, summary: RunSummary::empty(), evaluation: None, skipped: Vec::new() }
     }
 }
 
@@ -279,7 +279,7 @@ mod tests {
             Event::Warning(warning),
             Event::Evaluated {
                 step: 5,
-                report: EvalReport::of(crate::Split::Test, crate::SsimDefinition::default(), Vec::new()),
+                report: EvalReport::new(crate::Split::Test, crate::SsimDefinition::default(), Vec::new()),
             },
             Event::Checkpointed { step: 5, bytes: 7, seconds: 0.1 },
             Event::Exported { step: 5, path: "run/splats.ply".into(), splats: 1, dropped: 0, bytes: 7 },
@@ -288,7 +288,7 @@ mod tests {
             Event::Paused { step: 5 },
             Event::Resumed { step: 5 },
             Event::Density { step: 5, splats: 9, added: 2, pruned: 1, relocated: 3 },
-            Event::Finished(Summary::of_nothing()),
+            Event::Finished(RunSummary::empty()),
         ];
         let lines: Vec<Value> = events
             .iter()

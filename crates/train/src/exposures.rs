@@ -15,12 +15,12 @@ use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use gausset_core::engine::{ExtraGroup, Group};
+use gausset_core::engine::{CorrectionGroup, CorrectionKind};
 use gausset_io::atomic::{FileSystem, WriteError, plain_reason, write_atomic};
 use gausset_io::dataset::{Dataset, ImageEntry};
 use gausset_io::image::read_header;
 use gausset_io::input;
-use gausset_io::run_folder::gains_path;
+use gausset_io::run_folder::exposure_path;
 use serde::{Deserialize, Serialize};
 
 /// Maximum size of a gains file, in bytes.
@@ -30,7 +30,7 @@ const MAX_FILE_BYTES: u64 = 64 << 20;
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct LearntGains {
     /// The gains of the training images.
-    gains: Vec<PictureGain>,
+    gains: Vec<ImageGain>,
 }
 
 /// The gains file of a run is invalid.
@@ -45,7 +45,7 @@ pub struct GainsError {
 
 /// The gain of an image.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-struct PictureGain {
+struct ImageGain {
     /// Name of the image.
     name: String,
     /// Natural logarithm of the factor on red, green and blue.
@@ -58,16 +58,16 @@ pub struct Exposures(Vec<Option<[f32; 3]>>);
 
 impl LearntGains {
     /// The gains in a state, by the row of each training view; `None` if no gains are learnt.
-    pub(crate) fn of(
+    pub(crate) fn from_groups(
         dataset: &Dataset,
-        groups: &[ExtraGroup],
+        groups: &[CorrectionGroup],
         row: impl Fn(usize) -> Option<u32>,
     ) -> Option<Self> {
-        let group = groups.iter().find(|group| group.group == Group::Gain)?;
+        let group = groups.iter().find(|group| group.group == CorrectionKind::Gain)?;
         let pictures = dataset.split.train.iter().enumerate().filter_map(|(train_index, &index)| {
             let gain = group.row(row(train_index)? as usize);
             let name = dataset.images[index].name.to_string();
-            Some(PictureGain { name, log_gain: [gain[0], gain[1], gain[2]] })
+            Some(ImageGain { name, log_gain: [gain[0], gain[1], gain[2]] })
         });
         Some(Self { gains: pictures.collect() })
     }
@@ -75,7 +75,7 @@ impl LearntGains {
     /// Writes `RUN/gains.json`.
     pub(crate) fn write(&self, fs: &dyn FileSystem, run: &Path) -> Result<(), WriteError> {
         let json = serde_json::to_string_pretty(self).unwrap_or_default() + "\n";
-        write_atomic(fs, &gains_path(run), |file| file.write_all(json.as_bytes()))?;
+        write_atomic(fs, &exposure_path(run), |file| file.write_all(json.as_bytes()))?;
         Ok(())
     }
 
@@ -84,7 +84,7 @@ impl LearntGains {
     /// # Errors
     /// The file cannot be read or is not a gains file.
     pub fn read(run: &Path) -> Result<Option<Self>, GainsError> {
-        let path = gains_path(run);
+        let path = exposure_path(run);
         let refused = |what: String| GainsError { path: path.clone(), what };
         let text = match input::read_to_string(&path, MAX_FILE_BYTES) {
             Ok(text) => text,
@@ -104,9 +104,12 @@ impl LearntGains {
 
     /// The gain of each image of a dataset: its own, or interpolated between the images before and after it.
     #[must_use]
-    pub fn of_pictures(&self, dataset: &Dataset) -> Exposures {
-        let stops: Option<Vec<f64>> =
-            dataset.images.iter().map(|image| Some(read_header(&image.path).ok()?.shot?.stops())).collect();
+    pub fn exposures(&self, dataset: &Dataset) -> Exposures {
+        let stops: Option<Vec<f64>> = dataset
+            .images
+            .iter()
+            .map(|image| Some(read_header(&image.path).ok()?.shot?.brightness_stops()))
+            .collect();
         self.with_stops(dataset, stops.as_deref())
     }
 
@@ -115,15 +118,17 @@ impl LearntGains {
         let own: BTreeMap<&str, [f32; 3]> =
             self.gains.iter().map(|picture| (&*picture.name, picture.log_gain)).collect();
         let known: Vec<_> = dataset.images.iter().map(|image| own.get(&*image.name).copied()).collect();
-        let settings = stops.map_or_else(|| vec![0.0; known.len()], |stops| told_by_settings(&known, stops));
+        let settings =
+            stops.map_or_else(|| vec![0.0; known.len()], |stops| predict_from_settings(&known, stops));
         let mut order: Vec<usize> = (0..known.len()).collect();
-        order.sort_by(|&a, &b| in_order(&dataset.images[a], &dataset.images[b]));
-        let same = |a: &usize, b: &usize| folder_of(&dataset.images[*a]) == folder_of(&dataset.images[*b]);
+        order.sort_by(|&a, &b| capture_order(&dataset.images[a], &dataset.images[b]));
+        let same =
+            |a: &usize, b: &usize| folder_name(&dataset.images[*a]) == folder_name(&dataset.images[*b]);
         let sequences: Vec<Vec<&[usize]>> = order
             .chunk_by(same)
             .map(|sequence| {
                 let moment =
-                    |a: &usize, b: &usize| in_order(&dataset.images[*a], &dataset.images[*b]).is_eq();
+                    |a: &usize, b: &usize| capture_order(&dataset.images[*a], &dataset.images[*b]).is_eq();
                 sequence.chunk_by(moment).collect()
             })
             .collect();
@@ -133,7 +138,7 @@ impl LearntGains {
         };
         let mut known: Vec<Vec<_>> =
             sequences.iter().map(|moments| moments.iter().map(known_at).collect()).collect();
-        fill_in_the_others(&mut known);
+        fill_unknown(&mut known);
         let mut gains = vec![None; dataset.images.len()];
         for (moment, gain) in sequences.iter().flatten().zip(known.into_iter().flatten()) {
             moment
@@ -147,7 +152,7 @@ impl LearntGains {
 impl Exposures {
     /// Log gain of an image.
     #[must_use]
-    pub fn of(&self, index: usize) -> Option<[f32; 3]> {
+    pub fn log_gain(&self, index: usize) -> Option<[f32; 3]> {
         self.0.get(index).copied().flatten()
     }
 }
@@ -161,14 +166,14 @@ pub(crate) fn expose(colours: &mut [f32], log_gain: [f32; 3]) {
 }
 
 /// Minimum number of images with a gain for a line fit of gains against stops.
-const FEWEST_SETTINGS: usize = 8;
+const MIN_SETTINGS: usize = 8;
 /// Fraction of the variance of the brightness that the line must explain.
-const EXPLAINED: f64 = 0.5;
+const MIN_EXPLAINED_VARIANCE: f64 = 0.5;
 
 /// The part of each image's log gain that the camera settings predict, equal for all channels: the least-squares line
 /// through stops and mean log gains of the images with a known gain, minus its mean. It is 0 for all images if the line
 /// explains little, for instance because the camera followed the light.
-fn told_by_settings(known: &[Option<[f32; 3]>], stops: &[f64]) -> Vec<f32> {
+fn predict_from_settings(known: &[Option<[f32; 3]>], stops: &[f64]) -> Vec<f32> {
     let brightness = |gain: &[f32; 3]| gain.iter().map(|&g| f64::from(g)).sum::<f64>() / 3.0;
     let pairs: Vec<[f64; 2]> = known
         .iter()
@@ -179,15 +184,18 @@ fn told_by_settings(known: &[Option<[f32; 3]>], stops: &[f64]) -> Vec<f32> {
     let mean = [0, 1].map(|k| pairs.iter().map(|pair| pair[k]).sum::<f64>() / count);
     let product = |a: usize, b: usize| pairs.iter().map(|p| (p[a] - mean[a]) * (p[b] - mean[b])).sum::<f64>();
     let [xx, xy, yy] = [product(0, 0), product(0, 1), product(1, 1)];
-    let explains = pairs.len() >= FEWEST_SETTINGS && xx > 0.0 && yy > 0.0 && xy * xy >= EXPLAINED * xx * yy;
+    let explains =
+        pairs.len() >= MIN_SETTINGS && xx > 0.0 && yy > 0.0 && xy * xy >= MIN_EXPLAINED_VARIANCE * xx * yy;
     let slope = if explains { xy / xx } else { 0.0 };
     stops.iter().map(|stops| (slope * (stops - mean[0])) as f32).collect()
 }
 
 /// Fills in unknown gains of sequences with those predicted by their neighbours, multiplied by the shrinkage factor.
-fn fill_in_the_others(sequences: &mut [Vec<Option<[f32; 3]>>]) {
-    let told: Vec<Vec<_>> =
-        sequences.iter().map(|gains| (0..gains.len()).map(|at| between(gains, at)).collect()).collect();
+fn fill_unknown(sequences: &mut [Vec<Option<[f32; 3]>>]) {
+    let told: Vec<Vec<_>> = sequences
+        .iter()
+        .map(|gains| (0..gains.len()).map(|at| interpolate_neighbours(gains, at)).collect())
+        .collect();
     let [mut product, mut square] = [0.0f64; 2];
     for (gain, told) in sequences.iter().flatten().zip(told.iter().flatten()) {
         if let (Some(gain), Some(told)) = (gain, told) {
@@ -203,7 +211,7 @@ fn fill_in_the_others(sequences: &mut [Vec<Option<[f32; 3]>>]) {
 
 /// The gain that the others predict at position `at` of a sequence: linear between the known ones before and after it,
 /// constant beyond the last of them.
-fn between(gains: &[Option<[f32; 3]>], at: usize) -> Option<[f32; 3]> {
+fn interpolate_neighbours(gains: &[Option<[f32; 3]>], at: usize) -> Option<[f32; 3]> {
     let before = (0..at).rev().find_map(|i| Some((at - i, gains[i]?)));
     let after = (at + 1..gains.len()).find_map(|i| Some((i - at, gains[i]?)));
     match (before, after) {
@@ -217,17 +225,17 @@ fn between(gains: &[Option<[f32; 3]>], at: usize) -> Option<[f32; 3]> {
 }
 
 /// The folder part of an image's name.
-fn folder_of(image: &ImageEntry) -> &str {
-    image.picture_name().rsplit_once('/').map_or("", |(folder, _)| folder)
+fn folder_name(image: &ImageEntry) -> &str {
+    image.stored_name().rsplit_once('/').map_or("", |(folder, _)| folder)
 }
 
 /// The order in which images were taken, as far as their names show it.
-fn in_order(a: &ImageEntry, b: &ImageEntry) -> Ordering {
-    folder_of(a).cmp(folder_of(b)).then_with(|| natural(a.picture_name(), b.picture_name()))
+fn capture_order(a: &ImageEntry, b: &ImageEntry) -> Ordering {
+    folder_name(a).cmp(folder_name(b)).then_with(|| natural_order(a.stored_name(), b.stored_name()))
 }
 
 /// Compares names with the numbers in them by value: `img9` is before `img10`.
-fn natural(a: &str, b: &str) -> Ordering {
+fn natural_order(a: &str, b: &str) -> Ordering {
     let parts = |name: &'_ str| -> Vec<(String, u64)> {
         let mut parts = vec![(String::new(), 0)];
         let mut rest = name;
@@ -257,7 +265,7 @@ mod tests {
             "a/img9b.jpg",
             "a/99999999999999999999999.jpg",
         ];
-        names.sort_by(|a, b| natural(a, b));
+        names.sort_by(|a, b| natural_order(a, b));
         assert_eq!(
             names,
             [
@@ -274,7 +282,7 @@ mod tests {
     #[test]
     fn a_gain_lies_between_its_neighbours_and_ends_are_constant() {
         let gains = [None, Some([0.0, 0.1, 0.4]), None, None, Some([0.3, 0.1, -0.2]), None];
-        let found: Vec<_> = (0..6).map(|at| between(&gains, at).unwrap()).collect();
+        let found: Vec<_> = (0..6).map(|at| interpolate_neighbours(&gains, at).unwrap()).collect();
         let expected = [
             [0.0, 0.1, 0.4],
             [0.3, 0.1, -0.2],
@@ -286,7 +294,7 @@ mod tests {
         for (found, expected) in found.iter().zip(expected) {
             assert!(found.iter().zip(expected).all(|(f, e)| (f - e).abs() < 1e-6), "{found:?} {expected:?}");
         }
-        assert_eq!(between(&[None, None], 1), None);
+        assert_eq!(interpolate_neighbours(&[None, None], 1), None);
     }
 
     #[test]
@@ -295,7 +303,7 @@ mod tests {
         let filled = |values: &[f32], missing: usize| {
             let mut sequences = [brightness(values)];
             sequences[0][missing] = None;
-            fill_in_the_others(&mut sequences);
+            fill_unknown(&mut sequences);
             sequences[0][missing].unwrap()[0]
         };
         // A line: its inner points are predicted exactly, its ends by their neighbours, whose gain is smaller.
@@ -315,7 +323,7 @@ mod tests {
             .enumerate()
             .map(|(i, stops)| (i % 4 != 1).then(|| [0.1, 0.0, -0.1].map(|c| c + 0.3 * *stops as f32 - 0.4)))
             .collect();
-        let told = told_by_settings(&line, &stops);
+        let told = predict_from_settings(&line, &stops);
         let known: Vec<f64> = (0..12).filter(|i| i % 4 != 1).map(|i| stops[i]).collect();
         let mean = known.iter().sum::<f64>() / known.len() as f64;
         for (told, stops) in told.iter().zip(&stops) {
@@ -323,10 +331,10 @@ mod tests {
         }
         // The camera followed the light: brighter settings, same images.
         let even: Vec<_> = (0..12u8).map(|i| Some([if i % 2 == 0 { 0.01f32 } else { -0.01 }; 3])).collect();
-        assert_eq!(told_by_settings(&even, &stops), vec![0.0; 12]);
+        assert_eq!(predict_from_settings(&even, &stops), vec![0.0; 12]);
         let few: Vec<_> = line.iter().enumerate().map(|(i, gain)| gain.filter(|_| i < 8)).collect();
-        assert_eq!(told_by_settings(&few, &stops), vec![0.0; 12]);
-        assert_eq!(told_by_settings(&[None, None], &[1.0, 2.0]), [0.0; 2]);
+        assert_eq!(predict_from_settings(&few, &stops), vec![0.0; 12]);
+        assert_eq!(predict_from_settings(&[None, None], &[1.0, 2.0]), [0.0; 2]);
     }
 
     #[test]

@@ -8,56 +8,56 @@
 use std::sync::Arc;
 
 use gausset_compute::rng::{self, uniform_f64};
-use gausset_core::engine::{Bubble, FreeSpaceRule, FreeView};
+use gausset_core::engine::{Bubble, FreeSpaceRule, FreeSpaceView};
 use gausset_core::{Camera, Pose, se3};
 use gausset_io::dataset::{Dataset, Point, Tracks};
 
-use crate::between::{Pair, neighbours, pose_between, stride_of_points, visible_points};
+use crate::view_pairs::{ViewPair, interpolate_pose, neighbour_pairs, point_stride, visible_points};
 
 /// Number of views before each change.
 const VIEWS: u32 = 24;
 /// Approximate longest side of a view in px; veils are large, so a small image suffices.
-const SIDE: u32 = 256;
+const VIEW_SIDE: u32 = 256;
 /// Maximum number of points per view.
-const MOST_POINTS: usize = 256;
+const MAX_VIEW_POINTS: usize = 256;
 /// Maximum lateral offset of a view from the line between its neighbours, as a fraction of their distance.
-const ASIDE: f64 = 0.2;
+const MAX_LATERAL_OFFSET: f64 = 0.2;
 /// Space within this fraction of the distance to a visible point must be empty. Farther away, needles and smears in
 /// front of distant walls are all that few images show of them, and clearing them costs more than it gains
 /// (research/experiments.md).
 const REACH: f32 = 0.3;
 /// Minimum number of points that a splat must occlude to count as a veil, which covers a large part of an image.
-const FEWEST_POINTS: u32 = 10;
+const MIN_VEIL_POINTS: u32 = 10;
 /// Minimum light that it takes from them in total, in points.
-const LEAST_WEIGHT: f32 = 2.0;
+const MIN_VEIL_WEIGHT: f32 = 2.0;
 
 /// Radius of a bubble, as a fraction of the distance to the nearest points.
-const BUBBLE: f64 = 0.7;
+const BUBBLE_FRACTION: f64 = 0.7;
 /// The distance to the third nearest point counts, as nearer ones may be wrong.
-const NEAREST: usize = 3;
+const NEAREST_POINTS: usize = 3;
 /// Only points that at least this many images see count as nearest points.
-const WELL_SEEN: u32 = 3;
+const MIN_TRACK_LENGTH: u32 = 3;
 /// Maximum number of bubbles between two neighbours.
-const MOST_BETWEEN: usize = 8;
+const MAX_BUBBLES_PER_PAIR: usize = 8;
 /// A splat in a bubble is kept if a camera sees it from less than this times its distance to the bubble's centre.
-const NEAR: f32 = 5.0;
+const CLOSE_VIEW_FACTOR: f32 = 5.0;
 
 /// Bubbles around the training cameras and on the lines between neighbours. The radius is a fraction of the distance to
 /// the nearest points, in whatever direction they are.
-fn bubbles(dataset: &Dataset, pairs: &[Pair]) -> Arc<[Bubble]> {
-    let well_seen = |point: &&Point| point.track_length == 0 || point.track_length >= WELL_SEEN;
-    let looked_at = dataset.points.iter().step_by(stride_of_points(dataset));
+fn bubbles(dataset: &Dataset, pairs: &[ViewPair]) -> Arc<[Bubble]> {
+    let well_seen = |point: &&Point| point.track_length == 0 || point.track_length >= MIN_TRACK_LENGTH;
+    let looked_at = dataset.points.iter().step_by(point_stride(dataset));
     let points: Vec<[f64; 3]> = looked_at.filter(well_seen).map(|p| p.position).collect();
     let radius = |centre: [f64; 3]| {
-        let mut nearest = [f64::INFINITY; NEAREST];
+        let mut nearest = [f64::INFINITY; NEAREST_POINTS];
         for point in &points {
             let distance = se3::norm(std::array::from_fn(|k| point[k] - centre[k]));
-            if distance < nearest[NEAREST - 1] {
-                nearest[NEAREST - 1] = distance;
+            if distance < nearest[NEAREST_POINTS - 1] {
+                nearest[NEAREST_POINTS - 1] = distance;
                 nearest.sort_by(f64::total_cmp);
             }
         }
-        BUBBLE * nearest[NEAREST - 1]
+        BUBBLE_FRACTION * nearest[NEAREST_POINTS - 1]
     };
     let bubble =
         |centre: [f64; 3]| Bubble { centre: centre.map(|v| v as f32), radius: radius(centre) as f32 };
@@ -67,7 +67,7 @@ fn bubbles(dataset: &Dataset, pairs: &[Pair]) -> Arc<[Bubble]> {
         let [a, b] = pair.images.map(centre);
         let length = se3::norm(std::array::from_fn(|k| a[k] - b[k]));
         let step = 0.5 * radius(a).min(radius(b)).max(1e-9);
-        let count = ((length / step) as usize).min(MOST_BETWEEN);
+        let count = ((length / step) as usize).min(MAX_BUBBLES_PER_PAIR);
         for i in 1..=count {
             let t = i as f64 / (count + 1) as f64;
             bubbles.push(bubble(std::array::from_fn(|k| (1.0 - t) * a[k] + t * b[k])));
@@ -79,8 +79,8 @@ fn bubbles(dataset: &Dataset, pairs: &[Pair]) -> Arc<[Bubble]> {
 
 /// Possible views between cameras, and the points visible from them.
 #[derive(Clone, Debug)]
-pub struct FreeViews {
-    pairs: Vec<Pair>,
+pub struct FreeSpaceViews {
+    pairs: Vec<ViewPair>,
     /// Camera, reduced, and pose of each image of the dataset.
     cameras: Vec<(Camera, Pose)>,
     /// Positions of every n-th point.
@@ -90,18 +90,18 @@ pub struct FreeViews {
     training_cameras: Arc<[(Camera, Pose)]>,
 }
 
-impl FreeViews {
+impl FreeSpaceViews {
     /// Derives the free space from the points of a dataset; `None` if there are no neighbouring images.
     #[must_use]
-    pub fn of(dataset: &Dataset, tracks: Tracks) -> Option<Self> {
+    pub fn new(dataset: &Dataset, tracks: Tracks) -> Option<Self> {
         let visible = visible_points(dataset, tracks);
-        let pairs = neighbours(dataset, &visible);
+        let pairs = neighbour_pairs(dataset, &visible);
         let cameras = dataset.images.iter().map(|image| {
             let camera = &image.camera;
-            let factor = camera.width.max(camera.height).div_ceil(SIDE).next_power_of_two();
-            (camera.reduced(factor), image.pose)
+            let factor = camera.width.max(camera.height).div_ceil(VIEW_SIDE).next_power_of_two();
+            (camera.downscaled(factor), image.pose)
         });
-        let stride = stride_of_points(dataset);
+        let stride = point_stride(dataset);
         let points = dataset.points.iter().step_by(stride).map(|point| point.position.map(|v| v as f32));
         let points = points.collect();
         let bubbles = bubbles(dataset, &pairs);
@@ -122,17 +122,17 @@ impl FreeViews {
     pub fn rule(&self, seed: u64, step: u64) -> FreeSpaceRule {
         FreeSpaceRule {
             views: (0..VIEWS).map(|index| self.view(seed, step, index)).collect(),
-            reach: REACH,
-            points: FEWEST_POINTS,
-            weight: LEAST_WEIGHT,
+            free_fraction: REACH,
+            min_points: MIN_VEIL_POINTS,
+            min_weight: MIN_VEIL_WEIGHT,
             bubbles: Arc::clone(&self.bubbles),
             cameras: Arc::clone(&self.training_cameras),
-            near: NEAR,
+            near_factor: CLOSE_VIEW_FACTOR,
         }
     }
 
     /// A random view between a random pair of neighbours.
-    fn view(&self, seed: u64, step: u64, index: u32) -> FreeView {
+    fn view(&self, seed: u64, step: u64, index: u32) -> FreeSpaceView {
         let draw = |k: u32| {
             let [a, b, c, d] = rng::philox(seed, rng::stream::FREE_SPACE, step, 4 * index + k);
             [uniform_f64(a, b), uniform_f64(c, d)]
@@ -141,13 +141,13 @@ impl FreeViews {
         let pair = &self.pairs[((which * self.pairs.len() as f64) as usize).min(self.pairs.len() - 1)];
         let [(camera, a), (_, b)] = pair.images.map(|image| self.cameras[image]);
         let distance = se3::norm(std::array::from_fn(|k| a.centre()[k] - b.centre()[k]));
-        let aside = [x, y, z].map(|v| (2.0 * v - 1.0) * ASIDE * distance);
-        let stride = pair.common.len().div_ceil(MOST_POINTS);
+        let aside = [x, y, z].map(|v| (2.0 * v - 1.0) * MAX_LATERAL_OFFSET * distance);
+        let stride = pair.common_points.len().div_ceil(MAX_VIEW_POINTS);
         let first = (offset * stride as f64) as usize;
-        let chosen = pair.common.iter().skip(first).step_by(stride);
-        FreeView {
+        let chosen = pair.common_points.iter().skip(first).step_by(stride);
+        FreeSpaceView {
             camera,
-            pose: pose_between(&a, &b, share, aside),
+            pose: interpolate_pose(&a, &b, share, aside),
             points: chosen.map(|&point| self.points[point as usize / self.stride]).collect(),
         }
     }

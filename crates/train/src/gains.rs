@@ -15,29 +15,29 @@ use gausset_core::TargetImage;
 use gausset_io::dataset::{Loader, Tracks};
 
 /// Range of usable colour values; channels outside are left out.
-const USABLE: [f64; 2] = [0.05, 0.95];
+const USABLE_RANGE: [f64; 2] = [0.05, 0.95];
 /// Minimum number of images that must have seen a point.
-const SHORTEST_TRACK: u32 = 3;
+const MIN_TRACK_LENGTH: u32 = 3;
 /// Residual (of log colours) at which an observation has half its weight.
 const RESIDUAL_SCALE: f64 = 0.15;
 /// Minimum number of observations for a known gain.
-const FEWEST_OBSERVATIONS: u32 = 30;
+const MIN_OBSERVATIONS: u32 = 30;
 /// Maximum number of observations; with more, points are left out evenly.
-const MOST_OBSERVATIONS: usize = 300_000;
+const MAX_OBSERVATIONS: usize = 300_000;
 /// Half the side of the square around a point, as a fraction of the longer side of an image: seven by seven pixels at
 /// 800 px.
-const SQUARE_SHARE: f64 = 1.0 / 320.0;
+const SQUARE_FRACTION: f64 = 1.0 / 320.0;
 /// Minimum longer side of an image in px: in smaller images a square of three pixels would be a large part of them.
-const SMALLEST_SIDE: u32 = 96;
+const MIN_IMAGE_SIDE: u32 = 96;
 /// The alternation stops when no gain changes by more than this.
-const SETTLED: f64 = 1e-6;
+const CONVERGENCE: f64 = 1e-6;
 /// Maximum number of passes of the alternation.
-const MOST_PASSES: u32 = 500;
+const MAX_PASSES: u32 = 500;
 /// Images announced to the loader in advance.
 const LOOKAHEAD: usize = 8;
 
 /// Standard deviation of the log gains from which correcting them is worthwhile.
-pub const NOTABLE_SD: f64 = 0.03;
+pub const NOTABLE_DEVIATION: f64 = 0.03;
 
 /// Log gains of images, or of groups of images that share one.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -63,12 +63,12 @@ impl Gains {
     /// Whether the images differ by more than the measurement error.
     #[must_use]
     pub fn are_notable(&self) -> bool {
-        self.are_known() && self.sd() > NOTABLE_SD
+        self.are_known() && self.standard_deviation() > NOTABLE_DEVIATION
     }
 
     /// Standard deviation of the log gains over rows and channels.
     #[must_use]
-    pub fn sd(&self) -> f64 {
+    pub fn standard_deviation(&self) -> f64 {
         let count = 3 * self.known().count();
         let squares: f64 = self.known().flat_map(|(_, gain)| gain).map(|g| g * g).sum();
         (squares / count.max(1) as f64).sqrt()
@@ -76,7 +76,7 @@ impl Gains {
 
     /// Standard deviation of the channels of a row around its brightness.
     #[must_use]
-    pub fn white_balance_sd(&self) -> f64 {
+    pub fn white_balance_deviation(&self) -> f64 {
         let count = 3 * self.known().count();
         let squares: f64 = self.known().flat_map(|(_, gain)| gain.map(|g| (g - mean(gain)).powi(2))).sum();
         (squares / count.max(1) as f64).sqrt()
@@ -113,7 +113,7 @@ fn mean(gain: [f64; 3]) -> f64 {
 
 /// The colour of a point in an image.
 #[derive(Clone, Copy, Debug, PartialEq)]
-struct Observation {
+struct ColourObservation {
     point: u32,
     row: u32,
     /// Natural logarithm of the colour.
@@ -129,33 +129,33 @@ struct Observation {
 pub fn measure(loader: &Loader, tracks: &Tracks, pictures: &[(usize, u32)], rows: usize) -> Gains {
     let _span = gausset_prof::span("gains");
     let dataset = loader.dataset();
-    let wanted = well_seen(tracks, pictures, dataset.points.len());
+    let wanted = usable_points(tracks, pictures, dataset.points.len());
     let mut observations = Vec::new();
     for (at, &(index, row)) in pictures.iter().enumerate() {
         let ahead = pictures[at..].iter().take(LOOKAHEAD).map(|&(index, _)| index);
         loader.prefetch(&ahead.collect::<Vec<_>>());
         let camera = &dataset.images[index].camera;
-        let is_seen = tracks.of(index).iter().any(|&point| wanted[point as usize]);
-        if !is_seen || camera.width.max(camera.height) < SMALLEST_SIDE {
+        let is_seen = tracks.points_of(index).iter().any(|&point| wanted[point as usize]);
+        if !is_seen || camera.width.max(camera.height) < MIN_IMAGE_SIDE {
             continue;
         }
         let Ok(target) = loader.get(index) else { continue };
         let image = &dataset.images[index];
-        for &point in tracks.of(index).iter().filter(|&&point| wanted[point as usize]) {
+        for &point in tracks.points_of(index).iter().filter(|&&point| wanted[point as usize]) {
             let in_camera = image.pose.apply(dataset.points[point as usize].position);
             if image.camera.depth(in_camera) <= 0.0 {
                 continue;
             }
             if let Some(colour) = colour_at(&target, image.camera.project(in_camera)) {
                 let log_colour = colour.map(|c| libm::log(c) as f32);
-                observations.push(Observation { point, row, log_colour });
+                observations.push(ColourObservation { point, row, log_colour });
             }
         }
     }
     observations.sort_by_key(|seen| seen.point);
     observations = observations
         .chunk_by(|a, b| a.point == b.point)
-        .filter(|seen| seen.len() >= SHORTEST_TRACK as usize)
+        .filter(|seen| seen.len() >= MIN_TRACK_LENGTH as usize)
         .flatten()
         .copied()
         .collect();
@@ -163,14 +163,14 @@ pub fn measure(loader: &Loader, tracks: &Tracks, pictures: &[(usize, u32)], rows
 }
 
 /// Which points are seen by enough of the images, limited to the number of observations that can be used.
-fn well_seen(tracks: &Tracks, pictures: &[(usize, u32)], points: usize) -> Vec<bool> {
+fn usable_points(tracks: &Tracks, pictures: &[(usize, u32)], points: usize) -> Vec<bool> {
     let mut seen = vec![0u32; points];
     for &(index, _) in pictures {
-        tracks.of(index).iter().for_each(|&point| seen[point as usize] += 1);
+        tracks.points_of(index).iter().for_each(|&point| seen[point as usize] += 1);
     }
-    let long = |seen: u32| seen >= SHORTEST_TRACK;
+    let long = |seen: u32| seen >= MIN_TRACK_LENGTH;
     let all: usize = seen.iter().filter(|&&seen| long(seen)).map(|&seen| seen as usize).sum();
-    let stride = all.div_ceil(MOST_OBSERVATIONS).max(1);
+    let stride = all.div_ceil(MAX_OBSERVATIONS).max(1);
     let mut found = 0;
     let mut choose = |seen| {
         found += usize::from(long(seen));
@@ -183,7 +183,7 @@ fn well_seen(tracks: &Tracks, pictures: &[(usize, u32)], points: usize) -> Vec<b
 /// channel is near black or white.
 fn colour_at(picture: &TargetImage, [x, y]: [f64; 2]) -> Option<[f64; 3]> {
     let (width, height) = (picture.width as usize, picture.height as usize);
-    let reach = ((width.max(height) as f64 * SQUARE_SHARE).round() as usize).max(1);
+    let reach = ((width.max(height) as f64 * SQUARE_FRACTION).round() as usize).max(1);
     let inside = |v: f64, side: usize| {
         let fits = v >= reach as f64 && v < side.checked_sub(reach)? as f64;
         fits.then_some(v as usize)
@@ -204,17 +204,17 @@ fn colour_at(picture: &TargetImage, [x, y]: [f64; 2]) -> Option<[f64; 3]> {
     }
     let side = (2 * reach + 1) as f64;
     let colour = sums.map(|sum| f64::from(sum) / (255.0 * side * side));
-    colour.iter().all(|v| (USABLE[0]..=USABLE[1]).contains(v)).then_some(colour)
+    colour.iter().all(|v| (USABLE_RANGE[0]..=USABLE_RANGE[1]).contains(v)).then_some(colour)
 }
 
 /// Alternating means over observations that are sorted by point.
-fn solve(observations: &[Observation], rows: usize) -> Gains {
+fn solve(observations: &[ColourObservation], rows: usize) -> Gains {
     let mut counts = vec![0u32; rows];
     observations.iter().for_each(|seen| counts[seen.row as usize] += 1);
-    let is_known = |row: usize| counts[row] >= FEWEST_OBSERVATIONS;
+    let is_known = |row: usize| counts[row] >= MIN_OBSERVATIONS;
     let mut gains = vec![[0.0f64; 3]; rows];
     let mut weights = vec![1.0f64; observations.len()];
-    for _ in 0..MOST_PASSES {
+    for _ in 0..MAX_PASSES {
         let mut sums = vec![[0.0f64; 4]; rows];
         let mut first = 0;
         for seen in observations.chunk_by(|a, b| a.point == b.point) {
@@ -241,17 +241,17 @@ fn solve(observations: &[Observation], rows: usize) -> Gains {
         let moved = known.flat_map(|row| (0..3).map(move |c| (row, c)));
         let moved = moved.map(|(row, c)| (next[row][c] - gains[row][c]).abs()).fold(0.0, f64::max);
         gains = next;
-        if moved < SETTLED {
+        if moved < CONVERGENCE {
             break;
         }
     }
-    let [psnr, psnr_after] = [false, true].map(|divided| agreement(observations, &gains, divided));
+    let [psnr, psnr_after] = [false, true].map(|divided| colour_psnr(observations, &gains, divided));
     let rows = gains.into_iter().enumerate().map(|(row, gain)| is_known(row).then_some(gain)).collect();
     Gains { rows, observations: observations.len(), psnr, psnr_after }
 }
 
 /// Weighted mean of the observations of a point, with their gains removed.
-fn mean_colour(seen: &[Observation], weights: &[f64], gains: &[[f64; 3]]) -> [f64; 3] {
+fn mean_colour(seen: &[ColourObservation], weights: &[f64], gains: &[[f64; 3]]) -> [f64; 3] {
     let total: f64 = weights.iter().sum();
     std::array::from_fn(|c| {
         let terms = seen.iter().zip(weights);
@@ -261,8 +261,8 @@ fn mean_colour(seen: &[Observation], weights: &[f64], gains: &[[f64; 3]]) -> [f6
 }
 
 /// PSNR of the observations against the mean colour of their point, as observed or divided by their gains.
-fn agreement(observations: &[Observation], gains: &[[f64; 3]], divided: bool) -> f64 {
-    let colour = |seen: &Observation, c: usize| {
+fn colour_psnr(observations: &[ColourObservation], gains: &[[f64; 3]], divided: bool) -> f64 {
+    let colour = |seen: &ColourObservation, c: usize| {
         let gain = if divided { gains[seen.row as usize][c] } else { 0.0 };
         libm::exp(f64::from(seen.log_colour[c]) - gain)
     };
@@ -283,7 +283,7 @@ mod tests {
 
     /// Points with random colours, seen by some of the images under their gains with noise; one in ten observations is
     /// a highlight that is unrelated to the point.
-    fn observed(gains: &[[f64; 3]], points: u32, noise: f64) -> Vec<Observation> {
+    fn observed(gains: &[[f64; 3]], points: u32, noise: f64) -> Vec<ColourObservation> {
         let mut seen = Vec::new();
         for point in 0..points {
             let colour = philox(1, stream::TEST, 0, point).map(|w| -0.5 - f64::from(uniform(w)));
@@ -297,7 +297,7 @@ mod tests {
                 let log_colour = std::array::from_fn(|c| {
                     (colour[c] + gain[c] + noise * f64::from(jitter[c]) + high) as f32
                 });
-                seen.push(Observation { point, row, log_colour });
+                seen.push(ColourObservation { point, row, log_colour });
             }
         }
         seen
@@ -331,7 +331,7 @@ mod tests {
     #[test]
     fn equal_pictures_are_not_notable_and_unseen_ones_not_known() {
         let even = solve(&observed(&[[0.0; 3]; 12], 600, 0.05), 12);
-        assert!(even.are_known() && !even.are_notable(), "{}", even.sd());
+        assert!(even.are_known() && !even.are_notable(), "{}", even.standard_deviation());
         let mut few = observed(&[[0.0; 3]; 4], 200, 0.05);
         few.retain(|seen| seen.row != 2 || seen.point < 20);
         let few = solve(&few, 5);

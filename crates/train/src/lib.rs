@@ -12,47 +12,47 @@
 #![forbid(unsafe_code)]
 
 pub mod agreement;
-pub mod between;
 pub mod cameras;
-pub mod clean;
 pub mod config;
+pub mod contact_sheet;
 pub mod eval;
 pub mod events;
 pub mod exposures;
+pub mod floaters;
 pub mod free_space;
 pub mod gains;
 pub mod memory;
+mod option_values;
 pub mod options;
 pub mod orbit;
 pub mod plan;
 pub mod recipe;
 pub mod run;
-pub mod sheet;
 pub mod sky;
 pub mod up;
+pub mod view_pairs;
 pub mod views;
 pub mod warning;
-mod words;
 
 pub use config::{ConfigError, RecordedRun, RunRecord, TrainConfig};
 pub use eval::{
-    Advice, EvalError, EvalOptions, EvalRecord, EvalReport, Evaluation, Measures, PictureFolder, Scores,
-    Trust, evaluate,
+    Advice, EvalError, EvalOptions, EvalOutput, EvalRecord, EvalReport, Evaluation, MetricSet, Scores, Trust,
+    evaluate,
 };
-pub use events::{End, Event, Outcome, Progress, Started, StereoReport, Summary};
+pub use events::{Event, RunEnd, RunOutcome, RunProgress, RunStart, RunSummary, StereoReport};
 pub use exposures::{Exposures, GainsError, LearntGains};
 pub use gausset_metrics::{Lpips, SsimDefinition};
 pub use memory::MemoryPlan;
-pub use options::{OptionsError, TrainOptions};
-pub use plan::Plan;
-pub use recipe::{Recipe, SceneFacts};
-pub use run::{
-    Advanced, Foreseen, MAX_REQUESTS, PictureRequest, Request, Requests, Run, Session, TrainError,
-    check_dataset, check_init, foresee, foresee_memory, read_finished, read_summary, resumable_config,
-    with_refined_poses,
-};
-pub use warning::{RunWarning, SkippedPicture};
-pub use words::{
+pub use option_values::{
     Adam, Alpha, Background, Colours, Exposure, FreeSpace, InitPoints, MemoryLimit, Panoramas, Quality,
     RandomBackground, Split, Strategy, TimeBudget, Up,
 };
+pub use options::{OptionsError, TrainOptions};
+pub use plan::StepPlan;
+pub use recipe::{Recipe, SceneFacts};
+pub use run::{
+    AdvanceOutcome, MAX_REQUESTS, Prediction, RenderRequest, Request, RequestQueue, Run, Session, TrainError,
+    check_dataset, check_init, predict_memory, predict_run, read_outcome, read_summary, resumable_config,
+    with_refined_poses,
+};
+pub use warning::{RunWarning, SkippedImage};

@@ -10,25 +10,25 @@
 //!
 //! [`Self::device_bytes`]: MemoryPlan::device_bytes
 
-use gausset_core::engine::{Engine, EngineError, MemoryNeed, MemoryUse, SceneSize, TrainState};
+use gausset_core::engine::{Engine, EngineError, MemoryBytes, MemoryEstimate, SceneSize, TrainState};
 use gausset_io::dataset::{Dataset, ImageEntry, Point};
-use gausset_io::units;
+use gausset_io::text;
 use serde::Serialize;
 
+use crate::contact_sheet;
 use crate::eval::depth_map_bytes;
 use crate::recipe::Recipe;
-use crate::sheet;
 
 /// Decoded images may use 1 / this of the limit.
-const PICTURE_SHARE: u64 = 4;
+const IMAGE_DIVISOR: u64 = 4;
 /// Downsampled images may use 1 / this of the limit.
-const REDUCED_SHARE: u64 = 16;
+const DOWNSAMPLED_DIVISOR: u64 = 16;
 /// Maximum bytes of downsampled images; beyond it, downsampling again costs little compared with a step.
-const MOST_REDUCED_BYTES: u64 = 256 << 20;
+const MAX_DOWNSAMPLED_BYTES: u64 = 256 << 20;
 /// Tracks may use 1 / this of the limit.
-const TRACKS_SHARE: u64 = 16;
+const TRACKS_DIVISOR: u64 = 16;
 /// Images that a run holds independently of the loader's cache: the views on which the time is predicted.
-const HELD_PICTURES: u64 = 4;
+const HELD_IMAGES: u64 = 4;
 
 /// Bytes per pixel of a view during scoring, in f32: the render with depth and counts (32), and 12 each for the clamped
 /// colours, their planes, the SSIM map, the ground truth and the colour-corrected render. Once planes and map are
@@ -39,20 +39,20 @@ const EVALUATION_BYTES_PER_PIXEL: u64 = 32 + 5 * 12;
 const WRITTEN_BYTES_PER_POINT: u64 = 140;
 
 /// A viewer may use 1 / this of the limit.
-const VIEWER_SHARE: u64 = 8;
+const VIEWER_DIVISOR: u64 = 8;
 /// Maximum bytes of a viewer.
-const MOST_VIEWER_BYTES: u64 = 1 << 30;
+const MAX_VIEWER_BYTES: u64 = 1 << 30;
 /// Images that a viewer holds independently of the loader's cache: one that is shown, one that becomes a thumbnail, and
 /// as much again for smaller copies of both, which are at most a quarter.
-const VIEWER_PICTURES: u64 = 3;
+const VIEWER_IMAGES: u64 = 3;
 
 /// The program itself, its stacks, and memory retained by the allocator.
 const PROGRAM_BYTES: u64 = 24 << 20;
 
 /// Name of the setting that limits the machine's memory.
-const SETTING: &str = "⟨max-memory⟩";
+const MEMORY_SETTING: &str = "⟨max-memory⟩";
 /// Name of the setting that limits the device's own memory.
-const GPU_SETTING: &str = "⟨max-gpu-memory⟩";
+const GPU_MEMORY_SETTING: &str = "⟨max-gpu-memory⟩";
 
 /// Memory that a run needs, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
@@ -84,21 +84,21 @@ pub struct MemoryPlan {
     written_points: u64,
     /// Memory of the engine without splats, and per splat.
     #[serde(skip)]
-    fixed: MemoryNeed,
+    fixed: MemoryEstimate,
     #[serde(skip)]
-    per_splat: MemoryNeed,
+    per_splat: MemoryEstimate,
     /// Bytes per splat in the copy of the state.
     #[serde(skip)]
     copy_per_splat: u64,
 }
 
 /// Growth of each kind of memory per splat.
-fn difference(more: MemoryNeed, less: MemoryNeed) -> MemoryNeed {
-    let of = |more: MemoryUse, less: MemoryUse| MemoryUse {
+fn memory_difference(more: MemoryEstimate, less: MemoryEstimate) -> MemoryEstimate {
+    let of = |more: MemoryBytes, less: MemoryBytes| MemoryBytes {
         state: more.state - less.state,
         working: more.working - less.working,
     };
-    MemoryNeed { host: of(more.host, less.host), device: of(more.device, less.device), limit: more.limit }
+    MemoryEstimate { host: of(more.host, less.host), device: of(more.device, less.device), limit: more.limit }
 }
 
 impl MemoryPlan {
@@ -121,16 +121,16 @@ impl MemoryPlan {
         };
         let points = dataset.points.len() as u64;
         let needs =
-            |splats| engine.needs(&SceneSize { splats, sh_degree: recipe.sh_degree, pixels: largest });
+            |splats| engine.memory_needs(&SceneSize { splats, sh_degree: recipe.sh_degree, pixels: largest });
         let fixed = needs(0);
         let plan = Self {
-            pictures: picture_bytes(dataset, limit) + reduced_bytes(recipe, dataset, limit),
+            pictures: image_bytes(dataset, limit) + downsampled_bytes(recipe, dataset, limit),
             points: points * size_of::<Point>() as u64,
             written_points: if recipe.poses.is_some() { points * WRITTEN_BYTES_PER_POINT } else { 0 },
             limit,
             evaluation,
             fixed,
-            per_splat: difference(needs(1), fixed),
+            per_splat: memory_difference(needs(1), fixed),
             copy_per_splat: TrainState::bytes_per_splat(recipe.sh_degree),
             ..Self::default()
         };
@@ -141,13 +141,13 @@ impl MemoryPlan {
     #[must_use]
     pub fn with_viewer(self, dataset: &Dataset) -> Self {
         let largest = dataset.images.iter().map(ImageEntry::result_bytes).max().unwrap_or(0) as u64;
-        Self { viewer: Self::viewer_budget(self.limit) + VIEWER_PICTURES * largest, ..self }
+        Self { viewer: Self::viewer_budget(self.limit) + VIEWER_IMAGES * largest, ..self }
     }
 
     /// Bytes that a viewer may use for frames, thumbnails and packed splats.
     #[must_use]
     pub fn viewer_budget(limit: u64) -> u64 {
-        (limit / VIEWER_SHARE).min(MOST_VIEWER_BYTES)
+        (limit / VIEWER_DIVISOR).min(MAX_VIEWER_BYTES)
     }
 
     /// The plan with `count` splats.
@@ -179,14 +179,14 @@ impl MemoryPlan {
 
     /// Bytes that decoded images may use.
     #[must_use]
-    pub fn picture_budget(limit: u64) -> u64 {
-        limit / PICTURE_SHARE
+    pub fn image_budget(limit: u64) -> u64 {
+        limit / IMAGE_DIVISOR
     }
 
     /// Bytes that downsampled images may use.
     #[must_use]
-    pub fn reduced_budget(limit: u64) -> u64 {
-        (limit / REDUCED_SHARE).min(MOST_REDUCED_BYTES)
+    pub fn downsampled_budget(limit: u64) -> u64 {
+        (limit / DOWNSAMPLED_DIVISOR).min(MAX_DOWNSAMPLED_BYTES)
     }
 
     /// Bytes that depth maps may use before the first step, when step buffers, moments and copies of the state do not
@@ -194,13 +194,13 @@ impl MemoryPlan {
     #[must_use]
     pub fn stereo_budget(&self) -> u64 {
         let others = self.splats + self.pictures + 2 * self.points + PROGRAM_BYTES;
-        self.limit.saturating_sub(others + self.limit / TRACKS_SHARE)
+        self.limit.saturating_sub(others + self.limit / TRACKS_DIVISOR)
     }
 
     /// Bytes that tracks may use.
     #[must_use]
     pub fn tracks_budget(limit: u64) -> u64 {
-        limit / TRACKS_SHARE
+        limit / TRACKS_DIVISOR
     }
 
     /// Bytes that the device may use: the limit minus all other parts.
@@ -228,14 +228,14 @@ impl MemoryPlan {
 
     /// Whether only the device's own memory is insufficient.
     #[must_use]
-    pub fn is_short_of_device(&self) -> bool {
+    pub fn lacks_device_memory(&self) -> bool {
         self.device > self.device_limit() && self.total() <= self.limit
     }
 
     /// Needed and allowed bytes of the memory that is insufficient.
     #[must_use]
     pub fn shortage(&self) -> [u64; 2] {
-        if self.is_short_of_device() {
+        if self.lacks_device_memory() {
             return [self.device, self.device_limit()];
         }
         [self.total(), self.limit]
@@ -244,22 +244,22 @@ impl MemoryPlan {
     /// The setting to raise.
     #[must_use]
     pub fn setting(&self) -> &'static str {
-        if self.is_short_of_device() { GPU_SETTING } else { SETTING }
+        if self.lacks_device_memory() { GPU_MEMORY_SETTING } else { MEMORY_SETTING }
     }
 
     /// The setting that caused an error of the device.
     #[must_use]
-    pub fn setting_behind(&self, refused: &EngineError) -> &'static str {
+    pub fn setting_for(&self, refused: &EngineError) -> &'static str {
         let is_own = |limit: u64| self.fixed.limit == Some(limit);
         match refused {
-            EngineError::OutOfMemory { limit, .. } if is_own(*limit) => GPU_SETTING,
-            _ => SETTING,
+            EngineError::OutOfMemory { limit, .. } if is_own(*limit) => GPU_MEMORY_SETTING,
+            _ => MEMORY_SETTING,
         }
     }
 
     /// Maximum number of splats that would fit with everything else unchanged; `None` if none would.
     #[must_use]
-    pub fn possible_splats(&self) -> Option<u64> {
+    pub fn max_fitting_splats(&self) -> Option<u64> {
         let empty = self.with_splats(0);
         let left = |fixed: u64| self.limit.checked_sub(empty.total() - empty.beside + fixed);
         let in_step = self.per_splat.host.total();
@@ -273,25 +273,25 @@ impl MemoryPlan {
     /// Advice for a run that does not fit: the settings to change.
     #[must_use]
     pub fn advice(&self, dataset: &Dataset, start_splats: u64) -> String {
-        if let Some(possible) = self.possible_splats().filter(|&possible| possible >= start_splats) {
+        if let Some(possible) = self.max_fitting_splats().filter(|&possible| possible >= start_splats) {
             return format!("lower ⟨max-splats⟩ to {possible} or less, or raise {}", self.setting());
         }
         let least = self.with_splats(start_splats);
-        if least.is_short_of_device() {
-            return format!("lower ⟨max-resolution⟩, or raise {GPU_SETTING}");
+        if least.lacks_device_memory() {
+            return format!("lower ⟨max-resolution⟩, or raise {GPU_MEMORY_SETTING}");
         }
-        let neediest = dataset.images.iter().max_by_key(|image| image.making_bytes());
-        let neediest =
-            neediest.filter(|image| image.making_bytes() as u64 > Self::picture_budget(self.limit));
+        let neediest = dataset.images.iter().max_by_key(|image| image.loading_bytes());
+        let neediest = neediest.filter(|image| image.loading_bytes() as u64 > Self::image_budget(self.limit));
         // Memory left for images after all other parts.
         match (neediest, self.limit.checked_sub(least.total() - least.pictures)) {
             (Some(image), Some(left)) => {
                 let [width, height] = image.stored_size;
                 let pixels = u64::from(width) * u64::from(height);
-                let needed = image.making_bytes() as u64;
+                let needed = image.loading_bytes() as u64;
                 let possible =
                     (u128::from(pixels) * u128::from(left) / u128::from(needed.max(1))) as f64 / 1e6;
-                let (path, needed, left) = (image.path.display(), units::bytes(needed), units::bytes(left));
+                let (path, needed, left) =
+                    (image.path.display(), text::format_bytes(needed), text::format_bytes(left));
                 match image.mask {
                     None => format!(
                         "decoding {path} ({width}x{height} px) takes {needed} (at most {left} or {possible:.1} \
@@ -312,30 +312,30 @@ impl MemoryPlan {
 }
 
 /// Images in memory at once: those of the loader's cache, and those evicted from it but still in use.
-fn picture_bytes(dataset: &Dataset, limit: u64) -> u64 {
+fn image_bytes(dataset: &Dataset, limit: u64) -> u64 {
     let most = |bytes: fn(&ImageEntry) -> usize| dataset.images.iter().map(bytes).max().unwrap_or(0) as u64;
-    let (making, result) = (most(ImageEntry::making_bytes), most(ImageEntry::result_bytes));
+    let (making, result) = (most(ImageEntry::loading_bytes), most(ImageEntry::result_bytes));
     let all: u64 = dataset.images.iter().map(|image| image.result_bytes() as u64).sum();
-    let budget = MemoryPlan::picture_budget(limit).max(making);
-    (all + making).min(budget + HELD_PICTURES * result)
+    let budget = MemoryPlan::image_budget(limit).max(making);
+    (all + making).min(budget + HELD_IMAGES * result)
 }
 
 /// Downsampled images for the coarse part of a run.
-fn reduced_bytes(recipe: &Recipe, dataset: &Dataset, limit: u64) -> u64 {
+fn downsampled_bytes(recipe: &Recipe, dataset: &Dataset, limit: u64) -> u64 {
     if recipe.coarse.factor <= 1 {
         return 0;
     }
     // The last reduction, to half of the sides, is the largest.
     let train = dataset.split.train.iter().map(|&index| dataset.images[index].result_bytes() as u64 / 4);
     let largest = train.clone().max().unwrap_or(0);
-    train.sum::<u64>().min(MemoryPlan::reduced_budget(limit) + HELD_PICTURES * largest)
+    train.sum::<u64>().min(MemoryPlan::downsampled_budget(limit) + HELD_IMAGES * largest)
 }
 
 /// The contact sheet of an evaluation: its views, the sheet, and the encoded sheet.
 fn sheet_bytes(dataset: &Dataset, views: usize) -> u64 {
-    let view = |image: &ImageEntry| sheet::view_bytes(image.camera.width, image.camera.height);
+    let view = |image: &ImageEntry| contact_sheet::view_bytes(image.camera.width, image.camera.height);
     let largest = dataset.split.test.iter().map(|&index| view(&dataset.images[index])).max().unwrap_or(0);
-    3 * views.min(sheet::SHEET_VIEWS) as u64 * largest
+    3 * views.min(contact_sheet::MAX_SHEET_VIEWS) as u64 * largest
 }
 
 #[cfg(test)]
@@ -351,8 +351,14 @@ mod tests {
             limit,
             evaluation,
             written_points,
-            fixed: MemoryNeed { host: MemoryUse { state: 0, working: 5 * MIB }, ..MemoryNeed::default() },
-            per_splat: MemoryNeed { host: MemoryUse { state: 728, working: 200 }, ..MemoryNeed::default() },
+            fixed: MemoryEstimate {
+                host: MemoryBytes { state: 0, working: 5 * MIB },
+                ..MemoryEstimate::default()
+            },
+            per_splat: MemoryEstimate {
+                host: MemoryBytes { state: 728, working: 200 },
+                ..MemoryEstimate::default()
+            },
             copy_per_splat: 728,
             ..MemoryPlan::default()
         };
@@ -365,7 +371,7 @@ mod tests {
             for written_points in [0, 7 * MIB] {
                 for limit in [64 * MIB, 160 * MIB, 1000 * MIB] {
                     let plan = plan(evaluation, written_points, limit);
-                    let Some(possible) = plan.possible_splats() else {
+                    let Some(possible) = plan.max_fitting_splats() else {
                         assert!(!plan.with_splats(1).fits());
                         continue;
                     };
@@ -388,13 +394,13 @@ mod tests {
     #[test]
     fn a_device_with_memory_of_its_own_decides_how_many_splats_fit_there() {
         let mut plan = plan(MIB, 0, 2000 * MIB);
-        plan.fixed.device = MemoryUse { state: 0, working: 10 * MIB };
-        plan.per_splat.device = MemoryUse { state: 1000, working: 24 };
+        plan.fixed.device = MemoryBytes { state: 0, working: 10 * MIB };
+        plan.per_splat.device = MemoryBytes { state: 1000, working: 24 };
         plan.fixed.limit = Some(20 * MIB);
         let plan = plan.with_splats(1_000_000);
         assert!(plan.total() <= plan.limit && !plan.fits());
         assert_eq!(plan.shortage(), [10 * MIB + 1_024_000_000, 20 * MIB]);
-        assert_eq!(plan.possible_splats(), Some(10 * MIB / 1024));
+        assert_eq!(plan.max_fitting_splats(), Some(10 * MIB / 1024));
         assert!(plan.with_splats(10 * MIB / 1024).fits() && !plan.with_splats(10 * MIB / 1024 + 1).fits());
     }
 }

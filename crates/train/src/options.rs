@@ -11,9 +11,9 @@ mod value;
 
 use std::path::{Path, PathBuf};
 
-pub use row::{Heading, OptionInfo, Shown};
+pub use row::{OptionHeading, OptionInfo, Presentation};
 pub use table::TrainOptions;
-pub use value::{Form, SetError};
+pub use value::{SetError, ValueSyntax};
 
 /// Maximum size of a config file, in bytes.
 pub const MAX_CONFIG_BYTES: u64 = 1 << 20;
@@ -22,7 +22,7 @@ pub const MAX_CONFIG_BYTES: u64 = 1 << 20;
 pub const RECORD_TABLE: &str = "run";
 
 /// Part of a run's record of its start if that was random splats.
-const RANDOM_START: &str = " random splats in ";
+const RANDOM_START_NOTE: &str = " random splats in ";
 
 /// Why a config file is invalid.
 #[derive(Debug, thiserror::Error)]
@@ -96,10 +96,10 @@ impl TrainOptions {
         let mut options = Self::from_toml(text, path)?;
         let Some(record) = parse_table(text, path)?.remove(RECORD_TABLE) else { return Ok(options) };
         let start = record.get("start").and_then(toml::Value::as_str).unwrap_or_default();
-        if !start.contains(RANDOM_START) {
+        if !start.contains(RANDOM_START_NOTE) {
             options.initial_splats = None;
         }
-        Ok(options.without_idle())
+        Ok(options.without_ineffective())
     }
 
     /// All options in the text of a config file; a table `[run]` is skipped. `path` is used in messages.
@@ -131,7 +131,7 @@ impl TrainOptions {
 
     /// The options that are given, by key, as values that compare equal when the options do.
     #[must_use]
-    pub fn given(&self) -> Vec<(String, toml::Value)> {
+    pub fn given_values(&self) -> Vec<(String, toml::Value)> {
         match toml::Value::try_from(self) {
             Ok(toml::Value::Table(table)) => table.into_iter().collect(),
             // Only paths that are not Unicode cannot be represented in TOML; `TrainConfig` rejects them.
@@ -166,7 +166,7 @@ pub(crate) fn parse_table(text: &str, path: &Path) -> Result<toml::Table, Option
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::words::{Strategy, Up};
+    use crate::option_values::{Strategy, Up};
 
     fn parse(text: &str) -> Result<TrainOptions, OptionsError> {
         TrainOptions::from_toml(text, Path::new("my.toml"))

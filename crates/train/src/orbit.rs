@@ -8,12 +8,12 @@ use gausset_core::{Camera, Pose, Splats};
 use gausset_io::dataset::Dataset;
 use gausset_io::dataset::init::common_cube;
 
-use crate::cameras::{NamedCamera, of_dataset};
+use crate::cameras::{NamedCamera, dataset_cameras};
+use crate::option_values::{Split, Up};
 use crate::up;
-use crate::words::{Split, Up};
 
 /// Minimum length of the mean viewing direction for cameras that count as facing one way.
-const FACING_ONE_WAY: f64 = 0.7;
+const FACING_THRESHOLD: f64 = 0.7;
 
 /// Image size of an orbit around splats without a dataset, in px.
 const DEFAULT_SIZE: [u32; 2] = [1280, 720];
@@ -29,7 +29,7 @@ const ELEVATION_SINE: f64 = 0.342;
 
 /// Image size and field of view of an orbit; unset values are those of the dataset, or defaults.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct PictureShape {
+pub struct ImageShape {
     /// Width in px.
     pub width: Option<u32>,
     /// Height in px.
@@ -38,13 +38,13 @@ pub struct PictureShape {
     pub vertical_fov: Option<f64>,
 }
 
-impl PictureShape {
+impl ImageShape {
     /// Applies this shape to `camera`; everything else is kept. A size given by one side keeps the aspect ratio, and a
     /// new size keeps the vertical field of view.
     ///
     /// # Errors
     /// A size or field of view that is invalid for a camera.
-    pub fn applied_to(&self, camera: &Camera) -> Result<Camera, CameraError> {
+    pub fn apply_to(&self, camera: &Camera) -> Result<Camera, CameraError> {
         if *self == Self::default() {
             return Ok(*camera);
         }
@@ -81,31 +81,31 @@ impl PictureShape {
 ///
 /// # Errors
 /// A shape that is invalid for a camera. Returns no cameras if the dataset has no training images.
-pub fn around_dataset(
+pub fn orbit_dataset(
     dataset: &Dataset,
     frames: usize,
     splats_from_dataset: &Mat3,
-    shape: &PictureShape,
+    shape: &ImageShape,
 ) -> Result<Vec<NamedCamera>, CameraError> {
-    let training = of_dataset(dataset, Split::Train, splats_from_dataset);
+    let training = dataset_cameras(dataset, Split::Train, splats_from_dataset);
     let Some(first) = training.first() else { return Ok(Vec::new()) };
-    let camera = shape.applied_to(&first.camera)?;
+    let camera = shape.apply_to(&first.camera)?;
     let poses: Vec<Pose> = training.iter().map(|c| c.pose).collect();
     let is_turned = *splats_from_dataset != IDENTITY3;
     let up = if is_turned { up::SAVED_UP } else { up::direction(Up::Auto, &poses).unwrap_or(up::SAVED_UP) };
     let centre = common_cube(&poses, dataset.scene_extent).centre;
-    let offsets: Vec<[f64; 3]> = poses.iter().map(|pose| minus(pose.centre(), centre)).collect();
+    let offsets: Vec<[f64; 3]> = poses.iter().map(|pose| subtract(pose.centre(), centre)).collect();
     let facing = mean(&poses.iter().map(|pose| pose.rotation[2]).collect::<Vec<_>>());
-    let circle = if se3::norm(facing) > FACING_ONE_WAY {
+    let circle = if se3::norm(facing) > FACING_THRESHOLD {
         let middle = mean(&offsets);
-        let spread = offsets.iter().map(|&offset| se3::norm(minus(offset, middle))).sum::<f64>();
+        let spread = offsets.iter().map(|&offset| se3::norm(subtract(offset, middle))).sum::<f64>();
         Circle::around(middle, facing, up, 0.5 * spread / offsets.len() as f64)
     } else {
         let heights = offsets.iter().map(|&offset| se3::dot(offset, up)).sum::<f64>();
-        let radius = offsets.iter().map(|&offset| se3::norm(across(offset, up))).sum::<f64>();
+        let radius = offsets.iter().map(|&offset| se3::norm(perpendicular_part(offset, up))).sum::<f64>();
         let count = offsets.len() as f64;
         let middle = up.map(|v| v * heights / count);
-        Circle::around(middle, up, across(offsets[0], up), radius / count)
+        Circle::around(middle, up, perpendicular_part(offsets[0], up), radius / count)
     };
     Ok(circle.cameras(frames, centre, up, &camera))
 }
@@ -117,14 +117,14 @@ pub fn around_dataset(
 ///
 /// # Errors
 /// A shape that is invalid for a camera. Returns no cameras if there are no splats.
-pub fn around_splats(
+pub fn orbit_splats(
     splats: &Splats,
     frames: usize,
     up: Option<[f32; 3]>,
-    shape: &PictureShape,
+    shape: &ImageShape,
 ) -> Result<Vec<NamedCamera>, CameraError> {
     let up = up.and_then(|up| unit(up.map(f64::from))).unwrap_or(up::SAVED_UP);
-    let usable = || (0..splats.len()).filter(|&i| splats.is_usable(i));
+    let usable = || (0..splats.len()).filter(|&i| splats.is_valid(i));
     let mut seen: Vec<usize> = usable().filter(|&i| splats.opacity_logits[i] >= FAINT_LOGIT).collect();
     if seen.is_empty() {
         seen = usable().collect();
@@ -134,21 +134,21 @@ pub fn around_splats(
     }
     let position = |i: usize| splats.means[i].map(f64::from);
     let centre = std::array::from_fn(|k| median(seen.iter().map(|&i| position(i)[k]).collect()));
-    let distance = median(seen.iter().map(|&i| se3::norm(minus(position(i), centre))).collect());
+    let distance = median(seen.iter().map(|&i| se3::norm(subtract(position(i), centre))).collect());
     let radius = RADIUS_IN_MEDIANS * if distance > 0.0 { distance } else { 1.0 };
 
     let [width, height] = DEFAULT_SIZE.map(f64::from);
     let focal = 0.5 * height / libm::tan(0.5 * DEFAULT_FOV.to_radians());
     let [width_px, height_px] = DEFAULT_SIZE;
     let usual = Camera::new(width_px, height_px, focal, focal, 0.5 * width, 0.5 * height)?;
-    let camera = shape.applied_to(&usual)?;
+    let camera = shape.apply_to(&usual)?;
     // The narrower of the two half angles must contain the ball.
     let half_side = f64::from(camera.width).min(f64::from(camera.height)) / 2.0;
     let sine = half_side / libm::hypot(half_side, camera.fx.max(camera.fy));
     let away = radius / sine;
     let middle = up.map(|v| v * away * ELEVATION_SINE);
     let across = away * (1.0 - ELEVATION_SINE * ELEVATION_SINE).sqrt();
-    Ok(Circle::around(middle, up, any_across(up), across).cameras(frames, centre, up, &camera))
+    Ok(Circle::around(middle, up, any_perpendicular(up), across).cameras(frames, centre, up, &camera))
 }
 
 /// The upper median.
@@ -168,7 +168,7 @@ impl Circle {
     /// The circle around `middle` in the plane perpendicular to `axis`, starting towards `start`.
     fn around(middle: [f64; 3], axis: [f64; 3], start: [f64; 3], radius: f64) -> Self {
         let axis = unit(axis).unwrap_or(up::SAVED_UP);
-        let first = unit(across(start, axis)).unwrap_or_else(|| any_across(axis));
+        let first = unit(perpendicular_part(start, axis)).unwrap_or_else(|| any_perpendicular(axis));
         Self { middle, axes: [first, se3::cross(axis, first)], radius }
     }
 
@@ -195,14 +195,14 @@ impl Circle {
 /// The pose of a camera at `position` that looks at `target`, with `up` upwards in its image.
 #[must_use]
 pub fn look_at(position: [f64; 3], target: [f64; 3], up: [f64; 3]) -> Pose {
-    let forward = unit(minus(target, position)).unwrap_or([0.0, 0.0, 1.0]);
-    let right = unit(se3::cross(forward, up)).unwrap_or_else(|| any_across(forward));
+    let forward = unit(subtract(target, position)).unwrap_or([0.0, 0.0, 1.0]);
+    let right = unit(se3::cross(forward, up)).unwrap_or_else(|| any_perpendicular(forward));
     let down = se3::cross(forward, right);
     let rotation = [right, down, forward];
     Pose { rotation, translation: se3::mul_vec(&rotation, position).map(|v| -v) }
 }
 
-fn minus(a: [f64; 3], b: [f64; 3]) -> [f64; 3] {
+fn subtract(a: [f64; 3], b: [f64; 3]) -> [f64; 3] {
     std::array::from_fn(|k| a[k] - b[k])
 }
 
@@ -211,7 +211,7 @@ fn mean(vectors: &[[f64; 3]]) -> [f64; 3] {
 }
 
 /// The component of a vector perpendicular to a unit axis.
-fn across(v: [f64; 3], axis: [f64; 3]) -> [f64; 3] {
+fn perpendicular_part(v: [f64; 3], axis: [f64; 3]) -> [f64; 3] {
     let along = se3::dot(v, axis);
     std::array::from_fn(|k| v[k] - along * axis[k])
 }
@@ -222,9 +222,9 @@ fn unit(v: [f64; 3]) -> Option<[f64; 3]> {
 }
 
 /// Some unit vector perpendicular to a unit vector.
-fn any_across(axis: [f64; 3]) -> [f64; 3] {
+fn any_perpendicular(axis: [f64; 3]) -> [f64; 3] {
     let other = if axis[0].abs() < 0.9 { [1.0, 0.0, 0.0] } else { [0.0, 1.0, 0.0] };
-    unit(across(other, axis)).unwrap_or(other)
+    unit(perpendicular_part(other, axis)).unwrap_or(other)
 }
 
 #[cfg(test)]
@@ -268,7 +268,7 @@ mod tests {
     fn an_orbit_around_splats_shows_all_of_an_object_and_does_not_care_about_some_far_away() {
         let centre = [5.0, -2.0, 7.0];
         let splats = ball(centre);
-        let cameras = around_splats(&splats, 12, None, &PictureShape::default()).unwrap();
+        let cameras = orbit_splats(&splats, 12, None, &ImageShape::default()).unwrap();
         assert_eq!(cameras.len(), 12);
         for NamedCamera { camera, pose, .. } in &cameras {
             assert_eq!((camera.width, camera.height), (1280, 720));
@@ -280,27 +280,27 @@ mod tests {
                 assert!(point[2] > 0.0 && (0.0..1280.0).contains(&x) && (0.0..720.0).contains(&y), "{x} {y}");
             }
             // Not from so far that there would be little to see: the ball fills a third of the height.
-            let distance = se3::norm(minus(pose.centre(), centre.map(f64::from)));
+            let distance = se3::norm(subtract(pose.centre(), centre.map(f64::from)));
             assert!(2.0 * camera.fy / distance > 240.0, "{distance}");
         }
     }
 
     #[test]
     fn an_orbit_around_nothing_has_no_cameras_and_one_around_a_single_splat_has_some() {
-        let shape = PictureShape::default();
-        assert!(around_splats(&Splats::default(), 5, None, &shape).unwrap().is_empty());
+        let shape = ImageShape::default();
+        assert!(orbit_splats(&Splats::default(), 5, None, &shape).unwrap().is_empty());
         let mut one = Splats::with_capacity(0, 1);
         one.push([1.0, 2.0, 3.0], [-3.0; 3], [1.0, 0.0, 0.0, 0.0], -6.0, &[0.0; 3]);
-        let cameras = around_splats(&one, 3, Some([0.0, 0.0, 2.0]), &shape).unwrap();
+        let cameras = orbit_splats(&one, 3, Some([0.0, 0.0, 2.0]), &shape).unwrap();
         assert!(cameras.iter().all(|c| c.pose.centre()[2] > 3.0), "above, where z is up");
     }
 
     #[test]
     fn a_picture_shape_keeps_the_field_of_view_of_the_height_and_the_proportions() {
         let camera = Camera::new(200, 100, 80.0, 90.0, 101.0, 49.0).unwrap();
-        let shape = |width, height, vertical_fov| PictureShape { width, height, vertical_fov };
-        let of = |shape: PictureShape| shape.applied_to(&camera).unwrap();
-        assert_eq!(of(PictureShape::default()), camera);
+        let shape = |width, height, vertical_fov| ImageShape { width, height, vertical_fov };
+        let of = |shape: ImageShape| shape.apply_to(&camera).unwrap();
+        assert_eq!(of(ImageShape::default()), camera);
         let half = of(shape(Some(100), None, None));
         assert_eq!((half.width, half.height, half.fx, half.fy), (100, 50, 40.0, 45.0));
         let square = of(shape(Some(100), Some(100), None));
@@ -308,6 +308,6 @@ mod tests {
         let wide = of(shape(None, Some(200), Some(90.0)));
         assert_eq!((wide.width, wide.height), (400, 200));
         assert!((wide.fy - 100.0).abs() < 1e-9 && wide.fx == wide.fy);
-        assert!(shape(Some(40_000), None, None).applied_to(&camera).is_err());
+        assert!(shape(Some(40_000), None, None).apply_to(&camera).is_err());
     }
 }

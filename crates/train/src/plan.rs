@@ -14,7 +14,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::words::ParseWordError;
+use crate::option_values::ParseValueError;
 
 /// Maximum number of decisions of a plan that is read from a file.
 const MAX_DECISIONS: usize = 100_000;
@@ -24,13 +24,13 @@ const MAX_STEPS: u64 = 1_000_000_000;
 /// The decisions of a run about its last step.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
-pub struct Plan {
+pub struct StepPlan {
     schedule_steps: u64,
-    decisions: Vec<Decision>,
+    decisions: Vec<PlanDecision>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Decision {
+struct PlanDecision {
     /// Finished steps at the time of the decision.
     at: u64,
     /// The step of the schedules at that time.
@@ -39,11 +39,11 @@ struct Decision {
     end: u64,
 }
 
-impl Plan {
+impl StepPlan {
     /// A plan with one step of the schedules per step.
     #[must_use]
-    pub fn even(schedule_steps: u64) -> Self {
-        Self { schedule_steps, decisions: vec![Decision { at: 0, from: 0, end: schedule_steps }] }
+    pub fn identity(schedule_steps: u64) -> Self {
+        Self { schedule_steps, decisions: vec![PlanDecision { at: 0, from: 0, end: schedule_steps }] }
     }
 
     /// Number of steps of the schedules.
@@ -60,8 +60,8 @@ impl Plan {
 
     /// Whether the steps of the run are those of the schedules.
     #[must_use]
-    pub fn is_even(&self) -> bool {
-        *self == Self::even(self.schedule_steps)
+    pub fn is_identity(&self) -> bool {
+        *self == Self::identity(self.schedule_steps)
     }
 
     /// Finished steps of the schedules after `done` steps of the run; all of them at the end.
@@ -76,11 +76,11 @@ impl Plan {
     pub fn decide(&mut self, done: u64, end: u64) {
         let from = self.scheduled(done);
         self.decisions.retain(|decision| decision.at < done);
-        self.decisions.push(Decision { at: done, from, end: end.max(done + 1) });
+        self.decisions.push(PlanDecision { at: done, from, end: end.max(done + 1) });
     }
 }
 
-impl Decision {
+impl PlanDecision {
     fn scheduled(&self, done: u64, schedule_steps: u64) -> u64 {
         let steps = u128::from((self.end - self.at).max(1));
         let walked = u128::from((done - self.at).min(self.end - self.at));
@@ -90,18 +90,18 @@ impl Decision {
 }
 
 /// `SCHEDULE AT:END AT:END …`
-impl fmt::Display for Plan {
+impl fmt::Display for StepPlan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.schedule_steps)?;
         self.decisions.iter().try_for_each(|decision| write!(f, " {}:{}", decision.at, decision.end))
     }
 }
 
-impl FromStr for Plan {
-    type Err = ParseWordError;
+impl FromStr for StepPlan {
+    type Err = ParseValueError;
 
-    fn from_str(text: &str) -> Result<Self, ParseWordError> {
-        let bad = || ParseWordError {
+    fn from_str(text: &str) -> Result<Self, ParseValueError> {
+        let bad = || ParseValueError {
             expected: "steps of the schedules, then decisions AT:END in order, the first at 0".to_owned(),
             found: text.chars().take(80).collect(),
         };
@@ -125,16 +125,16 @@ impl FromStr for Plan {
     }
 }
 
-impl TryFrom<String> for Plan {
-    type Error = ParseWordError;
+impl TryFrom<String> for StepPlan {
+    type Error = ParseValueError;
 
-    fn try_from(text: String) -> Result<Self, ParseWordError> {
+    fn try_from(text: String) -> Result<Self, ParseValueError> {
         text.parse()
     }
 }
 
-impl From<Plan> for String {
-    fn from(plan: Plan) -> Self {
+impl From<StepPlan> for String {
+    fn from(plan: StepPlan) -> Self {
         plan.to_string()
     }
 }
@@ -145,14 +145,14 @@ mod tests {
 
     #[test]
     fn without_second_thoughts_each_step_is_one_of_the_schedules() {
-        let plan = Plan::even(100);
+        let plan = StepPlan::identity(100);
         assert!((0..=100).all(|step| plan.scheduled(step) == step));
-        assert_eq!((plan.end(), plan.scheduled(200), plan.is_even()), (100, 100, true));
+        assert_eq!((plan.end(), plan.scheduled(200), plan.is_identity()), (100, 100, true));
     }
 
     #[test]
     fn the_rest_of_the_schedules_is_walked_evenly_and_what_was_walked_stays() {
-        let mut plan = Plan::even(100);
+        let mut plan = StepPlan::identity(100);
         plan.decide(20, 60);
         assert_eq!(
             [0, 19, 20, 21, 40, 59, 60].map(|step| plan.scheduled(step)),
@@ -171,12 +171,12 @@ mod tests {
 
     #[test]
     fn a_plan_reads_back_from_its_words_with_every_step() {
-        let mut plan = Plan::even(977);
+        let mut plan = StepPlan::identity(977);
         for (done, end) in [(13, 1_200), (14, 700), (399, 1_009)] {
             plan.decide(done, end);
         }
         assert_eq!(plan.to_string(), "977 0:977 13:1200 14:700 399:1009");
-        let read: Plan = plan.to_string().parse().unwrap();
+        let read: StepPlan = plan.to_string().parse().unwrap();
         assert_eq!(read, plan);
         for wrong in [
             "",
@@ -189,7 +189,7 @@ mod tests {
             "10 0:5 2:9 1:8",
             "10 0:x",
         ] {
-            assert!(wrong.parse::<Plan>().is_err(), "{wrong}");
+            assert!(wrong.parse::<StepPlan>().is_err(), "{wrong}");
         }
     }
 }

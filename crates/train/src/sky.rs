@@ -4,12 +4,12 @@
 //! the sky in its direction as seen from the centre. Cameras are at most a thirtieth of the radius away from the
 //! centre, so the colours appear rotated by at most two degrees; a sky of degree 2 hardly changes over that angle.
 
-use gausset_core::engine::SKY_WIDTH;
+use gausset_core::engine::SKY_VALUES;
 use gausset_core::sh::{C0, basis};
 use gausset_core::{Pose, Splats, se3};
 
 /// Number of splats of a sky.
-pub const COUNT: usize = 4000;
+pub const SPLAT_COUNT: usize = 4000;
 
 /// Standard deviation in neighbour distances, `sqrt(4π / COUNT)` radii. At 0.9 a thousandth of the background shines
 /// through (even with more opacity); at 1.2 the image is blurrier: twice the error of a strong sky.
@@ -18,28 +18,28 @@ const SPREAD: f64 = 1.0;
 /// most `1e-4 / (1 - opacity)` is left.
 const OPACITY: f64 = 0.85;
 /// Minimum radius in scene extents.
-const RADIUS: f64 = 30.0;
+const MIN_RADIUS: f64 = 30.0;
 /// Radius relative to the distance of the farthest relevant splat. Splats are sorted by depth along the optical axis,
 /// which varies within a splat of the sky.
-const BEYOND: f64 = 1.5;
+const RADIUS_FACTOR: f64 = 1.5;
 /// Maximum solid angle in steradians that all splats behind the sky may cover together: some always drift off, to
 /// thousands of extents, and viewers limit the drawing distance. In an image of 60 degrees it is a thousandth.
-const HIDDEN: f64 = 1e-3;
+const MAX_HIDDEN_SOLID_ANGLE: f64 = 1e-3;
 /// Maximum radius in scene extents.
-const LARGEST_RADIUS: f64 = 1000.0;
+const MAX_RADIUS: f64 = 1000.0;
 /// Logit of the opacity 1/255, below which a splat is not drawn.
-const UNSEEN_LOGIT: f32 = -5.54;
+const INVISIBLE_LOGIT: f32 = -5.54;
 
 /// Appends a sky to the splats of a scene. `sky` holds its coefficients (`[coefficient][channel]`, degree 2), `cameras`
 /// the views of the scene, and `extent` its size in scene units.
 pub fn append(splats: &mut Splats, sky: &[f32], cameras: &[Pose], extent: f64) {
     let centre = mean(cameras);
     let radius = radius(splats, centre, extent);
-    let neighbours = radius * (4.0 * std::f64::consts::PI / COUNT as f64).sqrt();
+    let neighbours = radius * (4.0 * std::f64::consts::PI / SPLAT_COUNT as f64).sqrt();
     let log_scale = libm::log(SPREAD * neighbours) as f32;
     let logit = libm::log(OPACITY / (1.0 - OPACITY)) as f32;
     let mut sh = vec![0.0; splats.sh_stride()];
-    for index in 0..COUNT {
+    for index in 0..SPLAT_COUNT {
         let direction = direction(index);
         let position = std::array::from_fn(|k| (centre[k] + radius * direction[k]) as f32);
         for (channel, value) in colour(sky, direction).into_iter().enumerate() {
@@ -54,7 +54,7 @@ pub fn append(splats: &mut Splats, sky: &[f32], cameras: &[Pose], extent: f64) {
 pub fn colour(sky: &[f32], direction: [f64; 3]) -> [f64; 3] {
     let basis = basis(direction);
     std::array::from_fn(|channel| {
-        let terms = (0..SKY_WIDTH / 3).zip(sky.iter().skip(channel).step_by(3));
+        let terms = (0..SKY_VALUES / 3).zip(sky.iter().skip(channel).step_by(3));
         let sum: f64 = terms.map(|(k, &c)| f64::from(c) * basis[k]).sum();
         (0.5 + sum).max(0.0)
     })
@@ -63,7 +63,7 @@ pub fn colour(sky: &[f32], direction: [f64; 3]) -> [f64; 3] {
 /// The direction of a splat: heights evenly spaced, rotated by the golden angle each.
 fn direction(index: usize) -> [f64; 3] {
     let golden_angle = std::f64::consts::PI * (3.0 - 5f64.sqrt());
-    let height = 1.0 - (2 * index + 1) as f64 / COUNT as f64;
+    let height = 1.0 - (2 * index + 1) as f64 / SPLAT_COUNT as f64;
     let (sine, cosine) = libm::sincos(golden_angle * index as f64);
     let across = (1.0 - height * height).sqrt();
     [across * cosine, across * sine, height]
@@ -77,17 +77,18 @@ fn mean(cameras: &[Pose]) -> [f64; 3] {
 
 /// Radius beyond all relevant splats.
 fn radius(splats: &Splats, centre: [f64; 3], extent: f64) -> f64 {
-    let seen = (0..splats.len()).filter(|&i| splats.is_usable(i) && splats.opacity_logits[i] > UNSEEN_LOGIT);
+    let seen =
+        (0..splats.len()).filter(|&i| splats.is_valid(i) && splats.opacity_logits[i] > INVISIBLE_LOGIT);
     let distance = |i: usize| se3::norm(std::array::from_fn(|k| f64::from(splats.means[i][k]) - centre[k]));
     let mut farthest_first: Vec<(f64, usize)> = seen.map(|i| (distance(i), i)).collect();
     farthest_first.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
     let mut hidden = 0.0;
     let first_that_matters = farthest_first.iter().find(|&&(distance, i)| {
         hidden += solid_angle(splats, i, distance);
-        hidden > HIDDEN
+        hidden > MAX_HIDDEN_SOLID_ANGLE
     });
     let farthest = first_that_matters.map_or(0.0, |&(distance, _)| distance);
-    (BEYOND * farthest).max(RADIUS * extent).min(LARGEST_RADIUS * extent)
+    (RADIUS_FACTOR * farthest).max(MIN_RADIUS * extent).min(MAX_RADIUS * extent)
 }
 
 /// Maximum solid angle that a splat covers from that distance: its opacity times `2π` of its two larger standard
@@ -114,10 +115,10 @@ mod tests {
         splats.push([0.0, 1e5, 0.0], [2.0; 3], quat, 8.0, &[0.0; 12]);
         splats.push([f32::NAN; 3], [0.0; 3], quat, 0.0, &[0.0; 12]);
         let cameras = [Pose { translation: [-2.0, 0.0, 0.0], ..Pose::IDENTITY }, Pose::IDENTITY];
-        let mut sky = [0.0; SKY_WIDTH];
+        let mut sky = [0.0; SKY_VALUES];
         (sky[0], sky[7]) = (1.0, 0.5);
         append(&mut splats, &sky, &cameras, 2.0);
-        assert_eq!(splats.len(), 4 + COUNT);
+        assert_eq!(splats.len(), 4 + SPLAT_COUNT);
         assert_eq!(splats.validate(), Ok(()));
         let centre = [1.0, 0.0, 0.0];
         for i in 4..splats.len() {
@@ -126,10 +127,10 @@ mod tests {
             assert!((se3::norm(away) - 148.5).abs() < 1e-4);
             let expected = colour(&sky, away.map(|v| v / se3::norm(away)));
             for (k, expected) in expected.into_iter().enumerate() {
-                let found = 0.5 + C0 * f64::from(splats.sh_of(i)[k]);
+                let found = 0.5 + C0 * f64::from(splats.sh_coefficients(i)[k]);
                 assert!((found - expected).abs() < 1e-5, "{found} {expected}");
             }
-            assert_eq!(splats.sh_of(i)[3..], [0.0; 9]);
+            assert_eq!(splats.sh_coefficients(i)[3..], [0.0; 9]);
         }
         assert_eq!(radius(&Splats::zeros(0, 0), centre, 2.0), 60.0);
         // The radius is limited.
@@ -137,7 +138,9 @@ mod tests {
         assert_eq!(radius(&splats, centre, 2.0), 2000.0);
         // No two are closer than half of the distance of neighbours.
         let nearest =
-            (1..COUNT).map(|i| se3::norm(std::array::from_fn(|k| direction(i)[k] - direction(0)[k])));
-        assert!(nearest.fold(f64::MAX, f64::min) > 0.5 * (4.0 * std::f64::consts::PI / COUNT as f64).sqrt());
+            (1..SPLAT_COUNT).map(|i| se3::norm(std::array::from_fn(|k| direction(i)[k] - direction(0)[k])));
+        assert!(
+            nearest.fold(f64::MAX, f64::min) > 0.5 * (4.0 * std::f64::consts::PI / SPLAT_COUNT as f64).sqrt()
+        );
     }
 }

@@ -9,22 +9,22 @@
 
 use gausset_core::Pose;
 use gausset_core::se3::{self, IDENTITY3, Mat3};
-use gausset_core::splats_transform::rotation_taking;
+use gausset_core::splats_transform::rotation_between;
 
-use crate::words::Up;
+use crate::option_values::Up;
 
 /// The up direction of viewers.
 pub const SAVED_UP: [f64; 3] = [0.0, -1.0, 0.0];
 
 /// Minimum length of the mean of unit vectors that defines a direction.
-const SHORTEST_MEAN: f64 = 0.2;
+const MIN_MEAN_LENGTH: f64 = 0.2;
 
 /// The up direction of a scene in its dataset's axes, as a unit vector; `None` if the scene is saved unrotated or the
 /// cameras do not define one.
 #[must_use]
 pub fn direction(up: Up, camera_from_world: &[Pose]) -> Option<[f64; 3]> {
     match up {
-        Up::Auto => of_cameras(camera_from_world),
+        Up::Auto => up_of_cameras(camera_from_world),
         Up::X => Some([1.0, 0.0, 0.0]),
         Up::Y => Some([0.0, 1.0, 0.0]),
         Up::Z => Some([0.0, 0.0, 1.0]),
@@ -36,24 +36,24 @@ pub fn direction(up: Up, camera_from_world: &[Pose]) -> Option<[f64; 3]> {
 }
 
 /// The mean up direction of cameras, or the mean direction opposite to their viewing directions.
-fn of_cameras(camera_from_world: &[Pose]) -> Option<[f64; 3]> {
-    mean_of(camera_from_world, 1).or_else(|| mean_of(camera_from_world, 2))
+fn up_of_cameras(camera_from_world: &[Pose]) -> Option<[f64; 3]> {
+    mean_axis(camera_from_world, 1).or_else(|| mean_axis(camera_from_world, 2))
 }
 
 /// The normalised mean of the negated axes `row` of cameras; `None` if they cancel out.
-fn mean_of(camera_from_world: &[Pose], row: usize) -> Option<[f64; 3]> {
+fn mean_axis(camera_from_world: &[Pose], row: usize) -> Option<[f64; 3]> {
     let mut sum = [0.0; 3];
     for pose in camera_from_world {
         sum = std::array::from_fn(|k| sum[k] - pose.rotation[row][k]);
     }
     let length = se3::norm(sum);
-    (length > SHORTEST_MEAN * camera_from_world.len() as f64).then(|| sum.map(|v| v / length))
+    (length > MIN_MEAN_LENGTH * camera_from_world.len() as f64).then(|| sum.map(|v| v / length))
 }
 
 /// The rotation `saved_from_dataset`.
 #[must_use]
 pub fn rotation(up: Up, camera_from_world: &[Pose]) -> Mat3 {
-    direction(up, camera_from_world).map_or(IDENTITY3, |up| rotation_taking(up, SAVED_UP))
+    direction(up, camera_from_world).map_or(IDENTITY3, |up| rotation_between(up, SAVED_UP))
 }
 
 #[cfg(test)]

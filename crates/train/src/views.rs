@@ -40,7 +40,7 @@ impl ViewOrder {
     pub fn new(seed: u64, views: usize, cursor: Cursor) -> Self {
         let epochs = [permutation(seed, cursor.epoch, views), permutation(seed, cursor.epoch + 1, views)];
         let mut order = Self { seed, cursor, epochs, skipped: vec![false; views] };
-        order.settle();
+        order.skip_unusable();
         order
     }
 
@@ -59,7 +59,7 @@ impl ViewOrder {
     /// Advances to the next view.
     pub fn advance(&mut self) {
         self.cursor.position += 1;
-        self.settle();
+        self.skip_unusable();
     }
 
     /// Skips a view from now on.
@@ -67,7 +67,7 @@ impl ViewOrder {
         if let Some(skipped) = self.skipped.get_mut(view) {
             *skipped = true;
         }
-        self.settle();
+        self.skip_unusable();
     }
 
     /// Number of skipped views.
@@ -84,7 +84,7 @@ impl ViewOrder {
     }
 
     /// Moves the cursor to the next view that is not skipped, which may be the current one.
-    fn settle(&mut self) {
+    fn skip_unusable(&mut self) {
         if self.skipped.iter().all(|&skipped| skipped) {
             self.cursor.position = self.skipped.len() as u64;
             return;

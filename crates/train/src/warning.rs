@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 pub enum RunWarning {
     /// An image cannot be decoded; the run continues without it.
     #[error("{}: skipped: {}", .0.name, .0.reason)]
-    UnreadablePicture(SkippedPicture),
+    UnreadableImage(SkippedImage),
     /// The loss is far above its median.
     #[error(
         "step {step}: loss is {loss:.4}, more than {factor} times the median of {median:.4} for {steps} steps; the rates may be too high"
@@ -51,7 +51,7 @@ pub enum RunWarning {
     #[error(
         "step {step}: {count} splats exceed one binding of the device, or may do so soon: density control runs on the CPU, and the state is copied back for each update"
     )]
-    HostRules {
+    HostDensityControl {
         /// Finished steps.
         step: u64,
         /// Number of splats.
@@ -61,7 +61,7 @@ pub enum RunWarning {
     #[error(
         "⟨max-splats-per-tile⟩ {limit}: the lists of {tiles} tiles were cut, in {cut_steps} of {steps} steps; splats behind the nearest {limit} were not drawn there (raise the limit, or 0 for none)"
     )]
-    CutLists {
+    TruncatedLists {
         /// The limit of splats per tile.
         limit: u32,
         /// Number of truncated tiles, over all steps.
@@ -75,7 +75,7 @@ pub enum RunWarning {
     #[error(
         "⟨max-splats-per-tile⟩ {limit}: the lists of {tiles} tiles were cut, in {cut_views} of {views} pictures; splats behind the nearest {limit} were not drawn there"
     )]
-    CutPictures {
+    TruncatedRenders {
         /// The limit of splats per tile.
         limit: u32,
         /// Number of truncated tiles, over all renders.
@@ -104,13 +104,13 @@ impl RunWarning {
     #[must_use]
     pub const fn kind(&self) -> &'static str {
         match self {
-            Self::UnreadablePicture(_) => "unreadable_picture",
+            Self::UnreadableImage(_) => "unreadable_picture",
             Self::LossExplosion { .. } => "loss_explosion",
             Self::DeadSplats { .. } => "dead_splats",
             Self::SkippedUpdates { .. } => "skipped_updates",
-            Self::HostRules { .. } => "host_rules",
-            Self::CutLists { .. } => "cut_lists",
-            Self::CutPictures { .. } => "cut_pictures",
+            Self::HostDensityControl { .. } => "host_rules",
+            Self::TruncatedLists { .. } => "cut_lists",
+            Self::TruncatedRenders { .. } => "cut_pictures",
             Self::DamagedCheckpoint(_) => "damaged_checkpoint",
             Self::NoCheckpoint { .. } => "no_checkpoint",
             Self::Note(_) => "note",
@@ -130,7 +130,7 @@ impl Serialize for RunWarning {
 
 /// An image that was left out of training.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct SkippedPicture {
+pub struct SkippedImage {
     /// Name as in the dataset.
     pub name: String,
     /// The reason.

@@ -9,14 +9,14 @@ use std::time::Instant;
 
 use common::{cpu, ignore, options, resume, runs, session, splats_of, train};
 use gausset_io::atomic::Overwrite;
-use gausset_train::{End, Event, Outcome, RecordedRun, Run, TimeBudget, TrainConfig, TrainOptions};
+use gausset_train::{Event, RecordedRun, Run, RunEnd, RunOutcome, TimeBudget, TrainConfig, TrainOptions};
 
 fn within(budget_ms: u64) -> TrainOptions {
     TrainOptions { time_budget: Some(TimeBudget::Milliseconds(budget_ms)), steps: None, ..options(1) }
 }
 
 /// Starts a run with a time budget; stops it after `stop_after` steps.
-fn start(given: &TrainOptions, run: &Path, stop_after: Option<u64>) -> Outcome {
+fn start(given: &TrainOptions, run: &Path, stop_after: Option<u64>) -> RunOutcome {
     let since = Instant::now();
     let config = TrainConfig::resolve(given, None).unwrap();
     let stop = Arc::<AtomicBool>::default();
@@ -27,7 +27,7 @@ fn start(given: &TrainOptions, run: &Path, stop_after: Option<u64>) -> Outcome {
     };
     let session = session(&config, Box::new(cpu(1)), &stop);
     let mut started = Run::start(config, run, Overwrite::Refuse, session, &mut events).unwrap();
-    started.keep_to_budget(since).unwrap();
+    started.apply_time_budget(since).unwrap();
     started.train(&mut events).unwrap()
 }
 
@@ -41,7 +41,7 @@ fn a_run_with_a_time_budget_is_repeated_by_its_config() {
     let (folder, run) = runs();
     let outcome = start(&within(1_200), &run, None);
     let given = recorded(&run);
-    assert_eq!((outcome.end, given.steps), (End::Finished, Some(outcome.summary.steps)));
+    assert_eq!((outcome.end, given.steps), (RunEnd::Finished, Some(outcome.summary.steps)));
     assert_eq!(given.time_budget, Some(TimeBudget::None));
     let again = folder.path().join("again");
     train(&given, &mut cpu(2), &again, &mut ignore).unwrap();
@@ -52,9 +52,9 @@ fn a_run_with_a_time_budget_is_repeated_by_its_config() {
 fn a_run_with_a_time_budget_that_was_stopped_goes_on_and_is_repeated_as_a_whole() {
     let (folder, run) = runs();
     let stopped = start(&within(3_000), &run, Some(10));
-    assert_eq!(stopped.end, End::Stopped);
+    assert_eq!(stopped.end, RunEnd::Stopped);
     let finished = resume(&TrainOptions::default(), &mut cpu(1), &run, &mut ignore).unwrap();
-    assert_eq!(finished.end, End::Finished);
+    assert_eq!(finished.end, RunEnd::Finished);
     // The second session had no budget: its steps are those that the first one had planned.
     let given = TrainOptions { time_budget: Some(TimeBudget::None), ..recorded(&run) };
     let again = folder.path().join("again");

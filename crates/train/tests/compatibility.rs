@@ -5,7 +5,7 @@ mod common;
 use std::path::{Path, PathBuf};
 
 use common::{copy_folder, cpu, ignore, resume, splats_of, train};
-use gausset_train::{End, Event, RecordedRun, TrainOptions, read_finished, read_summary};
+use gausset_train::{Event, RecordedRun, RunEnd, TrainOptions, read_outcome, read_summary};
 
 /// PSNR on the held-out view of the fixture, dB.
 const PSNR: f64 = 8.652630772238307;
@@ -29,7 +29,7 @@ fn a_run_of_02_resumes_from_its_checkpoint_to_the_bytes_of_02() {
     for file in ["splats.ply", "checkpoints/step_000006.ckpt"] {
         std::fs::remove_file(run.join(file)).unwrap();
     }
-    assert_eq!(read_finished(&run).unwrap(), None);
+    assert_eq!(read_outcome(&run).unwrap(), None);
     let mut begun_at = None;
     let mut on_event = |event: &Event, _: &_| {
         if let Event::Started(started) = event {
@@ -37,7 +37,7 @@ fn a_run_of_02_resumes_from_its_checkpoint_to_the_bytes_of_02() {
         }
     };
     let outcome = resume(&moved, &mut cpu(1), &run, &mut on_event).unwrap();
-    assert_eq!((begun_at, outcome.end, outcome.summary.steps), (Some(3), End::Finished, 6));
+    assert_eq!((begun_at, outcome.end, outcome.summary.steps), (Some(3), RunEnd::Finished, 6));
     assert!(splats_of(&run) == splats_of(&fixture().join("run")));
 }
 
@@ -54,7 +54,7 @@ fn the_configuration_of_02_repeats_its_run() {
 #[test]
 fn a_finished_run_of_02_is_finished_and_its_numbers_are_read() {
     let (_folder, run, moved) = copied_run();
-    let outcome = read_finished(&run).unwrap().expect("finished");
+    let outcome = read_outcome(&run).unwrap().expect("finished");
     assert_eq!((outcome.summary.steps, outcome.summary.splats), (6, 80));
     let report = outcome.evaluation.expect("an evaluation");
     assert_eq!((report.images, report.psnr), (1, Some(PSNR)));

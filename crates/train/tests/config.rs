@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use gausset_train::config::{Known, defaults, quality_defaults, strategy_defaults};
+use gausset_train::config::{DatasetFacts, defaults, quality_defaults, strategy_defaults};
 use gausset_train::{
     Adam, Alpha, Background, Colours, ConfigError, Exposure, InitPoints, MemoryLimit, Quality,
     RandomBackground, RecordedRun, RunRecord, Strategy, TimeBudget, TrainConfig, TrainOptions, Up,
@@ -68,8 +68,8 @@ fn a_quality_fills_in_what_nobody_gave() {
 #[test]
 fn presets_know_how_many_pictures_there_are_and_how_large() {
     let of = |quality, pictures: u64, pixels_each: f64| {
-        let known = Known {
-            pictures,
+        let known = DatasetFacts {
+            images: pictures,
             views: pictures,
             pixels: pixels_each * pictures as f64,
             points: 0,
@@ -90,7 +90,7 @@ fn presets_know_how_many_pictures_there_are_and_how_large() {
     let work = |pixels_each: f64| steps(Quality::Default, pixels_each) as f64 * (pixels_each + 160e3);
     assert!((work(160e3) / work(500e3) - 1.0).abs() < 0.02);
     assert!(steps(Quality::Default, 1.0) <= 10_000 && steps(Quality::Default, 160e3) == 7_000);
-    let object = Known { pictures: 64, views: 64, pixels: 64.0 * 160e3, points: 0, is_object: true };
+    let object = DatasetFacts { images: 64, views: 64, pixels: 64.0 * 160e3, points: 0, is_object: true };
     assert_eq!(quality_defaults(&TrainOptions::default(), Some(object)).steps, Some(8_800));
     assert_eq!(steps(Quality::Default, 1e8), steps(Quality::Default, 2e8));
     assert_eq!(steps(Quality::Fast, 1e5), steps(Quality::Fast, 1e6));
@@ -100,7 +100,10 @@ fn presets_know_how_many_pictures_there_are_and_how_large() {
 #[test]
 fn the_set_grows_to_what_the_pictures_can_tell_in_time() {
     let of = |points, pixels, given: TrainOptions| {
-        quality_defaults(&given, Some(Known { pictures: 50, views: 50, pixels, points, is_object: false }))
+        quality_defaults(
+            &given,
+            Some(DatasetFacts { images: 50, views: 50, pixels, points, is_object: false }),
+        )
     };
     let steps = |steps| TrainOptions { steps: Some(steps), ..TrainOptions::default() };
     // One splat per 40 pixels, within limits.
@@ -120,7 +123,7 @@ fn the_set_grows_to_what_the_pictures_can_tell_in_time() {
         assert!((growth - expected).abs() < 1e-3, "{points}: {growth}, {expected}");
     }
     // An object without background starts from a fifth of the splats.
-    let object = Known { pictures: 50, views: 50, pixels: 1e9, points: 0, is_object: true };
+    let object = DatasetFacts { images: 50, views: 50, pixels: 1e9, points: 0, is_object: true };
     let object = quality_defaults(&steps(6_000), Some(object));
     assert_eq!(
         (object.initial_splats, of(0, 1e9, steps(6_000)).initial_splats),
@@ -130,12 +133,13 @@ fn the_set_grows_to_what_the_pictures_can_tell_in_time() {
     // With few images growth lasts until the changes end, which are 25 in 1,500 steps.
     let few = quality_defaults(
         &steps(1_500),
-        Some(Known { pictures: 15, views: 15, pixels: 1e9, points: 5_000, is_object: false }),
+        Some(DatasetFacts { images: 15, views: 15, pixels: 1e9, points: 5_000, is_object: false }),
     );
     assert!((few.growth.unwrap() - 40f64.powf(1.0 / 25.0)).abs() < 1e-3);
     // Opacity regularisation ends at 0.6, or with the growth.
     let until = |pictures| {
-        let known = Known { pictures, views: pictures, pixels: 1e9, points: 5_000, is_object: false };
+        let known =
+            DatasetFacts { images: pictures, views: pictures, pixels: 1e9, points: 5_000, is_object: false };
         quality_defaults(&steps(6_000), Some(known)).opacity_regularisation_until.unwrap()
     };
     assert_eq!([15, 50].map(until), [0.833, 0.6]);
@@ -162,14 +166,14 @@ fn longer_runs_decay_further_are_coarse_for_a_shorter_share_and_go_slower_from_p
     assert!(is(of(None, Some(TimeBudget::Milliseconds(600_000))), long));
     // Rates are twice the published ones where training starts from random splats, and fall to these from points.
     let quats = |points, steps| {
-        let known = Known { pictures: 50, views: 50, pixels: 1e9, points, is_object: false };
+        let known = DatasetFacts { images: 50, views: 50, pixels: 1e9, points, is_object: false };
         let given = TrainOptions { steps: Some(steps), ..TrainOptions::default() };
         quality_defaults(&given, Some(known)).lr_quats.unwrap()
     };
     assert_eq!([0, 5_000].map(|points| quats(points, 4_500)), [2e-3, 2e-3]);
     assert_eq!([0, 5_000].map(|points| quats(points, 5_250)), [2e-3, 1.5e-3]);
     assert_eq!([0, 5_000].map(|points| quats(points, 9_000)), [2e-3, 1e-3]);
-    let few = Known { pictures: 15, views: 15, pixels: 1e9, points: 5_000, is_object: false };
+    let few = DatasetFacts { images: 15, views: 15, pixels: 1e9, points: 5_000, is_object: false };
     let given = TrainOptions { steps: Some(9_000), ..TrainOptions::default() };
     assert_eq!(quality_defaults(&given, Some(few)).lr_quats, Some(2e-3));
 }
@@ -179,7 +183,7 @@ fn every_option_has_a_default_but_the_paths() {
     let presets =
         strategy_defaults(Strategy::Mcmc, false).or(quality_defaults(&TrainOptions::default(), None));
     let complete = presets.or(defaults());
-    let given: Vec<String> = complete.given().into_iter().map(|(key, _)| key).collect();
+    let given: Vec<String> = complete.given_values().into_iter().map(|(key, _)| key).collect();
     let without: Vec<&str> = TrainOptions::keys().filter(|key| !given.iter().any(|g| g == key)).collect();
     assert_eq!(without, ["data", "images", "masks", "sparse", "init", "plan"]);
 }
@@ -377,7 +381,7 @@ fn what_belongs_to_a_choice_of_the_file_goes_when_the_command_line_chooses_other
         time_budget: Some(TimeBudget::Milliseconds(9_000)),
         ..TrainOptions::default()
     };
-    let merged = choices.clone().over(file.clone());
+    let merged = choices.clone().layered_over(file.clone());
     assert_eq!((merged.growth, merged.lr_exposure, merged.steps), (None, None, None));
     let config = TrainConfig::resolve(&choices, Some(&file)).unwrap();
     assert_eq!((config.recipe.strategy(), config.recipe.exposure), (Strategy::Classic, None));
@@ -404,13 +408,13 @@ fn what_a_run_has_recorded_is_a_config_file_whatever_it_chose() {
         let run = recorded(TrainConfig::resolve(&given, None).unwrap());
         let file = TrainOptions::from_config_file(&run.to_toml(), path).unwrap();
         let keys = |options: &TrainOptions| -> BTreeSet<String> {
-            options.given().into_iter().map(|(key, _)| key).collect()
+            options.given_values().into_iter().map(|(key, _)| key).collect()
         };
         let (all, kept) = (keys(&run.config.to_options()), keys(&file));
         let left_out: BTreeSet<&str> = all.difference(&kept).map(String::as_str).collect();
         assert_eq!(left_out, BTreeSet::from_iter(expected), "{choices:?}");
         let again = TrainConfig::resolve(&TrainOptions::default(), Some(&file)).unwrap();
-        assert_eq!(again.to_options().without_idle(), run.config.to_options().without_idle());
+        assert_eq!(again.to_options().without_ineffective(), run.config.to_options().without_ineffective());
     }
     // The number of random splats at the start is recorded.
     let mut run = recorded(resolve(TrainOptions::default()).unwrap());
@@ -520,13 +524,13 @@ prop_compose! {
 proptest! {
     #[test]
     fn a_configuration_reads_back_from_its_config_toml_as_it_was(given in some_options()) {
-        let run = recorded(TrainConfig::resolve(&given.without_idle(), None).unwrap());
+        let run = recorded(TrainConfig::resolve(&given.without_ineffective(), None).unwrap());
         let text = run.to_toml();
         prop_assert_eq!(&RecordedRun::from_toml(&text, Path::new("config.toml")).unwrap(), &run);
         // The same text is a valid config file, except for options without effect.
         let options = TrainOptions::from_config_file(&text, Path::new("config.toml")).unwrap();
         let again = TrainConfig::resolve(&TrainOptions::default(), Some(&options)).unwrap().to_options();
-        prop_assert_eq!(again.without_idle(), run.config.to_options().without_idle());
+        prop_assert_eq!(again.without_ineffective(), run.config.to_options().without_ineffective());
     }
 
     #[test]

@@ -10,8 +10,8 @@ use common::{
     MockEngine, copy_folder, cpu, ignore, open, options, resume, runs, session, splats_of, stop_at,
     tiny_dataset, train, write_scene,
 };
-use gausset_compute::{Pool, VectorLevel, level};
-use gausset_core::engine::{Engine, Group};
+use gausset_compute::{Pool, SimdLevel, dispatch_level};
+use gausset_core::engine::{CorrectionKind, Engine};
 use gausset_core::image::RgbImage8;
 use gausset_core::{Splats, sh};
 use gausset_cpu::{CpuEngine, CpuOptions};
@@ -117,11 +117,11 @@ fn vector_levels_do_not_change_a_byte() {
     // Two steps and no evaluation: the baseline without fused multiply-adds is slow.
     let options = TrainOptions { test_every: Some(0), ..from(InitPoints::Dense, 2) };
     let expected = whole(&options);
-    for wanted in VectorLevel::ALL.into_iter().filter(|&wanted| level(wanted).is_some()) {
+    for wanted in SimdLevel::ALL.into_iter().filter(|&wanted| dispatch_level(wanted).is_some()) {
         let (_folder, run) = runs();
         let mut engine = CpuEngine::new(CpuOptions { threads: 2, level: wanted }).unwrap();
         train(&options, &mut engine, &run, &mut ignore).unwrap();
-        assert!(splats_of(&run) == expected, "{}", wanted.name());
+        assert!(splats_of(&run) == expected, "{}", wanted.level_name());
     }
 }
 
@@ -247,7 +247,7 @@ fn with_gains_the_colours_are_those_of_the_scene_and_without_them_those_of_the_p
     };
     let (with, without) = (start(Exposure::On), start(Exposure::Off));
     let (sfm, _) = start_of(&from(InitPoints::Sfm, 1));
-    let gains = with.extra(Group::Gain).unwrap();
+    let gains = with.correction_group(CorrectionKind::Gain).unwrap();
     assert_eq!(with.splats.means, without.splats.means);
     let colour = |splats: &Splats, i: usize| {
         let stride = splats.sh_stride();
@@ -261,7 +261,7 @@ fn with_gains_the_colours_are_those_of_the_scene_and_without_them_those_of_the_p
             let gain = gains.row(row);
             (0..3).all(|c| (scene[c] * libm::exp(f64::from(gain[c])) - picture[c]).abs() < 1e-5)
         };
-        assert!((0..gains.clocks.len()).any(is_one), "{scene:?}, {picture:?}");
+        assert!((0..gains.update_counts.len()).any(is_one), "{scene:?}, {picture:?}");
         changed += usize::from((scene[0] - picture[0]).abs() > 0.03 * picture[0]);
     }
     let dense = with.splats.len() - sfm.len();

@@ -14,7 +14,7 @@ use gausset_cpu::CpuEngine;
 use gausset_io::atomic::faults::{Fault, FaultyDisk};
 use gausset_io::atomic::{Disk, FileInfo, FileSystem, OutputFile, Overwrite};
 use gausset_train::{
-    End, Event, InitPoints, RecordedRun, Request, Run, Session, TimeBudget, TrainConfig, TrainError,
+    Event, InitPoints, RecordedRun, Request, Run, RunEnd, Session, TimeBudget, TrainConfig, TrainError,
     TrainOptions, resumable_config,
 };
 use rustix::io::Errno;
@@ -199,12 +199,12 @@ fn a_time_budget_whose_last_checkpoint_fails_goes_on_to_what_its_config_says() {
         } else {
             Run::resume(resumable_config(&run, &TrainOptions::default())?, &run, session, &mut events)?
         };
-        begun.keep_to_budget(since)?;
+        begun.apply_time_budget(since)?;
         begun.train(&mut events)
     };
     // Stopped once, so that a checkpoint exists that contains only the first decision. Then the machine becomes slow.
     let first = begin(Box::new(cpu(1)), 10, true).unwrap();
-    assert_eq!(first.end, End::Stopped);
+    assert_eq!(first.end, RunEnd::Stopped);
     let planned = RecordedRun::read(&run.join("config.toml")).unwrap().config.plan.end();
     let error =
         begin(Box::new(Slow(cpu(1), Duration::from_millis(10))), u64::MAX, false).unwrap_err().to_string();

@@ -12,11 +12,11 @@ use gausset_core::se3::{IDENTITY3, Mat3};
 use gausset_io::atomic::{Disk, Overwrite};
 use gausset_io::dataset::{Loader, LoaderOptions};
 use gausset_io::splat::{self, LoadOptions};
-use gausset_train::cameras::of_dataset;
-use gausset_train::orbit::{PictureShape, around_dataset};
+use gausset_train::cameras::dataset_cameras;
+use gausset_train::orbit::{ImageShape, orbit_dataset};
 use gausset_train::{
-    EvalError, EvalOptions, EvalReport, Measures, PictureFolder, RecordedRun, Split, SsimDefinition,
-    Strategy, TrainConfig, TrainOptions, Up, evaluate,
+    EvalError, EvalOptions, EvalOutput, EvalReport, MetricSet, RecordedRun, Split, SsimDefinition, Strategy,
+    TrainConfig, TrainOptions, Up, evaluate,
 };
 
 fn loader() -> Loader {
@@ -27,20 +27,20 @@ fn loader() -> Loader {
 fn eval_options(split: Split) -> EvalOptions {
     EvalOptions {
         split,
-        most: None,
+        max_views: None,
         render: RenderOptions::default(),
         exposures: None,
         scene_splats: None,
         splats_from_dataset: IDENTITY3,
         reduction: 1,
         ssim: SsimDefinition::default(),
-        measures: Measures::All,
+        measures: MetricSet::All,
         lpips: None,
     }
 }
 
 fn eval(engine: &mut dyn Engine, options: &EvalOptions, to: Option<&Path>) -> EvalReport {
-    let pictures = to.map(|folder| PictureFolder {
+    let pictures = to.map(|folder| EvalOutput {
         fs: Arc::new(Disk),
         folder: folder.to_owned(),
         overwrite: Overwrite::Refuse,
@@ -91,7 +91,7 @@ fn files_of_somebody_else_are_not_replaced_by_an_evaluation() {
         std::fs::create_dir(&to).unwrap();
         std::fs::write(to.join(theirs), "mine").unwrap();
         let attempt = |overwrite| {
-            let pictures = PictureFolder { fs: Arc::new(Disk), folder: to.clone(), overwrite };
+            let pictures = EvalOutput { fs: Arc::new(Disk), folder: to.clone(), overwrite };
             let options = eval_options(Split::Test);
             let stop = AtomicBool::new(false);
             evaluate(&mut MockEngine::default(), &loader(), options.clone(), Some(pictures), &stop)
@@ -166,8 +166,8 @@ fn fog_before_a_camera_is_haze_and_what_it_hides_is_not_covisible() {
         let options = EvalOptions { splats_from_dataset, measures, ..eval_options(Split::Test) };
         eval(&mut engine, &options, None)
     };
-    let clear = score(splats.clone(), Measures::All, 1);
-    assert_eq!(clear, score(splats.clone(), Measures::All, 2), "whatever the threads");
+    let clear = score(splats.clone(), MetricSet::All, 1);
+    assert_eq!(clear, score(splats.clone(), MetricSet::All, 2), "whatever the threads");
     let share = clear.scores.covisible_share.unwrap();
     let mut engine = cpu(1);
     engine.load(TrainState::new(splats.clone(), Vec::new())).unwrap();
@@ -196,7 +196,7 @@ fn fog_before_a_camera_is_haze_and_what_it_hides_is_not_covisible() {
     let place = from_camera.apply([0.0, 0.0, 0.3]).map(|v| v as f32);
     let sh = vec![0.0; foggy.sh_stride()];
     foggy.push(place, [-1.0; 3], [1.0, 0.0, 0.0, 0.0], 1.5, &sh);
-    let fog = score(foggy, Measures::All, 1);
+    let fog = score(foggy, MetricSet::All, 1);
     let (before, after) = (clear.scores.haze.unwrap(), fog.scores.haze.unwrap());
     assert!(after > before + 0.2, "{before} {after}");
     assert!(fog.scores.covisible_share.unwrap() < 0.5 * share, "{:?}", fog.scores);
@@ -204,7 +204,7 @@ fn fog_before_a_camera_is_haze_and_what_it_hides_is_not_covisible() {
     // During training only the image metrics are measured.
     let quick = score(
         splat::load(&run.join("splats.ply"), &LoadOptions::default()).unwrap().splats,
-        Measures::Pictures,
+        MetricSet::ImageOnly,
         1,
     );
     assert_eq!((quick.scores.haze, quick.scores.covisible_share), (None, None));
@@ -248,13 +248,13 @@ fn training_makes_held_out_views_better() {
 #[test]
 fn an_orbit_goes_around_what_the_cameras_look_at() {
     let dataset = open(&TrainConfig::resolve(&options(1), None).unwrap());
-    let around = around_dataset(&dataset, 8, &IDENTITY3, &PictureShape::default()).unwrap();
+    let around = orbit_dataset(&dataset, 8, &IDENTITY3, &ImageShape::default()).unwrap();
     assert_eq!(around.len(), 8);
     let middle: [f64; 3] =
         std::array::from_fn(|k| around.iter().map(|c| c.pose.centre()[k]).sum::<f64>() / 8.0);
     let distance = |a: [f64; 3], b: [f64; 3]| (0..3).map(|k| (a[k] - b[k]).powi(2)).sum::<f64>().sqrt();
     let radius = distance(around[0].pose.centre(), middle);
-    let training = of_dataset(&dataset, Split::Train, &IDENTITY3);
+    let training = dataset_cameras(&dataset, Split::Train, &IDENTITY3);
     assert_eq!(training.len(), 7);
     for camera in &around {
         let here = camera.pose.centre();

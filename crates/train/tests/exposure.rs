@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
 use common::{cpu, ignore, open, options, resume, runs, splats_of, train, write_scene};
-use gausset_core::engine::{Engine, Group, RenderOptions, TrainState};
+use gausset_core::engine::{CorrectionKind, Engine, RenderOptions, TrainState};
 use gausset_core::image::RgbImage8;
 use gausset_io::dataset::{Loader, LoaderOptions};
 use gausset_io::image::{decode_file, encode};
@@ -14,7 +14,7 @@ use gausset_io::run_folder::eval_folder;
 use gausset_io::splat::{self, LoadOptions};
 use gausset_train::eval::REPORT;
 use gausset_train::{
-    Colours, EvalOptions, EvalReport, Exposure, LearntGains, Measures, RecordedRun, Split, SsimDefinition,
+    Colours, EvalOptions, EvalReport, Exposure, LearntGains, MetricSet, RecordedRun, Split, SsimDefinition,
     TrainOptions, evaluate,
 };
 
@@ -74,12 +74,12 @@ fn a_held_out_picture_is_rendered_with_the_exposure_of_those_before_and_after_it
     let recorded = RecordedRun::read(&run.join("config.toml")).unwrap();
     let dataset = open(&recorded.config);
     let gains = LearntGains::read(&run).unwrap().expect("the run has written its gains");
-    let exposures = gains.of_pictures(&dataset);
+    let exposures = gains.exposures(&dataset);
     let all =
         (0..pictures.len()).map(|i| ev_on_the_way(i, pictures.len())).sum::<f64>() / pictures.len() as f64;
     for &index in &dataset.split.test {
         let expected = (ev_on_the_way(index, pictures.len()) - all) * std::f64::consts::LN_2;
-        for gain in exposures.of(index).unwrap() {
+        for gain in exposures.log_gain(index).unwrap() {
             // Between its neighbours on a curve, plus the change of the gains in training; without interpolation up to
             // 0.35.
             assert!((f64::from(gain) - expected).abs() < 0.06, "{index}: {gain} instead of {expected}");
@@ -96,14 +96,14 @@ fn a_held_out_picture_is_rendered_with_the_exposure_of_those_before_and_after_it
     let mut score = |exposures| {
         let options = EvalOptions {
             split: Split::Test,
-            most: None,
+            max_views: None,
             render: RenderOptions::default(),
             scene_splats: None,
             exposures,
             splats_from_dataset: recorded.record.up_rotation,
             reduction: 1,
             ssim: SsimDefinition::default(),
-            measures: Measures::Pictures,
+            measures: MetricSet::ImageOnly,
             lpips: None,
         };
         evaluate(&mut engine, &loader, options, None, &AtomicBool::new(false)).unwrap()
@@ -147,9 +147,9 @@ fn gains_are_those_of_the_pictures_and_stay_there_in_training() {
     resume(&TrainOptions::default(), &mut engine, &run, &mut ignore).unwrap();
     assert!(splats_of(&run) == whole);
     let state = engine.save().unwrap();
-    let gains = state.extra(Group::Gain).unwrap();
+    let gains = state.correction_group(CorrectionKind::Gain).unwrap();
     let count = expected.len() as f64;
-    assert_eq!(gains.clocks.len(), expected.len());
+    assert_eq!(gains.update_counts.len(), expected.len());
     for c in 0..3 {
         let found = |row: usize| f64::from(gains.row(row)[c]);
         assert!((0..expected.len()).map(found).sum::<f64>().abs() / count < 1e-7);

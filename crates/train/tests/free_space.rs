@@ -8,9 +8,9 @@ use gausset_core::engine::Engine;
 use gausset_core::se3;
 use gausset_core::splats_transform::Similarity;
 use gausset_io::dataset::{Dataset, Tracks};
-use gausset_train::between::{neighbours, pose_between, visible_points};
-use gausset_train::free_space::FreeViews;
-use gausset_train::{TrainConfig, clean};
+use gausset_train::free_space::FreeSpaceViews;
+use gausset_train::view_pairs::{interpolate_pose, neighbour_pairs, visible_points};
+use gausset_train::{TrainConfig, floaters};
 
 fn dataset() -> Dataset {
     let config = TrainConfig::resolve(&options(10), None).unwrap();
@@ -26,12 +26,12 @@ fn a_pose_between_two_goes_from_one_to_the_other() {
     let data = dataset();
     let [a, b] = [data.images[1].pose, data.images[2].pose];
     for (share, end) in [(0.0, a), (1.0, b)] {
-        let pose = pose_between(&a, &b, share, [0.0; 3]);
+        let pose = interpolate_pose(&a, &b, share, [0.0; 3]);
         assert!(distance(pose.centre(), end.centre()) < 1e-12);
         let off = (0..9).map(|i| (pose.rotation[i / 3][i % 3] - end.rotation[i / 3][i % 3]).abs());
         assert!(off.fold(0.0, f64::max) < 1e-12);
     }
-    let middle = pose_between(&a, &b, 0.5, [0.0, 0.0, 0.1]);
+    let middle = interpolate_pose(&a, &b, 0.5, [0.0, 0.0, 0.1]);
     let expected: [f64; 3] = std::array::from_fn(|k| 0.5 * (a.centre()[k] + b.centre()[k]));
     assert!((distance(middle.centre(), expected) - 0.1).abs() < 1e-12);
     assert!(se3::orthonormality_error(&middle.rotation) < 1e-12);
@@ -41,26 +41,26 @@ fn a_pose_between_two_goes_from_one_to_the_other() {
 fn neighbours_are_training_pictures_that_see_the_same_points() {
     let data = dataset();
     let visible = visible_points(&data, data.read_tracks(u64::MAX).unwrap());
-    let pairs = neighbours(&data, &visible);
+    let pairs = neighbour_pairs(&data, &visible);
     assert!(!pairs.is_empty());
     for pair in &pairs {
         assert!(pair.images.iter().all(|image| data.split.train.contains(image)), "{:?}", pair.images);
-        for point in &pair.common {
-            assert!(pair.images.iter().all(|&image| visible.of(image).contains(point)));
+        for point in &pair.common_points {
+            assert!(pair.images.iter().all(|&image| visible.points_of(image).contains(point)));
         }
     }
     // Without tracks, points that are not occluded are used instead.
-    let seen = visible_points(&data, Tracks::none(data.images.len()));
+    let seen = visible_points(&data, Tracks::empty(data.images.len()));
     assert!(!seen.is_empty());
     for &image in &data.split.test {
-        assert!(seen.of(image).is_empty(), "held-out images are not used");
+        assert!(seen.points_of(image).is_empty(), "held-out images are not used");
     }
 }
 
 #[test]
 fn views_are_a_function_of_seed_and_step_and_see_their_points() {
     let data = dataset();
-    let views = FreeViews::of(&data, data.read_tracks(u64::MAX).unwrap()).unwrap();
+    let views = FreeSpaceViews::new(&data, data.read_tracks(u64::MAX).unwrap()).unwrap();
     let rule = views.rule(5, 100);
     assert_eq!(rule, views.rule(5, 100));
     assert!(rule.views != views.rule(5, 200).views && rule.views != views.rule(6, 100).views);
@@ -80,7 +80,7 @@ fn views_are_a_function_of_seed_and_step_and_see_their_points() {
 #[test]
 fn no_point_lies_in_a_bubble_but_for_the_two_that_may_be_wrong() {
     let data = dataset();
-    let rule = FreeViews::of(&data, data.read_tracks(u64::MAX).unwrap()).unwrap().rule(0, 0);
+    let rule = FreeSpaceViews::new(&data, data.read_tracks(u64::MAX).unwrap()).unwrap().rule(0, 0);
     assert!(rule.bubbles.len() >= data.split.train.len());
     assert_eq!(rule.cameras.len(), data.split.train.len());
     for bubble in &*rule.bubbles {
@@ -94,13 +94,13 @@ fn no_point_lies_in_a_bubble_but_for_the_two_that_may_be_wrong() {
 fn without_points_nothing_is_known() {
     let mut data = dataset();
     data.points.clear();
-    assert!(FreeViews::of(&data, Tracks::none(data.images.len())).is_none());
+    assert!(FreeSpaceViews::new(&data, Tracks::empty(data.images.len())).is_none());
 }
 
 #[test]
 fn what_hangs_where_cameras_were_is_found_however_the_splats_were_turned() {
     let data = dataset();
-    let space = FreeViews::of(&data, data.read_tracks(u64::MAX).unwrap()).unwrap();
+    let space = FreeSpaceViews::new(&data, data.read_tracks(u64::MAX).unwrap()).unwrap();
     let places: Vec<[f32; 3]> = space.rule(0, 0).bubbles.iter().map(|bubble| bubble.centre).collect();
     let points = data.points.iter().map(|point| point.position.map(|v| v as f32));
     let means: Vec<[f32; 3]> = points.chain(places.iter().copied()).collect();
@@ -116,11 +116,11 @@ fn what_hangs_where_cameras_were_is_found_however_the_splats_were_turned() {
     let turn = [[1.0, 0.0, 0.0], [0.0, 0.0, -1.0], [0.0, 1.0, 0.0]];
     Similarity::from_rotation(turn).apply_to_splats(&mut splats);
     let mut engine = cpu(1);
-    let stays = clean::keep(&mut engine, &splats, &turn, &space, 0).unwrap();
+    let stays = floaters::splats_to_keep(&mut engine, &splats, &turn, &space, 0).unwrap();
     assert_eq!(stays.len(), count);
     assert!(stays[data.points.len()..].iter().all(|&stays| !stays), "every camera position is free space");
     let kept = stays[..data.points.len()].iter().filter(|&&stays| stays).count();
     assert!(kept * 100 >= data.points.len() * 98, "{kept} of {} points are left", data.points.len());
-    assert_eq!(stays, clean::keep(&mut cpu(2), &splats, &turn, &space, 0).unwrap());
+    assert_eq!(stays, floaters::splats_to_keep(&mut cpu(2), &splats, &turn, &space, 0).unwrap());
     assert!(engine.flush().is_ok());
 }

@@ -10,7 +10,7 @@ use common::{cpu, options, runs, session, splats_of};
 use gausset_core::engine::{Outputs, RenderOptions};
 use gausset_io::atomic::Overwrite;
 use gausset_train::{
-    Advanced, End, Event, MAX_REQUESTS, PictureRequest, Request, Run, TrainConfig, TrainOptions,
+    AdvanceOutcome, Event, MAX_REQUESTS, RenderRequest, Request, Run, RunEnd, TrainConfig, TrainOptions,
     resumable_config,
 };
 
@@ -40,7 +40,7 @@ fn busy() -> TrainOptions {
 fn finished(run: &mut Run) -> Vec<Event> {
     let mut events = Vec::new();
     let outcome = run.train(&mut |event| events.push(event)).unwrap();
-    assert_eq!(outcome.end, End::Finished);
+    assert_eq!(outcome.end, RunEnd::Finished);
     events
 }
 
@@ -69,12 +69,12 @@ fn a_run_that_is_looked_at_paused_saved_dropped_and_resumed_gives_the_same_bytes
     assert!(picture.alpha.iter().any(|&alpha| alpha > 0.5));
     steps(&mut run, 3);
     let requests = run.requests();
-    let view = PictureRequest { id: 7, camera: image.camera, pose: image.pose };
-    for request in [Request::Pause, Request::Picture(view), Request::Save] {
+    let view = RenderRequest { id: 7, camera: image.camera, pose: image.pose };
+    for request in [Request::Pause, Request::Render(view), Request::Save] {
         assert!(requests.send(request));
     }
     run.take_events().for_each(drop);
-    while run.advance().unwrap() != Advanced::Waiting {}
+    while run.advance().unwrap() != AdvanceOutcome::Paused {}
     let told: Vec<Event> = run.take_events().collect();
     let told: Vec<String> = told
         .iter()
@@ -98,13 +98,13 @@ fn a_run_that_is_looked_at_paused_saved_dropped_and_resumed_gives_the_same_bytes
     assert!(requests_are_answered_after_the_end(&mut run, view));
 }
 
-fn requests_are_answered_after_the_end(run: &mut Run, view: PictureRequest) -> bool {
+fn requests_are_answered_after_the_end(run: &mut Run, view: RenderRequest) -> bool {
     let before = run.take_events().count();
-    for request in [Request::Save, Request::Picture(view), Request::Pause] {
+    for request in [Request::Save, Request::Render(view), Request::Pause] {
         assert!(run.requests().send(request));
     }
     let outcome = run.train(&mut |event| assert!(matches!(event, Event::Picture { id: 7, step: 40, .. })));
-    before == 0 && outcome.unwrap().end == End::Finished
+    before == 0 && outcome.unwrap().end == RunEnd::Finished
 }
 
 #[test]
@@ -124,7 +124,7 @@ fn a_run_is_sent_to_a_thread_and_asked_from_another() {
     assert!(told.iter().any(|is_resumed| is_resumed));
     assert!(requests.send(Request::Stop));
     let outcome = worker.join().unwrap().unwrap();
-    assert_eq!(outcome.end, End::Stopped);
+    assert_eq!(outcome.end, RunEnd::Stopped);
     assert!(folder.join("checkpoints").is_dir() && outcome.summary.steps < 100_000);
 }
 
@@ -136,11 +136,11 @@ fn a_paused_run_stops_when_it_is_told_to() {
     let session = session(&config, Box::new(cpu(1)), &stop);
     let mut run = Run::start(config, &folder, Overwrite::Refuse, session, &mut |_| {}).unwrap();
     assert!(run.requests().send(Request::Pause));
-    assert_eq!(run.advance().unwrap(), Advanced::Answered);
-    assert_eq!(run.advance().unwrap(), Advanced::Waiting);
+    assert_eq!(run.advance().unwrap(), AdvanceOutcome::Answered);
+    assert_eq!(run.advance().unwrap(), AdvanceOutcome::Paused);
     stop.store(true, Ordering::Relaxed);
-    let Advanced::Over(outcome) = run.advance().unwrap() else { panic!("the run has not ended") };
-    assert_eq!((outcome.end, outcome.summary.steps), (End::Stopped, 0));
+    let AdvanceOutcome::Ended(outcome) = run.advance().unwrap() else { panic!("the run has not ended") };
+    assert_eq!((outcome.end, outcome.summary.steps), (RunEnd::Stopped, 0));
 }
 
 #[test]
@@ -150,8 +150,8 @@ fn no_more_requests_wait_than_there_is_room_for_and_a_view_that_cannot_be_render
     let requests = run.requests();
     let image = run.dataset().images[0].clone();
     let too_large = gausset_core::Camera { width: 60_000, height: 60_000, ..image.camera };
-    let view = PictureRequest { id: 1, camera: too_large, pose: image.pose };
-    assert!((0..MAX_REQUESTS).all(|_| requests.send(Request::Picture(view))));
+    let view = RenderRequest { id: 1, camera: too_large, pose: image.pose };
+    assert!((0..MAX_REQUESTS).all(|_| requests.send(Request::Render(view))));
     assert!(!requests.send(Request::Resume));
     let events = finished(&mut run);
     let refused: Vec<&String> = events

@@ -10,12 +10,12 @@ use std::time::Instant;
 
 use common::{Call, MockEngine, cpu, ignore, open, options, runs, session_on, splats_of, train, write_scene};
 use gausset_core::Pose;
-use gausset_core::engine::{Engine, Group};
+use gausset_core::engine::{CorrectionKind, Engine};
 use gausset_io::atomic::Overwrite;
 use gausset_io::dataset::{Dataset, ImageEntry};
 use gausset_io::image::encode::{PngPixels, png};
 use gausset_train::{
-    End, Event, Exposure, InitPoints, Quality, RecordedRun, Run, TimeBudget, TrainConfig, TrainOptions,
+    Event, Exposure, InitPoints, Quality, RecordedRun, Run, RunEnd, TimeBudget, TrainConfig, TrainOptions,
     with_refined_poses,
 };
 
@@ -202,8 +202,8 @@ fn no_file_of_a_held_out_picture_is_opened_before_the_evaluation() {
             let since = Instant::now();
             let session = session_on(dataset, Box::new(cpu(1)), &Arc::default());
             let mut run = Run::start(config, &run, Overwrite::Refuse, session, &mut events).unwrap();
-            run.keep_to_budget(since).unwrap();
-            assert_eq!(run.train(&mut events).unwrap().end, End::Finished);
+            run.apply_time_budget(since).unwrap();
+            assert_eq!(run.train(&mut events).unwrap().end, RunEnd::Finished);
             drop(run);
             assert_eq!(before[0], 0, "{}, {kind}", rule.name);
             assert!(before[1] >= 2 * (8 - rule.held_out.len()), "{}, {kind}: {before:?}", rule.name);
@@ -239,9 +239,14 @@ fn nothing_is_learnt_for_held_out_views() {
         train(&options, &mut engine, &run, &mut ignore).unwrap();
         let state = engine.save().unwrap();
         // A row for each rig frame to train on.
-        let rows = |group: Group| state.extra(group).unwrap().clocks.len();
+        let rows = |group: CorrectionKind| state.correction_group(group).unwrap().update_counts.len();
         let expected = moments(&dataset.split.train);
-        assert_eq!((rows(Group::Pose), rows(Group::Gain)), (expected, expected), "{}", rule.name);
+        assert_eq!(
+            (rows(CorrectionKind::Pose), rows(CorrectionKind::Gain)),
+            (expected, expected),
+            "{}",
+            rule.name
+        );
         let recorded = RecordedRun::read(&run.join("config.toml")).unwrap();
         let refined = with_refined_poses((*dataset).clone(), &run, &recorded).unwrap();
         let pose = |data: &Dataset, index: usize| -> Pose { data.images[index].pose };

@@ -4,7 +4,7 @@
 use std::ffi::OsStr;
 use std::path::Path;
 
-use gausset_train::options::{Form, OptionInfo};
+use gausset_train::options::{OptionInfo, ValueSyntax};
 use gausset_train::{ConfigError, RecordedRun, TrainConfig, TrainOptions};
 
 /// Texts among which each option finds some valid and some invalid values.
@@ -69,7 +69,7 @@ fn resolve(given: &TrainOptions) -> Result<TrainConfig, ConfigError> {
 /// Texts for an option: the common ones, and its words.
 fn texts(option: &OptionInfo) -> Vec<&'static str> {
     let words = match option.form {
-        Form::Word { words } => words,
+        ValueSyntax::Word { words } => words,
         _ => &[],
     };
     TEXTS.iter().chain(words).copied().collect()
@@ -92,12 +92,12 @@ fn every_option_reaches_a_configuration_and_comes_back_from_its_file() {
         for text in texts(&option) {
             let Ok(given) = with(&option, text) else { continue };
             let Ok(config) = resolve(&given) else { continue };
-            let value = given.given().remove(0);
+            let value = given.given_values().remove(0);
             assert_eq!(value.0, option.name);
             // Only this option, as a config file.
             assert_eq!(read(&toml::to_string(&given).unwrap()), given, "{} = {text}", option.name);
             // All options, as a run records them.
-            assert!(config.to_options().given().contains(&value), "{} = {text}", option.name);
+            assert!(config.to_options().given_values().contains(&value), "{} = {text}", option.name);
             let run = RecordedRun { config, record: record.clone() };
             assert_eq!(RecordedRun::from_toml(&run.to_toml(), Path::new("c.toml")).unwrap(), run);
             values.push(value.1);
@@ -115,7 +115,7 @@ fn every_option_reaches_a_configuration_and_comes_back_from_its_file() {
 
 #[test]
 fn what_an_option_does_not_take_is_refused_with_a_line_that_says_what_it_takes() {
-    for option in TrainOptions::table().into_iter().filter(|option| option.form != Form::Path) {
+    for option in TrainOptions::table().into_iter().filter(|option| option.form != ValueSyntax::Path) {
         let mut refusals = 0;
         for text in texts(&option) {
             match with(&option, text) {

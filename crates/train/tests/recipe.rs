@@ -9,7 +9,7 @@ const SCENE: SceneFacts = SceneFacts {
     background: [0.1, 0.2, 0.3],
     sky: false,
     random_background: false,
-    colours: ColourRows { gains: 0, vignetting: 0, are_measured: true },
+    colours: ColourRows { gains: 0, vignetting: 0, is_measured: true },
 };
 
 fn recipe(given: TrainOptions) -> Recipe {
@@ -177,7 +177,7 @@ fn mcmc_noise_is_proportional_to_the_rate_of_the_means() {
     let recipe = of_steps(1_000, Strategy::Mcmc);
     let noise = |step| recipe.step_params(step, &SCENE).noise.unwrap();
     // 5e5 x 1.6e-4 x extent 2.
-    assert!((noise(0).scale - 160.0).abs() < 1e-4 && noise(0).opacity_fade == 0.005);
+    assert!((noise(0).scale - 160.0).abs() < 1e-4 && noise(0).fade_opacity == 0.005);
     assert!((noise(500).scale - 16.0).abs() < 1e-4);
 }
 
@@ -218,10 +218,8 @@ fn gains_come_equally_far_in_any_run_and_do_not_move_where_there_are_none() {
     let run = recipe(1_000);
     assert_eq!((run.step_params(0, &SCENE).exposure, run.step_params(0, &SCENE).vignetting), (None, None));
     let first = |recipe: &Recipe, rows, measured| {
-        let scene = SceneFacts {
-            colours: ColourRows { gains: rows, vignetting: 1, are_measured: measured },
-            ..SCENE
-        };
+        let scene =
+            SceneFacts { colours: ColourRows { gains: rows, vignetting: 1, is_measured: measured }, ..SCENE };
         let params = recipe.step_params(0, &scene);
         [params.exposure, params.vignetting].map(|rates| f64::from(rates.unwrap().first))
     };

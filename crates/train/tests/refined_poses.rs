@@ -8,7 +8,7 @@ use std::sync::atomic::AtomicBool;
 
 use common::{cpu, ignore, open, options, runs, tiny_dataset, train};
 use gausset_core::engine::{
-    CorrectionRates, Engine, ExtraGroup, Group, RenderOptions, TrainState, TrainView,
+    CorrectionGroup, CorrectionKind, CorrectionRates, Engine, RenderOptions, TrainState, TrainView,
 };
 use gausset_core::se3::IDENTITY3;
 use gausset_core::splats_transform::Similarity;
@@ -16,7 +16,7 @@ use gausset_core::{Pose, se3};
 use gausset_io::dataset::{Dataset, Loader, LoaderOptions, OpenOptions};
 use gausset_io::splat::{self, LoadOptions};
 use gausset_train::{
-    EvalOptions, Measures, RecordedRun, SceneFacts, Split, SsimDefinition, TrainConfig, TrainOptions, Up,
+    EvalOptions, MetricSet, RecordedRun, SceneFacts, Split, SsimDefinition, TrainConfig, TrainOptions, Up,
     evaluate, with_refined_poses,
 };
 
@@ -72,7 +72,7 @@ fn refined(data: &Path, reopen: impl Fn(&Path) -> Dataset) {
     let turn = Similarity::from_rotation(record.up_rotation);
     let (before, after) = (open(&TrainConfig::resolve(&given, None).unwrap()), reopen(&run.join("cameras")));
     assert_eq!(before.images.len(), after.images.len());
-    let poses = state.extra(Group::Pose).unwrap();
+    let poses = state.correction_group(CorrectionKind::Pose).unwrap();
     for (index, (old, new)) in before.images.iter().zip(&after.images).enumerate() {
         assert_eq!(Path::new(&*old.name).file_name(), Path::new(&*new.name).file_name());
         let expected = match before.split.train.iter().position(|&i| i == index) {
@@ -93,13 +93,13 @@ fn refined(data: &Path, reopen: impl Fn(&Path) -> Dataset) {
         let options = EvalOptions {
             exposures: None,
             split: Split::Train,
-            most: None,
+            max_views: None,
             render: RenderOptions::default(),
             scene_splats: None,
             splats_from_dataset,
             reduction: 1,
             ssim: SsimDefinition::default(),
-            measures: Measures::All,
+            measures: MetricSet::All,
             lpips: None,
         };
         evaluate(&mut engine, &loader, options, None, &AtomicBool::new(false)).unwrap().psnr.unwrap()
@@ -161,7 +161,7 @@ fn pictures_of_one_moment_of_a_rig_share_one_correction() {
     let mut engine = cpu(1);
     train(&given, &mut engine, &run, &mut ignore).unwrap();
     // Four rig frames of two images, one of them held out.
-    assert_eq!(engine.save().unwrap().extra(Group::Pose).unwrap().clocks.len(), 3);
+    assert_eq!(engine.save().unwrap().correction_group(CorrectionKind::Pose).unwrap().update_counts.len(), 3);
 
     // The relative poses of the cameras of a rig do not change.
     let recorded = RecordedRun::read(&run.join("config.toml")).unwrap();
@@ -183,7 +183,7 @@ fn pictures_of_one_moment_of_a_rig_share_one_correction() {
 fn the_gradient_of_a_rig_is_that_of_its_camera_carried_over_by_the_adjoint() {
     let dataset = open_at(tiny_dataset(), &OpenOptions::default());
     let config = TrainConfig::resolve(&options(1), None).unwrap();
-    let start = gausset_io::dataset::init::start(
+    let start = gausset_io::dataset::init::initial_splats(
         &dataset,
         &gausset_io::dataset::init::InitOptions {
             sh_degree: 0,
@@ -200,7 +200,7 @@ fn the_gradient_of_a_rig_is_that_of_its_camera_carried_over_by_the_adjoint() {
     let camera_from_rig = image.pose.compose(&dataset.images[2].pose.inverse());
     let view = |camera_from_rig: Option<Pose>| TrainView {
         index: 3,
-        reduction: 1,
+        downscale: 1,
         name: Arc::clone(&image.name),
         camera: image.camera,
         pose: image.pose,
@@ -216,14 +216,14 @@ fn the_gradient_of_a_rig_is_that_of_its_camera_carried_over_by_the_adjoint() {
     params.pose = Some(CorrectionRates { first: 1e-9, second: 1e-9, decay: 0.0 });
     // Loss and gradient of one step with a twist in the row of the view.
     let run = |view: &TrainView, twist: [f64; 6]| {
-        let mut group = ExtraGroup::new(Group::Pose, 1);
+        let mut group = CorrectionGroup::new(CorrectionKind::Pose, 1);
         group.values = twist.map(|v| v as f32).to_vec();
         let mut engine = cpu(1);
         engine.load(TrainState::new(start.splats.clone(), vec![group])).unwrap();
         engine.step(std::slice::from_ref(view), &[], &params).unwrap();
         let loss = engine.flush().unwrap().last_loss;
         // After one step the first moment is a tenth of the gradient (beta1 = 0.9).
-        let moments = engine.save().unwrap().extras[0].m.clone();
+        let moments = engine.save().unwrap().corrections[0].m.clone();
         (loss, std::array::from_fn::<f64, 6, _>(|k| 10.0 * f64::from(moments[k])))
     };
     // A twist t of the rig moves the camera by the twist Ad t, so the gradient is transformed by Ad transposed. The

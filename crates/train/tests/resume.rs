@@ -5,11 +5,11 @@ mod common;
 use std::path::Path;
 
 use common::{copy_folder, cpu, ignore, options, resume, runs, splats_of, stop_at, train, without_turn};
-use gausset_core::engine::{Engine, Group};
+use gausset_core::engine::{CorrectionKind, Engine};
 use gausset_testkit::assert_golden_bytes;
 use gausset_train::{
-    Adam, Colours, End, Event, Exposure, RandomBackground, RecordedRun, RunWarning, Strategy, TrainOptions,
-    read_finished,
+    Adam, Colours, Event, Exposure, RandomBackground, RecordedRun, RunEnd, RunWarning, Strategy,
+    TrainOptions, read_outcome,
 };
 
 const STEPS: u64 = 60;
@@ -37,7 +37,7 @@ fn with_gains() -> TrainOptions {
 fn whole(options: &TrainOptions) -> Vec<u8> {
     let (_folder, run) = runs();
     let outcome = train(options, &mut cpu(1), &run, &mut ignore).unwrap();
-    assert_eq!(outcome.end, End::Finished);
+    assert_eq!(outcome.end, RunEnd::Finished);
     splats_of(&run)
 }
 
@@ -56,9 +56,9 @@ fn the_runs_of_these_tests_do_grow_and_move() {
         train(&everything(strategy), &mut engine, &run, &mut on_event).unwrap();
         assert!(grown > 10, "{strategy}: {grown}");
         let state = engine.save().unwrap();
-        for group in [Group::Gain, Group::Pose] {
-            let group = state.extra(group).unwrap();
-            assert!(group.clocks.iter().all(|&clock| clock > 0), "{strategy}: {group:?}");
+        for group in [CorrectionKind::Gain, CorrectionKind::Pose] {
+            let group = state.correction_group(group).unwrap();
+            assert!(group.update_counts.iter().all(|&clock| clock > 0), "{strategy}: {group:?}");
         }
     }
 }
@@ -114,9 +114,9 @@ fn gains_survive_stops_and_kills_and_do_not_depend_on_threads() {
     resume(&TrainOptions::default(), &mut engine, &run, &mut ignore).unwrap();
     assert!(splats_of(&run) == expected);
     let state = engine.save().unwrap();
-    for group in [Group::Gain, Group::Vignetting] {
-        let group = state.extra(group).unwrap();
-        assert!(group.clocks.iter().all(|&clock| clock > 0) && group.values.iter().any(|v| *v != 0.0));
+    for group in [CorrectionKind::Gain, CorrectionKind::Vignetting] {
+        let group = state.correction_group(group).unwrap();
+        assert!(group.update_counts.iter().all(|&clock| clock > 0) && group.values.iter().any(|v| *v != 0.0));
     }
 }
 
@@ -132,13 +132,13 @@ fn a_run_that_was_stopped_again_and_again_ends_as_if_it_never_had() {
         let options = TrainOptions { adam: Some(adam), ..everything(strategy) };
         let (_folder, run) = runs();
         let outcome = train(&options, &mut cpu(1), &run, &mut stop_at(10)).unwrap();
-        assert_eq!((outcome.end, outcome.summary.steps), (End::Stopped, 10));
+        assert_eq!((outcome.end, outcome.summary.steps), (RunEnd::Stopped, 10));
         for stop in [20, 40] {
             let outcome = resume(&TrainOptions::default(), &mut cpu(1), &run, &mut stop_at(stop)).unwrap();
-            assert_eq!((outcome.end, outcome.summary.steps), (End::Stopped, stop));
+            assert_eq!((outcome.end, outcome.summary.steps), (RunEnd::Stopped, stop));
         }
         let outcome = resume(&TrainOptions::default(), &mut cpu(1), &run, &mut ignore).unwrap();
-        assert_eq!((outcome.end, outcome.summary.steps), (End::Finished, STEPS));
+        assert_eq!((outcome.end, outcome.summary.steps), (RunEnd::Finished, STEPS));
         assert!(splats_of(&run) == whole(&options), "{strategy}");
     }
 }
@@ -203,7 +203,7 @@ fn a_run_killed_between_its_last_checkpoint_and_its_result_writes_the_result() {
     killed(&options, &run, |event| matches!(event, Event::Checkpointed { step: STEPS, .. }));
     assert!(!run.join("splats.ply").exists());
     let outcome = resume(&TrainOptions::default(), &mut cpu(1), &run, &mut ignore).unwrap();
-    assert_eq!(outcome.end, End::Finished);
+    assert_eq!(outcome.end, RunEnd::Finished);
     assert!(splats_of(&run) == whole(&options));
 }
 
@@ -219,13 +219,13 @@ fn a_run_is_finished_when_its_evaluation_is_there_and_not_before() {
             _ => false,
         });
         assert!(run.join("splats.ply").is_file());
-        assert_eq!(read_finished(&run).unwrap(), None, "killed when it had {at}");
+        assert_eq!(read_outcome(&run).unwrap(), None, "killed when it had {at}");
         let outcome = resume(&TrainOptions::default(), &mut cpu(1), &run, &mut ignore).unwrap();
         assert!(outcome.evaluation.as_ref().is_some_and(|report| report.images == 1));
         // The outcome read back equals the returned one.
-        assert_eq!(read_finished(&run).unwrap(), Some(outcome), "killed when it had {at}");
+        assert_eq!(read_outcome(&run).unwrap(), Some(outcome), "killed when it had {at}");
         std::fs::remove_file(run.join("eval/metrics.json")).unwrap();
-        assert_eq!(read_finished(&run).unwrap(), None);
+        assert_eq!(read_outcome(&run).unwrap(), None);
     }
 }
 
@@ -236,7 +236,7 @@ fn a_finished_run_that_is_resumed_stays_as_it_is() {
     let first = train(&options, &mut cpu(1), &run, &mut ignore).unwrap();
     let before = splats_of(&run);
     let again = resume(&TrainOptions::default(), &mut cpu(1), &run, &mut ignore).unwrap();
-    assert_eq!((again.end, again.summary.psnr), (End::Finished, first.summary.psnr));
+    assert_eq!((again.end, again.summary.psnr), (RunEnd::Finished, first.summary.psnr));
     assert!(splats_of(&run) == before);
 }
 

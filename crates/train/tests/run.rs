@@ -13,7 +13,7 @@ use common::{
 use gausset_core::engine::DensityRule;
 use gausset_io::atomic::Overwrite;
 use gausset_train::{
-    End, Event, Exposure, FreeSpace, MemoryLimit, RecordedRun, Run, RunWarning, Strategy, TrainConfig,
+    Event, Exposure, FreeSpace, MemoryLimit, RecordedRun, Run, RunEnd, RunWarning, Strategy, TrainConfig,
     TrainError, TrainOptions, Up, read_summary, resumable_config,
 };
 
@@ -157,7 +157,7 @@ fn the_summary_of_a_run_is_read_from_its_folder_finished_or_not() {
     let stopped = train(&options(40), &mut MockEngine::default(), &run, &mut stop_at(20)).unwrap();
     let summary = read_summary(&run).unwrap();
     assert_eq!((summary.steps, summary.splats, summary.psnr), (20, 200, None));
-    assert_eq!((stopped.end, stopped.summary.steps), (End::Stopped, 20));
+    assert_eq!((stopped.end, stopped.summary.steps), (RunEnd::Stopped, 20));
     let outcome = resume(&TrainOptions::default(), &mut MockEngine::default(), &run, &mut ignore).unwrap();
     assert_eq!(read_summary(&run).unwrap(), outcome.summary);
     assert!(outcome.summary.psnr.is_some() && outcome.summary.seconds > 0.0);
@@ -272,7 +272,7 @@ fn a_run_goes_on_with_its_own_dataset_and_options_only() {
     assert_eq!(recorded.config.data.path, moved);
     let refusal = || {
         let error = resume(&given, &mut MockEngine::default(), &run, &mut ignore).unwrap_err();
-        assert!(matches!(error, TrainError::OtherDataset { .. }), "{error}");
+        assert!(matches!(error, TrainError::DatasetChanged { .. }), "{error}");
         error.to_string()
     };
     // The same length with other contents: an edited image, and an edited mask.
@@ -368,7 +368,7 @@ fn a_picture_that_cannot_be_decoded_is_left_out_and_listed() {
     };
     let mut engine = MockEngine::default();
     let outcome = train(&options, &mut engine, &run, &mut on_event).unwrap();
-    assert_eq!((outcome.end, warnings.len()), (End::Finished, 1));
+    assert_eq!((outcome.end, warnings.len()), (RunEnd::Finished, 1));
     assert!(warnings[0].starts_with("view_010.png: skipped: "), "{warnings:?}");
     assert_eq!(outcome.skipped.iter().map(|s| s.name.as_str()).collect::<Vec<_>>(), ["view_010.png"]);
     assert!(!engine.calls.iter().any(|call| matches!(call, Call::Step { view: 10, .. })));
@@ -483,8 +483,9 @@ fn lists_that_a_limit_cuts_are_counted_over_all_sittings_and_said_once() {
     let (_folder, run) = runs();
     let mut said = Vec::new();
     let mut listen = |event: &Event, _: &_| {
-        if let Event::Warning(warning @ (RunWarning::CutLists { .. } | RunWarning::CutPictures { .. })) =
-            event
+        if let Event::Warning(
+            warning @ (RunWarning::TruncatedLists { .. } | RunWarning::TruncatedRenders { .. }),
+        ) = event
         {
             said.push(warning.clone());
         }
@@ -498,8 +499,8 @@ fn lists_that_a_limit_cuts_are_counted_over_all_sittings_and_said_once() {
     assert_eq!(
         said,
         [
-            RunWarning::CutPictures { limit: 2, tiles: report.cut_tiles, cut_views: 1, views: 1 },
-            RunWarning::CutLists { limit: 2, tiles, cut_steps: 30, steps: 30 },
+            RunWarning::TruncatedRenders { limit: 2, tiles: report.cut_tiles, cut_views: 1, views: 1 },
+            RunWarning::TruncatedLists { limit: 2, tiles, cut_steps: 30, steps: 30 },
         ]
     );
     assert_eq!(

@@ -9,18 +9,18 @@ use std::sync::atomic::AtomicBool;
 
 use common::{cpu, ignore, open, options, resume, runs, splats_of, stop_at, train, without_turn};
 use gausset_core::engine::{
-    Engine, ExtraGroup, Group, Outputs, RenderOptions, Rendering, SKY_WIDTH, TrainState,
+    CorrectionGroup, CorrectionKind, Engine, Outputs, RenderOptions, Rendering, SKY_VALUES, TrainState,
 };
 use gausset_core::se3::{self, IDENTITY3, Mat3};
 use gausset_core::{Camera, Pose, Splats};
 use gausset_io::atomic::Disk;
 use gausset_io::dataset::{Loader, LoaderOptions};
 use gausset_io::run_folder::RunFolder;
-use gausset_io::splat::{self, Document, LoadOptions};
+use gausset_io::splat::{self, LoadOptions, SplatFile};
 use gausset_testkit::assert_golden_bytes;
 use gausset_testkit::scene::Random;
 use gausset_train::{
-    Background, EvalOptions, EvalReport, Measures, RandomBackground, RecordedRun, Split, SsimDefinition,
+    Background, EvalOptions, EvalReport, MetricSet, RandomBackground, RecordedRun, Split, SsimDefinition,
     TrainConfig, TrainOptions, evaluate, sky,
 };
 
@@ -33,7 +33,7 @@ fn last_state(run: &Path) -> TrainState {
     RunFolder::open(&Disk, run).unwrap().newest_checkpoint(&Disk).unwrap().found.unwrap().state
 }
 
-fn saved(run: &Path) -> Document {
+fn saved(run: &Path) -> SplatFile {
     splat::load(&run.join("splats.ply"), &LoadOptions::default()).unwrap()
 }
 
@@ -42,14 +42,14 @@ fn score(state: TrainState, render: RenderOptions, scene: Option<usize>, turn: M
     let loader = Loader::new(open(&config), LoaderOptions::default());
     let options = EvalOptions {
         split: Split::Test,
-        most: None,
+        max_views: None,
         exposures: None,
         render,
         scene_splats: scene.map(|count| count as u32),
         splats_from_dataset: turn,
         reduction: 1,
         ssim: SsimDefinition::default(),
-        measures: Measures::All,
+        measures: MetricSet::All,
         lpips: None,
     };
     let mut engine = cpu(1);
@@ -60,7 +60,7 @@ fn score(state: TrainState, render: RenderOptions, scene: Option<usize>, turn: M
 #[test]
 fn a_sphere_of_splats_shows_the_sky_and_nothing_of_what_is_behind_it() {
     let mut random = Random::new(5);
-    let coefficients: [f32; SKY_WIDTH] = std::array::from_fn(|_| random.between(-0.3, 0.3) as f32);
+    let coefficients: [f32; SKY_VALUES] = std::array::from_fn(|_| random.uniform(-0.3, 0.3) as f32);
     let (extent, cameras) = (2.0, [Pose { translation: [1.0, -2.0, 3.0], ..Pose::IDENTITY }]);
     let mut splats = Splats::zeros(0, 0);
     sky::append(&mut splats, &coefficients, &cameras, extent);
@@ -76,7 +76,7 @@ fn a_sphere_of_splats_shows_the_sky_and_nothing_of_what_is_behind_it() {
         };
         for index in 0..40 {
             // In all directions, from the centre and from positions as far out as cameras are.
-            let turn = se3::so3_exp(std::array::from_fn(|_| random.between(-3.0, 3.0)));
+            let turn = se3::so3_exp(std::array::from_fn(|_| random.uniform(-3.0, 3.0)));
             let out = if index % 2 == 0 { 0.0 } else { extent / 3f64.sqrt() };
             let place: [f64; 3] = std::array::from_fn(|k| cameras[0].centre()[k] + out);
             let translation = se3::mul_vec(&turn, place).map(|v| -v);
@@ -112,8 +112,8 @@ fn the_saved_splats_show_what_the_run_has_learnt() {
     assert!(recorded.record.sky && recorded.record.background == [0.0; 3]);
     let (state, file) = (last_state(&run), saved(&run));
     // The training state contains no sky splats.
-    assert_eq!((file.sky, file.scene_len()), (sky::COUNT, state.splats.len()));
-    assert_eq!(state.extra(Group::Sky).unwrap().clocks, [300]);
+    assert_eq!((file.sky, file.scene_len()), (sky::SPLAT_COUNT, state.splats.len()));
+    assert_eq!(state.correction_group(CorrectionKind::Sky).unwrap().update_counts, [300]);
     assert_eq!(outcome.summary.splats, state.splats.len() as u64);
 
     let turn = recorded.record.up_rotation;
@@ -171,8 +171,8 @@ fn a_run_with_a_sky_goes_on_with_the_same_bytes() {
             resume(&TrainOptions::default(), &mut cpu(1), &run, &mut ignore).unwrap();
             assert!(splats_of(&run) == expected, "stopped after {stop}");
         }
-        let groups: Vec<ExtraGroup> = last_state(&run).extras;
-        assert_eq!(groups.iter().map(|group| group.group).collect::<Vec<_>>(), [Group::Sky]);
+        let groups: Vec<CorrectionGroup> = last_state(&run).corrections;
+        assert_eq!(groups.iter().map(|group| group.group).collect::<Vec<_>>(), [CorrectionKind::Sky]);
     }
 }
 

@@ -3,32 +3,32 @@
 /// A file of the page: path, media type and contents.
 pub(crate) struct Asset {
     path: &'static str,
-    pub(crate) kind: &'static str,
+    pub(crate) media_type: &'static str,
     pub(crate) text: &'static str,
 }
 
 const SCRIPT: &str = "text/javascript; charset=utf-8";
 
 const ASSETS: [Asset; 15] = [
-    Asset { path: "/", kind: "text/html; charset=utf-8", text: include_str!("../page/index.html") },
+    Asset { path: "/", media_type: "text/html; charset=utf-8", text: include_str!("../page/index.html") },
     Asset {
         path: "/assets/style.css",
-        kind: "text/css; charset=utf-8",
+        media_type: "text/css; charset=utf-8",
         text: include_str!("../page/style.css"),
     },
-    Asset { path: "/assets/icon.svg", kind: "image/svg+xml", text: include_str!("../page/icon.svg") },
-    Asset { path: "/assets/main.js", kind: SCRIPT, text: include_str!("../page/main.js") },
-    Asset { path: "/assets/link.js", kind: SCRIPT, text: include_str!("../page/link.js") },
-    Asset { path: "/assets/camera.js", kind: SCRIPT, text: gausset_page::CAMERA },
-    Asset { path: "/assets/input.js", kind: SCRIPT, text: gausset_page::INPUT },
-    Asset { path: "/assets/stage.js", kind: SCRIPT, text: include_str!("../page/stage.js") },
-    Asset { path: "/assets/path.js", kind: SCRIPT, text: include_str!("../page/path.js") },
-    Asset { path: "/assets/splats.js", kind: SCRIPT, text: gausset_page::SPLATS },
-    Asset { path: "/assets/sort.js", kind: SCRIPT, text: include_str!("../page/sort.js") },
-    Asset { path: "/assets/own.js", kind: SCRIPT, text: include_str!("../page/own.js") },
-    Asset { path: "/assets/over.js", kind: SCRIPT, text: include_str!("../page/over.js") },
-    Asset { path: "/assets/thumbs.js", kind: SCRIPT, text: include_str!("../page/thumbs.js") },
-    Asset { path: "/assets/charts.js", kind: SCRIPT, text: include_str!("../page/charts.js") },
+    Asset { path: "/assets/icon.svg", media_type: "image/svg+xml", text: include_str!("../page/icon.svg") },
+    Asset { path: "/assets/main.js", media_type: SCRIPT, text: include_str!("../page/main.js") },
+    Asset { path: "/assets/link.js", media_type: SCRIPT, text: include_str!("../page/link.js") },
+    Asset { path: "/assets/camera.js", media_type: SCRIPT, text: gausset_page::CAMERA },
+    Asset { path: "/assets/input.js", media_type: SCRIPT, text: gausset_page::INPUT },
+    Asset { path: "/assets/stage.js", media_type: SCRIPT, text: include_str!("../page/stage.js") },
+    Asset { path: "/assets/path.js", media_type: SCRIPT, text: include_str!("../page/path.js") },
+    Asset { path: "/assets/splats.js", media_type: SCRIPT, text: gausset_page::SPLATS },
+    Asset { path: "/assets/sort.js", media_type: SCRIPT, text: include_str!("../page/sort.js") },
+    Asset { path: "/assets/own.js", media_type: SCRIPT, text: include_str!("../page/own.js") },
+    Asset { path: "/assets/over.js", media_type: SCRIPT, text: include_str!("../page/over.js") },
+    Asset { path: "/assets/thumbs.js", media_type: SCRIPT, text: include_str!("../page/thumbs.js") },
+    Asset { path: "/assets/charts.js", media_type: SCRIPT, text: include_str!("../page/charts.js") },
 ];
 
 /// The file with this path.

@@ -9,13 +9,13 @@ use tempfile::{TempDir, TempPath};
 
 /// The program that opens files for the user, if there is one and this machine has a screen.
 pub(crate) fn opener() -> Option<Program> {
-    let (name, before) = opener_where(|name| std::env::var_os(name).is_some_and(|value| !value.is_empty()))?;
-    let program = gausset_process::find(name)?;
+    let (name, before) = opener_for(|name| std::env::var_os(name).is_some_and(|value| !value.is_empty()))?;
+    let program = gausset_process::find_program(name)?;
     Some(before.iter().fold(Program::new(program), Program::arg))
 }
 
 /// Name and first arguments of the program, selected by the environment variables that are set.
-fn opener_where(is_set: impl Fn(&str) -> bool) -> Option<(&'static str, &'static [&'static str])> {
+fn opener_for(is_set: impl Fn(&str) -> bool) -> Option<(&'static str, &'static [&'static str])> {
     if cfg!(target_os = "macos") {
         return Some(("open", &[]));
     }
@@ -29,13 +29,13 @@ fn opener_where(is_set: impl Fn(&str) -> bool) -> Option<(&'static str, &'static
 
 /// A file (mode 0600, in a folder of mode 0700) that redirects a browser to an address. Removed when dropped.
 #[derive(Debug)]
-pub(crate) struct Redirect {
+pub(crate) struct RedirectFile {
     // Fields are dropped in this order: the file before its folder.
     file: TempPath,
     _folder: TempDir,
 }
 
-impl Redirect {
+impl RedirectFile {
     /// Writes the file; `url` must be plain ASCII without characters that HTML interprets.
     pub(crate) fn new(url: &str) -> io::Result<Self> {
         // The user's runtime folder, if the system has one.
@@ -72,15 +72,15 @@ mod tests {
 
     #[test]
     fn a_browser_is_opened_only_where_somebody_sits() {
-        assert_eq!(opener_where(|_| false), None);
-        assert_eq!(opener_where(|name| name == "DISPLAY").map(|(program, _)| program), Some("xdg-open"));
-        assert_eq!(opener_where(|name| name != "WAYLAND_DISPLAY"), None);
+        assert_eq!(opener_for(|_| false), None);
+        assert_eq!(opener_for(|name| name == "DISPLAY").map(|(program, _)| program), Some("xdg-open"));
+        assert_eq!(opener_for(|name| name != "WAYLAND_DISPLAY"), None);
     }
 
     #[test]
     fn a_redirect_is_readable_for_its_owner_only_and_goes_with_its_folder() {
         use std::os::unix::fs::PermissionsExt;
-        let redirect = Redirect::new("http://127.0.0.1:7007/#token=00ff").unwrap();
+        let redirect = RedirectFile::new("http://127.0.0.1:7007/#token=00ff").unwrap();
         let file = redirect.path().to_owned();
         let folder = file.parent().unwrap().to_owned();
         let mode = |path: &Path| path.metadata().unwrap().permissions().mode() & 0o777;

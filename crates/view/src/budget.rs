@@ -16,7 +16,7 @@ pub(crate) const FRAME_BYTES_PER_PIXEL: u64 = 40;
 
 /// Memory limits of a viewer, bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Budget {
+pub(crate) struct MemoryBudget {
     /// For frames in flight and a spare buffer.
     pub(crate) frames: u64,
     /// For splats that browsers draw.
@@ -25,8 +25,8 @@ pub(crate) struct Budget {
     pub(crate) thumbs: u64,
 }
 
-impl Budget {
-    pub(crate) fn of(share: u64) -> Self {
+impl MemoryBudget {
+    pub(crate) fn new(share: u64) -> Self {
         let sixteenth = share / 16;
         Self { frames: 7 * sixteenth, snapshots: 8 * sixteenth, thumbs: sixteenth }
     }
@@ -37,16 +37,16 @@ impl Budget {
     }
 
     /// Largest number of pixels of a frame.
-    pub(crate) fn most_pixels(&self) -> u64 {
+    pub(crate) fn max_pixels(&self) -> u64 {
         self.quota(1) / FRAME_BYTES_PER_PIXEL
     }
 }
 
 /// A shared count of bytes in use.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Counter(Arc<AtomicU64>);
+pub(crate) struct ByteCounter(Arc<AtomicU64>);
 
-impl Counter {
+impl ByteCounter {
     pub(crate) fn bytes(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
@@ -54,13 +54,13 @@ impl Counter {
 
 /// Bytes that are added to counters until this is dropped.
 #[derive(Debug, Default)]
-pub(crate) struct Reserved {
+pub(crate) struct Reservation {
     bytes: u64,
-    counters: Vec<Counter>,
+    counters: Vec<ByteCounter>,
 }
 
-impl Reserved {
-    pub(crate) fn of(bytes: u64, counters: Vec<Counter>) -> Self {
+impl Reservation {
+    pub(crate) fn new(bytes: u64, counters: Vec<ByteCounter>) -> Self {
         for counter in &counters {
             counter.0.fetch_add(bytes, Ordering::Relaxed);
         }
@@ -72,7 +72,7 @@ impl Reserved {
     }
 }
 
-impl Drop for Reserved {
+impl Drop for Reservation {
     fn drop(&mut self) {
         for counter in &self.counters {
             counter.0.fetch_sub(self.bytes, Ordering::Relaxed);

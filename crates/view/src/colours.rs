@@ -16,9 +16,9 @@ const RAMP: [[f32; 3]; 6] = [
     [252.0, 236.0, 120.0],
 ];
 /// Pixels with less alpha have no depth.
-const FAINTEST_ALPHA: f32 = 0.01;
+const MIN_DEPTH_ALPHA: f32 = 0.01;
 /// Fraction of the values at either end that is clipped from the range.
-const TAIL: f64 = 0.01;
+const CLIPPED_FRACTION: f64 = 0.01;
 
 /// The colour of a value from 0 to 1.
 fn colour(value: f32) -> [u8; 3] {
@@ -30,27 +30,27 @@ fn colour(value: f32) -> [u8; 3] {
 
 /// Mapping of values to colours.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Scale {
+enum ColourScale {
     Linear,
     /// By ratio, so that near objects keep contrast when there is a distant sky.
     Logarithmic,
 }
 
 /// A false-colour image, black where there are no values, and the range of the colours.
-fn map(width: u32, height: u32, values: &[Option<f32>], scale: Scale) -> (RgbImage8, [f32; 2]) {
+fn map(width: u32, height: u32, values: &[Option<f32>], scale: ColourScale) -> (RgbImage8, [f32; 2]) {
     let mut known: Vec<f32> = values.iter().flatten().copied().filter(|value| value.is_finite()).collect();
     let mut range = [0.0, 1.0];
     if !known.is_empty() {
-        let tail = (TAIL * known.len() as f64) as usize;
+        let tail = (CLIPPED_FRACTION * known.len() as f64) as usize;
         let last = known.len() - 1;
         let low = *known.select_nth_unstable_by(tail, f32::total_cmp).1;
         let high = *known.select_nth_unstable_by(last - tail, f32::total_cmp).1;
         range = [low, high];
     }
     let place = |value: f32| match scale {
-        Scale::Linear => value,
+        ColourScale::Linear => value,
         // For display only: results need not be bit-identical.
-        Scale::Logarithmic => value.max(f32::MIN_POSITIVE).ln(),
+        ColourScale::Logarithmic => value.max(f32::MIN_POSITIVE).ln(),
     };
     let (low, high) = (place(range[0]), place(range[1]));
     let span = (high - low).max(f32::MIN_POSITIVE);
@@ -62,13 +62,13 @@ fn map(width: u32, height: u32, values: &[Option<f32>], scale: Scale) -> (RgbIma
 /// The expected depth of each pixel; `None` where alpha is too low.
 pub(crate) fn depths(rendering: &Rendering) -> Vec<Option<f32>> {
     let pixels = rendering.depth.iter().zip(&rendering.alpha);
-    pixels.map(|(&depth, &alpha)| (alpha >= FAINTEST_ALPHA).then(|| depth / alpha)).collect()
+    pixels.map(|(&depth, &alpha)| (alpha >= MIN_DEPTH_ALPHA).then(|| depth / alpha)).collect()
 }
 
 /// Depths in false colours, and the range in scene units.
 #[must_use]
-pub fn of_depth(rendering: &Rendering) -> (RgbImage8, [f32; 2]) {
-    map(rendering.width, rendering.height, &depths(rendering), Scale::Logarithmic)
+pub fn depth_image(rendering: &Rendering) -> (RgbImage8, [f32; 2]) {
+    map(rendering.width, rendering.height, &depths(rendering), ColourScale::Logarithmic)
 }
 
 /// Surface normals of the depth map as colours, in the axes of the image: red to the right, green up, blue towards the
@@ -77,7 +77,7 @@ pub fn of_depth(rendering: &Rendering) -> (RgbImage8, [f32; 2]) {
 /// `P(x, y)` are the points at their depths on the rays through the pixel centres. The normal is `∂P/∂x × ∂P/∂y`, from
 /// central differences, or one-sided ones where only one neighbour has a depth.
 #[must_use]
-pub fn of_normals(rendering: &Rendering, camera: &Camera) -> RgbImage8 {
+pub fn normal_image(rendering: &Rendering, camera: &Camera) -> RgbImage8 {
     let (width, height) = (rendering.width as usize, rendering.height as usize);
     let depths = depths(rendering);
     let point = |x: usize, y: usize| {
@@ -106,21 +106,21 @@ pub fn of_normals(rendering: &Rendering, camera: &Camera) -> RgbImage8 {
 
 /// Splats per pixel in false colours, and the range.
 #[must_use]
-pub fn of_count(rendering: &Rendering) -> (RgbImage8, [f32; 2]) {
+pub fn count_image(rendering: &Rendering) -> (RgbImage8, [f32; 2]) {
     let counts: Vec<Option<f32>> = rendering.count.iter().map(|&count| Some(count as f32)).collect();
-    map(rendering.width, rendering.height, &counts, Scale::Linear)
+    map(rendering.width, rendering.height, &counts, ColourScale::Linear)
 }
 
 /// Alpha as a grey image.
 #[must_use]
-pub fn of_alpha(rendering: &Rendering) -> RgbImage8 {
+pub fn alpha_image(rendering: &Rendering) -> RgbImage8 {
     let data = rendering.alpha.iter().flat_map(|&alpha| [quantise(alpha); 3]).collect();
     RgbImage8 { width: rendering.width, height: rendering.height, data }
 }
 
 /// A photograph composited over a background.
 #[must_use]
-pub fn of_photo(photo: &TargetImage, background: [f32; 3]) -> RgbImage8 {
+pub fn composite_photo(photo: &TargetImage, background: [f32; 3]) -> RgbImage8 {
     let mut data = photo.rgb.clone();
     if let Some(alpha) = &photo.alpha {
         for (pixel, &alpha) in data.chunks_exact_mut(3).zip(alpha) {
@@ -136,7 +136,12 @@ pub fn of_photo(photo: &TargetImage, background: [f32; 3]) -> RgbImage8 {
 /// The absolute difference between a render and a photograph of the same size, times `gain`, in false colours, and its
 /// PSNR in dB. Pixels that the mask excludes are black and do not count.
 #[must_use]
-pub fn of_error(render: &RgbImage8, photo: &RgbImage8, mask: Option<&[u8]>, gain: f32) -> (RgbImage8, f32) {
+pub fn error_image(
+    render: &RgbImage8,
+    photo: &RgbImage8,
+    mask: Option<&[u8]>,
+    gain: f32,
+) -> (RgbImage8, f32) {
     let (mut sum, mut count) = (0.0f64, 0u64);
     let pairs = render.data.chunks_exact(3).zip(photo.data.chunks_exact(3)).enumerate();
     let data = pairs.flat_map(|(i, (a, b))| {
@@ -169,7 +174,7 @@ mod tests {
         let mut rendering = Rendering { width: 200, height: 1, ..Rendering::default() };
         rendering.alpha = (0..200).map(|k| if k < 100 { 0.5 } else { 0.0 }).collect();
         rendering.depth = (0..200).map(|k| 0.5 * (1.0 + k as f32)).collect();
-        let (picture, range) = of_depth(&rendering);
+        let (picture, range) = depth_image(&rendering);
         assert_eq!(range, [2.0, 99.0]);
         assert_eq!(picture.data[3 * 150..3 * 151], [0; 3]);
         assert_eq!(picture.data[..3], colour(0.0));
@@ -190,7 +195,7 @@ mod tests {
                 rendering.depth.push(0.5 * depth as f32);
             }
         }
-        let picture = of_normals(&rendering, &camera);
+        let picture = normal_image(&rendering, &camera);
         let expected = [0.5 + 0.5 * n[0], 0.5 - 0.5 * n[1], 0.5 - 0.5 * n[2]].map(|v| 255.0 * v);
         for (i, pixel) in picture.data.chunks_exact(3).enumerate() {
             if i % 40 == 7 {
@@ -205,12 +210,12 @@ mod tests {
     #[test]
     fn an_error_map_tells_the_psnr_of_what_counts() {
         let grey = |value| RgbImage8 { width: 2, height: 1, data: vec![value; 6] };
-        let (picture, psnr) = of_error(&grey(100), &grey(151), None, 1.0);
+        let (picture, psnr) = error_image(&grey(100), &grey(151), None, 1.0);
         // 51 of 255 is a fifth: 20 log10(5) dB.
         assert!((psnr - 13.979).abs() < 1e-3, "{psnr}");
         assert_eq!(picture.data[..3], colour(0.2));
         let mut other = grey(100);
         other.data[3..].fill(255);
-        assert_eq!(of_error(&grey(100), &other, Some(&[1, 0]), 1.0).1, 99.0);
+        assert_eq!(error_image(&grey(100), &other, Some(&[1, 0]), 1.0).1, 99.0);
     }
 }

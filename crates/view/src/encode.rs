@@ -8,9 +8,9 @@ use jpeg_encoder::{ColorType, Encoder, SamplingFactor};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Codec {
     /// JPEG while the view moves: chroma subsampling, this quality.
-    Moving(u8),
+    JpegMoving(u8),
     /// JPEG of a view at rest: full chroma.
-    Resting,
+    JpegAtRest,
     /// Lossless.
     Png,
 }
@@ -22,17 +22,17 @@ impl Codec {
     /// Number of the codec in the header of a frame.
     pub(crate) const fn number(self) -> u8 {
         match self {
-            Self::Moving(_) | Self::Resting => 0,
+            Self::JpegMoving(_) | Self::JpegAtRest => 0,
             Self::Png => 2,
         }
     }
 
     /// Encodes an image.
-    pub(crate) fn pack(self, picture: &RgbImage8) -> Result<Vec<u8>, String> {
+    pub(crate) fn encode(self, picture: &RgbImage8) -> Result<Vec<u8>, String> {
         let (quality, sampling) = match self {
             Self::Png => return png_rgb8(picture).map_err(|error| error.to_string()),
-            Self::Moving(quality) => (quality, SamplingFactor::F_2_2),
-            Self::Resting => (RESTING_QUALITY, SamplingFactor::F_1_1),
+            Self::JpegMoving(quality) => (quality, SamplingFactor::F_2_2),
+            Self::JpegAtRest => (RESTING_QUALITY, SamplingFactor::F_1_1),
         };
         let mut bytes = Vec::with_capacity(picture.data.len() / 8);
         let mut encoder = Encoder::new(&mut bytes, quality);
@@ -56,8 +56,8 @@ mod tests {
             [x / 96.0, y / 64.0, 0.5 + 0.5 * (x * 0.3).sin() * (y * 0.2).cos()].map(|v| (255.0 * v) as u8)
         });
         let picture = RgbImage8 { width, height, data: data.collect() };
-        let resting = Codec::Resting.pack(&picture).unwrap();
-        assert!(Codec::Moving(50).pack(&picture).unwrap().len() < resting.len());
+        let resting = Codec::JpegAtRest.encode(&picture).unwrap();
+        assert!(Codec::JpegMoving(50).encode(&picture).unwrap().len() < resting.len());
         let decoded = gausset_io::image::decode::decode(&resting).unwrap().rgb;
         let squares = decoded.iter().zip(&picture.data).map(|(&a, &b)| (f64::from(a) - f64::from(b)).powi(2));
         let mse = squares.sum::<f64>() / picture.data.len() as f64;

@@ -7,39 +7,40 @@ use std::time::{Duration, Instant, SystemTime};
 use gausset_core::Region;
 use gausset_core::engine::{Engine, RenderOptions};
 use gausset_core::splats_transform::Similarity;
-use gausset_flow::convert::Edits;
+use gausset_flow::convert::SplatEdits;
 use gausset_flow::device::DeviceOptions;
 use gausset_flow::saved_run::{
-    DataPlace, OtherData, SavedRun, file_options, load_splats, scene_splats, turn_of,
+    ChangedData, DataLocation, SavedRun, file_render_options, load_splats, scene_splat_count,
+    splats_from_dataset_of,
 };
-use gausset_flow::training::warn_of;
+use gausset_flow::training::warn_about_dataset;
 use gausset_flow::{Failure, Host};
 use gausset_io::dataset::{self, Dataset, Loader, LoaderOptions, OpenOptions};
 use gausset_io::input;
 use gausset_io::metrics_log::read_metrics;
 use gausset_io::run_folder::{EVALUATION_REPORT, eval_folder, metrics_path};
-use gausset_io::splat::{self, Document, LoadOptions};
+use gausset_io::splat::{self, LoadOptions, SplatFile};
 use serde_json::Value;
 
-use crate::draw::{Look, answer};
 use crate::hub::Hub;
-use crate::protocol::Filter;
-use crate::scene::{Photos, Scene};
+use crate::protocol::SplatFilter;
+use crate::render::{RenderSettings, render_job};
+use crate::scene::{Photos, SceneDescription};
 use crate::snapshot;
-use crate::thumbs::Thumbs;
+use crate::thumbs::Thumbnails;
 
 /// Interval at which the stop flag is checked.
-const NAP: Duration = Duration::from_millis(100);
+const STOP_CHECK_INTERVAL: Duration = Duration::from_millis(100);
 /// Interval at which the file is checked for new splats.
-const LOOK_EVERY: Duration = Duration::from_secs(1);
+const RELOAD_INTERVAL: Duration = Duration::from_secs(1);
 /// Capacity of the photograph cache, bytes; raised to the size of the largest photograph.
-const PHOTO_BYTES: usize = 64 << 20;
+const PHOTO_CACHE_BYTES: usize = 64 << 20;
 /// Largest evaluation report that is read, bytes.
 const MAX_REPORT_BYTES: u64 = 64 << 20;
 
 /// Input and rendering options of the viewer.
 #[derive(Clone, Debug)]
-pub struct FileOptions {
+pub struct FileViewOptions {
     /// A run folder or a splat file.
     pub input: PathBuf,
     /// Folder of the dataset. `None` = the dataset of the run; none for a splat file.
@@ -51,17 +52,17 @@ pub struct FileOptions {
 }
 
 /// Splats on a device, for viewing.
-pub struct FileView {
+pub struct FileRenderer {
     engine: Box<dyn Engine>,
     splats: PathBuf,
-    stamp: Option<Stamp>,
-    looked: Instant,
+    stamp: Option<FileStamp>,
+    checked_at: Instant,
     /// Number of times that splats were loaded.
     loads: u64,
     run: Option<SavedRun>,
-    scene: Scene,
+    scene: SceneDescription,
     /// Which splats are shown.
-    filter: Filter,
+    filter: SplatFilter,
     photos: Option<Photos>,
     options: RenderOptions,
     /// Number of splats of the scene, if a sky follows them.
@@ -69,36 +70,40 @@ pub struct FileView {
 }
 
 /// Modification time and length of a file: changes when the file is written.
-type Stamp = (SystemTime, u64);
+type FileStamp = (SystemTime, u64);
 
-fn stamp(path: &Path) -> Option<Stamp> {
+fn stamp(path: &Path) -> Option<FileStamp> {
     let facts = std::fs::metadata(path).ok()?;
     Some((facts.modified().ok()?, facts.len()))
 }
 
-impl FileView {
+impl FileRenderer {
     /// Loads the splats to a device. A dataset that cannot be opened causes a warning; the splats are shown without it.
     ///
     /// # Errors
     /// The splats cannot be read, or the device is not available.
-    pub fn open(options: &FileOptions, host: &mut Host<'_>) -> Result<Self, Failure> {
+    pub fn open(options: &FileViewOptions, host: &mut Host<'_>) -> Result<Self, Failure> {
         let mut engine = options.device.engine_for(options.threads as usize, host)?;
         // The result file of a run folder is treated as the run, with its cameras and photographs.
-        let run = SavedRun::of(&options.input)?.or_else(|| SavedRun::of_splats(&options.input));
+        let run = SavedRun::from_input(&options.input)?.or_else(|| SavedRun::from_splat_file(&options.input));
         let splats = match &run {
-            Some(run) => run.splats()?,
+            Some(run) => run.trained_splats()?,
             None => options.input.clone(),
         };
         let stamp = stamp(&splats);
         let file = load_splats(&splats, &mut *engine, host)?;
         let title = title(&options.input);
-        let place = DataPlace { path: options.data.as_deref(), other: OtherData::Warn, allow_outside: false };
+        let place = DataLocation {
+            path: options.data.as_deref(),
+            if_changed: ChangedData::Warn,
+            allow_outside: false,
+        };
         let mut of_dataset = None;
         if let Some(run) = &run {
             match run.open_dataset(place, host) {
                 Ok(dataset) => {
                     let turn = run.splats_from_dataset();
-                    of_dataset = Some(Scene::of_dataset(title.clone(), loader(dataset), &turn));
+                    of_dataset = Some(SceneDescription::from_dataset(title.clone(), loader(dataset), &turn));
                 }
                 Err(failure) => {
                     host.warn("the dataset", format!("{failure}; there are no photographs to compare with"));
@@ -106,27 +111,27 @@ impl FileView {
             }
         } else if let Some(data) = &options.data {
             let dataset = Arc::new(dataset::open(data, &OpenOptions::default())?);
-            warn_of(&dataset, host);
-            let turn = turn_of(&file, &options.input, host)?;
-            of_dataset = Some(Scene::of_dataset(title.clone(), loader(dataset), &turn));
+            warn_about_dataset(&dataset, host);
+            let turn = splats_from_dataset_of(&file, &options.input, host)?;
+            of_dataset = Some(SceneDescription::from_dataset(title.clone(), loader(dataset), &turn));
         }
         let (mut scene, photos) = match of_dataset {
             Some((scene, photos)) if !scene.cameras.is_empty() => (scene, Some(photos)),
-            _ => (Scene::of_splats(title, &file.scene(), file.vertical_axis), None),
+            _ => (SceneDescription::from_splats(title, &file.scene(), file.vertical_axis), None),
         };
         if let Some(run) = &run {
             add_scores(&mut scene, &run.folder);
         }
-        let (how, mut scene) = rendered(run.as_ref(), &file, scene);
-        let filter = Filter::default();
+        let (how, mut scene) = with_render_options(run.as_ref(), &file, scene);
+        let filter = SplatFilter::default();
         scene.filter = Some(filter);
-        let scene_splats = scene_splats(&file);
+        let scene_splats = scene_splat_count(&file);
         let looked = Instant::now();
         Ok(Self {
             engine,
             splats,
             stamp,
-            looked,
+            checked_at: looked,
             loads: 1,
             run,
             scene,
@@ -139,13 +144,13 @@ impl FileView {
 
     /// Thumbnails of the photographs, if there are some.
     #[must_use]
-    pub fn thumbs(&self) -> Option<Arc<Thumbs>> {
+    pub fn thumbs(&self) -> Option<Arc<Thumbnails>> {
         self.photos.as_ref().map(Photos::thumbs)
     }
 
     /// The scene description for pages.
     #[must_use]
-    pub fn scene(&self) -> &Scene {
+    pub fn scene(&self) -> &SceneDescription {
         &self.scene
     }
 
@@ -159,32 +164,32 @@ impl FileView {
     /// Renders requests of pages until the job is stopped, and reloads the splats when the file changes.
     pub fn serve(&mut self, hub: &Arc<Hub>, host: &mut Host<'_>) {
         while !host.is_stopping() {
-            if let Some(job) = hub.take(self.loads) {
-                let look = Look {
+            if let Some(job) = hub.take_job(self.loads) {
+                let look = RenderSettings {
                     photos: self.photos.as_ref(),
                     device_from_saved: Similarity::IDENTITY,
                     options: self.options,
                     scene_splats: self.scene_splats,
                     step: 0,
                 };
-                answer(hub, job, &mut *self.engine, &look);
+                render_job(hub, job, &mut *self.engine, &look);
             } else {
-                hub.wait(self.loads, NAP);
+                hub.wait(self.loads, STOP_CHECK_INTERVAL);
             }
             let is_antialiased = self.options.antialiased;
-            snapshot::give(hub, self.loads, &mut *self.engine, Similarity::IDENTITY, is_antialiased);
+            snapshot::pack_if_due(hub, self.loads, &mut *self.engine, Similarity::IDENTITY, is_antialiased);
             if let Some(filter) = hub.take_filter() {
-                self.show_only(filter, hub, host);
+                self.apply_filter(filter, hub, host);
             }
-            if self.looked.elapsed() >= LOOK_EVERY {
-                self.looked = Instant::now();
-                self.take_up(hub, host);
+            if self.checked_at.elapsed() >= RELOAD_INTERVAL {
+                self.checked_at = Instant::now();
+                self.reload(hub, host);
             }
         }
     }
 
     /// Reloads the splats if the file has changed. If they cannot be read, warns once and keeps the old ones.
-    fn take_up(&mut self, hub: &Arc<Hub>, host: &mut Host<'_>) {
+    fn reload(&mut self, hub: &Arc<Hub>, host: &mut Host<'_>) {
         let now = stamp(&self.splats);
         if now.is_none() || now == self.stamp {
             return;
@@ -205,28 +210,28 @@ impl FileView {
     }
 
     /// Shows the splats that pass a filter; keeps the current ones if none passes.
-    fn show_only(&mut self, filter: Filter, hub: &Hub, host: &mut Host<'_>) {
+    fn apply_filter(&mut self, filter: SplatFilter, hub: &Hub, host: &mut Host<'_>) {
         match self.load(filter, host) {
             Ok(true) => {
                 self.filter = filter;
                 self.scene.filter = Some(filter);
                 hub.replace_scene(self.scene.clone());
             }
-            Ok(false) => hub.complain("the filters leave no splats; the previous splats are still shown"),
-            Err(failure) => hub.complain(&format!("{failure}; the previous splats are still shown")),
+            Ok(false) => hub.send_line("the filters leave no splats; the previous splats are still shown"),
+            Err(failure) => hub.send_line(&format!("{failure}; the previous splats are still shown")),
         }
     }
 
     /// Loads the splats that pass a filter to the device. Returns `false` and changes nothing if none passes.
-    fn load(&mut self, filter: Filter, host: &mut Host<'_>) -> Result<bool, Failure> {
+    fn load(&mut self, filter: SplatFilter, host: &mut Host<'_>) -> Result<bool, Failure> {
         let ball = filter.sphere.map(|[x, y, z, radius]| Region::Ball { centre: [x, y, z], radius });
         let within_box =
             filter.within_box.map(|[a, b, c, d, e, f]| Region::Box { min: [a, b, c], max: [d, e, f] });
-        let edits = Edits {
+        let edits = SplatEdits {
             drop_far: filter.drop_far,
             min_opacity: filter.min_opacity,
             within: within_box.into_iter().chain(ball).collect(),
-            ..Edits::default()
+            ..SplatEdits::default()
         };
         let mut file = splat::load(&self.splats, &LoadOptions::default())?;
         if self.filter == filter {
@@ -247,8 +252,8 @@ impl FileView {
             return Ok(false);
         }
         self.engine.load_splats(file.splats.clone(), Vec::new())?;
-        self.scene_splats = scene_splats(&file);
-        (self.options, self.scene) = rendered(self.run.as_ref(), &file, self.scene.clone());
+        self.scene_splats = scene_splat_count(&file);
+        (self.options, self.scene) = with_render_options(self.run.as_ref(), &file, self.scene.clone());
         self.loads += 1;
         Ok(true)
     }
@@ -256,13 +261,17 @@ impl FileView {
 
 /// A loader that reads photographs on demand and caches a few.
 fn loader(dataset: Arc<Dataset>) -> Arc<Loader> {
-    Arc::new(Loader::new(dataset, LoaderOptions { budget_bytes: PHOTO_BYTES, threads: 0 }))
+    Arc::new(Loader::new(dataset, LoaderOptions { budget_bytes: PHOTO_CACHE_BYTES, threads: 0 }))
 }
 
 /// Render options of a file, and the scene with these options.
-fn rendered(run: Option<&SavedRun>, file: &Document, scene: Scene) -> (RenderOptions, Scene) {
-    let options = run.map_or_else(|| file_options(file), SavedRun::render_options);
-    (options, scene.rendered(&options, file.splats.len()))
+fn with_render_options(
+    run: Option<&SavedRun>,
+    file: &SplatFile,
+    scene: SceneDescription,
+) -> (RenderOptions, SceneDescription) {
+    let options = run.map_or_else(|| file_render_options(file), SavedRun::render_options);
+    (options, scene.with_render_options(&options, file.splats.len()))
 }
 
 /// Title of an input. A run is shown with its parent folder, since many runs are called `run`.
@@ -274,7 +283,7 @@ fn title(input: &Path) -> String {
 }
 
 /// Adds the PSNRs of the last evaluation to the cameras.
-fn add_scores(scene: &mut Scene, run: &Path) {
+fn add_scores(scene: &mut SceneDescription, run: &Path) {
     let Ok(bytes) = input::read(&eval_folder(run).join(EVALUATION_REPORT), MAX_REPORT_BYTES) else { return };
     let Ok(report) = serde_json::from_slice::<Value>(&bytes) else { return };
     for record in report["per_image"].as_array().into_iter().flatten() {

@@ -14,15 +14,15 @@ use crate::token::Token;
 /// Longest request header, bytes.
 pub(crate) const MAX_HEAD: usize = 8 << 10;
 /// Time limit for sending an answer.
-pub(crate) const ANSWER_TIME: Duration = Duration::from_secs(10);
+pub(crate) const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 /// Time limit for the peer to close an ended connection.
-const FAREWELL: Duration = Duration::from_secs(2);
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 /// Largest number of bytes that are read from the peer in this time.
-const MAX_UNREAD: usize = 256 << 10;
+const MAX_DRAINED: usize = 256 << 10;
 
 /// The parts of a request that the server uses.
 #[derive(Debug, Default)]
-pub(crate) struct Head {
+pub(crate) struct RequestHead {
     pub(crate) method: String,
     pub(crate) path: String,
     pub(crate) host: Option<String>,
@@ -44,8 +44,8 @@ pub(crate) enum Refusal {
     Forbidden,
     NotFound,
     /// A method other than GET, or a request with a body.
-    Method,
-    TooSlow,
+    MethodNotAllowed,
+    Timeout,
     TooLong,
     /// A WebSocket request of another version.
     Upgrade,
@@ -58,8 +58,8 @@ impl Refusal {
             Self::Malformed => "400 Bad Request",
             Self::Forbidden => "403 Forbidden",
             Self::NotFound => "404 Not Found",
-            Self::Method => "405 Method Not Allowed",
-            Self::TooSlow => "408 Request Timeout",
+            Self::MethodNotAllowed => "405 Method Not Allowed",
+            Self::Timeout => "408 Request Timeout",
             Self::TooLong => "431 Request Header Fields Too Large",
             Self::Upgrade => "426 Upgrade Required",
             Self::TooMany => "503 Service Unavailable",
@@ -68,7 +68,10 @@ impl Refusal {
 }
 
 /// Reads a header; `patience` limits the time until it is complete.
-pub(crate) async fn read(stream: &mut (impl AsyncRead + Unpin), patience: Duration) -> Result<Head, Refusal> {
+pub(crate) async fn read(
+    stream: &mut (impl AsyncRead + Unpin),
+    patience: Duration,
+) -> Result<RequestHead, Refusal> {
     let mut bytes = Vec::with_capacity(1024);
     let whole = async {
         loop {
@@ -85,15 +88,15 @@ pub(crate) async fn read(stream: &mut (impl AsyncRead + Unpin), patience: Durati
             }
         }
     };
-    let end = timeout(patience, whole).await.map_err(|_| Refusal::TooSlow)??;
+    let end = timeout(patience, whole).await.map_err(|_| Refusal::Timeout)??;
     if end > MAX_HEAD {
         return Err(Refusal::TooLong);
     }
     let rest = bytes.split_off(end);
-    Ok(Head { rest, ..parse(&bytes)? })
+    Ok(RequestHead { rest, ..parse(&bytes)? })
 }
 
-fn parse(bytes: &[u8]) -> Result<Head, Refusal> {
+fn parse(bytes: &[u8]) -> Result<RequestHead, Refusal> {
     let mut headers = [httparse::EMPTY_HEADER; 64];
     let mut request = httparse::Request::new(&mut headers);
     match request.parse(bytes) {
@@ -101,10 +104,10 @@ fn parse(bytes: &[u8]) -> Result<Head, Refusal> {
         Err(httparse::Error::TooManyHeaders) => return Err(Refusal::TooLong),
         _ => return Err(Refusal::Malformed),
     }
-    let mut head = Head {
+    let mut head = RequestHead {
         method: request.method.unwrap_or_default().to_owned(),
         path: request.path.unwrap_or_default().to_owned(),
-        ..Head::default()
+        ..RequestHead::default()
     };
     for header in request.headers.iter() {
         let Ok(value) = std::str::from_utf8(header.value) else { return Err(Refusal::Malformed) };
@@ -124,15 +127,15 @@ fn parse(bytes: &[u8]) -> Result<Head, Refusal> {
             "upgrade" => head.upgrade = value.eq_ignore_ascii_case("websocket"),
             "sec-websocket-version" => head.version_13 = value == "13",
             "sec-websocket-key" => once(&mut head.key)?,
-            "content-length" if value != "0" => return Err(Refusal::Method),
-            "transfer-encoding" => return Err(Refusal::Method),
+            "content-length" if value != "0" => return Err(Refusal::MethodNotAllowed),
+            "transfer-encoding" => return Err(Refusal::MethodNotAllowed),
             _ => {}
         }
     }
     Ok(head)
 }
 
-impl Head {
+impl RequestHead {
     /// Refuses requests under a name other than this machine's own (a name that was rebound to its address), and
     /// requests from pages of other sites. `names` are also accepted.
     pub(crate) fn check(&self, names: &[String], is_public: bool) -> Result<(), Refusal> {
@@ -142,14 +145,14 @@ impl Head {
         }
         match &self.origin {
             Some(origin) if *origin != format!("http://{host}") => Err(Refusal::Forbidden),
-            _ if self.method != "GET" => Err(Refusal::Method),
+            _ if self.method != "GET" => Err(Refusal::MethodNotAllowed),
             _ => Ok(()),
         }
     }
 
     /// Whether the request carries the token.
-    pub(crate) fn has(&self, token: &Token) -> bool {
-        self.bearer.as_deref().is_some_and(|guess| token.is(guess))
+    pub(crate) fn carries_token(&self, token: &Token) -> bool {
+        self.bearer.as_deref().is_some_and(|guess| token.matches(guess))
     }
 
     /// The key of a WebSocket request.
@@ -190,15 +193,15 @@ fn is_port(text: &str) -> bool {
 }
 
 /// Content security policy: a browser runs and loads only what this server sends.
-pub(crate) const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob: data:; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+pub(crate) const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob: data:; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
 /// Ends a connection so that the last bytes sent arrive. A connection that is dropped with unread data is reset, and
 /// the peer may lose data that it has not read yet.
-pub(crate) async fn end(stream: &mut (impl AsyncRead + AsyncWrite + Unpin)) {
+pub(crate) async fn close(stream: &mut (impl AsyncRead + AsyncWrite + Unpin)) {
     let listen = async {
         stream.shutdown().await?;
         let (mut unread, mut count) = ([0; 4 << 10], 0);
-        while count < MAX_UNREAD {
+        while count < MAX_DRAINED {
             match stream.read(&mut unread).await? {
                 0 => break,
                 more => count += more,
@@ -207,7 +210,7 @@ pub(crate) async fn end(stream: &mut (impl AsyncRead + AsyncWrite + Unpin)) {
         std::io::Result::Ok(())
     };
     // A peer that stays longer or sends more is cut off.
-    let _ = timeout(FAREWELL, listen).await;
+    let _ = timeout(CLOSE_TIMEOUT, listen).await;
 }
 
 /// Sends an answer within `patience` and ends the connection.
@@ -221,7 +224,7 @@ pub(crate) async fn answer(
     let allow = if status.starts_with("405") { "Allow: GET\r\n" } else { "" };
     let head = format!(
         "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {}\r\n{allow}Connection: close\r\n\
-         Content-Security-Policy: {POLICY}\r\nX-Content-Type-Options: nosniff\r\nReferrer-Policy: no-referrer\r\n\
+         Content-Security-Policy: {CONTENT_SECURITY_POLICY}\r\nX-Content-Type-Options: nosniff\r\nReferrer-Policy: no-referrer\r\n\
          Cross-Origin-Opener-Policy: same-origin\r\nCross-Origin-Resource-Policy: same-origin\r\nCache-Control: no-store\r\n\r\n",
         body.len()
     );
@@ -231,7 +234,7 @@ pub(crate) async fn answer(
     };
     // The peer may have closed the connection.
     if matches!(timeout(patience, send).await, Ok(Ok(()))) {
-        end(stream).await;
+        close(stream).await;
     }
 }
 
@@ -239,7 +242,7 @@ pub(crate) async fn answer(
 mod tests {
     use super::*;
 
-    fn head(text: &str) -> Result<Head, Refusal> {
+    fn head(text: &str) -> Result<RequestHead, Refusal> {
         parse(text.replace('\n', "\r\n").as_bytes())
     }
 
@@ -278,11 +281,14 @@ mod tests {
     #[test]
     fn bodies_second_hosts_and_other_methods_are_refused() {
         let refused = |text: &str| head(text).and_then(|head| head.check(&[], false)).unwrap_err();
-        assert_eq!(refused("POST / HTTP/1.1\nHost: localhost\n\n"), Refusal::Method);
-        assert_eq!(refused("GET / HTTP/1.1\nHost: localhost\nContent-Length: 5\n\n"), Refusal::Method);
+        assert_eq!(refused("POST / HTTP/1.1\nHost: localhost\n\n"), Refusal::MethodNotAllowed);
+        assert_eq!(
+            refused("GET / HTTP/1.1\nHost: localhost\nContent-Length: 5\n\n"),
+            Refusal::MethodNotAllowed
+        );
         assert_eq!(
             refused("GET / HTTP/1.1\nHost: localhost\nTransfer-Encoding: chunked\n\n"),
-            Refusal::Method
+            Refusal::MethodNotAllowed
         );
         assert_eq!(refused("GET / HTTP/1.1\nHost: localhost\nHost: evil.example\n\n"), Refusal::Malformed);
         assert_eq!(refused("nonsense\n\n"), Refusal::Malformed);

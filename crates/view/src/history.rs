@@ -9,16 +9,16 @@ const MAX_POINTS: usize = 2000;
 
 /// The curves of a run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub(crate) struct History {
+pub(crate) struct ChartHistory {
     /// Step, loss, splats, steps per second, bytes of memory.
     progress: Vec<(u64, f64, u64, f64, Option<u64>)>,
     /// Step and PSNR of the held-out images in dB.
     psnr: Vec<(u64, f64)>,
 }
 
-impl History {
+impl ChartHistory {
     /// The curves of a log (`metrics.jsonl`).
-    pub(crate) fn of_log(lines: &[Value]) -> Self {
+    pub(crate) fn from_log(lines: &[Value]) -> Self {
         let mut history = Self::default();
         for line in lines {
             let number = |name: &str| line[name].as_f64();
@@ -38,7 +38,7 @@ impl History {
     }
 
     /// Adds the points of an event.
-    pub(crate) fn take(&mut self, event: &Event) {
+    pub(crate) fn add_event(&mut self, event: &Event) {
         match event {
             Event::Progress(now) => {
                 self.progress.push((now.step, now.loss, now.splats, now.it_per_s, now.memory));
@@ -75,7 +75,7 @@ mod tests {
         let mut lines: Vec<Value> = (0..5001).map(text).collect();
         lines.push(serde_json::json!({"step": 5000, "psnr": 30.5, "ssim": 0.9}));
         lines.push(serde_json::json!({"step": 5000, "finished": {"psnr": 31.0}}));
-        let history = History::of_log(&lines);
+        let history = ChartHistory::from_log(&lines);
         assert!(history.progress.len() <= MAX_POINTS && history.progress.len() > MAX_POINTS / 2);
         assert_eq!(history.progress[0], (0, 0.5, 7, 2.0, Some(1 << 30)));
         assert_eq!(history.progress.last().map(|point| point.0), Some(5000));

@@ -10,141 +10,142 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use gausset_core::engine::Rendering;
-use gausset_flow::broadcast::{Broadcast, Listener};
+use gausset_flow::broadcast::{Broadcast, Receiver};
 use gausset_io::splat::ReadLimits;
 use gausset_train::{Event, MemoryPlan};
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 
-use crate::budget::{Budget, Counter, FRAME_BYTES_PER_PIXEL, Reserved};
-use crate::drawn::Drawn;
-use crate::history::History;
-use crate::job::{Ask, Job};
-use crate::pace::Pace;
-use crate::protocol::{Command, Filter, VERSION};
-use crate::scene::Scene;
+use crate::budget::{ByteCounter, FRAME_BYTES_PER_PIXEL, MemoryBudget, Reservation};
+use crate::history::ChartHistory;
+use crate::job::{RenderJob, Request};
+use crate::pace::FramePacing;
+use crate::protocol::{Command, SplatFilter, VERSION};
+use crate::result::JobResult;
+use crate::scene::SceneDescription;
 use crate::snapshot::{self, Snapshot, Snapshots};
-use crate::thumbs::Thumbs;
+use crate::thumbs::Thumbnails;
 
 /// Largest number of connected pages.
 pub const MAX_PAGES: usize = 8;
 /// Number of events that a page may lag behind before it loses the oldest.
-const EVENTS: usize = 64;
+const MAX_PENDING_EVENTS: usize = 64;
 /// Largest number of commands that wait for the training.
 const MAX_COMMANDS: usize = 16;
 /// Shortest interval at which a view at rest is rendered again after a change of the splats.
-const RENEW: Duration = Duration::from_secs(2);
+const REPEAT_INTERVAL: Duration = Duration::from_secs(2);
 /// A frame is rendered smaller instead of later if at least this fraction of its page's quota (one part in N) is free.
-const SMALLEST_PART: u64 = 32;
+const MIN_QUOTA_PART: u64 = 32;
 
 /// State of a connected page.
 struct Page {
-    view: Option<(Ask, Instant)>,
+    view: Option<(Request, Instant)>,
     /// A side request: a photograph or a screenshot.
-    aside: Option<(Ask, Instant)>,
+    side_request: Option<(Request, Instant)>,
     /// The last view that was taken, the state of the splats at that time, and when.
-    last: Option<(Ask, u64, Instant)>,
+    last_view: Option<(Request, u64, Instant)>,
     /// Ids of the frames in flight, and when they were sent.
-    under_way: Vec<(u32, Option<Instant>)>,
+    in_flight: Vec<(u32, Option<Instant>)>,
     /// Bytes of the frames in flight.
-    held: Counter,
-    pace: Pace,
+    bytes_in_flight: ByteCounter,
+    pace: FramePacing,
     is_hidden: bool,
     /// Whether it draws in the browser and waits for newer splats.
     wants_snapshot: bool,
-    done: VecDeque<Drawn>,
+    results: VecDeque<JobResult>,
     notify: Arc<Notify>,
 }
 
 impl Page {
-    fn has_room(&self) -> bool {
-        self.under_way.len() < self.pace.window()
+    fn may_start_frame(&self) -> bool {
+        self.in_flight.len() < self.pace.window()
     }
 
     /// The next request, except repetitions of the last view.
-    fn next_ask(&self) -> Option<&Ask> {
-        self.view.as_ref().or(self.aside.as_ref()).map(|(ask, _)| ask)
+    fn next_request(&self) -> Option<&Request> {
+        self.view.as_ref().or(self.side_request.as_ref()).map(|(ask, _)| ask)
     }
 }
 
-struct State {
-    budget: Budget,
+struct HubState {
+    budget: MemoryBudget,
     /// Bytes of all frames in flight, and of those that hold a photograph.
-    used: Counter,
-    photos: Counter,
+    frame_bytes: ByteCounter,
+    photo_bytes: ByteCounter,
     /// A buffer for the next frame.
     spare: Option<Rendering>,
     pages: BTreeMap<u64, Page>,
     /// Number of the page that was served last; the next one has priority.
-    turn: u64,
+    last_served: u64,
     commands: VecDeque<Command>,
     /// The newest filter that was not applied yet.
-    filter: Option<Filter>,
+    filter: Option<SplatFilter>,
     snapshots: Snapshots,
-    thumbs: Option<Arc<Thumbs>>,
-    scene: Arc<Scene>,
-    history: History,
+    thumbs: Option<Arc<Thumbnails>>,
+    scene: Arc<SceneDescription>,
+    history: ChartHistory,
     /// The last event of each name.
-    latest: BTreeMap<String, Value>,
+    latest_events: BTreeMap<String, Value>,
     step: u64,
 }
 
-impl State {
-    fn new(scene: Scene) -> Self {
+impl HubState {
+    fn new(scene: SceneDescription) -> Self {
         Self {
             // The default share for files; a run sets its own.
-            budget: Budget::of(MemoryPlan::viewer_budget(ReadLimits::default().memory_bytes)),
-            used: Counter::default(),
-            photos: Counter::default(),
+            budget: MemoryBudget::new(MemoryPlan::viewer_budget(ReadLimits::default().memory_bytes)),
+            frame_bytes: ByteCounter::default(),
+            photo_bytes: ByteCounter::default(),
             spare: None,
             pages: BTreeMap::new(),
-            turn: 0,
+            last_served: 0,
             commands: VecDeque::new(),
             filter: None,
             snapshots: Snapshots::default(),
             thumbs: None,
             scene: Arc::new(scene),
-            history: History::default(),
-            latest: BTreeMap::new(),
+            history: ChartHistory::default(),
+            latest_events: BTreeMap::new(),
             step: 0,
         }
     }
 
     /// Largest number of pixels that a frame of a page may have now; `None` if it has to wait.
-    fn pixels_now(&self, page: &Page, ask: &Ask) -> Option<u64> {
-        if ask.needs_photo() && self.photos.bytes() > 0 {
+    fn pixel_limit(&self, page: &Page, ask: &Request) -> Option<u64> {
+        if ask.needs_photo() && self.photo_bytes.bytes() > 0 {
             return None;
         }
-        let free = self.budget.frames.saturating_sub(self.used.bytes());
+        let free = self.budget.frames.saturating_sub(self.frame_bytes.bytes());
         if ask.is_exact() {
             let possible = free / FRAME_BYTES_PER_PIXEL;
             return (possible >= ask.pixels()).then_some(possible);
         }
         // Half of the free memory stays for the next page, as this page may never read its frame.
         let quota = self.budget.quota(self.pages.len());
-        let possible = quota.saturating_sub(page.held.bytes()).min(free / 2) / FRAME_BYTES_PER_PIXEL;
-        let least = quota / FRAME_BYTES_PER_PIXEL / SMALLEST_PART;
+        let possible =
+            quota.saturating_sub(page.bytes_in_flight.bytes()).min(free / 2) / FRAME_BYTES_PER_PIXEL;
+        let least = quota / FRAME_BYTES_PER_PIXEL / MIN_QUOTA_PART;
         (possible >= ask.pixels().min(least)).then_some(possible)
     }
 
     /// The page to serve next, and the largest number of pixels of its frame.
     fn next_page(&self, splats: u64) -> Option<(u64, u64)> {
         let ready = |(&number, page): (&u64, &Page)| {
-            let is_old = page
-                .last
-                .as_ref()
-                .is_some_and(|(ask, then, at)| *then != splats && is_resting(ask) && at.elapsed() >= RENEW);
-            let last = || page.last.as_ref().filter(|_| is_old).map(|(ask, ..)| ask);
-            let ask = page.next_ask().or_else(last).filter(|_| page.has_room() && !page.is_hidden)?;
-            self.pixels_now(page, ask).map(|pixels| (number, pixels))
+            let is_old = page.last_view.as_ref().is_some_and(|(ask, then, at)| {
+                *then != splats && is_resting(ask) && at.elapsed() >= REPEAT_INTERVAL
+            });
+            let last = || page.last_view.as_ref().filter(|_| is_old).map(|(ask, ..)| ask);
+            let ask =
+                page.next_request().or_else(last).filter(|_| page.may_start_frame() && !page.is_hidden)?;
+            self.pixel_limit(page, ask).map(|pixels| (number, pixels))
         };
-        let next = self.pages.range(self.turn + 1..).find_map(ready);
+        let next = self.pages.range(self.last_served + 1..).find_map(ready);
         next.or_else(|| self.pages.iter().find_map(ready))
     }
 
     /// Frees the spare buffer if it and the frames in flight exceed the limit of frames.
-    fn drop_spare_without_room(&mut self) {
-        let budget = self.budget.frames.saturating_sub(self.used.bytes());
+    fn free_spare(&mut self) {
+        let budget = self.budget.frames.saturating_sub(self.frame_bytes.bytes());
         self.spare.take_if(|spare| bytes_of(spare) > budget);
     }
 
@@ -157,7 +158,7 @@ impl State {
 
     /// Current number of splats.
     fn count(&self) -> u64 {
-        let told = |name: &str| self.latest.get(name)?["splats"].as_u64();
+        let told = |name: &str| self.latest_events.get(name)?["splats"].as_u64();
         let now = || told("progress").or_else(|| told("started"));
         if self.scene.live { now().unwrap_or(0) } else { self.scene.splats as u64 }
     }
@@ -165,42 +166,42 @@ impl State {
 
 /// Exchanges requests, frames and events between pages and a renderer.
 pub struct Hub {
-    state: Mutex<State>,
+    state: Mutex<HubState>,
     wake: Condvar,
     /// Number of visible pages and waiting commands, so that a training thread sees with one load whether there is
     /// work.
-    wanted: AtomicUsize,
+    pending: AtomicUsize,
     events: Broadcast<String>,
 }
 
 /// Handle of a page that is attached to the hub.
-pub(crate) struct Attached {
+pub(crate) struct PageHandle {
     pub(crate) page: u64,
     pub(crate) notify: Arc<Notify>,
-    pub(crate) events: Listener<String>,
+    pub(crate) events: Receiver<String>,
 }
 
 impl Hub {
     /// Creates a hub for a scene.
     #[must_use]
-    pub fn new(scene: Scene) -> Arc<Self> {
+    pub fn new(scene: SceneDescription) -> Arc<Self> {
         Arc::new(Self {
-            state: Mutex::new(State::new(scene)),
+            state: Mutex::new(HubState::new(scene)),
             wake: Condvar::new(),
-            wanted: AtomicUsize::new(0),
+            pending: AtomicUsize::new(0),
             events: Broadcast::default(),
         })
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, HubState> {
         // No operation under the lock can leave the state half changed.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Recounts the visible pages and waiting commands, and wakes the renderer.
-    fn changed(&self, state: &State) {
+    fn update_pending(&self, state: &HubState) {
         let visible = state.pages.values().filter(|page| !page.is_hidden).count();
-        self.wanted.store(visible + state.commands.len(), Ordering::Relaxed);
+        self.pending.store(visible + state.commands.len(), Ordering::Relaxed);
         self.wake.notify_all();
     }
 
@@ -209,7 +210,7 @@ impl Hub {
     /// Sets the memory limit of frames, splats for browsers and thumbnails together, bytes.
     pub fn limit_memory(&self, share: u64) {
         let mut state = self.lock();
-        state.budget = Budget::of(share);
+        state.budget = MemoryBudget::new(share);
         if let Some(thumbs) = &state.thumbs {
             thumbs.limit_memory(state.budget.thumbs);
         }
@@ -217,52 +218,52 @@ impl Hub {
 
     /// Whether a page is visible or a command waits.
     #[must_use]
-    pub fn is_wanted(&self) -> bool {
-        self.wanted.load(Ordering::Relaxed) > 0
+    pub fn has_work(&self) -> bool {
+        self.pending.load(Ordering::Relaxed) > 0
     }
 
     /// Takes the next job. Requests of pages come first, in turn; then views at rest that show an older state of the
     /// splats than `splats`.
     #[must_use]
-    pub fn take(&self, splats: u64) -> Option<Job> {
+    pub fn take_job(&self, splats: u64) -> Option<RenderJob> {
         let mut state = self.lock();
         let (number, pixels) = state.next_page(splats)?;
-        state.turn = number;
-        let (used, photos) = (state.used.clone(), state.photos.clone());
+        state.last_served = number;
+        let (used, photos) = (state.frame_bytes.clone(), state.photo_bytes.clone());
         let page = state.pages.get_mut(&number)?;
-        let (ask, asked, renewed) = match (page.view.take(), page.aside.take()) {
+        let (ask, asked, renewed) = match (page.view.take(), page.side_request.take()) {
             (Some((ask, asked)), aside) => {
-                page.aside = aside;
+                page.side_request = aside;
                 (ask, asked, false)
             }
             (None, Some((ask, asked))) => (ask, asked, false),
-            (None, None) => (page.last.as_ref()?.0.clone(), Instant::now(), true),
+            (None, None) => (page.last_view.as_ref()?.0.clone(), Instant::now(), true),
         };
-        page.under_way.push((ask.id(), None));
-        if ask.is_shown() {
-            page.last = Some((ask.clone(), splats, Instant::now()));
+        page.in_flight.push((ask.id(), None));
+        if ask.replaces_view() {
+            page.last_view = Some((ask.clone(), splats, Instant::now()));
         }
         let ask = match ask {
-            Ask::View(view, camera, pose) if view.moving => {
-                let reduced = page.pace.reduced(&camera);
-                Ask::View(view, reduced, pose)
+            Request::View(view, camera, pose) if view.moving => {
+                let reduced = page.pace.scaled_camera(&camera);
+                Request::View(view, reduced, pose)
             }
             ask => ask,
         };
-        let ask = ask.within(pixels);
-        let mut counters = vec![used, page.held.clone()];
+        let ask = ask.limited_to(pixels);
+        let mut counters = vec![used, page.bytes_in_flight.clone()];
         counters.extend(ask.needs_photo().then_some(photos));
         // At least one pixel, so that a photograph is counted.
-        let reserved = Reserved::of(ask.pixels().max(1) * FRAME_BYTES_PER_PIXEL, counters);
-        state.drop_spare_without_room();
-        Some(Job { page: number, ask, asked, renewed, reserved })
+        let reserved = Reservation::new(ask.pixels().max(1) * FRAME_BYTES_PER_PIXEL, counters);
+        state.free_spare();
+        Some(RenderJob { page: number, request: ask, requested_at: asked, is_repeat: renewed, reserved })
     }
 
     /// Delivers a result to its page, if it is still connected.
-    pub fn deliver(&self, drawn: Drawn) {
+    pub fn deliver(&self, drawn: JobResult) {
         let mut state = self.lock();
         if let Some(page) = state.pages.get_mut(&drawn.page) {
-            page.done.push_back(drawn);
+            page.results.push_back(drawn);
             page.notify.notify_one();
         }
     }
@@ -279,7 +280,7 @@ impl Hub {
 
     /// The SH degree with which to pack this state of the splats for browsers, if packing should start now. If so,
     /// [`Self::end_snapshot`] must follow.
-    pub(crate) fn begins_snapshot(&self, splats: u64) -> Option<u8> {
+    pub(crate) fn begin_snapshot(&self, splats: u64) -> Option<u8> {
         let mut state = self.lock();
         if !state.is_snapshot_due(splats) {
             return None;
@@ -287,14 +288,14 @@ impl Hub {
         state.snapshots.begin();
         let count = state.count();
         if count > snapshot::MAX_SPLATS {
-            self.take_snapshot(&mut state, splats, Err(snapshot::too_many(count)));
+            self.take_snapshot(&mut state, splats, Err(snapshot::too_many_splats(count)));
             return None;
         }
         let sh_degree = if state.scene.live { 0 } else { state.scene.sh_degree };
         let room = state.budget.snapshots.saturating_sub(state.snapshots.bytes());
         let degree = snapshot::sent_degree(count, sh_degree, room);
         if degree.is_none() {
-            self.take_snapshot(&mut state, splats, Err(snapshot::no_room(count, room)));
+            self.take_snapshot(&mut state, splats, Err(snapshot::too_little_memory(count, room)));
         }
         degree
     }
@@ -311,17 +312,17 @@ impl Hub {
         self.end_snapshot(0, Ok(bytes));
     }
 
-    fn take_snapshot(&self, state: &mut State, splats: u64, packed: Result<Vec<u8>, String>) {
+    fn take_snapshot(&self, state: &mut HubState, splats: u64, packed: Result<Vec<u8>, String>) {
         state.snapshots.end(splats, packed);
         state.pages.values_mut().for_each(|page| page.wants_snapshot = false);
-        if let Some(told) = state.snapshots.told(0) {
-            self.say(state, told);
+        if let Some(told) = state.snapshots.message_for(0) {
+            self.broadcast(state, told);
         }
     }
 
     /// Takes the requested filter, if it was not applied yet.
     #[must_use]
-    pub fn take_filter(&self) -> Option<Filter> {
+    pub fn take_filter(&self) -> Option<SplatFilter> {
         self.lock().filter.take()
     }
 
@@ -330,7 +331,7 @@ impl Hub {
     pub fn take_command(&self) -> Option<Command> {
         let mut state = self.lock();
         let command = state.commands.pop_front()?;
-        self.changed(&state);
+        self.update_pending(&state);
         Some(command)
     }
 
@@ -347,25 +348,25 @@ impl Hub {
         }
         let line = event.to_json();
         let mut state = self.lock();
-        state.history.take(event);
+        state.history.add_event(event);
         if let Ok(value) = serde_json::from_str::<Value>(&line) {
             state.step = value["step"].as_u64().unwrap_or(state.step);
             let name = value["event"].as_str().unwrap_or_default().to_owned();
-            state.latest.insert(name, value);
+            state.latest_events.insert(name, value);
         }
-        self.say(&state, json_message("event", "event", &line));
+        self.broadcast(&state, json_message("event", "event", &line));
     }
 
     /// Replaces the scene of all pages.
-    pub fn replace_scene(&self, scene: Scene) {
+    pub fn replace_scene(&self, scene: SceneDescription) {
         let mut state = self.lock();
         state.scene = Arc::new(scene);
         let text = serde_json::to_string(&*state.scene).unwrap_or_default();
-        self.say(&state, json_message("scene", "scene", &text));
+        self.broadcast(&state, json_message("scene", "scene", &text));
     }
 
     /// Sets the thumbnails of the scene's photographs.
-    pub fn set_thumbs(&self, thumbs: Option<Arc<Thumbs>>) {
+    pub fn set_thumbs(&self, thumbs: Option<Arc<Thumbnails>>) {
         let mut state = self.lock();
         if let Some(thumbs) = &thumbs {
             thumbs.limit_memory(state.budget.thumbs);
@@ -375,27 +376,27 @@ impl Hub {
 
     /// Sets the curves of a finished run.
     pub fn set_history(&self, log: &[Value]) {
-        self.lock().history = History::of_log(log);
+        self.lock().history = ChartHistory::from_log(log);
     }
 
-    fn say(&self, state: &State, line: String) {
+    fn broadcast(&self, state: &HubState, line: String) {
         self.events.send(line);
         state.pages.values().for_each(|page| page.notify.notify_one());
     }
 
     /// A buffer for the frame of a job: the spare one if it fits within the job's memory, or a new one.
     #[must_use]
-    pub fn buffers(&self, job: &Job) -> Rendering {
+    pub fn take_buffer(&self, job: &RenderJob) -> Rendering {
         let spare = self.lock().spare.take();
         spare.filter(|spare| bytes_of(spare) <= job.reserved.bytes()).unwrap_or_default()
     }
 
     /// Returns a buffer, which is kept as the spare one while there are pages and memory for it.
-    pub fn give_back(&self, rendering: Rendering) {
+    pub fn return_buffer(&self, rendering: Rendering) {
         let mut state = self.lock();
         if !state.pages.is_empty() {
             state.spare = Some(rendering);
-            state.drop_spare_without_room();
+            state.free_spare();
         }
     }
 
@@ -407,28 +408,28 @@ impl Hub {
     // Used by the server.
 
     /// Attaches a page; `None` if there are [`MAX_PAGES`] already.
-    pub(crate) fn attach(&self) -> Option<Attached> {
+    pub(crate) fn attach(&self) -> Option<PageHandle> {
         let mut state = self.lock();
         if state.pages.len() >= MAX_PAGES {
             return None;
         }
-        let page = state.pages.keys().next_back().map_or(1, |last| last + 1).max(state.turn + 1);
+        let page = state.pages.keys().next_back().map_or(1, |last| last + 1).max(state.last_served + 1);
         let notify = Arc::new(Notify::new());
         let new = Page {
             view: None,
-            aside: None,
-            last: None,
-            under_way: Vec::new(),
-            held: Counter::default(),
-            pace: Pace::default(),
+            side_request: None,
+            last_view: None,
+            in_flight: Vec::new(),
+            bytes_in_flight: ByteCounter::default(),
+            pace: FramePacing::default(),
             is_hidden: false,
             wants_snapshot: false,
-            done: VecDeque::new(),
+            results: VecDeque::new(),
             notify: Arc::clone(&notify),
         };
         state.pages.insert(page, new);
-        self.changed(&state);
-        Some(Attached { page, notify, events: self.events.listen(EVENTS) })
+        self.update_pending(&state);
+        Some(PageHandle { page, notify, events: self.events.subscribe(MAX_PENDING_EVENTS) })
     }
 
     /// Detaches a page.
@@ -438,13 +439,13 @@ impl Hub {
         if state.pages.is_empty() {
             state.spare = None;
         }
-        self.changed(&state);
+        self.update_pending(&state);
     }
 
     fn with_page<T>(&self, page: u64, change: impl FnOnce(&mut Page) -> T) -> Option<T> {
         let mut state = self.lock();
         let changed = state.pages.get_mut(&page).map(change);
-        self.changed(&state);
+        self.update_pending(&state);
         changed
     }
 
@@ -452,8 +453,8 @@ impl Hub {
     ///
     /// # Errors
     /// An exact image that exceeds the memory of the viewer.
-    pub(crate) fn ask(&self, page: u64, ask: Ask) -> Result<(), String> {
-        let most = self.lock().budget.most_pixels();
+    pub(crate) fn request(&self, page: u64, ask: Request) -> Result<(), String> {
+        let most = self.lock().budget.max_pixels();
         if ask.is_exact() && ask.pixels() > most {
             let pixels = ask.pixels();
             return Err(format!(
@@ -461,7 +462,7 @@ impl Hub {
             ));
         }
         self.with_page(page, |page| {
-            let slot = if ask.is_shown() { &mut page.view } else { &mut page.aside };
+            let slot = if ask.replaces_view() { &mut page.view } else { &mut page.side_request };
             *slot = Some((ask, Instant::now()));
         });
         Ok(())
@@ -475,19 +476,19 @@ impl Hub {
     /// Acknowledges a frame and all frames before it.
     pub(crate) fn acknowledge(&self, page: u64, id: u32) {
         self.with_page(page, |page| {
-            let Some(at) = page.under_way.iter().position(|(sent, at)| *sent == id && at.is_some()) else {
+            let Some(at) = page.in_flight.iter().position(|(sent, at)| *sent == id && at.is_some()) else {
                 return;
             };
-            if let Some(sent) = page.under_way[at].1 {
-                page.pace.acknowledged(sent.elapsed());
+            if let Some(sent) = page.in_flight[at].1 {
+                page.pace.add_round_trip(sent.elapsed());
             }
-            page.under_way.drain(..=at);
+            page.in_flight.drain(..=at);
         });
     }
 
     /// Takes the next result of a page, which is encoded and sent immediately.
-    pub(crate) fn next_drawn(&self, page: u64) -> Option<Drawn> {
-        self.lock().pages.get_mut(&page)?.done.pop_front()
+    pub(crate) fn next_drawn(&self, page: u64) -> Option<JobResult> {
+        self.lock().pages.get_mut(&page)?.results.pop_front()
     }
 
     /// JPEG quality for a page while its view moves.
@@ -497,18 +498,18 @@ impl Hub {
 
     /// Records that a frame is sent, and the time of its rendering and encoding. `is_over`: no acknowledgement will
     /// follow.
-    pub(crate) fn leaves(&self, page: u64, id: u32, moving_ms: Option<f64>, is_over: bool) {
+    pub(crate) fn frame_sent(&self, page: u64, id: u32, moving_ms: Option<f64>, is_over: bool) {
         self.with_page(page, |page| {
             if let Some(ms) = moving_ms {
-                page.pace.measured(ms);
+                page.pace.add_frame_time(ms);
             }
-            let Some(at) = page.under_way.iter().position(|(sent, at)| *sent == id && at.is_none()) else {
+            let Some(at) = page.in_flight.iter().position(|(sent, at)| *sent == id && at.is_none()) else {
                 return;
             };
             if is_over {
-                page.under_way.remove(at);
+                page.in_flight.remove(at);
             } else {
-                page.under_way[at].1 = Some(Instant::now());
+                page.in_flight[at].1 = Some(Instant::now());
             }
         });
     }
@@ -519,10 +520,10 @@ impl Hub {
         self.with_page(page, |page| {
             page.wants_snapshot = true;
             if is_moving {
-                (page.view, page.last) = (None, None);
+                (page.view, page.last_view) = (None, None);
             }
         });
-        self.lock().snapshots.told(have)
+        self.lock().snapshots.message_for(have)
     }
 
     /// The newest packed splats.
@@ -531,46 +532,46 @@ impl Hub {
     }
 
     /// Thumbnails of the photographs, and the background colour.
-    pub(crate) fn thumbs(&self) -> Option<(Arc<Thumbs>, [f32; 3])> {
+    pub(crate) fn thumbs(&self) -> Option<(Arc<Thumbnails>, [f32; 3])> {
         let state = self.lock();
         Some((Arc::clone(state.thumbs.as_ref()?), state.scene.background))
     }
 
     /// Queues a command for the training; `false` if the queue is full or no training runs.
-    pub(crate) fn command(&self, command: Command) -> bool {
+    pub(crate) fn queue_command(&self, command: Command) -> bool {
         let mut state = self.lock();
         let has_room = state.scene.live && state.commands.len() < MAX_COMMANDS;
         if has_room {
             state.commands.push_back(command);
-            self.changed(&state);
+            self.update_pending(&state);
         }
         has_room
     }
 
     /// Requests other splats to be shown; `false` if the scene cannot be filtered.
-    pub(crate) fn filter(&self, filter: Filter) -> bool {
+    pub(crate) fn request_filter(&self, filter: SplatFilter) -> bool {
         let mut state = self.lock();
         let can_filter = state.scene.filter.is_some();
         if can_filter {
             state.filter = Some(filter);
-            self.changed(&state);
+            self.update_pending(&state);
         }
         can_filter
     }
 
     /// Sends a line of text to all pages.
-    pub(crate) fn complain(&self, line: &str) {
+    pub(crate) fn send_line(&self, line: &str) {
         let state = self.lock();
         let line = serde_json::to_string(line).unwrap_or_default();
-        self.say(&state, json_message("error", "line", &line));
+        self.broadcast(&state, json_message("error", "line", &line));
     }
 
     /// The first message to a page.
-    pub(crate) fn greeting(&self, token: &str) -> String {
+    pub(crate) fn hello_message(&self, token: &str) -> String {
         let state = self.lock();
         json!({
             "t": "hello", "version": VERSION, "gausset": env!("CARGO_PKG_VERSION"), "token": token,
-            "scene": *state.scene, "history": state.history, "events": state.latest,
+            "scene": *state.scene, "history": state.history, "events": state.latest_events,
         })
         .to_string()
     }
@@ -578,10 +579,10 @@ impl Hub {
     /// The state for scripts, as JSON.
     pub(crate) fn state_json(&self) -> String {
         let state = self.lock();
-        let Scene { title, live, splats, cameras, .. } = &*state.scene;
+        let SceneDescription { title, live, splats, cameras, .. } = &*state.scene;
         json!({
             "schema": Event::SCHEMA, "kind": "viewer", "title": title, "live": live, "splats": splats,
-            "cameras": cameras.len(), "step": state.step, "pages": state.pages.len(), "events": state.latest,
+            "cameras": cameras.len(), "step": state.step, "pages": state.pages.len(), "events": state.latest_events,
         })
         .to_string()
     }
@@ -594,8 +595,8 @@ fn bytes_of(rendering: &Rendering) -> u64 {
 }
 
 /// Whether it is a view at rest.
-fn is_resting(ask: &Ask) -> bool {
-    matches!(ask, Ask::View(view, ..) if !view.moving && view.what != crate::protocol::What::Probe)
+fn is_resting(ask: &Request) -> bool {
+    matches!(ask, Request::View(view, ..) if !view.moving && view.what != crate::protocol::FrameContent::Probe)
 }
 
 /// `{"t":…,"name":body}` with a body that is JSON already.

@@ -4,12 +4,12 @@ use std::time::Instant;
 
 use gausset_core::{Camera, Pose};
 
-use crate::budget::Reserved;
-use crate::protocol::{MAX_FRAME_PIXELS, ViewRequest, What};
+use crate::budget::Reservation;
+use crate::protocol::{FrameContent, MAX_FRAME_PIXELS, ViewRequest};
 
 /// A request of a page.
 #[derive(Clone, Debug)]
-pub enum Ask {
+pub enum Request {
     /// A view, with the camera in the size to render, and its pose.
     View(Box<ViewRequest>, Camera, Pose),
     /// The photograph of a camera, of limited size.
@@ -23,16 +23,16 @@ pub enum Ask {
     },
 }
 
-impl Ask {
+impl Request {
     /// Whether it replaces the view that the page shows.
-    pub(crate) fn is_shown(&self) -> bool {
+    pub(crate) fn replaces_view(&self) -> bool {
         matches!(self, Self::View(view, ..) if !view.aside)
     }
 
     /// Whether it needs a photograph.
     pub(crate) fn needs_photo(&self) -> bool {
         match self {
-            Self::View(view, ..) => view.what == What::Error,
+            Self::View(view, ..) => view.what == FrameContent::Error,
             Self::Photo { .. } => true,
         }
     }
@@ -51,7 +51,7 @@ impl Ask {
     }
 
     /// Reduces the size to at most this many pixels.
-    pub(crate) fn within(self, pixels: u64) -> Self {
+    pub(crate) fn limited_to(self, pixels: u64) -> Self {
         if self.pixels() <= pixels {
             return self;
         }
@@ -79,15 +79,15 @@ impl Ask {
 
 /// A request that a renderer has taken.
 #[derive(Debug)]
-pub struct Job {
+pub struct RenderJob {
     /// Number of the page.
     pub page: u64,
     /// The request.
-    pub ask: Ask,
+    pub request: Request,
     /// When it was requested.
-    pub asked: Instant,
+    pub requested_at: Instant,
     /// Whether it repeats a view because the splats have changed.
-    pub renewed: bool,
+    pub is_repeat: bool,
     /// Memory that is reserved for it.
-    pub(crate) reserved: Reserved,
+    pub(crate) reserved: Reservation,
 }

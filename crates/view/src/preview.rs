@@ -18,17 +18,17 @@ use gausset_pano::coverage::{self, Coverage};
 use gausset_pano::geometry::View;
 use gausset_pano::grade::{Colouring, Grade};
 use gausset_pano::layout::check_view;
-use gausset_pano::look::Look;
+use gausset_pano::look::ColourSettings;
 use gausset_pano::projection::Equirect;
 use serde_json::json;
 
 use crate::encode::Codec;
-use crate::site::{Answer, Site};
+use crate::site::{Site, SiteAnswer};
 
 /// Largest width of the panorama, px: the texture size that every browser supports.
-pub const MOST_WIDTH: u32 = 4096;
+pub const MAX_WIDTH: u32 = 4096;
 /// Largest number of views.
-const MOST_VIEWS: usize = 128;
+const MAX_VIEWS: usize = 128;
 /// Columns and rows of the coverage map.
 const GRID: [usize; 2] = [512, 256];
 /// Steps per colour channel of the table.
@@ -66,24 +66,24 @@ pub struct PreviewOptions {
 
 /// The preview page with its encoded data.
 #[derive(Debug)]
-pub struct Preview {
-    about: String,
+pub struct PreviewPage {
+    description: String,
     panorama: Vec<u8>,
     mask: Option<Vec<u8>>,
     /// The colour conversion without settings.
     colouring: Colouring,
 }
 
-impl Preview {
+impl PreviewPage {
     /// Encodes the data of the page.
     ///
     /// # Errors
     /// The panorama or the mask cannot be encoded.
     pub fn new(options: &PreviewOptions) -> Result<Self, String> {
         let PreviewOptions { title, panorama, equirect, mask, views, colouring } = options;
-        let packed = Codec::Moving(QUALITY).pack(panorama)?;
+        let packed = Codec::JpegMoving(QUALITY).encode(panorama)?;
         let mask = mask.as_ref().map(|mask| {
-            let data = mask.keep.iter().flat_map(|&keep| [if keep == 0 { 0 } else { 255 }; 3]).collect();
+            let data = mask.values.iter().flat_map(|&keep| [if keep == 0 { 0 } else { 255 }; 3]).collect();
             encode::png_rgb8(&RgbImage8 { width: mask.width, height: mask.height, data })
         });
         let mask = mask.transpose().map_err(|error| error.to_string())?;
@@ -101,15 +101,16 @@ impl Preview {
             .collect();
         let about = json!({
             "schema": 1, "title": title, "part": part, "mask": mask.is_some(), "views": views, "look": look,
-            "settings": Look::KEYS, "most_views": MOST_VIEWS, "grid": GRID, "table": TABLE,
+            "settings": ColourSettings::KEYS, "most_views": MAX_VIEWS, "grid": GRID, "table": TABLE,
         });
-        let colouring = Colouring { look: Look::default(), lut: colouring.lut.clone() };
-        Ok(Self { about: about.to_string(), panorama: packed, mask, colouring })
+        let colouring = Colouring { look: ColourSettings::default(), lut: colouring.lut.clone() };
+        Ok(Self { description: about.to_string(), panorama: packed, mask, colouring })
     }
 
     /// The colour table for these settings.
     fn table(&self, query: &str) -> Option<Vec<u8>> {
-        let look = if query.is_empty() { Look::default() } else { Look::parse(query).ok()? };
+        let look =
+            if query.is_empty() { ColourSettings::default() } else { ColourSettings::parse(query).ok()? };
         let grade = Grade::new(Colouring { look, ..self.colouring.clone() }, [1.0; 3]);
         let step = |index: usize| index as f32 / (TABLE - 1) as f32;
         let at = |i: usize| [step(i % TABLE), step(i / TABLE % TABLE), step(i / (TABLE * TABLE))];
@@ -121,7 +122,7 @@ impl Preview {
 /// Parses views as the page writes them.
 fn parse_views(query: &str) -> Option<Vec<View>> {
     let parts: Vec<&str> = query.split(';').filter(|part| !part.is_empty()).collect();
-    if parts.len() > MOST_VIEWS {
+    if parts.len() > MAX_VIEWS {
         return None;
     }
     let view = |(index, part): (usize, &&str)| {
@@ -137,41 +138,41 @@ fn parse_views(query: &str) -> Option<Vec<View>> {
 }
 
 /// JSON description of the views for the page.
-fn seen(views: &[View]) -> String {
-    let coverage = Coverage::of(views);
+fn describe_views(views: &[View]) -> String {
+    let coverage = Coverage::new(views);
     let drawn: Vec<_> = views
         .iter()
         .map(|view| {
             let tangents = [view.width, view.height].map(|side| 0.5 * f64::from(side) / view.focal());
-            json!({"pano_from_camera": view.pano_from_camera(), "tangents": tangents, "share": coverage::share_of(view)})
+            json!({"pano_from_camera": view.pano_from_camera(), "tangents": tangents, "share": coverage::view_fraction(view)})
         })
         .collect();
     let hole = coverage.holes.first().map(
-        |hole| json!({"share": hole.share, "yaw": hole.yaw, "pitch": hole.pitch, "radius": hole.radius}),
+        |hole| json!({"share": hole.fraction, "yaw": hole.yaw, "pitch": hole.pitch, "radius": hole.radius}),
     );
-    json!({"views": drawn, "share": coverage.share, "mean": coverage.mean, "least": coverage.least, "hole": hole})
+    json!({"views": drawn, "share": coverage.fraction, "mean": coverage.mean_views, "least": coverage.min_views, "hole": hole})
         .to_string()
 }
 
-impl Site for Preview {
+impl Site for PreviewPage {
     fn file(&self, path: &str) -> Option<(&'static str, &'static str)> {
         FILES.iter().find(|file| file.0 == path).map(|&(_, kind, text)| (kind, text))
     }
 
-    fn answer(&self, path: &str, query: &str) -> Option<Answer> {
+    fn answer(&self, path: &str, query: &str) -> Option<SiteAnswer> {
         let (kind, bytes) = match path {
-            "/api/preview" => (JSON, self.about.clone().into_bytes()),
+            "/api/preview" => (JSON, self.description.clone().into_bytes()),
             "/api/panorama" => ("image/jpeg", self.panorama.clone()),
             "/api/mask" => ("image/png", self.mask.clone()?),
-            "/api/views" => (JSON, seen(&parse_views(query)?).into_bytes()),
+            "/api/views" => (JSON, describe_views(&parse_views(query)?).into_bytes()),
             "/api/counts" => {
-                let counts = coverage::counts(&parse_views(query)?, GRID[0], GRID[1]);
+                let counts = coverage::view_count_grid(&parse_views(query)?, GRID[0], GRID[1]);
                 (BYTES, counts.into_iter().map(|count| count.min(255) as u8).collect())
             }
             "/api/table" => (BYTES, self.table(query)?),
             _ => return None,
         };
-        Some(Answer { kind, bytes })
+        Some(SiteAnswer { media_type: kind, body: bytes })
     }
 }
 
@@ -181,7 +182,7 @@ mod tests {
 
     use super::*;
 
-    fn page() -> Preview {
+    fn page() -> PreviewPage {
         let panorama = RgbImage8::new(64, 32);
         let options = PreviewOptions {
             title: "a.jpg".to_owned(),
@@ -191,14 +192,14 @@ mod tests {
             views: Layout::Ring8.views(16, 16, None),
             colouring: Colouring::default(),
         };
-        Preview::new(&options).unwrap()
+        PreviewPage::new(&options).unwrap()
     }
 
     #[test]
     fn coverage_and_colours_are_those_of_a_split() {
         let page = page();
         let json = |path: &str, query: &str| -> serde_json::Value {
-            serde_json::from_slice(&page.answer(path, query).unwrap().bytes).unwrap()
+            serde_json::from_slice(&page.answer(path, query).unwrap().body).unwrap()
         };
         let about = json("/api/preview", "");
         let of = |view: &serde_json::Value| {
@@ -208,14 +209,14 @@ mod tests {
         let seen = json("/api/views", &query);
         assert!((seen["share"].as_f64().unwrap() - 0.6978).abs() < 1e-4, "{seen}");
         assert_eq!(seen["views"].as_array().unwrap().len(), 8);
-        let counts = page.answer("/api/counts", &query).unwrap().bytes;
+        let counts = page.answer("/api/counts", &query).unwrap().body;
         assert_eq!((counts.len(), counts[0], counts[256 * 512 / 2] > 0), (512 * 256, 0, true));
         // The identity; then a table that is brighter by one stop.
-        let same = page.answer("/api/table", "").unwrap().bytes;
+        let same = page.answer("/api/table", "").unwrap().body;
         let at =
             |table: &[u8], rgb: [usize; 3]| table[3 * (rgb[0] + 33 * (rgb[1] + 33 * rgb[2]))..][..3].to_vec();
         assert_eq!((at(&same, [32, 0, 16]), same.len()), (vec![255, 0, 128], 3 * 33 * 33 * 33));
-        assert!(at(&page.answer("/api/table", "exposure=1").unwrap().bytes, [8, 8, 8])[0] > 80);
+        assert!(at(&page.answer("/api/table", "exposure=1").unwrap().body, [8, 8, 8])[0] > 80);
     }
 
     #[test]

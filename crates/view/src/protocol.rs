@@ -30,12 +30,12 @@ pub const MAX_MESSAGES_PER_S: u32 = 100;
 /// Largest number of pixels of a frame.
 pub const MAX_FRAME_PIXELS: u64 = 4096 * 2304;
 /// Length of the header of a frame, bytes.
-pub const FRAME_HEAD: usize = 44;
+pub const FRAME_HEADER_BYTES: usize = 44;
 
 /// A message from a page.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(tag = "t", rename_all = "snake_case")]
-pub enum FromPage {
+pub enum PageMessage {
     /// The first message.
     Hello {
         /// Protocol version of the page.
@@ -75,7 +75,7 @@ pub enum FromPage {
     /// Sets which splats are shown, for all pages.
     Filter {
         /// The filter.
-        filter: Filter,
+        filter: SplatFilter,
     },
     /// A command for the training.
     Command {
@@ -90,7 +90,7 @@ pub enum FromPage {
 /// Which splats of a file are shown: the filters of `gausset convert`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(default)]
-pub struct Filter {
+pub struct SplatFilter {
     /// Least opacity of a splat, 0 to 1.
     pub min_opacity: Option<f64>,
     /// Largest distance of a splat from the centre, in median distances; splats of a sky are kept.
@@ -107,7 +107,7 @@ pub struct Filter {
     pub shrink: Option<f64>,
 }
 
-impl Filter {
+impl SplatFilter {
     /// The filter, if its values are in range.
     #[must_use]
     pub fn checked(self) -> Option<Self> {
@@ -144,7 +144,7 @@ pub enum Command {
 /// Content of a frame.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum What {
+pub enum FrameContent {
     /// Colours, as `gausset render` writes them.
     #[default]
     Color,
@@ -173,7 +173,7 @@ pub struct ViewRequest {
     /// Rows of `camera_from_world`, 3x4, in the axes of the saved splats.
     pub pose: [f64; 12],
     /// Content.
-    pub what: What,
+    pub what: FrameContent,
     /// Whether more requests follow; if so, the frame may be smaller, and comes sooner.
     pub moving: bool,
     /// Whether the frame must be lossless and of full size.
@@ -230,13 +230,13 @@ impl ViewRequest {
 
 /// A pose as 12 numbers, rows of 3x4.
 #[must_use]
-pub fn rows(pose: &Pose) -> [f64; 12] {
+pub fn pose_rows(pose: &Pose) -> [f64; 12] {
     std::array::from_fn(|k| if k % 4 == 3 { pose.translation[k / 4] } else { pose.rotation[k / 4][k % 4] })
 }
 
 /// Header of a frame.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct FrameHead {
+pub struct FrameHeader {
     /// 1 for a frame, 2 for a photograph.
     pub kind: u8,
     /// See the table above.
@@ -255,7 +255,7 @@ pub struct FrameHead {
     pub step: u64,
 }
 
-impl FrameHead {
+impl FrameHeader {
     /// The header as bytes, to which an image can be appended.
     #[must_use]
     pub fn bytes(&self) -> Vec<u8> {
@@ -276,21 +276,24 @@ mod tests {
 
     #[test]
     fn messages_are_read_and_unknown_words_are_no_error() {
-        let read = |text: &str| serde_json::from_str::<FromPage>(text).ok();
-        assert_eq!(read(r#"{"t":"ack","id":7}"#), Some(FromPage::Ack { id: 7 }));
-        assert_eq!(read(r#"{"t":"teleport","id":7}"#), Some(FromPage::Unknown));
+        let read = |text: &str| serde_json::from_str::<PageMessage>(text).ok();
+        assert_eq!(read(r#"{"t":"ack","id":7}"#), Some(PageMessage::Ack { id: 7 }));
+        assert_eq!(read(r#"{"t":"teleport","id":7}"#), Some(PageMessage::Unknown));
         assert_eq!(
             read(r#"{"t":"filter","filter":{"min_opacity":0.5}}"#),
-            Some(FromPage::Filter { filter: Filter { min_opacity: Some(0.5), ..Filter::default() } })
+            Some(PageMessage::Filter {
+                filter: SplatFilter { min_opacity: Some(0.5), ..SplatFilter::default() }
+            })
         );
         let filter = |min_opacity, drop_far, sphere| {
-            Filter { min_opacity, drop_far, sphere, ..Filter::default() }.checked()
+            SplatFilter { min_opacity, drop_far, sphere, ..SplatFilter::default() }.checked()
         };
-        let cropped = |within_box| Filter { within_box: Some(within_box), ..Filter::default() }.checked();
+        let cropped =
+            |within_box| SplatFilter { within_box: Some(within_box), ..SplatFilter::default() }.checked();
         assert!(cropped([-1.0, -1.0, -1.0, 1.0, 1.0, 1.0]).is_some());
         assert_eq!(cropped([-1.0, 1.0, -1.0, 1.0, 1.0, 1.0]), None);
         assert_eq!(cropped([f64::NEG_INFINITY, -1.0, -1.0, 1.0, 1.0, 1.0]), None);
-        assert_eq!(Filter { max_size: Some(0.0), ..Filter::default() }.checked(), None);
+        assert_eq!(SplatFilter { max_size: Some(0.0), ..SplatFilter::default() }.checked(), None);
         assert!(filter(Some(0.5), Some(3.0), Some([0.0, -1.0, 2.0, 1.0])).is_some());
         assert_eq!(filter(Some(1.5), None, None), None);
         assert_eq!(filter(None, Some(f64::NAN), None), None);
@@ -298,7 +301,7 @@ mod tests {
         assert_eq!(filter(None, None, Some([0.0, 0.0, 0.0, -1.0])), None);
         assert_eq!(
             read(r#"{"t":"command","what":"pause"}"#),
-            Some(FromPage::Command { what: Command::Pause })
+            Some(PageMessage::Command { what: Command::Pause })
         );
         assert!(
             read(r#"{"t":"command","what":"rm"}"#).is_none() && read("{").is_none() && read("[]").is_none()
@@ -309,7 +312,7 @@ mod tests {
     fn views_that_are_none_are_refused() {
         let good = ViewRequest {
             camera: [64.0, 48.0, 50.0, 50.0, 32.0, 24.0],
-            pose: rows(&Pose::IDENTITY),
+            pose: pose_rows(&Pose::IDENTITY),
             ..ViewRequest::default()
         };
         assert_eq!(good.view().unwrap().1, Pose::IDENTITY);
@@ -328,9 +331,10 @@ mod tests {
 
     #[test]
     fn a_head_is_as_long_as_the_page_expects() {
-        let head = FrameHead { kind: 1, id: 0x0102_0304, size: [516, 344], step: 9, ..FrameHead::default() };
+        let head =
+            FrameHeader { kind: 1, id: 0x0102_0304, size: [516, 344], step: 9, ..FrameHeader::default() };
         let bytes = head.bytes();
-        assert_eq!(bytes.len(), FRAME_HEAD);
+        assert_eq!(bytes.len(), FRAME_HEADER_BYTES);
         assert_eq!((&bytes[4..8], &bytes[8..12], bytes[36]), (&[4, 3, 2, 1][..], &[4, 2, 88, 1][..], 9));
     }
 }

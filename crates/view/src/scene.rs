@@ -9,21 +9,21 @@ use gausset_core::{Camera, Pose, Splats, TargetImage};
 use gausset_io::dataset::Loader;
 use gausset_io::dataset::init::common_cube;
 use gausset_train::cameras::{self, NamedCamera};
-use gausset_train::orbit::{self, PictureShape};
+use gausset_train::orbit::{self, ImageShape};
 use gausset_train::{Split, up};
 use serde::Serialize;
 
-use crate::protocol::{Filter, rows};
-use crate::thumbs::Thumbs;
+use crate::protocol::{SplatFilter, pose_rows};
+use crate::thumbs::Thumbnails;
 
 /// Largest number of cameras in the description; of more, evenly spaced ones are chosen.
 const MAX_CAMERAS: usize = 2000;
 /// Splats with a lower opacity logit do not determine the extent of the scene, if there are others.
-const FAINT_LOGIT: f32 = -2.2;
+const MIN_EXTENT_LOGIT: f32 = -2.2;
 
 /// Description of a scene. Directions and poses are in the axes of the saved splats.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct Scene {
+pub struct SceneDescription {
     /// Name of the run or file.
     pub title: String,
     /// Whether it is being trained.
@@ -49,7 +49,7 @@ pub struct Scene {
     /// Near plane, scene units.
     pub near: f64,
     /// Which splats are shown; `None` if the scene cannot be filtered.
-    pub filter: Option<Filter>,
+    pub filter: Option<SplatFilter>,
 }
 
 /// A camera that a page can select.
@@ -68,15 +68,15 @@ pub struct SceneCamera {
 }
 
 impl SceneCamera {
-    fn of(name: String, held_out: bool, camera: &Camera, pose: &Pose) -> Self {
+    fn new(name: String, held_out: bool, camera: &Camera, pose: &Pose) -> Self {
         // Pages only draw pinhole cameras.
         let Camera { width, height, fx, fy, cx, cy, .. } = camera.as_pinhole();
         let camera = [f64::from(width), f64::from(height), fx, fy, cx, cy];
-        Self { name, held_out, camera, pose: rows(pose), psnr: None }
+        Self { name, held_out, camera, pose: pose_rows(pose), psnr: None }
     }
 
-    fn of_named(named: &NamedCamera) -> Self {
-        Self::of(named.name.display().to_string(), false, &named.camera, &named.pose)
+    fn from_named(named: &NamedCamera) -> Self {
+        Self::new(named.name.display().to_string(), false, &named.camera, &named.pose)
     }
 }
 
@@ -88,23 +88,28 @@ pub struct Photos {
     loader: Arc<Loader>,
     /// For each camera of the scene: image index in the dataset; camera and pose in the axes of the saved splats.
     views: Vec<(usize, Camera, Pose)>,
-    thumbs: Arc<Thumbs>,
+    thumbs: Arc<Thumbnails>,
 }
 
 impl Photos {
     /// Their thumbnails.
     #[must_use]
-    pub fn thumbs(&self) -> Arc<Thumbs> {
+    pub fn thumbs(&self) -> Arc<Thumbnails> {
         Arc::clone(&self.thumbs)
     }
 
     /// Replaces the poses by others in the axes of the dataset, here and in the scene that belongs to these
     /// photographs.
-    pub(crate) fn move_to(&mut self, scene: &mut Scene, poses: &[Pose], splats_from_dataset: &Mat3) {
+    pub(crate) fn set_poses(
+        &mut self,
+        scene: &mut SceneDescription,
+        poses: &[Pose],
+        splats_from_dataset: &Mat3,
+    ) {
         let turn = Similarity::from_rotation(*splats_from_dataset);
         for ((index, _, pose), camera) in self.views.iter_mut().zip(&mut scene.cameras) {
             *pose = turn.apply_to_pose(&poses[*index]);
-            camera.pose = rows(pose);
+            camera.pose = pose_rows(pose);
         }
     }
 
@@ -112,21 +117,21 @@ impl Photos {
     ///
     /// # Errors
     /// The photograph cannot be read, as one line.
-    pub(crate) fn get(&self, camera: usize) -> Option<Result<Photo, String>> {
+    pub(crate) fn load(&self, camera: usize) -> Option<Result<Photo, String>> {
         let &(index, camera, pose) = self.views.get(camera)?;
         let photo = self.loader.get(index).map_err(|skipped| format!("{}: {}", skipped.name, skipped.reason));
         Some(photo.map(|photo| (photo, camera, pose)))
     }
 }
 
-impl Scene {
+impl SceneDescription {
     /// A scene with a dataset. `splats_from_dataset` maps its axes to those of the splats; `loader` reads its images.
     #[must_use]
-    pub fn of_dataset(title: String, loader: Arc<Loader>, splats_from_dataset: &Mat3) -> (Self, Photos) {
+    pub fn from_dataset(title: String, loader: Arc<Loader>, splats_from_dataset: &Mat3) -> (Self, Photos) {
         let dataset = loader.dataset();
         let mut views: Vec<(usize, bool, NamedCamera)> = Vec::new();
         for (split, indices) in [(Split::Train, &dataset.split.train), (Split::Test, &dataset.split.test)] {
-            let named = cameras::of_dataset(dataset, split, splats_from_dataset);
+            let named = cameras::dataset_cameras(dataset, split, splats_from_dataset);
             let held_out = split == Split::Test;
             views.extend(indices.iter().zip(named).map(|(&index, named)| (index, held_out, named)));
         }
@@ -143,22 +148,22 @@ impl Scene {
         }
         let camera = |(index, held_out, named): &(usize, bool, NamedCamera)| {
             let name = dataset.images[*index].name.to_string();
-            SceneCamera::of(name, *held_out, &named.camera, &named.pose)
+            SceneCamera::new(name, *held_out, &named.camera, &named.pose)
         };
         scene.cameras = views.iter().map(camera).collect();
         scene.start = scene.cameras.first().cloned().unwrap_or_default();
         let images = views.iter().map(|(index, ..)| *index).collect();
-        let thumbs = Arc::new(Thumbs::new(Arc::clone(&loader), images));
+        let thumbs = Arc::new(Thumbnails::new(Arc::clone(&loader), images));
         let views = views.into_iter().map(|(index, _, named)| (index, named.camera, named.pose)).collect();
         (scene, Photos { loader, views, thumbs })
     }
 
     /// A scene without a dataset.
     #[must_use]
-    pub fn of_splats(title: String, splats: &Splats, up: Option<[f32; 3]>) -> Self {
-        let mut seen: Vec<usize> = (0..splats.len()).filter(|&i| splats.is_usable(i)).collect();
-        if seen.iter().any(|&i| splats.opacity_logits[i] >= FAINT_LOGIT) {
-            seen.retain(|&i| splats.opacity_logits[i] >= FAINT_LOGIT);
+    pub fn from_splats(title: String, splats: &Splats, up: Option<[f32; 3]>) -> Self {
+        let mut seen: Vec<usize> = (0..splats.len()).filter(|&i| splats.is_valid(i)).collect();
+        if seen.iter().any(|&i| splats.opacity_logits[i] >= MIN_EXTENT_LOGIT) {
+            seen.retain(|&i| splats.opacity_logits[i] >= MIN_EXTENT_LOGIT);
         }
         let median = |mut values: Vec<f64>| match values.len() {
             0 => 0.0,
@@ -169,8 +174,8 @@ impl Scene {
             std::array::from_fn(|k| median(seen.iter().map(|&i| position(i)[k]).collect()));
         let distance = |i: &usize| norm(std::array::from_fn(|k| position(*i)[k] - centre[k]));
         let radius = median(seen.iter().map(distance).collect());
-        let circle = orbit::around_splats(splats, 1, up, &PictureShape::default());
-        let start = circle.ok().and_then(|cameras| cameras.first().map(SceneCamera::of_named));
+        let circle = orbit::orbit_splats(splats, 1, up, &ImageShape::default());
+        let start = circle.ok().and_then(|cameras| cameras.first().map(SceneCamera::from_named));
         let up = up.map(|up| up.map(f64::from)).filter(|up| dot(*up, *up) > 0.0);
         Self {
             title,
@@ -187,7 +192,7 @@ impl Scene {
                     cx: 640.0,
                     cy: 360.0,
                 };
-                SceneCamera::of("start".to_owned(), false, &camera, &Pose::IDENTITY)
+                SceneCamera::new("start".to_owned(), false, &camera, &Pose::IDENTITY)
             }),
             ..Self::default()
         }
@@ -195,7 +200,7 @@ impl Scene {
 
     /// Adds the render options and the number of splats.
     #[must_use]
-    pub fn rendered(mut self, options: &RenderOptions, splats: usize) -> Self {
+    pub fn with_render_options(mut self, options: &RenderOptions, splats: usize) -> Self {
         (self.sh_degree, self.background, self.near) =
             (options.sh_degree, options.background, options.near_plane);
         self.splats = splats;

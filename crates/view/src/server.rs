@@ -11,11 +11,11 @@ use std::time::Duration;
 use tokio::net::TcpStream;
 use tokio::sync::{Notify, Semaphore};
 
-use crate::browser::{self, Redirect};
-use crate::head::{self, ANSWER_TIME, Head, Refusal};
+use crate::browser::{self, RedirectFile};
+use crate::head::{self, ANSWER_TIMEOUT, Refusal, RequestHead};
 use crate::hub::Hub;
-use crate::places::{Place, Places};
-use crate::site::{Answer, Site};
+use crate::site::{Site, SiteAnswer};
+use crate::slots::{ConnectionSlots, Slot};
 use crate::snapshot::Snapshot;
 use crate::token::Token;
 use crate::{assets, socket};
@@ -29,9 +29,9 @@ const PORTS_TRIED: u16 = 100;
 /// Largest number of connections. When it is reached, the oldest one without the token is closed for the next.
 pub const MAX_CONNECTIONS: usize = 32;
 /// Largest number of connections that are answered with an error when there is no slot.
-const MAX_REFUSED: usize = 32;
+const MAX_ERROR_ANSWERS: usize = 32;
 /// Time limit for a browser from its start to opening the page.
-const TICKET_TIME: Duration = Duration::from_secs(60);
+const ONE_TIME_SECRET_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Interface on which the server listens.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -51,23 +51,23 @@ pub struct ServerOptions {
     /// The port, 0 for any; `None` = [`FIRST_PORT`] or the next free one.
     pub port: Option<u16>,
     /// Host names that are accepted in addition to addresses and `localhost`.
-    pub names: Vec<String>,
+    pub host_names: Vec<String>,
     /// Time limits.
-    pub patience: Patience,
+    pub time_limits: TimeLimits,
 }
 
 /// Time limits of the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Patience {
+pub struct TimeLimits {
     /// For the header of a request, and for the first message of a page.
     pub head: Duration,
     /// For any sign of life of a page, which is pinged three times as often, and for sending a message.
-    pub silence: Duration,
+    pub idle: Duration,
 }
 
-impl Default for Patience {
+impl Default for TimeLimits {
     fn default() -> Self {
-        Self { head: Duration::from_secs(10), silence: Duration::from_secs(60) }
+        Self { head: Duration::from_secs(10), idle: Duration::from_secs(60) }
     }
 }
 
@@ -91,7 +91,7 @@ pub enum ServerError {
 }
 
 /// The page that a server serves.
-enum Shows {
+enum ServedPage {
     /// The viewer.
     Viewer(Arc<Hub>),
     /// Another page.
@@ -99,31 +99,31 @@ enum Shows {
 }
 
 /// A secret that admits one page, and the file from which a browser reads it.
-struct Ticket {
+struct OneTimeSecret {
     secret: Token,
-    _redirect: Redirect,
+    _redirect: RedirectFile,
 }
 
 /// State shared by all connections.
-pub(crate) struct Shared {
-    shows: Shows,
+pub(crate) struct ServerState {
+    shows: ServedPage,
     pub(crate) token: Token,
-    ticket: Mutex<Option<Ticket>>,
+    ticket: Mutex<Option<OneTimeSecret>>,
     names: Vec<String>,
     is_public: bool,
-    pub(crate) patience: Patience,
+    pub(crate) patience: TimeLimits,
 }
 
-impl Shared {
+impl ServerState {
     /// Whether a page with this secret is admitted.
-    pub(crate) fn lets_in(&self, secret: &str) -> bool {
-        if self.token.is(secret) {
+    pub(crate) fn admits(&self, secret: &str) -> bool {
+        if self.token.matches(secret) {
             return true;
         }
-        self.ticket().take_if(|ticket| ticket.secret.is(secret)).is_some()
+        self.ticket().take_if(|ticket| ticket.secret.matches(secret)).is_some()
     }
 
-    fn ticket(&self) -> MutexGuard<'_, Option<Ticket>> {
+    fn ticket(&self) -> MutexGuard<'_, Option<OneTimeSecret>> {
         self.ticket.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -131,7 +131,7 @@ impl Shared {
 /// A server; it runs until it is dropped.
 pub struct Server {
     address: SocketAddr,
-    shared: Arc<Shared>,
+    shared: Arc<ServerState>,
     stop: Arc<Notify>,
     runtime: tokio::runtime::Handle,
     thread: Option<JoinHandle<()>>,
@@ -143,7 +143,7 @@ impl Server {
     /// # Errors
     /// No port, thread or randomness.
     pub fn start(hub: Arc<Hub>, options: &ServerOptions) -> Result<Self, ServerError> {
-        Self::of(Shows::Viewer(hub), options)
+        Self::bind_and_spawn(ServedPage::Viewer(hub), options)
     }
 
     /// Starts a server for another page.
@@ -151,25 +151,25 @@ impl Server {
     /// # Errors
     /// No port, thread or randomness.
     pub fn start_site(site: Arc<dyn Site>, options: &ServerOptions) -> Result<Self, ServerError> {
-        Self::of(Shows::Site(site), options)
+        Self::bind_and_spawn(ServedPage::Site(site), options)
     }
 
-    fn of(shows: Shows, options: &ServerOptions) -> Result<Self, ServerError> {
+    fn bind_and_spawn(shows: ServedPage, options: &ServerOptions) -> Result<Self, ServerError> {
         let system = |error: &dyn std::fmt::Display| ServerError::System(error.to_string());
         let listener = bind(options)?;
         listener.set_nonblocking(true).map_err(|error| system(&error))?;
         let address = listener.local_addr().map_err(|error| system(&error))?;
-        let mut names = options.names.clone();
+        let mut names = options.host_names.clone();
         if let Listen::Address(own) = options.listen {
             names.push(own.to_string());
         }
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(ServerState {
             shows,
             token: Token::random().map_err(|error| system(&error))?,
             ticket: Mutex::new(None),
             names,
             is_public: matches!(options.listen, Listen::Address(own) if !own.is_loopback()),
-            patience: options.patience,
+            patience: options.time_limits,
         });
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_io()
@@ -228,14 +228,14 @@ impl Server {
     pub fn redirect(&self) -> Result<PathBuf, ServerError> {
         let system = |error: &dyn std::fmt::Display| ServerError::System(error.to_string());
         let secret = Token::random().map_err(|error| system(&error))?;
-        let redirect = Redirect::new(&self.url_with(secret.reveal()));
+        let redirect = RedirectFile::new(&self.url_with(secret.reveal()));
         let redirect =
             redirect.map_err(|error| system(&format!("cannot write the file for the browser: {error}")))?;
         let path = redirect.path().to_owned();
-        *self.shared.ticket() = Some(Ticket { secret, _redirect: redirect });
+        *self.shared.ticket() = Some(OneTimeSecret { secret, _redirect: redirect });
         let shared = Arc::clone(&self.shared);
         self.runtime.spawn(async move {
-            tokio::time::sleep(TICKET_TIME).await;
+            tokio::time::sleep(ONE_TIME_SECRET_TIMEOUT).await;
             *shared.ticket() = None;
         });
         Ok(path)
@@ -285,9 +285,10 @@ fn bind(options: &ServerOptions) -> Result<TcpListener, ServerError> {
 }
 
 /// Accepts connections until it is stopped. Connections that are open then end with the runtime.
-async fn accept(listener: TcpListener, shared: Arc<Shared>, stop: &Notify) {
+async fn accept(listener: TcpListener, shared: Arc<ServerState>, stop: &Notify) {
     let Ok(listener) = tokio::net::TcpListener::from_std(listener) else { return };
-    let (mut places, refusals) = (Places::new(MAX_CONNECTIONS), Arc::new(Semaphore::new(MAX_REFUSED)));
+    let (mut places, refusals) =
+        (ConnectionSlots::new(MAX_CONNECTIONS), Arc::new(Semaphore::new(MAX_ERROR_ANSWERS)));
     loop {
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,
@@ -315,40 +316,40 @@ async fn accept(listener: TcpListener, shared: Arc<Shared>, stop: &Notify) {
 async fn refuse(stream: &mut TcpStream, refusal: Refusal) {
     let status = refusal.status();
     let body = format!("{status}\n");
-    head::answer(stream, status, "text/plain; charset=utf-8", body.as_bytes(), ANSWER_TIME).await;
+    head::answer(stream, status, "text/plain; charset=utf-8", body.as_bytes(), ANSWER_TIMEOUT).await;
 }
 
 /// Serves one connection, which carries one request.
-async fn serve(mut stream: TcpStream, shared: &Shared, place: &Place) {
+async fn serve(mut stream: TcpStream, shared: &ServerState, place: &Slot) {
     let head = match head::read(&mut stream, shared.patience.head).await {
         Ok(head) => head,
         Err(refusal) => return refuse(&mut stream, refusal).await,
     };
-    if head.has(&shared.token) {
-        place.keep();
+    if head.carries_token(&shared.token) {
+        place.authenticate();
     }
     match route(&head, shared) {
         Ok(Route::Text(kind, text)) => {
-            head::answer(&mut stream, "200 OK", kind, text.as_bytes(), ANSWER_TIME).await;
+            head::answer(&mut stream, "200 OK", kind, text.as_bytes(), ANSWER_TIMEOUT).await;
         }
         Ok(Route::Snapshot(snapshot)) => {
-            let (kind, patience) = ("application/octet-stream", shared.patience.silence);
+            let (kind, patience) = ("application/octet-stream", shared.patience.idle);
             head::answer(&mut stream, "200 OK", kind, &snapshot.bytes, patience).await;
         }
         Ok(Route::Thumb(camera, hub)) => match thumb(camera, &hub).await {
-            Some(jpeg) => head::answer(&mut stream, "200 OK", "image/jpeg", &jpeg, ANSWER_TIME).await,
+            Some(jpeg) => head::answer(&mut stream, "200 OK", "image/jpeg", &jpeg, ANSWER_TIMEOUT).await,
             None => refuse(&mut stream, Refusal::NotFound).await,
         },
         Ok(Route::Socket(key, hub)) => socket::open(stream, &key, head.rest, shared, &hub, place).await,
-        Ok(Route::Question(site)) => {
+        Ok(Route::SiteRequest(site)) => {
             let path = head.path;
             let answer = tokio::task::spawn_blocking(move || {
                 let (path, query) = path.split_once('?').unwrap_or((&path, ""));
                 site.answer(path, query)
             });
             match answer.await {
-                Ok(Some(Answer { kind, bytes })) => {
-                    head::answer(&mut stream, "200 OK", kind, &bytes, shared.patience.silence).await;
+                Ok(Some(SiteAnswer { media_type: kind, body: bytes })) => {
+                    head::answer(&mut stream, "200 OK", kind, &bytes, shared.patience.idle).await;
                 }
                 _ => refuse(&mut stream, Refusal::NotFound).await,
             }
@@ -360,7 +361,7 @@ async fn serve(mut stream: TcpStream, shared: &Shared, place: &Place) {
 /// The thumbnail of a photograph; made on a blocking thread if it is not cached.
 async fn thumb(camera: usize, hub: &Hub) -> Option<Arc<[u8]>> {
     let (thumbs, background) = hub.thumbs()?;
-    if let Some(made) = thumbs.made(camera) {
+    if let Some(made) = thumbs.cached(camera) {
         return Some(made);
     }
     tokio::task::spawn_blocking(move || thumbs.make(camera, background)).await.ok()?
@@ -371,24 +372,24 @@ enum Route {
     Snapshot(Arc<Snapshot>),
     Thumb(usize, Arc<Hub>),
     Socket(String, Arc<Hub>),
-    Question(Arc<dyn Site>),
+    SiteRequest(Arc<dyn Site>),
 }
 
-fn route(head: &Head, shared: &Shared) -> Result<Route, Refusal> {
+fn route(head: &RequestHead, shared: &ServerState) -> Result<Route, Refusal> {
     head.check(&shared.names, shared.is_public)?;
     if head.path == "/healthz" {
         return Ok(Route::Text("text/plain; charset=utf-8", "ok\n".to_owned()));
     }
     match &shared.shows {
-        Shows::Viewer(hub) => route_in_viewer(head, shared, hub),
-        Shows::Site(site) => route_in_site(head, shared, site),
+        ServedPage::Viewer(hub) => route_in_viewer(head, shared, hub),
+        ServedPage::Site(site) => route_in_site(head, shared, site),
     }
 }
 
-fn route_in_viewer(head: &Head, shared: &Shared, hub: &Arc<Hub>) -> Result<Route, Refusal> {
+fn route_in_viewer(head: &RequestHead, shared: &ServerState, hub: &Arc<Hub>) -> Result<Route, Refusal> {
     match head.path.as_str() {
         path if path == "/api/state" || path == "/api/snapshot" || path.starts_with("/thumb/") => {
-            if !head.has(&shared.token) {
+            if !head.carries_token(&shared.token) {
                 return Err(Refusal::Forbidden);
             }
             match path {
@@ -402,13 +403,13 @@ fn route_in_viewer(head: &Head, shared: &Shared, hub: &Arc<Hub>) -> Result<Route
         }
         "/ws" => Ok(Route::Socket(head.socket_key()?.to_owned(), Arc::clone(hub))),
         path => match assets::find(path) {
-            Some(asset) => Ok(Route::Text(asset.kind, asset.text.to_owned())),
+            Some(asset) => Ok(Route::Text(asset.media_type, asset.text.to_owned())),
             None => Err(Refusal::NotFound),
         },
     }
 }
 
-fn route_in_site(head: &Head, shared: &Shared, site: &Arc<dyn Site>) -> Result<Route, Refusal> {
+fn route_in_site(head: &RequestHead, shared: &ServerState, site: &Arc<dyn Site>) -> Result<Route, Refusal> {
     if let Some((kind, text)) = site.file(&head.path) {
         return Ok(Route::Text(kind, text.to_owned()));
     }
@@ -417,9 +418,13 @@ fn route_in_site(head: &Head, shared: &Shared, site: &Arc<dyn Site>) -> Result<R
     }
     // A page that was opened from the redirect file has a one-time secret; it exchanges it for the token here.
     if head.path == "/api/enter" {
-        let is_let_in = head.bearer.as_deref().is_some_and(|secret| shared.lets_in(secret));
+        let is_let_in = head.bearer.as_deref().is_some_and(|secret| shared.admits(secret));
         let token = || shared.token.reveal().to_owned();
         return if is_let_in { Ok(Route::Text("text/plain", token())) } else { Err(Refusal::Forbidden) };
     }
-    if head.has(&shared.token) { Ok(Route::Question(Arc::clone(site))) } else { Err(Refusal::Forbidden) }
+    if head.carries_token(&shared.token) {
+        Ok(Route::SiteRequest(Arc::clone(site)))
+    } else {
+        Err(Refusal::Forbidden)
+    }
 }

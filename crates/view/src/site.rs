@@ -6,14 +6,14 @@ pub trait Site: Send + Sync {
     fn file(&self, path: &str) -> Option<(&'static str, &'static str)>;
 
     /// The answer to a request under `/api/`, which needs the token; `None` = not found. Requests come one at a time.
-    fn answer(&self, path: &str, query: &str) -> Option<Answer>;
+    fn answer(&self, path: &str, query: &str) -> Option<SiteAnswer>;
 }
 
 /// Answer to a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Answer {
+pub struct SiteAnswer {
     /// Media type.
-    pub kind: &'static str,
+    pub media_type: &'static str,
     /// Content.
-    pub bytes: Vec<u8>,
+    pub body: Vec<u8>,
 }

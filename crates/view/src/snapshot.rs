@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 use gausset_core::engine::Engine;
 use gausset_core::splats_transform::Similarity;
 use gausset_core::{Splats, sh};
-use gausset_io::splat::{self, Document, Format, SaveOptions};
-use gausset_io::units;
+use gausset_io::splat::{self, Format, SaveOptions, SplatFile};
+use gausset_io::text;
 use serde_json::json;
 
 use crate::hub::Hub;
@@ -21,9 +21,9 @@ use crate::server::THREAD;
 /// Largest number of splats that are sent to a page.
 pub const MAX_SPLATS: u64 = 2_000_000;
 /// Largest size of a snapshot with SH, bytes; the SH degree is lowered until it fits.
-const SH_BYTES: u64 = 8_000_000;
+const MAX_BYTES_WITH_SH: u64 = 8_000_000;
 /// Shortest interval between copies of splats in training.
-const EVERY: Duration = Duration::from_secs(10);
+const COPY_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Packed splats for browsers.
 #[derive(Debug)]
@@ -40,13 +40,13 @@ pub(crate) struct Snapshot {
 #[derive(Debug, Default)]
 pub(crate) struct Snapshots {
     newest: Option<Arc<Snapshot>>,
-    before: Weak<Snapshot>,
+    previous: Weak<Snapshot>,
     is_packing: bool,
     /// When splats were last copied.
-    copied: Option<Instant>,
+    copied_at: Option<Instant>,
     /// The state of the splats that could not be packed, and why.
     failed: Option<(u64, String)>,
-    made: u64,
+    count: u64,
 }
 
 impl Snapshots {
@@ -58,13 +58,13 @@ impl Snapshots {
 
     /// Whether packing may start now.
     pub(crate) fn may_begin(&self, is_live: bool) -> bool {
-        let is_early = is_live && self.copied.is_some_and(|copied| copied.elapsed() < EVERY);
-        !is_early && !self.is_packing && self.before.strong_count() == 0
+        let is_early = is_live && self.copied_at.is_some_and(|copied| copied.elapsed() < COPY_INTERVAL);
+        !is_early && !self.is_packing && self.previous.strong_count() == 0
     }
 
     /// Packing has started.
     pub(crate) fn begin(&mut self) {
-        (self.is_packing, self.copied) = (true, Some(Instant::now()));
+        (self.is_packing, self.copied_at) = (true, Some(Instant::now()));
     }
 
     /// Packing of this state of the splats has ended.
@@ -78,13 +78,13 @@ impl Snapshots {
             }
         };
         self.failed = None;
-        self.made += 1;
-        let new = Arc::new(Snapshot { number: self.made, bytes, state });
-        self.before = self.newest.replace(new).map_or(Weak::new(), |old| Arc::downgrade(&old));
+        self.count += 1;
+        let new = Arc::new(Snapshot { number: self.count, bytes, state });
+        self.previous = self.newest.replace(new).map_or(Weak::new(), |old| Arc::downgrade(&old));
     }
 
     /// The message to a page that has snapshot `have`: that there is a newer one, or why there is none.
-    pub(crate) fn told(&self, have: u64) -> Option<String> {
+    pub(crate) fn message_for(&self, have: u64) -> Option<String> {
         let word = match (&self.failed, &self.newest) {
             (Some((_, reason)), _) => json!({ "t": "snapshot", "number": 0, "line": reason }),
             (None, Some(newest)) if newest.number != have => {
@@ -97,7 +97,7 @@ impl Snapshots {
 
     /// Bytes of the existing snapshots.
     pub(crate) fn bytes(&self) -> u64 {
-        let before = self.before.upgrade();
+        let before = self.previous.upgrade();
         self.newest.iter().chain(&before).map(|snapshot| snapshot.bytes.len() as u64).sum()
     }
 
@@ -108,18 +108,21 @@ impl Snapshots {
 
 /// Has the splats of a device packed if pages wait for them and it is time; `state` identifies the splats. Takes as
 /// long as copying them. Returns whether packing has started.
-pub fn give(
+pub fn pack_if_due(
     hub: &Arc<Hub>,
     state: u64,
     engine: &mut dyn Engine,
     saved_from_device: Similarity,
     antialiased: bool,
 ) -> bool {
-    let Some(sh_degree) = hub.begins_snapshot(state) else { return false };
+    let Some(sh_degree) = hub.begin_snapshot(state) else { return false };
     let _span = gausset_prof::span("view");
-    let copied = engine.splats(sh_degree).map_err(|error| error.to_string());
-    let packing =
-        Packing { hub: Arc::clone(hub), state, packed: Err("the splats could not be packed".to_owned()) };
+    let copied = engine.read_splats(sh_degree).map_err(|error| error.to_string());
+    let packing = PackingGuard {
+        hub: Arc::clone(hub),
+        state,
+        packed: Err("the splats could not be packed".to_owned()),
+    };
     let work = move || {
         let mut packing = packing;
         packing.packed = copied.and_then(|splats| pack(splats, &saved_from_device, antialiased));
@@ -130,13 +133,13 @@ pub fn give(
 }
 
 /// A snapshot in progress; when dropped, informs the pages of the result or failure.
-struct Packing {
+struct PackingGuard {
     hub: Arc<Hub>,
     state: u64,
     packed: Result<Vec<u8>, String>,
 }
 
-impl Drop for Packing {
+impl Drop for PackingGuard {
     fn drop(&mut self) {
         self.hub.end_snapshot(self.state, std::mem::replace(&mut self.packed, Ok(Vec::new())));
     }
@@ -152,12 +155,12 @@ pub fn pack(
     antialiased: bool,
 ) -> Result<Vec<u8>, String> {
     if splats.len() as u64 > MAX_SPLATS {
-        return Err(too_many(splats.len() as u64));
+        return Err(too_many_splats(splats.len() as u64));
     }
     if *saved_from_device != Similarity::IDENTITY {
         saved_from_device.apply_to_splats(&mut splats);
     }
-    let document = Document { antialiased, ..Document::new(splats) };
+    let document = SplatFile { antialiased, ..SplatFile::new(splats) };
     let mut bytes = Vec::with_capacity(17 * document.splats.len() + 4096);
     let saved = splat::write(&mut bytes, &document, Format::CompressedPly, &SaveOptions::default());
     match saved.map_err(|error| error.to_string())?.splats {
@@ -170,26 +173,27 @@ pub fn pack(
 pub(crate) fn sent_degree(splats: u64, sh_degree: u8, room: u64) -> Option<u8> {
     // A byte for each coefficient in addition to 16.3 for the rest.
     let packed = |degree: u8| splats * (17 + 3 * sh::coefficients(degree) as u64 - 3);
-    let is_possible =
-        |degree: &u8| (*degree == 0 || packed(*degree) <= SH_BYTES) && making_bytes(splats, *degree) <= room;
+    let is_possible = |degree: &u8| {
+        (*degree == 0 || packed(*degree) <= MAX_BYTES_WITH_SH) && packing_bytes(splats, *degree) <= room
+    };
     (0..=sh_degree).rev().find(is_possible)
 }
 
 /// Memory to pack this many splats, bytes: their copy and its order, the packed splats, and the device's buffers for
 /// the copy.
-fn making_bytes(splats: u64, sh_degree: u8) -> u64 {
+fn packing_bytes(splats: u64, sh_degree: u8) -> u64 {
     let coefficients = 3 * sh::coefficients(sh_degree) as u64;
     splats * (4 * (11 + coefficients) + 24 + 17 + coefficients)
 }
 
 /// Error message: too many splats for a browser.
-pub(crate) fn too_many(splats: u64) -> String {
+pub(crate) fn too_many_splats(splats: u64) -> String {
     format!("{splats} splats are too many to draw in a browser (expected at most {MAX_SPLATS})")
 }
 
 /// Error message: too little memory to pack the splats.
-pub(crate) fn no_room(splats: u64, room: u64) -> String {
-    let (needed, room) = (units::bytes(making_bytes(splats, 0)), units::bytes(room));
+pub(crate) fn too_little_memory(splats: u64, room: u64) -> String {
+    let (needed, room) = (text::format_bytes(packing_bytes(splats, 0)), text::format_bytes(room));
     format!(
         "packing {splats} splats for the browser needs {needed} (expected at most {room}, the viewer's memory limit)"
     )
@@ -241,7 +245,7 @@ mod tests {
         assert!(!all.is_current(1) && all.may_begin(true));
         all.begin();
         assert!(!all.may_begin(false), "one is under way");
-        assert_eq!(all.told(0), None);
+        assert_eq!(all.message_for(0), None);
         all.end(1, Ok(vec![1]));
         let first = Arc::clone(all.newest().unwrap());
         assert!(all.is_current(1) && !all.is_current(2));
@@ -249,14 +253,14 @@ mod tests {
         all.begin();
         all.end(2, Ok(vec![2, 2]));
         assert_eq!((first.number, all.newest().unwrap().number), (1, 2));
-        assert_eq!(all.told(1).unwrap(), r#"{"bytes":2,"number":2,"t":"snapshot"}"#);
-        assert_eq!(all.told(2), None);
+        assert_eq!(all.message_for(1).unwrap(), r#"{"bytes":2,"number":2,"t":"snapshot"}"#);
+        assert_eq!(all.message_for(2), None);
         assert!(!all.may_begin(false), "somebody loads the first one");
         drop(first);
         assert!(all.may_begin(false));
         all.begin();
         all.end(3, Err("too many".to_owned()));
         assert!(all.is_current(3) && all.newest().unwrap().number == 2, "not tried again and again");
-        assert!(all.told(2).unwrap().contains("too many"));
+        assert!(all.message_for(2).unwrap().contains("too many"));
     }
 }

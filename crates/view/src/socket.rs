@@ -9,7 +9,7 @@ use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
 use futures_util::{SinkExt, StreamExt};
-use gausset_flow::broadcast::Heard;
+use gausset_flow::broadcast::Received;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
@@ -19,21 +19,21 @@ use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 use tokio_tungstenite::tungstenite::protocol::{CloseFrame, Role, WebSocketConfig};
 use tokio_tungstenite::tungstenite::{Error, Message};
 
-use crate::drawn::Packed;
 use crate::head;
-use crate::hub::{Attached, Hub};
-use crate::job::Ask;
-use crate::places::Place;
-use crate::protocol::{FromPage, MAX_MESSAGE, MAX_MESSAGES_PER_S, VERSION, ViewRequest};
-use crate::server::Shared;
+use crate::hub::{Hub, PageHandle};
+use crate::job::Request;
+use crate::protocol::{MAX_MESSAGE, MAX_MESSAGES_PER_S, PageMessage, VERSION, ViewRequest};
+use crate::result::EncodedMessage;
+use crate::server::ServerState;
+use crate::slots::Slot;
 
 /// Largest number of frames and events that are sent before messages from the page are read again.
-const BATCH: usize = 16;
+const MAX_BATCH: usize = 16;
 /// Largest number of bytes that are read from a page per second; 100 view messages are half of it. This also bounds the
 /// number of WebSocket frames, which have six bytes or more: a message may consist of any number of empty ones.
 const MAX_BYTES_PER_S: usize = 2 * MAX_MESSAGE;
 
-type Socket = WebSocketStream<Metered>;
+type Socket = WebSocketStream<RateLimited>;
 
 /// Why a connection ends: the close code and reason that the page receives.
 struct Close(CloseCode, &'static str);
@@ -45,9 +45,9 @@ pub(crate) async fn open(
     mut stream: TcpStream,
     key: &str,
     rest: Vec<u8>,
-    shared: &Shared,
+    shared: &ServerState,
     hub: &Hub,
-    place: &Place,
+    place: &Slot,
 ) {
     let accept = derive_accept_key(key.as_bytes());
     let answer = format!(
@@ -58,22 +58,22 @@ pub(crate) async fn open(
     }
     let limits =
         WebSocketConfig::default().max_message_size(Some(MAX_MESSAGE)).max_frame_size(Some(MAX_MESSAGE));
-    let stream = Metered { stream, second: Instant::now(), bytes: 0 };
+    let stream = RateLimited { stream, second: Instant::now(), bytes: 0 };
     let mut socket = WebSocketStream::from_partially_read(stream, rest, Role::Server, Some(limits)).await;
     let Close(code, word) = serve(&mut socket, shared, hub, place).await;
     let close = CloseFrame { code, reason: word.into() };
     let _ = timeout(Duration::from_secs(2), socket.close(Some(close))).await;
-    head::end(&mut socket.get_mut().stream).await;
+    head::close(&mut socket.get_mut().stream).await;
 }
 
 /// A stream that fails to read after too many bytes in a second.
-struct Metered {
+struct RateLimited {
     stream: TcpStream,
     second: Instant,
     bytes: usize,
 }
 
-impl AsyncRead for Metered {
+impl AsyncRead for RateLimited {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -90,7 +90,7 @@ impl AsyncRead for Metered {
     }
 }
 
-impl AsyncWrite for Metered {
+impl AsyncWrite for RateLimited {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -108,30 +108,30 @@ impl AsyncWrite for Metered {
     }
 }
 
-async fn serve(socket: &mut Socket, shared: &Shared, hub: &Hub, place: &Place) -> Close {
+async fn serve(socket: &mut Socket, shared: &ServerState, hub: &Hub, place: &Slot) -> Close {
     let hello = match timeout(shared.patience.head, next_message(socket)).await {
         Ok(Ok(message)) => message,
         Ok(Err(close)) => return close,
         Err(_) => return Close(CloseCode::Policy, "no hello"),
     };
     match hello {
-        Some(FromPage::Hello { token, .. }) if !shared.lets_in(&token) => {
+        Some(PageMessage::Hello { token, .. }) if !shared.admits(&token) => {
             return Close(CloseCode::Policy, "token");
         }
-        Some(FromPage::Hello { version, .. }) if version != VERSION => {
+        Some(PageMessage::Hello { version, .. }) if version != VERSION => {
             let line = format!("{{\"t\":\"version\",\"version\":{VERSION}}}");
             return send(socket, Message::text(line), shared)
                 .await
                 .err()
                 .unwrap_or(Close(CloseCode::Policy, "version"));
         }
-        Some(FromPage::Hello { .. }) => place.keep(),
+        Some(PageMessage::Hello { .. }) => place.authenticate(),
         _ => return Close(CloseCode::Policy, "no hello"),
     }
     let Some(page) = hub.attach() else { return Close(CloseCode::Again, "too many pages") };
     let number = page.page;
-    let close = match send(socket, Message::text(hub.greeting(shared.token.reveal())), shared).await {
-        Ok(()) => talk(socket, shared, hub, &page).await,
+    let close = match send(socket, Message::text(hub.hello_message(shared.token.reveal())), shared).await {
+        Ok(()) => serve_page(socket, shared, hub, &page).await,
         Err(close) => close,
     };
     hub.detach(number);
@@ -139,8 +139,8 @@ async fn serve(socket: &mut Socket, shared: &Shared, hub: &Hub, place: &Place) -
 }
 
 /// Receives and sends until one side ends the connection.
-async fn talk(socket: &mut Socket, shared: &Shared, hub: &Hub, page: &Attached) -> Close {
-    let mut ping = tokio::time::interval(shared.patience.silence / 3);
+async fn serve_page(socket: &mut Socket, shared: &ServerState, hub: &Hub, page: &PageHandle) -> Close {
+    let mut ping = tokio::time::interval(shared.patience.idle / 3);
     let mut heard_at = Instant::now();
     let (mut second, mut messages) = (Instant::now(), 0);
     loop {
@@ -156,7 +156,7 @@ async fn talk(socket: &mut Socket, shared: &Shared, hub: &Hub, page: &Attached) 
                 }
                 match message {
                     Ok(Some(message)) => {
-                        if let Some(line) = take(message, hub, page.page)
+                        if let Some(line) = handle_message(message, hub, page.page)
                             && let Err(close) = send(socket, Message::text(line), shared).await
                         {
                             return close;
@@ -167,12 +167,12 @@ async fn talk(socket: &mut Socket, shared: &Shared, hub: &Hub, page: &Attached) 
                 }
             }
             () = page.notify.notified() => {
-                if let Err(close) = send_news(socket, shared, hub, page).await {
+                if let Err(close) = send_pending(socket, shared, hub, page).await {
                     return close;
                 }
             }
             _ = ping.tick() => {
-                if heard_at.elapsed() > shared.patience.silence {
+                if heard_at.elapsed() > shared.patience.idle {
                     return Close(CloseCode::Policy, "silent");
                 }
                 if let Err(close) = send(socket, Message::Ping(Vec::new().into()), shared).await {
@@ -184,7 +184,7 @@ async fn talk(socket: &mut Socket, shared: &Shared, hub: &Hub, page: &Attached) 
 }
 
 /// The next message of the protocol; `None` for pings and pongs.
-async fn next_message(socket: &mut Socket) -> Result<Option<FromPage>, Close> {
+async fn next_message(socket: &mut Socket) -> Result<Option<PageMessage>, Close> {
     match socket.next().await {
         Some(Ok(Message::Text(text))) => match serde_json::from_str(&text) {
             Ok(message) => Ok(Some(message)),
@@ -203,52 +203,52 @@ async fn next_message(socket: &mut Socket) -> Result<Option<FromPage>, Close> {
 }
 
 /// Sends a message; a page that does not read in time is disconnected.
-async fn send(socket: &mut Socket, message: Message, shared: &Shared) -> Result<(), Close> {
-    match timeout(shared.patience.silence, socket.send(message)).await {
+async fn send(socket: &mut Socket, message: Message, shared: &ServerState) -> Result<(), Close> {
+    match timeout(shared.patience.idle, socket.send(message)).await {
         Ok(Ok(())) => Ok(()),
         _ => Err(GONE),
     }
 }
 
 /// Handles a message. Returns the text to send immediately, if any.
-fn take(message: FromPage, hub: &Hub, page: u64) -> Option<String> {
+fn handle_message(message: PageMessage, hub: &Hub, page: u64) -> Option<String> {
     match message {
-        FromPage::View(view) => {
+        PageMessage::View(view) => {
             if let Some(id) = view.ack {
                 hub.acknowledge(page, id);
             }
-            return ask_view(view, hub, page);
+            return request_view(view, hub, page);
         }
-        FromPage::Photo { id, camera, side } => {
-            let refused = hub.ask(page, Ask::Photo { id, camera, side }).err();
+        PageMessage::Photo { id, camera, side } => {
+            let refused = hub.request(page, Request::Photo { id, camera, side }).err();
             return refused.map(|reason| error_line(id, &reason));
         }
-        FromPage::Ack { id } => hub.acknowledge(page, id),
-        FromPage::Hidden { hidden } => hub.set_hidden(page, hidden),
-        FromPage::Snapshot { have, moving } => return hub.want_snapshot(page, have, moving),
-        FromPage::Filter { filter } => {
+        PageMessage::Ack { id } => hub.acknowledge(page, id),
+        PageMessage::Hidden { hidden } => hub.set_hidden(page, hidden),
+        PageMessage::Snapshot { have, moving } => return hub.want_snapshot(page, have, moving),
+        PageMessage::Filter { filter } => {
             let Some(filter) = filter.checked() else {
                 return Some(error_line(0, "filter: values out of range"));
             };
-            if !hub.filter(filter) {
+            if !hub.request_filter(filter) {
                 return Some(error_line(0, "splats cannot be filtered during training"));
             }
         }
-        FromPage::Command { what } => {
-            if !hub.command(what) {
+        PageMessage::Command { what } => {
+            if !hub.queue_command(what) {
                 return Some(error_line(0, "no training is running, or too many commands are waiting"));
             }
         }
-        FromPage::Hello { .. } | FromPage::Unknown => {}
+        PageMessage::Hello { .. } | PageMessage::Unknown => {}
     }
     None
 }
 
-fn ask_view(view: Box<ViewRequest>, hub: &Hub, page: u64) -> Option<String> {
+fn request_view(view: Box<ViewRequest>, hub: &Hub, page: u64) -> Option<String> {
     match view.view() {
         Ok((camera, pose)) => {
             let id = view.id;
-            let refused = hub.ask(page, Ask::View(view, camera, pose)).err();
+            let refused = hub.request(page, Request::View(view, camera, pose)).err();
             refused.map(|reason| error_line(id, &reason))
         }
         Err(error) => Some(error_line(view.id, &error.to_string())),
@@ -260,26 +260,31 @@ fn error_line(id: u32, line: &str) -> String {
 }
 
 /// Sends pending data: frames first, then events.
-async fn send_news(socket: &mut Socket, shared: &Shared, hub: &Hub, page: &Attached) -> Result<(), Close> {
+async fn send_pending(
+    socket: &mut Socket,
+    shared: &ServerState,
+    hub: &Hub,
+    page: &PageHandle,
+) -> Result<(), Close> {
     while let Some(mut drawn) = hub.next_drawn(page.page) {
         let (id, reserved) = (drawn.id, std::mem::take(&mut drawn.reserved));
-        let (packed, ms) = drawn.pack(|rendering| hub.give_back(rendering), hub.quality(page.page));
-        hub.leaves(page.page, id, ms, matches!(packed, Packed::Text(_)));
+        let (packed, ms) = drawn.encode(|rendering| hub.return_buffer(rendering), hub.quality(page.page));
+        hub.frame_sent(page.page, id, ms, matches!(packed, EncodedMessage::Text(_)));
         let message = match packed {
-            Packed::Frame(bytes) => Message::binary(bytes),
-            Packed::Text(line) => Message::text(line),
+            EncodedMessage::Frame(bytes) => Message::binary(bytes),
+            EncodedMessage::Text(line) => Message::text(line),
         };
         send(socket, message, shared).await?;
         drop(reserved);
         hub.wake();
     }
-    for _ in 0..BATCH {
-        match page.events.take() {
-            Heard::Event(line) => send(socket, Message::text(line.as_str()), shared).await?,
-            Heard::Lost(count) => {
+    for _ in 0..MAX_BATCH {
+        match page.events.try_recv() {
+            Received::Event(line) => send(socket, Message::text(line.as_str()), shared).await?,
+            Received::Lost(count) => {
                 send(socket, Message::text(format!("{{\"t\":\"lost\",\"count\":{count}}}")), shared).await?;
             }
-            Heard::Nothing | Heard::Closed => return Ok(()),
+            Received::Nothing | Received::Closed => return Ok(()),
         }
     }
     // There may be more, but messages from the page are read first.

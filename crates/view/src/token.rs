@@ -20,7 +20,7 @@ impl Token {
     }
 
     /// Whether a guess is right. Takes the same time for all guesses of the right length.
-    pub(crate) fn is(&self, guess: &str) -> bool {
+    pub(crate) fn matches(&self, guess: &str) -> bool {
         let (secret, guess) = (self.0.as_bytes(), guess.as_bytes());
         let differences = secret.iter().zip(guess).fold(0u8, |all, (a, b)| all | (a ^ b));
         std::hint::black_box(differences) == 0 && secret.len() == guess.len()
@@ -41,9 +41,11 @@ mod tests {
     fn a_token_is_128_bits_that_only_it_fits() {
         let (token, other) = (Token::random().unwrap(), Token::random().unwrap());
         assert_eq!(token.reveal().len(), 32);
-        assert!(token.is(token.reveal()) && !token.is(other.reveal()));
+        assert!(token.matches(token.reveal()) && !token.matches(other.reveal()));
         assert!(
-            !token.is("") && !token.is(&token.reveal()[..31]) && !token.is(&format!("{}0", token.reveal()))
+            !token.matches("")
+                && !token.matches(&token.reveal()[..31])
+                && !token.matches(&format!("{}0", token.reveal()))
         );
         assert_eq!(format!("{token:?}"), "Token(…)");
     }

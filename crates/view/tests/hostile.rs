@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use gausset_core::Camera;
 use gausset_view::ServerOptions;
-use gausset_view::protocol::{FromPage, MAX_FRAME_PIXELS};
-use gausset_view::server::Patience;
+use gausset_view::protocol::{MAX_FRAME_PIXELS, PageMessage};
+use gausset_view::server::TimeLimits;
 use support::{Ended, Robot, World, get};
 
 /// One message of each kind that a page sends.
@@ -91,9 +91,9 @@ fn damaged_messages_give_a_view_within_the_limits_or_an_error() {
     for k in 0..60_000 {
         let bytes = dice.damage(MESSAGES[k % MESSAGES.len()]);
         let Ok(text) = std::str::from_utf8(&bytes) else { continue };
-        let Ok(message) = serde_json::from_str::<FromPage>(text) else { continue };
+        let Ok(message) = serde_json::from_str::<PageMessage>(text) else { continue };
         understood += 1;
-        let FromPage::View(view) = message else { continue };
+        let PageMessage::View(view) = message else { continue };
         let Ok((camera, pose)) = view.view() else { continue };
         drawable += 1;
         assert!(camera.pixels() as u64 <= MAX_FRAME_PIXELS && camera.width <= Camera::MAX_SIDE, "{text}");
@@ -105,8 +105,8 @@ fn damaged_messages_give_a_view_within_the_limits_or_an_error() {
 
 #[test]
 fn a_server_outlives_damaged_requests_and_messages_and_ends_each_connection() {
-    let brief = Patience { head: Duration::from_millis(400), silence: Duration::from_secs(5) };
-    let world = World::with(ServerOptions { patience: brief, ..World::options() }).drawn();
+    let brief = TimeLimits { head: Duration::from_millis(400), idle: Duration::from_secs(5) };
+    let world = World::with(ServerOptions { time_limits: brief, ..World::options() }).drawn();
     let mut dice = Dice(2);
     for k in 0..300 {
         let mut stream = world.connect();

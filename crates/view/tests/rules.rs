@@ -5,7 +5,7 @@ mod support;
 use std::io::{Read, Write};
 use std::time::{Duration, Instant};
 
-use gausset_view::server::{MAX_CONNECTIONS, Patience};
+use gausset_view::server::{MAX_CONNECTIONS, TimeLimits};
 use gausset_view::{Listen, Server, ServerOptions};
 use support::{Ended, Robot, World, get, get_with_token, request};
 
@@ -117,8 +117,8 @@ fn splats_and_small_photographs_need_the_token() {
 
 #[test]
 fn somebody_who_does_not_read_the_splats_is_dropped() {
-    let brief = Patience { silence: Duration::from_secs(3), ..Patience::default() };
-    let world = World::with(ServerOptions { patience: brief, ..World::options() });
+    let brief = TimeLimits { idle: Duration::from_secs(3), ..TimeLimits::default() };
+    let world = World::with(ServerOptions { time_limits: brief, ..World::options() });
     // More than the buffers of a connection can hold.
     let path = "/api/snapshot";
     world.hub.put_snapshot(vec![7; 32 << 20]);
@@ -163,8 +163,8 @@ fn only_get_is_answered_and_what_is_not_there_is_404() {
 
 #[test]
 fn a_head_that_is_too_long_or_comes_too_slowly_is_refused() {
-    let patience = Patience { head: Duration::from_millis(300), ..Patience::default() };
-    let world = World::with(ServerOptions { patience, ..World::options() });
+    let patience = TimeLimits { head: Duration::from_millis(300), ..TimeLimits::default() };
+    let world = World::with(ServerOptions { time_limits: patience, ..World::options() });
     let long = format!("GET / HTTP/1.1\r\nHost: localhost\r\nX: {}\r\n\r\n", "x".repeat(9 << 10));
     assert_eq!(request(&world, &long).status, 431);
     let many = "X: y\r\n".repeat(100);
@@ -176,8 +176,8 @@ fn a_head_that_is_too_long_or_comes_too_slowly_is_refused() {
     stream.read_to_string(&mut answer).unwrap();
     assert!(answer.starts_with("HTTP/1.1 408 "), "{answer}");
     assert_eq!(
-        Patience::default(),
-        Patience { head: Duration::from_secs(10), silence: Duration::from_secs(60) }
+        TimeLimits::default(),
+        TimeLimits { head: Duration::from_secs(10), idle: Duration::from_secs(60) }
     );
 }
 
@@ -281,8 +281,8 @@ fn empty_frames_without_end_are_not_read_for_long() {
 
 #[test]
 fn a_page_that_shows_no_life_is_dropped() {
-    let patience = Patience { silence: Duration::from_millis(300), ..Patience::default() };
-    let world = World::with(ServerOptions { patience, ..World::options() });
+    let patience = TimeLimits { idle: Duration::from_millis(300), ..TimeLimits::default() };
+    let world = World::with(ServerOptions { time_limits: patience, ..World::options() });
     let robot = Robot::enter(&world);
     // A page that does not read does not answer pings.
     std::thread::sleep(Duration::from_millis(1200));

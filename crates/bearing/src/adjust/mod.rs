@@ -6,7 +6,7 @@
 //! points are eliminated (Schur complement). Sums are computed by panorama in the order of observations, so results are
 //! bit-identical for any number of threads.
 
-mod sighting;
+mod residual;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -16,12 +16,12 @@ use gausset_core::matrix::{Mat3, dot, mul_vec};
 use gausset_core::se3;
 
 use crate::solve::{inverse_symmetric, solve};
-use sighting::{Row, linearise, loss};
+use residual::{LinearisedResidual, huber_loss, linearise};
 
 /// Points per task.
-const PART: usize = 256;
+const POINTS_PER_TASK: usize = 256;
 /// Parameters of a pose: a twist, translation first.
-const POSE: usize = 6;
+const POSE_PARAMETERS: usize = 6;
 
 /// An observation of a point.
 #[derive(Clone, Copy, Debug)]
@@ -33,14 +33,14 @@ pub(crate) struct Observation {
 
 /// Parameters and observations. Only the first pose is fixed; the scale stays near its start.
 #[derive(Clone, Debug)]
-pub(crate) struct Problem {
+pub(crate) struct BundleProblem {
     pub(crate) poses: Vec<Pose>,
     pub(crate) points: Vec<[f64; 3]>,
     /// Ordered by point.
     pub(crate) observations: Vec<Observation>,
 }
 
-impl Problem {
+impl BundleProblem {
     /// Index of the first observation of each point.
     fn starts(&self) -> Vec<usize> {
         let mut starts = vec![0; self.points.len() + 1];
@@ -54,10 +54,12 @@ impl Problem {
     }
 
     fn cost(&self, huber: f64, pool: &Pool) -> f64 {
-        let parts = pool.map(self.observations.len().div_ceil(4 * PART), |part| {
-            let of_part = self.observations.iter().skip(4 * PART * part).take(4 * PART);
+        let parts = pool.map(self.observations.len().div_ceil(4 * POINTS_PER_TASK), |part| {
+            let of_part = self.observations.iter().skip(4 * POINTS_PER_TASK * part).take(4 * POINTS_PER_TASK);
             of_part
-                .map(|o| loss(&self.poses[o.pose as usize], self.points[o.point as usize], o.bearing, huber))
+                .map(|o| {
+                    huber_loss(&self.poses[o.pose as usize], self.points[o.point as usize], o.bearing, huber)
+                })
                 .sum::<f64>()
         });
         parts.iter().sum()
@@ -66,7 +68,7 @@ impl Problem {
     /// Reduces the cost by at most `rounds` steps; errors above `huber` (radians) have linear instead of quadratic
     /// loss. Returns the root of the mean loss, radians. When `stop` is set, it keeps the result of the last complete
     /// step.
-    pub(crate) fn adjust(&mut self, huber: f64, rounds: usize, pool: &Pool, stop: &AtomicBool) -> f64 {
+    pub(crate) fn minimise(&mut self, huber: f64, rounds: usize, pool: &Pool, stop: &AtomicBool) -> f64 {
         let starts = self.starts();
         let mut of_pose = vec![Vec::new(); self.poses.len()];
         for (at, observation) in self.observations.iter().enumerate() {
@@ -75,7 +77,7 @@ impl Problem {
         let mut cost = self.cost(huber, pool);
         let mut damping = 1e-4;
         for _ in 0..rounds {
-            let rows = self.rows(huber, pool);
+            let rows = self.linearise(huber, pool);
             let mut better = None;
             while better.is_none() && damping < 1e8 && !stop.load(Ordering::Relaxed) {
                 let Some(next) = self.step(&rows, &starts, &of_pose, damping, pool) else {
@@ -101,14 +103,14 @@ impl Problem {
         libm::sqrt(cost / self.observations.len().max(1) as f64)
     }
 
-    fn rows(&self, huber: f64, pool: &Pool) -> Vec<Row> {
-        let parts = pool.map(self.observations.len().div_ceil(4 * PART), |part| {
-            let of_part = self.observations.iter().skip(4 * PART * part).take(4 * PART);
+    fn linearise(&self, huber: f64, pool: &Pool) -> Vec<LinearisedResidual> {
+        let parts = pool.map(self.observations.len().div_ceil(4 * POINTS_PER_TASK), |part| {
+            let of_part = self.observations.iter().skip(4 * POINTS_PER_TASK * part).take(4 * POINTS_PER_TASK);
             of_part
                 .map(|o| {
                     linearise(&self.poses[o.pose as usize], self.points[o.point as usize], o.bearing, huber)
                 })
-                .collect::<Vec<Row>>()
+                .collect::<Vec<LinearisedResidual>>()
         });
         parts.concat()
     }
@@ -116,37 +118,40 @@ impl Problem {
     /// The problem after a damped step.
     fn step(
         &self,
-        rows: &[Row],
+        rows: &[LinearisedResidual],
         starts: &[usize],
         of_pose: &[Vec<usize>],
         damping: f64,
         pool: &Pool,
     ) -> Option<Self> {
         let points = self.points.len();
-        let eliminated: Vec<Eliminated> = pool
-            .map(points.div_ceil(PART), |part| {
-                let of_part = part * PART..((part + 1) * PART).min(points);
-                of_part.map(|p| Eliminated::new(&rows[starts[p]..starts[p + 1]], damping)).collect::<Vec<_>>()
+        let eliminated: Vec<EliminatedPoint> = pool
+            .map(points.div_ceil(POINTS_PER_TASK), |part| {
+                let of_part = part * POINTS_PER_TASK..((part + 1) * POINTS_PER_TASK).min(points);
+                of_part
+                    .map(|p| EliminatedPoint::new(&rows[starts[p]..starts[p + 1]], damping))
+                    .collect::<Vec<_>>()
             })
             .concat();
         let count = self.poses.len();
-        let n = POSE * count;
+        let n = POSE_PARAMETERS * count;
         // Rows of blocks; each is computed by one task.
         let blocks = pool.map(count, |i| self.block_row(i, rows, starts, &of_pose[i], &eliminated, damping));
         let (mut matrix, mut twists) = (vec![0.0; n * n], vec![0.0; n]);
         for (i, (row, right)) in blocks.iter().enumerate() {
-            for k in 0..POSE {
-                let to = (POSE * i + k) * n;
-                matrix[to..to + POSE * (i + 1)]
-                    .copy_from_slice(&row[k * POSE * (i + 1)..(k + 1) * POSE * (i + 1)]);
-                twists[POSE * i + k] = right[k];
+            for k in 0..POSE_PARAMETERS {
+                let to = (POSE_PARAMETERS * i + k) * n;
+                matrix[to..to + POSE_PARAMETERS * (i + 1)].copy_from_slice(
+                    &row[k * POSE_PARAMETERS * (i + 1)..(k + 1) * POSE_PARAMETERS * (i + 1)],
+                );
+                twists[POSE_PARAMETERS * i + k] = right[k];
             }
         }
         if !solve(&mut matrix, &mut twists) {
             return None;
         }
         let mut next = self.clone();
-        for (pose, twist) in next.poses.iter_mut().zip(twists.chunks_exact(POSE)) {
+        for (pose, twist) in next.poses.iter_mut().zip(twists.chunks_exact(POSE_PARAMETERS)) {
             let twist = [twist[0], twist[1], twist[2], twist[3], twist[4], twist[5]];
             *pose = se3::exp(twist).compose(pose);
             pose.rotation = se3::orthonormalise(&pose.rotation);
@@ -154,10 +159,10 @@ impl Problem {
         for p in 0..points {
             let mut right = eliminated[p].gradient;
             for (row, o) in rows[starts[p]..starts[p + 1]].iter().zip(&self.observations[starts[p]..]) {
-                let twist = &twists[POSE * o.pose as usize..];
+                let twist = &twists[POSE_PARAMETERS * o.pose as usize..];
                 for e in 0..2 {
-                    let moved: f64 = row.by_pose[e].iter().zip(twist).map(|(a, b)| a * b).sum();
-                    (0..3).for_each(|k| right[k] -= row.weight * row.by_point[e][k] * moved);
+                    let moved: f64 = row.jacobian_pose[e].iter().zip(twist).map(|(a, b)| a * b).sum();
+                    (0..3).for_each(|k| right[k] -= row.weight * row.jacobian_point[e][k] * moved);
                 }
             }
             let by = mul_vec(&eliminated[p].inverse, right);
@@ -170,38 +175,38 @@ impl Problem {
     fn block_row(
         &self,
         i: usize,
-        rows: &[Row],
+        rows: &[LinearisedResidual],
         starts: &[usize],
         own: &[usize],
-        eliminated: &[Eliminated],
+        eliminated: &[EliminatedPoint],
         damping: f64,
-    ) -> (Vec<f64>, [f64; POSE]) {
-        let width = POSE * (i + 1);
-        let (mut block, mut right) = (vec![0.0; POSE * width], [0.0; POSE]);
+    ) -> (Vec<f64>, [f64; POSE_PARAMETERS]) {
+        let width = POSE_PARAMETERS * (i + 1);
+        let (mut block, mut right) = (vec![0.0; POSE_PARAMETERS * width], [0.0; POSE_PARAMETERS]);
         if i == 0 {
             // The first pose is fixed.
-            (0..POSE).for_each(|k| block[k * width + k] = 1.0);
+            (0..POSE_PARAMETERS).for_each(|k| block[k * width + k] = 1.0);
             return (block, right);
         }
         for &at in own {
             let row = &rows[at];
             let p = self.observations[at].point as usize;
             for e in 0..2 {
-                for k in 0..POSE {
-                    let weighted = row.weight * row.by_pose[e][k];
-                    right[k] -= weighted * row.error[e];
+                for k in 0..POSE_PARAMETERS {
+                    let weighted = row.weight * row.jacobian_pose[e][k];
+                    right[k] -= weighted * row.residual[e];
                     for l in 0..=k {
-                        block[k * width + POSE * i + l] += weighted * row.by_pose[e][l];
+                        block[k * width + POSE_PARAMETERS * i + l] += weighted * row.jacobian_pose[e][l];
                     }
                 }
             }
             // W V⁻¹ of this observation, times W of all observations of the point.
             let w = row.coupling();
-            let through: [[f64; 3]; POSE] = w.map(|w| {
+            let through: [[f64; 3]; POSE_PARAMETERS] = w.map(|w| {
                 let inverse = &eliminated[p].inverse;
                 std::array::from_fn(|k| (0..3).map(|m| w[m] * inverse[m][k]).sum())
             });
-            for k in 0..POSE {
+            for k in 0..POSE_PARAMETERS {
                 right[k] -= dot(through[k], eliminated[p].gradient);
             }
             for (other, o) in rows[starts[p]..starts[p + 1]].iter().zip(&self.observations[starts[p]..]) {
@@ -210,16 +215,16 @@ impl Problem {
                     continue;
                 }
                 let v = other.coupling();
-                for k in 0..POSE {
-                    for l in 0..POSE {
-                        block[k * width + POSE * j + l] -= dot(through[k], v[l]);
+                for k in 0..POSE_PARAMETERS {
+                    for l in 0..POSE_PARAMETERS {
+                        block[k * width + POSE_PARAMETERS * j + l] -= dot(through[k], v[l]);
                     }
                 }
             }
         }
-        for k in 0..POSE {
+        for k in 0..POSE_PARAMETERS {
             // The diagonal before the elimination would do as well; this one is available here.
-            let diagonal = &mut block[k * width + POSE * i + k];
+            let diagonal = &mut block[k * width + POSE_PARAMETERS * i + k];
             *diagonal += damping * diagonal.abs() + 1e-12;
         }
         (block, right)
@@ -228,21 +233,21 @@ impl Problem {
 
 /// Terms of an eliminated point.
 #[derive(Clone, Copy, Debug)]
-struct Eliminated {
+struct EliminatedPoint {
     inverse: Mat3,
     /// Negative gradient.
     gradient: [f64; 3],
 }
 
-impl Eliminated {
-    fn new(rows: &[Row], damping: f64) -> Self {
+impl EliminatedPoint {
+    fn new(rows: &[LinearisedResidual], damping: f64) -> Self {
         let (mut v, mut gradient) = ([[0.0; 3]; 3], [0.0; 3]);
         for row in rows {
             for e in 0..2 {
                 for i in 0..3 {
-                    gradient[i] -= row.weight * row.by_point[e][i] * row.error[e];
+                    gradient[i] -= row.weight * row.jacobian_point[e][i] * row.residual[e];
                     for j in 0..3 {
-                        v[i][j] += row.weight * row.by_point[e][i] * row.by_point[e][j];
+                        v[i][j] += row.weight * row.jacobian_point[e][i] * row.jacobian_point[e][j];
                     }
                 }
             }
@@ -263,12 +268,12 @@ mod tests {
 
     use super::*;
     use crate::two_view::tangents;
-    use crate::two_view::tests::{turn_between, vector};
+    use crate::two_view::tests::{angle_between, vector};
 
     static GO: AtomicBool = AtomicBool::new(false);
 
     /// Six panoramas among 200 points that all of them see, with bearing errors of up to `noise` radians.
-    fn problem(noise: f64) -> (Problem, Problem) {
+    fn problem(noise: f64) -> (BundleProblem, BundleProblem) {
         let poses: Vec<Pose> = (0..6)
             .map(|k| Pose { rotation: so3_exp(vector(30, k, 0)), translation: vector(31, k, 0) })
             .collect();
@@ -283,7 +288,7 @@ mod tests {
                 observations.push(Observation { pose: i as u32, point: p as u32, bearing });
             }
         }
-        let truth = Problem { poses, points, observations };
+        let truth = BundleProblem { poses, points, observations };
         let mut start = truth.clone();
         for (k, pose) in start.poses.iter_mut().enumerate().skip(1) {
             let [a, b] = [vector(34, k as u32, 0), vector(35, k as u32, 0)].map(|v| v.map(|x| 0.05 * x));
@@ -302,15 +307,15 @@ mod tests {
         let mut results = Vec::new();
         for threads in [1, 3] {
             let mut found = start.clone();
-            let error = found.adjust(1e-2, 50, &Pool::new(threads), &GO);
+            let error = found.minimise(1e-2, 50, &Pool::new(threads), &GO);
             assert!(error < 1e-10, "{error}");
-            let way = |p: &Problem, k: usize| -> [f64; 3] {
+            let way = |p: &BundleProblem, k: usize| -> [f64; 3] {
                 let (a, b) = (p.poses[k].centre(), p.poses[0].centre());
                 std::array::from_fn(|i| a[i] - b[i])
             };
             let scale = norm(way(&truth, 1)) / norm(way(&found, 1));
             for k in 1..6 {
-                assert!(turn_between(&found.poses[k].rotation, &truth.poses[k].rotation) < 1e-7);
+                assert!(angle_between(&found.poses[k].rotation, &truth.poses[k].rotation) < 1e-7);
                 let (a, b) = (way(&found, k), way(&truth, k));
                 assert!(norm(std::array::from_fn(|i| scale * a[i] - b[i])) < 1e-7, "{k}");
             }
@@ -338,9 +343,9 @@ mod tests {
                 (at - 1) % 37 != 0
             }
         });
-        start.adjust(1e-3, 50, &Pool::new(2), &GO);
+        start.minimise(1e-3, 50, &Pool::new(2), &GO);
         for k in 1..6 {
-            let off = turn_between(&start.poses[k].rotation, &truth.poses[k].rotation).to_degrees();
+            let off = angle_between(&start.poses[k].rotation, &truth.poses[k].rotation).to_degrees();
             assert!(off < 0.1, "{off}");
         }
     }

@@ -3,22 +3,22 @@
 use gausset_compute::at_level;
 use gausset_compute::fearless_simd::Level;
 
-use super::DESCRIPTOR;
+use super::DESCRIPTOR_LENGTH;
 use super::keypoints::Keypoint;
-use super::scale_space::{Plane, ScaleSpace};
+use super::scale_space::{GreyImage, ScaleSpace};
 
 /// Bins of the orientation histogram of a keypoint.
 const BINS: usize = 36;
 /// Most orientations of a keypoint, and the least height of the second peak relative to the first.
-const DIRECTIONS: usize = 2;
-const SECOND: f32 = 0.8;
+const MAX_ORIENTATIONS: usize = 2;
+const SECOND_PEAK: f32 = 0.8;
 /// Cells along a side of a descriptor, and orientation bins in each.
 const CELLS: usize = 4;
-const TURNS: usize = 8;
+const ORIENTATION_BINS: usize = 8;
 /// Side of a cell, in units of the keypoint's size.
 const CELL: f64 = 3.0;
 /// Norm of a descriptor.
-const LENGTH: f32 = 512.0;
+const NORM: f32 = 512.0;
 const TAU: f32 = std::f32::consts::TAU;
 
 /// Gradients of a level: magnitudes, and directions in revolutions from 0 to 1 (clockwise from the right, as y goes
@@ -28,13 +28,13 @@ pub(super) struct Gradients {
     level: usize,
     width: usize,
     height: usize,
-    length: Vec<f32>,
-    turn: Vec<f32>,
+    magnitude: Vec<f32>,
+    direction: Vec<f32>,
 }
 
 impl Gradients {
     pub(super) fn new(space: &ScaleSpace, keypoint: &Keypoint, level: Level) -> Self {
-        let plane: &Plane = &space.octaves[keypoint.octave][keypoint.level];
+        let plane: &GreyImage = &space.octaves[keypoint.octave][keypoint.level];
         let (width, height) = (plane.width, plane.height);
         let (mut length, mut turn) = (vec![0.0f32; width * height], vec![0.0f32; width * height]);
         for y in 1..height - 1 {
@@ -43,7 +43,14 @@ impl Gradients {
             let (length, turn) = (&mut length[inner.clone()], &mut turn[inner]);
             at_level!(level, _simd => gradients_of_row([above, row, below], length, turn));
         }
-        Self { octave: keypoint.octave, level: keypoint.level, width, height, length, turn }
+        Self {
+            octave: keypoint.octave,
+            level: keypoint.level,
+            width,
+            height,
+            magnitude: length,
+            direction: turn,
+        }
     }
 
     pub(super) fn is_of(&self, keypoint: &Keypoint) -> bool {
@@ -73,10 +80,10 @@ impl Gradients {
         for (dx, dy, at) in self.around(keypoint, 3.0 * window) {
             let squared = dx * dx + dy * dy;
             if squared < 9.0 * window * window {
-                let place = self.turn[at] * BINS as f32 - 0.5;
+                let place = self.direction[at] * BINS as f32 - 0.5;
                 let below = place.floor();
                 let share = place - below;
-                let weight = exp(falloff * squared) * self.length[at];
+                let weight = exp(falloff * squared) * self.magnitude[at];
                 let bin = (below as i32).rem_euclid(BINS as i32) as usize;
                 histogram[bin] += (1.0 - share) * weight;
                 histogram[(bin + 1) % BINS] += share * weight;
@@ -96,23 +103,23 @@ impl Gradients {
             .filter_map(|bin| {
                 let (a, b, c) =
                     (histogram[(bin + BINS - 1) % BINS], histogram[bin], histogram[(bin + 1) % BINS]);
-                (b > a && b >= c && b >= SECOND * highest).then(|| {
+                (b > a && b >= c && b >= SECOND_PEAK * highest).then(|| {
                     let offset = 0.5 * (a - c) / (a - 2.0 * b + c);
                     (b, (bin as f32 + 0.5 + offset) / BINS as f32)
                 })
             })
             .collect();
         peaks.sort_by(|a, b| b.0.total_cmp(&a.0));
-        peaks.truncate(DIRECTIONS);
+        peaks.truncate(MAX_ORIENTATIONS);
         peaks.into_iter().map(|(_, turn)| turn.rem_euclid(1.0)).collect()
     }
 
     /// The descriptor of a keypoint, in the axes of its orientation.
-    pub(super) fn describe(&self, keypoint: &Keypoint, turn: f32) -> [u8; DESCRIPTOR] {
+    pub(super) fn describe(&self, keypoint: &Keypoint, turn: f32) -> [u8; DESCRIPTOR_LENGTH] {
         let cell = (CELL * keypoint.sigma()) as f32;
         let (sin, cos) = (libm::sinf(TAU * turn) / cell, libm::cosf(TAU * turn) / cell);
         let reach = cell * (CELLS as f32 + 1.0) * 0.5 * std::f32::consts::SQRT_2;
-        let mut cells = [[[0.0f32; TURNS]; CELLS + 2]; CELLS + 2];
+        let mut cells = [[[0.0f32; ORIENTATION_BINS]; CELLS + 2]; CELLS + 2];
         const HALF: f32 = 0.5 * CELLS as f32;
         for (dx, dy, at) in self.around(keypoint, reach) {
             let (u, v) = (cos * dx + sin * dy, cos * dy - sin * dx);
@@ -121,14 +128,14 @@ impl Gradients {
             if column <= 0.0 || row <= 0.0 || column >= CELLS as f32 + 1.0 || row >= CELLS as f32 + 1.0 {
                 continue;
             }
-            let weight = exp((u * u + v * v) * (-0.5 / (HALF * HALF))) * self.length[at];
-            let mut place = (self.turn[at] - turn) * TURNS as f32;
+            let weight = exp((u * u + v * v) * (-0.5 / (HALF * HALF))) * self.magnitude[at];
+            let mut place = (self.direction[at] - turn) * ORIENTATION_BINS as f32;
             if place < 0.0 {
-                place += TURNS as f32;
+                place += ORIENTATION_BINS as f32;
             }
             let (i, j, k) = (column as usize, row as usize, place as usize);
             let (a, b, c) = (column - i as f32, row - j as f32, place - k as f32);
-            let (k, next) = (k % TURNS, (k + 1) % TURNS);
+            let (k, next) = (k % ORIENTATION_BINS, (k + 1) % ORIENTATION_BINS);
             for (j, share) in [(j, 1.0 - b), (j + 1, b)] {
                 for (i, share) in [(i, share * (1.0 - a)), (i + 1, share * a)] {
                     let value = weight * share;
@@ -137,13 +144,13 @@ impl Gradients {
                 }
             }
         }
-        let mut values = [0.0f32; DESCRIPTOR];
+        let mut values = [0.0f32; DESCRIPTOR_LENGTH];
         for (at, value) in values.iter_mut().enumerate() {
-            let (cell, k) = (at / TURNS, at % TURNS);
+            let (cell, k) = (at / ORIENTATION_BINS, at % ORIENTATION_BINS);
             *value = cells[cell / CELLS + 1][cell % CELLS + 1][k];
         }
         let sum: f32 = values.iter().sum();
-        values.map(|value| (LENGTH * (value / sum.max(1e-12)).sqrt()).round().min(255.0) as u8)
+        values.map(|value| (NORM * (value / sum.max(1e-12)).sqrt()).round().min(255.0) as u8)
     }
 }
 
@@ -156,13 +163,13 @@ fn gradients_of_row([above, row, below]: [&[f32]; 3], length: &mut [f32], turn: 
     for x in 0..count {
         let (dx, dy) = (0.5 * (right[x] - left[x]), 0.5 * (below[x] - above[x]));
         length[x] = (dx * dx + dy * dy).sqrt();
-        turn[x] = turns(dy, dx);
+        turn[x] = revolutions(dy, dx);
     }
 }
 
 /// `atan2(y, x) / 2π` in 0..1, to 3e-6 of a revolution, without branches (a minimax polynomial of the arctangent).
 #[inline(always)]
-fn turns(y: f32, x: f32) -> f32 {
+fn revolutions(y: f32, x: f32) -> f32 {
     let (ax, ay) = (x.abs(), y.abs());
     let ratio = ax.min(ay) / ax.max(ay).max(1e-30);
     let s = ratio * ratio;
@@ -193,7 +200,7 @@ mod tests {
     fn turns_are_those_of_the_arctangent() {
         for k in 0..1000 {
             let angle = f64::from(k) * 0.006_283;
-            let found = turns(libm::sin(angle) as f32, libm::cos(angle) as f32);
+            let found = revolutions(libm::sin(angle) as f32, libm::cos(angle) as f32);
             let off = (f64::from(found) - angle / std::f64::consts::TAU).abs();
             assert!(off.min(1.0 - off) < 5e-6, "{angle}: {found}");
         }
@@ -224,14 +231,14 @@ mod tests {
                 let (x, y) = (k % size, k / size);
                 if turned { value(y, size - 1 - x) } else { value(x, y) }
             };
-            Plane { width: size, height: size, data: (0..size * size).map(at).collect() }
+            GreyImage { width: size, height: size, data: (0..size * size).map(at).collect() }
         };
         let level = Level::new();
-        let describe = |plane: &Plane| {
+        let describe = |plane: &GreyImage| {
             let space = ScaleSpace::new(plane, level);
-            let keypoint = super::super::keypoints::find(&space, level)
+            let keypoint = super::super::keypoints::detect(&space, level)
                 .into_iter()
-                .filter(|k| (k.place()[0] - 40.5).abs() < 2.0 && (k.place()[1] - 40.5).abs() < 2.0)
+                .filter(|k| (k.position()[0] - 40.5).abs() < 2.0 && (k.position()[1] - 40.5).abs() < 2.0)
                 .max_by(|a, b| a.size().total_cmp(&b.size()))
                 .expect("a keypoint");
             let gradients = Gradients::new(&space, &keypoint, level);

@@ -4,14 +4,14 @@
 use gausset_compute::at_level;
 use gausset_compute::fearless_simd::Level;
 
-use super::scale_space::{Plane, STEPS, ScaleSpace, sigma};
+use super::scale_space::{GreyImage, STEPS, ScaleSpace, sigma};
 
 /// Least absolute difference at an extremum (grey values are 0 to 1).
-const CONTRAST: f32 = 0.02 / STEPS as f32;
+const MIN_CONTRAST: f32 = 0.02 / STEPS as f32;
 /// Largest ratio of the principal curvatures; extrema above it are edges.
-const EDGE: f32 = 10.0;
+const MAX_EDGE_RATIO: f32 = 10.0;
 /// Width of the border of an octave without keypoints, px.
-const RIM: usize = 5;
+const BORDER: usize = 5;
 
 /// An extremum of the scale space.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -28,7 +28,7 @@ pub(super) struct Keypoint {
 
 impl Keypoint {
     /// Continuous position in the (cropped) image, px.
-    pub(super) fn place(&self) -> [f64; 2] {
+    pub(super) fn position(&self) -> [f64; 2] {
         let spacing = ScaleSpace::spacing(self.octave);
         [spacing * f64::from(self.x) + 0.5, spacing * f64::from(self.y) + 0.5]
     }
@@ -45,42 +45,42 @@ impl Keypoint {
 }
 
 /// All keypoints, by octave, level and row.
-pub(super) fn find(space: &ScaleSpace, level: Level) -> Vec<Keypoint> {
+pub(super) fn detect(space: &ScaleSpace, level: Level) -> Vec<Keypoint> {
     let mut found = Vec::new();
     for (octave, levels) in space.octaves.iter().enumerate() {
-        let differences: Vec<Plane> =
+        let differences: Vec<GreyImage> =
             levels.windows(2).map(|pair| difference(&pair[0], &pair[1], level)).collect();
         for step in 1..=STEPS {
-            find_in(&differences, octave, step, &mut found);
+            detect_in(&differences, octave, step, &mut found);
         }
     }
     found
 }
 
-fn difference(a: &Plane, b: &Plane, level: Level) -> Plane {
+fn difference(a: &GreyImage, b: &GreyImage, level: Level) -> GreyImage {
     let mut data = b.data.clone();
     at_level!(level, _simd => for (out, value) in data.iter_mut().zip(&a.data) {
         *out -= value;
     });
-    Plane { data, ..*a }
+    GreyImage { data, ..*a }
 }
 
-fn find_in(planes: &[Plane], octave: usize, step: usize, found: &mut Vec<Keypoint>) {
+fn detect_in(planes: &[GreyImage], octave: usize, step: usize, found: &mut Vec<Keypoint>) {
     let (width, height) = (planes[step].width, planes[step].height);
-    if width <= 2 * RIM || height <= 2 * RIM {
+    if width <= 2 * BORDER || height <= 2 * BORDER {
         return;
     }
-    for y in RIM..height - RIM {
-        for x in RIM..width - RIM {
+    for y in BORDER..height - BORDER {
+        for x in BORDER..width - BORDER {
             let value = planes[step].data[y * width + x];
-            if value.abs() > 0.8 * CONTRAST && is_extremum(planes, step, x, y, value) {
+            if value.abs() > 0.8 * MIN_CONTRAST && is_extremum(planes, step, x, y, value) {
                 found.extend(refine(planes, octave, step, x, y));
             }
         }
     }
 }
 
-fn is_extremum(planes: &[Plane], step: usize, x: usize, y: usize, value: f32) -> bool {
+fn is_extremum(planes: &[GreyImage], step: usize, x: usize, y: usize, value: f32) -> bool {
     let width = planes[step].width;
     let sign = if value > 0.0 { 1.0 } else { -1.0 };
     // The keypoint's own plane first, because most candidates fail there.
@@ -96,7 +96,7 @@ fn is_extremum(planes: &[Plane], step: usize, x: usize, y: usize, value: f32) ->
 }
 
 /// Refines an extremum by a quadratic fit to its neighbours; `None` if it is rejected.
-fn refine(planes: &[Plane], octave: usize, step: usize, x: usize, y: usize) -> Option<Keypoint> {
+fn refine(planes: &[GreyImage], octave: usize, step: usize, x: usize, y: usize) -> Option<Keypoint> {
     let (width, height) = (planes[0].width, planes[0].height);
     let (mut x, mut y, mut step) = (x, y, step);
     for _ in 0..5 {
@@ -124,10 +124,11 @@ fn refine(planes: &[Plane], octave: usize, step: usize, x: usize, y: usize) -> O
         if moves == [0; 3] {
             let value = centre + 0.5 * (g[0] * offset[0] + g[1] * offset[1] + g[2] * offset[2]);
             let (trace, determinant) = (xx + yy, xx * yy - xy * xy);
-            let is_edge =
-                determinant <= 0.0 || trace * trace * EDGE >= (EDGE + 1.0) * (EDGE + 1.0) * determinant;
+            let is_edge = determinant <= 0.0
+                || trace * trace * MAX_EDGE_RATIO
+                    >= (MAX_EDGE_RATIO + 1.0) * (MAX_EDGE_RATIO + 1.0) * determinant;
             let exact = step as f32 + offset[2];
-            let is_good = value.abs() >= CONTRAST && !is_edge && offset.iter().all(|v| v.abs() <= 1.0);
+            let is_good = value.abs() >= MIN_CONTRAST && !is_edge && offset.iter().all(|v| v.abs() <= 1.0);
             return is_good.then_some(Keypoint {
                 octave,
                 level: (exact.round().max(1.0) as usize).min(STEPS),
@@ -138,7 +139,7 @@ fn refine(planes: &[Plane], octave: usize, step: usize, x: usize, y: usize) -> O
         }
         (x, y) = (x.checked_add_signed(moves[0])?, y.checked_add_signed(moves[1])?);
         step = step.checked_add_signed(moves[2])?;
-        let is_inside = |value: usize, size: usize| value >= RIM && value + RIM < size;
+        let is_inside = |value: usize, size: usize| value >= BORDER && value + BORDER < size;
         if !(1..=STEPS).contains(&step) || !is_inside(x, width) || !is_inside(y, height) {
             return None;
         }
@@ -157,13 +158,13 @@ mod tests {
             let (x, y) = ((k % 120) as f64 + 0.5, (k / 120) as f64 + 0.5);
             (0.2 + 0.6 * libm::exp(-0.5 * ((x - cx).powi(2) + (y - cy).powi(2)) / (size * size))) as f32
         };
-        let grey = Plane { width: 120, height: 90, data: (0..120 * 90).map(value).collect() };
+        let grey = GreyImage { width: 120, height: 90, data: (0..120 * 90).map(value).collect() };
         let level = Level::new();
         let space = ScaleSpace::new(&grey, level);
-        let found = find(&space, level);
+        let found = detect(&space, level);
         let best = found
             .iter()
-            .map(|keypoint| (keypoint.place(), keypoint.size()))
+            .map(|keypoint| (keypoint.position(), keypoint.size()))
             .min_by(|a, b| {
                 let off = |p: &([f64; 2], f64)| (p.0[0] - cx).abs() + (p.0[1] - cy).abs();
                 off(a).total_cmp(&off(b))
@@ -177,9 +178,9 @@ mod tests {
     #[test]
     fn an_edge_has_no_keypoints() {
         let value = |k: usize| if k % 100 + (k / 100) / 3 < 60 { 0.2 } else { 0.8 };
-        let grey = Plane { width: 100, height: 80, data: (0..8000).map(value).collect() };
+        let grey = GreyImage { width: 100, height: 80, data: (0..8000).map(value).collect() };
         let space = ScaleSpace::new(&grey, Level::new());
-        let near_the_middle = |k: &&Keypoint| (k.place()[1] - 40.0).abs() < 20.0 && k.size() > 1.5;
-        assert_eq!(find(&space, Level::new()).iter().filter(near_the_middle).count(), 0);
+        let near_the_middle = |k: &&Keypoint| (k.position()[1] - 40.0).abs() < 20.0 && k.size() > 1.5;
+        assert_eq!(detect(&space, Level::new()).iter().filter(near_the_middle).count(), 0);
     }
 }

@@ -10,17 +10,17 @@ mod scale_space;
 
 use gausset_compute::fearless_simd::Level;
 
-use crate::view::{View, nearest, own_part};
+use crate::view::{PanoView, nearest_region, nearest_view};
 use describe::Gradients;
 use keypoints::Keypoint;
-use scale_space::{Plane, ScaleSpace};
+use scale_space::{GreyImage, ScaleSpace};
 
 /// Number of elements of a descriptor.
-pub const DESCRIPTOR: usize = 128;
+pub const DESCRIPTOR_LENGTH: usize = 128;
 
 /// Image of a view.
 #[derive(Clone, Debug)]
-pub struct Picture {
+pub struct ViewImage {
     /// Width, px.
     pub width: u32,
     /// Height, px.
@@ -28,7 +28,7 @@ pub struct Picture {
     /// `height × width × 3`.
     pub rgb: Vec<u8>,
     /// Mask, `height × width`; 0 = no features here. `None` = features everywhere.
-    pub keep: Option<Vec<u8>>,
+    pub mask: Option<Vec<u8>>,
 }
 
 /// A feature of a panorama.
@@ -52,7 +52,7 @@ pub struct Features {
     /// Directions, positions, sizes and colours.
     pub features: Vec<Feature>,
     /// Square roots of normalised gradient histograms (RootSIFT: Arandjelović and Zisserman 2012), of norm 512.
-    pub descriptors: Vec<[u8; DESCRIPTOR]>,
+    pub descriptors: Vec<[u8; DESCRIPTOR_LENGTH]>,
 }
 
 impl Features {
@@ -65,30 +65,36 @@ impl Features {
 
 /// Extracts the features of one view; at most `limit`.
 #[must_use]
-pub fn find(views: &[View], index: usize, picture: &Picture, limit: usize, level: Level) -> Features {
+pub fn extract(
+    views: &[PanoView],
+    index: usize,
+    picture: &ViewImage,
+    limit: usize,
+    level: Level,
+) -> Features {
     /// Margin around the rectangle of the view, px, that the descriptors near its border need.
     const MARGIN: usize = 40;
     let (width, height) = (picture.width as usize, picture.height as usize);
-    let [left, top, right, bottom] = own_part(views, index);
+    let [left, top, right, bottom] = nearest_region(views, index);
     let (left, top) = (left.saturating_sub(MARGIN), top.saturating_sub(MARGIN));
     let (right, bottom) = ((right + MARGIN).min(width), (bottom + MARGIN).min(height));
     if right < left + 16 || bottom < top + 16 {
         return Features::default();
     }
-    let grey = Plane::from_rgb(&picture.rgb, width, [left, top, right, bottom]);
+    let grey = GreyImage::from_rgb(&picture.rgb, width, [left, top, right, bottom]);
     let space = ScaleSpace::new(&grey, level);
     let view = &views[index];
     let place = |keypoint: &Keypoint| {
-        let [x, y] = keypoint.place();
+        let [x, y] = keypoint.position();
         [x + left as f64, y + top as f64]
     };
     let is_wanted = |keypoint: &Keypoint| {
         let [x, y] = place(keypoint);
         let pixel = (y as usize).min(height - 1) * width + (x as usize).min(width - 1);
-        picture.keep.as_ref().is_none_or(|keep| keep[pixel] != 0)
-            && nearest(views, view.bearing([x, y])) == index
+        picture.mask.as_ref().is_none_or(|keep| keep[pixel] != 0)
+            && nearest_view(views, view.bearing([x, y])) == index
     };
-    let mut keypoints = keypoints::find(&space, level);
+    let mut keypoints = keypoints::detect(&space, level);
     keypoints.retain(is_wanted);
     // The sort is stable: of keypoints of equal size, the upper ones come first.
     keypoints.sort_by(|a, b| b.size().total_cmp(&a.size()));

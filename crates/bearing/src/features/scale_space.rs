@@ -6,21 +6,21 @@ use gausset_compute::fearless_simd::Level;
 /// Scale steps in an octave.
 pub(super) const STEPS: usize = 3;
 /// Blur of the first level of an octave, px of the octave.
-pub(super) const FIRST: f64 = 1.6;
+pub(super) const FIRST_SIGMA: f64 = 1.6;
 /// Assumed blur of an input image, px.
-const GIVEN: f64 = 0.5;
+const INPUT_SIGMA: f64 = 0.5;
 /// Least side of an octave, px.
-const SMALLEST: usize = 24;
+const MIN_SIDE: usize = 24;
 
 /// A grey image, values from 0 to 1.
 #[derive(Clone, Debug)]
-pub(super) struct Plane {
+pub(super) struct GreyImage {
     pub(super) width: usize,
     pub(super) height: usize,
     pub(super) data: Vec<f32>,
 }
 
-impl Plane {
+impl GreyImage {
     /// Luma (BT.601) of the crop `[left, top, right, bottom]` of an image.
     pub(super) fn from_rgb(rgb: &[u8], width: usize, [left, top, right, bottom]: [usize; 4]) -> Self {
         let luma = |p: &[u8]| {
@@ -74,7 +74,7 @@ impl Plane {
             padded[reach + width..].fill(row[width - 1]);
             let out = &mut across[y * width..(y + 1) * width];
             at_level!(level, _simd => {
-                weigh(out, &padded[reach..], kernel[0]);
+                scale_into(out, &padded[reach..], kernel[0]);
                 for (k, &weight) in kernel.iter().enumerate().skip(1) {
                     add(out, &padded[reach - k..], &padded[reach + k..], weight);
                 }
@@ -89,7 +89,7 @@ impl Plane {
             let out = &mut data[y * width..(y + 1) * width];
             let at = y as isize;
             at_level!(level, _simd => {
-                weigh(out, row(at), kernel[0]);
+                scale_into(out, row(at), kernel[0]);
                 for (k, &weight) in kernel.iter().enumerate().skip(1) {
                     add(out, row(at - k as isize), row(at + k as isize), weight);
                 }
@@ -108,7 +108,7 @@ fn kernel(sigma: f64) -> Vec<f32> {
 }
 
 #[inline(always)]
-fn weigh(out: &mut [f32], row: &[f32], weight: f32) {
+fn scale_into(out: &mut [f32], row: &[f32], weight: f32) {
     for (out, value) in out.iter_mut().zip(row) {
         *out = weight * value;
     }
@@ -124,16 +124,16 @@ fn add(out: &mut [f32], one: &[f32], other: &[f32], weight: f32) {
 /// Octaves of `STEPS + 3` levels; the first has twice the size of the image.
 #[derive(Clone, Debug)]
 pub(super) struct ScaleSpace {
-    pub(super) octaves: Vec<Vec<Plane>>,
+    pub(super) octaves: Vec<Vec<GreyImage>>,
 }
 
 impl ScaleSpace {
-    pub(super) fn new(grey: &Plane, level: Level) -> Self {
+    pub(super) fn new(grey: &GreyImage, level: Level) -> Self {
         let between = |from: f64, to: f64| libm::sqrt((to * to - from * from).max(0.01));
         // Upscaling by two doubles the blur.
-        let mut first = grey.doubled().blurred(between(2.0 * GIVEN, FIRST), level);
+        let mut first = grey.doubled().blurred(between(2.0 * INPUT_SIGMA, FIRST_SIGMA), level);
         let mut octaves = Vec::new();
-        while first.width.min(first.height) >= SMALLEST {
+        while first.width.min(first.height) >= MIN_SIDE {
             let mut levels = vec![first];
             for step in 1..STEPS + 3 {
                 let increment = between(sigma(step as f64 - 1.0), sigma(step as f64));
@@ -153,21 +153,21 @@ impl ScaleSpace {
 
 /// Blur of a level, px of the octave.
 pub(super) fn sigma(step: f64) -> f64 {
-    FIRST * libm::exp2(step / STEPS as f64)
+    FIRST_SIGMA * libm::exp2(step / STEPS as f64)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use gausset_compute::{VectorLevel, level};
+    use gausset_compute::{SimdLevel, dispatch_level};
 
     #[test]
     fn blurring_a_point_gives_a_gaussian_at_every_level() {
-        let mut point = Plane { width: 41, height: 41, data: vec![0.0; 41 * 41] };
+        let mut point = GreyImage { width: 41, height: 41, data: vec![0.0; 41 * 41] };
         point.data[20 * 41 + 20] = 1.0;
         let mut seen: Option<Vec<f32>> = None;
-        for wanted in VectorLevel::ALL {
-            let Some(level) = level(wanted) else { continue };
+        for wanted in SimdLevel::ALL {
+            let Some(level) = dispatch_level(wanted) else { continue };
             let blurred = point.blurred(2.0, level);
             for (y, x) in [(20usize, 20usize), (18, 23), (26, 20)] {
                 let d = (x as f64 - 20.0).powi(2) + (y as f64 - 20.0).powi(2);
@@ -180,7 +180,7 @@ mod tests {
 
     #[test]
     fn twice_and_half_the_size_keep_places() {
-        let ramp = Plane { width: 5, height: 4, data: (0..20).map(|k| (k % 5) as f32).collect() };
+        let ramp = GreyImage { width: 5, height: 4, data: (0..20).map(|k| (k % 5) as f32).collect() };
         let twice = ramp.doubled();
         assert_eq!(&twice.row(3)[..5], [0.0, 0.5, 1.0, 1.5, 2.0]);
         assert_eq!(twice.halved().data, ramp.data);

@@ -27,7 +27,7 @@ pub enum DensityRule {
 
 /// A camera, real or virtual, with points that are visible from it: the segments between camera and points are empty.
 #[derive(Clone, Debug, PartialEq)]
-pub struct FreeView {
+pub struct FreeSpaceView {
     /// Intrinsics; the image size determines the resolution of the test.
     pub camera: Camera,
     /// `camera_from_world`.
@@ -38,18 +38,18 @@ pub struct FreeView {
 
 /// The segment from a camera to one of its points, for a point inside the image.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct FreeRay {
+pub struct FreeSpaceRay {
     /// Projection of the point, px.
-    pub at: [f32; 2],
+    pub pixel: [f32; 2],
     /// Index of the tile that contains the projection.
     pub tile: u32,
     /// Vector from the camera centre to the point, world axes.
-    pub way: [f64; 3],
+    pub camera_to_point: [f64; 3],
 }
 
-impl FreeView {
+impl FreeSpaceView {
     /// The rays to the points, in the order of the points. Points behind the camera or outside the image have none.
-    pub fn rays(&self) -> impl Iterator<Item = FreeRay> {
+    pub fn rays(&self) -> impl Iterator<Item = FreeSpaceRay> {
         let (camera, centre) = (&self.camera, self.pose.centre());
         let columns = camera.tiles()[0];
         let (width, height) = (f64::from(camera.width), f64::from(camera.height));
@@ -65,7 +65,7 @@ impl FreeView {
             }
             let tile = (v as u32 / TILE_SIZE) * columns + u as u32 / TILE_SIZE;
             let way = std::array::from_fn(|k| point[k] - centre[k]);
-            Some(FreeRay { at: [u as f32, v as f32], tile, way })
+            Some(FreeSpaceRay { pixel: [u as f32, v as f32], tile, camera_to_point: way })
         })
     }
 }
@@ -92,25 +92,25 @@ pub struct Bubble {
 #[derive(Clone, Debug, PartialEq)]
 pub struct FreeSpaceRule {
     /// The views whose rays are tested.
-    pub views: Arc<[FreeView]>,
+    pub views: Arc<[FreeSpaceView]>,
     /// Fraction of the distance from a camera to a point that is empty.
-    pub reach: f32,
+    pub free_fraction: f32,
     /// Smallest number of points against a splat that removes it.
-    pub points: u32,
+    pub min_points: u32,
     /// Smallest sum of weights against a splat that removes it; the sum must also exceed that for it.
-    pub weight: f32,
+    pub min_weight: f32,
     /// Empty balls around and between cameras.
     pub bubbles: Arc<[Bubble]>,
     /// The training cameras with their poses `camera_from_world`.
     pub cameras: Arc<[(Camera, Pose)]>,
     /// A camera confirms a splat if its distance is at most this multiple of the distance from the nearest bubble
     /// centre.
-    pub near: f32,
+    pub near_factor: f32,
 }
 
 impl FreeSpaceRule {
     /// Opacity logit of a removed splat: an opacity of 3e-4, below what any rule keeps.
-    pub const CLEARED_LOGIT: f32 = -8.0;
+    pub const REMOVED_LOGIT: f32 = -8.0;
 }
 
 /// Thresholds of adaptive density control.

@@ -17,18 +17,20 @@
 //! | `work` | counts of the work of a step, and lower bounds of its time |
 
 mod density;
-mod render;
+mod render_options;
 mod report;
 mod state;
 mod step;
-mod work;
+mod step_work;
 
-pub use density::{Bubble, ClassicRule, DensityRule, FreeRay, FreeSpaceRule, FreeView, McmcRule};
-pub use render::{FrontQuery, Outputs, RenderOptions, Rendering};
-pub use report::{DeviceInfo, MemoryNeed, MemoryUse, SceneSize, StepReport};
-pub use state::{DensityStatistics, ExtraGroup, Group, Moments, SKY_WIDTH, TrainState};
-pub use step::{AdamMode, CorrectionRates, GradientStatistic, Noise, Rates, StepParams, TrainView};
-pub use work::{DeviceRates, Floors, StageFloor, StepWork};
+pub use density::{Bubble, ClassicRule, DensityRule, FreeSpaceRay, FreeSpaceRule, FreeSpaceView, McmcRule};
+pub use render_options::{OcclusionQuery, Outputs, RenderOptions, Rendering};
+pub use report::{DeviceInfo, MemoryBytes, MemoryEstimate, SceneSize, StepReport};
+pub use state::{AdamMoments, CorrectionGroup, CorrectionKind, DensityStatistics, SKY_VALUES, TrainState};
+pub use step::{
+    AdamMode, CorrectionRates, GradientStatistic, LearningRates, PositionNoise, StepParams, TrainView,
+};
+pub use step_work::{DevicePeakRates, LowerBounds, StageLowerBound, StepWork};
 
 use crate::{Camera, Pose, Splats};
 
@@ -49,12 +51,12 @@ pub enum EngineError {
     },
     /// Inputs that are inconsistent or not supported.
     #[error("{0}")]
-    BadInput(String),
+    InvalidInput(String),
     /// The device failed: it is lost or does not respond. The state is undefined.
     #[error("device: {0}")]
-    Device(String),
+    DeviceFailed(String),
     /// More memory needed than allowed or available.
-    #[error("{what} would need {} of memory{}", mebibytes(*needed), at_most(*limit))]
+    #[error("{what} would need {} of memory{}", mebibytes(*needed), limit_text(*limit))]
     OutOfMemory {
         /// What was to be allocated.
         what: String,
@@ -68,12 +70,12 @@ pub enum EngineError {
 impl EngineError {
     /// Whether the device itself failed: it is lost, or has no memory left. Reopening it may help.
     #[must_use]
-    pub fn is_of_device(&self) -> bool {
-        matches!(self, Self::Device(_) | Self::OutOfMemory { limit: 0, .. })
+    pub fn is_device_failure(&self) -> bool {
+        matches!(self, Self::DeviceFailed(_) | Self::OutOfMemory { limit: 0, .. })
     }
 }
 
-fn at_most(limit: u64) -> String {
+fn limit_text(limit: u64) -> String {
     match limit {
         0 => ", and the device has none left".to_owned(),
         limit => format!(" (expected at most {})", mebibytes(limit)),
@@ -108,7 +110,7 @@ pub trait Engine: Send {
     fn describe(&self) -> DeviceInfo;
 
     /// Memory that training a scene of this size needs.
-    fn needs(&self, scene: &SceneSize) -> MemoryNeed;
+    fn memory_needs(&self, scene: &SceneSize) -> MemoryEstimate;
 
     /// Limits the bytes of the state and of the buffers of a view from now on: a view that needs more is an error
     /// before anything is allocated for it. A device with its own memory uses the limit of that memory instead.
@@ -128,7 +130,7 @@ pub trait Engine: Send {
     ///
     /// # Errors
     /// Those of [`Self::load`].
-    fn load_splats(&mut self, splats: Splats, extras: Vec<ExtraGroup>) -> Result<(), EngineError> {
+    fn load_splats(&mut self, splats: Splats, extras: Vec<CorrectionGroup>) -> Result<(), EngineError> {
         self.load(TrainState::new(splats, extras))
     }
 
@@ -142,8 +144,8 @@ pub trait Engine: Send {
     ///
     /// # Errors
     /// Returns an error if the device failed.
-    fn corrections(&mut self) -> Result<Vec<ExtraGroup>, EngineError> {
-        Ok(self.save()?.extras)
+    fn read_corrections(&mut self) -> Result<Vec<CorrectionGroup>, EngineError> {
+        Ok(self.save()?.corrections)
     }
 
     /// Reads the splats back for display, with SH up to this degree and without moments: a small part of
@@ -151,7 +153,7 @@ pub trait Engine: Send {
     ///
     /// # Errors
     /// Returns an error if the device failed.
-    fn splats(&mut self, sh_degree: u8) -> Result<Splats, EngineError> {
+    fn read_splats(&mut self, sh_degree: u8) -> Result<Splats, EngineError> {
         let mut splats = self.save()?.splats;
         splats.cut_sh_degree(sh_degree);
         Ok(splats)
@@ -229,7 +231,7 @@ pub trait Engine: Send {
         camera: &Camera,
         pose: &Pose,
         options: &RenderOptions,
-        queries: &[FrontQuery],
+        queries: &[OcclusionQuery],
     ) -> Result<Option<Vec<f32>>, EngineError> {
         let _ = (camera, pose, options, queries);
         Ok(None)
@@ -243,7 +245,7 @@ pub trait Engine: Send {
 
     /// Lower bounds of the stage times of a step with this work, from rates that are measured now (which takes a tenth
     /// of a second). `None` if the device does not support it.
-    fn floors(&mut self, work: &StepWork) -> Option<Floors> {
+    fn lower_bounds(&mut self, work: &StepWork) -> Option<LowerBounds> {
         let _ = work;
         None
     }

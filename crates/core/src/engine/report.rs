@@ -50,7 +50,7 @@ impl StepReport {
     /// Takes the report out, with `splats` as the current number: sums and counts restart, fields about the last step
     /// stay.
     #[must_use]
-    pub fn take(&mut self, splats: usize) -> Self {
+    pub fn take_report(&mut self, splats: usize) -> Self {
         let report = Self { splats: splats as u64, ..*self };
         *self = Self {
             last_step: report.last_step,
@@ -92,14 +92,14 @@ pub struct SceneSize {
 
 /// Bytes used in one kind of memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct MemoryUse {
+pub struct MemoryBytes {
     /// Parameters, moments, clocks and statistics of the splats.
     pub state: u64,
     /// Buffers of a step. The part for a view's tile lists is an estimate: it depends on the visible splats.
     pub working: u64,
 }
 
-impl MemoryUse {
+impl MemoryBytes {
     /// Sum of both.
     #[must_use]
     pub fn total(&self) -> u64 {
@@ -109,11 +109,11 @@ impl MemoryUse {
 
 /// Memory that training needs. Each part grows linearly with the number of splats.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct MemoryNeed {
+pub struct MemoryEstimate {
     /// In host memory.
-    pub host: MemoryUse,
+    pub host: MemoryBytes,
     /// In the device's own memory; zero if it has none.
-    pub device: MemoryUse,
+    pub device: MemoryBytes,
     /// Bytes of the device's own memory that may be used; `None` if it has none.
     pub limit: Option<u64>,
 }

@@ -3,11 +3,11 @@
 use crate::{Splats, sh};
 
 /// Number of values of the sky: 9 SH coefficients of 3 channels.
-pub const SKY_WIDTH: usize = 27;
+pub const SKY_VALUES: usize = 27;
 
 /// What the rows of an [`ExtraGroup`] correct.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Group {
+pub enum CorrectionKind {
     /// Exposure gain: 3 values a row, the natural logarithm of a factor on each channel of the rendered colour. After
     /// an update of a row, the mean over all rows is subtracted from each of them, channel by channel. This fixes the
     /// gauge: a factor that all images share belongs to the splats.
@@ -23,7 +23,7 @@ pub enum Group {
     Sky,
 }
 
-impl Group {
+impl CorrectionKind {
     /// All groups.
     pub const ALL: [Self; 4] = [Self::Gain, Self::Vignetting, Self::Pose, Self::Sky];
 
@@ -50,18 +50,18 @@ impl Group {
         match self {
             Self::Gain | Self::Vignetting => &[0.0; 3],
             Self::Pose => &[0.0; 6],
-            Self::Sky => &[0.0; SKY_WIDTH],
+            Self::Sky => &[0.0; SKY_VALUES],
         }
     }
 
     /// Number of values per row.
     #[must_use]
-    pub const fn width(self) -> usize {
+    pub const fn values_per_row(self) -> usize {
         self.identity().len()
     }
 }
 
-impl std::fmt::Display for Group {
+impl std::fmt::Display for CorrectionKind {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(self.name())
     }
@@ -69,7 +69,7 @@ impl std::fmt::Display for Group {
 
 /// Adam moments of a [`Splats`], in arrays of the same shapes.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Moments {
+pub struct AdamMoments {
     /// First moments.
     pub m: Splats,
     /// Second moments.
@@ -92,9 +92,9 @@ pub struct DensityStatistics {
 
 /// A group of corrections with its Adam moments: `rows × width` values each.
 #[derive(Clone, Debug, PartialEq)]
-pub struct ExtraGroup {
+pub struct CorrectionGroup {
     /// What the rows correct; determines their width.
-    pub group: Group,
+    pub group: CorrectionKind,
     /// Current values.
     pub values: Vec<f32>,
     /// First moments.
@@ -102,28 +102,34 @@ pub struct ExtraGroup {
     /// Second moments.
     pub v: Vec<f32>,
     /// Number of updates of each row.
-    pub clocks: Vec<u32>,
+    pub update_counts: Vec<u32>,
 }
 
-impl ExtraGroup {
+impl CorrectionGroup {
     /// `rows` rows without effect (for the sky: grey), with zero moments.
     #[must_use]
-    pub fn new(group: Group, rows: usize) -> Self {
+    pub fn new(group: CorrectionKind, rows: usize) -> Self {
         let values = group.identity().repeat(rows);
-        Self { group, m: vec![0.0; values.len()], v: vec![0.0; values.len()], clocks: vec![0; rows], values }
+        Self {
+            group,
+            m: vec![0.0; values.len()],
+            v: vec![0.0; values.len()],
+            update_counts: vec![0; rows],
+            values,
+        }
     }
 
     /// Index range of the values of one row.
     #[must_use]
-    pub fn range(&self, row: usize) -> std::ops::Range<usize> {
-        let width = self.group.width();
+    pub fn row_range(&self, row: usize) -> std::ops::Range<usize> {
+        let width = self.group.values_per_row();
         row * width..(row + 1) * width
     }
 
     /// The values of one row.
     #[must_use]
     pub fn row(&self, row: usize) -> &[f32] {
-        &self.values[self.range(row)]
+        &self.values[self.row_range(row)]
     }
 }
 
@@ -133,11 +139,11 @@ pub struct TrainState {
     /// Parameters, in the engine's order.
     pub splats: Splats,
     /// Adam moments.
-    pub moments: Moments,
+    pub moments: AdamMoments,
     /// Number of updates of each splat ([`AdamMode::Sparse`](super::AdamMode::Sparse)).
-    pub clocks: Vec<u32>,
+    pub update_counts: Vec<u32>,
     /// Number of updates of all splats ([`AdamMode::Dense`](super::AdamMode::Dense)).
-    pub group_clock: u64,
+    pub dense_update_count: u64,
     /// Id of each splat, which is the counter of its random numbers.
     pub ids: Vec<u32>,
     /// Id of the next new splat.
@@ -145,20 +151,20 @@ pub struct TrainState {
     /// Density statistics.
     pub statistics: DensityStatistics,
     /// Corrections, one group per kind.
-    pub extras: Vec<ExtraGroup>,
+    pub corrections: Vec<CorrectionGroup>,
 }
 
 impl TrainState {
     /// The state before the first step: zero moments, clocks and statistics, ids in order.
     #[must_use]
-    pub fn new(splats: Splats, extras: Vec<ExtraGroup>) -> Self {
+    pub fn new(splats: Splats, extras: Vec<CorrectionGroup>) -> Self {
         let n = splats.len();
         let zeros = Splats::zeros(splats.sh_degree, n);
         Self {
             splats,
-            moments: Moments { m: zeros.clone(), v: zeros },
-            clocks: vec![0; n],
-            group_clock: 0,
+            moments: AdamMoments { m: zeros.clone(), v: zeros },
+            update_counts: vec![0; n],
+            dense_update_count: 0,
             ids: (0..n as u32).collect(),
             next_id: n as u32,
             statistics: DensityStatistics {
@@ -166,7 +172,7 @@ impl TrainState {
                 visible_steps: vec![0; n],
                 max_radius: vec![0.0; n],
             },
-            extras,
+            corrections: extras,
         }
     }
 
@@ -180,7 +186,7 @@ impl TrainState {
 
     /// The corrections of one kind, if the state has them.
     #[must_use]
-    pub fn extra(&self, group: Group) -> Option<&ExtraGroup> {
-        self.extras.iter().find(|extra| extra.group == group)
+    pub fn correction_group(&self, group: CorrectionKind) -> Option<&CorrectionGroup> {
+        self.corrections.iter().find(|extra| extra.group == group)
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::EngineError;
-use super::render::RenderOptions;
+use super::render_options::RenderOptions;
 use crate::constants::DSSIM_WEIGHT;
 use crate::{Camera, Pose, TargetImage};
 
@@ -14,7 +14,7 @@ pub struct TrainView {
     pub index: u32,
     /// Factor by which the image is downscaled from the dataset's image; 1 = full size. `index` and this factor
     /// identify the bytes of `target`: the same pair is always the same image.
-    pub reduction: u32,
+    pub downscale: u32,
     /// Name of the image, for messages.
     pub name: Arc<str>,
     /// Intrinsics at the size of `target`.
@@ -35,7 +35,7 @@ pub struct TrainView {
 
 /// Learning rates of one step.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Rates {
+pub struct LearningRates {
     /// Means, scene units.
     pub means: f32,
     /// Log scales.
@@ -74,11 +74,11 @@ pub enum GradientStatistic {
 
 /// Langevin noise on the means after the update (Kheradmand et al. 2024, eq. 12).
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Noise {
+pub struct PositionNoise {
     /// Factor on `Σ z`: noise rate x the current rate of the means.
     pub scale: f32,
     /// Opacity around which the noise fades out: `sigmoid(-100 (opacity - fade))`.
-    pub opacity_fade: f32,
+    pub fade_opacity: f32,
 }
 
 /// Rates of a group of per-view corrections.
@@ -108,7 +108,7 @@ pub struct StepParams {
     /// Weight of D-SSIM in the loss.
     pub dssim_weight: f32,
     /// Learning rates.
-    pub rates: Rates,
+    pub rates: LearningRates,
     /// Which splats are updated.
     pub adam: AdamMode,
     /// Weight of the mean opacity in the loss (MCMC: 0.01; 0 = off).
@@ -116,13 +116,13 @@ pub struct StepParams {
     /// Weight of the mean scale over splats and axes in the loss (MCMC: 0.01; 0 = off).
     pub scale_regularisation: f32,
     /// Noise on the means after the update.
-    pub noise: Option<Noise>,
+    pub noise: Option<PositionNoise>,
     /// Density statistic to accumulate.
     pub statistic: GradientStatistic,
     /// The first so many splats are rendered and never updated: they come from elsewhere and are not trained. 0 = none.
     /// A device may refuse other values ([`EngineError::BadInput`](super::EngineError::BadInput)). Density rules ignore
     /// this.
-    pub frozen: u32,
+    pub frozen_splats: u32,
     /// Rates of the exposure row of the view; `None` applies the row without updating it.
     pub exposure: Option<CorrectionRates>,
     /// Rates of the vignetting row of the view; `None` applies the row without updating it.
@@ -136,7 +136,7 @@ pub struct StepParams {
 impl StepParams {
     /// A step that renders with `render` and updates parameters with `rates`; everything optional is off.
     #[must_use]
-    pub fn new(step: u64, seed: u64, render: RenderOptions, rates: Rates) -> Self {
+    pub fn new(step: u64, seed: u64, render: RenderOptions, rates: LearningRates) -> Self {
         Self {
             step,
             seed,
@@ -149,7 +149,7 @@ impl StepParams {
             scale_regularisation: 0.0,
             noise: None,
             statistic: GradientStatistic::Off,
-            frozen: 0,
+            frozen_splats: 0,
             exposure: None,
             vignetting: None,
             pose: None,
@@ -161,17 +161,17 @@ impl StepParams {
     ///
     /// # Errors
     /// Returns [`EngineError::BadInput`] if there is not exactly one view.
-    pub fn only_view<'a>(&self, views: &'a [TrainView]) -> Result<&'a TrainView, EngineError> {
+    pub fn single_view<'a>(&self, views: &'a [TrainView]) -> Result<&'a TrainView, EngineError> {
         let [view] = views else {
             let what = format!("{} views in step {} (expected 1 at a time)", views.len(), self.step);
-            return Err(EngineError::BadInput(what));
+            return Err(EngineError::InvalidInput(what));
         };
         Ok(view)
     }
 
     /// The same step under another number, and so with other random numbers.
     #[must_use]
-    pub fn numbered(mut self, step: u64) -> Self {
+    pub fn with_step(mut self, step: u64) -> Self {
         self.step = step;
         self
     }

@@ -39,7 +39,7 @@ impl Engine for Broken {
     fn save(&mut self) -> Result<TrainState, EngineError> {
         let mut state = self.inner.save()?;
         if self.fault == Fault::SavesNoClock {
-            state.group_clock = 0;
+            state.dense_update_count = 0;
         }
         Ok(state)
     }
@@ -51,7 +51,7 @@ impl Engine for Broken {
         params: &StepParams,
     ) -> Result<(), EngineError> {
         let number = if self.fault == Fault::IgnoresNumbersOfSteps { 0 } else { params.step };
-        match self.inner.step(views, next, &params.numbered(number)) {
+        match self.inner.step(views, next, &params.with_step(number)) {
             Err(error) if self.fault == Fault::RefusesLate => {
                 self.refused = Some(error);
                 Ok(())
@@ -98,7 +98,7 @@ impl Engine for Broken {
 
 #[test]
 fn a_broken_promise_is_noticed() {
-    type Check = fn(contract::Make<'_>);
+    type Check = fn(contract::MakeEngine<'_>);
     let faults: [(Fault, Check); 8] = [
         (Fault::SavesNoClock, contract::a_saved_state_is_the_one_that_was_loaded),
         (Fault::TellsTwice, contract::each_step_is_told_once),

@@ -4,7 +4,9 @@
 mod broken;
 mod reference;
 
-use gausset_core::engine::{Engine, ExtraGroup, GradientStatistic, Group, Outputs, TrainState, TrainView};
+use gausset_core::engine::{
+    CorrectionGroup, CorrectionKind, Engine, GradientStatistic, Outputs, TrainState, TrainView,
+};
 use gausset_cpu::{CpuEngine, CpuOptions};
 use gausset_testkit::engine_contract::{loaded, params, view};
 use reference::ReferenceEngine;
@@ -35,7 +37,11 @@ fn difference(a: impl IntoIterator<Item = f32>, b: impl IntoIterator<Item = f32>
 /// Renders, losses, gradients (in the first moments) and statistics of a step.
 #[test]
 fn both_engines_do_the_same_step() {
-    let groups = || [Group::Gain, Group::Pose, Group::Sky].map(|group| ExtraGroup::new(group, 1)).to_vec();
+    let groups = || {
+        [CorrectionKind::Gain, CorrectionKind::Pose, CorrectionKind::Sky]
+            .map(|group| CorrectionGroup::new(group, 1))
+            .to_vec()
+    };
     let make: [&dyn Fn() -> Box<dyn Engine>; 2] = [&cpu, &|| Box::<ReferenceEngine>::default()];
     let [processor, reference] = make.map(|make| {
         let mut engine = loaded(make, groups());
@@ -71,8 +77,8 @@ fn both_engines_do_the_same_step() {
     assert_eq!(a.statistics.visible_steps, b.statistics.visible_steps);
     assert!(difference(a.statistics.gradient_sum, b.statistics.gradient_sum) < 1e-3);
     assert!(difference(a.statistics.max_radius, b.statistics.max_radius) < 1e-4);
-    for (a, b) in a.extras.iter().zip(&b.extras) {
+    for (a, b) in a.corrections.iter().zip(&b.corrections) {
         assert!(difference(a.m.clone(), b.m.clone()) < 1e-3, "{}", a.group);
-        assert_eq!((a.group, &a.clocks), (b.group, &b.clocks));
+        assert_eq!((a.group, &a.update_counts), (b.group, &b.update_counts));
     }
 }

@@ -5,16 +5,16 @@
 
 use gausset_compute::Pool;
 use gausset_core::engine::{
-    AdamMode, CorrectionRates, DensityRule, DeviceInfo, Engine, EngineError, ExtraGroup, GradientStatistic,
-    Group, MemoryNeed, MemoryUse, Outputs, RenderOptions, Rendering, SceneSize, StepParams, StepReport,
-    TrainState, TrainView,
+    AdamMode, CorrectionGroup, CorrectionKind, CorrectionRates, DensityRule, DeviceInfo, Engine, EngineError,
+    GradientStatistic, MemoryBytes, MemoryEstimate, Outputs, RenderOptions, Rendering, SceneSize, StepParams,
+    StepReport, TrainState, TrainView,
 };
 use gausset_core::{Camera, Pose, se3, sh};
 use gausset_density as density;
 use gausset_reference::adam::adam_step;
 use gausset_reference::loss::loss;
 use gausset_reference::project::sigmoid;
-use gausset_reference::project_vjp::sigmoid_slope;
+use gausset_reference::project_vjp::sigmoid_derivative;
 use gausset_reference::{Gradients, LOW_PASS_VARIANCE, Scene, Upstream, render, vjp};
 
 /// The engine.
@@ -27,7 +27,7 @@ pub(crate) struct ReferenceEngine {
 }
 
 fn refuse<T>(what: &str) -> Result<T, EngineError> {
-    Err(EngineError::BadInput(format!("{what}: not supported by the reference engine")))
+    Err(EngineError::InvalidInput(format!("{what}: not supported by the reference engine")))
 }
 
 /// Adam in f64 on values that are kept in f32.
@@ -62,31 +62,34 @@ impl ReferenceEngine {
             sh_degree: splats.sh_degree,
             pixels: camera.pixels() as u64,
         };
-        let (needed, limit) = (self.needs(&size).host.total(), self.limit.unwrap_or(u64::MAX));
+        let (needed, limit) = (self.memory_needs(&size).host.total(), self.limit.unwrap_or(u64::MAX));
         let what = format!("{}x{} px", camera.width, camera.height);
         if needed > limit { Err(EngineError::OutOfMemory { what, needed, limit }) } else { Ok(()) }
     }
 
     /// The group and row of a correction that a view or a render uses.
-    fn place(&self, group: Group, row: Option<u32>) -> Result<Option<(usize, usize)>, EngineError> {
+    fn place(&self, group: CorrectionKind, row: Option<u32>) -> Result<Option<(usize, usize)>, EngineError> {
         let Some(row) = row else { return Ok(None) };
-        let fits = |extra: &ExtraGroup| extra.group == group && (row as usize) < extra.clocks.len();
-        match self.state.extras.iter().position(fits) {
+        let fits =
+            |extra: &CorrectionGroup| extra.group == group && (row as usize) < extra.update_counts.len();
+        match self.state.corrections.iter().position(fits) {
             Some(place) => Ok(Some((place, row as usize))),
             None => refuse("a row that is not there"),
         }
     }
 
     fn row(&self, place: Option<(usize, usize)>) -> Option<Vec<f64>> {
-        place.map(|(group, row)| self.state.extras[group].row(row).iter().map(|&v| f64::from(v)).collect())
+        place.map(|(group, row)| {
+            self.state.corrections[group].row(row).iter().map(|&v| f64::from(v)).collect()
+        })
     }
 
     fn scene(&self, camera: &Camera, pose: &Pose, options: &RenderOptions) -> Result<Scene, EngineError> {
         let first: Vec<usize> = (0..self.state.splats.len())
-            .take(options.only_first.map_or(usize::MAX, |n| n as usize))
+            .take(options.splat_limit.map_or(usize::MAX, |n| n as usize))
             .collect();
         let mut scene = Scene::new(&self.state.splats.select(&first), camera, pose, options);
-        let sky = self.row(self.place(Group::Sky, options.sky.then_some(0))?);
+        let sky = self.row(self.place(CorrectionKind::Sky, options.sky.then_some(0))?);
         scene.sky = sky.map(|sky| std::array::from_fn(|k| [sky[3 * k], sky[3 * k + 1], sky[3 * k + 2]]));
         Ok(scene)
     }
@@ -94,21 +97,21 @@ impl ReferenceEngine {
     fn run_step(&mut self, view: &TrainView, params: &StepParams) -> Result<(), EngineError> {
         let camera = &view.camera;
         let fits = (view.target.width, view.target.height) == (camera.width, camera.height);
-        let is_plain = params.frozen == 0 && params.dropout == 0.0 && params.noise.is_none();
+        let is_plain = params.frozen_splats == 0 && params.dropout == 0.0 && params.noise.is_none();
         let has_all =
             view.target.mask.is_none() && view.vignetting_row.is_none() && view.camera_from_rig.is_none();
         if !fits
             || !is_plain
             || !has_all
             || params.adam != AdamMode::Dense
-            || params.render.only_first.is_some()
+            || params.render.splat_limit.is_some()
         {
             return refuse("such a view or such a step");
         }
         self.room(camera)?;
-        let gain_place = self.place(Group::Gain, view.exposure_row)?;
-        let pose_place = self.place(Group::Pose, view.pose_row)?;
-        let sky_place = self.place(Group::Sky, params.render.sky.then_some(0))?;
+        let gain_place = self.place(CorrectionKind::Gain, view.exposure_row)?;
+        let pose_place = self.place(CorrectionKind::Pose, view.pose_row)?;
+        let sky_place = self.place(CorrectionKind::Sky, params.render.sky.then_some(0))?;
         let twist: Option<[f64; 6]> = self.row(pose_place).map(|row| std::array::from_fn(|i| row[i]));
         let pose = twist.map_or(view.pose, |twist| se3::exp(twist).compose(&view.pose));
 
@@ -137,7 +140,7 @@ impl ReferenceEngine {
 
         self.move_row(gain_place, params.exposure, &gain_gradient);
         if let (Some((group, _)), Some(_)) = (gain_place, params.exposure) {
-            hold_mean(&mut self.state.extras[group]);
+            hold_mean(&mut self.state.corrections[group]);
         }
         self.move_row(sky_place, params.sky, gradients.sky.as_flattened());
         if let Some(twist) = twist {
@@ -149,8 +152,8 @@ impl ReferenceEngine {
         report.loss_sum += found.loss;
         report.visible = visible.iter().filter(|&&is| is).count() as u64;
         report.intersections = rendering.tiles.lists.iter().map(|list| list.len() as u64).sum();
-        report.cap_hits += rendering.tiles.cut as u64;
-        report.capped_steps += u64::from(rendering.tiles.cut > 0);
+        report.cap_hits += rendering.tiles.capped_tiles as u64;
+        report.capped_steps += u64::from(rendering.tiles.capped_tiles > 0);
         Ok(())
     }
 
@@ -184,8 +187,8 @@ impl ReferenceEngine {
 
     /// Regularisation and dense Adam on every splat whose gradient is finite.
     fn update(&mut self, params: &StepParams, gradients: &Gradients) {
-        self.state.group_clock += 1;
-        let (clock, rates, g) = (self.state.group_clock, &params.rates, &gradients.splats);
+        self.state.dense_update_count += 1;
+        let (clock, rates, g) = (self.state.dense_update_count, &params.rates, &gradients.splats);
         let n = self.state.splats.len();
         let active = 3 * sh::coefficients(params.render.sh_degree.min(self.state.splats.sh_degree));
         let (s, m, v) = (&mut self.state.splats, &mut self.state.moments.m, &mut self.state.moments.v);
@@ -196,7 +199,7 @@ impl ReferenceEngine {
                 continue;
             }
             let logit = f64::from(s.opacity_logits[i]);
-            let pull = f64::from(params.opacity_regularisation) / n as f64 * sigmoid_slope(logit);
+            let pull = f64::from(params.opacity_regularisation) / n as f64 * sigmoid_derivative(logit);
             debug_assert!((0.0..=1.0).contains(&sigmoid(logit)));
             let scale_pull = f64::from(params.scale_regularisation) / (3 * n) as f64;
             let scales =
@@ -235,10 +238,10 @@ impl ReferenceEngine {
     /// Adam on a row of corrections, then decay towards its identity.
     fn move_row(&mut self, place: Option<(usize, usize)>, rates: Option<CorrectionRates>, gradient: &[f64]) {
         let (Some((group, row)), Some(rates)) = (place, rates) else { return };
-        let extra = &mut self.state.extras[group];
-        extra.clocks[row] += 1;
-        let (clock, range) = (u64::from(extra.clocks[row]), extra.range(row));
-        let split = if extra.group == Group::Pose { range.len() / 2 } else { range.len() };
+        let extra = &mut self.state.corrections[group];
+        extra.update_counts[row] += 1;
+        let (clock, range) = (u64::from(extra.update_counts[row]), extra.row_range(row));
+        let split = if extra.group == CorrectionKind::Pose { range.len() / 2 } else { range.len() };
         for (part, rate) in [(0..split, rates.first), (split..range.len(), rates.second)] {
             let at = range.start + part.start..range.start + part.end;
             adam(
@@ -257,8 +260,8 @@ impl ReferenceEngine {
 }
 
 /// Subtracts the mean over all rows from each of them.
-fn hold_mean(extra: &mut ExtraGroup) {
-    let (width, rows) = (extra.group.width(), extra.clocks.len());
+fn hold_mean(extra: &mut CorrectionGroup) {
+    let (width, rows) = (extra.group.values_per_row(), extra.update_counts.len());
     for k in 0..width {
         let mean = (0..rows).map(|row| f64::from(extra.row(row)[k])).sum::<f64>() / rows as f64;
         extra
@@ -276,12 +279,12 @@ impl Engine for ReferenceEngine {
         DeviceInfo { name, kind, threads: 1, deterministic: true, ..DeviceInfo::default() }
     }
 
-    fn needs(&self, scene: &SceneSize) -> MemoryNeed {
-        let host = MemoryUse {
+    fn memory_needs(&self, scene: &SceneSize) -> MemoryEstimate {
+        let host = MemoryBytes {
             state: scene.splats * TrainState::bytes_per_splat(scene.sh_degree),
             working: 2000 * scene.splats + 500 * scene.pixels,
         };
-        MemoryNeed { host, ..MemoryNeed::default() }
+        MemoryEstimate { host, ..MemoryEstimate::default() }
     }
 
     fn limit_memory(&mut self, bytes: u64) {
@@ -293,17 +296,17 @@ impl Engine for ReferenceEngine {
         let n = state.splats.len();
         let sets = [&state.splats, &state.moments.m, &state.moments.v];
         let statistics = &state.statistics;
-        let lengths = [state.clocks.len(), state.ids.len(), statistics.gradient_sum.len()];
+        let lengths = [state.update_counts.len(), state.ids.len(), statistics.gradient_sum.len()];
         let more = [statistics.visible_steps.len(), statistics.max_radius.len()];
-        let is_whole = |extra: &ExtraGroup| {
-            let values = extra.clocks.len() * extra.group.width();
+        let is_whole = |extra: &CorrectionGroup| {
+            let values = extra.update_counts.len() * extra.group.values_per_row();
             [extra.values.len(), extra.m.len(), extra.v.len()] == [values; 3]
         };
         if sets
             .iter()
             .any(|set| set.validate().is_err() || set.len() != n || set.sh_degree != state.splats.sh_degree)
             || lengths.iter().chain(&more).any(|&length| length != n)
-            || !state.extras.iter().all(is_whole)
+            || !state.corrections.iter().all(is_whole)
         {
             return refuse("arrays that do not fit together");
         }
@@ -379,7 +382,7 @@ impl Engine for ReferenceEngine {
             alpha: round(&found.alpha),
             depth: if outputs == Outputs::All { round(&found.depth) } else { Vec::new() },
             count: if outputs == Outputs::All { found.count } else { Vec::new() },
-            cut_tiles: found.tiles.cut as u64,
+            capped_tiles: found.tiles.capped_tiles as u64,
         };
         Ok(())
     }

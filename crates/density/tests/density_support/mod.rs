@@ -3,7 +3,7 @@
 
 use gausset_compute::rng::{self, stream};
 use gausset_core::Splats;
-use gausset_core::engine::{ClassicRule, ExtraGroup, Group, McmcRule, TrainState};
+use gausset_core::engine::{ClassicRule, CorrectionGroup, CorrectionKind, McmcRule, TrainState};
 
 /// A state in the middle of training: every array contains different numbers, ids are unordered.
 pub(crate) fn some_state(n: usize, sh_degree: u8, seed: u64) -> TrainState {
@@ -23,17 +23,17 @@ pub(crate) fn some_state(n: usize, sh_degree: u8, seed: u64) -> TrainState {
         }
         s
     };
-    let mut state = TrainState::new(splats(0), vec![ExtraGroup::new(Group::Gain, 2)]);
+    let mut state = TrainState::new(splats(0), vec![CorrectionGroup::new(CorrectionKind::Gain, 2)]);
     state.moments.m = splats(10);
     state.moments.v = splats(20);
-    state.group_clock = 600;
+    state.dense_update_count = 600;
     rng::shuffle(&mut state.ids, seed, stream::TEST, 30);
     for id in &mut state.ids {
         *id = *id * 3 + 5;
     }
     state.next_id = 3 * n as u32 + 5;
     for i in 0..n {
-        state.clocks[i] = rng::philox(seed, stream::TEST, 31, i as u32)[0] % 600 + 1;
+        state.update_counts[i] = rng::philox(seed, stream::TEST, 31, i as u32)[0] % 600 + 1;
         let steps = rng::philox(seed, stream::TEST, 32, i as u32)[0] % 50;
         state.statistics.visible_steps[i] = steps;
         state.statistics.gradient_sum[i] = uniform(33, i, 0.0, 4e-4) * steps as f32;
@@ -75,7 +75,7 @@ pub(crate) fn mcmc_rule() -> McmcRule {
 pub(crate) fn row_bits(state: &TrainState, i: usize) -> Vec<u32> {
     let mut bits = vec![
         state.ids[i],
-        state.clocks[i],
+        state.update_counts[i],
         state.statistics.gradient_sum[i].to_bits(),
         state.statistics.visible_steps[i],
         state.statistics.max_radius[i].to_bits(),
@@ -93,14 +93,14 @@ pub(crate) fn splat_bits(splats: &Splats, i: usize) -> Vec<u32> {
         .chain(&splats.log_scales[i])
         .chain(&splats.quats[i])
         .chain(std::iter::once(&splats.opacity_logits[i]))
-        .chain(splats.sh_of(i));
+        .chain(splats.sh_coefficients(i));
     values.map(|v| v.to_bits()).collect()
 }
 
 /// All bits of a state, in order.
 pub(crate) fn state_bits(state: &TrainState) -> Vec<Vec<u32>> {
     let mut rows: Vec<Vec<u32>> = (0..state.splats.len()).map(|i| row_bits(state, i)).collect();
-    rows.push(vec![state.next_id, state.group_clock as u32]);
+    rows.push(vec![state.next_id, state.dense_update_count as u32]);
     rows
 }
 
@@ -112,7 +112,7 @@ pub(crate) fn permuted(state: &TrainState, order: &[usize]) -> TrainState {
     out.splats = state.splats.select(order);
     out.moments.m = state.moments.m.select(order);
     out.moments.v = state.moments.v.select(order);
-    out.clocks = pick_words(&state.clocks);
+    out.update_counts = pick_words(&state.update_counts);
     out.ids = pick_words(&state.ids);
     out.statistics.gradient_sum = pick(&state.statistics.gradient_sum);
     out.statistics.visible_steps = pick_words(&state.statistics.visible_steps);
@@ -134,7 +134,7 @@ pub(crate) fn assert_consistent(state: &TrainState) {
         assert_eq!(splats.validate(), Ok(()));
         assert_eq!(splats.len(), n);
     }
-    assert_eq!(state.clocks.len(), n);
+    assert_eq!(state.update_counts.len(), n);
     assert_eq!(state.ids.len(), n);
     assert_eq!(state.statistics.gradient_sum.len(), n);
     assert_eq!(state.statistics.visible_steps.len(), n);
@@ -153,5 +153,5 @@ pub(crate) fn is_finite(splats: &Splats, i: usize) -> bool {
 /// Whether a splat has not been updated by Adam.
 pub(crate) fn is_untrained(state: &TrainState, i: usize) -> bool {
     let zero = |splats: &Splats| splat_bits(splats, i).iter().all(|&bits| bits == 0);
-    zero(&state.moments.m) && zero(&state.moments.v) && state.clocks[i] == 0
+    zero(&state.moments.m) && zero(&state.moments.v) && state.update_counts[i] == 0
 }

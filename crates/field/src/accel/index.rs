@@ -10,9 +10,9 @@
 
 use gausset_compute::Pool;
 
-use crate::accel::leaves::{Box3, above, below};
-use crate::field::{Bounds, GaussianField, covariance_of};
-use crate::packed::{BLOCK, Packed};
+use crate::accel::leaves::{Box3, round_down, round_up};
+use crate::field::{FieldBounds, GaussianField, covariance_of};
+use crate::packed::{BLOCK, PackedField};
 use crate::real::{K, Real};
 
 /// Gaussians tested at a time.
@@ -50,12 +50,12 @@ pub(crate) struct GaussianIndex {
     /// Bounds, 16 Gaussians at a time; padding has `log2 |w|` = -inf and no width.
     pub(crate) bounds: Vec<Bounds16>,
     /// Groups of 8 rows of bounds.
-    pub(crate) groups: Vec<Group>,
+    pub(crate) groups: Vec<GaussianGroup>,
 }
 
 /// Common bounds of a group of Gaussians.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Group {
+pub(crate) struct GaussianGroup {
     /// Union of the boxes of the means.
     pub(crate) bounds: Box3,
     /// Smallest inverse widths.
@@ -72,7 +72,7 @@ pub(crate) struct Group {
 /// codes keep their order.
 pub(crate) fn morton_order<T: Real>(field: &GaussianField<T>) -> Vec<u32> {
     const CELLS: f64 = 1024.0;
-    let bounds = Bounds::of(&field.means);
+    let bounds = FieldBounds::from_points(&field.means);
     let code = |mean: &[T; 3]| {
         bounds.map_or(0, |bounds| {
             let size = bounds.size();
@@ -111,7 +111,7 @@ pub(crate) fn bounds_of(mean: [f64; 3], factor: &[f64; 6], weight: f64) -> [f32;
         // A variance that overflowed to NaN gives no bound.
         if inverse.is_nan() { 0.0 } else { inverse.min(MAX_INVERSE) as f32 }
     };
-    let [lo, hi] = [mean.map(below), mean.map(above)];
+    let [lo, hi] = [mean.map(round_down), mean.map(round_up)];
     [
         lo[0],
         lo[1],
@@ -129,20 +129,20 @@ pub(crate) fn bounds_of(mean: [f64; 3], factor: &[f64; 6], weight: f64) -> [f32;
 
 /// `log2 |w|`, rounded up; `-inf` only for a weight of 0.
 fn log_weight(weight: f64) -> f32 {
-    const MORE: f32 = 1e-5;
+    const MARGIN: f32 = 1e-5;
     let rounded = weight as f32;
     if f64::from(rounded) == weight {
-        return if weight == 0.0 { f32::NEG_INFINITY } else { libm::log2f(rounded) + MORE };
+        return if weight == 0.0 { f32::NEG_INFINITY } else { libm::log2f(rounded) + MARGIN };
     }
     // Weights of f64 fields can exceed the range of f32 at both ends.
-    (libm::log2(weight) as f32).next_up() + MORE
+    (libm::log2(weight) as f32).next_up() + MARGIN
 }
 
 impl GaussianIndex {
     /// Indexes the packed Gaussians of a field in a given order.
     pub(crate) fn new<T: Real>(
         field: &GaussianField<T>,
-        packed: &Packed<T>,
+        packed: &PackedField<T>,
         order: Vec<u32>,
         pool: &Pool,
     ) -> Self {
@@ -167,9 +167,9 @@ impl GaussianIndex {
     }
 
     /// Computes the common bounds of groups of rows.
-    pub(crate) fn group(bounds: &[Bounds16], len: usize) -> Vec<Group> {
+    pub(crate) fn group(bounds: &[Bounds16], len: usize) -> Vec<GaussianGroup> {
         let group = |(g, blocks): (usize, &[Bounds16])| {
-            let mut group = Group {
+            let mut group = GaussianGroup {
                 bounds: Box3::EMPTY,
                 inverse: [f32::INFINITY; 3],
                 radial: f32::INFINITY,
@@ -180,7 +180,7 @@ impl GaussianIndex {
             for slot in 0..(len - g * GROUP).min(GROUP) {
                 let value = |row: usize| blocks[slot / LANES][row][slot % LANES];
                 let three = |row: usize| [value(row), value(row + 1), value(row + 2)];
-                group.bounds.join(&Box3 { lo: three(LO), hi: three(HI) });
+                group.bounds.union_with(&Box3 { lo: three(LO), hi: three(HI) });
                 for k in 0..3 {
                     group.inverse[k] = group.inverse[k].min(value(INVERSE + k));
                 }
@@ -201,7 +201,7 @@ impl GaussianIndex {
     }
 }
 
-impl Group {
+impl GaussianGroup {
     /// A lower bound of `q` over all its Gaussians and a box.
     pub(crate) fn q(&self, other: &Box3) -> f32 {
         let (mut most, mut radial) = (0.0f32, 0.0f32);

@@ -23,7 +23,7 @@ impl Box3 {
     pub(crate) const EMPTY: Self = Self { lo: [f32::INFINITY; 3], hi: [f32::NEG_INFINITY; 3] };
 
     /// Enlarges the box to contain another box.
-    pub(crate) fn join(&mut self, other: &Self) {
+    pub(crate) fn union_with(&mut self, other: &Self) {
         for k in 0..3 {
             self.lo[k] = self.lo[k].min(other.lo[k]);
             self.hi[k] = self.hi[k].max(other.hi[k]);
@@ -31,10 +31,10 @@ impl Box3 {
     }
 
     /// Enlarges the box to contain a point, however it rounds to f32.
-    pub(crate) fn hold(&mut self, point: [f64; 3]) {
+    pub(crate) fn include(&mut self, point: [f64; 3]) {
         for k in 0..3 {
-            self.lo[k] = self.lo[k].min(below(point[k]));
-            self.hi[k] = self.hi[k].max(above(point[k]));
+            self.lo[k] = self.lo[k].min(round_down(point[k]));
+            self.hi[k] = self.hi[k].max(round_up(point[k]));
         }
     }
 }
@@ -42,18 +42,18 @@ impl Box3 {
 /// Coordinates farther from the origin are clamped to this in boxes, so that squares of distances stay below the
 /// largest f32. Clamping never increases the distance of two coordinates. Coordinates of f32 fields and points are
 /// always within it.
-const FARTHEST: f64 = <f32 as Real>::MAX_COORDINATE;
+const MAX_COORDINATE: f64 = <f32 as Real>::MAX_COORDINATE;
 
 /// A coordinate as f32, rounded down.
-pub(crate) fn below(x: f64) -> f32 {
-    let x = x.clamp(-FARTHEST, FARTHEST);
+pub(crate) fn round_down(x: f64) -> f32 {
+    let x = x.clamp(-MAX_COORDINATE, MAX_COORDINATE);
     let rounded = x as f32;
     if f64::from(rounded) > x { rounded.next_down() } else { rounded }
 }
 
 /// A coordinate as f32, rounded up.
-pub(crate) fn above(x: f64) -> f32 {
-    let x = x.clamp(-FARTHEST, FARTHEST);
+pub(crate) fn round_up(x: f64) -> f32 {
+    let x = x.clamp(-MAX_COORDINATE, MAX_COORDINATE);
     let rounded = x as f32;
     if f64::from(rounded) < x { rounded.next_up() } else { rounded }
 }
@@ -87,14 +87,14 @@ impl<T: Real> Leaves<T> {
             for (lane, &point) in slots.iter().enumerate() {
                 let point = points[point as usize];
                 (0..3).for_each(|k| rows[k][lane] = point[k]);
-                bounds.hold(point.map(Into::into));
+                bounds.include(point.map(Into::into));
             }
             leaves.rows.push(rows);
             leaves.boxes.push(bounds);
         }
         for boxes in leaves.boxes.chunks(SUPER) {
             let mut bounds = Box3::EMPTY;
-            boxes.iter().for_each(|leaf| bounds.join(leaf));
+            boxes.iter().for_each(|leaf| bounds.union_with(leaf));
             leaves.supers.push(bounds);
         }
         leaves

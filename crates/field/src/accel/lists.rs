@@ -20,7 +20,7 @@ use crate::accel::leaves::Box3;
 
 /// Condition under which a pair is kept.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Rule {
+pub(crate) enum ListRule {
     /// `q = k² |v|²` can be below this.
     Radius(f32),
     /// Everything, except Gaussians that add up to at most this at any point.
@@ -28,7 +28,7 @@ pub(crate) enum Rule {
 }
 
 /// Fraction of the error bound that a super-block may omit.
-const SUPER_SHARE: f32 = 0.1;
+const SUPER_FRACTION: f32 = 0.1;
 /// First threshold, as a fraction of the bound.
 const FIRST_THRESHOLD: f32 = 1.0 / 64.0;
 /// The threshold of a super-block, as a fraction of that of its leaves.
@@ -38,7 +38,7 @@ const ROUNDING: f32 = 1e-3;
 
 /// Lists of a super-block. The memory is reused between calls.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Lists {
+pub(crate) struct LeafLists {
     /// Positions in the index of the Gaussians of the super-block, ascending.
     pub(crate) candidates: Vec<u32>,
     /// Their bounds.
@@ -46,25 +46,27 @@ pub(crate) struct Lists {
     /// Positions in `candidates` of the Gaussians of the leaf.
     pub(crate) kept: Vec<u32>,
     threshold: f32,
-    left_out_of_super: f32,
+    omitted_of_super: f32,
     /// Number of terms that were added for the super-block.
     terms_of_super: usize,
     /// Upper bound of the contributions omitted from the leaf's list, at any of its points.
-    pub(crate) left_out: f32,
+    pub(crate) omitted: f32,
 }
 
-impl Lists {
+impl LeafLists {
     /// Selects the candidates of a super-block.
     #[inline(always)]
-    pub(crate) fn start<S: Simd>(&mut self, simd: S, index: &GaussianIndex, bounds: &Box3, rule: Rule) {
+    pub(crate) fn start<S: Simd>(&mut self, simd: S, index: &GaussianIndex, bounds: &Box3, rule: ListRule) {
         let mut threshold = match rule {
-            Rule::Radius(_) => 0.0,
-            Rule::Bound(error) => error * FIRST_THRESHOLD * SUPER_THRESHOLD,
+            ListRule::Radius(_) => 0.0,
+            ListRule::Bound(error) => error * FIRST_THRESHOLD * SUPER_THRESHOLD,
         };
         loop {
-            self.left_out_of_super = self.gather(simd, index, bounds, rule, threshold);
+            self.omitted_of_super = self.gather(simd, index, bounds, rule, threshold);
             match rule {
-                Rule::Bound(error) if self.left_out_of_super > error * SUPER_SHARE && threshold > 0.0 => {
+                ListRule::Bound(error)
+                    if self.omitted_of_super > error * SUPER_FRACTION && threshold > 0.0 =>
+                {
                     // Below the smallest normal number, nothing is omitted.
                     threshold = if threshold > 1e-35 { threshold * 0.25 } else { 0.0 };
                 }
@@ -72,8 +74,8 @@ impl Lists {
             }
         }
         self.threshold = match rule {
-            Rule::Radius(_) => 0.0,
-            Rule::Bound(error) => error * FIRST_THRESHOLD,
+            ListRule::Radius(_) => 0.0,
+            ListRule::Bound(error) => error * FIRST_THRESHOLD,
         };
         self.pack();
     }
@@ -84,7 +86,7 @@ impl Lists {
         simd: S,
         index: &GaussianIndex,
         bounds: &Box3,
-        rule: Rule,
+        rule: ListRule,
         threshold: f32,
     ) -> f32 {
         self.candidates.clear();
@@ -95,11 +97,11 @@ impl Lists {
         for (g, group) in index.groups.iter().enumerate() {
             let q = group.q(bounds);
             let is_far = match rule {
-                Rule::Radius(limit) => q > limit,
-                Rule::Bound(_) => group.log_weight - q < log_threshold,
+                ListRule::Radius(limit) => q > limit,
+                ListRule::Bound(_) => group.log_weight - q < log_threshold,
             };
             if is_far {
-                if matches!(rule, Rule::Bound(_)) {
+                if matches!(rule, ListRule::Bound(_)) {
                     // Never 0, as in the vector code. Weights beyond f32 may have an infinite sum; the threshold then
                     // falls until they are in the list.
                     sum += libm::exp2f(group.log_sum - q.min(f32::MAX)).max(f32::MIN_POSITIVE);
@@ -146,7 +148,7 @@ impl Lists {
 
     /// Selects the Gaussians of a leaf of the super-block.
     #[inline(always)]
-    pub(crate) fn leaf<S: Simd>(&mut self, simd: S, bounds: &Box3, rule: Rule) {
+    pub(crate) fn leaf<S: Simd>(&mut self, simd: S, bounds: &Box3, rule: ListRule) {
         loop {
             let log_threshold = libm::log2f(self.threshold);
             let mut sum = splat(simd, 0.0);
@@ -165,14 +167,14 @@ impl Lists {
             while self.kept.last().is_some_and(|&position| position >= len) {
                 self.kept.pop();
             }
-            let Rule::Bound(error) = rule else { return };
+            let ListRule::Bound(error) = rule else { return };
             let sum = gausset_compute::simd::sum_lanes(sum);
             let terms = LANES + self.bounds.len() + self.terms_of_super;
             // An addition has a relative error of at most half of EPSILON.
             let certain = 1.0 - ROUNDING.max(terms as f32 * f32::EPSILON).min(0.5);
-            let budget = error * certain - self.left_out_of_super;
+            let budget = error * certain - self.omitted_of_super;
             // Rounding may make the sums too small. When the budget is used up, the result is the requested error.
-            self.left_out = ((sum + self.left_out_of_super) / certain).min(error);
+            self.omitted = ((sum + self.omitted_of_super) / certain).min(error);
             if sum > budget && self.threshold > 0.0 {
                 let lower = self.threshold * (0.8 * budget / sum).clamp(1e-3, 0.5);
                 self.threshold = if lower > 1e-35 { lower } else { 0.0 };
@@ -197,9 +199,10 @@ fn each_bit(mut bits: u64, mut f: impl FnMut(usize)) {
 
 /// As [`test_lanes`], with the sum of the bounds of omitted Gaussians.
 #[inline(always)]
-fn test<S: Simd>(simd: S, rows: &Bounds16, bounds: &Box3, rule: Rule, log_threshold: f32) -> (u64, f32) {
+fn test<S: Simd>(simd: S, rows: &Bounds16, bounds: &Box3, rule: ListRule, log_threshold: f32) -> (u64, f32) {
     let (bits, dropped) = test_lanes(simd, rows, bounds, rule, log_threshold);
-    let sum = if matches!(rule, Rule::Bound(_)) { gausset_compute::simd::sum_lanes(dropped) } else { 0.0 };
+    let sum =
+        if matches!(rule, ListRule::Bound(_)) { gausset_compute::simd::sum_lanes(dropped) } else { 0.0 };
     (bits, sum)
 }
 
@@ -209,7 +212,7 @@ fn test_lanes<S: Simd>(
     simd: S,
     rows: &Bounds16,
     bounds: &Box3,
-    rule: Rule,
+    rule: ListRule,
     log_threshold: f32,
 ) -> (u64, f32x16<S>) {
     let zero = splat(simd, 0.0);
@@ -225,8 +228,8 @@ fn test_lanes<S: Simd>(
     let radial = load(simd, &rows[RADIAL]);
     let q = most.max(square * radial * radial);
     match rule {
-        Rule::Radius(limit) => (q.simd_le(splat(simd, limit)).to_bitmask(), zero),
-        Rule::Bound(_) => {
+        ListRule::Radius(limit) => (q.simd_le(splat(simd, limit)).to_bitmask(), zero),
+        ListRule::Bound(_) => {
             let log_bound = load(simd, &rows[LOG_WEIGHT]) - q;
             let keep = log_bound.simd_ge(splat(simd, log_threshold));
             // exp2 clamps at 2^-126; a Gaussian without weight contributes nothing at all.

@@ -14,20 +14,20 @@ pub(crate) mod pass;
 use gausset_compute::at_level;
 use std::sync::Mutex;
 
-use crate::dense::{self, Order};
+use crate::dense::{self, DerivativeOrder};
 use crate::error::FieldError;
-use crate::eval::{Compute, Derivatives};
+use crate::eval::{Compute, FieldDerivatives};
 use crate::field::GaussianField;
-use crate::packed::{Packed, Term};
+use crate::packed::{PackedField, Term};
 use crate::real::{K, Lanes, Real};
 
 pub(crate) use index::{GaussianIndex, morton_order};
 use leaves::SUPER;
 pub(crate) use leaves::{LEAF, Leaves};
-use lists::{Lists, Rule};
+use lists::{LeafLists, ListRule};
 
 /// Requested errors are clamped to this, so that sums of contributions stay below the largest f32.
-const LARGEST_ERROR: f64 = 1e36;
+const MAX_ERROR: f64 = 1e36;
 
 /// How much of the contributions may be omitted.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -51,11 +51,11 @@ pub struct CutoffReport {
 
 /// Points prepared for accelerated evaluation: sorted once, usable with any field.
 #[derive(Clone, Debug)]
-pub struct PointSet<T: Real> {
+pub struct SortedPoints<T: Real> {
     pub(crate) leaves: Leaves<T>,
 }
 
-impl<T: Real> PointSet<T> {
+impl<T: Real> SortedPoints<T> {
     /// Sorts points.
     ///
     /// # Errors
@@ -95,7 +95,7 @@ pub struct AcceleratedEvaluator<'a, T: Real> {
 /// Working memory of a thread.
 #[derive(Debug, Default)]
 struct Scratch<T> {
-    lists: Lists,
+    lists: LeafLists,
     terms: Vec<Term<T>>,
 }
 
@@ -109,7 +109,7 @@ impl<'a, T: Real> AcceleratedEvaluator<'a, T> {
         if u32::try_from(field.len() + 1024).is_err() {
             return Err(FieldError::TooMany { what: "Gaussians", count: field.len() });
         }
-        let packed = Packed::new(compute.exec(), field);
+        let packed = PackedField::new(compute.exec(), field);
         if !packed.is_usable {
             field.check()?;
         }
@@ -123,8 +123,12 @@ impl<'a, T: Real> AcceleratedEvaluator<'a, T> {
     ///
     /// # Errors
     /// The cutoff is negative or not a number.
-    pub fn values(&self, points: &PointSet<T>, cutoff: Cutoff) -> Result<(Vec<T>, CutoffReport), FieldError> {
-        let (mut rows, report) = self.forward(points, cutoff, Order::Value)?;
+    pub fn values(
+        &self,
+        points: &SortedPoints<T>,
+        cutoff: Cutoff,
+    ) -> Result<(Vec<T>, CutoffReport), FieldError> {
+        let (mut rows, report) = self.forward(points, cutoff, DerivativeOrder::Value)?;
         Ok((rows.swap_remove(0), report))
     }
 
@@ -135,49 +139,49 @@ impl<'a, T: Real> AcceleratedEvaluator<'a, T> {
     /// As [`Self::values`].
     pub fn gradients(
         &self,
-        points: &PointSet<T>,
+        points: &SortedPoints<T>,
         cutoff: Cutoff,
-    ) -> Result<(Derivatives<T>, CutoffReport), FieldError> {
-        let (rows, report) = self.forward(points, cutoff, Order::Gradient)?;
+    ) -> Result<(FieldDerivatives<T>, CutoffReport), FieldError> {
+        let (rows, report) = self.forward(points, cutoff, DerivativeOrder::Gradient)?;
         let gradients = (0..points.len()).map(|b| [rows[1][b], rows[2][b], rows[3][b]]).collect();
         let values = rows.into_iter().next().unwrap_or_default();
-        Ok((Derivatives { values, gradients, hessians: Vec::new() }, report))
+        Ok((FieldDerivatives { values, gradients, hessians: Vec::new() }, report))
     }
 
-    fn rule(&self, points: &PointSet<T>, cutoff: Cutoff) -> Result<Rule, FieldError> {
+    fn rule(&self, points: &SortedPoints<T>, cutoff: Cutoff) -> Result<ListRule, FieldError> {
         let (Cutoff::Absolute(amount) | Cutoff::Relative(amount) | Cutoff::Radius(amount)) = cutoff;
         if !amount.is_finite() || amount < 0.0 {
             return Err(FieldError::Cutoff { found: amount });
         }
         Ok(match cutoff {
             // Rounded down, so that the bound holds.
-            Cutoff::Absolute(error) => Rule::Bound((error.min(LARGEST_ERROR) as f32).next_down().max(0.0)),
-            Cutoff::Relative(0.0) => Rule::Bound(0.0),
+            Cutoff::Absolute(error) => ListRule::Bound((error.min(MAX_ERROR) as f32).next_down().max(0.0)),
+            Cutoff::Relative(0.0) => ListRule::Bound(0.0),
             Cutoff::Relative(share) => {
-                Rule::Bound((share * self.some_large_value(points)).min(LARGEST_ERROR) as f32)
+                ListRule::Bound((share * self.sampled_maximum(points)).min(MAX_ERROR) as f32)
             }
-            Cutoff::Radius(radius) => Rule::Radius((K * K * radius * radius) as f32),
+            Cutoff::Radius(radius) => ListRule::Radius((K * K * radius * radius) as f32),
         })
     }
 
     /// A value that |f| reaches at one of the points: the largest of a sample of them, computed densely.
-    fn some_large_value(&self, points: &PointSet<T>) -> f64 {
+    fn sampled_maximum(&self, points: &SortedPoints<T>) -> f64 {
         const SAMPLE: usize = 128;
         let leaves = &points.leaves;
         let step = leaves.rows.len().div_ceil(SAMPLE).max(1);
         let sample: Vec<[T; 3]> =
             leaves.rows.iter().step_by(step).map(|rows| [rows[0][0], rows[1][0], rows[2][0]]).collect();
         let rows = crate::packed::PointRows::new(&sample);
-        let values = dense::forward(self.compute.exec(), &self.terms, &rows, Order::Value);
+        let values = dense::forward(self.compute.exec(), &self.terms, &rows, DerivativeOrder::Value);
         // Reduced by a thousandth for the rounding of the sample.
         values[0].iter().fold(0.0f64, |most, v| most.max((*v).into().abs())) * (1.0 - 1e-3)
     }
 
     fn forward(
         &self,
-        points: &PointSet<T>,
+        points: &SortedPoints<T>,
         cutoff: Cutoff,
-        order: Order,
+        order: DerivativeOrder,
     ) -> Result<(Vec<Vec<T>>, CutoffReport), FieldError> {
         let rule = self.rule(points, cutoff)?;
         let leaves = &points.leaves;
@@ -200,7 +204,7 @@ impl<'a, T: Real> AcceleratedEvaluator<'a, T> {
             report.pairs += pairs;
             bound = bound.max(*missed);
         }
-        report.bound = matches!(rule, Rule::Bound(_)).then_some(f64::from(bound));
+        report.bound = matches!(rule, ListRule::Bound(_)).then_some(f64::from(bound));
         let mut out = vec![vec![T::ZERO; points.len()]; rows];
         for (s, block) in slots.chunks(SUPER * LEAF * rows).enumerate() {
             let len = block.len() / rows;
@@ -220,7 +224,7 @@ impl<'a, T: Real> AcceleratedEvaluator<'a, T> {
         simd: S,
         leaves: &Leaves<T>,
         part: usize,
-        (rule, order): (Rule, Order),
+        (rule, order): (ListRule, DerivativeOrder),
         scratch: &mut Scratch<T>,
         out: &mut [T],
     ) -> (u64, f32) {
@@ -235,7 +239,7 @@ impl<'a, T: Real> AcceleratedEvaluator<'a, T> {
         for leaf in 0..count {
             lists.leaf(simd, &leaves.boxes[first + leaf], rule);
             pairs += (lists.kept.len() * LEAF) as u64;
-            bound = bound.max(lists.left_out);
+            bound = bound.max(lists.omitted);
             let [x, y, z] = &leaves.rows[first + leaf];
             let mut leaf_rows: [&mut [T]; 4] = [&mut [], &mut [], &mut [], &mut []];
             for (to, row) in leaf_rows.iter_mut().zip(&mut rows) {
@@ -243,14 +247,14 @@ impl<'a, T: Real> AcceleratedEvaluator<'a, T> {
             }
             let points: [&[T]; 3] = [x, y, z];
             let count = lists.kept.len();
-            let term = gausset_compute::simd::inlined(
+            let term = gausset_compute::simd::inline_closure(
                 #[inline(always)]
                 |i: usize| &terms[lists.kept[i] as usize],
             );
             let width = <T::V<S> as fearless_simd::SimdBase<S>>::LEN;
             let mut at = 0;
             while at < LEAF {
-                if order == Order::Gradient {
+                if order == DerivativeOrder::Gradient {
                     dense::gradients::<T, S, 1>(simd, count, term, points, at, &mut leaf_rows);
                     at += width;
                 } else if 4 * width <= LEAF {

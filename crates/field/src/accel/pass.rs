@@ -17,18 +17,18 @@ use gausset_compute::{Exec, at_level};
 
 use crate::accel::index::GaussianIndex;
 use crate::accel::leaves::{LEAF, Leaves, SUPER};
-use crate::accel::lists::Lists;
-pub(crate) use crate::accel::lists::Rule;
+use crate::accel::lists::LeafLists;
+pub(crate) use crate::accel::lists::ListRule;
 use crate::dense::{square, whitened};
-use crate::packed::{BLOCK, Block, FIELDS, Record, row};
+use crate::packed::{BLOCK, Block, FIELDS, Record, record_index};
 use crate::real::{Lanes, Real};
 
 /// Super-blocks whose rows are kept at a time; bounds the memory.
-const WAVE: usize = 256;
+const SUPERS_PER_WAVE: usize = 256;
 
 /// Outputs of a pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Want {
+pub(crate) enum PassOutput {
     /// Values only.
     Values,
     /// Values, residuals, and `M0`.
@@ -40,8 +40,8 @@ pub(crate) enum Want {
 /// Leaves that a pass visits: those with `turns[leaf] == turn`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Batch<'a> {
-    pub(crate) turns: &'a [u8],
-    pub(crate) turn: u8,
+    pub(crate) batch_of_leaf: &'a [u8],
+    pub(crate) batch: u8,
 }
 
 /// Result of a pass.
@@ -74,7 +74,7 @@ impl LeafSamples {
 /// Working memory of a thread.
 #[derive(Debug, Default)]
 struct Scratch {
-    lists: Lists,
+    lists: LeafLists,
     records: Vec<Record<f32>>,
     blocks: Vec<Block<f32>>,
     /// G per block and sample.
@@ -83,7 +83,7 @@ struct Scratch {
 
 /// Working memory of passes, reused between them.
 #[derive(Debug, Default)]
-pub(crate) struct Passes {
+pub(crate) struct PassMemory {
     scratch: Mutex<Vec<Scratch>>,
 }
 
@@ -98,34 +98,34 @@ struct SuperResult {
 }
 
 /// Input of a pass.
-pub(crate) struct Pass<'a> {
+pub(crate) struct SamplePass<'a> {
     pub(crate) exec: Exec<'a>,
     pub(crate) index: &'a GaussianIndex,
     /// Records in the order of the index.
     pub(crate) records: &'a [Record<f32>],
     pub(crate) samples: &'a LeafSamples,
-    pub(crate) rule: Rule,
-    pub(crate) want: Want,
+    pub(crate) rule: ListRule,
+    pub(crate) want: PassOutput,
     /// `None` = all leaves.
     pub(crate) batch: Option<Batch<'a>>,
     /// Whether target values are 0 instead of those of the samples.
     pub(crate) zero_targets: bool,
 }
 
-impl Pass<'_> {
+impl SamplePass<'_> {
     /// Runs the pass. `moments` receives a row per record: `M0, M1 (3), M2 (6)`; `values` receives f by slot of visited
     /// leaves.
     pub(crate) fn run(
         &self,
-        passes: &Passes,
+        passes: &PassMemory,
         moments: &mut [[f32; 10]],
         mut values: Option<&mut [f32]>,
     ) -> PassResult {
         moments.fill([0.0; 10]);
         let mut total = PassResult::default();
         let supers = self.samples.leaves.supers.len();
-        for first in (0..supers).step_by(WAVE) {
-            let count = WAVE.min(supers - first);
+        for first in (0..supers).step_by(SUPERS_PER_WAVE) {
+            let count = SUPERS_PER_WAVE.min(supers - first);
             let mut results: Vec<(SuperResult, Option<&mut [f32]>)> = Vec::with_capacity(count);
             let slots = SUPER * LEAF;
             match values.as_deref_mut() {
@@ -172,7 +172,7 @@ impl Pass<'_> {
         let leaves = &self.samples.leaves;
         let first = part * SUPER;
         let last = leaves.rows.len().min(first + SUPER);
-        let is_due = |leaf: usize| self.batch.is_none_or(|batch| batch.turns[leaf] == batch.turn);
+        let is_due = |leaf: usize| self.batch.is_none_or(|batch| batch.batch_of_leaf[leaf] == batch.batch);
         if !(first..last).any(is_due) {
             return;
         }
@@ -180,7 +180,7 @@ impl Pass<'_> {
         lists.start(simd, self.index, &leaves.supers[part], self.rule);
         records.clear();
         records.extend(lists.candidates.iter().map(|&slot| self.records[slot as usize]));
-        if self.want != Want::Values {
+        if self.want != PassOutput::Values {
             result.rows.resize(records.len(), [0.0; BLOCK]);
         }
         for leaf in (first..last).filter(|&leaf| is_due(leaf)) {
@@ -203,11 +203,11 @@ impl Pass<'_> {
             if let Some(values) = values {
                 values[(leaf - first) * LEAF..][..LEAF].copy_from_slice(&f);
             }
-            if self.want == Want::Values {
+            if self.want == PassOutput::Values {
                 continue;
             }
             for ((block, gauss), kept) in blocks.iter().zip(gauss.iter()).zip(lists.kept.chunks(BLOCK)) {
-                let sums = if self.want == Want::Moments {
+                let sums = if self.want == PassOutput::Moments {
                     backward(simd, block, &leaves.rows[leaf], gauss, &residual)
                 } else {
                     backward_zeroth(simd, gauss, &residual)
@@ -273,7 +273,7 @@ fn forward<S: Lanes>(
                 let value = <f32 as Real>::gauss(simd, q[p]);
                 value.store_slice(&mut gauss[p][at..at + width]);
                 let sum = &mut sums[p][at..at + width];
-                simd.fma_f32(g[row::WEIGHT], value, S::f32s::from_slice(simd, sum)).store_slice(sum);
+                simd.fma_f32(g[record_index::WEIGHT], value, S::f32s::from_slice(simd, sum)).store_slice(sum);
             }
             at += width;
         }

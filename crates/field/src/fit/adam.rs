@@ -5,7 +5,7 @@
 
 use gausset_compute::Pool;
 
-use crate::field::{Covariance, GaussianField};
+use crate::field::{CovarianceKind, GaussianField};
 use crate::gradients::{WEIGHT_SCALES, from_moments};
 use crate::packed::Record;
 
@@ -13,9 +13,9 @@ const BETA1: f32 = 0.9;
 const BETA2: f32 = 0.99;
 const EPSILON: f32 = 1e-12;
 /// Decay of the rates by the last step.
-const LAST_RATE: f64 = 0.05;
+const FINAL_RATE_FACTOR: f64 = 0.05;
 /// Gaussians per task.
-const TASK: usize = 512;
+const GAUSSIANS_PER_TASK: usize = 512;
 
 /// Initial rates.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -62,21 +62,21 @@ pub(crate) struct AdamStep<'a> {
 impl AdamStep<'_> {
     /// One step of every Gaussian.
     pub(crate) fn run(&self, pool: &Pool, field: &mut GaussianField<f32>, state: &mut [AdamState]) {
-        let decay = libm::pow(LAST_RATE, self.progress) as f32;
+        let decay = libm::pow(FINAL_RATE_FACTOR, self.progress) as f32;
         let (mode, covariance) = (field.weight_mode, field.covariance);
         let mut parts: Vec<_> = field
             .means
-            .chunks_mut(TASK)
-            .zip(field.chol.chunks_mut(TASK))
-            .zip(field.weights.chunks_mut(TASK))
-            .zip(state.chunks_mut(TASK))
+            .chunks_mut(GAUSSIANS_PER_TASK)
+            .zip(field.chol.chunks_mut(GAUSSIANS_PER_TASK))
+            .zip(field.weights.chunks_mut(GAUSSIANS_PER_TASK))
+            .zip(state.chunks_mut(GAUSSIANS_PER_TASK))
             .collect();
         pool.run_parts(&mut parts, |part, (((means, chol), weights), state)| {
             // Most Gaussians have the same number of steps, so the corrections are cached.
             let (mut corrected, mut correct1, mut correct2) = (0, 1.0, 1.0);
             for i in 0..means.len() {
-                let record = &self.records[part * TASK + i];
-                let moments = self.moments[part * TASK + i].map(f64::from);
+                let record = &self.records[part * GAUSSIANS_PER_TASK + i];
+                let moments = self.moments[part * GAUSSIANS_PER_TASK + i].map(f64::from);
                 let inverse: [f64; 6] = std::array::from_fn(|k| f64::from(record[3 + k]));
                 let slope = mode.derivative(f64::from(weights[i]));
                 let gradient =
@@ -122,7 +122,7 @@ impl AdamStep<'_> {
                     let is_log = matches!(k, 0 | 2 | 5);
                     if is_log {
                         chol[i][k] = (chol[i][k] + moved[3 + k]).clamp(self.logs[0], self.logs[1]);
-                    } else if covariance == Covariance::Full {
+                    } else if covariance == CovarianceKind::Full {
                         chol[i][k] += moved[3 + k];
                     }
                 }

@@ -6,7 +6,7 @@
 
 use gausset_compute::rng;
 
-use crate::field::Bounds;
+use crate::field::FieldBounds;
 use crate::fit::error::FitError;
 use crate::memory;
 
@@ -36,7 +36,7 @@ pub struct Grid {
 impl Samples {
     /// Largest number of samples for which a fit fits into the memory of this machine.
     #[must_use]
-    pub fn most() -> u64 {
+    pub fn max_count() -> u64 {
         memory::total() / SAMPLE_BYTES
     }
 
@@ -65,7 +65,7 @@ impl Samples {
 
 /// Role of a sample.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Share {
+pub(crate) enum SampleRole {
     /// Fitted.
     Train,
     /// Decides when to stop.
@@ -75,14 +75,14 @@ pub(crate) enum Share {
 }
 
 /// The role of each sample: a function of seed and index.
-pub(crate) fn shares(count: usize, test: f64, validation: f64, seed: u64) -> Vec<Share> {
+pub(crate) fn sample_roles(count: usize, test: f64, validation: f64, seed: u64) -> Vec<SampleRole> {
     let share = |i: usize| {
         let words = rng::philox(seed, rng::stream::FIELD, 0, i as u32);
         let (a, b) = (f64::from(rng::uniform(words[0])), f64::from(rng::uniform(words[1])));
         match (a < test, b < validation) {
-            (true, _) => Share::Test,
-            (false, true) => Share::Validation,
-            _ => Share::Train,
+            (true, _) => SampleRole::Test,
+            (false, true) => SampleRole::Validation,
+            _ => SampleRole::Train,
         }
     };
     (0..count).map(share).collect()
@@ -90,7 +90,7 @@ pub(crate) fn shares(count: usize, test: f64, validation: f64, seed: u64) -> Vec
 
 /// Normalisation of a fit: `value = offset + scale f(x - origin)`.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Frame {
+pub struct Normalisation {
     /// Centre of the samples, user units.
     pub origin: [f64; 3],
     /// Value where the field is 0.
@@ -99,16 +99,16 @@ pub struct Frame {
     pub scale: f64,
 }
 
-impl Frame {
+impl Normalisation {
     /// The normalisation of samples.
-    pub(crate) fn of(samples: &Samples, bounds: &Bounds) -> Self {
+    pub(crate) fn from_samples(samples: &Samples, bounds: &FieldBounds) -> Self {
         let (mut low, mut high) = (f64::INFINITY, f64::NEG_INFINITY);
         for &v in &samples.values {
             (low, high) = (low.min(v), high.max(v));
         }
         let range = if high > low { high - low } else { 1.0 };
         let offset = if samples.grid.is_some() {
-            most_frequent(&samples.values, low, range)
+            mode_value(&samples.values, low, range)
         } else if low <= 0.5 * range && high >= -0.5 * range {
             0.0
         } else {
@@ -122,7 +122,7 @@ impl Frame {
 }
 
 /// The median of the fullest of 256 bins. If values repeat, as in a background, this is the repeated value.
-fn most_frequent(values: &[f64], low: f64, range: f64) -> f64 {
+fn mode_value(values: &[f64], low: f64, range: f64) -> f64 {
     const BINS: usize = 256;
     let bin = |v: f64| (((v - low) / range * BINS as f64) as usize).min(BINS - 1);
     let mut counts = [0u64; BINS];

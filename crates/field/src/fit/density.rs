@@ -9,24 +9,24 @@
 
 use gausset_compute::rng;
 
-use crate::field::{Covariance, GaussianField, cholesky, covariance_of, factor, raw_factor};
+use crate::field::{CovarianceKind, GaussianField, cholesky, covariance_of, factor, raw_factor};
 use crate::fit::adam::AdamState;
-use crate::fit::init::stratified;
+use crate::fit::init::sample_stratified;
 use crate::inner::{self, Gaussian};
 
 /// Fraction of Gaussians that is relocated.
-const RELOCATED: f64 = 0.05;
+const RELOCATED_FRACTION: f64 = 0.05;
 /// Displacement of the halves along the axis, in standard deviations: 1.9 % of L2 change.
-const SPLIT: f64 = 0.5;
+const SPLIT_OFFSET: f64 = 0.5;
 /// Largest growth factor per change.
-const GROWTH: f64 = 1.3;
+const MAX_GROWTH: f64 = 1.3;
 /// Largest relative L2 change by a merge.
-const MERGE: f64 = 0.02;
+const MAX_MERGE_CHANGE: f64 = 0.02;
 /// Gaussians with weight and mass below this fraction of the medians are removed.
-const PRUNE: f64 = 1e-4;
+const PRUNE_FRACTION: f64 = 1e-4;
 
 /// Data and limits for density control.
-pub(crate) struct Evidence<'a> {
+pub(crate) struct DensityInput<'a> {
     /// Training points, by slot in leaf order.
     pub(crate) points: &'a [[f32; 3]],
     /// Residuals `y - f` there.
@@ -38,7 +38,7 @@ pub(crate) struct Evidence<'a> {
     pub(crate) seed: u64,
     pub(crate) step: u64,
     /// Largest number of Gaussians.
-    pub(crate) most: usize,
+    pub(crate) max_gaussians: usize,
 }
 
 fn gaussian(field: &GaussianField<f32>, i: usize) -> Gaussian {
@@ -52,15 +52,19 @@ fn set(field: &mut GaussianField<f32>, i: usize, g: &Gaussian) {
 }
 
 /// Applies density control. New and moved Gaussians restart their moments in `state`.
-pub(crate) fn change(field: &mut GaussianField<f32>, state: &mut Vec<AdamState>, evidence: &Evidence<'_>) {
-    let may_grow = evidence.most > field.len();
+pub(crate) fn control_density(
+    field: &mut GaussianField<f32>,
+    state: &mut Vec<AdamState>,
+    evidence: &DensityInput<'_>,
+) {
+    let may_grow = evidence.max_gaussians > field.len();
     if may_grow {
         merge_neighbours(field, state);
     }
     prune(field, state, evidence.thinnest);
     relocate(field, state, evidence);
     if may_grow {
-        let most = evidence.most.min((field.len() as f64 * GROWTH).ceil() as usize);
+        let most = evidence.max_gaussians.min((field.len() as f64 * MAX_GROWTH).ceil() as usize);
         split(field, state, most);
     }
 }
@@ -77,7 +81,7 @@ fn merge_neighbours(field: &mut GaussianField<f32>, state: &mut Vec<AdamState>) 
         let merged = (i + 1 < field.len())
             .then(|| inner::merge(&gaussian(field, i), &gaussian(field, i + 1)))
             .flatten()
-            .filter(|(_, change)| *change < MERGE);
+            .filter(|(_, change)| *change < MAX_MERGE_CHANGE);
         if let Some((merged, _)) = merged {
             set(field, i + 1, &merged);
             state[i + 1] = AdamState::default();
@@ -97,7 +101,7 @@ fn prune(field: &mut GaussianField<f32>, state: &mut Vec<AdamState>, thinnest: f
     let n = field.len();
     let weights: Vec<f64> = (0..n).map(|i| field.weight(i).abs()).collect();
     let masses: Vec<f64> = (0..n).map(|i| gaussian(field, i).mass().abs()).collect();
-    let (weight, mass) = (PRUNE * median(weights.clone()), PRUNE * median(masses.clone()));
+    let (weight, mass) = (PRUNE_FRACTION * median(weights.clone()), PRUNE_FRACTION * median(masses.clone()));
     let thin = f64::from(thinnest) * (1.0 - 1e-6);
     let is_kept = |i: usize| {
         let l = field.factor(i);
@@ -109,9 +113,9 @@ fn prune(field: &mut GaussianField<f32>, state: &mut Vec<AdamState>, thinnest: f
     }
 }
 
-fn relocate(field: &mut GaussianField<f32>, state: &mut [AdamState], evidence: &Evidence<'_>) {
+fn relocate(field: &mut GaussianField<f32>, state: &mut [AdamState], evidence: &DensityInput<'_>) {
     let n = field.len();
-    let count = (n as f64 * RELOCATED) as usize;
+    let count = (n as f64 * RELOCATED_FRACTION) as usize;
     if count == 0 || evidence.points.is_empty() {
         return;
     }
@@ -125,7 +129,7 @@ fn relocate(field: &mut GaussianField<f32>, state: &mut [AdamState], evidence: &
     chosen.sort_unstable();
     let density: Vec<f32> = evidence.residuals.iter().map(|r| r * r).collect();
     let order: Vec<u32> = (0..density.len() as u32).collect();
-    let targets = stratified(&order, &density, count, evidence.seed, evidence.step);
+    let targets = sample_stratified(&order, &density, count, evidence.seed, evidence.step);
     let log = libm::logf(evidence.sigma);
     for (&i, &target) in chosen.iter().zip(&targets) {
         let target = target as usize;
@@ -162,17 +166,17 @@ fn split(field: &mut GaussianField<f32>, state: &mut Vec<AdamState>, most: usize
 }
 
 /// Two Gaussians with the mass, mean and covariance of one.
-pub(crate) fn split_one(g: &Gaussian, covariance: Covariance) -> Option<[Gaussian; 2]> {
+pub(crate) fn split_one(g: &Gaussian, covariance: CovarianceKind) -> Option<[Gaussian; 2]> {
     let s = covariance_of(&g.factor);
     let (axis, variance) = match covariance {
-        Covariance::Full => largest_axis(&s),
-        Covariance::Diagonal => {
+        CovarianceKind::Full => largest_axis(&s),
+        CovarianceKind::Diagonal => {
             let k = [s[0], s[2], s[5]];
             let most = (1..3).fold(0, |best, j| if k[j] > k[best] { j } else { best });
             (std::array::from_fn(|j| if j == most { 1.0 } else { 0.0 }), k[most])
         }
     };
-    let step: [f64; 3] = axis.map(|e| SPLIT * variance.sqrt() * e);
+    let step: [f64; 3] = axis.map(|e| SPLIT_OFFSET * variance.sqrt() * e);
     let child = [
         s[0] - step[0] * step[0],
         s[1] - step[1] * step[0],
@@ -182,7 +186,7 @@ pub(crate) fn split_one(g: &Gaussian, covariance: Covariance) -> Option<[Gaussia
         s[5] - step[2] * step[2],
     ];
     let factor = cholesky(&child)?;
-    let weight = g.weight / (2.0 * (1.0 - SPLIT * SPLIT).sqrt());
+    let weight = g.weight / (2.0 * (1.0 - SPLIT_OFFSET * SPLIT_OFFSET).sqrt());
     let at =
         |sign: f64| Gaussian { mean: std::array::from_fn(|k| g.mean[k] + sign * step[k]), factor, weight };
     Some([at(1.0), at(-1.0)])

@@ -6,7 +6,7 @@ use crate::error::FieldError;
 #[derive(Debug, thiserror::Error)]
 pub enum FitError {
     /// An option is out of range.
-    #[error("⟨{option}⟩: unusable value (expected {expected}, found {})", gausset_io::units::number(*found))]
+    #[error("⟨{option}⟩: unusable value (expected {expected}, found {})", gausset_io::text::format_number(*found))]
     Option {
         /// Name of the option.
         option: &'static str,
@@ -61,14 +61,14 @@ pub enum FitError {
     #[error(transparent)]
     Field(#[from] FieldError),
     /// A state cannot be read.
-    #[error("checkpoint: damaged: {what}; start without ⟨resume⟩")]
+    #[error("checkpoint: damaged: {problem}; start without ⟨resume⟩")]
     State {
         /// The problem.
-        what: String,
+        problem: String,
     },
     /// A state belongs to other samples or options.
     #[error("checkpoint: {what} differs (expected {expected}, found {found}); start without ⟨resume⟩")]
-    Differs {
+    OtherFit {
         /// What differs.
         what: &'static str,
         /// Value in the options.

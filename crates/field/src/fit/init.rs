@@ -7,16 +7,16 @@
 
 use gausset_compute::rng;
 
-use crate::fit::data::{Grid, Share};
+use crate::fit::data::{Grid, SampleRole};
 
 /// σ as a fraction of the spacing that follows from the density.
 const SIGMA_FACTOR: f64 = 0.55;
 
 /// The density of means at grid points, from the training values; 0 at other points.
-pub(crate) fn grid_density(grid: &Grid, values: &[f32], shares: &[Share]) -> Vec<f32> {
+pub(crate) fn grid_density(grid: &Grid, values: &[f32], shares: &[SampleRole]) -> Vec<f32> {
     let [nx, ny, nz] = grid.dims;
     let strides = [1, nx, nx * ny];
-    let known = |i: usize| shares[i] == Share::Train;
+    let known = |i: usize| shares[i] == SampleRole::Train;
     let unit = grid.spacing.iter().copied().fold(f64::INFINITY, f64::min);
     let mut density = vec![0.0f32; values.len()];
     for i in 0..values.len() {
@@ -43,7 +43,13 @@ pub(crate) fn grid_density(grid: &Grid, values: &[f32], shares: &[Share]) -> Vec
 }
 
 /// Samples `count` indices by density, one from each of `count` equal strata along `order`.
-pub(crate) fn stratified(order: &[u32], density: &[f32], count: usize, seed: u64, step: u64) -> Vec<u32> {
+pub(crate) fn sample_stratified(
+    order: &[u32],
+    density: &[f32],
+    count: usize,
+    seed: u64,
+    step: u64,
+) -> Vec<u32> {
     let total: f64 = order.iter().map(|&i| f64::from(density[i as usize])).sum();
     let mut out = Vec::with_capacity(count);
     let (mut sum, mut at) = (0.0, 0);

@@ -8,19 +8,19 @@ use fearless_simd::prelude::*;
 use gausset_compute::at_level;
 
 use crate::eval::{Compute, Evaluator};
-use crate::field::{Covariance, GaussianField, inverse_factor};
+use crate::field::{CovarianceKind, GaussianField, inverse_factor};
 use crate::fit::error::FitError;
 use crate::real::Lanes;
 use crate::reference::ENTRIES;
 
 /// Samples per block of rows.
-const ROWS: usize = 64;
+const BLOCK_ROWS: usize = 64;
 /// Largest number of partial matrices. Depends only on the number of samples.
-const PARTS: usize = 8;
+const MAX_PARTIAL_MATRICES: usize = 8;
 /// Columns are padded to a multiple of this.
 const PAD: usize = 16;
 /// Values of λ tried per iteration.
-const TRIES: usize = 12;
+const MAX_LAMBDA_TRIES: usize = 12;
 
 /// State of the solver between iterations.
 #[derive(Clone, Debug, PartialEq)]
@@ -34,7 +34,7 @@ pub(crate) struct LmState {
     /// Relative reduction of the loss by the last iteration.
     pub(crate) gain: f64,
     /// Number of failed exchanges since the last successful one.
-    pub(crate) tried: usize,
+    pub(crate) failed_exchanges: usize,
 }
 
 impl LmState {
@@ -45,7 +45,7 @@ impl LmState {
         values: &[f64],
     ) -> Result<Self, FitError> {
         let loss = loss(&field, compute, points, values)?;
-        Ok(Self { field, lambda: 1e-3, loss, is_done: false, gain: 1.0, tried: 0 })
+        Ok(Self { field, lambda: 1e-3, loss, is_done: false, gain: 1.0, failed_exchanges: 0 })
     }
 
     /// One iteration: tries values of λ until the loss decreases.
@@ -55,15 +55,15 @@ impl LmState {
         points: &[[f64; 3]],
         values: &[f64],
     ) -> Result<(), FitError> {
-        let columns = Columns::of(&self.field);
+        let columns = Columns::new(&self.field);
         if columns.count == 0 {
             self.is_done = true;
             return Ok(());
         }
         let (matrix, gradient) = normal_equations(&self.field, &columns, compute, points, values);
-        for _ in 0..TRIES {
+        for _ in 0..MAX_LAMBDA_TRIES {
             if let Some(delta) = solve(&matrix, &gradient, columns.count, columns.stride, self.lambda) {
-                let trial = columns.moved(&self.field, &delta);
+                let trial = columns.stepped(&self.field, &delta);
                 if trial.check().is_ok() {
                     let loss = loss(&trial, compute, points, values)?;
                     if loss < self.loss {
@@ -103,17 +103,17 @@ struct Columns {
 }
 
 impl Columns {
-    fn of(field: &GaussianField<f64>) -> Self {
+    fn new(field: &GaussianField<f64>) -> Self {
         let entries: Vec<usize> = match field.covariance {
-            Covariance::Full => (0..10).collect(),
-            Covariance::Diagonal => vec![0, 1, 2, 3, 5, 8, 9],
+            CovarianceKind::Full => (0..10).collect(),
+            CovarianceKind::Diagonal => vec![0, 1, 2, 3, 5, 8, 9],
         };
         let count = entries.len() * field.len();
         Self { entries, count, stride: count.next_multiple_of(PAD) }
     }
 
     /// The field after a step. The step is limited to the size of the Gaussian and to a factor of e.
-    fn moved(&self, field: &GaussianField<f64>, delta: &[f64]) -> GaussianField<f64> {
+    fn stepped(&self, field: &GaussianField<f64>, delta: &[f64]) -> GaussianField<f64> {
         let mut out = field.clone();
         for (i, delta) in delta.chunks(self.entries.len()).enumerate() {
             let l = field.factor(i);
@@ -157,15 +157,15 @@ fn normal_equations(
         })
         .collect();
     let stride = columns.stride;
-    let part_len = points.len().div_ceil(PARTS).next_multiple_of(ROWS);
+    let part_len = points.len().div_ceil(MAX_PARTIAL_MATRICES).next_multiple_of(BLOCK_ROWS);
     let mut parts: Vec<(Vec<f64>, Vec<f64>)> =
         (0..points.len().div_ceil(part_len)).map(|_| Default::default()).collect();
     compute.pool.run_parts(&mut parts, |part, (matrix, gradient)| {
         matrix.resize(stride * stride, 0.0);
         gradient.resize(stride, 0.0);
-        let mut rows = vec![0.0f64; ROWS * stride];
+        let mut rows = vec![0.0f64; BLOCK_ROWS * stride];
         let range = part * part_len..points.len().min((part + 1) * part_len);
-        let samples = points[range.clone()].chunks(ROWS).zip(values[range].chunks(ROWS));
+        let samples = points[range.clone()].chunks(BLOCK_ROWS).zip(values[range].chunks(BLOCK_ROWS));
         for (points, values) in samples {
             rows.fill(0.0);
             for ((x, y), row) in points.iter().zip(values).zip(rows.chunks_mut(stride)) {

@@ -21,8 +21,8 @@ mod resume;
 mod run;
 mod weights;
 
-pub use data::{Frame, Grid, Samples};
+pub use data::{Grid, Normalisation, Samples};
 pub use error::FitError;
 pub use metrics::Metrics;
-pub use options::{FitOptions, Solver};
-pub use run::{Fit, FitProgress, Fitted};
+pub use options::{FitOptions, FitSolver};
+pub use run::{FieldFit, FitProgress, FitResult};

@@ -1,11 +1,11 @@
 //! Options of a fit.
 
-use crate::field::{Covariance, WeightMode};
+use crate::field::{CovarianceKind, WeightMode};
 use crate::fit::error::FitError;
 
 /// Optimiser of the parameters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Solver {
+pub enum FitSolver {
     /// Levenberg-Marquardt for few Gaussians, otherwise Adam.
     #[default]
     Auto,
@@ -15,7 +15,7 @@ pub enum Solver {
     Lm,
 }
 
-impl Solver {
+impl FitSolver {
     /// All solvers.
     pub const ALL: [Self; 3] = [Self::Auto, Self::Adam, Self::Lm];
 
@@ -40,11 +40,11 @@ pub struct FitOptions {
     /// Steps of Adam, or iterations of Levenberg-Marquardt; `None` = 400, or at most 100.
     pub steps: Option<u64>,
     /// Which entries of the factors are learned.
-    pub covariance: Covariance,
+    pub covariance: CovarianceKind,
     /// Mapping from raw weights to weights.
     pub weight_mode: WeightMode,
     /// Optimiser of the parameters.
-    pub solver: Solver,
+    pub solver: FitSolver,
     /// Fraction of the samples that is held out.
     pub holdout: f64,
     /// Fraction of the other samples that decides when to stop; 0 = never stop early.
@@ -63,9 +63,9 @@ impl Default for FitOptions {
             gaussians: 1000,
             max_gaussians: 0,
             steps: None,
-            covariance: Covariance::Full,
+            covariance: CovarianceKind::Full,
             weight_mode: WeightMode::Raw,
-            solver: Solver::Auto,
+            solver: FitSolver::Auto,
             holdout: 0.1,
             validation: 0.05,
             batches: 1,
@@ -83,10 +83,12 @@ const MAX_LM_UNKNOWNS: usize = 4000;
 impl FitOptions {
     /// The solver that is used.
     #[must_use]
-    pub fn resolved_solver(&self) -> Solver {
+    pub fn resolved_solver(&self) -> FitSolver {
         match self.solver {
-            Solver::Auto if 10 * self.gaussians.max(self.max_gaussians) <= AUTO_LM_UNKNOWNS => Solver::Lm,
-            Solver::Auto => Solver::Adam,
+            FitSolver::Auto if 10 * self.gaussians.max(self.max_gaussians) <= AUTO_LM_UNKNOWNS => {
+                FitSolver::Lm
+            }
+            FitSolver::Auto => FitSolver::Adam,
             solver => solver,
         }
     }
@@ -94,7 +96,7 @@ impl FitOptions {
     /// Number of steps.
     #[must_use]
     pub fn resolved_steps(&self) -> u64 {
-        self.steps.unwrap_or(if self.resolved_solver() == Solver::Lm { 100 } else { 400 })
+        self.steps.unwrap_or(if self.resolved_solver() == FitSolver::Lm { 100 } else { 400 })
     }
 
     /// Checks the options.
@@ -122,7 +124,7 @@ impl FitOptions {
         if self.max_gaussians != 0 && self.max_gaussians < self.gaussians {
             return bad("max-gaussians", "at least as many as at the start", self.max_gaussians as f64);
         }
-        if self.resolved_solver() == Solver::Lm {
+        if self.resolved_solver() == FitSolver::Lm {
             if 10 * self.gaussians > MAX_LM_UNKNOWNS {
                 return bad("gaussians", "at most 400 with Levenberg-Marquardt", self.gaussians as f64);
             }

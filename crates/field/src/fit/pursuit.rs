@@ -14,7 +14,7 @@
 
 use crate::accel::Leaves;
 use crate::eval::{Compute, Evaluator};
-use crate::field::{Covariance, GaussianField, WeightMode};
+use crate::field::{CovarianceKind, GaussianField, WeightMode};
 use crate::fit::error::FitError;
 use crate::fit::lm::LmState;
 
@@ -23,22 +23,22 @@ const WINDOW_SAMPLES: f64 = 200.0;
 /// Size of the next windows, in standard deviations of the fitted Gaussian.
 const WINDOW_SIGMAS: f64 = 3.0;
 /// Number of windows.
-const ROUNDS: usize = 3;
+const WINDOWS: usize = 3;
 /// Iterations per window.
 const ITERATIONS: usize = 12;
 /// Positions that are tried for a Gaussian.
 const CANDIDATES: usize = 4;
 /// A Gaussian is accepted if it explains at least this many times as many residuals of average size as it has
 /// parameters.
-const WORTH: f64 = 10.0;
+const MIN_EXPLAINED_FACTOR: f64 = 10.0;
 /// Iterations after an exchange before it is evaluated.
 const EXCHANGE_ITERATIONS: usize = 8;
 /// Least relative reduction of the loss by an exchange. A fit whose iterations gain less is stuck.
-pub(crate) const GAIN: f64 = 1e-2;
+pub(crate) const MIN_EXCHANGE_GAIN: f64 = 1e-2;
 /// Fraction of Σ y² below which no exchange is tried.
-const EXPLAINED: f64 = 1e-6;
+const MIN_EXCHANGE_RESIDUAL: f64 = 1e-6;
 /// Fraction of Σ y² below which the residual counts as zero.
-const NOTHING: f64 = 1e-20;
+const ZERO_RESIDUAL: f64 = 1e-20;
 
 /// Input of a pursuit.
 pub(crate) struct Pursuit<'a> {
@@ -48,7 +48,7 @@ pub(crate) struct Pursuit<'a> {
     /// Volume of the region of the samples.
     pub(crate) volume: f64,
     pub(crate) mode: WeightMode,
-    pub(crate) covariance: Covariance,
+    pub(crate) covariance: CovarianceKind,
 }
 
 impl Pursuit<'_> {
@@ -58,12 +58,12 @@ impl Pursuit<'_> {
         let mut residuals = self.values.to_vec();
         let all = square(&residuals);
         let mut found = self.empty();
-        while found.len() < count && square(&residuals) > NOTHING * all {
-            let Some(gaussian) = self.next(&leaves, &residuals)? else { break };
+        while found.len() < count && square(&residuals) > ZERO_RESIDUAL * all {
+            let Some(gaussian) = self.best_candidate(&leaves, &residuals)? else { break };
             found.means.extend(gaussian.means);
             found.chol.extend(gaussian.chol);
             found.weights.extend(gaussian.weights);
-            found = self.adjusted(found, ITERATIONS)?.field;
+            found = self.refined(found, ITERATIONS)?.field;
             residuals = self.residuals(&found)?;
         }
         Ok(found)
@@ -80,13 +80,13 @@ impl Pursuit<'_> {
     ///
     /// This escapes local minima with two Gaussians on one bump, or one across two.
     pub(crate) fn exchange(&self, lm: &LmState, rank: usize) -> Result<Option<LmState>, FitError> {
-        if lm.loss <= EXPLAINED * square(self.values) {
+        if lm.loss <= MIN_EXCHANGE_RESIDUAL * square(self.values) {
             return Ok(None);
         }
         let n = lm.field.len();
         let residuals = self.residuals(&lm.field)?;
         let leaves = Leaves::new(self.points);
-        if is_noise(&leaves, &residuals) {
+        if is_uncorrelated(&leaves, &residuals) {
             return Ok(None);
         }
         let mut without = Vec::with_capacity(n);
@@ -99,22 +99,22 @@ impl Pursuit<'_> {
         let Some((_, least)) = without.get(rank) else { return Ok(None) };
         // The others are refined first; the residual that remains shows where a Gaussian is missing.
         let kept: Vec<usize> = (0..n).filter(|i| i != least).collect();
-        let others = self.adjusted(lm.field.select(&kept), EXCHANGE_ITERATIONS)?;
+        let others = self.refined(lm.field.select(&kept), EXCHANGE_ITERATIONS)?;
         let rest = self.residuals(&others.field)?;
-        let Some(gaussian) = self.next(&leaves, &rest)? else { return Ok(None) };
+        let Some(gaussian) = self.best_candidate(&leaves, &rest)? else { return Ok(None) };
         let mut field = others.field;
         field.means.extend(gaussian.means);
         field.chol.extend(gaussian.chol);
         field.weights.extend(gaussian.weights);
-        let trial = self.adjusted(field, EXCHANGE_ITERATIONS)?;
-        Ok((trial.loss < lm.loss * (1.0 - GAIN)).then_some(trial))
+        let trial = self.refined(field, EXCHANGE_ITERATIONS)?;
+        Ok((trial.loss < lm.loss * (1.0 - MIN_EXCHANGE_GAIN)).then_some(trial))
     }
 
     /// A field after some iterations over all samples.
-    fn adjusted(&self, field: GaussianField<f64>, iterations: usize) -> Result<LmState, FitError> {
+    fn refined(&self, field: GaussianField<f64>, iterations: usize) -> Result<LmState, FitError> {
         let mut lm = LmState::new(field, self.compute, self.points, self.values)?;
         for _ in 0..iterations {
-            if lm.is_done || lm.gain < GAIN {
+            if lm.is_done || lm.gain < MIN_EXCHANGE_GAIN {
                 break;
             }
             lm.iterate(self.compute, self.points, self.values)?;
@@ -134,7 +134,11 @@ impl Pursuit<'_> {
     }
 
     /// The Gaussian that explains most of the residuals.
-    fn next(&self, leaves: &Leaves<f64>, residuals: &[f64]) -> Result<Option<GaussianField<f64>>, FitError> {
+    fn best_candidate(
+        &self,
+        leaves: &Leaves<f64>,
+        residuals: &[f64],
+    ) -> Result<Option<GaussianField<f64>>, FitError> {
         // Positive weights can only explain positive residuals.
         let usable = |r: f64| if self.mode == WeightMode::Raw { r.abs() } else { r.max(0.0) };
         let mut ranked: Vec<(f64, usize)> = leaves
@@ -145,7 +149,8 @@ impl Pursuit<'_> {
             .collect();
         ranked.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
         let before = square(residuals);
-        let worth = WORTH * self.covariance.parameters() as f64 * before / residuals.len() as f64;
+        let worth =
+            MIN_EXPLAINED_FACTOR * self.covariance.parameters() as f64 * before / residuals.len() as f64;
         let mut best = None;
         let mut least = before - worth;
         for &(energy, leaf) in ranked.iter().take(CANDIDATES) {
@@ -154,7 +159,7 @@ impl Pursuit<'_> {
                 usable(residuals[a as usize]).total_cmp(&usable(residuals[b as usize])).then(b.cmp(&a))
             });
             let (Some(peak), true) = (peak, energy > 0.0) else { continue };
-            let Some(gaussian) = self.bump(residuals, peak as usize)? else { continue };
+            let Some(gaussian) = self.fit_candidate(residuals, peak as usize)? else { continue };
             let values = Evaluator::new(self.compute, &gaussian)?.values(self.points)?;
             let after: f64 = residuals.iter().zip(&values).map(|(r, f)| (r - f) * (r - f)).sum();
             if after < least {
@@ -166,7 +171,7 @@ impl Pursuit<'_> {
     }
 
     /// Fits a Gaussian to the residuals around a sample.
-    fn bump(&self, residuals: &[f64], peak: usize) -> Result<Option<GaussianField<f64>>, FitError> {
+    fn fit_candidate(&self, residuals: &[f64], peak: usize) -> Result<Option<GaussianField<f64>>, FitError> {
         let center = self.points[peak];
         let per_sample = self.volume / self.points.len() as f64;
         let radius = libm::cbrt(per_sample * WINDOW_SAMPLES * 3.0 / (4.0 * std::f64::consts::PI));
@@ -175,7 +180,7 @@ impl Pursuit<'_> {
         gaussian.means.push(center);
         gaussian.chol.push([log, 0.0, log, 0.0, 0.0, log]);
         gaussian.weights.push(self.mode.raw(residuals[peak]));
-        for _ in 0..ROUNDS {
+        for _ in 0..WINDOWS {
             let inverse = crate::field::inverse_factor(&gaussian.factor(0));
             let mean = gaussian.means[0];
             let is_near = |x: &[f64; 3]| {
@@ -206,7 +211,7 @@ impl Pursuit<'_> {
 
 /// Whether residuals of neighbours are uncorrelated: the squares of their sums over leaves then equal the sums of their
 /// squares within four standard deviations.
-fn is_noise(leaves: &Leaves<f64>, residuals: &[f64]) -> bool {
+fn is_uncorrelated(leaves: &Leaves<f64>, residuals: &[f64]) -> bool {
     let slots = leaves.order[..leaves.len].chunks(crate::accel::LEAF);
     let count = slots.len() as f64;
     let (mut sums, mut squares) = (0.0, 0.0);

@@ -3,7 +3,7 @@
 //! Tensors: the field (`means`, `chol`, `weights`), Adam's `m1`, `m2` (N, 10) and `steps` (N), the best field so far
 //! (`best_*`). Metadata: `format` = `gausset-field-fit/1`, step, options, fingerprint of the samples.
 
-use gausset_io::units::quote;
+use gausset_io::text::quote;
 use safetensors::SafeTensors;
 use safetensors::tensor::{Dtype, TensorView};
 
@@ -15,7 +15,7 @@ use crate::fit::data::Samples;
 use crate::fit::error::FitError;
 use crate::fit::lm::LmState;
 use crate::fit::options::FitOptions;
-use crate::fit::run::{Best, Fit};
+use crate::fit::run::{BestField, FieldFit};
 use crate::model::{numbers, serialize, tensor};
 use crate::real::Real;
 
@@ -27,7 +27,7 @@ fn bytes<T: Real>(values: &[T]) -> Vec<u8> {
     values.iter().flat_map(|v| (*v).into().to_le_bytes()).collect()
 }
 
-impl<'a> Fit<'a> {
+impl<'a> FieldFit<'a> {
     /// The state as the bytes of a file.
     #[must_use]
     pub fn state(&self) -> Vec<u8> {
@@ -61,8 +61,8 @@ impl<'a> Fit<'a> {
         let mut metadata = vec![
             ("format", FORMAT.to_owned()),
             ("step", self.step.to_string()),
-            ("stopped", u8::from(self.stopped).to_string()),
-            ("options", described(&self.options)),
+            ("stopped", u8::from(self.has_converged).to_string()),
+            ("options", options_text(&self.options)),
             ("samples", format!("{:016x}", self.fingerprint)),
         ];
         if let Some(best) = &self.best {
@@ -73,7 +73,14 @@ impl<'a> Fit<'a> {
         if let Some(lm) = &self.lm {
             metadata.push((
                 "lm",
-                format!("{:e} {:e} {} {:e} {}", lm.lambda, lm.loss, u8::from(lm.is_done), lm.gain, lm.tried),
+                format!(
+                    "{:e} {:e} {} {:e} {}",
+                    lm.lambda,
+                    lm.loss,
+                    u8::from(lm.is_done),
+                    lm.gain,
+                    lm.failed_exchanges
+                ),
             ));
         }
         serialize(views, metadata)
@@ -90,7 +97,7 @@ impl<'a> Fit<'a> {
         state: &[u8],
     ) -> Result<Self, FitError> {
         let mut fit = Self::prepare(compute, samples, options)?;
-        let damaged = |what: String| FitError::State { what };
+        let damaged = |what: String| FitError::State { problem: what };
         let unread = |error: ContentError| damaged(error.to_string());
         let not_ours = |error| damaged(format!("not a safetensors file ({error})"));
         let (_, header) = SafeTensors::read_metadata(state).map_err(not_ours)?;
@@ -100,11 +107,11 @@ impl<'a> Fit<'a> {
         if word("format") != FORMAT {
             return Err(damaged(format!("format (expected `{FORMAT}`, found {})", quote(&word("format")))));
         }
-        let expected = [("options", described(options)), ("samples", format!("{:016x}", fit.fingerprint))];
+        let expected = [("options", options_text(options)), ("samples", format!("{:016x}", fit.fingerprint))];
         for (what, expected) in expected {
             let found = word(what);
             if found != expected {
-                return Err(FitError::Differs { what, expected, found });
+                return Err(FitError::OtherFit { what, expected, found });
             }
         }
         let field = |prefix: &str| -> Result<GaussianField<f64>, FitError> {
@@ -124,10 +131,10 @@ impl<'a> Fit<'a> {
                 .ok_or_else(|| damaged(format!("no {key}")))
         };
         fit.step = number("step")? as u64;
-        fit.stopped = number("stopped")? != 0.0;
+        fit.has_converged = number("stopped")? != 0.0;
         if let Some([step, loss]) = numbers::<2>(&metadata, "best").map_err(unread)? {
             let loss = if loss < 0.0 { f64::NAN } else { loss };
-            fit.best = Some(Best { field: field("best_")?, loss, step: step as u64 });
+            fit.best = Some(BestField { field: field("best_")?, loss, step: step as u64 });
         }
         match numbers::<5>(&metadata, "lm").map_err(unread)? {
             Some([lambda, loss, is_done, gain, tried]) => {
@@ -138,7 +145,7 @@ impl<'a> Fit<'a> {
                     loss,
                     is_done: is_done != 0.0,
                     gain,
-                    tried: tried as usize,
+                    failed_exchanges: tried as usize,
                 });
             }
             None => fit.field = current.cast(),
@@ -162,7 +169,7 @@ fn fit_rows(tensors: &SafeTensors<'_>, n: usize) -> Result<Vec<AdamState>, Conte
 }
 
 /// Text of all options that influence the result.
-fn described(options: &FitOptions) -> String {
+fn options_text(options: &FitOptions) -> String {
     format!(
         "gaussians {} max {} steps {} cov {} weights {} solver {} holdout {} validation {} batches {} radius {} seed {}",
         options.gaussians,

@@ -2,25 +2,25 @@
 
 use std::time::Instant;
 
-use crate::accel::pass::{Batch, LeafSamples, Pass, PassResult, Passes, Rule, Want};
-use crate::accel::{AcceleratedEvaluator, Cutoff, GaussianIndex, PointSet, morton_order};
+use crate::accel::pass::{Batch, LeafSamples, ListRule, PassMemory, PassOutput, PassResult, SamplePass};
+use crate::accel::{AcceleratedEvaluator, Cutoff, GaussianIndex, SortedPoints, morton_order};
 use crate::eval::Compute;
-use crate::field::{Bounds, Covariance, GaussianField, WeightMode};
+use crate::field::{CovarianceKind, FieldBounds, GaussianField, WeightMode};
 use crate::fit::adam::{AdamState, AdamStep, Rates};
-use crate::fit::data::{Frame, Samples, Share, shares};
+use crate::fit::data::{Normalisation, SampleRole, Samples, sample_roles};
 use crate::fit::error::FitError;
 use crate::fit::lm::LmState;
 use crate::fit::metrics::Metrics;
-use crate::fit::options::{FitOptions, Solver};
+use crate::fit::options::{FitOptions, FitSolver};
 use crate::fit::pursuit::{self, Pursuit};
 use crate::fit::{density, init, weights};
-use crate::packed::{Packed, Record};
+use crate::packed::{PackedField, Record};
 use crate::real::K;
 
 /// Steps between two changes of the set of Gaussians (density control).
 const DENSITY_EVERY: u64 = 50;
 /// Fraction of the fit during which the set changes.
-const DENSITY_UNTIL: f64 = 0.6;
+const DENSITY_FRACTION: f64 = 0.6;
 /// Steps between two validations.
 const VALIDATE_EVERY: u64 = 20;
 /// Steps without a better validation loss after which a fit stops.
@@ -28,22 +28,22 @@ const PATIENCE: u64 = 120;
 /// Failed exchanges of Gaussians after which a Levenberg-Marquardt fit ends.
 const MAX_EXCHANGES: usize = 12;
 /// Relative gain of an iteration below which a fit has converged.
-const SETTLED: f64 = 1e-6;
+const CONVERGED_GAIN: f64 = 1e-6;
 /// Iterations of the linear solver at the start and at the end.
 const START_ITERATIONS: usize = 12;
 const FINISH_ITERATIONS: usize = 15;
 /// Regularisation of the weights.
-const LAMBDA: f64 = 1e-2;
+const WEIGHT_REGULARISATION: f64 = 1e-2;
 /// Largest number of Gaussians for which every pair is computed, because lists would cost more than they save.
-const NO_LISTS: usize = 128;
+const MAX_DENSE_GAUSSIANS: usize = 128;
 /// Error of the final evaluation, relative to the range of the data.
 const REPORT_ERROR: f64 = 1e-5;
 /// Largest number of Gaussians whose sizes come from their neighbours.
-const NEIGHBOURS: usize = 4096;
+const MAX_NEIGHBOUR_SIZED: usize = 4096;
 
 /// The best field so far, with its validation loss.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Best {
+pub(crate) struct BestField {
     pub(crate) field: GaussianField<f64>,
     pub(crate) loss: f64,
     pub(crate) step: u64,
@@ -51,31 +51,31 @@ pub(crate) struct Best {
 
 /// A fit in progress.
 #[derive(Debug)]
-pub struct Fit<'a> {
+pub struct FieldFit<'a> {
     pub(crate) compute: &'a Compute,
     pub(crate) options: FitOptions,
-    pub(crate) frame: Frame,
+    pub(crate) normalisation: Normalisation,
     pub(crate) fingerprint: u64,
-    bounds: Bounds,
+    bounds: FieldBounds,
     /// All samples, in the normalised coordinates of the fit.
     points: Vec<[f32; 3]>,
     values: Vec<f32>,
-    shares: Vec<Share>,
+    roles: Vec<SampleRole>,
     train: LeafSamples,
     validation: Option<LeafSamples>,
     /// Training samples in f64, for Levenberg-Marquardt.
-    exact: Option<(Vec<[f64; 3]>, Vec<f64>)>,
-    turns: Vec<u8>,
-    logs: [f32; 2],
+    training_f64: Option<(Vec<[f64; 3]>, Vec<f64>)>,
+    batch_of_leaf: Vec<u8>,
+    log_range: [f32; 2],
     voxel: f32,
-    passes: Passes,
+    passes: PassMemory,
     moments: Vec<[f32; 10]>,
     pub(crate) field: GaussianField<f32>,
     pub(crate) adam: Vec<AdamState>,
     pub(crate) lm: Option<LmState>,
     pub(crate) step: u64,
-    pub(crate) best: Option<Best>,
-    pub(crate) stopped: bool,
+    pub(crate) best: Option<BestField>,
+    pub(crate) has_converged: bool,
     last_loss: f64,
     pairs: u64,
 }
@@ -97,11 +97,11 @@ pub struct FitProgress {
 
 /// The result of a fit.
 #[derive(Clone, Debug)]
-pub struct Fitted {
+pub struct FitResult {
     /// The field, user coordinates: `value = offset + scale f(x)`.
     pub field: GaussianField<f64>,
     /// The normalisation of values.
-    pub frame: Frame,
+    pub normalisation: Normalisation,
     /// Number of steps taken.
     pub steps: u64,
     /// Step with the lowest validation loss, whose field is returned.
@@ -118,14 +118,14 @@ pub struct Fitted {
     pub pairs: u64,
 }
 
-impl<'a> Fit<'a> {
+impl<'a> FieldFit<'a> {
     /// Prepares samples and initialises a field.
     ///
     /// # Errors
     /// Invalid options or samples.
     pub fn new(compute: &'a Compute, samples: &Samples, options: &FitOptions) -> Result<Self, FitError> {
         let mut fit = Self::prepare(compute, samples, options)?;
-        fit.start(samples)?;
+        fit.initialise(samples)?;
         Ok(fit)
     }
 
@@ -137,27 +137,27 @@ impl<'a> Fit<'a> {
     ) -> Result<Self, FitError> {
         options.check()?;
         samples.check()?;
-        let bounds = Bounds::of(&samples.points).ok_or(FitError::TooFew { found: 0 })?;
-        let frame = Frame::of(samples, &bounds);
+        let bounds = FieldBounds::from_points(&samples.points).ok_or(FitError::TooFew { found: 0 })?;
+        let frame = Normalisation::from_samples(samples, &bounds);
         let points: Vec<[f32; 3]> =
             samples.points.iter().map(|x| std::array::from_fn(|k| (x[k] - frame.origin[k]) as f32)).collect();
         let values: Vec<f32> =
             samples.values.iter().map(|v| ((v - frame.offset) / frame.scale) as f32).collect();
-        let shares = shares(points.len(), options.holdout, options.validation, options.seed);
-        let of = |share: Share| {
+        let shares = sample_roles(points.len(), options.holdout, options.validation, options.seed);
+        let of = |share: SampleRole| {
             let chosen = (0..points.len()).filter(|&i| shares[i] == share);
             let (p, v): (Vec<[f32; 3]>, Vec<f32>) = chosen.map(|i| (points[i], values[i])).unzip();
             (p, v)
         };
-        let (train_points, train_values) = of(Share::Train);
+        let (train_points, train_values) = of(SampleRole::Train);
         if train_points.is_empty() {
             return Err(FitError::NoTraining { found: points.len() });
         }
-        let (validation_points, validation_values) = of(Share::Validation);
+        let (validation_points, validation_values) = of(SampleRole::Validation);
         let validation =
             (!validation_points.is_empty()).then(|| LeafSamples::new(&validation_points, &validation_values));
-        let exact = (options.resolved_solver() == Solver::Lm).then(|| {
-            let chosen = || (0..points.len()).filter(|&i| shares[i] == Share::Train);
+        let exact = (options.resolved_solver() == FitSolver::Lm).then(|| {
+            let chosen = || (0..points.len()).filter(|&i| shares[i] == SampleRole::Train);
             let exact_point = |i: usize| std::array::from_fn(|k| samples.points[i][k] - frame.origin[k]);
             (
                 chosen().map(exact_point).collect(),
@@ -188,55 +188,55 @@ impl<'a> Fit<'a> {
         Ok(Self {
             compute,
             options: options.clone(),
-            frame,
+            normalisation: frame,
             fingerprint: fingerprint(samples),
-            bounds: outer(bounds, samples),
+            bounds: covered_bounds(bounds, samples),
             points,
             values,
-            shares,
+            roles: shares,
             train,
             validation,
-            exact,
-            turns,
-            logs,
+            training_f64: exact,
+            batch_of_leaf: turns,
+            log_range: logs,
             voxel: voxel as f32,
-            passes: Passes::default(),
+            passes: PassMemory::default(),
             moments: Vec::new(),
             field: empty,
             adam: Vec::new(),
             lm: None,
             step: 0,
             best: None,
-            stopped: false,
+            has_converged: false,
             last_loss: f64::NAN,
             pairs: 0,
         })
     }
 
     /// Initialises the field: means, sizes, weights.
-    fn start(&mut self, samples: &Samples) -> Result<(), FitError> {
+    fn initialise(&mut self, samples: &Samples) -> Result<(), FitError> {
         let count = self.options.gaussians;
         let density: Vec<f32> = match &samples.grid {
-            Some(grid) => init::grid_density(grid, &self.values, &self.shares),
+            Some(grid) => init::grid_density(grid, &self.values, &self.roles),
             None => {
-                let square = |(v, share): (&f32, &Share)| {
-                    if *share == Share::Train { v * v + 1e-12 } else { 0.0 }
+                let square = |(v, share): (&f32, &SampleRole)| {
+                    if *share == SampleRole::Train { v * v + 1e-12 } else { 0.0 }
                 };
-                self.values.iter().zip(&self.shares).map(square).collect()
+                self.values.iter().zip(&self.roles).map(square).collect()
             }
         };
         // Neighbours are consecutive in leaf order. Leaves number the training samples only, so indices are mapped.
         let train: Vec<u32> =
-            (0..self.points.len() as u32).filter(|&i| self.shares[i as usize] == Share::Train).collect();
+            (0..self.points.len() as u32).filter(|&i| self.roles[i as usize] == SampleRole::Train).collect();
         let order: Vec<u32> = self.train.leaves.order[..self.train.leaves.len]
             .iter()
             .map(|&slot| train[slot as usize])
             .collect();
-        let chosen = init::stratified(&order, &density, count, self.options.seed, 0);
+        let chosen = init::sample_stratified(&order, &density, count, self.options.seed, 0);
         let total: f64 = order.iter().map(|&i| f64::from(density[i as usize])).sum();
         let mut means: Vec<[f32; 3]> = chosen.iter().map(|&i| self.points[i as usize]).collect();
         let size = self.bounds.size();
-        let sigma: Vec<f64> = if samples.grid.is_some() || means.len() > NEIGHBOURS {
+        let sigma: Vec<f64> = if samples.grid.is_some() || means.len() > MAX_NEIGHBOUR_SIZED {
             let volume: f64 = size.iter().map(|s| s.max(f64::from(self.voxel))).product();
             let cell = volume / order.len() as f64;
             let of = |i: &u32| init::sigma_of_density(f64::from(density[*i as usize]), total, count, cell);
@@ -257,19 +257,19 @@ impl<'a> Fit<'a> {
             covariance: self.options.covariance,
             bounds: None,
         };
-        density::clamp_logs(&mut self.field, self.logs);
+        density::clamp_logs(&mut self.field, self.log_range);
         self.adam = vec![AdamState::default(); self.field.len()];
         self.sort();
         self.solve_weights(START_ITERATIONS);
-        if self.exact.is_some() {
-            self.pursue()?;
+        if self.training_f64.is_some() {
+            self.run_pursuit()?;
         }
         self.validate()?;
         Ok(())
     }
 
     /// Runs matching pursuit, whose Gaussians replace as many of the sampled ones.
-    fn pursue(&mut self) -> Result<(), FitError> {
+    fn run_pursuit(&mut self) -> Result<(), FitError> {
         let Some(pursuit) = self.pursuit() else { return Ok(()) };
         let found = pursuit.run(self.field.len())?;
         let drawn = self.field.cast::<f64>();
@@ -284,7 +284,7 @@ impl<'a> Fit<'a> {
     }
 
     fn pursuit(&self) -> Option<Pursuit<'_>> {
-        let (points, values) = self.exact.as_ref()?;
+        let (points, values) = self.training_f64.as_ref()?;
         Some(Pursuit {
             compute: self.compute,
             points,
@@ -298,9 +298,12 @@ impl<'a> Fit<'a> {
     /// Whether only [`Self::finish`] remains.
     #[must_use]
     pub fn is_done(&self) -> bool {
-        self.stopped
+        self.has_converged
             || self.step >= self.options.resolved_steps()
-            || self.lm.as_ref().is_some_and(|lm| lm.is_done && lm.tried >= lm.field.len().min(MAX_EXCHANGES))
+            || self
+                .lm
+                .as_ref()
+                .is_some_and(|lm| lm.is_done && lm.failed_exchanges >= lm.field.len().min(MAX_EXCHANGES))
     }
 
     /// Current progress.
@@ -326,18 +329,18 @@ impl<'a> Fit<'a> {
             return self.validate();
         }
         let steps = self.options.resolved_steps();
-        let until = (steps as f64 * DENSITY_UNTIL) as u64;
+        let until = (steps as f64 * DENSITY_FRACTION) as u64;
         let result = self.adam_step(steps)?;
         self.last_loss = result.loss / result.samples.max(1) as f64;
         self.pairs += result.pairs;
         self.step += 1;
         if self.step.is_multiple_of(DENSITY_EVERY) && self.step <= until && self.step < steps {
-            self.change_density();
+            self.control_density();
         }
         if self.step.is_multiple_of(VALIDATE_EVERY) || self.step == steps {
             self.validate()?;
             let best = self.best.as_ref().map_or(self.step, |best| best.step);
-            self.stopped = self.step >= until && self.step - best >= PATIENCE;
+            self.has_converged = self.step >= until && self.step - best >= PATIENCE;
         }
         Ok(())
     }
@@ -348,27 +351,27 @@ impl<'a> Fit<'a> {
         let Some(pursuit) = self.pursuit() else { return Ok(()) };
         let (points, values) = (pursuit.points, pursuit.values);
         let most = lm.field.len().min(MAX_EXCHANGES);
-        if (lm.is_done || lm.gain < pursuit::GAIN) && lm.tried < most {
-            match pursuit.exchange(&lm, lm.tried)? {
+        if (lm.is_done || lm.gain < pursuit::MIN_EXCHANGE_GAIN) && lm.failed_exchanges < most {
+            match pursuit.exchange(&lm, lm.failed_exchanges)? {
                 Some(better) => lm = better,
-                None => lm.tried += 1,
+                None => lm.failed_exchanges += 1,
             }
         } else {
             lm.iterate(self.compute, points, values)?;
-            lm.is_done |= lm.tried == most && lm.gain < SETTLED;
+            lm.is_done |= lm.failed_exchanges == most && lm.gain < CONVERGED_GAIN;
         }
         self.last_loss = lm.loss / values.len() as f64;
         self.lm = Some(lm);
         Ok(())
     }
 
-    fn rule(&self, count: usize) -> Rule {
-        let radius = if count <= NO_LISTS { 1e3 } else { self.options.radius };
-        Rule::Radius((K * K * radius * radius) as f32)
+    fn rule(&self, count: usize) -> ListRule {
+        let radius = if count <= MAX_DENSE_GAUSSIANS { 1e3 } else { self.options.radius };
+        ListRule::Radius((K * K * radius * radius) as f32)
     }
 
     fn packed(&self) -> (Vec<Record<f32>>, GaussianIndex) {
-        let packed = Packed::new(self.compute.exec(), &self.field);
+        let packed = PackedField::new(self.compute.exec(), &self.field);
         let order = (0..self.field.len() as u32).collect();
         (packed.records(), GaussianIndex::new(&self.field, &packed, order, &self.compute.pool))
     }
@@ -379,9 +382,9 @@ impl<'a> Fit<'a> {
         records: &'p [Record<f32>],
         index: &'p GaussianIndex,
         samples: &'p LeafSamples,
-        want: Want,
-    ) -> Pass<'p> {
-        Pass {
+        want: PassOutput,
+    ) -> SamplePass<'p> {
+        SamplePass {
             exec: self.compute.exec(),
             index,
             records,
@@ -396,11 +399,11 @@ impl<'a> Fit<'a> {
     fn adam_step(&mut self, steps: u64) -> Result<PassResult, FitError> {
         let (records, index) = self.packed();
         let batches = u64::from(self.options.batches);
-        let batch = Batch { turns: &self.turns, turn: (self.step % batches) as u8 };
+        let batch = Batch { batch_of_leaf: &self.batch_of_leaf, batch: (self.step % batches) as u8 };
         let mut moments = std::mem::take(&mut self.moments);
         moments.resize(self.field.len(), [0.0; 10]);
         let batch = (batches > 1).then_some(batch);
-        let pass = Pass { batch, ..self.pass(&records, &index, &self.train, Want::Moments) };
+        let pass = SamplePass { batch, ..self.pass(&records, &index, &self.train, PassOutput::Moments) };
         let result = pass.run(&self.passes, &mut moments, None);
         if !result.loss.is_finite() {
             return Err(FitError::Loss { step: self.step });
@@ -411,7 +414,7 @@ impl<'a> Fit<'a> {
             records: &records,
             moments: &moments,
             scale: 2.0 / result.samples.max(1) as f32,
-            logs: self.logs,
+            logs: self.log_range,
         };
         step.run(&self.compute.pool, &mut self.field, &mut self.adam);
         self.moments = moments;
@@ -424,7 +427,7 @@ impl<'a> Fit<'a> {
         density::reorder(&mut self.field, &mut self.adam, &order);
     }
 
-    fn change_density(&mut self) {
+    fn control_density(&mut self) {
         let mut values = vec![0.0f32; self.train.leaves.order.len()];
         self.evaluate(&self.train, &mut values);
         let len = self.train.leaves.len;
@@ -436,24 +439,24 @@ impl<'a> Fit<'a> {
             })
             .take(len)
             .collect();
-        let evidence = density::Evidence {
+        let evidence = density::DensityInput {
             points: &points,
             residuals: &residuals,
-            sigma: (0.8 * self.voxel).max(libm::expf(self.logs[0])),
-            thinnest: libm::expf(self.logs[0]) * 0.999,
+            sigma: (0.8 * self.voxel).max(libm::expf(self.log_range[0])),
+            thinnest: libm::expf(self.log_range[0]) * 0.999,
             seed: self.options.seed,
             step: self.step,
-            most: self.options.max_gaussians.max(self.options.gaussians),
+            max_gaussians: self.options.max_gaussians.max(self.options.gaussians),
         };
-        density::change(&mut self.field, &mut self.adam, &evidence);
-        density::clamp_logs(&mut self.field, self.logs);
+        density::control_density(&mut self.field, &mut self.adam, &evidence);
+        density::clamp_logs(&mut self.field, self.log_range);
         self.sort();
     }
 
     /// Evaluates the field at samples, by slot; returns the sum of squared residuals.
     fn evaluate(&self, samples: &LeafSamples, values: &mut [f32]) -> PassResult {
         let (records, index) = self.packed();
-        let pass = self.pass(&records, &index, samples, Want::Values);
+        let pass = self.pass(&records, &index, samples, PassOutput::Values);
         let mut moments = Vec::new();
         pass.run(&self.passes, &mut moments, (!values.is_empty()).then_some(values))
     }
@@ -461,8 +464,8 @@ impl<'a> Fit<'a> {
     fn solve_weights(&mut self, iterations: usize) {
         let (mut solved, index) = self.packed();
         let records = solved.clone();
-        let pass = self.pass(&records, &index, &self.train, Want::Zeroth);
-        let weights = weights::solve(&pass, &self.passes, &mut solved, LAMBDA, iterations);
+        let pass = self.pass(&records, &index, &self.train, PassOutput::Zeroth);
+        let weights = weights::solve(&pass, &self.passes, &mut solved, WEIGHT_REGULARISATION, iterations);
         let mode = self.field.weight_mode;
         let smallest = if mode == WeightMode::Raw { f64::NEG_INFINITY } else { 1e-3 };
         for (raw, weight) in self.field.weights.iter_mut().zip(weights) {
@@ -478,7 +481,7 @@ impl<'a> Fit<'a> {
         };
         let loss = match (&self.validation, &self.lm) {
             (None, _) => {
-                self.best = Some(Best { field, loss: f64::NAN, step: self.step });
+                self.best = Some(BestField { field, loss: f64::NAN, step: self.step });
                 return Ok(());
             }
             (Some(validation), None) => {
@@ -497,7 +500,7 @@ impl<'a> Fit<'a> {
             }
         };
         if self.best.as_ref().is_none_or(|best| loss < best.loss) {
-            self.best = Some(Best { field, loss, step: self.step });
+            self.best = Some(BestField { field, loss, step: self.step });
         }
         Ok(())
     }
@@ -506,7 +509,7 @@ impl<'a> Fit<'a> {
     ///
     /// # Errors
     /// The field is invalid.
-    pub fn finish(mut self) -> Result<Fitted, FitError> {
+    pub fn finish(mut self) -> Result<FitResult, FitError> {
         if self.lm.is_none() {
             if let Some(best) = &self.best {
                 self.field = best.field.cast();
@@ -527,33 +530,33 @@ impl<'a> Fit<'a> {
         };
         let started = Instant::now();
         let single: GaussianField<f32> = field.cast();
-        let set = PointSet::new(&self.points)?;
+        let set = SortedPoints::new(&self.points)?;
         let evaluator = AcceleratedEvaluator::new(self.compute, &single)?;
         let (found, _) = evaluator.values(&set, Cutoff::Absolute(REPORT_ERROR))?;
         let report_seconds = started.elapsed().as_secs_f64();
-        let value = |v: f32| self.frame.offset + self.frame.scale * f64::from(v);
+        let value = |v: f32| self.normalisation.offset + self.normalisation.scale * f64::from(v);
         let metrics = |wanted: &dyn Fn(usize) -> bool| {
             let chosen = (0..found.len()).filter(|&i| wanted(i));
             let (f, y): (Vec<f64>, Vec<f64>) =
                 chosen.map(|i| (value(found[i]), value(self.values[i]))).unzip();
-            Metrics::new(&f, &y, self.frame.scale)
+            Metrics::new(&f, &y, self.normalisation.scale)
         };
-        let is_test = |i: usize| self.shares[i] == Share::Test;
+        let is_test = |i: usize| self.roles[i] == SampleRole::Test;
         let low = self.values.iter().copied().fold(f32::INFINITY, f32::min);
         let train = metrics(&|i| !is_test(i));
         let test = metrics(&is_test);
         let test_foreground = metrics(&|i| is_test(i) && self.values[i] - low > 0.02);
         let mut field = field;
         for mean in &mut field.means {
-            (0..3).for_each(|k| mean[k] += self.frame.origin[k]);
+            (0..3).for_each(|k| mean[k] += self.normalisation.origin[k]);
         }
         field.bounds = Some(self.bounds);
-        if field.covariance == Covariance::Diagonal {
+        if field.covariance == CovarianceKind::Diagonal {
             field.chol.iter_mut().for_each(|c| [c[1], c[3], c[4]] = [0.0; 3]);
         }
-        Ok(Fitted {
+        Ok(FitResult {
             field,
-            frame: self.frame,
+            normalisation: self.normalisation,
             steps: self.step,
             best_step,
             train,
@@ -566,7 +569,7 @@ impl<'a> Fit<'a> {
 }
 
 /// The box that the samples cover; each grid point covers its cell.
-fn outer(mut bounds: Bounds, samples: &Samples) -> Bounds {
+fn covered_bounds(mut bounds: FieldBounds, samples: &Samples) -> FieldBounds {
     if let Some(grid) = &samples.grid {
         for k in 0..3 {
             bounds.lo[k] -= 0.5 * grid.spacing[k];

@@ -3,13 +3,13 @@
 //! `(Φᵀ Φ + λ I) w = Φᵀ y` by conjugate gradients from the current weights; `Φ p` is the forward half of a pass and
 //! `Φᵀ r` its zeroth moments, so an iteration is one pass.
 
-use crate::accel::pass::{Pass, Passes, Want};
+use crate::accel::pass::{PassMemory, PassOutput, SamplePass};
 use crate::packed::Record;
 
 /// Improves the weights of `records` in place; returns them.
 pub(crate) fn solve(
-    pass: &Pass<'_>,
-    passes: &Passes,
+    pass: &SamplePass<'_>,
+    passes: &PassMemory,
     records: &mut [Record<f32>],
     lambda: f64,
     iterations: usize,
@@ -17,7 +17,7 @@ pub(crate) fn solve(
     let n = records.len();
     let mut moments = vec![[0.0f32; 10]; n];
     let mut w: Vec<f64> = records.iter().map(|record| f64::from(record[9])).collect();
-    let residual_pass = Pass { records, want: Want::Zeroth, zero_targets: false, ..*pass };
+    let residual_pass = SamplePass { records, want: PassOutput::Zeroth, zero_targets: false, ..*pass };
     residual_pass.run(passes, &mut moments, None);
     let mut r: Vec<f64> = moments.iter().zip(&w).map(|(m, w)| -f64::from(m[0]) - lambda * w).collect();
     let mut p = r.clone();
@@ -30,7 +30,7 @@ pub(crate) fn solve(
         for (record, p) in records.iter_mut().zip(&p) {
             record[9] = *p as f32;
         }
-        let apply = Pass { records, want: Want::Zeroth, zero_targets: true, ..*pass };
+        let apply = SamplePass { records, want: PassOutput::Zeroth, zero_targets: true, ..*pass };
         apply.run(passes, &mut moments, None);
         let q: Vec<f64> = moments.iter().zip(&p).map(|(m, p)| f64::from(m[0]) + lambda * p).collect();
         let pq: f64 = p.iter().zip(&q).map(|(p, q)| p * q).sum();

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use bzip2::read::MultiBzDecoder;
 use flate2::read::MultiGzDecoder;
-use gausset_io::input::{NEVER, Stoppable};
+use gausset_io::input::{NEVER, StoppableReader};
 
 use crate::error::ContentError;
 use crate::memory;
@@ -20,51 +20,51 @@ pub(crate) const MAX_SKIP: u64 = 1 << 30;
 
 /// Frame and limits that a caller sets for reading a file.
 #[derive(Clone, Copy, Debug)]
-pub struct Wanted<'a> {
+pub struct ReadRequest<'a> {
     /// Frame of a 4-D volume, from 0.
     pub frame: usize,
     /// Largest number of voxels or samples; [`Samples::most`](crate::fit::Samples::most) for a fit. A file that
     /// declares more is refused before anything is unpacked.
-    pub most: u64,
+    pub max_samples: u64,
     /// Reading ends with an error when this is set.
     pub stop: &'a AtomicBool,
 }
 
-impl Default for Wanted<'_> {
+impl Default for ReadRequest<'_> {
     fn default() -> Self {
-        Self { frame: 0, most: u64::MAX, stop: &NEVER }
+        Self { frame: 0, max_samples: u64::MAX, stop: &NEVER }
     }
 }
 
-impl<'a> Wanted<'a> {
+impl<'a> ReadRequest<'a> {
     /// Checks the number of samples against the limit.
-    pub(crate) fn room(&self, samples: u64) -> Result<(), ContentError> {
-        if samples <= self.most {
+    pub(crate) fn check_count(&self, samples: u64) -> Result<(), ContentError> {
+        if samples <= self.max_samples {
             Ok(())
         } else {
-            Err(ContentError::Room { most: self.most, found: samples })
+            Err(ContentError::TooManySamples { limit: self.max_samples, found: samples })
         }
     }
 
     /// Wraps a reader so that it fails once the stop flag is set.
-    pub(crate) fn stream<R>(&self, inner: R) -> Stoppable<'a, R> {
-        Stoppable::new(inner, self.stop)
+    pub(crate) fn stoppable<R>(&self, inner: R) -> StoppableReader<'a, R> {
+        StoppableReader::new(inner, self.stop)
     }
 
     /// A gzip decoder that fails once the stop flag is set. Callers check the number of samples first.
     #[allow(clippy::disallowed_methods, reason = "this is the door")]
-    pub(crate) fn gunzip<'b>(&self, packed: &'b [u8]) -> Stoppable<'a, MultiGzDecoder<&'b [u8]>> {
-        self.stream(MultiGzDecoder::new(packed))
+    pub(crate) fn gunzip<'b>(&self, packed: &'b [u8]) -> StoppableReader<'a, MultiGzDecoder<&'b [u8]>> {
+        self.stoppable(MultiGzDecoder::new(packed))
     }
 
     /// A bzip2 decoder that fails once the stop flag is set. Callers check the number of samples first.
     #[allow(clippy::disallowed_methods, reason = "this is the door")]
-    pub(crate) fn bunzip2<'b>(&self, packed: &'b [u8]) -> Stoppable<'a, MultiBzDecoder<&'b [u8]>> {
-        self.stream(MultiBzDecoder::new(packed))
+    pub(crate) fn bunzip2<'b>(&self, packed: &'b [u8]) -> StoppableReader<'a, MultiBzDecoder<&'b [u8]>> {
+        self.stoppable(MultiBzDecoder::new(packed))
     }
 
     /// Fails if the stop flag is set.
-    pub(crate) fn go_on(&self) -> Result<(), ContentError> {
+    pub(crate) fn check_stop(&self) -> Result<(), ContentError> {
         if self.stop.load(Ordering::Relaxed) { Err(ContentError::unread("data", "stopped")) } else { Ok(()) }
     }
 }
@@ -87,8 +87,8 @@ pub(crate) fn voxels(dims: &[u64]) -> Result<u64, ContentError> {
 fn fits_in_memory(count: u64) -> Result<u64, ContentError> {
     /// Bytes per sample: the value, and the bytes from which it is read.
     const BYTES: u64 = 16;
-    let wanted = Wanted { most: memory::total() / BYTES, ..Wanted::default() };
-    wanted.room(count).map(|()| count)
+    let wanted = ReadRequest { max_samples: memory::total() / BYTES, ..ReadRequest::default() };
+    wanted.check_count(count).map(|()| count)
 }
 
 /// Reads exactly `wanted` bytes of a stream whose length is not known to be right.

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
-use gausset_io::units::quote;
+use gausset_io::text::quote;
 
 use crate::error::ContentError;
 
@@ -31,8 +31,8 @@ pub enum InputError {
 impl InputError {
     /// Whether the file has more samples than fit into memory.
     #[must_use]
-    pub fn is_room(&self) -> bool {
-        matches!(self, Self::Content { what, .. } if matches!(**what, DecodeError::Content(ContentError::Room { .. })))
+    pub fn is_out_of_memory(&self) -> bool {
+        matches!(self, Self::Content { what, .. } if matches!(**what, DecodeError::Content(ContentError::TooManySamples { .. })))
     }
 }
 
@@ -44,7 +44,7 @@ pub enum DecodeError {
     Content(#[from] ContentError),
     /// A file that the header names cannot be read.
     #[error("data file {}: {}", quote(name), gausset_io::atomic::plain_reason(source))]
-    Beside {
+    DataFile {
         /// Name in the header.
         name: String,
         /// Error of the operating system.

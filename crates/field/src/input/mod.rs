@@ -24,10 +24,10 @@ mod volume;
 use std::io;
 use std::path::Path;
 
-use gausset_io::image::run_decoder;
-use gausset_io::input::{self, inside};
+use gausset_io::image::catch_decoder_panic;
+use gausset_io::input::{self, resolve_inside};
 
-pub use checks::Wanted;
+pub use checks::ReadRequest;
 pub use error::{DecodeError, InputError};
 pub use nrrd::{NrrdHeader, parse_header as parse_nrrd_header};
 pub use volume::{Affine, IDENTITY, Input, Volume};
@@ -42,7 +42,7 @@ const FORMATS: &str = ".csv, .npy, .npz, .nrrd, .nhdr, .nii, .nii.gz, .hdr, .tif
 ///
 /// # Errors
 /// The file cannot be read, is invalid or exceeds a limit; or reading was stopped.
-pub fn read(path: &Path, wanted: &Wanted<'_>) -> Result<Input, InputError> {
+pub fn read(path: &Path, wanted: &ReadRequest<'_>) -> Result<Input, InputError> {
     let name = path.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
     let content = |what| InputError::Content { path: path.to_owned(), what: Box::new(what) };
     if format(&name).is_none() {
@@ -50,12 +50,13 @@ pub fn read(path: &Path, wanted: &Wanted<'_>) -> Result<Input, InputError> {
     }
     let folder = path.parent().unwrap_or(Path::new(""));
     let beside = |name: &str| {
-        let path = inside(folder, name).map_err(|e| io::Error::new(io::ErrorKind::InvalidInput, e))?;
+        let path =
+            resolve_inside(folder, name).map_err(|e| io::Error::new(io::ErrorKind::InvalidInput, e))?;
         read_whole(&path, wanted)
     };
     let bytes =
         read_whole(path, wanted).map_err(|source| InputError::Io { path: path.to_owned(), source })?;
-    let decoded = run_decoder(|| decode(&name, &bytes, wanted, &beside));
+    let decoded = catch_decoder_panic(|| decode(&name, &bytes, wanted, &beside));
     decoded.unwrap_or_else(|| Err(ContentError::Decoder.into())).map_err(content)
 }
 
@@ -93,7 +94,7 @@ fn format(name: &str) -> Option<Format> {
 pub fn decode(
     name: &str,
     bytes: &[u8],
-    wanted: &Wanted<'_>,
+    wanted: &ReadRequest<'_>,
     beside: &dyn Fn(&str) -> io::Result<Vec<u8>>,
 ) -> Result<Input, DecodeError> {
     let (format, frame) = (format(name), wanted.frame);
@@ -118,11 +119,11 @@ pub fn decode(
 pub fn read_points(path: &Path) -> Result<Vec<[f64; 3]>, InputError> {
     let content =
         |what: ContentError| InputError::Content { path: path.to_owned(), what: Box::new(what.into()) };
-    let wanted = Wanted::default();
+    let wanted = ReadRequest::default();
     let bytes =
         read_whole(path, &wanted).map_err(|source| InputError::Io { path: path.to_owned(), source })?;
     let is_npy = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("npy"));
-    let decoded = run_decoder(|| {
+    let decoded = catch_decoder_panic(|| {
         if is_npy { npy::read_points(&bytes, &wanted) } else { table::read_points(&bytes, &wanted) }
     });
     let points = decoded.unwrap_or(Err(ContentError::Decoder)).map_err(content)?;
@@ -136,6 +137,6 @@ pub fn read_points(path: &Path) -> Result<Vec<[f64; 3]>, InputError> {
     }
 }
 
-fn read_whole(path: &Path, wanted: &Wanted<'_>) -> io::Result<Vec<u8>> {
-    input::read_unless(wanted.stop, path, memory::largest_file())
+fn read_whole(path: &Path, wanted: &ReadRequest<'_>) -> io::Result<Vec<u8>> {
+    input::read_unless(wanted.stop, path, memory::max_file_bytes())
 }

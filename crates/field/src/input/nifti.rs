@@ -9,7 +9,7 @@ use nifti::Endianness;
 use nifti::NiftiHeader;
 
 use crate::error::ContentError;
-use crate::input::checks::{MAX_INFLATED, MAX_SKIP, Wanted, all_finite, read_exactly, voxels};
+use crate::input::checks::{MAX_INFLATED, MAX_SKIP, ReadRequest, all_finite, read_exactly, voxels};
 use crate::input::error::DecodeError;
 use crate::input::scalar::Scalar;
 use crate::input::volume::{Affine, Volume, scaling};
@@ -20,15 +20,15 @@ const HEADER: usize = 348;
 pub(crate) fn read(
     name: &str,
     bytes: &[u8],
-    wanted: &Wanted<'_>,
+    wanted: &ReadRequest<'_>,
     beside: &dyn Fn(&str) -> std::io::Result<Vec<u8>>,
 ) -> Result<Volume, DecodeError> {
     let header_bytes = read_exactly(stream(bytes, wanted), HEADER as u64, "header")?;
     let header = parse(&header_bytes)?;
-    let layout = Layout::of(&header, wanted)?;
+    let layout = Layout::from_header(&header, wanted)?;
     if header.magic.starts_with(b"ni1") {
-        let name = image_beside(name);
-        let data = beside(&name).map_err(|source| DecodeError::Beside { name, source })?;
+        let name = image_file_name(name);
+        let data = beside(&name).map_err(|source| DecodeError::DataFile { name, source })?;
         Ok(volume(&header, &layout, stream(&data, wanted))?)
     } else {
         Ok(volume(&header, &layout, stream(bytes, wanted))?)
@@ -36,16 +36,16 @@ pub(crate) fn read(
 }
 
 /// The bytes, inflated if they are gzip.
-fn stream<'a>(bytes: &'a [u8], wanted: &Wanted<'a>) -> Box<dyn Read + 'a> {
+fn stream<'a>(bytes: &'a [u8], wanted: &ReadRequest<'a>) -> Box<dyn Read + 'a> {
     if bytes.starts_with(&[0x1F, 0x8B]) {
         Box::new(wanted.gunzip(bytes).take(MAX_INFLATED))
     } else {
-        Box::new(wanted.stream(bytes))
+        Box::new(wanted.stoppable(bytes))
     }
 }
 
 /// `NAME.hdr` → `NAME.img`, with `.gz` if the header has it.
-fn image_beside(name: &str) -> String {
+fn image_file_name(name: &str) -> String {
     let cut = |name: &str, end: &str| -> Option<String> {
         let at = name.len().checked_sub(end.len())?;
         let (stem, found) = (name.get(..at)?, name.get(at..)?);
@@ -58,7 +58,7 @@ fn image_beside(name: &str) -> String {
 fn parse(bytes: &[u8]) -> Result<NiftiHeader, ContentError> {
     if let Some(540 | 0x1C02_0000) = bytes.first_chunk::<4>().map(|b| i32::from_le_bytes(*b)) {
         let error = ContentError::missing("header", "NIfTI-2 is not read", "NIfTI-1");
-        return Err(error.advising("convert it"));
+        return Err(error.with_advice("convert it"));
     }
     let header = NiftiHeader::from_reader(bytes)
         .map_err(|error| ContentError::unread("header", format_args!("not NIfTI-1 ({error})")))?;
@@ -82,7 +82,7 @@ struct Layout {
 
 impl Layout {
     /// Reads the layout from the header and checks it against the limits.
-    fn of(header: &NiftiHeader, wanted: &Wanted<'_>) -> Result<Self, ContentError> {
+    fn from_header(header: &NiftiHeader, wanted: &ReadRequest<'_>) -> Result<Self, ContentError> {
         let dimension = header.dim[0];
         if !(1..=7).contains(&dimension) {
             return Err(ContentError::unexpected("header", "dimension", "1 to 7", dimension));
@@ -90,7 +90,7 @@ impl Layout {
         let size = |axis: u16| if axis <= dimension { u64::from(header.dim[usize::from(axis)]) } else { 1 };
         let dims = [size(1), size(2), size(3)];
         let count = voxels(&dims)?;
-        wanted.room(count)?;
+        wanted.check_count(count)?;
         let frame = wanted.frame as u64;
         let frames = (4..=7).map(size).try_fold(1u64, |n, d| n.checked_mul(d)).unwrap_or(u64::MAX);
         if frame >= frames {

@@ -3,12 +3,12 @@
 use std::fmt::Display;
 use std::io::{Cursor, Read};
 
-use gausset_io::units::excerpt;
+use gausset_io::text::excerpt;
 use npyz::{DType, NpyFile, Order, TypeChar};
 
 use crate::error::ContentError;
 use crate::fit::Samples;
-use crate::input::checks::{Wanted, all_finite, read_exactly, voxels};
+use crate::input::checks::{ReadRequest, all_finite, read_exactly, voxels};
 use crate::input::volume::{Input, Volume};
 
 /// An array as f64, in C order.
@@ -18,12 +18,12 @@ struct Array {
 }
 
 /// Samples (N, 4) or a volume.
-pub(crate) fn read_npy(bytes: &[u8], wanted: &Wanted<'_>) -> Result<Input, ContentError> {
+pub(crate) fn read_npy(bytes: &[u8], wanted: &ReadRequest<'_>) -> Result<Input, ContentError> {
     interpret(array(bytes, "array", wanted)?)
 }
 
 /// Points (N, 3) or (N, 4).
-pub(crate) fn read_points(bytes: &[u8], wanted: &Wanted<'_>) -> Result<Vec<[f64; 3]>, ContentError> {
+pub(crate) fn read_points(bytes: &[u8], wanted: &ReadRequest<'_>) -> Result<Vec<[f64; 3]>, ContentError> {
     let array = array(bytes, "array", wanted)?;
     match array.shape[..] {
         [_, columns @ (3 | 4)] => {
@@ -34,18 +34,18 @@ pub(crate) fn read_points(bytes: &[u8], wanted: &Wanted<'_>) -> Result<Vec<[f64;
 }
 
 /// Arrays `points` (N, 3) and `values` (N); or the only array of the archive, as [`read_npy`].
-pub(crate) fn read_npz(bytes: &[u8], wanted: &Wanted<'_>) -> Result<Input, ContentError> {
+pub(crate) fn read_npz(bytes: &[u8], wanted: &ReadRequest<'_>) -> Result<Input, ContentError> {
     let mut archive =
         zip::ZipArchive::new(Cursor::new(bytes)).map_err(|e| ContentError::unread("archive", e))?;
     let names: Vec<String> = archive.file_names().filter_map(|name| Some(name.ok()?.into_owned())).collect();
     let mut load = |name: &str| -> Result<Array, ContentError> {
         let file = archive.by_name(name).map_err(|e| ContentError::unread(name, e))?;
-        let mut file = wanted.stream(file);
-        let mut content = read_header(&mut file).map_err(|error| error.inside(name))?;
+        let mut file = wanted.stoppable(file);
+        let mut content = read_header(&mut file).map_err(|error| error.within(name))?;
         // The header declares the inflated size: an archive can inflate to a thousand times its length.
         let (shape, size) = declared(&content, name)?;
-        let data = voxels(&shape).map_err(|error| error.inside(name))?.saturating_mul(size);
-        wanted.room(samples(&shape))?;
+        let data = voxels(&shape).map_err(|error| error.within(name))?.saturating_mul(size);
+        wanted.check_count(samples(&shape))?;
         content.extend(read_exactly(file, data, name)?);
         array(&content, name, wanted)
     };
@@ -121,7 +121,7 @@ fn read_header(stream: &mut impl Read) -> Result<Vec<u8>, ContentError> {
 /// Length of the header including everything before its text.
 fn header_length(bytes: &[u8]) -> Result<u64, ContentError> {
     /// Largest length: headers are one line of text.
-    const MOST: u64 = 1 << 20;
+    const MAX_HEADER: u64 = 1 << 20;
     let length = match bytes {
         [0x93, b'N', b'U', b'M', b'P', b'Y', 1, _, a, b, ..] => 10 + u64::from(u16::from_le_bytes([*a, *b])),
         [0x93, b'N', b'U', b'M', b'P', b'Y', 2 | 3, _, a, b, c, d, ..] => {
@@ -132,8 +132,8 @@ fn header_length(bytes: &[u8]) -> Result<u64, ContentError> {
             return Err(ContentError::missing("header", "not a .npy file", expected));
         }
     };
-    if length > MOST {
-        let expected = format_args!("at most {MOST} bytes");
+    if length > MAX_HEADER {
+        let expected = format_args!("at most {MAX_HEADER} bytes");
         return Err(ContentError::unexpected("header", "too long", expected, length));
     }
     Ok(length)
@@ -142,7 +142,7 @@ fn header_length(bytes: &[u8]) -> Result<u64, ContentError> {
 /// Refuses deeply nested headers: the library's parser takes twice as long for each further bracket.
 fn check_depth(header: &[u8]) -> Result<(), ContentError> {
     /// A dictionary that holds tuples and, for records, lists of tuples of lists.
-    const DEEPEST: usize = 6;
+    const MAX_DEPTH: usize = 6;
     let mut depth = 0usize;
     for byte in header {
         match byte {
@@ -150,8 +150,8 @@ fn check_depth(header: &[u8]) -> Result<(), ContentError> {
             b'}' | b']' | b')' => depth = depth.saturating_sub(1),
             _ => {}
         }
-        if depth > DEEPEST {
-            let expected = format_args!("at most {DEEPEST} deep");
+        if depth > MAX_DEPTH {
+            let expected = format_args!("at most {MAX_DEPTH} deep");
             return Err(ContentError::missing("header", "brackets nested too deep", expected));
         }
     }
@@ -160,14 +160,14 @@ fn check_depth(header: &[u8]) -> Result<(), ContentError> {
 
 fn not_npy(place: &str, error: std::io::Error) -> ContentError {
     ContentError::unread("header", format_args!("not a .npy file ({})", excerpt(&error.to_string())))
-        .inside(place)
+        .within(place)
 }
 
 /// Shape, and bytes per number.
 fn declared(bytes: &[u8], place: &str) -> Result<(Vec<u64>, u64), ContentError> {
-    let length = header_length(bytes).map_err(|error| error.inside(place))?;
+    let length = header_length(bytes).map_err(|error| error.within(place))?;
     let header = usize::try_from(length).ok().and_then(|length| bytes.get(..length)).unwrap_or(bytes);
-    check_depth(header).map_err(|error| error.inside(place))?;
+    check_depth(header).map_err(|error| error.within(place))?;
     let file = NpyFile::new(header).map_err(|error| not_npy(place, error))?;
     let header = file.header();
     let DType::Plain(kind) = header.dtype() else {
@@ -177,25 +177,25 @@ fn declared(bytes: &[u8], place: &str) -> Result<(Vec<u64>, u64), ContentError> 
     Ok((header.shape().to_vec(), kind.size_field().max(1)))
 }
 
-fn array(bytes: &[u8], place: &str, wanted: &Wanted<'_>) -> Result<Array, ContentError> {
-    let length = header_length(bytes).map_err(|error| error.inside(place))?;
+fn array(bytes: &[u8], place: &str, wanted: &ReadRequest<'_>) -> Result<Array, ContentError> {
+    let length = header_length(bytes).map_err(|error| error.within(place))?;
     let held = (bytes.len() as u64).checked_sub(length);
-    let cut_off = || ContentError::missing("header", "cut off", format_args!("{length} bytes")).inside(place);
+    let cut_off = || ContentError::missing("header", "cut off", format_args!("{length} bytes")).within(place);
     let held = held.ok_or_else(cut_off)?;
     let (shape, size) = declared(bytes, place)?;
-    wanted.room(samples(&shape))?;
+    wanted.check_count(samples(&shape))?;
     let count = shape.iter().try_fold(1u64, |n, d| n.checked_mul(*d)).unwrap_or(u64::MAX);
     if count.checked_mul(size).is_none_or(|wanted| wanted > held) {
         let what = format_args!("shape {shape:?} needs more bytes than there are ({held})");
         return Err(ContentError::unread(place, what));
     }
-    let file = NpyFile::new(wanted.stream(bytes)).map_err(|error| not_npy(place, error))?;
+    let file = NpyFile::new(wanted.stoppable(bytes)).map_err(|error| not_npy(place, error))?;
     let header = file.header().clone();
     let DType::Plain(kind) = header.dtype() else {
         let found = header.dtype().descr();
         return Err(ContentError::unexpected(place, "wrong type", "numbers", found));
     };
-    let wrong = |error: std::io::Error| ContentError::unread("data", error).inside(place);
+    let wrong = |error: std::io::Error| ContentError::unread("data", error).within(place);
     macro_rules! read {
         ($type:ty) => {{
             let numbers = file.into_vec::<$type>().map_err(wrong)?;

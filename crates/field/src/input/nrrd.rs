@@ -6,10 +6,10 @@
 use std::fmt::Display;
 use std::io::Read;
 
-use gausset_io::units::quote;
+use gausset_io::text::quote;
 
 use crate::error::ContentError;
-use crate::input::checks::{MAX_SKIP, Wanted, all_finite, read_exactly, voxels};
+use crate::input::checks::{MAX_SKIP, ReadRequest, all_finite, read_exactly, voxels};
 use crate::input::error::DecodeError;
 use crate::input::scalar::Scalar;
 use crate::input::volume::{Affine, Volume, scaling};
@@ -46,14 +46,14 @@ pub struct NrrdHeader {
 /// Reads a volume.
 pub(crate) fn read(
     bytes: &[u8],
-    wanted: &Wanted<'_>,
+    wanted: &ReadRequest<'_>,
     beside: &dyn Fn(&str) -> std::io::Result<Vec<u8>>,
 ) -> Result<Volume, DecodeError> {
     let header = parse_header(bytes)?;
-    wanted.room(header.dims.iter().product())?;
+    wanted.check_count(header.dims.iter().product())?;
     let data_file = header.data_file.as_deref();
     let detached = data_file
-        .map(|name| beside(name).map_err(|source| DecodeError::Beside { name: name.to_owned(), source }))
+        .map(|name| beside(name).map_err(|source| DecodeError::DataFile { name: name.to_owned(), source }))
         .transpose()?;
     let data = detached.as_deref().unwrap_or_else(|| bytes.get(header.length..).unwrap_or_default());
     Ok(header.volume(data, wanted)?)
@@ -111,7 +111,7 @@ pub fn parse_header(bytes: &[u8]) -> Result<NrrdHeader, ContentError> {
 }
 
 /// An error for a field with an unexpected value.
-fn wrong(line: usize, what: &str, expected: impl Display, found: impl Display) -> ContentError {
+fn unexpected_field(line: usize, what: &str, expected: impl Display, found: impl Display) -> ContentError {
     ContentError::unexpected(format_args!("line {line}"), what, expected, found)
 }
 
@@ -156,7 +156,7 @@ impl Fields {
                 continue;
             }
             let Some((key, value)) = text.split_once(':') else {
-                return Err(wrong(number, "not a field", "`key: value`", quote(text)));
+                return Err(unexpected_field(number, "not a field", "`key: value`", quote(text)));
             };
             let key = key.trim().to_lowercase().replace(' ', "");
             fields.entries.push((number, key, value.trim().to_owned()));
@@ -169,7 +169,7 @@ impl Fields {
         self.entries.iter().find(|(_, key, _)| key == name).map(|(line, _, value)| (*line, value.as_str()))
     }
 
-    fn need(&self, name: &str) -> Result<(usize, &str), ContentError> {
+    fn require(&self, name: &str) -> Result<(usize, &str), ContentError> {
         self.find(name).ok_or_else(|| ContentError::unread("header", format_args!("no field `{name}`")))
     }
 
@@ -185,32 +185,38 @@ impl Fields {
     }
 
     fn scalar(&self) -> Result<Scalar, ContentError> {
-        let (line, kind) = self.need("type")?;
-        scalar_of(kind).ok_or_else(|| wrong(line, "unknown type", "a number type", quote(kind)))
+        let (line, kind) = self.require("type")?;
+        scalar_of(kind).ok_or_else(|| unexpected_field(line, "unknown type", "a number type", quote(kind)))
     }
 
     /// Sizes of the axes, 1 to 4 of them.
     fn sizes(&self) -> Result<Vec<u64>, ContentError> {
-        let (line, text) = self.need("dimension")?;
+        let (line, text) = self.require("dimension")?;
         let dimension = text.parse().ok().filter(|d| (1..=4).contains(d));
-        let dimension: usize = dimension.ok_or_else(|| wrong(line, "dimension", "1 to 4", quote(text)))?;
-        let (line, sizes) = self.need("sizes")?;
+        let dimension: usize =
+            dimension.ok_or_else(|| unexpected_field(line, "dimension", "1 to 4", quote(text)))?;
+        let (line, sizes) = self.require("sizes")?;
         let sizes: Vec<u64> = sizes.split_whitespace().map_while(|word| word.parse().ok()).collect();
         if sizes.len() != dimension {
-            return Err(wrong(line, "sizes", format_args!("{dimension} whole numbers"), sizes.len()));
+            return Err(unexpected_field(
+                line,
+                "sizes",
+                format_args!("{dimension} whole numbers"),
+                sizes.len(),
+            ));
         }
-        voxels(&sizes).map_err(|error| error.inside(format_args!("line {line}")))?;
+        voxels(&sizes).map_err(|error| error.within(format_args!("line {line}")))?;
         Ok(sizes)
     }
 
     fn encoding(&self) -> Result<Encoding, ContentError> {
-        let (line, word) = self.need("encoding")?;
+        let (line, word) = self.require("encoding")?;
         Ok(match word.to_lowercase().as_str() {
             "raw" => Encoding::Raw,
             "gzip" | "gz" => Encoding::Gzip,
             "bzip2" | "bz2" => Encoding::Bzip2,
             "ascii" | "text" | "txt" => Encoding::Ascii,
-            _ => return Err(wrong(line, "encoding", "raw, gzip, bzip2 or ascii", quote(word))),
+            _ => return Err(unexpected_field(line, "encoding", "raw, gzip, bzip2 or ascii", quote(word))),
         })
     }
 
@@ -218,7 +224,7 @@ impl Fields {
         match self.find("endian") {
             Some((_, word)) if word.eq_ignore_ascii_case("big") => Ok(true),
             Some((_, word)) if word.eq_ignore_ascii_case("little") => Ok(false),
-            Some((line, word)) => Err(wrong(line, "endian", "little or big", quote(word))),
+            Some((line, word)) => Err(unexpected_field(line, "endian", "little or big", quote(word))),
             None if scalar.bytes() > 1 && encoding != Encoding::Ascii => {
                 Err(ContentError::unread("header", "no field `endian`, which this type needs"))
             }
@@ -232,7 +238,7 @@ impl Fields {
         let Some((line, text)) = self.find("spacedirections") else { return Ok(None) };
         let expected = || format!("{dimension} vectors or `none`");
         let found = vectors(text, dimension);
-        found.map(Some).ok_or_else(|| wrong(line, "space directions", expected(), quote(text)))
+        found.map(Some).ok_or_else(|| unexpected_field(line, "space directions", expected(), quote(text)))
     }
 
     /// The distance of neighbours along each axis.
@@ -240,7 +246,7 @@ impl Fields {
         let Some((line, text)) = self.find("spacings") else { return Ok(vec![1.0; dimension]) };
         let found: Vec<f64> = text.split_whitespace().map_while(|word| word.parse().ok()).collect();
         if found.len() != dimension {
-            return Err(wrong(line, "spacings", format_args!("{dimension} numbers"), quote(text)));
+            return Err(unexpected_field(line, "spacings", format_args!("{dimension} numbers"), quote(text)));
         }
         Ok(found)
     }
@@ -282,7 +288,7 @@ impl Fields {
     fn skip(&self, name: &str) -> Result<i64, ContentError> {
         let Some((line, text)) = self.find(name) else { return Ok(0) };
         let number = text.parse::<i64>().ok().filter(|n| *n >= -1);
-        number.ok_or_else(|| wrong(line, "skip", "a whole number", quote(text)))
+        number.ok_or_else(|| unexpected_field(line, "skip", "a whole number", quote(text)))
     }
 
     /// Signs that convert the axes of the header's space to RAS+; LPS and LAS have opposite axes.
@@ -345,7 +351,7 @@ impl NrrdHeader {
     ///
     /// # Errors
     /// The first problem, with its place.
-    pub fn volume(&self, data: &[u8], wanted: &Wanted<'_>) -> Result<Volume, ContentError> {
+    pub fn volume(&self, data: &[u8], wanted: &ReadRequest<'_>) -> Result<Volume, ContentError> {
         let (frame, frames) = (wanted.frame, self.frames as usize);
         if frame >= frames {
             let expected = format!("0 to {}", frames - 1);
@@ -369,7 +375,7 @@ impl NrrdHeader {
                     Err(_) => (data.len() as u64).checked_sub(length).unwrap_or(u64::MAX),
                 };
                 let from = usize::try_from(skip).ok().and_then(|skip| data.get(skip..)).unwrap_or_default();
-                self.decode(&read_exactly(wanted.stream(from), length, "data")?)
+                self.decode(&read_exactly(wanted.stoppable(from), length, "data")?)
             }
             Encoding::Gzip => self.inflate(wanted.gunzip(data), length)?,
             Encoding::Bzip2 => self.inflate(wanted.bunzip2(data), length)?,
@@ -410,14 +416,14 @@ fn cut_off(expected: impl Display, found: impl Display) -> ContentError {
     ContentError::unexpected("data", "cut off", expected, found)
 }
 
-fn ascii(data: &[u8], total: u64, wanted: &Wanted<'_>) -> Result<Vec<f64>, ContentError> {
+fn ascii(data: &[u8], total: u64, wanted: &ReadRequest<'_>) -> Result<Vec<f64>, ContentError> {
     let text = std::str::from_utf8(data).map_err(|_| ContentError::unread("data", "not text"))?;
     let mut values = Vec::new();
     for word in text.split(|c: char| c.is_whitespace() || c == ',').filter(|word| !word.is_empty()) {
         if values.len() as u64 == total {
             break;
         }
-        wanted.go_on()?;
+        wanted.check_stop()?;
         let place = || format!("value {}", values.len());
         let value = word.parse().map_err(|_| ContentError::unusable(place(), "not a number", quote(word)))?;
         values.push(value);

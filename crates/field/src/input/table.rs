@@ -1,13 +1,13 @@
 //! Tables of samples: rows `x y z value`, separated by commas, semicolons, tabs or blanks; a header line is skipped.
 
-use gausset_io::units::quote;
+use gausset_io::text::quote;
 
 use crate::error::ContentError;
 use crate::fit::Samples;
-use crate::input::checks::Wanted;
+use crate::input::checks::ReadRequest;
 
 /// Reads samples.
-pub(crate) fn read(bytes: &[u8], wanted: &Wanted<'_>) -> Result<Samples, ContentError> {
+pub(crate) fn read(bytes: &[u8], wanted: &ReadRequest<'_>) -> Result<Samples, ContentError> {
     let mut samples = Samples::default();
     rows::<4>(bytes, wanted, |[x, y, z, value]| {
         samples.points.push([x, y, z]);
@@ -17,7 +17,7 @@ pub(crate) fn read(bytes: &[u8], wanted: &Wanted<'_>) -> Result<Samples, Content
 }
 
 /// Reads points.
-pub(crate) fn read_points(bytes: &[u8], wanted: &Wanted<'_>) -> Result<Vec<[f64; 3]>, ContentError> {
+pub(crate) fn read_points(bytes: &[u8], wanted: &ReadRequest<'_>) -> Result<Vec<[f64; 3]>, ContentError> {
     let mut points = Vec::new();
     rows::<3>(bytes, wanted, |point| points.push(point))?;
     Ok(points)
@@ -32,7 +32,7 @@ fn delimiter(bytes: &[u8]) -> u8 {
 
 fn rows<const N: usize>(
     bytes: &[u8],
-    wanted: &Wanted<'_>,
+    wanted: &ReadRequest<'_>,
     mut each: impl FnMut([f64; N]),
 ) -> Result<(), ContentError> {
     let delimiter = delimiter(bytes);
@@ -42,7 +42,7 @@ fn rows<const N: usize>(
         .delimiter(delimiter)
         .comment(Some(b'#'))
         .trim(csv::Trim::All)
-        .from_reader(wanted.stream(bytes));
+        .from_reader(wanted.stoppable(bytes));
     let mut record = csv::ByteRecord::new();
     let mut count = 0;
     let mut is_first = true;
@@ -79,10 +79,12 @@ fn rows<const N: usize>(
         };
         if !row.iter().all(|v| v.is_finite()) {
             let (place, found) = (format_args!("line {line}"), format_args!("{row:?}"));
-            return Err(ContentError::unexpected(place, "not finite", "numbers", found).advising("remove it"));
+            return Err(
+                ContentError::unexpected(place, "not finite", "numbers", found).with_advice("remove it")
+            );
         }
         count += 1;
-        wanted.room(count)?;
+        wanted.check_count(count)?;
         each(row);
     }
     if count == 0 {

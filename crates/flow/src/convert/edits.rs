@@ -4,13 +4,13 @@ use gausset_compute::Pool;
 use gausset_core::splats_transform::Similarity;
 use gausset_core::{Region, se3};
 use gausset_density::morton;
-use gausset_io::splat::Document;
+use gausset_io::splat::SplatFile;
 use gausset_train::{Up, up};
 use serde::Serialize;
 
 /// Edits of splats, applied in the order of the fields. The default changes nothing.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Edits {
+pub struct SplatEdits {
     /// Removes scene splats farther from the middle than this many times the median distance; sky splats are kept. The
     /// middle is the median position along each axis.
     pub drop_far: Option<f64>,
@@ -33,7 +33,7 @@ pub struct Edits {
     pub morton: bool,
 }
 
-impl Default for Edits {
+impl Default for SplatEdits {
     fn default() -> Self {
         Self {
             drop_far: None,
@@ -51,7 +51,7 @@ impl Default for Edits {
 
 /// Number of splats removed by each filter; a splat counts once.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Removed {
+pub struct RemovedCounts {
     /// Too far from the middle of the scene.
     pub far: usize,
     /// Too transparent.
@@ -60,7 +60,7 @@ pub struct Removed {
     pub outside: usize,
 }
 
-impl Removed {
+impl RemovedCounts {
     /// Total over all filters.
     #[must_use]
     pub fn total(&self) -> usize {
@@ -68,17 +68,17 @@ impl Removed {
     }
 }
 
-impl Edits {
+impl SplatEdits {
     /// Removes splats according to the filters; the others keep their bits.
-    pub fn filter(&self, document: &mut Document) -> Removed {
-        let mut removed = Removed::default();
-        let far = self.drop_far.and_then(|factor| Far::of(document, factor));
+    pub fn filter(&self, document: &mut SplatFile) -> RemovedCounts {
+        let mut removed = RemovedCounts::default();
+        let far = self.drop_far.and_then(|factor| FarLimit::of(document, factor));
         let least = self.min_opacity.unwrap_or(0.0);
         let stays: Vec<bool> = (0..document.splats.len())
             .map(|i| {
                 let mean = document.splats.means[i];
                 let is_scene = i < document.scene_len();
-                if is_scene && far.as_ref().is_some_and(|far| far.holds(mean)) {
+                if is_scene && far.as_ref().is_some_and(|far| far.contains(mean)) {
                     removed.far += 1;
                 } else if opacity(document.splats.opacity_logits[i]) < least {
                     removed.faint += 1;
@@ -98,16 +98,16 @@ impl Edits {
 
     /// The transform from input to output coordinates.
     #[must_use]
-    pub fn moves(&self) -> Similarity {
+    pub fn transform(&self) -> Similarity {
         let shift = Similarity { translation: self.translate, ..Similarity::IDENTITY };
         let size = Similarity { scale: self.scale, ..Similarity::IDENTITY };
         let upright = Similarity::from_rotation(up::rotation(self.up, &[]));
-        shift.then(&Similarity::from_rotation(turn(self.rotate))).then(&size).then(&upright)
+        shift.then(&Similarity::from_rotation(rotation_xyz(self.rotate))).then(&size).then(&upright)
     }
 
     /// Transforms, reduces the SH degree and sorts.
-    pub fn shape(&self, document: &mut Document) {
-        let moves = self.moves();
+    pub fn apply(&self, document: &mut SplatFile) {
+        let moves = self.transform();
         if moves != Similarity::IDENTITY {
             document.transform(&moves);
         }
@@ -123,13 +123,13 @@ impl Edits {
             document.sh_degree = degree;
         }
         if self.morton {
-            sort(document);
+            sort_morton(document);
         }
     }
 
     /// Whether these edits can change renders other than by the transform.
     #[must_use]
-    pub fn can_change_pictures(&self) -> bool {
+    pub fn can_change_renders(&self) -> bool {
         self.drop_far.is_some()
             || self.min_opacity.is_some()
             || !self.within.is_empty()
@@ -138,31 +138,31 @@ impl Edits {
 
     /// Whether renders changed other than by the transform.
     #[must_use]
-    pub fn change_pictures(&self, removed: &Removed, sh_degree: u8) -> bool {
+    pub fn changes_renders(&self, removed: &RemovedCounts, sh_degree: u8) -> bool {
         removed.total() > 0 || self.sh_degree.is_some_and(|degree| degree < sh_degree)
     }
 }
 
 /// Number of scene splats that [`Edits::drop_far`] would remove.
-pub(crate) fn far(document: &Document, factor: f64) -> usize {
+pub(crate) fn count_far(document: &SplatFile, factor: f64) -> usize {
     let scene = document.splats.means.iter().take(document.scene_len());
-    Far::of(document, factor).map_or(0, |far| scene.filter(|mean| far.holds(**mean)).count())
+    FarLimit::of(document, factor).map_or(0, |far| scene.filter(|mean| far.contains(**mean)).count())
 }
 
 /// Number of splats that [`Edits::min_opacity`] would remove.
-pub(crate) fn faint(document: &Document, least: f64) -> usize {
+pub(crate) fn count_transparent(document: &SplatFile, least: f64) -> usize {
     document.splats.opacity_logits.iter().filter(|logit| opacity(**logit) < least).count()
 }
 
 /// A sphere around the middle of a scene; splats outside are far.
-struct Far {
-    middle: [f64; 3],
-    most: f64,
+struct FarLimit {
+    centre: [f64; 3],
+    max_distance: f64,
 }
 
-impl Far {
+impl FarLimit {
     /// `None` without splats, and if the median distance is 0.
-    fn of(document: &Document, factor: f64) -> Option<Self> {
+    fn of(document: &SplatFile, factor: f64) -> Option<Self> {
         let means = document.splats.means.get(..document.scene_len())?;
         let median = |mut values: Vec<f64>| {
             let at = values.len() / 2;
@@ -171,11 +171,11 @@ impl Far {
         let axis = |k: usize| median(means.iter().map(|mean| f64::from(mean[k])).collect());
         let middle = [axis(0)?, axis(1)?, axis(2)?];
         let usual = median(means.iter().map(|mean| distance(*mean, middle)).collect())?;
-        (usual > 0.0).then_some(Self { middle, most: factor * usual })
+        (usual > 0.0).then_some(Self { centre: middle, max_distance: factor * usual })
     }
 
-    fn holds(&self, mean: [f32; 3]) -> bool {
-        distance(mean, self.middle) > self.most
+    fn contains(&self, mean: [f32; 3]) -> bool {
+        distance(mean, self.centre) > self.max_distance
     }
 }
 
@@ -188,7 +188,7 @@ fn opacity(logit: f32) -> f64 {
 }
 
 /// The rotation `Rz Ry Rx` of angles in degrees; exact for multiples of 90 degrees.
-fn turn(degrees: [f64; 3]) -> se3::Mat3 {
+fn rotation_xyz(degrees: [f64; 3]) -> se3::Mat3 {
     let mut all = se3::IDENTITY3;
     for (axis, degrees) in degrees.into_iter().enumerate() {
         let (sine, cosine) = match degrees.rem_euclid(360.0) {
@@ -207,7 +207,7 @@ fn turn(degrees: [f64; 3]) -> se3::Mat3 {
 }
 
 /// Sorts the scene splats and the sky splats separately in Morton order.
-fn sort(document: &mut Document) {
+fn sort_morton(document: &mut SplatFile) {
     let (means, scene) = (&document.splats.means, document.scene_len());
     let pool = Pool::with_all_cores();
     let order = |part: &[[f32; 3]], from: usize| {
@@ -224,17 +224,17 @@ mod tests {
     use super::*;
 
     /// A line of splats at x = 0, 1, 2 …, with increasing opacity; the last two are distant sky splats.
-    fn document() -> Document {
+    fn document() -> SplatFile {
         let mut splats = Splats::with_capacity(1, 12);
         for i in 0..12 {
             let x = if i < 10 { i as f32 } else { 1000.0 + i as f32 };
             let quat = [1.0, 0.1, 0.2, 0.3];
             splats.push([x, 0.5, -1.0], [-2.0; 3], quat, i as f32 - 5.0, &[i as f32 * 0.1; 12]);
         }
-        Document { sky: 2, ..Document::new(splats) }
+        SplatFile { sky: 2, ..SplatFile::new(splats) }
     }
 
-    fn places(document: &Document) -> Vec<f32> {
+    fn places(document: &SplatFile) -> Vec<f32> {
         document.splats.means.iter().map(|mean| mean[0]).collect()
     }
 
@@ -242,38 +242,39 @@ mod tests {
     fn each_filter_leaves_out_its_own_and_each_splat_counts_once() {
         let mut far = document();
         far.splats.means[0][0] = -400.0;
-        let removed = Edits { drop_far: Some(20.0), ..Edits::default() }.filter(&mut far);
-        assert_eq!((removed, far.sky), (Removed { far: 1, ..Removed::default() }, 2));
+        let removed = SplatEdits { drop_far: Some(20.0), ..SplatEdits::default() }.filter(&mut far);
+        assert_eq!((removed, far.sky), (RemovedCounts { far: 1, ..RemovedCounts::default() }, 2));
         assert_eq!(far.splats.len(), 11, "the sky stays");
 
         let region = Region::Box { min: [2.0, 0.0, -2.0], max: [8.0, 1.0, 0.0] };
         let ball = Region::Ball { centre: [8.0, 0.5, -1.0], radius: 2.0 };
-        let edits = Edits { min_opacity: Some(0.5), within: vec![region, ball], ..Edits::default() };
+        let edits =
+            SplatEdits { min_opacity: Some(0.5), within: vec![region, ball], ..SplatEdits::default() };
         let mut some = document();
         let removed = edits.filter(&mut some);
         // 0 to 4 are too transparent. Of 5 to 8, inside the box, the ball contains 6, 7 and 8. 9 and the sky are
         // outside the box.
-        assert_eq!(removed, Removed { far: 0, faint: 5, outside: 4 });
+        assert_eq!(removed, RemovedCounts { far: 0, faint: 5, outside: 4 });
         assert_eq!((places(&some), some.sky), (vec![6.0, 7.0, 8.0], 0));
     }
 
     #[test]
     fn splats_are_shifted_then_turned_then_scaled_then_set_upright() {
-        let edits = Edits {
+        let edits = SplatEdits {
             translate: [1.0, 0.0, 0.0],
             rotate: [90.0, 0.0, 90.0],
             scale: 2.0,
             up: Up::Z,
-            ..Edits::default()
+            ..SplatEdits::default()
         };
         // (1, 2, 3) + x = (2, 2, 3); about x: (2, -3, 2); about z: (3, 2, 2); times 2; z becomes -y.
-        let found = edits.moves().apply([1.0, 2.0, 3.0]);
+        let found = edits.transform().apply([1.0, 2.0, 3.0]);
         let expected = [6.0, -4.0, 4.0];
         assert!((0..3).all(|k| (found[k] - expected[k]).abs() < 1e-12), "{found:?}");
-        assert_eq!(Edits::default().moves(), Similarity::IDENTITY);
+        assert_eq!(SplatEdits::default().transform(), Similarity::IDENTITY);
         let mut moved = document();
         moved.vertical_axis = Some([0.0, 0.0, 1.0]);
-        Edits { rotate: [-90.0, 0.0, 0.0], scale: 0.5, ..Edits::default() }.shape(&mut moved);
+        SplatEdits { rotate: [-90.0, 0.0, 0.0], scale: 0.5, ..SplatEdits::default() }.apply(&mut moved);
         assert_eq!(moved.vertical_axis, Some([0.0, 1.0, 0.0]));
         assert_eq!(moved.splats.means[3], [1.5, -0.5, -0.25]);
         assert!((moved.splats.log_scales[3][0] - (-2.0 - std::f32::consts::LN_2)).abs() < 1e-6);
@@ -282,12 +283,12 @@ mod tests {
     #[test]
     fn no_edit_keeps_every_bit_and_the_sky_stays_behind() {
         let mut same = document();
-        let removed = Edits::default().filter(&mut same);
-        Edits::default().shape(&mut same);
+        let removed = SplatEdits::default().filter(&mut same);
+        SplatEdits::default().apply(&mut same);
         assert_eq!((removed.total(), same), (0, document()));
         let mut sorted = document();
         sorted.splats.means[..10].reverse();
-        Edits { morton: true, sh_degree: Some(0), ..Edits::default() }.shape(&mut sorted);
+        SplatEdits { morton: true, sh_degree: Some(0), ..SplatEdits::default() }.apply(&mut sorted);
         assert_eq!(places(&sorted), places(&document()));
         assert_eq!((sorted.sh_degree, sorted.splats.sh.len()), (0, 36));
     }

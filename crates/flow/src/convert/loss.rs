@@ -2,17 +2,17 @@
 
 use gausset_core::engine::{Engine, Outputs, RenderOptions};
 use gausset_core::splats_transform::Similarity;
-use gausset_io::splat::Document;
+use gausset_io::splat::SplatFile;
 use gausset_metrics::quality::psnr;
 use gausset_train::cameras::NamedCamera;
 use serde::Serialize;
 
 use crate::device::DeviceOptions;
-use crate::{Event, Failure, Host, Part};
+use crate::{CountedItem, Event, Failure, Host};
 
 /// Difference between renders before and after a conversion; the JSON form is a stable contract.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Loss {
+pub struct ConversionLoss {
     /// Mean PSNR over the views in dB; `None` if all renders are identical.
     pub psnr: Option<f64>,
     /// PSNR of the worst view in dB.
@@ -26,7 +26,7 @@ pub struct Loss {
 }
 
 /// Cameras in the axes of the output, and two engines: one for the splats before the conversion, one for those after.
-pub(super) struct Scales {
+pub(super) struct LossMeter {
     pub(super) cameras: Vec<NamedCamera>,
     /// Source of the cameras.
     pub(super) source: &'static str,
@@ -35,7 +35,7 @@ pub(super) struct Scales {
     engines: [Box<dyn Engine>; 2],
 }
 
-impl Scales {
+impl LossMeter {
     pub(super) fn new(
         cameras: Vec<NamedCamera>,
         source: &'static str,
@@ -48,17 +48,17 @@ impl Scales {
     }
 
     /// Compares renders of the original and the converted splats. `moves` is the transform between them.
-    pub(super) fn weigh(
+    pub(super) fn measure(
         &mut self,
-        before: &Document,
+        before: &SplatFile,
         moves: &Similarity,
-        after: &Document,
+        after: &SplatFile,
         host: &mut Host<'_>,
-    ) -> Result<Loss, Failure> {
+    ) -> Result<ConversionLoss, Failure> {
         let [first, second] = &mut self.engines;
         first.load_splats(before.splats.clone(), Vec::new())?;
         second.load_splats(after.splats.clone(), Vec::new())?;
-        let how = |document: &Document, scale: f64| RenderOptions {
+        let how = |document: &SplatFile, scale: f64| RenderOptions {
             sh_degree: document.splats.sh_degree,
             antialiased: document.antialiased,
             near_plane: self.how.near_plane * scale,
@@ -66,7 +66,7 @@ impl Scales {
         };
         let back = moves.inverse();
         let (mut sum, mut worst) = (0.0, (f64::INFINITY, String::new()));
-        host.report(Event::Begun { part: Part::Pictures, done: 0, total: self.cameras.len() as u64 });
+        host.report(Event::Begun { item: CountedItem::Pictures, done: 0, total: self.cameras.len() as u64 });
         for (done, view) in (1..).zip(&self.cameras) {
             if host.is_stopping() {
                 host.report(Event::Ended);
@@ -86,7 +86,7 @@ impl Scales {
         }
         host.report(Event::Ended);
         let finite = |value: f64| Some(value).filter(|value| value.is_finite());
-        Ok(Loss {
+        Ok(ConversionLoss {
             psnr: finite(sum / self.cameras.len() as f64),
             worst: finite(worst.0),
             worst_view: worst.1,

@@ -12,30 +12,30 @@ use gausset_core::Region;
 use gausset_core::engine::RenderOptions;
 use gausset_core::se3::{self, Mat3};
 use gausset_core::splats_transform::Similarity;
-use gausset_io::atomic::{Disk, Overwrite, WriteError, WriteOptions, refuse_existing, write_atomic_with};
+use gausset_io::atomic::{Disk, Overwrite, WriteError, WriteOptions, check_free, write_atomic_with};
 use gausset_io::dataset::{self, Dataset, OpenOptions};
-use gausset_io::reading::Reading;
+use gausset_io::input_files::InputFiles;
 use gausset_io::splat::{
-    self, Document, FORMATS, Format, Initial, LoadOptions, SaveOptions, Saved, SpzFrame, SpzOptions,
+    self, FORMATS, Format, Initial, LoadOptions, SaveOptions, SaveReport, SplatFile, SpzAxes, SpzOptions,
 };
 use gausset_train::Split;
 use gausset_train::cameras::{self, NamedCamera};
-use gausset_train::orbit::{self, PictureShape};
+use gausset_train::orbit::{self, ImageShape};
 
-pub use edits::{Edits, Removed};
-pub use loss::Loss;
+pub use edits::{RemovedCounts, SplatEdits};
+pub use loss::ConversionLoss;
 
-use self::loss::Scales;
+use self::loss::LossMeter;
 use crate::device::DeviceOptions;
-use crate::saved_run::{DataPlace, OtherData, SavedRun, file_options, turn_of};
-use crate::splat_facts::SplatFacts;
-use crate::training::warn_of;
+use crate::saved_run::{ChangedData, DataLocation, SavedRun, file_render_options, splats_from_dataset_of};
+use crate::splat_info::SplatInfo;
+use crate::training::warn_about_dataset;
 use crate::{Failure, Host, page};
 
 /// Number of cameras on the circle around splats without a dataset.
 const CAMERAS_AROUND: usize = 12;
 /// Camera sources, as reported in [`Loss::cameras`].
-const AROUND: &str = "around";
+const CAMERAS_ON_CIRCLE: &str = "around";
 const HELD_OUT: &str = "held-out";
 /// Numbers of SH bits tried in an SPZ to reach a given quality, the smallest file first.
 const SH_BITS: [[u8; 2]; 6] = [[4, 3], [5, 4], [6, 5], [7, 6], [8, 7], [8, 8]];
@@ -50,7 +50,7 @@ pub struct ConvertOptions {
     /// Output format; `None` = according to the file extension.
     pub format: Option<Format>,
     /// Edits to apply.
-    pub edits: Edits,
+    pub edits: SplatEdits,
     /// Removes splats outside the ball around the training cameras of the run, its radius multiplied by this factor.
     pub crop_to_cameras: Option<f64>,
     /// Dataset that the splats were trained on; `None` = where the run found it, or none for a file.
@@ -62,7 +62,7 @@ pub struct ConvertOptions {
     /// SPZ version; `None` = the newest.
     pub spz_version: Option<u8>,
     /// Axes of an SPZ input or output; `None` = those that the input records, and those of a PLY for the output.
-    pub spz_frame: Option<SpzFrame>,
+    pub spz_frame: Option<SpzAxes>,
     /// Measures the loss of the conversion.
     pub report: bool,
     /// Minimum mean PSNR in dB of the converted splats against the original ones.
@@ -85,23 +85,23 @@ impl ConvertOptions {
 
 /// Result of [`convert()`].
 #[derive(Clone, Debug)]
-pub struct Converted {
+pub struct ConversionResult {
     /// The splat file that was read.
     pub input: PathBuf,
     /// Statistics of the input.
-    pub read: SplatFacts,
+    pub read: SplatInfo,
     /// Splats removed by the filters.
-    pub removed: Removed,
+    pub removed: RemovedCounts,
     /// Statistics of the output.
-    pub written: SplatFacts,
+    pub written: SplatInfo,
     /// Details of the written file.
-    pub saved: Saved,
+    pub saved: SaveReport,
     /// SH bits of an SPZ output.
     pub sh_bits: Option<[u8; 2]>,
     /// Loss caused by the format, if measured.
-    pub loss: Option<Loss>,
+    pub loss: Option<ConversionLoss>,
     /// Loss caused by filters and SH reduction, if measured and if there was any.
-    pub edits_loss: Option<Loss>,
+    pub edits_loss: Option<ConversionLoss>,
 }
 
 /// The output format for a file extension.
@@ -110,7 +110,7 @@ pub struct Converted {
 /// An unknown extension (`hint` is appended to that message), or a format that can only be read.
 pub fn format_of(path: &Path, hint: &str) -> Result<Format, Failure> {
     let place = path.display();
-    match Format::of_path(path) {
+    match Format::from_path(path) {
         Some(format) if format.is_written() => Ok(format),
         Some(format) => {
             let title = format.row().title;
@@ -118,7 +118,7 @@ pub fn format_of(path: &Path, hint: &str) -> Result<Format, Failure> {
         }
         None => {
             let ends = FORMATS.iter().filter(|row| row.format.is_written());
-            let ends: Vec<&str> = ends.filter_map(|row| row.endings.first().copied()).collect();
+            let ends: Vec<&str> = ends.filter_map(|row| row.extensions.first().copied()).collect();
             let line = format!(
                 "{place}: name: no known splat format (expected a name that ends in one of {}{hint})",
                 ends.join(" ")
@@ -133,14 +133,14 @@ pub fn format_of(path: &Path, hint: &str) -> Result<Format, Failure> {
 /// # Errors
 /// The input cannot be read or the output not written, an option does not apply to these formats, no splat is left, the
 /// loss exceeds the limit, or the job was asked to stop.
-pub fn convert(options: &ConvertOptions, host: &mut Host<'_>) -> Result<Converted, Failure> {
+pub fn convert(options: &ConvertOptions, host: &mut Host<'_>) -> Result<ConversionResult, Failure> {
     let output = &options.output;
     let format = options.format.map_or_else(|| format_of(output, "; or ⟨format⟩"), Ok)?;
-    let run = SavedRun::of(&options.input)?;
-    let input = run.as_ref().map_or(Ok(options.input.clone()), SavedRun::splats)?;
-    let _reading = Reading::of([&input]);
+    let run = SavedRun::from_input(&options.input)?;
+    let input = run.as_ref().map_or(Ok(options.input.clone()), SavedRun::trained_splats)?;
+    let _reading = InputFiles::new([&input]);
     let write = WriteOptions { label: "splats", overwrite: options.overwrite(), ..WriteOptions::default() };
-    refuse_existing(&Disk, output, write.overwrite)?;
+    check_free(&Disk, output, write.overwrite)?;
     let load = LoadOptions { spz_frame: options.spz_frame, ..LoadOptions::default() };
     let mut document = splat::load(&input, &load)?;
     for line in document.report.lines(&input) {
@@ -148,62 +148,77 @@ pub fn convert(options: &ConvertOptions, host: &mut Host<'_>) -> Result<Converte
     }
     options.check_effects(format, document.format, run.is_some())?;
 
-    let read = SplatFacts::of(&document);
-    let seen = options.seen(run.as_ref(), &document, &input, host)?;
+    let read = SplatInfo::from_document(&document);
+    let seen = options.training_cameras(run.as_ref(), &document, &input, host)?;
     let mut edits = options.edits.clone();
-    edits.within.extend(options.ball(seen.as_ref())?);
+    edits.within.extend(options.crop_ball(seen.as_ref())?);
     let is_weighed = options.report || options.min_psnr.is_some();
-    let original = (is_weighed && edits.can_change_pictures()).then(|| document.clone());
+    let original = (is_weighed && edits.can_change_renders()).then(|| document.clone());
     let sh_degree = document.splats.sh_degree;
     let removed = edits.filter(&mut document);
     if document.splats.is_empty() && removed.total() > 0 {
-        return Err(nothing_left(&input, &removed));
+        return Err(no_splats_left(&input, &removed));
     }
-    edits.shape(&mut document);
+    edits.apply(&mut document);
     if format == Format::Html {
         let data = options.data.as_deref();
-        let scene = page::scene(output, run.as_ref(), data, &edits.moves(), &document, host);
+        let scene = page::page_scene(output, run.as_ref(), data, &edits.transform(), &document, host);
         document.page = Some(Box::new(scene));
     }
 
     let mut conversion = Conversion { options, format, document: &document, write };
     if !is_weighed {
         let saved = splat::save(&Disk, output, &document, &conversion.save_options(None), &conversion.write)?;
-        let written = SplatFacts::of_saved(&document, &saved);
+        let written = SplatInfo::from_saved(&document, &saved);
         let sh_bits = conversion.sh_bits(None);
-        return Ok(Converted { input, read, removed, written, saved, sh_bits, loss: None, edits_loss: None });
+        return Ok(ConversionResult {
+            input,
+            read,
+            removed,
+            written,
+            saved,
+            sh_bits,
+            loss: None,
+            edits_loss: None,
+        });
     }
-    let moves = edits.moves();
-    let mut scales = conversion.scales(seen.as_ref(), &moves)?;
-    let changed = original.filter(|_| edits.change_pictures(&removed, sh_degree));
+    let moves = edits.transform();
+    let mut scales = conversion.loss_meter(seen.as_ref(), &moves)?;
+    let changed = original.filter(|_| edits.changes_renders(&removed, sh_degree));
     let edits_loss = match changed {
-        Some(original) => Some(scales.weigh(&original, &moves, &document, host)?),
+        Some(original) => Some(scales.measure(&original, &moves, &document, host)?),
         None => None,
     };
-    let (saved, sh_bits, loss) = conversion.save_weighed(&mut scales, host)?;
-    let written = SplatFacts::of_saved(&document, &saved);
-    Ok(Converted { input, read, removed, written, saved, sh_bits, loss: Some(loss), edits_loss })
+    let (saved, sh_bits, loss) = conversion.save_measured(&mut scales, host)?;
+    let written = SplatInfo::from_saved(&document, &saved);
+    Ok(ConversionResult { input, read, removed, written, saved, sh_bits, loss: Some(loss), edits_loss })
 }
 
 /// Measures the loss between two sets of splats, rendered from cameras around them.
 ///
 /// # Errors
 /// There are no splats, the device is not available, or the job was asked to stop.
-pub fn weigh(
-    before: &Document,
-    after: &Document,
+pub fn measure_loss(
+    before: &SplatFile,
+    after: &SplatFile,
     device: DeviceOptions,
     threads: u32,
     host: &mut Host<'_>,
-) -> Result<Loss, Failure> {
-    let mut scales = Scales::new(around(before)?, AROUND, RenderOptions::default(), device, threads)?;
-    scales.weigh(before, &Similarity::IDENTITY, after, host)
+) -> Result<ConversionLoss, Failure> {
+    let mut scales = LossMeter::new(
+        cameras_around(before)?,
+        CAMERAS_ON_CIRCLE,
+        RenderOptions::default(),
+        device,
+        threads,
+    )?;
+    scales.measure(before, &Similarity::IDENTITY, after, host)
 }
 
 /// Cameras on a circle around the splats.
-fn around(document: &Document) -> Result<Vec<NamedCamera>, Failure> {
+fn cameras_around(document: &SplatFile) -> Result<Vec<NamedCamera>, Failure> {
     let (scene, up) = (document.scene(), document.vertical_axis);
-    let cameras = orbit::around_splats(&scene, CAMERAS_AROUND, up, &PictureShape::default());
+    let cameras = orbit::orbit_splats(&scene, CAMERAS_AROUND, up, &ImageShape::default());
     let cameras = cameras.map_err(|error| Failure::usage(error.to_string()))?;
     if cameras.is_empty() {
         return Err(Failure::new("cameras", "there are no splats to render"));
@@ -245,36 +260,47 @@ impl ConvertOptions {
 
     /// Opens the dataset that the splats were trained on, if its cameras are needed: that of the run, or the one given
     /// for a file.
-    fn seen(
+    fn training_cameras(
         &self,
         run: Option<&SavedRun>,
-        file: &Document,
+        file: &SplatFile,
         input: &Path,
         host: &mut Host<'_>,
-    ) -> Result<Option<Seen>, Failure> {
+    ) -> Result<Option<TrainingCameras>, Failure> {
         if self.crop_to_cameras.is_none() && !self.report && self.min_psnr.is_none() {
             return Ok(None);
         }
         match (run, &self.data) {
             (Some(run), data) => {
-                let place =
-                    DataPlace { path: data.as_deref(), other: OtherData::Refuse, allow_outside: false };
+                let place = DataLocation {
+                    path: data.as_deref(),
+                    if_changed: ChangedData::Refuse,
+                    allow_outside: false,
+                };
                 let (turn, how) = (run.splats_from_dataset(), run.render_options());
-                Ok(Some(Seen { dataset: run.open_dataset(place, host)?, turn, how }))
+                Ok(Some(TrainingCameras {
+                    dataset: run.open_dataset(place, host)?,
+                    splats_from_dataset: turn,
+                    render_options: how,
+                }))
             }
             (None, Some(data)) => {
                 let dataset = Arc::new(dataset::open(data, &OpenOptions::default())?);
-                warn_of(&dataset, host);
-                Ok(Some(Seen { dataset, turn: turn_of(file, input, host)?, how: file_options(file) }))
+                warn_about_dataset(&dataset, host);
+                Ok(Some(TrainingCameras {
+                    dataset,
+                    splats_from_dataset: splats_from_dataset_of(file, input, host)?,
+                    render_options: file_render_options(file),
+                }))
             }
             (None, None) => Ok(None),
         }
     }
 
     /// The ball around the training cameras that `crop_to_cameras` keeps.
-    fn ball(&self, seen: Option<&Seen>) -> Result<Option<Region>, Failure> {
+    fn crop_ball(&self, seen: Option<&TrainingCameras>) -> Result<Option<Region>, Failure> {
         let Some(factor) = self.crop_to_cameras else { return Ok(None) };
-        let Some(Seen { dataset, turn, .. }) = seen else {
+        let Some(TrainingCameras { dataset, splats_from_dataset: turn, .. }) = seen else {
             let line = format!(
                 "{}: ⟨crop-to-cameras⟩: a splat file has no cameras (expected a run folder, or ⟨data = DIR⟩; or give \
                  a box with ⟨box⟩)",
@@ -284,19 +310,19 @@ impl ConvertOptions {
         };
         let cameras = dataset.split.train.iter().map(|&index| dataset.images[index].pose.centre());
         let centres: Vec<_> = cameras.map(|centre| se3::mul_vec(turn, centre)).collect();
-        Ok(Region::around(&centres, factor))
+        Ok(Region::enclosing_ball(&centres, factor))
     }
 }
 
 /// The training dataset, as cameras for the splats.
-struct Seen {
+struct TrainingCameras {
     dataset: Arc<Dataset>,
     /// Rotation from dataset axes to splat axes.
-    turn: Mat3,
-    how: RenderOptions,
+    splats_from_dataset: Mat3,
+    render_options: RenderOptions,
 }
 
-fn nothing_left(input: &Path, removed: &Removed) -> Failure {
+fn no_splats_left(input: &Path, removed: &RemovedCounts) -> Failure {
     let reasons = [
         (removed.far, "too far out"),
         (removed.faint, "too transparent"),
@@ -312,7 +338,7 @@ fn nothing_left(input: &Path, removed: &Removed) -> Failure {
 struct Conversion<'a> {
     options: &'a ConvertOptions,
     format: Format,
-    document: &'a Document,
+    document: &'a SplatFile,
     write: WriteOptions,
 }
 
@@ -334,24 +360,29 @@ impl Conversion<'_> {
     }
 
     /// Cameras that view the output splats: the held-out views if there are any, otherwise a circle around the splats.
-    fn scales(&self, seen: Option<&Seen>, moves: &Similarity) -> Result<Scales, Failure> {
-        let of_dataset = |seen: &Seen| cameras::of_dataset(&seen.dataset, Split::Test, &seen.turn);
+    fn loss_meter(&self, seen: Option<&TrainingCameras>, moves: &Similarity) -> Result<LossMeter, Failure> {
+        let of_dataset = |seen: &TrainingCameras| {
+            cameras::dataset_cameras(&seen.dataset, Split::Test, &seen.splats_from_dataset)
+        };
         let mut held_out = seen.map(of_dataset).unwrap_or_default();
         for view in &mut held_out {
             view.pose = moves.apply_to_pose(&view.pose);
         }
-        let (cameras, source) =
-            if held_out.is_empty() { (around(self.document)?, AROUND) } else { (held_out, HELD_OUT) };
-        let how = seen.map_or_else(RenderOptions::default, |seen| seen.how);
-        Scales::new(cameras, source, how, self.options.device, self.options.threads)
+        let (cameras, source) = if held_out.is_empty() {
+            (cameras_around(self.document)?, CAMERAS_ON_CIRCLE)
+        } else {
+            (held_out, HELD_OUT)
+        };
+        let how = seen.map_or_else(RenderOptions::default, |seen| seen.render_options);
+        LossMeter::new(cameras, source, how, self.options.device, self.options.threads)
     }
 
     /// Encodes, measures the loss, and writes the file if the quality suffices; otherwise tries more SH bits.
-    fn save_weighed(
+    fn save_measured(
         &mut self,
-        scales: &mut Scales,
+        scales: &mut LossMeter,
         host: &mut Host<'_>,
-    ) -> Result<(Saved, Option<[u8; 2]>, Loss), Failure> {
+    ) -> Result<(SaveReport, Option<[u8; 2]>, ConversionLoss), Failure> {
         let is_chosen = self.options.min_psnr.is_some() && self.options.sh_bits.is_none();
         let tries = match self.sh_bits(None) {
             Some(_) if is_chosen => SH_BITS.map(Some).to_vec(),
@@ -361,7 +392,7 @@ impl Conversion<'_> {
         for chosen in tries {
             let (bytes, saved) = self.encode(chosen)?;
             let after = self.decode(&bytes)?;
-            let loss = scales.weigh(self.document, &Similarity::IDENTITY, &after, host)?;
+            let loss = scales.measure(self.document, &Similarity::IDENTITY, &after, host)?;
             let is_enough =
                 self.options.min_psnr.is_none_or(|least| loss.psnr.is_none_or(|psnr| psnr >= least));
             if is_enough {
@@ -380,7 +411,7 @@ impl Conversion<'_> {
         Err(Failure::new("convert-loss", line))
     }
 
-    fn encode(&self, chosen: Option<[u8; 2]>) -> Result<(Vec<u8>, Saved), Failure> {
+    fn encode(&self, chosen: Option<[u8; 2]>) -> Result<(Vec<u8>, SaveReport), Failure> {
         let mut bytes = Vec::new();
         let saved = splat::write(&mut bytes, self.document, self.format, &self.save_options(chosen));
         let path = self.options.output.clone();
@@ -389,7 +420,7 @@ impl Conversion<'_> {
             .map_err(|source| WriteError::Io { path, action: "encode", source }.into())
     }
 
-    fn decode(&self, bytes: &[u8]) -> Result<Document, Failure> {
+    fn decode(&self, bytes: &[u8]) -> Result<SplatFile, Failure> {
         let spz_frame = Some(self.save_options(None).spz.frame);
         let load = LoadOptions { spz_frame, ..LoadOptions::default() };
         match splat::parse(bytes, &self.options.output, &load)? {
@@ -398,10 +429,10 @@ impl Conversion<'_> {
         }
     }
 
-    fn write(&self, bytes: &[u8], saved: Saved) -> Result<Saved, Failure> {
+    fn write(&self, bytes: &[u8], saved: SaveReport) -> Result<SaveReport, Failure> {
         let options = WriteOptions { needed_bytes: bytes.len() as u64, ..self.write };
         let write = |file: &mut gausset_io::atomic::AtomicWriter<'_>| file.write_all(bytes);
         let ((), committed) = write_atomic_with(&Disk, &self.options.output, &options, write)?;
-        Ok(Saved { sync_seconds: committed.sync_seconds, ..saved })
+        Ok(SaveReport { sync_seconds: committed.sync_seconds, ..saved })
     }
 }

@@ -3,16 +3,16 @@
 use std::path::{Path, PathBuf};
 
 use gausset_io::atomic::{
-    Disk, FileSystem, Overwrite, Unnamed, WriteError, name_together, refuse_existing, write_unnamed,
+    Disk, FileSystem, Overwrite, UnnamedFile, WriteError, check_free, commit_all, write_uncommitted,
 };
 use gausset_io::image::encode::{PngPixels, png, webp_rgba8};
-use gausset_io::owned;
+use gausset_io::ownership;
 use gausset_pano::sphere_mask::REMOVED;
 
-use super::frame::Outcome;
-use super::input::Names;
-use super::manifest::Line;
-use super::{CutoutFormat, Job, Modes};
+use super::frame::FrameMasks;
+use super::input::OutputNames;
+use super::manifest::ManifestEntry;
+use super::{CutoutFormat, MaskJob, OutputModes};
 use crate::Failure;
 
 /// Purpose in the ownership marker of a mask folder.
@@ -22,9 +22,9 @@ const CUTOUTS: &str = "cutouts";
 
 /// Encodes the masks as PNG, and cut-outs if requested. A mask that keeps everything is not written.
 pub(super) fn encoded(
-    job: &Job<'_>,
-    names: &[Names],
-    outcome: &Outcome,
+    job: &MaskJob<'_>,
+    names: &[OutputNames],
+    outcome: &FrameMasks,
 ) -> Result<Vec<(PathBuf, Vec<u8>)>, String> {
     let mut files = Vec::new();
     let modes = job.options.modes;
@@ -35,7 +35,7 @@ pub(super) fn encoded(
         let (w, h) = (*w as u32, *h as u32);
         let hard = hardened(mask);
         let is_needed = job.options.empty_masks || hard.contains(&0);
-        if modes != Modes::Cutouts && is_needed {
+        if modes != OutputModes::Cutouts && is_needed {
             let bytes = png(w, h, PngPixels::Grey8(&hard), &[]).map_err(|e| e.to_string())?;
             files.push((names[index].mask.clone(), bytes));
         }
@@ -57,26 +57,26 @@ pub(super) fn encoded(
 }
 
 /// Folders below the output that contain the files of an image.
-pub(super) fn folders(names: &Names) -> [PathBuf; 2] {
+pub(super) fn folders(names: &OutputNames) -> [PathBuf; 2] {
     [names.mask.clone(), Path::new(CUTOUTS).join(&names.cutout)]
         .map(|path| path.parent().map(Path::to_owned).unwrap_or_default())
 }
 
 /// Writes the files of a frame under temporary names.
 pub(super) fn written(
-    job: &Job<'_>,
+    job: &MaskJob<'_>,
     files: &[(PathBuf, Vec<u8>)],
-    before: Option<&Line>,
-) -> Result<Vec<Unnamed>, Failure> {
+    before: Option<&ManifestEntry>,
+) -> Result<Vec<UnnamedFile>, Failure> {
     let folder = job.options.output.as_path();
     let overwrite =
         if job.options.force || before.is_some() { Overwrite::Replace } else { Overwrite::Refuse };
     let mut unnamed = Vec::new();
     for (path, bytes) in files {
-        owned::stays_inside(folder, path)?;
+        ownership::check_inside(folder, path)?;
         let whole = folder.join(path);
-        if !owned::is_ours(folder, PURPOSE) {
-            refuse_existing(&Disk, &whole, overwrite)?;
+        if !ownership::is_gausset_owned(folder, PURPOSE) {
+            check_free(&Disk, &whole, overwrite)?;
         }
         if let Some(parent) = whole.parent() {
             Disk.create_folder(parent).map_err(|source| WriteError::Io {
@@ -85,7 +85,7 @@ pub(super) fn written(
                 source,
             })?;
         }
-        unnamed.push(write_unnamed(&whole, bytes)?);
+        unnamed.push(write_uncommitted(&whole, bytes)?);
     }
     Ok(unnamed)
 }
@@ -93,14 +93,14 @@ pub(super) fn written(
 /// Renames the files to their final names, and removes files of an earlier mask that no longer exist.
 pub(super) fn named(
     folder: &Path,
-    files: Vec<Unnamed>,
-    line: &Line,
-    before: Option<&Line>,
+    files: Vec<UnnamedFile>,
+    line: &ManifestEntry,
+    before: Option<&ManifestEntry>,
 ) -> Result<(), Failure> {
-    name_together(files)?;
+    commit_all(files)?;
     for name in before.into_iter().flat_map(|line| line.files.keys()) {
         let path = Path::new(name);
-        if !line.files.contains_key(name) && owned::stays_inside(folder, path).is_ok() {
+        if !line.files.contains_key(name) && ownership::check_inside(folder, path).is_ok() {
             let _ = Disk.remove(&folder.join(path));
         }
     }

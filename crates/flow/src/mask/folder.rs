@@ -6,59 +6,59 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc;
 use std::time::Instant;
 
-use gausset_io::atomic::{Overwrite, Unnamed};
-use gausset_io::{guard, owned};
-use gausset_pano::convert::Moment;
-use gausset_pano::selection::FILE;
+use gausset_io::atomic::{Overwrite, UnnamedFile};
+use gausset_io::{catch_panic, ownership};
+use gausset_pano::convert::DecodedFrame;
+use gausset_pano::selection::FRAMES_FILE;
 use gausset_pano::split::Skipped;
-use gausset_prof::{Ledger, Spent};
+use gausset_prof::{StageTime, StageTimer};
 
 use super::files::{self, PURPOSE};
-use super::finish::finish;
-use super::frame::{HostView, Looked, Outcome, Plans, Trouble, Worker};
-use super::input::Input;
-use super::manifest::{Line, MANIFEST, Manifest};
-use super::queue::{Queue, Ready};
-use super::reading::{self, Reading};
-use super::report::Masked;
-use super::stages::{Doing, times};
-use super::{Job, frame, photo};
-use crate::{Event, Failure, Host, Part, records};
+use super::finish::finish_frame;
+use super::frame::{Detections, FrameError, FrameMasks, Plans, StopFlag, Worker};
+use super::frame_reader::{self, FrameReader};
+use super::input::MaskInput;
+use super::manifest::{MANIFEST, Manifest, ManifestEntry};
+use super::queue::{Queue, ReadyFrame};
+use super::report::MaskResult;
+use super::stages::{WorkerStage, times};
+use super::{MaskJob, frame, photo};
+use crate::{CountedItem, Event, Failure, Host, records};
 
 /// A message from a worker to the calling thread.
-enum Told {
-    Made(usize, Result<Box<Made>, Stop>),
+enum Message {
+    Made(usize, Result<Box<WrittenFrame>, WorkerError>),
     /// The worker has ended; time per stage.
-    Ended(Vec<Spent>),
+    Ended(Vec<StageTime>),
 }
 
 /// Why a frame, or all remaining frames, have no mask.
-enum Stop {
-    Trouble(Trouble),
+enum WorkerError {
+    Trouble(FrameError),
     Failed(Failure),
 }
 
 /// Files under temporary names, and the manifest line of the frame.
-struct Made {
-    files: Vec<Unnamed>,
-    line: Line,
+struct WrittenFrame {
+    files: Vec<UnnamedFile>,
+    line: ManifestEntry,
 }
 
 /// State shared by the workers.
 struct Shared<'a> {
-    job: &'a Job<'a>,
+    job: &'a MaskJob<'a>,
     manifest: &'a Manifest,
-    queue: Queue<Looked>,
-    reading: Reading<'a>,
+    queue: Queue<Detections>,
+    reading: FrameReader<'a>,
     plans: Plans,
-    host: HostView<'a>,
+    host: StopFlag<'a>,
 }
 
 /// Creates all masks; `others` says what to do with masks made with other options.
-pub(super) fn all(
-    job: &Job<'_>,
+pub(super) fn mask_folder(
+    job: &MaskJob<'_>,
     others: Overwrite,
-    done: &mut Masked,
+    done: &mut MaskResult,
     host: &mut Host<'_>,
 ) -> Result<(), Failure> {
     let folder = job.options.output.as_path();
@@ -67,18 +67,18 @@ pub(super) fn all(
     let names = (0..frames.len()).flat_map(|index| job.input.names(index));
     let below: BTreeSet<PathBuf> = names.flat_map(|names| files::folders(&names)).collect();
     let _lock = records::claim(folder, PURPOSE, below, overwrite, host)?;
-    owned::stays_inside(folder, Path::new(MANIFEST))?;
+    ownership::check_inside(folder, Path::new(MANIFEST))?;
     let manifest = Manifest::read(folder);
-    if others == Overwrite::Refuse && manifest.is_of_others(&job.asked) {
-        return Err(records::made_otherwise(folder));
+    if others == Overwrite::Refuse && manifest.has_other_options(&job.options_hash) {
+        return Err(records::other_settings(folder));
     }
-    if let Input::Panoramas(source) = job.input
+    if let MaskInput::Panoramas(source) = job.input
         && let Some(selection) = &source.selection
     {
-        owned::stays_inside(folder, Path::new(FILE))?;
-        selection.write(&folder.join(FILE), Overwrite::Replace)?;
+        ownership::check_inside(folder, Path::new(FRAMES_FILE))?;
+        selection.write(&folder.join(FRAMES_FILE), Overwrite::Replace)?;
     }
-    let mut lines: BTreeMap<usize, Line> = BTreeMap::new();
+    let mut lines: BTreeMap<usize, ManifestEntry> = BTreeMap::new();
     let mut to_do = Vec::new();
     for (index, frame) in frames.iter().enumerate() {
         match manifest.finished(&job.settings_of(index), frame) {
@@ -89,29 +89,33 @@ pub(super) fn all(
         }
     }
     done.resumed = lines.len();
-    host.report(Event::Begun { part: Part::Frames, done: lines.len() as u64, total: frames.len() as u64 });
-    let queue = Queue::new(frames.len(), &to_do, job.reach, job.bounds.ahead);
-    let threads = job.bounds.workers.clamp(1, queue.looks().max(1));
-    let (reading, plans, view) = (Reading::new(), Plans::default(), HostView::of(host));
+    host.report(Event::Begun {
+        item: CountedItem::Frames,
+        done: lines.len() as u64,
+        total: frames.len() as u64,
+    });
+    let queue = Queue::new(frames.len(), &to_do, job.neighbours, job.bounds.ahead);
+    let threads = job.bounds.workers.clamp(1, queue.analysis_count().max(1));
+    let (reading, plans, view) = (FrameReader::new(), Plans::default(), StopFlag::of(host));
     let shared = Shared { job, manifest: &manifest, queue, reading, plans, host: view };
-    let (started, mut workers, mut sync) = (Instant::now(), Vec::new(), Spent::default());
-    let (send, receive) = mpsc::channel::<Told>();
+    let (started, mut workers, mut sync) = (Instant::now(), Vec::new(), StageTime::default());
+    let (send, receive) = mpsc::channel::<Message>();
     let ended = std::thread::scope(|scope| {
         for _ in 0..threads {
             let (send, shared) = (send.clone(), &shared);
             scope.spawn(move || {
                 let mut worker = Worker::new();
-                work(shared, &mut worker, &send);
+                run_worker(shared, &mut worker, &send);
                 // If the job has failed, nothing receives the message.
-                let _ = send.send(Told::Ended(worker.ledger.end()));
+                let _ = send.send(Message::Ended(worker.ledger.end()));
             });
         }
         drop(send);
         let mut ended = Ok(());
         for told in receive {
             let (index, made) = match told {
-                Told::Made(index, made) => (index, made),
-                Told::Ended(spent) => {
+                Message::Made(index, made) => (index, made),
+                Message::Ended(spent) => {
                     workers.push(spent);
                     continue;
                 }
@@ -119,27 +123,27 @@ pub(super) fn all(
             if ended.is_err() {
                 continue;
             }
-            let mut ledger = Ledger::<Doing>::begin();
-            ledger.turn_to(Doing::Write);
+            let mut ledger = StageTimer::<WorkerStage>::start();
+            ledger.switch_to(WorkerStage::Write);
             let frame = &frames[index];
             let finished = match made {
                 Ok(made) => {
-                    let Made { files, line } = *made;
-                    files::named(folder, files, &line, manifest.known(frame)).and_then(|()| {
+                    let WrittenFrame { files, line } = *made;
+                    files::named(folder, files, &line, manifest.earlier_entry(frame)).and_then(|()| {
                         lines.insert(index, line);
                         manifest.write(frames, &lines)
                     })
                 }
                 // The frame has finished masks already; it was analysed only for its neighbours.
-                Err(Stop::Trouble(Trouble::Frame(_))) if lines.contains_key(&index) => Ok(()),
-                Err(Stop::Trouble(Trouble::Frame(reason))) => {
+                Err(WorkerError::Trouble(FrameError::Frame(_))) if lines.contains_key(&index) => Ok(()),
+                Err(WorkerError::Trouble(FrameError::Frame(reason))) => {
                     host.warn("frames", format!("{reason}; skipped"));
                     done.skipped.push(Skipped { frame: frame.stem.clone(), reason });
                     Ok(())
                 }
-                Err(Stop::Trouble(Trouble::Model(error))) => Err(error.into()),
-                Err(Stop::Failed(failure)) => Err(failure),
-                Err(Stop::Trouble(Trouble::Stopped | Trouble::End)) => Ok(()),
+                Err(WorkerError::Trouble(FrameError::Model(error))) => Err(error.into()),
+                Err(WorkerError::Failed(failure)) => Err(failure),
+                Err(WorkerError::Trouble(FrameError::Stopped | FrameError::End)) => Ok(()),
             };
             ledger.end().into_iter().for_each(|spent| sync += spent);
             if finished.is_err() {
@@ -153,7 +157,7 @@ pub(super) fn all(
     });
     host.report(Event::Ended);
     done.times = times(&workers, started.elapsed().as_secs_f64(), sync);
-    done.limit = done.times.limit();
+    done.limit = done.times.bottleneck();
     ended?;
     done.is_cancelled = host.is_stopping() && lines.len() + done.skipped.len() < frames.len();
     done.skipped.sort_by(|a, b| a.frame.cmp(&b.frame));
@@ -182,7 +186,7 @@ pub(super) fn all(
 }
 
 /// Sums up the manifest lines.
-fn sum_up<'a>(done: &mut Masked, lines: impl Iterator<Item = &'a Line>) {
+fn sum_up<'a>(done: &mut MaskResult, lines: impl Iterator<Item = &'a ManifestEntry>) {
     done.frames = 0;
     for line in lines {
         done.frames += 1;
@@ -203,27 +207,30 @@ fn sum_up<'a>(done: &mut Masked, lines: impl Iterator<Item = &'a Line>) {
 }
 
 /// Analyses frames, and finishes those that become ready.
-fn work(shared: &Shared<'_>, worker: &mut Worker, send: &mpsc::Sender<Told>) {
+fn run_worker(shared: &Shared<'_>, worker: &mut Worker, send: &mpsc::Sender<Message>) {
     let Shared { job, queue, reading, host, .. } = shared;
     while let Some((index, moment)) = reading.next(job, queue, worker, host) {
-        let looked = moment.and_then(|moment| guarded(shared, index, || look(shared, index, moment, worker)));
+        let looked =
+            moment.and_then(|moment| catch_panic(shared, index, || analyse(shared, index, moment, worker)));
         let (seen, told) = match looked {
-            Ok(Seen::Sphere(looked)) => (Some(*looked), None),
-            Ok(Seen::Photograph(outcome)) => (None, Some(made(shared, index, *outcome, worker))),
-            Err(trouble) => (None, Some(Err(Stop::Trouble(trouble)))),
+            Ok(Analysis::Sphere(looked)) => (Some(*looked), None),
+            Ok(Analysis::Photograph(outcome)) => (None, Some(write_frame(shared, index, *outcome, worker))),
+            Err(trouble) => (None, Some(Err(WorkerError::Trouble(trouble)))),
         };
-        if told.is_some_and(|told| send.send(Told::Made(index, told)).is_err()) {
+        if told.is_some_and(|told| send.send(Message::Made(index, told)).is_err()) {
             return;
         }
-        for ready in queue.put(index, seen) {
+        for ready in queue.store(index, seen) {
             if host.stop.load(Ordering::Relaxed) {
                 return;
             }
-            let finished = guarded(shared, ready.index, || finish(job, &ready, worker));
-            let Ready { index, .. } = ready;
-            let told = finished.map_err(Stop::Trouble).and_then(|o| made(shared, index, o, worker));
+            let finished = catch_panic(shared, ready.index, || finish_frame(job, &ready, worker));
+            let ReadyFrame { index, .. } = ready;
+            let told =
+                finished.map_err(WorkerError::Trouble).and_then(|o| write_frame(shared, index, o, worker));
             queue.finished(index);
-            let sent = worker.ledger.during(Doing::Queue, || send.send(Told::Made(index, told)));
+            let sent =
+                worker.ledger.run_in_stage(WorkerStage::Queue, || send.send(Message::Made(index, told)));
             if sent.is_err() {
                 return;
             }
@@ -232,72 +239,77 @@ fn work(shared: &Shared<'_>, worker: &mut Worker, send: &mpsc::Sender<Told>) {
 }
 
 /// Turns a panic into an error of the frame, so that the job continues.
-fn guarded<T>(
+fn catch_panic<T>(
     shared: &Shared<'_>,
     index: usize,
-    work: impl FnOnce() -> Result<T, Trouble>,
-) -> Result<T, Trouble> {
-    guard::run(work).unwrap_or_else(|breakdown| {
+    work: impl FnOnce() -> Result<T, FrameError>,
+) -> Result<T, FrameError> {
+    catch_panic::catch(work).unwrap_or_else(|breakdown| {
         let frame = &shared.job.input.frames()[index].stem;
-        Err(Trouble::Frame(format!("{frame}: frame: unusable: {breakdown}")))
+        Err(FrameError::Frame(format!("{frame}: frame: unusable: {breakdown}")))
     })
 }
 
 /// Result of analysing a frame.
-enum Seen {
-    Sphere(Box<Looked>),
+enum Analysis {
+    Sphere(Box<Detections>),
     /// A photograph is complete, because it has no neighbouring frames.
-    Photograph(Box<Outcome>),
+    Photograph(Box<FrameMasks>),
 }
 
-fn look(
+fn analyse(
     shared: &Shared<'_>,
     index: usize,
-    moment: Option<Moment>,
+    moment: Option<DecodedFrame>,
     worker: &mut Worker,
-) -> Result<Seen, Trouble> {
+) -> Result<Analysis, FrameError> {
     let Shared { job, plans, host, .. } = shared;
     let frame = &job.input.frames()[index];
     let looked = match job.input {
-        Input::Panoramas(source) => {
+        MaskInput::Panoramas(source) => {
             let moment = match moment {
                 Some(moment) => moment,
-                None => reading::of_files(source, frame, job, worker)?,
+                None => frame_reader::of_files(source, frame, job, worker)?,
             };
             frame::panorama(job, index, moment, plans, worker, host)?
         }
-        Input::Photographs(_) => {
-            return photo::photograph(job, frame, worker, host).map(|o| Seen::Photograph(Box::new(o)));
+        MaskInput::Photographs(_) => {
+            return photo::photograph(job, frame, worker, host).map(|o| Analysis::Photograph(Box::new(o)));
         }
-        Input::Views(_, description, _) => frame::views(job, description, frame, worker, host)?,
+        MaskInput::Views(_, description, _) => frame::views(job, description, frame, worker, host)?,
     };
-    Ok(Seen::Sphere(Box::new(looked)))
+    Ok(Analysis::Sphere(Box::new(looked)))
 }
 
 /// Encodes and writes the files of a frame under temporary names.
-fn made(shared: &Shared<'_>, index: usize, outcome: Outcome, worker: &mut Worker) -> Result<Box<Made>, Stop> {
+fn write_frame(
+    shared: &Shared<'_>,
+    index: usize,
+    outcome: FrameMasks,
+    worker: &mut Worker,
+) -> Result<Box<WrittenFrame>, WorkerError> {
     let Shared { job, manifest, .. } = shared;
     let source = &job.input.frames()[index];
-    worker.ledger.turn_to(Doing::Encode);
+    worker.ledger.switch_to(WorkerStage::Encode);
     let files = files::encoded(job, &job.input.names(index), &outcome)
-        .map_err(|what| Stop::Trouble(Trouble::Frame(format!("{}: mask: {what}", source.stem))))?;
-    worker.ledger.turn_to(Doing::Write);
-    let unnamed = files::written(job, &files, manifest.known(source)).map_err(Stop::Failed)?;
+        .map_err(|what| WorkerError::Trouble(FrameError::Frame(format!("{}: mask: {what}", source.stem))))?;
+    worker.ledger.switch_to(WorkerStage::Write);
+    let unnamed = files::written(job, &files, manifest.earlier_entry(source)).map_err(WorkerError::Failed)?;
     let lengths = files.iter().map(|(name, bytes)| (name.display().to_string(), bytes.len() as u64));
-    let line = Line {
+    let line = ManifestEntry {
         frame: source.stem.clone(),
         bytes: source.bytes,
         modified: source.modified,
         settings: job.settings_of(index),
-        options: job.asked.clone(),
+        options: job.options_hash.clone(),
         engine: job.segmenter.map_or_else(String::new, |segmenter| segmenter.engine().to_owned()),
         model: job.segmenter.map_or_else(String::new, |segmenter| segmenter.hash().to_owned()),
         detections: outcome.finds.len(),
         finds: outcome.finds,
         dropped: outcome.dropped,
-        is_alone: outcome.is_alone,
+        is_alone: outcome.is_unchecked,
         removed: (outcome.removed * 1e6).round() / 1e6,
         files: lengths.collect(),
     };
-    Ok(Box::new(Made { files: unnamed, line }))
+    Ok(Box::new(WrittenFrame { files: unnamed, line }))
 }

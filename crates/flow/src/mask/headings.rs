@@ -4,17 +4,17 @@
 
 use gausset_core::Pose;
 use gausset_core::se3::{self, IDENTITY3, Mat3};
-use gausset_pano::selection::Line;
+use gausset_pano::selection::FrameRecord;
 
 /// A camera that moves less than this fraction of the median step is considered stationary: its direction is noise.
-const STEP: f64 = 0.2;
+const MIN_STEP_FRACTION: f64 = 0.2;
 /// Minimum horizontal fraction of a displacement for it to have a heading.
-const LEVEL: f64 = 0.3;
+const MIN_HORIZONTAL_FRACTION: f64 = 0.3;
 /// Minimum parallax in degrees for the direction of motion of a video frame to be used.
-const PARALLAX: f64 = 1.0;
+const MIN_PARALLAX: f64 = 1.0;
 
 /// Headings from poses (`pano_from_world`): direction from the previous to the next camera, in degrees of yaw.
-pub(super) fn of_poses(poses: &[Option<Pose>]) -> Vec<Option<f64>> {
+pub(super) fn from_poses(poses: &[Option<Pose>]) -> Vec<Option<f64>> {
     let known: Vec<(usize, &Pose)> =
         poses.iter().enumerate().filter_map(|(frame, pose)| Some((frame, pose.as_ref()?))).collect();
     let way = |from: &Pose, to: &Pose| -> [f64; 3] {
@@ -23,7 +23,7 @@ pub(super) fn of_poses(poses: &[Option<Pose>]) -> Vec<Option<f64>> {
     };
     let mut steps: Vec<f64> = known.windows(2).map(|pair| se3::norm(way(pair[0].1, pair[1].1))).collect();
     steps.sort_by(f64::total_cmp);
-    let least = STEP * steps.get(steps.len() / 2).copied().unwrap_or(0.0);
+    let least = MIN_STEP_FRACTION * steps.get(steps.len() / 2).copied().unwrap_or(0.0);
     let mut headings = vec![None; poses.len()];
     for (place, (frame, pose)) in known.iter().enumerate() {
         let before = known[place.saturating_sub(1)].1;
@@ -38,7 +38,7 @@ pub(super) fn of_poses(poses: &[Option<Pose>]) -> Vec<Option<f64>> {
 
 /// Headings from the frame selection of a video. For each selected frame: the mean direction of motion of the frames
 /// between its selected neighbours, in its own axes.
-pub(super) fn of_film(lines: &[Line], names: &[&str]) -> Vec<Option<f64>> {
+pub(super) fn from_selection(lines: &[FrameRecord], names: &[&str]) -> Vec<Option<f64>> {
     // For each frame, the number of its stretch of known rotations, and the rotation from the first frame of that
     // stretch.
     let mut turns: Vec<(usize, Mat3)> = Vec::with_capacity(lines.len());
@@ -63,7 +63,7 @@ pub(super) fn of_film(lines: &[Line], names: &[&str]) -> Vec<Option<f64>> {
         let (stretch, own) = turns[*at];
         let mut sum = [0.0; 3];
         for (line, (other, turn)) in lines[first..=last].iter().zip(&turns[first..=last]) {
-            let is_far = line.parallax.is_some_and(|parallax| parallax >= PARALLAX);
+            let is_far = line.parallax.is_some_and(|parallax| parallax >= MIN_PARALLAX);
             let Some(way) = line.way.filter(|_| is_far && *other == stretch) else { continue };
             let in_own = se3::mul_vec(&own, se3::transpose_mul_vec(turn, way));
             sum.iter_mut().zip(in_own).for_each(|(sum, v)| *sum += v);
@@ -76,12 +76,13 @@ pub(super) fn of_film(lines: &[Line], names: &[&str]) -> Vec<Option<f64>> {
 /// Yaw of a direction; `None` if it is too steep.
 fn yaw([x, y, z]: [f64; 3]) -> Option<f64> {
     let level = libm::hypot(x, z);
-    (level > 1e-12 && level >= LEVEL * libm::hypot(level, y)).then(|| libm::atan2(x, z).to_degrees())
+    (level > 1e-12 && level >= MIN_HORIZONTAL_FRACTION * libm::hypot(level, y))
+        .then(|| libm::atan2(x, z).to_degrees())
 }
 
 #[cfg(test)]
 mod tests {
-    use gausset_pano::motion::Sight;
+    use gausset_pano::motion::FrameMotion;
 
     use super::*;
 
@@ -104,16 +105,16 @@ mod tests {
             Some(pose([2.0, -0.5, 1.0], 20.0)),
             Some(pose([2.0, -0.5, 1.0], 40.0)),
         ];
-        let found = of_poses(&poses);
+        let found = from_poses(&poses);
         let expected = [Some(90.0), Some(0.0), None, Some(45.0 + 30.0), Some(-20.0), None];
         for (found, expected) in found.iter().zip(expected) {
             let off = found.unwrap_or(999.0) - expected.unwrap_or(999.0);
             assert!(off.abs() < 1e-9, "{found:?}, {expected:?}");
         }
-        assert_eq!(of_poses(&[None, None]), [None, None]);
+        assert_eq!(from_poses(&[None, None]), [None, None]);
         // Straight up has no heading.
         let up = [Some(pose([0.0; 3], 0.0)), Some(pose([0.0, -1.0, 0.0], 0.0))];
-        assert_eq!(of_poses(&up), [None, None]);
+        assert_eq!(from_poses(&up), [None, None]);
     }
 
     #[test]
@@ -121,25 +122,25 @@ mod tests {
         // The camera rotates right by ten degrees per frame and moves along its initial forward direction.
         let line = |frame: usize| {
             let angle = (10.0 * frame as f64).to_radians();
-            let sight = Sight {
+            let sight = FrameMotion {
                 sharpness: 1.0,
                 exposure: 0.0,
                 is_duplicate: false,
                 rotation: (frame > 0).then_some([0.0, -10.0, 0.0]),
                 parallax: Some(2.0),
-                way: Some([-libm::sin(angle), 0.0, libm::cos(angle)]),
+                direction: Some([-libm::sin(angle), 0.0, libm::cos(angle)]),
                 reference: 0,
                 path: 0.0,
                 tracks: 100,
             };
-            let mut line = Line::of(frame, frame as f64, &sight);
+            let mut line = FrameRecord::new(frame, frame as f64, &sight);
             line.kept = frame.is_multiple_of(3);
             line.name = line.kept.then(|| format!("frame_{:06}", frame / 3));
             line
         };
-        let mut lines: Vec<Line> = (0..10).map(line).collect();
+        let mut lines: Vec<FrameRecord> = (0..10).map(line).collect();
         let names = ["frame_000000", "frame_000001", "frame_000002", "frame_000003"];
-        let of = |lines: &[Line]| of_film(lines, &names);
+        let of = |lines: &[FrameRecord]| from_selection(lines, &names);
         for (frame, heading) in of(&lines).into_iter().enumerate() {
             let off = heading.unwrap() + 30.0 * frame as f64;
             assert!(off.abs() < 0.1, "frame {frame}: {heading:?}");

@@ -4,16 +4,16 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use gausset_pano::eac;
-use gausset_pano::film::Film;
-use gausset_pano::frames::{SourceFrame, list_frames, source_frame};
-use gausset_pano::load::{self, Limits};
-use gausset_pano::selection::FILE;
-use gausset_pano::split::{self, Description};
+use gausset_pano::frames::{SourceFrame, list_frames, source_frame_from_files};
+use gausset_pano::load::{self, ImageLimits};
+use gausset_pano::selection::FRAMES_FILE;
+use gausset_pano::sphere_video::SphereVideo;
+use gausset_pano::split::{self, SplitDescription};
 
 use super::MaskOptions;
-use crate::panos::source::{Source, refuse_lone_stream};
-use crate::panos::{FrameChoice, ShapeChoice};
-use crate::tool::SILENCE;
+use crate::aligner::TOOL_TIMEOUT;
+use crate::panos::source::{Footage, refuse_lone_stream};
+use crate::panos::{FrameOptions, ProjectionOptions};
 use crate::{Failure, Host};
 
 /// Kind of the input images.
@@ -40,24 +40,24 @@ impl InputKind {
 }
 
 /// Input that has been probed.
-pub(super) enum Input {
-    Panoramas(Box<Source>),
+pub(super) enum MaskInput {
+    Panoramas(Box<Footage>),
     Photographs(Vec<SourceFrame>),
     /// Folder of a split, and its frames, with an image per view.
-    Views(PathBuf, Description, Vec<SourceFrame>),
+    Views(PathBuf, SplitDescription, Vec<SourceFrame>),
 }
 
-impl Input {
+impl MaskInput {
     pub(super) fn open(options: &MaskOptions, host: &mut Host<'_>) -> Result<Self, Failure> {
         let MaskOptions { input: path, kind, frames: choice, .. } = options;
-        if split::is_ours(path) {
-            let is_chosen = *choice != FrameChoice::default();
+        if split::is_split_output(path) {
+            let is_chosen = *choice != FrameOptions::default();
             return match kind {
                 _ if is_chosen => Err(Failure::usage(format!(
                     "{}: is the folder of a split, whose frames are already selected; leave out ⟨every⟩, ⟨fps⟩, ⟨lens⟩ and other frame options",
                     path.display()
                 ))),
-                None | Some(InputKind::Views) => Self::of_split(path),
+                None | Some(InputKind::Views) => Self::from_split(path),
                 Some(_) => Err(Failure::usage(format!(
                     "⟨as⟩: {} is the folder of a split; leave it out",
                     path.display()
@@ -65,31 +65,31 @@ impl Input {
             };
         }
         let panoramas = |host: &mut Host<'_>| {
-            let silence = Duration::from_secs(SILENCE);
-            let source = Source::open(path, choice, Limits::default(), silence, host)?;
-            Ok(Self::Panoramas(Box::new(source.choose(&options.output, host)?)))
+            let silence = Duration::from_secs(TOOL_TIMEOUT);
+            let source = Footage::open(path, choice, ImageLimits::default(), silence, host)?;
+            Ok(Self::Panoramas(Box::new(source.select_frames(&options.output, host)?)))
         };
         let is_file = path.is_file();
         // These options only apply to full-sphere footage.
         let is_of_sphere =
-            choice.lens.is_some() || choice.is_stereo || choice.shape != ShapeChoice::default();
-        if *kind == Some(InputKind::Panoramas) || is_of_sphere || (is_file && !has_picture_name(path)) {
+            choice.lens.is_some() || choice.is_stereo || choice.shape != ProjectionOptions::default();
+        if *kind == Some(InputKind::Panoramas) || is_of_sphere || (is_file && !has_image_extension(path)) {
             return panoramas(host);
         }
         let frames = if is_file {
             let stem = path.file_stem().map(|s| s.to_string_lossy().into_owned()).unwrap_or_default();
-            vec![source_frame(&stem, vec![path.to_owned()])]
+            vec![source_frame_from_files(&stem, vec![path.to_owned()])]
         } else {
             list_frames(path)?
         };
         if *kind != Some(InputKind::Photographs) {
             refuse_lone_stream(path, &frames)?;
         }
-        let are_panoramas = || eac::pairs(&frames).is_some() || shows_sphere(&frames);
+        let are_panoramas = || eac::pair_streams(&frames).is_some() || shows_sphere(&frames);
         if *kind != Some(InputKind::Photographs) && are_panoramas() {
             return panoramas(host);
         }
-        if *choice != FrameChoice::default() {
+        if *choice != FrameOptions::default() {
             return Err(Failure::usage(
                 "⟨every⟩, ⟨fps⟩, ⟨max-frames⟩ and other frame options: apply to panoramas and videos only (found photographs)",
             ));
@@ -98,27 +98,27 @@ impl Input {
     }
 
     /// Whether frames are consecutive in time.
-    pub(super) fn is_film(&self) -> bool {
+    pub(super) fn is_video(&self) -> bool {
         match self {
             Self::Panoramas(source) => source.film.is_some(),
-            Self::Views(folder, ..) => folder.join(FILE).is_file(),
+            Self::Views(folder, ..) => folder.join(FRAMES_FILE).is_file(),
             Self::Photographs(_) => false,
         }
     }
 
     /// Part of the settings hash: everything besides the files that determines the content of the frames.
-    pub(super) fn text(&self) -> String {
+    pub(super) fn settings_text(&self) -> String {
         match self {
             Self::Panoramas(source) => {
-                let film = source.film.as_ref().map(Film::selection);
+                let film = source.film.as_ref().map(SphereVideo::selection);
                 format!("{film:?} {:?} {}", source.projection, source.is_stereo)
             }
             Self::Photographs(_) | Self::Views(..) => String::new(),
         }
     }
 
-    fn of_split(folder: &Path) -> Result<Self, Failure> {
-        let description = Description::read(folder).map_err(|e| Failure::new("frames", e))?;
+    fn from_split(folder: &Path) -> Result<Self, Failure> {
+        let description = SplitDescription::read(folder).map_err(|e| Failure::new("frames", e))?;
         if description.lens_axes.is_some() {
             let line = format!(
                 "{}: frames: are separate lenses (expected views of panoramas); mask the source instead: `gausset mask`, then split with ⟨masks⟩",
@@ -128,8 +128,8 @@ impl Input {
         }
         let frames = description.frames.iter().enumerate().map(|(index, name)| {
             let views = 0..description.views.len();
-            let files = views.map(|view| folder.join("images").join(description.picture_name(index, view)));
-            source_frame(name, files.collect())
+            let files = views.map(|view| folder.join("images").join(description.image_name(index, view)));
+            source_frame_from_files(name, files.collect())
         });
         let frames = frames.collect();
         Ok(Self::Views(folder.to_owned(), description, frames))
@@ -151,47 +151,50 @@ impl Input {
     }
 
     /// Output names of a frame, relative to the output folder.
-    pub(super) fn names(&self, index: usize) -> Vec<Names> {
+    pub(super) fn names(&self, index: usize) -> Vec<OutputNames> {
         let frame = &self.frames()[index];
         match self {
             Self::Views(_, description, _) => (0..description.views.len())
-                .map(|view| Names::of_picture(&description.picture_name(index, view)))
+                .map(|view| OutputNames::for_image(&description.image_name(index, view)))
                 .collect(),
             Self::Panoramas(source) if source.film.is_some() || source.has_parts() => {
-                vec![Names { mask: format!("{}.png", frame.stem).into(), cutout: frame.stem.clone().into() }]
+                vec![OutputNames {
+                    mask: format!("{}.png", frame.stem).into(),
+                    cutout: frame.stem.clone().into(),
+                }]
             }
             Self::Panoramas(_) | Self::Photographs(_) => {
                 let name = frame.files.first().and_then(|file| file.file_name()).unwrap_or_default();
-                vec![Names::of_picture(&name.to_string_lossy())]
+                vec![OutputNames::for_image(&name.to_string_lossy())]
             }
         }
     }
 }
 
 /// Output names of an image.
-pub(super) struct Names {
+pub(super) struct OutputNames {
     /// Name of the image plus `.png`, as COLMAP expects; for frames that are not one file, the name of the frame.
     pub(super) mask: PathBuf,
     /// Name without extension.
     pub(super) cutout: PathBuf,
 }
 
-impl Names {
-    fn of_picture(name: &str) -> Self {
+impl OutputNames {
+    fn for_image(name: &str) -> Self {
         Self { mask: PathBuf::from(format!("{name}.png")), cutout: Path::new(name).with_extension("") }
     }
 }
 
-fn has_picture_name(path: &Path) -> bool {
-    path.extension().is_some_and(crate::panos::source::is_picture)
+fn has_image_extension(path: &Path) -> bool {
+    path.extension().is_some_and(crate::panos::source::is_image_extension)
 }
 
 /// Whether the first readable image is a panorama.
 fn shows_sphere(frames: &[SourceFrame]) -> bool {
-    let limits = Limits::default();
+    let limits = ImageLimits::default();
     let opened = frames
         .iter()
         .flat_map(|frame| &frame.files)
-        .find_map(|file| load::open(file, &limits, Vec::new()).ok());
+        .find_map(|file| load::load(file, &limits, Vec::new()).ok());
     opened.is_some_and(|opened| opened.equirect(false).is_ok())
 }

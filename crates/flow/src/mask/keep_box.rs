@@ -31,7 +31,7 @@ impl KeepBox {
         for (y, row) in sphere.data.chunks_exact_mut(sphere.width).enumerate() {
             for (x, keep) in row.iter_mut().enumerate() {
                 let ray = direction_from_equirect(x as f64 + 0.5, y as f64 + 0.5, w, h);
-                if !self.is_met(centre, se3::transpose_mul_vec(&pano_from_world.rotation, ray)) {
+                if !self.is_hit(centre, se3::transpose_mul_vec(&pano_from_world.rotation, ray)) {
                     *keep = 0;
                 }
             }
@@ -39,7 +39,7 @@ impl KeepBox {
     }
 
     /// Whether a ray hits the box: slab test (Kay and Kajiya 1986).
-    fn is_met(&self, origin: [f64; 3], ray: [f64; 3]) -> bool {
+    fn is_hit(&self, origin: [f64; 3], ray: [f64; 3]) -> bool {
         let [low, high] = self.corners;
         let (mut enter, mut leave) = (0.0f64, f64::INFINITY);
         for k in 0..3 {
@@ -60,15 +60,15 @@ mod tests {
     #[test]
     fn a_cube_in_front_covers_the_directions_that_meet_it() {
         let keep = KeepBox { corners: [[-1.0, -1.0, 1.0], [1.0, 1.0, 3.0]] };
-        let mut sphere = SphereMask::keep_all(720, 360);
+        let mut sphere = SphereMask::new(720, 360);
         keep.remove_outside(&Pose::IDENTITY, &mut sphere);
         // Its near face equals a face of a cube around the camera: a sixth of the sphere.
-        let kept = 1.0 - sphere.removed_share();
+        let kept = 1.0 - sphere.removed_fraction();
         assert!((kept - 1.0 / 6.0).abs() < 2e-3, "{kept}");
         assert_eq!((sphere.data[180 * 720 + 360], sphere.data[180 * 720]), (255, 0));
         // From inside, the box covers all directions.
         let inside = KeepBox { corners: [[-1.0; 3], [1.0; 3]] };
-        let mut sphere = SphereMask::keep_all(72, 36);
+        let mut sphere = SphereMask::new(72, 36);
         inside.remove_outside(&Pose::IDENTITY, &mut sphere);
         assert!(sphere.keeps_all());
     }

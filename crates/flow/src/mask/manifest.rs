@@ -5,11 +5,11 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use gausset_io::atomic::{Disk, FileSystem, write_atomic};
-use gausset_io::{input, owned};
+use gausset_io::{input, ownership};
 use gausset_pano::frames::SourceFrame;
 use serde::{Deserialize, Serialize};
 
-use super::report::MaskedFind;
+use super::report::DetectionRecord;
 use crate::Failure;
 
 /// File name of the manifest.
@@ -19,7 +19,7 @@ const MAX_MANIFEST_BYTES: u64 = 1 << 30;
 
 /// A line of the manifest: a finished frame.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(super) struct Line {
+pub(super) struct ManifestEntry {
     pub(super) frame: String,
     /// Total size of its image files in bytes; `modified` is their modification time.
     pub(super) bytes: u64,
@@ -31,7 +31,7 @@ pub(super) struct Line {
     pub(super) engine: String,
     pub(super) model: String,
     pub(super) detections: usize,
-    pub(super) finds: Vec<MaskedFind>,
+    pub(super) finds: Vec<DetectionRecord>,
     /// Number of detections dropped because no neighbouring frame confirms them.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub(super) dropped: usize,
@@ -52,33 +52,33 @@ fn is_zero(count: &usize) -> bool {
 /// The manifest of earlier runs in an output folder.
 pub(super) struct Manifest {
     folder: PathBuf,
-    known: BTreeMap<String, Line>,
+    known: BTreeMap<String, ManifestEntry>,
 }
 
 impl Manifest {
     pub(super) fn read(folder: &Path) -> Self {
         let text = input::read_to_string(&folder.join(MANIFEST), MAX_MANIFEST_BYTES).unwrap_or_default();
-        let lines = text.lines().filter_map(|line| serde_json::from_str::<Line>(line).ok());
+        let lines = text.lines().filter_map(|line| serde_json::from_str::<ManifestEntry>(line).ok());
         Self { folder: folder.to_owned(), known: lines.map(|line| (line.frame.clone(), line)).collect() }
     }
 
     /// The earlier line of a frame.
-    pub(super) fn known(&self, frame: &SourceFrame) -> Option<&Line> {
+    pub(super) fn earlier_entry(&self, frame: &SourceFrame) -> Option<&ManifestEntry> {
         self.known.get(&frame.stem)
     }
 
     /// Whether all earlier masks were made with other options.
-    pub(super) fn is_of_others(&self, options: &str) -> bool {
+    pub(super) fn has_other_options(&self, options: &str) -> bool {
         !self.known.is_empty() && self.known.values().all(|line| line.options != options)
     }
 
     /// The line of a frame whose masks exist and are up to date.
-    pub(super) fn finished(&self, settings: &str, frame: &SourceFrame) -> Option<Line> {
-        let line = self.known(frame)?;
+    pub(super) fn finished(&self, settings: &str, frame: &SourceFrame) -> Option<ManifestEntry> {
+        let line = self.earlier_entry(frame)?;
         let is_same =
             line.bytes == frame.bytes && line.modified == frame.modified && line.settings == settings;
         let is_there = |(name, length): (&String, &u64)| {
-            owned::stays_inside(&self.folder, Path::new(name)).is_ok()
+            ownership::check_inside(&self.folder, Path::new(name)).is_ok()
                 && Disk.info(&self.folder.join(name)).ok().flatten().is_some_and(|info| info.bytes == *length)
         };
         (is_same && line.files.iter().all(is_there)).then(|| line.clone())
@@ -86,9 +86,13 @@ impl Manifest {
 
     /// Writes the lines of finished frames in frame order. Lines of later frames in `frames` that were finished before
     /// are kept, in case this run is interrupted.
-    pub(super) fn write(&self, frames: &[SourceFrame], lines: &BTreeMap<usize, Line>) -> Result<(), Failure> {
+    pub(super) fn write(
+        &self,
+        frames: &[SourceFrame],
+        lines: &BTreeMap<usize, ManifestEntry>,
+    ) -> Result<(), Failure> {
         let later = frames.iter().enumerate().filter(|(index, _)| !lines.contains_key(index));
-        let later = later.filter_map(|(_, frame)| self.known(frame));
+        let later = later.filter_map(|(_, frame)| self.earlier_entry(frame));
         let text: String = lines
             .values()
             .chain(later)

@@ -13,63 +13,63 @@
 //! of workers. `masks.jsonl` records finished frames by name, size, modification time and a hash of the settings, which
 //! includes that of the model. If neighbouring frames are used, they are part of the hash, too.
 
+mod concurrency;
+mod direction;
 mod files;
 mod finish;
 mod folder;
 mod frame;
+mod frame_reader;
 mod headings;
 mod input;
 mod keep_box;
 mod manifest;
 mod options;
-mod paint;
 mod photo;
-mod plan;
 mod queue;
-mod reading;
 mod report;
-mod sighting;
+mod resample;
+mod rotations;
 mod stages;
-mod turns;
 
 use std::time::Duration;
 
-use gausset_compute::level;
+use gausset_compute::dispatch_level;
 use gausset_core::Pose;
 use gausset_core::se3::Mat3;
 use gausset_io::atomic::Overwrite;
-use gausset_io::reading::Reading;
+use gausset_io::input_files::InputFiles;
 use gausset_pano::convert::fingerprint;
 use gausset_pano::export::FramePose;
-use gausset_segment::{Segmenter, Watch};
+use gausset_segment::{RunLimits, Segmenter};
 
-use crate::panos::known;
-use crate::panos::source::Source;
-use crate::panos::still::StillMasks;
+use crate::panos::prior_knowledge;
+use crate::panos::source::Footage;
+use crate::panos::static_foreground::StaticMasks;
 use crate::{Failure, Host, profiling};
-use input::Input;
+use concurrency::Concurrency;
 pub use input::InputKind;
+use input::MaskInput;
 pub use keep_box::KeepBox;
-pub use options::{CutoutFormat, MaskOptions, Modes, Reach};
-use plan::Bounds;
-pub use report::{Masked, MaskedFind};
+pub use options::{CutoutFormat, Dilation, MaskOptions, OutputModes};
+pub use report::{DetectionRecord, MaskResult};
 
 /// Creates masks; with `is_dry_run` opens the input and the model without writing anything.
 ///
 /// # Errors
 /// Unusable images, model or options, files that Gausset did not create, or a file that cannot be written.
-pub fn mask(options: &MaskOptions, is_dry_run: bool, host: &mut Host<'_>) -> Result<Masked, Failure> {
+pub fn mask(options: &MaskOptions, is_dry_run: bool, host: &mut Host<'_>) -> Result<MaskResult, Failure> {
     options.check()?;
-    let input = Input::open(options, host)?;
+    let input = MaskInput::open(options, host)?;
     let named = [&options.model, &options.model_toml, &options.poses].into_iter().flatten();
-    let _reading = Reading::of(named.chain(input.frames().iter().flat_map(|frame| &frame.files)));
+    let _reading = InputFiles::new(named.chain(input.frames().iter().flat_map(|frame| &frame.files)));
     let others = if options.force { Overwrite::Replace } else { Overwrite::Refuse };
     let Some(folder) = options.profile.as_ref().filter(|_| !is_dry_run) else {
-        return of_input(options, &input, others, is_dry_run, host);
+        return mask_input(options, &input, others, is_dry_run, host);
     };
-    profiling::take_beside(folder, &options.output)?;
+    profiling::claim_folder_outside(folder, &options.output)?;
     profiling::start();
-    let done = of_input(options, &input, others, false, host);
+    let done = mask_input(options, &input, others, false, host);
     let (profile, trace) = profiling::stop_recording(&[
         ("folder", options.output.display().to_string()),
         ("frames", input.frames().len().to_string()),
@@ -86,23 +86,23 @@ pub fn mask(options: &MaskOptions, is_dry_run: bool, host: &mut Host<'_>) -> Res
 /// As [`mask()`].
 pub fn mask_source(
     options: &MaskOptions,
-    source: Source,
+    source: Footage,
     others: Overwrite,
     host: &mut Host<'_>,
-) -> Result<Masked, Failure> {
+) -> Result<MaskResult, Failure> {
     options.check()?;
-    of_input(options, &Input::Panoramas(Box::new(source)), others, false, host)
+    mask_input(options, &MaskInput::Panoramas(Box::new(source)), others, false, host)
 }
 
-fn of_input(
+fn mask_input(
     options: &MaskOptions,
-    input: &Input,
+    input: &MaskInput,
     others: Overwrite,
     is_dry_run: bool,
     host: &mut Host<'_>,
-) -> Result<Masked, Failure> {
+) -> Result<MaskResult, Failure> {
     let kind = input.kind();
-    if let (Reach::Pixels(_), InputKind::Panoramas | InputKind::Views) = (options.dilate, kind) {
+    if let (Dilation::Pixels(_), InputKind::Panoramas | InputKind::Views) = (options.dilate, kind) {
         return Err(Failure::usage(
             "⟨dilate⟩: pixels apply to photographs only; use degrees for panoramas and their views",
         ));
@@ -110,13 +110,13 @@ fn of_input(
     let refused = |what: &str, are_for: &str| {
         Err(Failure::usage(format!("{what}: apply to {are_for} only (found {}s)", kind.noun())))
     };
-    if kind != InputKind::Panoramas && options.wants_still() {
+    if kind != InputKind::Panoramas && options.has_static_masks() {
         return refused("⟨still-patch⟩, ⟨crop-bottom⟩", "panoramas");
     }
     if kind == InputKind::Photographs && (options.keep_box.is_some() || options.temporal.unwrap_or(0) > 0) {
         return refused("⟨keep-box⟩, ⟨temporal⟩", "panoramas and their views");
     }
-    let watch = Watch { stop: host.stop(), limit: Duration::from_secs(options.model_timeout) };
+    let watch = RunLimits { stop: host.stop(), limit: Duration::from_secs(options.model_timeout) };
     let segmenter = match &options.model {
         Some(model) => {
             let engine = options.engine.open(host)?;
@@ -124,47 +124,64 @@ fn of_input(
         }
         None => None,
     };
-    let level =
-        level(options.simd).ok_or_else(|| Failure::new("device", "⟨simd⟩: not supported by this CPU"))?;
+    let level = dispatch_level(options.simd)
+        .ok_or_else(|| Failure::new("device", "⟨simd⟩: not supported by this CPU"))?;
     let poses = poses_of(input, options, host)?;
     let reach = match (options.temporal, &segmenter) {
         (_, None) => 0,
         (Some(frames), Some(_)) => frames as usize,
-        (None, Some(_)) => usize::from(input.is_film()),
+        (None, Some(_)) => usize::from(input.is_video()),
     };
-    let bounds = plan::bounds(options, input, segmenter.as_ref(), reach)?;
+    let bounds = concurrency::bounds(options, input, segmenter.as_ref(), reach)?;
     let still = match input {
-        Input::Panoramas(source) if options.wants_still() && !is_dry_run => {
+        MaskInput::Panoramas(source) if options.has_static_masks() && !is_dry_run => {
             let headings = headings_of(source, &poses);
-            Some(StillMasks::find(source, options.still(), &headings, host)?)
+            Some(StaticMasks::detect(source, options.static_options(), &headings, host)?)
         }
         _ => None,
     };
-    if let Some(why) = still.as_ref().and_then(|still| still.nothing.as_ref()) {
+    if let Some(why) = still.as_ref().and_then(|still| still.not_found.as_ref()) {
         host.warn("the still patch", why);
     }
     let settings = options.settings(segmenter.as_ref(), still.as_ref(), input, reach);
     // Hash of the options alone: without the detected static foreground, which depends on the frames.
     let asked = options.settings(segmenter.as_ref(), None, input, reach);
-    let asked = fingerprint(&format!("{asked} {:?}", options.still()));
-    let turns = if reach > 0 { turns::known(input) } else { vec![None; input.frames().len()] };
+    let asked = fingerprint(&format!("{asked} {:?}", options.static_options()));
+    let turns =
+        if reach > 0 { rotations::recorded_rotations(input) } else { vec![None; input.frames().len()] };
     let (segmenter, still) = (segmenter.as_ref(), still.as_ref());
-    let job = Job { options, input, segmenter, still, settings, asked, bounds, level, reach, turns, poses };
-    let mut done = Masked::new(&job);
+    let job = MaskJob {
+        options,
+        input,
+        segmenter,
+        still,
+        settings,
+        options_hash: asked,
+        bounds,
+        level,
+        neighbours: reach,
+        rotations: turns,
+        poses,
+    };
+    let mut done = MaskResult::new(&job);
     if is_dry_run {
         done.is_dry_run = true;
         return Ok(done);
     }
-    folder::all(&job, others, &mut done, host)?;
+    folder::mask_folder(&job, others, &mut done, host)?;
     Ok(done)
 }
 
 /// Poses of the frames, if needed by the keep box or for the walking direction.
-fn poses_of(input: &Input, options: &MaskOptions, host: &mut Host<'_>) -> Result<Vec<Option<Pose>>, Failure> {
+fn poses_of(
+    input: &MaskInput,
+    options: &MaskOptions,
+    host: &mut Host<'_>,
+) -> Result<Vec<Option<Pose>>, Failure> {
     let frames = input.frames();
     let poses = match (input, &options.poses) {
-        (Input::Views(folder, description, _), poses) if options.keep_box.is_some() => {
-            known::poses_of_frames(description, poses.as_ref().unwrap_or(folder), host)?
+        (MaskInput::Views(folder, description, _), poses) if options.keep_box.is_some() => {
+            prior_knowledge::poses_of_frames(description, poses.as_ref().unwrap_or(folder), host)?
         }
         (_, None) if options.keep_box.is_some() => {
             return Err(Failure::usage("⟨keep-box⟩: needs ⟨poses⟩ in the coordinates of the box"));
@@ -172,52 +189,52 @@ fn poses_of(input: &Input, options: &MaskOptions, host: &mut Host<'_>) -> Result
         (_, None) => return Ok(vec![None; frames.len()]),
         (_, Some(path)) => {
             let names = frames.iter().map(|frame| frame.stem.clone()).collect::<Vec<_>>();
-            known::poses_of_names(&names, path, host)?
+            prior_knowledge::poses_of_names(&names, path, host)?
         }
     };
     Ok(poses.frames.iter().map(FramePose::pose).collect())
 }
 
 /// Walking direction in the axes of each panorama, in degrees of yaw.
-fn headings_of(source: &Source, poses: &[Option<Pose>]) -> Vec<Option<f64>> {
+fn headings_of(source: &Footage, poses: &[Option<Pose>]) -> Vec<Option<f64>> {
     if poses.iter().any(Option::is_some) {
-        return headings::of_poses(poses);
+        return headings::from_poses(poses);
     }
     let names: Vec<&str> = source.frames.iter().map(|frame| frame.stem.as_str()).collect();
-    source.selection.as_ref().map_or_else(Vec::new, |chosen| headings::of_film(&chosen.lines, &names))
+    source.selection.as_ref().map_or_else(Vec::new, |chosen| headings::from_selection(&chosen.lines, &names))
 }
 
 /// Everything decided before the first frame.
-struct Job<'a> {
+struct MaskJob<'a> {
     options: &'a MaskOptions,
-    input: &'a Input,
+    input: &'a MaskInput,
     segmenter: Option<&'a Segmenter>,
     /// Masks that need no model.
-    still: Option<&'a StillMasks>,
+    still: Option<&'a StaticMasks>,
     settings: String,
     /// Hash of the options.
-    asked: String,
+    options_hash: String,
     /// Limits on concurrent frames.
-    bounds: Bounds,
+    bounds: Concurrency,
     level: gausset_compute::fearless_simd::Level,
     /// Number of neighbouring frames on each side used for temporal consistency.
-    reach: usize,
+    neighbours: usize,
     /// Camera rotation from the previous frame to each frame, if the frame selection recorded it.
-    turns: Vec<Option<Mat3>>,
+    rotations: Vec<Option<Mat3>>,
     /// `pano_from_world` of the frames, if a keep box is given.
     poses: Vec<Option<Pose>>,
 }
 
-impl Job<'_> {
+impl MaskJob<'_> {
     /// Whether images are needed for cut-outs.
-    fn wants_pictures(&self) -> bool {
-        self.options.modes != Modes::Masks
+    fn needs_rgb(&self) -> bool {
+        self.options.modes != OutputModes::Masks
     }
 
     /// Whether a frame is compared with a neighbour to estimate the camera rotation.
-    fn compares(&self, index: usize) -> bool {
-        let is_unknown = |index: usize| self.turns.get(index).is_some_and(Option::is_none);
-        self.reach > 0 && ((index > 0 && is_unknown(index)) || is_unknown(index + 1))
+    fn needs_comparison(&self, index: usize) -> bool {
+        let is_unknown = |index: usize| self.rotations.get(index).is_some_and(Option::is_none);
+        self.neighbours > 0 && ((index > 0 && is_unknown(index)) || is_unknown(index + 1))
     }
 
     /// Hash of everything that the output of a frame depends on.
@@ -227,11 +244,13 @@ impl Job<'_> {
         if let Some(pose) = self.poses[index].as_ref().filter(|_| self.options.keep_box.is_some()) {
             text += &format!(" {pose:?}");
         }
-        if self.reach > 0 {
-            let around = index.saturating_sub(self.reach)..(index + self.reach + 1).min(frames.len());
+        if self.neighbours > 0 {
+            let around =
+                index.saturating_sub(self.neighbours)..(index + self.neighbours + 1).min(frames.len());
             for near in around {
                 let frame = &frames[near];
-                text += &format!(" {} {} {} {:?}", frame.stem, frame.bytes, frame.modified, self.turns[near]);
+                text +=
+                    &format!(" {} {} {} {:?}", frame.stem, frame.bytes, frame.modified, self.rotations[near]);
             }
         }
         fingerprint(&text)

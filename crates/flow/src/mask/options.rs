@@ -2,26 +2,26 @@
 
 use std::path::PathBuf;
 
-use gausset_compute::VectorLevel;
+use gausset_compute::SimdLevel;
 use gausset_pano::layout::Layout;
-use gausset_segment::{Segmenter, Wanted};
+use gausset_segment::{ClassSelection, Segmenter};
 use gausset_train::MemoryLimit;
 
-use super::input::{Input, InputKind};
+use super::input::{InputKind, MaskInput};
 use super::keep_box::KeepBox;
 use crate::Failure;
 use crate::mask_engine::MaskEngine;
-use crate::panos::FrameChoice;
-use crate::panos::still::{StillChoice, StillMasks};
+use crate::panos::FrameOptions;
+use crate::panos::static_foreground::{StaticMasks, StillChoice};
 
 /// Largest value of `temporal`.
-const MOST_FRAMES: u32 = 5;
+const MAX_TEMPORAL: u32 = 5;
 /// Part of the settings hash; incremented when the same input gives other bytes.
 const BYTES_VERSION: u32 = 1;
 
 /// Distance by which a mask is dilated.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Reach {
+pub enum Dilation {
     /// Degrees on the sphere; in photographs converted by their focal length.
     Degrees(f64),
     /// Pixels of a photograph.
@@ -30,7 +30,7 @@ pub enum Reach {
 
 /// Kinds of output.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Modes {
+pub enum OutputModes {
     /// Masks, 0 = remove.
     #[default]
     Masks,
@@ -64,9 +64,9 @@ pub struct MaskOptions {
     /// Inference engine of the model.
     pub engine: MaskEngine,
     /// Classes to detect.
-    pub wanted: Wanted,
+    pub wanted: ClassSelection,
     /// Frame selection, for panoramas and videos.
-    pub frames: FrameChoice,
+    pub frames: FrameOptions,
     /// Kind of the images; `None` = recognised by their size and metadata.
     pub kind: Option<InputKind>,
     /// Masks what does not move relative to the camera in all panoramas: operator, tripod.
@@ -88,7 +88,7 @@ pub struct MaskOptions {
     /// 1 = the views of the layout only. 2 = also a view around each detection.
     pub passes: u32,
     /// Dilation of the masks.
-    pub dilate: Reach,
+    pub dilate: Dilation,
     /// Fills holes up to this fraction of the surrounding region.
     pub holes: f64,
     /// Drops detections smaller than this, in square degrees.
@@ -98,7 +98,7 @@ pub struct MaskOptions {
     /// Width of the soft edges of cut-outs in degrees.
     pub feather: f64,
     /// Kinds of output.
-    pub modes: Modes,
+    pub modes: OutputModes,
     /// File format of cut-outs.
     pub cutouts: CutoutFormat,
     /// Writes a white mask for a frame without detections.
@@ -114,7 +114,7 @@ pub struct MaskOptions {
     /// Threads; 0 = all CPU threads. As many frames are processed concurrently, fewer if memory is short.
     pub threads: u32,
     /// SIMD level for resampling; the inference engine chooses its own.
-    pub simd: VectorLevel,
+    pub simd: SimdLevel,
 }
 
 impl MaskOptions {
@@ -127,8 +127,8 @@ impl MaskOptions {
             model: None,
             model_toml: None,
             engine: MaskEngine::default(),
-            wanted: Wanted::default(),
-            frames: FrameChoice::default(),
+            wanted: ClassSelection::default(),
+            frames: FrameOptions::default(),
             kind: None,
             still_patch: false,
             shadow: false,
@@ -138,12 +138,12 @@ impl MaskOptions {
             temporal: None,
             layout: Layout::Ring8Caps,
             passes: 2,
-            dilate: Reach::Degrees(0.6),
+            dilate: Dilation::Degrees(0.6),
             holes: 0.1,
             smallest: 0.25,
             edges: 0.5,
             feather: 0.0,
-            modes: Modes::default(),
+            modes: OutputModes::default(),
             cutouts: CutoutFormat::default(),
             empty_masks: false,
             model_timeout: 120,
@@ -151,7 +151,7 @@ impl MaskOptions {
             force: false,
             max_memory: MemoryLimit::Auto,
             threads: 0,
-            simd: VectorLevel::Auto,
+            simd: SimdLevel::Auto,
         }
     }
 
@@ -164,16 +164,16 @@ impl MaskOptions {
             Err(Failure::usage(format!("⟨{key}⟩: expected 0 to {most}, found {value}")))
         };
         match self.dilate {
-            Reach::Degrees(degrees) => within("dilate", degrees, 45.0)?,
-            Reach::Pixels(pixels) => within("dilate", pixels, 1000.0)?,
+            Dilation::Degrees(degrees) => within("dilate", degrees, 45.0)?,
+            Dilation::Pixels(pixels) => within("dilate", pixels, 1000.0)?,
         }
         within("holes", self.holes, 1.0)?;
         within("smallest", self.smallest, 40_000.0)?;
         within("edges", self.edges, 5.0)?;
         within("feather", self.feather, 45.0)?;
         within("confidence", f64::from(self.wanted.confidence), 1.0)?;
-        self.still().check()?;
-        if self.model.is_none() && !self.wants_still() && !self.shadow && self.keep_box.is_none() {
+        self.static_options().check()?;
+        if self.model.is_none() && !self.has_static_masks() && !self.shadow && self.keep_box.is_none() {
             return Err(Failure::usage(
                 "nothing to remove (expected ⟨model⟩, ⟨still-patch⟩, ⟨crop-bottom⟩ or ⟨keep-box⟩)",
             ));
@@ -186,12 +186,12 @@ impl MaskOptions {
                 "⟨poses⟩: has no effect without ⟨keep-box⟩ or ⟨still-patch⟩; leave it out, or take one of them",
             ));
         }
-        if let Some(frames) = self.temporal.filter(|frames| *frames > MOST_FRAMES) {
+        if let Some(frames) = self.temporal.filter(|frames| *frames > MAX_TEMPORAL) {
             return Err(Failure::usage(format!(
-                "⟨temporal⟩: expected 0 to {MOST_FRAMES} frames, found {frames}"
+                "⟨temporal⟩: expected 0 to {MAX_TEMPORAL} frames, found {frames}"
             )));
         }
-        if self.cutouts != CutoutFormat::Png && self.modes == Modes::Masks {
+        if self.cutouts != CutoutFormat::Png && self.modes == OutputModes::Masks {
             return Err(Failure::usage(
                 "⟨cutout-format⟩: has no effect with ⟨modes = masks⟩; leave it out, or take ⟨modes = cutouts⟩",
             ));
@@ -200,7 +200,7 @@ impl MaskOptions {
         if self.model.is_none() {
             self.check_without_model()?;
         }
-        if self.feather > 0.0 && self.modes == Modes::Masks {
+        if self.feather > 0.0 && self.modes == OutputModes::Masks {
             return Err(Failure::usage(
                 "⟨feather⟩: has no effect with ⟨modes = masks⟩; leave it out, or take ⟨modes = cutouts⟩",
             ));
@@ -229,16 +229,16 @@ impl MaskOptions {
     }
 
     /// Options of the masks that need no model.
-    pub(super) fn still(&self) -> StillChoice {
+    pub(super) fn static_options(&self) -> StillChoice {
         let dilate = match self.dilate {
-            Reach::Degrees(degrees) => degrees,
-            Reach::Pixels(_) => 0.0,
+            Dilation::Degrees(degrees) => degrees,
+            Dilation::Pixels(_) => 0.0,
         };
         let Self { still_patch, shadow, crop_bottom, .. } = *self;
         StillChoice { still_patch, shadow, crop_bottom, dilate }
     }
 
-    pub(super) fn wants_still(&self) -> bool {
+    pub(super) fn has_static_masks(&self) -> bool {
         self.still_patch || self.crop_bottom > 0.0
     }
 
@@ -246,8 +246,8 @@ impl MaskOptions {
     pub(super) fn settings(
         &self,
         segmenter: Option<&Segmenter>,
-        still: Option<&StillMasks>,
-        input: &Input,
+        still: Option<&StaticMasks>,
+        input: &MaskInput,
         reach: usize,
     ) -> String {
         let Self { layout, passes, dilate, holes, smallest, edges, feather, modes, empty_masks, .. } = self;
@@ -255,10 +255,14 @@ impl MaskOptions {
         format!(
             "{BYTES_VERSION} {} {} {:?} {layout:?} {passes} {dilate:?} {holes} {smallest} {edges} {feather} {modes:?} {:?} {empty_masks} {corners:?} {reach} {}",
             segmenter.map_or_else(String::new, Segmenter::settings),
-            still.map_or_else(String::new, |still| format!("{:?} {}", self.still(), still.text())),
+            still.map_or_else(String::new, |still| format!(
+                "{:?} {}",
+                self.static_options(),
+                still.settings_text()
+            )),
             input.kind(),
             self.cutouts,
-            input.text(),
+            input.settings_text(),
         )
     }
 }

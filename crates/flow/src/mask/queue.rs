@@ -9,7 +9,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// How long a worker that is too far ahead sleeps before it checks for the end of the job.
-const NAP: Duration = Duration::from_millis(50);
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// The frames of a job. `T` is the analysis of one frame.
 pub(super) struct Queue<T> {
@@ -20,11 +20,11 @@ pub(super) struct Queue<T> {
     looks: Vec<usize>,
     /// Maximum number of frames in progress, counted from the oldest unfinished one.
     most: usize,
-    state: Mutex<State<T>>,
+    state: Mutex<QueueState<T>>,
     moved: Condvar,
 }
 
-struct State<T> {
+struct QueueState<T> {
     next: usize,
     /// Analyses by frame; `None` = unusable, or no longer needed.
     seen: BTreeMap<usize, Option<Arc<T>>>,
@@ -38,10 +38,10 @@ struct State<T> {
 }
 
 /// A frame ready to be finished, with the analyses of its neighbours.
-pub(super) struct Ready<T> {
+pub(super) struct ReadyFrame<T> {
     pub(super) index: usize,
     /// Analyses of the neighbours and the frame itself, in order; `None` = unusable.
-    pub(super) around: Vec<Option<Arc<T>>>,
+    pub(super) neighbours: Vec<Option<Arc<T>>>,
     /// Index of the first of these frames.
     pub(super) first: usize,
 }
@@ -49,14 +49,14 @@ pub(super) struct Ready<T> {
 impl<T> Queue<T> {
     /// A queue that finishes the frames `to_do` of `frames`. It holds at most `most + 2 reach` analyses.
     pub(super) fn new(frames: usize, to_do: &[usize], reach: usize, most: usize) -> Self {
-        let around = |index: usize| around(index, reach, frames);
+        let around = |index: usize| neighbourhood(index, reach, frames);
         let looks: BTreeSet<usize> = to_do.iter().flat_map(|&index| around(index)).collect();
         Self {
             reach,
             frames,
             looks: looks.into_iter().collect(),
             most: most.max(1),
-            state: Mutex::new(State {
+            state: Mutex::new(QueueState {
                 next: 0,
                 seen: BTreeMap::new(),
                 open: to_do.iter().copied().collect(),
@@ -69,7 +69,7 @@ impl<T> Queue<T> {
     }
 
     /// Number of frames to analyse.
-    pub(super) fn looks(&self) -> usize {
+    pub(super) fn analysis_count(&self) -> usize {
         self.looks.len()
     }
 
@@ -83,7 +83,7 @@ impl<T> Queue<T> {
             if state.next < self.oldest(&state) + self.most {
                 break;
             }
-            let waited = self.moved.wait_timeout(state, NAP);
+            let waited = self.moved.wait_timeout(state, POLL_INTERVAL);
             state = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
         let place = state.next;
@@ -93,7 +93,7 @@ impl<T> Queue<T> {
     }
 
     /// Stores the analysis of a frame; the caller must finish the frames returned.
-    pub(super) fn put(&self, index: usize, seen: Option<T>) -> Vec<Ready<T>> {
+    pub(super) fn store(&self, index: usize, seen: Option<T>) -> Vec<ReadyFrame<T>> {
         let mut state = self.lock();
         if let Ok(place) = self.looks.binary_search(&index) {
             state.looking.remove(&place);
@@ -101,11 +101,11 @@ impl<T> Queue<T> {
         let is_usable = seen.is_some();
         state.seen.insert(index, seen.map(Arc::new));
         if !is_usable {
-            self.forget(&mut state, index);
+            self.release(&mut state, index);
         }
         let mut ready = Vec::new();
-        for near in around(index, self.reach, self.frames) {
-            let all = around(near, self.reach, self.frames);
+        for near in neighbourhood(index, self.reach, self.frames) {
+            let all = neighbourhood(near, self.reach, self.frames);
             let is_ready = state.open.contains(&near)
                 && !state.begun.contains(&near)
                 && all.clone().all(|other| state.seen.contains_key(&other));
@@ -113,7 +113,7 @@ impl<T> Queue<T> {
                 state.begun.insert(near);
                 let first = *all.start();
                 let around = all.map(|other| state.seen[&other].clone()).collect();
-                ready.push(Ready { index: near, around, first });
+                ready.push(ReadyFrame { index: near, neighbours: around, first });
             }
         }
         self.moved.notify_all();
@@ -124,12 +124,12 @@ impl<T> Queue<T> {
     pub(super) fn finished(&self, index: usize) {
         let mut state = self.lock();
         state.begun.remove(&index);
-        self.forget(&mut state, index);
+        self.release(&mut state, index);
         self.moved.notify_all();
     }
 
     /// Position in `looks` of the oldest frame in progress.
-    fn oldest(&self, state: &State<T>) -> usize {
+    fn oldest(&self, state: &QueueState<T>) -> usize {
         let finishing = state.begun.first().map(|index| self.looks.partition_point(|look| look < index));
         let looking = state.looking.first().copied();
         looking.into_iter().chain(finishing).min().unwrap_or(state.next)
@@ -142,23 +142,24 @@ impl<T> Queue<T> {
     }
 
     /// Closes a frame and releases analyses that no open frame needs.
-    fn forget(&self, state: &mut State<T>, index: usize) {
+    fn release(&self, state: &mut QueueState<T>, index: usize) {
         state.open.remove(&index);
-        for near in around(index, self.reach, self.frames) {
-            let is_needed = around(near, self.reach, self.frames).any(|other| state.open.contains(&other));
+        for near in neighbourhood(index, self.reach, self.frames) {
+            let is_needed =
+                neighbourhood(near, self.reach, self.frames).any(|other| state.open.contains(&other));
             if let (false, Some(seen)) = (is_needed, state.seen.get_mut(&near)) {
                 *seen = None;
             }
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State<T>> {
+    fn lock(&self) -> MutexGuard<'_, QueueState<T>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// A frame and its neighbours within `reach`.
-fn around(index: usize, reach: usize, frames: usize) -> RangeInclusive<usize> {
+fn neighbourhood(index: usize, reach: usize, frames: usize) -> RangeInclusive<usize> {
     index.saturating_sub(reach)..=(index + reach).min(frames.saturating_sub(1))
 }
 
@@ -173,16 +174,16 @@ mod tests {
         let next = || queue.next(|| false).unwrap();
         let looked: Vec<usize> = (0..3).map(|_| next()).collect();
         assert_eq!(looked, [1, 2, 3]);
-        assert!(queue.put(3, Some(3)).is_empty() && queue.put(1, Some(1)).is_empty());
-        let ready = queue.put(2, Some(2));
-        let of = |ready: &Ready<usize>| {
-            ready.around.iter().map(|seen| seen.as_deref().copied()).collect::<Vec<_>>()
+        assert!(queue.store(3, Some(3)).is_empty() && queue.store(1, Some(1)).is_empty());
+        let ready = queue.store(2, Some(2));
+        let of = |ready: &ReadyFrame<usize>| {
+            ready.neighbours.iter().map(|seen| seen.as_deref().copied()).collect::<Vec<_>>()
         };
         assert_eq!((ready.len(), ready[0].index, ready[0].first), (1, 2, 1));
         assert_eq!(of(&ready[0]), [Some(1), Some(2), Some(3)]);
         queue.finished(2);
         // Frame 4 is unusable and has no analysis; frame 2 is still needed.
-        let ready = queue.put(next(), None);
+        let ready = queue.store(next(), None);
         assert_eq!((ready[0].index, of(&ready[0])), (3, vec![Some(2), Some(3), None]));
         queue.finished(3);
         assert!(queue.lock().seen.iter().all(|(index, seen)| *index >= 7 || seen.is_none()));
@@ -193,9 +194,9 @@ mod tests {
         let queue: Queue<usize> = Queue::new(3, &[0, 1, 2], 1, 10);
         let order: Vec<usize> = (0..3).map(|_| queue.next(|| false).unwrap()).collect();
         assert_eq!((order, queue.next(|| false)), (vec![0, 1, 2], None));
-        assert!(queue.put(1, None).is_empty());
-        assert_eq!(queue.put(0, Some(0))[0].index, 0);
-        assert_eq!(queue.put(2, Some(2))[0].index, 2);
+        assert!(queue.store(1, None).is_empty());
+        assert_eq!(queue.store(0, Some(0))[0].index, 0);
+        assert_eq!(queue.store(2, Some(2))[0].index, 2);
     }
 
     #[test]
@@ -208,7 +209,7 @@ mod tests {
                 let asked = std::cell::Cell::new(0);
                 let gives_up = || asked.replace(asked.get() + 1) > 0;
                 match queue.next(gives_up) {
-                    Some(index) => ready.extend(queue.put(index, Some(index))),
+                    Some(index) => ready.extend(queue.store(index, Some(index))),
                     // The queue is full: finish the newest frame.
                     None => {
                         let held = queue.lock().seen.values().flatten().count();
@@ -228,7 +229,7 @@ mod tests {
         let slow = queue.next(|| false).unwrap();
         for _ in 0..3 {
             let index = queue.next(|| false).unwrap();
-            assert_eq!(queue.put(index, Some(index)).len(), 1);
+            assert_eq!(queue.store(index, Some(index)).len(), 1);
             queue.finished(index);
         }
         let asked = std::cell::Cell::new(0);
@@ -237,7 +238,7 @@ mod tests {
             asked.get() > 2
         };
         assert_eq!(queue.next(gives_up), None);
-        queue.put(slow, Some(slow));
+        queue.store(slow, Some(slow));
         queue.finished(slow);
         assert_eq!(queue.next(|| false), Some(4));
         queue.end();

@@ -6,12 +6,12 @@ use gausset_pano::split::{Skipped, StageTimes};
 use gausset_segment::Segmenter;
 use serde::{Deserialize, Serialize};
 
-use super::Job;
-use crate::panos::still::StillMasks;
+use super::MaskJob;
+use crate::panos::static_foreground::StaticMasks;
 
 /// A detection that is masked in a frame.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct MaskedFind {
+pub struct DetectionRecord {
     /// Name of the class.
     pub class: String,
     /// Confidence, 0 to 1.
@@ -35,7 +35,7 @@ pub struct MaskedFind {
 
 /// Result of the mask job or a dry run.
 #[derive(Clone, Debug, Serialize)]
-pub struct Masked {
+pub struct MaskResult {
     schema: u32,
     kind: &'static str,
     /// Noun for one frame: `panorama`, `photograph` or `frame`.
@@ -90,8 +90,8 @@ pub struct Masked {
     pub is_cancelled: bool,
 }
 
-impl Masked {
-    pub(super) fn new(job: &Job<'_>) -> Self {
+impl MaskResult {
+    pub(super) fn new(job: &MaskJob<'_>) -> Self {
         Self {
             schema: 1,
             kind: "mask",
@@ -110,10 +110,10 @@ impl Masked {
             input: job.segmenter.map_or([0; 2], Segmenter::size),
             looked_for: job.segmenter.map_or_else(Vec::new, |s| s.wanted().map(str::to_owned).collect()),
             explanation: job.segmenter.map_or_else(String::new, |s| s.explanation.clone()),
-            still_share: job.still.filter(|_| job.options.still_patch).map(StillMasks::share),
+            still_share: job.still.filter(|_| job.options.still_patch).map(StaticMasks::covered_fraction),
             filled: 0,
             dropped: 0,
-            temporal: job.reach,
+            temporal: job.neighbours,
             times: StageTimes::default(),
             limit: "",
             skipped: Vec::new(),

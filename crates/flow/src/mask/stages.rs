@@ -1,11 +1,11 @@
 //! Stages of a worker, for the table of times.
 
 use gausset_pano::split::StageTimes;
-use gausset_prof::{Spent, Stages};
+use gausset_prof::{StageSet, StageTime};
 
 /// A stage. Waiting has its own stages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Doing {
+pub(super) enum WorkerStage {
     /// Waits for its turn at the pipe of a video, or until earlier frames are done.
     Turn,
     Read,
@@ -24,7 +24,7 @@ pub(super) enum Doing {
     Queue,
 }
 
-impl Stages for Doing {
+impl StageSet for WorkerStage {
     const ALL: &'static [Self] = &[
         Self::Turn,
         Self::Read,
@@ -55,13 +55,13 @@ impl Stages for Doing {
 }
 
 /// Rows of all workers added up: work stages in order, then waiting.
-pub(super) fn times(workers: &[Vec<Spent>], wall_s: f64, sync: Spent) -> StageTimes {
-    let row = |(at, doing): (usize, &Doing)| {
-        let mut sum = Spent::default();
+pub(super) fn times(workers: &[Vec<StageTime>], wall_s: f64, sync: StageTime) -> StageTimes {
+    let row = |(at, doing): (usize, &WorkerStage)| {
+        let mut sum = StageTime::default();
         workers.iter().for_each(|worker| sum += worker[at]);
         (doing.name(), sum)
     };
     let (waits, work): (Vec<_>, Vec<_>) =
-        Doing::ALL.iter().enumerate().map(row).partition(|(name, _)| name.starts_with("wait"));
-    StageTimes::of_rows(workers.len(), wall_s, &[work, waits].concat(), sync)
+        WorkerStage::ALL.iter().enumerate().map(row).partition(|(name, _)| name.starts_with("wait"));
+    StageTimes::from_rows(workers.len(), wall_s, &[work, waits].concat(), sync)
 }

@@ -4,27 +4,27 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use gausset_core::Pose;
-use gausset_io::atomic::{Disk, Overwrite, refuse_existing, write_atomic};
+use gausset_io::atomic::{Disk, Overwrite, check_free, write_atomic};
 use gausset_io::dataset::colmap::ModelFormat;
-use gausset_io::draft::Draft;
 use gausset_io::input;
 use gausset_io::lock::FolderLock;
-use gausset_io::owned;
-use gausset_pano::export::{FramePose, Poses, colmap_files};
+use gausset_io::ownership;
+use gausset_io::unfinished_folder::UnfinishedFolder;
+use gausset_pano::export::{AlignedPoses, FramePose, colmap_files};
 use gausset_pano::geometry::View;
 use gausset_pano::lens_pose::LensRelation;
 use gausset_pano::rig;
-use gausset_pano::split::{Description, MANIFEST, Naming, read_manifest};
-use gausset_sfm::align::{Aligned, Cameras, Job, Prior};
-use gausset_sfm::model::{FrameImages, Model};
+use gausset_pano::split::{MANIFEST, Naming, SplitDescription, read_manifest};
+use gausset_sfm::align::{AlignJob, Alignment, CameraSharing, PositionPrior};
+use gausset_sfm::model::{CheckedModel, FrameImages};
 use gausset_sfm::track::TrackFit;
-use gausset_sfm::{Given, Tool, gps};
+use gausset_sfm::{AlignmentTool, ImportedMatches, gps};
 
 use super::alignment::{PanoAlignment, unregistered};
 use super::compare;
-use super::known::{self, KnownChoice};
+use super::prior_knowledge::{self, PriorKnowledge};
 use super::track;
-use crate::tool::ToolOptions;
+use crate::aligner::AlignerOptions;
 use crate::{Event, Failure, Host, Stage, records};
 
 /// File name of the poses.
@@ -40,26 +40,26 @@ pub fn poses_path(folder: &Path) -> PathBuf {
 const MAX_MANIFEST_BYTES: u64 = 1 << 30;
 
 /// Fingerprint of an alignment: a hash of views and tool, and after a space a hash of prior knowledge, if there is any.
-fn fingerprint(folder: &Path, tool: &ToolOptions, known: &KnownChoice) -> String {
+fn fingerprint(folder: &Path, tool: &AlignerOptions, known: &PriorKnowledge) -> String {
     let manifest = input::read(&folder.join(MANIFEST), MAX_MANIFEST_BYTES).unwrap_or_default();
     let mut text = manifest;
     text.extend(format!("seed {}", tool.seed).bytes());
-    if let Some(mapper) = tool.other_mapper() {
+    if let Some(mapper) = tool.non_default_mapper() {
         text.extend(format!("mapper {mapper}").bytes());
     }
-    if let Some(aligner) = tool.other_aligner() {
+    if let Some(aligner) = tool.non_default_aligner() {
         text.extend(format!("aligner {aligner}").bytes());
     }
     let said = known.record().into_iter().filter(|(_, value)| !value.is_null());
     let said: String = said.map(|(key, value)| format!("{key} {value} ")).collect();
     match said.is_empty() {
-        true => hash(&text),
-        false => format!("{} {}", hash(&text), hash(said.as_bytes())),
+        true => fnv1a(&text),
+        false => format!("{} {}", fnv1a(&text), fnv1a(said.as_bytes())),
     }
 }
 
 /// FNV-1a hash. It identifies inputs and does not need to be cryptographic.
-fn hash(bytes: &[u8]) -> String {
+fn fnv1a(bytes: &[u8]) -> String {
     let fold = |h: u64, b: &u8| (h ^ u64::from(*b)).wrapping_mul(0x100_0000_01b3);
     format!("{:016x}", bytes.iter().fold(0xcbf2_9ce4_8422_2325u64, fold))
 }
@@ -69,15 +69,15 @@ fn hash(bytes: &[u8]) -> String {
 ///
 /// # Errors
 /// The earlier alignment used other tracks and `overwrite` is `Refuse`.
-pub fn finished(
+pub fn earlier_poses(
     folder: &Path,
-    tool: &ToolOptions,
-    known: &KnownChoice,
+    tool: &AlignerOptions,
+    known: &PriorKnowledge,
     overwrite: Overwrite,
-) -> Result<Option<Poses>, Failure> {
+) -> Result<Option<AlignedPoses>, Failure> {
     let wanted = fingerprint(folder, tool, known);
     let of_views = |input: &str| input.split(' ').next().map(str::to_owned);
-    let found = Poses::read(&poses_path(folder)).ok();
+    let found = AlignedPoses::read(&poses_path(folder)).ok();
     let Some(poses) = found.filter(|poses| of_views(&poses.input) == of_views(&wanted)) else {
         return Ok(None);
     };
@@ -102,20 +102,20 @@ pub fn finished(
 pub fn align_and_compare(
     folder: &Path,
     reference: &Path,
-    known: &KnownChoice,
-    options: &ToolOptions,
+    known: &PriorKnowledge,
+    options: &AlignerOptions,
     overwrite: Overwrite,
     host: &mut Host<'_>,
 ) -> Result<PanoAlignment, Failure> {
     known.check(options.aligner)?;
-    let description = Description::read(folder).map_err(|e| Failure::new("frames", e))?;
+    let description = SplitDescription::read(folder).map_err(|e| Failure::new("frames", e))?;
     compare::check_names(&description.frames, reference)?;
     let poses = align(folder, known, options, overwrite, host)?;
     let compared = compare::compare(folder, reference);
     if let Err(failure) = &compared {
         host.warn(failure.code, failure.message.clone());
     }
-    Ok(PanoAlignment { reference: compared.ok(), ..PanoAlignment::of(&poses, folder) })
+    Ok(PanoAlignment { reference: compared.ok(), ..PanoAlignment::new(&poses, folder) })
 }
 
 /// Aligns the views in a folder and writes `sparse/0` and `poses.json`. Uses the prior knowledge in `known`.
@@ -125,24 +125,24 @@ pub fn align_and_compare(
 /// asked to stop.
 pub fn align(
     folder: &Path,
-    known: &KnownChoice,
-    options: &ToolOptions,
+    known: &PriorKnowledge,
+    options: &AlignerOptions,
     overwrite: Overwrite,
     host: &mut Host<'_>,
-) -> Result<Poses, Failure> {
+) -> Result<AlignedPoses, Failure> {
     let aligned = align_views(folder, known, options, overwrite, host);
     host.unless_stopped(aligned)
 }
 
 fn align_views(
     folder: &Path,
-    known: &KnownChoice,
-    options: &ToolOptions,
+    known: &PriorKnowledge,
+    options: &AlignerOptions,
     overwrite: Overwrite,
     host: &mut Host<'_>,
-) -> Result<Poses, Failure> {
+) -> Result<AlignedPoses, Failure> {
     known.check(options.aligner)?;
-    let description = Description::read(folder).map_err(|e| Failure::new("frames", e))?;
+    let description = SplitDescription::read(folder).map_err(|e| Failure::new("frames", e))?;
     if description.naming != Naming::Rig {
         return Err(Failure::usage(format!(
             "{}: names: are flat, so COLMAP cannot group the views of a panorama (expected ⟨naming = rig⟩); split again",
@@ -150,26 +150,29 @@ fn align_views(
         )));
     }
     let choice = known;
-    let mut known =
-        choice.poses.as_deref().map(|path| known::poses_of_frames(&description, path, host)).transpose()?;
+    let mut known = choice
+        .poses
+        .as_deref()
+        .map(|path| prior_knowledge::poses_of_frames(&description, path, host))
+        .transpose()?;
     let track =
         choice.track.as_ref().map(|track| track::open(track, folder, &description, host)).transpose()?;
     let frames = frames_of(&description);
     let given = match (&choice.matches, &choice.database) {
         (Some(folder), _) => {
             let sizes: Vec<[u32; 2]> = description.views.iter().map(|v| [v.width, v.height]).collect();
-            Some(Given::read(folder, &frames, &sizes)?)
+            Some(ImportedMatches::read(folder, &frames, &sizes)?)
         }
-        (None, Some(path)) => Some(Given::database(path)?),
+        (None, Some(path)) => Some(ImportedMatches::database(path)?),
         (None, None) => None,
     };
     let tool = options.find(host)?;
     let _lock = FolderLock::acquire(folder).map_err(|e| Failure::new("in-use", e))?;
     let (model_folder, poses_file) = (records::model_folder(folder), poses_path(folder));
-    records::may_write_model(folder, overwrite)?;
-    records::stay_inside(folder, &[POSES])?;
-    if !owned::is_ours(&model_folder, records::MODEL) {
-        refuse_existing(&Disk, &poses_file, overwrite)?;
+    records::check_model_folder(folder, overwrite)?;
+    records::refuse_links_out(folder, &[POSES])?;
+    if !ownership::is_gausset_owned(&model_folder, records::MODEL_PURPOSE) {
+        check_free(&Disk, &poses_file, overwrite)?;
     }
     let count = description.frames.len();
     host.stage(Stage::Align { count, what: "frame", tool: tool.describe() });
@@ -180,57 +183,57 @@ fn align_views(
     let f = first.focal();
     let absolute = std::path::absolute(folder).unwrap_or_else(|_| folder.to_owned());
     let masks = absolute.join("masks");
-    let work = Draft::new(&Disk, &absolute, records::WORK)?;
+    let work = UnfinishedFolder::new(&Disk, &absolute, records::WORK_FOLDER)?;
     // Scale given poses to metres before their points are triangulated, so that the track positions are in the same
     // coordinates.
     let fit =
-        known.as_mut().zip(track.as_ref()).and_then(|(known, track)| track.bring_to_metres(known, host));
+        known.as_mut().zip(track.as_ref()).and_then(|(known, track)| track.scale_to_metres(known, host));
     let places = track.as_ref().zip(fit.as_ref()).filter(|_| choice.refine);
-    let job = Job {
-        images: absolute.join("images"),
-        masks: masks.is_dir().then_some(masks),
+    let job = AlignJob {
+        image_folder: absolute.join("images"),
+        mask_folder: masks.is_dir().then_some(masks),
         frames,
         rig_config: Some(absolute.join("rig_config.json")),
-        views: views.iter().map(looks).collect(),
+        views: views.iter().map(sfm_view).collect(),
         camera_model: "PINHOLE".to_owned(),
         camera_params: Some(format!(
             "{f},{f},{},{}",
             0.5 * f64::from(first.width),
             0.5 * f64::from(first.height)
         )),
-        cameras: Cameras::PerFolder,
+        cameras: CameraSharing::PerFolder,
         is_sequence: true,
-        known: known.as_ref().map(|poses| colmap_files(&description, poses, &[], ModelFormat::Binary)),
-        refine: choice.refine && known.is_some(),
+        known_poses: known.as_ref().map(|poses| colmap_files(&description, poses, &[], ModelFormat::Binary)),
+        refine_known_poses: choice.refine && known.is_some(),
         priors: places.map_or_else(Vec::new, |(track, fit)| priors(track, fit, &description)),
-        given,
-        keep: choice.refine && track.is_some() && known.is_none(),
+        imported_matches: given,
+        keep_work_folder: choice.refine && track.is_some() && known.is_none(),
         mapper: options.mapper,
-        work: work.path().join("colmap"),
+        work_folder: work.path().join("colmap"),
         threads: options.thread_count(),
         seed: options.seed,
-        silence: options.silence(),
+        silence_limit: options.colmap_timeout(),
     };
-    let aligned = run(&job, &tool, host)?;
+    let aligned = run_aligner(&job, &tool, host)?;
     let input = fingerprint(folder, options, choice);
     let is_known = known.is_some();
     let by = match tool {
-        Tool::Own => tool.describe(),
+        AlignmentTool::BuiltIn => tool.describe(),
         _ => format!("{}, {} mapper", tool.describe(), options.mapper.name()),
     };
     let is_given = known.is_some() && !choice.refine;
     // Poses read from a file may already be georeferenced.
     let is_on_track = fit.is_some() || known.is_none();
-    let context = Context { description: &description, folder, tool: &tool, by: &by, input };
+    let context = PoseContext { description: &description, folder, tool: &tool, by: &by, input };
     let (model, mut poses) = match known {
-        Some(known) => context.of_known(aligned.model, known, choice.refine, places, host)?,
+        Some(known) => context.from_known_poses(aligned.model, known, choice.refine, places, host)?,
         None => context.with_scale(aligned, track.as_ref(), &job, host)?,
     };
     if let Some(earth) = poses.earth.as_ref().filter(|_| is_on_track) {
         host.report(Event::OnTrack(earth.clone()));
     }
     if let Some(axes) = description.lens_axes {
-        relate_lenses(&mut poses, axes, is_given, host);
+        estimate_lens_pose(&mut poses, axes, is_given, host);
     }
     if is_known && model.colmap.points.is_empty() {
         host.warn("poses", "points: none could be triangulated; these poses do not belong to these images (other axes, mirrored, other names), or the images have too few features");
@@ -249,17 +252,17 @@ fn align_views(
 }
 
 /// Runs the aligner and forwards its progress.
-fn run(job: &Job, tool: &Tool, host: &mut Host<'_>) -> Result<Aligned, Failure> {
+fn run_aligner(job: &AlignJob, tool: &AlignmentTool, host: &mut Host<'_>) -> Result<Alignment, Failure> {
     let stop = host.stop();
-    let mut report = |progress: &gausset_sfm::Progress| host.report(Event::Aligning(progress.clone()));
+    let mut report = |progress: &gausset_sfm::AlignProgress| host.report(Event::Aligning(progress.clone()));
     Ok(gausset_sfm::align(job, tool, stop, &mut report)?)
 }
 
 /// Estimates the relative pose of two lenses that were aligned as separate frames. A lens without a pose gets one from
 /// the other lens, except if the poses were given by the user.
-fn relate_lenses(poses: &mut Poses, axes: [[f64; 2]; 2], is_given: bool, host: &mut Host<'_>) {
+fn estimate_lens_pose(poses: &mut AlignedPoses, axes: [[f64; 2]; 2], is_given: bool, host: &mut Host<'_>) {
     let mut completed = poses.clone();
-    let Some(mut found) = LensRelation::complete(&mut completed, axes) else {
+    let Some(mut found) = LensRelation::estimate_and_complete(&mut completed, axes) else {
         return host.warn(
             "frames",
             "lenses: no frame has poses of both, so their relative pose is unknown; turn the camera between frames",
@@ -274,119 +277,126 @@ fn relate_lenses(poses: &mut Poses, axes: [[f64; 2]; 2], is_given: bool, host: &
 }
 
 /// The frames of a split with the image names of their views.
-fn frames_of(description: &Description) -> Vec<FrameImages> {
+fn frames_of(description: &SplitDescription) -> Vec<FrameImages> {
     let views = 0..description.views.len();
-    let images = |frame| views.clone().map(|view| description.picture_name(frame, view)).collect();
+    let images = |frame| views.clone().map(|view| description.image_name(frame, view)).collect();
     (0..description.frames.len())
         .map(|frame| FrameImages { name: description.frames[frame].clone(), images: images(frame) })
         .collect()
 }
 
 /// The inputs that all poses of a result share.
-struct Context<'a> {
-    description: &'a Description,
+struct PoseContext<'a> {
+    description: &'a SplitDescription,
     folder: &'a Path,
-    tool: &'a Tool,
+    tool: &'a AlignmentTool,
     /// Description of the aligner.
     by: &'a str,
     input: String,
 }
 
-impl Context<'_> {
+impl PoseContext<'_> {
     /// Scales the model to metres by the track, or without one by the GPS of the images. If the aligner kept its
     /// database, the model is also refined with the track positions as priors.
     fn with_scale(
         &self,
-        aligned: Aligned,
-        track: Option<&track::Open>,
-        job: &Job,
+        aligned: Alignment,
+        track: Option<&track::TrackWithTimes>,
+        job: &AlignJob,
         host: &mut Host<'_>,
-    ) -> Result<(Model, Poses), Failure> {
-        let Aligned { mut model, database, .. } = aligned;
+    ) -> Result<(CheckedModel, AlignedPoses), Failure> {
+        let Alignment { mut model, database, .. } = aligned;
         let Some(track) = track else {
             let is_metric = set_scale(&mut model, self.description, self.folder, host);
             let poses = self.poses(&model, is_metric)?;
             return Ok((model, poses));
         };
         let mut poses = self.poses(&model, false)?;
-        let Some(fit) = track.bring_to_metres(&mut poses, host) else { return Ok((model, poses)) };
+        let Some(fit) = track.scale_to_metres(&mut poses, host) else { return Ok((model, poses)) };
         model.scale(fit.scale);
         let Some(database) = database else { return Ok((model, poses)) };
-        let refinement = Job {
-            known: Some(colmap_files(self.description, &poses, &[], ModelFormat::Binary)),
-            refine: true,
+        let refinement = AlignJob {
+            known_poses: Some(colmap_files(self.description, &poses, &[], ModelFormat::Binary)),
+            refine_known_poses: true,
             priors: priors(track, &fit, self.description),
-            given: Some(Given::Database(database)),
-            keep: false,
-            work: job.work.with_file_name("refined"),
+            imported_matches: Some(ImportedMatches::Database(database)),
+            keep_work_folder: false,
+            work_folder: job.work_folder.with_file_name("refined"),
             ..job.clone()
         };
-        self.held(run(&refinement, self.tool, host)?.model, track, &fit, host)
+        self.refined_with_track(run_aligner(&refinement, self.tool, host)?.model, track, &fit, host)
     }
 
     /// Result for given poses after triangulation. Not refined: the given poses, scaled by the track. Refined: held by
     /// the track positions, or transformed back to the coordinates in which they were given.
-    fn of_known(
+    fn from_known_poses(
         &self,
-        mut model: Model,
-        known: Poses,
+        mut model: CheckedModel,
+        known: AlignedPoses,
         is_refined: bool,
-        places: Option<(&track::Open, &TrackFit)>,
+        places: Option<(&track::TrackWithTimes, &TrackFit)>,
         host: &mut Host<'_>,
-    ) -> Result<(Model, Poses), Failure> {
-        let Poses { tool, applied, earth, is_metric, .. } = known.clone();
+    ) -> Result<(CheckedModel, AlignedPoses), Failure> {
+        let AlignedPoses { tool, applied, earth, is_metric, .. } = known.clone();
         let (model, poses) = match places {
             _ if !is_refined => {
                 let found = self.poses(&model, is_metric)?;
-                (model, Poses { frames: known.frames, earth, ..found })
+                (model, AlignedPoses { frames: known.frames, earth, ..found })
             }
-            Some((track, fit)) => self.held(model, track, fit, host)?,
+            Some((track, fit)) => self.refined_with_track(model, track, fit, host)?,
             None => {
                 let own = self.poses(&model, is_metric)?;
-                known::bring_back(&mut model, &own, &known);
+                prior_knowledge::restore_coordinates(&mut model, &own, &known);
                 let found = self.poses(&model, is_metric)?;
-                (model, Poses { earth, ..found })
+                (model, AlignedPoses { earth, ..found })
             }
         };
         let what = if is_refined { "refined" } else { "points" };
-        Ok((model, Poses { tool: format!("{tool}, {what} by {}", self.tool.describe()), applied, ..poses }))
+        Ok((
+            model,
+            AlignedPoses { tool: format!("{tool}, {what} by {}", self.tool.describe()), applied, ..poses },
+        ))
     }
 
     /// Scales a model that was refined with track positions. If the track cannot be fitted again, uses the earlier fit:
     /// the trajectory has hardly changed.
-    fn held(
+    fn refined_with_track(
         &self,
-        mut model: Model,
-        track: &track::Open,
+        mut model: CheckedModel,
+        track: &track::TrackWithTimes,
         fit: &TrackFit,
         host: &mut Host<'_>,
-    ) -> Result<(Model, Poses), Failure> {
+    ) -> Result<(CheckedModel, AlignedPoses), Failure> {
         let mut poses = self.poses(&model, true)?;
-        match track.bring_to_metres(&mut poses, host) {
+        match track.scale_to_metres(&mut poses, host) {
             Some(again) => model.scale(again.scale),
             None => poses.earth = Some(track.earth(fit)),
         }
         Ok((model, poses))
     }
 
-    fn poses(&self, model: &Model, is_metric: bool) -> Result<Poses, Failure> {
+    fn poses(&self, model: &CheckedModel, is_metric: bool) -> Result<AlignedPoses, Failure> {
         poses_of(model, self.description, self.by, self.input.clone(), is_metric)
     }
 }
 
 /// Track positions as priors for the camera centres of the frames.
-fn priors(track: &track::Open, fit: &TrackFit, description: &Description) -> Vec<Prior> {
-    let (places, deviation) = track.places(fit);
+fn priors(
+    track: &track::TrackWithTimes,
+    fit: &TrackFit,
+    description: &SplitDescription,
+) -> Vec<PositionPrior> {
+    let (places, deviation) = track.positions(fit);
     let prior = |(frame, place): (usize, Option<[f64; 3]>)| {
-        let image = description.picture_name(frame, 0);
-        Some(Prior { image, place: place?, deviation })
+        let image = description.image_name(frame, 0);
+        Some(PositionPrior { image, position: place?, deviation })
     };
     places.into_iter().enumerate().filter_map(prior).collect()
 }
 
 /// Converts a view to the form of the built-in aligner.
-fn looks(view: &View) -> gausset_sfm::View {
-    gausset_sfm::View {
+fn sfm_view(view: &View) -> gausset_sfm::PanoView {
+    gausset_sfm::PanoView {
         focal: view.focal(),
         width: view.width,
         height: view.height,
@@ -395,20 +405,25 @@ fn looks(view: &View) -> gausset_sfm::View {
 }
 
 /// Scales the model to metres if GPS positions fit it; returns whether it did.
-fn set_scale(model: &mut Model, description: &Description, folder: &Path, host: &mut Host<'_>) -> bool {
+fn set_scale(
+    model: &mut CheckedModel,
+    description: &SplitDescription,
+    folder: &Path,
+    host: &mut Host<'_>,
+) -> bool {
     let manifest = read_manifest(folder);
     let mut centres = Vec::new();
     let mut positions = Vec::new();
-    for (&frame, &image) in &model.frames {
-        let source = description.source_of(&description.frames[frame]);
+    for (&frame, &image) in &model.image_of_frame {
+        let source = description.source_frame(&description.frames[frame]);
         let line = manifest.iter().find(|line| line.frame == source);
         if let Some(position) = line.and_then(|line| line.gps) {
             centres.push(model.pose(image).centre());
             positions.push(position);
         }
     }
-    match gps::fit(&centres, &positions) {
-        Some(fit) if fit.is_good() => {
+    match gps::fit_gps(&centres, &positions) {
+        Some(fit) if fit.is_significant() => {
             host.report(Event::MetricScale { positions: fit.count, residual: fit.residual });
             model.scale(fit.scale);
             true
@@ -423,17 +438,17 @@ fn set_scale(model: &mut Model, description: &Description, folder: &Path, host: 
 
 /// Poses of the panoramas, from a model of their views.
 pub(super) fn poses_of(
-    model: &Model,
-    description: &Description,
+    model: &CheckedModel,
+    description: &SplitDescription,
     by: &str,
     input: String,
     is_metric: bool,
-) -> Result<Poses, Failure> {
+) -> Result<AlignedPoses, Failure> {
     let views = &description.views;
     let frame = |(index, name): (usize, &String)| {
-        let pose: Option<Pose> = model.frames.get(&index).and_then(|&image| {
+        let pose: Option<Pose> = model.image_of_frame.get(&index).and_then(|&image| {
             let own = &model.colmap.images[image].name;
-            let view = (0..views.len()).find(|&view| description.picture_name(index, view) == *own)?;
+            let view = (0..views.len()).find(|&view| description.image_name(index, view) == *own)?;
             Some(rig::pano_from_world(&views[view], &model.pose(image)))
         });
         FramePose {
@@ -442,13 +457,13 @@ pub(super) fn poses_of(
             translation: pose.map(|p| p.translation),
         }
     };
-    Ok(Poses {
+    Ok(AlignedPoses {
         tool: by.to_owned(),
         input,
         is_metric,
         points: model.colmap.points.len() as u64,
-        mean_reprojection_px: model.mean_reprojection(),
-        track_length: model.track_length(),
+        mean_reprojection_px: model.mean_reprojection_error(),
+        track_length: model.mean_track_length(),
         earth: None,
         applied: None,
         lenses: None,

@@ -2,11 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
-use gausset_pano::export::{Earth, Poses};
+use gausset_pano::export::{AlignedPoses, Georeference};
 use gausset_pano::lens_pose::LensRelation;
 use serde::Serialize;
 
-use super::compare::Compared;
+use super::compare::PoseComparison;
 use crate::records;
 
 /// Summary of a panorama alignment; the JSON form is a stable contract.
@@ -30,13 +30,13 @@ pub struct PanoAlignment {
     pub unregistered: Vec<String>,
     /// Georeference of the model, if a GPS track was given.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub earth: Option<Earth>,
+    pub earth: Option<Georeference>,
     /// Relative pose of two lenses that were aligned as separate frames.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lenses: Option<LensRelation>,
     /// Errors against reference poses, if given.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub reference: Option<Compared>,
+    pub reference: Option<PoseComparison>,
     /// Model folder.
     #[serde(skip)]
     pub model: PathBuf,
@@ -45,10 +45,10 @@ pub struct PanoAlignment {
 impl PanoAlignment {
     /// Summarises the poses of the views in a folder.
     #[must_use]
-    pub fn of(poses: &Poses, folder: &Path) -> Self {
+    pub fn new(poses: &AlignedPoses, folder: &Path) -> Self {
         Self {
             frames: poses.frames.len(),
-            registered: poses.registered(),
+            registered: poses.registered_frames(),
             tool: poses.tool.clone(),
             points: poses.points,
             mean_reprojection_px: poses.mean_reprojection_px,
@@ -64,6 +64,6 @@ impl PanoAlignment {
 }
 
 /// Names of frames without a pose.
-pub(super) fn unregistered(poses: &Poses) -> Vec<String> {
+pub(super) fn unregistered(poses: &AlignedPoses) -> Vec<String> {
     poses.frames.iter().filter(|f| f.rotation.is_none()).map(|f| f.name.clone()).collect()
 }

@@ -3,17 +3,19 @@
 use std::io::Write;
 use std::path::PathBuf;
 
-use gausset_compute::{Pool, VectorLevel};
+use gausset_compute::{Pool, SimdLevel};
 use gausset_io::atomic::{Disk, Overwrite, WriteOptions, check_output, write_atomic_with};
-use gausset_io::reading::Reading;
-use gausset_pano::calibrate::{self, Calibration, CalibrationError, Grey, Start, cells};
-use gausset_pano::equalise::{lens_gains, rounded};
+use gausset_io::input_files::InputFiles;
+use gausset_pano::calibrate::{
+    self, Calibration, CalibrationError, InitialCalibration, LumaImage, circle_cells,
+};
+use gausset_pano::equalise::{lens_gains, rounded_gain};
 use gausset_pano::fisheye::DualFisheye;
 use gausset_pano::projection::Projection;
 use serde::Serialize;
 
-use super::circles::Frames;
-use crate::{Event, Failure, Host, Part, device};
+use super::calibration_frames::CalibrationFrames;
+use crate::{CountedItem, Event, Failure, Host, device};
 
 /// Radius of the image circles, given by the user.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -48,12 +50,12 @@ pub struct CalibrateOptions {
     /// Threads; 0 = all CPU threads.
     pub threads: u32,
     /// SIMD level of the CPU.
-    pub simd: VectorLevel,
+    pub simd: SimdLevel,
 }
 
 /// A detected image circle; the JSON form is a stable contract.
 #[derive(Clone, Copy, Debug, Serialize)]
-pub struct FoundCircle {
+pub struct DetectedCircle {
     /// Centre in pixels.
     pub centre: [f64; 2],
     /// Radius in pixels.
@@ -66,7 +68,7 @@ pub struct FoundCircle {
 
 /// Results that need frames with poses; the JSON form is a stable contract.
 #[derive(Clone, Copy, Debug, Serialize)]
-pub struct Posed {
+pub struct PoseResults {
     /// Number of frames with a pose.
     pub frames: usize,
     /// Number of corners tracked between them; 0 if all frames were taken at one position.
@@ -83,7 +85,7 @@ pub struct Posed {
 
 /// Result of a calibration or dry run; the JSON form is a stable contract.
 #[derive(Clone, Debug, Serialize)]
-pub struct Calibrated {
+pub struct CalibrationReport {
     schema: u32,
     kind: &'static str,
     /// Number of frames used.
@@ -91,7 +93,7 @@ pub struct Calibrated {
     /// Width and height of a frame in pixels.
     pub size: [u32; 2],
     /// The image circles; `null` if the radius was given and no circle was detected.
-    pub circles: Vec<Option<FoundCircle>>,
+    pub circles: Vec<Option<DetectedCircle>>,
     /// Angle from the optical axis to the rim of each circle, in degrees.
     pub half_angles: Vec<f64>,
     /// Number of tracks seen by both lenses, and of tracks seen in several frames.
@@ -99,7 +101,7 @@ pub struct Calibrated {
     /// Number of frames with a known rotation relative to the previous frame.
     pub turned: usize,
     /// Results from the poses; `null` without poses, and if all frames were taken at one position.
-    pub poses: Option<Posed>,
+    pub poses: Option<PoseResults>,
     /// Standard deviation of the residuals in pixels.
     pub spread: f64,
     /// Standard deviation of the circle centres in pixels.
@@ -122,16 +124,16 @@ pub fn calibrate(
     options: &CalibrateOptions,
     is_dry_run: bool,
     host: &mut Host<'_>,
-) -> Result<Calibrated, Failure> {
+) -> Result<CalibrationReport, Failure> {
     let overwrite = if options.force { Overwrite::Replace } else { Overwrite::Refuse };
     let read = [Some(&options.input), options.poses.as_ref(), options.lens.as_ref()];
-    let _reading = Reading::of(read.into_iter().flatten());
+    let _reading = InputFiles::new(read.into_iter().flatten());
     check_output(&Disk, &options.output, overwrite)?;
     let lenses = options.lens.as_deref().map(DualFisheye::read).transpose();
     let lenses = lenses.map_err(|e| Failure::new("lens", e))?;
-    let frames = Frames::open(options, host);
+    let frames = CalibrationFrames::open(options, host);
     let (frames, mut poses) = host.unless_stopped(frames)?;
-    let mut done = Calibrated {
+    let mut done = CalibrationReport {
         schema: 1,
         kind: "calibrate",
         frames: frames.count(),
@@ -151,7 +153,7 @@ pub fn calibrate(
     let failed =
         |error: &dyn std::fmt::Display| Failure::new("lens", format!("{}: {error}", options.input.display()));
     let [width, height] = done.size;
-    let cell = cells(done.size).ok_or_else(|| failed(&CalibrationError::Shape(width, height)))?[0];
+    let cell = circle_cells(done.size).ok_or_else(|| failed(&CalibrationError::Shape(width, height)))?[0];
     if let Some(lenses) = lenses.as_ref().filter(|lenses| lenses.canvas() != done.size) {
         let [w, h] = lenses.canvas();
         return Err(failed(&format!(
@@ -166,10 +168,10 @@ pub fn calibrate(
         CircleRadius::Percent(percent) => 0.01 * percent * half,
         CircleRadius::Pixels(pixels) => pixels,
     });
-    host.report(Event::Begun { part: Part::Frames, done: 0, total: done.frames as u64 });
+    host.report(Event::Begun { item: CountedItem::Frames, done: 0, total: done.frames as u64 });
     let mut greys = Vec::with_capacity(done.frames);
-    let read = frames.each(options, host, &mut |frame, host| {
-        greys.extend(frame.planes.first().map(Grey::of));
+    let read = frames.for_each(options, host, &mut |frame, host| {
+        greys.extend(frame.planes.first().map(LumaImage::from_plane));
         host.report(Event::Done { done: greys.len() as u64, views_per_s: None });
     });
     host.report(Event::Ended);
@@ -177,11 +179,12 @@ pub fn calibrate(
     // A video may end before its last selected frame.
     done.frames = greys.len();
     poses.truncate(greys.len());
-    let pool = Pool::new(device::threads(options.threads));
-    let found = calibrate::calibrate(&greys, &Start { lenses, radius, poses }, &pool, host.stop());
+    let pool = Pool::new(device::thread_count(options.threads));
+    let found =
+        calibrate::calibrate(&greys, &InitialCalibration { lenses, radius, poses }, &pool, host.stop());
     let mut found = found.map_err(|error| match (error, &options.poses) {
         (CalibrationError::Stopped, _) => Failure::stopped(),
-        (error, Some(path)) if error.is_of_poses() => {
+        (error, Some(path)) if error.is_caused_by_poses() => {
             Failure::new("poses", format!("{}, {}: {error}", options.input.display(), path.display()))
         }
         (error, _) => failed(&error),
@@ -189,11 +192,11 @@ pub fn calibrate(
     drop(greys);
     let mut gains = Vec::new();
     let projection = Projection::Fisheye(found.lenses.clone());
-    let read = frames.each(options, host, &mut |frame, _| gains.extend(lens_gains(&projection, frame)));
+    let read = frames.for_each(options, host, &mut |frame, _| gains.extend(lens_gains(&projection, frame)));
     host.unless_stopped(read)?;
-    done.stops = put_gains(&mut found.lenses, &gains);
-    done.tell(&found);
-    if found.turned == 0 && found.walk.is_none() {
+    done.stops = store_gains(&mut found.lenses, &gains);
+    done.fill_results(&found);
+    if found.rotations == 0 && found.pose_refinement.is_none() {
         host.warn(
             "frames",
             "no frame is rotated on the spot relative to the previous one; near the axis the polynomial keeps its initial shape (if the camera moved, ⟨poses⟩ improve it)",
@@ -205,34 +208,34 @@ pub fn calibrate(
     Ok(done)
 }
 
-impl Calibrated {
-    fn tell(&mut self, found: &Calibration) {
-        let circle = |c: &Option<calibrate::Circle>| {
-            c.map(|c| FoundCircle {
+impl CalibrationReport {
+    fn fill_results(&mut self, found: &Calibration) {
+        let circle = |c: &Option<calibrate::ImageCircle>| {
+            c.map(|c| DetectedCircle {
                 centre: c.centre,
                 radius: c.radius,
-                centre_doubt: c.centre_doubt,
-                radius_doubt: c.radius_doubt,
+                centre_doubt: c.centre_sigma,
+                radius_doubt: c.radius_sigma,
             })
         };
         self.circles = found.circles.iter().map(circle).collect();
         self.half_angles = found.lenses.lenses.iter().map(|lens| lens.half_angle.to_degrees()).collect();
-        (self.tracks, self.turned, self.spread) = (found.tracks, found.turned, found.spread);
-        (self.centre_doubt, self.rotation_doubt) = (found.centre_doubt, found.rotation_doubt);
-        self.angle_doubt = found.angle_doubt;
-        self.poses = found.walk.map(|walk| Posed {
+        (self.tracks, self.turned, self.spread) = (found.matches, found.rotations, found.residual_spread);
+        (self.centre_doubt, self.rotation_doubt) = (found.centre_sigma, found.rotation_sigma);
+        self.angle_doubt = found.angle_sigma;
+        self.poses = found.pose_refinement.map(|walk| PoseResults {
             frames: walk.frames,
-            corners: walk.corners,
-            moved_degrees: walk.moved[0],
-            moved: walk.moved[1],
-            second: walk.second,
-            second_doubt: walk.second_doubt,
+            corners: walk.landmarks,
+            moved_degrees: walk.pose_change[0],
+            moved: walk.pose_change[1],
+            second: walk.second_position,
+            second_doubt: walk.second_sigma,
         });
     }
 }
 
 /// Stores the median gains of the frames in the lenses; returns the exposure difference in stops.
-fn put_gains(lenses: &mut DualFisheye, gains: &[[[f64; 3]; 2]]) -> Option<[f64; 3]> {
+fn store_gains(lenses: &mut DualFisheye, gains: &[[[f64; 3]; 2]]) -> Option<[f64; 3]> {
     if gains.is_empty() {
         return None;
     }
@@ -242,8 +245,8 @@ fn put_gains(lenses: &mut DualFisheye, gains: &[[[f64; 3]; 2]]) -> Option<[f64; 
         ratios.sort_by(f64::total_cmp);
         *stops = ratios[ratios.len() / 2];
         for (lens, sign) in [(0, -0.5), (1, 0.5)] {
-            lenses.lenses[lens].gain[channel] = rounded((sign * *stops).exp2());
+            lenses.lenses[lens].gain[channel] = rounded_gain((sign * *stops).exp2());
         }
     }
-    Some(stops.map(rounded))
+    Some(stops.map(rounded_gain))
 }

@@ -2,38 +2,38 @@
 
 use std::path::PathBuf;
 
-use gausset_compute::{Pool, VectorLevel, level};
-use gausset_pano::convert::{self, Writing};
+use gausset_compute::{Pool, SimdLevel, dispatch_level};
+use gausset_pano::convert::{self, OutputContext};
 use gausset_pano::cutter::Format;
 use gausset_pano::equalise::{self, Equalise};
 use gausset_pano::frame_gains;
 use gausset_pano::grade::{Colouring, Grade};
-use gausset_pano::look::Look;
+use gausset_pano::look::ColourSettings;
 use gausset_pano::lut::Lut;
 use gausset_pano::plane::Frame;
 use gausset_pano::projection::Projection;
 
-use super::moments::{Moments, Trouble};
-use super::source::Source;
-use crate::{Event, Failure, Host, Part, Stage, device};
+use super::frame_reader::{ReadFailure, SourceFrames};
+use super::source::Footage;
+use crate::{CountedItem, Event, Failure, Host, Stage, device};
 
 /// Colour options.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct ColourChoice {
+pub struct ColourOptions {
     /// Adjustments such as exposure and contrast.
-    pub look: Look,
+    pub look: ColourSettings,
     /// LUT in a `.cube` file.
     pub lut: Option<PathBuf>,
     /// What to equalise; `None` = the lenses, if there are two.
     pub equalise: Option<Equalise>,
 }
 
-impl ColourChoice {
+impl ColourOptions {
     /// The adjustments with the LUT loaded.
     ///
     /// # Errors
     /// The LUT cannot be used.
-    pub fn colouring(&self) -> Result<Colouring, Failure> {
+    pub fn resolve(&self) -> Result<Colouring, Failure> {
         let lut = self.lut.as_deref().map(Lut::read).transpose().map_err(|e| Failure::new("lut", e))?;
         Ok(Colouring { look: self.look, lut })
     }
@@ -42,10 +42,10 @@ impl ColourChoice {
     ///
     /// # Errors
     /// Lenses were requested for a source without two lenses.
-    pub fn equalise(&self, source: &Source) -> Result<Equalise, Failure> {
-        let film = source.film.as_ref().map(gausset_pano::film::Film::projection);
+    pub fn equalise(&self, source: &Footage) -> Result<Equalise, Failure> {
+        let film = source.film.as_ref().map(gausset_pano::sphere_video::SphereVideo::projection);
         let projection = film.as_ref().or(source.projection.as_ref());
-        let has_lenses = projection.is_some_and(|p| equalise::parts(p).is_some());
+        let has_lenses = projection.is_some_and(|p| equalise::lens_parts(p).is_some());
         match self.equalise {
             Some(Equalise::Lenses) if !has_lenses => Err(Failure::usage(
                 "⟨equalise = lenses⟩: applies to frames of two lenses only (found none); leave it out",
@@ -79,34 +79,38 @@ pub(super) fn apply(
 /// # Errors
 /// The job was asked to stop.
 pub(super) fn frame_gains(
-    source: &Source,
-    simd: VectorLevel,
+    source: &Footage,
+    simd: SimdLevel,
     threads: u32,
     host: &mut Host<'_>,
 ) -> Result<Vec<[f64; 3]>, Failure> {
     if let Some(known) = source.frame_gains.get() {
         return Ok(known.clone());
     }
-    let level = level(simd).ok_or_else(|| Failure::new("device", "⟨simd⟩: not supported by this CPU"))?;
-    let pool = Pool::new(device::threads(threads));
+    let level =
+        dispatch_level(simd).ok_or_else(|| Failure::new("device", "⟨simd⟩: not supported by this CPU"))?;
+    let pool = Pool::new(device::thread_count(threads));
     let stop = host.stop();
-    let mut moments = Moments::new(source, level, stop);
-    let mut walk = frame_gains::Walk::default();
+    let mut moments = SourceFrames::new(source, level, stop);
+    let mut walk = frame_gains::FrameEqualiser::default();
     let count = source.frames.len();
     host.stage(Stage::CompareLight);
-    host.report(Event::Begun { part: Part::Frames, done: 0, total: count as u64 });
+    host.report(Event::Begun { item: CountedItem::Frames, done: 0, total: count as u64 });
     for index in 0..count {
-        let writing = Writing { format: Format::Png, level, pool: &pool, stop, segments: &[] };
+        let writing = OutputContext { format: Format::Png, level, pool: &pool, stop, segments: &[] };
         let panorama = match moments.read(index) {
-            Ok(moment) => convert::panorama(&moment, frame_gains::WIDTH, writing).ok(),
-            Err(Trouble::Frame(_)) => None,
-            Err(Trouble::End(_) | Trouble::Stopped) => break,
-            Err(Trouble::Fatal(failure)) => return Err(failure),
+            Ok(moment) => convert::to_panorama(&moment, frame_gains::COMPARED_WIDTH, writing).ok(),
+            Err(ReadFailure::Frame(_)) => None,
+            Err(ReadFailure::End(_) | ReadFailure::Stopped) => break,
+            Err(ReadFailure::Fatal(failure)) => return Err(failure),
         };
         if host.is_stopping() {
             break;
         }
-        walk.add(panorama.map(|panorama| frame_gains::Shown::of(&panorama)).unwrap_or_default(), &pool);
+        walk.add(
+            panorama.map(|panorama| frame_gains::FrameFeatures::from_panorama(&panorama)).unwrap_or_default(),
+            &pool,
+        );
         host.report(Event::Done { done: index as u64 + 1, views_per_s: None });
     }
     host.report(Event::Ended);

@@ -4,18 +4,18 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use gausset_io::dataset::colmap::Observations;
-use gausset_pano::poses::find;
-use gausset_pano::poses::matching::{self, MatchedBy};
+use gausset_pano::poses::matching::{self, MatchKey};
+use gausset_pano::poses::read;
 use gausset_pano::poses::{NamedPose, Trajectory};
-use gausset_sfm::compare::{self, Comparison, Drift, Similarity, Spread};
-use gausset_sfm::reprojection::{Reprojection, reprojection};
+use gausset_sfm::compare::{self, Comparison, Drift, ErrorStats, Similarity};
+use gausset_sfm::reprojection::{ReprojectionErrors, reprojection_errors};
 use serde::Serialize;
 
 use crate::Failure;
 
 /// One side of a comparison.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Side {
+pub struct PoseSource {
     /// Path that was read.
     pub path: PathBuf,
     /// Format name.
@@ -31,12 +31,12 @@ pub struct Side {
     pub note: Option<String>,
     /// Reprojection error, if the file has points with observations.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub reprojection: Option<Reprojection>,
+    pub reprojection: Option<ReprojectionErrors>,
 }
 
 /// Errors of one image's pose.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Frame {
+pub struct FrameError {
     /// Name in the reference.
     pub name: String,
     /// Distance of the camera centres in units of the reference.
@@ -53,15 +53,15 @@ pub struct Frame {
 
 /// A comparison of poses; the JSON form is a stable contract.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Compared {
+pub struct PoseComparison {
     /// Version of this layout.
     pub schema: u32,
     /// The poses under test.
-    pub first: Side,
+    pub first: PoseSource,
     /// The reference poses.
-    pub reference: Side,
+    pub reference: PoseSource,
     /// How names were matched.
-    pub matched_by: MatchedBy,
+    pub matched_by: MatchKey,
     /// Number of poses that both sides have.
     pub common: usize,
     /// The same as a fraction of the poses of the reference.
@@ -75,23 +75,23 @@ pub struct Compared {
     /// Names excluded from the fit as outliers.
     pub left_out_of_fit: Vec<String>,
     /// Errors of the centres in units of the reference.
-    pub centre: Spread,
+    pub centre: ErrorStats,
     /// Errors of the rotations in degrees.
-    pub rotation_degrees: Spread,
+    pub rotation_degrees: ErrorStats,
     /// Length of the reference trajectory.
     pub path: f64,
     /// Drift along the trajectory.
     pub drift: Option<Drift>,
     /// Errors per image, in the order of the reference.
-    pub frames: Vec<Frame>,
+    pub frames: Vec<FrameError>,
 }
 
 /// Compares the poses of two files or folders.
 ///
 /// # Errors
 /// Poses that cannot be read, fewer than three in common, duplicate names, or no similarity that fits.
-pub fn compare(first: &Path, reference: &Path) -> Result<Compared, Failure> {
-    let (a, b) = (find::read(first)?, find::read(reference)?);
+pub fn compare(first: &Path, reference: &Path) -> Result<PoseComparison, Failure> {
+    let (a, b) = (read::read(first)?, read::read(reference)?);
     let sides = [side(first, &a)?, side(reference, &b)?];
     compare_lists(&a, &b, sides)
 }
@@ -101,23 +101,26 @@ pub fn compare(first: &Path, reference: &Path) -> Result<Compared, Failure> {
 /// # Errors
 /// As [`compare()`].
 pub fn check_names(frames: &[String], reference: &Path) -> Result<(), Failure> {
-    let pose =
-        |(moment, name): (u32, &String)| NamedPose { name: name.clone(), pose: Default::default(), moment };
+    let pose = |(moment, name): (u32, &String)| NamedPose {
+        name: name.clone(),
+        pose: Default::default(),
+        frame: moment,
+    };
     let poses = (0..).zip(frames).map(pose).collect();
     let frames = Trajectory { poses, ..Trajectory::default() };
-    let found = matching::pairs(&frames, &find::read(reference)?, ["the frames", "it"]);
+    let found = matching::pair_poses(&frames, &read::read(reference)?, ["the frames", "it"]);
     found.map(|_| ()).map_err(|e| Failure::new("poses", format!("{}: names: {e}", reference.display())))
 }
 
-fn side(path: &Path, list: &Trajectory) -> Result<Side, Failure> {
-    let model = if path.is_dir() { find::colmap_model(path)? } else { None };
+fn side(path: &Path, list: &Trajectory) -> Result<PoseSource, Failure> {
+    let model = if path.is_dir() { read::colmap_model(path)? } else { None };
     let reprojection = match model {
-        Some(model) => reprojection(&model.read(Observations::Keep)?),
+        Some(model) => reprojection_errors(&model.read(Observations::Keep)?),
         None => None,
     };
-    Ok(Side {
+    Ok(PoseSource {
         path: path.to_owned(),
-        form: list.form,
+        form: list.format,
         poses: list.poses.len(),
         unregistered: list.unregistered.len(),
         is_metric: list.is_metric,
@@ -126,22 +129,22 @@ fn side(path: &Path, list: &Trajectory) -> Result<Side, Failure> {
     })
 }
 
-fn compare_lists(a: &Trajectory, b: &Trajectory, sides: [Side; 2]) -> Result<Compared, Failure> {
+fn compare_lists(a: &Trajectory, b: &Trajectory, sides: [PoseSource; 2]) -> Result<PoseComparison, Failure> {
     let [first, reference] = sides;
     let failed = |place: &str, problem: &dyn std::fmt::Display| {
         let (a, b) = (first.path.display(), reference.path.display());
         Failure::new("poses", format!("{a}, {b}: {place}: {problem}"))
     };
-    let matched = matching::pairs(a, b, ["the first", "the second"]).map_err(|e| failed("names", &e))?;
+    let matched = matching::pair_poses(a, b, ["the first", "the second"]).map_err(|e| failed("names", &e))?;
     let pairs: Vec<_> = matched.pairs.iter().map(|&(i, j)| (a.poses[i].pose, b.poses[j].pose)).collect();
-    let moments: Vec<u32> = matched.pairs.iter().map(|&(_, j)| b.poses[j].moment).collect();
-    let Comparison { fit, is_line, errors, centre, rotation, path, drift } =
+    let moments: Vec<u32> = matched.pairs.iter().map(|&(_, j)| b.poses[j].frame).collect();
+    let Comparison { fit, is_collinear: is_line, errors, centre, rotation, path_length: path, drift } =
         compare::compare(&pairs, &moments).map_err(|e| failed("poses", &e))?;
     let name = |pair: usize| b.poses[matched.pairs[pair].1].name.clone();
-    let frames: Vec<Frame> = errors
+    let frames: Vec<FrameError> = errors
         .iter()
         .enumerate()
-        .map(|(pair, error)| Frame {
+        .map(|(pair, error)| FrameError {
             name: name(pair),
             centre_error: error.centre,
             rotation_error_degrees: error.rotation,
@@ -150,12 +153,12 @@ fn compare_lists(a: &Trajectory, b: &Trajectory, sides: [Side; 2]) -> Result<Com
             is_fitted: error.is_fitted,
         })
         .collect();
-    Ok(Compared {
+    Ok(PoseComparison {
         schema: 1,
-        matched_by: matched.by,
+        matched_by: matched.key,
         common: frames.len(),
         registered_share: frames.len() as f64 / b.poses.len() as f64,
-        missing: matching::missing(b, a, matched.by),
+        missing: matching::missing_names(b, a, matched.key),
         left_out_of_fit: frames.iter().filter(|f| !f.is_fitted).map(|f| f.name.clone()).collect(),
         first,
         reference,
@@ -169,12 +172,13 @@ fn compare_lists(a: &Trajectory, b: &Trajectory, sides: [Side; 2]) -> Result<Com
     })
 }
 
-impl Compared {
+impl PoseComparison {
     /// Errors per image as CSV.
     #[must_use]
     pub fn csv(&self) -> String {
         let mut out = "name,centre_error,rotation_error_degrees,fitted_x,fitted_y,fitted_z,reference_x,reference_y,reference_z,in_fit\n".to_owned();
-        for Frame { name, centre_error, rotation_error_degrees, fitted, reference, is_fitted } in &self.frames
+        for FrameError { name, centre_error, rotation_error_degrees, fitted, reference, is_fitted } in
+            &self.frames
         {
             let name = if name.contains([',', '"']) {
                 format!("\"{}\"", name.replace('"', "\"\""))
@@ -194,7 +198,7 @@ impl Compared {
 
     /// The image with the largest error.
     #[must_use]
-    pub fn worst(&self, error: impl Fn(&Frame) -> f64) -> Option<&Frame> {
+    pub fn largest_error(&self, error: impl Fn(&FrameError) -> f64) -> Option<&FrameError> {
         self.frames.iter().max_by(|a, b| error(a).total_cmp(&error(b)))
     }
 }

@@ -2,17 +2,17 @@
 
 use std::path::{Path, PathBuf};
 
-use gausset_io::atomic::{Disk, Overwrite, refuse_existing};
+use gausset_io::atomic::{Disk, Overwrite, check_free};
 use gausset_io::dataset::colmap::{ColmapPoint, ModelFormat};
 use gausset_io::image::encode::{PngPixels, png};
 use gausset_io::image::{Mask, decode_file, decode_mask_file, read_header};
 use gausset_io::input;
-use gausset_io::reading::Reading;
-use gausset_pano::export::{self, Poses};
-use gausset_pano::mask_names::MaskForm;
-use gausset_pano::observed::{self, ObservedPoint};
+use gausset_io::input_files::InputFiles;
+use gausset_pano::export::{self, AlignedPoses};
+use gausset_pano::landmarks::{self, Landmark};
+use gausset_pano::mask_names::MaskConvention;
 use gausset_pano::poses::{gpx, metashape, table, tum};
-use gausset_pano::split::{Description, ManifestLine, is_ours, read_manifest};
+use gausset_pano::split::{ManifestLine, SplitDescription, is_split_output, read_manifest};
 use gausset_sfm::gps;
 use serde::Serialize;
 
@@ -26,7 +26,7 @@ const POINTS: &str = "sparse_pc.ply";
 /// An export format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Form {
+pub enum ExportFormat {
     /// COLMAP model of the views with rigs, frames and points.
     Colmap,
     /// `transforms.json` of the views, `panoramas.json`, and points.
@@ -47,7 +47,7 @@ pub enum Form {
     Gpx,
 }
 
-impl Form {
+impl ExportFormat {
     /// All formats.
     pub const ALL: [Self; 9] = [
         Self::Colmap,
@@ -84,7 +84,7 @@ impl Form {
     }
 
     /// Default output folder, relative to the alignment folder.
-    const fn folder(self) -> &'static str {
+    const fn default_folder(self) -> &'static str {
         match self {
             Self::Colmap => "export",
             Self::Xmp => "images",
@@ -103,13 +103,13 @@ pub struct ExportOptions {
     /// Folder of the source panoramas, to read their size.
     pub sources: Option<PathBuf>,
     /// Output format.
-    pub form: Form,
+    pub form: ExportFormat,
     /// Whether a COLMAP model is written as text.
     pub is_text: bool,
     /// Output folder; `None` = the alignment folder.
     pub output: Option<PathBuf>,
     /// Mask convention of the target program; `None` = no masks.
-    pub masks: Option<MaskForm>,
+    pub masks: Option<MaskConvention>,
     /// Inverts masks: 255 = remove.
     pub invert: bool,
     /// Writes white masks for images without one.
@@ -120,11 +120,11 @@ pub struct ExportOptions {
 
 /// Result of an export; the JSON form is a stable contract.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Exported {
+pub struct ExportResult {
     /// Version of this layout.
     pub schema: u32,
     /// Output format.
-    pub format: Form,
+    pub format: ExportFormat,
     /// The output file, or the folder if there are several.
     pub path: PathBuf,
     /// Number of panoramas.
@@ -146,13 +146,13 @@ pub struct Exported {
 /// # Errors
 /// No alignment, a split of other frames, files that exist or cannot be written, or a format that needs more than is
 /// known (GPX needs a georeference).
-pub fn export(options: &ExportOptions) -> Result<Exported, Failure> {
+pub fn export(options: &ExportOptions) -> Result<ExportResult, Failure> {
     let frames = |e| Failure::new("frames", e);
-    let source = Description::read(&options.folder).map_err(|e| frames(e.to_string()))?;
-    let poses = Poses::read(&poses_path(&options.folder)).map_err(|e| frames(e.to_string()))?;
+    let source = SplitDescription::read(&options.folder).map_err(|e| frames(e.to_string()))?;
+    let poses = AlignedPoses::read(&poses_path(&options.folder)).map_err(|e| frames(e.to_string()))?;
     let views_folder = options.views_of.as_deref().unwrap_or(&options.folder);
     let target = match &options.views_of {
-        Some(folder) => Description::read(folder).map_err(|e| frames(e.to_string()))?,
+        Some(folder) => SplitDescription::read(folder).map_err(|e| frames(e.to_string()))?,
         None => source.clone(),
     };
     if !target.frames.iter().any(|name| source.frames.contains(name)) {
@@ -160,14 +160,14 @@ pub fn export(options: &ExportOptions) -> Result<Exported, Failure> {
             format!("{}: frames: none is a frame of {}", views_folder.display(), options.folder.display());
         return Err(frames(line));
     }
-    if target.lens_axes.is_some() && options.form == Form::MetashapeSpherical {
+    if target.lens_axes.is_some() && options.form == ExportFormat::MetashapeSpherical {
         let line = format!(
             "metashape-spherical: applies to panoramas only (found separate lenses in {}); use metashape for the views",
             views_folder.display()
         );
         return Err(Failure::usage(line));
     }
-    let registered = export::poses_of_panoramas(&target, &poses).len();
+    let registered = export::panorama_poses(&target, &poses).len();
     if registered == 0 {
         let line = format!(
             "{}: frames: no frame of {} has a pose; align them first",
@@ -176,30 +176,30 @@ pub fn export(options: &ExportOptions) -> Result<Exported, Failure> {
         );
         return Err(Failure::new("poses", line));
     }
-    let points = observed::carried(observed_points(&options.folder, &source)?, &source, &target, &poses);
-    let points = without_hidden(points, &target, views_folder)?;
+    let points = landmarks::transferred(observed_points(&options.folder, &source)?, &source, &target, &poses);
+    let points = remove_hidden(points, &target, views_folder)?;
     let out = match &options.output {
         Some(output) => output.clone(),
-        None => views_folder.join(options.form.folder()),
+        None => views_folder.join(options.form.default_folder()),
     };
-    let job = Job { options, views_folder, target: &target, poses: &poses, points: &points };
+    let job = ExportJob { options, views_folder, target: &target, poses: &poses, points: &points };
     let (files, path) = job.files(&out)?;
     // A COLMAP export has its own masks folder; other formats use the images and masks of the split.
-    let is_beside = options.output.is_none() && options.form != Form::Colmap;
+    let is_beside = options.output.is_none() && options.form != ExportFormat::Colmap;
     let masks_folder = if is_beside { views_folder } else { out.as_path() };
-    if is_beside && options.masks == Some(MaskForm::Colmap) && (options.invert || options.empty_masks) {
+    if is_beside && options.masks == Some(MaskConvention::Colmap) && (options.invert || options.empty_masks) {
         let line = "masks colmap: would replace the masks of the split; choose another folder with ⟨output⟩";
         return Err(Failure::usage(line));
     }
     let masks = job.masks(masks_folder);
     let read = masks.iter().map(|mask| mask_file(views_folder, &mask.picture));
     let model = [poses_path(&options.folder), records::model_folder(&options.folder)];
-    let _reading = Reading::of(model.into_iter().chain(read));
+    let _reading = InputFiles::new(model.into_iter().chain(read));
     // In the folder of the split, existing files of these names are from an earlier export.
-    let is_own = options.output.is_none() && is_ours(views_folder);
+    let is_own = options.output.is_none() && is_split_output(views_folder);
     let overwrite = if is_own { Overwrite::Replace } else { options.overwrite };
     for path in files.iter().map(|(path, _)| path).chain(masks.iter().map(|mask| &mask.to)) {
-        refuse_existing(&Disk, path, overwrite)?;
+        check_free(&Disk, path, overwrite)?;
     }
     for (path, bytes) in &files {
         write(path, bytes)?;
@@ -208,7 +208,7 @@ pub fn export(options: &ExportOptions) -> Result<Exported, Failure> {
         write(&mask.to, &job.mask(mask)?)?;
     }
     let observations = points.iter().map(|p| p.observations.len()).sum();
-    Ok(Exported {
+    Ok(ExportResult {
         schema: 1,
         format: options.form,
         path,
@@ -222,21 +222,21 @@ pub fn export(options: &ExportOptions) -> Result<Exported, Failure> {
 }
 
 /// Removes observations hidden by a view's mask, and points that lose all observations.
-fn without_hidden(
-    mut points: Vec<ObservedPoint>,
-    target: &Description,
+fn remove_hidden(
+    mut points: Vec<Landmark>,
+    target: &SplitDescription,
     folder: &Path,
-) -> Result<Vec<ObservedPoint>, Failure> {
+) -> Result<Vec<Landmark>, Failure> {
     let seen: Vec<bool> = points.iter().map(|p| !p.observations.is_empty()).collect();
     for frame in 0..target.frames.len() {
         for view in 0..target.views.len() {
-            let Some(mask) = read_mask(folder, &target.picture_name(frame, view))? else { continue };
+            let Some(mask) = read_mask(folder, &target.image_name(frame, view))? else { continue };
             let size = [target.views[view].width, target.views[view].height].map(f64::from);
             for point in &mut points {
                 point.observations.retain(|o| {
                     o.frame != frame
                         || o.view != view
-                        || mask.at_share(o.pixel[0] / size[0], o.pixel[1] / size[1]) != 0
+                        || mask.at_fraction(o.pixel[0] / size[0], o.pixel[1] / size[1]) != 0
                 });
             }
         }
@@ -271,43 +271,43 @@ struct MaskJob {
     to: PathBuf,
 }
 
-struct Job<'a> {
+struct ExportJob<'a> {
     options: &'a ExportOptions,
     views_folder: &'a Path,
-    target: &'a Description,
-    poses: &'a Poses,
-    points: &'a [ObservedPoint],
+    target: &'a SplitDescription,
+    poses: &'a AlignedPoses,
+    points: &'a [Landmark],
 }
 
 /// Path and content of an output file.
-type Content = (PathBuf, Vec<u8>);
+type OutputFile = (PathBuf, Vec<u8>);
 
-impl Job<'_> {
+impl ExportJob<'_> {
     /// The output files, and the path to report (the main file or its folder).
-    fn files(&self, out: &Path) -> Result<(Vec<Content>, PathBuf), Failure> {
+    fn files(&self, out: &Path) -> Result<(Vec<OutputFile>, PathBuf), Failure> {
         let Self { options, target, poses, points, .. } = self;
-        let mut files: Vec<Content> = Vec::new();
+        let mut files: Vec<OutputFile> = Vec::new();
         let bare: Vec<ColmapPoint> = points.iter().map(|p| p.point.clone()).collect();
         // Transform the points to the coordinates of the exported cameras.
-        let applied = poses.applied.filter(|_| options.form == Form::Transforms);
+        let applied = poses.applied.filter(|_| options.form == ExportFormat::Transforms);
         let place = |point: ColmapPoint| ColmapPoint {
-            position: applied.map_or(point.position, |applied| applied.point(point.position)),
+            position: applied.map_or(point.position, |applied| applied.transform_point(point.position)),
             ..point
         };
         let bare: Vec<ColmapPoint> = bare.into_iter().map(place).collect();
         let ply = (!bare.is_empty()).then(|| (out.join(POINTS), export::points_ply(&bare)));
-        let views = || export::poses_of_views(target, poses);
-        let panoramas = || export::poses_of_panoramas(target, poses);
+        let views = || export::view_poses(target, poses);
+        let panoramas = || export::panorama_poses(target, poses);
         let view_of = |k: usize| &target.views[k % target.views.len()];
         let main = match options.form {
-            Form::Colmap => {
+            ExportFormat::Colmap => {
                 let format = if options.is_text { ModelFormat::Text } else { ModelFormat::Binary };
                 for (name, bytes) in export::colmap_files(target, poses, points, format) {
                     files.push((out.join(name), bytes));
                 }
                 return Ok((files, out.to_owned()));
             }
-            Form::Transforms => {
+            ExportFormat::Transforms => {
                 let mask_of = |name: &str| self.mask_path(name);
                 let points_file = ply.is_some().then_some(POINTS);
                 files.extend(ply);
@@ -321,14 +321,14 @@ impl Job<'_> {
                 }
                 ("transforms.json", export::transforms(target, poses, points_file, &mask_of))
             }
-            Form::Xmp => {
+            ExportFormat::Xmp => {
                 files.extend(ply);
                 for (stem, text) in export::xmp_sidecars(target, poses) {
                     files.push((out.join(format!("{stem}.xmp")), text.into_bytes()));
                 }
                 return Ok((files, out.to_owned()));
             }
-            Form::Metashape => {
+            ExportFormat::Metashape => {
                 files.extend(ply);
                 let sensor = |view: &gausset_pano::geometry::View| metashape::Sensor {
                     label: view.name.clone(),
@@ -338,7 +338,7 @@ impl Job<'_> {
                 let sensors: Vec<_> = target.views.iter().map(sensor).collect();
                 ("cameras.xml", metashape::write(&sensors, &views(), |k| k % target.views.len()))
             }
-            Form::MetashapeSpherical => {
+            ExportFormat::MetashapeSpherical => {
                 files.extend(ply);
                 let sensor = metashape::Sensor {
                     label: "panorama".to_owned(),
@@ -347,7 +347,7 @@ impl Job<'_> {
                 };
                 ("panoramas.xml", metashape::write(&[sensor], &panoramas(), |_| 0))
             }
-            Form::Realitycapture => {
+            ExportFormat::Realitycapture => {
                 files.extend(ply);
                 let focal = |k: usize| {
                     let view = view_of(k);
@@ -355,9 +355,9 @@ impl Job<'_> {
                 };
                 ("cameras.csv", table::write_realitycapture(&views(), focal))
             }
-            Form::Tum => ("trajectory.txt", tum::write(&panoramas())),
-            Form::Csv => ("trajectory.csv", table::write(&panoramas())),
-            Form::Gpx => ("trajectory.gpx", gpx::write(&self.positions()?)),
+            ExportFormat::Tum => ("trajectory.txt", tum::write(&panoramas())),
+            ExportFormat::Csv => ("trajectory.csv", table::write(&panoramas())),
+            ExportFormat::Gpx => ("trajectory.gpx", gpx::write(&self.positions()?)),
         };
         let path = out.join(main.0);
         files.push((path.clone(), main.1.into_bytes()));
@@ -378,7 +378,7 @@ impl Job<'_> {
                 format!("{}: manifest: no frame", self.views_folder.display()),
             ));
         };
-        let path = input::inside(folder, &line.source).map_err(|e| Failure::new("frames", e))?;
+        let path = input::resolve_inside(folder, &line.source).map_err(|e| Failure::new("frames", e))?;
         let header = read_header(&path).map_err(|e| Failure::new("frames", e))?;
         Ok([header.width, header.height])
     }
@@ -387,19 +387,19 @@ impl Job<'_> {
     /// the frames.
     fn positions(&self) -> Result<Vec<(String, [f64; 3])>, Failure> {
         let manifest = read_manifest(&self.options.folder);
-        let all = export::poses_of_panoramas(self.target, self.poses);
+        let all = export::panorama_poses(self.target, self.poses);
         if let Some((earth, origin)) = self.poses.earth.as_ref().and_then(|e| Some((e, e.origin?))) {
             let rotation = gausset_core::se3::rotation_from_quaternion(earth.rotation);
             let position = |pose: gausset_pano::poses::NamedPose| {
                 let turned = gausset_core::se3::mul_vec(&rotation, pose.pose.centre());
                 let metres = std::array::from_fn(|k| turned[k] + earth.translation[k]);
-                (pose.name, gps::geodetic(metres, origin))
+                (pose.name, gps::to_geodetic(metres, origin))
             };
             return Ok(all.into_iter().map(position).collect());
         }
         let (mut centres, mut known) = (Vec::new(), Vec::new());
         for pose in &all {
-            let source = self.target.source_of(&pose.name);
+            let source = self.target.source_frame(&pose.name);
             if let Some(position) =
                 manifest.iter().find(|line| line.frame == source).and_then(|line| line.gps)
             {
@@ -417,43 +417,43 @@ impl Job<'_> {
             )
         };
         let origin = *known.first().ok_or_else(refused)?;
-        let metres: Vec<[f64; 3]> = known.iter().map(|&p| gps::local(p, origin)).collect();
-        let fitted = gps::similarity(&centres, &metres).filter(|(fit, ..)| fit.is_good());
+        let metres: Vec<[f64; 3]> = known.iter().map(|&p| gps::to_local(p, origin)).collect();
+        let fitted = gps::fit_similarity(&centres, &metres).filter(|(fit, ..)| fit.is_significant());
         let (fit, rotation, shift) = fitted.ok_or_else(refused)?;
         Ok(all
             .into_iter()
             .map(|pose| {
                 let turned = gausset_core::se3::mul_vec(&rotation, pose.pose.centre());
                 let metres = std::array::from_fn(|k| fit.scale * turned[k] + shift[k]);
-                (pose.name, gps::geodetic(metres, origin))
+                (pose.name, gps::to_geodetic(metres, origin))
             })
             .collect())
     }
 
     /// Whether a mask is exported for an image.
-    fn has_mask(&self, form: MaskForm, picture: &str) -> bool {
+    fn has_mask(&self, form: MaskConvention, picture: &str) -> bool {
         self.options.empty_masks
-            || form == MaskForm::Alpha
-            || form.wants_all() && self.has_any_mask()
+            || form == MaskConvention::Alpha
+            || form.needs_all_masks() && self.has_any_mask()
             || mask_file(self.views_folder, picture).is_file()
     }
 
     fn has_any_mask(&self) -> bool {
-        export::poses_of_views(self.target, self.poses)
+        export::view_poses(self.target, self.poses)
             .iter()
             .any(|pose| mask_file(self.views_folder, &pose.name).is_file())
     }
 
     /// Path of an image's mask as written in `transforms.json`.
     fn mask_path(&self, picture: &str) -> Option<String> {
-        let form = self.options.masks.filter(|form| *form != MaskForm::Alpha)?;
+        let form = self.options.masks.filter(|form| *form != MaskConvention::Alpha)?;
         self.has_mask(form, picture).then(|| form.path(picture))
     }
 
     /// Masks to write below this folder.
     fn masks(&self, out: &Path) -> Vec<MaskJob> {
         let Some(form) = self.options.masks else { return Vec::new() };
-        export::poses_of_views(self.target, self.poses)
+        export::view_poses(self.target, self.poses)
             .into_iter()
             .enumerate()
             .filter(|(_, pose)| self.has_mask(form, &pose.name))
@@ -479,11 +479,11 @@ impl Job<'_> {
             for x in 0..*width {
                 let place =
                     [(f64::from(x) + 0.5) / f64::from(*width), (f64::from(y) + 0.5) / f64::from(*height)];
-                let is_kept = found.as_ref().is_none_or(|mask| mask.at_share(place[0], place[1]) != 0);
+                let is_kept = found.as_ref().is_none_or(|mask| mask.at_fraction(place[0], place[1]) != 0);
                 values.push(if is_kept { keep } else { remove });
             }
         }
-        let encoded = if self.options.masks == Some(MaskForm::Alpha) {
+        let encoded = if self.options.masks == Some(MaskConvention::Alpha) {
             let path = self.views_folder.join("images").join(picture);
             let decoded = decode_file(&path).map_err(|e| Failure::new("frames", e))?;
             if [decoded.width, decoded.height] != [*width, *height] {

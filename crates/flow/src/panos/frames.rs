@@ -6,22 +6,24 @@ use std::time::Duration;
 
 use gausset_core::RgbImage8;
 use gausset_io::atomic::{Disk, Overwrite, WriteOptions, check_output, write_atomic_with};
-use gausset_io::reading::Reading;
-use gausset_pano::film::Film;
+use gausset_io::input_files::InputFiles;
 use gausset_pano::fisheye::DualFisheye;
-use gausset_pano::selection::{Selection, Shows, SmallFrames, THUMBNAIL, most_shown, sheet};
-use gausset_pano::video::{Choice, Video};
+use gausset_pano::selection::{
+    FrameContent, Selection, SmallFrames, THUMBNAIL_WIDTH, contact_sheet, max_thumbnails,
+};
+use gausset_pano::sphere_video::SphereVideo;
+use gausset_pano::video::{FrameSelection, Video};
 
-use super::shape::{ShapeChoice, Told};
-use super::source::shows;
-use super::track::TrackChoice;
-use crate::film_frames::{Rates, SelectChoice, select};
-use crate::tool::SILENCE;
+use super::shape::{ProjectionOptions, Recognised};
+use super::source::measured_projection;
+use super::track::TrackOptions;
+use crate::aligner::TOOL_TIMEOUT;
+use crate::frame_selection::{Rates, SelectionOptions, select};
 use crate::{Failure, Host};
 
 /// What the frames of a video show.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FilmKind {
+pub enum FootageKind {
     /// The full sphere.
     Panorama,
     /// An ordinary perspective image.
@@ -38,11 +40,11 @@ pub struct FramesOptions {
     /// Output contact sheet (PNG).
     pub sheet: PathBuf,
     /// Kind of footage; `None` = the sphere if the frame size suggests it.
-    pub kind: Option<FilmKind>,
+    pub kind: Option<FootageKind>,
     /// Projection of the frames, for full-sphere footage.
-    pub shape: ShapeChoice,
+    pub shape: ProjectionOptions,
     /// Criterion of the selection; `all` lists all frames here.
-    pub select: SelectChoice,
+    pub select: SelectionOptions,
     /// Frames per second, for selection by time.
     pub fps: Option<f64>,
     /// Start in seconds.
@@ -56,7 +58,7 @@ pub struct FramesOptions {
     /// Maximum number of frames.
     pub max_frames: Option<u32>,
     /// GPS track, for motion that the images do not show.
-    pub track: Option<TrackChoice>,
+    pub track: Option<TrackOptions>,
     /// Whether existing files may be replaced.
     pub overwrite: Overwrite,
     /// Timeout of ffmpeg in seconds without output.
@@ -73,8 +75,8 @@ impl FramesOptions {
             sheet: output.with_extension("png"),
             output,
             kind: None,
-            shape: ShapeChoice::default(),
-            select: SelectChoice::default(),
+            shape: ProjectionOptions::default(),
+            select: SelectionOptions::default(),
             fps: None,
             start: 0.0,
             end: None,
@@ -83,7 +85,7 @@ impl FramesOptions {
             max_frames: None,
             track: None,
             overwrite: Overwrite::Refuse,
-            tool_timeout: SILENCE,
+            tool_timeout: TOOL_TIMEOUT,
         }
     }
 
@@ -105,7 +107,7 @@ impl FramesOptions {
         Ok(files.into_iter().try_for_each(|file| check_output(&Disk, file, self.overwrite))?)
     }
 
-    fn open(&self, host: &Host<'_>) -> Result<(Video, Shows), Failure> {
+    fn open(&self, host: &Host<'_>) -> Result<(Video, FrameContent), Failure> {
         if self.input.is_dir() {
             return Err(Failure::usage(format!(
                 "{}: is a folder (expected a video); in a folder all images are used, or every n-th with ⟨every⟩",
@@ -118,46 +120,54 @@ impl FramesOptions {
                 self.start
             )));
         }
-        let choice = Choice { start: self.start, end: self.end, ..Choice::default() };
+        let choice = FrameSelection { start: self.start, end: self.end, ..FrameSelection::default() };
         let (limits, silence) = ([16_384; 2], Duration::from_secs(self.tool_timeout));
         let plain = || Video::open(&self.input, choice.clone(), limits, silence, host.stop());
-        let film =
-            || Film::of_any_shape(&self.input, choice.clone(), self.is_stereo, limits, silence, host.stop());
-        let is_said = self.shape != ShapeChoice::default();
+        let film = || {
+            SphereVideo::open_any_shape(
+                &self.input,
+                choice.clone(),
+                self.is_stereo,
+                limits,
+                silence,
+                host.stop(),
+            )
+        };
+        let is_said = self.shape != ProjectionOptions::default();
         if let Some(lens) = &self.lens {
-            if self.is_stereo || is_said || self.kind == Some(FilmKind::Ordinary) {
+            if self.is_stereo || is_said || self.kind == Some(FootageKind::Ordinary) {
                 return Err(Failure::usage(
                     "⟨lens⟩: cannot be combined with ⟨stereo⟩, ⟨from⟩ or ⟨kind = ordinary⟩",
                 ));
             }
             let lenses = DualFisheye::read(lens).map_err(|e| Failure::new("lens", e))?;
-            let film = Film::of_lenses(&self.input, &lenses, choice, limits, silence, host.stop())?;
-            let shows = shows(&film);
+            let film = SphereVideo::open_fisheye(&self.input, &lenses, choice, limits, silence, host.stop())?;
+            let shows = measured_projection(&film);
             return Ok((film.video, shows));
         }
-        if is_said && self.kind == Some(FilmKind::Ordinary) {
+        if is_said && self.kind == Some(FootageKind::Ordinary) {
             return Err(Failure::usage(
                 "⟨from⟩, ⟨from-faces⟩, ⟨from-turns⟩: need ⟨kind = panorama⟩; leave one of both out",
             ));
         }
         let is_of_camera = self.input.extension().is_some_and(|e| e.eq_ignore_ascii_case("360"));
-        let is_sphere = self.kind == Some(FilmKind::Panorama) || self.is_stereo || is_said || is_of_camera;
-        let of_sphere = |film: Film| {
-            let shows = shows(&film);
+        let is_sphere = self.kind == Some(FootageKind::Panorama) || self.is_stereo || is_said || is_of_camera;
+        let of_sphere = |film: SphereVideo| {
+            let shows = measured_projection(&film);
             (film.video, shows)
         };
         if is_sphere {
-            return Ok(of_sphere(self.shape.of_film(film()?, host)?));
+            return Ok(of_sphere(self.shape.resolve_video(film()?, host)?));
         }
         let video = plain()?;
         // Footage with the size of full-sphere video may still be unusable as such.
         if self.kind.is_none()
             && let Ok(film) = film()
-            && let Told::Film(film) = self.shape.told(film, host)?
+            && let Recognised::Film(film) = self.shape.recognise(film, host)?
         {
             return Ok(of_sphere(*film));
         }
-        Ok((video, Shows::Pinhole))
+        Ok((video, FrameContent::Pinhole))
     }
 }
 
@@ -167,19 +177,19 @@ impl FramesOptions {
 /// An unusable video or options, or existing output files.
 pub fn frames(options: &FramesOptions, is_dry: bool, host: &mut Host<'_>) -> Result<Selection, Failure> {
     let rates = Rates { fps: options.fps, sharpest_of: None, max_frames: options.max_frames };
-    let wanted = options.select.wanted(rates)?;
-    let wanted = wanted.unwrap_or_else(|| gausset_pano::selection::Wanted {
-        select: gausset_pano::selection::Select::All,
+    let wanted = options.select.resolve(rates)?;
+    let wanted = wanted.unwrap_or_else(|| gausset_pano::selection::SelectionCriteria {
+        select: gausset_pano::selection::SelectBy::All,
         max_frames: options.max_frames.map(|most| most as usize),
-        ..gausset_pano::selection::Wanted::default()
+        ..gausset_pano::selection::SelectionCriteria::default()
     });
     let track = options.track.as_ref();
-    TrackChoice::check(track, Some(&wanted))?;
+    TrackOptions::check(track, Some(&wanted))?;
     let opened = options.open(host);
     let (video, shows) = host.unless_stopped(opened)?;
     let read =
         [Some(&video.path), video.second.as_ref(), options.lens.as_ref(), track.map(|track| &track.path)];
-    let _reading = Reading::of(read.into_iter().flatten());
+    let _reading = InputFiles::new(read.into_iter().flatten());
     if !is_dry {
         options.check_files()?;
     }
@@ -189,7 +199,7 @@ pub fn frames(options: &FramesOptions, is_dry: bool, host: &mut Host<'_>) -> Res
     }
     let pictures = host.unless_stopped(thumbnails(&video, &shows, &selection, host))?;
     selection.write(&options.output, options.overwrite)?;
-    let png = gausset_io::image::encode::png_rgb8(&sheet(&selection, &pictures));
+    let png = gausset_io::image::encode::png_rgb8(&contact_sheet(&selection, &pictures));
     let png = png.map_err(|e| Failure::new("write", e))?;
     write(&options.sheet, &png, options.overwrite)?;
     Ok(selection)
@@ -204,20 +214,20 @@ fn write(path: &Path, bytes: &[u8], overwrite: Overwrite) -> Result<(), Failure>
 /// Thumbnails of the selected frames, evenly thinned out to the number that the sheet can show.
 fn thumbnails(
     video: &Video,
-    shows: &Shows,
+    shows: &FrameContent,
     selection: &Selection,
     host: &Host<'_>,
 ) -> Result<Vec<RgbImage8>, Failure> {
-    let picks = selection.picks();
-    let count = picks.len().min(most_shown());
+    let picks = selection.kept_frames();
+    let count = picks.len().min(max_thumbnails());
     let shown: Vec<usize> = (0..count).map(|k| picks[k * picks.len() / count]).collect();
     let [width, height] = match shows {
         // Cube maps are shown as panoramas.
-        Shows::Folded(_) => [2, 1],
-        Shows::Sphere | Shows::Pinhole => video.size.map(|side| side as usize),
+        FrameContent::Projected(_) => [2, 1],
+        FrameContent::Sphere | FrameContent::Pinhole => video.size.map(|side| side as usize),
     };
-    let height = (THUMBNAIL * height / width.max(1)).clamp(2, 4 * THUMBNAIL) & !1;
-    let size = [THUMBNAIL as u32, height as u32];
+    let height = (THUMBNAIL_WIDTH * height / width.max(1)).clamp(2, 4 * THUMBNAIL_WIDTH) & !1;
+    let size = [THUMBNAIL_WIDTH as u32, height as u32];
     let mut reader = SmallFrames::start(video, shows, size, false, host.stop())?;
     let (mut pictures, mut data, mut frame) = (Vec::new(), Vec::new(), 0);
     for &wanted in &shown {

@@ -9,24 +9,24 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use gausset_io::atomic::{
-    Disk, FileSystem, Overwrite, WriteOptions, check_output, refuse_input, write_atomic_with,
+    Disk, FileSystem, Overwrite, WriteOptions, check_not_in_inputs, check_output, write_atomic_with,
 };
 use gausset_io::image::decode::{decode_file, decode_mask_file};
 use gausset_io::image::encode::{PngPixels, png};
-use gausset_io::reading::Reading;
-use gausset_io::{input, owned};
+use gausset_io::input_files::InputFiles;
+use gausset_io::{input, ownership};
 use gausset_pano::geometry::View;
 use gausset_pano::sphere_mask::{REMOVED, SphereMask};
 use gausset_pano::split::Skipped;
 use serde::Serialize;
 
-use super::split::ViewChoice;
+use super::split::ViewOptions;
 use crate::{Failure, Host};
 
 /// Purpose in the ownership marker of a mask folder.
 const PURPOSE: &str = "masks";
 /// Maximum number of masks in a folder.
-const MOST_MASKS: usize = 1 << 20;
+const MAX_MASKS: usize = 1 << 20;
 
 /// How the second and later masks are combined with the first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -42,7 +42,7 @@ pub enum Combine {
 
 /// Conversion of masks between views and panoramas.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Carry {
+pub enum MaskConversion {
     /// No conversion.
     #[default]
     Stay,
@@ -64,9 +64,9 @@ pub struct MasksOptions {
     /// Whether to swap removed and kept pixels.
     pub invert: bool,
     /// Conversion between views and panoramas.
-    pub carry: Carry,
+    pub carry: MaskConversion,
     /// Layout of the views.
-    pub views: ViewChoice,
+    pub views: ViewOptions,
     /// Dilation of the removed region on the sphere, in degrees.
     pub dilate: f64,
     /// Width of the soft edge in degrees.
@@ -77,7 +77,7 @@ pub struct MasksOptions {
 
 /// Result of [`masks()`] or a dry run; the JSON form is a stable contract.
 #[derive(Clone, Debug, Serialize)]
-pub struct MasksMade {
+pub struct MasksResult {
     schema: u32,
     kind: &'static str,
     /// Number of frames with a mask.
@@ -98,7 +98,7 @@ pub struct MasksMade {
 }
 
 /// The files of one input by frame name.
-enum Input {
+enum MaskInput {
     /// One mask for all frames.
     All(PathBuf),
     /// One mask per frame.
@@ -111,19 +111,19 @@ enum Input {
 ///
 /// # Errors
 /// Unusable masks or options, files that Gausset did not create, or a file that cannot be written.
-pub fn masks(options: &MasksOptions, is_dry_run: bool, host: &mut Host<'_>) -> Result<MasksMade, Failure> {
+pub fn masks(options: &MasksOptions, is_dry_run: bool, host: &mut Host<'_>) -> Result<MasksResult, Failure> {
     check(options)?;
     let views = match options.carry {
-        Carry::ToPanorama(width) => options.views.views(width)?,
+        MaskConversion::ToPanorama(width) => options.views.views(width)?,
         _ => Vec::new(),
     };
-    let inputs: Vec<Input> =
-        options.inputs.iter().map(|path| Input::open(path, &views)).collect::<Result<_, _>>()?;
+    let inputs: Vec<MaskInput> =
+        options.inputs.iter().map(|path| MaskInput::open(path, &views)).collect::<Result<_, _>>()?;
     let names = names(&inputs, options)?;
     let as_file =
         options.output.extension().is_some_and(|e| e.eq_ignore_ascii_case("png")) && !options.output.is_dir();
     let overwrite = if options.force { Overwrite::Replace } else { Overwrite::Refuse };
-    if as_file && (names.len() != 1 || options.carry == Carry::ToViews) {
+    if as_file && (names.len() != 1 || options.carry == MaskConversion::ToViews) {
         return Err(Failure::usage(format!(
             "{}: is a single mask file (expected a folder for {} frames)",
             options.output.display(),
@@ -132,13 +132,13 @@ pub fn masks(options: &MasksOptions, is_dry_run: bool, host: &mut Host<'_>) -> R
     }
     let of_views = |input: &PathBuf| views.iter().map(|view| input.join(&view.name)).collect::<Vec<_>>();
     let _reading =
-        Reading::of(options.inputs.iter().cloned().chain(options.inputs.iter().flat_map(of_views)));
+        InputFiles::new(options.inputs.iter().cloned().chain(options.inputs.iter().flat_map(of_views)));
     if as_file {
         check_output(&Disk, &options.output, overwrite)?;
     } else {
-        refuse_input(&options.output, options.inputs.iter().map(PathBuf::as_path))?;
+        check_not_in_inputs(&options.output, options.inputs.iter().map(PathBuf::as_path))?;
     }
-    let mut made = MasksMade {
+    let mut made = MasksResult {
         schema: 1,
         kind: "masks",
         masks: 0,
@@ -156,7 +156,7 @@ pub fn masks(options: &MasksOptions, is_dry_run: bool, host: &mut Host<'_>) -> R
         }
         let files = match mask_of(name, &inputs, &views, options) {
             Ok(mask) => {
-                let removed = share(&mask);
+                let removed = removed_fraction(&mask);
                 made.removed_mean += removed;
                 made.removed_worst = made.removed_worst.max(removed);
                 files_of(name, &mask, options)?
@@ -181,7 +181,13 @@ pub fn masks(options: &MasksOptions, is_dry_run: bool, host: &mut Host<'_>) -> R
             }
             continue;
         }
-        owned::take(&Disk, &options.output, PURPOSE, files.iter().map(|(path, _)| path), overwrite)?;
+        ownership::claim_for_files(
+            &Disk,
+            &options.output,
+            PURPOSE,
+            files.iter().map(|(path, _)| path),
+            overwrite,
+        )?;
         for (path, bytes) in &files {
             let path = options.output.join(path);
             if let Some(folder) = path.parent() {
@@ -210,12 +216,12 @@ fn check(options: &MasksOptions) -> Result<(), Failure> {
             return Err(Failure::usage(format!("⟨{key}⟩: expected 0 to 30 degrees, found {degrees}")));
         }
     }
-    if options.carry == Carry::Stay && options.views != ViewChoice::default() {
+    if options.carry == MaskConversion::Stay && options.views != ViewOptions::default() {
         return Err(Failure::usage(
             "⟨layout⟩, ⟨views⟩, ⟨size⟩ and other view options: have no effect without ⟨to-panorama⟩ or ⟨to-views⟩; leave them out, or add one",
         ));
     }
-    if let Carry::ToPanorama(width) = options.carry
+    if let MaskConversion::ToPanorama(width) = options.carry
         && (!width.is_multiple_of(2) || !(32..=32_768).contains(&width))
     {
         return Err(Failure::usage(format!(
@@ -225,14 +231,14 @@ fn check(options: &MasksOptions) -> Result<(), Failure> {
     Ok(())
 }
 
-impl Input {
+impl MaskInput {
     fn open(path: &Path, views: &[View]) -> Result<Self, Failure> {
         let shown = path.display();
         if views.is_empty() {
             if path.is_file() {
                 return Ok(Self::All(path.to_owned()));
             }
-            let each = listed(path)?;
+            let each = list_masks(path)?;
             if each.is_empty() {
                 return Err(Failure::new(
                     "frames",
@@ -246,7 +252,7 @@ impl Input {
             let folder = path.join(&view.name);
             // A view without removed pixels may have no mask folder.
             if folder.is_dir() {
-                for (name, file) in listed(&folder)? {
+                for (name, file) in list_masks(&folder)? {
                     all.entry(name).or_default().push((index, file));
                 }
             }
@@ -260,7 +266,7 @@ impl Input {
 }
 
 /// The PNG files of a folder by frame name.
-fn listed(folder: &Path) -> Result<BTreeMap<String, PathBuf>, Failure> {
+fn list_masks(folder: &Path) -> Result<BTreeMap<String, PathBuf>, Failure> {
     let failed = |e: std::io::Error| {
         let reason = gausset_io::atomic::plain_reason(&e);
         Failure::new(
@@ -270,7 +276,7 @@ fn listed(folder: &Path) -> Result<BTreeMap<String, PathBuf>, Failure> {
     };
     let mut masks: BTreeMap<String, PathBuf> = BTreeMap::new();
     let mut paths = Vec::new();
-    for entry in input::folder(folder).map_err(failed)?.take(MOST_MASKS) {
+    for entry in input::read_dir(folder).map_err(failed)?.take(MAX_MASKS) {
         paths.push(entry.map_err(failed)?.path());
     }
     paths.sort();
@@ -303,12 +309,12 @@ fn frame_name(path: &Path) -> Option<String> {
 }
 
 /// Names of the frames that get a mask: those of any input; for difference and intersection, those of the first input.
-fn names(inputs: &[Input], options: &MasksOptions) -> Result<Vec<String>, Failure> {
-    let of = |input: &Input| -> Vec<String> {
+fn names(inputs: &[MaskInput], options: &MasksOptions) -> Result<Vec<String>, Failure> {
+    let of = |input: &MaskInput| -> Vec<String> {
         match input {
-            Input::All(_) => Vec::new(),
-            Input::Each(each) => each.keys().cloned().collect(),
-            Input::Views(all) => all.keys().cloned().collect(),
+            MaskInput::All(_) => Vec::new(),
+            MaskInput::Each(each) => each.keys().cloned().collect(),
+            MaskInput::Views(all) => all.keys().cloned().collect(),
         }
     };
     let used = if options.combine == Combine::Unite { inputs } else { &inputs[..1.min(inputs.len())] };
@@ -324,24 +330,24 @@ fn names(inputs: &[Input], options: &MasksOptions) -> Result<Vec<String>, Failur
 /// The combined and converted mask of a frame.
 fn mask_of(
     name: &str,
-    inputs: &[Input],
+    inputs: &[MaskInput],
     views: &[View],
     options: &MasksOptions,
 ) -> Result<SphereMask, Failure> {
     let mut mask: Option<(SphereMask, PathBuf)> = None;
     for input in inputs {
         let (next, path) = match input {
-            Input::All(path) => (read(path)?, path.clone()),
-            Input::Each(each) => match each.get(name) {
+            MaskInput::All(path) => (read(path)?, path.clone()),
+            MaskInput::Each(each) => match each.get(name) {
                 Some(path) => (read(path)?, path.clone()),
                 None => continue,
             },
-            Input::Views(all) => match (all.get(name), options.carry) {
-                (Some(files), Carry::ToPanorama(width)) => {
-                    let mut panorama = SphereMask::keep_all(width as usize, width as usize / 2);
+            MaskInput::Views(all) => match (all.get(name), options.carry) {
+                (Some(files), MaskConversion::ToPanorama(width)) => {
+                    let mut panorama = SphereMask::new(width as usize, width as usize / 2);
                     for (index, path) in files {
                         let SphereMask { width, height, data } = read(path)?;
-                        panorama.carry_from_view(&views[*index], &data, width, height);
+                        panorama.project_from_view(&views[*index], &data, width, height);
                     }
                     (panorama, files.first().map(|(_, path)| path.clone()).unwrap_or_default())
                 }
@@ -367,7 +373,7 @@ fn mask_of(
             ));
         }
         match options.combine {
-            Combine::Unite => mask.unite(&next),
+            Combine::Unite => mask.union_with(&next),
             Combine::Subtract => mask.subtract(&next),
             Combine::Intersect => mask.intersect(&next),
         }
@@ -378,7 +384,8 @@ fn mask_of(
     if options.invert {
         mask.invert();
     }
-    let is_on_sphere = options.dilate > 0.0 || options.feather > 0.0 || options.carry == Carry::ToViews;
+    let is_on_sphere =
+        options.dilate > 0.0 || options.feather > 0.0 || options.carry == MaskConversion::ToViews;
     if is_on_sphere && mask.width != 2 * mask.height {
         return Err(Failure::new(
             "frames",
@@ -405,15 +412,15 @@ fn read(path: &Path) -> Result<SphereMask, Failure> {
     let picture = decode_file(path).map_err(failed)?;
     let mut keep: Vec<u8> = picture.rgb.chunks_exact(3).map(|rgb| rgb[0].max(rgb[1]).max(rgb[2])).collect();
     if keep.iter().all(|keep| *keep < REMOVED) {
-        keep = decode_mask_file(path).map_err(failed)?.keep;
+        keep = decode_mask_file(path).map_err(failed)?.values;
     }
     Ok(SphereMask::from_data(picture.width as usize, picture.height as usize, keep))
 }
 
 /// Removed fraction of a mask: of the sphere if it is 2:1, otherwise of the image.
-fn share(mask: &SphereMask) -> f64 {
+fn removed_fraction(mask: &SphereMask) -> f64 {
     if mask.width == 2 * mask.height {
-        return mask.removed_share();
+        return mask.removed_fraction();
     }
     let removed = mask.data.iter().filter(|keep| **keep < REMOVED).count();
     removed as f64 / mask.data.len() as f64
@@ -432,14 +439,14 @@ fn files_of(
             data.iter().map(|keep| if is_soft { *keep } else { 255 * u8::from(*keep >= REMOVED) }).collect();
         png(width as u32, height as u32, PngPixels::Grey8(&values), &[]).map_err(|e| Failure::new("write", e))
     };
-    if options.carry != Carry::ToViews {
+    if options.carry != MaskConversion::ToViews {
         let bytes = encoded(mask.width, mask.height, &mask.data)?;
         return Ok(vec![(PathBuf::from(format!("{name}.png")), bytes)]);
     }
     let mut files = Vec::new();
     for view in options.views.views(mask.width as u32)? {
         let (width, height) = (view.width as usize, view.height as usize);
-        let cut = mask.cut(&view, width, height);
+        let cut = mask.sample_view(&view, width, height);
         // Same names as `pano split`: the views are JPEG.
         let path = Path::new(&view.name).join(format!("{name}.jpg.png"));
         files.push((path, encoded(width, height, &cut)?));
@@ -462,7 +469,7 @@ mod tests {
         std::fs::write(path, bytes).unwrap();
     }
 
-    fn run(options: &MasksOptions) -> Result<MasksMade, Failure> {
+    fn run(options: &MasksOptions) -> Result<MasksResult, Failure> {
         let stop = Arc::new(AtomicBool::new(false));
         let mut ignore = |_: crate::Event| {};
         masks(options, false, &mut Host::new(&stop, &mut ignore))
@@ -474,8 +481,8 @@ mod tests {
             output: folder.join("out"),
             combine: Combine::Unite,
             invert: false,
-            carry: Carry::Stay,
-            views: ViewChoice::default(),
+            carry: MaskConversion::Stay,
+            views: ViewOptions::default(),
             dilate: 0.0,
             feather: 0.0,
             force: false,
@@ -484,7 +491,7 @@ mod tests {
 
     /// A mask that removes a rectangle of columns and rows.
     fn mask(columns: std::ops::Range<usize>, rows: std::ops::Range<usize>) -> SphereMask {
-        let mut mask = SphereMask::keep_all(256, 128);
+        let mut mask = SphereMask::new(256, 128);
         for y in rows {
             mask.data[y * 256 + columns.start..y * 256 + columns.end].fill(0);
         }
@@ -503,8 +510,8 @@ mod tests {
         let made = run(&options(folder.path(), &["a", "b", "nadir.png"])).unwrap();
         assert_eq!((made.masks, made.files, made.skipped.len()), (2, 2, 0));
         let mut wanted = a.clone();
-        wanted.unite(&b);
-        wanted.unite(&nadir);
+        wanted.union_with(&b);
+        wanted.union_with(&nadir);
         assert_eq!(read(&at("out/p0.png")).unwrap(), wanted);
         let subtracted = MasksOptions {
             combine: Combine::Subtract,
@@ -529,16 +536,16 @@ mod tests {
         let original = mask(100..256, 30..128);
         write(&at("m/p0.png"), &original);
         let to_views = MasksOptions {
-            carry: Carry::ToViews,
+            carry: MaskConversion::ToViews,
             output: at("views"),
-            views: ViewChoice { layout: Layout::Cube6, size: Some(128), ..ViewChoice::default() },
+            views: ViewOptions { layout: Layout::Cube6, size: Some(128), ..ViewOptions::default() },
             ..options(folder.path(), &["m"])
         };
         let made = run(&to_views).unwrap();
         assert_eq!((made.masks, made.files), (1, 6));
         let back = MasksOptions {
             inputs: vec![at("views")],
-            carry: Carry::ToPanorama(256),
+            carry: MaskConversion::ToPanorama(256),
             output: at("back"),
             ..to_views
         };
@@ -546,7 +553,7 @@ mod tests {
         let back = read(&at("back/p0.png")).unwrap();
         let share = |of: fn(u8, u8) -> bool| -> f64 {
             let pairs = back.data.iter().zip(&original.data).enumerate();
-            pairs.filter(|(_, (a, b))| of(**a, **b)).map(|(at, _)| back.pixel_share(at / 256)).sum()
+            pairs.filter(|(_, (a, b))| of(**a, **b)).map(|(at, _)| back.pixel_fraction(at / 256)).sum()
         };
         // Two conversions through binary masks: half a pixel along an edge of 1.2 turns of 256 px is 0.6 % of the
         // sphere.
@@ -574,8 +581,8 @@ mod tests {
     fn masks_that_do_not_fit_are_told_with_both_sizes() {
         let folder = tempfile::tempdir().unwrap();
         let at = |name: &str| folder.path().join(name);
-        write(&at("a/p0.png"), &SphereMask::keep_all(64, 32));
-        write(&at("b/p0.png"), &SphereMask::keep_all(60, 32));
+        write(&at("a/p0.png"), &SphereMask::new(64, 32));
+        write(&at("b/p0.png"), &SphereMask::new(60, 32));
         let error = run(&options(folder.path(), &["a", "b"])).unwrap_err();
         assert!(error.message.contains("60x32 px (expected 64x32"), "{error}");
         let odd = MasksOptions { dilate: 1.0, ..options(folder.path(), &["b"]) };

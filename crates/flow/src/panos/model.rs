@@ -5,9 +5,9 @@ use std::path::Path;
 
 use gausset_io::atomic::{Disk, FileSystem, plain_reason, write_atomic};
 use gausset_io::dataset::colmap::{ColmapPoint, ModelFolder, ModelFormat, Observations};
-use gausset_pano::export::{self, Poses};
-use gausset_pano::observed::{self, ObservedPoint};
-use gausset_pano::split::Description;
+use gausset_pano::export::{self, AlignedPoses};
+use gausset_pano::landmarks::{self, Landmark};
+use gausset_pano::split::SplitDescription;
 
 use crate::{Failure, records};
 
@@ -26,9 +26,9 @@ pub fn points_of(folder: &Path) -> Result<Vec<ColmapPoint>, Failure> {
 ///
 /// # Errors
 /// The model cannot be read.
-pub fn observed_points(folder: &Path, description: &Description) -> Result<Vec<ObservedPoint>, Failure> {
+pub fn observed_points(folder: &Path, description: &SplitDescription) -> Result<Vec<Landmark>, Failure> {
     match ModelFolder::find(&records::model_folder(folder))? {
-        Some(model) => Ok(observed::of_model(model.read(Observations::Keep)?, description)),
+        Some(model) => Ok(landmarks::from_model(model.read(Observations::Keep)?, description)),
         None => Ok(Vec::new()),
     }
 }
@@ -39,12 +39,12 @@ pub fn observed_points(folder: &Path, description: &Description) -> Result<Vec<O
 /// A file cannot be written.
 pub fn write_colmap(
     folder: &Path,
-    description: &Description,
-    poses: &Poses,
+    description: &SplitDescription,
+    poses: &AlignedPoses,
     points: &[ColmapPoint],
     format: ModelFormat,
 ) -> Result<(), Failure> {
-    let points: Vec<ObservedPoint> = points.iter().cloned().map(ObservedPoint::from).collect();
+    let points: Vec<Landmark> = points.iter().cloned().map(Landmark::from).collect();
     let files = export::colmap_files(description, poses, &points, format);
     files.iter().try_for_each(|(name, bytes)| write(&folder.join(name), bytes))
 }

@@ -10,34 +10,34 @@
 
 use std::path::{Path, PathBuf};
 
-use gausset_io::atomic::{Disk, FileSystem, Overwrite, refuse_existing};
+use gausset_io::atomic::{Disk, FileSystem, Overwrite, check_free};
 use gausset_io::dataset::colmap::{ColmapPoint, ModelFormat};
 use gausset_io::dataset::scene_extent;
-use gausset_pano::export::Poses;
+use gausset_pano::export::AlignedPoses;
 use gausset_pano::far_points::far_points;
 use gausset_pano::layout::Layout;
-use gausset_pano::selection::Select;
-use gausset_pano::split::{Description, Report};
+use gausset_pano::selection::SelectBy;
+use gausset_pano::split::{SplitDescription, SplitReport};
 use gausset_train::{Exposure, Panoramas, Quality, TrainConfig, TrainOptions};
 use serde_json::{Value, json};
 
 use super::align;
 use super::alignment::PanoAlignment;
-use super::colour::ColourChoice;
-use super::known::KnownChoice;
-use super::masked::{MaskShare, Removal};
+use super::colour::ColourOptions;
+use super::mask_options::{MaskStatistics, MaskingOptions};
 use super::model;
-use super::source::{FrameChoice, is_picture};
+use super::prior_knowledge::PriorKnowledge;
+use super::source::{FrameOptions, is_image_extension};
 use super::sphere;
-use super::split::{self, Lenses, SplitOptions, ViewChoice};
-use super::track::TrackChoice;
+use super::split::{self, LensArrangement, SplitOptions, ViewOptions};
+use super::track::TrackOptions;
+use crate::aligner::{AlignerOptions, TOOL_TIMEOUT};
 use crate::mask_engine::EngineKind;
-use crate::tool::{SILENCE, ToolOptions};
-use crate::training::{self, Conditions, Trained};
+use crate::training::{self, RunSettings, Trained};
 use crate::{Event, Failure, Host, Stage, records};
 
 /// Maximum width of the views for alignment. More pixels cost matching time and did not register more frames.
-const ALIGN_SIDE: u32 = 960;
+const MAX_ALIGN_SIDE: u32 = 960;
 /// Below this number of frames, every fourth is held out instead of every eighth.
 const FEW_FRAMES: usize = 16;
 /// File name of the record of options in the output folder.
@@ -55,7 +55,7 @@ pub struct PanoOptions {
     /// Layout of the views for training.
     pub train_layout: Layout,
     /// Arrangement of the views relative to the lenses of dual-lens frames.
-    pub lenses: Lenses,
+    pub lenses: LensArrangement,
     /// Side of the views for training in pixels; `None` = a quarter of the panorama's width.
     pub train_size: Option<u32>,
     /// Masks everything within this angle of the nadir in degrees: tripod, operator.
@@ -65,15 +65,15 @@ pub struct PanoOptions {
     /// Program that writes a mask per frame, as for a split.
     pub mask_command: Option<String>,
     /// Masks to create in `masks/` of the output folder. Uses the Python of the alignment options.
-    pub removal: Removal,
+    pub removal: MaskingOptions,
     /// Colour options.
-    pub colours: ColourChoice,
+    pub colours: ColourOptions,
     /// Frame selection.
-    pub frames: FrameChoice,
+    pub frames: FrameOptions,
     /// Aligner and its options.
-    pub tool: ToolOptions,
+    pub tool: AlignerOptions,
     /// Prior knowledge for the alignment.
-    pub known: KnownChoice,
+    pub known: PriorKnowledge,
     /// Training options. By default every fourth frame is held out (every eighth from 16 frames on), and exposure and
     /// poses are optimised, one of each per panorama.
     pub training: TrainOptions,
@@ -91,16 +91,16 @@ impl PanoOptions {
             input: input.into(),
             output: output.into(),
             train_layout: Layout::Cube6,
-            lenses: Lenses::Together,
+            lenses: LensArrangement::Together,
             train_size: None,
             crop_bottom: 0.0,
             masks: None,
             mask_command: None,
-            removal: Removal::default(),
-            colours: ColourChoice::default(),
-            frames: FrameChoice::default(),
-            tool: ToolOptions::default(),
-            known: KnownChoice::default(),
+            removal: MaskingOptions::default(),
+            colours: ColourOptions::default(),
+            frames: FrameOptions::default(),
+            tool: AlignerOptions::default(),
+            known: PriorKnowledge::default(),
             training: TrainOptions::default(),
             overwrite: Overwrite::Refuse,
             threads: 0,
@@ -114,7 +114,7 @@ pub struct PanoRun {
     /// Summary of the alignment.
     pub alignment: PanoAlignment,
     /// Statistics of the masks, if they were created.
-    pub masked: Option<MaskShare>,
+    pub masked: Option<MaskStatistics>,
     /// Result of the training.
     pub trained: Trained,
     /// Whether frames were skipped by the split.
@@ -122,14 +122,14 @@ pub struct PanoRun {
 }
 
 /// Results of the stages before training.
-struct Prepared {
+struct AlignedInput {
     alignment: PanoAlignment,
-    masked: Option<MaskShare>,
+    masked: Option<MaskStatistics>,
     has_skipped: bool,
 }
 
 /// Folders of the stages.
-struct Folders {
+struct StageFolders {
     align: PathBuf,
     /// Views for training, or the model of whole panoramas.
     train: PathBuf,
@@ -140,10 +140,10 @@ struct Folders {
 ///
 /// # Errors
 /// As [`split::split`], [`align::align`] and [`training::train`]; the job was asked to stop before training.
-pub fn run(options: &PanoOptions, conditions: Conditions, host: &mut Host<'_>) -> Result<PanoRun, Failure> {
+pub fn run(options: &PanoOptions, conditions: RunSettings, host: &mut Host<'_>) -> Result<PanoRun, Failure> {
     let folder = |name: &str| options.output.join(name);
     let is_sphere = options.training.panoramas == Some(Panoramas::Sphere);
-    let folders = Folders {
+    let folders = StageFolders {
         align: folder("align"),
         train: folder(if is_sphere { "sphere" } else { "train" }),
         run: folder("run"),
@@ -152,25 +152,25 @@ pub fn run(options: &PanoOptions, conditions: Conditions, host: &mut Host<'_>) -
     options.removal.check()?;
     TrainConfig::resolve(&training_options(options, &folders.train, None), None)?;
     options.known.check(options.tool.aligner)?;
-    if options.lenses == Lenses::Separate && options.train_layout != Layout::Cube6 {
+    if options.lenses == LensArrangement::Separate && options.train_layout != Layout::Cube6 {
         return Err(Failure::usage(
             "⟨lenses = separate⟩: has a fixed layout (found ⟨train-layout⟩); leave one of both out",
         ));
     }
-    let aligned = || align::finished(&folders.align, &options.tool, &options.known, options.overwrite);
+    let aligned = || align::earlier_poses(&folders.align, &options.tool, &options.known, options.overwrite);
     if aligned()?.is_none() {
         options.tool.find(host)?;
     }
     let lenses = options.lenses;
-    let views = |layout, size| ViewChoice { layout, size, lenses, ..ViewChoice::default() };
+    let views = |layout, size| ViewOptions { layout, size, lenses, ..ViewOptions::default() };
     let mut cut = split_options(options, &folders.align, views(Layout::Ring8, None), conditions);
     let source = cut.open(host)?;
     if is_sphere {
         sphere::check(options, &source)?;
     }
     cut.views.lens_views(&source)?;
-    let natural = cut.views.views(source.around)?.first().map_or(16, |view| view.width);
-    cut.views.size = Some(natural.min(ALIGN_SIDE));
+    let natural = cut.views.views(source.panorama_width)?.first().map_or(16, |view| view.width);
+    cut.views.size = Some(natural.min(MAX_ALIGN_SIDE));
     let _lock = records::lock(&options.output)?;
     let record = options.output.join(RECORD);
     let is_new = Disk.info(&record).is_ok_and(|found| found.is_none());
@@ -181,7 +181,7 @@ pub fn run(options: &PanoOptions, conditions: Conditions, host: &mut Host<'_>) -
         let mut removal = options.removal.clone();
         removal.engine.python.clone_from(&options.tool.python);
         let removing = SplitOptions { removal, ..cut.clone() };
-        let share = split::make_masks(&source, &folder, &removing, Overwrite::Replace, host).inspect_err(
+        let share = split::create_masks(&source, &folder, &removing, Overwrite::Replace, host).inspect_err(
             |failure| {
                 // Nothing was made with this model yet, so another model must not count as a changed option.
                 if is_new && failure.code == "model" {
@@ -208,9 +208,9 @@ pub fn run(options: &PanoOptions, conditions: Conditions, host: &mut Host<'_>) -
         Some(poses) => poses,
         None => align::align(&folders.align, &options.known, &options.tool, options.overwrite, host)?,
     };
-    let alignment = PanoAlignment::of(&poses, &folders.align);
+    let alignment = PanoAlignment::new(&poses, &folders.align);
     host.report(Event::PanosAligned(Box::new(alignment.clone())));
-    let prepared = Prepared { alignment, masked, has_skipped };
+    let prepared = AlignedInput { alignment, masked, has_skipped };
     if is_sphere {
         let known = model::points_of(&folders.align)?;
         let (points, extent) = with_far_points(&folders.align, known, &poses, host)?;
@@ -220,8 +220,8 @@ pub fn run(options: &PanoOptions, conditions: Conditions, host: &mut Host<'_>) -
     }
     host.stage(Stage::CutForTraining);
     let chosen = match lenses {
-        Lenses::Together => views(options.train_layout, options.train_size),
-        Lenses::Separate => views(Layout::Ring8, options.train_size),
+        LensArrangement::Together => views(options.train_layout, options.train_size),
+        LensArrangement::Separate => views(Layout::Ring8, options.train_size),
     };
     let cut = SplitOptions {
         force: cut.force,
@@ -240,10 +240,10 @@ pub fn run(options: &PanoOptions, conditions: Conditions, host: &mut Host<'_>) -
 /// Trains on the prepared views.
 fn train(
     options: &PanoOptions,
-    folders: &Folders,
-    prepared: Prepared,
+    folders: &StageFolders,
+    prepared: AlignedInput,
     extent: f64,
-    conditions: Conditions,
+    conditions: RunSettings,
     host: &mut Host<'_>,
 ) -> Result<PanoRun, Failure> {
     let training = TrainOptions {
@@ -251,13 +251,13 @@ fn train(
         ..training_options(options, &folders.train, Some(prepared.alignment.registered))
     };
     let run = folders.run.clone();
-    let trained = training::begin_or_go_on(run, &training, options.overwrite, conditions, host)?;
-    let Prepared { alignment, masked, has_skipped } = prepared;
+    let trained = training::start_or_resume(run, &training, options.overwrite, conditions, host)?;
+    let AlignedInput { alignment, masked, has_skipped } = prepared;
     Ok(PanoRun { alignment, masked, trained, has_skipped })
 }
 
 /// Reports the times of a split, unless all of it was resumed.
-fn report_times(report: &Report, host: &mut Host<'_>) {
+fn report_times(report: &SplitReport, host: &mut Host<'_>) {
     if report.frames > report.resumed {
         host.report(Event::Cut(report.times.clone()));
     }
@@ -266,11 +266,11 @@ fn report_times(report: &Report, host: &mut Host<'_>) {
 /// Writes the model of the views for training; returns the scene extent.
 fn write_model(
     options: &PanoOptions,
-    folders: &Folders,
-    poses: &Poses,
+    folders: &StageFolders,
+    poses: &AlignedPoses,
     host: &mut Host<'_>,
 ) -> Result<f64, Failure> {
-    let description = Description::read(&folders.train).map_err(|e| Failure::new("frames", e))?;
+    let description = SplitDescription::read(&folders.train).map_err(|e| Failure::new("frames", e))?;
     let known = model::points_of(&folders.align)?;
     let (points, extent) = with_far_points(&folders.train, known, poses, host)?;
     let folder = records::claim_model(&folders.train, options.overwrite)?;
@@ -283,10 +283,10 @@ fn write_model(
 fn with_far_points(
     views: &Path,
     mut points: Vec<ColmapPoint>,
-    poses: &Poses,
+    poses: &AlignedPoses,
     host: &mut Host<'_>,
 ) -> Result<(Vec<ColmapPoint>, f64), Failure> {
-    let description = Description::read(views).map_err(|e| Failure::new("frames", e))?;
+    let description = SplitDescription::read(views).map_err(|e| Failure::new("frames", e))?;
     let far = far_points(views, &description, poses, &points);
     if !far.is_empty() {
         host.report(Event::FarPoints(far.len()));
@@ -296,7 +296,7 @@ fn with_far_points(
     Ok((points, extent))
 }
 
-fn extent(poses: &Poses, points: &[ColmapPoint]) -> f64 {
+fn extent(poses: &AlignedPoses, points: &[ColmapPoint]) -> f64 {
     let centres: Vec<[f64; 3]> = poses.frames.iter().filter_map(|f| Some(f.pose()?.centre())).collect();
     let points: Vec<[f64; 3]> = points.iter().map(|p| p.position).collect();
     scene_extent(&centres, &points)
@@ -307,32 +307,32 @@ fn extent(poses: &Poses, points: &[ColmapPoint]) -> f64 {
 fn claim(options: &PanoOptions) -> Result<bool, Failure> {
     let PanoOptions { output, overwrite, .. } = options;
     let path = output.join(RECORD);
-    records::stay_inside(output, &[RECORD, "masks", "align", "train", "sphere", "run"])?;
-    let record = made_with(options);
+    records::refuse_links_out(output, &[RECORD, "masks", "align", "train", "sphere", "run"])?;
+    let record = options_record(options);
     let known = records::read_record(&path).filter(|known| known["made-by"] == MADE_BY);
     if known.is_none() {
-        refuse_existing(&Disk, &path, *overwrite)?;
+        check_free(&Disk, &path, *overwrite)?;
     }
     let is_new = known.is_none();
     let differences = known.map(|known| records::differences(&known, &record)).unwrap_or_default();
     if !differences.is_empty() && *overwrite == Overwrite::Refuse {
-        return Err(records::made_of_others(output, &differences));
+        return Err(records::other_options(output, &differences));
     }
     records::write_record(&path, &record)?;
     Ok(*overwrite == Overwrite::Replace && (is_new || !differences.is_empty()))
 }
 
 /// Record of everything that the results depend on, by option name.
-fn made_with(options: &PanoOptions) -> Value {
+fn options_record(options: &PanoOptions) -> Value {
     let PanoOptions { frames, training, removal, .. } = options;
-    let place = |path: &Option<PathBuf>| path.as_deref().map(records::place);
+    let place = |path: &Option<PathBuf>| path.as_deref().map(records::canonical_path);
     let mut all = json!({
         "made-by": MADE_BY,
-        "input": records::place(&options.input),
+        "input": records::canonical_path(&options.input),
         "panoramas": training.panoramas.filter(|route| *route != Panoramas::Cube).map(|route| route.word()),
         "train-layout": options.train_layout.name(),
         "train-size": options.train_size,
-        "lenses": Some(options.lenses).filter(|lenses| *lenses != Lenses::Together).map(Lenses::name),
+        "lenses": Some(options.lenses).filter(|lenses| *lenses != LensArrangement::Together).map(LensArrangement::name),
         "crop-bottom": options.crop_bottom,
         "masks": place(&options.masks),
         "mask-command": options.mask_command,
@@ -345,7 +345,7 @@ fn made_with(options: &PanoOptions) -> Value {
         "lut": place(&options.colours.lut),
         "equalise": options.colours.equalise.map(gausset_pano::equalise::Equalise::name),
         "every": frames.every,
-        "select": frames.select.select.map(Select::name),
+        "select": frames.select.select.map(SelectBy::name),
         "step": frames.select.step,
         "fps": frames.fps,
         "start": frames.start,
@@ -354,12 +354,12 @@ fn made_with(options: &PanoOptions) -> Value {
         "stereo": frames.is_stereo.then_some("tb"),
         "lens": place(&frames.lens),
         "max-frames": frames.max_frames,
-        "from": frames.shape.from.map(super::shape::SourceShape::name),
+        "from": frames.shape.from.map(super::shape::SourceProjection::name),
         "from-faces": frames.shape.faces.map(|faces| faces.map(gausset_pano::cube::Face::name).join(" ")),
         "from-turns": frames.shape.turns.map(|turns| format!("{turns:?}")),
         "sfm-seed": options.tool.seed,
-        "mapper": options.tool.other_mapper(),
-        "aligner": options.tool.other_aligner(),
+        "mapper": options.tool.non_default_mapper(),
+        "aligner": options.tool.non_default_aligner(),
         "quality": training.quality.unwrap_or(Quality::Default).word(),
         "steps": training.steps,
         "max-splats": training.max_splats,
@@ -380,7 +380,7 @@ fn training_options(options: &PanoOptions, data: &Path, registered: Option<usize
         _ => 8,
     };
     let is_sphere = options.training.panoramas == Some(Panoramas::Sphere);
-    let images = is_sphere.then(|| sphere::pictures(options));
+    let images = is_sphere.then(|| sphere::image_folder(options));
     let own = TrainOptions { data: Some(data.to_owned()), images, ..options.training.clone() };
     own.or(TrainOptions {
         test_every: Some(every),
@@ -392,11 +392,11 @@ fn training_options(options: &PanoOptions, data: &Path, registered: Option<usize
 }
 
 /// The GPS track, if it affects frame selection: a video with selection by space.
-fn track_of_film(options: &PanoOptions) -> Option<TrackChoice> {
-    let is_film = options.input.is_file() && !options.input.extension().is_some_and(is_picture);
+fn selection_track(options: &PanoOptions) -> Option<TrackOptions> {
+    let is_film = options.input.is_file() && !options.input.extension().is_some_and(is_image_extension);
     let wanted = options.frames.select.select;
     let by_space = wanted.map_or(options.frames.fps.is_none() && options.frames.sharpest_of == 1, |select| {
-        select == Select::Space
+        select == SelectBy::Space
     });
     options.known.track.clone().filter(|_| is_film && by_space)
 }
@@ -404,17 +404,17 @@ fn track_of_film(options: &PanoOptions) -> Option<TrackChoice> {
 fn split_options(
     options: &PanoOptions,
     output: &Path,
-    views: ViewChoice,
-    conditions: Conditions,
+    views: ViewOptions,
+    conditions: RunSettings,
 ) -> SplitOptions {
     SplitOptions {
         views,
-        frames: FrameChoice { track: track_of_film(options), ..options.frames.clone() },
+        frames: FrameOptions { track: selection_track(options), ..options.frames.clone() },
         crop_bottom: options.crop_bottom,
         masks: options.masks.clone(),
         mask_command: options.mask_command.clone(),
         colours: options.colours.clone(),
-        tool_timeout: options.tool.timeout.unwrap_or(SILENCE),
+        tool_timeout: options.tool.timeout.unwrap_or(TOOL_TIMEOUT),
         threads: options.threads,
         simd: conditions.device.level,
         ..SplitOptions::new(&options.input, output)

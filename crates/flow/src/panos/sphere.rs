@@ -15,24 +15,24 @@ use gausset_io::dataset::colmap::{ColmapImage, ColmapModel, ColmapPoint, ModelFo
 use gausset_io::dataset::{CameraModel, SourceCamera};
 use gausset_io::image::encode::{PngPixels, png};
 use gausset_io::image::{decode_mask_file, read_header};
-use gausset_io::owned;
-use gausset_pano::export::Poses;
+use gausset_io::ownership;
+use gausset_pano::export::AlignedPoses;
 use gausset_pano::frames::SourceFrame;
 use gausset_pano::split::find_mask;
 
 use super::model;
 use super::run::PanoOptions;
-use super::source::Source;
+use super::source::Footage;
 use crate::{Failure, records};
 
 /// Purpose in the ownership marker of the mask folder.
-const MASKS: &str = "masks of panoramas";
+const MASKS_PURPOSE: &str = "masks of panoramas";
 
 /// Refuses footage and options that training on whole panoramas does not support.
 ///
 /// # Errors
 /// Frames that are not panoramas in image files; colour options, a mask command, a view size.
-pub(super) fn check(options: &PanoOptions, source: &Source) -> Result<(), Failure> {
+pub(super) fn check(options: &PanoOptions, source: &Footage) -> Result<(), Failure> {
     let bad = |what: &str| {
         Err(Failure::usage(format!(
             "⟨panoramas = sphere⟩: {what}; leave it out, or make panoramas first (`gausset pano convert`)"
@@ -55,14 +55,14 @@ pub(super) fn check(options: &PanoOptions, source: &Source) -> Result<(), Failur
 }
 
 /// Folder that image names are relative to.
-pub(super) fn pictures(options: &PanoOptions) -> PathBuf {
+pub(super) fn image_folder(options: &PanoOptions) -> PathBuf {
     let input = &options.input;
     let folder = if input.is_file() { input.parent().unwrap_or(Path::new("")) } else { input };
     std::path::absolute(folder).unwrap_or_else(|_| folder.to_owned())
 }
 
 /// A panorama with a pose.
-struct Posed<'a> {
+struct PosedPanorama<'a> {
     frame: &'a SourceFrame,
     /// Path of the image file; `name` is the path relative to the image folder.
     file: &'a Path,
@@ -78,11 +78,11 @@ struct Posed<'a> {
 pub(super) fn write(
     options: &PanoOptions,
     folder: &Path,
-    source: &Source,
-    poses: &Poses,
+    source: &Footage,
+    poses: &AlignedPoses,
     points: Vec<ColmapPoint>,
 ) -> Result<(), Failure> {
-    let pictures = pictures(options);
+    let pictures = image_folder(options);
     let mut posed = Vec::new();
     for frame in &source.frames {
         let pose = poses.frames.iter().find(|found| found.name == frame.stem).and_then(|found| found.pose());
@@ -90,7 +90,7 @@ pub(super) fn write(
         let whole = std::path::absolute(file).unwrap_or_else(|_| file.clone());
         let name = whole.strip_prefix(&pictures).unwrap_or(&whole).to_string_lossy().replace('\\', "/");
         let header = read_header(file).map_err(|error| Failure::new("frames", error))?;
-        posed.push(Posed { frame, file, name, size: [header.width, header.height], pose });
+        posed.push(PosedPanorama { frame, file, name, size: [header.width, header.height], pose });
     }
     let model_folder = records::claim_model(folder, options.overwrite)?;
     for (name, bytes) in model_of(&posed, points) {
@@ -100,7 +100,10 @@ pub(super) fn write(
 }
 
 /// Files of the model.
-fn model_of(posed: &[Posed<'_>], points: Vec<ColmapPoint>) -> impl Iterator<Item = (&'static str, Vec<u8>)> {
+fn model_of(
+    posed: &[PosedPanorama<'_>],
+    points: Vec<ColmapPoint>,
+) -> impl Iterator<Item = (&'static str, Vec<u8>)> {
     let mut cameras: BTreeMap<[u32; 2], u32> = BTreeMap::new();
     for panorama in posed {
         let next = cameras.len() as u32 + 1;
@@ -122,13 +125,13 @@ fn model_of(posed: &[Posed<'_>], points: Vec<ColmapPoint>) -> impl Iterator<Item
 }
 
 /// Writes masks for panoramas that have one, or whose bottom is cropped.
-fn write_masks(options: &PanoOptions, folder: &Path, posed: &[Posed<'_>]) -> Result<(), Failure> {
-    owned::claim(&Disk, folder, MASKS, options.overwrite)?;
+fn write_masks(options: &PanoOptions, folder: &Path, posed: &[PosedPanorama<'_>]) -> Result<(), Failure> {
+    ownership::claim_folder(&Disk, folder, MASKS_PURPOSE, options.overwrite)?;
     for panorama in posed {
         let [width, height] = panorama.size;
         let given = find_mask(panorama.file, &panorama.frame.stem, options.masks.as_deref());
         let own = format!("{}.png", panorama.name);
-        owned::stays_inside(folder, Path::new(&own))?;
+        ownership::check_inside(folder, Path::new(&own))?;
         let path = folder.join(own);
         if given.is_none() && options.crop_bottom == 0.0 {
             // Remove a mask of earlier options, which would still be used.
@@ -145,7 +148,7 @@ fn write_masks(options: &PanoOptions, folder: &Path, posed: &[Posed<'_>]) -> Res
             let v = (f64::from(y) + 0.5) / f64::from(height);
             for x in 0..width {
                 let kept =
-                    mask.as_ref().map_or(255, |m| m.at_share((f64::from(x) + 0.5) / f64::from(width), v));
+                    mask.as_ref().map_or(255, |m| m.at_fraction((f64::from(x) + 0.5) / f64::from(width), v));
                 keep.push(if is_cropped(y) { 0 } else { kept });
             }
         }

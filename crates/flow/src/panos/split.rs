@@ -3,34 +3,36 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use gausset_compute::{VectorLevel, level};
+use gausset_compute::{SimdLevel, dispatch_level};
 use gausset_io::atomic::{Disk, FileSystem, Overwrite};
+use gausset_io::input_files::InputFiles;
 use gausset_io::lock::FolderLock;
-use gausset_io::reading::Reading;
-use gausset_io::{owned, units};
+use gausset_io::{ownership, text};
 use gausset_pano::cutter::Format;
 use gausset_pano::equalise::Equalise;
 use gausset_pano::frames::SourceFrame;
 use gausset_pano::geometry::View;
-use gausset_pano::layout::{Layout, ViewError, check_view, natural_side, read_views};
+use gausset_pano::layout::{Layout, ViewError, check_view, native_view_side, read_views};
 use gausset_pano::lens_views::LensViews;
-use gausset_pano::load::Limits;
+use gausset_pano::load::ImageLimits;
 use gausset_pano::projection::Projection;
-use gausset_pano::selection::FILE;
-use gausset_pano::split::{self, MaskCommand, Naming, Numbering, OnError, Report, Settings, Work};
+use gausset_pano::selection::FRAMES_FILE;
+use gausset_pano::split::{
+    self, MaskCommand, Naming, Numbering, OnError, SplitReport, SplitSettings, WorkerSettings,
+};
 use gausset_train::MemoryLimit;
 use serde::Serialize;
 
-use super::colour::{self, ColourChoice};
-use super::masked::{MaskShare, Removal};
-use super::source::{FrameChoice, Source};
+use super::colour::{self, ColourOptions};
+use super::mask_options::{MaskStatistics, MaskingOptions};
+use super::source::{Footage, FrameOptions};
+use crate::aligner::TOOL_TIMEOUT;
 use crate::memory::budget;
-use crate::tool::SILENCE;
-use crate::{Event, Failure, Host, Part, Stage, device, profiling, records};
+use crate::{CountedItem, Event, Failure, Host, Stage, device, profiling, records};
 
 /// Layout and size of the views.
 #[derive(Clone, Debug, PartialEq)]
-pub struct ViewChoice {
+pub struct ViewOptions {
     /// Layout.
     pub layout: Layout,
     /// JSON list of views {yaw, pitch, roll, hfov, width, height}, used instead of the layout.
@@ -44,12 +46,12 @@ pub struct ViewChoice {
     /// Adds the fewest views that complete the coverage of the sphere.
     pub full_sphere: bool,
     /// Arrangement of the views relative to the lenses of dual-lens frames.
-    pub lenses: Lenses,
+    pub lenses: LensArrangement,
 }
 
 /// Arrangement of views relative to the lenses of dual-lens frames.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Lenses {
+pub enum LensArrangement {
     /// Views of the whole sphere, some across the seam, as if both lenses had one centre.
     #[default]
     Together,
@@ -57,7 +59,7 @@ pub enum Lenses {
     Separate,
 }
 
-impl Lenses {
+impl LensArrangement {
     /// All arrangements.
     pub const ALL: [Self; 2] = [Self::Together, Self::Separate];
 
@@ -71,7 +73,7 @@ impl Lenses {
     }
 }
 
-impl Default for ViewChoice {
+impl Default for ViewOptions {
     fn default() -> Self {
         Self {
             layout: Layout::Ring8,
@@ -80,20 +82,20 @@ impl Default for ViewChoice {
             fov: None,
             rotate: 0.0,
             full_sphere: false,
-            lenses: Lenses::Together,
+            lenses: LensArrangement::Together,
         }
     }
 }
 
-impl ViewChoice {
+impl ViewOptions {
     /// The views for a panorama `around` pixels wide, including those that complete the sphere if requested.
     ///
     /// # Errors
     /// Values out of range, an unusable file of views, or too many views to complete the sphere.
     pub fn views(&self, around: u32) -> Result<Vec<View>, Failure> {
-        let mut views = self.chosen(around)?;
+        let mut views = self.layout_views(around)?;
         if self.full_sphere {
-            let added = gausset_pano::coverage::complete(&views)
+            let added = gausset_pano::coverage::views_to_complete(&views)
                 .map_err(|what| Failure::usage(format!("⟨full-sphere⟩: {what}")))?;
             views.extend(added);
         }
@@ -104,11 +106,11 @@ impl ViewChoice {
     ///
     /// # Errors
     /// A source without two lenses, layout options, or too small an image circle.
-    pub fn lens_views(&self, source: &Source) -> Result<Option<LensViews>, Failure> {
-        if self.lenses == Lenses::Together {
+    pub fn lens_views(&self, source: &Footage) -> Result<Option<LensViews>, Failure> {
+        if self.lenses == LensArrangement::Together {
             return Ok(None);
         }
-        let film = source.film.as_ref().map(gausset_pano::film::Film::projection);
+        let film = source.film.as_ref().map(gausset_pano::sphere_video::SphereVideo::projection);
         let Some(Projection::Fisheye(frame)) = film.as_ref().or(source.projection.as_ref()) else {
             return Err(Failure::usage(
                 "⟨lenses = separate⟩: applies to frames of two fisheye circles only (found none; ⟨lens⟩ describes them); leave it out",
@@ -120,24 +122,24 @@ impl ViewChoice {
             ));
         }
         let hfov = self.fov.unwrap_or(90.0);
-        let side = self.size.unwrap_or_else(|| natural_side(source.around, hfov));
+        let side = self.size.unwrap_or_else(|| native_view_side(source.panorama_width, hfov));
         let views = Layout::Ring8.views(side, side, Some(hfov));
         let checked = views.first().map_or(Ok(()), check_view);
         checked.map_err(|what| Failure::usage(format!("⟨fov⟩, ⟨size⟩: {what}")))?;
-        let found = LensViews::of(frame, side, hfov).map_err(|e| Failure::usage(format!("⟨fov⟩: {e}")))?;
+        let found = LensViews::new(frame, side, hfov).map_err(|e| Failure::usage(format!("⟨fov⟩: {e}")))?;
         Ok(Some(found))
     }
 
     /// The views of the layout or file, without those that complete the sphere.
-    fn chosen(&self, around: u32) -> Result<Vec<View>, Failure> {
+    fn layout_views(&self, around: u32) -> Result<Vec<View>, Failure> {
         let mut views = match &self.views {
             Some(path) => {
                 let hfov = self.fov.unwrap_or(90.0);
-                let side = self.size.unwrap_or_else(|| natural_side(around, hfov));
+                let side = self.size.unwrap_or_else(|| native_view_side(around, hfov));
                 read_views(path, side, hfov).map_err(|e| Failure::new("views", e))?
             }
             None => {
-                let side = self.size.unwrap_or_else(|| self.layout.natural_side(around, self.fov));
+                let side = self.size.unwrap_or_else(|| self.layout.native_view_side(around, self.fov));
                 self.layout.views(side, side, self.fov)
             }
         };
@@ -145,7 +147,7 @@ impl ViewChoice {
             view.yaw += self.rotate;
             check_view(view).map_err(|what| {
                 let key = match what {
-                    ViewError::Angles => "rotate",
+                    ViewError::NonFiniteAngle => "rotate",
                     ViewError::Size(..) => "size",
                     _ => "fov",
                 };
@@ -164,9 +166,9 @@ pub struct SplitOptions {
     /// Output folder of the views.
     pub output: PathBuf,
     /// Layout and size of the views.
-    pub views: ViewChoice,
+    pub views: ViewOptions,
     /// Frame selection.
-    pub frames: FrameChoice,
+    pub frames: FrameOptions,
     /// Masks everything within this angle of the nadir in degrees: tripod, operator.
     pub crop_bottom: f64,
     /// Folder with one mask per frame (0 = remove); `None` = INPUT/masks.
@@ -175,7 +177,7 @@ pub struct SplitOptions {
     /// that of the PNG to write.
     pub mask_command: Option<String>,
     /// Masks to create before the split; they are kept in `panorama_masks/` of the output folder.
-    pub removal: Removal,
+    pub removal: MaskingOptions,
     /// Levels panoramas by the pitch and roll in their metadata.
     pub level_gpano: bool,
     /// File format of the views.
@@ -185,7 +187,7 @@ pub struct SplitOptions {
     /// Numbering of flat names.
     pub numbering: Numbering,
     /// Colour options.
-    pub colours: ColourChoice,
+    pub colours: ColourOptions,
     /// What to do with an unusable frame.
     pub on_error: OnError,
     /// Redo finished frames, replace results of other options, and write into folders that Gausset did not create.
@@ -203,7 +205,7 @@ pub struct SplitOptions {
     /// Threads; 0 = all CPU threads.
     pub threads: u32,
     /// SIMD level of the CPU.
-    pub simd: VectorLevel,
+    pub simd: SimdLevel,
 }
 
 impl SplitOptions {
@@ -213,26 +215,26 @@ impl SplitOptions {
         Self {
             input: input.into(),
             output: output.into(),
-            views: ViewChoice::default(),
-            frames: FrameChoice::default(),
+            views: ViewOptions::default(),
+            frames: FrameOptions::default(),
             crop_bottom: 0.0,
             masks: None,
             mask_command: None,
-            removal: Removal::default(),
+            removal: MaskingOptions::default(),
             level_gpano: false,
             format: Format::Jpeg(95),
             naming: Naming::Rig,
             numbering: Numbering::Order,
-            colours: ColourChoice::default(),
+            colours: ColourOptions::default(),
             on_error: OnError::Skip,
             force: false,
-            tool_timeout: SILENCE,
+            tool_timeout: TOOL_TIMEOUT,
             max_side: [16_384, 8_192],
             max_file: 256,
             max_memory: MemoryLimit::Auto,
             profile: None,
             threads: 0,
-            simd: VectorLevel::Auto,
+            simd: SimdLevel::Auto,
         }
     }
 
@@ -240,7 +242,7 @@ impl SplitOptions {
     ///
     /// # Errors
     /// As [`Source::open`] and [`Source::choose`].
-    pub fn open(&self, host: &mut Host<'_>) -> Result<Source, Failure> {
+    pub fn open(&self, host: &mut Host<'_>) -> Result<Footage, Failure> {
         if !(0.0..=90.0).contains(&self.crop_bottom) {
             return Err(Failure::usage(format!(
                 "⟨crop-bottom⟩: expected 0..90 degrees, found {}",
@@ -254,15 +256,15 @@ impl SplitOptions {
             return Err(Failure::new("frames", line));
         }
         // Report an unusable LUT before frames are measured.
-        self.colours.colouring()?;
+        self.colours.resolve()?;
         let [width, height] = self.max_side;
-        let limits = Limits { width, height, bytes: self.max_file.saturating_mul(1 << 20) };
+        let limits = ImageLimits { width, height, bytes: self.max_file.saturating_mul(1 << 20) };
         let silence = Duration::from_secs(self.tool_timeout);
-        Source::open(&self.input, &self.frames, limits, silence, host)?.choose(&self.output, host)
+        Footage::open(&self.input, &self.frames, limits, silence, host)?.select_frames(&self.output, host)
     }
 
     /// Resolves the options for a source.
-    fn settings(&self, source: &Source, host: &mut Host<'_>) -> Result<Settings, Failure> {
+    fn settings(&self, source: &Footage, host: &mut Host<'_>) -> Result<SplitSettings, Failure> {
         let mask_command = match &self.mask_command {
             Some(_) if source.has_parts() => {
                 return Err(Failure::usage(if source.is_eac() {
@@ -289,10 +291,10 @@ impl SplitOptions {
         } else {
             Vec::new()
         };
-        Ok(Settings {
+        Ok(SplitSettings {
             views: match &lenses {
-                Some(lenses) => lenses.of_both(),
-                None => self.views.views(source.around)?,
+                Some(lenses) => lenses.all_views(),
+                None => self.views.views(source.panorama_width)?,
             },
             lenses,
             format: self.format,
@@ -305,8 +307,8 @@ impl SplitOptions {
             mask_command,
             is_stereo: source.is_stereo,
             limits: source.limits,
-            film: source.film.clone(),
-            colouring: self.colours.colouring()?,
+            video: source.film.clone(),
+            colouring: self.colours.resolve()?,
             equalise,
             frame_gains,
         })
@@ -346,7 +348,7 @@ const SECONDS_PER_PIXEL: f64 = 12e-9;
 pub fn forecast(options: &SplitOptions, host: &mut Host<'_>) -> Result<SplitForecast, Failure> {
     let source = options.open(host)?;
     let without = SplitOptions {
-        colours: ColourChoice {
+        colours: ColourOptions {
             equalise: options.colours.equalise.filter(|e| *e != Equalise::Frames),
             ..options.colours.clone()
         },
@@ -373,21 +375,21 @@ pub fn forecast(options: &SplitOptions, host: &mut Host<'_>) -> Result<SplitFore
 ///
 /// # Errors
 /// Unusable footage or options, a folder that Gausset did not create, too little disk space or memory.
-pub fn split(options: &SplitOptions, host: &mut Host<'_>) -> Result<Report, Failure> {
+pub fn split(options: &SplitOptions, host: &mut Host<'_>) -> Result<SplitReport, Failure> {
     let source = match options.open(host) {
         Err(failure) if failure.is_stopped() => {
-            return Ok(Report { is_cancelled: true, ..Report::default() });
+            return Ok(SplitReport { is_cancelled: true, ..SplitReport::default() });
         }
         source => source?,
     };
-    if !options.force && split::is_ours(&options.output) {
+    if !options.force && split::is_split_output(&options.output) {
         let settings = options.settings(&source, host);
-        if split::is_cut_otherwise(&options.output, &host.unless_stopped(settings)?) {
-            return Err(records::made_otherwise(&options.output));
+        if split::has_other_settings(&options.output, &host.unless_stopped(settings)?) {
+            return Err(records::other_settings(&options.output));
         }
     }
     let Some(folder) = &options.profile else { return split_source(options, &source, host) };
-    profiling::take_beside(folder, &options.output)?;
+    profiling::claim_folder_outside(folder, &options.output)?;
     profiling::start();
     let report = split_source(options, &source, host);
     let (profile, trace) = profiling::stop_recording(&[
@@ -403,7 +405,11 @@ pub fn split(options: &SplitOptions, host: &mut Host<'_>) -> Result<Report, Fail
 ///
 /// # Errors
 /// As [`split()`].
-pub fn split_source(options: &SplitOptions, source: &Source, host: &mut Host<'_>) -> Result<Report, Failure> {
+pub fn split_source(
+    options: &SplitOptions,
+    source: &Footage,
+    host: &mut Host<'_>,
+) -> Result<SplitReport, Failure> {
     options.removal.check()?;
     // Check these before masks are created.
     options.views.lens_views(source)?;
@@ -411,27 +417,28 @@ pub fn split_source(options: &SplitOptions, source: &Source, host: &mut Host<'_>
     if options.removal.is_wanted() {
         let overwrite = if options.force { Overwrite::Replace } else { Overwrite::Refuse };
         split::claim(&options.output, overwrite)?;
-        owned::stays_inside(&options.output, Path::new(PANORAMA_MASKS))?;
+        ownership::check_inside(&options.output, Path::new(PANORAMA_MASKS))?;
         let folder = options.output.join(PANORAMA_MASKS);
-        match make_masks(source, &folder, options, overwrite, host)? {
+        match create_masks(source, &folder, options, overwrite, host)? {
             Some(share) => host.report(Event::Masked(share)),
             None => {
                 host.stage(Stage::CutStopped);
-                return Ok(Report { is_cancelled: true, ..Report::default() });
+                return Ok(SplitReport { is_cancelled: true, ..SplitReport::default() });
             }
         }
-        let with_masks = SplitOptions { masks: Some(folder), removal: Removal::default(), ..options.clone() };
+        let with_masks =
+            SplitOptions { masks: Some(folder), removal: MaskingOptions::default(), ..options.clone() };
         return split_source(&with_masks, source, host);
     }
-    let _masks = Reading::of(&options.masks);
+    let _masks = InputFiles::new(&options.masks);
     let settings = options.settings(source, host);
     let settings = host.unless_stopped(settings)?;
     if options.views.full_sphere {
-        let chosen = options.views.chosen(source.around)?.len();
+        let chosen = options.views.layout_views(source.panorama_width)?.len();
         host.report(Event::ViewsAdded(settings.views[chosen..].to_vec()));
     }
     if let Some(masks) = &options.masks
-        && !masks.join(MASKS_FOUND).is_file()
+        && !masks.join(MASK_MANIFEST).is_file()
         && !source.frames.iter().any(|frame| split::has_mask(&settings, frame))
     {
         let masks = masks.display();
@@ -446,20 +453,26 @@ pub fn split_source(options: &SplitOptions, source: &Source, host: &mut Host<'_>
     }
     check_space(folder, &source.frames, &settings)?;
     if let Some(selection) = &source.selection {
-        owned::stays_inside(folder, Path::new(FILE))?;
-        selection.write(&folder.join(FILE), Overwrite::Replace)?;
+        ownership::check_inside(folder, Path::new(FRAMES_FILE))?;
+        selection.write(&folder.join(FRAMES_FILE), Overwrite::Replace)?;
     }
-    let level =
-        level(options.simd).ok_or_else(|| Failure::new("device", "⟨simd⟩: not supported by this CPU"))?;
-    let threads = device::threads(options.threads);
-    let work = Work { threads, level, on_error: options.on_error, force: options.force, budget };
-    host.report(Event::Begun { part: Part::Frames, done: 0, total: source.frames.len() as u64 });
+    let level = dispatch_level(options.simd)
+        .ok_or_else(|| Failure::new("device", "⟨simd⟩: not supported by this CPU"))?;
+    let threads = device::thread_count(options.threads);
+    let work = WorkerSettings {
+        threads,
+        level,
+        on_error: options.on_error,
+        force: options.force,
+        memory_budget: budget,
+    };
+    host.report(Event::Begun { item: CountedItem::Frames, done: 0, total: source.frames.len() as u64 });
     let stop = host.stop();
     let report = split::split(&source.frames, &settings, &work, folder, stop, &mut |event| match event {
-        split::Event::Frame { done, views_per_s, .. } => {
+        split::SplitEvent::Frame { done, views_per_s, .. } => {
             host.report(Event::Done { done: done as u64, views_per_s: Some(views_per_s) });
         }
-        split::Event::Skipped(skipped) => host.warn("frames", format!("{}; skipped", skipped.reason)),
+        split::SplitEvent::Skipped(skipped) => host.warn("frames", format!("{}; skipped", skipped.reason)),
     });
     host.report(Event::Ended);
     let report = report?;
@@ -470,7 +483,7 @@ pub fn split_source(options: &SplitOptions, source: &Source, host: &mut Host<'_>
 }
 
 /// File that `gausset mask` leaves in a mask folder even without detections.
-const MASKS_FOUND: &str = "masks.jsonl";
+const MASK_MANIFEST: &str = "masks.jsonl";
 /// Subfolder of the output for created masks.
 const PANORAMA_MASKS: &str = "panorama_masks";
 
@@ -480,15 +493,15 @@ const PANORAMA_MASKS: &str = "panorama_masks";
 /// # Errors
 /// An unusable model or unusable frames.
 #[cfg(feature = "masks")]
-pub(super) fn make_masks(
-    source: &Source,
+pub(super) fn create_masks(
+    source: &Footage,
     folder: &Path,
     options: &SplitOptions,
     others: Overwrite,
     host: &mut Host<'_>,
-) -> Result<Option<MaskShare>, Failure> {
+) -> Result<Option<MaskStatistics>, Failure> {
     use crate::mask::{MaskOptions, mask_source};
-    let Removal { model, still_patch, shadow, temporal, engine } = options.removal.clone();
+    let MaskingOptions { model, still_patch, shadow, temporal, engine } = options.removal.clone();
     let options = MaskOptions {
         temporal,
         threads: options.threads,
@@ -502,7 +515,7 @@ pub(super) fn make_masks(
     };
     host.stage(Stage::FindMasks);
     let done = mask_source(&options, source.clone(), others, host)?;
-    let share = MaskShare {
+    let share = MaskStatistics {
         frames: done.frames,
         with_finds: done.with_finds,
         still_share: done.still_share,
@@ -516,32 +529,32 @@ pub(super) fn make_masks(
 /// This build has no segmentation.
 #[cfg(not(feature = "masks"))]
 pub(super) fn make_masks(
-    _source: &Source,
+    _source: &Footage,
     _folder: &Path,
     _options: &SplitOptions,
     _others: Overwrite,
     _host: &mut Host<'_>,
-) -> Result<Option<MaskShare>, Failure> {
+) -> Result<Option<MaskStatistics>, Failure> {
     Err(Failure::usage(
         "⟨mask-model⟩, ⟨still-patch⟩: this program was built without mask support (feature `masks`)",
     ))
 }
 
 /// Pixels of all views of a frame.
-fn pixels(settings: &Settings) -> f64 {
+fn pixels(settings: &SplitSettings) -> f64 {
     settings.views.iter().map(|v| f64::from(v.width) * f64::from(v.height)).sum()
 }
 
-fn disk_bytes(frames: &[SourceFrame], settings: &Settings) -> u64 {
+fn disk_bytes(frames: &[SourceFrame], settings: &SplitSettings) -> u64 {
     let factor = if settings.format == Format::Png { 6.0 } else { 1.0 };
     (frames.len() as f64 * pixels(settings) * BYTES_PER_PIXEL * factor) as u64
 }
 
-fn check_space(folder: &Path, frames: &[SourceFrame], settings: &Settings) -> Result<(), Failure> {
+fn check_space(folder: &Path, frames: &[SourceFrame], settings: &SplitSettings) -> Result<(), Failure> {
     let needed = disk_bytes(frames, settings);
     let free = Disk.free_space(folder).unwrap_or(u64::MAX);
     if free < needed {
-        let (needed, free) = (units::bytes(needed), units::bytes(free));
+        let (needed, free) = (text::format_bytes(needed), text::format_bytes(free));
         return Err(Failure::new(
             "write",
             format!(

@@ -5,12 +5,14 @@ use std::path::{Path, PathBuf};
 
 use gausset_core::se3;
 use gausset_io::input;
-use gausset_pano::export::{Earth, Poses};
+use gausset_pano::export::{AlignedPoses, Georeference};
+use gausset_pano::gps_track::{self, GpsTrack, TimeOrigin, TrackCoordinates};
 use gausset_pano::metadata::Metadata;
-use gausset_pano::selection::{FILE, Line, Select, Wanted};
-use gausset_pano::split::Description;
-use gausset_pano::track::{self, Clock, Places, Track};
-use gausset_sfm::track::{FEWEST, Fix, Frame, Offset, TrackFit, Way, find_offset, fit};
+use gausset_pano::selection::{FRAMES_FILE, FrameRecord, SelectBy, SelectionCriteria};
+use gausset_pano::split::SplitDescription;
+use gausset_sfm::track::{
+    ClockOffset, GpsFix, MIN_FRAMES, TimedPose, Track, TrackFit, find_offset, fit_track,
+};
 use gausset_sfm::{gps, speed};
 
 use crate::{Failure, Host};
@@ -20,18 +22,18 @@ const MAX_BYTES: u64 = 1 << 30;
 
 /// A GPS track and its clock offset.
 #[derive(Clone, Debug, PartialEq)]
-pub struct TrackChoice {
+pub struct TrackOptions {
     /// GPX, NMEA or CSV file.
     pub path: PathBuf,
     /// Clock offset, added to the time of a frame to get that of the track.
     pub offset: TrackOffset,
 }
 
-impl TrackChoice {
+impl TrackOptions {
     /// Refuses a track that does not affect the frame selection.
-    pub(super) fn check(track: Option<&Self>, wanted: Option<&Wanted>) -> Result<(), Failure> {
+    pub(super) fn check(track: Option<&Self>, wanted: Option<&SelectionCriteria>) -> Result<(), Failure> {
         match track {
-            Some(_) if wanted.is_none_or(|wanted| wanted.select != Select::Space) => Err(Failure::usage(
+            Some(_) if wanted.is_none_or(|wanted| wanted.select != SelectBy::Space) => Err(Failure::usage(
                 "⟨track⟩: applies to selection by space only; leave it out, or take ⟨select = space⟩",
             )),
             _ => Ok(()),
@@ -49,9 +51,9 @@ pub enum TrackOffset {
 }
 
 /// A track, and the times of the frames on its clock.
-pub(super) struct Open {
-    choice: TrackChoice,
-    fixes: Vec<Fix>,
+pub(super) struct TrackWithTimes {
+    choice: TrackOptions,
+    fixes: Vec<GpsFix>,
     /// Geographic origin of the local metric coordinates of the fixes.
     origin: Option<gps::Geodetic>,
     /// Time of each frame in seconds.
@@ -60,22 +62,22 @@ pub(super) struct Open {
 
 /// Reads a track and the times of the frames of a split.
 pub(super) fn open(
-    choice: &TrackChoice,
+    choice: &TrackOptions,
     folder: &Path,
-    description: &Description,
+    description: &SplitDescription,
     host: &mut Host<'_>,
-) -> Result<Open, Failure> {
-    let found = track::read(&choice.path)?;
+) -> Result<TrackWithTimes, Failure> {
+    let found = gps_track::read(&choice.path)?;
     if let Some(note) = &found.note {
         host.warn("track", format!("{}: {note}", choice.path.display()));
     }
     let (mut times, frames_clock) = times_of(folder, description);
     let known = times.iter().flatten().count();
-    if known < FEWEST {
+    if known < MIN_FRAMES {
         return Err(Failure::new(
             "track",
             format!(
-                "{}: times: {known} of {} frames have one (expected {FEWEST} or more: a video, or images with an EXIF date)",
+                "{}: times: {known} of {} frames have one (expected {MIN_FRAMES} or more: a video, or images with an EXIF date)",
                 folder.display(),
                 times.len()
             ),
@@ -84,9 +86,9 @@ pub(super) fn open(
     // If one clock is UTC and the other starts at an arbitrary time, count both from their first value.
     let begin = found.fixes.first().map_or(0.0, |fix| fix.time);
     let mut since = 0.0;
-    match (frames_clock, found.clock) {
-        (Clock::Own, Clock::Utc) => since = begin,
-        (Clock::Utc, Clock::Own) => {
+    match (frames_clock, found.time_origin) {
+        (TimeOrigin::Relative, TimeOrigin::Utc) => since = begin,
+        (TimeOrigin::Utc, TimeOrigin::Relative) => {
             let first = times.iter().flatten().copied().fold(f64::INFINITY, f64::min);
             since = begin;
             times.iter_mut().flatten().for_each(|time| *time -= first);
@@ -94,50 +96,53 @@ pub(super) fn open(
         _ => {}
     }
     let origin = origin_of(&found);
-    Ok(Open { choice: choice.clone(), fixes: fixes_of(&found, origin, since), origin, times })
+    Ok(TrackWithTimes { choice: choice.clone(), fixes: fixes_of(&found, origin, since), origin, times })
 }
 
 /// Geographic origin of the local coordinates: the first fix; `None` if the track is already in metres.
-fn origin_of(found: &Track) -> Option<gps::Geodetic> {
-    match found.places {
-        Places::Earth => found.fixes.first().map(|fix| fix.place),
-        Places::Metres => None,
+fn origin_of(found: &GpsTrack) -> Option<gps::Geodetic> {
+    match found.coordinates {
+        TrackCoordinates::Geodetic => found.fixes.first().map(|fix| fix.position),
+        TrackCoordinates::Local => None,
     }
 }
 
 /// Distance travelled along a track during a video, used before its frames have poses.
-pub(crate) struct FilmWay {
+pub(crate) struct VideoTrack {
     path: PathBuf,
     /// The fixes and the clock offset; `None` = the track is not used.
-    known: Option<(Vec<Fix>, f64)>,
+    fixes_and_offset: Option<(Vec<GpsFix>, f64)>,
 }
 
-impl FilmWay {
+impl VideoTrack {
     /// Reads a track. With an offset of `Auto`, which needs poses, frames are selected without the track, with a
     /// warning.
     ///
     /// # Errors
     /// The track cannot be read.
-    pub(crate) fn open(choice: &TrackChoice, host: &mut Host<'_>) -> Result<Self, Failure> {
-        let (path, found) = (choice.path.clone(), track::read(&choice.path)?);
+    pub(crate) fn open(choice: &TrackOptions, host: &mut Host<'_>) -> Result<Self, Failure> {
+        let (path, found) = (choice.path.clone(), gps_track::read(&choice.path)?);
         let TrackOffset::Seconds(offset) = choice.offset else {
             let line = "offset: can be estimated from poses only; frames are selected without the track";
             host.warn("track", format!("{}: {line}", path.display()));
-            return Ok(Self { path, known: None });
+            return Ok(Self { path, fixes_and_offset: None });
         };
-        let since =
-            if found.clock == Clock::Utc { found.fixes.first().map_or(0.0, |fix| fix.time) } else { 0.0 };
-        Ok(Self { path, known: Some((fixes_of(&found, origin_of(&found), since), offset)) })
+        let since = if found.time_origin == TimeOrigin::Utc {
+            found.fixes.first().map_or(0.0, |fix| fix.time)
+        } else {
+            0.0
+        };
+        Ok(Self { path, fixes_and_offset: Some((fixes_of(&found, origin_of(&found), since), offset)) })
     }
 
     /// Distance travelled in metres at these times of the video in seconds.
     ///
     /// # Errors
     /// The track covers none of them.
-    pub(crate) fn metres(&self, times: &[f64]) -> Result<Vec<Option<f64>>, Failure> {
-        let Some((fixes, offset)) = &self.known else { return Ok(vec![None; times.len()]) };
+    pub(crate) fn distances(&self, times: &[f64]) -> Result<Vec<Option<f64>>, Failure> {
+        let Some((fixes, offset)) = &self.fixes_and_offset else { return Ok(vec![None; times.len()]) };
         let moments: Vec<f64> = times.iter().map(|time| time + offset).collect();
-        let metres = speed::metres(fixes, &moments);
+        let metres = speed::distances(fixes, &moments);
         if metres.iter().all(Option::is_none) {
             let ends = [fixes.first(), fixes.last()].map(|fix| fix.map_or(0.0, |fix| fix.time));
             let frames = [moments.first(), moments.last()].map(|at| at.copied().unwrap_or(0.0));
@@ -157,10 +162,10 @@ impl FilmWay {
     }
 }
 
-fn fixes_of(found: &Track, origin: Option<gps::Geodetic>, since: f64) -> Vec<Fix> {
-    let fix = |fix: &track::Fix| Fix {
+fn fixes_of(found: &GpsTrack, origin: Option<gps::Geodetic>, since: f64) -> Vec<GpsFix> {
+    let fix = |fix: &gps_track::GpsFix| GpsFix {
         time: fix.time - since,
-        place: origin.map_or(fix.place, |origin| gps::local(fix.place, origin)),
+        position: origin.map_or(fix.position, |origin| gps::to_local(fix.position, origin)),
         heading: fix.heading,
         tilt: fix.tilt,
     };
@@ -168,35 +173,35 @@ fn fixes_of(found: &Track, origin: Option<gps::Geodetic>, since: f64) -> Vec<Fix
 }
 
 /// Time of each frame: time stamps of the video, or EXIF dates of the images.
-fn times_of(folder: &Path, description: &Description) -> (Vec<Option<f64>>, Clock) {
-    if let Ok(text) = input::read_to_string(&folder.join(FILE), MAX_BYTES) {
-        let lines = text.lines().skip(1).filter_map(|row| serde_json::from_str::<Line>(row).ok());
+fn times_of(folder: &Path, description: &SplitDescription) -> (Vec<Option<f64>>, TimeOrigin) {
+    if let Ok(text) = input::read_to_string(&folder.join(FRAMES_FILE), MAX_BYTES) {
+        let lines = text.lines().skip(1).filter_map(|row| serde_json::from_str::<FrameRecord>(row).ok());
         let times: BTreeMap<String, f64> = lines.filter_map(|line| Some((line.name?, line.time))).collect();
-        let of = |name: &String| times.get(description.source_of(name)).copied();
-        return (description.frames.iter().map(of).collect(), Clock::Own);
+        let of = |name: &String| times.get(description.source_frame(name)).copied();
+        return (description.frames.iter().map(of).collect(), TimeOrigin::Relative);
     }
     let of = |frame: usize| {
-        let path = folder.join("images").join(description.picture_name(frame, 0));
+        let path = folder.join("images").join(description.image_name(frame, 0));
         let bytes = input::read(&path, MAX_BYTES).ok()?;
-        Metadata::of_jpeg(&bytes).moment()
+        Metadata::from_jpeg(&bytes).capture_time()
     };
-    ((0..description.frames.len()).map(of).collect(), Clock::Utc)
+    ((0..description.frames.len()).map(of).collect(), TimeOrigin::Utc)
 }
 
-impl Open {
+impl TrackWithTimes {
     /// Fits the track to the frames with a pose; warns and returns `None` if it gives no scale.
-    pub(super) fn fit(&self, poses: &Poses, host: &mut Host<'_>) -> Option<TrackFit> {
+    pub(super) fn fit(&self, poses: &AlignedPoses, host: &mut Host<'_>) -> Option<TrackFit> {
         let frame = |(frame, time): (&gausset_pano::export::FramePose, &Option<f64>)| {
-            Some(Frame { time: (*time)?, pose: frame.pose()? })
+            Some(TimedPose { time: (*time)?, pose: frame.pose()? })
         };
-        let mut frames: Vec<Frame> = poses.frames.iter().zip(&self.times).filter_map(frame).collect();
+        let mut frames: Vec<TimedPose> = poses.frames.iter().zip(&self.times).filter_map(frame).collect();
         frames.sort_by(|a, b| a.time.total_cmp(&b.time));
         let mut between: Vec<f64> = frames.windows(2).map(|pair| pair[1].time - pair[0].time).collect();
         between.sort_by(f64::total_cmp);
-        let way = Way::new(&self.fixes, between.get(between.len() / 2).copied().unwrap_or(0.0));
+        let way = Track::new(&self.fixes, between.get(between.len() / 2).copied().unwrap_or(0.0));
         let path = self.choice.path.display();
         let (offset, is_found) = match self.choice.offset {
-            TrackOffset::Seconds(seconds) => (Offset { seconds, deviation: 0.0 }, false),
+            TrackOffset::Seconds(seconds) => (ClockOffset { seconds, deviation: 0.0 }, false),
             TrackOffset::Auto => match find_offset(&frames, &way) {
                 Some(offset) => (offset, true),
                 None => {
@@ -206,10 +211,11 @@ impl Open {
                 }
             },
         };
-        let found = fit(&frames, &way, offset, is_found);
-        let placed = frames.iter().filter(|frame| way.place(frame.time + offset.seconds).is_some()).count();
+        let found = fit_track(&frames, &way, offset, is_found);
+        let placed =
+            frames.iter().filter(|frame| way.position(frame.time + offset.seconds).is_some()).count();
         match &found {
-            None if placed < FEWEST => {
+            None if placed < MIN_FRAMES => {
                 let line = "times: fewer than three frames were taken during the track";
                 host.warn(
                     "track",
@@ -220,7 +226,7 @@ impl Open {
                 let line = "positions: all frames are at one position, which gives no scale; it is not used";
                 host.warn("track", format!("{path}: {line}"));
             }
-            Some(fit) if !fit.is_good() => {
+            Some(fit) if !fit.is_significant() => {
                 let line = format!(
                     "positions: {:.2} m from the frames at a spread of {:.2} m, which gives no scale; it is not used",
                     fit.residual, fit.spread
@@ -235,11 +241,11 @@ impl Open {
             }
             Some(_) => {}
         }
-        found.filter(TrackFit::is_good)
+        found.filter(TrackFit::is_significant)
     }
 
     /// Scales poses to metres and georeferences them, if the track fits.
-    pub(super) fn bring_to_metres(&self, poses: &mut Poses, host: &mut Host<'_>) -> Option<TrackFit> {
+    pub(super) fn scale_to_metres(&self, poses: &mut AlignedPoses, host: &mut Host<'_>) -> Option<TrackFit> {
         let fit = self.fit(poses, host)?;
         for translation in poses.frames.iter_mut().filter_map(|frame| frame.translation.as_mut()) {
             *translation = translation.map(|v| v * fit.scale);
@@ -250,9 +256,9 @@ impl Open {
     }
 
     /// Georeference of a model that has been scaled by a fit.
-    pub(super) fn earth(&self, fit: &TrackFit) -> Earth {
+    pub(super) fn earth(&self, fit: &TrackFit) -> Georeference {
         let name = self.choice.path.file_name().unwrap_or(self.choice.path.as_os_str());
-        Earth {
+        Georeference {
             track: name.to_string_lossy().into_owned(),
             origin: self.origin,
             rotation: se3::quaternion_from_rotation(&fit.similarity.rotation),
@@ -268,11 +274,11 @@ impl Open {
 
     /// Track positions of the frames in the coordinates of the scaled model, and the standard deviation of a
     /// coordinate.
-    pub(super) fn places(&self, fit: &TrackFit) -> (Vec<Option<[f64; 3]>>, f64) {
-        let way = Way::new(&self.fixes, f64::INFINITY);
+    pub(super) fn positions(&self, fit: &TrackFit) -> (Vec<Option<[f64; 3]>>, f64) {
+        let way = Track::new(&self.fixes, f64::INFINITY);
         let back = se3::transpose(&fit.similarity.rotation);
         let place = |time: &Option<f64>| {
-            let at = way.place((*time)? + fit.offset_s)?;
+            let at = way.position((*time)? + fit.offset_s)?;
             Some(se3::mul_vec(&back, std::array::from_fn(|k| at[k] - fit.similarity.translation[k])))
         };
         // At least a millimetre: COLMAP needs a positive deviation.

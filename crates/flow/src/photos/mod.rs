@@ -8,26 +8,26 @@
 //! were not created by Gausset: frames are never added to such a folder, and a model only replaces it on request.
 
 pub(crate) mod alignment;
+mod images;
 mod model;
-mod pictures;
 
 use std::path::{Path, PathBuf};
 
 pub use alignment::PhotoAlignment;
 use gausset_io::atomic::Overwrite;
 use gausset_io::dataset::CameraModel;
-use gausset_io::reading::Reading;
-use gausset_pano::selection::Wanted;
+use gausset_io::input_files::InputFiles;
+use gausset_pano::selection::SelectionCriteria;
 use gausset_train::{TrainConfig, TrainOptions};
 
-use crate::film_frames::{Rates, SelectChoice};
-use crate::tool::ToolOptions;
-use crate::training::{self, Conditions, Trained};
+use crate::aligner::AlignerOptions;
+use crate::frame_selection::{Rates, SelectionOptions};
+use crate::training::{self, RunSettings, Trained};
 use crate::{Event, Failure, Host, records};
 
 /// How the photographs or the video were taken.
 #[derive(Clone, Debug, PartialEq)]
-pub struct LensOptions {
+pub struct CaptureOptions {
     /// COLMAP camera model.
     pub camera_model: CameraModel,
     /// All photographs are from one camera at one focal length.
@@ -37,7 +37,7 @@ pub struct LensOptions {
     /// Folder with masks NAME.png (0 = ignore).
     pub masks: Option<PathBuf>,
     /// Video: criterion of the frame selection.
-    pub select: SelectChoice,
+    pub select: SelectionOptions,
     /// Video: frames per second, for selection by time. `None` = 2.
     pub fps: Option<f64>,
     /// Video: start in seconds. `None` = 0.
@@ -48,14 +48,14 @@ pub struct LensOptions {
     pub max_frames: Option<u32>,
 }
 
-impl Default for LensOptions {
+impl Default for CaptureOptions {
     fn default() -> Self {
         Self {
             camera_model: CameraModel::SimpleRadial,
             single_camera: false,
             sequence: false,
             masks: None,
-            select: SelectChoice::default(),
+            select: SelectionOptions::default(),
             fps: None,
             start: None,
             end: None,
@@ -64,11 +64,11 @@ impl Default for LensOptions {
     }
 }
 
-impl LensOptions {
+impl CaptureOptions {
     /// Options of the frame selection; `None` = take all frames.
-    fn wanted(&self) -> Result<Option<Wanted>, Failure> {
+    fn selection(&self) -> Result<Option<SelectionCriteria>, Failure> {
         let rates = Rates { fps: self.fps, sharpest_of: None, max_frames: Some(self.max_frames()) };
-        self.select.wanted(rates)
+        self.select.resolve(rates)
     }
 
     fn start(&self) -> f64 {
@@ -80,7 +80,7 @@ impl LensOptions {
     }
 
     /// Refuses options that apply to videos only.
-    fn check_photographs(&self) -> Result<(), Failure> {
+    fn refuse_video_options(&self) -> Result<(), Failure> {
         let of_video = [
             ("⟨select⟩", self.select.select.is_some()),
             ("⟨step⟩", self.select.step.is_some()),
@@ -107,9 +107,9 @@ pub struct PhotoOptions {
     /// Output folder of the model (`sparse/0`) and the run.
     pub output: PathBuf,
     /// How the input was taken.
-    pub lens: LensOptions,
+    pub lens: CaptureOptions,
     /// Aligner and its options.
-    pub tool: ToolOptions,
+    pub tool: AlignerOptions,
     /// Whether to replace models that Gausset did not create, and frames and runs with other options.
     pub overwrite: Overwrite,
 }
@@ -121,8 +121,8 @@ impl PhotoOptions {
         Self {
             photos: photos.into(),
             output: output.into(),
-            lens: LensOptions::default(),
-            tool: ToolOptions::default(),
+            lens: CaptureOptions::default(),
+            tool: AlignerOptions::default(),
             overwrite: Overwrite::Refuse,
         }
     }
@@ -134,11 +134,12 @@ impl PhotoOptions {
 /// Unusable images or video, no COLMAP, no matching pair of images, a folder that Gausset did not create, or the job
 /// was asked to stop.
 pub fn align(options: &PhotoOptions, host: &mut Host<'_>) -> Result<PhotoAlignment, Failure> {
-    let _reading = Reading::of([Some(&options.photos), options.lens.masks.as_ref()].into_iter().flatten());
-    let aligned = pictures::source(options, host).and_then(|source| {
+    let _reading =
+        InputFiles::new([Some(&options.photos), options.lens.masks.as_ref()].into_iter().flatten());
+    let aligned = images::source(options, host).and_then(|source| {
         let _lock = records::lock(&options.output)?;
-        let pictures = pictures::pictures(options, source, host)?;
-        model::align(options, &pictures, &pictures::photographs(&pictures.folder)?, host)
+        let pictures = images::prepare_images(options, source, host)?;
+        model::align(options, &pictures, &images::list_photographs(&pictures.folder)?, host)
     });
     host.unless_stopped(aligned)
 }
@@ -153,26 +154,27 @@ pub fn align(options: &PhotoOptions, host: &mut Host<'_>) -> Result<PhotoAlignme
 pub fn run(
     options: &PhotoOptions,
     training: &TrainOptions,
-    conditions: Conditions,
+    conditions: RunSettings,
     host: &mut Host<'_>,
 ) -> Result<(PhotoAlignment, Trained), Failure> {
     let training = TrainOptions {
         data: Some(options.output.clone()),
-        images: Some(pictures::picture_folder(options)),
+        images: Some(images::image_folder(options)),
         masks: options.lens.masks.clone(),
         ..training.clone()
     };
-    let _reading = Reading::of([Some(&options.photos), options.lens.masks.as_ref()].into_iter().flatten());
+    let _reading =
+        InputFiles::new([Some(&options.photos), options.lens.masks.as_ref()].into_iter().flatten());
     // Report a mistake in the options before any work begins.
     TrainConfig::resolve(&training, None)?;
-    let aligned = pictures::source(options, host).and_then(|source| {
+    let aligned = images::source(options, host).and_then(|source| {
         let lock = records::lock(&options.output)?;
-        records::stay_inside(&options.output, &["run"])?;
-        let pictures = pictures::pictures(options, source, host)?;
-        let frames = pictures::photographs(&pictures.folder)?;
+        records::refuse_links_out(&options.output, &["run"])?;
+        let pictures = images::prepare_images(options, source, host)?;
+        let frames = images::list_photographs(&pictures.folder)?;
         // An existing model of the same photographs is used again.
-        let alignment = match model::known(options, &pictures, &frames)? {
-            Some(known) => model::describe(options, &known, &frames),
+        let alignment = match model::existing_model(options, &pictures, &frames)? {
+            Some(known) => model::summarise(options, &known, &frames),
             None => model::align(options, &pictures, &frames, host)?,
         };
         Ok((alignment, lock))
@@ -180,7 +182,7 @@ pub fn run(
     let (alignment, _lock) = host.unless_stopped(aligned)?;
     host.report(Event::PhotosAligned(alignment.clone()));
     let folder = options.output.join("run");
-    let trained = training::begin_or_go_on(folder, &training, options.overwrite, conditions, host)?;
+    let trained = training::start_or_resume(folder, &training, options.overwrite, conditions, host)?;
     Ok((alignment, trained))
 }
 

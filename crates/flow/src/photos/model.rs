@@ -1,47 +1,47 @@
 //! The model of photographs: an existing one, or a new one by COLMAP.
 
 use gausset_io::atomic::{Disk, FileSystem, Overwrite, WriteError};
-use gausset_io::draft::Draft;
-use gausset_io::owned;
-use gausset_sfm::Aligned;
-use gausset_sfm::align::{Cameras, Job};
-use gausset_sfm::model::{FrameImages, Model};
+use gausset_io::ownership;
+use gausset_io::unfinished_folder::UnfinishedFolder;
+use gausset_sfm::Alignment;
+use gausset_sfm::align::{AlignJob, CameraSharing};
+use gausset_sfm::model::{CheckedModel, FrameImages};
 use serde_json::{Value, json};
 
-use super::pictures::Pictures;
+use super::images::ImageSet;
 use super::{PhotoAlignment, PhotoOptions, absolute};
 use crate::{Event, Failure, Host, Stage, records};
 
-fn cameras(options: &PhotoOptions, pictures: &Pictures) -> Cameras {
-    if options.lens.single_camera || pictures.is_video { Cameras::Single } else { Cameras::Auto }
+fn cameras(options: &PhotoOptions, pictures: &ImageSet) -> CameraSharing {
+    if options.lens.single_camera || pictures.is_video { CameraSharing::Single } else { CameraSharing::Auto }
 }
 
-fn is_sequence(options: &PhotoOptions, pictures: &Pictures) -> bool {
+fn is_sequence(options: &PhotoOptions, pictures: &ImageSet) -> bool {
     options.lens.sequence || pictures.is_video
 }
 
 /// Record of everything that the model depends on; keys are option names.
-fn record(options: &PhotoOptions, pictures: &Pictures, frames: &[FrameImages]) -> Value {
+fn record(options: &PhotoOptions, pictures: &ImageSet, frames: &[FrameImages]) -> Value {
     json!({
         "photographs": frames.iter().map(|frame| &frame.name).collect::<Vec<_>>(),
         "camera-model": options.lens.camera_model.name(),
-        "single-camera": cameras(options, pictures) == Cameras::Single,
+        "single-camera": cameras(options, pictures) == CameraSharing::Single,
         "sequence": is_sequence(options, pictures),
-        "masks": options.lens.masks.as_deref().map(records::place),
+        "masks": options.lens.masks.as_deref().map(records::canonical_path),
         "sfm-seed": options.tool.seed,
-        "mapper": options.tool.other_mapper(),
+        "mapper": options.tool.non_default_mapper(),
     })
 }
 
 /// The existing model of these photographs, if it was made with these options. A complete model that Gausset did not
 /// create is accepted as well.
-pub(super) fn known(
+pub(super) fn existing_model(
     options: &PhotoOptions,
-    pictures: &Pictures,
+    pictures: &ImageSet,
     frames: &[FrameImages],
-) -> Result<Option<Model>, Failure> {
+) -> Result<Option<CheckedModel>, Failure> {
     let folder = records::model_folder(&options.output);
-    if owned::is_ours(&folder, records::MODEL) {
+    if ownership::is_gausset_owned(&folder, records::MODEL_PURPOSE) {
         // The record is written last: without it the model may be incomplete.
         let Some(known) = records::read_record(&folder.join(records::MODEL_RECORD)) else {
             return Ok(None);
@@ -49,28 +49,28 @@ pub(super) fn known(
         let differences = records::differences(&known, &record(options, pictures, frames));
         if !differences.is_empty() {
             let refused = options.overwrite == Overwrite::Refuse;
-            return if refused { Err(records::made_of_others(&folder, &differences)) } else { Ok(None) };
+            return if refused { Err(records::other_options(&folder, &differences)) } else { Ok(None) };
         }
     }
-    Ok(Model::read(&folder, frames).ok().filter(|model| !model.frames.is_empty()))
+    Ok(CheckedModel::read(&folder, frames).ok().filter(|model| !model.image_of_frame.is_empty()))
 }
 
 /// Aligns photographs and writes the model to `output/sparse/0`. The caller holds the lock of `output`.
 pub(super) fn align(
     options: &PhotoOptions,
-    pictures: &Pictures,
+    pictures: &ImageSet,
     frames: &[FrameImages],
     host: &mut Host<'_>,
 ) -> Result<PhotoAlignment, Failure> {
     let PhotoOptions { output, lens, tool, overwrite, .. } = options;
-    records::may_write_model(output, *overwrite)?;
+    records::check_model_folder(output, *overwrite)?;
     let program = tool.find(host)?;
     host.stage(Stage::Align { count: frames.len(), what: "photograph", tool: program.describe() });
     // The COLMAP database is large and not needed afterwards: the folder is removed even after an error.
-    let work = Draft::new(&Disk, &absolute(output), records::WORK)?;
-    let job = Job {
-        images: absolute(&pictures.folder),
-        masks: lens.masks.as_deref().map(absolute),
+    let work = UnfinishedFolder::new(&Disk, &absolute(output), records::WORK_FOLDER)?;
+    let job = AlignJob {
+        image_folder: absolute(&pictures.folder),
+        mask_folder: lens.masks.as_deref().map(absolute),
         frames: frames.to_vec(),
         rig_config: None,
         views: Vec::new(),
@@ -78,22 +78,22 @@ pub(super) fn align(
         camera_params: None,
         cameras: cameras(options, pictures),
         is_sequence: is_sequence(options, pictures),
-        work: work.path().join("colmap"),
+        work_folder: work.path().join("colmap"),
         threads: tool.thread_count(),
         seed: tool.seed,
-        known: None,
-        refine: false,
+        known_poses: None,
+        refine_known_poses: false,
         priors: Vec::new(),
-        given: None,
-        keep: false,
+        imported_matches: None,
+        keep_work_folder: false,
         mapper: tool.mapper,
-        silence: tool.silence(),
+        silence_limit: tool.colmap_timeout(),
     };
     let stop = host.stop();
-    let mut report = |progress: &gausset_sfm::Progress| host.report(Event::Aligning(progress.clone()));
-    let Aligned { model, .. } = gausset_sfm::align(&job, &program, stop, &mut report)?;
+    let mut report = |progress: &gausset_sfm::AlignProgress| host.report(Event::Aligning(progress.clone()));
+    let Alignment { model, .. } = gausset_sfm::align(&job, &program, stop, &mut report)?;
     write(options, &model, frames, &record(options, pictures, frames))?;
-    let alignment = describe(options, &model, frames);
+    let alignment = summarise(options, &model, frames);
     for name in &alignment.unregistered {
         host.warn("photographs", format!("{name}: photograph: did not register"));
     }
@@ -102,13 +102,13 @@ pub(super) fn align(
 
 fn write(
     options: &PhotoOptions,
-    model: &Model,
+    model: &CheckedModel,
     frames: &[FrameImages],
     record: &Value,
 ) -> Result<(), Failure> {
     let folder = records::claim_model(&options.output, options.overwrite)?;
     let path = folder.join(records::MODEL_RECORD);
-    let is_ours = owned::is_ours(&folder, records::MODEL);
+    let is_ours = ownership::is_gausset_owned(&folder, records::MODEL_PURPOSE);
     if is_ours && path.is_file() {
         // Remove the record first: while files of two models are mixed, no record must claim that the model is
         // complete.
@@ -123,13 +123,17 @@ fn write(
 }
 
 /// Summarises a model of these photographs.
-pub(super) fn describe(options: &PhotoOptions, model: &Model, frames: &[FrameImages]) -> PhotoAlignment {
-    let missing = (0..frames.len()).filter(|index| !model.frames.contains_key(index));
+pub(super) fn summarise(
+    options: &PhotoOptions,
+    model: &CheckedModel,
+    frames: &[FrameImages],
+) -> PhotoAlignment {
+    let missing = (0..frames.len()).filter(|index| !model.image_of_frame.contains_key(index));
     PhotoAlignment {
         frames: frames.len(),
-        registered: model.frames.len(),
+        registered: model.image_of_frame.len(),
         points: model.colmap.points.len(),
-        mean_reprojection_px: model.mean_reprojection(),
+        mean_reprojection_px: model.mean_reprojection_error(),
         unregistered: missing.map(|index| frames[index].name.clone()).collect(),
         model: records::model_folder(&options.output),
     }

@@ -11,18 +11,21 @@ use gausset_core::engine::{Engine, Outputs, RenderOptions, Rendering};
 use gausset_core::se3::Mat3;
 use gausset_io::atomic::Overwrite;
 use gausset_io::dataset::{self, Dataset, OpenOptions};
-use gausset_io::reading::Reading;
+use gausset_io::input_files::InputFiles;
 use gausset_train::cameras::{self, NamedCamera};
-use gausset_train::orbit::{self, PictureShape};
+use gausset_train::orbit::{self, ImageShape};
 use gausset_train::{RunWarning, Split};
 
 pub use self::output::DepthFormat;
 
-use self::output::Output;
+use self::output::ViewWriter;
 use crate::device::DeviceOptions;
-use crate::saved_run::{DataPlace, OtherData, SavedRun, file_options, load_splats, scene_splats, turn_of};
-use crate::training::warn_of;
-use crate::{Event, Failure, Host, Part};
+use crate::saved_run::{
+    ChangedData, DataLocation, SavedRun, file_render_options, load_splats, scene_splat_count,
+    splats_from_dataset_of,
+};
+use crate::training::warn_about_dataset;
+use crate::{CountedItem, Event, Failure, Host};
 
 /// Cameras to render from.
 #[derive(Clone, Debug)]
@@ -34,14 +37,14 @@ pub enum CameraChoice {
     /// All views of the dataset, sorted by name.
     All,
     /// This many on a circle around the scene that the dataset's cameras view, or around the splats of a file.
-    Orbit(usize, PictureShape),
+    Orbit(usize, ImageShape),
     /// Cameras of a file: a Nerfstudio camera path or transforms.json. The size applies if the file has none.
     Path(PathBuf, Option<[u32; 2]>),
 }
 
 /// Options of [`render()`].
 #[derive(Clone, Debug)]
-pub struct PictureOptions {
+pub struct RenderJobOptions {
     /// Run folder or splat file.
     pub input: PathBuf,
     /// Cameras to render from.
@@ -73,7 +76,7 @@ pub struct PictureOptions {
     pub threads: u32,
 }
 
-impl PictureOptions {
+impl RenderJobOptions {
     /// Renders the held-out views, with defaults for everything else.
     #[must_use]
     pub fn new(input: impl Into<PathBuf>) -> Self {
@@ -98,7 +101,7 @@ impl PictureOptions {
 
 /// Result of [`render()`].
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Pictures {
+pub struct Renders {
     /// Number of renders.
     pub count: usize,
     /// Folder of the renders.
@@ -109,24 +112,24 @@ pub struct Pictures {
 ///
 /// # Errors
 /// No splats or no cameras, existing files in the folder that Gausset did not create, or the job was asked to stop.
-pub fn render(options: &PictureOptions, host: &mut Host<'_>) -> Result<Pictures, Failure> {
+pub fn render(options: &RenderJobOptions, host: &mut Host<'_>) -> Result<Renders, Failure> {
     let path = if let CameraChoice::Path(path, _) = &options.cameras { Some(path) } else { None };
     let _reading =
-        Reading::of([Some(&options.input).filter(|input| input.is_file()), path].into_iter().flatten());
+        InputFiles::new([Some(&options.input).filter(|input| input.is_file()), path].into_iter().flatten());
     let mut engine = options.device.engine_for(options.threads as usize, host)?;
     // Reading needs no lock: files in a run folder are always complete, even during training.
-    let is_written_to = options.output.is_none() && SavedRun::is_one(&options.input);
-    let _lock = if is_written_to { Some(SavedRun::read(&options.input)?.share()?) } else { None };
-    let run = SavedRun::of(&options.input)?.or_else(|| run_of(options));
+    let is_written_to = options.output.is_none() && SavedRun::is_run_folder(&options.input);
+    let _lock = if is_written_to { Some(SavedRun::read(&options.input)?.lock_shared()?) } else { None };
+    let run = SavedRun::from_input(&options.input)?.or_else(|| run_of(options));
     let (mut cameras, mut how, scene_splats, _of_dataset) = match &run {
-        Some(run) => of_run(run, options, &mut *engine, host)?,
-        None => of_file(options, &mut *engine, host)?,
+        Some(run) => from_run(run, options, &mut *engine, host)?,
+        None => from_file(options, &mut *engine, host)?,
     };
     how.near_plane = options.near_plane.unwrap_or(how.near_plane);
     if let Some(colour) = options.background {
         how.background = colour;
         // A sky would hide the background.
-        how.only_first = scene_splats;
+        how.splat_limit = scene_splats;
     }
     if let Some(width) = options.panorama {
         let panorama = Camera::panorama(width, width / 2)
@@ -141,14 +144,14 @@ pub fn render(options: &PictureOptions, host: &mut Host<'_>) -> Result<Pictures,
         if options.input.is_dir() { options.input.join("render") } else { options.input.with_extension("") }
     });
     let overwrite = if options.force { Overwrite::Replace } else { Overwrite::Refuse };
-    let output = Output { folder: &folder, depth: options.depth, alpha: options.alpha, overwrite };
+    let output = ViewWriter { folder: &folder, depth: options.depth, alpha: options.alpha, overwrite };
     output.make_folder(&cameras)?;
     // Depth and alpha describe the scene without the sky.
-    let surfaces = RenderOptions { only_first: scene_splats, ..how };
+    let surfaces = RenderOptions { splat_limit: scene_splats, ..how };
     let is_asked_for_surfaces = options.depth.is_some() || options.alpha;
     let outputs = if is_asked_for_surfaces { Outputs::All } else { Outputs::Color };
     let (mut tiles, mut cut_views) = (0, 0);
-    host.report(Event::Begun { part: Part::Pictures, done: 0, total: cameras.len() as u64 });
+    host.report(Event::Begun { item: CountedItem::Pictures, done: 0, total: cameras.len() as u64 });
     for (done, view) in (1..).zip(&cameras) {
         if host.is_stopping() {
             host.report(Event::Ended);
@@ -159,60 +162,60 @@ pub fn render(options: &PictureOptions, host: &mut Host<'_>) -> Result<Pictures,
             let color = std::mem::take(&mut rendering.color);
             rendering = Rendering { color, ..engine.render(&view.camera, &view.pose, &surfaces, outputs)? };
         }
-        tiles += rendering.cut_tiles;
-        cut_views += u64::from(rendering.cut_tiles > 0);
+        tiles += rendering.capped_tiles;
+        cut_views += u64::from(rendering.capped_tiles > 0);
         output.save(&view.name, &rendering)?;
         host.report(Event::Done { done, views_per_s: None });
     }
     host.report(Event::Ended);
     if tiles > 0 {
         let (limit, views) = (how.max_splats_per_tile, cameras.len() as u64);
-        let warning = RunWarning::CutPictures { limit, tiles, cut_views, views };
+        let warning = RunWarning::TruncatedRenders { limit, tiles, cut_views, views };
         host.warn("the tile lists", warning.to_string());
     }
-    Ok(Pictures { count: cameras.len(), folder })
+    Ok(Renders { count: cameras.len(), folder })
 }
 
 /// Cameras, render options, the number of scene splats if a sky follows them, and the files in use of a dataset.
-type Prepared = (Vec<NamedCamera>, RenderOptions, Option<u32>, Arc<Reading>);
+type RenderInput = (Vec<NamedCamera>, RenderOptions, Option<u32>, Arc<InputFiles>);
 
 /// The run of a result file, if its dataset's cameras are needed: the run knows its dataset and the refined poses.
-fn run_of(options: &PictureOptions) -> Option<SavedRun> {
+fn run_of(options: &RenderJobOptions) -> Option<SavedRun> {
     let is_of_dataset =
         matches!(options.cameras, CameraChoice::Test | CameraChoice::Train | CameraChoice::All);
-    if is_of_dataset || options.data.is_some() { SavedRun::of_splats(&options.input) } else { None }
+    if is_of_dataset || options.data.is_some() { SavedRun::from_splat_file(&options.input) } else { None }
 }
 
 /// Loads splats, cameras and options of a run.
-fn of_run(
+fn from_run(
     run: &SavedRun,
-    options: &PictureOptions,
+    options: &RenderJobOptions,
     engine: &mut dyn Engine,
     host: &mut Host<'_>,
-) -> Result<Prepared, Failure> {
+) -> Result<RenderInput, Failure> {
     let file = run.load_splats(engine, host)?;
     let turn = run.splats_from_dataset();
     let cameras = match &options.cameras {
         CameraChoice::Path(path, size) => cameras::read_path(path, *size, &turn)?,
         choice => {
-            let place = DataPlace {
+            let place = DataLocation {
                 path: options.data.as_deref(),
-                other: OtherData::accepted(options.accept_changed_data),
+                if_changed: ChangedData::accepted(options.accept_changed_data),
                 allow_outside: options.allow_outside,
             };
-            of_dataset(choice, &*run.open_dataset(place, host)?, &turn)?
+            dataset_cameras(choice, &*run.open_dataset(place, host)?, &turn)?
         }
     };
     // `run` already marks its dataset as in use.
-    Ok((cameras, run.render_options(), scene_splats(&file), Arc::default()))
+    Ok((cameras, run.render_options(), scene_splat_count(&file), Arc::default()))
 }
 
 /// Loads splats, cameras and options of a splat file.
-fn of_file(
-    options: &PictureOptions,
+fn from_file(
+    options: &RenderJobOptions,
     engine: &mut dyn Engine,
     host: &mut Host<'_>,
-) -> Result<Prepared, Failure> {
+) -> Result<RenderInput, Failure> {
     let file = load_splats(&options.input, engine, host)?;
     let mut reading = Arc::default();
     let cameras = match (&options.cameras, &options.data) {
@@ -223,12 +226,12 @@ fn of_file(
         (choice, Some(data)) => {
             let open = OpenOptions { allow_outside: options.allow_outside, ..OpenOptions::default() };
             let dataset = dataset::open(data, &open)?;
-            warn_of(&dataset, host);
+            warn_about_dataset(&dataset, host);
             reading = Arc::clone(&dataset.reading);
-            of_dataset(choice, &dataset, &turn_of(&file, &options.input, host)?)?
+            dataset_cameras(choice, &dataset, &splats_from_dataset_of(&file, &options.input, host)?)?
         }
         (CameraChoice::Orbit(frames, shape), None) => {
-            orbit::around_splats(&file.scene(), *frames, file.vertical_axis, shape).map_err(bad_shape)?
+            orbit::orbit_splats(&file.scene(), *frames, file.vertical_axis, shape).map_err(shape_failure)?
         }
         (CameraChoice::Test | CameraChoice::Train | CameraChoice::All, None) => {
             let path = options.input.display();
@@ -237,20 +240,24 @@ fn of_file(
             )));
         }
     };
-    Ok((cameras, file_options(&file), scene_splats(&file), reading))
+    Ok((cameras, file_render_options(&file), scene_splat_count(&file), reading))
 }
 
 /// The size that follows from an aspect ratio and field of view may be invalid.
-fn bad_shape(error: CameraError) -> Failure {
+fn shape_failure(error: CameraError) -> Failure {
     Failure::usage(format!("⟨width⟩, ⟨height⟩, ⟨fov⟩: {error}"))
 }
 
 /// The selected cameras of a dataset.
-fn of_dataset(choice: &CameraChoice, dataset: &Dataset, turn: &Mat3) -> Result<Vec<NamedCamera>, Failure> {
-    let split = |split| cameras::of_dataset(dataset, split, turn);
+fn dataset_cameras(
+    choice: &CameraChoice,
+    dataset: &Dataset,
+    turn: &Mat3,
+) -> Result<Vec<NamedCamera>, Failure> {
+    let split = |split| cameras::dataset_cameras(dataset, split, turn);
     Ok(match choice {
         CameraChoice::Orbit(frames, shape) => {
-            return orbit::around_dataset(dataset, *frames, turn, shape).map_err(bad_shape);
+            return orbit::orbit_dataset(dataset, *frames, turn, shape).map_err(shape_failure);
         }
         CameraChoice::Train => split(Split::Train),
         CameraChoice::All => {

@@ -7,17 +7,17 @@ use gausset_core::RgbImage8;
 use gausset_core::engine::Rendering;
 use gausset_core::image::quantise;
 use gausset_io::atomic::{
-    Disk, FileSystem, Overwrite, WriteOptions, plain_reason, refuse_existing, write_atomic_with,
+    Disk, FileSystem, Overwrite, WriteOptions, check_free, plain_reason, write_atomic_with,
 };
 use gausset_io::image::encode::{PngPixels, png};
 use gausset_io::npy;
-use gausset_io::owned;
+use gausset_io::ownership;
 use gausset_train::cameras::NamedCamera;
 
 use crate::Failure;
 
 /// Alpha below which a pixel has no depth: almost nothing was hit.
-const FAINTEST_ALPHA: f32 = 0.01;
+const MIN_ALPHA: f32 = 0.01;
 
 /// File format of depths.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,17 +29,17 @@ pub enum DepthFormat {
 }
 
 /// Output folder and the kinds of files to write.
-pub(super) struct Output<'a> {
+pub(super) struct ViewWriter<'a> {
     pub(super) folder: &'a Path,
     pub(super) depth: Option<DepthFormat>,
     pub(super) alpha: bool,
     pub(super) overwrite: Overwrite,
 }
 
-impl Output<'_> {
+impl ViewWriter<'_> {
     /// Path of an output file; names may contain folders.
     fn path(&self, name: &Path, ending: &str) -> PathBuf {
-        self.folder.join(below(name, ending))
+        self.folder.join(with_ending(name, ending))
     }
 
     /// Refuses existing names and names that lead out of the folder before anything is rendered, then creates the
@@ -47,8 +47,8 @@ impl Output<'_> {
     pub(super) fn make_folder(&self, cameras: &[NamedCamera]) -> Result<(), Failure> {
         for view in cameras {
             for ending in self.endings() {
-                owned::stays_inside(self.folder, &below(&view.name, ending))?;
-                refuse_existing(&Disk, &self.path(&view.name, ending), self.overwrite)?;
+                ownership::check_inside(self.folder, &with_ending(&view.name, ending))?;
+                check_free(&Disk, &self.path(&view.name, ending), self.overwrite)?;
             }
         }
         for view in cameras {
@@ -112,7 +112,7 @@ impl Output<'_> {
 }
 
 /// Appends an ending to a name and keeps dots in the name.
-fn below(name: &Path, ending: &str) -> PathBuf {
+fn with_ending(name: &Path, ending: &str) -> PathBuf {
     let mut path = name.as_os_str().to_owned();
     path.push(ending);
     path.into()
@@ -121,7 +121,7 @@ fn below(name: &Path, ending: &str) -> PathBuf {
 /// Expected depth of each pixel in scene units; `None` where nothing was hit.
 fn depths(rendering: &Rendering) -> impl Iterator<Item = Option<f32>> + '_ {
     let pixels = rendering.depth.iter().zip(&rendering.alpha);
-    pixels.map(|(&depth, &alpha)| (alpha >= FAINTEST_ALPHA).then(|| depth / alpha))
+    pixels.map(|(&depth, &alpha)| (alpha >= MIN_ALPHA).then(|| depth / alpha))
 }
 
 /// Depths as 16-bit levels (0 = no depth), and scene units per level.

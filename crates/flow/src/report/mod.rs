@@ -3,26 +3,26 @@
 //! All content is read from the run folder: `config.toml`, `metrics.jsonl`, `eval/`, `profile.json`, `splats.ply`.
 //! Equal folders give equal bytes. A report inside its run folder has its numbers next to it, in `metrics.json`.
 
-mod numbers;
+mod metrics;
 mod page;
-mod pictures;
-mod record;
+mod run_log;
+mod thumbnails;
 
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 
-use gausset_io::atomic::{Disk, Overwrite, WriteError, WriteOptions, refuse_existing, write_atomic_with};
+use gausset_io::atomic::{Disk, Overwrite, WriteError, WriteOptions, check_free, write_atomic_with};
 use gausset_io::input;
-use gausset_io::reading::Reading;
-use gausset_io::run_folder::{eval_folder, numbers_path, report_path};
+use gausset_io::input_files::InputFiles;
+use gausset_io::run_folder::{eval_folder, report_metrics_path, report_path};
 use serde_json::Value;
 
-use self::page::Content;
+use self::page::ReportContent;
 use crate::saved_run::SavedRun;
 use crate::{Failure, Host};
 
 /// Bytes at the start of a page that are searched for Gausset's mark.
-const START_BYTES: u64 = 2048;
+const HEAD_BYTES: u64 = 2048;
 /// Size limit of a `metrics.json` that is checked for ownership.
 const MAX_NUMBERS_BYTES: u64 = 64 << 20;
 
@@ -55,21 +55,21 @@ pub struct ReportWritten {
 /// create.
 pub fn write_report(options: &ReportOptions, host: &mut Host<'_>) -> Result<ReportWritten, Failure> {
     let run = SavedRun::read(&options.run)?;
-    let _evaluation = Reading::of([eval_folder(&run.folder)]);
-    let _lock = if options.output.is_none() { Some(run.share()?) } else { None };
+    let _evaluation = InputFiles::new([eval_folder(&run.folder)]);
+    let _lock = if options.output.is_none() { Some(run.lock_shared()?) } else { None };
     let path = options.output.clone().unwrap_or_else(|| report_path(&options.run));
     let overwrite = |is_ours| if is_ours { Overwrite::Replace } else { options.overwrite };
-    refuse_existing(&Disk, &path, overwrite(is_ours(&path)))?;
+    check_free(&Disk, &path, overwrite(is_ours(&path)))?;
     let for_programs = match options.output {
         None => {
-            let path = numbers_path(&options.run);
-            let overwrite = overwrite(are_our_numbers(&path));
-            refuse_existing(&Disk, &path, overwrite)?;
+            let path = report_metrics_path(&options.run);
+            let overwrite = overwrite(is_our_metrics(&path));
+            check_free(&Disk, &path, overwrite)?;
             Some((path, overwrite))
         }
         Some(_) => None,
     };
-    let content = Content::read(&run)?;
+    let content = ReportContent::read(&run)?;
     let numbers = content.numbers(&run);
     let page = page::html(&run, &content, &numbers, options.splats, host)?;
     let written = write(&path, &page, overwrite(is_ours(&path)))?;
@@ -83,12 +83,12 @@ pub fn write_report(options: &ReportOptions, host: &mut Host<'_>) -> Result<Repo
 fn is_ours(path: &Path) -> bool {
     let mut start = Vec::new();
     let read =
-        input::open(path, input::STREAMED).and_then(|file| file.take(START_BYTES).read_to_end(&mut start));
-    read.is_ok() && gausset_page::is_ours(&start)
+        input::open(path, input::NO_LIMIT).and_then(|file| file.take(HEAD_BYTES).read_to_end(&mut start));
+    read.is_ok() && gausset_page::is_gausset_page(&start)
 }
 
 /// Whether a file is a `metrics.json` written by Gausset.
-fn are_our_numbers(path: &Path) -> bool {
+fn is_our_metrics(path: &Path) -> bool {
     let file = input::read(path, MAX_NUMBERS_BYTES).ok();
     let numbers: Option<Value> = file.and_then(|bytes| serde_json::from_slice(&bytes).ok());
     numbers.is_some_and(|numbers| {
@@ -97,13 +97,13 @@ fn are_our_numbers(path: &Path) -> bool {
 }
 
 /// Writes the report of a run that has just finished; the caller holds the lock of its folder.
-pub(crate) fn write_at_end(folder: &Path, host: &mut Host<'_>) -> Result<ReportWritten, Failure> {
+pub(crate) fn write_finished(folder: &Path, host: &mut Host<'_>) -> Result<ReportWritten, Failure> {
     let run = SavedRun::read(folder)?;
-    let content = Content::read(&run)?;
+    let content = ReportContent::read(&run)?;
     let numbers = content.numbers(&run);
     let page = page::html(&run, &content, &numbers, false, host)?;
     // Existing files were checked when the run folder was claimed.
-    write(&numbers_path(folder), &numbers.to_json(), Overwrite::Replace)?;
+    write(&report_metrics_path(folder), &numbers.to_json(), Overwrite::Replace)?;
     Ok(write(&report_path(folder), &page, Overwrite::Replace)?)
 }
 

@@ -3,50 +3,51 @@
 use std::path::{Component, Path, PathBuf};
 
 use gausset_core::splats_transform::Similarity;
-use gausset_io::splat::{self, Document, Format, LoadOptions, SaveOptions};
-use gausset_io::units::grouped;
-use gausset_page::chart::Line;
-use gausset_page::report::Report;
-use gausset_page::scene::Scene;
+use gausset_io::splat::{self, Format, LoadOptions, SaveOptions, SplatFile};
+use gausset_io::text::grouped;
+use gausset_page::chart::LineChart;
+use gausset_page::report::ReportPage;
+use gausset_page::scene::ScenePage;
 use gausset_prof::Profile;
 use gausset_train::EvalReport;
 
-use super::numbers::{Histograms, Numbers, SecondsTo};
-use super::pictures::{self, COLUMNS, number};
-use super::record::{Density, Record};
+use super::metrics::{Histograms, ReportMetrics, SecondsTo};
+use super::run_log::{DensityChange, RunLog};
+use super::thumbnails::{self, COLUMNS, number};
 use crate::saved_run::SavedRun;
 use crate::{Failure, Host, page};
 
 /// Maximum rows of the density table; consecutive changes are merged.
 const DENSITY_ROWS: usize = 40;
 /// Profile rows below this fraction of the time are hidden.
-const SHOWN_SHARE: f64 = 0.005;
+const MIN_FRACTION: f64 = 0.005;
 
 /// Data of a report.
-pub(super) struct Content {
-    record: Record,
-    splats: Option<Document>,
+pub(super) struct ReportContent {
+    record: RunLog,
+    splats: Option<SplatFile>,
     warnings: Vec<String>,
 }
 
-impl Content {
+impl ReportContent {
     pub(super) fn read(run: &SavedRun) -> Result<Self, Failure> {
-        let record = Record::read(&run.folder)?;
-        let splats = run.splats().ok().map(|path| splat::load(&path, &LoadOptions::default())).transpose()?;
+        let record = RunLog::read(&run.folder)?;
+        let splats =
+            run.trained_splats().ok().map(|path| splat::load(&path, &LoadOptions::default())).transpose()?;
         let mut warnings = record.skipped.clone();
         let left_out = record.evaluation.iter().flat_map(|evaluation| &evaluation.skipped);
         warnings.extend(left_out.map(|view| format!("{}: not evaluated: {}", view.name, view.reason)));
-        warnings.extend(cut_lists(&record));
+        warnings.extend(truncated_lists(&record));
         Ok(Self { record, splats, warnings })
     }
 
-    pub(super) fn numbers<'a>(&'a self, run: &'a SavedRun) -> Numbers<'a> {
-        Numbers::of(run, &self.record, self.splats.as_ref(), &self.warnings)
+    pub(super) fn numbers<'a>(&'a self, run: &'a SavedRun) -> ReportMetrics<'a> {
+        ReportMetrics::new(run, &self.record, self.splats.as_ref(), &self.warnings)
     }
 }
 
 /// The last two components of a path: the full path is private to the machine.
-fn end_of(path: &Path) -> PathBuf {
+fn last_components(path: &Path) -> PathBuf {
     let whole = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     let parts: Vec<Component<'_>> =
         whole.components().filter(|part| matches!(part, Component::Normal(_))).collect();
@@ -56,26 +57,26 @@ fn end_of(path: &Path) -> PathBuf {
 /// Renders the report as HTML.
 pub(super) fn html(
     run: &SavedRun,
-    content: &Content,
-    numbers: &Numbers<'_>,
+    content: &ReportContent,
+    numbers: &ReportMetrics<'_>,
     with_splats: bool,
     host: &mut Host<'_>,
 ) -> Result<String, Failure> {
-    let Content { record, splats, warnings } = content;
+    let ReportContent { record, splats, warnings } = content;
     let about = &run.recorded.record;
-    let names = end_of(&run.folder);
+    let names = last_components(&run.folder);
     let title = names.iter().map(|part| part.display().to_string()).collect::<Vec<_>>().join("/");
     let lead = format!("Gausset {} · {}", about.version, about.device_name);
-    let mut report = Report::new(&title, &lead);
+    let mut report = ReportPage::new(&title, &lead);
 
     report.facts(&summary(run, record, &numbers.seconds_to));
     if let Some(file) = splats.as_ref().filter(|_| with_splats) {
         report.section("Splats");
-        report.splats(&scene_page(run, &title, file, host)?);
+        report.splat_viewer(&scene_page(run, &title, file, host)?);
     }
     report.section("Training curves");
-    let log_loss = Line { title: "loss", across: "steps", points: &record.loss, logarithmic: true };
-    let line = |title, points| Line { title, across: "steps", points, logarithmic: false };
+    let log_loss = LineChart { title: "loss", x_label: "steps", points: &record.loss, logarithmic: true };
+    let line = |title, points| LineChart { title, x_label: "steps", points, logarithmic: false };
     report.charts(
         &[
             log_loss,
@@ -87,35 +88,35 @@ pub(super) fn html(
         &[],
     );
     if !record.density.is_empty() {
-        density(&mut report, &record.density);
+        density_table(&mut report, &record.density);
     }
     if let Some(evaluation) = &record.evaluation {
-        pictures_of(&mut report, run, evaluation);
+        evaluation_section(&mut report, run, evaluation);
     }
     if let Some((file, histograms)) = splats.as_ref().zip(numbers.histograms.as_ref()) {
         report.section("Splat statistics");
-        shapes(&mut report, file, histograms);
+        splat_statistics(&mut report, file, histograms);
     }
     if let Some(profile) = &record.profile {
         report.section("Profile");
-        stages(&mut report, profile);
+        profile_table(&mut report, profile);
     }
     if !warnings.is_empty() {
         report.section("Warnings");
         report.list(warnings);
     }
     report.section("Configuration");
-    report.text(
+    report.paragraph(
         "Saved as config.toml, with the folders of your machine, this configuration reproduces the same splats, byte for \
          byte, from the same data.",
     );
     let mut recorded = run.recorded.clone();
-    recorded.config = recorded.config.with_paths(end_of);
+    recorded.config = recorded.config.with_paths(last_components);
     report.verbatim(&recorded.to_toml());
     Ok(report.finish())
 }
 
-fn summary(run: &SavedRun, record: &Record, to: &SecondsTo) -> Vec<(&'static str, String)> {
+fn summary(run: &SavedRun, record: &RunLog, to: &SecondsTo) -> Vec<(&'static str, String)> {
     let about = &run.recorded.record;
     let mut facts = Vec::new();
     if let Some(evaluation) = &record.evaluation {
@@ -170,7 +171,7 @@ fn duration(seconds: f64) -> String {
     }
 }
 
-fn pictures_of(report: &mut Report, run: &SavedRun, evaluation: &EvalReport) {
+fn evaluation_section(report: &mut ReportPage, run: &SavedRun, evaluation: &EvalReport) {
     report.section(&format!("Views ({}), the worst first", evaluation.split));
     let scores = &evaluation.scores;
     report.facts(&[
@@ -178,23 +179,23 @@ fn pictures_of(report: &mut Report, run: &SavedRun, evaluation: &EvalReport) {
         ("PSNR, pixels seen by 3 views", format!("{} dB", number(scores.psnr_covisible, 2))),
         ("haze", number(scores.haze, 4)),
     ]);
-    report.text(
+    report.paragraph(
         "Photograph, render and absolute difference (white = 0.25 or more). Full-size images are in eval/.",
     );
-    let rows = pictures::rows(&run.folder, evaluation);
+    let rows = thumbnails::rows(&run.folder, evaluation);
     let without = rows.iter().filter(|row| row.jpeg.is_none()).count();
-    report.pictures(&COLUMNS, &rows);
+    report.images(&COLUMNS, &rows);
     if without > 0 {
-        report.text(&format!(
+        report.paragraph(&format!(
             "{without} views have no image here: it is missing in eval/, or this page would be too large."
         ));
     }
 }
 
 /// Adds the table of density changes.
-fn density(report: &mut Report, changes: &[Density]) {
+fn density_table(report: &mut ReportPage, changes: &[DensityChange]) {
     let rows = changes.chunks(changes.len().div_ceil(DENSITY_ROWS)).map(|part| {
-        let sum = |count: fn(&Density) -> u64| grouped(part.iter().map(count).sum());
+        let sum = |count: fn(&DensityChange) -> u64| grouped(part.iter().map(count).sum());
         let last = part.last().copied().unwrap_or_default();
         vec![
             grouped(last.step),
@@ -204,11 +205,11 @@ fn density(report: &mut Report, changes: &[Density]) {
             grouped(last.splats),
         ]
     });
-    report.text("Changes by density control between each step and the previous row:");
+    report.paragraph("Changes by density control between each step and the previous row:");
     report.table(&["step", "added", "pruned", "relocated", "splats"], &rows.collect::<Vec<_>>());
 }
 
-fn shapes(report: &mut Report, file: &Document, histograms: &Histograms) {
+fn splat_statistics(report: &mut ReportPage, file: &SplatFile, histograms: &Histograms) {
     report.charts(
         &[],
         &[
@@ -218,7 +219,7 @@ fn shapes(report: &mut Report, file: &Document, histograms: &Histograms) {
         ],
     );
     let far = file.scene_len();
-    report.text(&format!(
+    report.paragraph(&format!(
         "{} splats, {} of them sky; SH degree {}.",
         grouped(file.splats.len() as u64),
         grouped((file.splats.len() - far) as u64),
@@ -226,8 +227,8 @@ fn shapes(report: &mut Report, file: &Document, histograms: &Histograms) {
     ));
 }
 
-fn stages(report: &mut Report, profile: &Profile) {
-    let shown = profile.rows.iter().filter(|row| row.share >= SHOWN_SHARE);
+fn profile_table(report: &mut ReportPage, profile: &Profile) {
+    let shown = profile.rows.iter().filter(|row| row.share >= MIN_FRACTION);
     let rows = shown.map(|row| {
         vec![
             row.path.clone(),
@@ -240,16 +241,21 @@ fn stages(report: &mut Report, profile: &Profile) {
     report.table(&["stage", "share", "time", "calls", "median, ms"], &rows.collect::<Vec<_>>());
 }
 
-fn cut_lists(record: &Record) -> Option<String> {
+fn truncated_lists(record: &RunLog) -> Option<String> {
     let tiles = record.finished.as_ref().map_or(0, |summary| summary.cut_tiles);
     (tiles > 0).then(|| format!("{} tile lists were truncated by max-splats-per-tile", grouped(tiles)))
 }
 
 /// The embedded page of the run's splats.
-fn scene_page(run: &SavedRun, title: &str, file: &Document, host: &mut Host<'_>) -> Result<Vec<u8>, Failure> {
-    let scene = page::scene(&run.folder, Some(run), None, &Similarity::IDENTITY, file, host);
-    let scene = Scene { title: title.to_owned(), ..scene };
-    let document = Document { page: Some(Box::new(scene)), ..file.clone() };
+fn scene_page(
+    run: &SavedRun,
+    title: &str,
+    file: &SplatFile,
+    host: &mut Host<'_>,
+) -> Result<Vec<u8>, Failure> {
+    let scene = page::page_scene(&run.folder, Some(run), None, &Similarity::IDENTITY, file, host);
+    let scene = ScenePage { title: title.to_owned(), ..scene };
+    let document = SplatFile { page: Some(Box::new(scene)), ..file.clone() };
     let mut page = Vec::new();
     let written = splat::write(&mut page, &document, Format::Html, &SaveOptions::default());
     written

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use gausset_compute::Pool;
-use gausset_core::engine::{MemoryNeed, SceneSize, StepParams, TrainView};
+use gausset_core::engine::{MemoryEstimate, SceneSize, StepParams, TrainView};
 use gausset_cpu::{CpuEngine, CpuOptions};
 use gausset_train::Background;
 use tempfile::TempDir;
@@ -11,9 +11,9 @@ use tempfile::TempDir;
 use super::*;
 
 /// An engine that fails after this many steps.
-struct Lost(CpuEngine, AtomicU64, EngineError);
+struct LostDevice(CpuEngine, AtomicU64, EngineError);
 
-impl Engine for Lost {
+impl Engine for LostDevice {
     gausset_testkit::forward_to_engine!(|self| self.0; describe needs load save corrections densify flush poll render_into);
 
     fn step(
@@ -32,13 +32,17 @@ impl Engine for Lost {
 
 fn lost_after(steps: u64) -> Box<dyn Engine> {
     let cpu = CpuEngine::new(CpuOptions { threads: 1, ..CpuOptions::default() }).unwrap();
-    Box::new(Lost(cpu, AtomicU64::new(steps), EngineError::Device("a card: the device is lost".to_owned())))
+    Box::new(LostDevice(
+        cpu,
+        AtomicU64::new(steps),
+        EngineError::DeviceFailed("a card: the device is lost".to_owned()),
+    ))
 }
 
 fn out_of_memory_after(steps: u64) -> Box<dyn Engine> {
     let cpu = CpuEngine::new(CpuOptions { threads: 1, ..CpuOptions::default() }).unwrap();
     let error = EngineError::OutOfMemory { what: "Slots on a card".to_owned(), needed: 48 << 20, limit: 0 };
-    Box::new(Lost(cpu, AtomicU64::new(steps), error))
+    Box::new(LostDevice(cpu, AtomicU64::new(steps), error))
 }
 
 /// Trains 40 steps with a checkpoint every `every` steps. Returns the result and the warnings.
@@ -58,7 +62,7 @@ fn train_on(
         background: Some(Background::Colour([0.0; 3])),
         ..TrainOptions::default()
     };
-    let conditions = Conditions { report: false, ..Conditions::on(DeviceOptions::default()) };
+    let conditions = RunSettings { report: false, ..RunSettings::for_device(DeviceOptions::default()) };
     let stop = Arc::<AtomicBool>::default();
     let mut warnings = Vec::new();
     let mut events = |event: Event| {
@@ -71,8 +75,8 @@ fn train_on(
     let config = task.first_config().unwrap();
     let engine = engine.unwrap_or_else(|| conditions.device.engine(1).unwrap());
     let dataset = Arc::new(dataset::open(data, &config.open_options()).unwrap());
-    let begun = Training::on(task, config, (engine, None), dataset, conditions, &mut host).unwrap();
-    let trained = Training { lost_at, ..begun }.finish(&mut host);
+    let begun = Training::open(task, config, (engine, None), dataset, conditions, &mut host).unwrap();
+    let trained = Training { lost_at, ..begun }.finish_started(&mut host);
     (trained, warnings)
 }
 
@@ -114,15 +118,15 @@ fn a_run_whose_device_is_lost_goes_on_from_its_checkpoint_to_the_same_bytes() {
 }
 
 /// A device with this many bytes of memory.
-struct Card(CpuEngine, u64);
+struct SmallGpu(CpuEngine, u64);
 
-impl Engine for Card {
+impl Engine for SmallGpu {
     gausset_testkit::forward_to_engine!(
         |self| self.0; describe load save corrections step densify flush poll render_into);
 
-    fn needs(&self, scene: &SceneSize) -> MemoryNeed {
-        let need = self.0.needs(scene);
-        MemoryNeed { device: need.host, limit: Some(self.1), ..need }
+    fn memory_needs(&self, scene: &SceneSize) -> MemoryEstimate {
+        let need = self.0.memory_needs(scene);
+        MemoryEstimate { device: need.host, limit: Some(self.1), ..need }
     }
 }
 
@@ -138,11 +142,11 @@ fn a_card_that_nobody_has_named_is_left_where_its_memory_is_too_small() {
         ..TrainOptions::default()
     };
     let dataset = Arc::new(dataset::open(&data, &Default::default()).unwrap());
-    let conditions = Conditions::on(DeviceOptions::default());
+    let conditions = RunSettings::for_device(DeviceOptions::default());
     let taken = |bytes: u64, why: Option<&str>| {
         let task = Task::new(options.clone(), folder.path().join("run"), Overwrite::Refuse).unwrap();
         let cpu = CpuEngine::new(CpuOptions { threads: 1, ..CpuOptions::default() }).unwrap();
-        let chosen: Chosen = (Box::new(Card(cpu, bytes)), why.map(str::to_owned));
+        let chosen: ChosenEngine = (Box::new(SmallGpu(cpu, bytes)), why.map(str::to_owned));
         let stop = Arc::<AtomicBool>::default();
         let mut told = Vec::new();
         let mut events = |event: Event| {
@@ -150,10 +154,11 @@ fn a_card_that_nobody_has_named_is_left_where_its_memory_is_too_small() {
                 told.push(reason);
             }
         };
-        let chosen =
-            task.with_room(chosen, &dataset, conditions, &mut Host::new(&stop, &mut events)).unwrap();
+        let chosen = task
+            .with_enough_memory(chosen, &dataset, conditions, &mut Host::new(&stop, &mut events))
+            .unwrap();
         let scene = SceneSize { splats: 1, ..SceneSize::default() };
-        (chosen.0.needs(&scene).limit, chosen.1, told)
+        (chosen.0.memory_needs(&scene).limit, chosen.1, told)
     };
     let why = Some("a discrete GPU");
     let card = (Some(1 << 30), why.map(str::to_owned), Vec::new());

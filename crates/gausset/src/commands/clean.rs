@@ -3,20 +3,20 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use gausset_flow::clean::{CleanOptions, Cleaned, clean_run};
-use gausset_io::units;
+use gausset_flow::clean::{CleanOptions, CleanResult, clean_run};
+use gausset_io::text;
 use gausset_train::EvalReport;
 
-use super::training::ending;
-use crate::Ending;
+use super::training::exit_status;
+use crate::EarlyExit;
 use crate::console::Console;
 use crate::device::ComputeArgs;
+use crate::events::run_job;
 use crate::exit::Status;
 use crate::interrupt::Interrupt;
 use crate::lines::Lines;
-use crate::listener::attend;
 use crate::numbers::grouped;
-use crate::table::{self, Align};
+use crate::table::{self, ColumnAlign};
 
 const AFTER_HELP: &str = "\
 Examples:
@@ -58,7 +58,7 @@ pub(crate) struct CleanArgs {
 }
 
 /// Runs the command.
-pub(crate) fn run(args: &CleanArgs, console: &Console) -> Result<Status, Ending> {
+pub(crate) fn run(args: &CleanArgs, console: &Console) -> Result<Status, EarlyExit> {
     let interrupt = Interrupt::watch();
     let options = CleanOptions {
         run: args.run.clone(),
@@ -70,22 +70,26 @@ pub(crate) fn run(args: &CleanArgs, console: &Console) -> Result<Status, Ending>
         device: args.compute.device.options(),
         threads: args.compute.threads,
     };
-    let cleaned = match attend(&interrupt, console, |host| clean_run(&options, host)) {
+    let cleaned = match run_job(&interrupt, console, |host| clean_run(&options, host)) {
         Ok(cleaned) => cleaned,
-        Err(failure) => return ending(failure, &interrupt),
+        Err(failure) => return exit_status(failure, &interrupt),
     };
-    console.object_or(&cleaned, || {
+    console.json_or_text(&cleaned, || {
         let (removed, splats) = (grouped(cleaned.removed as u64), grouped(cleaned.splats as u64));
-        let (output, size) = (args.output.display(), units::bytes(cleaned.bytes));
+        let (output, size) = (args.output.display(), text::format_bytes(cleaned.bytes));
         table(&cleaned) + format!("{output}: {removed} of {splats} splats removed, {size}")
     })?;
     Ok(Status::done(cleaned.has_skipped))
 }
 
 /// Formats the scores before and after as a table.
-fn table(cleaned: &Cleaned) -> Lines {
-    let header =
-        [("", Align::Left), ("before", Align::Right), ("after", Align::Right), ("change", Align::Right)];
+fn table(cleaned: &CleanResult) -> Lines {
+    let header = [
+        ("", ColumnAlign::Left),
+        ("before", ColumnAlign::Right),
+        ("after", ColumnAlign::Right),
+        ("change", ColumnAlign::Right),
+    ];
     let [a, b] = [&cleaned.before, &cleaned.after];
     let worst =
         |report: &EvalReport| report.per_image.iter().filter_map(|picture| picture.psnr).reduce(f64::min);

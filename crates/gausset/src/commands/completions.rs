@@ -3,7 +3,7 @@
 use clap::Args;
 use clap_complete::Shell;
 
-use crate::Ending;
+use crate::EarlyExit;
 use crate::console::Console;
 use crate::exit::Status;
 use crate::lines::Lines;
@@ -28,9 +28,9 @@ pub(crate) fn run(
     args: &CompletionsArgs,
     mut definition: clap::Command,
     console: &Console,
-) -> Result<Status, Ending> {
+) -> Result<Status, EarlyExit> {
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut definition, "gausset", &mut script);
-    console.result(Lines::laid_out(&String::from_utf8_lossy(&script)))?;
+    console.result(Lines::from_text(&String::from_utf8_lossy(&script)))?;
     Ok(Status::Done)
 }

@@ -5,19 +5,19 @@ use std::path::PathBuf;
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use gausset_core::{Region, sh};
-use gausset_flow::convert::{ConvertOptions, Edits, convert};
-use gausset_io::splat::{FORMATS, Format, SpzFrame};
+use gausset_flow::convert::{ConvertOptions, SplatEdits, convert};
+use gausset_io::splat::{FORMATS, Format, SpzAxes};
 use gausset_train::Up;
 
 use super::pano::split::parse_positive;
 use super::splat_facts;
-use super::training::ending;
-use crate::Ending;
+use super::training::exit_status;
+use crate::EarlyExit;
 use crate::console::Console;
 use crate::device::ComputeArgs;
+use crate::events::run_job;
 use crate::exit::Status;
 use crate::interrupt::Interrupt;
-use crate::listener::attend;
 
 const AFTER_HELP: &str = "\
 Examples:
@@ -47,7 +47,7 @@ pub(crate) struct ConvertArgs {
     #[arg(long, value_name = "FACTOR", value_parser = parse_positive)]
     drop_far: Option<f64>,
     /// Drop splats with a lower opacity, 0..1.
-    #[arg(long, value_name = "OPACITY", value_parser = parse_share)]
+    #[arg(long, value_name = "OPACITY", value_parser = parse_fraction)]
     min_opacity: Option<f64>,
     /// Keep only splats with their centre in this box, in the axes of IN; drops the sky.
     #[arg(
@@ -56,7 +56,7 @@ pub(crate) struct ConvertArgs {
     )]
     within_box: Option<Region>,
     /// Keep only splats with their centre in this sphere (centre, radius), in the axes of IN; drops the sky.
-    #[arg(long, value_name = "X,Y,Z,R", allow_hyphen_values = true, value_parser = parse_ball)]
+    #[arg(long, value_name = "X,Y,Z,R", allow_hyphen_values = true, value_parser = parse_sphere)]
     sphere: Option<Region>,
     /// Keep only splats in the sphere around the training cameras of run IN or --data, its radius scaled by FACTOR.
     #[arg(long, value_name = "FACTOR", value_parser = parse_positive)]
@@ -84,7 +84,7 @@ pub(crate) struct ConvertArgs {
     #[arg(long)]
     morton: bool,
     /// Output format, regardless of the extension of OUT.
-    #[arg(long, value_name = "NAME", value_parser = PossibleValuesParser::new(written_formats()))]
+    #[arg(long, value_name = "NAME", value_parser = PossibleValuesParser::new(output_formats()))]
     format: Option<String>,
     /// Omit the PLY normals that some viewers require; saves 12 bytes per splat.
     #[arg(long)]
@@ -119,28 +119,28 @@ pub(crate) struct ConvertArgs {
 }
 
 /// Runs the command.
-pub(crate) fn run(args: &ConvertArgs, console: &Console) -> Result<Status, Ending> {
+pub(crate) fn run(args: &ConvertArgs, console: &Console) -> Result<Status, EarlyExit> {
     let interrupt = Interrupt::watch();
-    match attend(&interrupt, console, |host| convert(&args.options(), host)) {
+    match run_job(&interrupt, console, |host| convert(&args.options(), host)) {
         Ok(converted) => {
-            splat_facts::tell(&converted, &args.output, console);
+            splat_facts::print_conversion(&converted, &args.output, console);
             if args.json {
-                console.object_or(&splat_facts::object(&converted, &args.output), String::new)?;
+                console.json_or_text(&splat_facts::conversion_json(&converted, &args.output), String::new)?;
             }
             Ok(Status::Done)
         }
-        Err(failure) => ending(failure, &interrupt),
+        Err(failure) => exit_status(failure, &interrupt),
     }
 }
 
 impl ConvertArgs {
     fn options(&self) -> ConvertOptions {
-        let usual = Edits::default();
+        let usual = SplatEdits::default();
         ConvertOptions {
             input: self.input.clone(),
             output: self.output.clone(),
             format: self.format.as_deref().and_then(Format::from_name),
-            edits: Edits {
+            edits: SplatEdits {
                 drop_far: self.drop_far,
                 min_opacity: self.min_opacity,
                 within: self.within_box.into_iter().chain(self.sphere).collect(),
@@ -159,7 +159,7 @@ impl ConvertArgs {
             spz_frame: self
                 .spz_frame
                 .as_deref()
-                .map(|word| if word == "rub" { SpzFrame::Rub } else { SpzFrame::AsIs }),
+                .map(|word| if word == "rub" { SpzAxes::Rub } else { SpzAxes::AsIs }),
             report: self.report,
             min_psnr: self.min_psnr,
             force: self.force,
@@ -170,7 +170,7 @@ impl ConvertArgs {
 }
 
 /// Names of the output formats.
-fn written_formats() -> Vec<&'static str> {
+fn output_formats() -> Vec<&'static str> {
     FORMATS.iter().filter(|row| row.format.is_written()).map(|row| row.name).collect()
 }
 
@@ -199,7 +199,7 @@ fn parse_box(text: &str) -> Result<Region, String> {
     }
 }
 
-fn parse_ball(text: &str) -> Result<Region, String> {
+fn parse_sphere(text: &str) -> Result<Region, String> {
     match numbers(text).as_deref() {
         Some(&[x, y, z, radius]) if radius > 0.0 => Ok(Region::Ball { centre: [x, y, z], radius }),
         _ => Err(format!("expected a centre and a radius above 0, x,y,z,r, found `{text}`")),
@@ -213,7 +213,7 @@ fn parse_vector(text: &str) -> Result<[f64; 3], String> {
     }
 }
 
-fn parse_share(text: &str) -> Result<f64, String> {
+fn parse_fraction(text: &str) -> Result<f64, String> {
     let found = text.parse().ok().filter(|share: &f64| (0.0..=1.0).contains(share));
     found.ok_or_else(|| format!("expected 0..1, found `{text}`"))
 }

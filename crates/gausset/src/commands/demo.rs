@@ -5,17 +5,17 @@ use std::path::PathBuf;
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use gausset_flow::demo::{self, DemoOptions};
-use gausset_flow::training::{self, Conditions};
+use gausset_flow::training::{self, RunSettings};
 use gausset_scenes::DemoSize;
 
-use super::training::{RecordArgs, object, status};
+use super::training::{RunOutputArgs, summary_json, training_status};
 use super::viewer::ViewerArgs;
 use crate::console::Console;
 use crate::device::ComputeArgs;
+use crate::events::{run_job_with_viewer, run_short_job};
 use crate::exit::Status;
 use crate::interrupt::Interrupt;
-use crate::listener::{attend_watched, brief};
-use crate::{Ending, describe};
+use crate::{EarlyExit, describe};
 
 const AFTER_HELP: &str = "\
 Examples:
@@ -52,7 +52,7 @@ pub(crate) struct DemoArgs {
     #[arg(long)]
     profile: bool,
     #[command(flatten)]
-    records: RecordArgs,
+    records: RunOutputArgs,
     #[command(flatten)]
     compute: ComputeArgs,
     #[command(flatten)]
@@ -64,7 +64,7 @@ fn size(word: &str) -> DemoSize {
 }
 
 /// Runs the command.
-pub(crate) fn run(args: &DemoArgs, console: &Console) -> Result<Status, Ending> {
+pub(crate) fn run(args: &DemoArgs, console: &Console) -> Result<Status, EarlyExit> {
     let options = DemoOptions {
         size: args.size,
         output: args.output.clone(),
@@ -73,16 +73,17 @@ pub(crate) fn run(args: &DemoArgs, console: &Console) -> Result<Status, Ending> 
         force: args.force,
         threads: args.compute.threads,
     };
-    let task = brief(console, |host| demo::prepare(&options, host))?;
+    let task = run_short_job(console, |host| demo::prepare(&options, host))?;
     // Signals are only handled from here: a partly generated scene is useless, so during generation a signal ends the
     // program.
     let interrupt = Interrupt::watch();
     let conditions =
-        args.records.over(Conditions { profile: args.profile, ..args.compute.device.conditions() });
+        args.records.apply_to(RunSettings { profile: args.profile, ..args.compute.device.conditions() });
     let mut viewer = args.viewer.start(&args.output, &interrupt, console)?;
-    let trained =
-        attend_watched(&interrupt, console, viewer.as_mut(), |host| training::train(task, conditions, host))?;
-    let status = status(&trained, &interrupt, console);
-    console.object_or(&object(&trained), || describe::trained(&trained))?;
+    let trained = run_job_with_viewer(&interrupt, console, viewer.as_mut(), |host| {
+        training::train(task, conditions, host)
+    })?;
+    let status = training_status(&trained, &interrupt, console);
+    console.json_or_text(&summary_json(&trained), || describe::trained(&trained))?;
     Ok(status)
 }

@@ -3,16 +3,16 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use gausset_flow::doctor::{Examined, Prospect, Question, examine};
-use gausset_io::units;
+use gausset_flow::doctor::{DoctorReport, EstimatedTraining, TrainingEstimate, examine};
+use gausset_io::text;
 
-use crate::Ending;
+use crate::EarlyExit;
 use crate::console::Console;
+use crate::events::run_short_job;
 use crate::exit::Status;
 use crate::lines::Lines;
-use crate::listener::brief;
 use crate::numbers::{counted, duration, grouped};
-use crate::table::{self, Align};
+use crate::table::{self, ColumnAlign};
 
 const AFTER_HELP: &str = "\
 Examples:
@@ -34,14 +34,15 @@ pub(crate) struct DoctorArgs {
 }
 
 /// Runs the command.
-pub(crate) fn run(args: &DoctorArgs, console: &Console) -> Result<Status, Ending> {
-    let examined = brief(console, |host| examine(args.data.as_deref(), host))?;
-    console.object_or(&examined, || text(&examined))?;
+pub(crate) fn run(args: &DoctorArgs, console: &Console) -> Result<Status, EarlyExit> {
+    let examined = run_short_job(console, |host| examine(args.data.as_deref(), host))?;
+    console.json_or_text(&examined, || text(&examined))?;
     Ok(Status::done(false))
 }
 
-fn text(examined: &Examined) -> Lines {
-    let Examined { question, processor, training, adapters, chosen, reason, automatic, missing } = examined;
+fn text(examined: &DoctorReport) -> Lines {
+    let DoctorReport { question, processor, training, adapters, chosen, reason, automatic, missing } =
+        examined;
     let gpu = chosen.map_or_else(|| reason.clone(), |number| format!("number {number}: {reason}"));
     let mut out = table::facts(&[
         ("processor", processor.clone()),
@@ -50,14 +51,14 @@ fn text(examined: &Examined) -> Lines {
     ]);
     if !adapters.is_empty() {
         let header = [
-            ("number", Align::Right),
-            ("name", Align::Left),
-            ("kind", Align::Left),
-            ("interface", Align::Left),
-            ("driver", Align::Left),
-            ("memory", Align::Right),
-            ("largest buffer", Align::Right),
-            ("self-test", Align::Left),
+            ("number", ColumnAlign::Right),
+            ("name", ColumnAlign::Left),
+            ("kind", ColumnAlign::Left),
+            ("interface", ColumnAlign::Left),
+            ("driver", ColumnAlign::Left),
+            ("memory", ColumnAlign::Right),
+            ("largest buffer", ColumnAlign::Right),
+            ("self-test", ColumnAlign::Left),
         ];
         let row = |adapter: &gausset_flow::doctor::Adapter| {
             let name = match adapter.bus.as_str() {
@@ -70,8 +71,8 @@ fn text(examined: &Examined) -> Lines {
                 adapter.kind.to_owned(),
                 adapter.backend.clone(),
                 adapter.driver.clone(),
-                adapter.memory_bytes.map_or_else(|| "the machine's".to_owned(), units::bytes),
-                units::bytes(adapter.buffer_bytes),
+                adapter.memory_bytes.map_or_else(|| "the machine's".to_owned(), text::format_bytes),
+                text::format_bytes(adapter.buffer_bytes),
                 adapter.fault.clone().unwrap_or_else(|| "passed".to_owned()),
             ]
         };
@@ -91,8 +92,11 @@ fn text(examined: &Examined) -> Lines {
 }
 
 /// Formats the memory and time that a training would need on each device.
-fn trainings<'a>(question: &Question, devices: impl Iterator<Item = (&'a str, &'a Prospect)>) -> Lines {
-    let Question { pictures, largest: [width, height], steps, max_splats } = *question;
+fn trainings<'a>(
+    question: &EstimatedTraining,
+    devices: impl Iterator<Item = (&'a str, &'a TrainingEstimate)>,
+) -> Lines {
+    let EstimatedTraining { pictures, largest: [width, height], steps, max_splats } = *question;
     let about = format!(
         "training on {} of up to {width}x{height} px: {} steps, up to {} splats, without dense initial points",
         counted(pictures as u64, "image"),
@@ -100,16 +104,19 @@ fn trainings<'a>(question: &Question, devices: impl Iterator<Item = (&'a str, &'
         grouped(max_splats),
     );
     let header = [
-        ("device", Align::Left),
-        ("memory", Align::Right),
-        ("of", Align::Right),
-        ("its own", Align::Right),
-        ("splats that fit", Align::Right),
-        ("time", Align::Left),
+        ("device", ColumnAlign::Left),
+        ("memory", ColumnAlign::Right),
+        ("of", ColumnAlign::Right),
+        ("its own", ColumnAlign::Right),
+        ("splats that fit", ColumnAlign::Right),
+        ("time", ColumnAlign::Left),
     ];
-    let row = |(name, prospect): (&str, &Prospect)| {
-        let own =
-            if prospect.device_memory == 0 { String::new() } else { units::bytes(prospect.device_memory) };
+    let row = |(name, prospect): (&str, &TrainingEstimate)| {
+        let own = if prospect.device_memory == 0 {
+            String::new()
+        } else {
+            text::format_bytes(prospect.device_memory)
+        };
         let time = match (&prospect.fault, prospect.seconds) {
             (Some(fault), _) => fault.clone(),
             (None, Some(seconds)) => format!("about {}", duration(seconds)),
@@ -117,8 +124,8 @@ fn trainings<'a>(question: &Question, devices: impl Iterator<Item = (&'a str, &'
         };
         vec![
             name.to_owned(),
-            units::bytes(prospect.memory),
-            units::bytes(prospect.memory_limit),
+            text::format_bytes(prospect.memory),
+            text::format_bytes(prospect.memory_limit),
             own,
             prospect.possible_splats.map_or_else(|| "none".to_owned(), grouped),
             time,

@@ -8,14 +8,14 @@ use gausset_flow::evaluate::{EvaluateOptions, evaluate};
 use gausset_train::eval::CONTACT_SHEET;
 use gausset_train::{Split, SsimDefinition};
 
-use super::training::{Counted, ending};
-use super::view_args::ViewArgs;
+use super::near_plane::NearPlaneArgs;
+use super::training::{WithLeftOut, exit_status};
 use crate::console::Console;
 use crate::device::ComputeArgs;
+use crate::events::run_job;
 use crate::exit::Status;
 use crate::interrupt::Interrupt;
-use crate::listener::attend;
-use crate::{Ending, scores};
+use crate::{EarlyExit, scores};
 
 const AFTER_HELP: &str = "\
 Examples:
@@ -63,7 +63,7 @@ pub(crate) struct EvalArgs {
     #[arg(short, long, value_name = "DIR")]
     output: Option<PathBuf>,
     #[command(flatten)]
-    view: ViewArgs,
+    view: NearPlaneArgs,
     /// Replace files in the folder that were not created by Gausset.
     #[arg(long, alias = "overwrite", short_aliases = ['y', 'w'])]
     force: bool,
@@ -105,14 +105,14 @@ impl EvalArgs {
 }
 
 /// Runs the command.
-pub(crate) fn run(args: &EvalArgs, console: &Console) -> Result<Status, Ending> {
+pub(crate) fn run(args: &EvalArgs, console: &Console) -> Result<Status, EarlyExit> {
     let interrupt = Interrupt::watch();
-    let evaluated = match attend(&interrupt, console, |host| evaluate(&args.options(), host)) {
+    let evaluated = match run_job(&interrupt, console, |host| evaluate(&args.options(), host)) {
         Ok(evaluated) => evaluated,
-        Err(failure) => return ending(failure, &interrupt),
+        Err(failure) => return exit_status(failure, &interrupt),
     };
-    let left_out = evaluated.left_out;
-    console.object_or(&Counted { result: &evaluated.report, left_out }, || {
+    let left_out = evaluated.skipped;
+    console.json_or_text(&WithLeftOut { result: &evaluated.report, left_out }, || {
         let sheet = evaluated.folder.join(CONTACT_SHEET);
         let mut lines = scores::table(&evaluated.report);
         if sheet.is_file() {

@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use gausset_io::dataset::{self, Loader, LoaderOptions, OpenOptions};
 use gausset_io::image::read_header;
-use gausset_train::gains::{self, Gains, NOTABLE_SD};
+use gausset_train::gains::{self, Gains, NOTABLE_DEVIATION};
 use serde::Serialize;
 
 use gausset_flow::Failure;
 
 /// Longest side of the measured images, px. Gains need no detail.
-const MEASURED_SIDE: u32 = 800;
+const MAX_MEASURED_SIDE: u32 = 800;
 /// Memory limit for images and for observations, bytes each.
 const MEMORY_BYTES: u64 = 256 << 20;
 
@@ -35,7 +35,7 @@ pub(crate) struct ExposureInfo {
     /// Whether `--exposure auto` enables exposure compensation.
     auto: bool,
     /// Gain of each image.
-    gains: Vec<PictureGain>,
+    gains: Vec<ImageGain>,
     /// Comparison with EXIF, if at least two images have exposure time, f-number and ISO.
     #[serde(skip_serializing_if = "Option::is_none")]
     exif: Option<ExifInfo>,
@@ -43,7 +43,7 @@ pub(crate) struct ExposureInfo {
 
 /// Gain of an image.
 #[derive(Debug, Serialize)]
-struct PictureGain {
+struct ImageGain {
     /// File name of the image.
     name: String,
     /// Natural logarithm of the gain of each channel.
@@ -70,7 +70,7 @@ impl ExposureInfo {
         let [dark, bright] = self.range_ev;
         let auto = if self.auto { "on" } else { "off" };
         format!(
-            "{dark:+.2} .. {bright:+.2} EV over {} images (SD of log gain {:.3}, significant above {NOTABLE_SD}; white \
+            "{dark:+.2} .. {bright:+.2} EV over {} images (SD of log gain {:.3}, significant above {NOTABLE_DEVIATION}; white \
              balance {:.3}), worst {} {:+.2} EV; shared points agree to {:.1} dB, with gains {:.1} dB; --exposure auto: \
              {auto}",
             self.pictures,
@@ -95,7 +95,7 @@ impl ExposureInfo {
 
 /// Measures the gains of all images of the dataset at `path`; `None` if its tracks are not sufficient.
 pub(crate) fn measure(path: &Path, allow_outside: bool) -> Result<Option<ExposureInfo>, Failure> {
-    let options = OpenOptions { allow_outside, max_resolution: MEASURED_SIDE, ..OpenOptions::default() };
+    let options = OpenOptions { allow_outside, max_resolution: MAX_MEASURED_SIDE, ..OpenOptions::default() };
     let dataset = Arc::new(dataset::open(path, &options)?);
     let tracks = dataset.read_tracks(MEMORY_BYTES)?;
     if tracks.is_empty() {
@@ -109,13 +109,16 @@ pub(crate) fn measure(path: &Path, allow_outside: bool) -> Result<Option<Exposur
     let (Some(range_ev), Some((worst, worst_ev))) = (gains.range_ev(), gains.worst()) else {
         return Ok(None);
     };
-    let stops: Vec<Option<f64>> =
-        dataset.images.iter().map(|image| Some(read_header(&image.path).ok()?.shot?.stops())).collect();
+    let stops: Vec<Option<f64>> = dataset
+        .images
+        .iter()
+        .map(|image| Some(read_header(&image.path).ok()?.shot?.brightness_stops()))
+        .collect();
     Ok(Some(ExposureInfo {
         pictures: gains.rows.iter().flatten().count(),
         range_ev,
-        log_gain_sd: gains.sd(),
-        white_balance_sd: gains.white_balance_sd(),
+        log_gain_sd: gains.standard_deviation(),
+        white_balance_sd: gains.white_balance_deviation(),
         psnr: [gains.psnr, gains.psnr_after],
         worst: dataset.images[worst].name.to_string(),
         worst_ev,
@@ -124,9 +127,7 @@ pub(crate) fn measure(path: &Path, allow_outside: bool) -> Result<Option<Exposur
             .images
             .iter()
             .zip(&gains.rows)
-            .filter_map(|(image, gain)| {
-                Some(PictureGain { name: image.name.to_string(), log_gain: (*gain)? })
-            })
+            .filter_map(|(image, gain)| Some(ImageGain { name: image.name.to_string(), log_gain: (*gain)? }))
             .collect(),
         exif: exif(&stops, &gains),
     }))

@@ -6,17 +6,17 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use gausset_flow::Failure;
 use gausset_flow::saved_run::SavedRun;
-use gausset_flow::splat_facts::SplatFacts;
+use gausset_flow::splat_info::SplatInfo;
 use gausset_io::dataset::{self, Dataset, DatasetError, OpenOptions};
 use gausset_io::splat::{self, LoadOptions};
-use gausset_train::{Summary, read_summary};
+use gausset_train::{RunSummary, read_summary};
 use serde::Serialize;
 
 use super::exposure;
-use super::made::Made;
+use super::recognised::RecognisedFile;
 use super::splat_facts;
-use super::splat_spread::Spread;
-use crate::Ending;
+use super::splat_statistics::SplatStatistics;
+use crate::EarlyExit;
 use crate::console::Console;
 use crate::exit::Status;
 use crate::lines::Lines;
@@ -53,17 +53,17 @@ pub(crate) struct InfoArgs {
 struct SplatsInfo {
     kind: &'static str,
     #[serde(flatten)]
-    facts: SplatFacts,
+    facts: SplatInfo,
     /// Statistics of the splats; left out if there are none.
     #[serde(skip_serializing_if = "Option::is_none")]
-    spread: Option<Spread>,
+    spread: Option<SplatStatistics>,
 }
 
 /// `info --json` of a run: a stable contract. The same facts as in the text.
 #[derive(Debug, Serialize)]
 struct RunInfo<'a> {
     #[serde(flatten)]
-    summary: &'a Summary,
+    summary: &'a RunSummary,
     /// Steps of the whole run.
     total_steps: u64,
     data: &'a Path,
@@ -100,20 +100,20 @@ struct DatasetInfo {
 }
 
 /// Runs the command.
-pub(crate) fn run(args: &InfoArgs, console: &Console) -> Result<Status, Ending> {
+pub(crate) fn run(args: &InfoArgs, console: &Console) -> Result<Status, EarlyExit> {
     let path = &args.path;
     let metadata = std::fs::metadata(path).map_err(|error| {
         let reason = gausset_io::atomic::plain_reason(&error);
         Failure::new("read", format!("{}: read: {reason}", path.display()))
     })?;
     if metadata.is_file()
-        && let Some(made) = Made::of_file(path)
+        && let Some(made) = RecognisedFile::recognise_file(path)
     {
-        return made_info(&made, console);
+        return recognised_info(&made, console);
     }
     let is_json_file = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("json"));
     let is_splats = splat::recognise(path).is_some();
-    if metadata.is_dir() && SavedRun::is_one(path) {
+    if metadata.is_dir() && SavedRun::is_run_folder(path) {
         run_info(path, console)
     } else if !is_splats && (metadata.is_dir() || is_json_file) {
         dataset_info(path, args, console)
@@ -122,37 +122,41 @@ pub(crate) fn run(args: &InfoArgs, console: &Console) -> Result<Status, Ending> 
     }
 }
 
-fn made_info(made: &Made, console: &Console) -> Result<Status, Ending> {
-    console.object_or(made, || table::facts(&made.rows()))?;
+fn recognised_info(made: &RecognisedFile, console: &Console) -> Result<Status, EarlyExit> {
+    console.json_or_text(made, || table::facts(&made.rows()))?;
     Ok(Status::Done)
 }
 
-fn splats_info(path: &Path, console: &Console) -> Result<Status, Ending> {
+fn splats_info(path: &Path, console: &Console) -> Result<Status, EarlyExit> {
     let file = splat::load(path, &LoadOptions::default()).map_err(Failure::from)?;
     for line in file.report.lines(path) {
         console.warn("the splats", line);
     }
-    let info = SplatsInfo { kind: "splats", facts: SplatFacts::of(&file), spread: Spread::of(&file) };
-    console.object_or(&info, || {
+    let info = SplatsInfo {
+        kind: "splats",
+        facts: SplatInfo::from_document(&file),
+        spread: SplatStatistics::from_document(&file),
+    };
+    console.json_or_text(&info, || {
         let mut rows = splat_facts::rows(&info.facts, splat_facts::file_bytes(path));
-        rows.extend(info.spread.iter().flat_map(Spread::rows));
+        rows.extend(info.spread.iter().flat_map(SplatStatistics::rows));
         table::facts(&rows)
     })?;
     Ok(Status::Done)
 }
 
-fn dataset_info(path: &Path, args: &InfoArgs, console: &Console) -> Result<Status, Ending> {
+fn dataset_info(path: &Path, args: &InfoArgs, console: &Console) -> Result<Status, EarlyExit> {
     let allow_outside = args.allow_outside;
     let dataset = match dataset::open(path, &OpenOptions { allow_outside, ..OpenOptions::default() }) {
         Err(error @ DatasetError::NotADataset { .. }) => {
-            return match Made::of_folder(path) {
-                Some(made) => made_info(&made, console),
+            return match RecognisedFile::recognise_folder(path) {
+                Some(made) => recognised_info(&made, console),
                 None => Err(Failure::from(error).into()),
             };
         }
         opened => opened.map_err(Failure::from)?,
     };
-    for line in dataset.report() {
+    for line in dataset.report_lines() {
         console.warn("the dataset", line);
     }
     let models: BTreeSet<&'static str> = dataset.cameras.iter().map(|camera| camera.model.name()).collect();
@@ -170,7 +174,7 @@ fn dataset_info(path: &Path, args: &InfoArgs, console: &Console) -> Result<Statu
         applied_scale: dataset.applied_transform.map(|applied| applied.scale),
         exposure: exposure::measure(path, allow_outside)?,
     };
-    console.object_or(&info, || dataset_table(&dataset, &info))?;
+    console.json_or_text(&info, || dataset_table(&dataset, &info))?;
     Ok(Status::done(dataset.has_skipped() && !args.allow_missing))
 }
 
@@ -212,7 +216,7 @@ fn dataset_table(dataset: &Dataset, info: &DatasetInfo) -> Lines {
     table::facts(&rows)
 }
 
-fn run_info(path: &Path, console: &Console) -> Result<Status, Ending> {
+fn run_info(path: &Path, console: &Console) -> Result<Status, EarlyExit> {
     let run = SavedRun::read(path)?;
     let summary = read_summary(path).map_err(Failure::from)?;
     let (config, record) = (&run.recorded.config, &run.recorded.record);
@@ -228,7 +232,7 @@ fn run_info(path: &Path, console: &Console) -> Result<Status, Ending> {
         device: &record.device_name,
         version: &record.version,
     };
-    console.object_or(&info, || {
+    console.json_or_text(&info, || {
         let steps = format!("{} of {}", grouped(summary.steps), grouped(config.recipe.steps));
         let psnr = summary.psnr.map_or_else(|| "not measured".to_owned(), |psnr| decibels(Some(psnr)));
         let views = format!("{} train, {} test", grouped(record.train_images), grouped(record.test_images));

@@ -7,7 +7,7 @@ use clap_mangen::Man;
 use gausset_flow::Failure;
 use gausset_io::atomic::{Disk, FileSystem, Overwrite, WriteOptions, plain_reason, write_atomic_with};
 
-use crate::Ending;
+use crate::EarlyExit;
 use crate::console::Console;
 use crate::exit::Status;
 
@@ -23,7 +23,7 @@ pub(crate) struct ManArgs {
 }
 
 /// Runs the command.
-pub(crate) fn run(args: &ManArgs, mut root: clap::Command, console: &Console) -> Result<Status, Ending> {
+pub(crate) fn run(args: &ManArgs, mut root: clap::Command, console: &Console) -> Result<Status, EarlyExit> {
     let folder = &args.output;
     Disk.create_folder(folder).map_err(|error| {
         Failure::new("write", format!("{}: folder: {}", folder.display(), plain_reason(&error)))

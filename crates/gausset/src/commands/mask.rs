@@ -4,15 +4,17 @@ use std::path::PathBuf;
 
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use gausset_flow::mask::{self, CutoutFormat, InputKind, KeepBox, MaskOptions, Masked, Modes, Reach};
-use gausset_flow::panos::FrameChoice;
+use gausset_flow::mask::{
+    self, CutoutFormat, Dilation, InputKind, KeepBox, MaskOptions, MaskResult, OutputModes,
+};
+use gausset_flow::panos::FrameOptions;
 use gausset_flow::{Failure, Host};
 use gausset_pano::layout::Layout;
 use gausset_train::MemoryLimit;
 
-use crate::Ending;
-use crate::commands::making::{MakingArgs, make};
-use crate::commands::pano::split::ChoiceArgs;
+use crate::EarlyExit;
+use crate::commands::frame_jobs::{FrameJobArgs, run_frame_job};
+use crate::commands::pano::split::FrameArgs;
 use crate::commands::pano::track::TrackFileArgs;
 use crate::commands::pano::views::layout_parser;
 use crate::console::Console;
@@ -78,7 +80,7 @@ pub(crate) struct MaskArgs {
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     keep: Vec<String>,
     /// Minimum confidence of a detection, 0 to 1.
-    #[arg(long, value_name = "P", default_value_t = 0.5, value_parser = parse_share)]
+    #[arg(long, value_name = "P", default_value_t = 0.5, value_parser = parse_fraction)]
     confidence: f32,
     /// Type of the images: panoramas|photographs [default: by aspect ratio].
     #[arg(
@@ -103,8 +105,8 @@ pub(crate) struct MaskArgs {
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=2))]
     passes: u32,
     /// Mask dilation in degrees, for photographs also in pixels (7px).
-    #[arg(long, value_name = "REACH", default_value = "0.6", value_parser = parse_reach)]
-    dilate: Reach,
+    #[arg(long, value_name = "REACH", default_value = "0.6", value_parser = parse_dilation)]
+    dilate: Dilation,
     /// Panoramas: fill holes up to this fraction of the surrounding detection.
     #[arg(long, value_name = "SHARE", default_value_t = 0.1)]
     holes: f64,
@@ -118,12 +120,12 @@ pub(crate) struct MaskArgs {
     #[arg(
         long, value_name = "MODES", default_value = "masks", hide_possible_values = true,
         value_parser = PossibleValuesParser::new(["masks", "cutouts", "both"]).map(|name| match name.as_str() {
-            "masks" => Modes::Masks,
-            "cutouts" => Modes::Cutouts,
-            _ => Modes::Both,
+            "masks" => OutputModes::Masks,
+            "cutouts" => OutputModes::Cutouts,
+            _ => OutputModes::Both,
         })
     )]
-    modes: Modes,
+    modes: OutputModes,
     /// Lossless format of cut-outs: png|webp.
     #[arg(
         long, value_name = "FORMAT", default_value = "png", hide_possible_values = true,
@@ -150,16 +152,16 @@ pub(crate) struct MaskArgs {
     #[arg(long, value_name = "DIR", conflicts_with = "dry_run")]
     profile: Option<PathBuf>,
     #[command(flatten)]
-    choice: ChoiceArgs,
+    choice: FrameArgs,
     #[command(flatten)]
     track: TrackFileArgs,
     #[command(flatten)]
-    pub(super) making: MakingArgs,
+    pub(super) making: FrameJobArgs,
     #[command(flatten)]
     compute: ComputeArgs,
 }
 
-fn parse_share(text: &str) -> Result<f32, String> {
+fn parse_fraction(text: &str) -> Result<f32, String> {
     let share = text.parse::<f32>().ok().filter(|v| (0.0..=1.0).contains(v));
     share.ok_or_else(|| format!("expected 0 to 1, found `{text}`"))
 }
@@ -177,13 +179,12 @@ fn parse_box(text: &str) -> Result<[[f64; 3]; 2], String> {
 }
 
 /// Parses a dilation: `0.6` degrees or `7px`.
-fn parse_reach(text: &str) -> Result<Reach, String> {
+fn parse_dilation(text: &str) -> Result<Dilation, String> {
     let reach = match text.strip_suffix("px") {
-        Some(pixels) => pixels.parse().map(Reach::Pixels),
-        None => text.parse().map(Reach::Degrees),
+        Some(pixels) => pixels.parse().map(Dilation::Pixels),
+        None => text.parse().map(Dilation::Degrees),
     };
-    let is_plain =
-        |reach: &Reach| matches!(reach, Reach::Degrees(v) | Reach::Pixels(v) if v.is_finite() && *v >= 0.0);
+    let is_plain = |reach: &Dilation| matches!(reach, Dilation::Degrees(v) | Dilation::Pixels(v) if v.is_finite() && *v >= 0.0);
     let reach = reach.ok().filter(is_plain);
     reach.ok_or_else(|| format!("expected degrees (0.6) or px (7px), found `{text}`"))
 }
@@ -197,7 +198,7 @@ impl MaskArgs {
         options.wanted.keep.clone_from(&self.keep);
         options.wanted.confidence = self.confidence;
         MaskOptions {
-            frames: FrameChoice { track: self.track.options(), ..self.choice.options() },
+            frames: FrameOptions { track: self.track.options(), ..self.choice.options() },
             kind: self.kind,
             keep_box: self.keep_box.map(|corners| KeepBox { corners }),
             poses: self.poses.clone(),
@@ -217,7 +218,7 @@ impl MaskArgs {
             empty_masks: self.empty_masks,
             model_timeout: self.model_timeout,
             profile: self.profile.clone(),
-            engine: self.engine.choice(self.python.as_ref()),
+            engine: self.engine.options(self.python.as_ref()),
             max_memory: self.max_memory,
             force: self.making.force,
             threads: self.compute.threads,
@@ -228,7 +229,7 @@ impl MaskArgs {
 }
 
 /// Runs the command.
-pub(crate) fn run(args: &MaskArgs, console: &Console) -> Result<Status, Ending> {
+pub(crate) fn run(args: &MaskArgs, console: &Console) -> Result<Status, EarlyExit> {
     if args.python.is_some() && args.engine.is_built_in() {
         let what = "--python: has no effect with --mask-engine rten; leave it out, or take --mask-engine onnxruntime";
         return Err(Failure::usage(what).into());
@@ -240,11 +241,11 @@ pub(crate) fn run(args: &MaskArgs, console: &Console) -> Result<Status, Ending> 
     }
     let options = args.options();
     let job = |host: &mut Host<'_>| mask::mask(&options, args.making.dry_run, host);
-    make(console, job, |done| text(done, args))
+    run_frame_job(console, job, |done| format_result(done, args))
 }
 
 /// Formats the result as text.
-fn text(done: &Masked, args: &MaskArgs) -> Lines {
+fn format_result(done: &MaskResult, args: &MaskArgs) -> Lines {
     let mut lines = Lines::default();
     let plural = |count: usize, what: &str| format!("{count} {what}{}", if count == 1 { "" } else { "s" });
     if args.explain && args.model.is_some() {
@@ -284,5 +285,5 @@ fn text(done: &Masked, args: &MaskArgs) -> Lines {
     if done.frames == done.resumed {
         return lines;
     }
-    lines + format!("limited by: {}", done.limit) + "" + describe::stages(&done.times)
+    lines + format!("limited by: {}", done.limit) + "" + describe::stage_table(&done.times)
 }

@@ -9,29 +9,29 @@ pub(crate) mod doctor;
 pub(crate) mod eval;
 mod exposure;
 pub(crate) mod field;
+pub(crate) mod frame_jobs;
 pub(crate) mod info;
-mod made;
-pub(crate) mod making;
 mod man;
 #[cfg(feature = "masks")]
 pub(crate) mod mask;
+pub(crate) mod near_plane;
 pub(crate) mod pano;
 pub(crate) mod photos;
 pub(crate) mod profile;
+mod recognised;
 pub(crate) mod render;
 pub(crate) mod report;
 mod splat_facts;
-mod splat_spread;
+mod splat_statistics;
 pub(crate) mod train;
 pub(crate) mod training;
 pub(crate) mod view;
-pub(crate) mod view_args;
 pub(crate) mod viewer;
 
 use clap::Subcommand;
 use gausset_io::atomic::Overwrite;
 
-use crate::Ending;
+use crate::EarlyExit;
 use crate::console::Console;
 use crate::exit::Status;
 
@@ -53,7 +53,7 @@ pub(crate) enum Command {
     Render(render::RenderArgs),
     /// View a run or a splat file in a browser.
     #[command(visible_aliases = ["viewer", "serve"])]
-    View(view::ShowArgs),
+    View(view::ViewArgs),
     /// Write a report of a run as one HTML page: scores, curves, images.
     Report(report::ReportArgs),
     /// Show the contents of a dataset, splat file or run.
@@ -121,7 +121,7 @@ pub(crate) fn run(
     command: Command,
     definition: fn() -> clap::Command,
     console: &Console,
-) -> Result<Status, Ending> {
+) -> Result<Status, EarlyExit> {
     match command {
         Command::Demo(args) => demo::run(&args, console),
         Command::Train(args) => train::run(*args, console),

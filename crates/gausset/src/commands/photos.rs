@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use gausset_flow::Host;
-use gausset_flow::photos::{self, LensOptions, PhotoOptions};
+use gausset_flow::photos::{self, CaptureOptions, PhotoOptions};
 use gausset_io::dataset::CameraModel;
 use gausset_train::TrainOptions;
 
@@ -12,15 +12,15 @@ use super::overwrite;
 use super::pano::align::ToolArgs;
 use super::pano::frames::SelectArgs;
 use super::pano::split::parse_positive;
-use super::training::{RecordArgs, ending, object, status};
+use super::training::{RunOutputArgs, exit_status, summary_json, training_status};
 use super::viewer::ViewerArgs;
 use crate::console::Console;
 use crate::device::ComputeArgs;
+use crate::events::{run_job, run_job_with_viewer};
 use crate::exit::Status;
 use crate::interrupt::Interrupt;
-use crate::listener::{attend, attend_watched};
-use crate::options::{MoreOptions, OptionArgs, PhotosToSplat};
-use crate::{Ending, describe};
+use crate::options::{ExtraOptionArgs, OptionArgs, RunCommand};
+use crate::{EarlyExit, describe};
 
 const ALIGN_HELP: &str = "\
 Examples:
@@ -46,7 +46,7 @@ pub(crate) struct AlignArgs {
     #[arg(short, long, value_name = "DIR")]
     output: PathBuf,
     #[command(flatten)]
-    lens: LensArgs,
+    lens: PhotoArgs,
     #[command(flatten)]
     tool: ToolArgs,
     /// Replace an existing model in DIR, also one of another program, and frames extracted with other options.
@@ -59,7 +59,7 @@ pub(crate) struct AlignArgs {
 
 /// Arguments about cameras, masks and video frames.
 #[derive(Clone, Debug, Args)]
-struct LensArgs {
+struct PhotoArgs {
     /// COLMAP camera model.
     #[arg(long, value_name = "MODEL", default_value = "SIMPLE_RADIAL", help_heading = "Photographs", value_parser = parse_camera_model)]
     camera_model: CameraModel,
@@ -88,9 +88,9 @@ struct LensArgs {
     max_frames: Option<u32>,
 }
 
-impl LensArgs {
-    fn options(&self) -> LensOptions {
-        LensOptions {
+impl PhotoArgs {
+    fn options(&self) -> CaptureOptions {
+        CaptureOptions {
             camera_model: self.camera_model,
             single_camera: self.single_camera,
             sequence: self.sequence,
@@ -122,13 +122,13 @@ pub(crate) struct RunArgs {
     #[arg(short, long, value_name = "DIR")]
     output: PathBuf,
     #[command(flatten)]
-    lens: LensArgs,
+    lens: PhotoArgs,
     #[command(flatten)]
     tool: ToolArgs,
     #[command(flatten)]
-    options: OptionArgs<PhotosToSplat>,
+    options: OptionArgs<RunCommand>,
     #[command(flatten)]
-    more: MoreOptions,
+    more: ExtraOptionArgs,
     /// Replace existing results in DIR; redo frames and model if their options changed, and train again.
     #[arg(long, alias = "overwrite", short_aliases = ['y', 'w'])]
     force: bool,
@@ -136,7 +136,7 @@ pub(crate) struct RunArgs {
     #[arg(long)]
     pub(crate) json: bool,
     #[command(flatten)]
-    records: RecordArgs,
+    records: RunOutputArgs,
     #[command(flatten)]
     compute: ComputeArgs,
     #[command(flatten)]
@@ -144,7 +144,7 @@ pub(crate) struct RunArgs {
 }
 
 /// Runs `align`.
-pub(crate) fn run_align(args: &AlignArgs, console: &Console) -> Result<Status, Ending> {
+pub(crate) fn run_align(args: &AlignArgs, console: &Console) -> Result<Status, EarlyExit> {
     let interrupt = Interrupt::watch();
     let options = PhotoOptions {
         lens: args.lens.options(),
@@ -152,17 +152,17 @@ pub(crate) fn run_align(args: &AlignArgs, console: &Console) -> Result<Status, E
         overwrite: overwrite(args.force),
         ..PhotoOptions::new(&args.photos, &args.output)
     };
-    match attend(&interrupt, console, |host| photos::align(&options, host)) {
+    match run_job(&interrupt, console, |host| photos::align(&options, host)) {
         Ok(alignment) => {
-            console.object_or(&alignment, || describe::photos(&alignment))?;
+            console.json_or_text(&alignment, || describe::photo_alignment(&alignment))?;
             Ok(Status::done(!alignment.unregistered.is_empty()))
         }
-        Err(failure) => ending(failure, &interrupt),
+        Err(failure) => exit_status(failure, &interrupt),
     }
 }
 
 /// Runs `run`.
-pub(crate) fn run(args: &RunArgs, console: &Console) -> Result<Status, Ending> {
+pub(crate) fn run(args: &RunArgs, console: &Console) -> Result<Status, EarlyExit> {
     let interrupt = Interrupt::watch();
     let options = PhotoOptions {
         lens: args.lens.options(),
@@ -170,18 +170,20 @@ pub(crate) fn run(args: &RunArgs, console: &Console) -> Result<Status, Ending> {
         overwrite: overwrite(args.force),
         ..PhotoOptions::new(&args.photos, &args.output)
     };
-    let given = args.more.over(args.options.clone())?;
+    let given = args.more.merge(args.options.clone())?;
     let training = TrainOptions { threads: Some(args.compute.threads), ..given };
-    let conditions = args.records.over(args.compute.device.conditions());
+    let conditions = args.records.apply_to(args.compute.device.conditions());
     let mut viewer = args.viewer.start(&args.output, &interrupt, console)?;
     let job = |host: &mut Host<'_>| photos::run(&options, &training, conditions, host);
-    let done = attend_watched(&interrupt, console, viewer.as_mut(), job);
+    let done = run_job_with_viewer(&interrupt, console, viewer.as_mut(), job);
     let (alignment, trained) = match done {
         Ok(done) => done,
-        Err(failure) => return ending(failure, &interrupt),
+        Err(failure) => return exit_status(failure, &interrupt),
     };
-    let status = status(&trained, &interrupt, console);
-    console.object_or(&object(&trained), || describe::photos(&alignment) + describe::trained(&trained))?;
+    let status = training_status(&trained, &interrupt, console);
+    console.json_or_text(&summary_json(&trained), || {
+        describe::photo_alignment(&alignment) + describe::trained(&trained)
+    })?;
     let is_partial = !alignment.unregistered.is_empty() && !trained.allow_missing;
     Ok(if status == Status::Done { Status::done(is_partial) } else { status })
 }

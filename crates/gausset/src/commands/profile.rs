@@ -9,7 +9,7 @@ use gausset_io::run_folder::profile_path;
 use gausset_prof::{Profile, changes};
 use serde_json::json;
 
-use crate::Ending;
+use crate::EarlyExit;
 use crate::console::Console;
 use crate::exit::Status;
 use crate::lines::Lines;
@@ -30,12 +30,12 @@ RUN/trace.json opens in https://ui.perfetto.dev; RUN/profile.csv in a spreadshee
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct ProfileArgs {
     #[command(subcommand)]
-    what: What,
+    command: ProfileCommand,
 }
 
 /// The sub-commands of `profile`.
 #[derive(Clone, Debug, Subcommand)]
-enum What {
+enum ProfileCommand {
     /// Show where a run spent its time.
     Show {
         /// Run folder or profile.json.
@@ -62,20 +62,20 @@ enum What {
 impl ProfileArgs {
     /// Whether the result is printed as a JSON object.
     pub(crate) fn is_json(&self) -> bool {
-        match self.what {
-            What::Show { json, .. } | What::Diff { json, .. } => json,
+        match self.command {
+            ProfileCommand::Show { json, .. } | ProfileCommand::Diff { json, .. } => json,
         }
     }
 }
 
 /// Runs the command.
-pub(crate) fn run(args: &ProfileArgs, console: &Console) -> Result<Status, Ending> {
-    match &args.what {
-        What::Show { run, .. } => {
+pub(crate) fn run(args: &ProfileArgs, console: &Console) -> Result<Status, EarlyExit> {
+    match &args.command {
+        ProfileCommand::Show { run, .. } => {
             let profile = read(run)?;
-            console.object_or(&profile, || profiling::report(&profile))?;
+            console.json_or_text(&profile, || profiling::report(&profile))?;
         }
-        What::Diff { before, after, .. } => {
+        ProfileCommand::Diff { before, after, .. } => {
             let (before, after) = (read(before)?, read(after)?);
             let changes: Vec<_> = changes(&before, &after)
                 .iter()
@@ -85,7 +85,7 @@ pub(crate) fn run(args: &ProfileArgs, console: &Console) -> Result<Status, Endin
                         "before_ms": change.before_ms,
                         "after_ms": change.after_ms,
                         "error_ms": change.error_ms,
-                        "verdict": format!("{:?}", change.verdict).to_lowercase(),
+                        "verdict": format!("{:?}", change.kind).to_lowercase(),
                     })
                 })
                 .collect();
@@ -93,7 +93,7 @@ pub(crate) fn run(args: &ProfileArgs, console: &Console) -> Result<Status, Endin
                 "wall_ms": { "before": before.wall_ms, "after": after.wall_ms },
                 "changes": changes,
             });
-            console.object_or(&object, || Lines::laid_out(&before.difference_table(&after)))?;
+            console.json_or_text(&object, || Lines::from_text(&before.difference_table(&after)))?;
         }
     }
     Ok(Status::Done)

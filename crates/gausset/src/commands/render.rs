@@ -6,20 +6,20 @@ use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use gausset_core::Camera;
 use gausset_flow::Failure;
-use gausset_flow::render::{CameraChoice, DepthFormat, PictureOptions, render};
+use gausset_flow::render::{CameraChoice, DepthFormat, RenderJobOptions, render};
 use gausset_train::Background;
-use gausset_train::orbit::PictureShape;
+use gausset_train::orbit::ImageShape;
 
 use serde::Serialize;
 
-use super::training::ending;
-use super::view_args::ViewArgs;
-use crate::Ending;
+use super::near_plane::NearPlaneArgs;
+use super::training::exit_status;
+use crate::EarlyExit;
 use crate::console::Console;
 use crate::device::ComputeArgs;
+use crate::events::run_job;
 use crate::exit::Status;
 use crate::interrupt::Interrupt;
-use crate::listener::attend;
 use crate::numbers::counted;
 
 const AFTER_HELP: &str = "\
@@ -51,11 +51,11 @@ pub(crate) struct RenderArgs {
     /// [default N: 120].
     #[arg(
         long, value_name = "N", conflicts_with = "path", num_args = 0..=1, default_missing_value = "120",
-        value_parser = frame_count()
+        value_parser = frame_count_parser()
     )]
     orbit: Option<u32>,
     /// Number of cameras of the orbit; overrides N of --orbit.
-    #[arg(long, value_name = "N", requires = "orbit", value_parser = frame_count())]
+    #[arg(long, value_name = "N", requires = "orbit", value_parser = frame_count_parser())]
     frames: Option<u32>,
     /// Camera file: a Nerfstudio camera path, cameras.json of a run, or transforms.json.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["data", "allow_outside"])]
@@ -64,11 +64,11 @@ pub(crate) struct RenderArgs {
     #[arg(long, value_name = "SIZE", value_parser = parse_size, conflicts_with_all = ["width", "height", "split"])]
     size: Option<[u32; 2]>,
     /// Image width for an orbit, px [default: as in the dataset, or 1280].
-    #[arg(long, value_name = "PX", requires = "orbit", value_parser = side())]
+    #[arg(long, value_name = "PX", requires = "orbit", value_parser = side_parser())]
     width: Option<u32>,
     /// Image height for an orbit, px; if only one side is given, the aspect ratio is kept [default: as in the dataset,
     /// or 720].
-    #[arg(long, value_name = "PX", requires = "orbit", value_parser = side())]
+    #[arg(long, value_name = "PX", requires = "orbit", value_parser = side_parser())]
     height: Option<u32>,
     /// Vertical field of view for an orbit, degrees [default: as in the dataset, or 50].
     #[arg(long, value_name = "DEGREES", requires = "orbit", value_parser = parse_fov)]
@@ -98,7 +98,7 @@ pub(crate) struct RenderArgs {
     #[arg(long, value_name = "COLOUR", value_parser = parse_background)]
     background: Option<Background>,
     #[command(flatten)]
-    view: ViewArgs,
+    view: NearPlaneArgs,
     /// Replace existing images.
     #[arg(long, alias = "overwrite", short_aliases = ['y', 'w'])]
     force: bool,
@@ -117,7 +117,7 @@ pub(crate) struct RenderArgs {
 
 /// `render --json`: a stable contract.
 #[derive(Debug, Serialize)]
-struct Rendered<'a> {
+struct RenderResult<'a> {
     kind: &'static str,
     pictures: usize,
     folder: &'a Path,
@@ -141,12 +141,12 @@ fn parse_background(text: &str) -> Result<Background, String> {
 }
 
 /// A parser for the side of an image, px.
-fn side() -> clap::builder::RangedI64ValueParser<u32> {
+fn side_parser() -> clap::builder::RangedI64ValueParser<u32> {
     clap::value_parser!(u32).range(1..=i64::from(Camera::MAX_SIDE))
 }
 
 /// A parser for the number of cameras of an orbit.
-fn frame_count() -> clap::builder::RangedI64ValueParser<u32> {
+fn frame_count_parser() -> clap::builder::RangedI64ValueParser<u32> {
     clap::value_parser!(u32).range(1..=100_000)
 }
 
@@ -164,7 +164,7 @@ impl RenderArgs {
         }
         if let Some(orbit) = self.orbit {
             let [width, height] = self.size.map_or([self.width, self.height], |size| size.map(Some));
-            let shape = PictureShape { width, height, vertical_fov: self.fov };
+            let shape = ImageShape { width, height, vertical_fov: self.fov };
             return CameraChoice::Orbit(self.frames.unwrap_or(orbit) as usize, shape);
         }
         match self.split.as_deref() {
@@ -174,8 +174,8 @@ impl RenderArgs {
         }
     }
 
-    fn options(&self) -> PictureOptions {
-        PictureOptions {
+    fn options(&self) -> RenderJobOptions {
+        RenderJobOptions {
             input: self.input.clone(),
             cameras: self.cameras(),
             panorama: self.panorama,
@@ -198,22 +198,22 @@ impl RenderArgs {
 }
 
 /// Runs the command.
-pub(crate) fn run(args: &RenderArgs, console: &Console) -> Result<Status, Ending> {
+pub(crate) fn run(args: &RenderArgs, console: &Console) -> Result<Status, EarlyExit> {
     if args.size.is_some() && args.orbit.is_none() && args.path.is_none() {
         let what =
             "--size: has no effect on the cameras of a dataset; leave it out, or give --orbit or --path";
         return Err(Failure::usage(what).into());
     }
     let interrupt = Interrupt::watch();
-    match attend(&interrupt, console, |host| render(&args.options(), host)) {
+    match run_job(&interrupt, console, |host| render(&args.options(), host)) {
         Ok(pictures) => {
             let count = counted(pictures.count as u64, "image");
             let folder = pictures.folder.as_path();
-            let object = Rendered { kind: "render", pictures: pictures.count, folder };
-            console.object_or(&object, || format!("{count} in {}", folder.display()))?;
+            let object = RenderResult { kind: "render", pictures: pictures.count, folder };
+            console.json_or_text(&object, || format!("{count} in {}", folder.display()))?;
             Ok(Status::Done)
         }
-        Err(failure) => ending(failure, &interrupt),
+        Err(failure) => exit_status(failure, &interrupt),
     }
 }
 

@@ -4,14 +4,14 @@ use std::path::PathBuf;
 
 use clap::Args;
 use gausset_flow::report::{ReportOptions, write_report};
-use gausset_io::units;
+use gausset_io::text;
 use serde_json::json;
 
 use super::overwrite;
-use crate::Ending;
+use crate::EarlyExit;
 use crate::console::Console;
+use crate::events::run_short_job;
 use crate::exit::Status;
-use crate::listener::brief;
 
 const AFTER_HELP: &str = "\
 Examples:
@@ -42,19 +42,19 @@ pub(crate) struct ReportArgs {
 }
 
 /// Runs the command.
-pub(crate) fn run(args: &ReportArgs, console: &Console) -> Result<Status, Ending> {
+pub(crate) fn run(args: &ReportArgs, console: &Console) -> Result<Status, EarlyExit> {
     let options = ReportOptions {
         run: args.run.clone(),
         output: args.output.clone(),
         splats: args.splats,
         overwrite: overwrite(args.force),
     };
-    let written = brief(console, |host| write_report(&options, host))?;
+    let written = run_short_job(console, |host| write_report(&options, host))?;
     let (path, bytes) = (&written.path, written.bytes);
     if args.json {
-        console.object_or(&json!({"kind": "report", "path": path, "bytes": bytes}), String::new)?;
+        console.json_or_text(&json!({"kind": "report", "path": path, "bytes": bytes}), String::new)?;
     } else {
-        console.note(format!("{}: {}", path.display(), units::bytes(bytes)));
+        console.note(format!("{}: {}", path.display(), text::format_bytes(bytes)));
     }
     Ok(Status::Done)
 }

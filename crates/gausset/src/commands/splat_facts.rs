@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::fs::Metadata;
 use std::path::Path;
 
-use gausset_flow::convert::{Converted, Loss, Removed};
-use gausset_flow::splat_facts::{Bounds, FAR, SplatFacts, TRANSPARENT};
+use gausset_flow::convert::{ConversionLoss, ConversionResult, RemovedCounts};
+use gausset_flow::splat_info::{Bounds, FAR, SplatInfo, TRANSPARENT};
 use serde::Serialize;
 
 use crate::console::Console;
@@ -22,7 +22,7 @@ pub(super) fn file_bytes(path: &Path) -> u64 {
 }
 
 /// Formats the facts about a splat file as rows of a table; `bytes` is the size of the file.
-pub(super) fn rows(facts: &SplatFacts, bytes: u64) -> Vec<(&'static str, String)> {
+pub(super) fn rows(facts: &SplatInfo, bytes: u64) -> Vec<(&'static str, String)> {
     let corner = |corner: [f32; 3]| corner.map(|v| three_digits(f64::from(v))).join(" ");
     let box_of = |bounds: &Option<Bounds>| {
         bounds.as_ref().map_or_else(
@@ -39,18 +39,18 @@ pub(super) fn rows(facts: &SplatFacts, bytes: u64) -> Vec<(&'static str, String)
     let mut rows = vec![
         ("splats", grouped(facts.count as u64)),
         ("SH degree", facts.sh_degree.to_string()),
-        ("format", format!("{}{version}, {}", facts.format, gausset_io::units::bytes(bytes))),
+        ("format", format!("{}{version}, {}", facts.format, gausset_io::text::format_bytes(bytes))),
         ("bounds", box_of(&facts.bounds)),
     ];
     if facts.middle.is_some() {
         rows.push(("98 % within", box_of(&facts.middle)));
     }
     if facts.far > 0 {
-        let far = some_of(facts.far, facts.count);
+        let far = format_part(facts.far, facts.count);
         rows.push(("far out", format!("{far} beyond {FAR} median distances from the centre")));
     }
     if facts.transparent > 0 {
-        let transparent = some_of(facts.transparent, facts.count);
+        let transparent = format_part(facts.transparent, facts.count);
         rows.push(("transparent", format!("{transparent} with an opacity below {TRANSPARENT}")));
     }
     rows.push(("mode", mode.to_owned()));
@@ -72,7 +72,7 @@ pub(super) fn rows(facts: &SplatFacts, bytes: u64) -> Vec<(&'static str, String)
 }
 
 /// Formats a part of the splats: `4,000 splats (8.3 %)`.
-fn some_of(count: usize, all: usize) -> String {
+fn format_part(count: usize, all: usize) -> String {
     let share = match 100.0 * count as f64 / all.max(1) as f64 {
         few if few < 0.1 => "below 0.1 %".to_owned(),
         some => format!("{some:.1} %"),
@@ -82,30 +82,30 @@ fn some_of(count: usize, all: usize) -> String {
 
 /// `convert --json`: a stable contract.
 #[derive(Debug, Serialize)]
-pub(super) struct ConvertedObject<'a> {
+pub(super) struct ConversionJson<'a> {
     kind: &'static str,
-    input: &'a SplatFacts,
-    output: Output<'a>,
+    input: &'a SplatInfo,
+    output: OutputJson<'a>,
     /// Loss by the format; left out if it was not measured.
     #[serde(skip_serializing_if = "Option::is_none")]
-    loss: Option<&'a Loss>,
+    loss: Option<&'a ConversionLoss>,
     /// Loss by crops and other edits; left out if it was not measured or there were none.
     #[serde(skip_serializing_if = "Option::is_none")]
-    edits_loss: Option<&'a Loss>,
+    edits_loss: Option<&'a ConversionLoss>,
 }
 
 #[derive(Debug, Serialize)]
-struct Output<'a> {
+struct OutputJson<'a> {
     path: &'a Path,
     #[serde(flatten)]
-    facts: &'a SplatFacts,
+    facts: &'a SplatInfo,
     bytes: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     sh_bits: Option<[u8; 2]>,
     /// Number of splats removed by `--box`, `--sphere` and `--crop-to-cameras`.
     cropped: usize,
     /// Number of splats removed by each kind of option.
-    removed: Removed,
+    removed: RemovedCounts,
     /// Number of splats with a value outside the range of the format, by parameter.
     clipped: BTreeMap<&'static str, u64>,
     /// Other data that the format cannot store.
@@ -113,9 +113,9 @@ struct Output<'a> {
 }
 
 /// The result of a conversion as a JSON object.
-pub(super) fn object<'a>(converted: &'a Converted, path: &'a Path) -> ConvertedObject<'a> {
-    let Converted { read, removed, written, saved, sh_bits, loss, edits_loss, .. } = converted;
-    let output = Output {
+pub(super) fn conversion_json<'a>(converted: &'a ConversionResult, path: &'a Path) -> ConversionJson<'a> {
+    let ConversionResult { read, removed, written, saved, sh_bits, loss, edits_loss, .. } = converted;
+    let output = OutputJson {
         path,
         facts: written,
         bytes: saved.bytes,
@@ -126,16 +126,16 @@ pub(super) fn object<'a>(converted: &'a Converted, path: &'a Path) -> ConvertedO
         lost: &saved.lost,
     };
     let (loss, edits_loss) = (loss.as_ref(), edits_loss.as_ref());
-    ConvertedObject { kind: "convert", input: read, output, loss, edits_loss }
+    ConversionJson { kind: "convert", input: read, output, loss, edits_loss }
 }
 
 /// Prints what was written, and what was removed or could not be stored.
-pub(super) fn tell(converted: &Converted, output: &Path, console: &Console) {
+pub(super) fn print_conversion(converted: &ConversionResult, output: &Path, console: &Console) {
     let (input, output, saved) = (converted.input.display(), output.display(), &converted.saved);
     if let Some(frame) = &converted.read.frame {
         console.note(format!("{input}: axes: {frame}"));
     }
-    let size = gausset_io::units::bytes(saved.bytes);
+    let size = gausset_io::text::format_bytes(saved.bytes);
     let bits = match converted.sh_bits {
         Some([first, others]) => format!(", SH in {first} and {others} bits"),
         None => String::new(),
@@ -153,7 +153,7 @@ pub(super) fn tell(converted: &Converted, output: &Path, console: &Console) {
     if !parts.is_empty() {
         console.note(format!("{output}: {}", parts.join("; ")));
     }
-    let Removed { far, faint, outside } = converted.removed;
+    let RemovedCounts { far, faint, outside } = converted.removed;
     for (count, what) in [(far, "too far out"), (faint, "too transparent"), (outside, "outside the crop")] {
         if count > 0 {
             console.note(format!("{input}: {} splats removed ({what})", grouped(count as u64)));
@@ -166,14 +166,14 @@ pub(super) fn tell(converted: &Converted, output: &Path, console: &Console) {
     }
     for (what, loss) in [("loss by edits", &converted.edits_loss), ("loss by the format", &converted.loss)] {
         if let Some(loss) = loss {
-            console.note(format!("{output}: {what}: {}", decibels(loss)));
+            console.note(format!("{output}: {what}: {}", format_loss(loss)));
         }
     }
 }
 
 /// Formats a loss.
-fn decibels(loss: &Loss) -> String {
-    let Loss { psnr, worst, worst_view, views, cameras } = loss;
+fn format_loss(loss: &ConversionLoss) -> String {
+    let ConversionLoss { psnr, worst, worst_view, views, cameras } = loss;
     let where_from = match *cameras {
         "held-out" => "held-out views",
         _ => "views around the splats",

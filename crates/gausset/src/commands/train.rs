@@ -5,19 +5,19 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use gausset_flow::Failure;
-use gausset_flow::training::{self, Conditions, Task};
+use gausset_flow::training::{self, RunSettings, Task};
 use gausset_io::atomic::Overwrite;
 use gausset_train::TrainOptions;
 
-use super::training::{RecordArgs, object, status};
+use super::training::{RunOutputArgs, summary_json, training_status};
 use super::viewer::ViewerArgs;
 use crate::console::Console;
 use crate::device::DeviceArgs;
+use crate::events::run_job_with_viewer;
 use crate::exit::Status;
 use crate::interrupt::Interrupt;
-use crate::listener::attend_watched;
-use crate::options::{OptionArgs, Train};
-use crate::{Ending, describe};
+use crate::options::{OptionArgs, TrainCommand};
+use crate::{EarlyExit, describe};
 
 const AFTER_HELP: &str = "\
 Examples:
@@ -57,9 +57,9 @@ pub(crate) struct TrainArgs {
     #[arg(long)]
     profile: bool,
     #[command(flatten)]
-    records: RecordArgs,
+    records: RunOutputArgs,
     #[command(flatten)]
-    options: OptionArgs<Train>,
+    options: OptionArgs<TrainCommand>,
     #[command(flatten)]
     device: DeviceArgs,
     #[command(flatten)]
@@ -67,7 +67,7 @@ pub(crate) struct TrainArgs {
 }
 
 /// Translates the arguments into a task. Only the config file is read.
-fn resolve(args: TrainArgs, console: &Console) -> Result<Task, Failure> {
+fn task_from_args(args: TrainArgs, console: &Console) -> Result<Task, Failure> {
     let given = TrainOptions { data: args.data, ..args.options.into_options() };
     if let Some(run) = args.resume {
         return Task::resume(run, &given);
@@ -78,7 +78,7 @@ fn resolve(args: TrainArgs, console: &Console) -> Result<Task, Failure> {
             "DATA: not given (expected the folder of a dataset, or --resume RUN); see --help",
         ));
     }
-    let given = given.over(file.unwrap_or_default());
+    let given = given.layered_over(file.unwrap_or_default());
     let output = match args.output {
         Some(output) => output,
         None if args.force => {
@@ -86,7 +86,7 @@ fn resolve(args: TrainArgs, console: &Console) -> Result<Task, Failure> {
             return Err(Failure::usage(line));
         }
         None => {
-            let output = free_folder(given.data.as_deref());
+            let output = default_run_folder(given.data.as_deref());
             console.note(format!("run folder: {}", output.display()));
             output
         }
@@ -97,7 +97,7 @@ fn resolve(args: TrainArgs, console: &Console) -> Result<Task, Failure> {
 
 /// The default run folder: `runs/NAME` with the name of the dataset, or the first of `runs/NAME-2`, `runs/NAME-3`, …
 /// that does not exist.
-fn free_folder(data: Option<&Path>) -> PathBuf {
+fn default_run_folder(data: Option<&Path>) -> PathBuf {
     let whole = data.map(|data| std::path::absolute(data).unwrap_or_else(|_| data.to_owned()));
     let folder = whole.as_deref().map(|data| match data.extension() {
         Some(end) if end.eq_ignore_ascii_case("json") => data.parent().unwrap_or(data),
@@ -116,15 +116,16 @@ fn free_folder(data: Option<&Path>) -> PathBuf {
 }
 
 /// Runs the command.
-pub(crate) fn run(args: TrainArgs, console: &Console) -> Result<Status, Ending> {
-    let conditions = args.records.over(Conditions { profile: args.profile, ..args.device.conditions() });
+pub(crate) fn run(args: TrainArgs, console: &Console) -> Result<Status, EarlyExit> {
+    let conditions = args.records.apply_to(RunSettings { profile: args.profile, ..args.device.conditions() });
     let viewer = args.viewer.clone();
-    let task = resolve(args, console)?;
+    let task = task_from_args(args, console)?;
     let interrupt = Interrupt::watch();
     let mut viewer = viewer.start(task.folder(), &interrupt, console)?;
-    let trained =
-        attend_watched(&interrupt, console, viewer.as_mut(), |host| training::train(task, conditions, host))?;
-    let status = status(&trained, &interrupt, console);
-    console.object_or(&object(&trained), || describe::trained(&trained))?;
+    let trained = run_job_with_viewer(&interrupt, console, viewer.as_mut(), |host| {
+        training::train(task, conditions, host)
+    })?;
+    let status = training_status(&trained, &interrupt, console);
+    console.json_or_text(&summary_json(&trained), || describe::trained(&trained))?;
     Ok(status)
 }

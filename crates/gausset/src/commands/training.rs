@@ -3,11 +3,11 @@
 use clap::Args;
 use clap::builder::PossibleValuesParser;
 use gausset_flow::Failure;
-use gausset_flow::training::{Conditions, Trained};
-use gausset_train::Summary;
+use gausset_flow::training::{RunSettings, Trained};
+use gausset_train::RunSummary;
 use serde::Serialize;
 
-use crate::Ending;
+use crate::EarlyExit;
 use crate::console::Console;
 use crate::exit::Status;
 use crate::interrupt::{Interrupt, Signal};
@@ -15,7 +15,7 @@ use crate::profiling;
 
 /// Arguments for additional files in the run folder.
 #[derive(Clone, Debug, Args)]
-pub(crate) struct RecordArgs {
+pub(crate) struct RunOutputArgs {
     /// Also log training curves for an external program: tensorboard.
     #[arg(long, value_name = "PROGRAM", hide_possible_values = true, value_parser = PossibleValuesParser::new(["tensorboard"]))]
     log: Option<String>,
@@ -24,16 +24,16 @@ pub(crate) struct RecordArgs {
     no_report: bool,
 }
 
-impl RecordArgs {
+impl RunOutputArgs {
     /// The training conditions `others` with these arguments applied.
-    pub(crate) fn over(&self, others: Conditions) -> Conditions {
-        Conditions { report: !self.no_report, tensorboard: self.log.is_some(), ..others }
+    pub(crate) fn apply_to(&self, others: RunSettings) -> RunSettings {
+        RunSettings { report: !self.no_report, tensorboard: self.log.is_some(), ..others }
     }
 }
 
 /// A result as a JSON object, with the number of images that were left out.
 #[derive(Debug, Serialize)]
-pub(crate) struct Counted<'a, T: Serialize> {
+pub(crate) struct WithLeftOut<'a, T: Serialize> {
     #[serde(flatten)]
     pub(crate) result: &'a T,
     /// Number of images that are missing or unreadable.
@@ -41,24 +41,24 @@ pub(crate) struct Counted<'a, T: Serialize> {
 }
 
 /// The result of a training as a JSON object.
-pub(crate) fn object(trained: &Trained) -> Counted<'_, Summary> {
-    Counted { result: &trained.outcome.summary, left_out: trained.skipped }
+pub(crate) fn summary_json(trained: &Trained) -> WithLeftOut<'_, RunSummary> {
+    WithLeftOut { result: &trained.outcome.summary, left_out: trained.skipped }
 }
 
 /// The exit status of a job that a signal stopped.
-pub(crate) fn interrupted(interrupt: &Interrupt) -> Status {
+pub(crate) fn interrupted_status(interrupt: &Interrupt) -> Status {
     Status::Interrupted(interrupt.signal().unwrap_or(Signal::Interrupt))
 }
 
 /// The exit status of a job that was stopped, or its failure.
-pub(crate) fn ending(failure: Failure, interrupt: &Interrupt) -> Result<Status, Ending> {
-    if failure.is_stopped() { Ok(interrupted(interrupt)) } else { Err(failure.into()) }
+pub(crate) fn exit_status(failure: Failure, interrupt: &Interrupt) -> Result<Status, EarlyExit> {
+    if failure.is_stopped() { Ok(interrupted_status(interrupt)) } else { Err(failure.into()) }
 }
 
 /// The exit status after a training. Prints the profile first, if there is one.
-pub(crate) fn status(trained: &Trained, interrupt: &Interrupt, console: &Console) -> Status {
+pub(crate) fn training_status(trained: &Trained, interrupt: &Interrupt, console: &Console) -> Status {
     if let Some(profile) = &trained.profile {
         console.note(profiling::report(profile));
     }
-    if trained.is_stopped() { interrupted(interrupt) } else { Status::done(trained.has_skipped()) }
+    if trained.is_stopped() { interrupted_status(interrupt) } else { Status::done(trained.has_skipped()) }
 }

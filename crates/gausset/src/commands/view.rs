@@ -5,16 +5,16 @@ use std::sync::Arc;
 
 use clap::Args;
 use gausset_view::Server;
-use gausset_view::file::{FileOptions, FileView};
+use gausset_view::file::{FileRenderer, FileViewOptions};
 use gausset_view::hub::Hub;
 
-use super::viewer::{ListenArgs, announce, failure};
-use crate::Ending;
+use super::viewer::{ListenArgs, announce, server_failure};
+use crate::EarlyExit;
 use crate::console::Console;
 use crate::device::ComputeArgs;
+use crate::events::run_job;
 use crate::exit::Status;
 use crate::interrupt::Interrupt;
-use crate::listener::attend;
 
 const AFTER_HELP: &str = "\
 Examples:
@@ -27,7 +27,7 @@ is replaced.";
 /// Arguments of `view`.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = AFTER_HELP)]
-pub(crate) struct ShowArgs {
+pub(crate) struct ViewArgs {
     /// Run folder or splat file.
     #[arg(value_name = "RUN|FILE")]
     input: PathBuf,
@@ -50,20 +50,21 @@ pub(crate) struct ShowArgs {
 }
 
 /// Runs the command.
-pub(crate) fn run(args: &ShowArgs, console: &Console) -> Result<Status, Ending> {
-    let options = FileOptions {
+pub(crate) fn run(args: &ViewArgs, console: &Console) -> Result<Status, EarlyExit> {
+    let options = FileViewOptions {
         input: args.input.clone(),
         data: args.data.clone(),
         device: args.compute.device.options(),
         threads: args.compute.threads,
     };
     let interrupt = Interrupt::watch();
-    attend(&interrupt, console, |host| {
-        let mut view = FileView::open(&options, host)?;
+    run_job(&interrupt, console, |host| {
+        let mut view = FileRenderer::open(&options, host)?;
         let hub = Hub::new(view.scene().clone());
         hub.set_history(&view.log());
         hub.set_thumbs(view.thumbs());
-        let server = Server::start(Arc::clone(&hub), &args.listen.options(args.port)).map_err(failure)?;
+        let server =
+            Server::start(Arc::clone(&hub), &args.listen.options(args.port)).map_err(server_failure)?;
         announce(&server, console)?;
         if !args.no_open && !args.json && !server.is_public() {
             // If no browser starts, the printed address is enough.

@@ -7,12 +7,12 @@ use std::sync::Arc;
 use clap::Args;
 use gausset_flow::Failure;
 use gausset_view::hub::Hub;
-use gausset_view::live::LiveView;
-use gausset_view::scene::Scene;
+use gausset_view::live::LiveRenderer;
+use gausset_view::scene::SceneDescription;
 use gausset_view::server::ServerError;
 use gausset_view::{Listen, Server, ServerOptions};
 
-use crate::Ending;
+use crate::EarlyExit;
 use crate::console::Console;
 use crate::interrupt::Interrupt;
 
@@ -44,7 +44,7 @@ impl ListenArgs {
     pub(crate) fn options(&self, port: Option<u16>) -> ServerOptions {
         let listen = self.listen.map_or(Listen::Loopback, |(ip, _)| Listen::Address(ip));
         let port = port.or(self.listen.and_then(|(_, port)| port));
-        ServerOptions { listen, port, names: self.allow_host.clone(), ..ServerOptions::default() }
+        ServerOptions { listen, port, host_names: self.allow_host.clone(), ..ServerOptions::default() }
     }
 }
 
@@ -58,7 +58,7 @@ pub(crate) struct ViewerArgs {
     viewer: Option<Option<u16>>,
     /// Maximum fraction of the time spent on rendering for the viewer, above 0 and up to 1.
     #[arg(
-        long, value_name = "SHARE", default_value_t = 0.25, value_parser = parse_share, requires = "viewer",
+        long, value_name = "SHARE", default_value_t = 0.25, value_parser = parse_fraction, requires = "viewer",
         help_heading = "Viewer"
     )]
     viewer_share: f64,
@@ -69,14 +69,14 @@ pub(crate) struct ViewerArgs {
     listen: ListenArgs,
 }
 
-fn parse_share(text: &str) -> Result<f64, String> {
+fn parse_fraction(text: &str) -> Result<f64, String> {
     let found = text.parse::<f64>().ok().filter(|share| *share > 0.0 && *share <= 1.0);
     found.ok_or_else(|| format!("expected above 0 and up to 1, found `{text}`"))
 }
 
 /// The viewer of a training. Dropping it stops the server.
 pub(crate) struct Viewer {
-    pub(crate) live: LiveView,
+    pub(crate) live: LiveRenderer,
     _server: Server,
 }
 
@@ -87,7 +87,7 @@ impl ViewerArgs {
         run: &Path,
         interrupt: &Interrupt,
         console: &Console,
-    ) -> Result<Option<Viewer>, Ending> {
+    ) -> Result<Option<Viewer>, EarlyExit> {
         let Some(port) = self.viewer else {
             if self.listen.listen.is_some() {
                 return Err(Failure::usage(
@@ -98,17 +98,17 @@ impl ViewerArgs {
             return Ok(None);
         };
         let name = run.file_name().unwrap_or_default().display().to_string();
-        let hub = Hub::new(Scene { title: name, live: true, ..Scene::default() });
-        let server = Server::start(Arc::clone(&hub), &self.listen.options(port)).map_err(failure)?;
+        let hub = Hub::new(SceneDescription { title: name, live: true, ..SceneDescription::default() });
+        let server = Server::start(Arc::clone(&hub), &self.listen.options(port)).map_err(server_failure)?;
         announce(&server, console)?;
         let lingers = self.viewer_linger || std::io::IsTerminal::is_terminal(&std::io::stdin());
-        let live = LiveView::new(hub, self.viewer_share, lingers, Arc::clone(interrupt.stop()));
+        let live = LiveRenderer::new(hub, self.viewer_share, lingers, Arc::clone(interrupt.stop()));
         Ok(Some(Viewer { live, _server: server }))
     }
 }
 
 /// Converts a server error into a failure with its code.
-pub(crate) fn failure(error: ServerError) -> Failure {
+pub(crate) fn server_failure(error: ServerError) -> Failure {
     match error {
         ServerError::Port { .. } => Failure::new("port", error),
         ServerError::System(_) => Failure::new("viewer", error),
@@ -116,7 +116,7 @@ pub(crate) fn failure(error: ServerError) -> Failure {
 }
 
 /// Prints the address of a server, with a warning if other machines can reach it.
-pub(crate) fn announce(server: &Server, console: &Console) -> Result<(), Ending> {
+pub(crate) fn announce(server: &Server, console: &Console) -> Result<(), EarlyExit> {
     let url = server.url();
     if server.is_public() {
         let line = format!(
@@ -128,7 +128,7 @@ pub(crate) fn announce(server: &Server, console: &Console) -> Result<(), Ending>
     let object = serde_json::json!({
         "kind": "viewer", "url": url, "port": server.address().port(), "pid": std::process::id(),
     });
-    console.line_or(&object, &format!("viewer at {url}"))
+    console.json_line_or_text(&object, &format!("viewer at {url}"))
 }
 
 #[cfg(test)]
@@ -145,9 +145,9 @@ mod tests {
 
     #[test]
     fn shares_are_above_nothing() {
-        assert_eq!(parse_share("0.25"), Ok(0.25));
+        assert_eq!(parse_fraction("0.25"), Ok(0.25));
         for bad in ["0", "-1", "1.5", "nan", "inf", "x"] {
-            assert!(parse_share(bad).is_err(), "{bad}");
+            assert!(parse_fraction(bad).is_err(), "{bad}");
         }
     }
 }

@@ -7,21 +7,21 @@ use std::sync::atomic::AtomicBool;
 use gausset_core::{Pose, se3};
 use gausset_io::dataset::colmap::{ModelFolder, Observations};
 use gausset_io::image::encode::{PngPixels, png};
-use gausset_pano::export::{FramePose, Poses};
+use gausset_pano::export::{AlignedPoses, FramePose};
 use gausset_pano::layout::Layout;
 use gausset_pano::rig;
-use gausset_pano::split::Description;
-use gausset_sfm::Tool;
-use gausset_sfm::reprojection::reprojection;
+use gausset_pano::split::SplitDescription;
+use gausset_sfm::AlignmentTool;
+use gausset_sfm::reprojection::reprojection_errors;
 use gausset_testkit::data_file;
 use serde_json::Value;
 
-use crate::support::{Workshop, with_walk};
+use crate::support::{TestFolder, with_walk};
 
 /// A Python with pycolmap; without one the test is skipped.
 pub(crate) fn python(test: &str) -> Option<PathBuf> {
-    let missing = match Tool::find(None, None, &AtomicBool::new(false)) {
-        Ok(Tool::Python { python, .. }) => return Some(python),
+    let missing = match AlignmentTool::find(None, None, &AtomicBool::new(false)) {
+        Ok(AlignmentTool::Pycolmap { python, .. }) => return Some(python),
         Ok(tool) => format!("needs pycolmap, found {}", tool.describe()),
         Err(error) => error.to_string(),
     };
@@ -69,7 +69,7 @@ fn pycolmap_reads_exported_models_with_their_rigs() {
     for layout in [Layout::Ring8, Layout::Dome16] {
         let workshop = with_walk(3);
         workshop.succeed(&["pano", "split", "walk", "-o", "w", "--size", "64", "--layout", layout.name()]);
-        let description = Description::read(&workshop.path("w")).expect("a description");
+        let description = SplitDescription::read(&workshop.path("w")).expect("a description");
         let pose = |q: [f64; 4], t| {
             let n = q.iter().map(|v| v * v).sum::<f64>().sqrt();
             (Some(q.map(|v| v / n)), Some(t))
@@ -84,7 +84,7 @@ fn pycolmap_reads_exported_models_with_their_rigs() {
             rotation,
             translation,
         });
-        let poses = Poses { frames: frames.collect(), ..Poses::default() };
+        let poses = AlignedPoses { frames: frames.collect(), ..AlignedPoses::default() };
         std::fs::write(workshop.path("w/poses.json"), serde_json::to_vec(&poses).expect("JSON"))
             .expect("a file");
         let views = &description.views;
@@ -117,7 +117,7 @@ fn pycolmap_reads_exported_models_with_their_rigs() {
             for (frame, pano) in poses.frames.iter().enumerate().filter_map(|(k, f)| Some((k, f.pose()?))) {
                 for (index, view) in views.iter().enumerate() {
                     let wanted: Pose = rig::cam_from_world(view, &pano);
-                    let image = &images[&description.picture_name(frame, index)];
+                    let image = &images[&description.image_name(frame, index)];
                     assert!(angle(&numbers(&image[0][0]), &wanted.rotation) < 1e-6);
                     let t = numbers(&image[0][1]);
                     assert!(t.iter().zip(wanted.translation).all(|(a, b)| (a - b).abs() < 1e-9));
@@ -196,7 +196,7 @@ fn the_real_walk_registers() {
     if python(test).is_none() {
         return;
     }
-    let workshop = Workshop::empty();
+    let workshop = TestFolder::empty();
     // Views of half the default side also register, in a third of the time.
     workshop.succeed(&["pano", "split", walk.to_str().expect("a name"), "-o", "w", "--size", "480"]);
     let finished = workshop.succeed(&["pano", "align", "w", "--json"]);
@@ -221,7 +221,7 @@ pub(crate) mod recorded {
     }
 
     /// Three panoramas with the names of the recording, split into views of the same cameras, and a model to copy.
-    pub(crate) fn workshop(model: &Path) -> Workshop {
+    pub(crate) fn workshop(model: &Path) -> TestFolder {
         let workshop = with_walk(3);
         for k in 0..3 {
             let name = |stem: &str| workshop.path(&format!("walk/{stem}{k}.jpg"));
@@ -256,8 +256,8 @@ mkdir -p \"$2/0\" && cp {model}/* \"$2/0\"",
         workshop
     }
 
-    fn heading_of(workshop: &Workshop, frame: usize) -> f64 {
-        let poses = Poses::read(&workshop.path("w/poses.json")).expect("poses");
+    fn heading_of(workshop: &TestFolder, frame: usize) -> f64 {
+        let poses = AlignedPoses::read(&workshop.path("w/poses.json")).expect("poses");
         let [first, other] = [0, frame].map(|k| poses.frames[k].pose().expect("a pose"));
         let turn = se3::mul(&other.rotation, &se3::transpose(&first.rotation));
         ((turn[0][0] + turn[1][1] + turn[2][2] - 1.0) / 2.0).acos()
@@ -478,7 +478,7 @@ fn the_poses_of_the_room_are_recovered() {
     if python("the_poses_of_the_room_are_recovered").is_none() {
         return;
     }
-    let workshop = Workshop::empty();
+    let workshop = TestFolder::empty();
     std::fs::create_dir(workshop.path("room")).expect("a folder");
     let pool = Pool::with_all_cores();
     let truth: Vec<Pose> = (0..FRAMES).map(|k| room::pose(k, FRAMES)).collect();
@@ -507,7 +507,7 @@ fn the_poses_of_the_room_are_recovered() {
         if mapper == "global" {
             workshop.succeed(&["pano", "align", "out/align", "--mapper", mapper, "--force"]);
         }
-        let poses = Poses::read(&workshop.path("out/align/poses.json")).expect("poses");
+        let poses = AlignedPoses::read(&workshop.path("out/align/poses.json")).expect("poses");
         let found: Vec<Pose> = poses.frames.iter().map(|f| f.pose().expect("registered")).collect();
         let (position, rotation) = errors_of(&found, &truth, path);
         println!(
@@ -516,7 +516,7 @@ fn the_poses_of_the_room_are_recovered() {
         assert!(position < 1e-3 && rotation < 0.05, "{mapper}");
     }
     workshop.succeed(&["pano", "align", "out/align", "--aligner", "own", "--force"]);
-    let poses = Poses::read(&workshop.path("out/align/poses.json")).expect("poses");
+    let poses = AlignedPoses::read(&workshop.path("out/align/poses.json")).expect("poses");
     let found: Vec<Pose> = poses.frames.iter().map(|f| f.pose().expect("registered")).collect();
     let (position, rotation) = errors_of(&found, &truth, path);
     println!("room, own: centres within {position:.2e} of the path, rotations within {rotation:.4} degrees");
@@ -529,7 +529,7 @@ fn the_own_aligner_registers_real_walks() {
     let test = "the_own_aligner_registers_real_walks";
     for (name, frames) in [("walk", 5), ("garden", 8)] {
         let Some(input) = data_file(test, &format!("pano/{name}")) else { return };
-        let workshop = Workshop::empty();
+        let workshop = TestFolder::empty();
         let input = input.to_str().expect("a name");
         workshop.succeed(&["pano", "split", input, "-o", "w", "--crop-bottom", "35"]);
         let finished = workshop.succeed(&["pano", "align", "w", "--aligner", "own", "--json"]);
@@ -540,7 +540,7 @@ fn the_own_aligner_registers_real_walks() {
         let model = ModelFolder::find(&workshop.path("w/sparse/0")).expect("files").expect("a model");
         let model = model.read(Observations::Keep).expect("a model");
         assert_eq!((model.cameras.len(), model.images.len() as u64), (8, 8 * frames));
-        let error = reprojection(&model).expect("observations");
+        let error = reprojection_errors(&model).expect("observations");
         assert_eq!(error.unseen, 0);
         assert!((error.px.mean - result["mean_reprojection_px"].as_f64().expect("a number")).abs() < 0.1);
         let known: Value = serde_json::from_slice(
@@ -558,7 +558,7 @@ fn the_own_aligner_registers_real_walks() {
                 Pose::from_quaternion([q[0], q[1], q[2], q[3]], [t[0], t[1], t[2]]).expect("a pose")
             })
             .collect();
-        let poses = Poses::read(&workshop.path("w/poses.json")).expect("poses");
+        let poses = AlignedPoses::read(&workshop.path("w/poses.json")).expect("poses");
         let found: Vec<Pose> = poses.frames.iter().map(|f| f.pose().expect("registered")).collect();
         let centre = |k: usize| truth[k].centre();
         let path: f64 =
@@ -602,7 +602,7 @@ fn real_walks_become_splats() {
         if python(test).is_none() {
             return;
         }
-        let workshop = Workshop::empty();
+        let workshop = TestFolder::empty();
         let input = input.to_str().expect("a name");
         let options = ["--crop-bottom", "35", "--quality", "fast", "--train-size", "400", "--json"];
         let finished = workshop.succeed(&[&["pano", "run", input, "-o", "out"][..], &options].concat());

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::support::Workshop;
+use crate::support::TestFolder;
 
 /// PSNR on the held-out view of the fixture, dB.
 const PSNR: f64 = 8.652630772238307;
@@ -12,8 +12,8 @@ fn fixture(name: &str) -> PathBuf {
 }
 
 /// A copy of the run in `run`, with its data in `data`.
-fn workshop() -> Workshop {
-    let workshop = Workshop::empty();
+fn workshop() -> TestFolder {
+    let workshop = TestFolder::empty();
     for name in ["run", "data"] {
         let mut todo = vec![PathBuf::from(name)];
         while let Some(folder) = todo.pop() {

@@ -3,7 +3,7 @@
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-use crate::support::{Finished, Workshop, is_told_again, wait_until};
+use crate::support::{ProcessResult, TestFolder, contains_result, wait_until};
 
 fn keys(object: &Value) -> Vec<&str> {
     object.as_object().expect("an object").keys().map(String::as_str).collect()
@@ -12,7 +12,7 @@ fn keys(object: &Value) -> Vec<&str> {
 /// One demo for all checks, because it is the longest test.
 #[test]
 fn the_small_demo_trains_evaluates_and_can_be_looked_at_afterwards() {
-    let workshop = Workshop::empty();
+    let workshop = TestFolder::empty();
     let demo = workshop.succeed(&["demo", "--size", "small", "-o", "d", "--json", "--profile"]);
     let run = demo.json();
     let scores = [
@@ -55,7 +55,7 @@ fn the_small_demo_trains_evaluates_and_can_be_looked_at_afterwards() {
     assert!(again.stderr.contains("contains a demo already"), "{again:?}");
 
     // The run folder reports the same.
-    assert!(is_told_again(&run, &workshop.succeed(&["info", "d/run", "--json"]).json()));
+    assert!(contains_result(&run, &workshop.succeed(&["info", "d/run", "--json"]).json()));
     let table = workshop.succeed(&["info", "d/run"]).stdout;
     assert!(table.contains("steps       300 of 300"), "{table}");
 
@@ -125,7 +125,7 @@ fn the_small_demo_trains_evaluates_and_can_be_looked_at_afterwards() {
 
 #[test]
 fn quiet_means_that_only_the_result_is_printed() {
-    let workshop = Workshop::with_data();
+    let workshop = TestFolder::with_data();
     let finished = workshop.succeed(&["train", "data", "-o", "run", "--steps", "20", "-q"]);
     assert!(finished.stderr.is_empty(), "{finished:?}");
     assert!(finished.stdout.starts_with("PSNR "), "{finished:?}");
@@ -133,7 +133,7 @@ fn quiet_means_that_only_the_result_is_printed() {
 
 #[test]
 fn a_config_file_is_read_and_the_command_line_wins() {
-    let workshop = Workshop::with_data();
+    let workshop = TestFolder::with_data();
     std::fs::write(workshop.path("my.toml"), "data = 'data'\nsteps = 30\nmax-splats = 300\n").expect("write");
     let run =
         workshop.succeed(&["train", "--config", "my.toml", "-o", "run", "--steps", "10", "--json"]).json();
@@ -147,7 +147,7 @@ fn a_config_file_is_read_and_the_command_line_wins() {
 
 #[test]
 fn a_missing_picture_is_listed_and_the_exit_code_is_1() {
-    let workshop = Workshop::with_data();
+    let workshop = TestFolder::with_data();
     std::fs::remove_file(workshop.path("data/images/view_003.png")).expect("remove");
     let finished = workshop.run(&["train", "data", "-o", "run", "--steps", "10", "--json"]);
     assert_eq!(finished.code, 1, "{finished:?}");
@@ -158,7 +158,7 @@ fn a_missing_picture_is_listed_and_the_exit_code_is_1() {
 
 #[test]
 fn without_held_out_pictures_the_psnr_is_null() {
-    let workshop = Workshop::with_data();
+    let workshop = TestFolder::with_data();
     let run =
         workshop.succeed(&["train", "data", "-o", "run", "--steps", "10", "--test-every", "0", "--json"]);
     assert_eq!(run.json()["psnr"], Value::Null);
@@ -168,7 +168,7 @@ fn without_held_out_pictures_the_psnr_is_null() {
 
 #[test]
 fn the_benchmarks_report_what_scripts_expect() {
-    let workshop = Workshop::empty();
+    let workshop = TestFolder::empty();
     let small = ["--splats", "2000", "--steps", "3", "--threads", "1", "--json"];
     let train = workshop.succeed(&[&["bench", "train"], &small[..]].concat()).json();
     assert_eq!(
@@ -195,7 +195,7 @@ fn the_benchmarks_report_what_scripts_expect() {
 
 #[test]
 fn a_demo_that_is_interrupted_goes_on_and_never_leaves_half_a_scene() {
-    let workshop = Workshop::empty();
+    let workshop = TestFolder::empty();
     let demo = ["demo", "--size", "small", "-o", "d", "--seed", "5", "--steps", "400", "--json"];
     let mut child = workshop.start(&demo);
     wait_until("some pictures are made", || workshop.path("d/.tmp-data/images/view_002.png").is_file());
@@ -206,7 +206,7 @@ fn a_demo_that_is_interrupted_goes_on_and_never_leaves_half_a_scene() {
     let child = workshop.start(&demo);
     wait_until("the training has begun", || workshop.path("d/run/metrics.jsonl").is_file());
     kill_process(Pid::from_child(&child), Signal::INT).expect("the signal is sent");
-    let stopped = Finished::new(&demo, child.wait_with_output().expect("wait"));
+    let stopped = ProcessResult::new(&demo, child.wait_with_output().expect("wait"));
     assert_eq!(stopped.code, 130, "{stopped:?}");
     assert!(workshop.path("d/data/demo.json").is_file() && !workshop.path("d/.tmp-data").exists());
 

@@ -11,7 +11,7 @@ use tempfile::TempDir;
 use tungstenite::protocol::{WebSocket, WebSocketConfig};
 use tungstenite::{Message, client::client_with_config};
 
-use crate::support::PATIENCE;
+use crate::support::TIMEOUT;
 
 /// A browser with one tab.
 pub(crate) struct Browser {
@@ -65,7 +65,7 @@ impl Browser {
         std::thread::spawn(move || lines.for_each(drop));
         let address = url.trim_start_matches("ws://").split('/').next().expect("an address").to_owned();
         let stream = TcpStream::connect(address).expect("it listens");
-        stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
+        stream.set_read_timeout(Some(TIMEOUT)).expect("a timeout");
         let limits = WebSocketConfig::default().max_message_size(None).max_frame_size(None);
         let (socket, _) = client_with_config(url, stream, Some(limits)).expect("a handshake");
         let mut browser =
@@ -125,7 +125,7 @@ impl Browser {
                 break;
             }
             assert!(
-                started.elapsed() < PATIENCE,
+                started.elapsed() < TIMEOUT,
                 "waited in vain until {expression} ({value:?}): {:?}",
                 self.complaints()
             );

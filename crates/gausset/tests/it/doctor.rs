@@ -1,10 +1,10 @@
 //! `gausset doctor`: devices, and the cost of a training.
 
-use crate::support::Workshop;
+use crate::support::TestFolder;
 
 #[test]
 fn a_training_is_foreseen_on_each_device() {
-    let workshop = Workshop::with_data();
+    let workshop = TestFolder::with_data();
     let found = workshop.succeed(&["doctor", "data", "--json"]).json();
     assert!(
         found["question"]["pictures"].as_u64() > Some(2) && found["question"]["steps"].as_u64() > Some(100)

@@ -5,18 +5,18 @@ use std::path::Path;
 use gausset_core::Pose;
 use gausset_io::dataset::colmap::{ColmapModel, ModelFolder, ModelFormat, Observations};
 use gausset_io::image::decode_mask_file;
-use gausset_pano::poses::{NamedPose, find};
-use gausset_sfm::reprojection::reprojection;
+use gausset_pano::poses::{NamedPose, read};
+use gausset_sfm::reprojection::reprojection_errors;
 use gausset_testkit::data_file;
 use serde_json::Value;
 
 use crate::colmap::recorded::{recording, workshop};
 use crate::colmap::{ask, python};
-use crate::support::Workshop;
+use crate::support::TestFolder;
 
 /// Three panoramas of the room, split and aligned with recorded COLMAP output. The recording has no observations, so
 /// each view gets observations of the visible points, at most half a pixel off.
-fn aligned() -> Workshop {
+fn aligned() -> TestFolder {
     let workshop = workshop(&recording().join("model"));
     workshop.succeed(&["-q", "pano", "align", "w", "--python", "./python"]);
     let mut sfm = model(&workshop.path("w/sparse/0"));
@@ -91,7 +91,7 @@ fn after(text: &str, word: &str) -> f64 {
 fn points_fit_the_cameras_of_every_form_as_they_fit_colmaps() {
     let workshop = aligned();
     let sfm = model(&workshop.path("w/sparse/0"));
-    let own = reprojection(&sfm).expect("observations").px.mean;
+    let own = reprojection_errors(&sfm).expect("observations").px.mean;
     let text = |name: &str| String::from_utf8(workshop.read(name)).expect("text");
     for (form, file) in [
         ("transforms", "transforms.json"),
@@ -101,7 +101,7 @@ fn points_fit_the_cameras_of_every_form_as_they_fit_colmaps() {
     ] {
         workshop.succeed(&["pano", "export", "w", "--format", form, "-o", form]);
         let path = workshop.path(form).join(file);
-        let poses = find::read(&path).expect("poses").poses;
+        let poses = read::read(&path).expect("poses").poses;
         let points = ply(&workshop.path(&format!("{form}/sparse_pc.ply")));
         let focal = |name: &str| match form {
             "transforms" => serde_json::from_str::<Value>(&text("transforms/transforms.json")).expect("JSON")
@@ -125,16 +125,16 @@ fn points_fit_the_cameras_of_every_form_as_they_fit_colmaps() {
         arguments.extend(more);
         workshop.succeed(&arguments);
         let exported = model(&workshop.path(form));
-        let found = reprojection(&exported).expect("observations");
+        let found = reprojection_errors(&exported).expect("observations");
         let count: usize = sfm.points.iter().map(|p| p.track.len()).sum();
         assert_eq!((exported.points.len(), found.observations), (sfm.points.len(), count));
         assert!((found.px.mean - own).abs() < 1e-6, "{form}: {} px, COLMAP's own {own}", found.px.mean);
     }
     // Other views see the same directions, so angular errors are unchanged.
-    let degrees = reprojection(&sfm).expect("observations").degrees.mean;
+    let degrees = reprojection_errors(&sfm).expect("observations").degrees.mean;
     workshop.succeed(&["pano", "split", "walk", "-o", "cube", "--layout", "cube6", "--size", "224", "-q"]);
     workshop.succeed(&["pano", "export", "w", "--views-of", "cube", "-o", "of_cube"]);
-    let found = reprojection(&model(&workshop.path("of_cube"))).expect("observations");
+    let found = reprojection_errors(&model(&workshop.path("of_cube"))).expect("observations");
     println!(
         "cube6: {:.5} degrees, ring8 {degrees:.5}; {:.4} px, ring8 {own:.4}",
         found.degrees.mean, found.px.mean
@@ -276,7 +276,7 @@ fn masks_are_where_each_program_looks() {
             ["pano", "export", "w", "--format", "transforms", "-o", &out, "--masks", program, "--json"];
         workshop.succeed(&[&arguments[..], more].concat()).json()
     };
-    let keep = |path: &str| decode_mask_file(&workshop.path(path)).expect("a mask").keep;
+    let keep = |path: &str| decode_mask_file(&workshop.path(path)).expect("a mask").values;
     for (program, path) in [
         ("colmap", "masks/view00/frame_00.jpg.png"),
         ("brush", "masks/view00/frame_00.png"),
@@ -338,8 +338,8 @@ fn masks_are_where_each_program_looks() {
 #[test]
 fn a_folder_of_views_has_the_poses_of_its_panoramas() {
     let workshop = aligned();
-    let found = find::read(&workshop.path("w")).expect("poses");
-    let views = find::read(&workshop.path("w/sparse/0")).expect("poses");
+    let found = read::read(&workshop.path("w")).expect("poses");
+    let views = read::read(&workshop.path("w/sparse/0")).expect("poses");
     assert_eq!((found.poses.len(), views.poses.len()), (3, 24));
     let centre = |pose: &Pose| pose.centre();
     for pose in &found.poses {
@@ -358,11 +358,11 @@ fn poses_from_elsewhere_get_points() {
     if python(test).is_none() {
         return;
     }
-    let workshop = Workshop::empty();
+    let workshop = TestFolder::empty();
     workshop.succeed(&["pano", "split", walk.to_str().expect("a name"), "-o", "w", "--size", "480"]);
     let own = workshop.succeed(&["pano", "align", "w", "--json"]).json();
     // The residuals of the exported model equal those of COLMAP, as angles also in views of another layout.
-    let of = |path: &str| reprojection(&model(&workshop.path(path))).expect("observations");
+    let of = |path: &str| reprojection_errors(&model(&workshop.path(path))).expect("observations");
     workshop.succeed(&["pano", "export", "w", "-o", "exported"]);
     workshop.succeed(&[
         "pano",

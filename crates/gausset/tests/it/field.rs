@@ -3,13 +3,13 @@
 use std::time::Instant;
 
 use gausset_field::fit::Grid;
-use gausset_field::model::Model;
-use gausset_field::{Bounds, Covariance, GaussianField, WeightMode};
+use gausset_field::model::FieldModel;
+use gausset_field::{CovarianceKind, FieldBounds, GaussianField, WeightMode};
 use gausset_io::image::decode_file;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-use crate::support::{Finished, PATIENCE, Workshop, wait_until};
+use crate::support::{ProcessResult, TIMEOUT, TestFolder, wait_until};
 
 /// Samples of one Gaussian, with a header line.
 fn samples() -> String {
@@ -22,8 +22,8 @@ fn samples() -> String {
     text
 }
 
-fn workshop() -> Workshop {
-    let workshop = Workshop::empty();
+fn workshop() -> TestFolder {
+    let workshop = TestFolder::empty();
     std::fs::write(workshop.path("samples.csv"), samples()).expect("samples");
     workshop
 }
@@ -125,7 +125,7 @@ fn an_interrupted_fit_goes_on_to_the_same_bytes_and_its_state_is_not_lost() {
         wait_until("the fit listens", || handles(&child, Signal::INT));
         std::thread::sleep(pause);
         kill_process(Pid::from_child(&child), Signal::INT).expect("the signal is sent");
-        let stopped = Finished::new(&words(&line), child.wait_with_output().expect("wait"));
+        let stopped = ProcessResult::new(&words(&line), child.wait_with_output().expect("wait"));
         if stopped.code == 130 && !workshop.path("part.safetensors.state").exists() {
             // The signal came while samples were read.
             pause += std::time::Duration::from_millis(20);
@@ -193,13 +193,19 @@ const MEAN: [f64; 3] = [2.0, 4.0, 6.0];
 const SIGMA: [f64; 3] = [1.5, 4.0, 2.5];
 
 /// One Gaussian on the voxel (2, 2, 2) of a grid: `value = 2 + scale G`; the world is shifted by (10, 20, 30).
-fn write_bump(workshop: &Workshop, name: &str, grid: Grid, scale: f64) {
+fn write_bump(workshop: &TestFolder, name: &str, grid: Grid, scale: f64) {
     let chol = vec![[SIGMA[0].ln(), 0.0, SIGMA[1].ln(), 0.0, 0.0, SIGMA[2].ln()]];
-    let mut field =
-        GaussianField::new(vec![MEAN], chol, vec![1.0], WeightMode::Raw, Covariance::Full).expect("a field");
-    field.bounds = Some(Bounds { lo: [-0.5, -1.0, -1.5], hi: [5.5, 9.0, 10.5] });
+    let mut field = GaussianField::new(vec![MEAN], chol, vec![1.0], WeightMode::Raw, CovarianceKind::Full)
+        .expect("a field");
+    field.bounds = Some(FieldBounds { lo: [-0.5, -1.0, -1.5], hi: [5.5, 9.0, 10.5] });
     let world_from_model = [[1.0, 0.0, 0.0, 10.0], [0.0, 1.0, 0.0, 20.0], [0.0, 0.0, 1.0, 30.0]];
-    let model = Model { offset: 2.0, scale, world_from_model, grid: Some(grid), ..Model::plain(field) };
+    let model = FieldModel {
+        offset: 2.0,
+        scale,
+        world_from_model,
+        grid: Some(grid),
+        ..FieldModel::from_field(field)
+    };
     std::fs::write(workshop.path(name), model.to_bytes()).expect("a field file");
 }
 
@@ -208,7 +214,7 @@ fn gauss(x: [f64; 3]) -> f64 {
 }
 
 /// Grey levels of an image that was enlarged by an integer factor, by (column, row from the bottom).
-fn levels(workshop: &Workshop, name: &str, [width, height]: [usize; 2]) -> Vec<Vec<u8>> {
+fn levels(workshop: &TestFolder, name: &str, [width, height]: [usize; 2]) -> Vec<Vec<u8>> {
     let picture = decode_file(&workshop.path(name)).expect("a picture");
     let factor = picture.width as usize / width;
     assert_eq!([width * factor, height * factor], [picture.width as usize, picture.height as usize]);
@@ -224,7 +230,7 @@ fn levels(workshop: &Workshop, name: &str, [width, height]: [usize; 2]) -> Vec<V
 }
 
 /// Compares an image with values, drawn from black (minimum) to white (maximum).
-fn assert_drawn(workshop: &Workshop, name: &str, size: [usize; 2], value: impl Fn(usize, usize) -> f64) {
+fn assert_drawn(workshop: &TestFolder, name: &str, size: [usize; 2], value: impl Fn(usize, usize) -> f64) {
     let values: Vec<Vec<f64>> =
         (0..size[1]).map(|row| (0..size[0]).map(|column| value(column, row)).collect()).collect();
     let all = || values.iter().flatten().copied();
@@ -243,7 +249,7 @@ fn assert_drawn(workshop: &Workshop, name: &str, size: [usize; 2], value: impl F
 
 #[test]
 fn slices_and_projections_show_the_values_of_their_voxels() {
-    let workshop = Workshop::empty();
+    let workshop = TestFolder::empty();
     // Also with a negative weight, where the background is the largest value.
     for scale in [3.0, -3.0] {
         write_bump(&workshop, "bump.safetensors", GRID, scale);
@@ -287,7 +293,7 @@ fn numbers(bytes: &[u8], count: usize, after: usize) -> Vec<f64> {
 
 #[test]
 fn a_volume_holds_the_values_at_the_centres_of_its_voxels() {
-    let workshop = Workshop::empty();
+    let workshop = TestFolder::empty();
     write_bump(&workshop, "bump.safetensors", GRID, 3.0);
     let voxelize = |name: &str, more: &str| {
         workshop.succeed(&words(&format!("field voxelize bump.safetensors -o {name}{more}")));
@@ -340,7 +346,7 @@ fn a_volume_holds_the_values_at_the_centres_of_its_voxels() {
 
 #[test]
 fn a_field_file_that_lies_about_its_voxels_is_refused_in_one_line() {
-    let workshop = Workshop::empty();
+    let workshop = TestFolder::empty();
     // More voxels than can be counted; 16 TiB of values, and as much in a plane.
     for dims in [[999_999_999; 3], [2_097_152, 2_097_152, 1]] {
         write_bump(&workshop, "liar.safetensors", Grid { dims, ..GRID }, 1.0);
@@ -372,12 +378,13 @@ fn a_field_file_that_lies_about_its_voxels_is_refused_in_one_line() {
 
 #[test]
 fn numbers_of_any_size_stay_short() {
-    let workshop = Workshop::empty();
+    let workshop = TestFolder::empty();
     let chol = vec![[200.0, 0.0, 200.0, 0.0, 0.0, 200.0]];
-    let mut field = GaussianField::new(vec![[1e150; 3]], chol, vec![1.0], WeightMode::Raw, Covariance::Full)
-        .expect("a field");
-    field.bounds = Some(Bounds { lo: [-1e308; 3], hi: [1e308, 1.5, 1e308] });
-    let model = Model { offset: 1e300, scale: 1e-300, ..Model::plain(field) };
+    let mut field =
+        GaussianField::new(vec![[1e150; 3]], chol, vec![1.0], WeightMode::Raw, CovarianceKind::Full)
+            .expect("a field");
+    field.bounds = Some(FieldBounds { lo: [-1e308; 3], hi: [1e308, 1.5, 1e308] });
+    let model = FieldModel { offset: 1e300, scale: 1e-300, ..FieldModel::from_field(field) };
     std::fs::write(workshop.path("far.safetensors"), model.to_bytes()).expect("a field file");
     let told = workshop.succeed(&words("field info far.safetensors")).stdout;
     assert!(told.contains("-1.0000e308 -1.0000e308 -1.0000e308 to 1.0000e308 1.5000 1.0000e308"), "{told}");
@@ -457,13 +464,13 @@ fn no_input_is_waited_for() {
         let mut child = workshop.start(&words(&line));
         let started = Instant::now();
         while child.try_wait().expect("wait").is_none() {
-            if started.elapsed() > PATIENCE {
+            if started.elapsed() > TIMEOUT {
                 child.kill().expect("kill");
                 panic!("{line}: still waiting");
             }
             std::thread::sleep(std::time::Duration::from_millis(2));
         }
-        let refused = Finished::new(&words(&line), child.wait_with_output().expect("wait"));
+        let refused = ProcessResult::new(&words(&line), child.wait_with_output().expect("wait"));
         assert_eq!(refused.code, 2, "{refused:?}");
         assert!(refused.stderr.contains("is a pipe (expected a regular file)"), "{refused:?}");
         assert_eq!(refused.stderr.lines().filter(|l| l.starts_with("gausset:")).count(), 1, "{refused:?}");

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::support::Workshop;
+use crate::support::TestFolder;
 
 /// A scene of `count` splats on a spiral, the last one far out; SH of degree 1.
 fn scene(count: usize) -> String {
@@ -31,7 +31,7 @@ fn scene(count: usize) -> String {
 
 #[test]
 fn every_format_is_written_by_its_name_and_read_by_its_content() {
-    let workshop = Workshop::empty();
+    let workshop = TestFolder::empty();
     std::fs::write(workshop.path("a.ply"), scene(300)).expect("write");
     let info = |file: &str| workshop.succeed(&["info", file, "--json"]).json();
     let files = [
@@ -77,7 +77,7 @@ fn every_format_is_written_by_its_name_and_read_by_its_content() {
 
 #[test]
 fn what_a_format_does_not_hold_is_said() {
-    let workshop = Workshop::empty();
+    let workshop = TestFolder::empty();
     std::fs::write(workshop.path("a.ply"), scene(300)).expect("write");
     let finished = workshop.succeed(&["convert", "a.ply", "b.spz"]);
     let clipped = "clipped to the range of the format: log scale below -10 (300 splats)";
@@ -122,7 +122,7 @@ fn unpack(bytes: &[u8], folder: &std::path::Path) {
 
 #[test]
 fn a_folder_with_the_parts_of_a_sog_is_splats_wherever_it_is_named() {
-    let workshop = Workshop::empty();
+    let workshop = TestFolder::empty();
     std::fs::write(workshop.path("a.ply"), scene(300)).expect("write");
     workshop.succeed(&["convert", "a.ply", "a.sog"]);
     unpack(&workshop.read("a.sog"), &workshop.path("parts"));
@@ -142,7 +142,7 @@ fn a_folder_with_the_parts_of_a_sog_is_splats_wherever_it_is_named() {
 
 #[test]
 fn a_report_and_a_wanted_quality_are_told_to_people_and_programs() {
-    let workshop = Workshop::empty();
+    let workshop = TestFolder::empty();
     std::fs::write(workshop.path("a.ply"), scene(300)).expect("write");
     let convert =
         ["convert", "a.ply", "b.spz", "--report", "--drop-far", "20", "--min-opacity", "0.1", "--json"];

@@ -1,9 +1,9 @@
 //! Help texts, completions and manual pages.
 
-use crate::support::Workshop;
+use crate::support::TestFolder;
 
 fn help_of(arguments: &[&str]) -> String {
-    Workshop::empty().succeed(arguments).stdout
+    TestFolder::empty().succeed(arguments).stdout
 }
 
 #[test]
@@ -41,7 +41,7 @@ fn every_command_explains_itself() {
 
 #[test]
 fn a_bare_name_gives_help_on_stderr_and_exit_code_2() {
-    let finished = Workshop::empty().run(&[]);
+    let finished = TestFolder::empty().run(&[]);
     assert_eq!(finished.code, 2);
     assert!(finished.stdout.is_empty() && finished.stderr.contains("Usage: gausset"), "{finished:?}");
 }
@@ -60,7 +60,7 @@ fn completions_know_the_options_of_training() {
 
 #[test]
 fn every_command_has_a_manual_page() {
-    let workshop = Workshop::empty();
+    let workshop = TestFolder::empty();
     workshop.succeed(&["man", "-o", "pages"]);
     let train = String::from_utf8(workshop.read("pages/gausset-train.1")).expect("text");
     assert!(train.contains("max\\-splats"), "{train}");

@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use crate::support::Workshop;
+use crate::support::TestFolder;
 
 /// Options of other programs that messages and help texts name, and own options that completions do not list.
-const FOREIGN: &[(&str, &str)] = &[
+const OTHER_OPTIONS: &[(&str, &str)] = &[
     ("--release", "cargo build --release, for benchmarks"),
     ("--upgrade", "pip install --upgrade pycolmap"),
     ("--version", "asked of Python and COLMAP; ours is in the completions"),
@@ -15,7 +15,7 @@ const FOREIGN: &[(&str, &str)] = &[
 
 /// All long options of all commands, from the shell completions.
 fn options() -> BTreeSet<String> {
-    let script = Workshop::empty().succeed(&["completions", "bash"]).stdout;
+    let script = TestFolder::empty().succeed(&["completions", "bash"]).stdout;
     let lists = script.lines().filter_map(|line| line.trim().strip_prefix("opts=\""));
     lists.flat_map(words).collect()
 }
@@ -60,7 +60,8 @@ fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
 fn every_option_that_a_message_or_a_help_text_names_is_one() {
     let known = options();
     assert!(known.len() > 100 && known.contains("--max-splats"), "{known:?}");
-    let is_known = |word: &str| known.contains(word) || FOREIGN.iter().any(|(foreign, _)| *foreign == word);
+    let is_known =
+        |word: &str| known.contains(word) || OTHER_OPTIONS.iter().any(|(foreign, _)| *foreign == word);
     let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("crates/");
     let mut files = Vec::new();
     for member in std::fs::read_dir(crates).expect("crates/").map(|entry| entry.expect("an entry").path()) {
@@ -92,7 +93,7 @@ fn every_option_that_a_message_or_a_help_text_names_is_one() {
     for hint in ["--force", "--max-memory", "--prune-opacity", "--time-budget", "--resume"] {
         assert!(seen.contains(hint), "{hint}: {seen:?}");
     }
-    let unused: Vec<_> = FOREIGN.iter().filter(|(foreign, _)| !seen.contains(*foreign)).collect();
+    let unused: Vec<_> = OTHER_OPTIONS.iter().filter(|(foreign, _)| !seen.contains(*foreign)).collect();
     assert!(unused.is_empty(), "in the list for nothing: {unused:?}");
 }
 

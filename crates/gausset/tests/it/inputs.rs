@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::strangers::{listed, materials};
-use crate::support::Workshop;
+use crate::foreign_files::{listed, write_inputs};
+use crate::support::TestFolder;
 
 /// Command lines that would overwrite an input, in a folder `in` with inputs. For commands without arguments here,
 /// `NOTHING` gives the reason.
@@ -92,7 +92,7 @@ const CASES: &[&[&str]] = &[
 ];
 
 /// Commands that read no files, or write none.
-const NOTHING: &[(&str, &str)] = &[
+const EXEMPT_COMMANDS: &[(&str, &str)] = &[
     ("demo", "reads nothing"),
     ("man", "reads nothing"),
     ("bench pano", "reads nothing"),
@@ -111,7 +111,7 @@ const NOTHING: &[(&str, &str)] = &[
 ];
 
 /// Inputs in places where the command would write.
-fn traps(workshop: &Workshop) {
+fn traps(workshop: &TestFolder) {
     let at = |name: &str| workshop.path(&format!("in/{name}"));
     for folder in ["odd", "names", "masks", "again/images", "project", "split/masks/view00", "sheet/images"] {
         fs::create_dir_all(at(folder)).expect("a folder");
@@ -182,8 +182,8 @@ fn bytes_below(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
 
 #[test]
 fn no_command_writes_over_what_it_reads_not_even_with_force() {
-    let workshop = Workshop::empty();
-    materials(&workshop);
+    let workshop = TestFolder::empty();
+    write_inputs(&workshop);
     traps(&workshop);
     let has_films = fs::read(workshop.path("in/clip.mp4")).is_ok_and(|bytes| bytes != b"no video");
     let before = bytes_below(&workshop.path("in"));
@@ -218,11 +218,11 @@ fn no_command_writes_over_what_it_reads_not_even_with_force() {
 
 #[test]
 fn every_command_that_writes_is_told_to_write_over_what_it_reads() {
-    let workshop = Workshop::empty();
+    let workshop = TestFolder::empty();
     let help = |words: &[&str]| workshop.succeed(&[words, &["--help"]].concat()).stdout;
     let is_known = |words: &[&str]| {
         let cases = CASES.iter().filter(|case| case.starts_with(words)).count();
-        cases + NOTHING.iter().filter(|(command, _)| *command == words.join(" ")).count() > 0
+        cases + EXEMPT_COMMANDS.iter().filter(|(command, _)| *command == words.join(" ")).count() > 0
     };
     // The hidden command.
     assert!(is_known(&["man"]));

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use crate::support::{Workshop, checkpoints, wait_until};
+use crate::support::{TestFolder, checkpoints, wait_until};
 
 const STEPS: &str = "240";
 
@@ -18,7 +18,7 @@ fn short(name: &str) -> [&str; 9] {
 
 #[test]
 fn a_run_that_is_killed_ten_times_ends_with_the_same_bytes() {
-    let workshop = Workshop::with_data();
+    let workshop = TestFolder::with_data();
     workshop.succeed(&train("whole", "0"));
     let run = workshop.path("killed");
     let mut seen = 0;
@@ -50,7 +50,7 @@ fn a_run_that_is_killed_ten_times_ends_with_the_same_bytes() {
 
 #[test]
 fn a_run_that_dies_at_any_point_of_a_checkpoint_goes_on_to_the_same_bytes() {
-    let workshop = Workshop::with_data();
+    let workshop = TestFolder::with_data();
     workshop.succeed(&short("whole"));
     let expected = workshop.read("whole/splats.ply");
     let points = [
@@ -79,7 +79,7 @@ fn a_run_that_dies_at_any_point_of_a_checkpoint_goes_on_to_the_same_bytes() {
 
 #[test]
 fn a_torn_checkpoint_is_told_and_the_one_before_is_used() {
-    let workshop = Workshop::with_data();
+    let workshop = TestFolder::with_data();
     workshop.succeed(&short("whole"));
     let mut command = workshop.command(&short("torn"));
     command.env("GAUSSET_CRASH_AT", "checkpoint:after_folder_sync:2").status().expect("starts");

@@ -1,53 +1,53 @@
 //! End-to-end tests: the program runs as a process and is checked by exit code, output and files.
 #![allow(clippy::print_stdout, reason = "measured figures, shown with --nocapture")]
 
-mod alike;
-mod answers;
-mod axes;
-mod bounds;
-mod bytes;
+mod child_processes;
 mod colmap;
 mod compatibility;
-mod cube_films;
+mod cube_videos;
 mod demo;
 mod devtools;
 mod doctor;
-mod doors;
-mod effects;
-#[cfg(feature = "masks")]
-mod engine;
+mod equalise;
 #[cfg(unix)]
 mod exports;
 mod field;
+mod foreign_files;
 mod formats;
-#[cfg(unix)]
-mod goes_on;
+mod gpu_quality;
 mod help;
 mod hints;
+mod info_and_exit_codes;
 mod inputs;
 mod kills;
-mod known;
-mod light;
-mod looking;
+mod known_poses;
+mod limits;
 #[cfg(feature = "masks")]
-mod masked;
+mod mask_engine;
+#[cfg(feature = "masks")]
+mod masks;
 #[cfg(target_os = "linux")]
 mod memory;
 #[cfg(unix)]
-mod metres;
+mod metric_scale;
 mod mistakes;
-#[cfg(unix)]
-mod names;
+mod option_effects;
+mod orientation;
 mod pages;
 mod pano;
 mod preview_page;
 mod profile;
 mod read_only;
+mod rendering;
+mod reproducibility;
+#[cfg(unix)]
+mod resume;
 mod signals;
+mod special_files;
 mod sphere;
-mod strangers;
 mod support;
-mod tools;
+#[cfg(unix)]
+mod terminal_escapes;
 mod two_lenses;
 mod viewer;
 mod viewer_browser;

@@ -4,11 +4,11 @@
 use gausset_core::Splats;
 use gausset_io::atomic::{Disk, WriteOptions};
 use gausset_io::image::encode::{PngPixels, png};
-use gausset_io::splat::{self, Document, SaveOptions};
+use gausset_io::splat::{self, SaveOptions, SplatFile};
 
-use crate::bounds::peak_of;
-use crate::support::Workshop;
-use crate::viewer::{Robot, Shown};
+use crate::limits::peak_of;
+use crate::support::TestFolder;
+use crate::viewer::{PageClient, RunningViewer};
 
 /// The limit of every row.
 const LIMIT_MIB: u64 = 256;
@@ -25,7 +25,7 @@ struct Scene {
 }
 
 impl Scene {
-    fn write(&self, workshop: &Workshop, name: &str) {
+    fn write(&self, workshop: &TestFolder, name: &str) {
         let [width, height] = self.pictures;
         let folder = workshop.path(name);
         for below in ["images", "masks/images"] {
@@ -75,7 +75,7 @@ fn one_bit_png(width: u32, height: u32) -> Vec<u8> {
 }
 
 /// A copy of the tiny dataset with `points` points; without `are_there` only the length of their file is right.
-fn write_points(workshop: &Workshop, name: &str, count: u64, are_there: bool) {
+fn write_points(workshop: &TestFolder, name: &str, count: u64, are_there: bool) {
     use std::io::Write;
     const RECORD: usize = 8 + 24 + 3 + 8 + 8;
     let mut copy = std::process::Command::new("cp");
@@ -99,11 +99,11 @@ fn write_points(workshop: &Workshop, name: &str, count: u64, are_there: bool) {
 }
 
 /// A SOG of equal splats, which is a few kilobytes.
-fn write_sog(workshop: &Workshop, name: &str, count: usize) {
+fn write_sog(workshop: &TestFolder, name: &str, count: usize) {
     let mut splats = Splats::zeros(0, count);
     splats.quats.fill([1.0, 0.0, 0.0, 0.0]);
     let options = (SaveOptions::default(), WriteOptions::default());
-    splat::save(&Disk, &workshop.path(name), &Document::new(splats), &options.0, &options.1)
+    splat::save(&Disk, &workshop.path(name), &SplatFile::new(splats), &options.0, &options.1)
         .expect("written");
 }
 
@@ -118,7 +118,7 @@ enum Must {
 #[test]
 fn whatever_comes_in_the_memory_limit_holds_or_the_run_is_refused() {
     use Must::{Finish, Refuse};
-    let workshop = Workshop::with_data();
+    let workshop = TestFolder::with_data();
     for (name, pictures, bits, mask) in [
         ("masks", [400, 400], 24, Some(4096)),
         ("huge_masks", [400, 400], 24, Some(16_384)),
@@ -179,7 +179,7 @@ fn whatever_comes_in_the_memory_limit_holds_or_the_run_is_refused() {
 
 #[test]
 fn a_view_that_no_memory_holds_is_refused() {
-    let workshop = Workshop::with_data();
+    let workshop = TestFolder::with_data();
     workshop.succeed(&["train", "data", "-o", "run", "--steps", "5", "-q"]);
     let path = |side: u32| {
         let camera = r#"{"camera_to_world": [1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1, 4, 0, 0, 0, 1], "fov": 50}"#;
@@ -202,7 +202,7 @@ fn a_view_that_no_memory_holds_is_refused() {
 /// would fit, otherwise it stays within the limit.
 #[test]
 fn a_gpu_keeps_to_its_own_limit_or_the_run_is_refused() {
-    let workshop = Workshop::with_data();
+    let workshop = TestFolder::with_data();
     let doctor = workshop.succeed(&["doctor", "--json"]).json();
     if doctor["chosen"].is_null() {
         let reason = doctor["reason"].as_str().unwrap_or_default().to_owned();
@@ -234,14 +234,19 @@ fn a_gpu_keeps_to_its_own_limit_or_the_run_is_refused() {
 }
 
 /// Peak resident size of a training of `data` with this limit, with a viewer.
-fn peak_while_looked_at(workshop: &Workshop, limit: &str, options: &str, look: impl FnOnce(&Shown)) -> u64 {
+fn peak_while_looked_at(
+    workshop: &TestFolder,
+    limit: &str,
+    options: &str,
+    look: impl FnOnce(&RunningViewer),
+) -> u64 {
     let command = format!(
         "train {} --steps 100000 --max-memory {limit} --threads 1 --viewer=0 --viewer-share 0.9 --json -q",
         options
     );
-    let shown = Shown::start(workshop, &command.split(' ').collect::<Vec<_>>());
+    let shown = RunningViewer::start(workshop, &command.split(' ').collect::<Vec<_>>());
     look(&shown);
-    let resident = gausset_compute::machine::resident(Some(shown.child.id())).expect("a size");
+    let resident = gausset_compute::machine::resident_memory(Some(shown.child.id())).expect("a size");
     shown.end(Some(rustix::process::Signal::KILL));
     resident.peak
 }
@@ -249,16 +254,16 @@ fn peak_while_looked_at(workshop: &Workshop, limit: &str, options: &str, look: i
 #[test]
 fn the_memory_limit_holds_while_pages_look_that_never_read() {
     use serde_json::json;
-    let workshop = Workshop::with_data();
+    let workshop = TestFolder::with_data();
     let window = json!([4096, 2304, 3000, 3000, 2048, 1152]);
     let few = "data -o run --max-splats 1000";
     let peak = peak_while_looked_at(&workshop, "256MiB", few, |shown| {
-        let mut mute: Vec<Robot> = (0..7).map(|_| Robot::enter(shown)).collect();
+        let mut mute: Vec<PageClient> = (0..7).map(|_| PageClient::connect(shown)).collect();
         for page in &mut mute {
             page.ask(1, &window, &json!({"what": "depth"}));
         }
         // Pages are served in turn: when one page has received a few frames, all others have as well.
-        let mut page = Robot::enter(shown);
+        let mut page = PageClient::connect(shown);
         for id in 2..8 {
             page.ask(id, &window, &json!({"what": "depth", "ack": id - 1}));
             page.wait_for_frame(id);
@@ -271,18 +276,18 @@ fn the_memory_limit_holds_while_pages_look_that_never_read() {
 #[test]
 fn the_memory_limit_holds_while_thumbnails_and_photographs_are_made() {
     use serde_json::json;
-    let workshop = Workshop::empty();
+    let workshop = TestFolder::empty();
     Scene { pictures: [5000, 5000], bits: 24, mask: None }.write(&workshop, "large");
     let small = "large -o run --initial-splats 200 --max-splats 300 --max-resolution 64";
     let peak = peak_while_looked_at(&workshop, "240MiB", small, |shown| {
-        let mut page = Robot::enter(shown);
+        let mut page = PageClient::connect(shown);
         for round in 0..3 {
             for camera in 0..4 {
                 let id = 100 + 4 * round + camera;
-                page.say(&json!({"t": "photo", "id": id, "camera": camera, "side": 2000}));
+                page.send(&json!({"t": "photo", "id": id, "camera": camera, "side": 2000}));
                 assert_eq!(shown.get(&format!("/thumb/{camera}")).0, 200);
                 page.wait_for_frame(id);
-                page.say(&json!({"t": "ack", "id": id}));
+                page.send(&json!({"t": "ack", "id": id}));
             }
         }
     });
@@ -293,7 +298,7 @@ fn the_memory_limit_holds_while_thumbnails_and_photographs_are_made() {
 /// The GPU driver allocates host memory before the first step. It is counted, so a lower limit is refused.
 #[test]
 fn what_a_driver_takes_is_counted_by_the_memory_limit() {
-    let workshop = Workshop::with_data();
+    let workshop = TestFolder::with_data();
     let doctor = workshop.succeed(&["doctor", "--json"]).json();
     if doctor["chosen"].is_null() {
         let reason = doctor["reason"].as_str().unwrap_or_default().to_owned();

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use crate::support::{Workshop, write_walk};
+use crate::support::{TestFolder, write_walk};
 
 /// Command lines, one per line.
 const MISTAKES: &str = "
@@ -348,8 +348,8 @@ fn chunk(scale: &str) -> String {
 }
 
 /// A folder with all files that the command lines refer to.
-fn workshop() -> Workshop {
-    let workshop = Workshop::with_data();
+fn workshop() -> TestFolder {
+    let workshop = TestFolder::with_data();
     let write = |name: &str, bytes: &[u8]| std::fs::write(workshop.path(name), bytes).expect(name);
     for folder in ["empty", "broken/sparse/0", "broken/images", "unfinished", "walk", "lone"] {
         std::fs::create_dir_all(workshop.path(folder)).expect(folder);
@@ -391,9 +391,9 @@ fn workshop() -> Workshop {
     write_walk(&workshop.path("walk"), 1);
     let panorama = workshop.read("walk/p0.jpg");
     write("lone/GS__0001_track0.jpg", &panorama);
-    write("red.onnx", &gausset_testkit::onnx::Net::of_red(16).bytes());
-    let mut long = gausset_testkit::onnx::Net::new("x", &[1, 3, 16, 16]);
-    long.row("Relu", "x", "y", 20_001);
+    write("red.onnx", &gausset_testkit::onnx::TestNetwork::red_segmenter(16).bytes());
+    let mut long = gausset_testkit::onnx::TestNetwork::new("x", &[1, 3, 16, 16]);
+    long.operator_chain("Relu", "x", "y", 20_001);
     write("long.onnx", &long.bytes());
     for file in ["cameras.bin", "images.bin", "points3D.bin"] {
         // A wrong count: more records than the file can hold.
@@ -405,7 +405,7 @@ fn workshop() -> Workshop {
     let ply = workshop.read("held/splats.ply");
     write("cut.ply", &ply[..ply.len() / 2]);
     write("loose.ply", &ply);
-    let scene = gausset_scenes::Scene { seed: 7, ..gausset_scenes::tiny() };
+    let scene = gausset_scenes::ProceduralScene { seed: 7, ..gausset_scenes::tiny() };
     let pool = gausset_compute::Pool::new(1);
     gausset_scenes::write_dataset(&scene, &workshop.path("other"), &pool, &mut |_, _| {})
         .expect("other data");
@@ -459,7 +459,7 @@ fn without_what_varies(lines: &str) -> String {
 
 #[test]
 fn a_program_gets_its_errors_as_an_object_on_stderr() {
-    let workshop = Workshop::empty();
+    let workshop = TestFolder::empty();
     for (arguments, code) in [
         (&["eval", "nowhere", "--json"][..], "not-a-run"),
         (&["train", "nowhere", "-o", "r", "--json"], "dataset"),

@@ -5,7 +5,7 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use crate::devtools::{Browser, chromium};
-use crate::support::Workshop;
+use crate::support::TestFolder;
 use crate::viewer::trained;
 
 fn browser(test: &str) -> Option<Browser> {
@@ -117,7 +117,7 @@ pub(crate) fn sheet() -> String {
 #[test]
 fn a_page_from_disk_draws_what_render_draws() {
     let Some(mut browser) = browser("a_page_from_disk_draws_what_render_draws") else { return };
-    let workshop = Workshop::empty();
+    let workshop = TestFolder::empty();
     std::fs::write(workshop.path("scene.ply"), sheet()).expect("write");
     workshop.succeed(&["convert", "scene.ply", "<img src=x onerror=alert(1)>.html"]);
     let page = workshop.path("<img src=x onerror=alert(1)>.html");
@@ -271,7 +271,7 @@ fn names_of_pictures_are_text_in_a_report() {
 
 #[test]
 fn a_report_that_cannot_be_written_is_a_warning() {
-    let workshop = Workshop::with_data();
+    let workshop = TestFolder::with_data();
     workshop.succeed(&["train", "data", "-o", "quiet", "--steps", "4", "-q", "--no-report"]);
     assert!(!workshop.path("quiet/report.html").exists() && !workshop.path("quiet/metrics.json").exists());
     workshop.succeed(&["report", "quiet", "--json"]);
@@ -290,7 +290,7 @@ fn a_report_that_cannot_be_written_is_a_warning() {
 
 #[test]
 fn the_curves_of_a_run_are_there_for_tensorboard() {
-    let workshop = Workshop::with_data();
+    let workshop = TestFolder::with_data();
     let log = ["train", "data", "-o", "run", "--steps", "60", "--eval-every", "30", "--log", "tensorboard"];
     workshop.succeed(&log);
     workshop.succeed(&["train", "data", "-o", "plain", "--steps", "60", "--eval-every", "30"]);

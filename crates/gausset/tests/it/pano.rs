@@ -8,7 +8,7 @@ use gausset_io::image::encode;
 use gausset_scenes::room;
 use serde_json::Value;
 
-use crate::support::{Finished, Workshop, film, wait_until, with_walk, write_walk};
+use crate::support::{ProcessResult, TestFolder, wait_until, with_walk, write_video, write_walk};
 
 fn json(text: &str) -> Value {
     serde_json::from_str(text).expect("JSON")
@@ -215,7 +215,7 @@ fn a_mask_command_makes_masks_frame_by_frame() {
     };
     workshop.succeed(&arguments("w", "./mask keep.png {frame} '{mask}'"));
     let mask = gausset_io::image::decode_mask_file(&workshop.path("w/masks/view00/p1.jpg.png"));
-    let keep = mask.expect("a mask").keep;
+    let keep = mask.expect("a mask").values;
     assert!(keep[..64 * 30].iter().all(|&k| k == 255) && keep[64 * 34..].iter().all(|&k| k == 0));
     assert!(!workshop.path("w/.masks").exists());
     // If the program writes no mask, nothing is removed; if it fails, its frames are skipped.
@@ -298,7 +298,7 @@ fn a_frame_on_which_the_splitter_breaks_down_is_named_and_left_out() {
     let arguments = ["pano", "split", "walk", "-o", "w", "--size", "32", "--json"];
     let mut command = workshop.command(&arguments);
     let output = command.env("GAUSSET_REHEARSE_BREAKDOWN", "p1").output().expect("the program starts");
-    let finished = Finished::new(&arguments, output);
+    let finished = ProcessResult::new(&arguments, output);
     assert_eq!(finished.code, 1, "{finished:?}");
     assert_eq!(json(&finished.stdout)["frames"], 2);
     let told = "walk/p1.jpg: picture: internal error while splitting (this is a rehearsal); please report it";
@@ -378,7 +378,7 @@ fn another_model_is_no_other_run_where_the_first_one_could_not_be_used() {
 
 #[test]
 fn a_panorama_that_does_not_fit_into_memory_is_named_with_what_would() {
-    let workshop = Workshop::empty();
+    let workshop = TestFolder::empty();
     std::fs::create_dir(workshop.path("walk")).expect("a folder");
     // 8192x4096 px of one colour, 16 bits, grey: 64 MiB decoded, a file of some 100 KB.
     let pixels = vec![7u16; 8192 * 4096];
@@ -401,7 +401,7 @@ fn a_panorama_that_does_not_fit_into_memory_is_named_with_what_would() {
 
 #[test]
 fn the_bench_keeps_its_contract() {
-    let workshop = Workshop::empty();
+    let workshop = TestFolder::empty();
     let finished =
         workshop.succeed(&["bench", "pano", "--width", "256", "--frames", "1", "--passes", "1", "--json"]);
     let result = json(&finished.stdout);
@@ -630,7 +630,7 @@ fn colours_are_changed_alike_in_views_and_previews_and_written_down() {
 /// A dual-fisheye frame, red in front and green behind, is shown as a panorama.
 #[test]
 fn a_preview_of_two_circles_is_a_panorama() {
-    let workshop = Workshop::empty();
+    let workshop = TestFolder::empty();
     let (width, height) = (256usize, 128usize);
     let mut data = vec![0u8; 3 * width * height];
     for (at, pixel) in data.chunks_exact_mut(3).enumerate() {
@@ -671,11 +671,11 @@ fn a_preview_of_two_circles_is_a_panorama() {
 /// A GPS track of another time range is refused before a long video is analysed, without other output.
 #[test]
 fn a_track_of_other_seconds_is_refused_before_the_first_frame() {
-    let workshop = Workshop::empty();
+    let workshop = TestFolder::empty();
     let frames: Vec<_> = (0..8)
         .map(|k| room::Room::FOR_REGISTRATION.panorama(128, &room::pose(k, 40), &Pool::new(1)))
         .collect();
-    if !film("a track of other seconds", &workshop.path("walk.mp4"), 128, &frames) {
+    if !write_video("a track of other seconds", &workshop.path("walk.mp4"), 128, &frames) {
         return;
     }
     let fixes = |from: u32| (0..40).map(|k| format!("{},{},0\n", from + k, k)).collect::<String>();

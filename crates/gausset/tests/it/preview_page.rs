@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use gausset_pano::coverage::Seen;
+use gausset_pano::coverage::ViewCounter;
 use gausset_pano::geometry::{View, direction_from_equirect};
 use gausset_pano::layout::Layout;
 use rustix::process::Signal;
@@ -10,8 +10,8 @@ use serde_json::json;
 
 use crate::devtools::{Browser, chromium};
 use crate::pages::{from_base64, pixels};
-use crate::support::Workshop;
-use crate::viewer::Shown;
+use crate::support::TestFolder;
+use crate::viewer::RunningViewer;
 
 /// A grey panorama whose right half is red.
 fn write_panorama(path: &Path) {
@@ -22,8 +22,8 @@ fn write_panorama(path: &Path) {
     std::fs::write(path, gausset_io::image::encode::png_rgb8(&picture).expect("packed")).expect("written");
 }
 
-fn workshop() -> Workshop {
-    let workshop = Workshop::empty();
+fn workshop() -> TestFolder {
+    let workshop = TestFolder::empty();
     write_panorama(&workshop.path("pano.png"));
     workshop
 }
@@ -31,7 +31,8 @@ fn workshop() -> Workshop {
 #[test]
 fn a_page_answers_whoever_knows_its_token() {
     let workshop = workshop();
-    let shown = Shown::start(&workshop, &["pano", "preview", "pano.png", "--page", "--json", "--port", "0"]);
+    let shown =
+        RunningViewer::start(&workshop, &["pano", "preview", "pano.png", "--page", "--json", "--port", "0"]);
     let (status, body) = shown.get("/api/preview");
     assert_eq!(status, 200);
     let about: serde_json::Value = serde_json::from_slice(&body).expect("JSON");
@@ -63,7 +64,8 @@ fn the_page_shows_the_panorama_its_views_and_its_colours() {
         return gausset_testkit::skip::skip_for_tool(test, "no Chromium (apt-get install chromium)");
     };
     let (workshop, mut browser) = (workshop(), Browser::start(&program));
-    let shown = Shown::start(&workshop, &["pano", "preview", "pano.png", "--page", "--json", "--port", "0"]);
+    let shown =
+        RunningViewer::start(&workshop, &["pano", "preview", "pano.png", "--page", "--json", "--port", "0"]);
     browser.call("Page.navigate", json!({"url": shown.url}));
     browser.wait_until("document.documentElement?.dataset.ready === 'true'");
     assert_eq!(browser.value("location.hash"), "");
@@ -94,7 +96,7 @@ fn the_page_shows_the_panorama_its_views_and_its_colours() {
     // Flat: dark where no view covers the direction, computed with the functions of the split.
     let flat = shot(&mut browser, "document.getElementById('flat').click()");
     let views: Vec<View> = Layout::Ring8.views(128, 128, None);
-    let seen = Seen::new(&views);
+    let seen = ViewCounter::new(&views);
     let (mut right, mut all) = (0, 0);
     for y in (4..h).step_by(9) {
         for x in (4..w).step_by(9) {
@@ -105,7 +107,7 @@ fn the_page_shows_the_panorama_its_views_and_its_colours() {
             if !(0.0..1.0).contains(&across) || !(0.0..1.0).contains(&down) {
                 continue;
             }
-            let is_seen = seen.by(direction_from_equirect(across, down, 1.0, 1.0)) > 0;
+            let is_seen = seen.count(direction_from_equirect(across, down, 1.0, 1.0)) > 0;
             let is_bright = u32::from(at(&flat, x, y)[0]) > 90;
             all += 1;
             right += usize::from(is_seen == is_bright);

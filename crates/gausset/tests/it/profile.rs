@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::support::Workshop;
+use crate::support::TestFolder;
 
 /// Times of the rows that do not overlap, ms.
 fn exclusive_sum(profile: &Value) -> f64 {
@@ -14,7 +14,7 @@ fn exclusive_sum(profile: &Value) -> f64 {
 
 #[test]
 fn the_rows_of_a_profile_sum_to_the_wall_time_and_are_shown_and_compared() {
-    let workshop = Workshop::with_data();
+    let workshop = TestFolder::with_data();
     for name in ["a", "b"] {
         let train = [
             "train",
@@ -93,7 +93,7 @@ fn the_rows_of_a_profile_sum_to_the_wall_time_and_are_shown_and_compared() {
 
 #[test]
 fn what_is_no_profile_is_refused_with_a_line() {
-    let workshop = Workshop::with_data();
+    let workshop = TestFolder::with_data();
     std::fs::write(workshop.path("profile.json"), "{\"wall_ms\": \"long\"}").expect("write");
     for (argument, reason) in [
         ("nowhere", "read: no such file or folder; record one with --profile"),
@@ -108,7 +108,7 @@ fn what_is_no_profile_is_refused_with_a_line() {
 
 #[test]
 fn a_splat_file_can_be_measured_from_a_camera_and_its_steps_profiled() {
-    let workshop = Workshop::with_data();
+    let workshop = TestFolder::with_data();
     workshop.succeed(&["train", "data", "-o", "run", "--steps", "20", "-q"]);
     let path = r#"{"camera_type": "perspective", "render_width": 64, "render_height": 48,
         "camera_path": [{"camera_to_world": [1,0,0,0, 0,1,0,0, 0,0,1,9, 0,0,0,1], "fov": 50},
@@ -142,7 +142,7 @@ fn a_splat_file_can_be_measured_from_a_camera_and_its_steps_profiled() {
 
 #[test]
 fn the_density_pass_is_measured_at_several_sizes() {
-    let workshop = Workshop::empty();
+    let workshop = TestFolder::empty();
     let bench = ["bench", "density", "--splats", "300000", "--passes", "2", "--threads", "1", "--json"];
     let measured = workshop.succeed(&bench).json();
     let sizes = measured["sizes"].as_array().expect("sizes");

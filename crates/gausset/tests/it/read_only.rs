@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 
 use gausset_testkit::{skip_for_machine, skip_for_tool};
 
-use crate::support::{Finished, Workshop};
+use crate::support::{ProcessResult, TestFolder};
 
 const TEST: &str = "read-only folders";
 /// User id of `nobody`.
@@ -57,7 +57,7 @@ fn listing(folder: &Path) -> BTreeMap<PathBuf, (u64, i64)> {
 
 #[test]
 fn a_folder_that_may_only_be_read_is_one_clear_line_and_stays_as_it_is() {
-    let workshop = Workshop::with_data();
+    let workshop = TestFolder::with_data();
     let root = workshop.path("");
     fs::set_permissions(&root, fs::Permissions::from_mode(0o755)).expect("permissions");
     if fs::metadata(&root).expect("metadata").uid() != 0 {
@@ -81,7 +81,7 @@ fn a_folder_that_may_only_be_read_is_one_clear_line_and_stays_as_it_is() {
         &["clean", "run", "-o", "out.ply"],
     ] {
         let output = as_nobody(&program, arguments, &root).output().expect("the program starts");
-        let finished = Finished::new(arguments, output);
+        let finished = ProcessResult::new(arguments, output);
         let line = finished.stderr.lines().last().unwrap_or_default().to_lowercase();
         assert!(finished.code > 0, "{finished:?}");
         assert!(line.contains("permission denied"), "{finished:?}");
@@ -91,6 +91,6 @@ fn a_folder_that_may_only_be_read_is_one_clear_line_and_stays_as_it_is() {
     // Commands that only read still work.
     for arguments in [&["info", "run"][..], &["eval", "run", "--help"]] {
         let output = as_nobody(&program, arguments, &root).output().expect("the program starts");
-        assert_eq!(Finished::new(arguments, output).code, 0);
+        assert_eq!(ProcessResult::new(arguments, output).code, 0);
     }
 }

@@ -6,13 +6,13 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::support::{Finished, PATIENCE, Workshop, checkpoints, wait_until, with_walk};
+use crate::support::{ProcessResult, TIMEOUT, TestFolder, checkpoints, wait_until, with_walk};
 
 /// More steps than any test runs.
 const ENDLESS: [&str; 8] = ["train", "data", "-o", "run", "--steps", "1000000", "--checkpoint-every", "5"];
 
 /// Starts an endless run and waits until it trains.
-fn endless(workshop: &Workshop, more: &[&str]) -> std::process::Child {
+fn endless(workshop: &TestFolder, more: &[&str]) -> std::process::Child {
     let child = workshop.start(&[&ENDLESS[..], more].concat());
     wait_until("the run trains", || !checkpoints(&workshop.path("run")).is_empty());
     child
@@ -26,12 +26,12 @@ fn send(child: &std::process::Child, signal: Signal) {
 #[test]
 fn a_signal_saves_a_checkpoint_and_stops_the_run_with_its_own_exit_code() {
     for (signal, code) in [(Signal::INT, 130), (Signal::TERM, 143), (Signal::HUP, 129)] {
-        let workshop = Workshop::with_data();
+        let workshop = TestFolder::with_data();
         let child = endless(&workshop, &["--json"]);
         let sent = Instant::now();
         send(&child, signal);
-        let finished = Finished::new(&ENDLESS, child.wait_with_output().expect("wait"));
-        assert!(sent.elapsed() < PATIENCE);
+        let finished = ProcessResult::new(&ENDLESS, child.wait_with_output().expect("wait"));
+        assert!(sent.elapsed() < TIMEOUT);
         assert_eq!(finished.code, code, "{finished:?}");
         assert!(finished.stderr.contains("resume with: gausset train --resume run"), "{finished:?}");
         let steps = finished.json()["steps"].as_u64();
@@ -41,7 +41,7 @@ fn a_signal_saves_a_checkpoint_and_stops_the_run_with_its_own_exit_code() {
 
 #[test]
 fn a_run_whose_terminal_was_closed_goes_on_to_the_same_bytes() {
-    let workshop = Workshop::with_data();
+    let workshop = TestFolder::with_data();
     let options = ["--steps", "240", "--checkpoint-every", "5", "-q"];
     workshop.succeed(&[&["train", "data", "-o", "whole"][..], &options].concat());
     let arguments = [&["train", "data", "-o", "run"][..], &options].concat();
@@ -54,7 +54,7 @@ fn a_run_whose_terminal_was_closed_goes_on_to_the_same_bytes() {
     }
     std::thread::sleep(Duration::from_millis(5));
     let _ = kill_process(Pid::from_child(&child), Signal::HUP);
-    let finished = Finished::new(&arguments, child.wait_with_output().expect("wait"));
+    let finished = ProcessResult::new(&arguments, child.wait_with_output().expect("wait"));
     assert!([129, 143].contains(&finished.code), "{finished:?}");
     assert!(!workshop.path("run/splats.ply").exists(), "it was not interrupted: {finished:?}");
     workshop.succeed(&["train", "--resume", "run", "-q"]);
@@ -64,7 +64,7 @@ fn a_run_whose_terminal_was_closed_goes_on_to_the_same_bytes() {
 #[cfg(target_os = "linux")]
 #[test]
 fn a_run_that_was_told_to_ignore_closed_terminals_does() {
-    let workshop = Workshop::with_data();
+    let workshop = TestFolder::with_data();
     let program = workshop.command(&ENDLESS);
     let mut shell = std::process::Command::new("/bin/sh");
     shell.args(["-c", "trap '' HUP; exec \"$@\"", "sh"]).arg(program.get_program()).args(program.get_args());
@@ -82,13 +82,13 @@ fn a_run_that_was_told_to_ignore_closed_terminals_does() {
 #[test]
 fn a_second_signal_ends_the_run_at_once_and_it_can_go_on() {
     let ended_at_once = |_: i32| {
-        let workshop = Workshop::with_data();
+        let workshop = TestFolder::with_data();
         let child = endless(&workshop, &[]);
         // Both signals are pending while the process is stopped, so the second comes before the first is handled.
         for signal in [Signal::STOP, Signal::INT, Signal::TERM, Signal::CONT] {
             send(&child, signal);
         }
-        let finished = Finished::new(&ENDLESS, child.wait_with_output().expect("wait"));
+        let finished = ProcessResult::new(&ENDLESS, child.wait_with_output().expect("wait"));
         assert!([130, 143].contains(&finished.code), "{finished:?}");
         (!finished.stderr.contains("resume with")).then_some(workshop)
     };
@@ -105,7 +105,7 @@ fn a_second_signal_ends_the_run_at_once_and_it_can_go_on() {
 
 #[test]
 fn a_folder_in_use_is_refused() {
-    let workshop = Workshop::with_data();
+    let workshop = TestFolder::with_data();
     let mut child = endless(&workshop, &[]);
     let second = workshop.run(&["train", "data", "-o", "run", "--force"]);
     let resumed = workshop.run(&["train", "--resume", "run"]);
@@ -131,7 +131,7 @@ fn catches_termination(child: &std::process::Child) -> bool {
 #[cfg(target_os = "linux")]
 #[test]
 fn a_signal_ends_the_reading_of_a_large_input() {
-    let workshop = Workshop::empty();
+    let workshop = TestFolder::empty();
     let packed = |bytes: &[u8]| {
         let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
         packed.write_all(bytes).expect("packed");
@@ -153,7 +153,7 @@ fn a_signal_ends_the_reading_of_a_large_input() {
     let child = workshop.start(&arguments);
     wait_until("the program waits for signals", || catches_termination(&child));
     send(&child, Signal::TERM);
-    let finished = Finished::new(&arguments, child.wait_with_output().expect("wait"));
+    let finished = ProcessResult::new(&arguments, child.wait_with_output().expect("wait"));
     assert_eq!((finished.code, finished.stdout.as_str()), (143, ""), "{finished:?}");
     assert!(!workshop.path("out.safetensors").exists());
 }
@@ -161,7 +161,7 @@ fn a_signal_ends_the_reading_of_a_large_input() {
 #[cfg(target_os = "linux")]
 #[test]
 fn there_are_never_more_threads_than_asked_for_and_three() {
-    let workshop = Workshop::with_data();
+    let workshop = TestFolder::with_data();
     let mut child = endless(&workshop, &["--threads", "2", "--eval-every", "3"]);
     let tasks = format!("/proc/{}/task", child.id());
     let most = (0..200)
@@ -177,7 +177,7 @@ fn there_are_never_more_threads_than_asked_for_and_three() {
 
 #[test]
 fn a_reader_that_goes_away_is_no_error() {
-    let workshop = Workshop::empty();
+    let workshop = TestFolder::empty();
     let mut command = workshop.command(&["completions", "bash"]);
     let (reader, writer) = std::io::pipe().expect("a pipe");
     drop(reader);
@@ -190,7 +190,7 @@ fn a_reader_that_goes_away_is_no_error() {
 #[cfg(target_os = "linux")]
 #[test]
 fn a_full_disk_behind_stdout_is_an_error() {
-    let workshop = Workshop::empty();
+    let workshop = TestFolder::empty();
     let full = std::fs::File::options().write(true).open("/dev/full").expect("/dev/full");
     let output = workshop.command(&["--version"]).stdout(full).output().expect("starts");
     assert_eq!(output.status.code(), Some(2));
@@ -215,7 +215,7 @@ fn a_stderr_that_cannot_be_written_is_nothing_to_stop_for() {
 
 #[test]
 fn a_panic_is_one_line_that_asks_for_a_report() {
-    let workshop = Workshop::empty();
+    let workshop = TestFolder::empty();
     let output =
         workshop.command(&["info", "."]).env("GAUSSET_REHEARSE_PANIC", "1").output().expect("starts");
     assert_eq!(output.status.code(), Some(101));

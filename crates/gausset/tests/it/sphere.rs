@@ -2,10 +2,10 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{Workshop, with_walk};
+use crate::support::{TestFolder, with_walk};
 
 /// Four panoramas with poses: a step apart, level.
-fn walk_with_poses() -> Workshop {
+fn walk_with_poses() -> TestFolder {
     let workshop = with_walk(4);
     let frames: Vec<Value> = (0..4)
         .map(|k| {

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use gausset_compute::{Pool, VectorLevel, level};
+use gausset_compute::{Pool, SimdLevel, dispatch_level};
 use gausset_core::RgbImage8;
 use gausset_pano::jpeg::encode_planes;
 use gausset_scenes::panorama::detailed;
@@ -15,14 +15,14 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 /// Timeout of all waits; a test that waits longer has failed.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A temporary folder for a test, in which the program runs, optionally with a dataset of eight 32x24 images in `data`.
-pub(crate) struct Workshop {
+pub(crate) struct TestFolder {
     folder: TempDir,
 }
 
-impl Workshop {
+impl TestFolder {
     /// An empty folder.
     pub(crate) fn empty() -> Self {
         Self { folder: tempfile::tempdir().expect("a temporary folder") }
@@ -50,12 +50,12 @@ impl Workshop {
     }
 
     /// Runs the program to its end.
-    pub(crate) fn run(&self, arguments: &[&str]) -> Finished {
-        Finished::new(arguments, self.command(arguments).output().expect("the program starts"))
+    pub(crate) fn run(&self, arguments: &[&str]) -> ProcessResult {
+        ProcessResult::new(arguments, self.command(arguments).output().expect("the program starts"))
     }
 
     /// Runs the program, which must succeed.
-    pub(crate) fn succeed(&self, arguments: &[&str]) -> Finished {
+    pub(crate) fn succeed(&self, arguments: &[&str]) -> ProcessResult {
         let finished = self.run(arguments);
         assert_eq!(finished.code, 0, "{finished:?}");
         finished
@@ -74,8 +74,8 @@ impl Workshop {
 }
 
 /// A folder with `count` panoramas of 256x128 px in `walk`.
-pub(crate) fn with_walk(count: u32) -> Workshop {
-    let workshop = Workshop::empty();
+pub(crate) fn with_walk(count: u32) -> TestFolder {
+    let workshop = TestFolder::empty();
     std::fs::create_dir(workshop.path("walk")).expect("a folder");
     write_walk(&workshop.path("walk"), count);
     workshop
@@ -83,7 +83,7 @@ pub(crate) fn with_walk(count: u32) -> Workshop {
 
 /// Panoramas of 256x128 px as `p0.jpg` and so on.
 pub(crate) fn write_walk(folder: &Path, count: u32) {
-    let level = level(VectorLevel::Auto).expect("a level");
+    let level = dispatch_level(SimdLevel::Auto).expect("a level");
     for k in 0..count {
         let bytes = encode_planes(256, &detailed(256, k, &Pool::new(1)), 90, level);
         std::fs::write(folder.join(format!("p{k}.jpg")), bytes).expect("a panorama");
@@ -91,7 +91,7 @@ pub(crate) fn write_walk(folder: &Path, count: u32) {
 }
 
 /// Writes a lossless video. Returns false and reports a skipped test if ffmpeg is not installed.
-pub(crate) fn film(test: &str, path: &Path, width: usize, frames: &[RgbImage8]) -> bool {
+pub(crate) fn write_video(test: &str, path: &Path, width: usize, frames: &[RgbImage8]) -> bool {
     let size = format!("{width}x{}", width / 2);
     let ffmpeg = Command::new("ffmpeg")
         .args(["-v", "error", "-y", "-f", "rawvideo", "-pix_fmt", "rgb24", "-s", &size, "-r", "5", "-i", "-"])
@@ -122,7 +122,7 @@ pub(crate) fn script(path: &Path, text: &str) {
 
 /// Result of a finished process.
 #[derive(Debug)]
-pub(crate) struct Finished {
+pub(crate) struct ProcessResult {
     #[allow(dead_code, reason = "shown when a test fails")]
     arguments: Vec<String>,
     /// Exit code; -1 if a signal ended the process.
@@ -131,7 +131,7 @@ pub(crate) struct Finished {
     pub(crate) stderr: String,
 }
 
-impl Finished {
+impl ProcessResult {
     pub(crate) fn new(arguments: &[&str], output: Output) -> Self {
         Self {
             arguments: arguments.iter().map(|&argument| argument.to_owned()).collect(),
@@ -150,7 +150,7 @@ impl Finished {
 }
 
 /// Whether the JSON of `info` contains all fields of the training's JSON with the same values.
-pub(crate) fn is_told_again(trained: &Value, info: &Value) -> bool {
+pub(crate) fn contains_result(trained: &Value, info: &Value) -> bool {
     let told = trained.as_object().into_iter().flatten();
     // The number of missing images belongs to the dataset, not to the run.
     let mut told = told.filter(|(key, _)| *key != "left_out").peekable();
@@ -173,7 +173,7 @@ pub(crate) fn checkpoints(run: &Path) -> Vec<u64> {
 pub(crate) fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
     let started = Instant::now();
     while !is_so() {
-        assert!(started.elapsed() < PATIENCE, "waited in vain until {what}");
+        assert!(started.elapsed() < TIMEOUT, "waited in vain until {what}");
         std::thread::sleep(Duration::from_millis(2));
     }
 }

@@ -5,13 +5,13 @@ use std::sync::OnceLock;
 
 use gausset_core::{Pose, RgbImage8, se3};
 use gausset_io::image::encode::png_rgb8;
-use gausset_pano::export::Poses;
+use gausset_pano::export::AlignedPoses;
 use gausset_pano::fisheye::DualFisheye;
 use gausset_pano::projection::Projection;
 use gausset_pano::unproject::Unprojection;
 use gausset_scenes::room::{self, Room};
 
-use crate::support::Workshop;
+use crate::support::TestFolder;
 
 const FRAMES: usize = 8;
 /// Distance from the first centre back to the second, metres.
@@ -65,7 +65,7 @@ fn lenses(text: &str) -> Projection {
 }
 
 /// The folder `frames` of a walk through the room, and its poses. Tests share the images.
-fn walked(workshop: &Workshop, frames: usize) -> Vec<Pose> {
+fn walked(workshop: &TestFolder, frames: usize) -> Vec<Pose> {
     static DRAWN: [OnceLock<Vec<u8>>; FRAMES] = [const { OnceLock::new() }; FRAMES];
     std::fs::create_dir(workshop.path("frames")).expect("a folder");
     let fisheye = lenses(LENSES);
@@ -80,14 +80,14 @@ fn walked(workshop: &Workshop, frames: usize) -> Vec<Pose> {
 
 #[test]
 fn lenses_that_are_apart_have_poses_of_their_own() {
-    let workshop = Workshop::empty();
+    let workshop = TestFolder::empty();
     std::fs::write(workshop.path("lens.json"), LENSES).expect("a lens file");
     let truth = walked(&workshop, FRAMES);
     let split = ["pano", "split", "frames", "-o", "views", "--lens", "lens.json", "--lenses", "separate"];
     workshop.succeed(&split);
     let told = workshop.succeed(&["pano", "align", "views", "--aligner", "own"]).stdout;
     assert!(told.contains("degrees between the lenses"), "{told}");
-    let poses: Poses = serde_json::from_slice(&workshop.read("views/poses.json")).expect("poses");
+    let poses: AlignedPoses = serde_json::from_slice(&workshop.read("views/poses.json")).expect("poses");
     let of_lens = |end: &str| -> Vec<Pose> {
         let frames = poses.frames.iter().filter(|frame| frame.name.ends_with(end));
         frames.map(|frame| frame.pose().expect("registered")).collect()
@@ -131,7 +131,7 @@ fn apart(one: &Projection, other: &Projection) -> f64 {
 
 #[test]
 fn a_rough_lens_file_becomes_a_good_one_by_the_poses_that_it_led_to() {
-    let workshop = Workshop::empty();
+    let workshop = TestFolder::empty();
     let truth = walked(&workshop, 4);
     std::fs::write(workshop.path("rough.json"), ROUGH).expect("a lens file");
     workshop.succeed(&["pano", "split", "frames", "-o", "views", "--lens", "rough.json"]);
@@ -141,7 +141,7 @@ fn a_rough_lens_file_becomes_a_good_one_by_the_poses_that_it_led_to() {
         workshop.succeed(&[&calibrate[..], &["--max-frames", "3", "--poses", "views"]].concat()).json();
     let good = String::from_utf8(workshop.read("good.json")).expect("a lens file");
     let [before, after] = [ROUGH, &good].map(|text| apart(&lenses(text), &lenses(LENSES)));
-    let poses: Poses = serde_json::from_slice(&workshop.read("views/poses.json")).expect("poses");
+    let poses: AlignedPoses = serde_json::from_slice(&workshop.read("views/poses.json")).expect("poses");
     let poses: Vec<Pose> = poses.frames.iter().map(|frame| frame.pose().expect("registered")).collect();
     // The poses are without a unit.
     let scale = way(&truth).1 / way(&poses).1;
@@ -154,7 +154,7 @@ fn a_rough_lens_file_becomes_a_good_one_by_the_poses_that_it_led_to() {
 
 #[test]
 fn lenses_are_cut_apart_where_there_are_two() {
-    let workshop = Workshop::empty();
+    let workshop = TestFolder::empty();
     std::fs::create_dir(workshop.path("frames")).expect("a folder");
     let panorama = png_rgb8(&RgbImage8::new(256, 128)).expect("a picture");
     std::fs::write(workshop.path("frames/a.png"), panorama).expect("a frame");

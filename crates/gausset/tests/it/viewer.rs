@@ -11,10 +11,10 @@ use serde_json::{Value, json};
 use tungstenite::protocol::WebSocket;
 use tungstenite::{Message, client};
 
-use crate::support::{PATIENCE, Workshop, script, wait_until};
+use crate::support::{TIMEOUT, TestFolder, script, wait_until};
 
 /// A running viewer and its address.
-pub(crate) struct Shown {
+pub(crate) struct RunningViewer {
     pub(crate) child: Child,
     pub(crate) url: String,
     port: u16,
@@ -22,9 +22,9 @@ pub(crate) struct Shown {
     stdout: BufReader<std::process::ChildStdout>,
 }
 
-impl Shown {
+impl RunningViewer {
     /// Starts the program, which prints its address.
-    pub(crate) fn start(workshop: &Workshop, arguments: &[&str]) -> Self {
+    pub(crate) fn start(workshop: &TestFolder, arguments: &[&str]) -> Self {
         let mut child = workshop.start(arguments);
         let mut stdout = BufReader::new(child.stdout.take().expect("stdout"));
         let mut line = String::new();
@@ -52,7 +52,7 @@ impl Shown {
     /// Status and body of a GET with another token.
     pub(crate) fn get_with(&self, path: &str, token: &str) -> (u32, Vec<u8>) {
         let mut stream = TcpStream::connect(("127.0.0.1", self.port)).expect("it listens");
-        stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
+        stream.set_read_timeout(Some(TIMEOUT)).expect("a timeout");
         let head = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {token}");
         stream.write_all(format!("{head}\r\n\r\n").as_bytes()).expect("it is sent");
         let mut answer = Vec::new();
@@ -74,7 +74,7 @@ impl Shown {
 }
 
 /// A client that behaves like a page.
-pub(crate) struct Robot {
+pub(crate) struct PageClient {
     socket: WebSocket<TcpStream>,
     scene: Value,
     events: Vec<Value>,
@@ -89,13 +89,13 @@ struct Frame {
     bytes: Vec<u8>,
 }
 
-impl Robot {
-    pub(crate) fn enter(shown: &Shown) -> Self {
+impl PageClient {
+    pub(crate) fn connect(shown: &RunningViewer) -> Self {
         let stream = TcpStream::connect(("127.0.0.1", shown.port)).expect("it listens");
-        stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
+        stream.set_read_timeout(Some(TIMEOUT)).expect("a timeout");
         let (socket, _) = client(format!("ws://127.0.0.1:{}/ws", shown.port), stream).expect("a handshake");
         let mut robot = Self { socket, scene: Value::Null, events: Vec::new(), snapshot: 0 };
-        robot.say(&json!({"t": "hello", "version": 1, "token": shown.token()}));
+        robot.send(&json!({"t": "hello", "version": 1, "token": shown.token()}));
         while robot.scene["cameras"].as_array().is_none_or(Vec::is_empty) {
             // A training announces its scene at the start.
             robot.next();
@@ -103,7 +103,7 @@ impl Robot {
         robot
     }
 
-    pub(crate) fn say(&mut self, message: &Value) {
+    pub(crate) fn send(&mut self, message: &Value) {
         self.socket.send(Message::text(message.to_string())).expect("it is sent");
     }
 
@@ -137,7 +137,7 @@ impl Robot {
         for (name, value) in more.as_object().into_iter().flatten() {
             view[name] = value.clone();
         }
-        self.say(&view);
+        self.send(&view);
     }
 
     /// Waits for a frame or a photograph of this id.
@@ -152,10 +152,10 @@ impl Robot {
         for (name, value) in more.as_object().into_iter().flatten() {
             view[name] = value.clone();
         }
-        self.say(&view);
+        self.send(&view);
         loop {
             if let Some(frame) = self.next() {
-                self.say(&json!({"t": "ack", "id": frame.id}));
+                self.send(&json!({"t": "ack", "id": frame.id}));
                 if frame.id == id {
                     return frame;
                 }
@@ -164,11 +164,11 @@ impl Robot {
     }
 
     /// Requests the splats for rendering in the browser and loads them.
-    fn load_splats(&mut self, shown: &Shown) -> Vec<u8> {
-        self.say(&json!({"t": "snapshot", "have": 0, "moving": true}));
+    fn load_splats(&mut self, shown: &RunningViewer) -> Vec<u8> {
+        self.send(&json!({"t": "snapshot", "have": 0, "moving": true}));
         while self.snapshot == 0 {
             if let Some(frame) = self.next() {
-                self.say(&json!({"t": "ack", "id": frame.id}));
+                self.send(&json!({"t": "ack", "id": frame.id}));
             }
         }
         let (status, bytes) = shown.get("/api/snapshot");
@@ -179,7 +179,7 @@ impl Robot {
     fn wait_for(&mut self, event: &str) {
         while !self.events.iter().any(|found| found["event"] == event) {
             if let Some(frame) = self.next() {
-                self.say(&json!({"t": "ack", "id": frame.id}));
+                self.send(&json!({"t": "ack", "id": frame.id}));
             }
         }
     }
@@ -190,8 +190,8 @@ fn decoded(bytes: &[u8]) -> Vec<u8> {
 }
 
 /// A run of a few steps in `run`.
-pub(crate) fn trained() -> Workshop {
-    let workshop = Workshop::with_data();
+pub(crate) fn trained() -> TestFolder {
+    let workshop = TestFolder::with_data();
     workshop.succeed(&["train", "data", "-o", "run", "--steps", "60", "-q"]);
     workshop
 }
@@ -200,8 +200,8 @@ pub(crate) fn trained() -> Workshop {
 fn what_a_page_sees_at_rest_is_what_render_gives() {
     let workshop = trained();
     workshop.succeed(&["render", "run", "--split", "all", "-o", "pictures"]);
-    let shown = Shown::start(&workshop, &["view", "run", "--json", "--port", "0"]);
-    let mut robot = Robot::enter(&shown);
+    let shown = RunningViewer::start(&workshop, &["view", "run", "--json", "--port", "0"]);
+    let mut robot = PageClient::connect(&shown);
     let cameras = robot.scene["cameras"].as_array().expect("cameras").clone();
     assert_eq!(cameras.len(), 8);
     assert!(cameras.iter().any(|camera| camera["held_out"] == true && camera["psnr"].is_number()));
@@ -220,7 +220,7 @@ fn what_a_page_sees_at_rest_is_what_render_gives() {
     }
     // The photograph and the difference to it.
     robot.see(100, 3, &json!({"what": "error", "against": 3, "exact": true}));
-    robot.say(&json!({"t": "photo", "id": 101, "camera": 3, "side": 64}));
+    robot.send(&json!({"t": "photo", "id": 101, "camera": 3, "side": 64}));
     while robot.next().is_none_or(|frame| frame.id != 101) {}
     assert_eq!(shown.end(Some(Signal::INT)), (0, String::new()));
 }
@@ -228,8 +228,8 @@ fn what_a_page_sees_at_rest_is_what_render_gives() {
 #[test]
 fn new_splats_are_picked_up_and_damaged_ones_are_not() {
     let workshop = trained();
-    let shown = Shown::start(&workshop, &["view", "run", "--json", "--port", "0", "--no-open"]);
-    let mut robot = Robot::enter(&shown);
+    let shown = RunningViewer::start(&workshop, &["view", "run", "--json", "--port", "0", "--no-open"]);
+    let mut robot = PageClient::connect(&shown);
     let before = robot.see(1, 0, &json!({"exact": true})).bytes;
     let splats = workshop.read("run/splats.ply");
     std::fs::write(workshop.path("run/splats.ply"), &splats[..200]).expect("written");
@@ -251,21 +251,21 @@ fn filters_of_the_page_are_those_of_convert() {
     let cut = ["convert", "run", "cut.ply", "--min-opacity", "0.2", "--sphere=0,0,0,2.5", "--json"];
     let converted: Value = serde_json::from_str(&workshop.succeed(&cut).stdout).expect("JSON");
     let left = converted["output"]["count"].as_u64().expect("a count");
-    let shown = Shown::start(&workshop, &["view", "run", "--json", "--port", "0"]);
-    let mut robot = Robot::enter(&shown);
+    let shown = RunningViewer::start(&workshop, &["view", "run", "--json", "--port", "0"]);
+    let mut robot = PageClient::connect(&shown);
     let all = robot.scene["splats"].as_u64().expect("a number");
     assert!(0 < left && left < all, "{left} of {all}");
     let before = robot.see(1, 0, &json!({"exact": true})).bytes;
-    robot.say(&json!({"t": "filter", "filter": {"min_opacity": 0.2, "sphere": [0, 0, 0, 2.5]}}));
+    robot.send(&json!({"t": "filter", "filter": {"min_opacity": 0.2, "sphere": [0, 0, 0, 2.5]}}));
     while robot.scene["splats"] == all {
         robot.next();
     }
     assert_eq!(robot.scene["splats"], left);
     assert!(robot.see(2, 0, &json!({"exact": true})).bytes != before);
     // A filter that excludes no splats changes nothing, an invalid one is refused, and without one all splats are back.
-    robot.say(&json!({"t": "filter", "filter": {"sphere": [9e9, 0, 0, 1]}}));
-    robot.say(&json!({"t": "filter", "filter": {"min_opacity": 7}}));
-    robot.say(&json!({"t": "filter", "filter": {}}));
+    robot.send(&json!({"t": "filter", "filter": {"sphere": [9e9, 0, 0, 1]}}));
+    robot.send(&json!({"t": "filter", "filter": {"min_opacity": 7}}));
+    robot.send(&json!({"t": "filter", "filter": {}}));
     while robot.scene["splats"] == left {
         robot.next();
     }
@@ -278,7 +278,7 @@ fn filters_of_the_page_are_those_of_convert() {
 fn a_splat_file_is_shown_from_around_it() {
     let workshop = trained();
     std::fs::copy(workshop.path("run/splats.ply"), workshop.path("sent.ply")).expect("a copy");
-    let shown = Shown::start(&workshop, &["serve", "sent.ply", "--json", "--port", "0"]);
+    let shown = RunningViewer::start(&workshop, &["serve", "sent.ply", "--json", "--port", "0"]);
     let mut stream = TcpStream::connect(("127.0.0.1", shown.port)).expect("it listens");
     let request = format!(
         "GET /api/state HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {}\r\n\r\n",
@@ -361,7 +361,7 @@ fn the_browser_is_no_program_of_the_working_folder_and_no_command_line_has_a_sec
     assert_ne!(ticket, token);
     // The one-time token in the page file grants access; then the file is removed.
     let stream = TcpStream::connect(address).expect("it listens");
-    stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
+    stream.set_read_timeout(Some(TIMEOUT)).expect("a timeout");
     let (mut socket, _) = client(format!("ws://{address}/ws"), stream).expect("a handshake");
     let hello = json!({"t": "hello", "version": 1, "token": ticket});
     socket.send(Message::text(hello.to_string())).expect("it is sent");
@@ -376,15 +376,15 @@ fn the_browser_is_no_program_of_the_working_folder_and_no_command_line_has_a_sec
 
 #[test]
 fn a_page_that_comes_before_the_first_step_or_during_evaluations_or_has_no_window_is_served() {
-    let workshop = Workshop::with_data();
+    let workshop = TestFolder::with_data();
     let options = "--steps 60 --eval-every 2 --refine-poses --poses-from 0 --json --viewer=0 --viewer-linger";
     let options: Vec<&str> = options.split(' ').collect();
-    let shown = Shown::start(&workshop, &[&["train", "data", "-o", "run"][..], &options].concat());
-    let mut robot = Robot::enter(&shown);
+    let shown = RunningViewer::start(&workshop, &[&["train", "data", "-o", "run"][..], &options].concat());
+    let mut robot = PageClient::connect(&shown);
     // A window of size zero and one with invalid values: an error line, and the next view is still rendered.
     for side in [json!(0), json!(-3), json!(1e12)] {
         let pose = robot.scene["cameras"][0]["pose"].clone();
-        robot.say(&json!({"t": "view", "id": 1, "camera": [side, side, 50, 50, 0, 0], "pose": pose}));
+        robot.send(&json!({"t": "view", "id": 1, "camera": [side, side, 50, 50, 0, 0], "pose": pose}));
     }
     // The first one is held out, and its pose is not refined.
     let first = robot.scene["cameras"][1]["pose"].clone();
@@ -414,8 +414,8 @@ fn a_taken_port_is_refused_by_its_code() {
 #[test]
 fn pages_that_draw_by_themselves_get_what_is_shown_and_small_photographs() {
     let workshop = trained();
-    let shown = Shown::start(&workshop, &["view", "run", "--json", "--port", "0"]);
-    let mut robot = Robot::enter(&shown);
+    let shown = RunningViewer::start(&workshop, &["view", "run", "--json", "--port", "0"]);
+    let mut robot = PageClient::connect(&shown);
     let read = |bytes: &[u8]| {
         std::fs::write(workshop.path("sent.compressed.ply"), bytes).expect("written");
         let info = workshop.succeed(&["info", "sent.compressed.ply", "--json"]).json();
@@ -437,13 +437,13 @@ fn pages_that_draw_by_themselves_get_what_is_shown_and_small_photographs() {
     let kept = kept.filter(|(p, s)| in_box(p) && largest(s) <= median).count();
     assert!(0 < kept && kept < sizes.len(), "{kept}");
     let within = [-2.5, -2.5, -2.5, 2.5, 2.5, 2.5];
-    robot.say(&json!({"t": "filter", "filter": {"box": within, "max_size": median.exp(), "shrink": 0.5}}));
+    robot.send(&json!({"t": "filter", "filter": {"box": within, "max_size": median.exp(), "shrink": 0.5}}));
     let before = robot.scene["splats"].clone();
     while robot.scene["splats"] == before {
         robot.next();
     }
     assert_eq!((&robot.scene["splats"], &robot.scene["filter"]["box"]), (&json!(kept), &json!(within)));
-    robot.say(&json!({"t": "snapshot", "have": robot.snapshot, "moving": false}));
+    robot.send(&json!({"t": "snapshot", "have": robot.snapshot, "moving": false}));
     while robot.snapshot == 1 {
         robot.next();
     }
@@ -465,13 +465,13 @@ fn pages_that_draw_by_themselves_get_what_is_shown_and_small_photographs() {
 /// some never answer, some disconnect, and one presses every button.
 #[test]
 fn splats_have_the_same_bytes_whoever_looks() {
-    let workshop = Workshop::with_data();
+    let workshop = TestFolder::with_data();
     let options = ["--steps", "150", "--viewer-share", "0.9"];
     workshop.succeed(&["train", "data", "-o", "alone", "--steps", "150", "-q"]);
     let truth = workshop.read("alone/splats.ply");
     let train = |output: &str| {
         let arguments = [&["train", "data", "-o", output, "--json", "--viewer=0"][..], &options].concat();
-        Shown::start(&workshop, &arguments)
+        RunningViewer::start(&workshop, &arguments)
     };
     let (code, summary) = train("unseen").end(None);
     assert_eq!(code, 0);
@@ -481,20 +481,20 @@ fn splats_have_the_same_bytes_whoever_looks() {
 
     let mut shown = train("seen");
     // The training waits until all pages are connected.
-    let mut first = Robot::enter(&shown);
-    first.say(&json!({"t": "command", "what": "pause"}));
+    let mut first = PageClient::connect(&shown);
+    first.send(&json!({"t": "command", "what": "pause"}));
     first.wait_for("paused");
-    let mut stalled: Vec<Robot> = (0..2).map(|_| Robot::enter(&shown)).collect();
+    let mut stalled: Vec<PageClient> = (0..2).map(|_| PageClient::connect(&shown)).collect();
     for robot in &mut stalled {
         let at = robot.scene["cameras"][0].clone();
         for id in 0..10 {
-            robot.say(
+            robot.send(
                 &json!({"t": "view", "id": id, "camera": at["camera"], "pose": at["pose"], "moving": true}),
             );
         }
     }
-    let mut moving: Vec<Robot> = (0..4).map(|_| Robot::enter(&shown)).collect();
-    let mut vanishing = Robot::enter(&shown);
+    let mut moving: Vec<PageClient> = (0..4).map(|_| PageClient::connect(&shown)).collect();
+    let mut vanishing = PageClient::connect(&shown);
     // Some pages render by themselves: all get the same splats, even if one disconnects during the transfer.
     let sent = moving[0].load_splats(&shown);
     assert!(sent.starts_with(b"ply\n"));
@@ -504,10 +504,10 @@ fn splats_have_the_same_bytes_whoever_looks() {
     leaving.write_all(format!("GET /api/snapshot HTTP/1.1\r\n{head}\r\n\r\n").as_bytes()).expect("sent");
     drop(leaving);
     vanishing.see(1, 1, &json!({}));
-    first.say(&json!({"t": "command", "what": "save"}));
-    first.say(&json!({"t": "command", "what": "export"}));
+    first.send(&json!({"t": "command", "what": "save"}));
+    first.send(&json!({"t": "command", "what": "export"}));
     first.wait_for("exported");
-    first.say(&json!({"t": "command", "what": "resume"}));
+    first.send(&json!({"t": "command", "what": "resume"}));
     first.wait_for("resumed");
     let whats = ["color", "depth", "alpha", "count", "error"];
     let mut last_step = 0;
@@ -518,13 +518,13 @@ fn splats_have_the_same_bytes_whoever_looks() {
                 break 'looking;
             }
             last_step = robot.see(id, (id as usize + k) % 8, &what).step;
-            robot.say(&json!({"t": "snapshot", "have": robot.snapshot, "moving": k % 2 == 1}));
+            robot.send(&json!({"t": "snapshot", "have": robot.snapshot, "moving": k % 2 == 1}));
             let (status, photo) = shown.get(&format!("/thumb/{}", (id as usize + k) % 8));
             assert_eq!((status, &photo[..2]), (200, &b"\xff\xd8"[..]));
         }
         if id == 4 {
             // Disconnects without a close message, in the middle of a frame.
-            vanishing.say(&json!({"t": "photo", "id": 9, "camera": 1, "side": 2000}));
+            vanishing.send(&json!({"t": "photo", "id": 9, "camera": 1, "side": 2000}));
             let _ = vanishing.socket.get_ref().shutdown(std::net::Shutdown::Both);
         }
     }
@@ -538,12 +538,12 @@ fn splats_have_the_same_bytes_whoever_looks() {
 
 #[test]
 fn a_training_is_stopped_from_the_page_and_can_go_on() {
-    let workshop = Workshop::with_data();
+    let workshop = TestFolder::with_data();
     let arguments =
         ["train", "data", "-o", "run", "--steps", "1000000", "--json", "--viewer=0", "--viewer-linger"];
-    let shown = Shown::start(&workshop, &arguments);
-    let mut robot = Robot::enter(&shown);
-    robot.say(&json!({"t": "command", "what": "stop"}));
+    let shown = RunningViewer::start(&workshop, &arguments);
+    let mut robot = PageClient::connect(&shown);
+    robot.send(&json!({"t": "command", "what": "stop"}));
     // The training ends, perhaps before a page is notified that it has saved.
     let (code, summary) = shown.end(None);
     assert_eq!(code, 130, "{summary}");
@@ -552,11 +552,11 @@ fn a_training_is_stopped_from_the_page_and_can_go_on() {
 
 #[test]
 fn a_result_stays_viewable_until_somebody_ends_it() {
-    let workshop = Workshop::with_data();
+    let workshop = TestFolder::with_data();
     let arguments =
         ["train", "data", "-o", "run", "--steps", "20", "--json", "--viewer=0", "--viewer-linger"];
-    let shown = Shown::start(&workshop, &arguments);
-    let mut robot = Robot::enter(&shown);
+    let shown = RunningViewer::start(&workshop, &arguments);
+    let mut robot = PageClient::connect(&shown);
     while robot.scene["live"] != false {
         robot.next();
     }

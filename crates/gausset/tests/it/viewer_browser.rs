@@ -5,8 +5,8 @@ use serde_json::json;
 
 use crate::devtools::{Browser, chromium};
 use crate::pages::{from_base64, pixels, psnr, sheet, view_of};
-use crate::support::Workshop;
-use crate::viewer::{Shown, trained};
+use crate::support::TestFolder;
+use crate::viewer::{RunningViewer, trained};
 
 /// The browser; reports a skipped test if there is none.
 fn browser(test: &str) -> Option<Browser> {
@@ -21,7 +21,7 @@ fn browser(test: &str) -> Option<Browser> {
 const CANVAS: &str = "document.getElementById('view').toDataURL()";
 const AT_REST: &str = "document.documentElement?.dataset.resting === 'true'";
 
-fn open(browser: &mut Browser, shown: &Shown) {
+fn open(browser: &mut Browser, shown: &RunningViewer) {
     browser.call("Page.navigate", json!({"url": shown.url}));
     browser.wait_until("Number(document.documentElement?.dataset.frames) > 0");
     browser.wait_until(AT_REST);
@@ -36,7 +36,7 @@ fn changed(browser: &mut Browser, before: &str, what: &str) -> String {
         if now != before && browser.value(AT_REST) == true {
             return now;
         }
-        assert!(started.elapsed() < crate::support::PATIENCE, "nothing changed: {what}");
+        assert!(started.elapsed() < crate::support::TIMEOUT, "nothing changed: {what}");
     }
 }
 
@@ -44,7 +44,7 @@ fn changed(browser: &mut Browser, before: &str, what: &str) -> String {
 fn the_page_shows_frames_that_mouse_and_keys_move() {
     let Some(mut browser) = browser("the_page_shows_frames_that_mouse_and_keys_move") else { return };
     let workshop = trained();
-    let shown = Shown::start(&workshop, &["view", "run", "--json", "--port", "0"]);
+    let shown = RunningViewer::start(&workshop, &["view", "run", "--json", "--port", "0"]);
     open(&mut browser, &shown);
     // The token is not visible in a screenshot.
     assert_eq!(browser.value("location.hash"), "");
@@ -118,7 +118,7 @@ fn the_browser_draws_what_moves_and_the_program_what_rests() {
         return;
     };
     let workshop = trained();
-    let shown = Shown::start(&workshop, &["view", "run", "--json", "--port", "0"]);
+    let shown = RunningViewer::start(&workshop, &["view", "run", "--json", "--port", "0"]);
     open(&mut browser, &shown);
     // Software rendering does not count as a GPU: no splats are sent, and the page says so.
     let words = "document.getElementById('drawn-by').textContent";
@@ -187,9 +187,9 @@ fn the_browser_draws_what_moves_and_the_program_what_rests() {
 #[test]
 fn the_browser_draws_what_render_draws() {
     let Some(mut browser) = browser("the_browser_draws_what_render_draws") else { return };
-    let workshop = Workshop::empty();
+    let workshop = TestFolder::empty();
     std::fs::write(workshop.path("scene.ply"), sheet()).expect("write");
-    let shown = Shown::start(&workshop, &["view", "scene.ply", "--json", "--port", "0"]);
+    let shown = RunningViewer::start(&workshop, &["view", "scene.ply", "--json", "--port", "0"]);
     open(&mut browser, &shown);
     set(&mut browser, "drawer", "browser");
     browser.wait_until("document.documentElement.dataset.own === 'true'");
@@ -218,7 +218,7 @@ fn the_page_can_be_used_by_keyboard_and_on_a_narrow_screen() {
         return;
     };
     let workshop = trained();
-    let shown = Shown::start(&workshop, &["view", "run", "--json", "--port", "0"]);
+    let shown = RunningViewer::start(&workshop, &["view", "run", "--json", "--port", "0"]);
     open(&mut browser, &shown);
     let nameless = browser.value(
         "[...document.querySelectorAll('button, select, input, canvas')].filter(e => !e.closest('[hidden], [aria-hidden=true]') && !(e.ariaLabel || e.textContent.trim() || e.labels?.length)).map(e => e.outerHTML).join()",
@@ -265,7 +265,7 @@ fn the_page_has_no_serious_finding_of_axe() {
     };
     let Some(mut browser) = browser(TEST) else { return };
     let workshop = trained();
-    let shown = Shown::start(&workshop, &["view", "run", "--json", "--port", "0"]);
+    let shown = RunningViewer::start(&workshop, &["view", "run", "--json", "--port", "0"]);
     open(&mut browser, &shown);
     for state in ["", "document.getElementById('keys').showModal()"] {
         browser.value(state);
@@ -286,8 +286,8 @@ fn the_picture_of_the_manual() {
     let run = std::env::var("GAUSSET_VIEWER_RUN").expect("GAUSSET_VIEWER_RUN names a run");
     let output = std::env::var("GAUSSET_VIEWER_PICTURE").unwrap_or_else(|_| "viewer.base64".to_owned());
     let mut browser = browser("the_picture_of_the_manual").expect("Chromium");
-    let workshop = Workshop::empty();
-    let shown = Shown::start(&workshop, &["view", &run, "--json", "--port", "0"]);
+    let workshop = TestFolder::empty();
+    let shown = RunningViewer::start(&workshop, &["view", &run, "--json", "--port", "0"]);
     let size = json!({"width": 1280, "height": 760, "deviceScaleFactor": 1, "mobile": false});
     browser.call("Emulation.setDeviceMetricsOverride", size);
     open(&mut browser, &shown);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use gausset_core::engine::EngineError;
 
-use super::failure::{Notes, block_on, one_line};
+use super::failure::{FailureNote, block_on, one_line};
 use super::{Gpu, KernelCache, Shared, backend, kernel_cache};
 
 /// Which adapter to open.
@@ -49,7 +49,7 @@ pub struct GpuInfo {
 }
 
 impl GpuInfo {
-    fn of(adapter: &wgpu::Adapter) -> Self {
+    fn from_adapter(adapter: &wgpu::Adapter) -> Self {
         let info = adapter.get_info();
         let kind = match info.device_type {
             wgpu::DeviceType::DiscreteGpu => AdapterKind::Discrete,
@@ -59,7 +59,7 @@ impl GpuInfo {
             wgpu::DeviceType::Cpu => AdapterKind::Software,
         };
         let driver = format!("{} {}", info.driver, info.driver_info).trim().to_owned();
-        let memory_bytes = backend::bytes(adapter);
+        let memory_bytes = backend::device_memory_bytes(adapter);
         Self { name: info.name, kind, backend: format!("{:?}", info.backend), driver, memory_bytes }
     }
 
@@ -72,15 +72,15 @@ impl GpuInfo {
 
 /// Why no adapter was selected.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-enum NoAdapter {
+enum AdapterError {
     #[error(
         "no adapter: neither Vulkan nor Metal nor DirectX 12 shows one (expected a GPU with its driver, or a software \
          adapter such as Mesa's lavapipe)"
     )]
     None,
-    #[error("no adapter is called `{wanted}` (there are {})", numbered(.all))]
+    #[error("no adapter is called `{wanted}` (there are {})", list_adapters(.all))]
     Unknown { wanted: String, all: Vec<GpuInfo> },
-    #[error("`{wanted}` matches {fits} adapters (use an index: {})", numbered(.all))]
+    #[error("`{wanted}` matches {fits} adapters (use an index: {})", list_adapters(.all))]
     Ambiguous { wanted: String, fits: usize, all: Vec<GpuInfo> },
     #[error("{name}: {found} {what} (expected at least {needed})")]
     Lacks { name: String, what: &'static str, found: u32, needed: u32 },
@@ -88,14 +88,14 @@ enum NoAdapter {
     Refused { name: String, reason: String },
 }
 
-impl From<NoAdapter> for EngineError {
-    fn from(error: NoAdapter) -> Self {
-        Self::Device(error.to_string())
+impl From<AdapterError> for EngineError {
+    fn from(error: AdapterError) -> Self {
+        Self::DeviceFailed(error.to_string())
     }
 }
 
 /// Lists adapters with their indices.
-fn numbered(infos: &[GpuInfo]) -> String {
+fn list_adapters(infos: &[GpuInfo]) -> String {
     let name = |(number, info): (usize, &GpuInfo)| format!("{number}: {} ({})", info.name, info.backend);
     infos.iter().enumerate().map(name).collect::<Vec<_>>().join(", ")
 }
@@ -114,9 +114,9 @@ fn adapters() -> Vec<wgpu::Adapter> {
 }
 
 /// The index of the requested adapter.
-fn choose(infos: &[GpuInfo], choice: &AdapterChoice) -> Result<usize, NoAdapter> {
+fn choose(infos: &[GpuInfo], choice: &AdapterChoice) -> Result<usize, AdapterError> {
     if infos.is_empty() {
-        return Err(NoAdapter::None);
+        return Err(AdapterError::None);
     }
     let AdapterChoice::Named(wanted) = choice else {
         let best = (0..infos.len()).min_by_key(|&i| infos[i].kind);
@@ -131,56 +131,56 @@ fn choose(infos: &[GpuInfo], choice: &AdapterChoice) -> Result<usize, NoAdapter>
     let (wanted, all) = (wanted.clone(), infos.to_vec());
     match fits[..] {
         [one] => Ok(one),
-        [] => Err(NoAdapter::Unknown { wanted, all }),
-        _ => Err(NoAdapter::Ambiguous { wanted, fits: fits.len(), all }),
+        [] => Err(AdapterError::Unknown { wanted, all }),
+        _ => Err(AdapterError::Ambiguous { wanted, fits: fits.len(), all }),
     }
 }
 
 /// The device for `--device auto`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Automatic {
+pub enum AutomaticDevice {
     /// The CPU: there is no adapter, or none that is known to be hardware.
-    Processor,
+    Cpu,
     /// The adapter with this index, without a measurement: a GPU with its own memory.
-    Card(usize),
+    DiscreteGpu(usize),
     /// The adapter with this index if a measurement shows that it is faster than the CPU.
-    Measured(usize),
+    Benchmarked(usize),
 }
 
-impl Automatic {
+impl AutomaticDevice {
     /// Selects among these adapters: the first discrete GPU; else the first integrated or virtual GPU, which is to be
     /// measured; never a software renderer or an adapter of unknown kind.
     #[must_use]
-    pub fn among(infos: &[GpuInfo]) -> Self {
+    pub fn select_from(infos: &[GpuInfo]) -> Self {
         let first = |kind: AdapterKind| infos.iter().position(|info| info.kind == kind);
         let measured = || first(AdapterKind::Integrated).or_else(|| first(AdapterKind::Virtual));
         match first(AdapterKind::Discrete) {
-            Some(card) => Self::Card(card),
-            None => measured().map_or(Self::Processor, Self::Measured),
+            Some(card) => Self::DiscreteGpu(card),
+            None => measured().map_or(Self::Cpu, Self::Benchmarked),
         }
     }
 
     /// The adapter to use, given the time of a step on the CPU and on the adapter in ms; `None` is the CPU.
     /// `adapter_ms` is `None` if the step failed or was not measured. The adapter must be faster by at least a tenth.
     #[must_use]
-    pub fn decided(self, processor_ms: f64, adapter_ms: Option<f64>) -> Option<usize> {
+    pub fn after_benchmark(self, processor_ms: f64, adapter_ms: Option<f64>) -> Option<usize> {
         match (self, adapter_ms) {
-            (Self::Card(number), _) => Some(number),
-            (Self::Measured(number), Some(ms)) if ms > 0.0 && ms < 0.9 * processor_ms => Some(number),
+            (Self::DiscreteGpu(number), _) => Some(number),
+            (Self::Benchmarked(number), Some(ms)) if ms > 0.0 && ms < 0.9 * processor_ms => Some(number),
             _ => None,
         }
     }
 }
 
 /// The limit by which an adapter does not meet the kernels' requirements, if any.
-fn missing(name: &str, limits: &wgpu::Limits) -> Option<NoAdapter> {
+fn unmet_requirement(name: &str, limits: &wgpu::Limits) -> Option<AdapterError> {
     let needs = [
         ("storage buffers of a kernel", limits.max_storage_buffers_per_shader_stage, 8),
         ("bytes of workgroup memory", limits.max_compute_workgroup_storage_size, 16_384),
         ("threads of a workgroup", limits.max_compute_invocations_per_workgroup, 256),
     ];
     let lacking = needs.into_iter().find(|&(_, found, needed)| found < needed);
-    lacking.map(|(what, found, needed)| NoAdapter::Lacks { name: name.to_owned(), what, found, needed })
+    lacking.map(|(what, found, needed)| AdapterError::Lacks { name: name.to_owned(), what, found, needed })
 }
 
 /// An adapter as shown by `gausset doctor`.
@@ -195,20 +195,20 @@ pub struct AdapterReport {
     /// Whether it has timestamps to time its kernels.
     pub has_timestamps: bool,
     /// The requirement of the kernels that it does not meet, if any.
-    pub lacks: Option<String>,
+    pub unmet_requirement: Option<String>,
 }
 
 impl Gpu {
     /// All adapters with their limits, in index order, and the index of the best one.
     #[must_use]
-    pub fn survey() -> (Vec<AdapterReport>, Option<usize>) {
+    pub fn adapter_reports() -> (Vec<AdapterReport>, Option<usize>) {
         let report = |adapter: &wgpu::Adapter| {
-            let (info, limits) = (GpuInfo::of(adapter), adapter.limits());
+            let (info, limits) = (GpuInfo::from_adapter(adapter), adapter.limits());
             AdapterReport {
                 bus: adapter.get_info().device_pci_bus_id,
                 buffer_bytes: limits.max_storage_buffer_binding_size.min(limits.max_buffer_size),
                 has_timestamps: adapter.features().contains(wgpu::Features::TIMESTAMP_QUERY),
-                lacks: missing(&info.name, &limits).map(|lacking| lacking.to_string()),
+                unmet_requirement: unmet_requirement(&info.name, &limits).map(|lacking| lacking.to_string()),
                 info,
             }
         };
@@ -220,7 +220,7 @@ impl Gpu {
     /// All adapters, in index order.
     #[must_use]
     pub fn list() -> Vec<GpuInfo> {
-        adapters().iter().map(GpuInfo::of).collect()
+        adapters().iter().map(GpuInfo::from_adapter).collect()
     }
 
     /// Opens an adapter.
@@ -241,11 +241,11 @@ impl Gpu {
         files: Option<Arc<dyn KernelCache>>,
     ) -> Result<Self, EngineError> {
         let adapters = adapters();
-        let infos: Vec<GpuInfo> = adapters.iter().map(GpuInfo::of).collect();
+        let infos: Vec<GpuInfo> = adapters.iter().map(GpuInfo::from_adapter).collect();
         let place = choose(&infos, choice)?;
         let (adapter, info) = (&adapters[place], infos[place].clone());
         let available = adapter.limits();
-        if let Some(lacking) = missing(&info.name, &available) {
+        if let Some(lacking) = unmet_requirement(&info.name, &available) {
             return Err(lacking.into());
         }
         // The default limits of WebGPU, so that the same kernels run everywhere, with buffers as large as the adapter
@@ -267,11 +267,11 @@ impl Gpu {
             ..wgpu::DeviceDescriptor::default()
         };
         let opened = block_on(adapter.request_device(&descriptor));
-        let (device, queue) = opened.map_err(|err| NoAdapter::Refused {
+        let (device, queue) = opened.map_err(|err| AdapterError::Refused {
             name: info.name.clone(),
             reason: one_line(&err.to_string()),
         })?;
-        let notes = Arc::new(Notes::default());
+        let notes = Arc::new(FailureNote::default());
         let for_errors = Arc::clone(&notes);
         device.on_uncaptured_error(Arc::new(move |error: wgpu::Error| for_errors.note(error.to_string())));
         let for_loss = Arc::clone(&notes);
@@ -284,16 +284,16 @@ impl Gpu {
             queue,
             info,
             limits,
-            tick,
+            tick_ns: tick,
             notes,
             modules: std::sync::Mutex::default(),
             pipelines: std::sync::Mutex::default(),
-            kept: std::sync::OnceLock::new(),
+            kernel_cache: std::sync::OnceLock::new(),
             refused: std::sync::atomic::AtomicU64::new(0),
         };
         let gpu = Self { shared: Arc::new(shared) };
         let kept = files.and_then(|files| kernel_cache::open(&gpu, &adapter.get_info(), files));
-        gpu.shared.kept.get_or_init(|| kept);
+        gpu.shared.kernel_cache.get_or_init(|| kept);
         Ok(gpu)
     }
 
@@ -344,30 +344,35 @@ mod tests {
         assert_eq!(choose(&all[..1], &AdapterChoice::Best), Ok(0));
         let named = |name: &str| choose(&all, &AdapterChoice::Named(name.to_owned()));
         assert_eq!((named("arc"), named("3")), (Ok(1), Ok(3)));
-        let refused = |outcome: Result<usize, NoAdapter>| outcome.expect_err("refused").to_string();
+        let refused = |outcome: Result<usize, AdapterError>| outcome.expect_err("refused").to_string();
         let what = refused(named("h200"));
         assert!(what.contains("matches 2 adapters") && what.contains("3: NVIDIA"), "{what}");
         assert!(refused(named("radeon")).contains("there are 0: llvmpipe"));
-        assert_eq!(choose(&[], &AdapterChoice::Best), Err(NoAdapter::None));
+        assert_eq!(choose(&[], &AdapterChoice::Best), Err(AdapterError::None));
     }
 
     #[test]
     fn who_names_no_device_gets_a_card_or_what_is_faster_and_never_software() {
         use AdapterKind::{Discrete, Integrated, Other, Software, Virtual};
         let among = |kinds: &[AdapterKind]| {
-            Automatic::among(&kinds.iter().map(|&kind| info("an adapter", kind)).collect::<Vec<_>>())
+            AutomaticDevice::select_from(
+                &kinds.iter().map(|&kind| info("an adapter", kind)).collect::<Vec<_>>(),
+            )
         };
         for none in [&[][..], &[Software], &[Software, Software, Other], &[Other]] {
-            assert_eq!(among(none), Automatic::Processor, "{none:?}");
+            assert_eq!(among(none), AutomaticDevice::Cpu, "{none:?}");
         }
-        assert_eq!(among(&[Software, Integrated, Discrete, Discrete]), Automatic::Card(2));
-        assert_eq!(among(&[Virtual, Software, Integrated]), Automatic::Measured(2));
-        assert_eq!(among(&[Software, Virtual]), Automatic::Measured(1));
-        let measured = Automatic::Measured(3);
-        assert_eq!((measured.decided(10.0, Some(8.9)), measured.decided(10.0, Some(9.1))), (Some(3), None));
+        assert_eq!(among(&[Software, Integrated, Discrete, Discrete]), AutomaticDevice::DiscreteGpu(2));
+        assert_eq!(among(&[Virtual, Software, Integrated]), AutomaticDevice::Benchmarked(2));
+        assert_eq!(among(&[Software, Virtual]), AutomaticDevice::Benchmarked(1));
+        let measured = AutomaticDevice::Benchmarked(3);
+        assert_eq!(
+            (measured.after_benchmark(10.0, Some(8.9)), measured.after_benchmark(10.0, Some(9.1))),
+            (Some(3), None)
+        );
         let nothing = [None, Some(0.0), Some(f64::NAN), Some(f64::INFINITY)];
-        assert!(nothing.into_iter().all(|ms| measured.decided(10.0, ms).is_none()));
-        assert_eq!(Automatic::Card(1).decided(10.0, None), Some(1));
-        assert_eq!(Automatic::Processor.decided(10.0, Some(0.1)), None);
+        assert!(nothing.into_iter().all(|ms| measured.after_benchmark(10.0, ms).is_none()));
+        assert_eq!(AutomaticDevice::DiscreteGpu(1).after_benchmark(10.0, None), Some(1));
+        assert_eq!(AutomaticDevice::Cpu.after_benchmark(10.0, Some(0.1)), None);
     }
 }

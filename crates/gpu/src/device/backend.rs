@@ -21,7 +21,7 @@ const DEVICE_LOCAL: u32 = 1;
 /// Bytes of the largest device-local heap; `None` if the backend does not report it. Metal is not queried: its devices
 /// share the machine's memory.
 #[cfg(not(target_vendor = "apple"))]
-pub(super) fn bytes(adapter: &wgpu::Adapter) -> Option<u64> {
+pub(super) fn device_memory_bytes(adapter: &wgpu::Adapter) -> Option<u64> {
     // SAFETY: the handles are only used to query properties of the adapter, and dropped before it.
     let heaps = unsafe {
         adapter.as_hal::<wgpu::hal::api::Vulkan>().map(|adapter| {
@@ -45,7 +45,7 @@ fn of_directx(adapter: &wgpu::Adapter) -> Option<u64> {
         let adapter = adapter.as_hal::<wgpu::hal::api::Dx12>()?;
         adapter.as_raw().GetDesc().ok()?
     };
-    u64::try_from(description.DedicatedVideoMemory).ok().filter(|&bytes| bytes > 0)
+    u64::try_from(description.DedicatedVideoMemory).ok().filter(|&bytes| device_memory_bytes > 0)
 }
 
 #[cfg(not(any(windows, target_vendor = "apple")))]

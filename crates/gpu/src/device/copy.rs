@@ -4,27 +4,28 @@ use std::time::{Duration, Instant};
 
 use gausset_core::engine::EngineError;
 
-use super::Memory;
+use super::DeviceMemory;
 use super::mapping::wait;
 
 /// Bytes of a copy: beyond all common caches.
 const BYTES: u64 = 128 << 20;
 /// Minimum duration of a measurement.
-const LEAST: Duration = Duration::from_millis(20);
+const MIN_DURATION: Duration = Duration::from_millis(20);
 /// Maximum number of copies of a measurement.
-const MOST_COPIES: u32 = 1024;
+const MAX_COPIES: u32 = 1024;
 
-impl Memory {
+impl DeviceMemory {
     /// Bytes read and written per second by buffer copies. The buffers are freed afterwards.
     ///
     /// # Errors
     /// Returns an error if there is no memory for two of them, or if the device fails.
     pub(crate) fn copy_rate(&mut self) -> Result<f64, EngineError> {
-        let free = self.limit().saturating_sub(self.sizes().total()) / 4;
-        let most = self.gpu.most_bytes_of_a_buffer();
+        let free = self.limit().saturating_sub(self.sizes().total_bytes()) / 4;
+        let most = self.gpu.max_buffer_bytes();
         let bytes = BYTES.min(most).min(free.max(1 << 20)) / 16 * 16;
         let usage = wgpu::BufferUsages::COPY_SRC | wgpu::BufferUsages::COPY_DST;
-        let [from, to] = [self.made("a copy", bytes, usage)?, self.made("a copy", bytes, usage)?];
+        let [from, to] =
+            [self.create_buffer("a copy", bytes, usage)?, self.create_buffer("a copy", bytes, usage)?];
         let gpu = self.gpu.clone();
         let seconds = |copies: u32| {
             let started = Instant::now();
@@ -44,7 +45,7 @@ impl Memory {
         let alone = seconds(1)?;
         let mut copies = 2;
         let mut together = seconds(copies)?;
-        while together < LEAST.as_secs_f64() && copies < MOST_COPIES {
+        while together < MIN_DURATION.as_secs_f64() && copies < MAX_COPIES {
             copies *= 2;
             together = seconds(copies)?;
         }

@@ -12,9 +12,9 @@ use super::Gpu;
 
 /// The first asynchronous failure: an uncaptured error or a lost device.
 #[derive(Debug, Default)]
-pub(super) struct Notes(Mutex<Option<String>>);
+pub(super) struct FailureNote(Mutex<Option<String>>);
 
-impl Notes {
+impl FailureNote {
     /// Stores a note unless there is one already.
     pub(super) fn note(&self, what: String) {
         let mut first = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -46,7 +46,7 @@ pub(super) fn one_line(text: &str) -> String {
 impl Gpu {
     /// An error of the device, with its name.
     pub(super) fn error(&self, what: &str) -> EngineError {
-        EngineError::Device(format!("{}: {}", self.shared.info.name, one_line(what)))
+        EngineError::DeviceFailed(format!("{}: {}", self.shared.info.name, one_line(what)))
     }
 
     /// Returns an error if the device has failed.

@@ -28,7 +28,7 @@ const HEADER: usize = 8 + 8 + 8 + 8;
 
 /// The cache of an open device.
 #[derive(Debug)]
-pub(super) struct Kept {
+pub(super) struct OpenKernelCache {
     pub(super) pipelines: wgpu::PipelineCache,
     files: Arc<dyn KernelCache>,
     name: String,
@@ -38,45 +38,49 @@ pub(super) struct Kept {
 }
 
 /// FNV-1a in 64 bits (Fowler, Noll, Vo): detects damage, not malice.
-fn sum(bytes: &[u8]) -> u64 {
+fn checksum(bytes: &[u8]) -> u64 {
     bytes
         .iter()
         .fold(0xcbf2_9ce4_8422_2325, |sum, &byte| (sum ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3))
 }
 
 /// The properties that must be equal for compiled kernels to be reused, as a hash.
-fn key(info: &GpuInfo) -> u64 {
+fn cache_key(info: &GpuInfo) -> u64 {
     let GpuInfo { name, backend, driver, .. } = info;
-    sum(format!("{} {name} {backend} {driver}", env!("CARGO_PKG_VERSION")).as_bytes())
+    checksum(format!("{} {name} {backend} {driver}", env!("CARGO_PKG_VERSION")).as_bytes())
 }
 
 /// The content of a file: magic, key, length and checksum of the data, data of the driver.
-fn encoded(key: u64, data: &[u8]) -> Vec<u8> {
-    let numbers = [key, data.len() as u64, sum(data)].map(u64::to_le_bytes);
+fn encode(key: u64, data: &[u8]) -> Vec<u8> {
+    let numbers = [key, data.len() as u64, checksum(data)].map(u64::to_le_bytes);
     [MAGIC.as_slice(), numbers.as_flattened(), data].concat()
 }
 
 /// The driver's data; `None` if the file is damaged, or was not written by this program for this driver.
-fn decoded(key: u64, bytes: &[u8]) -> Option<&[u8]> {
+fn decode(key: u64, bytes: &[u8]) -> Option<&[u8]> {
     let (head, data) = bytes.split_at_checked(HEADER)?;
     let (magic, numbers) = head.split_at(MAGIC.len());
     let [found, length, digest] =
         <[[u8; 8]; 3]>::try_from(numbers.as_chunks::<8>().0).ok()?.map(u64::from_le_bytes);
-    let is_whole = magic == MAGIC && found == key && length == data.len() as u64 && digest == sum(data);
+    let is_whole = magic == MAGIC && found == key && length == data.len() as u64 && digest == checksum(data);
     is_whole.then_some(data)
 }
 
 /// Opens the cache of a device that was just opened, and fills it from its file if that is valid.
-pub(super) fn open(gpu: &Gpu, adapter: &wgpu::AdapterInfo, files: Arc<dyn KernelCache>) -> Option<Kept> {
+pub(super) fn open(
+    gpu: &Gpu,
+    adapter: &wgpu::AdapterInfo,
+    files: Arc<dyn KernelCache>,
+) -> Option<OpenKernelCache> {
     let device = &gpu.shared.device;
     if !device.features().contains(wgpu::Features::PIPELINE_CACHE) {
         return None;
     }
     // Vendor and device; the driver is part of the key.
     let name = format!("{}.bin", wgpu::util::pipeline_cache_key(adapter)?);
-    let key = key(gpu.info());
+    let key = cache_key(gpu.info());
     let bytes = files.read(&name);
-    let data = bytes.as_deref().and_then(|bytes| decoded(key, bytes));
+    let data = bytes.as_deref().and_then(|bytes| decode(key, bytes));
     let make = |data: Option<&[u8]>| {
         gpu.guarded("compiled kernels", 0, |device, _| backend::pipeline_cache(device, data)).ok()
     };
@@ -84,25 +88,25 @@ pub(super) fn open(gpu: &Gpu, adapter: &wgpu::AdapterInfo, files: Arc<dyn Kernel
     if bytes.is_some() && filled.is_none() {
         files.remove(&name);
     }
-    let written = Mutex::new(filled.as_ref().and(data).map(sum));
+    let written = Mutex::new(filled.as_ref().and(data).map(checksum));
     let pipelines = filled.or_else(|| make(None))?;
-    Some(Kept { pipelines, files, name, key, written })
+    Some(OpenKernelCache { pipelines, files, name, key, written })
 }
 
-impl Kept {
+impl OpenKernelCache {
     /// Writes the compiled kernels, unless the file is up to date.
     pub(super) fn write(&self) {
         let Some(data) = self.pipelines.get_data() else { return };
         let mut written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
-        if *written != Some(sum(&data)) {
-            self.files.write(&self.name, &encoded(self.key, &data));
-            *written = Some(sum(&data));
+        if *written != Some(checksum(&data)) {
+            self.files.write(&self.name, &encode(self.key, &data));
+            *written = Some(checksum(&data));
         }
     }
 }
 
 /// The cache, if there is one; set once, when the device is opened.
-pub(super) type MaybeKept = OnceLock<Option<Kept>>;
+pub(super) type KernelCacheCell = OnceLock<Option<OpenKernelCache>>;
 
 #[cfg(test)]
 mod tests {
@@ -137,21 +141,21 @@ mod tests {
     #[test]
     fn a_file_that_is_cut_changed_or_of_another_driver_is_refused() {
         let data: Vec<u8> = (0..=255).collect();
-        let file = encoded(7, &data);
-        assert_eq!(decoded(7, &file), Some(&data[..]));
-        assert_eq!(decoded(7, &encoded(7, &[])), Some(&[][..]));
-        assert_eq!(decoded(8, &file), None, "of another driver or version");
+        let file = encode(7, &data);
+        assert_eq!(decode(7, &file), Some(&data[..]));
+        assert_eq!(decode(7, &encode(7, &[])), Some(&[][..]));
+        assert_eq!(decode(8, &file), None, "of another driver or version");
         for length in 0..file.len() {
-            assert_eq!(decoded(7, &file[..length]), None, "cut to {length} bytes");
+            assert_eq!(decode(7, &file[..length]), None, "cut to {length} bytes");
         }
         for place in 0..file.len() {
             for bit in 0..8 {
                 let mut flipped = file.clone();
                 flipped[place] ^= 1 << bit;
-                assert_eq!(decoded(7, &flipped), None, "bit {bit} of byte {place}");
+                assert_eq!(decode(7, &flipped), None, "bit {bit} of byte {place}");
             }
         }
-        assert_eq!(decoded(7, &[&file[..], &[0]].concat()), None, "longer");
+        assert_eq!(decode(7, &[&file[..], &[0]].concat()), None, "longer");
     }
 
     #[test]
@@ -163,9 +167,9 @@ mod tests {
             driver: "1.2".to_owned(),
             memory_bytes: None,
         };
-        assert_eq!(key(&info), key(&GpuInfo { memory_bytes: Some(1), ..info.clone() }));
-        assert_ne!(key(&info), key(&GpuInfo { driver: "1.3".to_owned(), ..info.clone() }));
-        assert_ne!(key(&info), key(&GpuInfo { name: "another card".to_owned(), ..info.clone() }));
+        assert_eq!(cache_key(&info), cache_key(&GpuInfo { memory_bytes: Some(1), ..info.clone() }));
+        assert_ne!(cache_key(&info), cache_key(&GpuInfo { driver: "1.3".to_owned(), ..info.clone() }));
+        assert_ne!(cache_key(&info), cache_key(&GpuInfo { name: "another card".to_owned(), ..info.clone() }));
     }
 
     #[test]
@@ -198,16 +202,20 @@ mod tests {
         let mut flipped = good.clone();
         flipped[HEADER + 3] ^= 0x10;
         // A valid file whose data the driver does not know.
-        let nonsense = encoded(key(opened().expect("opened").info()), b"nothing that a driver would know");
+        let nonsense =
+            encode(cache_key(opened().expect("opened").info()), b"nothing that a driver would know");
         let damaged =
-            [flipped, good[..good.len() / 2].to_vec(), Vec::new(), encoded(1, b"of another"), nonsense];
+            [flipped, good[..good.len() / 2].to_vec(), Vec::new(), encode(1, b"of another"), nonsense];
         for (number, bytes) in (1..).zip(damaged) {
             files.held.lock().unwrap().insert(name.clone(), bytes);
             let gpu = opened().expect("opened");
             assert_eq!((held().len(), removed()), (0, number), "removed");
             gpu.pipeline(Kernel::Keys).expect("a kernel");
             drop(gpu);
-            assert!(decoded(key(opened().expect("opened").info()), &held()[name]).is_some(), "written anew");
+            assert!(
+                decode(cache_key(opened().expect("opened").info()), &held()[name]).is_some(),
+                "written anew"
+            );
         }
     }
 }

@@ -13,7 +13,7 @@ const READY: u8 = 1;
 const FAILED: u8 = 2;
 
 /// Timeout for a callback that another thread is about to call.
-const PATIENCE: Duration = Duration::from_secs(60);
+const CALLBACK_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A buffer that is being mapped by the host.
 #[derive(Debug)]
@@ -48,7 +48,7 @@ pub(super) fn wait(gpu: &Gpu, submission_index: Option<wgpu::SubmissionIndex>) -
 }
 
 /// Runs the callbacks of finished work, without waiting.
-pub(super) fn look(gpu: &Gpu) -> Result<(), EngineError> {
+pub(super) fn poll(gpu: &Gpu) -> Result<(), EngineError> {
     gpu.guarded("asking", 0, |device, _| {
         let _ = device.poll(wgpu::PollType::Poll);
     })
@@ -56,15 +56,15 @@ pub(super) fn look(gpu: &Gpu) -> Result<(), EngineError> {
 
 impl Mapping {
     /// Whether the mapping has succeeded or failed.
-    pub(super) fn is_over(&self) -> bool {
+    pub(super) fn is_done(&self) -> bool {
         self.state.load(Ordering::Acquire) != PENDING
     }
 
     /// Waits until the buffer is mapped.
-    pub(super) fn settle(&self, gpu: &Gpu) -> Result<(), EngineError> {
+    pub(super) fn wait_mapped(&self, gpu: &Gpu) -> Result<(), EngineError> {
         // Another thread that polls the same device may have taken our callback and not called it yet.
         let since = Instant::now();
-        while !self.is_over() && since.elapsed() < PATIENCE {
+        while !self.is_done() && since.elapsed() < CALLBACK_TIMEOUT {
             wait(gpu, None)?;
             std::thread::yield_now();
         }
@@ -76,7 +76,7 @@ impl Mapping {
 
     /// Passes the bytes to `take` and unmaps the buffer.
     pub(super) fn finish(self, gpu: &Gpu, take: impl FnOnce(&[u8])) -> Result<(), EngineError> {
-        self.settle(gpu)?;
+        self.wait_mapped(gpu)?;
         let outcome = gpu.guarded("reading", 0, |_, _| {
             let view = self.buffer.get_mapped_range(0..self.bytes).map_err(|err| err.to_string())?;
             take(&view);

@@ -6,16 +6,16 @@ use std::sync::Arc;
 use gausset_core::Stage;
 use gausset_core::engine::EngineError;
 
+use super::image_cache::ImageCache;
 use super::mapping::{map, wait};
-use super::pictures::Pictures;
 use super::ring::Ring;
 use super::timer::{Timer, transfer};
 use super::{AdapterKind, Gpu};
 use crate::kernels::Kernel;
-use crate::layout::{Buffer, Sizes};
-use crate::pace::Pace;
+use crate::layout::{Buffer, Capacities};
+use crate::pace::StageTimes;
 use crate::schedule::{Grid, Unit};
-use crate::split::{Split, Splits};
+use crate::split::{ListStatistics, WorkSplit};
 use crate::traffic::Traffic;
 
 /// Bytes that are written or read at a time.
@@ -23,7 +23,7 @@ const CHUNK: usize = 16 << 20;
 
 /// Counts of the operations so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Counts {
+pub(crate) struct OperationCounts {
     /// Units submitted.
     pub(crate) units: u64,
     /// Submissions of these units.
@@ -40,7 +40,7 @@ pub(crate) struct Counts {
 
 /// A dispatch prepared for recording.
 #[derive(Debug)]
-pub(super) struct Part {
+pub(super) struct RecordedDispatch {
     pub(super) pipeline: wgpu::ComputePipeline,
     pub(super) group: wgpu::BindGroup,
     pub(super) grid: Grid,
@@ -52,27 +52,27 @@ pub(super) struct Part {
 
 /// All buffers of one engine.
 #[derive(Debug)]
-pub(crate) struct Memory {
+pub(crate) struct DeviceMemory {
     pub(super) gpu: Gpu,
     pub(super) buffers: Vec<wgpu::Buffer>,
-    sizes: Sizes,
+    sizes: Capacities,
     /// Bind groups by kernel, buffers and page; cleared when a buffer is replaced, or when paging changes.
     pub(super) groups: BTreeMap<(Kernel, Vec<Buffer>, u64), wgpu::BindGroup>,
     /// Recorded dispatches by unit; cleared with the bind groups, and when sizes change.
-    pub(super) plans: Vec<(Unit, Split, Arc<[Part]>)>,
+    pub(super) plans: Vec<(Unit, WorkSplit, Arc<[RecordedDispatch]>)>,
     /// Units in flight.
     pub(super) ring: Ring,
     /// Images cached on the device.
-    pub(super) pictures: Pictures,
+    pub(super) pictures: ImageCache,
     /// How views are split.
-    pub(crate) splits: Splits,
+    pub(crate) splits: ListStatistics,
     /// Measured times of stages.
-    pub(crate) pace: Pace,
+    pub(crate) pace: StageTimes,
     /// Created when the first unit is timed.
     pub(super) timer: Option<Timer>,
     /// Upload data of a unit, while it is assembled.
     pub(super) words: Vec<u32>,
-    pub(super) counts: Counts,
+    pub(super) counts: OperationCounts,
     /// Staging buffer for reading everything except statuses.
     staging: Option<wgpu::Buffer>,
     /// Limit of the bytes of all buffers together.
@@ -94,23 +94,23 @@ fn usages(buffer: Buffer) -> wgpu::BufferUsages {
     }
 }
 
-impl Memory {
+impl DeviceMemory {
     /// No buffers.
     pub(crate) fn new(gpu: Gpu) -> Self {
         let is_kept = gpu.info().kind != AdapterKind::Software && gpu.has_timestamps();
         Self {
             gpu,
             buffers: Vec::new(),
-            sizes: Sizes::default(),
+            sizes: Capacities::default(),
             groups: BTreeMap::new(),
             plans: Vec::new(),
             ring: Ring::default(),
-            pictures: Pictures::default(),
-            splits: Splits::default(),
-            pace: Pace::new(is_kept),
+            pictures: ImageCache::default(),
+            splits: ListStatistics::default(),
+            pace: StageTimes::new(is_kept),
             timer: None,
             words: Vec::new(),
-            counts: Counts::default(),
+            counts: OperationCounts::default(),
             staging: None,
             limit: u64::MAX,
             entry_limit: u64::MAX,
@@ -125,24 +125,24 @@ impl Memory {
     }
 
     /// Sets the limit of all buffers; a quarter of it is for cached images.
-    pub(crate) fn limit_to(&mut self, bytes: u64) {
+    pub(crate) fn set_limit(&mut self, bytes: u64) {
         self.limit = bytes;
         self.pictures.limit(bytes);
     }
 
     /// Bytes of the cached images.
-    pub(crate) fn picture_bytes(&self) -> u64 {
+    pub(crate) fn cached_image_bytes(&self) -> u64 {
         self.pictures.bytes()
     }
 
     /// Frees the cached images: from now on their keys belong to other images.
-    pub(crate) fn forget_pictures(&mut self) {
-        self.pictures.forget();
+    pub(crate) fn clear_image_cache(&mut self) {
+        self.pictures.clear();
     }
 
     /// Counts of the operations so far.
     #[cfg(test)]
-    pub(crate) fn counts(&self) -> Counts {
+    pub(crate) fn counts(&self) -> OperationCounts {
         self.counts
     }
 
@@ -152,23 +152,20 @@ impl Memory {
     }
 
     /// Current sizes.
-    pub(crate) fn sizes(&self) -> &Sizes {
+    pub(crate) fn sizes(&self) -> &Capacities {
         &self.sizes
     }
 
     /// Largest number of bytes that can be bound to a kernel.
-    pub(crate) fn most_bytes_of_a_binding(&self) -> u64 {
-        self.gpu.most_bytes_of_a_binding().min(self.binding_limit)
+    pub(crate) fn max_binding_bytes(&self) -> u64 {
+        self.gpu.max_binding_bytes().min(self.binding_limit)
     }
 
     /// The limit of the bytes of a buffer that it exceeds with these sizes, if any: that of a binding, or of a buffer
     /// with pages.
-    fn limit_of(&self, buffer: Buffer, sizes: &Sizes) -> Option<u64> {
-        let bound = sizes.part(buffer, 0).map_or(sizes.bytes(buffer), |(_, bytes)| bytes);
-        let limits = [
-            (bound, self.most_bytes_of_a_binding()),
-            (sizes.bytes(buffer), self.gpu.most_bytes_of_a_buffer()),
-        ];
+    fn limit_of(&self, buffer: Buffer, sizes: &Capacities) -> Option<u64> {
+        let bound = sizes.page_range(buffer, 0).map_or(sizes.bytes(buffer), |(_, bytes)| bytes);
+        let limits = [(bound, self.max_binding_bytes()), (sizes.bytes(buffer), self.gpu.max_buffer_bytes())];
         limits.into_iter().find(|(bytes, most)| bytes > most).map(|(_, most)| most)
     }
 
@@ -177,7 +174,7 @@ impl Memory {
     /// # Errors
     /// Returns an error if a buffer is larger than the device allows, or if there is no memory; some buffers may have
     /// grown by then.
-    pub(crate) fn grow(&mut self, sizes: &Sizes) -> Result<(), EngineError> {
+    pub(crate) fn grow(&mut self, sizes: &Capacities) -> Result<(), EngineError> {
         let limited = |buffer| Some((buffer, self.limit_of(buffer, sizes)?));
         if let Some((buffer, most)) = Buffer::ALL.into_iter().find_map(limited) {
             let what = format!("buffer {} of {}", buffer.label(), self.gpu.info().name);
@@ -185,14 +182,14 @@ impl Memory {
         }
         if self.buffers.is_empty() {
             // All or none: later calls rely on each of them.
-            let made = Buffer::ALL.into_iter().map(|buffer| self.make(buffer, sizes));
+            let made = Buffer::ALL.into_iter().map(|buffer| self.create_sized_buffer(buffer, sizes));
             self.buffers = made.collect::<Result<_, _>>()?;
         } else {
             for buffer in Buffer::ALL {
                 if sizes.bytes(buffer) > self.buffers[buffer as usize].size() {
                     self.groups.clear();
                     self.plans.clear();
-                    self.buffers[buffer as usize] = self.make(buffer, sizes)?;
+                    self.buffers[buffer as usize] = self.create_sized_buffer(buffer, sizes)?;
                 }
             }
         }
@@ -210,7 +207,7 @@ impl Memory {
     ///
     /// # Errors
     /// Those of [`Self::grow`]. If there is no memory for the data, it stays unchanged.
-    pub(crate) fn widen(&mut self, sizes: &Sizes) -> Result<(), EngineError> {
+    pub(crate) fn grow_splat_buffers(&mut self, sizes: &Capacities) -> Result<(), EngineError> {
         let (old, new) = (self.sizes.splats, sizes.splats);
         let mut wider = Vec::new();
         for buffer in Buffer::ALL {
@@ -221,7 +218,7 @@ impl Memory {
                     let what = format!("buffer {} of {}", buffer.label(), self.gpu.info().name);
                     return Err(EngineError::OutOfMemory { what, needed: sizes.bytes(buffer), limit: most });
                 }
-                wider.push((buffer, self.make(buffer, sizes)?));
+                wider.push((buffer, self.create_sized_buffer(buffer, sizes)?));
             }
         }
         let buffers = &self.buffers;
@@ -252,7 +249,7 @@ impl Memory {
     ///
     /// # Errors
     /// Those of [`Self::grow`]; everything is unchanged then.
-    pub(crate) fn widen_by_host(&mut self, sizes: &Sizes) -> Result<(), EngineError> {
+    pub(crate) fn grow_splat_buffers_via_host(&mut self, sizes: &Capacities) -> Result<(), EngineError> {
         let before = self.sizes;
         let mut kept = Vec::new();
         for buffer in Buffer::ALL {
@@ -282,12 +279,16 @@ impl Memory {
         outcome
     }
 
-    fn make(&mut self, buffer: Buffer, sizes: &Sizes) -> Result<wgpu::Buffer, EngineError> {
-        self.made(&buffer.label(), sizes.bytes(buffer), usages(buffer))
+    fn create_sized_buffer(
+        &mut self,
+        buffer: Buffer,
+        sizes: &Capacities,
+    ) -> Result<wgpu::Buffer, EngineError> {
+        self.create_buffer(&buffer.label(), sizes.bytes(buffer), usages(buffer))
     }
 
     /// Allocates a buffer.
-    pub(super) fn made(
+    pub(super) fn create_buffer(
         &mut self,
         label: &str,
         size: u64,
@@ -324,7 +325,7 @@ impl Memory {
     }
 
     /// Writes words at the start of a buffer, if there are any buffers.
-    pub(crate) fn write_if_there(&mut self, buffer: Buffer, words: &[u32]) -> Result<(), EngineError> {
+    pub(crate) fn write_if_allocated(&mut self, buffer: Buffer, words: &[u32]) -> Result<(), EngineError> {
         if self.buffers.is_empty() { Ok(()) } else { self.write(buffer, 0, words) }
     }
 
@@ -357,7 +358,7 @@ impl Memory {
 
     fn staging(&mut self, bytes: u64) -> Result<wgpu::Buffer, EngineError> {
         if self.staging.as_ref().is_none_or(|staging| staging.size() < bytes) {
-            self.staging = Some(self.made(
+            self.staging = Some(self.create_buffer(
                 "staging",
                 bytes,
                 wgpu::BufferUsages::MAP_READ | wgpu::BufferUsages::COPY_DST,

@@ -22,10 +22,10 @@ mod adapter;
 mod backend;
 mod copy;
 mod failure;
+mod image_cache;
 mod kernel_cache;
 mod mapping;
 mod memory;
-mod pictures;
 mod pipeline;
 mod queue;
 mod ring;
@@ -34,15 +34,15 @@ mod timer;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
-pub use adapter::{AdapterChoice, AdapterKind, AdapterReport, Automatic, GpuInfo};
+pub use adapter::{AdapterChoice, AdapterKind, AdapterReport, AutomaticDevice, GpuInfo};
+pub(crate) use image_cache::ImageKey;
 pub use kernel_cache::KernelCache;
-pub(crate) use memory::Memory;
-pub(crate) use pictures::PictureName;
+pub(crate) use memory::DeviceMemory;
 pub(crate) use queue::Upload;
 
 use crate::kernels::Kernel;
-use failure::Notes;
-use kernel_cache::MaybeKept;
+use failure::FailureNote;
+use kernel_cache::KernelCacheCell;
 use pipeline::Pipeline;
 
 /// An open adapter with its compiled kernels. Engines share it: a clone is the same device.
@@ -58,25 +58,25 @@ struct Shared {
     info: GpuInfo,
     limits: wgpu::Limits,
     /// Duration of a timestamp tick, ns; `None` without timestamps.
-    tick: Option<f32>,
+    tick_ns: Option<f32>,
     /// Failures outside of any error scope.
-    notes: Arc<Notes>,
+    notes: Arc<FailureNote>,
     modules: Mutex<BTreeMap<String, wgpu::ShaderModule>>,
     pipelines: Mutex<BTreeMap<Kernel, Pipeline>>,
-    kept: MaybeKept,
+    kernel_cache: KernelCacheCell,
     /// Number of allocations until one is made to fail, counted from 1; 0 = none is: for tests.
     refused: std::sync::atomic::AtomicU64,
 }
 
 impl Drop for Shared {
     fn drop(&mut self) {
-        self.keep_kernels();
+        self.save_kernels();
     }
 }
 
 impl Shared {
-    fn keep_kernels(&self) {
-        if let Some(Some(kept)) = self.kept.get() {
+    fn save_kernels(&self) {
+        if let Some(Some(kept)) = self.kernel_cache.get() {
             kept.write();
         }
     }
@@ -91,22 +91,22 @@ impl Gpu {
 
     /// Writes the compiled kernels to their file, if there is a cache; also done when the last clone is dropped.
     pub fn keep_kernels(&self) {
-        self.shared.keep_kernels();
+        self.shared.save_kernels();
     }
 
     /// Whether it has timestamps for its passes.
     fn has_timestamps(&self) -> bool {
-        self.shared.tick.is_some()
+        self.shared.tick_ns.is_some()
     }
 
     /// Largest number of bytes of a buffer that can be bound to a kernel.
-    pub(crate) fn most_bytes_of_a_binding(&self) -> u64 {
+    pub(crate) fn max_binding_bytes(&self) -> u64 {
         let limits = &self.shared.limits;
         limits.max_storage_buffer_binding_size.min(limits.max_buffer_size)
     }
 
     /// Largest number of bytes of a buffer.
-    pub(crate) fn most_bytes_of_a_buffer(&self) -> u64 {
+    pub(crate) fn max_buffer_bytes(&self) -> u64 {
         self.shared.limits.max_buffer_size
     }
 }

@@ -60,7 +60,7 @@ impl Gpu {
                     // Kernels write workgroup memory before they read it.
                     zero_initialize_workgroup_memory: false,
                 },
-                cache: self.shared.kept.get().and_then(Option::as_ref).map(|kept| &kept.pipelines),
+                cache: self.shared.kernel_cache.get().and_then(Option::as_ref).map(|kept| &kept.pipelines),
             });
             Pipeline { pipeline, layout }
         })?;

@@ -5,34 +5,34 @@ use std::sync::Arc;
 use gausset_core::Stage;
 use gausset_core::engine::EngineError;
 
-use super::mapping::{look, wait};
-use super::memory::{Memory, Part};
-use super::pictures::PictureName;
+use super::image_cache::ImageKey;
+use super::mapping::{poll, wait};
+use super::memory::{DeviceMemory, RecordedDispatch};
 use super::pipeline::Pipeline;
 use super::ring::Ring;
-use super::timer::{self, Timed, TimedStage, Timer};
+use super::timer::{self, TimedStage, Timer, UnitTiming};
 use crate::kernels::Kernel;
 use crate::layout::Buffer;
 use crate::layout::sh_blocks;
-use crate::pace::Extent;
+use crate::pace::UnitSize;
 #[cfg(test)]
 use crate::record::GRID_WIDTH;
 use crate::record::{Job, Record, Rule, status};
-use crate::schedule::{Dispatch, Grid, Then, Unit, dispatches};
-use crate::split::Split;
-use crate::traffic::{Items, Traffic};
+use crate::schedule::{Dispatch, Grid, Unit, UnitKind, dispatches};
+use crate::split::WorkSplit;
+use crate::traffic::{ItemCounts, Traffic};
 
 /// Bytes of a status.
 const STATUS_BYTES: u64 = 4 * status::WORDS as u64;
 /// Number of recorded plans that are cached; beyond it, they belong to units that do not recur.
-const MOST_PLANS: usize = 64;
+const MAX_PLANS: usize = 64;
 
 /// Data uploaded with a unit in addition to its records: an image, rays.
 pub(crate) struct Upload<'a> {
     /// Destination buffer.
     pub(crate) to: Buffer,
     /// Key under which it may be cached; `None` if it belongs to this unit alone.
-    pub(crate) name: Option<PictureName>,
+    pub(crate) name: Option<ImageKey>,
     /// Size of its words, bytes.
     pub(crate) bytes: u64,
     /// Appends its words.
@@ -40,14 +40,14 @@ pub(crate) struct Upload<'a> {
 }
 
 /// Where the data of a unit comes from.
-enum Source {
+enum UploadSource {
     /// It is cached on the device.
-    Kept(wgpu::Buffer),
+    Cached(wgpu::Buffer),
     /// It is uploaded, and cached if there is a buffer for it.
-    Sent(Option<wgpu::Buffer>),
+    Uploaded(Option<wgpu::Buffer>),
 }
 
-impl Memory {
+impl DeviceMemory {
     /// Submits a unit with the current capacities: one command buffer that uploads its records and data, runs the
     /// dispatches and copies the status back.
     pub(crate) fn submit(
@@ -59,12 +59,12 @@ impl Memory {
     ) -> Result<(), EngineError> {
         let sizes = *self.sizes();
         let extent =
-            Extent { splats: f64::from(job.splats), pixels: f64::from(job.width) * f64::from(job.height) };
+            UnitSize { splats: f64::from(job.splats), pixels: f64::from(job.width) * f64::from(job.height) };
         let view = upload.and_then(|upload| upload.name);
         let split = self.splits.of(view, job.tile_rows(), self.pace.windows(&extent));
         let job = Job {
-            capacity: sizes.page() as u32,
-            drawn_capacity: sizes.drawn() as u32,
+            capacity: sizes.splats_per_page() as u32,
+            drawn_capacity: sizes.visible_capacity() as u32,
             entry_capacity: sizes.entries as u32,
             band_rows: split.band_rows,
             chunk_entries: self.splits.chunk_entries,
@@ -84,10 +84,10 @@ impl Memory {
 
     fn launch(
         &mut self,
-        unit: Option<(&Job, &Split, &Extent)>,
+        unit: Option<(&Job, &WorkSplit, &UnitSize)>,
         rule: Option<&Rule>,
         upload: Option<&Upload<'_>>,
-        parts: &[Part],
+        parts: &[RecordedDispatch],
     ) -> Result<(), EngineError> {
         let gpu = self.gpu.clone();
         self.words.clear();
@@ -100,18 +100,18 @@ impl Memory {
         }
         let record_bytes = 4 * self.words.len() as u64;
         let source = upload.map(|upload| self.source(upload)).transpose()?;
-        if let (Some(upload), Some(Source::Sent(_))) = (upload, &source) {
+        if let (Some(upload), Some(UploadSource::Uploaded(_))) = (upload, &source) {
             (upload.words)(&mut self.words);
         }
         let bytes = 4 * self.words.len() as u64;
         // The buffer of a step also has space for a rule.
         let room = bytes.max(Job::BYTES + Rule::BYTES);
-        let (mut place, made) = self.ring.place(&gpu, room, STATUS_BYTES + timer::BYTES)?;
+        let (mut place, made) = self.ring.acquire(&gpu, room, STATUS_BYTES + timer::BYTES)?;
         self.counts.allocations += 2 * made;
         place.fill(&gpu, bytemuck::cast_slice(&self.words))?;
         let number = self.counts.units;
-        let is_timed =
-            self.pace.wants(number) || gausset_prof::is_enabled() && number.is_multiple_of(timer::EVERY);
+        let is_timed = self.pace.is_timed(number)
+            || gausset_prof::is_enabled() && number.is_multiple_of(timer::TIMING_INTERVAL);
         if is_timed && self.timer.is_none() {
             self.timer = Timer::new(&gpu)?;
         }
@@ -125,7 +125,7 @@ impl Memory {
         };
         // For each submission, the parts that are recorded in one pass.
         let mut rest = parts;
-        let mut runs: Vec<Vec<&[Part]>> = Vec::with_capacity(submissions.len());
+        let mut runs: Vec<Vec<&[RecordedDispatch]>> = Vec::with_capacity(submissions.len());
         for length in submissions {
             let (now, later) = rest.split_at(length);
             runs.push(match timer {
@@ -142,17 +142,23 @@ impl Memory {
             if let Some(timer) = timer {
                 timer.mark(&mut encoder, 0);
             }
-            encoder.copy_buffer_to_buffer(&place.up, 0, of(Buffer::Job), 0, job_bytes);
+            encoder.copy_buffer_to_buffer(&place.upload_buffer, 0, of(Buffer::Job), 0, job_bytes);
             if rule.is_some() {
-                encoder.copy_buffer_to_buffer(&place.up, job_bytes, of(Buffer::Rule), 0, Rule::BYTES);
+                encoder.copy_buffer_to_buffer(
+                    &place.upload_buffer,
+                    job_bytes,
+                    of(Buffer::Rule),
+                    0,
+                    Rule::BYTES,
+                );
             }
             if let (Some(upload), Some(source)) = (upload, &source) {
                 let (from, first) = match source {
-                    Source::Kept(kept) => (kept, 0),
-                    Source::Sent(_) => (&place.up, record_bytes),
+                    UploadSource::Cached(kept) => (kept, 0),
+                    UploadSource::Uploaded(_) => (&place.upload_buffer, record_bytes),
                 };
                 encoder.copy_buffer_to_buffer(from, first, of(upload.to), 0, upload.bytes);
-                if let Source::Sent(Some(kept)) = source {
+                if let UploadSource::Uploaded(Some(kept)) = source {
                     encoder.copy_buffer_to_buffer(from, first, kept, 0, upload.bytes);
                 }
             }
@@ -172,9 +178,9 @@ impl Memory {
                     number += 1;
                 }
             }
-            encoder.copy_buffer_to_buffer(of(Buffer::Status), 0, &place.down, 0, STATUS_BYTES);
+            encoder.copy_buffer_to_buffer(of(Buffer::Status), 0, &place.readback_buffer, 0, STATUS_BYTES);
             if let Some(timer) = timer {
-                timer.resolve(&mut encoder, number, &place.down, STATUS_BYTES);
+                timer.resolve(&mut encoder, number, &place.readback_buffer, STATUS_BYTES);
             }
             queue.submit([encoder.finish()])
         })?;
@@ -183,57 +189,61 @@ impl Memory {
         self.counts.sent += bytes;
         self.counts.read += down;
         let timed = match (timer, unit) {
-            (Some(_), Some((job, split, extent))) => Timed {
+            (Some(_), Some((job, split, extent))) => UnitTiming {
                 stages: all_runs().filter_map(|run| timed_stage(run, split)).collect(),
                 extent: *extent,
-                items: Items {
+                items: ItemCounts {
                     splats: f64::from(job.splats),
                     pixels: f64::from(job.width) * f64::from(job.height),
                     sh_blocks: sh_blocks(job.sh_degree as u8) as f64,
-                    ..Items::default()
+                    ..ItemCounts::default()
                 },
                 // A free-space view has a rule and tile lists.
                 is_rule: rule.is_some() && job.tiles == 0,
                 copied: (record_bytes + upload.map_or(0, |upload| upload.bytes)) as f64,
             },
-            _ => Timed::default(),
+            _ => UnitTiming::default(),
         };
-        self.ring.under.push_back(place.under(&gpu, index, down, timed)?);
-        if let (Some(name), Some(Source::Sent(Some(kept)))) = (upload.and_then(|upload| upload.name), source)
+        self.ring.in_flight.push_back(place.into_in_flight(&gpu, index, down, timed)?);
+        if let (Some(name), Some(UploadSource::Uploaded(Some(kept)))) =
+            (upload.and_then(|upload| upload.name), source)
         {
-            self.pictures.keep(name, kept);
+            self.pictures.insert(name, kept);
         }
         Ok(())
     }
 
     /// Finds the source of an upload, with a buffer to cache it if it has a key and fits.
-    fn source(&mut self, upload: &Upload<'_>) -> Result<Source, EngineError> {
-        let Some(name) = upload.name else { return Ok(Source::Sent(None)) };
+    fn source(&mut self, upload: &Upload<'_>) -> Result<UploadSource, EngineError> {
+        let Some(name) = upload.name else { return Ok(UploadSource::Uploaded(None)) };
         if let Some(kept) = self.pictures.get(name) {
-            return Ok(Source::Kept(kept.clone()));
+            return Ok(UploadSource::Cached(kept.clone()));
         }
-        let taken = self.sizes().total() + self.pictures.bytes();
-        if !self.pictures.has_room(upload.bytes) || taken + upload.bytes > self.limit() {
-            return Ok(Source::Sent(None));
+        let taken = self.sizes().total_bytes() + self.pictures.bytes();
+        if !self.pictures.fits(upload.bytes) || taken + upload.bytes > self.limit() {
+            return Ok(UploadSource::Uploaded(None));
         }
         let usage = wgpu::BufferUsages::COPY_DST | wgpu::BufferUsages::COPY_SRC;
-        let made = self.made("a picture", upload.bytes, usage);
+        let made = self.create_buffer("a picture", upload.bytes, usage);
         match made {
             // Caching is optional: without memory the device continues without it.
-            Err(EngineError::OutOfMemory { .. }) => Ok(Source::Sent(None)),
-            made => made.map(|kept| Source::Sent(Some(kept))),
+            Err(EngineError::OutOfMemory { .. }) => Ok(UploadSource::Uploaded(None)),
+            made => made.map(|kept| UploadSource::Uploaded(Some(kept))),
         }
     }
 
     /// Whether there are units in flight whose status has not been taken.
     pub(crate) fn is_busy(&self) -> bool {
-        !self.ring.under.is_empty()
+        !self.ring.in_flight.is_empty()
     }
 
     /// The status of the oldest unit in flight, if there is one and it has arrived; waits for it if `is_awaited`.
-    pub(crate) fn take(&mut self, is_awaited: bool) -> Result<Option<[u32; status::WORDS]>, EngineError> {
+    pub(crate) fn take_status(
+        &mut self,
+        is_awaited: bool,
+    ) -> Result<Option<[u32; status::WORDS]>, EngineError> {
         let gpu = self.gpu.clone();
-        let outcome = self.take_on(&gpu, is_awaited);
+        let outcome = self.try_take_status(&gpu, is_awaited);
         if outcome.is_err() {
             // After a failure, units in flight may never finish.
             self.ring = Ring::default();
@@ -241,16 +251,16 @@ impl Memory {
         outcome
     }
 
-    fn take_on(
+    fn try_take_status(
         &mut self,
         gpu: &super::Gpu,
         is_awaited: bool,
     ) -> Result<Option<[u32; status::WORDS]>, EngineError> {
-        let Some(oldest) = self.ring.under.front() else { return Ok(None) };
-        if !oldest.status.is_over() {
-            look(gpu)?;
+        let Some(oldest) = self.ring.in_flight.front() else { return Ok(None) };
+        if !oldest.status.is_done() {
+            poll(gpu)?;
         }
-        if !oldest.status.is_over() {
+        if !oldest.status.is_done() {
             if !is_awaited {
                 return Ok(None);
             }
@@ -259,10 +269,10 @@ impl Memory {
         }
         let mut words = [0; status::WORDS];
         let (timer, pace) = (&mut self.timer, &mut self.pace);
-        self.ring.land(gpu, |bytes, timed| {
+        self.ring.release_oldest(gpu, |bytes, timed| {
             let (status, ticks) = bytes.split_at(STATUS_BYTES as usize);
             words.copy_from_slice(bytemuck::cast_slice(status));
-            let period = gpu.shared.tick.filter(|_| !timed.stages.is_empty());
+            let period = gpu.shared.tick_ns.filter(|_| !timed.stages.is_empty());
             if let (Some(period), Some(timer)) = (period, timer) {
                 timer.report(timed, &words, bytemuck::cast_slice(ticks), period, pace);
             }
@@ -271,25 +281,25 @@ impl Memory {
     }
 
     /// The recorded dispatches of a unit, created once.
-    fn plan(&mut self, unit: &Unit, split: &Split) -> Result<Arc<[Part]>, EngineError> {
-        let is_it = |(of, with, _): &&(Unit, Split, _)| of == unit && with == split;
+    fn plan(&mut self, unit: &Unit, split: &WorkSplit) -> Result<Arc<[RecordedDispatch]>, EngineError> {
+        let is_it = |(of, with, _): &&(Unit, WorkSplit, _)| of == unit && with == split;
         if let Some((_, _, parts)) = self.plans.iter().find(is_it) {
             return Ok(Arc::clone(parts));
         }
-        if self.plans.len() >= MOST_PLANS {
+        if self.plans.len() >= MAX_PLANS {
             self.plans.clear();
         }
         let mut parts = self.parts(&dispatches(unit, self.sizes(), split))?;
-        if matches!(unit.then, Then::Rule { .. } | Then::Rays { .. }) {
+        if matches!(unit.kind, UnitKind::Rule { .. } | UnitKind::Rays { .. }) {
             // Including its sorts and scans.
             parts.iter_mut().for_each(|part| part.stage = Stage::Density);
         }
-        let parts: Arc<[Part]> = parts.into();
+        let parts: Arc<[RecordedDispatch]> = parts.into();
         self.plans.push((*unit, *split, Arc::clone(&parts)));
         Ok(parts)
     }
 
-    fn parts(&mut self, dispatches: &[Dispatch]) -> Result<Vec<Part>, EngineError> {
+    fn parts(&mut self, dispatches: &[Dispatch]) -> Result<Vec<RecordedDispatch>, EngineError> {
         let mut parts = Vec::with_capacity(dispatches.len());
         for dispatch in dispatches {
             let pipeline = self.gpu.pipeline(dispatch.kernel)?;
@@ -298,11 +308,11 @@ impl Memory {
                 // It belongs to the dispatch that it splits.
                 (
                     Kernel::NextWindow(..) | Kernel::NextChunk | Kernel::TurnPage(_),
-                    Some(Part { stage, .. }),
+                    Some(RecordedDispatch { stage, .. }),
                 ) => *stage,
                 _ => dispatch.kernel.stage(),
             };
-            parts.push(Part {
+            parts.push(RecordedDispatch {
                 pipeline: pipeline.pipeline,
                 group,
                 grid: dispatch.grid,
@@ -342,21 +352,21 @@ impl Memory {
     }
 }
 
-impl Memory {
+impl DeviceMemory {
     /// The binding of a buffer for a kernel: one page of it, or the used part.
     fn binding(&self, buffer: Buffer, page: u64) -> wgpu::BufferBinding<'_> {
         let all = &self.buffers[buffer as usize];
         // The buffer may be larger than its current size.
-        let most = all.size().min(self.most_bytes_of_a_binding() / 16 * 16);
-        let (offset, bytes) = self.sizes().part(buffer, page).unwrap_or((0, most));
+        let most = all.size().min(self.max_binding_bytes() / 16 * 16);
+        let (offset, bytes) = self.sizes().page_range(buffer, page).unwrap_or((0, most));
         wgpu::BufferBinding { buffer: all, offset, size: std::num::NonZeroU64::new(bytes) }
     }
 }
 
 #[cfg(test)]
-impl Memory {
+impl DeviceMemory {
     /// Offset and length in bytes of all current bindings.
-    pub(crate) fn bound(&self) -> Vec<(u64, u64)> {
+    pub(crate) fn bound_ranges(&self) -> Vec<(u64, u64)> {
         let of = |(_, buffers, page): &(Kernel, Vec<Buffer>, u64)| {
             buffers.iter().map(|&buffer| self.binding(buffer, *page)).collect::<Vec<_>>()
         };
@@ -366,11 +376,11 @@ impl Memory {
 }
 
 /// The stage of consecutive dispatches, and their memory traffic.
-fn timed_stage(run: &[Part], split: &Split) -> Option<TimedStage> {
+fn timed_stage(run: &[RecordedDispatch], split: &WorkSplit) -> Option<TimedStage> {
     let mut traffic = Traffic::default();
     run.iter().for_each(|part| traffic += part.traffic);
     let heavy = run.iter().filter(|part| part.is_heavy).count() as f64;
-    let of = |part: &Part| TimedStage {
+    let of = |part: &RecordedDispatch| TimedStage {
         stage: part.stage,
         traffic,
         dispatches: heavy / f64::from(split.windows.parts(part.stage)),
@@ -381,7 +391,7 @@ fn timed_stage(run: &[Part], split: &Split) -> Option<TimedStage> {
 /// Records dispatches in one pass.
 fn record(
     encoder: &mut wgpu::CommandEncoder,
-    parts: &[Part],
+    parts: &[RecordedDispatch],
     arguments: &wgpu::Buffer,
     timestamp_writes: Option<wgpu::ComputePassTimestampWrites<'_>>,
 ) {

@@ -7,16 +7,16 @@ use gausset_core::Stage;
 use gausset_core::engine::EngineError;
 
 use super::Gpu;
-use crate::pace::{Extent, Pace};
+use crate::pace::{StageTimes, UnitSize};
 use crate::record::{halt, status};
-use crate::traffic::{Items, Traffic};
+use crate::traffic::{ItemCounts, Traffic};
 
 /// Maximum number of stage passes of a unit; in a split unit a stage occurs several times.
-const MOST_STAGES: u32 = 32;
+const MAX_STAGES: u32 = 32;
 /// Bytes of the timestamps of a unit: begin and end of the copies before its dispatches, then of each stage.
-pub(super) const BYTES: u64 = 16 * (1 + MOST_STAGES as u64);
+pub(super) const BYTES: u64 = 16 * (1 + MAX_STAGES as u64);
 /// While the profiler records, one of this many units is timed.
-pub(super) const EVERY: u64 = 10;
+pub(super) const TIMING_INTERVAL: u64 = 10;
 /// Names of the tracks of the profile.
 const STAGES: &str = "gpu";
 pub(super) const TRANSFERS: &str = "gpu transfers";
@@ -30,18 +30,18 @@ pub(super) struct Timer {
     times_copies: bool,
     /// Host clock minus device clock, ns: from the unit whose record arrived soonest after its end, so that no time is
     /// later than possible.
-    offset: Option<f64>,
+    clock_offset_ns: Option<f64>,
 }
 
 /// The timing data of a unit.
 #[derive(Debug, Default)]
-pub(super) struct Timed {
+pub(super) struct UnitTiming {
     /// Stages in order; empty if the unit is not timed.
     pub(super) stages: Vec<TimedStage>,
     /// Sizes of the unit.
-    pub(super) extent: Extent,
+    pub(super) extent: UnitSize,
     /// Item counts known at submission.
-    pub(super) items: Items,
+    pub(super) items: ItemCounts,
     /// Whether it is a rule: its status has rows in place of visible splats, and no entries.
     pub(super) is_rule: bool,
     /// Bytes copied before its dispatches.
@@ -70,7 +70,7 @@ impl Timer {
             let set = device.create_query_set(&wgpu::QuerySetDescriptor {
                 label: Some("timestamps"),
                 ty: wgpu::QueryType::Timestamp,
-                count: 2 * (1 + MOST_STAGES),
+                count: 2 * (1 + MAX_STAGES),
             });
             let resolved = device.create_buffer(&wgpu::BufferDescriptor {
                 label: Some("timestamps"),
@@ -78,7 +78,7 @@ impl Timer {
                 usage: wgpu::BufferUsages::QUERY_RESOLVE | wgpu::BufferUsages::COPY_SRC,
                 mapped_at_creation: false,
             });
-            Some(Self { set, resolved, times_copies, offset: None })
+            Some(Self { set, resolved, times_copies, clock_offset_ns: None })
         })
     }
 
@@ -92,7 +92,7 @@ impl Timer {
     /// The timestamps around the pass of a stage; `None` beyond the maximum number.
     pub(super) fn around(&self, stage: usize) -> Option<wgpu::ComputePassTimestampWrites<'_>> {
         let first = 2 + 2 * stage as u32;
-        (stage < MOST_STAGES as usize).then_some(wgpu::ComputePassTimestampWrites {
+        (stage < MAX_STAGES as usize).then_some(wgpu::ComputePassTimestampWrites {
             query_set: &self.set,
             beginning_of_pass_write_index: Some(first),
             end_of_pass_write_index: Some(first + 1),
@@ -107,7 +107,7 @@ impl Timer {
         to: &wgpu::Buffer,
         at: u64,
     ) {
-        let end = 2 + 2 * (stages as u32).min(MOST_STAGES);
+        let end = 2 + 2 * (stages as u32).min(MAX_STAGES);
         let first = self.first();
         encoder.resolve_query_set(&self.set, first..end, &self.resolved, 0);
         encoder.copy_buffer_to_buffer(&self.resolved, 0, to, at, 8 * u64::from(end - first));
@@ -121,14 +121,14 @@ impl Timer {
     /// Reports the times of a finished unit to the profiler and to `pace`; `period` is the duration of a tick, ns.
     pub(super) fn report(
         &mut self,
-        timed: &Timed,
+        timed: &UnitTiming,
         status: &[u32],
         ticks: &[u64],
         period: f32,
-        pace: &mut Pace,
+        pace: &mut StageTimes,
     ) {
         let of = |word: usize| f64::from(status[word]);
-        let items = Items {
+        let items = ItemCounts {
             visible: of(status::VISIBLE),
             entries: if timed.is_rule { 0.0 } else { of(status::ENTRIES) },
             ..timed.items
@@ -139,16 +139,16 @@ impl Timer {
         let times = ticks.as_chunks::<2>().0.iter().skip(usize::from(self.times_copies));
         // A unit that was halted has done less work than its counts suggest.
         let times = times.filter(|_| status[status::HALT] == halt::NOT);
-        for (of, &[begin, end]) in timed.stages.iter().zip(times).take(MOST_STAGES as usize) {
+        for (of, &[begin, end]) in timed.stages.iter().zip(times).take(MAX_STAGES as usize) {
             if begin != 0 && end >= begin {
-                pace.note(of.stage, &timed.extent, of.dispatches, ns(end - begin) / 1e6);
+                pace.add_measurement(of.stage, &timed.extent, of.dispatches, ns(end - begin) / 1e6);
             }
         }
         let pairs = ticks.as_chunks::<2>().0.iter().filter(|[begin, end]| *begin != 0 && end >= begin);
         let last = pairs.map(|&[_, end]| ns(end)).fold(0.0, f64::max);
         let offset = gausset_prof::clock_ns() as f64 - last;
-        let offset = self.offset.map_or(offset, |known| known.min(offset));
-        self.offset = Some(offset);
+        let offset = self.clock_offset_ns.map_or(offset, |known| known.min(offset));
+        self.clock_offset_ns = Some(offset);
         for ((track, name, bytes), &[begin, end]) in
             copies.into_iter().chain(stages).zip(ticks.as_chunks::<2>().0)
         {

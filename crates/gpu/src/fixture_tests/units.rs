@@ -1,16 +1,16 @@
 //! Single formulas: the kernels of a step on values written by the host, and small kernels around the same functions.
 
 use gausset_core::engine::{
-    Engine, EngineError, ExtraGroup, GradientStatistic, Group, RenderOptions, TrainState,
+    CorrectionGroup, CorrectionKind, Engine, EngineError, GradientStatistic, RenderOptions, TrainState,
 };
 use gausset_core::{Camera, Pose, Splats, sh};
-use gausset_testkit::{Case, Kind, Outputs, Tensor};
+use gausset_testkit::{Case, CaseKind, Outputs, Tensor};
 
 use super::{OnTheGpu, gradients, planes, still, wide};
-use crate::device::Memory;
+use crate::device::DeviceMemory;
 use crate::engine::{GpuEngine, GpuOptions};
 use crate::kernels::{Kernel, Probe};
-use crate::layout::{Buffer, Sizes, splat_room};
+use crate::layout::{Buffer, Capacities, splat_capacity};
 use crate::planes as layout;
 use crate::record::{GRID_WIDTH, Job, NOWHERE, Record, View, argument, flag};
 use crate::schedule::{Dispatch, Grid, update_alone};
@@ -39,7 +39,12 @@ fn named<const N: usize>(tensors: [(&str, Tensor); N]) -> Outputs {
 }
 
 /// Words of a buffer as floats.
-fn floats(memory: &mut Memory, buffer: Buffer, first: u64, count: usize) -> Result<Vec<f32>, EngineError> {
+fn floats(
+    memory: &mut DeviceMemory,
+    buffer: Buffer,
+    first: u64,
+    count: usize,
+) -> Result<Vec<f32>, EngineError> {
     let mut floats = Vec::with_capacity(count);
     memory.read(buffer, first, count, |_, part| floats.extend(part.iter().copied().map(f32::from_bits)))?;
     Ok(floats)
@@ -61,9 +66,9 @@ fn dispatch(kernel: Kernel, buffers: &[Buffer], groups: usize) -> Dispatch {
     Dispatch { kernel, buffers: buffers.to_vec(), page: 0, grid: Grid::Groups(groups as u32) }
 }
 
-fn run(memory: &mut Memory, dispatches: &[Dispatch]) -> Result<(), EngineError> {
+fn run(memory: &mut DeviceMemory, dispatches: &[Dispatch]) -> Result<(), EngineError> {
     memory.submit_list(dispatches)?;
-    memory.take(true).map(drop)
+    memory.take_status(true).map(drop)
 }
 
 const PROJECT: [Buffer; 10] = [
@@ -83,21 +88,21 @@ impl OnTheGpu {
     /// A case of a single formula.
     pub(super) fn unit(&self, case: &Case) -> Result<Outputs, EngineError> {
         match case.kind {
-            Kind::Covariance => self.covariance(case),
-            Kind::Sh => self.spherical_harmonics(case),
-            Kind::Projection => self.projection(case),
-            Kind::Ssim => self.ssim(case),
+            CaseKind::Covariance => self.covariance(case),
+            CaseKind::Sh => self.spherical_harmonics(case),
+            CaseKind::Projection => self.projection(case),
+            CaseKind::Ssim => self.ssim(case),
             _ => self.adam(case),
         }
     }
 
     /// Buffers for this many splats, pixels and tiles, without content.
-    fn memory(&self, n: usize, pixels: u64, tiles: u64) -> Result<Memory, EngineError> {
-        let mut memory = Memory::new(self.0.clone());
-        let splats = splat_room(n as u64);
+    fn memory(&self, n: usize, pixels: u64, tiles: u64) -> Result<DeviceMemory, EngineError> {
+        let mut memory = DeviceMemory::new(self.0.clone());
+        let splats = splat_capacity(n as u64);
         let (pixels, training_pixels) = (pixels, 3 * pixels);
         let (sh_blocks, training) = (4, true);
-        memory.grow(&Sizes {
+        memory.grow(&Capacities {
             splats,
             sh_blocks,
             training,
@@ -105,7 +110,7 @@ impl OnTheGpu {
             training_pixels,
             tiles,
             entries: 4096,
-            ..Sizes::default()
+            ..Capacities::default()
         })?;
         Ok(memory)
     }
@@ -215,7 +220,7 @@ impl OnTheGpu {
         let mut outputs = Outputs::new();
         for degree in 0..=3_u8 {
             let options = RenderOptions { sh_degree: degree, ..RenderOptions::default() };
-            let job = unit::picture_job(&engine.held(), &camera, &pose, &options)?;
+            let job = unit::render_job(&engine.state_info(), &camera, &pose, &options)?;
             let capacity = engine.memory.sizes().splats as usize;
             // Only the device knows the number of splats in units that start with `begin`.
             let job = Job {
@@ -288,11 +293,12 @@ impl OnTheGpu {
         for (prefix, antialiased) in [("", false), ("aa_", true)] {
             let options = RenderOptions { antialiased, ..case.render_options(0) };
             let mut engine = GpuEngine::new(&self.0, GpuOptions { threads: 1, ..GpuOptions::default() });
-            engine.load(TrainState::new(case.splats(), vec![ExtraGroup::new(Group::Pose, 1)]))?;
+            engine
+                .load(TrainState::new(case.splats(), vec![CorrectionGroup::new(CorrectionKind::Pose, 1)]))?;
             let (job, _) = still(&mut engine, case, options, GradientStatistic::Signed)?;
             let tiles = u64::from(job.tiles);
-            let sizes = Sizes { tiles, ..*engine.memory.sizes() };
-            engine.memory.make_room(&|| "a case".to_owned(), &sizes)?;
+            let sizes = Capacities { tiles, ..*engine.memory.sizes() };
+            engine.memory.ensure_capacity(&|| "a case".to_owned(), &sizes)?;
             let capacity = engine.memory.sizes().splats as usize;
             let job = Job { splats: n as u32, capacity: capacity as u32, ..job };
             let shown = on_screen(&mut engine, &job)?;

@@ -1,6 +1,6 @@
 //! Free space: the device compared with the CPU, and the protocol around the units of its views.
 
-use gausset_core::engine::{Bubble, FreeSpaceRule, FreeView};
+use gausset_core::engine::{Bubble, FreeSpaceRule, FreeSpaceView};
 use gausset_core::{Camera, Pose};
 use gausset_cpu::{CpuEngine, CpuOptions};
 use gausset_testkit::engine_contract::{params, view};
@@ -29,17 +29,17 @@ fn wall() -> Vec<[f32; 3]> {
 fn rays(views: usize) -> FreeSpaceRule {
     let views = (0..views).map(|i| {
         let pose = Pose { translation: [0.05 * i as f64, -0.02 * i as f64, 0.0], ..Pose::IDENTITY };
-        let camera = if i % 2 == 0 { CAMERA } else { CAMERA.reduced(2) };
-        FreeView { camera, pose, points: wall() }
+        let camera = if i % 2 == 0 { CAMERA } else { CAMERA.downscaled(2) };
+        FreeSpaceView { camera, pose, points: wall() }
     });
     FreeSpaceRule {
         views: views.collect(),
-        reach: 0.5,
-        points: 1,
-        weight: 0.05,
+        free_fraction: 0.5,
+        min_points: 1,
+        min_weight: 0.05,
         bubbles: Vec::new().into(),
         cameras: Vec::new().into(),
-        near: 3.0,
+        near_factor: 3.0,
     }
 }
 
@@ -51,7 +51,7 @@ fn places(rule: FreeSpaceRule) -> FreeSpaceRule {
     ];
     let cameras =
         vec![(CAMERA, Pose::IDENTITY), (CAMERA, Pose { translation: [-0.5, 0.0, 0.2], ..Pose::IDENTITY })];
-    FreeSpaceRule { bubbles: bubbles.into(), cameras: cameras.into(), near: 1.5, ..rule }
+    FreeSpaceRule { bubbles: bubbles.into(), cameras: cameras.into(), near_factor: 1.5, ..rule }
 }
 
 /// A cloud of splats of all sizes and shapes between the cameras and the wall; some are not finite.
@@ -87,7 +87,7 @@ fn what_rays_and_bubbles_condemn_is_what_the_processor_condemns() {
     let Some(gpu) = gpu("what_rays_and_bubbles_condemn_is_what_the_processor_condemns") else { return };
     let mut engine = engine(&gpu, 0);
     let nothing = FreeSpaceRule { views: Vec::new().into(), ..rays(0) };
-    let behind = FreeView { camera: CAMERA, pose: Pose::IDENTITY, points: vec![[0.0, 0.0, -1.0]] };
+    let behind = FreeSpaceView { camera: CAMERA, pose: Pose::IDENTITY, points: vec![[0.0, 0.0, -1.0]] };
     let cases = [
         ("rays", rays(3), 3000),
         ("bubbles", places(nothing.clone()), 3000),
@@ -120,7 +120,7 @@ fn rays_that_are_followed_in_parts_say_the_same() {
         views: rays(2)
             .views
             .iter()
-            .map(|view| FreeView { points: wall().repeat(9), ..view.clone() })
+            .map(|view| FreeSpaceView { points: wall().repeat(9), ..view.clone() })
             .collect(),
         ..rays(0)
     })];
@@ -172,7 +172,7 @@ fn views_of_free_space_under_way_give_the_same_bytes_also_without_room() {
         let report = engine.flush().expect("flushed");
         (engine.save().expect("saved"), report)
     };
-    let large = FreeView {
+    let large = FreeSpaceView {
         camera: Camera {
             projection: gausset_core::Projection::Pinhole,
             width: 512,

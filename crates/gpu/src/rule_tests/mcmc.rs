@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use gausset_core::engine::{DensityRule, McmcRule};
 use gausset_core::se3::rotation_from_quaternion;
-use gausset_density::{MAX_COPIES, logit, share_among_copies};
+use gausset_density::{MAX_COPIES, copy_parameters, logit};
 
 use super::*;
 
@@ -13,7 +13,8 @@ use super::*;
 fn finite(state: &TrainState) -> Vec<usize> {
     let splats = &state.splats;
     let is_finite = |i: usize| {
-        let all = [&splats.means[i][..], &splats.log_scales[i], &splats.quats[i], splats.sh_of(i)].concat();
+        let all = [&splats.means[i][..], &splats.log_scales[i], &splats.quats[i], splats.sh_coefficients(i)]
+            .concat();
         all.iter().all(|v| v.is_finite()) && splats.opacity_logits[i].is_finite()
     };
     (0..splats.len()).filter(|&i| is_finite(i)).collect()
@@ -67,7 +68,7 @@ fn check_geometry(
         }
         return;
     }
-    let share = share_among_copies(old.opacity_logits[source], (draws + 1).min(MAX_COPIES), 0.005);
+    let share = copy_parameters(old.opacity_logits[source], (draws + 1).min(MAX_COPIES), 0.005);
     assert_eq!(new.means[row], mean, "{name}: {row}");
     near(
         name,
@@ -113,9 +114,9 @@ fn check(name: &str, engine: &mut GpuEngine, before: &TrainState, rule: &McmcRul
     let rows = finite(before);
     let n = rows.len();
     let place: BTreeMap<Vec<u32>, usize> =
-        rows.iter().enumerate().map(|(place, &i)| (bits(before.splats.sh_of(i)), place)).collect();
+        rows.iter().enumerate().map(|(place, &i)| (bits(before.splats.sh_coefficients(i)), place)).collect();
     let sources: Vec<usize> =
-        (0..after.splats.len()).map(|row| place[&bits(after.splats.sh_of(row))]).collect();
+        (0..after.splats.len()).map(|row| place[&bits(after.splats.sh_coefficients(row))]).collect();
     let dead = logit(rule.dead_opacity);
     let mut draws = vec![0u32; n];
     for (row, &source) in sources.iter().enumerate() {
@@ -132,8 +133,8 @@ fn check(name: &str, engine: &mut GpuEngine, before: &TrainState, rule: &McmcRul
         let how = (draws[source], is_large[source], side);
         check_geometry(&format!("{name}, row {row}"), [before, &after], row, rows[source], how);
         let forgets = row != source || (draws[source] > 0 && !grows);
-        let clock = if forgets { 0 } else { before.clocks[rows[source]] };
-        assert_eq!(after.clocks[row], clock, "{name}: {row}");
+        let clock = if forgets { 0 } else { before.update_counts[rows[source]] };
+        assert_eq!(after.update_counts[row], clock, "{name}: {row}");
         let moments = |state: &TrainState, i: usize| {
             let [m, v] = [&state.moments.m, &state.moments.v];
             [m, v].map(|part| {
@@ -142,7 +143,7 @@ fn check(name: &str, engine: &mut GpuEngine, before: &TrainState, rule: &McmcRul
                     part.log_scales[i],
                     part.quats[i],
                     part.opacity_logits[i],
-                    part.sh_of(i).to_vec(),
+                    part.sh_coefficients(i).to_vec(),
                 )
             })
         };
@@ -234,9 +235,10 @@ fn draws_are_as_likely_as_splats_are_opaque() {
     let rule = McmcRule { growth: 150.0, ..mcmc_rule() };
     let (after, report) = applied(&mut engine, &before, &[DensityRule::Mcmc(rule)]);
     assert_eq!(report.added, 14_900);
-    let place: BTreeMap<Vec<u32>, usize> = (0..n).map(|i| (bits(before.splats.sh_of(i)), i)).collect();
+    let place: BTreeMap<Vec<u32>, usize> =
+        (0..n).map(|i| (bits(before.splats.sh_coefficients(i)), i)).collect();
     let mut draws = vec![0.0f64; n];
-    (n..after.splats.len()).for_each(|row| draws[place[&bits(after.splats.sh_of(row))]] += 1.0);
+    (n..after.splats.len()).for_each(|row| draws[place[&bits(after.splats.sh_coefficients(row))]] += 1.0);
     let total: f64 = (0..n).map(opacity).sum();
     let expected = |i: usize| 14_900.0 * opacity(i) / total;
     let chi2: f64 = (0..n).map(|i| (draws[i] - expected(i)).powi(2) / expected(i)).sum();

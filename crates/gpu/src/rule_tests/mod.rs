@@ -12,7 +12,7 @@ use gausset_core::engine::{ClassicRule, DensityRule, Engine, McmcRule, StepRepor
 use gausset_testkit::skip_for_gpu;
 
 use crate::device::{AdapterChoice, Gpu};
-use crate::engine::{DensityOn, GpuEngine, GpuOptions};
+use crate::engine::{DensityBackend, GpuEngine, GpuOptions};
 
 /// Sizes around a workgroup of 256, a block of 4096, and the capacity of such a state.
 const SIZES: [usize; 6] = [0, 1, 255, 256, 257, 4097];
@@ -24,7 +24,7 @@ fn gpu(test: &str) -> Option<Gpu> {
 fn engine(gpu: &Gpu, in_flight: usize) -> GpuEngine {
     GpuEngine::new(
         gpu,
-        GpuOptions { threads: 1, in_flight, density: DensityOn::Device, ..GpuOptions::default() },
+        GpuOptions { threads: 1, in_flight, density: DensityBackend::Device, ..GpuOptions::default() },
     )
 }
 
@@ -58,7 +58,7 @@ fn state(n: usize, degree: u8, seed: u64) -> TrainState {
     }
     for i in 0..n {
         let words = philox(seed, stream::TEST, 1000, i as u32);
-        state.clocks[i] = words[0] % 500;
+        state.update_counts[i] = words[0] % 500;
         state.ids[i] = (i as u32).wrapping_mul(7).wrapping_add(11);
         state.statistics.visible_steps[i] = words[1] % 100;
         state.statistics.gradient_sum[i] = uniform(words[2]) * 0.04;
@@ -108,7 +108,7 @@ fn on_host(state: &TrainState, rule: &DensityRule) -> (TrainState, StepReport) {
     let mut report = StepReport::default();
     gausset_density::apply(&mut state, rule, &Pool::new(1)).add_to(&mut report);
     let splats = state.splats.len();
-    (state, report.take(splats))
+    (state, report.take_report(splats))
 }
 
 fn bits(values: &[f32]) -> Vec<u32> {
@@ -129,7 +129,7 @@ fn arrays(state: &TrainState) -> Vec<(String, Vec<u32>)> {
     all.push(("gradient sums".to_owned(), bits(&state.statistics.gradient_sum)));
     all.push(("radii".to_owned(), bits(&state.statistics.max_radius)));
     all.push(("visible steps".to_owned(), state.statistics.visible_steps.clone()));
-    all.push(("clocks".to_owned(), state.clocks.clone()));
+    all.push(("clocks".to_owned(), state.update_counts.clone()));
     all.push(("ids".to_owned(), state.ids.clone()));
     all.push(("next id".to_owned(), vec![state.next_id]));
     all

@@ -5,8 +5,8 @@ use gausset_core::engine::{ClassicRule, DensityRule, Engine, EngineError, McmcRu
 use gausset_testkit::engine_contract::{params, view};
 
 use super::*;
-use crate::flight::IN_FLIGHT;
-use crate::layout::{Sizes, splat_room};
+use crate::in_flight::IN_FLIGHT;
+use crate::layout::{Capacities, splat_capacity};
 use crate::record::{Job, Record, Rule, status};
 
 /// Steps and rules: the set grows twice beyond its capacity while steps are in flight.
@@ -102,15 +102,15 @@ fn a_rule_that_finds_no_memory_fails_and_changes_nothing() {
     let Some(gpu) = gpu("a_rule_that_finds_no_memory_fails_and_changes_nothing") else { return };
     let mut engine = engine(&gpu, 0);
     engine.load(start()).expect("a state");
-    let taken = engine.memory.sizes().total();
-    engine.memory.limit_to(taken + 1_000_000);
+    let taken = engine.memory.sizes().total_bytes();
+    engine.memory.set_limit(taken + 1_000_000);
     engine.densify(&DensityRule::Mcmc(McmcRule { growth: 2.0, ..mcmc_rule() })).expect("a rule under way");
     let failed = engine.flush();
     let Err(EngineError::OutOfMemory { what, needed, limit }) = failed else { panic!("{failed:?}") };
     assert!(what.contains("6000 splats") && needed > limit, "{what}");
     assert_equal_bits("as before", &engine.save().expect("saved"), &start(), &[]);
     let run = |engine: &mut GpuEngine, limit: u64| {
-        engine.memory.limit_to(limit);
+        engine.memory.set_limit(limit);
         engine.load(start()).expect("a state");
         engine.step(&[view(0)], &[], &params(0)).expect("a step");
         engine.densify(&DensityRule::Mcmc(McmcRule { growth: 2.0, ..mcmc_rule() })).expect("a rule");
@@ -122,7 +122,7 @@ fn a_rule_that_finds_no_memory_fails_and_changes_nothing() {
     // Memory for the new buffers, but not for both versions: the data is copied through the host.
     engine.load(start()).expect("a state");
     let sizes = *engine.memory.sizes();
-    let limit = Sizes { splats: splat_room(6000), ..sizes }.total();
+    let limit = Capacities { splats: splat_capacity(6000), ..sizes }.total_bytes();
     let found = run(&mut engine, limit);
     assert_equal_bits("by way of the host", &found, &expected, &[]);
 }

@@ -1,36 +1,36 @@
 //! Sequences of dispatches: tile lists of a view, its render, a step.
 
-use super::{Dispatch, Grid, PLANNED, Unit};
-use crate::kernels::{Kernel, Scanned, Sorted, Sums, Turn};
-use crate::layout::{Buffer, Sizes};
+use super::{Dispatch, Grid, PLAN_BUFFERS, Unit};
+use crate::kernels::{BlendVjpVariant, Kernel, PageSelection, ScanInput, SortInput};
+use crate::layout::{Buffer, Capacities};
 use crate::record::argument;
-use crate::split::Split;
+use crate::split::WorkSplit;
 
 /// Largest number of counts that a single workgroup scans.
-const ALONE: u64 = 65_536;
+const MAX_SINGLE_WORKGROUP_SCAN: u64 = 65_536;
 
 /// The buffers of the records of visible splats: those of the splats or, if these are paged, separate ones.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Drawn {
+pub(super) struct VisibleBuffers {
     pub(super) screen: Buffer,
     boxes: Buffer,
     gradients: Buffer,
 }
 
-pub(crate) struct List {
+pub(crate) struct DispatchList {
     pub(super) dispatches: Vec<Dispatch>,
     /// The page to which kernels on splats are bound.
     page: u64,
-    pub(super) drawn: Drawn,
+    pub(super) drawn: VisibleBuffers,
 }
 
-impl List {
-    pub(super) fn new(sizes: &Sizes) -> Self {
+impl DispatchList {
+    pub(super) fn new(sizes: &Capacities) -> Self {
         let [screen, boxes, gradients] = match sizes.paging {
             None => [Buffer::Screen, Buffer::Boxes, Buffer::Gradients],
-            Some(_) => [Buffer::Drawn, Buffer::DrawnBoxes, Buffer::DrawnGradients],
+            Some(_) => [Buffer::VisibleRecords, Buffer::VisibleBoxes, Buffer::VisibleGradients],
         };
-        Self { dispatches: Vec::new(), page: 0, drawn: Drawn { screen, boxes, gradients } }
+        Self { dispatches: Vec::new(), page: 0, drawn: VisibleBuffers { screen, boxes, gradients } }
     }
 
     pub(crate) fn add(&mut self, kernel: Kernel, buffers: &[Buffer], grid: Grid) {
@@ -39,24 +39,24 @@ impl List {
 
     /// Adds a planning kernel: always one workgroup, unless the unit has been halted.
     pub(super) fn plan(&mut self, kernel: Kernel) {
-        self.add(kernel, &PLANNED, Grid::One);
+        self.add(kernel, &PLAN_BUFFERS, Grid::One);
     }
 
     /// Switches to another page, or to all of them.
-    fn turn(&mut self, turn: Turn, page: u64) {
+    fn select_page(&mut self, turn: PageSelection, page: u64) {
         self.plan(Kernel::TurnPage(turn));
         self.page = page;
     }
 
     /// Adds everything up to the depth sort of visible splats; returns the buffer with their sorted indices.
-    pub(super) fn by_depth(&mut self, sizes: &Sizes) -> Buffer {
+    pub(super) fn by_depth(&mut self, sizes: &Capacities) -> Buffer {
         use Buffer as B;
         let counted = Grid::Counted;
         let project =
             [B::Job, B::View, B::Splats, B::Sh0, B::Sh1, B::Sh2, B::Sh3, B::Screen, B::Boxes, B::Partials];
         for page in 0..sizes.pages() {
             if page > 0 {
-                self.turn(Turn::Next, page);
+                self.select_page(PageSelection::Next, page);
             }
             self.add(Kernel::Project, &project, counted(argument::SPLATS));
             self.plan(Kernel::PlanVisible);
@@ -64,33 +64,33 @@ impl List {
                 let compact = [B::Job, B::Boxes, B::Partials, B::DepthKeys0, B::Order0];
                 self.add(Kernel::Compact, &compact, counted(argument::SPLATS));
             } else {
-                let Drawn { screen, boxes, .. } = self.drawn;
+                let VisibleBuffers { screen, boxes, .. } = self.drawn;
                 let compact =
                     [B::Job, B::Boxes, B::Partials, B::Screen, B::DepthKeys0, B::Order0, screen, boxes];
                 self.add(Kernel::CompactPage, &compact, counted(argument::SPLATS));
             }
         }
         let depth = [[B::DepthKeys0, B::Order0], [B::DepthKeys1, B::Order1]];
-        let [_, order] = self.sort(Sorted::Splats, depth, 4, sizes.drawn());
+        let [_, order] = self.sort(SortInput::Splats, depth, 4, sizes.visible_capacity());
         order
     }
 
     /// Adds the entries of a band, sorted by tile and depth; returns the buffers with their tiles and indices.
-    fn entries(&mut self, unit: &Unit, sizes: &Sizes, order: Buffer) -> [Buffer; 2] {
+    fn entries(&mut self, unit: &Unit, sizes: &Capacities, order: Buffer) -> [Buffer; 2] {
         use Buffer as B;
         let counted = Grid::Counted;
         let boxes = self.drawn.boxes;
         self.add(Kernel::Gather, &[B::Job, boxes, order, B::Offsets], counted(argument::VISIBLE));
-        self.scan(Scanned::Tiles, B::Offsets, argument::VISIBLE_BLOCKS);
+        self.scan(ScanInput::Tiles, B::Offsets, argument::VISIBLE_BLOCKS);
         self.plan(Kernel::PlanEntries);
         let emit = [B::Job, boxes, order, B::Offsets, B::TileKeys0, B::Entries0, B::EntrySplats];
         self.add(Kernel::Emit, &emit, counted(argument::VISIBLE));
         let tiles = [[B::TileKeys0, B::Entries0], [B::TileKeys1, B::Entries1]];
-        self.sort(Sorted::Entries, tiles, tile_passes(unit.tiles), sizes.entries)
+        self.sort(SortInput::Entries, tiles, tile_passes(unit.tiles), sizes.entries)
     }
 
     /// Adds the tile lists of a band; returns the buffer with their entries.
-    pub(super) fn lists(&mut self, unit: &Unit, sizes: &Sizes, order: Buffer) -> Buffer {
+    pub(super) fn lists(&mut self, unit: &Unit, sizes: &Capacities, order: Buffer) -> Buffer {
         use Buffer as B;
         let [keys, entries] = self.entries(unit, sizes, order);
         self.add(Kernel::Ranges, &[B::Job, keys, B::Ranges], Grid::Counted(argument::ENTRIES));
@@ -104,21 +104,21 @@ impl List {
     /// Adds a radix sort of `passes` passes; returns the pair of buffers with the result.
     pub(crate) fn sort(
         &mut self,
-        sorted: Sorted,
+        sorted: SortInput,
         pairs: [[Buffer; 2]; 2],
         passes: u8,
         room: u64,
     ) -> [Buffer; 2] {
         let (blocks, counts) = match sorted {
-            Sorted::Splats => (argument::VISIBLE_BLOCKS, argument::VISIBLE_COUNTS),
-            Sorted::Entries => (argument::ENTRY_BLOCKS, argument::ENTRY_COUNTS),
+            SortInput::Splats => (argument::VISIBLE_BLOCKS, argument::VISIBLE_COUNTS),
+            SortInput::Entries => (argument::ENTRY_BLOCKS, argument::ENTRY_COUNTS),
         };
         let [mut from, mut to] = pairs;
         for byte in 0..passes {
             let buffers = [Buffer::Job, from[0], from[1], to[0], to[1], Buffer::Counts];
             self.add(Kernel::Histogram(sorted, byte), &buffers, Grid::Counted(blocks));
-            let scanned = Scanned::Counts(sorted);
-            if 256 * room.div_ceil(4096) <= ALONE {
+            let scanned = ScanInput::Counts(sorted);
+            if 256 * room.div_ceil(4096) <= MAX_SINGLE_WORKGROUP_SCAN {
                 let buffers = [Buffer::Job, Buffer::Counts, Buffer::Partials];
                 self.add(Kernel::Alone(scanned), &buffers, Grid::Counted(argument::ONE));
             } else {
@@ -131,7 +131,7 @@ impl List {
     }
 
     /// Adds an exclusive scan whose total is stored after the sums of its blocks.
-    pub(crate) fn scan(&mut self, scanned: Scanned, data: Buffer, blocks: u32) {
+    pub(crate) fn scan(&mut self, scanned: ScanInput, data: Buffer, blocks: u32) {
         let buffers = [Buffer::Job, data, Buffer::Partials];
         self.add(Kernel::Reduce(scanned), &buffers, Grid::Counted(blocks));
         self.add(Kernel::Spine(scanned), &buffers, Grid::Counted(argument::ONE));
@@ -140,7 +140,7 @@ impl List {
 
     pub(super) fn blend(&mut self, entries: Buffer, extras: bool, chunks: u32) {
         use Buffer as B;
-        let depths = if extras { B::Depths } else { B::Nothing };
+        let depths = if extras { B::Depths } else { B::Unused };
         let buffers = [
             B::Job,
             B::View,
@@ -182,9 +182,16 @@ impl List {
 
     /// Adds the gradients of the screen splats. The lists of the last band exist; those of the other bands are built
     /// again. The ranges keep the lengths of each tile's list and of its used part.
-    pub(super) fn backward(&mut self, unit: &Unit, sizes: &Sizes, split: &Split, order: Buffer, sums: Sums) {
+    pub(super) fn backward(
+        &mut self,
+        unit: &Unit,
+        sizes: &Capacities,
+        split: &WorkSplit,
+        order: Buffer,
+        sums: BlendVjpVariant,
+    ) {
         use Buffer as B;
-        let extras = if sums.extras { B::Derivatives } else { B::Nothing };
+        let extras = if sums.extras { B::Derivatives } else { B::Unused };
         for _ in 0..split.bands {
             let entries = if split.bands > 1 {
                 self.plan(Kernel::NextBand);
@@ -193,7 +200,7 @@ impl List {
             } else {
                 sorted_entries(unit.tiles)
             };
-            let Drawn { screen, boxes, gradients } = self.drawn;
+            let VisibleBuffers { screen, boxes, gradients } = self.drawn;
             let vjp = [B::Job, B::Ranges, entries, B::EntrySplats, screen, B::Pixels, B::Slots, extras];
             self.in_chunks(Kernel::BlendVjp(sums), &vjp, split.chunks);
             let sum = [B::Job, boxes, order, B::Offsets, B::Slots, gradients];
@@ -205,14 +212,14 @@ impl List {
         use Buffer as B;
         for page in 0..pages {
             if pages > 1 {
-                self.turn(if page == 0 { Turn::First } else { Turn::Next }, page);
+                self.select_page(if page == 0 { PageSelection::First } else { PageSelection::Next }, page);
                 let gradients = [B::Job, B::Boxes, self.drawn.gradients, B::Gradients];
                 self.add(Kernel::PageGradients, &gradients, Grid::Counted(argument::SPLATS));
             }
             self.update_page(sh_blocks, depth);
         }
         if pages > 1 {
-            self.turn(Turn::Whole, 0);
+            self.select_page(PageSelection::Whole, 0);
         }
         if rows {
             let rows = [B::Job, B::View, B::Corrections, B::Sums, B::TileSums];
@@ -220,7 +227,7 @@ impl List {
         }
         // Has no effect for a halted unit. It checks that itself, because arguments cannot be read and written in one
         // dispatch.
-        self.add(Kernel::Finish, &PLANNED, Grid::One);
+        self.add(Kernel::Finish, &PLAN_BUFFERS, Grid::One);
     }
 
     /// Adds gradients and update of the splats of a page.
@@ -283,17 +290,17 @@ fn tile_passes(tiles: u64) -> u8 {
 
 /// Only the sort of visible splats by depth keys, and the buffer of its result: for tests.
 #[cfg(test)]
-pub(crate) fn depth_sort(passes: u8, sizes: &Sizes) -> (Vec<Dispatch>, [Buffer; 2]) {
-    let mut list = List::new(sizes);
+pub(crate) fn depth_sort(passes: u8, sizes: &Capacities) -> (Vec<Dispatch>, [Buffer; 2]) {
+    let mut list = DispatchList::new(sizes);
     let pairs = [[Buffer::DepthKeys0, Buffer::Order0], [Buffer::DepthKeys1, Buffer::Order1]];
-    let result = list.sort(Sorted::Splats, pairs, passes, sizes.splats);
+    let result = list.sort(SortInput::Splats, pairs, passes, sizes.splats);
     (list.dispatches, result)
 }
 
 /// The dispatches after the sums of the slots, with a gradient of the depth: for tests.
 #[cfg(test)]
 pub(crate) fn update_alone(sh_blocks: u64) -> Vec<Dispatch> {
-    let mut list = List::new(&Sizes::default());
+    let mut list = DispatchList::new(&Capacities::default());
     list.add(Kernel::View, &[Buffer::Job, Buffer::View, Buffer::Corrections], Grid::One);
     list.update(sh_blocks, true, true, 1);
     list.dispatches
@@ -302,8 +309,8 @@ pub(crate) fn update_alone(sh_blocks: u64) -> Vec<Dispatch> {
 /// Only a scan of tile counts: for tests.
 #[cfg(test)]
 pub(crate) fn offset_scan() -> Vec<Dispatch> {
-    let mut list = List::new(&Sizes::default());
-    list.scan(Scanned::Tiles, Buffer::Offsets, argument::VISIBLE_BLOCKS);
+    let mut list = DispatchList::new(&Capacities::default());
+    list.scan(ScanInput::Tiles, Buffer::Offsets, argument::VISIBLE_BLOCKS);
     list.dispatches
 }
 

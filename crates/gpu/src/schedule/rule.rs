@@ -13,14 +13,14 @@
 //! planning kernels check that all rows fit before anything is written. Buffers of a view that no rule needs serve as
 //! scratch: their content does not outlive a unit.
 
-use super::{Change, Grid, List};
-use crate::kernels::{Kernel, RulePlan, Scanned, Sorted};
+use super::{DispatchList, Grid, RuleKind};
+use crate::kernels::{Kernel, RulePlan, ScanInput, SortInput};
 use crate::layout::Buffer as B;
 use crate::record::argument;
 
-impl Change {
+impl RuleKind {
     /// Whether the set and order of splats stay the same.
-    const fn stays(self) -> bool {
+    const fn keeps_set(self) -> bool {
         matches!(self, Self::Reset | Self::Clear)
     }
 }
@@ -32,7 +32,7 @@ const ROWS: B = B::Directions;
 /// Final geometry of the rows.
 const GEOMETRY: B = B::Gradients;
 /// Geometry of the rows before growth; then scratch for moving data.
-const BETWEEN: B = B::Screen;
+const SCRATCH_GEOMETRY: B = B::Screen;
 /// Prefix sums of weights; not needed after growth.
 const WEIGHTS: B = B::Gradients;
 /// Evidence of rays about each splat: valid from the first view of a rule up to the rule itself.
@@ -40,30 +40,30 @@ const EVIDENCE: B = B::Gradients;
 /// How often each splat was drawn.
 const DRAWS: B = B::Order1;
 /// Positions of kept splats, or sources of new splats.
-const PLACES: B = B::Offsets;
+const KEPT_POSITIONS: B = B::Offsets;
 /// Positions of new rows.
-const BORN: B = B::DepthKeys1;
+const NEW_POSITIONS: B = B::DepthKeys1;
 
 const SPLATS: Grid = Grid::Counted(argument::SPLATS);
 /// One workgroup per 256 of the items that are currently processed.
-const ROUND: Grid = Grid::Counted(argument::VISIBLE);
+const PER_256_ITEMS: Grid = Grid::Counted(argument::VISIBLE);
 
-impl List {
+impl DispatchList {
     /// Adds the dispatches of a rule after the start of its unit, with capacity for `room` splats.
-    pub(crate) fn rule(&mut self, change: Change, reorder: bool, sh_blocks: u64, room: u64) {
+    pub(crate) fn rule(&mut self, change: RuleKind, reorder: bool, sh_blocks: u64, room: u64) {
         match change {
-            Change::Classic => self.clone_split_prune(room),
-            Change::Mcmc => self.relocate_and_grow(room),
-            Change::Reset => {
+            RuleKind::Classic => self.clone_split_prune(room),
+            RuleKind::Mcmc => self.relocate_and_grow(room),
+            RuleKind::Reset => {
                 let reset = [B::Job, B::Rule, B::Splats, B::Splats1, B::Splats2];
                 self.add(Kernel::Reset, &reset, SPLATS);
             }
-            Change::Clear => {
+            RuleKind::Clear => {
                 let clear = [B::Job, B::Rule, B::Splats, B::Splats1, EVIDENCE, B::FreeSpace, B::Status];
                 self.add(Kernel::Clear, &clear, SPLATS);
             }
         }
-        if !change.stays() {
+        if !change.keeps_set() {
             self.order(reorder, room);
             self.carry_all(sh_blocks);
         }
@@ -90,7 +90,7 @@ impl List {
     }
 
     fn plan_rule(&mut self, plan: RulePlan) {
-        let buffers = [B::Job, B::Rule, B::Arguments, B::Status, B::Census, B::Partials, B::DepthKeys0];
+        let buffers = [B::Job, B::Rule, B::Arguments, B::Status, B::SplatCounts, B::Partials, B::DepthKeys0];
         self.add(Kernel::PlanRule(plan), &buffers, Grid::One);
     }
 
@@ -101,26 +101,27 @@ impl List {
 
     /// Sorts the current items by the keys of their marks.
     fn sort_marks(&mut self, room: u64) {
-        self.add(Kernel::Keys, &[B::Job, MARKS, B::DepthKeys0, B::Order0], ROUND);
+        self.add(Kernel::Keys, &[B::Job, MARKS, B::DepthKeys0, B::Order0], PER_256_ITEMS);
         self.sort_rows(room);
     }
 
     /// Sorts by keys; after four passes the result is in the input buffers.
     fn sort_rows(&mut self, room: u64) {
         let pairs = [[B::DepthKeys0, B::Order0], [B::DepthKeys1, B::Order1]];
-        self.sort(Sorted::Splats, pairs, 4, room);
+        self.sort(SortInput::Splats, pairs, 4, room);
     }
 
     fn clone_split_prune(&mut self, room: u64) {
         self.mark(false);
         self.plan_rule(RulePlan::Limit);
         self.sort_marks(room);
-        self.add(Kernel::Limit, &[B::Job, B::Rule, B::Order0, MARKS, B::Status], ROUND);
-        self.add(Kernel::Flags, &[B::Job, MARKS, PLACES, BORN], SPLATS);
+        self.add(Kernel::Limit, &[B::Job, B::Rule, B::Order0, MARKS, B::Status], PER_256_ITEMS);
+        self.add(Kernel::Flags, &[B::Job, MARKS, KEPT_POSITIONS, NEW_POSITIONS], SPLATS);
         self.plan_rule(RulePlan::Rows);
-        self.scan(Scanned::Tiles, PLACES, argument::VISIBLE_BLOCKS);
-        self.scan(Scanned::Tiles, BORN, argument::VISIBLE_BLOCKS);
-        let spawn = [B::Job, B::Rule, B::Splats, B::Records, MARKS, PLACES, BORN, GEOMETRY, ROWS];
+        self.scan(ScanInput::Tiles, KEPT_POSITIONS, argument::VISIBLE_BLOCKS);
+        self.scan(ScanInput::Tiles, NEW_POSITIONS, argument::VISIBLE_BLOCKS);
+        let spawn =
+            [B::Job, B::Rule, B::Splats, B::Records, MARKS, KEPT_POSITIONS, NEW_POSITIONS, GEOMETRY, ROWS];
         self.add(Kernel::Spawn, &spawn, SPLATS);
         self.plan_rule(RulePlan::Order);
     }
@@ -140,30 +141,32 @@ impl List {
         self.plan_rule(RulePlan::Relocation);
         self.weigh(room);
         self.plan_rule(RulePlan::Draws);
-        let draw = [B::Job, B::Rule, WEIGHTS, B::Records, MARKS, DRAWS, PLACES];
+        let draw = [B::Job, B::Rule, WEIGHTS, B::Records, MARKS, DRAWS, KEPT_POSITIONS];
         self.add(Kernel::Draw(false), &draw, SPLATS);
-        self.scan(Scanned::Tiles, PLACES, argument::VISIBLE_BLOCKS);
-        let share = [B::Job, B::Rule, B::Splats, B::Records, MARKS, DRAWS, PLACES, BETWEEN, ROWS];
+        self.scan(ScanInput::Tiles, KEPT_POSITIONS, argument::VISIBLE_BLOCKS);
+        let share =
+            [B::Job, B::Rule, B::Splats, B::Records, MARKS, DRAWS, KEPT_POSITIONS, SCRATCH_GEOMETRY, ROWS];
         self.add(Kernel::Share(false), &share, SPLATS);
 
         self.plan_rule(RulePlan::Growth);
-        self.add(Kernel::Weigh, &[B::Job, BETWEEN, MARKS], ROUND);
+        self.add(Kernel::Weigh, &[B::Job, SCRATCH_GEOMETRY, MARKS], PER_256_ITEMS);
         self.weigh(room);
         self.plan_rule(RulePlan::Added);
         self.add(Kernel::Draw(true), &draw, Grid::Counted(argument::ENTRIES));
         self.plan_rule(RulePlan::Order);
-        let share = [B::Job, B::Rule, BETWEEN, B::Records, MARKS, DRAWS, PLACES, GEOMETRY, ROWS];
-        self.add(Kernel::Share(true), &share, ROUND);
+        let share =
+            [B::Job, B::Rule, SCRATCH_GEOMETRY, B::Records, MARKS, DRAWS, KEPT_POSITIONS, GEOMETRY, ROWS];
+        self.add(Kernel::Share(true), &share, PER_256_ITEMS);
     }
 
     /// Determines the order of the rows.
     fn order(&mut self, reorder: bool, room: u64) {
         if reorder {
-            self.add(Kernel::Bounds, &[B::Job, GEOMETRY, B::Census], ROUND);
+            self.add(Kernel::Bounds, &[B::Job, GEOMETRY, B::SplatCounts], PER_256_ITEMS);
             self.plan_rule(RulePlan::Grid);
         }
-        let codes = [B::Job, GEOMETRY, B::Census, B::DepthKeys0, B::Order0];
-        self.add(Kernel::Codes(reorder), &codes, ROUND);
+        let codes = [B::Job, GEOMETRY, B::SplatCounts, B::DepthKeys0, B::Order0];
+        self.add(Kernel::Codes(reorder), &codes, PER_256_ITEMS);
         if reorder {
             self.sort_rows(room);
         }
@@ -171,17 +174,29 @@ impl List {
 
     /// Moves all data to its position.
     fn carry_all(&mut self, sh_blocks: u64) {
-        self.add(Kernel::Settle, &[B::Job, B::Order0, ROWS, GEOMETRY, B::Splats], ROUND);
+        self.add(Kernel::Settle, &[B::Job, B::Order0, ROWS, GEOMETRY, B::Splats], PER_256_ITEMS);
         let blocks = sh_blocks as usize;
         let parameters = B::SH[..blocks].iter().map(|&buffer| (buffer, false));
         let moments = [B::Splats1, B::Splats2].into_iter();
         let moments = moments.chain(B::SH_FIRST[..blocks].iter().copied());
         let moments = moments.chain(B::SH_SECOND[..blocks].iter().copied()).map(|buffer| (buffer, true));
         for (buffer, is_moment) in parameters.chain(moments) {
-            self.add(Kernel::Carry(is_moment), &[B::Job, B::Order0, ROWS, buffer, BETWEEN], ROUND);
-            self.add(Kernel::Put, &[B::Job, B::Order0, ROWS, BETWEEN, buffer], ROUND);
+            self.add(
+                Kernel::Carry(is_moment),
+                &[B::Job, B::Order0, ROWS, buffer, SCRATCH_GEOMETRY],
+                PER_256_ITEMS,
+            );
+            self.add(Kernel::Put, &[B::Job, B::Order0, ROWS, SCRATCH_GEOMETRY, buffer], PER_256_ITEMS);
         }
-        self.add(Kernel::CarryRecords, &[B::Job, B::Rule, B::Order0, ROWS, B::Records, BETWEEN], ROUND);
-        self.add(Kernel::PutRecords, &[B::Job, B::Rule, B::Order0, ROWS, BETWEEN, B::Records], ROUND);
+        self.add(
+            Kernel::CarryRecords,
+            &[B::Job, B::Rule, B::Order0, ROWS, B::Records, SCRATCH_GEOMETRY],
+            PER_256_ITEMS,
+        );
+        self.add(
+            Kernel::PutRecords,
+            &[B::Job, B::Rule, B::Order0, ROWS, SCRATCH_GEOMETRY, B::Records],
+            PER_256_ITEMS,
+        );
     }
 }

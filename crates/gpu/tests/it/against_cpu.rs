@@ -6,19 +6,25 @@
 use std::sync::Arc;
 
 use gausset_core::engine::{
-    AdamMode, Bubble, CorrectionRates, DensityRule, Engine, EngineError, ExtraGroup, FreeSpaceRule,
-    GradientStatistic, Group, Noise, Outputs, Rates, RenderOptions, Rendering, StepParams, StepReport,
-    TrainState, TrainView,
+    AdamMode, Bubble, CorrectionGroup, CorrectionKind, CorrectionRates, DensityRule, Engine, EngineError,
+    FreeSpaceRule, GradientStatistic, LearningRates, Outputs, PositionNoise, RenderOptions, Rendering,
+    StepParams, StepReport, TrainState, TrainView,
 };
 use gausset_core::{Splats, TargetImage, se3};
 use gausset_cpu::{CpuEngine, CpuOptions};
-use gausset_gpu::{DensityOn, GpuEngine, GpuOptions};
+use gausset_gpu::{DensityBackend, GpuEngine, GpuOptions};
 use gausset_testkit::RandomScene;
 
 use crate::gpu::{engine, gpu};
 
-const RATES: Rates =
-    Rates { means: 2e-3, log_scales: 5e-3, quats: 1e-3, opacity_logits: 2e-2, sh_dc: 1e-2, sh_rest: 5e-4 };
+const RATES: LearningRates = LearningRates {
+    means: 2e-3,
+    log_scales: 5e-3,
+    quats: 1e-3,
+    opacity_logits: 2e-2,
+    sh_dc: 1e-2,
+    sh_rest: 5e-4,
+};
 const CORRECTION: CorrectionRates = CorrectionRates { first: 1e-2, second: 1e-3, decay: 0.1 };
 
 /// A state, a view and a step.
@@ -39,10 +45,10 @@ fn target(width: u32, height: u32, coverage: bool, mask: bool) -> TargetImage {
 }
 
 pub(crate) fn setup(recipe: RandomScene, coverage: bool, mask: bool) -> Setup {
-    let scene = recipe.make();
+    let scene = recipe.build();
     let view = TrainView {
         index: 0,
-        reduction: 1,
+        downscale: 1,
         name: "view".into(),
         target: Arc::new(target(recipe.width, recipe.height, coverage, mask)),
         camera: scene.camera,
@@ -107,7 +113,11 @@ fn compare(test: &str, name: &str, setup: &Setup) {
         (report.cap_hits, report.capped_steps),
         (expected_report.cap_hits, expected_report.capped_steps)
     );
-    assert_eq!((&state.clocks, state.group_clock), (&expected.clocks, expected.group_clock), "{name}");
+    assert_eq!(
+        (&state.update_counts, state.dense_update_count),
+        (&expected.update_counts, expected.dense_update_count),
+        "{name}"
+    );
     assert_eq!((&state.ids, state.next_id), (&expected.ids, expected.next_id), "{name}");
     let moments =
         [(&state.moments.m, &expected.moments.m, 2e-4), (&state.moments.v, &expected.moments.v, 4e-4)];
@@ -121,8 +131,8 @@ fn compare(test: &str, name: &str, setup: &Setup) {
     assert_eq!(a.visible_steps, b.visible_steps, "{name}");
     assert!(error(a.gradient_sum.clone(), b.gradient_sum.clone()) <= 2e-4, "{name}: sums of gradients");
     assert!(error(a.max_radius.clone(), b.max_radius.clone()) <= 1e-5, "{name}: radii");
-    for (a, b) in state.extras.iter().zip(&expected.extras) {
-        assert_eq!((a.group, &a.clocks), (b.group, &b.clocks), "{name}");
+    for (a, b) in state.corrections.iter().zip(&expected.corrections) {
+        assert_eq!((a.group, &a.update_counts), (b.group, &b.update_counts), "{name}");
         let found = error(a.m.clone(), b.m.clone());
         assert!(found <= 1e-3, "{name}: {} is off by {found}", a.group);
         let found = error(a.values.clone(), b.values.clone());
@@ -132,7 +142,7 @@ fn compare(test: &str, name: &str, setup: &Setup) {
 
 /// Pixels at which both blend the same number of splats are robust: no threshold is decided by rounding alone.
 fn compare_pictures(name: &str, a: &Rendering, b: &Rendering) {
-    assert_eq!((a.width, a.height, a.cut_tiles), (b.width, b.height, b.cut_tiles), "{name}");
+    assert_eq!((a.width, a.height, a.capped_tiles), (b.width, b.height, b.capped_tiles), "{name}");
     let pixels = a.count.len();
     let robust: Vec<usize> = (0..pixels).filter(|&i| a.count[i] == b.count[i]).collect();
     assert!(robust.len() * 500 >= pixels * 499, "{name}: {} of {pixels} pixels are robust", robust.len());
@@ -184,19 +194,23 @@ fn every_option_of_a_step_does_the_same() {
         ("antialiased", |s| s.params.render.antialiased = true),
         ("dropout", |s| s.params.dropout = 0.3),
         ("near plane", |s| s.params.render.near_plane = 2.5),
-        ("only the first", |s| s.params.render.only_first = Some(100)),
+        ("only the first", |s| s.params.render.splat_limit = Some(100)),
         ("cap", |s| s.params.render.max_splats_per_tile = 9),
         ("no ssim", |s| s.params.dssim_weight = 0.0),
         ("regularised", |s| {
             (s.params.opacity_regularisation, s.params.scale_regularisation) = (0.01, 0.01);
         }),
-        ("noise", |s| s.params.noise = Some(Noise { scale: 50.0, opacity_fade: 0.2 })),
+        ("noise", |s| s.params.noise = Some(PositionNoise { scale: 50.0, fade_opacity: 0.2 })),
         ("a later update", |s| {
             s.params.adam = AdamMode::Sparse;
-            s.state.group_clock = 900;
-            s.state.clocks.iter_mut().enumerate().for_each(|(i, clock)| *clock = 7 * i as u32 * i as u32);
+            s.state.dense_update_count = 900;
+            s.state
+                .update_counts
+                .iter_mut()
+                .enumerate()
+                .for_each(|(i, clock)| *clock = 7 * i as u32 * i as u32);
         }),
-        ("a late dense update", |s| s.state.group_clock = 900),
+        ("a late dense update", |s| s.state.dense_update_count = 900),
         ("all of it", |s| {
             s.params.adam = AdamMode::Sparse;
             s.params.render.antialiased = true;
@@ -229,42 +243,46 @@ fn masks_and_coverage_count_the_same() {
 #[test]
 fn corrections_are_applied_and_moved_the_same() {
     let test = "corrections_are_applied_and_moved_the_same";
-    let rows = |group: Group, rows: usize, size: f32| {
-        let mut extra = ExtraGroup::new(group, rows);
+    let rows = |group: CorrectionKind, rows: usize, size: f32| {
+        let mut extra = CorrectionGroup::new(group, rows);
         for (i, value) in extra.values.iter_mut().enumerate() {
             *value += size * ((i * 37 % 11) as f32 / 11.0 - 0.4);
         }
-        extra.clocks[0] = 4;
+        extra.update_counts[0] = 4;
         extra
     };
     type Change<'a> = &'a dyn Fn(&mut Setup);
     let changes: [(&str, Change<'_>); 6] = [
         ("gains", &|s| {
-            s.state.extras = vec![rows(Group::Gain, 5, 0.3)];
+            s.state.corrections = vec![rows(CorrectionKind::Gain, 5, 0.3)];
             (s.view.exposure_row, s.params.exposure) = (Some(3), Some(CORRECTION));
         }),
         ("gains and vignetting", &|s| {
-            s.state.extras = vec![rows(Group::Vignetting, 2, 0.5), rows(Group::Gain, 2, 0.6)];
+            s.state.corrections =
+                vec![rows(CorrectionKind::Vignetting, 2, 0.5), rows(CorrectionKind::Gain, 2, 0.6)];
             (s.view.exposure_row, s.params.exposure) = (Some(1), Some(CORRECTION));
             (s.view.vignetting_row, s.params.vignetting) = (Some(0), Some(CORRECTION));
         }),
         ("a pose", &|s| {
-            s.state.extras = vec![rows(Group::Pose, 3, 0.05)];
+            s.state.corrections = vec![rows(CorrectionKind::Pose, 3, 0.05)];
             (s.view.pose_row, s.params.pose) = (Some(2), Some(CORRECTION));
         }),
         ("a rig", &|s| {
-            s.state.extras = vec![rows(Group::Pose, 3, 0.03)];
+            s.state.corrections = vec![rows(CorrectionKind::Pose, 3, 0.03)];
             (s.view.pose_row, s.params.pose) = (Some(1), Some(CORRECTION));
             s.view.camera_from_rig = Some(se3::exp([0.3, -0.2, 0.1, 0.5, -0.7, 0.4]));
         }),
         ("a sky", &|s| {
-            s.state.extras = vec![rows(Group::Sky, 1, 0.4)];
+            s.state.corrections = vec![rows(CorrectionKind::Sky, 1, 0.4)];
             (s.params.render.sky, s.params.sky) = (true, Some(CORRECTION));
             s.state.splats.opacity_logits.iter_mut().for_each(|logit| *logit -= 2.0);
         }),
         ("rows that rest", &|s| {
-            s.state.extras =
-                vec![rows(Group::Gain, 2, 0.3), rows(Group::Pose, 2, 0.05), rows(Group::Sky, 1, 0.3)];
+            s.state.corrections = vec![
+                rows(CorrectionKind::Gain, 2, 0.3),
+                rows(CorrectionKind::Pose, 2, 0.05),
+                rows(CorrectionKind::Sky, 1, 0.3),
+            ];
             (s.view.exposure_row, s.view.pose_row, s.params.render.sky) = (Some(1), Some(1), true);
         }),
     ];
@@ -310,14 +328,14 @@ fn free_space_is_cleared_on_the_host_with_the_help_of_the_processor() {
     let setup = setup(recipe(300, 1), false, false);
     let rule = DensityRule::FreeSpace(FreeSpaceRule {
         views: Vec::new().into(),
-        reach: 0.5,
-        points: 1,
-        weight: 1.0,
+        free_fraction: 0.5,
+        min_points: 1,
+        min_weight: 1.0,
         bubbles: vec![Bubble { centre: setup.state.splats.means[0], radius: 1.5 }].into(),
         cameras: Vec::new().into(),
-        near: 1.0,
+        near_factor: 1.0,
     });
-    let on_host = GpuOptions { density: DensityOn::Host, ..GpuOptions::default() };
+    let on_host = GpuOptions { density: DensityBackend::Host, ..GpuOptions::default() };
     let alone = GpuEngine::new(&gpu, on_host);
     let helped = GpuEngine::new(&gpu, on_host).with_helper(cpu());
     let mut engines: [Box<dyn Engine>; 3] = [Box::new(alone), Box::new(helped), cpu()];
@@ -325,7 +343,7 @@ fn free_space_is_cleared_on_the_host_with_the_help_of_the_processor() {
         engine.load(setup.state.clone()).expect("a state");
     }
     let [alone, helped, processor] = &mut engines;
-    assert!(matches!(alone.densify(&rule), Err(EngineError::BadInput(_))));
+    assert!(matches!(alone.densify(&rule), Err(EngineError::InvalidInput(_))));
     assert!(alone.save().expect("saved") == setup.state, "what is refused changes nothing");
     helped.densify(&rule).expect("a rule");
     processor.densify(&rule).expect("a rule");

@@ -1,7 +1,7 @@
 //! Same inputs, same bytes: in two runs, with too little capacity for entries at first, and with a save between steps.
 
 use gausset_core::engine::{
-    AdamMode, Engine, EngineError, GradientStatistic, Noise, StepReport, TrainState, TrainView,
+    AdamMode, Engine, EngineError, GradientStatistic, PositionNoise, StepReport, TrainState, TrainView,
 };
 use gausset_gpu::{GpuEngine, GpuOptions};
 
@@ -12,9 +12,9 @@ fn train(engine: &mut dyn Engine, steps: std::ops::Range<u64>) {
     let mut setup = setup(recipe(1500, 2), true, true);
     setup.params.adam = AdamMode::Sparse;
     setup.params.statistic = GradientStatistic::Absolute;
-    setup.params.noise = Some(Noise { scale: 0.1, opacity_fade: 0.1 });
+    setup.params.noise = Some(PositionNoise { scale: 0.1, fade_opacity: 0.1 });
     for step in steps {
-        engine.step(std::slice::from_ref(&setup.view), &[], &setup.params.numbered(step)).expect("a step");
+        engine.step(std::slice::from_ref(&setup.view), &[], &setup.params.with_step(step)).expect("a step");
     }
 }
 
@@ -56,7 +56,7 @@ fn train_on_many(engine: &mut dyn Engine) -> (StepReport, TrainState) {
     for step in 0..9u64 {
         let index = (step % 3) as u32;
         let setup = &setups[index as usize];
-        let params = setup.params.numbered(step);
+        let params = setup.params.with_step(step);
         engine.step(&[TrainView { index, ..setup.view.clone() }], &[], &params).expect("a step");
     }
     let report = engine.flush().expect("flushed");
@@ -86,7 +86,7 @@ fn a_step_that_fails_under_way_ends_what_is_behind_it() {
     let Some(gpu) = gpu("a_step_that_fails_under_way_ends_what_is_behind_it") else { return };
     let setup = setup(recipe(300, 1), false, false);
     let submit = |engine: &mut dyn Engine, step: u64| {
-        let mut params = setup.params.numbered(step);
+        let mut params = setup.params.with_step(step);
         if step == 2 {
             params.render.background = [f32::NAN; 3];
         }

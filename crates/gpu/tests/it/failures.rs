@@ -19,7 +19,7 @@ fn a_device_that_is_taken_away_is_an_error_of_every_call() {
     engine.flush().expect("flushed");
     lost.destroy();
     let is_device = |outcome: Result<(), EngineError>| match outcome {
-        Err(EngineError::Device(what)) => assert!(!what.contains('\n') && !what.is_empty(), "{what}"),
+        Err(EngineError::DeviceFailed(what)) => assert!(!what.contains('\n') && !what.is_empty(), "{what}"),
         other => panic!("{other:?}"),
     };
     let late = engine.step(&[view(0)], &[], &params(1));
@@ -39,6 +39,6 @@ fn an_adapter_that_is_not_there_is_told_with_those_that_are() {
         return;
     }
     let refused = Gpu::open(&AdapterChoice::Named("Voodoo 2".to_owned()));
-    let Err(EngineError::Device(what)) = refused else { panic!("{refused:?}") };
+    let Err(EngineError::DeviceFailed(what)) = refused else { panic!("{refused:?}") };
     assert!(what.contains("Voodoo 2") && what.contains(&Gpu::list()[0].name), "{what}");
 }

@@ -3,7 +3,7 @@
 use std::sync::OnceLock;
 
 use gausset_core::engine::Engine;
-use gausset_gpu::{AdapterChoice, DensityOn, Gpu, GpuEngine, GpuOptions};
+use gausset_gpu::{AdapterChoice, DensityBackend, Gpu, GpuEngine, GpuOptions};
 use gausset_testkit::skip_for_gpu;
 
 fn opened() -> &'static Result<Gpu, String> {
@@ -35,6 +35,6 @@ pub(crate) fn engine(gpu: &Gpu) -> Box<dyn Engine> {
 
 /// An engine that applies density rules on the CPU.
 pub(crate) fn with_rules_on_host(gpu: &Gpu) -> Box<dyn Engine> {
-    let options = GpuOptions { threads: 2, density: DensityOn::Host, ..GpuOptions::default() };
+    let options = GpuOptions { threads: 2, density: DensityBackend::Host, ..GpuOptions::default() };
     Box::new(GpuEngine::new(gpu, options))
 }

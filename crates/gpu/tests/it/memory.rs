@@ -61,7 +61,7 @@ fn a_refused_allocation_is_one_line_and_the_device_goes_on() {
             }
             Err(error) => {
                 let line = error.to_string();
-                assert!(error.is_of_device() && !line.contains('\n'), "allocation {number}: {line}");
+                assert!(error.is_device_failure() && !line.contains('\n'), "allocation {number}: {line}");
                 assert!(
                     line.ends_with("of memory, and the device has none left"),
                     "allocation {number}: {line}"

@@ -18,8 +18,8 @@ pub const POINTS: [&str; 7] = [
 
 /// Aborts the process if the environment requests a crash at this point.
 #[cfg(feature = "crash-points")]
-pub fn point(label: &str, point: &str) {
-    if is_due(label, point) {
+pub fn crash_point(label: &str, point: &str) {
+    if is_crash_due(label, point) {
         std::process::abort();
     }
 }
@@ -27,11 +27,11 @@ pub fn point(label: &str, point: &str) {
 /// Does nothing: this build has no crash points.
 #[cfg(not(feature = "crash-points"))]
 #[inline(always)]
-pub fn point(_label: &str, _point: &str) {}
+pub fn crash_point(_label: &str, _point: &str) {}
 
 /// Whether the environment requests a crash at this visit of the point.
 #[cfg(feature = "crash-points")]
-pub fn is_due(label: &str, point: &str) -> bool {
+pub fn is_crash_due(label: &str, point: &str) -> bool {
     use std::sync::atomic::{AtomicU64, Ordering};
     static VISITS: AtomicU64 = AtomicU64::new(0);
     let Ok(wanted) = std::env::var("GAUSSET_CRASH_AT") else { return false };
@@ -46,6 +46,6 @@ pub fn is_due(label: &str, point: &str) -> bool {
 /// Always `false`: this build has no crash points.
 #[cfg(not(feature = "crash-points"))]
 #[inline(always)]
-pub fn is_due(_label: &str, _point: &str) -> bool {
+pub fn is_crash_due(_label: &str, _point: &str) -> bool {
     false
 }

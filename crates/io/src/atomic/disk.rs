@@ -6,7 +6,7 @@ use std::io;
 use std::path::Path;
 
 use super::{FileInfo, FileKind, FileSystem, OutputFile};
-use crate::{input, reading};
+use crate::{input, input_files};
 
 /// The file system of the machine.
 #[derive(Clone, Copy, Debug, Default)]
@@ -37,7 +37,7 @@ impl FileSystem for Disk {
     }
 
     fn open(&self, path: &Path) -> io::Result<Box<dyn io::Read + Send>> {
-        Ok(Box::new(input::open(path, input::STREAMED)?))
+        Ok(Box::new(input::open(path, input::NO_LIMIT)?))
     }
 
     fn create_new(&self, path: &Path, mode: Option<u32>) -> io::Result<Box<dyn OutputFile>> {
@@ -45,18 +45,18 @@ impl FileSystem for Disk {
     }
 
     fn append(&self, path: &Path) -> io::Result<Box<dyn OutputFile>> {
-        not_read(path)?;
+        check_not_input(path)?;
         Ok(Box::new(OpenOptions::new().append(true).create(true).open(path)?))
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-        not_read(from)?;
-        not_read(to)?;
+        check_not_input(from)?;
+        check_not_input(to)?;
         fs::rename(from, to)
     }
 
     fn remove(&self, path: &Path) -> io::Result<()> {
-        not_read(path)?;
+        check_not_input(path)?;
         fs::remove_file(path)
     }
 
@@ -93,8 +93,8 @@ impl FileSystem for Disk {
 }
 
 /// Last check before the disk: input files are neither replaced nor removed.
-fn not_read(path: &Path) -> io::Result<()> {
-    reading::refuse(path).map_err(|_| io::Error::other("is an input"))
+fn check_not_input(path: &Path) -> io::Result<()> {
+    input_files::check_not_input(path).map_err(|_| io::Error::other("is an input"))
 }
 
 /// The permission bits of a file.

@@ -11,23 +11,23 @@
 //! and kill the process at named points ([`crash`], feature `crash-points`).
 #![allow(clippy::disallowed_methods, reason = "this is the door")]
 
+mod batch;
 pub mod crash;
 mod disk;
 #[cfg(feature = "fault-injection")]
 pub mod faults;
-mod together;
 mod writer;
 
 use std::io;
 use std::path::{Path, PathBuf};
 
+pub use batch::{UnnamedFile, commit_all, write_uncommitted};
 pub use disk::Disk;
-pub use together::{Unnamed, name_together, write_unnamed};
 pub use writer::{
-    AtomicWriter, Committed, Overwrite, WriteOptions, check_output, refuse_existing, refuse_input,
+    AtomicWriter, Overwrite, WriteOptions, WriteStats, check_free, check_not_in_inputs, check_output,
     remove_temporaries, write_atomic, write_atomic_with,
 };
-pub(crate) use writer::{Patient, is_temporary, retry, try_folder};
+pub(crate) use writer::{RetryOnInterrupt, check_writable, is_temporary, retry};
 
 /// Kind of a directory entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -139,7 +139,7 @@ pub enum WriteError {
     /// Not enough free space; nothing was written.
     #[error(
         "{}: free space: not enough (expected {}, found {}); free some space or choose another folder",
-        path.display(), crate::units::bytes(*needed), crate::units::bytes(*free)
+        path.display(), crate::text::format_bytes(*needed), crate::text::format_bytes(*free)
     )]
     NoSpace {
         /// The final path.
@@ -206,7 +206,7 @@ pub fn plain_reason(error: &io::Error) -> String {
         Kind::IsADirectory => "is a folder (expected a file)",
         Kind::InvalidFilename => "the name is too long or not allowed by the file system",
         Kind::UnexpectedEof => "the file ends too early",
-        _ => reason_of_number(error),
+        _ => errno_reason(error),
     };
     if !known.is_empty() {
         return known.to_owned();
@@ -220,7 +220,7 @@ pub fn plain_reason(error: &io::Error) -> String {
 
 /// Reason of an error without a standard `ErrorKind`; empty if there is none here.
 #[cfg(unix)]
-fn reason_of_number(error: &io::Error) -> &'static str {
+fn errno_reason(error: &io::Error) -> &'static str {
     use rustix::io::Errno;
     match Errno::from_io_error(error) {
         Some(Errno::IO) => "the device reports an input/output error; check the disk",

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-use super::{FileKind, FileSystem, OutputFile, Unnamed, WriteError, crash};
-use crate::reading;
+use super::{FileKind, FileSystem, OutputFile, UnnamedFile, WriteError, crash};
+use crate::input_files;
 
 /// Prefix of temporary file names.
 const TEMPORARY_PREFIX: &str = ".tmp-";
@@ -53,7 +53,7 @@ impl Default for WriteOptions {
 
 /// Result of a finished write.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Committed {
+pub struct WriteStats {
     /// Length of the file.
     pub bytes: u64,
     /// Seconds spent syncing the file and its folder.
@@ -83,7 +83,7 @@ pub fn write_atomic_with<T>(
     path: &Path,
     options: &WriteOptions,
     body: impl FnOnce(&mut AtomicWriter<'_>) -> io::Result<T>,
-) -> Result<(T, Committed), WriteError> {
+) -> Result<(T, WriteStats), WriteError> {
     let mut writer = AtomicWriter::create(fs, path, options)?;
     match body(&mut writer) {
         Ok(value) => Ok((value, writer.commit()?)),
@@ -103,7 +103,7 @@ pub struct AtomicWriter<'a> {
     target: PathBuf,
     /// Temporary name until the rename; `None` for devices and pipes, which are written in place.
     temporary: Option<PathBuf>,
-    file: Option<BufWriter<Patient<Box<dyn OutputFile>>>>,
+    file: Option<BufWriter<RetryOnInterrupt<Box<dyn OutputFile>>>>,
     bytes: u64,
 }
 
@@ -115,7 +115,7 @@ impl<'a> AtomicWriter<'a> {
     pub fn create(fs: &'a dyn FileSystem, path: &Path, options: &WriteOptions) -> Result<Self, WriteError> {
         let io_error = |action| move |source| WriteError::Io { path: path.to_owned(), action, source };
         let target = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-        reading::refuse(path)?;
+        input_files::check_not_input(path)?;
         let old = retry(|| fs.info(&target)).map_err(io_error("look up"))?;
         let in_place = match old.map(|info| info.kind) {
             Some(FileKind::Folder) => return Err(WriteError::IsFolder { path: path.to_owned() }),
@@ -141,7 +141,7 @@ impl<'a> AtomicWriter<'a> {
                 });
             }
         }
-        crash::point(options.label, "before_write");
+        crash::crash_point(options.label, "before_write");
         let (temporary, file) = if in_place {
             (None, retry(|| fs.append(&target)))
         } else {
@@ -157,7 +157,8 @@ impl<'a> AtomicWriter<'a> {
             }
             (Some(temporary), file)
         };
-        let file = BufWriter::with_capacity(BUFFER_BYTES, Patient(file.map_err(io_error("create"))?));
+        let file =
+            BufWriter::with_capacity(BUFFER_BYTES, RetryOnInterrupt(file.map_err(io_error("create"))?));
         Ok(Self {
             fs,
             label: options.label,
@@ -180,7 +181,7 @@ impl<'a> AtomicWriter<'a> {
     /// # Errors
     /// A system call failed. After a failed sync of the folder, the new file is complete and in place, but a power
     /// failure might still undo it. After any other failure, the old file is unchanged.
-    pub fn commit(mut self) -> Result<Committed, WriteError> {
+    pub fn commit(mut self) -> Result<WriteStats, WriteError> {
         let file = self.file.take().map(BufWriter::into_inner);
         let mut file = match file {
             Some(Ok(file)) => file,
@@ -191,36 +192,40 @@ impl<'a> AtomicWriter<'a> {
             }
             None => return Err(self.failed("write", io::Error::other("the file is closed already"))),
         };
-        crash::point(self.label, "after_write");
+        crash::crash_point(self.label, "after_write");
         let clock = Instant::now();
         let _span = gausset_prof::span("fsync");
         if let Err(source) = retry(|| file.0.sync()) {
             return Err(self.failed("sync", source));
         }
         drop(file);
-        crash::point(self.label, "after_fsync");
+        crash::crash_point(self.label, "after_fsync");
         if let Some(temporary) = &self.temporary {
             if let Err(source) = retry(|| self.fs.rename(temporary, &self.target)) {
                 return Err(self.failed("rename", source));
             }
             self.temporary = None;
-            crash::point(self.label, "after_rename");
+            crash::crash_point(self.label, "after_rename");
             if let Err(source) = retry(|| self.fs.sync_folder(folder_of(&self.target))) {
                 return Err(self.failed("sync folder", source));
             }
-            crash::point(self.label, "after_folder_sync");
+            crash::crash_point(self.label, "after_folder_sync");
         }
-        Ok(Committed { bytes: self.bytes, sync_seconds: clock.elapsed().as_secs_f64() })
+        Ok(WriteStats { bytes: self.bytes, sync_seconds: clock.elapsed().as_secs_f64() })
     }
 
     /// Closes the file without syncing or renaming it.
-    pub(super) fn close_unnamed(mut self) -> Result<Unnamed, WriteError> {
+    pub(super) fn close_unnamed(mut self) -> Result<UnnamedFile, WriteError> {
         if let Some(Err(e)) = self.file.take().map(BufWriter::into_inner) {
             let (source, buffer) = e.into_parts();
             drop(buffer.into_parts());
             return Err(self.failed("write", source));
         }
-        Ok(Unnamed { path: self.path.clone(), target: self.target.clone(), temporary: self.temporary.take() })
+        Ok(UnnamedFile {
+            path: self.path.clone(),
+            target: self.target.clone(),
+            temporary: self.temporary.take(),
+        })
     }
 
     /// Error of a failed action. Dropping `self` deletes the temporary file.
@@ -232,7 +237,7 @@ impl<'a> AtomicWriter<'a> {
 impl Write for AtomicWriter<'_> {
     fn write(&mut self, data: &[u8]) -> io::Result<usize> {
         let Some(file) = &mut self.file else { return Err(io::Error::other("the file is closed already")) };
-        if self.bytes > 0 && crash::is_due(self.label, "mid_write") {
+        if self.bytes > 0 && crash::is_crash_due(self.label, "mid_write") {
             file.flush()?;
             std::process::abort();
         }
@@ -265,8 +270,8 @@ impl Drop for AtomicWriter<'_> {
 /// # Errors
 /// [`WriteError::Exists`] if anything exists at `path`, unless `overwrite` allows it; [`WriteError::IsInput`] if it is
 /// an input, even with [`Overwrite::Replace`].
-pub fn refuse_existing(fs: &dyn FileSystem, path: &Path, overwrite: Overwrite) -> Result<(), WriteError> {
-    reading::refuse(path)?;
+pub fn check_free(fs: &dyn FileSystem, path: &Path, overwrite: Overwrite) -> Result<(), WriteError> {
+    input_files::check_not_input(path)?;
     if overwrite == Overwrite::Replace {
         return Ok(());
     }
@@ -286,7 +291,7 @@ pub fn refuse_existing(fs: &dyn FileSystem, path: &Path, overwrite: Overwrite) -
 /// # Errors
 /// The path cannot be written, with the reason.
 pub fn check_output(fs: &dyn FileSystem, path: &Path, overwrite: Overwrite) -> Result<(), WriteError> {
-    refuse_existing(fs, path, overwrite)?;
+    check_free(fs, path, overwrite)?;
     let info = |path: &Path, action| {
         let found = retry(|| fs.info(path));
         found.map_err(|source| WriteError::Io { path: path.to_owned(), action, source })
@@ -309,7 +314,10 @@ pub fn check_output(fs: &dyn FileSystem, path: &Path, overwrite: Overwrite) -> R
 ///
 /// # Errors
 /// [`WriteError::IsInput`] if `path` resolves to one of `inputs`.
-pub fn refuse_input<'a>(path: &Path, inputs: impl IntoIterator<Item = &'a Path>) -> Result<(), WriteError> {
+pub fn check_not_in_inputs<'a>(
+    path: &Path,
+    inputs: impl IntoIterator<Item = &'a Path>,
+) -> Result<(), WriteError> {
     let Ok(target) = path.canonicalize() else { return Ok(()) };
     match inputs.into_iter().any(|input| input.canonicalize().is_ok_and(|input| input == target)) {
         true => Err(WriteError::IsInput { path: path.to_owned() }),
@@ -321,7 +329,7 @@ pub fn refuse_input<'a>(path: &Path, inputs: impl IntoIterator<Item = &'a Path>)
 ///
 /// # Errors
 /// The error of the system if it cannot.
-pub(crate) fn try_folder(fs: &dyn FileSystem, folder: &Path) -> io::Result<()> {
+pub(crate) fn check_writable(fs: &dyn FileSystem, folder: &Path) -> io::Result<()> {
     let path = temporary_name(&folder.join("try"), OsStr::new("try"));
     retry(|| fs.create_new(&path, None))?;
     retry(|| fs.remove(&path))
@@ -398,9 +406,9 @@ pub(crate) fn retry<T>(mut call: impl FnMut() -> io::Result<T>) -> io::Result<T>
 }
 
 /// A file whose reads and writes are repeated if signals interrupt them.
-pub(crate) struct Patient<F>(pub(crate) F);
+pub(crate) struct RetryOnInterrupt<F>(pub(crate) F);
 
-impl Write for Patient<Box<dyn OutputFile>> {
+impl Write for RetryOnInterrupt<Box<dyn OutputFile>> {
     fn write(&mut self, data: &[u8]) -> io::Result<usize> {
         retry(|| self.0.write(data))
     }
@@ -410,7 +418,7 @@ impl Write for Patient<Box<dyn OutputFile>> {
     }
 }
 
-impl<F: io::Read> io::Read for Patient<F> {
+impl<F: io::Read> io::Read for RetryOnInterrupt<F> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         retry(|| self.0.read(buffer))
     }

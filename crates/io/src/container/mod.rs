@@ -101,7 +101,7 @@ impl Element for [f32; 4] {
 
 /// Whether a reader may skip a section that it does not know.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Need {
+pub enum Requirement {
     /// The reader must refuse the file.
     Required,
     /// The reader may skip the section.
@@ -116,7 +116,7 @@ pub struct SectionInfo {
     /// Scalar type; `None` if this version does not know it.
     pub kind: Option<ElementKind>,
     /// Whether readers must know it.
-    pub need: Need,
+    pub need: Requirement,
     /// Offset of the data in the file, bytes.
     pub offset: u64,
     /// Length in bytes.

@@ -10,10 +10,10 @@ use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
 use super::{
     ContainerError, END_MARK, ENTRY_BYTES, Element, ElementKind, FLAG_REQUIRED, FOOTER_BYTES, FORMAT_VERSION,
-    MAGIC, MAX_HEADER_BYTES, MAX_SECTIONS, Need, PREAMBLE_BYTES, SectionInfo,
+    MAGIC, MAX_HEADER_BYTES, MAX_SECTIONS, PREAMBLE_BYTES, Requirement, SectionInfo,
 };
 use crate::input;
-use crate::units::quote;
+use crate::text::quote;
 
 /// Bytes per read while verifying.
 const CHUNK_BYTES: usize = 1 << 20;
@@ -45,7 +45,7 @@ impl ContainerReader<File> {
     pub fn open_header(path: &Path) -> Result<Self, ContainerError> {
         let io_error =
             |source| ContainerError::Io { path: path.to_owned(), place: "open".to_owned(), source };
-        Self::from_source(input::open(path, input::STREAMED).map_err(io_error)?, path)
+        Self::from_source(input::open(path, input::NO_LIMIT).map_err(io_error)?, path)
     }
 }
 
@@ -55,11 +55,11 @@ impl<R: Read + Seek> ContainerReader<R> {
     /// # Errors
     /// As [`ContainerReader::open`].
     pub fn from_source(mut source: R, path: &Path) -> Result<Self, ContainerError> {
-        let parts = Parts { path };
+        let parts = PartReader { path };
         let total = source.seek(SeekFrom::End(0)).map_err(|e| parts.io("length", e))?;
         let start: [u8; PREAMBLE_BYTES] =
             parts.read_array(&mut source, "preamble", 0, total.min(PREAMBLE_BYTES as u64))?;
-        let mut fields = Fields(&start);
+        let mut fields = FieldReader(&start);
         let magic: [u8; 8] = fields.array();
         if magic != MAGIC {
             let found = magic.escape_ascii().to_string();
@@ -89,7 +89,7 @@ impl<R: Read + Seek> ContainerReader<R> {
         let footer_offset = total - FOOTER_BYTES as u64;
         let footer: [u8; FOOTER_BYTES] =
             parts.read_array(&mut source, "footer", footer_offset, FOOTER_BYTES as u64)?;
-        let mut fields = Fields(&footer);
+        let mut fields = FieldReader(&footer);
         let [table_offset, table_bytes, stored_total, header_hash, table_hash, footer_hash] =
             std::array::from_fn(|_| u64::from_le_bytes(fields.array()));
         let end_mark: [u8; 8] = fields.array();
@@ -137,7 +137,7 @@ impl<R: Read + Seek> ContainerReader<R> {
     /// # Errors
     /// The first section whose data does not match its checksum.
     pub fn verify_sections(&mut self) -> Result<(), ContainerError> {
-        let parts = Parts { path: &self.path };
+        let parts = PartReader { path: &self.path };
         let mut chunk = Vec::new();
         for section in &self.sections {
             let place = format!("section {}", quote(&section.name));
@@ -161,9 +161,9 @@ impl<R: Read + Seek> ContainerReader<R> {
     /// # Errors
     /// The first such section.
     pub fn refuse_unknown(&self, is_known: impl Fn(&str) -> bool) -> Result<(), ContainerError> {
-        let unknown = self.sections.iter().find(|s| s.need == Need::Required && !is_known(&s.name));
+        let unknown = self.sections.iter().find(|s| s.need == Requirement::Required && !is_known(&s.name));
         match unknown {
-            Some(s) => Err(Parts { path: &self.path }
+            Some(s) => Err(PartReader { path: &self.path }
                 .unsupported("section table", format!("the required section {}", quote(&s.name)))),
             None => Ok(()),
         }
@@ -174,7 +174,7 @@ impl<R: Read + Seek> ContainerReader<R> {
     /// # Errors
     /// There is no such section, its values have another type, or its data does not match the checksum.
     pub fn section<T: Element>(&mut self, name: &str) -> Result<Vec<T>, ContainerError> {
-        let parts = Parts { path: &self.path };
+        let parts = PartReader { path: &self.path };
         let does_not_fit = |expected: String, found: String| ContainerError::Section {
             path: parts.path.to_owned(),
             name: name.to_owned(),
@@ -207,11 +207,11 @@ impl<R: Read + Seek> ContainerReader<R> {
 }
 
 /// Reads parts of the file and creates errors that name it.
-struct Parts<'a> {
+struct PartReader<'a> {
     path: &'a Path,
 }
 
-impl Parts<'_> {
+impl PartReader<'_> {
     fn io(&self, place: &str, source: io::Error) -> ContainerError {
         ContainerError::Io { path: self.path.to_owned(), place: place.to_owned(), source }
     }
@@ -274,7 +274,7 @@ impl Parts<'_> {
             };
             rest = after;
             let (name, fields) = entry.split_at(name_bytes as usize);
-            let mut fields = Fields(fields);
+            let mut fields = FieldReader(fields);
             let [kind, flags] = fields.array();
             let [offset, bytes, xxh3] = std::array::from_fn(|_| u64::from_le_bytes(fields.array()));
             let Ok(name) = std::str::from_utf8(name) else {
@@ -287,9 +287,9 @@ impl Parts<'_> {
             if flags & !FLAG_REQUIRED != 0 {
                 return Err(self.unsupported(&place, format!("section flags {flags:#x}")));
             }
-            let need = if flags & FLAG_REQUIRED != 0 { Need::Required } else { Need::Optional };
+            let need = if flags & FLAG_REQUIRED != 0 { Requirement::Required } else { Requirement::Optional };
             let kind = ElementKind::from_code(kind);
-            if kind.is_none() && need == Need::Required {
+            if kind.is_none() && need == Requirement::Required {
                 return Err(self.unsupported(&place, format!("an unknown type of values in {}", quote(name))));
             }
             let section_end = offset.checked_add(bytes).filter(|&e| e <= end);
@@ -313,9 +313,9 @@ impl Parts<'_> {
 }
 
 /// Reads numbers from the front of bytes whose length has been checked; returns zeros beyond the end.
-struct Fields<'a>(&'a [u8]);
+struct FieldReader<'a>(&'a [u8]);
 
-impl Fields<'_> {
+impl FieldReader<'_> {
     fn array<const N: usize>(&mut self) -> [u8; N] {
         let Some((array, rest)) = self.0.split_first_chunk() else { return [0; N] };
         self.0 = rest;

@@ -7,7 +7,7 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use super::{
     END_MARK, ENTRY_BYTES, Element, FLAG_REQUIRED, FOOTER_BYTES, FORMAT_VERSION, MAGIC, MAX_HEADER_BYTES,
-    MAX_SECTIONS, Need, PREAMBLE_BYTES,
+    MAX_SECTIONS, PREAMBLE_BYTES, Requirement,
 };
 
 /// Streams a container to a writer.
@@ -57,7 +57,7 @@ impl<W: Write> ContainerWriter<W> {
     /// # Errors
     /// The writer failed, the name is empty, longer than 255 bytes or a duplicate, or there are more than
     /// [`MAX_SECTIONS`].
-    pub fn section<T: Element>(&mut self, name: &str, need: Need, values: &[T]) -> io::Result<()> {
+    pub fn section<T: Element>(&mut self, name: &str, need: Requirement, values: &[T]) -> io::Result<()> {
         let Ok(name_bytes @ 1..) = u8::try_from(name.len()) else {
             return Err(bad_input(format!("section name has {} bytes (expected 1..255)", name.len())));
         };
@@ -72,7 +72,7 @@ impl<W: Write> ContainerWriter<W> {
         self.table.push(name_bytes);
         self.table.extend_from_slice(name.as_bytes());
         self.table.push(T::KIND as u8);
-        self.table.push(if need == Need::Required { FLAG_REQUIRED } else { 0 });
+        self.table.push(if need == Requirement::Required { FLAG_REQUIRED } else { 0 });
         self.table.extend_from_slice(&self.offset.to_le_bytes());
         self.table.extend_from_slice(&(data.len() as u64).to_le_bytes());
         self.table.extend_from_slice(&xxh3_64(data).to_le_bytes());

@@ -15,36 +15,38 @@ use super::fingerprint::{self, Fingerprint, Sample};
 use super::lens::Lens;
 use super::limits::MAX_DISTANCE;
 use super::panorama::{Face, face_camera, sphere_camera};
-use super::paths::{Extension, Found, Root, find_mask};
-use super::report::{SkipReason, Skipped, Warning};
-use super::sizes::{check_shape, lens_at, scene_extent, training_size};
-use super::source::Role;
-use super::target;
+use super::paths::{ExtensionRule, NameResolver, ResolvedFile, find_mask};
+use super::sizes::{check_aspect_ratio, lens_at, scene_extent, training_size};
+use super::source::SplitRole;
+use super::training_image;
 use super::transforms::Intrinsics;
-use super::{AppliedTransform, Dataset, DatasetKind, ImageEntry, OpenOptions, Panoramas, Point, Split};
-use crate::image::{Header, ImageProblem, read_header, warp};
-use crate::reading::Reading;
+use super::warning::{SkipReason, SkippedImage, Warning};
+use super::{
+    AppliedTransform, Dataset, DatasetKind, ImageEntry, OpenOptions, PanoramaTraining, Point, Split,
+};
+use crate::image::{ImageHeader, ImageProblem, read_header, warp};
+use crate::input_files::InputFiles;
 
 /// Fewer training images than this cause a warning.
-const FEW_IMAGES: usize = 3;
+const MIN_IMAGES_WITHOUT_WARNING: usize = 3;
 /// At most one in this many images may be unreadable.
-const UNREADABLE_LIMIT: usize = 10;
+const MAX_UNREADABLE_FRACTION: usize = 10;
 /// Number of names of missing images that the warning quotes.
-const MISSING_NAMES: usize = 10;
+const MAX_MISSING_NAMES: usize = 10;
 
 /// An image as the source lists it.
-pub(super) struct Listed {
+pub(super) struct ListedImage {
     pub(super) id: u32,
     pub(super) frame: Option<u32>,
     pub(super) name: String,
     pub(super) pose: Result<Pose, SkipReason>,
-    pub(super) camera: CameraOf,
+    pub(super) camera: CameraSource,
     pub(super) mask: Option<String>,
-    pub(super) role: Role,
+    pub(super) role: SplitRole,
 }
 
 /// Where the camera of an image comes from.
-pub(super) enum CameraOf {
+pub(super) enum CameraSource {
     /// Index into the cameras of the COLMAP model.
     Known(usize),
     /// Intrinsics that may need the size of the image, their file, and the index of their frame unless they are
@@ -53,29 +55,29 @@ pub(super) enum CameraOf {
 }
 
 /// An image with a file and a pose.
-struct Present {
-    listed: Listed,
-    found: Found,
+struct PresentImage {
+    listed: ListedImage,
+    found: ResolvedFile,
     pose: Pose,
     /// Whether it is trained on or held out; `listed.role` is what the dataset itself specifies.
-    role: Role,
+    role: SplitRole,
 }
 
 /// Warnings and skipped images collected so far.
 #[derive(Default)]
-pub(super) struct Report {
+pub(super) struct Findings {
     pub(super) warnings: Vec<Warning>,
-    pub(super) skipped: Vec<Skipped>,
+    pub(super) skipped: Vec<SkippedImage>,
 }
 
-impl Report {
+impl Findings {
     fn skip(&mut self, name: &str, reason: SkipReason) {
-        self.skipped.push(Skipped { name: name.to_owned(), reason });
+        self.skipped.push(SkippedImage { name: name.to_owned(), reason });
     }
 }
 
 /// What both kinds of source provide once they are parsed.
-pub(super) struct Assembly {
+pub(super) struct DatasetBuilder {
     pub(super) root: PathBuf,
     pub(super) source: PathBuf,
     /// Files and folders that were read, except images and masks.
@@ -87,32 +89,32 @@ pub(super) struct Assembly {
     pub(super) kind: DatasetKind,
     pub(super) folder: PathBuf,
     pub(super) masks: PathBuf,
-    pub(super) extension: Extension,
+    pub(super) extension: ExtensionRule,
     /// Folder to which `mask_path` entries are relative.
-    pub(super) name_folder: Option<Root>,
+    pub(super) name_folder: Option<NameResolver>,
     pub(super) cameras: Vec<SourceCamera>,
     pub(super) points: Vec<Point>,
     pub(super) applied_transform: Option<AppliedTransform>,
 }
 
-impl Assembly {
-    pub(super) fn finish(
+impl DatasetBuilder {
+    pub(super) fn build(
         mut self,
-        listed: Vec<Listed>,
+        listed: Vec<ListedImage>,
         options: &OpenOptions,
-        mut report: Report,
+        mut report: Findings,
     ) -> Result<Dataset, DatasetError> {
         if !self.folder.is_dir() {
             return Err(DatasetError::NoImageFolder { path: self.folder });
         }
         let listed_count = listed.len();
-        let present = self.present(listed, options, &mut report);
+        let present = self.locate_images(listed, options, &mut report);
         let present_count = present.len();
-        let (images, split, roles) = self.entries(present, options, &mut report)?;
-        self.check_enough(listed_count, present_count, &images, &split, &report)?;
+        let (images, split, roles) = self.create_entries(present, options, &mut report)?;
+        self.check_usable_count(listed_count, present_count, &images, &split, &report)?;
 
         let centres: Vec<[f64; 3]> = split.train.iter().map(|&i| images[i].pose.centre()).collect();
-        if split.train.len() < FEW_IMAGES {
+        if split.train.len() < MIN_IMAGES_WITHOUT_WARNING {
             let warning = Warning::FewImages { path: self.file.clone(), count: split.train.len() };
             report.warnings.push(warning);
         }
@@ -122,7 +124,7 @@ impl Assembly {
         }
         report.skipped.sort_by(|a, b| a.name.cmp(&b.name));
         let pictures = images.iter().flat_map(|image| [Some(&image.path), image.mask.as_ref()]);
-        let reading = Reading::of(self.read.iter().chain(pictures.flatten()));
+        let reading = InputFiles::new(self.read.iter().chain(pictures.flatten()));
         let mut dataset = Dataset {
             root: self.root,
             source: self.source,
@@ -141,16 +143,21 @@ impl Assembly {
             fingerprint: Fingerprint::default(),
             reading: Arc::new(reading),
         };
-        dataset.fingerprint = fingerprint::of(&dataset, &roles);
+        dataset.fingerprint = fingerprint::from_content(&dataset, &roles);
         Ok(dataset)
     }
 
     /// Images with a file and a pose, each file once, sorted by name, with their half of the split.
-    fn present(&self, listed: Vec<Listed>, options: &OpenOptions, report: &mut Report) -> Vec<Present> {
-        let root = Root::new(&self.folder, options.allow_outside);
+    fn locate_images(
+        &self,
+        listed: Vec<ListedImage>,
+        options: &OpenOptions,
+        report: &mut Findings,
+    ) -> Vec<PresentImage> {
+        let root = NameResolver::new(&self.folder, options.allow_outside);
         let listed_count = listed.len();
         let mut missing = Vec::new();
-        let mut present: Vec<Present> = Vec::new();
+        let mut present: Vec<PresentImage> = Vec::new();
         for mut entry in listed {
             let mut found = root.find(&entry.name, self.extension);
             if let (Err(SkipReason::Missing), Some((_, rest)), true) =
@@ -166,7 +173,7 @@ impl Assembly {
             match (found, pose) {
                 (Ok(found), Ok(pose)) => {
                     let role = entry.role;
-                    present.push(Present { listed: entry, found, pose, role });
+                    present.push(PresentImage { listed: entry, found, pose, role });
                 }
                 (Err(SkipReason::Missing), _) => {
                     missing.push(entry.name.clone());
@@ -176,14 +183,14 @@ impl Assembly {
             }
         }
         if let Some(first) = missing.first() {
-            let (count, hint) = (missing.len(), root.twin_in_case(first));
+            let (count, hint) = (missing.len(), root.same_name_in_other_case(first));
             let folder = self.folder.clone();
-            missing.truncate(MISSING_NAMES);
+            missing.truncate(MAX_MISSING_NAMES);
             let warning = Warning::MissingFiles { folder, count, listed: listed_count, names: missing, hint };
             report.warnings.push(warning);
         }
-        let mut present = self.each_once(present, report);
-        for Present { listed, .. } in &mut present {
+        let mut present = self.deduplicate(present, report);
+        for PresentImage { listed, .. } in &mut present {
             // Each panorama is its own frame. Frame ids in files are small, so ids from the top do not clash.
             if listed.frame.is_none() && self.is_panorama(&listed.camera) {
                 listed.frame = Some(u32::MAX - listed.id);
@@ -193,7 +200,7 @@ impl Assembly {
         // Images of one rig frame see the same scene, so a frame is held out as a whole. The middle one of every n is
         // taken, because the first and last of a trajectory have neighbours on one side only.
         let mut moments: BTreeMap<u32, usize> = BTreeMap::new();
-        for picture in present.iter().filter(|picture| picture.role == Role::Undecided) {
+        for picture in present.iter().filter(|picture| picture.role == SplitRole::Undecided) {
             if let Some(frame) = picture.listed.frame {
                 let next = moments.len();
                 moments.entry(frame).or_insert(next);
@@ -202,32 +209,32 @@ impl Assembly {
         let every = options.test_every;
         let middle = (every / 2).min(moments.len() / 2);
         for (index, picture) in present.iter_mut().enumerate() {
-            if picture.role == Role::Undecided {
+            if picture.role == SplitRole::Undecided {
                 let moment = picture.listed.frame.and_then(|frame| moments.get(&frame));
                 let held_out = every > 0
                     && match moment {
                         Some(moment) => moment % every == middle,
                         None => index % every == 0,
                     };
-                picture.role = if held_out { Role::Test } else { Role::Train };
+                picture.role = if held_out { SplitRole::Test } else { SplitRole::Train };
             }
         }
         present
     }
 
-    fn is_panorama(&self, camera: &CameraOf) -> bool {
+    fn is_panorama(&self, camera: &CameraSource) -> bool {
         match camera {
-            CameraOf::Known(index) => self.cameras[*index].model == CameraModel::Equirectangular,
-            CameraOf::Intrinsics { values, .. } => {
+            CameraSource::Known(index) => self.cameras[*index].model == CameraModel::Equirectangular,
+            CameraSource::Intrinsics { values, .. } => {
                 values.camera_model.as_deref() == Some(CameraModel::Equirectangular.name())
             }
         }
     }
 
     /// Keeps each file once: the first entry, unless a later one is held out by the dataset.
-    fn each_once(&self, listed: Vec<Present>, report: &mut Report) -> Vec<Present> {
+    fn deduplicate(&self, listed: Vec<PresentImage>, report: &mut Findings) -> Vec<PresentImage> {
         let mut place_of: BTreeMap<PathBuf, usize> = BTreeMap::new();
-        let mut each: Vec<Present> = Vec::new();
+        let mut each: Vec<PresentImage> = Vec::new();
         let (mut count, mut first) = (0, None);
         for mut picture in listed {
             let Some(&place) = place_of.get(&picture.found.file) else {
@@ -236,7 +243,7 @@ impl Assembly {
                 continue;
             };
             let Some(stays) = each.get_mut(place) else { continue };
-            if picture.role == Role::Test && stays.role != Role::Test {
+            if picture.role == SplitRole::Test && stays.role != SplitRole::Test {
                 std::mem::swap(stays, &mut picture);
             }
             let (name, of) = (&picture.found.spelled, stays.found.name.clone());
@@ -251,25 +258,25 @@ impl Assembly {
     }
 
     /// Reads the header of each image and creates its entry.
-    fn entries(
+    fn create_entries(
         &mut self,
-        present: Vec<Present>,
+        present: Vec<PresentImage>,
         options: &OpenOptions,
-        report: &mut Report,
-    ) -> Result<(Vec<ImageEntry>, Split, Vec<Role>), DatasetError> {
-        let mut seen = Seen::default();
+        report: &mut Findings,
+    ) -> Result<(Vec<ImageEntry>, Split, Vec<SplitRole>), DatasetError> {
+        let mut seen = SharedState::default();
         let (mut images, mut split, mut roles) = (Vec::new(), Split::default(), Vec::new());
         for picture in present {
             let (name, role, own_role) = (picture.found.name.clone(), picture.role, picture.listed.role);
-            match self.entry(picture, options, &mut seen) {
+            match self.create_entry(picture, options, &mut seen) {
                 Ok(entries) => {
-                    let half = if role == Role::Test { &mut split.test } else { &mut split.train };
+                    let half = if role == SplitRole::Test { &mut split.test } else { &mut split.train };
                     half.extend(images.len()..images.len() + entries.len());
                     roles.extend(entries.iter().map(|_| own_role));
                     images.extend(entries);
                 }
-                Err(Refusal::Picture(reason)) => report.skip(&name, reason),
-                Err(Refusal::Dataset(error)) => return Err(error),
+                Err(EntryError::Picture(reason)) => report.skip(&name, reason),
+                Err(EntryError::Dataset(error)) => return Err(error),
             }
         }
         seen.notes.report(&self.folder, &mut report.warnings);
@@ -277,22 +284,22 @@ impl Assembly {
     }
 
     /// The entry of an image, or one entry per cube face of a panorama.
-    fn entry(
+    fn create_entry(
         &mut self,
-        picture: Present,
+        picture: PresentImage,
         options: &OpenOptions,
-        seen: &mut Seen,
-    ) -> Result<Vec<ImageEntry>, Refusal> {
-        let Present { listed, found, pose, role } = picture;
+        seen: &mut SharedState,
+    ) -> Result<Vec<ImageEntry>, EntryError> {
+        let PresentImage { listed, found, pose, role } = picture;
         let header = read_header(&found.path).map_err(|e| SkipReason::Unreadable(e.problem))?;
         seen.notes.orientation(&found.name, &header);
         let stored = [header.width, header.height];
         let source_camera = match listed.camera {
-            CameraOf::Known(index) => index,
-            CameraOf::Intrinsics { values, file, frame } => {
+            CameraSource::Known(index) => index,
+            CameraSource::Intrinsics { values, file, frame } => {
                 let camera = values
                     .camera(self.cameras.len() as u32, stored)
-                    .map_err(|problem| DatasetError::malformed(&file, place_of(frame), problem))?;
+                    .map_err(|problem| DatasetError::malformed(&file, json_position(frame), problem))?;
                 *seen.cameras.entry(camera_key(&camera)).or_insert_with(|| {
                     self.cameras.push(camera);
                     self.cameras.len() - 1
@@ -300,10 +307,10 @@ impl Assembly {
             }
         };
         let source = &self.cameras[source_camera];
-        check_shape(source, stored)?;
+        check_aspect_ratio(source, stored)?;
         seen.notes.rescaled(&found.name, source, stored);
         let is_panorama = source.model == CameraModel::Equirectangular;
-        let is_cut = is_panorama && (options.panoramas == Panoramas::Cube || role == Role::Test);
+        let is_cut = is_panorama && (options.panoramas == PanoramaTraining::Cube || role == SplitRole::Test);
         let camera = if is_cut {
             face_camera(stored, options.max_resolution)
         } else if is_panorama {
@@ -314,23 +321,24 @@ impl Assembly {
             warp::pinhole_for(lens, stored, width, height)
         };
         let camera = camera.map_err(SkipReason::Camera)?;
-        let mask = self.mask_of(&found.name, listed.mask.as_deref(), stored, &mut seen.notes)?;
+        let mask = self.find_mask_of(&found.name, listed.mask.as_deref(), stored, &mut seen.notes)?;
         let io = |e: std::io::Error| ImageProblem::Io(crate::atomic::plain_reason(&e));
-        let (file_bytes, sample) = Sample::of_file(&found.path).map_err(|e| SkipReason::Unreadable(io(e)))?;
+        let (file_bytes, sample) =
+            Sample::from_file(&found.path).map_err(|e| SkipReason::Unreadable(io(e)))?;
         let mask_content = mask.as_ref().map(|(path, _)| {
-            Sample::of_file(path).map_err(|e| SkipReason::Mask { path: path.clone(), problem: io(e) })
+            Sample::from_file(path).map_err(|e| SkipReason::Mask { path: path.clone(), problem: io(e) })
         });
         let mask_content = mask_content.transpose()?;
         let stored_mask = mask
             .as_ref()
             .zip(mask_content)
-            .map(|((_, header), (file_bytes, _))| target::Stored { header, file_bytes });
+            .map(|((_, header), (file_bytes, _))| training_image::StoredFile { header, file_bytes });
         let entry = ImageEntry {
             name: Arc::from(found.name.as_str()),
             file_bytes,
             sample,
-            decode_bytes: target::decode_bytes(
-                target::Stored { header: &header, file_bytes },
+            decode_bytes: training_image::decode_bytes(
+                training_image::StoredFile { header: &header, file_bytes },
                 stored_mask,
                 is_cut.then_some(camera.width),
             ),
@@ -358,15 +366,15 @@ impl Assembly {
     }
 
     /// The mask file of an image and its header, which must be readable.
-    fn mask_of(
+    fn find_mask_of(
         &self,
         name: &str,
         named: Option<&str>,
         stored: [u32; 2],
-        notes: &mut Notes,
-    ) -> Result<Option<(PathBuf, Header)>, SkipReason> {
+        notes: &mut Notices,
+    ) -> Result<Option<(PathBuf, ImageHeader)>, SkipReason> {
         let named = named.zip(self.name_folder.as_ref()).map(|(mask, folder)| {
-            folder.find(mask, Extension::Required).map_err(|reason| (folder.path(mask), reason))
+            folder.find(mask, ExtensionRule::Required).map_err(|reason| (folder.path(mask), reason))
         });
         let path = match &named {
             Some(Ok(found)) => Some(found.path.clone()),
@@ -378,7 +386,7 @@ impl Assembly {
         let Some(path) = path else {
             return match named {
                 // A mask that the dataset names must not be missing silently.
-                Some(Err((path, reason))) => Err(SkipReason::NoMask { path, reason: reason.of_other_file() }),
+                Some(Err((path, reason))) => Err(SkipReason::NoMask { path, reason: reason.without_label() }),
                 _ => Ok(None),
             };
         };
@@ -392,17 +400,17 @@ impl Assembly {
     }
 
     /// Fails if too few images are usable.
-    fn check_enough(
+    fn check_usable_count(
         &self,
         listed: usize,
         present: usize,
         images: &[ImageEntry],
         split: &Split,
-        report: &Report,
+        report: &Findings,
     ) -> Result<(), DatasetError> {
         let unreadable = || report.skipped.iter().filter(|s| s.reason.is_unreadable());
         let count = unreadable().count();
-        if let (Some(first), true) = (unreadable().next(), count * UNREADABLE_LIMIT > present) {
+        if let (Some(first), true) = (unreadable().next(), count * MAX_UNREADABLE_FRACTION > present) {
             return Err(DatasetError::TooManyUnreadable {
                 folder: self.folder.clone(),
                 unreadable: count,
@@ -430,18 +438,18 @@ impl Assembly {
 }
 
 /// Why an image gets no entry: it is skipped, or its source is invalid.
-enum Refusal {
+enum EntryError {
     Picture(SkipReason),
     Dataset(DatasetError),
 }
 
-impl From<SkipReason> for Refusal {
+impl From<SkipReason> for EntryError {
     fn from(reason: SkipReason) -> Self {
         Self::Picture(reason)
     }
 }
 
-impl From<DatasetError> for Refusal {
+impl From<DatasetError> for EntryError {
     fn from(error: DatasetError) -> Self {
         Self::Dataset(error)
     }
@@ -449,24 +457,24 @@ impl From<DatasetError> for Refusal {
 
 /// Shared by all images of the dataset.
 #[derive(Default)]
-struct Seen {
+struct SharedState {
     /// Cameras built from JSON intrinsics, with their index.
     cameras: BTreeMap<CameraKey, usize>,
     /// Lenses by camera and stored size.
     lenses: BTreeMap<(usize, [u32; 2]), Lens>,
-    notes: Notes,
+    notes: Notices,
 }
 
 /// Findings about many images that become one warning each.
 #[derive(Default)]
-struct Notes {
+struct Notices {
     oriented: Option<(usize, String, u8)>,
     rescaled: Option<(usize, String, [u32; 2], [u32; 2])>,
     masks: Option<(usize, PathBuf, [u32; 2], [u32; 2])>,
 }
 
-impl Notes {
-    fn orientation(&mut self, name: &str, header: &Header) {
+impl Notices {
+    fn orientation(&mut self, name: &str, header: &ImageHeader) {
         if header.orientation != 1 {
             self.oriented.get_or_insert_with(|| (0, name.to_owned(), header.orientation)).0 += 1;
         }
@@ -500,7 +508,7 @@ impl Notes {
 }
 
 /// Position of intrinsics in the JSON file.
-fn place_of(frame: Option<usize>) -> String {
+fn json_position(frame: Option<usize>) -> String {
     frame.map_or_else(|| "top level".to_owned(), |frame| format!("frames[{frame}]"))
 }
 

@@ -137,11 +137,11 @@ impl CameraModel {
 }
 
 /// Model name of panoramas in SphereSfM.
-pub(crate) const SPHERE: &str = "SPHERE";
+pub(crate) const SPHERESFM_MODEL: &str = "SPHERE";
 /// Model id of panoramas in SphereSfM; COLMAP later used it for another model.
-pub(crate) const SPHERE_ID: i32 = 11;
+pub(crate) const SPHERESFM_MODEL_ID: i32 = 11;
 /// Number of parameters of that model.
-pub(crate) const SPHERE_PARAMETERS: usize = 3;
+pub(crate) const SPHERESFM_PARAMETER_COUNT: usize = 3;
 
 /// A camera as the dataset describes it: model and parameters at the image size of the calibration.
 #[derive(Clone, Debug, PartialEq)]
@@ -223,7 +223,7 @@ impl SourceCamera {
         let [_, cx, cy] = params;
         let (w, h) = (width as f64, height as f64);
         let out_of_range = |name, value, expected| {
-            Err(CameraModelError::OutOfRange { model: SPHERE, name, value, expected })
+            Err(CameraModelError::OutOfRange { model: SPHERESFM_MODEL, name, value, expected })
         };
         if width != height.saturating_mul(2) {
             return out_of_range("height", h, "half the width");

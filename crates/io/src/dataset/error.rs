@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 
 use super::camera_model::{CameraModel, CameraModelError};
 use super::limits::{MAX_JSON_DEPTH, MAX_NAME_BYTES};
-use super::report::Skipped;
+use super::warning::SkippedImage;
 use crate::splat::Format;
-use crate::units::short_numbers;
+use crate::text::short_numbers;
 
 /// Why a dataset cannot be used.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -69,7 +69,7 @@ pub enum DatasetError {
         /// Position in the file: `record 17`, `line 4`, `frames[17].transform_matrix`.
         place: String,
         /// The problem.
-        problem: Box<Problem>,
+        problem: Box<DatasetProblem>,
     },
     /// Training does not support the camera model.
     #[error(
@@ -89,7 +89,7 @@ pub enum DatasetError {
     #[error(
         "{}: points: too many for the memory (expected at most {possible} in {}, found {found} or more); thin them \
          out or raise ⟨max-memory⟩",
-        path.display(), crate::units::bytes(*limit)
+        path.display(), crate::text::format_bytes(*limit)
     )]
     TooManyPoints {
         /// The file.
@@ -104,7 +104,7 @@ pub enum DatasetError {
     /// No usable image remains.
     #[error(
         "{}: images: none of the {listed} listed can be used{}",
-        path.display(), first_of(first.as_deref())
+        path.display(), first_suffix(first.as_deref())
     )]
     NoImages {
         /// Model or JSON file.
@@ -112,13 +112,13 @@ pub enum DatasetError {
         /// Number of images that it lists.
         listed: usize,
         /// The first skipped image, with its reason.
-        first: Option<Box<Skipped>>,
+        first: Option<Box<SkippedImage>>,
     },
     /// More than a tenth of the images cannot be read.
     #[error(
         "{}: images: {unreadable} of {present} cannot be read (expected at most a tenth){}; repair or \
          remove them",
-        folder.display(), first_of(Some(first.as_ref()))
+        folder.display(), first_suffix(Some(first.as_ref()))
     )]
     TooManyUnreadable {
         /// Image folder.
@@ -128,7 +128,7 @@ pub enum DatasetError {
         /// Number of images on disk.
         present: usize,
         /// The first unreadable image, with its reason.
-        first: Box<Skipped>,
+        first: Box<SkippedImage>,
     },
     /// All usable images are held out.
     #[error(
@@ -149,18 +149,18 @@ impl DatasetError {
         Self::Io { path: path.to_owned(), action, reason: crate::atomic::plain_reason(error) }
     }
 
-    pub(crate) fn malformed(path: &Path, place: impl Into<String>, problem: Problem) -> Self {
+    pub(crate) fn malformed(path: &Path, place: impl Into<String>, problem: DatasetProblem) -> Self {
         Self::Malformed { path: path.to_owned(), place: place.into(), problem: Box::new(problem) }
     }
 }
 
-fn first_of(skipped: Option<&Skipped>) -> String {
+fn first_suffix(skipped: Option<&SkippedImage>) -> String {
     skipped.map_or_else(String::new, |s| format!("; the first: {s}"))
 }
 
 /// Problem at a position of a model or JSON file.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
-pub enum Problem {
+pub enum DatasetProblem {
     /// The file ends inside a record.
     #[error("the file ends too early (expected {needed} more bytes, found {left}); copy it again")]
     Truncated {
@@ -271,7 +271,7 @@ pub enum Problem {
     #[error("line is not UTF-8 text; is it a binary file under a wrong name?")]
     NotText,
     /// The file is too large.
-    #[error("file has {} (expected at most {})", crate::units::bytes(*found), crate::units::bytes(*limit))]
+    #[error("file has {} (expected at most {})", crate::text::format_bytes(*found), crate::text::format_bytes(*limit))]
     FileSize {
         /// Length found.
         found: u64,

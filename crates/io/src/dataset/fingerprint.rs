@@ -15,15 +15,15 @@ use std::path::Path;
 
 use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
-use super::source::Role;
+use super::source::SplitRole;
 use super::{Dataset, ImageEntry};
 use crate::input;
 
 /// Bytes of each of the three parts of a [`Sample`].
-const PART_BYTES: u64 = 16 << 10;
+const SAMPLE_PART_BYTES: u64 = 16 << 10;
 
 /// Prefix of fingerprints of this kind.
-const KIND: &str = "2-";
+const VERSION_PREFIX: &str = "2-";
 
 /// XXH3 of the first, middle and last 16 KiB of a file, or of the whole file up to 48 KiB.
 ///
@@ -37,8 +37,8 @@ pub struct Sample(u64);
 
 impl Sample {
     /// The sample of a file content in memory.
-    pub(super) fn of(content: &[u8]) -> Self {
-        let part = PART_BYTES as usize;
+    pub(super) fn fingerprint(content: &[u8]) -> Self {
+        let part = SAMPLE_PART_BYTES as usize;
         if content.len() <= 3 * part {
             return Self(xxh3_64(content));
         }
@@ -50,18 +50,18 @@ impl Sample {
     ///
     /// # Errors
     /// As [`input::open`].
-    pub fn of_file(path: &Path) -> io::Result<(u64, Self)> {
-        let mut file = input::open(path, input::STREAMED)?;
+    pub fn from_file(path: &Path) -> io::Result<(u64, Self)> {
+        let mut file = input::open(path, input::NO_LIMIT)?;
         let bytes = file.metadata()?.len();
         let mut content = Vec::new();
-        if bytes <= 3 * PART_BYTES {
+        if bytes <= 3 * SAMPLE_PART_BYTES {
             // A file that grows meanwhile has another length next time.
-            file.take(3 * PART_BYTES).read_to_end(&mut content)?;
+            file.take(3 * SAMPLE_PART_BYTES).read_to_end(&mut content)?;
             return Ok((bytes, Self(xxh3_64(&content))));
         }
-        for start in [0, (bytes - PART_BYTES) / 2, bytes - PART_BYTES] {
+        for start in [0, (bytes - SAMPLE_PART_BYTES) / 2, bytes - SAMPLE_PART_BYTES] {
             file.seek(SeekFrom::Start(start))?;
-            (&mut file).take(PART_BYTES).read_to_end(&mut content)?;
+            (&mut file).take(SAMPLE_PART_BYTES).read_to_end(&mut content)?;
         }
         Ok((bytes, Self(xxh3_64(&content))))
     }
@@ -85,28 +85,28 @@ impl Display for Fingerprint {
 
 /// The fingerprint of a dataset; `roles` are the halves of the split that the dataset itself assigns, in the order of
 /// its images.
-pub(super) fn of(dataset: &Dataset, roles: &[Role]) -> Fingerprint {
-    let mut hash = Hash::default();
+pub(super) fn from_content(dataset: &Dataset, roles: &[SplitRole]) -> Fingerprint {
+    let mut hash = FingerprintHasher::default();
     hash.number(dataset.images.len() as u64);
     for (image, role) in dataset.images.iter().zip(roles) {
         hash.text(&image.name);
         hash.content(Some((image.file_bytes, image.sample)));
         hash.content(image.mask_content);
-        hash.number(view_of(dataset, image));
+        hash.number(view_hash(dataset, image));
         hash.number(match role {
-            Role::Undecided => 0,
-            Role::Train => 1,
-            Role::Test => 2,
-            Role::Unused => 3,
+            SplitRole::Undecided => 0,
+            SplitRole::Train => 1,
+            SplitRole::Test => 2,
+            SplitRole::Unused => 3,
         });
     }
     hash.points(dataset);
-    Fingerprint(format!("{KIND}{:032x}", hash.0.digest128()))
+    Fingerprint(format!("{VERSION_PREFIX}{:032x}", hash.0.digest128()))
 }
 
 /// Camera, pose and frame of an image as one hash.
-fn view_of(dataset: &Dataset, image: &ImageEntry) -> u64 {
-    let mut hash = Hash::default();
+fn view_hash(dataset: &Dataset, image: &ImageEntry) -> u64 {
+    let mut hash = FingerprintHasher::default();
     hash.camera(dataset, image);
     hash.number(image.frame.map_or(u64::MAX, u64::from));
     hash.0.digest()
@@ -114,9 +114,9 @@ fn view_of(dataset: &Dataset, image: &ImageEntry) -> u64 {
 
 /// XXH3 over numbers in little-endian order.
 #[derive(Default)]
-struct Hash(Xxh3);
+struct FingerprintHasher(Xxh3);
 
-impl Hash {
+impl FingerprintHasher {
     fn number(&mut self, value: u64) {
         self.0.update(&value.to_le_bytes());
     }
@@ -164,7 +164,7 @@ const POINTS: &str = "";
 impl Dataset {
     /// The data as text, one line per image. A run keeps it so that a later difference can be named.
     #[must_use]
-    pub fn list_of_data(&self) -> String {
+    pub fn data_list(&self) -> String {
         let mut text = format!("{LIST_HEAD}\n");
         for (name, facts) in self.listed_data() {
             // Writing to a string cannot fail.
@@ -213,7 +213,7 @@ impl Dataset {
 
     /// Text of each image and of the points, by name.
     fn listed_data(&self) -> impl Iterator<Item = (String, String)> {
-        let mut points = Hash::default();
+        let mut points = FingerprintHasher::default();
         points.points(self);
         let content = |content: Option<(u64, Sample)>| match content {
             Some((bytes, sample)) => format!("{bytes} {sample}"),
@@ -221,7 +221,7 @@ impl Dataset {
         };
         let pictures = self.images.iter().map(move |image| {
             let picture = content(Some((image.file_bytes, image.sample)));
-            let (mask, view) = (content(image.mask_content), view_of(self, image));
+            let (mask, view) = (content(image.mask_content), view_hash(self, image));
             (image.name.escape_debug().to_string(), format!("{picture} {mask} {view:016x}"))
         });
         let points = format!("{} {:016x} - - -", self.points.len(), points.0.digest());

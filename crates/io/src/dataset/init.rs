@@ -58,7 +58,7 @@ impl InitOptions {
 
 /// Initial splats with a line that describes their origin.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Start {
+pub struct InitialSplats {
     /// The splats.
     pub splats: Splats,
     /// One line of text, e.g. `100000 random splats in [-1.3, 1.3]^3 (the dataset has no points)`.
@@ -69,7 +69,7 @@ pub struct Start {
 
 /// A cube in world axes.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct StartCube {
+pub struct InitialCube {
     /// Centre.
     pub centre: [f64; 3],
     /// Half of its side.
@@ -78,24 +78,24 @@ pub struct StartCube {
 
 /// Initial splats for a dataset: from its points, or random ones in the common volume of the cameras.
 #[must_use]
-pub fn start(dataset: &Dataset, options: &InitOptions) -> Start {
+pub fn initial_splats(dataset: &Dataset, options: &InitOptions) -> InitialSplats {
     let _span = gausset_prof::span("init");
     if dataset.points.is_empty() {
-        let mut start = random(&start_cube(dataset), options);
+        let mut start = random_splats(&initial_cube(dataset), options);
         start.note += " (the dataset has no points)";
         return start;
     }
     let points = &dataset.points;
     let colour = |i: usize| points[i].colour.map(|c| f32::from(c) / 255.0);
-    from_each(points.len(), |i| points[i].position, colour, options)
+    from_closures(points.len(), |i| points[i].position, colour, options)
 }
 
 /// The cube for the random splats of a dataset without points: the volume that its training views look at.
 #[must_use]
-pub fn start_cube(dataset: &Dataset) -> StartCube {
+pub fn initial_cube(dataset: &Dataset) -> InitialCube {
     let poses: Vec<Pose> = dataset.split.train.iter().map(|&i| dataset.images[i].pose).collect();
     match dataset.kind {
-        DatasetKind::Blender => StartCube { centre: [0.0; 3], half_side: BLENDER_HALF_SIDE },
+        DatasetKind::Blender => InitialCube { centre: [0.0; 3], half_side: BLENDER_HALF_SIDE },
         _ => common_cube(&poses, dataset.scene_extent),
     }
 }
@@ -103,18 +103,22 @@ pub fn start_cube(dataset: &Dataset) -> StartCube {
 /// Initial splats from points and colours in 0..1 (`None`: grey). Points with coordinates or colours that are not
 /// finite are dropped.
 #[must_use]
-pub fn from_points(points: &[[f64; 3]], colours: Option<&[[f32; 3]]>, options: &InitOptions) -> Start {
+pub fn from_points(
+    points: &[[f64; 3]],
+    colours: Option<&[[f32; 3]]>,
+    options: &InitOptions,
+) -> InitialSplats {
     let colour = |i: usize| colours.and_then(|c| c.get(i)).copied().unwrap_or([0.5; 3]);
-    from_each(points.len(), |i| points[i], colour, options)
+    from_closures(points.len(), |i| points[i], colour, options)
 }
 
 /// As [`from_points`], with points from closures.
-fn from_each(
+fn from_closures(
     count: usize,
     point: impl Fn(usize) -> [f64; 3],
     colour: impl Fn(usize) -> [f32; 3],
     options: &InitOptions,
-) -> Start {
+) -> InitialSplats {
     // Splats are f32: coordinates beyond its range are unusable as well.
     let is_usable = |&i: &usize| {
         point(i).iter().all(|&v| (v as f32).is_finite()) && colour(i).iter().all(|c| c.is_finite())
@@ -130,7 +134,7 @@ fn from_each(
     }
     let dropped = count - usable;
     let means: Vec<[f64; 3]> = kept.iter().map(|&i| point(i)).collect();
-    let (splats, lonely) = make(&means, |i| colour(kept[i]), options);
+    let (splats, lonely) = create_splats(&means, |i| colour(kept[i]), options);
     let mut note = format!("{} splats from points", splats.len());
     let mut details = Vec::new();
     if kept.len() < usable {
@@ -145,12 +149,12 @@ fn from_each(
     if !details.is_empty() {
         note += &format!(" ({})", details.join("; "));
     }
-    Start { splats, note, is_random: false }
+    InitialSplats { splats, note, is_random: false }
 }
 
 /// Creates random grey splats in a cube: `random_count` of them, or `max_splats` if that is less.
 #[must_use]
-pub fn random(cube: &StartCube, options: &InitOptions) -> Start {
+pub fn random_splats(cube: &InitialCube, options: &InitOptions) -> InitialSplats {
     let count = match options.max_splats {
         0 => options.random_count,
         limit => options.random_count.min(limit),
@@ -165,7 +169,7 @@ pub fn random(cube: &StartCube, options: &InitOptions) -> Start {
             [coordinate(0, w[0], w[1]), coordinate(1, w[2], w[3]), coordinate(2, v[0], v[1])]
         })
         .collect();
-    let (splats, _) = make(&means, |_| [0.5; 3], options);
+    let (splats, _) = create_splats(&means, |_| [0.5; 3], options);
     let h = cube.half_side;
     let place = if cube.centre == [0.0; 3] {
         format!("[-{h}, {h}]^3")
@@ -173,14 +177,14 @@ pub fn random(cube: &StartCube, options: &InitOptions) -> Start {
         let [x, y, z] = cube.centre;
         format!("a cube of half side {h:.3} around ({x:.3}, {y:.3}, {z:.3}), where the cameras look")
     };
-    Start { splats, note: format!("{count} random splats in {place}"), is_random: true }
+    InitialSplats { splats, note: format!("{count} random splats in {place}"), is_random: true }
 }
 
 /// The cube that the cameras look at: around the point nearest to all optical axes (least squares), with the median
 /// camera distance as half side. If the axes are parallel or the cameras are at that point, a cube of half side
 /// `extent` in front of the mean camera.
 #[must_use]
-pub fn common_cube(poses: &[Pose], extent: f64) -> StartCube {
+pub fn common_cube(poses: &[Pose], extent: f64) -> InitialCube {
     // Σ (I − d dᵀ) p = Σ (I − d dᵀ) c, normalised by the number of cameras.
     let (mut a, mut b) = ([[0.0; 3]; 3], [0.0; 3]);
     let (mut mean_centre, mut mean_axis) = ([0.0; 3], [0.0; 3]);
@@ -213,11 +217,11 @@ pub fn common_cube(poses: &[Pose], extent: f64) -> StartCube {
             .collect();
         let half_side = super::median(&mut distances).unwrap_or(0.0);
         if half_side > 1e-6 * extent && half_side.is_finite() {
-            return StartCube { centre, half_side };
+            return InitialCube { centre, half_side };
         }
     }
     let centre = std::array::from_fn(|i| mean_centre[i] + extent * mean_axis[i]);
-    StartCube { centre, half_side: extent }
+    InitialCube { centre, half_side: extent }
 }
 
 /// Logit of an opacity between 0 and 1, both exclusive.
@@ -228,7 +232,11 @@ pub fn opacity_logit(opacity: f32) -> f32 {
 }
 
 /// Splats at finite points, and the number of points that are too isolated for their own scale.
-fn make(points: &[[f64; 3]], colour: impl Fn(usize) -> [f32; 3], options: &InitOptions) -> (Splats, usize) {
+fn create_splats(
+    points: &[[f64; 3]],
+    colour: impl Fn(usize) -> [f32; 3],
+    options: &InitOptions,
+) -> (Splats, usize) {
     let squared = mean_squared_neighbour_distances(points);
     let mut sorted = squared.clone();
     let median = super::median(&mut sorted).unwrap_or(0.0);

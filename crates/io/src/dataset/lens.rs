@@ -22,13 +22,13 @@ use gausset_core::se3::{self, Mat3};
 use super::camera_model::{CameraModel, SourceCamera};
 
 /// Steps of the search for the radius at which a distortion folds back.
-const FOLD_SEARCH_STEPS: u32 = 512;
+const RADIUS_SEARCH_STEPS: u32 = 512;
 /// Widest angle from the axis of models on the plane z = 1: beyond it, r > 573.
 const WIDEST_PERSPECTIVE_ANGLE: f64 = FRAC_PI_2 - 1.75e-3;
 /// Newton's method has converged when the step is below this (image plane units).
 const NEWTON_STEP: f64 = 1e-13;
 /// Newton's method fails after this many iterations.
-const NEWTON_ROUNDS: u32 = 100;
+const NEWTON_ITERATIONS: u32 = 100;
 
 /// Projection and unprojection of a camera.
 #[derive(Clone, Debug, PartialEq)]
@@ -41,9 +41,9 @@ pub struct Lens {
     /// Parameters after focal lengths and principal point, in file order, padded with zeros.
     k: [f64; 12],
     /// Largest valid radius before distortion: r for perspective models, θ for fisheye models.
-    fold: f64,
+    max_radius: f64,
     /// Rotation from the axes of the rays to those of the lens, for a face of a panorama.
-    turn: Option<Mat3>,
+    lens_from_ray: Option<Mat3>,
 }
 
 impl SourceCamera {
@@ -69,10 +69,10 @@ impl Lens {
             focal,
             centre,
             k: std::array::from_fn(|i| at(first + i)),
-            fold: f64::INFINITY,
-            turn: None,
+            max_radius: f64::INFINITY,
+            lens_from_ray: None,
         };
-        lens.fold = lens.find_fold();
+        lens.max_radius = lens.find_max_radius();
         lens
     }
 
@@ -88,8 +88,8 @@ impl Lens {
 
     /// The same lens for rays in axes that `lens_from_ray` rotates to those of the lens.
     #[must_use]
-    pub fn turned(&self, lens_from_ray: Mat3) -> Self {
-        Self { turn: Some(lens_from_ray), ..self.clone() }
+    pub fn rotated(&self, lens_from_ray: Mat3) -> Self {
+        Self { lens_from_ray: Some(lens_from_ray), ..self.clone() }
     }
 
     /// The same lens for an image that starts `columns` px further to the left.
@@ -149,7 +149,7 @@ impl Lens {
     /// Pixel of a ray; `None` if it has none (behind the camera, beyond the fold).
     #[must_use]
     pub fn project(&self, ray: [f64; 3]) -> Option<[f64; 2]> {
-        let ray = self.turn.map_or(ray, |turn| se3::mul_vec(&turn, ray));
+        let ray = self.lens_from_ray.map_or(ray, |turn| se3::mul_vec(&turn, ray));
         let [x, y, z] = ray;
         if self.model == CameraModel::Equirectangular {
             let length = (x * x + y * y + z * z).sqrt();
@@ -159,7 +159,7 @@ impl Lens {
             ];
             return pixel.iter().all(|v| v.is_finite()).then_some(pixel);
         }
-        let [px, py] = self.plane_point(x, y, z)?;
+        let [px, py] = self.distorted_point(x, y, z)?;
         let pixel = [self.focal[0] * px + self.centre[0], self.focal[1] * py + self.centre[1]];
         pixel.iter().all(|v| v.is_finite()).then_some(pixel)
     }
@@ -168,7 +168,7 @@ impl Lens {
     #[must_use]
     pub fn unproject(&self, pixel: [f64; 2]) -> Option<[f64; 3]> {
         let ray = self.unproject_in_lens(pixel)?;
-        Some(self.turn.map_or(ray, |turn| se3::transpose_mul_vec(&turn, ray)))
+        Some(self.lens_from_ray.map_or(ray, |turn| se3::transpose_mul_vec(&turn, ray)))
     }
 
     fn unproject_in_lens(&self, pixel: [f64; 2]) -> Option<[f64; 3]> {
@@ -177,7 +177,7 @@ impl Lens {
         if self.model == M::Equirectangular {
             let (theta, phi) = (2.0 * PI * (pixel[0] - c[0]) / f[0], PI * (c[1] - pixel[1]) / f[1]);
             let cos_phi = libm::cos(phi);
-            return unit([cos_phi * libm::sin(theta), -libm::sin(phi), cos_phi * libm::cos(theta)]);
+            return normalised([cos_phi * libm::sin(theta), -libm::sin(phi), cos_phi * libm::cos(theta)]);
         }
         let p = [(pixel[0] - c[0]) / f[0], (pixel[1] - c[1]) / f[1]];
         if !p.iter().all(|v| v.is_finite()) {
@@ -185,10 +185,10 @@ impl Lens {
         }
         let r2 = p[0] * p[0] + p[1] * p[1];
         match self.model {
-            M::SimplePinhole | M::Pinhole => unit([p[0], p[1], 1.0]),
+            M::SimplePinhole | M::Pinhole => normalised([p[0], p[1], 1.0]),
             M::SimpleDivision | M::Division => {
                 let w = 1.0 + self.k[0] * r2;
-                (w > 0.0).then(|| unit([p[0], p[1], w])).flatten()
+                (w > 0.0).then(|| normalised([p[0], p[1], w])).flatten()
             }
             M::Eucm => {
                 let [alpha, beta] = [self.k[0], self.k[1]];
@@ -197,7 +197,7 @@ impl Lens {
                     return None;
                 }
                 let z = (1.0 - beta * alpha * alpha * r2) / (alpha * inside.sqrt() + 1.0 - alpha);
-                unit([p[0], p[1], z])
+                normalised([p[0], p[1], z])
             }
             M::Fov => {
                 let (distorted, omega) = (r2.sqrt(), self.k[0]);
@@ -210,7 +210,7 @@ impl Lens {
                 } else {
                     libm::tan(distorted * omega) / (2.0 * libm::tan(omega / 2.0) * distorted)
                 };
-                unit([p[0] * undistorted, p[1] * undistorted, 1.0])
+                normalised([p[0] * undistorted, p[1] * undistorted, 1.0])
             }
             _ if self.is_fisheye() => {
                 let [a, b] = self.undistort(p)?;
@@ -219,11 +219,11 @@ impl Lens {
                     return None;
                 }
                 let sine_over_theta = if theta < 1e-12 { 1.0 } else { libm::sin(theta) / theta };
-                unit([a * sine_over_theta, b * sine_over_theta, libm::cos(theta)])
+                normalised([a * sine_over_theta, b * sine_over_theta, libm::cos(theta)])
             }
             _ => {
                 let [u, v] = self.undistort(p)?;
-                unit([u, v, 1.0])
+                normalised([u, v, 1.0])
             }
         }
     }
@@ -244,7 +244,7 @@ impl Lens {
     }
 
     /// Distorted point of a ray on the image plane.
-    fn plane_point(&self, x: f64, y: f64, z: f64) -> Option<[f64; 2]> {
+    fn distorted_point(&self, x: f64, y: f64, z: f64) -> Option<[f64; 2]> {
         use CameraModel as M;
         let rho2 = x * x + y * y;
         match self.model {
@@ -267,7 +267,7 @@ impl Lens {
             _ if self.is_fisheye() => {
                 let rho = rho2.sqrt();
                 let theta = libm::atan2(rho, z);
-                if theta > self.fold {
+                if theta > self.max_radius {
                     return None;
                 }
                 // On the axis the factor is 1/z for z > 0; straight backwards has no image direction.
@@ -285,7 +285,7 @@ impl Lens {
                     return None;
                 }
                 let p = [x / z, y / z];
-                (p[0] * p[0] + p[1] * p[1] <= self.fold * self.fold).then(|| self.distort(p))
+                (p[0] * p[0] + p[1] * p[1] <= self.max_radius * self.max_radius).then(|| self.distort(p))
             }
         }
     }
@@ -342,7 +342,7 @@ impl Lens {
     }
 
     /// Radius (r or θ) up to which `radius · radial` increases; infinity (or π) if it always does.
-    fn find_fold(&self) -> f64 {
+    fn find_max_radius(&self) -> f64 {
         use CameraModel as M;
         let fisheye = self.is_fisheye();
         let widest = if fisheye { PI } else { WIDEST_PERSPECTIVE_ANGLE };
@@ -359,8 +359,8 @@ impl Lens {
             let [below, above] = [r * (1.0 - step), r * (1.0 + step)];
             above * self.radial(above * above) > below * self.radial(below * below)
         };
-        let step = widest / f64::from(FOLD_SEARCH_STEPS);
-        let first = (1..=FOLD_SEARCH_STEPS).map(|i| f64::from(i) * step).find(|&a| !grows_at(a));
+        let step = widest / f64::from(RADIUS_SEARCH_STEPS);
+        let first = (1..=RADIUS_SEARCH_STEPS).map(|i| f64::from(i) * step).find(|&a| !grows_at(a));
         let Some(mut high) = first else { return if fisheye { PI } else { f64::INFINITY } };
         let mut low = high - step;
         for _ in 0..40 {
@@ -375,11 +375,11 @@ impl Lens {
         let mut p = target;
         // Start inside the fold: a far corner of a strong fisheye would otherwise start on the decreasing branch.
         let start = (p[0] * p[0] + p[1] * p[1]).sqrt();
-        if start > 0.9 * self.fold {
-            let shrink = 0.9 * self.fold / start;
+        if start > 0.9 * self.max_radius {
+            let shrink = 0.9 * self.max_radius / start;
             p = [p[0] * shrink, p[1] * shrink];
         }
-        for _ in 0..NEWTON_ROUNDS {
+        for _ in 0..NEWTON_ITERATIONS {
             let h = 1e-7 * (1.0 + p[0].abs() + p[1].abs());
             let at = self.distort(p);
             let [ux, uy] = self.distort([p[0] + h, p[1]]);
@@ -400,7 +400,7 @@ impl Lens {
             p = [p[0] + step[0], p[1] + step[1]];
             let size = 1.0 + (p[0] * p[0] + p[1] * p[1]).sqrt();
             if step[0].abs().max(step[1].abs()) < NEWTON_STEP * size {
-                let inside = p[0] * p[0] + p[1] * p[1] <= self.fold * self.fold;
+                let inside = p[0] * p[0] + p[1] * p[1] <= self.max_radius * self.max_radius;
                 return inside.then_some(p);
             }
         }
@@ -423,7 +423,7 @@ fn fov_factor(r2: f64, omega: f64) -> f64 {
     }
 }
 
-fn unit([x, y, z]: [f64; 3]) -> Option<[f64; 3]> {
+fn normalised([x, y, z]: [f64; 3]) -> Option<[f64; 3]> {
     let length = (x * x + y * y + z * z).sqrt();
     (length.is_finite() && length > 0.0).then(|| [x / length, y / length, z / length])
 }

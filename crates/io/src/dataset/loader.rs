@@ -18,9 +18,9 @@ use std::thread::JoinHandle;
 
 use gausset_core::TargetImage;
 
-use self::schedule::{Schedule, Turn};
-use super::report::Skipped;
-use super::target;
+use self::schedule::{CallerAction, Schedule};
+use super::training_image;
+use super::warning::SkippedImage;
 use super::{Dataset, ImageEntry};
 
 /// Largest number of prefetch hints; further ones are dropped.
@@ -51,23 +51,23 @@ pub struct LoaderStats {
     /// Number of ready images.
     pub ready: usize,
     /// Number of images loaded so far.
-    pub made: u64,
+    pub loaded: u64,
 }
 
 /// A training image, or why it was skipped.
-type Made = Result<TargetImage, Skipped>;
+type LoadResult = Result<TargetImage, SkippedImage>;
 
-struct State {
-    schedule: Schedule<Arc<TargetImage>, Box<Skipped>>,
+struct LoaderState {
+    schedule: Schedule<Arc<TargetImage>, Box<SkippedImage>>,
     peak_bytes: usize,
     made: u64,
     stop: bool,
 }
 
-struct Shared {
+struct LoaderShared {
     /// Loads the image of an index.
-    make: Box<dyn Fn(usize) -> Made + Send + Sync>,
-    state: Mutex<State>,
+    make: Box<dyn Fn(usize) -> LoadResult + Send + Sync>,
+    state: Mutex<LoaderState>,
     /// Signals a change of the schedule or of `stop`.
     changed: Condvar,
 }
@@ -75,7 +75,7 @@ struct Shared {
 /// Loads and caches training images; see the module documentation. Threads share it by reference.
 pub struct Loader {
     dataset: Arc<Dataset>,
-    shared: Arc<Shared>,
+    shared: Arc<LoaderShared>,
     threads: Vec<JoinHandle<()>>,
 }
 
@@ -85,21 +85,21 @@ impl Loader {
     pub fn new(dataset: Arc<Dataset>, options: LoaderOptions) -> Self {
         let pictures = Arc::clone(&dataset);
         let make = move |index: usize| {
-            let skipped = |reason| Skipped { name: pictures.images[index].name.to_string(), reason };
-            target::make(&pictures, index).map_err(skipped)
+            let skipped = |reason| SkippedImage { name: pictures.images[index].name.to_string(), reason };
+            training_image::create(&pictures, index).map_err(skipped)
         };
-        Self::with_maker(dataset, options, Box::new(make))
+        Self::with_load_fn(dataset, options, Box::new(make))
     }
 
-    fn with_maker(
+    fn with_load_fn(
         dataset: Arc<Dataset>,
         options: LoaderOptions,
-        make: Box<dyn Fn(usize) -> Made + Send + Sync>,
+        make: Box<dyn Fn(usize) -> LoadResult + Send + Sync>,
     ) -> Self {
-        let needs = dataset.images.iter().map(ImageEntry::making_bytes).collect();
-        let shared = Arc::new(Shared {
+        let needs = dataset.images.iter().map(ImageEntry::loading_bytes).collect();
+        let shared = Arc::new(LoaderShared {
             make,
-            state: Mutex::new(State {
+            state: Mutex::new(LoaderState {
                 schedule: Schedule::new(options.budget_bytes, needs),
                 peak_bytes: 0,
                 made: 0,
@@ -111,7 +111,7 @@ impl Loader {
             .map_while(|i| {
                 let shared = Arc::clone(&shared);
                 let name = format!("gausset-load-{i}");
-                std::thread::Builder::new().name(name).spawn(move || shared.work()).ok()
+                std::thread::Builder::new().name(name).spawn(move || shared.run_background()).ok()
             })
             .collect();
         Self { dataset, shared, threads }
@@ -132,9 +132,9 @@ impl Loader {
     /// Current statistics.
     #[must_use]
     pub fn stats(&self) -> LoaderStats {
-        let State { schedule, peak_bytes, made, .. } = &*self.shared.lock();
+        let LoaderState { schedule, peak_bytes, made, .. } = &*self.shared.lock();
         let (bytes, ready) = (schedule.bytes(), schedule.ready());
-        LoaderStats { bytes, peak_bytes: *peak_bytes, ready, made: *made }
+        LoaderStats { bytes, peak_bytes: *peak_bytes, ready, loaded: *made }
     }
 
     /// The training image of `dataset.images[index]`. Loads it, or waits for the thread that is loading it.
@@ -144,19 +144,19 @@ impl Loader {
     ///
     /// # Panics
     /// If `index` is out of range.
-    pub fn get(&self, index: usize) -> Result<Arc<TargetImage>, Skipped> {
+    pub fn get(&self, index: usize) -> Result<Arc<TargetImage>, SkippedImage> {
         assert!(index < self.dataset.images.len());
         let shared = &*self.shared;
         let mut state = shared.lock();
-        let ticket = shared.change(&mut state, |state| state.schedule.arrive(index));
+        let ticket = shared.update(&mut state, |state| state.schedule.register(index));
         loop {
-            state = match shared.change(&mut state, |state| state.schedule.ask(ticket)) {
-                Turn::Take(taken) => return taken.map_err(|skipped| *skipped),
-                Turn::Make => {
+            state = match shared.update(&mut state, |state| state.schedule.next_action(ticket)) {
+                CallerAction::Take(taken) => return taken.map_err(|skipped| *skipped),
+                CallerAction::Make => {
                     drop(state);
-                    return shared.make(index);
+                    return shared.load(index);
                 }
-                Turn::Wait => shared.wait(state),
+                CallerAction::Wait => shared.wait(state),
             };
         }
     }
@@ -171,7 +171,7 @@ impl Loader {
             return;
         }
         let hints = indices.iter().copied().take(MAX_HINTS);
-        self.shared.change(&mut self.shared.lock(), |state| state.schedule.hint(hints));
+        self.shared.update(&mut self.shared.lock(), |state| state.schedule.set_hints(hints));
     }
 }
 
@@ -195,36 +195,36 @@ impl std::fmt::Debug for Loader {
     }
 }
 
-impl Shared {
-    fn lock(&self) -> MutexGuard<'_, State> {
+impl LoaderShared {
+    fn lock(&self) -> MutexGuard<'_, LoaderState> {
         // A poisoned lock only means that a load panicked; `Abandon` has reset its image.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn wait<'a>(&'a self, state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
+    fn wait<'a>(&'a self, state: MutexGuard<'a, LoaderState>) -> MutexGuard<'a, LoaderState> {
         self.changed.wait(state).unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Applies `act` to the schedule, and wakes all threads if that changes anything they wait for.
-    fn change<T>(&self, state: &mut State, act: impl FnOnce(&mut State) -> T) -> T {
-        let before = state.schedule.changes();
+    fn update<T>(&self, state: &mut LoaderState, act: impl FnOnce(&mut LoaderState) -> T) -> T {
+        let before = state.schedule.change_count();
         let value = act(state);
         state.peak_bytes = state.peak_bytes.max(state.schedule.bytes());
-        if state.schedule.changes() != before {
+        if state.schedule.change_count() != before {
             self.changed.notify_all();
         }
         value
     }
 
     /// Runs a background thread: loads hinted images while they fit into the budget.
-    fn work(&self) {
+    fn run_background(&self) {
         let mut state = self.lock();
         while !state.stop {
-            state = match self.change(&mut state, |state| state.schedule.next_in_background()) {
+            state = match self.update(&mut state, |state| state.schedule.next_in_background()) {
                 Some(index) => {
                     drop(state);
                     // The schedule keeps the error for later calls of `get`.
-                    let _ = self.make(index);
+                    let _ = self.load(index);
                     self.lock()
                 }
                 None => self.wait(state),
@@ -233,23 +233,23 @@ impl Shared {
     }
 
     /// Loads an image for which the budget is reserved, without holding the lock, and stores it.
-    fn make(&self, index: usize) -> Result<Arc<TargetImage>, Skipped> {
+    fn load(&self, index: usize) -> Result<Arc<TargetImage>, SkippedImage> {
         /// Resets the image if loading panics, so that no thread waits for it for ever.
-        struct Abandon<'s>(&'s Shared, usize);
-        impl Drop for Abandon<'_> {
+        struct ResetOnPanic<'s>(&'s LoaderShared, usize);
+        impl Drop for ResetOnPanic<'_> {
             fn drop(&mut self) {
-                self.0.change(&mut self.0.lock(), |state| state.schedule.abandon(self.1));
+                self.0.update(&mut self.0.lock(), |state| state.schedule.abandon(self.1));
             }
         }
 
-        let abandon = Abandon(self, index);
+        let abandon = ResetOnPanic(self, index);
         let made = (self.make)(index).map(Arc::new);
         std::mem::forget(abandon);
         let told = match &made {
             Ok(image) => Ok((Arc::clone(image), image.bytes())),
             Err(skipped) => Err(Box::new(skipped.clone())),
         };
-        self.change(&mut self.lock(), |state| {
+        self.update(&mut self.lock(), |state| {
             state.made += 1;
             state.schedule.finish(index, told);
         });
@@ -267,7 +267,7 @@ impl ImageEntry {
 
     /// Upper bound on the bytes while the training image is being loaded.
     #[must_use]
-    pub fn making_bytes(&self) -> usize {
+    pub fn loading_bytes(&self) -> usize {
         usize::try_from(self.decode_bytes).unwrap_or(usize::MAX).saturating_add(self.result_bytes())
     }
 }
@@ -301,7 +301,7 @@ mod tests {
             pose: Pose::IDENTITY,
             mask: None,
             mask_content: None,
-            sample: crate::dataset::Sample::of(&[]),
+            sample: crate::dataset::Sample::fingerprint(&[]),
             face: None,
         };
         Arc::new(Dataset {
@@ -335,7 +335,7 @@ mod tests {
             let rgb = vec![index as u8; 3 * (SIDE * SIDE) as usize];
             Ok(TargetImage { width: SIDE, height: SIDE, rgb, alpha: None, mask: None })
         };
-        Loader::with_maker(pictures(count), options, Box::new(make))
+        Loader::with_load_fn(pictures(count), options, Box::new(make))
     }
 
     /// Fails if `work` takes longer than anything here should.
@@ -354,7 +354,7 @@ mod tests {
             in_time(move || {
                 let options = LoaderOptions { budget_bytes: 0, threads };
                 let loader = slow_loader(6, options, |index| 20 * (index as u64 * 7 % 5));
-                let one = loader.dataset().images[0].making_bytes();
+                let one = loader.dataset().images[0].loading_bytes();
                 assert_eq!(loader.budget_bytes(), one);
                 std::thread::scope(|scope| {
                     for caller in 0..callers {
@@ -390,12 +390,12 @@ mod tests {
     fn a_panic_while_a_picture_is_made_does_not_keep_others_waiting() {
         in_time(|| {
             let first = std::sync::atomic::AtomicBool::new(true);
-            let make = move |_| -> Made {
+            let make = move |_| -> LoadResult {
                 assert!(!first.swap(false, std::sync::atomic::Ordering::Relaxed), "the first time fails");
                 Ok(TargetImage { width: 1, height: 1, rgb: vec![0; 3], alpha: None, mask: None })
             };
             let options = LoaderOptions { budget_bytes: 0, threads: 0 };
-            let loader = Loader::with_maker(pictures(2), options, Box::new(make));
+            let loader = Loader::with_load_fn(pictures(2), options, Box::new(make));
             let caught = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| loader.get(0).is_ok()));
             assert!(caught.is_err());
             assert!(loader.get(1).is_ok() && loader.get(0).is_ok());

@@ -22,12 +22,12 @@ mod open;
 pub mod panorama;
 mod paths;
 mod points;
-pub mod report;
 mod sizes;
 mod source;
-mod target;
 pub mod tracks;
+mod training_image;
 pub mod transforms;
+pub mod warning;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -35,15 +35,15 @@ use std::sync::Arc;
 use gausset_core::{Camera, Pose};
 
 pub use camera_model::{CameraModel, SourceCamera};
-pub use error::{DatasetError, Problem};
+pub use error::{DatasetError, DatasetProblem};
 pub use fingerprint::{Fingerprint, Sample};
 pub use loader::{Loader, LoaderOptions, LoaderStats};
 pub use panorama::Face;
-pub use report::{SkipReason, Skipped, Warning};
-pub use sizes::extent_of as scene_extent;
+pub use sizes::scene_extent_of as scene_extent;
 pub use tracks::Tracks;
+pub use warning::{SkipReason, SkippedImage, Warning};
 
-use crate::reading::Reading;
+use crate::input_files::InputFiles;
 
 /// Meaning of the alpha channel of images.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -57,7 +57,7 @@ pub enum AlphaMode {
 
 /// How panoramas are trained on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Panoramas {
+pub enum PanoramaTraining {
     /// As the six faces of a cube, pinhole cameras of 90 degrees.
     #[default]
     Cube,
@@ -82,7 +82,7 @@ pub struct OpenOptions {
     /// Meaning of the alpha channel.
     pub alpha: AlphaMode,
     /// How panoramas are trained on.
-    pub panoramas: Panoramas,
+    pub panoramas: PanoramaTraining,
     /// Whether names may point outside the image folder, by `..` or as absolute paths. Links are always followed.
     pub allow_outside: bool,
     /// Scene extent in scene units, instead of the computed one.
@@ -100,7 +100,7 @@ impl Default for OpenOptions {
             max_resolution: 1600,
             test_every: 8,
             alpha: AlphaMode::Composite,
-            panoramas: Panoramas::Cube,
+            panoramas: PanoramaTraining::Cube,
             allow_outside: false,
             scene_extent: None,
             memory_bytes: u64::MAX,
@@ -124,7 +124,7 @@ pub enum DatasetKind {
 impl ImageEntry {
     /// Name of the stored image: for a cube face, without the name of the face.
     #[must_use]
-    pub fn picture_name(&self) -> &str {
+    pub fn stored_name(&self) -> &str {
         match self.face {
             Some(face) => {
                 self.name.strip_suffix(face.name()).map_or(&*self.name, |n| n.trim_end_matches('/'))
@@ -243,11 +243,11 @@ pub struct Dataset {
     /// Warnings for the user, one line each.
     pub warnings: Vec<Warning>,
     /// Skipped images with reasons, sorted by name.
-    pub skipped: Vec<Skipped>,
+    pub skipped: Vec<SkippedImage>,
     /// Decides whether a run resumes with unchanged data.
     pub fingerprint: Fingerprint,
     /// Protects the files of the dataset from being overwritten while it is open.
-    pub reading: Arc<Reading>,
+    pub reading: Arc<InputFiles>,
 }
 
 /// Opens the dataset at `path`: a folder that contains a COLMAP model or `transforms*.json`, or such a JSON file.
@@ -268,7 +268,7 @@ impl Dataset {
         let image = &self.images[index];
         let lens = sizes::lens_at(&self.cameras[image.source_camera], image.stored_size);
         match image.face {
-            Some(face) => lens.turned(face.picture_from_face()),
+            Some(face) => lens.rotated(face.panorama_from_face()),
             None => lens,
         }
     }
@@ -281,12 +281,12 @@ impl Dataset {
 
     /// Lines for the user: warnings, then skipped images, at most five of each kind.
     #[must_use]
-    pub fn report(&self) -> Vec<String> {
+    pub fn report_lines(&self) -> Vec<String> {
         const LINES_PER_KIND: usize = 5;
         let mut lines: Vec<String> = self.warnings.iter().map(ToString::to_string).collect();
         let has_warning =
-            |s: &&Skipped| matches!(s.reason, SkipReason::Missing | SkipReason::SameFile { .. });
-        let skipped: Vec<&Skipped> = self.skipped.iter().filter(|s| !has_warning(s)).collect();
+            |s: &&SkippedImage| matches!(s.reason, SkipReason::Missing | SkipReason::SameFile { .. });
+        let skipped: Vec<&SkippedImage> = self.skipped.iter().filter(|s| !has_warning(s)).collect();
         let mut kinds: Vec<(std::mem::Discriminant<SkipReason>, usize)> = Vec::new();
         for s in skipped {
             let kind = std::mem::discriminant(&s.reason);

@@ -11,13 +11,13 @@ use std::path::Path;
 
 use gausset_core::Pose;
 
-use super::assemble::{Assembly, CameraOf, Listed, Report};
-use super::colmap::{ColmapPoint, NextPoint, Observations};
+use super::assemble::{CameraSource, DatasetBuilder, Findings, ListedImage};
+use super::colmap::{ColmapPoint, Observations, PointItem};
 use super::error::DatasetError;
-use super::paths::{Extension, Root};
-use super::points::PointList;
-use super::report::{SkipReason, Warning};
-use super::source::{self, ColmapSource, JsonFile, JsonSource, Role, Source};
+use super::paths::{ExtensionRule, NameResolver};
+use super::points::PointCollector;
+use super::source::{self, ColmapSource, JsonFile, JsonSource, Source, SplitRole};
+use super::warning::{SkipReason, Warning};
 use super::{AppliedTransform, Dataset, DatasetKind, OpenOptions, Point};
 
 /// See [`super::open`].
@@ -27,7 +27,7 @@ pub(super) fn open(path: &Path, options: &OpenOptions) -> Result<Dataset, Datase
         // A mask folder from the options must not be missing silently.
         std::fs::read_dir(masks).map_err(|e| DatasetError::io(masks, "open masks", &e))?;
     }
-    let mut report = Report::default();
+    let mut report = Findings::default();
     match source::find(path, options, &mut report.warnings)? {
         Source::Colmap(source) => open_colmap(source, options, report),
         Source::Json(source) => open_json(source, options, report),
@@ -37,7 +37,7 @@ pub(super) fn open(path: &Path, options: &OpenOptions) -> Result<Dataset, Datase
 fn open_colmap(
     source: ColmapSource,
     options: &OpenOptions,
-    mut report: Report,
+    mut report: Findings,
 ) -> Result<Dataset, DatasetError> {
     let ColmapSource { root, model, cameras, images } = source;
     let first_name = images.first().map_or("", |image| image.name.as_str());
@@ -48,24 +48,24 @@ fn open_colmap(
     }));
     let listed = images
         .into_iter()
-        .map(|image| Listed {
+        .map(|image| ListedImage {
             id: image.id,
             frame: frame_of.get(&image.id).copied(),
             pose: Pose::from_quaternion(image.quaternion, image.translation).map_err(SkipReason::Pose),
             // The reader has checked that the camera exists.
-            camera: CameraOf::Known(
+            camera: CameraSource::Known(
                 cameras.binary_search_by_key(&image.camera_id, |c| c.id).unwrap_or_default(),
             ),
             name: image.name,
             mask: None,
-            role: Role::Undecided,
+            role: SplitRole::Undecided,
         })
         .collect();
     let points_path = model.points_path();
-    let mut list = PointList::new(&points_path, options.memory_bytes);
-    model.each_point(Observations::Skip, &mut |next| match next {
-        NextPoint::Expected(count) => list.expect(count),
-        NextPoint::Point(point) => {
+    let mut list = PointCollector::new(&points_path, options.memory_bytes);
+    model.for_each_point(Observations::Skip, &mut |next| match next {
+        PointItem::Expected(count) => list.reserve(count),
+        PointItem::Point(point) => {
             let ColmapPoint { id, position, colour, error, track_length, .. } = point;
             let track_length = u32::try_from(track_length).unwrap_or(u32::MAX);
             list.add(id, Point { position, colour, error, track_length })
@@ -80,13 +80,13 @@ fn open_colmap(
         report.warnings.push(Warning::NoPoints { path: points_path });
     }
     let masks = options.masks.clone().unwrap_or_else(|| root.join("masks"));
-    Assembly {
+    DatasetBuilder {
         file: model.images_path(),
         cameras_file: model.cameras_path(),
         read: vec![model.path.clone()],
         source: model.path,
         kind: DatasetKind::Colmap,
-        extension: Extension::Required,
+        extension: ExtensionRule::Required,
         name_folder: None,
         applied_transform: None,
         root,
@@ -95,33 +95,37 @@ fn open_colmap(
         cameras,
         points,
     }
-    .finish(listed, options, report)
+    .build(listed, options, report)
 }
 
-fn open_json(source: JsonSource, options: &OpenOptions, mut report: Report) -> Result<Dataset, DatasetError> {
+fn open_json(
+    source: JsonSource,
+    options: &OpenOptions,
+    mut report: Findings,
+) -> Result<Dataset, DatasetError> {
     let JsonSource { root, kind, files } = source;
     let folder = options.images.clone().unwrap_or_else(|| root.clone());
-    let data = Root::new(&root, options.allow_outside);
+    let data = NameResolver::new(&root, options.allow_outside);
     let mut listed = Vec::new();
     let mut applied_transform = None;
     let mut points = Vec::new();
     for JsonFile { path, content, roles } in &files {
         let mut unused = 0;
         for (index, (frame, &role)) in content.frames.iter().zip(roles).enumerate() {
-            if role == Role::Unused {
+            if role == SplitRole::Unused {
                 unused += 1;
                 continue;
             }
             let values = match &frame.intrinsics {
-                Some(own) => own.over(&content.intrinsics),
+                Some(own) => own.with_defaults(&content.intrinsics),
                 None => content.intrinsics.clone(),
             };
-            listed.push(Listed {
+            listed.push(ListedImage {
                 id: u32::try_from(listed.len()).unwrap_or(u32::MAX),
                 frame: None,
                 name: frame.file_path.clone(),
                 pose: frame.pose(),
-                camera: CameraOf::Intrinsics {
+                camera: CameraSource::Intrinsics {
                     values: Box::new(values),
                     file: path.to_owned(),
                     frame: frame.intrinsics.as_ref().map(|_| index),
@@ -160,13 +164,13 @@ fn open_json(source: JsonSource, options: &OpenOptions, mut report: Report) -> R
         report.warnings.push(Warning::NoPoints { path: file.clone() });
     }
     let masks = options.masks.clone().unwrap_or_else(|| root.join("masks"));
-    Assembly {
+    DatasetBuilder {
         source: file.clone(),
         read,
         cameras_file: file.clone(),
         file,
         kind,
-        extension: Extension::MayBeMissing,
+        extension: ExtensionRule::MayBeMissing,
         name_folder: Some(data),
         applied_transform,
         root,
@@ -175,7 +179,7 @@ fn open_json(source: JsonSource, options: &OpenOptions, mut report: Report) -> R
         cameras: Vec::new(),
         points,
     }
-    .finish(listed, options, report)
+    .build(listed, options, report)
 }
 
 /// Keeps frames with more than one image, as a map from image id to frame id.

@@ -12,7 +12,7 @@ use gausset_core::se3::Mat3;
 use gausset_core::{Camera, Pose, camera::CameraError, se3};
 
 use super::sizes::training_size;
-use crate::image::{Mask, Picture};
+use crate::image::{DecodedImage, Mask};
 
 /// A face of the cube around the centre of a panorama.
 #[allow(missing_docs, reason = "the names say it")]
@@ -45,7 +45,7 @@ impl Face {
 
     /// Rotation from the axes of the face to those of the panorama.
     #[must_use]
-    pub const fn picture_from_face(self) -> Mat3 {
+    pub const fn panorama_from_face(self) -> Mat3 {
         match self {
             Self::Front => [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]],
             Self::Right => [[0.0, 0.0, 1.0], [0.0, 1.0, 0.0], [-1.0, 0.0, 0.0]],
@@ -59,13 +59,13 @@ impl Face {
     /// `face_from_world`, from the `camera_from_world` of the panorama.
     #[must_use]
     pub fn pose(self, panorama: &Pose) -> Pose {
-        Pose { rotation: se3::transpose(&self.picture_from_face()), translation: [0.0; 3] }.compose(panorama)
+        Pose { rotation: se3::transpose(&self.panorama_from_face()), translation: [0.0; 3] }.compose(panorama)
     }
 
     /// `camera_from_world` of the panorama, from that of its face.
     #[must_use]
     pub fn panorama_pose(self, face: &Pose) -> Pose {
-        Pose { rotation: self.picture_from_face(), translation: [0.0; 3] }.compose(face)
+        Pose { rotation: self.panorama_from_face(), translation: [0.0; 3] }.compose(face)
     }
 }
 
@@ -84,12 +84,12 @@ pub(super) fn sphere_camera(stored: [u32; 2], longest: u32) -> Result<Camera, Ca
 }
 
 /// Columns of padding that faces of this side need on each side of the panorama: the reach of the widest filter.
-pub(super) fn strip(width: u32, side: u32) -> u32 {
+pub(super) fn padding_columns(width: u32, side: u32) -> u32 {
     (4 * width / side.max(1) + 8).min(width)
 }
 
 /// The image with `strip` columns of its other end on each side.
-pub(super) fn with_strips(picture: &Picture, strip: u32) -> Picture {
+pub(super) fn padded(picture: &DecodedImage, strip: u32) -> DecodedImage {
     let around = |data: &[u8], channels: usize| {
         let (row, strip) = (picture.width as usize * channels, strip as usize * channels);
         let mut out = Vec::with_capacity(picture.height as usize * (row + 2 * strip));
@@ -100,7 +100,7 @@ pub(super) fn with_strips(picture: &Picture, strip: u32) -> Picture {
         }
         out
     };
-    Picture {
+    DecodedImage {
         width: picture.width + 2 * strip,
         height: picture.height,
         rgb: around(&picture.rgb, 3),
@@ -109,15 +109,15 @@ pub(super) fn with_strips(picture: &Picture, strip: u32) -> Picture {
 }
 
 /// The mask of an image of this size, padded like the image. A mask of another size is sampled at the nearest pixels.
-pub(super) fn mask_with_strips(mask: &Mask, [width, height]: [u32; 2], strip: u32) -> Mask {
+pub(super) fn padded_mask(mask: &Mask, [width, height]: [u32; 2], strip: u32) -> Mask {
     let mut keep = Vec::with_capacity((width + 2 * strip) as usize * height as usize);
     for y in 0..height {
         let v = (f64::from(y) + 0.5) / f64::from(height);
         for x in (width - strip..width).chain(0..width).chain(0..strip) {
-            keep.push(mask.at_share((f64::from(x) + 0.5) / f64::from(width), v));
+            keep.push(mask.at_fraction((f64::from(x) + 0.5) / f64::from(width), v));
         }
     }
-    Mask { width: width + 2 * strip, height, keep }
+    Mask { width: width + 2 * strip, height, values: keep }
 }
 
 #[cfg(test)]
@@ -126,7 +126,7 @@ mod tests {
 
     #[test]
     fn faces_look_where_their_names_say() {
-        let forward = |face: Face| se3::mul_vec(&face.picture_from_face(), [0.0, 0.0, 1.0]);
+        let forward = |face: Face| se3::mul_vec(&face.panorama_from_face(), [0.0, 0.0, 1.0]);
         assert_eq!(forward(Face::Right), [1.0, 0.0, 0.0]);
         assert_eq!(forward(Face::Back), [0.0, 0.0, -1.0]);
         assert_eq!(forward(Face::Left), [-1.0, 0.0, 0.0]);
@@ -134,8 +134,8 @@ mod tests {
         assert_eq!(forward(Face::Up), [0.0, -1.0, 0.0]);
         assert_eq!(forward(Face::Down), [0.0, 1.0, 0.0]);
         for face in Face::ALL {
-            let r = face.picture_from_face();
-            assert_eq!(se3::mul(&r, &se3::transpose(&r)), Face::Front.picture_from_face());
+            let r = face.panorama_from_face();
+            assert_eq!(se3::mul(&r, &se3::transpose(&r)), Face::Front.panorama_from_face());
         }
     }
 

@@ -7,7 +7,7 @@
 
 use std::path::{Component, Path, PathBuf};
 
-use super::report::SkipReason;
+use super::warning::SkipReason;
 use crate::image::ImageProblem;
 use crate::input;
 
@@ -16,14 +16,14 @@ const EXTENSIONS: [&str; 6] = ["png", "jpg", "jpeg", "PNG", "JPG", "JPEG"];
 
 /// A folder that the names of a dataset are relative to.
 #[derive(Clone, Debug)]
-pub(super) struct Root {
+pub(super) struct NameResolver {
     folder: PathBuf,
     allow_outside: bool,
 }
 
 /// A file that a name resolves to.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Found {
+pub(super) struct ResolvedFile {
     /// The name relative to the folder, without `.` and `..`, with `/` as separator and with its extension. For a file
     /// outside the folder, the spelling of the dataset.
     pub(super) name: String,
@@ -34,37 +34,38 @@ pub(super) struct Found {
     pub(super) file: PathBuf,
 }
 
-impl Root {
+impl NameResolver {
     pub(super) fn new(folder: &Path, allow_outside: bool) -> Self {
         Self { folder: folder.to_owned(), allow_outside }
     }
 
     /// Path of a name, for messages.
     pub(super) fn path(&self, name: &str) -> PathBuf {
-        self.folder.join(tidy(name))
+        self.folder.join(without_dots(name))
     }
 
     /// Canonical spelling of a name inside the folder.
-    pub(super) fn tidy(&self, name: &str) -> String {
-        input::inside(&self.folder, name).map_or_else(|_| tidy(name), |path| self.name_of(&path))
+    pub(super) fn canonical_name(&self, name: &str) -> String {
+        input::resolve_inside(&self.folder, name)
+            .map_or_else(|_| without_dots(name), |path| self.name_of(&path))
     }
 
     /// The name of a path below the folder.
     fn name_of(&self, path: &Path) -> String {
-        tidy(&path.strip_prefix(&self.folder).unwrap_or(path).to_string_lossy())
+        without_dots(&path.strip_prefix(&self.folder).unwrap_or(path).to_string_lossy())
     }
 
     /// Resolves a name to a file.
     ///
     /// # Errors
     /// There is no such file, it is outside the folder, or access is denied.
-    pub(super) fn find(&self, name: &str, extension: Extension) -> Result<Found, SkipReason> {
+    pub(super) fn find(&self, name: &str, extension: ExtensionRule) -> Result<ResolvedFile, SkipReason> {
         let name = if cfg!(not(windows)) && name.contains('\\') && !self.folder.join(name).exists() {
             name.replace('\\', "/")
         } else {
             name.to_owned()
         };
-        let name = tidy(&name);
+        let name = without_dots(&name);
         if name.is_empty() || name.contains('\0') {
             return Err(SkipReason::Missing);
         }
@@ -74,7 +75,7 @@ impl Root {
             Ok(found) => found.path.is_dir(),
             Err(reason) => *reason == SkipReason::Missing,
         };
-        if extension == Extension::MayBeMissing && is_no_file {
+        if extension == ExtensionRule::MayBeMissing && is_no_file {
             for extension in EXTENSIONS {
                 let longer = format!("{name}.{extension}");
                 match self.resolve(&longer) {
@@ -89,15 +90,15 @@ impl Root {
         result
     }
 
-    fn resolve(&self, spelled: &str) -> Result<Found, SkipReason> {
+    fn resolve(&self, spelled: &str) -> Result<ResolvedFile, SkipReason> {
         use std::io::ErrorKind as Kind;
-        let (name, path) = match input::inside(&self.folder, spelled) {
+        let (name, path) = match input::resolve_inside(&self.folder, spelled) {
             Ok(path) => (self.name_of(&path), path),
-            Err(input::Outside) if self.allow_outside => (spelled.to_owned(), self.folder.join(spelled)),
-            Err(input::Outside) => return Err(SkipReason::Outside),
+            Err(input::LeadsOutside) if self.allow_outside => (spelled.to_owned(), self.folder.join(spelled)),
+            Err(input::LeadsOutside) => return Err(SkipReason::Outside),
         };
         match path.canonicalize() {
-            Ok(file) => Ok(Found { name, spelled: spelled.to_owned(), path, file }),
+            Ok(file) => Ok(ResolvedFile { name, spelled: spelled.to_owned(), path, file }),
             Err(e) if matches!(e.kind(), Kind::NotFound | Kind::NotADirectory | Kind::InvalidFilename) => {
                 Err(SkipReason::Missing)
             }
@@ -106,8 +107,8 @@ impl Root {
     }
 
     /// A file next to a missing one whose name differs only in case.
-    pub(super) fn twin_in_case(&self, name: &str) -> Option<String> {
-        let path = self.folder.join(tidy(name));
+    pub(super) fn same_name_in_other_case(&self, name: &str) -> Option<String> {
+        let path = self.folder.join(without_dots(name));
         let wanted = path.file_name()?.to_str()?.to_lowercase();
         let mut twins: Vec<String> = std::fs::read_dir(path.parent()?)
             .ok()?
@@ -121,13 +122,13 @@ impl Root {
 
 /// Whether a name in a dataset may omit its extension.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Extension {
+pub(super) enum ExtensionRule {
     Required,
     MayBeMissing,
 }
 
 /// A name without `.` parts and doubled slashes; `..` is kept.
-fn tidy(name: &str) -> String {
+fn without_dots(name: &str) -> String {
     let mut parts: Vec<&str> = Vec::new();
     let path = Path::new(name);
     for component in path.components() {
@@ -171,10 +172,10 @@ mod tests {
 
     #[test]
     fn names_lose_dots_but_keep_folders() {
-        assert_eq!(tidy("./train/r_0"), "train/r_0");
-        assert_eq!(tidy("a//b/./c.png"), "a/b/c.png");
-        assert_eq!(tidy("../x"), "../x");
-        assert_eq!(tidy("/etc/passwd"), "/etc/passwd");
+        assert_eq!(without_dots("./train/r_0"), "train/r_0");
+        assert_eq!(without_dots("a//b/./c.png"), "a/b/c.png");
+        assert_eq!(without_dots("../x"), "../x");
+        assert_eq!(without_dots("/etc/passwd"), "/etc/passwd");
     }
 
     #[test]
@@ -206,17 +207,17 @@ mod tests {
         std::fs::create_dir_all(images.join("sub")).unwrap();
         std::fs::write(images.join("sub/a.jpg"), b"x").unwrap();
         std::fs::write(folder.path().join("secret.jpg"), b"x").unwrap();
-        let root = Root::new(&images, false);
-        assert_eq!(root.find("sub/a.jpg", Extension::Required).unwrap().name, "sub/a.jpg");
-        assert_eq!(root.find("sub\\a.jpg", Extension::Required).unwrap().name, "sub/a.jpg");
-        assert_eq!(root.find("./sub/a", Extension::MayBeMissing).unwrap().name, "sub/a.jpg");
-        assert_eq!(root.find("sub/a", Extension::Required), Err(SkipReason::Missing));
-        assert_eq!(root.find("../secret.jpg", Extension::Required), Err(SkipReason::Outside));
-        assert_eq!(root.find("/etc/passwd", Extension::Required), Err(SkipReason::Outside));
-        assert_eq!(root.find("nothing.jpg", Extension::Required), Err(SkipReason::Missing));
-        assert_eq!(root.twin_in_case("sub/A.JPG").as_deref(), Some("a.jpg"));
-        let lifted = Root::new(&images, true);
-        assert!(lifted.find("../secret.jpg", Extension::Required).is_ok());
+        let root = NameResolver::new(&images, false);
+        assert_eq!(root.find("sub/a.jpg", ExtensionRule::Required).unwrap().name, "sub/a.jpg");
+        assert_eq!(root.find("sub\\a.jpg", ExtensionRule::Required).unwrap().name, "sub/a.jpg");
+        assert_eq!(root.find("./sub/a", ExtensionRule::MayBeMissing).unwrap().name, "sub/a.jpg");
+        assert_eq!(root.find("sub/a", ExtensionRule::Required), Err(SkipReason::Missing));
+        assert_eq!(root.find("../secret.jpg", ExtensionRule::Required), Err(SkipReason::Outside));
+        assert_eq!(root.find("/etc/passwd", ExtensionRule::Required), Err(SkipReason::Outside));
+        assert_eq!(root.find("nothing.jpg", ExtensionRule::Required), Err(SkipReason::Missing));
+        assert_eq!(root.same_name_in_other_case("sub/A.JPG").as_deref(), Some("a.jpg"));
+        let lifted = NameResolver::new(&images, true);
+        assert!(lifted.find("../secret.jpg", ExtensionRule::Required).is_ok());
     }
 
     #[test]
@@ -224,12 +225,12 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         std::fs::create_dir(folder.path().join("sub")).unwrap();
         std::fs::write(folder.path().join("sub/a.jpg"), b"x").unwrap();
-        let root = Root::new(folder.path(), false);
+        let root = NameResolver::new(folder.path(), false);
         let whole = folder.path().join("sub/a.jpg");
         for spelled in ["sub/a.jpg", "./sub//a.jpg", "none/../sub/a.jpg", whole.to_str().unwrap()] {
-            let found = root.find(spelled, Extension::Required).unwrap();
+            let found = root.find(spelled, ExtensionRule::Required).unwrap();
             assert_eq!((found.name.as_str(), &found.path), ("sub/a.jpg", &whole), "{spelled}");
-            assert_eq!(root.tidy(spelled), "sub/a.jpg");
+            assert_eq!(root.canonical_name(spelled), "sub/a.jpg");
         }
     }
 
@@ -245,10 +246,10 @@ mod tests {
             std::os::unix::fs::symlink("../photo.jpg", images.join(name)).unwrap();
         }
         std::os::unix::fs::symlink("loop.jpg", images.join("loop.jpg")).unwrap();
-        let root = Root::new(&images, false);
-        let [a, b] = ["a.jpg", "b.jpg"].map(|name| root.find(name, Extension::Required).unwrap());
+        let root = NameResolver::new(&images, false);
+        let [a, b] = ["a.jpg", "b.jpg"].map(|name| root.find(name, ExtensionRule::Required).unwrap());
         assert_eq!((a.path, b.path), (images.join("a.jpg"), images.join("b.jpg")));
         assert_eq!((&a.file, &b.file), (&photo.canonicalize().unwrap(), &a.file));
-        assert!(matches!(root.find("loop.jpg", Extension::Required), Err(SkipReason::Unreadable(_))));
+        assert!(matches!(root.find("loop.jpg", ExtensionRule::Required), Err(SkipReason::Unreadable(_))));
     }
 }

@@ -12,7 +12,7 @@ use super::error::DatasetError;
 const BYTES_PER_POINT: u64 = (size_of::<Point>() + size_of::<u64>() + 6) as u64;
 
 /// Collects the points of a file.
-pub(super) struct PointList<'a> {
+pub(super) struct PointCollector<'a> {
     path: &'a Path,
     memory_bytes: u64,
     ids: Vec<u64>,
@@ -21,7 +21,7 @@ pub(super) struct PointList<'a> {
     pub(super) dropped: usize,
 }
 
-impl<'a> PointList<'a> {
+impl<'a> PointCollector<'a> {
     /// Creates an empty list for as many points as fit into `memory_bytes`.
     pub(super) fn new(path: &'a Path, memory_bytes: u64) -> Self {
         Self { path, memory_bytes, ids: Vec::new(), points: Vec::new(), dropped: 0 }
@@ -31,7 +31,7 @@ impl<'a> PointList<'a> {
     ///
     /// # Errors
     /// The points exceed the memory limit.
-    pub(super) fn expect(&mut self, count: u64) -> Result<(), DatasetError> {
+    pub(super) fn reserve(&mut self, count: u64) -> Result<(), DatasetError> {
         self.check(count)?;
         let room = usize::try_from(count).unwrap_or(usize::MAX);
         let reserved = self.ids.try_reserve_exact(room).and_then(|()| self.points.try_reserve_exact(room));
@@ -61,7 +61,7 @@ impl<'a> PointList<'a> {
             let mut order: Vec<u32> = (0..ids.len() as u32).collect();
             order.sort_by_key(|&i| ids[i as usize]);
             drop(ids);
-            gather(&mut self.points, &mut order);
+            permute_in_place(&mut self.points, &mut order);
         }
         self.points
     }
@@ -77,7 +77,7 @@ impl<'a> PointList<'a> {
 }
 
 /// Permutes in place so that position `k` gets `values[order[k]]`, cycle by cycle; `order` becomes `0, 1, 2, …`.
-fn gather<T: Copy>(values: &mut [T], order: &mut [u32]) {
+fn permute_in_place<T: Copy>(values: &mut [T], order: &mut [u32]) {
     for start in 0..order.len() {
         let first = values[start];
         let mut at = start;
@@ -104,7 +104,7 @@ mod tests {
     }
 
     fn sorted(ids: &[u64]) -> Vec<f64> {
-        let mut list = PointList::new(Path::new("points3D.bin"), u64::MAX);
+        let mut list = PointCollector::new(Path::new("points3D.bin"), u64::MAX);
         for (k, &id) in ids.iter().enumerate() {
             list.add(id, point(k as f64)).unwrap();
         }
@@ -132,8 +132,8 @@ mod tests {
 
     #[test]
     fn more_points_than_fit_are_refused_before_and_while_they_are_read() {
-        let mut list = PointList::new(Path::new("points3D.txt"), 3 * BYTES_PER_POINT);
-        assert!(list.expect(3).is_ok() && list.expect(4).is_err());
+        let mut list = PointCollector::new(Path::new("points3D.txt"), 3 * BYTES_PER_POINT);
+        assert!(list.reserve(3).is_ok() && list.reserve(4).is_err());
         list.add(1, point(f64::NAN)).unwrap();
         for id in 0..3 {
             list.add(id, point(1.0)).unwrap();

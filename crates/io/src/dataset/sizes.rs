@@ -5,32 +5,36 @@ use gausset_core::se3;
 use super::Point;
 use super::camera_model::{CameraModel, SourceCamera};
 use super::lens::Lens;
-use super::report::SkipReason;
+use super::warning::SkipReason;
 
 /// Factor on the largest distance of a camera from the mean of all cameras (Kerbl et al. 2023, code).
 const EXTENT_MARGIN: f64 = 1.1;
 
 /// Checks that an image fits its camera: one scale for both sides, each within a pixel, and a trainable model.
-pub(super) fn check_shape(camera: &SourceCamera, stored: [u32; 2]) -> Result<(), SkipReason> {
+pub(super) fn check_aspect_ratio(camera: &SourceCamera, stored: [u32; 2]) -> Result<(), SkipReason> {
     if camera.model == CameraModel::Equirectangular
-        && !(is_whole(stored) && is_whole([camera.width, camera.height]))
+        && !(is_full_panorama(stored) && is_full_panorama([camera.width, camera.height]))
     {
         return Err(SkipReason::Untrainable(camera.model));
     }
     let size = [camera.width, camera.height];
-    if fits(stored, size) {
+    if is_scaled(stored, size) {
         return Ok(());
     }
-    Err(SkipReason::Size { found: stored, camera: size, turned: fits([stored[1], stored[0]], size) })
+    Err(SkipReason::Size {
+        found: stored,
+        camera: size,
+        fits_rotated: is_scaled([stored[1], stored[0]], size),
+    })
 }
 
 /// Whether the size is that of a full panorama: 2:1, up to the rounding of a resize.
-fn is_whole([width, height]: [u32; 2]) -> bool {
+fn is_full_panorama([width, height]: [u32; 2]) -> bool {
     width >= 8 && width.abs_diff(2 * height) <= 2
 }
 
 /// Whether one scale maps `camera` to `found` within a pixel on each side.
-fn fits(found: [u32; 2], camera: [u32; 2]) -> bool {
+fn is_scaled(found: [u32; 2], camera: [u32; 2]) -> bool {
     let ratios = |k: usize| {
         let (found, camera) = (f64::from(found[k]), f64::from(camera[k]));
         [(found - 1.0) / camera, (found + 1.0) / camera]
@@ -57,7 +61,7 @@ pub(super) fn training_size(stored: [u32; 2], longest: u32) -> [u32; 2] {
 
 /// Scene extent from the centres of training cameras and points: the unit of learning rates.
 #[must_use]
-pub fn extent_of(centres: &[[f64; 3]], points: &[[f64; 3]]) -> f64 {
+pub fn scene_extent_of(centres: &[[f64; 3]], points: &[[f64; 3]]) -> f64 {
     let point = |&position: &[f64; 3]| Point { position, colour: [0; 3], error: 0.0, track_length: 0 };
     scene_extent(centres, &points.iter().map(point).collect::<Vec<_>>()).0
 }

@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 use super::camera_model::SourceCamera;
 use super::colmap::{ColmapImage, ModelFolder, Observations};
 use super::error::DatasetError;
-use super::paths::{Extension, Root};
-use super::report::Warning;
+use super::paths::{ExtensionRule, NameResolver};
 use super::transforms::{self, Transforms};
+use super::warning::Warning;
 use super::{DatasetKind, OpenOptions, Point};
 use crate::splat::{self, Initial, ReadLimits, SplatError};
 
@@ -22,7 +22,7 @@ const OTHER_IMAGE_FOLDERS: [&str; 4] = ["images_2", "images_4", "images_8", "inp
 
 /// Half of the split that a frame belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Role {
+pub(super) enum SplitRole {
     /// Not specified by the dataset: every n-th is held out.
     Undecided,
     Train,
@@ -55,7 +55,7 @@ pub(super) struct JsonFile {
     pub(super) path: PathBuf,
     pub(super) content: Transforms,
     /// One per frame.
-    pub(super) roles: Vec<Role>,
+    pub(super) roles: Vec<SplitRole>,
 }
 
 /// Finds and reads the source of the dataset at a path.
@@ -182,8 +182,8 @@ fn read_json(folder: &Path, path: &Path, warnings: &mut Vec<Warning>) -> Result<
     let root = folder.to_owned();
     if name != "transforms_train.json" {
         let content = transforms::read(path)?;
-        let kind = kind_of(&content);
-        let roles = roles_of(&content, folder, path, warnings);
+        let kind = dataset_kind(&content);
+        let roles = split_roles(&content, folder, path, warnings);
         return Ok(JsonSource {
             root,
             kind,
@@ -191,7 +191,7 @@ fn read_json(folder: &Path, path: &Path, warnings: &mut Vec<Warning>) -> Result<
         });
     }
     let mut files = Vec::new();
-    let mut add = |path: PathBuf, role: Role| -> Result<(), DatasetError> {
+    let mut add = |path: PathBuf, role: SplitRole| -> Result<(), DatasetError> {
         let content = transforms::read(&path)?;
         let roles = vec![role; content.frames.len()];
         files.push(JsonFile { path, content, roles });
@@ -201,23 +201,23 @@ fn read_json(folder: &Path, path: &Path, warnings: &mut Vec<Warning>) -> Result<
     // Without a test list, the validation list is held out; without both, every n-th image.
     match (test.exists(), val.exists()) {
         (true, has_val) => {
-            add(path.to_owned(), Role::Train)?;
-            add(test, Role::Test)?;
+            add(path.to_owned(), SplitRole::Train)?;
+            add(test, SplitRole::Test)?;
             if has_val {
-                add(val, Role::Unused)?;
+                add(val, SplitRole::Unused)?;
             }
         }
         (false, true) => {
-            add(path.to_owned(), Role::Train)?;
-            add(val, Role::Test)?;
+            add(path.to_owned(), SplitRole::Train)?;
+            add(val, SplitRole::Test)?;
         }
-        (false, false) => add(path.to_owned(), Role::Undecided)?,
+        (false, false) => add(path.to_owned(), SplitRole::Undecided)?,
     }
-    let kind = files.first().map_or(DatasetKind::Blender, |f: &JsonFile| kind_of(&f.content));
+    let kind = files.first().map_or(DatasetKind::Blender, |f: &JsonFile| dataset_kind(&f.content));
     Ok(JsonSource { root, kind, files })
 }
 
-fn kind_of(content: &Transforms) -> DatasetKind {
+fn dataset_kind(content: &Transforms) -> DatasetKind {
     let own = content.frames.iter().any(|f| f.intrinsics.is_some());
     if content.has_aabb_scale {
         DatasetKind::InstantNgp
@@ -229,10 +229,15 @@ fn kind_of(content: &Transforms) -> DatasetKind {
 }
 
 /// Roles of the frames of a single file, from its own lists if it has any.
-fn roles_of(content: &Transforms, folder: &Path, path: &Path, warnings: &mut Vec<Warning>) -> Vec<Role> {
+fn split_roles(
+    content: &Transforms,
+    folder: &Path,
+    path: &Path,
+    warnings: &mut Vec<Warning>,
+) -> Vec<SplitRole> {
     // Names are canonicalised: a held-out image that the list spells differently would otherwise be trained on.
-    let root = Root::new(folder, true);
-    let tidy = |name: &str| root.tidy(name);
+    let root = NameResolver::new(folder, true);
+    let tidy = |name: &str| root.canonical_name(name);
     let list = |names: &Option<Vec<String>>| -> Option<BTreeSet<String>> {
         names
             .as_ref()
@@ -248,21 +253,21 @@ fn roles_of(content: &Transforms, folder: &Path, path: &Path, warnings: &mut Vec
                 path: path.to_owned(),
                 list: name,
                 count: unknown.len(),
-                name: crate::units::excerpt(first),
+                name: crate::text::excerpt(first),
             });
         }
     }
     let (train, val, test) = (list(train), list(val), list(test));
     let held_out = test.as_ref().or(val.as_ref());
     let role = |name: String| match (held_out, &train) {
-        (None, None) => Role::Undecided,
-        (Some(held_out), _) if held_out.contains(&name) => Role::Test,
+        (None, None) => SplitRole::Undecided,
+        (Some(held_out), _) if held_out.contains(&name) => SplitRole::Test,
         // With both lists, the validation images are unused.
-        (Some(_), None) if val.as_ref().is_some_and(|val| val.contains(&name)) => Role::Unused,
-        (Some(_), None) => Role::Train,
-        (None, Some(train)) if train.contains(&name) => Role::Undecided,
-        (Some(_), Some(train)) if train.contains(&name) => Role::Train,
-        (_, Some(_)) => Role::Unused,
+        (Some(_), None) if val.as_ref().is_some_and(|val| val.contains(&name)) => SplitRole::Unused,
+        (Some(_), None) => SplitRole::Train,
+        (None, Some(train)) if train.contains(&name) => SplitRole::Undecided,
+        (Some(_), Some(train)) if train.contains(&name) => SplitRole::Train,
+        (_, Some(_)) => SplitRole::Unused,
     };
     content.frames.iter().map(|f| role(tidy(&f.file_path))).collect()
 }
@@ -272,14 +277,14 @@ fn roles_of(content: &Transforms, folder: &Path, path: &Path, warnings: &mut Vec
 /// # Errors
 /// The points exceed the memory limit.
 pub(super) fn ply_points(
-    data: &Root,
+    data: &NameResolver,
     name: &str,
     memory_bytes: u64,
 ) -> Result<Result<(Vec<Point>, usize), String>, DatasetError> {
-    let found = match data.find(name, Extension::Required) {
+    let found = match data.find(name, ExtensionRule::Required) {
         Ok(found) => found,
         Err(reason) => {
-            return Ok(Err(format!("{}: points: {}", data.path(name).display(), reason.of_other_file())));
+            return Ok(Err(format!("{}: points: {}", data.path(name).display(), reason.without_label())));
         }
     };
     // Of 64 bytes per point the reader accounts for 24; the rest is the resulting `Point`.
@@ -295,7 +300,7 @@ pub(super) fn ply_points(
         Ok(Initial::Splats(file)) => {
             let splats = file.scene().into_owned();
             let colour = |i: usize| {
-                let sh = splats.sh_of(i);
+                let sh = splats.sh_coefficients(i);
                 [0, 1, 2].map(|c| gausset_core::sh::colour_from_dc(sh.get(c).copied().unwrap_or(0.0)))
             };
             let colours = (0..splats.len()).map(colour).collect();

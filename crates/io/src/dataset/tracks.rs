@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use super::colmap::{ModelFolder, NextPoint, Observations};
+use super::colmap::{ModelFolder, Observations, PointItem};
 use super::{Dataset, DatasetError, DatasetKind};
 
 /// Bytes per point while observations are read: its id, and its index before and after sorting.
@@ -26,7 +26,7 @@ pub struct Tracks {
 impl Tracks {
     /// No observations for this many images.
     #[must_use]
-    pub fn none(images: usize) -> Self {
+    pub fn empty(images: usize) -> Self {
         Self { first: vec![0; images + 1], points: Vec::new() }
     }
 
@@ -53,7 +53,7 @@ impl Tracks {
     /// # Panics
     /// If there is no such image.
     #[must_use]
-    pub fn of(&self, image: usize) -> &[u32] {
+    pub fn points_of(&self, image: usize) -> &[u32] {
         &self.points[self.first[image]..self.first[image + 1]]
     }
 
@@ -78,7 +78,7 @@ impl Dataset {
     /// # Errors
     /// The model's point file cannot be read any more.
     pub fn read_tracks(&self, memory_bytes: u64) -> Result<Tracks, DatasetError> {
-        let none = Tracks::none(self.images.len());
+        let none = Tracks::empty(self.images.len());
         if self.kind != DatasetKind::Colmap {
             return Ok(none);
         }
@@ -92,8 +92,8 @@ impl Dataset {
         let most = usize::try_from(memory_bytes / BYTES_PER_OBSERVATION).unwrap_or(usize::MAX);
         let mut ids: Vec<u64> = Vec::new();
         let mut pairs: Vec<(u32, u32)> = Vec::new();
-        model.each_point(Observations::Keep, &mut |next| {
-            let NextPoint::Point(point) = next else { return Ok(()) };
+        model.for_each_point(Observations::Keep, &mut |next| {
+            let PointItem::Point(point) = next else { return Ok(()) };
             if !point.position.iter().all(|v| v.is_finite()) {
                 return Ok(());
             }
@@ -129,8 +129,8 @@ mod tests {
     #[test]
     fn each_picture_has_its_points_once_and_in_order() {
         let tracks = Tracks::from_pairs(4, vec![(2, 7), (0, 3), (2, 1), (2, 7), (3, 0)]);
-        let all: Vec<&[u32]> = (0..4).map(|image| tracks.of(image)).collect();
+        let all: Vec<&[u32]> = (0..4).map(|image| tracks.points_of(image)).collect();
         assert_eq!(all, [&[3][..], &[], &[1, 7], &[0]]);
-        assert_eq!((tracks.len(), Tracks::none(2).of(1).len()), (4, 0));
+        assert_eq!((tracks.len(), Tracks::empty(2).points_of(1).len()), (4, 0));
     }
 }

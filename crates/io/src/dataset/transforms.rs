@@ -21,10 +21,10 @@ use serde::de::{Deserializer, Error as _, SeqAccess, Visitor};
 
 use super::camera_model::{CameraModel, SourceCamera};
 use super::colmap::open_regular;
-use super::error::{DatasetError, Problem};
+use super::error::{DatasetError, DatasetProblem};
 use super::limits::{MAX_IMAGES, MAX_JSON_BYTES, MAX_JSON_DEPTH, MAX_NAME_BYTES};
-use super::report::SkipReason;
-use crate::units::excerpt;
+use super::warning::SkipReason;
+use crate::text::excerpt;
 
 /// Largest deviation of the last row of a pose matrix from 0 0 0 1.
 const LAST_ROW_TOLERANCE: f64 = 1e-6;
@@ -104,7 +104,7 @@ macro_rules! with_intrinsics {
             p1: Option<f64>,
             p2: Option<f64>,
             camera_model: Option<String>,
-            is_fisheye: Option<Truth>,
+            is_fisheye: Option<BoolOrNumber>,
             $($field: $kind,)*
         }
 
@@ -148,21 +148,21 @@ with_intrinsics!(RawFrame {
 });
 
 /// A boolean, or a number as some Python scripts write it.
-struct Truth(bool);
+struct BoolOrNumber(bool);
 
-impl<'de> Deserialize<'de> for Truth {
+impl<'de> Deserialize<'de> for BoolOrNumber {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Flag;
         impl Visitor<'_> for Flag {
-            type Value = Truth;
+            type Value = BoolOrNumber;
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("true or false")
             }
-            fn visit_bool<E>(self, v: bool) -> Result<Truth, E> {
-                Ok(Truth(v))
+            fn visit_bool<E>(self, v: bool) -> Result<BoolOrNumber, E> {
+                Ok(BoolOrNumber(v))
             }
-            fn visit_u64<E>(self, v: u64) -> Result<Truth, E> {
-                Ok(Truth(v != 0))
+            fn visit_u64<E>(self, v: u64) -> Result<BoolOrNumber, E> {
+                Ok(BoolOrNumber(v != 0))
             }
         }
         deserializer.deserialize_any(Flag)
@@ -201,7 +201,7 @@ impl<'de> Deserialize<'de> for Matrix {
 }
 
 /// Deserialises a list with a limit on its length.
-fn bounded<'de, A: SeqAccess<'de>, T: Deserialize<'de>, U>(
+fn bounded_list<'de, A: SeqAccess<'de>, T: Deserialize<'de>, U>(
     mut items: A,
     what: &'static str,
     convert: impl Fn(T) -> Result<U, String>,
@@ -227,7 +227,7 @@ impl<'de> Deserialize<'de> for Frames {
                 f.write_str("a list of frames")
             }
             fn visit_seq<A: SeqAccess<'de>>(self, items: A) -> Result<Frames, A::Error> {
-                bounded(items, "frames", RawFrame::into_frame).map(Frames)
+                bounded_list(items, "frames", RawFrame::into_frame).map(Frames)
             }
         }
         deserializer.deserialize_seq(List)
@@ -245,7 +245,7 @@ impl<'de> Deserialize<'de> for Names {
                 f.write_str("a list of file names")
             }
             fn visit_seq<A: SeqAccess<'de>>(self, items: A) -> Result<Names, A::Error> {
-                bounded(items, "names", Ok::<String, String>).map(Names)
+                bounded_list(items, "names", Ok::<String, String>).map(Names)
             }
         }
         deserializer.deserialize_seq(List)
@@ -255,7 +255,7 @@ impl<'de> Deserialize<'de> for Names {
 impl RawFrame {
     fn into_frame(mut self) -> Result<Frame, String> {
         if self.file_path.is_empty() || self.file_path.len() > MAX_NAME_BYTES {
-            return Err(Problem::NameLength { bytes: self.file_path.len() }.to_string());
+            return Err(DatasetProblem::NameLength { bytes: self.file_path.len() }.to_string());
         }
         let intrinsics = Some(self.intrinsics()).filter(|i| *i != Intrinsics::default()).map(Box::new);
         Ok(Frame {
@@ -276,7 +276,7 @@ pub fn read(path: &Path) -> Result<Transforms, DatasetError> {
     let file = open_regular(path)?;
     let found = file.metadata().map_err(io)?.len();
     if found > MAX_JSON_BYTES {
-        let problem = Problem::FileSize { found, limit: MAX_JSON_BYTES };
+        let problem = DatasetProblem::FileSize { found, limit: MAX_JSON_BYTES };
         return Err(DatasetError::malformed(path, "top level", problem));
     }
     let mut bytes = Vec::new();
@@ -288,10 +288,10 @@ pub fn read(path: &Path) -> Result<Transforms, DatasetError> {
 ///
 /// # Errors
 /// As [`read`]: the position in the JSON and the problem.
-pub fn parse(bytes: &[u8]) -> Result<Transforms, (String, Problem)> {
+pub fn parse(bytes: &[u8]) -> Result<Transforms, (String, DatasetProblem)> {
     let top = |problem| ("top level".to_owned(), problem);
     if bytes.len() as u64 > MAX_JSON_BYTES {
-        return Err(top(Problem::FileSize { found: bytes.len() as u64, limit: MAX_JSON_BYTES }));
+        return Err(top(DatasetProblem::FileSize { found: bytes.len() as u64, limit: MAX_JSON_BYTES }));
     }
     let bytes = bytes.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(bytes);
     check_depth(bytes)?;
@@ -300,12 +300,12 @@ pub fn parse(bytes: &[u8]) -> Result<Transforms, (String, Problem)> {
         let path = e.path().to_string();
         // `?` means a key that was not read yet.
         let place = path.trim_end_matches(['.', '?']);
-        let (line, problem) = describe(e.inner());
+        let (line, problem) = json_problem(e.inner());
         (if place.is_empty() { line } else { excerpt(place) }, problem)
     })?;
-    json.end().map_err(|e| describe(&e))?;
+    json.end().map_err(|e| json_problem(&e))?;
     if raw.frames.0.is_empty() {
-        return Err(("frames".to_owned(), Problem::NoFrames));
+        return Err(("frames".to_owned(), DatasetProblem::NoFrames));
     }
     let intrinsics = raw.intrinsics();
     Ok(Transforms {
@@ -320,15 +320,15 @@ pub fn parse(bytes: &[u8]) -> Result<Transforms, (String, Problem)> {
 }
 
 /// Position and problem of a JSON error.
-fn describe(error: &serde_json::Error) -> (String, Problem) {
+fn json_problem(error: &serde_json::Error) -> (String, DatasetProblem) {
     let text = error.to_string();
     let reason = text.rsplit_once(" at line ").map_or(text.as_str(), |(reason, _)| reason);
     let line = format!("line {}", error.line());
-    (line.clone(), Problem::Json(format!("{} ({line}, column {})", excerpt(reason), error.column())))
+    (line.clone(), DatasetProblem::Json(format!("{} ({line}, column {})", excerpt(reason), error.column())))
 }
 
 /// Checks the nesting depth before anything is deserialised.
-fn check_depth(bytes: &[u8]) -> Result<(), (String, Problem)> {
+fn check_depth(bytes: &[u8]) -> Result<(), (String, DatasetProblem)> {
     let (mut depth, mut line, mut in_string, mut escaped) = (0usize, 1usize, false, false);
     for &byte in bytes {
         line += usize::from(byte == b'\n');
@@ -348,7 +348,7 @@ fn check_depth(bytes: &[u8]) -> Result<(), (String, Problem)> {
             _ => {}
         }
         if depth > MAX_JSON_DEPTH {
-            return Err((format!("line {line}"), Problem::TooDeep));
+            return Err((format!("line {line}"), DatasetProblem::TooDeep));
         }
     }
     Ok(())
@@ -357,7 +357,7 @@ fn check_depth(bytes: &[u8]) -> Result<(), (String, Problem)> {
 impl Intrinsics {
     /// These values, with missing ones taken from `general`.
     #[must_use]
-    pub fn over(&self, general: &Self) -> Self {
+    pub fn with_defaults(&self, general: &Self) -> Self {
         // A focal length given here as an angle takes precedence over one in pixels there.
         let own_focal = self.fl_x.is_some() || self.camera_angle_x.is_some();
         let from = |own: Option<f64>, other: Option<f64>| own.or(other);
@@ -401,11 +401,11 @@ impl Intrinsics {
     ///
     /// # Errors
     /// There is no focal length, the `camera_model` is unknown or unsupported, or values are invalid.
-    pub fn camera(&self, id: u32, stored: [u32; 2]) -> Result<SourceCamera, Problem> {
+    pub fn camera(&self, id: u32, stored: [u32; 2]) -> Result<SourceCamera, DatasetProblem> {
         let side = |name, value: Option<f64>, stored: u32| match value {
             None => Ok(u64::from(stored)),
             Some(v) if v.fract() == 0.0 && (1.0..1e9).contains(&v) => Ok(v as u64),
-            Some(found) => Err(Problem::Value { name, found, expected: "a whole number of px" }),
+            Some(found) => Err(DatasetProblem::Value { name, found, expected: "a whole number of px" }),
         };
         let (width, height) = (side("w", self.w, stored[0])?, side("h", self.h, stored[1])?);
         let (w, h) = (width as f64, height as f64);
@@ -422,13 +422,15 @@ impl Intrinsics {
             if angle > 0.0 && angle < PI {
                 Ok(0.5 * size / libm::tan(0.5 * angle))
             } else {
-                Err(Problem::Value { name, found: angle, expected: "an angle in 0..π radians" })
+                Err(DatasetProblem::Value { name, found: angle, expected: "an angle in 0..π radians" })
             }
         };
         let fx = match (self.fl_x, self.camera_angle_x) {
             (Some(f), _) => f,
             (None, Some(angle)) => from_angle("camera_angle_x", angle, w)?,
-            (None, None) => return Err(Problem::MissingValue("the focal length (fl_x or camera_angle_x)")),
+            (None, None) => {
+                return Err(DatasetProblem::MissingValue("the focal length (fl_x or camera_angle_x)"));
+            }
         };
         let fy = match (self.fl_y, self.fl_x, self.camera_angle_y) {
             (Some(f), _, _) => f,
@@ -449,7 +451,7 @@ impl Intrinsics {
             "OPENCV" | "PINHOLE" | "SIMPLE_PINHOLE" | "SIMPLE_RADIAL" | "RADIAL" | "PERSPECTIVE" => {
                 if k[3] != 0.0 {
                     let expected = "0 for a perspective camera; undistort the pictures first";
-                    return Err(Problem::Value { name: "k4", found: k[3], expected });
+                    return Err(DatasetProblem::Value { name: "k4", found: k[3], expected });
                 }
                 if k[2] != 0.0 {
                     make(CameraModel::FullOpenCv, with(&[k[0], k[1], p1, p2, k[2], 0.0, 0.0, 0.0]))
@@ -459,7 +461,7 @@ impl Intrinsics {
                     make(CameraModel::Pinhole, with(&[]))
                 }
             }
-            other => Err(Problem::UnknownModelName { name: excerpt(other) }),
+            other => Err(DatasetProblem::UnknownModelName { name: excerpt(other) }),
         }
     }
 }

@@ -9,17 +9,17 @@
 use std::io::Cursor;
 use std::path::Path;
 
-use image::{DynamicImage, ImageDecoder, ImageFormat, ImageReader, Limits};
+use image::{DynamicImage, ImageDecoder, ImageReader, Limits};
 
-use super::header::{self, PictureFormat, parse_header};
-use super::{ImageError, ImageProblem, MAX_DECODED_BYTES, MAX_FILE_BYTES, MAX_SIDE, Mask, Picture};
-use crate::guard;
+use super::header::{self, ImageFormat, parse_header};
+use super::{DecodedImage, ImageError, ImageProblem, MAX_DECODED_BYTES, MAX_FILE_BYTES, MAX_SIDE, Mask};
+use crate::catch_panic;
 
 /// Reads and decodes an image file.
 ///
 /// # Errors
 /// As [`super::read_header`], or the decoder fails, or the file is truncated.
-pub fn decode_file(path: &Path) -> Result<Picture, ImageError> {
+pub fn decode_file(path: &Path) -> Result<DecodedImage, ImageError> {
     read(path).and_then(|bytes| decode(&bytes)).map_err(|problem| ImageError::new(path, problem))
 }
 
@@ -48,7 +48,7 @@ pub(crate) fn read(path: &Path) -> Result<Vec<u8>, ImageProblem> {
 ///
 /// # Errors
 /// As [`decode_file`].
-pub fn decode(bytes: &[u8]) -> Result<Picture, ImageProblem> {
+pub fn decode(bytes: &[u8]) -> Result<DecodedImage, ImageProblem> {
     decode_pixels(bytes).map(to_picture)
 }
 
@@ -56,20 +56,20 @@ pub fn decode(bytes: &[u8]) -> Result<Picture, ImageProblem> {
 fn decode_pixels(bytes: &[u8]) -> Result<DynamicImage, ImageProblem> {
     let head = parse_header(Cursor::new(bytes))?;
     let format = match head.format {
-        PictureFormat::Jpeg => {
+        ImageFormat::Jpeg => {
             header::check_jpeg(bytes)?;
-            ImageFormat::Jpeg
+            image::ImageFormat::Jpeg
         }
-        PictureFormat::Png => ImageFormat::Png,
+        ImageFormat::Png => image::ImageFormat::Png,
     };
-    let failed = |e: image::ImageError| ImageProblem::Decode(plain(&e));
+    let failed = |e: image::ImageError| ImageProblem::Decode(decoder_reason(&e));
     let mut reader = ImageReader::with_format(Cursor::new(bytes), format);
     let mut limits = Limits::default();
     limits.max_image_width = Some(MAX_SIDE);
     limits.max_image_height = Some(MAX_SIDE);
     limits.max_alloc = Some(MAX_DECODED_BYTES);
     reader.limits(limits);
-    guarded(|| {
+    decode_guarded(|| {
         let decoder = reader.into_decoder().map_err(failed)?;
         if decoder.dimensions() != (head.width, head.height) || decoder.total_bytes() > MAX_DECODED_BYTES {
             let (width, height) = decoder.dimensions();
@@ -84,12 +84,12 @@ fn decode_pixels(bytes: &[u8]) -> Result<DynamicImage, ImageProblem> {
 /// A panic hook that prints or exits should check this and do nothing if it is true.
 #[must_use]
 pub fn decoder_is_running() -> bool {
-    guard::is_active()
+    catch_panic::is_active()
 }
 
 /// Runs an image decoder and turns a panic into an error.
-fn guarded<T>(decoder: impl FnOnce() -> Result<T, ImageProblem>) -> Result<T, ImageProblem> {
-    run_decoder(decoder)
+fn decode_guarded<T>(decoder: impl FnOnce() -> Result<T, ImageProblem>) -> Result<T, ImageProblem> {
+    catch_decoder_panic(decoder)
         .unwrap_or_else(|| Err(ImageProblem::Decode("the decoder broke down; convert it".to_owned())))
 }
 
@@ -97,46 +97,48 @@ fn guarded<T>(decoder: impl FnOnce() -> Result<T, ImageProblem>) -> Result<T, Im
 ///
 /// Fuzzing found such panics (zune-jpeg 0.5.15 panics on chroma sampled more finely than luma,
 /// `fuzz/corpus/image_decode/chroma_finer_than_luma.jpg`). They are treated as faults of the file, not of the run.
-pub fn run_decoder<T>(decoder: impl FnOnce() -> T) -> Option<T> {
+pub fn catch_decoder_panic<T>(decoder: impl FnOnce() -> T) -> Option<T> {
     // The decoder works on its own values, which are not used after a panic.
-    guard::run(decoder).ok()
+    catch_panic::catch(decoder).ok()
 }
 
 /// The reason of a decoder error, for one line.
-fn plain(error: &image::ImageError) -> String {
+fn decoder_reason(error: &image::ImageError) -> String {
     let text = error.to_string();
     if text.to_lowercase().contains("unexpected end") {
         return "the file ends too early; copy it again".to_owned();
     }
     // "Format error decoding Png: CRC error: …" repeats the format.
     let reason = text.split_once(" decoding ").and_then(|(_, rest)| rest.split_once(": ")).map(|(_, r)| r);
-    crate::units::excerpt(reason.unwrap_or(&text).trim_end_matches('.'))
+    crate::text::excerpt(reason.unwrap_or(&text).trim_end_matches('.'))
 }
 
 /// Rounds 16 bits to 8.
-fn narrow(v: u16) -> u8 {
+fn to_8_bit(v: u16) -> u8 {
     ((u32::from(v) + 128) / 257) as u8
 }
 
 /// Converts decoded pixels of any format to 8-bit RGB with optional alpha.
 #[must_use]
-pub fn to_picture(image: DynamicImage) -> Picture {
+pub fn to_picture(image: DynamicImage) -> DecodedImage {
     let (width, height) = (image.width(), image.height());
     let grey = |v: u8| [v, v, v];
     let (rgb, alpha): (Vec<u8>, Option<Vec<u8>>) = match image {
         DynamicImage::ImageRgb8(b) => (b.into_raw(), None),
         DynamicImage::ImageLuma8(b) => (colours(b.iter().map(|&v| grey(v))), None),
-        DynamicImage::ImageLuma16(b) => (colours(b.iter().map(|&v| grey(narrow(v)))), None),
-        DynamicImage::ImageRgb16(b) => (b.iter().map(|&v| narrow(v)).collect(), None),
+        DynamicImage::ImageLuma16(b) => (colours(b.iter().map(|&v| grey(to_8_bit(v)))), None),
+        DynamicImage::ImageRgb16(b) => (b.iter().map(|&v| to_8_bit(v)).collect(), None),
         DynamicImage::ImageLumaA8(b) => split(b.chunks_exact(2).map(|p| ([p[0]; 3], p[1]))),
-        DynamicImage::ImageLumaA16(b) => split(b.chunks_exact(2).map(|p| (grey(narrow(p[0])), narrow(p[1])))),
-        DynamicImage::ImageRgba16(b) => {
-            split(b.chunks_exact(4).map(|p| ([narrow(p[0]), narrow(p[1]), narrow(p[2])], narrow(p[3]))))
+        DynamicImage::ImageLumaA16(b) => {
+            split(b.chunks_exact(2).map(|p| (grey(to_8_bit(p[0])), to_8_bit(p[1]))))
         }
+        DynamicImage::ImageRgba16(b) => split(
+            b.chunks_exact(4).map(|p| ([to_8_bit(p[0]), to_8_bit(p[1]), to_8_bit(p[2])], to_8_bit(p[3]))),
+        ),
         other => split_in_place(other.into_rgba8().into_raw()),
     };
     let alpha = alpha.filter(|alpha| alpha.iter().any(|&a| a != 255));
-    Picture { width, height, rgb, alpha }
+    DecodedImage { width, height, rgb, alpha }
 }
 
 fn colours(pixels: impl ExactSizeIterator<Item = [u8; 3]>) -> Vec<u8> {
@@ -179,15 +181,15 @@ fn to_mask(image: DynamicImage) -> Mask {
         DynamicImage::ImageLuma8(b) => b.into_raw(),
         DynamicImage::ImageLumaA8(b) => keep(&b, 2, |v| v),
         DynamicImage::ImageRgb8(b) => keep(&b, 3, |v| v),
-        DynamicImage::ImageLuma16(b) => keep(&b, 1, narrow),
-        DynamicImage::ImageLumaA16(b) => keep(&b, 2, narrow),
-        DynamicImage::ImageRgb16(b) => keep(&b, 3, narrow),
-        DynamicImage::ImageRgba16(b) => keep(&b, 4, narrow),
+        DynamicImage::ImageLuma16(b) => keep(&b, 1, to_8_bit),
+        DynamicImage::ImageLumaA16(b) => keep(&b, 2, to_8_bit),
+        DynamicImage::ImageRgb16(b) => keep(&b, 3, to_8_bit),
+        DynamicImage::ImageRgba16(b) => keep(&b, 4, to_8_bit),
         other => keep(&other.into_rgba8(), 4, |v| v),
     };
     let least = if keep.iter().all(|v| *v < 128) { 1 } else { 128 };
     keep.iter_mut().for_each(|v| *v = if *v < least { 0 } else { 255 });
-    Mask { width, height, keep }
+    Mask { width, height, values: keep }
 }
 
 #[cfg(test)]
@@ -196,8 +198,8 @@ mod tests {
 
     #[test]
     fn a_decoder_that_panics_gives_no_value_and_others_may_be_running_around_it() {
-        let outer = run_decoder(|| {
-            assert_eq!(run_decoder(|| -> u8 { panic!("a fault of the file") }), None);
+        let outer = catch_decoder_panic(|| {
+            assert_eq!(catch_decoder_panic(|| -> u8 { panic!("a fault of the file") }), None);
             // The panic hook must still know that a decoder is running.
             decoder_is_running()
         });

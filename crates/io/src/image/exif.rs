@@ -55,7 +55,7 @@ const MAX_GPS_BYTES: usize = 1024;
 
 /// A field of a directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Field {
+pub struct ExifField {
     /// The tag ([`tag`], or one of the GPS directory).
     pub tag: u16,
     /// Type of the values ([`kind`]).
@@ -68,7 +68,7 @@ pub struct Field {
 
 /// Exposure of a photograph (EXIF: ExposureTime, FNumber, PhotographicSensitivity).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Shot {
+pub struct Exposure {
     /// Exposure time in seconds, as numerator and denominator.
     pub time: [u32; 2],
     /// F-number, as numerator and denominator.
@@ -77,11 +77,11 @@ pub struct Shot {
     pub iso: u32,
 }
 
-impl Shot {
+impl Exposure {
     /// Brightness of the image relative to the scene in stops: `log2(t ISO / (100 N²))`, the negative of the scene's
     /// EV.
     #[must_use]
-    pub fn stops(&self) -> f64 {
+    pub fn brightness_stops(&self) -> f64 {
         let of = |[numerator, denominator]: [u32; 2]| f64::from(numerator) / f64::from(denominator);
         libm::log2(of(self.time) * f64::from(self.iso) / 100.0 / of(self.f_number).powi(2))
     }
@@ -93,7 +93,7 @@ pub struct Exif {
     /// Orientation of the stored pixels, 1..8.
     pub orientation: Option<u8>,
     /// Exposure.
-    pub shot: Option<Shot>,
+    pub shot: Option<Exposure>,
     /// Maker of the camera.
     pub make: Option<String>,
     /// Model of the camera.
@@ -101,7 +101,7 @@ pub struct Exif {
     /// `YYYY:MM:DD HH:MM:SS`.
     pub taken: Option<String>,
     /// The GPS directory, by tag.
-    pub gps: Vec<Field>,
+    pub gps: Vec<ExifField>,
 }
 
 impl Exif {
@@ -114,7 +114,7 @@ impl Exif {
         let place = |tag| tiff.field(main, tag)?.number();
         let photo = place(tag::EXIF_DIRECTORY);
         let shot = || {
-            Some(Shot {
+            Some(Exposure {
                 time: tiff.field(photo, tag::EXPOSURE_TIME)?.ratio()?,
                 f_number: tiff.field(photo, tag::F_NUMBER)?.ratio()?,
                 iso: tiff.field(photo, tag::PHOTOGRAPHIC_SENSITIVITY)?.number().filter(|&iso| iso > 0)?,
@@ -123,7 +123,7 @@ impl Exif {
         let orientation = place(tag::ORIENTATION).and_then(|value| u8::try_from(value).ok());
         let gps = tiff.entries(place(tag::GPS_DIRECTORY)).filter(|entry| entry.tag <= tag::LAST_GPS);
         let gps = gps.take(MAX_GPS_ENTRIES).filter_map(|entry| tiff.value(&entry));
-        let mut gps: Vec<Field> = gps.filter(|field| field.bytes.len() <= MAX_GPS_BYTES).collect();
+        let mut gps: Vec<ExifField> = gps.filter(|field| field.bytes.len() <= MAX_GPS_BYTES).collect();
         gps.sort_by_key(|field| field.tag);
         gps.dedup_by_key(|field| field.tag);
         Self {
@@ -138,7 +138,7 @@ impl Exif {
 
     /// Fills missing values from `other`.
     #[must_use]
-    pub fn or(self, other: Self) -> Self {
+    pub fn fill_from(self, other: Self) -> Self {
         Self {
             orientation: self.orientation.or(other.orientation),
             shot: self.shot.or(other.shot),
@@ -150,7 +150,7 @@ impl Exif {
     }
 }
 
-impl Field {
+impl ExifField {
     /// The first value as an integer.
     fn number(&self) -> Option<u32> {
         match self.kind {
@@ -229,13 +229,13 @@ impl<'a> Tiff<'a> {
         })
     }
 
-    fn field(&self, directory: Option<u32>, tag: u16) -> Option<Field> {
+    fn field(&self, directory: Option<u32>, tag: u16) -> Option<ExifField> {
         let entry = self.entries(directory).find(|entry| entry.tag == tag)?;
         self.value(&entry)
     }
 
     /// The field of an entry, if its type is known and its value is within the data.
-    fn value(&self, entry: &Entry) -> Option<Field> {
+    fn value(&self, entry: &Entry) -> Option<ExifField> {
         let &Entry { tag, kind, count, at } = entry;
         let unit: usize = match kind {
             1 | kind::ASCII | 6 | 7 => 1,
@@ -251,6 +251,6 @@ impl<'a> Tiff<'a> {
             // A rational consists of two numbers of four bytes.
             bytes.chunks_exact_mut(unit.min(4)).for_each(<[u8]>::reverse);
         }
-        Some(Field { tag, kind, count, bytes })
+        Some(ExifField { tag, kind, count, bytes })
     }
 }

@@ -8,14 +8,14 @@
 use std::io::{BufRead, BufReader, Cursor, ErrorKind, Read, Seek};
 use std::path::Path;
 
-use super::exif::{EXIF, Exif, Shot};
+use super::exif::{EXIF, Exif, Exposure};
 use super::segments::{SegmentError, Segments, marker};
 use super::{ImageError, ImageProblem, MAX_DECODED_BYTES, MAX_FILE_BYTES, MAX_PIXELS, MAX_SIDE};
 use crate::input;
 
 /// A supported image format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PictureFormat {
+pub enum ImageFormat {
     /// JPEG.
     Jpeg,
     /// PNG.
@@ -24,9 +24,9 @@ pub enum PictureFormat {
 
 /// The header of an image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Header {
+pub struct ImageHeader {
     /// Format, detected from the content.
-    pub format: PictureFormat,
+    pub format: ImageFormat,
     /// Width of the stored pixels.
     pub width: u32,
     /// Height of the stored pixels.
@@ -38,13 +38,13 @@ pub struct Header {
     /// EXIF orientation, 1..8; 1 if missing.
     pub orientation: u8,
     /// Exposure, if EXIF contains it.
-    pub shot: Option<Shot>,
+    pub shot: Option<Exposure>,
     /// Whether the decoder has to keep the coefficients of the whole image: a JPEG that is progressive or stores its
     /// components in separate scans.
     pub keeps_coefficients: bool,
 }
 
-impl Header {
+impl ImageHeader {
     /// Number of pixels.
     #[must_use]
     pub fn pixels(&self) -> u64 {
@@ -57,14 +57,14 @@ impl Header {
     pub fn decoding_bytes_per_pixel(&self) -> u64 {
         match (self.format, self.channels) {
             // Grey, then RGB in addition; the coefficients (16 bits) are freed by then.
-            (PictureFormat::Jpeg, 1) => 4,
-            (PictureFormat::Jpeg, channels) if self.keeps_coefficients => 3 + 2 * u64::from(channels),
-            (PictureFormat::Jpeg, _) => 3,
+            (ImageFormat::Jpeg, 1) => 4,
+            (ImageFormat::Jpeg, channels) if self.keeps_coefficients => 3 + 2 * u64::from(channels),
+            (ImageFormat::Jpeg, _) => 3,
             // A `tRNS` chunk adds an alpha channel. A palette needs less than grey with alpha.
-            (PictureFormat::Png, 1 | 2) => self.sample_bytes() * 2 + 4,
+            (ImageFormat::Png, 1 | 2) => self.sample_bytes() * 2 + 4,
             // Four channels become three in place, and alpha is a separate copy.
-            (PictureFormat::Png, _) if self.sample_bytes() == 1 => 5,
-            (PictureFormat::Png, _) => 8 + 4,
+            (ImageFormat::Png, _) if self.sample_bytes() == 1 => 5,
+            (ImageFormat::Png, _) => 8 + 4,
         }
     }
 
@@ -72,9 +72,9 @@ impl Header {
     #[must_use]
     pub fn mask_bytes_per_pixel(&self) -> u64 {
         match (self.format, self.channels, self.sample_bytes()) {
-            (PictureFormat::Jpeg, 1, _) => 3,
-            (PictureFormat::Jpeg, ..) => self.decoding_bytes_per_pixel() + 1,
-            (PictureFormat::Png, channels, bytes) => bytes * if channels < 3 { 2 } else { 4 } + 1,
+            (ImageFormat::Jpeg, 1, _) => 3,
+            (ImageFormat::Jpeg, ..) => self.decoding_bytes_per_pixel() + 1,
+            (ImageFormat::Png, channels, bytes) => bytes * if channels < 3 { 2 } else { 4 } + 1,
         }
     }
 
@@ -87,7 +87,7 @@ impl Header {
 ///
 /// # Errors
 /// The file is not a regular file, not JPEG or PNG, damaged, or beyond the limits.
-pub fn read_header(path: &Path) -> Result<Header, ImageError> {
+pub fn read_header(path: &Path) -> Result<ImageHeader, ImageError> {
     let error = |problem| ImageError::new(path, problem);
     let file = input::open(path, MAX_FILE_BYTES).map_err(|e| error(io(&e)))?;
     parse_header(file).map_err(error)
@@ -104,7 +104,7 @@ pub(super) fn io(error: &std::io::Error) -> ImageProblem {
 ///
 /// # Errors
 /// As [`read_header`].
-pub fn parse_header(source: impl Read + Seek) -> Result<Header, ImageProblem> {
+pub fn parse_header(source: impl Read + Seek) -> Result<ImageHeader, ImageProblem> {
     let mut reader = BufReader::with_capacity(4096, source);
     let mut start = Vec::new();
     (&mut reader).take(16).read_to_end(&mut start).map_err(|e| io(&e))?;
@@ -118,14 +118,14 @@ pub fn parse_header(source: impl Read + Seek) -> Result<Header, ImageProblem> {
             reader.seek_relative(8 - start.len() as i64).map_err(|e| io(&e))?;
             png_header(&mut reader)?
         }
-        other => return Err(ImageProblem::Format(name_of(other))),
+        other => return Err(ImageProblem::Format(format_name(other))),
     };
     check_size(&header)?;
     Ok(header)
 }
 
-fn check_size(header: &Header) -> Result<(), ImageProblem> {
-    let Header { width, height, channels, bits, .. } = *header;
+fn check_size(header: &ImageHeader) -> Result<(), ImageProblem> {
+    let ImageHeader { width, height, channels, bits, .. } = *header;
     if width == 0 || height == 0 {
         return Err(ImageProblem::Header(format!("size is {width}x{height} px")));
     }
@@ -143,7 +143,7 @@ fn check_size(header: &Header) -> Result<(), ImageProblem> {
 }
 
 /// Name of the format of a file that is neither JPEG nor PNG.
-fn name_of(start: &[u8]) -> &'static str {
+fn format_name(start: &[u8]) -> &'static str {
     match start {
         [b'R', b'I', b'F', b'F', _, _, _, _, b'W', b'E', b'B', b'P', ..] => "WebP",
         [b'G', b'I', b'F', b'8', ..] => "GIF",
@@ -176,7 +176,7 @@ fn take<const N: usize>(reader: &mut impl Read) -> Result<[u8; N], ImageProblem>
 }
 
 /// Reads segments after the start marker up to the frame header.
-fn jpeg_header(source: impl BufRead + Seek) -> Result<Header, ImageProblem> {
+fn jpeg_header(source: impl BufRead + Seek) -> Result<ImageHeader, ImageProblem> {
     let mut segments = Segments::new(source);
     let mut exif = Exif::default();
     loop {
@@ -194,7 +194,7 @@ fn jpeg_header(source: impl BufRead + Seek) -> Result<Header, ImageProblem> {
             }
             marker::APP1 => {
                 if let Some(tiff) = segments.content()?.strip_prefix(EXIF) {
-                    exif = Exif::read(tiff).or(exif);
+                    exif = Exif::read(tiff).fill_from(exif);
                 }
             }
             _ => {}
@@ -209,7 +209,7 @@ fn jpeg_frame(
     height: u16,
     channels: u8,
     exif: Exif,
-) -> Result<Header, ImageProblem> {
+) -> Result<ImageHeader, ImageProblem> {
     let kind = match marker {
         0xC0..=0xC2 => None,
         0xC3 | 0xC7 | 0xCB | 0xCF => Some("lossless JPEG"),
@@ -225,8 +225,8 @@ fn jpeg_frame(
     if !matches!(channels, 1 | 3 | 4) {
         return Err(ImageProblem::Variant(format!("JPEG with {channels} channels"), "1, 3 or 4"));
     }
-    Ok(Header {
-        format: PictureFormat::Jpeg,
+    Ok(ImageHeader {
+        format: ImageFormat::Jpeg,
         width: u32::from(width),
         height: u32::from(height),
         channels,
@@ -249,7 +249,7 @@ fn first_scan(segments: &mut Segments<impl BufRead + Seek>) -> Option<u8> {
 }
 
 /// Reads the chunks after the signature up to the first with image data.
-fn png_header<R: Read + Seek>(reader: &mut BufReader<R>) -> Result<Header, ImageProblem> {
+fn png_header<R: Read + Seek>(reader: &mut BufReader<R>) -> Result<ImageHeader, ImageProblem> {
     let length = u32::from_be_bytes(take(reader)?);
     if (length, &take::<4>(reader)?) != (13, b"IHDR") {
         return Err(ImageProblem::Header("PNG does not begin with IHDR".to_owned()));
@@ -284,8 +284,8 @@ fn png_header<R: Read + Seek>(reader: &mut BufReader<R>) -> Result<Header, Image
             _ => reader.seek_relative(i64::from(length) + 4).map_err(|e| io(&e))?,
         }
     }
-    Ok(Header {
-        format: PictureFormat::Png,
+    Ok(ImageHeader {
+        format: ImageFormat::Png,
         width,
         height,
         channels,

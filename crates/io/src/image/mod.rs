@@ -4,7 +4,7 @@
 //! the limits before any decoder sees them. EXIF orientation never rotates an image, because poses refer to the stored
 //! pixels; colour profiles are ignored.
 
-pub mod area;
+pub mod area_filter;
 pub mod decode;
 pub mod encode;
 pub mod exif;
@@ -15,10 +15,10 @@ pub mod warp;
 use std::path::{Path, PathBuf};
 
 pub use decode::{
-    decode, decode_file, decode_mask, decode_mask_file, decoder_is_running, run_decoder, to_picture,
+    catch_decoder_panic, decode, decode_file, decode_mask, decode_mask_file, decoder_is_running, to_picture,
 };
-pub use exif::Shot;
-pub use header::{Header, PictureFormat, read_header};
+pub use exif::Exposure;
+pub use header::{ImageFormat, ImageHeader, read_header};
 
 /// Longest side of an image in px.
 pub const MAX_SIDE: u32 = gausset_core::Camera::MAX_SIDE;
@@ -69,7 +69,7 @@ pub enum ImageProblem {
     /// There are too many pixels.
     #[error(
         "picture: {width}x{height} px are too many (expected at most {MAX_SIDE} a side, {MAX_PIXELS} in all and {} decoded)",
-        crate::units::bytes(MAX_DECODED_BYTES)
+        crate::text::format_bytes(MAX_DECODED_BYTES)
     )]
     Size {
         /// Width found.
@@ -94,7 +94,7 @@ pub enum ImageProblem {
 
 /// A decoded image, 8 bits per channel.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Picture {
+pub struct DecodedImage {
     /// Width in px.
     pub width: u32,
     /// Height in px.
@@ -113,15 +113,15 @@ pub struct Mask {
     /// Height in px.
     pub height: u32,
     /// `height × width`.
-    pub keep: Vec<u8>,
+    pub values: Vec<u8>,
 }
 
 impl Mask {
     /// Value at a position given as fractions of width and height, clamped to the mask.
     #[must_use]
     #[inline]
-    pub fn at_share(&self, x: f64, y: f64) -> u8 {
+    pub fn at_fraction(&self, x: f64, y: f64) -> u8 {
         let pixel = |share: f64, size: u32| ((share * f64::from(size)) as usize).min(size as usize - 1);
-        self.keep[pixel(y, self.height) * self.width as usize + pixel(x, self.width)]
+        self.values[pixel(y, self.height) * self.width as usize + pixel(x, self.width)]
     }
 }

@@ -18,8 +18,8 @@ use gausset_compute::at_level;
 use gausset_compute::fearless_simd::{Level, f32x4, i32x4, prelude::*, u8x16};
 use gausset_core::Camera;
 
-use super::area::{premultiplied, round, straight};
-use super::{Mask, Picture};
+use super::area_filter::{premultiplied, round, unpremultiplied};
+use super::{DecodedImage, Mask};
 use crate::dataset::lens::Lens;
 
 /// Widest footprint, in source px, for pure cubic interpolation. Undistortion at full size stays below it nearly
@@ -37,7 +37,7 @@ const WIDEST_FOOTPRINT: f64 = 8.0;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Warped {
     /// The image; pixels without source are black and transparent.
-    pub picture: Picture,
+    pub picture: DecodedImage,
     /// `height × width`, 0 = no source or ignored by the mask; `None` = all pixels are kept.
     pub keep: Option<Vec<u8>>,
 }
@@ -64,12 +64,18 @@ pub fn pinhole_for(
 
 /// Warps a stored image (of the size that `lens` is for) to a pinhole camera.
 #[must_use]
-pub fn warp(picture: &Picture, mask: Option<&Mask>, lens: &Lens, camera: &Camera) -> Warped {
+pub fn warp(picture: &DecodedImage, mask: Option<&Mask>, lens: &Lens, camera: &Camera) -> Warped {
     warp_at(Level::new(), picture, mask, lens, camera)
 }
 
 /// [`warp`] at a given SIMD level.
-fn warp_at(level: Level, picture: &Picture, mask: Option<&Mask>, lens: &Lens, camera: &Camera) -> Warped {
+fn warp_at(
+    level: Level,
+    picture: &DecodedImage,
+    mask: Option<&Mask>,
+    lens: &Lens,
+    camera: &Camera,
+) -> Warped {
     let _span = gausset_prof::span("undistort");
     let (width, pixels) = (camera.width as usize, camera.pixels());
     let mut rgb = vec![0; pixels * 3];
@@ -98,7 +104,7 @@ fn warp_at(level: Level, picture: &Picture, mask: Option<&Mask>, lens: &Lens, ca
         std::mem::swap(&mut above, &mut here);
         std::mem::swap(&mut here, &mut below);
     }
-    let picture = Picture { width: camera.width, height: camera.height, rgb, alpha };
+    let picture = DecodedImage { width: camera.width, height: camera.height, rgb, alpha };
     let keep = keep.contains(&0).then_some(keep);
     Warped { picture, keep }
 }
@@ -149,7 +155,7 @@ fn difference(here: [f64; 2], before: Option<[f64; 2]>, after: Option<[f64; 2]>,
 
 /// Averages source pixels around a position.
 struct Sampler<'a> {
-    picture: &'a Picture,
+    picture: &'a DecodedImage,
     /// Widest footprint per axis in source px.
     widest: [f64; 2],
     /// Columns after which the image repeats.
@@ -159,7 +165,7 @@ struct Sampler<'a> {
 }
 
 impl<'a> Sampler<'a> {
-    fn new(picture: &'a Picture, lens: &Lens, camera: &Camera) -> Self {
+    fn new(picture: &'a DecodedImage, lens: &Lens, camera: &Camera) -> Self {
         let mean = |source: u32, out: u32| (f64::from(source) / f64::from(out)).max(1.0);
         let means = [mean(picture.width, camera.width), mean(picture.height, camera.height)];
         let widest = means.map(|mean| WIDEST_FOOTPRINT * mean);
@@ -179,7 +185,7 @@ impl<'a> Sampler<'a> {
             if !(sx >= 0.0 && sx < source_width && sy >= 0.0 && sy < source_height) {
                 continue;
             }
-            out.keep[x] = mask.map_or(255, |m| m.at_share(sx / source_width, sy / source_height));
+            out.keep[x] = mask.map_or(255, |m| m.at_fraction(sx / source_width, sy / source_height));
             let left = x.checked_sub(1).map(|left| rows.here[left]);
             let along = difference(position, left, rows.here.get(x + 1).copied(), self.period);
             let down =
@@ -252,7 +258,7 @@ impl<'a> Sampler<'a> {
         if self.picture.alpha.is_none() {
             return ([round(sum[0]), round(sum[1]), round(sum[2])], 255);
         }
-        straight(sum)
+        unpremultiplied(sum)
     }
 }
 
@@ -340,17 +346,17 @@ fn cubic(d: f64) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use gausset_compute::VectorLevel;
+    use gausset_compute::SimdLevel;
 
     use super::*;
     use crate::dataset::CameraModel;
 
-    fn picture(width: u32, height: u32, value: impl Fn(u32, u32) -> [u8; 3]) -> Picture {
+    fn picture(width: u32, height: u32, value: impl Fn(u32, u32) -> [u8; 3]) -> DecodedImage {
         let rgb = (0..height)
             .flat_map(|y| (0..width).map(move |x| (x, y)))
             .flat_map(|(x, y)| value(x, y))
             .collect();
-        Picture { width, height, rgb, alpha: None }
+        DecodedImage { width, height, rgb, alpha: None }
     }
 
     #[test]
@@ -395,7 +401,7 @@ mod tests {
         let lens = Lens::new(CameraModel::Pinhole, &[20.0, 21.0, 16.0, 8.0]);
         let camera = pinhole_for(&lens, [32, 16], 8, 4).unwrap();
         let warped = warp(&source, None, &lens, &camera).picture;
-        let means = super::super::area::downscale(source, 8, 4);
+        let means = super::super::area_filter::downscale(source, 8, 4);
         // Means may be halfway between two values and round either way.
         assert!(warped.rgb.iter().zip(&means.rgb).all(|(a, b)| a.abs_diff(*b) <= 1));
     }
@@ -441,7 +447,7 @@ mod tests {
         for (k, p) in keep.iter().zip(warped.picture.rgb.chunks_exact(3)) {
             assert_eq!(p, if *k == 0 { [0; 3] } else { [200; 3] });
         }
-        let mask = Mask { width: 2, height: 1, keep: vec![0, 9] };
+        let mask = Mask { width: 2, height: 1, values: vec![0, 9] };
         let keep = warp(&source, Some(&mask), &lens, &camera).keep.unwrap();
         assert_eq!((keep[20 * 40 + 15], keep[20 * 40 + 25]), (0, 9));
     }
@@ -456,8 +462,8 @@ mod tests {
         for [width, height] in [[61, 47], [30, 23], [44, 40], [7, 5]] {
             let camera = pinhole_for(&lens, [61, 47], width, height).unwrap();
             let expected = warp(&source, None, &lens, &camera);
-            for wanted in VectorLevel::ALL {
-                if let Some(level) = gausset_compute::level(wanted) {
+            for wanted in SimdLevel::ALL {
+                if let Some(level) = gausset_compute::dispatch_level(wanted) {
                     assert_eq!(warp_at(level, &source, None, &lens, &camera), expected, "{wanted:?}");
                 }
             }

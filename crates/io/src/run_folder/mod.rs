@@ -38,21 +38,21 @@ use serde_json::Value;
 pub use self::checkpoints::{CheckpointSearch, FoundCheckpoint, list_checkpoints, newest_checkpoint};
 pub use self::error::RunFolderError;
 pub use self::names::{
-    CAMERAS, CONFIG_START, CONTACT_SHEET, DEPTH, EVALUATION, EVALUATION_REPORT, PURPOSE, cameras_folder,
-    cameras_json_path, checkpoint_path, checkpoints_folder, config_path, data_list_path, depth_folder,
-    eval_folder, events_path, gains_path, metrics_path, numbers_path, profile_csv_path, profile_path,
-    report_path, splats_path, trace_path,
+    CAMERAS_MARKER, CONFIG_START, CONTACT_SHEET, DEPTH_MARKER, EVALUATION_MARKER, EVALUATION_REPORT,
+    RUN_MARKER, cameras_folder, cameras_json_path, checkpoint_path, checkpoints_folder, config_path,
+    data_list_path, depth_folder, eval_folder, events_path, exposure_path, metrics_path, profile_csv_path,
+    profile_path, report_metrics_path, report_path, splats_path, trace_path,
 };
-use self::names::{CHECKPOINTS, NEEDED_FILES};
-use self::survey::{Survey, clean_up, io_error, is_run};
-pub use self::survey::{evaluation_is_ours, inputs, refuse_ways_out};
+use self::names::{CHECKPOINTS_MARKER, NEEDED_FILES};
+use self::survey::{OwnershipSurvey, clean_up, io_error, is_run};
+pub use self::survey::{check_no_links_out, evaluation_is_gausset_owned, input_paths};
 use crate::atomic::{
-    Committed, FileKind, FileSystem, Overwrite, WriteError, WriteOptions, crash, retry, try_folder,
+    FileKind, FileSystem, Overwrite, WriteError, WriteOptions, WriteStats, check_writable, crash, retry,
     write_atomic_with,
 };
 use crate::checkpoint::save_train_state;
 use crate::lock::{FolderLock, LOCK_NAME, SharedLock};
-use crate::owned;
+use crate::ownership;
 
 /// A run folder locked by this process.
 #[derive(Debug)]
@@ -71,21 +71,21 @@ impl RunFolder {
     /// a link that leads out of it, or cannot be written to.
     pub fn create(fs: &dyn FileSystem, root: &Path, overwrite: Overwrite) -> Result<Self, RunFolderError> {
         retry(|| fs.create_folder(root)).map_err(io_error(root, "create folder"))?;
-        refuse_ways_out(fs, root)?;
+        check_no_links_out(fs, root)?;
         let lock = FolderLock::acquire(root)?;
-        let old = Survey::accepted(fs, root, overwrite)?;
+        let old = OwnershipSurvey::accepted(fs, root, overwrite)?;
         // The folder is accepted, and the lock guarantees that no other run writes here.
         if old.is_run {
             clean_up(fs, root)?;
         }
         let replaced =
             old.replaced.iter().filter(|path| NEEDED_FILES.iter().any(|name| path.ends_with(name)));
-        for path in old.ours.iter().chain(replaced) {
+        for path in old.owned.iter().chain(replaced) {
             retry(|| fs.remove(path)).map_err(io_error(path, "remove"))?;
         }
         let no_names = std::iter::empty::<&Path>;
-        owned::take(fs, root, PURPOSE, no_names(), overwrite)?;
-        owned::take(fs, &checkpoints_folder(root), CHECKPOINTS, no_names(), overwrite)?;
+        ownership::claim_for_files(fs, root, RUN_MARKER, no_names(), overwrite)?;
+        ownership::claim_for_files(fs, &checkpoints_folder(root), CHECKPOINTS_MARKER, no_names(), overwrite)?;
         // Both folder names must be durable, or a power failure would lose their contents.
         for folder in [Some(root), root.parent()].into_iter().flatten().filter(|f| !f.as_os_str().is_empty())
         {
@@ -105,19 +105,19 @@ impl RunFolder {
             // A path that cannot become a folder fails when it is created.
             Some(_) => return Ok(()),
             None => {
-                return folder_above(fs, root).map_or(Ok(()), |above| {
-                    Ok(try_folder(fs, above).map_err(io_error(root, "create folder"))?)
+                return existing_parent(fs, root).map_or(Ok(()), |above| {
+                    Ok(check_writable(fs, above).map_err(io_error(root, "create folder"))?)
                 });
             }
         }
-        refuse_ways_out(fs, root)?;
+        check_no_links_out(fs, root)?;
         let lock = root.join(LOCK_NAME);
         let may_be_in_use = retry(|| fs.info(&lock)).map_err(io_error(&lock, "look up"))?.is_some();
         if may_be_in_use {
             SharedLock::acquire(root)?;
         }
-        Survey::accepted(fs, root, overwrite)?;
-        Ok(try_folder(fs, root).map_err(io_error(root, "write to folder"))?)
+        OwnershipSurvey::accepted(fs, root, overwrite)?;
+        Ok(check_writable(fs, root).map_err(io_error(root, "write to folder"))?)
     }
 
     /// Opens and locks the folder of a run that is to be resumed.
@@ -135,10 +135,16 @@ impl RunFolder {
         if look_up(&config_path(root))?.is_none() {
             return Err(not_a_run("config.toml in it", "none"));
         }
-        refuse_ways_out(fs, root)?;
+        check_no_links_out(fs, root)?;
         let lock = FolderLock::acquire(root)?;
         let folder = checkpoints_folder(root);
-        owned::take(fs, &folder, CHECKPOINTS, std::iter::empty::<&Path>(), Overwrite::Replace)?;
+        ownership::claim_for_files(
+            fs,
+            &folder,
+            CHECKPOINTS_MARKER,
+            std::iter::empty::<&Path>(),
+            Overwrite::Replace,
+        )?;
         if is_run(root) {
             clean_up(fs, root)?;
         }
@@ -171,7 +177,7 @@ impl RunFolder {
     ///
     /// # Errors
     /// The write failed.
-    pub fn write_list_of_data(&self, fs: &dyn FileSystem, list: &str) -> Result<(), RunFolderError> {
+    pub fn write_data_list(&self, fs: &dyn FileSystem, list: &str) -> Result<(), RunFolderError> {
         let options = WriteOptions { label: "fingerprint", ..WriteOptions::default() };
         let path = data_list_path(&self.root);
         write_atomic_with(fs, &path, &options, |file| file.write_all(list.as_bytes()))?;
@@ -190,9 +196,9 @@ impl RunFolder {
         step: u64,
         state: &TrainState,
         header: &Value,
-    ) -> Result<Committed, RunFolderError> {
+    ) -> Result<WriteStats, RunFolderError> {
         let committed = save_train_state(fs, &checkpoint_path(&self.root, step), state, header)?;
-        crash::point("checkpoint", "before_remove_old");
+        crash::crash_point("checkpoint", "before_remove_old");
         self.remove_old_checkpoints(fs, step)?;
         Ok(committed)
     }
@@ -240,7 +246,7 @@ impl RunFolder {
 }
 
 /// The nearest existing folder above a path.
-fn folder_above<'a>(fs: &dyn FileSystem, path: &'a Path) -> Option<&'a Path> {
+fn existing_parent<'a>(fs: &dyn FileSystem, path: &'a Path) -> Option<&'a Path> {
     let is_folder =
         |path: &&Path| fs.info(path).ok().flatten().is_some_and(|info| info.kind == FileKind::Folder);
     let above = path.ancestors().skip(1);

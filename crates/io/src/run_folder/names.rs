@@ -4,15 +4,15 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 /// Marker text of a run folder; the markers of its sub-folders contain their names.
-pub const PURPOSE: &str = "run";
+pub const RUN_MARKER: &str = "run";
 /// Marker text of the checkpoint folder.
-pub(super) const CHECKPOINTS: &str = "checkpoints";
+pub(super) const CHECKPOINTS_MARKER: &str = "checkpoints";
 /// Marker text of a folder with the images of an evaluation.
-pub const EVALUATION: &str = "evaluation";
+pub const EVALUATION_MARKER: &str = "evaluation";
 /// Marker text of the folder of refined cameras.
-pub const CAMERAS: &str = "cameras";
+pub const CAMERAS_MARKER: &str = "cameras";
 /// Marker text of the folder of depth maps.
-pub const DEPTH: &str = "depth";
+pub const DEPTH_MARKER: &str = "depth";
 
 /// Start of the first line of every `config.toml` that a run writes.
 pub const CONFIG_START: &str = "# Everything needed to repeat this run";
@@ -124,7 +124,7 @@ pub fn report_path(run: &Path) -> PathBuf {
 
 /// `RUN/metrics.json`: the metrics of the report.
 #[must_use]
-pub fn numbers_path(run: &Path) -> PathBuf {
+pub fn report_metrics_path(run: &Path) -> PathBuf {
     run.join("metrics.json")
 }
 
@@ -136,7 +136,7 @@ pub fn events_path(run: &Path) -> PathBuf {
 
 /// `RUN/gains.json`: exposure compensation of the training images, if enabled.
 #[must_use]
-pub fn gains_path(run: &Path) -> PathBuf {
+pub fn exposure_path(run: &Path) -> PathBuf {
     run.join("gains.json")
 }
 

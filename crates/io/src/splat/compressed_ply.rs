@@ -20,14 +20,14 @@ use std::io::{self, Write};
 
 use gausset_core::{Splats, sh};
 
-use super::format::Start;
+use super::format::FileStart;
 use super::order;
-use super::ply::{Element, Encoding, Header, Input, Scalar, Shape, comments, skip_element};
-use super::rounding::{Place, Rounding};
-use super::source::Source;
-use super::usable::{Collector, row_values};
-use super::values::{self, Clips, EXTREME_LOGIT};
-use super::{Document, Format, Initial, SaveOptions, Saved, SplatError};
+use super::ply::{Element, Encoding, PlyHeader, PlyReader, Scalar, Shape, comments, skip_element};
+use super::rounding::{ErrorDiffusion, Footprint};
+use super::source::SourceFile;
+use super::usable::{SplatCollector, row_values};
+use super::values::{self, ClampCounts, EXTREME_LOGIT};
+use super::{Format, Initial, SaveOptions, SaveReport, SplatError, SplatFile};
 
 /// Splats per chunk.
 const CHUNK: usize = 256;
@@ -68,24 +68,24 @@ const PACKED_NAMES: [&str; 4] = ["packed_position", "packed_rotation", "packed_s
 
 /// Value ranges of a chunk: minimum and maximum.
 #[derive(Clone, Copy, Debug)]
-struct Ranges {
+struct ChunkRanges {
     mean: [[f32; 3]; 2],
     log_scale: [[f32; 3]; 2],
     colour: [[f32; 3]; 2],
 }
 
 /// Whether the file is a PLY whose header has packed positions.
-pub(super) fn sniff(start: &Start) -> bool {
+pub(super) fn sniff(start: &FileStart) -> bool {
     let header = start.bytes.split(|byte| *byte == b'\n');
     let mut lines = header.take_while(|line| !line.starts_with(b"end_header"));
     start.is_ply() && lines.any(|line| line.trim_ascii_end().ends_with(b" packed_position"))
 }
 
 /// Reads a file.
-pub(super) fn read(source: &mut Source<'_>) -> Result<Initial, SplatError> {
+pub(super) fn read(source: &mut SourceFile<'_>) -> Result<Initial, SplatError> {
     let (path, memory) = (source.path, source.memory);
-    let mut input = Input::new(source.stream, source.bytes, path);
-    let header = Header::read(&mut input)?;
+    let mut input = PlyReader::new(source.stream, source.bytes, path);
+    let header = PlyHeader::read(&mut input)?;
     let damaged = |place: &str, what, expected: &str, found: String| SplatError::Damaged {
         path: path.to_owned(),
         place: place.to_owned(),
@@ -125,15 +125,15 @@ pub(super) fn read(source: &mut Source<'_>) -> Result<Initial, SplatError> {
         return Err(input.cut_off("elements".to_owned(), expected, format!("{} bytes", input.remaining)));
     }
     let degree = stored_degree.min(sh::MAX_DEGREE);
-    let mut splats = Collector::new(degree, count, memory)?;
-    let mut ranges: Vec<Ranges> = memory.room(chunks)?;
-    let mut packed: Vec<[u32; 4]> = memory.room(count)?;
+    let mut splats = SplatCollector::new(degree, count, memory)?;
+    let mut ranges: Vec<ChunkRanges> = memory.vec_with_capacity(chunks)?;
+    let mut packed: Vec<[u32; 4]> = memory.vec_with_capacity(count)?;
     let mut decoder = Some(Decoder::new(degree));
     for element in &header.elements {
         match element.name.as_str() {
             "chunk" => {
                 let offsets = offsets(element, &CHUNK_NAMES, 12, Scalar::F32, &damaged)?;
-                rows(&mut input, element, |row| ranges.push(Ranges::parse(row, &offsets)))?;
+                rows(&mut input, element, |row| ranges.push(ChunkRanges::parse(row, &offsets)))?;
             }
             "vertex" => {
                 let offsets = offsets(element, &PACKED_NAMES, 4, Scalar::U32, &damaged)?;
@@ -152,7 +152,7 @@ pub(super) fn read(source: &mut Source<'_>) -> Result<Initial, SplatError> {
                 let names: Vec<&str> = names.iter().map(String::as_str).collect();
                 let offsets = offsets(element, &names, values, Scalar::U8, &damaged)?;
                 let Some(mut decoder) = decoder.take() else { continue };
-                let offsets = decoder.in_order_of_a_row(&offsets);
+                let offsets = decoder.row_order(&offsets);
                 let mut i = 0;
                 rows(&mut input, element, |row| {
                     decoder.sh(row, &offsets);
@@ -167,8 +167,8 @@ pub(super) fn read(source: &mut Source<'_>) -> Result<Initial, SplatError> {
         (0..packed.len()).for_each(|i| decoder.splat(i, &ranges, &packed, &mut splats));
     }
     let mut document = splats.into_document(Format::CompressedPly);
-    document.stored_degree(stored_degree);
-    Ok(Initial::Splats(Document {
+    document.set_stored_degree(stored_degree);
+    Ok(Initial::Splats(SplatFile {
         antialiased: header.comments.antialiased,
         flat: header.comments.flat,
         vertical_axis: header.comments.vertical_axis,
@@ -212,20 +212,24 @@ fn offsets(
 }
 
 /// Calls `visit` with every row of an element, reading in blocks.
-fn rows(input: &mut Input<'_>, element: &Element, mut visit: impl FnMut(&[u8])) -> Result<(), SplatError> {
+fn rows(
+    input: &mut PlyReader<'_>,
+    element: &Element,
+    mut visit: impl FnMut(&[u8]),
+) -> Result<(), SplatError> {
     let row_bytes = element.min_row_bytes() as usize;
     let (mut left, mut block) = (element.count, Vec::new());
     while left > 0 && row_bytes > 0 {
         let rows = left.min((BLOCK_BYTES / row_bytes as u64).max(1));
         block.resize(rows as usize * row_bytes, 0);
-        input.exact(&mut block)?;
+        input.read_exact(&mut block)?;
         block.chunks_exact(row_bytes).for_each(&mut visit);
         left -= rows;
     }
     Ok(())
 }
 
-impl Ranges {
+impl ChunkRanges {
     fn parse(row: &[u8], offsets: &[usize]) -> Self {
         let value = |k: usize| {
             let bytes = offsets.get(k).and_then(|&at| row.get(at..)?.first_chunk());
@@ -258,7 +262,7 @@ impl Decoder {
     }
 
     /// Converts the offsets of SH from the channel-major order of the file to the coefficient-major order of a row.
-    fn in_order_of_a_row(&self, offsets: &[usize]) -> Vec<usize> {
+    fn row_order(&self, offsets: &[usize]) -> Vec<usize> {
         let per_channel = offsets.len() / 3;
         let kept = self.row.len() - row_values(0);
         (0..kept).filter_map(|i| offsets.get((i % 3) * per_channel + i / 3).copied()).collect()
@@ -274,7 +278,7 @@ impl Decoder {
     }
 
     /// Decodes a splat whose SH is already in the row.
-    fn splat(&mut self, i: usize, ranges: &[Ranges], packed: &[[u32; 4]], splats: &mut Collector) {
+    fn splat(&mut self, i: usize, ranges: &[ChunkRanges], packed: &[[u32; 4]], splats: &mut SplatCollector) {
         let (Some(ranges), Some(&[position, rotation, scale, colour])) =
             (ranges.get(i / CHUNK), packed.get(i))
         else {
@@ -319,24 +323,24 @@ fn pack(values: [f32; 3], bits: [u32; 3], [low, high]: &[[f32; 3]; 2]) -> u32 {
     values.iter().zip(bits).zip(low.iter().zip(high)).fold(0, |word, ((&value, bits), (&low, &high))| {
         let range = f64::from(high) - f64::from(low);
         let t = if range > 0.0 { (f64::from(value) - f64::from(low)) / range } else { 0.0 };
-        word << bits | values::steps(t, (1 << bits) - 1)
+        word << bits | values::quantise(t, (1 << bits) - 1)
     })
 }
 
 /// Writes a document.
-pub(super) fn write(writer: &mut dyn Write, document: &Document, _: &SaveOptions) -> io::Result<Saved> {
+pub(super) fn write(writer: &mut dyn Write, document: &SplatFile, _: &SaveOptions) -> io::Result<SaveReport> {
     let splats = &document.splats;
-    let mut order = order::in_groups(&splats.means, CHUNK);
+    let mut order = order::order_in_groups(&splats.means, CHUNK);
     let in_chunk = |chunk: &mut [u32]| {
         let ranges = ranges_of(splats, chunk);
-        along_a_curve(splats, &ranges, chunk);
+        sort_by_morton(splats, &ranges, chunk);
         ranges
     };
-    let chunks: Vec<Ranges> = order.chunks_mut(CHUNK).map(in_chunk).collect();
+    let chunks: Vec<ChunkRanges> = order.chunks_mut(CHUNK).map(in_chunk).collect();
     let rest = splats.sh_stride() - 3;
 
     let mut header = "ply\nformat binary_little_endian 1.0\n".to_owned();
-    header.push_str(&comments(&Document { sky: 0, ..document.with_splats(Splats::default(), 0) }));
+    header.push_str(&comments(&SplatFile { sky: 0, ..document.with_splats(Splats::default(), 0) }));
     // Writing to a string cannot fail.
     let _ = writeln!(header, "element chunk {}", chunks.len());
     CHUNK_NAMES.iter().for_each(|name| header.extend(["property float ", name, "\n"]));
@@ -352,12 +356,12 @@ pub(super) fn write(writer: &mut dyn Write, document: &Document, _: &SaveOptions
     writer.write_all(header.as_bytes())?;
 
     let mut bytes = Vec::new();
-    for Ranges { mean, log_scale, colour } in &chunks {
+    for ChunkRanges { mean, log_scale, colour } in &chunks {
         bytes.extend([mean, log_scale, colour].into_iter().flatten().flatten().flat_map(|v| v.to_le_bytes()));
     }
     writer.write_all(&bytes)?;
 
-    let mut clips = Clips::default();
+    let mut clips = ClampCounts::default();
     for (chunk, ranges) in order.chunks(CHUNK).zip(&chunks) {
         bytes.clear();
         for &i in chunk {
@@ -365,36 +369,36 @@ pub(super) fn write(writer: &mut dyn Write, document: &Document, _: &SaveOptions
         }
         writer.write_all(&bytes)?;
     }
-    let mut rounding = Rounding::new(rest, SH_STEP);
+    let mut rounding = ErrorDiffusion::new(rest, SH_STEP);
     let (mut codes, decoded): (_, [f32; 256]) = (vec![0; rest], std::array::from_fn(coefficient));
     for chunk in order.chunks(CHUNK).filter(|_| rest > 0) {
         bytes.clear();
-        rounding.begin();
+        rounding.start_group();
         for i in chunk.iter().map(|&i| i as usize) {
-            let (_, coefficients) = splats.sh_of(i).split_at(3);
+            let (_, coefficients) = splats.sh_coefficients(i).split_at(3);
             let is_clipped = coefficients.iter().fold(false, |any, v| any | (v.abs() > LARGEST_SH as f32));
             clips.count("SH coefficient beyond 4", is_clipped);
             let round = |v: f32| ((v / SH_STEP + 128.0).clamp(0.0, 255.0)) as u8;
             let decode = |code: u8| decoded.get(usize::from(code)).copied().unwrap_or_default();
             let mean = splats.means.get(i).copied().unwrap_or_default();
-            let place = Place::new(mean, log_scale(splats, i), opacity(splats, i));
-            rounding.row(place, coefficients, round, decode, &mut codes);
+            let place = Footprint::new(mean, log_scale(splats, i), opacity(splats, i));
+            rounding.round_row(place, coefficients, round, decode, &mut codes);
             (0..3).for_each(|channel| bytes.extend(codes.iter().skip(channel).step_by(3)));
         }
         writer.write_all(&bytes)?;
     }
     let body = chunks.len() * 4 * CHUNK_NAMES.len() + splats.len() * (16 + rest);
-    let mut saved = Saved::new(Format::CompressedPly, splats.len(), (header.len() + body) as u64);
+    let mut saved = SaveReport::new(Format::CompressedPly, splats.len(), (header.len() + body) as u64);
     saved.clipped = clips.into_counts();
     let step = chunks.iter().map(|ranges| widest_step(&ranges.mean)).fold(0.0, f64::max);
     saved.lost.push(format!("positions are kept to {step:.2e} scene units or better"));
-    saved.lose_sky(document);
+    saved.report_loss_of_sky(document);
     Ok(saved)
 }
 
 /// Base colour of a splat.
 fn colour(splats: &Splats, i: usize) -> [f32; 3] {
-    let mut dc = splats.sh_of(i).iter();
+    let mut dc = splats.sh_coefficients(i).iter();
     std::array::from_fn(|_| dc.next().map_or(0.5, |&dc| sh::colour_from_dc(dc)))
 }
 
@@ -406,7 +410,7 @@ fn log_scale(splats: &Splats, i: usize) -> [f32; 3] {
     splats.log_scales.get(i).map_or([0.0; 3], |s| s.map(|v| v.clamp(-LARGEST_LOG_SCALE, LARGEST_LOG_SCALE)))
 }
 
-fn ranges_of(splats: &Splats, chunk: &[u32]) -> Ranges {
+fn ranges_of(splats: &Splats, chunk: &[u32]) -> ChunkRanges {
     let range = |value: &dyn Fn(usize) -> [f32; 3]| {
         let mut range = [[f32::INFINITY; 3], [f32::NEG_INFINITY; 3]];
         for &i in chunk {
@@ -417,7 +421,7 @@ fn ranges_of(splats: &Splats, chunk: &[u32]) -> Ranges {
         }
         range
     };
-    Ranges {
+    ChunkRanges {
         mean: range(&|i| splats.means.get(i).copied().unwrap_or_default()),
         log_scale: range(&|i| log_scale(splats, i)),
         colour: range(&|i| colour(splats, i)),
@@ -426,7 +430,7 @@ fn ranges_of(splats: &Splats, chunk: &[u32]) -> Ranges {
 
 /// Sorts the splats of a chunk along a Morton curve through its bounding box, so that neighbours in the file are close
 /// in space.
-fn along_a_curve(splats: &Splats, ranges: &Ranges, chunk: &mut [u32]) {
+fn sort_by_morton(splats: &Splats, ranges: &ChunkRanges, chunk: &mut [u32]) {
     let place = |i: u32| {
         let word = pack(splats.means.get(i as usize).copied().unwrap_or_default(), [8; 3], &ranges.mean);
         order::morton([16, 8, 0].map(|shift| (word >> shift & 255) as u16))
@@ -436,16 +440,16 @@ fn along_a_curve(splats: &Splats, ranges: &Ranges, chunk: &mut [u32]) {
     chunk.iter_mut().zip(keys).for_each(|(item, (_, i))| *item = i);
 }
 
-fn packed(splats: &Splats, i: usize, ranges: &Ranges, clips: &mut Clips) -> [u32; 4] {
+fn packed(splats: &Splats, i: usize, ranges: &ChunkRanges, clips: &mut ClampCounts) -> [u32; 4] {
     let mean = splats.means.get(i).copied().unwrap_or_default();
     let scale = log_scale(splats, i);
     clips.count("log scale beyond 20", splats.log_scales.get(i).is_some_and(|s| *s != scale));
     let (largest, rest) =
-        values::smallest_three(values::unit(splats.quats.get(i).copied().unwrap_or_default()));
+        values::smallest_three(values::unit_quaternion(splats.quats.get(i).copied().unwrap_or_default()));
     let rotation =
-        rest.iter().fold(largest as u32, |word, v| word << 10 | values::steps(v / SQRT_2 + 0.5, 1023));
+        rest.iter().fold(largest as u32, |word, v| word << 10 | values::quantise(v / SQRT_2 + 0.5, 1023));
     let colour = pack(colour(splats, i), [8; 3], &ranges.colour);
-    let colour = colour << 8 | values::steps(opacity(splats, i), 255);
+    let colour = colour << 8 | values::quantise(opacity(splats, i), 255);
     [pack(mean, BITS, &ranges.mean), rotation, pack(scale, BITS, &ranges.log_scale), colour]
 }
 

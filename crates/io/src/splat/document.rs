@@ -4,13 +4,13 @@ use std::borrow::Cow;
 
 use gausset_core::Splats;
 use gausset_core::splats_transform::Similarity;
-use gausset_page::scene::Scene;
+use gausset_page::scene::ScenePage;
 
 use super::{Format, ReadReport};
 
 /// A splat file in memory.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Document {
+pub struct SplatFile {
     /// The splats, with the values of the file.
     pub splats: Splats,
     /// Whether the splats were trained with opacity compensation and should be rendered with it.
@@ -25,7 +25,7 @@ pub struct Document {
     /// Number of splats at the end that are a sky far behind the scene, as Gausset exports it.
     pub sky: usize,
     /// Page settings in the axes of the splats; only HTML pages store them.
-    pub page: Option<Box<Scene>>,
+    pub page: Option<Box<ScenePage>>,
     /// Format of the file.
     pub format: Format,
     /// Version of the format, if it has versions: `4`.
@@ -38,7 +38,7 @@ pub struct Document {
     pub report: ReadReport,
 }
 
-impl Document {
+impl SplatFile {
     /// Creates a document from splats, with defaults for everything else.
     #[must_use]
     pub fn new(splats: Splats) -> Self {
@@ -73,7 +73,7 @@ impl Document {
     }
 
     /// Records the SH degree of the file, which may be higher than that of the splats.
-    pub(super) fn stored_degree(&mut self, stored: u8) {
+    pub(super) fn set_stored_degree(&mut self, stored: u8) {
         self.sh_degree = stored;
         let kept = self.splats.sh_degree;
         if stored > kept {
@@ -128,7 +128,7 @@ pub struct PointCloud {
 #[allow(clippy::large_enum_variant, reason = "there is one at a time")]
 pub enum Initial {
     /// Splats.
-    Splats(Document),
+    Splats(SplatFile),
     /// Points.
     Points(PointCloud),
 }

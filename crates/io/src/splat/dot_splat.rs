@@ -10,11 +10,11 @@ use std::io::{self, Write};
 
 use gausset_core::sh;
 
-use super::format::Start;
-use super::source::Source;
-use super::usable::Collector;
-use super::values::{self, Clips};
-use super::{Document, Format, Initial, SaveOptions, Saved, SplatError};
+use super::format::FileStart;
+use super::source::SourceFile;
+use super::usable::SplatCollector;
+use super::values::{self, ClampCounts};
+use super::{Format, Initial, SaveOptions, SaveReport, SplatError, SplatFile};
 
 const RECORD_BYTES: usize = 32;
 /// Records per read and write.
@@ -57,7 +57,7 @@ impl Record {
 
 /// The format has no magic number: the length must be a multiple of the record size, and most of the first records
 /// plausible.
-pub(super) fn sniff(start: &Start) -> bool {
+pub(super) fn sniff(start: &FileStart) -> bool {
     let records = start.bytes.as_chunks::<RECORD_BYTES>().0;
     let looked_at = records.get(..records.len().min(16)).unwrap_or_default();
     start.file_bytes > 0
@@ -67,20 +67,25 @@ pub(super) fn sniff(start: &Start) -> bool {
 }
 
 /// Reads a file.
-pub(super) fn read(source: &mut Source<'_>) -> Result<Initial, SplatError> {
+pub(super) fn read(source: &mut SourceFile<'_>) -> Result<Initial, SplatError> {
     let count = source.bytes / RECORD_BYTES as u64;
     if !source.bytes.is_multiple_of(RECORD_BYTES as u64) {
         let found = format!("{} bytes", source.bytes);
-        return Err(source.damaged("length", "not a number of splats", "a multiple of 32 bytes", found));
+        return Err(source.damaged_error(
+            "length",
+            "not a number of splats",
+            "a multiple of 32 bytes",
+            found,
+        ));
     }
     let logits = values::byte_logits(EXTREME_LOGIT);
-    let mut splats = Collector::new(0, count, source.memory)?;
+    let mut splats = SplatCollector::new(0, count, source.memory)?;
     let mut chunk = Vec::new();
     let mut left = count;
     while left > 0 {
         let records = left.min(CHUNK_RECORDS as u64);
         chunk.resize(records as usize * RECORD_BYTES, 0);
-        source.exact(&mut chunk)?;
+        source.read_exact(&mut chunk)?;
         for bytes in chunk.as_chunks::<RECORD_BYTES>().0 {
             let record = Record::parse(bytes);
             let log = |v: f32| if v == 0.0 { ZERO_LOG_SCALE } else { libm::log(f64::from(v)) as f32 };
@@ -97,9 +102,9 @@ pub(super) fn read(source: &mut Source<'_>) -> Result<Initial, SplatError> {
 }
 
 /// Writes a document.
-pub(super) fn write(writer: &mut dyn Write, document: &Document, _: &SaveOptions) -> io::Result<Saved> {
+pub(super) fn write(writer: &mut dyn Write, document: &SplatFile, _: &SaveOptions) -> io::Result<SaveReport> {
     let splats = &document.splats;
-    let mut clips = Clips::default();
+    let mut clips = ClampCounts::default();
     let mut records = Vec::with_capacity(splats.len());
     for (i, ((mean, log_scale), (quat, logit))) in splats
         .means
@@ -113,16 +118,16 @@ pub(super) fn write(writer: &mut dyn Write, document: &Document, _: &SaveOptions
         let size: f64 = log_scale.iter().map(|v| f64::from(*v)).sum::<f64>() + libm::log(opacity.max(1e-300));
         let scale = log_scale.map(|v| libm::exp(f64::from(v)) as f32);
         clips.count("scale beyond a 32-bit number", scale.iter().any(|v| !v.is_normal()));
-        let mut colour = [values::steps(opacity, 255) as u8; 4];
-        let dc = splats.sh_of(i).iter().take(3);
+        let mut colour = [values::quantise(opacity, 255) as u8; 4];
+        let dc = splats.sh_coefficients(i).iter().take(3);
         let mut is_clipped = false;
         for (out, dc) in colour.iter_mut().zip(dc) {
-            let (byte, clipped) = values::byte((0.5 + sh::C0 * f64::from(*dc)) * 255.0);
+            let (byte, clipped) = values::to_byte((0.5 + sh::C0 * f64::from(*dc)) * 255.0);
             *out = byte;
             is_clipped |= clipped;
         }
         clips.count("colour outside 0..1", is_clipped);
-        let rotation = values::unit(*quat).map(|q| values::byte(q * 128.0 + 128.0).0);
+        let rotation = values::unit_quaternion(*quat).map(|q| values::to_byte(q * 128.0 + 128.0).0);
         let scale = scale.map(|v| v.min(f32::MAX));
         records.push((size, Record { mean: *mean, scale, colour, rotation }));
     }
@@ -139,8 +144,8 @@ pub(super) fn write(writer: &mut dyn Write, document: &Document, _: &SaveOptions
         }
         writer.write_all(&chunk)?;
     }
-    let mut saved = Saved::new(Format::Splat, splats.len(), (splats.len() * RECORD_BYTES) as u64);
+    let mut saved = SaveReport::new(Format::Splat, splats.len(), (splats.len() * RECORD_BYTES) as u64);
     saved.clipped = clips.into_counts();
-    saved.lose_all_but_numbers(document, 0);
+    saved.report_loss_of_metadata(document, 0);
     Ok(saved)
 }

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use crate::units::bytes;
+use crate::text::format_bytes;
 
 /// Why a splat file cannot be read.
 #[derive(Debug, thiserror::Error)]
@@ -102,7 +102,7 @@ pub enum SplatError {
         found: String,
     },
     /// Reading the file would exceed the memory limit.
-    #[error("{}: size: exceeds the memory limit (expected at most {}, found {} or more at once); raise ⟨max-memory⟩", path.display(), bytes(*limit), bytes(*needed))]
+    #[error("{}: size: exceeds the memory limit (expected at most {}, found {} or more at once); raise ⟨max-memory⟩", path.display(), format_bytes(*limit), format_bytes(*needed))]
     Memory {
         /// The file.
         path: PathBuf,

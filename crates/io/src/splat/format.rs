@@ -3,10 +3,10 @@
 use std::io::{self, Write};
 use std::path::Path;
 
-use super::source::Source;
+use super::source::SourceFile;
 use super::{
-    Document, Initial, SaveOptions, Saved, SplatError, compressed_ply, dot_splat, gltf, html, ksplat, ply,
-    sog, spz,
+    Initial, SaveOptions, SaveReport, SplatError, SplatFile, compressed_ply, dot_splat, gltf, html, ksplat,
+    ply, sog, spz,
 };
 
 /// A file format for splats.
@@ -40,11 +40,11 @@ pub struct FormatRow {
     /// Display name.
     pub title: &'static str,
     /// Endings of file names, in lower case, with their dot; the first one is the default.
-    pub endings: &'static [&'static str],
+    pub extensions: &'static [&'static str],
     /// Whether the start of a file is of this format.
-    pub(super) sniff: fn(&Start) -> bool,
+    pub(super) sniff: fn(&FileStart) -> bool,
     /// Its reader.
-    pub(super) read: fn(&mut Source<'_>) -> Result<Initial, SplatError>,
+    pub(super) read: fn(&mut SourceFile<'_>) -> Result<Initial, SplatError>,
     /// Its writer, if the format can be written.
     pub(super) write: Option<Writer>,
     /// What the format cannot store, as text.
@@ -52,7 +52,7 @@ pub struct FormatRow {
 }
 
 /// Writes the splats of a document, all of which must be usable.
-pub(super) type Writer = fn(&mut dyn Write, &Document, &SaveOptions) -> io::Result<Saved>;
+pub(super) type Writer = fn(&mut dyn Write, &SplatFile, &SaveOptions) -> io::Result<SaveReport>;
 
 /// All formats, in the order of [`Format`], in which they are also detected.
 pub static FORMATS: [FormatRow; 8] = [
@@ -60,7 +60,7 @@ pub static FORMATS: [FormatRow; 8] = [
         format: Format::CompressedPly,
         name: "compressed-ply",
         title: "compressed PLY",
-        endings: &[".compressed.ply"],
+        extensions: &[".compressed.ply"],
         sniff: compressed_ply::sniff,
         read: compressed_ply::read,
         write: Some(compressed_ply::write),
@@ -71,8 +71,8 @@ pub static FORMATS: [FormatRow; 8] = [
         format: Format::Ply,
         name: "ply",
         title: "PLY",
-        endings: &[".ply"],
-        sniff: Start::is_ply,
+        extensions: &[".ply"],
+        sniff: FileStart::is_ply,
         read: ply::read_ply,
         write: Some(ply::write_ply),
         loses: "nothing",
@@ -81,7 +81,7 @@ pub static FORMATS: [FormatRow; 8] = [
         format: Format::Gltf,
         name: "glb",
         title: "glTF",
-        endings: &[".glb", ".gltf"],
+        extensions: &[".glb", ".gltf"],
         sniff: gltf::sniff,
         read: gltf::read,
         write: Some(gltf::write),
@@ -91,7 +91,7 @@ pub static FORMATS: [FormatRow; 8] = [
         format: Format::Spz,
         name: "spz",
         title: "SPZ",
-        endings: &[".spz"],
+        extensions: &[".spz"],
         sniff: spz::sniff,
         read: spz::read,
         write: Some(spz::write),
@@ -102,7 +102,7 @@ pub static FORMATS: [FormatRow; 8] = [
         format: Format::Sog,
         name: "sog",
         title: "SOG",
-        endings: &[".sog"],
+        extensions: &[".sog"],
         sniff: sog::sniff,
         read: sog::read,
         write: Some(sog::write),
@@ -113,7 +113,7 @@ pub static FORMATS: [FormatRow; 8] = [
         format: Format::Ksplat,
         name: "ksplat",
         title: ".ksplat",
-        endings: &[".ksplat"],
+        extensions: &[".ksplat"],
         sniff: ksplat::sniff,
         read: ksplat::read,
         write: None,
@@ -123,7 +123,7 @@ pub static FORMATS: [FormatRow; 8] = [
         format: Format::Html,
         name: "html",
         title: "HTML page",
-        endings: &[".html", ".htm"],
+        extensions: &[".html", ".htm"],
         sniff: html::sniff,
         read: html::read,
         write: Some(html::write),
@@ -133,7 +133,7 @@ pub static FORMATS: [FormatRow; 8] = [
         format: Format::Splat,
         name: "splat",
         title: ".splat",
-        endings: &[".splat"],
+        extensions: &[".splat"],
         sniff: dot_splat::sniff,
         read: dot_splat::read,
         write: Some(dot_splat::write),
@@ -163,11 +163,11 @@ impl Format {
 
     /// The format by the ending of a file name; the longest matching ending counts.
     #[must_use]
-    pub fn of_path(path: &Path) -> Option<Self> {
+    pub fn from_path(path: &Path) -> Option<Self> {
         let name = path.file_name()?.to_string_lossy().to_ascii_lowercase();
         let fits = |ending: &&&str| name.ends_with(**ending);
         let ends = FORMATS.iter().filter_map(|row| {
-            let longest = row.endings.iter().filter(fits).map(|ending| ending.len()).max()?;
+            let longest = row.extensions.iter().filter(fits).map(|ending| ending.len()).max()?;
             Some((longest, row.format))
         });
         ends.max_by_key(|(length, _)| *length).map(|(_, format)| format)
@@ -181,11 +181,11 @@ impl Format {
 }
 
 /// Endings of formats that can be written, for messages: `.ply, .spz or .glb`.
-pub(super) fn written_endings() -> String {
+pub(super) fn writable_extensions() -> String {
     let ends: Vec<&str> = FORMATS
         .iter()
         .filter(|row| row.write.is_some())
-        .filter_map(|row| row.endings.first().copied())
+        .filter_map(|row| row.extensions.first().copied())
         .collect();
     match ends.split_last() {
         Some((last, [])) => (*last).to_owned(),
@@ -195,21 +195,21 @@ pub(super) fn written_endings() -> String {
 }
 
 /// The start of a file.
-pub(super) struct Start {
+pub(super) struct FileStart {
     /// Its first bytes.
     pub(super) bytes: Vec<u8>,
     /// Length of the whole file.
     pub(super) file_bytes: u64,
 }
 
-impl Start {
+impl FileStart {
     /// Whether the file may be JSON.
     pub(super) fn is_json(&self) -> bool {
         self.bytes.trim_ascii_start().starts_with(b"{")
     }
 
     /// Whether the start contains a text.
-    pub(super) fn names(&self, text: &str) -> bool {
+    pub(super) fn contains(&self, text: &str) -> bool {
         self.bytes.windows(text.len()).any(|window| window == text.as_bytes())
     }
 
@@ -223,7 +223,7 @@ impl Start {
         if let Some(row) = FORMATS.iter().find(|row| (row.sniff)(self)) {
             return Ok(row.format);
         }
-        if self.is_json() && self.names("\"lodLevels\"") {
+        if self.is_json() && self.contains("\"lodLevels\"") {
             let found = "a streamed SOG, the list of many others";
             return Err(SplatError::UnsupportedFormat { path: path.to_owned(), found });
         }
@@ -247,9 +247,9 @@ mod tests {
 
     #[test]
     fn the_full_end_of_a_name_decides() {
-        assert_eq!(Format::of_path(Path::new("a/B.PLY")), Some(Format::Ply));
-        assert_eq!(Format::of_path(Path::new("a/b.compressed.ply")), Some(Format::CompressedPly));
-        assert_eq!(Format::of_path(Path::new("a.ply/b")), None);
-        assert_eq!(Format::of_path(Path::new("ply")), None);
+        assert_eq!(Format::from_path(Path::new("a/B.PLY")), Some(Format::Ply));
+        assert_eq!(Format::from_path(Path::new("a/b.compressed.ply")), Some(Format::CompressedPly));
+        assert_eq!(Format::from_path(Path::new("a.ply/b")), None);
+        assert_eq!(Format::from_path(Path::new("ply")), None);
     }
 }

@@ -21,11 +21,11 @@ use std::io::SeekFrom;
 
 use gausset_core::sh;
 
-use super::format::Start;
-use super::source::Source;
-use super::usable::{Collector, row_values};
+use super::format::FileStart;
+use super::source::SourceFile;
+use super::usable::{SplatCollector, row_values};
 use super::values::{self, EXTREME_LOGIT};
-use super::{Document, Format, Initial, SplatError};
+use super::{Format, Initial, SplatError, SplatFile};
 
 const HEADER_BYTES: usize = 4096;
 const SECTION_HEADER_BYTES: usize = 1024;
@@ -58,9 +58,9 @@ struct Section {
 }
 
 /// Reads little-endian numbers at offsets of a header.
-struct Numbers<'a>(&'a [u8]);
+struct HeaderFields<'a>(&'a [u8]);
 
-impl Numbers<'_> {
+impl HeaderFields<'_> {
     fn bytes<const N: usize>(&self, at: usize) -> [u8; N] {
         self.0.get(at..).and_then(|bytes| bytes.first_chunk()).copied().unwrap_or([0; N])
     }
@@ -80,7 +80,7 @@ impl Numbers<'_> {
 
 impl Header {
     fn parse(bytes: &[u8]) -> Self {
-        let numbers = Numbers(bytes);
+        let numbers = HeaderFields(bytes);
         let or = |value: f32, usual: f32| if value == 0.0 { usual } else { value };
         Self {
             version: numbers.bytes(0),
@@ -90,14 +90,14 @@ impl Header {
         }
     }
 
-    fn is_sane(&self) -> bool {
+    fn is_plausible(&self) -> bool {
         self.level <= 2 && (1..=MAX_SECTIONS).contains(&self.room_for_sections)
     }
 }
 
 impl Section {
     fn parse(bytes: &[u8], level: u16) -> (Self, [u16; 2]) {
-        let numbers = Numbers(bytes);
+        let numbers = HeaderFields(bytes);
         let range = match numbers.u32(24) {
             0 if level == 0 => 1,
             0 => 32_767,
@@ -125,20 +125,20 @@ impl Section {
 }
 
 /// The format has no magic number, but a version and a header of known length.
-pub(super) fn sniff(start: &Start) -> bool {
+pub(super) fn sniff(start: &FileStart) -> bool {
     let header = Header::parse(&start.bytes);
     let least = HEADER_BYTES as u64 + SECTION_HEADER_BYTES as u64 * u64::from(header.room_for_sections);
-    header.version[0] == 0 && header.version[1] >= 1 && header.is_sane() && start.file_bytes >= least
+    header.version[0] == 0 && header.version[1] >= 1 && header.is_plausible() && start.file_bytes >= least
 }
 
 /// Reads a file.
-pub(super) fn read(source: &mut Source<'_>) -> Result<Initial, SplatError> {
+pub(super) fn read(source: &mut SourceFile<'_>) -> Result<Initial, SplatError> {
     let mut bytes = vec![0; HEADER_BYTES];
-    source.exact(&mut bytes)?;
+    source.read_exact(&mut bytes)?;
     let header = Header::parse(&bytes);
     if header.version != [0, 1] {
         let [major, minor] = header.version;
-        return Err(source.damaged(
+        return Err(source.damaged_error(
             "header",
             "unknown version of a .ksplat",
             "0.1",
@@ -150,14 +150,14 @@ pub(super) fn read(source: &mut Source<'_>) -> Result<Initial, SplatError> {
     let mut degree = 0;
     bytes.resize(SECTION_HEADER_BYTES, 0);
     for index in 0..header.room_for_sections {
-        source.exact(&mut bytes)?;
+        source.read_exact(&mut bytes)?;
         let (section, [stored_degree, bucket_bytes]) = Section::parse(&bytes, header.level);
         let place = format!("section {index}");
         if stored_degree > u16::from(sh::MAX_DEGREE) {
-            return Err(source.damaged(place, "unknown SH degree", "0..3", stored_degree.to_string()));
+            return Err(source.damaged_error(place, "unknown SH degree", "0..3", stored_degree.to_string()));
         }
         if usize::from(bucket_bytes) != BUCKET_BYTES && section.buckets > 0 {
-            return Err(source.damaged(
+            return Err(source.damaged_error(
                 place,
                 "unknown kind of buckets",
                 "12 bytes",
@@ -166,19 +166,19 @@ pub(super) fn read(source: &mut Source<'_>) -> Result<Initial, SplatError> {
         }
         if section.splats > section.room {
             let expected = format!("at most {}", section.room);
-            return Err(source.damaged(
+            return Err(source.damaged_error(
                 place,
                 "more splats than its capacity",
                 expected,
                 section.splats.to_string(),
             ));
         }
-        let splat_bytes = Layout::of(header.level, section.sh_degree).splat as u64;
+        let splat_bytes = SplatLayout::new(header.level, section.sh_degree).splat as u64;
         let end =
             begin.saturating_add(section.bucket_table_bytes()).saturating_add(section.room * splat_bytes);
         if end > source.bytes {
             let (expected, found) = (format!("{end} bytes"), format!("{} bytes", source.bytes));
-            return Err(source.damaged(
+            return Err(source.damaged_error(
                 place,
                 "the file is truncated or its header is wrong",
                 expected,
@@ -190,11 +190,11 @@ pub(super) fn read(source: &mut Source<'_>) -> Result<Initial, SplatError> {
         begin = end;
     }
     let count = sections.iter().map(|(_, section)| section.splats).sum();
-    let mut splats = Collector::new(degree, count, source.memory)?;
+    let mut splats = SplatCollector::new(degree, count, source.memory)?;
     let logits = values::byte_logits(EXTREME_LOGIT);
     for (index, (begin, section)) in sections.iter().enumerate() {
         source.stream.seek(SeekFrom::Start(*begin)).map_err(|error| source.io(error))?;
-        let layout = Layout::of(header.level, section.sh_degree);
+        let layout = SplatLayout::new(header.level, section.sh_degree);
         let mut reader = SectionReader {
             header: &header,
             section,
@@ -211,12 +211,12 @@ pub(super) fn read(source: &mut Source<'_>) -> Result<Initial, SplatError> {
             "end of file: data after the last section was ignored (expected none, found {more} bytes)"
         ));
     }
-    Ok(Initial::Splats(Document { version: Some(format!("0.1, level {}", header.level)), ..document }))
+    Ok(Initial::Splats(SplatFile { version: Some(format!("0.1, level {}", header.level)), ..document }))
 }
 
 /// Sizes of the parts of a splat, bytes.
 #[derive(Clone, Copy)]
-struct Layout {
+struct SplatLayout {
     level: u16,
     /// Bytes per SH coefficient and channel.
     sh: usize,
@@ -224,8 +224,8 @@ struct Layout {
     sh_degree: u8,
 }
 
-impl Layout {
-    fn of(level: u16, sh_degree: u8) -> Self {
+impl SplatLayout {
+    fn new(level: u16, sh_degree: u8) -> Self {
         let (geometry, sh_bytes) = match level {
             0 => (12 + 12 + 16, 4),
             1 => (6 + 6 + 8, 2),
@@ -245,7 +245,7 @@ impl Layout {
 struct SectionReader<'a> {
     header: &'a Header,
     section: &'a Section,
-    layout: Layout,
+    layout: SplatLayout,
     logits: &'a [f32; 256],
     row: Vec<f32>,
 }
@@ -253,14 +253,14 @@ struct SectionReader<'a> {
 impl SectionReader<'_> {
     fn read(
         &mut self,
-        source: &mut Source<'_>,
+        source: &mut SourceFile<'_>,
         index: usize,
-        splats: &mut Collector,
+        splats: &mut SplatCollector,
     ) -> Result<(), SplatError> {
         let section = self.section;
-        let mut table = source.memory.room(section.bucket_table_bytes())?;
+        let mut table = source.memory.vec_with_capacity(section.bucket_table_bytes())?;
         table.resize(section.bucket_table_bytes() as usize, 0);
-        source.exact(&mut table)?;
+        source.read_exact(&mut table)?;
         let (sizes, centres) =
             table.split_at_checked(4 * section.partial_buckets as usize).unwrap_or_default();
         let sizes = sizes.as_chunks::<4>().0.iter().map(|b| u64::from(u32::from_le_bytes(*b)));
@@ -270,7 +270,7 @@ impl SectionReader<'_> {
         if is_packed && in_full.saturating_add(in_partial) < section.splats {
             let found = in_full.saturating_add(in_partial).to_string();
             let place = format!("section {index}");
-            return Err(source.damaged(
+            return Err(source.damaged_error(
                 place,
                 "buckets with too few splats",
                 section.splats.to_string(),
@@ -288,19 +288,19 @@ impl SectionReader<'_> {
         while left > 0 {
             let count = left.min(BLOCK_SPLATS);
             block.resize(count as usize * self.layout.splat, 0);
-            source.exact(&mut block)?;
+            source.read_exact(&mut block)?;
             for bytes in block.chunks_exact(self.layout.splat) {
                 while is_packed && left_in_bucket == 0 {
                     let Some((size, bytes)) = buckets.next() else {
                         let (expected, found) = (section.splats.to_string(), section.buckets.to_string());
-                        return Err(source.damaged(
+                        return Err(source.damaged_error(
                             format!("section {index}"),
                             "too few buckets",
                             expected,
                             found,
                         ));
                     };
-                    (left_in_bucket, centre) = (size, [0, 4, 8].map(|at| Numbers(bytes).f32(at)));
+                    (left_in_bucket, centre) = (size, [0, 4, 8].map(|at| HeaderFields(bytes).f32(at)));
                 }
                 left_in_bucket = left_in_bucket.saturating_sub(1);
                 self.splat(bytes, centre);
@@ -308,13 +308,13 @@ impl SectionReader<'_> {
             }
             left -= count;
         }
-        source.memory.give_back(section.bucket_table_bytes());
+        source.memory.release(section.bucket_table_bytes());
         Ok(())
     }
 
     /// Decodes a splat into the row.
     fn splat(&mut self, bytes: &[u8], centre: [f32; 3]) {
-        let numbers = Numbers(bytes);
+        let numbers = HeaderFields(bytes);
         let (layout, section) = (self.layout, self.section);
         let half = |at: usize| from_half(numbers.u16(at));
         let (mean, scale, quat) = if layout.level == 0 {

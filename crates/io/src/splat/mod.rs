@@ -5,17 +5,17 @@
 //! values that cannot be rendered (NaN, infinities and zero rotations) are changed or dropped, and counted in the
 //! [`ReadReport`].
 
+mod axes;
 mod compressed_ply;
 mod document;
 mod dot_splat;
 mod error;
-mod facts;
 mod format;
-mod frame;
 mod gltf;
 mod html;
 mod ksplat;
 mod memory;
+mod metadata;
 mod order;
 mod ply;
 mod report;
@@ -30,17 +30,17 @@ mod values;
 use std::io::{self, BufReader};
 use std::path::{Path, PathBuf};
 
-pub use document::{Document, Initial, PointCloud};
+pub use document::{Initial, PointCloud, SplatFile};
 pub use error::SplatError;
 pub use format::{FORMATS, Format, FormatRow};
 pub use report::ReadReport;
-pub use save::{SaveOptions, Saved, save, write};
-pub use spz::{SpzFrame, SpzOptions};
+pub use save::{SaveOptions, SaveReport, save, write};
+pub use spz::{SpzAxes, SpzOptions};
 
 use crate::input;
-use format::Start;
-use memory::Account;
-use source::Source;
+use format::FileStart;
+use memory::MemoryAccount;
+use source::SourceFile;
 
 /// Limits while reading.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,14 +65,14 @@ pub struct LoadOptions {
     /// Memory limit.
     pub limits: ReadLimits,
     /// Axes of SPZ files that do not specify them; `None` = those of a PLY, with a note in the report.
-    pub spz_frame: Option<SpzFrame>,
+    pub spz_frame: Option<SpzAxes>,
 }
 
 /// Reads a splat file of any known format.
 ///
 /// # Errors
 /// The file is not a splat file, contains only points, is damaged, or exceeds the memory limit.
-pub fn load(path: &Path, options: &LoadOptions) -> Result<Document, SplatError> {
+pub fn load(path: &Path, options: &LoadOptions) -> Result<SplatFile, SplatError> {
     match read_file(path, options)? {
         Initial::Splats(document) => Ok(document),
         Initial::Points(_) => Err(SplatError::PointCloud { path: path.to_owned() }),
@@ -101,20 +101,20 @@ pub fn parse_initial(bytes: &[u8], path: &Path, limits: &ReadLimits) -> Result<I
 /// As [`load_initial`].
 pub fn parse(bytes: &[u8], path: &Path, options: &LoadOptions) -> Result<Initial, SplatError> {
     let stream = &mut io::Cursor::new(bytes);
-    let memory = &Account::new(path, &options.limits);
-    read(&mut Source { stream, bytes: bytes.len() as u64, path, folder: None, options, memory })
+    let memory = &MemoryAccount::new(path, &options.limits);
+    read(&mut SourceFile { stream, bytes: bytes.len() as u64, path, folder: None, options, memory })
 }
 
 /// Format of a file, or of the folder of an unpacked SOG; `None` if it is not a splat file.
 #[must_use]
 pub fn recognise(path: &Path) -> Option<Format> {
     let path = &file_of(path);
-    let file = input::open(path, input::STREAMED).ok()?;
+    let file = input::open(path, input::NO_LIMIT).ok()?;
     let bytes = file.metadata().ok()?.len();
     let (stream, options) = (&mut BufReader::new(file), &LoadOptions::default());
-    let memory = &Account::new(path, &options.limits);
-    let mut source = Source { stream, bytes, path, folder: None, options, memory };
-    Start { bytes: source.start().ok()?, file_bytes: bytes }.format(path).ok()
+    let memory = &MemoryAccount::new(path, &options.limits);
+    let mut source = SourceFile { stream, bytes, path, folder: None, options, memory };
+    FileStart { bytes: source.start().ok()?, file_bytes: bytes }.format(path).ok()
 }
 
 /// The file to read first: `meta.json` if the path is the folder of a SOG.
@@ -126,18 +126,18 @@ fn file_of(path: &Path) -> PathBuf {
 fn read_file(path: &Path, options: &LoadOptions) -> Result<Initial, SplatError> {
     let path = &file_of(path);
     let io_error = |source| SplatError::Io { path: path.to_owned(), action: "open", source };
-    let file = input::open(path, input::STREAMED).map_err(io_error)?;
+    let file = input::open(path, input::NO_LIMIT).map_err(io_error)?;
     let bytes = file.metadata().map_err(io_error)?.len();
     let stream = &mut BufReader::with_capacity(1 << 18, file);
     let (folder, memory) =
-        (Some(path.parent().unwrap_or(Path::new(""))), &Account::new(path, &options.limits));
-    read(&mut Source { stream, bytes, path, folder, options, memory })
+        (Some(path.parent().unwrap_or(Path::new(""))), &MemoryAccount::new(path, &options.limits));
+    read(&mut SourceFile { stream, bytes, path, folder, options, memory })
 }
 
 /// Detects the format of a file and reads it.
-fn read(source: &mut Source<'_>) -> Result<Initial, SplatError> {
+fn read(source: &mut SourceFile<'_>) -> Result<Initial, SplatError> {
     let _span = gausset_prof::span("read_splats");
-    let start = Start { bytes: source.start()?, file_bytes: source.bytes };
+    let start = FileStart { bytes: source.start()?, file_bytes: source.bytes };
     let format = start.format(source.path)?;
     (format.row().read)(source)
 }

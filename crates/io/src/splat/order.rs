@@ -7,15 +7,15 @@
 //! the same cost.
 
 /// Levels of recursion in addition to those of halving, after which parts are only halved.
-const MORE_LEVELS: u32 = 24;
+const EXTRA_LEVELS: u32 = 24;
 
 /// Fraction of the cost of a set below which it is split into a core and a shell.
-const SHELL_SHARE: f64 = 0.75;
+const SHELL_COST_FRACTION: f64 = 0.75;
 
 /// Indices of points in an order in which each consecutive `group` is compact.
-pub(super) fn in_groups(points: &[[f32; 3]], group: usize) -> Vec<u32> {
+pub(super) fn order_in_groups(points: &[[f32; 3]], group: usize) -> Vec<u32> {
     let mut order: Vec<u32> = (0..points.len() as u32).collect();
-    let levels = 2 * points.len().div_ceil(group).max(1).ilog2() + MORE_LEVELS;
+    let levels = 2 * points.len().div_ceil(group).max(1).ilog2() + EXTRA_LEVELS;
     let mut keys = vec![0; points.len()];
     for shell in shells(points, &mut order, group) {
         split(points, shell, &mut keys, group, levels);
@@ -70,7 +70,9 @@ fn shells<'a>(points: &[[f32; 3]], order: &'a mut [u32], group: usize) -> Vec<&'
         let cost = |k: usize| k as f64 * radius(rest[k - 1]) + (count - k as f64) * whole;
         let cuts = (group..rest.len()).step_by(group).map(|k| (cost(k), k));
         let best = cuts.min_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
-        let Some((_, at)) = best.filter(|(cost, _)| *cost < SHELL_SHARE * count * whole) else { break };
+        let Some((_, at)) = best.filter(|(cost, _)| *cost < SHELL_COST_FRACTION * count * whole) else {
+            break;
+        };
         let (core, shell) = rest.split_at_mut(at);
         shells.push(shell);
         rest = core;
@@ -141,11 +143,11 @@ mod tests {
     #[test]
     fn every_point_stands_once() {
         for count in [0, 1, 255, 256, 257, 5000] {
-            let mut order = in_groups(&points(count), 256);
+            let mut order = order_in_groups(&points(count), 256);
             order.sort_unstable();
             assert!(order.into_iter().eq(0..count as u32));
         }
-        let same = in_groups(&[[1.0; 3]; 1000], 256);
+        let same = order_in_groups(&[[1.0; 3]; 1000], 256);
         assert!(same.into_iter().eq(0..1000), "equal points keep their order");
     }
 
@@ -155,7 +157,7 @@ mod tests {
         for i in 0..40 {
             points[500 * i][0] += 1000.0 * (i as f32 + 1.0);
         }
-        let order = in_groups(&points, 256);
+        let order = order_in_groups(&points, 256);
         let side = |group: &[u32]| {
             let [low, high] = bounds(&points, group);
             (0..3).map(|k| high[k] - low[k]).fold(0.0, f32::max)

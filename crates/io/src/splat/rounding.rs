@@ -9,17 +9,17 @@
 //! the nearest.
 
 /// Number of previous splats whose errors are considered.
-const REACH: usize = 32;
+const PREVIOUS_SPLATS: usize = 32;
 
 /// Footprint of a splat.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Place {
+pub(super) struct Footprint {
     mean: [f32; 3],
     opacity: f32,
     area: f32,
 }
 
-impl Place {
+impl Footprint {
     pub(super) fn new(mean: [f32; 3], log_scale: [f32; 3], opacity: f64) -> Self {
         let least = log_scale.iter().fold(f32::INFINITY, |least, v| least.min(*v));
         let area = libm::exp(f64::from(log_scale.iter().sum::<f32>() - least)) as f32;
@@ -28,41 +28,41 @@ impl Place {
 }
 
 /// Rounds rows of values, one splat after another.
-pub(super) struct Rounding {
+pub(super) struct ErrorDiffusion {
     /// Largest error that is passed on.
     step: f32,
     values: usize,
-    places: Vec<Place>,
+    places: Vec<Footprint>,
     /// `[splat][value]`.
     errors: Vec<f32>,
     /// Sum of the weighted errors of previous splats.
-    left: Vec<f32>,
+    carried_errors: Vec<f32>,
 }
 
-impl Rounding {
+impl ErrorDiffusion {
     /// For rows of `values` values, whose codes are `step` apart.
     pub(super) fn new(values: usize, step: f32) -> Self {
-        Self { step, values, places: Vec::new(), errors: Vec::new(), left: vec![0.0; values] }
+        Self { step, values, places: Vec::new(), errors: Vec::new(), carried_errors: vec![0.0; values] }
     }
 
     /// Starts a new group without previous splats.
-    pub(super) fn begin(&mut self) {
+    pub(super) fn start_group(&mut self) {
         self.places.clear();
         self.errors.clear();
     }
 
     /// Rounds the values of a splat: `round` maps a value to a code, `decode` a code to a value.
-    pub(super) fn row(
+    pub(super) fn round_row(
         &mut self,
-        place: Place,
+        place: Footprint,
         values: &[f32],
         round: impl Fn(f32) -> u8,
         decode: impl Fn(u8) -> f32,
         codes: &mut [u8],
     ) {
-        self.take_up(&place);
+        self.sum_errors(&place);
         let (half, step) = (self.step / 2.0, self.step);
-        for ((value, left), code) in values.iter().zip(&self.left).zip(codes) {
+        for ((value, left), code) in values.iter().zip(&self.carried_errors).zip(codes) {
             *code = round(value - left.clamp(-half, half));
             self.errors.push((decode(*code) - value).clamp(-step, step));
         }
@@ -70,9 +70,9 @@ impl Rounding {
     }
 
     /// Sums the weighted errors of previous splats.
-    fn take_up(&mut self, place: &Place) {
-        self.left.fill(0.0);
-        let first = self.places.len().saturating_sub(REACH);
+    fn sum_errors(&mut self, place: &Footprint) {
+        self.carried_errors.fill(0.0);
+        let first = self.places.len().saturating_sub(PREVIOUS_SPLATS);
         let errors = self.errors.chunks_exact(self.values).skip(first);
         for (other, errors) in self.places.iter().skip(first).zip(errors) {
             let areas = place.area + other.area;
@@ -82,7 +82,7 @@ impl Rounding {
             if root > 0.0 {
                 let near = (root * root) * (root * root);
                 let weight = near * (2.0 * other.area / areas) * (other.opacity / place.opacity).min(1e6);
-                self.left.iter_mut().zip(errors).for_each(|(left, error)| *left += weight * error);
+                self.carried_errors.iter_mut().zip(errors).for_each(|(left, error)| *left += weight * error);
             }
         }
     }
@@ -94,13 +94,13 @@ mod tests {
 
     /// Rounds splats at these positions to integers; returns the sum of the errors.
     fn sum_of_errors(places: impl Iterator<Item = f32>) -> f32 {
-        let mut rounding = Rounding::new(1, 1.0);
+        let mut rounding = ErrorDiffusion::new(1, 1.0);
         let mut code = [0];
         let mut sum = 0.0;
         for x in places {
             let round = |v: f32| (v + 0.5) as u8;
-            let place = Place::new([x, 0.0, 0.0], [0.0; 3], 0.5);
-            rounding.row(place, &[7.3], round, f32::from, &mut code);
+            let place = Footprint::new([x, 0.0, 0.0], [0.0; 3], 0.5);
+            rounding.round_row(place, &[7.3], round, f32::from, &mut code);
             assert!((6..=8).contains(&code[0]), "one step from the nearest at most: {}", code[0]);
             sum += f32::from(code[0]) - 7.3;
         }
@@ -117,11 +117,11 @@ mod tests {
 
     #[test]
     fn splats_without_opacity_or_size_do_no_harm() {
-        let mut rounding = Rounding::new(2, 1.0);
+        let mut rounding = ErrorDiffusion::new(2, 1.0);
         let mut codes = [0; 2];
         for (log_scale, opacity) in [(-1e3, 0.0), (-1e3, 1.0), (30.0, 0.0), (0.0, 1.0)] {
-            let place = Place::new([1e12; 3], [log_scale; 3], opacity);
-            rounding.row(place, &[3.2, 900.0], |v| v as u8, f32::from, &mut codes);
+            let place = Footprint::new([1e12; 3], [log_scale; 3], opacity);
+            rounding.round_row(place, &[3.2, 900.0], |v| v as u8, f32::from, &mut codes);
             assert!((2..=4).contains(&codes[0]) && codes[1] == 255, "{codes:?}");
         }
     }

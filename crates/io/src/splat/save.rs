@@ -6,8 +6,8 @@ use std::path::Path;
 
 use gausset_core::splats_transform::Similarity;
 
-use super::format::written_endings;
-use super::{Document, Format, SpzOptions, ply};
+use super::format::writable_extensions;
+use super::{Format, SplatFile, SpzOptions, ply};
 use crate::atomic::{FileSystem, WriteError, WriteOptions, write_atomic_with};
 
 /// Options of writing. Equal documents and options give equal bytes.
@@ -30,7 +30,7 @@ impl Default for SaveOptions {
 
 /// Result of a save.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Saved {
+pub struct SaveReport {
     /// Format.
     pub format: Format,
     /// Version of the format, if it has versions.
@@ -53,9 +53,9 @@ pub struct Saved {
     pub lost: Vec<String>,
 }
 
-impl Saved {
+impl SaveReport {
     /// Records the loss of a format that stores only splat values, up to an SH degree.
-    pub(super) fn lose_all_but_numbers(&mut self, document: &Document, sh_degree: u8) {
+    pub(super) fn report_loss_of_metadata(&mut self, document: &SplatFile, sh_degree: u8) {
         if document.splats.sh_degree > sh_degree {
             self.lost.push(format!("SH above degree {sh_degree}"));
         }
@@ -63,22 +63,22 @@ impl Saved {
         if document.antialiased {
             self.lost.push("the antialiased render mode".to_owned());
         }
-        self.lose_scene_facts(document);
+        self.report_loss_of_scene_metadata(document);
     }
 
     /// Records the loss of a format that stores neither the up direction nor the sky.
-    pub(super) fn lose_scene_facts(&mut self, document: &Document) {
+    pub(super) fn report_loss_of_scene_metadata(&mut self, document: &SplatFile) {
         if document.vertical_axis.is_some() {
             self.lost.push("which direction is up".to_owned());
         }
         if document.saved_from_dataset.is_some_and(|moved| moved != Similarity::IDENTITY) {
             self.lost.push("the transform from the dataset's cameras".to_owned());
         }
-        self.lose_sky(document);
+        self.report_loss_of_sky(document);
     }
 
     /// Records the loss of a format that does not store which splats are the sky.
-    pub(super) fn lose_sky(&mut self, document: &Document) {
+    pub(super) fn report_loss_of_sky(&mut self, document: &SplatFile) {
         if document.sky > 0 {
             self.lost.push("which splats are the sky".to_owned());
         }
@@ -110,13 +110,14 @@ impl Saved {
 pub fn save(
     fs: &dyn FileSystem,
     path: &Path,
-    document: &Document,
+    document: &SplatFile,
     options: &SaveOptions,
     write_options: &WriteOptions,
-) -> Result<Saved, WriteError> {
-    let named = || Format::of_path(path).filter(|format| format.is_written());
+) -> Result<SaveReport, WriteError> {
+    let named = || Format::from_path(path).filter(|format| format.is_written());
     let Some(format) = options.format.or_else(named) else {
-        let reason = format!("no known splat format (expected a name that ends in {})", written_endings());
+        let reason =
+            format!("no known splat format (expected a name that ends in {})", writable_extensions());
         let source = io::Error::new(io::ErrorKind::InvalidInput, reason);
         return Err(WriteError::Io { path: path.to_owned(), action: "name", source });
     };
@@ -125,7 +126,7 @@ pub fn save(
     let write_options = WriteOptions { needed_bytes, ..*write_options };
     let body = |file: &mut crate::atomic::AtomicWriter<'_>| write(file, document, format, options);
     let (saved, committed) = write_atomic_with(fs, path, &write_options, body)?;
-    Ok(Saved { sync_seconds: committed.sync_seconds, ..saved })
+    Ok(SaveReport { sync_seconds: committed.sync_seconds, ..saved })
 }
 
 /// Writes a document to a stream. Unusable splats ([`gausset_core::Splats::is_usable`]) are dropped.
@@ -134,25 +135,25 @@ pub fn save(
 /// The writer failed, the arrays of the splats are inconsistent, or the format cannot be written.
 pub fn write(
     writer: &mut dyn Write,
-    document: &Document,
+    document: &SplatFile,
     format: Format,
     options: &SaveOptions,
-) -> io::Result<Saved> {
+) -> io::Result<SaveReport> {
     let _span = gausset_prof::span("write_splats");
     let invalid = |error: String| io::Error::new(io::ErrorKind::InvalidInput, error);
     document.splats.validate().map_err(|error| invalid(error.to_string()))?;
     let Some(write) = format.row().write else {
         return Err(invalid(format!("{} is read only", format.row().title)));
     };
-    let (document, dropped) = usable(document);
+    let (document, dropped) = usable_document(document);
     let saved = write(writer, &document, options)?;
-    Ok(Saved { dropped, ..saved })
+    Ok(SaveReport { dropped, ..saved })
 }
 
 /// The document without unusable splats, and their number.
-fn usable(document: &Document) -> (Cow<'_, Document>, u64) {
+fn usable_document(document: &SplatFile) -> (Cow<'_, SplatFile>, u64) {
     let splats = &document.splats;
-    let stays: Vec<usize> = (0..splats.len()).filter(|&i| splats.is_usable(i)).collect();
+    let stays: Vec<usize> = (0..splats.len()).filter(|&i| splats.is_valid(i)).collect();
     if stays.len() == splats.len() {
         return (Cow::Borrowed(document), 0);
     }

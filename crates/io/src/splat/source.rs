@@ -4,21 +4,21 @@
 use std::io::{BufRead, Read, Seek, SeekFrom};
 use std::path::Path;
 
-use super::memory::Account;
+use super::memory::MemoryAccount;
 use super::{LoadOptions, SplatError};
 
 /// Bytes at the start of a file that format detection reads: the longest PLY header.
 const START_BYTES: u64 = 64 << 10;
 
 /// Bytes with random access.
-pub(super) trait Stream: BufRead + Seek {}
+pub(super) trait SeekableRead: BufRead + Seek {}
 
-impl<T: BufRead + Seek> Stream for T {}
+impl<T: BufRead + Seek> SeekableRead for T {}
 
 /// A file that is being read.
-pub(super) struct Source<'a> {
+pub(super) struct SourceFile<'a> {
     /// Its content.
-    pub(super) stream: &'a mut dyn Stream,
+    pub(super) stream: &'a mut dyn SeekableRead,
     /// Length in bytes.
     pub(super) bytes: u64,
     /// Path, for messages.
@@ -28,10 +28,10 @@ pub(super) struct Source<'a> {
     /// Options of the caller.
     pub(super) options: &'a LoadOptions,
     /// Memory account: everything whose size depends on the file is added before it is allocated.
-    pub(super) memory: &'a Account<'a>,
+    pub(super) memory: &'a MemoryAccount<'a>,
 }
 
-impl Source<'_> {
+impl SourceFile<'_> {
     /// Reads the first bytes of the file and rewinds to its start.
     pub(super) fn start(&mut self) -> Result<Vec<u8>, SplatError> {
         let mut start = Vec::new();
@@ -41,12 +41,12 @@ impl Source<'_> {
     }
 
     /// Fills a buffer from the current position.
-    pub(super) fn exact(&mut self, buffer: &mut [u8]) -> Result<(), SplatError> {
+    pub(super) fn read_exact(&mut self, buffer: &mut [u8]) -> Result<(), SplatError> {
         self.stream.read_exact(buffer).map_err(|source| self.io(source))
     }
 
     /// Error for invalid data in the file.
-    pub(super) fn damaged(
+    pub(super) fn damaged_error(
         &self,
         place: impl Into<String>,
         what: &'static str,

@@ -8,8 +8,8 @@
 
 use gausset_core::{Splats, sh};
 
-use super::memory::Account;
-use super::{Document, Format, ReadReport, SplatError};
+use super::memory::MemoryAccount;
+use super::{Format, ReadReport, SplatError, SplatFile};
 
 /// Logit that replaces an opacity of 1: `1 - 3e-7`.
 const FULL_OPACITY_LOGIT: f32 = 15.0;
@@ -28,20 +28,20 @@ const SHORTEST_QUATERNION_SQUARED: f32 = 1e-30;
 const LARGEST_COEFFICIENT: f32 = 1e6;
 
 /// Number of values before SH in a decoded row: mean, log scale, quaternion, opacity logit.
-pub(super) const ROW_SH: usize = 11;
+pub(super) const VALUES_BEFORE_SH: usize = 11;
 
 /// Decides which splats are usable, and counts the others.
 #[derive(Default)]
-pub(super) struct Usable {
+pub(super) struct SplatFilter {
     pub(super) report: ReadReport,
     far: u64,
 }
 
-impl Usable {
+impl SplatFilter {
     /// Whether a splat (`[mean 3 | log scale 3 | quaternion 4 | logit 1 | SH …]`) is kept. May repair it.
-    pub(super) fn keeps(&mut self, row: &mut [f32]) -> bool {
+    pub(super) fn accepts(&mut self, row: &mut [f32]) -> bool {
         self.report.found += 1;
-        let Some((geometry, sh)) = row.split_first_chunk_mut::<ROW_SH>() else { return false };
+        let Some((geometry, sh)) = row.split_first_chunk_mut::<VALUES_BEFORE_SH>() else { return false };
         let finite = |values: &[f32]| values.iter().fold(true, |all, v| all & v.is_finite());
         // Comparisons with NaN are false.
         let within = |values: &[f32], most: f32| values.iter().fold(true, |all, v| all & (v.abs() <= most));
@@ -51,7 +51,7 @@ impl Usable {
             & within(&geometry[6..10], LARGEST_QUATERNION)
             & within(sh, LARGEST_COEFFICIENT);
         if !is_ordinary {
-            if let Some(why) = unusable(geometry, sh) {
+            if let Some(why) = drop_reason(geometry, sh) {
                 self.report.drop_one(why);
                 return false;
             }
@@ -66,7 +66,7 @@ impl Usable {
     }
 
     /// Whether a point is kept.
-    pub(super) fn keeps_point(&mut self, position: &[f32]) -> bool {
+    pub(super) fn accepts_point(&mut self, position: &[f32]) -> bool {
         self.report.found += 1;
         let why = if !position.iter().all(|v| v.is_finite()) {
             Some("non-finite position")
@@ -93,7 +93,7 @@ impl Usable {
         self.report
     }
 
-    fn repair(&mut self, geometry: &mut [f32; ROW_SH]) {
+    fn repair(&mut self, geometry: &mut [f32; VALUES_BEFORE_SH]) {
         if geometry[10] == f32::INFINITY {
             geometry[10] = FULL_OPACITY_LOGIT;
             self.report.repair_one("opacity of exactly 1");
@@ -107,7 +107,7 @@ impl Usable {
 }
 
 /// Why a splat with unusual values must be dropped; `None` if it can be kept.
-fn unusable(geometry: &[f32; ROW_SH], sh: &[f32]) -> Option<&'static str> {
+fn drop_reason(geometry: &[f32; VALUES_BEFORE_SH], sh: &[f32]) -> Option<&'static str> {
     let any = |values: &[f32], bad: fn(f32) -> bool| values.iter().any(|&v| bad(v));
     let not_finite = |v: f32| !v.is_finite();
     let (mean, log_scales) = (&geometry[..3], &geometry[3..6]);
@@ -131,19 +131,23 @@ fn is_far(position: &[f32]) -> bool {
 }
 
 /// Collects the usable splats from decoded rows.
-pub(super) struct Collector {
+pub(super) struct SplatCollector {
     splats: Splats,
     /// Capacity to reserve with the first splat: a count alone allocates no memory.
-    room: usize,
-    usable: Usable,
+    capacity: usize,
+    usable: SplatFilter,
 }
 
-impl Collector {
+impl SplatCollector {
     /// Creates a collector for `promised` rows, which may be more than there are.
-    pub(super) fn new(sh_degree: u8, promised: u64, memory: &Account<'_>) -> Result<Self, SplatError> {
-        memory.draw_rows(promised, splat_bytes(promised, sh_degree))?;
+    pub(super) fn new(sh_degree: u8, promised: u64, memory: &MemoryAccount<'_>) -> Result<Self, SplatError> {
+        memory.reserve_rows(promised, splat_bytes(promised, sh_degree))?;
         let room = usize::try_from(promised).unwrap_or_default();
-        Ok(Self { splats: Splats::with_capacity(sh_degree, 0), room, usable: Usable::default() })
+        Ok(Self {
+            splats: Splats::with_capacity(sh_degree, 0),
+            capacity: room,
+            usable: SplatFilter::default(),
+        })
     }
 
     /// Lowers the SH degree, before the first splat is added.
@@ -153,9 +157,9 @@ impl Collector {
 
     /// Adds a row of [`row_values`] values if it is usable.
     pub(super) fn push(&mut self, row: &mut [f32]) -> bool {
-        let keeps = self.usable.keeps(row);
-        if self.room > 0 {
-            self.splats = Splats::with_capacity(self.splats.sh_degree, std::mem::take(&mut self.room));
+        let keeps = self.usable.accepts(row);
+        if self.capacity > 0 {
+            self.splats = Splats::with_capacity(self.splats.sh_degree, std::mem::take(&mut self.capacity));
         }
         if let (true, [x, y, z, sx, sy, sz, qw, qx, qy, qz, logit, sh @ ..]) = (keeps, row) {
             self.splats.push([*x, *y, *z], [*sx, *sy, *sz], [*qw, *qx, *qy, *qz], *logit, sh);
@@ -164,14 +168,14 @@ impl Collector {
     }
 
     /// The document with its report.
-    pub(super) fn into_document(self, format: Format) -> Document {
-        Document { format, report: self.usable.into_report(), ..Document::new(self.splats) }
+    pub(super) fn into_document(self, format: Format) -> SplatFile {
+        SplatFile { format, report: self.usable.into_report(), ..SplatFile::new(self.splats) }
     }
 }
 
 /// Number of values of a decoded row.
 pub(super) fn row_values(sh_degree: u8) -> usize {
-    ROW_SH + 3 * sh::coefficients(sh_degree)
+    VALUES_BEFORE_SH + 3 * sh::coefficients(sh_degree)
 }
 
 /// Bytes of `count` splats.

@@ -33,7 +33,7 @@ pub(super) fn byte_logits(extreme: f32) -> [f32; 256] {
 }
 
 /// Normalises a rotation `wxyz`; NaN for a zero quaternion.
-pub(super) fn unit([w, x, y, z]: [f32; 4]) -> [f64; 4] {
+pub(super) fn unit_quaternion([w, x, y, z]: [f32; 4]) -> [f64; 4] {
     let q = [w, x, y, z].map(f64::from);
     let length = libm::sqrt(q.iter().map(|v| v * v).sum());
     q.map(|v| v / length)
@@ -69,20 +69,20 @@ pub(super) fn from_smallest_three(largest: usize, rest: [f64; 3]) -> [f32; 4] {
 }
 
 /// The integer in `0..=steps` nearest to `value * steps`, for a value in 0..=1.
-pub(super) fn steps(value: f64, steps: u32) -> u32 {
+pub(super) fn quantise(value: f64, steps: u32) -> u32 {
     (value.clamp(0.0, 1.0) * f64::from(steps) + 0.5) as u32
 }
 
 /// The byte nearest to a value, and whether the value is outside 0..=255 by more than half a step.
-pub(super) fn byte(value: f64) -> (u8, bool) {
+pub(super) fn to_byte(value: f64) -> (u8, bool) {
     ((value.clamp(0.0, 255.0) + 0.5) as u8, !(-0.5..=255.5).contains(&value))
 }
 
 /// Counts splats with values outside the range of a format.
 #[derive(Default)]
-pub(super) struct Clips(Vec<(&'static str, u64)>);
+pub(super) struct ClampCounts(Vec<(&'static str, u64)>);
 
-impl Clips {
+impl ClampCounts {
     /// Counts one splat if `is_clipped`.
     pub(super) fn count(&mut self, what: &'static str, is_clipped: bool) {
         if !is_clipped {
@@ -122,7 +122,7 @@ mod tests {
         for q in
             [[0.8, 0.4, 0.2, -0.4], [0.1, -0.9, 0.3, 0.3], [0.5, 0.5, -0.5, 0.5], [0.0, 0.0, 0.0, -2.0f32]]
         {
-            let q = unit(q);
+            let q = unit_quaternion(q);
             let (largest, rest) = smallest_three(q);
             let back = from_smallest_three(largest, rest).map(f64::from);
             let same: f64 = q.iter().zip(back).map(|(a, b)| a * b).sum();

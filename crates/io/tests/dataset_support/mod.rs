@@ -152,7 +152,7 @@ impl Scene {
 
     /// The lines of warnings and skipped images.
     pub(crate) fn report(&self) -> Vec<String> {
-        self.open().unwrap().report().iter().map(|line| self.line(line)).collect()
+        self.open().unwrap().report_lines().iter().map(|line| self.line(line)).collect()
     }
 }
 

@@ -6,9 +6,9 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use gausset_core::Splats;
-use gausset_core::engine::{DensityStatistics, ExtraGroup, Group, Moments, TrainState};
+use gausset_core::engine::{AdamMoments, CorrectionGroup, CorrectionKind, DensityStatistics, TrainState};
 use gausset_io::atomic::{FileSystem, WriteError, WriteOptions};
-use gausset_io::splat::{self, Document, Format, SaveOptions, Saved};
+use gausset_io::splat::{self, Format, SaveOptions, SaveReport, SplatFile};
 
 /// Pseudo-random numbers, the same on every run (splitmix64).
 pub(crate) struct Numbers(pub(crate) u64);
@@ -56,14 +56,18 @@ impl Default for PlyOptions {
 }
 
 impl PlyOptions {
-    fn document(&self, splats: &Splats) -> (Document, SaveOptions) {
+    fn document(&self, splats: &Splats) -> (SplatFile, SaveOptions) {
         let Self { normals, antialiased, vertical_axis, sky } = *self;
-        let document = Document { antialiased, vertical_axis, sky, ..Document::new(splats.clone()) };
+        let document = SplatFile { antialiased, vertical_axis, sky, ..SplatFile::new(splats.clone()) };
         (document, SaveOptions { normals, ..SaveOptions::default() })
     }
 }
 
-pub(crate) fn write_ply(writer: &mut dyn Write, splats: &Splats, options: &PlyOptions) -> io::Result<Saved> {
+pub(crate) fn write_ply(
+    writer: &mut dyn Write,
+    splats: &Splats,
+    options: &PlyOptions,
+) -> io::Result<SaveReport> {
     let (document, options) = options.document(splats);
     splat::write(writer, &document, Format::Ply, &options)
 }
@@ -74,7 +78,7 @@ pub(crate) fn save_ply(
     splats: &Splats,
     options: &PlyOptions,
     write: &WriteOptions,
-) -> Result<Saved, WriteError> {
+) -> Result<SaveReport, WriteError> {
     let (document, options) = options.document(splats);
     splat::save(fs, path, &document, &SaveOptions { format: Some(Format::Ply), ..options }, write)
 }
@@ -96,14 +100,14 @@ pub(crate) fn some_state(count: usize, seed: u64) -> TrainState {
     let mut m = some_splats(count, 3, seed + 1);
     m.opacity_logits[0] = f32::from_bits(0x7fc0_1234); // a NaN with a payload
     m.means[0] = [-0.0, f32::INFINITY, 1e-42];
-    let mut extra = ExtraGroup::new(Group::Gain, 5);
+    let mut extra = CorrectionGroup::new(CorrectionKind::Gain, 5);
     extra.values[3] = 0.25;
-    extra.clocks[2] = 77;
+    extra.update_counts[2] = 77;
     TrainState {
         splats: some_splats(count, 3, seed),
-        moments: Moments { m, v: some_splats(count, 3, seed + 2) },
-        clocks: (0..count as u32).map(|i| 3 * i + 1).collect(),
-        group_clock: u64::MAX - 5,
+        moments: AdamMoments { m, v: some_splats(count, 3, seed + 2) },
+        update_counts: (0..count as u32).map(|i| 3 * i + 1).collect(),
+        dense_update_count: u64::MAX - 5,
         ids: (0..count as u32).rev().collect(),
         next_id: u32::MAX,
         statistics: DensityStatistics {
@@ -111,7 +115,7 @@ pub(crate) fn some_state(count: usize, seed: u64) -> TrainState {
             visible_steps: (0..count as u32).map(|i| i * i).collect(),
             max_radius: n.values(count),
         },
-        extras: vec![extra, ExtraGroup::new(Group::Pose, 3)],
+        corrections: vec![extra, CorrectionGroup::new(CorrectionKind::Pose, 3)],
     }
 }
 
@@ -131,16 +135,16 @@ pub(crate) fn bits(splats: &Splats) -> Vec<u32> {
 pub(crate) fn same_bits(a: &TrainState, b: &TrainState) -> bool {
     let floats = |s: &TrainState| -> Vec<u32> {
         let mut all = [bits(&s.splats), bits(&s.moments.m), bits(&s.moments.v)].concat();
-        let extras = s.extras.iter().flat_map(|g| [&g.values, &g.m, &g.v]).flatten();
+        let extras = s.corrections.iter().flat_map(|g| [&g.values, &g.m, &g.v]).flatten();
         let statistics = s.statistics.gradient_sum.iter().chain(&s.statistics.max_radius);
         all.extend(statistics.chain(extras).map(|v| v.to_bits()));
         all
     };
     let rest = |s: &TrainState| {
-        let extras: Vec<_> = s.extras.iter().map(|g| (g.group, g.clocks.clone())).collect();
+        let extras: Vec<_> = s.corrections.iter().map(|g| (g.group, g.update_counts.clone())).collect();
         let degrees = [s.splats.sh_degree, s.moments.m.sh_degree, s.moments.v.sh_degree];
         let steps = s.statistics.visible_steps.clone();
-        (s.clocks.clone(), s.ids.clone(), steps, s.group_clock, s.next_id, degrees, extras)
+        (s.update_counts.clone(), s.ids.clone(), steps, s.dense_update_count, s.next_id, degrees, extras)
     };
     floats(a) == floats(b) && rest(a) == rest(b)
 }
@@ -155,7 +159,7 @@ pub(crate) fn file_names(folder: &Path) -> Vec<String> {
     let entries = std::fs::read_dir(folder).unwrap().map(Result::unwrap);
     let files = entries.filter(|e| e.file_type().unwrap().is_file());
     let mut names: Vec<String> = files.map(|e| e.file_name().into_string().unwrap()).collect();
-    names.retain(|name| name != gausset_io::owned::MARKER);
+    names.retain(|name| name != gausset_io::ownership::MARKER);
     names.sort();
     names
 }

@@ -13,15 +13,15 @@ use std::ops::Range;
 use fearless_simd::Level;
 use gausset_compute::simd::{LANES, Row};
 
-use super::Latitude;
-use super::lines::{self, DERIVATIVES, Factors, MOMENTS, Pixels};
+use super::LatitudeWeights;
+use super::lines::{self, DERIVATIVES, LineInputs, LossFactors, MOMENTS};
 use super::window::{GROUP, GROUP_INPUTS, MARGIN, RADIUS};
 use crate::planes::{AlignedBuffer, Planes};
 
 /// Rows of derivatives that are buffered: those that a group of gradient rows needs, rounded up to whole groups.
 const RING_ROWS: usize = GROUP_INPUTS.next_multiple_of(GROUP);
 /// Number of groups by which the statistics are ahead of the gradient.
-const LEAD: usize = RING_ROWS / GROUP - 1;
+const LEAD_GROUPS: usize = RING_ROWS / GROUP - 1;
 
 /// Sums over one line: one channel of one pixel row.
 #[derive(Clone, Copy, Debug, Default)]
@@ -34,7 +34,7 @@ pub(super) struct LineSums {
 
 /// Output of a pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Output {
+pub(super) enum PassOutput {
     /// d loss / d render.
     Gradient,
     /// S of each value.
@@ -42,7 +42,7 @@ pub(super) enum Output {
 }
 
 /// Inputs of all bands.
-pub(super) struct Pictures<'a> {
+pub(super) struct BandInputs<'a> {
     /// The render; masked pixels contain the ground truth.
     pub(super) x: &'a Planes,
     /// The ground truth.
@@ -54,7 +54,7 @@ pub(super) struct Pictures<'a> {
     /// A line of zeros.
     pub(super) zeros: &'a [Row],
     /// Weights of the rows of a panorama.
-    pub(super) latitude: Option<Latitude>,
+    pub(super) latitude: Option<LatitudeWeights>,
 }
 
 /// Outputs of one task.
@@ -90,9 +90,9 @@ impl Scratch {
 /// Computes the output of a band.
 pub(super) fn run(
     level: Level,
-    pictures: &Pictures<'_>,
-    output: Output,
-    factors: Factors,
+    pictures: &BandInputs<'_>,
+    output: PassOutput,
+    factors: LossFactors,
     band: &mut Band<'_>,
     scratch: &mut Scratch,
 ) {
@@ -103,9 +103,11 @@ pub(super) fn run(
     }
     for channel in 0..Planes::CHANNELS {
         match output {
-            Output::SsimMap => map_channel(level, pictures, channel, band, scratch),
-            Output::Gradient if factors.ssim == 0.0 => l1_channel(level, pictures, channel, factors, band),
-            Output::Gradient => gradient_channel(level, pictures, channel, factors, band, scratch),
+            PassOutput::SsimMap => map_channel(level, pictures, channel, band, scratch),
+            PassOutput::Gradient if factors.ssim == 0.0 => {
+                l1_channel(level, pictures, channel, factors, band)
+            }
+            PassOutput::Gradient => gradient_channel(level, pictures, channel, factors, band, scratch),
         }
     }
 }
@@ -113,7 +115,7 @@ pub(super) fn run(
 /// Writes S of each value.
 fn map_channel(
     level: Level,
-    pictures: &Pictures<'_>,
+    pictures: &BandInputs<'_>,
     channel: usize,
     band: &mut Band<'_>,
     scratch: &mut Scratch,
@@ -129,7 +131,13 @@ fn map_channel(
 }
 
 /// Writes the gradient of L1 alone.
-fn l1_channel(level: Level, pictures: &Pictures<'_>, channel: usize, factors: Factors, band: &mut Band<'_>) {
+fn l1_channel(
+    level: Level,
+    pictures: &BandInputs<'_>,
+    channel: usize,
+    factors: LossFactors,
+    band: &mut Band<'_>,
+) {
     for y in band.rows.clone() {
         let (out, sums) = band.line(y, channel, pictures.x.stride());
         let (weight, factors) = pictures.row_weight(y, factors);
@@ -140,16 +148,16 @@ fn l1_channel(level: Level, pictures: &Pictures<'_>, channel: usize, factors: Fa
 /// Writes the gradient of L1 and SSIM.
 fn gradient_channel(
     level: Level,
-    pictures: &Pictures<'_>,
+    pictures: &BandInputs<'_>,
     channel: usize,
-    factors: Factors,
+    factors: LossFactors,
     band: &mut Band<'_>,
     scratch: &mut Scratch,
 ) {
-    for group in 0..band.rows.len().div_ceil(GROUP) + LEAD {
+    for group in 0..band.rows.len().div_ceil(GROUP) + LEAD_GROUPS {
         derivative_group(level, pictures, channel, group, band, scratch);
-        if group >= LEAD {
-            gradient_group(level, pictures, channel, factors, group - LEAD, band, scratch);
+        if group >= LEAD_GROUPS {
+            gradient_group(level, pictures, channel, factors, group - LEAD_GROUPS, band, scratch);
         }
     }
 }
@@ -159,7 +167,7 @@ fn gradient_channel(
 /// Group 0 starts 5 rows above the band.
 fn derivative_group(
     level: Level,
-    pictures: &Pictures<'_>,
+    pictures: &BandInputs<'_>,
     channel: usize,
     group: usize,
     band: &mut Band<'_>,
@@ -204,9 +212,9 @@ fn derivative_group(
 /// Writes four rows of the gradient.
 fn gradient_group(
     level: Level,
-    pictures: &Pictures<'_>,
+    pictures: &BandInputs<'_>,
     channel: usize,
-    factors: Factors,
+    factors: LossFactors,
     group: usize,
     band: &mut Band<'_>,
     scratch: &mut Scratch,
@@ -227,7 +235,13 @@ fn gradient_group(
 }
 
 /// The moments of four rows, filtered along the columns.
-fn filter_moments(level: Level, pictures: &Pictures<'_>, channel: usize, first: isize, filtered: &mut Lines) {
+fn filter_moments(
+    level: Level,
+    pictures: &BandInputs<'_>,
+    channel: usize,
+    first: isize,
+    filtered: &mut Lines,
+) {
     let rows = |picture| -> [&[Row]; GROUP_INPUTS] {
         std::array::from_fn(|i| {
             pictures.line_or_zeros(picture, channel, first - RADIUS as isize + i as isize)
@@ -246,7 +260,7 @@ impl Band<'_> {
     }
 }
 
-impl Pictures<'_> {
+impl BandInputs<'_> {
     /// `y` if it is a row of the images.
     fn row(&self, y: isize) -> Option<usize> {
         usize::try_from(y).ok().filter(|&y| y < self.x.height() as usize)
@@ -263,13 +277,13 @@ impl Pictures<'_> {
     }
 
     /// The weight of a row, and factors with that weight in the L1 factor; the derivatives of S already contain it.
-    fn row_weight(&self, y: usize, factors: Factors) -> (f64, Factors) {
+    fn row_weight(&self, y: usize, factors: LossFactors) -> (f64, LossFactors) {
         let weight = self.latitude.map_or(1.0, |latitude| latitude.weight(y));
-        (f64::from(weight), Factors { l1: factors.l1 * weight, ..factors })
+        (f64::from(weight), LossFactors { l1: factors.l1 * weight, ..factors })
     }
 
-    fn pixels(&self, y: usize, channel: usize) -> Pixels<'_> {
-        Pixels { x: self.x.vectors(y, channel), y: self.y.vectors(y, channel), weights: self.weights(y) }
+    fn pixels(&self, y: usize, channel: usize) -> LineInputs<'_> {
+        LineInputs { x: self.x.vectors(y, channel), y: self.y.vectors(y, channel), weights: self.weights(y) }
     }
 }
 

@@ -23,14 +23,14 @@ const CHUNK: usize = 8;
 
 /// Factors from sums to the loss: the gradient is `l1 sign(x - y) + ssim dS/dx`.
 #[derive(Clone, Copy)]
-pub(super) struct Factors {
+pub(super) struct LossFactors {
     pub(super) l1: f32,
     pub(super) ssim: f32,
 }
 
 /// One line of the images: render, ground truth, and 1 for valid values, else 0.
 #[derive(Clone, Copy)]
-pub(super) struct Pixels<'a> {
+pub(super) struct LineInputs<'a> {
     pub(super) x: &'a [Row],
     pub(super) y: &'a [Row],
     pub(super) weights: &'a [Row],
@@ -54,10 +54,10 @@ pub(super) fn filter_moments(
         let len = out_x[0].len();
         for start in (0..len).step_by(CHUNK) {
             let chunk = start..len.min(start + CHUNK);
-            down(simd, chunk.clone(), x, y, out_x, |x, _| x);
-            down(simd, chunk.clone(), x, y, out_y, |_, y| y);
-            down(simd, chunk.clone(), x, y, out_squares, |x, y| x.mul_add_precise(x, y * y));
-            down(simd, chunk, x, y, out_products, |x, y| x * y);
+            filter_columns(simd, chunk.clone(), x, y, out_x, |x, _| x);
+            filter_columns(simd, chunk.clone(), x, y, out_y, |_, y| y);
+            filter_columns(simd, chunk.clone(), x, y, out_squares, |x, y| x.mul_add_precise(x, y * y));
+            filter_columns(simd, chunk, x, y, out_products, |x, y| x * y);
         }
     }
     at_level!(level, simd => run(simd, x, y, out));
@@ -66,7 +66,7 @@ pub(super) fn filter_moments(
 /// Filters four rows of one quantity along the columns, from 14 rows.
 pub(super) fn filter(level: Level, rows: &[&[Row]; GROUP_INPUTS], mut out: [&mut [Row]; GROUP]) {
     let all = 0..out[0].len();
-    at_level!(level, simd => down(simd, all, rows, rows, &mut out, |value, _| value));
+    at_level!(level, simd => filter_columns(simd, all, rows, rows, &mut out, |value, _| value));
 }
 
 /// Filters `of(x, y)` along the columns.
@@ -74,7 +74,7 @@ pub(super) fn filter(level: Level, rows: &[&[Row]; GROUP_INPUTS], mut out: [&mut
 /// Lanes are independent here, so vectors may have the width of the CPU's registers: with 16 lanes in two registers the
 /// 14 rows would not fit, which costs half of the speed on AVX2.
 #[inline(always)]
-fn down<S: Simd>(
+fn filter_columns<S: Simd>(
     simd: S,
     vectors: Range<usize>,
     x: &[&[Row]; GROUP_INPUTS],
@@ -103,7 +103,7 @@ fn down<S: Simd>(
             let x = S::f32s::from_slice(simd, &xs[i][at..at + step]);
             values[i] = of(x, S::f32s::from_slice(simd, &ys[i][at..at + step]));
         }
-        let sums = taps.down(&values);
+        let sums = taps.along_columns(&values);
         sums[0].store_slice(&mut out0[at..at + step]);
         sums[1].store_slice(&mut out1[at..at + step]);
         sums[2].store_slice(&mut out2[at..at + step]);
@@ -164,16 +164,16 @@ pub(super) fn ssim_derivatives(
 pub(super) fn gradient(
     level: Level,
     derivatives: &[&[Row]; DERIVATIVES],
-    pixels: Pixels<'_>,
-    factors: Factors,
+    pixels: LineInputs<'_>,
+    factors: LossFactors,
     out: &mut [Row],
 ) -> f64 {
     #[inline(always)]
     fn run<S: Simd>(
         simd: S,
         derivatives: &[&[Row]; DERIVATIVES],
-        pixels: Pixels<'_>,
-        factors: Factors,
+        pixels: LineInputs<'_>,
+        factors: LossFactors,
         out: &mut [Row],
     ) -> f64 {
         let taps = Taps::<S, f32x16<S>>::new(simd);
@@ -184,11 +184,11 @@ pub(super) fn gradient(
         let mut sum = splat(simd, 0.0);
         for v in 0..len {
             let (x, y, weight) = (load(simd, &xs[v]), load(simd, &ys[v]), load(simd, &weights[v]));
-            let by_mean = taps.along(simd, derivatives[0], v);
-            let by_square = taps.along(simd, derivatives[1], v);
-            let by_product = taps.along(simd, derivatives[2], v);
+            let by_mean = taps.along_line(simd, derivatives[0], v);
+            let by_square = taps.along_line(simd, derivatives[1], v);
+            let by_product = taps.along_line(simd, derivatives[2], v);
             let ssim_gradient = fma(y, by_product, fma(x, by_square, by_mean));
-            let (distance, l1_gradient) = l1_of(simd, x, y, weight, factors);
+            let (distance, l1_gradient) = l1_terms(simd, x, y, weight, factors);
             let gradient = fma(ssim_gradient, ssim_factor, l1_gradient);
             store(weight.simd_eq(splat(simd, 0.0)).select(weight, gradient), &mut out[v]);
             sum += distance;
@@ -199,13 +199,18 @@ pub(super) fn gradient(
 }
 
 /// The gradient of a line by L1 alone; returns the sum of |x - y|.
-pub(super) fn l1_gradient(level: Level, pixels: Pixels<'_>, factors: Factors, out: &mut [Row]) -> f64 {
+pub(super) fn l1_gradient(
+    level: Level,
+    pixels: LineInputs<'_>,
+    factors: LossFactors,
+    out: &mut [Row],
+) -> f64 {
     #[inline(always)]
-    fn run<S: Simd>(simd: S, pixels: Pixels<'_>, factors: Factors, out: &mut [Row]) -> f64 {
+    fn run<S: Simd>(simd: S, pixels: LineInputs<'_>, factors: LossFactors, out: &mut [Row]) -> f64 {
         let mut sum = splat(simd, 0.0);
         for (((out, x), y), weight) in out.iter_mut().zip(pixels.x).zip(pixels.y).zip(pixels.weights) {
             let (x, y, weight) = (load(simd, x), load(simd, y), load(simd, weight));
-            let (distance, gradient) = l1_of(simd, x, y, weight, factors);
+            let (distance, gradient) = l1_terms(simd, x, y, weight, factors);
             store(gradient, out);
             sum += distance;
         }
@@ -216,12 +221,12 @@ pub(super) fn l1_gradient(level: Level, pixels: Pixels<'_>, factors: Factors, ou
 
 /// `|x - y|` and the L1 gradient, both 0 where the weight is 0.
 #[inline(always)]
-fn l1_of<S: Simd>(
+fn l1_terms<S: Simd>(
     simd: S,
     x: f32x16<S>,
     y: f32x16<S>,
     weight: f32x16<S>,
-    factors: Factors,
+    factors: LossFactors,
 ) -> (f32x16<S>, f32x16<S>) {
     let zero = splat(simd, 0.0);
     // Selected, not multiplied: values under a zero weight are arbitrary, even NaN.
@@ -253,10 +258,10 @@ impl<S: Simd> Similarity<S> {
         v: usize,
         weight: f32x16<S>,
     ) -> Self {
-        let mean_x = taps.along(simd, moments[0], v);
-        let mean_y = taps.along(simd, moments[1], v);
-        let squares = taps.along(simd, moments[2], v);
-        let product = taps.along(simd, moments[3], v);
+        let mean_x = taps.along_line(simd, moments[0], v);
+        let mean_y = taps.along_line(simd, moments[1], v);
+        let squares = taps.along_line(simd, moments[2], v);
+        let product = taps.along_line(simd, moments[3], v);
         let (c1, c2, two) = (splat(simd, SSIM_C1 as f32), splat(simd, SSIM_C2 as f32), splat(simd, 2.0));
         let a1 = fma(mean_x * mean_y, two, c1);
         let a2 = fma(fnma(mean_x, mean_y, product), two, c2);

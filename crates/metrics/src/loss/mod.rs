@@ -9,8 +9,8 @@
 //! Sums are collected per line in f64 and added in line order, so results do not depend on threads or bands.
 
 mod band;
+mod ground_truth;
 mod lines;
-mod truth;
 mod window;
 
 use std::ops::Range;
@@ -22,8 +22,8 @@ use gausset_core::TargetImage;
 
 use crate::planes::{AlignedBuffer, Planes};
 use crate::size::SizeMismatch;
-use band::{Band, LineSums, Output, Scratch};
-use lines::Factors;
+use band::{Band, LineSums, PassOutput, Scratch};
+use lines::LossFactors;
 
 /// Pixel rows per task, a multiple of the rows that are filtered at once. Each task computes the statistics of 10 more
 /// rows than it has, so bands should be tall, but an image should yield more tasks than there are threads: 32 rows cost
@@ -38,20 +38,20 @@ pub struct LossOptions {
     /// Background colour under transparent pixels of the ground truth.
     pub background: [f32; 3],
     /// Weights of the rows of a panorama; `None` = equal weights.
-    pub latitude: Option<Latitude>,
+    pub latitude: Option<LatitudeWeights>,
 }
 
 /// Row weights of a panorama: a pixel's weight is the cosine of its latitude, in proportion to its solid angle. A row
 /// near a pole has as many pixels as the equator but covers little.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Latitude {
+pub struct LatitudeWeights {
     /// Row of latitude 0, px from the top edge.
     pub equator: f32,
     /// Rows per radian, px.
     pub rows_per_radian: f32,
 }
 
-impl Latitude {
+impl LatitudeWeights {
     /// Weight of a row, 0..1.
     #[must_use]
     pub fn weight(&self, row: usize) -> f32 {
@@ -61,14 +61,14 @@ impl Latitude {
 
 /// The ground truth of a render.
 #[derive(Clone, Copy, Debug)]
-pub enum Truth<'a> {
+pub enum GroundTruth<'a> {
     /// Bytes, with optional alpha and mask.
     Bytes(&'a TargetImage),
     /// Values, all of them valid.
     Planes(&'a Planes),
 }
 
-impl Truth<'_> {
+impl GroundTruth<'_> {
     fn size(&self) -> (u32, u32) {
         match self {
             Self::Bytes(image) => (image.width, image.height),
@@ -140,7 +140,7 @@ impl LossKernel {
         &mut self,
         pool: &Pool,
         render: &Planes,
-        truth: Truth<'_>,
+        truth: GroundTruth<'_>,
         options: &LossOptions,
         gradient: &mut Planes,
     ) -> Result<LossValue, SizeMismatch> {
@@ -153,9 +153,9 @@ impl LossKernel {
         let w = f64::from(options.dssim_weight);
         let weight = options.latitude.map_or(valid_pixels as f64, |latitude| total_weight(&truth, latitude));
         let values = weight * Planes::CHANNELS as f64;
-        let factors = Factors { l1: ((1.0 - w) / values) as f32, ssim: (-w / values) as f32 };
+        let factors = LossFactors { l1: ((1.0 - w) / values) as f32, ssim: (-w / values) as f32 };
         self.prepare(pool, render, &truth, options.background);
-        self.pass(pool, render, &truth, Output::Gradient, (factors, options.latitude), gradient);
+        self.pass(pool, render, &truth, PassOutput::Gradient, (factors, options.latitude), gradient);
         let sums = self.total();
         let l1 = sums.absolute / values;
         let ssim = (w != 0.0).then_some(sums.ssim / values);
@@ -172,7 +172,7 @@ impl LossKernel {
         &mut self,
         pool: &Pool,
         render: &Planes,
-        truth: Truth<'_>,
+        truth: GroundTruth<'_>,
         background: [f32; 3],
         map: &mut Planes,
     ) -> Result<f64, SizeMismatch> {
@@ -183,7 +183,7 @@ impl LossKernel {
             return Ok(1.0);
         }
         self.prepare(pool, render, &truth, background);
-        self.pass(pool, render, &truth, Output::SsimMap, (Factors { l1: 0.0, ssim: 1.0 }, None), map);
+        self.pass(pool, render, &truth, PassOutput::SsimMap, (LossFactors { l1: 0.0, ssim: 1.0 }, None), map);
         Ok(self.total().ssim / (valid_pixels * Planes::CHANNELS) as f64)
     }
 
@@ -200,41 +200,45 @@ impl LossKernel {
     }
 
     /// First pass: ground truth, weights and filled render.
-    fn prepare(&mut self, pool: &Pool, render: &Planes, truth: &Truth<'_>, background: [f32; 3]) {
+    fn prepare(&mut self, pool: &Pool, render: &Planes, truth: &GroundTruth<'_>, background: [f32; 3]) {
         let (width, stride) = (render.width() as usize, render.stride());
         self.zeros.resize(stride);
         self.line_sums.resize(render.rows() * Planes::CHANNELS, LineSums::default());
         while self.scratch.len() < pool.threads() {
             self.scratch.push(Mutex::default());
         }
-        let Truth::Bytes(image) = truth else {
-            truth::one_weight_line(&mut self.weights, width, stride);
+        let GroundTruth::Bytes(image) = truth else {
+            ground_truth::one_weight_line(&mut self.weights, width, stride);
             return;
         };
         self.truth.resize(image.width, image.height);
         let level = self.level;
         if image.mask.is_none() {
-            truth::one_weight_line(&mut self.weights, width, stride);
+            ground_truth::one_weight_line(&mut self.weights, width, stride);
             let chunk = BAND_ROWS * self.truth.row_len();
             pool.run_chunks(self.truth.as_mut_slice(), chunk, |band, planes| {
                 let rows = band_rows(band, render);
-                at_level!(level, simd => truth::unpack_rows(simd, image, background, rows, planes));
+                at_level!(level, simd => ground_truth::unpack_rows(simd, image, background, rows, planes));
             });
         } else {
             self.filled_render.resize(image.width, image.height);
             self.weights.resize(render.rows() * stride);
             let chunk = BAND_ROWS * self.truth.row_len();
-            let mut parts: Vec<truth::MaskedPart<'_>> = self
+            let mut parts: Vec<ground_truth::MaskedPart<'_>> = self
                 .truth
                 .as_mut_slice()
                 .chunks_mut(chunk)
                 .zip(self.filled_render.as_mut_slice().chunks_mut(chunk))
                 .zip(self.weights.as_mut_slice().chunks_mut(BAND_ROWS * stride))
-                .map(|((truth, filled_render), weights)| truth::MaskedPart { truth, filled_render, weights })
+                .map(|((truth, filled_render), weights)| ground_truth::MaskedPart {
+                    truth,
+                    filled_render,
+                    weights,
+                })
                 .collect();
             pool.run_parts(&mut parts, |band, part| {
                 let rows = band_rows(band, render);
-                at_level!(level, simd => truth::unpack_masked_rows(simd, image, background, render, rows, part));
+                at_level!(level, simd => ground_truth::unpack_masked_rows(simd, image, background, render, rows, part));
             });
         }
     }
@@ -244,16 +248,16 @@ impl LossKernel {
         &mut self,
         pool: &Pool,
         render: &Planes,
-        truth: &Truth<'_>,
-        output: Output,
-        (factors, latitude): (Factors, Option<Latitude>),
+        truth: &GroundTruth<'_>,
+        output: PassOutput,
+        (factors, latitude): (LossFactors, Option<LatitudeWeights>),
         out: &mut Planes,
     ) {
         let y = match truth {
-            Truth::Bytes(_) => &self.truth,
-            Truth::Planes(planes) => planes,
+            GroundTruth::Bytes(_) => &self.truth,
+            GroundTruth::Planes(planes) => planes,
         };
-        let pictures = band::Pictures {
+        let pictures = band::BandInputs {
             x: if truth.mask().is_some() { &self.filled_render } else { render },
             y,
             weights: self.weights.vectors(),
@@ -285,7 +289,7 @@ impl LossKernel {
 }
 
 /// Sum of the weights of the valid pixels.
-fn total_weight(truth: &Truth<'_>, latitude: Latitude) -> f64 {
+fn total_weight(truth: &GroundTruth<'_>, latitude: LatitudeWeights) -> f64 {
     let (width, height) = truth.size();
     let (width, height) = (width as usize, height as usize);
     let valid = |row: usize| match truth.mask() {
@@ -302,15 +306,15 @@ fn band_rows(band: usize, picture: &Planes) -> Range<usize> {
 }
 
 /// Checks that the image sizes match, and counts the valid pixels.
-fn check(render: &Planes, truth: &Truth<'_>) -> Result<usize, SizeMismatch> {
+fn check(render: &Planes, truth: &GroundTruth<'_>) -> Result<usize, SizeMismatch> {
     let (found_width, found_height) = truth.size();
     let (width, height) = (render.width(), render.height());
     if (found_width, found_height) != (width, height) {
         return Err(SizeMismatch { what: "the truth", width, height, found_width, found_height });
     }
     Ok(match truth {
-        Truth::Bytes(image) => image.valid_pixels(),
-        Truth::Planes(_) => width as usize * height as usize,
+        GroundTruth::Bytes(image) => image.valid_pixels(),
+        GroundTruth::Planes(_) => width as usize * height as usize,
     })
 }
 

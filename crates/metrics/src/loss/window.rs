@@ -35,7 +35,7 @@ impl<S: Simd, V: SimdFloat<S, Element = f32>> Taps<S, V> {
 
     /// Filters along the columns: the window centred on rows 5, 6, 7 and 8 of 14.
     #[inline(always)]
-    pub(super) fn down(&self, rows: &[V; GROUP_INPUTS]) -> [V; GROUP] {
+    pub(super) fn along_columns(&self, rows: &[V; GROUP_INPUTS]) -> [V; GROUP] {
         let mut sums = [rows[0]; GROUP];
         for i in 0..GROUP {
             let mut sum = (rows[i] + rows[i + 2 * RADIUS]) * self.0[0];
@@ -52,7 +52,7 @@ impl<S: Simd> Taps<S, f32x16<S>> {
     /// Filters along a line that has [`MARGIN`] vectors on either side: the window centred on the 16 values of vector
     /// `v`.
     #[inline(always)]
-    pub(super) fn along(&self, simd: S, line: &[Row], v: usize) -> f32x16<S> {
+    pub(super) fn along_line(&self, simd: S, line: &[Row], v: usize) -> f32x16<S> {
         // The vector and its neighbours as an array: constant offsets need no bounds checks.
         let near = line[v..].first_chunk::<3>().expect("a margin on either side").as_flattened();
         let at = |k: usize| f32x16::from_slice(simd, &near[LANES - RADIUS + k..][..LANES]);

@@ -11,20 +11,20 @@
 
 use std::f64::consts::TAU;
 
-use super::Grey;
-use super::linear::{inverse_diagonal, median, solve};
+use super::LumaImage;
+use super::linear::{inverse_diagonal, median, solve_positive_definite};
 
 /// An image circle, in px of the frame.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Circle {
+pub struct ImageCircle {
     /// Centre, px.
     pub centre: [f64; 2],
     /// Radius, px.
     pub radius: f64,
     /// Standard deviation of a coordinate of the centre, px.
-    pub centre_doubt: f64,
+    pub centre_sigma: f64,
     /// Standard deviation of the radius, px.
-    pub radius_doubt: f64,
+    pub radius_sigma: f64,
 }
 
 /// Why no circle was found. The first value is the lens, from 0.
@@ -35,35 +35,35 @@ pub enum CircleError {
     Dark(usize),
     /// Brightness does not fall along any circle.
     #[error("lens {0}: no circle found (expected a bright disc on black); set ⟨circle-radius⟩")]
-    None(usize),
+    NotFound(usize),
     /// Pixels outside the circle are bright: their percentage.
     #[error(
         "lens {0}: {1:.0} % of the pixels outside its circle are not black (expected one circle per lens, two in total)"
     )]
-    More(usize, f64),
+    BrightOutside(usize, f64),
 }
 
 /// Side of the image of the coarse search, px.
-const COARSE: usize = 96;
+const COARSE_SIDE: usize = 96;
 /// Noise level, grey levels.
-const NOISE: f64 = 2.0;
+const NOISE_LEVEL: f64 = 2.0;
 /// Minimum mean logarithm of the brightness ratio at the rim of a circle.
-const LEAST_FALL: f64 = 0.35;
+const MIN_FALL: f64 = 0.35;
 /// Number of rays of the fine search.
 const RAYS: usize = 720;
 /// Grey levels below which a frame counts as black.
-const BLACK: f64 = 6.0;
+const BLACK_LEVEL: f64 = 6.0;
 /// Lower bound of reported standard deviations, px: the best accuracy of an edge.
-const LEAST_DOUBT: f64 = 0.03;
+const MIN_SIGMA: f64 = 0.03;
 
 /// Mean of all frames within one cell.
-struct Mean {
+struct MeanImage {
     side: [usize; 2],
     data: Vec<f32>,
 }
 
-impl Mean {
-    fn of(frames: &[Grey], [left, top, width, height]: [usize; 4]) -> Self {
+impl MeanImage {
+    fn from_frames(frames: &[LumaImage], [left, top, width, height]: [usize; 4]) -> Self {
         let mut data = vec![0.0f32; width * height];
         for frame in frames {
             for (y, row) in data.chunks_exact_mut(width).enumerate() {
@@ -79,7 +79,7 @@ impl Mean {
     }
 
     /// Bilinear sample; `None` outside.
-    fn at(&self, u: f64, v: f64) -> Option<f64> {
+    fn sample(&self, u: f64, v: f64) -> Option<f64> {
         let (u, v) = (u - 0.5, v - 0.5);
         let [w, h] = self.side;
         if !(u >= 0.0 && v >= 0.0 && u <= (w - 1) as f64 && v <= (h - 1) as f64) {
@@ -94,7 +94,7 @@ impl Mean {
     }
 
     /// Downsamples by means of `step` x `step` px.
-    fn reduced(&self, step: usize) -> Self {
+    fn downsampled(&self, step: usize) -> Self {
         let side = self.side.map(|v| (v / step).max(2));
         let data = (0..side[0] * side[1]).map(|at| {
             let (x, y) = (at % side[0] * step, at / side[0] * step);
@@ -124,45 +124,45 @@ impl Mean {
 ///
 /// # Errors
 /// [`CircleError::Dark`], [`CircleError::None`] or [`CircleError::More`].
-pub fn find(frames: &[Grey], cell: [usize; 4], lens: usize) -> Result<Circle, CircleError> {
-    let mean = Mean::of(frames, cell);
-    if mean.quantile(0.98) < BLACK {
+pub fn find_circle(frames: &[LumaImage], cell: [usize; 4], lens: usize) -> Result<ImageCircle, CircleError> {
+    let mean = MeanImage::from_frames(frames, cell);
+    if mean.quantile(0.98) < BLACK_LEVEL {
         return Err(CircleError::Dark(lens));
     }
     let black = mean.quantile(0.01);
-    let step = (mean.side[0].min(mean.side[1]) / COARSE).max(1);
-    let small = mean.reduced(step);
-    let (mut centre, mut radius, fall) = coarse(&small, black);
-    if fall < LEAST_FALL {
-        return Err(CircleError::None(lens));
+    let step = (mean.side[0].min(mean.side[1]) / COARSE_SIDE).max(1);
+    let small = mean.downsampled(step);
+    let (mut centre, mut radius, fall) = coarse_circle(&small, black);
+    if fall < MIN_FALL {
+        return Err(CircleError::NotFound(lens));
     }
     let scale = step as f64;
     (centre, radius) = (centre.map(|c| c * scale), radius * scale);
     let mut doubt = [0.0; 2];
     for reach in [0.06 * radius, 0.02 * radius, 4.0, 4.0] {
         let edge = edge_points(&mean, centre, radius, reach.max(4.0));
-        let fitted = fit(&edge, centre, radius).ok_or(CircleError::None(lens))?;
+        let fitted = fit_circle(&edge, centre, radius).ok_or(CircleError::NotFound(lens))?;
         (centre, radius, doubt) = fitted;
     }
     let outside = bright_outside(&small, centre.map(|c| c / scale), radius / scale, black);
     if outside > 0.08 {
-        return Err(CircleError::More(lens, 100.0 * outside));
+        return Err(CircleError::BrightOutside(lens, 100.0 * outside));
     }
-    Ok(Circle {
+    Ok(ImageCircle {
         centre: [centre[0] + cell[0] as f64, centre[1] + cell[1] as f64],
         radius,
-        centre_doubt: doubt[0].max(LEAST_DOUBT),
-        radius_doubt: doubt[1].max(LEAST_DOUBT),
+        centre_sigma: doubt[0].max(MIN_SIGMA),
+        radius_sigma: doubt[1].max(MIN_SIGMA),
     })
 }
 
 /// Grid search: centre, radius and mean logarithm of the best circle.
-fn coarse(small: &Mean, black: f64) -> ([f64; 2], f64, f64) {
+fn coarse_circle(small: &MeanImage, black: f64) -> ([f64; 2], f64, f64) {
     let [w, h] = small.side.map(|v| v as f64);
     let side = w.min(h);
     let angles: Vec<[f64; 2]> =
         (0..96).map(|k| TAU * f64::from(k) / 96.0).map(|a| [libm::cos(a), libm::sin(a)]).collect();
-    let level = |u: f64, v: f64| small.at(u, v).map(|value| (value - black).max(0.0) + NOISE);
+    let level = |u: f64, v: f64| small.sample(u, v).map(|value| (value - black).max(0.0) + NOISE_LEVEL);
     let fall = |[cx, cy]: [f64; 2], r: f64| {
         let (mut sum, mut seen) = (0.0, 0.0);
         for [c, s] in &angles {
@@ -199,7 +199,7 @@ fn coarse(small: &Mean, black: f64) -> ([f64; 2], f64, f64) {
 }
 
 /// Sub-pixel position of the steepest fall on each ray, with its steepness.
-fn edge_points(mean: &Mean, centre: [f64; 2], radius: f64, reach: f64) -> Vec<([f64; 2], f64)> {
+fn edge_points(mean: &MeanImage, centre: [f64; 2], radius: f64, reach: f64) -> Vec<([f64; 2], f64)> {
     const STEP: f64 = 0.5;
     const SIGMA: f64 = 1.5;
     let half = (4.0 * SIGMA / STEP) as usize;
@@ -217,7 +217,7 @@ fn edge_points(mean: &Mean, centre: [f64; 2], radius: f64, reach: f64) -> Vec<([
         let profile: Option<Vec<f64>> = (0..count + 2 * half)
             .map(|k| radius - reach + (k as f64 - half as f64) * STEP)
             .map(|r| {
-                let values = sides.map(|[c, s]| mean.at(centre[0] + r * c, centre[1] + r * s));
+                let values = sides.map(|[c, s]| mean.sample(centre[0] + r * c, centre[1] + r * s));
                 values.into_iter().sum::<Option<f64>>().map(|sum| 0.2 * sum)
             })
             .collect();
@@ -240,7 +240,11 @@ fn edge_points(mean: &Mean, centre: [f64; 2], radius: f64, reach: f64) -> Vec<([
 }
 
 /// Robust circle through points: centre, radius, and standard deviations of centre and radius.
-fn fit(points: &[([f64; 2], f64)], centre: [f64; 2], radius: f64) -> Option<([f64; 2], f64, [f64; 2])> {
+fn fit_circle(
+    points: &[([f64; 2], f64)],
+    centre: [f64; 2],
+    radius: f64,
+) -> Option<([f64; 2], f64, [f64; 2])> {
     // The position of a very weak edge is noise.
     let usual = median(points.iter().map(|p| p.1).collect());
     let points: Vec<[f64; 2]> = points.iter().filter(|p| p.1 > 0.1 * usual).map(|p| p.0).collect();
@@ -268,7 +272,7 @@ fn fit(points: &[([f64; 2], f64)], centre: [f64; 2], radius: f64) -> Option<([f6
             squares += weight * e * e;
             weights += weight;
         }
-        let step = solve(&a, &b)?;
+        let step = solve_positive_definite(&a, &b)?;
         c = [c[0] + step[0], c[1] + step[1]];
         r += step[2];
         let variance = squares / (weights - 3.0).max(1.0);
@@ -279,7 +283,7 @@ fn fit(points: &[([f64; 2], f64)], centre: [f64; 2], radius: f64) -> Option<([f6
 }
 
 /// Fraction of the pixels well outside the circle that are at least half as bright as those inside.
-fn bright_outside(small: &Mean, centre: [f64; 2], radius: f64, black: f64) -> f64 {
+fn bright_outside(small: &MeanImage, centre: [f64; 2], radius: f64, black: f64) -> f64 {
     let [w, _] = small.side;
     let far = |at: usize| {
         libm::hypot((at % w) as f64 + 0.5 - centre[0], (at / w) as f64 + 0.5 - centre[1]) / radius
@@ -292,7 +296,7 @@ fn bright_outside(small: &Mean, centre: [f64; 2], radius: f64, black: f64) -> f6
             _ => {}
         }
     }
-    let bright = black + (0.5 * (median(inside) - black)).max(NOISE);
+    let bright = black + (0.5 * (median(inside) - black)).max(NOISE_LEVEL);
     let count = outside.iter().filter(|&&v| v > bright).count();
     count as f64 / outside.len().max(1) as f64
 }

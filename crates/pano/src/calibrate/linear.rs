@@ -2,25 +2,25 @@
 
 /// Solves the symmetric positive definite system `a x = b` by Cholesky decomposition. Only the lower triangle of `a` is
 /// read. Returns `None` if `a` is not positive definite.
-pub(super) fn solve(a: &[f64], b: &[f64]) -> Option<Vec<f64>> {
+pub(super) fn solve_positive_definite(a: &[f64], b: &[f64]) -> Option<Vec<f64>> {
     let n = b.len();
-    let l = factor(a, n)?;
+    let l = cholesky(a, n)?;
     Some(substitute(&l, b))
 }
 
 /// Diagonal of the inverse of a symmetric positive definite `n` x `n` matrix; `None` if it is not positive definite.
 pub(super) fn inverse_diagonal(a: &[f64], n: usize) -> Option<Vec<f64>> {
-    let l = factor(a, n)?;
+    let l = cholesky(a, n)?;
     let unit = |k: usize| (0..n).map(|i| f64::from(u8::from(i == k))).collect::<Vec<f64>>();
     Some((0..n).map(|k| substitute(&l, &unit(k))[k]).collect())
 }
 
 /// Variance of the linear combination `along` of the parameters, from their normal equations `a`.
 pub(super) fn variance(a: &[f64], along: &[f64]) -> Option<f64> {
-    Some(solve(a, along)?.iter().zip(along).map(|(x, y)| x * y).sum())
+    Some(solve_positive_definite(a, along)?.iter().zip(along).map(|(x, y)| x * y).sum())
 }
 
-fn factor(a: &[f64], n: usize) -> Option<Vec<f64>> {
+fn cholesky(a: &[f64], n: usize) -> Option<Vec<f64>> {
     let mut l = vec![0.0; n * n];
     for i in 0..n {
         for j in 0..=i {

@@ -16,25 +16,25 @@
 //! initial shape, unless there are frames that are rotated against each other or frames with poses.
 
 pub mod circle;
-mod follow;
+mod frame_rotation;
+mod landmarks;
 mod linear;
+mod matching;
 mod model;
 mod run;
 mod solve;
 mod state;
-mod tracks;
-mod turn;
-mod walk;
+mod with_poses;
 
-pub use circle::{Circle, CircleError};
-pub use run::{Calibration, CalibrationError, Start, Walk, calibrate, check_poses};
-pub use walk::FEWEST_POSES;
+pub use circle::{CircleError, ImageCircle};
+pub use run::{Calibration, CalibrationError, InitialCalibration, PoseRefinement, calibrate, check_poses};
+pub use with_poses::MIN_POSES;
 
 use crate::plane::Plane;
 
 /// Luma of a frame, 8 bits per pixel.
 #[derive(Clone, Debug, Default)]
-pub struct Grey {
+pub struct LumaImage {
     /// Width in px.
     pub width: usize,
     /// Height in px.
@@ -43,17 +43,17 @@ pub struct Grey {
     pub data: Vec<u8>,
 }
 
-impl Grey {
+impl LumaImage {
     /// Copies the luma of a plane whose rows are all stored.
     #[must_use]
-    pub fn of(plane: &Plane) -> Self {
-        let rows = plane.picture_rows();
+    pub fn from_plane(plane: &Plane) -> Self {
+        let rows = plane.image_rows();
         let data = rows.clone().flat_map(|y| plane.row(y as i32)).copied().collect();
         Self { width: plane.width, height: rows.len(), data }
     }
 
     /// Downsamples by `factor` in both directions: rounded means of `factor` x `factor` pixels.
-    fn reduced(&self, factor: usize) -> Self {
+    fn downsampled(&self, factor: usize) -> Self {
         let (width, height) = (self.width / factor, self.height / factor);
         let mut data = Vec::with_capacity(width * height);
         for y in 0..height {
@@ -68,7 +68,7 @@ impl Grey {
     }
 
     /// Bilinear sample at the continuous point (u, v), px; coordinates outside are clamped to the border.
-    fn at(&self, u: f64, v: f64) -> f64 {
+    fn sample(&self, u: f64, v: f64) -> f64 {
         let (right, bottom) = (self.width - 1, self.height - 1);
         let (u, v) = ((u - 0.5).clamp(0.0, right as f64), (v - 0.5).clamp(0.0, bottom as f64));
         let (x0, y0) = (u as usize, v as usize);
@@ -82,13 +82,13 @@ impl Grey {
 }
 
 /// Minimum side of a frame, px.
-const LEAST_SIDE: u32 = 64;
+const MIN_SIDE: u32 = 64;
 
 /// The halves of a frame that hold one image circle each, `[left, top, width, height]` px: left and right, or top and
 /// bottom. `None` if the frame is smaller than 64 px or its aspect ratio is not between 1.6 and 2.4.
 #[must_use]
-pub fn cells([width, height]: [u32; 2]) -> Option<[[usize; 4]; 2]> {
-    if width.min(height) < LEAST_SIDE {
+pub fn circle_cells([width, height]: [u32; 2]) -> Option<[[usize; 4]; 2]> {
+    if width.min(height) < MIN_SIDE {
         return None;
     }
     let [w, h] = [width, height].map(|v| v as usize);

@@ -3,11 +3,11 @@
 use gausset_core::se3::{self, Mat3};
 
 /// Angle that normalises the polynomial's argument, radians (100 degrees).
-pub(super) const REFERENCE: f64 = 100.0 * std::f64::consts::PI / 180.0;
+pub(super) const REFERENCE_ANGLE: f64 = 100.0 * std::f64::consts::PI / 180.0;
 
 /// Radially symmetric lens: `r = radius · t (b0 + b1 t² + b2 t⁴)`, `t = angle / 100°`. `b0 + b1 + b2` need not be 1.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Model {
+pub(super) struct LensModel {
     /// Centre, px of the frame.
     pub(super) centre: [f64; 2],
     /// Radius of the image circle, px.
@@ -18,10 +18,10 @@ pub(super) struct Model {
     pub(super) pano_from_lens: Mat3,
 }
 
-impl Model {
+impl LensModel {
     /// Distance from the centre, in radii, at an angle from the axis, radians.
-    pub(super) fn mapped(&self, angle: f64) -> f64 {
-        let t = angle / REFERENCE;
+    pub(super) fn radii_at(&self, angle: f64) -> f64 {
+        let t = angle / REFERENCE_ANGLE;
         let [a, b, c] = self.polynomial;
         t * (a + t * t * (b + t * t * c))
     }
@@ -29,14 +29,14 @@ impl Model {
     /// Projects a direction in lens axes to a pixel.
     pub(super) fn project(&self, [x, y, z]: [f64; 3]) -> [f64; 2] {
         let across = libm::sqrt(x * x + y * y);
-        let r = self.radius * self.mapped(libm::atan2(across, z));
+        let r = self.radius * self.radii_at(libm::atan2(across, z));
         let scale = if across > 0.0 { r / across } else { 0.0 };
         [self.centre[0] + scale * x, self.centre[1] + scale * y]
     }
 
     /// Angle from the axis, radians, at a distance from the centre, in radii: inverse of [`Self::mapped`] by Newton's
     /// method.
-    pub(super) fn angle(&self, radii: f64) -> f64 {
+    pub(super) fn angle_at(&self, radii: f64) -> f64 {
         let [a, b, c] = self.polynomial;
         let mut t = radii / (a + b + c);
         for _ in 0..12 {
@@ -48,42 +48,42 @@ impl Model {
                 break;
             }
         }
-        t * REFERENCE
+        t * REFERENCE_ANGLE
     }
 
     /// Unit direction of a pixel in lens axes.
     pub(super) fn unproject(&self, [u, v]: [f64; 2]) -> [f64; 3] {
         let (dx, dy) = (u - self.centre[0], v - self.centre[1]);
         let far = libm::sqrt(dx * dx + dy * dy);
-        let angle = self.angle(far / self.radius);
+        let angle = self.angle_at(far / self.radius);
         let scale = if far > 0.0 { libm::sin(angle) / far } else { 0.0 };
         [scale * dx, scale * dy, libm::cos(angle)]
     }
 
     /// Projects a direction in panorama axes; `None` if the pixel is farther than `within` radii from the centre.
-    pub(super) fn seen(&self, direction: [f64; 3], within: f64) -> Option<[f64; 2]> {
-        self.seen_in_lens(se3::transpose_mul_vec(&self.pano_from_lens, direction), within)
+    pub(super) fn project_within(&self, direction: [f64; 3], within: f64) -> Option<[f64; 2]> {
+        self.project_in_lens_within(se3::transpose_mul_vec(&self.pano_from_lens, direction), within)
     }
 
     /// Projects a direction in lens axes; `None` if the pixel is farther than `within` radii from the centre.
-    pub(super) fn seen_in_lens(&self, [x, y, z]: [f64; 3], within: f64) -> Option<[f64; 2]> {
+    pub(super) fn project_in_lens_within(&self, [x, y, z]: [f64; 3], within: f64) -> Option<[f64; 2]> {
         let across = libm::sqrt(x * x + y * y);
-        let radii = self.mapped(libm::atan2(across, z));
+        let radii = self.radii_at(libm::atan2(across, z));
         let scale = if across > 0.0 { radii * self.radius / across } else { 0.0 };
         (radii <= within).then_some([self.centre[0] + scale * x, self.centre[1] + scale * y])
     }
 
     /// Step sizes of the central differences by centre (px) and coefficients.
-    pub(super) const STEPS: [f64; 5] = [1e-3, 1e-3, 1e-6, 1e-6, 1e-6];
+    pub(super) const DIFFERENCE_STEPS: [f64; 5] = [1e-3, 1e-3, 1e-6, 1e-6, 1e-6];
 
     /// For each parameter, this lens with the parameter increased and decreased by its step.
-    pub(super) fn changed(&self) -> [[Self; 2]; 5] {
+    pub(super) fn perturbed(&self) -> [[Self; 2]; 5] {
         std::array::from_fn(|k| {
             [1.0, -1.0].map(|sign| {
                 let mut changed = *self;
                 match k {
-                    0..2 => changed.centre[k] += sign * Self::STEPS[k],
-                    _ => changed.polynomial[k - 2] += sign * Self::STEPS[k],
+                    0..2 => changed.centre[k] += sign * Self::DIFFERENCE_STEPS[k],
+                    _ => changed.polynomial[k - 2] += sign * Self::DIFFERENCE_STEPS[k],
                 }
                 changed
             })
@@ -91,7 +91,7 @@ impl Model {
     }
 
     /// Jacobian of the pixel by the direction in lens axes, by central differences.
-    pub(super) fn slopes_by_direction(&self, direction: [f64; 3]) -> [[f64; 3]; 2] {
+    pub(super) fn direction_jacobian(&self, direction: [f64; 3]) -> [[f64; 3]; 2] {
         let step = 1e-6 * se3::norm(direction);
         let by = [0, 1, 2].map(|k| {
             let beside = [step, -step].map(|by| {
@@ -105,22 +105,22 @@ impl Model {
     }
 
     /// Derivatives of the distance from the centre, px, by each coefficient and by the angle.
-    pub(super) fn slopes(&self, angle: f64) -> ([f64; 3], f64) {
-        let t = angle / REFERENCE;
+    pub(super) fn radius_derivatives(&self, angle: f64) -> ([f64; 3], f64) {
+        let t = angle / REFERENCE_ANGLE;
         let t2 = t * t;
         let [a, b, c] = self.polynomial;
         let powers = [t, t * t2, t * t2 * t2].map(|power| self.radius * power);
-        (powers, self.radius * (a + t2 * (3.0 * b + 5.0 * t2 * c)) / REFERENCE)
+        (powers, self.radius * (a + t2 * (3.0 * b + 5.0 * t2 * c)) / REFERENCE_ANGLE)
     }
 
     /// The lens for images that are downsampled by `factor`.
-    pub(super) fn reduced(&self, factor: usize) -> Self {
+    pub(super) fn downsampled(&self, factor: usize) -> Self {
         let scale = 1.0 / factor as f64;
         Self { centre: self.centre.map(|c| c * scale), radius: self.radius * scale, ..*self }
     }
 
     /// Approximate angle of a pixel, radians.
-    pub(super) fn pixel(&self) -> f64 {
-        REFERENCE / self.radius
+    pub(super) fn pixel_angle(&self) -> f64 {
+        REFERENCE_ANGLE / self.radius
     }
 }

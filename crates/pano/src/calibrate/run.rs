@@ -7,27 +7,29 @@ use gausset_compute::Pool;
 use gausset_core::Pose;
 use gausset_core::se3::{self, IDENTITY3, Mat3};
 
-use super::circle::{self, Circle, CircleError};
-use super::model::{Model, REFERENCE};
-use super::solve::{Fit, solve, spread};
-use super::state::{BASELINE, BOTH, LENS, State};
-use super::tracks::{Eye, RIM, Search, Track, Zone, corners, find};
-use super::turn::{between, described};
-use super::walk::{Stand, stand};
-use super::{Grey, cells};
+use super::circle::{self, CircleError, ImageCircle};
+use super::frame_rotation::{describe_corners, rotation_between};
+use super::matching::{
+    CornerRegion, LensImage, LensMatch, SearchWindow, USABLE_RADIUS, detect_corners, match_corner,
+};
+use super::model::{LensModel, REFERENCE_ANGLE};
+use super::solve::{CalibrationFit, solve, spread};
+use super::state::{CalibrationState, LENS_PARAMETERS, LENSES_PARAMETERS, OFFSET_PARAMETER};
+use super::with_poses::{CameraMotion, camera_motion};
+use super::{LumaImage, circle_cells};
 use crate::fisheye::{DualFisheye, Lens};
 use crate::geometry::rotation;
 
 /// Minimum number of matches in the ring.
-const FEWEST: usize = 60;
+const MIN_RING_MATCHES: usize = 60;
 /// Maximum spread of the residuals, in radii of the circle; above it no lens fits the matches.
-const MOST_SPREAD: f64 = 0.006;
+const MAX_SPREAD: f64 = 0.006;
 /// Maximum width of the blend zone, radians.
-const BLEND: f64 = 5.0 * PI / 180.0;
+const MAX_BLEND: f64 = 5.0 * PI / 180.0;
 
 /// Initial values of a calibration.
 #[derive(Clone, Debug, Default)]
-pub struct Start {
+pub struct InitialCalibration {
     /// Approximate lenses; `None` = equidistant lenses back to back, with any roll.
     pub lenses: Option<DualFisheye>,
     /// Radius of the image circles, px; `None` = detected in the frames.
@@ -42,36 +44,36 @@ pub struct Calibration {
     /// The calibrated lenses.
     pub lenses: DualFisheye,
     /// Detected image circles; `None` if a radius was given and no circle was found.
-    pub circles: [Option<Circle>; 2],
+    pub circles: [Option<ImageCircle>; 2],
     /// Number of matches in the ring that both lenses see, and number of matches between frames.
-    pub tracks: [usize; 2],
+    pub matches: [usize; 2],
     /// Number of frames whose rotation relative to the previous frame is known.
-    pub turned: usize,
+    pub rotations: usize,
     /// Spread of the residuals: robust standard deviation of a coordinate, px.
-    pub spread: f64,
+    pub residual_spread: f64,
     /// Standard deviation of the centres, px.
-    pub centre_doubt: f64,
+    pub centre_sigma: f64,
     /// Standard deviation of the rotation between the lenses, degrees.
-    pub rotation_doubt: f64,
+    pub rotation_sigma: f64,
     /// Largest standard deviation of the angle from the axis of a pixel, degrees.
-    pub angle_doubt: f64,
+    pub angle_sigma: f64,
     /// Result of the calibration with given poses; `None` if there were none or the camera only rotated.
-    pub walk: Option<Walk>,
+    pub pose_refinement: Option<PoseRefinement>,
 }
 
 /// Details of a calibration from frames with poses at different positions.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Walk {
+pub struct PoseRefinement {
     /// Frames with a pose.
     pub frames: usize,
     /// Number of landmarks.
-    pub corners: usize,
+    pub landmarks: usize,
     /// RMS change of the given poses: rotation, degrees, and position, in median distances between neighbouring frames.
-    pub moved: [f64; 2],
+    pub pose_change: [f64; 2],
     /// Position of the second lens relative to the first in panorama axes, in the unit of the poses.
-    pub second: [f64; 3],
+    pub second_position: [f64; 3],
     /// Standard deviation of a coordinate of [`Self::second`], in the unit of the poses.
-    pub second_doubt: f64,
+    pub second_sigma: f64,
 }
 
 /// Why a calibration failed.
@@ -89,25 +91,25 @@ pub enum CalibrationError {
     #[error(
         "{0} matches between the two lenses (expected at least {1}); take frames of a distant scene with detail all around"
     )]
-    Overlap(usize, usize),
+    TooLittleOverlap(usize, usize),
     /// No lens fits the matches: spread of the residuals, and its maximum, px.
     #[error(
         "no lens fits the matches between the two lenses (residual {0:.1} px; expected below {1:.1}); take frames of a more distant scene, or start from a lens file with ⟨lens⟩"
     )]
-    Spread(f64, f64),
+    Inconsistent(f64, f64),
     /// Too few frames have a pose: found, required.
     #[error("{0} of its frames have a pose (expected at least {1})")]
-    Poses(usize, usize),
+    TooFewPoses(usize, usize),
     /// Too few matches between frames with poses: found, required.
     #[error(
         "{0} corners were matched in other frames where the poses predict them (expected at least {1}); check that the poses belong to these frames, with axes x right, y down, z forward"
     )]
-    Sightings(usize, usize),
+    TooFewMatches(usize, usize),
     /// The matches do not agree with the given poses: spread of the residuals, and its maximum, px.
     #[error(
         "the frames do not agree with their poses (residual {0:.1} px; expected below {1:.1}); check that the poses belong to these frames, with axes x right, y down, z forward"
     )]
-    Misfit(f64, f64),
+    PoseMismatch(f64, f64),
     /// The job was asked to stop.
     #[error("stopped")]
     Stopped,
@@ -116,8 +118,8 @@ pub enum CalibrationError {
 impl CalibrationError {
     /// Whether the given poses are the cause.
     #[must_use]
-    pub fn is_of_poses(&self) -> bool {
-        matches!(self, Self::Poses(..) | Self::Sightings(..) | Self::Misfit(..))
+    pub fn is_caused_by_poses(&self) -> bool {
+        matches!(self, Self::TooFewPoses(..) | Self::TooFewMatches(..) | Self::PoseMismatch(..))
     }
 }
 
@@ -126,7 +128,7 @@ impl CalibrationError {
 /// # Errors
 /// [`CalibrationError::Poses`].
 pub fn check_poses(poses: &[Option<Pose>]) -> Result<(), CalibrationError> {
-    stand(poses).map(|_| ())
+    camera_motion(poses).map(|_| ())
 }
 
 /// Calibrates two lenses from frames of equal size. The result does not depend on the number of threads.
@@ -134,101 +136,104 @@ pub fn check_poses(poses: &[Option<Pose>]) -> Result<(), CalibrationError> {
 /// # Errors
 /// See [`CalibrationError`].
 pub fn calibrate(
-    frames: &[Grey],
-    start: &Start,
+    frames: &[LumaImage],
+    start: &InitialCalibration,
     pool: &Pool,
     stop: &AtomicBool,
 ) -> Result<Calibration, CalibrationError> {
     let size = frames.first().map_or([0, 0], |f| [f.width as u32, f.height as u32]);
-    let cells = cells(size).ok_or(CalibrationError::Shape(size[0], size[1]))?;
-    let stands = if start.poses.is_empty() { None } else { Some(stand(&start.poses)?) };
-    let found = pool.map(2, |lens| circle::find(frames, cells[lens], lens));
+    let cells = circle_cells(size).ok_or(CalibrationError::Shape(size[0], size[1]))?;
+    let stands = if start.poses.is_empty() { None } else { Some(camera_motion(&start.poses)?) };
+    let found = pool.map(2, |lens| circle::find_circle(frames, cells[lens], lens));
     let mut circles = [None; 2];
     for (slot, found) in circles.iter_mut().zip(found) {
         *slot = match (found, start.radius) {
             (Ok(circle), _) => Some(circle),
             // A given radius replaces a circle that is not found, but not black frames.
-            (Err(CircleError::None(_) | CircleError::More(..)), Some(_)) => None,
+            (Err(CircleError::NotFound(_) | CircleError::BrightOutside(..)), Some(_)) => None,
             (Err(error), _) => return Err(error.into()),
         };
     }
-    let job = Job { frames, pool, stop };
-    let state = job.first_state(start, cells, circles)?;
-    let pixel = state.models[0].pixel();
-    let coarse = Search { step: (4.5 * PI / 180.0 / 20.0_f64).max(pixel), reach: 20 };
-    let fine = [6, 3].map(|reach| Search { step: pixel, reach });
+    let job = Calibrator { frames, pool, stop };
+    let state = job.initial_state(start, cells, circles)?;
+    let pixel = state.models[0].pixel_angle();
+    let coarse = SearchWindow { sample_angle: (4.5 * PI / 180.0 / 20.0_f64).max(pixel), reach: 20 };
+    let fine = [6, 3].map(|reach| SearchWindow { sample_angle: pixel, reach });
     // With poses at different positions, the ring only initialises the lenses: fewer rounds and corners suffice.
-    let is_beginning = matches!(stands, Some(Stand::Apart(_)));
+    let is_beginning = matches!(stands, Some(CameraMotion::Moving(_)));
     let (rounds, each) = if is_beginning { (1, 2) } else { (2, 4) };
-    let mut ring = job.ring(&state, coarse, 1)?;
+    let mut ring = job.ring_matches(&state, coarse, 1)?;
     let (mut state, mut fit) = solve(&state, &state, &ring);
     for search in &fine[..rounds] {
-        ring = job.ring(&state, *search, each)?;
+        ring = job.ring_matches(&state, *search, each)?;
         (state, fit) = solve(&state, &state, &ring);
     }
-    if let Some(Stand::Apart(unit)) = stands {
-        let (walked, fit, tracks) = job.walk(&state, &start.poses, unit)?;
-        let most = MOST_SPREAD * state.models[0].radius;
+    if let Some(CameraMotion::Moving(unit)) = stands {
+        let (walked, fit, tracks) = job.refine_with_poses(&state, &start.poses, unit)?;
+        let most = MAX_SPREAD * state.models[0].radius;
         if fit.spread > most {
-            return Err(CalibrationError::Misfit(fit.spread, most));
+            return Err(CalibrationError::PoseMismatch(fit.spread, most));
         }
-        let walk = Walk::of(&walked, &start.poses, unit, &fit);
-        return Ok(Calibration { walk: Some(walk), ..told(&walked, size, start, circles, &fit, &tracks) });
+        let walk = PoseRefinement::new(&walked, &start.poses, unit, &fit);
+        return Ok(Calibration {
+            pose_refinement: Some(walk),
+            ..calibration(&walked, size, start, circles, &fit, &tracks)
+        });
     }
     let turned = match stands {
         // Poses at one position give the rotations between frames.
-        Some(_) => turned_by(&mut state, &start.poses),
-        None => job.turns(&mut state)?,
+        Some(_) => set_rotations(&mut state, &start.poses),
+        None => job.estimate_rotations(&mut state)?,
     };
     let mut across = Vec::new();
     if turned.iter().any(|&is_known| is_known) {
         for reach in [8, 3] {
-            let search = Search { step: pixel, reach };
-            across = job.across(&state, &turned, search)?;
-            ring = job.ring(&state, Search { step: pixel, reach: 3 }, 4)?;
+            let search = SearchWindow { sample_angle: pixel, reach };
+            across = job.frame_matches(&state, &turned, search)?;
+            ring = job.ring_matches(&state, SearchWindow { sample_angle: pixel, reach: 3 }, 4)?;
             // Poses that belong to other frames leave almost no matches.
-            let fewest = FEWEST * turned.iter().filter(|&&is_known| is_known).count();
+            let fewest = MIN_RING_MATCHES * turned.iter().filter(|&&is_known| is_known).count();
             if across.len() < fewest && stands.is_some() {
-                return Err(CalibrationError::Sightings(across.len(), fewest));
+                return Err(CalibrationError::TooFewMatches(across.len(), fewest));
             }
             (state, fit) = solve(&state, &state, &[ring.clone(), across.clone()].concat());
         }
     }
-    let most = MOST_SPREAD * state.models[0].radius;
+    let most = MAX_SPREAD * state.models[0].radius;
     let apart = spread(&state, &ring);
     if apart > most {
-        return Err(CalibrationError::Spread(apart, most));
+        return Err(CalibrationError::Inconsistent(apart, most));
     }
     let turned = turned.iter().filter(|&&is_known| is_known).count();
     let tracks = [ring, across].concat();
-    Ok(Calibration { turned, ..told(&state, size, start, circles, &fit, &tracks) })
+    Ok(Calibration { rotations: turned, ..calibration(&state, size, start, circles, &fit, &tracks) })
 }
 
 /// Assembles the result without the details of given poses.
-fn told(
-    state: &State,
+fn calibration(
+    state: &CalibrationState,
     size: [u32; 2],
-    start: &Start,
-    circles: [Option<Circle>; 2],
-    fit: &Fit,
-    tracks: &[Track],
+    start: &InitialCalibration,
+    circles: [Option<ImageCircle>; 2],
+    fit: &CalibrationFit,
+    tracks: &[LensMatch],
 ) -> Calibration {
     let ring = tracks.iter().filter(|track| track.from.frame == track.to.frame).count();
     Calibration {
-        lenses: lenses_of(state, size, start),
+        lenses: to_dual_fisheye(state, size, start),
         circles,
-        tracks: [ring, tracks.len() - ring],
-        turned: 0,
-        spread: fit.spread,
-        centre_doubt: fit.doubt(0..2).max(fit.doubt(LENS..LENS + 2)),
-        rotation_doubt: fit.doubt(2 * LENS..BOTH).to_degrees(),
-        angle_doubt: fit.angle_doubt.to_degrees(),
-        walk: None,
+        matches: [ring, tracks.len() - ring],
+        rotations: 0,
+        residual_spread: fit.spread,
+        centre_sigma: fit.max_sigma(0..2).max(fit.max_sigma(LENS_PARAMETERS..LENS_PARAMETERS + 2)),
+        rotation_sigma: fit.max_sigma(2 * LENS_PARAMETERS..LENSES_PARAMETERS).to_degrees(),
+        angle_sigma: fit.angle_sigma.to_degrees(),
+        pose_refinement: None,
     }
 }
 
-impl Walk {
-    fn of(state: &State, poses: &[Option<Pose>], unit: f64, fit: &Fit) -> Self {
+impl PoseRefinement {
+    fn new(state: &CalibrationState, poses: &[Option<Pose>], unit: f64, fit: &CalibrationFit) -> Self {
         let given: Vec<(&Pose, &Pose)> =
             state.poses.iter().zip(poses).filter_map(|(now, then)| Some((now, then.as_ref()?))).collect();
         let root = |square: &dyn Fn(&Pose, &Pose) -> f64| {
@@ -246,10 +251,10 @@ impl Walk {
         });
         Self {
             frames: given.len(),
-            corners: state.nearness.len(),
-            moved: [turned.to_degrees(), moved],
-            second: state.second,
-            second_doubt: fit.doubt(BASELINE..BASELINE + 3),
+            landmarks: state.inverse_depths.len(),
+            pose_change: [turned.to_degrees(), moved],
+            second_position: state.second_position,
+            second_sigma: fit.max_sigma(OFFSET_PARAMETER..OFFSET_PARAMETER + 3),
         }
     }
 }
@@ -260,7 +265,7 @@ fn sub(a: [f64; 3], b: [f64; 3]) -> [f64; 3] {
 
 /// Takes the rotations of frames from their poses. Returns, for each pair of consecutive frames, whether both have a
 /// pose.
-fn turned_by(state: &mut State, poses: &[Option<Pose>]) -> Vec<bool> {
+fn set_rotations(state: &mut CalibrationState, poses: &[Option<Pose>]) -> Vec<bool> {
     let mut first = None;
     for (now, given) in state.poses.iter_mut().zip(poses) {
         let Some(given) = given else { continue };
@@ -271,26 +276,32 @@ fn turned_by(state: &mut State, poses: &[Option<Pose>]) -> Vec<bool> {
 }
 
 /// Frames, thread pool and stop flag of a calibration.
-pub(super) struct Job<'a> {
-    pub(super) frames: &'a [Grey],
+pub(super) struct Calibrator<'a> {
+    pub(super) frames: &'a [LumaImage],
     pub(super) pool: &'a Pool,
     stop: &'a AtomicBool,
 }
 
-impl Job<'_> {
-    pub(super) fn go_on(&self) -> Result<(), CalibrationError> {
+impl Calibrator<'_> {
+    pub(super) fn check_stop(&self) -> Result<(), CalibrationError> {
         if self.stop.load(Ordering::Relaxed) { Err(CalibrationError::Stopped) } else { Ok(()) }
     }
 
     /// Initial state from circles and [`Start`].
-    fn first_state(
+    fn initial_state(
         &self,
-        start: &Start,
+        start: &InitialCalibration,
         cells: [[usize; 4]; 2],
-        circles: [Option<Circle>; 2],
-    ) -> Result<State, CalibrationError> {
+        circles: [Option<ImageCircle>; 2],
+    ) -> Result<CalibrationState, CalibrationError> {
         let poses = vec![Pose::IDENTITY; self.frames.len()];
-        let state = |models| State { models, poses, unit: None, second: [0.0; 3], nearness: Vec::new() };
+        let state = |models| CalibrationState {
+            models,
+            poses,
+            spacing: None,
+            second_position: [0.0; 3],
+            inverse_depths: Vec::new(),
+        };
         let circle = |lens: usize| {
             let [left, top, width, height] = cells[lens].map(|v| v as f64);
             let middle = [left + 0.5 * width, top + 0.5 * height];
@@ -300,36 +311,38 @@ impl Job<'_> {
         };
         let model = |lens: usize, polynomial, pano_from_lens| {
             let (centre, radius) = circle(lens);
-            Model { centre, radius, polynomial, pano_from_lens }
+            LensModel { centre, radius, polynomial, pano_from_lens }
         };
         if let Some(lenses) = &start.lenses {
             let models = [0, 1].map(|lens| {
                 let known = &lenses.lenses[lens];
                 let (_, radius) = circle(lens);
-                model(lens, scaled(known, radius), known.pano_from_lens)
+                model(lens, rescaled_coefficients(known, radius), known.pano_from_lens)
             });
             return Ok(state(models));
         }
-        let (share, roll) = self.scan([circle(0), circle(1)]).ok_or(CalibrationError::Overlap(0, FEWEST))?;
+        let (share, roll) = self
+            .scan_radius_and_roll([circle(0), circle(1)])
+            .ok_or(CalibrationError::TooLittleOverlap(0, MIN_RING_MATCHES))?;
         // Equidistant: `share` of the radius corresponds to 90 degrees.
-        let polynomial = [share * REFERENCE / FRAC_PI_2, 0.0, 0.0];
+        let polynomial = [share * REFERENCE_ANGLE / FRAC_PI_2, 0.0, 0.0];
         let back = se3::mul(&rotation(180.0, 0.0, 0.0), &rotation(0.0, 0.0, roll));
         Ok(state([model(0, polynomial, IDENTITY3), model(1, polynomial, back)]))
     }
 
     /// Fraction of the radius at which both lenses see the same, and roll of the second lens, degrees, by the best
     /// correlation of bands around both circles.
-    fn scan(&self, circles: [([f64; 2], f64); 2]) -> Option<(f64, f64)> {
+    fn scan_radius_and_roll(&self, circles: [([f64; 2], f64); 2]) -> Option<(f64, f64)> {
         const AROUND: usize = 720;
         const BANDS: [f64; 5] = [-0.03, -0.015, 0.0, 0.015, 0.03];
-        let around = |frame: &Grey, lens: usize, radii: f64| -> Vec<f64> {
+        let around = |frame: &LumaImage, lens: usize, radii: f64| -> Vec<f64> {
             let (centre, radius) = circles[lens];
             let values = (0..AROUND).map(|k| {
                 let angle = TAU * k as f64 / AROUND as f64;
                 // The second lens looks backwards, so its angle runs in the opposite direction, from the left.
                 let angle = if lens == 0 { angle } else { PI - angle };
                 let r = radii * radius;
-                frame.at(centre[0] + r * libm::cos(angle), centre[1] + r * libm::sin(angle))
+                frame.sample(centre[0] + r * libm::cos(angle), centre[1] + r * libm::sin(angle))
             });
             let values: Vec<f64> = values.collect();
             let mean = values.iter().sum::<f64>() / AROUND as f64;
@@ -362,56 +375,70 @@ impl Job<'_> {
     }
 
     /// Matches in the ring that both lenses see, in both directions, with `each` corners per bin.
-    fn ring(&self, state: &State, search: Search, each: usize) -> Result<Vec<Track>, CalibrationError> {
+    fn ring_matches(
+        &self,
+        state: &CalibrationState,
+        search: SearchWindow,
+        each: usize,
+    ) -> Result<Vec<LensMatch>, CalibrationError> {
         let tracks = self.pool.map(2 * self.frames.len(), |task| {
-            if self.go_on().is_err() {
+            if self.check_stop().is_err() {
                 return Vec::new();
             }
             let (frame, lens) = (task / 2, task % 2);
-            let eye = |lens| Eye { frame, lens, grey: &self.frames[frame], model: &state.models[lens] };
+            let eye = |lens| LensImage { frame, lens, grey: &self.frames[frame], model: &state.models[lens] };
             let (from, to) = (eye(lens), eye(1 - lens));
             // Inwards to where the other lens still sees, and a little more.
-            let inner = from.model.mapped(PI - to.model.angle(RIM) - 0.03);
-            let zone = Zone { radii: [inner.clamp(0.3, 0.95), RIM - 0.02], bins: [90, 2], each };
-            corners(from, zone)
+            let inner = from.model.radii_at(PI - to.model.angle_at(USABLE_RADIUS) - 0.03);
+            let zone = CornerRegion {
+                radii: [inner.clamp(0.3, 0.95), USABLE_RADIUS - 0.02],
+                bins: [90, 2],
+                per_bin: each,
+            };
+            detect_corners(from, zone)
                 .into_iter()
-                .filter_map(|pixel| find(from, to, &IDENTITY3, pixel, search))
+                .filter_map(|pixel| match_corner(from, to, &IDENTITY3, pixel, search))
                 .collect()
         });
-        self.go_on()?;
-        let tracks: Vec<Track> = tracks.into_iter().flatten().collect();
-        if tracks.len() < FEWEST {
-            return Err(CalibrationError::Overlap(tracks.len(), FEWEST));
+        self.check_stop()?;
+        let tracks: Vec<LensMatch> = tracks.into_iter().flatten().collect();
+        if tracks.len() < MIN_RING_MATCHES {
+            return Err(CalibrationError::TooLittleOverlap(tracks.len(), MIN_RING_MATCHES));
         }
         Ok(tracks)
     }
 
     /// Estimates the rotation of each frame relative to the previous one. Returns whether each was found; otherwise the
     /// frame keeps the rotation of the previous one.
-    fn turns(&self, state: &mut State) -> Result<Vec<bool>, CalibrationError> {
+    fn estimate_rotations(&self, state: &mut CalibrationState) -> Result<Vec<bool>, CalibrationError> {
         let models = &state.models;
-        let shown = self.pool.map(self.frames.len(), |frame| described(&self.frames[frame], models));
-        self.go_on()?;
+        let shown = self.pool.map(self.frames.len(), |frame| describe_corners(&self.frames[frame], models));
+        self.check_stop()?;
         let count = self.frames.len().saturating_sub(1);
-        let found = self.pool.map(count, |at| between(&shown[at], &shown[at + 1]));
+        let found = self.pool.map(count, |at| rotation_between(&shown[at], &shown[at + 1]));
         let mut known = vec![false; count];
         for (at, turn) in found.into_iter().enumerate() {
             known[at] = turn.is_some();
             let before = state.poses[at].rotation;
             state.poses[at + 1].rotation = turn.map_or(before, |turn: Mat3| se3::mul(&turn, &before));
         }
-        self.go_on()?;
+        self.check_stop()?;
         Ok(known)
     }
 
     /// Matches from each frame to the next, where the rotation is known. A camera that also moved has none.
-    fn across(&self, state: &State, known: &[bool], search: Search) -> Result<Vec<Track>, CalibrationError> {
+    fn frame_matches(
+        &self,
+        state: &CalibrationState,
+        known: &[bool],
+        search: SearchWindow,
+    ) -> Result<Vec<LensMatch>, CalibrationError> {
         let tracks = self.pool.map(2 * known.len(), |task| {
             let (frame, lens) = (task / 2, task % 2);
-            if !known[frame] || self.go_on().is_err() {
+            if !known[frame] || self.check_stop().is_err() {
                 return Vec::new();
             }
-            let eye = |frame: usize, lens: usize| Eye {
+            let eye = |frame: usize, lens: usize| LensImage {
                 frame,
                 lens,
                 grey: &self.frames[frame],
@@ -420,34 +447,38 @@ impl Job<'_> {
             let [before, after] = [frame, frame + 1].map(|frame| state.poses[frame].rotation);
             let turn = se3::mul(&after, &se3::transpose(&before));
             let from = eye(frame, lens);
-            let zone = Zone { radii: [0.02, 0.95], bins: [24, 6], each: 3 };
+            let zone = CornerRegion { radii: [0.02, 0.95], bins: [24, 6], per_bin: 3 };
             let mut tracks = Vec::new();
-            for pixel in corners(from, zone) {
+            for pixel in detect_corners(from, zone) {
                 for lens in 0..2 {
-                    tracks.extend(find(from, eye(frame + 1, lens), &turn, pixel, search));
+                    tracks.extend(match_corner(from, eye(frame + 1, lens), &turn, pixel, search));
                 }
             }
             tracks
         });
-        self.go_on()?;
+        self.check_stop()?;
         Ok(tracks.into_iter().flatten().collect())
     }
 }
 
 /// Coefficients of a lens for an image circle of this radius.
-fn scaled(lens: &Lens, radius: f64) -> [f64; 3] {
+fn rescaled_coefficients(lens: &Lens, radius: f64) -> [f64; 3] {
     let sum: f64 = lens.polynomial.iter().sum();
     let scale = lens.radius / radius / sum;
-    let t = REFERENCE / lens.half_angle;
+    let t = REFERENCE_ANGLE / lens.half_angle;
     let [a, b, c] = lens.polynomial;
     [scale * a * t, scale * b * t * t * t, scale * c * libm::pow(t, 5.0)]
 }
 
 /// Converts the result to the form of a lens file, whose polynomial ends at the rim of the circle.
-fn lenses_of(state: &State, [width, height]: [u32; 2], start: &Start) -> DualFisheye {
+fn to_dual_fisheye(
+    state: &CalibrationState,
+    [width, height]: [u32; 2],
+    start: &InitialCalibration,
+) -> DualFisheye {
     let lenses = state.models.map(|model| {
-        let half_angle = model.angle(1.0).clamp(0.1, 139.0 * PI / 180.0);
-        let t = half_angle / REFERENCE;
+        let half_angle = model.angle_at(1.0).clamp(0.1, 139.0 * PI / 180.0);
+        let t = half_angle / REFERENCE_ANGLE;
         let [a, b, c] = model.polynomial;
         let polynomial = [a * t, b * t * t * t, c * libm::pow(t, 5.0)];
         Lens {
@@ -461,6 +492,6 @@ fn lenses_of(state: &State, [width, height]: [u32; 2], start: &Start) -> DualFis
     });
     // Each lens must still see where the other one has faded out.
     let overlap = lenses[0].half_angle + lenses[1].half_angle - PI;
-    let blend = start.lenses.as_ref().map_or(BLEND, |l| l.blend).min((0.5 * overlap).max(0.0));
+    let blend = start.lenses.as_ref().map_or(MAX_BLEND, |l| l.blend).min((0.5 * overlap).max(0.0));
     DualFisheye { width, height, blend, lenses }
 }

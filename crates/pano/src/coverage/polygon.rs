@@ -2,13 +2,13 @@
 
 use gausset_core::se3;
 
-use super::SLIVER;
+use super::MIN_PIECE_AREA;
 use crate::geometry::View;
 
 /// Largest distance from a plane at which a corner counts as on it.
-const ON_PLANE: f64 = 1e-13;
+const PLANE_TOLERANCE: f64 = 1e-13;
 /// Largest difference of normals at which two edges count as on the same great circle.
-const SAME_CIRCLE: f64 = 1e-9;
+const CIRCLE_TOLERANCE: f64 = 1e-9;
 
 pub(super) fn dot(a: [f64; 3], b: [f64; 3]) -> f64 {
     a[0] * b[0] + a[1] * b[1] + a[2] * b[2]
@@ -68,18 +68,18 @@ impl Polygon {
     }
 
     /// A direction well inside the polygon.
-    pub(super) fn middle(&self) -> [f64; 3] {
+    pub(super) fn centre(&self) -> [f64; 3] {
         unit(self.moment())
     }
 
     /// Splits into the part with `normal · d ≥ 0` and the rest.
-    fn cut(&self, normal: [f64; 3]) -> (Option<Self>, Option<Self>) {
+    fn split_by_plane(&self, normal: [f64; 3]) -> (Option<Self>, Option<Self>) {
         let heights: Vec<f64> = self
             .0
             .iter()
             .map(|&corner| {
                 let height = dot(normal, corner);
-                if height.abs() < ON_PLANE { 0.0 } else { height }
+                if height.abs() < PLANE_TOLERANCE { 0.0 } else { height }
             })
             .collect();
         if heights.iter().all(|&h| h >= 0.0) {
@@ -108,16 +108,16 @@ impl Polygon {
         }
         let whole = |corners: Vec<[f64; 3]>| {
             let polygon = Self(corners);
-            (polygon.0.len() >= 3 && polygon.area() > SLIVER).then_some(polygon)
+            (polygon.0.len() >= 3 && polygon.area() > MIN_PIECE_AREA).then_some(polygon)
         };
         (whole(above), whole(below))
     }
 }
 
 /// The four bounding planes of a view: a direction is seen if it is on the inner side of all of them.
-pub(super) struct View4([[f64; 3]; 4]);
+pub(super) struct ViewPlanes([[f64; 3]; 4]);
 
-impl View4 {
+impl ViewPlanes {
     pub(super) fn new(view: &View) -> Self {
         let (w, h) = (f64::from(view.width), f64::from(view.height));
         let corner = |x: f64, y: f64| unit(view.ray_in_panorama(x, y));
@@ -134,15 +134,15 @@ impl View4 {
     }
 
     /// Returns the part of a polygon that the view sees, and appends the rest to `unseen`.
-    pub(super) fn split(&self, polygon: &Polygon, unseen: &mut Vec<Polygon>) -> Option<Polygon> {
+    pub(super) fn split_polygon(&self, polygon: &Polygon, unseen: &mut Vec<Polygon>) -> Option<Polygon> {
         // Most polygons are entirely outside one of the planes.
-        if self.0.iter().any(|&normal| polygon.0.iter().all(|&c| dot(normal, c) <= ON_PLANE)) {
+        if self.0.iter().any(|&normal| polygon.0.iter().all(|&c| dot(normal, c) <= PLANE_TOLERANCE)) {
             unseen.push(polygon.clone());
             return None;
         }
         let mut rest = Some(polygon.clone());
         for &normal in &self.0 {
-            let (inside, outside) = rest?.cut(normal);
+            let (inside, outside) = rest?.split_by_plane(normal);
             unseen.extend(outside);
             rest = inside;
         }
@@ -151,7 +151,7 @@ impl View4 {
 }
 
 /// Groups polygons that share part of an edge.
-pub(super) fn components(polygons: &[Polygon]) -> Vec<Vec<&Polygon>> {
+pub(super) fn connected_components(polygons: &[Polygon]) -> Vec<Vec<&Polygon>> {
     let mut group: Vec<usize> = (0..polygons.len()).collect();
     fn root(group: &mut [usize], mut k: usize) -> usize {
         while group[k] != k {
@@ -162,7 +162,7 @@ pub(super) fn components(polygons: &[Polygon]) -> Vec<Vec<&Polygon>> {
     }
     for a in 0..polygons.len() {
         for b in 0..a {
-            if touch(&polygons[a], &polygons[b]) {
+            if share_edge(&polygons[a], &polygons[b]) {
                 let (a, b) = (root(&mut group, a), root(&mut group, b));
                 group[a.max(b)] = a.min(b);
             }
@@ -176,14 +176,14 @@ pub(super) fn components(polygons: &[Polygon]) -> Vec<Vec<&Polygon>> {
 }
 
 /// Whether two polygons on different sides of a great circle share part of an edge on it.
-fn touch(a: &Polygon, b: &Polygon) -> bool {
+fn share_edge(a: &Polygon, b: &Polygon) -> bool {
     let edges = |p: &Polygon| -> Vec<([f64; 3], [f64; 3], [f64; 3])> {
         let corners = &p.0;
         let pairs = (0..corners.len()).map(|k| (corners[k], corners[(k + 1) % corners.len()]));
         pairs
             .filter_map(|(from, to)| {
                 let normal = cross(from, to);
-                (se3::norm(normal) > SAME_CIRCLE).then(|| (from, to, unit(normal)))
+                (se3::norm(normal) > CIRCLE_TOLERANCE).then(|| (from, to, unit(normal)))
             })
             .collect()
     };
@@ -193,8 +193,8 @@ fn touch(a: &Polygon, b: &Polygon) -> bool {
         let place = |d: [f64; 3]| libm::atan2(dot(d, across), dot(d, from));
         of_b.iter().any(|&(start, end, other)| {
             // The edge of the polygon on the other side has the opposite orientation.
-            let is_same = se3::norm([0, 1, 2].map(|k| normal[k] + other[k])) < SAME_CIRCLE;
-            is_same && place(to).min(place(start)) - place(end).max(0.0) > SAME_CIRCLE
+            let is_same = se3::norm([0, 1, 2].map(|k| normal[k] + other[k])) < CIRCLE_TOLERANCE;
+            is_same && place(to).min(place(start)) - place(end).max(0.0) > CIRCLE_TOLERANCE
         })
     })
 }

@@ -15,7 +15,7 @@ fn spiral(count: usize) -> impl Iterator<Item = [f64; 3]> {
 
 /// Fraction of the directions that are seen, mean and minimum number of views.
 fn sampled(views: &[View], count: usize) -> (f64, f64, u32) {
-    let planes: Vec<View4> = views.iter().map(View4::new).collect();
+    let planes: Vec<ViewPlanes> = views.iter().map(ViewPlanes::new).collect();
     let (mut seen, mut sum, mut least) = (0usize, 0u64, u32::MAX);
     for d in spiral(count) {
         let by = planes.iter().filter(|view| view.sees(d)).count() as u32;
@@ -50,14 +50,14 @@ fn random_views(seed: u64) -> Vec<View> {
 }
 
 fn compare(views: &[View], directions: usize, points: f64) {
-    let coverage = Coverage::of(views);
+    let coverage = Coverage::new(views);
     let (share, mean, least) = sampled(views, directions);
-    assert!((coverage.share - share).abs() < points / 100.0, "{} {share} {views:?}", coverage.share);
-    assert!((coverage.mean - mean).abs() < 10.0 * points / 100.0, "{} {mean}", coverage.mean);
+    assert!((coverage.fraction - share).abs() < points / 100.0, "{} {share} {views:?}", coverage.fraction);
+    assert!((coverage.mean_views - mean).abs() < 10.0 * points / 100.0, "{} {mean}", coverage.mean_views);
     // The sampled directions can miss a small region with fewer views, but cannot find too few.
-    assert!(coverage.least.unwrap() <= least, "{:?} {least}", coverage.least);
-    let holes: f64 = coverage.holes.iter().map(|hole| hole.share).sum();
-    assert!((holes + coverage.share - 1.0).abs() < 1e-9);
+    assert!(coverage.min_views.unwrap() <= least, "{:?} {least}", coverage.min_views);
+    let holes: f64 = coverage.holes.iter().map(|hole| hole.fraction).sum();
+    assert!((holes + coverage.fraction - 1.0).abs() < 1e-9);
 }
 
 #[test]
@@ -67,11 +67,11 @@ fn one_view_sees_what_the_formula_says() {
             View { name: "v".into(), yaw: 33.0, pitch: -71.0, roll: 12.0, hfov, width: 64, height: 64 };
         let tangent = f64::tan((hfov / 2.0f64).to_radians());
         let formula = (tangent * tangent / (1.0 + tangent * tangent)).asin() / std::f64::consts::PI;
-        let coverage = Coverage::of(std::slice::from_ref(&view));
-        assert!((coverage.share - formula).abs() < 1e-9, "{hfov}: {}", coverage.share);
-        assert!((100.0 * coverage.share - percent).abs() < 1e-3);
-        assert!((coverage.mean - coverage.share).abs() < 1e-12);
-        assert_eq!((coverage.least, coverage.holes.len()), (Some(0), 1));
+        let coverage = Coverage::new(std::slice::from_ref(&view));
+        assert!((coverage.fraction - formula).abs() < 1e-9, "{hfov}: {}", coverage.fraction);
+        assert!((100.0 * coverage.fraction - percent).abs() < 1e-3);
+        assert!((coverage.mean_views - coverage.fraction).abs() < 1e-12);
+        assert_eq!((coverage.min_views, coverage.holes.len()), (Some(0), 1));
     }
 }
 
@@ -80,14 +80,19 @@ fn layouts_see_the_shares_that_are_published() {
     let percents = [69.78, 81.20, 81.60, 66.67, 100.0, 100.0, 100.0, 81.20, 100.0, 98.08, 100.0];
     for (layout, percent) in Layout::ALL.into_iter().zip(percents) {
         let views = layout.views(256, 256, None);
-        let coverage = Coverage::of(&views);
-        assert!((100.0 * coverage.share - percent).abs() < 0.006, "{}: {}", layout.name(), coverage.share);
+        let coverage = Coverage::new(&views);
+        assert!(
+            (100.0 * coverage.fraction - percent).abs() < 0.006,
+            "{}: {}",
+            layout.name(),
+            coverage.fraction
+        );
         compare(&views, 20_000, 0.1);
         assert_eq!(coverage.holes.is_empty(), percent == 100.0, "{}", layout.name());
     }
-    let ring = Coverage::of(&Layout::Ring8.views(256, 256, None));
+    let ring = Coverage::new(&Layout::Ring8.views(256, 256, None));
     let [up, down] = ring.holes[..] else { panic!("{:?}", ring.holes) };
-    assert!((up.share - down.share).abs() < 1e-9 && (up.share - 0.1511).abs() < 1e-3);
+    assert!((up.fraction - down.fraction).abs() < 1e-9 && (up.fraction - 0.1511).abs() < 1e-3);
     assert_eq!(up.pitch.unwrap().abs().round(), 90.0);
     assert!((45.0..48.0).contains(&up.radius), "{}", up.radius);
     // The two holes have equal area; both are reported.
@@ -120,22 +125,22 @@ fn a_hole_is_closed_by_the_fewest_views() {
         (Layout::Dome16, 0),
     ] {
         let mut views = layout.views(256, 256, None);
-        let more = complete(&views).unwrap();
+        let more = views_to_complete(&views).unwrap();
         assert_eq!(more.len(), added, "{}: {more:?}", layout.name());
         views.extend(more);
-        let coverage = Coverage::of(&views);
-        assert_eq!((coverage.share, coverage.holes.len()), (1.0, 0), "{}", layout.name());
-        assert!(coverage.least.unwrap() >= 1);
+        let coverage = Coverage::new(&views);
+        assert_eq!((coverage.fraction, coverage.holes.len()), (1.0, 0), "{}", layout.name());
+        assert!(coverage.min_views.unwrap() >= 1);
     }
-    assert_eq!(complete(&[]), Err(CompleteError::NoViews));
+    assert_eq!(views_to_complete(&[]), Err(CompleteError::NoViews));
     let narrow = View { hfov: 5.0, ..Layout::Ring4.views(64, 64, None)[0].clone() };
-    assert_eq!(complete(&[narrow]), Err(CompleteError::TooMany(5.0)));
+    assert_eq!(views_to_complete(&[narrow]), Err(CompleteError::TooManyViews(5.0)));
 }
 
 #[test]
 fn the_map_counts_views() {
-    let counts = counts(&Layout::Cube6.views(64, 64, None), 8, 4);
+    let counts = view_count_grid(&Layout::Cube6.views(64, 64, None), 8, 4);
     assert!(counts.iter().all(|&count| count >= 1));
-    let ring = super::counts(&Layout::Ring8.views(64, 64, None), 8, 8);
+    let ring = super::view_count_grid(&Layout::Ring8.views(64, 64, None), 8, 8);
     assert!(ring[..8].iter().all(|&count| count == 0) && ring[24..32].iter().all(|&count| count == 2));
 }

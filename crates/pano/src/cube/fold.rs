@@ -2,11 +2,11 @@
 //! sampling can cross the edges of a face.
 
 use super::{Face, Faces};
-use crate::place::Place;
+use crate::canvas_position::CanvasPosition;
 use crate::plane::{Frame, FrameShape, Plane};
 
 /// Width of the padding around a face on the canvas, px of plane 0.
-pub const PAD: u32 = 8;
+pub const FACE_PADDING: u32 = 8;
 
 /// A cube as a source of views: six faces in one image, or six images stacked vertically.
 #[derive(Clone, Debug, PartialEq)]
@@ -18,25 +18,25 @@ pub struct Cube {
 impl Cube {
     /// Size of the image, or of the six stacked images, px.
     #[must_use]
-    pub fn picture(&self) -> [u32; 2] {
+    pub fn image_size(&self) -> [u32; 2] {
         self.faces.size()
     }
 
     /// Size of the canvas: six faces with their padding, px.
     #[must_use]
-    pub fn canvas(&self) -> [u32; 2] {
-        let pitch = self.faces.side + 2 * PAD;
+    pub fn canvas_size(&self) -> [u32; 2] {
+        let pitch = self.faces.side + 2 * FACE_PADDING;
         [pitch, 6 * pitch]
     }
 
     /// The canvas position of a direction.
     #[must_use]
-    pub fn place(&self, direction: [f64; 3]) -> Place {
-        let (face, [a, b]) = Face::of(direction);
-        let (side, pad) = (f64::from(self.faces.side), f64::from(PAD));
+    pub fn project(&self, direction: [f64; 3]) -> CanvasPosition {
+        let (face, [a, b]) = Face::from_direction(direction);
+        let (side, pad) = (f64::from(self.faces.side), f64::from(FACE_PADDING));
         let top = f64::from(face as u8) * (side + 2.0 * pad);
         let at = |c: f64| pad + 0.5 * (c + 1.0) * side;
-        Place { patch: face as u8, ..Place::plain(at(a), top + at(b)) }
+        CanvasPosition { patch: face as u8, ..CanvasPosition::new(at(a), top + at(b)) }
     }
 
     /// Copies the faces of a decoded image to the canvas and pads them, plane by plane.
@@ -55,9 +55,9 @@ impl Cube {
 
     /// Shape of the canvas for images of this shape.
     #[must_use]
-    pub fn folded(&self, picture: &FrameShape) -> FrameShape {
+    pub fn folded_shape(&self, picture: &FrameShape) -> FrameShape {
         let canvas = |size: &[u32; 2]| {
-            let Lay { sides, pads, .. } = self.lay(size.map(|side| side as usize));
+            let FoldLayout { sides, pads, .. } = self.fold_layout(size.map(|side| side as usize));
             let [width, height] = [0, 1].map(|axis| (sides[axis] + 2 * pads[axis]) as u32);
             [width, 6 * height]
         };
@@ -65,19 +65,20 @@ impl Cube {
     }
 
     /// Sizes for folding a plane of this width and height.
-    fn lay(&self, [plane_width, plane_height]: [usize; 2]) -> Lay {
+    fn fold_layout(&self, [plane_width, plane_height]: [usize; 2]) -> FoldLayout {
         let side = self.faces.side as usize;
-        let [width, height] = self.picture().map(|v| v as usize);
+        let [width, height] = self.image_size().map(|v| v as usize);
         let steps = [width.div_ceil(plane_width), height.div_ceil(plane_height)];
-        let fits =
-            steps.iter().all(|step| side.is_multiple_of(*step) && (PAD as usize).is_multiple_of(*step));
+        let fits = steps
+            .iter()
+            .all(|step| side.is_multiple_of(*step) && (FACE_PADDING as usize).is_multiple_of(*step));
         let (step, repeat) = if fits { (steps, [1, 1]) } else { ([1, 1], steps) };
-        Lay { sides: step.map(|s| side / s), pads: step.map(|s| PAD as usize / s), repeat }
+        FoldLayout { sides: step.map(|s| side / s), pads: step.map(|s| FACE_PADDING as usize / s), repeat }
     }
 
     /// Like [`Self::fold`], for one plane, which may be smaller than plane 0 by an integer factor.
     pub fn fold_plane(&self, from: &Plane, to: &mut Plane) {
-        let Lay { sides, pads, repeat } = self.lay([from.width, from.height]);
+        let FoldLayout { sides, pads, repeat } = self.fold_layout([from.width, from.height]);
         let pitch = [0, 1].map(|axis| sides[axis] + 2 * pads[axis]);
         to.reshape(pitch[0], 6 * pitch[1], [0, 6 * pitch[1] as i32]);
         for (place, cell) in self.faces.cells.iter().enumerate() {
@@ -97,7 +98,7 @@ impl Cube {
                 }
                 for (x, out) in row.iter_mut().enumerate() {
                     let share = |at: usize, side: usize| (2 * at + 1) as f64 / side as f64 - 1.0;
-                    let stored = cell.stored([share(x, sides[0]), share(y, sides[1])]);
+                    let stored = cell.to_stored([share(x, sides[0]), share(y, sides[1])]);
                     let index = |at: f64, side: usize| (0.5 * (at + 1.0) * side as f64) as usize;
                     *out = source(
                         index(stored[0], sides[0]).min(sides[0] - 1),
@@ -107,13 +108,13 @@ impl Cube {
             }
         }
         for face in Face::ALL {
-            frame_of(face, sides, pads, to);
+            pad_face(face, sides, pads, to);
         }
     }
 }
 
 /// Sizes of a plane on the canvas.
-struct Lay {
+struct FoldLayout {
     /// Size of a face in the plane, across and down.
     sides: [usize; 2],
     /// Padding of a face in the plane, across and down.
@@ -123,7 +124,7 @@ struct Lay {
 }
 
 /// Fills the padding of a face by sampling the adjacent faces in its directions.
-fn frame_of(face: Face, sides: [usize; 2], pads: [usize; 2], plane: &mut Plane) {
+fn pad_face(face: Face, sides: [usize; 2], pads: [usize; 2], plane: &mut Plane) {
     let pitch = [0, 1].map(|axis| sides[axis] + 2 * pads[axis]);
     for j in 0..pitch[1] {
         let is_inside = |at: usize, axis: usize| (pads[axis]..pads[axis] + sides[axis]).contains(&at);
@@ -134,7 +135,7 @@ fn frame_of(face: Face, sides: [usize; 2], pads: [usize; 2], plane: &mut Plane) 
             }
             let at =
                 |k: usize, axis: usize| 2.0 * (k as f64 + 0.5 - pads[axis] as f64) / sides[axis] as f64 - 1.0;
-            let (other, [a, b]) = Face::of(face.direction([at(i, 0), at(j, 1)]));
+            let (other, [a, b]) = Face::from_direction(face.direction([at(i, 0), at(j, 1)]));
             let index = |c: f64, axis: usize| {
                 let last = (sides[axis] - 1) as f64;
                 (0.5 * (c + 1.0) * sides[axis] as f64 - 0.5).clamp(0.0, last)
@@ -156,7 +157,7 @@ fn frame_of(face: Face, sides: [usize; 2], pads: [usize; 2], plane: &mut Plane) 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cube::{Net, Order};
+    use crate::cube::{CubeLayout, StripOrder};
 
     #[test]
     fn the_frame_of_a_face_shows_what_lies_beyond_its_edge() {
@@ -167,9 +168,10 @@ mod tests {
             let n = (d[0] * d[0] + d[1] * d[1] + d[2] * d[2]).sqrt();
             128.0 + 60.0 * d[0] / n + 40.0 * d[1] / n - 25.0 * d[2] / n
         };
-        let order = Order { faces: Order::faces_of("bfdulr").unwrap(), turns: [0, 1, 2, 3, 1, 0] };
-        for net in Net::ALL {
-            let faces = Faces::of_net(net, order, side);
+        let order =
+            StripOrder { faces: StripOrder::parse_faces("bfdulr").unwrap(), turns: [0, 1, 2, 3, 1, 0] };
+        for net in CubeLayout::ALL {
+            let faces = Faces::new(net, order, side);
             let [w, h] = faces.size().map(|v| v as usize);
             let mut picture = Plane::default();
             picture.reshape(w, h, [0, h as i32]);
@@ -183,13 +185,15 @@ mod tests {
             Cube { faces }.fold_plane(&picture, &mut canvas);
             assert_eq!(
                 (canvas.width, canvas.height),
-                ((side + 2 * PAD) as usize, 6 * (side + 2 * PAD) as usize)
+                ((side + 2 * FACE_PADDING) as usize, 6 * (side + 2 * FACE_PADDING) as usize)
             );
-            let pitch = (side + 2 * PAD) as usize;
+            let pitch = (side + 2 * FACE_PADDING) as usize;
             for face in Face::ALL {
                 for j in 0..pitch {
                     for i in 0..pitch {
-                        let at = |k: usize| 2.0 * (k as f64 + 0.5 - f64::from(PAD)) / f64::from(side) - 1.0;
+                        let at = |k: usize| {
+                            2.0 * (k as f64 + 0.5 - f64::from(FACE_PADDING)) / f64::from(side) - 1.0
+                        };
                         let wanted = value(face.direction([at(i), at(j)]));
                         let found = f64::from(canvas.row((face as usize * pitch + j) as i32)[i]);
                         assert!((wanted - found).abs() < 1.6, "{net:?} {face:?} {i},{j}: {wanted} {found}");
@@ -201,20 +205,20 @@ mod tests {
 
     #[test]
     fn the_shape_of_a_canvas_is_known_before_a_picture_is_folded() {
-        use crate::plane::Colour;
+        use crate::plane::ColourModel;
         // Chroma at half the size, for even and odd face sizes.
         for side in [32, 31] {
-            let cube = Cube { faces: Faces::of_net(Net::Cross4x3, Order::default(), side) };
-            let [w, h] = cube.picture();
+            let cube = Cube { faces: Faces::new(CubeLayout::Cross4x3, StripOrder::default(), side) };
+            let [w, h] = cube.image_size();
             let sizes = vec![[w, h], [w.div_ceil(2), h.div_ceil(2)], [w.div_ceil(2), h.div_ceil(2)]];
-            let mut picture = Frame { colour: Colour::YCbCr, ..Frame::default() };
+            let mut picture = Frame { colour: ColourModel::YCbCr, ..Frame::default() };
             picture.planes.resize_with(3, Plane::default);
             for (plane, [w, h]) in picture.planes.iter_mut().zip(&sizes) {
                 plane.reshape(*w as usize, *h as usize, [0, *h as i32]);
             }
             let mut canvas = Frame::default();
             cube.fold(&picture, &mut canvas);
-            assert_eq!(canvas.shape(), cube.folded(&picture.shape()), "{side}");
+            assert_eq!(canvas.shape(), cube.folded_shape(&picture.shape()), "{side}");
         }
     }
 }

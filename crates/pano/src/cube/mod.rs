@@ -15,13 +15,13 @@
 //! As a source of views, a cube is *folded* (`fold`); `tell` recognises images and videos of cubes.
 
 mod fold;
-mod tell;
+mod recognise;
 
-pub use fold::{Cube, PAD};
-pub use tell::{is_empty_around, sets, shows_cross};
+pub use fold::{Cube, FACE_PADDING};
+pub use recognise::{group_faces, has_uniform_empty_cells, is_cross_frame};
 
 /// Largest face, px: rows of the canvas are counted in 16 bits.
-pub const MAX_SIDE: u32 = 8192;
+pub const MAX_FACE_SIDE: u32 = 8192;
 
 /// A face of the cube, in the order of ffmpeg's letters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -47,11 +47,11 @@ impl Face {
     /// Stable name, as used in options and files.
     #[must_use]
     pub const fn name(self) -> &'static str {
-        self.words()[0]
+        self.file_words()[0]
     }
 
     /// Words in file names that denote this face: its name and common alternatives.
-    const fn words(self) -> [&'static str; 4] {
+    const fn file_words(self) -> [&'static str; 4] {
         match self {
             Self::Right => ["right", "r", "px", "posx"],
             Self::Left => ["left", "l", "nx", "negx"],
@@ -77,7 +77,7 @@ impl Face {
 
     /// The face that a direction hits, and the position on it.
     #[must_use]
-    pub fn of(direction: [f64; 3]) -> (Self, [f64; 2]) {
+    pub fn from_direction(direction: [f64; 3]) -> (Self, [f64; 2]) {
         let [x, y, z] = direction;
         let [ax, ay, az] = direction.map(f64::abs);
         if az >= ax && az >= ay {
@@ -103,7 +103,7 @@ pub struct Cell {
 
 impl Cell {
     /// The stored position of a point of the face.
-    fn stored(self, [a, b]: [f64; 2]) -> [f64; 2] {
+    fn to_stored(self, [a, b]: [f64; 2]) -> [f64; 2] {
         match self.turns % 4 {
             0 => [a, b],
             1 => [-b, a],
@@ -116,13 +116,13 @@ impl Cell {
     #[must_use]
     pub fn direction(self, stored: [f64; 2]) -> [f64; 3] {
         let back = Self { turns: (4 - self.turns % 4) % 4, ..self };
-        self.face.direction(back.stored(stored))
+        self.face.direction(back.to_stored(stored))
     }
 }
 
 /// Arrangement of the six faces in one image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Net {
+pub enum CubeLayout {
     /// A cross, 4 faces wide and 3 high: left, front, right, back; up above and down below the front.
     Cross4x3,
     /// A cross, 3 faces wide and 4 high: left, front, right; up above the front, below it down and, upside down, back.
@@ -137,7 +137,7 @@ pub enum Net {
     Strip2x3,
 }
 
-impl Net {
+impl CubeLayout {
     /// All arrangements.
     pub const ALL: [Self; 6] =
         [Self::Cross4x3, Self::Cross3x4, Self::Strip6x1, Self::Strip1x6, Self::Strip3x2, Self::Strip2x3];
@@ -176,7 +176,7 @@ impl Net {
 
     /// The arrangement whose aspect ratio is that of an image of this size.
     #[must_use]
-    pub fn of_size([width, height]: [u32; 2]) -> Option<Self> {
+    pub fn from_size([width, height]: [u32; 2]) -> Option<Self> {
         Self::ALL.into_iter().find(|net| {
             let [columns, rows] = net.grid().map(u64::from);
             width > 0 && u64::from(width) * rows == u64::from(height) * columns
@@ -186,27 +186,27 @@ impl Net {
 
 /// Order and rotation of the faces in a strip: ffmpeg's `forder` and `frot`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Order {
+pub struct StripOrder {
     /// The faces, row by row.
     pub faces: [Face; 6],
     /// Clockwise quarter turns of the stored face in each cell.
     pub turns: [u8; 6],
 }
 
-impl Default for Order {
+impl Default for StripOrder {
     fn default() -> Self {
         Self { faces: Face::ALL, turns: [0; 6] }
     }
 }
 
-impl Order {
+impl StripOrder {
     /// Parses six of the letters `rludfb`, each used once.
     #[must_use]
-    pub fn faces_of(text: &str) -> Option<[Face; 6]> {
+    pub fn parse_faces(text: &str) -> Option<[Face; 6]> {
         let mut faces = [Face::Right; 6];
         let mut seen = Vec::new();
         for (place, letter) in text.chars().enumerate() {
-            let face = Face::ALL.into_iter().find(|face| face.words()[1].starts_with(letter))?;
+            let face = Face::ALL.into_iter().find(|face| face.file_words()[1].starts_with(letter))?;
             if seen.contains(&face) {
                 return None;
             }
@@ -218,7 +218,7 @@ impl Order {
 
     /// Parses six digits from 0 to 3.
     #[must_use]
-    pub fn turns_of(text: &str) -> Option<[u8; 6]> {
+    pub fn parse_turns(text: &str) -> Option<[u8; 6]> {
         let turns: Vec<u8> = text.bytes().map(|b| b.wrapping_sub(b'0')).collect();
         turns.try_into().ok().filter(|turns: &[u8; 6]| turns.iter().all(|&turn| turn < 4))
     }
@@ -238,7 +238,7 @@ pub struct Faces {
 impl Faces {
     /// The faces of an arrangement. `order` applies to strips; a cross has a fixed order.
     #[must_use]
-    pub fn of_net(net: Net, order: Order, side: u32) -> Self {
+    pub fn new(net: CubeLayout, order: StripOrder, side: u32) -> Self {
         let [columns, rows] = net.grid();
         let mut cells = vec![None; (columns * rows) as usize];
         let mut put = |column: u32, row: u32, face, turns| {
@@ -250,7 +250,7 @@ impl Faces {
             put(1, 1, Face::Front, 0);
             put(2, 1, Face::Right, 0);
             put(1, 2, Face::Down, 0);
-            if net == Net::Cross4x3 {
+            if net == CubeLayout::Cross4x3 {
                 put(3, 1, Face::Back, 0);
             } else {
                 put(1, 3, Face::Back, 2);
@@ -265,7 +265,7 @@ impl Faces {
 
     /// A single face.
     #[must_use]
-    pub fn one(face: Face, side: u32) -> Self {
+    pub fn single(face: Face, side: u32) -> Self {
         Self { side, columns: 1, cells: vec![Some(Cell { face, turns: 0 })] }
     }
 
@@ -277,10 +277,10 @@ impl Faces {
 
     /// Text form: grid, letters and rotations, row by row; `.` for an empty cell.
     #[must_use]
-    pub fn text(&self) -> String {
+    pub fn to_text(&self) -> String {
         let rows = self.cells.len() as u32 / self.columns;
         let mut text = format!("{}x{rows} ", self.columns);
-        text.extend(self.cells.iter().map(|cell| cell.map_or(".", |cell| cell.face.words()[1])));
+        text.extend(self.cells.iter().map(|cell| cell.map_or(".", |cell| cell.face.file_words()[1])));
         text.push(' ');
         text.extend(
             self.cells.iter().map(|cell| cell.map_or_else(|| ".".to_owned(), |c| c.turns.to_string())),
@@ -316,7 +316,7 @@ mod tests {
                 let point = [x / 32.0 - 1.0, y / 32.0 - 1.0];
                 let direction = face.direction(point);
                 assert!(ray.iter().zip(direction).all(|(a, b)| (a - b).abs() < 1e-12), "{}", face.name());
-                let (found, at) = Face::of(ray);
+                let (found, at) = Face::from_direction(ray);
                 assert_eq!(found, face);
                 assert!(at.iter().zip(point).all(|(a, b)| (a - b).abs() < 1e-12));
             }
@@ -327,17 +327,17 @@ mod tests {
     fn stored_points_show_what_they_showed_before_they_were_turned() {
         for turns in 0..4 {
             let cell = Cell { face: Face::Front, turns };
-            let [x, y, z] = cell.direction(cell.stored([0.25, -0.5]));
+            let [x, y, z] = cell.direction(cell.to_stored([0.25, -0.5]));
             assert_eq!([x, y, z], [0.25, -0.5, 1.0]);
         }
         // A quarter clockwise: what was at the right is at the bottom.
-        assert_eq!(Cell { face: Face::Front, turns: 1 }.stored([1.0, 0.0]), [0.0, 1.0]);
+        assert_eq!(Cell { face: Face::Front, turns: 1 }.to_stored([1.0, 0.0]), [0.0, 1.0]);
     }
 
     #[test]
     fn neighbours_in_a_cross_are_neighbours_on_the_sphere() {
-        for net in [Net::Cross4x3, Net::Cross3x4] {
-            let faces = Faces::of_net(net, Order::default(), 10);
+        for net in [CubeLayout::Cross4x3, CubeLayout::Cross3x4] {
+            let faces = Faces::new(net, StripOrder::default(), 10);
             let [columns, rows] = net.grid();
             let at = |x: f64, y: f64| faces.direction(x, y);
             let mut edges = 0;
@@ -364,16 +364,16 @@ mod tests {
 
     #[test]
     fn orders_are_six_letters_each_once() {
-        assert_eq!(Order::faces_of("rludfb"), Some(Face::ALL));
+        assert_eq!(StripOrder::parse_faces("rludfb"), Some(Face::ALL));
         for bad in ["rludf", "rludff", "rludfbx", "abcdef", ""] {
-            assert_eq!(Order::faces_of(bad), None, "{bad}");
+            assert_eq!(StripOrder::parse_faces(bad), None, "{bad}");
         }
-        assert_eq!(Order::turns_of("012300"), Some([0, 1, 2, 3, 0, 0]));
-        assert_eq!(Order::turns_of("012345"), None);
-        assert_eq!(Net::of_size([4096, 3072]), Some(Net::Cross4x3));
-        assert_eq!(Net::of_size([4096, 2048]), None);
-        let strip = Order { turns: [0, 1, 2, 3, 0, 0], ..Order::default() };
-        assert_eq!(Faces::of_net(Net::Strip3x2, strip, 8).text(), "3x2 rludfb 012300");
-        assert_eq!(Faces::of_net(Net::Cross3x4, strip, 8).text(), "3x4 .u.lfr.d..b. .0.000.0..2.");
+        assert_eq!(StripOrder::parse_turns("012300"), Some([0, 1, 2, 3, 0, 0]));
+        assert_eq!(StripOrder::parse_turns("012345"), None);
+        assert_eq!(CubeLayout::from_size([4096, 3072]), Some(CubeLayout::Cross4x3));
+        assert_eq!(CubeLayout::from_size([4096, 2048]), None);
+        let strip = StripOrder { turns: [0, 1, 2, 3, 0, 0], ..StripOrder::default() };
+        assert_eq!(Faces::new(CubeLayout::Strip3x2, strip, 8).to_text(), "3x2 rludfb 012300");
+        assert_eq!(Faces::new(CubeLayout::Cross3x4, strip, 8).to_text(), "3x4 .u.lfr.d..b. .0.000.0..2.");
     }
 }

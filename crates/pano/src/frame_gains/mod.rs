@@ -16,38 +16,38 @@ use std::collections::VecDeque;
 
 use gausset_compute::Pool;
 
-use crate::equalise::rounded;
-pub use corner::Shown;
-use pair::{Ratio, ratio};
+use crate::equalise::rounded_gain;
+pub use corner::FrameFeatures;
+use pair::{BrightnessRatio, brightness_ratio};
 
 /// Width of the compared panoramas, px.
-pub const WIDTH: u32 = 1024;
+pub const COMPARED_WIDTH: u32 = 1024;
 /// Number of previous frames that each frame is compared with.
 const NEIGHBOURS: usize = 3;
 
 /// Brightness ratio of a frame to a later one.
 #[derive(Clone, Copy, Debug)]
-struct Edge {
+struct RatioEdge {
     from: usize,
     to: usize,
-    ratio: Ratio,
+    ratio: BrightnessRatio,
 }
 
 /// Accumulates consecutive frames; only the last few are kept in memory.
 #[derive(Debug, Default)]
-pub struct Walk {
+pub struct FrameEqualiser {
     count: usize,
-    recent: VecDeque<Shown>,
-    edges: Vec<Edge>,
+    recent: VecDeque<FrameFeatures>,
+    edges: Vec<RatioEdge>,
 }
 
-impl Walk {
+impl FrameEqualiser {
     /// Adds the next frame and compares it with the previous ones.
-    pub fn add(&mut self, shown: Shown, pool: &Pool) {
-        let ratios = pool.map(self.recent.len(), |k| ratio(&self.recent[k], &shown));
+    pub fn add(&mut self, shown: FrameFeatures, pool: &Pool) {
+        let ratios = pool.map(self.recent.len(), |k| brightness_ratio(&self.recent[k], &shown));
         let first = self.count - self.recent.len();
         for (k, found) in ratios.into_iter().enumerate() {
-            self.edges.extend(found.map(|ratio| Edge { from: first + k, to: self.count, ratio }));
+            self.edges.extend(found.map(|ratio| RatioEdge { from: first + k, to: self.count, ratio }));
         }
         self.recent.push_back(shown);
         self.count += 1;
@@ -61,9 +61,9 @@ impl Walk {
     pub fn gains(&self) -> Vec<[f64; 3]> {
         let mut gains = vec![[1.0; 3]; self.count];
         for c in 0..3 {
-            let solved = solve(self.count, &self.edges, c);
+            let solved = solve_gains(self.count, &self.edges, c);
             for (gain, log) in gains.iter_mut().zip(solved) {
-                gain[c] = rounded(libm::exp2(log));
+                gain[c] = rounded_gain(libm::exp2(log));
             }
         }
         gains
@@ -72,7 +72,7 @@ impl Walk {
 
 /// Least squares of `g_i - g_j = -r_ij` by conjugate gradients, started at zero so that the mean is zero in every
 /// connected group of frames. Values are log2 gains.
-fn solve(count: usize, edges: &[Edge], channel: usize) -> Vec<f64> {
+fn solve_gains(count: usize, edges: &[RatioEdge], channel: usize) -> Vec<f64> {
     let product = |g: &[f64]| {
         let mut out = vec![0.0; count];
         for edge in edges {
@@ -84,7 +84,7 @@ fn solve(count: usize, edges: &[Edge], channel: usize) -> Vec<f64> {
     };
     let dot = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f64>();
     let mut rest = vec![0.0; count];
-    for Edge { from, to, ratio } in edges {
+    for RatioEdge { from, to, ratio } in edges {
         let pull = ratio.weight * ratio.stops[channel];
         rest[*from] -= pull;
         rest[*to] += pull;
@@ -121,14 +121,14 @@ mod tests {
         for i in 0usize..6 {
             for j in i + 1..6.min(i + 3) {
                 // A frame that is brighter by t stops needs -t.
-                let ratio = Ratio { stops: [truth[i] - truth[j]; 3], weight: 10.0 + i as f64 };
-                edges.push(Edge { from: i, to: j, ratio });
+                let ratio = BrightnessRatio { stops: [truth[i] - truth[j]; 3], weight: 10.0 + i as f64 };
+                edges.push(RatioEdge { from: i, to: j, ratio });
             }
         }
         let mean = truth.iter().sum::<f64>() / 6.0;
-        for (found, truth) in solve(6, &edges, 1).iter().zip(truth) {
+        for (found, truth) in solve_gains(6, &edges, 1).iter().zip(truth) {
             assert!((found + truth - mean).abs() < 1e-9, "{found} {truth}");
         }
-        assert_eq!(solve(3, &[], 0), [0.0; 3]);
+        assert_eq!(solve_gains(3, &[], 0), [0.0; 3]);
     }
 }

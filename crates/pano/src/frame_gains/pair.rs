@@ -4,31 +4,31 @@
 //! parts, and their light differs by 10 to 20 %. Each pair is aligned in both directions, because a corner is at a
 //! pixel centre only in its own frame: one direction alone drifts by 0.001 stops per frame.
 
-use super::corner::{AREA, Corner, REACH, Shown, normalise, places};
+use super::corner::{AREA, DescribedFeature, FrameFeatures, HALF_PATCH, normalise, patch_offsets};
 use crate::equalise::robust_mean;
-use crate::motion::solve;
+use crate::motion::solve_linear;
 
 /// Minimum correlation of a match, and minimum margin over the second best.
-const ALIKE: f32 = 0.8;
-const CLEARLY: f32 = 0.02;
+const MIN_CORRELATION: f32 = 0.8;
+const MIN_MARGIN: f32 = 0.02;
 /// Maximum deviation of a match's displacement from that of most, degrees.
-const AGREE_DEGREES: f64 = 15.0;
+const MAX_DEVIATION_DEGREES: f64 = 15.0;
 /// Minimum number of matches.
-const FEWEST: usize = 16;
+const MIN_MATCHES: usize = 16;
 /// Maximum Gauss-Newton steps of an alignment, and the step below which it ends, in samples.
-const STEPS: usize = 12;
-const STILL: f32 = 0.01;
+const MAX_STEPS: usize = 12;
+const CONVERGED_STEP: f32 = 0.01;
 /// Maximum shift, in samples, and maximum stretch or shear of an alignment; beyond them the match is rejected.
-const FAR: f32 = 3.0;
-const STRETCH: f32 = 0.6;
+const MAX_SHIFT: f32 = 3.0;
+const MAX_STRETCH: f32 = 0.6;
 /// Minimum correlation after alignment.
-const SAME: f32 = 0.9;
+const MIN_ALIGNED_CORRELATION: f32 = 0.9;
 /// Minimum number of samples whose light is valid in both frames.
-const KNOWN: usize = AREA / 4;
+const MIN_VALID_SAMPLES: usize = AREA / 4;
 
 /// Brightness ratio of two frames.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Ratio {
+pub(super) struct BrightnessRatio {
     /// log2 of the ratio, of red, green and blue.
     pub(super) stops: [f64; 3],
     /// Number of matches that it is the mean of.
@@ -36,12 +36,12 @@ pub(super) struct Ratio {
 }
 
 /// Compares two frames; `None` if there are too few matches.
-pub(super) fn ratio(a: &Shown, b: &Shown) -> Option<Ratio> {
+pub(super) fn brightness_ratio(a: &FrameFeatures, b: &FrameFeatures) -> Option<BrightnessRatio> {
     let mut ratios: [Vec<f64>; 3] = Default::default();
-    for (one, other) in pairs(a, b) {
+    for (one, other) in matched_corners(a, b) {
         // Both directions: the corner is exact in one frame and only matched in the other.
-        let there = align(a, one, b, other).and_then(|affine| stops(a, one, b, other, affine));
-        let back = align(b, other, a, one).and_then(|affine| stops(b, other, a, one, affine));
+        let there = align(a, one, b, other).and_then(|affine| log_ratios(a, one, b, other, affine));
+        let back = align(b, other, a, one).and_then(|affine| log_ratios(b, other, a, one, affine));
         if let (Some(there), Some(back)) = (there, back) {
             for (c, ratios) in ratios.iter_mut().enumerate() {
                 ratios.push(0.5 * (there[c] - back[c]));
@@ -51,68 +51,74 @@ pub(super) fn ratio(a: &Shown, b: &Shown) -> Option<Ratio> {
     let weight = ratios[0].len() as f64;
     let mut stops = [0.0; 3];
     for (stops, ratios) in stops.iter_mut().zip(&mut ratios) {
-        *stops = robust_mean(ratios, FEWEST)?;
+        *stops = robust_mean(ratios, MIN_MATCHES)?;
     }
-    Some(Ratio { stops, weight })
+    Some(BrightnessRatio { stops, weight })
 }
 
 /// Best match of a corner among those of another frame.
 #[derive(Clone, Copy)]
-struct Best {
-    alike: f32,
+struct BestMatch {
+    correlation: f32,
     /// Correlation of the second best.
-    next: f32,
+    second: f32,
     at: usize,
 }
 
-impl Best {
-    const NONE: Self = Self { alike: -1.0, next: -1.0, at: 0 };
+impl BestMatch {
+    const NONE: Self = Self { correlation: -1.0, second: -1.0, at: 0 };
 
-    fn see(&mut self, alike: f32, at: usize) {
-        if alike > self.alike {
-            *self = Self { alike, next: self.alike, at };
-        } else if alike > self.next {
-            self.next = alike;
+    fn update(&mut self, alike: f32, at: usize) {
+        if alike > self.correlation {
+            *self = Self { correlation: alike, second: self.correlation, at };
+        } else if alike > self.second {
+            self.second = alike;
         }
     }
 
-    fn is_clear(&self) -> bool {
-        self.alike > ALIKE && self.alike - self.next > CLEARLY
+    fn is_unambiguous(&self) -> bool {
+        self.correlation > MIN_CORRELATION && self.correlation - self.second > MIN_MARGIN
     }
 }
 
 /// Mutual best matches whose displacement agrees with most.
-fn pairs<'a>(a: &'a Shown, b: &'a Shown) -> Vec<(&'a Corner, &'a Corner)> {
-    let (mut there, mut back) = (vec![Best::NONE; a.corners.len()], vec![Best::NONE; b.corners.len()]);
+fn matched_corners<'a>(
+    a: &'a FrameFeatures,
+    b: &'a FrameFeatures,
+) -> Vec<(&'a DescribedFeature, &'a DescribedFeature)> {
+    let (mut there, mut back) =
+        (vec![BestMatch::NONE; a.corners.len()], vec![BestMatch::NONE; b.corners.len()]);
     for (i, (one, there)) in a.corners.iter().zip(&mut there).enumerate() {
         for (j, (other, back)) in b.corners.iter().zip(&mut back).enumerate() {
-            let alike = one.alike(other);
-            there.see(alike, j);
-            back.see(alike, i);
+            let alike = one.correlation(other);
+            there.update(alike, j);
+            back.update(alike, i);
         }
     }
     let mutual = there.iter().enumerate().filter(|(i, best)| {
-        best.is_clear() && back.get(best.at).is_some_and(|other| other.is_clear() && other.at == *i)
+        best.is_unambiguous()
+            && back.get(best.at).is_some_and(|other| other.is_unambiguous() && other.at == *i)
     });
-    let pairs: Vec<(&Corner, &Corner)> =
+    let pairs: Vec<(&DescribedFeature, &DescribedFeature)> =
         mutual.map(|(i, best)| (&a.corners[i], &b.corners[best.at])).collect();
     // A rotation of the camera shifts all longitudes equally and translation only by some degrees: take the mode.
-    let moved = |(a, b): &(&Corner, &Corner)| (b.longitude - a.longitude).rem_euclid(360.0);
+    let moved =
+        |(a, b): &(&DescribedFeature, &DescribedFeature)| (b.longitude - a.longitude).rem_euclid(360.0);
     let apart = |a: f64, b: f64| {
         let difference = (a - b).rem_euclid(360.0);
         difference.min(360.0 - difference)
     };
-    let agree = |turn: f64| pairs.iter().filter(move |pair| apart(moved(pair), turn) < AGREE_DEGREES);
+    let agree = |turn: f64| pairs.iter().filter(move |pair| apart(moved(pair), turn) < MAX_DEVIATION_DEGREES);
     let Some(turn) = pairs.iter().map(moved).max_by_key(|&turn| agree(turn).count()) else { return pairs };
-    agree(turn).filter(|(a, b)| (a.latitude - b.latitude).abs() < AGREE_DEGREES).copied().collect()
+    agree(turn).filter(|(a, b)| (a.latitude - b.latitude).abs() < MAX_DEVIATION_DEGREES).copied().collect()
 }
 
 /// Affine warp from one patch to the other: `[x', y'] = [[1 + p0, p1], [p3, 1 + p4]] [x, y] + [p2, p5]`.
 #[derive(Clone, Copy, Debug, Default)]
-struct Affine([f32; 6]);
+struct AffineWarp([f32; 6]);
 
-impl Affine {
-    fn of(&self, [x, y]: [f32; 2]) -> [f32; 2] {
+impl AffineWarp {
+    fn apply(&self, [x, y]: [f32; 2]) -> [f32; 2] {
         let p = &self.0;
         [x + p[0] * x + p[1] * y + p[2], y + p[3] * x + p[4] * y + p[5]]
     }
@@ -140,26 +146,31 @@ impl Affine {
         ]))
     }
 
-    fn is_near(&self) -> bool {
+    fn is_small(&self) -> bool {
         let p = &self.0;
-        let stretch = [p[0], p[1], p[3], p[4]].iter().all(|v| v.abs() < STRETCH);
-        stretch && p[2].abs() < FAR && p[5].abs() < FAR
+        let stretch = [p[0], p[1], p[3], p[4]].iter().all(|v| v.abs() < MAX_STRETCH);
+        stretch && p[2].abs() < MAX_SHIFT && p[5].abs() < MAX_SHIFT
     }
 }
 
 /// Aligns the patches of two corners: Gauss-Newton of the differences of normalised luma with the gradients of the
 /// first (inverse compositional, Baker and Matthews 2004). `None` if they do not match.
-fn align(a: &Shown, one: &Corner, b: &Shown, other: &Corner) -> Option<Affine> {
-    const SIDE: usize = 2 * REACH as usize + 1;
+fn align(
+    a: &FrameFeatures,
+    one: &DescribedFeature,
+    b: &FrameFeatures,
+    other: &DescribedFeature,
+) -> Option<AffineWarp> {
+    const SIDE: usize = 2 * HALF_PATCH as usize + 1;
     const RIMMED: usize = SIDE + 2;
     let mut rimmed = [0.0f32; RIMMED * RIMMED];
     for (at, out) in rimmed.iter_mut().enumerate() {
-        let rim = (REACH + 1) as f32;
+        let rim = (HALF_PATCH + 1) as f32;
         *out = a.luma(one, [(at % RIMMED) as f32 - rim, (at / RIMMED) as f32 - rim]);
     }
     let mut wanted = [0.0f32; AREA];
     let mut slopes = [[0.0f32; AREA]; 6];
-    for (k, [x, y]) in places().enumerate() {
+    for (k, [x, y]) in patch_offsets().enumerate() {
         let at = |dx: usize, dy: usize| rimmed[(k / SIDE + dy) * RIMMED + k % SIDE + dx];
         wanted[k] = at(1, 1);
         let (gx, gy) = (0.5 * (at(2, 1) - at(0, 1)), 0.5 * (at(1, 2) - at(1, 0)));
@@ -186,38 +197,44 @@ fn align(a: &Shown, one: &Corner, b: &Shown, other: &Corner) -> Option<Affine> {
     for (i, row) in matrix.iter_mut().enumerate() {
         row[i] += 1e-5 * trace;
     }
-    let mut affine = Affine::default();
+    let mut affine = AffineWarp::default();
     let mut seen = [0.0f32; AREA];
-    for _ in 0..STEPS {
-        for (seen, at) in seen.iter_mut().zip(places()) {
-            *seen = b.luma(other, affine.of(at));
+    for _ in 0..MAX_STEPS {
+        for (seen, at) in seen.iter_mut().zip(patch_offsets()) {
+            *seen = b.luma(other, affine.apply(at));
         }
         normalise(&mut seen);
         let right: [f64; 6] = std::array::from_fn(|i| {
             let all = slopes[i].iter().zip(&seen).zip(&wanted);
             all.map(|((slope, seen), wanted)| f64::from(slope * (seen - wanted))).sum()
         });
-        let step = solve(matrix, right)?.map(|v| v as f32);
+        let step = solve_linear(matrix, right)?.map(|v| v as f32);
         affine = affine.after_inverse(step)?;
-        if !affine.is_near() {
+        if !affine.is_small() {
             return None;
         }
         // Largest motion of a sample at the border.
-        let rim = REACH as f32;
+        let rim = HALF_PATCH as f32;
         let along = |k: usize| rim * (step[k].abs() + step[k + 1].abs()) + step[k + 2].abs();
-        if along(0).max(along(3)) < STILL {
+        if along(0).max(along(3)) < CONVERGED_STEP {
             break;
         }
     }
     let alike: f32 = seen.iter().zip(&wanted).map(|(a, b)| a * b).sum();
-    (alike > SAME).then_some(affine)
+    (alike > MIN_ALIGNED_CORRELATION).then_some(affine)
 }
 
 /// log2 of the ratio of the linear light of two aligned patches, per channel.
-fn stops(a: &Shown, one: &Corner, b: &Shown, other: &Corner, affine: Affine) -> Option<[f64; 3]> {
+fn log_ratios(
+    a: &FrameFeatures,
+    one: &DescribedFeature,
+    b: &FrameFeatures,
+    other: &DescribedFeature,
+    affine: AffineWarp,
+) -> Option<[f64; 3]> {
     let (mut sums, mut known) = ([[0.0f32; 2]; 3], 0);
-    for at in places() {
-        let (x, y) = (a.light(one, at), b.light(other, affine.of(at)));
+    for at in patch_offsets() {
+        let (x, y) = (a.light(one, at), b.light(other, affine.apply(at)));
         if x[0].is_nan() || y[0].is_nan() {
             continue;
         }
@@ -226,5 +243,5 @@ fn stops(a: &Shown, one: &Corner, b: &Shown, other: &Corner, affine: Affine) -> 
             sums[c] = [sums[c][0] + x[c], sums[c][1] + y[c]];
         }
     }
-    (known >= KNOWN).then(|| sums.map(|[x, y]| f64::from(libm::log2f(x / y))))
+    (known >= MIN_VALID_SAMPLES).then(|| sums.map(|[x, y]| f64::from(libm::log2f(x / y))))
 }

@@ -140,7 +140,7 @@ pub fn inverse<S: Simd>(simd: S, block: &[i16; 64], scale: &[f32; 64], out: &mut
 #[cfg(test)]
 mod tests {
     use super::*;
-    use gausset_compute::{VectorLevel, at_level, level};
+    use gausset_compute::{SimdLevel, at_level, dispatch_level};
 
     fn cosine(u: usize, x: usize) -> f64 {
         let c = if u == 0 { 0.5f64.sqrt() } else { 1.0 };
@@ -152,8 +152,8 @@ mod tests {
         let samples: Vec<u8> = (0..64u32).map(|i| (i * i * 37 % 251) as u8).collect();
         let ones = forward_scale(&[1; 64]);
         let mut first = None;
-        for wanted in VectorLevel::ALL {
-            let Some(level) = level(wanted) else { continue };
+        for wanted in SimdLevel::ALL {
+            let Some(level) = dispatch_level(wanted) else { continue };
             let mut out = [0i16; 64];
             at_level!(level, simd => forward(simd, &samples, 8, &ones, &mut out));
             for u in 0..8 {
@@ -171,7 +171,7 @@ mod tests {
             at_level!(level, simd => inverse(simd, &out, &inverse_scale(&[1; 64]), &mut back, 8));
             // Rounding coefficients to integers changes samples by less than two.
             assert!(samples.iter().zip(&back).all(|(a, b)| a.abs_diff(*b) <= 1));
-            assert_eq!(*first.get_or_insert((out, back)), (out, back), "{}", wanted.name());
+            assert_eq!(*first.get_or_insert((out, back)), (out, back), "{}", wanted.level_name());
         }
     }
 }

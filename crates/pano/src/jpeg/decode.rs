@@ -13,8 +13,8 @@ use gausset_compute::fearless_simd::{Level, prelude::*};
 
 use super::dct;
 use super::header::DecodeError::{self, Damaged, Truncated};
-use super::header::{Component, Header};
-use super::huffman::{BitReader, Huffman, read_block, skip_block};
+use super::header::{Component, JpegHeader};
+use super::huffman::{BitReader, HuffmanTable, read_block, skip_block};
 use crate::plane::Plane;
 
 /// Decodes frames one after another, reusing its buffers.
@@ -25,10 +25,10 @@ pub struct Decoder {
 }
 
 /// Tables and scale of a component, prepared for decoding.
-struct Ready<'a> {
+struct PreparedComponent<'a> {
     component: Component,
-    dc: &'a Huffman,
-    ac: &'a Huffman,
+    dc: &'a HuffmanTable,
+    ac: &'a HuffmanTable,
     scale: [f32; 64],
 }
 
@@ -43,20 +43,20 @@ impl Decoder {
     pub fn decode(
         &mut self,
         level: Level,
-        header: &Header,
+        header: &JpegHeader,
         data: &mut [u8],
         rows: &[[i32; 2]],
         planes: &mut Vec<Plane>,
     ) -> Result<(), DecodeError> {
         let count = header.components.len();
-        let mut dc: [Option<Huffman>; 4] = [const { None }; 4];
-        let mut ac: [Option<Huffman>; 4] = [const { None }; 4];
+        let mut dc: [Option<HuffmanTable>; 4] = [const { None }; 4];
+        let mut ac: [Option<HuffmanTable>; 4] = [const { None }; 4];
         for (made, raw, is_dc) in [(&mut dc, &header.dc, true), (&mut ac, &header.ac, false)] {
             for (made, raw) in made.iter_mut().zip(raw) {
-                *made = raw.as_ref().map(|raw| Huffman::new(raw, is_dc)).transpose()?;
+                *made = raw.as_ref().map(|raw| HuffmanTable::new(raw, is_dc)).transpose()?;
             }
         }
-        let find = |tables: &'_ [Option<Huffman>; 4], id: u8| -> Result<usize, DecodeError> {
+        let find = |tables: &'_ [Option<HuffmanTable>; 4], id: u8| -> Result<usize, DecodeError> {
             let id = usize::from(id);
             tables
                 .get(id)
@@ -72,7 +72,7 @@ impl Decoder {
             let (Some(dc), Some(ac)) = (&dc[d], &ac[a]) else {
                 return Err(Damaged("a Huffman table is missing"));
             };
-            ready.push(Ready { component, dc, ac, scale: dct::inverse_scale(&quantisation) });
+            ready.push(PreparedComponent { component, dc, ac, scale: dct::inverse_scale(&quantisation) });
         }
         let wanted = reshape_planes(header, rows, planes);
         let [mcu_width, mcu_height] = header.mcu();
@@ -81,20 +81,26 @@ impl Decoder {
         let scan = data.get_mut(header.scan..).ok_or(Truncated)?;
         let used = unstuff(scan, &mut self.ends)?;
         let scan = &scan[..used];
-        let job =
-            Job { ready: &ready, across, down, wanted, interval: header.restart_interval, ends: &self.ends };
+        let job = ScanDecoder {
+            ready: &ready,
+            across,
+            down,
+            wanted,
+            interval: header.restart_interval,
+            ends: &self.ends,
+        };
         at_level!(level, simd => job.run(simd, scan, planes))
     }
 }
 
 /// Resizes the planes to the MCU rows that contain the requested rows, and returns these MCU rows.
 pub(super) fn reshape_planes(
-    header: &Header,
+    header: &JpegHeader,
     rows: &[[i32; 2]],
     planes: &mut Vec<Plane>,
 ) -> std::ops::Range<usize> {
     let [_, mcu_height] = header.mcu();
-    let wanted = wanted_mcu_rows(header, rows, mcu_height, header.height.div_ceil(mcu_height));
+    let wanted = requested_mcu_rows(header, rows, mcu_height, header.height.div_ceil(mcu_height));
     planes.resize_with(header.components.len(), Plane::default);
     for (index, plane) in planes.iter_mut().enumerate() {
         let [width, height] = header.plane_size(index);
@@ -108,7 +114,12 @@ pub(super) fn reshape_planes(
 }
 
 /// MCU rows that contain the requested rows.
-fn wanted_mcu_rows(header: &Header, rows: &[[i32; 2]], unit: usize, down: usize) -> std::ops::Range<usize> {
+fn requested_mcu_rows(
+    header: &JpegHeader,
+    rows: &[[i32; 2]],
+    unit: usize,
+    down: usize,
+) -> std::ops::Range<usize> {
     let (mut first, mut end) = (down, 0);
     for (index, &[low, high]) in rows.iter().enumerate().take(header.components.len()) {
         let own = unit * usize::from(header.components[index].v) / usize::from(header.components[0].v);
@@ -169,8 +180,8 @@ fn unstuff(data: &mut [u8], ends: &mut Vec<usize>) -> Result<usize, DecodeError>
     }
 }
 
-struct Job<'a> {
-    ready: &'a [Ready<'a>],
+struct ScanDecoder<'a> {
+    ready: &'a [PreparedComponent<'a>],
     across: usize,
     down: usize,
     wanted: std::ops::Range<usize>,
@@ -178,7 +189,7 @@ struct Job<'a> {
     ends: &'a [usize],
 }
 
-impl Job<'_> {
+impl ScanDecoder<'_> {
     #[inline(always)]
     fn run<S: Simd>(&self, simd: S, scan: &[u8], planes: &mut [Plane]) -> Result<(), DecodeError> {
         let mut bits = BitReader::new(scan, 0);
@@ -219,7 +230,7 @@ impl Job<'_> {
                             let is_flat = read_block(&mut bits, tables, &mut predicted[index], &mut block)?;
                             let plane = &mut planes[index];
                             let row = (mcu_row * v + by) * 8;
-                            store(simd, ready, &mut block, is_flat, plane, (mcu * h + bx) * 8, row);
+                            store_block(simd, ready, &mut block, is_flat, plane, (mcu * h + bx) * 8, row);
                         }
                     }
                 }
@@ -237,9 +248,9 @@ impl Job<'_> {
 
 /// Transforms a block, stores the part within the plane, and clears the block.
 #[inline(always)]
-fn store<S: Simd>(
+fn store_block<S: Simd>(
     simd: S,
-    ready: &Ready<'_>,
+    ready: &PreparedComponent<'_>,
     block: &mut [i16; 64],
     is_flat: bool,
     plane: &mut Plane,
@@ -281,15 +292,15 @@ fn store<S: Simd>(
 mod tests {
     use super::*;
     use crate::jpeg::encode::{Band, Encoder, Sampling};
-    use gausset_compute::{VectorLevel, level};
+    use gausset_compute::{SimdLevel, dispatch_level};
 
-    fn level_of(wanted: VectorLevel) -> Level {
-        level(wanted).unwrap()
+    fn level_of(wanted: SimdLevel) -> Level {
+        dispatch_level(wanted).unwrap()
     }
 
     /// A 4:2:0 image with detail.
     fn encoded(width: usize, height: usize) -> Vec<u8> {
-        let level = level_of(VectorLevel::Auto);
+        let level = level_of(SimdLevel::Auto);
         let mut encoder = Encoder::new(width, height, Sampling::Half, 92);
         let mut band = Band::default();
         band.reshape(width, Sampling::Half);
@@ -321,10 +332,10 @@ mod tests {
     }
 
     fn decode(bytes: &[u8], rows: &[[i32; 2]]) -> Result<Vec<Plane>, DecodeError> {
-        let header = Header::parse(bytes)?;
+        let header = JpegHeader::parse(bytes)?;
         let mut data = bytes.to_vec();
         let mut planes = Vec::new();
-        Decoder::default().decode(level_of(VectorLevel::Auto), &header, &mut data, rows, &mut planes)?;
+        Decoder::default().decode(level_of(SimdLevel::Auto), &header, &mut data, rows, &mut planes)?;
         Ok(planes)
     }
 
@@ -349,7 +360,7 @@ mod tests {
     #[test]
     fn another_decoder_agrees_within_rounding() {
         // The other decoder returns grey files as luma without conversion.
-        let level = level_of(VectorLevel::Auto);
+        let level = level_of(SimdLevel::Auto);
         let (width, height) = (72, 40);
         let mut encoder = Encoder::new(width, height, Sampling::Grey, 80);
         let mut band = Band::default();
@@ -375,7 +386,7 @@ mod tests {
         let bytes = encoded(96, 160);
         let whole = decode(&bytes, &ALL).unwrap();
         let part = decode(&bytes, &[[50, 83], [25, 41], [25, 41]]).unwrap();
-        assert_eq!(part[0].picture_rows(), 48..96);
+        assert_eq!(part[0].image_rows(), 48..96);
         for y in 48..96 {
             assert_eq!(part[0].row(y), whole[0].row(y));
         }
@@ -398,7 +409,7 @@ mod tests {
     #[test]
     fn flipped_bits_never_panic_and_are_nearly_always_noticed() {
         let bytes = encoded(64, 64);
-        let scan = Header::parse(&bytes).unwrap().scan;
+        let scan = JpegHeader::parse(&bytes).unwrap().scan;
         let (mut noticed, mut tried) = (0, 0);
         for at in 2..bytes.len() {
             for bit in [0, 5] {

@@ -46,12 +46,12 @@ impl Band {
 
 /// Code (in the low bits) and length of each symbol.
 #[derive(Clone, Debug)]
-struct Codes {
+struct HuffmanCodes {
     code: [u32; 256],
     length: [u8; 256],
 }
 
-impl Codes {
+impl HuffmanCodes {
     fn new(spec: &HuffmanSpec) -> Self {
         let mut codes = Self { code: [0; 256], length: [0; 256] };
         let (mut code, mut at) = (0u32, 0);
@@ -71,12 +71,12 @@ impl Codes {
 
 /// Bit buffer for output, most significant bit first.
 #[derive(Clone, Debug, Default)]
-struct Bits {
+struct BitWriter {
     buffer: u64,
     used: u32,
 }
 
-impl Bits {
+impl BitWriter {
     /// Appends `length` (1..=32) bits.
     #[inline(always)]
     fn put(&mut self, bits: u32, length: u32, out: &mut Vec<u8>) {
@@ -140,9 +140,9 @@ pub struct Encoder {
     quality: u8,
     quantisation: [[u8; 64]; 2],
     scale: [[f32; 64]; 2],
-    dc: [Codes; 2],
-    ac: [Codes; 2],
-    bits: Bits,
+    dc: [HuffmanCodes; 2],
+    ac: [HuffmanCodes; 2],
+    bits: BitWriter,
     predicted: [i32; 3],
     out: Vec<u8>,
 }
@@ -159,9 +159,9 @@ impl Encoder {
             quality,
             scale: [dct::forward_scale(&quantisation[0]), dct::forward_scale(&quantisation[1])],
             quantisation,
-            dc: [Codes::new(&tables::DC[0]), Codes::new(&tables::DC[1])],
-            ac: [Codes::new(&tables::AC[0]), Codes::new(&tables::AC[1])],
-            bits: Bits::default(),
+            dc: [HuffmanCodes::new(&tables::DC[0]), HuffmanCodes::new(&tables::DC[1])],
+            ac: [HuffmanCodes::new(&tables::AC[0]), HuffmanCodes::new(&tables::AC[1])],
+            bits: BitWriter::default(),
             predicted: [0; 3],
             out: Vec::new(),
         }
@@ -181,7 +181,7 @@ impl Encoder {
 
     /// Begins an image; `segments` are complete marker segments (`FF E1 …`), written after SOI.
     pub fn start(&mut self, segments: &[&[u8]]) {
-        self.bits = Bits::default();
+        self.bits = BitWriter::default();
         self.predicted = [0; 3];
         let out = &mut self.out;
         out.clear();
@@ -313,10 +313,10 @@ impl Encoder {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use gausset_compute::{VectorLevel, level};
+    use gausset_compute::{SimdLevel, dispatch_level};
 
-    fn picture(width: usize, height: usize, sampling: Sampling, wanted: VectorLevel) -> Option<Vec<u8>> {
-        let level = level(wanted)?;
+    fn picture(width: usize, height: usize, sampling: Sampling, wanted: SimdLevel) -> Option<Vec<u8>> {
+        let level = dispatch_level(wanted)?;
         let mut encoder = Encoder::new(width, height, sampling, 95);
         let mut band = Band::default();
         band.reshape(width, sampling);
@@ -350,7 +350,7 @@ mod tests {
         for (sampling, width, height) in
             [(Sampling::Half, 64, 48), (Sampling::Half, 37, 21), (Sampling::Grey, 50, 33)]
         {
-            let bytes = picture(width, height, sampling, VectorLevel::Auto).unwrap();
+            let bytes = picture(width, height, sampling, SimdLevel::Auto).unwrap();
             let decoded = image::load_from_memory(&bytes).unwrap();
             assert_eq!((decoded.width() as usize, decoded.height() as usize), (width, height));
             let luma = decoded.to_luma8();
@@ -368,17 +368,17 @@ mod tests {
 
     #[test]
     fn every_level_writes_the_same_bytes() {
-        let best = picture(80, 40, Sampling::Half, VectorLevel::Auto).unwrap();
-        for wanted in VectorLevel::ALL {
+        let best = picture(80, 40, Sampling::Half, SimdLevel::Auto).unwrap();
+        for wanted in SimdLevel::ALL {
             if let Some(bytes) = picture(80, 40, Sampling::Half, wanted) {
-                assert!(bytes == best, "{}", wanted.name());
+                assert!(bytes == best, "{}", wanted.level_name());
             }
         }
     }
 
     #[test]
     fn bits_arrive_in_order_and_ff_is_followed_by_zero() {
-        let (mut bits, mut out) = (Bits::default(), Vec::new());
+        let (mut bits, mut out) = (BitWriter::default(), Vec::new());
         let pieces: Vec<(u32, u32)> = (0..200u32)
             .map(|i| (i % 32 + 1, i))
             .map(|(l, i)| (if i % 3 == 0 { u32::MAX >> (32 - l) } else { i & (u32::MAX >> (32 - l)) }, l))

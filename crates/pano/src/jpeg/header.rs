@@ -48,7 +48,7 @@ pub struct Component {
 
 /// A parsed header, up to the entropy-coded data.
 #[derive(Clone, Debug)]
-pub struct Header {
+pub struct JpegHeader {
     /// Width in px.
     pub width: usize,
     /// Height in px.
@@ -72,12 +72,12 @@ pub(super) struct RawTable {
 }
 
 /// A reader for the content of a segment.
-struct Bytes<'a> {
+struct SegmentReader<'a> {
     data: &'a [u8],
     at: usize,
 }
 
-impl<'a> Bytes<'a> {
+impl<'a> SegmentReader<'a> {
     fn byte(&mut self) -> Result<u8, DecodeError> {
         let byte = *self.data.get(self.at).ok_or(Truncated)?;
         self.at += 1;
@@ -96,7 +96,7 @@ impl<'a> Bytes<'a> {
     }
 }
 
-impl Header {
+impl JpegHeader {
     /// Reads everything up to the entropy-coded data.
     ///
     /// # Errors
@@ -123,7 +123,7 @@ impl Header {
                 return Err(Damaged("no picture data"));
             }
             let content = segments.content()?;
-            let mut segment = Bytes { data: &content, at: 0 };
+            let mut segment = SegmentReader { data: &content, at: 0 };
             match marker {
                 0xC0 | 0xC1 => header.frame(&mut segment)?,
                 0xC2 => return Err(Unsupported("progressive JPEG")),
@@ -147,7 +147,7 @@ impl Header {
         }
     }
 
-    fn frame(&mut self, segment: &mut Bytes<'_>) -> Result<(), DecodeError> {
+    fn frame(&mut self, segment: &mut SegmentReader<'_>) -> Result<(), DecodeError> {
         if !self.components.is_empty() {
             return Err(Damaged("a second frame header"));
         }
@@ -182,7 +182,7 @@ impl Header {
         Ok(())
     }
 
-    fn quantisation(&mut self, segment: &mut Bytes<'_>) -> Result<(), DecodeError> {
+    fn quantisation(&mut self, segment: &mut SegmentReader<'_>) -> Result<(), DecodeError> {
         while segment.at < segment.data.len() {
             let kind = segment.byte()?;
             let mut table = [0u16; 64];
@@ -196,7 +196,7 @@ impl Header {
         Ok(())
     }
 
-    fn huffman(&mut self, segment: &mut Bytes<'_>) -> Result<(), DecodeError> {
+    fn huffman(&mut self, segment: &mut SegmentReader<'_>) -> Result<(), DecodeError> {
         while segment.at < segment.data.len() {
             let kind = segment.byte()?;
             let mut counts = [0u8; 16];
@@ -210,7 +210,7 @@ impl Header {
         Ok(())
     }
 
-    fn start_of_scan(&mut self, segment: &mut Bytes<'_>) -> Result<(), DecodeError> {
+    fn start_of_scan(&mut self, segment: &mut SegmentReader<'_>) -> Result<(), DecodeError> {
         if self.components.is_empty() {
             return Err(Damaged("no frame header before the picture data"));
         }

@@ -12,9 +12,9 @@ const LOOKUP: u32 = 11;
 
 /// A decoding table.
 #[derive(Clone, Debug)]
-pub(super) struct Huffman {
+pub(super) struct HuffmanTable {
     /// By the next 11 bits: `value << 16 | symbol_bits << 12 … `, see [`Entry`].
-    lookup: Vec<Entry>,
+    lookup: Vec<LookupEntry>,
     /// For longer codes: one more than the largest code of each length, left-aligned to 16 bits.
     limit: [u32; 18],
     /// `index of the first symbol of a length - its first code`.
@@ -24,7 +24,7 @@ pub(super) struct Huffman {
 
 /// The result of an 11-bit lookup.
 #[derive(Clone, Copy, Debug, Default)]
-struct Entry {
+struct LookupEntry {
     /// The coefficient, if its bits are within the 11.
     value: i16,
     /// Run of zeros and size of the value, as coded.
@@ -35,10 +35,10 @@ struct Entry {
     is_whole: bool,
 }
 
-impl Huffman {
+impl HuffmanTable {
     pub(super) fn new(raw: &RawTable, is_dc: bool) -> Result<Self, DecodeError> {
         let mut table = Self {
-            lookup: vec![Entry::default(); 1 << LOOKUP],
+            lookup: vec![LookupEntry::default(); 1 << LOOKUP],
             limit: [0; 18],
             offset: [0; 17],
             symbols: raw.symbols.clone(),
@@ -56,7 +56,7 @@ impl Huffman {
                     return Err(Damaged("Huffman table has a DC size above 11"));
                 }
                 if length <= LOOKUP {
-                    table.enter(code, length, symbol, is_dc);
+                    table.add_code(code, length, symbol, is_dc);
                 }
                 code += 1;
                 index += 1;
@@ -68,7 +68,7 @@ impl Huffman {
         Ok(table)
     }
 
-    fn enter(&mut self, code: u32, length: u32, symbol: u8, is_dc: bool) {
+    fn add_code(&mut self, code: u32, length: u32, symbol: u8, is_dc: bool) {
         let free = LOOKUP - length;
         let size = u32::from(symbol & 15);
         for rest in 0..1u32 << free {
@@ -76,7 +76,7 @@ impl Huffman {
             let value = if is_whole { extend(rest >> (free - size), size) as i16 } else { 0 };
             let used = if is_whole { length + size } else { length };
             self.lookup[(code << free | rest) as usize] =
-                Entry { value, symbol, length: used as u8, is_whole };
+                LookupEntry { value, symbol, length: used as u8, is_whole };
         }
     }
 
@@ -152,7 +152,7 @@ impl<'a> BitReader<'a> {
 
 /// Reads the DC coefficient of a block. Needs 56 available bits and leaves at least 28.
 #[inline(always)]
-fn read_dc(bits: &mut BitReader<'_>, table: &Huffman, predicted: &mut i32) -> Result<(), DecodeError> {
+fn read_dc(bits: &mut BitReader<'_>, table: &HuffmanTable, predicted: &mut i32) -> Result<(), DecodeError> {
     let entry = table.lookup[(bits.buffer >> (64 - LOOKUP)) as usize];
     let difference = if entry.is_whole {
         bits.skip(u32::from(entry.length));
@@ -167,7 +167,11 @@ fn read_dc(bits: &mut BitReader<'_>, table: &Huffman, predicted: &mut i32) -> Re
 }
 
 #[inline(always)]
-fn symbol_of(bits: &BitReader<'_>, table: &Huffman, entry: Entry) -> Result<(u8, u32), DecodeError> {
+fn symbol_of(
+    bits: &BitReader<'_>,
+    table: &HuffmanTable,
+    entry: LookupEntry,
+) -> Result<(u8, u32), DecodeError> {
     if entry.length > 0 {
         return Ok((entry.symbol, u32::from(entry.length)));
     }
@@ -191,14 +195,14 @@ fn take_value(bits: &mut BitReader<'_>, size: u32) -> i32 {
 #[inline(always)]
 pub(super) fn read_block(
     bits: &mut BitReader<'_>,
-    [dc, ac]: [&Huffman; 2],
+    [dc, ac]: [&HuffmanTable; 2],
     predicted: &mut i32,
     block: &mut [i16; 64],
 ) -> Result<bool, DecodeError> {
     bits.refill();
     read_dc(bits, dc, predicted)?;
     block[0] = *predicted as i16;
-    let lookup: &[Entry] = &ac.lookup;
+    let lookup: &[LookupEntry] = &ac.lookup;
     let mut k = 1usize;
     let mut is_flat = true;
     while k < 64 {
@@ -247,12 +251,12 @@ pub(super) fn read_block(
 #[inline(always)]
 pub(super) fn skip_block(
     bits: &mut BitReader<'_>,
-    [dc, ac]: [&Huffman; 2],
+    [dc, ac]: [&HuffmanTable; 2],
     predicted: &mut i32,
 ) -> Result<(), DecodeError> {
     bits.refill();
     read_dc(bits, dc, predicted)?;
-    let lookup: &[Entry] = &ac.lookup;
+    let lookup: &[LookupEntry] = &ac.lookup;
     let mut k = 1usize;
     while k < 64 {
         if bits.count < 32 {

@@ -9,15 +9,15 @@
 pub mod dct;
 pub mod decode;
 pub mod encode;
+mod encode_whole;
 pub mod header;
 mod huffman;
 pub mod tables;
-mod whole;
 
 pub use decode::Decoder;
 pub use encode::{Encoder, Sampling};
-pub use header::{DecodeError, Header};
-pub use whole::{encode_frame, encode_picture, encode_planes};
+pub use encode_whole::{encode_frame, encode_image, encode_planes};
+pub use header::{DecodeError, JpegHeader};
 
 /// Name of the codec for baseline files, recorded with measurements.
-pub const BACKEND: &str = "own";
+pub const CODEC_NAME: &str = "own";

@@ -6,9 +6,9 @@ use crate::projection::Equirect;
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct GPano {
     /// Size of the whole sphere as declared, px.
-    pub full: Option<[f64; 2]>,
+    pub full_size: Option<[f64; 2]>,
     /// Left and top of the stored part, px.
-    pub crop_at: [f64; 2],
+    pub crop_origin: [f64; 2],
     /// Size of the stored part as declared, px.
     pub crop_size: Option<[f64; 2]>,
     /// Compass heading of the centre, degrees.
@@ -47,8 +47,8 @@ pub fn parse_gpano(xmp: &str) -> Option<GPano> {
     let number = |name: &str| text(name)?.trim().parse::<f64>().ok().filter(|v| v.is_finite());
     let pair = |a: &str, b: &str| Some([number(a)?, number(b)?]);
     Some(GPano {
-        full: pair("FullPanoWidthPixels", "FullPanoHeightPixels"),
-        crop_at: pair("CroppedAreaLeftPixels", "CroppedAreaTopPixels").unwrap_or([0.0; 2]),
+        full_size: pair("FullPanoWidthPixels", "FullPanoHeightPixels"),
+        crop_origin: pair("CroppedAreaLeftPixels", "CroppedAreaTopPixels").unwrap_or([0.0; 2]),
         crop_size: pair("CroppedAreaImageWidthPixels", "CroppedAreaImageHeightPixels"),
         heading: number("PoseHeadingDegrees"),
         pitch: number("PosePitchDegrees").unwrap_or(0.0),
@@ -62,12 +62,12 @@ pub fn parse_gpano(xmp: &str) -> Option<GPano> {
 ///
 /// # Errors
 /// Neither 2:1 nor described by GPano, or the GPano values are invalid.
-pub(super) fn equirect(gpano: Option<GPano>, width: u32, height: u32) -> Result<Equirect, NotEquirect> {
+pub(super) fn equirect(gpano: Option<GPano>, width: u32, height: u32) -> Result<Equirect, EquirectError> {
     let (w, h) = (f64::from(width), f64::from(height));
     if let Some(GPano { is_other_projection: true, .. }) = gpano {
-        return Err(NotEquirect::Projection);
+        return Err(EquirectError::Projection);
     }
-    if let Some(GPano { full: Some([fw, fh]), crop_at: [left, top], crop_size, .. }) = gpano {
+    if let Some(GPano { full_size: Some([fw, fh]), crop_origin: [left, top], crop_size, .. }) = gpano {
         let [cw, ch] = crop_size.unwrap_or([fw, fh]);
         let good = [fw, fh, cw, ch].iter().all(|v| *v >= 1.0 && *v <= 1e6)
             && left >= 0.0
@@ -76,12 +76,12 @@ pub(super) fn equirect(gpano: Option<GPano>, width: u32, height: u32) -> Result<
             && top + ch <= fh + 1.0
             && (fw / fh - 2.0).abs() < 0.02;
         if !good {
-            return Err(NotEquirect::Part { part: [cw, ch], at: [left, top], full: [fw, fh] });
+            return Err(EquirectError::InvalidCrop { part: [cw, ch], origin: [left, top], full: [fw, fh] });
         }
         // The file may have been resized after the values were written.
         let (sx, sy) = (w / cw, h / ch);
         if (sx / sy - 1.0).abs() > 0.02 {
-            return Err(NotEquirect::Shape { size: [width, height], declared: [cw, ch] });
+            return Err(EquirectError::AspectMismatch { size: [width, height], declared: [cw, ch] });
         }
         if left == 0.0 && top == 0.0 && cw == fw && ch == fh && width == 2 * height {
             return Ok(Equirect::whole(width, height));
@@ -98,25 +98,25 @@ pub(super) fn equirect(gpano: Option<GPano>, width: u32, height: u32) -> Result<
     if width == 2 * height {
         return Ok(Equirect::whole(width, height));
     }
-    Err(NotEquirect::Size([width, height]))
+    Err(EquirectError::NotTwoToOne([width, height]))
 }
 
 /// Why an image is not an equirectangular panorama.
 #[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
-pub enum NotEquirect {
+pub enum EquirectError {
     /// GPano declares another projection.
     #[error("GPano: ProjectionType is not equirectangular")]
     Projection,
     /// The GPano values are inconsistent.
     #[error(
         "GPano: a part of {}x{} px at ({}, {}) of {}x{} px is invalid (expected a part of a 2:1 panorama)",
-        part[0], part[1], at[0], at[1], full[0], full[1]
+        part[0], part[1], origin[0], origin[1], full[0], full[1]
     )]
-    Part {
+    InvalidCrop {
         /// Size of the part as declared, px.
         part: [f64; 2],
         /// Left and top of the part, px.
-        at: [f64; 2],
+        origin: [f64; 2],
         /// Size of the whole as declared, px.
         full: [f64; 2],
     },
@@ -125,7 +125,7 @@ pub enum NotEquirect {
         "GPano: the image of {}x{} px does not have the aspect ratio of the declared {}x{} px",
         size[0], size[1], declared[0], declared[1]
     )]
-    Shape {
+    AspectMismatch {
         /// Size of the image, px.
         size: [u32; 2],
         /// Size of the part as declared, px.
@@ -136,10 +136,10 @@ pub enum NotEquirect {
         "picture: {}x{} px is not a panorama (expected twice as wide as high, or GPano metadata); stitch it first, or cut it with `gausset pano split`: ⟨lens⟩ for two fisheye circles, ⟨stereo = tb⟩ for one eye above the other",
         .0[0], .0[1]
     )]
-    Size([u32; 2]),
+    NotTwoToOne([u32; 2]),
     /// An image of this size cannot be a stacked stereo panorama.
     #[error("picture: {}x{} px is not a stacked stereo panorama (expected a square with sides of a multiple of 4)", .0[0], .0[1])]
-    Eyes([u32; 2]),
+    NotStereo([u32; 2]),
 }
 
 #[cfg(test)]

@@ -11,6 +11,6 @@ mod gpano;
 mod read;
 mod write;
 
-pub use gpano::{GPano, NotEquirect, parse_gpano};
-pub use read::{Metadata, Position};
+pub use gpano::{EquirectError, GPano, parse_gpano};
+pub use read::{GpsPosition, Metadata};
 pub use write::{XMP_NAMESPACE, xmp_packet};

@@ -9,15 +9,15 @@
 //! the parallax exceeds [`scout::REACH`], so noise of a camera at rest does not add up over frames. All work is done in
 //! order on one thread with sums in a fixed order: the same video gives the same numbers.
 
-mod look;
-pub mod optics;
-mod picture;
-pub mod scout;
-mod track;
-mod turn;
+mod corner;
+pub mod estimator;
+mod image;
+pub mod projection;
+mod rotation;
+mod statistics;
 
-pub use optics::Optics;
-pub use picture::Grey;
-pub use scout::{Scout, Sight};
-pub(crate) use track::strengths;
-pub(crate) use turn::solve;
+pub(crate) use corner::corner_strengths;
+pub use estimator::{FrameMotion, MotionEstimator};
+pub use image::GreyImage;
+pub use projection::SmallProjection;
+pub(crate) use rotation::solve_linear;

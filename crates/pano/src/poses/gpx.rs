@@ -1,6 +1,6 @@
 //! Writes GPX 1.1 tracks: positions on the earth, for maps.
 
-use super::metashape::escaped;
+use super::metashape::escape_xml;
 
 /// Formats a track of named positions: degrees north, degrees east, metres up.
 #[must_use]
@@ -10,7 +10,7 @@ pub fn write(positions: &[(String, [f64; 3])]) -> String {
         // Resolution of a hundredth of a millimetre.
         out += &format!(
             "<trkpt lat=\"{north:.10}\" lon=\"{east:.10}\"><ele>{up:.5}</ele><name>{}</name></trkpt>\n",
-            escaped(name)
+            escape_xml(name)
         );
     }
     out + "</trkseg></trk>\n</gpx>\n"

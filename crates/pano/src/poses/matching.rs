@@ -7,7 +7,7 @@ use super::{NamedPose, Trajectory};
 /// Key by which images were paired.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum MatchedBy {
+pub enum MatchKey {
     /// Name including folders.
     Name,
     /// Name including folders, without extension.
@@ -20,19 +20,19 @@ pub enum MatchedBy {
 
 /// Paired poses.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Pairs {
+pub struct PosePairs {
     /// Indices into the first and the second trajectory, in the order of the second.
     pub pairs: Vec<(usize, usize)>,
     /// Key of the pairs.
-    pub by: MatchedBy,
+    pub key: MatchKey,
 }
 
 /// Why trajectories could not be paired.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum MatchError {
+pub enum PairError {
     /// A name occurs more than once.
     #[error("{name:?} occurs {count} times in {which} (expected once)")]
-    Twice {
+    DuplicateName {
         /// Description of the trajectory, for the message.
         which: &'static str,
         /// The name.
@@ -42,7 +42,7 @@ pub enum MatchError {
     },
     /// No time stamp is an index into the other list.
     #[error("no time stamp is an index into the list of {called} (expected 0 to {}, found {stamp})", count.saturating_sub(1))]
-    NoPlace {
+    NoIndex {
         /// Description of the trajectory with names.
         called: &'static str,
         /// The first time stamp.
@@ -51,10 +51,10 @@ pub enum MatchError {
         count: usize,
     },
     /// The trajectories have no name in common.
-    #[error("no name in common ({first:?} and others in {}, {second:?} and others in {})", called[0], called[1])]
-    Nothing {
+    #[error("no name in common ({first:?} and others in {}, {second:?} and others in {})", descriptions[0], descriptions[1])]
+    NoCommonName {
         /// Descriptions of both trajectories.
-        called: [&'static str; 2],
+        descriptions: [&'static str; 2],
         /// A name of the first trajectory.
         first: String,
         /// A name of the second trajectory.
@@ -63,7 +63,7 @@ pub enum MatchError {
 }
 
 /// Normalises a name: `/` between folders, without a leading `./` or `images/`.
-fn plain(name: &str) -> String {
+fn normalised(name: &str) -> String {
     let name = name.replace('\\', "/");
     let name = name.trim_start_matches("./");
     name.strip_prefix("images/").unwrap_or(name).to_owned()
@@ -71,9 +71,9 @@ fn plain(name: &str) -> String {
 
 /// The normalised name without an image extension.
 fn without_extension(name: &str) -> String {
-    let name = plain(name);
+    let name = normalised(name);
     match name.rsplit_once('.') {
-        Some((stem, extension)) if is_picture(extension) && !stem.is_empty() => stem.to_owned(),
+        Some((stem, extension)) if is_image_extension(extension) && !stem.is_empty() => stem.to_owned(),
         _ => name,
     }
 }
@@ -84,7 +84,7 @@ fn stem(name: &str) -> String {
     name.rsplit('/').next().unwrap_or_default().to_owned()
 }
 
-fn is_picture(extension: &str) -> bool {
+fn is_image_extension(extension: &str) -> bool {
     ["jpg", "jpeg", "png", "tif", "tiff", "webp", "exr", "dng"]
         .iter()
         .any(|e| extension.eq_ignore_ascii_case(e))
@@ -94,13 +94,15 @@ fn index(
     list: &Trajectory,
     which: &'static str,
     key: impl Fn(&NamedPose) -> String,
-) -> Result<BTreeMap<String, usize>, MatchError> {
+) -> Result<BTreeMap<String, usize>, PairError> {
     let mut places: BTreeMap<String, (usize, usize)> = BTreeMap::new();
     for (at, pose) in list.poses.iter().enumerate() {
         places.entry(key(pose)).and_modify(|(_, count)| *count += 1).or_insert((at, 1));
     }
     match places.iter().find(|(_, (_, count))| *count > 1) {
-        Some((name, (_, count))) => Err(MatchError::Twice { which, name: name.clone(), count: *count }),
+        Some((name, (_, count))) => {
+            Err(PairError::DuplicateName { which, name: name.clone(), count: *count })
+        }
         None => Ok(places.into_iter().map(|(name, (at, _))| (name, at)).collect()),
     }
 }
@@ -110,55 +112,59 @@ fn index(
 ///
 /// # Errors
 /// A name occurs twice, or none is common.
-pub fn pairs(
+pub fn pair_poses(
     first: &Trajectory,
     second: &Trajectory,
     called: [&'static str; 2],
-) -> Result<Pairs, MatchError> {
-    let by = |by: MatchedBy, key: &dyn Fn(&NamedPose) -> String| -> Result<Pairs, MatchError> {
+) -> Result<PosePairs, PairError> {
+    let by = |by: MatchKey, key: &dyn Fn(&NamedPose) -> String| -> Result<PosePairs, PairError> {
         let known = index(first, called[0], key)?;
         index(second, called[1], key)?;
         let pair = |(at, pose): (usize, &NamedPose)| Some((*known.get(&key(pose))?, at));
-        Ok(Pairs { pairs: second.poses.iter().enumerate().filter_map(pair).collect(), by })
+        Ok(PosePairs { pairs: second.poses.iter().enumerate().filter_map(pair).collect(), key: by })
     };
-    let found = by(MatchedBy::Name, &|p| plain(&p.name))?;
+    let found = by(MatchKey::Name, &|p| normalised(&p.name))?;
     if !found.pairs.is_empty() {
         return Ok(found);
     }
-    let found = by(MatchedBy::NameWithoutExtension, &|p| without_extension(&p.name))?;
+    let found = by(MatchKey::NameWithoutExtension, &|p| without_extension(&p.name))?;
     if !found.pairs.is_empty() {
         return Ok(found);
     }
     let found = if first.is_numbered != second.is_numbered {
-        by(MatchedBy::Place, &|p| p.moment.to_string())?
+        by(MatchKey::Place, &|p| p.frame.to_string())?
     } else {
-        by(MatchedBy::Stem, &|p| stem(&p.name))?
+        by(MatchKey::Stem, &|p| stem(&p.name))?
     };
-    if found.pairs.is_empty() && found.by == MatchedBy::Place {
+    if found.pairs.is_empty() && found.key == MatchKey::Place {
         let [numbers, names] = if first.is_numbered { [first, second] } else { [second, first] };
         let called = if first.is_numbered { called[1] } else { called[0] };
         let stamp = numbers.poses.first().map(|p| p.name.clone()).unwrap_or_default();
-        return Err(MatchError::NoPlace { called, stamp, count: names.poses.len() });
+        return Err(PairError::NoIndex { called, stamp, count: names.poses.len() });
     }
     if found.pairs.is_empty() {
         let name = |list: &Trajectory| list.poses.first().map(|p| p.name.clone()).unwrap_or_default();
-        return Err(MatchError::Nothing { called, first: name(first), second: name(second) });
+        return Err(PairError::NoCommonName {
+            descriptions: called,
+            first: name(first),
+            second: name(second),
+        });
     }
     Ok(found)
 }
 
 /// Names of `list` that are missing in `others`, compared by the key of the pairs.
 #[must_use]
-pub fn missing(list: &Trajectory, others: &Trajectory, by: MatchedBy) -> Vec<String> {
+pub fn missing_names(list: &Trajectory, others: &Trajectory, by: MatchKey) -> Vec<String> {
     let key = |name: &str, moment: u32| match by {
-        MatchedBy::Name => plain(name),
-        MatchedBy::NameWithoutExtension => without_extension(name),
-        MatchedBy::Stem => stem(name),
-        MatchedBy::Place => moment.to_string(),
+        MatchKey::Name => normalised(name),
+        MatchKey::NameWithoutExtension => without_extension(name),
+        MatchKey::Stem => stem(name),
+        MatchKey::Place => moment.to_string(),
     };
     let known: std::collections::BTreeSet<String> =
-        others.poses.iter().map(|p| key(&p.name, p.moment)).collect();
-    let is_missing = |p: &&NamedPose| !known.contains(&key(&p.name, p.moment));
+        others.poses.iter().map(|p| key(&p.name, p.frame)).collect();
+    let is_missing = |p: &&NamedPose| !known.contains(&key(&p.name, p.frame));
     list.poses.iter().filter(is_missing).map(|p| p.name.clone()).collect()
 }
 
@@ -168,13 +174,16 @@ mod tests {
 
     use super::*;
 
-    fn pairs(first: &Trajectory, second: &Trajectory) -> Result<Pairs, MatchError> {
-        super::pairs(first, second, ["the first", "the second"])
+    fn pairs(first: &Trajectory, second: &Trajectory) -> Result<PosePairs, PairError> {
+        super::pair_poses(first, second, ["the first", "the second"])
     }
 
     fn list(names: &[&str]) -> Trajectory {
-        let pose =
-            |(moment, name): (u32, &&str)| NamedPose { name: (*name).into(), pose: Pose::IDENTITY, moment };
+        let pose = |(moment, name): (u32, &&str)| NamedPose {
+            name: (*name).into(),
+            pose: Pose::IDENTITY,
+            frame: moment,
+        };
         Trajectory::new("test", (0..).zip(names).map(pose).collect())
     }
 
@@ -183,12 +192,12 @@ mod tests {
         let a = list(&["images/view00/a.jpg", "./view01/a.jpg", "view00\\b.jpg"]);
         let b = list(&["view01/a.jpg", "view00/b.jpg", "view00/c.jpg"]);
         let found = pairs(&a, &b).unwrap();
-        assert_eq!((found.pairs, found.by), (vec![(1, 0), (2, 1)], MatchedBy::Name));
-        assert_eq!(missing(&b, &a, MatchedBy::Name), ["view00/c.jpg"]);
+        assert_eq!((found.pairs, found.key), (vec![(1, 0), (2, 1)], MatchKey::Name));
+        assert_eq!(missing_names(&b, &a, MatchKey::Name), ["view00/c.jpg"]);
         let found = pairs(&list(&["v/a", "w/a"]), &list(&["w/a.jpg", "v/a.jpg"])).unwrap();
-        assert_eq!((found.pairs, found.by), (vec![(1, 0), (0, 1)], MatchedBy::NameWithoutExtension));
+        assert_eq!((found.pairs, found.key), (vec![(1, 0), (0, 1)], MatchKey::NameWithoutExtension));
         let found = pairs(&list(&["x/p.1.JPG", "x/q"]), &list(&["q.png", "p.1"])).unwrap();
-        assert_eq!((found.pairs, found.by), (vec![(1, 0), (0, 1)], MatchedBy::Stem));
+        assert_eq!((found.pairs, found.key), (vec![(1, 0), (0, 1)], MatchKey::Stem));
     }
 
     #[test]
@@ -198,14 +207,14 @@ mod tests {
             poses: numbers
                 .poses
                 .iter()
-                .map(|p| NamedPose { moment: p.name.parse().unwrap(), ..p.clone() })
+                .map(|p| NamedPose { frame: p.name.parse().unwrap(), ..p.clone() })
                 .collect(),
             ..numbers
         };
         let found = pairs(&numbers, &list(&["a", "b", "c"])).unwrap();
-        assert_eq!((found.pairs, found.by), (vec![(1, 0), (0, 2)], MatchedBy::Place));
+        assert_eq!((found.pairs, found.key), (vec![(1, 0), (0, 2)], MatchKey::Place));
         let mut late = numbers;
-        late.poses.iter_mut().for_each(|pose| pose.moment += 1_700_000_000);
+        late.poses.iter_mut().for_each(|pose| pose.frame += 1_700_000_000);
         let refused = pairs(&list(&["a", "b", "c"]), &late).unwrap_err().to_string();
         assert_eq!(
             refused,

@@ -12,13 +12,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use gausset_core::Pose;
 use gausset_core::se3::{self, Mat3};
-use gausset_io::units::excerpt;
+use gausset_io::text::excerpt;
 use roxmltree::{Document, Node};
 
-use super::{Malformed, NamedPose, Trajectory, from_centre, numbers, spaced};
+use super::{FileProblem, NamedPose, Trajectory, join_numbers, parse_numbers, pose_from_centre};
 
 /// Similarity transform of a chunk or component.
-struct Chunk {
+struct Similarity {
     rotation: Mat3,
     translation: [f64; 3],
     scale: f64,
@@ -29,59 +29,65 @@ fn child<'a, 'b>(node: Node<'a, 'b>, name: &str) -> Option<Node<'a, 'b>> {
     node.children().find(|c| c.has_tag_name(name))
 }
 
-fn similarity(node: Node<'_, '_>) -> Result<Chunk, Malformed> {
+fn chunk_similarity(node: Node<'_, '_>) -> Result<Similarity, FileProblem> {
     let Some(transform) = child(node, "transform") else {
-        return Ok(Chunk { rotation: gausset_core::matrix::IDENTITY3, translation: [0.0; 3], scale: 1.0 });
+        return Ok(Similarity {
+            rotation: gausset_core::matrix::IDENTITY3,
+            translation: [0.0; 3],
+            scale: 1.0,
+        });
     };
     let place = "chunk transform";
     let text = |name: &str| child(transform, name).and_then(|n| n.text());
-    let bad =
-        |what: &str| Malformed::new(place, format!("{what}: wrong number of values, or not finite numbers"));
-    let r = text("rotation").map_or(Some([1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0]), numbers::<9>);
+    let bad = |what: &str| {
+        FileProblem::new(place, format!("{what}: wrong number of values, or not finite numbers"))
+    };
+    let r = text("rotation").map_or(Some([1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0]), parse_numbers::<9>);
     let r = r.ok_or_else(|| bad("rotation"))?;
     let rotation = [[r[0], r[1], r[2]], [r[3], r[4], r[5]], [r[6], r[7], r[8]]];
-    let rotation = Pose::from_matrix(rotation, [0.0; 3]).map_err(|e| Malformed::new(place, e))?.rotation;
+    let rotation = Pose::from_matrix(rotation, [0.0; 3]).map_err(|e| FileProblem::new(place, e))?.rotation;
     let translation =
-        text("translation").map_or(Some([0.0; 3]), numbers::<3>).ok_or_else(|| bad("translation"))?;
-    let [scale] = text("scale").map_or(Some([1.0]), numbers::<1>).ok_or_else(|| bad("scale"))?;
+        text("translation").map_or(Some([0.0; 3]), parse_numbers::<3>).ok_or_else(|| bad("translation"))?;
+    let [scale] = text("scale").map_or(Some([1.0]), parse_numbers::<1>).ok_or_else(|| bad("scale"))?;
     if scale <= 0.0 {
-        return Err(Malformed::new(place, format!("scale: is {scale} (expected more than 0)")));
+        return Err(FileProblem::new(place, format!("scale: is {scale} (expected more than 0)")));
     }
-    Ok(Chunk { rotation, translation, scale })
+    Ok(Similarity { rotation, translation, scale })
 }
 
 /// Parses the cameras of a document. Exactly one chunk must have cameras with poses.
 ///
 /// # Errors
 /// Not XML, no chunk or several chunks with poses, invalid matrices, or a scale that is not positive.
-pub fn parse(text: &str) -> Result<Trajectory, Malformed> {
-    let document = Document::parse(text).map_err(|e| Malformed::new("XML", e))?;
+pub fn parse(text: &str) -> Result<Trajectory, FileProblem> {
+    let document = Document::parse(text).map_err(|e| FileProblem::new("XML", e))?;
     let chunks: Vec<Trajectory> = document
         .descendants()
         .filter(|node| node.has_tag_name("chunk"))
-        .map(cameras_of)
+        .map(parse_chunk)
         .collect::<Result<_, _>>()?;
     if chunks.is_empty() {
         let root = excerpt(document.root_element().tag_name().name());
         let problem = format!("none (expected the <chunk> of Metashape's <document>, found <{root}>)");
-        return Err(Malformed::new("chunk", problem));
+        return Err(FileProblem::new("chunk", problem));
     }
     let mut found = chunks.into_iter().filter(|chunk| !chunk.poses.is_empty());
     match (found.next(), found.next()) {
         (Some(one), None) => Ok(one),
-        (Some(_), Some(_)) => {
-            Err(Malformed::new("chunk", "several chunks have cameras with poses; export one chunk at a time"))
-        }
-        (None, _) => Err(Malformed::new("chunk", "no camera of any chunk has a pose")),
+        (Some(_), Some(_)) => Err(FileProblem::new(
+            "chunk",
+            "several chunks have cameras with poses; export one chunk at a time",
+        )),
+        (None, _) => Err(FileProblem::new("chunk", "no camera of any chunk has a pose")),
     }
 }
 
-fn cameras_of(chunk: Node<'_, '_>) -> Result<Trajectory, Malformed> {
-    let world = similarity(chunk)?;
+fn parse_chunk(chunk: Node<'_, '_>) -> Result<Trajectory, FileProblem> {
+    let world = chunk_similarity(chunk)?;
     let mut components = BTreeMap::new();
     for component in chunk.children().filter(|n| n.has_tag_name("components")).flat_map(|n| n.children()) {
         if let (Some(id), Some(_)) = (component.attribute("id"), child(component, "transform")) {
-            components.insert(id.to_owned(), similarity(component)?);
+            components.insert(id.to_owned(), chunk_similarity(component)?);
         }
     }
     let mut found = Trajectory::new("Metashape XML", Vec::new());
@@ -93,8 +99,8 @@ fn cameras_of(chunk: Node<'_, '_>) -> Result<Trajectory, Malformed> {
             found.unregistered.push(name);
             continue;
         };
-        let m = numbers::<16>(transform).ok_or_else(|| {
-            Malformed::new(gausset_io::units::quote(&name), "transform: not 16 finite numbers")
+        let m = parse_numbers::<16>(transform).ok_or_else(|| {
+            FileProblem::new(gausset_io::text::quote(&name), "transform: not 16 finite numbers")
         })?;
         let component = camera.attribute("component_id").unwrap_or_default();
         named.insert(component);
@@ -103,8 +109,8 @@ fn cameras_of(chunk: Node<'_, '_>) -> Result<Trajectory, Malformed> {
         let at = se3::mul_vec(&world.rotation, [m[3], m[7], m[11]]);
         let centre = std::array::from_fn(|k| world.scale * at[k] + world.translation[k]);
         let rotation = se3::transpose(&se3::mul(&world.rotation, &chunk_from_camera));
-        let pose = from_centre(rotation, centre).map_err(|e| Malformed::pose(&name, &e))?;
-        found.poses.push(NamedPose { name, pose, moment: found.poses.len() as u32 });
+        let pose = pose_from_centre(rotation, centre).map_err(|e| FileProblem::invalid_pose(&name, &e))?;
+        found.poses.push(NamedPose { name, pose, frame: found.poses.len() as u32 });
     }
     // Components have unrelated coordinate systems, unless each has a transform to the common world.
     let apart = named.iter().find(|id| named.len() > 1 && !components.contains_key(**id));
@@ -116,7 +122,7 @@ fn cameras_of(chunk: Node<'_, '_>) -> Result<Trajectory, Malformed> {
                 "cameras of {} components have poses, and component {id} has no transform to a common world; export one component",
                 named.len()
             );
-            Err(Malformed::new("components", problem))
+            Err(FileProblem::new("components", problem))
         }
     }
 }
@@ -143,7 +149,7 @@ pub fn write(sensors: &[Sensor], poses: &[NamedPose], sensor_of: impl Fn(usize) 
         let f = focal.map(|f| format!("<f>{f}</f><cx>0</cx><cy>0</cy>")).unwrap_or_default();
         out += &format!(
             "      <sensor id=\"{id}\" label=\"{}\" type=\"{kind}\">\n        {size}\n        <property name=\"fixed\" value=\"true\"/>\n        <calibration type=\"{kind}\" class=\"adjusted\">{size}{f}</calibration>\n      </sensor>\n",
-            escaped(label)
+            escape_xml(label)
         );
     }
     out += &format!("    </sensors>\n    <cameras next_id=\"{}\" next_group_id=\"0\">\n", poses.len());
@@ -154,15 +160,15 @@ pub fn write(sensors: &[Sensor], poses: &[NamedPose], sensor_of: impl Fn(usize) 
         out += &format!(
             "      <camera id=\"{id}\" sensor_id=\"{}\" label=\"{}\" enabled=\"true\"><transform>{}</transform></camera>\n",
             sensor_of(id),
-            escaped(name),
-            spaced(rows)
+            escape_xml(name),
+            join_numbers(rows)
         );
     }
     out + "    </cameras>\n  </chunk>\n</document>\n"
 }
 
 /// Escapes text for an XML attribute.
-pub(crate) fn escaped(text: &str) -> String {
+pub(crate) fn escape_xml(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 

@@ -7,12 +7,12 @@
 //! All formats are converted to `camera_from_world` with camera axes x right, y down, z forward; panoramas use the axes
 //! of [`crate::geometry`]. Intrinsics of these files are ignored, because views have their own.
 
-pub mod find;
 pub mod gpx;
 pub mod matching;
 pub mod metashape;
 pub mod openmvg;
 pub mod opensfm;
+pub mod read;
 pub mod sidecar;
 pub mod table;
 pub mod tum;
@@ -22,16 +22,16 @@ use std::path::PathBuf;
 use gausset_core::Pose;
 use gausset_core::pose::PoseError;
 use gausset_core::se3::{self, Mat3};
-use gausset_io::units::{excerpt, one_line};
+use gausset_io::text::{excerpt, one_line};
 use serde::{Deserialize, Serialize};
 
-use crate::export::Earth;
+use crate::export::Georeference;
 
 /// Poses of images.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Trajectory {
     /// File format, such as `TUM` or `Metashape XML`.
-    pub form: &'static str,
+    pub format: &'static str,
     /// Images with a pose, in the order of the file.
     pub poses: Vec<NamedPose>,
     /// Names of the images without a pose.
@@ -41,26 +41,26 @@ pub struct Trajectory {
     /// Whether the unit is known to be a metre.
     pub is_metric: bool,
     /// Georeference of the world, if the format has one.
-    pub earth: Option<Earth>,
+    pub georeference: Option<Georeference>,
     /// Transform of the world that the file had applied; [`Self::poses`] have it undone.
-    pub applied: Option<Applied>,
+    pub applied: Option<WorldTransform>,
     /// Warning about the content, for the log.
     pub note: Option<String>,
 }
 
 /// World transform of a `transforms.json`: a point x became `scale (L x + t)`.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Applied {
+pub struct WorldTransform {
     /// Rows of `[L t]`: `applied_transform`.
     pub transform: [[f64; 4]; 3],
     /// Scale: `applied_scale`.
     pub scale: f64,
 }
 
-impl Applied {
+impl WorldTransform {
     /// Transforms a point of the original world to the world of the file.
     #[must_use]
-    pub fn point(&self, x: [f64; 3]) -> [f64; 3] {
+    pub fn transform_point(&self, x: [f64; 3]) -> [f64; 3] {
         self.transform.map(|[a, b, c, t]| self.scale * (a * x[0] + b * x[1] + c * x[2] + t))
     }
 
@@ -74,7 +74,7 @@ impl Applied {
 
     /// Transforms a direction of the original world to the world of the file.
     #[must_use]
-    pub fn direction(&self, d: [f64; 3]) -> [f64; 3] {
+    pub fn transform_direction(&self, d: [f64; 3]) -> [f64; 3] {
         self.transform.map(|[a, b, c, _]| a * d[0] + b * d[1] + c * d[2])
     }
 }
@@ -87,36 +87,36 @@ pub struct NamedPose {
     /// `camera_from_world`.
     pub pose: Pose,
     /// Index of the frame: views of one frame have the same; without frames, the index in the list.
-    pub moment: u32,
+    pub frame: u32,
 }
 
 impl Trajectory {
     fn new(form: &'static str, poses: Vec<NamedPose>) -> Self {
-        Self { form, poses, ..Self::default() }
+        Self { format: form, poses, ..Self::default() }
     }
 }
 
 /// A problem in a file, with its location.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{place}: {problem}")]
-pub struct Malformed {
+#[error("{location}: {problem}")]
+pub struct FileProblem {
     /// Location: a line, an element or an image.
-    pub place: String,
+    pub location: String,
     /// Description of the problem.
     pub problem: String,
 }
 
-impl Malformed {
+impl FileProblem {
     /// Shortens both texts for a message, since they may quote the file.
     pub(crate) fn new(place: impl ToString, problem: impl ToString) -> Self {
         const LONGEST: usize = 280;
         let problem = one_line(&problem.to_string()).chars().take(LONGEST).collect();
-        Self { place: excerpt(&place.to_string()), problem }
+        Self { location: excerpt(&place.to_string()), problem }
     }
 
     /// An invalid pose of the image `name`.
-    fn pose(name: &str, problem: &PoseError) -> Self {
-        Self::new(gausset_io::units::quote(name), problem)
+    fn invalid_pose(name: &str, problem: &PoseError) -> Self {
+        Self::new(gausset_io::text::quote(name), problem)
     }
 }
 
@@ -133,24 +133,24 @@ pub enum PoseFileError {
     },
     /// The file format is not recognised.
     #[error("{}: format: unknown (expected {EXPECTED})", .0.display())]
-    Unknown(PathBuf),
+    UnknownFormat(PathBuf),
     /// The content is malformed.
     #[error("{}: {problem}", path.display())]
     Malformed {
         /// The file.
         path: PathBuf,
         /// Location in the file and problem.
-        problem: Malformed,
+        problem: FileProblem,
     },
     /// The file contains no pose.
     #[error("{}: poses: none", .0.display())]
-    Nothing(PathBuf),
+    NoPoses(PathBuf),
     /// A COLMAP model or `transforms.json` that cannot be used.
     #[error(transparent)]
     Dataset(#[from] gausset_io::dataset::DatasetError),
     /// The result of an alignment that cannot be used.
     #[error(transparent)]
-    Poses(#[from] crate::export::PosesError),
+    Poses(#[from] crate::export::AlignedPosesError),
 }
 
 /// Readable formats, for messages.
@@ -158,16 +158,16 @@ const EXPECTED: &str = "a folder of `gausset pano align`, poses.json, a COLMAP m
     RealityCapture .csv or a folder of .xmp, sfm_data.json, reconstruction.json, a TUM .txt";
 
 /// Describes a JSON error. Python writes `NaN` and `Infinity`, which JSON does not allow.
-fn not_json(bytes: &[u8], error: &serde_json::Error) -> Malformed {
+fn json_problem(bytes: &[u8], error: &serde_json::Error) -> FileProblem {
     let line = bytes.split(|b| *b == b'\n').nth(error.line().saturating_sub(1)).unwrap_or_default();
     let rest = line.get(error.column().saturating_sub(1)..).unwrap_or_default();
     let found = ["NaN", "Infinity"].into_iter().find(|word| rest.starts_with(word.as_bytes()));
     let found = found.map(|word| format!(" (found {word}, which JSON does not allow)"));
-    Malformed::new("JSON", gausset_io::units::json_problem(error) + &found.unwrap_or_default())
+    FileProblem::new("JSON", gausset_io::text::json_problem(error) + &found.unwrap_or_default())
 }
 
 /// Pose from the rotation (`camera_from_world`) and the camera's centre.
-fn from_centre(rotation: Mat3, centre: [f64; 3]) -> Result<Pose, PoseError> {
+fn pose_from_centre(rotation: Mat3, centre: [f64; 3]) -> Result<Pose, PoseError> {
     // `from_matrix` orthonormalises the rotation slightly; the centre must stay as written.
     let rotation = Pose::from_matrix(rotation, centre)?.rotation;
     let back = se3::mul_vec(&rotation, centre);
@@ -175,7 +175,7 @@ fn from_centre(rotation: Mat3, centre: [f64; 3]) -> Result<Pose, PoseError> {
 }
 
 /// Parses exactly `N` finite numbers separated by white space.
-fn numbers<const N: usize>(text: &str) -> Option<[f64; N]> {
+fn parse_numbers<const N: usize>(text: &str) -> Option<[f64; N]> {
     let mut out = [0.0; N];
     let mut fields = text.split_ascii_whitespace();
     for slot in &mut out {
@@ -185,7 +185,7 @@ fn numbers<const N: usize>(text: &str) -> Option<[f64; N]> {
 }
 
 /// Numbers separated by spaces, with enough digits to read back the same values.
-fn spaced(values: impl IntoIterator<Item = f64>) -> String {
+fn join_numbers(values: impl IntoIterator<Item = f64>) -> String {
     let all: Vec<String> = values.into_iter().map(|v| v.to_string()).collect();
     all.join(" ")
 }
@@ -205,7 +205,7 @@ pub(crate) mod examples {
             let n = q.iter().map(|v: &f64| v * v).sum::<f64>().sqrt();
             let t = [0.5 - 3.0 * k as f64, 1e3 * k as f64 / 7.0, 7.0 / (1.0 + k as f64)];
             let pose = Pose::from_quaternion(q.map(|v| v / n), t).unwrap();
-            all.push(NamedPose { name: format!("view{k:02}/p & {k}.jpg"), pose, moment: k as u32 });
+            all.push(NamedPose { name: format!("view{k:02}/p & {k}.jpg"), pose, frame: k as u32 });
         }
         all
     }

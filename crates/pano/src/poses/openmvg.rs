@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-use super::{Malformed, NamedPose, Trajectory, from_centre, not_json};
+use super::{FileProblem, NamedPose, Trajectory, json_problem, pose_from_centre};
 
 #[derive(Deserialize)]
 struct File {
@@ -58,8 +58,8 @@ struct Extrinsic {
 ///
 /// # Errors
 /// Another format, or an invalid rotation.
-pub fn parse(bytes: &[u8]) -> Result<Trajectory, Malformed> {
-    let file: File = serde_json::from_slice(bytes).map_err(|e| not_json(bytes, &e))?;
+pub fn parse(bytes: &[u8]) -> Result<Trajectory, FileProblem> {
+    let file: File = serde_json::from_slice(bytes).map_err(|e| json_problem(bytes, &e))?;
     let extrinsics: BTreeMap<u64, Extrinsic> =
         file.extrinsics.into_iter().map(|e| (e.key, e.value)).collect();
     let mut found = Trajectory::new("OpenMVG", Vec::new());
@@ -67,8 +67,9 @@ pub fn parse(bytes: &[u8]) -> Result<Trajectory, Malformed> {
         let name = if local_path.is_empty() { filename } else { format!("{local_path}/{filename}") };
         match extrinsics.get(&id_pose) {
             Some(Extrinsic { rotation, center }) => {
-                let pose = from_centre(*rotation, *center).map_err(|e| Malformed::pose(&name, &e))?;
-                found.poses.push(NamedPose { name, pose, moment: found.poses.len() as u32 });
+                let pose =
+                    pose_from_centre(*rotation, *center).map_err(|e| FileProblem::invalid_pose(&name, &e))?;
+                found.poses.push(NamedPose { name, pose, frame: found.poses.len() as u32 });
             }
             None => found.unregistered.push(name),
         }

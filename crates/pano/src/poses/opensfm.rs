@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use gausset_core::{Pose, se3};
 use serde::Deserialize;
 
-use super::{Malformed, NamedPose, Trajectory, not_json};
+use super::{FileProblem, NamedPose, Trajectory, json_problem};
 
 #[derive(Deserialize)]
 #[serde(expecting = "a reconstruction with its shots")]
@@ -31,17 +31,17 @@ struct Shot {
 ///
 /// # Errors
 /// Another format, or an invalid rotation.
-pub fn parse(bytes: &[u8]) -> Result<Trajectory, Malformed> {
-    let mut all: Vec<Reconstruction> = serde_json::from_slice(bytes).map_err(|e| not_json(bytes, &e))?;
+pub fn parse(bytes: &[u8]) -> Result<Trajectory, FileProblem> {
+    let mut all: Vec<Reconstruction> = serde_json::from_slice(bytes).map_err(|e| json_problem(bytes, &e))?;
     let count = all.len();
     let largest = (0..count).rev().max_by_key(|&k| all[k].shots.len());
-    let Some(largest) = largest else { return Err(Malformed::new("reconstructions", "none")) };
+    let Some(largest) = largest else { return Err(FileProblem::new("reconstructions", "none")) };
     let best = all.swap_remove(largest);
     let mut found = Trajectory::new("OpenSfM", Vec::new());
     for (name, Shot { rotation, translation }) in best.shots {
         let turn = se3::so3_exp(rotation);
-        let pose = Pose::from_matrix(turn, translation).map_err(|e| Malformed::pose(&name, &e))?;
-        found.poses.push(NamedPose { name, pose, moment: found.poses.len() as u32 });
+        let pose = Pose::from_matrix(turn, translation).map_err(|e| FileProblem::invalid_pose(&name, &e))?;
+        found.poses.push(NamedPose { name, pose, frame: found.poses.len() as u32 });
     }
     found.unregistered = all.into_iter().flat_map(|r| r.shots.into_keys()).collect();
     found.unregistered.sort();

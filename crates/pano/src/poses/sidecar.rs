@@ -9,18 +9,18 @@
 use gausset_core::Pose;
 use roxmltree::Document;
 
-use super::{Malformed, from_centre, numbers};
+use super::{FileProblem, parse_numbers, pose_from_centre};
 
 /// Parses a sidecar; `None` if it has no pose.
 ///
 /// # Errors
 /// Not XML, or numbers that are not a pose.
-pub fn parse(text: &str) -> Result<Option<Pose>, Malformed> {
+pub fn parse(text: &str) -> Result<Option<Pose>, FileProblem> {
     // Packets may have bytes before and after the XML element.
     let start = text.find("<x:xmpmeta").unwrap_or(0);
     let end = text.rfind("</x:xmpmeta>").map_or(text.len(), |at| at + "</x:xmpmeta>".len());
     let document =
-        Document::parse(text.get(start..end).unwrap_or(text)).map_err(|e| Malformed::new("XMP", e))?;
+        Document::parse(text.get(start..end).unwrap_or(text)).map_err(|e| FileProblem::new("XMP", e))?;
     let value = |name: &str| {
         document.descendants().find_map(|node| {
             let own = node.attributes().find(|a| a.name() == name).map(|a| a.value());
@@ -28,11 +28,11 @@ pub fn parse(text: &str) -> Result<Option<Pose>, Malformed> {
         })
     };
     let (Some(rotation), Some(position)) = (value("Rotation"), value("Position")) else { return Ok(None) };
-    let bad = |name| Malformed::new(name, "wrong number of values, or not finite numbers");
-    let r = numbers::<9>(rotation).ok_or_else(|| bad("xcr:Rotation"))?;
-    let centre = numbers::<3>(position).ok_or_else(|| bad("xcr:Position"))?;
+    let bad = |name| FileProblem::new(name, "wrong number of values, or not finite numbers");
+    let r = parse_numbers::<9>(rotation).ok_or_else(|| bad("xcr:Rotation"))?;
+    let centre = parse_numbers::<3>(position).ok_or_else(|| bad("xcr:Position"))?;
     let rotation = [[r[0], r[1], r[2]], [r[3], r[4], r[5]], [r[6], r[7], r[8]]];
-    from_centre(rotation, centre).map(Some).map_err(|e| Malformed::new("xcr:Rotation", e))
+    pose_from_centre(rotation, centre).map(Some).map_err(|e| FileProblem::new("xcr:Rotation", e))
 }
 
 #[cfg(test)]

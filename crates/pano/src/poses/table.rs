@@ -12,16 +12,16 @@
 
 use gausset_core::Pose;
 use gausset_core::se3::{self, Mat3};
-use gausset_io::units::{excerpt, quote};
+use gausset_io::text::{excerpt, quote};
 
-use super::{Malformed, NamedPose, Trajectory, from_centre};
+use super::{FileProblem, NamedPose, Trajectory, pose_from_centre};
 use crate::geometry::{rotation_x, rotation_y, rotation_z};
 
 /// Parses a table.
 ///
 /// # Errors
 /// Missing columns, a cell that is not a number, or an invalid pose.
-pub fn parse(bytes: &[u8]) -> Result<Trajectory, Malformed> {
+pub fn parse(bytes: &[u8]) -> Result<Trajectory, FileProblem> {
     // Older versions write the number of cameras in a line before the header.
     let body = match bytes.split_inclusive(|b| *b == b'\n').next() {
         Some(first) if first.starts_with(b"#cameras") => &bytes[first.len()..],
@@ -31,7 +31,7 @@ pub fn parse(bytes: &[u8]) -> Result<Trajectory, Malformed> {
     let delimiter = [b',', b';', b'\t'].into_iter().find(|d| first.contains(d)).unwrap_or(b',');
     let mut reader =
         csv::ReaderBuilder::new().delimiter(delimiter).flexible(true).trim(csv::Trim::All).from_reader(body);
-    let header = reader.byte_headers().map_err(|e| Malformed::new("line 1", e))?.clone();
+    let header = reader.byte_headers().map_err(|e| FileProblem::new("line 1", e))?.clone();
     let column = |names: &[&str]| {
         header.iter().position(|h| {
             let h = h.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(h);
@@ -48,23 +48,23 @@ pub fn parse(bytes: &[u8]) -> Result<Trajectory, Malformed> {
     let axis = all([&["qx"], &["qy"], &["qz"]]);
     let quaternion = axis.zip(column(&["qw"]));
     let (Some(name), Some(centre)) = (name, centre) else {
-        return Err(missing(&header));
+        return Err(missing_columns(&header));
     };
     if quaternion.is_none() && angles.is_none() {
-        return Err(missing(&header));
+        return Err(missing_columns(&header));
     }
     let mut poses = Vec::new();
     for record in reader.byte_records() {
-        let record = record.map_err(|e| Malformed::new("table", e))?;
+        let record = record.map_err(|e| FileProblem::new("table", e))?;
         let place = format!("line {}", record.position().map_or(0, csv::Position::line));
-        let cell = |at: usize| -> Result<f64, Malformed> {
+        let cell = |at: usize| -> Result<f64, FileProblem> {
             let text = record.get(at).and_then(|c| std::str::from_utf8(c).ok()).unwrap_or_default();
             text.parse().ok().filter(|v: &f64| v.is_finite()).ok_or_else(|| {
                 let title = excerpt(&String::from_utf8_lossy(header.get(at).unwrap_or_default()));
-                Malformed::new(&place, format!("{title}: {} is not a finite number", quote(text)))
+                FileProblem::new(&place, format!("{title}: {} is not a finite number", quote(text)))
             })
         };
-        let three = |at: [usize; 3]| -> Result<[f64; 3], Malformed> {
+        let three = |at: [usize; 3]| -> Result<[f64; 3], FileProblem> {
             Ok([cell(at[0])?, cell(at[1])?, cell(at[2])?])
         };
         let centre = three(centre)?;
@@ -72,30 +72,30 @@ pub fn parse(bytes: &[u8]) -> Result<Trajectory, Malformed> {
             (Some((axis, w)), _) => {
                 let [x, y, z] = three(axis)?;
                 let pose = Pose::from_quaternion([cell(w)?, x, y, z], [0.0; 3]);
-                se3::transpose(&pose.map_err(|e| Malformed::new(&place, e))?.rotation)
+                se3::transpose(&pose.map_err(|e| FileProblem::new(&place, e))?.rotation)
             }
             (None, Some(angles)) => {
                 let [heading, pitch, roll] = three(angles)?;
                 opencv_from_world(heading, pitch, roll)
             }
-            (None, None) => return Err(missing(&header)),
+            (None, None) => return Err(missing_columns(&header)),
         };
         let name = String::from_utf8_lossy(record.get(name).unwrap_or_default()).into_owned();
         if name.is_empty() {
-            return Err(Malformed::new(&place, "name: is empty"));
+            return Err(FileProblem::new(&place, "name: is empty"));
         }
-        let pose = from_centre(rotation, centre).map_err(|e| Malformed::pose(&name, &e))?;
-        poses.push(NamedPose { name, pose, moment: poses.len() as u32 });
+        let pose = pose_from_centre(rotation, centre).map_err(|e| FileProblem::invalid_pose(&name, &e))?;
+        poses.push(NamedPose { name, pose, frame: poses.len() as u32 });
     }
     let form = if quaternion.is_some() { "CSV" } else { "RealityCapture CSV" };
     Ok(Trajectory::new(form, poses))
 }
 
-fn missing(header: &csv::ByteRecord) -> Malformed {
+fn missing_columns(header: &csv::ByteRecord) -> FileProblem {
     let found: Vec<_> = header.iter().take(12).map(String::from_utf8_lossy).collect();
     let found = if found.is_empty() { "none".to_owned() } else { excerpt(&found.join(",")) };
     let expected = "name,x,y,z,qw,qx,qy,qz or #name,x,y,alt,heading,pitch,roll";
-    Malformed::new("line 1", format!("columns are missing (expected {expected}; found {found})"))
+    FileProblem::new("line 1", format!("columns are missing (expected {expected}; found {found})"))
 }
 
 /// `camera_from_world` (x right, y down, z forward) of RealityCapture's angles.
@@ -107,7 +107,7 @@ fn opencv_from_world(heading: f64, pitch: f64, roll: f64) -> Mat3 {
 }
 
 /// Heading, pitch and roll of a `camera_from_world`, degrees.
-fn angles_of(pose: &Pose) -> [f64; 3] {
+fn realitycapture_angles(pose: &Pose) -> [f64; 3] {
     let r = se3::transpose(&pose.rotation).map(|row| [row[0], -row[1], -row[2]]);
     // Rz(a) Rx(b) Ry(c): third row (-cos b sin c, sin b, cos b cos c), second column (-sin a cos b, cos a cos b, sin b).
     let cos = libm::sqrt(r[0][1] * r[0][1] + r[1][1] * r[1][1]);
@@ -128,7 +128,7 @@ pub fn write(poses: &[NamedPose]) -> String {
     for NamedPose { name, pose, .. } in poses {
         let [x, y, z] = pose.centre();
         let [a, b, c, d] = pose.inverse().quaternion();
-        out += &format!("{},{x},{y},{z},{a},{b},{c},{d}\n", cell(name));
+        out += &format!("{},{x},{y},{z},{a},{b},{c},{d}\n", csv_cell(name));
     }
     out
 }
@@ -139,10 +139,10 @@ pub fn write_realitycapture(poses: &[NamedPose], focal: impl Fn(usize) -> f64) -
     let mut out = "#name,x,y,alt,heading,pitch,roll,f,px,py,k1,k2,k3,k4,t1,t2\n".to_owned();
     for (index, NamedPose { name, pose, .. }) in poses.iter().enumerate() {
         let [x, y, z] = pose.centre();
-        let [heading, pitch, roll] = angles_of(pose);
+        let [heading, pitch, roll] = realitycapture_angles(pose);
         out += &format!(
             "{},{x},{y},{z},{heading},{pitch},{roll},{},0,0,0,0,0,0,0,0\n",
-            cell(name),
+            csv_cell(name),
             focal(index)
         );
     }
@@ -150,7 +150,7 @@ pub fn write_realitycapture(poses: &[NamedPose], focal: impl Fn(usize) -> f64) -
 }
 
 /// A name as a CSV cell, quoted if it contains a comma, quotes or a line break.
-fn cell(name: &str) -> String {
+fn csv_cell(name: &str) -> String {
     if name.contains([',', '"', '\n']) {
         format!("\"{}\"", name.replace('"', "\"\""))
     } else {
@@ -189,7 +189,7 @@ mod tests {
         let text = "#cameras 2\r\n#name,x,y,alt,heading,pitch,roll,f,px,py,k1,k2,k3,k4,t1,t2\r\n\
             a.jpg,1,2,30,0,0,0,24,0,0,0,0,0,0,0,0\r\nb.jpg,5,6,2,90,90,0,24,0,0,0,0,0,0,0,0\r\n";
         let found = parse(text.as_bytes()).unwrap();
-        assert_eq!((found.form, found.poses.len()), ("RealityCapture CSV", 2));
+        assert_eq!((found.format, found.poses.len()), ("RealityCapture CSV", 2));
         let axis = |k: usize, d| se3::transpose_mul_vec(&found.poses[k].pose.rotation, d);
         let near = |a: [f64; 3], b: [f64; 3]| (0..3).all(|k| (a[k] - b[k]).abs() < 1e-12);
         assert!(near(axis(0, [0.0, 0.0, 1.0]), [0.0, 0.0, -1.0]));

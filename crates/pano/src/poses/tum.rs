@@ -4,13 +4,13 @@
 
 use gausset_core::Pose;
 
-use super::{Malformed, NamedPose, Trajectory, numbers};
+use super::{FileProblem, NamedPose, Trajectory, parse_numbers};
 
 /// Parses a trajectory; the names are the time stamps as written.
 ///
 /// # Errors
 /// A line without eight numbers, or with an invalid quaternion.
-pub fn parse(text: &str) -> Result<Trajectory, Malformed> {
+pub fn parse(text: &str) -> Result<Trajectory, FileProblem> {
     let mut poses = Vec::new();
     for (number, line) in (1..).zip(text.lines()) {
         let line = line.trim();
@@ -18,20 +18,20 @@ pub fn parse(text: &str) -> Result<Trajectory, Malformed> {
             continue;
         }
         let place = format!("line {number}");
-        let [_, tx, ty, tz, qx, qy, qz, qw] = numbers::<8>(line).ok_or_else(|| {
-            Malformed::new(&place, "not 8 finite numbers (expected: timestamp tx ty tz qx qy qz qw)")
+        let [_, tx, ty, tz, qx, qy, qz, qw] = parse_numbers::<8>(line).ok_or_else(|| {
+            FileProblem::new(&place, "not 8 finite numbers (expected: timestamp tx ty tz qx qy qz qw)")
         })?;
         let pose = Pose::from_quaternion([qw, qx, qy, qz], [tx, ty, tz])
-            .map_err(|problem| Malformed::new(&place, problem))?
+            .map_err(|problem| FileProblem::new(&place, problem))?
             .inverse();
         let name = line.split_ascii_whitespace().next().unwrap_or_default().to_owned();
-        poses.push(NamedPose { name, pose, moment: poses.len() as u32 });
+        poses.push(NamedPose { name, pose, frame: poses.len() as u32 });
     }
     // If all time stamps are whole numbers they are list indices, as [`write`] makes them; frames without a pose are
     // missing.
     let places: Option<Vec<u32>> = poses.iter().map(|pose| pose.name.parse().ok()).collect();
     for (pose, place) in poses.iter_mut().zip(places.unwrap_or_default()) {
-        pose.moment = place;
+        pose.frame = place;
     }
     Ok(Trajectory { is_numbered: true, ..Trajectory::new("TUM", poses) })
 }
@@ -41,7 +41,7 @@ pub fn parse(text: &str) -> Result<Trajectory, Malformed> {
 pub fn write(poses: &[NamedPose]) -> String {
     let mut out = "# timestamp tx ty tz qx qy qz qw (world from camera; timestamps are places in the list)\n"
         .to_owned();
-    for NamedPose { pose, moment, .. } in poses {
+    for NamedPose { pose, frame: moment, .. } in poses {
         let [tx, ty, tz] = pose.centre();
         let [w, x, y, z] = pose.inverse().quaternion();
         out += &format!("{moment} {tx} {ty} {tz} {x} {y} {z} {w}\n");
@@ -78,7 +78,7 @@ mod tests {
     fn whole_numbers_are_places_and_seconds_are_not() {
         let moments = |stamps: [&str; 3]| -> Vec<u32> {
             let text: String = stamps.iter().map(|stamp| format!("{stamp} 0 0 0 0 0 0 1\n")).collect();
-            parse(&text).unwrap().poses.iter().map(|pose| pose.moment).collect()
+            parse(&text).unwrap().poses.iter().map(|pose| pose.frame).collect()
         };
         assert_eq!(moments(["0", "2", "5"]), [0, 2, 5]);
         assert_eq!(moments(["0", "0.5", "1"]), [0, 1, 2]);
@@ -90,7 +90,7 @@ mod tests {
         for (text, place) in
             [("1 2 3", "line 1"), ("#\n1 0 0 0 0 0 0 0", "line 2"), ("1 0 0 nan 0 0 0 1", "line 1")]
         {
-            assert_eq!(parse(text).unwrap_err().place, place);
+            assert_eq!(parse(text).unwrap_err().location, place);
         }
     }
 }

@@ -2,80 +2,80 @@
 
 use gausset_core::se3::{self, IDENTITY3, Mat3};
 
-use super::along::Along;
-use super::record::Line;
-use super::{Reason, Select, Wanted};
-use crate::motion::Optics;
+use super::distance::TravelledDistance;
+use super::record::FrameRecord;
+use super::{FrameReason, SelectBy, SelectionCriteria};
+use crate::motion::SmallProjection;
 
 /// Tolerance around a whole step within which a sharper frame is preferred, in steps; and the wider tolerance if no
 /// frame within it is sharp.
-const SLACK: f64 = 0.25;
-const WIDE_SLACK: f64 = 0.5;
+const STEP_TOLERANCE: f64 = 0.25;
+const WIDE_STEP_TOLERANCE: f64 = 0.5;
 /// Sharpness relative to nearby frames below which a frame is blurred.
-const BLURRED: f64 = 0.9;
+const BLURRED_SHARPNESS: f64 = 0.9;
 /// Fraction of the best sharpness in reach that is sharp enough.
-const ENOUGH: f64 = 0.97;
+const SHARP_FRACTION: f64 = 0.97;
 /// Frames before and after a frame between which the camera is at rest if it moves by less than [`STANDING`] steps, and
 /// only rotates if it also rotates by more than [`TURNING`] degrees.
-const AROUND: usize = 6;
-const STANDING: f64 = 0.15;
-const TURNING: f64 = 5.0;
+const MOTION_WINDOW: usize = 6;
+const STANDING_STEPS: f64 = 0.15;
+const TURNING_DEGREES: f64 = 5.0;
 /// Fraction of the rotation after which an ordinary image shows mostly new content that counts as a step.
-const OVERLAP: f64 = 0.5;
+const ROTATION_STEP_FRACTION: f64 = 0.5;
 
 /// Rotation that counts as a step by itself, degrees, for images that do not show the whole sphere; `None` for
 /// panoramas.
-pub(super) fn turn_between(is_sphere: bool, [width, height]: [u32; 2]) -> Option<f64> {
-    let optics = Optics::pinhole(width as usize, height as usize);
-    optics.turn_to_the_new().filter(|_| !is_sphere).map(|turn| OVERLAP * turn)
+pub(super) fn rotation_step(is_sphere: bool, [width, height]: [u32; 2]) -> Option<f64> {
+    let optics = SmallProjection::pinhole(width as usize, height as usize);
+    optics.novel_rotation().filter(|_| !is_sphere).map(|turn| ROTATION_STEP_FRACTION * turn)
 }
 
 /// Sets `kept` and `reason` of all frames. Returns the parallax between consecutive frames that was used, degrees.
 /// `turn` is the rotation that counts as a step by itself, degrees.
-pub fn choose(lines: &mut [Line], wanted: &Wanted, turn: Option<f64>) -> f64 {
+pub fn select_frames(lines: &mut [FrameRecord], wanted: &SelectionCriteria, turn: Option<f64>) -> f64 {
     for line in lines.iter_mut() {
-        (line.kept, line.reason) = (false, Reason::Near);
+        (line.kept, line.reason) = (false, FrameReason::Near);
     }
     let most = wanted.max_frames.unwrap_or(usize::MAX).max(1);
     match wanted.select {
-        Select::Space => {
-            let way = Way::new(lines, wanted.step, turn);
-            let (scale, kept) = way.at_most(lines, most);
-            way.decide(lines, &kept, scale);
+        SelectBy::Space => {
+            let way = FrameDistances::new(lines, wanted.step, turn);
+            let (scale, kept) = way.select_at_most(lines, most);
+            way.mark(lines, &kept, scale);
             wanted.step * scale
         }
-        Select::Time => {
-            by_time(lines, wanted.fps);
-            thin(lines, most);
+        SelectBy::Time => {
+            select_by_time(lines, wanted.fps);
+            thin_out(lines, most);
             wanted.step
         }
-        Select::All => {
+        SelectBy::All => {
             for line in lines.iter_mut() {
-                (line.kept, line.reason) = (true, Reason::All);
+                (line.kept, line.reason) = (true, FrameReason::All);
             }
-            thin(lines, most);
+            thin_out(lines, most);
             wanted.step
         }
     }
 }
 
 /// Distances between frames, in steps.
-struct Way {
-    along: Along,
+struct FrameDistances {
+    travelled: TravelledDistance,
     /// Accumulated rotation of each frame.
     orientations: Vec<Mat3>,
     turn: Option<f64>,
 }
 
 /// A kept frame, with the candidates among which it was chosen.
-struct Kept {
+struct KeptFrame {
     frame: usize,
-    reason: Reason,
-    reach: Vec<usize>,
+    reason: FrameReason,
+    candidates: Vec<usize>,
 }
 
-impl Way {
-    fn new(lines: &[Line], step: f64, turn: Option<f64>) -> Self {
+impl FrameDistances {
+    fn new(lines: &[FrameRecord], step: f64, turn: Option<f64>) -> Self {
         let mut orientation = IDENTITY3;
         let orientations = lines.iter().map(|line| {
             if let Some(rotation) = line.rotation {
@@ -84,67 +84,67 @@ impl Way {
             orientation
         });
         let orientations: Vec<Mat3> = orientations.collect();
-        Self { along: Along::of(lines, step), orientations, turn }
+        Self { travelled: TravelledDistance::new(lines, step), orientations, turn }
     }
 
     /// Rotation between two frames, degrees.
-    fn turned(&self, a: usize, b: usize) -> f64 {
+    fn rotation_between(&self, a: usize, b: usize) -> f64 {
         let rest = se3::mul(&self.orientations[b], &se3::transpose(&self.orientations[a]));
         let cosine = 0.5 * (rest[0][0] + rest[1][1] + rest[2][2] - 1.0);
         libm::acos(cosine.clamp(-1.0, 1.0)).to_degrees()
     }
 
     /// Distance from frame `a` to frame `b`, in steps that are enlarged by `scale`.
-    fn between(&self, a: usize, b: usize, scale: f64) -> f64 {
-        let moved = (self.along.steps[b] - self.along.steps[a]) / scale;
+    fn steps_between(&self, a: usize, b: usize, scale: f64) -> f64 {
+        let moved = (self.travelled.steps[b] - self.travelled.steps[a]) / scale;
         match self.turn {
-            Some(turn) => moved.max(self.turned(a, b) / (turn * scale)),
+            Some(turn) => moved.max(self.rotation_between(a, b) / (turn * scale)),
             None => moved,
         }
     }
 
     /// The selection with the smallest step scale, at least 1, that keeps at most `most` frames (by bisection).
-    fn at_most(&self, lines: &[Line], most: usize) -> (f64, Vec<Kept>) {
-        let kept = self.walk(lines, 1.0);
+    fn select_at_most(&self, lines: &[FrameRecord], most: usize) -> (f64, Vec<KeptFrame>) {
+        let kept = self.select(lines, 1.0);
         if kept.len() <= most {
             return (1.0, kept);
         }
         let (mut low, mut high) = (1.0, 2.0 * kept.len() as f64 / most as f64);
-        while self.walk(lines, high).len() > most && high < 1e9 {
+        while self.select(lines, high).len() > most && high < 1e9 {
             high *= 2.0;
         }
         for _ in 0..30 {
             let middle = 0.5 * (low + high);
-            if self.walk(lines, middle).len() > most {
+            if self.select(lines, middle).len() > most {
                 low = middle;
             } else {
                 high = middle;
             }
         }
-        let mut kept = self.walk(lines, high);
+        let mut kept = self.select(lines, high);
         kept.truncate(most);
         (high, kept)
     }
 
     /// Selects frame by frame: among the sharp frames about a step away, the one nearest to a whole step.
-    fn walk(&self, lines: &[Line], scale: f64) -> Vec<Kept> {
-        let mut kept: Vec<Kept> = Vec::new();
+    fn select(&self, lines: &[FrameRecord], scale: f64) -> Vec<KeptFrame> {
+        let mut kept: Vec<KeptFrame> = Vec::new();
         let start: Vec<usize> =
-            (0..lines.len()).take_while(|&k| self.between(0, k, scale) <= SLACK).collect();
-        let Some(first) = sharpest_near(lines, &start, |k| k as f64) else { return kept };
-        kept.push(Kept { frame: first, reason: Reason::First, reach: start });
-        while let Some(next) = self.next(lines, kept.last().map_or(0, |kept| kept.frame), scale) {
+            (0..lines.len()).take_while(|&k| self.steps_between(0, k, scale) <= STEP_TOLERANCE).collect();
+        let Some(first) = nearest_sharp(lines, &start, |k| k as f64) else { return kept };
+        kept.push(KeptFrame { frame: first, reason: FrameReason::First, candidates: start });
+        while let Some(next) = self.select_next(lines, kept.last().map_or(0, |kept| kept.frame), scale) {
             kept.push(next);
         }
         kept
     }
 
-    fn next(&self, lines: &[Line], last: usize, scale: f64) -> Option<Kept> {
-        let from_step = |k: usize| (self.between(last, k, scale) - 1.0).abs();
+    fn select_next(&self, lines: &[FrameRecord], last: usize, scale: f64) -> Option<KeptFrame> {
+        let from_step = |k: usize| (self.steps_between(last, k, scale) - 1.0).abs();
         let reach = |slack: f64| -> (Vec<usize>, Option<usize>) {
             let mut reach = Vec::new();
             for k in last + 1..lines.len() {
-                let steps = self.between(last, k, scale);
+                let steps = self.steps_between(last, k, scale);
                 if steps > 1.0 + slack {
                     return (reach, Some(k));
                 }
@@ -154,77 +154,79 @@ impl Way {
             }
             (reach, None)
         };
-        let (mut within, beyond) = reach(SLACK);
+        let (mut within, beyond) = reach(STEP_TOLERANCE);
         let sharp = |reach: &[usize]| reach.iter().map(|&k| lines[k].sharpness).fold(0.0, f64::max);
-        if sharp(&within) < BLURRED {
-            let (wide, _) = reach(WIDE_SLACK);
+        if sharp(&within) < BLURRED_SHARPNESS {
+            let (wide, _) = reach(WIDE_STEP_TOLERANCE);
             if sharp(&wide) > sharp(&within) {
                 within = wide;
             }
         }
-        match sharpest_near(lines, &within, from_step) {
+        match nearest_sharp(lines, &within, from_step) {
             Some(frame) => {
-                let reason = if self.along.by_track[frame] { Reason::Track } else { Reason::Step };
-                Some(Kept { frame, reason, reach: within })
+                let reason =
+                    if self.travelled.by_track[frame] { FrameReason::Track } else { FrameReason::Step };
+                Some(KeptFrame { frame, reason, candidates: within })
             }
             // A jump of more than a step between two frames: the frame before it may be nearer to a whole step.
             None => beyond.map(|beyond| {
                 let before = beyond - 1;
                 let is_before = before > last && from_step(before) < from_step(beyond);
                 let frame =
-                    if is_before && self.between(last, before, scale) > 0.5 { before } else { beyond };
-                Kept { frame, reason: Reason::Jump, reach: Vec::new() }
+                    if is_before && self.steps_between(last, before, scale) > 0.5 { before } else { beyond };
+                KeptFrame { frame, reason: FrameReason::Jump, candidates: Vec::new() }
             }),
         }
     }
 
     /// Marks the kept frames and sets the reason of the others.
-    fn decide(&self, lines: &mut [Line], kept: &[Kept], scale: f64) {
-        for (index, Kept { frame, reason, reach }) in kept.iter().enumerate() {
+    fn mark(&self, lines: &mut [FrameRecord], kept: &[KeptFrame], scale: f64) {
+        for (index, KeptFrame { frame, reason, candidates: reach }) in kept.iter().enumerate() {
             let best = reach.iter().map(|&k| lines[k].sharpness).fold(0.0, f64::max);
             let until = kept.get(index + 1).map_or(lines.len(), |next| next.frame);
             for k in frame + 1..until {
-                let (before, behind) = (k.saturating_sub(AROUND), (k + AROUND).min(lines.len() - 1));
-                let moved = (self.along.steps[behind] - self.along.steps[before]).abs() / scale;
-                if moved < STANDING {
-                    let turned = self.turned(before, behind) > TURNING;
-                    lines[k].reason = if turned { Reason::Turning } else { Reason::Standing };
+                let (before, behind) =
+                    (k.saturating_sub(MOTION_WINDOW), (k + MOTION_WINDOW).min(lines.len() - 1));
+                let moved = (self.travelled.steps[behind] - self.travelled.steps[before]).abs() / scale;
+                if moved < STANDING_STEPS {
+                    let turned = self.rotation_between(before, behind) > TURNING_DEGREES;
+                    lines[k].reason = if turned { FrameReason::Turning } else { FrameReason::Standing };
                 }
             }
             for &k in reach {
-                if lines[k].sharpness < ENOUGH * best {
-                    lines[k].reason = Reason::Blurred;
+                if lines[k].sharpness < SHARP_FRACTION * best {
+                    lines[k].reason = FrameReason::Blurred;
                 }
             }
             (lines[*frame].kept, lines[*frame].reason) = (true, *reason);
         }
-        name_duplicates(lines);
+        mark_duplicates(lines);
     }
 }
 
-fn name_duplicates(lines: &mut [Line]) {
+fn mark_duplicates(lines: &mut [FrameRecord]) {
     for line in lines.iter_mut().filter(|line| line.duplicate && !line.kept) {
-        line.reason = Reason::Duplicate;
+        line.reason = FrameReason::Duplicate;
     }
 }
 
 /// Among the frames about as sharp as the sharpest in reach, the one with the least distance; the first of equals.
-fn sharpest_near(lines: &[Line], reach: &[usize], distance: impl Fn(usize) -> f64) -> Option<usize> {
+fn nearest_sharp(lines: &[FrameRecord], reach: &[usize], distance: impl Fn(usize) -> f64) -> Option<usize> {
     let is_new = |k: &&usize| !lines[**k].duplicate;
     let best = reach.iter().filter(is_new).map(|&k| lines[k].sharpness).fold(0.0, f64::max);
-    let sharp = reach.iter().filter(is_new).filter(|&&k| lines[k].sharpness >= ENOUGH * best);
+    let sharp = reach.iter().filter(is_new).filter(|&&k| lines[k].sharpness >= SHARP_FRACTION * best);
     sharp.copied().min_by(|&a, &b| distance(a).total_cmp(&distance(b)).then(a.cmp(&b)))
 }
 
 /// Selects at a frame rate: the sharpest frame around each due time.
-fn by_time(lines: &mut [Line], fps: f64) {
+fn select_by_time(lines: &mut [FrameRecord], fps: f64) {
     let (Some(start), Some(end)) = (lines.first().map(|l| l.time), lines.last().map(|l| l.time)) else {
         return;
     };
     let period = 1.0 / fps;
     let moment = |k: u64| start + k as f64 * period;
     for line in lines.iter_mut() {
-        line.reason = Reason::Time;
+        line.reason = FrameReason::Time;
     }
     let (mut k, mut next) = (0u64, 0usize);
     while next < lines.len() {
@@ -237,23 +239,26 @@ fn by_time(lines: &mut [Line], fps: f64) {
             next + lines[next..].iter().take_while(|line| line.time < moment(k) + 0.5 * period).count();
         let until = until.max(next + 1);
         let distance = |at: usize| (lines[at].time - moment(k)).abs();
-        let within: Vec<usize> = (next..until).filter(|&at| distance(at) <= SLACK * period + 1e-9).collect();
+        let within: Vec<usize> =
+            (next..until).filter(|&at| distance(at) <= STEP_TOLERANCE * period + 1e-9).collect();
         let all: Vec<usize> = (next..until).collect();
         let reach = if within.is_empty() { &all } else { &within };
-        if let Some(frame) = sharpest_near(lines, reach, distance) {
+        if let Some(frame) = nearest_sharp(lines, reach, distance) {
             let best = reach.iter().map(|&at| lines[at].sharpness).fold(0.0, f64::max);
-            for &at in reach.iter().filter(|&&at| lines[at].sharpness < ENOUGH * best).collect::<Vec<_>>() {
-                lines[at].reason = Reason::Blurred;
+            for &at in
+                reach.iter().filter(|&&at| lines[at].sharpness < SHARP_FRACTION * best).collect::<Vec<_>>()
+            {
+                lines[at].reason = FrameReason::Blurred;
             }
-            (lines[frame].kept, lines[frame].reason) = (true, Reason::Time);
+            (lines[frame].kept, lines[frame].reason) = (true, FrameReason::Time);
         }
         (k, next) = (k + 1, until);
     }
-    name_duplicates(lines);
+    mark_duplicates(lines);
 }
 
 /// Thins the kept frames to at most `most`, evenly by accumulated parallax, or by number if there is none.
-fn thin(lines: &mut [Line], most: usize) {
+fn thin_out(lines: &mut [FrameRecord], most: usize) {
     let kept: Vec<usize> = lines.iter().filter(|line| line.kept).map(|line| line.frame).collect();
     if kept.len() <= most {
         return;
@@ -280,19 +285,19 @@ fn thin(lines: &mut [Line], most: usize) {
         next += 1;
     }
     for (&frame, _) in kept.iter().zip(&chosen).filter(|(_, chosen)| !**chosen) {
-        (lines[frame].kept, lines[frame].reason) = (false, Reason::MaxFrames);
+        (lines[frame].kept, lines[frame].reason) = (false, FrameReason::MaxFrames);
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::STEP;
+    use super::super::DEFAULT_STEP;
     use super::*;
 
     /// Frames at 24 per second with the accumulated parallax `path`.
-    fn film(count: usize, path: impl Fn(usize) -> f64) -> Vec<Line> {
+    fn film(count: usize, path: impl Fn(usize) -> f64) -> Vec<FrameRecord> {
         (0..count)
-            .map(|frame| Line {
+            .map(|frame| FrameRecord {
                 frame,
                 time: frame as f64 / 24.0,
                 sharpness: 1.0,
@@ -306,18 +311,18 @@ mod tests {
                 metres: None,
                 duplicate: false,
                 kept: false,
-                reason: Reason::Near,
+                reason: FrameReason::Near,
                 name: None,
             })
             .collect()
     }
 
-    fn kept(lines: &[Line]) -> Vec<usize> {
+    fn kept(lines: &[FrameRecord]) -> Vec<usize> {
         lines.iter().filter(|line| line.kept).map(|line| line.frame).collect()
     }
 
-    fn wanted(select: Select, max_frames: Option<usize>) -> Wanted {
-        Wanted { select, max_frames, fps: 2.5, step: STEP }
+    fn wanted(select: SelectBy, max_frames: Option<usize>) -> SelectionCriteria {
+        SelectionCriteria { select, max_frames, fps: 2.5, step: DEFAULT_STEP }
     }
 
     #[test]
@@ -325,15 +330,15 @@ mod tests {
         // Half a degree per frame, none from frame 60 to 120, then two degrees per frame.
         let path = |k: usize| 0.5 * k.min(60) as f64 + 2.0 * k.saturating_sub(120) as f64;
         let mut lines = film(140, path);
-        assert_eq!(choose(&mut lines, &wanted(Select::Space, None), None), STEP);
+        assert_eq!(select_frames(&mut lines, &wanted(SelectBy::Space, None), None), DEFAULT_STEP);
         assert_eq!(
             kept(&lines),
             [0, 8, 16, 24, 32, 40, 48, 56, 121, 123, 125, 127, 129, 131, 133, 135, 137, 139]
         );
-        assert_eq!((lines[100].reason, lines[50].reason), (Reason::Standing, Reason::Near));
+        assert_eq!((lines[100].reason, lines[50].reason), (FrameReason::Standing, FrameReason::Near));
         let mut lines = film(50, |_| 0.02);
-        choose(&mut lines, &wanted(Select::Space, None), None);
-        assert_eq!((kept(&lines), lines[7].reason), (vec![0], Reason::Standing));
+        select_frames(&mut lines, &wanted(SelectBy::Space, None), None);
+        assert_eq!((kept(&lines), lines[7].reason), (vec![0], FrameReason::Standing));
     }
 
     #[test]
@@ -341,7 +346,7 @@ mod tests {
         // 0.1 m per frame; from frame 120 on the scene is ten times as far away, from 180 on few corners are tracked.
         let path = |k: usize| 0.5 * k.min(120) as f64 + 0.05 * k.saturating_sub(120) as f64;
         let mut lines = film(220, path);
-        choose(&mut lines, &wanted(Select::Space, None), None);
+        select_frames(&mut lines, &wanted(SelectBy::Space, None), None);
         assert!(kept(&lines)[15..].windows(2).all(|pair| pair[1] - pair[0] > 60), "{:?}", kept(&lines));
         for line in &mut lines {
             line.metres = Some(0.1 * line.frame as f64);
@@ -349,18 +354,21 @@ mod tests {
                 line.tracks = 20;
             }
         }
-        choose(&mut lines, &wanted(Select::Space, None), None);
+        select_frames(&mut lines, &wanted(SelectBy::Space, None), None);
         let picks = kept(&lines);
         assert!(picks.windows(2).all(|pair| (6..=10).contains(&(pair[1] - pair[0]))), "{picks:?}");
-        assert_eq!((lines[picks[3]].reason, lines[picks[20]].reason), (Reason::Step, Reason::Track));
+        assert_eq!(
+            (lines[picks[3]].reason, lines[picks[20]].reason),
+            (FrameReason::Step, FrameReason::Track)
+        );
         // At rest, a drifting receiver is ignored; so is a track with gaps, or one that agrees with the parallax.
         let mut lines = film(180, |k| 0.5 * k.min(59) as f64);
         for line in &mut lines {
             line.metres = Some(0.1 * line.frame.min(59) as f64 + 0.1 * line.time);
         }
-        let with = |lines: &mut [Line]| {
-            choose(lines, &wanted(Select::Space, None), None);
-            (kept(lines), lines.iter().filter(|line| line.reason == Reason::Track).count())
+        let with = |lines: &mut [FrameRecord]| {
+            select_frames(lines, &wanted(SelectBy::Space, None), None);
+            (kept(lines), lines.iter().filter(|line| line.reason == FrameReason::Track).count())
         };
         assert_eq!(with(&mut lines), (vec![0, 8, 16, 24, 32, 40, 48, 56], 0));
         lines.iter_mut().for_each(|line| line.metres = None);
@@ -373,10 +381,10 @@ mod tests {
         lines[8].sharpness = 0.6;
         lines[17].duplicate = true;
         lines[24].sharpness = 0.95;
-        choose(&mut lines, &wanted(Select::Space, None), None);
+        select_frames(&mut lines, &wanted(SelectBy::Space, None), None);
         assert_eq!(kept(&lines), [0, 7, 15, 23, 31]);
-        assert_eq!((lines[8].reason, lines[24].reason), (Reason::Blurred, Reason::Blurred));
-        assert_eq!((lines[17].reason, lines[3].reason), (Reason::Duplicate, Reason::Near));
+        assert_eq!((lines[8].reason, lines[24].reason), (FrameReason::Blurred, FrameReason::Blurred));
+        assert_eq!((lines[17].reason, lines[3].reason), (FrameReason::Duplicate, FrameReason::Near));
     }
 
     #[test]
@@ -384,12 +392,12 @@ mod tests {
         let path = |k: usize| 0.5 * k.min(60) as f64 + 2.0 * k.saturating_sub(120) as f64;
         for most in [1, 2, 5, 11] {
             let mut lines = film(140, path);
-            let step = choose(&mut lines, &wanted(Select::Space, Some(most)), None);
+            let step = select_frames(&mut lines, &wanted(SelectBy::Space, Some(most)), None);
             let kept = kept(&lines);
-            assert!(kept.len() <= most && kept.len() + 1 >= most && step > STEP, "{most}: {kept:?}");
+            assert!(kept.len() <= most && kept.len() + 1 >= most && step > DEFAULT_STEP, "{most}: {kept:?}");
             let ways: Vec<f64> = kept.windows(2).map(|p| path(p[1]) - path(p[0])).collect();
             assert!(
-                ways.iter().all(|way| (way / step - 1.0).abs() <= SLACK + 1e-9),
+                ways.iter().all(|way| (way / step - 1.0).abs() <= STEP_TOLERANCE + 1e-9),
                 "{most}: {ways:?} {step}"
             );
         }
@@ -399,7 +407,7 @@ mod tests {
     fn a_rate_is_kept_also_where_it_does_not_divide_that_of_the_film() {
         // Ten seconds at 24 frames per second: every 9.6th frame.
         let mut lines = film(240, |k| k as f64);
-        choose(&mut lines, &wanted(Select::Time, None), None);
+        select_frames(&mut lines, &wanted(SelectBy::Time, None), None);
         let expected: Vec<usize> = (0..25).map(|k| (9.6 * f64::from(k)).round() as usize).collect();
         assert_eq!(kept(&lines), expected);
         // A video with a gap of a minute, and with a blurred frame.
@@ -407,11 +415,11 @@ mod tests {
             line.time += 60.0;
         }
         lines[96].sharpness = 0.5;
-        choose(&mut lines, &wanted(Select::Time, Some(100)), None);
+        select_frames(&mut lines, &wanted(SelectBy::Time, Some(100)), None);
         let times: Vec<f64> = kept(&lines).iter().map(|&k| lines[k].time).collect();
         assert_eq!(times.len(), 26);
-        assert!(!lines[96].kept && lines[96].reason == Reason::Blurred);
-        choose(&mut lines, &wanted(Select::Time, Some(4)), None);
+        assert!(!lines[96].kept && lines[96].reason == FrameReason::Blurred);
+        select_frames(&mut lines, &wanted(SelectBy::Time, Some(4)), None);
         assert_eq!(kept(&lines).len(), 4);
     }
 
@@ -421,7 +429,7 @@ mod tests {
         for line in &mut lines {
             (line.parallax, line.reference) = (None, 0);
         }
-        choose(&mut lines, &wanted(Select::Space, None), None);
+        select_frames(&mut lines, &wanted(SelectBy::Space, None), None);
         let count = kept(&lines).len();
         assert!((20..=21).contains(&count), "{count}");
         // A loss of three frames changes nothing.
@@ -432,7 +440,7 @@ mod tests {
         for line in &mut lines[23..26] {
             line.reference = 19;
         }
-        choose(&mut lines, &wanted(Select::Space, None), None);
+        select_frames(&mut lines, &wanted(SelectBy::Space, None), None);
         assert_eq!(kept(&lines), [0, 8, 16, 24, 32, 40, 48, 56, 63]);
     }
 
@@ -442,11 +450,11 @@ mod tests {
         for line in &mut lines[1..] {
             line.rotation = Some([0.0, 0.5, 0.0]);
         }
-        let turn = turn_between(false, [1920, 1080]).unwrap();
+        let turn = rotation_step(false, [1920, 1080]).unwrap();
         assert!((8.0..14.0).contains(&turn), "{turn}");
-        choose(&mut lines, &wanted(Select::Space, None), Some(turn));
+        select_frames(&mut lines, &wanted(SelectBy::Space, None), Some(turn));
         assert_eq!(kept(&lines).len(), (119.5 / turn) as usize + 1);
-        choose(&mut lines, &wanted(Select::Space, None), None);
-        assert_eq!((kept(&lines).len(), lines[100].reason), (1, Reason::Turning));
+        select_frames(&mut lines, &wanted(SelectBy::Space, None), None);
+        assert_eq!((kept(&lines).len(), lines[100].reason), (1, FrameReason::Turning));
     }
 }

@@ -7,25 +7,25 @@
 //! small    frames as small images; cubes, two streams and fisheye circles become panoramas
 //! ```
 
-mod along;
 mod choose;
+mod contact_sheet;
+mod distance;
 mod measure;
 mod record;
-mod sheet;
-mod small;
+mod small_frames;
 
 use serde::{Deserialize, Serialize};
 
-pub use choose::choose;
-pub use measure::measure;
-pub use record::{FILE, Header, Line, Measured, Selection, SelectionError};
-pub use sheet::{THUMBNAIL, most_shown, sheet};
-pub use small::{Shows, SmallFrames, small_size};
+pub use choose::select_frames;
+pub use contact_sheet::{THUMBNAIL_WIDTH, contact_sheet, max_thumbnails};
+pub use measure::measure_frames;
+pub use record::{FRAMES_FILE, FrameRecord, MeasurementKey, Selection, SelectionError, SelectionHeader};
+pub use small_frames::{FrameContent, SmallFrames, small_size};
 
 /// Criterion of the selection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Select {
+pub enum SelectBy {
     /// At a frame rate.
     Time,
     /// At equal parallax between consecutive frames.
@@ -35,7 +35,7 @@ pub enum Select {
     All,
 }
 
-impl Select {
+impl SelectBy {
     /// All criteria.
     pub const ALL: [Self; 3] = [Self::Time, Self::Space, Self::All];
 
@@ -52,9 +52,9 @@ impl Select {
 
 /// Options of the selection.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Wanted {
+pub struct SelectionCriteria {
     /// Criterion of the selection.
-    pub select: Select,
+    pub select: SelectBy,
     /// Frames per second, for [`Select::Time`].
     pub fps: f64,
     /// Parallax between consecutive frames, degrees, for [`Select::Space`].
@@ -64,20 +64,20 @@ pub struct Wanted {
 }
 
 /// Default parallax between consecutive frames, degrees.
-pub const STEP: f64 = 4.0;
+pub const DEFAULT_STEP: f64 = 4.0;
 /// Default frames per second.
-pub const FPS: f64 = 2.0;
+pub const DEFAULT_FPS: f64 = 2.0;
 
-impl Default for Wanted {
+impl Default for SelectionCriteria {
     fn default() -> Self {
-        Self { select: Select::Space, fps: FPS, step: STEP, max_frames: None }
+        Self { select: SelectBy::Space, fps: DEFAULT_FPS, step: DEFAULT_STEP, max_frames: None }
     }
 }
 
 /// Why a frame is kept or dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Reason {
+pub enum FrameReason {
     /// Kept: the first sharp frame.
     First,
     /// Kept: one step from the previous kept frame.
@@ -104,7 +104,7 @@ pub enum Reason {
     MaxFrames,
 }
 
-impl Reason {
+impl FrameReason {
     /// Name in `frames.jsonl`.
     #[must_use]
     pub fn name(self) -> &'static str {

@@ -9,16 +9,16 @@ use gausset_io::input;
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::along::metres_a_degree;
-use super::choose::choose;
-use super::{Reason, Select, Shows, Wanted};
-use crate::frames::source_frame;
-use crate::motion::Sight;
+use super::choose::select_frames;
+use super::distance::metres_per_degree;
+use super::{FrameContent, FrameReason, SelectBy, SelectionCriteria};
+use crate::frames::source_frame_from_files;
+use crate::motion::FrameMotion;
 use crate::projection::Projection;
 use crate::video::Video;
 
 /// Default file name.
-pub const FILE: &str = "frames.jsonl";
+pub const FRAMES_FILE: &str = "frames.jsonl";
 /// Version of the measurements: changes whenever the same video would give other values.
 const MEASURED_VERSION: u32 = 2;
 /// Maximum size of the file, bytes.
@@ -26,16 +26,16 @@ const MAX_BYTES: u64 = 1 << 30;
 
 /// The header line: a stable contract.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Header {
+pub struct SelectionHeader {
     /// Version of the file format.
     pub schema: u32,
     /// Always `frames`.
     pub kind: String,
     /// What the measurements depend on.
     #[serde(flatten)]
-    pub film: Measured,
+    pub film: MeasurementKey,
     /// Criterion of the selection.
-    pub select: Select,
+    pub select: SelectBy,
     /// Frames per second, if selected by time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fps: Option<f64>,
@@ -62,7 +62,7 @@ pub struct Header {
 
 /// What measurements depend on: they are reused only if all of it is equal.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Measured {
+pub struct MeasurementKey {
     /// File name of the video.
     pub video: String,
     /// Size of the file, bytes.
@@ -87,23 +87,23 @@ pub struct Measured {
     pub version: u32,
 }
 
-impl Measured {
+impl MeasurementKey {
     /// Describes a video for [`Selection::known`].
     #[must_use]
-    pub fn of(video: &Video, shows: &Shows) -> Self {
+    pub fn new(video: &Video, shows: &FrameContent) -> Self {
         let folded = match shows {
-            Shows::Folded(folded) => Some(&**folded),
-            Shows::Sphere | Shows::Pinhole => None,
+            FrameContent::Projected(folded) => Some(&**folded),
+            FrameContent::Sphere | FrameContent::Pinhole => None,
         };
         let lenses = match folded {
             Some(Projection::Fisheye(lenses)) => Some(lenses),
             _ => None,
         };
         let cube = match folded {
-            Some(Projection::Cube(cube)) => Some(cube.faces.text()),
+            Some(Projection::Cube(cube)) => Some(cube.faces.to_text()),
             _ => None,
         };
-        let file = source_frame("film", vec![video.path.clone()]);
+        let file = source_frame_from_files("film", vec![video.path.clone()]);
         Self {
             video: video.path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default(),
             bytes: file.bytes,
@@ -111,7 +111,7 @@ impl Measured {
             start: video.choice.start,
             end: video.choice.end,
             size: video.size,
-            sphere: *shows != Shows::Pinhole,
+            sphere: *shows != FrameContent::Pinhole,
             lenses: lenses.map(|lenses| format!("{:016x}", xxh3_64(lenses.to_json().as_bytes()))),
             cube,
             version: MEASURED_VERSION,
@@ -121,7 +121,7 @@ impl Measured {
 
 /// Measurements of a frame and whether it is kept: a stable contract.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Line {
+pub struct FrameRecord {
     /// Frame number between start and end, from 0.
     pub frame: usize,
     /// Time stamp, seconds from the beginning of the file.
@@ -152,16 +152,16 @@ pub struct Line {
     /// Whether the frame is selected.
     pub kept: bool,
     /// Why it is kept or dropped.
-    pub reason: Reason,
+    pub reason: FrameReason,
     /// Name of its image, if kept.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
 }
 
-impl Line {
+impl FrameRecord {
     /// A frame before the selection, with values rounded to their meaningful digits.
     #[must_use]
-    pub fn of(frame: usize, time: f64, sight: &Sight) -> Self {
+    pub fn new(frame: usize, time: f64, sight: &FrameMotion) -> Self {
         Self {
             frame,
             time: rounded(time, 1e6),
@@ -169,14 +169,14 @@ impl Line {
             exposure: rounded(sight.exposure, 1e3),
             rotation: sight.rotation.map(|r| r.map(|v| rounded(v, 1e4))),
             parallax: sight.parallax.map(|v| rounded(v, 1e4)),
-            way: sight.way.map(|way| way.map(|v| rounded(v, 1e3))),
+            way: sight.direction.map(|way| way.map(|v| rounded(v, 1e3))),
             reference: sight.reference,
             path: rounded(sight.path, 1e4),
             tracks: sight.tracks,
             metres: None,
             duplicate: sight.is_duplicate,
             kept: false,
-            reason: Reason::Near,
+            reason: FrameReason::Near,
             name: None,
         }
     }
@@ -203,9 +203,9 @@ pub enum SelectionError {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Selection {
     /// The video and the options of the selection.
-    pub header: Header,
+    pub header: SelectionHeader,
     /// The frames of the video, in order.
-    pub lines: Vec<Line>,
+    pub lines: Vec<FrameRecord>,
 }
 
 impl Selection {
@@ -215,31 +215,31 @@ impl Selection {
     /// [`SelectionError::NoFrame`] if `lines` is empty.
     pub fn new(
         video: &Video,
-        film: Measured,
-        mut lines: Vec<Line>,
+        film: MeasurementKey,
+        mut lines: Vec<FrameRecord>,
         notes: Vec<String>,
-        wanted: &Wanted,
+        wanted: &SelectionCriteria,
     ) -> Result<Self, SelectionError> {
         if lines.is_empty() {
             return Err(SelectionError::NoFrame(video.path.clone()));
         }
-        let turn = super::choose::turn_between(film.sphere, film.size);
-        let used_step = choose(&mut lines, wanted, turn);
+        let turn = super::choose::rotation_step(film.sphere, film.size);
+        let used_step = select_frames(&mut lines, wanted, turn);
         let mut kept = 0;
         for line in &mut lines {
             line.name = line.kept.then(|| format!("frame_{kept:06}"));
             kept += usize::from(line.kept);
         }
-        let is_space = wanted.select == Select::Space;
-        let header = Header {
+        let is_space = wanted.select == SelectBy::Space;
+        let header = SelectionHeader {
             schema: 1,
             kind: "frames".to_owned(),
             film,
             select: wanted.select,
-            fps: (wanted.select == Select::Time).then_some(wanted.fps),
+            fps: (wanted.select == SelectBy::Time).then_some(wanted.fps),
             step: is_space.then_some(wanted.step),
             used_step: is_space.then(|| rounded(used_step, 1e4)),
-            step_metres: metres_a_degree(&lines)
+            step_metres: metres_per_degree(&lines)
                 .filter(|_| is_space)
                 .map(|metres| rounded(metres * used_step, 1e3)),
             max_frames: wanted.max_frames,
@@ -256,22 +256,22 @@ impl Selection {
         let text = input::read_to_string(path, MAX_BYTES).ok()?;
         let mut rows = text.lines();
         let header = serde_json::from_str(rows.next()?).ok()?;
-        let lines: Option<Vec<Line>> = rows.map(|row| serde_json::from_str(row).ok()).collect();
+        let lines: Option<Vec<FrameRecord>> = rows.map(|row| serde_json::from_str(row).ok()).collect();
         let choice = Self { header, lines: lines? };
-        let Self { header: Header { frames, .. }, lines } = &choice;
+        let Self { header: SelectionHeader { frames, .. }, lines } = &choice;
         let is_whole = lines.len() == *frames && lines.iter().enumerate().all(|(k, line)| line.frame == k);
         is_whole.then_some(choice)
     }
 
     /// Numbers of the kept frames.
     #[must_use]
-    pub fn picks(&self) -> Vec<usize> {
+    pub fn kept_frames(&self) -> Vec<usize> {
         self.lines.iter().filter(|line| line.kept).map(|line| line.frame).collect()
     }
 
     /// Number of kept (or dropped) frames per reason.
     #[must_use]
-    pub fn reasons(&self, kept: bool) -> BTreeMap<Reason, usize> {
+    pub fn reasons(&self, kept: bool) -> BTreeMap<FrameReason, usize> {
         let mut reasons = BTreeMap::new();
         for line in self.lines.iter().filter(|line| line.kept == kept) {
             *reasons.entry(line.reason).or_insert(0) += 1;
@@ -281,7 +281,7 @@ impl Selection {
 
     /// Content of the file.
     #[must_use]
-    pub fn text(&self) -> String {
+    pub fn to_jsonl(&self) -> String {
         let mut text = String::new();
         let mut add = |line: serde_json::Result<String>| {
             // Serialising plain numbers and names cannot fail.
@@ -299,12 +299,12 @@ impl Selection {
     /// The file cannot be written, or is there already with [`Overwrite::Refuse`].
     pub fn write(&self, path: &Path, overwrite: Overwrite) -> Result<(), SelectionError> {
         let options = WriteOptions { overwrite, ..WriteOptions::default() };
-        write_atomic_with(&Disk, path, &options, |file| file.write_all(self.text().as_bytes()))?;
+        write_atomic_with(&Disk, path, &options, |file| file.write_all(self.to_jsonl().as_bytes()))?;
         Ok(())
     }
 
     /// Sets the distance along a GPS track at each frame, metres; `None` where the track does not cover it.
-    pub fn set_metres(lines: &mut [Line], metres: &[Option<f64>]) {
+    pub fn set_metres(lines: &mut [FrameRecord], metres: &[Option<f64>]) {
         for (line, metres) in lines.iter_mut().zip(metres) {
             line.metres = metres.map(|metres| rounded(metres, 1e3));
         }
@@ -312,10 +312,10 @@ impl Selection {
 
     /// Measurements of the same video from an earlier selection's file, with their warnings; `None` if there are none.
     #[must_use]
-    pub fn known(path: &Path, film: &Measured) -> Option<(Vec<Line>, Vec<String>)> {
+    pub fn read_measurements(path: &Path, film: &MeasurementKey) -> Option<(Vec<FrameRecord>, Vec<String>)> {
         let Self { header, lines } = Self::read(path).filter(|choice| choice.header.film == *film)?;
         // Metres come from the track of the earlier run, not from the video.
-        let lines = lines.into_iter().map(|line| Line { metres: None, ..line }).collect();
+        let lines = lines.into_iter().map(|line| FrameRecord { metres: None, ..line }).collect();
         Some((lines, header.notes))
     }
 }

@@ -4,18 +4,20 @@
 //! half width (`longitude_reach`), by which the runs of one row are widened into the other. The result is exact across
 //! the seam and the poles, and the cost is proportional to the number of runs.
 
-use super::reach::longitude_reach;
+use super::reach::longitude_half_width;
 use super::runs::{Run, join, runs};
 use super::{REMOVED, SphereMask};
 
 /// Largest number of steps of a feathered edge.
-const MOST_STEPS: usize = 32;
+const MAX_FEATHER_STEPS: usize = 32;
 
 impl SphereMask {
     /// Removes everything within this many degrees of a removed pixel.
     pub fn dilate(&mut self, degrees: f64) {
         let rows: Vec<Vec<Run>> = self.removed_runs();
-        for (row, grown) in self.data.chunks_exact_mut(self.width).zip(grown(&rows, self.width, degrees)) {
+        for (row, grown) in
+            self.data.chunks_exact_mut(self.width).zip(dilated_runs(&rows, self.width, degrees))
+        {
             for run in grown {
                 row[run.start..run.end].fill(0);
             }
@@ -27,11 +29,13 @@ impl SphereMask {
         let rows: Vec<Vec<Run>> = self.removed_runs();
         // Two steps per row resolve the distances between pixels.
         let rows_of_edge = degrees / 180.0 * self.height as f64;
-        let steps = (2.0 * rows_of_edge).ceil().clamp(1.0, MOST_STEPS as f64) as usize;
+        let steps = (2.0 * rows_of_edge).ceil().clamp(1.0, MAX_FEATHER_STEPS as f64) as usize;
         for step in (1..steps).rev() {
             let radius = degrees * step as f64 / steps as f64;
             let value = (255 * step / steps) as u8;
-            for (row, grown) in self.data.chunks_exact_mut(self.width).zip(grown(&rows, self.width, radius)) {
+            for (row, grown) in
+                self.data.chunks_exact_mut(self.width).zip(dilated_runs(&rows, self.width, radius))
+            {
                 for run in grown {
                     row[run.start..run.end].iter_mut().for_each(|keep| *keep = value.min(*keep));
                 }
@@ -70,7 +74,7 @@ pub fn dilate_pixels(mask: &mut [u8], width: usize, radius: f64) {
 }
 
 /// For each row, the runs within this many degrees of the given runs.
-fn grown(rows: &[Vec<Run>], width: usize, degrees: f64) -> impl Iterator<Item = Vec<Run>> {
+fn dilated_runs(rows: &[Vec<Run>], width: usize, degrees: f64) -> impl Iterator<Item = Vec<Run>> {
     let height = rows.len();
     let radius = degrees.to_radians();
     let latitude = move |row: usize| std::f64::consts::PI * (0.5 - (row as f64 + 0.5) / height as f64);
@@ -83,11 +87,11 @@ fn grown(rows: &[Vec<Run>], width: usize, degrees: f64) -> impl Iterator<Item = 
             if runs.is_empty() {
                 continue;
             }
-            let Some(reach) = longitude_reach(latitude(from), latitude(y), radius) else { continue };
+            let Some(reach) = longitude_half_width(latitude(from), latitude(y), radius) else { continue };
             // Rounding must not lose the pixel that a circle just touches.
             let half = (reach / std::f64::consts::TAU * width as f64 + 1e-9) as usize;
             for run in runs {
-                widen(*run, half, width, &mut grown);
+                push_widened(*run, half, width, &mut grown);
             }
         }
         grown.sort_unstable_by_key(|run| run.start);
@@ -97,7 +101,7 @@ fn grown(rows: &[Vec<Run>], width: usize, degrees: f64) -> impl Iterator<Item = 
 }
 
 /// Appends a run widened by `half` on both sides, as one or two parts of a row that wraps around.
-fn widen(run: Run, half: usize, width: usize, out: &mut Vec<Run>) {
+fn push_widened(run: Run, half: usize, width: usize, out: &mut Vec<Run>) {
     let length = run.end - run.start + 2 * half;
     if length >= width {
         out.push(Run { start: 0, end: width });
@@ -149,7 +153,7 @@ mod tests {
             (60, 715),
             (1438, 90),
         ];
-        let mut mask = SphereMask::keep_all(1440, 720);
+        let mut mask = SphereMask::new(1440, 720);
         for (x, y) in removed {
             mask.data[y * 1440 + x] = 0;
         }
@@ -168,7 +172,7 @@ mod tests {
 
     #[test]
     fn growing_all_of_the_sphere_or_nothing_of_it_works() {
-        let mut mask = SphereMask::keep_all(64, 32);
+        let mut mask = SphereMask::new(64, 32);
         mask.dilate(5.0);
         assert!(mask.keeps_all());
         mask.data[0] = 0;
@@ -180,7 +184,7 @@ mod tests {
 
     #[test]
     fn a_feather_rises_with_the_distance() {
-        let mut mask = SphereMask::keep_all(720, 360);
+        let mut mask = SphereMask::new(720, 360);
         let removed = [(3, 100), (500, 355)];
         for (x, y) in removed {
             mask.data[y * 720 + x] = 0;

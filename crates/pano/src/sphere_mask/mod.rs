@@ -11,12 +11,12 @@
 //! Distances are in degrees on the sphere, so they are the same at the horizon and at the poles.
 
 pub mod dilate;
-pub mod over_time;
 mod reach;
 pub mod refine;
 pub mod regions;
 mod runs;
-pub mod still;
+pub mod static_foreground;
+pub mod temporal;
 pub mod views;
 
 use std::f64::consts::PI;
@@ -41,7 +41,7 @@ impl SphereMask {
     /// # Panics
     /// If it has no pixels.
     #[must_use]
-    pub fn keep_all(width: usize, height: usize) -> Self {
+    pub fn new(width: usize, height: usize) -> Self {
         Self::from_data(width, height, vec![255; width * height])
     }
 
@@ -66,7 +66,7 @@ impl SphereMask {
     ///
     /// # Panics
     /// If their sizes differ.
-    pub fn unite(&mut self, other: &Self) {
+    pub fn union_with(&mut self, other: &Self) {
         self.merge(other, |own, other| own.min(other));
     }
 
@@ -107,18 +107,18 @@ impl SphereMask {
 
     /// Fraction of the sphere that counts as removed, 0 to 1.
     #[must_use]
-    pub fn removed_share(&self) -> f64 {
+    pub fn removed_fraction(&self) -> f64 {
         let rows = self.data.chunks_exact(self.width).enumerate();
         rows.map(|(y, row)| {
             let removed = row.iter().filter(|&&keep| keep < REMOVED).count();
-            removed as f64 * self.pixel_share(y)
+            removed as f64 * self.pixel_fraction(y)
         })
         .sum()
     }
 
     /// Fraction of the sphere that a pixel of a row covers: (sin top - sin bottom) / 2W.
     #[must_use]
-    pub fn pixel_share(&self, row: usize) -> f64 {
+    pub fn pixel_fraction(&self, row: usize) -> f64 {
         let sine = |edge: usize| libm::cos(PI * edge as f64 / self.height as f64);
         (sine(row) - sine(row + 1)) / (2 * self.width) as f64
     }
@@ -152,7 +152,7 @@ impl SphereMask {
             let below = at + self.width;
             [self.data[at], self.data[at + 1], self.data[below], self.data[below + 1]]
         } else {
-            [(left, top), (right, top), (left, bottom), (right, bottom)].map(|(x, y)| self.around(x, y))
+            [(left, top), (right, top), (left, bottom), (right, bottom)].map(|(x, y)| self.wrapped(x, y))
         };
         let [a, b, c, d] = taps.map(f32::from);
         let (upper, lower) = (a + (b - a) * fu, c + (d - c) * fu);
@@ -160,7 +160,7 @@ impl SphereMask {
     }
 
     /// The value of a pixel that may be beyond the seam or a pole.
-    fn around(&self, x: isize, y: isize) -> u8 {
+    fn wrapped(&self, x: isize, y: isize) -> u8 {
         let (w, h) = (self.width as isize, self.height as isize);
         let inside = y.clamp(0, h - 1);
         let turned = if inside == y { x } else { x + w / 2 };
@@ -174,14 +174,14 @@ mod tests {
 
     #[test]
     fn shares_of_the_sphere_are_areas() {
-        let mut mask = SphereMask::keep_all(360, 180);
-        assert_eq!(mask.removed_share(), 0.0);
+        let mut mask = SphereMask::new(360, 180);
+        assert_eq!(mask.removed_fraction(), 0.0);
         // A cap of 60 degrees: (1 - cos 60) / 2.
         mask.crop_bottom(60.0);
-        assert!((mask.removed_share() - 0.25).abs() < 1e-12, "{}", mask.removed_share());
+        assert!((mask.removed_fraction() - 0.25).abs() < 1e-12, "{}", mask.removed_fraction());
         mask.invert();
-        assert!((mask.removed_share() - 0.75).abs() < 1e-12);
-        let whole: f64 = (0..180).map(|y| 360.0 * mask.pixel_share(y)).sum();
+        assert!((mask.removed_fraction() - 0.75).abs() < 1e-12);
+        let whole: f64 = (0..180).map(|y| 360.0 * mask.pixel_fraction(y)).sum();
         assert!((whole - 1.0).abs() < 1e-12);
     }
 
@@ -194,14 +194,14 @@ mod tests {
             work(&mut mask, &b);
             mask.data
         };
-        assert_eq!(after(SphereMask::unite), [0, 0, 0, 255]);
+        assert_eq!(after(SphereMask::union_with), [0, 0, 0, 255]);
         assert_eq!(after(SphereMask::subtract), [255, 0, 255, 255]);
         assert_eq!(after(SphereMask::intersect), [0, 255, 255, 255]);
     }
 
     #[test]
     fn samples_go_around_the_seam_and_over_the_poles() {
-        let mut mask = SphereMask::keep_all(8, 4);
+        let mut mask = SphereMask::new(8, 4);
         mask.data[7] = 55; // Row 0, last column.
         assert_eq!(mask.sample(0.0, 0.5), 155.0);
         assert_eq!(mask.sample(8.0, 0.5), 155.0);

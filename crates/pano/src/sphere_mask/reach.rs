@@ -6,7 +6,7 @@ use std::f64::consts::PI;
 /// latitude `a`; `None` if no part is, π if the whole row is.
 ///
 /// Haversines: `sin²(radius/2) = sin²((a-b)/2) + cos a cos b sin²(width/2)`, exact for small circles as well.
-pub(super) fn longitude_reach(a: f64, b: f64, radius: f64) -> Option<f64> {
+pub(super) fn longitude_half_width(a: f64, b: f64, radius: f64) -> Option<f64> {
     if radius >= PI {
         return Some(PI);
     }
@@ -31,12 +31,12 @@ mod tests {
         for (a, b, radius) in
             [(0.1_f64, 0.3_f64, 0.5_f64), (1.4, 1.5, 0.12), (-1.2, -1.0, 0.4), (0.0, 0.0, 3.0)]
         {
-            let width = longitude_reach(a, b, radius).unwrap();
+            let width = longitude_half_width(a, b, radius).unwrap();
             let cosine = a.sin() * b.sin() + a.cos() * b.cos() * width.cos();
             assert!((cosine - radius.cos()).abs() < 1e-12, "{a} {b} {radius}");
         }
-        assert_eq!(longitude_reach(0.0, 0.2, 0.1), None);
+        assert_eq!(longitude_half_width(0.0, 0.2, 0.1), None);
         // The pole is within the circle, and so is the whole row beyond it.
-        assert_eq!(longitude_reach(1.5, 1.55, 0.2), Some(PI));
+        assert_eq!(longitude_half_width(1.5, 1.55, 0.2), Some(PI));
     }
 }

@@ -11,7 +11,7 @@ use std::ops::Range;
 use super::SphereMask;
 
 /// Luma noise of a uniform surface, relative to white: the square root of ε.
-const SMOOTH: f32 = 0.02;
+const EPSILON_ROOT: f32 = 0.02;
 
 impl SphereMask {
     /// Aligns soft and rough edges to those of an image of the mask's size, within this many degrees.
@@ -52,7 +52,7 @@ impl SphereMask {
                 (columns.round() as usize).clamp(1, (width - 1) / 2)
             })
             .collect();
-        let window = Window { width, halves: &halves, radius };
+        let window = BoxWindow { width, half_widths: &halves, radius };
         let share = |value: &u8| f32::from(*value) / 255.0;
         let picture: Vec<f32> = luma[span.clone()].iter().map(share).collect();
         let keep: Vec<f32> = self.data[span.clone()].iter().map(share).collect();
@@ -62,7 +62,7 @@ impl SphereMask {
         let (mean_picture, mean_keep) = (window.mean(&picture), window.mean(&keep));
         for (at, (cov, var)) in covariance.iter_mut().zip(&mut variance).enumerate() {
             let (i, p) = (mean_picture[at], mean_keep[at]);
-            let a = (*cov - i * p) / ((*var - i * i).max(0.0) + SMOOTH * SMOOTH);
+            let a = (*cov - i * p) / ((*var - i * i).max(0.0) + EPSILON_ROOT * EPSILON_ROOT);
             (*cov, *var) = (a, p - a * i);
         }
         let (a, b) = (window.mean(&covariance), window.mean(&variance));
@@ -73,22 +73,24 @@ impl SphereMask {
 }
 
 /// A window around each pixel of a band of rows.
-struct Window<'a> {
+struct BoxWindow<'a> {
     width: usize,
     /// Columns on each side, by row.
-    halves: &'a [usize],
+    half_widths: &'a [usize],
     /// Rows on each side.
     radius: usize,
 }
 
-impl Window<'_> {
+impl BoxWindow<'_> {
     /// Means over the windows: along rows that wrap around, then down the rows of the band.
     fn mean(&self, values: &[f32]) -> Vec<f32> {
         let w = self.width;
         let mut across = vec![0.0f32; values.len()];
         // The row, extended on both sides by as many wrapped pixels as the window needs.
         let mut padded: Vec<f32> = Vec::new();
-        for ((row, out), &half) in values.chunks_exact(w).zip(across.chunks_exact_mut(w)).zip(self.halves) {
+        for ((row, out), &half) in
+            values.chunks_exact(w).zip(across.chunks_exact_mut(w)).zip(self.half_widths)
+        {
             padded.clear();
             padded.extend(row[w - half..].iter().chain(row).chain(&row[..half]));
             // In f64, so that adding and subtracting a value leaves no remainder.
@@ -100,7 +102,7 @@ impl Window<'_> {
                 sum -= f64::from(*first);
             }
         }
-        let height = self.halves.len();
+        let height = self.half_widths.len();
         let mut out = vec![0.0f32; values.len()];
         let mut sums = vec![0.0f64; w];
         let row = |y: usize| across[y * w..(y + 1) * w].iter();
@@ -131,7 +133,7 @@ mod tests {
     fn means_are_those_of_brute_force() {
         let (w, halves, radius) = (12usize, [1usize, 2, 5, 3, 1], 2usize);
         let values: Vec<f32> = (0..w * 5).map(|at| ((at * 37) % 23) as f32).collect();
-        let got = Window { width: w, halves: &halves, radius }.mean(&values);
+        let got = BoxWindow { width: w, half_widths: &halves, radius }.mean(&values);
         for y in 0..5usize {
             for x in 0..w {
                 let rows = y.saturating_sub(radius)..(y + radius + 1).min(5);
@@ -153,7 +155,7 @@ mod tests {
     fn a_rough_edge_becomes_that_of_the_picture_across_the_seam() {
         let (w, h) = (720usize, 360usize);
         // A dark disc of 20 degrees behind the camera, whose mask is 3 degrees too large or too small.
-        let wide = SphereMask::keep_all(w, h);
+        let wide = SphereMask::new(w, h);
         let angle = |at: usize| {
             let (lon, lat) = (wide.longitude(at % w), wide.latitude(at / w));
             (-lat.cos() * lon.cos()).acos().to_degrees()
@@ -172,7 +174,7 @@ mod tests {
 
     #[test]
     fn what_is_far_from_an_edge_stays() {
-        let mut mask = SphereMask::keep_all(360, 180);
+        let mut mask = SphereMask::new(360, 180);
         mask.crop_bottom(40.0);
         let luma: Vec<u8> = (0..360 * 180).map(|at| ((at * 7919) % 251) as u8).collect();
         let before = mask.clone();

@@ -12,7 +12,7 @@ use super::{REMOVED, SphereMask};
 use crate::geometry::direction_from_equirect;
 
 /// Square degrees of the whole sphere: 4π (180/π)².
-const SPHERE: f64 = 4.0 * 180.0 * 180.0 / PI;
+const SPHERE_SQUARE_DEGREES: f64 = 4.0 * 180.0 * 180.0 / PI;
 
 /// A run of columns in a row that belongs to a region.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,14 +31,14 @@ pub struct Region {
     /// Its pixels, row by row.
     pub runs: Vec<RegionRun>,
     /// Area in square degrees.
-    pub square_degrees: f64,
+    pub area_square_degrees: f64,
     /// Direction of its centre (mean of its directions), panorama axes. Normalised, unless the directions cancel out.
-    pub middle: [f64; 3],
+    pub centre: [f64; 3],
 }
 
 /// Which pixels form the regions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Part {
+enum RegionKind {
     Removed,
     Kept,
 }
@@ -47,7 +47,7 @@ impl SphereMask {
     /// The connected regions of removed pixels, from top to bottom.
     #[must_use]
     pub fn regions(&self) -> Vec<Region> {
-        Labelled::of(self, Part::Removed).regions
+        LabelledRegions::new(self, RegionKind::Removed).regions
     }
 
     /// Removes a region.
@@ -69,7 +69,7 @@ impl SphereMask {
     /// Keeps removed regions that are smaller than this.
     pub fn drop_small(&mut self, square_degrees: f64) {
         for region in self.regions() {
-            if region.square_degrees < square_degrees {
+            if region.area_square_degrees < square_degrees {
                 self.keep(&region);
             }
         }
@@ -78,22 +78,22 @@ impl SphereMask {
     /// Removes kept regions that are enclosed by removed ones and whose area is at most `share` times that of the
     /// largest removed region that they touch. The largest kept region is never removed.
     pub fn fill_holes(&mut self, share: f64) {
-        let kept = Labelled::of(self, Part::Kept);
+        let kept = LabelledRegions::new(self, RegionKind::Kept);
         let Some(outside) = (0..kept.regions.len()).reduce(|a, b| {
-            if kept.regions[b].square_degrees > kept.regions[a].square_degrees { b } else { a }
+            if kept.regions[b].area_square_degrees > kept.regions[a].area_square_degrees { b } else { a }
         }) else {
             return;
         };
         if kept.regions.len() == 1 {
             return;
         }
-        let removed = Labelled::of(self, Part::Removed);
+        let removed = LabelledRegions::new(self, RegionKind::Removed);
         let mut around = vec![0.0f64; kept.regions.len()];
-        kept.each_touching(&removed, |hole, part| {
-            around[hole] = around[hole].max(removed.regions[part].square_degrees);
+        kept.for_each_touching(&removed, |hole, part| {
+            around[hole] = around[hole].max(removed.regions[part].area_square_degrees);
         });
         for (index, hole) in kept.regions.iter().enumerate() {
-            if index != outside && hole.square_degrees <= share * around[index] {
+            if index != outside && hole.area_square_degrees <= share * around[index] {
                 self.remove(hole);
             }
         }
@@ -101,17 +101,17 @@ impl SphereMask {
 }
 
 /// The regions of a mask, and the region of each of its runs.
-struct Labelled {
+struct LabelledRegions {
     width: usize,
     /// Per row: runs with the index of their region.
     rows: Vec<Vec<(RegionRun, usize)>>,
     regions: Vec<Region>,
 }
 
-impl Labelled {
-    fn of(mask: &SphereMask, part: Part) -> Self {
+impl LabelledRegions {
+    fn new(mask: &SphereMask, part: RegionKind) -> Self {
         let (width, height) = (mask.width, mask.height);
-        let is_wanted = |keep: u8| (keep < REMOVED) == (part == Part::Removed);
+        let is_wanted = |keep: u8| (keep < REMOVED) == (part == RegionKind::Removed);
         let mut all: Vec<RegionRun> = Vec::new();
         let mut first_of_row = Vec::with_capacity(height + 1);
         for (row, values) in mask.data.chunks_exact(width).enumerate() {
@@ -123,7 +123,7 @@ impl Labelled {
             }));
         }
         first_of_row.push(all.len());
-        let mut sets = Sets::new(all.len());
+        let mut sets = DisjointSets::new(all.len());
         for row in 0..height {
             let own = first_of_row[row]..first_of_row[row + 1];
             let (Some(first), Some(last)) = (own.clone().next(), own.clone().last()) else { continue };
@@ -135,7 +135,9 @@ impl Labelled {
             }
             if row + 1 < height {
                 let below = first_of_row[row + 1]..first_of_row[row + 2];
-                touching(&all, own, below, width, part == Part::Removed, |a, b| sets.join(a, b));
+                for_each_touching_run(&all, own, below, width, part == RegionKind::Removed, |a, b| {
+                    sets.join(a, b)
+                });
             }
         }
         let mut number = vec![usize::MAX; all.len()];
@@ -145,20 +147,20 @@ impl Labelled {
             let root = sets.root(index);
             if number[root] == usize::MAX {
                 number[root] = regions.len();
-                regions.push(Region { runs: Vec::new(), square_degrees: 0.0, middle: [0.0; 3] });
+                regions.push(Region { runs: Vec::new(), area_square_degrees: 0.0, centre: [0.0; 3] });
             }
             let region = &mut regions[number[root]];
             region.runs.push(*run);
             rows[run.row].push((*run, number[root]));
         }
         for region in &mut regions {
-            measure(region, mask);
+            compute_area_and_centre(region, mask);
         }
         Self { width, rows, regions }
     }
 
     /// Calls `call` for each pair of regions that touch at an edge.
-    fn each_touching(&self, other: &Self, mut call: impl FnMut(usize, usize)) {
+    fn for_each_touching(&self, other: &Self, mut call: impl FnMut(usize, usize)) {
         for (row, own) in self.rows.iter().enumerate() {
             for (run, region) in own {
                 // In the same row.
@@ -180,7 +182,7 @@ impl Labelled {
 }
 
 /// Calls `call` for each pair of touching runs in a row and the row below it.
-fn touching(
+fn for_each_touching_run(
     all: &[RegionRun],
     upper: std::ops::Range<usize>,
     lower: std::ops::Range<usize>,
@@ -212,31 +214,31 @@ fn touching(
     }
 }
 
-fn measure(region: &mut Region, mask: &SphereMask) {
+fn compute_area_and_centre(region: &mut Region, mask: &SphereMask) {
     let (w, h) = (mask.width as f64, mask.height as f64);
     for run in &region.runs {
-        let share = mask.pixel_share(run.row);
-        region.square_degrees += (run.end - run.start) as f64 * share * SPHERE;
+        let share = mask.pixel_fraction(run.row);
+        region.area_square_degrees += (run.end - run.start) as f64 * share * SPHERE_SQUARE_DEGREES;
         // The mean direction of an arc of a row: its centre, with the horizontal components scaled by sin(x)/x.
         let half = PI * (run.end - run.start) as f64 / w;
         let [x, y, z] =
             direction_from_equirect(0.5 * (run.start + run.end) as f64, run.row as f64 + 0.5, w, h);
         let along = if half > 1e-9 { libm::sin(half) / half } else { 1.0 };
         let weight = (run.end - run.start) as f64 * share;
-        for (sum, value) in region.middle.iter_mut().zip([x * along, y, z * along]) {
+        for (sum, value) in region.centre.iter_mut().zip([x * along, y, z * along]) {
             *sum += weight * value;
         }
     }
-    let length = se3::norm(region.middle);
+    let length = se3::norm(region.centre);
     if length > 1e-12 {
-        region.middle = region.middle.map(|value| value / length);
+        region.centre = region.centre.map(|value| value / length);
     }
 }
 
 /// Disjoint sets of runs (union-find with path halving).
-struct Sets(Vec<usize>);
+struct DisjointSets(Vec<usize>);
 
-impl Sets {
+impl DisjointSets {
     fn new(count: usize) -> Self {
         Self((0..count).collect())
     }
@@ -347,7 +349,7 @@ mod tests {
             "............",
         ])
         .regions()[0]
-            .square_degrees;
+            .area_square_degrees;
         assert!((area - 900.0 * 15.0f64.to_radians().cos()).abs() < 20.0, "{area}");
         filled.drop_small(area + 1.0);
         assert_eq!(filled.regions().len(), 1);
@@ -386,7 +388,7 @@ mod tests {
     fn a_region_across_the_seam_has_its_middle_there() {
         let region = &mask(&["........", "........", "#......#", "........"]).regions()[0];
         // Behind, a row below the horizon.
-        let [x, y, z] = region.middle;
-        assert!(x.abs() < 1e-12 && y > 0.3 && z < -0.8, "{:?}", region.middle);
+        let [x, y, z] = region.centre;
+        assert!(x.abs() < 1e-12 && y > 0.3 && z < -0.8, "{:?}", region.centre);
     }
 }

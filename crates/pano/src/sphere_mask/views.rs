@@ -12,7 +12,7 @@ use std::f64::consts::{PI, TAU};
 use gausset_core::se3;
 
 use super::SphereMask;
-use super::reach::longitude_reach;
+use super::reach::longitude_half_width;
 use crate::geometry::View;
 use crate::projection::angle_between;
 
@@ -23,15 +23,15 @@ impl SphereMask {
     ///
     /// # Panics
     /// If the mask is empty or its length is not `w · h`.
-    pub fn carry_from_view(&mut self, view: &View, mask: &[u8], w: usize, h: usize) {
+    pub fn project_from_view(&mut self, view: &View, mask: &[u8], w: usize, h: usize) {
         assert!(w > 0 && h > 0 && mask.len() == w * h, "values of a view's mask");
-        let Some(span) = removed_span(mask, w) else { return };
-        let look = Look::new(view, w, h);
+        let Some(span) = removed_bounds(mask, w) else { return };
+        let look = MaskView::new(view, w, h);
         let pixel = TAU / self.width as f64;
         // Pixels of the view per pixel of the sphere, at the centre of the view.
-        let per_side = samples(f64::from(look.focal[0].max(look.focal[1])) * pixel);
+        let per_side = samples_per_side(f64::from(look.focal[0].max(look.focal[1])) * pixel);
         let margin = [f64::from(look.focal[0]) * pixel, f64::from(look.focal[1]) * pixel].map(|m| m as f32);
-        let (axis, radius) = look.cap(span);
+        let (axis, radius) = look.bounding_cap(span);
         let (axis_lon, axis_lat) =
             (libm::atan2(axis[0], axis[2]), libm::atan2(-axis[1], libm::hypot(axis[0], axis[2])));
         let radius = radius + 2.0 * pixel;
@@ -50,7 +50,7 @@ impl SphereMask {
         });
         let mut places = Vec::new();
         for y in 0..self.height {
-            let Some(reach) = longitude_reach(axis_lat, self.latitude(y), radius) else { continue };
+            let Some(reach) = longitude_half_width(axis_lat, self.latitude(y), radius) else { continue };
             let latitudes: Vec<[f32; 2]> = (0..per_side)
                 .map(|k| {
                     let v = (y as f64 + (k as f64 + 0.5) / per_side as f64) / self.height as f64;
@@ -67,10 +67,10 @@ impl SphereMask {
             let before_seam = count.min(row.len() - start);
             if let ([latitude], 1) = (latitudes.as_slice(), per_side) {
                 for columns in [start..start + before_seam, 0..count - before_seam] {
-                    look.places(*latitude, &longitudes[columns.clone()], &mut places);
+                    look.project_row(*latitude, &longitudes[columns.clone()], &mut places);
                     for (keep, &[px, py]) in row[columns].iter_mut().zip(&places) {
                         if within[0].contains(&px) && within[1].contains(&py) && *keep != 0 {
-                            *keep = (*keep).min((sample_plane(mask, w, h, px, py) + 0.5) as u8);
+                            *keep = (*keep).min((sample_bilinear(mask, w, h, px, py) + 0.5) as u8);
                         }
                     }
                 }
@@ -85,8 +85,8 @@ impl SphereMask {
                 for &[sin_lat, cos_lat] in &latitudes {
                     for &[sin_lon, cos_lon] in &longitudes[x * per_side..(x + 1) * per_side] {
                         let direction = [cos_lat * sin_lon, -sin_lat, cos_lat * cos_lon];
-                        if let Some([px, py]) = look.place(direction, margin) {
-                            sum += sample_plane(mask, w, h, px, py);
+                        if let Some([px, py]) = look.project(direction, margin) {
+                            sum += sample_bilinear(mask, w, h, px, py);
                             seen += 1.0;
                         }
                     }
@@ -100,14 +100,14 @@ impl SphereMask {
 
     /// Samples the mask of a view, at any size.
     #[must_use]
-    pub fn cut(&self, view: &View, w: usize, h: usize) -> Vec<u8> {
+    pub fn sample_view(&self, view: &View, w: usize, h: usize) -> Vec<u8> {
         if self.data.iter().all(|&keep| keep == 255) {
             return vec![255; w * h];
         }
-        let look = Look::new(view, w, h);
+        let look = MaskView::new(view, w, h);
         let per_radian = self.width as f64 / TAU;
         let coarse = f64::from(look.focal[0].min(look.focal[1]));
-        let per_side = samples(per_radian / coarse);
+        let per_side = samples_per_side(per_radian / coarse);
         let (across, down) =
             (self.width as f32 / std::f32::consts::TAU, self.height as f32 / std::f32::consts::PI);
         let (middle_u, middle_v) = (0.5 * self.width as f32, 0.5 * self.height as f32);
@@ -133,7 +133,7 @@ impl SphereMask {
 
 /// Bounds (left, right, top, bottom) outside of which a mask keeps everything and is not sampled; `None` if it keeps
 /// everything.
-fn removed_span(mask: &[u8], w: usize) -> Option<[usize; 4]> {
+fn removed_bounds(mask: &[u8], w: usize) -> Option<[usize; 4]> {
     let mut span: Option<[usize; 4]> = None;
     for (y, row) in mask.chunks_exact(w).enumerate() {
         let is_removed = |keep: &u8| *keep < 255;
@@ -151,19 +151,19 @@ fn removed_span(mask: &[u8], w: usize) -> Option<[usize; 4]> {
 }
 
 /// Samples per side of a pixel that spans this many source pixels.
-fn samples(source_pixels: f64) -> usize {
+fn samples_per_side(source_pixels: f64) -> usize {
     // Up to 1.2 source pixels, one bilinear sample is sufficient.
     (source_pixels - 0.2).ceil().clamp(1.0, 64.0) as usize
 }
 
 /// A view at the size of its mask, in f32: an error of 1e-4 px at 8192 px.
-struct Look {
+struct MaskView {
     camera_from_pano: [[f32; 3]; 3],
     focal: [f32; 2],
     size: [f32; 2],
 }
 
-impl Look {
+impl MaskView {
     fn new(view: &View, w: usize, h: usize) -> Self {
         let turned = se3::transpose(&view.pano_from_camera());
         let focal = view.focal();
@@ -178,7 +178,7 @@ impl Look {
     }
 
     /// The centre of a part of the mask, and the angle (rad) to its farthest corner.
-    fn cap(&self, [left, right, top, bottom]: [usize; 4]) -> ([f64; 3], f64) {
+    fn bounding_cap(&self, [left, right, top, bottom]: [usize; 4]) -> ([f64; 3], f64) {
         let towards = |x: f32, y: f32| self.direction(x, y).map(f64::from);
         let middle = towards(0.5 * (left + right) as f32, 0.5 * (top + bottom) as f32);
         let corners = [(left, top), (right, top), (left, bottom), (right, bottom)];
@@ -188,7 +188,7 @@ impl Look {
 
     /// The position of a direction in the mask, if it is at most `margin` px outside of it.
     #[inline]
-    fn place(&self, [x, y, z]: [f32; 3], margin: [f32; 2]) -> Option<[f32; 2]> {
+    fn project(&self, [x, y, z]: [f32; 3], margin: [f32; 2]) -> Option<[f32; 2]> {
         let m = &self.camera_from_pano;
         let along = |k: usize| m[k][0] * x + m[k][1] * y + m[k][2] * z;
         let depth = along(2);
@@ -203,7 +203,7 @@ impl Look {
 
     /// Like [`Self::place`], for many directions at one latitude; directions behind the view get a position far
     /// outside. Free of branches, so that the loop is vectorised.
-    fn places(&self, [sin_lat, cos_lat]: [f32; 2], longitudes: &[[f32; 2]], out: &mut Vec<[f32; 2]>) {
+    fn project_row(&self, [sin_lat, cos_lat]: [f32; 2], longitudes: &[[f32; 2]], out: &mut Vec<[f32; 2]>) {
         let m = &self.camera_from_pano;
         let place = |&[sin_lon, cos_lon]: &[f32; 2]| {
             let [x, y, z] = [cos_lat * sin_lon, -sin_lat, cos_lat * cos_lon];
@@ -228,7 +228,7 @@ impl Look {
 
 /// Samples a flat mask bilinearly at a continuous point; outside, the value at the edge.
 #[inline]
-fn sample_plane(mask: &[u8], w: usize, h: usize, x: f32, y: f32) -> f32 {
+fn sample_bilinear(mask: &[u8], w: usize, h: usize, x: f32, y: f32) -> f32 {
     let (x, y) = ((x - 0.5).clamp(0.0, (w - 1) as f32), (y - 0.5).clamp(0.0, (h - 1) as f32));
     let (left, top) = (x as usize, y as usize);
     let (fx, fy) = (x - left as f32, y - top as f32);
@@ -300,9 +300,9 @@ mod tests {
             let view =
                 View { name: String::new(), yaw, pitch, roll, hfov: 90.0, width: side32, height: side32 };
             let mask = ellipse(&mut random, side);
-            let mut sphere = SphereMask::keep_all(1440, 720);
-            sphere.carry_from_view(&view, &mask, side, side);
-            let back = sphere.cut(&view, side, side);
+            let mut sphere = SphereMask::new(1440, 720);
+            sphere.project_from_view(&view, &mask, side, side);
+            let back = sphere.sample_view(&view, side, side);
             let (iou, holes) = compared(&mask, &back, side);
             assert_eq!(holes, 0, "view {k}");
             worst = worst.min(iou);
@@ -323,9 +323,14 @@ mod tests {
     #[test]
     fn views_that_meet_leave_no_gap() {
         for (layout, side) in [(Layout::Cube6, 64), (Layout::Cube6, 257), (Layout::Ring8Caps, 100)] {
-            let mut sphere = SphereMask::keep_all(512, 256);
+            let mut sphere = SphereMask::new(512, 256);
             for view in layout.views(side, side, None) {
-                sphere.carry_from_view(&view, &vec![0; (side * side) as usize], side as usize, side as usize);
+                sphere.project_from_view(
+                    &view,
+                    &vec![0; (side * side) as usize],
+                    side as usize,
+                    side as usize,
+                );
             }
             assert!(sphere.data.iter().all(|&keep| keep == 0), "{} {side}", layout.name());
         }
@@ -345,8 +350,8 @@ mod tests {
         };
         let mut mask = vec![255; 40 * 30];
         mask[7 * 40 + 33] = 0;
-        let mut sphere = SphereMask::keep_all(1440, 720);
-        sphere.carry_from_view(&view, &mask, 40, 30);
+        let mut sphere = SphereMask::new(1440, 720);
+        sphere.project_from_view(&view, &mask, 40, 30);
         let ray = view.ray_in_panorama(33.5, 7.5);
         let [u, v] = crate::geometry::equirect_from_direction(ray, 1440.0, 720.0);
         assert!(sphere.data[v as usize * 1440 + u as usize] < 30);
@@ -360,7 +365,7 @@ mod tests {
         let data = (0..2048 * 1024).map(|at| if at % 2 == 0 { 0 } else { 255 }).collect();
         let sphere = SphereMask::from_data(2048, 1024, data);
         let view = Layout::Ring4.views(64, 64, None).remove(0);
-        let cut = sphere.cut(&view, 64, 64);
+        let cut = sphere.sample_view(&view, 64, 64);
         let (least, most) = (cut.iter().min(), cut.iter().max());
         assert!(cut.iter().all(|keep| keep.abs_diff(128) <= 40), "{least:?} {most:?}");
     }

@@ -8,35 +8,35 @@
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 /// A count of bytes that workers share.
-pub(super) struct Budget {
-    state: Mutex<State>,
+pub(super) struct MemoryBudget {
+    state: Mutex<BudgetState>,
     changed: Condvar,
-    all: u64,
+    total: u64,
 }
 
 #[derive(Default)]
-struct State {
+struct BudgetState {
     reserved: u64,
     charged: u64,
     waiting: usize,
 }
 
-impl Budget {
+impl MemoryBudget {
     pub(super) fn new(all: u64) -> Self {
-        Self { state: Mutex::default(), changed: Condvar::new(), all }
+        Self { state: Mutex::default(), changed: Condvar::new(), total: all }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, BudgetState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The most that one frame may take: the budget minus charged bytes.
-    pub(super) fn largest(&self) -> u64 {
-        self.all.saturating_sub(self.state().charged)
+    pub(super) fn available(&self) -> u64 {
+        self.total.saturating_sub(self.state().charged)
     }
 
     /// Whether a worker waits for memory.
-    pub(super) fn is_wanted(&self) -> bool {
+    pub(super) fn has_waiting(&self) -> bool {
         self.state().waiting > 0
     }
 
@@ -57,14 +57,14 @@ impl Budget {
     fn reserve(&self, bytes: u64) {
         let mut state = self.state();
         state.waiting += 1;
-        while state.reserved > 0 && state.reserved + state.charged + bytes > self.all {
+        while state.reserved > 0 && state.reserved + state.charged + bytes > self.total {
             state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
         state.waiting -= 1;
         state.reserved += bytes;
     }
 
-    fn give(&self, bytes: u64) {
+    fn release(&self, bytes: u64) {
         self.state().reserved -= bytes;
         self.changed.notify_all();
     }
@@ -72,12 +72,12 @@ impl Budget {
 
 /// The reservation of a worker; released on drop.
 pub(super) struct Reservation<'a> {
-    budget: &'a Budget,
+    budget: &'a MemoryBudget,
     bytes: u64,
 }
 
 impl<'a> Reservation<'a> {
-    pub(super) fn none(budget: &'a Budget) -> Self {
+    pub(super) fn new(budget: &'a MemoryBudget) -> Self {
         Self { budget, bytes: 0 }
     }
 
@@ -88,12 +88,12 @@ impl<'a> Reservation<'a> {
     /// Releases everything. The caller must have dropped its buffers.
     pub(super) fn release(&mut self) {
         if self.bytes > 0 {
-            self.budget.give(std::mem::take(&mut self.bytes));
+            self.budget.release(std::mem::take(&mut self.bytes));
         }
     }
 
     /// Replaces the reservation, waiting for memory. The caller must have dropped its buffers.
-    pub(super) fn renew(&mut self, bytes: u64) {
+    pub(super) fn replace(&mut self, bytes: u64) {
         self.release();
         self.budget.reserve(bytes);
         self.bytes = bytes;
@@ -114,25 +114,25 @@ mod tests {
 
     #[test]
     fn all_together_stay_within_the_budget_and_everybody_gets_a_turn() {
-        let (budget, used, most) = (Budget::new(100), AtomicU64::new(0), AtomicU64::new(0));
+        let (budget, used, most) = (MemoryBudget::new(100), AtomicU64::new(0), AtomicU64::new(0));
         budget.charge(10);
-        assert_eq!(budget.largest(), 90);
+        assert_eq!(budget.available(), 90);
         std::thread::scope(|scope| {
             for worker in 0..4u64 {
                 let (budget, used, most) = (&budget, &used, &most);
                 scope.spawn(move || {
-                    let mut mine = Reservation::none(budget);
+                    let mut mine = Reservation::new(budget);
                     let mut own = 0;
                     for turn in 0..200u64 {
                         let wanted = 1 + (worker * 37 + turn * 53) % 90;
                         if wanted > mine.bytes() {
                             used.fetch_sub(own, Ordering::SeqCst);
-                            mine.renew(wanted);
+                            mine.replace(wanted);
                             own = wanted;
                             most.fetch_max(used.fetch_add(own, Ordering::SeqCst) + own, Ordering::SeqCst);
                         }
                         std::thread::yield_now();
-                        if budget.is_wanted() {
+                        if budget.has_waiting() {
                             used.fetch_sub(own, Ordering::SeqCst);
                             own = 0;
                             mine.release();

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use gausset_io::atomic::{WriteError, plain_reason};
-use gausset_io::owned::OwnedError;
+use gausset_io::ownership::OwnershipError;
 
 use crate::load::LoadError;
 
@@ -15,7 +15,7 @@ pub enum SplitError {
     Input(String),
     /// No frame could be used.
     #[error("{}: frames: none could be used (the first: {first})", path.display())]
-    Nothing {
+    NoFrames {
         /// The folder of the frames.
         path: PathBuf,
         /// The first frame's error.
@@ -36,7 +36,7 @@ pub enum SplitError {
     },
     /// The output folder holds files that Gausset did not create.
     #[error(transparent)]
-    NotOurs(#[from] OwnedError),
+    NotOwned(#[from] OwnershipError),
     /// A file of the description could not be written.
     #[error(transparent)]
     Atomic(#[from] WriteError),
@@ -50,7 +50,7 @@ pub(super) fn write_error<'a>(
 }
 
 /// A skipped frame.
-pub(super) struct LeftOut {
+pub(super) struct SkippedFrame {
     pub(super) index: usize,
     pub(super) reason: String,
 }

@@ -3,33 +3,33 @@
 
 use std::path::{Path, PathBuf};
 
-use gausset_io::atomic::{Disk, FileSystem, Unnamed, name_together, write_unnamed};
+use gausset_io::atomic::{Disk, FileSystem, UnnamedFile, commit_all, write_uncommitted};
 use gausset_io::image::encode::{PngPixels, png};
 
 use super::error::{SplitError, write_error};
-use super::record::{Manifest, ManifestLine, mask_path, stays_inside, view_path};
-use super::settings::Settings;
+use super::record::{ManifestLine, ManifestWriter, check_inside, mask_path, view_path};
+use super::settings::SplitSettings;
 use crate::cutter::CutView;
 use crate::frames::SourceFrame;
 
 /// The files of a frame that is being cut.
 pub(super) struct ViewFiles<'a> {
-    settings: &'a Settings,
+    settings: &'a SplitSettings,
     folder: &'a Path,
     frame: &'a SourceFrame,
     index: usize,
-    pub(super) files: Vec<Unnamed>,
+    pub(super) unnamed: Vec<UnnamedFile>,
     /// Mask paths without a mask in this frame; files of earlier runs at these paths are removed.
-    pub(super) without: Vec<PathBuf>,
+    pub(super) absent_masks: Vec<PathBuf>,
     /// Length of each image file, bytes.
-    pub(super) views: Vec<u64>,
+    pub(super) view_bytes: Vec<u64>,
     /// Length of each mask file, bytes; 0 = no mask.
-    pub(super) masks: Vec<u64>,
+    pub(super) mask_bytes: Vec<u64>,
 }
 
 impl<'a> ViewFiles<'a> {
     pub(super) fn new(
-        settings: &'a Settings,
+        settings: &'a SplitSettings,
         folder: &'a Path,
         frame: &'a SourceFrame,
         index: usize,
@@ -40,18 +40,18 @@ impl<'a> ViewFiles<'a> {
             folder,
             frame,
             index,
-            files: Vec::new(),
-            without: Vec::new(),
-            views: none.clone(),
-            masks: none,
+            unnamed: Vec::new(),
+            absent_masks: Vec::new(),
+            view_bytes: none.clone(),
+            mask_bytes: none,
         }
     }
 
     pub(super) fn write(&mut self, view: &CutView<'_>) -> Result<(), SplitError> {
         let path = view_path(self.settings, self.folder, self.frame, self.index, view.index);
-        stays_inside(self.folder, &path)?;
-        self.files.push(write_unnamed(&path, view.picture)?);
-        self.views[view.index] = view.picture.len() as u64;
+        check_inside(self.folder, &path)?;
+        self.unnamed.push(write_uncommitted(&path, view.encoded)?);
+        self.view_bytes[view.index] = view.encoded.len() as u64;
         let path = mask_path(self.settings, self.folder, self.frame, self.index, view.index);
         if let Some(pixels) = view.mask {
             if let Some(parent) = path.parent() {
@@ -61,28 +61,31 @@ impl<'a> ViewFiles<'a> {
             let png = png(size.width, size.height, PngPixels::Grey8(pixels), &[]).map_err(|e| {
                 SplitError::Write { path: path.clone(), action: "encode", reason: e.to_string() }
             })?;
-            stays_inside(self.folder, &path)?;
-            self.files.push(write_unnamed(&path, &png)?);
-            self.masks[view.index] = png.len() as u64;
+            check_inside(self.folder, &path)?;
+            self.unnamed.push(write_uncommitted(&path, &png)?);
+            self.mask_bytes[view.index] = png.len() as u64;
         } else {
-            self.without.push(path);
+            self.absent_masks.push(path);
         }
         Ok(())
     }
 }
 
 /// A frame whose files are written but not renamed yet.
-pub(super) struct Cut {
+pub(super) struct WrittenFrame {
     pub(super) index: usize,
     pub(super) line: ManifestLine,
-    pub(super) files: Vec<Unnamed>,
-    pub(super) without: Vec<PathBuf>,
+    pub(super) files: Vec<UnnamedFile>,
+    pub(super) absent_masks: Vec<PathBuf>,
 }
 
 /// Renames the files of several frames, with one sync for all, and records the frames in the manifest.
-pub(super) fn finish(cuts: &mut [Cut], manifest: &mut Manifest) -> Result<(), SplitError> {
-    name_together(cuts.iter_mut().flat_map(|cut| std::mem::take(&mut cut.files)).collect())?;
-    for path in cuts.iter().flat_map(|cut| &cut.without) {
+pub(super) fn name_and_record(
+    cuts: &mut [WrittenFrame],
+    manifest: &mut ManifestWriter,
+) -> Result<(), SplitError> {
+    commit_all(cuts.iter_mut().flat_map(|cut| std::mem::take(&mut cut.files)).collect())?;
+    for path in cuts.iter().flat_map(|cut| &cut.absent_masks) {
         match Disk.remove(path) {
             Err(e)
                 if e.kind() != std::io::ErrorKind::NotFound

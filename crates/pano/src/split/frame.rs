@@ -3,31 +3,31 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use gausset_prof::Ledger;
+use gausset_prof::StageTimer;
 
 use super::error::FrameError;
-use super::files::{Cut, ViewFiles};
+use super::files::{ViewFiles, WrittenFrame};
 use super::masks;
-use super::plans::Key;
+use super::plans::PlanKey;
 use super::record::ManifestLine;
-use super::settings::Settings;
-use super::shared::Shared;
-use super::stages::Doing;
-use crate::convert::other_size;
-use crate::cutter::{CutError, CutJob, CutView, Cutter, Plan, Times};
+use super::settings::SplitSettings;
+use super::shared::SharedState;
+use super::stages::WorkerStage;
+use crate::convert::size_mismatch;
+use crate::cutter::{CutError, CutJob, CutTimes, CutView, Cutter, Plan};
 use crate::equalise::{Equalise, grade_lenses};
 use crate::frames::SourceFrame;
 use crate::geometry::View;
 use crate::grade::Grade;
 use crate::jpeg::Decoder;
-use crate::load::{self, Opened};
-use crate::metadata::{Metadata, Position};
+use crate::load::{self, LoadedImage};
+use crate::metadata::{GpsPosition, Metadata};
 use crate::plane::Frame;
 use crate::projection::Projection;
 
 /// Buffers of a worker.
 #[derive(Default)]
-pub(super) struct Buffers {
+pub(super) struct WorkerBuffers {
     file: Vec<u8>,
     decoder: Decoder,
     pub(super) frame: Frame,
@@ -40,7 +40,7 @@ pub(super) struct Buffers {
 
 /// Panics on a frame of this name if the environment asks for it, so that a test can check the error message.
 #[cfg(debug_assertions)]
-fn rehearse(frame: &str) {
+fn panic_if_requested(frame: &str) {
     let is_due = std::env::var_os("GAUSSET_REHEARSE_BREAKDOWN").is_some_and(|name| name == frame);
     assert!(!is_due, "this is a rehearsal");
 }
@@ -49,38 +49,38 @@ fn rehearse(frame: &str) {
 const fn rehearse(_frame: &str) {}
 
 /// Processes one frame up to its written, not yet renamed files. Returns `None` if cancelled.
-pub(super) fn cut(
-    shared: &Shared<'_>,
+pub(super) fn process_frame(
+    shared: &SharedState<'_>,
     index: usize,
-    buffers: &mut Buffers,
-    (ledger, times): (&mut Ledger<Doing>, &mut Times),
-) -> Result<Option<Cut>, FrameError> {
+    buffers: &mut WorkerBuffers,
+    (ledger, times): (&mut StageTimer<WorkerStage>, &mut CutTimes),
+) -> Result<Option<WrittenFrame>, FrameError> {
     let source = &shared.frames[index];
     let settings = shared.settings;
-    rehearse(&source.stem);
-    let (plan, metadata) = if let Some(film) = &settings.film {
-        ledger.turn_to(Doing::Tables);
-        (shared.plans.get(Key::of_film(film), &shared.budget), Metadata::default())
+    panic_if_requested(&source.stem);
+    let (plan, metadata) = if let Some(film) = &settings.video {
+        ledger.switch_to(WorkerStage::Tables);
+        (shared.plans.get_or_build(PlanKey::for_video(film), &shared.budget), Metadata::default())
     } else if let [file] = source.files.as_slice() {
-        ledger.turn_to(Doing::Read);
-        let mut opened = load::open(file, &settings.limits, std::mem::take(&mut buffers.file))?;
-        ledger.turn_to(Doing::Decode);
+        ledger.switch_to(WorkerStage::Read);
+        let mut opened = load::load(file, &settings.limits, std::mem::take(&mut buffers.file))?;
+        ledger.switch_to(WorkerStage::Decode);
         let placed = projection_and_tilt(settings, &opened, file)?;
-        let plan = decode(shared, placed, &mut opened, buffers, ledger)?;
+        let plan = decode_image(shared, placed, &mut opened, buffers, ledger)?;
         buffers.file = std::mem::take(&mut opened.data);
         (plan, opened.metadata)
     } else {
-        stacked(shared, source, buffers, ledger)?
+        decode_stacked(shared, source, buffers, ledger)?
     };
-    ledger.turn_to(Doing::Mask);
-    let Buffers { frame, unfolded, mask, .. } = buffers;
+    ledger.switch_to(WorkerStage::Mask);
+    let WorkerBuffers { frame, unfolded, mask, .. } = buffers;
     let stored = if matches!(settings.projection(), Some(Projection::Cube(_))) { unfolded } else { frame };
     let found = masks::load(shared, source, stored, mask)?;
-    ledger.turn_to(Doing::Colour);
-    let gains = colour(shared, index, &mut buffers.frame);
-    ledger.turn_to(Doing::Cut);
-    let Buffers { cutter, frame, mask, .. } = buffers;
-    let mask = (!matches!(found, masks::Found::Nowhere)).then(|| {
+    ledger.switch_to(WorkerStage::Colour);
+    let gains = apply_colours(shared, index, &mut buffers.frame);
+    ledger.switch_to(WorkerStage::Cut);
+    let WorkerBuffers { cutter, frame, mask, .. } = buffers;
+    let mask = (!matches!(found, masks::MaskSource::Absent)).then(|| {
         mask.planes[0].pad(plan.wraps);
         &mask.planes[0]
     });
@@ -88,10 +88,10 @@ pub(super) fn cut(
     let segments = |view: &View| {
         let own = settings.views.iter().find(|v| v.name == view.name && settings.lenses.is_none());
         let named = own.unwrap_or(view);
-        metadata.segments(named, &source.stem)
+        metadata.view_segments(named, &source.stem)
     };
     let mut files = ViewFiles::new(settings, shared.folder, source, index);
-    let mut receive = |view: CutView<'_>| ledger.during(Doing::Write, || files.write(&view));
+    let mut receive = |view: CutView<'_>| ledger.run_in_stage(WorkerStage::Write, || files.write(&view));
     let (level, cancel) = (shared.work.level, shared.stop);
     let job = CutJob { level, plan: &plan, frame, mask, cancel, segments: &segments };
     match cutter.cut(job, times, &mut receive) {
@@ -102,8 +102,9 @@ pub(super) fn cut(
             return Err(FrameError::Frame(format!("{}: view: cannot be encoded: {what}", source.stem)));
         }
     }
-    let gps =
-        metadata.position().map(|Position { latitude, longitude, altitude }| [latitude, longitude, altitude]);
+    let gps = metadata
+        .position()
+        .map(|GpsPosition { latitude, longitude, altitude }| [latitude, longitude, altitude]);
     let name = source.files.first().and_then(|f| f.file_name()).map(|n| n.to_string_lossy().into_owned());
     let line = ManifestLine {
         frame: source.stem.clone(),
@@ -111,21 +112,21 @@ pub(super) fn cut(
         bytes: source.bytes,
         modified: source.modified,
         settings: shared.hash.to_owned(),
-        views: files.views,
+        views: files.view_bytes,
         gps,
         mask: match found {
-            masks::Found::File(file) => Some(file),
-            masks::Found::Nowhere | masks::Found::Made => None,
+            masks::MaskSource::File(file) => Some(file),
+            masks::MaskSource::Absent | masks::MaskSource::Command => None,
         },
-        masks: files.masks,
+        masks: files.mask_bytes,
         colours: Some(settings.colouring.text()).filter(|text| !text.is_empty()),
         gains,
     };
-    Ok(Some(Cut { index, line, files: files.files, without: files.without }))
+    Ok(Some(WrittenFrame { index, line, files: files.unnamed, absent_masks: files.absent_masks }))
 }
 
 /// Applies the colour settings to a frame. Returns the gains of its lenses, or its own gain.
-fn colour(shared: &Shared<'_>, index: usize, frame: &mut Frame) -> Option<Vec<[f64; 3]>> {
+fn apply_colours(shared: &SharedState<'_>, index: usize, frame: &mut Frame) -> Option<Vec<[f64; 3]>> {
     let settings = shared.settings;
     let gains = match settings.equalise {
         Equalise::Off => None,
@@ -134,7 +135,7 @@ fn colour(shared: &Shared<'_>, index: usize, frame: &mut Frame) -> Option<Vec<[f
             gains.map(|gains| gains.to_vec())
         }
         Equalise::Frames => settings.frame_gains.get(index).map(|&gains| {
-            Grade::of_frame(&settings.colouring, gains).apply(frame);
+            Grade::for_frame(&settings.colouring, gains).apply(frame);
             vec![gains]
         }),
     };
@@ -146,21 +147,21 @@ fn colour(shared: &Shared<'_>, index: usize, frame: &mut Frame) -> Option<Vec<[f
 
 /// The projection of an image, and the pitch and roll by which it is levelled.
 fn projection_and_tilt(
-    settings: &Settings,
-    opened: &Opened,
+    settings: &SplitSettings,
+    opened: &LoadedImage,
     file: &Path,
 ) -> Result<(Projection, [f64; 2]), FrameError> {
     let frame_error = |what: String| FrameError::Frame(format!("{}: {what}", file.display()));
     let [width, height] = opened.upright_size();
     let projection = match &settings.projection {
         Some(projection) => {
-            let [w, h] = projection.picture();
+            let [w, h] = projection.source_image_size();
             if [width, height] != [w, h] {
                 return Err(frame_error(match projection {
                     Projection::Fisheye(_) => {
                         format!("picture: {width}x{height} px (expected {w}x{h}, as the lens file says)")
                     }
-                    _ => other_size([width, height], [w, h]),
+                    _ => size_mismatch([width, height], [w, h]),
                 }));
             }
             projection.clone()
@@ -178,20 +179,20 @@ fn projection_and_tilt(
 }
 
 /// Decodes an image into the frame of the buffers. Returns the plan for its shape.
-fn decode(
-    shared: &Shared<'_>,
+fn decode_image(
+    shared: &SharedState<'_>,
     (projection, tilt): (Projection, [f64; 2]),
-    opened: &mut Opened,
-    buffers: &mut Buffers,
-    ledger: &mut Ledger<Doing>,
+    opened: &mut LoadedImage,
+    buffers: &mut WorkerBuffers,
+    ledger: &mut StageTimer<WorkerStage>,
 ) -> Result<Arc<Plan>, FrameError> {
     let is_stereo = shared.settings.is_stereo;
     let mut plan_of = |shape, projection| {
-        let key = Key { projection, shape, tilt };
-        ledger.during(Doing::Tables, || shared.plans.get(key, &shared.budget))
+        let key = PlanKey { projection, shape, tilt };
+        ledger.run_in_stage(WorkerStage::Tables, || shared.plans.get_or_build(key, &shared.budget))
     };
     if let Projection::Cube(cube) = &projection {
-        let Buffers { decoder, unfolded, frame, .. } = buffers;
+        let WorkerBuffers { decoder, unfolded, frame, .. } = buffers;
         opened.decode(shared.work.level, decoder, &[[0, i32::MAX / 2]; 3], unfolded)?;
         cube.fold(unfolded, frame);
         return Ok(plan_of(frame.shape(), projection));
@@ -201,26 +202,26 @@ fn decode(
             shape.sizes.iter_mut().for_each(|size| size[1] /= 2);
         }
         let plan = plan_of(shape, projection);
-        let rows = shared.rows(&plan);
+        let rows = shared.rows_to_decode(&plan);
         opened.decode(shared.work.level, &mut buffers.decoder, &rows, &mut buffers.frame)?;
         if is_stereo {
-            buffers.frame.keep_upper_half();
+            buffers.frame.crop_to_upper_half();
         }
         return Ok(plan);
     }
     opened.decode(shared.work.level, &mut buffers.decoder, &[], &mut buffers.frame)?;
     if is_stereo {
-        buffers.frame.keep_upper_half();
+        buffers.frame.crop_to_upper_half();
     }
     Ok(plan_of(buffers.frame.shape(), projection))
 }
 
 /// Decodes the images of one frame and stacks them vertically.
-fn stacked(
-    shared: &Shared<'_>,
+fn decode_stacked(
+    shared: &SharedState<'_>,
     source: &SourceFrame,
-    buffers: &mut Buffers,
-    ledger: &mut Ledger<Doing>,
+    buffers: &mut WorkerBuffers,
+    ledger: &mut StageTimer<WorkerStage>,
 ) -> Result<(Arc<Plan>, Metadata), FrameError> {
     let settings = shared.settings;
     let Some(projection) = &settings.projection else {
@@ -230,12 +231,12 @@ fn stacked(
         )));
     };
     let mut metadata = Metadata::default();
-    let [width, height] = projection.picture();
+    let [width, height] = projection.source_image_size();
     buffers.parts.resize_with(source.files.len(), Frame::default);
     for (file, part) in source.files.iter().zip(&mut buffers.parts) {
-        ledger.turn_to(Doing::Read);
-        let mut opened = load::open(file, &settings.limits, std::mem::take(&mut buffers.file))?;
-        ledger.turn_to(Doing::Decode);
+        ledger.switch_to(WorkerStage::Read);
+        let mut opened = load::load(file, &settings.limits, std::mem::take(&mut buffers.file))?;
+        ledger.switch_to(WorkerStage::Decode);
         let expected = [width, height / source.files.len() as u32];
         if opened.size != expected {
             let ([w, h], [ew, eh]) = (opened.size, expected);
@@ -249,7 +250,7 @@ fn stacked(
         buffers.file = std::mem::take(&mut opened.data);
         metadata = opened.metadata;
     }
-    let Buffers { parts, unfolded, frame, .. } = buffers;
+    let WorkerBuffers { parts, unfolded, frame, .. } = buffers;
     let stacked = if matches!(projection, Projection::Cube(_)) { &mut *unfolded } else { &mut *frame };
     stacked.stack(parts).ok_or_else(|| {
         FrameError::Frame(format!("{}: frame: its images differ in size or channels", source.stem))
@@ -257,6 +258,9 @@ fn stacked(
     if let Projection::Cube(cube) = projection {
         cube.fold(unfolded, frame);
     }
-    let key = Key { projection: projection.clone(), shape: buffers.frame.shape(), tilt: [0.0, 0.0] };
-    Ok((ledger.during(Doing::Tables, || shared.plans.get(key, &shared.budget)), metadata))
+    let key = PlanKey { projection: projection.clone(), shape: buffers.frame.shape(), tilt: [0.0, 0.0] };
+    Ok((
+        ledger.run_in_stage(WorkerStage::Tables, || shared.plans.get_or_build(key, &shared.budget)),
+        metadata,
+    ))
 }

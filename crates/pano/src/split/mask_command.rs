@@ -4,14 +4,14 @@ use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use gausset_process::{ProcessError, Program, find};
+use gausset_process::{ProcessError, Program, find_program};
 
 /// Why a mask command is invalid.
 #[derive(Debug, thiserror::Error)]
 pub enum MaskCommandError {
     /// A quote is not closed.
     #[error("quotes do not match in `{0}`")]
-    Quotes(String),
+    UnclosedQuote(String),
     /// The command is empty.
     #[error("is empty (expected a program and its arguments)")]
     Empty,
@@ -24,8 +24,8 @@ pub enum MaskCommandError {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MaskCommand {
     /// Program and arguments. `{frame}` and `{mask}` are replaced by the paths of the image and of the PNG to write.
-    words: Vec<String>,
-    silence: Duration,
+    argv: Vec<String>,
+    output_timeout: Duration,
 }
 
 impl MaskCommand {
@@ -35,9 +35,9 @@ impl MaskCommand {
     /// # Errors
     /// Quotes do not match, or there is no such program.
     pub fn parse(text: &str, silence: Duration) -> Result<Self, MaskCommandError> {
-        let mut words = shlex::split(text).ok_or_else(|| MaskCommandError::Quotes(text.to_owned()))?;
+        let mut words = shlex::split(text).ok_or_else(|| MaskCommandError::UnclosedQuote(text.to_owned()))?;
         let program = words.first().ok_or(MaskCommandError::Empty)?;
-        if find(program).is_none() {
+        if find_program(program).is_none() {
             return Err(MaskCommandError::NoProgram(program.clone()));
         }
         for place in ["{frame}", "{mask}"] {
@@ -45,21 +45,21 @@ impl MaskCommand {
                 words.push(place.to_owned());
             }
         }
-        Ok(Self { words, silence })
+        Ok(Self { argv: words, output_timeout: silence })
     }
 
     /// Program and arguments, on which the result depends.
     #[must_use]
-    pub fn words(&self) -> &[String] {
-        &self.words
+    pub fn argv(&self) -> &[String] {
+        &self.argv
     }
 
     /// Runs the program for an image. It writes `mask`, or nothing.
     pub(super) fn run(&self, frame: &Path, mask: &Path, stop: &AtomicBool) -> Result<(), ProcessError> {
-        let mut words = self.words.iter();
+        let mut words = self.argv.iter();
         let Some(program) = words.next() else { return Ok(()) };
         // This is the user's command line: relative paths refer to the working folder.
-        let mut program = Program::new(program).silence(self.silence).in_working_folder();
+        let mut program = Program::new(program).silence_limit(self.output_timeout).in_working_folder();
         for word in words {
             program = match word.as_str() {
                 "{frame}" => program.file(frame),

@@ -5,16 +5,16 @@ use std::path::{Path, PathBuf};
 
 use gausset_io::atomic::{Disk, FileSystem, Overwrite, write_atomic};
 use gausset_io::image::MAX_FILE_BYTES;
-use gausset_io::{input, owned};
+use gausset_io::{input, ownership};
 use serde::{Deserialize, Serialize};
 
 use super::error::FrameError;
 use super::mask_command::MaskCommand;
-use super::settings::Settings;
-use super::shared::Shared;
+use super::settings::SplitSettings;
+use super::shared::SharedState;
 use crate::frames::SourceFrame;
 use crate::jpeg::encode_frame;
-use crate::plane::{Colour, Frame, Plane};
+use crate::plane::{ColourModel, Frame, Plane};
 use crate::projection::Projection;
 
 /// Output subfolder for masks from a command, removed at the end.
@@ -35,42 +35,42 @@ pub struct MaskFile {
 }
 
 impl MaskFile {
-    fn of(path: &Path, content: &[u8]) -> Self {
+    fn new(path: &Path, content: &[u8]) -> Self {
         let file = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
         Self { file, hash: format!("{:016x}", xxhash_rust::xxh3::xxh3_64(content)) }
     }
 }
 
 /// The current mask file of a frame. An unreadable file gets the hash of an empty one, which never matches.
-pub(super) fn now(settings: &Settings, frame: &SourceFrame) -> Option<MaskFile> {
-    let path = path_of(settings, frame)?;
+pub(super) fn current_mask_file(settings: &SplitSettings, frame: &SourceFrame) -> Option<MaskFile> {
+    let path = mask_path(settings, frame)?;
     let content = input::read(&path, MAX_FILE_BYTES).unwrap_or_default();
-    Some(MaskFile::of(&path, &content))
+    Some(MaskFile::new(&path, &content))
 }
 
 /// Bytes per pixel of a mask's plane and its halved copies.
 const PLANE_BYTES: u64 = 2;
 /// Bytes per pixel of a mask from a command: an 8-bit grey PNG or JPEG.
-pub(super) const MADE_BYTES: u64 = 3 + PLANE_BYTES;
+pub(super) const COMMAND_MASK_BYTES: u64 = 3 + PLANE_BYTES;
 
 /// Bytes that decoding the mask of a frame needs, if it has one.
-pub(super) fn demand(settings: &Settings, frame: &SourceFrame, pixels: u64) -> u64 {
+pub(super) fn mask_bytes(settings: &SplitSettings, frame: &SourceFrame, pixels: u64) -> u64 {
     if settings.mask_command.is_some() {
-        return MADE_BYTES * pixels;
+        return COMMAND_MASK_BYTES * pixels;
     }
     // An unreadable mask is reported when it is decoded.
-    let header = path_of(settings, frame).and_then(|path| gausset_io::image::read_header(&path).ok());
+    let header = mask_path(settings, frame).and_then(|path| gausset_io::image::read_header(&path).ok());
     header.map_or(0, |header| header.pixels() * (header.mask_bytes_per_pixel() + PLANE_BYTES))
 }
 
 /// Path of the mask file of a frame, if there is one.
-fn path_of(settings: &Settings, frame: &SourceFrame) -> Option<PathBuf> {
+fn mask_path(settings: &SplitSettings, frame: &SourceFrame) -> Option<PathBuf> {
     if settings.mask_command.is_some() {
         return None;
     }
-    if settings.film.is_some() {
+    if settings.video.is_some() {
         let folder = settings.masks.as_deref()?;
-        return film_mask_names(&frame.stem)
+        return video_mask_names(&frame.stem)
             .map(|name| folder.join(name))
             .into_iter()
             .find(|path| path.is_file());
@@ -80,44 +80,44 @@ fn path_of(settings: &Settings, frame: &SourceFrame) -> Option<PathBuf> {
 
 /// Whether a frame has a mask file.
 #[must_use]
-pub fn has_mask(settings: &Settings, frame: &SourceFrame) -> bool {
-    path_of(settings, frame).is_some()
+pub fn has_mask(settings: &SplitSettings, frame: &SourceFrame) -> bool {
+    mask_path(settings, frame).is_some()
 }
 
 /// Source of a frame's mask.
-pub(super) enum Found {
-    Nowhere,
+pub(super) enum MaskSource {
+    Absent,
     /// Made by the command.
-    Made,
+    Command,
     File(MaskFile),
 }
 
 /// Decodes the mask of a frame into `out`, if it has one; `stored` is the frame as decoded, not folded.
 pub(super) fn load(
-    shared: &Shared<'_>,
+    shared: &SharedState<'_>,
     source: &SourceFrame,
     stored: &Frame,
     out: &mut Frame,
-) -> Result<Found, FrameError> {
+) -> Result<MaskSource, FrameError> {
     let settings = shared.settings;
     if let Some(command) = &settings.mask_command {
-        let mask = make(shared, command, source, stored, settings.film.is_some())?;
+        let mask = run_mask_command(shared, command, source, stored, settings.video.is_some())?;
         if !mask.is_file() {
-            return Ok(Found::Nowhere);
+            return Ok(MaskSource::Absent);
         }
         decode(&mask, out, stored, settings)?;
         let _ = Disk.remove(&mask);
-        return Ok(Found::Made);
+        return Ok(MaskSource::Command);
     }
-    match path_of(settings, source) {
-        Some(path) => decode(&path, out, stored, settings).map(Found::File),
-        None => Ok(Found::Nowhere),
+    match mask_path(settings, source) {
+        Some(path) => decode(&path, out, stored, settings).map(MaskSource::File),
+        None => Ok(MaskSource::Absent),
     }
 }
 
 /// Runs the command for a frame. Returns the path where the mask is, if the command made one.
-fn make(
-    shared: &Shared<'_>,
+fn run_mask_command(
+    shared: &SharedState<'_>,
     command: &MaskCommand,
     source: &SourceFrame,
     frame: &Frame,
@@ -125,7 +125,8 @@ fn make(
 ) -> Result<PathBuf, FrameError> {
     let folder = shared.folder.join(MASK_FOLDER);
     let error = |what: String| FrameError::Frame(format!("{}: mask command: {what}", source.stem));
-    owned::claim(&Disk, &folder, MASK_FOLDER_PURPOSE, Overwrite::Refuse).map_err(|e| error(e.to_string()))?;
+    ownership::claim_folder(&Disk, &folder, MASK_FOLDER_PURPOSE, Overwrite::Refuse)
+        .map_err(|e| error(e.to_string()))?;
     let mask = folder.join(format!("{}.png", source.stem));
     let _ = Disk.remove(&mask);
     let picture = if is_video {
@@ -146,7 +147,12 @@ fn make(
 
 /// Decodes a mask of the frame's size. Of a mask for stacked stereo, the upper half is used. The mask of a cube is
 /// folded like its image.
-fn decode(path: &Path, out: &mut Frame, stored: &Frame, settings: &Settings) -> Result<MaskFile, FrameError> {
+fn decode(
+    path: &Path,
+    out: &mut Frame,
+    stored: &Frame,
+    settings: &SplitSettings,
+) -> Result<MaskFile, FrameError> {
     let error = |what: String| FrameError::Frame(format!("{}: {what}", path.display()));
     let content = input::read(path, MAX_FILE_BYTES)
         .map_err(|e| error(format!("mask: {}", gausset_io::atomic::plain_reason(&e))))?;
@@ -157,11 +163,11 @@ fn decode(path: &Path, out: &mut Frame, stored: &Frame, settings: &Settings) -> 
     if width != w || (height != h && !is_both_eyes) {
         return Err(error(format!("mask: {width}x{height} px (expected {w}x{h}, the size of the frame)")));
     }
-    out.colour = Colour::Grey;
+    out.colour = ColourModel::Grey;
     out.planes.resize_with(1, Plane::default);
     let plane = &mut out.planes[0];
     plane.reshape(w, h, [-1, h as i32]);
-    for (y, row) in picture.keep.chunks_exact(w).take(h).enumerate() {
+    for (y, row) in picture.values.chunks_exact(w).take(h).enumerate() {
         plane.row_mut(y as i32).copy_from_slice(row);
     }
     if let Some(Projection::Cube(cube)) = settings.projection() {
@@ -169,11 +175,11 @@ fn decode(path: &Path, out: &mut Frame, stored: &Frame, settings: &Settings) -> 
         cube.fold_plane(plane, &mut folded);
         *plane = folded;
     }
-    Ok(MaskFile::of(path, &content))
+    Ok(MaskFile::new(path, &content))
 }
 
 /// File names of the mask of a video frame, in the order of the search.
-fn film_mask_names(stem: &str) -> [String; 3] {
+fn video_mask_names(stem: &str) -> [String; 3] {
     [format!("{stem}.png"), format!("{stem}.jpg.png"), format!("{stem}_mask.png")]
 }
 

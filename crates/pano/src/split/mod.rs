@@ -15,30 +15,30 @@
 //! | `settings`, `report`, `error` | `worker` → `frame` → `masks`, `files` | `turns`, `plans`, `budget`, `demand`, `stages` | `record` |
 
 mod budget;
-mod demand;
 mod error;
 mod files;
 mod frame;
 mod mask_command;
 mod masks;
+mod memory_estimate;
 mod plans;
+mod queue;
 mod record;
 mod report;
 mod run;
 mod settings;
 mod shared;
 mod stages;
-mod turns;
 mod worker;
 
 pub use error::SplitError;
 pub use mask_command::{MaskCommand, MaskCommandError};
 pub use masks::{MaskFile, find_mask, has_mask};
 pub use record::{
-    DESCRIPTION, Description, DescriptionError, MANIFEST, ManifestLine, claim, is_cut_otherwise, is_ours,
-    read_manifest,
+    DESCRIPTION, DescriptionError, MANIFEST, ManifestLine, SplitDescription, claim, has_other_settings,
+    is_split_output, read_manifest,
 };
-pub use report::{Event, Report, Skipped};
+pub use report::{Skipped, SplitEvent, SplitReport};
 pub use run::split;
-pub use settings::{Naming, Numbering, OnError, Settings, Work};
-pub use stages::{StageTime, StageTimes};
+pub use settings::{Naming, Numbering, OnError, SplitSettings, WorkerSettings};
+pub use stages::{StageRow, StageTimes};

@@ -7,15 +7,15 @@ use std::path::{Path, PathBuf};
 
 use gausset_io::atomic::{Disk, FileSystem, OutputFile, Overwrite, write_atomic};
 use gausset_io::input;
-use gausset_io::owned::{self, OwnedError};
+use gausset_io::ownership::{self, OwnershipError};
 use serde::{Deserialize, Serialize};
 
 use super::error::{SplitError, write_error};
 use super::mask_command::MaskCommand;
 use super::masks::{self, MaskFile};
-use super::settings::{Naming, Numbering, Settings, Work};
+use super::settings::{Naming, Numbering, SplitSettings, WorkerSettings};
 use crate::equalise::Equalise;
-use crate::frames::{SourceFrame, plain_stem};
+use crate::frames::{SourceFrame, portable_stem};
 use crate::geometry::View;
 use crate::json::{self, JsonError};
 use crate::layout::{ViewError, check_view};
@@ -30,7 +30,7 @@ pub const DESCRIPTION: &str = "pano.json";
 /// File name of the rig configuration for COLMAP.
 const RIG_CONFIG: &str = "rig_config.json";
 /// Purpose that marks an output folder as created by Gausset.
-const PURPOSE: &str = "panoramas";
+const FOLDER_PURPOSE: &str = "panoramas";
 /// Largest manifest and largest description that are read, bytes.
 const MAX_MANIFEST_BYTES: u64 = 1 << 30;
 const MAX_DESCRIPTION_BYTES: u64 = 64 << 20;
@@ -78,14 +78,14 @@ pub fn read_manifest(folder: &Path) -> Vec<ManifestLine> {
 /// Whether an output folder of Gausset holds frames that were cut with other settings, or by a version that writes
 /// other bytes.
 #[must_use]
-pub fn is_cut_otherwise(folder: &Path, settings: &Settings) -> bool {
+pub fn has_other_settings(folder: &Path, settings: &SplitSettings) -> bool {
     let hash = settings_hash(settings);
-    is_ours(folder) && read_manifest(folder).iter().any(|line| line.settings != hash)
+    is_split_output(folder) && read_manifest(folder).iter().any(|line| line.settings != hash)
 }
 
 /// The description of a split, for alignment and training.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Description {
+pub struct SplitDescription {
     /// The views that each frame was cut into.
     pub views: Vec<View>,
     /// Naming scheme of the files.
@@ -132,14 +132,15 @@ pub enum DescriptionError {
     },
 }
 
-impl Description {
+impl SplitDescription {
     /// Reads the description of the split in a folder.
     ///
     /// # Errors
     /// It cannot be read, or its content is invalid.
     pub fn read(folder: &Path) -> Result<Self, DescriptionError> {
         let path = folder.join(DESCRIPTION);
-        let found: Self = json::read(&path, MAX_DESCRIPTION_BYTES, "the folder of `gausset pano split`")?;
+        let found: Self =
+            json::read_json(&path, MAX_DESCRIPTION_BYTES, "the folder of `gausset pano split`")?;
         let problem = |(index, view)| check_view(view).err().map(|problem| (index, problem));
         if let Some((index, problem)) = found.views.iter().enumerate().find_map(problem) {
             return Err(DescriptionError::View { path, index, problem });
@@ -147,7 +148,7 @@ impl Description {
         if found.views.is_empty() {
             return Err(DescriptionError::NoViews(path));
         }
-        match found.frames.iter().find(|frame| **frame != plain_stem(frame)) {
+        match found.frames.iter().find(|frame| **frame != portable_stem(frame)) {
             Some(frame) => Err(DescriptionError::Frame { path, frame: frame.clone() }),
             None => Ok(found),
         }
@@ -155,20 +156,20 @@ impl Description {
 
     /// The source frame of a frame: the frame itself, or the one of which it is a lens.
     #[must_use]
-    pub fn source_of<'a>(&self, frame: &'a str) -> &'a str {
+    pub fn source_frame<'a>(&self, frame: &'a str) -> &'a str {
         let lens = self.lens_axes.and_then(|_| frame_of_lens(frame));
         lens.map_or(frame, |(source, _)| source)
     }
 
     /// Path of an image relative to `images/`.
     #[must_use]
-    pub fn picture_name(&self, frame: usize, view: usize) -> String {
+    pub fn image_name(&self, frame: usize, view: usize) -> String {
         let number = self.numbers.get(frame).copied().unwrap_or(frame as u64);
-        picture_name(self.naming, &self.frames[frame], number, &self.views[view].name, view, &self.extension)
+        image_name(self.naming, &self.frames[frame], number, &self.views[view].name, view, &self.extension)
     }
 }
 
-fn picture_name(
+fn image_name(
     naming: Naming,
     stem: &str,
     number: u64,
@@ -182,8 +183,8 @@ fn picture_name(
     }
 }
 
-pub(super) fn settings_hash(settings: &Settings) -> String {
-    let Settings {
+pub(super) fn settings_hash(settings: &SplitSettings) -> String {
+    let SplitSettings {
         views,
         lenses,
         format,
@@ -196,13 +197,13 @@ pub(super) fn settings_hash(settings: &Settings) -> String {
         mask_command,
         is_stereo,
         limits: _,
-        film,
+        video: film,
         colouring,
         equalise,
         frame_gains: _,
     } = settings;
     let video = film.as_ref().map(|film| (film.selection(), film.eac, film.video.size));
-    let command = mask_command.as_ref().map(MaskCommand::words);
+    let command = mask_command.as_ref().map(MaskCommand::argv);
     // Masks are compared frame by frame.
     let mut text = format!(
         "{BYTES_VERSION} {views:?} {format:?} {naming:?} {crop_bottom} {level_gpano} {projection:?} {command:?} {is_stereo} {video:?}"
@@ -233,54 +234,54 @@ pub(super) fn settings_hash(settings: &Settings) -> String {
 /// # Errors
 /// The folder holds files that Gausset did not create, or cannot be written.
 pub fn claim(folder: &Path, overwrite: Overwrite) -> Result<(), SplitError> {
-    owned::claim(&Disk, folder, PURPOSE, overwrite).map_err(|error| match error {
-        OwnedError::Write(error) => SplitError::Atomic(error),
-        other => SplitError::NotOurs(other),
+    ownership::claim_folder(&Disk, folder, FOLDER_PURPOSE, overwrite).map_err(|error| match error {
+        OwnershipError::Write(error) => SplitError::Atomic(error),
+        other => SplitError::NotOwned(other),
     })
 }
 
 /// Whether the folder is the output of a split, or was claimed with force.
 #[must_use]
-pub fn is_ours(folder: &Path) -> bool {
-    owned::is_ours(folder, PURPOSE)
+pub fn is_split_output(folder: &Path) -> bool {
+    ownership::is_gausset_owned(folder, FOLDER_PURPOSE)
 }
 
 /// The folders of the views, and those of the masks.
-pub(super) fn subfolders(settings: &Settings, folder: &Path) -> (Vec<PathBuf>, Vec<PathBuf>) {
+pub(super) fn subfolders(settings: &SplitSettings, folder: &Path) -> (Vec<PathBuf>, Vec<PathBuf>) {
     let below = |top: PathBuf| match settings.naming {
-        Naming::Rig => settings.views_of_frame().iter().map(|view| top.join(&view.name)).collect(),
+        Naming::Rig => settings.views_per_frame().iter().map(|view| top.join(&view.name)).collect(),
         Naming::Flat => vec![top],
     };
     (below(folder.join("images")), below(folder.join("masks")))
 }
 
 /// Creates the folders of the views. In an output folder of Gausset, removes temporary files of a killed process.
-pub(super) fn make_folders(settings: &Settings, folder: &Path) -> Result<(), SplitError> {
+pub(super) fn make_folders(settings: &SplitSettings, folder: &Path) -> Result<(), SplitError> {
     let (images, masks) = subfolders(settings, folder);
     for path in images.iter().chain(&masks) {
-        stays_inside(folder, path)?;
+        check_inside(folder, path)?;
     }
     for name in [MANIFEST, DESCRIPTION, RIG_CONFIG] {
-        stays_inside(folder, &folder.join(name))?;
+        check_inside(folder, &folder.join(name))?;
     }
     for path in &images {
         Disk.create_folder(path).map_err(write_error(path, "folder"))?;
     }
     let below = images.iter().chain(&masks).filter_map(|path| path.strip_prefix(folder).ok());
-    Ok(owned::clean_up(&Disk, folder, PURPOSE, below)?)
+    Ok(ownership::clean_up(&Disk, folder, FOLDER_PURPOSE, below)?)
 }
 
 /// Returns an error if a path in the output folder leaves it through a link, or cannot hold a file.
-pub(super) fn stays_inside(folder: &Path, path: &Path) -> Result<(), SplitError> {
+pub(super) fn check_inside(folder: &Path, path: &Path) -> Result<(), SplitError> {
     let below = path.strip_prefix(folder).unwrap_or(path);
-    Ok(owned::stays_inside(folder, below)?)
+    Ok(ownership::check_inside(folder, below)?)
 }
 
 /// Divides the frames into those that are finished with these settings, and the remaining indices.
-pub(super) fn find_todo(
+pub(super) fn split_by_state(
     frames: &[SourceFrame],
-    settings: &Settings,
-    work: &Work,
+    settings: &SplitSettings,
+    work: &WorkerSettings,
     folder: &Path,
     hash: &str,
 ) -> (BTreeMap<usize, ManifestLine>, Vec<usize>) {
@@ -293,9 +294,9 @@ pub(super) fn find_todo(
                 && line.settings == hash
                 && line.bytes == frame.bytes
                 && line.modified == frame.modified
-                && has_its_files(line, settings, folder, frame, index)
-                && line.mask == masks::now(settings, frame)
-                && has_its_gains(line, settings, index)
+                && files_match(line, settings, folder, frame, index)
+                && line.mask == masks::current_mask_file(settings, frame)
+                && gains_match(line, settings, index)
         });
         match line {
             Some(line) => {
@@ -308,15 +309,15 @@ pub(super) fn find_todo(
 }
 
 /// Whether a frame was cut with its current gains.
-fn has_its_gains(line: &ManifestLine, settings: &Settings, index: usize) -> bool {
+fn gains_match(line: &ManifestLine, settings: &SplitSettings, index: usize) -> bool {
     let own = settings.frame_gains.get(index);
     settings.equalise != Equalise::Frames || line.gains.as_deref().and_then(<[_]>::first) == own
 }
 
 /// Whether views and masks have the lengths that the manifest records.
-fn has_its_files(
+fn files_match(
     line: &ManifestLine,
-    settings: &Settings,
+    settings: &SplitSettings,
     folder: &Path,
     frame: &SourceFrame,
     index: usize,
@@ -331,18 +332,23 @@ fn has_its_files(
     line.views == views && line.masks == masks
 }
 
-pub(super) fn name_of(settings: &Settings, frame: &SourceFrame, index: usize, view: usize) -> String {
+pub(super) fn image_path_of(
+    settings: &SplitSettings,
+    frame: &SourceFrame,
+    index: usize,
+    view: usize,
+) -> String {
     let extension = settings.format.extension();
-    let number = number_of(settings, frame, index);
-    let views = settings.views_of_frame();
+    let number = frame_number(settings, frame, index);
+    let views = settings.views_per_frame();
     let (lens, view) = (view / views.len(), view % views.len());
-    let stem = frames_of(settings, &frame.stem).swap_remove(lens);
-    let number = number_of_lens(settings, number, lens);
-    picture_name(settings.naming, &stem, number, &views[view].name, view, extension)
+    let stem = output_frames(settings, &frame.stem).swap_remove(lens);
+    let number = lens_number(settings, number, lens);
+    image_name(settings.naming, &stem, number, &views[view].name, view, extension)
 }
 
 /// Names of the frames that a source frame becomes: itself, or each of its lenses.
-fn frames_of(settings: &Settings, stem: &str) -> Vec<String> {
+fn output_frames(settings: &SplitSettings, stem: &str) -> Vec<String> {
     match settings.lenses {
         Some(_) => (0..2).map(|lens| lens_frame(stem, lens)).collect(),
         None => vec![stem.to_owned()],
@@ -350,12 +356,12 @@ fn frames_of(settings: &Settings, stem: &str) -> Vec<String> {
 }
 
 /// The number of a lens in flat names.
-fn number_of_lens(settings: &Settings, number: u64, lens: usize) -> u64 {
+fn lens_number(settings: &SplitSettings, number: u64, lens: usize) -> u64 {
     if settings.lenses.is_some() { number.saturating_mul(2).saturating_add(lens as u64) } else { number }
 }
 
 /// The number of a frame in flat names.
-fn number_of(settings: &Settings, frame: &SourceFrame, index: usize) -> u64 {
+fn frame_number(settings: &SplitSettings, frame: &SourceFrame, index: usize) -> u64 {
     let own = || {
         let end = frame.stem.rfind(|c: char| c.is_ascii_digit())? + 1;
         let start = frame.stem[..end].rfind(|c: char| !c.is_ascii_digit()).map_or(0, |at| at + 1);
@@ -368,13 +374,16 @@ fn number_of(settings: &Settings, frame: &SourceFrame, index: usize) -> u64 {
 }
 
 /// Returns an error if two frames would get the same number.
-pub(super) fn numbers_differ(settings: &Settings, frames: &[SourceFrame]) -> Result<(), SplitError> {
+pub(super) fn check_unique_numbers(
+    settings: &SplitSettings,
+    frames: &[SourceFrame],
+) -> Result<(), SplitError> {
     if settings.naming != Naming::Flat {
         return Ok(());
     }
     let mut known: BTreeMap<u64, &str> = BTreeMap::new();
     for (index, frame) in frames.iter().enumerate() {
-        let number = number_of(settings, frame, index);
+        let number = frame_number(settings, frame, index);
         if let Some(first) = known.insert(number, &frame.stem) {
             return Err(SplitError::Input(format!(
                 "frames: {first} and {} would both be number {number} (expected a different last number in each name); use ⟨numbering = order⟩",
@@ -387,42 +396,42 @@ pub(super) fn numbers_differ(settings: &Settings, frames: &[SourceFrame]) -> Res
 
 /// Path of a view's file.
 pub(super) fn view_path(
-    settings: &Settings,
+    settings: &SplitSettings,
     folder: &Path,
     frame: &SourceFrame,
     index: usize,
     view: usize,
 ) -> PathBuf {
-    folder.join("images").join(name_of(settings, frame, index, view))
+    folder.join("images").join(image_path_of(settings, frame, index, view))
 }
 
 /// Path of a view's mask, where COLMAP looks for it.
 pub(super) fn mask_path(
-    settings: &Settings,
+    settings: &SplitSettings,
     folder: &Path,
     frame: &SourceFrame,
     index: usize,
     view: usize,
 ) -> PathBuf {
-    folder.join("masks").join(name_of(settings, frame, index, view) + ".png")
+    folder.join("masks").join(image_path_of(settings, frame, index, view) + ".png")
 }
 
 pub(super) fn write_manifest<'a>(
     folder: &Path,
     lines: impl Iterator<Item = &'a ManifestLine>,
 ) -> Result<(), SplitError> {
-    let text = text_of(lines);
+    let text = to_json_lines(lines);
     write_atomic(&Disk, &folder.join(MANIFEST), |file| file.write_all(text.as_bytes()))?;
     Ok(())
 }
 
 /// The manifest, opened for appending.
-pub(super) struct Manifest {
+pub(super) struct ManifestWriter {
     path: PathBuf,
     file: Box<dyn OutputFile>,
 }
 
-impl Manifest {
+impl ManifestWriter {
     pub(super) fn open(folder: &Path) -> Result<Self, SplitError> {
         let path = folder.join(MANIFEST);
         let file = Disk.append(&path).map_err(write_error(&path, "open"))?;
@@ -434,34 +443,34 @@ impl Manifest {
         &mut self,
         lines: impl Iterator<Item = &'a ManifestLine>,
     ) -> Result<(), SplitError> {
-        let text = text_of(lines);
+        let text = to_json_lines(lines);
         self.file.write_all(text.as_bytes()).map_err(write_error(&self.path, "write"))?;
         self.file.sync().map_err(write_error(&self.path, "sync"))
     }
 }
 
-fn text_of<'a>(lines: impl Iterator<Item = &'a ManifestLine>) -> String {
+fn to_json_lines<'a>(lines: impl Iterator<Item = &'a ManifestLine>) -> String {
     lines.filter_map(|line| serde_json::to_string(line).ok()).map(|line| line + "\n").collect()
 }
 
 /// Writes the description, and for a rig its configuration for COLMAP.
-pub(super) fn describe(
-    settings: &Settings,
+pub(super) fn write_description(
+    settings: &SplitSettings,
     frames: &[SourceFrame],
     lines: &BTreeMap<usize, ManifestLine>,
     folder: &Path,
 ) -> Result<(), SplitError> {
-    let description = Description {
-        views: settings.views_of_frame().to_vec(),
+    let description = SplitDescription {
+        views: settings.views_per_frame().to_vec(),
         naming: settings.naming,
         extension: settings.format.extension().to_owned(),
-        frames: lines.keys().flat_map(|&i| frames_of(settings, &frames[i].stem)).collect(),
+        frames: lines.keys().flat_map(|&i| output_frames(settings, &frames[i].stem)).collect(),
         numbers: match settings.naming {
             Naming::Flat => {
                 let lenses = if settings.lenses.is_some() { 0..2 } else { 0..1 };
                 let of = |&i: &usize| {
-                    let number = number_of(settings, &frames[i], i);
-                    lenses.clone().map(move |lens| number_of_lens(settings, number, lens))
+                    let number = frame_number(settings, &frames[i], i);
+                    lenses.clone().map(move |lens| lens_number(settings, number, lens))
                 };
                 lines.keys().flat_map(of).collect()
             }
@@ -472,7 +481,7 @@ pub(super) fn describe(
     let text = serde_json::to_string_pretty(&description).unwrap_or_default();
     write_atomic(&Disk, &folder.join(DESCRIPTION), |file| file.write_all(text.as_bytes()))?;
     if settings.naming == Naming::Rig {
-        let text = rig::rig_config(settings.views_of_frame());
+        let text = rig::rig_config(settings.views_per_frame());
         write_atomic(&Disk, &folder.join(RIG_CONFIG), |file| file.write_all(text.as_bytes()))?;
     }
     Ok(())

@@ -6,13 +6,13 @@ use super::stages::StageTimes;
 
 /// A progress event, reported on the calling thread.
 #[derive(Clone, Debug)]
-pub enum Event {
+pub enum SplitEvent {
     /// A frame is finished or skipped.
     Frame {
         /// Frames finished or skipped so far.
         done: usize,
         /// Total number of frames.
-        all: usize,
+        total: usize,
         /// Views per second so far.
         views_per_s: f64,
     },
@@ -31,7 +31,7 @@ pub struct Skipped {
 
 /// The result of a split.
 #[derive(Clone, Debug, Default)]
-pub struct Report {
+pub struct SplitReport {
     /// Finished frames, including those of earlier runs.
     pub frames: usize,
     /// Total number of views of these frames.

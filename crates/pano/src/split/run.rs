@@ -7,22 +7,22 @@ use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use gausset_io::atomic::{Disk, FileSystem, Overwrite};
-use gausset_io::owned;
-use gausset_prof::Spent;
+use gausset_io::ownership;
+use gausset_prof::StageTime;
 
-use super::budget::Budget;
-use super::demand::threads_within;
-use super::error::{LeftOut, SplitError, write_error};
-use super::files::{self, Cut};
+use super::budget::MemoryBudget;
+use super::error::{SkippedFrame, SplitError, write_error};
+use super::files::{self, WrittenFrame};
 use super::masks;
-use super::plans::Plans;
+use super::memory_estimate::threads_within_budget;
+use super::plans::PlanCache;
+use super::queue::FrameQueue;
 use super::record::{self, ManifestLine, claim};
-use super::report::{Event, Report, Skipped};
-use super::settings::{OnError, Settings, Work};
-use super::shared::Shared;
+use super::report::{Skipped, SplitEvent, SplitReport};
+use super::settings::{OnError, SplitSettings, WorkerSettings};
+use super::shared::SharedState;
 use super::stages::StageTimes;
-use super::turns::Turns;
-use super::worker::{self, Told};
+use super::worker::{self, WorkerMessage};
 use crate::frames::SourceFrame;
 use crate::grade::{self, Grade};
 
@@ -32,24 +32,24 @@ use crate::grade::{self, Grade};
 /// No frame can be used, a file cannot be written, or a frame fails with [`OnError::Stop`].
 pub fn split(
     frames: &[SourceFrame],
-    settings: &Settings,
-    work: &Work,
+    settings: &SplitSettings,
+    work: &WorkerSettings,
     folder: &Path,
     stop: &AtomicBool,
-    tell: &mut dyn FnMut(Event),
-) -> Result<Report, SplitError> {
-    record::numbers_differ(settings, frames)?;
+    on_event: &mut dyn FnMut(SplitEvent),
+) -> Result<SplitReport, SplitError> {
+    record::check_unique_numbers(settings, frames)?;
     let hash = record::settings_hash(settings);
     claim(folder, if work.force { Overwrite::Replace } else { Overwrite::Refuse })?;
     record::make_folders(settings, folder)?;
-    let (finished, todo) = record::find_todo(frames, settings, work, folder, &hash);
+    let (finished, todo) = record::split_by_state(frames, settings, work, folder, &hash);
     let mut lines: BTreeMap<usize, ManifestLine> = finished;
-    let mut report = Report { resumed: lines.len(), ..Report::default() };
+    let mut report = SplitReport { resumed: lines.len(), ..SplitReport::default() };
     let mut skipped: BTreeMap<usize, String> = BTreeMap::new();
     // While frames are redone, the manifest lists only frames whose files are valid.
     record::write_manifest(folder, lines.values())?;
-    let mut manifest = record::Manifest::open(folder)?;
-    let shared = Shared {
+    let mut manifest = record::ManifestWriter::open(folder)?;
+    let shared = SharedState {
         frames,
         settings,
         work,
@@ -57,24 +57,24 @@ pub fn split(
         hash: &hash,
         stop,
         failed: AtomicBool::new(false),
-        turns: Turns::new(&todo),
-        plans: Plans::new(settings, work.threads),
-        budget: Budget::new(work.budget),
+        queue: FrameQueue::new(&todo),
+        plans: PlanCache::new(settings, work.threads),
+        budget: MemoryBudget::new(work.memory_budget),
         grade: (!settings.colouring.is_neutral()).then(|| Grade::new(settings.colouring.clone(), [1.0; 3])),
     };
     if shared.grade.is_some() {
-        shared.budget.charge(grade::MOST_BYTES);
+        shared.budget.charge(grade::MAX_BYTES);
     }
     let started = Instant::now();
-    let threads = threads_within(&shared, &todo)?.clamp(1, todo.len().max(1));
+    let threads = threads_within_budget(&shared, &todo)?.clamp(1, todo.len().max(1));
     let mut failure = None;
-    let (mut workers, mut sync) = (Vec::new(), Spent::default());
+    let (mut workers, mut sync) = (Vec::new(), StageTime::default());
     std::thread::scope(|scope| {
         // Bounded: workers wait if syncing cannot keep up.
-        let (sender, receiver) = mpsc::sync_channel::<Told>(threads + 2);
+        let (sender, receiver) = mpsc::sync_channel::<WorkerMessage>(threads + 2);
         for _ in 0..threads {
             let (sender, shared) = (sender.clone(), &shared);
-            scope.spawn(move || worker::work(shared, &sender));
+            scope.spawn(move || worker::run_worker(shared, &sender));
         }
         drop(sender);
         let mut new = 0;
@@ -84,29 +84,30 @@ pub fn split(
         };
         while let Ok(first) = next() {
             // All finished frames share one sync.
-            let mut cuts: Vec<Cut> = Vec::new();
-            for told in std::iter::once(first).chain(receiver.try_iter().take(threads)) {
-                match told {
-                    Told::Cut(cut) => cuts.push(*cut),
-                    Told::Skipped(LeftOut { index, reason }) => {
+            let mut cuts: Vec<WrittenFrame> = Vec::new();
+            for message in std::iter::once(first).chain(receiver.try_iter().take(threads)) {
+                match message {
+                    WorkerMessage::Cut(cut) => cuts.push(*cut),
+                    WorkerMessage::Skipped(SkippedFrame { index, reason }) => {
                         let frame = frames[index].stem.clone();
                         skipped.insert(index, reason.clone());
                         if work.on_error == OnError::Stop {
                             shared.failed.store(true, Ordering::Relaxed);
                             failure.get_or_insert(SplitError::Stopped(reason.clone()));
                         }
-                        tell(Event::Skipped(Skipped { frame, reason }));
+                        on_event(SplitEvent::Skipped(Skipped { frame, reason }));
                     }
-                    Told::Failed(error) => {
+                    WorkerMessage::Failed(error) => {
                         shared.failed.store(true, Ordering::Relaxed);
                         failure.get_or_insert(error);
                     }
-                    Told::Ended(worker) => workers.push(worker),
+                    WorkerMessage::Ended(worker) => workers.push(worker),
                 }
             }
             let span = gausset_prof::span("sync");
             let finishing = (Instant::now(), gausset_prof::thread_cpu());
-            let finished = if cuts.is_empty() { Ok(()) } else { files::finish(&mut cuts, &mut manifest) };
+            let finished =
+                if cuts.is_empty() { Ok(()) } else { files::name_and_record(&mut cuts, &mut manifest) };
             match finished {
                 Ok(()) => {
                     new += cuts.len();
@@ -117,15 +118,19 @@ pub fn split(
                     failure.get_or_insert(error);
                 }
             }
-            sync += since(finishing);
+            sync += spent_since(finishing);
             drop(span);
             let views_per_s = (new * settings.views.len()) as f64 / started.elapsed().as_secs_f64().max(1e-9);
-            tell(Event::Frame { done: lines.len() + skipped.len(), all: frames.len(), views_per_s });
+            on_event(SplitEvent::Frame {
+                done: lines.len() + skipped.len(),
+                total: frames.len(),
+                views_per_s,
+            });
         }
     });
-    report.times = StageTimes::of(&workers, started.elapsed().as_secs_f64(), sync);
+    report.times = StageTimes::from_workers(&workers, started.elapsed().as_secs_f64(), sync);
     // Leftovers of mask commands, usually none. A folder that Gausset did not create is kept.
-    let _ = owned::remove(&folder.join(masks::MASK_FOLDER), masks::MASK_FOLDER_PURPOSE);
+    let _ = ownership::remove(&folder.join(masks::MASK_FOLDER), masks::MASK_FOLDER_PURPOSE);
     if let Some(error) = failure {
         return Err(error);
     }
@@ -142,20 +147,20 @@ pub fn split(
     if lines.is_empty() {
         let path = frames.first().and_then(|f| f.files.first()).map(|f| f.parent().unwrap_or(f).to_owned());
         let first = report.skipped.first().map_or_else(|| "no frame".to_owned(), |s| s.reason.clone());
-        return Err(SplitError::Nothing { path: path.unwrap_or_default(), first });
+        return Err(SplitError::NoFrames { path: path.unwrap_or_default(), first });
     }
     let (images, masks) = record::subfolders(settings, folder);
     for folder in images.iter().chain(&masks).filter(|folder| folder.is_dir()) {
         Disk.sync_folder(folder).map_err(write_error(folder, "sync"))?;
     }
     record::write_manifest(folder, lines.values())?;
-    record::describe(settings, frames, &lines, folder)?;
+    record::write_description(settings, frames, &lines, folder)?;
     Ok(report)
 }
 
 /// Wall and CPU time of the calling thread since then.
-fn since((wall, cpu): (Instant, Option<Duration>)) -> Spent {
+fn spent_since((wall, cpu): (Instant, Option<Duration>)) -> StageTime {
     let now = gausset_prof::thread_cpu();
     let cpu_s = now.zip(cpu).map_or(0.0, |(now, then)| now.saturating_sub(then).as_secs_f64());
-    Spent { wall_s: wall.elapsed().as_secs_f64(), cpu_s }
+    StageTime { wall_s: wall.elapsed().as_secs_f64(), cpu_s }
 }

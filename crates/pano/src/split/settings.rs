@@ -8,12 +8,12 @@ use serde::{Deserialize, Serialize};
 use super::mask_command::MaskCommand;
 use crate::cutter::Format;
 use crate::equalise::Equalise;
-use crate::film::Film;
 use crate::geometry::View;
 use crate::grade::Colouring;
 use crate::lens_views::LensViews;
-use crate::load::Limits;
+use crate::load::ImageLimits;
 use crate::projection::Projection;
+use crate::sphere_video::SphereVideo;
 
 /// How to handle a frame that cannot be used.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -48,7 +48,7 @@ pub enum Numbering {
 
 /// All settings that determine the output.
 #[derive(Clone, Debug)]
-pub struct Settings {
+pub struct SplitSettings {
     /// The views that each frame is cut into.
     pub views: Vec<View>,
     /// Set if the two lenses of each frame are cut separately; `views` then comes from [`LensViews::of_both`].
@@ -72,9 +72,9 @@ pub struct Settings {
     /// Images are stacked stereo; the upper eye is used.
     pub is_stereo: bool,
     /// Limits on source images.
-    pub limits: Limits,
+    pub limits: ImageLimits,
     /// The video from which the frames are taken, if any.
-    pub film: Option<Film>,
+    pub video: Option<SphereVideo>,
     /// Colour settings.
     pub colouring: Colouring,
     /// Equalisation before the colour settings.
@@ -83,7 +83,7 @@ pub struct Settings {
     pub frame_gains: Vec<[f64; 3]>,
 }
 
-impl Settings {
+impl SplitSettings {
     /// Default settings for these views: frames are panoramas in files, without masks.
     #[must_use]
     pub fn new(views: Vec<View>, format: Format) -> Self {
@@ -99,8 +99,8 @@ impl Settings {
             masks: None,
             mask_command: None,
             is_stereo: false,
-            limits: Limits::default(),
-            film: None,
+            limits: ImageLimits::default(),
+            video: None,
             colouring: Colouring::default(),
             equalise: Equalise::Off,
             frame_gains: Vec::new(),
@@ -109,11 +109,11 @@ impl Settings {
 
     /// The projection that all frames share, if there is one.
     pub(super) fn projection(&self) -> Option<Projection> {
-        self.film.as_ref().map(Film::projection).or_else(|| self.projection.clone())
+        self.video.as_ref().map(SphereVideo::projection).or_else(|| self.projection.clone())
     }
 
     /// The views of a frame, or of one lens if lenses are cut separately.
-    pub(super) fn views_of_frame(&self) -> &[View] {
+    pub(super) fn views_per_frame(&self) -> &[View] {
         self.lenses.as_ref().map_or(&self.views, |lenses| &lenses.views)
     }
 
@@ -125,7 +125,7 @@ impl Settings {
 
 /// Settings that do not change the bytes.
 #[derive(Clone, Debug)]
-pub struct Work {
+pub struct WorkerSettings {
     /// Number of worker threads.
     pub threads: usize,
     /// SIMD level.
@@ -135,5 +135,5 @@ pub struct Work {
     /// Redo finished frames, and write even into a folder that Gausset did not create.
     pub force: bool,
     /// Memory budget in bytes for frames in flight and tables together; a frame that needs more is skipped.
-    pub budget: u64,
+    pub memory_budget: u64,
 }

@@ -3,18 +3,18 @@
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::budget::Budget;
-use super::plans::Plans;
-use super::settings::{Settings, Work};
-use super::turns::Turns;
+use super::budget::MemoryBudget;
+use super::plans::PlanCache;
+use super::queue::FrameQueue;
+use super::settings::{SplitSettings, WorkerSettings};
 use crate::cutter::Plan;
 use crate::frames::SourceFrame;
 use crate::grade::{Grade, rows_with_chroma};
 
-pub(super) struct Shared<'a> {
+pub(super) struct SharedState<'a> {
     pub(super) frames: &'a [SourceFrame],
-    pub(super) settings: &'a Settings,
-    pub(super) work: &'a Work,
+    pub(super) settings: &'a SplitSettings,
+    pub(super) work: &'a WorkerSettings,
     /// The output folder.
     pub(super) folder: &'a Path,
     /// Hash of the settings.
@@ -23,16 +23,16 @@ pub(super) struct Shared<'a> {
     pub(super) stop: &'a AtomicBool,
     /// Set by the split itself after a failure.
     pub(super) failed: AtomicBool,
-    pub(super) turns: Turns<'a>,
-    pub(super) plans: Plans<'a>,
-    pub(super) budget: Budget,
+    pub(super) queue: FrameQueue<'a>,
+    pub(super) plans: PlanCache<'a>,
+    pub(super) budget: MemoryBudget,
     /// The colour changes of all frames, if any.
     pub(super) grade: Option<Grade>,
 }
 
-impl Shared<'_> {
+impl SharedState<'_> {
     /// Rows of each plane to decode for a plan.
-    pub(super) fn rows(&self, plan: &Plan) -> Vec<[i32; 2]> {
+    pub(super) fn rows_to_decode(&self, plan: &Plan) -> Vec<[i32; 2]> {
         if self.settings.has_colours() {
             rows_with_chroma(&plan.rows, &plan.shape.sizes)
         } else {
@@ -41,7 +41,7 @@ impl Shared<'_> {
     }
 
     /// Whether no further frame should be cut.
-    pub(super) fn is_over(&self) -> bool {
+    pub(super) fn should_stop(&self) -> bool {
         self.stop.load(Ordering::Relaxed) || self.failed.load(Ordering::Relaxed)
     }
 }

@@ -13,7 +13,7 @@ use crate::jpeg::encode_frame;
 use crate::plane::Frame;
 
 /// JPEG quality of extracted frames.
-const PICTURE_QUALITY: u8 = 95;
+const JPEG_QUALITY: u8 = 95;
 
 /// Writes at most `most` frames of a video, evenly spaced, as JPEG files `frame_NNNNNN.jpg`. Calls `tell` with the
 /// number of frames written so far, and returns their total number.
@@ -24,23 +24,23 @@ const PICTURE_QUALITY: u8 = 95;
 pub fn extract(
     video: &Video,
     folder: &Path,
-    most: usize,
+    max_frames: usize,
     level: Level,
     stop: &AtomicBool,
-    tell: &mut dyn FnMut(usize),
+    on_frame: &mut dyn FnMut(usize),
 ) -> Result<usize, VideoError> {
-    let video = &video.clone().at_most(most);
+    let video = &video.clone().limited_to(max_frames);
     let mut reader = video.start(stop)?;
     let mut frame = Frame::default();
     let all = [[-1, i32::MAX / 2]; 3];
     for index in 0..video.frames {
-        if stop.load(Ordering::Relaxed) || !reader.read(video, index, &all, level, &mut frame)? {
+        if stop.load(Ordering::Relaxed) || !reader.read_frame(video, index, &all, level, &mut frame)? {
             return Ok(index);
         }
         let path = folder.join(format!("frame_{index:06}.jpg"));
-        let picture = encode_frame(&frame, PICTURE_QUALITY, level);
+        let picture = encode_frame(&frame, JPEG_QUALITY, level);
         write_atomic(&Disk, &path, |file| file.write_all(&picture))?;
-        tell(index + 1);
+        on_frame(index + 1);
     }
     Ok(video.frames)
 }

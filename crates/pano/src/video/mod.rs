@@ -16,12 +16,12 @@ mod extract;
 mod open;
 mod probe;
 mod reader;
+mod reduced;
 mod sharpness;
-mod small;
 
 pub use error::{VideoError, VideoProblem};
 pub use extract::extract;
-pub(crate) use open::{Arrangement, check_size, is_of_two_circles};
-pub use open::{Choice, Video};
-pub use reader::Reader;
-pub use small::{SmallReader, Times};
+pub(crate) use open::{FrameArrangement, check_size, is_dual_fisheye_file};
+pub use open::{FrameSelection, Video};
+pub use reader::FrameReader;
+pub use reduced::{FrameTimes, ReducedReader};

@@ -5,23 +5,23 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use gausset_io::input;
-use gausset_process::{Program, Stream, find};
+use gausset_process::{OutputStream, Program, find_program};
 use serde::Deserialize;
 
 use super::error::VideoProblem;
-use crate::colours::{Colours, Matrix};
+use crate::colour_conversion::{ColourConversion, YcbcrMatrix};
 
 /// Output of ffprobe.
 #[derive(Deserialize)]
-pub(super) struct Probe {
+pub(super) struct ProbeOutput {
     #[serde(default)]
     pub(super) streams: Vec<ProbeStream>,
     pub(super) format: Option<ProbeFormat>,
 }
 
-impl Probe {
+impl ProbeOutput {
     /// Duration of a stream, or of the file if the stream has none, seconds.
-    pub(super) fn seconds(&self, stream: usize) -> Option<f64> {
+    pub(super) fn stream_duration(&self, stream: usize) -> Option<f64> {
         let number =
             |text: &Option<String>| text.as_ref()?.parse::<f64>().ok().filter(|v| v.is_finite() && *v >= 0.0);
         let own = self.streams.get(stream).and_then(|stream| number(&stream.duration));
@@ -50,23 +50,23 @@ struct ProbeSideData {
 
 impl ProbeStream {
     /// Conversion of the samples to those of JPEG; `None` for uncommon formats.
-    pub(super) fn colours(&self) -> Option<Colours> {
+    pub(super) fn colour_conversion(&self) -> Option<ColourConversion> {
         let is_full = match self.pix_fmt.as_deref()? {
             "yuvj420p" => true,
             "yuv420p" => self.color_range.as_deref() == Some("pc"),
             _ => return None,
         };
         let matrix = match self.color_space.as_deref().unwrap_or("unknown") {
-            "bt709" => Matrix::Bt709,
+            "bt709" => YcbcrMatrix::Bt709,
             // ffmpeg's default for unspecified matrices.
-            "smpte170m" | "bt470bg" | "unknown" => Matrix::Bt601,
+            "smpte170m" | "bt470bg" | "unknown" => YcbcrMatrix::Bt601,
             _ => return None,
         };
-        Some(Colours::new(matrix, is_full))
+        Some(ColourConversion::new(matrix, is_full))
     }
 
     /// Width and height after rotation, px.
-    pub(super) fn shown_size(&self) -> Option<[u32; 2]> {
+    pub(super) fn display_size(&self) -> Option<[u32; 2]> {
         let stored = [self.width?, self.height?];
         let is_turned = |data: &ProbeSideData| data.rotation.is_some_and(|r| r.rem_euclid(180.0) == 90.0);
         Some(if self.side_data_list.iter().any(is_turned) { [stored[1], stored[0]] } else { stored })
@@ -79,7 +79,7 @@ pub(super) struct ProbeFormat {
 }
 
 /// Parses a ratio such as `30000/1001`.
-pub(super) fn ratio(text: &str) -> Option<f64> {
+pub(super) fn parse_ratio(text: &str) -> Option<f64> {
     let (a, b) = text.split_once('/')?;
     let value = a.parse::<f64>().ok()? / b.parse::<f64>().ok()?;
     Some(value).filter(|v| v.is_finite() && *v > 0.0)
@@ -103,20 +103,20 @@ fn container_of(path: &Path) -> Option<&'static str> {
 }
 
 /// ffmpeg's limit on decoded pixels: twice the size limit, for stereo or for rows that are cropped.
-pub(super) fn max_pixels([width, height]: [u32; 2]) -> String {
+pub(super) fn max_pixels_option([width, height]: [u32; 2]) -> String {
     (2 * u64::from(width) * u64::from(height)).min(u64::from(u32::MAX >> 1)).to_string()
 }
 
 /// Checks that a file is readable and of a supported type; returns ffmpeg's name of the container.
-pub(super) fn container(path: &Path) -> Result<&'static str, VideoProblem> {
-    let opened = input::open(path, input::STREAMED);
+pub(super) fn checked_container(path: &Path) -> Result<&'static str, VideoProblem> {
+    let opened = input::open(path, input::NO_LIMIT);
     opened.map_err(|e| VideoProblem::Open(gausset_io::atomic::plain_reason(&e)))?;
     let container = container_of(path).ok_or_else(|| {
         let known: Vec<&str> = CONTAINERS.iter().flat_map(|(names, _)| *names).copied().collect();
-        VideoProblem::Kind(format!(".{}", known.join(", .")))
+        VideoProblem::UnsupportedType(format!(".{}", known.join(", .")))
     })?;
-    match ["ffmpeg", "ffprobe"].into_iter().find(|name| find(name).is_none()) {
-        Some(missing) => Err(VideoProblem::Tool(missing)),
+    match ["ffmpeg", "ffprobe"].into_iter().find(|name| find_program(name).is_none()) {
+        Some(missing) => Err(VideoProblem::MissingTool(missing)),
         None => Ok(container),
     }
 }
@@ -128,26 +128,27 @@ pub(super) fn probe(
     limits: [u32; 2],
     silence: Duration,
     stop: &AtomicBool,
-) -> Result<Probe, VideoProblem> {
+) -> Result<ProbeOutput, VideoProblem> {
     const ENTRIES: &str = "stream=width,height,avg_frame_rate,duration,pix_fmt,color_range,color_space:stream_side_data=rotation:format=duration";
     let mut text = String::new();
     let mut on_line = |stream, line: &str| {
-        if stream == Stream::Out && text.len() < 1 << 20 {
+        if stream == OutputStream::Out && text.len() < 1 << 20 {
             text.push_str(line);
         }
     };
-    let pixels = max_pixels(limits);
+    let pixels = max_pixels_option(limits);
     let arguments = ["-v", "error", "-protocol_whitelist", "file", "-f", container, "-max_pixels", &pixels];
     let wanted = ["-select_streams", "v", "-show_entries", ENTRIES, "-of", "json"];
     let program = arguments.iter().chain(&wanted).fold(Program::new("ffprobe"), Program::arg);
-    let asked = program.file_after("file:", path).silence(silence).run(stop, &mut on_line);
+    let asked = program.file_with_prefix("file:", path).silence_limit(silence).run(stop, &mut on_line);
     asked.map_err(VideoProblem::Probe)?;
-    serde_json::from_str(&text).map_err(|_| VideoProblem::Facts("ffprobe returned no information about it"))
+    serde_json::from_str(&text)
+        .map_err(|_| VideoProblem::MissingInfo("ffprobe returned no information about it"))
 }
 
 /// Time stamps of the frames of a file, as stored.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct StoredTimes {
+pub(super) struct TimeStamps {
     /// Times in seconds, ascending.
     pub(super) times: Vec<f64>,
     /// Number of frames without a time stamp.
@@ -157,30 +158,30 @@ pub(super) struct StoredTimes {
 }
 
 /// Reads the time stamps of the frames with ffprobe, without decoding.
-pub(super) fn stored_times(
+pub(super) fn read_time_stamps(
     path: &Path,
     container: &str,
     silence: Duration,
     stop: &AtomicBool,
-) -> Result<StoredTimes, VideoProblem> {
-    let mut found = StoredTimes::default();
+) -> Result<TimeStamps, VideoProblem> {
+    let mut found = TimeStamps::default();
     let mut on_line = |stream, line: &str| {
-        if stream == Stream::Out && found.times.len() + found.untimed < MAX_PACKETS {
-            found.take(line);
+        if stream == OutputStream::Out && found.times.len() + found.untimed < MAX_PACKETS {
+            found.parse_line(line);
         }
     };
     let arguments = ["-v", "error", "-protocol_whitelist", "file", "-f", container, "-select_streams", "v:0"];
     let wanted = ["-show_entries", "packet=pts_time,flags:format=start_time", "-of", "compact"];
     let program = arguments.iter().chain(&wanted).fold(Program::new("ffprobe"), Program::arg);
-    let asked = program.file_after("file:", path).silence(silence).run(stop, &mut on_line);
+    let asked = program.file_with_prefix("file:", path).silence_limit(silence).run(stop, &mut on_line);
     asked.map_err(VideoProblem::Probe)?;
     found.times.sort_by(f64::total_cmp);
     Ok(found)
 }
 
-impl StoredTimes {
+impl TimeStamps {
     /// Parses `packet|pts_time=0.033333|flags=K__` or `format|start_time=0.000000`.
-    fn take(&mut self, line: &str) {
+    fn parse_line(&mut self, line: &str) {
         let value = |name: &str| line.split('|').find_map(|part| part.strip_prefix(name)?.strip_prefix('='));
         let number = |text: Option<&str>| text?.parse::<f64>().ok().filter(|v| v.is_finite());
         if line.starts_with("format|") {
@@ -208,7 +209,7 @@ mod tests {
 
     #[test]
     fn time_stamps_are_read_and_frames_before_the_edit_are_not_counted() {
-        let mut found = StoredTimes::default();
+        let mut found = TimeStamps::default();
         for line in [
             "packet|pts_time=-0.080000|flags=KD_",
             "packet|pts_time=0.120000|flags=K__",
@@ -217,8 +218,8 @@ mod tests {
             "format|start_time=0.021000",
             "",
         ] {
-            found.take(line);
+            found.parse_line(line);
         }
-        assert_eq!(found, StoredTimes { times: vec![0.12, 0.04], untimed: 1, start: 0.021 });
+        assert_eq!(found, TimeStamps { times: vec![0.12, 0.04], untimed: 1, start: 0.021 });
     }
 }

@@ -3,36 +3,36 @@
 use std::sync::atomic::AtomicBool;
 
 use gausset_compute::fearless_simd::Level;
-use gausset_process::{ProcessError, Program, Streaming};
+use gausset_process::{ProcessError, Program, ProgramStream};
 
 use super::error::{VideoError, VideoProblem};
-use super::open::{Arrangement, Choice, Video};
-use super::sharpness::sharpness;
-use crate::colours::Colours;
-use crate::plane::{Colour, Frame, Plane};
+use super::open::{FrameArrangement, FrameSelection, Video};
+use super::sharpness::laplacian_variance;
+use crate::colour_conversion::ColourConversion;
+use crate::plane::{ColourModel, Frame, Plane};
 
 /// Frame rate used when frames are counted; any integer works.
-const COUNTED: u32 = 25;
+const COUNTED_RATE: u32 = 25;
 
 impl Video {
     /// The ffmpeg command that writes the frames between start and end as raw samples, through the filters `then`. With
     /// `is_counted`, every stored frame is written once, whatever its time stamp; otherwise frames are repeated or
     /// dropped to the file's average rate.
-    pub(super) fn program(&self, then: Vec<String>, is_counted: bool) -> Program {
-        let Choice { start, end, .. } = &self.choice;
+    pub(super) fn ffmpeg_command(&self, filters_after: Vec<String>, is_counted: bool) -> Program {
+        let FrameSelection { start, end, .. } = &self.choice;
         let [width, height] = self.size;
         let mut filters: Vec<String> = match self.arrangement {
-            Arrangement::Whole | Arrangement::Stacked | Arrangement::Beside => Vec::new(),
-            Arrangement::Even => vec![format!("crop={width}:{height}:0:0")],
-            Arrangement::UpperHalf => vec!["crop=iw:ih/2:0:0".to_owned()],
+            FrameArrangement::Whole | FrameArrangement::Stacked | FrameArrangement::SideBySide => Vec::new(),
+            FrameArrangement::CropToEven => vec![format!("crop={width}:{height}:0:0")],
+            FrameArrangement::UpperHalf => vec!["crop=iw:ih/2:0:0".to_owned()],
         };
         if is_counted {
             // Replaces time stamps by 0, 1, 2 ..., so that ffmpeg neither drops nor repeats frames.
-            filters.push(format!("settb=1/{COUNTED},setpts=N"));
+            filters.push(format!("settb=1/{COUNTED_RATE},setpts=N"));
         }
-        filters.extend(then);
+        filters.extend(filters_after);
         let filters = filters.join(",");
-        let mut program = Program::new("ffmpeg").silence(self.silence);
+        let mut program = Program::new("ffmpeg").silence_limit(self.output_timeout);
         for argument in ["-nostdin", "-v", "error", "-xerror", "-protocol_whitelist", "file"] {
             program = program.arg(argument);
         }
@@ -47,14 +47,14 @@ impl Video {
             if let (Some(length), true) = (&length, is_counted) {
                 program = program.arg("-t").arg(length);
             }
-            program = program.arg("-i").file_after("file:", file);
+            program = program.arg("-i").file_with_prefix("file:", file);
         }
         if let (Some(length), false) = (&length, is_counted) {
             program = program.arg("-t").arg(length);
         }
-        program = if self.arrangement.is_of_two() {
+        program = if self.arrangement.has_two_streams() {
             let second = if self.second.is_some() { "[1:v:0]" } else { "[0:v:1]" };
-            let stack = if self.arrangement == Arrangement::Beside { "hstack" } else { "vstack" };
+            let stack = if self.arrangement == FrameArrangement::SideBySide { "hstack" } else { "vstack" };
             // Frames after the end of the shorter stream are dropped.
             program
                 .arg("-filter_complex")
@@ -63,7 +63,7 @@ impl Video {
             program.arg("-map").arg("0:v:0").arg("-vf").arg(filters)
         };
         if is_counted {
-            program = program.arg("-r").arg(COUNTED.to_string());
+            program = program.arg("-r").arg(COUNTED_RATE.to_string());
         }
         ["-an", "-f", "rawvideo", "-"].into_iter().fold(program, Program::arg)
     }
@@ -72,41 +72,41 @@ impl Video {
     ///
     /// # Errors
     /// ffmpeg cannot be started.
-    pub fn start<'a>(&self, stop: &'a AtomicBool) -> Result<Reader<'a>, VideoError> {
+    pub fn start<'a>(&self, stop: &'a AtomicBool) -> Result<FrameReader<'a>, VideoError> {
         let mut filters = Vec::new();
-        if self.picks.is_none()
+        if self.selected.is_none()
             && let Some(rate) = &self.rate
         {
             filters.push(format!("fps={rate}"));
         }
-        if self.colours.is_some() {
+        if self.colour_conversion.is_some() {
             filters.push("format=yuv420p|yuvj420p".to_owned());
         } else {
             filters.push("scale=out_color_matrix=bt601:out_range=full".to_owned());
             filters.push("format=yuv420p".to_owned());
         }
-        let program = self.program(filters, self.picks.is_some());
+        let program = self.ffmpeg_command(filters, self.selected.is_some());
         let stream = program.stream(stop).map_err(|error| VideoError::new(&self.path, error))?;
-        Ok(Reader { stream: Some(stream), position: 0, buffer: Vec::new(), spare: Frame::default() })
+        Ok(FrameReader { stream: Some(stream), position: 0, buffer: Vec::new(), spare: Frame::default() })
     }
 }
 
 /// A running ffmpeg process.
-pub struct Reader<'a> {
-    stream: Option<Streaming<'a>>,
+pub struct FrameReader<'a> {
+    stream: Option<ProgramStream<'a>>,
     /// Index of the next output frame.
     position: usize,
     buffer: Vec<u8>,
     spare: Frame,
 }
 
-impl Reader<'_> {
+impl FrameReader<'_> {
     /// Reads frame `index` (ascending), storing `rows` of its planes in `frame`. Returns `false` at the end of the
     /// video.
     ///
     /// # Errors
     /// ffmpeg failed, was stopped or delivers nothing, or the stream ends within a frame.
-    pub fn read(
+    pub fn read_frame(
         &mut self,
         video: &Video,
         index: usize,
@@ -114,26 +114,26 @@ impl Reader<'_> {
         level: Level,
         frame: &mut Frame,
     ) -> Result<bool, VideoError> {
-        let window = video.window(index);
+        let window = video.candidate_range(index);
         while self.position < window.start {
-            if !self.raw(video)? {
+            if !self.read_raw(video)? {
                 return Ok(false);
             }
         }
         // If the window holds several frames, `spare` keeps the sharpest so far.
         let mut best: Option<f64> = None;
         for _ in window.clone() {
-            if !self.raw(video)? {
+            if !self.read_raw(video)? {
                 break;
             }
             if window.len() == 1 {
-                fill(video, &self.buffer, rows, level, frame);
+                fill_from_raw(video, &self.buffer, rows, level, frame);
                 return Ok(true);
             }
-            let sharpness = sharpness(&self.buffer, video.size);
+            let sharpness = laplacian_variance(&self.buffer, video.size);
             if best.is_none_or(|b| sharpness > b) {
                 best = Some(sharpness);
-                fill(video, &self.buffer, rows, level, &mut self.spare);
+                fill_from_raw(video, &self.buffer, rows, level, &mut self.spare);
             }
         }
         if best.is_some() {
@@ -143,7 +143,7 @@ impl Reader<'_> {
     }
 
     /// Reads the next frame into the buffer. Returns `false` at the end.
-    fn raw(&mut self, video: &Video) -> Result<bool, VideoError> {
+    fn read_raw(&mut self, video: &Video) -> Result<bool, VideoError> {
         let Some(stream) = &mut self.stream else { return Ok(false) };
         let [w, h] = video.size.map(|s| s as usize);
         self.buffer.resize(w * h * 3 / 2, 0);
@@ -153,17 +153,17 @@ impl Reader<'_> {
             self.position += 1;
             return Ok(true);
         }
-        match self.stream.take().map(Streaming::finish) {
+        match self.stream.take().map(ProgramStream::finish) {
             Some(Err(error)) => Err(failed(error)),
-            _ if got > 0 => Err(VideoError::new(&video.path, VideoProblem::Torn)),
+            _ if got > 0 => Err(VideoError::new(&video.path, VideoProblem::Truncated)),
             _ => Ok(false),
         }
     }
 }
 
 /// Converts raw planes to a frame with JPEG colours.
-fn fill(video: &Video, raw: &[u8], rows: &[[i32; 2]], level: Level, frame: &mut Frame) {
-    frame.colour = Colour::YCbCr;
+fn fill_from_raw(video: &Video, raw: &[u8], rows: &[[i32; 2]], level: Level, frame: &mut Frame) {
+    frame.colour = ColourModel::YCbCr;
     frame.alpha = None;
     frame.planes.resize_with(3, Plane::default);
     for (index, [w, h]) in video.shape().sizes.into_iter().enumerate() {
@@ -173,6 +173,6 @@ fn fill(video: &Video, raw: &[u8], rows: &[[i32; 2]], level: Level, frame: &mut 
     let [width, height] = video.size.map(|s| s as usize);
     let (luma, chroma) = raw.split_at(width * height);
     let (cb, cr) = chroma.split_at(width * height / 4);
-    let colours = video.colours.unwrap_or(Colours::SAME);
+    let colours = video.colour_conversion.unwrap_or(ColourConversion::IDENTITY);
     colours.convert(level, [luma, cb, cr], &mut frame.planes);
 }

@@ -1,7 +1,7 @@
 //! Sharpness of a frame, for selecting the sharpest of several.
 
 /// Variance of the Laplacian of the luma at a quarter of the resolution; low under motion blur.
-pub(super) fn sharpness(raw: &[u8], [w, h]: [u32; 2]) -> f64 {
+pub(super) fn laplacian_variance(raw: &[u8], [w, h]: [u32; 2]) -> f64 {
     let (w, h) = (w as usize, h as usize);
     let at = |x: usize, y: usize| f64::from(raw[4 * y * w + 4 * x]);
     let (mut sum, mut squares, mut count) = (0.0, 0.0, 0.0);
@@ -25,7 +25,7 @@ mod tests {
     /// Sharpness of an image of 64x32 px, of which only every fourth sample and row is used.
     fn of(value: impl Fn(usize, usize) -> u8) -> f64 {
         let raw: Vec<u8> = (0..64 * 32).map(|i| value(i % 64 / 4, i / 64 / 4)).collect();
-        sharpness(&raw, [64, 32])
+        laplacian_variance(&raw, [64, 32])
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use gausset_compute::Pool;
 use gausset_core::{Pose, se3};
-use gausset_pano::calibrate::{Grey, cells};
+use gausset_pano::calibrate::{LumaImage, circle_cells};
 use gausset_pano::fisheye::{DualFisheye, Lens};
 use gausset_pano::geometry::rotation;
 use gausset_scenes::room::Room;
@@ -35,7 +35,7 @@ pub(crate) struct Drawing {
 impl Drawing {
     pub(crate) fn of(lenses: &DualFisheye, pool: &Pool) -> Self {
         let [width, height] = lenses.canvas().map(|v| v as usize);
-        let cells = cells(lenses.canvas()).unwrap();
+        let cells = circle_cells(lenses.canvas()).unwrap();
         let mut pixels = vec![([0.0; 3], 0.0); width * height];
         pool.run_chunks(&mut pixels, width, |y, row| {
             for (x, out) in row.iter_mut().enumerate() {
@@ -79,13 +79,13 @@ impl Drawing {
         data
     }
 
-    pub(crate) fn grey(&self, data: &[f64]) -> Grey {
+    pub(crate) fn grey(&self, data: &[f64]) -> LumaImage {
         let [width, height] = self.size;
-        Grey { width, height, data: data.iter().map(|v| (v + 0.5).clamp(0.0, 255.0) as u8).collect() }
+        LumaImage { width, height, data: data.iter().map(|v| (v + 0.5).clamp(0.0, 255.0) as u8).collect() }
     }
 
     /// Luma of the room from a pose (`pano_from_world`); the second lens is `behind` metres behind the first.
-    pub(crate) fn room(&self, room: Room, pose: &Pose, behind: f64, pool: &Pool) -> Grey {
+    pub(crate) fn room(&self, room: Room, pose: &Pose, behind: f64, pool: &Pool) -> LumaImage {
         let back = se3::transpose_mul_vec(&pose.rotation, [0.0, 0.0, -behind]);
         let second = [0, 1, 2].map(|k| pose.centre()[k] + back[k]);
         let value = |ray: [f64; 3], lens: usize| {

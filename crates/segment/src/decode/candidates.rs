@@ -1,15 +1,15 @@
 //! Boxes with class and score, from the output formats of models.
 
-use super::{Outputs, Rules, activate, need, sides};
+use super::{DecodeParameters, Outputs, activate, required, sides};
 use crate::description::{BoxForm, BoxUnits};
 use crate::engine::Tensor;
 
 /// Largest number of detections of an image; those with the highest scores are kept.
-const MOST: usize = 300;
+const MAX_DETECTIONS: usize = 300;
 
 /// A box that may become a detection.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Candidate {
+pub(crate) struct CandidateBox {
     pub class: usize,
     pub score: f32,
     /// Index of its query, row or anchor.
@@ -19,11 +19,11 @@ pub(crate) struct Candidate {
 }
 
 /// Queries: scores [Q, C], and boxes [Q, 4] if there are some.
-pub(super) fn of_queries(
+pub(super) fn from_queries(
     scores: &Tensor,
     boxes: Option<&Tensor>,
-    rules: &Rules<'_>,
-) -> Result<Vec<Candidate>, String> {
+    rules: &DecodeParameters<'_>,
+) -> Result<Vec<CandidateBox>, String> {
     let &[queries, classes] = sides("scores", scores, 2)? else { return Ok(Vec::new()) };
     if classes == 0 || (rules.classes != 0 && rules.classes.abs_diff(classes) > 1) {
         return Err(format!(
@@ -43,17 +43,20 @@ pub(super) fn of_queries(
         };
         if score >= rules.confidence && rules.wants(class) {
             let corners = boxes.map_or_else(|| whole(rules), |boxes| corners(&boxes[4 * index..], rules));
-            found.push(Candidate { class, score, index, corners });
+            found.push(CandidateBox { class, score, index, corners });
         }
     }
-    Ok(kept(found, rules.spec.nms))
+    Ok(suppress_overlaps(found, rules.spec.nms))
 }
 
 /// Lists: boxes [N, 4], labels [N], scores [N].
-pub(super) fn of_lists(outputs: Outputs<'_>, rules: &Rules<'_>) -> Result<Vec<Candidate>, String> {
-    let labels = &need("labels", outputs.labels)?.data;
-    let scores = &need("scores", outputs.scores)?.data;
-    let boxes = rows_of_four(need("boxes", outputs.boxes)?, labels.len())?;
+pub(super) fn from_lists(
+    outputs: Outputs<'_>,
+    rules: &DecodeParameters<'_>,
+) -> Result<Vec<CandidateBox>, String> {
+    let labels = &required("labels", outputs.labels)?.data;
+    let scores = &required("scores", outputs.scores)?.data;
+    let boxes = rows_of_four(required("boxes", outputs.boxes)?, labels.len())?;
     if scores.len() != labels.len() {
         return Err(format!("`scores` has {} values, `labels` {}", scores.len(), labels.len()));
     }
@@ -61,13 +64,13 @@ pub(super) fn of_lists(outputs: Outputs<'_>, rules: &Rules<'_>) -> Result<Vec<Ca
     let found = all.filter(|(_, (label, score))| {
         **label >= 0.0 && **score >= rules.confidence && rules.wants(**label as usize)
     });
-    let candidate = |(index, (label, score)): (usize, (&f32, &f32))| Candidate {
+    let candidate = |(index, (label, score)): (usize, (&f32, &f32))| CandidateBox {
         class: *label as usize,
         score: *score,
         index,
         corners: corners(&boxes[4 * index..], rules),
     };
-    Ok(kept(found.map(candidate).collect(), rules.spec.nms))
+    Ok(suppress_overlaps(found.map(candidate).collect(), rules.spec.nms))
 }
 
 /// Tables of anchors, one per column or row: four numbers of a box, then
@@ -79,8 +82,8 @@ pub(super) fn of_lists(outputs: Outputs<'_>, rules: &Rules<'_>) -> Result<Vec<Ca
 pub(super) fn of_table(
     table: &Tensor,
     shares: usize,
-    rules: &Rules<'_>,
-) -> Result<(Vec<Candidate>, Vec<f32>), String> {
+    rules: &DecodeParameters<'_>,
+) -> Result<(Vec<CandidateBox>, Vec<f32>), String> {
     let &[first, second] = sides("scores", table, 2)? else { return Ok((Vec::new(), Vec::new())) };
     let classes = rules.classes;
     let forms = [(4 + classes, 4), (5 + classes, 5), (6, 6)];
@@ -119,10 +122,10 @@ pub(super) fn of_table(
             (class, if start == 5 { share * row[4] } else { *share })
         };
         if score >= rules.confidence && rules.wants(class) {
-            found.push(Candidate { class, score, index, corners: corners(&row, rules) });
+            found.push(CandidateBox { class, score, index, corners: corners(&row, rules) });
         }
     }
-    Ok((kept(found, rules.spec.nms), coefficients))
+    Ok((suppress_overlaps(found, rules.spec.nms), coefficients))
 }
 
 /// Values of `count` boxes.
@@ -134,13 +137,13 @@ fn rows_of_four(boxes: &Tensor, count: usize) -> Result<&[f32], String> {
 }
 
 /// The box of the whole input.
-fn whole(rules: &Rules<'_>) -> [f32; 4] {
+fn whole(rules: &DecodeParameters<'_>) -> [f32; 4] {
     let [width, height] = rules.placement.input.map(|side| side as f32);
     [0.0, 0.0, width, height]
 }
 
 /// Left, top, right and bottom, px of the input.
-fn corners(row: &[f32], rules: &Rules<'_>) -> [f32; 4] {
+fn corners(row: &[f32], rules: &DecodeParameters<'_>) -> [f32; 4] {
     let [a, b, c, d] = [row[0], row[1], row[2], row[3]];
     let edges = match rules.spec.form {
         BoxForm::Xyxy => [a, b, c, d],
@@ -153,14 +156,14 @@ fn corners(row: &[f32], rules: &Rules<'_>) -> [f32; 4] {
 
 /// Sorts by descending score and removes boxes that overlap a better one of their class (greedy non-maximum
 /// suppression).
-fn kept(mut found: Vec<Candidate>, nms: f32) -> Vec<Candidate> {
+fn suppress_overlaps(mut found: Vec<CandidateBox>, nms: f32) -> Vec<CandidateBox> {
     found.sort_by(|a, b| b.score.total_cmp(&a.score).then(a.index.cmp(&b.index)));
-    let mut kept: Vec<Candidate> = Vec::new();
+    let mut kept: Vec<CandidateBox> = Vec::new();
     for candidate in found {
-        if kept.len() == MOST {
+        if kept.len() == MAX_DETECTIONS {
             break;
         }
-        let is_seen = |other: &Candidate| {
+        let is_seen = |other: &CandidateBox| {
             other.class == candidate.class && nms < 1.0 && overlap(&other.corners, &candidate.corners) > nms
         };
         if !kept.iter().any(is_seen) {
@@ -184,14 +187,14 @@ mod tests {
 
     #[test]
     fn the_surer_of_two_boxes_on_each_other_stays_and_those_of_other_classes_do() {
-        let of = |class, score, index, left| Candidate {
+        let of = |class, score, index, left| CandidateBox {
             class,
             score,
             index,
             corners: [left, 0.0, left + 10.0, 10.0],
         };
         let found = vec![of(0, 0.5, 0, 0.0), of(0, 0.9, 1, 2.0), of(1, 0.6, 2, 1.0), of(0, 0.7, 3, 20.0)];
-        let order = |nms| kept(found.clone(), nms).iter().map(|c| c.index).collect::<Vec<_>>();
+        let order = |nms| suppress_overlaps(found.clone(), nms).iter().map(|c| c.index).collect::<Vec<_>>();
         // Overlap of the first two: 8 of 12 columns.
         assert_eq!(order(0.5), [1, 3, 2]);
         assert_eq!(order(0.7), [1, 3, 2, 0]);

@@ -4,25 +4,25 @@ mod candidates;
 mod paint;
 mod semantic;
 
-use crate::description::{Activation, Kind, OutputSpec};
+use crate::description::{Activation, OutputKind, OutputSpec};
 use crate::engine::Tensor;
-use crate::fit::Placement;
-pub(crate) use candidates::Candidate;
+use crate::input_image::Placement;
+pub(crate) use candidates::CandidateBox;
 use paint::Lattice;
 
 /// An object detected in an image.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Find {
+pub struct Detection {
     /// Index of its class.
     pub class: usize,
     /// Confidence of the model, 0 to 1.
-    pub score: f32,
+    pub confidence: f32,
     /// First column and row of its mask in the image.
     pub corner: [usize; 2],
     /// Width and height of its mask, px.
     pub size: [usize; 2],
     /// 255 = inside, 0 = outside; the edge is at half.
-    pub soft: Vec<u8>,
+    pub soft_mask: Vec<u8>,
 }
 
 /// The outputs that a description names.
@@ -37,7 +37,7 @@ pub(crate) struct Outputs<'a> {
 
 /// Parameters of decoding.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Rules<'a> {
+pub(crate) struct DecodeParameters<'a> {
     pub spec: &'a OutputSpec,
     pub placement: &'a Placement,
     /// Number of named classes; 0 = as many as the outputs have.
@@ -48,26 +48,27 @@ pub(crate) struct Rules<'a> {
     pub confidence: f32,
 }
 
-impl Rules<'_> {
+impl DecodeParameters<'_> {
     fn wants(&self, class: usize) -> bool {
         self.wanted.get(class).copied().unwrap_or(false)
     }
 }
 
 /// Decodes the outputs of a run; the error names the output whose shape does not match.
-pub(crate) fn decode(outputs: Outputs<'_>, rules: &Rules<'_>) -> Result<Vec<Find>, String> {
+pub(crate) fn decode(outputs: Outputs<'_>, rules: &DecodeParameters<'_>) -> Result<Vec<Detection>, String> {
     match rules.spec.kind {
         // Used through `prompted`, never directly.
-        Kind::Promptable => Err("is of a promptable model".to_owned()),
-        Kind::Semantic => semantic::decode(need("masks", outputs.masks)?, rules),
-        Kind::QueryMasks => {
-            let masks = Sheets::of("masks", need("masks", outputs.masks)?)?;
-            let candidates = candidates::of_queries(need("scores", outputs.scores)?, outputs.boxes, rules)?;
-            whole_masks(&candidates, rules, masks.count, |c| masks.sheet(c.index).to_vec(), &masks, false)
+        OutputKind::Promptable => Err("is of a promptable model".to_owned()),
+        OutputKind::Semantic => semantic::decode(required("masks", outputs.masks)?, rules),
+        OutputKind::QueryMasks => {
+            let masks = MaskStack::from_tensor("masks", required("masks", outputs.masks)?)?;
+            let candidates =
+                candidates::from_queries(required("scores", outputs.scores)?, outputs.boxes, rules)?;
+            whole_masks(&candidates, rules, masks.count, |c| masks.mask(c.index).to_vec(), &masks, false)
         }
-        Kind::BoxMasks => {
-            let masks = Sheets::of("masks", need("masks", outputs.masks)?)?;
-            let found = candidates::of_lists(outputs, rules)?;
+        OutputKind::BoxMasks => {
+            let masks = MaskStack::from_tensor("masks", required("masks", outputs.masks)?)?;
+            let found = candidates::from_lists(outputs, rules)?;
             // torchvision has already pasted the masks into the whole input.
             let is_pasted = masks.size == rules.placement.input;
             let [width, height] = rules.placement.input.map(|side| side as f32);
@@ -76,7 +77,7 @@ pub(crate) fn decode(outputs: Outputs<'_>, rules: &Rules<'_>) -> Result<Vec<Find
                     return Err(format!("`masks` has {} masks, `boxes` has more", masks.count));
                 }
                 let lattice = Lattice {
-                    values: masks.sheet(candidate.index),
+                    values: masks.mask(candidate.index),
                     size: masks.size,
                     span: if is_pasted { [0.0, 0.0, width, height] } else { candidate.corners },
                     activation: rules.spec.mask_activation,
@@ -86,21 +87,21 @@ pub(crate) fn decode(outputs: Outputs<'_>, rules: &Rules<'_>) -> Result<Vec<Find
             });
             collect(finds)
         }
-        Kind::Prototypes => {
-            let sheets = Sheets::of("prototypes", need("prototypes", outputs.prototypes)?)?;
-            let scores = need("scores", outputs.scores)?;
+        OutputKind::Prototypes => {
+            let sheets = MaskStack::from_tensor("prototypes", required("prototypes", outputs.prototypes)?)?;
+            let scores = required("scores", outputs.scores)?;
             let (found, coefficients) = candidates::of_table(scores, sheets.count, rules)?;
-            let combined = |candidate: &Candidate| {
+            let combined = |candidate: &CandidateBox| {
                 let shares = &coefficients[candidate.index * sheets.count..][..sheets.count];
                 let mut mask = vec![0.0; sheets.size[0] * sheets.size[1]];
                 for (k, &share) in shares.iter().enumerate() {
-                    mask.iter_mut().zip(sheets.sheet(k)).for_each(|(sum, v)| *sum += share * v);
+                    mask.iter_mut().zip(sheets.mask(k)).for_each(|(sum, v)| *sum += share * v);
                 }
                 mask
             };
             whole_masks(&found, rules, coefficients.len(), combined, &sheets, true)
         }
-        Kind::Boxes => {
+        OutputKind::Boxes => {
             let found = boxes(outputs, rules)?;
             let finds = found.iter().map(|candidate| {
                 let lattice = Lattice {
@@ -118,21 +119,23 @@ pub(crate) fn decode(outputs: Outputs<'_>, rules: &Rules<'_>) -> Result<Vec<Find
 }
 
 /// Decodes boxes only.
-pub(crate) fn boxes(outputs: Outputs<'_>, rules: &Rules<'_>) -> Result<Vec<Candidate>, String> {
+pub(crate) fn boxes(outputs: Outputs<'_>, rules: &DecodeParameters<'_>) -> Result<Vec<CandidateBox>, String> {
     match (outputs.boxes, outputs.labels) {
-        (Some(_), Some(_)) => candidates::of_lists(outputs, rules),
-        (Some(_), None) => candidates::of_queries(need("scores", outputs.scores)?, outputs.boxes, rules),
-        (None, _) => Ok(candidates::of_table(need("scores", outputs.scores)?, 0, rules)?.0),
+        (Some(_), Some(_)) => candidates::from_lists(outputs, rules),
+        (Some(_), None) => {
+            candidates::from_queries(required("scores", outputs.scores)?, outputs.boxes, rules)
+        }
+        (None, _) => Ok(candidates::of_table(required("scores", outputs.scores)?, 0, rules)?.0),
     }
 }
 
 /// The mask of a promptable model for a box: of several masks over the whole input, the one with the best score.
-pub(crate) fn prompted(
+pub(crate) fn prompted_mask(
     outputs: Outputs<'_>,
-    (candidate, activation): (&Candidate, Activation),
+    (candidate, activation): (&CandidateBox, Activation),
     placement: &Placement,
-) -> Result<Option<Find>, String> {
-    let sheets = Sheets::of("masks", need("masks", outputs.masks)?)?;
+) -> Result<Option<Detection>, String> {
+    let sheets = MaskStack::from_tensor("masks", required("masks", outputs.masks)?)?;
     let scores = outputs.scores.map_or(&[] as &[f32], |scores| &scores.data);
     if outputs.scores.is_some() && scores.len() != sheets.count {
         return Err(format!("`scores` has {} values, `masks` {}", scores.len(), sheets.count));
@@ -144,7 +147,7 @@ pub(crate) fn prompted(
     }
     let [width, height] = placement.input.map(|side| side as f32);
     let lattice = Lattice {
-        values: sheets.sheet(index),
+        values: sheets.mask(index),
         size: sheets.size,
         span: [0.0, 0.0, width, height],
         activation,
@@ -155,13 +158,13 @@ pub(crate) fn prompted(
 
 /// Detections whose masks cover the whole input; clipped to their boxes if `cut` is set.
 fn whole_masks(
-    candidates: &[Candidate],
-    rules: &Rules<'_>,
+    candidates: &[CandidateBox],
+    rules: &DecodeParameters<'_>,
     count: usize,
-    mask: impl Fn(&Candidate) -> Vec<f32>,
-    sheets: &Sheets<'_>,
+    mask: impl Fn(&CandidateBox) -> Vec<f32>,
+    sheets: &MaskStack<'_>,
     cut: bool,
-) -> Result<Vec<Find>, String> {
+) -> Result<Vec<Detection>, String> {
     let [width, height] = rules.placement.input.map(|side| side as f32);
     let finds = candidates.iter().map(|candidate| {
         if candidate.index >= count {
@@ -180,11 +183,11 @@ fn whole_masks(
 }
 
 /// Collects the detections that have a mask.
-fn collect(finds: impl Iterator<Item = Result<Option<Find>, String>>) -> Result<Vec<Find>, String> {
+fn collect(finds: impl Iterator<Item = Result<Option<Detection>, String>>) -> Result<Vec<Detection>, String> {
     finds.filter_map(Result::transpose).collect()
 }
 
-fn need<'a>(name: &str, tensor: Option<&'a Tensor>) -> Result<&'a Tensor, String> {
+fn required<'a>(name: &str, tensor: Option<&'a Tensor>) -> Result<&'a Tensor, String> {
     tensor.ok_or_else(|| format!("`{name}` is missing"))
 }
 
@@ -201,15 +204,15 @@ fn sides<'a>(name: &str, tensor: &'a Tensor, wanted: usize) -> Result<&'a [usize
 }
 
 /// A tensor as a list of masks.
-struct Sheets<'a> {
+struct MaskStack<'a> {
     values: &'a [f32],
     count: usize,
     /// Width and height.
     size: [usize; 2],
 }
 
-impl<'a> Sheets<'a> {
-    fn of(name: &str, tensor: &'a Tensor) -> Result<Self, String> {
+impl<'a> MaskStack<'a> {
+    fn from_tensor(name: &str, tensor: &'a Tensor) -> Result<Self, String> {
         // [N, 1, h, w], [1, N, h, w], [N, h, w] or [h, w].
         let (count, [height, width]) = match tensor.shape.as_slice() {
             [n, 1, h, w] | [1, n, h, w] | [n, h, w] => (*n, [*h, *w]),
@@ -222,7 +225,7 @@ impl<'a> Sheets<'a> {
         Ok(Self { values: &tensor.data, count, size: [width, height] })
     }
 
-    fn sheet(&self, index: usize) -> &'a [f32] {
+    fn mask(&self, index: usize) -> &'a [f32] {
         let pixels = self.size[0] * self.size[1];
         &self.values[index * pixels..(index + 1) * pixels]
     }

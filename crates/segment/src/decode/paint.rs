@@ -1,8 +1,8 @@
 //! Converts a coarse mask to the pixels of the image.
 
-use super::{Find, sigmoid};
+use super::{Detection, sigmoid};
 use crate::description::Activation;
-use crate::fit::Placement;
+use crate::input_image::Placement;
 
 /// Probability below which a pixel is not part of a detection.
 const NOTHING: f32 = 1.0 / 64.0;
@@ -26,7 +26,7 @@ impl Lattice<'_> {
     ///
     /// Values are interpolated bilinearly between the centres of grid cells and then converted to probabilities, as in
     /// the training of the models.
-    pub(super) fn find(&self, class: usize, score: f32, placement: &Placement) -> Option<Find> {
+    pub(super) fn find(&self, class: usize, score: f32, placement: &Placement) -> Option<Detection> {
         let [left, top, right, bottom] = self.extent(placement)?;
         let (width, height) = (right - left, bottom - top);
         let mut soft = vec![0; width * height];
@@ -44,12 +44,12 @@ impl Lattice<'_> {
                 *out = (self.share(value) * 255.0 + 0.5) as u8;
             }
         }
-        soft.iter().any(|&s| s >= 128).then_some(Find {
+        soft.iter().any(|&s| s >= 128).then_some(Detection {
             class,
-            score,
+            confidence: score,
             corner: [left, top],
             size: [width, height],
-            soft,
+            soft_mask: soft,
         })
     }
 
@@ -100,8 +100,8 @@ impl Lattice<'_> {
             if let Some(within) = self.within {
                 ends = [ends[0].max(f64::from(within[axis])), ends[1].min(f64::from(within[axis + 2]))];
             }
-            let picture = placement.picture[axis];
-            let inside = |at: f64| placement.to_picture(axis, at).clamp(0.0, picture as f64);
+            let picture = placement.image[axis];
+            let inside = |at: f64| placement.to_image(axis, at).clamp(0.0, picture as f64);
             edges[axis] = inside(ends[0]).floor() as usize;
             edges[axis + 2] = inside(ends[1]).ceil() as usize;
         }

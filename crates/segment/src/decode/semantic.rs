@@ -1,13 +1,13 @@
 //! Decodes semantic segmentation: a class for each pixel.
 
 use super::paint::Lattice;
-use super::{Find, Rules, Sheets, activate};
+use super::{DecodeParameters, Detection, MaskStack, activate};
 use crate::description::Activation;
 use crate::engine::Tensor;
 
 /// Class probabilities [1, C, h, w]; or class indices [1, h, w] or [1, 1, h, w], if there is more than one named class.
-pub(super) fn decode(masks: &Tensor, rules: &Rules<'_>) -> Result<Vec<Find>, String> {
-    let sheets = Sheets::of("masks", masks)?;
+pub(super) fn decode(masks: &Tensor, rules: &DecodeParameters<'_>) -> Result<Vec<Detection>, String> {
+    let sheets = MaskStack::from_tensor("masks", masks)?;
     let pixels = sheets.size[0] * sheets.size[1];
     let is_numbered = sheets.count == 1 && rules.classes > 1;
     if !is_numbered && rules.classes != 0 && sheets.count != rules.classes {
@@ -16,14 +16,14 @@ pub(super) fn decode(masks: &Tensor, rules: &Rules<'_>) -> Result<Vec<Find>, Str
             masks.shape, sheets.count, rules.classes
         ));
     }
-    let shares = if is_numbered { Vec::new() } else { shares(&sheets, rules.spec.activation) };
+    let shares = if is_numbered { Vec::new() } else { probabilities(&sheets, rules.spec.activation) };
     let classes = if is_numbered { rules.classes } else { sheets.count };
     let background = rules.spec.background.map(|class| class.rem_euclid(classes as i64) as usize);
     let mut finds = Vec::new();
     for class in (0..classes).filter(|&class| rules.wants(class) && Some(class) != background) {
         let numbered: Vec<f32>;
         let values = if is_numbered {
-            numbered = sheets.sheet(0).iter().map(|&v| if v == class as f32 { 1.0 } else { 0.0 }).collect();
+            numbered = sheets.mask(0).iter().map(|&v| if v == class as f32 { 1.0 } else { 0.0 }).collect();
             &numbered
         } else {
             &shares[class * pixels..(class + 1) * pixels]
@@ -46,7 +46,7 @@ pub(super) fn decode(masks: &Tensor, rules: &Rules<'_>) -> Result<Vec<Find>, Str
 }
 
 /// The maps of all classes as probabilities.
-fn shares(sheets: &Sheets<'_>, activation: Activation) -> Vec<f32> {
+fn probabilities(sheets: &MaskStack<'_>, activation: Activation) -> Vec<f32> {
     let pixels = sheets.size[0] * sheets.size[1];
     let mut all = sheets.values[..sheets.count * pixels].to_vec();
     if activation != Activation::Softmax {

@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use gausset_io::units::one_line;
-use gausset_process::{Program, Stream, find as in_path};
+use gausset_io::text::one_line;
+use gausset_process::{OutputStream, Program, find_program as in_path};
 
 use crate::ModelError;
 
@@ -17,9 +17,9 @@ pub const LIBRARY_VARIABLE: &str = "ORT_DYLIB_PATH";
 /// Environment variable that names a Python.
 pub const PYTHON_VARIABLE: &str = "GAUSSET_PYTHON";
 /// Time limit for asking Python.
-const LIMIT: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 /// Python code that prints where the package is, without executing any of it.
-const ASK: &str = "import importlib.util as u\ns = u.find_spec('onnxruntime')\n\
+const FIND_PACKAGE: &str = "import importlib.util as u\ns = u.find_spec('onnxruntime')\n\
                    print('onnxruntime=' + (s.submodule_search_locations[0] if s else ''))";
 
 /// Where to look for the library.
@@ -47,11 +47,11 @@ pub(super) fn find(choice: &LibraryChoice, stop: &AtomicBool) -> Result<PathBuf,
     }
     let variable = || std::env::var_os(PYTHON_VARIABLE).map(PathBuf::from);
     if let Some(python) = choice.python.clone().or_else(variable) {
-        return of_python(&python, stop);
+        return from_python(&python, stop);
     }
     let mut tried = None;
     for python in ["python3", "python"].iter().filter_map(|name| in_path(name)) {
-        match of_python(&python, stop) {
+        match from_python(&python, stop) {
             Err(error) if error != ModelError::Stopped => tried = tried.or(Some(error)),
             found => return found,
         }
@@ -69,15 +69,15 @@ fn named(path: &Path, by: &str) -> Result<PathBuf, ModelError> {
 }
 
 /// The library in the `onnxruntime` package of a Python.
-fn of_python(python: &Path, stop: &AtomicBool) -> Result<PathBuf, ModelError> {
+fn from_python(python: &Path, stop: &AtomicBool) -> Result<PathBuf, ModelError> {
     let shown = python.display();
     let mut folder = None;
     let mut on_line = |stream, line: &str| {
-        if let (Stream::Out, Some(found)) = (stream, line.strip_prefix("onnxruntime=")) {
+        if let (OutputStream::Out, Some(found)) = (stream, line.strip_prefix("onnxruntime=")) {
             folder = Some(PathBuf::from(found.trim_end()));
         }
     };
-    let ran = Program::new(python).arg("-c").arg(ASK).silence(LIMIT).run(stop, &mut on_line);
+    let ran = Program::new(python).arg("-c").arg(FIND_PACKAGE).silence_limit(TIMEOUT).run(stop, &mut on_line);
     if stop.load(std::sync::atomic::Ordering::Relaxed) {
         return Err(ModelError::Stopped);
     }

@@ -12,14 +12,14 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread::Builder;
 
 use gausset_io::atomic::plain_reason;
-use gausset_io::guard;
-use gausset_io::units::one_line;
+use gausset_io::catch_panic;
+use gausset_io::text::one_line;
 
 #[cfg(feature = "onnxruntime")]
 pub use library::{LIBRARY_VARIABLE, LibraryChoice, PYTHON_VARIABLE};
 
-use crate::proto::{Facts, MAX_OPERATORS};
-use crate::segmenter::Memory;
+use crate::proto::{MAX_OPERATORS, OnnxInfo};
+use crate::segmenter::ModelMemory;
 
 /// Stack size of the threads on which engines load and sort a network, bytes. rten 0.27 recurses once per operator in a
 /// chain, with 175 to 350 bytes each: 6,000 of them fit into 2 MiB, 12,000 do not.
@@ -36,7 +36,7 @@ pub struct Tensor {
 
 /// An input or output of a model.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Port {
+pub struct TensorPort {
     /// Its name.
     pub name: String,
     /// Its dimensions where they are fixed; empty if not declared.
@@ -46,7 +46,7 @@ pub struct Port {
 /// An inference engine.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
-pub enum Engine {
+pub enum InferenceEngine {
     /// The built-in engine.
     #[default]
     Rten,
@@ -58,9 +58,9 @@ pub enum Engine {
 /// The loaded ONNX Runtime.
 #[cfg(feature = "onnxruntime")]
 #[derive(Clone, Copy, Debug)]
-pub struct Runtime(&'static onnxruntime::Loaded);
+pub struct Runtime(&'static onnxruntime::LoadedLibrary);
 
-impl Engine {
+impl InferenceEngine {
     /// Loads ONNX Runtime; the library is loaded once and stays loaded until the program ends.
     ///
     /// # Errors
@@ -85,7 +85,7 @@ impl Engine {
     }
 
     /// Loads a file as a network.
-    pub(crate) fn load(&self, bundle: Bundle) -> Result<Arc<dyn Network>, Refusal> {
+    pub(crate) fn load(&self, bundle: ModelFiles) -> Result<Arc<dyn Network>, Refusal> {
         if let Self::Rten = self {
             rten::check(&bundle)?;
         }
@@ -100,7 +100,7 @@ impl Engine {
         };
         let bad = |what: String| Refusal::File(format!("cannot be used: {what}"));
         let loaded = std::thread::scope(|scope| {
-            let thread = thread().spawn_scoped(scope, || guard::run(load));
+            let thread = model_thread().spawn_scoped(scope, || catch_panic::catch(load));
             let thread = thread.map_err(|e| bad(format!("no thread: {}", plain_reason(&e))))?;
             thread.join().map_err(|_| bad("its thread panicked".to_owned()))
         })?;
@@ -112,26 +112,26 @@ impl Engine {
 
     /// Memory of weights of this size: rten shares the file; ONNX Runtime keeps it, and each session holds the weights
     /// and their packed form.
-    pub(crate) fn weights(&self, bytes: u64) -> Memory {
+    pub(crate) fn weight_memory(&self, bytes: u64) -> ModelMemory {
         match self {
-            Self::Rten => Memory { shared: bytes, each: 0 },
+            Self::Rten => ModelMemory { shared: bytes, per_run: 0 },
             #[cfg(feature = "onnxruntime")]
-            Self::OnnxRuntime(_) => Memory { shared: bytes, each: 2 * bytes },
+            Self::OnnxRuntime(_) => ModelMemory { shared: bytes, per_run: 2 * bytes },
         }
     }
 }
 
 /// A thread for a model, with a stack that is large enough for every accepted model.
-pub(crate) fn thread() -> Builder {
+pub(crate) fn model_thread() -> Builder {
     Builder::new().name("model".to_owned()).stack_size(STACK_BYTES)
 }
 
 /// A model file and its external files.
-pub(crate) struct Bundle {
-    pub facts: Facts,
+pub(crate) struct ModelFiles {
+    pub facts: OnnxInfo,
     pub data: Vec<u8>,
     /// By their names in the model.
-    pub beside: Vec<(String, Vec<u8>)>,
+    pub external: Vec<(String, Vec<u8>)>,
 }
 
 /// Why an engine refuses a file.
@@ -143,50 +143,50 @@ pub(crate) enum Refusal {
 
 /// A network loaded by an engine.
 pub(crate) trait Network: Debug + Send + Sync {
-    fn inputs(&self) -> Vec<Port>;
-    fn outputs(&self) -> Vec<Port>;
+    fn inputs(&self) -> Vec<TensorPort>;
+    fn outputs(&self) -> Vec<TensorPort>;
     /// Runs it on one thread, with tensors for inputs by index; `None` for an output whose type masks cannot use. The
     /// error is the engine's message.
     fn run(
         &self,
         inputs: Vec<(usize, Tensor)>,
         outputs: &[usize],
-        halt: &Halt,
+        halt: &Terminator,
     ) -> Result<Vec<Option<Tensor>>, String>;
 }
 
 /// Ends a run from another thread, if the engine supports it.
 #[derive(Default)]
-pub(crate) struct Halt(OnceLock<Box<dyn Fn() + Send + Sync>>);
+pub(crate) struct Terminator(OnceLock<Box<dyn Fn() + Send + Sync>>);
 
-impl Halt {
+impl Terminator {
     /// Ends the run. Returns whether the engine supports it.
-    pub(crate) fn now(&self) -> bool {
+    pub(crate) fn end_run(&self) -> bool {
         self.0.get().map(|end| end()).is_some()
     }
 
     #[cfg(feature = "onnxruntime")]
-    fn by(&self, end: impl Fn() + Send + Sync + 'static) {
+    fn set(&self, end: impl Fn() + Send + Sync + 'static) {
         let _ = self.0.set(Box::new(end));
     }
 }
 
 /// Reusable objects, of which each run needs one.
 #[derive(Debug)]
-struct Idle<T>(Mutex<Vec<T>>);
+struct IdlePool<T>(Mutex<Vec<T>>);
 
-impl<T> Default for Idle<T> {
+impl<T> Default for IdlePool<T> {
     fn default() -> Self {
         Self(Mutex::new(Vec::new()))
     }
 }
 
-impl<T> Idle<T> {
+impl<T> IdlePool<T> {
     fn take(&self) -> Option<T> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).pop()
     }
 
-    fn give(&self, one: T) {
+    fn put(&self, one: T) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).push(one);
     }
 }

@@ -7,23 +7,23 @@
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use gausset_io::guard;
-use gausset_io::units::one_line;
+use gausset_io::catch_panic;
+use gausset_io::text::one_line;
 use ort::LoadDynamicError;
 use ort::environment::Environment;
 use ort::logging::LogLevel;
 use ort::session::{RunOptions, Session, SessionInputValue};
 use ort::value::{DynValue, Outlet, TensorElementType, ValueType};
 
-use super::{Bundle, Halt, Idle, Network, Port, Tensor};
+use super::{IdlePool, ModelFiles, Network, Tensor, TensorPort, Terminator};
 use crate::ModelError;
 
 /// Oldest supported version, which introduced external files from memory.
-const OLDEST: &str = "1.18";
+const MIN_VERSION: &str = "1.18";
 
 /// The library in memory.
 #[derive(Debug)]
-pub(crate) struct Loaded {
+pub(crate) struct LoadedLibrary {
     path: PathBuf,
     environment: Environment,
     /// `ONNX Runtime`, its version, and the commit from its build info.
@@ -31,8 +31,8 @@ pub(crate) struct Loaded {
 }
 
 /// Loads the library, or returns it if it is loaded already.
-pub(super) fn load(path: &Path) -> Result<&'static Loaded, ModelError> {
-    static LOADED: Mutex<Option<&'static Loaded>> = Mutex::new(None);
+pub(super) fn load(path: &Path) -> Result<&'static LoadedLibrary, ModelError> {
+    static LOADED: Mutex<Option<&'static LoadedLibrary>> = Mutex::new(None);
     let mut slot = LOADED.lock().unwrap_or_else(PoisonError::into_inner);
     let bad = |what: String| ModelError::Engine(format!("{}: ONNX Runtime: {what}", path.display()));
     match *slot {
@@ -42,7 +42,7 @@ pub(super) fn load(path: &Path) -> Result<&'static Loaded, ModelError> {
         }
         None => {}
     }
-    let opened = guard::run(|| {
+    let opened = catch_panic::catch(|| {
         let builder = ort::init_from(path).map_err(|e| refusal(&e))?;
         // Official builds for Windows send telemetry unless it is disabled. Panics are returned as errors.
         let built = builder
@@ -53,10 +53,10 @@ pub(super) fn load(path: &Path) -> Result<&'static Loaded, ModelError> {
         let environment = built.map_err(|e| format!("cannot be used: {}", one_line(&e.to_string())))?;
         environment.set_log_level(LogLevel::Fatal);
         let name = name(path, ort::info());
-        Ok(Loaded { path: path.to_owned(), environment, name })
+        Ok(LoadedLibrary { path: path.to_owned(), environment, name })
     });
     let opened = opened.unwrap_or_else(|breakdown| Err(format!("panicked ({breakdown})")));
-    let loaded: &'static Loaded = Box::leak(Box::new(opened.map_err(bad)?));
+    let loaded: &'static LoadedLibrary = Box::leak(Box::new(opened.map_err(bad)?));
     *slot = Some(loaded);
     Ok(loaded)
 }
@@ -68,7 +68,7 @@ fn refusal(error: &LoadDynamicError) -> String {
         }
         LoadDynamicError::MissingApi { .. } => "is another library (it has no OrtGetApiBase)".to_owned(),
         LoadDynamicError::BadVersion { version_str, .. } => format!(
-            "version {} is too old (expected {OLDEST} or later); pip install --upgrade onnxruntime",
+            "version {} is too old (expected {MIN_VERSION} or later); pip install --upgrade onnxruntime",
             one_line(version_str)
         ),
         LoadDynamicError::InvalidVersionString => "reports no version".to_owned(),
@@ -99,25 +99,25 @@ pub(super) struct OnnxRuntime {
     environment: &'static Environment,
     data: Vec<u8>,
     beside: Vec<(String, Arc<[u8]>)>,
-    inputs: Vec<(Port, TensorElementType)>,
-    outputs: Vec<Port>,
-    sessions: Idle<Session>,
+    inputs: Vec<(TensorPort, TensorElementType)>,
+    outputs: Vec<TensorPort>,
+    sessions: IdlePool<Session>,
 }
 
 impl OnnxRuntime {
-    pub(super) fn load(loaded: &'static Loaded, bundle: Bundle) -> Result<Self, String> {
+    pub(super) fn load(loaded: &'static LoadedLibrary, bundle: ModelFiles) -> Result<Self, String> {
         let mut network = Self {
             environment: &loaded.environment,
             data: bundle.data,
-            beside: bundle.beside.into_iter().map(|(name, weights)| (name, weights.into())).collect(),
+            beside: bundle.external.into_iter().map(|(name, weights)| (name, weights.into())).collect(),
             inputs: Vec::new(),
             outputs: Vec::new(),
-            sessions: Idle::default(),
+            sessions: IdlePool::default(),
         };
         let session = network.session()?;
         network.inputs = session.inputs().iter().map(|outlet| (port(outlet), element(outlet))).collect();
         network.outputs = session.outputs().iter().map(port).collect();
-        network.sessions.give(session);
+        network.sessions.put(session);
         Ok(network)
     }
 
@@ -138,11 +138,11 @@ impl OnnxRuntime {
 }
 
 impl Network for OnnxRuntime {
-    fn inputs(&self) -> Vec<Port> {
+    fn inputs(&self) -> Vec<TensorPort> {
         self.inputs.iter().map(|(port, _)| port.clone()).collect()
     }
 
-    fn outputs(&self) -> Vec<Port> {
+    fn outputs(&self) -> Vec<TensorPort> {
         self.outputs.clone()
     }
 
@@ -150,7 +150,7 @@ impl Network for OnnxRuntime {
         &self,
         inputs: Vec<(usize, Tensor)>,
         outputs: &[usize],
-        halt: &Halt,
+        halt: &Terminator,
     ) -> Result<Vec<Option<Tensor>>, String> {
         let absent = "has no such input or output";
         let mut given: Vec<(&str, SessionInputValue<'_>)> = Vec::new();
@@ -165,24 +165,24 @@ impl Network for OnnxRuntime {
         // All outputs are requested, because a session runs the whole graph for any of them.
         let options = Arc::new(RunOptions::new().map_err(|e| e.to_string())?);
         let end = Arc::clone(&options);
-        halt.by(move || {
+        halt.set(move || {
             let _ = end.terminate();
         });
         let tensors = {
             let values = session.run_with_options(given, &options).map_err(|e| e.to_string())?;
             names.iter().map(|name| values.get(*name).and_then(floats)).collect()
         };
-        self.sessions.give(session);
+        self.sessions.put(session);
         Ok(tensors)
     }
 }
 
-fn port(outlet: &Outlet) -> Port {
+fn port(outlet: &Outlet) -> TensorPort {
     let sides = match outlet.dtype() {
         ValueType::Tensor { shape, .. } => shape.iter().map(|&side| usize::try_from(side).ok()).collect(),
         _ => Vec::new(),
     };
-    Port { name: outlet.name().to_owned(), shape: sides }
+    TensorPort { name: outlet.name().to_owned(), shape: sides }
 }
 
 fn element(outlet: &Outlet) -> TensorElementType {

@@ -3,14 +3,14 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use gausset_io::units::one_line;
+use gausset_io::text::one_line;
 use rten::{
     DataType, Dimension, ModelOptions, NodeId, RunOptions, ThreadPool, Value, ValueOrView, ValueType,
     op_registry,
 };
 use rten_tensor::prelude::*;
 
-use super::{Bundle, Halt, Idle, Network, Port, Refusal, Tensor};
+use super::{IdlePool, ModelFiles, Network, Refusal, Tensor, TensorPort, Terminator};
 
 /// Its name and version.
 pub(super) const NAME: &str = "rten 0.27";
@@ -22,13 +22,13 @@ const OPSETS: std::ops::RangeInclusive<u64> = 7..=24;
 pub(super) struct Rten {
     model: rten::Model,
     /// Thread pools with one thread, one for each concurrent run.
-    pools: Idle<Arc<ThreadPool>>,
+    pools: IdlePool<Arc<ThreadPool>>,
     /// Names of the outputs. The engine does not keep those of constant outputs.
     outputs: Vec<String>,
 }
 
 /// Checks whether rten can run a file.
-pub(super) fn check(bundle: &Bundle) -> Result<(), Refusal> {
+pub(super) fn check(bundle: &ModelFiles) -> Result<(), Refusal> {
     let facts = &bundle.facts;
     if !OPSETS.contains(&facts.opset) && facts.opset != 0 {
         let (first, last) = (OPSETS.start(), OPSETS.end());
@@ -42,7 +42,7 @@ pub(super) fn check(bundle: &Bundle) -> Result<(), Refusal> {
         let ending = Path::new(name).extension().and_then(|ending| ending.to_str()).unwrap_or_default();
         !name.contains('/') && ["data", "onnx_data"].iter().any(|known| ending.starts_with(known))
     };
-    if let Some(name) = facts.external.iter().find(|name| !is_taken(name)) {
+    if let Some(name) = facts.external_files.iter().find(|name| !is_taken(name)) {
         return Err(Refusal::File(format!(
             "names the file {} (expected NAME.data or NAME.onnx_data beside it); take ⟨mask-engine = onnxruntime⟩, or export it again",
             one_line(name)
@@ -54,14 +54,14 @@ pub(super) fn check(bundle: &Bundle) -> Result<(), Refusal> {
 }
 
 impl Rten {
-    pub(super) fn load(bundle: Bundle) -> Result<Self, String> {
-        let Bundle { facts, data, beside } = bundle;
+    pub(super) fn load(bundle: ModelFiles) -> Result<Self, String> {
+        let ModelFiles { facts, data, external: beside } = bundle;
         let mut options = ModelOptions::with_ops(registry());
         for (name, weights) in beside {
             options.external_data(&name, weights);
         }
         let model = options.load(data).map_err(|e| e.to_string())?;
-        Ok(Self { model, pools: Idle::default(), outputs: facts.outputs })
+        Ok(Self { model, pools: IdlePool::default(), outputs: facts.outputs })
     }
 
     fn value(&self, id: NodeId, tensor: Tensor) -> Result<Value, String> {
@@ -81,11 +81,11 @@ fn pool() -> Arc<ThreadPool> {
 }
 
 impl Network for Rten {
-    fn inputs(&self) -> Vec<Port> {
+    fn inputs(&self) -> Vec<TensorPort> {
         ports(&self.model, self.model.input_ids(), None)
     }
 
-    fn outputs(&self) -> Vec<Port> {
+    fn outputs(&self) -> Vec<TensorPort> {
         ports(&self.model, self.model.output_ids(), Some(&self.outputs))
     }
 
@@ -93,7 +93,7 @@ impl Network for Rten {
         &self,
         inputs: Vec<(usize, Tensor)>,
         outputs: &[usize],
-        _halt: &Halt,
+        _halt: &Terminator,
     ) -> Result<Vec<Option<Tensor>>, String> {
         let of = |ids: &[NodeId], at: usize| ids.get(at).copied().ok_or("has no such input or output");
         let mut given: Vec<(NodeId, ValueOrView<'_>)> = Vec::new();
@@ -106,14 +106,14 @@ impl Network for Rten {
         let options = RunOptions::default().with_thread_pool(Some(Arc::clone(&pool)));
         // Sorting runs on this thread, and computation on the pool's.
         let values = self.model.run(given, &ids, Some(options)).map_err(|e| e.to_string());
-        self.pools.give(pool);
+        self.pools.put(pool);
         let values = values?;
         Ok(values.into_iter().map(floats).collect())
     }
 }
 
 /// Names and shapes of inputs or outputs; `names` override those of the engine.
-fn ports(model: &rten::Model, ids: &[NodeId], names: Option<&[String]>) -> Vec<Port> {
+fn ports(model: &rten::Model, ids: &[NodeId], names: Option<&[String]>) -> Vec<TensorPort> {
     let port = |(index, id): (usize, &NodeId)| {
         let info = model.node_info(*id);
         let sides = info.as_ref().and_then(rten::NodeInfo::shape).unwrap_or_default();
@@ -123,7 +123,7 @@ fn ports(model: &rten::Model, ids: &[NodeId], names: Option<&[String]>) -> Vec<P
         });
         let own = || info.as_ref().and_then(rten::NodeInfo::name).unwrap_or_default().to_owned();
         let name = names.and_then(|names| names.get(index).cloned()).unwrap_or_else(own);
-        Port { name, shape: shape.collect() }
+        TensorPort { name, shape: shape.collect() }
     };
     ids.iter().enumerate().map(port).collect()
 }

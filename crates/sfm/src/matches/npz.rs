@@ -8,15 +8,15 @@
 use std::collections::BTreeMap;
 use std::io::{Cursor, Read};
 
-use gausset_io::units::excerpt;
+use gausset_io::text::excerpt;
 use zip::ZipArchive;
 
-use super::{Pair, Wrong};
+use super::{ImagePair, InvalidEntry};
 
 /// Largest array, elements.
-const MAX_NUMBERS: u64 = 256 << 20;
+const MAX_ELEMENTS: u64 = 256 << 20;
 /// Largest total of all arrays, bytes: an archive can inflate to a thousand times its length.
-const MAX_ALL: u64 = 1 << 30;
+const MAX_INFLATED_BYTES: u64 = 1 << 30;
 /// Largest ratio of inflated to compressed length: measurements never reach 32.
 const MAX_RATIO: u64 = 32;
 /// Longest header of an array, bytes.
@@ -26,16 +26,19 @@ const MAX_HEADER: usize = 1 << 16;
 ///
 /// # Errors
 /// The file is not an archive, or an array is not a list of finite positions.
-pub fn keypoints(bytes: &[u8]) -> Result<BTreeMap<String, Vec<[f32; 2]>>, Wrong> {
+pub fn keypoints(bytes: &[u8]) -> Result<BTreeMap<String, Vec<[f32; 2]>>, InvalidEntry> {
     let mut all = BTreeMap::new();
-    arrays(bytes, |name, columns, rows| {
+    for_each_array(bytes, |name, columns, rows| {
         if columns < 2 {
-            return Err(Wrong::new(&name, format!("has {columns} columns (expected at least 2: x and y)")));
+            return Err(InvalidEntry::new(
+                &name,
+                format!("has {columns} columns (expected at least 2: x and y)"),
+            ));
         }
         let list: Vec<[f32; 2]> =
             rows.chunks_exact(columns).map(|row| [row[0] as f32, row[1] as f32]).collect();
         if list.iter().flatten().any(|v| !v.is_finite()) {
-            return Err(Wrong::new(&name, "a position is not finite"));
+            return Err(InvalidEntry::new(&name, "a position is not finite"));
         }
         all.insert(name, list);
         Ok(())
@@ -47,53 +50,53 @@ pub fn keypoints(bytes: &[u8]) -> Result<BTreeMap<String, Vec<[f32; 2]>>, Wrong>
 ///
 /// # Errors
 /// The file is not an archive, a name is not two names, or an array is not a list of pairs of indices.
-pub fn pairs(bytes: &[u8]) -> Result<Vec<Pair>, Wrong> {
+pub fn pairs(bytes: &[u8]) -> Result<Vec<ImagePair>, InvalidEntry> {
     let mut all = Vec::new();
-    arrays(bytes, |name, columns, rows| {
+    for_each_array(bytes, |name, columns, rows| {
         let Some((a, b)) = name.split_once(' ').filter(|(_, b)| !b.contains(' ')) else {
-            return Err(Wrong::new(
+            return Err(InvalidEntry::new(
                 &name,
                 "is not the name of a pair (expected two names with a space between)",
             ));
         };
         if columns != 2 && !rows.is_empty() {
-            return Err(Wrong::new(&name, format!("has {columns} columns (expected 2)")));
+            return Err(InvalidEntry::new(&name, format!("has {columns} columns (expected 2)")));
         }
         let place = |v: f64| (v >= 0.0 && v < f64::from(u32::MAX) && v.fract() == 0.0).then_some(v as u32);
         let matches = rows.as_chunks::<2>().0.iter().map(|row| Some([place(row[0])?, place(row[1])?]));
         let matches = matches.collect::<Option<Vec<_>>>();
         let matches =
-            matches.ok_or_else(|| Wrong::new(&name, "holds values that are not indices (0, 1, …)"))?;
-        all.push(Pair { names: [a.to_owned(), b.to_owned()], matches });
+            matches.ok_or_else(|| InvalidEntry::new(&name, "holds values that are not indices (0, 1, …)"))?;
+        all.push(ImagePair { names: [a.to_owned(), b.to_owned()], matches });
         Ok(())
     })?;
-    all.sort_by(|a: &Pair, b| a.names.cmp(&b.names));
+    all.sort_by(|a: &ImagePair, b| a.names.cmp(&b.names));
     Ok(all)
 }
 
 /// Passes each array to `take`: its name, its columns, its numbers row by row.
-fn arrays(
+fn for_each_array(
     bytes: &[u8],
-    mut take: impl FnMut(String, usize, Vec<f64>) -> Result<(), Wrong>,
-) -> Result<(), Wrong> {
-    let mut archive =
-        ZipArchive::new(Cursor::new(bytes)).map_err(|e| Wrong::new("archive", format!("not a .npz: {e}")))?;
-    let mut left = MAX_ALL.min(MAX_RATIO.saturating_mul(bytes.len() as u64));
+    mut take: impl FnMut(String, usize, Vec<f64>) -> Result<(), InvalidEntry>,
+) -> Result<(), InvalidEntry> {
+    let mut archive = ZipArchive::new(Cursor::new(bytes))
+        .map_err(|e| InvalidEntry::new("archive", format!("not a .npz: {e}")))?;
+    let mut left = MAX_INFLATED_BYTES.min(MAX_RATIO.saturating_mul(bytes.len() as u64));
     for at in 0..archive.len() {
-        let mut file = archive.by_index(at).map_err(|e| Wrong::new(format!("array {at}"), e))?;
+        let mut file = archive.by_index(at).map_err(|e| InvalidEntry::new(format!("array {at}"), e))?;
         let name = match file.name() {
             Ok(name) => name.trim_end_matches(".npy").to_owned(),
-            Err(e) => return Err(Wrong::new(format!("array {at}"), e)),
+            Err(e) => return Err(InvalidEntry::new(format!("array {at}"), e)),
         };
-        let (columns, numbers) = array(&mut file, &mut left)
-            .map_err(|problem| Wrong::new(format!("array {:?}", excerpt(&name)), problem))?;
+        let (columns, numbers) = read_array(&mut file, &mut left)
+            .map_err(|problem| InvalidEntry::new(format!("array {:?}", excerpt(&name)), problem))?;
         take(name, columns, numbers)?;
     }
     Ok(())
 }
 
 /// Number of columns, and the numbers of one array (`.npz` member, `.npy` 1 to 3) of two axes, in C order.
-fn array(file: &mut impl Read, left: &mut u64) -> Result<(usize, Vec<f64>), String> {
+fn read_array(file: &mut impl Read, left: &mut u64) -> Result<(usize, Vec<f64>), String> {
     let cut_off = |_| "is cut off".to_owned();
     let mut head = [0; 8];
     file.read_exact(&mut head).map_err(cut_off)?;
@@ -127,13 +130,13 @@ fn array(file: &mut impl Read, left: &mut u64) -> Result<(usize, Vec<f64>), Stri
         _ => return Err("does not have two axes (expected rows and columns)".to_owned()),
     };
     let read: fn(&[u8]) -> f64 = match kind.as_str() {
-        "<f4" => |b| f64::from(f32::from_le_bytes(fixed(b))),
-        "<f8" => |b| f64::from_le_bytes(fixed(b)),
-        "<i4" => |b| f64::from(i32::from_le_bytes(fixed(b))),
-        "<i8" => |b| i64::from_le_bytes(fixed(b)) as f64,
-        "<u4" => |b| f64::from(u32::from_le_bytes(fixed(b))),
-        "<u8" => |b| u64::from_le_bytes(fixed(b)) as f64,
-        "<u2" => |b| f64::from(u16::from_le_bytes(fixed(b))),
+        "<f4" => |b| f64::from(f32::from_le_bytes(to_array(b))),
+        "<f8" => |b| f64::from_le_bytes(to_array(b)),
+        "<i4" => |b| f64::from(i32::from_le_bytes(to_array(b))),
+        "<i8" => |b| i64::from_le_bytes(to_array(b)) as f64,
+        "<u4" => |b| f64::from(u32::from_le_bytes(to_array(b))),
+        "<u8" => |b| u64::from_le_bytes(to_array(b)) as f64,
+        "<u2" => |b| f64::from(u16::from_le_bytes(to_array(b))),
         other => {
             return Err(format!(
                 "has elements of type {:?} (expected <f4, <f8, <i4, <i8, <u2, <u4 or <u8)",
@@ -142,7 +145,7 @@ fn array(file: &mut impl Read, left: &mut u64) -> Result<(usize, Vec<f64>), Stri
         }
     };
     let size = u64::from(kind.as_bytes()[2] - b'0');
-    let count = rows.checked_mul(columns).filter(|&n| n <= MAX_NUMBERS).ok_or("is too large")?;
+    let count = rows.checked_mul(columns).filter(|&n| n <= MAX_ELEMENTS).ok_or("is too large")?;
     *left = left.checked_sub(count * size).ok_or("inflates to more than expected of measurements")?;
     let mut data = Vec::new();
     file.take(count * size).read_to_end(&mut data).map_err(|e| e.to_string())?;
@@ -153,7 +156,7 @@ fn array(file: &mut impl Read, left: &mut u64) -> Result<(usize, Vec<f64>), Stri
 }
 
 /// The bytes of a number of N bytes.
-fn fixed<const N: usize>(bytes: &[u8]) -> [u8; N] {
+fn to_array<const N: usize>(bytes: &[u8]) -> [u8; N] {
     std::array::from_fn(|k| bytes.get(k).copied().unwrap_or_default())
 }
 

@@ -7,30 +7,33 @@
 //! ```
 //! Source: COLMAP documentation, "Feature Detection and Extraction" and "Feature Matching and Geometric Verification".
 
-use super::{Pair, Wrong};
+use super::{ImagePair, InvalidEntry};
 
 /// Reads the keypoints of an image.
 ///
 /// # Errors
 /// A line without two finite numbers, or another number of keypoints than the first line says.
-pub fn keypoints(text: &str) -> Result<Vec<[f32; 2]>, Wrong> {
+pub fn keypoints(text: &str) -> Result<Vec<[f32; 2]>, InvalidEntry> {
     let mut lines = (1..).zip(text.lines()).filter(|(_, line)| !line.trim().is_empty());
     let header = lines.next().map(|(_, line)| line).unwrap_or_default();
     let count = header.split_ascii_whitespace().next().and_then(|field| field.parse::<usize>().ok());
     let Some(count) = count else {
-        return Err(Wrong::new("line 1", "no count of keypoints (expected: COUNT DIMENSION)"));
+        return Err(InvalidEntry::new("line 1", "no count of keypoints (expected: COUNT DIMENSION)"));
     };
     let mut found = Vec::new();
     for (number, line) in lines {
         let mut fields = line.split_ascii_whitespace().map(|field| field.parse().ok());
         let both = fields.next().flatten().zip(fields.next().flatten());
         let Some((x, y)) = both.filter(|(x, y): &(f32, f32)| x.is_finite() && y.is_finite()) else {
-            return Err(Wrong::new(format!("line {number}"), "no position (expected: X Y …)"));
+            return Err(InvalidEntry::new(format!("line {number}"), "no position (expected: X Y …)"));
         };
         found.push([x, y]);
     }
     if found.len() != count {
-        return Err(Wrong::new("line 1", format!("says {count} keypoints, and {} follow", found.len())));
+        return Err(InvalidEntry::new(
+            "line 1",
+            format!("says {count} keypoints, and {} follow", found.len()),
+        ));
     }
     Ok(found)
 }
@@ -39,8 +42,8 @@ pub fn keypoints(text: &str) -> Result<Vec<[f32; 2]>, Wrong> {
 ///
 /// # Errors
 /// A line that is neither two names nor two indices where one of them is expected.
-pub fn pairs(text: &str) -> Result<Vec<Pair>, Wrong> {
-    let mut found: Vec<Pair> = Vec::new();
+pub fn pairs(text: &str) -> Result<Vec<ImagePair>, InvalidEntry> {
+    let mut found: Vec<ImagePair> = Vec::new();
     let mut is_open = false;
     for (number, line) in (1..).zip(text.lines()) {
         let line = line.trim();
@@ -54,17 +57,20 @@ pub fn pairs(text: &str) -> Result<Vec<Pair>, Wrong> {
         let fields: Vec<&str> = line.split_ascii_whitespace().take(3).collect();
         let [first, second] = fields[..] else {
             let expected = if is_open { "two numbers, or an empty line" } else { "two names without spaces" };
-            return Err(Wrong::new(format!("line {number}"), format!("is not a pair (expected {expected})")));
+            return Err(InvalidEntry::new(
+                format!("line {number}"),
+                format!("is not a pair (expected {expected})"),
+            ));
         };
         match found.last_mut().filter(|_| is_open) {
             None => {
-                found.push(Pair { names: [first.to_owned(), second.to_owned()], matches: Vec::new() });
+                found.push(ImagePair { names: [first.to_owned(), second.to_owned()], matches: Vec::new() });
                 is_open = true;
             }
             Some(pair) => {
                 let (Ok(a), Ok(b)) = (first.parse(), second.parse()) else {
                     let what = "is not a pair of indices (expected two whole numbers, and an empty line before names)";
-                    return Err(Wrong::new(format!("line {number}"), what));
+                    return Err(InvalidEntry::new(format!("line {number}"), what));
                 };
                 pair.matches.push([a, b]);
             }

@@ -9,25 +9,25 @@
 //!           spread; refined by golden section; its standard deviation is estimated from the curvature there
 //! ```
 
+mod interpolation;
 mod offset;
 mod solve;
-mod way;
 
 use gausset_core::Pose;
 use serde::Serialize;
 
 use crate::compare::Similarity;
 use crate::gps;
+pub use interpolation::{GpsFix, Track};
 pub use offset::find_offset;
-use solve::{ROUNDS, pair, robust, root_mean_square, spread};
-pub use way::{Fix, Way};
+use solve::{ROUNDS, correspondences, fit_robust, root_mean_square, spread};
 
 /// Fewest frames with a position.
-pub const FEWEST: usize = 3;
+pub const MIN_FRAMES: usize = 3;
 
 /// A frame with its time on the camera's clock and its pose, `camera_from_world`.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Frame {
+pub struct TimedPose {
     /// Time on the camera's clock, seconds.
     pub time: f64,
     /// `camera_from_world`.
@@ -36,7 +36,7 @@ pub struct Frame {
 
 /// Offset between the clocks of the camera and the track.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Offset {
+pub struct ClockOffset {
     /// Added to the time of a frame to get that of the track, seconds.
     pub seconds: f64,
     /// Standard deviation, seconds.
@@ -69,26 +69,35 @@ pub struct TrackFit {
 impl TrackFit {
     /// Whether the scale is significant against the noise.
     #[must_use]
-    pub fn is_good(&self) -> bool {
-        let fit =
-            gps::Fit { scale: self.scale, residual: self.residual, spread: self.spread, count: self.frames };
-        fit.is_good()
+    pub fn is_significant(&self) -> bool {
+        let fit = gps::GpsFit {
+            scale: self.scale,
+            residual: self.residual,
+            spread: self.spread,
+            count: self.frames,
+        };
+        fit.is_significant()
     }
 }
 
 /// Fits the similarity at an offset; `None` if fewer than [`FEWEST`] frames have a position, or all have the same.
 #[must_use]
-pub fn fit(frames: &[Frame], way: &Way<'_>, offset: Offset, is_found: bool) -> Option<TrackFit> {
-    let paired = pair(frames, way, offset.seconds, true);
-    let (solution, weights) = robust(&paired, ROUNDS)?;
+pub fn fit_track(
+    frames: &[TimedPose],
+    way: &Track<'_>,
+    offset: ClockOffset,
+    is_found: bool,
+) -> Option<TrackFit> {
+    let paired = correspondences(frames, way, offset.seconds, true);
+    let (solution, weights) = fit_robust(&paired, ROUNDS)?;
     Some(TrackFit {
         offset_s: offset.seconds,
         offset_deviation_s: is_found.then_some(offset.deviation),
         frames: paired.centres.len(),
         scale: solution.similarity.scale,
         residual: root_mean_square(&solution.residuals, &weights),
-        spread: spread(&paired.places, &weights),
-        looks: paired.looking,
+        spread: spread(&paired.positions, &weights),
+        looks: paired.frames_with_direction,
         similarity: solution.similarity,
     })
 }
@@ -97,7 +106,7 @@ pub fn fit(frames: &[Frame], way: &Way<'_>, offset: Offset, is_found: bool) -> O
 mod tests {
     use gausset_core::se3;
 
-    use super::solve::{Looks, looks_of};
+    use super::solve::{Directions, directions_of};
     use super::*;
 
     /// Normally distributed numbers: Box-Muller over a linear congruential generator.
@@ -139,22 +148,22 @@ mod tests {
         Similarity { scale: 0.37, rotation, translation: [4.0, -1.0, 2.0] }
     }
 
-    fn frames(count: usize, apart: f64) -> Vec<Frame> {
+    fn frames(count: usize, apart: f64) -> Vec<TimedPose> {
         (0..count)
             .map(|k| {
                 let time = apart * k as f64;
-                Frame { time, pose: world().pose(&level(20.0 * time, walk(time))) }
+                TimedPose { time, pose: world().apply_to_pose(&level(20.0 * time, walk(time))) }
             })
             .collect()
     }
 
-    fn fixes(rate: f64, until: f64, offset: f64, noise: f64, seed: u64) -> Vec<Fix> {
+    fn fixes(rate: f64, until: f64, offset: f64, noise: f64, seed: u64) -> Vec<GpsFix> {
         let mut random = Noise(seed);
         (0..(until * rate) as usize)
             .map(|k| {
                 let time = k as f64 / rate - 5.0;
                 let place = walk(time - offset).map(|v| v + noise * random.normal());
-                Fix { time, place, heading: None, tilt: None }
+                GpsFix { time, position: place, heading: None, tilt: None }
             })
             .collect()
     }
@@ -166,12 +175,12 @@ mod tests {
         let (mut worst, mut scale) = (0.0f64, 0.0f64);
         for seed in 0..8 {
             let fixes = fixes(10.0, 60.0, 0.7, 1.5, seed);
-            let (frames, way) = (frames(40, 1.0), Way::new(&fixes, 1.0));
+            let (frames, way) = (frames(40, 1.0), Track::new(&fixes, 1.0));
             let offset = find_offset(&frames, &way).unwrap();
-            let found = fit(&frames, &way, offset, true).unwrap();
+            let found = fit_track(&frames, &way, offset, true).unwrap();
             worst = worst.max((offset.seconds - 0.7).abs());
             scale = scale.max((found.scale * 0.37 - 1.0).abs());
-            assert!(found.is_good() && offset.deviation < 0.1, "{found:?}");
+            assert!(found.is_significant() && offset.deviation < 0.1, "{found:?}");
         }
         assert!(worst < 0.1 && scale < 0.02, "{worst} {scale}");
     }
@@ -180,16 +189,16 @@ mod tests {
     fn without_noise_all_is_exact_and_far_fixes_do_not_bend_it() {
         let mut fixes = fixes(10.0, 60.0, -3.2, 0.0, 0);
         let frames = frames(40, 1.0);
-        let found = |fixes: &[Fix]| {
-            let way = Way::new(fixes, 1.0);
-            fit(&frames, &way, find_offset(&frames, &way).unwrap(), true).unwrap()
+        let found = |fixes: &[GpsFix]| {
+            let way = Track::new(fixes, 1.0);
+            fit_track(&frames, &way, find_offset(&frames, &way).unwrap(), true).unwrap()
         };
         let exact = found(&fixes);
         // The remaining error is the smoothing of bends by the kernel.
         assert!((exact.offset_s + 3.2).abs() < 0.01 && (exact.scale * 0.37 - 1.0).abs() < 5e-3, "{exact:?}");
         // Under a bridge the receiver was elsewhere for four seconds.
         for fix in &mut fixes[150..190] {
-            fix.place[0] += 60.0;
+            fix.position[0] += 60.0;
         }
         let bent = found(&fixes);
         assert!((bent.offset_s + 3.2).abs() < 0.05 && (bent.scale * 0.37 - 1.0).abs() < 0.01, "{bent:?}");
@@ -198,19 +207,22 @@ mod tests {
     #[test]
     fn looks_say_what_a_straight_way_does_not() {
         let straight = |k: usize| [1.5 * k as f64, 0.7 * k as f64, 0.0];
-        let frames: Vec<Frame> = (0..12)
-            .map(|k| Frame { time: k as f64, pose: world().pose(&level(30.0 * k as f64, straight(k))) })
-            .collect();
-        let fixes: Vec<Fix> = (0..12)
-            .map(|k| Fix {
+        let frames: Vec<TimedPose> = (0..12)
+            .map(|k| TimedPose {
                 time: k as f64,
-                place: straight(k),
+                pose: world().apply_to_pose(&level(30.0 * k as f64, straight(k))),
+            })
+            .collect();
+        let fixes: Vec<GpsFix> = (0..12)
+            .map(|k| GpsFix {
+                time: k as f64,
+                position: straight(k),
                 heading: Some(30.0 * k as f64),
                 tilt: Some([0.0; 2]),
             })
             .collect();
-        let way = Way::new(&fixes, 1.0);
-        let found = fit(&frames, &way, Offset { seconds: 0.0, deviation: 0.0 }, false).unwrap();
+        let way = Track::new(&fixes, 1.0);
+        let found = fit_track(&frames, &way, ClockOffset { seconds: 0.0, deviation: 0.0 }, false).unwrap();
         let back = se3::mul(&found.similarity.rotation, &world().rotation);
         for (i, row) in back.iter().enumerate() {
             for (j, v) in row.iter().enumerate() {
@@ -223,10 +235,10 @@ mod tests {
     #[test]
     fn a_camera_that_is_held_aslant_says_where_up_is() {
         // Pitched up by 90 degrees the camera looks straight up; rolled by 90 clockwise, up is at its left.
-        let mut looks = Looks::new();
-        let fix = Fix { time: 0.0, place: [0.0; 3], heading: None, tilt: Some([90.0, 0.0]) };
-        looks_of(&fix, &Pose::IDENTITY, &mut looks);
-        looks_of(&Fix { tilt: Some([0.0, 90.0]), ..fix }, &Pose::IDENTITY, &mut looks);
+        let mut looks = Directions::new();
+        let fix = GpsFix { time: 0.0, position: [0.0; 3], heading: None, tilt: Some([90.0, 0.0]) };
+        directions_of(&fix, &Pose::IDENTITY, &mut looks);
+        directions_of(&GpsFix { tilt: Some([0.0, 90.0]), ..fix }, &Pose::IDENTITY, &mut looks);
         for ((found, earth), expected) in looks.iter().zip([[0.0, 0.0, 1.0], [-1.0, 0.0, 0.0]]) {
             assert!(found.iter().zip(expected).all(|(a, b)| (a - b).abs() < 1e-12), "{found:?}");
             assert_eq!(*earth, [0.0, 0.0, 1.0]);
@@ -235,15 +247,15 @@ mod tests {
 
     #[test]
     fn outside_a_track_and_in_its_gaps_there_is_no_place() {
-        let fix = |time: f64| Fix { time, place: [time, 0.0, 0.0], heading: None, tilt: None };
+        let fix = |time: f64| GpsFix { time, position: [time, 0.0, 0.0], heading: None, tilt: None };
         let all = [fix(0.0), fix(1.0), fix(20.0), fix(21.0)];
-        let way = Way::new(&all, 1.0);
-        assert_eq!(way.place(0.25), Some([0.25, 0.0, 0.0]));
-        assert_eq!((way.place(0.0), way.place(21.0)), (Some([0.0; 3]), Some([21.0, 0.0, 0.0])));
-        assert_eq!((way.place(-0.1), way.place(10.0), way.place(21.1)), (None, None, None));
-        let frames: Vec<Frame> =
-            (0..4).map(|k| Frame { time: 0.1 * f64::from(k), pose: Pose::IDENTITY }).collect();
-        assert!(fit(&frames, &way, Offset { seconds: 100.0, deviation: 0.0 }, false).is_none());
+        let way = Track::new(&all, 1.0);
+        assert_eq!(way.position(0.25), Some([0.25, 0.0, 0.0]));
+        assert_eq!((way.position(0.0), way.position(21.0)), (Some([0.0; 3]), Some([21.0, 0.0, 0.0])));
+        assert_eq!((way.position(-0.1), way.position(10.0), way.position(21.1)), (None, None, None));
+        let frames: Vec<TimedPose> =
+            (0..4).map(|k| TimedPose { time: 0.1 * f64::from(k), pose: Pose::IDENTITY }).collect();
+        assert!(fit_track(&frames, &way, ClockOffset { seconds: 100.0, deviation: 0.0 }, false).is_none());
         assert_eq!(find_offset(&frames[..2], &way), None);
     }
 }

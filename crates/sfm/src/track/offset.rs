@@ -1,52 +1,54 @@
 //! Estimates the offset between the clocks of a track and of a camera.
 
-use super::solve::{FIRST_ROUNDS, ROUNDS, median, pair, robust, root_mean_square, spread, typical_spread};
-use super::way::Way;
-use super::{FEWEST, Frame, Offset};
+use super::interpolation::Track;
+use super::solve::{
+    L1_ROUNDS, ROUNDS, correspondences, fit_robust, median, median_spread, root_mean_square, spread,
+};
+use super::{ClockOffset, MIN_FRAMES, TimedPose};
 
 /// Fraction of the frames that must have a position at an offset.
-const COVERED: f64 = 0.6;
+const MIN_COVERED: f64 = 0.6;
 /// Step of the search over offsets, seconds, and the largest number of steps.
 const STEP: f64 = 0.25;
-const MOST_STEPS: f64 = 20_000.0;
+const MAX_STEPS: f64 = 20_000.0;
 /// Frames that the search uses.
-const MOST_FRAMES: usize = 100;
+const MAX_FRAMES: usize = 100;
 
 /// Median residual of the fit at an offset relative to the spread, divided by the fraction of frames that have a
 /// position; infinite if fewer than `needed` have one.
-fn left_over(frames: &[Frame], way: &Way<'_>, offset: f64, needed: usize) -> f64 {
-    let paired = pair(frames, way, offset, false);
+fn relative_residual(frames: &[TimedPose], way: &Track<'_>, offset: f64, needed: usize) -> f64 {
+    let paired = correspondences(frames, way, offset, false);
     let count = paired.centres.len();
-    let extent = typical_spread(&paired.places);
+    let extent = median_spread(&paired.positions);
     // A stationary receiver determines no scale.
     if count < needed || extent <= 0.0 {
         return f64::INFINITY;
     }
-    let Some((solution, _)) = robust(&paired, FIRST_ROUNDS) else { return f64::INFINITY };
+    let Some((solution, _)) = fit_robust(&paired, L1_ROUNDS) else { return f64::INFINITY };
     // Fewer positions are easier to fit, so the cost grows as they become fewer.
     median(solution.residuals) / extent * frames.len() as f64 / count as f64
 }
 
 /// The offset at which the track fits the frames best; `None` if no offset gives positions to enough of them.
 #[must_use]
-pub fn find_offset(frames: &[Frame], way: &Way<'_>) -> Option<Offset> {
+pub fn find_offset(frames: &[TimedPose], way: &Track<'_>) -> Option<ClockOffset> {
     let (first, last) = way.span()?;
     let times = frames.iter().map(|f| f.time);
     let (begin, end) = (times.clone().fold(f64::INFINITY, f64::min), times.fold(f64::NEG_INFINITY, f64::max));
-    let every = frames.len().div_ceil(MOST_FRAMES).max(1);
-    let some: Vec<Frame> = frames.iter().step_by(every).copied().collect();
-    let needed = FEWEST.max((COVERED * some.len() as f64).ceil() as usize);
+    let every = frames.len().div_ceil(MAX_FRAMES).max(1);
+    let some: Vec<TimedPose> = frames.iter().step_by(every).copied().collect();
+    let needed = MIN_FRAMES.max((MIN_COVERED * some.len() as f64).ceil() as usize);
     // From the last frame at the beginning of the track to the first one at its end.
     let (low, high) = (first - end, last - begin);
-    if !(high - low).is_finite() || frames.len() < FEWEST {
+    if !(high - low).is_finite() || frames.len() < MIN_FRAMES {
         return None;
     }
-    let step = STEP.max((high - low) / MOST_STEPS);
+    let step = STEP.max((high - low) / MAX_STEPS);
     let mut best = (f64::INFINITY, 0.0);
     for k in 0..=((high - low) / step) as usize {
         // Multiples of the step, so that an offset of zero is among the candidates.
         let offset = ((low / step).ceil() + k as f64) * step;
-        let cost = left_over(&some, way, offset, needed);
+        let cost = relative_residual(&some, way, offset, needed);
         if cost < best.0 {
             best = (cost, offset);
         }
@@ -55,11 +57,11 @@ pub fn find_offset(frames: &[Frame], way: &Way<'_>) -> Option<Offset> {
 }
 
 /// The minimum of the robust fit nearest to an offset.
-fn refine(frames: &[Frame], way: &Way<'_>, coarse: f64, step: f64) -> Offset {
+fn refine(frames: &[TimedPose], way: &Track<'_>, coarse: f64, step: f64) -> ClockOffset {
     let cost = |offset: f64| {
-        let paired = pair(frames, way, offset, false);
-        let Some((solution, weights)) = robust(&paired, ROUNDS) else { return f64::INFINITY };
-        (root_mean_square(&solution.residuals, &weights) / spread(&paired.places, &weights)).powi(2)
+        let paired = correspondences(frames, way, offset, false);
+        let Some((solution, weights)) = fit_robust(&paired, ROUNDS) else { return f64::INFINITY };
+        (root_mean_square(&solution.residuals, &weights) / spread(&paired.positions, &weights)).powi(2)
     };
     // The coarse step of a long track may be wide, so its neighbourhood is searched in fine steps first.
     let fine = STEP.min(step);
@@ -76,14 +78,14 @@ fn refine(frames: &[Frame], way: &Way<'_>, coarse: f64, step: f64) -> Offset {
         if cost(a) <= cost(b) { high = b } else { low = a }
     }
     let seconds = 0.5 * (low + high);
-    Offset { seconds, deviation: deviation(frames, way, seconds) }
+    ClockOffset { seconds, deviation: standard_deviation(frames, way, seconds) }
 }
 
 /// Standard deviation of an offset, from the curvature of the sum of squares and the variance of a coordinate.
-fn deviation(frames: &[Frame], way: &Way<'_>, offset: f64) -> f64 {
+fn standard_deviation(frames: &[TimedPose], way: &Track<'_>, offset: f64) -> f64 {
     let squares = |offset: f64| {
-        let paired = pair(frames, way, offset, false);
-        let found = robust(&paired, ROUNDS);
+        let paired = correspondences(frames, way, offset, false);
+        let found = fit_robust(&paired, ROUNDS);
         found.map(|(s, w)| {
             (s.residuals.iter().zip(&w).map(|(r, w)| w * r * r).sum::<f64>(), paired.centres.len())
         })

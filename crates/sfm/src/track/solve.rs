@@ -3,50 +3,60 @@
 use gausset_core::Pose;
 use gausset_core::se3::{self, Mat3};
 
-use super::way::{Fix, Way};
-use super::{FEWEST, Frame};
+use super::interpolation::{GpsFix, Track};
+use super::{MIN_FRAMES, TimedPose};
 use crate::compare::Similarity;
 use crate::gps::nearest_rotation;
 
 /// Rounds of reweighting, and how many of them use L1 weights at the beginning.
 pub(super) const ROUNDS: usize = 20;
-pub(super) const FIRST_ROUNDS: usize = 6;
+pub(super) const L1_ROUNDS: usize = 6;
 /// Standard deviation of a heading or a tilt, radians; and the least standard deviation of positions, as a fraction of
 /// their spread. Without that bound, noise-free positions would leave viewing directions no weight in what only they
 /// determine.
-const LOOK: f64 = 0.1;
-const PLACE: f64 = 1e-3;
+const DIRECTION_DEVIATION: f64 = 0.1;
+const MIN_POSITION_DEVIATION: f64 = 1e-3;
 
 /// Known directions: in the world of the camera, and in east, north, up.
-pub(super) type Looks = Vec<([f64; 3], [f64; 3])>;
+pub(super) type Directions = Vec<([f64; 3], [f64; 3])>;
 
 /// Frames with their positions.
-pub(super) struct Paired {
+pub(super) struct Correspondences {
     pub(super) centres: Vec<[f64; 3]>,
-    pub(super) places: Vec<[f64; 3]>,
-    looks: Looks,
+    pub(super) positions: Vec<[f64; 3]>,
+    directions: Directions,
     /// Frames with a known viewing direction.
-    pub(super) looking: usize,
+    pub(super) frames_with_direction: usize,
 }
 
-pub(super) fn pair(frames: &[Frame], way: &Way<'_>, offset: f64, with_looks: bool) -> Paired {
-    let mut found = Paired { centres: Vec::new(), places: Vec::new(), looks: Vec::new(), looking: 0 };
+pub(super) fn correspondences(
+    frames: &[TimedPose],
+    way: &Track<'_>,
+    offset: f64,
+    with_looks: bool,
+) -> Correspondences {
+    let mut found = Correspondences {
+        centres: Vec::new(),
+        positions: Vec::new(),
+        directions: Vec::new(),
+        frames_with_direction: 0,
+    };
     for frame in frames {
         let time = frame.time + offset;
-        let Some(place) = way.place(time) else { continue };
+        let Some(place) = way.position(time) else { continue };
         found.centres.push(frame.pose.centre());
-        found.places.push(place);
+        found.positions.push(place);
         if let Some(fix) = way.nearest(time).filter(|_| with_looks) {
-            let before = found.looks.len();
-            looks_of(fix, &frame.pose, &mut found.looks);
-            found.looking += usize::from(found.looks.len() > before);
+            let before = found.directions.len();
+            directions_of(fix, &frame.pose, &mut found.directions);
+            found.frames_with_direction += usize::from(found.directions.len() > before);
         }
     }
     found
 }
 
 /// Appends the directions that a fix determines. Camera axes: x right, y down, z forward.
-pub(super) fn looks_of(fix: &Fix, pose: &Pose, out: &mut Looks) {
+pub(super) fn directions_of(fix: &GpsFix, pose: &Pose, out: &mut Directions) {
     let world_from_camera = se3::transpose(&pose.rotation);
     let (sin_cos, zero) =
         (|degrees: f64| (libm::sin(degrees.to_radians()), libm::cos(degrees.to_radians())), [0.0, 0.0]);
@@ -64,12 +74,12 @@ pub(super) fn looks_of(fix: &Fix, pose: &Pose, out: &mut Looks) {
 }
 
 /// A weighted similarity: rotation from positions and directions, scale and translation from positions.
-pub(super) struct Solution {
+pub(super) struct WeightedFit {
     pub(super) similarity: Similarity,
     pub(super) residuals: Vec<f64>,
 }
 
-fn solve(paired: &Paired, weights: &[f64], looks: f64, previous: f64) -> Option<Solution> {
+fn fit_weighted(paired: &Correspondences, weights: &[f64], looks: f64, previous: f64) -> Option<WeightedFit> {
     let total: f64 = weights.iter().sum();
     if total.is_nan() || total <= 0.0 {
         return None;
@@ -77,10 +87,10 @@ fn solve(paired: &Paired, weights: &[f64], looks: f64, previous: f64) -> Option<
     let mean = |points: &[[f64; 3]]| -> [f64; 3] {
         std::array::from_fn(|k| points.iter().zip(weights).map(|(p, w)| w * p[k]).sum::<f64>() / total)
     };
-    let (a0, b0) = (mean(&paired.centres), mean(&paired.places));
+    let (a0, b0) = (mean(&paired.centres), mean(&paired.positions));
     let mut covariance = [[0.0; 3]; 3];
     let mut variance = 0.0;
-    for ((a, b), w) in paired.centres.iter().zip(&paired.places).zip(weights) {
+    for ((a, b), w) in paired.centres.iter().zip(&paired.positions).zip(weights) {
         let a: [f64; 3] = std::array::from_fn(|k| a[k] - a0[k]);
         let b: [f64; 3] = std::array::from_fn(|k| b[k] - b0[k]);
         add(&mut covariance, b, a, *w);
@@ -88,7 +98,7 @@ fn solve(paired: &Paired, weights: &[f64], looks: f64, previous: f64) -> Option<
     }
     // Positions and directions in one sum, each divided by its variance.
     let mut both = covariance.map(|row| row.map(|v| v * previous));
-    for (camera, earth) in &paired.looks {
+    for (camera, earth) in &paired.directions {
         add(&mut both, *earth, *camera, looks);
     }
     let rotation = nearest_rotation(&both);
@@ -104,8 +114,8 @@ fn solve(paired: &Paired, weights: &[f64], looks: f64, previous: f64) -> Option<
         let at = similarity.apply(*a);
         se3::norm(std::array::from_fn(|k| at[k] - b[k]))
     };
-    let residuals = paired.centres.iter().zip(&paired.places).map(miss).collect();
-    Some(Solution { similarity, residuals })
+    let residuals = paired.centres.iter().zip(&paired.positions).map(miss).collect();
+    Some(WeightedFit { similarity, residuals })
 }
 
 fn add(sum: &mut Mat3, b: [f64; 3], a: [f64; 3], weight: f64) {
@@ -138,31 +148,31 @@ pub(super) fn median(mut values: Vec<f64>) -> f64 {
 }
 
 /// Median distance of points from their coordinate-wise median.
-pub(super) fn typical_spread(points: &[[f64; 3]]) -> f64 {
+pub(super) fn median_spread(points: &[[f64; 3]]) -> f64 {
     let middle: [f64; 3] = std::array::from_fn(|k| median(points.iter().map(|p| p[k]).collect()));
     median(points.iter().map(|p| se3::norm(std::array::from_fn(|k| p[k] - middle[k]))).collect())
 }
 
 /// The robust fit: the solution and its weights.
-pub(super) fn robust(paired: &Paired, rounds: usize) -> Option<(Solution, Vec<f64>)> {
-    if paired.centres.len() < FEWEST {
+pub(super) fn fit_robust(paired: &Correspondences, rounds: usize) -> Option<(WeightedFit, Vec<f64>)> {
+    if paired.centres.len() < MIN_FRAMES {
         return None;
     }
-    let extent = typical_spread(&paired.places);
+    let extent = median_spread(&paired.positions);
     let mut weights = vec![1.0; paired.centres.len()];
-    let mut scale = extent / typical_spread(&paired.centres).max(f64::MIN_POSITIVE);
+    let mut scale = extent / median_spread(&paired.centres).max(f64::MIN_POSITIVE);
     let mut deviation = 0.1 * extent;
     let mut best = None;
     for round in 0..rounds {
-        let looks = (deviation.max(PLACE * extent) / LOOK).powi(2);
-        let solution = solve(paired, &weights, looks, scale)?;
+        let looks = (deviation.max(MIN_POSITION_DEVIATION * extent) / DIRECTION_DEVIATION).powi(2);
+        let solution = fit_weighted(paired, &weights, looks, scale)?;
         // For isotropic normal errors in three dimensions, the median distance is 1.54 standard deviations.
         deviation = (median(solution.residuals.clone()) / 1.54).max(1e-9 * extent);
         scale = solution.similarity.scale;
         weights = solution
             .residuals
             .iter()
-            .map(|r| match round < FIRST_ROUNDS {
+            .map(|r| match round < L1_ROUNDS {
                 true => deviation / r.max(deviation),
                 false => 1.0 / (1.0 + (r / (3.0 * deviation)).powi(2)),
             })

@@ -1,20 +1,20 @@
 //! Invalid arguments, failures, and memory limits.
 
 use gausset_core::engine::{
-    DensityRule, Engine, EngineError, ExtraGroup, Group, Outputs, SceneSize, StepParams, TrainState,
-    TrainView,
+    CorrectionGroup, CorrectionKind, DensityRule, Engine, EngineError, Outputs, SceneSize, StepParams,
+    TrainState, TrainView,
 };
 
 use super::scene::{CORRECTION, loaded, options, params, scene, start, train, view};
-use super::{Make, assert_same};
+use super::{MakeEngine, assert_same};
 
 /// A step with invalid arguments returns an error at once, and the engine continues as if it had not been called.
-pub fn what_is_refused_changes_nothing(make: Make<'_>) {
-    let mut engine = loaded(make, vec![ExtraGroup::new(Group::Gain, 2)]);
+pub fn what_is_refused_changes_nothing(make: MakeEngine<'_>) {
+    let mut engine = loaded(make, vec![CorrectionGroup::new(CorrectionKind::Gain, 2)]);
     train(&mut *engine, 0..1);
     let before = engine.save().expect("saved");
     let whole = view(0);
-    let small = TrainView { camera: whole.camera.reduced(2), ..whole.clone() };
+    let small = TrainView { camera: whole.camera.downscaled(2), ..whole.clone() };
     let no_row = TrainView { exposure_row: Some(2), ..whole.clone() };
     let no_group = TrainView { pose_row: Some(0), ..whole.clone() };
     let rated = StepParams { exposure: Some(CORRECTION), pose: Some(CORRECTION), ..params(1) };
@@ -29,17 +29,17 @@ pub fn what_is_refused_changes_nothing(make: Make<'_>) {
     ];
     for (what, views, params) in wrong {
         let refused = engine.step(&views, &[], &params);
-        assert!(matches!(refused, Err(EngineError::BadInput(_))), "{what}: {refused:?}");
+        assert!(matches!(refused, Err(EngineError::InvalidInput(_))), "{what}: {refused:?}");
     }
     let picture = engine.render(&view(0).camera, &scene().pose, &sky.render, Outputs::Color);
-    assert!(matches!(picture, Err(EngineError::BadInput(_))), "a picture with a sky that is not there");
+    assert!(matches!(picture, Err(EngineError::InvalidInput(_))), "a picture with a sky that is not there");
     assert!(engine.save().expect("saved") == before);
     train(&mut *engine, 1..2);
     assert_eq!(engine.flush().expect("flushed").steps, 2);
 }
 
 /// States whose arrays have inconsistent lengths.
-pub fn arrays_that_do_not_fit_are_refused(make: Make<'_>) {
+pub fn arrays_that_do_not_fit_are_refused(make: MakeEngine<'_>) {
     /// Name of a fault, and how to create it.
     type Spoilt = (&'static str, fn(&mut TrainState));
     let wrong: [Spoilt; 5] = [
@@ -47,14 +47,14 @@ pub fn arrays_that_do_not_fit_are_refused(make: Make<'_>) {
         ("a first moment too few", |state| state.moments.m.quats.truncate(23)),
         ("an id too many", |state| state.ids.push(99)),
         ("a statistic too few", |state| state.statistics.max_radius.truncate(23)),
-        ("a value of a correction too few", |state| state.extras[0].values.truncate(5)),
+        ("a value of a correction too few", |state| state.corrections[0].values.truncate(5)),
     ];
     let mut engine = loaded(make, Vec::new());
     for (what, spoil) in wrong {
-        let mut state = start(vec![ExtraGroup::new(Group::Gain, 2)]);
+        let mut state = start(vec![CorrectionGroup::new(CorrectionKind::Gain, 2)]);
         spoil(&mut state);
         let refused = engine.load(state);
-        assert!(matches!(refused, Err(EngineError::BadInput(_))), "{what}: {refused:?}");
+        assert!(matches!(refused, Err(EngineError::InvalidInput(_))), "{what}: {refused:?}");
     }
     engine.load(start(Vec::new())).expect("a whole state");
     train(&mut *engine, 0..1);
@@ -62,7 +62,7 @@ pub fn arrays_that_do_not_fit_are_refused(make: Make<'_>) {
 
 /// The failed step, all later steps, all reports and renders return an error; the state is that before the failed step;
 /// a new state resets the error.
-pub fn a_loss_that_is_not_finite_stops_what_follows_and_changes_nothing(make: Make<'_>) {
+pub fn a_loss_that_is_not_finite_stops_what_follows_and_changes_nothing(make: MakeEngine<'_>) {
     let mut engine = loaded(make, Vec::new());
     train(&mut *engine, 0..2);
     let mut nothing = params(4);
@@ -98,7 +98,7 @@ pub fn a_loss_that_is_not_finite_stops_what_follows_and_changes_nothing(make: Ma
     train(&mut *other, 0..2);
     let (state, expected) = (engine.save().expect("saved"), other.save().expect("saved"));
     assert_same(&*engine, &state, &expected, "as before the step that failed");
-    assert!(engine.corrections().is_ok());
+    assert!(engine.read_corrections().is_ok());
 
     engine.load(state).expect("loaded");
     assert_eq!(engine.flush().expect("flushed").steps, 0, "steps of the state before");
@@ -109,10 +109,10 @@ pub fn a_loss_that_is_not_finite_stops_what_follows_and_changes_nothing(make: Ma
 }
 
 /// Steps and renders beyond the limit are refused and change nothing; with enough memory they are done.
-pub fn too_little_memory_is_told_before_it_is_taken(make: Make<'_>) {
+pub fn too_little_memory_is_told_before_it_is_taken(make: MakeEngine<'_>) {
     let mut engine = loaded(make, Vec::new());
     let size = SceneSize { splats: 24, sh_degree: 1, pixels: view(0).camera.pixels() as u64 };
-    if engine.needs(&size).limit.is_some() {
+    if engine.memory_needs(&size).limit.is_some() {
         return;
     }
     let before = engine.save().expect("saved");
@@ -138,9 +138,9 @@ pub fn too_little_memory_is_told_before_it_is_taken(make: Make<'_>) {
 }
 
 /// Twice the splats need twice the memory on top of what is needed without splats.
-pub fn needs_grow_evenly(make: Make<'_>) {
+pub fn needs_grow_evenly(make: MakeEngine<'_>) {
     let engine = make();
-    let need = |splats: u64, pixels: u64| engine.needs(&SceneSize { splats, sh_degree: 3, pixels });
+    let need = |splats: u64, pixels: u64| engine.memory_needs(&SceneSize { splats, sh_degree: 3, pixels });
     let parts = |splats: u64| {
         let need = need(splats, 10_000);
         [need.host.state, need.host.working, need.device.state, need.device.working]

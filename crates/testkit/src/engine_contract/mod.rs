@@ -12,14 +12,14 @@
 //! ```
 
 mod failures;
-mod pictures;
+mod renders;
 mod scene;
 mod training;
 
 use gausset_core::engine::{Engine, EngineError, TrainState};
 
 pub use failures::*;
-pub use pictures::*;
+pub use renders::*;
 pub use scene::{loaded, params, start, view};
 pub use training::*;
 
@@ -27,7 +27,7 @@ pub use training::*;
 pub type AnyEngine = Box<dyn Engine>;
 
 /// Creates an engine without splats.
-pub type Make<'a> = &'a dyn Fn() -> AnyEngine;
+pub type MakeEngine<'a> = &'a dyn Fn() -> AnyEngine;
 
 /// Makes a test for each check of the contract; the argument creates an engine without splats. With `where`: a function
 /// that takes the name of a test and returns such a constructor, or `None` if the test is to be skipped.
@@ -85,10 +85,10 @@ macro_rules! engine_contract {
 }
 
 /// The result of an optional feature; `None` if the engine refuses it.
-fn if_taken<T>(result: Result<T, EngineError>) -> Option<T> {
+fn if_supported<T>(result: Result<T, EngineError>) -> Option<T> {
     match result {
         Ok(value) => Some(value),
-        Err(EngineError::BadInput(_)) => None,
+        Err(EngineError::InvalidInput(_)) => None,
         Err(error) => panic!("unsupported features must return BadInput: {error:?}"),
     }
 }
@@ -99,7 +99,11 @@ fn assert_same(engine: &dyn Engine, a: &TrainState, b: &TrainState, what: &str) 
         assert!(a == b, "{what}: states differ");
         return;
     }
-    assert_eq!((a.splats.len(), &a.ids, a.group_clock), (b.splats.len(), &b.ids, b.group_clock), "{what}");
+    assert_eq!(
+        (a.splats.len(), &a.ids, a.dense_update_count),
+        (b.splats.len(), &b.ids, b.dense_update_count),
+        "{what}"
+    );
     for (a, b) in values(a).zip(values(b)) {
         assert!((a - b).abs() <= 1e-4 * (1.0 + b.abs()), "{what}: {a} {b}");
     }

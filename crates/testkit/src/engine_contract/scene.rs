@@ -3,27 +3,33 @@
 use std::sync::Arc;
 
 use gausset_core::engine::{
-    CorrectionRates, Engine, ExtraGroup, Rates, RenderOptions, StepParams, TrainState, TrainView,
+    CorrectionGroup, CorrectionRates, Engine, LearningRates, RenderOptions, StepParams, TrainState, TrainView,
 };
 use gausset_core::{Splats, TargetImage};
 
-use super::Make;
+use super::MakeEngine;
 use crate::{RandomScene, TestScene};
 
 /// Rates with which a few steps have a visible effect.
-pub(super) const RATES: Rates =
-    Rates { means: 2e-3, log_scales: 5e-3, quats: 1e-3, opacity_logits: 2e-2, sh_dc: 1e-2, sh_rest: 5e-4 };
+pub(super) const RATES: LearningRates = LearningRates {
+    means: 2e-3,
+    log_scales: 5e-3,
+    quats: 1e-3,
+    opacity_logits: 2e-2,
+    sh_dc: 1e-2,
+    sh_rest: 5e-4,
+};
 
 /// Zero rates.
-pub(super) const STILL: Rates =
-    Rates { means: 0.0, log_scales: 0.0, quats: 0.0, opacity_logits: 0.0, sh_dc: 0.0, sh_rest: 0.0 };
+pub(super) const ZERO_RATES: LearningRates =
+    LearningRates { means: 0.0, log_scales: 0.0, quats: 0.0, opacity_logits: 0.0, sh_dc: 0.0, sh_rest: 0.0 };
 
 /// Rates of corrections.
 pub(super) const CORRECTION: CorrectionRates = CorrectionRates { first: 1e-2, second: 1e-3, decay: 0.0 };
 
 pub(super) fn scene() -> TestScene {
-    RandomScene { splats: 24, sh_degree: 1, width: 24, height: 18, overhang: 0.0, ..RandomScene::default() }
-        .make()
+    RandomScene { splats: 24, sh_degree: 1, width: 24, height: 18, margin: 0.0, ..RandomScene::default() }
+        .build()
 }
 
 /// The splats of the contract.
@@ -33,7 +39,7 @@ pub(super) fn splats() -> Splats {
 
 /// The state before the first step, with corrections.
 #[must_use]
-pub fn start(extras: Vec<ExtraGroup>) -> TrainState {
+pub fn start(extras: Vec<CorrectionGroup>) -> TrainState {
     TrainState::new(splats(), extras)
 }
 
@@ -49,7 +55,7 @@ pub fn view(index: u32) -> TrainView {
     let target = TargetImage { width: camera.width, height: camera.height, rgb, alpha: None, mask: None };
     TrainView {
         index,
-        reduction: 1,
+        downscale: 1,
         name: format!("view {index}").into(),
         camera,
         pose,
@@ -74,7 +80,7 @@ pub fn params(step: u64) -> StepParams {
 
 /// An engine with the splats of the contract.
 #[must_use]
-pub fn loaded(make: Make<'_>, extras: Vec<ExtraGroup>) -> Box<dyn Engine> {
+pub fn loaded(make: MakeEngine<'_>, extras: Vec<CorrectionGroup>) -> Box<dyn Engine> {
     let mut engine = make();
     engine.load(start(extras)).expect("a state of 24 splats");
     engine

@@ -1,56 +1,56 @@
 //! States, steps, corrections, density rules, reports.
 
 use gausset_core::engine::{
-    ClassicRule, DensityRule, ExtraGroup, GradientStatistic, Group, McmcRule, Outputs, StepParams,
-    StepReport, TrainView,
+    ClassicRule, CorrectionGroup, CorrectionKind, DensityRule, GradientStatistic, McmcRule, Outputs,
+    StepParams, StepReport, TrainView,
 };
 
-use super::scene::{CORRECTION, STILL, loaded, options, params, scene, start, train, view};
-use super::{Make, assert_same, if_taken};
+use super::scene::{CORRECTION, ZERO_RATES, loaded, options, params, scene, start, train, view};
+use super::{MakeEngine, assert_same, if_supported};
 
 /// `save` returns what was passed to `load`, including everything that is not a parameter, and does so twice.
-pub fn a_saved_state_is_the_one_that_was_loaded(make: Make<'_>) {
-    let mut state = start(Group::ALL.map(|group| ExtraGroup::new(group, 2)).to_vec());
+pub fn a_saved_state_is_the_one_that_was_loaded(make: MakeEngine<'_>) {
+    let mut state = start(CorrectionKind::ALL.map(|group| CorrectionGroup::new(group, 2)).to_vec());
     let n = state.splats.len();
     for i in 0..n {
         let x = i as f32;
         (state.moments.m.means[i], state.moments.v.quats[i]) = ([x, -x, 0.5], [x, 1.0, 2.0, 3.0]);
-        (state.clocks[i], state.ids[i]) = (i as u32, 100 - i as u32);
+        (state.update_counts[i], state.ids[i]) = (i as u32, 100 - i as u32);
         state.statistics.gradient_sum[i] = 0.25 * x;
         (state.statistics.visible_steps[i], state.statistics.max_radius[i]) = (3, x);
     }
-    (state.group_clock, state.next_id) = (77, 101);
-    for extra in &mut state.extras {
+    (state.dense_update_count, state.next_id) = (77, 101);
+    for extra in &mut state.corrections {
         extra.values.fill(0.125);
         extra.v.fill(2.0);
-        extra.clocks[1] = 5;
+        extra.update_counts[1] = 5;
     }
     let mut engine = make();
     engine.load(state.clone()).expect("a state");
     for _ in 0..2 {
         assert!(engine.save().expect("saved") == state, "as it was loaded");
     }
-    assert!(engine.corrections().expect("corrections") == state.extras);
+    assert!(engine.read_corrections().expect("corrections") == state.corrections);
     for degree in 0..=state.splats.sh_degree {
-        let splats = engine.splats(degree).expect("splats");
+        let splats = engine.read_splats(degree).expect("splats");
         assert!(splats == state.splats.with_sh_degree(degree), "the splats up to degree {degree}");
     }
 }
 
 /// Saving, rendering, querying and polling between steps do not change the state or the reports.
-pub fn looking_changes_nothing_of_training(make: Make<'_>) {
+pub fn looking_changes_nothing_of_training(make: MakeEngine<'_>) {
     let mut quiet = loaded(make, Vec::new());
     train(&mut *quiet, 0..6);
     let expected = quiet.flush().expect("flushed");
 
     let mut busy = loaded(make, Vec::new());
     let (mut steps, mut losses) = (0, 0.0);
-    let small = view(0).camera.reduced(2);
+    let small = view(0).camera.downscaled(2);
     for step in 0..6 {
         train(&mut *busy, step..step + 1);
         let _ = busy.save().expect("saved");
-        let _ = busy.corrections().expect("corrections");
-        let _ = busy.splats(0).expect("splats");
+        let _ = busy.read_corrections().expect("corrections");
+        let _ = busy.read_splats(0).expect("splats");
         let report = busy.poll().expect("polled");
         (steps, losses) = (steps + report.steps, losses + report.loss_sum);
         let before = busy.flush().expect("flushed");
@@ -69,7 +69,7 @@ pub fn looking_changes_nothing_of_training(make: Make<'_>) {
 }
 
 /// Training resumed from a state that another engine saved gives the same result.
-pub fn a_state_that_was_saved_goes_on_as_if_it_had_not_been(make: Make<'_>) {
+pub fn a_state_that_was_saved_goes_on_as_if_it_had_not_been(make: MakeEngine<'_>) {
     let mut whole = loaded(make, Vec::new());
     train(&mut *whole, 0..6);
     let mut first = loaded(make, Vec::new());
@@ -78,13 +78,13 @@ pub fn a_state_that_was_saved_goes_on_as_if_it_had_not_been(make: Make<'_>) {
     second.load(first.save().expect("saved")).expect("loaded");
     train(&mut *second, 3..6);
     let (a, b) = (second.save().expect("saved"), whole.save().expect("saved"));
-    assert_eq!(b.group_clock, 6, "dense steps have one clock");
+    assert_eq!(b.dense_update_count, 6, "dense steps have one clock");
     assert_same(&*whole, &a, &b, "gone on");
 }
 
 /// An engine that did other things before gives the same results as a new one.
-pub fn the_same_calls_give_the_same_state(make: Make<'_>) {
-    let mut used = loaded(make, vec![ExtraGroup::new(Group::Gain, 3)]);
+pub fn the_same_calls_give_the_same_state(make: MakeEngine<'_>) {
+    let mut used = loaded(make, vec![CorrectionGroup::new(CorrectionKind::Gain, 3)]);
     train(&mut *used, 5..9);
     let run = |engine: &mut dyn gausset_core::engine::Engine| {
         engine.load(start(Vec::new())).expect("loaded");
@@ -96,7 +96,7 @@ pub fn the_same_calls_give_the_same_state(make: Make<'_>) {
 }
 
 /// A step is reported once, by the first report after it; fields about the last step stay.
-pub fn each_step_is_told_once(make: Make<'_>) {
+pub fn each_step_is_told_once(make: MakeEngine<'_>) {
     let mut engine = loaded(make, Vec::new());
     let nothing = engine.flush().expect("flushed");
     assert_eq!((nothing.steps, nothing.last_step, nothing.splats), (0, None, 24));
@@ -116,7 +116,7 @@ pub fn each_step_is_told_once(make: Make<'_>) {
 }
 
 /// Twelve steps on one view.
-pub fn steps_on_a_view_lower_its_loss(make: Make<'_>) {
+pub fn steps_on_a_view_lower_its_loss(make: MakeEngine<'_>) {
     let mut engine = loaded(make, Vec::new());
     let mut loss = |step: u64| {
         engine.step(&[view(1)], &[], &params(step)).expect("a step");
@@ -127,9 +127,9 @@ pub fn steps_on_a_view_lower_its_loss(make: Make<'_>) {
 }
 
 /// Moments may change, parameters do not.
-pub fn without_rates_nothing_moves(make: Make<'_>) {
+pub fn without_rates_nothing_moves(make: MakeEngine<'_>) {
     let mut engine = loaded(make, Vec::new());
-    let still = StepParams { rates: STILL, ..params(0) };
+    let still = StepParams { rates: ZERO_RATES, ..params(0) };
     engine.step(&[view(0)], &[], &still).expect("a step");
     let state = engine.save().expect("saved");
     assert!(state.splats == start(Vec::new()).splats);
@@ -137,7 +137,7 @@ pub fn without_rates_nothing_moves(make: Make<'_>) {
 }
 
 /// Sums and counts of visible splats, in the steps that request a statistic.
-pub fn statistics_are_those_of_the_steps_that_ask_for_them(make: Make<'_>) {
+pub fn statistics_are_those_of_the_steps_that_ask_for_them(make: MakeEngine<'_>) {
     let mut engine = loaded(make, Vec::new());
     train(&mut *engine, 0..2);
     let none = engine.save().expect("saved").statistics;
@@ -147,7 +147,7 @@ pub fn statistics_are_those_of_the_steps_that_ask_for_them(make: Make<'_>) {
     let sums = [GradientStatistic::Signed, GradientStatistic::Absolute].map(|statistic| {
         engine.load(start(Vec::new())).expect("loaded");
         for step in 0..2 {
-            let still = StepParams { rates: STILL, statistic, ..params(step) };
+            let still = StepParams { rates: ZERO_RATES, statistic, ..params(step) };
             engine.step(&[view(0)], &[], &still).expect("a step");
         }
         engine.save().expect("saved").statistics
@@ -164,12 +164,12 @@ pub fn statistics_are_those_of_the_steps_that_ask_for_them(make: Make<'_>) {
 }
 
 /// Half of the splats are left out; which ones depends on step and seed.
-pub fn dropout_depends_on_seed_and_step(make: Make<'_>) {
+pub fn dropout_depends_on_seed_and_step(make: MakeEngine<'_>) {
     let mut engine = loaded(make, Vec::new());
     let mut moments = |seed: u64, step: u64| {
         engine.load(start(Vec::new())).expect("loaded");
-        let half = StepParams { dropout: 0.5, seed, rates: STILL, ..params(step) };
-        if_taken(engine.step(&[view(0)], &[], &half))?;
+        let half = StepParams { dropout: 0.5, seed, rates: ZERO_RATES, ..params(step) };
+        if_supported(engine.step(&[view(0)], &[], &half))?;
         let state = engine.save().expect("saved");
         Some(state.moments.m.means.iter().map(|m| *m != [0.0; 3]).collect::<Vec<bool>>())
     };
@@ -183,62 +183,64 @@ pub fn dropout_depends_on_seed_and_step(make: Make<'_>) {
 
 /// A brighter image gets a larger gain; the mean of the gains stays zero; a row without rates is applied and not
 /// updated.
-pub fn gains_are_learnt_and_their_mean_stays_zero(make: Make<'_>) {
-    let mut engine = loaded(make, vec![ExtraGroup::new(Group::Gain, 3)]);
+pub fn gains_are_learnt_and_their_mean_stays_zero(make: MakeEngine<'_>) {
+    let mut engine = loaded(make, vec![CorrectionGroup::new(CorrectionKind::Gain, 3)]);
     let rowed = |row: u32| TrainView { exposure_row: Some(row), ..view(row) };
     for step in 0..30 {
-        let learning = StepParams { rates: STILL, exposure: Some(CORRECTION), ..params(step) };
+        let learning = StepParams { rates: ZERO_RATES, exposure: Some(CORRECTION), ..params(step) };
         let views = [rowed((step % 3) as u32)];
-        let Some(()) = if_taken(engine.step(&views, &[], &learning)) else { return };
+        let Some(()) = if_supported(engine.step(&views, &[], &learning)) else { return };
     }
-    let groups = engine.corrections().expect("corrections");
+    let groups = engine.read_corrections().expect("corrections");
     let [gains] = &groups[..] else { panic!("{groups:?}") };
-    assert_eq!((gains.group, &gains.clocks[..]), (Group::Gain, &[10, 10, 10][..]));
+    assert_eq!((gains.group, &gains.update_counts[..]), (CorrectionKind::Gain, &[10, 10, 10][..]));
     for channel in 0..3 {
         let of = |row: usize| gains.row(row)[channel];
         assert!((of(0) + of(1) + of(2)).abs() < 1e-6, "{gains:?}");
         assert!(of(0) < of(1) && of(1) < of(2), "{gains:?}");
     }
     // The gain is applied without being updated: for the dark image the loss differs from that without the gain.
-    let still = StepParams { rates: STILL, ..params(30) };
+    let still = StepParams { rates: ZERO_RATES, ..params(30) };
     engine.flush().expect("flushed");
     let mut loss = |view: TrainView| {
         engine.step(&[view], &[], &still).expect("a step");
         engine.flush().expect("flushed").last_loss
     };
     assert!(loss(rowed(0)) < loss(view(0)));
-    assert!(engine.corrections().expect("corrections") == groups);
+    assert!(engine.read_corrections().expect("corrections") == groups);
 }
 
 /// Poses, vignetting and sky: the row that a step uses is updated if it has rates, and no other row.
-pub fn corrections_move_where_a_step_names_them(make: Make<'_>) {
-    for group in [Group::Pose, Group::Vignetting, Group::Sky] {
-        let rows = if group == Group::Sky { 1 } else { 2 };
-        let mut engine = loaded(make, vec![ExtraGroup::new(group, rows)]);
+pub fn corrections_move_where_a_step_names_them(make: MakeEngine<'_>) {
+    for group in [CorrectionKind::Pose, CorrectionKind::Vignetting, CorrectionKind::Sky] {
+        let rows = if group == CorrectionKind::Sky { 1 } else { 2 };
+        let mut engine = loaded(make, vec![CorrectionGroup::new(group, rows)]);
         let mut named = view(1);
-        let mut step = StepParams { rates: STILL, ..params(0) };
+        let mut step = StepParams { rates: ZERO_RATES, ..params(0) };
         match group {
-            Group::Pose => (named.pose_row, step.pose) = (Some(1), Some(CORRECTION)),
-            Group::Vignetting => (named.vignetting_row, step.vignetting) = (Some(1), Some(CORRECTION)),
+            CorrectionKind::Pose => (named.pose_row, step.pose) = (Some(1), Some(CORRECTION)),
+            CorrectionKind::Vignetting => {
+                (named.vignetting_row, step.vignetting) = (Some(1), Some(CORRECTION))
+            }
             _ => (step.render.sky, step.sky) = (true, Some(CORRECTION)),
         }
         let resting = StepParams { pose: None, vignetting: None, sky: None, ..step };
-        if if_taken(engine.step(&[named.clone()], &[], &resting)).is_none() {
+        if if_supported(engine.step(&[named.clone()], &[], &resting)).is_none() {
             continue;
         }
-        let rest = ExtraGroup::new(group, rows);
-        assert!(engine.corrections().expect("corrections") == [rest.clone()], "{group}: without rates");
+        let rest = CorrectionGroup::new(group, rows);
+        assert!(engine.read_corrections().expect("corrections") == [rest.clone()], "{group}: without rates");
         engine.step(&[named], &[], &step).expect("a step");
-        let groups = engine.corrections().expect("corrections");
+        let groups = engine.read_corrections().expect("corrections");
         let last = rows - 1;
-        assert_eq!(groups[0].clocks[last], 1, "{group}");
+        assert_eq!(groups[0].update_counts[last], 1, "{group}");
         assert_ne!(groups[0].row(last), rest.row(last), "{group}: the row in use");
         assert!(rows == 1 || groups[0].row(0) == rest.row(0), "{group}: the other row");
     }
 }
 
 /// No opacity is above the limit, the moments of opacities are zero, everything else is unchanged.
-pub fn opacities_are_reset_with_their_moments(make: Make<'_>) {
+pub fn opacities_are_reset_with_their_moments(make: MakeEngine<'_>) {
     let mut engine = loaded(make, Vec::new());
     train(&mut *engine, 0..2);
     let before = engine.save().expect("saved");
@@ -254,7 +256,7 @@ pub fn opacities_are_reset_with_their_moments(make: Make<'_>) {
 }
 
 /// MCMC: the set grows by the factor, up to the limit; kept splats stay in order and new ones have new ids.
-pub fn a_set_grows_as_far_as_its_limit(make: Make<'_>) {
+pub fn a_set_grows_as_far_as_its_limit(make: MakeEngine<'_>) {
     let mut engine = loaded(make, Vec::new());
     let rule = |max_splats: u64| {
         DensityRule::Mcmc(McmcRule {
@@ -282,7 +284,7 @@ pub fn a_set_grows_as_far_as_its_limit(make: Make<'_>) {
 }
 
 /// Classic: splats of low opacity are removed, and the statistics are cleared.
-pub fn transparent_splats_are_pruned(make: Make<'_>) {
+pub fn transparent_splats_are_pruned(make: MakeEngine<'_>) {
     let mut state = start(Vec::new());
     for i in [2, 3, 17] {
         state.splats.opacity_logits[i] = -9.0;
@@ -311,9 +313,9 @@ pub fn transparent_splats_are_pruned(make: Make<'_>) {
 }
 
 /// The loss of two views is the mean of theirs, with one update for both.
-pub fn views_together_are_one_step_or_are_refused(make: Make<'_>) {
+pub fn views_together_are_one_step_or_are_refused(make: MakeEngine<'_>) {
     let mut engine = loaded(make, Vec::new());
-    let Some(()) = if_taken(engine.step(&[view(0), view(2)], &[], &params(0))) else { return };
+    let Some(()) = if_supported(engine.step(&[view(0), view(2)], &[], &params(0))) else { return };
     let together = engine.flush().expect("flushed");
     let alone = [0, 2].map(|index| {
         engine.load(start(Vec::new())).expect("loaded");
@@ -325,10 +327,10 @@ pub fn views_together_are_one_step_or_are_refused(make: Make<'_>) {
 }
 
 /// Frozen splats: the first ones of a step.
-pub fn splats_that_are_to_stay_stay_or_are_refused(make: Make<'_>) {
+pub fn splats_that_are_to_stay_stay_or_are_refused(make: MakeEngine<'_>) {
     let mut engine = loaded(make, Vec::new());
-    let frozen = StepParams { frozen: 10, ..params(0) };
-    let Some(()) = if_taken(engine.step(&[view(0)], &[], &frozen)) else { return };
+    let frozen = StepParams { frozen_splats: 10, ..params(0) };
+    let Some(()) = if_supported(engine.step(&[view(0)], &[], &frozen)) else { return };
     let (before, after) = (start(Vec::new()).splats, engine.save().expect("saved").splats);
     let first: Vec<usize> = (0..10).collect();
     assert!(after.select(&first) == before.select(&first));

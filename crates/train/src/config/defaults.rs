@@ -2,9 +2,9 @@
 
 use gausset_io::dataset::{Dataset, DatasetKind};
 
+use crate::option_values::{Quality, RandomBackground, Strategy};
 use crate::options::TrainOptions;
 use crate::recipe::automatic_cadence;
-use crate::words::{Quality, RandomBackground, Strategy};
 
 /// The defaults that do not depend on the strategy (docs/internals/training.md), from the table of options.
 #[must_use]
@@ -17,7 +17,7 @@ const SHORT_STEPS: f64 = 3_000.0;
 /// Minimum number of steps of a long run.
 const LONG_STEPS: f64 = 6_000.0;
 /// Up to this many steps, runs use twice the published rates even if they start from points.
-const FAST_STEPS: f64 = 4_500.0;
+const FAST_RATE_STEPS: f64 = 4_500.0;
 /// Assumed steps per second of a run with a time budget.
 const BUDGET_STEPS_PER_SECOND: f64 = 20.0;
 /// Work of the default preset, which determines its steps, in pixels: 8,800 steps of 400x400 px.
@@ -35,19 +35,19 @@ const BEST_STEPS: u64 = 30_000;
 /// Training pixels per splat; with fewer, more splats cost time without gain.
 const PIXELS_PER_SPLAT: f64 = 40.0;
 /// Minimum for the maximum number of splats.
-const FEWEST_SPLATS: u64 = 2_000;
+const MIN_MAX_SPLATS: u64 = 2_000;
 /// Fraction of a run after which the set has its full size.
-const GROWN_AT: f64 = 0.4;
+const FULL_SIZE_AT: f64 = 0.4;
 /// The same with few images: the end of density control (MCMC).
 const MCMC_UNTIL: f64 = 5.0 / 6.0;
 /// Fraction of a run during which opacities are regularised.
-const PULL_UNTIL: f64 = 0.6;
+const OPACITY_REGULARISATION_UNTIL: f64 = 0.6;
 /// Minimum (Kheradmand et al. 2024) and maximum growth per change.
 const GROWTH: [f64; 2] = [1.05, 1.3];
 /// Sets with fewer training images overfit without countermeasures.
-const FEW_PICTURES: u64 = 40;
+const FEW_IMAGES: u64 = 40;
 /// Maximum visits of each image in a run of the default preset with few images; beyond it, held-out views get worse.
-const MOST_LOOKS: f64 = 110.0;
+const MAX_VISITS: f64 = 110.0;
 /// Fraction of splats that each step leaves out if there are few images.
 const DROPOUT: f64 = 0.1;
 /// Fraction of splats that are split rather than copied if there are not few images.
@@ -55,9 +55,9 @@ const SPLIT_LARGEST: f64 = 0.5;
 
 /// Facts about a dataset on which presets depend.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Known {
+pub struct DatasetFacts {
     /// Number of training images.
-    pub pictures: u64,
+    pub images: u64,
     /// Number of training views by field of view: a full panorama counts as six.
     pub views: u64,
     /// Sum of their pixels at training resolution.
@@ -70,20 +70,20 @@ pub struct Known {
 
 /// Number of training views by field of view: a full panorama counts as six.
 #[must_use]
-pub fn views_worth(dataset: &Dataset) -> u64 {
+pub fn equivalent_views(dataset: &Dataset) -> u64 {
     let worth = |&index: &usize| if dataset.images[index].camera.is_pinhole() { 1 } else { 6 };
     dataset.split.train.iter().map(worth).sum()
 }
 
-impl Known {
+impl DatasetFacts {
     /// The facts of a dataset that was opened at training resolution.
     #[must_use]
-    pub fn of(dataset: &Dataset) -> Self {
+    pub fn from_dataset(dataset: &Dataset) -> Self {
         let train = &dataset.split.train;
         let pixels = train.iter().map(|&index| dataset.images[index].camera.pixels() as f64).sum();
         Self {
-            pictures: train.len() as u64,
-            views: views_worth(dataset),
+            images: train.len() as u64,
+            views: equivalent_views(dataset),
             pixels,
             points: dataset.points.len() as u64,
             is_object: dataset.kind == DatasetKind::Blender,
@@ -91,8 +91,8 @@ impl Known {
     }
 
     /// Mean pixels per image.
-    fn pixels_each(&self) -> f64 {
-        self.pixels / self.pictures.max(1) as f64
+    fn pixels_per_image(&self) -> f64 {
+        self.pixels / self.images.max(1) as f64
     }
 }
 
@@ -118,7 +118,7 @@ impl Known {
 /// - Few images are overfitted: leaving out splats and changing the background gain 0.3 to 0.9 dB, and half of the
 ///   steps 0.5 dB where each image would be visited 240 times.
 #[must_use]
-pub fn quality_defaults(given: &TrainOptions, known: Option<Known>) -> TrainOptions {
+pub fn quality_defaults(given: &TrainOptions, known: Option<DatasetFacts>) -> TrainOptions {
     let quality = given.quality.unwrap_or(Quality::Default);
     let is_object = known.is_some_and(|known| known.is_object);
     let (preset_steps, [initial_splats, max_splats], max_resolution) = match quality {
@@ -136,7 +136,7 @@ pub fn quality_defaults(given: &TrainOptions, known: Option<Known>) -> TrainOpti
         (None, None) => preset_steps as f64,
     };
     let max_splats = known.map_or(max_splats, |known| {
-        max_splats.min((known.pixels / PIXELS_PER_SPLAT) as u64).max(FEWEST_SPLATS)
+        max_splats.min((known.pixels / PIXELS_PER_SPLAT) as u64).max(MIN_MAX_SPLATS)
     });
     let most = given.max_splats.unwrap_or(max_splats);
     // Neither the contents of an `--init` file nor the steps of a time budget are known.
@@ -145,21 +145,23 @@ pub fn quality_defaults(given: &TrainOptions, known: Option<Known>) -> TrainOpti
         0 => given.initial_splats.unwrap_or(initial_splats),
         points => points,
     });
-    let length = share_between(SHORT_STEPS, LONG_STEPS, expected);
+    let length = inverse_lerp(SHORT_STEPS, LONG_STEPS, expected);
     let coarse_until = match quality {
         Quality::Fast => 0.7,
         Quality::Default if !is_object => 0.55 - 0.2 * length,
         Quality::Default | Quality::Best => 0.4 - 0.2 * length,
     };
-    let is_few = known.is_some_and(|known| known.views < FEW_PICTURES);
+    let is_few = known.is_some_and(|known| known.views < FEW_IMAGES);
     let has_points = given.init.is_some() || known.is_some_and(|known| known.points > 0);
     let pace = match quality {
-        Quality::Default if has_points && !is_few => 2.0 - share_between(FAST_STEPS, LONG_STEPS, expected),
+        Quality::Default if has_points && !is_few => {
+            2.0 - inverse_lerp(FAST_RATE_STEPS, LONG_STEPS, expected)
+        }
         Quality::Fast | Quality::Default => 2.0,
         Quality::Best => 1.0,
     };
-    let grown_at = if is_few { MCMC_UNTIL } else { GROWN_AT };
-    let rate = |published: f64| Some(round(published * pace));
+    let grown_at = if is_few { MCMC_UNTIL } else { FULL_SIZE_AT };
+    let rate = |published: f64| Some(round_to_3_digits(published * pace));
     TrainOptions {
         steps: Some(given.steps.unwrap_or(preset_steps)),
         initial_splats: Some(initial_splats),
@@ -169,9 +171,9 @@ pub fn quality_defaults(given: &TrainOptions, known: Option<Known>) -> TrainOpti
         dropout: Some(if is_few { DROPOUT } else { 0.0 }),
         random_background: Some(if is_few { RandomBackground::Always } else { RandomBackground::Auto }),
         split_largest: Some(if is_few { 0.0 } else { SPLIT_LARGEST }),
-        opacity_regularisation_until: Some(round(grown_at.max(PULL_UNTIL))),
+        opacity_regularisation_until: Some(round_to_3_digits(grown_at.max(OPACITY_REGULARISATION_UNTIL))),
         coarse_factor: Some(4),
-        coarse_until: Some(round(coarse_until)),
+        coarse_until: Some(round_to_3_digits(coarse_until)),
         lr_means: rate(1.6e-4),
         lr_means_final: rate(1.6e-4 * libm::exp10(-1.0 - length)),
         lr_scales: rate(5e-3),
@@ -185,17 +187,17 @@ pub fn quality_defaults(given: &TrainOptions, known: Option<Known>) -> TrainOpti
 
 /// Steps of the default preset: a constant amount of work, so that small and large images take about the same time; few
 /// images are not visited more often than pays off.
-fn default_steps(known: Option<Known>) -> u64 {
+fn default_steps(known: Option<DatasetFacts>) -> u64 {
     let [fewest, most] = DEFAULT_STEPS;
     let Some(known) = known else { return 6_000 };
     let work = if known.is_object { OBJECT_WORK } else { DEFAULT_WORK };
-    let looks = if known.views < FEW_PICTURES { MOST_LOOKS * known.pictures as f64 } else { most };
-    let steps = (work / (SPLAT_PIXELS + known.pixels_each())).min(looks).clamp(fewest, most);
+    let looks = if known.views < FEW_IMAGES { MAX_VISITS * known.images as f64 } else { most };
+    let steps = (work / (SPLAT_PIXELS + known.pixels_per_image())).min(looks).clamp(fewest, most);
     (steps / 100.0).round() as u64 * 100
 }
 
 /// Steps of the best preset: a multiple of those of the default preset.
-fn best_steps(known: Option<Known>) -> u64 {
+fn best_steps(known: Option<DatasetFacts>) -> u64 {
     (BEST_FACTOR * default_steps(known)).min(BEST_STEPS)
 }
 
@@ -209,12 +211,12 @@ fn growth(start: u64, most: u64, steps: f64, expected: f64) -> f64 {
 }
 
 /// Position of `value` between `start` and `end`, clamped to 0..1.
-fn share_between(start: f64, end: f64, value: f64) -> f64 {
+fn inverse_lerp(start: f64, end: f64, value: f64) -> f64 {
     ((value - start) / (end - start)).clamp(0.0, 1.0)
 }
 
 /// Rounds to three significant digits, for readable config files.
-fn round(value: f64) -> f64 {
+fn round_to_3_digits(value: f64) -> f64 {
     format!("{value:.2e}").parse().unwrap_or(value)
 }
 

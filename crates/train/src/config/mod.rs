@@ -10,23 +10,23 @@
 
 mod defaults;
 mod error;
-mod idle;
+mod ineffective;
 mod record;
 
 use std::path::{Path, PathBuf};
 
 use gausset_io::dataset::{self, AlphaMode, Dataset, OpenOptions};
 
-pub use defaults::{Known, defaults, quality_defaults, strategy_defaults, views_worth};
+pub use defaults::{DatasetFacts, defaults, equivalent_views, quality_defaults, strategy_defaults};
 pub use error::ConfigError;
-pub(crate) use idle::Needs;
+pub(crate) use ineffective::Requirement;
 pub use record::{RecordedRun, RunRecord};
 
 use crate::memory::MemoryPlan;
+use crate::option_values::{Alpha, Background, MemoryLimit, Panoramas, Quality, Strategy, TimeBudget, Up};
 use crate::options::TrainOptions;
-use crate::plan::Plan;
+use crate::plan::StepPlan;
 use crate::recipe::Recipe;
-use crate::words::{Alpha, Background, MemoryLimit, Panoramas, Quality, Strategy, TimeBudget, Up};
 
 /// The complete configuration of a training run.
 #[derive(Clone, Debug, PartialEq)]
@@ -43,7 +43,7 @@ pub struct TrainConfig {
     /// a time budget.
     pub recipe: Recipe,
     /// Maps steps of the run to steps of the schedules.
-    pub plan: Plan,
+    pub plan: StepPlan,
     /// Seconds that the run may take.
     pub time_budget: TimeBudget,
     /// Resources that the run may use; they do not affect the result.
@@ -111,9 +111,9 @@ impl TrainConfig {
     /// # Errors
     /// No dataset, a value out of range, a window that is empty or out of order, an option without effect.
     pub fn resolve(command_line: &TrainOptions, file: Option<&TrainOptions>) -> Result<Self, ConfigError> {
-        let given = command_line.clone().over(file.cloned().unwrap_or_default());
-        idle::refuse(&given)?;
-        Self::from_complete(complete(given, None))
+        let given = command_line.clone().layered_over(file.cloned().unwrap_or_default());
+        ineffective::reject(&given)?;
+        Self::from_complete(with_defaults(given, None))
     }
 
     /// Resolves the given options for a dataset whose images are known. A run's own `config.toml` gives all options,
@@ -122,21 +122,21 @@ impl TrainConfig {
     /// # Errors
     /// As [`Self::resolve`]; an option that has no effect on this dataset.
     pub fn resolve_for(given: &TrainOptions, dataset: &Dataset) -> Result<Self, ConfigError> {
-        idle::refuse(given)?;
-        idle::refuse_for(given, dataset)?;
-        Self::from_complete(complete(given.clone(), Some(Known::of(dataset))))
+        ineffective::reject(given)?;
+        ineffective::reject_for(given, dataset)?;
+        Self::from_complete(with_defaults(given.clone(), Some(DatasetFacts::from_dataset(dataset))))
     }
 
     /// Resolves the options that a run has recorded, which include options without effect.
     fn resolve_recorded(recorded: TrainOptions) -> Result<Self, ConfigError> {
-        Self::from_complete(complete(recorded, None))
+        Self::from_complete(with_defaults(recorded, None))
     }
 
     /// Resolves the options for a resumed run. Options equal to the recorded ones count as not given.
     fn resolve_resumed(given: &TrainOptions, recorded: &TrainOptions) -> Result<Self, ConfigError> {
         let changed = given.clone().otherwise_than(recorded);
-        let merged = changed.clone().over(recorded.clone());
-        idle::refuse_those(&merged, |option| changed.gives(option))?;
+        let merged = changed.clone().layered_over(recorded.clone());
+        ineffective::reject_if(&merged, |option| changed.gives(option))?;
         Self::resolve_recorded(merged)
     }
 
@@ -163,7 +163,7 @@ impl TrainConfig {
             up: Up::default(),
             quality: Quality::default(),
             recipe: Recipe::default(),
-            plan: Plan::even(0),
+            plan: StepPlan::identity(0),
             time_budget: TimeBudget::default(),
             limits: Limits::default(),
             outputs: Outputs::default(),
@@ -171,12 +171,12 @@ impl TrainConfig {
     }
 
     /// The plan, if it differs from one step of the schedules per step.
-    pub(crate) fn uneven_plan(&self) -> Option<Plan> {
-        (!self.plan.is_even()).then(|| self.plan.clone())
+    pub(crate) fn custom_plan(&self) -> Option<StepPlan> {
+        (!self.plan.is_identity()).then(|| self.plan.clone())
     }
 
     /// Sets the plan of the run, and the schedules that it is for.
-    pub(crate) fn set_plan(&mut self, plan: Plan) {
+    pub(crate) fn set_plan(&mut self, plan: StepPlan) {
         self.recipe.steps = plan.schedule_steps();
         self.plan = plan;
     }
@@ -184,7 +184,7 @@ impl TrainConfig {
 
 /// The given options, completed with the defaults of all others; defaults depend on the dataset's images if they are
 /// known.
-fn complete(given: TrainOptions, known: Option<Known>) -> TrainOptions {
+fn with_defaults(given: TrainOptions, known: Option<DatasetFacts>) -> TrainOptions {
     let base = defaults();
     let strategy = given.strategy.or(base.strategy).unwrap_or(Strategy::Mcmc);
     let absolute_gradient = given.abs_grad.unwrap_or(false);
@@ -211,8 +211,8 @@ fn check_windows(recipe: &Recipe) -> Result<(), ConfigError> {
         return Err(density(format!(
             "no multiple of ⟨density-every⟩ {} is between steps {} and {} (expected at least one)",
             recipe.density.every,
-            recipe.steps_of(recipe.density.from),
-            recipe.steps_of(recipe.density.until),
+            recipe.fraction_to_steps(recipe.density.from),
+            recipe.fraction_to_steps(recipe.density.until),
         )));
     }
     if let Some(poses) = recipe.poses.filter(|poses| poses.from >= poses.until) {
@@ -248,8 +248,8 @@ impl TrainConfig {
                 Alpha::Mask => AlphaMode::Mask,
             },
             panoramas: match self.data.panoramas {
-                Panoramas::Cube => dataset::Panoramas::Cube,
-                Panoramas::Sphere => dataset::Panoramas::Sphere,
+                Panoramas::Cube => dataset::PanoramaTraining::Cube,
+                Panoramas::Sphere => dataset::PanoramaTraining::Sphere,
             },
             scene_extent: (self.data.scene_extent > 0.0).then_some(self.data.scene_extent),
             allow_outside: self.data.allow_outside,

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::{ConfigError, TrainConfig};
+use crate::option_values::Colours;
 use crate::options::{self, OptionInfo, OptionsError, RECORD_TABLE, TrainOptions};
-use crate::words::Colours;
 
 /// The table `[run]` of a run's `config.toml`, written by the run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -116,7 +116,7 @@ impl RecordedRun {
     /// Options differ from the run's and would change its result (all are listed); an option has no effect.
     pub fn resumed_with(&self, given: &TrainOptions, config_path: &Path) -> Result<TrainConfig, ConfigError> {
         let recorded = self.config.to_options();
-        let resumed = TrainConfig::resolve_resumed(&spelled_as(&recorded, given.clone()), &recorded)?;
+        let resumed = TrainConfig::resolve_resumed(&with_paths_as(&recorded, given.clone()), &recorded)?;
         let differences = self.differences(&resumed);
         if differences.is_empty() {
             Ok(resumed)
@@ -130,7 +130,8 @@ impl RecordedRun {
     #[must_use]
     pub fn differences(&self, config: &TrainConfig) -> Vec<String> {
         let recorded = self.config.to_options();
-        let (before, after) = (recorded.given(), spelled_as(&recorded, config.to_options()).given());
+        let (before, after) =
+            (recorded.given_values(), with_paths_as(&recorded, config.to_options()).given_values());
         let value_in = |list: &[(String, toml::Value)], key: &str| {
             list.iter().find(|(k, _)| k == key).map(|(_, value)| value.clone())
         };
@@ -147,26 +148,26 @@ impl RecordedRun {
 
 /// `given` with every path spelled as in `recorded` if both refer to the same location, and absolute otherwise: a run
 /// records absolute paths, users give relative ones.
-fn spelled_as(recorded: &TrainOptions, mut given: TrainOptions) -> TrainOptions {
+fn with_paths_as(recorded: &TrainOptions, mut given: TrainOptions) -> TrainOptions {
     let mut recorded = recorded.clone();
     for (path, known) in given.paths().zip(recorded.paths()) {
         let Some(path) = path else { continue };
         match known {
-            Some(known) if is_same_place(path, known) => path.clone_from(known),
-            _ => *path = from_root(path),
+            Some(known) if is_same_path(path, known) => path.clone_from(known),
+            _ => *path = absolute_path(path),
         }
     }
     given
 }
 
 /// Whether two paths refer to the same location: `photos`, `./photos/`, `/home/me/photos` and links to it.
-fn is_same_place(a: &Path, b: &Path) -> bool {
+fn is_same_path(a: &Path, b: &Path) -> bool {
     // Paths compare by component, so a trailing slash does not matter.
-    from_root(a) == from_root(b)
+    absolute_path(a) == absolute_path(b)
         || std::fs::canonicalize(a).is_ok_and(|a| std::fs::canonicalize(b).is_ok_and(|b| a == b))
 }
 
 /// The absolute path; unchanged if the working directory no longer exists.
-fn from_root(path: &Path) -> PathBuf {
+fn absolute_path(path: &Path) -> PathBuf {
     std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
 }

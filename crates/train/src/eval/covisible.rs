@@ -23,13 +23,13 @@ pub(super) const CONFIRMATIONS: u8 = 3;
 /// Maximum relative difference of two depths that agree.
 const TOLERANCE: f32 = 0.1;
 /// Minimum alpha of a pixel that has a depth.
-const LEAST_ALPHA: f32 = 0.5;
+const MIN_ALPHA: f32 = 0.5;
 /// Longest side of a depth map in px.
 const MAP_SIDE: u32 = 160;
 /// Maximum number of cached depth maps. With more training views, only the [`NEAREST`] ones of each view are used.
-const MOST_MAPS: usize = 200;
+const MAX_MAPS: usize = 200;
 /// Number of training views that are used per view in a large dataset.
-const NEAREST: usize = 32;
+const MAX_QUERIED_VIEWS: usize = 32;
 
 /// The depths of a training view; NaN where undefined.
 struct DepthMap {
@@ -42,7 +42,7 @@ struct DepthMap {
 pub(super) struct DepthMaps {
     dataset: Arc<Dataset>,
     /// Transforms cameras to the axes of the saved splats.
-    turn: Similarity,
+    similarity: Similarity,
     options: RenderOptions,
     maps: Vec<DepthMap>,
 }
@@ -52,14 +52,14 @@ impl DepthMaps {
     pub(super) fn new(dataset: Arc<Dataset>, turn: Similarity, options: &RenderOptions) -> Self {
         // Depth maps need no view-dependent colour.
         let options = RenderOptions { sh_degree: 0, ..*options };
-        Self { dataset, turn, options, maps: Vec::new() }
+        Self { dataset, similarity: turn, options, maps: Vec::new() }
     }
 
     /// Bytes of all maps of a dataset that are cached at once.
     pub(crate) fn bytes(dataset: &Dataset) -> u64 {
-        let map = |&index: &usize| 4 * reduced(&dataset.images[index].camera).pixels() as u64;
+        let map = |&index: &usize| 4 * depth_map_camera(&dataset.images[index].camera).pixels() as u64;
         let largest = dataset.split.train.iter().map(map).max().unwrap_or(0);
-        largest * dataset.split.train.len().min(MOST_MAPS) as u64
+        largest * dataset.split.train.len().min(MAX_MAPS) as u64
     }
 
     /// For each pixel of a view of the dataset, the number of training views that confirm it, at most
@@ -72,10 +72,10 @@ impl DepthMaps {
         rendering: &Rendering,
         stop: &AtomicBool,
     ) -> Result<Vec<u8>, EvalError> {
-        let asked = self.asked(view);
-        if self.dataset.split.train.len() > MOST_MAPS {
+        let asked = self.queried_views(view);
+        if self.dataset.split.train.len() > MAX_MAPS {
             // Consecutive views lie on a path, so the maps of this view are mostly reused for the next.
-            let room = MOST_MAPS - asked.len();
+            let room = MAX_MAPS - asked.len();
             let is_asked = |map: &DepthMap| asked.contains(&map.index);
             let (mut kept, others): (Vec<_>, Vec<_>) =
                 std::mem::take(&mut self.maps).into_iter().partition(is_asked);
@@ -92,10 +92,12 @@ impl DepthMaps {
             }
         }
         let image = &self.dataset.images[view];
-        let witnesses: Vec<Witness<'_>> = asked
+        let witnesses: Vec<ConfirmingView<'_>> = asked
             .iter()
             .filter_map(|&index| self.maps.iter().find(|map| map.index == index))
-            .map(|map| Witness::new((&image.camera, &image.pose), map, &self.dataset.images[map.index].pose))
+            .map(|map| {
+                ConfirmingView::new((&image.camera, &image.pose), map, &self.dataset.images[map.index].pose)
+            })
             .collect();
         let mut counts = vec![0u8; image.camera.pixels()];
         let depths = expected_depths(rendering);
@@ -113,7 +115,7 @@ impl DepthMaps {
     }
 
     /// The training views that are used for a view, nearest first; never the view itself.
-    fn asked(&self, view: usize) -> Vec<usize> {
+    fn queried_views(&self, view: usize) -> Vec<usize> {
         let images = &self.dataset.images;
         let train = &self.dataset.split.train;
         let here = &images[view].pose;
@@ -124,17 +126,21 @@ impl DepthMaps {
             .map(|&index| (distance(here, &images[index].pose, extent), index))
             .collect();
         others.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
-        if train.len() > MOST_MAPS {
-            others.truncate(NEAREST);
+        if train.len() > MAX_MAPS {
+            others.truncate(MAX_QUERIED_VIEWS);
         }
         others.into_iter().map(|(_, index)| index).collect()
     }
 
     fn render(&self, engine: &mut dyn Engine, index: usize) -> Result<DepthMap, EvalError> {
         let image = &self.dataset.images[index];
-        let camera = reduced(&image.camera);
-        let rendering =
-            engine.render(&camera, &self.turn.apply_to_pose(&image.pose), &self.options, Outputs::All)?;
+        let camera = depth_map_camera(&image.camera);
+        let rendering = engine.render(
+            &camera,
+            &self.similarity.apply_to_pose(&image.pose),
+            &self.options,
+            Outputs::All,
+        )?;
         Ok(DepthMap { index, camera, depths: expected_depths(&rendering) })
     }
 }
@@ -147,7 +153,7 @@ fn distance(a: &Pose, b: &Pose, extent: f64) -> f64 {
 }
 
 /// The same view, no larger than a depth map.
-fn reduced(camera: &Camera) -> Camera {
+fn depth_map_camera(camera: &Camera) -> Camera {
     let longest = camera.width.max(camera.height);
     if longest <= MAP_SIDE {
         return *camera;
@@ -169,12 +175,12 @@ fn reduced(camera: &Camera) -> Camera {
 /// `Σ w z / Σ w`, NaN where alpha is too low.
 fn expected_depths(rendering: &Rendering) -> Vec<f32> {
     let pixels = rendering.depth.iter().zip(&rendering.alpha);
-    pixels.map(|(depth, &alpha)| if alpha >= LEAST_ALPHA { depth / alpha } else { f32::NAN }).collect()
+    pixels.map(|(depth, &alpha)| if alpha >= MIN_ALPHA { depth / alpha } else { f32::NAN }).collect()
 }
 
 /// A training view that confirms pixels of another view. In f32: agreement of depths within a tenth needs no more.
-enum Witness<'a> {
-    Pinhole(PinholeWitness<'a>),
+enum ConfirmingView<'a> {
+    Pinhole(PinholeConfirmingView<'a>),
     /// One of the two is a panorama: the pixel is transformed through world coordinates, in f64.
     Any {
         camera: &'a Camera,
@@ -183,11 +189,11 @@ enum Witness<'a> {
     },
 }
 
-impl<'a> Witness<'a> {
+impl<'a> ConfirmingView<'a> {
     fn new(view: (&'a Camera, &Pose), map: &'a DepthMap, map_pose: &Pose) -> Self {
         let (camera, pose) = view;
         if camera.is_pinhole() && map.camera.is_pinhole() {
-            return Self::Pinhole(PinholeWitness::new(view, map, map_pose));
+            return Self::Pinhole(PinholeConfirmingView::new(view, map, map_pose));
         }
         Self::Any { camera, map, map_from_camera: map_pose.compose(&pose.inverse()) }
     }
@@ -212,7 +218,7 @@ impl<'a> Witness<'a> {
 }
 
 /// A pinhole camera that confirms pixels of another pinhole camera.
-struct PinholeWitness<'a> {
+struct PinholeConfirmingView<'a> {
     depths: &'a [f32],
     /// Width and height of the map.
     size: [f32; 2],
@@ -221,7 +227,7 @@ struct PinholeWitness<'a> {
     offset: [f32; 3],
 }
 
-impl<'a> PinholeWitness<'a> {
+impl<'a> PinholeConfirmingView<'a> {
     fn new((camera, pose): (&Camera, &Pose), map: &'a DepthMap, map_pose: &Pose) -> Self {
         let Pose { rotation: [x, y, z], translation: t } = map_pose.compose(&pose.inverse());
         // Multiply by the intrinsics of the map from the left ...
@@ -279,7 +285,7 @@ mod tests {
     fn a_point_is_confirmed_where_it_lands_on_a_surface_of_the_same_depth() {
         let camera = Camera::new(40, 20, 40.0, 40.0, 20.0, 10.0).unwrap();
         let wall = map(4.0);
-        let witness = Witness::new((&camera, &pose(0.0)), &wall, &pose(1.0));
+        let witness = ConfirmingView::new((&camera, &pose(0.0)), &wall, &pose(1.0));
         let middle = [20.0, 10.0];
         assert!(
             witness.confirms(middle, 4.0) && witness.confirms(middle, 4.3) && witness.confirms(middle, 3.7)
@@ -289,12 +295,12 @@ mod tests {
         // The left edge at depth 4 is 2 units left of the axis, 3 from the other camera, which sees 2.
         assert!(!witness.confirms([0.5, 10.0], 4.0));
         // From the other side it is 1 unit away.
-        assert!(Witness::new((&camera, &pose(0.0)), &wall, &pose(-1.0)).confirms([0.5, 10.0], 4.0));
+        assert!(ConfirmingView::new((&camera, &pose(0.0)), &wall, &pose(-1.0)).confirms([0.5, 10.0], 4.0));
         let hole = map(f32::NAN);
-        assert!(!Witness::new((&camera, &pose(0.0)), &hole, &pose(1.0)).confirms(middle, 4.0));
+        assert!(!ConfirmingView::new((&camera, &pose(0.0)), &hole, &pose(1.0)).confirms(middle, 4.0));
         // From behind, the wall is behind the camera.
         let back = Pose { rotation: [[-1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, -1.0]], ..pose(0.0) };
-        assert!(!Witness::new((&camera, &pose(0.0)), &wall, &back).confirms(middle, 4.0));
+        assert!(!ConfirmingView::new((&camera, &pose(0.0)), &wall, &back).confirms(middle, 4.0));
     }
 
     #[test]
@@ -313,12 +319,12 @@ mod tests {
     #[test]
     fn a_map_is_small_and_sees_what_the_view_sees() {
         let camera = Camera::new(1600, 1201, 1500.0, 1490.0, 810.0, 590.0).unwrap();
-        let small = reduced(&camera);
+        let small = depth_map_camera(&camera);
         assert_eq!((small.width, small.height), (160, 120));
         // The same fraction of the image, from the same corner.
         assert!((small.fx / 160.0 - camera.fx / 1600.0).abs() < 1e-12);
         assert!((small.cy / 120.0 - camera.cy / 1201.0).abs() < 1e-12);
-        assert_eq!(reduced(&small), small);
-        assert_eq!(reduced(&Camera { width: 4000, height: 3, ..camera }).height, 1);
+        assert_eq!(depth_map_camera(&small), small);
+        assert_eq!(depth_map_camera(&Camera { width: 4000, height: 3, ..camera }).height, 1);
     }
 }

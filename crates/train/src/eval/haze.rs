@@ -7,27 +7,27 @@
 //! would be "visible" between two points of the wall: points that are much farther than the nearest point around them
 //! count as occluded.
 
-use gausset_core::engine::FrontQuery;
+use gausset_core::engine::OcclusionQuery;
 use gausset_core::{Camera, Pose};
 use gausset_io::dataset::Point;
 
 /// A splat is in front of a surface if it is nearer than this fraction of the known depth; the rest is tolerance for
 /// the splats of the surface itself and for errors of the point.
-const IN_FRONT: f32 = 0.9;
+const FRONT_FRACTION: f32 = 0.9;
 /// Grid cells along the width of an image in which points occlude each other.
 const CELLS_ALONG_WIDTH: f64 = 64.0;
 /// A point is occluded if it is farther than the nearest one around it by more than this factor.
-const HIDDEN: f32 = 1.2;
+const OCCLUSION_FACTOR: f32 = 1.2;
 
 /// The pixels of a view with a known depth, and the depth up to which a splat is in front of it, for
 /// [`gausset_core::engine::Engine::weight_in_front`]. Of several points in a pixel the nearest counts; masked pixels
 /// are left out.
-pub(super) fn queries(
+pub(super) fn depth_queries(
     camera: &Camera,
     pose: &Pose,
     points: &[Point],
     mask: Option<&[u8]>,
-) -> Vec<FrontQuery> {
+) -> Vec<OcclusionQuery> {
     let (width, height) = (camera.width as usize, camera.height as usize);
     let cell_side = (f64::from(camera.width) / CELLS_ALONG_WIDTH).max(1.0);
     let cell_of = |x: usize, y: usize| [x, y].map(|v| (v as f64 / cell_side) as usize);
@@ -36,7 +36,7 @@ pub(super) fn queries(
 
     // Two passes over the points instead of a list of the visible ones: there may be millions.
     let mut nearest_in_cell = vec![f32::INFINITY; columns * (last_row + 1)];
-    for (x, y, depth) in points.iter().filter_map(|point| seen(camera, pose, point)) {
+    for (x, y, depth) in points.iter().filter_map(|point| project(camera, pose, point)) {
         let [column, row] = cell_of(x, y);
         let nearest = &mut nearest_in_cell[row * columns + column];
         *nearest = nearest.min(depth);
@@ -51,8 +51,8 @@ pub(super) fn queries(
         cells.copied().fold(f32::INFINITY, f32::min)
     };
     let mut depths = vec![f32::INFINITY; width * height];
-    for (x, y, depth) in points.iter().filter_map(|point| seen(camera, pose, point)) {
-        if depth <= HIDDEN * nearest_around(x, y) {
+    for (x, y, depth) in points.iter().filter_map(|point| project(camera, pose, point)) {
+        if depth <= OCCLUSION_FACTOR * nearest_around(x, y) {
             let nearest = &mut depths[y * width + x];
             *nearest = nearest.min(depth);
         }
@@ -61,15 +61,15 @@ pub(super) fn queries(
         .iter()
         .enumerate()
         .filter(|(i, depth)| depth.is_finite() && mask.is_none_or(|mask| mask[*i] != 0));
-    let query = |(i, depth): (usize, &f32)| FrontQuery {
+    let query = |(i, depth): (usize, &f32)| OcclusionQuery {
         pixel: [(i % width) as u32, (i / width) as u32],
-        depth: IN_FRONT * depth,
+        depth: FRONT_FRACTION * depth,
     };
     known.map(query).collect()
 }
 
 /// Pixel and depth of a point, if it is in the image.
-fn seen(camera: &Camera, pose: &Pose, point: &Point) -> Option<(usize, usize, f32)> {
+fn project(camera: &Camera, pose: &Pose, point: &Point) -> Option<(usize, usize, f32)> {
     let local = pose.apply(point.position);
     let z = camera.depth(local);
     if z.is_nan() || z <= 0.0 {
@@ -102,7 +102,7 @@ mod tests {
     }
 
     fn pixels(points: &[Point], mask: Option<&[u8]>) -> Vec<([u32; 2], f32)> {
-        let found = queries(&camera(), &Pose::IDENTITY, points, mask);
+        let found = depth_queries(&camera(), &Pose::IDENTITY, points, mask);
         found.iter().map(|q| (q.pixel, q.depth)).collect()
     }
 

@@ -18,9 +18,9 @@ use gausset_core::splats_transform::Similarity;
 use gausset_core::{Stage, TargetImage};
 use gausset_io::atomic::{FileSystem, Overwrite, WriteError, write_atomic};
 use gausset_io::dataset::{Dataset, Loader};
-use gausset_io::owned;
-use gausset_io::run_folder::EVALUATION;
-use gausset_metrics::quality::{Comparison, Quality};
+use gausset_io::ownership;
+use gausset_io::run_folder::EVALUATION_MARKER;
+use gausset_metrics::quality::{ImageQuality, RenderComparison};
 use gausset_metrics::{LossKernel, Lpips, SizeMismatch, SsimDefinition};
 
 pub use error::EvalError;
@@ -28,17 +28,17 @@ pub use report::{EvalRecord, EvalReport, Scores};
 pub use trust::{Advice, Trust};
 
 use self::covisible::{CONFIRMATIONS, DepthMaps};
-use self::report::finite;
+use self::report::finite_or_none;
+use crate::contact_sheet::{self, ContactSheet};
 use crate::exposures::{Exposures, expose};
-use crate::sheet::{self, ContactSheet};
-use crate::warning::SkippedPicture;
-use crate::words::Split;
+use crate::option_values::Split;
+use crate::warning::SkippedImage;
 
 /// Which metrics are measured per view.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Measures {
+pub enum MetricSet {
     /// PSNR and SSIM, plain and after a colour fit; these need only the image.
-    Pictures,
+    ImageOnly,
     /// Also co-visible pixels and haze, which need renders of training views.
     All,
 }
@@ -49,7 +49,7 @@ pub struct EvalOptions {
     /// Split to evaluate.
     pub split: Split,
     /// Maximum number of views, evenly spread; `None` = all.
-    pub most: Option<usize>,
+    pub max_views: Option<usize>,
     /// Render options; a transparent ground truth is composited on the same background.
     pub render: RenderOptions,
     /// Exposure of each image, from a run that has learnt gains.
@@ -65,7 +65,7 @@ pub struct EvalOptions {
     /// SSIM definition.
     pub ssim: SsimDefinition,
     /// Metrics to measure.
-    pub measures: Measures,
+    pub measures: MetricSet,
     /// LPIPS with its weights, if it is measured.
     pub lpips: Option<Arc<Lpips>>,
 }
@@ -77,7 +77,7 @@ pub(crate) fn depth_map_bytes(dataset: &Dataset) -> u64 {
 
 /// Output folder of an evaluation.
 #[derive(Clone)]
-pub struct PictureFolder {
+pub struct EvalOutput {
     /// File system that files are written to.
     pub fs: Arc<dyn FileSystem>,
     /// The folder, usually `RUN/eval`.
@@ -86,14 +86,14 @@ pub struct PictureFolder {
     pub overwrite: Overwrite,
 }
 
-impl PictureFolder {
+impl EvalOutput {
     /// Takes ownership of the folder for the images of these views.
     fn take(&self, dataset: &Dataset, views: &[usize]) -> Result<(), WriteError> {
         let pictures = views.iter().enumerate();
-        let pictures =
-            pictures.map(|(position, &index)| sheet::file_name(position, &dataset.images[index].name));
+        let pictures = pictures
+            .map(|(position, &index)| contact_sheet::file_name(position, &dataset.images[index].name));
         let names = pictures.chain([CONTACT_SHEET, REPORT].map(str::to_owned));
-        owned::take(&*self.fs, &self.folder, EVALUATION, names, self.overwrite)
+        ownership::claim_for_files(&*self.fs, &self.folder, EVALUATION_MARKER, names, self.overwrite)
     }
 }
 
@@ -110,7 +110,7 @@ pub fn evaluate(
     engine: &mut dyn Engine,
     loader: &Loader,
     options: EvalOptions,
-    pictures: Option<PictureFolder>,
+    pictures: Option<EvalOutput>,
     stop: &AtomicBool,
 ) -> Result<EvalReport, EvalError> {
     let mut evaluation = Evaluation::begin(engine, loader, options, pictures)?;
@@ -122,17 +122,17 @@ pub fn evaluate(
 /// the same splats each time.
 pub struct Evaluation {
     options: EvalOptions,
-    pictures: Option<PictureFolder>,
+    pictures: Option<EvalOutput>,
     views: Vec<usize>,
     /// Number of finished views.
     done: usize,
-    turn: Similarity,
-    surfaces: RenderOptions,
+    similarity: Similarity,
+    surface_options: RenderOptions,
     scorer: Scorer,
     maps: DepthMaps,
-    sheet: Option<ContactSheet>,
+    contact_sheet: Option<ContactSheet>,
     records: Vec<EvalRecord>,
-    skipped: Vec<SkippedPicture>,
+    skipped: Vec<SkippedImage>,
     /// Number of valid pixels, and of all pixels.
     pixels: [f64; 2],
     cut_tiles: u64,
@@ -149,24 +149,24 @@ impl Evaluation {
         engine: &dyn Engine,
         loader: &Loader,
         options: EvalOptions,
-        pictures: Option<PictureFolder>,
+        pictures: Option<EvalOutput>,
     ) -> Result<Self, EvalError> {
         let dataset = loader.dataset();
         let views: &[usize] = match options.split {
             Split::Train => &dataset.split.train,
             Split::Test => &dataset.split.test,
         };
-        let stride = views.len().div_ceil(options.most.unwrap_or(usize::MAX).max(1)).max(1);
+        let stride = views.len().div_ceil(options.max_views.unwrap_or(usize::MAX).max(1)).max(1);
         let views: Vec<usize> = views.iter().copied().step_by(stride).collect();
         if let Some(to) = &pictures {
             to.take(dataset, &views)?;
         }
         let turn = Similarity::from_rotation(options.splats_from_dataset);
-        let surfaces = RenderOptions { only_first: options.scene_splats, ..options.render };
+        let surfaces = RenderOptions { splat_limit: options.scene_splats, ..options.render };
         Ok(Self {
             scorer: Scorer::new(engine.describe().threads),
             maps: DepthMaps::new(Arc::clone(dataset), turn, &surfaces),
-            sheet: pictures.as_ref().map(|_| ContactSheet::new(views.len())),
+            contact_sheet: pictures.as_ref().map(|_| ContactSheet::new(views.len())),
             records: Vec::with_capacity(views.len()),
             skipped: Vec::new(),
             pixels: [0.0; 2],
@@ -177,8 +177,8 @@ impl Evaluation {
             options,
             pictures,
             views,
-            turn,
-            surfaces,
+            similarity: turn,
+            surface_options: surfaces,
         })
     }
 
@@ -208,7 +208,7 @@ impl Evaluation {
         match loader.get(index) {
             Ok(target) => self.score(index, &target, engine, loader.dataset(), stop)?,
             Err(why) => {
-                self.skipped.push(SkippedPicture { name: why.name, reason: why.reason.to_string() });
+                self.skipped.push(SkippedImage { name: why.name, reason: why.reason.to_string() });
             }
         }
         self.done += 1;
@@ -226,52 +226,52 @@ impl Evaluation {
         let (options, position) = (&self.options, self.done);
         let background = options.render.background;
         let image = &dataset.images[index];
-        let pose = self.turn.apply_to_pose(&image.pose);
+        let pose = self.similarity.apply_to_pose(&image.pose);
         let mut rendering = engine.render(&image.camera, &pose, &options.render, Outputs::All)?;
-        if let Some(gain) = options.exposures.as_ref().and_then(|exposures| exposures.of(index)) {
+        if let Some(gain) = options.exposures.as_ref().and_then(|exposures| exposures.log_gain(index)) {
             expose(&mut rendering.color, gain);
             self.exposed += 1;
         }
-        self.cut_tiles += rendering.cut_tiles;
-        self.cut_views += u64::from(rendering.cut_tiles > 0);
+        self.cut_tiles += rendering.capped_tiles;
+        self.cut_views += u64::from(rendering.capped_tiles > 0);
         let size = (rendering.width, rendering.height);
-        let full = Comparison::new(size, &rendering.color, target, background).map_err(does_not_fit)?;
-        let reduced = reduced((size, &rendering.color), target, options.reduction)?;
+        let full = RenderComparison::new(size, &rendering.color, target, background).map_err(size_error)?;
+        let reduced = downsampled((size, &rendering.color), target, options.reduction)?;
         let small = match &reduced {
             Some((size, colours, target)) => {
-                Some(Comparison::new(*size, colours, target, background).map_err(does_not_fit)?)
+                Some(RenderComparison::new(*size, colours, target, background).map_err(size_error)?)
             }
             None => None,
         };
         let comparison = small.as_ref().unwrap_or(&full);
         let quality = self.scorer.score(comparison, options.ssim)?;
         let all = image.camera.pixels() as f64;
-        self.pixels = [self.pixels[0] + quality.valid_share * all, self.pixels[1] + all];
-        if let (Some(to), Some(sheet)) = (&self.pictures, &mut self.sheet) {
-            let corrected = quality.color_corrected_psnr - quality.psnr > sheet::SHOWN_CORRECTION;
-            let view = sheet::panels(comparison, corrected);
-            let name = sheet::file_name(position, &image.name);
-            sheet::save_png(&*to.fs, &to.folder.join(name), &view)?;
+        self.pixels = [self.pixels[0] + quality.valid_fraction * all, self.pixels[1] + all];
+        if let (Some(to), Some(sheet)) = (&self.pictures, &mut self.contact_sheet) {
+            let corrected = quality.color_corrected_psnr - quality.psnr > contact_sheet::MIN_SHOWN_GAIN;
+            let view = contact_sheet::panels(comparison, corrected);
+            let name = contact_sheet::file_name(position, &image.name);
+            contact_sheet::save_png(&*to.fs, &to.folder.join(name), &view)?;
             sheet.add(position, &view, if corrected { 4 } else { 3 });
         }
-        let mut scores = Scores::of(&quality);
+        let mut scores = Scores::from_quality(&quality);
         if let Some(lpips) = &options.lpips {
             let target = reduced.as_ref().map_or(target, |(_, _, target)| target);
             let size = [target.width as usize, target.height as usize];
             let (render, truth) = (&comparison.render, &comparison.truth);
             let mask = target.mask.as_deref();
-            scores.lpips = finite(lpips.distance(&self.scorer.pool, size, render, truth, mask));
+            scores.lpips = finite_or_none(lpips.distance(&self.scorer.pool, size, render, truth, mask));
         }
-        if options.measures == Measures::All {
+        if options.measures == MetricSet::All {
             let scene = match options.scene_splats {
-                Some(_) => &engine.render(&image.camera, &pose, &self.surfaces, Outputs::All)?,
+                Some(_) => &engine.render(&image.camera, &pose, &self.surface_options, Outputs::All)?,
                 None => &rendering,
             };
             // Must come first, while the device still holds the projection of this view.
             let mask = target.mask.as_deref();
-            let queries = haze::queries(&image.camera, &image.pose, &dataset.points, mask);
+            let queries = haze::depth_queries(&image.camera, &image.pose, &dataset.points, mask);
             let weights = match queries.is_empty() {
-                false => engine.weight_in_front(&image.camera, &pose, &self.surfaces, &queries)?,
+                false => engine.weight_in_front(&image.camera, &pose, &self.surface_options, &queries)?,
                 true => None,
             };
             scores.haze = weights.and_then(|weights| haze::mean(&weights));
@@ -284,9 +284,9 @@ impl Evaluation {
         }
         self.records.push(EvalRecord {
             name: image.name.to_string(),
-            psnr: finite(quality.psnr),
-            ssim: finite(quality.ssim),
-            valid_share: quality.valid_share,
+            psnr: finite_or_none(quality.psnr),
+            ssim: finite_or_none(quality.ssim),
+            valid_share: quality.valid_fraction,
             scores,
         });
         Ok(())
@@ -298,18 +298,18 @@ impl Evaluation {
     /// A file could not be written.
     pub fn finish(self) -> Result<EvalReport, EvalError> {
         let _span = gausset_prof::span(Stage::Eval.name());
-        let Self { options, pictures, sheet, pixels, records, .. } = self;
+        let Self { options, pictures, contact_sheet: sheet, pixels, records, .. } = self;
         let report = EvalReport {
             valid_share: if pixels[1] > 0.0 { pixels[0] / pixels[1] } else { 1.0 },
             exposed: self.exposed,
             cut_tiles: self.cut_tiles,
             cut_views: self.cut_views,
             skipped: self.skipped,
-            ..EvalReport::of(options.split, options.ssim, records)
+            ..EvalReport::new(options.split, options.ssim, records)
         };
         if let (Some(to), Some(sheet)) = (pictures, sheet) {
-            if let Some(sheet) = sheet.picture() {
-                sheet::save_png(&*to.fs, &to.folder.join(CONTACT_SHEET), &sheet)?;
+            if let Some(sheet) = sheet.image() {
+                contact_sheet::save_png(&*to.fs, &to.folder.join(CONTACT_SHEET), &sheet)?;
             }
             let json = serde_json::to_string_pretty(&report).unwrap_or_default() + "\n";
             write_atomic(&*to.fs, &to.folder.join(REPORT), |file| file.write_all(json.as_bytes()))?;
@@ -319,24 +319,24 @@ impl Evaluation {
 }
 
 /// Size, colours and ground truth of an image that is compared at a smaller size.
-type Reduced = ((u32, u32), Vec<f32>, TargetImage);
+type DownsampledPair = ((u32, u32), Vec<f32>, TargetImage);
 
 /// A render and its ground truth at `1 / factor` of their size; `None` if the factor is 1.
-fn reduced(
+fn downsampled(
     ((width, height), colours): ((u32, u32), &[f32]),
     target: &TargetImage,
     factor: u32,
-) -> Result<Option<Reduced>, EvalError> {
+) -> Result<Option<DownsampledPair>, EvalError> {
     if factor <= 1 {
         return Ok(None);
     }
     if width.min(height) < factor {
         let what = format!("a picture of {width}x{height} px has no block of {factor}x{factor}");
-        return Err(EvalError::Engine(EngineError::BadInput(what)));
+        return Err(EvalError::Engine(EngineError::InvalidInput(what)));
     }
-    let target = target.reduced(factor);
+    let target = target.downscaled(factor);
     let shown: Vec<f32> = colours.iter().map(|value| value.clamp(0.0, 1.0)).collect();
-    let colours = TargetImage::reduced_colours(&shown, width, factor);
+    let colours = TargetImage::downscaled_colours(&shown, width, factor);
     Ok(Some(((target.width, target.height), colours, target)))
 }
 
@@ -355,11 +355,15 @@ impl Scorer {
         Self { kernel: LossKernel::new(level), pool: Pool::new(threads.max(1)) }
     }
 
-    fn score(&mut self, comparison: &Comparison<'_>, ssim: SsimDefinition) -> Result<Quality, EvalError> {
-        comparison.quality(&mut self.kernel, &self.pool, ssim).map_err(does_not_fit)
+    fn score(
+        &mut self,
+        comparison: &RenderComparison<'_>,
+        ssim: SsimDefinition,
+    ) -> Result<ImageQuality, EvalError> {
+        comparison.quality(&mut self.kernel, &self.pool, ssim).map_err(size_error)
     }
 }
 
-fn does_not_fit(error: SizeMismatch) -> EvalError {
-    EvalError::Engine(EngineError::BadInput(error.to_string()))
+fn size_error(error: SizeMismatch) -> EvalError {
+    EvalError::Engine(EngineError::InvalidInput(error.to_string()))
 }

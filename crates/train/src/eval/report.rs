@@ -1,11 +1,11 @@
 //! The scores of an evaluation, as written to and read from JSON.
 
 use gausset_metrics::SsimDefinition;
-use gausset_metrics::quality::Quality;
+use gausset_metrics::quality::ImageQuality;
 use serde::{Deserialize, Serialize};
 
-use crate::warning::{RunWarning, SkippedPicture, is_zero};
-use crate::words::Split;
+use crate::option_values::Split;
+use crate::warning::{RunWarning, SkippedImage, is_zero};
 
 /// Metrics in addition to PSNR and SSIM (docs/reference/quality.md); `None` if not measured or not finite.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -29,10 +29,10 @@ pub struct Scores {
 
 impl Scores {
     /// The scores that depend only on the pixels of an image.
-    pub(super) fn of(quality: &Quality) -> Self {
+    pub(super) fn from_quality(quality: &ImageQuality) -> Self {
         Self {
-            psnr_colour_corrected: finite(quality.color_corrected_psnr),
-            ssim_colour_corrected: finite(quality.color_corrected_ssim),
+            psnr_colour_corrected: finite_or_none(quality.color_corrected_psnr),
+            ssim_colour_corrected: finite_or_none(quality.color_corrected_ssim),
             ..Self::default()
         }
     }
@@ -40,9 +40,9 @@ impl Scores {
     /// Adds the PSNR and number of the co-visible pixels, and the number of pixels that only one or two views confirm,
     /// of `valid_pixels`.
     pub(super) fn add_covisible(&mut self, (psnr, pixels): (f64, usize), scarce: usize, valid_pixels: usize) {
-        self.psnr_covisible = finite(psnr);
-        self.covisible_share = finite(pixels as f64 / valid_pixels as f64);
-        self.scarce_share = finite(scarce as f64 / valid_pixels as f64);
+        self.psnr_covisible = finite_or_none(psnr);
+        self.covisible_share = finite_or_none(pixels as f64 / valid_pixels as f64);
+        self.scarce_share = finite_or_none(scarce as f64 / valid_pixels as f64);
     }
 
     /// Means over images.
@@ -129,12 +129,12 @@ pub struct EvalReport {
     pub per_image: Vec<EvalRecord>,
     /// Views whose image cannot be read.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub skipped: Vec<SkippedPicture>,
+    pub skipped: Vec<SkippedImage>,
 }
 
 impl EvalReport {
     /// A report of these views with their means; all other fields are blank.
-    pub(crate) fn of(split: Split, ssim: SsimDefinition, per_image: Vec<EvalRecord>) -> Self {
+    pub(crate) fn new(split: Split, ssim: SsimDefinition, per_image: Vec<EvalRecord>) -> Self {
         Self {
             split,
             images: per_image.len(),
@@ -153,15 +153,15 @@ impl EvalReport {
 
     /// Warning about tile lists that a limit has truncated.
     #[must_use]
-    pub fn cut_lists(&self, limit: u32) -> Option<RunWarning> {
+    pub fn truncation_warning(&self, limit: u32) -> Option<RunWarning> {
         let (tiles, cut_views, views) = (self.cut_tiles, self.cut_views, self.images as u64);
-        (tiles > 0).then_some(RunWarning::CutPictures { limit, tiles, cut_views, views })
+        (tiles > 0).then_some(RunWarning::TruncatedRenders { limit, tiles, cut_views, views })
     }
 }
 
 /// `None` for values that JSON cannot represent: the PSNR of identical images is infinite, and metrics without valid
 /// pixels are NaN.
-pub(super) fn finite(value: f64) -> Option<f64> {
+pub(super) fn finite_or_none(value: f64) -> Option<f64> {
     value.is_finite().then_some(value)
 }
 

@@ -4,14 +4,14 @@ use serde::{Deserialize, Serialize};
 
 use super::report::EvalReport;
 
-/// Haze from which floaters are likely: trees and walls without texture alone reach 0.36 (docs/reference/quality.md).
-const HAZY: f64 = 0.5;
+/// Haze from which floaters are likely: trees and walls without texture alone reach 0.36 (docs/quality.md).
+const HAZE_LIMIT: f64 = 0.5;
 /// PSNR in dB by which training views normally exceed held-out ones.
-const USUAL_GAP: f64 = 4.0;
+const NORMAL_GAP: f64 = 4.0;
 /// Fraction of the pixels that three training views should confirm.
-const WELL_SEEN: f64 = 0.7;
+const MIN_COVISIBLE: f64 = 0.7;
 /// PSNR in dB that a colour fit normally gains.
-const USUAL_CORRECTION: f64 = 1.0;
+const NORMAL_CORRECTION: f64 = 1.0;
 
 /// Scores that show how far a result can be trusted; `None` if not measured.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -27,33 +27,33 @@ pub enum Advice {
     /// Floaters in front of the cameras.
     Haze,
     /// Many pixels are seen by only one or two images.
-    MorePictures,
+    MoreImages,
     /// The splats overfit the training images.
-    LearntByHeart,
+    Overfitting,
     /// Images differ in brightness or colour, and no gains are learnt.
     Exposure,
     /// Images differ in a way that the gains of their neighbours do not predict.
-    Jumps,
+    ExposureJumps,
 }
 
 impl Advice {
     /// The advice that the scores give; `None` if nothing is unusual.
     #[must_use]
-    pub fn of(held_out: &EvalReport, trust: &Trust) -> Option<Self> {
+    pub fn from_scores(held_out: &EvalReport, trust: &Trust) -> Option<Self> {
         let scores = &held_out.scores;
         let gap = trust.training_psnr.zip(held_out.psnr).map_or(0.0, |(training, psnr)| training - psnr);
         let correction =
             scores.psnr_colour_corrected.zip(held_out.psnr).map_or(0.0, |(corrected, psnr)| corrected - psnr);
-        if scores.haze.is_some_and(|haze| haze >= HAZY) {
+        if scores.haze.is_some_and(|haze| haze >= HAZE_LIMIT) {
             Some(Self::Haze)
-        } else if correction > USUAL_CORRECTION {
-            Some(if held_out.exposed > 0 { Self::Jumps } else { Self::Exposure })
-        } else if gap <= USUAL_GAP {
+        } else if correction > NORMAL_CORRECTION {
+            Some(if held_out.exposed > 0 { Self::ExposureJumps } else { Self::Exposure })
+        } else if gap <= NORMAL_GAP {
             None
-        } else if scores.covisible_share.is_some_and(|share| share < WELL_SEEN) {
-            Some(Self::MorePictures)
+        } else if scores.covisible_share.is_some_and(|share| share < MIN_COVISIBLE) {
+            Some(Self::MoreImages)
         } else {
-            Some(Self::LearntByHeart)
+            Some(Self::Overfitting)
         }
     }
 
@@ -64,13 +64,13 @@ impl Advice {
             Self::Haze => {
                 "haze: there are floaters in front of the cameras; look at the worst images and take more photographs from there"
             }
-            Self::MorePictures => {
+            Self::MoreImages => {
                 "many pixels of the held-out views are seen by only one or two photographs: take more from there"
             }
-            Self::LearntByHeart => {
+            Self::Overfitting => {
                 "the training images are overfitted: take more photographs, or use fewer splats (⟨max-splats⟩)"
             }
-            Self::Jumps => {
+            Self::ExposureJumps => {
                 "brightness or colour jump from image to image: lock exposure and white balance when taking them"
             }
             Self::Exposure => {
@@ -86,7 +86,7 @@ mod tests {
 
     use super::*;
     use crate::eval::Scores;
-    use crate::words::Split;
+    use crate::option_values::Split;
 
     #[test]
     fn advice_names_the_first_thing_that_is_out_of_the_ordinary() {
@@ -97,17 +97,17 @@ mod tests {
                 haze,
                 ..Scores::default()
             };
-            let report = EvalReport::of(Split::Test, SsimDefinition::default(), Vec::new());
+            let report = EvalReport::new(Split::Test, SsimDefinition::default(), Vec::new());
             let report = EvalReport { psnr: Some(psnr), scores, ..report };
-            Advice::of(&report, &Trust { training_psnr: Some(training) })
+            Advice::from_scores(&report, &Trust { training_psnr: Some(training) })
         };
         assert_eq!(advice(27.0, 29.0, 27.5, 0.9, Some(0.02)), None);
         assert_eq!(advice(27.0, 29.0, 27.5, 0.5, None), None);
-        assert_eq!(advice(20.0, 25.0, 20.5, 0.6, Some(0.02)), Some(Advice::MorePictures));
-        assert_eq!(advice(20.0, 25.0, 20.5, 0.8, None), Some(Advice::LearntByHeart));
+        assert_eq!(advice(20.0, 25.0, 20.5, 0.6, Some(0.02)), Some(Advice::MoreImages));
+        assert_eq!(advice(20.0, 25.0, 20.5, 0.8, None), Some(Advice::Overfitting));
         assert_eq!(advice(20.0, 25.0, 21.5, 0.6, Some(0.02)), Some(Advice::Exposure));
         assert_eq!(advice(20.0, 25.0, 21.5, 0.6, Some(0.6)), Some(Advice::Haze));
-        let nothing = EvalReport::of(Split::Test, SsimDefinition::default(), Vec::new());
-        assert_eq!(Advice::of(&nothing, &Trust::default()), None);
+        let nothing = EvalReport::new(Split::Test, SsimDefinition::default(), Vec::new());
+        assert_eq!(Advice::from_scores(&nothing, &Trust::default()), None);
     }
 }

@@ -17,9 +17,9 @@ macro_rules! options {
         /// The row of each option.
         mod row_of {
             use super::*;
-            use crate::options::row::Row;
+            use crate::options::row::OptionRow;
 
-            $(pub(super) fn $name() -> Row<$type> {
+            $(pub(super) fn $name() -> OptionRow<$type> {
                 $row
             })+
         }
@@ -37,7 +37,7 @@ macro_rules! options {
             }
 
             /// The conditions under which the option of this long name has an effect.
-            pub(crate) fn needs(key: &str) -> &'static [Needs] {
+            pub(crate) fn needs(key: &str) -> &'static [Requirement] {
                 $(if key == key!($name) {
                     return row_of::$name().needs;
                 })+
@@ -78,7 +78,7 @@ macro_rules! options {
             /// There is no such option, or the text is malformed: `expected a number, found `x``.
             pub fn set(&mut self, key: &str, text: &OsStr) -> Result<(), crate::options::SetError> {
                 $(if key == key!($name) {
-                    self.$name = Some(Value::from_text(text)?);
+                    self.$name = Some(OptionValue::from_text(text)?);
                     return Ok(());
                 })+
                 Err(crate::options::SetError::NoSuchOption(key.to_owned()))
@@ -86,7 +86,7 @@ macro_rules! options {
 
             /// The options that are paths, given or not.
             pub(crate) fn paths(&mut self) -> impl Iterator<Item = &mut Option<PathBuf>> {
-                [$(Value::as_path(&mut self.$name)),+].into_iter().flatten()
+                [$(OptionValue::as_path(&mut self.$name)),+].into_iter().flatten()
             }
 
             /// Checks that all required options are set and all values are in range. Returns the options as files store
@@ -112,7 +112,8 @@ pub(super) use options;
 /// The long name of an option as a constant: the name of its field with dashes.
 macro_rules! key {
     ($field:ident) => {{
-        const DASHED: [u8; stringify!($field).len()] = $crate::options::fields::dashed(stringify!($field));
+        const DASHED: [u8; stringify!($field).len()] =
+            $crate::options::fields::with_dashes(stringify!($field));
         const KEY: &str = match str::from_utf8(&DASHED) {
             Ok(key) => key,
             Err(_) => stringify!($field),
@@ -123,7 +124,7 @@ macro_rules! key {
 pub(super) use key;
 
 /// Replaces underscores by dashes.
-pub(super) const fn dashed<const LENGTH: usize>(name: &str) -> [u8; LENGTH] {
+pub(super) const fn with_dashes<const LENGTH: usize>(name: &str) -> [u8; LENGTH] {
     let mut bytes = [b'-'; LENGTH];
     let mut at = 0;
     while at < LENGTH {

@@ -6,13 +6,13 @@
 
 use std::ffi::OsStr;
 
-use super::value::{Form, Value};
-use crate::config::{ConfigError, Needs, TrainConfig};
-use crate::words::ParseWordError;
+use super::value::{OptionValue, ValueSyntax};
+use crate::config::{ConfigError, Requirement, TrainConfig};
+use crate::option_values::ParseValueError;
 
 /// The heading under which help and documentation list an option.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Heading {
+pub enum OptionHeading {
     /// Images and how they are read.
     Data,
     /// Length and quality of the run, and when files are written.
@@ -31,7 +31,7 @@ pub enum Heading {
     Density,
 }
 
-impl Heading {
+impl OptionHeading {
     /// The text of the heading.
     #[must_use]
     pub const fn title(self) -> &'static str {
@@ -50,9 +50,9 @@ impl Heading {
 
 /// How a front end shows an option.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Shown {
+pub struct Presentation {
     /// The heading under which it is listed.
-    pub heading: Heading,
+    pub heading: OptionHeading,
     /// Placeholder of its value: `N`, `SHARE`.
     pub value_name: &'static str,
     /// Whether only the long help lists it.
@@ -75,32 +75,32 @@ pub struct OptionInfo {
     /// Help text without a full stop.
     pub help: String,
     /// How it is shown; `None` for the dataset, which every front end treats separately.
-    pub shown: Option<Shown>,
+    pub shown: Option<Presentation>,
     /// Syntax of its values.
-    pub form: Form,
+    pub form: ValueSyntax,
     /// Description of the accepted values.
     pub expected: String,
     /// Whether a resumed run may change it, because it has no influence on the result.
     pub is_free_on_resume: bool,
     /// Checks the syntax of a value. The error reads `expected a number, found `x``.
-    pub check: fn(&str) -> Result<(), ParseWordError>,
+    pub check: fn(&str) -> Result<(), ParseValueError>,
 }
 
 /// The subset of values of a type that an option accepts.
 #[derive(Debug)]
-pub(crate) struct Range<T> {
+pub(crate) struct ValueRange<T> {
     expected: &'static str,
     accepts: fn(&T) -> bool,
 }
 
-impl<T> Range<T> {
-    pub(super) const fn of(expected: &'static str, accepts: fn(&T) -> bool) -> Self {
+impl<T> ValueRange<T> {
+    pub(super) const fn new(expected: &'static str, accepts: fn(&T) -> bool) -> Self {
         Self { expected, accepts }
     }
 }
 
 /// Where a configuration stores the value of an option.
-enum Place<T> {
+enum Storage<T> {
     Nowhere,
     Field(fn(&mut TrainConfig) -> &mut T),
     /// In a part that only some configurations have.
@@ -111,23 +111,23 @@ enum Place<T> {
 }
 
 /// A row of the table.
-pub(super) struct Row<T> {
-    shown: Option<Shown>,
+pub(super) struct OptionRow<T> {
+    shown: Option<Presentation>,
     pub(super) default: Option<T>,
-    range: Option<Range<T>>,
-    place: Place<T>,
+    range: Option<ValueRange<T>>,
+    place: Storage<T>,
     is_optional: bool,
     pub(super) is_free_on_resume: bool,
-    pub(super) needs: &'static [Needs],
+    pub(super) needs: &'static [Requirement],
 }
 
 /// An option that front ends do not list among the others.
-pub(super) fn hidden<T>() -> Row<T> {
-    Row {
+pub(super) fn unlisted<T>() -> OptionRow<T> {
+    OptionRow {
         shown: None,
         default: None,
         range: None,
-        place: Place::Nowhere,
+        place: Storage::Nowhere,
         is_optional: false,
         is_free_on_resume: false,
         needs: &[],
@@ -135,8 +135,8 @@ pub(super) fn hidden<T>() -> Row<T> {
 }
 
 /// A common option, which also the short help lists.
-pub(super) fn common<T>(heading: Heading, value_name: &'static str) -> Row<T> {
-    let shown = Shown {
+pub(super) fn common<T>(heading: OptionHeading, value_name: &'static str) -> OptionRow<T> {
+    let shown = Presentation {
         heading,
         value_name,
         is_detail: false,
@@ -145,44 +145,48 @@ pub(super) fn common<T>(heading: Heading, value_name: &'static str) -> Row<T> {
         may_stand_apart: false,
         after: None,
     };
-    Row { shown: Some(shown), ..hidden() }
+    OptionRow { shown: Some(shown), ..unlisted() }
 }
 
 /// A detail option, which only the long help lists.
-pub(super) fn detail<T>(heading: Heading, value_name: &'static str) -> Row<T> {
+pub(super) fn detail<T>(heading: OptionHeading, value_name: &'static str) -> OptionRow<T> {
     common(heading, value_name).show(|shown| shown.is_detail = true)
 }
 
-impl<T> Row<T> {
+impl<T> OptionRow<T> {
     /// Sets the default value. Options without one get it from presets (`config/defaults.rs`).
     pub(super) fn default(self, value: T) -> Self {
         Self { default: Some(value), ..self }
     }
 
     /// Which values are accepted.
-    pub(super) fn range(self, range: Range<T>) -> Self {
+    pub(super) fn range(self, range: ValueRange<T>) -> Self {
         Self { range: Some(range), ..self }
     }
 
     /// Sets the field of the configuration that stores the value.
-    pub(super) fn at(self, place: fn(&mut TrainConfig) -> &mut T) -> Self {
-        Self { place: Place::Field(place), ..self }
+    pub(super) fn field(self, place: fn(&mut TrainConfig) -> &mut T) -> Self {
+        Self { place: Storage::Field(place), ..self }
     }
 
     /// Sets a field in a part that only some configurations have. If the part is missing, the value is dropped. Options
     /// that decide which parts exist must come before the options of these parts.
-    pub(super) fn at_part(self, place: fn(&mut TrainConfig) -> Option<&mut T>) -> Self {
-        Self { place: Place::Part(place), ..self }
+    pub(super) fn section_field(self, place: fn(&mut TrainConfig) -> Option<&mut T>) -> Self {
+        Self { place: Storage::Part(place), ..self }
     }
 
     /// Sets the field of an option that may have no value.
-    pub(super) fn at_optional(self, place: fn(&mut TrainConfig) -> &mut Option<T>) -> Self {
-        Self { place: Place::Optional(place), is_optional: true, ..self }
+    pub(super) fn optional_field(self, place: fn(&mut TrainConfig) -> &mut Option<T>) -> Self {
+        Self { place: Storage::Optional(place), is_optional: true, ..self }
     }
 
     /// Sets the functions that read the value from a configuration and apply it.
-    pub(super) fn choice(self, read: fn(&TrainConfig) -> Option<T>, write: fn(&mut TrainConfig, T)) -> Self {
-        Self { place: Place::Choice(read, write), ..self }
+    pub(super) fn accessors(
+        self,
+        read: fn(&TrainConfig) -> Option<T>,
+        write: fn(&mut TrainConfig, T),
+    ) -> Self {
+        Self { place: Storage::Choice(read, write), ..self }
     }
 
     /// Allows the option to have no value.
@@ -191,27 +195,27 @@ impl<T> Row<T> {
     }
 
     /// Allows a resumed run to change the option, because it has no influence on the result.
-    pub(super) fn free_on_resume(self) -> Self {
+    pub(super) fn may_change_on_resume(self) -> Self {
         Self { is_free_on_resume: true, ..self }
     }
 
     /// Sets the conditions under which the option has an effect (`config/idle.rs`).
-    pub(super) fn needs(self, needs: &'static [Needs]) -> Self {
+    pub(super) fn needs(self, needs: &'static [Requirement]) -> Self {
         Self { needs, ..self }
     }
 
     /// Sets the value of the bare option name. Other values then follow after `=`.
-    pub(super) fn bare(self, word: &'static str) -> Self {
+    pub(super) fn bare_value(self, word: &'static str) -> Self {
         self.show(|shown| shown.bare = Some(word))
     }
 
     /// Allows a value after a space, although the bare name has a meaning.
-    pub(super) fn may_stand_apart(self) -> Self {
+    pub(super) fn allow_space(self) -> Self {
         self.show(|shown| shown.may_stand_apart = true)
     }
 
     /// Marks that the help text lists the accepted words, so that front ends do not repeat them.
-    pub(super) fn words_in_help(self) -> Self {
+    pub(super) fn help_lists_words(self) -> Self {
         self.show(|shown| shown.has_words_in_help = true)
     }
 
@@ -220,7 +224,7 @@ impl<T> Row<T> {
         self.show(|shown| shown.after = Some(name))
     }
 
-    fn show(mut self, change: impl FnOnce(&mut Shown)) -> Self {
+    fn show(mut self, change: impl FnOnce(&mut Presentation)) -> Self {
         if let Some(shown) = &mut self.shown {
             change(shown);
         }
@@ -228,7 +232,7 @@ impl<T> Row<T> {
     }
 }
 
-impl<T: Value> Row<T> {
+impl<T: OptionValue> OptionRow<T> {
     /// Checks the range of a value. Returns it in the form in which files store it.
     pub(super) fn checked(&self, option: &'static str, value: Option<T>) -> Result<Option<T>, ConfigError> {
         let Some(value) = value else {
@@ -240,33 +244,33 @@ impl<T: Value> Row<T> {
             Some(range) if !value.is_usable() || !(range.accepts)(&value) => {
                 Err(ConfigError::Range { option, expected: range.expected, found: value.to_text() })
             }
-            _ => value.for_files(option).map(Some),
+            _ => value.to_file_value(option).map(Some),
         }
     }
 
     /// Writes the value to the configuration.
     pub(super) fn write(&self, value: Option<T>, config: &mut TrainConfig) {
         match (&self.place, value) {
-            (Place::Optional(place), value) => *place(config) = value,
-            (_, None) | (Place::Nowhere, _) => {}
-            (Place::Field(place), Some(value)) => *place(config) = value,
-            (Place::Part(place), Some(value)) => {
+            (Storage::Optional(place), value) => *place(config) = value,
+            (_, None) | (Storage::Nowhere, _) => {}
+            (Storage::Field(place), Some(value)) => *place(config) = value,
+            (Storage::Part(place), Some(value)) => {
                 if let Some(field) = place(config) {
                     *field = value;
                 }
             }
-            (Place::Choice(_, write), Some(value)) => write(config, value),
+            (Storage::Choice(_, write), Some(value)) => write(config, value),
         }
     }
 
     /// Reads the value from the configuration, which is not changed.
     pub(super) fn read(&self, config: &mut TrainConfig) -> Option<T> {
         match &self.place {
-            Place::Nowhere => None,
-            Place::Field(place) => Some(place(config).clone()),
-            Place::Part(place) => place(config).cloned(),
-            Place::Optional(place) => place(config).clone(),
-            Place::Choice(read, _) => read(config),
+            Storage::Nowhere => None,
+            Storage::Field(place) => Some(place(config).clone()),
+            Storage::Part(place) => place(config).cloned(),
+            Storage::Optional(place) => place(config).clone(),
+            Storage::Choice(read, _) => read(config),
         }
     }
 
@@ -276,12 +280,12 @@ impl<T: Value> Row<T> {
         OptionInfo {
             name,
             help: help.strip_suffix('.').unwrap_or(help).to_owned(),
-            shown: self.shown.map(|shown| Shown { bare: shown.bare.or(T::FORM.bare()), ..shown }),
-            form: T::FORM,
+            shown: self.shown.map(|shown| Presentation { bare: shown.bare.or(T::SYNTAX.bare()), ..shown }),
+            form: T::SYNTAX,
             expected: self
                 .range
                 .as_ref()
-                .map_or_else(|| T::FORM.expected(), |range| range.expected.to_owned()),
+                .map_or_else(|| T::SYNTAX.expected(), |range| range.expected.to_owned()),
             is_free_on_resume: self.is_free_on_resume,
             check: |text| T::from_text(OsStr::new(text)).map(|_| ()),
         }

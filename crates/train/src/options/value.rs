@@ -6,11 +6,11 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use crate::config::ConfigError;
-use crate::plan::Plan;
-use crate::words::{
-    Adam, Alpha, Background, Exposure, FreeSpace, InitPoints, MemoryLimit, Panoramas, ParseWordError,
+use crate::option_values::{
+    Adam, Alpha, Background, Exposure, FreeSpace, InitPoints, MemoryLimit, Panoramas, ParseValueError,
     Quality, RandomBackground, Strategy, TimeBudget, Up,
 };
+use crate::plan::StepPlan;
 
 /// Why an option cannot be set from a text.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -20,12 +20,12 @@ pub enum SetError {
     NoSuchOption(String),
     /// The text is not a value of the option.
     #[error(transparent)]
-    Value(#[from] ParseWordError),
+    Value(#[from] ParseValueError),
 }
 
 /// Syntax of the values of an option.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Form {
+pub enum ValueSyntax {
     /// `true` or `false`; the bare name means `true`.
     Flag,
     /// A whole number, at most this one.
@@ -43,7 +43,7 @@ pub enum Form {
     Text,
 }
 
-impl Form {
+impl ValueSyntax {
     /// The value of a bare option name of this form, unless its row sets another one.
     pub(super) fn bare(self) -> Option<&'static str> {
         (self == Self::Flag).then_some("true")
@@ -65,12 +65,12 @@ impl Form {
 }
 
 /// A value type of options.
-pub(crate) trait Value: Clone {
+pub(crate) trait OptionValue: Clone {
     /// Syntax of the type.
-    const FORM: Form;
+    const SYNTAX: ValueSyntax;
 
     /// Parses a text. The error says what was expected and found.
-    fn from_text(text: &OsStr) -> Result<Self, ParseWordError>;
+    fn from_text(text: &OsStr) -> Result<Self, ParseValueError>;
 
     /// Formats the value for messages.
     fn to_text(&self) -> String;
@@ -81,7 +81,7 @@ pub(crate) trait Value: Clone {
     }
 
     /// The value in the form in which files store it, or an error if they cannot.
-    fn for_files(self, _option: &'static str) -> Result<Self, ConfigError> {
+    fn to_file_value(self, _option: &'static str) -> Result<Self, ConfigError> {
         Ok(self)
     }
 
@@ -91,15 +91,15 @@ pub(crate) trait Value: Clone {
     }
 }
 
-fn misfit(expected: &str, found: &OsStr) -> ParseWordError {
-    ParseWordError { expected: expected.to_owned(), found: found.display().to_string() }
+fn parse_error(expected: &str, found: &OsStr) -> ParseValueError {
+    ParseValueError { expected: expected.to_owned(), found: found.display().to_string() }
 }
 
-impl Value for bool {
-    const FORM: Form = Form::Flag;
+impl OptionValue for bool {
+    const SYNTAX: ValueSyntax = ValueSyntax::Flag;
 
-    fn from_text(text: &OsStr) -> Result<Self, ParseWordError> {
-        text.to_str().and_then(|text| text.parse().ok()).ok_or_else(|| misfit("true|false", text))
+    fn from_text(text: &OsStr) -> Result<Self, ParseValueError> {
+        text.to_str().and_then(|text| text.parse().ok()).ok_or_else(|| parse_error("true|false", text))
     }
 
     fn to_text(&self) -> String {
@@ -107,15 +107,15 @@ impl Value for bool {
     }
 }
 
-impl Value for f64 {
-    const FORM: Form = Form::Number;
+impl OptionValue for f64 {
+    const SYNTAX: ValueSyntax = ValueSyntax::Number;
 
-    fn from_text(text: &OsStr) -> Result<Self, ParseWordError> {
-        text.to_str().and_then(|text| text.parse().ok()).ok_or_else(|| misfit("a number", text))
+    fn from_text(text: &OsStr) -> Result<Self, ParseValueError> {
+        text.to_str().and_then(|text| text.parse().ok()).ok_or_else(|| parse_error("a number", text))
     }
 
     fn to_text(&self) -> String {
-        gausset_io::units::number(*self)
+        gausset_io::text::format_number(*self)
     }
 
     /// Devices compute in f32, so a number that overflows there is not usable either.
@@ -124,15 +124,15 @@ impl Value for f64 {
     }
 
     /// Replaces -0 by 0: both are the same number, but only 0 is written and read back identically.
-    fn for_files(self, _option: &'static str) -> Result<Self, ConfigError> {
+    fn to_file_value(self, _option: &'static str) -> Result<Self, ConfigError> {
         Ok(self + 0.0)
     }
 }
 
-impl Value for PathBuf {
-    const FORM: Form = Form::Path;
+impl OptionValue for PathBuf {
+    const SYNTAX: ValueSyntax = ValueSyntax::Path;
 
-    fn from_text(text: &OsStr) -> Result<Self, ParseWordError> {
+    fn from_text(text: &OsStr) -> Result<Self, ParseValueError> {
         Ok(text.into())
     }
 
@@ -140,7 +140,7 @@ impl Value for PathBuf {
         self.display().to_string()
     }
 
-    fn for_files(self, option: &'static str) -> Result<Self, ConfigError> {
+    fn to_file_value(self, option: &'static str) -> Result<Self, ConfigError> {
         if self.to_str().is_some() { Ok(self) } else { Err(ConfigError::NotUnicode { option, path: self }) }
     }
 
@@ -150,12 +150,12 @@ impl Value for PathBuf {
 }
 
 /// Why a text is not a whole number.
-enum Misfit {
+enum WholeNumberError {
     NotWhole,
     TooLarge,
 }
 
-impl Misfit {
+impl WholeNumberError {
     const fn expected(self) -> &'static str {
         match self {
             Self::NotWhole => "a whole number, 0 or more",
@@ -165,7 +165,7 @@ impl Misfit {
 }
 
 /// Parses `30000`, `30k`, `1.5M`, `2G`, with suffixes for 10^3, 10^6 and 10^9.
-fn whole_number(text: &str) -> Result<u64, Misfit> {
+fn whole_number(text: &str) -> Result<u64, WholeNumberError> {
     let factor = match text.as_bytes().last() {
         Some(b'k' | b'K') => 1_000,
         Some(b'm' | b'M') => 1_000_000,
@@ -177,19 +177,19 @@ fn whole_number(text: &str) -> Result<u64, Misfit> {
     let has_bare_point = digits.ends_with('.');
     let is_number = !whole.is_empty() && !has_bare_point;
     let mut number = match whole.parse::<u64>() {
-        Ok(whole) if is_number => whole.checked_mul(factor).ok_or(Misfit::TooLarge)?,
-        Err(error) if *error.kind() == IntErrorKind::PosOverflow => return Err(Misfit::TooLarge),
-        _ => return Err(Misfit::NotWhole),
+        Ok(whole) if is_number => whole.checked_mul(factor).ok_or(WholeNumberError::TooLarge)?,
+        Err(error) if *error.kind() == IntErrorKind::PosOverflow => return Err(WholeNumberError::TooLarge),
+        _ => return Err(WholeNumberError::NotWhole),
     };
     let mut place = factor;
     for digit in part.bytes() {
         // With its decimals the number must still be whole: 1.5k is 1500, 1.5 is refused.
-        let value = char::from(digit).to_digit(10).ok_or(Misfit::NotWhole)?;
+        let value = char::from(digit).to_digit(10).ok_or(WholeNumberError::NotWhole)?;
         if place % 10 != 0 {
-            return Err(Misfit::NotWhole);
+            return Err(WholeNumberError::NotWhole);
         }
         place /= 10;
-        number = number.checked_add(u64::from(value) * place).ok_or(Misfit::TooLarge)?;
+        number = number.checked_add(u64::from(value) * place).ok_or(WholeNumberError::TooLarge)?;
     }
     Ok(number)
 }
@@ -197,13 +197,13 @@ fn whole_number(text: &str) -> Result<u64, Misfit> {
 /// Implements [`Value`] for unsigned integers.
 macro_rules! whole_numbers {
     ($($type:ty),+) => {$(
-        impl Value for $type {
-            const FORM: Form = Form::Whole(<$type>::MAX as u64);
+        impl OptionValue for $type {
+            const SYNTAX: ValueSyntax = ValueSyntax::Whole(<$type>::MAX as u64);
 
-            fn from_text(text: &OsStr) -> Result<Self, ParseWordError> {
-                let number = text.to_str().map_or(Err(Misfit::NotWhole), whole_number);
-                let number = number.map_err(|misfit_is| misfit(misfit_is.expected(), text))?;
-                Self::try_from(number).map_err(|_| misfit(&Self::FORM.expected(), text))
+            fn from_text(text: &OsStr) -> Result<Self, ParseValueError> {
+                let number = text.to_str().map_or(Err(WholeNumberError::NotWhole), whole_number);
+                let number = number.map_err(|misfit_is| parse_error(misfit_is.expected(), text))?;
+                Self::try_from(number).map_err(|_| parse_error(&Self::SYNTAX.expected(), text))
             }
 
             fn to_text(&self) -> String {
@@ -211,7 +211,7 @@ macro_rules! whole_numbers {
             }
 
             /// TOML has signed 64-bit integers.
-            fn for_files(self, option: &'static str) -> Result<Self, ConfigError> {
+            fn to_file_value(self, option: &'static str) -> Result<Self, ConfigError> {
                 match i64::try_from(self) {
                     Ok(_) => Ok(self),
                     Err(_) => Err(ConfigError::Range {
@@ -230,11 +230,11 @@ whole_numbers!(u8, u32, u64);
 /// Implements [`Value`] for types whose `FromStr` returns the error message.
 macro_rules! texts {
     ($($type:ty: $form:expr,)+) => {$(
-        impl Value for $type {
-            const FORM: Form = $form;
+        impl OptionValue for $type {
+            const SYNTAX: ValueSyntax = $form;
 
-            fn from_text(text: &OsStr) -> Result<Self, ParseWordError> {
-                from_words(text)
+            fn from_text(text: &OsStr) -> Result<Self, ParseValueError> {
+                parse_word(text)
             }
 
             fn to_text(&self) -> String {
@@ -244,29 +244,29 @@ macro_rules! texts {
     )+};
 }
 
-fn from_words<T: FromStr<Err = ParseWordError>>(text: &OsStr) -> Result<T, ParseWordError> {
-    text.to_str().ok_or_else(|| misfit("Unicode text", text))?.parse()
+fn parse_word<T: FromStr<Err = ParseValueError>>(text: &OsStr) -> Result<T, ParseValueError> {
+    text.to_str().ok_or_else(|| parse_error("Unicode text", text))?.parse()
 }
 
-const fn words(words: &'static [&'static str]) -> Form {
-    Form::Word { words }
+const fn word_syntax(words: &'static [&'static str]) -> ValueSyntax {
+    ValueSyntax::Word { words }
 }
 
 texts! {
-    Adam: words(Self::WORDS),
-    Alpha: words(Self::WORDS),
-    Exposure: words(Self::WORDS),
-    FreeSpace: words(Self::WORDS),
-    InitPoints: words(Self::WORDS),
-    Panoramas: words(Self::WORDS),
-    Quality: words(Self::WORDS),
-    RandomBackground: words(Self::WORDS),
-    Strategy: words(Self::WORDS),
-    Up: words(Self::WORDS),
-    Background: Form::Text,
-    MemoryLimit: Form::Text,
-    Plan: Form::Text,
-    TimeBudget: Form::Text,
+    Adam: word_syntax(Self::WORDS),
+    Alpha: word_syntax(Self::WORDS),
+    Exposure: word_syntax(Self::WORDS),
+    FreeSpace: word_syntax(Self::WORDS),
+    InitPoints: word_syntax(Self::WORDS),
+    Panoramas: word_syntax(Self::WORDS),
+    Quality: word_syntax(Self::WORDS),
+    RandomBackground: word_syntax(Self::WORDS),
+    Strategy: word_syntax(Self::WORDS),
+    Up: word_syntax(Self::WORDS),
+    Background: ValueSyntax::Text,
+    MemoryLimit: ValueSyntax::Text,
+    StepPlan: ValueSyntax::Text,
+    TimeBudget: ValueSyntax::Text,
 }
 
 #[cfg(test)]

@@ -14,8 +14,8 @@ mod parts;
 
 use gausset_compute::rng;
 use gausset_core::engine::{
-    AdamMode, ClassicRule, CorrectionRates, DensityRule, GradientStatistic, McmcRule, Noise, Rates,
-    RenderOptions, StepParams,
+    AdamMode, ClassicRule, CorrectionRates, DensityRule, GradientStatistic, LearningRates, McmcRule,
+    PositionNoise, RenderOptions, StepParams,
 };
 
 pub use parts::{
@@ -23,7 +23,7 @@ pub use parts::{
     PoseRecipe, RateRecipe, StartRecipe,
 };
 
-use crate::words::{Exposure, FreeSpace, RandomBackground, Strategy};
+use crate::option_values::{Exposure, FreeSpace, RandomBackground, Strategy};
 
 /// Steps between two changes of the set of splats in runs of at least [`FULL_CADENCE_STEPS`] steps.
 const DENSITY_CADENCE: u64 = 100;
@@ -37,7 +37,7 @@ pub(crate) fn automatic_cadence(steps: u64) -> u64 {
 /// No opacity reset after this fraction of the run: opacities need time to come back.
 const LAST_RESET: f64 = 0.75;
 /// Minimum side of a downsampled image, px.
-pub const SMALLEST_SIDE: u32 = 48;
+pub const MIN_SIDE: u32 = 48;
 /// Opacity after a reset (Kerbl et al. 2023, code).
 const RESET_OPACITY: f32 = 0.01;
 /// Factor by which the scales of split halves shrink: 0.8 x 2 (Kerbl et al. 2023, code).
@@ -91,11 +91,11 @@ pub struct Recipe {
 
 /// Visits of a row in a run for which colour rates are specified. A row changes only when one of its images is drawn,
 /// by about its rate: with rates in inverse proportion to the visits it changes equally far in any run.
-pub const PACE_VISITS: f64 = 100.0;
+pub const REFERENCE_VISITS: f64 = 100.0;
 /// Maximum factor on rates of rows with fewer visits.
-const FASTEST_PACE: f64 = 3.0;
+const MAX_RATE_FACTOR: f64 = 3.0;
 /// Factor on the rates of gains that were not initialised from measurements, which have farther to move.
-const UNMEASURED_PACE: f64 = 3.0;
+const UNMEASURED_RATE_FACTOR: f64 = 3.0;
 /// Learning rates of the sky coefficients at the start and end of a run.
 const SKY_RATES: [f64; 2] = [2e-2, 2e-3];
 /// With random backgrounds, the sky replaces them at this fraction of the run.
@@ -111,7 +111,7 @@ pub struct ColourRows {
     /// Rows of vignetting.
     pub vignetting: usize,
     /// Whether the gains are initialised from the tracks.
-    pub are_measured: bool,
+    pub is_measured: bool,
 }
 
 /// Facts about the scene that a recipe needs.
@@ -147,7 +147,7 @@ impl Recipe {
 
     /// A fraction of the run as a number of steps, rounded to nearest.
     #[must_use]
-    pub fn steps_of(&self, fraction: f64) -> u64 {
+    pub fn fraction_to_steps(&self, fraction: f64) -> u64 {
         (fraction * self.steps as f64).round() as u64
     }
 
@@ -160,9 +160,9 @@ impl Recipe {
 
     /// Learning rates at a step.
     #[must_use]
-    pub fn rates(&self, step: u64, extent: f64) -> Rates {
+    pub fn rates(&self, step: u64, extent: f64) -> LearningRates {
         let r = &self.rates;
-        Rates {
+        LearningRates {
             means: (extent * self.log_linear(r.means, r.means_final, step)) as f32,
             log_scales: r.scales as f32,
             quats: r.quats as f32,
@@ -175,7 +175,7 @@ impl Recipe {
     /// SH degree at a step: one more at each multiple of `sh_every`.
     #[must_use]
     pub fn sh_degree_at(&self, step: u64) -> u8 {
-        let raises = step / self.steps_of(self.sh_every).max(1);
+        let raises = step / self.fraction_to_steps(self.sh_every).max(1);
         raises.min(u64::from(self.sh_degree)) as u8
     }
 
@@ -188,11 +188,11 @@ impl Recipe {
         let done = (0..doublings)
             .filter(|i| {
                 let share = ((2u64 << i) - 1) as f64 / ((1u64 << doublings) - 1) as f64;
-                step >= self.steps_of(self.coarse.until * share)
+                step >= self.fraction_to_steps(self.coarse.until * share)
             })
             .count() as u32;
         let mut factor = 1 << (doublings - done);
-        while factor > 1 && width.min(height) / factor < SMALLEST_SIDE {
+        while factor > 1 && width.min(height) / factor < MIN_SIDE {
             factor /= 2;
         }
         factor
@@ -211,7 +211,7 @@ impl Recipe {
     /// Whether a step renders the sky. With random backgrounds only the last part of a run does, so that splats are in
     /// place before there is a sky colour that could hide missing ones.
     fn has_sky_at(&self, step: u64, scene: &SceneFacts) -> bool {
-        scene.sky && (!scene.random_background || step >= self.steps_of(SKY_AFTER_RANDOM))
+        scene.sky && (!scene.random_background || step >= self.fraction_to_steps(SKY_AFTER_RANDOM))
     }
 
     /// Learning rates of the sky.
@@ -224,7 +224,7 @@ impl Recipe {
 
     /// Weight of the mean opacity in the loss at a step.
     fn opacity_regularisation_at(&self, step: u64) -> f64 {
-        let is_on = step < self.steps_of(self.loss.opacity_regularisation_until);
+        let is_on = step < self.fraction_to_steps(self.loss.opacity_regularisation_until);
         if is_on { self.loss.opacity_regularisation } else { 0.0 }
     }
 
@@ -238,7 +238,7 @@ impl Recipe {
             max_splats_per_tile: self.max_splats_per_tile,
             near_plane: self.near_plane,
             sky: self.has_sky_at(step, scene),
-            only_first: None,
+            splat_limit: None,
         }
     }
 
@@ -252,7 +252,7 @@ impl Recipe {
             max_splats_per_tile: self.max_splats_per_tile,
             near_plane: self.near_plane,
             sky: scene.sky,
-            only_first: None,
+            splat_limit: None,
         }
     }
 
@@ -272,7 +272,7 @@ impl Recipe {
             scale_regularisation: self.loss.scale_regularisation as f32,
             noise: self.noise(rates.means),
             statistic: self.statistic_at(step),
-            frozen: 0,
+            frozen_splats: 0,
             exposure: self.exposure_rates(step, &scene.colours),
             vignetting: self.vignetting_rates(step, scene.colours.vignetting),
             pose: self.pose_rates(step, scene.extent),
@@ -281,11 +281,11 @@ impl Recipe {
     }
 
     /// Noise on the means after a step with learning rate `means_rate` (MCMC, every step of the run).
-    fn noise(&self, means_rate: f32) -> Option<Noise> {
+    fn noise(&self, means_rate: f32) -> Option<PositionNoise> {
         match self.density.rules {
-            DensityRules::Mcmc(mcmc) if mcmc.noise > 0.0 => Some(Noise {
+            DensityRules::Mcmc(mcmc) if mcmc.noise > 0.0 => Some(PositionNoise {
                 scale: (mcmc.noise * f64::from(means_rate)) as f32,
-                opacity_fade: mcmc.dead_opacity as f32,
+                fade_opacity: mcmc.dead_opacity as f32,
             }),
             _ => None,
         }
@@ -294,7 +294,7 @@ impl Recipe {
     /// The gradient statistic of classic density control, while it is active.
     fn statistic_at(&self, step: u64) -> GradientStatistic {
         match self.density.rules {
-            DensityRules::Classic(classic) if step + 1 < self.steps_of(self.density.until) => {
+            DensityRules::Classic(classic) if step + 1 < self.fraction_to_steps(self.density.until) => {
                 if classic.absolute_gradient {
                     GradientStatistic::Absolute
                 } else {
@@ -308,20 +308,20 @@ impl Recipe {
     /// Learning rates of exposure compensation.
     fn exposure_rates(&self, step: u64, rows: &ColourRows) -> Option<CorrectionRates> {
         let exposure = self.exposure?;
-        let distance = if rows.are_measured { 1.0 } else { UNMEASURED_PACE };
-        let pace = distance * self.pace(rows.gains);
+        let distance = if rows.is_measured { 1.0 } else { UNMEASURED_RATE_FACTOR };
+        let pace = distance * self.rate_factor(rows.gains);
         let rate = (pace * self.log_linear(exposure.rate, exposure.rate_final, step)) as f32;
         (pace > 0.0).then_some(CorrectionRates { first: rate, second: rate, decay: exposure.decay as f32 })
     }
 
     /// Factor on the rates of `rows` rows of colours; 0 if there are none.
-    fn pace(&self, rows: usize) -> f64 {
-        (PACE_VISITS * rows as f64 / self.steps.max(1) as f64).min(FASTEST_PACE)
+    fn rate_factor(&self, rows: usize) -> f64 {
+        (REFERENCE_VISITS * rows as f64 / self.steps.max(1) as f64).min(MAX_RATE_FACTOR)
     }
 
     /// Learning rates of the vignetting.
     fn vignetting_rates(&self, step: u64, rows: usize) -> Option<CorrectionRates> {
-        let pace = self.pace(rows);
+        let pace = self.rate_factor(rows);
         let [start, end] = VIGNETTING_RATES;
         let rate = (pace * self.log_linear(start, end, step)) as f32;
         (self.vignetting && pace > 0.0).then_some(CorrectionRates { first: rate, second: rate, decay: 0.0 })
@@ -330,7 +330,7 @@ impl Recipe {
     /// Learning rates of pose refinement, inside its window.
     fn pose_rates(&self, step: u64, extent: f64) -> Option<CorrectionRates> {
         let poses = self.poses?;
-        let window = self.steps_of(poses.from)..self.steps_of(poses.until);
+        let window = self.fraction_to_steps(poses.from)..self.fraction_to_steps(poses.until);
         window.contains(&step).then_some(CorrectionRates {
             first: (poses.rate * extent) as f32,
             second: poses.rate as f32,
@@ -350,8 +350,8 @@ impl Recipe {
     /// Whether the set changes after `done` steps: inside the open window, at multiples of the cadence.
     #[must_use]
     pub fn is_density_step(&self, done: u64) -> bool {
-        done > self.steps_of(self.density.from)
-            && done < self.steps_of(self.density.until)
+        done > self.fraction_to_steps(self.density.from)
+            && done < self.fraction_to_steps(self.density.until)
             && done.is_multiple_of(self.density_cadence())
     }
 
@@ -359,7 +359,7 @@ impl Recipe {
     #[must_use]
     pub fn first_density_step(&self) -> Option<u64> {
         let cadence = self.density_cadence();
-        let first = (self.steps_of(self.density.from) / cadence + 1) * cadence;
+        let first = (self.fraction_to_steps(self.density.from) / cadence + 1) * cadence;
         self.is_density_step(first).then_some(first)
     }
 
@@ -367,7 +367,7 @@ impl Recipe {
     fn reset_interval(&self) -> Option<u64> {
         match self.density.rules {
             DensityRules::Classic(classic) if classic.reset_every > 0.0 => {
-                Some(self.steps_of(classic.reset_every).max(1))
+                Some(self.fraction_to_steps(classic.reset_every).max(1))
             }
             _ => None,
         }
@@ -380,7 +380,7 @@ impl Recipe {
         let Some(interval) = self.reset_interval() else { return false };
         done > 0
             && done.is_multiple_of(interval)
-            && done < self.steps_of(self.density.until)
+            && done < self.fraction_to_steps(self.density.until)
             && done as f64 <= LAST_RESET * self.steps as f64
     }
 

@@ -1,6 +1,6 @@
 //! The parts of a recipe: filled in from options, read by [`super::Recipe`].
 
-use crate::words::{Exposure, InitPoints, Strategy};
+use crate::option_values::{Exposure, InitPoints, Strategy};
 
 /// Coarse to fine: training starts on downsampled images, which cost less and distribute splats over large structures.
 ///
@@ -83,7 +83,7 @@ pub enum DensityRules {
 
 impl DensityRules {
     /// Blank rules of a strategy.
-    pub(crate) fn of(strategy: Strategy) -> Self {
+    pub(crate) fn for_strategy(strategy: Strategy) -> Self {
         match strategy {
             Strategy::Classic => Self::Classic(ClassicRecipe::default()),
             Strategy::Mcmc => Self::Mcmc(McmcRecipe::default()),
@@ -109,7 +109,7 @@ impl DensityRules {
 
 impl Default for DensityRules {
     fn default() -> Self {
-        Self::of(Strategy::Mcmc)
+        Self::for_strategy(Strategy::Mcmc)
     }
 }
 
@@ -160,7 +160,7 @@ pub struct ExposureRecipe {
 
 impl ExposureRecipe {
     /// A blank schedule; `None` if colours are not corrected.
-    pub(crate) fn of(mode: Exposure) -> Option<Self> {
+    pub(crate) fn for_mode(mode: Exposure) -> Option<Self> {
         (mode != Exposure::Off).then(|| Self { mode, ..Self::default() })
     }
 }

@@ -7,13 +7,13 @@ use std::sync::atomic::Ordering;
 use gausset_core::engine::{DensityRule, Outputs, TrainState};
 
 use super::clock::is_multiple;
-use super::requests::{PictureRequest, Request};
+use super::requests::{RenderRequest, Request};
 use super::summary::FinishedLine;
 use super::{Run, TrainError};
 use crate::eval::{EvalError, EvalReport, Evaluation, Trust};
-use crate::events::{End, Event, Outcome};
+use crate::events::{Event, RunEnd, RunOutcome};
+use crate::option_values::TimeBudget;
 use crate::warning::RunWarning;
-use crate::words::TimeBudget;
 
 /// Steps between two reports of the device. Long enough to keep an asynchronous device busy, short enough to stop soon
 /// after a loss that is not finite.
@@ -22,11 +22,11 @@ const FLUSH_EVERY: u64 = 10;
 /// Steps between two lines of `metrics.jsonl`; fewer in short runs, so that they get [`FEWEST_REPORTS`] lines.
 const REPORT_EVERY: u64 = 100;
 /// Minimum number of lines in `metrics.jsonl`, if the run has that many steps.
-const FEWEST_REPORTS: u64 = 50;
+const MIN_LOG_LINES: u64 = 50;
 
 /// What a call of [`Run::advance`] did.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Advanced {
+pub enum AdvanceOutcome {
     /// One training step.
     Step,
     /// An evaluation began or ended, or one of its images was rendered and scored.
@@ -36,14 +36,14 @@ pub enum Advanced {
     /// A request was answered.
     Answered,
     /// Nothing; the run is paused.
-    Waiting,
+    Paused,
     /// Nothing; the run has ended with this outcome.
-    Over(Box<Outcome>),
+    Ended(Box<RunOutcome>),
 }
 
 /// Work that is due between two steps, in the order in which it is done.
 #[derive(Default)]
-pub(super) struct Due {
+pub(super) struct DueWork {
     /// An evaluation; `Some(None)` if it has not begun.
     evaluation: Option<Option<Box<Evaluation>>>,
     checkpoint: bool,
@@ -51,17 +51,17 @@ pub(super) struct Due {
 }
 
 /// Phase of a run.
-pub(super) enum Phase {
+pub(super) enum RunPhase {
     /// Steps are left, or work is due after the last finished step.
-    Training(Due),
+    Training(DueWork),
     /// All steps are done and in a checkpoint; the result is not yet written.
     Exporting(Box<TrainState>),
     /// The result is written; held-out views are being scored.
     Scoring(Option<Box<Evaluation>>),
     /// The held-out views are scored; some training views are now scored for comparison.
-    Trusting(Box<EvalReport>, Box<Evaluation>),
+    ScoringTraining(Box<EvalReport>, Box<Evaluation>),
     /// The run has ended.
-    Over(Box<Outcome>),
+    Ended(Box<RunOutcome>),
 }
 
 impl Run {
@@ -70,45 +70,49 @@ impl Run {
     /// # Errors
     /// A loss that is not finite, a failure of the device or file system, too many unreadable images. The last
     /// checkpoint is intact; this `Run` cannot continue afterwards.
-    pub fn advance(&mut self) -> Result<Advanced, TrainError> {
+    pub fn advance(&mut self) -> Result<AdvanceOutcome, TrainError> {
         if !self.is_started {
             self.is_started = true;
             self.report_start();
         }
         if let Some(request) = self.requests.take() {
-            self.answer(request)?;
-            return Ok(Advanced::Answered);
+            self.handle_request(request)?;
+            return Ok(AdvanceOutcome::Answered);
         }
-        if let Phase::Over(outcome) = &self.phase {
-            return Ok(Advanced::Over(outcome.clone()));
+        if let RunPhase::Ended(outcome) = &self.phase {
+            return Ok(AdvanceOutcome::Ended(outcome.clone()));
         }
         if self.is_paused && !self.is_asked_to_stop() {
-            return Ok(Advanced::Waiting);
+            return Ok(AdvanceOutcome::Paused);
         }
         // During the work the phase is `Training` with nothing due; an error leaves it so.
-        let advanced = match std::mem::replace(&mut self.phase, Phase::Training(Due::default())) {
-            Phase::Training(due) => self.go_on_training(due),
-            Phase::Exporting(state) => self.last_export(*state),
-            Phase::Scoring(evaluation) => self.go_on_scoring(evaluation),
-            Phase::Trusting(report, evaluation) => self.go_on_trusting(report, evaluation),
-            Phase::Over(outcome) => Ok(self.end(*outcome)),
+        let advanced = match std::mem::replace(&mut self.phase, RunPhase::Training(DueWork::default())) {
+            RunPhase::Training(due) => self.continue_training(due),
+            RunPhase::Exporting(state) => self.last_export(*state),
+            RunPhase::Scoring(evaluation) => self.continue_scoring(evaluation),
+            RunPhase::ScoringTraining(report, evaluation) => {
+                self.continue_training_scores(report, evaluation)
+            }
+            RunPhase::Ended(outcome) => Ok(self.end(*outcome)),
         };
         advanced.map_err(|error| match error {
-            TrainError::Engine(lost) | TrainError::Eval(EvalError::Engine(lost)) if lost.is_of_device() => {
+            TrainError::Engine(lost) | TrainError::Eval(EvalError::Engine(lost))
+                if lost.is_device_failure() =>
+            {
                 self.engine_error(lost)
             }
             other => other,
         })
     }
 
-    fn go_on_training(&mut self, mut due: Due) -> Result<Advanced, TrainError> {
+    fn continue_training(&mut self, mut due: DueWork) -> Result<AdvanceOutcome, TrainError> {
         if self.is_asked_to_stop() {
             return self.stop();
         }
         if let Some(evaluation) = due.evaluation.take() {
-            due.evaluation = self.evaluate_on_the_way(evaluation)?.map(Some);
-            self.phase = Phase::Training(due);
-            return Ok(Advanced::Evaluation);
+            due.evaluation = self.evaluate_during_training(evaluation)?.map(Some);
+            self.phase = RunPhase::Training(due);
+            return Ok(AdvanceOutcome::Evaluation);
         }
         if due.checkpoint || due.export {
             let state = self.save()?;
@@ -118,32 +122,32 @@ impl Run {
             if due.export {
                 self.export(state)?;
             }
-            return Ok(Advanced::Saved);
+            return Ok(AdvanceOutcome::Saved);
         }
         if self.done < self.plan.end() {
             let due = self.do_step()?;
-            self.phase = Phase::Training(due);
-            return Ok(Advanced::Step);
+            self.phase = RunPhase::Training(due);
+            return Ok(AdvanceOutcome::Step);
         }
         let state = self.last_checkpoint()?;
-        self.phase = Phase::Exporting(Box::new(state));
-        Ok(Advanced::Saved)
+        self.phase = RunPhase::Exporting(Box::new(state));
+        Ok(AdvanceOutcome::Saved)
     }
 
     /// Does one step and returns what is due after it.
-    fn do_step(&mut self) -> Result<Due, TrainError> {
+    fn do_step(&mut self) -> Result<DueWork, TrainError> {
         let _span = gausset_prof::span("step");
         let recipe = &self.config.recipe;
         let now = self.plan.scheduled(self.done);
         let view = {
             let _span = gausset_prof::span("next_view");
-            let outbox = &mut self.outbox;
+            let outbox = &mut self.events;
             let view = self.feed.take(&mut |warning| outbox.push(Event::Warning(warning)))?;
             let reduction = recipe.reduction_at(now, view.camera.width, view.camera.height);
-            self.coarse.reduce(view, reduction)
+            self.downsampled.reduce(view, reduction)
         };
         // Random numbers are keyed by the step of the run; several of them can map to one step of the schedules.
-        let params = recipe.step_params(now, &self.scene).numbered(self.done);
+        let params = recipe.step_params(now, &self.scene).with_step(self.done);
         // A view that will be downsampled later is useless to a device that prefetches it.
         let next = self.feed.next().filter(|next| {
             recipe.reduction_at(self.plan.scheduled(self.done + 1), next.camera.width, next.camera.height)
@@ -175,9 +179,9 @@ impl Run {
         }
         // At the last step, checkpoint, export and evaluation are done by the end of the run.
         if is_last {
-            return Ok(Due::default());
+            return Ok(DueWork::default());
         }
-        Ok(Due {
+        Ok(DueWork {
             evaluation: is_multiple(self.done, outputs.eval_every).then_some(None),
             checkpoint: self.checkpoints.is_due(self.done),
             export: is_multiple(self.done, outputs.export_every),
@@ -185,11 +189,11 @@ impl Run {
     }
 
     /// Saves a checkpoint and ends the run.
-    fn stop(&mut self) -> Result<Advanced, TrainError> {
+    fn stop(&mut self) -> Result<AdvanceOutcome, TrainError> {
         let state = self.save()?;
         self.checkpoint(&state)?;
         self.log.sync()?;
-        let outcome = self.outcome(End::Stopped, None);
+        let outcome = self.outcome(RunEnd::Stopped, None);
         Ok(self.end(outcome))
     }
 
@@ -208,114 +212,119 @@ impl Run {
     }
 
     /// Writes `splats.ply`.
-    fn last_export(&mut self, state: TrainState) -> Result<Advanced, TrainError> {
+    fn last_export(&mut self, state: TrainState) -> Result<AdvanceOutcome, TrainError> {
         self.export(state)?;
         self.stopwatch.pause();
-        self.phase = Phase::Scoring(None);
-        Ok(Advanced::Saved)
+        self.phase = RunPhase::Scoring(None);
+        Ok(AdvanceOutcome::Saved)
     }
 
     /// Scores the held-out views one by one.
-    fn go_on_scoring(&mut self, evaluation: Option<Box<Evaluation>>) -> Result<Advanced, TrainError> {
+    fn continue_scoring(
+        &mut self,
+        evaluation: Option<Box<Evaluation>>,
+    ) -> Result<AdvanceOutcome, TrainError> {
         if self.is_asked_to_stop() {
-            let outcome = self.outcome(End::Stopped, None);
+            let outcome = self.outcome(RunEnd::Stopped, None);
             return Ok(self.end(outcome));
         }
         let Some(mut evaluation) = evaluation else {
             self.phase = match self.begin_evaluation(true)? {
-                Some(evaluation) => Phase::Scoring(Some(Box::new(evaluation))),
+                Some(evaluation) => RunPhase::Scoring(Some(Box::new(evaluation))),
                 None => return self.finish(None, Trust::default()),
             };
-            return Ok(Advanced::Evaluation);
+            return Ok(AdvanceOutcome::Evaluation);
         };
-        if self.next_picture(&mut evaluation)? {
-            self.phase = Phase::Scoring(Some(evaluation));
-            return Ok(Advanced::Evaluation);
+        if self.score_next_view(&mut evaluation)? {
+            self.phase = RunPhase::Scoring(Some(evaluation));
+            return Ok(AdvanceOutcome::Evaluation);
         }
         let report = self.end_evaluation(*evaluation, true)?;
         if report.images == 0 {
             return self.finish(Some(report), Trust::default());
         }
-        let trusted = self.begin_trust()?;
-        self.phase = Phase::Trusting(Box::new(report), Box::new(trusted));
-        Ok(Advanced::Evaluation)
+        let trusted = self.begin_training_scores()?;
+        self.phase = RunPhase::ScoringTraining(Box::new(report), Box::new(trusted));
+        Ok(AdvanceOutcome::Evaluation)
     }
 
     /// Scores some training views for comparison, one by one.
-    fn go_on_trusting(
+    fn continue_training_scores(
         &mut self,
         report: Box<EvalReport>,
         mut evaluation: Box<Evaluation>,
-    ) -> Result<Advanced, TrainError> {
+    ) -> Result<AdvanceOutcome, TrainError> {
         if self.is_asked_to_stop() {
             return self.finish(Some(*report), Trust::default());
         }
-        if self.next_picture(&mut evaluation)? {
-            self.phase = Phase::Trusting(report, evaluation);
-            return Ok(Advanced::Evaluation);
+        if self.score_next_view(&mut evaluation)? {
+            self.phase = RunPhase::ScoringTraining(report, evaluation);
+            return Ok(AdvanceOutcome::Evaluation);
         }
         let trust = Trust { training_psnr: evaluation.finish()?.psnr };
         self.finish(Some(*report), trust)
     }
 
     /// Emits that the run is finished.
-    fn finish(&mut self, evaluation: Option<EvalReport>, trust: Trust) -> Result<Advanced, TrainError> {
-        if let Some(warning) = self.watch.cut_lists(self.config.recipe.max_splats_per_tile, self.done) {
-            self.outbox.push(Event::Warning(warning));
+    fn finish(&mut self, evaluation: Option<EvalReport>, trust: Trust) -> Result<AdvanceOutcome, TrainError> {
+        if let Some(warning) =
+            self.monitor.truncation_warning(self.config.recipe.max_splats_per_tile, self.done)
+        {
+            self.events.push(Event::Warning(warning));
         }
-        let mut outcome = self.outcome(End::Finished, evaluation);
+        let mut outcome = self.outcome(RunEnd::Finished, evaluation);
         outcome.summary.trust = trust;
         let (finished, skipped) = (outcome.summary.clone(), outcome.skipped.clone());
         self.log.append(&*self.session.fs, &FinishedLine { step: self.done, finished, skipped })?;
         self.log.sync()?;
-        self.outbox.push(Event::Finished(outcome.summary.clone()));
+        self.events.push(Event::Finished(outcome.summary.clone()));
         Ok(self.end(outcome))
     }
 
-    fn end(&mut self, outcome: Outcome) -> Advanced {
-        self.phase = Phase::Over(Box::new(outcome.clone()));
-        Advanced::Over(Box::new(outcome))
+    fn end(&mut self, outcome: RunOutcome) -> AdvanceOutcome {
+        self.phase = RunPhase::Ended(Box::new(outcome.clone()));
+        AdvanceOutcome::Ended(Box::new(outcome))
     }
 
     /// Answers a request. The time it takes does not count as training.
-    fn answer(&mut self, request: Request) -> Result<(), TrainError> {
+    fn handle_request(&mut self, request: Request) -> Result<(), TrainError> {
         // After the last step the state is saved anyway.
-        let is_over = !matches!(self.phase, Phase::Training(_));
+        let is_over = !matches!(self.phase, RunPhase::Training(_));
         match request {
             Request::Pause if !is_over && !self.is_paused => {
                 self.flush()?;
                 self.is_paused = true;
                 self.pause_clocks();
-                self.outbox.push(Event::Paused { step: self.done });
+                self.events.push(Event::Paused { step: self.done });
             }
             Request::Resume if self.is_paused => {
                 self.is_paused = false;
                 self.restart_clocks();
-                self.outbox.push(Event::Resumed { step: self.done });
+                self.events.push(Event::Resumed { step: self.done });
             }
             Request::Stop => self.session.stop.store(true, Ordering::Relaxed),
             Request::Save if !is_over => {
                 let state = self.save()?;
                 let saved = self.checkpoint(&state);
-                self.excuse(saved)?;
+                self.warn_on_failure(saved)?;
             }
             Request::Export if !is_over => {
                 let state = self.save()?;
                 let exported = self.export(state);
-                self.excuse(exported)?;
+                self.warn_on_failure(exported)?;
             }
-            Request::Picture(wanted) => self.picture(&wanted),
+            Request::Render(wanted) => self.render_requested(&wanted),
             Request::Pause | Request::Resume | Request::Save | Request::Export => {}
         }
         Ok(())
     }
 
     /// Turns a failed write that was requested during training into a warning: it must not end the run.
-    fn excuse(&mut self, done: Result<(), TrainError>) -> Result<(), TrainError> {
+    fn warn_on_failure(&mut self, done: Result<(), TrainError>) -> Result<(), TrainError> {
         match done {
             Err(error @ (TrainError::Write(_) | TrainError::Folder(_))) => {
                 let line = format!("{error}; training continues");
-                self.outbox.push(Event::Warning(RunWarning::Note(line)));
+                self.events.push(Event::Warning(RunWarning::Note(line)));
                 Ok(())
             }
             done => done,
@@ -323,11 +332,11 @@ impl Run {
     }
 
     /// Renders a requested view. A failure does not end the run: if the device has failed, the next step reports it.
-    fn picture(&mut self, wanted: &PictureRequest) {
+    fn render_requested(&mut self, wanted: &RenderRequest) {
         let (id, step) = (wanted.id, self.done);
-        let options = self.picture_options();
+        let options = self.display_options();
         let rendered = self.session.engine.render(&wanted.camera, &wanted.pose, &options, Outputs::All);
-        self.outbox.push(match rendered {
+        self.events.push(match rendered {
             Ok(picture) => Event::Picture { id, step, picture: Arc::new(picture) },
             Err(error) => Event::NoPicture { id, step, reason: error.to_string() },
         });
@@ -336,5 +345,5 @@ impl Run {
 
 /// Steps between two lines of `metrics.jsonl`.
 fn report_every(steps: u64) -> u64 {
-    (steps / FEWEST_REPORTS).clamp(1, REPORT_EVERY)
+    (steps / MIN_LOG_LINES).clamp(1, REPORT_EVERY)
 }

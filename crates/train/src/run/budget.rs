@@ -6,19 +6,19 @@ use super::forecast::Forecast;
 use crate::recipe::Recipe;
 
 /// Splat budgets to try, largest first. The first that allows [`ENOUGH_STEPS`] is used.
-const SPLATS: [u64; 9] = [400_000, 300_000, 200_000, 150_000, 100_000, 70_000, 50_000, 35_000, 25_000];
+const SPLAT_BUDGETS: [u64; 9] = [400_000, 300_000, 200_000, 150_000, 100_000, 70_000, 50_000, 35_000, 25_000];
 /// Number of steps below which more splats do not pay off.
-const ENOUGH_STEPS: f64 = 3_000.0;
+const SUFFICIENT_STEPS: f64 = 3_000.0;
 /// Minimum and maximum number of steps of the schedules.
 const SCHEDULE_STEPS: [f64; 2] = [100.0, 60_000.0];
 /// Fraction of the run up to which images stay coarse if it has fewer steps than [`ENOUGH_STEPS`].
-const COARSE_UNTIL_WHEN_SHORT: f64 = 0.7;
+const SHORT_COARSE_UNTIL: f64 = 0.7;
 /// Seconds reserved for the work after the last step: a constant, and an amount per saved splat.
-const RESERVE: [f64; 2] = [0.15, 2.5e-6];
+const RESERVED_SECONDS: [f64; 2] = [0.15, 2.5e-6];
 /// Minimum relative change in the number of steps left that justifies a new decision.
-const WORTH_DECIDING: f64 = 0.01;
+const MIN_STEP_CHANGE: f64 = 0.01;
 /// Minimum time between two decisions.
-const BETWEEN_DECISIONS: Duration = Duration::from_millis(250);
+const MIN_DECISION_INTERVAL: Duration = Duration::from_millis(250);
 
 /// Time by which the result must be available.
 #[derive(Clone, Copy, Debug)]
@@ -35,13 +35,13 @@ impl Deadline {
     }
 
     /// Seconds of a budget of `seconds` that are used up.
-    pub(super) fn used_of(&self, seconds: f64) -> f64 {
+    pub(super) fn seconds_used(&self, seconds: f64) -> f64 {
         (seconds - self.at.saturating_duration_since(Instant::now()).as_secs_f64()).max(0.0)
     }
 
     /// Seconds left for steps if `splats` must be saved after them.
     pub(super) fn seconds_left(&self, splats: u64) -> f64 {
-        let reserve = RESERVE[0] + RESERVE[1] * splats as f64;
+        let reserve = RESERVED_SECONDS[0] + RESERVED_SECONDS[1] * splats as f64;
         self.at.saturating_duration_since(Instant::now()).as_secs_f64() - reserve
     }
 
@@ -55,13 +55,13 @@ impl Deadline {
         seconds: f64,
         splats: u64,
     ) -> Option<u64> {
-        if self.decided.elapsed() < BETWEEN_DECISIONS || seconds <= 0.0 {
+        if self.decided.elapsed() < MIN_DECISION_INTERVAL || seconds <= 0.0 {
             return None;
         }
         let share = (self.seconds_left(splats) / seconds).max(0.0);
         let left = (scheduled_left as f64 * share).round().max(1.0);
         let planned = (end - done) as f64;
-        if (left - planned).abs() <= (WORTH_DECIDING * planned).max(1.0) {
+        if (left - planned).abs() <= (MIN_STEP_CHANGE * planned).max(1.0) {
             return None;
         }
         self.decided = Instant::now();
@@ -70,7 +70,7 @@ impl Deadline {
 }
 
 /// Adjusts a recipe so that it fits into `seconds`, if an early step takes `seconds_per_step`.
-pub(super) fn fit(
+pub(super) fn fit_to_budget(
     recipe: &mut Recipe,
     forecast: &Forecast,
     start_splats: u64,
@@ -79,21 +79,23 @@ pub(super) fn fit(
 ) {
     let most = recipe.max_splats;
     let mut affordable = 0.0;
-    for splats in
-        SPLATS.into_iter().filter(|&splats| splats <= most).chain([SPLATS[SPLATS.len() - 1].min(most)])
+    for splats in SPLAT_BUDGETS
+        .into_iter()
+        .filter(|&splats| splats <= most)
+        .chain([SPLAT_BUDGETS[SPLAT_BUDGETS.len() - 1].min(most)])
     {
         let splats = splats.max(start_splats);
         recipe.max_splats = splats;
-        recipe.steps = ENOUGH_STEPS as u64;
-        let second = forecast.cost_of_step(recipe, 0, start_splats) / seconds_per_step.max(1e-9);
-        let total = forecast.cost_to_end(recipe, 0, start_splats) / second;
-        affordable = ENOUGH_STEPS * seconds / total.max(1e-9);
-        if affordable >= ENOUGH_STEPS || splats == start_splats {
+        recipe.steps = SUFFICIENT_STEPS as u64;
+        let second = forecast.step_cost(recipe, 0, start_splats) / seconds_per_step.max(1e-9);
+        let total = forecast.remaining_cost(recipe, 0, start_splats) / second;
+        affordable = SUFFICIENT_STEPS * seconds / total.max(1e-9);
+        if affordable >= SUFFICIENT_STEPS || splats == start_splats {
             break;
         }
     }
-    if affordable < ENOUGH_STEPS {
-        recipe.coarse.until = recipe.coarse.until.max(COARSE_UNTIL_WHEN_SHORT);
+    if affordable < SUFFICIENT_STEPS {
+        recipe.coarse.until = recipe.coarse.until.max(SHORT_COARSE_UNTIL);
     }
     recipe.steps = affordable.clamp(SCHEDULE_STEPS[0], SCHEDULE_STEPS[1]) as u64;
 }

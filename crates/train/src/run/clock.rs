@@ -39,7 +39,7 @@ impl Stopwatch {
     /// Discards the time since the stopwatch was started or resumed.
     pub(super) fn restart(&mut self) {
         self.running_since = None;
-        self.go_on();
+        self.resume();
     }
 
     /// Whether the stopwatch runs.
@@ -54,7 +54,7 @@ impl Stopwatch {
     }
 
     /// Resumes the stopwatch.
-    pub(super) fn go_on(&mut self) {
+    pub(super) fn resume(&mut self) {
         if self.running_since.is_none() {
             self.running_since = Some((Instant::now(), process_cpu_seconds()));
         }
@@ -70,17 +70,17 @@ pub(super) struct Rate {
 
 impl Rate {
     /// A rate that is measured from `seconds` of a [`Stopwatch`].
-    pub(super) fn from(seconds: f64) -> Self {
+    pub(super) fn starting_at(seconds: f64) -> Self {
         Self { smoothed: None, last_seconds: seconds }
     }
 
     /// Continues at `seconds` with the current rate: work done in between does not count.
-    pub(super) fn go_on_from(&mut self, seconds: f64) {
+    pub(super) fn resume_from(&mut self, seconds: f64) {
         self.last_seconds = seconds;
     }
 
     /// Adds `amount` done up to `seconds` and returns the rate.
-    pub(super) fn count(&mut self, amount: f64, seconds: f64) -> f64 {
+    pub(super) fn update(&mut self, amount: f64, seconds: f64) -> f64 {
         let elapsed = (seconds - self.last_seconds).max(1e-9);
         self.last_seconds = seconds;
         let now = amount / elapsed;
@@ -117,7 +117,7 @@ impl CheckpointClock {
     }
 
     /// Records that a checkpoint of `step` was saved.
-    pub(super) fn saved(&mut self, step: u64) {
+    pub(super) fn record_saved(&mut self, step: u64) {
         self.last = Instant::now();
         self.last_step = Some(step);
     }
@@ -139,15 +139,15 @@ mod tests {
         let [seconds, cpu_seconds] = watch.read();
         assert!(seconds >= 100.0 && cpu_seconds >= 50.0);
         assert_eq!(watch.read(), [seconds, cpu_seconds]);
-        watch.go_on();
+        watch.resume();
         assert!(watch.read()[0] >= seconds);
     }
 
     #[test]
     fn a_steady_pace_is_its_own_rate() {
-        let mut rate = Rate::from(5.0);
+        let mut rate = Rate::starting_at(5.0);
         for k in 1..20 {
-            let it_per_s = rate.count(10.0, 5.0 + 0.5 * f64::from(k));
+            let it_per_s = rate.update(10.0, 5.0 + 0.5 * f64::from(k));
             assert!((it_per_s - 20.0).abs() < 1e-9);
         }
     }
@@ -167,7 +167,7 @@ mod tests {
         assert!(!by_time.is_due(20));
         by_time.last = Instant::now().checked_sub(Duration::from_secs(3601)).unwrap();
         assert!(by_time.is_due(20));
-        by_time.saved(20);
+        by_time.record_saved(20);
         assert!(!by_time.is_due(21) && by_time.last_step == Some(20));
     }
 }

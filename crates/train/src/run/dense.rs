@@ -13,17 +13,17 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use gausset_compute::{Exec, Pool, VectorLevel, level};
+use gausset_compute::{Exec, Pool, SimdLevel, dispatch_level};
 use gausset_core::Splats;
 use gausset_core::engine::EngineError;
 use gausset_io::atomic::{FileSystem, Overwrite, write_atomic};
 use gausset_io::dataset::{Dataset, Loader, init};
 use gausset_io::npy;
-use gausset_io::run_folder::{DEPTH, RunFolder, depth_folder};
-use gausset_io::{names, owned, units};
+use gausset_io::run_folder::{DEPTH_MARKER, RunFolder, depth_folder};
+use gausset_io::{output_names, ownership, text};
 use gausset_stereo::{
-    Cube, DensePoint, Depths, Options, PointOptions, Scene, View, dense_points, depth_maps, largest_side,
-    memory_needed,
+    DensePoint, Depths, PointOptions, SearchCube, StereoOptions, StereoScene, StereoView, dense_points,
+    depth_maps, largest_side, memory_needed,
 };
 
 use super::TrainError;
@@ -32,11 +32,11 @@ use crate::config::TrainConfig;
 use crate::events::{Event, StereoReport};
 use crate::gains::Gains;
 use crate::memory::MemoryPlan;
-use crate::words::InitPoints;
+use crate::option_values::InitPoints;
 
 /// Fraction of `--max-splats` that dense points may take initially; the rest is for the points of the dataset and for
 /// density control.
-const DENSE_SHARE: f64 = 0.5;
+const MAX_DENSE_FRACTION: f64 = 0.5;
 /// Images announced to the loader in advance.
 const LOOKAHEAD: usize = 8;
 
@@ -52,11 +52,11 @@ pub(super) struct DenseStart<'a> {
 }
 
 /// Input of stereo: the training views and the points of the dataset.
-struct Training {
-    views: Vec<View>,
+struct StereoInput {
+    views: Vec<StereoView>,
     points: Vec<[f64; 3]>,
     visible: Vec<Vec<u32>>,
-    cube: Cube,
+    cube: SearchCube,
 }
 
 impl<'a> DenseStart<'a> {
@@ -71,14 +71,14 @@ impl<'a> DenseStart<'a> {
 
     /// Longest side of the depth maps of a new run; `None` if the run uses none, or if they are optional and memory
     /// does not suffice.
-    pub(super) fn side(&self, start: &init::Start) -> Result<Option<u32>, TrainError> {
+    pub(super) fn map_side(&self, start: &init::InitialSplats) -> Result<Option<u32>, TrainError> {
         let wanted = self.config.recipe.start.points;
         if wanted == InitPoints::Sfm || self.config.data.init.is_some() {
             return Ok(None);
         }
-        if self.most_points(start) == 0 {
+        if self.max_points(start) == 0 {
             return match wanted {
-                InitPoints::Dense => Err(self.no_points(format!(
+                InitPoints::Dense => Err(self.no_points_error(format!(
                     "dense points do not fit (expected fewer points in the dataset than ⟨max-splats⟩ {}, found {})",
                     self.config.recipe.max_splats,
                     start.splats.len()
@@ -86,17 +86,18 @@ impl<'a> DenseStart<'a> {
                 _ => Ok(None),
             };
         }
-        let (views, options) = (views(self.loader.dataset()), Options::default());
+        let (views, options) = (views(self.loader.dataset()), StereoOptions::default());
         if views.iter().any(|view| !view.camera.is_pinhole()) {
             return match wanted {
-                InitPoints::Dense => Err(self
-                    .no_points("stereo does not support panoramas (expected ⟨panoramas = cube⟩)".to_owned())),
+                InitPoints::Dense => Err(self.no_points_error(
+                    "stereo does not support panoramas (expected ⟨panoramas = cube⟩)".to_owned(),
+                )),
                 _ => Ok(None),
             };
         }
         let budget = options.memory_bytes.min(self.memory.stereo_budget());
         match largest_side(&views, options.longest_side, budget) {
-            None if wanted == InitPoints::Dense => Err(self.too_large(&views, options.longest_side)),
+            None if wanted == InitPoints::Dense => Err(self.memory_error(&views, options.longest_side)),
             side => Ok(side),
         }
     }
@@ -104,14 +105,14 @@ impl<'a> DenseStart<'a> {
     /// Adds dense points to the initial splats, from depth maps of size `side`, and returns the maps.
     pub(super) fn add_to(
         &self,
-        start: &mut init::Start,
+        start: &mut init::InitialSplats,
         side: u32,
         events: &mut dyn FnMut(Event),
     ) -> Result<Depths, TrainError> {
         let dataset = self.loader.dataset();
-        let training = self.training()?;
+        let training = self.stereo_input()?;
         if memory_needed(&training.views, side) > self.memory.stereo_budget() {
-            return Err(self.too_large(&training.views, side));
+            return Err(self.memory_error(&training.views, side));
         }
         events(Event::StereoBegun { views: training.views.len() });
         let train = &dataset.split.train;
@@ -120,31 +121,32 @@ impl<'a> DenseStart<'a> {
             // Training itself warns of an image that cannot be read.
             self.loader.get(train[view]).ok()
         };
-        let options = Options { longest_side: side, memory_bytes: u64::MAX, ..Options::default() };
-        let level = level(VectorLevel::Auto)
-            .ok_or_else(|| EngineError::BadInput("this CPU has no supported SIMD level".to_owned()))?;
+        let options =
+            StereoOptions { longest_side: side, memory_bytes: u64::MAX, ..StereoOptions::default() };
+        let level = dispatch_level(SimdLevel::Auto)
+            .ok_or_else(|| EngineError::InvalidInput("this CPU has no supported SIMD level".to_owned()))?;
         let pool = Pool::new(self.config.threads());
         let scene = training.scene();
         let depths = depth_maps(&scene, &mut picture, &options, Exec { pool: &pool, level }, self.stop);
         let depths = depths.ok_or(TrainError::Stopped)?;
-        let count = self.most_points(start) as f64 * self.share(&depths);
+        let count = self.max_points(start) as f64 * self.kept_fraction(&depths);
         let wanted = PointOptions { count: count as usize, seed: self.config.recipe.seed };
         let points = dense_points(&scene, &depths, &wanted);
         if self.stop.load(Ordering::Relaxed) {
             return Err(TrainError::Stopped);
         }
-        let (views, verdict) = (maps(&depths), depths.verdict);
+        let (views, verdict) = (count_maps(&depths), depths.verdict);
         if points.is_empty() && self.config.recipe.start.points == InitPoints::Dense {
-            return Err(self.no_points(format!(
+            return Err(self.no_points_error(format!(
                 "stereo found no points (expected surfaces that three images see from more than 3 degrees \
                  apart, found {:.1} % of the pixels confirmed in {views} of {} images)",
-                100.0 * verdict.confirmed,
+                100.0 * verdict.confirmed_fraction,
                 train.len()
             )));
         }
         events(Event::StereoDone(StereoReport {
             views,
-            confirmed: verdict.confirmed,
+            confirmed: verdict.confirmed_fraction,
             views_per_point: verdict.views_per_point,
             points: points.len(),
         }));
@@ -155,38 +157,38 @@ impl<'a> DenseStart<'a> {
     }
 
     /// Maximum number of points besides those of the dataset.
-    fn most_points(&self, start: &init::Start) -> usize {
+    fn max_points(&self, start: &init::InitialSplats) -> usize {
         let max_splats = self.config.recipe.max_splats;
         let taken = if start.is_random { 0 } else { start.splats.len() as u64 };
-        ((DENSE_SHARE * max_splats as f64) as u64).min(max_splats.saturating_sub(taken)) as usize
+        ((MAX_DENSE_FRACTION * max_splats as f64) as u64).min(max_splats.saturating_sub(taken)) as usize
     }
 
     /// The fraction of the points that is kept.
-    fn share(&self, depths: &Depths) -> f64 {
+    fn kept_fraction(&self, depths: &Depths) -> f64 {
         match self.config.recipe.start.points {
             InitPoints::Dense => 1.0,
-            InitPoints::Auto | InitPoints::Sfm => depths.verdict.budget,
+            InitPoints::Auto | InitPoints::Sfm => depths.verdict.budget_fraction,
         }
     }
 
-    fn training(&self) -> Result<Training, TrainError> {
+    fn stereo_input(&self) -> Result<StereoInput, TrainError> {
         let dataset = self.loader.dataset();
         let tracks = dataset.read_tracks(MemoryPlan::tracks_budget(self.config.max_memory_bytes()))?;
         // Without tracks, visibility comes from projecting the points.
         let visible = match tracks.is_empty() {
             true => Vec::new(),
-            false => dataset.split.train.iter().map(|&index| tracks.of(index).to_vec()).collect(),
+            false => dataset.split.train.iter().map(|&index| tracks.points_of(index).to_vec()).collect(),
         };
-        let init::StartCube { centre, half_side } = init::start_cube(dataset);
-        Ok(Training {
+        let init::InitialCube { centre, half_side } = init::initial_cube(dataset);
+        Ok(StereoInput {
             views: views(dataset),
             points: dataset.points.iter().map(|point| point.position).collect(),
             visible,
-            cube: Cube { centre, half_side },
+            cube: SearchCube { centre, half_side },
         })
     }
 
-    fn add_points(&self, start: &mut init::Start, points: &[DensePoint]) {
+    fn add_points(&self, start: &mut init::InitialSplats, points: &[DensePoint]) {
         let recipe = &self.config.recipe;
         if start.is_random {
             start.splats = Splats::with_capacity(recipe.sh_degree, points.len());
@@ -213,39 +215,39 @@ impl<'a> DenseStart<'a> {
         row.and_then(|row| self.gains.rows.get(row).copied().flatten()).unwrap_or_default()
     }
 
-    fn no_points(&self, why: String) -> TrainError {
+    fn no_points_error(&self, why: String) -> TrainError {
         TrainError::NoDensePoints { path: self.config.data.path.clone(), why }
     }
 
-    fn too_large(&self, views: &[View], side: u32) -> TrainError {
+    fn memory_error(&self, views: &[StereoView], side: u32) -> TrainError {
         TrainError::StereoMemory {
-            needed: units::bytes(memory_needed(views, side)),
-            limit: units::bytes(self.memory.stereo_budget()),
+            needed: text::format_bytes(memory_needed(views, side)),
+            limit: text::format_bytes(self.memory.stereo_budget()),
         }
     }
 }
 
-impl Training {
-    fn scene(&self) -> Scene<'_> {
+impl StereoInput {
+    fn scene(&self) -> StereoScene<'_> {
         let Self { views, points, visible, cube } = self;
-        Scene { views, points, visible, cube: Some(*cube) }
+        StereoScene { views, points, visible_points: visible, cube: Some(*cube) }
     }
 }
 
 /// The training views at training resolution.
-fn views(dataset: &Dataset) -> Vec<View> {
+fn views(dataset: &Dataset) -> Vec<StereoView> {
     let images = dataset.split.train.iter().map(|&index| &dataset.images[index]);
-    images.map(|image| View { camera: image.camera, pose: image.pose }).collect()
+    images.map(|image| StereoView { camera: image.camera, pose: image.pose }).collect()
 }
 
 /// Number of views with a depth map.
-fn maps(depths: &Depths) -> usize {
+fn count_maps(depths: &Depths) -> usize {
     depths.maps.iter().filter(|map| map.camera.is_some()).count()
 }
 
 /// Writes depth maps into the run folder, except those that exist: f32 in scene units along the optical axis, NaN =
 /// unknown, in the format of `render --depth npy`.
-pub(super) fn keep(
+pub(super) fn write_depth_maps(
     fs: &dyn FileSystem,
     folder: &RunFolder,
     dataset: &Dataset,
@@ -253,10 +255,10 @@ pub(super) fn keep(
 ) -> Result<(), TrainError> {
     let folder = depth_folder(folder.root());
     let file_name = |(position, &index): (usize, &usize)| {
-        format!("{position:04}_{}.npy", names::flat(&dataset.images[index].name))
+        format!("{position:04}_{}.npy", output_names::flat_name(&dataset.images[index].name))
     };
     let files: Vec<String> = dataset.split.train.iter().enumerate().map(file_name).collect();
-    owned::take(fs, &folder, DEPTH, &files, Overwrite::Replace)?;
+    ownership::claim_for_files(fs, &folder, DEPTH_MARKER, &files, Overwrite::Replace)?;
     for (name, map) in files.iter().zip(&depths.maps) {
         let (Some(camera), path) = (map.camera, folder.join(name)) else { continue };
         if path.is_file() {

@@ -12,7 +12,7 @@ use crate::config::ConfigError;
 use crate::eval::EvalError;
 
 /// States the last checkpoint, from which training can resume.
-fn last_checkpoint(step: Option<u64>) -> String {
+fn describe_checkpoint(step: Option<u64>) -> String {
     step.map_or("there is no checkpoint yet".to_owned(), |step| {
         format!("the last checkpoint is that of step {step}")
     })
@@ -60,7 +60,7 @@ pub enum TrainError {
     #[error(transparent)]
     Eval(#[from] EvalError),
     /// The loss of a step is not finite.
-    #[error("{source}; {}", last_checkpoint(*checkpoint))]
+    #[error("{source}; {}", describe_checkpoint(*checkpoint))]
     NonFiniteLoss {
         /// Step, view and value.
         source: EngineError,
@@ -68,7 +68,7 @@ pub enum TrainError {
         checkpoint: Option<u64>,
     },
     /// The device failed, was removed or is out of memory.
-    #[error("{source}; {}", last_checkpoint(*checkpoint))]
+    #[error("{source}; {}", describe_checkpoint(*checkpoint))]
     Device {
         /// Error of the device.
         source: EngineError,
@@ -76,7 +76,7 @@ pub enum TrainError {
         checkpoint: Option<u64>,
     },
     /// No splats are left to train.
-    #[error("step {step}: splats: none is left that can be drawn (expected at least one); {remedy}; {}", last_checkpoint(*checkpoint))]
+    #[error("step {step}: splats: none is left that can be drawn (expected at least one); {remedy}; {}", describe_checkpoint(*checkpoint))]
     NoSplats {
         /// Finished steps.
         step: u64,
@@ -87,7 +87,7 @@ pub enum TrainError {
     },
     /// The dataset is not the one the run was started with.
     #[error("{}: data: not the dataset of this run{} (expected fingerprint {expected}, found {found}); name the right one with ⟨data⟩", path.display(), what.as_ref().map_or_else(String::new, |what| format!(": {what}")))]
-    OtherDataset {
+    DatasetChanged {
         /// The dataset.
         path: PathBuf,
         /// The first difference, if the run has recorded the list of its data.
@@ -99,7 +99,7 @@ pub enum TrainError {
     },
     /// The file given with `--init` is not the one the run was started with.
     #[error("{}: file: not the splats that this run began with (expected {expected}, found {found}); put the first file back or begin a new run", path.display())]
-    OtherInit {
+    InitChanged {
         /// The file.
         path: PathBuf,
         /// Length and sample recorded by the run.
@@ -109,7 +109,7 @@ pub enum TrainError {
     },
     /// Too many images cannot be decoded.
     #[error("{}: images: {unreadable} of {present} cannot be read (expected at most a tenth); the first: {first}; repair or remove them", folder.display())]
-    TooManyUnreadable {
+    UnreadableImages {
         /// Image folder.
         folder: PathBuf,
         /// Images that cannot be read.

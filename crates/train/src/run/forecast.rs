@@ -10,9 +10,9 @@ use std::collections::BTreeMap;
 use crate::recipe::{DensityRules, Recipe};
 
 /// Cost of a splat in a step.
-const COST_OF_SPLAT: f64 = 0.155e-3;
+const SPLAT_COST: f64 = 0.155e-3;
 /// Cost of a pixel in a step, in the same unit.
-const COST_OF_PIXEL: f64 = 0.108e-3;
+const PIXEL_COST: f64 = 0.108e-3;
 
 /// Cost of the steps of a run, in units of the constants above.
 #[derive(Clone, Debug, PartialEq)]
@@ -43,17 +43,17 @@ impl Forecast {
     }
 
     /// Cost of a step with `splats` splats.
-    pub(super) fn cost_of_step(&self, recipe: &Recipe, step: u64, splats: u64) -> f64 {
-        COST_OF_SPLAT * splats as f64 + COST_OF_PIXEL * self.pixels(recipe, step)
+    pub(super) fn step_cost(&self, recipe: &Recipe, step: u64, splats: u64) -> f64 {
+        SPLAT_COST * splats as f64 + PIXEL_COST * self.pixels(recipe, step)
     }
 
     /// Cost of the steps from `done` to the end, with `splats` splats now.
-    pub(super) fn cost_to_end(&self, recipe: &Recipe, done: u64, splats: u64) -> f64 {
+    pub(super) fn remaining_cost(&self, recipe: &Recipe, done: u64, splats: u64) -> f64 {
         let cadence = recipe.density_cadence().max(1);
         let (mut step, mut splats, mut cost) = (done, splats, 0.0);
         while step < recipe.steps {
             let next = ((step / cadence + 1) * cadence).min(recipe.steps);
-            cost += (next - step) as f64 * self.cost_of_step(recipe, step, splats);
+            cost += (next - step) as f64 * self.step_cost(recipe, step, splats);
             step = next;
             if let (DensityRules::Mcmc(mcmc), true) = (recipe.density.rules, recipe.is_density_step(step)) {
                 let grown = (splats as f64 * mcmc.growth) as u64;
@@ -68,9 +68,9 @@ impl Forecast {
 mod tests {
     use super::*;
     use crate::config::TrainConfig;
+    use crate::option_values::Strategy;
     use crate::options::TrainOptions;
     use crate::recipe::CoarseRecipe;
-    use crate::words::Strategy;
 
     fn recipe(strategy: Strategy) -> Recipe {
         let options = TrainOptions {
@@ -89,14 +89,14 @@ mod tests {
     fn a_run_that_grows_costs_more_than_its_first_step_times_its_steps_and_less_than_its_last() {
         let forecast = Forecast::new([[100, 100], [150, 200]].into_iter());
         let recipe = recipe(Strategy::Mcmc);
-        let cost = forecast.cost_to_end(&recipe, 0, 10_000);
-        let all_steps = |splats| 6_000.0 * forecast.cost_of_step(&recipe, 0, splats);
+        let cost = forecast.remaining_cost(&recipe, 0, 10_000);
+        let all_steps = |splats| 6_000.0 * forecast.step_cost(&recipe, 0, splats);
         assert!(cost > all_steps(10_000) && cost < all_steps(80_000), "{cost}");
         // Three doublings after steps 200, 300 and 400 (density control begins after step 100), then the budget is
         // reached.
         let expected = [(200.0, 10_000), (100.0, 20_000), (100.0, 40_000), (5_600.0, 80_000)];
         let expected: f64 =
-            expected.into_iter().map(|(n, splats)| n * forecast.cost_of_step(&recipe, 0, splats)).sum();
+            expected.into_iter().map(|(n, splats)| n * forecast.step_cost(&recipe, 0, splats)).sum();
         assert!((cost / expected - 1.0).abs() < 1e-12, "{cost} {expected}");
     }
 
@@ -104,9 +104,9 @@ mod tests {
     fn what_is_left_is_what_has_not_been_done() {
         let forecast = Forecast::new(std::iter::once([200, 100]));
         let recipe = recipe(Strategy::Classic);
-        assert_eq!(forecast.cost_to_end(&recipe, 6_000, 5_000), 0.0);
-        let half = forecast.cost_to_end(&recipe, 3_050, 5_000);
-        assert!((half - 2_950.0 * forecast.cost_of_step(&recipe, 0, 5_000)).abs() < 1e-9 * half);
+        assert_eq!(forecast.remaining_cost(&recipe, 6_000, 5_000), 0.0);
+        let half = forecast.remaining_cost(&recipe, 3_050, 5_000);
+        assert!((half - 2_950.0 * forecast.step_cost(&recipe, 0, 5_000)).abs() < 1e-9 * half);
     }
 
     #[test]
@@ -116,6 +116,6 @@ mod tests {
         let coarse = Recipe { coarse: CoarseRecipe { factor: 4, until: 0.5 }, ..fine.clone() };
         assert!((forecast.pixels(&coarse, 0) - 10_000.0).abs() < 1e-9);
         assert!((forecast.pixels(&coarse, 5_999) - 160_000.0).abs() < 1e-9);
-        assert!(forecast.cost_to_end(&coarse, 0, 5_000) < 0.75 * forecast.cost_to_end(&fine, 0, 5_000));
+        assert!(forecast.remaining_cost(&coarse, 0, 5_000) < 0.75 * forecast.remaining_cost(&fine, 0, 5_000));
     }
 }

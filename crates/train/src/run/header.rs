@@ -2,18 +2,18 @@
 
 use std::path::Path;
 
-use gausset_core::engine::{ExtraGroup, Group, TrainState};
+use gausset_core::engine::{CorrectionGroup, CorrectionKind, TrainState};
 use serde::{Deserialize, Serialize};
 
 use super::TrainError;
 use super::corrections::Corrections;
-use super::watch::Changes;
+use super::monitor::SetChanges;
 use crate::config::TrainConfig;
-use crate::plan::Plan;
+use crate::option_values::TimeBudget;
+use crate::plan::StepPlan;
 use crate::recipe::Recipe;
 use crate::views::Cursor;
-use crate::warning::SkippedPicture;
-use crate::words::TimeBudget;
+use crate::warning::SkippedImage;
 
 /// Position in a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -27,7 +27,7 @@ pub(super) struct CheckpointHeader {
     /// Position of the next view.
     pub(super) cursor: Cursor,
     /// Images that are unusable.
-    pub(super) skipped: Vec<SkippedPicture>,
+    pub(super) skipped: Vec<SkippedImage>,
     /// Number of images that cannot be read.
     pub(super) unreadable: usize,
     /// Wall seconds of training so far.
@@ -48,10 +48,10 @@ pub(super) struct CheckpointHeader {
     pub(super) cut_steps: u64,
     /// Changes to the set of splats since the last report.
     #[serde(default)]
-    pub(super) changes: Changes,
+    pub(super) changes: SetChanges,
     /// Decisions so far, if the run has a time budget.
     #[serde(default)]
-    pub(super) plan: Option<Plan>,
+    pub(super) plan: Option<StepPlan>,
 }
 
 impl CheckpointHeader {
@@ -104,11 +104,11 @@ pub(super) fn check_state(
         let what = format!("SH degree is {} (expected {})", state.splats.sh_degree, recipe.sh_degree);
         return bad("splats", what);
     }
-    let shape = |group: &ExtraGroup| (group.group, group.clocks.len(), group.values.len());
-    let found: Vec<_> = state.extras.iter().map(shape).collect();
-    let expected: Vec<_> = corrections.identities().iter().map(shape).collect();
+    let shape = |group: &CorrectionGroup| (group.group, group.update_counts.len(), group.values.len());
+    let found: Vec<_> = state.corrections.iter().map(shape).collect();
+    let expected: Vec<_> = corrections.identity_groups().iter().map(shape).collect();
     if found != expected {
-        let show = |groups: &[(Group, usize, usize)]| match groups {
+        let show = |groups: &[(CorrectionKind, usize, usize)]| match groups {
             [] => "none".to_owned(),
             _ => groups
                 .iter()

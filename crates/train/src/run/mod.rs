@@ -15,29 +15,29 @@
 //! Order of writes: `config.toml` before step 0; at the end the checkpoint of the last step, then `splats.ply`, then
 //! the evaluation, then the last line of `metrics.jsonl`. A killed run resumes at the first of these that is missing.
 
+mod access;
 mod advance;
-mod begin;
 mod budget;
 mod clock;
-mod coarse;
 mod corrections;
+mod data_check;
 mod dense;
+mod downsampled;
 mod error;
+mod event_queue;
 mod export;
-mod feed;
 mod forecast;
-mod foresee;
 mod header;
-mod look;
-mod outbox;
+mod monitor;
+mod predict;
 mod prepare;
 mod refined;
 mod requests;
 mod results;
-mod same_data;
+mod start;
 mod summary;
 mod timing;
-mod watch;
+mod view_feed;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -51,30 +51,30 @@ use gausset_io::run_folder::{RunFolder, config_path};
 
 use crate::config::{RecordedRun, TrainConfig};
 use crate::eval::{EvalReport, Trust};
-use crate::events::{End, Event, Outcome, Progress, Started, Summary};
-use crate::free_space::FreeViews;
+use crate::events::{Event, RunEnd, RunOutcome, RunProgress, RunStart, RunSummary};
+use crate::free_space::FreeSpaceViews;
 use crate::memory::MemoryPlan;
+use crate::option_values::Strategy;
 use crate::options::TrainOptions;
-use crate::plan::Plan;
+use crate::plan::StepPlan;
 use crate::recipe::SceneFacts;
-use crate::words::Strategy;
-use advance::Phase;
+use advance::RunPhase;
 use budget::Deadline;
 use clock::{CheckpointClock, Rate, Stopwatch};
-use coarse::Coarse;
-use feed::Feed;
+use downsampled::DownsampledCache;
+use event_queue::EventQueue;
 use forecast::Forecast;
-use outbox::Outbox;
-use watch::{Changes, Watch};
+use monitor::{ReportMonitor, SetChanges};
+use view_feed::ViewFeed;
 
-pub use advance::Advanced;
+pub use advance::AdvanceOutcome;
+pub use data_check::{check_dataset, check_init};
 pub use error::TrainError;
-pub use foresee::{Foreseen, foresee, foresee_memory};
+pub use predict::{Prediction, predict_memory, predict_run};
 pub use refined::with_refined_poses;
-pub use requests::{MAX_REQUESTS, PictureRequest, Request, Requests};
-pub use same_data::{check_dataset, check_init};
+pub use requests::{MAX_REQUESTS, RenderRequest, Request, RequestQueue};
 use summary::ReportLine;
-pub use summary::{read_finished, read_summary};
+pub use summary::{read_outcome, read_summary};
 
 /// What a run works with.
 pub struct Session {
@@ -89,7 +89,7 @@ pub struct Session {
     /// Set this flag to save and stop after the current step.
     pub stop: Arc<AtomicBool>,
     /// Whether a viewer is attached, which then gets a part of the memory.
-    pub is_watched: bool,
+    pub has_viewer: bool,
 }
 
 /// A training run in its folder.
@@ -100,8 +100,8 @@ pub struct Run {
     folder: RunFolder,
     session: Session,
     loader: Arc<Loader>,
-    feed: Feed,
-    coarse: Coarse,
+    feed: ViewFeed,
+    downsampled: DownsampledCache,
     log: MetricsLog,
     memory: MemoryPlan,
     /// Finished steps.
@@ -110,23 +110,23 @@ pub struct Run {
     rate: Rate,
     forecast: Forecast,
     /// Cost ([`Forecast`]) per second.
-    pace: Rate,
+    cost_rate: Rate,
     predicted_seconds: Option<f64>,
     /// Maps steps of the run to steps of the schedules.
-    plan: Plan,
+    plan: StepPlan,
     deadline: Option<Deadline>,
     checkpoints: CheckpointClock,
-    watch: Watch,
+    monitor: ReportMonitor,
     /// Number of splats without the sky, once the device holds the splats of `splats.ply`; the splats after them are
     /// the sky.
-    exported_scene: Option<u32>,
+    exported_splats: Option<u32>,
     /// Known empty space, if the recipe regularises it.
-    free_space: Option<FreeViews>,
-    phase: Phase,
-    requests: Requests,
+    free_space: Option<FreeSpaceViews>,
+    phase: RunPhase,
+    requests: RequestQueue,
     is_started: bool,
     is_paused: bool,
-    outbox: Outbox,
+    events: EventQueue,
 }
 
 impl Run {
@@ -167,13 +167,13 @@ impl Run {
 
     /// Handle through which any thread can send requests to the run.
     #[must_use]
-    pub fn requests(&self) -> Requests {
+    pub fn requests(&self) -> RequestQueue {
         self.requests.clone()
     }
 
     /// Events since the last call, in order.
     pub fn take_events(&mut self) -> impl Iterator<Item = Event> {
-        self.outbox.take()
+        self.events.take()
     }
 
     /// Advances to the end, or until the run is asked to stop. Calls `events` with each event.
@@ -181,13 +181,13 @@ impl Run {
     /// # Errors
     /// A loss that is not finite, a failure of the device or file system, too many unreadable images. The last
     /// checkpoint is intact.
-    pub fn train(&mut self, events: &mut dyn FnMut(Event)) -> Result<Outcome, TrainError> {
+    pub fn train(&mut self, events: &mut dyn FnMut(Event)) -> Result<RunOutcome, TrainError> {
         loop {
             let advanced = self.advance();
             self.take_events().for_each(&mut *events);
             match advanced? {
-                Advanced::Over(outcome) => return Ok(*outcome),
-                Advanced::Waiting => self.requests.wait(),
+                AdvanceOutcome::Ended(outcome) => return Ok(*outcome),
+                AdvanceOutcome::Paused => self.requests.wait(),
                 _ => {}
             }
         }
@@ -195,20 +195,20 @@ impl Run {
 
     fn report_start(&mut self) {
         let dataset = &self.session.dataset;
-        let started = Started {
+        let started = RunStart {
             device: self.session.engine.describe(),
             step: self.done,
             steps: self.plan.end(),
             train_images: dataset.split.train.len(),
             test_images: dataset.split.test.len(),
-            splats: self.watch.splats,
+            splats: self.monitor.splats,
             start: self.recorded.record.start.clone(),
             scene_extent: self.scene.extent,
             memory: self.memory,
             time_budget: self.deadline.as_ref().and_then(|_| self.config.time_budget.seconds()),
             predicted_seconds: self.predicted_seconds,
         };
-        self.outbox.push(Event::Started(started));
+        self.events.push(Event::Started(started));
     }
 
     fn is_asked_to_stop(&self) -> bool {
@@ -219,37 +219,37 @@ impl Run {
     fn flush(&mut self) -> Result<f64, TrainError> {
         let _span = gausset_prof::span("report");
         let flushed = self.session.engine.flush();
-        self.take_in(flushed)
+        self.forward_report(flushed)
     }
 
     /// Takes and forwards the report of the steps that the device has finished. Returns the step rate.
     fn poll(&mut self) -> Result<f64, TrainError> {
         let _span = gausset_prof::span("report");
         let polled = self.session.engine.poll();
-        self.take_in(polled)
+        self.forward_report(polled)
     }
 
-    fn take_in(&mut self, report: Result<StepReport, EngineError>) -> Result<f64, TrainError> {
+    fn forward_report(&mut self, report: Result<StepReport, EngineError>) -> Result<f64, TrainError> {
         let report = report.map_err(|error| self.engine_error(error))?;
-        let outbox = &mut self.outbox;
-        self.watch.take_in(self.done, &report, &mut |warning| outbox.push(Event::Warning(warning)));
+        let outbox = &mut self.events;
+        self.monitor.add_report(self.done, &report, &mut |warning| outbox.push(Event::Warning(warning)));
         if report.splats == 0 {
             return Err(self.no_splats());
         }
-        let changes = Changes::of(&report);
+        let changes = SetChanges::from_report(&report);
         if !changes.is_none() {
-            let Changes { added, pruned, relocated } = changes;
+            let SetChanges { added, pruned, relocated } = changes;
             let (step, splats) = (self.done, report.splats);
             outbox.push(Event::Density { step, splats, added, pruned, relocated });
         }
         let [seconds, _] = self.stopwatch.read();
-        let it_per_s = self.rate.count(report.steps as f64, seconds);
+        let it_per_s = self.rate.update(report.steps as f64, seconds);
         if report.steps > 0 {
-            let seconds_left = self.correct_times(&report, seconds);
+            let seconds_left = self.update_forecast(&report, seconds);
             let steps = self.plan.end();
             let budget = self.deadline.as_ref().zip(self.config.time_budget.seconds());
-            let budget = budget.map(|(deadline, seconds)| [deadline.used_of(seconds), seconds]);
-            self.outbox.push(Event::Progress(Progress {
+            let budget = budget.map(|(deadline, seconds)| [deadline.seconds_used(seconds), seconds]);
+            self.events.push(Event::Progress(RunProgress {
                 step: report.last_step.map_or(self.done, |step| step + 1),
                 steps,
                 loss: report.loss_sum / report.steps as f64,
@@ -266,10 +266,10 @@ impl Run {
 
     /// Appends a line to `metrics.jsonl`.
     fn report(&mut self, it_per_s: f64) -> Result<(), TrainError> {
-        let Some(loss) = self.watch.take_mean_loss() else { return Ok(()) };
+        let Some(loss) = self.monitor.take_mean_loss() else { return Ok(()) };
         let [seconds, cpu_seconds] = self.stopwatch.read();
-        let (splats, visible) = (self.watch.splats, self.watch.visible);
-        let changes = std::mem::take(&mut self.watch.changes);
+        let (splats, visible) = (self.monitor.splats, self.monitor.visible);
+        let changes = std::mem::take(&mut self.monitor.changes);
         let (step, memory) = (self.done, resident_bytes());
         let line =
             ReportLine { step, loss, splats, visible, changes, memory, it_per_s, seconds, cpu_seconds };
@@ -277,14 +277,14 @@ impl Run {
         Ok(())
     }
 
-    fn outcome(&self, end: End, evaluation: Option<EvalReport>) -> Outcome {
+    fn outcome(&self, end: RunEnd, evaluation: Option<EvalReport>) -> RunOutcome {
         let [seconds, cpu_seconds] = self.stopwatch.read();
         let psnr = evaluation.as_ref().and_then(|report| report.psnr);
         let ssim = evaluation.as_ref().and_then(|report| report.ssim);
         let scores = evaluation.as_ref().map(|report| report.scores).unwrap_or_default();
-        let (steps, splats) = (self.done, self.watch.splats);
-        let (kind, cut_tiles) = (Summary::KIND.to_owned(), self.watch.cut_tiles);
-        let summary = Summary {
+        let (steps, splats) = (self.done, self.monitor.splats);
+        let (kind, cut_tiles) = (RunSummary::KIND.to_owned(), self.monitor.cut_tiles);
+        let summary = RunSummary {
             kind,
             steps,
             splats,
@@ -296,7 +296,7 @@ impl Run {
             trust: Trust::default(),
             cut_tiles,
         };
-        Outcome { end, summary, evaluation, skipped: self.feed.skipped().to_vec() }
+        RunOutcome { end, summary, evaluation, skipped: self.feed.skipped().to_vec() }
     }
 
     /// The error for a run without splats, or without any that can be drawn.
@@ -316,11 +316,11 @@ impl Run {
             EngineError::NonFiniteLoss { .. } => {
                 TrainError::NonFiniteLoss { source, checkpoint: self.checkpoints.last_step }
             }
-            source if source.is_of_device() => {
+            source if source.is_device_failure() => {
                 TrainError::Device { source, checkpoint: self.checkpoints.last_step }
             }
             EngineError::OutOfMemory { .. } => {
-                TrainError::View { setting: self.memory.setting_behind(&source), source }
+                TrainError::View { setting: self.memory.setting_for(&source), source }
             }
             other => other.into(),
         }
@@ -329,7 +329,7 @@ impl Run {
 
 /// Resident memory of this process in bytes, where the system reports it.
 fn resident_bytes() -> Option<u64> {
-    gausset_compute::machine::resident(None).map(|resident| resident.now)
+    gausset_compute::machine::resident_memory(None).map(|resident| resident.now)
 }
 
 /// The configuration with which the run in `folder` resumes if `given` is on the command line. Open the dataset and the

@@ -8,24 +8,27 @@ use gausset_core::{Pose, Splats};
 use gausset_io::dataset::init::{self, InitOptions};
 use gausset_io::dataset::{Dataset, DatasetKind, Loader, LoaderOptions};
 use gausset_io::splat::{self, Initial, ReadLimits};
-use gausset_io::units;
+use gausset_io::text;
 
-use super::{Session, TrainError, same_data};
-use crate::config::{RunRecord, TrainConfig, views_worth};
-use crate::free_space::FreeViews;
+use super::{Session, TrainError, data_check};
+use crate::config::{RunRecord, TrainConfig, equivalent_views};
+use crate::free_space::FreeSpaceViews;
 use crate::memory::MemoryPlan;
+use crate::option_values::{Background, Colours, FreeSpace, RandomBackground};
 use crate::recipe::{ColourRows, SceneFacts};
 use crate::up;
-use crate::words::{Background, Colours, FreeSpace, RandomBackground};
 
 /// Number of photographs from which a sky is learnt by default. With fewer, random backgrounds do more against splats
-/// that imitate the background (research/experiments.md).
-const FEWEST_VIEWS_OF_A_SKY: u64 = 40;
+/// that imitate the background (docs/experiments.md).
+const MIN_SKY_VIEWS: u64 = 40;
 /// Background threads of the loader.
 const LOADER_THREADS: usize = 1;
 
 /// The initial splats, with a note on their origin.
-pub(super) fn first_splats(config: &TrainConfig, dataset: &Dataset) -> Result<init::Start, TrainError> {
+pub(super) fn initial_splats(
+    config: &TrainConfig,
+    dataset: &Dataset,
+) -> Result<init::InitialSplats, TrainError> {
     let recipe = &config.recipe;
     let options = InitOptions {
         sh_degree: recipe.sh_degree,
@@ -37,7 +40,7 @@ pub(super) fn first_splats(config: &TrainConfig, dataset: &Dataset) -> Result<in
     };
     let start = match &config.data.init {
         Some(path) => from_file(path, &options, config.max_memory_bytes())?,
-        None => init::start(dataset, &options),
+        None => init::initial_splats(dataset, &options),
     };
     if start.splats.is_empty() {
         let path = config.data.init.as_ref().unwrap_or(&dataset.source).clone();
@@ -47,15 +50,19 @@ pub(super) fn first_splats(config: &TrainConfig, dataset: &Dataset) -> Result<in
 }
 
 /// The splats of a file, or splats created from its points.
-fn from_file(path: &Path, options: &InitOptions, memory_bytes: u64) -> Result<init::Start, TrainError> {
+fn from_file(
+    path: &Path,
+    options: &InitOptions,
+    memory_bytes: u64,
+) -> Result<init::InitialSplats, TrainError> {
     let limits = ReadLimits { memory_bytes: MemoryPlan::start_budget(memory_bytes) };
     let mut start = match splat::load_initial(path, &limits)? {
         Initial::Splats(file) => {
             // The sky is learnt again; sky splats of the file would only interfere.
-            let splats = finite(file.scene().into_owned()).with_sh_degree(options.sh_degree);
+            let splats = finite_splats(file.scene().into_owned()).with_sh_degree(options.sh_degree);
             let sky =
                 if file.sky > 0 { format!(" without the {} of a sky", file.sky) } else { String::new() };
-            init::Start { note: format!("{} splats{sky}", splats.len()), splats, is_random: false }
+            init::InitialSplats { note: format!("{} splats{sky}", splats.len()), splats, is_random: false }
         }
         Initial::Points(cloud) => {
             let positions: Vec<[f64; 3]> = cloud.positions.iter().map(|p| p.map(f64::from)).collect();
@@ -67,18 +74,21 @@ fn from_file(path: &Path, options: &InitOptions, memory_bytes: u64) -> Result<in
 }
 
 /// The splats whose parameters are all finite.
-fn finite(splats: Splats) -> Splats {
-    let usable: Vec<usize> = (0..splats.len()).filter(|&i| splats.is_usable(i)).collect();
+fn finite_splats(splats: Splats) -> Splats {
+    let usable: Vec<usize> = (0..splats.len()).filter(|&i| splats.is_valid(i)).collect();
     if usable.len() == splats.len() { splats } else { splats.select(&usable) }
 }
 
 /// Views for detecting splats in free space, if the recipe uses them and the points provide the evidence.
-pub(super) fn free_views(config: &TrainConfig, dataset: &Dataset) -> Result<Option<FreeViews>, TrainError> {
+pub(super) fn free_space_views(
+    config: &TrainConfig,
+    dataset: &Dataset,
+) -> Result<Option<FreeSpaceViews>, TrainError> {
     if config.recipe.free_space == FreeSpace::Off || dataset.points.is_empty() {
         return Ok(None);
     }
     let memory = MemoryPlan::tracks_budget(config.max_memory_bytes());
-    Ok(FreeViews::of(dataset, dataset.read_tracks(memory)?))
+    Ok(FreeSpaceViews::new(dataset, dataset.read_tracks(memory)?))
 }
 
 /// Poses of the training views.
@@ -87,11 +97,11 @@ pub(super) fn train_poses(dataset: &Dataset) -> Vec<Pose> {
 }
 
 /// The record that the run writes about itself.
-pub(super) fn record(
+pub(super) fn run_record(
     config: &TrainConfig,
     dataset: &Dataset,
     device: &DeviceInfo,
-    start: &init::Start,
+    start: &init::InitialSplats,
     colours: Colours,
     stereo_side: Option<u32>,
     sky: bool,
@@ -102,7 +112,7 @@ pub(super) fn record(
         device_name: device.name.clone(),
         device_choice: None,
         fingerprint: dataset.fingerprint.to_string(),
-        init_file: config.data.init.as_deref().and_then(same_data::init_file),
+        init_file: config.data.init.as_deref().and_then(data_check::init_file_record),
         train_images: dataset.split.train.len() as u64,
         test_images: dataset.split.test.len() as u64,
         start: start.note.clone(),
@@ -125,7 +135,7 @@ pub(super) fn record(
 }
 
 /// Whether a sky is learnt: by default if there are enough photographs and none has its background cut out.
-pub(super) fn has_sky(background: Background, loader: &Loader) -> bool {
+pub(super) fn learns_sky(background: Background, loader: &Loader) -> bool {
     let dataset = loader.dataset();
     let train = &dataset.split.train;
     let is_cut_out = || {
@@ -135,7 +145,7 @@ pub(super) fn has_sky(background: Background, loader: &Loader) -> bool {
     match background {
         Background::Auto => {
             dataset.kind != DatasetKind::Blender
-                && views_worth(dataset) >= FEWEST_VIEWS_OF_A_SKY
+                && equivalent_views(dataset) >= MIN_SKY_VIEWS
                 && !is_cut_out()
         }
         Background::Sky => true,
@@ -162,23 +172,23 @@ pub(super) fn memory_plan(
 ) -> Result<MemoryPlan, TrainError> {
     let (dataset, limit) = (&*session.dataset, config.max_memory_bytes());
     let plan = MemoryPlan::predict(&config.recipe, dataset, start_splats, limit, &*session.engine);
-    let plan = if session.is_watched { plan.with_viewer(dataset) } else { plan };
+    let plan = if session.has_viewer { plan.with_viewer(dataset) } else { plan };
     if plan.fits() {
         return Ok(plan);
     }
     let [needed, limit] = plan.shortage();
     Err(TrainError::Memory {
         setting: plan.setting(),
-        needed: units::bytes(needed),
+        needed: text::format_bytes(needed),
         splats: plan.splat_count,
-        limit: units::bytes(limit),
+        limit: text::format_bytes(limit),
         advice: plan.advice(dataset, start_splats),
     })
 }
 
 /// The loader of the training images, limited to its part of the memory.
 pub(super) fn loader(config: &TrainConfig, dataset: &Arc<Dataset>) -> Arc<Loader> {
-    let budget = MemoryPlan::picture_budget(config.max_memory_bytes());
+    let budget = MemoryPlan::image_budget(config.max_memory_bytes());
     let options = LoaderOptions {
         budget_bytes: usize::try_from(budget).unwrap_or(usize::MAX),
         threads: LOADER_THREADS,

@@ -10,16 +10,16 @@
 use std::io::Write;
 use std::path::Path;
 
-use gausset_core::engine::{ExtraGroup, Group, TrainState};
+use gausset_core::engine::{CorrectionGroup, CorrectionKind, TrainState};
 use gausset_core::se3::{self, Mat3};
 use gausset_core::splats_transform::Similarity;
 use gausset_core::{Camera, Pose};
 use gausset_io::atomic::{Disk, FileSystem, Overwrite, WriteError, write_atomic};
 use gausset_io::dataset::colmap::{ColmapImage, ColmapModel, ColmapPoint, ModelFolder, ModelFormat};
 use gausset_io::dataset::{Dataset, DatasetKind, Face, ImageEntry, SourceCamera};
-use gausset_io::owned;
+use gausset_io::ownership;
 use gausset_io::run_folder::{
-    CAMERAS, cameras_folder, cameras_json_path, checkpoints_folder, newest_checkpoint,
+    CAMERAS_MARKER, cameras_folder, cameras_json_path, checkpoints_folder, newest_checkpoint,
 };
 use serde::Serialize;
 use serde_json::{Map, Value, json};
@@ -31,7 +31,7 @@ use crate::config::RecordedRun;
 
 /// A camera in the format of the released 3DGS code.
 #[derive(Serialize)]
-struct ListedCamera<'a> {
+struct CameraJson<'a> {
     id: usize,
     img_name: &'a str,
     width: u32,
@@ -55,13 +55,13 @@ pub(super) struct TrainedCameras<'a> {
 impl TrainedCameras<'_> {
     /// `camera_from_world` of all images, in the axes of the dataset; `None` if the run refines no poses.
     fn refined(&self) -> Option<Vec<Pose>> {
-        let group = self.state.extra(Group::Pose)?;
+        let group = self.state.correction_group(CorrectionKind::Pose)?;
         Some(refined_poses(self.dataset, group, self.corrections))
     }
 }
 
 /// Writes `cameras.json`, with refined poses if the run has them.
-pub(super) fn list_cameras(
+pub(super) fn write_cameras_json(
     fs: &dyn FileSystem,
     run: &Path,
     cameras: &TrainedCameras<'_>,
@@ -72,7 +72,7 @@ pub(super) fn list_cameras(
         let pose = turn.apply_to_pose(poses.as_ref().map_or(&image.pose, |poses| &poses[id]));
         let Camera { width, height, fx, fy, cx, cy, .. } = image.camera.as_pinhole();
         let (position, rotation) = (pose.centre(), se3::transpose(&pose.rotation));
-        ListedCamera { id, img_name: &image.name, width, height, position, rotation, fx, fy, cx, cy }
+        CameraJson { id, img_name: &image.name, width, height, position, rotation, fx, fy, cx, cy }
     });
     write_atomic(fs, &cameras_json_path(run), |file| {
         // One camera per line, for readability.
@@ -88,7 +88,7 @@ pub(super) fn list_cameras(
 }
 
 /// Writes the cameras of a run that refines poses; writes nothing for other runs.
-pub(super) fn save_cameras(
+pub(super) fn write_refined_cameras(
     fs: &dyn FileSystem,
     run: &Path,
     cameras: &TrainedCameras<'_>,
@@ -102,7 +102,13 @@ pub(super) fn save_cameras(
         _ => vec![("transforms.json", transforms_file(dataset, &poses))],
     };
     // Ownership of existing files was checked when the run folder was taken.
-    owned::take(fs, &folder, CAMERAS, files.iter().map(|(name, _)| name), Overwrite::Replace)?;
+    ownership::claim_for_files(
+        fs,
+        &folder,
+        CAMERAS_MARKER,
+        files.iter().map(|(name, _)| name),
+        Overwrite::Replace,
+    )?;
     for (name, content) in files {
         write_atomic(fs, &folder.join(name), |file| file.write_all(&content))?;
     }
@@ -110,7 +116,11 @@ pub(super) fn save_cameras(
 }
 
 /// `camera_from_world` of all images; training views include their corrections.
-pub(super) fn refined_poses(dataset: &Dataset, group: &ExtraGroup, corrections: &Corrections) -> Vec<Pose> {
+pub(super) fn refined_poses(
+    dataset: &Dataset,
+    group: &CorrectionGroup,
+    corrections: &Corrections,
+) -> Vec<Pose> {
     let mut poses: Vec<Pose> = dataset.images.iter().map(|image| image.pose).collect();
     for (train_index, &index) in dataset.split.train.iter().enumerate() {
         poses[index] = corrections.refined_pose(group, train_index, &poses[index]);
@@ -143,7 +153,10 @@ pub fn with_refined_poses(
         return Err(missing("there is no complete checkpoint with refined poses"));
     };
     check_state(&found.path, &found.state, recipe, &corrections)?;
-    let group = found.state.extra(Group::Pose).ok_or_else(|| missing("the checkpoint has none"))?;
+    let group = found
+        .state
+        .correction_group(CorrectionKind::Pose)
+        .ok_or_else(|| missing("the checkpoint has none"))?;
     let poses = refined_poses(&dataset, group, &corrections);
     for (image, pose) in dataset.images.iter_mut().zip(poses) {
         image.pose = pose;
@@ -174,7 +187,7 @@ fn colmap_files(dataset: &Dataset, poses: &[Pose], turn: &Similarity) -> Vec<(&'
             let camera = dataset.cameras.get(image.source_camera).map_or(0, |camera| camera.id);
             Some(ColmapImage::new(
                 image.id,
-                image.picture_name().to_owned(),
+                image.stored_name().to_owned(),
                 camera,
                 &stored_pose(image, pose)?,
             ))
@@ -202,7 +215,7 @@ fn transforms_file(dataset: &Dataset, poses: &[Pose]) -> Vec<u8> {
         .filter_map(|(image, pose)| {
             let pose = &stored_pose(image, pose)?;
             let mut frame = dataset.cameras.get(image.source_camera).map(intrinsics).unwrap_or_default();
-            frame.insert("file_path".to_owned(), json!(image.picture_name()));
+            frame.insert("file_path".to_owned(), json!(image.stored_name()));
             frame.insert("transform_matrix".to_owned(), json!(opengl_matrix(pose)));
             Some(Value::Object(frame))
         })

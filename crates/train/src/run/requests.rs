@@ -9,7 +9,7 @@ use gausset_core::{Camera, Pose};
 /// Maximum number of queued requests.
 pub const MAX_REQUESTS: usize = 64;
 /// How long a paused run sleeps before it checks again whether it must stop.
-const NAP: Duration = Duration::from_millis(50);
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// A request to a run, handled between two units of work. Requests do not affect the steps.
 #[derive(Clone, Debug, PartialEq)]
@@ -23,14 +23,14 @@ pub enum Request {
     /// Write the current splats to `splats.ply` now.
     Export,
     /// Render a view; the answer is [`crate::Event::Picture`].
-    Picture(PictureRequest),
+    Render(RenderRequest),
     /// Save a checkpoint and end.
     Stop,
 }
 
 /// A view to render.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct PictureRequest {
+pub struct RenderRequest {
     /// Returned with the answer.
     pub id: u64,
     /// Intrinsics of the view.
@@ -41,9 +41,9 @@ pub struct PictureRequest {
 
 /// The queue of requests.
 #[derive(Clone, Debug, Default)]
-pub struct Requests(Arc<(Mutex<VecDeque<Request>>, Condvar)>);
+pub struct RequestQueue(Arc<(Mutex<VecDeque<Request>>, Condvar)>);
 
-impl Requests {
+impl RequestQueue {
     /// Queues a request; `false` if [`MAX_REQUESTS`] are queued already. Never blocks on the run.
     #[must_use]
     pub fn send(&self, request: Request) -> bool {
@@ -66,7 +66,7 @@ impl Requests {
         let waiting = self.lock();
         if waiting.is_empty() {
             // The reason for waking does not matter: the caller checks again.
-            let _ = self.0.1.wait_timeout(waiting, NAP);
+            let _ = self.0.1.wait_timeout(waiting, POLL_INTERVAL);
         }
     }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use gausset_core::Splats;
-use gausset_core::engine::{ExtraGroup, Group, RenderOptions, TrainState};
+use gausset_core::engine::{CorrectionGroup, CorrectionKind, RenderOptions, TrainState};
 use gausset_io::atomic::Overwrite;
 use gausset_io::run_folder::{eval_folder, splats_path};
 use gausset_metrics::SsimDefinition;
@@ -13,14 +13,14 @@ use super::header::CheckpointHeader;
 use super::refined::{self, TrainedCameras};
 use super::summary::EvaluationLine;
 use super::{Run, TrainError, export, prepare};
-use crate::eval::{EvalError, EvalOptions, EvalReport, Evaluation, Measures, PictureFolder};
+use crate::eval::{EvalError, EvalOptions, EvalOutput, EvalReport, Evaluation, MetricSet};
 use crate::events::Event;
 use crate::exposures::{Exposures, LearntGains};
+use crate::option_values::{Split, TimeBudget};
 use crate::sky;
-use crate::words::{Split, TimeBudget};
 
 /// Training views that are scored for comparison with the held-out ones.
-const TRUSTED_VIEWS: usize = 8;
+const SCORED_TRAINING_VIEWS: usize = 8;
 
 impl Run {
     /// Writes the current configuration to `config.toml`.
@@ -37,7 +37,7 @@ impl Run {
         let _span = gausset_prof::span("checkpoint");
         let saved = self.session.engine.save();
         let state = saved.map_err(|error| self.engine_error(error))?;
-        if (0..state.splats.len()).any(|i| state.splats.is_usable(i)) {
+        if (0..state.splats.len()).any(|i| state.splats.is_valid(i)) {
             Ok(state)
         } else {
             Err(self.no_splats())
@@ -61,19 +61,19 @@ impl Run {
             unreadable: self.feed.unreadable(),
             seconds,
             cpu_seconds,
-            loss_sum: self.watch.loss_sum,
-            loss_steps: self.watch.loss_steps,
-            skipped_updates: self.watch.skipped_updates,
-            cut_tiles: self.watch.cut_tiles,
-            cut_steps: self.watch.cut_steps,
-            changes: self.watch.changes,
+            loss_sum: self.monitor.loss_sum,
+            loss_steps: self.monitor.loss_steps,
+            skipped_updates: self.monitor.skipped_updates,
+            cut_tiles: self.monitor.cut_tiles,
+            cut_steps: self.monitor.cut_steps,
+            changes: self.monitor.changes,
             plan: (self.config.time_budget != TimeBudget::None).then(|| self.plan.clone()),
         };
         let header = serde_json::to_value(&header).unwrap_or_default();
         let committed = self.folder.save_checkpoint(&*self.session.fs, self.done, state, &header)?;
-        self.checkpoints.saved(self.done);
+        self.checkpoints.record_saved(self.done);
         let seconds = started.elapsed().as_secs_f64();
-        self.outbox.push(Event::Checkpointed { step: self.done, bytes: committed.bytes, seconds });
+        self.events.push(Event::Checkpointed { step: self.done, bytes: committed.bytes, seconds });
         Ok(())
     }
 
@@ -84,16 +84,16 @@ impl Run {
         let (fs, dataset) = (&*self.session.fs, &self.session.dataset);
         let corrections = self.feed.corrections();
         let cameras = TrainedCameras { dataset, state: &state, corrections, saved_from_dataset: turn };
-        refined::save_cameras(fs, self.folder.root(), &cameras)?;
-        refined::list_cameras(fs, self.folder.root(), &cameras)?;
+        refined::write_refined_cameras(fs, self.folder.root(), &cameras)?;
+        refined::write_cameras_json(fs, self.folder.root(), &cameras)?;
         let antialiased = self.config.recipe.antialiased;
         let rows = |train_index| self.feed.corrections().exposure_row(train_index);
-        if let Some(gains) = LearntGains::of(dataset, &state.extras, rows) {
+        if let Some(gains) = LearntGains::from_groups(dataset, &state.corrections, rows) {
             gains.write(fs, self.folder.root())?;
         }
-        let sky = self.append_sky(&mut state.splats, &state.extras);
+        let sky = self.append_sky(&mut state.splats, &state.corrections);
         let written = export::save_splats(fs, &self.folder, state.splats, sky, antialiased, turn)?;
-        self.outbox.push(Event::Exported {
+        self.events.push(Event::Exported {
             step: self.done,
             path: splats_path(self.folder.root()),
             splats: written.splats,
@@ -109,15 +109,15 @@ impl Run {
         if corrections.colour_rows().gains == 0 {
             return Ok(None);
         }
-        let groups = self.session.engine.corrections()?;
+        let groups = self.session.engine.read_corrections()?;
         let dataset = &self.session.dataset;
-        Ok(LearntGains::of(dataset, &groups, |train_index| corrections.exposure_row(train_index)))
+        Ok(LearntGains::from_groups(dataset, &groups, |train_index| corrections.exposure_row(train_index)))
     }
 
     /// Appends the sky of a state to its splats, and returns the number of sky splats.
-    fn append_sky(&self, splats: &mut Splats, groups: &[ExtraGroup]) -> usize {
+    fn append_sky(&self, splats: &mut Splats, groups: &[CorrectionGroup]) -> usize {
         let before = splats.len();
-        if let Some(sky) = groups.iter().find(|group| group.group == Group::Sky) {
+        if let Some(sky) = groups.iter().find(|group| group.group == CorrectionKind::Sky) {
             let cameras = prepare::train_poses(&self.session.dataset);
             sky::append(splats, &sky.values, &cameras, self.scene.extent);
         }
@@ -127,12 +127,12 @@ impl Run {
     /// Replaces the state on the device with the splats of `splats.ply`, sky included. No step may follow.
     fn load_exported(&mut self) -> Result<(), TrainError> {
         // The optimiser moments are freed before the new state is allocated.
-        let TrainState { mut splats, extras, .. } = self.save()?;
+        let TrainState { mut splats, corrections: extras, .. } = self.save()?;
         let scene = splats.len() as u32;
         self.append_sky(&mut splats, &extras);
         let loaded = self.session.engine.load_splats(splats, extras);
         loaded.map_err(|error| self.engine_error(error))?;
-        self.exported_scene = Some(scene);
+        self.exported_splats = Some(scene);
         Ok(())
     }
 
@@ -144,15 +144,15 @@ impl Run {
         }
         self.pause_clocks();
         let exposures = self.exposures()?;
-        if pictures && self.scene.sky && self.exported_scene.is_none() {
+        if pictures && self.scene.sky && self.exported_splats.is_none() {
             self.load_exported()?;
         }
         let options = EvalOptions {
             // An evaluation during training should be cheap.
-            measures: if pictures { Measures::All } else { Measures::Pictures },
+            measures: if pictures { MetricSet::All } else { MetricSet::ImageOnly },
             ..self.eval_options(Split::Test, exposures)
         };
-        let pictures = pictures.then(|| PictureFolder {
+        let pictures = pictures.then(|| EvalOutput {
             fs: Arc::clone(&self.session.fs),
             folder: eval_folder(self.folder.root()),
             // Ownership of existing files was checked when the run folder was taken.
@@ -162,7 +162,7 @@ impl Run {
     }
 
     /// Scores the next view; `false` if there is none, or if the run is asked to stop.
-    pub(super) fn next_picture(&mut self, evaluation: &mut Evaluation) -> Result<bool, TrainError> {
+    pub(super) fn score_next_view(&mut self, evaluation: &mut Evaluation) -> Result<bool, TrainError> {
         match evaluation.next(&mut *self.session.engine, &self.loader, &self.session.stop) {
             // The caller checks the stop flag.
             Err(EvalError::Stopped) => Ok(true),
@@ -180,10 +180,10 @@ impl Run {
         if !pictures {
             self.restart_clocks();
         }
-        self.outbox.push(Event::Evaluated { step: self.done, report: report.clone() });
+        self.events.push(Event::Evaluated { step: self.done, report: report.clone() });
         // Reported once, for the final result.
-        let cut = report.cut_lists(self.config.recipe.max_splats_per_tile).filter(|_| pictures);
-        self.outbox.extend(cut.map(Event::Warning));
+        let cut = report.truncation_warning(self.config.recipe.max_splats_per_tile).filter(|_| pictures);
+        self.events.extend(cut.map(Event::Warning));
         Ok(report)
     }
 
@@ -194,50 +194,53 @@ impl Run {
 
     /// Restarts the clocks after [`Self::pause_clocks`].
     pub(super) fn restart_clocks(&mut self) {
-        self.stopwatch.go_on();
+        self.stopwatch.resume();
         let [seconds, _] = self.stopwatch.read();
-        self.rate.go_on_from(seconds);
-        self.pace.go_on_from(seconds);
+        self.rate.resume_from(seconds);
+        self.cost_rate.resume_from(seconds);
     }
 
     /// Begins to score some training views, for comparison with the held-out ones.
-    pub(super) fn begin_trust(&mut self) -> Result<Evaluation, TrainError> {
+    pub(super) fn begin_training_scores(&mut self) -> Result<Evaluation, TrainError> {
         let exposures = self.exposures()?;
-        let options = EvalOptions { most: Some(TRUSTED_VIEWS), ..self.eval_options(Split::Train, exposures) };
+        let options = EvalOptions {
+            max_views: Some(SCORED_TRAINING_VIEWS),
+            ..self.eval_options(Split::Train, exposures)
+        };
         Ok(Evaluation::begin(&*self.session.engine, &self.loader, options, None)?)
     }
 
     /// The gains with which images are rendered, if any are learnt.
     fn exposures(&mut self) -> Result<Option<Exposures>, TrainError> {
-        Ok(self.learnt_gains()?.map(|gains| gains.of_pictures(&self.session.dataset)))
+        Ok(self.learnt_gains()?.map(|gains| gains.exposures(&self.session.dataset)))
     }
 
     /// Options with which this run renders a view for display.
-    pub(super) fn picture_options(&self) -> RenderOptions {
+    pub(super) fn display_options(&self) -> RenderOptions {
         let render = self.config.recipe.eval_options(self.plan.scheduled(self.done), &self.scene);
         // A sky that was converted to splats must not be drawn a second time.
-        RenderOptions { sky: render.sky && self.exported_scene.is_none(), ..render }
+        RenderOptions { sky: render.sky && self.exported_splats.is_none(), ..render }
     }
 
     /// Options with which this run evaluates.
     fn eval_options(&self, split: Split, exposures: Option<Exposures>) -> EvalOptions {
-        let render = self.picture_options();
+        let render = self.display_options();
         EvalOptions {
             split,
-            most: None,
+            max_views: None,
             render,
-            scene_splats: self.exported_scene,
+            scene_splats: self.exported_splats,
             exposures,
             splats_from_dataset: gausset_core::se3::IDENTITY3,
             reduction: 1,
             ssim: SsimDefinition::default(),
-            measures: Measures::Pictures,
+            measures: MetricSet::ImageOnly,
             lpips: None,
         }
     }
 
     /// Continues an evaluation of the held-out views between two steps. Returns it until it is done.
-    pub(super) fn evaluate_on_the_way(
+    pub(super) fn evaluate_during_training(
         &mut self,
         evaluation: Option<Box<Evaluation>>,
     ) -> Result<Option<Box<Evaluation>>, TrainError> {
@@ -245,7 +248,7 @@ impl Run {
             self.flush()?;
             return Ok(self.begin_evaluation(false)?.map(Box::new));
         };
-        if self.next_picture(&mut evaluation)? {
+        if self.score_next_view(&mut evaluation)? {
             return Ok(Some(evaluation));
         }
         let report = self.end_evaluation(*evaluation, false)?;

@@ -8,12 +8,12 @@ use gausset_io::run_folder::{RunFolderError, config_path, eval_folder, metrics_p
 use serde::{Deserialize, Serialize};
 
 use super::TrainError;
-use super::watch::Changes;
+use super::monitor::SetChanges;
 use crate::config::RecordedRun;
 use crate::eval::{EvalReport, REPORT};
-use crate::events::{End, Outcome, Summary};
-use crate::warning::SkippedPicture;
-use crate::words::Split;
+use crate::events::{RunEnd, RunOutcome, RunSummary};
+use crate::option_values::Split;
+use crate::warning::SkippedImage;
 
 /// Maximum size of an evaluation report: tens of thousands of images.
 const MAX_REPORT_BYTES: u64 = 64 << 20;
@@ -31,7 +31,7 @@ pub(super) struct ReportLine {
     pub(super) visible: u64,
     /// Changes to the set of splats since the previous line.
     #[serde(flatten)]
-    pub(super) changes: Changes,
+    pub(super) changes: SetChanges,
     /// Resident memory of the process in bytes, where the system reports it.
     pub(super) memory: Option<u64>,
     /// Training steps per second.
@@ -59,24 +59,24 @@ pub(super) struct FinishedLine {
     /// Finished steps.
     pub(super) step: u64,
     /// Summary of the run.
-    pub(super) finished: Summary,
+    pub(super) finished: RunSummary,
     /// Images that could not be read.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub(super) skipped: Vec<SkippedPicture>,
+    pub(super) skipped: Vec<SkippedImage>,
 }
 
 /// Any line, with the fields that a summary needs.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-struct AnyLine {
+struct LogLine {
     step: u64,
     splats: Option<u64>,
     seconds: Option<f64>,
     cpu_seconds: Option<f64>,
     psnr: Option<f64>,
     ssim: Option<f64>,
-    finished: Option<Summary>,
-    skipped: Vec<SkippedPicture>,
+    finished: Option<RunSummary>,
+    skipped: Vec<SkippedImage>,
 }
 
 /// Reads the `config.toml` of a run.
@@ -94,15 +94,15 @@ pub(super) fn read_recorded(folder: &Path) -> Result<RecordedRun, TrainError> {
 ///
 /// # Errors
 /// The folder holds no run, or its log cannot be read.
-pub fn read_summary(folder: &Path) -> Result<Summary, TrainError> {
+pub fn read_summary(folder: &Path) -> Result<RunSummary, TrainError> {
     read_recorded(folder)?;
-    let mut summary = Summary::of_nothing();
+    let mut summary = RunSummary::empty();
     let path = metrics_path(folder);
     if !path.is_file() {
         return Ok(summary);
     }
     for line in read_metrics(&path)?.0 {
-        let Ok(line) = AnyLine::deserialize(&line) else { continue };
+        let Ok(line) = LogLine::deserialize(&line) else { continue };
         if let Some(finished) = line.finished {
             summary = finished;
             continue;
@@ -122,14 +122,14 @@ pub fn read_summary(folder: &Path) -> Result<Summary, TrainError> {
 ///
 /// # Errors
 /// The folder holds no run, or its log cannot be read.
-pub fn read_finished(folder: &Path) -> Result<Option<Outcome>, TrainError> {
+pub fn read_outcome(folder: &Path) -> Result<Option<RunOutcome>, TrainError> {
     let held_out = read_recorded(folder)?.record.test_images;
     let path = metrics_path(folder);
     if !splats_path(folder).is_file() || !path.is_file() {
         return Ok(None);
     }
-    let last = read_metrics(&path)?.0.pop().and_then(|line| AnyLine::deserialize(&line).ok());
-    let Some(AnyLine { finished: Some(summary), skipped, .. }) = last else { return Ok(None) };
+    let last = read_metrics(&path)?.0.pop().and_then(|line| LogLine::deserialize(&line).ok());
+    let Some(LogLine { finished: Some(summary), skipped, .. }) = last else { return Ok(None) };
     let mut evaluation = None;
     if held_out > 0 {
         let report = input::read(&eval_folder(folder).join(REPORT), MAX_REPORT_BYTES).ok();
@@ -138,5 +138,5 @@ pub fn read_finished(folder: &Path) -> Result<Option<Outcome>, TrainError> {
         // `gausset eval` may have replaced the report since, with other options.
         evaluation = Some(report).filter(|r| r.split == Split::Test && r.psnr == summary.psnr);
     }
-    Ok(Some(Outcome { end: End::Finished, summary, evaluation, skipped }))
+    Ok(Some(RunOutcome { end: RunEnd::Finished, summary, evaluation, skipped }))
 }

@@ -7,24 +7,24 @@ use gausset_core::engine::{Engine, EngineError, StepParams, StepReport, TrainVie
 
 use super::budget::{self, Deadline};
 use super::{Run, TrainError, prepare};
-use crate::plan::Plan;
+use crate::plan::StepPlan;
 
 /// Training views on which the duration of a run is predicted.
 pub(super) const TIMED_VIEWS: usize = 4;
 /// Minimum number of steps that are timed together.
-const FEWEST_TIMED: usize = TIMED_VIEWS - 1;
+const MIN_TIMED_STEPS: usize = TIMED_VIEWS - 1;
 /// Minimum seconds of timing, because a device with several steps in flight needs many to show its speed.
-const TIMED_SECONDS: f64 = 0.05;
+const MIN_TIMED_SECONDS: f64 = 0.05;
 /// Maximum number of steps that are timed together.
-const MOST_TIMED: usize = 32;
+const MAX_TIMED_STEPS: usize = 32;
 /// Minimum number of steps of a run for a prediction.
-const WORTH_PREDICTING: u64 = 50;
+const MIN_PREDICTED_STEPS: u64 = 50;
 
 /// Seconds per step on `views`, which are repeated, with a single wait after all steps; `None` if there are no views.
 ///
 /// # Errors
 /// Errors of the device.
-pub(super) fn pace(
+pub(super) fn measure_step_seconds(
     engine: &mut dyn Engine,
     views: &[TrainView],
     params: &StepParams,
@@ -34,8 +34,8 @@ pub(super) fn pace(
     engine.step(from_ref(first), &[], params)?;
     engine.flush()?;
     let (started, mut steps) = (Instant::now(), 0);
-    for view in views.iter().cycle().skip(1).take(MOST_TIMED) {
-        if steps >= FEWEST_TIMED && started.elapsed().as_secs_f64() >= TIMED_SECONDS {
+    for view in views.iter().cycle().skip(1).take(MAX_TIMED_STEPS) {
+        if steps >= MIN_TIMED_STEPS && started.elapsed().as_secs_f64() >= MIN_TIMED_SECONDS {
             break;
         }
         engine.step(from_ref(view), &[], params)?;
@@ -52,15 +52,15 @@ impl Run {
     /// # Errors
     /// The device fails.
     pub fn predict_time(&mut self) -> Result<(), TrainError> {
-        if self.plan.end() - self.done < WORTH_PREDICTING {
+        if self.plan.end() - self.done < MIN_PREDICTED_STEPS {
             return Ok(());
         }
         let seconds = self.time_steps()?;
-        let (recipe, splats) = (&self.config.recipe, self.watch.splats);
+        let (recipe, splats) = (&self.config.recipe, self.monitor.splats);
         let now = self.plan.scheduled(self.done);
         self.predicted_seconds = seconds.map(|seconds| {
-            let cost = self.forecast.cost_to_end(recipe, now, splats) * self.steps_per_scheduled();
-            cost / self.forecast.cost_of_step(recipe, now, splats) * seconds
+            let cost = self.forecast.remaining_cost(recipe, now, splats) * self.steps_per_scheduled();
+            cost / self.forecast.step_cost(recipe, now, splats) * seconds
         });
         self.stopwatch.restart();
         Ok(())
@@ -71,7 +71,7 @@ impl Run {
     ///
     /// # Errors
     /// The device fails, or `config.toml` cannot be written.
-    pub fn keep_to_budget(&mut self, since: Instant) -> Result<(), TrainError> {
+    pub fn apply_time_budget(&mut self, since: Instant) -> Result<(), TrainError> {
         let Some(budget) = self.config.time_budget.seconds() else { return Ok(()) };
         let [used, _] = self.stopwatch.read();
         let deadline = Deadline::new(since, budget - if self.done > 0 { used } else { 0.0 });
@@ -80,10 +80,10 @@ impl Run {
             return Ok(());
         }
         let Some(seconds_per_step) = self.time_steps()? else { return Ok(()) };
-        let splats = self.watch.splats;
+        let splats = self.monitor.splats;
         let seconds = deadline.seconds_left(splats);
-        budget::fit(&mut self.config.recipe, &self.forecast, splats, seconds_per_step, seconds);
-        self.plan = Plan::even(self.config.recipe.steps);
+        budget::fit_to_budget(&mut self.config.recipe, &self.forecast, splats, seconds_per_step, seconds);
+        self.plan = StepPlan::identity(self.config.recipe.steps);
         self.config.plan = self.plan.clone();
         self.memory = prepare::memory_plan(&self.config, &self.session, splats)?;
         self.session.engine.limit_memory(self.memory.device_bytes());
@@ -106,11 +106,11 @@ impl Run {
             .into_iter()
             .map(|view| {
                 let reduction = recipe.reduction_at(now, view.camera.width, view.camera.height);
-                self.coarse.reduce(view, reduction)
+                self.downsampled.reduce(view, reduction)
             })
             .collect();
         let params = recipe.step_params(now, &self.scene);
-        match pace(&mut *self.session.engine, &views, &params) {
+        match measure_step_seconds(&mut *self.session.engine, &views, &params) {
             Err(error @ EngineError::OutOfMemory { .. }) => Err(self.engine_error(error)),
             outcome => {
                 self.session.engine.load(state)?;
@@ -127,16 +127,16 @@ impl Run {
 
     /// Updates the speed of the run from a report of the device, at `seconds` of training; a run with a time budget
     /// decides again how many steps it has. Returns the seconds left.
-    pub(super) fn correct_times(&mut self, report: &StepReport, seconds: f64) -> Option<f64> {
+    pub(super) fn update_forecast(&mut self, report: &StepReport, seconds: f64) -> Option<f64> {
         let recipe = &self.config.recipe;
         let before = self.plan.scheduled(self.done.saturating_sub(1));
         let now = self.plan.scheduled(self.done);
-        let cost = report.steps as f64 * self.forecast.cost_of_step(recipe, before, report.splats);
-        let pace = self.pace.count(cost, seconds);
+        let cost = report.steps as f64 * self.forecast.step_cost(recipe, before, report.splats);
+        let pace = self.cost_rate.update(cost, seconds);
         if pace <= 0.0 {
             return None;
         }
-        let left = self.forecast.cost_to_end(recipe, now, report.splats) / pace;
+        let left = self.forecast.remaining_cost(recipe, now, report.splats) / pace;
         let (end, scheduled_left) = (self.plan.end(), recipe.steps - now);
         if let Some(deadline) = self.deadline.as_mut().filter(|_| self.done < end)
             && let Some(end) = deadline.decide(self.done, end, scheduled_left, left, report.splats)

@@ -7,15 +7,15 @@ use std::sync::{Arc, Mutex, OnceLock};
 
 use gausset_compute::Pool;
 use gausset_core::engine::{
-    DensityRule, DeviceInfo, Engine, EngineError, MemoryNeed, Outputs, RenderOptions, Rendering, SceneSize,
-    StepParams, StepReport, TrainState, TrainView,
+    DensityRule, DeviceInfo, Engine, EngineError, MemoryEstimate, Outputs, RenderOptions, Rendering,
+    SceneSize, StepParams, StepReport, TrainState, TrainView,
 };
 use gausset_core::{Camera, Pose};
 use gausset_cpu::{CpuEngine, CpuOptions};
 use gausset_io::atomic::{Disk, Overwrite};
 use gausset_io::dataset::{self, Dataset};
 use gausset_train::{
-    Background, Event, InitPoints, Outcome, Run, Session, TrainConfig, TrainError, TrainOptions,
+    Background, Event, InitPoints, Run, RunOutcome, Session, TrainConfig, TrainError, TrainOptions,
     resumable_config,
 };
 use tempfile::TempDir;
@@ -31,7 +31,7 @@ pub fn tiny_dataset() -> &'static Path {
     })
 }
 
-pub fn write_scene(scene: &gausset_scenes::Scene, folder: &Path) {
+pub fn write_scene(scene: &gausset_scenes::ProceduralScene, folder: &Path) {
     gausset_scenes::write_dataset(scene, folder, &Pool::new(1), &mut |_, _| {}).unwrap();
 }
 
@@ -76,7 +76,7 @@ pub fn session_on(dataset: Arc<Dataset>, engine: Box<dyn Engine>, stop: &Arc<Ato
         device_choice: None,
         fs: Arc::new(Disk),
         stop: Arc::clone(stop),
-        is_watched: false,
+        has_viewer: false,
     }
 }
 
@@ -86,7 +86,7 @@ pub fn train(
     engine: &mut impl Spare,
     run: &Path,
     on_event: OnEvent<'_>,
-) -> Result<Outcome, TrainError> {
+) -> Result<RunOutcome, TrainError> {
     let config = TrainConfig::resolve(options, None)?;
     let stop = Arc::<AtomicBool>::default();
     lend(engine, |engine| {
@@ -102,7 +102,7 @@ pub fn resume(
     engine: &mut impl Spare,
     run: &Path,
     on_event: OnEvent<'_>,
-) -> Result<Outcome, TrainError> {
+) -> Result<RunOutcome, TrainError> {
     let config = resumable_config(run, given)?;
     let stop = Arc::<AtomicBool>::default();
     lend(engine, |engine| {
@@ -220,17 +220,20 @@ impl Engine for MockEngine {
     }
 
     /// About the memory of the CPU engine.
-    fn needs(&self, scene: &SceneSize) -> MemoryNeed {
-        let host = gausset_core::engine::MemoryUse {
+    fn memory_needs(&self, scene: &SceneSize) -> MemoryEstimate {
+        let host = gausset_core::engine::MemoryBytes {
             state: scene.splats * TrainState::bytes_per_splat(scene.sh_degree),
             working: 200 * scene.splats + 280 * scene.pixels,
         };
-        MemoryNeed { host, ..MemoryNeed::default() }
+        MemoryEstimate { host, ..MemoryEstimate::default() }
     }
 
     fn load(&mut self, state: TrainState) -> Result<(), EngineError> {
-        let extras =
-            state.extras.iter().map(|group| (group.group.name().to_owned(), group.clocks.len())).collect();
+        let extras = state
+            .corrections
+            .iter()
+            .map(|group| (group.group.name().to_owned(), group.update_counts.len()))
+            .collect();
         self.calls.push(Call::Load { splats: state.splats.len(), extras });
         self.state = state;
         Ok(())
@@ -307,7 +310,7 @@ impl Engine for MockEngine {
             alpha: vec![0.0; pixels],
             depth: vec![0.0; pixels],
             count: vec![0; pixels],
-            cut_tiles: 0,
+            capped_tiles: 0,
         };
         Ok(())
     }

@@ -12,9 +12,9 @@ use gausset_core::Splats;
 use gausset_core::engine::{Engine, RenderOptions};
 use gausset_core::splats_transform::Similarity;
 use gausset_flow::device::DeviceOptions;
-use gausset_view::draw::{Look, answer};
 use gausset_view::hub::Hub;
-use gausset_view::scene::Scene;
+use gausset_view::render::{RenderSettings, render_job};
+use gausset_view::scene::SceneDescription;
 use gausset_view::{Server, ServerOptions};
 use serde_json::Value;
 use tungstenite::protocol::WebSocket;
@@ -61,8 +61,8 @@ impl World {
     }
 
     pub(crate) fn with(options: ServerOptions) -> Self {
-        let scene = Scene::of_splats("a scene".to_owned(), &splats(), None);
-        let hub = Hub::new(scene.rendered(&render_options(), 200));
+        let scene = SceneDescription::from_splats("a scene".to_owned(), &splats(), None);
+        let hub = Hub::new(scene.with_render_options(&render_options(), 200));
         let server = Server::start(Arc::clone(&hub), &options).unwrap();
         Self { server, hub, stop: Arc::default(), drawer: None }
     }
@@ -73,17 +73,17 @@ impl World {
         self.drawer = Some(std::thread::spawn(move || {
             let mut engine = engine();
             while !stop.load(Ordering::Relaxed) {
-                gausset_view::snapshot::give(&hub, 0, &mut *engine, Similarity::IDENTITY, false);
-                match hub.take(0) {
+                gausset_view::snapshot::pack_if_due(&hub, 0, &mut *engine, Similarity::IDENTITY, false);
+                match hub.take_job(0) {
                     Some(job) => {
-                        let look = Look {
+                        let look = RenderSettings {
                             photos: None,
                             device_from_saved: Similarity::IDENTITY,
                             options: render_options(),
                             scene_splats: None,
                             step: 7,
                         };
-                        answer(&hub, job, &mut *engine, &look);
+                        render_job(&hub, job, &mut *engine, &look);
                     }
                     None => hub.wait(0, Duration::from_millis(20)),
                 }

@@ -5,18 +5,20 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use gausset_compute::Pool;
-use gausset_io::atomic::{Disk, FileSystem, Overwrite, Unnamed, name_together, write_atomic, write_unnamed};
-use gausset_io::{input, owned};
+use gausset_io::atomic::{
+    Disk, FileSystem, Overwrite, UnnamedFile, commit_all, write_atomic, write_uncommitted,
+};
+use gausset_io::{input, ownership};
 use gausset_pano::convert;
 use gausset_pano::frames::SourceFrame;
-use gausset_pano::selection::FILE;
+use gausset_pano::selection::FRAMES_FILE;
 use gausset_pano::split::Skipped;
 use serde::{Deserialize, Serialize};
 
-use super::{Converted, Job, make, room};
-use crate::panos::moments::{Moments, Trouble};
-use crate::panos::source::Source;
-use crate::{Event, Failure, Host, Part, device, records};
+use super::{ConvertJob, PanoConvertResult, create_images, memory_check};
+use crate::panos::frame_reader::{ReadFailure, SourceFrames};
+use crate::panos::source::Footage;
+use crate::{CountedItem, Event, Failure, Host, device, records};
 
 /// Purpose in the ownership marker of the folder.
 const PURPOSE: &str = "converted panoramas";
@@ -29,7 +31,7 @@ const BYTES_VERSION: u32 = 1;
 
 /// A line of the manifest.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-struct Line {
+struct ManifestEntry {
     frame: String,
     /// Name of the first file of the source.
     source: String,
@@ -42,7 +44,7 @@ struct Line {
     files: Vec<u64>,
 }
 
-impl Line {
+impl ManifestEntry {
     fn of(frame: &SourceFrame, settings: &str, files: Vec<u64>) -> Self {
         let name = frame.files.first().and_then(|file| file.file_name());
         Self {
@@ -57,33 +59,37 @@ impl Line {
 }
 
 /// Converts all frames of a source into the output folder.
-pub(super) fn all(job: &Job<'_>, done: &mut Converted, host: &mut Host<'_>) -> Result<(), Failure> {
-    let Job { options, source, pictures, .. } = *job;
+pub(super) fn convert_folder(
+    job: &ConvertJob<'_>,
+    done: &mut PanoConvertResult,
+    host: &mut Host<'_>,
+) -> Result<(), Failure> {
+    let ConvertJob { options, source, pictures, .. } = *job;
     let folder = options.output.as_path();
     let overwrite = if options.force { Overwrite::Replace } else { Overwrite::Refuse };
     let _lock = records::claim(folder, PURPOSE, None::<&Path>, overwrite, host)?;
     let settings = settings_hash(job);
     let manifest = folder.join(MANIFEST);
-    owned::stays_inside(folder, Path::new(MANIFEST))?;
+    ownership::check_inside(folder, Path::new(MANIFEST))?;
     let text = input::read_to_string(&manifest, MAX_MANIFEST_BYTES).unwrap_or_default();
-    let known: BTreeMap<String, Line> = text
+    let known: BTreeMap<String, ManifestEntry> = text
         .lines()
-        .filter_map(|line| serde_json::from_str::<Line>(line).ok())
+        .filter_map(|line| serde_json::from_str::<ManifestEntry>(line).ok())
         .map(|line| (line.frame.clone(), line))
         .collect();
     let is_other = !known.is_empty() && known.values().all(|line| line.settings != settings);
     if is_other && !options.force {
-        return Err(records::made_otherwise(folder));
+        return Err(records::other_settings(folder));
     }
     if let Some(selection) = &source.selection {
-        owned::stays_inside(folder, Path::new(FILE))?;
-        selection.write(&folder.join(FILE), Overwrite::Replace)?;
+        ownership::check_inside(folder, Path::new(FRAMES_FILE))?;
+        selection.write(&folder.join(FRAMES_FILE), Overwrite::Replace)?;
     }
-    let pool = Pool::new(device::threads(options.threads));
-    let mut moments = Moments::new(source, job.level, host.stop());
-    let mut lines: Vec<Line> = Vec::new();
+    let pool = Pool::new(device::thread_count(options.threads));
+    let mut moments = SourceFrames::new(source, job.level, host.stop());
+    let mut lines: Vec<ManifestEntry> = Vec::new();
     let total = source.frames.len();
-    host.report(Event::Begun { part: Part::Frames, done: 0, total: total as u64 });
+    host.report(Event::Begun { item: CountedItem::Frames, done: 0, total: total as u64 });
     let mut new = 0;
     for (index, frame) in source.frames.iter().enumerate() {
         if host.is_stopping() {
@@ -95,7 +101,7 @@ pub(super) fn all(job: &Job<'_>, done: &mut Converted, host: &mut Host<'_>) -> R
             .map(|(end, _)| PathBuf::from(format!("{}{end}.{}", frame.stem, options.format.extension())))
             .collect();
         let lengths = names.iter().map(|name| length(&folder.join(name))).collect();
-        let mut line = Line::of(frame, &settings, lengths);
+        let mut line = ManifestEntry::of(frame, &settings, lengths);
         if !options.force && known.get(&frame.stem) == Some(&line) {
             lines.push(line);
             done.resumed += 1;
@@ -109,19 +115,19 @@ pub(super) fn all(job: &Job<'_>, done: &mut Converted, host: &mut Host<'_>) -> R
                     let later = source.frames[index + 1..].iter().filter_map(|f| known.get(&f.stem));
                     write_lines(&manifest, lines.iter().chain(later))?;
                 }
-                Err(Trouble::Stopped) => {
+                Err(ReadFailure::Stopped) => {
                     done.is_cancelled = true;
                     break;
                 }
-                Err(Trouble::Frame(reason)) => skip(done, frame, reason, host),
+                Err(ReadFailure::Frame(reason)) => skip(done, frame, reason, host),
                 // A broken video gives no further frames.
-                Err(Trouble::End(why)) => {
+                Err(ReadFailure::End(why)) => {
                     if let Some(reason) = why {
                         skip(done, frame, reason, host);
                     }
                     break;
                 }
-                Err(Trouble::Fatal(failure)) => return Err(failure),
+                Err(ReadFailure::Fatal(failure)) => return Err(failure),
             }
         }
         host.report(Event::Done { done: index as u64 + 1, views_per_s: None });
@@ -146,35 +152,35 @@ pub(super) fn all(job: &Job<'_>, done: &mut Converted, host: &mut Host<'_>) -> R
     Ok(())
 }
 
-fn skip(done: &mut Converted, frame: &SourceFrame, reason: String, host: &mut Host<'_>) {
+fn skip(done: &mut PanoConvertResult, frame: &SourceFrame, reason: String, host: &mut Host<'_>) {
     host.warn("frames", format!("{reason}; skipped"));
     done.skipped.push(Skipped { frame: frame.stem.clone(), reason });
 }
 
 /// Converts a frame. Its files are written under temporary names and renamed together. Returns their sizes.
 fn convert_frame(
-    job: &Job<'_>,
-    moments: &mut Moments<'_>,
+    job: &ConvertJob<'_>,
+    moments: &mut SourceFrames<'_>,
     (index, frame): (usize, &SourceFrame),
     names: &[PathBuf],
     pool: &Pool,
     host: &Host<'_>,
-) -> Result<Vec<u64>, Trouble> {
+) -> Result<Vec<u64>, ReadFailure> {
     let folder = job.options.output.as_path();
     if job.source.film.is_none() {
-        room::check(job, frame).map_err(Trouble::Frame)?;
+        memory_check::check(job, frame).map_err(ReadFailure::Frame)?;
     }
     let mut moment = moments.read(index)?;
-    let (mut files, mut lengths): (Vec<Unnamed>, Vec<u64>) = (Vec::new(), Vec::new());
+    let (mut files, mut lengths): (Vec<UnnamedFile>, Vec<u64>) = (Vec::new(), Vec::new());
     let mut receive = |place: usize, bytes: &[u8]| {
-        owned::stays_inside(folder, &names[place])?;
-        files.push(write_unnamed(&folder.join(&names[place]), bytes)?);
+        ownership::check_inside(folder, &names[place])?;
+        files.push(write_uncommitted(&folder.join(&names[place]), bytes)?);
         lengths.push(bytes.len() as u64);
         Ok(())
     };
     let file = frame.files.first().map(PathBuf::as_path).unwrap_or(folder);
-    make(job, &mut moment, file, pool, host.stop(), &mut receive)?;
-    name_together(files).map_err(|e| Trouble::Fatal(e.into()))?;
+    create_images(job, &mut moment, file, pool, host.stop(), &mut receive)?;
+    commit_all(files).map_err(|e| ReadFailure::Fatal(e.into()))?;
     Ok(lengths)
 }
 
@@ -182,14 +188,14 @@ fn length(path: &Path) -> u64 {
     Disk.info(path).ok().flatten().map_or(0, |info| info.bytes)
 }
 
-fn write_lines<'a>(path: &Path, lines: impl Iterator<Item = &'a Line>) -> Result<(), Failure> {
+fn write_lines<'a>(path: &Path, lines: impl Iterator<Item = &'a ManifestEntry>) -> Result<(), Failure> {
     let text: String =
         lines.filter_map(|line| serde_json::to_string(line).ok()).map(|line| line + "\n").collect();
     Ok(write_atomic(&Disk, path, |file| file.write_all(text.as_bytes()))?)
 }
 
-fn settings_hash(&Job { options, source, pictures, colours, .. }: &Job<'_>) -> String {
-    let Source { projection, is_stereo, film, .. } = source;
+fn settings_hash(&ConvertJob { options, source, pictures, colours, .. }: &ConvertJob<'_>) -> String {
+    let Footage { projection, is_stereo, film, .. } = source;
     // Older versions did not average GoPro MAX streams and mixed chroma across face edges: the suffix invalidates them.
     let since = if source.is_eac() { " averaged" } else { "" };
     let mut text = format!(

@@ -3,18 +3,18 @@
 use std::path::Path;
 use std::time::Duration;
 
-use gausset_compute::{Pool, VectorLevel, level};
-use gausset_pano::convert::{self, ConvertError, Writing};
+use gausset_compute::{Pool, SimdLevel, dispatch_level};
+use gausset_pano::convert::{self, ConvertError, OutputContext};
 use gausset_pano::cutter::Format;
 use gausset_pano::equalise::Equalise;
-use gausset_pano::load::Limits;
+use gausset_pano::load::ImageLimits;
 use gausset_pano::plane::Frame;
 use gausset_pano::projection::{Equirect, Projection};
 
-use crate::panos::colour::{self, ColourChoice};
-use crate::panos::moments::{Moments, Trouble};
-use crate::panos::source::{FrameChoice, Source};
-use crate::tool::SILENCE;
+use crate::aligner::TOOL_TIMEOUT;
+use crate::panos::colour::{self, ColourOptions};
+use crate::panos::frame_reader::{ReadFailure, SourceFrames};
+use crate::panos::source::{Footage, FrameOptions};
 use crate::{Failure, Host};
 
 /// The first frame of images or of a video at full size, converted to a panorama if needed.
@@ -23,34 +23,35 @@ use crate::{Failure, Host};
 /// Unusable footage; the job was asked to stop.
 pub fn panorama_of(
     input: &Path,
-    choice: &FrameChoice,
-    colours: &ColourChoice,
+    choice: &FrameOptions,
+    colours: &ColourOptions,
     pool: &Pool,
     host: &Host<'_>,
 ) -> Result<(Frame, Equirect), Failure> {
     if colours.equalise == Some(Equalise::Frames) {
         return Err(Failure::usage("⟨equalise = frames⟩: applies to split and run only; leave it out"));
     }
-    let source = Source::open(input, choice, Limits::default(), Duration::from_secs(SILENCE), host)?;
-    let level = level(VectorLevel::Auto).ok_or_else(|| Failure::new("device", "no SIMD level"))?;
+    let source =
+        Footage::open(input, choice, ImageLimits::default(), Duration::from_secs(TOOL_TIMEOUT), host)?;
+    let level = dispatch_level(SimdLevel::Auto).ok_or_else(|| Failure::new("device", "no SIMD level"))?;
     let none = || Failure::new("frames", format!("{}: frames: none found", input.display()));
-    let read = Moments::new(&source, level, host.stop()).read(0);
+    let read = SourceFrames::new(&source, level, host.stop()).read(0);
     let mut moment = read.map_err(|trouble| match trouble {
-        Trouble::Frame(what) | Trouble::End(Some(what)) => {
+        ReadFailure::Frame(what) | ReadFailure::End(Some(what)) => {
             Failure::new(if source.film.is_some() { "video" } else { "frames" }, what)
         }
-        Trouble::End(None) => none(),
-        Trouble::Stopped => Failure::stopped(),
-        Trouble::Fatal(failure) => failure,
+        ReadFailure::End(None) => none(),
+        ReadFailure::Stopped => Failure::stopped(),
+        ReadFailure::Fatal(failure) => failure,
     })?;
-    let (colouring, equalise) = (colours.colouring()?, colours.equalise(&source)?);
+    let (colouring, equalise) = (colours.resolve()?, colours.equalise(&source)?);
     colour::apply(&colouring, equalise, &moment.projection, &mut moment.frame, None);
     if let Projection::Equirect(equirect) = moment.projection {
         return Ok((moment.frame, equirect));
     }
-    let width = source.around.next_multiple_of(4);
-    let writing = Writing { format: Format::Png, level, pool, stop: host.stop(), segments: &[] };
-    let frame = convert::panorama(&moment, width, writing).map_err(|e| match e {
+    let width = source.panorama_width.next_multiple_of(4);
+    let writing = OutputContext { format: Format::Png, level, pool, stop: host.stop(), segments: &[] };
+    let frame = convert::to_panorama(&moment, width, writing).map_err(|e| match e {
         ConvertError::Stopped => Failure::stopped(),
         other => Failure::new("frames", other),
     })?;

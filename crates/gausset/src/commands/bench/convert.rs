@@ -12,23 +12,23 @@ use std::time::Duration;
 use clap::Args;
 use gausset_core::Splats;
 use gausset_flow::Failure;
-use gausset_flow::convert::{Loss, weigh};
+use gausset_flow::convert::{ConversionLoss, measure_loss};
 use gausset_io::atomic::{Disk, Overwrite, WriteOptions};
-use gausset_io::splat::{self, Document, LoadOptions, SaveOptions, SpzOptions};
-use gausset_io::{owned, units};
+use gausset_io::splat::{self, LoadOptions, SaveOptions, SplatFile, SpzOptions};
+use gausset_io::{ownership, text};
 use gausset_process::Program;
-use gausset_scenes::workload::{HEIGHT, State, WIDTH, Workload};
+use gausset_scenes::workload::{HEIGHT, WIDTH, Workload, WorkloadState};
 use serde::Serialize;
 
 use super::timing::{children_cpu_seconds, cpu_seconds, median, peak_bytes, reset_peak};
-use crate::Ending;
+use crate::EarlyExit;
 use crate::console::Console;
 use crate::device::ComputeArgs;
+use crate::events::run_short_job;
 use crate::exit::Status;
 use crate::lines::Lines;
-use crate::listener::brief;
 use crate::numbers::{grouped, three_digits};
-use crate::table::{self, Align};
+use crate::table::{self, ColumnAlign};
 
 /// Purpose in the ownership marker of the temporary folder.
 const PURPOSE: &str = "bench of conversions";
@@ -66,14 +66,14 @@ struct Case {
     ending: &'static str,
     options: SaveOptions,
     /// Whether the SH degree is reduced to 0 first.
-    is_flat: bool,
+    without_sh: bool,
     /// Whether the peer writes the format (with the same settings and in reasonable time), and whether it reads it.
     peer: [bool; 2],
 }
 
 /// The result: a stable contract.
 #[derive(Debug, Serialize)]
-struct Measured {
+struct ConvertMeasurement {
     splats: usize,
     sh_degree: u8,
     /// Size of the PLY, bytes.
@@ -81,15 +81,15 @@ struct Measured {
     /// Size of the splats in memory, bytes.
     splat_bytes: u64,
     passes: u32,
-    rows: Vec<MeasuredRow>,
+    rows: Vec<FormatMeasurement>,
 }
 
 #[derive(Debug, Serialize)]
-struct MeasuredRow {
+struct FormatMeasurement {
     format: &'static str,
-    ours: Side,
+    ours: ProgramMeasurement,
     #[serde(skip_serializing_if = "Option::is_none")]
-    peer: Option<Side>,
+    peer: Option<ProgramMeasurement>,
     /// Largest difference in raw parameters between the peer's and Gausset's reading of the file that Gausset wrote.
     #[serde(skip_serializing_if = "Option::is_none")]
     peer_reads_ours_within: Option<f64>,
@@ -97,7 +97,7 @@ struct MeasuredRow {
 
 /// Measurements of one program.
 #[derive(Debug, Default, Serialize)]
-struct Side {
+struct ProgramMeasurement {
     bytes: u64,
     /// CPU seconds from the PLY to the file.
     convert_cpu_s: f64,
@@ -108,13 +108,13 @@ struct Side {
     /// Peak memory of the conversion, bytes.
     peak_bytes: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    loss: Option<Loss>,
+    loss: Option<ConversionLoss>,
 }
 
 fn cases(sh_degree: u8) -> Vec<Case> {
     let case = |name, ending, peer| {
         let options = SaveOptions::default();
-        Case { name, ending, options, is_flat: false, peer }
+        Case { name, ending, options, without_sh: false, peer }
     };
     let spz = |name, sh_bits, peer| {
         let options =
@@ -131,45 +131,48 @@ fn cases(sh_degree: u8) -> Vec<Case> {
         case("sog", ".sog", [sh_degree == 0, true]),
     ];
     if sh_degree > 0 {
-        cases.push(Case { is_flat: true, ..case("sog, SH 0", ".sog", [true, true]) });
+        cases.push(Case { without_sh: true, ..case("sog, SH 0", ".sog", [true, true]) });
     }
-    cases.push(Case { is_flat: true, ..case("splat, SH 0", ".splat", [false, true]) });
+    cases.push(Case { without_sh: true, ..case("splat, SH 0", ".splat", [false, true]) });
     cases
 }
 
 /// Runs the command.
-pub(super) fn run(args: &BenchConvertArgs, console: &Console) -> Result<Status, Ending> {
+pub(super) fn run(args: &BenchConvertArgs, console: &Console) -> Result<Status, EarlyExit> {
     let folder = std::env::temp_dir().join(format!("gausset-bench-convert-{}", std::process::id()));
-    owned::claim(&Disk, &folder, PURPOSE, Overwrite::Refuse).map_err(|e| Failure::new("write", e))?;
+    ownership::claim_folder(&Disk, &folder, PURPOSE, Overwrite::Refuse)
+        .map_err(|e| Failure::new("write", e))?;
     let measured = measure(args, &folder, console);
-    let _ = owned::remove(&folder, PURPOSE);
+    let _ = ownership::remove(&folder, PURPOSE);
     let measured = measured?;
-    console.object_or(&measured, || measured.table())?;
+    console.json_or_text(&measured, || measured.table())?;
     Ok(Status::Done)
 }
 
-fn measure(args: &BenchConvertArgs, folder: &Path, console: &Console) -> Result<Measured, Failure> {
+fn measure(args: &BenchConvertArgs, folder: &Path, console: &Console) -> Result<ConvertMeasurement, Failure> {
     let document = match &args.ply {
         Some(path) => splat::load(path, &LoadOptions::default())?,
-        None => Document::new(Workload::sized(State::Trained, args.splats as usize, [WIDTH, HEIGHT]).splats),
+        None => SplatFile::new(
+            Workload::sized(WorkloadState::Trained, args.splats as usize, [WIDTH, HEIGHT]).splats,
+        ),
     };
     let bench = Bench { args, folder, console };
     let input = folder.join("input.ply");
     bench.save(&input, &document, &SaveOptions::default())?;
-    let flat = Document { splats: document.splats.with_sh_degree(0), ..document.clone() };
+    let flat = SplatFile { splats: document.splats.with_sh_degree(0), ..document.clone() };
     let flat_input = folder.join("flat.ply");
     bench.save(&flat_input, &flat, &SaveOptions::default())?;
     let mut rows = Vec::new();
     for case in cases(document.splats.sh_degree) {
         console.note(format!("bench: {}", case.name));
-        let (before, input) = if case.is_flat { (&flat, &flat_input) } else { (&document, &input) };
+        let (before, input) = if case.without_sh { (&flat, &flat_input) } else { (&document, &input) };
         rows.push(bench.row(&case, before, input)?);
     }
     let input_bytes = length(&input)?;
     let values = 11 + document.splats.sh_stride();
     let splat_bytes = (4 * values * document.splats.len()) as u64;
     let (splats, sh_degree) = (document.splats.len(), document.splats.sh_degree);
-    Ok(Measured { splats, sh_degree, input_bytes, splat_bytes, passes: args.passes, rows })
+    Ok(ConvertMeasurement { splats, sh_degree, input_bytes, splat_bytes, passes: args.passes, rows })
 }
 
 struct Bench<'a> {
@@ -179,12 +182,12 @@ struct Bench<'a> {
 }
 
 impl Bench<'_> {
-    fn save(&self, path: &Path, document: &Document, options: &SaveOptions) -> Result<(), Failure> {
+    fn save(&self, path: &Path, document: &SplatFile, options: &SaveOptions) -> Result<(), Failure> {
         splat::save(&Disk, path, document, options, &WriteOptions::default())?;
         Ok(())
     }
 
-    fn row(&self, case: &Case, before: &Document, input: &Path) -> Result<MeasuredRow, Failure> {
+    fn row(&self, case: &Case, before: &SplatFile, input: &Path) -> Result<FormatMeasurement, Failure> {
         let file = |who: &str| self.folder.join(format!("{who}{}", case.ending));
         let (ours, theirs) = (file("ours"), file("peer"));
         let [mut convert, mut read, mut peer_convert, mut peer_read] = [const { Vec::new() }; 4];
@@ -213,20 +216,21 @@ impl Bench<'_> {
             }
         }
         let megabytes = length(input)? as f64 / 1e6;
-        let side = |path: &Path, convert: &mut [f64], read: &mut [f64]| -> Result<Side, Failure> {
-            let convert_cpu_s = median(convert);
-            let read_cpu_s = (!read.is_empty()).then(|| median(read));
-            let loss = if self.args.no_loss { None } else { Some(self.weigh(before, path)?) };
-            Ok(Side {
-                bytes: length(path)?,
-                convert_cpu_s,
-                convert_mb_per_s: megabytes / convert_cpu_s,
-                read_cpu_s,
-                peak_bytes: None,
-                loss,
-            })
-        };
-        let ours_side = Side { peak_bytes: peak, ..side(&ours, &mut convert, &mut read)? };
+        let side =
+            |path: &Path, convert: &mut [f64], read: &mut [f64]| -> Result<ProgramMeasurement, Failure> {
+                let convert_cpu_s = median(convert);
+                let read_cpu_s = (!read.is_empty()).then(|| median(read));
+                let loss = if self.args.no_loss { None } else { Some(self.measure_loss(before, path)?) };
+                Ok(ProgramMeasurement {
+                    bytes: length(path)?,
+                    convert_cpu_s,
+                    convert_mb_per_s: megabytes / convert_cpu_s,
+                    read_cpu_s,
+                    peak_bytes: None,
+                    loss,
+                })
+            };
+        let ours_side = ProgramMeasurement { peak_bytes: peak, ..side(&ours, &mut convert, &mut read)? };
         let peer = match self.args.peer {
             Some(_) if case.peer[0] => Some(side(&theirs, &mut peer_convert, &mut peer_read)?),
             _ => None,
@@ -240,20 +244,20 @@ impl Bench<'_> {
             }
             None => None,
         };
-        Ok(MeasuredRow { format: case.name, ours: ours_side, peer, peer_reads_ours_within: within })
+        Ok(FormatMeasurement { format: case.name, ours: ours_side, peer, peer_reads_ours_within: within })
     }
 
-    fn weigh(&self, before: &Document, path: &Path) -> Result<Loss, Failure> {
+    fn measure_loss(&self, before: &SplatFile, path: &Path) -> Result<ConversionLoss, Failure> {
         let after = splat::load(path, &LoadOptions::default())?;
         let (device, threads) = (self.args.compute.device.options(), self.args.compute.threads);
-        brief(self.console, |host| weigh(before, &after, device, threads, host))
+        run_short_job(self.console, |host| measure_loss(before, &after, device, threads, host))
     }
 }
 
 /// Runs the peer to convert the first file to the second, or only to read it if there is no second. Returns its CPU
 /// seconds.
 fn run_peer(peer: &Path, files: &[&Path]) -> Result<f64, Failure> {
-    let mut program = Program::new(peer).silence(Duration::from_secs(SILENCE)).arg("-q").arg("-w");
+    let mut program = Program::new(peer).silence_limit(Duration::from_secs(SILENCE)).arg("-q").arg("-w");
     for file in files {
         program = program.file(file);
     }
@@ -310,18 +314,18 @@ fn length(path: &Path) -> Result<u64, Failure> {
     metadata.map(|m| m.len()).map_err(|e| Failure::new("read", format!("{}: read: {e}", path.display())))
 }
 
-impl Measured {
+impl ConvertMeasurement {
     fn table(&self) -> Lines {
         let facts = table::facts(&[
             ("splats", format!("{}, SH {}", grouped(self.splats as u64), self.sh_degree)),
-            ("PLY", units::bytes(self.input_bytes)),
-            ("in memory", units::bytes(self.splat_bytes)),
+            ("PLY", text::format_bytes(self.input_bytes)),
+            ("in memory", text::format_bytes(self.splat_bytes)),
         ]);
         let header = ["format", "by", "MB", "self dB", "worst", "CPU s", "MB/s", "read s", "peak"];
         let header: Vec<_> = header
             .iter()
             .enumerate()
-            .map(|(i, name)| (*name, if i < 2 { Align::Left } else { Align::Right }))
+            .map(|(i, name)| (*name, if i < 2 { ColumnAlign::Left } else { ColumnAlign::Right }))
             .collect();
         let mut rows = Vec::new();
         for row in &self.rows {
@@ -339,7 +343,7 @@ impl Measured {
                     format!("{:.3}", side.convert_cpu_s),
                     three_digits(side.convert_mb_per_s),
                     side.read_cpu_s.map_or_else(|| "-".to_owned(), |s| format!("{s:.3}")),
-                    side.peak_bytes.map_or_else(|| "-".to_owned(), units::bytes),
+                    side.peak_bytes.map_or_else(|| "-".to_owned(), text::format_bytes),
                 ]);
             }
         }

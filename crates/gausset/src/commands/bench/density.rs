@@ -4,24 +4,24 @@
 use std::time::Instant;
 
 use clap::Args;
-use gausset_compute::level::{level, name};
-use gausset_compute::{Exec, Pool, Rates, rng};
+use gausset_compute::level::{dispatch_level, name};
+use gausset_compute::{Exec, PeakRates, Pool, rng};
 use gausset_core::engine::ClassicRule;
-use gausset_cpu::LevelMissing;
-use gausset_density::decide::{self, Inputs, Thresholds};
+use gausset_cpu::UnsupportedLevel;
+use gausset_density::decide::{self, DecisionInputs, Thresholds};
 use gausset_flow::Failure;
 use gausset_flow::device::Device;
 use serde::Serialize;
 
 use super::density_rules;
-use super::timing::Interval;
-use crate::Ending;
+use super::timing::TimeStatistics;
+use crate::EarlyExit;
 use crate::console::Console;
 use crate::device::ComputeArgs;
 use crate::exit::Status;
 use crate::lines::Lines;
 use crate::numbers::grouped;
-use crate::table::{self, Align};
+use crate::table::{self, ColumnAlign};
 
 /// Measured numbers of splats.
 const SIZES: [usize; 5] = [100_000, 300_000, 1_000_000, 3_000_000, 10_000_000];
@@ -46,16 +46,16 @@ pub(super) struct DensityArgs {
 
 /// The result.
 #[derive(Debug, Serialize)]
-struct Measured {
+struct DensityMeasurement {
     threads: usize,
     simd: &'static str,
     /// Memory bandwidth of this machine, bytes per second read and written in place.
     stream_bytes_per_s: f64,
-    sizes: Vec<Size>,
+    sizes: Vec<SizeMeasurement>,
 }
 
 #[derive(Debug, Serialize)]
-struct Size {
+struct SizeMeasurement {
     splats: usize,
     clone: u64,
     split: u64,
@@ -102,8 +102,8 @@ impl Arrays {
         }
     }
 
-    fn first(&self, count: usize) -> Inputs<'_> {
-        Inputs {
+    fn first(&self, count: usize) -> DecisionInputs<'_> {
+        DecisionInputs {
             gradient_sum: &self.gradient_sum[..count],
             visible_steps: &self.visible_steps[..count],
             max_radius: &self.max_radius[..count],
@@ -114,20 +114,20 @@ impl Arrays {
 }
 
 /// Runs the benchmark.
-pub(super) fn run(args: &DensityArgs, console: &Console) -> Result<Status, Ending> {
+pub(super) fn run(args: &DensityArgs, console: &Console) -> Result<Status, EarlyExit> {
     let options = args.compute.device.options();
     if !matches!(options.device, Device::Auto | Device::Cpu) {
         let measured =
             density_rules::measure(options, args.compute.threads as usize, args.splats, args.passes)?;
-        console.object_or(&measured, || measured.table())?;
+        console.json_or_text(&measured, || measured.table())?;
         return Ok(Status::Done);
     }
     let wanted = args.compute.device.level();
-    let level = level(wanted).ok_or_else(|| Failure::from(LevelMissing(wanted)))?;
+    let level = dispatch_level(wanted).ok_or_else(|| Failure::from(UnsupportedLevel(wanted)))?;
     let threads = args.compute.threads as usize;
     let pool = if threads == 0 { Pool::with_all_cores() } else { Pool::new(threads) };
     let exec = Exec { pool: &pool, level };
-    let rates = Rates::measure(exec);
+    let rates = PeakRates::measure(exec);
     let sizes: Vec<usize> = SIZES.into_iter().filter(|&size| size <= args.splats.max(SIZES[0])).collect();
     let arrays = Arrays::new(sizes.iter().copied().max().unwrap_or(0));
     let rule = ClassicRule {
@@ -142,7 +142,7 @@ pub(super) fn run(args: &DensityArgs, console: &Console) -> Result<Status, Endin
         max_splats: u64::MAX,
         reorder: false,
     };
-    let thresholds = Thresholds::of(&rule);
+    let thresholds = Thresholds::from_rule(&rule);
     let measured = sizes.into_iter().map(|splats| {
         let inputs = arrays.first(splats);
         let mut actions = vec![0; splats];
@@ -154,9 +154,9 @@ pub(super) fn run(args: &DensityArgs, console: &Console) -> Result<Status, Endin
                 1e3 * started.elapsed().as_secs_f64()
             })
             .collect();
-        let Interval { median_ms, p10_ms, p90_ms } = Interval::of(&mut times);
+        let TimeStatistics { median_ms, p10_ms, p90_ms } = TimeStatistics::from_times(&mut times);
         let bytes = BYTES_PER_SPLAT * splats as f64;
-        Size {
+        SizeMeasurement {
             splats,
             clone: counts.clone,
             split: counts.split,
@@ -166,32 +166,32 @@ pub(super) fn run(args: &DensityArgs, console: &Console) -> Result<Status, Endin
             p90_ms,
             min_ms: times.first().copied().unwrap_or(0.0),
             ms_per_million: median_ms * 1e6 / splats as f64,
-            floor_ms: 1e3 * bytes / rates.stream_of(bytes),
+            floor_ms: 1e3 * bytes / rates.stream_rate_for(bytes),
         }
     });
-    let measured = Measured {
+    let measured = DensityMeasurement {
         threads: pool.threads(),
         simd: name(level),
         stream_bytes_per_s: rates.memory_bytes_per_s(),
         sizes: measured.collect(),
     };
-    console.object_or(&measured, || measured.table())?;
+    console.json_or_text(&measured, || measured.table())?;
     Ok(Status::Done)
 }
 
-impl Measured {
+impl DensityMeasurement {
     fn table(&self) -> Lines {
         let header = [
-            ("splats", Align::Right),
-            ("clone", Align::Right),
-            ("split", Align::Right),
-            ("prune", Align::Right),
-            ("median ms", Align::Right),
-            ("fastest", Align::Right),
-            ("ms per million", Align::Right),
-            ("floor ms", Align::Right),
+            ("splats", ColumnAlign::Right),
+            ("clone", ColumnAlign::Right),
+            ("split", ColumnAlign::Right),
+            ("prune", ColumnAlign::Right),
+            ("median ms", ColumnAlign::Right),
+            ("fastest", ColumnAlign::Right),
+            ("ms per million", ColumnAlign::Right),
+            ("floor ms", ColumnAlign::Right),
         ];
-        let row = |size: &Size| {
+        let row = |size: &SizeMeasurement| {
             vec![
                 grouped(size.splats as u64),
                 grouped(size.clone),

@@ -12,10 +12,10 @@ use gausset_flow::Failure;
 use gausset_flow::device::{Device, DeviceOptions, GpuDensity};
 use serde::Serialize;
 
-use super::timing::Interval;
+use super::timing::TimeStatistics;
 use crate::lines::Lines;
 use crate::numbers::grouped;
-use crate::table::{self, Align};
+use crate::table::{self, ColumnAlign};
 
 /// Measured numbers of splats.
 const SIZES: [usize; 4] = [30_000, 100_000, 300_000, 1_000_000];
@@ -23,25 +23,25 @@ const SH_DEGREE: u8 = 3;
 
 /// The result.
 #[derive(Debug, Serialize)]
-pub(super) struct MeasuredRules {
+pub(super) struct RulesMeasurement {
     device: String,
     threads: usize,
     sh_degree: u8,
-    rules: Vec<Measured>,
+    rules: Vec<RuleMeasurement>,
 }
 
 #[derive(Debug, Serialize)]
-struct Measured {
+struct RuleMeasurement {
     rule: &'static str,
     splats: usize,
     /// Number of splats that the rule moved, split, cloned, added or removed.
     changed: u64,
     /// Time on the GPU, from the call to the report.
-    device: Interval,
+    device: TimeStatistics,
     /// Time on the host, including the copies of the state from and to the GPU.
-    staged: Interval,
+    staged: TimeStatistics,
     /// Time on the CPU engine.
-    processor: Interval,
+    processor: TimeStatistics,
 }
 
 /// A state in which about a tenth of the splats are dead and a tenth would grow.
@@ -96,9 +96,9 @@ fn time(
     state: &TrainState,
     rule: &DensityRule,
     passes: u64,
-) -> Result<(Interval, u64), EngineError> {
-    let camera =
-        Camera::new(16, 16, 16.0, 16.0, 8.0, 8.0).map_err(|err| EngineError::BadInput(err.to_string()))?;
+) -> Result<(TimeStatistics, u64), EngineError> {
+    let camera = Camera::new(16, 16, 16.0, 16.0, 8.0, 8.0)
+        .map_err(|err| EngineError::InvalidInput(err.to_string()))?;
     let identity = [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]];
     // The camera sees no splats.
     let pose = Pose { rotation: identity, translation: [0.0, 0.0, -100.0] };
@@ -116,7 +116,7 @@ fn time(
         }
         changed = report.cloned + report.split + report.pruned + report.relocated + report.added;
     }
-    Ok((Interval::of(&mut times), changed))
+    Ok((TimeStatistics::from_times(&mut times), changed))
 }
 
 /// Measures both rules at all sizes up to `largest`, each with `passes` timed passes.
@@ -125,7 +125,7 @@ pub(super) fn measure(
     threads: usize,
     largest: usize,
     passes: u64,
-) -> Result<MeasuredRules, Failure> {
+) -> Result<RulesMeasurement, Failure> {
     let engine = |options: DeviceOptions| options.engine(threads);
     let mut device = engine(DeviceOptions { density: Some(GpuDensity::Device), ..options })?;
     let mut staged = engine(DeviceOptions { density: Some(GpuDensity::Host), ..options })?;
@@ -138,7 +138,7 @@ pub(super) fn measure(
             let (on_device, changed) = time(&mut *device, &state, &rule, passes)?;
             let (with_copies, _) = time(&mut *staged, &state, &rule, passes)?;
             let (alone, _) = time(&mut *processor, &state, &rule, passes)?;
-            measured.push(Measured {
+            measured.push(RuleMeasurement {
                 rule: name,
                 splats,
                 changed,
@@ -148,22 +148,22 @@ pub(super) fn measure(
             });
         }
     }
-    Ok(MeasuredRules { device: about.name, threads: about.threads, sh_degree: SH_DEGREE, rules: measured })
+    Ok(RulesMeasurement { device: about.name, threads: about.threads, sh_degree: SH_DEGREE, rules: measured })
 }
 
-impl MeasuredRules {
+impl RulesMeasurement {
     /// Formats the measurement as a table.
     pub(super) fn table(&self) -> Lines {
         let header = [
-            ("rule", Align::Left),
-            ("splats", Align::Right),
-            ("changed", Align::Right),
-            ("on the device ms", Align::Right),
-            ("copies and host ms", Align::Right),
-            ("processor ms", Align::Right),
+            ("rule", ColumnAlign::Left),
+            ("splats", ColumnAlign::Right),
+            ("changed", ColumnAlign::Right),
+            ("on the device ms", ColumnAlign::Right),
+            ("copies and host ms", ColumnAlign::Right),
+            ("processor ms", ColumnAlign::Right),
         ];
-        let cell = |i: &Interval| format!("{:.1} ({:.1} to {:.1})", i.median_ms, i.p10_ms, i.p90_ms);
-        let row = |m: &Measured| {
+        let cell = |i: &TimeStatistics| format!("{:.1} ({:.1} to {:.1})", i.median_ms, i.p10_ms, i.p90_ms);
+        let row = |m: &RuleMeasurement| {
             vec![
                 m.rule.to_owned(),
                 grouped(m.splats as u64),

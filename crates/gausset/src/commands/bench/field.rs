@@ -10,16 +10,16 @@
 
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use gausset_compute::VectorLevel;
+use gausset_compute::SimdLevel;
 use gausset_field::Cutoff;
 use serde::Serialize;
 
 use super::field_cases::{CutoffRow, Row, Setup, dense, dense_round, with_cutoff};
-use crate::Ending;
+use crate::EarlyExit;
 use crate::console::Console;
 use crate::exit::Status;
 use crate::lines::Lines;
-use crate::table::{self, Align};
+use crate::table::{self, ColumnAlign};
 
 /// Arguments of `bench field`.
 #[derive(Clone, Copy, Debug, Args)]
@@ -33,10 +33,10 @@ pub(crate) struct BenchFieldArgs {
     /// SIMD instruction set: auto|avx512|avx2|fallback.
     #[arg(
         long, value_name = "LEVEL", default_value = "auto", hide_possible_values = true,
-        value_parser = PossibleValuesParser::new(VectorLevel::ALL.map(VectorLevel::name))
-            .map(|name| VectorLevel::ALL.into_iter().find(|level| level.name() == name).unwrap_or_default())
+        value_parser = PossibleValuesParser::new(SimdLevel::ALL.map(SimdLevel::level_name))
+            .map(|name| SimdLevel::ALL.into_iter().find(|level| level.level_name() == name).unwrap_or_default())
     )]
-    pub(super) simd: VectorLevel,
+    pub(super) simd: SimdLevel,
     /// Number of threads; 0 = all CPU cores.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(0..=4096))]
     threads: u32,
@@ -59,14 +59,14 @@ pub(crate) struct BenchFieldArgs {
 
 /// The result: a stable contract.
 #[derive(Debug, Serialize)]
-struct Measured {
+struct FieldMeasurement {
     rows: Vec<Row>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     cutoff: Vec<CutoffRow>,
 }
 
 /// Runs the command.
-pub(super) fn run(args: &BenchFieldArgs, console: &Console) -> Result<Status, Ending> {
+pub(super) fn run(args: &BenchFieldArgs, console: &Console) -> Result<Status, EarlyExit> {
     if cfg!(debug_assertions) {
         console.warn(
             "the build",
@@ -74,8 +74,8 @@ pub(super) fn run(args: &BenchFieldArgs, console: &Console) -> Result<Status, En
         );
     }
     let compute = gausset_flow::fields::compute(args.threads, args.simd)?;
-    let setup = Setup { compute: &compute, simd: args.simd.name(), rounds: args.rounds };
-    let mut measured = Measured { rows: Vec::new(), cutoff: Vec::new() };
+    let setup = Setup { compute: &compute, simd: args.simd.level_name(), rounds: args.rounds };
+    let mut measured = FieldMeasurement { rows: Vec::new(), cutoff: Vec::new() };
     let mut sizes = vec![(1000, 500), (10_000, 500)];
     if args.large {
         sizes.push((10_000, 100_000));
@@ -93,21 +93,21 @@ pub(super) fn run(args: &BenchFieldArgs, console: &Console) -> Result<Status, En
         let size = (1_000_000, 1_000_000, 0.005);
         measured.cutoff.push(with_cutoff(setup, size, Cutoff::Absolute(1e-6), None)?);
     }
-    console.object_or(&measured, || measured.table())?;
+    console.json_or_text(&measured, || measured.table())?;
     Ok(Status::Done)
 }
 
-impl Measured {
+impl FieldMeasurement {
     fn table(&self) -> Lines {
         let header = [
-            ("N", Align::Right),
-            ("B", Align::Right),
-            ("threads", Align::Right),
-            ("forward ms", Align::Right),
-            ("fwd+bwd ms", Align::Right),
-            ("ns/pair fwd", Align::Right),
-            ("bwd", Align::Right),
-            ("over floor", Align::Right),
+            ("N", ColumnAlign::Right),
+            ("B", ColumnAlign::Right),
+            ("threads", ColumnAlign::Right),
+            ("forward ms", ColumnAlign::Right),
+            ("fwd+bwd ms", ColumnAlign::Right),
+            ("ns/pair fwd", ColumnAlign::Right),
+            ("bwd", ColumnAlign::Right),
+            ("over floor", ColumnAlign::Right),
         ];
         let rows: Vec<Vec<String>> = self
             .rows
@@ -128,15 +128,15 @@ impl Measured {
         let mut out = table::columns(&header, &rows);
         if !self.cutoff.is_empty() {
             let header = [
-                ("N", Align::Right),
-                ("B", Align::Right),
-                ("cut-off", Align::Left),
-                ("forward ms", Align::Right),
-                ("sort ms", Align::Right),
-                ("speed-up", Align::Right),
-                ("pairs", Align::Right),
-                ("bound", Align::Right),
-                ("error", Align::Right),
+                ("N", ColumnAlign::Right),
+                ("B", ColumnAlign::Right),
+                ("cut-off", ColumnAlign::Left),
+                ("forward ms", ColumnAlign::Right),
+                ("sort ms", ColumnAlign::Right),
+                ("speed-up", ColumnAlign::Right),
+                ("pairs", ColumnAlign::Right),
+                ("bound", ColumnAlign::Right),
+                ("error", ColumnAlign::Right),
             ];
             let rows: Vec<Vec<String>> = self
                 .cutoff

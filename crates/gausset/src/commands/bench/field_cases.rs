@@ -4,8 +4,8 @@ use std::time::Instant;
 
 use gausset_compute::rng;
 use gausset_field::{
-    AcceleratedEvaluator, Compute, Covariance, Cutoff, Evaluator, FieldGradients, GaussianField, PointSet,
-    WeightMode, probe,
+    AcceleratedEvaluator, Compute, CovarianceKind, Cutoff, Evaluator, FieldGradients, GaussianField,
+    SortedPoints, WeightMode, probe,
 };
 use gausset_flow::Failure;
 use serde::Serialize;
@@ -73,7 +73,7 @@ fn dense_field(n: usize) -> Result<GaussianField<f32>, Failure> {
     let weights = (0..n).map(|i| 2.0 * uniform(11, i)[3] - 1.0).collect();
     let means = (0..n).map(|i| uniform(11, i)).map(|u| [10.0 * u[0], 10.0 * u[1], 10.0 * u[2]]).collect();
     let chol = (0..n).map(chol).collect();
-    Ok(GaussianField::new(means, chol, weights, WeightMode::Raw, Covariance::Full)?)
+    Ok(GaussianField::new(means, chol, weights, WeightMode::Raw, CovarianceKind::Full)?)
 }
 
 /// A field of isotropic Gaussians in the unit box.
@@ -82,7 +82,7 @@ fn round_field(n: usize, sigma: f32) -> Result<GaussianField<f32>, Failure> {
     let weights = (0..n).map(|i| 2.0 * uniform(11, i)[3] - 1.0).collect();
     let log = sigma.ln();
     let chol = vec![[log, 0.0, log, 0.0, 0.0, log]; n];
-    Ok(GaussianField::new(means, chol, weights, WeightMode::Raw, Covariance::Full)?)
+    Ok(GaussianField::new(means, chol, weights, WeightMode::Raw, CovarianceKind::Full)?)
 }
 
 /// CPU and wall time of a call, ms.
@@ -181,7 +181,7 @@ pub(super) fn with_cutoff(
         let mut set = None;
         sort.push(
             timed(|| {
-                set = Some(PointSet::new(&points)?);
+                set = Some(SortedPoints::new(&points)?);
                 Ok(())
             })?
             .0,

@@ -4,23 +4,23 @@ use std::time::Instant;
 
 use gausset_core::Stage;
 use gausset_core::engine::{
-    AdamMode, Engine, EngineError, GradientStatistic, Outputs, Rates, RenderOptions, StepParams, StepReport,
-    StepWork, TrainState, TrainView,
+    AdamMode, Engine, EngineError, GradientStatistic, LearningRates, Outputs, RenderOptions, StepParams,
+    StepReport, StepWork, TrainState, TrainView,
 };
 use gausset_flow::{Failure, profiling as recording};
-use gausset_io::units;
-use gausset_prof::{Floor, Profile};
+use gausset_io::text;
+use gausset_prof::{Profile, StageLowerBound};
 use gausset_train::Adam;
 use serde::Serialize;
 
 use super::args::MeasureArgs;
-use super::scene::Scene;
+use super::scene::BenchScene;
 use super::timing::{cpu_seconds, median, peak_bytes};
 use crate::console::Console;
 use crate::lines::Lines;
 use crate::numbers::{grouped, three_digits};
 use crate::profiling;
-use crate::table::{self, Align};
+use crate::table::{self, ColumnAlign};
 
 /// Number of untimed steps at the start, in which buffers grow and caches fill.
 const WARM_UP: u64 = 3;
@@ -28,7 +28,7 @@ const WARM_UP: u64 = 3;
 const GPU_BATCH: u64 = 10;
 
 /// Learning rates that exercise all paths of the update without changing the scene.
-const TINY_RATES: Rates = Rates {
+const TINY_RATES: LearningRates = LearningRates {
     means: 1.6e-10,
     log_scales: 5e-9,
     quats: 1e-9,
@@ -39,8 +39,8 @@ const TINY_RATES: Rates = Rates {
 
 /// The result: a stable contract.
 #[derive(Debug, Serialize)]
-pub(super) struct Measured {
-    workload: WorkloadInfo,
+pub(super) struct StepMeasurement {
+    workload: WorkloadJson,
     threads: usize,
     /// SIMD level in use: `avx512`, `avx2` or `fallback`.
     simd: String,
@@ -58,7 +58,7 @@ pub(super) struct Measured {
     /// On a GPU: bandwidth of copies between buffers, bytes read plus bytes written.
     #[serde(skip_serializing_if = "Option::is_none")]
     copy_gb_per_s: Option<f64>,
-    stages: Vec<StageInfo>,
+    stages: Vec<StageJson>,
     /// Peak resident size of the process so far; `null` if the system does not report it.
     peak_bytes: Option<u64>,
     #[serde(skip)]
@@ -66,7 +66,7 @@ pub(super) struct Measured {
 }
 
 #[derive(Debug, Serialize)]
-struct WorkloadInfo {
+struct WorkloadJson {
     splats: u64,
     visible: u64,
     intersections: u64,
@@ -75,7 +75,7 @@ struct WorkloadInfo {
 }
 
 #[derive(Debug, Serialize)]
-struct StageInfo {
+struct StageJson {
     name: String,
     median_ms: f64,
     /// Minimum time by memory bandwidth and arithmetic of this machine; `null` for a stage without a floor.
@@ -90,16 +90,20 @@ struct StageInfo {
 
 /// Whether training steps or renders are measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum BenchKind {
     Train,
     Raster,
 }
 
-pub(super) fn measure(args: &MeasureArgs, kind: Kind, console: &Console) -> Result<Measured, Failure> {
+pub(super) fn measure(
+    args: &MeasureArgs,
+    kind: BenchKind,
+    console: &Console,
+) -> Result<StepMeasurement, Failure> {
     if let Some(folder) = &args.profile {
-        recording::take(folder)?;
+        recording::claim_folder(folder)?;
     }
-    if kind == Kind::Raster && args.adam.is_some() {
+    if kind == BenchKind::Raster && args.adam.is_some() {
         return Err(Failure::usage(
             "--adam: has no effect on rendering; leave it out, or take `bench train`",
         ));
@@ -107,18 +111,18 @@ pub(super) fn measure(args: &MeasureArgs, kind: Kind, console: &Console) -> Resu
     let adam = args.adam.unwrap_or(Adam::Sparse);
     let mut engine = args.compute.engine()?;
     let is_gpu = engine.describe().kind == "gpu";
-    let Scene { splats, view, options } = Scene::of(args, console)?;
+    let BenchScene { splats, view, options } = BenchScene::from_args(args, console)?;
     let count = splats.len() as u64;
     // Measured before the scene is loaded, while the GPU is idle.
     let copy = if is_gpu { recording::floors(&mut *engine, &StepWork::default()).0 } else { None };
     engine.load(TrainState::new(splats, Vec::new()))?;
     // A GPU works asynchronously, so several steps are timed together: a single step would measure the latency of the
     // notification.
-    let batch = if kind == Kind::Train && is_gpu { GPU_BATCH } else { 1 };
+    let batch = if kind == BenchKind::Train && is_gpu { GPU_BATCH } else { 1 };
     let mut report = StepReport::default();
     let mut host = Vec::new();
     let mut some = |first: u64| -> Result<(), EngineError> {
-        if kind == Kind::Raster {
+        if kind == BenchKind::Raster {
             return engine.render(&view.camera, &view.pose, &options, Outputs::All).map(drop);
         }
         let started = gausset_prof::thread_cpu();
@@ -156,7 +160,7 @@ pub(super) fn measure(args: &MeasureArgs, kind: Kind, console: &Console) -> Resu
     }
     gausset_prof::set_enabled(false);
     let (mut profile, trace, peak_bytes) = (gausset_prof::snapshot(), gausset_prof::trace(), peak_bytes());
-    if kind == Kind::Train {
+    if kind == BenchKind::Train {
         // One more step, in which work is counted instead of timed.
         gausset_prof::reset();
         gausset_prof::set_enabled(true);
@@ -170,15 +174,15 @@ pub(super) fn measure(args: &MeasureArgs, kind: Kind, console: &Console) -> Resu
         if is_gpu { (copy, Vec::new()) } else { recording::floors(&mut *engine, &work) };
     let device = engine.describe();
     if let Some(folder) = &args.profile {
-        let what = if kind == Kind::Train { "bench train" } else { "bench raster" };
+        let what = if kind == BenchKind::Train { "bench train" } else { "bench raster" };
         profile.about = vec![("run".to_owned(), what.to_owned()), ("device".to_owned(), device.name.clone())];
         recording::save(&profile, &trace, folder)?;
         console.note(profiling::report(&profile));
     }
     let wall_ms = median(&mut wall);
     let rate = (wall_ms > 0.0).then(|| 1e3 / wall_ms);
-    Ok(Measured {
-        workload: WorkloadInfo {
+    Ok(StepMeasurement {
+        workload: WorkloadJson {
             splats: count,
             visible: report.visible.max(work.visible as u64),
             intersections: report.intersections.max(work.intersections as u64),
@@ -187,8 +191,8 @@ pub(super) fn measure(args: &MeasureArgs, kind: Kind, console: &Console) -> Resu
         },
         threads: device.threads,
         simd: device.level,
-        it_per_s: rate.filter(|_| kind == Kind::Train),
-        frames_per_s: rate.filter(|_| kind == Kind::Raster),
+        it_per_s: rate.filter(|_| kind == BenchKind::Train),
+        frames_per_s: rate.filter(|_| kind == BenchKind::Raster),
         wall_ms,
         cpu_ms: median(&mut cpu),
         host_ms: host_ms(host),
@@ -223,10 +227,10 @@ fn train_step(
 }
 
 /// The stages of a step in their order, with their floors; on a GPU from its timestamps.
-fn stages(profile: &Profile) -> Vec<StageInfo> {
+fn stages(profile: &Profile) -> Vec<StageJson> {
     let timed = profile.tracks.iter().filter(|row| row.track == "gpu");
-    let timed: Vec<StageInfo> = timed
-        .map(|row| StageInfo {
+    let timed: Vec<StageJson> = timed
+        .map(|row| StageJson {
             name: format!("gpu {}", row.name),
             median_ms: row.median_ms,
             floor_ms: None,
@@ -238,9 +242,9 @@ fn stages(profile: &Profile) -> Vec<StageInfo> {
         return timed;
     }
     let is_stage = |name: &str| Stage::ALL.iter().any(|stage| stage.name() == name);
-    let floor = |name: &str| profile.floors.iter().find(|floor: &&Floor| floor.name == name);
+    let floor = |name: &str| profile.floors.iter().find(|floor: &&StageLowerBound| floor.name == name);
     let rows = profile.rows.iter().filter(|row| row.depth == 1 && is_stage(&row.name));
-    rows.map(|row| StageInfo {
+    rows.map(|row| StageJson {
         name: row.name.clone(),
         median_ms: row.median_ms,
         floor_ms: floor(&row.name).map(|floor| floor.floor_ms),
@@ -250,10 +254,10 @@ fn stages(profile: &Profile) -> Vec<StageInfo> {
     .collect()
 }
 
-impl Measured {
+impl StepMeasurement {
     /// Formats the measurement as tables.
     pub(super) fn table(&self) -> Lines {
-        let WorkloadInfo { splats, visible, intersections, width, height } = self.workload;
+        let WorkloadJson { splats, visible, intersections, width, height } = self.workload;
         let scene = format!(
             "{} splats, {} visible, {} in tile lists, {width}x{height} px",
             grouped(splats),
@@ -271,7 +275,7 @@ impl Measured {
             ("rate", rate),
             ("wall", format!("{:.2} ms (median)", self.wall_ms)),
             ("CPU", format!("{:.2} ms (median)", self.cpu_ms)),
-            ("memory", self.peak_bytes.map_or_else(|| "-".to_owned(), units::bytes)),
+            ("memory", self.peak_bytes.map_or_else(|| "-".to_owned(), text::format_bytes)),
         ];
         if let Some(ms) = self.host_ms {
             facts.insert(5, ("host", format!("{ms:.3} ms on the submitting thread (median)")));
@@ -294,11 +298,11 @@ impl Measured {
         let floor: f64 = self.stages.iter().filter_map(|stage| stage.floor_ms).sum();
         rows.push(row("step", self.wall_ms, (floor > 0.0).then_some(floor)));
         let header = [
-            ("stage", Align::Left),
-            ("median ms", Align::Right),
-            ("share", Align::Right),
-            ("floor ms", Align::Right),
-            ("ratio", Align::Right),
+            ("stage", ColumnAlign::Left),
+            ("median ms", ColumnAlign::Right),
+            ("share", ColumnAlign::Right),
+            ("floor ms", ColumnAlign::Right),
+            ("ratio", ColumnAlign::Right),
         ];
         if self.stages.iter().all(|stage| stage.gb_per_s.is_none()) {
             return head + "" + table::columns(&header, &rows);
@@ -311,7 +315,7 @@ impl Measured {
             row.extend(rates);
         }
         let [stage, median, share, ..] = header;
-        let header = [stage, median, share, ("GB/s", Align::Right), ("of a copy", Align::Right)];
+        let header = [stage, median, share, ("GB/s", ColumnAlign::Right), ("of a copy", ColumnAlign::Right)];
         head + "" + table::columns(&header, &rows)
     }
 }

@@ -25,8 +25,8 @@ use clap::{Args, Subcommand};
 
 use self::args::{AFTER_HELP, MeasureArgs};
 use self::density::DensityArgs;
-use self::measure::{Kind, measure};
-use crate::Ending;
+use self::measure::{BenchKind, measure};
+use crate::EarlyExit;
 use crate::console::Console;
 use crate::exit::Status;
 
@@ -35,12 +35,12 @@ use crate::exit::Status;
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct BenchArgs {
     #[command(subcommand)]
-    what: What,
+    command: BenchCommand,
 }
 
 /// The sub-commands of `bench`.
 #[derive(Clone, Debug, Subcommand)]
-enum What {
+enum BenchCommand {
     /// Time training steps.
     Train(MeasureArgs),
     /// Time rendering.
@@ -60,38 +60,38 @@ enum What {
 impl BenchArgs {
     /// Whether the result is printed as a JSON object.
     pub(crate) fn is_json(&self) -> bool {
-        match &self.what {
-            What::Train(args) | What::Raster(args) => args.json,
-            What::View(args) => args.measure.json,
-            What::Density(args) => args.json,
-            What::Pano(args) => args.json,
-            What::Convert(args) => args.json,
-            What::Field(args) => args.json,
+        match &self.command {
+            BenchCommand::Train(args) | BenchCommand::Raster(args) => args.json,
+            BenchCommand::View(args) => args.measure.json,
+            BenchCommand::Density(args) => args.json,
+            BenchCommand::Pano(args) => args.json,
+            BenchCommand::Convert(args) => args.json,
+            BenchCommand::Field(args) => args.json,
         }
     }
 }
 
 /// Runs the command.
-pub(crate) fn run(args: &BenchArgs, console: &Console) -> Result<Status, Ending> {
+pub(crate) fn run(args: &BenchArgs, console: &Console) -> Result<Status, EarlyExit> {
     if cfg!(debug_assertions) {
         console.warn(
             "the build",
             "bench: not a release build, figures are not meaningful (use cargo build --release)",
         );
     }
-    let measured = match &args.what {
-        What::Train(args) => measure(args, Kind::Train, console),
-        What::Raster(args) => measure(args, Kind::Raster, console),
-        What::View(args) => {
+    let measured = match &args.command {
+        BenchCommand::Train(args) => measure(args, BenchKind::Train, console),
+        BenchCommand::Raster(args) => measure(args, BenchKind::Raster, console),
+        BenchCommand::View(args) => {
             let measured = view::measure(args, console)?;
-            console.object_or(&measured, || measured.table())?;
+            console.json_or_text(&measured, || measured.table())?;
             return Ok(Status::Done);
         }
-        What::Density(args) => return density::run(args, console),
-        What::Pano(args) => return pano::run(args, console),
-        What::Convert(args) => return convert::run(args, console),
-        What::Field(args) => return field::run(args, console),
+        BenchCommand::Density(args) => return density::run(args, console),
+        BenchCommand::Pano(args) => return pano::run(args, console),
+        BenchCommand::Convert(args) => return convert::run(args, console),
+        BenchCommand::Field(args) => return field::run(args, console),
     }?;
-    console.object_or(&measured, || measured.table())?;
+    console.json_or_text(&measured, || measured.table())?;
     Ok(Status::Done)
 }

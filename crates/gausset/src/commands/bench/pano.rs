@@ -3,22 +3,22 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use gausset_compute::level;
+use gausset_compute::dispatch_level;
 use gausset_flow::Failure;
 use gausset_io::atomic::{Disk, Overwrite};
-use gausset_io::{owned, units};
-use gausset_pano::look::Look;
+use gausset_io::{ownership, text};
+use gausset_pano::look::ColourSettings;
 use serde::Serialize;
 
-use super::splitter::{Options, measure};
+use super::splitter::{SplitterOptions, measure};
 use super::timing::peak_bytes;
-use crate::Ending;
+use crate::EarlyExit;
 use crate::console::Console;
 use crate::device::DeviceArgs;
 use crate::exit::Status;
 use crate::lines::Lines;
 use crate::numbers::three_digits;
-use crate::table::{self, Align};
+use crate::table::{self, ColumnAlign};
 
 const AFTER_HELP: &str = "\
 Examples:
@@ -43,7 +43,7 @@ pub(crate) struct BenchPanoArgs {
     passes: u32,
     /// Colour adjustments to include in the measurement, as in `pano split`.
     #[arg(long, value_name = "SETTINGS", allow_hyphen_values = true, value_parser = crate::commands::pano::colour::parse_look)]
-    look: Option<Look>,
+    look: Option<ColourSettings>,
     /// Output folder that keeps panoramas and views [default: a temporary folder].
     #[arg(long, value_name = "DIR")]
     keep: Option<PathBuf>,
@@ -59,11 +59,11 @@ pub(crate) struct BenchPanoArgs {
 
 /// The result: a stable contract.
 #[derive(Debug, Serialize)]
-struct Measured {
+struct PanoMeasurement {
     /// Views per CPU second of one thread.
     views_per_s: f64,
     cpu_ms_per_view: f64,
-    stages: Vec<Stage>,
+    stages: Vec<PanoStageJson>,
     peak_bytes: Option<u64>,
     jpeg_backend: &'static str,
     width: u32,
@@ -71,13 +71,13 @@ struct Measured {
 }
 
 #[derive(Debug, Serialize)]
-struct Stage {
+struct PanoStageJson {
     name: &'static str,
     cpu_ms_per_view: f64,
 }
 
 /// Runs the command.
-pub(crate) fn run(args: &BenchPanoArgs, console: &Console) -> Result<Status, Ending> {
+pub(crate) fn run(args: &BenchPanoArgs, console: &Console) -> Result<Status, EarlyExit> {
     if !args.width.is_multiple_of(32) {
         return Err(
             Failure::usage(format!("--width: expected a multiple of 32, found {}", args.width)).into()
@@ -85,9 +85,9 @@ pub(crate) fn run(args: &BenchPanoArgs, console: &Console) -> Result<Status, End
     }
     let own = std::env::temp_dir().join(format!("gausset-bench-pano-{}", std::process::id()));
     let folder = args.keep.clone().unwrap_or_else(|| own.clone());
-    let level = level(args.device.level())
+    let level = dispatch_level(args.device.level())
         .ok_or_else(|| Failure::new("device", "--simd: not supported by this CPU"))?;
-    let options = Options {
+    let options = SplitterOptions {
         width: args.width as usize,
         frames: args.frames as usize,
         repeats: args.passes as usize,
@@ -95,15 +95,15 @@ pub(crate) fn run(args: &BenchPanoArgs, console: &Console) -> Result<Status, End
         look: args.look.unwrap_or_default(),
     };
     let overwrite = if args.force { Overwrite::Replace } else { Overwrite::Refuse };
-    owned::claim(&Disk, &folder, PURPOSE, overwrite).map_err(|e| Failure::new("write", e))?;
+    ownership::claim_folder(&Disk, &folder, PURPOSE, overwrite).map_err(|e| Failure::new("write", e))?;
     let measured = measure(&options, &folder, level);
     if args.keep.is_none() {
-        let _ = owned::remove(&own, PURPOSE);
+        let _ = ownership::remove(&own, PURPOSE);
     }
     let m = measured?;
-    let stage = |name, cpu_ms_per_view| Stage { name, cpu_ms_per_view };
+    let stage = |name, cpu_ms_per_view| PanoStageJson { name, cpu_ms_per_view };
     let colour = (m.colour > 0.0).then(|| stage("colour", m.colour));
-    let result = Measured {
+    let result = PanoMeasurement {
         views_per_s: 1e3 / m.total,
         cpu_ms_per_view: m.total,
         stages: [stage("read", m.read), stage("decode", m.decode)]
@@ -112,27 +112,28 @@ pub(crate) fn run(args: &BenchPanoArgs, console: &Console) -> Result<Status, End
             .chain([stage("remap", m.remap), stage("encode", m.encode), stage("write", m.write)])
             .collect(),
         peak_bytes: peak_bytes(),
-        jpeg_backend: gausset_pano::jpeg::BACKEND,
+        jpeg_backend: gausset_pano::jpeg::CODEC_NAME,
         width: args.width,
         views: m.views,
     };
-    console.object_or(&result, || result.table())?;
+    console.json_or_text(&result, || result.table())?;
     Ok(Status::Done)
 }
 
-impl Measured {
+impl PanoMeasurement {
     fn table(&self) -> Lines {
         let head = table::facts(&[
             ("views", format!("{} from panoramas of {}x{} px", self.views, self.width, self.width / 2)),
             ("rate", format!("{} views per CPU second", three_digits(self.views_per_s))),
             ("CPU", format!("{:.2} ms a view", self.cpu_ms_per_view)),
-            ("memory", self.peak_bytes.map_or_else(|| "-".to_owned(), units::bytes)),
+            ("memory", self.peak_bytes.map_or_else(|| "-".to_owned(), text::format_bytes)),
         ]);
         let rows: Vec<Vec<String>> = self
             .stages
             .iter()
             .map(|s| vec![s.name.to_owned(), format!("{:.2}", s.cpu_ms_per_view)])
             .collect();
-        head + "" + table::columns(&[("stage", Align::Left), ("CPU ms a view", Align::Right)], &rows)
+        head + ""
+            + table::columns(&[("stage", ColumnAlign::Left), ("CPU ms a view", ColumnAlign::Right)], &rows)
     }
 }

@@ -7,51 +7,51 @@ use gausset_compute::Pool;
 use gausset_core::engine::{RenderOptions, TrainView};
 use gausset_core::{Camera, Pose, Splats, TargetImage};
 use gausset_flow::Failure;
-use gausset_flow::saved_run::NOT_TURNED;
+use gausset_flow::saved_run::NO_ROTATION;
 use gausset_io::splat::{self, LoadOptions};
-use gausset_scenes::workload::{HEIGHT, SPLATS, State, WIDTH, Workload, pattern};
+use gausset_scenes::workload::{HEIGHT, SPLATS, WIDTH, Workload, WorkloadState, pattern};
 use gausset_train::cameras;
-use gausset_train::orbit::{self, PictureShape};
+use gausset_train::orbit::{self, ImageShape};
 
 use super::args::MeasureArgs;
 use crate::console::Console;
 
 /// Splats, a training view of them, and render options.
-pub(super) struct Scene {
+pub(super) struct BenchScene {
     pub(super) splats: Splats,
     pub(super) view: TrainView,
     pub(super) options: RenderOptions,
 }
 
-impl Scene {
+impl BenchScene {
     /// The scene that the arguments select.
-    pub(super) fn of(args: &MeasureArgs, console: &Console) -> Result<Self, Failure> {
+    pub(super) fn from_args(args: &MeasureArgs, console: &Console) -> Result<Self, Failure> {
         match &args.ply {
-            Some(path) => Self::of_file(args, path, console),
-            None => Ok(Self::of_workload(args)),
+            Some(path) => Self::from_file(args, path, console),
+            None => Ok(Self::from_workload(args)),
         }
     }
 
-    fn of_workload(args: &MeasureArgs) -> Self {
-        let state = if args.workload == "initial" { State::Initial } else { State::Trained };
+    fn from_workload(args: &MeasureArgs) -> Self {
+        let state = if args.workload == "initial" { WorkloadState::Initial } else { WorkloadState::Trained };
         let count = args.splats.map_or(SPLATS, |splats| splats as usize);
         let Workload { splats, camera, pose, target } =
             Workload::sized(state, count, args.size.unwrap_or([WIDTH, HEIGHT]));
         let view = view("workload", camera, pose, target);
-        Self { splats: in_training_order(&splats), view, options: RenderOptions::default() }
+        Self { splats: sort_along_morton_curve(&splats), view, options: RenderOptions::default() }
     }
 
-    fn of_file(args: &MeasureArgs, path: &Path, console: &Console) -> Result<Self, Failure> {
+    fn from_file(args: &MeasureArgs, path: &Path, console: &Console) -> Result<Self, Failure> {
         let file = splat::load(path, &LoadOptions::default())?;
         for line in file.report.lines(path) {
             console.warn("the splats", line);
         }
         let cameras = match &args.camera {
-            Some(cameras) => cameras::read_path(cameras, args.size, &NOT_TURNED)?,
+            Some(cameras) => cameras::read_path(cameras, args.size, &NO_ROTATION)?,
             None => {
                 let [width, height] = args.size.map_or([None, None], |size| size.map(Some));
-                let shape = PictureShape { width, height, vertical_fov: None };
-                let around = orbit::around_splats(&file.scene(), 1, file.vertical_axis, &shape);
+                let shape = ImageShape { width, height, vertical_fov: None };
+                let around = orbit::orbit_splats(&file.scene(), 1, file.vertical_axis, &shape);
                 around.map_err(|error| Failure::usage(format!("--size: {error}")))?
             }
         };
@@ -67,14 +67,14 @@ impl Scene {
         };
         let target = pattern(camera.camera.width, camera.camera.height);
         let view = view(&camera.name.to_string_lossy(), camera.camera, camera.pose, target);
-        Ok(Self { splats: in_training_order(&file.splats), view, options })
+        Ok(Self { splats: sort_along_morton_curve(&file.splats), view, options })
     }
 }
 
 fn view(name: &str, camera: Camera, pose: Pose, target: TargetImage) -> TrainView {
     TrainView {
         index: 0,
-        reduction: 1,
+        downscale: 1,
         name: name.into(),
         camera,
         pose,
@@ -87,7 +87,7 @@ fn view(name: &str, camera: Camera, pose: Pose, target: TargetImage) -> TrainVie
 }
 
 /// Sorts splats along a Morton curve, as training does.
-fn in_training_order(splats: &Splats) -> Splats {
+fn sort_along_morton_curve(splats: &Splats) -> Splats {
     let order = gausset_density::morton::order(&splats.means, &Pool::new(1));
     splats.select(&order.into_iter().map(|index| index as usize).collect::<Vec<_>>())
 }

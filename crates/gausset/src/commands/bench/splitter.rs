@@ -7,21 +7,21 @@ use std::sync::atomic::AtomicBool;
 use gausset_compute::Pool;
 use gausset_compute::fearless_simd::Level;
 use gausset_flow::Failure;
-use gausset_io::atomic::{Disk, FileSystem, name_together, plain_reason, write_atomic, write_unnamed};
-use gausset_pano::cutter::{CutError, CutJob, CutView, Cutter, Format, Plan, Times};
+use gausset_io::atomic::{Disk, FileSystem, commit_all, plain_reason, write_atomic, write_uncommitted};
+use gausset_pano::cutter::{CutError, CutJob, CutTimes, CutView, Cutter, Format, Plan};
 use gausset_pano::geometry::View;
 use gausset_pano::grade::{Colouring, Grade, rows_with_chroma};
 use gausset_pano::jpeg::{Decoder, encode_planes};
 use gausset_pano::layout::Layout;
-use gausset_pano::load::{self, Limits};
-use gausset_pano::look::Look;
+use gausset_pano::load::{self, ImageLimits};
+use gausset_pano::look::ColourSettings;
 use gausset_pano::plane::Frame;
 use gausset_pano::projection::{Equirect, Projection};
 use gausset_scenes::panorama::detailed;
 
 /// Parameters of the benchmark.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Options {
+pub(super) struct SplitterOptions {
     /// Width of the panoramas, px.
     pub(super) width: usize,
     /// Number of different panoramas.
@@ -31,12 +31,12 @@ pub(super) struct Options {
     /// JPEG quality of panoramas and views.
     pub(super) quality: u8,
     /// Colour adjustments.
-    pub(super) look: Look,
+    pub(super) look: ColourSettings,
 }
 
 /// CPU time per view of each part in ms, for the fastest pass over all panoramas.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Measured {
+pub(super) struct SplitterMeasurement {
     /// Reading files.
     pub(super) read: f64,
     /// Decoding JPEG.
@@ -59,7 +59,11 @@ pub(super) struct Measured {
 ///
 /// # Errors
 /// A file cannot be written or read.
-pub(super) fn measure(options: &Options, folder: &Path, level: Level) -> Result<Measured, Failure> {
+pub(super) fn measure(
+    options: &SplitterOptions,
+    folder: &Path,
+    level: Level,
+) -> Result<SplitterMeasurement, Failure> {
     let cpu_seconds = || gausset_prof::thread_cpu().map_or(f64::NAN, |time| time.as_secs_f64());
     let pool = Pool::with_all_cores();
     let out = folder.join("views");
@@ -77,11 +81,11 @@ pub(super) fn measure(options: &Options, folder: &Path, level: Level) -> Result<
     }
     let width = options.width as u32;
     let projection = Projection::Equirect(Equirect::whole(width, width / 2));
-    let side = Layout::Ring8.natural_side(width, None);
+    let side = Layout::Ring8.native_view_side(width, None);
     let views = Layout::Ring8.views(side, side, None);
     let count = views.len();
-    let limits = Limits { width: 32_768, height: 16_384, ..Limits::default() };
-    let open = |file: &Path, buffer| load::open(file, &limits, buffer).map_err(failed);
+    let limits = ImageLimits { width: 32_768, height: 16_384, ..ImageLimits::default() };
+    let open = |file: &Path, buffer| load::load(file, &limits, buffer).map_err(failed);
     let first = files.first().map(|file| open(file, Vec::new())).transpose()?;
     let shape = first.and_then(|first| first.shape());
     let shape = shape.ok_or_else(|| failed("the panorama is no baseline JPEG"))?;
@@ -93,10 +97,10 @@ pub(super) fn measure(options: &Options, folder: &Path, level: Level) -> Result<
     let rows =
         if grade.is_some() { rows_with_chroma(&plan.rows, &plan.shape.sizes) } else { plan.rows.clone() };
     let never = AtomicBool::new(false);
-    let mut best: Option<Measured> = None;
+    let mut best: Option<SplitterMeasurement> = None;
     for _ in 0..options.repeats.max(1) {
         let cpu = cpu_seconds();
-        let mut m = Measured { views: files.len() * count, ..Measured::default() };
+        let mut m = SplitterMeasurement { views: files.len() * count, ..SplitterMeasurement::default() };
         for (k, file) in files.iter().enumerate() {
             let mut clock = cpu_seconds();
             let mut lap = || {
@@ -114,17 +118,17 @@ pub(super) fn measure(options: &Options, folder: &Path, level: Level) -> Result<
                 grade.apply(&mut frame);
                 m.colour += lap();
             }
-            let mut times = Times::default();
+            let mut times = CutTimes::default();
             let mut write = 0.0;
             let mut written = Vec::new();
             let mut receive = |view: CutView<'_>| {
                 let started = cpu_seconds();
                 let path = out.join(format!("{k:02}_{:02}.jpg", view.index));
-                written.push(write_unnamed(&path, view.picture).map_err(failed)?);
+                written.push(write_uncommitted(&path, view.encoded).map_err(failed)?);
                 write += 1e3 * (cpu_seconds() - started);
                 Ok::<(), Failure>(())
             };
-            let segments = |v: &View| opened.metadata.segments(v, "f");
+            let segments = |v: &View| opened.metadata.view_segments(v, "f");
             let (frame, cancel) = (&mut frame, &never);
             let job = CutJob { level, plan: &plan, frame, mask: None, cancel, segments: &segments };
             cutter.cut(job, &mut times, &mut receive).map_err(|e| match e {
@@ -137,7 +141,7 @@ pub(super) fn measure(options: &Options, folder: &Path, level: Level) -> Result<
             let share = times.remap / (times.remap + times.encode).max(1e-12);
             m.remap += spent * share;
             m.encode += spent * (1.0 - share);
-            name_together(written).map_err(failed)?;
+            commit_all(written).map_err(failed)?;
             m.write += write + lap();
             buffer = std::mem::take(&mut opened.data);
         }

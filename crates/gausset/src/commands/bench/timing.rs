@@ -4,14 +4,14 @@ use serde::Serialize;
 
 /// Peak resident size of this process, bytes.
 pub(super) fn peak_bytes() -> Option<u64> {
-    gausset_compute::machine::resident(None).map(|resident| resident.peak)
+    gausset_compute::machine::resident_memory(None).map(|resident| resident.peak)
 }
 
 /// Resets the peak resident size and returns the current size in bytes; `None` if the system does not support it.
 #[allow(clippy::disallowed_methods, reason = "a file of the kernel")]
 pub(super) fn reset_peak() -> Option<u64> {
     std::fs::write("/proc/self/clear_refs", "5").ok()?;
-    gausset_compute::machine::resident(None).map(|resident| resident.now)
+    gausset_compute::machine::resident_memory(None).map(|resident| resident.now)
 }
 
 /// CPU time of the ended child processes in seconds, with a resolution of 10 ms.
@@ -41,7 +41,7 @@ pub(super) fn median(values: &mut [f64]) -> f64 {
 
 /// Median and spread of times.
 #[derive(Clone, Copy, Debug, Serialize)]
-pub(super) struct Interval {
+pub(super) struct TimeStatistics {
     /// Median.
     pub(super) median_ms: f64,
     /// 10th percentile.
@@ -50,9 +50,9 @@ pub(super) struct Interval {
     pub(super) p90_ms: f64,
 }
 
-impl Interval {
+impl TimeStatistics {
     /// Computes the statistics of times in ms, which are sorted in place; 0 if there are none.
-    pub(super) fn of(times: &mut [f64]) -> Self {
+    pub(super) fn from_times(times: &mut [f64]) -> Self {
         let median_ms = median(times);
         let at = |share: f64| {
             let place = (share * times.len().saturating_sub(1) as f64).round() as usize;

@@ -3,14 +3,14 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use gausset_field::model::Model;
-use gausset_field::{Bounds, splat};
+use gausset_field::model::FieldModel;
+use gausset_field::{FieldBounds, splat};
 use gausset_flow::Failure;
 use gausset_io::atomic::{Disk, WriteOptions};
-use gausset_io::splat::{self as splat_file, Document, LoadOptions, SaveOptions};
+use gausset_io::splat::{self as splat_file, LoadOptions, SaveOptions, SplatFile};
 
 use super::{check_output, load, overwrite, write_bytes};
-use crate::Ending;
+use crate::EarlyExit;
 use crate::console::Console;
 use crate::exit::Status;
 use crate::numbers::counted;
@@ -38,7 +38,7 @@ pub(crate) struct ExportArgs {
 }
 
 /// Runs the command.
-pub(super) fn run(args: &ExportArgs, console: &Console) -> Result<Status, Ending> {
+pub(super) fn run(args: &ExportArgs, console: &Console) -> Result<Status, EarlyExit> {
     let is_ply = |path: &PathBuf| path.extension().is_some_and(|e| e.eq_ignore_ascii_case("ply"));
     let count = if is_ply(&args.input) {
         check_output(&args.output, &[".safetensors"], args.force)?;
@@ -48,14 +48,14 @@ pub(super) fn run(args: &ExportArgs, console: &Console) -> Result<Status, Ending
         }
         let mut field = splat::from_splats(&file.scene())
             .map_err(|error| Failure::new("splats", format!("{}: {error}", args.input.display())))?;
-        field.bounds = Bounds::of(&field.means);
-        let model = Model::plain(field);
+        field.bounds = FieldBounds::from_points(&field.means);
+        let model = FieldModel::from_field(field);
         write_bytes(&args.output, &model.to_bytes(), args.force)?;
         model.field.len()
     } else {
         check_output(&args.output, &[".ply"], args.force)?;
         let model = load(&args.input)?;
-        let document = Document::new(splat::to_splats(&model.field));
+        let document = SplatFile::new(splat::to_splats(&model.field));
         let options =
             WriteOptions { label: "splats", overwrite: overwrite(args.force), ..WriteOptions::default() };
         splat_file::save(&Disk, &args.output, &document, &SaveOptions::default(), &options)

@@ -4,20 +4,20 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use gausset_field::fit::{FitOptions, Solver};
-use gausset_field::{Covariance, WeightMode};
-use gausset_flow::fields::{self, FieldFit, FitFieldOptions, FittedField};
+use gausset_field::fit::{FitOptions, FitSolver};
+use gausset_field::{CovarianceKind, WeightMode};
+use gausset_flow::fields::{self, FieldFitResult, FieldFitSummary, FitFieldOptions};
 
 use super::{MachineArgs, check_output};
-use crate::Ending;
-use crate::commands::training::{ending, interrupted};
+use crate::EarlyExit;
+use crate::commands::training::{exit_status, interrupted_status};
 use crate::console::Console;
+use crate::events::run_job;
 use crate::exit::Status;
 use crate::interrupt::Interrupt;
 use crate::lines::Lines;
-use crate::listener::attend;
 use crate::numbers::{grouped, three_digits};
-use crate::table::{self, Align};
+use crate::table::{self, ColumnAlign};
 
 const AFTER_HELP: &str = "\
 Examples:
@@ -51,9 +51,9 @@ pub(crate) struct FitArgs {
     #[arg(
         long, value_name = "KIND", default_value = "full", hide_possible_values = true,
         value_parser = PossibleValuesParser::new(["full", "diag"])
-            .map(|word| Covariance::from_name(&word).unwrap_or_default())
+            .map(|word| CovarianceKind::from_name(&word).unwrap_or_default())
     )]
-    cov: Covariance,
+    cov: CovarianceKind,
     /// Weight type: raw (any sign), softplus (positive) or sigmoid (0 to 1).
     #[arg(
         long, value_name = "MODE", default_value = "raw", hide_possible_values = true,
@@ -64,10 +64,10 @@ pub(crate) struct FitArgs {
     /// Solver: adam, lm (Levenberg-Marquardt), or auto (lm up to 30 Gaussians).
     #[arg(
         long, value_name = "SOLVER", default_value = "auto", hide_possible_values = true,
-        value_parser = PossibleValuesParser::new(Solver::ALL.map(Solver::name))
-            .map(|word| Solver::ALL.into_iter().find(|solver| solver.name() == word).unwrap_or_default())
+        value_parser = PossibleValuesParser::new(FitSolver::ALL.map(FitSolver::name))
+            .map(|word| FitSolver::ALL.into_iter().find(|solver| solver.name() == word).unwrap_or_default())
     )]
-    solver: Solver,
+    solver: FitSolver,
     /// Fraction of the samples held out for the evaluation.
     #[arg(long, value_name = "SHARE", default_value_t = 0.1)]
     holdout: f64,
@@ -97,7 +97,7 @@ pub(crate) struct FitArgs {
 }
 
 /// Runs the command.
-pub(super) fn run(args: &FitArgs, console: &Console) -> Result<Status, Ending> {
+pub(super) fn run(args: &FitArgs, console: &Console) -> Result<Status, EarlyExit> {
     check_output(&args.output, &[".safetensors"], args.force)?;
     let options = FitFieldOptions {
         input: args.input.clone(),
@@ -122,21 +122,21 @@ pub(super) fn run(args: &FitArgs, console: &Console) -> Result<Status, Ending> {
         level: args.machine.simd,
     };
     let interrupt = Interrupt::watch();
-    match attend(&interrupt, console, |host| fields::fit(&options, host)) {
-        Ok(FieldFit::Done(fitted)) => {
-            console.object_or(&*fitted, || table(&fitted, &args.output))?;
+    match run_job(&interrupt, console, |host| fields::fit(&options, host)) {
+        Ok(FieldFitResult::Done(fitted)) => {
+            console.json_or_text(&*fitted, || table(&fitted, &args.output))?;
             Ok(Status::Done)
         }
-        Ok(FieldFit::Stopped { step, state }) => {
+        Ok(FieldFitResult::Stopped { step, state }) => {
             console.note(format!("{}: saved at step {step}; resume with --resume", state.display()));
-            Ok(interrupted(&interrupt))
+            Ok(interrupted_status(&interrupt))
         }
-        Err(failure) => ending(failure, &interrupt),
+        Err(failure) => exit_status(failure, &interrupt),
     }
 }
 
 /// Formats the result as a table.
-fn table(fitted: &FittedField, output: &Path) -> Lines {
+fn table(fitted: &FieldFitSummary, output: &Path) -> Lines {
     let head = table::facts(&[
         ("field", output.display().to_string()),
         ("Gaussians", grouped(fitted.gaussians as u64)),
@@ -165,13 +165,13 @@ fn table(fitted: &FittedField, output: &Path) -> Lines {
     })
     .collect();
     let header = [
-        ("samples", Align::Left),
-        ("number", Align::Right),
-        ("PSNR dB", Align::Right),
-        ("R2", Align::Right),
-        ("Pearson", Align::Right),
-        ("MSE", Align::Right),
-        ("MAE", Align::Right),
+        ("samples", ColumnAlign::Left),
+        ("number", ColumnAlign::Right),
+        ("PSNR dB", ColumnAlign::Right),
+        ("R2", ColumnAlign::Right),
+        ("Pearson", ColumnAlign::Right),
+        ("MSE", ColumnAlign::Right),
+        ("MAE", ColumnAlign::Right),
     ];
     head + "" + table::columns(&header, &rows)
 }

@@ -3,11 +3,11 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use gausset_io::units::number;
+use gausset_io::text::format_number;
 use serde::Serialize;
 
 use super::load;
-use crate::Ending;
+use crate::EarlyExit;
 use crate::console::Console;
 use crate::exit::Status;
 use crate::lines::Lines;
@@ -27,7 +27,7 @@ pub(crate) struct InfoArgs {
 
 /// The result: a stable contract.
 #[derive(Debug, Serialize)]
-struct Info {
+struct FieldInfo {
     gaussians: usize,
     parameters: usize,
     covariance: &'static str,
@@ -49,7 +49,7 @@ struct Info {
 }
 
 /// Runs the command.
-pub(super) fn run(args: &InfoArgs, console: &Console) -> Result<Status, Ending> {
+pub(super) fn run(args: &InfoArgs, console: &Console) -> Result<Status, EarlyExit> {
     let model = load(&args.model)?;
     let field = &model.field;
     let size = |i: usize| {
@@ -59,7 +59,7 @@ pub(super) fn run(args: &InfoArgs, console: &Console) -> Result<Status, Ending> 
     let sigma = (!field.is_empty()).then(|| {
         (0..field.len()).map(size).fold([f64::INFINITY, 0.0f64], |[lo, hi], s| [lo.min(s), hi.max(s)])
     });
-    let info = Info {
+    let info = FieldInfo {
         gaussians: field.len(),
         parameters: field.len() * field.covariance.parameters(),
         covariance: field.covariance.name(),
@@ -75,19 +75,19 @@ pub(super) fn run(args: &InfoArgs, console: &Console) -> Result<Status, Ending> 
         negative_weights: (0..field.len()).filter(|&i| field.weight(i) < 0.0).count(),
         mass: field.mass(),
     };
-    console.object_or(&info, || info.table())?;
+    console.json_or_text(&info, || info.table())?;
     Ok(Status::Done)
 }
 
-impl Info {
+impl FieldInfo {
     fn table(&self) -> Lines {
-        let list = |values: &[f64]| values.iter().map(|v| decimals(*v)).collect::<Vec<_>>().join(" ");
+        let list = |values: &[f64]| values.iter().map(|v| format_number(*v)).collect::<Vec<_>>().join(" ");
         let mut rows = vec![
             ("Gaussians", grouped(self.gaussians as u64)),
             ("parameters", grouped(self.parameters as u64)),
             ("covariances", self.covariance.to_owned()),
             ("weights", format!("{}, {} negative", self.weights, grouped(self.negative_weights as u64))),
-            ("values", format!("{} + {} f(x)", number(self.offset), number(self.scale))),
+            ("values", format!("{} + {} f(x)", format_number(self.offset), format_number(self.scale))),
         ];
         if let Some([lo, hi]) = self.bounds {
             rows.push(("box", format!("{} to {}", list(&lo), list(&hi))));
@@ -96,14 +96,14 @@ impl Info {
             rows.push(("volume", format!("{x} x {y} x {z}, spacing {}", list(&spacing))));
         }
         if let Some([least, most]) = self.sigma {
-            rows.push(("sizes", format!("{} to {}", decimals(least), decimals(most))));
+            rows.push(("sizes", format!("{} to {}", four_decimals(least), four_decimals(most))));
         }
         table::facts(&rows)
     }
 }
 
 /// Formats a number with four decimals, with an exponent if it is very large or very small.
-fn decimals(value: f64) -> String {
+fn four_decimals(value: f64) -> String {
     let is_usual = value == 0.0 || (1e-3..1e9).contains(&value.abs());
     if is_usual { format!("{value:.4}") } else { format!("{value:.4e}") }
 }

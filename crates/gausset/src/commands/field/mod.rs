@@ -3,7 +3,7 @@
 mod export;
 mod fit;
 mod info;
-mod picture;
+mod panels;
 mod query;
 mod slice;
 mod voxelize;
@@ -12,13 +12,13 @@ use std::path::Path;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand};
-use gausset_compute::VectorLevel;
-use gausset_field::model::Model;
+use gausset_compute::SimdLevel;
+use gausset_field::model::FieldModel;
 use gausset_field::{Compute, Cutoff, FieldError};
 use gausset_flow::Failure;
-use gausset_io::atomic::{AtomicWriter, Disk, Overwrite, WriteOptions, refuse_existing, write_atomic_with};
+use gausset_io::atomic::{AtomicWriter, Disk, Overwrite, WriteOptions, check_free, write_atomic_with};
 
-use crate::Ending;
+use crate::EarlyExit;
 use crate::console::Console;
 use crate::exit::Status;
 
@@ -35,12 +35,12 @@ Examples:
 #[command(after_help = AFTER_HELP, arg_required_else_help = true, subcommand_required = true)]
 pub(crate) struct FieldArgs {
     #[command(subcommand)]
-    what: What,
+    command: FieldCommand,
 }
 
 /// The sub-commands of `field`.
 #[derive(Clone, Debug, Subcommand)]
-enum What {
+enum FieldCommand {
     /// Fit a field to samples or a volume.
     Fit(Box<fit::FitArgs>),
     /// Evaluate a field, and optionally its gradients, at points.
@@ -60,26 +60,26 @@ enum What {
 impl FieldArgs {
     /// Whether the result is printed as a JSON object.
     pub(crate) fn is_json(&self) -> bool {
-        match &self.what {
-            What::Fit(args) => args.json,
-            What::Query(args) => args.json,
-            What::Voxelize(args) => args.json,
-            What::Info(args) => args.json,
-            What::Slice(_) | What::Mip(_) | What::Export(_) => false,
+        match &self.command {
+            FieldCommand::Fit(args) => args.json,
+            FieldCommand::Query(args) => args.json,
+            FieldCommand::Voxelize(args) => args.json,
+            FieldCommand::Info(args) => args.json,
+            FieldCommand::Slice(_) | FieldCommand::Mip(_) | FieldCommand::Export(_) => false,
         }
     }
 }
 
 /// Runs the command.
-pub(crate) fn run(args: &FieldArgs, console: &Console) -> Result<Status, Ending> {
-    match &args.what {
-        What::Fit(args) => fit::run(args, console),
-        What::Query(args) => query::run(args, console),
-        What::Voxelize(args) => voxelize::voxelize(args, console),
-        What::Slice(args) => slice::slice(args, console),
-        What::Mip(args) => slice::mip(args, console),
-        What::Info(args) => info::run(args, console),
-        What::Export(args) => export::run(args, console),
+pub(crate) fn run(args: &FieldArgs, console: &Console) -> Result<Status, EarlyExit> {
+    match &args.command {
+        FieldCommand::Fit(args) => fit::run(args, console),
+        FieldCommand::Query(args) => query::run(args, console),
+        FieldCommand::Voxelize(args) => voxelize::voxelize(args, console),
+        FieldCommand::Slice(args) => slice::slice(args, console),
+        FieldCommand::Mip(args) => slice::mip(args, console),
+        FieldCommand::Info(args) => info::run(args, console),
+        FieldCommand::Export(args) => export::run(args, console),
     }
 }
 
@@ -89,10 +89,10 @@ pub(crate) struct MachineArgs {
     /// SIMD instruction set: auto|avx512|avx2|fallback.
     #[arg(
         long, value_name = "LEVEL", default_value = "auto", hide_possible_values = true, help_heading = "Machine",
-        value_parser = PossibleValuesParser::new(VectorLevel::ALL.map(VectorLevel::name))
-            .map(|name| VectorLevel::ALL.into_iter().find(|level| level.name() == name).unwrap_or_default())
+        value_parser = PossibleValuesParser::new(SimdLevel::ALL.map(SimdLevel::level_name))
+            .map(|name| SimdLevel::ALL.into_iter().find(|level| level.level_name() == name).unwrap_or_default())
     )]
-    simd: VectorLevel,
+    simd: SimdLevel,
     /// Number of threads; 0 = all CPU cores.
     #[arg(long, value_name = "N", default_value_t = 0, help_heading = "Machine", value_parser = clap::value_parser!(u32).range(0..=4096))]
     threads: u32,
@@ -139,7 +139,7 @@ enum CutoffArg {
 
 impl CutoffArg {
     /// The cut-off for the field of a model, whose values are scaled.
-    fn of(self, model: &Model) -> Cutoff {
+    fn for_model(self, model: &FieldModel) -> Cutoff {
         match self {
             Self::Value(error) if model.scale != 0.0 => Cutoff::Absolute(error / model.scale.abs()),
             Self::Value(error) => Cutoff::Absolute(error),
@@ -157,7 +157,7 @@ const fn overwrite(force: bool) -> Overwrite {
 fn check_output(path: &Path, endings: &[&str], force: bool) -> Result<(), Failure> {
     let name = path.to_string_lossy().to_lowercase();
     if endings.iter().any(|ending| name.ends_with(ending)) || path.starts_with("/dev") {
-        return Ok(refuse_existing(&Disk, path, overwrite(force))?);
+        return Ok(check_free(&Disk, path, overwrite(force))?);
     }
     let line = format!(
         "{}: name: unknown format (expected a name that ends in {})",
@@ -184,15 +184,15 @@ fn write_bytes(path: &Path, bytes: &[u8], force: bool) -> Result<(), Failure> {
     write(path, bytes.len() as u64, force, |out| std::io::Write::write_all(out, bytes))
 }
 
-fn load(path: &Path) -> Result<Model, Failure> {
-    Ok(Model::load(path)?)
+fn load(path: &Path) -> Result<FieldModel, Failure> {
+    Ok(FieldModel::load(path)?)
 }
 
 /// Converts an error of a field into a failure that names the file.
-fn in_file(path: &Path) -> impl Fn(FieldError) -> Failure {
-    move |error| Failure::new(code_of(&error), format!("{}: {error}", path.display()))
+fn failure_in_file(path: &Path) -> impl Fn(FieldError) -> Failure {
+    move |error| Failure::new(error_code(&error), format!("{}: {error}", path.display()))
 }
 
-const fn code_of(error: &FieldError) -> &'static str {
+const fn error_code(error: &FieldError) -> &'static str {
     if matches!(error, FieldError::Memory { .. }) { "memory" } else { "field" }
 }

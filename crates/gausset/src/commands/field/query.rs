@@ -4,18 +4,19 @@ use std::path::PathBuf;
 
 use clap::Args;
 use gausset_field::input::{self, Affine};
-use gausset_field::model::Model;
+use gausset_field::model::FieldModel;
 use gausset_field::{
-    AcceleratedEvaluator, Compute, Cutoff, CutoffReport, FieldError, GaussianField, PointSet, Real, render,
+    AcceleratedEvaluator, Compute, Cutoff, CutoffReport, FieldError, GaussianField, Real, SortedPoints,
+    render,
 };
 use gausset_flow::Failure;
 use serde::Serialize;
 
 use super::{
-    CutoffArg, MachineArgs, Space, check_output, in_file, load, parse_cutoff, space_parser, write,
+    CutoffArg, MachineArgs, Space, check_output, failure_in_file, load, parse_cutoff, space_parser, write,
     write_bytes,
 };
-use crate::Ending;
+use crate::EarlyExit;
 use crate::console::Console;
 use crate::exit::Status;
 use crate::numbers::counted;
@@ -66,7 +67,7 @@ pub(crate) struct QueryArgs {
 
 /// The result: a stable contract.
 #[derive(Debug, Serialize)]
-struct Report {
+struct QueryReport {
     points: usize,
     gaussians: usize,
     /// Guaranteed maximum error in value units, without rounding; `null` if all pairs were computed.
@@ -75,7 +76,7 @@ struct Report {
 }
 
 /// The map from the coordinates of a space to model coordinates.
-pub(super) fn model_from(model: &Model, space: Space) -> Result<Affine, Failure> {
+pub(super) fn model_from(model: &FieldModel, space: Space) -> Result<Affine, Failure> {
     match space {
         Space::World => model
             .model_from_world()
@@ -95,18 +96,18 @@ fn apply(m: &Affine, x: [f64; 3]) -> [f64; 3] {
 }
 
 /// Values, gradients (empty unless requested), and the report of the cut-off.
-type Evaluated = (Vec<f64>, Vec<[f64; 3]>, CutoffReport);
+type Evaluation = (Vec<f64>, Vec<[f64; 3]>, CutoffReport);
 
 /// Evaluates values and, if requested, gradients at points.
-fn evaluated<T: Real>(
+fn evaluate<T: Real>(
     compute: &Compute,
     field: &GaussianField<T>,
     points: &[[T; 3]],
     cutoff: Cutoff,
     with_gradients: bool,
-) -> Result<Evaluated, FieldError> {
+) -> Result<Evaluation, FieldError> {
     let evaluator = AcceleratedEvaluator::new(compute, field)?;
-    let set = PointSet::new(points)?;
+    let set = SortedPoints::new(points)?;
     let wide = |values: Vec<T>| values.into_iter().map(Into::into).collect();
     if !with_gradients {
         let (values, report) = evaluator.values(&set, cutoff)?;
@@ -118,7 +119,7 @@ fn evaluated<T: Real>(
 }
 
 /// Runs the command.
-pub(super) fn run(args: &QueryArgs, console: &Console) -> Result<Status, Ending> {
+pub(super) fn run(args: &QueryArgs, console: &Console) -> Result<Status, EarlyExit> {
     check_output(&args.output, &[".csv", ".npy"], args.force)?;
     let compute = args.machine.compute()?;
     let model = load(&args.model)?;
@@ -133,21 +134,22 @@ pub(super) fn run(args: &QueryArgs, console: &Console) -> Result<Status, Ending>
             )
         })?;
     }
-    let cutoff = args.cutoff_error.of(&model);
+    let cutoff = args.cutoff_error.for_model(&model);
     let found = if args.f64 {
-        evaluated(&compute, &model.field, &points, cutoff, args.grad)
+        evaluate(&compute, &model.field, &points, cutoff, args.grad)
     } else {
         // In f32, relative to the centre of the field's box for precision.
         let middle =
             model.field.bounds.map_or([0.0; 3], |b| std::array::from_fn(|k| 0.5 * (b.lo[k] + b.hi[k])));
-        let field = render::moved(&model.field, middle);
+        let field = render::recentred(&model.field, middle);
         let near: Vec<[f32; 3]> =
             points.iter().map(|x| std::array::from_fn(|k| (x[k] - middle[k]) as f32)).collect();
-        evaluated(&compute, &field, &near, cutoff, args.grad)
+        evaluate(&compute, &field, &near, cutoff, args.grad)
     };
-    let (values, gradients, found) = found.map_err(in_file(&args.points))?;
+    let (values, gradients, found) = found.map_err(failure_in_file(&args.points))?;
     let bound = found.bound.filter(|_| cutoff != Cutoff::Absolute(0.0)).map(|b| b * model.scale.abs());
-    let report = Report { points: points.len(), gaussians: model.field.len(), bound, pairs: found.pairs };
+    let report =
+        QueryReport { points: points.len(), gaussians: model.field.len(), bound, pairs: found.pairs };
     let rows: Vec<Vec<f64>> = values
         .iter()
         .enumerate()
@@ -177,7 +179,7 @@ pub(super) fn run(args: &QueryArgs, console: &Console) -> Result<Status, Ending>
         write(&args.output, bytes, args.force, |out| gausset_io::npy::write(out, &shape, numbers))?;
     }
     if args.json {
-        console.object_or(&report, String::new)?;
+        console.json_or_text(&report, String::new)?;
     } else {
         let bound = report.bound.map_or_else(String::new, |bound| format!(", error at most {bound:.2e}"));
         console.note(format!("{}: {}{bound}", args.output.display(), counted(report.points as u64, "value")));

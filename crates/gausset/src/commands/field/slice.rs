@@ -5,23 +5,23 @@ use std::path::PathBuf;
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use gausset_field::Cutoff;
-use gausset_field::input::{self, Input, Wanted};
+use gausset_field::input::{self, Input, ReadRequest};
 use gausset_field::render;
 use gausset_flow::Failure;
 
-use super::picture::{Panel, picture};
+use super::panels::{Panel, encode_panels};
 use super::voxelize::lattice;
-use super::{MachineArgs, check_output, in_file, load, write_bytes};
-use crate::Ending;
+use super::{MachineArgs, check_output, failure_in_file, load, write_bytes};
+use crate::EarlyExit;
 use crate::console::Console;
 use crate::exit::Status;
 
 /// Allowed error of the values in an image: less than a grey level.
-const PICTURE_ERROR: f64 = 1e-4;
+const IMAGE_ERROR: f64 = 1e-4;
 /// Memory per pixel of a panel, bytes: its value twice, its colour in the panel and in the image, the file.
 const PIXEL_BYTES: u64 = 20;
 /// Error that is drawn in full colour, as a fraction of the range.
-const FULL_ERROR: f32 = 0.1;
+const FULL_COLOUR_ERROR: f32 = 0.1;
 
 const SLICE_HELP: &str = "\
 Examples:
@@ -90,7 +90,7 @@ fn axis_parser() -> impl TypedValueParser<Value = usize> {
 }
 
 /// Runs `field slice`.
-pub(super) fn slice(args: &SliceArgs, console: &Console) -> Result<Status, Ending> {
+pub(super) fn slice(args: &SliceArgs, console: &Console) -> Result<Status, EarlyExit> {
     check_output(&args.output, &[".png"], args.force)?;
     let compute = args.machine.compute()?;
     let model = load(&args.model)?;
@@ -102,11 +102,11 @@ pub(super) fn slice(args: &SliceArgs, console: &Console) -> Result<Status, Endin
     }
     let plane = whole.plane(args.axis, at);
     let panels = if args.truth.is_some() { 3 } else { 1 };
-    plane.count(panels * PIXEL_BYTES).map_err(in_file(&args.model))?;
-    let (values, _) = render::voxelize(&compute, &model.field, &plane, Cutoff::Absolute(PICTURE_ERROR))
-        .map_err(in_file(&args.model))?;
+    plane.checked_count(panels * PIXEL_BYTES).map_err(failure_in_file(&args.model))?;
+    let (values, _) = render::voxelize(&compute, &model.field, &plane, Cutoff::Absolute(IMAGE_ERROR))
+        .map_err(failure_in_file(&args.model))?;
     let values: Vec<f32> = values.iter().map(|v| model.value(f64::from(*v)) as f32).collect();
-    let (u, v) = render::others(args.axis);
+    let (u, v) = render::other_axes(args.axis);
     let (width, height) = (whole.dims[u], whole.dims[v]);
     let range = |values: &[f32]| {
         values.iter().fold((f32::INFINITY, f32::NEG_INFINITY), |(lo, hi), v| (lo.min(*v), hi.max(*v)))
@@ -118,7 +118,7 @@ pub(super) fn slice(args: &SliceArgs, console: &Console) -> Result<Status, Endin
         }
         Some(path) => {
             let Input::Volume(volume) =
-                input::read(path, &Wanted { frame: args.frame, ..Wanted::default() })?
+                input::read(path, &ReadRequest { frame: args.frame, ..ReadRequest::default() })?
             else {
                 let line = format!("{}: samples (expected a volume for --truth)", path.display());
                 return Err(Failure::usage(line).into());
@@ -144,39 +144,39 @@ pub(super) fn slice(args: &SliceArgs, console: &Console) -> Result<Status, Endin
             vec![
                 Panel::grey(width, height, &truth, lo, hi),
                 Panel::grey(width, height, &values, lo, hi),
-                Panel::error(width, height, &error, FULL_ERROR * model.peak as f32),
+                Panel::error(width, height, &error, FULL_COLOUR_ERROR * model.peak as f32),
             ]
         }
     };
-    write_bytes(&args.output, &picture(&panels)?, args.force)?;
+    write_bytes(&args.output, &encode_panels(&panels)?, args.force)?;
     console.note(format!("{}: slice {at} of {}", args.output.display(), whole.dims[args.axis]));
     Ok(Status::Done)
 }
 
 /// Runs `field mip`.
-pub(super) fn mip(args: &MipArgs, console: &Console) -> Result<Status, Ending> {
+pub(super) fn mip(args: &MipArgs, console: &Console) -> Result<Status, EarlyExit> {
     check_output(&args.output, &[".png"], args.force)?;
     let compute = args.machine.compute()?;
     let model = load(&args.model)?;
     let (lattice, _) = lattice(&model, None)?;
-    lattice.plane(args.axis, 0).count(PIXEL_BYTES).map_err(in_file(&args.model))?;
+    lattice.plane(args.axis, 0).checked_count(PIXEL_BYTES).map_err(failure_in_file(&args.model))?;
     let values = if args.integral {
-        let mut values =
-            render::integrals(&compute, &model.field, &lattice, args.axis).map_err(in_file(&args.model))?;
+        let mut values = render::integrals(&compute, &model.field, &lattice, args.axis)
+            .map_err(failure_in_file(&args.model))?;
         values.iter_mut().for_each(|v| *v = (model.scale * f64::from(*v)) as f32);
         values
     } else {
         let (mut values, _) =
-            render::voxelize(&compute, &model.field, &lattice, Cutoff::Absolute(PICTURE_ERROR))
-                .map_err(in_file(&args.model))?;
+            render::voxelize(&compute, &model.field, &lattice, Cutoff::Absolute(IMAGE_ERROR))
+                .map_err(failure_in_file(&args.model))?;
         values.iter_mut().for_each(|v| *v = model.value(f64::from(*v)) as f32);
         render::maximum_projection(&values, lattice.dims, args.axis)
     };
-    let (u, v) = render::others(args.axis);
+    let (u, v) = render::other_axes(args.axis);
     let (lo, hi) =
         values.iter().fold((f32::INFINITY, f32::NEG_INFINITY), |(lo, hi), v| (lo.min(*v), hi.max(*v)));
     let panel = Panel::grey(lattice.dims[u], lattice.dims[v], &values, lo, hi);
-    write_bytes(&args.output, &picture(&[panel])?, args.force)?;
+    write_bytes(&args.output, &encode_panels(&[panel])?, args.force)?;
     console.note(format!("{}: along {}", args.output.display(), ["x", "y", "z"][args.axis]));
     Ok(Status::Done)
 }

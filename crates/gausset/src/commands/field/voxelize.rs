@@ -4,14 +4,14 @@ use std::path::PathBuf;
 
 use clap::Args;
 use gausset_field::input::Affine;
-use gausset_field::model::Model;
-use gausset_field::output::VolumeOut;
+use gausset_field::model::FieldModel;
+use gausset_field::output::OutputVolume;
 use gausset_field::render::{self, Lattice};
 use gausset_flow::Failure;
 use serde::Serialize;
 
-use super::{CutoffArg, MachineArgs, check_output, in_file, load, parse_cutoff, write};
-use crate::Ending;
+use super::{CutoffArg, MachineArgs, check_output, failure_in_file, load, parse_cutoff, write};
+use crate::EarlyExit;
 use crate::console::Console;
 use crate::exit::Status;
 
@@ -57,7 +57,7 @@ fn parse_shape(text: &str) -> Result<[usize; 3], String> {
 
 /// The result: a stable contract.
 #[derive(Debug, Serialize)]
-struct Report {
+struct VoxelizeReport {
     dims: [usize; 3],
     /// Guaranteed maximum error in value units, without rounding.
     bound: Option<f64>,
@@ -68,7 +68,7 @@ struct Report {
 const DEFAULT_VOXELS: f64 = 128.0;
 
 /// The lattice of a model in model coordinates, and the map from voxel indices to the world.
-pub(super) fn lattice(model: &Model, shape: Option<[usize; 3]>) -> Result<(Lattice, Affine), Failure> {
+pub(super) fn lattice(model: &FieldModel, shape: Option<[usize; 3]>) -> Result<(Lattice, Affine), Failure> {
     let lattice = match (shape, model.grid, model.field.bounds) {
         (None, Some(grid), _) => Lattice { origin: [0.0; 3], spacing: grid.spacing, dims: grid.dims },
         (shape, _, Some(bounds)) => {
@@ -100,18 +100,19 @@ pub(super) fn lattice(model: &Model, shape: Option<[usize; 3]>) -> Result<(Latti
 }
 
 /// Runs `field voxelize`.
-pub(super) fn voxelize(args: &VoxelizeArgs, console: &Console) -> Result<Status, Ending> {
+pub(super) fn voxelize(args: &VoxelizeArgs, console: &Console) -> Result<Status, EarlyExit> {
     check_output(&args.output, &[".npy", ".nrrd", ".vti"], args.force)?;
     let compute = args.machine.compute()?;
     let model = load(&args.model)?;
     let (lattice, world_from_index) = lattice(&model, args.shape)?;
-    let found = render::voxelize(&compute, &model.field, &lattice, args.cutoff_error.of(&model));
-    let (mut values, found) = found.map_err(in_file(&args.model)).map_err(|failure| match failure.code {
-        "memory" => Failure::new("memory", format!("{}; ask for fewer with --shape", failure.message)),
-        _ => failure,
-    })?;
+    let found = render::voxelize(&compute, &model.field, &lattice, args.cutoff_error.for_model(&model));
+    let (mut values, found) =
+        found.map_err(failure_in_file(&args.model)).map_err(|failure| match failure.code {
+            "memory" => Failure::new("memory", format!("{}; ask for fewer with --shape", failure.message)),
+            _ => failure,
+        })?;
     values.iter_mut().for_each(|v| *v = model.value(f64::from(*v)) as f32);
-    let volume = VolumeOut { values: &values, dims: lattice.dims, world_from_index };
+    let volume = OutputVolume { values: &values, dims: lattice.dims, world_from_index };
     write(&args.output, 4 * values.len() as u64, args.force, |out| {
         let is = |ending: &str| args.output.extension().is_some_and(|e| e.eq_ignore_ascii_case(ending));
         if is("nrrd") {
@@ -123,9 +124,9 @@ pub(super) fn voxelize(args: &VoxelizeArgs, console: &Console) -> Result<Status,
         }
     })?;
     let bound = found.bound.map(|bound| bound * model.scale.abs());
-    let report = Report { dims: lattice.dims, bound, pairs: found.pairs };
+    let report = VoxelizeReport { dims: lattice.dims, bound, pairs: found.pairs };
     if args.json {
-        console.object_or(&report, String::new)?;
+        console.json_or_text(&report, String::new)?;
     } else {
         let [x, y, z] = lattice.dims;
         let bound = bound.map_or_else(String::new, |bound| format!(", error at most {bound:.2e}"));

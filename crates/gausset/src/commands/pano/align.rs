@@ -4,20 +4,20 @@ use std::path::PathBuf;
 
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use gausset_flow::panos::{KnownChoice, PanoAlignment, align};
-use gausset_flow::tool::{Aligner, ToolOptions};
+use gausset_flow::aligner::{Aligner, AlignerOptions};
+use gausset_flow::panos::{PanoAlignment, PriorKnowledge, align};
 use gausset_sfm::Mapper;
 
 use super::compare;
 use super::track::TrackFileArgs;
 use crate::commands::overwrite;
-use crate::commands::training::ending;
+use crate::commands::training::exit_status;
 use crate::console::Console;
+use crate::events::run_job;
 use crate::exit::Status;
 use crate::interrupt::Interrupt;
 use crate::lines::Lines;
-use crate::listener::attend;
-use crate::{Ending, describe};
+use crate::{EarlyExit, describe};
 
 const AFTER_HELP: &str = "\
 Examples:
@@ -77,8 +77,8 @@ pub(crate) struct TrackArgs {
 }
 
 impl TrackArgs {
-    pub(crate) fn known(&self) -> KnownChoice {
-        KnownChoice { track: self.file.options(), refine: self.refine, ..KnownChoice::default() }
+    pub(crate) fn known_poses(&self) -> PriorKnowledge {
+        PriorKnowledge { track: self.file.options(), refine: self.refine, ..PriorKnowledge::default() }
     }
 }
 
@@ -97,8 +97,8 @@ pub(crate) struct AlignerArgs {
 
 impl AlignerArgs {
     /// The options of the tool with this aligner.
-    pub(crate) fn over(&self, tool: &ToolArgs) -> ToolOptions {
-        ToolOptions { aligner: self.aligner, ..tool.options() }
+    pub(crate) fn tool_options(&self, tool: &ToolArgs) -> AlignerOptions {
+        AlignerOptions { aligner: self.aligner, ..tool.options() }
     }
 }
 
@@ -132,8 +132,8 @@ pub(crate) struct ToolArgs {
 }
 
 impl ToolArgs {
-    pub(crate) fn options(&self) -> ToolOptions {
-        ToolOptions {
+    pub(crate) fn options(&self) -> AlignerOptions {
+        AlignerOptions {
             aligner: Aligner::Colmap,
             python: self.python.clone(),
             colmap: self.colmap.clone(),
@@ -146,29 +146,30 @@ impl ToolArgs {
 }
 
 /// Runs the command.
-pub(crate) fn run(args: &AlignArgs, console: &Console) -> Result<Status, Ending> {
+pub(crate) fn run(args: &AlignArgs, console: &Console) -> Result<Status, EarlyExit> {
     let interrupt = Interrupt::watch();
-    let (tool, overwrite) = (args.aligner.over(&args.tool), overwrite(args.force));
-    let known = KnownChoice {
+    let (tool, overwrite) = (args.aligner.tool_options(&args.tool), overwrite(args.force));
+    let known = PriorKnowledge {
         poses: args.poses.clone(),
         matches: args.matches.clone(),
         database: args.database.clone(),
-        ..args.track.known()
+        ..args.track.known_poses()
     };
-    let aligned = attend(&interrupt, console, |host| match &args.reference {
+    let aligned = run_job(&interrupt, console, |host| match &args.reference {
         Some(reference) => align::align_and_compare(&args.folder, reference, &known, &tool, overwrite, host),
         None => align::align(&args.folder, &known, &tool, overwrite, host)
-            .map(|poses| PanoAlignment::of(&poses, &args.folder)),
+            .map(|poses| PanoAlignment::new(&poses, &args.folder)),
     });
     let alignment = match aligned {
         Ok(alignment) => alignment,
-        Err(failure) => return ending(failure, &interrupt),
+        Err(failure) => return exit_status(failure, &interrupt),
     };
-    console.object_or(&alignment, || {
+    console.json_or_text(&alignment, || {
         let judged = alignment.reference.as_ref();
-        let judged =
-            judged.map(|found| Lines::from("") + "comparison with the reference" + compare::describe(found));
-        describe::panos(&alignment) + judged.unwrap_or_default()
+        let judged = judged.map(|found| {
+            Lines::from("") + "comparison with the reference" + compare::format_comparison(found)
+        });
+        describe::pano_alignment(&alignment) + judged.unwrap_or_default()
     })?;
     let is_judged = args.reference.is_none() || alignment.reference.is_some();
     Ok(Status::done(!alignment.unregistered.is_empty() || !is_judged))

@@ -4,12 +4,12 @@ use std::path::PathBuf;
 
 use clap::Args;
 use gausset_flow::Host;
-use gausset_flow::panos::calibrate::{self as pano_calibrate, Calibrated};
+use gausset_flow::panos::calibrate::{self as pano_calibrate, CalibrationReport};
 use gausset_flow::panos::{CalibrateOptions, CircleRadius};
 
 use super::split::parse_positive;
-use crate::Ending;
-use crate::commands::making::{MakingArgs, make};
+use crate::EarlyExit;
+use crate::commands::frame_jobs::{FrameJobArgs, run_frame_job};
 use crate::console::Console;
 use crate::device::ComputeArgs;
 use crate::exit::Status;
@@ -54,7 +54,7 @@ pub(crate) struct CalibrateArgs {
     #[arg(long, value_name = "S", value_parser = parse_positive)]
     end: Option<f64>,
     #[command(flatten)]
-    pub(super) making: MakingArgs,
+    pub(super) making: FrameJobArgs,
     #[command(flatten)]
     compute: ComputeArgs,
 }
@@ -88,14 +88,14 @@ fn parse_radius(text: &str) -> Result<CircleRadius, String> {
 }
 
 /// Runs the command.
-pub(crate) fn run(args: &CalibrateArgs, console: &Console) -> Result<Status, Ending> {
+pub(crate) fn run(args: &CalibrateArgs, console: &Console) -> Result<Status, EarlyExit> {
     let options = args.options();
     let job = |host: &mut Host<'_>| pano_calibrate::calibrate(&options, args.making.dry_run, host);
-    make(console, job, |done| text(done, args))
+    run_frame_job(console, job, |done| format_result(done, args))
 }
 
 /// Formats the result as text.
-fn text(done: &Calibrated, args: &CalibrateArgs) -> Lines {
+fn format_result(done: &CalibrationReport, args: &CalibrateArgs) -> Lines {
     let ([width, height], output) = (done.size, args.output.display());
     if done.is_dry_run {
         return format!("{output}: would use {} frames of {width}x{height} px", done.frames).into();

@@ -4,9 +4,9 @@ use std::path::PathBuf;
 
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use gausset_flow::panos::ColourChoice;
+use gausset_flow::panos::ColourOptions;
 use gausset_pano::equalise::Equalise;
-use gausset_pano::look::Look;
+use gausset_pano::look::ColourSettings;
 
 /// Arguments for colour adjustments.
 #[derive(Clone, Debug, Default, Args)]
@@ -14,7 +14,7 @@ pub(crate) struct ColourArgs {
     /// Colour adjustments KEY=VALUE,...: exposure (stops), and from -100 to 100 warmth, tint, brightness, contrast,
     /// highlights, shadows, black, saturation, vibrance.
     #[arg(long, value_name = "SETTINGS", help_heading = "Colours", allow_hyphen_values = true, value_parser = parse_look)]
-    look: Option<Look>,
+    look: Option<ColourSettings>,
     /// Colour lookup table (.cube), applied after --look.
     #[arg(long, value_name = "FILE", help_heading = "Colours")]
     lut: Option<PathBuf>,
@@ -30,11 +30,11 @@ pub(crate) struct ColourArgs {
 }
 
 impl ColourArgs {
-    pub(crate) fn options(&self) -> ColourChoice {
-        ColourChoice { look: self.look.unwrap_or_default(), lut: self.lut.clone(), equalise: self.equalise }
+    pub(crate) fn options(&self) -> ColourOptions {
+        ColourOptions { look: self.look.unwrap_or_default(), lut: self.lut.clone(), equalise: self.equalise }
     }
 }
 
-pub(crate) fn parse_look(text: &str) -> Result<Look, String> {
-    Look::parse(text).map_err(|e| e.to_string())
+pub(crate) fn parse_look(text: &str) -> Result<ColourSettings, String> {
+    ColourSettings::parse(text).map_err(|e| e.to_string())
 }

@@ -3,13 +3,13 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use gausset_flow::panos::compare::{self, Compared, Side};
+use gausset_flow::panos::compare::{self, PoseComparison, PoseSource};
 use gausset_flow::panos::model::write;
-use gausset_io::atomic::{Disk, refuse_existing};
-use gausset_pano::poses::matching::MatchedBy;
-use gausset_sfm::compare::Spread;
+use gausset_io::atomic::{Disk, check_free};
+use gausset_pano::poses::matching::MatchKey;
+use gausset_sfm::compare::ErrorStats;
 
-use crate::Ending;
+use crate::EarlyExit;
 use crate::commands::overwrite;
 use crate::console::Console;
 use crate::exit::Status;
@@ -47,27 +47,27 @@ pub(crate) struct CompareArgs {
 }
 
 /// Runs the command.
-pub(crate) fn run(args: &CompareArgs, console: &Console) -> Result<Status, Ending> {
+pub(crate) fn run(args: &CompareArgs, console: &Console) -> Result<Status, EarlyExit> {
     if let Some(path) = &args.csv {
-        refuse_existing(&Disk, path, overwrite(args.force)).map_err(gausset_flow::Failure::from)?;
+        check_free(&Disk, path, overwrite(args.force)).map_err(gausset_flow::Failure::from)?;
     }
     let compared = compare::compare(&args.first, &args.reference)?;
     if let Some(path) = &args.csv {
         write(path, compared.csv().as_bytes())?;
     }
-    console.object_or(&compared, || describe(&compared))?;
+    console.json_or_text(&compared, || format_comparison(&compared))?;
     Ok(Status::done(!compared.missing.is_empty()))
 }
 
 /// Formats a comparison.
-pub(crate) fn describe(found: &Compared) -> Lines {
-    let Compared { first, reference, fit, centre, rotation_degrees, path, .. } = found;
+pub(crate) fn format_comparison(found: &PoseComparison) -> Lines {
+    let PoseComparison { first, reference, fit, centre, rotation_degrees, path, .. } = found;
     let unit = if reference.is_metric { "m" } else { "units" };
     let by = match found.matched_by {
-        MatchedBy::Name => "by name",
-        MatchedBy::NameWithoutExtension => "by name without extension",
-        MatchedBy::Stem => "by name without folder and extension",
-        MatchedBy::Place => "by position in the list",
+        MatchKey::Name => "by name",
+        MatchKey::NameWithoutExtension => "by name without extension",
+        MatchKey::Stem => "by name without folder and extension",
+        MatchKey::Place => "by position in the list",
     };
     let share = 100.0 * found.registered_share;
     let all = counted(reference.poses as u64, "pose");
@@ -83,26 +83,29 @@ pub(crate) fn describe(found: &Compared) -> Lines {
     } else if found.left_out_of_fit.is_empty() {
         "over all centres".to_owned()
     } else {
-        format!("without outliers {}", some(&found.left_out_of_fit))
+        format!("without outliers {}", first_names(&found.left_out_of_fit))
     };
-    rows.push(("fit", format!("scale {}, {of}", digits(fit.scale))));
-    let spread = |s: &Spread, unit: &str, worst: Option<&str>| {
-        let [mean, median, most] = [s.mean, s.median, s.worst].map(digits);
+    rows.push(("fit", format!("scale {}, {of}", format_number(fit.scale))));
+    let spread = |s: &ErrorStats, unit: &str, worst: Option<&str>| {
+        let [mean, median, most] = [s.mean, s.median, s.worst].map(format_number);
         let name = worst.map(|name| format!(" ({name})")).unwrap_or_default();
         format!("{mean} {unit} mean, {median} median, {most} worst{name}")
     };
-    let name = |frame: Option<&compare::Frame>| frame.map(|f| f.name.clone());
-    let worst = name(found.worst(|f| f.centre_error));
+    let name = |frame: Option<&compare::FrameError>| frame.map(|f| f.name.clone());
+    let worst = name(found.largest_error(|f| f.centre_error));
     let share = 100.0 * centre.worst / path;
     rows.push(("centres", spread(centre, unit, worst.as_deref())));
     if *path > 0.0 {
-        rows.push(("", format!("worst {} % of the path of {} {unit}", digits(share), digits(*path))));
+        rows.push((
+            "",
+            format!("worst {} % of the path of {} {unit}", format_number(share), format_number(*path)),
+        ));
     }
-    let worst = name(found.worst(|f| f.rotation_error_degrees));
+    let worst = name(found.largest_error(|f| f.rotation_error_degrees));
     rows.push(("rotations", spread(rotation_degrees, "degrees", worst.as_deref())));
     if let Some(drift) = &found.drift {
-        let (t, r) = (digits(100.0 * drift.translation), digits(drift.rotation));
-        let (pieces, piece) = (counted(drift.pieces as u64, "piece"), digits(drift.piece));
+        let (t, r) = (format_number(100.0 * drift.translation), format_number(drift.rotation));
+        let (pieces, piece) = (counted(drift.pieces as u64, "piece"), format_number(drift.piece));
         let per = if reference.is_metric { "metre" } else { "unit" };
         rows.push((
             "drift",
@@ -113,17 +116,17 @@ pub(crate) fn describe(found: &Compared) -> Lines {
         rows.extend(reprojection(title, side));
     }
     if !found.missing.is_empty() {
-        rows.push(("missing", some(&found.missing)));
+        rows.push(("missing", first_names(&found.missing)));
     }
     table::facts(&rows)
 }
 
-fn reprojection(title: &'static str, side: &Side) -> Option<(&'static str, String)> {
+fn reprojection(title: &'static str, side: &PoseSource) -> Option<(&'static str, String)> {
     let found = side.reprojection.as_ref()?;
     let [px, degrees] = [found.px, found.degrees];
     let count = grouped(found.observations as u64);
-    let (mean, most) = (digits(px.mean), digits(px.worst));
-    let (angle, largest) = (digits(degrees.mean), digits(degrees.worst));
+    let (mean, most) = (format_number(px.mean), format_number(px.worst));
+    let (angle, largest) = (format_number(degrees.mean), format_number(degrees.worst));
     Some((
         title,
         format!("{mean} px mean, {most} worst; {angle} degrees mean, {largest} worst; {count} observations"),
@@ -131,12 +134,12 @@ fn reprojection(title: &'static str, side: &Side) -> Option<(&'static str, Strin
 }
 
 /// Formats a number with three digits, with an exponent if it is very small.
-fn digits(value: f64) -> String {
+fn format_number(value: f64) -> String {
     if value != 0.0 && value.abs() < 1e-3 { format!("{value:.1e}") } else { three_digits(value) }
 }
 
 /// Lists the first few names.
-fn some(names: &[String]) -> String {
+fn first_names(names: &[String]) -> String {
     const SHOWN: usize = 5;
     let mut text = names.iter().take(SHOWN).map(String::as_str).collect::<Vec<_>>().join(", ");
     if names.len() > SHOWN {

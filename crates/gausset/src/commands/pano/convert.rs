@@ -4,20 +4,20 @@ use std::path::PathBuf;
 
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use gausset_flow::panos::convert::{self as pano_convert, Converted, Target};
-use gausset_flow::panos::{ConvertOptions, FrameChoice, is_picture};
-use gausset_flow::tool::SILENCE;
+use gausset_flow::aligner::TOOL_TIMEOUT;
+use gausset_flow::panos::convert::{self as pano_convert, PanoConvertResult, TargetProjection};
+use gausset_flow::panos::{FrameOptions, PanoConvertOptions, is_image_extension};
 use gausset_flow::{Failure, Host};
-use gausset_pano::cube::{Face, Net, Order};
+use gausset_pano::cube::{CubeLayout, Face, StripOrder};
 use gausset_pano::cutter::Format;
 use gausset_train::MemoryLimit;
 
 use super::colour::ColourArgs;
-use super::shape::{parse_faces, parse_turns};
-use super::split::ChoiceArgs;
+use super::projection::{parse_faces, parse_turns};
+use super::split::FrameArgs;
 use super::track::TrackFileArgs;
-use crate::Ending;
-use crate::commands::making::{MakingArgs, make};
+use crate::EarlyExit;
+use crate::commands::frame_jobs::{FrameJobArgs, run_frame_job};
 use crate::console::Console;
 use crate::device::ComputeArgs;
 use crate::exit::Status;
@@ -52,9 +52,9 @@ pub(crate) struct ConvertArgs {
     #[arg(
         long, value_name = "CxR", hide_possible_values = true,
         value_parser = PossibleValuesParser::new(["4x3", "3x4", "6x1", "1x6", "3x2", "2x3"])
-            .map(|name| Net::from_name(&name).unwrap_or(Net::Cross4x3))
+            .map(|name| CubeLayout::from_name(&name).unwrap_or(CubeLayout::Cross4x3))
     )]
-    grid: Option<Net>,
+    grid: Option<CubeLayout>,
     /// Strip: order of its faces, row by row; r, l, u, d, f, b = right, left, up, down, front, back [default: rludfb].
     #[arg(long, value_name = "ORDER", value_parser = parse_faces)]
     faces: Option<[Face; 6]>,
@@ -71,33 +71,33 @@ pub(crate) struct ConvertArgs {
     #[arg(long, value_name = "Q", value_parser = clap::value_parser!(u8).range(1..=100))]
     quality: Option<u8>,
     #[command(flatten)]
-    choice: ChoiceArgs,
+    choice: FrameArgs,
     #[command(flatten)]
     track: TrackFileArgs,
     #[command(flatten)]
     colours: ColourArgs,
     /// Maximum time without output of ffmpeg, seconds.
-    #[arg(long, value_name = "S", default_value_t = SILENCE, value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "S", default_value_t = TOOL_TIMEOUT, value_parser = clap::value_parser!(u64).range(1..))]
     tool_timeout: u64,
     /// Memory limit (4GiB, 512MiB or bytes); auto = a quarter of the machine's memory, at most 2GiB.
     #[arg(long, value_name = "SIZE", default_value = "auto", value_parser = str::parse::<MemoryLimit>, help_heading = "Machine")]
     max_memory: MemoryLimit,
     #[command(flatten)]
-    pub(super) making: MakingArgs,
+    pub(super) making: FrameJobArgs,
     #[command(flatten)]
     compute: ComputeArgs,
 }
 
 impl ConvertArgs {
-    fn options(&self) -> Result<ConvertOptions, Failure> {
-        Ok(ConvertOptions {
+    fn options(&self) -> Result<PanoConvertOptions, Failure> {
+        Ok(PanoConvertOptions {
             input: self.input.clone(),
             output: self.output.clone(),
             to: self.target()?,
             size: self.size,
-            format: self.kind_of_file()?,
+            format: self.image_format()?,
             colours: self.colours.options(),
-            frames: FrameChoice { track: self.track.options(), ..self.choice.options() },
+            frames: FrameOptions { track: self.track.options(), ..self.choice.options() },
             force: self.making.force,
             tool_timeout: self.tool_timeout,
             max_memory: self.max_memory,
@@ -106,7 +106,7 @@ impl ConvertArgs {
         })
     }
 
-    fn target(&self) -> Result<Target, Failure> {
+    fn target(&self) -> Result<TargetProjection, Failure> {
         let to = self.to.as_str();
         let idle = |option: &str, instead: &str| {
             Err(Failure::usage(format!(
@@ -119,32 +119,36 @@ impl ConvertArgs {
         if to != "strip" && self.turns.is_some() {
             return idle("turns", "strip");
         }
-        let plain = Order::default();
+        let plain = StripOrder::default();
         let order =
-            Order { faces: self.faces.unwrap_or(plain.faces), turns: self.turns.unwrap_or(plain.turns) };
+            StripOrder { faces: self.faces.unwrap_or(plain.faces), turns: self.turns.unwrap_or(plain.turns) };
         match (to, self.grid) {
-            ("cross", None) => Ok(Target::Net(Net::Cross4x3, plain)),
-            ("strip", None) => Ok(Target::Net(Net::Strip6x1, order)),
-            ("cross", Some(net)) if net.is_cross() => Ok(Target::Net(net, plain)),
-            ("strip", Some(net)) if !net.is_cross() => Ok(Target::Net(net, order)),
+            ("cross", None) => Ok(TargetProjection::Net(CubeLayout::Cross4x3, plain)),
+            ("strip", None) => Ok(TargetProjection::Net(CubeLayout::Strip6x1, order)),
+            ("cross", Some(net)) if net.is_cross() => Ok(TargetProjection::Net(net, plain)),
+            ("strip", Some(net)) if !net.is_cross() => Ok(TargetProjection::Net(net, order)),
             ("cross" | "strip", Some(net)) => {
                 let expected = if to == "cross" { "4x3 or 3x4" } else { "6x1, 1x6, 3x2 or 2x3" };
                 Err(Failure::usage(format!("--grid: a {to} is {expected}, found {}", net.name())))
             }
             (_, Some(_)) => idle("grid", "cross or strip"),
-            ("faces", None) => Ok(Target::Faces),
-            (_, None) => Ok(Target::Equirect),
+            ("faces", None) => Ok(TargetProjection::Faces),
+            (_, None) => Ok(TargetProjection::Equirect),
         }
     }
 
-    fn kind_of_file(&self) -> Result<Format, Failure> {
+    fn image_format(&self) -> Result<Format, Failure> {
         let is_folder = self.to == "faces" || self.output.is_dir();
         let extension = self.output.extension().map(|e| e.to_string_lossy().to_ascii_lowercase());
         let named = match extension.as_deref() {
             _ if is_folder => None,
             Some("jpg" | "jpeg") => Some("jpg"),
             Some("png") => Some("png"),
-            _ if self.input.is_dir() || self.input.extension().is_some_and(|kind| !is_picture(kind)) => None,
+            _ if self.input.is_dir()
+                || self.input.extension().is_some_and(|kind| !is_image_extension(kind)) =>
+            {
+                None
+            }
             _ => {
                 let output = self.output.display();
                 return Err(Failure::usage(format!("{output}: expected a name that ends with .jpg or .png")));
@@ -170,14 +174,14 @@ impl ConvertArgs {
 }
 
 /// Runs the command.
-pub(crate) fn run(args: &ConvertArgs, console: &Console) -> Result<Status, Ending> {
+pub(crate) fn run(args: &ConvertArgs, console: &Console) -> Result<Status, EarlyExit> {
     let options = args.options()?;
     let job = |host: &mut Host<'_>| pano_convert::convert(&options, args.making.dry_run, host);
-    make(console, job, |done| text(done, args))
+    run_frame_job(console, job, |done| format_result(done, args))
 }
 
 /// Formats the result as text.
-fn text(done: &Converted, args: &ConvertArgs) -> String {
+fn format_result(done: &PanoConvertResult, args: &ConvertArgs) -> String {
     let [width, height] = done.size;
     let pictures = if done.files == 1 { "image" } else { "images" };
     let verb = if done.is_dry_run { "would be written" } else { "written" };

@@ -5,10 +5,10 @@ use std::path::PathBuf;
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use gausset_flow::Failure;
-use gausset_flow::panos::export::{self, ExportOptions, Form};
-use gausset_pano::mask_names::MaskForm;
+use gausset_flow::panos::export::{self, ExportFormat, ExportOptions};
+use gausset_pano::mask_names::MaskConvention;
 
-use crate::Ending;
+use crate::EarlyExit;
 use crate::commands::overwrite;
 use crate::console::Console;
 use crate::exit::Status;
@@ -34,10 +34,10 @@ pub(crate) struct ExportArgs {
     /// Output format: colmap|transforms|metashape|metashape-spherical|xmp|realitycapture|tum|csv|gpx.
     #[arg(
         long, value_name = "FORMAT", default_value = "colmap", hide_possible_values = true,
-        value_parser = PossibleValuesParser::new(Form::ALL.map(Form::name))
-            .map(|name| Form::from_name(&name).unwrap_or(Form::Colmap))
+        value_parser = PossibleValuesParser::new(ExportFormat::ALL.map(ExportFormat::name))
+            .map(|name| ExportFormat::from_name(&name).unwrap_or(ExportFormat::Colmap))
     )]
-    format: Form,
+    format: ExportFormat,
     /// Output folder [default: DIR/export for colmap, DIR/images for xmp, otherwise DIR].
     #[arg(short, long, value_name = "OUT")]
     output: Option<PathBuf>,
@@ -54,10 +54,10 @@ pub(crate) struct ExportArgs {
     /// 360toolkit, realitycapture, realityscan or metashape.
     #[arg(
         long, value_name = "PROGRAM", hide_possible_values = true, help_heading = "Masks",
-        value_parser = PossibleValuesParser::new(MaskForm::NAMES.map(|(name, _)| name))
-            .try_map(|name| MaskForm::from_name(&name).ok_or("not a program"))
+        value_parser = PossibleValuesParser::new(MaskConvention::NAMES.map(|(name, _)| name))
+            .try_map(|name| MaskConvention::from_name(&name).ok_or("not a program"))
     )]
-    masks: Option<MaskForm>,
+    masks: Option<MaskConvention>,
     /// Write masks with 255 instead of 0 for ignored pixels.
     #[arg(long, requires = "masks", help_heading = "Masks")]
     invert: bool,
@@ -73,14 +73,14 @@ pub(crate) struct ExportArgs {
 }
 
 /// Runs the command.
-pub(crate) fn run(args: &ExportArgs, console: &Console) -> Result<Status, Ending> {
-    if args.text && args.format != Form::Colmap {
+pub(crate) fn run(args: &ExportArgs, console: &Console) -> Result<Status, EarlyExit> {
+    if args.text && args.format != ExportFormat::Colmap {
         return Err(Failure::usage(
             "--text: has no effect on other formats; leave it out, or take --format colmap",
         )
         .into());
     }
-    if args.sources.is_some() && args.format != Form::MetashapeSpherical {
+    if args.sources.is_some() && args.format != ExportFormat::MetashapeSpherical {
         return Err(Failure::usage(
             "--sources: has no effect on other formats; leave it out, or take --format metashape-spherical",
         )
@@ -98,7 +98,7 @@ pub(crate) fn run(args: &ExportArgs, console: &Console) -> Result<Status, Ending
         empty_masks: args.empty_masks,
         overwrite: overwrite(args.force),
     })?;
-    console.object_or(&exported, || {
+    console.json_or_text(&exported, || {
         let frames = counted(exported.registered as u64, "frame");
         let mut parts = format!("{frames}, {} views each", exported.views);
         if exported.points > 0 {

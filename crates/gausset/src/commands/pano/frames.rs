@@ -5,27 +5,27 @@ use std::path::PathBuf;
 
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use gausset_flow::FramesChosen;
-use gausset_flow::film_frames::SelectChoice;
+use gausset_flow::SelectionSummary;
+use gausset_flow::aligner::TOOL_TIMEOUT;
+use gausset_flow::frame_selection::SelectionOptions;
 use gausset_flow::panos::frames::frames;
-use gausset_flow::panos::{FilmKind, FramesOptions};
-use gausset_flow::tool::SILENCE;
-use gausset_pano::selection::{FILE, Header, Select, Selection};
+use gausset_flow::panos::{FootageKind, FramesOptions};
+use gausset_pano::selection::{FRAMES_FILE, SelectBy, Selection, SelectionHeader};
 use serde::Serialize;
 
-use super::shape::ShapeArgs;
+use super::projection::ProjectionArgs;
 use super::split::parse_positive;
 use super::track::TrackFileArgs;
-use crate::Ending;
+use crate::EarlyExit;
 use crate::commands::overwrite;
-use crate::commands::training::ending;
+use crate::commands::training::exit_status;
 use crate::console::Console;
 use crate::describe;
+use crate::events::run_job;
 use crate::exit::Status;
 use crate::interrupt::Interrupt;
 use crate::lines::Lines;
-use crate::listener::attend;
-use crate::table::{self, Align};
+use crate::table::{self, ColumnAlign};
 
 const AFTER_HELP: &str = "\
 Examples:
@@ -37,7 +37,7 @@ shows the path of the camera with the state of each frame at the top (green kept
 duplicate, blue stationary, cyan rotating in place), and the kept frames below.";
 
 /// Maximum number of kept frames in the printed table.
-const MOST_ROWS: usize = 40;
+const MAX_TABLE_ROWS: usize = 40;
 
 /// Arguments for frame selection, shared by commands that read videos.
 #[derive(Clone, Copy, Debug, Default, Args)]
@@ -45,19 +45,19 @@ pub(crate) struct SelectArgs {
     /// Video: frame selection by space (equal parallax), time or all [default: space, with --fps time].
     #[arg(
         long, value_name = "HOW", hide_possible_values = true, help_heading = "Frames",
-        value_parser = PossibleValuesParser::new(Select::ALL.map(Select::name)).map(|name| {
-            Select::ALL.into_iter().find(|select| select.name() == name).unwrap_or_default()
+        value_parser = PossibleValuesParser::new(SelectBy::ALL.map(SelectBy::name)).map(|name| {
+            SelectBy::ALL.into_iter().find(|select| select.name() == name).unwrap_or_default()
         })
     )]
-    select: Option<Select>,
+    select: Option<SelectBy>,
     /// Video: parallax between selected frames, degrees [default: 4].
     #[arg(long, value_name = "DEG", help_heading = "Frames", value_parser = parse_step)]
     step: Option<f64>,
 }
 
 impl SelectArgs {
-    pub(crate) fn options(self) -> SelectChoice {
-        SelectChoice { select: self.select, step: self.step }
+    pub(crate) fn options(self) -> SelectionOptions {
+        SelectionOptions { select: self.select, step: self.step }
     }
 }
 
@@ -74,7 +74,7 @@ pub(crate) struct FramesArgs {
     #[arg(value_name = "FILE")]
     input: PathBuf,
     /// Output file with the measurements, decision and reason of every frame.
-    #[arg(short, long, value_name = "FILE", default_value = FILE)]
+    #[arg(short, long, value_name = "FILE", default_value = FRAMES_FILE)]
     output: PathBuf,
     /// Output contact sheet of the kept frames [default: as --output, with .png].
     #[arg(long, value_name = "FILE")]
@@ -83,11 +83,11 @@ pub(crate) struct FramesArgs {
     #[arg(
         long, value_name = "KIND", hide_possible_values = true, help_heading = "Frames",
         value_parser = PossibleValuesParser::new(["panorama", "ordinary"])
-            .map(|name| if name == "panorama" { FilmKind::Panorama } else { FilmKind::Ordinary })
+            .map(|name| if name == "panorama" { FootageKind::Panorama } else { FootageKind::Ordinary })
     )]
-    kind: Option<FilmKind>,
+    kind: Option<FootageKind>,
     #[command(flatten)]
-    shape: ShapeArgs,
+    shape: ProjectionArgs,
     #[command(flatten)]
     select: SelectArgs,
     #[command(flatten)]
@@ -114,7 +114,7 @@ pub(crate) struct FramesArgs {
     #[arg(long, alias = "overwrite", short_aliases = ['y', 'w'])]
     force: bool,
     /// Maximum time without output of ffmpeg, seconds.
-    #[arg(long, value_name = "S", default_value_t = SILENCE, value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "S", default_value_t = TOOL_TIMEOUT, value_parser = clap::value_parser!(u64).range(1..))]
     tool_timeout: u64,
     /// Print the selection; write nothing.
     #[arg(long)]
@@ -126,9 +126,9 @@ pub(crate) struct FramesArgs {
 
 /// The result: a stable contract.
 #[derive(Serialize)]
-struct Report<'a> {
+struct FramesReport<'a> {
     #[serde(flatten)]
-    header: &'a Header,
+    header: &'a SelectionHeader,
     /// Number of kept frames by reason.
     kept_for: BTreeMap<&'static str, usize>,
     /// Number of dropped frames by reason.
@@ -138,7 +138,7 @@ struct Report<'a> {
 }
 
 /// Runs the command.
-pub(crate) fn run(args: &FramesArgs, console: &Console) -> Result<Status, Ending> {
+pub(crate) fn run(args: &FramesArgs, console: &Console) -> Result<Status, EarlyExit> {
     let interrupt = Interrupt::watch();
     let plain = FramesOptions::new(&args.input, &args.output);
     let options = FramesOptions {
@@ -157,35 +157,35 @@ pub(crate) fn run(args: &FramesArgs, console: &Console) -> Result<Status, Ending
         tool_timeout: args.tool_timeout,
         ..plain
     };
-    let selection = match attend(&interrupt, console, |host| frames(&options, args.dry_run, host)) {
+    let selection = match run_job(&interrupt, console, |host| frames(&options, args.dry_run, host)) {
         Ok(selection) => selection,
-        Err(failure) => return ending(failure, &interrupt),
+        Err(failure) => return exit_status(failure, &interrupt),
     };
     let files: Vec<String> = match args.dry_run {
         true => Vec::new(),
         false => [&options.output, &options.sheet].map(|file| file.display().to_string()).to_vec(),
     };
     let named = |kept| selection.reasons(kept).into_iter().map(|(reason, n)| (reason.name(), n)).collect();
-    let report = Report {
+    let report = FramesReport {
         header: &selection.header,
         kept_for: named(true),
         dropped_for: named(false),
         files: files.clone(),
     };
-    console.object_or(&report, || text(&selection, &files))?;
+    console.json_or_text(&report, || format_selection(&selection, &files))?;
     Ok(Status::Done)
 }
 
 /// Formats the kept frames as a table.
-fn text(selection: &Selection, files: &[String]) -> Lines {
+fn format_selection(selection: &Selection, files: &[String]) -> Lines {
     let header = [
-        ("frame", Align::Right),
-        ("time", Align::Right),
-        ("parallax", Align::Right),
-        ("sharpness", Align::Right),
-        ("exposure", Align::Right),
-        ("tracks", Align::Right),
-        ("why", Align::Left),
+        ("frame", ColumnAlign::Right),
+        ("time", ColumnAlign::Right),
+        ("parallax", ColumnAlign::Right),
+        ("sharpness", ColumnAlign::Right),
+        ("exposure", ColumnAlign::Right),
+        ("tracks", ColumnAlign::Right),
+        ("why", ColumnAlign::Left),
     ];
     let mut last = None;
     let mut rows: Vec<Vec<String>> = Vec::new();
@@ -202,14 +202,14 @@ fn text(selection: &Selection, files: &[String]) -> Lines {
             line.reason.name().to_owned(),
         ]);
     }
-    let more = rows.len().saturating_sub(MOST_ROWS);
-    rows.truncate(MOST_ROWS);
+    let more = rows.len().saturating_sub(MAX_TABLE_ROWS);
+    rows.truncate(MAX_TABLE_ROWS);
     let mut text = table::columns(&header, &rows);
     if more > 0 {
         text += format!("and {more} more");
     }
     text += "";
-    text += describe::frames_chosen(&FramesChosen::of(selection));
+    text += describe::frames_chosen(&SelectionSummary::new(selection));
     if !files.is_empty() {
         text += files.join(", ");
     }

@@ -3,19 +3,19 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use gausset_flow::panos::ViewChoice;
-use gausset_pano::coverage::{Coverage, counts};
+use gausset_flow::panos::ViewOptions;
+use gausset_pano::coverage::{Coverage, view_count_grid};
 use gausset_pano::geometry::View;
 use gausset_pano::layout::Layout;
 use serde::Serialize;
 
 use super::views::layout_parser;
-use crate::Ending;
+use crate::EarlyExit;
 use crate::console::Console;
 use crate::describe;
 use crate::exit::Status;
 use crate::lines::Lines;
-use crate::table::{self, Align};
+use crate::table::{self, ColumnAlign};
 
 const AFTER_HELP: &str = "\
 Examples:
@@ -25,9 +25,9 @@ Examples:
   gausset pano layouts --views mine.json";
 
 /// Columns and rows of the coverage map.
-const MAP: [usize; 2] = [72, 18];
+const MAP_SIZE: [usize; 2] = [72, 18];
 /// Width of an assumed panorama, px. The sizes of views do not matter here.
-const AROUND: u32 = 4096;
+const ASSUMED_WIDTH: u32 = 4096;
 
 /// Arguments of `pano layouts`.
 #[derive(Clone, Debug, Args)]
@@ -52,15 +52,15 @@ pub(crate) struct LayoutsArgs {
 
 /// The result: a stable contract.
 #[derive(Serialize)]
-struct Report {
+struct LayoutsReport {
     schema: u32,
     kind: &'static str,
-    layouts: Vec<Entry>,
+    layouts: Vec<LayoutCoverage>,
 }
 
 /// Coverage of one layout.
 #[derive(Serialize)]
-struct Entry {
+struct LayoutCoverage {
     name: String,
     /// Views of the layout, followed by those added for the full sphere.
     views: Vec<View>,
@@ -69,12 +69,12 @@ struct Entry {
     share: f64,
     mean_views: f64,
     least_views: Option<u32>,
-    holes: Vec<HoleEntry>,
+    holes: Vec<HoleInfo>,
 }
 
 /// A part of the sphere that no view covers.
 #[derive(Serialize)]
-struct HoleEntry {
+struct HoleInfo {
     share: f64,
     yaw: Option<f64>,
     pitch: Option<f64>,
@@ -82,39 +82,41 @@ struct HoleEntry {
 }
 
 /// Runs the command.
-pub(crate) fn run(args: &LayoutsArgs, console: &Console) -> Result<Status, Ending> {
-    let choice = |layout: Layout| ViewChoice {
+pub(crate) fn run(args: &LayoutsArgs, console: &Console) -> Result<Status, EarlyExit> {
+    let choice = |layout: Layout| ViewOptions {
         layout,
         fov: args.fov,
         full_sphere: args.full_sphere,
-        ..ViewChoice::default()
+        ..ViewOptions::default()
     };
-    let chosen: Vec<(String, ViewChoice)> = match (&args.views, args.layout) {
+    let chosen: Vec<(String, ViewOptions)> = match (&args.views, args.layout) {
         (Some(path), _) => {
-            let choice = ViewChoice { views: Some(path.clone()), ..choice(Layout::Ring8) };
+            let choice = ViewOptions { views: Some(path.clone()), ..choice(Layout::Ring8) };
             vec![(path.display().to_string(), choice)]
         }
         (None, Some(layout)) => vec![(layout.name().to_owned(), choice(layout))],
         (None, None) => Layout::ALL.map(|layout| (layout.name().to_owned(), choice(layout))).to_vec(),
     };
     let is_single = chosen.len() == 1;
-    let layouts =
-        chosen.into_iter().map(|(name, choice)| Entry::of(name, &choice)).collect::<Result<_, _>>()?;
-    let report = Report { schema: 1, kind: "layouts", layouts };
-    console.object_or(&report, || match report.layouts.first() {
+    let layouts = chosen
+        .into_iter()
+        .map(|(name, choice)| LayoutCoverage::new(name, &choice))
+        .collect::<Result<_, _>>()?;
+    let report = LayoutsReport { schema: 1, kind: "layouts", layouts };
+    console.json_or_text(&report, || match report.layouts.first() {
         Some(entry) if is_single => entry.text(),
-        _ => table_of(&report.layouts),
+        _ => layouts_table(&report.layouts),
     })?;
     Ok(Status::Done)
 }
 
-impl Entry {
-    fn of(name: String, choice: &ViewChoice) -> Result<Self, Ending> {
-        let chosen = ViewChoice { full_sphere: false, ..choice.clone() }.views(AROUND)?.len();
-        let views = choice.views(AROUND)?;
-        let coverage = Coverage::of(&views);
-        let hole = |h: &gausset_pano::coverage::Hole| HoleEntry {
-            share: h.share,
+impl LayoutCoverage {
+    fn new(name: String, choice: &ViewOptions) -> Result<Self, EarlyExit> {
+        let chosen = ViewOptions { full_sphere: false, ..choice.clone() }.views(ASSUMED_WIDTH)?.len();
+        let views = choice.views(ASSUMED_WIDTH)?;
+        let coverage = Coverage::new(&views);
+        let hole = |h: &gausset_pano::coverage::Hole| HoleInfo {
+            share: h.fraction,
             yaw: h.yaw,
             pitch: h.pitch,
             radius_degrees: h.radius,
@@ -123,14 +125,14 @@ impl Entry {
             name,
             added: views.len() - chosen,
             views,
-            share: coverage.share,
-            mean_views: coverage.mean,
-            least_views: coverage.least,
+            share: coverage.fraction,
+            mean_views: coverage.mean_views,
+            least_views: coverage.min_views,
             holes: coverage.holes.iter().map(hole).collect(),
         })
     }
 
-    fn least(&self) -> String {
+    fn min_views_text(&self) -> String {
         self.least_views.map_or_else(|| "?".to_owned(), |least| least.to_string())
     }
 
@@ -139,7 +141,14 @@ impl Entry {
         let mut text = table::facts(&[
             ("layout", format!("{}, {} views", self.name, self.views.len())),
             ("sphere", format!("{} covered", describe::percent(self.share))),
-            ("views", format!("{:.2} per direction on average, {} at least", self.mean_views, self.least())),
+            (
+                "views",
+                format!(
+                    "{:.2} per direction on average, {} at least",
+                    self.mean_views,
+                    self.min_views_text()
+                ),
+            ),
         ]);
         for hole in &self.holes {
             text += format!("hole    {}", hole.text());
@@ -148,10 +157,10 @@ impl Entry {
             let added = &self.views[self.views.len() - self.added..];
             text += describe::views_added(added);
         }
-        let [columns, rows] = MAP;
+        let [columns, rows] = MAP_SIZE;
         text += "";
         text += "number of views per direction; top = zenith, centre = straight ahead, . = none";
-        for row in counts(&self.views, columns, rows).chunks(columns) {
+        for row in view_count_grid(&self.views, columns, rows).chunks(columns) {
             let digits = row.iter().map(|&count| match count {
                 0 => '.',
                 count => char::from_digit(count, 36).unwrap_or('+'),
@@ -162,7 +171,7 @@ impl Entry {
     }
 }
 
-impl HoleEntry {
+impl HoleInfo {
     fn text(&self) -> String {
         let share = describe::percent(self.share);
         match (self.yaw, self.pitch) {
@@ -181,15 +190,15 @@ impl HoleEntry {
     }
 }
 
-fn table_of(layouts: &[Entry]) -> Lines {
+fn layouts_table(layouts: &[LayoutCoverage]) -> Lines {
     let header = [
-        ("layout", Align::Left),
-        ("views", Align::Right),
-        ("degrees", Align::Right),
-        ("sphere", Align::Right),
-        ("mean", Align::Right),
-        ("least", Align::Right),
-        ("largest hole", Align::Left),
+        ("layout", ColumnAlign::Left),
+        ("views", ColumnAlign::Right),
+        ("degrees", ColumnAlign::Right),
+        ("sphere", ColumnAlign::Right),
+        ("mean", ColumnAlign::Right),
+        ("least", ColumnAlign::Right),
+        ("largest hole", ColumnAlign::Left),
     ];
     let rows: Vec<Vec<String>> = layouts
         .iter()
@@ -200,8 +209,8 @@ fn table_of(layouts: &[Entry]) -> Lines {
                 entry.views.first().map_or(0.0, |view| view.hfov).to_string(),
                 describe::percent(entry.share),
                 format!("{:.2}", entry.mean_views),
-                entry.least(),
-                entry.holes.first().map_or_else(String::new, HoleEntry::text),
+                entry.min_views_text(),
+                entry.holes.first().map_or_else(String::new, HoleInfo::text),
             ]
         })
         .collect();

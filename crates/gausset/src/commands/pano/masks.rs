@@ -5,11 +5,11 @@ use std::path::PathBuf;
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use gausset_flow::Host;
-use gausset_flow::panos::masks::{self as pano_masks, Carry, Combine, MasksMade, MasksOptions};
+use gausset_flow::panos::masks::{self as pano_masks, Combine, MaskConversion, MasksOptions, MasksResult};
 
-use super::views::ViewArgs;
-use crate::Ending;
-use crate::commands::making::{MakingArgs, make};
+use super::views::ViewLayoutArgs;
+use crate::EarlyExit;
+use crate::commands::frame_jobs::{FrameJobArgs, run_frame_job};
 use crate::console::Console;
 use crate::describe;
 use crate::exit::Status;
@@ -60,9 +60,9 @@ pub(crate) struct MasksArgs {
     #[arg(long, value_name = "DEG", default_value_t = 0.0)]
     feather: f64,
     #[command(flatten)]
-    views: ViewArgs,
+    views: ViewLayoutArgs,
     #[command(flatten)]
-    pub(super) making: MakingArgs,
+    pub(super) making: FrameJobArgs,
 }
 
 impl MasksArgs {
@@ -73,9 +73,9 @@ impl MasksArgs {
             combine: self.combine,
             invert: self.invert,
             carry: match (self.to_panorama, self.to_views) {
-                (Some(width), _) => Carry::ToPanorama(width),
-                (None, true) => Carry::ToViews,
-                (None, false) => Carry::Stay,
+                (Some(width), _) => MaskConversion::ToPanorama(width),
+                (None, true) => MaskConversion::ToViews,
+                (None, false) => MaskConversion::Stay,
             },
             views: self.views.options(),
             dilate: self.dilate,
@@ -86,14 +86,14 @@ impl MasksArgs {
 }
 
 /// Runs the command.
-pub(crate) fn run(args: &MasksArgs, console: &Console) -> Result<Status, Ending> {
+pub(crate) fn run(args: &MasksArgs, console: &Console) -> Result<Status, EarlyExit> {
     let options = args.options();
     let job = |host: &mut Host<'_>| pano_masks::masks(&options, args.making.dry_run, host);
-    make(console, job, |made| text(made, args))
+    run_frame_job(console, job, |made| format_result(made, args))
 }
 
 /// Formats the result as text.
-fn text(made: &MasksMade, args: &MasksArgs) -> String {
+fn format_result(made: &MasksResult, args: &MasksArgs) -> String {
     let verb = if made.is_dry_run { "would be written" } else { "written" };
     format!(
         "{}: {} {verb}, {} removed on average, {} at most",

@@ -8,18 +8,18 @@ pub(crate) mod convert;
 pub(crate) mod export;
 pub(crate) mod frames;
 pub(crate) mod layouts;
+pub(crate) mod masking;
 pub(crate) mod masks;
 pub(crate) mod preview;
-pub(crate) mod removal;
+pub(crate) mod projection;
 pub(crate) mod run;
-pub(crate) mod shape;
 pub(crate) mod split;
 pub(crate) mod track;
 pub(crate) mod views;
 
 use clap::{Args, Subcommand};
 
-use crate::Ending;
+use crate::EarlyExit;
 use crate::console::Console;
 use crate::exit::Status;
 
@@ -36,12 +36,12 @@ See docs/reference/pano.md.";
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct PanoArgs {
     #[command(subcommand)]
-    what: What,
+    command: PanoCommand,
 }
 
 /// The sub-commands of `pano`.
 #[derive(Clone, Debug, Subcommand)]
-enum What {
+enum PanoCommand {
     /// Cut panoramas into perspective views.
     Split(Box<split::SplitArgs>),
     /// Estimate the poses of panoramas.
@@ -69,35 +69,35 @@ enum What {
 impl PanoArgs {
     /// Whether the result is printed as a JSON object.
     pub(crate) fn is_json(&self) -> bool {
-        match &self.what {
-            What::Split(args) => args.json,
-            What::Align(args) => args.json,
-            What::Run(args) => args.json,
-            What::Frames(args) => args.json,
-            What::Layouts(args) => args.json,
-            What::Preview(args) => args.json,
-            What::Convert(args) => args.making.json,
-            What::Calibrate(args) => args.making.json,
-            What::Masks(args) => args.making.json,
-            What::Compare(args) => args.json,
-            What::Export(args) => args.json,
+        match &self.command {
+            PanoCommand::Split(args) => args.json,
+            PanoCommand::Align(args) => args.json,
+            PanoCommand::Run(args) => args.json,
+            PanoCommand::Frames(args) => args.json,
+            PanoCommand::Layouts(args) => args.json,
+            PanoCommand::Preview(args) => args.json,
+            PanoCommand::Convert(args) => args.making.json,
+            PanoCommand::Calibrate(args) => args.making.json,
+            PanoCommand::Masks(args) => args.making.json,
+            PanoCommand::Compare(args) => args.json,
+            PanoCommand::Export(args) => args.json,
         }
     }
 }
 
 /// Runs the command.
-pub(crate) fn run(args: PanoArgs, console: &Console) -> Result<Status, Ending> {
-    match args.what {
-        What::Split(args) => split::run(&args, console),
-        What::Align(args) => align::run(&args, console),
-        What::Run(args) => run::run(&args, console),
-        What::Frames(args) => frames::run(&args, console),
-        What::Layouts(args) => layouts::run(&args, console),
-        What::Preview(args) => preview::run(&args, console),
-        What::Convert(args) => convert::run(&args, console),
-        What::Calibrate(args) => calibrate::run(&args, console),
-        What::Masks(args) => masks::run(&args, console),
-        What::Compare(args) => compare::run(&args, console),
-        What::Export(args) => export::run(&args, console),
+pub(crate) fn run(args: PanoArgs, console: &Console) -> Result<Status, EarlyExit> {
+    match args.command {
+        PanoCommand::Split(args) => split::run(&args, console),
+        PanoCommand::Align(args) => align::run(&args, console),
+        PanoCommand::Run(args) => run::run(&args, console),
+        PanoCommand::Frames(args) => frames::run(&args, console),
+        PanoCommand::Layouts(args) => layouts::run(&args, console),
+        PanoCommand::Preview(args) => preview::run(&args, console),
+        PanoCommand::Convert(args) => convert::run(&args, console),
+        PanoCommand::Calibrate(args) => calibrate::run(&args, console),
+        PanoCommand::Masks(args) => masks::run(&args, console),
+        PanoCommand::Compare(args) => compare::run(&args, console),
+        PanoCommand::Export(args) => export::run(&args, console),
     }
 }

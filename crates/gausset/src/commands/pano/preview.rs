@@ -8,26 +8,26 @@ use std::time::Duration;
 
 use clap::Args;
 use gausset_compute::{Exec, Pool};
-use gausset_flow::panos::FrameChoice;
+use gausset_flow::panos::FrameOptions;
 use gausset_flow::{Failure, panos};
 use gausset_io::atomic::{Disk, Overwrite, WriteOptions, check_output, write_atomic_with};
 use gausset_io::image::decode::decode_mask_file;
+use gausset_pano::contact_sheet;
 use gausset_pano::coverage::Coverage;
-use gausset_pano::look::Look;
-use gausset_pano::preview;
+use gausset_pano::look::ColourSettings;
 use gausset_view::Server;
-use gausset_view::preview::{MOST_WIDTH, Preview, PreviewOptions};
+use gausset_view::preview::{MAX_WIDTH, PreviewOptions, PreviewPage};
 
 use super::colour::ColourArgs;
-use super::shape::ShapeArgs;
-use super::views::ViewArgs;
-use crate::Ending;
-use crate::commands::viewer::{ListenArgs, announce, failure};
+use super::projection::ProjectionArgs;
+use super::views::ViewLayoutArgs;
+use crate::EarlyExit;
+use crate::commands::viewer::{ListenArgs, announce, server_failure};
 use crate::console::Console;
 use crate::describe;
+use crate::events::run_job;
 use crate::exit::Status;
 use crate::interrupt::Interrupt;
-use crate::listener::attend;
 
 const AFTER_HELP: &str = "\
 Examples:
@@ -74,16 +74,16 @@ pub(crate) struct PreviewArgs {
     #[arg(long, value_name = "S", default_value_t = 0.0, help_heading = "Frames")]
     start: f64,
     #[command(flatten)]
-    shape: ShapeArgs,
+    shape: ProjectionArgs,
     #[command(flatten)]
     colours: ColourArgs,
     #[command(flatten)]
-    views: ViewArgs,
+    views: ViewLayoutArgs,
 }
 
 impl PreviewArgs {
     /// Refuses an image that cannot be written, and options that only apply to the page.
-    fn check_picture(&self, overwrite: Overwrite) -> Result<(), Failure> {
+    fn check_image(&self, overwrite: Overwrite) -> Result<(), Failure> {
         // `requires = "page"` is not enough: clap does not enforce it if an argument that conflicts with `--page` is
         // given.
         let of_page = [
@@ -106,48 +106,48 @@ impl PreviewArgs {
 }
 
 /// Runs the command.
-pub(crate) fn run(args: &PreviewArgs, console: &Console) -> Result<Status, Ending> {
+pub(crate) fn run(args: &PreviewArgs, console: &Console) -> Result<Status, EarlyExit> {
     let overwrite = if args.force { Overwrite::Replace } else { Overwrite::Refuse };
     if !args.page {
-        args.check_picture(overwrite)?;
+        args.check_image(overwrite)?;
     }
     let pool = Pool::with_all_cores();
     let interrupt = Interrupt::watch();
-    let choice = FrameChoice {
+    let choice = FrameOptions {
         shape: args.shape.options(),
         lens: args.lens.clone(),
         start: args.start,
-        ..FrameChoice::default()
+        ..FrameOptions::default()
     };
     let mut colours = args.colours.options();
-    let colouring = colours.colouring()?;
+    let colouring = colours.resolve()?;
     if args.page {
         // The page applies them, so that its sliders start at these values.
-        (colours.look, colours.lut) = (Look::default(), None);
+        (colours.look, colours.lut) = (ColourSettings::default(), None);
     }
     let (mut frame, equirect) =
-        attend(&interrupt, console, |host| panos::panorama_of(&args.frame, &choice, &colours, &pool, host))?;
+        run_job(&interrupt, console, |host| panos::panorama_of(&args.frame, &choice, &colours, &pool, host))?;
     let views = args.views.options().views(equirect.full_width.round() as u32)?;
     let mask =
         args.mask.as_deref().map(decode_mask_file).transpose().map_err(|e| Failure::new("frames", e))?;
     if args.page {
         let title = args.frame.file_name().unwrap_or(args.frame.as_os_str()).display().to_string();
-        let panorama = preview::picture(&frame, MOST_WIDTH);
+        let panorama = contact_sheet::downscaled(&frame, MAX_WIDTH);
         let options = PreviewOptions { title, panorama, equirect, mask, views, colouring };
-        let page = Preview::new(&options).map_err(|e| Failure::new("viewer", e))?;
+        let page = PreviewPage::new(&options).map_err(|e| Failure::new("viewer", e))?;
         return serve(args, page, &interrupt, console);
     }
     let (exec, stop) = (Exec::best(&pool), AtomicBool::new(false));
-    let picture = preview::sheet(&mut frame, equirect, &views, mask.as_ref(), exec, &stop);
+    let picture = contact_sheet::contact_sheet(&mut frame, equirect, &views, mask.as_ref(), exec, &stop);
     let png = gausset_io::image::encode::png_rgb8(&picture).map_err(|e| Failure::new("write", e))?;
     let options = WriteOptions { overwrite, ..WriteOptions::default() };
     write_atomic_with(&Disk, &args.output, &options, |file| file.write_all(&png))?;
-    let coverage = Coverage::of(&views);
+    let coverage = Coverage::new(&views);
     console.result(format!(
         "{} ({} views, {} of the sphere covered)",
         args.output.display(),
         views.len(),
-        describe::percent(coverage.share)
+        describe::percent(coverage.fraction)
     ))?;
     Ok(Status::Done)
 }
@@ -155,11 +155,12 @@ pub(crate) fn run(args: &PreviewArgs, console: &Console) -> Result<Status, Endin
 /// Serves the page until a signal stops it.
 fn serve(
     args: &PreviewArgs,
-    page: Preview,
+    page: PreviewPage,
     interrupt: &Interrupt,
     console: &Console,
-) -> Result<Status, Ending> {
-    let server = Server::start_site(Arc::new(page), &args.listen.options(args.port)).map_err(failure)?;
+) -> Result<Status, EarlyExit> {
+    let server =
+        Server::start_site(Arc::new(page), &args.listen.options(args.port)).map_err(server_failure)?;
     announce(&server, console)?;
     if !args.no_open && !args.json && !server.is_public() {
         // If no browser starts, the printed address is enough.

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use gausset_flow::Host;
-use gausset_flow::panos::MaskShare;
+use gausset_flow::panos::MaskStatistics;
 use gausset_flow::panos::run as pano_run;
 use gausset_flow::panos::{PanoOptions, PanoRun};
 use gausset_pano::layout::Layout;
@@ -13,19 +13,19 @@ use serde::Serialize;
 
 use super::align::{AlignerArgs, ToolArgs, TrackArgs};
 use super::colour::ColourArgs;
-use super::removal::RemovalArgs;
-use super::split::ChoiceArgs;
-use super::views::{LensesArgs, layout_parser};
+use super::masking::MaskingArgs;
+use super::split::FrameArgs;
+use super::views::{LensModeArgs, layout_parser};
 use crate::commands::overwrite;
-use crate::commands::training::{Counted, RecordArgs, ending, object, status};
+use crate::commands::training::{RunOutputArgs, WithLeftOut, exit_status, summary_json, training_status};
 use crate::commands::viewer::ViewerArgs;
 use crate::console::Console;
 use crate::device::ComputeArgs;
+use crate::events::run_job_with_viewer;
 use crate::exit::Status;
 use crate::interrupt::Interrupt;
-use crate::listener::attend_watched;
-use crate::options::{MoreOptions, OptionArgs, PanosToSplat};
-use crate::{Ending, describe, table};
+use crate::options::{ExtraOptionArgs, OptionArgs, PanoRunCommand};
+use crate::{EarlyExit, describe, table};
 
 const AFTER_HELP: &str = "\
 Examples:
@@ -52,7 +52,7 @@ pub(crate) struct RunArgs {
     )]
     train_layout: Layout,
     #[command(flatten)]
-    lenses: LensesArgs,
+    lenses: LensModeArgs,
     /// Side of a training view, px [default: a quarter of the panorama's width].
     #[arg(long, value_name = "PX", help_heading = "Views", value_parser = clap::value_parser!(u32).range(16..=16_384))]
     train_size: Option<u32>,
@@ -66,9 +66,9 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "COMMAND", conflicts_with = "masks", help_heading = "Views")]
     mask_command: Option<String>,
     #[command(flatten, next_help_heading = "Views")]
-    removal: RemovalArgs,
+    removal: MaskingArgs,
     #[command(flatten)]
-    choice: ChoiceArgs,
+    choice: FrameArgs,
     #[command(flatten)]
     colours: ColourArgs,
     #[command(flatten)]
@@ -81,9 +81,9 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "N", help_heading = "Run")]
     test_every: Option<u32>,
     #[command(flatten)]
-    options: OptionArgs<PanosToSplat>,
+    options: OptionArgs<PanoRunCommand>,
     #[command(flatten)]
-    more: MoreOptions,
+    more: ExtraOptionArgs,
     /// Replace existing results in DIR; cut views again if their options changed, and train again.
     #[arg(long, alias = "overwrite", short_aliases = ['y', 'w'])]
     force: bool,
@@ -91,7 +91,7 @@ pub(crate) struct RunArgs {
     #[arg(long)]
     pub(crate) json: bool,
     #[command(flatten)]
-    records: RecordArgs,
+    records: RunOutputArgs,
     #[command(flatten)]
     compute: ComputeArgs,
     #[command(flatten)]
@@ -100,7 +100,7 @@ pub(crate) struct RunArgs {
 
 /// The result.
 #[derive(Debug, Serialize)]
-struct Ran<'a> {
+struct PanoRunResult<'a> {
     schema: u32,
     kind: &'static str,
     frames: usize,
@@ -109,24 +109,24 @@ struct Ran<'a> {
     tool: &'a str,
     /// How much of the frames was masked.
     #[serde(skip_serializing_if = "Option::is_none")]
-    masks: Option<&'a MaskShare>,
+    masks: Option<&'a MaskStatistics>,
     points: u64,
     mean_reprojection_px: f64,
     /// Whether one unit is a metre, from GPS positions or a GPS track.
     is_metric: bool,
     /// Georeference of the world, from a GPS track.
     #[serde(skip_serializing_if = "Option::is_none")]
-    earth: Option<&'a gausset_pano::export::Earth>,
+    earth: Option<&'a gausset_pano::export::Georeference>,
     /// Relative pose of two lenses that were aligned separately.
     #[serde(skip_serializing_if = "Option::is_none")]
     lenses: Option<&'a gausset_pano::lens_pose::LensRelation>,
-    training: Counted<'a, gausset_train::Summary>,
+    training: WithLeftOut<'a, gausset_train::RunSummary>,
 }
 
 /// Runs the command.
-pub(crate) fn run(args: &RunArgs, console: &Console) -> Result<Status, Ending> {
+pub(crate) fn run(args: &RunArgs, console: &Console) -> Result<Status, EarlyExit> {
     let interrupt = Interrupt::watch();
-    let given = args.more.over(args.options.clone())?;
+    let given = args.more.merge(args.options.clone())?;
     let options = PanoOptions {
         train_layout: args.train_layout,
         lenses: args.lenses.lenses,
@@ -134,25 +134,25 @@ pub(crate) fn run(args: &RunArgs, console: &Console) -> Result<Status, Ending> {
         crop_bottom: args.crop_bottom,
         masks: args.masks.clone(),
         mask_command: args.mask_command.clone(),
-        removal: args.removal.choice(),
+        removal: args.removal.options(),
         colours: args.colours.options(),
         frames: args.choice.options(),
-        tool: args.aligner.over(&args.tool),
-        known: args.track.known(),
+        tool: args.aligner.tool_options(&args.tool),
+        known: args.track.known_poses(),
         training: TrainOptions { test_every: args.test_every, threads: Some(args.compute.threads), ..given },
         overwrite: overwrite(args.force),
         threads: args.compute.threads,
         ..PanoOptions::new(&args.input, &args.output)
     };
-    let conditions = args.records.over(args.compute.device.conditions());
+    let conditions = args.records.apply_to(args.compute.device.conditions());
     let mut viewer = args.viewer.start(&args.output, &interrupt, console)?;
     let job = |host: &mut Host<'_>| pano_run::run(&options, conditions, host);
-    let done = match attend_watched(&interrupt, console, viewer.as_mut(), job) {
+    let done = match run_job_with_viewer(&interrupt, console, viewer.as_mut(), job) {
         Ok(done) => done,
-        Err(failure) => return ending(failure, &interrupt),
+        Err(failure) => return exit_status(failure, &interrupt),
     };
     let PanoRun { alignment, masked, trained, has_skipped } = &done;
-    let result = Ran {
+    let result = PanoRunResult {
         schema: 1,
         kind: "pano-run",
         frames: alignment.frames,
@@ -164,12 +164,12 @@ pub(crate) fn run(args: &RunArgs, console: &Console) -> Result<Status, Ending> {
         is_metric: alignment.is_metric,
         earth: alignment.earth.as_ref(),
         lenses: alignment.lenses.as_ref(),
-        training: object(trained),
+        training: summary_json(trained),
     };
-    let status = status(trained, &interrupt, console);
-    console.object_or(&result, || {
-        let masks = masked.as_ref().map(|share| table::facts(&[("masks", describe::mask_share(share))]));
-        describe::panos(alignment) + masks.unwrap_or_default() + describe::trained(trained)
+    let status = training_status(trained, &interrupt, console);
+    console.json_or_text(&result, || {
+        let masks = masked.as_ref().map(|share| table::facts(&[("masks", describe::mask_statistics(share))]));
+        describe::pano_alignment(alignment) + masks.unwrap_or_default() + describe::trained(trained)
     })?;
     let is_partial = (*has_skipped || alignment.registered < alignment.frames) && !trained.allow_missing;
     Ok(if status == Status::Done { Status::done(is_partial) } else { status })

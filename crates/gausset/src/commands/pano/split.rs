@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use gausset_flow::panos::split as pano_split;
-use gausset_flow::panos::{FrameChoice, SplitOptions, ViewChoice};
-use gausset_flow::{Failure, tool::SILENCE};
+use gausset_flow::panos::{FrameOptions, SplitOptions, ViewOptions};
+use gausset_flow::{Failure, aligner::TOOL_TIMEOUT};
 use gausset_pano::cutter::Format;
 use gausset_pano::split::{Naming, Numbering, OnError, Skipped, StageTimes};
 use gausset_train::MemoryLimit;
@@ -14,17 +14,17 @@ use serde::Serialize;
 
 use super::colour::ColourArgs;
 use super::frames::SelectArgs;
-use super::removal::RemovalArgs;
-use super::shape::ShapeArgs;
+use super::masking::MaskingArgs;
+use super::projection::ProjectionArgs;
 use super::track::TrackFileArgs;
-use super::views::{LensesArgs, ViewArgs};
-use crate::commands::training::{ending, interrupted};
+use super::views::{LensModeArgs, ViewLayoutArgs};
+use crate::commands::training::{exit_status, interrupted_status};
 use crate::console::Console;
 use crate::device::ComputeArgs;
+use crate::events::run_job;
 use crate::exit::Status;
 use crate::interrupt::Interrupt;
-use crate::listener::attend;
-use crate::{Ending, describe};
+use crate::{EarlyExit, describe};
 
 const AFTER_HELP: &str = "\
 Examples:
@@ -44,11 +44,11 @@ pub(crate) struct SplitArgs {
     #[arg(short, long, value_name = "DIR")]
     pub(crate) output: PathBuf,
     #[command(flatten)]
-    pub(crate) views: ViewArgs,
+    pub(crate) views: ViewLayoutArgs,
     #[command(flatten)]
-    pub(crate) lenses: LensesArgs,
+    pub(crate) lenses: LensModeArgs,
     #[command(flatten)]
-    pub(crate) choice: ChoiceArgs,
+    pub(crate) choice: FrameArgs,
     #[command(flatten)]
     pub(crate) track: TrackFileArgs,
     #[command(flatten)]
@@ -64,7 +64,7 @@ pub(crate) struct SplitArgs {
     #[arg(long, value_name = "COMMAND", conflicts_with = "masks", help_heading = "Views")]
     pub(crate) mask_command: Option<String>,
     #[command(flatten, next_help_heading = "Views")]
-    pub(crate) removal: RemovalArgs,
+    pub(crate) removal: MaskingArgs,
     /// Level panoramas: gpano = by the pitch and roll in their GPano metadata.
     #[arg(long, value_name = "HOW", value_parser = PossibleValuesParser::new(["gpano"]), help_heading = "Views")]
     pub(crate) level: Option<String>,
@@ -102,7 +102,7 @@ pub(crate) struct SplitArgs {
     #[arg(long, alias = "overwrite", short_aliases = ['y', 'w'], help_heading = "Files")]
     pub(crate) force: bool,
     /// Maximum time without output of an external program (ffmpeg, mask command), seconds.
-    #[arg(long, value_name = "S", default_value_t = SILENCE, help_heading = "Files", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "S", default_value_t = TOOL_TIMEOUT, help_heading = "Files", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) tool_timeout: u64,
     /// Maximum size of a panorama, WIDTHxHEIGHT in px.
     #[arg(long, value_name = "WxH", default_value = "16384x8192", value_parser = parse_size, help_heading = "Files")]
@@ -128,7 +128,7 @@ pub(crate) struct SplitArgs {
 
 /// Arguments that select and interpret frames.
 #[derive(Clone, Debug, Default, Args)]
-pub(crate) struct ChoiceArgs {
+pub(crate) struct FrameArgs {
     /// Use every N-th frame.
     #[arg(long, value_name = "N", default_value_t = 1, help_heading = "Frames", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) every: u32,
@@ -156,12 +156,12 @@ pub(crate) struct ChoiceArgs {
     #[arg(long, value_name = "N", help_heading = "Frames", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) max_frames: Option<u32>,
     #[command(flatten)]
-    pub(crate) shape: ShapeArgs,
+    pub(crate) shape: ProjectionArgs,
 }
 
-impl ChoiceArgs {
-    pub(crate) fn options(&self) -> FrameChoice {
-        FrameChoice {
+impl FrameArgs {
+    pub(crate) fn options(&self) -> FrameOptions {
+        FrameOptions {
             every: self.every,
             select: self.select.options(),
             fps: self.fps,
@@ -196,12 +196,12 @@ impl SplitArgs {
         Ok(SplitOptions {
             input: self.input.clone(),
             output: self.output.clone(),
-            views: ViewChoice { lenses: self.lenses.lenses, ..self.views.options() },
-            frames: FrameChoice { track: self.track.options(), ..self.choice.options() },
+            views: ViewOptions { lenses: self.lenses.lenses, ..self.views.options() },
+            frames: FrameOptions { track: self.track.options(), ..self.choice.options() },
             crop_bottom: self.crop_bottom,
             masks: self.masks.clone(),
             mask_command: self.mask_command.clone(),
-            removal: self.removal.choice(),
+            removal: self.removal.options(),
             level_gpano: self.level.is_some(),
             format,
             naming: self.naming,
@@ -234,7 +234,7 @@ fn parse_size(text: &str) -> Result<[u32; 2], String> {
 
 /// The result: a stable contract.
 #[derive(Debug, Serialize)]
-struct Split {
+struct SplitResult {
     schema: u32,
     kind: &'static str,
     frames: usize,
@@ -247,31 +247,31 @@ struct Split {
 }
 
 /// Runs the command.
-pub(crate) fn run(args: &SplitArgs, console: &Console) -> Result<Status, Ending> {
+pub(crate) fn run(args: &SplitArgs, console: &Console) -> Result<Status, EarlyExit> {
     let interrupt = Interrupt::watch();
     let options = args.options()?;
     if args.dry_run {
-        return match attend(&interrupt, console, |host| pano_split::forecast(&options, host)) {
+        return match run_job(&interrupt, console, |host| pano_split::forecast(&options, host)) {
             Ok(forecast) => {
-                console.object_or(&forecast, || describe::split_forecast(&forecast))?;
+                console.json_or_text(&forecast, || describe::split_forecast(&forecast))?;
                 Ok(Status::Done)
             }
-            Err(failure) => ending(failure, &interrupt),
+            Err(failure) => exit_status(failure, &interrupt),
         };
     }
-    let report = attend(&interrupt, console, |host| pano_split::split(&options, host))?;
-    let result = Split {
+    let report = run_job(&interrupt, console, |host| pano_split::split(&options, host))?;
+    let result = SplitResult {
         schema: 1,
         kind: "split",
         frames: report.frames,
         views: report.views,
         skipped: report.skipped.clone(),
-        limit: report.times.limit(),
+        limit: report.times.bottleneck(),
         times: report.times.clone(),
     };
-    console.object_or(&result, || describe::split(&report, &args.output))?;
+    console.json_or_text(&result, || describe::split(&report, &args.output))?;
     if report.is_cancelled {
-        return Ok(interrupted(&interrupt));
+        return Ok(interrupted_status(&interrupt));
     }
     Ok(Status::done(!report.skipped.is_empty()))
 }

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use gausset_flow::panos::{TrackChoice, TrackOffset};
+use gausset_flow::panos::{TrackOffset, TrackOptions};
 
 /// Arguments for a GPS track and its clock offset.
 #[derive(Clone, Debug, Default, Args)]
@@ -14,12 +14,12 @@ pub(crate) struct TrackFileArgs {
     /// Time offset from frames to the GPS track, seconds; auto = estimate from poses [default: 0].
     #[arg(
         long, value_name = "S|auto", requires = "track", help_heading = "Known before",
-        value_parser = offset
+        value_parser = parse_offset
     )]
     track_offset: Option<TrackOffset>,
 }
 
-fn offset(text: &str) -> Result<TrackOffset, String> {
+fn parse_offset(text: &str) -> Result<TrackOffset, String> {
     let seconds = || text.parse().ok().filter(|s: &f64| s.abs() <= 1e9).map(TrackOffset::Seconds);
     match text {
         "auto" => Ok(TrackOffset::Auto),
@@ -28,8 +28,8 @@ fn offset(text: &str) -> Result<TrackOffset, String> {
 }
 
 impl TrackFileArgs {
-    pub(crate) fn options(&self) -> Option<TrackChoice> {
+    pub(crate) fn options(&self) -> Option<TrackOptions> {
         let offset = self.track_offset.unwrap_or(TrackOffset::Seconds(0.0));
-        self.track.clone().map(|path| TrackChoice { path, offset })
+        self.track.clone().map(|path| TrackOptions { path, offset })
     }
 }

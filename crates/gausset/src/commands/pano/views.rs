@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use gausset_flow::panos::{Lenses, ViewChoice};
+use gausset_flow::panos::{LensArrangement, ViewOptions};
 use gausset_pano::layout::Layout;
 
 /// A parser for layout names.
@@ -16,7 +16,7 @@ pub(crate) fn layout_parser() -> impl TypedValueParser<Value = Layout> {
 
 /// Arguments that define the views.
 #[derive(Clone, Debug, Args)]
-pub(crate) struct ViewArgs {
+pub(crate) struct ViewLayoutArgs {
     /// View layout: ring8|ring8-110|ring12-110|ring4|dome16|dense17|cube6|cube8|cube8-full|colmap12|ring8-caps.
     #[arg(
         long, value_name = "LAYOUT", default_value = "ring8", hide_possible_values = true, help_heading = "Views",
@@ -40,30 +40,30 @@ pub(crate) struct ViewArgs {
     pub(crate) full_sphere: bool,
 }
 
-impl ViewArgs {
-    pub(crate) fn options(&self) -> ViewChoice {
-        ViewChoice {
+impl ViewLayoutArgs {
+    pub(crate) fn options(&self) -> ViewOptions {
+        ViewOptions {
             layout: self.layout,
             views: self.views.clone(),
             size: self.size,
             fov: self.fov,
             rotate: self.rotate,
             full_sphere: self.full_sphere,
-            lenses: Lenses::Together,
+            lenses: LensArrangement::Together,
         }
     }
 }
 
 /// Argument that relates views to the two lenses of a frame.
 #[derive(Clone, Copy, Debug, Args)]
-pub(crate) struct LensesArgs {
+pub(crate) struct LensModeArgs {
     /// With --lens: views across both lenses (together), or views within one lens and a pose per lens, so that no view
     /// crosses the seam (separate).
     #[arg(
         long, value_name = "HOW", default_value = "together", hide_possible_values = true, help_heading = "Views",
-        value_parser = PossibleValuesParser::new(Lenses::ALL.map(Lenses::name)).map(|name| {
-            Lenses::ALL.into_iter().find(|lenses| lenses.name() == name).unwrap_or_default()
+        value_parser = PossibleValuesParser::new(LensArrangement::ALL.map(LensArrangement::name)).map(|name| {
+            LensArrangement::ALL.into_iter().find(|lenses| lenses.name() == name).unwrap_or_default()
         })
     )]
-    pub(crate) lenses: Lenses,
+    pub(crate) lenses: LensArrangement,
 }

@@ -38,7 +38,7 @@ struct Counter {
 }
 
 /// Outcome of a call.
-enum Verdict {
+enum CallOutcome {
     Succeed,
     Half,
     Fail(io::Error),
@@ -57,29 +57,29 @@ impl FaultyDisk {
         self.counter.lock().unwrap_or_else(PoisonError::into_inner).calls.clone()
     }
 
-    fn judge(&self, call: &'static str) -> Verdict {
+    fn outcome(&self, call: &'static str) -> CallOutcome {
         let mut counter = self.counter.lock().unwrap_or_else(PoisonError::into_inner);
         counter.calls.push(call);
         let (now, at) = (counter.calls.len(), counter.fail_at);
         if at == 0 || now < at {
-            return Verdict::Succeed;
+            return CallOutcome::Succeed;
         }
         let writes = matches!(call, "create_new" | "append" | "write" | "sync" | "create_folder");
         match counter.fault {
-            Fault::Once(errno) if now == at => Verdict::Fail(errno.into()),
-            Fault::FromNowOn(errno) if now == at || writes => Verdict::Fail(errno.into()),
-            Fault::Dead(errno) => Verdict::Fail(errno.into()),
-            Fault::ShortWrite if now == at => Verdict::Half,
-            Fault::TornWrite(_) if now == at => Verdict::Half,
-            Fault::TornWrite(errno) if now == at + 1 => Verdict::Fail(errno.into()),
-            _ => Verdict::Succeed,
+            Fault::Once(errno) if now == at => CallOutcome::Fail(errno.into()),
+            Fault::FromNowOn(errno) if now == at || writes => CallOutcome::Fail(errno.into()),
+            Fault::Dead(errno) => CallOutcome::Fail(errno.into()),
+            Fault::ShortWrite if now == at => CallOutcome::Half,
+            Fault::TornWrite(_) if now == at => CallOutcome::Half,
+            Fault::TornWrite(errno) if now == at + 1 => CallOutcome::Fail(errno.into()),
+            _ => CallOutcome::Succeed,
         }
     }
 
     fn check(&self, call: &'static str) -> io::Result<()> {
-        match self.judge(call) {
-            Verdict::Fail(e) => Err(e),
-            Verdict::Succeed | Verdict::Half => Ok(()),
+        match self.outcome(call) {
+            CallOutcome::Fail(e) => Err(e),
+            CallOutcome::Succeed | CallOutcome::Half => Ok(()),
         }
     }
 }
@@ -144,23 +144,23 @@ struct FaultyFile<F> {
 
 impl<F: Read> Read for FaultyFile<F> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        match self.disk.judge("read") {
-            Verdict::Fail(e) => Err(e),
-            Verdict::Half => {
+        match self.disk.outcome("read") {
+            CallOutcome::Fail(e) => Err(e),
+            CallOutcome::Half => {
                 let half = buffer.len().div_ceil(2);
                 self.file.read(&mut buffer[..half])
             }
-            Verdict::Succeed => self.file.read(buffer),
+            CallOutcome::Succeed => self.file.read(buffer),
         }
     }
 }
 
 impl Write for FaultyFile<Box<dyn OutputFile>> {
     fn write(&mut self, data: &[u8]) -> io::Result<usize> {
-        match self.disk.judge("write") {
-            Verdict::Fail(e) => Err(e),
-            Verdict::Half => self.file.write(&data[..data.len().div_ceil(2)]),
-            Verdict::Succeed => self.file.write(data),
+        match self.disk.outcome("write") {
+            CallOutcome::Fail(e) => Err(e),
+            CallOutcome::Half => self.file.write(&data[..data.len().div_ceil(2)]),
+            CallOutcome::Succeed => self.file.write(data),
         }
     }
 

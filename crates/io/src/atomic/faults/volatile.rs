@@ -18,13 +18,13 @@ const BLOCK_BYTES: usize = 512;
 /// A disk in memory. Clones share it.
 #[derive(Clone, Debug)]
 pub struct VolatileDisk {
-    inner: Arc<Mutex<Inner>>,
+    inner: Arc<Mutex<VolatileState>>,
 }
 
 #[derive(Debug)]
-struct Inner {
+struct VolatileState {
     /// Contents of files, by index.
-    files: Vec<Content>,
+    files: Vec<FileContent>,
     /// Names as seen by the running system.
     names: BTreeMap<PathBuf, usize>,
     /// Names as stored on the device.
@@ -37,7 +37,7 @@ struct Inner {
 }
 
 #[derive(Clone, Debug, Default)]
-struct Content {
+struct FileContent {
     current: Vec<u8>,
     durable: Vec<u8>,
 }
@@ -54,7 +54,7 @@ impl VolatileDisk {
     /// Creates an empty disk. The power fails before the `power_off_at`-th call (from 1; 0 = never).
     #[must_use]
     pub fn new(power_off_at: usize) -> Self {
-        let inner = Inner {
+        let inner = VolatileState {
             files: Vec::new(),
             names: BTreeMap::new(),
             durable_names: BTreeMap::new(),
@@ -107,12 +107,12 @@ impl VolatileDisk {
         Ok(())
     }
 
-    fn lock(&self) -> MutexGuard<'_, Inner> {
+    fn lock(&self) -> MutexGuard<'_, VolatileState> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Counts a call and returns the disk, unless the power is off.
-    fn call(&self) -> io::Result<MutexGuard<'_, Inner>> {
+    fn call(&self) -> io::Result<MutexGuard<'_, VolatileState>> {
         let mut inner = self.lock();
         inner.calls += 1;
         if inner.power_off_at != 0 && inner.calls >= inner.power_off_at {
@@ -122,7 +122,7 @@ impl VolatileDisk {
     }
 }
 
-impl Content {
+impl FileContent {
     /// Content of the file after a power failure.
     fn survivor(&self, coin: &mut impl FnMut() -> bool) -> Vec<u8> {
         let (old, new) = (self.durable.len(), self.current.len());
@@ -140,13 +140,13 @@ impl Content {
     }
 }
 
-impl Inner {
+impl VolatileState {
     fn find(&self, path: &Path) -> io::Result<usize> {
         self.names.get(path).copied().ok_or_else(|| io::ErrorKind::NotFound.into())
     }
 
     fn create(&mut self, path: &Path) -> usize {
-        self.files.push(Content::default());
+        self.files.push(FileContent::default());
         let file = self.files.len() - 1;
         self.names.insert(path.to_owned(), file);
         self.pending.push(NameChange { path: path.to_owned(), file: Some(file), moved_from: None });

@@ -12,9 +12,11 @@
 use std::io::{BufReader, Read, Seek, SeekFrom};
 use std::path::Path;
 
-use super::{ColmapImage, ColmapModel, ColmapPoint, NextPoint, Observations};
-use crate::dataset::camera_model::{CameraModel, SPHERE_ID, SPHERE_PARAMETERS, SourceCamera};
-use crate::dataset::error::{DatasetError, Problem};
+use super::{ColmapImage, ColmapModel, ColmapPoint, Observations, PointItem};
+use crate::dataset::camera_model::{
+    CameraModel, SPHERESFM_MODEL_ID, SPHERESFM_PARAMETER_COUNT, SourceCamera,
+};
+use crate::dataset::error::{DatasetError, DatasetProblem};
 use crate::dataset::limits::{MAX_IMAGES, MAX_NAME_BYTES, MAX_POINTS};
 
 /// Bytes of a camera record without its parameters.
@@ -29,7 +31,7 @@ const POINT_BYTES: u64 = 51;
 const TRACK_BYTES: u64 = 8;
 
 /// Reads a file record by record and tracks the number of remaining bytes.
-pub(super) struct Records<'a, R> {
+pub(super) struct RecordReader<'a, R> {
     path: &'a Path,
     reader: BufReader<R>,
     left: u64,
@@ -37,7 +39,7 @@ pub(super) struct Records<'a, R> {
     pub(super) record: u64,
 }
 
-impl<'a, R: Read + Seek> Records<'a, R> {
+impl<'a, R: Read + Seek> RecordReader<'a, R> {
     pub(super) fn new(path: &'a Path, mut file: R) -> Result<Self, DatasetError> {
         let io = |e: std::io::Error| DatasetError::io(path, "read", &e);
         let left = file.seek(SeekFrom::End(0)).map_err(io)?;
@@ -45,15 +47,15 @@ impl<'a, R: Read + Seek> Records<'a, R> {
         Ok(Self { path, reader: BufReader::with_capacity(1 << 16, file), left, record: 0 })
     }
 
-    fn error(&self, problem: Problem) -> DatasetError {
+    fn error(&self, problem: DatasetProblem) -> DatasetError {
         let place = if self.record == 0 { "header".to_owned() } else { format!("record {}", self.record) };
         DatasetError::malformed(self.path, place, problem)
     }
 
-    pub(super) fn take<const N: usize>(&mut self) -> Result<[u8; N], DatasetError> {
+    pub(super) fn read_bytes<const N: usize>(&mut self) -> Result<[u8; N], DatasetError> {
         let needed = N as u64;
         if needed > self.left {
-            return Err(self.error(Problem::Truncated { needed, left: self.left }));
+            return Err(self.error(DatasetProblem::Truncated { needed, left: self.left }));
         }
         let mut bytes = [0; N];
         self.reader.read_exact(&mut bytes).map_err(|e| DatasetError::io(self.path, "read", &e))?;
@@ -62,15 +64,15 @@ impl<'a, R: Read + Seek> Records<'a, R> {
     }
 
     pub(super) fn u32(&mut self) -> Result<u32, DatasetError> {
-        self.take().map(u32::from_le_bytes)
+        self.read_bytes().map(u32::from_le_bytes)
     }
 
     pub(super) fn u64(&mut self) -> Result<u64, DatasetError> {
-        self.take().map(u64::from_le_bytes)
+        self.read_bytes().map(u64::from_le_bytes)
     }
 
     fn f64(&mut self) -> Result<f64, DatasetError> {
-        self.take().map(f64::from_le_bytes)
+        self.read_bytes().map(f64::from_le_bytes)
     }
 
     fn f64s<const N: usize>(&mut self) -> Result<[f64; N], DatasetError> {
@@ -89,24 +91,29 @@ impl<'a, R: Read + Seek> Records<'a, R> {
         limit: u64,
     ) -> Result<u64, DatasetError> {
         let found = self.u64()?;
-        self.fits(what, found, record_bytes)?;
+        self.check_count(what, found, record_bytes)?;
         if found > limit {
-            return Err(self.error(Problem::Limit { what, found, limit }));
+            return Err(self.error(DatasetProblem::Limit { what, found, limit }));
         }
         Ok(found)
     }
 
     /// Fails if too few bytes remain for `found` records.
-    pub(super) fn fits(&self, what: &'static str, found: u64, record_bytes: u64) -> Result<(), DatasetError> {
+    pub(super) fn check_count(
+        &self,
+        what: &'static str,
+        found: u64,
+        record_bytes: u64,
+    ) -> Result<(), DatasetError> {
         let possible = self.left / record_bytes;
         if found > possible {
-            return Err(self.error(Problem::Count { what, found, possible, left: self.left }));
+            return Err(self.error(DatasetProblem::Count { what, found, possible, left: self.left }));
         }
         Ok(())
     }
 
     pub(super) fn skip(&mut self, bytes: u64) -> Result<(), DatasetError> {
-        let too_few = || self.error(Problem::Truncated { needed: bytes, left: self.left });
+        let too_few = || self.error(DatasetProblem::Truncated { needed: bytes, left: self.left });
         let offset = i64::try_from(bytes).ok().filter(|_| bytes <= self.left).ok_or_else(too_few)?;
         self.reader.seek_relative(offset).map_err(|e| DatasetError::io(self.path, "read", &e))?;
         self.left -= bytes;
@@ -117,19 +124,19 @@ impl<'a, R: Read + Seek> Records<'a, R> {
         let mut bytes = Vec::new();
         loop {
             if self.left == 0 || bytes.len() > MAX_NAME_BYTES {
-                return Err(self.error(Problem::NameWithoutEnd));
+                return Err(self.error(DatasetProblem::NameWithoutEnd));
             }
-            match self.take::<1>()? {
+            match self.read_bytes::<1>()? {
                 [0] => break,
                 [byte] => bytes.push(byte),
             }
         }
         if bytes.is_empty() || bytes.len() > MAX_NAME_BYTES {
-            return Err(self.error(Problem::NameLength { bytes: bytes.len() }));
+            return Err(self.error(DatasetProblem::NameLength { bytes: bytes.len() }));
         }
         String::from_utf8(bytes).map_err(|e| {
-            let name = crate::units::excerpt(&String::from_utf8_lossy(e.as_bytes()));
-            self.error(Problem::NameEncoding { name })
+            let name = crate::text::excerpt(&String::from_utf8_lossy(e.as_bytes()));
+            self.error(DatasetProblem::NameEncoding { name })
         })
     }
 
@@ -137,7 +144,7 @@ impl<'a, R: Read + Seek> Records<'a, R> {
         self.record = 0;
         match self.left {
             0 => Ok(()),
-            bytes => Err(DatasetError::malformed(self.path, "end", Problem::Trailing { bytes })),
+            bytes => Err(DatasetError::malformed(self.path, "end", DatasetProblem::Trailing { bytes })),
         }
     }
 }
@@ -147,28 +154,28 @@ impl<'a, R: Read + Seek> Records<'a, R> {
 /// # Errors
 /// The file is damaged, a model id is unknown, parameters are invalid, or an id is duplicate.
 pub fn read_cameras(path: &Path, file: impl Read + Seek) -> Result<Vec<SourceCamera>, DatasetError> {
-    let mut records = Records::new(path, file)?;
+    let mut records = RecordReader::new(path, file)?;
     let count = records.count("cameras", CAMERA_BYTES, MAX_IMAGES)?;
     // SphereSfM's model id for panoramas was later used by COLMAP for a model with 16 parameters. The file length tells
     // which program wrote it.
-    let is_sphere = records.left == count.saturating_mul(CAMERA_BYTES + 8 * SPHERE_PARAMETERS as u64);
+    let is_sphere = records.left == count.saturating_mul(CAMERA_BYTES + 8 * SPHERESFM_PARAMETER_COUNT as u64);
     let mut cameras = Vec::new();
     for record in 1..=count {
         records.record = record;
         let id = records.u32()?;
-        let model_id = records.take().map(i32::from_le_bytes)?;
+        let model_id = records.read_bytes().map(i32::from_le_bytes)?;
         let (width, height) = (records.u64()?, records.u64()?);
-        if is_sphere && model_id == SPHERE_ID {
+        if is_sphere && model_id == SPHERESFM_MODEL_ID {
             let camera = SourceCamera::sphere(id, width, height, records.f64s()?);
-            cameras.push(camera.map_err(|e| records.error(Problem::Camera(e)))?);
+            cameras.push(camera.map_err(|e| records.error(DatasetProblem::Camera(e)))?);
             continue;
         }
         let model = CameraModel::from_id(model_id)
-            .ok_or_else(|| records.error(Problem::UnknownModelId { id: model_id }))?;
+            .ok_or_else(|| records.error(DatasetProblem::UnknownModelId { id: model_id }))?;
         let params = model.parameters().iter().map(|_| records.f64()).collect::<Result<Vec<_>, _>>()?;
         cameras.push(
             SourceCamera::new(id, model, width, height, params)
-                .map_err(|e| records.error(Problem::Camera(e)))?,
+                .map_err(|e| records.error(DatasetProblem::Camera(e)))?,
         );
     }
     records.finish()?;
@@ -186,9 +193,9 @@ pub fn read_images(
     cameras: &[SourceCamera],
     observations: Observations,
 ) -> Result<Vec<ColmapImage>, DatasetError> {
-    let mut records = Records::new(path, file)?;
+    let mut records = RecordReader::new(path, file)?;
     let count = records.count("images", IMAGE_BYTES, MAX_IMAGES)?;
-    let mut images = room_for(count);
+    let mut images = with_capacity_for(count);
     for record in 1..=count {
         records.record = record;
         let id = records.u32()?;
@@ -223,27 +230,27 @@ pub fn read_points(
     file: impl Read + Seek,
     observations: Observations,
 ) -> Result<Vec<ColmapPoint>, DatasetError> {
-    super::collect_points(|take| each_point(path, file, observations, take))
+    super::collect_points(|take| for_each_point(path, file, observations, take))
 }
 
 /// Reads `points3D.bin` and passes each point to `take`, in file order.
 ///
 /// # Errors
 /// The file is damaged, or `take` fails.
-pub fn each_point(
+pub fn for_each_point(
     path: &Path,
     file: impl Read + Seek,
     observations: Observations,
-    take: &mut dyn FnMut(NextPoint) -> Result<(), DatasetError>,
+    take: &mut dyn FnMut(PointItem) -> Result<(), DatasetError>,
 ) -> Result<(), DatasetError> {
-    let mut records = Records::new(path, file)?;
+    let mut records = RecordReader::new(path, file)?;
     let count = records.count("points", POINT_BYTES, MAX_POINTS)?;
-    take(NextPoint::Expected(count))?;
+    take(PointItem::Expected(count))?;
     for record in 1..=count {
         records.record = record;
         let id = records.u64()?;
         let position = records.f64s()?;
-        let colour = records.take()?;
+        let colour = records.read_bytes()?;
         let error = records.f64()?;
         let track_length = records.count("track elements", TRACK_BYTES, u64::MAX)?;
         let mut track = Vec::new();
@@ -255,19 +262,19 @@ pub fn each_point(
                 }
             }
         }
-        take(NextPoint::Point(ColmapPoint { id, position, colour, error, track_length, track }))?;
+        take(PointItem::Point(ColmapPoint { id, position, colour, error, track_length, track }))?;
     }
     records.finish()
 }
 
 /// Allocates capacity for `count` records. The file is long enough to hold them, so the capacity is at most twice its
 /// length.
-fn room_for<T>(count: u64) -> Vec<T> {
+fn with_capacity_for<T>(count: u64) -> Vec<T> {
     Vec::with_capacity(usize::try_from(count).unwrap_or(0))
 }
 
 /// Contents of `cameras.bin`, `images.bin` and `points3D.bin`.
-pub(super) fn write(model: &ColmapModel) -> [Vec<u8>; 3] {
+pub(super) fn encode(model: &ColmapModel) -> [Vec<u8>; 3] {
     fn doubles(out: &mut Vec<u8>, values: &[f64]) {
         values.iter().for_each(|v| out.extend(v.to_le_bytes()));
     }

@@ -12,9 +12,9 @@ use std::collections::BTreeMap;
 use std::io::{Read, Seek};
 use std::path::Path;
 
-use super::binary::Records;
-use super::text::{Lines, split_field, whole};
-use crate::dataset::error::{DatasetError, Problem};
+use super::binary::RecordReader;
+use super::text::{LineReader, parse_integer, split_field};
+use crate::dataset::error::{DatasetError, DatasetProblem};
 use crate::dataset::limits::MAX_IMAGES;
 
 /// Bytes of a frame record without its data ids.
@@ -29,7 +29,7 @@ const CAMERA: i32 = 0;
 /// # Errors
 /// The file is damaged.
 pub fn read_binary(path: &Path, file: impl Read + Seek) -> Result<BTreeMap<u32, u32>, DatasetError> {
-    let mut records = Records::new(path, file)?;
+    let mut records = RecordReader::new(path, file)?;
     let count = records.count("frames", FRAME_BYTES, MAX_IMAGES)?;
     let mut frame_of = BTreeMap::new();
     for record in 1..=count {
@@ -37,9 +37,9 @@ pub fn read_binary(path: &Path, file: impl Read + Seek) -> Result<BTreeMap<u32, 
         let frame = records.u32()?;
         records.skip(FRAME_BYTES - 8)?;
         let data = records.u32()?;
-        records.fits("data of a frame", u64::from(data), DATA_BYTES)?;
+        records.check_count("data of a frame", u64::from(data), DATA_BYTES)?;
         for _ in 0..data {
-            let sensor_type = records.take().map(i32::from_le_bytes)?;
+            let sensor_type = records.read_bytes().map(i32::from_le_bytes)?;
             records.u32()?;
             let id = records.u64()?;
             if let (CAMERA, Ok(image)) = (sensor_type, u32::try_from(id)) {
@@ -56,7 +56,7 @@ pub fn read_binary(path: &Path, file: impl Read + Seek) -> Result<BTreeMap<u32, 
 /// # Errors
 /// A line is not a valid frame.
 pub fn read_text(path: &Path, file: impl Read) -> Result<BTreeMap<u32, u32>, DatasetError> {
-    let mut lines = Lines::new(path, file);
+    let mut lines = LineReader::new(path, file);
     let mut frame_of = BTreeMap::new();
     while lines.advance_to_record()? {
         parse_frame(lines.text()?, &mut frame_of).map_err(|p| lines.error(p))?;
@@ -64,11 +64,11 @@ pub fn read_text(path: &Path, file: impl Read) -> Result<BTreeMap<u32, u32>, Dat
     Ok(frame_of)
 }
 
-fn parse_frame(line: &str, frame_of: &mut BTreeMap<u32, u32>) -> Result<(), Problem> {
+fn parse_frame(line: &str, frame_of: &mut BTreeMap<u32, u32>) -> Result<(), DatasetProblem> {
     const EXPECTED: &str = "10 and triples: FRAME_ID RIG_ID QW QX QY QZ TX TY TZ NUM (TYPE ID DATA_ID)...";
-    let fields = Problem::Fields { expected: EXPECTED, found: line.split_ascii_whitespace().count() };
+    let fields = DatasetProblem::Fields { expected: EXPECTED, found: line.split_ascii_whitespace().count() };
     let (first, mut rest) = split_field(line).ok_or_else(|| fields.clone())?;
-    let frame = whole("FRAME_ID", first)?;
+    let frame = parse_integer("FRAME_ID", first)?;
     // Rig, pose and count: not needed.
     for _ in 0..9 {
         (_, rest) = split_field(rest).ok_or_else(|| fields.clone())?;
@@ -77,7 +77,7 @@ fn parse_frame(line: &str, frame_of: &mut BTreeMap<u32, u32>) -> Result<(), Prob
     while let Some(kind) = data.next() {
         let (Some(_), Some(id)) = (data.next(), data.next()) else { return Err(fields) };
         if kind == "CAMERA" {
-            frame_of.insert(whole("DATA_ID", id)?, frame);
+            frame_of.insert(parse_integer("DATA_ID", id)?, frame);
         }
     }
     Ok(())

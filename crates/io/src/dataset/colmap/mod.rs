@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use gausset_core::Pose;
 
 use super::camera_model::SourceCamera;
-use super::error::{DatasetError, Problem};
+use super::error::{DatasetError, DatasetProblem};
 use crate::input;
 
 /// Point id in binary files that means "no 3-D point".
@@ -97,7 +97,7 @@ pub struct ColmapPoint {
 
 /// Items that a reader of points yields, one at a time.
 #[derive(Clone, Debug, PartialEq)]
-pub enum NextPoint {
+pub enum PointItem {
     /// Number of points that follow; the file is long enough to hold them. Text files do not provide it.
     Expected(u64),
     /// A point.
@@ -211,17 +211,17 @@ impl ModelFolder {
     /// # Errors
     /// As [`Self::cameras`].
     pub fn points(&self, observations: Observations) -> Result<Vec<ColmapPoint>, DatasetError> {
-        collect_points(|take| self.each_point(observations, take))
+        collect_points(|take| self.for_each_point(observations, take))
     }
 
     /// Reads the points and passes each to `take`, in file order. Does nothing if there is no point file.
     ///
     /// # Errors
     /// As [`Self::cameras`], or `take` fails.
-    pub fn each_point(
+    pub fn for_each_point(
         &self,
         observations: Observations,
-        take: &mut dyn FnMut(NextPoint) -> Result<(), DatasetError>,
+        take: &mut dyn FnMut(PointItem) -> Result<(), DatasetError>,
     ) -> Result<(), DatasetError> {
         let path = self.points_path();
         if !path.exists() {
@@ -229,8 +229,8 @@ impl ModelFolder {
         }
         let file = open_regular(&path)?;
         match self.format {
-            ModelFormat::Binary => binary::each_point(&path, file, observations, take),
-            ModelFormat::Text => text::each_point(&path, file, observations, take),
+            ModelFormat::Binary => binary::for_each_point(&path, file, observations, take),
+            ModelFormat::Text => text::for_each_point(&path, file, observations, take),
         }
     }
 
@@ -273,8 +273,8 @@ impl ColmapModel {
     #[must_use]
     pub fn to_files(&self, format: ModelFormat) -> [(&'static str, Vec<u8>); 3] {
         let contents = match format {
-            ModelFormat::Binary => binary::write(self),
-            ModelFormat::Text => text::write(self),
+            ModelFormat::Binary => binary::encode(self),
+            ModelFormat::Text => text::encode(self),
         };
         let [a, b, c] = format.file_names();
         let [x, y, z] = contents;
@@ -284,19 +284,19 @@ impl ColmapModel {
 
 /// Opens a regular file for streaming.
 pub(crate) fn open_regular(path: &Path) -> Result<File, DatasetError> {
-    input::open(path, input::STREAMED).map_err(|e| DatasetError::io(path, "open", &e))
+    input::open(path, input::NO_LIMIT).map_err(|e| DatasetError::io(path, "open", &e))
 }
 
 /// Collects all points of a reader, sorted by id.
 fn collect_points(
-    read: impl FnOnce(&mut dyn FnMut(NextPoint) -> Result<(), DatasetError>) -> Result<(), DatasetError>,
+    read: impl FnOnce(&mut dyn FnMut(PointItem) -> Result<(), DatasetError>) -> Result<(), DatasetError>,
 ) -> Result<Vec<ColmapPoint>, DatasetError> {
     let mut points: Vec<ColmapPoint> = Vec::new();
     read(&mut |next| {
         match next {
             // The file is long enough to hold them, so the capacity is at most twice its length.
-            NextPoint::Expected(count) => points.reserve_exact(usize::try_from(count).unwrap_or(0)),
-            NextPoint::Point(point) => points.push(point),
+            PointItem::Expected(count) => points.reserve_exact(usize::try_from(count).unwrap_or(0)),
+            PointItem::Point(point) => points.push(point),
         }
         Ok(())
     })?;
@@ -306,15 +306,15 @@ fn collect_points(
 
 fn sort_cameras(path: &Path, cameras: &mut [SourceCamera]) -> Result<(), DatasetError> {
     cameras.sort_by_key(|c| c.id);
-    refuse_twins(path, "camera", cameras.iter().map(|c| c.id))
+    check_unique_ids(path, "camera", cameras.iter().map(|c| c.id))
 }
 
 fn sort_images(path: &Path, images: &mut [ColmapImage]) -> Result<(), DatasetError> {
     images.sort_by_key(|i| i.id);
-    refuse_twins(path, "image", images.iter().map(|i| i.id))
+    check_unique_ids(path, "image", images.iter().map(|i| i.id))
 }
 
-fn refuse_twins(
+fn check_unique_ids(
     path: &Path,
     what: &'static str,
     sorted: impl Iterator<Item = u32>,
@@ -322,7 +322,7 @@ fn refuse_twins(
     let mut last = None;
     for id in sorted {
         if last == Some(id) {
-            let problem = Problem::DuplicateId { what, id: u64::from(id) };
+            let problem = DatasetProblem::DuplicateId { what, id: u64::from(id) };
             return Err(DatasetError::malformed(path, "records", problem));
         }
         last = Some(id);
@@ -330,7 +330,7 @@ fn refuse_twins(
     Ok(())
 }
 
-fn check_camera(sorted: &[SourceCamera], id: u32, file: &'static str) -> Result<(), Problem> {
+fn check_camera(sorted: &[SourceCamera], id: u32, file: &'static str) -> Result<(), DatasetProblem> {
     if sorted.binary_search_by_key(&id, |c| c.id).is_ok() {
         return Ok(());
     }
@@ -339,5 +339,5 @@ fn check_camera(sorted: &[SourceCamera], id: u32, file: &'static str) -> Result<
         [one] => one.id.to_string(),
         [first, .., last] => format!("{}..{}", first.id, last.id),
     };
-    Err(Problem::UnknownCamera { id, file, known })
+    Err(DatasetProblem::UnknownCamera { id, file, known })
 }

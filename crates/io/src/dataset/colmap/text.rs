@@ -15,17 +15,19 @@ use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 use std::str::FromStr;
 
-use super::{ColmapImage, ColmapModel, ColmapPoint, NO_POINT, NextPoint, Observations};
-use crate::dataset::camera_model::{CameraModel, CameraModelError, SPHERE, SPHERE_PARAMETERS, SourceCamera};
-use crate::dataset::error::{DatasetError, Problem};
+use super::{ColmapImage, ColmapModel, ColmapPoint, NO_POINT, Observations, PointItem};
+use crate::dataset::camera_model::{
+    CameraModel, CameraModelError, SPHERESFM_MODEL, SPHERESFM_PARAMETER_COUNT, SourceCamera,
+};
+use crate::dataset::error::{DatasetError, DatasetProblem};
 use crate::dataset::limits::{MAX_IMAGES, MAX_NAME_BYTES, MAX_POINTS};
-use crate::units::excerpt;
+use crate::text::excerpt;
 
 /// Longest line in bytes: enough for the 2-D points of an image with ten million of them.
 const MAX_LINE_BYTES: u64 = 256 << 20;
 
 /// Reads a text file line by line.
-pub(super) struct Lines<'a, R> {
+pub(super) struct LineReader<'a, R> {
     path: &'a Path,
     reader: BufReader<R>,
     buffer: Vec<u8>,
@@ -33,12 +35,12 @@ pub(super) struct Lines<'a, R> {
     number: u64,
 }
 
-impl<'a, R: Read> Lines<'a, R> {
+impl<'a, R: Read> LineReader<'a, R> {
     pub(super) fn new(path: &'a Path, file: R) -> Self {
         Self { path, reader: BufReader::with_capacity(1 << 16, file), buffer: Vec::new(), number: 0 }
     }
 
-    pub(super) fn error(&self, problem: Problem) -> DatasetError {
+    pub(super) fn error(&self, problem: DatasetProblem) -> DatasetError {
         DatasetError::malformed(self.path, format!("line {}", self.number), problem)
     }
 
@@ -50,7 +52,7 @@ impl<'a, R: Read> Lines<'a, R> {
         let read = limited.read_until(b'\n', &mut self.buffer).map_err(io)? as u64;
         self.number += u64::from(read > 0);
         if read > MAX_LINE_BYTES {
-            return Err(self.error(Problem::FileSize { found: read, limit: MAX_LINE_BYTES }));
+            return Err(self.error(DatasetProblem::FileSize { found: read, limit: MAX_LINE_BYTES }));
         }
         if self.number == 1 && self.buffer.starts_with(b"\xEF\xBB\xBF") {
             self.buffer.drain(..3);
@@ -59,7 +61,7 @@ impl<'a, R: Read> Lines<'a, R> {
     }
 
     pub(super) fn text(&self) -> Result<&str, DatasetError> {
-        std::str::from_utf8(&self.buffer).map(str::trim).map_err(|_| self.error(Problem::NotText))
+        std::str::from_utf8(&self.buffer).map(str::trim).map_err(|_| self.error(DatasetProblem::NotText))
     }
 
     /// Advances to the next line that is neither empty nor a comment. Returns `false` at the end of the file.
@@ -87,31 +89,35 @@ pub(super) fn split_field(line: &str) -> Option<(&str, &str)> {
 fn fields<'t, const N: usize>(
     line: &'t str,
     expected: &'static str,
-) -> Result<([&'t str; N], &'t str), Problem> {
+) -> Result<([&'t str; N], &'t str), DatasetProblem> {
     let mut rest = line;
     let mut found = [""; N];
     for (i, field) in found.iter_mut().enumerate() {
-        (*field, rest) = split_field(rest).ok_or(Problem::Fields { expected, found: i })?;
+        (*field, rest) = split_field(rest).ok_or(DatasetProblem::Fields { expected, found: i })?;
     }
     Ok((found, rest.trim()))
 }
 
-fn number<T: FromStr>(field: &'static str, text: &str, expected: &'static str) -> Result<T, Problem> {
-    text.parse().map_err(|_| Problem::Number { field, found: excerpt(text), expected })
+fn parse_number<T: FromStr>(
+    field: &'static str,
+    text: &str,
+    expected: &'static str,
+) -> Result<T, DatasetProblem> {
+    text.parse().map_err(|_| DatasetProblem::Number { field, found: excerpt(text), expected })
 }
 
-fn real(field: &'static str, text: &str) -> Result<f64, Problem> {
-    number(field, text, "a number with a decimal point")
+fn parse_real(field: &'static str, text: &str) -> Result<f64, DatasetProblem> {
+    parse_number(field, text, "a number with a decimal point")
 }
 
-pub(super) fn whole<T: FromStr>(field: &'static str, text: &str) -> Result<T, Problem> {
-    number(field, text, "a whole number")
+pub(super) fn parse_integer<T: FromStr>(field: &'static str, text: &str) -> Result<T, DatasetProblem> {
+    parse_number(field, text, "a whole number")
 }
 
-fn reals<const N: usize>(names: [&'static str; N], texts: &[&str]) -> Result<[f64; N], Problem> {
+fn reals<const N: usize>(names: [&'static str; N], texts: &[&str]) -> Result<[f64; N], DatasetProblem> {
     let mut values = [0.0; N];
     for ((value, name), text) in values.iter_mut().zip(names).zip(texts) {
-        *value = real(name, text)?;
+        *value = parse_real(name, text)?;
     }
     Ok(values)
 }
@@ -121,7 +127,7 @@ fn reals<const N: usize>(names: [&'static str; N], texts: &[&str]) -> Result<[f6
 /// # Errors
 /// A line is not a valid camera, or an id is duplicate.
 pub fn read_cameras(path: &Path, file: impl Read) -> Result<Vec<SourceCamera>, DatasetError> {
-    let mut lines = Lines::new(path, file);
+    let mut lines = LineReader::new(path, file);
     let mut cameras = Vec::new();
     while lines.advance_to_record()? {
         let camera = parse_camera(lines.text()?).map_err(|p| lines.error(p))?;
@@ -132,25 +138,25 @@ pub fn read_cameras(path: &Path, file: impl Read) -> Result<Vec<SourceCamera>, D
     Ok(cameras)
 }
 
-fn parse_camera(line: &str) -> Result<SourceCamera, Problem> {
+fn parse_camera(line: &str) -> Result<SourceCamera, DatasetProblem> {
     let ([id, model, width, height], rest) =
         fields::<4>(line, "at least 5: CAMERA_ID MODEL WIDTH HEIGHT PARAMS...")?;
-    if model == SPHERE {
+    if model == SPHERESFM_MODEL {
         let found = rest.split_ascii_whitespace().count();
         let ([f, cx, cy], "") =
-            fields::<SPHERE_PARAMETERS>(rest, "8: CAMERA_ID SPHERE WIDTH HEIGHT F CX CY")?
+            fields::<SPHERESFM_PARAMETER_COUNT>(rest, "8: CAMERA_ID SPHERE WIDTH HEIGHT F CX CY")?
         else {
-            return Err(Problem::Fields {
+            return Err(DatasetProblem::Fields {
                 expected: "8: CAMERA_ID SPHERE WIDTH HEIGHT F CX CY",
                 found: 4 + found,
             });
         };
         let params = reals(["f", "cx", "cy"], &[f, cx, cy])?;
-        let (width, height) = (whole("WIDTH", width)?, whole("HEIGHT", height)?);
-        return Ok(SourceCamera::sphere(whole("CAMERA_ID", id)?, width, height, params)?);
+        let (width, height) = (parse_integer("WIDTH", width)?, parse_integer("HEIGHT", height)?);
+        return Ok(SourceCamera::sphere(parse_integer("CAMERA_ID", id)?, width, height, params)?);
     }
-    let model =
-        CameraModel::from_name(model).ok_or_else(|| Problem::UnknownModelName { name: excerpt(model) })?;
+    let model = CameraModel::from_name(model)
+        .ok_or_else(|| DatasetProblem::UnknownModelName { name: excerpt(model) })?;
     let names = model.parameters();
     // Counted before any value is stored.
     let found = rest.split_ascii_whitespace().count();
@@ -160,13 +166,13 @@ fn parse_camera(line: &str) -> Result<SourceCamera, Problem> {
     let params = names
         .iter()
         .zip(rest.split_ascii_whitespace())
-        .map(|(name, text)| real(name, text))
+        .map(|(name, text)| parse_real(name, text))
         .collect::<Result<Vec<_>, _>>()?;
     Ok(SourceCamera::new(
-        whole("CAMERA_ID", id)?,
+        parse_integer("CAMERA_ID", id)?,
         model,
-        whole("WIDTH", width)?,
-        whole("HEIGHT", height)?,
+        parse_integer("WIDTH", width)?,
+        parse_integer("HEIGHT", height)?,
         params,
     )?)
 }
@@ -181,7 +187,7 @@ pub fn read_images(
     cameras: &[SourceCamera],
     observations: Observations,
 ) -> Result<Vec<ColmapImage>, DatasetError> {
-    let mut lines = Lines::new(path, file);
+    let mut lines = LineReader::new(path, file);
     let mut images = Vec::new();
     while lines.advance_to_record()? {
         let mut image = parse_image(lines.text()?).map_err(|p| lines.error(p))?;
@@ -198,19 +204,19 @@ pub fn read_images(
     Ok(images)
 }
 
-fn parse_image(line: &str) -> Result<ColmapImage, Problem> {
+fn parse_image(line: &str) -> Result<ColmapImage, DatasetProblem> {
     let (found, name) = fields::<9>(line, "10: IMAGE_ID QW QX QY QZ TX TY TZ CAMERA_ID NAME")?;
     let [id, q @ .., camera_id] = &found;
     let quaternion = reals(["QW", "QX", "QY", "QZ"], &q[..4])?;
     let translation = reals(["TX", "TY", "TZ"], &q[4..])?;
     if name.is_empty() || name.len() > MAX_NAME_BYTES {
-        return Err(Problem::NameLength { bytes: name.len() });
+        return Err(DatasetProblem::NameLength { bytes: name.len() });
     }
     Ok(ColmapImage {
-        id: whole("IMAGE_ID", id)?,
+        id: parse_integer("IMAGE_ID", id)?,
         quaternion,
         translation,
-        camera_id: whole("CAMERA_ID", camera_id)?,
+        camera_id: parse_integer("CAMERA_ID", camera_id)?,
         name: name.to_owned(),
         point_count: 0,
         points: Vec::new(),
@@ -220,19 +226,19 @@ fn parse_image(line: &str) -> Result<ColmapImage, Problem> {
 /// Number of 2-D points of a line, and the points if they are kept.
 type Points2d = (u64, Vec<([f64; 2], u64)>);
 
-fn parse_points2d(line: &str, observations: Observations) -> Result<Points2d, Problem> {
+fn parse_points2d(line: &str, observations: Observations) -> Result<Points2d, DatasetProblem> {
     const EXPECTED: &str = "a multiple of 3: X Y POINT3D_ID ...; is the line of an image missing?";
     let (mut count, mut points) = (0, Vec::new());
     let mut fields = line.split_ascii_whitespace();
     while let Some(x) = fields.next() {
         let (Some(y), Some(id)) = (fields.next(), fields.next()) else {
             let found = line.split_ascii_whitespace().count();
-            return Err(Problem::Fields { expected: EXPECTED, found });
+            return Err(DatasetProblem::Fields { expected: EXPECTED, found });
         };
-        let pixel = [real("X", x)?, real("Y", y)?];
+        let pixel = [parse_real("X", x)?, parse_real("Y", y)?];
         let id = match id {
             "-1" => NO_POINT,
-            id => number("POINT3D_ID", id, "a whole number; is the line of an image missing?")?,
+            id => parse_number("POINT3D_ID", id, "a whole number; is the line of an image missing?")?,
         };
         count += 1;
         if observations == Observations::Keep {
@@ -251,31 +257,31 @@ pub fn read_points(
     file: impl Read,
     observations: Observations,
 ) -> Result<Vec<ColmapPoint>, DatasetError> {
-    super::collect_points(|take| each_point(path, file, observations, take))
+    super::collect_points(|take| for_each_point(path, file, observations, take))
 }
 
 /// Reads `points3D.txt` and passes each point to `take`, in file order.
 ///
 /// # Errors
 /// A line is not a valid point, or `take` fails.
-pub fn each_point(
+pub fn for_each_point(
     path: &Path,
     file: impl Read,
     observations: Observations,
-    take: &mut dyn FnMut(NextPoint) -> Result<(), DatasetError>,
+    take: &mut dyn FnMut(PointItem) -> Result<(), DatasetError>,
 ) -> Result<(), DatasetError> {
-    let mut lines = Lines::new(path, file);
+    let mut lines = LineReader::new(path, file);
     let mut count = 0;
     while lines.advance_to_record()? {
         let point = parse_point(lines.text()?, observations).map_err(|p| lines.error(p))?;
         count += 1;
         check_limit(&lines, "points", count, MAX_POINTS)?;
-        take(NextPoint::Point(point))?;
+        take(PointItem::Point(point))?;
     }
     Ok(())
 }
 
-fn parse_point(line: &str, observations: Observations) -> Result<ColmapPoint, Problem> {
+fn parse_point(line: &str, observations: Observations) -> Result<ColmapPoint, DatasetProblem> {
     let ([id, x, y, z, r, g, b, error], rest) =
         fields::<8>(line, "at least 8: POINT3D_ID X Y Z R G B ERROR TRACK...")?;
     let (mut track_length, mut track) = (0, Vec::new());
@@ -283,42 +289,42 @@ fn parse_point(line: &str, observations: Observations) -> Result<ColmapPoint, Pr
     while let Some(image) = elements.next() {
         let Some(index) = elements.next() else {
             let found = 8 + rest.split_ascii_whitespace().count();
-            return Err(Problem::Fields {
+            return Err(DatasetProblem::Fields {
                 expected: "an even number: 8 and pairs IMAGE_ID POINT2D_IDX",
                 found,
             });
         };
-        let element = [whole("IMAGE_ID", image)?, whole("POINT2D_IDX", index)?];
+        let element = [parse_integer("IMAGE_ID", image)?, parse_integer("POINT2D_IDX", index)?];
         track_length += 1;
         if observations == Observations::Keep {
             track.push(element);
         }
     }
-    let channel = |field, text| number(field, text, "0..255");
+    let channel = |field, text| parse_number(field, text, "0..255");
     Ok(ColmapPoint {
-        id: whole("POINT3D_ID", id)?,
+        id: parse_integer("POINT3D_ID", id)?,
         position: reals(["X", "Y", "Z"], &[x, y, z])?,
         colour: [channel("R", r)?, channel("G", g)?, channel("B", b)?],
-        error: real("ERROR", error)?,
+        error: parse_real("ERROR", error)?,
         track_length,
         track,
     })
 }
 
 fn check_limit<R: Read>(
-    lines: &Lines<'_, R>,
+    lines: &LineReader<'_, R>,
     what: &'static str,
     found: usize,
     limit: u64,
 ) -> Result<(), DatasetError> {
     match found as u64 {
-        found if found > limit => Err(lines.error(Problem::Limit { what, found, limit })),
+        found if found > limit => Err(lines.error(DatasetProblem::Limit { what, found, limit })),
         _ => Ok(()),
     }
 }
 
 /// Contents of `cameras.txt`, `images.txt` and `points3D.txt`.
-pub(super) fn write(model: &ColmapModel) -> [Vec<u8>; 3] {
+pub(super) fn encode(model: &ColmapModel) -> [Vec<u8>; 3] {
     // Writing to a string cannot fail.
     let mut cameras = String::from("# CAMERA_ID MODEL WIDTH HEIGHT PARAMS...\n");
     for c in &model.cameras {

@@ -18,7 +18,7 @@ use std::collections::BTreeMap;
 
 /// State of an image.
 #[derive(Debug)]
-pub(super) enum Slot<P, E> {
+pub(super) enum ImageState<P, E> {
     /// Not loaded.
     Empty,
     /// A thread is loading it.
@@ -35,7 +35,7 @@ pub(super) struct Ticket(u64);
 
 /// Next action of a caller.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Turn<P, E> {
+pub(super) enum CallerAction<P, E> {
     /// Return the image or the error. The ticket is consumed.
     Take(Result<P, E>),
     /// Load the image; its budget is reserved. The ticket is consumed.
@@ -50,7 +50,7 @@ pub(super) struct Schedule<P, E> {
     budget: usize,
     /// Bytes that each image needs while loading; at least as many as when it is ready.
     needs: Vec<usize>,
-    slots: Vec<Slot<P, E>>,
+    slots: Vec<ImageState<P, E>>,
     /// Waiting callers in the order of arrival, with the image that each wants.
     waiting: BTreeMap<Ticket, usize>,
     /// Images needed next, soonest first.
@@ -65,7 +65,7 @@ impl<P: Clone, E: Clone> Schedule<P, E> {
     pub(super) fn new(budget: usize, needs: Vec<usize>) -> Self {
         Self {
             budget: needs.iter().fold(budget, |budget, &need| budget.max(need)),
-            slots: needs.iter().map(|_| Slot::Empty).collect(),
+            slots: needs.iter().map(|_| ImageState::Empty).collect(),
             needs,
             waiting: BTreeMap::new(),
             hints: Vec::new(),
@@ -87,23 +87,23 @@ impl<P: Clone, E: Clone> Schedule<P, E> {
 
     /// Number of ready images.
     pub(super) fn ready(&self) -> usize {
-        self.slots.iter().filter(|slot| matches!(slot, Slot::Ready { .. })).count()
+        self.slots.iter().filter(|slot| matches!(slot, ImageState::Ready { .. })).count()
     }
 
     /// Counter that grows whenever a waiting or idle thread should check again.
-    pub(super) fn changes(&self) -> u64 {
+    pub(super) fn change_count(&self) -> u64 {
         self.changes
     }
 
     /// Sets the images that will be needed next, soonest first, and replaces earlier hints.
-    pub(super) fn hint(&mut self, hints: impl IntoIterator<Item = usize>) {
+    pub(super) fn set_hints(&mut self, hints: impl IntoIterator<Item = usize>) {
         self.hints.clear();
         self.hints.extend(hints);
         self.changes += 1;
     }
 
     /// Registers a caller that wants an image.
-    pub(super) fn arrive(&mut self, index: usize) -> Ticket {
+    pub(super) fn register(&mut self, index: usize) -> Ticket {
         self.clock += 1;
         // One hinted image fewer to keep: the next one may fit now.
         self.hints.retain(|&hint| hint != index);
@@ -114,23 +114,23 @@ impl<P: Clone, E: Clone> Schedule<P, E> {
     }
 
     /// Next action of the caller with this ticket.
-    pub(super) fn ask(&mut self, ticket: Ticket) -> Turn<P, E> {
+    pub(super) fn next_action(&mut self, ticket: Ticket) -> CallerAction<P, E> {
         let index = self.waiting[&ticket];
         self.clock += 1;
         let turn = match &mut self.slots[index] {
-            Slot::Ready { picture, last_use, .. } => {
+            ImageState::Ready { picture, last_use, .. } => {
                 *last_use = self.clock;
-                Turn::Take(Ok(picture.clone()))
+                CallerAction::Take(Ok(picture.clone()))
             }
-            Slot::Failed(reason) => Turn::Take(Err(reason.clone())),
-            Slot::Making => return Turn::Wait,
-            Slot::Empty => {
-                let is_first = self.first_without_room() == Some(ticket);
-                if !is_first || !self.make_room(index, Wish::Urgent) {
-                    return Turn::Wait;
+            ImageState::Failed(reason) => CallerAction::Take(Err(reason.clone())),
+            ImageState::Making => return CallerAction::Wait,
+            ImageState::Empty => {
+                let is_first = self.first_waiting_for_budget() == Some(ticket);
+                if !is_first || !self.evict_for(index, Urgency::Urgent) {
+                    return CallerAction::Wait;
                 }
                 self.start(index);
-                Turn::Make
+                CallerAction::Make
             }
         };
         self.waiting.remove(&ticket);
@@ -140,11 +140,11 @@ impl<P: Clone, E: Clone> Schedule<P, E> {
 
     /// The image that a background thread should load now, if any.
     pub(super) fn next_in_background(&mut self) -> Option<usize> {
-        if self.first_without_room().is_some() {
+        if self.first_waiting_for_budget().is_some() {
             return None;
         }
-        let next = self.hints.iter().copied().find(|&index| matches!(self.slots[index], Slot::Empty));
-        let index = next.filter(|&index| self.make_room(index, Wish::Idle))?;
+        let next = self.hints.iter().copied().find(|&index| matches!(self.slots[index], ImageState::Empty));
+        let index = next.filter(|&index| self.evict_for(index, Urgency::Idle))?;
         self.start(index);
         Some(index)
     }
@@ -153,57 +153,57 @@ impl<P: Clone, E: Clone> Schedule<P, E> {
     pub(super) fn finish(&mut self, index: usize, made: Result<(P, usize), E>) {
         self.clock += 1;
         let slot = match made {
-            Ok((picture, bytes)) => Slot::Ready { picture, bytes, last_use: self.clock },
-            Err(reason) => Slot::Failed(reason),
+            Ok((picture, bytes)) => ImageState::Ready { picture, bytes, last_use: self.clock },
+            Err(reason) => ImageState::Failed(reason),
         };
         self.replace(index, slot);
     }
 
     /// Resets an image whose load did not finish; another thread may try.
     pub(super) fn abandon(&mut self, index: usize) {
-        self.replace(index, Slot::Empty);
+        self.replace(index, ImageState::Empty);
     }
 
     fn start(&mut self, index: usize) {
-        self.replace(index, Slot::Making);
+        self.replace(index, ImageState::Making);
     }
 
-    fn replace(&mut self, index: usize, slot: Slot<P, E>) {
+    fn replace(&mut self, index: usize, slot: ImageState<P, E>) {
         let old = std::mem::replace(&mut self.slots[index], slot);
         self.bytes = self.bytes - self.bytes_of(index, &old) + self.bytes_of(index, &self.slots[index]);
         self.changes += 1;
     }
 
-    fn bytes_of(&self, index: usize, slot: &Slot<P, E>) -> usize {
+    fn bytes_of(&self, index: usize, slot: &ImageState<P, E>) -> usize {
         match slot {
-            Slot::Empty | Slot::Failed(_) => 0,
-            Slot::Making => self.needs[index],
-            Slot::Ready { bytes, .. } => *bytes,
+            ImageState::Empty | ImageState::Failed(_) => 0,
+            ImageState::Making => self.needs[index],
+            ImageState::Ready { bytes, .. } => *bytes,
         }
     }
 
     /// The caller that has waited longest for budget.
-    fn first_without_room(&self) -> Option<Ticket> {
+    fn first_waiting_for_budget(&self) -> Option<Ticket> {
         let mut waiting = self.waiting.iter();
-        waiting.find(|&(_, &index)| matches!(self.slots[index], Slot::Empty)).map(|(&ticket, _)| ticket)
+        waiting.find(|&(_, &index)| matches!(self.slots[index], ImageState::Empty)).map(|(&ticket, _)| ticket)
     }
 
     /// Evicts ready images until one more can be loaded: the least recently used first, then, if the request is urgent,
     /// hinted ones, the last hint first. If that would not suffice, nothing is evicted. Returns whether the budget
     /// suffices.
-    fn make_room(&mut self, index: usize, wish: Wish) -> bool {
-        let mut leaving: Vec<(LeavesBefore, usize, usize)> = Vec::new();
+    fn evict_for(&mut self, index: usize, wish: Urgency) -> bool {
+        let mut leaving: Vec<(EvictionKey, usize, usize)> = Vec::new();
         for (index, slot) in self.slots.iter().enumerate() {
-            let Slot::Ready { bytes, last_use, .. } = *slot else { continue };
+            let ImageState::Ready { bytes, last_use, .. } = *slot else { continue };
             let is_awaited = self.waiting.values().any(|&wanted| wanted == index);
             let hint = self.hints.iter().position(|&hint| hint == index);
             match (hint, wish) {
                 _ if is_awaited => {}
-                (None, _) => leaving.push((LeavesBefore::Unwanted(last_use), index, bytes)),
-                (Some(place), Wish::Urgent) => {
-                    leaving.push((LeavesBefore::Hinted(std::cmp::Reverse(place)), index, bytes));
+                (None, _) => leaving.push((EvictionKey::Unwanted(last_use), index, bytes)),
+                (Some(place), Urgency::Urgent) => {
+                    leaving.push((EvictionKey::Hinted(std::cmp::Reverse(place)), index, bytes));
                 }
-                (Some(_), Wish::Idle) => {}
+                (Some(_), Urgency::Idle) => {}
             }
         }
         let needed = self.needs[index];
@@ -216,7 +216,7 @@ impl<P: Clone, E: Clone> Schedule<P, E> {
             if self.bytes + needed <= self.budget {
                 break;
             }
-            self.replace(index, Slot::Empty);
+            self.replace(index, ImageState::Empty);
         }
         true
     }
@@ -224,7 +224,7 @@ impl<P: Clone, E: Clone> Schedule<P, E> {
 
 /// Urgency of a load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Wish {
+enum Urgency {
     /// A hint; no caller waits for the image yet.
     Idle,
     /// A caller waits for the image.
@@ -233,7 +233,7 @@ enum Wish {
 
 /// Sort key of eviction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum LeavesBefore {
+enum EvictionKey {
     /// Not hinted: by last use.
     Unwanted(u64),
     /// Hinted: by position in the hints, the last first.
@@ -245,9 +245,9 @@ mod tests {
     use super::*;
 
     /// SplitMix64: the test needs many reproducible schedules, not good random numbers.
-    struct Dice(u64);
+    struct SplitMix64(u64);
 
-    impl Dice {
+    impl SplitMix64 {
         fn below(&mut self, n: usize) -> usize {
             self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
             let mut z = self.0;
@@ -275,7 +275,7 @@ mod tests {
 
     /// Which of the threads that can act runs next.
     #[derive(Clone, Copy, Debug)]
-    enum Turns {
+    enum ThreadOrder {
         Random,
         /// The first in the list always runs: background threads at the front never yield.
         First,
@@ -285,20 +285,20 @@ mod tests {
     struct Model {
         schedule: Schedule<usize, usize>,
         actors: Vec<Actor>,
-        dice: Dice,
+        dice: SplitMix64,
         /// Bytes of each ready image.
         results: Vec<usize>,
         /// Images that cannot be loaded.
         broken: Vec<bool>,
         lookahead: usize,
-        turns: Turns,
+        turns: ThreadOrder,
         /// No load finishes while another thread can act.
         slow_makers: bool,
     }
 
     impl Model {
         fn random(seed: u64) -> Self {
-            let mut dice = Dice(seed);
+            let mut dice = SplitMix64(seed);
             let pictures = 1 + dice.below(6);
             let needs: Vec<usize> = (0..pictures).map(|_| 1 + dice.below(100)).collect();
             let results = needs.iter().map(|&need| 1 + dice.below(need)).collect();
@@ -311,7 +311,7 @@ mod tests {
             let callers: Vec<usize> = (0..1 + dice.below(3)).map(|_| 1 + dice.below(6)).collect();
             let callers = callers.into_iter().map(|left| Actor::Caller { left, state: CallerState::Between });
             let actors = background.collect::<Vec<_>>().into_iter().chain(callers).collect();
-            let turns = [Turns::Random, Turns::First, Turns::Last][dice.below(3)];
+            let turns = [ThreadOrder::Random, ThreadOrder::First, ThreadOrder::Last][dice.below(3)];
             let lookahead = dice.below(pictures + 1);
             let slow_makers = dice.below(2) == 0;
             let schedule = Schedule::new(budget, needs);
@@ -320,7 +320,8 @@ mod tests {
 
         /// Whether the thread is awake.
         fn can_act(&self, actor: &Actor) -> bool {
-            let is_awake = |slept_at: &Option<u64>| slept_at.is_none_or(|at| at != self.schedule.changes());
+            let is_awake =
+                |slept_at: &Option<u64>| slept_at.is_none_or(|at| at != self.schedule.change_count());
             match actor {
                 Actor::Caller { left: 0, state: CallerState::Between } => false,
                 Actor::Caller { state: CallerState::Waiting { slept_at, .. }, .. } => is_awake(slept_at),
@@ -353,9 +354,9 @@ mod tests {
                 able.retain(|i| !makes(i));
             }
             let chosen = match self.turns {
-                Turns::Random => able[self.dice.below(able.len())],
-                Turns::First => able[0],
-                Turns::Last => able[able.len() - 1],
+                ThreadOrder::Random => able[self.dice.below(able.len())],
+                ThreadOrder::First => able[0],
+                ThreadOrder::Last => able[able.len() - 1],
             };
             let mut actor = std::mem::replace(
                 &mut self.actors[chosen],
@@ -367,7 +368,7 @@ mod tests {
                     Some(index) => self.finish(index),
                     None => {
                         *making = self.schedule.next_in_background();
-                        *slept_at = Some(self.schedule.changes());
+                        *slept_at = Some(self.schedule.change_count());
                     }
                 },
             }
@@ -381,20 +382,23 @@ mod tests {
                     let count = self.results.len();
                     let wanted = self.dice.below(count);
                     let hints: Vec<usize> = (0..self.lookahead).map(|k| (wanted + k) % count).collect();
-                    self.schedule.hint(hints);
-                    let ticket = self.schedule.arrive(wanted);
+                    self.schedule.set_hints(hints);
+                    let ticket = self.schedule.register(wanted);
                     *state = CallerState::Waiting { ticket, wanted, slept_at: None };
                 }
-                CallerState::Waiting { ticket, wanted, .. } => match self.schedule.ask(ticket) {
-                    Turn::Take(taken) => {
+                CallerState::Waiting { ticket, wanted, .. } => match self.schedule.next_action(ticket) {
+                    CallerAction::Take(taken) => {
                         assert_eq!(taken.is_err(), self.broken[wanted]);
                         assert_eq!(taken.unwrap_or_else(|index| index), wanted);
                         (*left, *state) = (*left - 1, CallerState::Between);
                     }
-                    Turn::Make => *state = CallerState::Making { wanted },
-                    Turn::Wait => {
-                        *state =
-                            CallerState::Waiting { ticket, wanted, slept_at: Some(self.schedule.changes()) };
+                    CallerAction::Make => *state = CallerState::Making { wanted },
+                    CallerAction::Wait => {
+                        *state = CallerState::Waiting {
+                            ticket,
+                            wanted,
+                            slept_at: Some(self.schedule.change_count()),
+                        };
                     }
                 },
                 CallerState::Making { wanted } => {
@@ -459,62 +463,70 @@ mod tests {
     #[test]
     fn the_background_starts_nothing_while_a_caller_waits_for_room() {
         let mut schedule = Schedule::<char, ()>::new(6, vec![6, 6, 6]);
-        schedule.hint([1, 2]);
+        schedule.set_hints([1, 2]);
         assert_eq!(schedule.next_in_background(), Some(1));
-        let ticket = schedule.arrive(0);
-        assert_eq!(schedule.ask(ticket), Turn::Wait, "there is room for one only");
+        let ticket = schedule.register(0);
+        assert_eq!(schedule.next_action(ticket), CallerAction::Wait, "there is room for one only");
         // The background gets the lock before the caller; there is budget, and the third image is hinted.
         schedule.finish(1, Ok(('b', 2)));
-        schedule.hint([2]);
+        schedule.set_hints([2]);
         assert_eq!(schedule.next_in_background(), None);
-        assert_eq!(schedule.ask(ticket), Turn::Make);
+        assert_eq!(schedule.next_action(ticket), CallerAction::Make);
     }
 
     #[test]
     fn nothing_leaves_in_vain() {
         let mut schedule = Schedule::<char, ()>::new(8, vec![2, 6, 6]);
-        schedule.hint([0, 1]);
+        schedule.set_hints([0, 1]);
         assert_eq!(schedule.next_in_background(), Some(0));
         schedule.finish(0, Ok(('a', 2)));
         assert_eq!(schedule.next_in_background(), Some(1));
-        let ticket = schedule.arrive(2);
+        let ticket = schedule.register(2);
         // 2 + 6 + 6 bytes do not fit; without the ready image, 12 of 8 still do not fit.
-        assert_eq!(schedule.ask(ticket), Turn::Wait);
+        assert_eq!(schedule.next_action(ticket), CallerAction::Wait);
         assert_eq!(schedule.ready(), 1);
     }
 
     #[test]
     fn a_picture_that_a_caller_waits_for_stays_until_the_caller_has_it() {
         let mut schedule = two(6);
-        schedule.hint([0]);
+        schedule.set_hints([0]);
         assert_eq!(schedule.next_in_background(), Some(0));
-        let (first, second) = (schedule.arrive(0), schedule.arrive(1));
+        let (first, second) = (schedule.register(0), schedule.register(1));
         schedule.finish(0, Ok(('a', 2)));
-        assert_eq!(schedule.ask(second), Turn::Wait, "its room is that of the picture of the first");
-        assert_eq!(schedule.ask(first), Turn::Take(Ok('a')));
-        assert_eq!(schedule.ask(second), Turn::Make);
+        assert_eq!(
+            schedule.next_action(second),
+            CallerAction::Wait,
+            "its room is that of the picture of the first"
+        );
+        assert_eq!(schedule.next_action(first), CallerAction::Take(Ok('a')));
+        assert_eq!(schedule.next_action(second), CallerAction::Make);
     }
 
     #[test]
     fn callers_get_room_in_the_order_of_their_arrival() {
         let mut schedule = Schedule::<char, ()>::new(6, vec![6, 6, 1]);
-        let first = schedule.arrive(0);
-        assert_eq!(schedule.ask(first), Turn::Make);
-        let (second, third) = (schedule.arrive(1), schedule.arrive(2));
+        let first = schedule.register(0);
+        assert_eq!(schedule.next_action(first), CallerAction::Make);
+        let (second, third) = (schedule.register(1), schedule.register(2));
         schedule.finish(0, Ok(('a', 2)));
-        assert_eq!(schedule.ask(third), Turn::Wait, "a small picture does not pass a large one");
-        assert_eq!(schedule.ask(second), Turn::Make);
+        assert_eq!(
+            schedule.next_action(third),
+            CallerAction::Wait,
+            "a small picture does not pass a large one"
+        );
+        assert_eq!(schedule.next_action(second), CallerAction::Make);
     }
 
     #[test]
     fn with_the_smallest_budget_pictures_are_made_one_at_a_time() {
         let mut schedule = two(0);
-        let ticket = schedule.arrive(0);
-        assert_eq!(schedule.ask(ticket), Turn::Make);
-        let other = schedule.arrive(1);
-        assert_eq!(schedule.ask(other), Turn::Wait);
+        let ticket = schedule.register(0);
+        assert_eq!(schedule.next_action(ticket), CallerAction::Make);
+        let other = schedule.register(1);
+        assert_eq!(schedule.next_action(other), CallerAction::Wait);
         schedule.finish(0, Ok(('a', 2)));
-        assert_eq!(schedule.ask(other), Turn::Make);
+        assert_eq!(schedule.next_action(other), CallerAction::Make);
         assert_eq!((schedule.bytes(), schedule.budget()), (6, 6));
     }
 
@@ -522,16 +534,16 @@ mod tests {
     fn the_least_recently_used_leaves_first_and_what_was_hinted_at_stays() {
         let mut schedule = Schedule::<usize, ()>::new(8, vec![2; 5]);
         for index in 0..4 {
-            let ticket = schedule.arrive(index);
-            assert_eq!(schedule.ask(ticket), Turn::Make);
+            let ticket = schedule.register(index);
+            assert_eq!(schedule.next_action(ticket), CallerAction::Make);
             schedule.finish(index, Ok((index, 2)));
         }
         let is_ready = |schedule: &Schedule<usize, ()>, index: usize| {
-            matches!(schedule.slots[index], Slot::Ready { .. })
+            matches!(schedule.slots[index], ImageState::Ready { .. })
         };
-        schedule.hint([0, 1]);
-        let ticket = schedule.arrive(4);
-        assert_eq!(schedule.ask(ticket), Turn::Make);
+        schedule.set_hints([0, 1]);
+        let ticket = schedule.register(4);
+        assert_eq!(schedule.next_action(ticket), CallerAction::Make);
         // Image 2 is older than 3; 0 and 1 are older still, but hinted.
         assert_eq!([0, 1, 2, 3].map(|i| is_ready(&schedule, i)), [true, true, false, true]);
     }

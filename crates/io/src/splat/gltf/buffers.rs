@@ -5,8 +5,8 @@ use std::io::{BufReader, Cursor};
 
 use crate::input;
 use crate::splat::SplatError;
-use crate::splat::source::{Source, Stream};
-use crate::units::quote;
+use crate::splat::source::{SeekableRead, SourceFile};
+use crate::text::quote;
 
 /// Bytes of read-ahead per file.
 const AHEAD_BYTES: usize = 1 << 18;
@@ -16,11 +16,11 @@ pub(super) enum Buffer {
     /// A part of the file itself: offset and length.
     Inside(u64, u64),
     /// Another file, or bytes embedded in the JSON.
-    Other(Box<dyn Stream>, u64),
+    Other(Box<dyn SeekableRead>, u64),
 }
 
 /// Offset and length of a part of the file.
-pub(super) type Part = (u64, u64);
+pub(super) type ByteRange = (u64, u64);
 
 impl Buffer {
     /// Length in bytes.
@@ -33,43 +33,48 @@ impl Buffer {
 
 /// Opens a buffer; `binary` is the position of the binary chunk of the file.
 pub(super) fn open_buffer(
-    source: &Source<'_>,
+    source: &SourceFile<'_>,
     index: usize,
     buffer: &super::json::Buffer,
-    binary: Option<Part>,
+    binary: Option<ByteRange>,
 ) -> Result<Buffer, SplatError> {
     let place = format!("buffers[{index}]");
     let (opened, bytes) = match (&buffer.uri, binary) {
         (None, Some((begin, bytes))) if index == 0 => (Buffer::Inside(begin, bytes), bytes),
         (None, _) => {
-            return Err(source.damaged(place, "a buffer without content", "a chunk BIN or a uri", "neither"));
+            return Err(source.damaged_error(
+                place,
+                "a buffer without content",
+                "a chunk BIN or a uri",
+                "neither",
+            ));
         }
         (Some(uri), _) if uri.starts_with("data:") => {
             let text = uri.split_once(";base64,").map(|(_, text)| text.as_bytes()).unwrap_or_default();
-            let mut content = source.memory.room(text.len() as u64 / 4 * 3 + 3)?;
+            let mut content = source.memory.vec_with_capacity(text.len() as u64 / 4 * 3 + 3)?;
             let Some(()) = base64(text, &mut content) else {
-                return Err(source.damaged(place, "data that cannot be read", "base64", quote(uri)));
+                return Err(source.damaged_error(place, "data that cannot be read", "base64", quote(uri)));
             };
             let bytes = content.len() as u64;
             (Buffer::Other(Box::new(Cursor::new(content)), bytes), bytes)
         }
         (Some(uri), _) => {
             let outside =
-                || source.damaged(&*place, "a buffer outside", "a file next to this one", quote(uri));
+                || source.damaged_error(&*place, "a buffer outside", "a file next to this one", quote(uri));
             let name = percent_decoded(uri).ok_or_else(outside)?;
             let folder =
                 source.folder.filter(|_| !name.contains(':') && !name.contains('\\')).ok_or_else(outside)?;
-            let path = input::inside(folder, &name).map_err(|_| outside())?;
+            let path = input::resolve_inside(folder, &name).map_err(|_| outside())?;
             let io_error = |error| SplatError::Io { path: path.clone(), action: "open", source: error };
-            let file = input::open(&path, input::STREAMED).map_err(io_error)?;
+            let file = input::open(&path, input::NO_LIMIT).map_err(io_error)?;
             let bytes = file.metadata().map_err(io_error)?.len();
-            source.memory.draw(AHEAD_BYTES as u64)?;
+            source.memory.reserve(AHEAD_BYTES as u64)?;
             (Buffer::Other(Box::new(BufReader::with_capacity(AHEAD_BYTES, file)), bytes), bytes)
         }
     };
     if buffer.byte_length > bytes {
         let (expected, found) = (format!("{} bytes", buffer.byte_length), format!("{bytes} bytes"));
-        return Err(source.damaged(place, "shorter than the JSON says", expected, found));
+        return Err(source.damaged_error(place, "shorter than the JSON says", expected, found));
     }
     Ok(opened)
 }

@@ -7,14 +7,14 @@ use gausset_core::sh;
 use gausset_core::splats_transform::Similarity;
 
 use super::buffers::Buffer;
-use super::json::{Accessor, BufferView, Primitive, Root};
+use super::json::{Accessor, BufferView, GltfRoot, Primitive};
 use super::sh_attribute;
-use crate::splat::frame::HalfTurn;
-use crate::splat::source::{Source, Stream};
-use crate::splat::usable::{Collector, row_values};
+use crate::splat::axes::HalfTurn;
+use crate::splat::source::{SeekableRead, SourceFile};
+use crate::splat::usable::{SplatCollector, row_values};
 use crate::splat::values;
-use crate::splat::{Document, Format, SplatError};
-use crate::units::quote;
+use crate::splat::{Format, SplatError, SplatFile};
+use crate::text::quote;
 
 /// Rows per read.
 const BLOCK_ROWS: u64 = 1 << 14;
@@ -58,9 +58,9 @@ const ATTRIBUTES: [(&str, &str, usize); 4] = [
 ];
 
 impl Columns {
-    pub(super) fn of(
-        source: &Source<'_>,
-        root: &Root,
+    pub(super) fn from_primitive(
+        source: &SourceFile<'_>,
+        root: &GltfRoot,
         buffers: &[Buffer],
         primitive: &Primitive,
         transform: Similarity,
@@ -69,13 +69,13 @@ impl Columns {
             let place = format!("attribute {name}");
             let accessor = primitive.attributes.get(name).and_then(|&index| root.accessors.get(index));
             let Some(accessor) = accessor else {
-                return Err(source.damaged(place, "missing", "an accessor", "none"));
+                return Err(source.damaged_error(place, "missing", "an accessor", "none"));
             };
             let problem = |[what, expected, found]: [String; 3]| {
                 let _ = &what;
-                source.damaged(&*place, "an accessor that cannot be read", expected, found)
+                source.damaged_error(&*place, "an accessor that cannot be read", expected, found)
             };
-            Column::of(accessor, &root.buffer_views, buffers, shape, parts).map_err(problem)
+            Column::from_accessor(accessor, &root.buffer_views, buffers, shape, parts).map_err(problem)
         };
         let geometry: Vec<Column> = ATTRIBUTES
             .iter()
@@ -92,7 +92,7 @@ impl Columns {
         let count = geometry.first().map_or(0, |column| column.count);
         if let Some(other) = geometry.iter().chain(&sh).find(|column| column.count != count) {
             let found = other.count.to_string();
-            return Err(source.damaged(
+            return Err(source.damaged_error(
                 "attributes",
                 "columns of different lengths",
                 count.to_string(),
@@ -106,14 +106,14 @@ impl Columns {
     pub(super) fn read(
         &self,
         sh_degree: u8,
-        source: &mut Source<'_>,
+        source: &mut SourceFile<'_>,
         buffers: &mut [Buffer],
-    ) -> Result<Document, SplatError> {
+    ) -> Result<SplatFile, SplatError> {
         let values = row_values(sh_degree);
-        let mut splats = Collector::new(sh_degree, self.count, source.memory)?;
+        let mut splats = SplatCollector::new(sh_degree, self.count, source.memory)?;
         let block = self.count.min(BLOCK_ROWS);
-        let mut rows: Vec<f32> = source.memory.room(block * values as u64)?;
-        let mut bytes = source.memory.room(block * MAX_STRIDE)?;
+        let mut rows: Vec<f32> = source.memory.vec_with_capacity(block * values as u64)?;
+        let mut bytes = source.memory.vec_with_capacity(block * MAX_STRIDE)?;
         let mut row = 0;
         while row < self.count {
             let count = (self.count - row).min(BLOCK_ROWS);
@@ -144,7 +144,7 @@ impl Columns {
             }
             row += count;
         }
-        source.memory.give_back(block * (4 * values as u64 + MAX_STRIDE));
+        source.memory.release(block * (4 * values as u64 + MAX_STRIDE));
         let mut document = splats.into_document(Format::Gltf);
         if self.transform != Similarity::IDENTITY {
             self.transform.apply_to_splats(&mut document.splats);
@@ -161,7 +161,7 @@ impl Columns {
 
 impl Column {
     /// The column of an accessor. The error holds the problem, the expected and the found content.
-    fn of(
+    fn from_accessor(
         accessor: &Accessor,
         views: &[BufferView],
         buffers: &[Buffer],
@@ -175,7 +175,7 @@ impl Column {
         if accessor.shape != shape {
             return bad(shape, quote(&accessor.shape));
         }
-        let Some(component) = Component::of(accessor) else {
+        let Some(component) = Component::from_accessor(accessor) else {
             return bad("32-bit floats, or 8 or 16 bits", accessor.component_type.to_string());
         };
         let Some(view) = accessor.buffer_view.and_then(|index| views.get(index)) else {
@@ -214,7 +214,7 @@ impl Column {
     /// Reads the bytes of a range of rows.
     fn read(
         &self,
-        source: &mut Source<'_>,
+        source: &mut SourceFile<'_>,
         buffers: &mut [Buffer],
         row: u64,
         rows: u64,
@@ -223,7 +223,7 @@ impl Column {
         let length = (rows - 1) * self.stride + (self.component.bytes() * self.element) as u64;
         bytes.resize(length as usize, 0);
         let at = self.begin + row * self.stride;
-        let read = |stream: &mut dyn Stream, at: u64, bytes: &mut [u8]| {
+        let read = |stream: &mut dyn SeekableRead, at: u64, bytes: &mut [u8]| {
             stream.seek(SeekFrom::Start(at)).and_then(|_| stream.read_exact(bytes))
         };
         let result = match buffers.get_mut(self.buffer) {
@@ -236,7 +236,7 @@ impl Column {
 }
 
 impl Component {
-    fn of(accessor: &Accessor) -> Option<Self> {
+    fn from_accessor(accessor: &Accessor) -> Option<Self> {
         let normalised = accessor.normalized;
         Some(match accessor.component_type {
             5120 => Self::I8(normalised),

@@ -15,11 +15,11 @@ const MAX_SCALE: f64 = 1e6;
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 #[derive(Default)]
-pub(super) struct Root {
+pub(super) struct GltfRoot {
     pub(super) asset: Asset,
     pub(super) extensions_required: Vec<String>,
     scene: Option<usize>,
-    scenes: Vec<Scene>,
+    scenes: Vec<GltfScene>,
     nodes: Vec<Node>,
     pub(super) meshes: Vec<Mesh>,
     pub(super) accessors: Vec<Accessor>,
@@ -36,7 +36,7 @@ pub(super) struct Asset {
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct Scene {
+struct GltfScene {
     nodes: Vec<usize>,
 }
 
@@ -97,19 +97,20 @@ pub(super) struct Buffer {
 }
 
 /// A mesh with its transform in the scene.
-pub(super) struct Placed {
+pub(super) struct PlacedMesh {
     pub(super) mesh: usize,
     pub(super) transform: Similarity,
 }
 
-impl Root {
+impl GltfRoot {
     /// The meshes of the scene with their transforms. The error holds position, expected and found content.
-    pub(super) fn placed(&self) -> Result<Vec<Placed>, [String; 3]> {
+    pub(super) fn placed_meshes(&self) -> Result<Vec<PlacedMesh>, [String; 3]> {
         let roots = match self.scenes.get(self.scene.unwrap_or(0)) {
             Some(scene) => scene.nodes.clone(),
             None if self.nodes.is_empty() => {
                 // A library of meshes without a scene.
-                let all = (0..self.meshes.len()).map(|mesh| Placed { mesh, transform: Similarity::IDENTITY });
+                let all =
+                    (0..self.meshes.len()).map(|mesh| PlacedMesh { mesh, transform: Similarity::IDENTITY });
                 return Ok(all.collect());
             }
             None => {
@@ -143,10 +144,10 @@ impl Root {
                 return Err([place, expected, "another transform".to_owned()]);
             };
             let transform = compose(&above, &own);
-            if !is_sane(&transform) {
+            if !is_valid_transform(&transform) {
                 return Err([place, "scales of 1e-6..1e6 in all".to_owned(), "others".to_owned()]);
             }
-            placed.extend(node.mesh.map(|mesh| Placed { mesh, transform }));
+            placed.extend(node.mesh.map(|mesh| PlacedMesh { mesh, transform }));
             waiting.extend(node.children.iter().rev().map(|&child| (child, transform, depth + 1)));
         }
         Ok(placed)
@@ -166,7 +167,7 @@ impl Node {
                 se3::orthonormality_error(&rotation) < 1e-4 && se3::determinant(&rotation) > 0.0;
             return is_rotation.then(|| Similarity {
                 scale,
-                rotation: exact(rotation),
+                rotation: snap_to_identity(rotation),
                 translation: [x, y, z],
             });
         }
@@ -176,13 +177,13 @@ impl Node {
         let length = w * w + x * x + y * y + z * z;
         let rotation = se3::rotation_from_quaternion([w, x, y, z]);
         let translation = self.translation.unwrap_or([0.0; 3]);
-        let similarity = Similarity { scale, rotation: exact(rotation), translation };
+        let similarity = Similarity { scale, rotation: snap_to_identity(rotation), translation };
         (is_uniform && (0.5..2.0).contains(&length) && scale > 0.0).then_some(similarity)
     }
 }
 
 /// Snaps a rotation that is the identity except for rounding.
-fn exact(rotation: se3::Mat3) -> se3::Mat3 {
+fn snap_to_identity(rotation: se3::Mat3) -> se3::Mat3 {
     let near =
         rotation.as_flattened().iter().zip(se3::IDENTITY3.as_flattened()).all(|(a, b)| (a - b).abs() < 1e-9);
     if near { se3::IDENTITY3 } else { rotation }
@@ -196,7 +197,7 @@ fn compose(outer: &Similarity, inner: &Similarity) -> Similarity {
     }
 }
 
-fn is_sane(transform: &Similarity) -> bool {
+fn is_valid_transform(transform: &Similarity) -> bool {
     (1.0 / MAX_SCALE..=MAX_SCALE).contains(&transform.scale)
         && transform.translation.iter().all(|v| v.abs() <= 1e12)
         && transform.rotation.as_flattened().iter().all(|v| v.is_finite())

@@ -8,10 +8,10 @@ use serde_json::json;
 use super::{
     BINARY_CHUNK, CHUNK_HEAD_BYTES, EXTENSION, HEADER_BYTES, JSON_CHUNK, MAGIC, VERSION, sh_attribute,
 };
-use crate::splat::facts;
-use crate::splat::frame::HalfTurn;
-use crate::splat::values::{self, Clips};
-use crate::splat::{Document, Format, SaveOptions, Saved};
+use crate::splat::axes::HalfTurn;
+use crate::splat::metadata;
+use crate::splat::values::{self, ClampCounts};
+use crate::splat::{Format, SaveOptions, SaveReport, SplatFile};
 
 /// Component types of glTF.
 const F32: u32 = 5126;
@@ -32,9 +32,9 @@ struct Column {
 /// Writes a document.
 pub(in crate::splat) fn write(
     writer: &mut dyn Write,
-    document: &Document,
+    document: &SplatFile,
     _: &SaveOptions,
-) -> io::Result<Saved> {
+) -> io::Result<SaveReport> {
     let invalid = |reason: String| io::Error::new(io::ErrorKind::InvalidInput, reason);
     if document.splats.is_empty() {
         return Err(invalid("a glTF file needs splats (expected at least one)".to_owned()));
@@ -44,7 +44,7 @@ pub(in crate::splat) fn write(
     let columns = columns(splats.sh_degree);
     let binary: usize = columns.iter().map(|column| column.bytes * count).sum();
     let mut json = json_of(&columns, count, &splats.means, binary);
-    let facts = facts::lines(document);
+    let facts = metadata::metadata_lines(document);
     if !facts.is_empty() {
         json["asset"]["extras"] = json!({ "gausset": facts });
     }
@@ -65,15 +65,15 @@ pub(in crate::splat) fn write(
         writer.write_all(&word.to_le_bytes())?;
     }
 
-    let mut clips = Clips::default();
+    let mut clips = ClampCounts::default();
     column(writer, count, |i, out| floats(out, &HalfTurn::mean(splats.means[i])))?;
     column(writer, count, |i, out| {
-        let linear = |k: usize| linear_byte(0.5 + sh::C0 * f64::from(splats.sh_of(i)[k]));
-        let opacity = values::steps(values::opacity(splats.opacity_logits[i]), 255) as u8;
+        let linear = |k: usize| linear_byte(0.5 + sh::C0 * f64::from(splats.sh_coefficients(i)[k]));
+        let opacity = values::quantise(values::opacity(splats.opacity_logits[i]), 255) as u8;
         out.extend([linear(0), linear(1), linear(2), opacity]);
     })?;
     column(writer, count, |i, out| {
-        let [w, x, y, z] = HalfTurn::quat(values::unit(splats.quats[i])).map(|v| v as f32);
+        let [w, x, y, z] = HalfTurn::quat(values::unit_quaternion(splats.quats[i])).map(|v| v as f32);
         floats(out, &[x, y, z, w]);
     })?;
     column(writer, count, |i, out| {
@@ -89,11 +89,11 @@ pub(in crate::splat) fn write(
     for coefficient in 0..sh::coefficients(splats.sh_degree) {
         let sign = HalfTurn::sign(coefficient);
         column(writer, count, |i, out| {
-            let values = &splats.sh_of(i)[3 * coefficient..3 * coefficient + 3];
+            let values = &splats.sh_coefficients(i)[3 * coefficient..3 * coefficient + 3];
             floats(out, &[0, 1, 2].map(|k| sign * values[k]));
         })?;
     }
-    let mut saved = Saved::new(Format::Gltf, count, length);
+    let mut saved = SaveReport::new(Format::Gltf, count, length);
     saved.version = Some("2.0, binary");
     saved.frame = Some("y up, turned by half a turn about z");
     saved.clipped = clips.into_counts();
@@ -180,5 +180,5 @@ fn floats<const N: usize>(out: &mut Vec<u8>, values: &[f32; N]) {
 fn linear_byte(colour: f64) -> u8 {
     let c = colour.clamp(0.0, 1.0);
     let linear = if c <= 0.040_45 { c / 12.92 } else { libm::pow((c + 0.055) / 1.055, 2.4) };
-    values::steps(linear, 255) as u8
+    values::quantise(linear, 255) as u8
 }

@@ -14,10 +14,10 @@ const FLAT_LOG_SCALE: f32 = -20.0;
 
 /// Content of the rows of a file.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Layout {
+pub(super) struct RowLayout {
     pub(super) kind: Kind,
     /// Sources of the values of a decoded row, in its order.
-    pub(super) sources: Vec<Source>,
+    pub(super) sources: Vec<ValueSource>,
 }
 
 /// Splats or points.
@@ -52,7 +52,7 @@ pub(super) struct Column {
 
 /// Source of a value of a decoded row.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Source {
+pub(super) enum ValueSource {
     /// A column, unchanged.
     Value(Column),
     /// A colour column; integers are scaled to 0..1.
@@ -63,9 +63,9 @@ pub(super) enum Source {
     Constant(f32),
 }
 
-impl Layout {
+impl RowLayout {
     /// Finds the parameters among the properties of the vertex element by name.
-    pub(super) fn of(vertex: &Element, path: &Path) -> Result<Self, SplatError> {
+    pub(super) fn from_element(vertex: &Element, path: &Path) -> Result<Self, SplatError> {
         let bad = |expected: String, found: String| SplatError::Properties {
             path: path.to_owned(),
             expected,
@@ -78,27 +78,27 @@ impl Layout {
         let need = |name: &str| find(name).ok_or_else(|| bad(name.to_owned(), "none".to_owned()));
         let mut sources = Vec::new();
         for name in ["x", "y", "z"] {
-            sources.push(Source::Value(need(name)?));
+            sources.push(ValueSource::Value(need(name)?));
         }
         let colours = [find("red"), find("green"), find("blue")];
         if ["f_dc_0", "scale_0", "rot_0"].into_iter().all(|name| find(name).is_none()) {
             let colours = if let [Some(r), Some(g), Some(b)] = colours { vec![r, g, b] } else { Vec::new() };
-            sources.extend(colours.iter().map(|&c| Source::Colour(c)));
+            sources.extend(colours.iter().map(|&c| ValueSource::Colour(c)));
             return Ok(Self { kind: Kind::Points { colours: !colours.is_empty() }, sources });
         }
 
-        sources.push(Source::Value(need("scale_0")?));
-        sources.push(Source::Value(need("scale_1")?));
+        sources.push(ValueSource::Value(need("scale_0")?));
+        sources.push(ValueSource::Value(need("scale_1")?));
         let third_scale = find("scale_2");
-        sources.push(third_scale.map_or(Source::Constant(FLAT_LOG_SCALE), Source::Value));
+        sources.push(third_scale.map_or(ValueSource::Constant(FLAT_LOG_SCALE), ValueSource::Value));
         for name in ["rot_0", "rot_1", "rot_2", "rot_3", "opacity"] {
-            sources.push(Source::Value(need(name)?));
+            sources.push(ValueSource::Value(need(name)?));
         }
         match (find("f_dc_0"), colours) {
-            (None, [Some(r), Some(g), Some(b)]) => sources.extend([r, g, b].map(Source::ColourAsSh)),
+            (None, [Some(r), Some(g), Some(b)]) => sources.extend([r, g, b].map(ValueSource::ColourAsSh)),
             _ => {
                 for name in ["f_dc_0", "f_dc_1", "f_dc_2"] {
-                    sources.push(Source::Value(need(name)?));
+                    sources.push(ValueSource::Value(need(name)?));
                 }
             }
         }
@@ -111,7 +111,7 @@ impl Layout {
         for coefficient in 1..sh::coefficients(degree) {
             for channel in 0..3 {
                 let name = format!("f_rest_{}", channel * (rest / 3) + coefficient - 1);
-                sources.push(Source::Value(need(&name)?));
+                sources.push(ValueSource::Value(need(&name)?));
             }
         }
         Ok(Self { kind: Kind::Splats { stored_degree, degree, flat: third_scale.is_none() }, sources })
@@ -119,15 +119,15 @@ impl Layout {
 
     /// Byte offsets of the values in a binary row, if every value is an unchanged f32.
     pub(super) fn plain_offsets(&self) -> Option<Vec<usize>> {
-        let offset = |source: &Source| match source {
-            Source::Value(Column { offset, scalar: Scalar::F32, .. }) => Some(*offset),
+        let offset = |source: &ValueSource| match source {
+            ValueSource::Value(Column { offset, scalar: Scalar::F32, .. }) => Some(*offset),
             _ => None,
         };
         self.sources.iter().map(offset).collect()
     }
 }
 
-impl Source {
+impl ValueSource {
     /// The value for a decoded row, from the values of the columns.
     pub(super) fn value(self, value_of: impl Fn(Column) -> f64) -> f32 {
         let colour = |column: Column| match column.scalar {

@@ -4,9 +4,9 @@
 use gausset_core::se3::{self, Mat3};
 use gausset_core::splats_transform::Similarity;
 
-use super::input::Input;
+use super::input::PlyReader;
 use crate::splat::SplatError;
-use crate::units::quote;
+use crate::text::quote;
 
 /// Longest header in bytes.
 const MAX_HEADER_BYTES: usize = 64 << 10;
@@ -133,15 +133,15 @@ impl Element {
 
 /// The parsed header.
 #[derive(Clone, Debug, PartialEq)]
-pub(in crate::splat) struct Header {
+pub(in crate::splat) struct PlyHeader {
     pub(in crate::splat) encoding: Encoding,
     pub(in crate::splat) elements: Vec<Element>,
-    pub(in crate::splat) comments: Comments,
+    pub(in crate::splat) comments: CommentMetadata,
 }
 
 /// Metadata from comments; the last occurrence counts.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(in crate::splat) struct Comments {
+pub(in crate::splat) struct CommentMetadata {
     /// `SplatRenderMode: mip` or `antialiased 1`.
     pub(in crate::splat) antialiased: bool,
     /// `SplatRenderMode: 2dgs`.
@@ -154,14 +154,14 @@ pub(in crate::splat) struct Comments {
     pub(in crate::splat) sky: u64,
 }
 
-impl Header {
+impl PlyHeader {
     /// Reads a header, from `ply` to `end_header`.
-    pub(in crate::splat) fn read(input: &mut Input<'_>) -> Result<Self, SplatError> {
+    pub(in crate::splat) fn read(input: &mut PlyReader<'_>) -> Result<Self, SplatError> {
         let mut encoding = None;
         let mut elements: Vec<Element> = Vec::new();
-        let mut comments = Comments::default();
+        let mut comments = CommentMetadata::default();
         let start = input.remaining;
-        let bad = |input: &Input<'_>, what, expected: &str, found: String| SplatError::Header {
+        let bad = |input: &PlyReader<'_>, what, expected: &str, found: String| SplatError::Header {
             path: input.path.to_owned(),
             line: input.line.saturating_sub(1),
             what,
@@ -253,7 +253,7 @@ impl Header {
     }
 }
 
-impl Comments {
+impl CommentMetadata {
     /// Parses a comment, ignoring case.
     pub(in crate::splat) fn read(&mut self, text: &str) {
         let text = text.trim().to_ascii_lowercase();

@@ -10,7 +10,7 @@ use crate::splat::SplatError;
 const MAX_WORD_BYTES: usize = 512;
 
 /// A file that is read from start to end.
-pub(in crate::splat) struct Input<'a> {
+pub(in crate::splat) struct PlyReader<'a> {
     source: &'a mut dyn BufRead,
     pub(in crate::splat) path: &'a Path,
     /// Bytes after the current position.
@@ -19,7 +19,7 @@ pub(in crate::splat) struct Input<'a> {
     pub(in crate::splat) line: usize,
 }
 
-impl<'a> Input<'a> {
+impl<'a> PlyReader<'a> {
     pub(in crate::splat) fn new(source: &'a mut dyn BufRead, bytes: u64, path: &'a Path) -> Self {
         Self { source, path, remaining: bytes, line: 1 }
     }
@@ -43,7 +43,7 @@ impl<'a> Input<'a> {
     }
 
     /// Fills `buffer`.
-    pub(in crate::splat) fn exact(&mut self, buffer: &mut [u8]) -> Result<(), SplatError> {
+    pub(in crate::splat) fn read_exact(&mut self, buffer: &mut [u8]) -> Result<(), SplatError> {
         self.source.read_exact(buffer).map_err(|source| self.io(source))?;
         self.remaining = self.remaining.saturating_sub(buffer.len() as u64);
         Ok(())

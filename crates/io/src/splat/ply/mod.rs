@@ -14,7 +14,7 @@ mod input;
 mod read;
 mod write;
 
-pub(super) use header::{Comments, Element, Encoding, Header, Scalar, Shape};
-pub(super) use input::Input;
+pub(super) use header::{CommentMetadata, Element, Encoding, PlyHeader, Scalar, Shape};
+pub(super) use input::PlyReader;
 pub(super) use read::{read_ply, skip_element};
 pub(super) use write::{comments, file_bytes, write_ply};

@@ -1,23 +1,23 @@
 //! Reads the body of a PLY file, row by row, into splats or points.
 #![deny(clippy::indexing_slicing, reason = "what comes from outside is never an index")]
 
-use super::columns::{Kind, Layout};
-use super::header::{Element, Encoding, Header, Scalar, Shape};
-use super::input::Input;
-use crate::splat::memory::Account;
-use crate::splat::source::Source;
-use crate::splat::usable::{Collector, Usable, row_values};
-use crate::splat::{Document, Format, Initial, PointCloud, SplatError};
-use crate::units::quote;
+use super::columns::{Kind, RowLayout};
+use super::header::{Element, Encoding, PlyHeader, Scalar, Shape};
+use super::input::PlyReader;
+use crate::splat::memory::MemoryAccount;
+use crate::splat::source::SourceFile;
+use crate::splat::usable::{SplatCollector, SplatFilter, row_values};
+use crate::splat::{Format, Initial, PointCloud, SplatError, SplatFile};
+use crate::text::quote;
 
 /// Bytes of rows per read.
 const CHUNK_BYTES: usize = 1 << 20;
 
 /// Reads a PLY file.
-pub(in crate::splat) fn read_ply(source: &mut Source<'_>) -> Result<Initial, SplatError> {
+pub(in crate::splat) fn read_ply(source: &mut SourceFile<'_>) -> Result<Initial, SplatError> {
     let (path, memory) = (source.path, source.memory);
-    let mut input = Input::new(source.stream, source.bytes, path);
-    let header = Header::read(&mut input)?;
+    let mut input = PlyReader::new(source.stream, source.bytes, path);
+    let header = PlyHeader::read(&mut input)?;
     let is_vertex = |element: &Element| element.name == "vertex";
     let at = header.elements.iter().position(is_vertex).unwrap_or(header.elements.len());
     let (before, rest) = header.elements.split_at(at);
@@ -29,11 +29,11 @@ pub(in crate::splat) fn read_ply(source: &mut Source<'_>) -> Result<Initial, Spl
             found: quote(&found),
         });
     };
-    let layout = Layout::of(vertex, path)?;
+    let layout = RowLayout::from_element(vertex, path)?;
     for element in before {
         skip_element(&mut input, element, header.encoding)?;
     }
-    check_promise(&input, vertex, header.encoding)?;
+    check_row_count(&input, vertex, header.encoding)?;
 
     let mut result = match layout.kind {
         Kind::Points { colours } => {
@@ -41,8 +41,8 @@ pub(in crate::splat) fn read_ply(source: &mut Source<'_>) -> Result<Initial, Spl
         }
         Kind::Splats { stored_degree, degree, flat } => {
             let (mut document, sky) = read_splats(&mut input, &header, vertex, &layout, degree, memory)?;
-            document.stored_degree(stored_degree);
-            Initial::Splats(Document {
+            document.set_stored_degree(stored_degree);
+            Initial::Splats(SplatFile {
                 antialiased: header.comments.antialiased,
                 flat: flat || header.comments.flat,
                 vertical_axis: header.comments.vertical_axis,
@@ -67,17 +67,17 @@ pub(in crate::splat) fn read_ply(source: &mut Source<'_>) -> Result<Initial, Spl
 
 /// The usable splats, and how many at their end are a sky.
 fn read_splats(
-    input: &mut Input<'_>,
-    header: &Header,
+    input: &mut PlyReader<'_>,
+    header: &PlyHeader,
     vertex: &Element,
-    layout: &Layout,
+    layout: &RowLayout,
     degree: u8,
-    memory: &Account<'_>,
-) -> Result<(Document, usize), SplatError> {
+    memory: &MemoryAccount<'_>,
+) -> Result<(SplatFile, usize), SplatError> {
     // A sky count larger than the number of rows belongs to another file and is ignored.
     let scene_rows = vertex.count.checked_sub(header.comments.sky).unwrap_or(vertex.count);
     let (mut row_number, mut sky) = (0, 0);
-    let mut splats = Collector::new(degree, vertex.count, memory)?;
+    let mut splats = SplatCollector::new(degree, vertex.count, memory)?;
     debug_assert_eq!(layout.sources.len(), row_values(degree));
     for_each_row(input, header.encoding, vertex, layout, |row| {
         sky += usize::from(splats.push(row) && row_number >= scene_rows);
@@ -87,21 +87,21 @@ fn read_splats(
 }
 
 fn read_points(
-    input: &mut Input<'_>,
-    header: &Header,
+    input: &mut PlyReader<'_>,
+    header: &PlyHeader,
     vertex: &Element,
-    layout: &Layout,
+    layout: &RowLayout,
     has_colours: bool,
-    memory: &Account<'_>,
+    memory: &MemoryAccount<'_>,
 ) -> Result<PointCloud, SplatError> {
-    let mut usable = Usable::default();
-    memory.draw_rows(vertex.count, vertex.count.saturating_mul(4 * layout.sources.len() as u64))?;
+    let mut usable = SplatFilter::default();
+    memory.reserve_rows(vertex.count, vertex.count.saturating_mul(4 * layout.sources.len() as u64))?;
     let room = usize::try_from(vertex.count).unwrap_or_default();
     let mut positions = Vec::with_capacity(room);
     let mut colours = Vec::with_capacity(if has_colours { room } else { 0 });
     for_each_row(input, header.encoding, vertex, layout, |row| {
         let (position, colour) = row.split_at(3);
-        if usable.keeps_point(position) {
+        if usable.accepts_point(position) {
             positions.extend(<[f32; 3]>::try_from(position));
             // An invalid colour does not drop the point.
             let colour = <[f32; 3]>::try_from(colour);
@@ -112,7 +112,7 @@ fn read_points(
 }
 
 /// Fails if the vertex element has more rows than the rest of the file can hold.
-fn check_promise(input: &Input<'_>, vertex: &Element, encoding: Encoding) -> Result<(), SplatError> {
+fn check_row_count(input: &PlyReader<'_>, vertex: &Element, encoding: Encoding) -> Result<(), SplatError> {
     let row_bytes = match encoding {
         // A digit and a separator per value.
         Encoding::Ascii => 2 * vertex.properties.len() as u64,
@@ -132,10 +132,10 @@ fn check_promise(input: &Input<'_>, vertex: &Element, encoding: Encoding) -> Res
 
 /// Decodes every row of the vertex element and passes it to `visit` in the order of the layout.
 fn for_each_row(
-    input: &mut Input<'_>,
+    input: &mut PlyReader<'_>,
     encoding: Encoding,
     vertex: &Element,
-    layout: &Layout,
+    layout: &RowLayout,
     mut visit: impl FnMut(&mut [f32]),
 ) -> Result<(), SplatError> {
     let mut decoded = vec![0.0f32; layout.sources.len()];
@@ -164,7 +164,7 @@ fn for_each_row(
     while rows_left > 0 {
         let rows = rows_left.min(rows_per_chunk);
         chunk.resize(rows as usize * row_bytes, 0);
-        input.exact(&mut chunk)?;
+        input.read_exact(&mut chunk)?;
         for row in chunk.chunks_exact(row_bytes) {
             let from = |offset: usize| row.get(offset..).unwrap_or_default();
             if let Some(plain) = &plain {
@@ -185,7 +185,7 @@ fn for_each_row(
 
 /// Skips an element before the vertices.
 pub(in crate::splat) fn skip_element(
-    input: &mut Input<'_>,
+    input: &mut PlyReader<'_>,
     element: &Element,
     encoding: Encoding,
 ) -> Result<(), SplatError> {
@@ -224,7 +224,7 @@ pub(in crate::splat) fn skip_element(
         for property in &element.properties {
             let (Shape::One(scalar) | Shape::List { count: scalar, .. }) = property.shape;
             bytes.resize(scalar.bytes(), 0);
-            input.exact(&mut bytes)?;
+            input.read_exact(&mut bytes)?;
             if let Shape::List { item, .. } = property.shape {
                 let length = list_length(input, number(&bytes, scalar, encoding), &element.name, row)?;
                 // No overflow: the length is at most the number of remaining bytes.
@@ -242,7 +242,7 @@ pub(in crate::splat) fn skip_element(
 }
 
 /// Validates the length of a list against the rest of the file.
-fn list_length(input: &Input<'_>, value: f64, element: &str, row: u64) -> Result<u64, SplatError> {
+fn list_length(input: &PlyReader<'_>, value: f64, element: &str, row: u64) -> Result<u64, SplatError> {
     if value >= 0.0 && value <= input.remaining as f64 && value == value.trunc() {
         return Ok(value as u64);
     }
@@ -252,7 +252,7 @@ fn list_length(input: &Input<'_>, value: f64, element: &str, row: u64) -> Result
 
 /// Reads the next number of an ASCII body.
 fn read_word(
-    input: &mut Input<'_>,
+    input: &mut PlyReader<'_>,
     word: &mut Vec<u8>,
     scalar: Scalar,
     property: &str,

@@ -7,11 +7,11 @@
 use super::meta::CODEBOOK;
 
 /// Largest number of iterations.
-const ROUNDS: usize = 100;
+const MAX_ITERATIONS: usize = 100;
 /// Histogram bins for the density of the values.
 const BINS: usize = 1 << 13;
 /// Number of initial entries that are equally spaced.
-const IN_STEPS: usize = CODEBOOK / 4;
+const UNIFORM_ENTRIES: usize = CODEBOOK / 4;
 
 /// A codebook in ascending order.
 pub(super) struct Codebook {
@@ -20,7 +20,7 @@ pub(super) struct Codebook {
 
 impl Codebook {
     /// The codebook of finite values.
-    pub(super) fn of(values: impl Iterator<Item = f32>) -> Self {
+    pub(super) fn from_values(values: impl Iterator<Item = f32>) -> Self {
         let mut sorted: Vec<f32> = values.collect();
         sorted.sort_unstable_by(f32::total_cmp);
         let (Some(&first), Some(&last)) = (sorted.first(), sorted.last()) else {
@@ -33,8 +33,8 @@ impl Codebook {
             sum += f64::from(*value);
             sums.push(sum);
         }
-        let mut entries = first_entries(&sorted, [first, last].map(f64::from));
-        for _ in 0..ROUNDS {
+        let mut entries = initial_entries(&sorted, [first, last].map(f64::from));
+        for _ in 0..MAX_ITERATIONS {
             let before = entries;
             let mut begin = 0;
             for k in 0..CODEBOOK {
@@ -65,8 +65,8 @@ impl Codebook {
 
 /// Most initial entries follow the cube root of the density in equal bins, for common values; the others are equally
 /// spaced, for rare outliers, which would get none.
-fn first_entries(sorted: &[f32], [first, last]: [f64; 2]) -> [f64; CODEBOOK] {
-    const DENSE: usize = CODEBOOK - IN_STEPS;
+fn initial_entries(sorted: &[f32], [first, last]: [f64; 2]) -> [f64; CODEBOOK] {
+    const DENSE: usize = CODEBOOK - UNIFORM_ENTRIES;
     let width = (last - first) / BINS as f64;
     let mut bins = vec![0.0; BINS];
     for &value in sorted {
@@ -77,7 +77,7 @@ fn first_entries(sorted: &[f32], [first, last]: [f64; 2]) -> [f64; CODEBOOK] {
     let (all, mut before, mut bin) = (bins.iter().sum::<f64>(), 0.0, 0);
     let mut entries: [f64; CODEBOOK] = std::array::from_fn(|k| {
         if k >= DENSE {
-            return first + (last - first) * ((k - DENSE) as f64 + 0.5) / IN_STEPS as f64;
+            return first + (last - first) * ((k - DENSE) as f64 + 0.5) / UNIFORM_ENTRIES as f64;
         }
         let wanted = (k as f64 + 0.5) / DENSE as f64 * all;
         while bin + 1 < BINS && before + bins[bin] <= wanted {
@@ -97,11 +97,11 @@ mod tests {
 
     #[test]
     fn few_values_are_kept_and_many_are_near() {
-        let few = Codebook::of([0.5, -1.0, 0.5, 7.0].into_iter());
+        let few = Codebook::from_values([0.5, -1.0, 0.5, 7.0].into_iter());
         for value in [0.5, -1.0, 7.0] {
             assert_eq!(few.values[usize::from(few.code(value))], value);
         }
-        let line = Codebook::of((0..10_000).map(|i| i as f32 / 10_000.0));
+        let line = Codebook::from_values((0..10_000).map(|i| i as f32 / 10_000.0));
         for i in 0..1000 {
             let value = i as f32 / 1000.0;
             let near = line.values[usize::from(line.code(value))];
@@ -110,9 +110,9 @@ mod tests {
         assert!(line.values.is_sorted());
         // Most values are close together, with a few outliers: all are close to an entry.
         let far = |i: usize| if i < 9900 { i as f32 / 9900.0 } else { (i - 9899) as f32 };
-        let wide = Codebook::of((0..10_000).map(far));
+        let wide = Codebook::from_values((0..10_000).map(far));
         let error = |i: usize| (wide.values[usize::from(wide.code(far(i)))] - far(i)).abs();
         assert!((0..9900).all(|i| error(i) < 0.02) && (9900..10_000).all(|i| error(i) < 2.0));
-        assert_eq!(Codebook::of(std::iter::empty()).values, [0.0; CODEBOOK]);
+        assert_eq!(Codebook::from_values(std::iter::empty()).values, [0.0; CODEBOOK]);
     }
 }

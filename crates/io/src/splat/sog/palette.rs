@@ -12,7 +12,7 @@ use gausset_compute::simd::{LANES, Row, load, splat, store};
 use gausset_compute::{Exec, Pool, at_level, rng};
 
 /// Iterations of the coarse and of the fine k-means.
-const ROUNDS: usize = 8;
+const ITERATIONS: usize = 8;
 /// Number of neighbouring partitions in which a splat searches for an entry.
 const NEIGHBOURS: usize = 12;
 /// Points per thread task.
@@ -20,7 +20,7 @@ const CHUNK: usize = 1 << 10;
 /// Smallest number of entries for which two levels are used.
 const TWO_LEVELS: usize = 512;
 /// Weight of a transparent splat.
-const LEAST_WEIGHT: f32 = 0.05;
+const MIN_WEIGHT: f32 = 0.05;
 /// Seed for the choice of initial entries.
 const SEED: u64 = 0x50_47;
 
@@ -33,7 +33,7 @@ pub(super) struct Palette {
 }
 
 /// Points to be clustered.
-pub(super) struct Points<'a> {
+pub(super) struct ClusterPoints<'a> {
     /// Rows whose last values are those of a point.
     pub(super) rows: &'a [f32],
     /// Number of values per row.
@@ -44,7 +44,7 @@ pub(super) struct Points<'a> {
     pub(super) weights: &'a [f32],
 }
 
-impl Points<'_> {
+impl ClusterPoints<'_> {
     fn len(&self) -> usize {
         self.weights.len()
     }
@@ -55,12 +55,12 @@ impl Points<'_> {
     }
 
     fn weight(&self, i: u32) -> f64 {
-        f64::from(self.weights[i as usize].max(LEAST_WEIGHT))
+        f64::from(self.weights[i as usize].max(MIN_WEIGHT))
     }
 }
 
 /// Entries in transposed blocks, with 16 entries per row.
-struct Table {
+struct TransposedEntries {
     /// `[block][dimension]`.
     rows: Vec<Row>,
     /// Half of the squared norm of each entry; infinite for padding.
@@ -68,7 +68,7 @@ struct Table {
     dimensions: usize,
 }
 
-impl Table {
+impl TransposedEntries {
     fn new(entries: &[f32], dimensions: usize) -> Self {
         let count = entries.len() / dimensions;
         let blocks = count.div_ceil(LANES);
@@ -116,7 +116,7 @@ impl Table {
 }
 
 /// Builds a palette of at most `entries` entries from at least as many points.
-pub(super) fn build(points: &Points<'_>, entries: usize, exec: Exec<'_>) -> Palette {
+pub(super) fn build(points: &ClusterPoints<'_>, entries: usize, exec: Exec<'_>) -> Palette {
     let Exec { pool, level } = exec;
     let all: Vec<u32> = (0..points.len() as u32).collect();
     if entries < TWO_LEVELS {
@@ -129,7 +129,7 @@ pub(super) fn build(points: &Points<'_>, entries: usize, exec: Exec<'_>) -> Pale
     for (i, &part) in part_of.iter().enumerate() {
         members[part as usize].push(i as u32);
     }
-    let shares = shares(points, &members, &centres, entries);
+    let shares = entries_per_cluster(points, &members, &centres, entries);
     let fine =
         pool.map(parts, |part| k_means(points, &members[part], shares[part], part as u64 + 1, None, level).0);
     let first: Vec<u32> = fine
@@ -149,11 +149,11 @@ pub(super) fn build(points: &Points<'_>, entries: usize, exec: Exec<'_>) -> Pale
         first.iter().zip(ends).map(|(&begin, end)| [begin as usize, end as usize]).collect();
     let mut labels = vec![0; points.len()];
     for round in 0..2 {
-        let tables: Vec<Table> = ranges
+        let tables: Vec<TransposedEntries> = ranges
             .iter()
             .map(|[begin, end]| {
                 let dimensions = points.dimensions;
-                Table::new(&entries[begin * dimensions..end * dimensions], dimensions)
+                TransposedEntries::new(&entries[begin * dimensions..end * dimensions], dimensions)
             })
             .collect();
         pool.run_chunks(&mut labels, CHUNK, |chunk, labels| {
@@ -178,7 +178,12 @@ pub(super) fn build(points: &Points<'_>, entries: usize, exec: Exec<'_>) -> Pale
 
 /// Number of entries per partition: proportional to the square root of its error times its size, at most one per point;
 /// one if all points are equal.
-fn shares(points: &Points<'_>, members: &[Vec<u32>], centres: &[f32], entries: usize) -> Vec<usize> {
+fn entries_per_cluster(
+    points: &ClusterPoints<'_>,
+    members: &[Vec<u32>],
+    centres: &[f32],
+    entries: usize,
+) -> Vec<usize> {
     let error = |part: usize| -> f64 {
         let centre = &centres[part * points.dimensions..(part + 1) * points.dimensions];
         members[part].iter().map(|&i| points.weight(i) * squared_distance(points.point(i), centre)).sum()
@@ -225,7 +230,7 @@ fn neighbours(centres: &[f32], dimensions: usize) -> Vec<Vec<u32>> {
 
 /// Lloyd's method on a subset of the points: entries, and the entry of each of these points.
 fn k_means(
-    points: &Points<'_>,
+    points: &ClusterPoints<'_>,
     members: &[u32],
     count: usize,
     stream: u64,
@@ -242,8 +247,8 @@ fn k_means(
         return (entries, places.iter().map(|(_, entry)| *entry).collect());
     }
     let mut labels = vec![0; members.len()];
-    for round in 0..=ROUNDS {
-        let table = Table::new(&entries, points.dimensions);
+    for round in 0..=ITERATIONS {
+        let table = TransposedEntries::new(&entries, points.dimensions);
         let assign = |chunk: usize, labels: &mut [u32]| {
             at_level!(level, simd => for (i, label) in labels.iter_mut().enumerate() {
                 *label = table.nearest(simd, points.point(members[chunk * CHUNK + i])).0;
@@ -253,7 +258,7 @@ fn k_means(
             Some(pool) => pool.run_chunks(&mut labels, CHUNK, assign),
             None => labels.chunks_mut(CHUNK).enumerate().for_each(|(chunk, labels)| assign(chunk, labels)),
         }
-        if round < ROUNDS {
+        if round < ITERATIONS {
             update(points, members, &labels, &mut entries);
         }
     }
@@ -261,7 +266,7 @@ fn k_means(
 }
 
 /// Sets entries to the means of their points; an entry without points becomes the point farthest from its entry.
-fn update(points: &Points<'_>, members: &[u32], labels: &[u32], entries: &mut [f32]) {
+fn update(points: &ClusterPoints<'_>, members: &[u32], labels: &[u32], entries: &mut [f32]) {
     let dimensions = points.dimensions;
     let mut sums = vec![0.0f64; entries.len()];
     let mut weights = vec![0.0f64; entries.len() / dimensions];
@@ -299,7 +304,7 @@ fn squared_distance(a: &[f32], b: &[f32]) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use gausset_compute::{VectorLevel, level};
+    use gausset_compute::{SimdLevel, dispatch_level};
 
     use super::*;
 
@@ -313,7 +318,7 @@ mod tests {
         (0..count).flat_map(|i| (0..dimensions).map(move |k| (i, k))).map(|(i, k)| value(i, k)).collect()
     }
 
-    fn error(points: &Points<'_>, palette: &Palette) -> f64 {
+    fn error(points: &ClusterPoints<'_>, palette: &Palette) -> f64 {
         let d = points.dimensions;
         let entry = |i: usize| &palette.entries[palette.labels[i] as usize * d..][..d];
         (0..points.len()).map(|i| squared_distance(points.point(i as u32), entry(i))).sum::<f64>()
@@ -323,17 +328,17 @@ mod tests {
     #[test]
     fn threads_and_vectors_do_not_change_the_palette() {
         let (values, weights) = (values(3000, 9), vec![1.0; 3000]);
-        let points = Points { rows: &values, stride: 9, dimensions: 9, weights: &weights };
+        let points = ClusterPoints { rows: &values, stride: 9, dimensions: 9, weights: &weights };
         for entries in [64, 2048] {
             let expected = build(
                 &points,
                 entries,
-                Exec { pool: &Pool::new(1), level: level(VectorLevel::Fallback).unwrap() },
+                Exec { pool: &Pool::new(1), level: dispatch_level(SimdLevel::Fallback).unwrap() },
             );
             assert!(expected.entries.len() <= entries * 9);
             for threads in [1, 3] {
-                for wanted in VectorLevel::ALL {
-                    let Some(level) = level(wanted) else { continue };
+                for wanted in SimdLevel::ALL {
+                    let Some(level) = dispatch_level(wanted) else { continue };
                     let found = build(&points, entries, Exec { pool: &Pool::new(threads), level });
                     assert!(
                         found.entries == expected.entries && found.labels == expected.labels,
@@ -347,7 +352,7 @@ mod tests {
     #[test]
     fn more_entries_are_nearer_and_as_many_as_points_are_exact() {
         let (values, weights) = (values(2000, 24), vec![1.0; 2000]);
-        let points = Points { rows: &values, stride: 24, dimensions: 24, weights: &weights };
+        let points = ClusterPoints { rows: &values, stride: 24, dimensions: 24, weights: &weights };
         let pool = Pool::new(1);
         let best = Exec::best(&pool);
         let errors = [1, 64, 1024].map(|entries| error(&points, &build(&points, entries, best)));

@@ -11,14 +11,14 @@ use zip::ZipArchive;
 
 use super::meta::Meta;
 use super::{FIRST_LARGEST, META, PALETTE_COLUMNS};
-use crate::splat::facts;
-use crate::splat::format::Start;
-use crate::splat::source::{Source, Stream};
-use crate::splat::usable::{Collector, row_values};
+use crate::splat::format::FileStart;
+use crate::splat::metadata;
+use crate::splat::source::{SeekableRead, SourceFile};
+use crate::splat::usable::{SplatCollector, row_values};
 use crate::splat::values::{self, EXTREME_LOGIT};
-use crate::splat::{Document, Format, Initial, SplatError};
-use crate::units::quote;
-use crate::{guard, input};
+use crate::splat::{Format, Initial, SplatError, SplatFile};
+use crate::text::quote;
+use crate::{catch_panic, input};
 
 /// Longest `meta.json`, bytes.
 const MAX_META_BYTES: u64 = 1 << 20;
@@ -34,19 +34,19 @@ const SPARE_BYTES: u64 = 1 << 20;
 const DECODER_BYTES: u64 = 5;
 
 /// Detects a zip, or a `meta.json`.
-pub(in crate::splat) fn sniff(start: &Start) -> bool {
-    let is_meta = start.is_json() && start.names("\"means\"") && start.names("\"sh0\"");
+pub(in crate::splat) fn sniff(start: &FileStart) -> bool {
+    let is_meta = start.is_json() && start.contains("\"means\"") && start.contains("\"sh0\"");
     start.bytes.starts_with(b"PK\x03\x04") || is_meta
 }
 
 /// Location of the images.
-enum Place<'a> {
-    Zip(Box<ZipArchive<&'a mut dyn Stream>>),
+enum ImageSource<'a> {
+    Zip(Box<ZipArchive<&'a mut dyn SeekableRead>>),
     Folder(Option<&'a Path>),
 }
 
 /// A decoded image.
-struct Picture {
+struct SogImage {
     width: u32,
     height: u32,
     /// Whether pixels have four bytes instead of three.
@@ -54,7 +54,7 @@ struct Picture {
     pixels: Vec<u8>,
 }
 
-impl Picture {
+impl SogImage {
     fn pixel(&self, index: usize) -> [u8; 4] {
         if self.has_alpha {
             return self.pixels.as_chunks::<4>().0.get(index).copied().unwrap_or_default();
@@ -64,39 +64,39 @@ impl Picture {
 }
 
 /// Reads a file.
-pub(in crate::splat) fn read(source: &mut Source<'_>) -> Result<Initial, SplatError> {
+pub(in crate::splat) fn read(source: &mut SourceFile<'_>) -> Result<Initial, SplatError> {
     let mut magic = [0; 2];
-    source.exact(&mut magic)?;
+    source.read_exact(&mut magic)?;
     source.stream.rewind().map_err(|error| source.io(error))?;
     // The stream is borrowed by the zip, the other fields by messages.
-    let Source { stream, bytes, path, folder, options, memory } = source;
+    let SourceFile { stream, bytes, path, folder, options, memory } = source;
     let mut nothing = std::io::empty();
-    let about = Source { stream: &mut nothing, bytes: *bytes, path, folder: *folder, options, memory };
-    let mut place = Place::Folder(*folder);
+    let about = SourceFile { stream: &mut nothing, bytes: *bytes, path, folder: *folder, options, memory };
+    let mut place = ImageSource::Folder(*folder);
     let text = if magic == *b"PK" {
-        let archive = ZipArchive::new(&mut **stream as &mut dyn Stream);
+        let archive = ZipArchive::new(&mut **stream as &mut dyn SeekableRead);
         let archive = archive.map_err(|error| {
-            about.damaged("zip", "cannot be opened", "a whole zip archive", quote(&error.to_string()))
+            about.damaged_error("zip", "cannot be opened", "a whole zip archive", quote(&error.to_string()))
         })?;
         if archive.len() > MAX_ENTRIES {
             let expected = format!("at most {MAX_ENTRIES}");
-            return Err(about.damaged("zip", "too many files", expected, archive.len().to_string()));
+            return Err(about.damaged_error("zip", "too many files", expected, archive.len().to_string()));
         }
-        place = Place::Zip(Box::new(archive));
+        place = ImageSource::Zip(Box::new(archive));
         place.file(META, MAX_META_BYTES, &about)?
     } else {
         if *bytes > MAX_META_BYTES {
-            return Err(about.damaged(META, "too long", "at most 1 MiB", format!("{bytes} bytes")));
+            return Err(about.damaged_error(META, "too long", "at most 1 MiB", format!("{bytes} bytes")));
         }
-        let mut text = memory.room(*bytes)?;
+        let mut text = memory.vec_with_capacity(*bytes)?;
         stream.take(MAX_META_BYTES).read_to_end(&mut text).map_err(|error| about.io(error))?;
         text
     };
-    memory.draw_json(&text)?;
+    memory.reserve_json(&text)?;
     let mut parser = serde_json::Deserializer::from_slice(&text);
     let meta: Meta = serde_path_to_error::deserialize(&mut parser).map_err(|error| {
         let name = format!("{META} {}", quote(&error.path().to_string()));
-        about.damaged(
+        about.damaged_error(
             name,
             "not the description of a SOG",
             "version 1 or 2",
@@ -104,25 +104,30 @@ pub(in crate::splat) fn read(source: &mut Source<'_>) -> Result<Initial, SplatEr
         )
     })?;
     if let Some(version) = meta.version.filter(|version| *version != 2) {
-        return Err(about.damaged(META, "unknown version of SOG", "2, or none for 1", version.to_string()));
+        return Err(about.damaged_error(
+            META,
+            "unknown version of SOG",
+            "2, or none for 1",
+            version.to_string(),
+        ));
     }
     let Some(count) = meta.count() else {
-        return Err(about.damaged(META, "the number of splats is missing", "count", "none"));
+        return Err(about.damaged_error(META, "the number of splats is missing", "count", "none"));
     };
     let degree = meta.sh_rest.as_ref().map_or(Ok(0), |rest| {
         let known = rest.bands.filter(|bands| (1..=sh::MAX_DEGREE).contains(bands));
         match (rest.bands, known) {
             (Some(bands), None) => {
-                Err(about.damaged(META, "unknown SH degree", "shN.bands 1..3", bands.to_string()))
+                Err(about.damaged_error(META, "unknown SH degree", "shN.bands 1..3", bands.to_string()))
             }
             // Version 1 encodes the degree by the width of its image.
             (_, known) => Ok(known.unwrap_or(sh::MAX_DEGREE)),
         }
     })?;
-    let mut splats = Collector::new(degree, count, memory)?;
+    let mut splats = SplatCollector::new(degree, count, memory)?;
     let attributes = Attributes::read(&meta, count, &mut place, &about)?;
     let rest = match &meta.sh_rest {
-        Some(rest) => Some(Rest::read(rest, count, attributes.size, &mut place, &about)?),
+        Some(rest) => Some(HigherSh::read(rest, count, attributes.size, &mut place, &about)?),
         None => None,
     };
     let degree = rest.as_ref().map_or(0, |rest| rest.degree);
@@ -135,49 +140,55 @@ pub(in crate::splat) fn read(source: &mut Source<'_>) -> Result<Initial, SplatEr
         }
         splats.push(&mut row);
     }
-    let document = Document {
+    let document = SplatFile {
         antialiased: meta.is_antialiased(),
         flat: meta.is_flat(),
         version: Some(meta.version.unwrap_or(1).to_string()),
         ..splats.into_document(Format::Sog)
     };
-    Ok(Initial::Splats(facts::obey(document, facts::in_json(&meta.asset))))
+    Ok(Initial::Splats(metadata::apply_metadata(document, metadata::json_lines(&meta.asset))))
 }
 
-impl Place<'_> {
+impl ImageSource<'_> {
     /// Content of a file that `meta.json` names.
-    fn file(&mut self, name: &str, limit: u64, about: &Source<'_>) -> Result<Vec<u8>, SplatError> {
+    fn file(&mut self, name: &str, limit: u64, about: &SourceFile<'_>) -> Result<Vec<u8>, SplatError> {
         let place = || format!("file {}", quote(name));
         if name.is_empty() || name == ".." || name.contains(['/', '\\', ':']) {
-            return Err(about.damaged(place(), "a name that leads out", "a plain file name", quote(name)));
+            return Err(about.damaged_error(
+                place(),
+                "a name that leads out",
+                "a plain file name",
+                quote(name),
+            ));
         }
-        let too_long =
-            || about.damaged(place(), "too long for its splats", format!("at most {limit} bytes"), "more");
+        let too_long = || {
+            about.damaged_error(place(), "too long for its splats", format!("at most {limit} bytes"), "more")
+        };
         match self {
-            Place::Zip(archive) => {
+            ImageSource::Zip(archive) => {
                 let broken = |error: &dyn std::fmt::Display| {
                     let found = quote(&error.to_string());
-                    about.damaged(place(), "cannot be read from the zip", "a file in it", found)
+                    about.damaged_error(place(), "cannot be read from the zip", "a file in it", found)
                 };
                 let entry = archive.by_name(name).map_err(|error| broken(&error))?;
                 let size = entry.size();
                 if size > limit {
                     return Err(too_long());
                 }
-                let mut content = about.memory.room(size)?;
+                let mut content = about.memory.vec_with_capacity(size)?;
                 // Read to the end, where the checksum is verified.
                 let read = entry.take(size + 1).read_to_end(&mut content);
                 read.map_err(|error| broken(&error))?;
                 if content.len() as u64 > size { Err(too_long()) } else { Ok(content) }
             }
-            Place::Folder(folder) => {
+            ImageSource::Folder(folder) => {
                 let Some(folder) = folder else {
-                    return Err(about.damaged(place(), "not there", "a file next to this one", "none"));
+                    return Err(about.damaged_error(place(), "not there", "a file next to this one", "none"));
                 };
                 let path = folder.join(name);
                 let io_error = |source| SplatError::Io { path: path.clone(), action: "read", source };
                 let file = input::open(&path, limit).map_err(io_error)?;
-                let mut content = about.memory.room(file.metadata().map_err(io_error)?.len())?;
+                let mut content = about.memory.vec_with_capacity(file.metadata().map_err(io_error)?.len())?;
                 file.take(content.capacity() as u64).read_to_end(&mut content).map_err(io_error)?;
                 Ok(content)
             }
@@ -185,12 +196,12 @@ impl Place<'_> {
     }
 
     /// Reads an image of at most `most` pixels.
-    fn picture(&mut self, name: &str, most: u64, about: &Source<'_>) -> Result<Picture, SplatError> {
+    fn picture(&mut self, name: &str, most: u64, about: &SourceFile<'_>) -> Result<SogImage, SplatError> {
         let bytes = self.file(name, 4 * most + SPARE_BYTES, about)?;
         let place = format!("file {}", quote(name));
         let broken =
-            |found: String| about.damaged(&*place, "not an image of a SOG", "a lossless WebP", found);
-        let mut decoder = match guard::run(|| WebPDecoder::new(Cursor::new(&bytes))) {
+            |found: String| about.damaged_error(&*place, "not an image of a SOG", "a lossless WebP", found);
+        let mut decoder = match catch_panic::catch(|| WebPDecoder::new(Cursor::new(&bytes))) {
             Ok(Ok(decoder)) => decoder,
             Ok(Err(error)) => return Err(broken(quote(&error.to_string()))),
             Err(panic) => return Err(broken(quote(&panic.0))),
@@ -201,7 +212,7 @@ impl Place<'_> {
         }
         if width > MAX_SIDE || height > MAX_SIDE || u64::from(width) * u64::from(height) > most {
             let expected = format!("at most {most} pixels");
-            return Err(about.damaged(
+            return Err(about.damaged_error(
                 place,
                 "too large for its splats",
                 expected,
@@ -210,35 +221,39 @@ impl Place<'_> {
         }
         let (area, length) =
             (u64::from(width) * u64::from(height), decoder.output_buffer_size().unwrap_or(0));
-        let mut pixels = about.memory.room(length as u64)?;
-        about.memory.draw(area * DECODER_BYTES)?;
+        let mut pixels = about.memory.vec_with_capacity(length as u64)?;
+        about.memory.reserve(area * DECODER_BYTES)?;
         pixels.resize(length, 0);
-        match guard::run(|| decoder.read_image(&mut pixels)) {
+        match catch_panic::catch(|| decoder.read_image(&mut pixels)) {
             Ok(Ok(())) => {}
             Ok(Err(error)) => return Err(broken(quote(&error.to_string()))),
             Err(panic) => return Err(broken(quote(&panic.0))),
         }
-        about.memory.give_back(area * DECODER_BYTES + bytes.len() as u64);
-        Ok(Picture { width, height, has_alpha: decoder.has_alpha(), pixels })
+        about.memory.release(area * DECODER_BYTES + bytes.len() as u64);
+        Ok(SogImage { width, height, has_alpha: decoder.has_alpha(), pixels })
     }
 }
 
 /// The name at an index of a list of files.
-fn name<'a>(files: &'a [String], index: usize, of: &str, about: &Source<'_>) -> Result<&'a str, SplatError> {
-    files
-        .get(index)
-        .map(String::as_str)
-        .ok_or_else(|| about.damaged(META, "a file name is missing", format!("{of}.files[{index}]"), "none"))
+fn file_name<'a>(
+    files: &'a [String],
+    index: usize,
+    of: &str,
+    about: &SourceFile<'_>,
+) -> Result<&'a str, SplatError> {
+    files.get(index).map(String::as_str).ok_or_else(|| {
+        about.damaged_error(META, "a file name is missing", format!("{of}.files[{index}]"), "none")
+    })
 }
 
 /// All parameters except SH above degree 0.
 struct Attributes {
     size: [u32; 2],
-    low: Picture,
-    high: Picture,
-    scales: Picture,
-    quats: Picture,
-    sh0: Picture,
+    low: SogImage,
+    high: SogImage,
+    scales: SogImage,
+    quats: SogImage,
+    sh0: SogImage,
     mins: [f64; 3],
     maxs: [f64; 3],
     scale_tables: [[f32; 256]; 3],
@@ -247,17 +262,22 @@ struct Attributes {
 }
 
 impl Attributes {
-    fn read(meta: &Meta, count: u64, place: &mut Place<'_>, about: &Source<'_>) -> Result<Self, SplatError> {
+    fn read(
+        meta: &Meta,
+        count: u64,
+        place: &mut ImageSource<'_>,
+        about: &SourceFile<'_>,
+    ) -> Result<Self, SplatError> {
         let most = count.saturating_mul(4).saturating_add(SPARE_PIXELS);
         let mut size = None;
-        let mut picture = |files: &[String], index: usize, of: &str| -> Result<Picture, SplatError> {
-            let name = name(files, index, of, about)?;
+        let mut picture = |files: &[String], index: usize, of: &str| -> Result<SogImage, SplatError> {
+            let name = file_name(files, index, of, about)?;
             let picture = place.picture(name, most, about)?;
             check_size(&picture, &mut size, count, name, about)?;
             Ok(picture)
         };
         let numbers = |of: &str| {
-            about.damaged(META, "invalid numbers", format!("{of} with 256 finite numbers"), "others")
+            about.damaged_error(META, "invalid numbers", format!("{of} with 256 finite numbers"), "others")
         };
         let Meta { means, scales, quats, sh0, .. } = meta;
         if means.mins.iter().chain(&means.maxs).any(|v| !v.is_finite() || v.abs() > 80.0) {
@@ -311,45 +331,50 @@ fn rotation([a, b, c, largest]: [u8; 4]) -> [f32; 4] {
 
 /// Checks that all images have the size of the first and enough pixels for all splats.
 fn check_size(
-    picture: &Picture,
+    picture: &SogImage,
     size: &mut Option<[u32; 2]>,
     count: u64,
     name: &str,
-    about: &Source<'_>,
+    about: &SourceFile<'_>,
 ) -> Result<(), SplatError> {
     let found = [picture.width, picture.height];
     let expected = *size.get_or_insert(found);
     let place = || format!("file {}", quote(name));
     let text = |[width, height]: [u32; 2]| format!("{width}x{height}");
     if found != expected {
-        return Err(about.damaged(place(), "not the size of the first image", text(expected), text(found)));
+        return Err(about.damaged_error(
+            place(),
+            "not the size of the first image",
+            text(expected),
+            text(found),
+        ));
     }
     if u64::from(picture.width) * u64::from(picture.height) < count {
         let expected = format!("{count} pixels");
-        return Err(about.damaged(place(), "too small for its splats", expected, text(found)));
+        return Err(about.damaged_error(place(), "too small for its splats", expected, text(found)));
     }
     Ok(())
 }
 
 /// SH above degree 0.
-struct Rest {
+struct HigherSh {
     degree: u8,
-    labels: Picture,
-    centroids: Picture,
+    labels: SogImage,
+    centroids: SogImage,
     table: [f32; 256],
     entries: usize,
 }
 
-impl Rest {
+impl HigherSh {
     fn read(
         rest: &super::meta::Palette,
         count: u64,
         size: [u32; 2],
-        place: &mut Place<'_>,
-        about: &Source<'_>,
+        place: &mut ImageSource<'_>,
+        about: &SourceFile<'_>,
     ) -> Result<Self, SplatError> {
         let Some(table) = rest.table() else {
-            return Err(about.damaged(
+            return Err(about.damaged_error(
                 META,
                 "invalid numbers",
                 "shN.codebook with 256 finite numbers",
@@ -359,19 +384,19 @@ impl Rest {
         let widest = u64::from(PALETTE_COLUMNS) * (sh::coefficients(sh::MAX_DEGREE) as u64 - 1);
         let entries = rest.count.unwrap_or(1 << 16).min(1 << 16);
         let most = widest * entries.div_ceil(u64::from(PALETTE_COLUMNS)).max(1);
-        let centroids = place.picture(name(&rest.files, 0, "shN", about)?, most, about)?;
+        let centroids = place.picture(file_name(&rest.files, 0, "shN", about)?, most, about)?;
         let width = |degree: u8| PALETTE_COLUMNS * (sh::coefficients(degree) as u32 - 1);
         let degree = (1..=sh::MAX_DEGREE).find(|&degree| width(degree) == centroids.width);
         let Some(degree) = degree.filter(|degree| rest.bands.is_none_or(|bands| bands == *degree)) else {
             let found = centroids.width.to_string();
-            return Err(about.damaged(
+            return Err(about.damaged_error(
                 "shN",
                 "the palette is not as wide as its degree",
                 "192, 512 or 960 pixels",
                 found,
             ));
         };
-        let labels_name = name(&rest.files, 1, "shN", about)?;
+        let labels_name = file_name(&rest.files, 1, "shN", about)?;
         let labels =
             place.picture(labels_name, count.saturating_mul(4).saturating_add(SPARE_PIXELS), about)?;
         check_size(&labels, &mut Some(size), count, labels_name, about)?;

@@ -11,12 +11,12 @@ use zip::write::SimpleFileOptions;
 use zip::{CompressionMethod, DateTime, ZipWriter};
 
 use super::codebook::Codebook;
-use super::palette::{self, Points};
+use super::palette::{self, ClusterPoints};
 use super::{FIRST_LARGEST, META, PALETTE_COLUMNS};
-use crate::splat::facts;
+use crate::splat::metadata;
 use crate::splat::order::morton;
 use crate::splat::values;
-use crate::splat::{Document, Format, SaveOptions, Saved};
+use crate::splat::{Format, SaveOptions, SaveReport, SplatFile};
 
 /// Longest side of a WebP, px.
 const MAX_SIDE: usize = 16_383;
@@ -26,9 +26,9 @@ const MAX_ENTRIES: usize = 1 << 16;
 /// Writes a document.
 pub(in crate::splat) fn write(
     writer: &mut dyn Write,
-    document: &Document,
+    document: &SplatFile,
     _: &SaveOptions,
-) -> io::Result<Saved> {
+) -> io::Result<SaveReport> {
     let splats = &document.splats;
     let count = splats.len();
     let width = 4 * (count as f64).sqrt().div_euclid(4.0) as usize;
@@ -59,19 +59,20 @@ pub(in crate::splat) fn write(
     let code = |i: usize, axis: usize| {
         let [low, high] = ranges[axis];
         let t = if high > low { (log(splats.means[i][axis]) - low) / (high - low) } else { 0.0 };
-        values::steps(t, 65_535) as u16
+        values::quantise(t, 65_535) as u16
     };
-    let order = order_of(count, |i| [0, 1, 2].map(|axis| code(i, axis)));
-    let canvas = Canvas { order: &order, width, height };
+    let order = morton_order(count, |i| [0, 1, 2].map(|axis| code(i, axis)));
+    let canvas = ImageEncoder { order: &order, width, height };
     add("means_l.webp", &canvas.opaque(|i| [0, 1, 2].map(|axis| code(i, axis) as u8))?)?;
     add("means_u.webp", &canvas.opaque(|i| [0, 1, 2].map(|axis| (code(i, axis) >> 8) as u8))?)?;
     add("quats.webp", &canvas.with_alpha(|i| rotation(splats.quats[i]))?)?;
-    let scales = Codebook::of(splats.log_scales.iter().flatten().copied());
+    let scales = Codebook::from_values(splats.log_scales.iter().flatten().copied());
     add("scales.webp", &canvas.opaque(|i| splats.log_scales[i].map(|v| scales.code(v)))?)?;
-    let colours = Codebook::of((0..count).flat_map(|i| splats.sh_of(i)[..3].iter().copied()));
+    let colours =
+        Codebook::from_values((0..count).flat_map(|i| splats.sh_coefficients(i)[..3].iter().copied()));
     let sh0 = canvas.with_alpha(|i| {
-        let [r, g, b] = [0, 1, 2].map(|c| colours.code(splats.sh_of(i)[c]));
-        [r, g, b, values::steps(values::opacity(splats.opacity_logits[i]), 255) as u8]
+        let [r, g, b] = [0, 1, 2].map(|c| colours.code(splats.sh_coefficients(i)[c]));
+        [r, g, b, values::quantise(values::opacity(splats.opacity_logits[i]), 255) as u8]
     })?;
     add("sh0.webp", &sh0)?;
 
@@ -86,7 +87,7 @@ pub(in crate::splat) fn write(
         "sh0": { "codebook": colours.values.to_vec(), "files": ["sh0.webp"] },
     });
     // Splats are sorted, which mixes those of the sky with the others.
-    let facts = facts::lines(&Document { sky: 0, ..document.with_splats(Splats::default(), 0) });
+    let facts = metadata::metadata_lines(&SplatFile { sky: 0, ..document.with_splats(Splats::default(), 0) });
     if !facts.is_empty() {
         meta["asset"]["gausset"] = json!(facts);
     }
@@ -96,7 +97,7 @@ pub(in crate::splat) fn write(
         (false, false) => {}
     }
     if splats.sh_degree > 0 {
-        let rest = Rest::of(splats);
+        let rest = HigherSh::of(splats);
         add("shN_centroids.webp", &rest.centroids()?)?;
         let label = |i: usize| (rest.labels[i] as u16).to_le_bytes();
         add("shN_labels.webp", &canvas.opaque(|i| [label(i)[0], label(i)[1], 0])?)?;
@@ -110,28 +111,28 @@ pub(in crate::splat) fn write(
     add(META, meta.to_string().as_bytes())?;
     let bytes = archive.finish()?.into_inner();
     writer.write_all(&bytes)?;
-    let mut saved = Saved::new(Format::Sog, count, bytes.len() as u64);
+    let mut saved = SaveReport::new(Format::Sog, count, bytes.len() as u64);
     saved.version = Some("2");
-    saved.lose_sky(document);
+    saved.report_loss_of_sky(document);
     Ok(saved)
 }
 
 /// Orders splats along a Morton curve through their codes: neighbours in space are close in the images, and splats with
 /// equal high bytes form one run, which compresses to almost nothing.
-fn order_of(count: usize, codes: impl Fn(usize) -> [u16; 3]) -> Vec<u32> {
+fn morton_order(count: usize, codes: impl Fn(usize) -> [u16; 3]) -> Vec<u32> {
     let mut keys: Vec<(u64, u32)> = (0..count).map(|i| (morton(codes(i)), i as u32)).collect();
     keys.sort_unstable();
     keys.into_iter().map(|(_, i)| i).collect()
 }
 
 /// Images with one pixel per splat.
-struct Canvas<'a> {
+struct ImageEncoder<'a> {
     order: &'a [u32],
     width: usize,
     height: usize,
 }
 
-impl Canvas<'_> {
+impl ImageEncoder<'_> {
     fn opaque(&self, pixel: impl Fn(usize) -> [u8; 3]) -> io::Result<Vec<u8>> {
         let mut pixels: Vec<u8> = self.order.iter().flat_map(|&i| pixel(i as usize)).collect();
         pixels.resize(3 * self.width * self.height, 0);
@@ -162,31 +163,31 @@ fn encode(pixels: &[u8], width: usize, height: usize, colour: ColorType) -> io::
 
 /// Encodes a rotation as a pixel.
 fn rotation(quat: [f32; 4]) -> [u8; 4] {
-    let (largest, rest) = values::smallest_three(values::unit(quat));
-    let [a, b, c] = rest.map(|v| values::byte((v / FRAC_1_SQRT_2 / 2.0 + 0.5) * 255.0).0);
+    let (largest, rest) = values::smallest_three(values::unit_quaternion(quat));
+    let [a, b, c] = rest.map(|v| values::to_byte((v / FRAC_1_SQRT_2 / 2.0 + 0.5) * 255.0).0);
     [a, b, c, FIRST_LARGEST + largest as u8]
 }
 
 /// SH above degree 0.
-struct Rest {
+struct HigherSh {
     entries: Vec<f32>,
     labels: Vec<u32>,
     dimensions: usize,
     codebook: Codebook,
 }
 
-impl Rest {
+impl HigherSh {
     fn of(splats: &Splats) -> Self {
         let stride = splats.sh_stride();
         let dimensions = stride - 3;
         let weights: Vec<f32> =
             splats.opacity_logits.iter().map(|&logit| values::opacity(logit) as f32).collect();
-        let points = Points { rows: &splats.sh, stride, dimensions, weights: &weights };
+        let points = ClusterPoints { rows: &splats.sh, stride, dimensions, weights: &weights };
         // The largest power of two not above the number of splats.
         let most = (1usize << splats.len().ilog2()).min(MAX_ENTRIES);
         let palette::Palette { entries, labels } =
             palette::build(&points, most, Exec::best(&Pool::with_all_cores()));
-        let codebook = Codebook::of(entries.iter().copied());
+        let codebook = Codebook::from_values(entries.iter().copied());
         Self { entries, labels, dimensions, codebook }
     }
 

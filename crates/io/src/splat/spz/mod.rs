@@ -25,7 +25,7 @@ mod write;
 pub(super) use read::{read, sniff};
 pub(super) use write::write;
 
-use super::frame::Axes;
+use super::axes::Axes;
 
 const MAGIC: &[u8; 4] = b"NGSP";
 /// Bytes of the header of versions 2 and 3.
@@ -39,7 +39,7 @@ const EXTENSIONS: u8 = 2;
 /// Type of the extension that specifies the axes, `SPZ_ADOBE_coordinate_system`.
 const AXES_EXTENSION: u32 = 0xadbe_0003;
 /// Type of Gausset's extension with metadata lines ([`super::facts`]).
-const FACTS_EXTENSION: u32 = 0x4741_0001;
+const METADATA_EXTENSION: u32 = 0x4741_0001;
 /// Names of the axes, by the number in the extension minus one; number 0 is unspecified.
 const AXES_NAMES: [&str; 16] = [
     "LDB", "RDB", "LUB", "RUB", "LDF", "RDF", "LUF", "RUF", "LFD", "RFD", "LFU", "RFU", "LBD", "RBD", "LBU",
@@ -60,7 +60,7 @@ const COLOUR_SCALE: f64 = 0.15;
 
 /// Axes of an SPZ file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum SpzFrame {
+pub enum SpzAxes {
     /// Those of a PLY, as most programs write them.
     #[default]
     AsIs,
@@ -76,18 +76,18 @@ pub struct SpzOptions {
     /// Bits of SH coefficients of degree 1 and of higher degrees, 1..=8. Other programs commonly write 5 and 4.
     pub sh_bits: [u8; 2],
     /// Axes.
-    pub frame: SpzFrame,
+    pub frame: SpzAxes,
 }
 
 impl Default for SpzOptions {
     fn default() -> Self {
-        Self { version: 4, sh_bits: [6, 5], frame: SpzFrame::AsIs }
+        Self { version: 4, sh_bits: [6, 5], frame: SpzAxes::AsIs }
     }
 }
 
 /// Conversion from the axes with a number of [`AXES_NAMES`] to those of training. Each letter is the direction of an
 /// axis.
-fn axes_of(number: u32) -> Option<(&'static str, Axes)> {
+fn axes_from_number(number: u32) -> Option<(&'static str, Axes)> {
     let name = AXES_NAMES.get(usize::try_from(number).ok()?.checked_sub(1)?)?;
     let sign = |positive: char| if name.contains(positive) { 1 } else { -1 };
     let swap = matches!(name.as_bytes(), [_, b'F' | b'B', _]);
@@ -106,10 +106,13 @@ mod tests {
 
     #[test]
     fn names_of_axes_say_where_they_point() {
-        assert_eq!(axes_of(RDF), Some(("RDF", Axes::AS_TRAINED)));
-        assert_eq!(axes_of(RUB), Some(("RUB", Axes::RUB)));
-        assert_eq!(axes_of(7), Some(("LUF", Axes { swap: false, signs: [-1, -1, 1] })));
-        assert_eq!(axes_of(10), Some(("RFD", Axes { swap: true, signs: [1, 1, 1] })));
-        assert_eq!((axes_of(0), axes_of(17), axes_of(u32::MAX)), (None, None, None));
+        assert_eq!(axes_from_number(RDF), Some(("RDF", Axes::TRAINING)));
+        assert_eq!(axes_from_number(RUB), Some(("RUB", Axes::RUB)));
+        assert_eq!(axes_from_number(7), Some(("LUF", Axes { swap: false, signs: [-1, -1, 1] })));
+        assert_eq!(axes_from_number(10), Some(("RFD", Axes { swap: true, signs: [1, 1, 1] })));
+        assert_eq!(
+            (axes_from_number(0), axes_from_number(17), axes_from_number(u32::MAX)),
+            (None, None, None)
+        );
     }
 }

@@ -11,17 +11,17 @@ use gausset_core::sh;
 use ruzstd::decoding::StreamingDecoder;
 
 use super::{
-    ANTIALIASED, AXES_EXTENSION, BLOCKS, COLOUR_SCALE, EXTENSIONS, FACTS_EXTENSION, HEADER_BYTES,
-    HEADER_BYTES_4, LEAST_LOG_SCALE, MAGIC, SCALE_STEPS, SpzFrame, axes_of, block_bytes,
+    ANTIALIASED, AXES_EXTENSION, BLOCKS, COLOUR_SCALE, EXTENSIONS, HEADER_BYTES, HEADER_BYTES_4,
+    LEAST_LOG_SCALE, MAGIC, METADATA_EXTENSION, SCALE_STEPS, SpzAxes, axes_from_number, block_bytes,
 };
-use crate::splat::facts;
-use crate::splat::format::Start;
-use crate::splat::frame::Axes;
-use crate::splat::memory::Account;
-use crate::splat::source::{Source, Stream};
-use crate::splat::usable::{Collector, row_values};
+use crate::splat::axes::Axes;
+use crate::splat::format::FileStart;
+use crate::splat::memory::MemoryAccount;
+use crate::splat::metadata;
+use crate::splat::source::{SeekableRead, SourceFile};
+use crate::splat::usable::{SplatCollector, row_values};
 use crate::splat::values::{self, EXTREME_LOGIT};
-use crate::splat::{Document, Format, Initial, SplatError};
+use crate::splat::{Format, Initial, SplatError, SplatFile};
 
 /// Largest size of all extensions, bytes.
 const MAX_EXTENSION_BYTES: u64 = 1 << 20;
@@ -37,7 +37,7 @@ const SMALL_WINDOW: u64 = 8 << 20;
 const GZIP_RATIO: u64 = 1032;
 
 /// Detects the magic number, uncompressed (version 4) or as gzip.
-pub(in crate::splat) fn sniff(start: &Start) -> bool {
+pub(in crate::splat) fn sniff(start: &FileStart) -> bool {
     start.bytes.starts_with(MAGIC) || start.bytes.starts_with(&[0x1f, 0x8b])
 }
 
@@ -62,19 +62,24 @@ impl Header {
     }
 
     /// Checks that the values are valid.
-    fn check(&self, source: &Source<'_>) -> Result<(), SplatError> {
+    fn check(&self, source: &SourceFile<'_>) -> Result<(), SplatError> {
         if self.sh_degree > 4 {
-            return Err(source.damaged("header", "unknown SH degree", "0..4", self.sh_degree.to_string()));
+            return Err(source.damaged_error(
+                "header",
+                "unknown SH degree",
+                "0..4",
+                self.sh_degree.to_string(),
+            ));
         }
         if self.fractional_bits > MAX_FRACTIONAL_BITS {
             let found = self.fractional_bits.to_string();
-            return Err(source.damaged("header", "too many fractional bits", "0..23", found));
+            return Err(source.damaged_error("header", "too many fractional bits", "0..23", found));
         }
         Ok(())
     }
 
     /// Fails if more splats are announced than the decompressed bytes can hold.
-    fn check_count(&self, unpacked: u64, source: &Source<'_>) -> Result<(), SplatError> {
+    fn check_count(&self, unpacked: u64, source: &SourceFile<'_>) -> Result<(), SplatError> {
         let splat: u64 = block_bytes(self.version, self.sh_degree).iter().sum();
         let most = unpacked / splat;
         if u64::from(self.count) <= most {
@@ -82,7 +87,7 @@ impl Header {
         }
         let expected = format!("at most {most} in {} bytes", source.bytes);
         let what = "more splats than the file can hold";
-        Err(source.damaged("header", what, expected, self.count.to_string()))
+        Err(source.damaged_error("header", what, expected, self.count.to_string()))
     }
 }
 
@@ -95,41 +100,46 @@ struct Extensions {
 }
 
 /// Reads a file.
-pub(in crate::splat) fn read(source: &mut Source<'_>) -> Result<Initial, SplatError> {
+pub(in crate::splat) fn read(source: &mut SourceFile<'_>) -> Result<Initial, SplatError> {
     let mut start = [0; HEADER_BYTES];
     if source.bytes < HEADER_BYTES as u64 {
         let found = format!("{} bytes", source.bytes);
-        return Err(source.damaged("header", "the file is too short", "a header", found));
+        return Err(source.damaged_error("header", "the file is too short", "a header", found));
     }
-    source.exact(&mut start)?;
+    source.read_exact(&mut start)?;
     match Header::parse(&start) {
         Some(header) if header.version == 4 => read_zstd(source, header),
         Some(header) => {
             let found = format!("version {}", header.version);
             let expected = "version 4, or gzip around versions 2 and 3";
-            Err(source.damaged("header", "an SPZ that is not compressed", expected, found))
+            Err(source.damaged_error("header", "an SPZ that is not compressed", expected, found))
         }
         None => read_gzip(source),
     }
 }
 
 /// Reads versions 2 and 3.
-fn read_gzip(source: &mut Source<'_>) -> Result<Initial, SplatError> {
+fn read_gzip(source: &mut SourceFile<'_>) -> Result<Initial, SplatError> {
     source.stream.seek(SeekFrom::Start(0)).map_err(|error| source.io(error))?;
     // The stream is borrowed by the decoder, the other fields by messages.
-    let Source { stream, bytes, path, options, folder, memory } = source;
+    let SourceFile { stream, bytes, path, options, folder, memory } = source;
     let mut nothing = std::io::empty();
-    let about = Source { stream: &mut nothing, bytes: *bytes, path, options, folder: *folder, memory };
-    let mut gzip = GzDecoder::new(&mut **stream as &mut dyn Stream);
+    let about = SourceFile { stream: &mut nothing, bytes: *bytes, path, options, folder: *folder, memory };
+    let mut gzip = GzDecoder::new(&mut **stream as &mut dyn SeekableRead);
     let mut start = [0; HEADER_BYTES];
-    gzip.read_exact(&mut start).map_err(|error| broken(&about, "header", "gzip", &error))?;
+    gzip.read_exact(&mut start).map_err(|error| stream_error(&about, "header", "gzip", &error))?;
     let Some(header) = Header::parse(&start) else {
         let found = start.escape_ascii().to_string();
-        return Err(about.damaged("header", "a gzip file, but not an SPZ", "it to begin with NGSP", found));
+        return Err(about.damaged_error(
+            "header",
+            "a gzip file, but not an SPZ",
+            "it to begin with NGSP",
+            found,
+        ));
     };
     if !(2..=3).contains(&header.version) {
         let found = header.version.to_string();
-        return Err(about.damaged("header", "unknown version of a gzip SPZ", "2 or 3", found));
+        return Err(about.damaged_error("header", "unknown version of a gzip SPZ", "2 or 3", found));
     }
     header.check(&about)?;
     header.check_count(bytes.saturating_mul(GZIP_RATIO), &about)?;
@@ -140,9 +150,9 @@ fn read_gzip(source: &mut Source<'_>) -> Result<Initial, SplatError> {
     }
     let mut extensions = Extensions::default();
     if header.flags & EXTENSIONS != 0 {
-        let mut bytes = memory.room(MAX_EXTENSION_BYTES)?;
+        let mut bytes = memory.vec_with_capacity(MAX_EXTENSION_BYTES)?;
         let read = gzip.by_ref().take(MAX_EXTENSION_BYTES).read_to_end(&mut bytes);
-        read.map_err(|error| broken(&about, "extensions", "gzip", &error))?;
+        read.map_err(|error| stream_error(&about, "extensions", "gzip", &error))?;
         extensions = Extensions::parse(&bytes, &about)?;
     } else {
         extensions.check_end(&mut gzip, &about)?;
@@ -151,20 +161,20 @@ fn read_gzip(source: &mut Source<'_>) -> Result<Initial, SplatError> {
 }
 
 /// Reads version 4.
-fn read_zstd(source: &mut Source<'_>, header: Header) -> Result<Initial, SplatError> {
+fn read_zstd(source: &mut SourceFile<'_>, header: Header) -> Result<Initial, SplatError> {
     header.check(source)?;
     let mut rest = [0; HEADER_BYTES_4 - HEADER_BYTES];
     if source.bytes < HEADER_BYTES_4 as u64 {
         let found = format!("{} bytes", source.bytes);
-        return Err(source.damaged("header", "the file is too short", "32 bytes", found));
+        return Err(source.damaged_error("header", "the file is too short", "32 bytes", found));
     }
-    source.exact(&mut rest)?;
+    source.read_exact(&mut rest)?;
     let [o0, o1, o2, o3, ..] = rest;
     let table = u64::from(u32::from_le_bytes([o0, o1, o2, o3]));
     let streams = if header.sh_degree == 0 { 5..=6 } else { 6..=6 };
     if !streams.contains(&header.streams) {
         let expected = if header.sh_degree == 0 { "5" } else { "6" };
-        return Err(source.damaged(
+        return Err(source.damaged_error(
             "header",
             "not a stream for each block",
             expected,
@@ -177,7 +187,7 @@ fn read_zstd(source: &mut Source<'_>, header: Header) -> Result<Initial, SplatEr
         || frames > source.bytes
     {
         let expected = format!("an offset of 32 or more in {} bytes", source.bytes);
-        return Err(source.damaged(
+        return Err(source.damaged_error(
             "header",
             "the table of streams is not in the file",
             expected,
@@ -185,9 +195,9 @@ fn read_zstd(source: &mut Source<'_>, header: Header) -> Result<Initial, SplatEr
         ));
     }
     let extension_bytes = table - HEADER_BYTES_4 as u64;
-    let mut bytes = source.memory.room(extension_bytes)?;
+    let mut bytes = source.memory.vec_with_capacity(extension_bytes)?;
     bytes.resize(extension_bytes as usize, 0);
-    source.exact(&mut bytes)?;
+    source.read_exact(&mut bytes)?;
     let extensions = match header.flags & EXTENSIONS {
         0 => Extensions::default(),
         _ => Extensions::parse(&bytes, source)?,
@@ -197,14 +207,14 @@ fn read_zstd(source: &mut Source<'_>, header: Header) -> Result<Initial, SplatEr
     let promised = block_bytes(header.version, header.sh_degree).map(|bytes| bytes * u64::from(header.count));
     for (name, promised) in BLOCKS.iter().zip(promised).take(usize::from(header.streams)) {
         let mut entry = [0; 16];
-        source.exact(&mut entry)?;
+        source.read_exact(&mut entry)?;
         let number = |from: usize| {
             entry.get(from..).and_then(|b| b.first_chunk()).map_or(0, |b| u64::from_le_bytes(*b))
         };
         let (packed, plain) = (number(0), number(8));
         if plain != promised {
             let expected = format!("{promised} bytes");
-            return Err(source.damaged(
+            return Err(source.damaged_error(
                 *name,
                 "not as long as the header promises",
                 expected,
@@ -216,7 +226,7 @@ fn read_zstd(source: &mut Source<'_>, header: Header) -> Result<Initial, SplatEr
     }
     if begin != source.bytes {
         let expected = format!("{} bytes", source.bytes);
-        return Err(source.damaged(
+        return Err(source.damaged_error(
             "table of streams",
             "the streams do not end with the file",
             expected,
@@ -228,15 +238,15 @@ fn read_zstd(source: &mut Source<'_>, header: Header) -> Result<Initial, SplatEr
 
 /// Reads the frames of version 4, given their offsets and lengths.
 fn read_frames(
-    source: &mut Source<'_>,
+    source: &mut SourceFile<'_>,
     header: Header,
     places: &[[u64; 2]],
     extensions: Extensions,
 ) -> Result<Initial, SplatError> {
     let mut decoder = Decoder::new(header, source.memory)?;
-    let Source { stream, bytes, path, options, folder, memory } = source;
+    let SourceFile { stream, bytes, path, options, folder, memory } = source;
     let mut nothing = std::io::empty();
-    let about = Source { stream: &mut nothing, bytes: *bytes, path, options, folder: *folder, memory };
+    let about = SourceFile { stream: &mut nothing, bytes: *bytes, path, options, folder: *folder, memory };
     let mut reader = BlockReader { about: &about, header, packer: "zstd" };
     let promised = block_bytes(header.version, header.sh_degree);
     for (block, (bytes, name)) in promised.into_iter().zip(BLOCKS).enumerate() {
@@ -246,10 +256,10 @@ fn read_frames(
         };
         stream.seek(SeekFrom::Start(begin)).map_err(|error| about.io(error))?;
         let mut frame = (&mut **stream).take(packed);
-        let window = window_bytes(&mut frame).map_err(|error| broken(&about, name, "zstd", &error))?;
+        let window = window_bytes(&mut frame).map_err(|error| stream_error(&about, name, "zstd", &error))?;
         if window > SMALL_WINDOW.max(bytes * u64::from(header.count)) {
             let expected = format!("a window of at most {SMALL_WINDOW} bytes");
-            return Err(about.damaged(
+            return Err(about.damaged_error(
                 name,
                 "zstd requires too much memory",
                 expected,
@@ -257,24 +267,29 @@ fn read_frames(
             ));
         }
         // The decoder's ring buffer is rounded up to a power of two.
-        memory.draw(2 * window)?;
+        memory.reserve(2 * window)?;
         stream.seek(SeekFrom::Start(begin)).map_err(|error| about.io(error))?;
         let frame = (&mut **stream).take(packed);
         let mut frame = StreamingDecoder::new_with_max_window_size(frame, window).map_err(|error| {
-            broken(&about, name, "zstd", &std::io::Error::new(ErrorKind::InvalidData, error.to_string()))
+            stream_error(
+                &about,
+                name,
+                "zstd",
+                &std::io::Error::new(ErrorKind::InvalidData, error.to_string()),
+            )
         })?;
         reader.block(block, bytes, &mut frame, &mut decoder)?;
         let mut more = [0];
-        let surplus = frame.read(&mut more).map_err(|error| broken(&about, name, "zstd", &error))?;
+        let surplus = frame.read(&mut more).map_err(|error| stream_error(&about, name, "zstd", &error))?;
         if surplus > 0 {
-            return Err(about.damaged(
+            return Err(about.damaged_error(
                 name,
                 "longer than the table promises",
                 "the end of the stream",
                 "more bytes",
             ));
         }
-        memory.give_back(2 * window);
+        memory.release(2 * window);
     }
     decoder.finish(extensions, &about)
 }
@@ -300,17 +315,17 @@ fn window_bytes(frame: &mut dyn Read) -> std::io::Result<u64> {
 }
 
 /// Error for a stream that cannot be decompressed.
-fn broken(about: &Source<'_>, place: &str, packer: &str, error: &std::io::Error) -> SplatError {
+fn stream_error(about: &SourceFile<'_>, place: &str, packer: &str, error: &std::io::Error) -> SplatError {
     let found = match error.kind() {
         ErrorKind::UnexpectedEof => "the end of the file".to_owned(),
-        _ => crate::units::quote(&error.to_string()),
+        _ => crate::text::quote(&error.to_string()),
     };
-    about.damaged(place, "cannot be decompressed", format!("a whole {packer} stream"), found)
+    about.damaged_error(place, "cannot be decompressed", format!("a whole {packer} stream"), found)
 }
 
 /// Reads blocks and passes them to the decoder.
 struct BlockReader<'a> {
-    about: &'a Source<'a>,
+    about: &'a SourceFile<'a>,
     header: Header,
     packer: &'static str,
 }
@@ -328,9 +343,9 @@ impl BlockReader<'_> {
         let count = u64::from(self.header.count);
         if let Some(raw) = to.raw.get_mut(block) {
             let read = from.take(bytes * count).read_to_end(raw);
-            read.map_err(|error| broken(self.about, name, self.packer, &error))?;
+            read.map_err(|error| stream_error(self.about, name, self.packer, &error))?;
             if raw.len() as u64 != bytes * count {
-                return Err(broken(self.about, name, self.packer, &ErrorKind::UnexpectedEof.into()));
+                return Err(stream_error(self.about, name, self.packer, &ErrorKind::UnexpectedEof.into()));
             }
             return Ok(());
         }
@@ -339,7 +354,8 @@ impl BlockReader<'_> {
         while done < count {
             let splats = (count - done).min(CHUNK_SPLATS as u64);
             chunk.resize((splats * bytes) as usize, 0);
-            from.read_exact(&mut chunk).map_err(|error| broken(self.about, name, self.packer, &error))?;
+            from.read_exact(&mut chunk)
+                .map_err(|error| stream_error(self.about, name, self.packer, &error))?;
             let mut rows = chunk.chunks_exact((bytes as usize).max(1));
             (done..done + splats).for_each(|i| to.splat(i as usize, rows.next().unwrap_or_default()));
             done += splats;
@@ -355,17 +371,17 @@ struct Decoder {
     raw: [Vec<u8>; 5],
     logits: [f32; 256],
     row: Vec<f32>,
-    splats: Collector,
+    splats: SplatCollector,
 }
 
 impl Decoder {
     /// Fails before decompression if the splats exceed the memory limit.
-    fn new(header: Header, memory: &Account<'_>) -> Result<Self, SplatError> {
+    fn new(header: Header, memory: &MemoryAccount<'_>) -> Result<Self, SplatError> {
         let (degree, count) = (header.sh_degree.min(sh::MAX_DEGREE), u64::from(header.count));
-        let splats = Collector::new(degree, count, memory)?;
+        let splats = SplatCollector::new(degree, count, memory)?;
         let mut raw: [Vec<u8>; 5] = Default::default();
         for (raw, bytes) in raw.iter_mut().zip(block_bytes(header.version, header.sh_degree)) {
-            *raw = memory.room(bytes * count)?;
+            *raw = memory.vec_with_capacity(bytes * count)?;
         }
         let (logits, row) = (values::byte_logits(EXTREME_LOGIT), vec![0.0; row_values(degree)]);
         Ok(Self { header, raw, logits, row, splats })
@@ -388,10 +404,10 @@ impl Decoder {
         let opacity = opacities.get(i).copied().unwrap_or_default();
         let logit = self.logits.get(usize::from(opacity)).copied().unwrap_or_default();
         let quat = match self.header.version {
-            2 => first_three(three(rotations.get(3 * i..).unwrap_or_default(), |&b| {
+            2 => quaternion_v2(three(rotations.get(3 * i..).unwrap_or_default(), |&b| {
                 f32::from(b) / 127.5 - 1.0
             })),
-            _ => smallest_three(
+            _ => quaternion_v3(
                 rotations.get(4 * i..).and_then(|b| b.first_chunk()).map_or(0, |b| u32::from_le_bytes(*b)),
             ),
         };
@@ -403,24 +419,24 @@ impl Decoder {
         self.splats.push(&mut self.row);
     }
 
-    fn finish(self, extensions: Extensions, about: &Source<'_>) -> Result<Initial, SplatError> {
+    fn finish(self, extensions: Extensions, about: &SourceFile<'_>) -> Result<Initial, SplatError> {
         let mut document = self.splats.into_document(Format::Spz);
-        document.stored_degree(self.header.sh_degree);
-        let (axes, frame) = match (extensions.axes.and_then(axes_of), about.options.spz_frame) {
+        document.set_stored_degree(self.header.sh_degree);
+        let (axes, frame) = match (extensions.axes.and_then(axes_from_number), about.options.spz_frame) {
             (Some((name, axes)), _) => (axes, format!("{name}, as the file says")),
-            (None, Some(SpzFrame::Rub)) => (Axes::RUB, "RUB, as requested".to_owned()),
-            (None, Some(SpzFrame::AsIs)) => (Axes::AS_TRAINED, "as is, as requested".to_owned()),
-            (None, None) => (Axes::AS_TRAINED, "as is (assumed; the file does not specify them)".to_owned()),
+            (None, Some(SpzAxes::Rub)) => (Axes::RUB, "RUB, as requested".to_owned()),
+            (None, Some(SpzAxes::AsIs)) => (Axes::TRAINING, "as is, as requested".to_owned()),
+            (None, None) => (Axes::TRAINING, "as is (assumed; the file does not specify them)".to_owned()),
         };
         axes.apply(&mut document.splats);
         document.report.notes.extend(extensions.notes);
-        let document = Document {
+        let document = SplatFile {
             antialiased: self.header.flags & ANTIALIASED != 0,
             version: Some(self.header.version.to_string()),
             frame: Some(frame),
             ..document
         };
-        Ok(Initial::Splats(facts::obey(document, extensions.facts.lines())))
+        Ok(Initial::Splats(metadata::apply_metadata(document, extensions.facts.lines())))
     }
 }
 
@@ -431,12 +447,12 @@ fn three<T>(values: &[T], f: impl Fn(&T) -> f32) -> [f32; 3] {
 }
 
 /// Decodes the quaternion of version 2.
-fn first_three([x, y, z]: [f32; 3]) -> [f32; 4] {
+fn quaternion_v2([x, y, z]: [f32; 3]) -> [f32; 4] {
     [(1.0 - (x * x + y * y + z * z)).max(0.0).sqrt(), x, y, z]
 }
 
 /// Decodes the quaternion `wxyz` of versions 3 and 4.
-fn smallest_three(word: u32) -> [f32; 4] {
+fn quaternion_v3(word: u32) -> [f32; 4] {
     let part = |shift: u32| {
         let magnitude = f64::from(word >> shift & 511) / 511.0 * FRAC_1_SQRT_2;
         if word >> shift & 512 != 0 { -magnitude } else { magnitude }
@@ -447,7 +463,7 @@ fn smallest_three(word: u32) -> [f32; 4] {
 
 impl Extensions {
     /// Parses records of u32 type, u32 length, content.
-    fn parse(mut bytes: &[u8], about: &Source<'_>) -> Result<Self, SplatError> {
+    fn parse(mut bytes: &[u8], about: &SourceFile<'_>) -> Result<Self, SplatError> {
         let mut extensions = Self::default();
         while let Some((head, rest)) = bytes.split_first_chunk::<8>() {
             let [t0, t1, t2, t3, l0, l1, l2, l3] = *head;
@@ -455,7 +471,7 @@ impl Extensions {
             let length = u32::from_le_bytes([l0, l1, l2, l3]) as usize;
             let Some((content, after)) = rest.split_at_checked(length) else {
                 let found = format!("{} bytes", rest.len());
-                return Err(about.damaged(
+                return Err(about.damaged_error(
                     "extensions",
                     "an extension is truncated",
                     format!("{length} bytes"),
@@ -467,7 +483,7 @@ impl Extensions {
         }
         if !bytes.is_empty() {
             let found = format!("{} bytes", bytes.len());
-            return Err(about.damaged("extensions", "data after the last one", "none", found));
+            return Err(about.damaged_error("extensions", "data after the last one", "none", found));
         }
         Ok(extensions)
     }
@@ -476,7 +492,7 @@ impl Extensions {
         let place = format!("extension {kind:#010x}");
         if kind == AXES_EXTENSION {
             match content.first_chunk().map(|b| u32::from_le_bytes(*b)) {
-                Some(axes) if axes_of(axes).is_some() => self.axes = Some(axes),
+                Some(axes) if axes_from_number(axes).is_some() => self.axes = Some(axes),
                 _ if self.notes.len() >= MAX_NOTES => {}
                 other => self.notes.push(format!(
                     "{place}: does not specify axes, and was ignored (expected 1..16, found {})",
@@ -485,7 +501,7 @@ impl Extensions {
             }
             return;
         }
-        if kind == FACTS_EXTENSION {
+        if kind == METADATA_EXTENSION {
             self.facts = String::from_utf8_lossy(content).into_owned();
             return;
         }
@@ -506,9 +522,9 @@ impl Extensions {
     }
 
     /// Adds a note if there is data after the blocks.
-    fn check_end(&mut self, from: &mut dyn Read, about: &Source<'_>) -> Result<(), SplatError> {
+    fn check_end(&mut self, from: &mut dyn Read, about: &SourceFile<'_>) -> Result<(), SplatError> {
         let mut more = [0];
-        if from.read(&mut more).map_err(|error| broken(about, "end", "gzip", &error))? > 0 {
+        if from.read(&mut more).map_err(|error| stream_error(about, "end", "gzip", &error))? > 0 {
             self.notes.push(
                 "end of file: data after the last block was ignored (expected none, found some)".to_owned(),
             );

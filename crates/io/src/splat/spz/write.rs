@@ -11,16 +11,16 @@ use zstd::stream::raw::CParameter;
 use zstd::zstd_safe::Strategy;
 
 use super::{
-    ANTIALIASED, AXES_EXTENSION, COLOUR_SCALE, EXTENSIONS, FACTS_EXTENSION, HEADER_BYTES_4, LEAST_LOG_SCALE,
-    MAGIC, RDF, RUB, SCALE_STEPS, SpzFrame, SpzOptions, block_bytes,
+    ANTIALIASED, AXES_EXTENSION, COLOUR_SCALE, EXTENSIONS, HEADER_BYTES_4, LEAST_LOG_SCALE, MAGIC,
+    METADATA_EXTENSION, RDF, RUB, SCALE_STEPS, SpzAxes, SpzOptions, block_bytes,
 };
-use crate::splat::facts;
-use crate::splat::frame::Axes;
-use crate::splat::values::{self, Clips};
-use crate::splat::{Document, Format, SaveOptions, Saved};
+use crate::splat::axes::Axes;
+use crate::splat::metadata;
+use crate::splat::values::{self, ClampCounts};
+use crate::splat::{Format, SaveOptions, SaveReport, SplatFile};
 
 /// Default number of fractional bits of positions: a quarter of a millimetre if the unit is a metre.
-const USUAL_FRACTIONAL_BITS: u8 = 12;
+const DEFAULT_FRACTIONAL_BITS: u8 = 12;
 /// Largest position code.
 const LARGEST_CODE: f64 = ((1 << 23) - 1) as f64;
 /// zstd level of the reference implementation; most of its parameters are overridden below.
@@ -31,16 +31,16 @@ const ZSTD_LEVEL: i32 = 12;
 const ZSTD_WINDOW_LOG: u32 = 16;
 const ZSTD_TABLE_LOG: u32 = 16;
 const ZSTD_SEARCH_LOG: u32 = 6;
-const ZSTD_LEAST_MATCH: u32 = 6;
+const ZSTD_MIN_MATCH: u32 = 6;
 /// Splats encoded at once.
 const CHUNK_SPLATS: usize = 1 << 12;
 
 /// Writes a document.
 pub(in crate::splat) fn write(
     writer: &mut dyn Write,
-    document: &Document,
+    document: &SplatFile,
     options: &SaveOptions,
-) -> io::Result<Saved> {
+) -> io::Result<SaveReport> {
     let SpzOptions { version, sh_bits, frame } = options.spz;
     let invalid = |reason: &str| io::Error::new(io::ErrorKind::InvalidInput, reason);
     let Ok(count) = u32::try_from(document.splats.len()) else {
@@ -60,9 +60,9 @@ pub(in crate::splat) fn write(
     header.extend([splats.sh_degree, bits, flags, if version == 4 { streams } else { 0 }]);
     let block_bytes = block_bytes(version.into(), splats.sh_degree);
     let blocks = block_bytes.iter().take(streams.into()).enumerate();
-    let mut encoder = Encoder { splats, frame, bits, sh_bits, clips: Clips::default() };
+    let mut encoder = Encoder { splats, frame, bits, sh_bits, clips: ClampCounts::default() };
     let bytes = if version == 3 {
-        let mut counted = Counted { writer, bytes: 0 };
+        let mut counted = CountingWriter { writer, bytes: 0 };
         let mut gzip = GzEncoder::new(&mut counted, Compression::best());
         gzip.write_all(&header)?;
         for (block, _) in blocks {
@@ -74,36 +74,36 @@ pub(in crate::splat) fn write(
         let mut frames = Vec::new();
         for (block, splat_bytes) in blocks {
             let plain = splat_bytes * u64::from(count);
-            let mut zstd = zstd(plain)?;
+            let mut zstd = zstd_encoder(plain)?;
             encoder.block(block, &mut zstd)?;
             frames.push((plain, zstd.finish()?));
         }
-        write_frames(writer, header, &frames, frame, &facts::lines(document).join("\n"))?
+        write_frames(writer, header, &frames, frame, &metadata::metadata_lines(document).join("\n"))?
     };
 
-    let mut saved = Saved::new(Format::Spz, splats.len(), bytes);
+    let mut saved = SaveReport::new(Format::Spz, splats.len(), bytes);
     saved.version = Some(if version == 3 { "3" } else { "4" });
-    saved.frame = Some(if frame == SpzFrame::Rub { "RUB" } else { "RDF" });
+    saved.frame = Some(if frame == SpzAxes::Rub { "RUB" } else { "RDF" });
     saved.clipped = encoder.clips.into_counts();
-    if bits < USUAL_FRACTIONAL_BITS {
+    if bits < DEFAULT_FRACTIONAL_BITS {
         let step = libm::ldexp(1.0, -i32::from(bits));
         saved.lost.push(format!("positions are kept to {step:.2e} scene units, because some are far out"));
     }
     if version == 3 {
-        saved.lose_scene_facts(document);
+        saved.report_loss_of_scene_metadata(document);
     }
     Ok(saved)
 }
 
 /// Creates an encoder for a frame of `bytes` bytes.
-fn zstd(bytes: u64) -> io::Result<zstd::Encoder<'static, Vec<u8>>> {
+fn zstd_encoder(bytes: u64) -> io::Result<zstd::Encoder<'static, Vec<u8>>> {
     let mut encoder = zstd::Encoder::new(Vec::new(), ZSTD_LEVEL)?;
     for parameter in [
         CParameter::WindowLog(ZSTD_WINDOW_LOG),
         CParameter::ChainLog(ZSTD_TABLE_LOG),
         CParameter::HashLog(ZSTD_TABLE_LOG),
         CParameter::SearchLog(ZSTD_SEARCH_LOG),
-        CParameter::MinMatch(ZSTD_LEAST_MATCH),
+        CParameter::MinMatch(ZSTD_MIN_MATCH),
         CParameter::Strategy(Strategy::ZSTD_lazy2),
     ] {
         encoder.set_parameter(parameter)?;
@@ -118,16 +118,16 @@ fn write_frames(
     writer: &mut dyn Write,
     mut header: Vec<u8>,
     frames: &[(u64, Vec<u8>)],
-    frame: SpzFrame,
+    frame: SpzAxes,
     facts: &str,
 ) -> io::Result<u64> {
     let axes = match frame {
-        SpzFrame::AsIs => RDF,
-        SpzFrame::Rub => RUB,
+        SpzAxes::AsIs => RDF,
+        SpzAxes::Rub => RUB,
     };
     let mut extensions = [AXES_EXTENSION, 4, axes].map(u32::to_le_bytes).concat();
     if !facts.is_empty() {
-        extensions.extend([FACTS_EXTENSION, facts.len() as u32].map(u32::to_le_bytes).concat());
+        extensions.extend([METADATA_EXTENSION, facts.len() as u32].map(u32::to_le_bytes).concat());
         extensions.extend(facts.as_bytes());
     }
     header.extend(((HEADER_BYTES_4 + extensions.len()) as u32).to_le_bytes());
@@ -148,16 +148,16 @@ fn write_frames(
 fn fractional_bits(splats: &Splats) -> u8 {
     let farthest = splats.means.iter().flatten().fold(0.0f32, |most, v| most.max(v.abs()));
     let fits = |bits: &u8| libm::ldexp(f64::from(farthest), i32::from(*bits)) <= LARGEST_CODE;
-    (0..=USUAL_FRACTIONAL_BITS).rev().find(fits).unwrap_or(0)
+    (0..=DEFAULT_FRACTIONAL_BITS).rev().find(fits).unwrap_or(0)
 }
 
 /// Encodes blocks.
 struct Encoder<'a> {
     splats: &'a Splats,
-    frame: SpzFrame,
+    frame: SpzAxes,
     bits: u8,
     sh_bits: [u8; 2],
-    clips: Clips,
+    clips: ClampCounts,
 }
 
 impl Encoder<'_> {
@@ -169,8 +169,8 @@ impl Encoder<'_> {
             let part = begin..count.min(begin + CHUNK_SPLATS);
             bytes.clear();
             match self.frame {
-                SpzFrame::AsIs => self.part(block, self.splats, part, &mut bytes),
-                SpzFrame::Rub => {
+                SpzAxes::AsIs => self.part(block, self.splats, part, &mut bytes),
+                SpzAxes::Rub => {
                     let mut turned = self.splats.select(&part.collect::<Vec<_>>());
                     Axes::RUB.apply(&mut turned);
                     self.part(block, &turned, 0..turned.len(), &mut bytes);
@@ -188,17 +188,17 @@ impl Encoder<'_> {
             0 => positions(&splats.means[part], self.bits, clips, bytes),
             1 => {
                 let opacities = splats.opacity_logits[part].iter().map(|&logit| values::opacity(logit));
-                bytes.extend(opacities.map(|opacity| values::steps(opacity, 255) as u8));
+                bytes.extend(opacities.map(|opacity| values::quantise(opacity, 255) as u8));
             }
-            2 => part.for_each(|i| bytes.extend(colour(&splats.sh_of(i)[..3], clips))),
+            2 => part.for_each(|i| bytes.extend(colour(&splats.sh_coefficients(i)[..3], clips))),
             3 => splats.log_scales[part].iter().for_each(|log_scale| bytes.extend(scale(log_scale, clips))),
             4 => bytes.extend(splats.quats[part].iter().flat_map(|&quat| rotation(quat).to_le_bytes())),
-            _ => part.for_each(|i| coefficients(&splats.sh_of(i)[3..], self.sh_bits, clips, bytes)),
+            _ => part.for_each(|i| coefficients(&splats.sh_coefficients(i)[3..], self.sh_bits, clips, bytes)),
         }
     }
 }
 
-fn positions(means: &[[f32; 3]], bits: u8, clips: &mut Clips, bytes: &mut Vec<u8>) {
+fn positions(means: &[[f32; 3]], bits: u8, clips: &mut ClampCounts, bytes: &mut Vec<u8>) {
     let scale = f64::from(1u32 << bits);
     for mean in means {
         let codes = mean.map(|v| libm::round(f64::from(v) * scale));
@@ -210,29 +210,29 @@ fn positions(means: &[[f32; 3]], bits: u8, clips: &mut Clips, bytes: &mut Vec<u8
     }
 }
 
-fn colour(dc: &[f32], clips: &mut Clips) -> [u8; 3] {
-    let codes = [0, 1, 2].map(|k| values::byte(f64::from(dc[k]) * COLOUR_SCALE * 255.0 + 127.5));
+fn colour(dc: &[f32], clips: &mut ClampCounts) -> [u8; 3] {
+    let codes = [0, 1, 2].map(|k| values::to_byte(f64::from(dc[k]) * COLOUR_SCALE * 255.0 + 127.5));
     clips.count("colour coefficient beyond 3.33", codes.iter().any(|(_, is_clipped)| *is_clipped));
     codes.map(|(byte, _)| byte)
 }
 
-fn scale(log_scale: &[f32; 3], clips: &mut Clips) -> [u8; 3] {
+fn scale(log_scale: &[f32; 3], clips: &mut ClampCounts) -> [u8; 3] {
     let codes = log_scale.map(|v| (f64::from(v) - LEAST_LOG_SCALE) * SCALE_STEPS);
     clips.count("log scale below -10", codes.iter().any(|code| *code < -0.5));
     clips.count("log scale above 5.9", codes.iter().any(|code| *code > 255.5));
-    codes.map(|code| values::byte(code).0)
+    codes.map(|code| values::to_byte(code).0)
 }
 
 /// Encodes the smallest three components of `xyzw`, each with a sign and 9 bits.
 fn rotation(quat: [f32; 4]) -> u32 {
-    let [w, x, y, z] = values::unit(quat);
+    let [w, x, y, z] = values::unit_quaternion(quat);
     let (largest, rest) = values::smallest_three([x, y, z, w]);
     rest.iter().fold(largest as u32, |word, v| {
-        word << 10 | u32::from(*v < 0.0) << 9 | values::steps(v.abs() / FRAC_1_SQRT_2, 511)
+        word << 10 | u32::from(*v < 0.0) << 9 | values::quantise(v.abs() / FRAC_1_SQRT_2, 511)
     })
 }
 
-fn coefficients(rest: &[f32], sh_bits: [u8; 2], clips: &mut Clips, bytes: &mut Vec<u8>) {
+fn coefficients(rest: &[f32], sh_bits: [u8; 2], clips: &mut ClampCounts, bytes: &mut Vec<u8>) {
     clips.count("SH coefficient beyond 1", rest.iter().fold(false, |any, v| any | (v.abs() > 1.0)));
     // Degree 1 has three coefficients of three channels.
     let (first, others) = rest.split_at(rest.len().min(9));
@@ -248,12 +248,12 @@ fn coefficients(rest: &[f32], sh_bits: [u8; 2], clips: &mut Clips, bytes: &mut V
 }
 
 /// Counts the bytes that it writes.
-struct Counted<'a> {
+struct CountingWriter<'a> {
     writer: &'a mut dyn Write,
     bytes: u64,
 }
 
-impl Write for Counted<'_> {
+impl Write for CountingWriter<'_> {
     fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
         let written = self.writer.write(buffer)?;
         self.bytes += written as u64;

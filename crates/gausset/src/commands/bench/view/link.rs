@@ -11,18 +11,18 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 /// Bytes that are forwarded at a time.
-const PART: usize = 1460;
+const CHUNK: usize = 1460;
 /// Maximum number of bytes in transit in one direction.
-const HELD: usize = 64 << 10;
+const MAX_IN_TRANSIT: usize = 64 << 10;
 
 /// A link, written as `5,80`: megabits per second and round-trip time in ms.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Link {
+pub(super) struct SimulatedLink {
     bits_per_s: f64,
     round_trip: Duration,
 }
 
-impl FromStr for Link {
+impl FromStr for SimulatedLink {
     type Err = &'static str;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
@@ -37,9 +37,9 @@ impl FromStr for Link {
     }
 }
 
-impl Link {
+impl SimulatedLink {
     /// Opens the link to a server for one connection. Returns the address of its near end.
-    pub(super) fn to(self, server: SocketAddr) -> io::Result<SocketAddr> {
+    pub(super) fn open(self, server: SocketAddr) -> io::Result<SocketAddr> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
         let near = listener.local_addr()?;
         thread::spawn(move || {
@@ -48,15 +48,15 @@ impl Link {
             let Ok(server) = TcpStream::connect(server) else { return };
             let _ = page.set_nodelay(true).and(server.set_nodelay(true));
             let (Ok(up), Ok(down)) = (page.try_clone(), server.try_clone()) else { return };
-            thread::spawn(move || self.carry(up, server));
-            self.carry(down, page);
+            thread::spawn(move || self.forward(up, server));
+            self.forward(down, page);
         });
         Ok(near)
     }
 
     /// Forwards one direction until either end closes.
-    fn carry(self, mut from: TcpStream, mut to: TcpStream) {
-        let (sender, receiver) = sync_channel::<(Instant, Vec<u8>)>(HELD / PART);
+    fn forward(self, mut from: TcpStream, mut to: TcpStream) {
+        let (sender, receiver) = sync_channel::<(Instant, Vec<u8>)>(MAX_IN_TRANSIT / CHUNK);
         let writer = thread::spawn(move || {
             for (due, part) in receiver {
                 thread::sleep(due.saturating_duration_since(Instant::now()));
@@ -67,7 +67,7 @@ impl Link {
             let _ = to.shutdown(Shutdown::Both);
         });
         let mut free = Instant::now();
-        let mut part = [0; PART];
+        let mut part = [0; CHUNK];
         while let Ok(length @ 1..) = from.read(&mut part) {
             free = free.max(Instant::now()) + Duration::from_secs_f64(8.0 * length as f64 / self.bits_per_s);
             // Not read from the socket until the link is free, so that the sender is throttled.

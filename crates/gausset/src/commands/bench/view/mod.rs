@@ -14,18 +14,18 @@ use clap::Args;
 use gausset_core::engine::Engine;
 use gausset_core::splats_transform::Similarity;
 use gausset_flow::Failure;
-use gausset_view::draw::{Look, answer};
 use gausset_view::hub::{Hub, MAX_PAGES};
+use gausset_view::render::{RenderSettings, render_job};
 use gausset_view::{Server, ServerOptions, snapshot};
 use serde::Serialize;
 
-use self::link::Link;
-use self::moving::Moving;
-use self::page::Seen;
+use self::link::SimulatedLink;
+use self::moving::SimulatedPage;
+use self::page::ReceivedFrame;
 use super::args::{AFTER_HELP, MeasureArgs};
-use super::scene::Scene;
+use super::scene::BenchScene;
 use super::timing::{median, peak_bytes};
-use crate::commands::viewer::failure;
+use crate::commands::viewer::server_failure;
 use crate::console::Console;
 use crate::lines::Lines;
 use crate::numbers::three_digits;
@@ -43,7 +43,7 @@ pub(super) struct BenchViewArgs {
     /// Simulated link between page and program: megabits per second and round-trip time in ms, such as 5,80 [default:
     /// none].
     #[arg(long, value_name = "MBIT,MS")]
-    link: Option<Link>,
+    link: Option<SimulatedLink>,
     /// Number of pages that view at the same time.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=MAX_PAGES as u64))]
     pages: u64,
@@ -51,7 +51,7 @@ pub(super) struct BenchViewArgs {
 
 /// The result: a stable contract.
 #[derive(Debug, Serialize)]
-pub(super) struct Measured {
+pub(super) struct ViewMeasurement {
     kind: &'static str,
     threads: usize,
     simd: String,
@@ -82,7 +82,7 @@ pub(super) struct Measured {
     peak_bytes: Option<u64>,
 }
 
-pub(super) fn measure(bench: &BenchViewArgs, console: &Console) -> Result<Measured, Failure> {
+pub(super) fn measure(bench: &BenchViewArgs, console: &Console) -> Result<ViewMeasurement, Failure> {
     let args = &bench.measure;
     if args.adam.is_some() || args.profile.is_some() {
         let what = if args.adam.is_some() { "--adam" } else { "--profile" };
@@ -91,15 +91,15 @@ pub(super) fn measure(bench: &BenchViewArgs, console: &Console) -> Result<Measur
         )));
     }
     let mut engine = args.compute.engine()?;
-    let Scene { splats, view, options } = Scene::of(args, console)?;
+    let BenchScene { splats, view, options } = BenchScene::from_args(args, console)?;
     engine.load_splats(splats, Vec::new())?;
-    let resident = || gausset_compute::machine::resident(None).map(|resident| resident.now);
+    let resident = || gausset_compute::machine::resident_memory(None).map(|resident| resident.now);
     let before = resident();
-    let hub = Hub::new(gausset_view::scene::Scene::default());
+    let hub = Hub::new(gausset_view::scene::SceneDescription::default());
     let options_of_server = ServerOptions { port: Some(0), ..ServerOptions::default() };
-    let server = Server::start(Arc::clone(&hub), &options_of_server).map_err(failure)?;
+    let server = Server::start(Arc::clone(&hub), &options_of_server).map_err(server_failure)?;
     let camera = view.camera;
-    let page = Moving {
+    let page = SimulatedPage {
         server: server.address(),
         token: server.token().to_owned(),
         view,
@@ -109,14 +109,19 @@ pub(super) fn measure(bench: &BenchViewArgs, console: &Console) -> Result<Measur
     let pages: Vec<_> = (0..bench.pages)
         .map(|_| {
             let page = page.clone();
-            thread::spawn(move || page.look())
+            thread::spawn(move || page.request_frames())
         })
         .collect();
-    let look =
-        Look { photos: None, device_from_saved: Similarity::IDENTITY, options, scene_splats: None, step: 0 };
+    let look = RenderSettings {
+        photos: None,
+        device_from_saved: Similarity::IDENTITY,
+        options,
+        scene_splats: None,
+        step: 0,
+    };
     while !pages.iter().all(JoinHandle::is_finished) {
-        match hub.take(0) {
-            Some(job) => answer(&hub, job, &mut *engine, &look),
+        match hub.take_job(0) {
+            Some(job) => render_job(&hub, job, &mut *engine, &look),
             None => hub.wait(0, Duration::from_millis(20)),
         }
     }
@@ -127,12 +132,12 @@ pub(super) fn measure(bench: &BenchViewArgs, console: &Console) -> Result<Measur
         seen.extend(frames);
         seconds = seconds.max(took);
     }
-    let of = |part: fn(&Seen) -> f64| median(&mut seen.iter().map(part).collect::<Vec<_>>());
+    let of = |part: fn(&ReceivedFrame) -> f64| median(&mut seen.iter().map(part).collect::<Vec<_>>());
     let mut trips: Vec<f64> = seen.iter().map(|seen| seen.ms).collect();
     trips.sort_by(f64::total_cmp);
-    let Snapshots { pause_ms, pack_ms, bytes } = snapshots(&mut *engine, options.antialiased)?;
+    let SnapshotCost { pause_ms, pack_ms, bytes } = measure_snapshots(&mut *engine, options.antialiased)?;
     let device = engine.describe();
-    Ok(Measured {
+    Ok(ViewMeasurement {
         kind: "bench-view",
         threads: device.threads,
         simd: device.level,
@@ -155,18 +160,18 @@ pub(super) fn measure(bench: &BenchViewArgs, console: &Console) -> Result<Measur
 }
 
 /// Cost of sending splats to pages that render by themselves.
-struct Snapshots {
+struct SnapshotCost {
     pause_ms: f64,
     pack_ms: f64,
     bytes: usize,
 }
 
 /// Measures packing splats several times. The first time does not count, because it allocates memory.
-fn snapshots(engine: &mut dyn Engine, antialiased: bool) -> Result<Snapshots, Failure> {
+fn measure_snapshots(engine: &mut dyn Engine, antialiased: bool) -> Result<SnapshotCost, Failure> {
     let (mut pauses, mut packings, mut bytes) = (Vec::new(), Vec::new(), 0);
     for _ in 0..=SNAPSHOTS {
         let started = Instant::now();
-        let splats = engine.splats(0)?;
+        let splats = engine.read_splats(0)?;
         pauses.push(1e3 * started.elapsed().as_secs_f64());
         let started = Instant::now();
         let packed = snapshot::pack(splats, &Similarity::IDENTITY, antialiased);
@@ -174,10 +179,10 @@ fn snapshots(engine: &mut dyn Engine, antialiased: bool) -> Result<Snapshots, Fa
         packings.push(1e3 * started.elapsed().as_secs_f64());
     }
     let (mut pauses, mut packings) = (pauses.split_off(1), packings.split_off(1));
-    Ok(Snapshots { pause_ms: median(&mut pauses), pack_ms: median(&mut packings), bytes })
+    Ok(SnapshotCost { pause_ms: median(&mut pauses), pack_ms: median(&mut packings), bytes })
 }
 
-impl Measured {
+impl ViewMeasurement {
     /// Formats the measurement as a table.
     pub(super) fn table(&self) -> Lines {
         let size = |[width, height]: [u32; 2]| format!("{width}x{height}");

@@ -4,14 +4,14 @@ use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
-use gausset_view::protocol::{FRAME_HEAD, VERSION};
+use gausset_view::protocol::{FRAME_HEADER_BYTES, VERSION};
 use serde_json::json;
 
 /// Read timeout.
-const PATIENCE: Duration = Duration::from_secs(30);
+const READ_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Header data of a received frame.
-pub(super) struct Seen {
+pub(super) struct ReceivedFrame {
     /// Id of the requested view.
     pub(super) id: u32,
     /// When the frame was received.
@@ -25,16 +25,16 @@ pub(super) struct Seen {
 }
 
 /// A minimal client of the viewer.
-pub(super) struct Page {
+pub(super) struct ViewerClient {
     stream: TcpStream,
 }
 
-impl Page {
+impl ViewerClient {
     /// Connects to a server, or to the near end of a link to it, and sends the hello message.
     pub(super) fn open(near: SocketAddr, server: SocketAddr, token: &str) -> io::Result<Self> {
         let stream = TcpStream::connect(near)?;
         stream.set_nodelay(true)?;
-        stream.set_read_timeout(Some(PATIENCE))?;
+        stream.set_read_timeout(Some(READ_TIMEOUT))?;
         let mut page = Self { stream };
         let handshake = format!(
             "GET /ws HTTP/1.1\r\nHost: {server}\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
@@ -46,12 +46,12 @@ impl Page {
             page.stream.read_exact(&mut byte)?;
             head.push(byte[0]);
         }
-        page.say(&json!({"t": "hello", "version": VERSION, "token": token}).to_string())?;
+        page.send(&json!({"t": "hello", "version": VERSION, "token": token}).to_string())?;
         Ok(page)
     }
 
     /// Sends a text message. A WebSocket mask of zeros is valid, and no proxy is involved that would need a random one.
-    pub(super) fn say(&mut self, text: &str) -> io::Result<()> {
+    pub(super) fn send(&mut self, text: &str) -> io::Result<()> {
         let mut bytes = vec![0x81];
         match text.len() {
             length @ 0..126 => bytes.push(0x80 | length as u8),
@@ -71,30 +71,30 @@ impl Page {
     }
 
     /// Requests a view and waits for its frame.
-    pub(super) fn see(&mut self, view: &str) -> io::Result<Seen> {
+    pub(super) fn request_frame(&mut self, view: &str) -> io::Result<ReceivedFrame> {
         let started = Instant::now();
-        self.say(view)?;
+        self.send(view)?;
         self.next_frame(started)
     }
 
     /// Waits for the next frame, whose camera was sent at `since`.
-    pub(super) fn next_frame(&mut self, since: Instant) -> io::Result<Seen> {
+    pub(super) fn next_frame(&mut self, since: Instant) -> io::Result<ReceivedFrame> {
         loop {
             let (kind, bytes) = self.read()?;
             if kind == 8 {
                 return Err(io::Error::other("the server has ended the connection"));
             }
-            if kind == 2 && bytes.len() > FRAME_HEAD {
+            if kind == 2 && bytes.len() > FRAME_HEADER_BYTES {
                 let word = |at: usize| [bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]];
                 let float = |at: usize| f64::from(f32::from_le_bytes(word(at)));
                 let side = |at: usize| u32::from(u16::from_le_bytes([bytes[at], bytes[at + 1]]));
-                return Ok(Seen {
+                return Ok(ReceivedFrame {
                     id: u32::from_le_bytes(word(4)),
                     at: Instant::now(),
                     ms: 1e3 * since.elapsed().as_secs_f64(),
                     draw_ms: float(16),
                     encode_ms: float(20),
-                    bytes: (bytes.len() - FRAME_HEAD) as f64,
+                    bytes: (bytes.len() - FRAME_HEADER_BYTES) as f64,
                     size: [side(8), side(10)],
                 });
             }

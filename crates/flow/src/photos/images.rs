@@ -1,0 +1,172 @@
+//! The images to align: a folder of photographs, or frames extracted from a video.
+
+use std::path::{Path, PathBuf};
+
+use gausset_compute::{SimdLevel, dispatch_level};
+use gausset_io::atomic::{Disk, FileSystem, Overwrite};
+use gausset_io::ownership;
+use gausset_io::unfinished_folder::UnfinishedFolder;
+use gausset_pano::frames::{list_frames, video_frames};
+use gausset_pano::selection::{FRAMES_FILE, FrameContent, SelectBy};
+use gausset_pano::video::{FrameSelection, Video, extract};
+use gausset_sfm::model::FrameImages;
+use serde_json::{Value, json};
+
+use super::PhotoOptions;
+use crate::frame_selection::select;
+use crate::{CountedItem, Event, Failure, Host, Stage, records};
+
+/// Name of the frame folder in the output folder, and the purpose in its ownership marker.
+const FRAMES: &str = "frames";
+/// File name of the record in the frame folder.
+const FRAMES_RECORD: &str = "frames.json";
+/// Maximum width and height of a video frame in pixels.
+const LARGEST_FRAME: [u32; 2] = [16_384, 16_384];
+
+/// Source of the images.
+pub(super) enum ImageSource {
+    Photographs,
+    Video(Box<Video>),
+}
+
+/// Images of one or more cameras.
+pub(super) struct ImageSet {
+    pub(super) folder: PathBuf,
+    /// Whether they are frames of one video: one camera, consecutive in time.
+    pub(super) is_video: bool,
+}
+
+/// Checks the input before anything is written.
+pub(super) fn source(options: &PhotoOptions, host: &Host<'_>) -> Result<ImageSource, Failure> {
+    let PhotoOptions { photos, lens, tool, .. } = options;
+    if !photos.is_file() {
+        list_photographs(photos)?;
+        lens.refuse_video_options()?;
+        return Ok(ImageSource::Photographs);
+    }
+    lens.selection()?;
+    let choice = FrameSelection { start: lens.start(), end: lens.end, ..FrameSelection::default() };
+    let video = Video::open(photos, choice, LARGEST_FRAME, tool.tool_timeout(), host.stop());
+    Ok(ImageSource::Video(Box::new(video.map_err(|e| Failure::new("video", e))?)))
+}
+
+/// Folder of the images, or of the frames to be extracted.
+pub(super) fn image_folder(options: &PhotoOptions) -> PathBuf {
+    if options.photos.is_file() { options.output.join(FRAMES) } else { options.photos.clone() }
+}
+
+/// Returns the photo folder as it is, or extracts the frames of a video to `output/frames`.
+pub(super) fn prepare_images(
+    options: &PhotoOptions,
+    source: ImageSource,
+    host: &mut Host<'_>,
+) -> Result<ImageSet, Failure> {
+    let folder = image_folder(options);
+    let ImageSource::Video(video) = source else { return Ok(ImageSet { folder, is_video: false }) };
+    let record = frames_record(options, &video);
+    if !ownership::is_gausset_owned(&folder, FRAMES) {
+        refuse_unowned_frames(&folder)?;
+    } else {
+        let known = records::read_record(&folder.join(FRAMES_RECORD)).unwrap_or_default();
+        let differences = records::differences(&known, &record);
+        if differences.is_empty() {
+            return Ok(ImageSet { folder, is_video: true });
+        }
+        if options.overwrite == Overwrite::Refuse {
+            return Err(records::other_options(&folder, &differences));
+        }
+    }
+    // Report a missing COLMAP before the work begins.
+    options.tool.find(host)?;
+    let selection = match options.lens.selection()? {
+        Some(wanted) => {
+            Some(select(&video, &FrameContent::Pinhole, &wanted, None, &folder.join(FRAMES_FILE), host)?)
+        }
+        None => None,
+    };
+    let video = match &selection {
+        Some(selection) => video.with_selected(&selection.kept_frames()),
+        None => *video,
+    };
+    let draft = UnfinishedFolder::new(&Disk, &options.output, FRAMES)?;
+    extract_frames(options, &video, draft.path(), host)?;
+    if let Some(selection) = selection {
+        selection.write(&draft.path().join(FRAMES_FILE), Overwrite::Refuse)?;
+    }
+    records::write_record(&draft.path().join(FRAMES_RECORD), &record)?;
+    draft.publish(&Disk, &folder)?;
+    Ok(ImageSet { folder, is_video: true })
+}
+
+/// Record of everything that the frames depend on; keys are option names.
+fn frames_record(options: &PhotoOptions, video: &Video) -> Value {
+    let PhotoOptions { photos, lens, .. } = options;
+    let source = video_frames(video).into_iter().next();
+    json!({
+        "video": photos.file_name().map(|name| name.to_string_lossy()),
+        "video-bytes": source.as_ref().map(|s| s.bytes),
+        "video-modified": source.as_ref().map(|s| s.modified),
+        "select": lens.select.select.map(SelectBy::name),
+        "step": lens.select.step,
+        "fps": lens.fps,
+        "start": lens.start(),
+        "end": lens.end,
+        "max-frames": lens.max_frames(),
+    })
+}
+
+fn extract_frames(
+    options: &PhotoOptions,
+    video: &Video,
+    folder: &Path,
+    host: &mut Host<'_>,
+) -> Result<(), Failure> {
+    let most = options.lens.max_frames() as usize;
+    let total = video.frames.min(most) as u64;
+    let level = dispatch_level(SimdLevel::Auto).ok_or_else(|| Failure::new("device", "no SIMD level"))?;
+    host.stage(Stage::TakeFrames(total));
+    host.report(Event::Begun { item: CountedItem::Frames, done: 0, total });
+    let taken = extract(video, folder, most, level, host.stop(), &mut |done| {
+        host.report(Event::Done { done: done as u64, views_per_s: None });
+    });
+    host.report(Event::Ended);
+    let taken = taken.map_err(|e| Failure::new("video", e))?;
+    if host.is_stopping() {
+        return Err(Failure::stopped());
+    }
+    if taken == 0 {
+        let video = options.photos.display();
+        return Err(Failure::new("video", format!("{video}: video: contains no frames")));
+    }
+    Ok(())
+}
+
+/// Refuses a frame folder that Gausset did not create: other images in it would be taken for frames of the video.
+fn refuse_unowned_frames(folder: &Path) -> Result<(), Failure> {
+    if folder.symlink_metadata().is_err() {
+        return Ok(());
+    }
+    let names = Disk.list(folder).unwrap_or_default();
+    let found = names.first().map_or_else(|| "no marker".to_owned(), |name| name.display().to_string());
+    let line = format!(
+        "{}: folder: was not made by gausset (expected none, or one with frames of this video, found {found}); move it, or choose another folder with -o",
+        folder.display()
+    );
+    Err(Failure::new("exists", line))
+}
+
+/// Lists the photographs; each is its own frame, with one image.
+pub(super) fn list_photographs(folder: &Path) -> Result<Vec<FrameImages>, Failure> {
+    let of_file = |path: &PathBuf| match path.file_name().and_then(|name| name.to_str()) {
+        // COLMAP's database and Gausset's records store names as text.
+        Some(name) if !name.contains(char::is_control) => Ok(name.to_owned()),
+        _ => {
+            let (folder, name) = (folder.display(), path.file_name().unwrap_or_default());
+            let line = format!("{folder}: photograph {name:?}: name is not plain text; rename it");
+            Err(Failure::new("frames", line))
+        }
+    };
+    let frames = list_frames(folder)?;
+    let names = frames.iter().filter_map(|frame| frame.files.first().map(of_file));
+    names.map(|name| name.map(|name| FrameImages { name: name.clone(), images: vec![name] })).collect()
+}

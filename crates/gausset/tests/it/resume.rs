@@ -1,0 +1,346 @@
+//! `gausset run` and `gausset align`: the same command resumes or prints its result again, a different one is refused
+//! with the differences, and files not created by Gausset are not replaced or removed. COLMAP and ffmpeg are stand-ins.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use gausset_io::dataset::colmap::{ModelFolder, ModelFormat, Observations};
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::support::{ProcessResult, TestFolder, contains_result, script, wait_until};
+
+/// Eight photographs of 32x24 px in `photos`, a video of eight such frames, and stand-ins for COLMAP and ffmpeg.
+fn workshop() -> TestFolder {
+    let workshop = TestFolder::with_data();
+    std::fs::rename(workshop.path("data/images"), workshop.path("photos")).expect("the photographs");
+    std::fs::rename(workshop.path("data/sparse/0"), workshop.path("model")).expect("their model");
+    std::fs::remove_dir_all(workshop.path("data")).expect("an empty folder");
+    // The same poses, of frames of a video.
+    let found = ModelFolder::find(&workshop.path("model")).expect("a folder").expect("a model");
+    let mut model = found.read(Observations::Keep).expect("a model");
+    for (k, image) in model.images.iter_mut().enumerate() {
+        image.name = format!("frame_{k:06}.jpg");
+    }
+    std::fs::create_dir(workshop.path("video-model")).expect("a folder");
+    for (name, bytes) in model.to_files(ModelFormat::Binary) {
+        std::fs::write(workshop.path("video-model").join(name), bytes).expect("a file");
+    }
+    std::fs::write(workshop.path("walk.mp4"), b"a video").expect("a file");
+    let (calls, here) = (workshop.path("calls"), workshop.path(""));
+    let (calls, here) = (calls.display(), here.display());
+    script(
+        &workshop.path("colmap"),
+        &format!(
+            "if [ \"$1\" = help ]; then echo 'COLMAP 3.12.3 -- Structure-from-Motion'; exit 0; fi
+echo \"colmap $@\" >> {calls}
+images=photos
+for word; do case \"$word\" in */frames) images=video;; esac; done
+[ \"$1\" = mapper ] || exit 0
+while [ \"$1\" != --output_path ]; do shift; done
+mkdir -p \"$2/0\"
+if [ $images = video ]; then cp {here}/video-model/* \"$2/0\"; else cp {here}/model/* \"$2/0\"; fi"
+        ),
+    );
+    std::fs::create_dir(workshop.path("bin")).expect("a folder");
+    script(
+        &workshop.path("bin/ffprobe"),
+        "echo '{\"streams\": [{\"width\": 32, \"height\": 24, \"avg_frame_rate\": \"2/1\", \"duration\": \"4\", \"pix_fmt\": \"yuv420p\"}]}'",
+    );
+    script(
+        &workshop.path("bin/ffmpeg"),
+        &format!("echo \"ffmpeg $@\" >> {calls}\nhead -c {} /dev/zero", 8 * 32 * 24 * 3 / 2),
+    );
+    workshop
+}
+
+/// Runs the program with the stand-ins.
+fn run(workshop: &TestFolder, arguments: &[&str]) -> ProcessResult {
+    let path = std::env::var("PATH").unwrap_or_default();
+    let bin = workshop.path("bin");
+    let colmap = workshop.path("colmap");
+    let arguments = [arguments, &["--colmap", colmap.to_str().expect("a name")]].concat();
+    let mut command = workshop.command(&arguments);
+    let output = command.env("PATH", format!("{}:{path}", bin.display())).output().expect("it starts");
+    ProcessResult::new(&arguments, output)
+}
+
+fn succeed(workshop: &TestFolder, arguments: &[&str]) -> ProcessResult {
+    let finished = run(workshop, arguments);
+    assert_eq!(finished.code, 0, "{finished:?}");
+    finished
+}
+
+/// Runs a command that must be refused with these words and leave `folder` unchanged.
+fn refused(workshop: &TestFolder, folder: &str, arguments: &[&str], words: &[&str]) {
+    let before = tree(&workshop.path(folder));
+    let finished = run(workshop, arguments);
+    assert_eq!(finished.code, 2, "{finished:?}");
+    let line = finished.stderr.lines().last().unwrap_or_default().to_owned();
+    assert!(words.iter().all(|word| line.contains(word)), "{finished:?}");
+    assert!(finished.stdout.is_empty(), "{finished:?}");
+    let after = tree(&workshop.path(folder));
+    assert_eq!(before.keys().collect::<Vec<_>>(), after.keys().collect::<Vec<_>>(), "{arguments:?}");
+    assert!(before == after, "{arguments:?}: a file has changed");
+}
+
+/// Every file below a folder with its bytes.
+fn tree(folder: &Path) -> BTreeMap<String, Vec<u8>> {
+    let mut files = BTreeMap::new();
+    let mut todo = vec![folder.to_owned()];
+    while let Some(next) = todo.pop() {
+        for entry in std::fs::read_dir(&next).into_iter().flatten() {
+            let path = entry.expect("an entry").path();
+            if path.is_dir() {
+                todo.push(path);
+            } else {
+                let name = path.strip_prefix(folder).expect("below").display().to_string();
+                files.insert(name, std::fs::read(&path).expect("a file"));
+            }
+        }
+    }
+    files
+}
+
+fn calls(workshop: &TestFolder, of: &str) -> usize {
+    let text = std::fs::read_to_string(workshop.path("calls")).unwrap_or_default();
+    text.lines().filter(|line| line.starts_with(of)).count()
+}
+
+/// The lines of a result without times, and with a fixed name for the folder.
+fn without_times(finished: &ProcessResult, folder: &str) -> Vec<String> {
+    let text = finished.stdout.replace(&format!("{folder}/"), "FOLDER/");
+    let lines = text.lines().filter(|line| !line.starts_with("time") && !line.starts_with("CPU time"));
+    lines.map(str::to_owned).collect()
+}
+
+#[test]
+fn a_run_that_was_interrupted_goes_on_however_its_paths_are_spelled() {
+    let workshop = workshop();
+    let steps = ["--steps", "6000", "--max-splats", "300"];
+    let whole = succeed(&workshop, &[&["run", "photos", "-o", "whole"][..], &steps].concat());
+    let here = workshop.path("");
+    let here = std::fs::canonicalize(here).expect("a folder");
+    let absolute = |name: &str| here.join(name).display().to_string();
+
+    let arguments = [&["run", "photos", "-o", "out", "--colmap", "./colmap"][..], &steps].concat();
+    let child = workshop.start(&arguments);
+    let log = workshop.path("out/run/metrics.jsonl");
+    wait_until("it trains", || std::fs::metadata(&log).is_ok_and(|about| about.len() > 0));
+    kill_process(Pid::from_child(&child), Signal::TERM).expect("the signal is sent");
+    let stopped = ProcessResult::new(&arguments, child.wait_with_output().expect("wait"));
+    assert_eq!(stopped.code, 143, "{stopped:?}");
+    let saved = crate::support::checkpoints(&workshop.path("out/run"));
+    assert!(saved.last().is_some_and(|step| *step > 0 && *step < 6000), "{saved:?}");
+
+    let finished = succeed(&workshop, &[&["run", "./photos/", "-o", "./out/"][..], &steps].concat());
+    assert!(finished.stderr.contains(" of 6,000 done"), "{finished:?}");
+    assert!(workshop.read("out/run/splats.ply") == workshop.read("whole/run/splats.ply"));
+    assert_eq!(without_times(&finished, "./out"), without_times(&whole, "whole"));
+
+    // After the end, the same command prints the same result, also from the root folder, and does not run COLMAP again.
+    let asked = calls(&workshop, "colmap");
+    for (photos, out) in [("photos".to_owned(), "out".to_owned()), (absolute("photos"), absolute("out"))] {
+        let again = succeed(&workshop, &[&["run", &photos, "-o", &out][..], &steps].concat());
+        assert!(again.stderr.contains("the training is already finished"), "{again:?}");
+        let told = again.stdout.replace(&format!("{out}/"), "./out/");
+        assert_eq!(told, finished.stdout);
+        let json = succeed(&workshop, &[&["run", &photos, "-o", &out, "--json"][..], &steps].concat());
+        let info = workshop.succeed(&["info", "out/run", "--json"]).json();
+        assert!(contains_result(&json.json(), &info), "{json:?} {info}");
+    }
+    assert_eq!(calls(&workshop, "colmap"), asked);
+}
+
+#[test]
+fn another_option_is_named_and_replaces_nothing_without_force() {
+    let workshop = workshop();
+    succeed(&workshop, &["run", "photos", "-o", "out", "--steps", "20"]);
+    let asked = calls(&workshop, "colmap");
+    let cases: [(&[&str], &[&str]); 5] = [
+        (&["--steps", "30"], &["steps = 20 (given: 30)", "--force", "out/run/config.toml"]),
+        // Options that were given then and are missing now count as differences.
+        (&[], &["steps = 20 (given: "]),
+        (&["--steps", "20", "--seed", "1"], &["seed = 0 (given: 1)"]),
+        (
+            &["--steps", "20", "--camera-model", "OPENCV"],
+            &["camera-model = \"SIMPLE_RADIAL\" (given: \"OPENCV\")"],
+        ),
+        (&["--steps", "20", "--sfm-seed", "3"], &["sfm-seed = 0 (given: 3)", "--force"]),
+    ];
+    for (options, words) in cases {
+        refused(&workshop, "out", &[&["run", "photos", "-o", "out"][..], options].concat(), words);
+    }
+    // With one more image the model differs.
+    std::fs::copy(workshop.path("photos/view_000.png"), workshop.path("photos/view_900.png"))
+        .expect("a copy");
+    let words = ["photographs = 8 (given: 9, 1 new: \"view_900.png\")"];
+    refused(&workshop, "out", &["run", "photos", "-o", "out", "--steps", "20"], &words);
+    std::fs::remove_file(workshop.path("photos/view_900.png")).expect("remove");
+    assert_eq!(calls(&workshop, "colmap"), asked);
+
+    let forced = succeed(&workshop, &["run", "photos", "-o", "out", "--steps", "30", "--force", "--json"]);
+    assert_eq!(forced.json()["steps"], 30);
+    assert_eq!(calls(&workshop, "colmap"), asked, "the model is the same and is used again");
+    succeed(&workshop, &["run", "photos", "-o", "out", "--steps", "30", "--sfm-seed", "3", "--force"]);
+    assert!(calls(&workshop, "colmap") > asked, "another model was asked for");
+}
+
+/// The state after a kill during the evaluation: splats and a folder `eval`, but no report and no last log line.
+#[test]
+fn a_run_that_was_killed_in_its_evaluation_is_not_finished_and_completes_it() {
+    let workshop = workshop();
+    let same = ["run", "photos", "-o", "out", "--steps", "20", "--json"];
+    let whole = succeed(&workshop, &same).json();
+    std::fs::remove_file(workshop.path("out/run/eval/metrics.json")).expect("the report");
+    std::fs::remove_file(workshop.path("out/run/eval/contact_sheet.png")).expect("the sheet");
+    let log = String::from_utf8(workshop.read("out/run/metrics.jsonl")).expect("text");
+    let kept: String = log.lines().filter(|l| !l.contains("finished")).map(|l| format!("{l}\n")).collect();
+    assert!(kept.len() < log.len());
+    std::fs::write(workshop.path("out/run/metrics.jsonl"), kept).expect("write");
+    let completed = succeed(&workshop, &same);
+    assert!(!completed.stderr.contains("already finished"), "{completed:?}");
+    assert_eq!((&completed.json()["psnr"], &completed.json()["steps"]), (&whole["psnr"], &whole["steps"]));
+    for file in ["metrics.json", "contact_sheet.png"] {
+        assert!(workshop.path("out/run/eval").join(file).is_file(), "{file}");
+    }
+    assert!(succeed(&workshop, &same).stderr.contains("already finished"));
+}
+
+#[test]
+fn frames_of_a_video_are_taken_once_and_never_put_among_other_peoples_pictures() {
+    let workshop = workshop();
+    let same = ["run", "walk.mp4", "-o", "out", "--steps", "10", "--json", "--select", "all"];
+    let first = succeed(&workshop, &same).json();
+    assert_eq!(calls(&workshop, "ffmpeg"), 1);
+    let record: serde_json::Value =
+        serde_json::from_slice(&workshop.read("out/frames/frames.json")).expect("a record");
+    assert_eq!((&record["video"], &record["select"]), (&"walk.mp4".into(), &"all".into()), "{record}");
+    let again = succeed(&workshop, &[&["run", "./walk.mp4", "-o", "./out"], &same[4..]].concat());
+    assert_eq!((again.json(), calls(&workshop, "ffmpeg")), (first, 1));
+    refused(
+        &workshop,
+        "out",
+        &[&same[..], &["--max-frames", "4"]].concat(),
+        &["max-frames = 300 (given: 4)", "--force"],
+    );
+    // Another video of the same name.
+    std::fs::write(workshop.path("walk.mp4"), b"another video").expect("a file");
+    refused(&workshop, "out", &same, &["video-bytes = 7 (given: 13)"]);
+    std::fs::write(workshop.path("out/frames/left.jpg"), b"x").expect("a file");
+    succeed(&workshop, &[&same[..], &["--force"]].concat());
+    assert_eq!(calls(&workshop, "ffmpeg"), 2);
+    assert!(!workshop.path("out/frames/left.jpg").exists(), "frames are replaced as a whole");
+    let left: Vec<_> =
+        tree(&workshop.path("out")).into_keys().filter(|name| name.starts_with(".tmp-")).collect();
+    assert!(left.is_empty(), "{left:?}");
+
+    // Frames without the ownership marker are treated as images of the user.
+    for folder in ["mine/frames/deep", "empty/frames"] {
+        std::fs::create_dir_all(workshop.path(folder)).expect("a folder");
+    }
+    std::fs::write(workshop.path("mine/frames/deep/notes.txt"), b"mine").expect("a file");
+    for command in ["run", "align"] {
+        for (folder, found) in [("mine", "found deep"), ("empty", "found no marker")] {
+            for force in [&[][..], &["--force"]] {
+                let arguments = [&[command, "walk.mp4", "-o", folder][..], force].concat();
+                refused(&workshop, folder, &arguments, &["frames: folder: was not made by gausset", found]);
+            }
+        }
+    }
+    assert_eq!(calls(&workshop, "ffmpeg"), 2, "refused before any work");
+}
+
+#[test]
+fn an_alignment_leaves_the_files_of_others_where_they_are() {
+    let workshop = workshop();
+    for (name, bytes) in [
+        ("proj/sfm/thesis.txt", "mine"),
+        ("proj/.tmp-1-sfm/thesis.txt", "mine"),
+        ("proj/frames/holiday.jpg", "mine"),
+        ("proj/sparse/1/cameras.bin", "mine"),
+        ("proj/sparse/0/cameras.bin", "my cameras"),
+        ("proj/sparse/0/notes.txt", "mine"),
+    ] {
+        let path = workshop.path(name);
+        std::fs::create_dir_all(path.parent().expect("a parent")).expect("a folder");
+        std::fs::write(path, bytes).expect("a file");
+    }
+    for command in ["align", "run"] {
+        let words = ["proj/sparse/0: output: holds files that gausset did not write", "found cameras.bin"];
+        refused(&workshop, "proj", &[command, "photos", "-o", "proj"], &words);
+    }
+    assert_eq!(calls(&workshop, "colmap"), 0, "refused before any work");
+    let before = tree(&workshop.path("proj"));
+    let aligned = succeed(&workshop, &["align", "photos", "-o", "proj", "--force", "--json"]);
+    assert_eq!(aligned.json()["registered"], 8);
+    let after = tree(&workshop.path("proj"));
+    for (name, bytes) in &before {
+        // With --force only the files of the model are replaced.
+        assert!(after.get(name) == Some(bytes) || name == "sparse/0/cameras.bin", "{name}");
+    }
+    let new: Vec<&str> =
+        after.keys().filter(|name| !before.contains_key(*name)).map(String::as_str).collect();
+    assert_eq!(new, ["sparse/0/images.bin", "sparse/0/points3D.bin"]);
+
+    // In a folder created by Gausset the same command may run again.
+    for _ in 0..2 {
+        succeed(&workshop, &["align", "photos", "-o", "ours"]);
+    }
+    let names: Vec<String> = tree(&workshop.path("ours")).into_keys().collect();
+    let expected = [".gausset", "align.json", "cameras.bin", "images.bin", "points3D.bin"];
+    assert_eq!(names, expected.map(|name| format!("sparse/0/{name}")));
+}
+
+#[test]
+fn a_model_that_was_not_finished_is_made_again() {
+    let workshop = workshop();
+    let same = ["run", "photos", "-o", "out", "--steps", "10"];
+    succeed(&workshop, &same);
+    let asked = calls(&workshop, "colmap");
+    // The state after a kill between the files of a new model.
+    std::fs::remove_file(workshop.path("out/sparse/0/align.json")).expect("the record");
+    assert!(
+        succeed(&workshop, &same).stderr.contains("already finished"),
+        "the same model, the same training"
+    );
+    assert!(calls(&workshop, "colmap") > asked);
+}
+
+#[test]
+fn names_of_photographs_are_never_words_of_a_command() {
+    use std::os::unix::ffi::OsStrExt;
+    let workshop = workshop();
+    for name in ["--help.png", "-o.png", "$(touch pwned).png", "a b;c.png"] {
+        std::fs::copy(workshop.path("photos/view_000.png"), workshop.path("photos").join(name))
+            .expect("a copy");
+    }
+    // The stand-in registers eight of them: exit code 1, and the others are listed.
+    let aligned = run(&workshop, &["align", "photos", "-o", "out", "--json"]);
+    assert_eq!(aligned.code, 1, "{aligned:?}");
+    assert_eq!(aligned.json()["unregistered"].as_array().map(Vec::len), Some(4));
+    let told = String::from_utf8(workshop.read("calls")).expect("text");
+    assert!(!["--help.png", "-o.png", "touch", "a b"].iter().any(|word| told.contains(word)), "{told}");
+    assert!(!workshop.path("pwned").exists());
+    for name in [&b"photos/x\xff.png"[..], b"photos/x\n--help.png"] {
+        let path = workshop.path("").join(std::ffi::OsStr::from_bytes(name));
+        std::fs::write(&path, b"x").expect("a file");
+        refused(&workshop, "out", &["align", "photos", "-o", "out"], &["name is not plain text"]);
+        std::fs::remove_file(path).expect("remove");
+    }
+    let words = ["--camera-model", "expected one of SIMPLE_PINHOLE"];
+    refused(&workshop, "out", &["align", "photos", "-o", "out", "--camera-model=--help"], &words);
+}
+
+#[test]
+fn a_folder_in_use_is_not_touched() {
+    let workshop = workshop();
+    let mut child =
+        workshop.start(&["run", "photos", "-o", "out", "--colmap", "./colmap", "--steps", "1000000"]);
+    wait_until("the training has begun", || workshop.path("out/run/metrics.jsonl").is_file());
+    for arguments in [["align", "photos", "-o", "out"], ["run", "photos", "-o", "out"]] {
+        let second = run(&workshop, &[&arguments[..], &["--force"]].concat());
+        assert!(second.code == 2 && second.stderr.contains("in use"), "{second:?}");
+    }
+    child.kill().expect("kill");
+    child.wait().expect("wait");
+}

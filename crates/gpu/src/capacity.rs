@@ -1,0 +1,180 @@
+//! Enlarging buffers, within limits.
+
+use gausset_core::engine::EngineError;
+
+use crate::device::{DeviceMemory, ImageKey};
+use crate::in_flight::Status;
+use crate::layout::{Capacities, Paging, splat_capacity};
+use crate::planes::MAX_ROWS;
+use crate::record::{halt, status};
+
+/// Bytes per entry in the largest of the buffers: a slot.
+const BYTES_PER_ENTRY: u64 = 48;
+/// The same without training: its index.
+const BYTES_PER_RENDER_ENTRY: u64 = 4;
+/// Bytes per splat in the largest of the buffers.
+const BYTES_PER_SPLAT: u64 = 48;
+
+impl DeviceMemory {
+    /// Enlarges the buffers to these sizes; an error, before anything is allocated, if they exceed the limit. Cached
+    /// images are freed if necessary.
+    pub(crate) fn ensure_capacity(
+        &mut self,
+        what: &dyn Fn() -> String,
+        sizes: &Capacities,
+    ) -> Result<(), EngineError> {
+        let (needed, limit) = (sizes.total_bytes(), self.limit());
+        if needed > limit {
+            return Err(EngineError::OutOfMemory { what: what(), needed, limit });
+        }
+        if needed + self.cached_image_bytes() > limit {
+            self.clear_image_cache();
+        }
+        self.grow(sizes)
+    }
+
+    /// Largest number of splats per page, so that the planes of each buffer fit into one binding.
+    pub(crate) fn max_splats_per_page(&self) -> u64 {
+        self.max_visible().min(self.page_limit) / 4096 * 4096
+    }
+
+    /// Largest number of splats whose records fit into one binding.
+    fn max_visible(&self) -> u64 {
+        (self.max_binding_bytes() / BYTES_PER_SPLAT).min(MAX_ROWS) / 4096 * 4096
+    }
+
+    /// Capacity for this number of splats, with pages of equal size if they do not fit into a binding.
+    pub(crate) fn splat_capacity(&self, splats: u64) -> (u64, Option<Paging>) {
+        let (room, most) = (splat_capacity(splats), self.max_splats_per_page().max(4096));
+        if room <= most {
+            return (room, None);
+        }
+        let pages = room.div_ceil(most);
+        let page = splat_capacity(room.div_ceil(pages));
+        let room = page * pages;
+        (room, Some(Paging { splats_per_page: page, visible_capacity: self.max_visible().min(room) }))
+    }
+
+    /// Enlarges the capacity for splats after a halted rule that would leave `splats` of them; spare capacity never
+    /// exceeds `most`.
+    pub(crate) fn grow_splats(&mut self, splats: u64, most: u64) -> Result<(), EngineError> {
+        let sizes = *self.sizes();
+        let what = || format!("a density rule that leaves {splats} splats");
+        let largest = self.max_splats_per_page();
+        if splats > largest {
+            let (needed, limit) = (splats * BYTES_PER_SPLAT, largest * BYTES_PER_SPLAT);
+            return Err(EngineError::OutOfMemory { what: what(), needed, limit });
+        }
+        let wanted = (splats + splats / 2).min(most.max(splats));
+        let widened = self.ensure_splat_capacity(
+            &what,
+            &Capacities { splats: splat_capacity(wanted).min(largest), ..sizes },
+        );
+        match widened {
+            // Spare capacity is optional: retry without it.
+            Err(EngineError::OutOfMemory { .. }) => {
+                self.ensure_splat_capacity(&what, &Capacities { splats: splat_capacity(splats), ..sizes })
+            }
+            outcome => outcome,
+        }
+    }
+
+    /// Like [`Self::make_room`], keeping the data of each splat. It exists twice meanwhile, or is copied through the
+    /// host.
+    fn ensure_splat_capacity(
+        &mut self,
+        what: &dyn Fn() -> String,
+        sizes: &Capacities,
+    ) -> Result<(), EngineError> {
+        let (needed, limit) = (sizes.total_bytes(), self.limit());
+        if needed > limit {
+            return Err(EngineError::OutOfMemory { what: what(), needed, limit });
+        }
+        let together = needed + self.sizes().state_bytes();
+        if together + self.cached_image_bytes() > limit {
+            self.clear_image_cache();
+        }
+        if together > limit {
+            return self.grow_splat_buffers_via_host(sizes);
+        }
+        match self.grow_splat_buffers(sizes) {
+            Err(EngineError::OutOfMemory { .. }) => self.grow_splat_buffers_via_host(sizes),
+            widened => widened,
+        }
+    }
+
+    /// Returns an error if a view has more visible splats than fit into one binding.
+    pub(crate) fn check_visible(&self, what: &dyn Fn() -> String, words: &Status) -> Result<(), EngineError> {
+        if words[status::HALT] != halt::VISIBLE {
+            return Ok(());
+        }
+        let [visible, room] = [u64::from(words[status::VISIBLE]), self.sizes().visible_capacity()];
+        let what = format!(
+            "{}: the records of {visible} or more visible splats, of which a binding holds {room},",
+            what()
+        );
+        let [needed, limit] = [visible, room].map(|splats| splats * BYTES_PER_SPLAT);
+        Err(EngineError::OutOfMemory { what, needed, limit })
+    }
+
+    /// Largest number of entries that fit into one binding of each buffer.
+    pub(crate) fn max_entries(&self, training: bool) -> u64 {
+        let bytes = if training { BYTES_PER_ENTRY } else { BYTES_PER_RENDER_ENTRY };
+        let most = (self.max_binding_bytes() / bytes).min(1 << 31).min(self.entry_limit);
+        most / 4096 * 4096
+    }
+
+    /// Makes the tile lists of a view fit, after a halted unit with `entries` entries in one band: enlarges the buffers
+    /// or, if that is not possible, uses more bands.
+    pub(crate) fn ensure_list_capacity(
+        &mut self,
+        view: Option<ImageKey>,
+        tile_rows: u32,
+        what: &dyn Fn() -> String,
+        entries: u64,
+    ) -> Result<(), EngineError> {
+        let sizes = *self.sizes();
+        let most = self.max_entries(sizes.training);
+        let what = || format!("{}: the tile lists, with {entries} entries,", what());
+        // Spare capacity is optional: retry without it.
+        for wanted in [entries + entries / 2, entries].map(|entries| entries.next_multiple_of(4096)) {
+            if entries > most {
+                break;
+            }
+            match self.ensure_capacity(&what, &Capacities { entries: wanted.min(most), ..sizes }) {
+                Err(EngineError::OutOfMemory { .. }) => (),
+                outcome => return outcome,
+            }
+        }
+        let fitting = self.entries_that_fit(most);
+        if fitting > sizes.entries {
+            match self.ensure_capacity(&what, &Capacities { entries: fitting, ..sizes }) {
+                Ok(()) | Err(EngineError::OutOfMemory { .. }) => (),
+                failed => return failed,
+            }
+        }
+        let room = self.sizes().entries;
+        if room >= entries || self.splits.reduce_bands(view, tile_rows, entries, room) {
+            return Ok(());
+        }
+        let [needed, limit] = [entries, room].map(|entries| entries * BYTES_PER_ENTRY);
+        Err(EngineError::OutOfMemory { what: format!("{} of one row of tiles,", what()), needed, limit })
+    }
+
+    /// Number of entries that fit into half of the remaining memory, at most `most`: the set of splats may grow.
+    fn entries_that_fit(&self, most: u64) -> u64 {
+        let sizes = *self.sizes();
+        let total = |entries: u64| Capacities { entries, ..sizes }.total_bytes();
+        let limit = self.limit() - self.limit().saturating_sub(sizes.total_bytes()) / 2;
+        let (mut fits, mut beyond) = (sizes.entries / 4096, most.max(sizes.entries) / 4096 + 1);
+        while beyond - fits > 1 {
+            let middle = fits.midpoint(beyond);
+            if total(4096 * middle) <= limit {
+                fits = middle;
+            } else {
+                beyond = middle;
+            }
+        }
+        4096 * fits
+    }
+}

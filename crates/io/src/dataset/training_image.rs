@@ -1,0 +1,147 @@
+//! Creates one training image: decodes, undistorts and downscales, and applies alpha and masks.
+
+use gausset_core::TargetImage;
+
+use super::warning::SkipReason;
+use super::{AlphaMode, Dataset, ImageEntry, Sample, panorama};
+use crate::image::{
+    DecodedImage, ImageFormat, ImageHeader, ImageProblem, Mask, area_filter, decode, decode_mask_file, warp,
+};
+
+/// Fraction of ignored pixels from which a mask is probably inverted.
+const SUSPICIOUS_FRACTION: f64 = 0.95;
+
+/// The training image of `dataset.images[index]`.
+///
+/// # Errors
+/// The file cannot be read, has changed since the dataset was opened, or its mask ignores everything.
+pub(super) fn create(dataset: &Dataset, index: usize) -> Result<TargetImage, SkipReason> {
+    let image = &dataset.images[index];
+    let mut picture = {
+        let _span = gausset_prof::span("decode");
+        read_unchanged(image).map_err(SkipReason::Unreadable)?
+    };
+    let mut mask = match &image.mask {
+        Some(path) => {
+            let read = decode_mask_file(path);
+            Some(read.map_err(|e| SkipReason::Mask { path: path.clone(), problem: e.problem })?)
+        }
+        None => None,
+    };
+    let drop_alpha = dataset.alpha == AlphaMode::Mask;
+    if drop_alpha && let Some(alpha) = &picture.alpha {
+        mask = Some(opaque_mask(alpha, &picture, mask.as_ref()));
+    }
+
+    let lens = dataset.lens(index);
+    let (width, height) = (image.camera.width, image.camera.height);
+    let keep = if lens.is_pinhole() || !image.camera.is_pinhole() {
+        // No undistortion, only scaling; also for whole panoramas.
+        picture = area_filter::downscale(picture, width, height);
+        mask.as_ref().map(|mask| nearest(mask, width, height))
+    } else {
+        let mut lens = lens;
+        if image.face.is_some() {
+            let size = [picture.width, picture.height];
+            let strip = panorama::padding_columns(size[0], width);
+            picture = panorama::padded(&picture, strip);
+            mask = mask.map(|mask| panorama::padded_mask(&mask, size, strip));
+            lens = lens.shifted(f64::from(strip));
+        }
+        let warped = warp::warp(&picture, mask.as_ref(), &lens, &image.camera);
+        picture = warped.picture;
+        warped.keep
+    };
+    let mask = keep.filter(|keep| keep.contains(&0));
+    let alpha = picture.alpha.filter(|_| !drop_alpha);
+    let target = TargetImage { width, height, rgb: picture.rgb, alpha, mask };
+    let ignored = image.camera.pixels() - target.valid_pixels();
+    if ignored == image.camera.pixels() {
+        return Err(match &image.mask {
+            Some(path) => SkipReason::EmptyMask { path: path.clone() },
+            None => SkipReason::NoPixels,
+        });
+    }
+    if ignored as f64 > SUSPICIOUS_FRACTION * image.camera.pixels() as f64 {
+        let share = 100.0 * ignored as f64 / image.camera.pixels() as f64;
+        tracing::warn!("{}: {share:.1} % of the pixels are ignored; is the mask inverted?", image.name);
+    }
+    Ok(target)
+}
+
+/// An image or mask file, as its header describes it.
+#[derive(Clone, Copy)]
+pub(super) struct StoredFile<'a> {
+    pub(super) header: &'a ImageHeader,
+    pub(super) file_bytes: u64,
+}
+
+/// Upper bound on the bytes that [`make`] needs in addition to its result, for an image with its mask. A panorama is
+/// split into faces of side `face`.
+pub(super) fn decode_bytes(picture: StoredFile<'_>, mask: Option<StoredFile<'_>>, face: Option<u32>) -> u64 {
+    // The JPEG decoder copies the whole file into its own memory.
+    let files = |stored: StoredFile<'_>| match stored.header.format {
+        ImageFormat::Jpeg => 2 * stored.file_bytes,
+        ImageFormat::Png => stored.file_bytes,
+    };
+    let pixels = picture.header.pixels();
+    let decoding = files(picture) + pixels * picture.header.decoding_bytes_per_pixel();
+    // Only PNG has alpha; where alpha is used as a mask, that mask has the size of the image.
+    let has_alpha = u64::from(picture.header.format == ImageFormat::Png);
+    let decoded = pixels * (3 + has_alpha);
+    let decoding_mask =
+        mask.map_or(0, |mask| files(mask) + mask.header.pixels() * mask.header.mask_bytes_per_pixel());
+    let masks = mask.map_or(0, |mask| mask.header.pixels()) + has_alpha * pixels;
+    let around = face.map_or(0, |side| {
+        let width = picture.header.width;
+        let columns = u64::from(width) + 2 * u64::from(panorama::padding_columns(width, side));
+        columns * u64::from(picture.header.height) * (3 + has_alpha + u64::from(masks > 0))
+    });
+    decoding.max(decoded + decoding_mask).max(decoded + masks + around)
+}
+
+/// Decodes an image after checking that its length, sample and size are those found when the dataset was opened.
+fn read_unchanged(image: &ImageEntry) -> Result<DecodedImage, ImageProblem> {
+    let (bytes, size) = (image.file_bytes, image.stored_size);
+    let content = decode::read(&image.path)?;
+    if content.len() as u64 != bytes {
+        return Err(ImageProblem::Changed {
+            expected: format!("{bytes} bytes"),
+            found: format!("{} bytes", content.len()),
+        });
+    }
+    let sample = Sample::fingerprint(&content);
+    if sample != image.sample {
+        return Err(ImageProblem::Changed {
+            expected: format!("content {}", image.sample),
+            found: sample.to_string(),
+        });
+    }
+    let picture = decode(&content)?;
+    if [picture.width, picture.height] != size {
+        return Err(ImageProblem::Changed {
+            expected: format!("{}x{} px", size[0], size[1]),
+            found: format!("{}x{} px", picture.width, picture.height),
+        });
+    }
+    Ok(picture)
+}
+
+/// Mask of pixels with alpha above 0 that `mask` keeps.
+fn opaque_mask(alpha: &[u8], picture: &DecodedImage, mask: Option<&Mask>) -> Mask {
+    let (width, height) = (picture.width, picture.height);
+    let mut keep = match mask {
+        Some(mask) => nearest(mask, width, height),
+        None => vec![255; alpha.len()],
+    };
+    keep.iter_mut().zip(alpha).filter(|(_, a)| **a == 0).for_each(|(k, _)| *k = 0);
+    Mask { width, height, values: keep }
+}
+
+/// Resamples a mask: each pixel takes the mask pixel under its centre.
+fn nearest(mask: &Mask, width: u32, height: u32) -> Vec<u8> {
+    let share = |i: u32, n: u32| (f64::from(i) + 0.5) / f64::from(n);
+    (0..height)
+        .flat_map(|y| (0..width).map(move |x| mask.at_fraction(share(x, width), share(y, height))))
+        .collect()
+}

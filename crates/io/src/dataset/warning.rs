@@ -1,0 +1,322 @@
+//! Skipped images and warnings: values that display as one line each.
+//!
+//! A [`SkipReason`] drops one image and a [`Warning`] drops nothing; a [`super::DatasetError`] ends the work.
+
+use std::path::PathBuf;
+
+use gausset_core::camera::CameraError;
+use gausset_core::pose::PoseError;
+
+use super::camera_model::CameraModel;
+use super::limits::MAX_DISTANCE;
+use crate::image::ImageProblem;
+use crate::text::short_numbers;
+
+/// Number of names quoted in a line about many images.
+const QUOTED_NAMES: usize = 3;
+
+/// A skipped image.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[error("{name}: {reason}")]
+pub struct SkippedImage {
+    /// Name as in the dataset.
+    pub name: String,
+    /// The reason.
+    pub reason: SkipReason,
+}
+
+/// Why an image was skipped.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum SkipReason {
+    /// The image is listed, but the file does not exist.
+    #[error("picture: no such file")]
+    Missing,
+    /// The name points outside the image folder.
+    #[error(
+        "name: leads out of the folder it is relative to (expected a file below it); ⟨allow-outside⟩ accepts it"
+    )]
+    Outside,
+    /// The pose is not a rigid transform.
+    #[error("pose: {}", short_numbers(&.0.to_string()))]
+    Pose(#[from] PoseError),
+    /// The last row of a pose matrix is not 0 0 0 1.
+    #[error("pose: last row is {} (expected [0.0, 0.0, 0.0, 1.0])", short_numbers(&format!("{:?}", .0)))]
+    LastRow([f64; 4]),
+    /// The camera is too far from the origin for single precision.
+    #[error("pose: camera is {0:e} units from the origin (expected at most {MAX_DISTANCE:e})")]
+    TooFar(f64),
+    /// Another image is the same file: by the same name, another spelling, or a link.
+    #[error("name: is the same file as {of} (expected each picture once)")]
+    SameFile {
+        /// The image that is kept.
+        of: String,
+    },
+    /// The file cannot be decoded.
+    #[error("{0}")]
+    Unreadable(ImageProblem),
+    /// Image and camera have different aspect ratios.
+    #[error(
+        "size: {}x{} px does not fit its camera of {}x{} px (expected one ratio for both sides){}",
+        found[0], found[1], camera[0], camera[1], if *fits_rotated { "; it would fit turned by a quarter: was it rotated after the cameras were found?" } else { "" }
+    )]
+    Size {
+        /// Size of the image.
+        found: [u32; 2],
+        /// Size of the camera.
+        camera: [u32; 2],
+        /// Whether it would fit with width and height swapped.
+        fits_rotated: bool,
+    },
+    /// The intrinsics are invalid at the image size.
+    #[error("camera: {}", short_numbers(&.0.to_string()))]
+    Camera(#[from] CameraError),
+    /// Training does not support the camera model.
+    #[error("camera: {} cannot be trained on in this shape (expected a panorama twice as wide as high)", .0.name())]
+    Untrainable(CameraModel),
+    /// The mask cannot be read.
+    #[error("mask {}: {problem}", path.display())]
+    Mask {
+        /// The mask.
+        path: PathBuf,
+        /// The problem.
+        problem: ImageProblem,
+    },
+    /// The mask named by the dataset does not exist.
+    #[error("mask {}: {}", path.display(), reason)]
+    NoMask {
+        /// The expected path.
+        path: PathBuf,
+        /// Why it cannot be used.
+        reason: String,
+    },
+    /// The mask ignores every pixel.
+    #[error("mask {}: ignores every pixel (expected some above 0)", path.display())]
+    EmptyMask {
+        /// The mask.
+        path: PathBuf,
+    },
+    /// No pixels remain although there is no mask file: the alpha channel or the lens excludes all.
+    #[error("picture: no pixel is left after undistortion and alpha channel (expected some)")]
+    NoPixels,
+}
+
+impl SkipReason {
+    /// The reason without its leading label, for files that are not the image itself.
+    pub(super) fn without_label(&self) -> String {
+        let reason = self.to_string();
+        let words = ["picture: ", "name: "].iter().find_map(|word| reason.strip_prefix(word));
+        words.unwrap_or(&reason).to_owned()
+    }
+
+    /// Whether the image exists but cannot be read. At most a tenth of such images is accepted.
+    #[must_use]
+    pub fn is_unreadable(&self) -> bool {
+        matches!(self, Self::Unreadable(_) | Self::Mask { .. } | Self::NoMask { .. })
+    }
+}
+
+/// A problem that the user should know of although the dataset is usable.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum Warning {
+    /// Listed files do not exist.
+    #[error(
+        "{}: missing {count} of {listed} listed pictures: {}{}",
+        folder.display(), quoted_names(*count, names), case_hint(hint.as_ref())
+    )]
+    MissingFiles {
+        /// Image folder.
+        folder: PathBuf,
+        /// Number of missing files.
+        count: usize,
+        /// Number of images listed.
+        listed: usize,
+        /// The first missing names.
+        names: Vec<String>,
+        /// A file whose name differs from the first missing one only in case.
+        hint: Option<String>,
+    },
+    /// Images are listed more than once.
+    #[error(
+        "{}: {} to a file that is listed already (the first: {name}{}); each picture counts once, held out \
+         if one of its names is",
+        folder.display(), if *count == 1 { "1 name leads".to_owned() } else { format!("{count} names lead") },
+        if name == of { String::new() } else { format!(" is {of}") }
+    )]
+    ListedTwice {
+        /// Image folder.
+        folder: PathBuf,
+        /// Number of duplicates.
+        count: usize,
+        /// The first duplicate.
+        name: String,
+        /// The image that is the same file.
+        of: String,
+    },
+    /// Images have another size than their cameras.
+    #[error(
+        "{}: intrinsics rescaled for {} of another size than the camera (the first: {name}, {}x{} for \
+         {}x{} px)",
+        folder.display(), counted(*count, "picture"), found[0], found[1], camera[0], camera[1]
+    )]
+    Rescaled {
+        /// Image folder.
+        folder: PathBuf,
+        /// Number of images.
+        count: usize,
+        /// Name of the first one.
+        name: String,
+        /// Its size.
+        found: [u32; 2],
+        /// Size of its camera.
+        camera: [u32; 2],
+    },
+    /// The folder contains several models.
+    #[error("{}: {count} models; using {chosen} with the most images ({images})", folder.display())]
+    SeveralModels {
+        /// Their folder.
+        folder: PathBuf,
+        /// Number of models.
+        count: usize,
+        /// Name of the chosen model.
+        chosen: String,
+        /// Number of its images.
+        images: usize,
+    },
+    /// Both a COLMAP model and a `transforms.json`.
+    #[error(
+        "{}: ignored, because there is a COLMAP model in {}; name the JSON file to use it",
+        json.display(), model.display()
+    )]
+    TwoSources {
+        /// The JSON file.
+        json: PathBuf,
+        /// The model.
+        model: PathBuf,
+    },
+    /// The image folder is not named `images`.
+    #[error("{}: no folder `images`; using {}", root.display(), used.display())]
+    OtherImageFolder {
+        /// Folder of the dataset.
+        root: PathBuf,
+        /// Folder that is used.
+        used: PathBuf,
+    },
+    /// There are no points.
+    #[error("{}: no points; training starts from random splats", path.display())]
+    NoPoints {
+        /// The file that should contain them.
+        path: PathBuf,
+    },
+    /// Points are not finite.
+    #[error("{}: dropped {} with coordinates that are not finite", path.display(), counted(*count, "point"))]
+    PointsDropped {
+        /// The file.
+        path: PathBuf,
+        /// Number of dropped points.
+        count: usize,
+    },
+    /// The frames of camera rigs cannot be read.
+    #[error("{reason}; pictures count as taken one by one")]
+    FramesUnreadable {
+        /// Message of the reader.
+        reason: String,
+    },
+    /// The points of a `transforms.json` cannot be read.
+    #[error("{reason}; the points are left out")]
+    PointsUnreadable {
+        /// Message of the reader.
+        reason: String,
+    },
+    /// Images have an EXIF orientation.
+    #[error(
+        "{}: EXIF orientation ignored in {}, because poses belong to the stored pixels (the first: \
+         {name}, orientation {orientation})",
+        folder.display(), counted(*count, "picture")
+    )]
+    Orientation {
+        /// Image folder.
+        folder: PathBuf,
+        /// Number of images.
+        count: usize,
+        /// Name of the first one.
+        name: String,
+        /// Its orientation.
+        orientation: u8,
+    },
+    /// Frames are in neither half of the dataset's own split.
+    #[error(
+        "{}: not using {} in neither the training nor the test list",
+        path.display(), counted(*count, "frame")
+    )]
+    UnusedFrames {
+        /// JSON file.
+        path: PathBuf,
+        /// Number of frames.
+        count: usize,
+    },
+    /// A split list contains names that no frame has.
+    #[error("{}: {list}: no frame for {} (the first: {name})", path.display(), counted(*count, "name"))]
+    UnknownSplitNames {
+        /// JSON file.
+        path: PathBuf,
+        /// Name of the list.
+        list: &'static str,
+        /// Number of names.
+        count: usize,
+        /// The first name.
+        name: String,
+    },
+    /// Masks have another size than their images.
+    #[error(
+        "{}: mask resized from {}x{} to the picture's {}x{} px{}",
+        path.display(), found[0], found[1], picture[0], picture[1], if *count > 1 { format!(", and {} more", count - 1) } else { String::new() }
+    )]
+    MaskResized {
+        /// The first mask.
+        path: PathBuf,
+        /// Number of masks.
+        count: usize,
+        /// Its size.
+        found: [u32; 2],
+        /// Size of its image.
+        picture: [u32; 2],
+    },
+    /// There are few training images.
+    #[error("{}: only {} to train on; expect little", path.display(), counted(*count, "picture"))]
+    FewImages {
+        /// Model or JSON file.
+        path: PathBuf,
+        /// Number of training images.
+        count: usize,
+    },
+    /// All cameras have the same position.
+    #[error(
+        "{}: all cameras are at one place; depth cannot be learned (scene extent set to {})",
+        path.display(), short_numbers(&format!("{extent:.6}"))
+    )]
+    CoincidentCameras {
+        /// Model or JSON file.
+        path: PathBuf,
+        /// Scene extent that is used.
+        extent: f64,
+    },
+}
+
+/// `1 picture`, `2 pictures`.
+fn counted(count: usize, what: &str) -> String {
+    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
+}
+
+/// `a, b, c … and 14 more`.
+fn quoted_names(count: usize, names: &[String]) -> String {
+    let shown = names.len().min(QUOTED_NAMES);
+    let mut line = names[..shown].join(", ");
+    if count > shown {
+        line += &format!(" … and {} more", count - shown);
+    }
+    line
+}
+
+fn case_hint(hint: Option<&String>) -> String {
+    hint.map_or_else(String::new, |name| format!(" ({name} is there: names differ in case only)"))
+}

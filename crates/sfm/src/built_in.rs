@@ -1,0 +1,189 @@
+//! The built-in aligner of panoramas: reads the views that were cut from them and builds a model from the result of
+//! `gausset-bearing`, with the same cameras, images, points and observations as a model of COLMAP.
+
+use std::path::Path;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use gausset_bearing::features::{self, Features, ViewImage};
+use gausset_bearing::{PanoView, Reconstruction, ReconstructionOptions, Stage, reconstruct};
+use gausset_compute::{Exec, Pool};
+use gausset_core::{Pose, matrix};
+use gausset_io::dataset::colmap::{ColmapImage, ColmapModel, ColmapPoint};
+use gausset_io::dataset::{CameraModel, SourceCamera};
+use gausset_io::image::{decode_file, decode_mask_file};
+
+use crate::align::{AlignError, AlignJob, AlignProgress, Alignment};
+use crate::model::CheckedModel;
+
+/// Most features of a panorama.
+const FEATURES: usize = 12_000;
+/// Largest error of a bearing, px of a view.
+const TOLERANCE: f64 = 2.0;
+/// Largest number of frames: the reduced normal matrix of bundle adjustment is dense.
+const FRAMES: usize = 1000;
+
+/// Aligns views of panoramas without an external program.
+pub(crate) fn align(
+    job: &AlignJob,
+    stop: &AtomicBool,
+    tell: &mut dyn FnMut(&AlignProgress),
+) -> Result<Alignment, AlignError> {
+    let nothing =
+        || AlignError::NoFrameRegistered { images: job.image_folder.clone(), frames: job.frames.len() };
+    let Some(sharpest) = job.views.iter().map(|view| view.focal).reduce(f64::max) else {
+        return Err(nothing());
+    };
+    if job.frames.len() > FRAMES {
+        return Err(AlignError::TooManyFrames { frames: job.frames.len(), limit: FRAMES });
+    }
+    let pool = Pool::new(job.threads);
+    let exec = Exec::best(&pool);
+    let mut report = |stage: &str, done: usize, all: usize| {
+        tell(&AlignProgress { stage: stage.to_owned(), done: done as u64, total: all as u64, recipe: 0 });
+    };
+    let mut frames = Vec::with_capacity(job.frames.len());
+    for frame in 0..job.frames.len() {
+        report("features", frame, job.frames.len());
+        frames.push(features_of(job, frame, exec, stop)?);
+    }
+    let options = ReconstructionOptions {
+        tolerance: TOLERANCE / sharpest,
+        is_sequence: job.is_sequence,
+        seed: job.seed,
+    };
+    let found = reconstruct(&frames, options, exec, stop, &mut |progress| {
+        let stage = match progress.stage {
+            Stage::Matching => "matching",
+            Stage::Mapping => "mapping",
+        };
+        report(stage, progress.done, progress.total);
+    })
+    .map_err(|_| AlignError::Stopped)?;
+    let model = model_of(job, &frames, &found)?;
+    if model.image_of_frame.is_empty() {
+        Err(nothing())
+    } else {
+        Ok(Alignment { model, recipe: 0, database: None })
+    }
+}
+
+/// Features of all views of a frame.
+fn features_of(
+    job: &AlignJob,
+    frame: usize,
+    exec: Exec<'_>,
+    stop: &AtomicBool,
+) -> Result<Features, AlignError> {
+    let names = &job.frames[frame].images;
+    let limit = FEATURES / names.len().max(1);
+    let found: Vec<Mutex<Option<Result<Features, AlignError>>>> =
+        names.iter().map(|_| Mutex::default()).collect();
+    exec.pool.run(names.len(), |view, _| {
+        let result = if stop.load(Ordering::Relaxed) {
+            Err(AlignError::Stopped)
+        } else {
+            read(job, &job.views[view], &names[view])
+                .map(|picture| features::extract(&job.views, view, &picture, limit, exec.level))
+        };
+        if let Ok(mut slot) = found[view].lock() {
+            *slot = Some(result);
+        }
+    });
+    let mut all = Features::default();
+    for slot in found {
+        if let Ok(Some(result)) = slot.into_inner() {
+            all.append(result?);
+        }
+    }
+    Ok(all)
+}
+
+/// Reads a view and its mask.
+fn read(job: &AlignJob, view: &PanoView, name: &str) -> Result<ViewImage, AlignError> {
+    let path = job.image_folder.join(name);
+    let picture = decode_file(&path)?;
+    let (found, expected) = ([picture.width, picture.height], [view.width, view.height]);
+    if found != expected {
+        return Err(AlignError::ImageSize { path, found, expected });
+    }
+    let mask = job
+        .mask_folder
+        .as_ref()
+        .map(|folder| folder.join(format!("{name}.png")))
+        .filter(|path| path.is_file());
+    let keep = mask.map(|path| keep_of(&path, [picture.width, picture.height])).transpose()?;
+    Ok(ViewImage { width: picture.width, height: picture.height, rgb: picture.rgb, mask: keep })
+}
+
+/// Reads a mask, scaled to the size of its image.
+fn keep_of(path: &Path, [width, height]: [u32; 2]) -> Result<Vec<u8>, AlignError> {
+    let mask = decode_mask_file(path)?;
+    if [mask.width, mask.height] == [width, height] {
+        return Ok(mask.values);
+    }
+    let share = |at: u32, size: u32| (f64::from(at) + 0.5) / f64::from(size);
+    let row = |y: u32| (0..width).map(move |x| (x, y));
+    Ok((0..height).flat_map(row).map(|(x, y)| mask.at_fraction(share(x, width), share(y, height))).collect())
+}
+
+/// Builds the model of a reconstruction: a pinhole camera for each view, an image for each view of each registered
+/// frame.
+fn model_of(job: &AlignJob, frames: &[Features], found: &Reconstruction) -> Result<CheckedModel, AlignError> {
+    let camera = |(index, view): (usize, &PanoView)| {
+        let params = vec![view.focal, view.focal, 0.5 * f64::from(view.width), 0.5 * f64::from(view.height)];
+        SourceCamera::new(
+            index as u32 + 1,
+            CameraModel::Pinhole,
+            view.width.into(),
+            view.height.into(),
+            params,
+        )
+    };
+    let cameras = job.views.iter().enumerate().map(camera).collect::<Result<Vec<_>, _>>();
+    let mut model =
+        CheckedModel { colmap: ColmapModel::default(), image_of_frame: std::collections::BTreeMap::new() };
+    // The views come from a split, so their cameras are valid.
+    model.colmap.cameras = cameras.map_err(|_| AlignError::NoFrameRegistered {
+        images: job.image_folder.clone(),
+        frames: job.frames.len(),
+    })?;
+    let mut first = vec![0; frames.len()];
+    for (frame, pose) in found.poses.iter().enumerate() {
+        let Some(pose) = pose else { continue };
+        first[frame] = model.colmap.images.len();
+        model.image_of_frame.insert(frame, first[frame]);
+        for (index, (view, name)) in job.views.iter().zip(&job.frames[frame].images).enumerate() {
+            let view_from_pano =
+                Pose { rotation: matrix::transpose(&view.pano_from_view), translation: [0.0; 3] };
+            let pose = view_from_pano.compose(pose);
+            let id = model.colmap.images.len() as u32 + 1;
+            model.colmap.images.push(ColmapImage::new(id, name.clone(), index as u32 + 1, &pose));
+        }
+    }
+    for (id, point) in (1u64..).zip(&found.landmarks) {
+        let mut track = Vec::with_capacity(point.observations.len());
+        let (mut error, mut colour) = (0.0, [0u32; 3]);
+        for &[frame, feature] in &point.observations {
+            let (frame, feature) = (frame as usize, &frames[frame as usize].features[feature as usize]);
+            let Some(pose) = found.poses[frame] else { continue };
+            let image = &mut model.colmap.images[first[frame] + usize::from(feature.view)];
+            track.push([image.id, image.points.len() as u32]);
+            image.points.push((feature.pixel, id));
+            image.point_count += 1;
+            let seen = job.views[usize::from(feature.view)].pixel(pose.apply(point.position));
+            error += seen.map_or(0.0, |[x, y]| libm::hypot(x - feature.pixel[0], y - feature.pixel[1]));
+            (0..3).for_each(|k| colour[k] += u32::from(feature.colour[k]));
+        }
+        let count = track.len().max(1);
+        model.colmap.points.push(ColmapPoint {
+            id,
+            position: point.position,
+            colour: colour.map(|sum| (sum as usize / count) as u8),
+            error: error / count as f64,
+            track_length: track.len() as u64,
+            track,
+        });
+    }
+    Ok(model)
+}

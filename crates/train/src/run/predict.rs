@@ -1,0 +1,88 @@
+//! Predicts memory and time of a run without training it.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use gausset_core::engine::{Engine, EngineError, TrainState};
+use gausset_io::dataset::Dataset;
+
+use super::corrections::{self, Corrections};
+use super::downsampled::DownsampledCache;
+use super::forecast::Forecast;
+use super::timing::{TIMED_VIEWS, measure_step_seconds};
+use super::view_feed::ViewFeed;
+use super::{TrainError, prepare};
+use crate::config::TrainConfig;
+use crate::memory::MemoryPlan;
+use crate::views::Cursor;
+
+/// Prediction for a run on a device, without the dense points that it may start with.
+#[derive(Clone, Copy, Debug)]
+pub struct Prediction {
+    /// Memory, whether available or not.
+    pub memory: MemoryPlan,
+    /// Initial number of splats.
+    pub splats: u64,
+    /// Seconds for all steps, at the speed of the first few; `None` if memory does not suffice.
+    pub seconds: Option<f64>,
+}
+
+/// Predicts the memory of a run on a device, without the dense points that it may start with.
+///
+/// # Errors
+/// The initial splats cannot be created.
+pub fn predict_memory(
+    config: &TrainConfig,
+    dataset: &Arc<Dataset>,
+    engine: &dyn Engine,
+) -> Result<MemoryPlan, TrainError> {
+    let splats = prepare::initial_splats(config, dataset)?.splats.len() as u64;
+    Ok(MemoryPlan::predict(&config.recipe, dataset, splats, config.max_memory_bytes(), engine))
+}
+
+/// Predicts memory and time of a run on a device from a few steps on its first views. Writes nothing.
+///
+/// # Errors
+/// The initial splats cannot be created; the device fails.
+pub fn predict_run(
+    config: &TrainConfig,
+    dataset: &Arc<Dataset>,
+    engine: &mut dyn Engine,
+    stop: &AtomicBool,
+) -> Result<Prediction, TrainError> {
+    let recipe = &config.recipe;
+    let start = prepare::initial_splats(config, dataset)?;
+    let splats = start.splats.len() as u64;
+    let memory = MemoryPlan::predict(recipe, dataset, splats, config.max_memory_bytes(), engine);
+    let without_time = Prediction { memory, splats, seconds: None };
+    if !memory.fits() {
+        return Ok(without_time);
+    }
+    let loader = prepare::loader(config, dataset);
+    let sky = prepare::learns_sky(config.background, &loader);
+    let budget = MemoryPlan::opening_budget(memory.limit);
+    let (colours, gains) = corrections::initial_colours(recipe, &loader, budget, None)?;
+    let corrections = Corrections::new(recipe, colours, dataset, sky);
+    let record = prepare::run_record(config, dataset, &engine.describe(), &start, colours, None, sky);
+    let scene = prepare::scene_facts(&record, corrections.colour_rows());
+    let state = TrainState::new(start.splats, corrections.initial_groups(&gains));
+    let feed = ViewFeed::new(loader, recipe.seed, Cursor::default(), corrections);
+    engine.limit_memory(memory.device_bytes());
+    engine.load(state)?;
+
+    let mut coarse = DownsampledCache::new(0);
+    let reduced = |view: gausset_core::engine::TrainView| {
+        let reduction = recipe.reduction_at(0, view.camera.width, view.camera.height);
+        coarse.reduce(view, reduction)
+    };
+    let views: Vec<_> = feed.preview(TIMED_VIEWS, stop).into_iter().map(reduced).collect();
+    let seconds = match measure_step_seconds(engine, &views, &recipe.step_params(0, &scene)) {
+        Err(EngineError::OutOfMemory { .. }) => None,
+        seconds => seconds?,
+    };
+    engine.load(TrainState::default())?;
+    let size = |&index: &usize| [dataset.images[index].camera.width, dataset.images[index].camera.height];
+    let forecast = Forecast::new(dataset.split.train.iter().map(size));
+    let steps = forecast.remaining_cost(recipe, 0, splats) / forecast.step_cost(recipe, 0, splats);
+    Ok(Prediction { seconds: seconds.map(|seconds| steps * seconds), ..without_time })
+}
