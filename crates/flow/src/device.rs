@@ -278,7 +278,7 @@ impl device_selection::DeviceProbe for LocalDevices {
 pub fn thread_count(wanted: u32) -> usize {
     match wanted {
         0 => std::thread::available_parallelism().map_or(1, usize::from),
-        threads => thread_count as usize,
+        threads => threads as usize,
     }
 }
 

@@ -325,7 +325,7 @@ impl Object {
         ([centre.x, centre.y], aside / sun.z)
     }
 
-    fn to_shape_axes(&self, ray: &Ray) -> Ray {
+    fn in_shape_axes(&self, ray: &Ray) -> Ray {
         Ray { origin: self.placement.point(ray.origin), direction: self.placement.direction(ray.direction) }
     }
 
@@ -340,7 +340,7 @@ impl Object {
             // The ball is its own bounding ball; a ray that starts on it leaves it.
             return (enter > 0.0).then_some(enter);
         }
-        let ray = self.to_shape_axes(ray);
+        let ray = self.in_shape_axes(ray);
         // Half of all rays hit the table top; the more level they are, the more steps the slab saves.
         let [low, high] = self.shape.height_range();
         let (a, b) = ((low - ray.origin.z) / ray.direction.z, (high - ray.origin.z) / ray.direction.z);
@@ -376,7 +376,7 @@ impl Object {
         if let Shape::Sphere { .. } = self.shape {
             return if along > 0.0 { smoothstep(0.0, 1.0, SHADOW_SHARPNESS * aside / along) } else { 1.0 };
         }
-        let ray = self.to_shape_axes(ray);
+        let ray = self.in_shape_axes(ray);
         let mut distance = (along - radius - aside.max(0.0)).max(0.01);
         let end = along + radius;
         let mut share: f64 = 1.0;

@@ -226,7 +226,7 @@ fn align_views(
     let is_on_track = fit.is_some() || known.is_none();
     let context = PoseContext { description: &description, folder, tool: &tool, by: &by, input };
     let (model, mut poses) = match known {
-        Some(known) => context.from_known_poses(aligned.model, known, choice.refine, places, host)?,
+        Some(known) => context.result_of_known_poses(aligned.model, known, choice.refine, places, host)?,
         None => context.with_scale(aligned, track.as_ref(), &job, host)?,
     };
     if let Some(earth) = poses.earth.as_ref().filter(|_| is_on_track) {
@@ -329,7 +329,7 @@ impl PoseContext<'_> {
 
     /// Result for given poses after triangulation. Not refined: the given poses, scaled by the track. Refined: held by
     /// the track positions, or transformed back to the coordinates in which they were given.
-    fn from_known_poses(
+    fn result_of_known_poses(
         &self,
         mut model: CheckedModel,
         known: AlignedPoses,

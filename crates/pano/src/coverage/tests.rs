@@ -141,6 +141,6 @@ fn a_hole_is_closed_by_the_fewest_views() {
 fn the_map_counts_views() {
     let counts = view_count_grid(&Layout::Cube6.views(64, 64, None), 8, 4);
     assert!(counts.iter().all(|&count| count >= 1));
-    let ring = super::view_count_grid(&Layout::Ring8.views(64, 64, None), 8, 8);
+    let ring = view_count_grid(&Layout::Ring8.views(64, 64, None), 8, 8);
     assert!(ring[..8].iter().all(|&count| count == 0) && ring[24..32].iter().all(|&count| count == 2));
 }

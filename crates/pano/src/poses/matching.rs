@@ -175,7 +175,7 @@ mod tests {
     use super::*;
 
     fn pairs(first: &Trajectory, second: &Trajectory) -> Result<PosePairs, PairError> {
-        super::pair_poses(first, second, ["the first", "the second"])
+        pair_poses(first, second, ["the first", "the second"])
     }
 
     fn list(names: &[&str]) -> Trajectory {
