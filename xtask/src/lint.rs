@@ -6,10 +6,10 @@
 //! - Sources contain no path of a single machine.
 //! - Files with unsafe code are listed in the table of `docs/reference/unsafe.md`, and tests that `docs/reference/reliability.md` names
 //!   exist.
-//! - No crate depends on a forbidden crate ([`crate::arrows`]).
+//! - No crate depends on a forbidden crate ([`crate::dependencies`]).
 //! - Third-party packages have licences that `docs/reference/dependencies.md` names ([`crate::licences`]).
-//! - Messages of libraries contain no command-line flags ([`crate::settings`]).
-//! - Link targets of pages, and files cited by pages and comments, exist ([`crate::cited`]).
+//! - Messages of libraries contain no command-line flags ([`crate::message_flags`]).
+//! - Link targets of pages, and files cited by pages and comments, exist ([`crate::citations`]).
 
 use std::collections::BTreeSet;
 use std::path::Path;

@@ -1,5 +1,5 @@
 //! Aligns panoramas from the views that `pano split` cut in the layout ring8, and prints the time of each stage:
-//! `cargo run --release -p gausset-bearing --example align_views -- WORK [THREADS] > poses.csv`.
+//! `cargo run --release -p gausset-bearing --example align_views -- WORK [ASSUMED_THREADS] > poses.csv`.
 
 use std::path::Path;
 use std::sync::Mutex;

@@ -51,7 +51,7 @@ pub fn dispatch_level(wanted: SimdLevel) -> Option<Level> {
     }
 }
 
-/// Stable name of a token's level: one of [`VectorLevel::name`], never `auto`.
+/// Stable name of a token's level: one of [`SimdLevel::level_name`], never `auto`.
 #[must_use]
 pub fn name(level: Level) -> &'static str {
     #[cfg(target_arch = "x86_64")]

@@ -14,7 +14,7 @@ use std::thread::JoinHandle;
 /// Rounds of the spin loop before a waiting thread sleeps: about 10 µs, a few times the gap between two stages.
 const SPIN_ROUNDS: u32 = 2_000;
 
-/// Callbacks through which a profiler observes the workers of all pools: see [`watch_workers`].
+/// Callbacks through which a profiler observes the workers of all pools: see [`set_worker_callbacks`].
 #[derive(Clone, Copy, Debug)]
 pub struct WorkerCallbacks {
     /// A worker starts to work on a job; the return value is passed to `end`.

@@ -144,7 +144,7 @@ fn multiply_add_chains<S: Simd, const CHAINS: usize>(simd: S) -> f32 {
     total
 }
 
-/// Stores [`PLACEMENTS`] values where counters point, as a counting sort does.
+/// Stores [`SCATTERED_VALUES`] values where counters point, as a counting sort does.
 fn scatter_values() -> u32 {
     let mut counters = [0u32; BUCKETS];
     let mut places = [0u64; TARGETS];

@@ -48,7 +48,7 @@ pub fn array_from_fn<T: Copy, const N: usize>(mut f: impl FnMut(usize) -> T) -> 
     out
 }
 
-/// Applies a function to each element; see [`each`].
+/// Applies a function to each element; see [`array_from_fn`].
 #[inline(always)]
 pub fn map_array<T: Copy, U: Copy, const N: usize>(values: [T; N], mut f: impl FnMut(T) -> U) -> [U; N] {
     array_from_fn(

@@ -42,9 +42,9 @@ pub const DSSIM_WEIGHT: f32 = 0.2;
 pub const SSIM_TAPS: usize = 11;
 /// SSIM: standard deviation of the window in px.
 pub const SSIM_SIGMA: f64 = 1.5;
-/// SSIM: `(0.01 · data range)²`.
+/// SSIM: `(0.01 · data row_range)²`.
 pub const SSIM_C1: f64 = 0.01 * 0.01;
-/// SSIM: `(0.03 · data range)²`.
+/// SSIM: `(0.03 · data row_range)²`.
 pub const SSIM_C2: f64 = 0.03 * 0.03;
 
 /// Adam: decay of the first moment.

@@ -63,7 +63,7 @@ impl TargetImage {
     ///
     /// Pixels are weighted by their coverage, and masked ones are left out; a pixel of which less than half is kept is
     /// masked. Columns and rows at the end that do not fill a block are cut off, as in
-    /// [`Camera::reduced`](crate::Camera::reduced).
+    /// [`Camera::reduced`](crate::Camera::downscaled).
     ///
     /// # Panics
     /// If a side is shorter than `factor`, or `factor` is 0.
@@ -116,7 +116,7 @@ impl TargetImage {
     }
 
     /// Downscales interleaved RGB colours of an image of this `width` to `1 / factor`, each the mean of its block.
-    /// Columns and rows that do not fill a block are cut off, as in [`reduced`](Self::reduced).
+    /// Columns and rows that do not fill a block are cut off, as in [`reduced`](Self::downscaled).
     #[must_use]
     pub fn downscaled_colours(colours: &[f32], width: u32, factor: u32) -> Vec<f32> {
         let (stride, side) = (3 * width as usize, factor as usize);

@@ -1,7 +1,7 @@
 //! Counts of the work of a step, on request and while a profile is recorded.
 //!
 //! Counting reads the buffers of the step that has just been done. Counts that need a pass over tile entries or splats
-//! are taken in one of every `EVERY` steps, in a separate span, so that they cost little and are visible in the
+//! are taken in one of every `COUNT_INTERVAL` steps, in a separate span, so that they cost little and are visible in the
 //! profile.
 
 use gausset_compute::simd::LANES;

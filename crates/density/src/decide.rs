@@ -169,7 +169,7 @@ pub fn decide(
     })
 }
 
-/// Full blocks of 16 in vectors, the remainder by [`Inputs::decide`].
+/// Full blocks of 16 in vectors, the remainder by [`DecisionInputs::decide`].
 #[inline(always)]
 fn decide_chunk<S: Simd, const BY_RADIUS: bool>(
     simd: S,

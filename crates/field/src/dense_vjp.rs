@@ -44,7 +44,7 @@ pub(crate) type Sample<T, const N: usize> = [T; N];
 type Unpack<'a> = &'a (dyn Fn(usize, &BlockMoments) -> BlockMoments + Sync);
 
 /// Gradients from the ten moments of each Gaussian over points `x y z gbar`. The number of points must be a multiple of
-/// [`PHASE`].
+/// [`PHASE_POINTS`].
 pub(crate) fn moments<T: Real>(
     exec: Exec<'_>,
     field: &PackedField<T>,

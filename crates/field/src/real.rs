@@ -13,7 +13,7 @@
 //! ```
 //! The second factor is a table look-up, a shift and an integer addition, so the multiply-add units execute four
 //! operations instead of six, and a weight is multiplied into the `c` beforehand. In f64: a minimax polynomial and an
-//! exponent insertion. Coefficients are relative minimax fits. Beyond [`Real::FAR`] the value is exactly 0, because
+//! exponent insertion. Coefficients are relative minimax fits. Beyond [`Real::MAX_Q`] the value is exactly 0, because
 //! denormals would slow down all operations that use them by a factor of two.
 
 use std::f32::consts::SQRT_2;

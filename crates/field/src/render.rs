@@ -29,7 +29,7 @@ const LINES: usize = 256;
 const VALUE_BYTES: u64 = size_of::<f32>() as u64;
 
 impl Lattice {
-    /// Number of points; [`Lattice::count`] checks whether that many fit into memory.
+    /// Number of points; [`Lattice::checked_count`] checks whether that many fit into memory.
     #[must_use]
     pub fn len(&self) -> usize {
         let product = self.dims.iter().try_fold(1usize, |count, d| count.checked_mul(*d));

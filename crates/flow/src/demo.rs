@@ -4,7 +4,7 @@
 //! DIR/.tmp-data/  the scene during generation ──rename──▶ DIR/data/  with demo.json, which records size and seed
 //! DIR/run/        the run; an interrupted run resumes
 //! ```
-//! Both scene folders have an ownership marker ([`gausset_io::owned`]); a folder without it is never removed.
+//! Both scene folders have an ownership marker ([`gausset_io::ownership`]); a folder without it is never removed.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};

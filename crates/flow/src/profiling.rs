@@ -79,10 +79,10 @@ pub fn floors(engine: &mut dyn Engine, work: &StepWork) -> (Option<MachineRates>
 /// Purpose in the ownership marker of a profile folder.
 const PURPOSE: &str = "profile";
 
-/// As [`take`], for a job that has its own output folder.
+/// As [`claim_folder`], for a job that has its own output folder.
 ///
 /// # Errors
-/// As [`take`]; the profile folder is the job's folder or inside it.
+/// As [`claim_folder`]; the profile folder is the job's folder or inside it.
 pub fn claim_folder_outside(folder: &Path, job: &Path) -> Result<(), Failure> {
     if folder.starts_with(job) {
         let (folder, job) = (folder.display(), job.display());

@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use crate::{Failure, Host};
 
-/// Purpose in the ownership marker of a COLMAP model folder ([`gausset_io::owned`]).
+/// Purpose in the ownership marker of a COLMAP model folder ([`gausset_io::ownership`]).
 pub const MODEL_PURPOSE: &str = "model";
 /// File name of the record of a photo model, in the model folder.
 pub const MODEL_RECORD: &str = "align.json";

@@ -1,4 +1,4 @@
-//! Training curves for TensorBoard: `RUN/events.out.tfevents.gausset`, next to `metrics.jsonl`. When a run resumes, the
+//! Training curves for TensorBoard: `RUN_LENGTH/events.out.tfevents.gausset`, next to `metrics.jsonl`. When a run resumes, the
 //! earlier part is rewritten from `metrics.jsonl`.
 
 use std::path::Path;

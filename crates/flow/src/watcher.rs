@@ -3,7 +3,7 @@
 use gausset_train::{Event, Run};
 
 /// Called between two parts of a training, on its thread, which waits for the call to return. A watcher cannot change
-/// the steps: it renders on the device ([`Run::look`]) and sends requests ([`Run::requests`]).
+/// the steps: it renders on the device ([`Run::with_device`]) and sends requests ([`Run::requests`]).
 pub trait Watcher {
     /// The run is about to start its first part.
     fn started(&mut self, run: &mut Run);

@@ -106,7 +106,7 @@ const OUTPUT_ARGUMENTS: [&str; 5] = ["output", "sheet", "csv", "profile", "keep"
 const READ_WRITE_ARGUMENTS: [&str; 7] = ["data", "folder", "input", "photos", "resume", "run", "views_of"];
 
 /// Registers the files that the arguments of a command read, including files directly in folders, so that they are not
-/// overwritten. An argument counts as read unless it is listed in [`WRITTEN`] or [`WRITTEN_TO`].
+/// overwritten. An argument counts as read unless it is listed in [`OUTPUT_ARGUMENTS`] or [`READ_WRITE_ARGUMENTS`].
 fn files_read(definition: &clap::Command, matches: &ArgMatches) -> InputFiles {
     let (mut definition, mut matches) = (definition, matches);
     while let Some((name, inner)) = matches.subcommand()

@@ -5,7 +5,7 @@
 //!   error.
 //!
 //! Settings that libraries name in messages become flags here ([`crate::flags`]). No output contains control characters
-//! that a terminal interprets ([`units::is_obeyed`]): results are [`Lines`], JSON has its own escapes, everything else
+//! that a terminal interprets ([`text::is_terminal_control`]): results are [`Lines`], JSON has its own escapes, everything else
 //! is a single line. Other modules cannot print: `clippy.toml` and the lints of the workspace refuse `stdout`, `stderr`
 //! and `println`.
 

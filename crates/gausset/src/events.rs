@@ -26,7 +26,7 @@ pub(crate) fn run_job<T>(
     job(&mut Host::new(interrupt.stop(), &mut events))
 }
 
-/// [`attend`] with an optional viewer of the training.
+/// [`run_job`] with an optional viewer of the training.
 pub(crate) fn run_job_with_viewer<T>(
     interrupt: &Interrupt,
     console: &Console,

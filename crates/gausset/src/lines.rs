@@ -1,7 +1,7 @@
 //! Text output as a list of lines without control characters.
 //!
 //! Names of images, classes and files are untrusted: an escape sequence or line break could colour the screen,
-//! hide output or forge a line. Results are therefore [`Lines`] instead of strings: every line is made [`harmless`]
+//! hide output or forge a line. Results are therefore [`Lines`] instead of strings: every line is made [`escape_controls`]
 //! when it is added, and only this module inserts line breaks.
 
 use std::ops::{Add, AddAssign};

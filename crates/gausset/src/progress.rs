@@ -12,7 +12,7 @@ use crate::numbers::{duration, grouped, three_digits};
 
 /// A plain line is printed after this fraction of the work, or after [`LINE_EVERY`].
 const LINE_EVERY_FRACTION: f64 = 0.05;
-/// A plain line is printed after this time, or after [`LINE_EVERY_SHARE`] of the work.
+/// A plain line is printed after this time, or after [`LINE_EVERY_FRACTION`] of the work.
 const LINE_EVERY: Duration = Duration::from_secs(5);
 /// Minimum time between two plain lines.
 const MIN_LINE_INTERVAL: Duration = Duration::from_millis(500);

@@ -11,8 +11,8 @@
 //! | `layout` | every buffer with its size |
 //! | `kernels` | the files of `kernels/` in each kernel, and the access of its bindings |
 //! | `schedule` | the dispatches of a step or render, in order |
-//! | `flight` | units in flight: several at a time, each executed once |
-//! | `room` | enlarging buffers, within limits |
+//! | `in_flight` | units in flight: several at a time, each executed once |
+//! | `capacity` | enlarging buffers, within limits |
 //! | `split`, `pace` | splitting the work of a unit, to fit into memory and to keep the device responsive |
 //! | `schedule::list`, `schedule::rule` | the dispatches of a view and of a step; those of a density rule |
 //! | `task` | what is in flight: steps and rules |
@@ -22,10 +22,10 @@
 //! | `planes` | conversion of a state to and from device planes |
 //! | `state` | the host's knowledge of a state, and checks of a state |
 //! | `engine` | the engine's fields; running a unit to completion |
-//! | `hold` | uploading a state and reading it back; memory needs |
+//! | `upload` | uploading a state and reading it back; memory needs |
 //! | `traffic` | bytes that kernels move, for profiles |
 //! | `selftest` | a step compared with stored results |
-//! | `trial` | time of a step, to choose between a CPU and its integrated GPU |
+//! | `benchmark` | time of a step, to choose between a CPU and its integrated GPU |
 //! | `device` | all code that uses `wgpu` |
 //!
 //! **Capacity.** Only the device knows whether all tile entries of a view fit. A planning kernel checks it before they
@@ -34,7 +34,7 @@
 //!
 //! **Density** rules are units like steps: the device decides, counts and moves all data, and the host learns the
 //! result from the status. While units are in flight, only the device knows the number of splats. With
-//! [`DensityOn::Host`] the state is read back, changed by `gausset-density` and uploaded again: the oracle of tests.
+//! [`DensityBackend::Host`] the state is read back, changed by `gausset-density` and uploaded again: the oracle of tests.
 //! Clearing free space is one unit for each of its views, and one for the rule.
 #![deny(unsafe_code)]
 

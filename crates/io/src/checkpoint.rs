@@ -70,7 +70,7 @@ struct StateScalars {
     extras: Vec<ExtraScalars>,
 }
 
-/// The scalars of an [`ExtraGroup`].
+/// The scalars of an [`CorrectionGroup`].
 #[derive(Serialize, Deserialize)]
 struct ExtraScalars {
     name: String,

@@ -4,7 +4,7 @@
 //! file is opened without blocking, links are followed, anything but a regular file is refused, and each reader sets a
 //! limit on the bytes. `clippy.toml` disallows `File::open`, `fs::read` and `fs::read_to_string` everywhere else.
 //!
-//! A name *inside* a file is untrusted. [`inside`] restricts it, as text, to the folder of that file. The content of
+//! A name *resolve_inside* a file is untrusted. [`resolve_inside`] restricts it, as text, to the folder of that file. The content of
 //! the disk is under control of the user: links are followed wherever they lead.
 #![deny(clippy::indexing_slicing, reason = "what comes from outside is never an index")]
 

@@ -1,8 +1,8 @@
 //! Protects input files: no command writes to a file that it reads, even with ⟨force⟩.
 //!
-//! A job holds the files that it reads ([`Reading`]) as long as it may read them: a dataset its images, masks and
+//! A job holds the files that it reads ([`InputFiles`]) as long as it may read them: a dataset its images, masks and
 //! model, a run its files, a command the files in its arguments. Every writer of [`crate::atomic`] and every removal by
-//! [`crate::owned`] checks here ([`refuse`]). A file is the same under all its names: another spelling, a symbolic
+//! [`crate::ownership`] checks here ([`check_not_input`]). A file is the same under all its names: another spelling, a symbolic
 //! link, and on Unix a hard link.
 
 use std::collections::HashMap;

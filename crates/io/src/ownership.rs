@@ -2,7 +2,7 @@
 //!
 //! A folder is Gausset-owned only if its marker file says so: `.gausset`, one line, `gausset NAME`. Names and contents
 //! of other files prove nothing. Other files are neither replaced nor removed unless the user adds `--force`, and then
-//! only those with the names of files that are about to be written. Inputs are never replaced ([`crate::reading`]).
+//! only those with the names of files that are about to be written. Inputs are never replaced ([`crate::input_files`]).
 
 use std::ffi::OsString;
 use std::io::{self, Write};

@@ -56,7 +56,7 @@ pub fn escape_controls(text: &str) -> Cow<'_, str> {
     Cow::Owned(line)
 }
 
-/// A message that may contain untrusted text, on one line: line breaks become spaces, the rest is [`harmless`].
+/// A message that may contain untrusted text, on one line: line breaks become spaces, the rest is [`escape_controls`].
 #[must_use]
 pub fn one_line(message: &str) -> String {
     let parts = message.split(['\n', '\r']).map(str::trim).filter(|part| !part.is_empty());
@@ -133,7 +133,7 @@ pub fn counted(count: u64, noun: &str) -> String {
     format!("{} {noun}{plural}", grouped(count))
 }
 
-/// Untrusted text, truncated to fit a line, and [`harmless`].
+/// Untrusted text, truncated to fit a line, and [`escape_controls`].
 #[must_use]
 pub fn excerpt(text: &str) -> String {
     const LONGEST: usize = 80;

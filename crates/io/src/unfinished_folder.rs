@@ -1,6 +1,6 @@
 //! An unfinished output folder: `.tmp-<pid>-<n>-NAME` next to its final path.
 //!
-//! It is marked as Gausset-owned when it is created ([`crate::owned`]), so that the remains of a killed process can be
+//! It is marked as Gausset-owned when it is created ([`crate::ownership`]), so that the remains of a killed process can be
 //! distinguished from third-party files and removed. When it is complete it is renamed to its final name; otherwise it
 //! is removed on drop.
 

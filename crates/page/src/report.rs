@@ -24,7 +24,7 @@ pub struct ReportPage {
     has_splats: bool,
 }
 
-/// A row of [`Report::pictures`]: an image with its scores.
+/// A row of [`ReportPage::images`]: an image with its scores.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ImageRow {
     /// Name of the image.

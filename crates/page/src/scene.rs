@@ -3,7 +3,7 @@
 //! ```text
 //! page … <script type="application/octet-stream" id="splats" data-bytes="N">S</script> … script
 //! ```
-//! S is the PLY, compressed with zlib to N bytes, as text of 7 bits per character ([`crate::text::write_sevens`]). The
+//! S is the PLY, compressed with zlib to N bytes, as text of 7 bits per character ([`crate::text::write_base128`]). The
 //! content policy of the page forbids all loading and allows only the page's own script, by its SHA-256.
 
 use std::io::{self, Write};

@@ -45,7 +45,7 @@ pub fn base64(bytes: &[u8]) -> String {
     out
 }
 
-/// 7-bit characters that a page cannot hold unchanged. The bits of [`MOVED`] turn NUL, CR and `<` into `À`, `Í` and
+/// 7-bit characters that a page cannot hold unchanged. The bits of [`ESCAPE_BITS`] turn NUL, CR and `<` into `À`, `Í` and
 /// `ü`.
 const ESCAPED: [u8; 3] = [0, b'\r', b'<'];
 const ESCAPE_BITS: u8 = 0xc0;
@@ -85,7 +85,7 @@ pub fn write_base128(out: &mut dyn Write, bytes: &[u8]) -> io::Result<()> {
     out.write_all(&text)
 }
 
-/// Decodes the first `length` bytes of a text by [`write_sevens`].
+/// Decodes the first `length` bytes of a text by [`write_base128`].
 #[must_use]
 pub fn read_base128(text: &[u8], length: usize) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(length.min(text.len()));

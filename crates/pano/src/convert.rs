@@ -230,10 +230,10 @@ pub enum DecodeStep {
     Decode,
 }
 
-/// Like [`read`], and calls `begins` before each step.
+/// Like [`decode_frame`], and calls `begins` before each step.
 ///
 /// # Errors
-/// As [`read`].
+/// As [`decode_frame`].
 pub fn decode_frame_with_progress(
     files: &[PathBuf],
     projection: Option<&Projection>,

@@ -74,7 +74,7 @@ pub fn far_points(
         .collect()
 }
 
-/// Directions of the upper hemisphere above [`LOWEST`].
+/// Directions of the upper hemisphere above [`MIN_ELEVATION_SINE`].
 fn upper_half(up: [f64; 3]) -> impl Iterator<Item = [f64; 3]> {
     // Any two axes orthogonal to up.
     let helper = if up[0].abs() < 0.8 { [1.0, 0.0, 0.0] } else { [0.0, 1.0, 0.0] };

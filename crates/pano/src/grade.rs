@@ -4,7 +4,7 @@
 //! row (Cb, Cr)  256 values of Y, Cb, Cr each, computed for the first pixel of that chroma and kept for all frames
 //! a pixel       Y' = row.y[Y]           Cb', Cr' = row.cb[Ȳ], row.cr[Ȳ]    Ȳ = mean of the luma that shares the chroma
 //! ```
-//! There is no interpolation beyond that of [`Look`] and [`Lut`], and a pixel costs one load from a table of which
+//! There is no interpolation beyond that of [`ColourSettings`] and [`Lut`], and a pixel costs one load from a table of which
 //! little is in use, because images have few chromas. The tables add the difference that grading makes in R'G'B', so
 //! neutral settings leave every byte unchanged, also where YCbCr is outside R'G'B'.
 
@@ -238,7 +238,7 @@ struct ToneTables {
     linear: Vec<f32>,
     /// Encoded values of linear light 0 to 1.
     encoded: Vec<f32>,
-    /// Factor of the tone curve by log2 L from [`TONE_FROM`] on; empty if the tone is neutral.
+    /// Factor of the tone curve by log2 L from [`TONE_START_LOG2`] on; empty if the tone is neutral.
     tone: Vec<f32>,
 }
 

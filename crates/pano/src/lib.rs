@@ -1,7 +1,7 @@
 //! 360-degree footage, cut into perspective views with exact geometry at the speed of the codecs, and ordinary footage.
 //!
 //! ```text
-//! frames, video  image files and videos of any kind    film      videos of panoramas
+//! frames, video  image files and videos of any kind    sphere_video  videos of panoramas
 //! geometry  directions of a view's pixels              layout    sets of views
 //! projection, cube, eac, fisheye  from a direction to the source image
 //! calibrate   a lens file from frames of two fisheye lenses
@@ -10,8 +10,8 @@
 //! motion, selection  camera motion of a video, and selection of its frames
 //! look, lut, grade, equalise  colour changes, and their lookup table
 //! poses     poses written by other programs           export    poses and points for other programs
-//! track     GPS tracks
-//! observed  landmarks and their observations
+//! gps_track  GPS tracks
+//! landmarks  landmarks and their observations
 //! sphere_mask  masks on the sphere
 //! table     coordinates, 16 pixels a segment          remap     sampling in integers
 #![deny(unsafe_code)]

@@ -42,7 +42,7 @@ impl Default for ImageLimits {
 pub struct LoadError {
     /// The image file.
     pub path: PathBuf,
-    /// The problem, as `PLACE: what is wrong …`.
+    /// The problem, as `POSE_POSITION_SIGMA: what is wrong …`.
     pub problem: String,
 }
 
@@ -211,10 +211,10 @@ fn check_size(path: &Path, limits: &ImageLimits, [w, h]: [u32; 2]) -> Result<[u3
     Ok([w, h])
 }
 
-/// Like [`open`], for a file that is already in memory.
+/// Like [`load`], for a file that is already in memory.
 ///
 /// # Errors
-/// As [`open`].
+/// As [`load`].
 pub fn parse(path: &Path, limits: &ImageLimits, data: Vec<u8>) -> Result<LoadedImage, LoadError> {
     let mut opened = LoadedImage { path: path.to_owned(), data, ..LoadedImage::default() };
     if is_tiff(&opened.data) {

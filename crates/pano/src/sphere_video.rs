@@ -56,7 +56,7 @@ impl SphereVideo {
         Self::open_checked(path, choice, is_stereo, limits, silence, stop, is_panorama)
     }
 
-    /// Opens a video of panoramas or of cubes, without checking the aspect ratio; for a cube, call [`Self::of_cube`]
+    /// Opens a video of panoramas or of cubes, without checking the aspect ratio; for a cube, call [`Self::with_cube`]
     /// next.
     ///
     /// # Errors
@@ -167,7 +167,7 @@ impl SphereVideo {
         Self { video: self.video.limited_to(most), ..self }
     }
 
-    /// Keeps only the given frames ([`Video::picked`]).
+    /// Keeps only the given frames ([`Video::with_selected`]).
     #[must_use]
     pub fn picked(self, picks: &[usize]) -> Self {
         Self { video: self.video.with_selected(picks), ..self }

@@ -1,4 +1,4 @@
-//! From a pixel of a source to its direction: the inverse of [`Projection::place`].
+//! From a pixel of a source to its direction: the inverse of [`Projection::project`].
 //!
 //! Masks are computed on the sphere and stored as files of the size of their source images.
 

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use crate::system;
 
-/// How long [`end_all`] waits for the lock: a thread that panicked may hold it for ever.
+/// How long [`kill_all`] waits for the lock: a thread that panicked may hold it for ever.
 const LOCK_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// The running process groups.
@@ -26,7 +26,7 @@ struct RunningGroups {
 static RUNNING: Mutex<RunningGroups> =
     Mutex::new(RunningGroups { leaders: BTreeSet::new(), is_closed: false });
 
-/// Suspends all running programs until [`go_on`]: for a user who pauses Gausset.
+/// Suspends all running programs until [`resume`]: for a user who pauses Gausset.
 pub fn pause() {
     lock(&RUNNING).leaders.iter().copied().for_each(system::pause);
 }
@@ -75,7 +75,7 @@ pub(crate) struct Group {
     end: Option<ExitReason>,
 }
 
-/// Starts a program in its own process group, which this module never kills. `None` after [`end_all`].
+/// Starts a program in its own process group, which this module never kills. `None` after [`kill_all`].
 pub(crate) fn launch(command: &mut Command) -> io::Result<Option<Child>> {
     #[cfg(unix)]
     std::os::unix::process::CommandExt::process_group(command, 0);
@@ -84,11 +84,11 @@ pub(crate) fn launch(command: &mut Command) -> io::Result<Option<Child>> {
 }
 
 impl Group {
-    /// Starts a program as the leader of a process group. `None` after [`end_all`].
+    /// Starts a program as the leader of a process group. `None` after [`kill_all`].
     pub(crate) fn start(command: &mut Command) -> io::Result<Option<Self>> {
         #[cfg(unix)]
         std::os::unix::process::CommandExt::process_group(command, 0);
-        // The list stays locked until the program is in it, so that [`end_all`] misses none.
+        // The list stays locked until the program is in it, so that [`kill_all`] misses none.
         let mut running = lock(&RUNNING);
         if running.is_closed {
             return Ok(None);

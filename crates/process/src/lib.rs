@@ -5,12 +5,12 @@
 //! Program::new("ffmpeg").arg(..) ─▶ run(stop, on_line) ─▶ every line of stdout and stderr as it comes ─▶ Finished
 //!                                └▶ stream(stop)       ─▶ stdout as bytes, stderr kept
 //! ```
-//! **What is executed.** Programs are looked up only in the absolute entries of PATH ([`find`]). They run in a folder
+//! **What is executed.** Programs are looked up only in the absolute entries of PATH ([`find_program`]). They run in a folder
 //! to which only the system's owner writes, with the relative entries removed from PATH, PYTHONPATH and the library
 //! paths. Files in the working folder, next to the images or in the output are therefore never run, imported or linked.
 //!
 //! **How programs end.** The stop flag is checked every 20 ms while a caller waits, whether or not the program writes
-//! anything. Processes that a program left in its group are killed with it. [`end_all`] kills everything immediately,
+//! anything. Processes that a program left in its group are killed with it. [`kill_all`] kills everything immediately,
 //! for a process that is about to exit. If this process is killed (SIGKILL), nothing here can act: a program then exits
 //! at its next write to the closed pipe. The system call that would kill it immediately (`PR_SET_PDEATHSIG`) has to be
 //! made between fork and exec, which needs `unsafe`.

@@ -13,7 +13,7 @@ use crate::group::{ExitReason, Group, lock};
 /// Interval at which the stop flag and the clock are checked.
 pub(crate) const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
-/// Number of last output lines that errors quote and [`Finished`] keeps.
+/// Number of last output lines that errors quote and [`ProgramOutput`] keeps.
 pub(crate) const TAIL_LINES: usize = 20;
 /// Longest line that is kept, bytes. Longer ones are split.
 pub(crate) const MAX_LINE_BYTES: u64 = 64 * 1024;
@@ -94,7 +94,7 @@ impl<'a> RunningProgram<'a> {
         self.silence = SilenceTimer::new();
     }
 
-    /// Time since the last output. Callers that wait call this every [`POLL`].
+    /// Time since the last output. Callers that wait call this every [`POLL_INTERVAL`].
     ///
     /// # Errors
     /// The stop flag is set, or the silence limit has passed. The program has been killed.

@@ -103,7 +103,7 @@ impl Program {
         self.program.display().to_string()
     }
 
-    /// Maps the result of a start; `None` means that `end_all` was called.
+    /// Maps the result of a start; `None` means that `kill_all` was called.
     fn check_started<T>(&self, answer: std::io::Result<Option<T>>) -> Result<T, ProcessError> {
         let program = self.name();
         match answer {

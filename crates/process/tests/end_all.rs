@@ -1,4 +1,4 @@
-//! `end_all` kills everything immediately. This test has its own process: nothing can be started afterwards.
+//! `kill_all` kills everything immediately. This test has its own process: nothing can be started afterwards.
 #![cfg(unix)]
 
 use std::sync::atomic::AtomicBool;

@@ -19,10 +19,10 @@
 //!   reset it) therefore sum to the wall time exactly, and every fraction is relative to the wall time.
 //! - **Threads**: spans of other threads are reported separately, summed by path: they run in parallel to the wall
 //!   clock, not within it. The time of all threads together in a stage is the `cpu` figure of its row on the critical
-//!   path. The threads of a pool have no spans of their own: [`begin_as_worker`] gives them the name of the current
+//!   path. The threads of a pool have no spans of their own: [`start_worker_span`] gives them the name of the current
 //!   stage of the critical path.
 //! - **Devices** have separate tracks ([`interval`]): their time also runs in parallel to the wall clock.
-//! - **Workers** that switch between stages keep a [`Ledger`], recorded or not: its rows are all of their time.
+//! - **Workers** that switch between stages keep a [`StageTimer`], recorded or not: its rows are all of their time.
 //! - **Bounded**: statistics are kept per path ([`MAX_PATHS`], [`MAX_DEPTH`], [`MAX_COUNTERS`] for each thread) and do
 //!   not grow with the number of spans. Spans beyond a limit count as time of their parent and are counted in
 //!   [`Profile::dropped_spans`]. The trace is a ring of the last [`TRACE_EVENTS`] events of each thread.
@@ -87,14 +87,14 @@ impl Drop for Span {
     }
 }
 
-/// Starts a span on a pool's thread with the name of the innermost open span of the critical path; [`end_as_worker`]
+/// Starts a span on a pool's thread with the name of the innermost open span of the critical path; [`end_worker_span`]
 /// ends it. Returns 0 if nothing is recorded.
 #[must_use]
 pub fn start_worker_span() -> u64 {
     if MODE.load(Ordering::Relaxed) & RECORD == 0 { 0 } else { recorder::enter_as_worker() }
 }
 
-/// Ends the span started by [`begin_as_worker`].
+/// Ends the span started by [`start_worker_span`].
 pub fn end_worker_span(serial: u64) {
     if serial != 0 {
         recorder::exit(serial, MODE.load(Ordering::Relaxed) & TRACE != 0);

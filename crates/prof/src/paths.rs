@@ -21,7 +21,7 @@ pub(crate) struct PathNode {
     pub(crate) exclusive: Option<Box<Stats>>,
 }
 
-/// A bounded tree of [`Node`]s; node [`TOP`] has no name.
+/// A bounded tree of [`PathNode`]s; node [`ROOT`] has no name.
 #[derive(Clone, Debug)]
 pub(crate) struct PathTree {
     pub(crate) nodes: Vec<PathNode>,

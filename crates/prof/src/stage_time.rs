@@ -93,7 +93,7 @@ impl<S: StageSet> StageTimer<S> {
         result
     }
 
-    /// Time per stage, in the order of [`Stages::ALL`].
+    /// Time per stage, in the order of [`StageSet::ALL`].
     #[must_use]
     pub fn end(mut self) -> Vec<StageTime> {
         self.record_time();

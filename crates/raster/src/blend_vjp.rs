@@ -11,7 +11,7 @@
 //! ```
 //!
 //! `S` starts as `g · C + g_z D + g_a (1 - T_end)` from the forward result, and `w_i s_i` is subtracted at each splat.
-//! Sums over the pixels of a tile go to one [`Slot`] per (tile, splat) entry; there are no atomic additions, and a
+//! Sums over the pixels of a tile go to one [`GradientSlot`] per (tile, splat) entry; there are no atomic additions, and a
 //! later stage adds the slots of a splat in a fixed order.
 
 use fearless_simd::{f32x8, f32x16, mask32x16, prelude::*, u32x16};
@@ -45,7 +45,7 @@ const RECORD_PREFETCH: usize = 64;
 /// Prefetch distance of slots, in entries.
 const SLOT_PREFETCH: usize = 32;
 
-/// Names of the values of a [`Slot`]; `v = dL/d ln alpha`, `(dx, dy)` from the mean to the pixel.
+/// Names of the values of a [`GradientSlot`]; `v = dL/d ln alpha`, `(dx, dy)` from the mean to the pixel.
 pub mod slot {
     /// `Σ v`.
     pub const V: usize = 0;

@@ -34,7 +34,7 @@ pub struct TooManyEntries {
 pub struct ListCapacity {
     /// Bytes available for the entries.
     pub bytes: u64,
-    /// Bytes per entry: [`ListRoom::FORWARD`] or [`ListRoom::BACKWARD`].
+    /// Bytes per entry: [`ListCapacity::FORWARD`] or [`ListCapacity::BACKWARD`].
     pub bytes_per_entry: u64,
 }
 
@@ -96,7 +96,7 @@ impl Pipeline {
     /// Runs `project`, `sort`, `tile`.
     ///
     /// # Errors
-    /// [`TooManyEntries`] if they exceed [`Self::room`].
+    /// [`TooManyEntries`] if they exceed [`Self::list_capacity`].
     pub fn lists(
         &mut self,
         exec: Exec<'_>,
@@ -128,7 +128,7 @@ impl Pipeline {
     /// Runs `project`, `sort`, `tile`, `blend`, with [`Self::sky`] behind the splats.
     ///
     /// # Errors
-    /// [`TooManyEntries`] if they exceed [`Self::room`].
+    /// [`TooManyEntries`] if they exceed [`Self::list_capacity`].
     pub fn forward(
         &mut self,
         exec: Exec<'_>,

@@ -398,7 +398,7 @@ struct GradientChunk<'a> {
 }
 
 impl Gradients {
-    /// Runs the stage after [`SlotSums::run`].
+    /// Runs the stage after [`GradientSlots::run`].
     #[must_use]
     pub fn compute(
         exec: Exec<'_>,

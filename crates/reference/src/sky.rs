@@ -18,7 +18,7 @@ pub fn background_colour(scene: &Scene, column: u32, row: u32) -> [f64; 3] {
     std::array::from_fn(|channel| scene.background[channel] + color[channel])
 }
 
-/// Adds the contribution of a pixel to the gradient of the sky, from the gradient with respect to [`behind`].
+/// Adds the contribution of a pixel to the gradient of the sky, from the gradient with respect to [`background_colour`].
 pub fn background_colour_vjp(scene: &Scene, column: u32, row: u32, d_behind: [f64; 3], d_sky: &mut SkyF64) {
     if let Some(sky) = &scene.sky {
         // The gradient with respect to the pose is left out: see the docs of `raster::sky`.

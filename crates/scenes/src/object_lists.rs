@@ -9,9 +9,9 @@ use crate::vec3::Vec3;
 /// Index of an object.
 pub(crate) type Index = u16;
 
-/// Half the side of the square that a [`Grid`] covers, in scene units.
+/// Half the side of the square that a [`ObjectGrid`] covers, in scene units.
 const GRID_HALF: f64 = 5.5;
-/// Cells along a side of a [`Grid`].
+/// Cells along a side of a [`ObjectGrid`].
 const GRID_CELLS: usize = 44;
 /// Edge of a square of pixels that shares a list of [`TileLists`].
 const TILE: usize = 16;

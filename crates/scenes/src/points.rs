@@ -43,7 +43,7 @@ pub struct PointObservation {
 }
 
 impl ProceduralScene {
-    /// At most [`Scene::points`] sparse points, distributed over the images and evenly within each.
+    /// At most [`ProceduralScene::points`] sparse points, distributed over the images and evenly within each.
     #[must_use]
     pub fn sparse_points(&self, pool: &Pool) -> Vec<SparsePoint> {
         let _span = gausset_prof::span("sparse_points");

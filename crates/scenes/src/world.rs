@@ -315,7 +315,7 @@ impl Object {
     ///
     /// A ray with its closest approach `aside` of the ball, at a distance `along`, loses light when
     /// `aside < radius + (along + radius) / sharpness`; and `along` is at most
-    /// `(height of the ball's centre + aside - LOWEST_POINT) / sun.z`.
+    /// `(height of the ball's centre + aside - MIN_LIT_Z) / sun.z`.
     fn shadow_disc(&self, sun: Vec3) -> ([f64; 2], f64) {
         let height = (self.ball_centre.z - MIN_LIT_Z) / sun.z;
         let aside = (self.ball_radius + (height + self.ball_radius) / SHADOW_SHARPNESS)

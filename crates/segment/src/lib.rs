@@ -5,7 +5,7 @@
 //! engine       runs networks: rten, or ONNX Runtime if selected
 //! model        opens a file within limits, and runs it with a time limit
 //! description  the TOML file of a model     known  built-in descriptions, and guesses from output shapes
-//! classes      lists of names, groups       fit    image → input tensor, and the mapping between their pixels
+//! classes      lists of names, groups       input_image  image → input tensor, and the mapping between their pixels
 //! prompt       promptable models: boxes in, masks of their contents out
 //! decode       outputs → detections         segmenter  the whole pipeline: image in, detections out
 //! ```

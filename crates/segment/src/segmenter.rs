@@ -65,7 +65,7 @@ impl Segmenter {
     /// (`NAME.toml` of `NAME.onnx`), else a guess from its outputs.
     ///
     /// # Errors
-    /// As [`Model::open`], [`Description::read`] and [`Model::run`]; outputs that do not match; classes that do not
+    /// As [`OnnxModel::open`], [`ModelDescription::read`] and [`OnnxModel::run`]; outputs that do not match; classes that do not
     /// exist.
     pub fn open(
         path: &Path,
@@ -163,7 +163,7 @@ impl Segmenter {
     /// Detects the selected classes in an image; highest scores first where boxes are sorted.
     ///
     /// # Errors
-    /// As [`Model::run`]; outputs that do not match the description.
+    /// As [`OnnxModel::run`]; outputs that do not match the description.
     pub fn detect(&self, picture: &RgbImage<'_>, watch: RunLimits<'_>) -> Result<Vec<Detection>, ModelError> {
         let spec = &self.description.output;
         let placement =

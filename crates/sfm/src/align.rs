@@ -68,7 +68,7 @@ pub struct AlignJob {
     pub priors: Vec<PositionPrior>,
     /// Keypoints and matches to import; COLMAP only verifies them. Needs pycolmap.
     pub imported_matches: Option<ImportedMatches>,
-    /// Whether the work folder is kept, so that another job can use its database ([`Aligned::database`]).
+    /// Whether the work folder is kept, so that another job can use its database ([`Alignment::database`]).
     pub keep_work_folder: bool,
     /// Mapper that reconstructs a model from the matches. Ignored for known poses, whose points are triangulated.
     pub mapper: Mapper,

@@ -52,10 +52,10 @@ pub fn to_local(position: Geodetic, origin: Geodetic) -> [f64; 3] {
     [east, north, position[2] - origin[2]]
 }
 
-/// The geodetic position of metres east, north and up of `origin`: the inverse of [`local`].
+/// The geodetic position of metres east, north and up of `origin`: the inverse of [`to_local`].
 #[must_use]
 pub fn to_geodetic([east, north, up]: [f64; 3], origin: Geodetic) -> Geodetic {
-    // `local` is linear in the degrees.
+    // `to_local` is linear in the degrees.
     let [per_degree_east, per_degree_north, _] = to_local([origin[0] + 1.0, origin[1] + 1.0, 0.0], origin);
     [origin[0] + north / per_degree_north, origin[1] + east / per_degree_east, origin[2] + up]
 }

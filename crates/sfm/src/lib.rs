@@ -5,7 +5,7 @@
 //! tool     pycolmap in a Python, or a `colmap` executable >= 3.12      (found, version checked)
 //! align    features ─▶ rig ─▶ matching ─▶ mapping in a child process; a ladder of recipes; the best model
 //! matches  keypoints and raw matches from other software
-//! own      the built-in aligner of panoramas (`gausset-bearing`): takes views, returns the same kind of model
+//! built_in  the built-in aligner of panoramas (`gausset-bearing`): takes views, returns the same kind of model
 //! model    the model as checked poses per frame; metric scale from GPS; written with rigs and frames
 //! compare  two sets of poses of the same images: similarity fit, errors of centres and rotations, drift
 //! speed    distance along a GPS track, integrated from its speed

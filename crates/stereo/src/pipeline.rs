@@ -16,7 +16,7 @@ use crate::warp::Warp;
 use crate::{DepthMap, Depths, NeighbourPlan, StereoOptions, StereoScene, StereoView, memory, neighbours};
 
 /// Minimum variance of a patch with a depth, in squared grey levels: 2e-5 relative to a range of 1. Ten times as much
-/// leaves out a sixth of the pixels, and the remaining ones are not correct more often (docs/stereo.md).
+/// leaves out a sixth of the pixels, and the remaining ones are not correct more often (docs/internals/stereo.md).
 const MIN_VARIANCE: f32 = 2e-5 * 255.0 * 255.0;
 /// Minimum number of planes of a sweep.
 const MIN_PLANES: u32 = 16;

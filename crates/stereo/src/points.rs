@@ -49,7 +49,7 @@ pub struct DensePoint {
 }
 
 /// Points from depth maps, in the order of views, rows and columns; at most `options.count`. The number of useful
-/// points follows from the [`Verdict`](crate::Verdict).
+/// points follows from the [`Reliability`](crate::Reliability).
 #[must_use]
 pub fn dense_points(scene: &StereoScene<'_>, depths: &Depths, options: &PointOptions) -> Vec<DensePoint> {
     let _span = gausset_prof::span(Stage::Stereo.name());

@@ -211,7 +211,7 @@ fn window(row: &[f32], v: usize) -> &[f32; 2 * LANES] {
     row[from..from + 2 * LANES].first_chunk().expect("the slice is that long")
 }
 
-/// The vector that is offset by `shift - RADIUS` columns from the centre of a window.
+/// The vector that is offset by `shift - PATCH_RADIUS` columns from the centre of a window.
 #[inline(always)]
 fn shifted<S: Simd>(simd: S, window: &[f32; 2 * LANES], shift: usize) -> f32x16<S> {
     f32x16::from_slice(simd, &window[LANES / 2 - PATCH_RADIUS + shift..][..LANES])

@@ -1,6 +1,6 @@
 //! Converts the sky of a run to splats, for files: a distant sphere that every viewer can draw.
 //!
-//! [`COUNT`] round splats on a Fibonacci sphere (González 2010) around the training cameras, each with the colour of
+//! [`SPLAT_COUNT`] round splats on a Fibonacci sphere (González 2010) around the training cameras, each with the colour of
 //! the sky in its direction as seen from the centre. Cameras are at most a thirtieth of the radius away from the
 //! centre, so the colours appear rotated by at most two degrees; a sky of degree 2 hardly changes over that angle.
 
@@ -11,7 +11,7 @@ use gausset_core::{Pose, Splats, se3};
 /// Number of splats of a sky.
 pub const SPLAT_COUNT: usize = 4000;
 
-/// Standard deviation in neighbour distances, `sqrt(4π / COUNT)` radii. At 0.9 a thousandth of the background shines
+/// Standard deviation in neighbour distances, `sqrt(4π / SPLAT_COUNT)` radii. At 0.9 a thousandth of the background shines
 /// through (even with more opacity); at 1.2 the image is blurrier: twice the error of a strong sky.
 const SPREAD: f64 = 1.0;
 /// Opacity of a sky splat. A renderer leaves out the splat after which less than 1e-4 of the light would remain, so at

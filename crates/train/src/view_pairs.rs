@@ -69,7 +69,7 @@ pub fn neighbour_pairs(dataset: &Dataset, visible: &Tracks) -> Vec<ViewPair> {
     pairs.into_iter().map(both).collect()
 }
 
-/// Visible points per training image, among those used ([`stride_of_points`]): from the tracks, or without tracks the
+/// Visible points per training image, among those used ([`point_stride`]): from the tracks, or without tracks the
 /// points in front of each camera that are not occluded by a nearer point.
 #[must_use]
 pub fn visible_points(dataset: &Dataset, tracks: Tracks) -> Tracks {

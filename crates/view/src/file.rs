@@ -1,4 +1,4 @@
-//! Renders a splat file or a finished run for the viewer, on the thread that calls [`FileView::serve`].
+//! Renders a splat file or a finished run for the viewer, on the thread that calls [`FileRenderer::serve`].
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -52,7 +52,7 @@ const FILES: [(&str, &str, &str); 5] = [
 pub struct PreviewOptions {
     /// Name of the panorama.
     pub title: String,
-    /// The panorama before colour changes, at most [`MOST_WIDTH`] wide.
+    /// The panorama before colour changes, at most [`MAX_WIDTH`] wide.
     pub panorama: RgbImage8,
     /// Its area of the sphere, independent of its size.
     pub equirect: Equirect,

@@ -64,7 +64,7 @@ impl ConnectionSlots {
         Arc::clone(&self.free).acquire_owned().await.ok()
     }
 
-    /// Spawns the task of a connection, which is a guest until it calls [`Place::keep`].
+    /// Spawns the task of a connection, which is a guest until it calls [`Slot::keep`].
     pub(crate) fn spawn<F>(&mut self, permit: OwnedSemaphorePermit, serve: impl FnOnce(Slot) -> F)
     where
         F: Future<Output = ()> + Send + 'static,

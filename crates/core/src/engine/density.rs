@@ -82,12 +82,12 @@ pub struct Bubble {
 /// Makes splats transparent that float close in front of cameras, where the space is known to be empty.
 ///
 /// *Bubbles*: a splat whose mean is inside a bubble, at the distance `d` from its centre, is removed unless one of
-/// `cameras` sees it from closer than `near d`: an object that is really so close to the camera path must have been
+/// `cameras` sees it from closer than `near_factor d`: an object that is really so close to the camera path must have been
 /// seen from close by.
 ///
 /// *Rays*: for each view, the ray to each point is followed. If a splat contributes the blending weight `w` to that
-/// ray, and its density along the ray peaks at less than the fraction `reach` of the distance, `w` counts *against* it.
-/// Between `reach` and `2 - reach`, close to the point, `w` counts *for* it. A splat with enough points against it, and a
+/// ray, and its density along the ray peaks at less than the fraction `free_fraction` of the distance, `w` counts *against* it.
+/// Between `free_fraction` and `2 - free_fraction`, close to the point, `w` counts *for* it. A splat with enough points against it, and a
 /// larger weight against than for it, gets an opacity at which it counts as dead; MCMC relocates it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FreeSpaceRule {

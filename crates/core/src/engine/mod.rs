@@ -4,17 +4,17 @@
 //! its own memory. The arguments contain everything that an engine needs for a step, so a step can be replayed. Two
 //! engines given the same inputs agree within the tolerances of the fixtures.
 //!
-//! Exposure and pose corrections are *rows of groups inside the engine's state* ([`ExtraGroup`]): a step specifies the
+//! Exposure and pose corrections are *rows of groups inside the engine's state* ([`CorrectionGroup`]): a step specifies the
 //! rows it uses and their learning rates, so nothing has to be read back between steps.
 //!
 //! | file | contents |
 //! |---|---|
 //! | `step` | a view, learning rates, and the other inputs of a step |
-//! | `render` | render options and renders |
+//! | `render_options` | render options and renders |
 //! | `density` | the rules of density control |
 //! | `state` | what an engine holds and a checkpoint saves |
 //! | `report` | description of an engine, reports on its steps, memory estimates |
-//! | `work` | counts of the work of a step, and lower bounds of its time |
+//! | `step_work` | counts of the work of a step, and lower bounds of its time |
 
 mod density;
 mod render_options;
@@ -89,19 +89,19 @@ fn mebibytes(bytes: u64) -> String {
 /// A device that can train and render splats.
 ///
 /// **Ownership.** The engine owns the state: [`Self::load`] takes ownership, and [`Self::save`] returns a copy. Images
-/// belong to the caller; an engine may cache what it needs of one under the key (`index`, `reduction`) of its view.
+/// belong to the caller; an engine may cache what it needs of one under the key (`index`, `downscale`) of its view.
 /// [`Self::render_into`] writes to buffers of the caller and keeps no reference to them.
 ///
 /// **Asynchronous calls.** [`Self::step`] and [`Self::densify`] may return before their work is done. It is done in the
 /// order of the calls. Every method that reads the state or reports on past steps ([`Self::save`],
-/// [`Self::corrections`], [`Self::splats`], [`Self::render`], [`Self::weight_in_front`], [`Self::work`],
+/// [`Self::read_corrections`], [`Self::read_splats`], [`Self::render`], [`Self::weight_in_front`], [`Self::work`],
 /// [`Self::flush`]) waits for it. Only [`Self::poll`] reports on the finished part without waiting.
 ///
 /// **Errors.** Invalid arguments, and memory that is known to be too small, are reported at once: the call returns an
 /// error and has no effect. A step that fails while it runs (its loss is not finite) has no effect either, and nothing
 /// that is enqueued after it is executed. Its error is returned by the next report and by every later call except
 /// `save`, `corrections` and `splats`, which return the state before that step, until a state is loaded. After
-/// [`EngineError::Device`] nothing is guaranteed.
+/// [`EngineError::DeviceFailed`] nothing is guaranteed.
 ///
 /// The same calls give the same state and the same renders, bit for bit if [`DeviceInfo::deterministic`] is set.
 /// `gausset_testkit::engine_contract` checks all of this for any engine.

@@ -15,7 +15,7 @@ pub struct RenderOptions {
     pub max_splats_per_tile: u32,
     /// A splat is dropped unless its camera-space depth is greater than this (scene units).
     pub near_plane: f64,
-    /// Whether the sky of the state ([`Group::Sky`](super::Group)) is added to `background`.
+    /// Whether the sky of the state ([`CorrectionKind::Sky`](super::CorrectionKind)) is added to `background`.
     pub sky: bool,
     /// Only the first so many splats are rendered; `None` = all. The splats after them in a saved scene may be its sky.
     pub splat_limit: Option<u32>,

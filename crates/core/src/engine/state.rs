@@ -5,7 +5,7 @@ use crate::{Splats, sh};
 /// Number of values of the sky: 9 SH coefficients of 3 channels.
 pub const SKY_VALUES: usize = 27;
 
-/// What the rows of an [`ExtraGroup`] correct.
+/// What the rows of an [`CorrectionGroup`] correct.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum CorrectionKind {
     /// Exposure gain: 3 values a row, the natural logarithm of a factor on each channel of the rendered colour. After
@@ -18,7 +18,7 @@ pub enum CorrectionKind {
     /// 6 values a row, a twist `(rho, phi)` multiplied from the left to `camera_from_world`, or to `rig_from_world` of
     /// the rig that the camera belongs to.
     Pose,
-    /// One row of [`SKY_WIDTH`] values: SH coefficients up to degree 2 of the colour behind all splats,
+    /// One row of [`SKY_VALUES`] values: SH coefficients up to degree 2 of the colour behind all splats,
     /// `[coefficient][channel]`.
     Sky,
 }

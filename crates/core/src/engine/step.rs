@@ -23,11 +23,11 @@ pub struct TrainView {
     pub pose: Pose,
     /// The image; its size is the camera's.
     pub target: Arc<TargetImage>,
-    /// Row of `Group::Gain`, if the colours of this view are corrected.
+    /// Row of `CorrectionKind::Gain`, if the colours of this view are corrected.
     pub exposure_row: Option<u32>,
-    /// Row of `Group::Vignetting`; `None` if the vignetting of this camera is not fitted.
+    /// Row of `CorrectionKind::Vignetting`; `None` if the vignetting of this camera is not fitted.
     pub vignetting_row: Option<u32>,
-    /// Row of `Group::Pose`; `None` if the pose of this view is not refined.
+    /// Row of `CorrectionKind::Pose`; `None` if the pose of this view is not refined.
     pub pose_row: Option<u32>,
     /// Pose of this camera in the rig that the row moves, `camera_from_rig`; `None` if the row moves the camera itself.
     pub camera_from_rig: Option<Pose>,
@@ -120,7 +120,7 @@ pub struct StepParams {
     /// Density statistic to accumulate.
     pub statistic: GradientStatistic,
     /// The first so many splats are rendered and never updated: they come from elsewhere and are not trained. 0 = none.
-    /// A device may refuse other values ([`EngineError::BadInput`](super::EngineError::BadInput)). Density rules ignore
+    /// A device may refuse other values ([`EngineError::InvalidInput`](super::EngineError::InvalidInput)). Density rules ignore
     /// this.
     pub frozen_splats: u32,
     /// Rates of the exposure row of the view; `None` applies the row without updating it.
@@ -160,7 +160,7 @@ impl StepParams {
     /// The view of a step, for devices that take one view at a time.
     ///
     /// # Errors
-    /// Returns [`EngineError::BadInput`] if there is not exactly one view.
+    /// Returns [`EngineError::InvalidInput`] if there is not exactly one view.
     pub fn single_view<'a>(&self, views: &'a [TrainView]) -> Result<&'a TrainView, EngineError> {
         let [view] = views else {
             let what = format!("{} views in step {} (expected 1 at a time)", views.len(), self.step);

@@ -37,13 +37,13 @@ impl StepWork {
     pub const PIXELS: &str = "pixels";
     /// Counter of [`Self::intersections`].
     pub const INTERSECTIONS: &str = "intersections";
-    /// Counter of [`Self::processed`].
+    /// Counter of [`Self::evaluated_entries`].
     pub const PROCESSED: &str = "intersections looked at";
-    /// Counter of [`Self::live`].
+    /// Counter of [`Self::live_entries`].
     pub const LIVE: &str = "intersections with a gradient";
-    /// Counter of [`Self::cells`].
+    /// Counter of [`Self::evaluated_cells`].
     pub const CELLS: &str = "cells evaluated";
-    /// Counter of [`Self::blocks`].
+    /// Counter of [`Self::updated_blocks`].
     pub const BLOCKS: &str = "blocks updated";
     /// Counter of [`Self::sh_degree`].
     pub const SH_DEGREE: &str = "SH degree";

@@ -1,7 +1,7 @@
 //! Stage `lists`: selects the Gaussians that contribute to a leaf.
 //!
-//! Two rules. [`Rule::Radius`] keeps a pair if `q` can be below a limit (a radius in standard deviations); it is used
-//! in training. [`Rule::Bound`] guarantees that the Gaussians omitted from a leaf add up to less than `E` at each of
+//! Two rules. [`ListRule::Radius`] keeps a pair if `q` can be below a limit (a radius in standard deviations); it is used
+//! in training. [`ListRule::Bound`] guarantees that the Gaussians omitted from a leaf add up to less than `E` at each of
 //! its points. A Gaussian contributes at most `b = |w| 2^-q` and is omitted if `b` is below a threshold; the omitted
 //! bounds are summed, and if the sum exceeds `E`, the threshold is lowered and the leaf is processed again. This is
 //! done first per super-block (with a tenth of `E`), where groups of 128 Gaussians can be omitted as a whole, then per

@@ -37,7 +37,7 @@ pub(crate) enum PassOutput {
     Moments,
 }
 
-/// Leaves that a pass visits: those with `turns[leaf] == turn`.
+/// Leaves that a pass visits: those with `turns[leaf] == batch`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Batch<'a> {
     pub(crate) batch_of_leaf: &'a [u8],

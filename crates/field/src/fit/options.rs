@@ -75,7 +75,7 @@ impl Default for FitOptions {
     }
 }
 
-/// Largest number of unknowns for which [`Solver::Auto`] selects Levenberg-Marquardt.
+/// Largest number of unknowns for which [`FitSolver::Auto`] selects Levenberg-Marquardt.
 const AUTO_LM_UNKNOWNS: usize = 300;
 /// Largest number of unknowns of Levenberg-Marquardt, whose matrix grows with their square.
 const MAX_LM_UNKNOWNS: usize = 4000;

@@ -23,7 +23,7 @@ pub(crate) const MAX_SKIP: u64 = 1 << 30;
 pub struct ReadRequest<'a> {
     /// Frame of a 4-D volume, from 0.
     pub frame: usize,
-    /// Largest number of voxels or samples; [`Samples::most`](crate::fit::Samples::most) for a fit. A file that
+    /// Largest number of voxels or samples; [`Samples::max_count`](crate::fit::Samples::max_count) for a fit. A file that
     /// declares more is refused before anything is unpacked.
     pub max_samples: u64,
     /// Reading ends with an error when this is set.

@@ -143,13 +143,13 @@ impl SplatEdits {
     }
 }
 
-/// Number of scene splats that [`Edits::drop_far`] would remove.
+/// Number of scene splats that [`SplatEdits::drop_far`] would remove.
 pub(crate) fn count_far(document: &SplatFile, factor: f64) -> usize {
     let scene = document.splats.means.iter().take(document.scene_len());
     FarLimit::of(document, factor).map_or(0, |far| scene.filter(|mean| far.contains(**mean)).count())
 }
 
-/// Number of splats that [`Edits::min_opacity`] would remove.
+/// Number of splats that [`SplatEdits::min_opacity`] would remove.
 pub(crate) fn count_transparent(document: &SplatFile, least: f64) -> usize {
     document.splats.opacity_logits.iter().filter(|logit| opacity(**logit) < least).count()
 }

@@ -34,7 +34,7 @@ use crate::{Failure, Host, page};
 
 /// Number of cameras on the circle around splats without a dataset.
 const CAMERAS_AROUND: usize = 12;
-/// Camera sources, as reported in [`Loss::cameras`].
+/// Camera sources, as reported in [`ConversionLoss::cameras`].
 const CAMERAS_ON_CIRCLE: &str = "around";
 const HELD_OUT: &str = "held-out";
 /// Numbers of SH bits tried in an SPZ to reach a given quality, the smallest file first.

@@ -4,9 +4,9 @@
 //! ```text
 //! options   options of the job                input     kind of the input, its frames plan      number of concurrent
 //! frames, within memory reading   frames of files and videos        queue     order of frames, and when one can be
-//! finished frame     detection in one frame            sighting  detections as directions   photo  one photograph
-//! turns     rotation of the camera            finish    temporal consistency, dilation, other removed regions keep_box
-//! a box in space                    paint     resampling between sphere and images headings  walking direction folder
+//! finished frame     detection in one frame            direction  detections as directions   photo  one photograph
+//! rotations  rotation of the camera            finish    temporal consistency, dilation, other removed regions keep_box
+//! a box in space                    resample  resampling between sphere and images headings  walking direction folder
 //! workers                           files, manifest  output, resuming
 //! ```
 //! A worker processes one frame at a time and runs the model on one thread, so the output does not depend on the number

@@ -55,7 +55,7 @@ pub enum MaskConversion {
 /// Options of [`masks()`].
 #[derive(Clone, Debug)]
 pub struct MasksOptions {
-    /// Masks or folders of masks; with [`Carry::ToPanorama`], folders with a subfolder for each view.
+    /// Masks or folders of masks; with [`MaskConversion::ToPanorama`], folders with a subfolder for each view.
     pub inputs: Vec<PathBuf>,
     /// Output folder, or for a single mask a `.png` file.
     pub output: PathBuf,

@@ -226,10 +226,10 @@ impl ProjectionOptions {
         }
     }
 
-    /// As [`Self::of_film`], but returns an ambiguous size as a value instead of an error.
+    /// As [`Self::resolve_video`], but returns an ambiguous size as a value instead of an error.
     ///
     /// # Errors
-    /// As [`Self::of_film`].
+    /// As [`Self::resolve_video`].
     pub(super) fn recognise(&self, film: SphereVideo, host: &Host<'_>) -> Result<Recognised, Failure> {
         if self.from == Some(SourceProjection::Faces) {
             return Err(Failure::usage(

@@ -241,7 +241,7 @@ impl SplitOptions {
     /// Probes the footage and selects frames, without writing anything.
     ///
     /// # Errors
-    /// As [`Source::open`] and [`Source::choose`].
+    /// As [`Footage::open`] and [`Footage::select_frames`].
     pub fn open(&self, host: &mut Host<'_>) -> Result<Footage, Failure> {
         if !(0.0..=90.0).contains(&self.crop_bottom) {
             return Err(Failure::usage(format!(

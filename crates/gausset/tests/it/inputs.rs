@@ -10,7 +10,7 @@ use crate::foreign_files::{listed, write_inputs};
 use crate::support::TestFolder;
 
 /// Command lines that would overwrite an input, in a folder `in` with inputs. For commands without arguments here,
-/// `NOTHING` gives the reason.
+/// `EXEMPT_COMMANDS` gives the reason.
 const CASES: &[&[&str]] = &[
     &["train", "in/data", "-o", "in/run", "--init", "in/run/splats.ply", "--steps", "2"],
     &["train", "in/data", "-o", "in/run", "--config", "in/run/config.toml"],

@@ -226,7 +226,7 @@ impl Gpu {
     /// Opens an adapter.
     ///
     /// # Errors
-    /// [`EngineError::Device`] if there is no adapter, if the requested one does not exist, or if it does not meet the
+    /// [`EngineError::DeviceFailed`] if there is no adapter, if the requested one does not exist, or if it does not meet the
     /// requirements.
     pub fn open(choice: &AdapterChoice) -> Result<Self, EngineError> {
         Self::open_with(choice, None)

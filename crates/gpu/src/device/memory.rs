@@ -245,7 +245,7 @@ impl DeviceMemory {
         self.grow(sizes)
     }
 
-    /// Like [`Self::widen`], but copies through the host, for devices without memory for both versions.
+    /// Like [`Self::grow_splat_buffers`], but copies through the host, for devices without memory for both versions.
     ///
     /// # Errors
     /// Those of [`Self::grow`]; everything is unchanged then.

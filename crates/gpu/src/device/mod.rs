@@ -7,7 +7,7 @@
 //! | `pipeline` | kernels, compiled on first use |
 //! | `mapping` | buffers mapped by the host, and waiting |
 //! | `ring` | the slots of units in flight |
-//! | `pictures` | images cached on the device |
+//! | `image_cache` | images cached on the device |
 //! | `copy` | measures its copy rate |
 //! | `memory` | the buffers of an engine: allocation, writing, reading |
 //! | `backend` | unsafe queries: memory size of a device, compiled kernels of an earlier run |

@@ -33,7 +33,7 @@ impl Drop for UnnamedFile {
     }
 }
 
-/// Writes the content of a file that [`name_together`] renames later; an existing file stays until then.
+/// Writes the content of a file that [`commit_all`] renames later; an existing file stays until then.
 ///
 /// # Errors
 /// As [`super::write_atomic`].

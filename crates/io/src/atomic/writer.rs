@@ -310,7 +310,7 @@ pub fn check_output(fs: &dyn FileSystem, path: &Path, overwrite: Overwrite) -> R
     }
 }
 
-/// Refuses to write into an input folder. Input files are protected by [`reading`].
+/// Refuses to write into an input folder. Input files are protected by [`input_files`].
 ///
 /// # Errors
 /// [`WriteError::IsInput`] if `path` resolves to one of `inputs`.

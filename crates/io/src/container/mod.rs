@@ -12,7 +12,7 @@
 //! covered by exactly one hash or compared with its only valid value, and the parts must follow each other without
 //! gaps: any flipped bit, truncation or appended byte is detected.
 //!
-//! A reader may skip unknown sections unless they are marked [`Need::Required`]. It refuses unknown versions and flags.
+//! A reader may skip unknown sections unless they are marked [`Requirement::Required`]. It refuses unknown versions and flags.
 
 mod read;
 mod write;

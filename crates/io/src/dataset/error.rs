@@ -1,7 +1,7 @@
 //! Errors of datasets, with their position in a file and a one-line message.
 //!
 //! Each displays as one line `FILE: PLACE: problem (expected …, found …); what to do`. Problems of a single image, and
-//! warnings, are in [`super::report`].
+//! warnings, are in [`super::warning`].
 
 use std::path::{Path, PathBuf};
 

@@ -5,7 +5,7 @@
 //! and so are locations and timestamps: a copy of a dataset is the same dataset, and `cp`, `git` and archives change
 //! timestamps.
 //!
-//! A hash alone cannot say what changed. A run keeps the list that [`Dataset::list_of_data`] makes, and
+//! A hash alone cannot say what changed. A run keeps the list that [`Dataset::data_list`] makes, and
 //! [`Dataset::difference_from`] names the first picture that is not as it was.
 
 use std::collections::BTreeMap;

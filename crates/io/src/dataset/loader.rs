@@ -9,7 +9,7 @@
 //! runs the threads: they query the schedule, load images without holding the lock, report back, and sleep until it
 //! changes.
 //!
-//! Bytes: a ready image counts the bytes it holds, a loading one [`ImageEntry::making_bytes`].
+//! Bytes: a ready image counts the bytes it holds, a loading one [`ImageEntry::loading_bytes`].
 
 mod schedule;
 
@@ -197,7 +197,7 @@ impl std::fmt::Debug for Loader {
 
 impl LoaderShared {
     fn lock(&self) -> MutexGuard<'_, LoaderState> {
-        // A poisoned lock only means that a load panicked; `Abandon` has reset its image.
+        // A poisoned lock only means that a load panicked; `ResetOnPanic` has reset its image.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -169,7 +169,7 @@ pub struct ImageEntry {
     pub decode_bytes: u64,
     /// Sample of the file content when the dataset was opened.
     pub sample: Sample,
-    /// Camera at training size, as [`Loader::get`] returns it. A pinhole, or a panorama ([`Panoramas::Sphere`]).
+    /// Camera at training size, as [`Loader::get`] returns it. A pinhole, or a panorama ([`PanoramaTraining::Sphere`]).
     pub camera: Camera,
     /// `camera_from_world`.
     pub pose: Pose,

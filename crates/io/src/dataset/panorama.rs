@@ -1,5 +1,5 @@
 //! Panoramas as training images: a panorama is split into the six faces of a cube when it is loaded, or trained on as a
-//! whole ([`super::Panoramas`]).
+//! whole ([`super::PanoramaTraining`]).
 //!
 //! ```text
 //! face axes: x right, y down, z forward; direction in the panorama = picture_from_face · direction in the face

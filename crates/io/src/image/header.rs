@@ -51,7 +51,7 @@ impl ImageHeader {
         u64::from(self.width) * u64::from(self.height)
     }
 
-    /// Peak bytes per pixel while decoding to a [`super::Picture`]: the decoder's output, and the converted image if
+    /// Peak bytes per pixel while decoding to a [`super::DecodedImage`]: the decoder's output, and the converted image if
     /// that is separate.
     #[must_use]
     pub fn decoding_bytes_per_pixel(&self) -> u64 {

@@ -18,7 +18,7 @@
 //!
 //! A run folder may contain third-party files, and may come from another user. So ownership is decided per file:
 //!
-//! - The folder is one of a run if its marker ([`crate::owned`]) or the first line of its `config.toml` says so; then the
+//! - The folder is one of a run if its marker ([`crate::ownership`]) or the first line of its `config.toml` says so; then the
 //!   `RUN_FILES` directly in it are ours.
 //! - In a sub-folder with a marker, what has a name of the form that a run gives is ours.
 //! - Anything else is neither replaced nor removed. If it has a name that the run would need, the folder is refused.

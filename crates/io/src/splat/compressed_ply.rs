@@ -268,7 +268,7 @@ impl Decoder {
         (0..kept).filter_map(|i| offsets.get((i % 3) * per_channel + i / 3).copied()).collect()
     }
 
-    /// Decodes the SH of a row of bytes at offsets from [`Self::in_order_of_a_row`].
+    /// Decodes the SH of a row of bytes at offsets from [`Self::row_order`].
     fn sh(&mut self, bytes: &[u8], offsets: &[usize]) {
         let rest = self.row.get_mut(row_values(0)..).unwrap_or_default();
         for (out, &at) in rest.iter_mut().zip(offsets) {

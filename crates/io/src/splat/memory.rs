@@ -1,6 +1,6 @@
 //! Accounts for the memory of a reader and enforces its limit.
 //!
-//! Everything whose size depends on the file is added to the [`Account`] of that file before it is allocated: file
+//! Everything whose size depends on the file is added to the [`MemoryAccount`] of that file before it is allocated: file
 //! bytes, decompressed data, images, JSON, splats. What is dropped meanwhile is subtracted. Buffers of fixed size, 2
 //! MiB in total, are not counted.
 #![deny(clippy::indexing_slicing, reason = "what comes from outside is never an index")]

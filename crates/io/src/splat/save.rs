@@ -129,7 +129,7 @@ pub fn save(
     Ok(SaveReport { sync_seconds: committed.sync_seconds, ..saved })
 }
 
-/// Writes a document to a stream. Unusable splats ([`gausset_core::Splats::is_usable`]) are dropped.
+/// Writes a document to a stream. Unusable splats ([`gausset_core::Splats::is_valid`]) are dropped.
 ///
 /// # Errors
 /// The writer failed, the arrays of the splats are inconsistent, or the format cannot be written.

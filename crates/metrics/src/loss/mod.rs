@@ -2,7 +2,7 @@
 //!
 //! The formulas, masks included, are those of [`crate::reference`]. A call makes two passes over the images:
 //!
-//! 1. `truth`: the bytes of the ground truth become f32 planes (composited on the step's background); with a mask, the
+//! 1. `ground_truth`: the bytes of the ground truth become f32 planes (composited on the step's background); with a mask, the
 //!    render is copied and its masked pixels are replaced by the ground truth.
 //! 2. `band`: bands of pixel rows, one task each, stream through both halves of SSIM and write the gradient.
 //!

@@ -16,7 +16,7 @@ pub(super) const RADIUS: usize = SSIM_TAPS / 2;
 pub(super) const GROUP: usize = 4;
 /// Input rows of a group.
 pub(super) const GROUP_INPUTS: usize = GROUP + 2 * RADIUS;
-/// Vectors of margin before and after a line that [`Taps::along`] may read.
+/// Vectors of margin before and after a line that [`Taps::along_line`] may read.
 pub(super) const MARGIN: usize = 1;
 
 /// The taps from the outermost to the centre, in all lanes of a vector.

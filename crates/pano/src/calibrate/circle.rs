@@ -123,7 +123,7 @@ impl MeanImage {
 /// Finds the image circle of lens `lens` in `cell` (left, top, width, height), its half of the frames.
 ///
 /// # Errors
-/// [`CircleError::Dark`], [`CircleError::None`] or [`CircleError::More`].
+/// [`CircleError::Dark`], [`CircleError::NotFound`] or [`CircleError::BrightOutside`].
 pub fn find_circle(frames: &[LumaImage], cell: [usize; 4], lens: usize) -> Result<ImageCircle, CircleError> {
     let mean = MeanImage::from_frames(frames, cell);
     if mean.quantile(0.98) < BLACK_LEVEL {

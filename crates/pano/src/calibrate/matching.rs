@@ -67,7 +67,7 @@ pub(super) struct SearchWindow {
 pub(super) const USABLE_RADIUS: f64 = 0.985;
 /// Half side of a patch, in samples.
 const HALF_PATCH: i32 = 6;
-/// Minimum correlation, and its minimum margin over any candidate that is more than `ELSEWHERE` steps away.
+/// Minimum correlation, and its minimum margin over any candidate that is more than `DISTINCT_STEPS` steps away.
 const MIN_CORRELATION: f64 = 0.8;
 const MIN_MARGIN: f64 = 0.04;
 const DISTINCT_STEPS: f64 = 3.0;

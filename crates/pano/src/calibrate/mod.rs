@@ -3,13 +3,13 @@
 //! ```text
 //! circle   image circle of each lens: centre and radius with standard deviations
 //! model    lens with a free polynomial: direction → pixel and back
-//! tracks   matches of corners between the two lenses, in the ring that both see, and between consecutive frames where
+//! matching  matches of corners between the two lenses, in the ring that both see, and between consecutive frames where
 //!          the camera rotated
-//! turn     rotation of the camera between two frames
+//! frame_rotation  rotation of the camera between two frames
 //! state    parameters that are optimised (lenses, poses, inverse depths), residuals and Jacobians
 //! solve    robust Levenberg-Marquardt over the matches
-//! follow   landmarks: corners matched in nearby frames, where frames have poses
-//! walk     bundle adjustment with given poses
+//! landmarks  landmarks: corners matched in nearby frames, where frames have poses
+//! with_poses  bundle adjustment with given poses
 //! run      the stages in order
 //! ```
 //! The ring alone constrains a lens only at 80 to 100 degrees from its axis. Towards the axis the polynomial keeps its

@@ -72,7 +72,7 @@ pub struct PoseRefinement {
     pub pose_change: [f64; 2],
     /// Position of the second lens relative to the first in panorama axes, in the unit of the poses.
     pub second_position: [f64; 3],
-    /// Standard deviation of a coordinate of [`Self::second`], in the unit of the poses.
+    /// Standard deviation of a coordinate of [`Self::second_position`], in the unit of the poses.
     pub second_sigma: f64,
 }
 
@@ -126,7 +126,7 @@ impl CalibrationError {
 /// Checks that enough frames have a pose.
 ///
 /// # Errors
-/// [`CalibrationError::Poses`].
+/// [`CalibrationError::TooFewPoses`].
 pub fn check_poses(poses: &[Option<Pose>]) -> Result<(), CalibrationError> {
     camera_motion(poses).map(|_| ())
 }
@@ -287,7 +287,7 @@ impl Calibrator<'_> {
         if self.stop.load(Ordering::Relaxed) { Err(CalibrationError::Stopped) } else { Ok(()) }
     }
 
-    /// Initial state from circles and [`Start`].
+    /// Initial state from circles and [`InitialCalibration`].
     fn initial_state(
         &self,
         start: &InitialCalibration,

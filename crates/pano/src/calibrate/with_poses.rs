@@ -33,7 +33,7 @@ pub(super) enum CameraMotion {
     Moving(f64),
 }
 
-/// Camera motion from the poses; fails if fewer than [`FEWEST_POSES`] frames have one.
+/// Camera motion from the poses; fails if fewer than [`MIN_POSES`] frames have one.
 pub(super) fn camera_motion(poses: &[Option<Pose>]) -> Result<CameraMotion, CalibrationError> {
     let centres: Vec<[f64; 3]> = poses.iter().flatten().map(Pose::centre).collect();
     if centres.len() < MIN_POSES {

@@ -12,7 +12,7 @@
 //! The faces match the 90-degree views of [`crate::layout::Layout::Cube6`] and ffmpeg's filter `v360` (compared in
 //! `tests/cubes.rs`). A face may be stored rotated clockwise by quarter turns, as `v360` allows.
 //!
-//! As a source of views, a cube is *folded* (`fold`); `tell` recognises images and videos of cubes.
+//! As a source of views, a cube is *folded* (`fold`); `recognise` recognises images and videos of cubes.
 
 mod fold;
 mod recognise;

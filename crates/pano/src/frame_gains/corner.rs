@@ -33,7 +33,7 @@ pub(super) struct DescribedFeature {
     pub(super) latitude: f64,
     /// Unit vectors: ahead (towards the corner), right and down.
     axes: [[f64; 3]; 3],
-    /// Luma patch, normalised to mean 0 and norm [`LENGTH`].
+    /// Luma patch, normalised to mean 0 and norm [`PATCH_NORM`].
     patch: [i16; PADDED],
 }
 

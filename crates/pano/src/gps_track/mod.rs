@@ -1,7 +1,7 @@
 //! GPS tracks: positions of a receiver over time, from GPX, NMEA or CSV files.
 //!
 //! ```text
-//! gpx, nmea, table   one file format each            clock   dates and times as seconds
+//! gpx, nmea, table   one file format each            datetime  dates and times as seconds
 //! ```
 //! Positions of a camera are interpolated between fixes once the offset of the camera's clock is known
 //! (`gausset_sfm::track`).
@@ -45,9 +45,9 @@ pub enum TrackCoordinates {
 /// Position of the receiver at a time.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct GpsFix {
-    /// Seconds; [`Track::clock`] gives the origin.
+    /// Seconds; [`GpsTrack::time_origin`] gives the origin.
     pub time: f64,
-    /// Position in the coordinates of [`Track::places`].
+    /// Position in the coordinates of [`GpsTrack::coordinates`].
     pub position: [f64; 3],
     /// Viewing direction of the camera, degrees clockwise from north.
     pub heading: Option<f64>,

@@ -13,7 +13,7 @@ const LOOKUP: u32 = 11;
 /// A decoding table.
 #[derive(Clone, Debug)]
 pub(super) struct HuffmanTable {
-    /// By the next 11 bits: `value << 16 | symbol_bits << 12 … `, see [`Entry`].
+    /// By the next 11 bits: `value << 16 | symbol_bits << 12 … `, see [`LookupEntry`].
     lookup: Vec<LookupEntry>,
     /// For longer codes: one more than the largest code of each length, left-aligned to 16 bits.
     limit: [u32; 18],

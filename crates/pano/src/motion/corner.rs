@@ -104,7 +104,7 @@ pub(super) fn detect_corners(pyramid: &ImagePyramid, optics: &SmallProjection) -
 pub(crate) fn corner_strengths(picture: &GreyImage, rows: std::ops::Range<usize>, wraps: bool) -> Vec<f32> {
     let w = picture.width;
     let tall = rows.len() + 2 * HALF_WINDOW;
-    // Gradient products of the rows and `CORNER` more on both sides, summed along the row.
+    // Gradient products of the rows and `HALF_WINDOW` more on both sides, summed along the row.
     let mut sums = [vec![0i32; tall * w], vec![0i32; tall * w], vec![0i32; tall * w]];
     let mut products =
         [vec![0i32; w + 2 * HALF_WINDOW], vec![0i32; w + 2 * HALF_WINDOW], vec![0i32; w + 2 * HALF_WINDOW]];

@@ -74,7 +74,7 @@ impl SmallProjection {
         }
     }
 
-    /// Rows that are used: for a sphere those within [`LATITUDE`].
+    /// Rows that are used: for a sphere those within [`MAX_LATITUDE`].
     #[must_use]
     pub fn rows(&self) -> std::ops::Range<usize> {
         let height = self.height as usize;

@@ -26,7 +26,7 @@ fn linear_light_table() -> [u32; 256] {
     })
 }
 
-/// Computes [`Looks`]; holds the table of linear light.
+/// Computes [`ImageStatistics`]; holds the table of linear light.
 pub(super) struct StatisticsMeter {
     light: [u32; 256],
 }

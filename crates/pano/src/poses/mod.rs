@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! tum, table (CSV), metashape (XML), sidecar (XMP), openmvg, opensfm   one file format each: parse, some also write
-//! find       detects the format of a path and reads it       matching   pairs the poses of two trajectories
+//! read       detects the format of a path and reads it       matching   pairs the poses of two trajectories
 //! ```
 //! All formats are converted to `camera_from_world` with camera axes x right, y down, z forward; panoramas use the axes
 //! of [`crate::geometry`]. Intrinsics of these files are ignored, because views have their own.

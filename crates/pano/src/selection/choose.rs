@@ -15,8 +15,8 @@ const WIDE_STEP_TOLERANCE: f64 = 0.5;
 const BLURRED_SHARPNESS: f64 = 0.9;
 /// Fraction of the best sharpness in reach that is sharp enough.
 const SHARP_FRACTION: f64 = 0.97;
-/// Frames before and after a frame between which the camera is at rest if it moves by less than [`STANDING`] steps, and
-/// only rotates if it also rotates by more than [`TURNING`] degrees.
+/// Frames before and after a frame between which the camera is at rest if it moves by less than [`STANDING_STEPS`] steps, and
+/// only rotates if it also rotates by more than [`TURNING_DEGREES`] degrees.
 const MOTION_WINDOW: usize = 6;
 const STANDING_STEPS: f64 = 0.15;
 const TURNING_DEGREES: f64 = 5.0;

@@ -32,7 +32,7 @@ fn colour(kept: bool, reason: FrameReason) -> [u8; 3] {
     }
 }
 
-/// Draws the sheet. `pictures` are thumbnails of kept frames, all of one size and [`THUMBNAIL`] px wide.
+/// Draws the sheet. `pictures` are thumbnails of kept frames, all of one size and [`THUMBNAIL_WIDTH`] px wide.
 #[must_use]
 pub fn contact_sheet(selection: &Selection, pictures: &[RgbImage8]) -> RgbImage8 {
     let row = pictures.iter().map(|p| p.height as usize).max().unwrap_or(0) + GAP;

@@ -2,9 +2,9 @@
 //!
 //! ```text
 //! measure  first pass: small grey images of all frames through motion::Scout       choose  selection, with reasons
-//! along    distance travelled, in steps: by parallax, or by the metres of a GPS track
-//! record   frames.jsonl: the measurements, one line per frame                      sheet   contact sheet
-//! small    frames as small images; cubes, two streams and fisheye circles become panoramas
+//! distance  distance travelled, in steps: by parallax, or by the metres of a GPS track
+//! record   frames.jsonl: the measurements, one line per frame                      contact_sheet  contact sheet
+//! small_frames  frames as small images; cubes, two streams and fisheye circles become panoramas
 //! ```
 
 mod choose;
@@ -55,9 +55,9 @@ impl SelectBy {
 pub struct SelectionCriteria {
     /// Criterion of the selection.
     pub select: SelectBy,
-    /// Frames per second, for [`Select::Time`].
+    /// Frames per second, for [`SelectBy::Time`].
     pub fps: f64,
-    /// Parallax between consecutive frames, degrees, for [`Select::Space`].
+    /// Parallax between consecutive frames, degrees, for [`SelectBy::Space`].
     pub step: f64,
     /// Maximum number of frames.
     pub max_frames: Option<usize>,

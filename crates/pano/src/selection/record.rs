@@ -88,7 +88,7 @@ pub struct MeasurementKey {
 }
 
 impl MeasurementKey {
-    /// Describes a video for [`Selection::known`].
+    /// Describes a video for [`Selection::read_measurements`].
     #[must_use]
     pub fn new(video: &Video, shows: &FrameContent) -> Self {
         let folded = match shows {

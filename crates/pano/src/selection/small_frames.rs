@@ -102,7 +102,7 @@ impl<'a> SmallFrames<'a> {
     /// Reads the next image; returns false at the end. `video` must be the one given to [`Self::start`].
     ///
     /// # Errors
-    /// As [`SmallReader::read`].
+    /// As [`ReducedReader::read_image`].
     pub fn read(&mut self, video: &Video, picture: &mut Vec<u8>) -> Result<bool, VideoError> {
         let Some(unfolded) = &mut self.unfolded else { return self.reader.read_image(video, picture) };
         if !self.reader.read_image(video, &mut self.raw)? {

@@ -1,7 +1,7 @@
 //! Dilation of removed parts: by degrees on the sphere, or by pixels in a photograph.
 //!
 //! A pixel is removed if the centre of a removed pixel is within the radius. For each pair of rows, the circle has a
-//! half width (`longitude_reach`), by which the runs of one row are widened into the other. The result is exact across
+//! half width (`longitude_half_width`), by which the runs of one row are widened into the other. The result is exact across
 //! the seam and the poles, and the cost is proportional to the number of runs.
 
 use super::reach::longitude_half_width;

@@ -6,7 +6,7 @@
 //! axes and pixels as in `geometry`: column W is column 0, row -1 is row 0 shifted by W/2 columns
 //! views   view -> sphere -> view        dilate    dilation, soft edges
 //! regions connected regions, holes      refine    edges aligned to the image
-//! still   static foreground (operator, tripod)   over_time detections of a video
+//! static_foreground  static foreground (operator, tripod)   over_time detections of a video
 //! ```
 //! Distances are in degrees on the sphere, so they are the same at the horizon and at the poles.
 

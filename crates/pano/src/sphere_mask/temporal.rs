@@ -74,7 +74,7 @@ pub struct ConsistentFrame {
     pub interpolated: Vec<Detection>,
 }
 
-/// Like [`over_time`], for frame `k` only. Frames farther away than [`OverTime::frames`] have no influence.
+/// Like [`apply_temporal_consistency`], for frame `k` only. Frames farther away than [`TemporalOptions::max_gap`] have no influence.
 ///
 /// # Panics
 /// If `turns` and `finds` differ in length, or there is no frame `k`.

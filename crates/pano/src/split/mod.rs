@@ -12,7 +12,7 @@
 //!
 //! input and output | one frame | shared by workers | on disk |
 //! |---|---|---|---|
-//! | `settings`, `report`, `error` | `worker` → `frame` → `masks`, `files` | `turns`, `plans`, `budget`, `demand`, `stages` | `record` |
+//! | `settings`, `report`, `error` | `worker` → `frame` → `masks`, `files` | `queue`, `plans`, `budget`, `memory_estimate`, `stages` | `record` |
 
 mod budget;
 mod error;

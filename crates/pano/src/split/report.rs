@@ -25,7 +25,7 @@ pub enum SplitEvent {
 pub struct Skipped {
     /// Name of the frame.
     pub frame: String,
-    /// `FILE: PLACE: what is wrong`.
+    /// `FILE: POSE_POSITION_SIGMA: what is wrong`.
     pub reason: String,
 }
 

@@ -51,7 +51,7 @@ pub enum Numbering {
 pub struct SplitSettings {
     /// The views that each frame is cut into.
     pub views: Vec<View>,
-    /// Set if the two lenses of each frame are cut separately; `views` then comes from [`LensViews::of_both`].
+    /// Set if the two lenses of each frame are cut separately; `views` then comes from [`LensViews::all_views`].
     pub lenses: Option<LensViews>,
     /// File format of the views.
     pub format: Format,

@@ -4,12 +4,12 @@
 //! probe    ffprobe: streams, sizes, duration, colours, checked
 //! open     selection of frames: Video
 //! reader   ffmpeg -vf fps -f rawvideo ─▶ W·H·1.5 bytes a frame ─▶ planes; sharpness: selects one of several
-//! small    all frames at reduced size with their times, for frame selection
+//! reduced  all frames at reduced size with their times, for frame selection
 //! extract  frames as JPEG files
 //! ```
 //! Video usually has limited range and BT.709, JPEG has full range and BT.601. The common kinds are converted while the
-//! needed rows of a frame are copied out of the pipe ([`crate::colours`]); for others ffmpeg converts, which is slower.
-//! This module is independent of panoramas; see [`crate::film`].
+//! needed rows of a frame are copied out of the pipe ([`crate::colour_conversion`]); for others ffmpeg converts, which is slower.
+//! This module is independent of panoramas; see [`crate::sphere_video`].
 
 mod error;
 mod extract;

@@ -57,7 +57,7 @@ impl DecodeParameters<'_> {
 /// Decodes the outputs of a run; the error names the output whose shape does not match.
 pub(crate) fn decode(outputs: Outputs<'_>, rules: &DecodeParameters<'_>) -> Result<Vec<Detection>, String> {
     match rules.spec.kind {
-        // Used through `prompted`, never directly.
+        // Used through `prompted_mask`, never directly.
         OutputKind::Promptable => Err("is of a promptable model".to_owned()),
         OutputKind::Semantic => semantic::decode(required("masks", outputs.masks)?, rules),
         OutputKind::QueryMasks => {

@@ -80,7 +80,7 @@ impl TrackFit {
     }
 }
 
-/// Fits the similarity at an offset; `None` if fewer than [`FEWEST`] frames have a position, or all have the same.
+/// Fits the similarity at an offset; `None` if fewer than [`MIN_FRAMES`] frames have a position, or all have the same.
 #[must_use]
 pub fn fit_track(
     frames: &[TimedPose],

@@ -2,7 +2,7 @@
 //!
 //! Each check takes a function that creates an engine without splats. Features that an engine may leave out (several
 //! views in a step, frozen splats, some corrections, density rules that need more than the state) have to be refused
-//! with [`EngineError::BadInput`]; the check then ends there. [`engine_contract!`](crate::engine_contract!) makes a
+//! with [`EngineError::InvalidInput`]; the check then ends there. [`engine_contract!`](crate::engine_contract!) makes a
 //! test of each check.
 //!
 //! ```ignore

@@ -166,7 +166,7 @@ pub(super) fn reject(given: &TrainOptions) -> Result<(), ConfigError> {
     reject_if(given, |_| true)
 }
 
-/// As [`refuse`], limited to the options that `is_to_blame` accepts.
+/// As [`reject`], limited to the options that `is_to_blame` accepts.
 pub(super) fn reject_if(given: &TrainOptions, is_to_blame: impl Fn(&str) -> bool) -> Result<(), ConfigError> {
     match ineffective_options(given).into_iter().find(|idle| is_to_blame(idle.option)) {
         Some(IneffectiveOption { option, why }) => Err(ConfigError::NoEffect { option, why }),

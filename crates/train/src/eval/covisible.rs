@@ -26,7 +26,7 @@ const TOLERANCE: f32 = 0.1;
 const MIN_ALPHA: f32 = 0.5;
 /// Longest side of a depth map in px.
 const MAP_SIDE: u32 = 160;
-/// Maximum number of cached depth maps. With more training views, only the [`NEAREST`] ones of each view are used.
+/// Maximum number of cached depth maps. With more training views, only the [`MAX_QUERIED_VIEWS`] ones of each view are used.
 const MAX_MAPS: usize = 200;
 /// Number of training views that are used per view in a large dataset.
 const MAX_QUERIED_VIEWS: usize = 32;

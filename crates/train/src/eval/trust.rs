@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::report::EvalReport;
 
-/// Haze from which floaters are likely: trees and walls without texture alone reach 0.36 (docs/quality.md).
+/// Haze from which floaters are likely: trees and walls without texture alone reach 0.36 (docs/reference/quality.md).
 const HAZE_LIMIT: f64 = 0.5;
 /// PSNR in dB by which training views normally exceed held-out ones.
 const NORMAL_GAP: f64 = 4.0;

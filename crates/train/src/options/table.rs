@@ -1,6 +1,6 @@
 //! The table of all options of a training run.
 //!
-//! A row consists of `/// help`, name, type and properties ([`super::row::Row`]). To add an option, add its row here
+//! A row consists of `/// help`, name, type and properties ([`super::row::OptionRow`]). To add an option, add its row here
 //! and use its value in the recipe (`crates/train/src/recipe/`); see CONTRIBUTING.md, "Add an option". Files list the
 //! options in the order of the rows.
 

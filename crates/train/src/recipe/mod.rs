@@ -181,7 +181,7 @@ impl Recipe {
 
     /// Downsampling factor (a power of two) at a step, for images of this size.
     ///
-    /// Never so large that a side is shorter than [`SMALLEST_SIDE`].
+    /// Never so large that a side is shorter than [`MIN_SIDE`].
     #[must_use]
     pub fn reduction_at(&self, step: u64, width: u32, height: u32) -> u32 {
         let doublings = self.coarse.factor.max(1).ilog2();

@@ -150,7 +150,7 @@ pub struct McmcRecipe {
 pub struct ExposureRecipe {
     /// When and how colours are corrected.
     pub mode: Exposure,
-    /// Rate at the start; for gains it applies to a run that visits each image [`super::PACE_VISITS`] times.
+    /// Rate at the start; for gains it applies to a run that visits each image [`super::REFERENCE_VISITS`] times.
     pub rate: f64,
     /// Rate at the end; log-linear in between.
     pub rate_final: f64,

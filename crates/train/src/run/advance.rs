@@ -19,7 +19,7 @@ use crate::warning::RunWarning;
 /// after a loss that is not finite.
 const FLUSH_EVERY: u64 = 10;
 
-/// Steps between two lines of `metrics.jsonl`; fewer in short runs, so that they get [`FEWEST_REPORTS`] lines.
+/// Steps between two lines of `metrics.jsonl`; fewer in short runs, so that they get [`MIN_LOG_LINES`] lines.
 const REPORT_EVERY: u64 = 100;
 /// Minimum number of lines in `metrics.jsonl`, if the run has that many steps.
 const MIN_LOG_LINES: u64 = 50;

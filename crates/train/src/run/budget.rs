@@ -5,13 +5,13 @@ use std::time::{Duration, Instant};
 use super::forecast::Forecast;
 use crate::recipe::Recipe;
 
-/// Splat budgets to try, largest first. The first that allows [`ENOUGH_STEPS`] is used.
+/// Splat budgets to try, largest first. The first that allows [`SUFFICIENT_STEPS`] is used.
 const SPLAT_BUDGETS: [u64; 9] = [400_000, 300_000, 200_000, 150_000, 100_000, 70_000, 50_000, 35_000, 25_000];
 /// Number of steps below which more splats do not pay off.
 const SUFFICIENT_STEPS: f64 = 3_000.0;
 /// Minimum and maximum number of steps of the schedules.
 const SCHEDULE_STEPS: [f64; 2] = [100.0, 60_000.0];
-/// Fraction of the run up to which images stay coarse if it has fewer steps than [`ENOUGH_STEPS`].
+/// Fraction of the run up to which images stay coarse if it has fewer steps than [`SUFFICIENT_STEPS`].
 const SHORT_COARSE_UNTIL: f64 = 0.7;
 /// Seconds reserved for the work after the last step: a constant, and an amount per saved splat.
 const RESERVED_SECONDS: [f64; 2] = [0.15, 2.5e-6];

@@ -19,7 +19,7 @@ use crate::recipe::{ColourRows, SceneFacts};
 use crate::up;
 
 /// Number of photographs from which a sky is learnt by default. With fewer, random backgrounds do more against splats
-/// that imitate the background (docs/experiments.md).
+/// that imitate the background (research/experiments.md).
 const MIN_SKY_VIEWS: u64 = 40;
 /// Background threads of the loader.
 const LOADER_THREADS: usize = 1;

@@ -7,7 +7,7 @@
 //! ```text
 //! folder     many frames: files, manifest, resuming
 //! panorama   one frame, for a preview
-//! room       memory check of a frame
+//! memory_check  memory check of a frame
 //! ```
 
 mod folder;

@@ -10,7 +10,7 @@ use crate::mask_engine::MaskEngineArgs;
 /// Arguments for masks from a model and of static foreground.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct MaskingArgs {
-    /// Segmentation model (.onnx) for masking people and what they carry (docs/masks.md).
+    /// Segmentation model (.onnx) for masking people and what they carry (docs/reference/masks.md).
     #[arg(long, value_name = "FILE", conflicts_with_all = ["masks", "mask_command"])]
     mask_model: Option<PathBuf>,
     /// Mask static foreground: what keeps its position in all panoramas of a moving camera (operator, tripod).

@@ -40,7 +40,7 @@ pub(super) enum CallerAction<P, E> {
     Take(Result<P, E>),
     /// Load the image; its budget is reserved. The ticket is consumed.
     Make,
-    /// Wait until [`Schedule::changes`] has changed, then call [`Schedule::ask`] again.
+    /// Wait until [`Schedule::changes`] has changed, then call [`Schedule::next_action`] again.
     Wait,
 }
 

@@ -59,7 +59,7 @@ pub(super) fn disc_from_panorama(panorama: &RgbImage8, turn: f64) -> Disc {
         .collect()
 }
 
-/// Coverage of a direction by a set of disc pixels, 0 to 1; `turn` as in [`disc_of`].
+/// Coverage of a direction by a set of disc pixels, 0 to 1; `turn` as in [`disc_from_panorama`].
 pub(super) fn coverage_at(set: &[bool], degrees: f64, longitude: f64, turn: f64) -> f64 {
     if degrees >= RIM_DEGREES {
         return 0.0;

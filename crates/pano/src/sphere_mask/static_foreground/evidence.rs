@@ -68,7 +68,7 @@ impl GroundColours {
     }
 }
 
-/// See [`Ground`]. Samples positions on a spiral, each in another frame.
+/// See [`GroundColours`]. Samples positions on a spiral, each in another frame.
 fn same_around(discs: &[Disc], own: &[[u8; 3]]) -> Vec<f32> {
     let golden = std::f64::consts::PI * (3.0 - 5.0f64.sqrt());
     let places: Vec<[i32; 2]> = (0..SURROUNDING_SAMPLES)

@@ -6,9 +6,9 @@
 //!
 //! ```text
 //! disc      the lower part of a frame around the nadir      evidence  static foreground against moving ground
-//! shadow    the shadow of the foreground                    settle    heading offset of each frame
+//! shadow    the shadow of the foreground                    refine_heading  heading offset of each frame
 //! ```
-//! Frames are added one after another; at most [`MOST_FRAMES`], evenly spaced, are kept.
+//! Frames are added one after another; at most [`MAX_FRAMES`], evenly spaced, are kept.
 
 mod disc;
 mod evidence;
@@ -30,7 +30,7 @@ const MOVING_FROM_DEGREES: f64 = 50.0;
 const ROOT_DEGREES: f64 = 15.0;
 /// Detection rounds; the second compensates the brightness of each frame.
 const ROUNDS: usize = 2;
-/// Fraction of the disc beyond [`MOVES_FROM`] that may look static; above it, the camera is not moving.
+/// Fraction of the disc beyond [`MOVING_FROM_DEGREES`] that may look static; above it, the camera is not moving.
 const MAX_STATIC_FRACTION: f64 = 0.6;
 /// Blur sizes in pixels: a pole is narrow; hair and cloth are rough and move slightly.
 const SCALES: [usize; 3] = [1, 3, 7];

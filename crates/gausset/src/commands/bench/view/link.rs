@@ -1,7 +1,7 @@
 //! A simulated network link with limited bandwidth and latency between a page and the server.
 //!
 //! Each direction has the given bandwidth and half of the round-trip time. Data that exceeds the bandwidth waits in the
-//! buffers of the socket, as before a slow modem. The link itself holds at most [`HELD`] bytes per direction.
+//! buffers of the socket, as before a slow modem. The link itself holds at most [`MAX_IN_TRANSIT`] bytes per direction.
 
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
