@@ -4,6 +4,7 @@
 //!   CPU. `mul_add_precise` is. (The scalar `f32::mul_add` is always fused; only files that use `fearless_simd` are
 //!   checked.)
 //! - Sources contain no path of a single machine.
+//! - Comments name who does what (`docs/glossary.md`).
 //! - Files with unsafe code are listed in the table of `docs/reference/unsafe.md`, and tests that `docs/reference/reliability.md` names
 //!   exist.
 //! - No crate depends on a forbidden crate ([`crate::dependencies`]).
@@ -18,6 +19,9 @@ use crate::{citations, dependencies, licences, message_flags};
 
 /// Paths of a single machine. Assembled here so that this file does not match itself.
 const MACHINE_PATHS: [[&str; 2]; 4] = [["\"/", "tmp"], ["\"/", "work"], ["\"/", "home/"], ["\"/", "Users/"]];
+
+/// Persons that no comment needs. Assembled here so that this file does not match itself.
+const VAGUE: [[&str; 2]; 4] = [["some", "body"], ["no", "body"], ["any", "body"], ["who", "ever"]];
 
 /// Checks all Rust sources and all pages.
 pub(crate) fn run(workspace: &Path) -> Result<(), String> {
@@ -113,6 +117,17 @@ fn findings_in(text: &str, kernels: bool) -> Vec<(usize, &'static str)> {
             findings
                 .push((number, "mul_add in a kernel (expected mul_add_precise, or `// scalar` behind it)"));
         }
+        let comment = line.split_once("//").map_or("", |(_, comment)| comment);
+        let vague = |word: &str| VAGUE.iter().any(|[a, b]| word.eq_ignore_ascii_case(&[*a, *b].concat()));
+        // A name in backticks may be any word.
+        if comment
+            .split('`')
+            .step_by(2)
+            .flat_map(|part| part.split(|c: char| !c.is_alphanumeric()))
+            .any(vague)
+        {
+            findings.push((number, "a vague person (expected who does it, or the passive)"));
+        }
         if MACHINE_PATHS.iter().any(|path| code.contains(&path.concat())) {
             findings.push((
                 number,
@@ -139,6 +154,14 @@ mod tests {
         assert_eq!(kernel("let y = a.mul_add_precise(b, c);"), 0);
         assert_eq!(kernel("// never a.mul_add(b, c)"), 0);
         assert_eq!(findings_in("let y = a.mul_add(b, c);", true).len(), 0);
+    }
+
+    #[test]
+    fn a_vague_person_in_a_comment_is_found_and_a_name_is_not() {
+        let word = VAGUE[1].concat();
+        assert_eq!(findings_in(&format!("// The file is read by {word}."), false).len(), 1);
+        assert_eq!(findings_in(&format!("// Runs as the user `{word}`."), false).len(), 0);
+        assert_eq!(findings_in(&format!("let {word} = 1;"), false).len(), 0);
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Repository chores: `cargo run -p xtask -- lint | crash-loop | memory | long_checks | agreement | captures | man | completions`.
+//! Repository chores: `cargo run -p xtask -- lint | crash-loop | memory | full | agreement | captures | man | completions`.
 #![forbid(unsafe_code)]
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a program for the people who work here")]
 

@@ -5,9 +5,9 @@
 //! | classic: clone, split, prune | Kerbl et al. 2023, section 5; statistic in NDC as in the released code | `classic` |
 //! | MCMC: relocate, add | Kheradmand et al. 2024, eq. 9 and section 4 | `mcmc`, `long_axis` |
 //! | opacity reset | Kerbl et al. 2023, section 5.2 | here |
+//! | free space | needs views, so the engines execute it | `gausset_raster::free_space` |
 //!
 //! Common to all rules:
-//! - Kept splats keep their order and their bits; new ones follow in the order of the splats they come from (classic)
 //! - Kept splats keep their order and their bits; new ones follow in the order of their source splats (classic) or of
 //!   their draws (MCMC). With `reorder` the result is then sorted along a Morton curve.
 //! - New splats have zero moments, clock 0 and the next free ids.

@@ -16,7 +16,7 @@ use gausset_io::input_files::InputFiles;
 use crate::EarlyExit;
 use crate::commands::Command;
 use crate::console::Verbosity;
-use crate::usage;
+use crate::{help_levels, usage};
 
 /// Colours of the help text on a terminal.
 const STYLES: Styles = Styles::styled()
@@ -65,31 +65,15 @@ impl Cli {
     }
 }
 
-/// Arguments of `train` that only `--help` lists, like the detail options of the table of options.
-const TRAIN_DETAIL_ARGUMENTS: [&str; 9] = [
-    "max_gpu_memory",
-    "profile",
-    "log",
-    "no_report",
-    "simd",
-    "viewer_share",
-    "viewer_linger",
-    "listen",
-    "allow_host",
-];
-
 /// The definition of the command line, for the parser, shell completions and manual pages.
 pub(crate) fn definition() -> clap::Command {
-    let later = |train: clap::Command| {
-        TRAIN_DETAIL_ARGUMENTS
-            .iter()
-            .fold(train, |train, name| train.mut_arg(name, |arg| arg.hide_short_help(true)))
-            .mut_arg("viewer", |arg| {
-                let whole = arg.get_help().cloned().unwrap_or_default();
-                arg.help("Show the training in a browser while it runs").long_help(whole)
-            })
+    let with_short_texts = |train: clap::Command| {
+        train.mut_arg("viewer", |arg| {
+            let whole = arg.get_help().cloned().unwrap_or_default();
+            arg.help("Show the training in a browser while it runs").long_help(whole)
+        })
     };
-    with_negative_numbers(Cli::command().mut_subcommand("train", later))
+    help_levels::with_levels(with_negative_numbers(Cli::command().mut_subcommand("train", with_short_texts)))
 }
 
 /// Lets the options of a command and its sub-commands take negative numbers as values. Their ranges may then refuse
@@ -132,14 +116,14 @@ fn files_read(definition: &clap::Command, matches: &ArgMatches) -> InputFiles {
 /// # Errors
 /// `--help` or `--version` was given; an argument is wrong (one line).
 pub(crate) fn parse(arguments: &[OsString]) -> Result<(Cli, InputFiles), EarlyExit> {
-    let mut definition = definition();
-    let matches = definition.try_get_matches_from_mut(arguments);
+    let (mut definition, arguments) = help_levels::unfold(definition(), arguments);
+    let matches = definition.try_get_matches_from_mut(&arguments);
     let parsed =
         matches.and_then(|matches| Ok((Cli::from_arg_matches(&matches)?, files_read(&definition, &matches))));
     parsed.map_err(|error| match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => EarlyExit::Help(error.render()),
         ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => EarlyExit::Usage(error.render()),
-        _ => Failure::usage(usage::format_error(&error, find_command(&definition, arguments))).into(),
+        _ => Failure::usage(usage::format_error(&error, find_command(&definition, &arguments))).into(),
     })
 }
 

@@ -17,6 +17,7 @@ mod device;
 mod events;
 mod exit;
 mod flags;
+mod help_levels;
 mod interrupt;
 mod lines;
 mod mask_engine;

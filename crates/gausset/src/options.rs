@@ -147,8 +147,7 @@ fn sort_for_help(options: Vec<OptionInfo>) -> Vec<OptionInfo> {
 
 /// The command-line argument of an option; `None` for the dataset.
 fn argument(option: OptionInfo, defaults: &Defaults) -> Option<Arg> {
-    let Presentation { heading, value_name, is_detail, has_words_in_help, bare, may_stand_apart, .. } =
-        option.shown?;
+    let Presentation { heading, value_name, has_words_in_help, bare, may_stand_apart, .. } = option.shown?;
     let default = match defaults.get(option.name) {
         // Flags default to off; the help does not repeat that.
         Some(default) if default != "false" => format!(" [default: {default}]"),
@@ -160,7 +159,6 @@ fn argument(option: OptionInfo, defaults: &Defaults) -> Option<Arg> {
         .help(format!("{}{default}", first_clause(&option.help)))
         .long_help(format!("{}{default}", option.help))
         .help_heading(heading.title())
-        .hide_short_help(is_detail)
         .aliases(american_spelling(option.name));
     let argument = match option.form {
         ValueSyntax::Flag => argument.value_parser(value_parser!(bool)),
@@ -197,7 +195,7 @@ fn american_spelling(name: &str) -> Option<&'static str> {
     }
 }
 
-/// The tables that fill in what nobody says, for the help.
+/// Default values for the help, by preset.
 struct Defaults {
     general: OptionValues,
     mcmc: OptionValues,
@@ -288,7 +286,7 @@ mod tests {
 
     #[test]
     fn every_option_of_a_config_file_is_one_of_the_command_line_and_has_a_line_in_its_help() {
-        let mut command = crate::cli::definition();
+        let mut command = crate::help_levels::unfolded(crate::cli::definition());
         let help = command.find_subcommand_mut("train").unwrap().render_long_help().to_string();
         for key in TrainOptions::keys().filter(|key| *key != "data") {
             let argument = format!("--{key}");

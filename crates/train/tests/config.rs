@@ -459,7 +459,7 @@ fn a_path_is_the_same_however_it_is_spelled() {
     assert!(refused.contains(&expected), "{refused}");
 }
 
-/// A path as somebody in the working folder says it, with as many `..` as it takes.
+/// The same path relative to the working folder, with as many `..` as needed.
 fn from_here(path: &Path) -> PathBuf {
     let up = std::env::current_dir().unwrap().components().skip(1).map(|_| "..").collect::<PathBuf>();
     up.join(path.strip_prefix("/").unwrap_or(path))

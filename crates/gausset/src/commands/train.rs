@@ -29,7 +29,7 @@ Ctrl-C saves a checkpoint and stops; a second Ctrl-C stops immediately.";
 
 const SHORT_HELP: &str = "\
   gausset train photos/ -o run/      photos/ holds images/ and sparse/0/, or transforms.json
-All options and examples: gausset train --help";
+More: gausset train --help, gausset train --help-all";
 
 /// Arguments of `train`.
 #[derive(Clone, Debug, Args)]

@@ -52,6 +52,6 @@ fn the_program_shows_renders_evaluates_and_resumes_a_run_of_02() {
         std::fs::remove_file(workshop.path("run").join(file)).expect("remove");
     }
     let resumed = workshop.succeed(&["train", "data", "--resume", "run", "--json"]);
-    assert!(resumed.stderr.contains("3 of 6 are done"), "{resumed:?}");
+    assert!(resumed.stderr.contains("3 of 6 done"), "{resumed:?}");
     assert!(workshop.read("run/splats.ply") == std::fs::read(fixture("run/splats.ply")).expect("a file"));
 }

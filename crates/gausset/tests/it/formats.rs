@@ -154,7 +154,7 @@ fn a_report_and_a_wanted_quality_are_told_to_people_and_programs() {
     assert_eq!((&object["loss"]["views"], &object["loss"]["cameras"]), (&12.into(), &"around".into()));
     assert!(object["loss"]["psnr"].as_f64().is_some_and(|psnr| psnr > 30.0), "{object}");
     assert!(object["edits_loss"]["psnr"].is_number());
-    assert!(finished.stderr.contains("b.spz: the format: PSNR "), "{finished:?}");
+    assert!(finished.stderr.contains("b.spz: loss by the format: PSNR "), "{finished:?}");
     let refused = workshop.run(&["convert", "a.ply", "c.splat", "--min-psnr", "120", "--json"]);
     let line = refused.stderr.lines().last().unwrap_or_default();
     let object: Value = serde_json::from_str(line).expect("an object");

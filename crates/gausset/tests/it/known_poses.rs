@@ -145,7 +145,7 @@ fn what_is_wrong_with_poses_is_one_line_and_how_they_were_found_is_another() {
         (
             "late.txt",
             "1700000000 0 0 0 0 0 0 1\n".into(),
-            "late.txt: names: no time stamp is a place in the list of the frames (expected 0 to 2, found 1700000000)",
+            "late.txt: names: no time stamp is an index into the list of the frames (expected 0 to 2, found 1700000000)",
         ),
         (
             "far.csv",

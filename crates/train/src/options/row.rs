@@ -55,8 +55,6 @@ pub struct Presentation {
     pub heading: OptionHeading,
     /// Placeholder of its value: `N`, `SHARE`.
     pub value_name: &'static str,
-    /// Whether only the long help lists it.
-    pub is_detail: bool,
     /// Whether its help text already lists the accepted words.
     pub has_words_in_help: bool,
     /// The value of the option name without a value.
@@ -134,23 +132,17 @@ pub(super) fn unlisted<T>() -> OptionRow<T> {
     }
 }
 
-/// A common option, which also the short help lists.
-pub(super) fn common<T>(heading: OptionHeading, value_name: &'static str) -> OptionRow<T> {
+/// An option that front ends list.
+pub(super) fn listed<T>(heading: OptionHeading, value_name: &'static str) -> OptionRow<T> {
     let shown = Presentation {
         heading,
         value_name,
-        is_detail: false,
         has_words_in_help: false,
         bare: None,
         may_stand_apart: false,
         after: None,
     };
     OptionRow { shown: Some(shown), ..unlisted() }
-}
-
-/// A detail option, which only the long help lists.
-pub(super) fn detail<T>(heading: OptionHeading, value_name: &'static str) -> OptionRow<T> {
-    common(heading, value_name).show(|shown| shown.is_detail = true)
 }
 
 impl<T> OptionRow<T> {
@@ -199,7 +191,7 @@ impl<T> OptionRow<T> {
         Self { is_free_on_resume: true, ..self }
     }
 
-    /// Sets the conditions under which the option has an effect (`config/idle.rs`).
+    /// Sets the conditions under which the option has an effect (`config/ineffective.rs`).
     pub(super) fn needs(self, needs: &'static [Requirement]) -> Self {
         Self { needs, ..self }
     }

@@ -194,7 +194,7 @@ fn whole_number(text: &str) -> Result<u64, WholeNumberError> {
     Ok(number)
 }
 
-/// Implements [`Value`] for unsigned integers.
+/// Implements [`OptionValue`] for unsigned integers.
 macro_rules! whole_numbers {
     ($($type:ty),+) => {$(
         impl OptionValue for $type {
@@ -227,7 +227,7 @@ macro_rules! whole_numbers {
 
 whole_numbers!(u8, u32, u64);
 
-/// Implements [`Value`] for types whose `FromStr` returns the error message.
+/// Implements [`OptionValue`] for types whose `FromStr` returns the error message.
 macro_rules! texts {
     ($($type:ty: $form:expr,)+) => {$(
         impl OptionValue for $type {

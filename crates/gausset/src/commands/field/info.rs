@@ -81,7 +81,7 @@ pub(super) fn run(args: &InfoArgs, console: &Console) -> Result<Status, EarlyExi
 
 impl FieldInfo {
     fn table(&self) -> Lines {
-        let list = |values: &[f64]| values.iter().map(|v| format_number(*v)).collect::<Vec<_>>().join(" ");
+        let list = |values: &[f64]| values.iter().map(|v| four_decimals(*v)).collect::<Vec<_>>().join(" ");
         let mut rows = vec![
             ("Gaussians", grouped(self.gaussians as u64)),
             ("parameters", grouped(self.parameters as u64)),
