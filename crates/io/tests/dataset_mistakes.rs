@@ -159,7 +159,7 @@ fn all_variants() -> Vec<&'static str> {
              NothingToTrainOn TooManyPoints",
         ),
         (
-            "Problem",
+            "DatasetProblem",
             "Truncated Count Limit Trailing UnknownModelId UnknownModelName Camera NameWithoutEnd NameLength \
              NameEncoding DuplicateId UnknownCamera Fields Number NotText FileSize TooDeep Json MissingValue Value \
              NoFrames",

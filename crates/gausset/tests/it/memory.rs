@@ -142,7 +142,12 @@ fn whatever_comes_in_the_memory_limit_holds_or_the_run_is_refused() {
         ("4 million points", "points", "--max-splats 1000", Finish),
         ("6 million points", "many_points", "--max-splats 1000", Refuse("points3D.bin: points: too many")),
         // A sixth of the limit would hold the splats, but not the images that they are decoded from.
-        ("a SOG of 700,000 splats", "data", "--init splats.sog", Refuse("splats.sog: size: too large")),
+        (
+            "a SOG of 700,000 splats",
+            "data",
+            "--init splats.sog",
+            Refuse("splats.sog: size: exceeds the memory limit"),
+        ),
         ("20,000 splats", "views", many, Finish),
         ("20,000 splats over the whole view", "views", wide, Refuse("entries, would need")),
         ("pictures of 9 megapixels", "large", small, Finish),

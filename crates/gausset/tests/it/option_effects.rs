@@ -64,7 +64,7 @@ fn what_a_run_has_recorded_can_be_changed_with_one_option() {
     // Growth and rates that were derived from another choice are not kept.
     for (name, choice) in [
         ("classic", &["--strategy", "classic"][..]),
-        ("plain", &["--exposure=false"]),
+        ("plain", &["--exposure=off"]),
         ("flat", &["--sh-degree", "0", "--coarse-factor", "1"]),
         ("budget", &["--time-budget", "2s"]),
         ("all", &["--test-every", "0"]),

@@ -419,7 +419,7 @@ fn layouts_say_what_they_see_and_what_closes_their_hole() {
     let table = workshop.succeed(&["pano", "layouts"]).stdout;
     assert_eq!(table.lines().count(), 12, "{table}");
     let ring = table.lines().find(|line| line.starts_with("ring8 ")).expect("a line");
-    assert!(ring.contains("69.78 %") && ring.contains("straight"), "{ring}");
+    assert!(ring.contains("69.78 %") && ring.contains("around the nadir"), "{ring}");
     let one = workshop.succeed(&["pano", "layouts", "ring8", "--full-sphere"]).stdout;
     assert!(one.contains("2 views added: view08 (yaw 0, pitch 90, roll 0), view09"), "{one}");
     let object = json(&workshop.succeed(&["pano", "layouts", "cube8", "--json"]).stdout);
