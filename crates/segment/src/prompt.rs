@@ -160,7 +160,7 @@ impl Promptable {
             let found = decode::prompted_mask(outputs, (candidate, spec.mask_activation), &placement);
             finds.extend(found.map_err(|what| ModelError::Run {
                 path: self.decoder.path().to_owned(),
-                problem: format!("output {what} (docs/masks.md)"),
+                problem: format!("output {what} (docs/reference/masks.md)"),
             })?);
         }
         Ok(finds)

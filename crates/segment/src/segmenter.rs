@@ -114,7 +114,7 @@ impl Segmenter {
                     known::guess(&model.outputs, &outputs).map_err(|what| ModelError::Description {
                         path: path.to_owned(),
                         problem: format!(
-                            "model: {what}; describe it in {} (docs/masks.md)",
+                            "model: {what}; describe it in {} (docs/reference/masks.md)",
                             beside.display()
                         ),
                     })?;
@@ -191,7 +191,7 @@ impl Segmenter {
         };
         let bad = |what: String| ModelError::Run {
             path: self.model.path().to_owned(),
-            problem: format!("output {what}; describe the model in a .toml next to it (docs/masks.md)"),
+            problem: format!("output {what}; describe the model in a .toml next to it (docs/reference/masks.md)"),
         };
         let Some(promptable) = &self.promptable else { return decode::decode(outputs, &rules).map_err(bad) };
         let mut boxes = decode::boxes(outputs, &rules).map_err(bad)?;
