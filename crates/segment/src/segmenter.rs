@@ -191,7 +191,9 @@ impl Segmenter {
         };
         let bad = |what: String| ModelError::Run {
             path: self.model.path().to_owned(),
-            problem: format!("output {what}; describe the model in a .toml next to it (docs/reference/masks.md)"),
+            problem: format!(
+                "output {what}; describe the model in a .toml next to it (docs/reference/masks.md)"
+            ),
         };
         let Some(promptable) = &self.promptable else { return decode::decode(outputs, &rules).map_err(bad) };
         let mut boxes = decode::boxes(outputs, &rules).map_err(bad)?;

@@ -27,9 +27,8 @@ Examples:
   gausset train --config run/config.toml -o again/       repeat a run, with identical bytes
 Ctrl-C saves a checkpoint and stops; a second Ctrl-C stops immediately.";
 
-const SHORT_HELP: &str = "\
-  gausset train photos/ -o run/      photos/ holds images/ and sparse/0/, or transforms.json
-More: gausset train --help, gausset train --help-all";
+const SHORT_HELP: &str =
+    "gausset train photos/ -o run/      photos/ holds images/ and sparse/0/, or transforms.json";
 
 /// Arguments of `train`.
 #[derive(Clone, Debug, Args)]
