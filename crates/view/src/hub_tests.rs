@@ -194,7 +194,7 @@ fn an_exact_frame_keeps_its_size_or_is_refused() {
     hub.limit_memory(64 << 20);
     let page = hub.attach().unwrap().page;
     let reason = hub.request(page, large(1, [4096, 2304], true)).unwrap_err();
-    assert!(reason.contains("9437184 px are too many for the memory of the viewer"), "{reason}");
+    assert!(reason.contains("9437184 px exceed the memory limit of the viewer"), "{reason}");
     hub.request(page, large(2, [600, 400], true)).unwrap();
     assert_eq!(hub.take_job(0).map(|job| job.request.pixels()), Some(240_000));
 }

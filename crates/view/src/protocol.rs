@@ -323,7 +323,7 @@ mod tests {
         };
         assert!(with(&|view| view.camera[0] = 0.0).contains("image size is 0x48"));
         assert!(with(&|view| view.camera[0] = f64::NAN).contains("image size"));
-        assert!(with(&|view| view.camera[..2].fill(30_000.0)).contains("too many"));
+        assert!(with(&|view| view.camera[..2].fill(30_000.0)).contains("pixels (expected at most"));
         assert!(with(&|view| view.camera[2] = -1.0).contains("focal length"));
         assert!(with(&|view| view.pose[0] = f64::INFINITY).contains("not finite"));
         assert!(with(&|view| view.pose.fill(0.0)).contains("rotation"));

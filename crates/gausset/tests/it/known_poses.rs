@@ -150,7 +150,7 @@ fn what_is_wrong_with_poses_is_one_line_and_how_they_were_found_is_another() {
         (
             "far.csv",
             table(&[("frame_00", at[0]), ("frame_01", [1e300, 0.0, 0.0])]),
-            "far.csv: \"frame_01\": stands 1e300 from the origin (expected at most 1e14)",
+            "far.csv: \"frame_01\": is 1e300 from the origin (expected at most 1e14)",
         ),
         ("earth.json", earth.into(), "earth.json: earth: is not a valid rotation, position and scale"),
     ] {
