@@ -261,6 +261,6 @@ fn missing_components() -> Vec<String> {
 }
 
 #[cfg(all(feature = "gpu", not(target_os = "linux")))]
-fn missing() -> Vec<String> {
+fn missing_components() -> Vec<String> {
     Vec::new()
 }

@@ -7,7 +7,7 @@
 pub(crate) use unix::{has_ended, kill, pause, resume};
 
 #[cfg(not(unix))]
-pub(crate) use other::{go_on, has_ended, kill, pause};
+pub(crate) use non_unix::{has_ended, kill, pause, resume};
 
 #[cfg(unix)]
 mod unix {
@@ -51,7 +51,7 @@ mod unix {
 }
 
 #[cfg(not(unix))]
-mod other {
+mod non_unix {
     use std::path::Path;
     use std::process::{Child, Command, Stdio};
 
@@ -59,7 +59,7 @@ mod other {
     pub(crate) fn pause(_leader: u32) {}
 
     /// Does nothing, as [`pause`].
-    pub(crate) fn go_on(_leader: u32) {}
+    pub(crate) fn resume(_leader: u32) {}
 
     /// Kills a process with everything that it started. Its id is not reused while the handle of the child is open.
     pub(crate) fn kill(leader: u32) {

@@ -45,7 +45,7 @@ fn of_directx(adapter: &wgpu::Adapter) -> Option<u64> {
         let adapter = adapter.as_hal::<wgpu::hal::api::Dx12>()?;
         adapter.as_raw().GetDesc().ok()?
     };
-    u64::try_from(description.DedicatedVideoMemory).ok().filter(|&bytes| device_memory_bytes > 0)
+    u64::try_from(description.DedicatedVideoMemory).ok().filter(|&bytes| bytes > 0)
 }
 
 #[cfg(not(any(windows, target_vendor = "apple")))]
@@ -54,7 +54,7 @@ fn of_directx(_adapter: &wgpu::Adapter) -> Option<u64> {
 }
 
 #[cfg(target_vendor = "apple")]
-pub(super) fn bytes(_adapter: &wgpu::Adapter) -> Option<u64> {
+pub(super) fn device_memory_bytes(_adapter: &wgpu::Adapter) -> Option<u64> {
     None
 }
 

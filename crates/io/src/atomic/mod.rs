@@ -231,6 +231,6 @@ fn errno_reason(error: &io::Error) -> &'static str {
 
 /// Reason of an error without a standard `ErrorKind`; this platform's numbers are not mapped.
 #[cfg(not(unix))]
-fn reason_of_number(_error: &io::Error) -> &'static str {
+fn errno_reason(_error: &io::Error) -> &'static str {
     ""
 }
