@@ -123,7 +123,7 @@ impl DeviceOptions {
     }
 
     #[cfg(not(feature = "gpu"))]
-    fn gpu_of(self, _recorded: &str) -> Self {
+    fn with_recorded_gpu(self, _recorded: &str) -> Self {
         Self { device: Device::Gpu, ..self }
     }
 
@@ -142,12 +142,12 @@ impl DeviceOptions {
     }
 
     #[cfg(not(feature = "gpu"))]
-    fn chosen(
+    fn choose_engine(
         self,
         threads: usize,
         host: &mut Host<'_>,
     ) -> Result<(Box<dyn Engine>, Option<String>), Failure> {
-        Ok((self.engine_for(thread_count, host)?, None))
+        Ok((self.engine_for(threads, host)?, None))
     }
 
     fn open(self, threads: usize) -> Result<EngineWithWarning, Failure> {

@@ -528,7 +528,7 @@ pub(super) fn create_masks(
 
 /// This build has no segmentation.
 #[cfg(not(feature = "masks"))]
-pub(super) fn make_masks(
+pub(super) fn create_masks(
     _source: &Footage,
     _folder: &Path,
     _options: &SplitOptions,
