@@ -21,7 +21,7 @@ const MAX_BYTES: u64 = 2 << 30;
 const MAX_EXTERNAL_FILES: usize = 64;
 /// Interval at which the stop flag is checked during a run.
 const STOP_CHECK_INTERVAL: Duration = Duration::from_millis(20);
-/// Time limit for a run to end after it was told to.
+/// Time limit for a run to end after its stop flag was set.
 const END_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Stop flag and time limit of a run.

@@ -73,7 +73,7 @@ impl Display for Sample {
     }
 }
 
-/// Decides whether a run goes on with the data that it began with; displays as what a run records.
+/// Checksum of a dataset by which a resumed run recognises its data; displays as the run records it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Fingerprint(String);
 
