@@ -168,9 +168,10 @@ fn masks_of_a_film_of_cubes_have_its_pixels() {
     let [front, right, back] = split("a", &["--masks", "masks"]);
     // Interpolation at the edge of the front face reaches half a pixel into the next face.
     assert!(removed(&front) == 64 * 64 && removed(&right) < 200 && removed(&back) == 0);
-    // A mask command gets the frame as it is in the video.
+    // A mask command gets the frame as it is in the video. The commands of two frames run at once: each moves its copy
+    // into place, since two `cp` to one new file may fail.
     if cfg!(unix) {
-        let command = r#"sh -c "cp {frame} seen.jpg && cp mask.png {mask}""#;
+        let command = r#"sh -c "cp {frame} {mask}.seen && mv {mask}.seen seen.jpg && cp mask.png {mask}""#;
         let [made, ..] = split("b", &["--mask-command", command]);
         assert!(std::fs::read(&made).expect("a mask") == std::fs::read(&front).expect("a mask"));
         let seen = decode_file(&workshop.path("seen.jpg")).expect("a frame");
