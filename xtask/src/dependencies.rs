@@ -6,7 +6,7 @@ use std::process::Command;
 /// A crate, packages that may not be in its dependency tree, and why.
 const FORBIDDEN: [(&str, &[&str], &str); 5] = [
     (
-        "gausset-flow",
+        "gausset",
         &["clap", "indicatif", "signal-hook"],
         "jobs are functions of plain options: arguments, bars and signals belong to the program",
     ),

@@ -1,5 +1,5 @@
 //! Libraries do not use command-line flags in messages: a message refers to a setting as `⟨key⟩`, and each front end
-//! replaces it by its own notation (`crates/gausset/src/flags.rs`).
+//! replaces it by its own notation (`crates/cli/src/flags.rs`).
 
 use std::path::Path;
 
@@ -52,7 +52,7 @@ mod tests {
             flags_in_library(Path::new("root"), &Path::new("root").join(path), "\"--data DIR\"").len()
         };
         assert_eq!(
-            (find("crates/io/src/a.rs"), find("crates/gausset/src/a.rs"), find("crates/io/tests/a.rs")),
+            (find("crates/io/src/a.rs"), find("crates/cli/src/a.rs"), find("crates/io/tests/a.rs")),
             (1, 0, 0)
         );
     }

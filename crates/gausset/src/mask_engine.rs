@@ -1,35 +1,83 @@
-//! Arguments that select the inference engine of a segmentation model, shared by all commands that take one.
+//! Selection of the inference engine for segmentation models.
 
 use std::path::PathBuf;
 
-use clap::Args;
-use clap::builder::{PossibleValuesParser, TypedValueParser};
-use gausset_flow::mask_engine::{EngineKind, MaskEngine};
+use crate::Failure;
+#[cfg(feature = "masks")]
+use crate::Host;
 
-/// The inference engine, and the path of its library.
-#[derive(Clone, Debug, Args)]
-pub(crate) struct MaskEngineArgs {
-    /// Inference engine of the model: rten (built in) or onnxruntime (needs its shared library).
-    #[arg(
-        long, value_name = "ENGINE", default_value = "rten", hide_possible_values = true,
-        value_parser = PossibleValuesParser::new(EngineKind::ALL.map(EngineKind::name)).map(|name| {
-            EngineKind::ALL.into_iter().find(|kind| kind.name() == name).unwrap_or_default()
-        })
-    )]
-    mask_engine: EngineKind,
-    /// Shared library of ONNX Runtime [default: $ORT_DYLIB_PATH, then the Python package onnxruntime of $GAUSSET_PYTHON
-    /// or of python3 in PATH].
-    #[arg(long, value_name = "FILE")]
-    onnx_library: Option<PathBuf>,
+/// An inference engine.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum EngineKind {
+    /// The built-in engine.
+    #[default]
+    Rten,
+    /// ONNX Runtime, loaded from a shared library of the machine.
+    OnnxRuntime,
 }
 
-impl MaskEngineArgs {
-    /// Whether the built-in engine is selected, which needs no library.
-    pub(crate) fn is_built_in(&self) -> bool {
-        self.mask_engine == EngineKind::Rten
+impl EngineKind {
+    /// All engines.
+    pub const ALL: [Self; 2] = [Self::Rten, Self::OnnxRuntime];
+
+    /// Name as in options: `rten` or `onnxruntime`.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Rten => "rten",
+            Self::OnnxRuntime => "onnxruntime",
+        }
+    }
+}
+
+/// An inference engine and the location of its library.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct MaskEngine {
+    /// The engine.
+    pub kind: EngineKind,
+    /// Shared library of ONNX Runtime; `None` = `$ORT_DYLIB_PATH`, otherwise the one of a Python package.
+    pub library: Option<PathBuf>,
+    /// Python that has the package onnxruntime; `None` = `$GAUSSET_PYTHON`, then python3 in PATH.
+    pub python: Option<PathBuf>,
+}
+
+impl MaskEngine {
+    /// Refuses options that would have no effect.
+    pub(crate) fn check(&self, has_model: bool) -> Result<(), Failure> {
+        if !has_model && (self.kind != EngineKind::Rten || self.library.is_some()) {
+            return Err(Failure::usage(
+                "⟨mask-engine⟩, ⟨onnx-library⟩: have no effect without a segmentation model; leave them out",
+            ));
+        }
+        if self.kind == EngineKind::Rten && self.library.is_some() {
+            return Err(Failure::usage(
+                "⟨onnx-library⟩: has no effect with ⟨mask-engine = rten⟩; leave it out, or take ⟨mask-engine = onnxruntime⟩",
+            ));
+        }
+        Ok(())
     }
 
-    pub(crate) fn options(&self, python: Option<&PathBuf>) -> MaskEngine {
-        MaskEngine { kind: self.mask_engine, library: self.onnx_library.clone(), python: python.cloned() }
+    /// Loads the engine.
+    #[cfg(all(feature = "masks", feature = "onnxruntime"))]
+    pub(crate) fn open(&self, host: &Host<'_>) -> Result<gausset_segment::InferenceEngine, Failure> {
+        use gausset_segment::{InferenceEngine, LibraryChoice};
+        match self.kind {
+            EngineKind::Rten => Ok(InferenceEngine::Rten),
+            EngineKind::OnnxRuntime => {
+                let choice = LibraryChoice { library: self.library.clone(), python: self.python.clone() };
+                Ok(InferenceEngine::onnx_runtime(&choice, host.stop())?)
+            }
+        }
+    }
+
+    /// Returns the built-in engine; this build has no other.
+    #[cfg(all(feature = "masks", not(feature = "onnxruntime")))]
+    pub(crate) fn open(&self, _host: &Host<'_>) -> Result<gausset_segment::InferenceEngine, Failure> {
+        match self.kind {
+            EngineKind::Rten => Ok(gausset_segment::InferenceEngine::Rten),
+            EngineKind::OnnxRuntime => Err(Failure::usage(
+                "⟨mask-engine⟩: this program was built without ONNX Runtime (feature `onnxruntime`)",
+            )),
+        }
     }
 }

@@ -1,67 +1,123 @@
-//! Formatting of profiles for the terminal.
+//! Records profiles on all threads, and computes the lower bounds of this machine (floors).
 
-use gausset_prof::{Profile, Row};
+use std::io::Write;
+use std::path::Path;
 
-use crate::lines::Lines;
-use crate::table;
+use gausset_compute::pool::{WorkerCallbacks, set_worker_callbacks};
+use gausset_core::engine::{Engine, LowerBounds, StepWork};
+use gausset_io::atomic::{Disk, Overwrite, WriteError, write_atomic};
+use gausset_io::ownership;
+use gausset_io::run_folder::{profile_csv_path, profile_path, trace_path};
+use gausset_io::text::grouped;
+use gausset_prof::{MachineRates, Profile, StageLowerBound, Trace};
+use gausset_train::RunOutcome;
 
-/// Number of rows of the table of the most expensive spans.
-const TOP_ROWS: usize = 5;
-/// Name of the span of a training step.
-pub(crate) const STEP: &str = "step";
+use crate::Failure;
 
-/// Formats all tables of a profile.
-pub(crate) fn report(profile: &Profile) -> Lines {
-    let about: Vec<(&str, String)> =
-        profile.about.iter().map(|(name, value)| (name.as_str(), value.clone())).collect();
-    let tables = [
-        profile.table(),
-        profile.slowest_table(TOP_ROWS),
-        profile.budget_table(category),
-        profile.lower_bound_table(STEP),
+/// Starts recording spans, counters and events.
+pub fn start() {
+    set_worker_callbacks(WorkerCallbacks {
+        begin: gausset_prof::start_worker_span,
+        end: gausset_prof::end_worker_span,
+    });
+    gausset_prof::set_enabled(true);
+    gausset_prof::set_trace(true);
+}
+
+/// Stops the recording of a training and writes it into the run folder.
+///
+/// # Errors
+/// A profile file cannot be written.
+pub fn finish(engine: &mut dyn Engine, folder: &Path, outcome: &RunOutcome) -> Result<Profile, Failure> {
+    let about = [
+        ("run", folder.display().to_string()),
+        ("device", engine.describe().name),
+        ("steps", grouped(outcome.summary.steps)),
+        ("splats", grouped(outcome.summary.splats)),
     ];
-    let head = if about.is_empty() { Lines::default() } else { table::facts(&about) + "" };
-    let tables: Vec<_> = tables.into_iter().filter(|table| !table.is_empty()).collect();
-    head + Lines::from_text(&tables.join("\n"))
+    let (profile, trace) = stop(engine, &about);
+    save(&profile, &trace, folder)?;
+    Ok(profile)
 }
 
-/// The category of a row of the profile, for the time budget.
-fn category(row: &Row) -> &'static str {
-    // From the outermost span inwards: rendering within an evaluation counts as evaluation, not as training.
-    for word in row.path.split('/') {
-        let group = match word {
-            "eval" => "evaluation",
-            "checkpoint" | "export" | "write_ply" | "fsync" => "files",
-            "stereo" => "dense start",
-            "open" | "init" | "predict" => "start",
-            "next_view" | "decode" | "reduce" | "downscale" | "undistort" | "upload" => "waiting for images",
-            "project" | "sort" | "tile" | "blend" => "rendering",
-            "loss" => "loss",
-            "blend_vjp" | "project_vjp" | "adam" | "project_vjp+adam" => "gradients and update",
-            "density" => "density control",
-            "report" => "reports",
-            "statistics" => "counting for this profile",
-            _ => continue,
-        };
-        return group;
+/// Stops recording, measures the machine and adds the floor of each stage.
+pub fn stop(engine: &mut dyn Engine, about: &[(&str, String)]) -> (Profile, Trace) {
+    let (mut profile, trace) = stop_recording(about);
+    let median = |name: &str| profile.counter(name).map(|counter| counter.median);
+    if let Some(work) = StepWork::from_counters(median) {
+        (profile.machine, profile.floors) = floors(engine, &work);
     }
-    gausset_prof::UNATTRIBUTED
+    (profile, trace)
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+/// Stops the recording of a job that has no engine.
+pub fn stop_recording(about: &[(&str, String)]) -> (Profile, Trace) {
+    gausset_prof::set_enabled(false);
+    gausset_prof::set_trace(false);
+    let (mut profile, trace) = (gausset_prof::snapshot(), gausset_prof::trace());
+    profile.about = about.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect();
+    (profile, trace)
+}
 
-    #[test]
-    fn rows_belong_to_the_outermost_thing_that_has_a_name() {
-        let group_of = |path: &str| category(&Row { path: path.to_owned(), ..Row::default() });
-        assert_eq!(group_of("step/blend"), "rendering");
-        assert_eq!(group_of("eval/blend"), "evaluation");
-        assert_eq!(group_of("eval/unattributed"), "evaluation");
-        assert_eq!(group_of("step/checkpoint/fsync"), "files");
-        assert_eq!(group_of("step/density/rule"), "density control");
-        assert_eq!(group_of("stereo/prepare/decode"), "dense start");
-        assert_eq!(group_of("step/unattributed"), "unattributed");
-        assert_eq!(group_of("unattributed"), "unattributed");
+/// Measured rates of this machine, and the least time that each stage of a step with this work can take at these rates.
+pub fn floors(engine: &mut dyn Engine, work: &StepWork) -> (Option<MachineRates>, Vec<StageLowerBound>) {
+    let Some(LowerBounds { rates, stages }) = engine.lower_bounds(work) else { return (None, Vec::new()) };
+    let machine = MachineRates {
+        threads: rates.threads as u32,
+        vector_ops_per_s: rates.vector_ops_per_s,
+        stream_bytes_per_s: rates.bytes_per_s,
+    };
+    let floors = stages.into_iter().map(|floor| StageLowerBound {
+        name: floor.stage.name().to_owned(),
+        bytes: floor.bytes,
+        vector_ops: floor.vector_ops,
+        floor_ms: floor.lower_bound_ms,
+    });
+    (Some(machine), floors.collect())
+}
+
+/// Purpose in the ownership marker of a profile folder.
+const PURPOSE: &str = "profile";
+
+/// As [`claim_folder`], for a job that has its own output folder.
+///
+/// # Errors
+/// As [`claim_folder`]; the profile folder is the job's folder or inside it.
+pub fn claim_folder_outside(folder: &Path, job: &Path) -> Result<(), Failure> {
+    if folder.starts_with(job) {
+        let (folder, job) = (folder.display(), job.display());
+        return Err(Failure::usage(format!(
+            "⟨profile⟩: {folder} is inside {job}; choose a folder next to it"
+        )));
     }
+    claim_folder(folder)
+}
+
+/// Claims a folder for `profile.json`, `profile.csv` and `trace.json`. In a folder that Gausset did not create, none of
+/// these files may exist. A run folder is already claimed.
+///
+/// # Errors
+/// One of the files exists, or the folder cannot be written to.
+pub fn claim_folder(folder: &Path) -> Result<(), Failure> {
+    let names = [profile_path, profile_csv_path, trace_path].map(|path| path(Path::new("")));
+    ownership::claim_for_files(&Disk, folder, PURPOSE, names, Overwrite::Refuse).map_err(
+        |error| match error {
+            WriteError::Exists { path, .. } => {
+                let what = "output: exists already (expected a free name)";
+                Failure::new("write", format!("{}: {what}; choose another folder", path.display()))
+            }
+            other => other.into(),
+        },
+    )
+}
+
+/// Writes `profile.json`, `profile.csv` and `trace.json` into a folder.
+///
+/// # Errors
+/// A file cannot be written.
+pub fn save(profile: &Profile, trace: &Trace, folder: &Path) -> Result<(), Failure> {
+    write_atomic(&Disk, &profile_path(folder), |file| file.write_all(profile.to_json().as_bytes()))?;
+    write_atomic(&Disk, &profile_csv_path(folder), |file| file.write_all(profile.to_csv().as_bytes()))?;
+    write_atomic(&Disk, &trace_path(folder), |file| trace.write_chrome(file))?;
+    Ok(())
 }

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use gausset_bearing::PanoView;
+use crate::reconstruction::PanoView;
 use gausset_io::atomic::{Disk, FileSystem, Overwrite, WriteError, write_atomic};
 use gausset_io::image::ImageError;
 use gausset_io::ownership::{self, OwnershipError};

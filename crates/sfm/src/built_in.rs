@@ -1,12 +1,12 @@
 //! The built-in aligner of panoramas: reads the views that were cut from them and builds a model from the result of
-//! `gausset-bearing`, with the same cameras, images, points and observations as a model of COLMAP.
+//! [`reconstruction`](crate::reconstruction), with the same cameras, images, points and observations as a model of COLMAP.
 
 use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use gausset_bearing::features::{self, Features, ViewImage};
-use gausset_bearing::{PanoView, Reconstruction, ReconstructionOptions, Stage, reconstruct};
+use crate::reconstruction::features::{self, Features, ViewImage};
+use crate::reconstruction::{PanoView, Reconstruction, ReconstructionOptions, Stage, reconstruct};
 use gausset_compute::{Exec, Pool};
 use gausset_core::{Pose, matrix};
 use gausset_io::dataset::colmap::{ColmapImage, ColmapModel, ColmapPoint};

@@ -5,7 +5,8 @@
 //! tool     pycolmap in a Python, or a `colmap` executable >= 3.12      (found, version checked)
 //! align    features ─▶ rig ─▶ matching ─▶ mapping in a child process; a ladder of recipes; the best model
 //! matches  keypoints and raw matches from other software
-//! built_in  the built-in aligner of panoramas (`gausset-bearing`): takes views, returns the same kind of model
+//! built_in  the built-in aligner of panoramas: takes views, returns the same kind of model
+//! reconstruction  its algorithms: features, matches, relative poses, tracks, bundle adjustment
 //! model    the model as checked poses per frame; metric scale from GPS; written with rigs and frames
 //! compare  two sets of poses of the same images: similarity fit, errors of centres and rotations, drift
 //! speed    distance along a GPS track, integrated from its speed
@@ -22,6 +23,7 @@ pub mod gps;
 mod masks;
 pub mod matches;
 pub mod model;
+pub mod reconstruction;
 pub mod reprojection;
 pub mod speed;
 pub mod tool;
@@ -29,6 +31,6 @@ pub mod track;
 
 pub use align::{AlignError, AlignJob, AlignProgress, Alignment, align};
 pub use attempt::Mapper;
-pub use gausset_bearing::PanoView;
 pub use matches::ImportedMatches;
+pub use reconstruction::PanoView;
 pub use tool::{AlignmentTool, ToolError};

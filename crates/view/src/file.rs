@@ -4,17 +4,17 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
-use gausset_core::Region;
-use gausset_core::engine::{Engine, RenderOptions};
-use gausset_core::splats_transform::Similarity;
-use gausset_flow::convert::SplatEdits;
-use gausset_flow::device::DeviceOptions;
-use gausset_flow::saved_run::{
+use gausset::convert::SplatEdits;
+use gausset::device::DeviceOptions;
+use gausset::saved_run::{
     ChangedData, DataLocation, SavedRun, file_render_options, load_splats, scene_splat_count,
     splats_from_dataset_of,
 };
-use gausset_flow::training::warn_about_dataset;
-use gausset_flow::{Failure, Host};
+use gausset::training::warn_about_dataset;
+use gausset::{Failure, Host};
+use gausset_core::Region;
+use gausset_core::engine::{Engine, RenderOptions};
+use gausset_core::splats_transform::Similarity;
 use gausset_io::dataset::{self, Dataset, Loader, LoaderOptions, OpenOptions};
 use gausset_io::input;
 use gausset_io::metrics_log::read_metrics;

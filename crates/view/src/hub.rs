@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use gausset::broadcast::{Broadcast, Receiver};
 use gausset_core::engine::Rendering;
-use gausset_flow::broadcast::{Broadcast, Receiver};
 use gausset_io::splat::ReadLimits;
 use gausset_train::{Event, MemoryPlan};
 use serde_json::{Value, json};

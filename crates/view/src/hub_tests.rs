@@ -1,5 +1,5 @@
+use gausset::broadcast::Received;
 use gausset_core::Pose;
-use gausset_flow::broadcast::Received;
 
 use super::*;
 use crate::protocol::{ViewRequest, pose_rows};

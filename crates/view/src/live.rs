@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use gausset::Watcher;
 use gausset_core::sh::MAX_DEGREE;
 use gausset_core::splats_transform::Similarity;
-use gausset_flow::Watcher;
 use gausset_train::{Event, Request, Run};
 
 use crate::hub::Hub;

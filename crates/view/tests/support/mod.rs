@@ -8,10 +8,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use gausset::device::DeviceOptions;
 use gausset_core::Splats;
 use gausset_core::engine::{Engine, RenderOptions};
 use gausset_core::splats_transform::Similarity;
-use gausset_flow::device::DeviceOptions;
 use gausset_view::hub::Hub;
 use gausset_view::render::{RenderSettings, render_job};
 use gausset_view::scene::SceneDescription;

@@ -1,0 +1,219 @@
+//! `gausset convert`: converts splats to another format, with optional crops and transforms.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use gausset::convert::{ConvertOptions, SplatEdits, convert};
+use gausset_core::{Region, sh};
+use gausset_io::splat::{FORMATS, Format, SpzAxes};
+use gausset_train::Up;
+
+use super::pano::split::parse_positive;
+use super::splat_facts;
+use super::training::exit_status;
+use crate::EarlyExit;
+use crate::console::Console;
+use crate::device::ComputeArgs;
+use crate::events::run_job;
+use crate::exit::Status;
+use crate::interrupt::Interrupt;
+
+const AFTER_HELP: &str = "\
+Examples:
+  gausset convert run/ scene.spz --report          a tenth of the size; report the loss in dB
+  gausset convert scene.ply scene.spz --min-psnr 45     fewest SH bits that keep 45 dB
+  gausset convert scene.ply scene.compressed.ply   also .splat, .sog and .glb
+  gausset convert run/ scene.html                  a self-contained page for any browser
+  gausset convert scene.ply upright.ply --up z     rotate a scene with z up for common viewers
+  gausset convert scene.ply table.ply --box=-1,-1,-1,1,1,1 --min-opacity 0.02
+  gausset convert run/ object.ply --crop-to-cameras 1   keep the object inside an orbit
+  gausset convert scene.spz scene.ply --spz-frame rub   an SPZ with y up that names no axes
+IN may be PLY, compressed PLY, .splat, SPZ, SOG, .ksplat or glTF; it is recognised by content. PLY
+to PLY without options is bit-exact; what another format cannot store is reported. Splats that
+cannot be drawn are left out and counted. Edits are applied in the order of the options above.";
+
+/// Arguments of `convert`.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = AFTER_HELP)]
+pub(crate) struct ConvertArgs {
+    /// Input splat file, or folder of a finished run.
+    #[arg(value_name = "IN")]
+    input: PathBuf,
+    /// Output file; format by extension: .ply, .compressed.ply, .splat, .spz, .sog, .glb or .html.
+    #[arg(value_name = "OUT")]
+    output: PathBuf,
+    /// Drop splats farther from the centre than FACTOR times the median distance (such as 20); keeps the sky.
+    #[arg(long, value_name = "FACTOR", value_parser = parse_positive)]
+    drop_far: Option<f64>,
+    /// Drop splats with a lower opacity, 0..1.
+    #[arg(long, value_name = "OPACITY", value_parser = parse_fraction)]
+    min_opacity: Option<f64>,
+    /// Keep only splats with their centre in this box, in the axes of IN; drops the sky.
+    #[arg(
+        long = "box", visible_alias = "crop", value_name = "X0,Y0,Z0,X1,Y1,Z1", allow_hyphen_values = true,
+        value_parser = parse_box
+    )]
+    within_box: Option<Region>,
+    /// Keep only splats with their centre in this sphere (centre, radius), in the axes of IN; drops the sky.
+    #[arg(long, value_name = "X,Y,Z,R", allow_hyphen_values = true, value_parser = parse_sphere)]
+    sphere: Option<Region>,
+    /// Keep only splats in the sphere around the training cameras of run IN or --data, its radius scaled by FACTOR.
+    #[arg(long, value_name = "FACTOR", value_parser = parse_positive)]
+    crop_to_cameras: Option<f64>,
+    /// Translation added to all positions.
+    #[arg(long, value_name = "X,Y,Z", allow_hyphen_values = true, value_parser = parse_vector)]
+    translate: Option<[f64; 3]>,
+    /// Rotation about x, then y, then z, in degrees; rotates positions, shapes and SH.
+    #[arg(long, value_name = "X,Y,Z", allow_hyphen_values = true, value_parser = parse_vector)]
+    rotate: Option<[f64; 3]>,
+    /// Scale factor of positions and sizes.
+    #[arg(long, value_name = "FACTOR", value_parser = parse_positive)]
+    scale: Option<f64>,
+    /// Axis that is rotated to up (-y): x|y|z|-x|-y|-z|none.
+    #[arg(
+        long, value_name = "AXIS", default_value = "none", allow_hyphen_values = true, hide_possible_values = true,
+        value_parser = PossibleValuesParser::new(["x", "y", "z", "-x", "-y", "-z", "none"])
+            .try_map(|word| word.parse::<Up>())
+    )]
+    up: Up,
+    /// Maximum SH degree, 0..3; higher degrees are dropped.
+    #[arg(long, value_name = "DEGREE", value_parser = clap::value_parser!(u8).range(0..=i64::from(sh::MAX_DEGREE)))]
+    sh_degree: Option<u8>,
+    /// Sort the splats along a Morton curve.
+    #[arg(long)]
+    morton: bool,
+    /// Output format, regardless of the extension of OUT.
+    #[arg(long, value_name = "NAME", value_parser = PossibleValuesParser::new(output_formats()))]
+    format: Option<String>,
+    /// Omit the PLY normals that some viewers require; saves 12 bytes per splat.
+    #[arg(long)]
+    no_normals: bool,
+    /// SH bits in SPZ: degree 1, higher degrees; 8,8 is nearly exact, other programs use 5,4 [default: 6,5].
+    #[arg(long, value_name = "A,B", value_parser = parse_sh_bits)]
+    sh_bits: Option<[u8; 2]>,
+    /// SPZ version: 3 (for programs without zstd) or 4 [default: 4].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(3..=4))]
+    spz_version: Option<u8>,
+    /// Axes of the SPZ (IN or OUT): as-is (as in PLY) or rub (x right, y up, z back) [default: as IN declares].
+    #[arg(long, value_name = "AXES", value_parser = PossibleValuesParser::new(["as-is", "rub"]))]
+    spz_frame: Option<String>,
+    /// Measure the loss: PSNR of OUT against its source, rendered from the held-out cameras of run IN or --data, or
+    /// from 12 cameras around the splats.
+    #[arg(long)]
+    report: bool,
+    /// Minimum mean PSNR in dB; refuse to write below it. SPZ uses the fewest SH bits that reach it.
+    #[arg(long, value_name = "DB", value_parser = parse_positive)]
+    min_psnr: Option<f64>,
+    /// Dataset with the cameras of IN [default: the path recorded by run IN].
+    #[arg(long, value_name = "DIR")]
+    data: Option<PathBuf>,
+    #[command(flatten)]
+    compute: ComputeArgs,
+    /// Print the result as a JSON object.
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Replace OUT if it exists.
+    #[arg(long, alias = "overwrite", short_aliases = ['y', 'w'])]
+    force: bool,
+}
+
+/// Runs the command.
+pub(crate) fn run(args: &ConvertArgs, console: &Console) -> Result<Status, EarlyExit> {
+    let interrupt = Interrupt::watch();
+    match run_job(&interrupt, console, |host| convert(&args.options(), host)) {
+        Ok(converted) => {
+            splat_facts::print_conversion(&converted, &args.output, console);
+            if args.json {
+                console.json_or_text(&splat_facts::conversion_json(&converted, &args.output), String::new)?;
+            }
+            Ok(Status::Done)
+        }
+        Err(failure) => exit_status(failure, &interrupt),
+    }
+}
+
+impl ConvertArgs {
+    fn options(&self) -> ConvertOptions {
+        let usual = SplatEdits::default();
+        ConvertOptions {
+            input: self.input.clone(),
+            output: self.output.clone(),
+            format: self.format.as_deref().and_then(Format::from_name),
+            edits: SplatEdits {
+                drop_far: self.drop_far,
+                min_opacity: self.min_opacity,
+                within: self.within_box.into_iter().chain(self.sphere).collect(),
+                translate: self.translate.unwrap_or(usual.translate),
+                rotate: self.rotate.unwrap_or(usual.rotate),
+                scale: self.scale.unwrap_or(usual.scale),
+                up: self.up,
+                sh_degree: self.sh_degree,
+                morton: self.morton,
+            },
+            crop_to_cameras: self.crop_to_cameras,
+            data: self.data.clone(),
+            no_normals: self.no_normals,
+            sh_bits: self.sh_bits,
+            spz_version: self.spz_version,
+            spz_frame: self
+                .spz_frame
+                .as_deref()
+                .map(|word| if word == "rub" { SpzAxes::Rub } else { SpzAxes::AsIs }),
+            report: self.report,
+            min_psnr: self.min_psnr,
+            force: self.force,
+            device: self.compute.device.options(),
+            threads: self.compute.threads,
+        }
+    }
+}
+
+/// Names of the output formats.
+fn output_formats() -> Vec<&'static str> {
+    FORMATS.iter().filter(|row| row.format.is_written()).map(|row| row.name).collect()
+}
+
+fn parse_sh_bits(text: &str) -> Result<[u8; 2], String> {
+    let bits =
+        text.split(',').map(|bits| bits.trim().parse().ok().filter(|bits: &u8| (1..=8).contains(bits)));
+    match bits.collect::<Option<Vec<u8>>>().as_deref() {
+        Some(&[first, others]) => Ok([first, others]),
+        _ => Err(format!("expected two numbers of bits, 1 to 8 each, such as 6,5, found `{text}`")),
+    }
+}
+
+/// Parses comma-separated numbers; `None` if one is not a finite number.
+fn numbers(text: &str) -> Option<Vec<f64>> {
+    text.split(',').map(|number| number.trim().parse().ok().filter(|v: &f64| v.is_finite())).collect()
+}
+
+fn parse_box(text: &str) -> Result<Region, String> {
+    match numbers(text).as_deref() {
+        Some(&[x0, y0, z0, x1, y1, z1]) if x0 < x1 && y0 < y1 && z0 < z1 => {
+            Ok(Region::Box { min: [x0, y0, z0], max: [x1, y1, z1] })
+        }
+        _ => Err(format!(
+            "expected two opposite corners x0,y0,z0,x1,y1,z1 with x0 < x1, y0 < y1, z0 < z1, found `{text}`"
+        )),
+    }
+}
+
+fn parse_sphere(text: &str) -> Result<Region, String> {
+    match numbers(text).as_deref() {
+        Some(&[x, y, z, radius]) if radius > 0.0 => Ok(Region::Ball { centre: [x, y, z], radius }),
+        _ => Err(format!("expected a centre and a radius above 0, x,y,z,r, found `{text}`")),
+    }
+}
+
+fn parse_vector(text: &str) -> Result<[f64; 3], String> {
+    match numbers(text).as_deref() {
+        Some(&[x, y, z]) => Ok([x, y, z]),
+        _ => Err(format!("expected three numbers x,y,z, found `{text}`")),
+    }
+}
+
+fn parse_fraction(text: &str) -> Result<f64, String> {
+    let found = text.parse().ok().filter(|share: &f64| (0.0..=1.0).contains(share));
+    found.ok_or_else(|| format!("expected 0..1, found `{text}`"))
+}

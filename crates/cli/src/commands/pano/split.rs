@@ -1,0 +1,277 @@
+//! `gausset pano split`: cuts panoramas into perspective views.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use gausset::panos::split as pano_split;
+use gausset::panos::{FrameOptions, SplitOptions, ViewOptions};
+use gausset::{Failure, aligner::TOOL_TIMEOUT};
+use gausset_pano::cutter::Format;
+use gausset_pano::split::{Naming, Numbering, OnError, Skipped, StageTimes};
+use gausset_train::MemoryLimit;
+use serde::Serialize;
+
+use super::colour::ColourArgs;
+use super::frames::SelectArgs;
+use super::masking::MaskingArgs;
+use super::projection::ProjectionArgs;
+use super::track::TrackFileArgs;
+use super::views::{LensModeArgs, ViewLayoutArgs};
+use crate::commands::training::{exit_status, interrupted_status};
+use crate::console::Console;
+use crate::device::ComputeArgs;
+use crate::events::run_job;
+use crate::exit::Status;
+use crate::interrupt::Interrupt;
+use crate::{EarlyExit, describe};
+
+const AFTER_HELP: &str = "\
+Examples:
+  gausset pano split walk/ -o work/
+  gausset pano split walk/ -o work/ --layout cube6 --size 1024 --crop-bottom 35
+  gausset pano split walk/ -o work/ --dry-run          estimate views, disk space and time
+Finished frames are kept: the same command resumes an interrupted split.";
+
+/// Arguments of `pano split`.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = AFTER_HELP)]
+pub(crate) struct SplitArgs {
+    /// Folder of panoramas or cube maps (JPEG, PNG, TIFF) or of GoPro MAX stream pairs, or a video (read with ffmpeg).
+    #[arg(value_name = "INPUT")]
+    pub(crate) input: PathBuf,
+    /// Output folder for the views.
+    #[arg(short, long, value_name = "DIR")]
+    pub(crate) output: PathBuf,
+    #[command(flatten)]
+    pub(crate) views: ViewLayoutArgs,
+    #[command(flatten)]
+    pub(crate) lenses: LensModeArgs,
+    #[command(flatten)]
+    pub(crate) choice: FrameArgs,
+    #[command(flatten)]
+    pub(crate) track: TrackFileArgs,
+    #[command(flatten)]
+    pub(crate) colours: ColourArgs,
+    /// Mask everything within this angle of the nadir, degrees (tripod, operator).
+    #[arg(long, value_name = "DEG", default_value_t = 0.0, help_heading = "Views")]
+    pub(crate) crop_bottom: f64,
+    /// Folder with a mask per frame (black = remove) [default: INPUT/masks].
+    #[arg(long, value_name = "DIR", help_heading = "Views")]
+    pub(crate) masks: Option<PathBuf>,
+    /// Command that writes a mask per frame; {frame} is replaced by the input image and {mask} by the PNG to write
+    /// (black = remove).
+    #[arg(long, value_name = "COMMAND", conflicts_with = "masks", help_heading = "Views")]
+    pub(crate) mask_command: Option<String>,
+    #[command(flatten, next_help_heading = "Views")]
+    pub(crate) removal: MaskingArgs,
+    /// Level panoramas: gpano = by the pitch and roll in their GPano metadata.
+    #[arg(long, value_name = "HOW", value_parser = PossibleValuesParser::new(["gpano"]), help_heading = "Views")]
+    pub(crate) level: Option<String>,
+    /// Image format of the views: jpg|png.
+    #[arg(
+        long, value_name = "FORMAT", default_value = "jpg", hide_possible_values = true, help_heading = "Files",
+        value_parser = PossibleValuesParser::new(["jpg", "png"])
+    )]
+    pub(crate) format: String,
+    /// JPEG quality [default: 95].
+    #[arg(long, value_name = "Q", help_heading = "Files", value_parser = clap::value_parser!(u8).range(1..=100))]
+    pub(crate) quality: Option<u8>,
+    /// File names: rig (viewNN/FRAME.jpg, a COLMAP rig) or flat (frame_NNNNN_cam_NN.jpg).
+    #[arg(
+        long, value_name = "NAMING", default_value = "rig", hide_possible_values = true, help_heading = "Files",
+        value_parser = PossibleValuesParser::new(["rig", "flat"])
+            .map(|w| if w == "flat" { Naming::Flat } else { Naming::Rig })
+    )]
+    pub(crate) naming: Naming,
+    /// Numbering of flat names: order (from 0) or source (last number in the frame's file name) [default: order].
+    #[arg(
+        long, value_name = "NUMBERS", hide_possible_values = true, help_heading = "Files",
+        value_parser = PossibleValuesParser::new(["order", "source"])
+            .map(|w| if w == "source" { Numbering::Source } else { Numbering::Order })
+    )]
+    pub(crate) numbering: Option<Numbering>,
+    /// Action on an unusable frame: skip|stop.
+    #[arg(
+        long, value_name = "HOW", default_value = "skip", hide_possible_values = true, help_heading = "Files",
+        value_parser = PossibleValuesParser::new(["skip", "stop"])
+            .map(|w| if w == "stop" { OnError::Stop } else { OnError::Skip })
+    )]
+    pub(crate) on_error: OnError,
+    /// Redo finished frames and frames cut with other options, and write to a folder not created by Gausset.
+    #[arg(long, alias = "overwrite", short_aliases = ['y', 'w'], help_heading = "Files")]
+    pub(crate) force: bool,
+    /// Maximum time without output of an external program (ffmpeg, mask command), seconds.
+    #[arg(long, value_name = "S", default_value_t = TOOL_TIMEOUT, help_heading = "Files", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) tool_timeout: u64,
+    /// Maximum size of a panorama, WIDTHxHEIGHT in px.
+    #[arg(long, value_name = "WxH", default_value = "16384x8192", value_parser = parse_size, help_heading = "Files")]
+    pub(crate) max_side: [u32; 2],
+    /// Maximum file size of a frame, MiB.
+    #[arg(long, value_name = "MIB", default_value_t = 256, help_heading = "Files")]
+    pub(crate) max_file: u64,
+    /// Memory limit (4GiB, 512MiB or bytes); auto = a quarter of the machine's memory, at most 2GiB.
+    #[arg(long, value_name = "SIZE", default_value = "auto", value_parser = str::parse::<MemoryLimit>, help_heading = "Machine")]
+    pub(crate) max_memory: MemoryLimit,
+    /// Output folder for profile.json, profile.csv and trace.json.
+    #[arg(long, value_name = "DIR", conflicts_with = "dry_run", help_heading = "Machine")]
+    pub(crate) profile: Option<PathBuf>,
+    /// Print an estimate of views, disk space and time; write nothing.
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    /// Print the result as a JSON object.
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) compute: ComputeArgs,
+}
+
+/// Arguments that select and interpret frames.
+#[derive(Clone, Debug, Default, Args)]
+pub(crate) struct FrameArgs {
+    /// Use every N-th frame.
+    #[arg(long, value_name = "N", default_value_t = 1, help_heading = "Frames", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) every: u32,
+    #[command(flatten)]
+    pub(crate) select: SelectArgs,
+    /// Video: frames per second, selected by time.
+    #[arg(long, value_name = "FPS", help_heading = "Frames", value_parser = parse_positive)]
+    pub(crate) fps: Option<f64>,
+    /// Video: start time in seconds.
+    #[arg(long, value_name = "S", default_value_t = 0.0, help_heading = "Frames")]
+    pub(crate) start: f64,
+    /// Video: end time in seconds.
+    #[arg(long, value_name = "S", help_heading = "Frames", value_parser = parse_positive)]
+    pub(crate) end: Option<f64>,
+    /// Video: use the sharpest of N neighbouring frames.
+    #[arg(long, value_name = "N", default_value_t = 1, help_heading = "Frames", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub(crate) sharpest_of: u32,
+    /// Stereo layout of the frames: tb (top-bottom; the upper eye is used).
+    #[arg(long, value_name = "HOW", help_heading = "Frames", value_parser = PossibleValuesParser::new(["tb"]))]
+    pub(crate) stereo: Option<String>,
+    /// Lens file for dual-fisheye frames (docs/reference/pano.md).
+    #[arg(long, value_name = "FILE", help_heading = "Frames")]
+    pub(crate) lens: Option<PathBuf>,
+    /// Maximum number of frames, spaced by parallax for a video and evenly for a folder.
+    #[arg(long, value_name = "N", help_heading = "Frames", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) max_frames: Option<u32>,
+    #[command(flatten)]
+    pub(crate) shape: ProjectionArgs,
+}
+
+impl FrameArgs {
+    pub(crate) fn options(&self) -> FrameOptions {
+        FrameOptions {
+            every: self.every,
+            select: self.select.options(),
+            fps: self.fps,
+            start: self.start,
+            end: self.end,
+            sharpest_of: self.sharpest_of,
+            is_stereo: self.stereo.is_some(),
+            lens: self.lens.clone(),
+            max_frames: self.max_frames,
+            shape: self.shape.options(),
+            track: None,
+        }
+    }
+}
+
+impl SplitArgs {
+    fn options(&self) -> Result<SplitOptions, Failure> {
+        let format = match (self.format.as_str(), self.quality) {
+            ("png", None) => Format::Png,
+            ("png", Some(_)) => {
+                return Err(Failure::usage(
+                    "--quality: has no effect on PNG; leave it out, or take --format jpg",
+                ));
+            }
+            (_, quality) => Format::Jpeg(quality.unwrap_or(95)),
+        };
+        if self.numbering.is_some() && self.naming != Naming::Flat {
+            return Err(Failure::usage(
+                "--numbering: has no effect with --naming rig; leave it out, or take --naming flat",
+            ));
+        }
+        Ok(SplitOptions {
+            input: self.input.clone(),
+            output: self.output.clone(),
+            views: ViewOptions { lenses: self.lenses.lenses, ..self.views.options() },
+            frames: FrameOptions { track: self.track.options(), ..self.choice.options() },
+            crop_bottom: self.crop_bottom,
+            masks: self.masks.clone(),
+            mask_command: self.mask_command.clone(),
+            removal: self.removal.options(),
+            level_gpano: self.level.is_some(),
+            format,
+            naming: self.naming,
+            numbering: self.numbering.unwrap_or_default(),
+            colours: self.colours.options(),
+            on_error: self.on_error,
+            force: self.force,
+            tool_timeout: self.tool_timeout,
+            max_side: self.max_side,
+            max_file: self.max_file,
+            max_memory: self.max_memory,
+            profile: self.profile.clone(),
+            threads: self.compute.threads,
+            simd: self.compute.device.level(),
+        })
+    }
+}
+
+pub(crate) fn parse_positive(text: &str) -> Result<f64, String> {
+    let value = text.parse::<f64>().ok().filter(|v| v.is_finite() && *v > 0.0 && *v <= 1e6);
+    value.ok_or_else(|| format!("expected a number above 0, at most 1000000, found `{text}`"))
+}
+
+fn parse_size(text: &str) -> Result<[u32; 2], String> {
+    let sides = text.split_once('x').and_then(|(w, h)| Some([w.parse().ok()?, h.parse().ok()?]));
+    sides
+        .filter(|[w, h]: &[u32; 2]| (16..=32_768).contains(w) && (16..=32_768).contains(h))
+        .ok_or_else(|| format!("expected WIDTHxHEIGHT of 16..32768 px, found `{text}`"))
+}
+
+/// The result: a stable contract.
+#[derive(Debug, Serialize)]
+struct SplitResult {
+    schema: u32,
+    kind: &'static str,
+    frames: usize,
+    views: usize,
+    skipped: Vec<Skipped>,
+    /// Time per stage.
+    times: StageTimes,
+    /// The stage that limits the throughput.
+    limit: &'static str,
+}
+
+/// Runs the command.
+pub(crate) fn run(args: &SplitArgs, console: &Console) -> Result<Status, EarlyExit> {
+    let interrupt = Interrupt::watch();
+    let options = args.options()?;
+    if args.dry_run {
+        return match run_job(&interrupt, console, |host| pano_split::forecast(&options, host)) {
+            Ok(forecast) => {
+                console.json_or_text(&forecast, || describe::split_forecast(&forecast))?;
+                Ok(Status::Done)
+            }
+            Err(failure) => exit_status(failure, &interrupt),
+        };
+    }
+    let report = run_job(&interrupt, console, |host| pano_split::split(&options, host))?;
+    let result = SplitResult {
+        schema: 1,
+        kind: "split",
+        frames: report.frames,
+        views: report.views,
+        skipped: report.skipped.clone(),
+        limit: report.times.bottleneck(),
+        times: report.times.clone(),
+    };
+    console.json_or_text(&result, || describe::split(&report, &args.output))?;
+    if report.is_cancelled {
+        return Ok(interrupted_status(&interrupt));
+    }
+    Ok(Status::done(!report.skipped.is_empty()))
+}

@@ -1,0 +1,243 @@
+//! Recognises files and folders other than splats, datasets and runs: what Gausset writes in addition to them, and what
+//! it reads. `info` prints the type and the commands that use it.
+
+use std::path::{Path, PathBuf};
+
+use gausset::saved_run::SavedRun;
+use gausset_field::fit::Samples;
+use gausset_field::input::{self as field_input, Input, ReadRequest};
+use gausset_io::container::ContainerReader;
+use gausset_io::image::read_header;
+use gausset_io::input;
+use gausset_io::metrics_log::read_metrics;
+use gausset_io::ownership;
+use gausset_io::run_folder::CONFIG_START;
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::numbers::{counted, grouped};
+use crate::shell::shell_quote;
+
+/// Maximum size of a text file that is read, bytes.
+const MAX_TEXT_BYTES: u64 = 64 << 20;
+/// Number of leading bytes by which a file is recognised.
+const START_BYTES: u64 = 4096;
+/// Maximum number of images of a folder whose size is read.
+const MAX_INSPECTED_IMAGES: usize = 8;
+
+/// A recognised file or folder: `info --json`, a stable contract.
+#[derive(Debug, Serialize)]
+pub(super) struct RecognisedFile {
+    /// Type as one word.
+    kind: &'static str,
+    /// Description for people.
+    what: String,
+    /// Commands that use it, the most useful one first.
+    commands: Vec<String>,
+}
+
+impl RecognisedFile {
+    fn new(kind: &'static str, what: impl Into<String>, commands: &[String]) -> Self {
+        Self { kind, what: what.into(), commands: commands.to_vec() }
+    }
+
+    /// Formats the type and the commands as rows of a table.
+    pub(super) fn rows(&self) -> Vec<(&'static str, String)> {
+        let mut rows = vec![("what", self.what.clone())];
+        rows.extend(self.commands.iter().map(|command| ("command", command.clone())));
+        rows
+    }
+
+    /// Recognises a folder that is neither a run nor a dataset.
+    pub(super) fn recognise_folder(folder: &Path) -> Option<Self> {
+        let run = folder.join("run");
+        if SavedRun::is_run_folder(&run) {
+            let commands = [command("info", &run), command("view", &run)];
+            let data = folder.join("data");
+            if ownership::is_gausset_owned(&data, "demo") || data.join("demo.json").is_file() {
+                let (data, run) = (data.display(), run.display());
+                return Some(Self::new("demo", format!("a demo with scene {data} and run {run}"), &commands));
+            }
+            let what = format!("output of `gausset run` or `gausset pano run` with run {}", run.display());
+            return Some(Self::new("project", what, &commands));
+        }
+        let files = files_of(folder);
+        if files.iter().any(|file| extension(file) == "ckpt") {
+            let run = folder.parent().filter(|run| SavedRun::is_run_folder(run));
+            let resume = run.map(|run| command("train --resume", run));
+            return Some(Self::new("checkpoints", "checkpoints of a run", resume.as_slice()));
+        }
+        let inside = ["images", "frames", "photos"].map(|name| folder.join(name));
+        [folder.to_owned()]
+            .iter()
+            .chain(&inside)
+            .find_map(|folder| Self::recognise_images(folder, &files_of(folder)))
+    }
+
+    /// Recognises a folder of photographs or panoramas without cameras.
+    fn recognise_images(folder: &Path, files: &[PathBuf]) -> Option<Self> {
+        let pictures: Vec<&PathBuf> = files.iter().filter(|file| is_image(file)).collect();
+        let every = pictures.len().div_ceil(MAX_INSPECTED_IMAGES).max(1);
+        let sizes = pictures.iter().step_by(every).filter_map(|file| read_header(file).ok());
+        let sizes: Vec<[u32; 2]> = sizes.map(|header| [header.width, header.height]).collect();
+        let &[width, height] = sizes.first()?;
+        let count = pictures.len() as u64;
+        let size = if sizes.iter().all(|size| *size == [width, height]) {
+            format!("{width}x{height} px")
+        } else {
+            "different sizes".to_owned()
+        };
+        let place = shell_quote(folder);
+        if sizes.iter().all(|[width, height]| *width == 2 * height) {
+            let what = format!("{}, {size}, without cameras", counted(count, "panorama"));
+            let pano = format!("gausset pano run {place} -o scene/");
+            return Some(Self::new("panoramas", what, &[pano]));
+        }
+        let what = format!("{}, {size}, without cameras", counted(count, "photograph"));
+        let (run, align) =
+            (format!("gausset run {place} -o scene/"), format!("gausset align {place} -o scene/"));
+        Some(Self::new("photographs", what, &[run, align]))
+    }
+
+    /// Recognises a file that is not a splat file.
+    pub(super) fn recognise_file(file: &Path) -> Option<Self> {
+        let start = read_start(file)?;
+        match extension(file).as_str() {
+            "jsonl" => Self::recognise_log(file),
+            "json" => Self::recognise_json(file),
+            "toml" if start.starts_with(CONFIG_START.as_bytes()) => {
+                let again = format!("gausset train --config {} -o again/", shell_quote(file));
+                Some(Self::new("config", "the configuration of a run", &[again]))
+            }
+            "mp4" | "mov" | "mkv" | "avi" | "webm" | "m4v" | "insv" | "360" => {
+                let place = shell_quote(file);
+                let run = format!("gausset run {place} -o scene/");
+                let pano = format!("gausset pano run {place} -o scene/");
+                Some(Self::new("video", "a video; the second command is for 360-degree video", &[run, pano]))
+            }
+            "npy" | "npz" | "nii" | "hdr" | "gz" | "nrrd" | "nhdr" | "csv" | "tsv" | "txt" | "tif"
+            | "tiff" => Self::recognise_samples(file),
+            _ if start.starts_with(b"GAUSSETC") => Self::recognise_checkpoint(file),
+            _ if start.windows(14).any(|part| part == b"gausset-field/") => {
+                Some(Self::new("field", "a Gaussian field", &[command("field info", file)]))
+            }
+            _ if is_image(file) => {
+                let header = read_header(file).ok()?;
+                let what = format!("an image of {}x{} px", header.width, header.height);
+                let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty());
+                let folder = shell_quote(folder.unwrap_or(Path::new(".")));
+                let run = if header.width == 2 * header.height { "pano run" } else { "run" };
+                Some(Self::new("picture", what, &[format!("gausset {run} {folder} -o scene/")]))
+            }
+            _ => None,
+        }
+    }
+
+    fn recognise_log(file: &Path) -> Option<Self> {
+        let (lines, _) = read_metrics(file).ok()?;
+        let step = lines.iter().rev().find_map(|line| line["step"].as_u64())?;
+        let run = file.parent().filter(|run| SavedRun::is_run_folder(run));
+        let what =
+            format!("the log of a run, {} up to step {}", counted(lines.len() as u64, "line"), grouped(step));
+        Some(Self::new("log", what, run.map(|run| command("info", run)).as_slice()))
+    }
+
+    fn recognise_json(file: &Path) -> Option<Self> {
+        let value: Value = serde_json::from_slice(&input::read(file, MAX_TEXT_BYTES).ok()?).ok()?;
+        let path = shell_quote(file);
+        let render = |input: &str| format!("gausset render {input} --path {path} -o frames/");
+        if let Some(cameras) =
+            value.as_array().filter(|list| list.iter().any(|one| one["img_name"].is_string()))
+        {
+            let run = file.parent().filter(|run| SavedRun::is_run_folder(run));
+            let what =
+                format!("{} in the axes of the splats next to it", counted(cameras.len() as u64, "camera"));
+            return Some(Self::new(
+                "cameras",
+                what,
+                &[render(&run.map_or("scene.ply".to_owned(), shell_quote))],
+            ));
+        }
+        if let Some(path) = value["camera_path"].as_array() {
+            let what = format!("a camera path of {}", counted(path.len() as u64, "frame"));
+            return Some(Self::new("camera-path", what, &[render("run/")]));
+        }
+        if value["per_image"].is_array() {
+            let what = "the report of an evaluation".to_owned();
+            let run = file.parent().and_then(Path::parent).filter(|run| SavedRun::is_run_folder(run));
+            return Some(Self::new("evaluation", what, run.map(|run| command("eval", run)).as_slice()));
+        }
+        let run = file.parent().filter(|run| SavedRun::is_run_folder(run))?;
+        let name = file.file_name()?.to_str()?;
+        match name {
+            "profile.json" | "trace.json" => {
+                Some(Self::new("profile", "the profile of a run", &[command("profile", run)]))
+            }
+            "gains.json" => Some(Self::new("gains", "the exposure gains of a run", &[command("info", run)])),
+            _ => None,
+        }
+    }
+
+    fn recognise_checkpoint(file: &Path) -> Option<Self> {
+        let reader = ContainerReader::open_header(file).ok()?;
+        let step = reader.header()["step"].as_u64().unwrap_or_default();
+        let run = file.parent().and_then(Path::parent).filter(|run| SavedRun::is_run_folder(run));
+        let resume = run.map(|run| command("train --resume", run));
+        let what = match run {
+            Some(run) => format!("a checkpoint of the run {}, step {}", run.display(), grouped(step)),
+            None => {
+                format!("a checkpoint, step {}, outside its run (expected RUN/checkpoints/)", grouped(step))
+            }
+        };
+        Some(Self::new("checkpoint", what, resume.as_slice()))
+    }
+
+    fn recognise_samples(file: &Path) -> Option<Self> {
+        let what = match field_input::read(
+            file,
+            &ReadRequest { max_samples: Samples::max_count(), ..ReadRequest::default() },
+        )
+        .ok()?
+        {
+            Input::Volume(volume) => {
+                let [x, y, z] = volume.dims;
+                let frames =
+                    if volume.frames > 1 { format!(", {} frames", volume.frames) } else { String::new() };
+                ("volume", format!("a volume of {x} x {y} x {z} voxels{frames}"))
+            }
+            other @ Input::Samples(_) => {
+                ("samples", format!("{} samples of a field", grouped(other.len() as u64)))
+            }
+        };
+        let fit = format!("gausset field fit {} -o field.safetensors", shell_quote(file));
+        Some(Self::new(what.0, what.1, &[fit]))
+    }
+}
+
+fn command(name: &str, path: &Path) -> String {
+    format!("gausset {name} {}", shell_quote(path))
+}
+
+/// File extension in lower case, without its dot.
+fn extension(file: &Path) -> String {
+    file.extension().and_then(|end| end.to_str()).unwrap_or_default().to_ascii_lowercase()
+}
+
+fn is_image(file: &Path) -> bool {
+    ["jpg", "jpeg", "png", "tif", "tiff"].contains(&extension(file).as_str())
+}
+
+/// The files of a folder, sorted by name.
+fn files_of(folder: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut files: Vec<PathBuf> = entries.map(|entry| entry.path()).filter(|path| path.is_file()).collect();
+    files.sort();
+    files
+}
+
+fn read_start(file: &Path) -> Option<Vec<u8>> {
+    use std::io::Read;
+    let mut bytes = Vec::new();
+    input::open(file, input::NO_LIMIT).ok()?.take(START_BYTES).read_to_end(&mut bytes).ok()?;
+    Some(bytes)
+}

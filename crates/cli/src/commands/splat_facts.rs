@@ -1,0 +1,188 @@
+//! Formatting of splat files and conversions for `info` and `convert`, with the same facts in text and JSON.
+
+use std::collections::BTreeMap;
+use std::fs::Metadata;
+use std::path::Path;
+
+use gausset::convert::{ConversionLoss, ConversionResult, RemovedCounts};
+use gausset::splat_info::{Bounds, FAR, SplatInfo, TRANSPARENT};
+use serde::Serialize;
+
+use crate::console::Console;
+use crate::numbers::{grouped, three_digits};
+
+/// Size of a splat file in bytes. For an unpacked SOG, the total size of the files in its folder.
+pub(super) fn file_bytes(path: &Path) -> u64 {
+    let is_description = path.file_name().is_some_and(|name| name == "meta.json");
+    let folder = if is_description { path.parent() } else { Some(path).filter(|path| path.is_dir()) };
+    let Some(folder) = folder else { return std::fs::metadata(path).map_or(0, |metadata| metadata.len()) };
+    let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    entries.filter_map(|entry| entry.metadata().ok()).filter(Metadata::is_file).map(|file| file.len()).sum()
+}
+
+/// Formats the facts about a splat file as rows of a table; `bytes` is the size of the file.
+pub(super) fn rows(facts: &SplatInfo, bytes: u64) -> Vec<(&'static str, String)> {
+    let corner = |corner: [f32; 3]| corner.map(|v| three_digits(f64::from(v))).join(" ");
+    let box_of = |bounds: &Option<Bounds>| {
+        bounds.as_ref().map_or_else(
+            || "none".to_owned(),
+            |bounds| format!("{} .. {}", corner(bounds.min), corner(bounds.max)),
+        )
+    };
+    let version = facts.version.as_ref().map_or(String::new(), |version| format!(" {version}"));
+    let mode = match facts.mode {
+        "mip" => "mip (antialiased: opacity compensation)",
+        "2dgs" => "2dgs (flat discs)",
+        mode => mode,
+    };
+    let mut rows = vec![
+        ("splats", grouped(facts.count as u64)),
+        ("SH degree", facts.sh_degree.to_string()),
+        ("format", format!("{}{version}, {}", facts.format, gausset_io::text::format_bytes(bytes))),
+        ("bounds", box_of(&facts.bounds)),
+    ];
+    if facts.middle.is_some() {
+        rows.push(("98 % within", box_of(&facts.middle)));
+    }
+    if facts.far > 0 {
+        let far = format_part(facts.far, facts.count);
+        rows.push(("far out", format!("{far} beyond {FAR} median distances from the centre")));
+    }
+    if facts.transparent > 0 {
+        let transparent = format_part(facts.transparent, facts.count);
+        rows.push(("transparent", format!("{transparent} with an opacity below {TRANSPARENT}")));
+    }
+    rows.push(("mode", mode.to_owned()));
+    if let Some(frame) = &facts.frame {
+        rows.push(("frame", frame.clone()));
+    }
+    if let Some(sky) = facts.sky {
+        rows.push(("sky", format!("{} of the splats", grouped(sky as u64))));
+    }
+    if let Some(up) = facts.up {
+        rows.push(("up", corner(up)));
+    }
+    for (what, count) in [("dropped", facts.dropped), ("repaired", facts.repaired)] {
+        if count > 0 {
+            rows.push((what, grouped(count)));
+        }
+    }
+    rows
+}
+
+/// Formats a part of the splats: `4,000 splats (8.3 %)`.
+fn format_part(count: usize, all: usize) -> String {
+    let share = match 100.0 * count as f64 / all.max(1) as f64 {
+        few if few < 0.1 => "below 0.1 %".to_owned(),
+        some => format!("{some:.1} %"),
+    };
+    format!("{} splats ({share})", grouped(count as u64))
+}
+
+/// `convert --json`: a stable contract.
+#[derive(Debug, Serialize)]
+pub(super) struct ConversionJson<'a> {
+    kind: &'static str,
+    input: &'a SplatInfo,
+    output: OutputJson<'a>,
+    /// Loss by the format; left out if it was not measured.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    loss: Option<&'a ConversionLoss>,
+    /// Loss by crops and other edits; left out if it was not measured or there were none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    edits_loss: Option<&'a ConversionLoss>,
+}
+
+#[derive(Debug, Serialize)]
+struct OutputJson<'a> {
+    path: &'a Path,
+    #[serde(flatten)]
+    facts: &'a SplatInfo,
+    bytes: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    sh_bits: Option<[u8; 2]>,
+    /// Number of splats removed by `--box`, `--sphere` and `--crop-to-cameras`.
+    cropped: usize,
+    /// Number of splats removed by each kind of option.
+    removed: RemovedCounts,
+    /// Number of splats with a value outside the range of the format, by parameter.
+    clipped: BTreeMap<&'static str, u64>,
+    /// Other data that the format cannot store.
+    lost: &'a [String],
+}
+
+/// The result of a conversion as a JSON object.
+pub(super) fn conversion_json<'a>(converted: &'a ConversionResult, path: &'a Path) -> ConversionJson<'a> {
+    let ConversionResult { read, removed, written, saved, sh_bits, loss, edits_loss, .. } = converted;
+    let output = OutputJson {
+        path,
+        facts: written,
+        bytes: saved.bytes,
+        sh_bits: *sh_bits,
+        cropped: removed.outside,
+        removed: *removed,
+        clipped: saved.clipped.iter().copied().collect(),
+        lost: &saved.lost,
+    };
+    let (loss, edits_loss) = (loss.as_ref(), edits_loss.as_ref());
+    ConversionJson { kind: "convert", input: read, output, loss, edits_loss }
+}
+
+/// Prints what was written, and what was removed or could not be stored.
+pub(super) fn print_conversion(converted: &ConversionResult, output: &Path, console: &Console) {
+    let (input, output, saved) = (converted.input.display(), output.display(), &converted.saved);
+    if let Some(frame) = &converted.read.frame {
+        console.note(format!("{input}: axes: {frame}"));
+    }
+    let size = gausset_io::text::format_bytes(saved.bytes);
+    let bits = match converted.sh_bits {
+        Some([first, others]) => format!(", SH in {first} and {others} bits"),
+        None => String::new(),
+    };
+    console.note(format!("{output}: {} splats, {size}{bits}", grouped(saved.splats)));
+    let mut parts = Vec::new();
+    if !saved.lost.is_empty() {
+        parts.push(format!("not stored: {}", saved.lost.join(", ")));
+    }
+    let clipped: Vec<String> =
+        saved.clipped.iter().map(|(what, count)| format!("{what} ({} splats)", grouped(*count))).collect();
+    if !clipped.is_empty() {
+        parts.push(format!("clipped to the range of the format: {}", clipped.join(", ")));
+    }
+    if !parts.is_empty() {
+        console.note(format!("{output}: {}", parts.join("; ")));
+    }
+    let RemovedCounts { far, faint, outside } = converted.removed;
+    for (count, what) in [(far, "too far out"), (faint, "too transparent"), (outside, "outside the crop")] {
+        if count > 0 {
+            console.note(format!("{input}: {} splats removed ({what})", grouped(count as u64)));
+        }
+    }
+    if saved.dropped > 0 {
+        let dropped = grouped(saved.dropped);
+        let line = format!("{output}: {dropped} splats with non-finite values left out");
+        console.warn("the splats", line);
+    }
+    for (what, loss) in [("loss by edits", &converted.edits_loss), ("loss by the format", &converted.loss)] {
+        if let Some(loss) = loss {
+            console.note(format!("{output}: {what}: {}", format_loss(loss)));
+        }
+    }
+}
+
+/// Formats a loss.
+fn format_loss(loss: &ConversionLoss) -> String {
+    let ConversionLoss { psnr, worst, worst_view, views, cameras } = loss;
+    let where_from = match *cameras {
+        "held-out" => "held-out views",
+        _ => "views around the splats",
+    };
+    match (psnr, worst) {
+        (Some(psnr), Some(worst)) => {
+            format!("PSNR {psnr:.2} dB, worst {worst:.2} dB ({worst_view}), {views} {where_from}")
+        }
+        (None, Some(worst)) => format!("none except in {worst_view}, PSNR {worst:.2} dB"),
+        _ => format!("none in {views} {where_from}"),
+    }
+}

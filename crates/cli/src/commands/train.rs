@@ -1,0 +1,130 @@
+//! `gausset train`: starts a training run or resumes one.
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use gausset::Failure;
+use gausset::training::{self, RunSettings, Task};
+use gausset_io::atomic::Overwrite;
+use gausset_train::TrainOptions;
+
+use super::training::{RunOutputArgs, summary_json, training_status};
+use super::viewer::ViewerArgs;
+use crate::console::Console;
+use crate::device::DeviceArgs;
+use crate::events::run_job_with_viewer;
+use crate::exit::Status;
+use crate::interrupt::Interrupt;
+use crate::options::{OptionArgs, TrainCommand};
+use crate::{EarlyExit, describe};
+
+const AFTER_HELP: &str = "\
+Examples:
+  gausset train photos/ -o run/            photos/ holds images/ and sparse/0/, or transforms.json
+  gausset train photos/ -o run/ --steps 30000 --max-splats 500000
+  gausset train --resume run/              resume after Ctrl-C, a crash or a power failure
+  gausset train --config run/config.toml -o again/       repeat a run, with identical bytes
+Ctrl-C saves a checkpoint and stops; a second Ctrl-C stops immediately.";
+
+const SHORT_HELP: &str =
+    "gausset train photos/ -o run/      photos/ holds images/ and sparse/0/, or transforms.json";
+
+/// Arguments of `train`.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = SHORT_HELP, after_long_help = AFTER_HELP)]
+pub(crate) struct TrainArgs {
+    /// Dataset: folder with a COLMAP model or transforms.json, or the JSON file itself.
+    #[arg(value_name = "DATA")]
+    data: Option<PathBuf>,
+    /// Output folder of the run [default: runs/NAME, where NAME is that of DATA].
+    #[arg(short, long, value_name = "RUN")]
+    output: Option<PathBuf>,
+    /// Resume a run; the result is the same as without interruption.
+    #[arg(long, value_name = "RUN", conflicts_with_all = ["output", "force", "config"])]
+    resume: Option<PathBuf>,
+    /// TOML file of options (`name = value`); the command line overrides it.
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Replace an existing run in RUN.
+    #[arg(long, alias = "overwrite", short_aliases = ['y', 'w'])]
+    force: bool,
+    /// Print the result as a JSON object.
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Profile the run: print a table, write RUN/profile.json and RUN/trace.json.
+    #[arg(long)]
+    profile: bool,
+    #[command(flatten)]
+    records: RunOutputArgs,
+    #[command(flatten)]
+    options: OptionArgs<TrainCommand>,
+    #[command(flatten)]
+    device: DeviceArgs,
+    #[command(flatten)]
+    viewer: ViewerArgs,
+}
+
+/// Translates the arguments into a task. Only the config file is read.
+fn task_from_args(args: TrainArgs, console: &Console) -> Result<Task, Failure> {
+    let given = TrainOptions { data: args.data, ..args.options.into_options() };
+    if let Some(run) = args.resume {
+        return Task::resume(run, &given);
+    }
+    let file = args.config.as_deref().map(TrainOptions::read).transpose()?;
+    if given.data.is_none() && file.as_ref().is_none_or(|file| file.data.is_none()) {
+        return Err(Failure::usage(
+            "DATA: not given (expected the folder of a dataset, or --resume RUN); see --help",
+        ));
+    }
+    let given = given.layered_over(file.unwrap_or_default());
+    let output = match args.output {
+        Some(output) => output,
+        None if args.force => {
+            let line = "--force: the run to replace is not given (expected -o RUN); see --help";
+            return Err(Failure::usage(line));
+        }
+        None => {
+            let output = default_run_folder(given.data.as_deref());
+            console.note(format!("run folder: {}", output.display()));
+            output
+        }
+    };
+    let overwrite = if args.force { Overwrite::Replace } else { Overwrite::Refuse };
+    Task::new(given, output, overwrite)
+}
+
+/// The default run folder: `runs/NAME` with the name of the dataset, or the first of `runs/NAME-2`, `runs/NAME-3`, …
+/// that does not exist.
+fn default_run_folder(data: Option<&Path>) -> PathBuf {
+    let whole = data.map(|data| std::path::absolute(data).unwrap_or_else(|_| data.to_owned()));
+    let folder = whole.as_deref().map(|data| match data.extension() {
+        Some(end) if end.eq_ignore_ascii_case("json") => data.parent().unwrap_or(data),
+        _ => data,
+    });
+    let name = folder.and_then(Path::file_name).map_or_else(|| "run".into(), OsStr::to_os_string);
+    let numbered = |number: usize| {
+        let mut name = name.clone();
+        if number > 1 {
+            name.push(format!("-{number}"));
+        }
+        Path::new("runs").join(name)
+    };
+    let is_free = |path: &PathBuf| path.symlink_metadata().is_err();
+    (1..).map(numbered).find(is_free).unwrap_or_else(|| numbered(1))
+}
+
+/// Runs the command.
+pub(crate) fn run(args: TrainArgs, console: &Console) -> Result<Status, EarlyExit> {
+    let conditions = args.records.apply_to(RunSettings { profile: args.profile, ..args.device.conditions() });
+    let viewer = args.viewer.clone();
+    let task = task_from_args(args, console)?;
+    let interrupt = Interrupt::watch();
+    let mut viewer = viewer.start(task.folder(), &interrupt, console)?;
+    let trained = run_job_with_viewer(&interrupt, console, viewer.as_mut(), |host| {
+        training::train(task, conditions, host)
+    })?;
+    let status = training_status(&trained, &interrupt, console);
+    console.json_or_text(&summary_json(&trained), || describe::trained(&trained))?;
+    Ok(status)
+}

@@ -1,0 +1,101 @@
+//! Arguments that select the compute device: `--device`, `--simd`, `--threads`.
+
+use clap::Args;
+use clap::builder::PossibleValuesParser;
+use clap::builder::TypedValueParser;
+use gausset::Failure;
+use gausset::device::{Device, DeviceOptions, GpuDensity};
+use gausset::training::RunSettings;
+use gausset_compute::SimdLevel;
+use gausset_core::engine::Engine;
+use gausset_train::MemoryLimit;
+
+fn parse_device(text: &str) -> Result<Device, String> {
+    match text {
+        "auto" => Ok(Device::Auto),
+        "cpu" => Ok(Device::Cpu),
+        "gpu" => Ok(Device::Gpu),
+        // No adapter has such a name, but users try them.
+        "" | "cuda" | "vulkan" | "metal" | "dx12" => {
+            Err(format!("expected auto|cpu|gpu, or a part of a GPU's name, found `{text}`"))
+        }
+        // Leaked: arguments live as long as the program.
+        name => Ok(Device::Named(name.to_owned().leak())),
+    }
+}
+
+/// A parser for the names of SIMD levels.
+fn level_parser() -> impl TypedValueParser<Value = SimdLevel> {
+    PossibleValuesParser::new(SimdLevel::ALL.map(SimdLevel::level_name))
+        .map(|name| SimdLevel::ALL.into_iter().find(|level| level.level_name() == name).unwrap_or_default())
+}
+
+/// The compute device and its limits. The result does not depend on the SIMD level.
+#[derive(Clone, Copy, Debug, Args)]
+pub(crate) struct DeviceArgs {
+    /// Compute device: auto, cpu, gpu, or part of a GPU's name.
+    #[arg(long, value_name = "DEVICE", default_value = "auto", value_parser = parse_device, help_heading = "Machine")]
+    device: Device,
+    /// SIMD instruction set: auto|avx512|avx2|fallback.
+    #[arg(
+        long, value_name = "LEVEL", default_value = "auto", value_parser = level_parser(),
+        hide_possible_values = true, help_heading = "Machine"
+    )]
+    simd: SimdLevel,
+    /// GPU memory limit (such as 4GiB); auto = 90 % of the GPU's own memory.
+    #[arg(
+        long, value_name = "SIZE", default_value = "auto", value_parser = str::parse::<MemoryLimit>,
+        help_heading = "Machine"
+    )]
+    max_gpu_memory: MemoryLimit,
+    /// Where density control of a GPU run happens: host|device; for comparison, and as a workaround.
+    #[arg(
+        long, value_name = "WHERE", hide = true,
+        value_parser = PossibleValuesParser::new(["host", "device"]).map(|word| match word.as_str() {
+            "host" => GpuDensity::Host,
+            _ => GpuDensity::Device,
+        })
+    )]
+    gpu_density: Option<GpuDensity>,
+}
+
+impl DeviceArgs {
+    /// The options that select the device.
+    pub(crate) const fn options(self) -> DeviceOptions {
+        let gpu_memory = match self.max_gpu_memory {
+            MemoryLimit::Auto => None,
+            MemoryLimit::Bytes(bytes) => Some(bytes),
+        };
+        DeviceOptions { device: self.device, level: self.simd, gpu_memory, density: self.gpu_density }
+    }
+
+    /// Training conditions on this device. Time counts from the start of the program.
+    pub(crate) fn conditions(self) -> RunSettings {
+        RunSettings { started: *crate::STARTED, ..RunSettings::for_device(self.options()) }
+    }
+
+    /// The requested SIMD level.
+    pub(crate) const fn level(self) -> SimdLevel {
+        self.simd
+    }
+}
+
+/// [`DeviceArgs`] with the number of threads, for commands in which it is no training option.
+#[derive(Clone, Copy, Debug, Args)]
+pub(crate) struct ComputeArgs {
+    #[command(flatten)]
+    pub(crate) device: DeviceArgs,
+    /// Number of threads; 0 = all CPU cores.
+    #[arg(long, value_name = "N", default_value_t = 0, help_heading = "Machine")]
+    pub(crate) threads: u32,
+}
+
+impl ComputeArgs {
+    /// Creates the engine of the selected device.
+    ///
+    /// # Errors
+    /// The CPU does not support the SIMD level, or there is no GPU.
+    pub(crate) fn engine(self) -> Result<Box<dyn Engine>, Failure> {
+        self.device.options().engine(self.threads as usize)
+    }
+}

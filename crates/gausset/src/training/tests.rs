@@ -1,0 +1,172 @@
+//! Recovery from a lost device and from exhausted device memory.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use gausset_compute::Pool;
+use gausset_core::engine::{MemoryEstimate, SceneSize, StepParams, TrainView};
+use gausset_cpu::{CpuEngine, CpuOptions};
+use gausset_train::Background;
+use tempfile::TempDir;
+
+use super::*;
+
+/// An engine that fails after this many steps.
+struct LostDevice(CpuEngine, AtomicU64, EngineError);
+
+impl Engine for LostDevice {
+    gausset_testkit::forward_to_engine!(|self| self.0; describe needs load save corrections densify flush poll render_into);
+
+    fn step(
+        &mut self,
+        views: &[TrainView],
+        next: &[TrainView],
+        params: &StepParams,
+    ) -> Result<(), EngineError> {
+        if self.1.fetch_sub(1, Ordering::Relaxed) == 0 {
+            self.1.store(0, Ordering::Relaxed);
+            return Err(self.2.clone());
+        }
+        self.0.step(views, next, params)
+    }
+}
+
+fn lost_after(steps: u64) -> Box<dyn Engine> {
+    let cpu = CpuEngine::new(CpuOptions { threads: 1, ..CpuOptions::default() }).unwrap();
+    Box::new(LostDevice(
+        cpu,
+        AtomicU64::new(steps),
+        EngineError::DeviceFailed("a card: the device is lost".to_owned()),
+    ))
+}
+
+fn out_of_memory_after(steps: u64) -> Box<dyn Engine> {
+    let cpu = CpuEngine::new(CpuOptions { threads: 1, ..CpuOptions::default() }).unwrap();
+    let error = EngineError::OutOfMemory { what: "Slots on a card".to_owned(), needed: 48 << 20, limit: 0 };
+    Box::new(LostDevice(cpu, AtomicU64::new(steps), error))
+}
+
+/// Trains 40 steps with a checkpoint every `every` steps. Returns the result and the warnings.
+fn train_on(
+    data: &Path,
+    run: &Path,
+    engine: Option<Box<dyn Engine>>,
+    every: u64,
+    lost_at: Option<u64>,
+) -> (Result<Trained, Failure>, Vec<String>) {
+    let options = TrainOptions {
+        data: Some(data.to_owned()),
+        steps: Some(40),
+        max_splats: Some(400),
+        threads: Some(1),
+        checkpoint_every: Some(every),
+        background: Some(Background::Colour([0.0; 3])),
+        ..TrainOptions::default()
+    };
+    let conditions = RunSettings { report: false, ..RunSettings::for_device(DeviceOptions::default()) };
+    let stop = Arc::<AtomicBool>::default();
+    let mut warnings = Vec::new();
+    let mut events = |event: Event| {
+        if let Event::Warning { line, .. } = event {
+            warnings.push(line);
+        }
+    };
+    let mut host = Host::new(&stop, &mut events);
+    let task = Task::new(options, run.to_owned(), Overwrite::Refuse).unwrap();
+    let config = task.first_config().unwrap();
+    let engine = engine.unwrap_or_else(|| conditions.device.engine(1).unwrap());
+    let dataset = Arc::new(dataset::open(data, &config.open_options()).unwrap());
+    let begun = Trainer::open(task, config, (engine, None), dataset, conditions, &mut host).unwrap();
+    let trained = Trainer { lost_at, ..begun }.finish_started(&mut host);
+    (trained, warnings)
+}
+
+#[test]
+fn a_run_whose_device_is_lost_goes_on_from_its_checkpoint_to_the_same_bytes() {
+    let root = TempDir::new().unwrap();
+    let data = root.path().join("data");
+    gausset_scenes::write_dataset(&gausset_scenes::tiny(), &data, &Pool::new(1), &mut |_, _| {}).unwrap();
+    let [whole, lost, early, twice] = ["whole", "lost", "early", "twice"].map(|name| root.path().join(name));
+    let bytes = |run: &Path| std::fs::read(run.join("splats.ply")).unwrap();
+
+    train_on(&data, &whole, None, 10, None).0.unwrap();
+    let (trained, warnings) = train_on(&data, &lost, Some(lost_after(25)), 10, None);
+    assert_eq!(trained.unwrap().outcome.summary.steps, 40);
+    let is_told = |line: &String| line.contains("lost; the run resumes from the checkpoint of step 20");
+    assert_eq!(warnings.iter().filter(|line| is_told(line)).count(), 1, "{warnings:?}");
+    assert_eq!(bytes(&lost), bytes(&whole));
+
+    // Exhausted memory is handled like a lost device.
+    let full = root.path().join("full");
+    let (trained, warnings) = train_on(&data, &full, Some(out_of_memory_after(25)), 10, None);
+    trained.unwrap();
+    let line = "Slots on a card would need 48.0 MiB of memory, and the device has none left; the run resumes from the \
+                checkpoint of step 20";
+    assert!(warnings.iter().any(|warning| warning == line), "{warnings:?}");
+    assert_eq!(bytes(&full), bytes(&whole));
+    let again = root.path().join("again");
+    let failure = train_on(&data, &again, Some(out_of_memory_after(25)), 10, Some(3)).0.unwrap_err();
+    let end = "has none left; the last checkpoint is that of step 20";
+    assert!(failure.to_string().ends_with(end) && !failure.to_string().contains('\n'), "{failure}");
+
+    // Without a checkpoint the run cannot resume.
+    let failure = train_on(&data, &early, Some(lost_after(5)), 10, None).0.unwrap_err();
+    assert!(failure.to_string().ends_with("the device is lost; there is no checkpoint yet"), "{failure}");
+    assert_eq!(failure.code, "device");
+    // A second loss within 100 steps is final.
+    let failure = train_on(&data, &twice, Some(lost_after(25)), 10, Some(3)).0.unwrap_err();
+    assert!(failure.to_string().ends_with("the last checkpoint is that of step 20"), "{failure}");
+}
+
+/// A device with this many bytes of memory.
+struct SmallGpu(CpuEngine, u64);
+
+impl Engine for SmallGpu {
+    gausset_testkit::forward_to_engine!(
+        |self| self.0; describe load save corrections step densify flush poll render_into);
+
+    fn memory_needs(&self, scene: &SceneSize) -> MemoryEstimate {
+        let need = self.0.memory_needs(scene);
+        MemoryEstimate { device: need.host, limit: Some(self.1), ..need }
+    }
+}
+
+#[test]
+fn a_card_that_nobody_has_named_is_left_where_its_memory_is_too_small() {
+    let folder = TempDir::new().unwrap();
+    let data = folder.path().join("data");
+    gausset_scenes::write_dataset(&gausset_scenes::tiny(), &data, &Pool::new(1), &mut |_, _| {}).unwrap();
+    let options = TrainOptions {
+        data: Some(data.clone()),
+        threads: Some(1),
+        max_splats: Some(400),
+        ..TrainOptions::default()
+    };
+    let dataset = Arc::new(dataset::open(&data, &Default::default()).unwrap());
+    let conditions = RunSettings::for_device(DeviceOptions::default());
+    let taken = |bytes: u64, why: Option<&str>| {
+        let task = Task::new(options.clone(), folder.path().join("run"), Overwrite::Refuse).unwrap();
+        let cpu = CpuEngine::new(CpuOptions { threads: 1, ..CpuOptions::default() }).unwrap();
+        let chosen: ChosenEngine = (Box::new(SmallGpu(cpu, bytes)), why.map(str::to_owned));
+        let stop = Arc::<AtomicBool>::default();
+        let mut told = Vec::new();
+        let mut events = |event: Event| {
+            if let Event::DeviceChosen(reason) = event {
+                told.push(reason);
+            }
+        };
+        let chosen = task
+            .with_enough_memory(chosen, &dataset, conditions, &mut Host::new(&stop, &mut events))
+            .unwrap();
+        let scene = SceneSize { splats: 1, ..SceneSize::default() };
+        (chosen.0.memory_needs(&scene).limit, chosen.1, told)
+    };
+    let why = Some("a discrete GPU");
+    let card = (Some(1 << 30), why.map(str::to_owned), Vec::new());
+    assert_eq!(taken(1 << 30, why), card, "it fits");
+    let (limit, reason, told) = taken(1 << 10, why);
+    assert_eq!(limit, None, "the CPU");
+    let reason = reason.expect("why");
+    assert!(reason.starts_with("the CPU, because ") && reason.contains("has 1.0 KiB of memory"), "{reason}");
+    assert_eq!(told, [reason]);
+    assert_eq!(taken(1 << 10, None), (Some(1 << 10), None, Vec::new()), "named by the user");
+}

@@ -1,0 +1,352 @@
+//! Bundle adjustment of panoramas: poses and points that minimise the angular errors of bearings (Triggs et al. 2000,
+//! "Bundle adjustment: a modern synthesis").
+//!
+//! A point in the axes of a panorama is `y = R X + t`; its error is the difference between `y/|y|` and the bearing `b`
+//! along two directions perpendicular to it, in radians (the sine of the angle). Levenberg-Marquardt with Huber loss;
+//! points are eliminated (Schur complement). Sums are computed by panorama in the order of observations, so results are
+//! bit-identical for any number of threads.
+
+mod residual;
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use gausset_compute::Pool;
+use gausset_core::Pose;
+use gausset_core::matrix::{Mat3, dot, mul_vec};
+use gausset_core::se3;
+
+use crate::reconstruction::solve::{inverse_symmetric, solve};
+use residual::{LinearisedResidual, huber_loss, linearise};
+
+/// Points per task.
+const POINTS_PER_TASK: usize = 256;
+/// Parameters of a pose: a twist, translation first.
+const POSE_PARAMETERS: usize = 6;
+
+/// An observation of a point.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Observation {
+    pub(crate) pose: u32,
+    pub(crate) point: u32,
+    pub(crate) bearing: [f64; 3],
+}
+
+/// Parameters and observations. Only the first pose is fixed; the scale stays near its start.
+#[derive(Clone, Debug)]
+pub(crate) struct BundleProblem {
+    pub(crate) poses: Vec<Pose>,
+    pub(crate) points: Vec<[f64; 3]>,
+    /// Ordered by point.
+    pub(crate) observations: Vec<Observation>,
+}
+
+impl BundleProblem {
+    /// Index of the first observation of each point.
+    fn starts(&self) -> Vec<usize> {
+        let mut starts = vec![0; self.points.len() + 1];
+        for observation in &self.observations {
+            starts[observation.point as usize + 1] += 1;
+        }
+        for k in 0..self.points.len() {
+            starts[k + 1] += starts[k];
+        }
+        starts
+    }
+
+    fn cost(&self, huber: f64, pool: &Pool) -> f64 {
+        let parts = pool.map(self.observations.len().div_ceil(4 * POINTS_PER_TASK), |part| {
+            let of_part = self.observations.iter().skip(4 * POINTS_PER_TASK * part).take(4 * POINTS_PER_TASK);
+            of_part
+                .map(|o| {
+                    huber_loss(&self.poses[o.pose as usize], self.points[o.point as usize], o.bearing, huber)
+                })
+                .sum::<f64>()
+        });
+        parts.iter().sum()
+    }
+
+    /// Reduces the cost by at most `rounds` steps; errors above `huber` (radians) have linear instead of quadratic
+    /// loss. Returns the root of the mean loss, radians. When `stop` is set, it keeps the result of the last complete
+    /// step.
+    pub(crate) fn minimise(&mut self, huber: f64, rounds: usize, pool: &Pool, stop: &AtomicBool) -> f64 {
+        let starts = self.starts();
+        let mut of_pose = vec![Vec::new(); self.poses.len()];
+        for (at, observation) in self.observations.iter().enumerate() {
+            of_pose[observation.pose as usize].push(at);
+        }
+        let mut cost = self.cost(huber, pool);
+        let mut damping = 1e-4;
+        for _ in 0..rounds {
+            let rows = self.linearise(huber, pool);
+            let mut better = None;
+            while better.is_none() && damping < 1e8 && !stop.load(Ordering::Relaxed) {
+                let Some(next) = self.step(&rows, &starts, &of_pose, damping, pool) else {
+                    damping *= 10.0;
+                    continue;
+                };
+                let found = next.cost(huber, pool);
+                if found < cost {
+                    better = Some((next, found));
+                    damping = (damping * 0.1).max(1e-10);
+                } else {
+                    damping *= 10.0;
+                }
+            }
+            let Some((next, found)) = better else { break };
+            *self = next;
+            let is_done = cost - found < 1e-8 * cost;
+            cost = found;
+            if is_done {
+                break;
+            }
+        }
+        libm::sqrt(cost / self.observations.len().max(1) as f64)
+    }
+
+    fn linearise(&self, huber: f64, pool: &Pool) -> Vec<LinearisedResidual> {
+        let parts = pool.map(self.observations.len().div_ceil(4 * POINTS_PER_TASK), |part| {
+            let of_part = self.observations.iter().skip(4 * POINTS_PER_TASK * part).take(4 * POINTS_PER_TASK);
+            of_part
+                .map(|o| {
+                    linearise(&self.poses[o.pose as usize], self.points[o.point as usize], o.bearing, huber)
+                })
+                .collect::<Vec<LinearisedResidual>>()
+        });
+        parts.concat()
+    }
+
+    /// The problem after a damped step.
+    fn step(
+        &self,
+        rows: &[LinearisedResidual],
+        starts: &[usize],
+        of_pose: &[Vec<usize>],
+        damping: f64,
+        pool: &Pool,
+    ) -> Option<Self> {
+        let points = self.points.len();
+        let eliminated: Vec<EliminatedPoint> = pool
+            .map(points.div_ceil(POINTS_PER_TASK), |part| {
+                let of_part = part * POINTS_PER_TASK..((part + 1) * POINTS_PER_TASK).min(points);
+                of_part
+                    .map(|p| EliminatedPoint::new(&rows[starts[p]..starts[p + 1]], damping))
+                    .collect::<Vec<_>>()
+            })
+            .concat();
+        let count = self.poses.len();
+        let n = POSE_PARAMETERS * count;
+        // Rows of blocks; each is computed by one task.
+        let blocks = pool.map(count, |i| self.block_row(i, rows, starts, &of_pose[i], &eliminated, damping));
+        let (mut matrix, mut twists) = (vec![0.0; n * n], vec![0.0; n]);
+        for (i, (row, right)) in blocks.iter().enumerate() {
+            for k in 0..POSE_PARAMETERS {
+                let to = (POSE_PARAMETERS * i + k) * n;
+                matrix[to..to + POSE_PARAMETERS * (i + 1)].copy_from_slice(
+                    &row[k * POSE_PARAMETERS * (i + 1)..(k + 1) * POSE_PARAMETERS * (i + 1)],
+                );
+                twists[POSE_PARAMETERS * i + k] = right[k];
+            }
+        }
+        if !solve(&mut matrix, &mut twists) {
+            return None;
+        }
+        let mut next = self.clone();
+        for (pose, twist) in next.poses.iter_mut().zip(twists.chunks_exact(POSE_PARAMETERS)) {
+            let twist = [twist[0], twist[1], twist[2], twist[3], twist[4], twist[5]];
+            *pose = se3::exp(twist).compose(pose);
+            pose.rotation = se3::orthonormalise(&pose.rotation);
+        }
+        for p in 0..points {
+            let mut right = eliminated[p].gradient;
+            for (row, o) in rows[starts[p]..starts[p + 1]].iter().zip(&self.observations[starts[p]..]) {
+                let twist = &twists[POSE_PARAMETERS * o.pose as usize..];
+                for e in 0..2 {
+                    let moved: f64 = row.jacobian_pose[e].iter().zip(twist).map(|(a, b)| a * b).sum();
+                    (0..3).for_each(|k| right[k] -= row.weight * row.jacobian_point[e][k] * moved);
+                }
+            }
+            let by = mul_vec(&eliminated[p].inverse, right);
+            (0..3).for_each(|k| next.points[p][k] += by[k]);
+        }
+        Some(next)
+    }
+
+    /// The rows of the reduced normal equations of one pose, up to its diagonal block, and its right-hand side.
+    fn block_row(
+        &self,
+        i: usize,
+        rows: &[LinearisedResidual],
+        starts: &[usize],
+        own: &[usize],
+        eliminated: &[EliminatedPoint],
+        damping: f64,
+    ) -> (Vec<f64>, [f64; POSE_PARAMETERS]) {
+        let width = POSE_PARAMETERS * (i + 1);
+        let (mut block, mut right) = (vec![0.0; POSE_PARAMETERS * width], [0.0; POSE_PARAMETERS]);
+        if i == 0 {
+            // The first pose is fixed.
+            (0..POSE_PARAMETERS).for_each(|k| block[k * width + k] = 1.0);
+            return (block, right);
+        }
+        for &at in own {
+            let row = &rows[at];
+            let p = self.observations[at].point as usize;
+            for e in 0..2 {
+                for k in 0..POSE_PARAMETERS {
+                    let weighted = row.weight * row.jacobian_pose[e][k];
+                    right[k] -= weighted * row.residual[e];
+                    for l in 0..=k {
+                        block[k * width + POSE_PARAMETERS * i + l] += weighted * row.jacobian_pose[e][l];
+                    }
+                }
+            }
+            // W V⁻¹ of this observation, times W of all observations of the point.
+            let w = row.coupling();
+            let through: [[f64; 3]; POSE_PARAMETERS] = w.map(|w| {
+                let inverse = &eliminated[p].inverse;
+                std::array::from_fn(|k| (0..3).map(|m| w[m] * inverse[m][k]).sum())
+            });
+            for k in 0..POSE_PARAMETERS {
+                right[k] -= dot(through[k], eliminated[p].gradient);
+            }
+            for (other, o) in rows[starts[p]..starts[p + 1]].iter().zip(&self.observations[starts[p]..]) {
+                let j = o.pose as usize;
+                if j == 0 || j > i {
+                    continue;
+                }
+                let v = other.coupling();
+                for k in 0..POSE_PARAMETERS {
+                    for l in 0..POSE_PARAMETERS {
+                        block[k * width + POSE_PARAMETERS * j + l] -= dot(through[k], v[l]);
+                    }
+                }
+            }
+        }
+        for k in 0..POSE_PARAMETERS {
+            // The diagonal before the elimination would do as well; this one is available here.
+            let diagonal = &mut block[k * width + POSE_PARAMETERS * i + k];
+            *diagonal += damping * diagonal.abs() + 1e-12;
+        }
+        (block, right)
+    }
+}
+
+/// Terms of an eliminated point.
+#[derive(Clone, Copy, Debug)]
+struct EliminatedPoint {
+    inverse: Mat3,
+    /// Negative gradient.
+    gradient: [f64; 3],
+}
+
+impl EliminatedPoint {
+    fn new(rows: &[LinearisedResidual], damping: f64) -> Self {
+        let (mut v, mut gradient) = ([[0.0; 3]; 3], [0.0; 3]);
+        for row in rows {
+            for e in 0..2 {
+                for i in 0..3 {
+                    gradient[i] -= row.weight * row.jacobian_point[e][i] * row.residual[e];
+                    for j in 0..3 {
+                        v[i][j] += row.weight * row.jacobian_point[e][i] * row.jacobian_point[e][j];
+                    }
+                }
+            }
+        }
+        let size = v[0][0].max(v[1][1]).max(v[2][2]);
+        for (k, row) in v.iter_mut().enumerate() {
+            row[k] += damping * row[k] + 1e-9 * size;
+        }
+        // A point without a unique solution is not moved.
+        Self { inverse: inverse_symmetric(&v).unwrap_or([[0.0; 3]; 3]), gradient }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use gausset_core::matrix::norm;
+    use gausset_core::se3::so3_exp;
+
+    use super::*;
+    use crate::reconstruction::two_view::tangents;
+    use crate::reconstruction::two_view::tests::{angle_between, vector};
+
+    static GO: AtomicBool = AtomicBool::new(false);
+
+    /// Six panoramas among 200 points that all of them see, with bearing errors of up to `noise` radians.
+    fn problem(noise: f64) -> (BundleProblem, BundleProblem) {
+        let poses: Vec<Pose> = (0..6)
+            .map(|k| Pose { rotation: so3_exp(vector(30, k, 0)), translation: vector(31, k, 0) })
+            .collect();
+        let points: Vec<[f64; 3]> = (0..200).map(|k| vector(32, k, 0).map(|v| 5.0 * v)).collect();
+        let mut observations = Vec::new();
+        for (p, point) in points.iter().enumerate() {
+            for (i, pose) in poses.iter().enumerate() {
+                let y = pose.apply(*point);
+                let by = vector(33, p as u32, i as u32);
+                let b: [f64; 3] = std::array::from_fn(|k| y[k] / norm(y) + noise * by[k]);
+                let bearing = b.map(|v| v / norm(b));
+                observations.push(Observation { pose: i as u32, point: p as u32, bearing });
+            }
+        }
+        let truth = BundleProblem { poses, points, observations };
+        let mut start = truth.clone();
+        for (k, pose) in start.poses.iter_mut().enumerate().skip(1) {
+            let [a, b] = [vector(34, k as u32, 0), vector(35, k as u32, 0)].map(|v| v.map(|x| 0.05 * x));
+            *pose = se3::exp([a[0], a[1], a[2], b[0], b[1], b[2]]).compose(pose);
+        }
+        for (k, point) in start.points.iter_mut().enumerate() {
+            let by = vector(36, k as u32, 0);
+            (0..3).for_each(|i| point[i] += 0.3 * by[i]);
+        }
+        (truth, start)
+    }
+
+    #[test]
+    fn exact_bearings_give_the_scene_back_up_to_its_scale() {
+        let (truth, start) = problem(0.0);
+        let mut results = Vec::new();
+        for threads in [1, 3] {
+            let mut found = start.clone();
+            let error = found.minimise(1e-2, 50, &Pool::new(threads), &GO);
+            assert!(error < 1e-10, "{error}");
+            let way = |p: &BundleProblem, k: usize| -> [f64; 3] {
+                let (a, b) = (p.poses[k].centre(), p.poses[0].centre());
+                std::array::from_fn(|i| a[i] - b[i])
+            };
+            let scale = norm(way(&truth, 1)) / norm(way(&found, 1));
+            for k in 1..6 {
+                assert!(angle_between(&found.poses[k].rotation, &truth.poses[k].rotation) < 1e-7);
+                let (a, b) = (way(&found, k), way(&truth, k));
+                assert!(norm(std::array::from_fn(|i| scale * a[i] - b[i])) < 1e-7, "{k}");
+            }
+            results.push(found.poses);
+        }
+        assert_eq!(results[0], results[1]);
+    }
+
+    #[test]
+    fn a_few_wrong_sightings_hardly_pull() {
+        let (truth, mut start) = problem(5e-4);
+        for observation in start.observations.iter_mut().step_by(37) {
+            observation.bearing = observation.bearing.map(|v| -v);
+        }
+        for observation in start.observations.iter_mut().skip(5).step_by(41) {
+            let [u, _] = tangents(observation.bearing);
+            let b: [f64; 3] = std::array::from_fn(|k| observation.bearing[k] + 0.1 * u[k]);
+            observation.bearing = b.map(|v| v / norm(b));
+        }
+        start.observations.retain({
+            let mut at = 0;
+            move |_| {
+                at += 1;
+                // Observations in the opposite direction are removed first, as in the rounds of a reconstruction.
+                (at - 1) % 37 != 0
+            }
+        });
+        start.minimise(1e-3, 50, &Pool::new(2), &GO);
+        for k in 1..6 {
+            let off = angle_between(&start.poses[k].rotation, &truth.poses[k].rotation).to_degrees();
+            assert!(off < 0.1, "{off}");
+        }
+    }
+}

@@ -1,0 +1,304 @@
+//! From features to poses and points: matches, relative poses, averaging, then rounds of triangulation and adjustment.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use gausset_compute::Exec;
+use gausset_core::Pose;
+use gausset_core::matrix::{Mat3, mul_vec, transpose_mul_vec};
+
+use crate::reconstruction::adjust::{BundleProblem, Observation};
+use crate::reconstruction::features::Features;
+use crate::reconstruction::graph_fit::{components, largest_component};
+use crate::reconstruction::matches::{self, WideDescriptors};
+use crate::reconstruction::pairs;
+use crate::reconstruction::positions::{self, DirectedPair, compact_indices};
+use crate::reconstruction::rotations::{self, RelativeRotation};
+use crate::reconstruction::tracks::{Ray, TrackElement, build_tracks, triangulate};
+use crate::reconstruction::two_view::{self, RelativePose};
+
+/// Options that influence the result.
+#[derive(Clone, Copy, Debug)]
+pub struct ReconstructionOptions {
+    /// Largest angle between a bearing and its prediction, radians.
+    pub tolerance: f64,
+    /// Whether neighbours in the list were taken in succession.
+    pub is_sequence: bool,
+    /// Seed of RANSAC.
+    pub seed: u32,
+}
+
+/// A stage of the reconstruction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stage {
+    /// Matching pairs of panoramas.
+    Matching,
+    /// Estimating poses and points.
+    Mapping,
+}
+
+/// Progress of a stage.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Progress {
+    /// The stage.
+    pub stage: Stage,
+    /// Units of work done.
+    pub done: usize,
+    /// Units of work in total.
+    pub total: usize,
+}
+
+/// The caller set the stop flag.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("stopped")]
+pub struct Stopped;
+
+/// A landmark with its observations.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Landmark {
+    /// Position in the world.
+    pub position: [f64; 3],
+    /// Observations: indices of panorama and feature, ascending by panorama; at least two.
+    pub observations: Vec<[u32; 2]>,
+}
+
+/// Poses and points in one world. The median baseline between panoramas that share features is about 1; the axes are
+/// those of the first panorama with a pose.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Reconstruction {
+    /// `pano_from_world` of each panorama; `None` if it was not registered.
+    pub poses: Vec<Option<Pose>>,
+    /// Landmarks.
+    pub landmarks: Vec<Landmark>,
+}
+
+/// Largest difference between a relative rotation and the averaged ones, radians.
+const MAX_ROTATION_RESIDUAL: f64 = 3.0 * std::f64::consts::PI / 180.0;
+/// Least triangulation angle of a point, radians.
+const MIN_TRIANGULATION_ANGLE: f64 = 1.5 * std::f64::consts::PI / 180.0;
+/// Least number of observations of a panorama that keeps its pose.
+const MIN_OBSERVATIONS: usize = 20;
+
+/// Tolerances of the rounds in units of the final one, and the adjustment steps of each round.
+const ROUNDS: [(f64, usize); 4] = [(4.0, 15), (2.0, 15), (1.0, 20), (1.0, 30)];
+
+/// Estimates poses and points from the features of panoramas; `tell` is called with the progress.
+///
+/// # Errors
+/// The stop flag was set.
+pub fn reconstruct(
+    frames: &[Features],
+    options: ReconstructionOptions,
+    exec: Exec<'_>,
+    stop: &AtomicBool,
+    tell: &mut dyn FnMut(Progress),
+) -> Result<Reconstruction, Stopped> {
+    let none = Reconstruction { poses: vec![None; frames.len()], landmarks: Vec::new() };
+    let mut verified = match_pairs(frames, options, exec, stop, tell)?;
+    let mut report = |done| tell(Progress { stage: Stage::Mapping, done, total: 1 + ROUNDS.len() });
+    report(0);
+    let is_in = largest_component(&components(frames.len(), verified.iter().map(|v| [v.a, v.b])));
+    verified.retain(|v| is_in[v.a]);
+    if verified.is_empty() {
+        return Ok(none);
+    }
+    let Some((rotations, centres)) = poses_of(frames, &mut verified, &is_in, options.tolerance) else {
+        return Ok(none);
+    };
+    let mut poses: Vec<Option<Pose>> = rotations
+        .iter()
+        .zip(&centres)
+        .map(|(rotation, centre)| {
+            let centre = (*centre)?;
+            let moved = mul_vec(rotation, centre);
+            Some(Pose { rotation: *rotation, translation: moved.map(|v| -v) })
+        })
+        .collect();
+    // Best first, so that tracks begin with the most reliable matches.
+    verified.sort_by_key(|v| std::cmp::Reverse(v.matches.len()));
+    let counts: Vec<usize> = frames.iter().map(|frame| frame.features.len()).collect();
+    let tracks = build_tracks(&counts, verified.iter().map(|v| ([v.a, v.b], &v.matches[..])));
+    for (round, (factor, steps)) in ROUNDS.into_iter().enumerate() {
+        if stop.load(Ordering::Relaxed) {
+            return Err(Stopped);
+        }
+        report(1 + round);
+        let mut points = triangulate_tracks(&tracks, frames, &poses, factor * options.tolerance, exec);
+        drop_weak_poses(&mut poses, &mut points);
+        adjust(&mut poses, &mut points, frames, 0.5 * options.tolerance, steps, exec, stop);
+    }
+    if stop.load(Ordering::Relaxed) {
+        return Err(Stopped);
+    }
+    // Removes observations whose error the last adjustment has raised above the tolerance.
+    let mut points = triangulate_tracks(&tracks, frames, &poses, options.tolerance, exec);
+    drop_weak_poses(&mut poses, &mut points);
+    report(1 + ROUNDS.len());
+    Ok(Reconstruction { poses, landmarks: points })
+}
+
+/// A pair with a verified relative pose.
+struct VerifiedPair {
+    a: usize,
+    b: usize,
+    relative: RelativePose,
+    matches: Vec<[u32; 2]>,
+}
+
+fn bearing(frames: &[Features], frame: usize, feature: u32) -> [f64; 3] {
+    frames[frame].features[feature as usize].bearing
+}
+
+/// Matches pairs of panoramas and keeps those with a relative pose.
+fn match_pairs(
+    frames: &[Features],
+    options: ReconstructionOptions,
+    exec: Exec<'_>,
+    stop: &AtomicBool,
+    tell: &mut dyn FnMut(Progress),
+) -> Result<Vec<VerifiedPair>, Stopped> {
+    let pairs = pairs::select_pairs(frames, options.is_sequence, exec, stop);
+    let mut matched = Vec::with_capacity(pairs.len());
+    let mut first: Option<(usize, WideDescriptors)> = None;
+    for (done, &[a, b]) in pairs.iter().enumerate() {
+        if stop.load(Ordering::Relaxed) {
+            return Err(Stopped);
+        }
+        tell(Progress { stage: Stage::Matching, done, total: pairs.len() });
+        if first.as_ref().is_none_or(|(known, _)| *known != a) {
+            first = Some((a, WideDescriptors::new(&frames[a].descriptors)));
+        }
+        let Some((_, one)) = &first else { continue };
+        matched.push(matches::mutual_matches(one, &WideDescriptors::new(&frames[b].descriptors), exec));
+    }
+    let found = exec.pool.map(pairs.len(), |index| {
+        if stop.load(Ordering::Relaxed) {
+            return None;
+        }
+        let ([a, b], matches) = (pairs[index], &matched[index]);
+        let rays: Vec<[[f64; 3]; 2]> =
+            matches.iter().map(|&[i, j]| [bearing(frames, a, i), bearing(frames, b, j)]).collect();
+        let relative =
+            two_view::estimate_relative_pose(&rays, options.tolerance, [options.seed, index as u32])?;
+        let matches = relative.inliers.iter().map(|&k| matches[k as usize]).collect();
+        Some(VerifiedPair { a, b, relative, matches })
+    });
+    if stop.load(Ordering::Relaxed) {
+        return Err(Stopped);
+    }
+    Ok(found.into_iter().flatten().collect())
+}
+
+/// Rotations and centres of the panoramas of a connected component; pairs that contradict them are removed.
+#[allow(clippy::type_complexity)]
+fn poses_of(
+    frames: &[Features],
+    verified: &mut Vec<VerifiedPair>,
+    is_in: &[bool],
+    tolerance: f64,
+) -> Option<(Vec<Mat3>, Vec<Option<[f64; 3]>>)> {
+    let places = compact_indices(is_in);
+    let count = is_in.iter().filter(|is_in| **is_in).count();
+    let edges: Vec<RelativeRotation> = verified
+        .iter()
+        .filter_map(|v| {
+            let (from, to) = (places[v.a]?, places[v.b]?);
+            Some(RelativeRotation { from, to, rotation: v.relative.rotation, inliers: v.matches.len() })
+        })
+        .collect();
+    let (averaged, off) = rotations::average_rotations(count, &edges);
+    let mut keep = off.iter().map(|off| *off < MAX_ROTATION_RESIDUAL);
+    verified.retain(|_| keep.next().unwrap_or(false));
+    let identity = gausset_core::matrix::IDENTITY3;
+    let rotations: Vec<Mat3> = places.iter().map(|place| place.map_or(identity, |k| averaged[k])).collect();
+    let pair = |v: &VerifiedPair| DirectedPair {
+        from: v.a,
+        to: v.b,
+        // t = R_b (c_a - c_b).
+        direction: transpose_mul_vec(&rotations[v.b], v.relative.direction).map(|v| -v),
+        is_rotation: v.relative.is_pure_rotation,
+        matches: v.matches.clone(),
+    };
+    let pairs: Vec<DirectedPair> = verified.iter().map(pair).collect();
+    let centres = positions::average_positions(&rotations, &pairs, tolerance, &|frame, feature| {
+        bearing(frames, frame, feature)
+    })?;
+    Some((rotations, centres))
+}
+
+/// Triangulates the points of tracks.
+fn triangulate_tracks(
+    tracks: &[Vec<TrackElement>],
+    frames: &[Features],
+    poses: &[Option<Pose>],
+    tolerance: f64,
+    exec: Exec<'_>,
+) -> Vec<Landmark> {
+    /// Tracks per task.
+    const PART: usize = 512;
+    let centres: Vec<Option<[f64; 3]>> = poses.iter().map(|pose| pose.map(|pose| pose.centre())).collect();
+    let point = |track: &Vec<TrackElement>| {
+        let seen: Vec<(TrackElement, Ray)> = track
+            .iter()
+            .filter_map(|sight| {
+                let frame = sight.frame as usize;
+                let (pose, centre) = (poses[frame]?, centres[frame]?);
+                Some((*sight, Ray::new(&pose, centre, bearing(frames, frame, sight.feature))))
+            })
+            .collect();
+        let rays: Vec<Ray> = seen.iter().map(|(_, ray)| *ray).collect();
+        let (position, used) = triangulate(&rays, tolerance, MIN_TRIANGULATION_ANGLE)?;
+        let sights = used.iter().map(|&k| [seen[k].0.frame, seen[k].0.feature]).collect();
+        Some(Landmark { position, observations: sights })
+    };
+    let found = exec.pool.map(tracks.len().div_ceil(PART), |part| {
+        tracks.iter().skip(part * PART).take(PART).filter_map(point).collect::<Vec<Landmark>>()
+    });
+    found.into_iter().flatten().collect()
+}
+
+/// Removes the poses of panoramas with too few observations, and their observations, until all have enough.
+fn drop_weak_poses(poses: &mut [Option<Pose>], points: &mut Vec<Landmark>) {
+    loop {
+        let mut seen = vec![0usize; poses.len()];
+        points.iter().flat_map(|point| &point.observations).for_each(|&[frame, _]| seen[frame as usize] += 1);
+        let lonely = |frame: usize| seen[frame] < MIN_OBSERVATIONS;
+        if !(0..poses.len()).any(|frame| poses[frame].is_some() && lonely(frame)) {
+            return;
+        }
+        (0..poses.len()).filter(|&frame| lonely(frame)).for_each(|frame| poses[frame] = None);
+        for point in points.iter_mut() {
+            point.observations.retain(|&[frame, _]| !lonely(frame as usize));
+        }
+        points.retain(|point| point.observations.len() > 1);
+    }
+}
+
+fn adjust(
+    poses: &mut [Option<Pose>],
+    points: &mut [Landmark],
+    frames: &[Features],
+    huber: f64,
+    steps: usize,
+    exec: Exec<'_>,
+    stop: &AtomicBool,
+) {
+    let places = compact_indices(&poses.iter().map(Option::is_some).collect::<Vec<bool>>());
+    let sights =
+        (0u32..).zip(points.iter()).flat_map(|(point, p)| p.observations.iter().map(move |s| (point, *s)));
+    let observation = |(point, [frame, feature]): (u32, [u32; 2])| {
+        let pose = places[frame as usize]? as u32;
+        Some(Observation { pose, point, bearing: bearing(frames, frame as usize, feature) })
+    };
+    let mut problem = BundleProblem {
+        poses: poses.iter().flatten().copied().collect(),
+        points: points.iter().map(|point| point.position).collect(),
+        observations: sights.filter_map(observation).collect(),
+    };
+    problem.minimise(huber, steps, exec.pool, stop);
+    for (pose, adjusted) in poses.iter_mut().flatten().zip(problem.poses) {
+        *pose = adjusted;
+    }
+    for (point, adjusted) in points.iter_mut().zip(problem.points) {
+        point.position = adjusted;
+    }
+}
