@@ -106,7 +106,7 @@ impl Interrupt {
         // Whether a second signal has come. Ending child processes takes a lock, which a signal handler may not do, so
         // a thread does it. If that thread hangs, a third signal ends the process in its handler.
         let is_insisting: Arc<AtomicBool> = Arc::default();
-        let has_thread = watch_thread(&signals, &is_insisting);
+        let has_thread = watch_thread(&signals, &watched, &is_insisting);
         let ends_at_once = if has_thread { &is_insisting } else { &watched.stop };
         for signal in signals {
             // The shutdown handler is registered first, so that it sees the flag as earlier signals have left it.
@@ -133,16 +133,22 @@ impl Interrupt {
 }
 
 /// Starts a thread for work that a signal handler may not do: Ctrl-Z also pauses child processes, which resume with
-/// this process; a second SIGINT or SIGTERM ends them and this process. Returns whether the thread was started.
+/// this process; a second SIGINT or SIGTERM ends them and this process. It also requests the stop for a signal that
+/// came before the handlers of [`Interrupt::watch`]. Returns whether the thread was started.
 #[cfg(unix)]
-fn watch_thread(signals: &[Signal], is_insisting: &Arc<AtomicBool>) -> bool {
+fn watch_thread(signals: &[Signal], watched: &Interrupt, is_insisting: &Arc<AtomicBool>) -> bool {
     let numbers = signals.iter().map(|signal| signal.number()).chain([SIGTSTP, SIGCONT]);
     let Ok(mut signals) = Signals::new(numbers) else { return false };
+    let (stop, last) = (Arc::clone(&watched.stop), Arc::clone(&watched.signal));
     let is_insisting = Arc::clone(is_insisting);
     let watch = move || {
         let mut insisted = 0;
         for number in signals.forever() {
-            match (number, Signal::from_number(number)) {
+            let signal = Signal::from_number(number);
+            if signal.is_some() && !stop.swap(true, Ordering::Relaxed) {
+                last.store(number as usize, Ordering::Relaxed);
+            }
+            match (number, signal) {
                 (SIGCONT, _) => gausset_process::resume(),
                 (SIGTSTP, _) => {
                     gausset_process::pause();
@@ -167,6 +173,6 @@ fn watch_thread(signals: &[Signal], is_insisting: &Arc<AtomicBool>) -> bool {
 /// No thread: on other systems Ctrl-C reaches every program of a console, and the second one ends this process in its
 /// handler.
 #[cfg(not(unix))]
-fn watch_thread(_signals: &[Signal], _is_insisting: &Arc<AtomicBool>) -> bool {
+fn watch_thread(_signals: &[Signal], _watched: &Interrupt, _is_insisting: &Arc<AtomicBool>) -> bool {
     false
 }

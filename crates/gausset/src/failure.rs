@@ -1,6 +1,9 @@
 //! The error type of all jobs: one line, and a stable code for scripts. Maps the errors of all libraries below to
 //! codes.
 
+use std::error::Error;
+use std::sync::Arc;
+
 use gausset_core::engine::EngineError;
 use gausset_cpu::UnsupportedLevel;
 use gausset_field::FieldError;
@@ -24,13 +27,45 @@ use gausset_train::{ConfigError, EvalError, GainsError, OptionsError, TrainError
 use serde::Serialize;
 
 /// Why a job was refused or failed. Displays as one line; serialises as the error object of `--json`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, thiserror::Error)]
+///
+/// ```
+/// use gausset::{FailureKind, load};
+///
+/// let failure = load("no-such-file.ply").expect_err("there is no such file");
+/// assert_eq!((failure.code, failure.kind()), ("splats", FailureKind::Input));
+/// assert!(failure.message.starts_with("no-such-file.ply: "));
+/// assert!(std::error::Error::source(&failure).is_some());
+/// ```
+#[derive(Clone, Debug, Serialize, thiserror::Error)]
 #[error("{message}")]
 pub struct Failure {
     /// Stable code for scripts, listed in `docs/reference/errors.md`.
     pub code: &'static str,
     /// `FILE: PLACE: problem (expected …, found …); remedy`.
     pub message: String,
+    /// The library's error that caused the failure.
+    #[serde(skip)]
+    source: Option<Arc<dyn Error + Send + Sync>>,
+}
+
+/// What a caller can do about a [`Failure`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum FailureKind {
+    /// The job stopped on request; the same call resumes it.
+    Stopped,
+    /// Invalid options, or options that exclude each other.
+    Options,
+    /// Files or folders are in the way or in use: other names, or permission to replace them.
+    Exists,
+    /// An output could not be written.
+    Write,
+    /// More memory is needed than allowed.
+    Memory,
+    /// A device or another program is missing or failed.
+    Device,
+    /// The input is unusable, or not enough for a result.
+    Input,
 }
 
 /// Code of a job that stopped on request.
@@ -39,7 +74,27 @@ const STOPPED: &str = "stopped";
 impl Failure {
     /// Creates a failure; the message is reduced to one line.
     pub fn new(code: &'static str, message: impl ToString) -> Self {
-        Self { code, message: one_line(&message.to_string()) }
+        Self { code, message: one_line(&message.to_string()), source: None }
+    }
+
+    /// A failure caused by an error of a library, which it keeps as its source.
+    fn from_error(code: &'static str, error: impl Error + Send + Sync + 'static) -> Self {
+        let message = one_line(&error.to_string());
+        Self { code, message, source: Some(Arc::new(error)) }
+    }
+
+    /// What the caller can do about it.
+    #[must_use]
+    pub fn kind(&self) -> FailureKind {
+        match self.code {
+            STOPPED => FailureKind::Stopped,
+            "usage" | "option" | "config-file" => FailureKind::Options,
+            "other-options" | "other-dataset" | "exists" | "in-use" | "resume" => FailureKind::Exists,
+            "write" | "convert-loss" => FailureKind::Write,
+            "memory" => FailureKind::Memory,
+            "device" | "colmap" | "port" | "viewer" => FailureKind::Device,
+            _ => FailureKind::Input,
+        }
     }
 
     /// An invalid option, or options that exclude each other.
@@ -66,7 +121,7 @@ macro_rules! code {
         $(
             impl From<$error> for Failure {
                 fn from(error: $error) -> Self {
-                    Self::new($code, error)
+                    Self::from_error($code, error)
                 }
             }
         )+
@@ -88,15 +143,15 @@ code! {
 
 impl From<SplatError> for Failure {
     fn from(error: SplatError) -> Self {
-        Self::new(if matches!(error, SplatError::Memory { .. }) { "memory" } else { "splats" }, error)
+        Self::from_error(if matches!(error, SplatError::Memory { .. }) { "memory" } else { "splats" }, error)
     }
 }
 
 impl From<DatasetError> for Failure {
     fn from(error: DatasetError) -> Self {
         match error {
-            DatasetError::TooManyPoints { .. } => Self::new("memory", error),
-            _ => Self::new("dataset", error),
+            DatasetError::TooManyPoints { .. } => Self::from_error("memory", error),
+            _ => Self::from_error("dataset", error),
         }
     }
 }
@@ -105,8 +160,8 @@ impl From<ConfigError> for Failure {
     fn from(error: ConfigError) -> Self {
         match error {
             ConfigError::File(error) => error.into(),
-            ConfigError::Differs { .. } => Self::new("other-options", error),
-            _ => Self::new("option", error),
+            ConfigError::Differs { .. } => Self::from_error("other-options", error),
+            _ => Self::from_error("option", error),
         }
     }
 }
@@ -115,7 +170,7 @@ impl From<OwnershipError> for Failure {
     fn from(error: OwnershipError) -> Self {
         match error {
             OwnershipError::Write(error) => error.into(),
-            OwnershipError::ThirdPartyFiles { .. } => Self::new("exists", error),
+            OwnershipError::ThirdPartyFiles { .. } => Self::from_error("exists", error),
         }
     }
 }
@@ -124,10 +179,12 @@ impl From<RunFolderError> for Failure {
     fn from(error: RunFolderError) -> Self {
         match error {
             RunFolderError::Write(error) => error.into(),
-            RunFolderError::Checkpoint(error) => Self::new("checkpoint", error),
-            RunFolderError::Lock(error) => Self::new("in-use", error),
-            RunFolderError::HoldsARun { .. } | RunFolderError::Foreign { .. } => Self::new("exists", error),
-            RunFolderError::NotARun { .. } => Self::new("not-a-run", error),
+            RunFolderError::Checkpoint(error) => Self::from_error("checkpoint", error),
+            RunFolderError::Lock(error) => Self::from_error("in-use", error),
+            RunFolderError::HoldsARun { .. } | RunFolderError::Foreign { .. } => {
+                Self::from_error("exists", error)
+            }
+            RunFolderError::NotARun { .. } => Self::from_error("not-a-run", error),
         }
     }
 }
@@ -135,11 +192,11 @@ impl From<RunFolderError> for Failure {
 impl From<EngineError> for Failure {
     fn from(error: EngineError) -> Self {
         match error {
-            EngineError::NonFiniteLoss { .. } => Self::new("loss", error),
+            EngineError::NonFiniteLoss { .. } => Self::from_error("loss", error),
             EngineError::OutOfMemory { .. } => {
                 Self::new("memory", format!("{error}; use smaller images or fewer splats"))
             }
-            EngineError::InvalidInput(_) | EngineError::DeviceFailed(_) => Self::new("device", error),
+            EngineError::InvalidInput(_) | EngineError::DeviceFailed(_) => Self::from_error("device", error),
         }
     }
 }
@@ -149,7 +206,7 @@ impl From<EvalError> for Failure {
         match error {
             EvalError::Engine(error) => error.into(),
             EvalError::Write(error) => error.into(),
-            EvalError::Stopped => Self::new("stopped", error),
+            EvalError::Stopped => Self::from_error("stopped", error),
         }
     }
 }
@@ -165,19 +222,19 @@ impl From<TrainError> for Failure {
             TrainError::Engine(error) => error.into(),
             TrainError::Eval(error) => error.into(),
             TrainError::EmptyInit { .. } | TrainError::NoSplats { .. } | TrainError::NoDensePoints { .. } => {
-                Self::new("splats", error)
+                Self::from_error("splats", error)
             }
-            TrainError::Stopped => Self::new("stopped", error),
-            TrainError::NonFiniteLoss { .. } => Self::new("loss", error),
-            TrainError::Device { .. } => Self::new("device", error),
+            TrainError::Stopped => Self::from_error("stopped", error),
+            TrainError::NonFiniteLoss { .. } => Self::from_error("loss", error),
+            TrainError::Device { .. } => Self::from_error("device", error),
             TrainError::DatasetChanged { .. } | TrainError::InitChanged { .. } => {
-                Self::new("other-dataset", error)
+                Self::from_error("other-dataset", error)
             }
-            TrainError::UnreadableImages { .. } => Self::new("dataset", error),
+            TrainError::UnreadableImages { .. } => Self::from_error("dataset", error),
             TrainError::Memory { .. } | TrainError::StereoMemory { .. } | TrainError::View { .. } => {
-                Self::new("memory", error)
+                Self::from_error("memory", error)
             }
-            TrainError::Checkpoint { .. } => Self::new("checkpoint", error),
+            TrainError::Checkpoint { .. } => Self::from_error("checkpoint", error),
         }
     }
 }
@@ -186,9 +243,9 @@ impl From<SplitError> for Failure {
     fn from(error: SplitError) -> Self {
         match error {
             SplitError::Input(_) | SplitError::NoFrames { .. } | SplitError::Stopped(_) => {
-                Self::new("frames", error)
+                Self::from_error("frames", error)
             }
-            SplitError::Write { .. } | SplitError::NotOwned(_) => Self::new("write", error),
+            SplitError::Write { .. } | SplitError::NotOwned(_) => Self::from_error("write", error),
             SplitError::Atomic(error) => error.into(),
         }
     }
@@ -201,7 +258,7 @@ impl From<gausset_segment::ModelError> for Failure {
         match error {
             ModelError::Stopped => Self::stopped(),
             ModelError::Classes(_) => Self::usage(error),
-            _ => Self::new("model", error),
+            _ => Self::from_error("model", error),
         }
     }
 }
@@ -209,38 +266,40 @@ impl From<gausset_segment::ModelError> for Failure {
 impl From<AlignError> for Failure {
     fn from(error: AlignError) -> Self {
         match error {
-            AlignError::NoFrameRegistered { .. } => Self::new("align", error),
-            AlignError::Matches { .. } => Self::new("matches", error),
-            AlignError::WorkFolder(OwnershipError::ThirdPartyFiles { .. }) => Self::new("exists", error),
-            AlignError::WorkFolder(_) => Self::new("write", error),
+            AlignError::NoFrameRegistered { .. } => Self::from_error("align", error),
+            AlignError::Matches { .. } => Self::from_error("matches", error),
+            AlignError::WorkFolder(OwnershipError::ThirdPartyFiles { .. }) => {
+                Self::from_error("exists", error)
+            }
+            AlignError::WorkFolder(_) => Self::from_error("write", error),
             AlignError::Image(_) | AlignError::ImageSize { .. } | AlignError::TooManyFrames { .. } => {
-                Self::new("frames", error)
+                Self::from_error("frames", error)
             }
             AlignError::Stopped => Self::stopped(),
-            _ => Self::new("colmap", error),
+            _ => Self::from_error("colmap", error),
         }
     }
 }
 
 impl From<InputError> for Failure {
     fn from(error: InputError) -> Self {
-        Self::new(if error.is_out_of_memory() { "memory" } else { "samples" }, error)
+        Self::from_error(if error.is_out_of_memory() { "memory" } else { "samples" }, error)
     }
 }
 
 impl From<FieldError> for Failure {
     fn from(error: FieldError) -> Self {
         let code = if matches!(error, FieldError::Memory { .. }) { "memory" } else { "field" };
-        Self::new(code, error)
+        Self::from_error(code, error)
     }
 }
 
 impl From<FitError> for Failure {
     fn from(error: FitError) -> Self {
         match error {
-            FitError::Option { .. } => Self::new("option", error),
-            FitError::State { .. } | FitError::OtherFit { .. } => Self::new("checkpoint", error),
-            _ => Self::new("field", error),
+            FitError::Option { .. } => Self::from_error("option", error),
+            FitError::State { .. } | FitError::OtherFit { .. } => Self::from_error("checkpoint", error),
+            _ => Self::from_error("field", error),
         }
     }
 }
@@ -249,7 +308,7 @@ impl From<ModelError> for Failure {
     fn from(error: ModelError) -> Self {
         match error {
             ModelError::Write(error) => error.into(),
-            _ => Self::new("field", error),
+            _ => Self::from_error("field", error),
         }
     }
 }

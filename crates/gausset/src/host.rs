@@ -207,3 +207,11 @@ impl<'a> Host<'a> {
         result.map_err(|error| if self.is_stopping() { Failure::stopped() } else { error.into() })
     }
 }
+
+/// Runs a job without a front end: its events are dropped, and nothing stops it.
+///
+/// # Errors
+/// The failure of the job.
+pub fn run_job<T>(job: impl FnOnce(&mut Host<'_>) -> Result<T, Failure>) -> Result<T, Failure> {
+    job(&mut Host::new(&Arc::default(), &mut |_| {}))
+}
