@@ -17,7 +17,6 @@ Examples:
   gausset bench raster --ply run/splats.ply --camera camera_path.json
   gausset bench view --threads 1 --steps 200
   gausset bench density --device gpu --json
-  gausset bench convert --peer splat-transform
 Measure release builds on an otherwise idle machine.";
 
 /// Arguments of `bench train` and `bench raster`.

@@ -9,7 +9,6 @@
 //! the same process (`Engine::floors`).
 
 mod args;
-mod convert;
 mod density;
 mod density_rules;
 mod field;
@@ -51,8 +50,6 @@ enum BenchCommand {
     Density(DensityArgs),
     /// Time cutting panoramas into views.
     Pano(pano::BenchPanoArgs),
-    /// Measure speed, size and loss of splat formats.
-    Convert(convert::BenchConvertArgs),
     /// Time values and gradients of Gaussian fields.
     Field(field::BenchFieldArgs),
 }
@@ -65,7 +62,6 @@ impl BenchArgs {
             BenchCommand::View(args) => args.measure.json,
             BenchCommand::Density(args) => args.json,
             BenchCommand::Pano(args) => args.json,
-            BenchCommand::Convert(args) => args.json,
             BenchCommand::Field(args) => args.json,
         }
     }
@@ -89,7 +85,6 @@ pub(crate) fn run(args: &BenchArgs, console: &Console) -> Result<Status, EarlyEx
         }
         BenchCommand::Density(args) => return density::run(args, console),
         BenchCommand::Pano(args) => return pano::run(args, console),
-        BenchCommand::Convert(args) => return convert::run(args, console),
         BenchCommand::Field(args) => return field::run(args, console),
     }?;
     console.json_or_text(&measured, || measured.table())?;

@@ -7,27 +7,6 @@ pub(super) fn peak_bytes() -> Option<u64> {
     gausset_compute::machine::resident_memory(None).map(|resident| resident.peak)
 }
 
-/// Resets the peak resident size and returns the current size in bytes; `None` if the system does not support it.
-#[allow(clippy::disallowed_methods, reason = "a file of the kernel")]
-pub(super) fn reset_peak() -> Option<u64> {
-    std::fs::write("/proc/self/clear_refs", "5").ok()?;
-    gausset_compute::machine::resident_memory(None).map(|resident| resident.now)
-}
-
-/// CPU time of the ended child processes in seconds, with a resolution of 10 ms.
-#[allow(clippy::disallowed_methods, reason = "a file of the kernel")]
-pub(super) fn children_cpu_seconds() -> f64 {
-    /// Clock ticks per second, the same on every Linux.
-    const TICKS: f64 = 100.0;
-    let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
-    // The program name is in parentheses and may contain anything, so fields are counted after the last one. User and
-    // system time of children are the 14th and 15th fields after it.
-    let after = stat.rsplit_once(')').map_or("", |(_, after)| after);
-    let fields = after.split_whitespace().skip(13).take(2);
-    let ticks: Option<f64> = fields.map(|field| field.parse::<f64>().ok()).sum();
-    ticks.map_or(f64::NAN, |ticks| ticks / TICKS)
-}
-
 /// CPU time of the process in seconds, all threads.
 pub(super) fn cpu_seconds() -> f64 {
     gausset_prof::process_cpu().map_or(f64::NAN, |time| time.as_secs_f64())
