@@ -93,7 +93,6 @@ pub(crate) const CASES: &[&[&str]] = &[
     &["field", "info", "IN/field.safetensors"],
     &["bench", "train", "--splats", "500", "--steps", "1", "--threads", "1", "--profile", "HERE"],
     &["bench", "raster", "--splats", "500", "--steps", "1", "--threads", "1", "--profile", "HERE"],
-    &["bench", "density", "--help"],
     &["bench", "field", "--help"],
     &["bench", "view", "--help"],
     &["bench", "pano", "--width", "128", "--frames", "1", "--passes", "1", "--keep", "HERE"],

@@ -104,7 +104,6 @@ const EXEMPT_COMMANDS: &[(&str, &str)] = &[
     ("completions", "writes nothing"),
     ("pano layouts", "writes nothing"),
     ("field info", "writes nothing"),
-    ("bench density", "writes nothing"),
     ("bench field", "writes nothing"),
     ("bench view", "writes nothing"),
 ];

@@ -16,7 +16,6 @@ Examples:
   gausset bench train --workload initial --profile where/
   gausset bench raster --ply run/splats.ply --camera camera_path.json
   gausset bench view --threads 1 --steps 200
-  gausset bench density --device gpu --json
 Measure release builds on an otherwise idle machine.";
 
 /// Arguments of `bench train` and `bench raster`.

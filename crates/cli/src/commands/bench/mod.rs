@@ -9,8 +9,6 @@
 //! the same process (`Engine::floors`).
 
 mod args;
-mod density;
-mod density_rules;
 mod field;
 mod field_cases;
 mod measure;
@@ -23,7 +21,6 @@ mod view;
 use clap::{Args, Subcommand};
 
 use self::args::{AFTER_HELP, MeasureArgs};
-use self::density::DensityArgs;
 use self::measure::{BenchKind, measure};
 use crate::EarlyExit;
 use crate::console::Console;
@@ -46,8 +43,6 @@ enum BenchCommand {
     Raster(MeasureArgs),
     /// Time frames of the viewer, including encoding and transfer.
     View(view::BenchViewArgs),
-    /// Time density control: the decision pass, on a GPU the whole update.
-    Density(DensityArgs),
     /// Time cutting panoramas into views.
     Pano(pano::BenchPanoArgs),
     /// Time values and gradients of Gaussian fields.
@@ -60,7 +55,6 @@ impl BenchArgs {
         match &self.command {
             BenchCommand::Train(args) | BenchCommand::Raster(args) => args.json,
             BenchCommand::View(args) => args.measure.json,
-            BenchCommand::Density(args) => args.json,
             BenchCommand::Pano(args) => args.json,
             BenchCommand::Field(args) => args.json,
         }
@@ -83,7 +77,6 @@ pub(crate) fn run(args: &BenchArgs, console: &Console) -> Result<Status, EarlyEx
             console.json_or_text(&measured, || measured.table())?;
             return Ok(Status::Done);
         }
-        BenchCommand::Density(args) => return density::run(args, console),
         BenchCommand::Pano(args) => return pano::run(args, console),
         BenchCommand::Field(args) => return field::run(args, console),
     }?;
