@@ -94,7 +94,6 @@ pub(crate) const CASES: &[&[&str]] = &[
     &["bench", "train", "--splats", "500", "--steps", "1", "--threads", "1", "--profile", "HERE"],
     &["bench", "raster", "--splats", "500", "--steps", "1", "--threads", "1", "--profile", "HERE"],
     &["bench", "field", "--help"],
-    &["bench", "view", "--help"],
     &["bench", "pano", "--width", "128", "--frames", "1", "--passes", "1", "--keep", "HERE"],
     &["profile", "show", "HERE"],
     &["profile", "diff", "HERE", "HERE/profile.json"],

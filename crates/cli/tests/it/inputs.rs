@@ -105,7 +105,6 @@ const EXEMPT_COMMANDS: &[(&str, &str)] = &[
     ("pano layouts", "writes nothing"),
     ("field info", "writes nothing"),
     ("bench field", "writes nothing"),
-    ("bench view", "writes nothing"),
 ];
 
 /// Inputs in places where the command would write.

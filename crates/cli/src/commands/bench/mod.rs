@@ -6,7 +6,7 @@
 //! figures are medians, so that interruptions by other processes do not count.
 //!
 //! The floor of a stage is the minimum time for its memory traffic and arithmetic on this machine, at rates measured in
-//! the same process (`Engine::floors`).
+//! the same process (`Engine::lower_bounds`).
 
 mod args;
 mod field;
@@ -16,7 +16,6 @@ mod pano;
 mod scene;
 mod splitter;
 mod timing;
-mod view;
 
 use clap::{Args, Subcommand};
 
@@ -41,8 +40,6 @@ enum BenchCommand {
     Train(MeasureArgs),
     /// Time rendering.
     Raster(MeasureArgs),
-    /// Time frames of the viewer, including encoding and transfer.
-    View(view::BenchViewArgs),
     /// Time cutting panoramas into views.
     Pano(pano::BenchPanoArgs),
     /// Time values and gradients of Gaussian fields.
@@ -54,7 +51,6 @@ impl BenchArgs {
     pub(crate) fn is_json(&self) -> bool {
         match &self.command {
             BenchCommand::Train(args) | BenchCommand::Raster(args) => args.json,
-            BenchCommand::View(args) => args.measure.json,
             BenchCommand::Pano(args) => args.json,
             BenchCommand::Field(args) => args.json,
         }
@@ -72,11 +68,6 @@ pub(crate) fn run(args: &BenchArgs, console: &Console) -> Result<Status, EarlyEx
     let measured = match &args.command {
         BenchCommand::Train(args) => measure(args, BenchKind::Train, console),
         BenchCommand::Raster(args) => measure(args, BenchKind::Raster, console),
-        BenchCommand::View(args) => {
-            let measured = view::measure(args, console)?;
-            console.json_or_text(&measured, || measured.table())?;
-            return Ok(Status::Done);
-        }
         BenchCommand::Pano(args) => return pano::run(args, console),
         BenchCommand::Field(args) => return field::run(args, console),
     }?;
