@@ -75,7 +75,7 @@ pub(crate) enum Command {
     Field(field::FieldArgs),
     /// List compute devices and check them.
     Doctor(doctor::DoctorArgs),
-    /// Benchmark training, rendering and file formats on this machine.
+    /// Benchmark training and rendering on this machine.
     Bench(bench::BenchArgs),
     /// Show where a run spent its time, or compare two runs.
     Profile(profile::ProfileArgs),

@@ -104,10 +104,7 @@ const EXEMPT_COMMANDS: &[(&str, &str)] = &[
     ("completions", "writes nothing"),
     ("pano layouts", "writes nothing"),
     ("field info", "writes nothing"),
-    ("bench convert", "writes to a temporary folder"),
-    ("bench density", "writes nothing"),
     ("bench field", "writes nothing"),
-    ("bench view", "writes nothing"),
 ];
 
 /// Inputs in places where the command would write.

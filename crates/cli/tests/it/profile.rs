@@ -139,22 +139,3 @@ fn a_splat_file_can_be_measured_from_a_camera_and_its_steps_profiled() {
     let shown = workshop.succeed(&["profile", "show", "where"]).stdout;
     assert!(shown.contains("bench train") && shown.contains("cells evaluated"), "{shown}");
 }
-
-#[test]
-fn the_density_pass_is_measured_at_several_sizes() {
-    let workshop = TestFolder::empty();
-    let bench = ["bench", "density", "--splats", "300000", "--passes", "2", "--threads", "1", "--json"];
-    let measured = workshop.succeed(&bench).json();
-    let sizes = measured["sizes"].as_array().expect("sizes");
-    assert_eq!(
-        sizes.iter().map(|size| size["splats"].as_u64()).collect::<Vec<_>>(),
-        [100_000, 300_000].map(Some)
-    );
-    for size in sizes {
-        let share = |key: &str| size[key].as_f64().unwrap_or(0.0) / size["splats"].as_f64().unwrap_or(1.0);
-        // All three decisions occur, and none applies to nearly all splats.
-        for decision in ["clone", "split", "prune"] {
-            assert!((0.002..0.5).contains(&share(decision)), "{decision}: {size}");
-        }
-    }
-}

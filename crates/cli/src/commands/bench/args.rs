@@ -15,9 +15,6 @@ Examples:
   gausset bench train --threads 1 --simd avx2 --steps 100 --json
   gausset bench train --workload initial --profile where/
   gausset bench raster --ply run/splats.ply --camera camera_path.json
-  gausset bench view --threads 1 --steps 200
-  gausset bench density --device gpu --json
-  gausset bench convert --peer splat-transform
 Measure release builds on an otherwise idle machine.";
 
 /// Arguments of `bench train` and `bench raster`.

@@ -6,12 +6,9 @@
 //! figures are medians, so that interruptions by other processes do not count.
 //!
 //! The floor of a stage is the minimum time for its memory traffic and arithmetic on this machine, at rates measured in
-//! the same process (`Engine::floors`).
+//! the same process (`Engine::lower_bounds`).
 
 mod args;
-mod convert;
-mod density;
-mod density_rules;
 mod field;
 mod field_cases;
 mod measure;
@@ -19,12 +16,10 @@ mod pano;
 mod scene;
 mod splitter;
 mod timing;
-mod view;
 
 use clap::{Args, Subcommand};
 
 use self::args::{AFTER_HELP, MeasureArgs};
-use self::density::DensityArgs;
 use self::measure::{BenchKind, measure};
 use crate::EarlyExit;
 use crate::console::Console;
@@ -45,14 +40,8 @@ enum BenchCommand {
     Train(MeasureArgs),
     /// Time rendering.
     Raster(MeasureArgs),
-    /// Time frames of the viewer, including encoding and transfer.
-    View(view::BenchViewArgs),
-    /// Time density control: the decision pass, on a GPU the whole update.
-    Density(DensityArgs),
     /// Time cutting panoramas into views.
     Pano(pano::BenchPanoArgs),
-    /// Measure speed, size and loss of splat formats.
-    Convert(convert::BenchConvertArgs),
     /// Time values and gradients of Gaussian fields.
     Field(field::BenchFieldArgs),
 }
@@ -62,10 +51,7 @@ impl BenchArgs {
     pub(crate) fn is_json(&self) -> bool {
         match &self.command {
             BenchCommand::Train(args) | BenchCommand::Raster(args) => args.json,
-            BenchCommand::View(args) => args.measure.json,
-            BenchCommand::Density(args) => args.json,
             BenchCommand::Pano(args) => args.json,
-            BenchCommand::Convert(args) => args.json,
             BenchCommand::Field(args) => args.json,
         }
     }
@@ -82,14 +68,7 @@ pub(crate) fn run(args: &BenchArgs, console: &Console) -> Result<Status, EarlyEx
     let measured = match &args.command {
         BenchCommand::Train(args) => measure(args, BenchKind::Train, console),
         BenchCommand::Raster(args) => measure(args, BenchKind::Raster, console),
-        BenchCommand::View(args) => {
-            let measured = view::measure(args, console)?;
-            console.json_or_text(&measured, || measured.table())?;
-            return Ok(Status::Done);
-        }
-        BenchCommand::Density(args) => return density::run(args, console),
         BenchCommand::Pano(args) => return pano::run(args, console),
-        BenchCommand::Convert(args) => return convert::run(args, console),
         BenchCommand::Field(args) => return field::run(args, console),
     }?;
     console.json_or_text(&measured, || measured.table())?;

@@ -1,31 +1,8 @@
 //! CPU time and memory of the process, and medians.
 
-use serde::Serialize;
-
 /// Peak resident size of this process, bytes.
 pub(super) fn peak_bytes() -> Option<u64> {
     gausset_compute::machine::resident_memory(None).map(|resident| resident.peak)
-}
-
-/// Resets the peak resident size and returns the current size in bytes; `None` if the system does not support it.
-#[allow(clippy::disallowed_methods, reason = "a file of the kernel")]
-pub(super) fn reset_peak() -> Option<u64> {
-    std::fs::write("/proc/self/clear_refs", "5").ok()?;
-    gausset_compute::machine::resident_memory(None).map(|resident| resident.now)
-}
-
-/// CPU time of the ended child processes in seconds, with a resolution of 10 ms.
-#[allow(clippy::disallowed_methods, reason = "a file of the kernel")]
-pub(super) fn children_cpu_seconds() -> f64 {
-    /// Clock ticks per second, the same on every Linux.
-    const TICKS: f64 = 100.0;
-    let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
-    // The program name is in parentheses and may contain anything, so fields are counted after the last one. User and
-    // system time of children are the 14th and 15th fields after it.
-    let after = stat.rsplit_once(')').map_or("", |(_, after)| after);
-    let fields = after.split_whitespace().skip(13).take(2);
-    let ticks: Option<f64> = fields.map(|field| field.parse::<f64>().ok()).sum();
-    ticks.map_or(f64::NAN, |ticks| ticks / TICKS)
 }
 
 /// CPU time of the process in seconds, all threads.
@@ -37,27 +14,4 @@ pub(super) fn cpu_seconds() -> f64 {
 pub(super) fn median(values: &mut [f64]) -> f64 {
     values.sort_by(f64::total_cmp);
     values.get(values.len() / 2).copied().unwrap_or(0.0)
-}
-
-/// Median and spread of times.
-#[derive(Clone, Copy, Debug, Serialize)]
-pub(super) struct TimeStatistics {
-    /// Median.
-    pub(super) median_ms: f64,
-    /// 10th percentile.
-    pub(super) p10_ms: f64,
-    /// 90th percentile.
-    pub(super) p90_ms: f64,
-}
-
-impl TimeStatistics {
-    /// Computes the statistics of times in ms, which are sorted in place; 0 if there are none.
-    pub(super) fn from_times(times: &mut [f64]) -> Self {
-        let median_ms = median(times);
-        let at = |share: f64| {
-            let place = (share * times.len().saturating_sub(1) as f64).round() as usize;
-            times.get(place).copied().unwrap_or(0.0)
-        };
-        Self { median_ms, p10_ms: at(0.1), p90_ms: at(0.9) }
-    }
 }
