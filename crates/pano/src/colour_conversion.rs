@@ -10,8 +10,7 @@
 
 use gausset_compute::at_level;
 use gausset_compute::fearless_simd::{Level, prelude::*};
-
-use crate::plane::Plane;
+use gausset_jpeg::plane::Plane;
 
 /// Fractional bits of the fixed-point factors.
 const FRACTION_BITS: u32 = 14;
@@ -175,7 +174,7 @@ mod tests {
                 128.0 + (r - y) / 1.5748 * 224.0 / 255.0,
             ];
             let found = converted(colours, level, limited.map(|v| (v + 0.5) as u8));
-            let wanted = crate::load::ycbcr_from_rgb(rgb.map(|v| v as u8));
+            let wanted = gausset_jpeg::colour::ycbcr_from_rgb(rgb.map(|v| v as u8));
             // Two roundings, the first of which is stretched.
             assert!(
                 found.iter().zip(wanted).all(|(a, b)| a.abs_diff(b) <= 2),

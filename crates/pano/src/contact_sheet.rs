@@ -5,12 +5,12 @@ use std::sync::atomic::AtomicBool;
 use gausset_compute::Exec;
 use gausset_core::{RgbImage8, se3};
 use gausset_io::image::Mask;
+use gausset_jpeg::colour::rgb_from_ycbcr;
+use gausset_jpeg::plane::{ColourModel, Frame};
 
 use crate::coverage::ViewCounter;
 use crate::cutter::{CutJob, CutTimes, CutView, Cutter, Format, Plan};
 use crate::geometry::{View, direction_from_equirect, equirect_from_direction};
-use crate::load::rgb_from_ycbcr;
-use crate::plane::{ColourModel, Frame};
 use crate::projection::{Equirect, Projection};
 
 /// Width of the contact sheet, px.

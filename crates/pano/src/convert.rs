@@ -12,14 +12,15 @@ use std::sync::{Mutex, PoisonError};
 use gausset_compute::Pool;
 use gausset_compute::fearless_simd::Level;
 use gausset_io::image::encode::{PngPixels, png};
+use gausset_jpeg::colour::rgb_from_ycbcr;
+use gausset_jpeg::plane::{Frame, Halving, Plane};
+use gausset_jpeg::{Decoder, encode_image};
 
 use crate::cube::{Face, Faces};
 use crate::cutter::{Format, HALVE_ABOVE};
 use crate::geometry::direction_from_equirect;
-use crate::jpeg::{Decoder, encode_image};
-use crate::load::{self, ImageLimits, LoadError, LoadedImage, rgb_from_ycbcr};
+use crate::load::{self, ImageLimits, LoadError, LoadedImage};
 use crate::metadata::Metadata;
-use crate::plane::{Frame, Halving, Plane};
 use crate::projection::Projection;
 
 /// Source pixels per output pixel above which bilinear sampling scores better than the cubic.

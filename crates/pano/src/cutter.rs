@@ -15,12 +15,12 @@ use std::time::Instant;
 use gausset_compute::Pool;
 use gausset_compute::fearless_simd::Level;
 use gausset_io::image::encode::{PngPixels, png};
+use gausset_jpeg::colour::rgb_from_ycbcr;
+use gausset_jpeg::encode::Band;
+use gausset_jpeg::plane::{ColourModel, Frame, FrameShape, Halving, Plane};
+use gausset_jpeg::{Encoder, Sampling};
 
 use crate::geometry::View;
-use crate::jpeg::encode::Band;
-use crate::jpeg::{Encoder, Sampling};
-use crate::load::rgb_from_ycbcr;
-use crate::plane::{ColourModel, Frame, FrameShape, Halving, Plane};
 use crate::projection::Projection;
 use crate::remap::{RemapBuffers, remap_row};
 use crate::table::{ShiftedTable, Table, TableSpec, validity_mask};

@@ -10,12 +10,13 @@
 
 use std::f64::consts::PI;
 
+use gausset_jpeg::colour::rgb_from_ycbcr;
+use gausset_jpeg::plane::{ColourModel, Frame};
+
 use crate::eac::Eac;
 use crate::fisheye::DualFisheye;
 use crate::grade::{Colouring, Grade};
-use crate::load::rgb_from_ycbcr;
 use crate::look::linear_from_srgb;
-use crate::plane::{ColourModel, Frame};
 use crate::projection::Projection;
 
 /// Number of sampled directions, on a spiral.
@@ -259,7 +260,7 @@ fn median(values: &mut [f64]) -> f64 {
 mod tests {
     use super::*;
     use crate::look::srgb_from_linear;
-    use crate::plane::Plane;
+    use gausset_jpeg::plane::Plane;
 
     const LENSES: &str = r#"{ "width": 800, "height": 400, "lenses": [
         { "cx": 200, "cy": 200, "radius": 200, "half_angle": 100 },
@@ -293,7 +294,7 @@ mod tests {
                 let value = srgb_from_linear((light[c] * factors[lens][c] * burnt).min(1.0));
                 (255.0 * value + 0.5) as u8
             });
-            for (plane, value) in planes.iter_mut().zip(crate::load::ycbcr_from_rgb(rgb)) {
+            for (plane, value) in planes.iter_mut().zip(gausset_jpeg::colour::ycbcr_from_rgb(rgb)) {
                 plane.row_mut(y as i32)[x] = value;
             }
         };

@@ -10,9 +10,10 @@
 
 use std::sync::OnceLock;
 
+use gausset_jpeg::plane::{ColourModel, Frame};
+
 use crate::look::{ColourSettings, linear_from_srgb, luminance, srgb_from_linear};
 use crate::lut::Lut;
-use crate::plane::{ColourModel, Frame};
 
 /// Maximum size of a grade, bytes: its list of rows, and the rows of all chromas inside R'G'B' (two in five).
 pub const MAX_BYTES: u64 = 65_536 * 16 + 28_000 * 784;
@@ -297,7 +298,7 @@ fn interpolate(table: &[f32], at: f32) -> f32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plane::Plane;
+    use gausset_jpeg::plane::Plane;
 
     fn colouring(text: &str) -> Colouring {
         Colouring {

@@ -11,9 +11,9 @@
 
 use gausset_compute::at_level;
 use gausset_compute::fearless_simd::{Level, f32x16, i16x32, i32x16, prelude::*};
+use gausset_jpeg::plane::Plane;
 
 use crate::fetch;
-use crate::plane::Plane;
 use crate::table::{ExactCoordinate, SEGMENT, Segment, ShiftedTable, Table};
 
 /// Buffers between the stages, for one row.

@@ -10,13 +10,13 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use gausset_compute::fearless_simd::Level;
+use gausset_jpeg::plane::{Frame, FrameShape};
 
 use crate::convert::DecodedFrame;
 use crate::cube::{self, Cube, CubeLayout, Faces, StripOrder};
 use crate::eac::Eac;
 use crate::fisheye::DualFisheye;
 use crate::metadata::Metadata;
-use crate::plane::{Frame, FrameShape};
 use crate::projection::{Equirect, Projection};
 use crate::video::{
     FrameArrangement, FrameSelection, Video, VideoError, VideoProblem, check_size, is_dual_fisheye_file,

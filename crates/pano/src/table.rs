@@ -15,14 +15,13 @@ use std::sync::Arc;
 
 use gausset_compute::Pool;
 use gausset_core::se3;
+use gausset_jpeg::plane::PAD_COLUMNS;
 
 use crate::geometry::View;
 use crate::projection::{Projection, degrees_from_nadir};
 
 /// Pixels of a segment.
 pub const SEGMENT: usize = 16;
-/// Columns that planes repeat on the right.
-pub const PAD_COLUMNS: usize = 64;
 /// Subpixel units per pixel.
 pub const SUBPIXEL_UNITS: f64 = 128.0;
 /// Largest error of a parabola at the checked pixels, px.

@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use gausset_compute::{Pool, SimdLevel, dispatch_level};
+use gausset_jpeg::encode_planes;
 use gausset_pano::cutter::Format;
 use gausset_pano::frames::list_frames;
-use gausset_pano::jpeg::encode_planes;
 use gausset_pano::layout::Layout;
 use gausset_pano::split::{
     OnError, SplitError, SplitEvent, SplitReport, SplitSettings, WorkerSettings, split,

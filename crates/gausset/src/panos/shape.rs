@@ -4,9 +4,9 @@
 use std::path::Path;
 
 use gausset_compute::{SimdLevel, dispatch_level};
+use gausset_jpeg::Decoder;
 use gausset_pano::cube::{self, Cube, CubeLayout, Face, Faces, MAX_FACE_SIDE, StripOrder};
 use gausset_pano::frames::SourceFrame;
-use gausset_pano::jpeg::Decoder;
 use gausset_pano::load::{self, ImageLimits, LoadedImage};
 use gausset_pano::plane::Frame;
 use gausset_pano::projection::Projection;

@@ -15,6 +15,8 @@
 //! The ring alone constrains a lens only at 80 to 100 degrees from its axis. Towards the axis the polynomial keeps its
 //! initial shape, unless there are frames that are rotated against each other or frames with poses.
 
+use gausset_jpeg::plane::Plane;
+
 pub mod circle;
 mod frame_rotation;
 mod landmarks;
@@ -29,8 +31,6 @@ mod with_poses;
 pub use circle::{CircleError, ImageCircle};
 pub use run::{Calibration, CalibrationError, InitialCalibration, PoseRefinement, calibrate, check_poses};
 pub use with_poses::MIN_POSES;
-
-use crate::plane::Plane;
 
 /// Luma of a frame, 8 bits per pixel.
 #[derive(Clone, Debug, Default)]

@@ -1,9 +1,10 @@
 //! Folds a cube into a canvas: its faces stacked vertically, each padded with pixels from its neighbours, so that
 //! sampling can cross the edges of a face.
 
+use gausset_jpeg::plane::{Frame, FrameShape, Plane};
+
 use super::{Face, Faces};
 use crate::canvas_position::CanvasPosition;
-use crate::plane::{Frame, FrameShape, Plane};
 
 /// Width of the padding around a face on the canvas, px of plane 0.
 pub const FACE_PADDING: u32 = 8;
@@ -205,7 +206,7 @@ mod tests {
 
     #[test]
     fn the_shape_of_a_canvas_is_known_before_a_picture_is_folded() {
-        use crate::plane::ColourModel;
+        use gausset_jpeg::plane::ColourModel;
         // Chroma at half the size, for even and odd face sizes.
         for side in [32, 31] {
             let cube = Cube { faces: Faces::new(CubeLayout::Cross4x3, StripOrder::default(), side) };

@@ -2,9 +2,10 @@
 
 use std::path::PathBuf;
 
+use gausset_jpeg::plane::{Frame, Plane};
+
 use super::{Face, Faces};
 use crate::frames::{SourceFrame, source_frame_from_files};
-use crate::plane::{Frame, Plane};
 
 /// Largest luma range of a uniform area after compression.
 const UNIFORM_RANGE: u8 = 24;

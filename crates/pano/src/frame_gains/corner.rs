@@ -1,12 +1,12 @@
 //! Corners of a panorama with patch descriptors.
 
 use gausset_core::se3;
+use gausset_jpeg::plane::Frame;
 
 use crate::equalise::usable_rgb;
 use crate::geometry::{direction_from_equirect, equirect_from_direction};
 use crate::look::linear_from_srgb;
 use crate::motion::{GreyImage, corner_strengths};
-use crate::plane::Frame;
 
 use super::COMPARED_WIDTH;
 

@@ -2,9 +2,10 @@
 
 use std::sync::atomic::AtomicBool;
 
+use gausset_jpeg::plane::Plane;
+
 use crate::cube::{Cube, Faces};
 use crate::geometry::direction_from_equirect;
-use crate::plane::Plane;
 use crate::projection::Projection;
 use crate::video::{ReducedReader, Video, VideoError};
 

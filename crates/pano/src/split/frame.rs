@@ -3,6 +3,8 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use gausset_jpeg::Decoder;
+use gausset_jpeg::plane::Frame;
 use gausset_prof::StageTimer;
 
 use super::error::FrameError;
@@ -19,10 +21,8 @@ use crate::equalise::{Equalise, grade_lenses};
 use crate::frames::SourceFrame;
 use crate::geometry::View;
 use crate::grade::Grade;
-use crate::jpeg::Decoder;
 use crate::load::{self, LoadedImage};
 use crate::metadata::{GpsPosition, Metadata};
-use crate::plane::Frame;
 use crate::projection::Projection;
 
 /// Buffers of a worker.

@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 use gausset_io::atomic::{Disk, FileSystem, Overwrite, write_atomic};
 use gausset_io::image::MAX_FILE_BYTES;
 use gausset_io::{input, ownership};
+use gausset_jpeg::encode_frame;
+use gausset_jpeg::plane::{ColourModel, Frame, Plane};
 use serde::{Deserialize, Serialize};
 
 use super::error::FrameError;
@@ -13,8 +15,6 @@ use super::mask_command::MaskCommand;
 use super::settings::SplitSettings;
 use super::shared::SharedState;
 use crate::frames::SourceFrame;
-use crate::jpeg::encode_frame;
-use crate::plane::{ColourModel, Frame, Plane};
 use crate::projection::Projection;
 
 /// Output subfolder for masks from a command, removed at the end.

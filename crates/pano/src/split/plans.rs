@@ -3,12 +3,12 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use gausset_compute::Pool;
+use gausset_jpeg::plane::FrameShape;
 
 use super::budget::MemoryBudget;
 use super::settings::SplitSettings;
 use crate::cutter::Plan;
 use crate::geometry::level_views;
-use crate::plane::FrameShape;
 use crate::projection::Projection;
 use crate::sphere_video::SphereVideo;
 

@@ -4,11 +4,11 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use gausset_compute::fearless_simd::Level;
+use gausset_jpeg::plane::Frame;
 use gausset_prof::StageTimer;
 
 use super::error::SkippedFrame;
 use super::stages::WorkerStage;
-use crate::plane::Frame;
 use crate::video::{FrameReader, Video, VideoError};
 
 /// The remaining frames, by index, in order.

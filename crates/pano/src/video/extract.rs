@@ -6,11 +6,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use gausset_compute::fearless_simd::Level;
 use gausset_io::atomic::{Disk, write_atomic};
+use gausset_jpeg::encode_frame;
+use gausset_jpeg::plane::Frame;
 
 use super::error::VideoError;
 use super::open::Video;
-use crate::jpeg::encode_frame;
-use crate::plane::Frame;
 
 /// JPEG quality of extracted frames.
 const JPEG_QUALITY: u8 = 95;

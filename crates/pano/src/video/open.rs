@@ -6,10 +6,11 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
+use gausset_jpeg::plane::{ColourModel, FrameShape};
+
 use super::error::{VideoError, VideoProblem};
 use super::probe::{ProbeOutput, ProbeStream, checked_container, max_pixels_option, parse_ratio, probe};
 use crate::colour_conversion::ColourConversion;
-use crate::plane::{ColourModel, FrameShape};
 
 /// Longest video, seconds.
 const MAX_SECONDS: f64 = 24.0 * 3600.0;

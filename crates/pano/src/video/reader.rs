@@ -3,13 +3,13 @@
 use std::sync::atomic::AtomicBool;
 
 use gausset_compute::fearless_simd::Level;
+use gausset_jpeg::plane::{ColourModel, Frame, Plane};
 use gausset_process::{ProcessError, Program, ProgramStream};
 
 use super::error::{VideoError, VideoProblem};
 use super::open::{FrameArrangement, FrameSelection, Video};
 use super::sharpness::laplacian_variance;
 use crate::colour_conversion::ColourConversion;
-use crate::plane::{ColourModel, Frame, Plane};
 
 /// Frame rate used when frames are counted; any integer works.
 const COUNTED_RATE: u32 = 25;

@@ -8,8 +8,7 @@
 use std::f64::consts::PI;
 
 use gausset_core::RgbImage8;
-
-use crate::load::ycbcr_from_rgb;
+use gausset_jpeg::colour::ycbcr_from_rgb;
 
 /// Side of the disc, px.
 pub(super) const SIDE: usize = 257;

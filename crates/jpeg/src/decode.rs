@@ -291,7 +291,7 @@ fn store_block<S: Simd>(
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
-    use crate::jpeg::encode::{Band, Encoder, Sampling};
+    use crate::encode::{Band, Encoder, Sampling};
     use gausset_compute::{SimdLevel, dispatch_level};
 
     fn level_of(wanted: SimdLevel) -> Level {

@@ -3,15 +3,18 @@
 //! On 360-degree frames, general libraries spend half of their time on colour conversion, chroma resampling and rows
 //! that no view shows (`research/benchmarks-log.md`). The splitter therefore has its own codec for the one kind of
 //! file that cameras write: baseline, Huffman coded, 8 bits, one interleaved scan (ITU-T T.81). Everything else is
-//! decoded by the `image` crate ([`crate::load`]). Both directions are tested against other codecs, and with truncated
+//! decoded by the `image` crate. Both directions are tested against other codecs, and with truncated
 //! and bit-flipped files.
+#![forbid(unsafe_code)]
 
+pub mod colour;
 pub mod dct;
 pub mod decode;
 pub mod encode;
 mod encode_whole;
 pub mod header;
 mod huffman;
+pub mod plane;
 pub mod tables;
 
 pub use decode::Decoder;

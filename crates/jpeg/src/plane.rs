@@ -7,7 +7,8 @@
 //! W/2 columns. The buffers are reused from frame to frame, so that the system does not have to clear fresh memory each
 //! time.
 
-use crate::table::PAD_COLUMNS;
+/// Columns that planes repeat on the right.
+pub const PAD_COLUMNS: usize = 64;
 
 /// How 2x2 samples are combined when a plane is halved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,6 +55,7 @@ impl Plane {
 
     /// The stored rows that are part of the image, without those beyond the poles.
     #[must_use]
+    #[inline]
     pub fn image_rows(&self) -> std::ops::Range<usize> {
         let end = (self.first_row + self.rows as i32).clamp(0, self.height as i32);
         self.first_row.max(0) as usize..end as usize
@@ -61,12 +63,14 @@ impl Plane {
 
     /// A stored row without padding.
     #[must_use]
+    #[inline]
     pub fn row(&self, row: i32) -> &[u8] {
         let start = (row - self.first_row) as usize * self.stride;
         &self.data[start..start + self.width]
     }
 
     /// A stored row without padding, mutable.
+    #[inline]
     pub fn row_mut(&mut self, row: i32) -> &mut [u8] {
         let start = (row - self.first_row) as usize * self.stride;
         &mut self.data[start..start + self.width]
