@@ -14,7 +14,6 @@
 //! The canvas is stream A above stream B.
 
 use crate::canvas_position::CanvasPosition;
-use crate::frames::{SourceFrame, source_frame_from_files};
 
 /// Face sizes of a GoPro MAX stream pair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -126,36 +125,6 @@ impl Eac {
             CanvasPosition { patch: patch + 16, ..place(column(left, side), second) }
         }
     }
-}
-
-/// Name of the counterpart that is missing of a GoPro MAX stream image; `None` if all are paired.
-#[must_use]
-pub fn find_missing_stream(frames: &[SourceFrame]) -> Option<String> {
-    frames.iter().find_map(|frame| {
-        let (name, other) = match frame.stem.strip_suffix("_track0") {
-            Some(name) => (name, "track5"),
-            None => (frame.stem.strip_suffix("_track5")?, "track0"),
-        };
-        let wanted = format!("{name}_{other}");
-        (!frames.iter().any(|frame| frame.stem == wanted)).then_some(wanted)
-    })
-}
-
-/// Pairs the images `NAME_track0` and `NAME_track5` of GoPro MAX streams into frames; `None` if other images are among
-/// them or a counterpart is missing.
-#[must_use]
-pub fn pair_streams(frames: &[SourceFrame]) -> Option<Vec<SourceFrame>> {
-    let mut pairs = Vec::new();
-    for first in frames {
-        if let Some(name) = first.stem.strip_suffix("_track0") {
-            let other = format!("{name}_track5");
-            let second = frames.iter().find(|f| f.stem == other)?;
-            pairs.push(source_frame_from_files(name, [first.files.clone(), second.files.clone()].concat()));
-        } else if !first.stem.ends_with("_track5") {
-            return None;
-        }
-    }
-    (!pairs.is_empty()).then_some(pairs)
 }
 
 #[cfg(test)]

@@ -5,157 +5,21 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::path::{Path, PathBuf};
 
 use gausset_core::Pose;
 use gausset_io::dataset::colmap::rigs::{RigFrame, RigModel};
 use gausset_io::dataset::colmap::{ColmapImage, ColmapModel, ColmapPoint, ModelFormat};
 use gausset_io::dataset::{CameraModel, SourceCamera};
-use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+pub use crate::aligned::{AlignedPoses, FramePose, Georeference};
+
+use crate::aligned::{NamedPose, WorldTransform};
 use crate::geometry::View;
-use crate::json::{self, JsonError};
 use crate::landmarks::{Landmark, ViewObservation};
-use crate::lens_pose::LensRelation;
 use crate::metadata::xmp_packet;
-use crate::poses::{NamedPose, WorldTransform};
 use crate::rig;
 use crate::split::{ManifestLine, Naming, SplitDescription};
-
-/// Maximum size of `poses.json`, bytes.
-const MAX_POSES_BYTES: u64 = 256 << 20;
-
-/// The result of an alignment: `poses.json`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct AlignedPoses {
-    /// Program that aligned the frames.
-    pub tool: String,
-    /// Hash of the aligned input.
-    pub input: String,
-    /// Whether the unit is a metre, from GPS.
-    pub is_metric: bool,
-    /// Number of points of the sparse model.
-    pub points: u64,
-    /// Mean reprojection error, px.
-    pub mean_reprojection_px: f64,
-    /// Mean number of observations per point.
-    pub track_length: f64,
-    /// Georeference of the world, from a GPS track.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub earth: Option<Georeference>,
-    /// World transform of the `transforms.json` that the poses were read from; applied again when one is written.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub applied: Option<WorldTransform>,
-    /// Relative pose of two lenses that were aligned separately.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub lenses: Option<LensRelation>,
-    /// All frames, in order.
-    pub frames: Vec<FramePose>,
-}
-
-/// Georeference of a metric world: metres east, north and up of `origin` are `R x + t`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Georeference {
-    /// File name of the GPS track.
-    pub track: String,
-    /// Degrees north, degrees east, metres up; `None` if the track has local coordinates.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub origin: Option<[f64; 3]>,
-    /// Rotation R, wxyz.
-    pub rotation: [f64; 4],
-    /// Translation t, m.
-    pub translation: [f64; 3],
-    /// Offset from the time of a frame to the time of the track, seconds.
-    pub offset_s: f64,
-    /// Standard deviation of the offset, seconds; `None` if it was not estimated.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub offset_deviation_s: Option<f64>,
-    /// Number of frames with a position on the track.
-    pub frames: usize,
-    /// Robust RMS distance of the frames from their track positions, m; outliers have less weight.
-    pub residual_m: f64,
-    /// RMS distance of the track positions from their mean, m.
-    pub spread_m: f64,
-    /// Number of frames with heading or tilt in the track.
-    pub looks: usize,
-}
-
-impl Georeference {
-    /// Whether rotation, translation and origin are valid.
-    fn is_valid(&self) -> bool {
-        let is_on_earth = |[north, east, _]: [f64; 3]| north.abs() <= 90.0 && east.abs() <= 180.0;
-        Pose::from_quaternion(self.rotation, self.translation).is_ok() && self.origin.is_none_or(is_on_earth)
-    }
-}
-
-/// Pose of a panorama.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct FramePose {
-    /// Name of the frame.
-    pub name: String,
-    /// Rotation of `pano_from_world`, wxyz; `None` if the frame is not registered.
-    pub rotation: Option<[f64; 4]>,
-    /// Translation of `pano_from_world`; `None` if the frame is not registered.
-    pub translation: Option<[f64; 3]>,
-}
-
-impl FramePose {
-    /// The pose `pano_from_world`; `None` if the frame is not registered or the pose is invalid.
-    #[must_use]
-    pub fn pose(&self) -> Option<Pose> {
-        Pose::from_quaternion(self.rotation?, self.translation?).ok()
-    }
-}
-
-impl AlignedPoses {
-    /// Number of frames with a pose.
-    #[must_use]
-    pub fn registered_frames(&self) -> usize {
-        self.frames.iter().filter(|f| f.rotation.is_some()).count()
-    }
-
-    /// Reads `poses.json`.
-    ///
-    /// # Errors
-    /// It cannot be read, or a pose, `earth` or `applied` is invalid.
-    pub fn read(path: &Path) -> Result<Self, AlignedPosesError> {
-        let found: Self = json::read_json(path, MAX_POSES_BYTES, "the result of `gausset pano align`")?;
-        if let Some(bad) = found.frames.iter().find(|f| f.rotation.is_some() && f.pose().is_none()) {
-            return Err(AlignedPosesError::Pose { path: path.to_owned(), frame: bad.name.clone() });
-        }
-        let world = |place| Err(AlignedPosesError::Georeference { path: path.to_owned(), place });
-        match &found {
-            Self { earth: Some(earth), .. } if !earth.is_valid() => world("earth"),
-            Self { applied: Some(applied), .. } if !applied.is_similarity() => world("applied"),
-            _ => Ok(found),
-        }
-    }
-}
-
-/// Why poses cannot be used.
-#[derive(Debug, thiserror::Error)]
-pub enum AlignedPosesError {
-    /// The file cannot be read or parsed.
-    #[error(transparent)]
-    File(#[from] JsonError),
-    /// `earth` or `applied` is invalid.
-    #[error("{}: {place}: is not a valid rotation, position and scale", path.display())]
-    Georeference {
-        /// The file.
-        path: PathBuf,
-        /// `earth` or `applied`.
-        place: &'static str,
-    },
-    /// The pose of a frame is invalid.
-    #[error("{}: frames: {frame:?}: pose is not finite or not a rotation", path.display())]
-    Pose {
-        /// The file.
-        path: PathBuf,
-        /// Name of the frame.
-        frame: String,
-    },
-}
 
 /// PINHOLE cameras of a layout, one per view, ids from 1.
 fn cameras(views: &[View]) -> Vec<SourceCamera> {

@@ -11,7 +11,8 @@ use std::path::Path;
 use gausset_core::se3;
 use gausset_io::dataset::colmap::ColmapPoint;
 
-use crate::export::{AlignedPoses, registered};
+use crate::aligned::AlignedPoses;
+use crate::export::registered;
 use crate::split::SplitDescription;
 
 /// Number of points of the full upper hemisphere.
@@ -149,7 +150,7 @@ fn unit(v: [f64; 3]) -> Option<[f64; 3]> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::export::FramePose;
+    use crate::aligned::FramePose;
     use crate::layout::Layout;
     use crate::split::Naming;
 

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use gausset_core::{Pose, se3};
 use gausset_io::dataset::colmap::{ColmapModel, ColmapPoint};
 
-use crate::export::AlignedPoses;
+use crate::aligned::AlignedPoses;
 use crate::geometry::View;
 use crate::rig;
 use crate::split::SplitDescription;
@@ -83,7 +83,7 @@ pub fn transferred(
     let known: Vec<Option<Pose>> = target
         .frames
         .iter()
-        .map(|name| poses.frames.iter().find(|f| f.name == *name).and_then(crate::export::FramePose::pose))
+        .map(|name| poses.frames.iter().find(|f| f.name == *name).and_then(crate::aligned::FramePose::pose))
         .collect();
     let is_same = source.views == target.views;
     let mut carried = points;
@@ -145,7 +145,7 @@ fn reprojection_error(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::export::FramePose;
+    use crate::aligned::FramePose;
     use crate::layout::Layout;
     use crate::projection::angle_between;
     use crate::split::Naming;

@@ -6,9 +6,10 @@
 
 use gausset_core::Pose;
 use gausset_core::se3;
-use serde::{Deserialize, Serialize};
 
-use crate::export::{AlignedPoses, FramePose};
+pub use crate::aligned::LensRelation;
+
+use crate::aligned::{AlignedPoses, FramePose};
 use crate::lens_views::{frame_of_lens, lens_frame, upright_rotation};
 
 /// Maximum iterations of Weiszfeld's algorithm.
@@ -72,29 +73,6 @@ impl LensPairPose {
 
 /// Minimum number of frames with poses of both lenses for completing missing poses.
 const MIN_COMMON_FRAMES: usize = 3;
-
-/// Relative pose of the two lenses of a camera from an alignment: a stable contract.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct LensRelation {
-    /// Number of frames with poses of both lenses.
-    pub frames: usize,
-    /// Rotation from the upright axes of the first lens to those of the second, wxyz.
-    pub rotation: [f64; 4],
-    /// Translation, in the unit of the poses.
-    pub translation: [f64; 3],
-    /// Angle of that rotation, degrees.
-    pub angle_degrees: f64,
-    /// Angle between the rotation and that of the lens file, degrees.
-    pub off_lens_file_degrees: f64,
-    /// Distance between the two lens centres, in the unit of the poses.
-    pub baseline: f64,
-    /// Median and largest deviation of the frames from the rotation, degrees.
-    pub deviation_degrees: [f64; 2],
-    /// Median and largest deviation of the frames from the centre of the second lens, in the unit of the poses.
-    pub deviation: [f64; 2],
-    /// Names of the lens frames that did not register, whose pose was computed from the other lens.
-    pub completed: Vec<String>,
-}
 
 impl LensRelation {
     /// Estimates the relative pose of the lenses. If three or more frames have poses of both, missing poses are

@@ -16,6 +16,7 @@
 //! table     coordinates, 16 pixels a segment          remap     sampling in integers
 #![deny(unsafe_code)]
 
+pub mod aligned;
 pub mod calibrate;
 pub mod canvas_position;
 pub mod colour_conversion;
@@ -24,6 +25,7 @@ pub mod convert;
 pub mod coverage;
 pub mod cube;
 pub mod cutter;
+pub mod decoded;
 pub mod eac;
 pub mod equalise;
 pub mod export;
@@ -47,7 +49,9 @@ pub mod mask_names;
 pub mod metadata;
 pub mod motion;
 pub mod poses;
+mod problem;
 pub mod projection;
+pub mod recognise;
 pub mod remap;
 pub mod rig;
 pub mod selection;

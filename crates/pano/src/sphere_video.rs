@@ -12,12 +12,13 @@ use std::time::Duration;
 use gausset_compute::fearless_simd::Level;
 use gausset_jpeg::plane::{Frame, FrameShape};
 
-use crate::convert::DecodedFrame;
-use crate::cube::{self, Cube, CubeLayout, Faces, StripOrder};
+use crate::cube::{Cube, CubeLayout, Faces, StripOrder};
+use crate::decoded::DecodedFrame;
 use crate::eac::Eac;
 use crate::fisheye::DualFisheye;
 use crate::metadata::Metadata;
 use crate::projection::{Equirect, Projection};
+use crate::recognise::is_cross_frame;
 use crate::video::{
     FrameArrangement, FrameSelection, Video, VideoError, VideoProblem, check_size, is_dual_fisheye_file,
 };
@@ -123,7 +124,7 @@ impl SphereVideo {
             if !reader.read_frame(&self.video, index, &all, level, &mut frame)? {
                 break;
             }
-            if let Some(is_cross) = cube::is_cross_frame(&faces, &frame) {
+            if let Some(is_cross) = is_cross_frame(&faces, &frame) {
                 return Ok(is_cross);
             }
         }

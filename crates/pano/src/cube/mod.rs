@@ -12,13 +12,11 @@
 //! The faces match the 90-degree views of [`crate::layout::Layout::Cube6`] and ffmpeg's filter `v360` (compared in
 //! `tests/cubes.rs`). A face may be stored rotated clockwise by quarter turns, as `v360` allows.
 //!
-//! As a source of views, a cube is *folded* (`fold`); `recognise` recognises images and videos of cubes.
+//! As a source of views, a cube is *folded* (`fold`).
 
 mod fold;
-mod recognise;
 
 pub use fold::{Cube, FACE_PADDING};
-pub use recognise::{group_faces, has_uniform_empty_cells, is_cross_frame};
 
 /// Largest face, px: rows of the canvas are counted in 16 bits.
 pub const MAX_FACE_SIDE: u32 = 8192;
@@ -51,7 +49,7 @@ impl Face {
     }
 
     /// Words in file names that denote this face: its name and common alternatives.
-    const fn file_words(self) -> [&'static str; 4] {
+    pub(crate) const fn file_words(self) -> [&'static str; 4] {
         match self {
             Self::Right => ["right", "r", "px", "posx"],
             Self::Left => ["left", "l", "nx", "negx"],

@@ -7,7 +7,7 @@ use gausset_io::text::excerpt;
 use roxmltree::Document;
 
 use super::{GpsFix, GpsTrack, TimeOrigin, TrackCoordinates, check_fix_count, datetime, geodetic_position};
-use crate::poses::FileProblem;
+use crate::problem::FileProblem;
 
 /// Parses all tracks of a document.
 ///

@@ -17,7 +17,7 @@ use gausset_io::atomic::plain_reason;
 use gausset_io::input;
 
 use crate::json::with_expected;
-use crate::poses::FileProblem;
+use crate::problem::FileProblem;
 
 /// Maximum size of a file, bytes.
 const MAX_BYTES: u64 = 256 << 20;

@@ -14,7 +14,7 @@ use serde::de::IgnoredAny;
 
 use super::{EXPECTED, FileProblem, NamedPose, PoseFileError, Trajectory, WorldTransform, json_problem};
 use super::{metashape, openmvg, opensfm, sidecar, table, tum};
-use crate::export::AlignedPoses;
+use crate::aligned::AlignedPoses;
 use crate::json::with_expected;
 
 /// Maximum size of a pose file, bytes.

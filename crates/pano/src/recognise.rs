@@ -1,10 +1,10 @@
-//! Recognises cubes: a cross by its empty cells, six images by their names.
+//! Recognises sources of several parts: a cross by its empty cells, six faces and two streams by their names.
 
 use std::path::PathBuf;
 
 use gausset_jpeg::plane::{Frame, Plane};
 
-use super::{Face, Faces};
+use crate::cube::{Face, Faces};
 use crate::frames::{SourceFrame, source_frame_from_files};
 
 /// Largest luma range of a uniform area after compression.
@@ -93,6 +93,36 @@ pub fn group_faces(frames: &[SourceFrame]) -> Option<Result<Vec<SourceFrame>, (S
         Ok(source_frame_from_files(name, files.into_iter().flatten().collect()))
     });
     Some(whole.collect())
+}
+
+/// Name of the counterpart that is missing of a GoPro MAX stream image; `None` if all are paired.
+#[must_use]
+pub fn find_missing_stream(frames: &[SourceFrame]) -> Option<String> {
+    frames.iter().find_map(|frame| {
+        let (name, other) = match frame.stem.strip_suffix("_track0") {
+            Some(name) => (name, "track5"),
+            None => (frame.stem.strip_suffix("_track5")?, "track0"),
+        };
+        let wanted = format!("{name}_{other}");
+        (!frames.iter().any(|frame| frame.stem == wanted)).then_some(wanted)
+    })
+}
+
+/// Pairs the images `NAME_track0` and `NAME_track5` of GoPro MAX streams into frames; `None` if other images are among
+/// them or a counterpart is missing.
+#[must_use]
+pub fn pair_streams(frames: &[SourceFrame]) -> Option<Vec<SourceFrame>> {
+    let mut pairs = Vec::new();
+    for first in frames {
+        if let Some(name) = first.stem.strip_suffix("_track0") {
+            let other = format!("{name}_track5");
+            let second = frames.iter().find(|f| f.stem == other)?;
+            pairs.push(source_frame_from_files(name, [first.files.clone(), second.files.clone()].concat()));
+        } else if !first.stem.ends_with("_track5") {
+            return None;
+        }
+    }
+    (!pairs.is_empty()).then_some(pairs)
 }
 
 #[cfg(test)]
