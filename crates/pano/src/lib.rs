@@ -16,50 +16,27 @@
 //! table     coordinates, 16 pixels a segment          remap     sampling in integers
 #![deny(unsafe_code)]
 
-pub mod aligned;
-pub mod calibrate;
-pub mod canvas_position;
-pub mod colour_conversion;
-pub mod contact_sheet;
-pub mod convert;
-pub mod coverage;
-pub mod cube;
-pub mod cutter;
-pub mod decoded;
-pub mod eac;
-pub mod equalise;
-pub mod export;
-pub mod far_points;
-mod fetch;
-pub mod fisheye;
-pub mod frame_gains;
-pub mod frames;
-pub mod geometry;
-pub mod gps_track;
-pub mod grade;
-pub mod json;
-pub mod landmarks;
-pub mod layout;
-pub mod lens_pose;
-pub mod lens_views;
-pub mod load;
-pub mod look;
-pub mod lut;
-pub mod mask_names;
-pub mod metadata;
-pub mod motion;
+mod choose;
+mod cut;
+mod mask;
 pub mod poses;
-mod problem;
-pub mod projection;
-pub mod recognise;
-pub mod remap;
-pub mod rig;
-pub mod selection;
-pub mod sphere_mask;
-pub mod sphere_video;
-pub mod split;
-pub mod table;
-pub mod unproject;
-pub mod video;
+mod source;
+mod sphere;
 
 pub use gausset_jpeg::plane;
+
+pub use choose::{motion, selection};
+pub use cut::{contact_sheet, convert, cutter, equalise, frame_gains, grade, look, lut, remap, split, table};
+pub use mask::{mask_names, sphere_mask};
+pub use poses::{export, far_points, landmarks, lens_pose};
+pub use source::{
+    calibrate, colour_conversion, decoded, frames, gps_track, json, load, metadata, recognise, sphere_video,
+    video,
+};
+pub use sphere::{
+    aligned, canvas_position, coverage, cube, eac, fisheye, geometry, layout, lens_views, projection, rig,
+    unproject,
+};
+
+use cut::fetch;
+use source::problem;

@@ -8,7 +8,11 @@
 //! of [`crate::geometry`]. Intrinsics of these files are ignored, because views have their own.
 
 mod aligned_file;
+pub mod export;
+pub mod far_points;
 pub mod gpx;
+pub mod landmarks;
+pub mod lens_pose;
 pub mod matching;
 pub mod metashape;
 pub mod openmvg;
