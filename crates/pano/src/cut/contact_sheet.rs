@@ -8,10 +8,10 @@ use gausset_io::image::Mask;
 use gausset_jpeg::colour::rgb_from_ycbcr;
 use gausset_jpeg::plane::{ColourModel, Frame};
 
-use crate::coverage::ViewCounter;
-use crate::cutter::{CutJob, CutTimes, CutView, Cutter, Format, Plan};
-use crate::geometry::{View, direction_from_equirect, equirect_from_direction};
-use crate::projection::{Equirect, Projection};
+use crate::cut::cutter::{CutJob, CutTimes, CutView, Cutter, Format, Plan};
+use crate::sphere::coverage::ViewCounter;
+use crate::sphere::geometry::{View, direction_from_equirect, equirect_from_direction};
+use crate::sphere::projection::{Equirect, Projection};
 
 /// Width of the contact sheet, px.
 const WIDTH: usize = 1536;

@@ -15,12 +15,12 @@ use gausset_jpeg::colour::rgb_from_ycbcr;
 use gausset_jpeg::encode_image;
 use gausset_jpeg::plane::{Frame, Halving, Plane};
 
-pub use crate::decoded::{DecodeStep, DecodedFrame, decode_frame, decode_frame_with_progress};
+pub use crate::source::decoded::{DecodeStep, DecodedFrame, decode_frame, decode_frame_with_progress};
 
-use crate::cube::{Face, Faces};
-use crate::cutter::{Format, HALVE_ABOVE};
-use crate::geometry::direction_from_equirect;
-use crate::projection::Projection;
+use crate::cut::cutter::{Format, HALVE_ABOVE};
+use crate::sphere::cube::{Face, Faces};
+use crate::sphere::geometry::direction_from_equirect;
+use crate::sphere::projection::Projection;
 
 /// Source pixels per output pixel above which bilinear sampling scores better than the cubic.
 const CUBIC_MAX_MINIFICATION: f64 = 1.5;

@@ -20,10 +20,10 @@ use gausset_jpeg::encode::Band;
 use gausset_jpeg::plane::{ColourModel, Frame, FrameShape, Halving, Plane};
 use gausset_jpeg::{Encoder, Sampling};
 
-use crate::geometry::View;
-use crate::projection::Projection;
-use crate::remap::{RemapBuffers, remap_row};
-use crate::table::{ShiftedTable, Table, TableSpec, validity_mask};
+use crate::cut::remap::{RemapBuffers, remap_row};
+use crate::cut::table::{ShiftedTable, Table, TableSpec, validity_mask};
+use crate::sphere::geometry::View;
+use crate::sphere::projection::Projection;
 
 /// Source pixels per output pixel above which the source is halved first. Measured against 4x4 supersampling
 /// (`tests/sampling.rs`, figures in research/benchmarks-log.md): averaging overtakes plain bilinear sampling at 2.65 in

@@ -13,11 +13,11 @@ use std::f64::consts::PI;
 use gausset_jpeg::colour::rgb_from_ycbcr;
 use gausset_jpeg::plane::{ColourModel, Frame};
 
-use crate::eac::Eac;
-use crate::fisheye::DualFisheye;
-use crate::grade::{Colouring, Grade};
-use crate::look::linear_from_srgb;
-use crate::projection::Projection;
+use crate::cut::grade::{Colouring, Grade};
+use crate::cut::look::linear_from_srgb;
+use crate::sphere::eac::Eac;
+use crate::sphere::fisheye::DualFisheye;
+use crate::sphere::projection::Projection;
 
 /// Number of sampled directions, on a spiral.
 const DIRECTIONS: usize = 60_000;
@@ -259,7 +259,7 @@ fn median(values: &mut [f64]) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::look::srgb_from_linear;
+    use crate::cut::look::srgb_from_linear;
     use gausset_jpeg::plane::Plane;
 
     const LENSES: &str = r#"{ "width": 800, "height": 400, "lenses": [
@@ -352,7 +352,7 @@ mod tests {
 
     #[test]
     fn what_only_one_lens_sees_says_nothing() {
-        let panorama = Projection::Equirect(crate::projection::Equirect::whole(64, 32));
+        let panorama = Projection::Equirect(crate::sphere::projection::Equirect::whole(64, 32));
         assert_eq!(lens_gains(&panorama, &Frame::default()), None);
         let fisheye = Projection::Fisheye(DualFisheye::parse(LENSES.as_bytes()).unwrap());
         let black = frame(&fisheye, [[0.0; 3]; 2], false);

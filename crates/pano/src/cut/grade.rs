@@ -12,8 +12,8 @@ use std::sync::OnceLock;
 
 use gausset_jpeg::plane::{ColourModel, Frame};
 
-use crate::look::{ColourSettings, linear_from_srgb, luminance, srgb_from_linear};
-use crate::lut::Lut;
+use crate::cut::look::{ColourSettings, linear_from_srgb, luminance, srgb_from_linear};
+use crate::cut::lut::Lut;
 
 /// Maximum size of a grade, bytes: its list of rows, and the rows of all chromas inside R'G'B' (two in five).
 pub const MAX_BYTES: u64 = 65_536 * 16 + 28_000 * 784;

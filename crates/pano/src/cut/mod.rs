@@ -9,6 +9,6 @@ pub mod frame_gains;
 pub mod grade;
 pub mod look;
 pub mod lut;
-pub mod remap;
+pub(crate) mod remap;
 pub mod split;
-pub mod table;
+pub(crate) mod table;

@@ -13,12 +13,12 @@ use gausset_compute::at_level;
 use gausset_compute::fearless_simd::{Level, f32x16, i16x32, i32x16, prelude::*};
 use gausset_jpeg::plane::Plane;
 
-use crate::fetch;
-use crate::table::{ExactCoordinate, SEGMENT, Segment, ShiftedTable, Table};
+use crate::cut::fetch;
+use crate::cut::table::{ExactCoordinate, SEGMENT, Segment, ShiftedTable};
 
 /// Buffers between the stages, for one row.
 #[derive(Clone, Debug, Default)]
-pub struct RemapBuffers {
+pub(crate) struct RemapBuffers {
     /// Index of the upper left tap of each pixel.
     index: Vec<i32>,
     /// Per segment: 16 horizontal weights, then 16 vertical ones.
@@ -46,7 +46,7 @@ impl RemapBuffers {
 ///
 /// # Panics
 /// If `out` is not as wide as the table, or the plane does not hold the rows that the table needs.
-pub fn remap_row(
+pub(crate) fn remap_row(
     level: Level,
     placed: &ShiftedTable,
     y: usize,
@@ -185,35 +185,15 @@ fn sample_exact(plane: &Plane, e: ExactCoordinate, shift: usize, wrap: Option<us
     ((top * 128 + (bottom - top) * i32::from(e.fv) + 8192) >> 14) as u8
 }
 
-/// Samples a plane of f32 values (rows of `width`, the whole panorama) at a pixel of a table. For measurements.
-#[must_use]
-pub fn sample_f32(table: &Table, x: usize, y: usize, data: &[f32], width: usize, height: usize) -> f32 {
-    let [u, v] = table.coordinates(x, y);
-    let (u0, v0) = (libm::floor(u), libm::floor(v));
-    let (fu, fv) = ((u - u0) as f32, (v - v0) as f32);
-    let at = |du: i64, dv: i64| {
-        let (mut col, mut row) = (u0 as i64 + du, v0 as i64 + dv);
-        let last = height as i64 - 1;
-        if row < 0 || row > last {
-            row = row.clamp(0, last);
-            col += width as i64 / 2;
-        }
-        data[row as usize * width + col.rem_euclid(width as i64) as usize]
-    };
-    let top = at(0, 0) + (at(1, 0) - at(0, 0)) * fu;
-    let bottom = at(0, 1) + (at(1, 1) - at(0, 1)) * fu;
-    top + (bottom - top) * fv
-}
-
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::geometry::View;
-    use crate::layout::Layout;
-    use crate::projection::{Equirect, Projection};
-    use crate::table::TableSpec;
+    use crate::cut::table::{Table, TableSpec};
+    use crate::sphere::geometry::View;
+    use crate::sphere::layout::Layout;
+    use crate::sphere::projection::{Equirect, Projection};
     use gausset_compute::{Pool, SimdLevel, dispatch_level};
 
     /// A plane of a whole panorama from a function of column and row.
@@ -253,6 +233,25 @@ mod tests {
         n = n.wrapping_mul(0x7feb_352d);
         n ^= n >> 15;
         (n >> 24) as u8
+    }
+
+    /// Samples a plane of f32 values (rows of `width`, the whole panorama) at a pixel of a table.
+    fn sample_f32(table: &Table, x: usize, y: usize, data: &[f32], width: usize, height: usize) -> f32 {
+        let [u, v] = table.coordinates(x, y);
+        let (u0, v0) = (libm::floor(u), libm::floor(v));
+        let (fu, fv) = ((u - u0) as f32, (v - v0) as f32);
+        let at = |du: i64, dv: i64| {
+            let (mut col, mut row) = (u0 as i64 + du, v0 as i64 + dv);
+            let last = height as i64 - 1;
+            if row < 0 || row > last {
+                row = row.clamp(0, last);
+                col += width as i64 / 2;
+            }
+            data[row as usize * width + col.rem_euclid(width as i64) as usize]
+        };
+        let top = at(0, 0) + (at(1, 0) - at(0, 0)) * fu;
+        let bottom = at(0, 1) + (at(1, 1) - at(0, 1)) * fu;
+        top + (bottom - top) * fv
     }
 
     #[test]
@@ -333,7 +332,8 @@ mod tests {
                 for x in 0..160 {
                     let ray = view.ray_in_camera(x as f64 + 0.5, y as f64 + 0.5);
                     let d = gausset_core::se3::mul_vec(&r, ray);
-                    let [u, v] = crate::geometry::equirect_from_direction(d, width as f64, height as f64);
+                    let [u, v] =
+                        crate::sphere::geometry::equirect_from_direction(d, width as f64, height as f64);
                     // Within one row of a pole the panorama folds; there only the latitude's fold is meaningful.
                     if v < 1.0 || v > height as f64 - 1.0 {
                         continue;

@@ -17,13 +17,13 @@ use gausset_compute::Pool;
 use gausset_core::se3;
 use gausset_jpeg::plane::PAD_COLUMNS;
 
-use crate::geometry::View;
-use crate::projection::{Projection, degrees_from_nadir};
+use crate::sphere::geometry::View;
+use crate::sphere::projection::{Projection, degrees_from_nadir};
 
 /// Pixels of a segment.
-pub const SEGMENT: usize = 16;
+pub(crate) const SEGMENT: usize = 16;
 /// Subpixel units per pixel.
-pub const SUBPIXEL_UNITS: f64 = 128.0;
+const SUBPIXEL_UNITS: f64 = 128.0;
 /// Largest error of a parabola at the checked pixels, px.
 const FIT_TOLERANCE: f64 = 0.0015;
 /// Largest range of coordinates in a segment, px; it must fit into the padding, including the right tap.
@@ -33,87 +33,87 @@ const FITTED: u32 = u32::MAX;
 
 /// The source coordinates of 16 pixels.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Segment {
+pub(crate) struct Segment {
     /// Whole column that `u` is relative to.
-    pub col: i32,
+    pub(crate) col: i32,
     /// Whole row that `v` is relative to.
-    pub row: i32,
+    pub(crate) row: i32,
     /// `u[0] + k (u[1] + k u[2])` for pixel k, in 1/128 px, rounding included.
-    pub u: [f32; 3],
+    pub(crate) u: [f32; 3],
     /// The same for rows.
-    pub v: [f32; 3],
+    pub(crate) v: [f32; 3],
     /// Index of the first of 16 coordinates in [`Table::exact`], or `FITTED`.
     exact: u32,
 }
 
 /// The source coordinates of a single pixel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ExactCoordinate {
+pub(crate) struct ExactCoordinate {
     /// Column of the left tap.
-    pub col: u16,
+    pub(crate) col: u16,
     /// Row of the upper tap, plus 1: row -1 exists at a pole.
-    pub row_plus_1: u16,
+    pub(crate) row_plus_1: u16,
     /// Weight of the right tap in 1/128.
-    pub fu: u8,
+    pub(crate) fu: u8,
     /// Weight of the lower tap in 1/128.
-    pub fv: u8,
+    pub(crate) fv: u8,
 }
 
 /// A pixel that blends two source positions.
 #[derive(Clone, Copy, Debug)]
-pub struct BlendedPixel {
+pub(crate) struct BlendedPixel {
     /// Column of the output.
-    pub x: u32,
+    pub(crate) x: u32,
     /// The second source position.
-    pub second: ExactCoordinate,
+    pub(crate) second: ExactCoordinate,
     /// Weight of the second position in 1/256.
-    pub weight: u16,
+    pub(crate) weight: u16,
 }
 
 /// The table of one view (or of all views that differ by a whole number of columns) over one plane of the source.
 #[derive(Clone, Debug)]
-pub struct Table {
+pub(crate) struct Table {
     /// Width of the output.
-    pub width: usize,
+    pub(crate) width: usize,
     /// Height of the output.
-    pub height: usize,
+    pub(crate) height: usize,
     /// Period of the plane in columns; `None` if it does not wrap.
-    pub wrap: Option<usize>,
+    pub(crate) wrap: Option<usize>,
     segments: Vec<Segment>,
     exact: Vec<ExactCoordinate>,
     blends: Vec<BlendedPixel>,
     /// Start of each row's range in `blends`; empty if there are none.
     blend_rows: Vec<u32>,
     /// First and last row of the plane that is read, including lower taps.
-    pub rows: [i32; 2],
+    pub(crate) rows: [i32; 2],
 }
 
 /// A table and the number of columns by which a view is rotated from the one that the table was built for.
 #[derive(Clone, Debug)]
-pub struct ShiftedTable {
+pub(crate) struct ShiftedTable {
     /// The table, shared by several views.
-    pub table: Arc<Table>,
+    pub(crate) table: Arc<Table>,
     /// Columns to add to those of the table.
-    pub shift: usize,
+    pub(crate) shift: usize,
 }
 
 /// What a table maps.
 #[derive(Clone, Copy, Debug)]
-pub struct TableSpec<'a> {
+pub(crate) struct TableSpec<'a> {
     /// The view that is sampled.
-    pub view: &'a View,
+    pub(crate) view: &'a View,
     /// View pixels per output pixel: 1, or 2 for subsampled chroma.
-    pub step: u32,
+    pub(crate) step: u32,
     /// The source that is sampled.
-    pub projection: &'a Projection,
+    pub(crate) projection: &'a Projection,
     /// Size of the plane that stores the canvas.
-    pub plane: [u32; 2],
+    pub(crate) plane: [u32; 2],
 }
 
 impl TableSpec<'_> {
     /// Width and height of the output.
     #[must_use]
-    pub fn output(&self) -> [usize; 2] {
+    pub(crate) fn output(&self) -> [usize; 2] {
         [self.view.width, self.view.height].map(|side| side.div_ceil(self.step) as usize)
     }
 
@@ -217,7 +217,7 @@ struct TablePart {
 impl Table {
     /// Builds a table.
     #[must_use]
-    pub fn build(spec: TableSpec<'_>, pool: &Pool) -> Self {
+    pub(crate) fn build(spec: TableSpec<'_>, pool: &Pool) -> Self {
         let [width, height] = spec.output();
         let sampler = Sampler::new(spec);
         let tasks = height.div_ceil(ROWS_PER_TASK);
@@ -266,21 +266,21 @@ impl Table {
 
     /// Segments of a row.
     #[must_use]
-    pub fn row(&self, y: usize) -> &[Segment] {
+    pub(crate) fn row(&self, y: usize) -> &[Segment] {
         let per_row = self.width.div_ceil(SEGMENT);
         &self.segments[y * per_row..(y + 1) * per_row]
     }
 
     /// The 16 coordinates of a segment that stores them one by one.
     #[must_use]
-    pub fn exact_coordinates(&self, segment: &Segment) -> Option<&[ExactCoordinate]> {
+    pub(crate) fn exact_coordinates(&self, segment: &Segment) -> Option<&[ExactCoordinate]> {
         let first = segment.exact as usize;
         (segment.exact != FITTED).then(|| &self.exact[first..first + SEGMENT])
     }
 
     /// Pixels of a row that blend two source positions.
     #[must_use]
-    pub fn blended_pixels(&self, y: usize) -> &[BlendedPixel] {
+    pub(crate) fn blended_pixels(&self, y: usize) -> &[BlendedPixel] {
         if self.blend_rows.is_empty() {
             return &[];
         }
@@ -288,22 +288,22 @@ impl Table {
     }
 
     /// Fraction of the segments that store their coordinates one by one, 0 to 1.
-    #[must_use]
-    pub fn exact_fraction(&self) -> f64 {
+    #[cfg(test)]
+    fn exact_fraction(&self) -> f64 {
         (self.exact.len() / SEGMENT) as f64 / self.segments.len().max(1) as f64
     }
 
     /// Size of the table in bytes.
     #[must_use]
-    pub fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         size_of_val(self.segments.as_slice())
             + size_of_val(self.exact.as_slice())
             + size_of_val(self.blends.as_slice())
     }
 
     /// Index coordinates of a pixel as the kernels compute them, rounded to 1/128 px.
-    #[must_use]
-    pub fn coordinates(&self, x: usize, y: usize) -> [f64; 2] {
+    #[cfg(test)]
+    pub(crate) fn coordinates(&self, x: usize, y: usize) -> [f64; 2] {
         let segment = &self.row(y)[x / SEGMENT];
         let k = x % SEGMENT;
         if let Some(exact) = self.exact_coordinates(segment) {
@@ -445,7 +445,12 @@ fn fit_segment(sampler: &Sampler<'_>, first: usize, y: usize) -> Option<Segment>
 /// Validity mask of a view: 255, or 0 where the source shows nothing or within `crop_bottom` degrees of the nadir.
 /// `None` if all pixels are valid.
 #[must_use]
-pub fn validity_mask(view: &View, projection: &Projection, crop_bottom: f64, pool: &Pool) -> Option<Vec<u8>> {
+pub(crate) fn validity_mask(
+    view: &View,
+    projection: &Projection,
+    crop_bottom: f64,
+    pool: &Pool,
+) -> Option<Vec<u8>> {
     let has_holes = match projection {
         Projection::Equirect(e) => !e.is_whole(),
         Projection::Eac(_) | Projection::Cube(_) => false,
@@ -476,9 +481,9 @@ pub fn validity_mask(view: &View, projection: &Projection, crop_bottom: f64, poo
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::geometry::equirect_from_direction;
-    use crate::layout::Layout;
-    use crate::projection::Equirect;
+    use crate::sphere::geometry::equirect_from_direction;
+    use crate::sphere::layout::Layout;
+    use crate::sphere::projection::Equirect;
     use proptest::prelude::*;
 
     fn table(view: &View, step: u32, width: u32) -> Table {

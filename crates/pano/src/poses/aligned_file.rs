@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::aligned::AlignedPoses;
-use crate::json::{self, JsonError};
+use crate::source::json::{self, JsonError};
+use crate::sphere::aligned::AlignedPoses;
 
 /// Maximum size of `poses.json`, bytes.
 const MAX_POSES_BYTES: u64 = 256 << 20;

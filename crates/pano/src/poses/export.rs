@@ -12,14 +12,14 @@ use gausset_io::dataset::colmap::{ColmapImage, ColmapModel, ColmapPoint, ModelFo
 use gausset_io::dataset::{CameraModel, SourceCamera};
 use serde_json::{Value, json};
 
-pub use crate::aligned::{AlignedPoses, FramePose, Georeference};
+pub use crate::sphere::aligned::{AlignedPoses, FramePose, Georeference};
 
-use crate::aligned::{NamedPose, WorldTransform};
-use crate::geometry::View;
-use crate::landmarks::{Landmark, ViewObservation};
-use crate::metadata::xmp_packet;
-use crate::rig;
-use crate::split::{ManifestLine, Naming, SplitDescription};
+use crate::cut::split::{ManifestLine, Naming, SplitDescription};
+use crate::poses::landmarks::{Landmark, ViewObservation};
+use crate::source::metadata::xmp_packet;
+use crate::sphere::aligned::{NamedPose, WorldTransform};
+use crate::sphere::geometry::View;
+use crate::sphere::rig;
 
 /// PINHOLE cameras of a layout, one per view, ids from 1.
 fn cameras(views: &[View]) -> Vec<SourceCamera> {
@@ -260,8 +260,8 @@ mod tests {
     use gausset_core::se3;
 
     use super::*;
-    use crate::layout::Layout;
-    use crate::projection::angle_between;
+    use crate::sphere::layout::Layout;
+    use crate::sphere::projection::angle_between;
 
     fn example(layout: Layout) -> (SplitDescription, AlignedPoses) {
         let mut views = layout.views(100, 80, None);

@@ -11,9 +11,9 @@ use std::path::Path;
 use gausset_core::se3;
 use gausset_io::dataset::colmap::ColmapPoint;
 
-use crate::aligned::AlignedPoses;
-use crate::export::registered;
-use crate::split::SplitDescription;
+use crate::cut::split::SplitDescription;
+use crate::poses::export::registered;
+use crate::sphere::aligned::AlignedPoses;
 
 /// Number of points of the full upper hemisphere.
 const HEMISPHERE_POINTS: usize = 3000;
@@ -150,9 +150,9 @@ fn unit(v: [f64; 3]) -> Option<[f64; 3]> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::aligned::FramePose;
-    use crate::layout::Layout;
-    use crate::split::Naming;
+    use crate::cut::split::Naming;
+    use crate::sphere::aligned::FramePose;
+    use crate::sphere::layout::Layout;
 
     #[test]
     fn the_shell_has_the_colours_of_the_panorama_and_leaves_out_what_is_known() {

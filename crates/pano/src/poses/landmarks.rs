@@ -8,10 +8,10 @@ use std::collections::BTreeMap;
 use gausset_core::{Pose, se3};
 use gausset_io::dataset::colmap::{ColmapModel, ColmapPoint};
 
-use crate::aligned::AlignedPoses;
-use crate::geometry::View;
-use crate::rig;
-use crate::split::SplitDescription;
+use crate::cut::split::SplitDescription;
+use crate::sphere::aligned::AlignedPoses;
+use crate::sphere::geometry::View;
+use crate::sphere::rig;
 
 /// Position of a landmark in a view.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -83,7 +83,9 @@ pub fn transferred(
     let known: Vec<Option<Pose>> = target
         .frames
         .iter()
-        .map(|name| poses.frames.iter().find(|f| f.name == *name).and_then(crate::aligned::FramePose::pose))
+        .map(|name| {
+            poses.frames.iter().find(|f| f.name == *name).and_then(crate::sphere::aligned::FramePose::pose)
+        })
         .collect();
     let is_same = source.views == target.views;
     let mut carried = points;
@@ -145,10 +147,10 @@ fn reprojection_error(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::aligned::FramePose;
-    use crate::layout::Layout;
-    use crate::projection::angle_between;
-    use crate::split::Naming;
+    use crate::cut::split::Naming;
+    use crate::sphere::aligned::FramePose;
+    use crate::sphere::layout::Layout;
+    use crate::sphere::projection::angle_between;
 
     fn description(layout: Layout) -> SplitDescription {
         SplitDescription {

@@ -7,10 +7,10 @@
 use gausset_core::Pose;
 use gausset_core::se3;
 
-pub use crate::aligned::LensRelation;
+pub use crate::sphere::aligned::LensRelation;
 
-use crate::aligned::{AlignedPoses, FramePose};
-use crate::lens_views::{frame_of_lens, lens_frame, upright_rotation};
+use crate::sphere::aligned::{AlignedPoses, FramePose};
+use crate::sphere::lens_views::{frame_of_lens, lens_frame, upright_rotation};
 
 /// Maximum iterations of Weiszfeld's algorithm.
 const MAX_ITERATIONS: usize = 200;

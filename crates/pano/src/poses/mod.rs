@@ -5,7 +5,7 @@
 //! read       detects the format of a path and reads it       matching   pairs the poses of two trajectories
 //! ```
 //! All formats are converted to `camera_from_world` with camera axes x right, y down, z forward; panoramas use the axes
-//! of [`crate::geometry`]. Intrinsics of these files are ignored, because views have their own.
+//! of [`crate::sphere::geometry`]. Intrinsics of these files are ignored, because views have their own.
 
 mod aligned_file;
 pub mod export;
@@ -28,11 +28,11 @@ use gausset_core::Pose;
 use gausset_core::pose::PoseError;
 use gausset_core::se3::{self, Mat3};
 
-pub use crate::aligned::{NamedPose, WorldTransform};
-pub use crate::problem::FileProblem;
+pub use crate::source::problem::FileProblem;
+pub use crate::sphere::aligned::{NamedPose, WorldTransform};
 pub use aligned_file::AlignedPosesError;
 
-use crate::aligned::Georeference;
+use crate::sphere::aligned::Georeference;
 
 /// Poses of images.
 #[derive(Clone, Debug, Default, PartialEq)]

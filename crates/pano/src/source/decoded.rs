@@ -6,9 +6,9 @@ use gausset_compute::fearless_simd::Level;
 use gausset_jpeg::Decoder;
 use gausset_jpeg::plane::Frame;
 
-use crate::load::{self, ImageLimits, LoadError, LoadedImage};
-use crate::metadata::Metadata;
-use crate::projection::Projection;
+use crate::source::load::{self, ImageLimits, LoadError, LoadedImage};
+use crate::source::metadata::Metadata;
+use crate::sphere::projection::Projection;
 
 /// A decoded frame of a source; a cube is folded already.
 #[derive(Debug)]

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use gausset_io::atomic::plain_reason;
 use gausset_io::input;
 
-use crate::video::Video;
+use crate::source::video::Video;
 
 /// A frame of the input, with the files that it is read from.
 #[derive(Clone, Debug, PartialEq, Eq)]

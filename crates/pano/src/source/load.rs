@@ -17,8 +17,8 @@ use gausset_jpeg::{DecodeError, Decoder, JpegHeader};
 use image::ImageDecoder;
 use image::codecs::tiff::TiffDecoder;
 
-use crate::metadata::{EquirectError, Metadata};
-use crate::projection::Equirect;
+use crate::source::metadata::{EquirectError, Metadata};
+use crate::sphere::projection::Equirect;
 
 /// Limits on source images.
 #[derive(Clone, Copy, Debug)]

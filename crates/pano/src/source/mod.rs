@@ -1,11 +1,11 @@
 //! The footage: images, videos, their metadata, lens files from calibration, and GPS tracks.
 
 pub mod calibrate;
-pub mod colour_conversion;
-pub mod decoded;
+pub(crate) mod colour_conversion;
+pub(crate) mod decoded;
 pub mod frames;
 pub mod gps_track;
-pub mod json;
+pub(crate) mod json;
 pub mod load;
 pub mod metadata;
 pub(crate) mod problem;

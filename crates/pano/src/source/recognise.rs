@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use gausset_jpeg::plane::{Frame, Plane};
 
-use crate::cube::{Face, Faces};
-use crate::frames::{SourceFrame, source_frame_from_files};
+use crate::source::frames::{SourceFrame, source_frame_from_files};
+use crate::sphere::cube::{Face, Faces};
 
 /// Largest luma range of a uniform area after compression.
 const UNIFORM_RANGE: u8 = 24;
@@ -145,7 +145,7 @@ mod tests {
 
     #[test]
     fn a_frame_is_a_cross_by_its_corners_and_its_faces() {
-        use crate::cube::{CubeLayout, StripOrder};
+        use crate::sphere::cube::{CubeLayout, StripOrder};
         let faces = Faces::new(CubeLayout::Cross4x3, StripOrder::default(), 64);
         let frame = |value: &dyn Fn(usize, usize) -> u8| {
             let mut luma = Plane::default();

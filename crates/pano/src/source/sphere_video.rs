@@ -12,16 +12,16 @@ use std::time::Duration;
 use gausset_compute::fearless_simd::Level;
 use gausset_jpeg::plane::{Frame, FrameShape};
 
-use crate::cube::{Cube, CubeLayout, Faces, StripOrder};
-use crate::decoded::DecodedFrame;
-use crate::eac::Eac;
-use crate::fisheye::DualFisheye;
-use crate::metadata::Metadata;
-use crate::projection::{Equirect, Projection};
-use crate::recognise::is_cross_frame;
-use crate::video::{
+use crate::source::decoded::DecodedFrame;
+use crate::source::metadata::Metadata;
+use crate::source::recognise::is_cross_frame;
+use crate::source::video::{
     FrameArrangement, FrameSelection, Video, VideoError, VideoProblem, check_size, is_dual_fisheye_file,
 };
+use crate::sphere::cube::{Cube, CubeLayout, Faces, StripOrder};
+use crate::sphere::eac::Eac;
+use crate::sphere::fisheye::DualFisheye;
+use crate::sphere::projection::{Equirect, Projection};
 
 /// Maximum number of frames that are examined for a cross: two seconds of dark frames or titles can be skipped.
 const MAX_EXAMINED_FRAMES: usize = 60;
@@ -255,7 +255,7 @@ pub fn open_two_circles(
     let second = files.second.as_deref();
     Video::open_with(&files.first, second, choice, limits, silence, stop, |streams| {
         let first = streams[0];
-        let arrangement = if crate::calibrate::circle_cells(first).is_some() {
+        let arrangement = if crate::source::calibrate::circle_cells(first).is_some() {
             FrameArrangement::Whole
         } else if streams.get(1) == Some(&first) {
             FrameArrangement::SideBySide

@@ -1,4 +1,4 @@
-//! The vocabulary of poses: what an alignment found, in the axes of panoramas ([`crate::geometry`]).
+//! The vocabulary of poses: what an alignment found, in the axes of panoramas ([`crate::sphere::geometry`]).
 
 use gausset_core::Pose;
 use serde::{Deserialize, Serialize};

@@ -15,7 +15,7 @@ mod polygon;
 pub use complete::{CompleteError, views_to_complete};
 use polygon::{Polygon, ViewPlanes, connected_components, sphere};
 
-use crate::geometry::{View, direction_from_equirect};
+use crate::sphere::geometry::{View, direction_from_equirect};
 
 /// Smallest piece that is kept, steradians: 0.04 square arc seconds.
 const MIN_PIECE_AREA: f64 = 1e-12;

@@ -13,7 +13,7 @@
 //!
 //! The canvas is stream A above stream B.
 
-use crate::canvas_position::CanvasPosition;
+use crate::sphere::canvas_position::CanvasPosition;
 
 /// Face sizes of a GoPro MAX stream pair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

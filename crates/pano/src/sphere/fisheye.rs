@@ -12,9 +12,9 @@
 //!   `r = radius · t (k1 + k2 t² + k3 t⁴)/(k1 + k2 + k3)` with `t = angle/half_angle`.
 //! - `blend_degrees`: where both lenses see a direction, the weight of each falls to zero over its last degrees.
 //! - `gain: [r, g, b]`: factors of linear light that equalise the lenses, for frames from which they cannot be
-//!   estimated ([`crate::equalise`]).
+//!   estimated ([`crate::cut::equalise`]).
 //!
-//! The two lens centres are some centimetres apart, so near objects appear twice in the overlap. [`crate::calibrate`]
+//! The two lens centres are some centimetres apart, so near objects appear twice in the overlap. [`crate::source::calibrate`]
 //! makes lens files. Not tested with files of a real camera, because manufacturers' calibrations are not published.
 
 use std::path::{Path, PathBuf};
@@ -24,8 +24,8 @@ use gausset_io::text::json_problem;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::canvas_position::CanvasPosition;
-use crate::geometry::{rotation, yaw_pitch_roll};
+use crate::sphere::canvas_position::CanvasPosition;
+use crate::sphere::geometry::{rotation, yaw_pitch_roll};
 
 /// Maximum size of a lens file, bytes.
 const MAX_FILE_BYTES: u64 = 1 << 20;

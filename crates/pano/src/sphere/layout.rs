@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use gausset_io::text::one_line;
 use serde::Deserialize;
 
-use crate::geometry::View;
+use crate::sphere::geometry::View;
 
 /// Largest number of views in a layout.
 pub const MAX_VIEWS: usize = 256;

@@ -7,9 +7,9 @@
 
 use gausset_core::se3::{self, Mat3};
 
-use crate::fisheye::DualFisheye;
-use crate::geometry::{View, rotation, yaw_pitch_roll};
-use crate::layout::view_name;
+use crate::sphere::fisheye::DualFisheye;
+use crate::sphere::geometry::{View, rotation, yaw_pitch_roll};
+use crate::sphere::layout::view_name;
 
 /// Step by which views are rotated back towards the axis until they are inside the circle, degrees.
 const STEP_DEGREES: f64 = 0.5;
@@ -153,8 +153,8 @@ fn contains_direction(view: &View, direction: [f64; 3]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::coverage::Coverage;
-    use crate::layout::Layout;
+    use crate::sphere::coverage::Coverage;
+    use crate::sphere::layout::Layout;
 
     fn frame(half_angle: f64, second: &str) -> DualFisheye {
         let text = format!(

@@ -1,7 +1,7 @@
 //! Directions, projections and views of the sphere, and the vocabulary of poses.
 
-pub mod aligned;
-pub mod canvas_position;
+pub(crate) mod aligned;
+pub(crate) mod canvas_position;
 pub mod coverage;
 pub mod cube;
 pub mod eac;

@@ -5,11 +5,11 @@
 
 use gausset_core::se3;
 
-use crate::canvas_position::CanvasPosition;
-use crate::cube::Cube;
-use crate::eac::Eac;
-use crate::fisheye::DualFisheye;
-use crate::geometry::equirect_from_direction;
+use crate::sphere::canvas_position::CanvasPosition;
+use crate::sphere::cube::Cube;
+use crate::sphere::eac::Eac;
+use crate::sphere::fisheye::DualFisheye;
+use crate::sphere::geometry::equirect_from_direction;
 
 /// A full equirectangular panorama or a part of one (GPano crop).
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -82,7 +82,7 @@ impl Projection {
     }
 
     /// Whether planes may be halved: 2x2 pixels must never span two unrelated parts of the sphere. Edges between the
-    /// faces of a GoPro MAX stream, and between fisheye circles, are at even columns and rows; [`crate::cutter::Plan`]
+    /// faces of a GoPro MAX stream, and between fisheye circles, are at even columns and rows; [`crate::cut::cutter::Plan`]
     /// halves only even sizes.
     #[must_use]
     pub fn can_halve(&self) -> bool {

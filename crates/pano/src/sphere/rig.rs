@@ -7,7 +7,7 @@ use gausset_core::Pose;
 use gausset_core::se3::{self, Mat3};
 use serde_json::{Value, json};
 
-use crate::geometry::View;
+use crate::sphere::geometry::View;
 
 /// Rotation from the rig (camera axes of view 0) to a view.
 #[must_use]
@@ -60,7 +60,7 @@ pub fn rig_config(views: &[View]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::layout::Layout;
+    use crate::sphere::layout::Layout;
 
     #[test]
     fn the_second_view_of_a_ring_has_colmaps_quaternion() {

@@ -4,10 +4,10 @@
 
 use gausset_core::se3;
 
-use crate::eac::Eac;
-use crate::fisheye::{DualFisheye, Lens};
-use crate::geometry::direction_from_equirect;
-use crate::projection::Projection;
+use crate::sphere::eac::Eac;
+use crate::sphere::fisheye::{DualFisheye, Lens};
+use crate::sphere::geometry::direction_from_equirect;
+use crate::sphere::projection::Projection;
 
 /// Steps of the radius at which the angle of a fisheye lens is tabulated.
 const ANGLE_STEPS: usize = 4096;
@@ -109,9 +109,9 @@ fn eac_direction(eac: &Eac, u: f64, v: f64) -> [f64; 3] {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::canvas_position::CanvasPosition;
-    use crate::cube::{Cube, CubeLayout, Face, Faces, StripOrder};
-    use crate::projection::Equirect;
+    use crate::sphere::canvas_position::CanvasPosition;
+    use crate::sphere::cube::{Cube, CubeLayout, Face, Faces, StripOrder};
+    use crate::sphere::projection::Equirect;
 
     /// Distance (px) from a point to the nearer canvas position of its direction.
     fn apart(place: &CanvasPosition, u: f64, v: f64) -> f64 {

@@ -4,7 +4,7 @@ use std::f64::consts::PI;
 
 use gausset_core::se3;
 
-use crate::geometry::{direction_from_equirect, equirect_from_direction};
+use crate::sphere::geometry::{direction_from_equirect, equirect_from_direction};
 
 /// Latitude beyond which pixels of a panorama are ignored, degrees: operator, tripod, stretched pixels.
 pub const MAX_LATITUDE: f64 = 60.0;

@@ -5,7 +5,7 @@ use gausset_core::se3::{self, IDENTITY3, Mat3};
 use super::distance::TravelledDistance;
 use super::record::FrameRecord;
 use super::{FrameReason, SelectBy, SelectionCriteria};
-use crate::motion::SmallProjection;
+use crate::choose::motion::SmallProjection;
 
 /// Tolerance around a whole step within which a sharper frame is preferred, in steps; and the wider tolerance if no
 /// frame within it is sharp.

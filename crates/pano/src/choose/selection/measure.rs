@@ -4,8 +4,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::record::FrameRecord;
 use super::small_frames::{FrameContent, SmallFrames, small_size};
-use crate::motion::{GreyImage, MotionEstimator, SmallProjection};
-use crate::video::{FrameTimes, Video, VideoError};
+use crate::choose::motion::{GreyImage, MotionEstimator, SmallProjection};
+use crate::source::video::{FrameTimes, Video, VideoError};
 
 /// Measures the frames of a video between start and end; `times` are their time stamps. The callback receives the
 /// number of frames done after each one. If `stop` is set, the result has fewer lines.

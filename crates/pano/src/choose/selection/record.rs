@@ -12,10 +12,10 @@ use xxhash_rust::xxh3::xxh3_64;
 use super::choose::select_frames;
 use super::distance::metres_per_degree;
 use super::{FrameContent, FrameReason, SelectBy, SelectionCriteria};
-use crate::frames::source_frame_from_files;
-use crate::motion::FrameMotion;
-use crate::projection::Projection;
-use crate::video::Video;
+use crate::choose::motion::FrameMotion;
+use crate::source::frames::source_frame_from_files;
+use crate::source::video::Video;
+use crate::sphere::projection::Projection;
 
 /// Default file name.
 pub const FRAMES_FILE: &str = "frames.jsonl";

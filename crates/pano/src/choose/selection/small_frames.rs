@@ -4,10 +4,10 @@ use std::sync::atomic::AtomicBool;
 
 use gausset_jpeg::plane::Plane;
 
-use crate::cube::{Cube, Faces};
-use crate::geometry::direction_from_equirect;
-use crate::projection::Projection;
-use crate::video::{ReducedReader, Video, VideoError};
+use crate::source::video::{ReducedReader, Video, VideoError};
+use crate::sphere::cube::{Cube, Faces};
+use crate::sphere::geometry::direction_from_equirect;
+use crate::sphere::projection::Projection;
 
 /// Longer side of the measured images, px.
 const SIDE: u32 = 960;
@@ -197,8 +197,8 @@ impl PanoramaMap {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cube::{CubeLayout, StripOrder};
-    use crate::eac::Eac;
+    use crate::sphere::cube::{CubeLayout, StripOrder};
+    use crate::sphere::eac::Eac;
 
     #[test]
     fn pictures_are_small_and_keep_their_shape() {

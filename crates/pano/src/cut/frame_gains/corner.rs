@@ -3,10 +3,10 @@
 use gausset_core::se3;
 use gausset_jpeg::plane::Frame;
 
-use crate::equalise::usable_rgb;
-use crate::geometry::{direction_from_equirect, equirect_from_direction};
-use crate::look::linear_from_srgb;
-use crate::motion::{GreyImage, corner_strengths};
+use crate::choose::motion::{GreyImage, corner_strengths};
+use crate::cut::equalise::usable_rgb;
+use crate::cut::look::linear_from_srgb;
+use crate::sphere::geometry::{direction_from_equirect, equirect_from_direction};
 
 use super::COMPARED_WIDTH;
 

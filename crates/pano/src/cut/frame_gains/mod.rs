@@ -16,7 +16,7 @@ use std::collections::VecDeque;
 
 use gausset_compute::Pool;
 
-use crate::equalise::rounded_gain;
+use crate::cut::equalise::rounded_gain;
 pub use corner::FrameFeatures;
 use pair::{BrightnessRatio, brightness_ratio};
 

@@ -5,8 +5,8 @@
 //! pixel centre only in its own frame: one direction alone drifts by 0.001 stops per frame.
 
 use super::corner::{AREA, DescribedFeature, FrameFeatures, HALF_PATCH, normalise, patch_offsets};
-use crate::equalise::robust_mean;
-use crate::motion::solve_linear;
+use crate::choose::motion::solve_linear;
+use crate::cut::equalise::robust_mean;
 
 /// Minimum correlation of a match, and minimum margin over the second best.
 const MIN_CORRELATION: f32 = 0.8;

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use gausset_io::atomic::{WriteError, plain_reason};
 use gausset_io::ownership::OwnershipError;
 
-use crate::load::LoadError;
+use crate::source::load::LoadError;
 
 /// Why a split failed.
 #[derive(Debug, thiserror::Error)]

@@ -9,8 +9,8 @@ use gausset_io::image::encode::{PngPixels, png};
 use super::error::{SplitError, write_error};
 use super::record::{ManifestLine, ManifestWriter, check_inside, mask_path, view_path};
 use super::settings::SplitSettings;
-use crate::cutter::CutView;
-use crate::frames::SourceFrame;
+use crate::cut::cutter::CutView;
+use crate::source::frames::SourceFrame;
 
 /// The files of a frame that is being cut.
 pub(super) struct ViewFiles<'a> {

@@ -15,15 +15,15 @@ use super::record::ManifestLine;
 use super::settings::SplitSettings;
 use super::shared::SharedState;
 use super::stages::WorkerStage;
-use crate::cutter::{CutError, CutJob, CutTimes, CutView, Cutter, Plan};
-use crate::decoded::size_mismatch;
-use crate::equalise::{Equalise, grade_lenses};
-use crate::frames::SourceFrame;
-use crate::geometry::View;
-use crate::grade::Grade;
-use crate::load::{self, LoadedImage};
-use crate::metadata::{GpsPosition, Metadata};
-use crate::projection::Projection;
+use crate::cut::cutter::{CutError, CutJob, CutTimes, CutView, Cutter, Plan};
+use crate::cut::equalise::{Equalise, grade_lenses};
+use crate::cut::grade::Grade;
+use crate::source::decoded::size_mismatch;
+use crate::source::frames::SourceFrame;
+use crate::source::load::{self, LoadedImage};
+use crate::source::metadata::{GpsPosition, Metadata};
+use crate::sphere::geometry::View;
+use crate::sphere::projection::Projection;
 
 /// Buffers of a worker.
 #[derive(Default)]

@@ -14,8 +14,8 @@ use super::error::FrameError;
 use super::mask_command::MaskCommand;
 use super::settings::SplitSettings;
 use super::shared::SharedState;
-use crate::frames::SourceFrame;
-use crate::projection::Projection;
+use crate::source::frames::SourceFrame;
+use crate::sphere::projection::Projection;
 
 /// Output subfolder for masks from a command, removed at the end.
 pub(super) const MASK_FOLDER: &str = ".masks";

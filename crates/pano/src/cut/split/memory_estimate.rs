@@ -6,10 +6,10 @@ use super::error::SplitError;
 use super::masks;
 use super::settings::SplitSettings;
 use super::shared::SharedState;
-use crate::cutter::Format;
-use crate::load::{self, LoadError};
-use crate::projection::Projection;
-use crate::sphere_video::SphereVideo;
+use crate::cut::cutter::Format;
+use crate::source::load::{self, LoadError};
+use crate::source::sphere_video::SphereVideo;
+use crate::sphere::projection::Projection;
 
 /// Why a frame cannot be cut within the budget.
 #[derive(Debug, thiserror::Error)]

@@ -7,10 +7,10 @@ use gausset_jpeg::plane::FrameShape;
 
 use super::budget::MemoryBudget;
 use super::settings::SplitSettings;
-use crate::cutter::Plan;
-use crate::geometry::level_views;
-use crate::projection::Projection;
-use crate::sphere_video::SphereVideo;
+use crate::cut::cutter::Plan;
+use crate::source::sphere_video::SphereVideo;
+use crate::sphere::geometry::level_views;
+use crate::sphere::projection::Projection;
 
 /// What a plan depends on.
 #[derive(Clone, Debug, PartialEq)]

@@ -9,7 +9,7 @@ use gausset_prof::StageTimer;
 
 use super::error::SkippedFrame;
 use super::stages::WorkerStage;
-use crate::video::{FrameReader, Video, VideoError};
+use crate::source::video::{FrameReader, Video, VideoError};
 
 /// The remaining frames, by index, in order.
 pub(super) struct FrameQueue<'a> {

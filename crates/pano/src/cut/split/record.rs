@@ -14,14 +14,14 @@ use super::error::{SplitError, write_error};
 use super::mask_command::MaskCommand;
 use super::masks::{self, MaskFile};
 use super::settings::{Naming, Numbering, SplitSettings, WorkerSettings};
-use crate::equalise::Equalise;
-use crate::frames::{SourceFrame, portable_stem};
-use crate::geometry::View;
-use crate::json::{self, JsonError};
-use crate::layout::{ViewError, check_view};
-use crate::lens_views::{frame_of_lens, lens_frame};
-use crate::projection::Projection;
-use crate::rig;
+use crate::cut::equalise::Equalise;
+use crate::source::frames::{SourceFrame, portable_stem};
+use crate::source::json::{self, JsonError};
+use crate::sphere::geometry::View;
+use crate::sphere::layout::{ViewError, check_view};
+use crate::sphere::lens_views::{frame_of_lens, lens_frame};
+use crate::sphere::projection::Projection;
+use crate::sphere::rig;
 
 /// File name of the manifest in the output folder.
 pub const MANIFEST: &str = "pano.jsonl";

@@ -23,8 +23,8 @@ use super::settings::{OnError, SplitSettings, WorkerSettings};
 use super::shared::SharedState;
 use super::stages::StageTimes;
 use super::worker::{self, WorkerMessage};
-use crate::frames::SourceFrame;
-use crate::grade::{self, Grade};
+use crate::cut::grade::{self, Grade};
+use crate::source::frames::SourceFrame;
 
 /// Splits frames into views in `folder`.
 ///

@@ -6,14 +6,14 @@ use gausset_compute::fearless_simd::Level;
 use serde::{Deserialize, Serialize};
 
 use super::mask_command::MaskCommand;
-use crate::cutter::Format;
-use crate::equalise::Equalise;
-use crate::geometry::View;
-use crate::grade::Colouring;
-use crate::lens_views::LensViews;
-use crate::load::ImageLimits;
-use crate::projection::Projection;
-use crate::sphere_video::SphereVideo;
+use crate::cut::cutter::Format;
+use crate::cut::equalise::Equalise;
+use crate::cut::grade::Colouring;
+use crate::source::load::ImageLimits;
+use crate::source::sphere_video::SphereVideo;
+use crate::sphere::geometry::View;
+use crate::sphere::lens_views::LensViews;
+use crate::sphere::projection::Projection;
 
 /// How to handle a frame that cannot be used.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

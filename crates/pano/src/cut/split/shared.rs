@@ -7,9 +7,9 @@ use super::budget::MemoryBudget;
 use super::plans::PlanCache;
 use super::queue::FrameQueue;
 use super::settings::{SplitSettings, WorkerSettings};
-use crate::cutter::Plan;
-use crate::frames::SourceFrame;
-use crate::grade::{Grade, rows_with_chroma};
+use crate::cut::cutter::Plan;
+use crate::cut::grade::{Grade, rows_with_chroma};
+use crate::source::frames::SourceFrame;
 
 pub(super) struct SharedState<'a> {
     pub(super) frames: &'a [SourceFrame],

@@ -3,7 +3,7 @@
 use gausset_prof::{StageSet, StageTime};
 use serde::Serialize;
 
-use crate::cutter::CutTimes;
+use crate::cut::cutter::CutTimes;
 
 /// The current stage of a worker. Waiting for other workers has its own stages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -15,8 +15,8 @@ use super::memory_estimate::frame_bytes;
 use super::plans::PlanKey;
 use super::shared::SharedState;
 use super::stages::{WorkerStage, WorkerTime};
-use crate::cutter::CutTimes;
-use crate::sphere_video::SphereVideo;
+use crate::cut::cutter::CutTimes;
+use crate::source::sphere_video::SphereVideo;
 
 /// A message from a worker to the calling thread.
 pub(super) enum WorkerMessage {

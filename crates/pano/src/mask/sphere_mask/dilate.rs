@@ -122,7 +122,7 @@ mod tests {
     use gausset_core::se3;
 
     use super::*;
-    use crate::geometry::direction_from_equirect;
+    use crate::sphere::geometry::direction_from_equirect;
 
     /// Angle from each pixel to the nearest removed one in degrees, by exhaustive search.
     fn angles_to(mask: &SphereMask, removed: &[(usize, usize)]) -> Vec<f64> {
@@ -134,7 +134,7 @@ mod tests {
                 let d = direction(at % mask.width, at / mask.width);
                 // The nearest has the largest cosine; its angle is then computed without cancellation.
                 let nearest = from.iter().copied().max_by(|a, b| se3::dot(*a, d).total_cmp(&se3::dot(*b, d)));
-                nearest.map_or(180.0, |n| crate::projection::angle_between(n, d).to_degrees())
+                nearest.map_or(180.0, |n| crate::sphere::projection::angle_between(n, d).to_degrees())
             })
             .collect()
     }

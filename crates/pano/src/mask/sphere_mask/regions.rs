@@ -9,7 +9,7 @@ use gausset_core::se3;
 
 use super::runs::runs;
 use super::{REMOVED, SphereMask};
-use crate::geometry::direction_from_equirect;
+use crate::sphere::geometry::direction_from_equirect;
 
 /// Square degrees of the whole sphere: 4π (180/π)².
 const SPHERE_SQUARE_DEGREES: f64 = 4.0 * 180.0 * 180.0 / PI;

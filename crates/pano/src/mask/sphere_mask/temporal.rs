@@ -9,8 +9,8 @@ use gausset_core::se3::{self, IDENTITY3, Mat3};
 use super::SphereMask;
 use super::reach::longitude_half_width;
 use super::regions::{Region, RegionRun};
-use crate::geometry::{direction_from_equirect, equirect_from_direction};
-use crate::projection::angle_between;
+use crate::sphere::geometry::{direction_from_equirect, equirect_from_direction};
+use crate::sphere::projection::angle_between;
 
 /// A detected object in one frame.
 #[derive(Clone, Debug, PartialEq)]
@@ -252,7 +252,7 @@ fn slerp(from: [f64; 3], to: [f64; 3], share: f64) -> [f64; 3] {
 mod tests {
     use super::super::REMOVED;
     use super::*;
-    use crate::geometry::rotation;
+    use crate::sphere::geometry::rotation;
 
     const SIZE: [usize; 2] = [720, 360];
 

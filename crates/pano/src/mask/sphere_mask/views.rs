@@ -13,8 +13,8 @@ use gausset_core::se3;
 
 use super::SphereMask;
 use super::reach::longitude_half_width;
-use crate::geometry::View;
-use crate::projection::angle_between;
+use crate::sphere::geometry::View;
+use crate::sphere::projection::angle_between;
 
 impl SphereMask {
     /// Removes what the mask of a view removes. The mask is stretched if its size differs from the view's. Directions
@@ -242,7 +242,7 @@ fn sample_bilinear(mask: &[u8], w: usize, h: usize, x: f32, y: f32) -> f32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::layout::Layout;
+    use crate::sphere::layout::Layout;
 
     /// Reproducible random numbers from 0 to 1.
     struct Random(u64);
@@ -353,7 +353,7 @@ mod tests {
         let mut sphere = SphereMask::new(1440, 720);
         sphere.project_from_view(&view, &mask, 40, 30);
         let ray = view.ray_in_panorama(33.5, 7.5);
-        let [u, v] = crate::geometry::equirect_from_direction(ray, 1440.0, 720.0);
+        let [u, v] = crate::sphere::geometry::equirect_from_direction(ray, 1440.0, 720.0);
         assert!(sphere.data[v as usize * 1440 + u as usize] < 30);
         let removed = sphere.data.iter().filter(|&&keep| keep < 255).count();
         assert!(removed > 0 && removed < 400, "{removed}");

@@ -17,8 +17,8 @@ use super::solve::{CalibrationFit, solve, spread};
 use super::state::{CalibrationState, LENS_PARAMETERS, LENSES_PARAMETERS, OFFSET_PARAMETER};
 use super::with_poses::{CameraMotion, camera_motion};
 use super::{LumaImage, circle_cells};
-use crate::fisheye::{DualFisheye, Lens};
-use crate::geometry::rotation;
+use crate::sphere::fisheye::{DualFisheye, Lens};
+use crate::sphere::geometry::rotation;
 
 /// Minimum number of matches in the ring.
 const MIN_RING_MATCHES: usize = 60;

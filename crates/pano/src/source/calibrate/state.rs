@@ -232,7 +232,7 @@ impl CalibrationState {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::geometry::rotation;
+    use crate::sphere::geometry::rotation;
 
     fn state(unit: Option<f64>) -> CalibrationState {
         let model = |x: f64, yaw: f64, roll: f64| LensModel {

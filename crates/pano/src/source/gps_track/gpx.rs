@@ -7,7 +7,7 @@ use gausset_io::text::excerpt;
 use roxmltree::Document;
 
 use super::{GpsFix, GpsTrack, TimeOrigin, TrackCoordinates, check_fix_count, datetime, geodetic_position};
-use crate::problem::FileProblem;
+use crate::source::problem::FileProblem;
 
 /// Parses all tracks of a document.
 ///

@@ -16,8 +16,8 @@ use std::path::{Path, PathBuf};
 use gausset_io::atomic::plain_reason;
 use gausset_io::input;
 
-use crate::json::with_expected;
-use crate::problem::FileProblem;
+use crate::source::json::with_expected;
+use crate::source::problem::FileProblem;
 
 /// Maximum size of a file, bytes.
 const MAX_BYTES: u64 = 256 << 20;

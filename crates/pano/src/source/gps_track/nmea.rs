@@ -9,7 +9,7 @@
 //! `course` is the direction of motion of the receiver and is not used. Source: manuals of receivers.
 
 use super::{GpsFix, GpsTrack, TimeOrigin, TrackCoordinates, check_fix_count, datetime, geodetic_position};
-use crate::problem::FileProblem;
+use crate::source::problem::FileProblem;
 
 const DAY: f64 = 86_400.0;
 

@@ -10,7 +10,7 @@
 use gausset_io::text::excerpt;
 
 use super::{GpsFix, GpsTrack, TimeOrigin, TrackCoordinates, check_fix_count, datetime, geodetic_position};
-use crate::problem::FileProblem;
+use crate::source::problem::FileProblem;
 
 /// Seconds from which on a time counts from 1970 (1973 and later).
 const SINCE_1970: f64 = 1e8;

@@ -1,6 +1,6 @@
 //! The GPano packet (Google, Photo Sphere XMP Metadata), and the part of the sphere that an image shows.
 
-use crate::projection::Equirect;
+use crate::sphere::projection::Equirect;
 
 /// The values of a GPano packet.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]

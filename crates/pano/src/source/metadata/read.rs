@@ -6,8 +6,8 @@ use gausset_io::image::exif::{EXIF, Exif, ExifField};
 use gausset_io::image::segments::{Segments, marker};
 
 use super::gpano::{self, EquirectError, GPano, parse_gpano};
-use crate::gps_track::datetime;
-use crate::projection::Equirect;
+use crate::source::gps_track::datetime;
+use crate::sphere::projection::Equirect;
 
 /// GPS tag: viewing direction, degrees from north.
 pub(super) const IMG_DIRECTION_TAG: u16 = 0x11;

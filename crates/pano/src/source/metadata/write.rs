@@ -6,7 +6,7 @@ use gausset_io::image::exif::{EXIF, ExifField, kind, tag};
 use gausset_io::image::segments::marker;
 
 use super::read::{IMG_DIRECTION_TAG, Metadata, XMP_PREFIX};
-use crate::geometry::View;
+use crate::sphere::geometry::View;
 
 /// Namespace of the XMP packet in views.
 pub const XMP_NAMESPACE: &str = "https://gausset.dev/ns/pano/1.0/";

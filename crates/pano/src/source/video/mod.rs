@@ -8,8 +8,8 @@
 //! extract  frames as JPEG files
 //! ```
 //! Video usually has limited range and BT.709, JPEG has full range and BT.601. The common kinds are converted while the
-//! needed rows of a frame are copied out of the pipe ([`crate::colour_conversion`]); for others ffmpeg converts, which is slower.
-//! This module is independent of panoramas; see [`crate::sphere_video`].
+//! needed rows of a frame are copied out of the pipe (`colour_conversion`); for others ffmpeg converts, which is slower.
+//! This module is independent of panoramas; see [`crate::source::sphere_video`].
 
 mod error;
 mod extract;

@@ -10,7 +10,7 @@ use gausset_jpeg::plane::{ColourModel, FrameShape};
 
 use super::error::{VideoError, VideoProblem};
 use super::probe::{ProbeOutput, ProbeStream, checked_container, max_pixels_option, parse_ratio, probe};
-use crate::colour_conversion::ColourConversion;
+use crate::source::colour_conversion::ColourConversion;
 
 /// Longest video, seconds.
 const MAX_SECONDS: f64 = 24.0 * 3600.0;

@@ -9,7 +9,7 @@ use gausset_process::{OutputStream, Program, find_program};
 use serde::Deserialize;
 
 use super::error::VideoProblem;
-use crate::colour_conversion::{ColourConversion, YcbcrMatrix};
+use crate::source::colour_conversion::{ColourConversion, YcbcrMatrix};
 
 /// Output of ffprobe.
 #[derive(Deserialize)]

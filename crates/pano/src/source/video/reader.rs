@@ -9,7 +9,7 @@ use gausset_process::{ProcessError, Program, ProgramStream};
 use super::error::{VideoError, VideoProblem};
 use super::open::{FrameArrangement, FrameSelection, Video};
 use super::sharpness::laplacian_variance;
-use crate::colour_conversion::ColourConversion;
+use crate::source::colour_conversion::ColourConversion;
 
 /// Frame rate used when frames are counted; any integer works.
 const COUNTED_RATE: u32 = 25;

@@ -7,8 +7,8 @@
 
 use super::polygon::{Polygon, ViewPlanes};
 use super::{SPHERE_AREA, subtract_view, uncovered, view_fraction, yaw_pitch};
-use crate::geometry::View;
-use crate::layout::{MAX_VIEWS, view_name};
+use crate::sphere::geometry::View;
+use crate::sphere::layout::{MAX_VIEWS, view_name};
 
 /// Step of the grid of candidate directions, degrees.
 const GRID_STEP: i32 = 15;

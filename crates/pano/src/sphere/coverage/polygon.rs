@@ -3,7 +3,7 @@
 use gausset_core::se3;
 
 use super::MIN_PIECE_AREA;
-use crate::geometry::View;
+use crate::sphere::geometry::View;
 
 /// Largest distance from a plane at which a corner counts as on it.
 const PLANE_TOLERANCE: f64 = 1e-13;

@@ -1,7 +1,7 @@
 //! Compares with directions on a spiral, and with the formula for one view.
 
 use super::*;
-use crate::layout::Layout;
+use crate::sphere::layout::Layout;
 
 /// Directions spread evenly (golden-angle spiral).
 fn spiral(count: usize) -> impl Iterator<Item = [f64; 3]> {

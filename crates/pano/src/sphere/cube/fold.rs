@@ -4,7 +4,7 @@
 use gausset_jpeg::plane::{Frame, FrameShape, Plane};
 
 use super::{Face, Faces};
-use crate::canvas_position::CanvasPosition;
+use crate::sphere::canvas_position::CanvasPosition;
 
 /// Width of the padding around a face on the canvas, px of plane 0.
 pub const FACE_PADDING: u32 = 8;
@@ -158,7 +158,7 @@ fn pad_face(face: Face, sides: [usize; 2], pads: [usize; 2], plane: &mut Plane) 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cube::{CubeLayout, StripOrder};
+    use crate::sphere::cube::{CubeLayout, StripOrder};
 
     #[test]
     fn the_frame_of_a_face_shows_what_lies_beyond_its_edge() {

@@ -9,7 +9,7 @@
 //! front   f       ( 0, 0, 1)   x           y            front, f, pz
 //! back    b       ( 0, 0,-1)  -x           y            back,  b, nz
 //! ```
-//! The faces match the 90-degree views of [`crate::layout::Layout::Cube6`] and ffmpeg's filter `v360` (compared in
+//! The faces match the 90-degree views of [`crate::sphere::layout::Layout::Cube6`] and ffmpeg's filter `v360` (compared in
 //! `tests/cubes.rs`). A face may be stored rotated clockwise by quarter turns, as `v360` allows.
 //!
 //! As a source of views, a cube is *folded* (`fold`).
@@ -300,8 +300,8 @@ impl Faces {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::geometry::View;
-    use crate::layout::Layout;
+    use crate::sphere::geometry::View;
+    use crate::sphere::layout::Layout;
 
     #[test]
     fn faces_are_the_views_of_a_cube() {

@@ -8,8 +8,8 @@ use super::*;
 /// The colour of the operator in a direction, if it is hit: a head of 25 degrees with a shoulder on one side, and a
 /// pole of 3 degrees up to 60 degrees from the nadir, in axes rotated by `turn` (degrees of yaw).
 fn is_operator(direction: [f64; 3], turn: f64) -> Option<[u8; 3]> {
-    let d = se3::mul_vec(&se3::transpose(&crate::geometry::rotation_y(turn)), direction);
-    let degrees = crate::projection::degrees_from_nadir(d);
+    let d = se3::mul_vec(&se3::transpose(&crate::sphere::geometry::rotation_y(turn)), direction);
+    let degrees = crate::sphere::projection::degrees_from_nadir(d);
     let longitude = libm::atan2(d[0], d[2]).to_degrees();
     let across = degrees * longitude.to_radians().sin();
     let along = degrees * longitude.to_radians().cos();
@@ -35,7 +35,7 @@ fn frames(count: usize, turn: impl Fn(usize) -> f64, is_moving: bool) -> Vec<(Rg
             let mut truth = vec![false; (w * h) as usize];
             for (at, rgb) in picture.data.chunks_exact_mut(3).enumerate() {
                 let (u, v) = ((at % w as usize) as f64 + 0.5, (at / w as usize) as f64 + 0.5);
-                let d = crate::geometry::direction_from_equirect(u, v, f64::from(w), f64::from(h));
+                let d = crate::sphere::geometry::direction_from_equirect(u, v, f64::from(w), f64::from(h));
                 if let Some(colour) = is_operator(d, turn(k)) {
                     rgb.copy_from_slice(&colour);
                     truth[at] = true;
@@ -168,7 +168,7 @@ fn ground(x: f64, z: f64) -> f64 {
 
 /// Whether a direction is in the operator's shadow: 35 degrees wide, up to 55 degrees from the nadir, to the right.
 fn is_shadow(d: [f64; 3]) -> bool {
-    let degrees = crate::projection::degrees_from_nadir(d);
+    let degrees = crate::sphere::projection::degrees_from_nadir(d);
     let turn = (libm::atan2(d[0], d[2]).to_degrees() - 90.0).to_radians();
     let (across, along) = (degrees * turn.sin(), degrees * turn.cos());
     is_operator(d, 0.0).is_none() && along > 0.0 && along < 55.0 && across.abs() < 12.0
@@ -191,7 +191,7 @@ fn a_shadow_is_found_and_the_ground_beside_it_is_not() {
         let mut data = Vec::with_capacity(3 * w * h);
         for at in 0..w * h {
             let (u, v) = ((at % w) as f64 + 0.5, (at / w) as f64 + 0.5);
-            let d = crate::geometry::direction_from_equirect(u, v, w as f64, h as f64);
+            let d = crate::sphere::geometry::direction_from_equirect(u, v, w as f64, h as f64);
             let colour = match is_operator(d, 0.0) {
                 Some(colour) => colour.map(f64::from),
                 None if d[1] <= 0.02 => [150.0, 190.0, 240.0],
@@ -209,7 +209,7 @@ fn a_shadow_is_found_and_the_ground_beside_it_is_not() {
         let (mut there, mut hit, mut wrong) = (0.0, 0.0, 0.0);
         for (at, keep) in mask.data.iter().enumerate() {
             let (u, v) = ((at % w) as f64 + 0.5, (at / w) as f64 + 0.5);
-            let d = crate::geometry::direction_from_equirect(u, v, w as f64, h as f64);
+            let d = crate::sphere::geometry::direction_from_equirect(u, v, w as f64, h as f64);
             let share = mask.pixel_fraction(at / w);
             let removed = *keep < REMOVED;
             there += if is_shadow(d) { share } else { 0.0 };
