@@ -1,9 +1,9 @@
 //! Properties that must hold for any bytes read by the planar JPEG decoder.
 
 use gausset_compute::{SimdLevel, dispatch_level};
-use gausset_pano::jpeg::{DecodeError, Decoder, JpegHeader};
-use gausset_pano::load::rgb_from_ycbcr;
-use gausset_pano::plane::Plane;
+use gausset_jpeg::colour::rgb_from_ycbcr;
+use gausset_jpeg::plane::Plane;
+use gausset_jpeg::{DecodeError, Decoder, JpegHeader};
 
 /// Images of at most this many pixels are decoded: larger ones are legal, but slow.
 const PIXELS: usize = 1 << 18;

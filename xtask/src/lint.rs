@@ -10,12 +10,13 @@
 //! - No crate depends on a forbidden crate ([`crate::dependencies`]).
 //! - Third-party packages have licences that `docs/reference/dependencies.md` names ([`crate::licences`]).
 //! - Messages of libraries contain no command-line flags ([`crate::message_flags`]).
+//! - Imports inside `gausset-pano` follow the order of its folders ([`crate::pano_order`]).
 //! - Link targets of pages, and files cited by pages and comments, exist ([`crate::citations`]).
 
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use crate::{citations, dependencies, licences, message_flags};
+use crate::{citations, dependencies, licences, message_flags, pano_order};
 
 /// Paths of a single machine. Assembled here so that this file does not match itself.
 const MACHINE_PATHS: [[&str; 2]; 4] = [["\"/", "tmp"], ["\"/", "work"], ["\"/", "home/"], ["\"/", "Users/"]];
@@ -28,6 +29,7 @@ pub(crate) fn run(workspace: &Path) -> Result<(), String> {
     let files = citations::files(workspace)?;
     let table = std::fs::read_to_string(workspace.join(UNSAFE_TABLE))
         .map_err(|error| format!("{UNSAFE_TABLE}: {error}"))?;
+    let order = pano_order::order(workspace)?;
     let mut findings = 0;
     let mut functions = BTreeSet::new();
     for path in &files {
@@ -36,6 +38,7 @@ pub(crate) fn run(workspace: &Path) -> Result<(), String> {
         let mut found = citations::findings_in(workspace, path, &text);
         if path.extension() == Some("rs".as_ref()) {
             found.extend(unlisted_unsafe(workspace, path, &text, &table));
+            found.extend(pano_order::findings_in(workspace, path, &text, &order));
             found.extend(message_flags::flags_in_library(workspace, path, &text));
             // Tests compute expected values one number at a time: the scalar form is fused everywhere.
             let kernels = !path.components().any(|part| part.as_os_str() == "tests");

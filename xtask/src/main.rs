@@ -9,6 +9,7 @@ mod licences;
 mod lint;
 mod long_checks;
 mod message_flags;
+mod pano_order;
 mod runs;
 
 use std::path::{Path, PathBuf};

@@ -92,7 +92,7 @@ fn neutral_colours_give_the_same_views_and_others_are_in_the_manifest() {
     std::fs::create_dir(&input).unwrap();
     let level = dispatch_level(SimdLevel::Auto).unwrap();
     let planes = gausset_scenes::panorama::detailed(256, 1, &Pool::new(1));
-    std::fs::write(input.join("a.jpg"), gausset_pano::jpeg::encode_planes(256, &planes, 90, level)).unwrap();
+    std::fs::write(input.join("a.jpg"), gausset_jpeg::encode_planes(256, &planes, 90, level)).unwrap();
     let plain = SplitSettings::new(Layout::Cube6.views(64, 64, None), Format::Jpeg(90));
     let mut identity = "LUT_3D_SIZE 33\n".to_owned();
     for k in 0..33 * 33 * 33 {

@@ -6,8 +6,6 @@ use gausset_testkit::corpus::replay;
 mod cube_lut;
 #[path = "../../../fuzz/oracles/exif_xmp.rs"]
 mod exif_xmp;
-#[path = "../../../fuzz/oracles/jpeg_decode.rs"]
-mod jpeg_decode;
 #[path = "../../../fuzz/oracles/lens_json.rs"]
 mod lens_json;
 #[path = "../../../fuzz/oracles/pano_layout.rs"]
@@ -19,11 +17,6 @@ mod track_files;
 
 /// Largest number of truncated variants, and of damaged variants, per seed.
 const VARIANTS: usize = 200;
-
-#[test]
-fn jpeg_seeds() {
-    replay("jpeg_decode", VARIANTS, jpeg_decode::check);
-}
 
 #[test]
 fn metadata_seeds() {

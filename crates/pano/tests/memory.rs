@@ -6,9 +6,9 @@ use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
 use gausset_compute::{Pool, SimdLevel, dispatch_level};
+use gausset_jpeg::encode_planes;
 use gausset_pano::cutter::Format;
 use gausset_pano::frames::list_frames;
-use gausset_pano::jpeg::encode_planes;
 use gausset_pano::layout::Layout;
 use gausset_pano::split::{OnError, SplitEvent, SplitSettings, WorkerSettings, split};
 use gausset_scenes::panorama::detailed;

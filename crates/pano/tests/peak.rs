@@ -8,9 +8,9 @@ use std::process::Command;
 use std::sync::atomic::AtomicBool;
 
 use gausset_compute::{Pool, SimdLevel, dispatch_level};
+use gausset_jpeg::encode_planes;
 use gausset_pano::cutter::Format;
 use gausset_pano::frames::list_frames;
-use gausset_pano::jpeg::encode_planes;
 use gausset_pano::layout::Layout;
 use gausset_pano::load::{ImageLimits, estimate_memory};
 use gausset_pano::split::{OnError, SplitError, SplitSettings, WorkerSettings, split};

@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use gausset_compute::{Pool, SimdLevel, dispatch_level};
+use gausset_jpeg::encode_planes;
 use gausset_pano::cutter::Format;
 use gausset_pano::frames::list_frames;
-use gausset_pano::jpeg::encode_planes;
 use gausset_pano::layout::Layout;
 use gausset_pano::split::{
     OnError, SplitError, SplitEvent, SplitReport, SplitSettings, WorkerSettings, split,
@@ -311,7 +311,7 @@ fn pipes_and_devices_among_the_frames_and_masks_are_named_and_left_out() {
 fn real_gopro_streams_are_cut_without_seams() {
     let test = "real_gopro_streams_are_cut_without_seams";
     let Some(folder) = gausset_testkit::data_file(test, "pano/eac") else { return };
-    let frames = gausset_pano::eac::pair_streams(&list_frames(&folder).unwrap()).unwrap();
+    let frames = gausset_pano::recognise::pair_streams(&list_frames(&folder).unwrap()).unwrap();
     assert_eq!(frames.len(), 2);
     let eac = gausset_pano::eac::Eac::from_stream_size(2272, 736).unwrap();
     // Views centred on the edges between faces (yaw 45 + 90 k) and on the overlap strips (yaw 90 k).

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use gausset_compute::{Pool, SimdLevel, dispatch_level};
 use gausset_core::RgbImage8;
-use gausset_pano::jpeg::encode_planes;
+use gausset_jpeg::encode_planes;
 use gausset_scenes::panorama::detailed;
 use gausset_scenes::{tiny, write_dataset};
 use gausset_testkit::skip_for_tool;

@@ -3,9 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use gausset_pano::eac;
 use gausset_pano::frames::{SourceFrame, list_frames, source_frame_from_files};
 use gausset_pano::load::{self, ImageLimits};
+use gausset_pano::recognise;
 use gausset_pano::selection::FRAMES_FILE;
 use gausset_pano::sphere_video::SphereVideo;
 use gausset_pano::split::{self, SplitDescription};
@@ -85,7 +85,7 @@ impl MaskInput {
         if *kind != Some(InputKind::Photographs) {
             refuse_lone_stream(path, &frames)?;
         }
-        let are_panoramas = || eac::pair_streams(&frames).is_some() || shows_sphere(&frames);
+        let are_panoramas = || recognise::pair_streams(&frames).is_some() || shows_sphere(&frames);
         if *kind != Some(InputKind::Photographs) && are_panoramas() {
             return panoramas(host);
         }

@@ -4,10 +4,10 @@ use std::sync::atomic::AtomicBool;
 
 use gausset_compute::Pool;
 use gausset_compute::fearless_simd::Level;
+use gausset_jpeg::colour::rgb_from_ycbcr;
 use gausset_pano::convert::{self, DecodedFrame, OutputContext};
 use gausset_pano::cutter::Format;
 use gausset_pano::geometry::equirect_from_direction;
-use gausset_pano::load::rgb_from_ycbcr;
 use gausset_pano::plane::{Frame, Plane};
 use gausset_pano::projection::{Equirect, Projection};
 use gausset_pano::sphere_mask::SphereMask;

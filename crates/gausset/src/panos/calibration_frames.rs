@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use gausset_compute::dispatch_level;
 use gausset_core::Pose;
+use gausset_jpeg::Decoder;
 use gausset_pano::calibrate::{MIN_POSES, check_poses};
 use gausset_pano::export::FramePose;
 use gausset_pano::frames::{SourceFrame, list_frames, source_frame_from_files};
-use gausset_pano::jpeg::Decoder;
 use gausset_pano::load::{self, ImageLimits};
 use gausset_pano::plane::Frame;
 use gausset_pano::selection::{FRAMES_FILE, Selection};

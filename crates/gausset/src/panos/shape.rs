@@ -4,12 +4,13 @@
 use std::path::Path;
 
 use gausset_compute::{SimdLevel, dispatch_level};
-use gausset_pano::cube::{self, Cube, CubeLayout, Face, Faces, MAX_FACE_SIDE, StripOrder};
+use gausset_jpeg::Decoder;
+use gausset_pano::cube::{Cube, CubeLayout, Face, Faces, MAX_FACE_SIDE, StripOrder};
 use gausset_pano::frames::SourceFrame;
-use gausset_pano::jpeg::Decoder;
 use gausset_pano::load::{self, ImageLimits, LoadedImage};
 use gausset_pano::plane::Frame;
 use gausset_pano::projection::Projection;
+use gausset_pano::recognise;
 use gausset_pano::sphere_video::SphereVideo;
 use gausset_pano::video::VideoProblem;
 
@@ -292,7 +293,7 @@ impl ProjectionOptions {
         .map_err(|e| Failure::new("frames", e))?;
         copy.decode(level, &mut Decoder::default(), &all, &mut frame)
             .map_err(|e| Failure::new("frames", e))?;
-        Ok(cube::has_uniform_empty_cells(faces, &frame))
+        Ok(recognise::has_uniform_empty_cells(faces, &frame))
     }
 
     /// Groups the images of a folder into cube maps of six images; `None` if there are none.
@@ -308,7 +309,7 @@ impl ProjectionOptions {
         if !matches!(self.from, None | Some(SourceProjection::Faces)) {
             return Ok(None);
         }
-        let Some(sets) = cube::group_faces(frames) else { return Ok(None) };
+        let Some(sets) = recognise::group_faces(frames) else { return Ok(None) };
         let files = || frames.iter().flat_map(|frame| &frame.files);
         let first = files().find_map(|file| Some((file, gausset_io::image::read_header(file).ok()?)));
         let Some((file, header)) = first else { return Ok(None) };

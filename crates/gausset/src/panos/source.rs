@@ -6,11 +6,12 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use gausset_io::input_files::InputFiles;
-use gausset_pano::eac::{self, Eac};
+use gausset_pano::eac::Eac;
 use gausset_pano::fisheye::DualFisheye;
 use gausset_pano::frames::{SourceFrame, list_frames, source_frame_from_files, video_frames};
 use gausset_pano::load::{self, ImageLimits};
 use gausset_pano::projection::Projection;
+use gausset_pano::recognise;
 use gausset_pano::selection::{FRAMES_FILE, FrameContent, Selection, SelectionCriteria};
 use gausset_pano::sphere_video::SphereVideo;
 use gausset_pano::video::FrameSelection;
@@ -280,7 +281,7 @@ impl Footage {
         if let Some(lenses) = lenses_of(choice)? {
             return Ok(Self::with_projection(thin_out(listed, choice), Projection::Fisheye(lenses), limits));
         }
-        if let Some(pairs) = eac::pair_streams(&listed) {
+        if let Some(pairs) = recognise::pair_streams(&listed) {
             let frames = thin_out(pairs, choice);
             let eac = eac_of(&frames, &limits)?;
             let around = 4 * eac.face_side();
@@ -316,7 +317,7 @@ pub(super) fn measured_projection(film: &SphereVideo) -> FrameContent {
 
 /// Refuses a GoPro MAX stream without its counterpart.
 pub(crate) fn refuse_lone_stream(folder: &Path, frames: &[SourceFrame]) -> Result<(), Failure> {
-    match eac::find_missing_stream(frames) {
+    match recognise::find_missing_stream(frames) {
         Some(missing) => Err(Failure::new(
             "frames",
             format!(

@@ -7,9 +7,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use gausset_compute::{Pool, SimdLevel, dispatch_level};
 use gausset_core::RgbImage8;
+use gausset_jpeg::colour::rgb_from_ycbcr;
 use gausset_pano::convert::{self, ConvertError, OutputContext, fingerprint};
 use gausset_pano::cutter::Format;
-use gausset_pano::load::rgb_from_ycbcr;
 use gausset_pano::plane::{ColourModel, Frame, Plane};
 use gausset_pano::projection::Projection;
 use gausset_pano::selection::SmallFrames;

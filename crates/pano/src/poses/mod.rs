@@ -5,9 +5,14 @@
 //! read       detects the format of a path and reads it       matching   pairs the poses of two trajectories
 //! ```
 //! All formats are converted to `camera_from_world` with camera axes x right, y down, z forward; panoramas use the axes
-//! of [`crate::geometry`]. Intrinsics of these files are ignored, because views have their own.
+//! of [`crate::sphere::geometry`]. Intrinsics of these files are ignored, because views have their own.
 
+mod aligned_file;
+pub mod export;
+pub mod far_points;
 pub mod gpx;
+pub mod landmarks;
+pub mod lens_pose;
 pub mod matching;
 pub mod metashape;
 pub mod openmvg;
@@ -22,10 +27,12 @@ use std::path::PathBuf;
 use gausset_core::Pose;
 use gausset_core::pose::PoseError;
 use gausset_core::se3::{self, Mat3};
-use gausset_io::text::{excerpt, one_line};
-use serde::{Deserialize, Serialize};
 
-use crate::export::Georeference;
+pub use crate::source::problem::FileProblem;
+pub use crate::sphere::aligned::{NamedPose, WorldTransform};
+pub use aligned_file::AlignedPosesError;
+
+use crate::sphere::aligned::Georeference;
 
 /// Poses of images.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -48,72 +55,13 @@ pub struct Trajectory {
     pub note: Option<String>,
 }
 
-/// World transform of a `transforms.json`: a point x became `scale (L x + t)`.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct WorldTransform {
-    /// Rows of `[L t]`: `applied_transform`.
-    pub transform: [[f64; 4]; 3],
-    /// Scale: `applied_scale`.
-    pub scale: f64,
-}
-
-impl WorldTransform {
-    /// Transforms a point of the original world to the world of the file.
-    #[must_use]
-    pub fn transform_point(&self, x: [f64; 3]) -> [f64; 3] {
-        self.transform.map(|[a, b, c, t]| self.scale * (a * x[0] + b * x[1] + c * x[2] + t))
-    }
-
-    /// Whether the transform is a rotation, a translation and a positive scale.
-    #[must_use]
-    pub(crate) fn is_similarity(&self) -> bool {
-        let linear = self.transform.map(|[a, b, c, _]| [a, b, c]);
-        let shift = self.transform.map(|[.., t]| t);
-        Pose::from_matrix(linear, shift).is_ok() && self.scale.is_finite() && self.scale > 0.0
-    }
-
-    /// Transforms a direction of the original world to the world of the file.
-    #[must_use]
-    pub fn transform_direction(&self, d: [f64; 3]) -> [f64; 3] {
-        self.transform.map(|[a, b, c, _]| a * d[0] + b * d[1] + c * d[2])
-    }
-}
-
-/// An image with its pose.
-#[derive(Clone, Debug, PartialEq)]
-pub struct NamedPose {
-    /// Name of the image as in the file.
-    pub name: String,
-    /// `camera_from_world`.
-    pub pose: Pose,
-    /// Index of the frame: views of one frame have the same; without frames, the index in the list.
-    pub frame: u32,
-}
-
 impl Trajectory {
     fn new(form: &'static str, poses: Vec<NamedPose>) -> Self {
         Self { format: form, poses, ..Self::default() }
     }
 }
 
-/// A problem in a file, with its location.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{location}: {problem}")]
-pub struct FileProblem {
-    /// Location: a line, an element or an image.
-    pub location: String,
-    /// Description of the problem.
-    pub problem: String,
-}
-
 impl FileProblem {
-    /// Shortens both texts for a message, since they may quote the file.
-    pub(crate) fn new(place: impl ToString, problem: impl ToString) -> Self {
-        const LONGEST: usize = 280;
-        let problem = one_line(&problem.to_string()).chars().take(LONGEST).collect();
-        Self { location: excerpt(&place.to_string()), problem }
-    }
-
     /// An invalid pose of the image `name`.
     fn invalid_pose(name: &str, problem: &PoseError) -> Self {
         Self::new(gausset_io::text::quote(name), problem)
@@ -150,7 +98,7 @@ pub enum PoseFileError {
     Dataset(#[from] gausset_io::dataset::DatasetError),
     /// The result of an alignment that cannot be used.
     #[error(transparent)]
-    Poses(#[from] crate::export::AlignedPosesError),
+    Poses(#[from] AlignedPosesError),
 }
 
 /// Readable formats, for messages.

@@ -14,8 +14,8 @@ use serde::de::IgnoredAny;
 
 use super::{EXPECTED, FileProblem, NamedPose, PoseFileError, Trajectory, WorldTransform, json_problem};
 use super::{metashape, openmvg, opensfm, sidecar, table, tum};
-use crate::export::AlignedPoses;
-use crate::json::with_expected;
+use crate::source::json::with_expected;
+use crate::sphere::aligned::AlignedPoses;
 
 /// Maximum size of a pose file, bytes.
 const MAX_BYTES: u64 = 512 << 20;

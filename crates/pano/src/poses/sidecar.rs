@@ -4,7 +4,7 @@
 //! xcr:Rotation   camera_from_world, row by row; x right, y down, z forward       attribute or element of rdf:Description
 //! xcr:Position   centre of the camera
 //! ```
-//! Written by [`crate::export::xmp_sidecars`]. Not tested with RealityCapture itself.
+//! Written by [`crate::poses::export::xmp_sidecars`]. Not tested with RealityCapture itself.
 
 use gausset_core::Pose;
 use roxmltree::Document;

@@ -15,7 +15,7 @@ use gausset_core::se3::{self, Mat3};
 use gausset_io::text::{excerpt, quote};
 
 use super::{FileProblem, NamedPose, Trajectory, pose_from_centre};
-use crate::geometry::{rotation_x, rotation_y, rotation_z};
+use crate::sphere::geometry::{rotation_x, rotation_y, rotation_z};
 
 /// Parses a table.
 ///

@@ -112,7 +112,7 @@ pub(crate) fn run(args: &BenchPanoArgs, console: &Console) -> Result<Status, Ear
             .chain([stage("remap", m.remap), stage("encode", m.encode), stage("write", m.write)])
             .collect(),
         peak_bytes: peak_bytes(),
-        jpeg_backend: gausset_pano::jpeg::CODEC_NAME,
+        jpeg_backend: gausset_jpeg::CODEC_NAME,
         width: args.width,
         views: m.views,
     };

@@ -1,0 +1,14 @@
+//! The footage: images, videos, their metadata, lens files from calibration, and GPS tracks.
+
+pub mod calibrate;
+pub(crate) mod colour_conversion;
+pub(crate) mod decoded;
+pub mod frames;
+pub mod gps_track;
+pub(crate) mod json;
+pub mod load;
+pub mod metadata;
+pub(crate) mod problem;
+pub mod recognise;
+pub mod sphere_video;
+pub mod video;
