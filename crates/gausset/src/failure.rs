@@ -24,6 +24,11 @@ use gausset_train::{ConfigError, EvalError, GainsError, OptionsError, TrainError
 use serde::Serialize;
 
 /// Why a job was refused or failed. Displays as one line; serialises as the error object of `--json`.
+///
+/// ```
+/// let failure = gausset::Failure::usage("steps: expected more than 0,\n found 0");
+/// assert_eq!((failure.code, failure.to_string().as_str()), ("usage", "steps: expected more than 0, found 0"));
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, thiserror::Error)]
 #[error("{message}")]
 pub struct Failure {
@@ -139,7 +144,8 @@ impl From<EngineError> for Failure {
             EngineError::OutOfMemory { .. } => {
                 Self::new("memory", format!("{error}; use smaller images or fewer splats"))
             }
-            EngineError::InvalidInput(_) | EngineError::DeviceFailed(_) => Self::new("device", error),
+            // Invalid input, a failed device, and what may be added.
+            _ => Self::new("device", error),
         }
     }
 }
